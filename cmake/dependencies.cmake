@@ -1,0 +1,30 @@
+# What the project links: oneDNN (from PyPI, in the Python environment that builds), protobuf-c,
+# xxHash and jansson from the distribution, OpenMP from the compiler.
+
+find_package(Threads REQUIRED)
+find_package(OpenMP REQUIRED COMPONENTS C)
+find_package(PkgConfig REQUIRED)
+pkg_check_modules(PROTOBUF_C REQUIRED IMPORTED_TARGET libprotobuf-c)
+pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
+pkg_check_modules(JANSSON REQUIRED IMPORTED_TARGET jansson)
+find_program(PROTOC_C NAMES protoc-c REQUIRED)
+
+# oneDNN: TREMULA_PYTHON's prefix is where `pip install onednn-devel-cpu-gomp` puts it.
+if(NOT TREMULA_PYTHON)
+  find_program(TREMULA_PYTHON NAMES python3 python HINTS ${CMAKE_SOURCE_DIR}/.venv/bin NO_DEFAULT_PATH)
+  find_program(TREMULA_PYTHON NAMES python3 python)
+endif()
+if(NOT TREMULA_ONEDNN_PREFIX)
+  execute_process(COMMAND ${TREMULA_PYTHON} -c "import sys; print(sys.prefix)"
+    OUTPUT_VARIABLE TREMULA_ONEDNN_PREFIX OUTPUT_STRIP_TRAILING_WHITESPACE)
+endif()
+find_path(ONEDNN_INCLUDE oneapi/dnnl/dnnl.h HINTS ${TREMULA_ONEDNN_PREFIX}/include)
+find_library(ONEDNN_LIBRARY dnnl HINTS ${TREMULA_ONEDNN_PREFIX}/lib)
+if(NOT ONEDNN_INCLUDE OR NOT ONEDNN_LIBRARY)
+  message(FATAL_ERROR "oneDNN was not found under ${TREMULA_ONEDNN_PREFIX}. Install it into the "
+    "Python environment that builds (pip install onednn-devel-cpu-gomp==2023.2.0; `make demo` does), "
+    "or set TREMULA_ONEDNN_PREFIX.")
+endif()
+add_library(onednn INTERFACE)
+target_include_directories(onednn SYSTEM INTERFACE ${ONEDNN_INCLUDE})
+target_link_libraries(onednn INTERFACE ${ONEDNN_LIBRARY})

@@ -1,0 +1,226 @@
+/* Tremula: a compiler and an engine for HLO programs, with the estimate of what an IPU would need.
+ *
+ * There are two ways to use this library.
+ *
+ *   1. Run a program that exists as a file. trm_module_read() takes a serialised HloModuleProto or
+ *      XLA's HLO text, trm_compile() makes an executable of it, trm_engine_create() gives the
+ *      executable memory, and trm_engine_run() computes.
+ *   2. Build a program in C. trm_builder_create() and the trm_build_... functions (builder.h)
+ *      make a module without any file; the rest is the same.
+ *
+ * Rules that hold for every function:
+ *   - What can fail returns a trm_status and, last, takes a trm_error that the caller owns. The
+ *     error may be NULL. It is written only on failure and never allocates.
+ *   - Outputs come before the error and are called out_x. On failure they are left untouched.
+ *   - Strings are UTF-8 and end with a NUL; sizes are in bytes; dimensions in elements.
+ *   - Bytes from outside (files, protos, texts) are untrusted: any input whatever gives a status.
+ *   - Arrays are dense and row-major (the last dimension runs fastest). Layouts in a module are
+ *     hints that are kept and printed and nothing else.
+ *   - A module is used by one thread at a time. An executable is immutable and may be shared. An
+ *     engine is run by one thread at a time; several engines may run at once.
+ */
+#ifndef TREMULA_TREMULA_H_
+#define TREMULA_TREMULA_H_
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(TRM_BUILD_SHARED)
+#define TRM_API __attribute__((visibility("default")))
+#else
+#define TRM_API
+#endif
+
+#define TRM_VERSION_STRING "0.1.0"
+
+/* The library's version, a static string such as "0.1.0". */
+TRM_API const char *trm_version(void);
+
+/* ---- Status and errors --------------------------------------------------------------------- */
+
+/* The codes are TensorFlow's (and so gRPC's), so that a failure reaches Python as the exception
+ * that a TensorFlow user expects. status.def says whose fault each is. */
+typedef enum trm_status {
+#define TRM_STATUS(name, code, whose) TRM_##name = code,
+#include "tremula/status.def"
+#undef TRM_STATUS
+} trm_status;
+
+#define TRM_ERROR_SIZE 4096
+
+/* Filled on failure. The message says what is wrong, where, and what to do; it ends with a NUL and
+ * is cut, never overrun, at TRM_ERROR_SIZE. */
+typedef struct trm_error {
+  trm_status status;
+  char message[TRM_ERROR_SIZE];
+} trm_error;
+
+/* The name of a status, such as "InvalidArgument"; never NULL. */
+TRM_API const char *trm_status_name(trm_status status);
+
+/* Frees what a function of this library handed out as a plain block (texts, serialised modules).
+ * NULL is allowed. */
+TRM_API void trm_free(void *block);
+
+/* ---- Types --------------------------------------------------------------------------------- */
+
+/* Element types. The numbers are HLO's PrimitiveType, so that they can be read from a proto. */
+typedef enum trm_dtype {
+#define TRM_DTYPE(id, number, name, bytes) TRM_##id = number,
+#include "tremula/dtype.def"
+#undef TRM_DTYPE
+} trm_dtype;
+
+/* HLO's name of a type, such as "f32"; "invalid" for a number that is not one. */
+TRM_API const char *trm_dtype_name(trm_dtype dtype);
+/* Bytes of one element; 0 for tuples, tokens and opaque values. */
+TRM_API size_t trm_dtype_size(trm_dtype dtype);
+
+#define TRM_MAX_RANK 16
+
+/* What an array looks like, as a compiled program's interface states it. */
+typedef struct trm_tensor_info {
+  const char *name; /* owned by the object it was asked of; may be "" */
+  trm_dtype dtype;
+  int32_t rank;
+  int64_t dims[TRM_MAX_RANK];
+  size_t bytes;
+} trm_tensor_info;
+
+/* ---- Modules ------------------------------------------------------------------------------- */
+
+typedef struct trm_module trm_module;
+
+/* Reads a module: a serialised HloModuleProto or XLA's HLO text, told apart by content. `name` is
+ * what messages call the input (a file's name); may be NULL. The module is verified. */
+TRM_API trm_status trm_module_read(const void *data, size_t size, const char *name,
+                                   trm_module **out_module, trm_error *error);
+/* The same for a file. */
+TRM_API trm_status trm_module_read_file(const char *path, trm_module **out_module,
+                                        trm_error *error);
+/* Prints a module as HLO text that trm_module_read takes back. Free *out_text with trm_free. */
+TRM_API trm_status trm_module_print(const trm_module *module, char **out_text, trm_error *error);
+/* Serialises a module as an HloModuleProto. Free *out_data with trm_free. */
+TRM_API trm_status trm_module_serialize(const trm_module *module, void **out_data,
+                                        size_t *out_size, trm_error *error);
+/* Checks a module: every operand, attribute and shape of every instruction. */
+TRM_API trm_status trm_module_verify(const trm_module *module, trm_error *error);
+TRM_API void trm_module_free(trm_module *module);
+
+/* ---- Compiling ----------------------------------------------------------------------------- */
+
+typedef struct trm_executable trm_executable;
+
+/* An option: a key of options.def and its value as text. trm_compile refuses unknown keys (naming
+ * the nearest one) and values that do not fit. */
+typedef struct trm_option {
+  const char *key;
+  const char *value;
+} trm_option;
+
+/* Compiles. The module is not changed and may be freed afterwards. */
+TRM_API trm_status trm_compile(const trm_module *module, const trm_option *options,
+                               size_t num_options, trm_executable **out_executable,
+                               trm_error *error);
+
+/* Saving and loading. The format has a magic number, a version, a length and a hash
+ * (docs/executable_format.md); a file that is cut short or altered is refused. */
+TRM_API trm_status trm_executable_serialize(const trm_executable *executable, void **out_data,
+                                            size_t *out_size, trm_error *error);
+TRM_API trm_status trm_executable_deserialize(const void *data, size_t size,
+                                              trm_executable **out_executable, trm_error *error);
+TRM_API trm_status trm_executable_save(const trm_executable *executable, const char *path,
+                                       trm_error *error);
+TRM_API trm_status trm_executable_load(const char *path, trm_executable **out_executable,
+                                       trm_error *error);
+TRM_API void trm_executable_free(trm_executable *executable);
+
+/* The interface: entry parameters and results, nested tuples flattened in order. The pointers live
+ * as long as the executable; NULL for an index out of range. */
+TRM_API size_t trm_executable_num_inputs(const trm_executable *executable);
+TRM_API size_t trm_executable_num_outputs(const trm_executable *executable);
+TRM_API const trm_tensor_info *trm_executable_input(const trm_executable *executable, size_t i);
+TRM_API const trm_tensor_info *trm_executable_output(const trm_executable *executable, size_t i);
+/* The input that output i updates (a variable), or -1. */
+TRM_API int64_t trm_executable_output_alias(const trm_executable *executable, size_t i);
+/* The optimised, fused and scheduled module, as HLO text. Free with trm_free. */
+TRM_API trm_status trm_executable_print(const trm_executable *executable, char **out_text,
+                                        trm_error *error);
+/* Bytes of the arena that a run needs, beside inputs and outputs. */
+TRM_API size_t trm_executable_arena_bytes(const trm_executable *executable);
+
+/* ---- Running ------------------------------------------------------------------------------- */
+
+typedef struct trm_engine trm_engine;
+typedef struct trm_infeed trm_infeed;
+typedef struct trm_outfeed trm_outfeed;
+
+/* Gives an executable memory. The executable is kept alive by the engine. */
+TRM_API trm_status trm_engine_create(trm_executable *executable, trm_engine **out_engine,
+                                     trm_error *error);
+/* Computes once. inputs[i] and outputs[i] point to bytes as trm_executable_input/_output state
+ * them, aligned for their type; inputs are read in place and never written; outputs must not
+ * overlap inputs or each other. versions may be NULL; otherwise versions[i], when not 0, is a
+ * number that changes whenever the contents behind inputs[i] may have changed, so that packed
+ * weights can be kept. Returns TRM_CANCELLED soon after trm_engine_cancel. */
+TRM_API trm_status trm_engine_run(trm_engine *engine, const void *const *inputs,
+                                  const uint64_t *versions, void *const *outputs,
+                                  trm_error *error);
+/* Asks a run in another thread to stop; may be called at any time, also from a signal handler. */
+TRM_API void trm_engine_cancel(trm_engine *engine);
+TRM_API void trm_engine_free(trm_engine *engine);
+
+/* Feeds. A program reads from an infeed by custom-call "tremula.infeed" and writes to an outfeed
+ * by "tremula.outfeed"; the backend_config of the call is {"feed":"<id>"}. Queues are bounded and
+ * may be used from any thread; they are reference counted, an engine holds one of each bound. */
+TRM_API trm_status trm_infeed_create(const trm_tensor_info *elements, size_t num_elements,
+                                     size_t depth, trm_infeed **out_infeed, trm_error *error);
+/* Copies one element tuple in. Blocks while the queue is full and a consumer is running;
+ * *out_accepted is false when the queue is full and nothing consumes (the element stays the
+ * caller's). trm_infeed_interrupt makes a blocked push return. */
+TRM_API trm_status trm_infeed_push(trm_infeed *infeed, const void *const *elements,
+                                   bool *out_accepted, trm_error *error);
+/* Says that no element follows: a read past the end fails with `status` and `message`
+ * (TRM_OUT_OF_RANGE at the end of data, or the producer's own error). */
+TRM_API void trm_infeed_end(trm_infeed *infeed, trm_status status, const char *message);
+/* Empties the queue and forgets an end, as initialising an iterator again does. */
+TRM_API void trm_infeed_reset(trm_infeed *infeed);
+/* A run is (or is no longer) going to consume. Counted. */
+TRM_API void trm_infeed_open(trm_infeed *infeed);
+TRM_API void trm_infeed_close(trm_infeed *infeed);
+TRM_API void trm_infeed_release(trm_infeed *infeed);
+
+/* `keep_last`: only the last element tuple is kept (IPUOutfeedMode.LAST). */
+TRM_API trm_status trm_outfeed_create(const trm_tensor_info *elements, size_t num_elements,
+                                      bool keep_last, trm_outfeed **out_outfeed,
+                                      trm_error *error);
+/* Takes everything that has been enqueued since the last call. *out_count is the number of element
+ * tuples; (*out_blocks)[e] holds *out_count arrays of element e one after the other. Free each
+ * block and the array with trm_free. */
+TRM_API trm_status trm_outfeed_take(trm_outfeed *outfeed, size_t *out_count, void ***out_blocks,
+                                    trm_error *error);
+TRM_API void trm_outfeed_release(trm_outfeed *outfeed);
+
+/* Connects the feed `id` of a program to a queue. The element types must agree. */
+TRM_API trm_status trm_engine_bind_infeed(trm_engine *engine, const char *id, trm_infeed *infeed,
+                                          trm_error *error);
+TRM_API trm_status trm_engine_bind_outfeed(trm_engine *engine, const char *id,
+                                           trm_outfeed *outfeed, trm_error *error);
+/* The feeds a program uses: kind is 'i' or 'o'; elements has *out_num entries and lives as long as
+ * the executable. Returns NULL for i out of range. */
+TRM_API const char *trm_executable_feed(const trm_executable *executable, size_t i, char *out_kind,
+                                        const trm_tensor_info **out_elements, size_t *out_num);
+
+/* The seed of the random custom calls (ipu.utils.reset_ipu_seed). */
+TRM_API void trm_engine_set_seed(trm_engine *engine, uint64_t seed);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* TREMULA_TREMULA_H_ */

@@ -1,0 +1,160 @@
+/* Owns: the allocation seam, arenas, growing arrays and text. */
+#include "base/memory.h"
+
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { CHUNK_BYTES = 64 * 1024, ALIGNMENT = 16 };
+
+static _Atomic int64_t fail_countdown = -1;
+
+void trm_allocation_fail_after(int64_t countdown) { atomic_store(&fail_countdown, countdown); }
+
+static bool must_fail(void) {
+  if (atomic_load_explicit(&fail_countdown, memory_order_relaxed) < 0) return false;
+  return atomic_fetch_sub(&fail_countdown, 1) == 0;
+}
+
+void *trm_allocate(size_t size) { return must_fail() ? NULL : malloc(size == 0 ? 1 : size); }
+
+void *trm_allocate_zeroed(size_t count, size_t size) {
+  if (must_fail()) return NULL;
+  return count == 0 || size == 0 ? calloc(1, 1) : calloc(count, size);
+}
+
+void *trm_reallocate(void *block, size_t size) {
+  return must_fail() ? NULL : realloc(block, size == 0 ? 1 : size);
+}
+
+void *trm_allocate_aligned(size_t size) {
+  if (must_fail() || size > SIZE_MAX - 64) return NULL;
+  const size_t rounded = size == 0 ? 64 : (size + 63) / 64 * 64;
+  return aligned_alloc(64, rounded);
+}
+
+void trm_free(void *block) { free(block); }
+
+struct trm_arena_chunk {
+  struct trm_arena_chunk *next;
+  max_align_t align;
+};
+
+static size_t header_bytes(void) {
+  return (sizeof(struct trm_arena_chunk) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+}
+
+void *trm_arena_allocate(trm_arena *arena, size_t count, size_t size) {
+  size_t bytes;
+  if (!trm_multiply_sizes(count, size, &bytes) || bytes > SIZE_MAX / 2) return NULL;
+  bytes = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+  if (bytes == 0) bytes = ALIGNMENT;
+  if (arena->chunk == NULL || arena->size - arena->used < bytes) {
+    const size_t chunk_bytes = bytes > CHUNK_BYTES / 4 ? bytes : CHUNK_BYTES;
+    struct trm_arena_chunk *chunk = trm_allocate(header_bytes() + chunk_bytes);
+    if (chunk == NULL) return NULL;
+    if (arena->chunk != NULL && chunk_bytes == bytes && arena->size > arena->used) {
+      /* A large block of its own: the chunk in use stays in use. */
+      chunk->next = arena->chunk->next;
+      arena->chunk->next = chunk;
+      arena->total += bytes;
+      return memset((char *)chunk + header_bytes(), 0, bytes);
+    }
+    chunk->next = arena->chunk;
+    arena->chunk = chunk;
+    arena->used = 0;
+    arena->size = chunk_bytes;
+  }
+  char *block = (char *)arena->chunk + header_bytes() + arena->used;
+  arena->used += bytes;
+  arena->total += bytes;
+  return memset(block, 0, bytes);
+}
+
+void *trm_arena_copy(trm_arena *arena, const void *data, size_t size) {
+  void *copy = trm_arena_allocate(arena, 1, size);
+  if (copy != NULL && size > 0) memcpy(copy, data, size);
+  return copy;
+}
+
+char *trm_arena_string(trm_arena *arena, const char *text, size_t length) {
+  if (length == SIZE_MAX) return NULL;
+  char *copy = trm_arena_allocate(arena, 1, length + 1);
+  if (copy != NULL && length > 0) memcpy(copy, text, length);
+  return copy;
+}
+
+char *trm_arena_format(trm_arena *arena, const char *format, ...) {
+  va_list args, again;
+  va_start(args, format);
+  va_copy(again, args);
+  const int length = vsnprintf(NULL, 0, format, args);
+  va_end(args);
+  char *text = length < 0 ? NULL : trm_arena_allocate(arena, 1, (size_t)length + 1);
+  if (text != NULL) vsnprintf(text, (size_t)length + 1, format, again);
+  va_end(again);
+  return text;
+}
+
+void trm_arena_free(trm_arena *arena) {
+  struct trm_arena_chunk *chunk = arena->chunk;
+  while (chunk != NULL) {
+    struct trm_arena_chunk *next = chunk->next;
+    trm_free(chunk);
+    chunk = next;
+  }
+  *arena = (trm_arena){0};
+}
+
+bool trm_vector_grow(void **items, size_t *capacity, size_t item_size) {
+  size_t bytes;
+  const size_t wanted = *capacity < 8 ? 8 : *capacity * 2;
+  if (!trm_multiply_sizes(wanted, item_size, &bytes)) return false;
+  void *grown = trm_reallocate(*items, bytes);
+  if (grown == NULL) return false;
+  *items = grown;
+  *capacity = wanted;
+  return true;
+}
+
+static bool text_reserve(trm_text *text, size_t extra) {
+  if (text->failed) return false;
+  if (text->capacity - text->length > extra) return true;
+  size_t wanted = text->capacity < 256 ? 256 : text->capacity;
+  while (wanted - text->length <= extra) {
+    if (wanted > SIZE_MAX / 2) return !(text->failed = true);
+    wanted *= 2;
+  }
+  char *grown = trm_reallocate(text->data, wanted);
+  if (grown == NULL) return !(text->failed = true);
+  text->data = grown;
+  text->capacity = wanted;
+  return true;
+}
+
+void trm_text_append(trm_text *text, const char *data, size_t length) {
+  if (!text_reserve(text, length)) return;
+  if (length > 0) memcpy(text->data + text->length, data, length);
+  text->length += length;
+  text->data[text->length] = '\0';
+}
+
+void trm_text_format(trm_text *text, const char *format, ...) {
+  va_list args, again;
+  va_start(args, format);
+  va_copy(again, args);
+  const int length = vsnprintf(NULL, 0, format, args);
+  va_end(args);
+  if (length >= 0 && text_reserve(text, (size_t)length)) {
+    vsnprintf(text->data + text->length, (size_t)length + 1, format, again);
+    text->length += (size_t)length;
+  }
+  va_end(again);
+}
+
+void trm_text_free(trm_text *text) {
+  trm_free(text->data);
+  *text = (trm_text){0};
+}

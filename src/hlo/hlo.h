@@ -1,0 +1,325 @@
+/* The IR: a module of computations of instructions, as HLO defines them.
+ *
+ * A module owns one arena; everything below lives in it and dies with it. A computation's
+ * instructions sit in one array; an instruction is named by its index there (trm_index), and
+ * operands come before their users: the order of the array is a topological order that also obeys
+ * the control predecessors. After scheduling it is the order of execution. Original ids and names
+ * are kept aside for printing and messages. What an opcode does not use is NULL or 0.
+ *
+ *   shape.c        shapes: making, comparing, printing, counting
+ *   module.c       modules, computations, instructions: creating, finding, cloning, compacting
+ *   attributes.def enums of attributes and their spellings
+ *   infer.c        the result shape of every opcode
+ *   verify.c       the checks on a whole module
+ *   proto.c        HloModuleProto in and out
+ *   lexer.c parse.c print.c   HLO text in and out
+ *   literal.c      constants: bytes, and their text
+ */
+#ifndef TREMULA_HLO_HLO_H_
+#define TREMULA_HLO_HLO_H_
+
+#include "base/memory.h"
+#include "base/status.h"
+
+typedef uint32_t trm_index;
+#define TRM_NO_INDEX UINT32_MAX
+
+typedef enum trm_opcode {
+#define OPCODE(id, name, arity, class) TRM_OP_##id,
+#include "hlo/opcodes.def"
+#undef OPCODE
+  TRM_NUM_OPCODES
+} trm_opcode;
+
+typedef enum trm_opcode_class {
+  TRM_CLASS_UNARY, TRM_CLASS_BINARY, TRM_CLASS_TERNARY, TRM_CLASS_DATA, TRM_CLASS_REDUCE,
+  TRM_CLASS_LINEAR, TRM_CLASS_CONTROL, TRM_CLASS_TUPLE, TRM_CLASS_SOURCE, TRM_CLASS_COLLECTIVE,
+  TRM_CLASS_COMMUNICATION, TRM_CLASS_OTHER
+} trm_opcode_class;
+
+const char *trm_opcode_name(trm_opcode opcode);
+/* Number of operands, or -1 when it varies. */
+int trm_opcode_arity(trm_opcode opcode);
+trm_opcode_class trm_opcode_class_of(trm_opcode opcode);
+/* false when no opcode has that name. */
+bool trm_opcode_find(const char *name, size_t length, trm_opcode *out_opcode);
+/* Elementwise: every operand has the result's dimensions (select and clamp may take scalars). */
+bool trm_opcode_is_elementwise(trm_opcode opcode);
+
+/* ---- Shapes --------------------------------------------------------------------------------- */
+
+typedef struct trm_shape {
+  trm_dtype dtype;            /* TRM_TUPLE, TRM_TOKEN and TRM_OPAQUE are not arrays */
+  int32_t rank;
+  const int64_t *dims;        /* rank of them */
+  const int64_t *layout;      /* minor to major, rank of them; NULL: row-major. A hint only */
+  int32_t num_elements;       /* of a tuple */
+  const struct trm_shape *elements;
+} trm_shape;
+
+bool trm_shape_is_array(const trm_shape *shape);
+bool trm_shape_is_scalar(const trm_shape *shape);
+/* Number of elements of an array; 1 for a scalar. Verified shapes do not overflow. */
+int64_t trm_shape_count(const trm_shape *shape);
+/* Bytes of an array; 0 for tuples and tokens. */
+size_t trm_shape_bytes(const trm_shape *shape);
+/* Array leaves of a nested tuple (tokens count 0, an array 1), in order. */
+int32_t trm_shape_num_leaves(const trm_shape *shape);
+/* The i-th array leaf, or NULL. */
+const trm_shape *trm_shape_leaf(const trm_shape *shape, int32_t i);
+/* The first leaf of element `element` of a tuple. */
+int32_t trm_shape_leaf_offset(const trm_shape *tuple, int32_t element);
+/* Equal types and dimensions (layouts do not count). */
+bool trm_shape_equal(const trm_shape *a, const trm_shape *b);
+/* Equal dimensions, whatever the type. */
+bool trm_shape_same_dims(const trm_shape *a, const trm_shape *b);
+/* An array shape with dims copied into the arena; false when memory runs out. */
+bool trm_shape_make(trm_arena *arena, trm_dtype dtype, int32_t rank, const int64_t *dims,
+                    trm_shape *out_shape);
+bool trm_shape_make_tuple(trm_arena *arena, int32_t count, const trm_shape *elements,
+                          trm_shape *out_shape);
+/* A deep copy. */
+bool trm_shape_copy(trm_arena *arena, const trm_shape *shape, trm_shape *out_shape);
+/* "f32[2,3]", "(s32[], f32[4])"; with layouts "f32[2,3]{1,0}" when asked. */
+void trm_shape_print(const trm_shape *shape, bool with_layout, trm_text *out_text);
+/* The same into a fixed buffer, for messages; returns the buffer. */
+const char *trm_shape_text(const trm_shape *shape, char *buffer, size_t size);
+
+/* ---- Attributes ----------------------------------------------------------------------------- */
+
+typedef enum trm_comparison {
+  TRM_CMP_EQ, TRM_CMP_NE, TRM_CMP_GE, TRM_CMP_GT, TRM_CMP_LE, TRM_CMP_LT
+} trm_comparison;
+/* FLOAT, TOTALORDER, SIGNED, UNSIGNED; DEFAULT follows from the operands' type. */
+typedef enum trm_comparison_type {
+  TRM_CMPTYPE_DEFAULT, TRM_CMPTYPE_FLOAT, TRM_CMPTYPE_TOTALORDER, TRM_CMPTYPE_SIGNED,
+  TRM_CMPTYPE_UNSIGNED
+} trm_comparison_type;
+
+typedef struct trm_window_dimension {
+  int64_t size, stride, padding_low, padding_high, window_dilation, base_dilation;
+  bool reversal;
+} trm_window_dimension;
+
+typedef struct trm_window {
+  int32_t rank;
+  trm_window_dimension *dims;
+} trm_window;
+
+typedef struct trm_convolution {
+  int64_t input_batch, input_feature, kernel_input_feature, kernel_output_feature, output_batch,
+      output_feature;
+  int32_t spatial_rank;
+  int64_t *input_spatial, *kernel_spatial, *output_spatial; /* spatial_rank each */
+  int64_t feature_group_count, batch_group_count;           /* at least 1 */
+} trm_convolution;
+
+/* A short list of dimension numbers. */
+typedef struct trm_dims {
+  int32_t count;
+  int64_t *items;
+} trm_dims;
+
+typedef struct trm_dot {
+  trm_dims lhs_batch, rhs_batch, lhs_contracting, rhs_contracting;
+} trm_dot;
+
+typedef struct trm_padding_dimension {
+  int64_t low, high, interior; /* low and high may be negative */
+} trm_padding_dimension;
+
+typedef struct trm_slice_dimension {
+  int64_t start, limit, stride;
+} trm_slice_dimension;
+
+typedef struct trm_gather {
+  trm_dims offset_dims, collapsed_slice_dims, start_index_map, operand_batching_dims,
+      start_indices_batching_dims;
+  int64_t index_vector_dim;
+  trm_dims slice_sizes;
+  bool indices_are_sorted;
+} trm_gather;
+
+typedef struct trm_scatter {
+  trm_dims update_window_dims, inserted_window_dims, scatter_dims_to_operand_dims,
+      input_batching_dims, scatter_indices_batching_dims;
+  int64_t index_vector_dim;
+  bool indices_are_sorted, unique_indices;
+} trm_scatter;
+
+typedef struct trm_replica_groups {
+  int32_t count;
+  trm_dims *groups;
+} trm_replica_groups;
+
+typedef struct trm_collective {
+  trm_replica_groups replica_groups;
+  int64_t channel_id; /* 0: none */
+  bool use_global_device_ids, constrain_layout, has_dimension;
+  int64_t dimension;  /* all_gather_dimension, scatter or split dimension */
+  trm_dims source_target_pairs; /* flattened pairs */
+} trm_collective;
+
+typedef struct trm_triangular_solve {
+  bool left_side, lower, unit_diagonal;
+  int transpose_a; /* 1 NO_TRANSPOSE, 2 TRANSPOSE, 3 ADJOINT */
+} trm_triangular_solve;
+
+typedef struct trm_custom_call {
+  const char *target;
+  bool has_side_effect;
+  int api_version; /* HLO's CustomCallApiVersion; 0 unspecified */
+} trm_custom_call;
+
+typedef struct trm_metadata {
+  const char *op_type, *op_name, *source_file; /* NULL when absent */
+  int32_t source_line;
+} trm_metadata;
+
+/* A constant's bytes: arrays dense and row-major, one block a leaf, leaves in order. */
+typedef struct trm_literal {
+  trm_shape shape;
+  int32_t num_leaves;
+  const void **leaves;
+} trm_literal;
+
+/* ---- Instructions --------------------------------------------------------------------------- */
+
+typedef struct trm_instruction {
+  trm_opcode opcode;
+  uint32_t num_operands, num_control_predecessors, num_called;
+  trm_shape shape;
+  trm_index *operands;
+  trm_index *control_predecessors;
+  /* Indices into module->computations. reduce, map, sort, scatter, call, custom-call: to_apply;
+   * fusion: calls; while: condition, body; conditional: the branches (true, false); reduce-window:
+   * to_apply; select-and-scatter: select, scatter. */
+  uint32_t *called;
+
+  const char *name; /* without '%'; unique in the module */
+  int64_t id;       /* the original, or one made up; unique in the module */
+
+  trm_dims dimensions; /* broadcast, concatenate, map, reduce, reverse, sort, transpose, iota */
+  int64_t number;      /* parameter's number; get-tuple-element's index; batch-norm's feature_index;
+                          get/set-dimension-size's dimension; topk's k */
+  trm_comparison comparison;
+  trm_comparison_type comparison_type;
+  bool is_stable;      /* sort */
+  bool lower;          /* cholesky */
+  bool largest;        /* topk */
+  float epsilon;       /* batch-norm */
+  int32_t exponent_bits, mantissa_bits; /* reduce-precision */
+  int32_t distribution; /* rng: HLO's RandomDistribution (1 uniform, 2 normal) */
+  int32_t algorithm;    /* rng-bit-generator: 0 default, 1 three-fry, 2 philox */
+  int32_t fft_type;     /* 0 FFT, 1 IFFT, 2 RFFT, 3 IRFFT */
+  int64_t delta;        /* rng-get-and-update-state */
+  trm_dims sizes;       /* dynamic_slice_sizes; fft_length; slice_sizes live in gather */
+  trm_slice_dimension *slice;     /* rank of the operand */
+  trm_padding_dimension *padding; /* rank of the operand */
+  trm_window *window;
+  trm_convolution *convolution;
+  trm_dot *dot;
+  trm_gather *gather;
+  trm_scatter *scatter;
+  trm_collective *collective;
+  trm_triangular_solve *triangular_solve;
+  trm_custom_call *custom_call;
+  const trm_literal *literal;
+  trm_dims operand_precision;  /* precision_config: 0 default, 1 high, 2 highest */
+  const char *fusion_kind;     /* "kLoop", "kInput", "kOutput", "kCustom" */
+  const char *backend_config;  /* bytes; may hold a NUL */
+  size_t backend_config_size;
+  const char *infeed_config;   /* infeed's or outfeed's */
+  const char *sharding;        /* as text, braces included; NULL: none */
+  const char *const *frontend_attributes; /* key, value, key, value, ..., NULL */
+  trm_metadata metadata;
+} trm_instruction;
+
+typedef struct trm_computation {
+  const char *name; /* without '%' */
+  int64_t id;
+  uint32_t num_instructions, capacity;
+  trm_instruction *instructions; /* moves when it grows: keep indices, not pointers */
+  trm_index root;
+  uint32_t num_parameters;
+  trm_index *parameters; /* by number */
+  bool is_dead;          /* no longer called by anything: skipped by passes, not printed */
+} trm_computation;
+
+/* Output leaf (a path of tuple indices) -> parameter and path. */
+typedef struct trm_alias {
+  trm_dims output_index, parameter_index;
+  int64_t parameter_number;
+  bool must_alias;
+} trm_alias;
+
+struct trm_module {
+  trm_arena arena;
+  const char *name;
+  uint32_t num_computations, capacity;
+  trm_computation *computations; /* callees before callers */
+  uint32_t entry;
+  int64_t next_id;
+  uint32_t num_aliases;
+  trm_alias *aliases;
+  bool is_scheduled; /* instruction order is to be kept */
+  const char *frontend_side_table; /* JSON: node id -> TensorFlow name, file, line, shard; NULL */
+};
+
+/* ---- Building and changing ------------------------------------------------------------------ */
+
+trm_status trm_module_create(const char *name, trm_module **out_module, trm_error *error);
+/* A deep copy in an arena of its own. */
+trm_status trm_module_clone(const trm_module *module, trm_module **out_module, trm_error *error);
+
+/* Appends an empty computation; the index is stable, the pointer is not. */
+trm_status trm_module_add_computation(trm_module *module, const char *name, uint32_t *out_index,
+                                      trm_error *error);
+/* A copy of a computation (called computations are shared). */
+trm_status trm_module_clone_computation(trm_module *module, uint32_t source, uint32_t *out_index,
+                                        trm_error *error);
+
+/* Appends a copy of *prototype: operands, called and control predecessors are copied into the
+ * arena, attributes are shared. A NULL name gets one made of the opcode; id 0 gets the next.
+ * A parameter is entered in the computation's table. */
+trm_status trm_computation_add(trm_module *module, uint32_t computation,
+                               const trm_instruction *prototype, trm_index *out_index,
+                               trm_error *error);
+
+/* Passes change a computation like this: they append instructions, note in replacement[i] (an array
+ * of num_instructions at the end, TRM_NO_INDEX: stays) what replaces i, and call this once. It
+ * redirects every operand, control predecessor and root, drops what nothing needs (side effects
+ * and parameters are needed), and brings the array into topological order again, stable by the
+ * order before. */
+trm_status trm_computation_rewrite(trm_module *module, uint32_t computation,
+                                   const trm_index *replacement, trm_error *error);
+
+/* Drops computations that the entry does not reach and puts callees before callers; fails on a
+ * cyclic call graph. */
+trm_status trm_module_compact(trm_module *module, trm_error *error);
+
+/* Must not be removed, duplicated or reordered against others of its kind. */
+bool trm_instruction_has_side_effect(const trm_module *module, const trm_instruction *instruction);
+
+/* The shape that the opcode, attributes and operands of *instruction give (its own shape field
+ * matters only where nothing else tells, as for constants, parameters, broadcasts, reshapes).
+ * Fails with what is wrong with the instruction. */
+trm_status trm_infer_shape(trm_module *module, const trm_computation *computation,
+                           const trm_instruction *instruction, trm_shape *out_shape,
+                           trm_error *error);
+
+/* Shape limits that every reader enforces: rank <= TRM_MAX_RANK, dims >= 0, bytes of each array
+ * within 2^40, so that later arithmetic in int64 cannot overflow. */
+trm_status trm_shape_check(const trm_shape *shape, trm_error *error);
+
+/* Readers and writers (trm_module_read tells them apart). */
+trm_status trm_hlo_parse_proto(const void *data, size_t size, trm_module **out_module,
+                               trm_error *error);
+trm_status trm_hlo_parse_text(const char *text, size_t size, trm_module **out_module,
+                              trm_error *error);
+
+/* "%name = f32[2] add(...) (model.py:41, dense/MatMul)": how messages name an instruction. */
+const char *trm_instruction_text(const trm_module *module, const trm_instruction *instruction,
+                                 char *buffer, size_t size);
+
+#endif /* TREMULA_HLO_HLO_H_ */

@@ -1,0 +1,93 @@
+/* How the host computes an instruction: kernels.
+ *
+ * Every op family (a folder here) has a reference kernel for each of its opcodes, in plain C, slow
+ * and obviously right, which is the oracle of the tests; and fast kernels where they pay. Both have
+ * one calling convention. A kernel is created once, at compile or load time, for one instruction
+ * with all its shapes known; what can be decided is decided then. A run reads operands in place,
+ * writes results, and allocates nothing.
+ *
+ * Values (design, decision 13): float16 and bfloat16 results are rounded after every HLO
+ * instruction, also inside a fusion; dot, convolution, reduce, reduce-window and batch-norm
+ * statistics accumulate in float32 and round once. Splitting work over threads never changes a
+ * result.
+ *
+ * The engine itself runs tuple, get-tuple-element, parameter, constant, while, conditional, call,
+ * opt-barrier, after-all, add-dependency, copies and the feeds; all others come here. */
+#ifndef TREMULA_OPS_KERNEL_H_
+#define TREMULA_OPS_KERNEL_H_
+
+#include "hlo/hlo.h"
+
+typedef struct trm_kernel trm_kernel;
+
+/* What a run hands to a kernel. */
+typedef struct trm_kernel_call {
+  /* One pointer an array leaf of every operand, in order; dense, row-major, aligned for its type
+   * (64 bytes where the engine owns the buffer). Operands may be equal pointers. */
+  const void *const *operands;
+  /* Contents numbers, one an operand leaf: equal non-zero numbers in two calls of this kernel mean
+   * equal bytes. 0: unknown. */
+  const uint64_t *versions;
+  /* One pointer an array leaf of the result. Does not overlap operands, but result leaf 0 may be
+   * the buffer of an operand named in in_place_operands. */
+  void *const *results;
+  void *scratch;    /* scratch_bytes, 64-byte aligned, contents undefined */
+  void *persistent; /* persistent_bytes, 64-byte aligned, zero at the engine's first call, then
+                       kept from call to call (packed weights); one an engine */
+  uint64_t seed;    /* random kernels: differs for every run, iteration and replica */
+} trm_kernel_call;
+
+struct trm_kernel {
+  const char *name;            /* such as "reference.dot", "onednn.convolution" */
+  size_t scratch_bytes, persistent_bytes;
+  uint32_t in_place_operands;  /* bit i: result leaf 0 may be written over operand leaf i */
+  void *state;                 /* in the arena of the request, or released by destroy */
+  trm_status (*run)(const trm_kernel *kernel, const trm_kernel_call *call, trm_error *error);
+  void (*destroy)(trm_kernel *kernel); /* NULL: nothing to do */
+};
+
+/* What a kernel is created for. The module outlives the kernel. */
+typedef struct trm_kernel_request {
+  const trm_module *module;
+  const trm_computation *computation;
+  const trm_instruction *instruction;
+  trm_arena *arena; /* lives as long as the kernel */
+} trm_kernel_request;
+
+/* Creates a kernel for the request. A fast creator that cannot serve the instruction sets
+ * *out_supported to false and returns TRM_OK. */
+typedef trm_status (*trm_kernel_create_fn)(const trm_kernel_request *request, trm_kernel *out_kernel,
+                                           bool *out_supported, trm_error *error);
+
+/* Chooses and creates: the first fast kernel that serves the instruction, else the reference
+ * kernel; only the latter with reference_only. An instruction without any is refused with
+ * TRM_UNIMPLEMENTED, by name and with the TensorFlow op and the user's source line. */
+trm_status trm_kernel_create(const trm_kernel_request *request, bool reference_only,
+                             trm_kernel *out_kernel, trm_error *error);
+void trm_kernel_destroy(trm_kernel *kernel);
+/* Whether any kernel may serve this opcode (documentation). */
+bool trm_kernel_exists(trm_opcode opcode);
+
+/* The shape of operand i. */
+static inline const trm_shape *trm_operand_shape(const trm_kernel_request *request, uint32_t i) {
+  return &request->computation->instructions[request->instruction->operands[i]].shape;
+}
+
+/* The families' creators; registry.c maps opcodes to them. */
+trm_status trm_reference_elementwise_create(const trm_kernel_request *, trm_kernel *, bool *, trm_error *);
+trm_status trm_reference_data_create(const trm_kernel_request *, trm_kernel *, bool *, trm_error *);
+trm_status trm_reference_reduce_create(const trm_kernel_request *, trm_kernel *, bool *, trm_error *);
+trm_status trm_reference_batch_norm_create(const trm_kernel_request *, trm_kernel *, bool *, trm_error *);
+trm_status trm_reference_dot_create(const trm_kernel_request *, trm_kernel *, bool *, trm_error *);
+trm_status trm_reference_convolution_create(const trm_kernel_request *, trm_kernel *, bool *, trm_error *);
+trm_status trm_reference_random_create(const trm_kernel_request *, trm_kernel *, bool *, trm_error *);
+
+/* Fast: elementwise instructions and kLoop fusions of them (elementwise/). */
+trm_status trm_fast_elementwise_create(const trm_kernel_request *, trm_kernel *, bool *, trm_error *);
+trm_status trm_fast_data_create(const trm_kernel_request *, trm_kernel *, bool *, trm_error *);
+trm_status trm_fast_reduce_create(const trm_kernel_request *, trm_kernel *, bool *, trm_error *);
+trm_status trm_fast_batch_norm_create(const trm_kernel_request *, trm_kernel *, bool *, trm_error *);
+trm_status trm_onednn_dot_create(const trm_kernel_request *, trm_kernel *, bool *, trm_error *);
+trm_status trm_onednn_convolution_create(const trm_kernel_request *, trm_kernel *, bool *, trm_error *);
+
+#endif /* TREMULA_OPS_KERNEL_H_ */
