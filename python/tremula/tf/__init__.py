@@ -1,0 +1,1 @@
+"""The TensorFlow side of Tremula. `ipu` is what programs know as `tensorflow.python.ipu`."""

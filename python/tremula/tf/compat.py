@@ -1,0 +1,151 @@
+"""The one place that knows how the supported TensorFlow versions differ, and their inner names.
+
+Every name of TensorFlow that is not public API and that Tremula's Python needs is reached from
+here, so that a new version of TensorFlow is one file's work.
+"""
+
+import contextlib
+import importlib.util
+import os
+
+
+def has_legacy_keras():
+    """Whether `tf_keras`, Keras 2 for a TensorFlow that comes with Keras 3, is installed."""
+    return importlib.util.find_spec("tf_keras") is not None
+
+
+def prefer_legacy_keras():
+    """Makes a TensorFlow that is imported later use Keras 2, where tf_keras is installed.
+
+    TensorFlow 2.16 and later come with Keras 3, which has no TensorFlow 1 layers.
+    """
+    if has_legacy_keras():
+        os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
+
+
+def keras_package():
+    """The name of the package that `tf.keras` is made of."""
+    legacy = os.environ.get("TF_USE_LEGACY_KERAS", "").lower() in ("1", "true")
+    return "tf_keras" if legacy and has_legacy_keras() else "keras"
+
+
+@contextlib.contextmanager
+def graph_attributes(attributes):
+    """Puts `attributes` (name -> bytes, str, bool, or None for "not set") on the nodes that are
+    added to the default graph meanwhile.
+
+    It reaches neither inner function graphs nor operations that run eagerly.
+    """
+    from tensorflow.core.framework import attr_value_pb2
+    from tensorflow.python.framework import ops
+
+    def proto(value):
+        if value is None:
+            return None
+        if isinstance(value, bool):
+            return attr_value_pb2.AttrValue(b=value)
+        return attr_value_pb2.AttrValue(s=value.encode() if isinstance(value, str) else value)
+
+    graph = ops.get_default_graph()
+    with graph._attr_scope({name: proto(value) for name, value in attributes.items()}):
+        yield
+
+
+def graph_attribute(name):
+    """The bytes that graph_attributes() puts on new nodes as `name` now, or None."""
+    from tensorflow.python.framework import ops
+    value = ops.get_default_graph()._attr_scope_map.get(name)
+    return value.s if value is not None else None
+
+
+def operation_attribute(operation, name):
+    """The bytes of the attribute `name` of a node, or None if it has none."""
+    try:
+        return operation.get_attr(name)
+    except ValueError:
+        return None
+
+
+def set_operation_attribute(operation, name, value):
+    """Sets an attribute of a node to bytes or a bool."""
+    from tensorflow.core.framework import attr_value_pb2
+    attribute = (attr_value_pb2.AttrValue(b=value) if isinstance(value, bool)
+                 else attr_value_pb2.AttrValue(s=value))
+    operation._set_attr(name, attribute)
+
+
+def clear_operation_attribute(operation, name):
+    """Removes an attribute of a node, if it is there."""
+    if operation_attribute(operation, name) is not None:
+        operation._clear_attr(name)
+
+
+def set_operation_device(operation, device):
+    """Moves a node to `device`."""
+    operation._set_device(device)
+
+
+def in_compiled_function():
+    """Whether what is built now ends in a function or in a computation for XLA."""
+    from tensorflow.python.framework import func_graph, ops
+    from tensorflow.python.ops import control_flow_util
+    graph = ops.get_default_graph()
+    if isinstance(graph, func_graph.FuncGraph):
+        return True
+    context = graph._get_control_flow_context()
+    return control_flow_util.GetContainingXLAContext(context) is not None
+
+
+def wrap_gradients(enter):
+    """Makes `tf.gradients` build the gradient of each operation inside `enter(operation)`, a
+    context manager."""
+    from tensorflow.python.ops import gradients_util
+    build = gradients_util._MaybeCompile
+
+    def build_inside(scope, op, func, grad_fn):
+        with enter(op):
+            return build(scope, op, func, grad_fn)
+
+    gradients_util._MaybeCompile = build_inside
+
+
+def wrap_tape_gradients(enter):
+    """The same for `tf.GradientTape`, where it records a graph."""
+    from tensorflow.python import pywrap_tfe
+    from tensorflow.python.eager import backprop
+
+    build = backprop._gradient_function
+
+    def build_inside(op_name, attr_tuple, num_inputs, inputs, outputs, *rest):
+        operation = next((value.op for value in outputs if _in_graph(value)), None)
+        if operation is None:
+            return build(op_name, attr_tuple, num_inputs, inputs, outputs, *rest)
+        with enter(operation):
+            return build(op_name, attr_tuple, num_inputs, inputs, outputs, *rest)
+
+    backprop._gradient_function = build_inside
+    pywrap_tfe.TFE_Py_RegisterGradientFunction(build_inside)
+
+
+def _in_graph(value):
+    from tensorflow.python.framework import tensor_util
+    return (tensor_util.is_tf_type(value) and not hasattr(value, "numpy")
+            and hasattr(value, "op"))
+
+
+def python_operation(function, name):
+    """An operation on the CPU that calls `function()` each time it runs.
+
+    Called at once, and None, in eager mode.
+    """
+    import tensorflow.compat.v1 as tf
+    if tf.executing_eagerly():
+        function()
+        return None
+
+    def call():
+        function()
+        return []
+
+    with tf.device("cpu"):
+        return tf.py_func(call, [], [], stateful=True, name=name)

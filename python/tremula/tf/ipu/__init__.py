@@ -1,0 +1,52 @@
+"""The IPU API of TensorFlow, `tensorflow.python.ipu`.
+
+Modules are imported when they are first named: `ipu.scopes`, `ipu.ops.nn_ops` and `ipu.nn_ops`
+(one and the same module) need no import of their own. Importing this package loads no TensorFlow.
+"""
+
+import importlib
+import pkgutil
+
+from tremula import _finder
+from tremula.tf.ipu import _planned
+
+
+def __getattr__(name):
+    if name.startswith("__"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name in _planned.FUNCTIONS:
+        function = _function(name, _planned.FUNCTIONS[name])
+        globals()[name] = function
+        return function
+    module = _finder.resolve(__name__, name)
+    if module is None:
+        raise AttributeError(_planned.message(name)
+                             or f"module 'tensorflow.python.ipu' has no attribute {name!r}")
+    module = importlib.import_module(module)
+    globals()[name] = module
+    return module
+
+
+def _function(name, module_name):
+    module = _finder.resolve(__name__, module_name)
+    if module is None:
+        raise AttributeError(_planned.message(module_name).replace(
+            f".{module_name} ", f".{name} "))
+    return getattr(importlib.import_module(module), "outlined_function")
+
+
+def __dir__():
+    names = {info.name for info in pkgutil.iter_modules(__path__)}
+    for package in _finder.FLATTENED:
+        module = _finder.resolve(__name__, package)
+        if module is not None:
+            names.update(info.name for info in
+                         pkgutil.iter_modules(importlib.import_module(module).__path__))
+    return sorted(name for name in names if not name.startswith("_"))
+
+
+def _on_tensorflow_import():
+    """Run by the finder when a program first imports `tensorflow.python.ipu`."""
+    from tremula.tf.ipu import sharding
+    sharding.enable_sharded_gradients()
+    sharding.enable_sharded_gradient_tape()

@@ -1,0 +1,312 @@
+"""Classes made from a table of options: typed, documented attributes in nested categories.
+
+config_options.py has the table. Needs no TensorFlow.
+"""
+
+import copy
+import difflib
+import json
+import logging
+import typing
+from enum import Enum
+
+LOG = logging.getLogger("tensorflow")  # so that lines look like TensorFlow's
+
+
+def _no_check(_):
+    return True
+
+
+class AttributeMetadata:
+    """What is known of one attribute of a config: a category or an option.
+
+    `type` is the type as text, `actual_type` the type itself (None for a category), `default` the
+    value of a new config, `effect` what Tremula does with it.
+    """
+
+    def __init__(self, name, doc="", depth=0, default=None, deprecated_msg=None, attr_type=None,
+                 attr_type_str=None, check_type_fn=_no_check, effect=""):
+        self._name = name
+        self.__doc__ = doc
+        self._depth = depth
+        self._default = default
+        self._deprecated_msg = deprecated_msg
+        self._type = attr_type
+        self._type_text = attr_type_str or type_text(attr_type)
+        self._check = check_type_fn
+        self.effect = effect
+
+    @property
+    def name(self):
+        return self._name
+
+    @property
+    def type(self):
+        return self._type_text
+
+    @property
+    def actual_type(self):
+        return self._type
+
+    @property
+    def default(self):
+        return copy.deepcopy(self._default)
+
+    @property
+    def deprecated(self):
+        return bool(self._deprecated_msg)
+
+    @property
+    def deprecated_msg(self):
+        return self._deprecated_msg
+
+    def check_type(self, value):
+        """Raises TypeError if `value` is not of the attribute's type."""
+        if not self._check(value):
+            raise TypeError(f"Trying to set {self._name} to {value}, but it must be of type "
+                            f"{self._type_text}")
+
+    def warn_if_deprecated(self):
+        """Logs a warning if the attribute is deprecated."""
+        if self.deprecated:
+            LOG.warning('"%s" has been deprecated: %s', self._name, self._deprecated_msg)
+
+    def __str__(self):
+        indent = "  " * self._depth
+        lines = [f"{indent}{self._name}" + (f": {self._type_text} = {self._default}"
+                                            if self._type is not None else "")]
+        lines += [f"{indent}  {self.__doc__}"] if self.__doc__ else []
+        lines += [f"{indent}  {self.effect}"] if self.effect else []
+        lines += [f"{indent}  Deprecated: {self._deprecated_msg}"] if self.deprecated else []
+        return "\n".join(lines)
+
+
+def deprecate_config_attribute(name, msg):
+    """A decorator for a config class: setting its attribute `name` logs `msg` as a warning.
+
+    Raises ValueError if the class has no such attribute.
+    """
+    def decorate(cls):
+        if name not in cls._metadata:
+            raise ValueError(f"{cls.__name__} has no attribute {name!r} to deprecate.")
+        cls._metadata[name]._deprecated_msg = msg
+        return cls
+    return decorate
+
+
+def deprecate_config_attributes(to_deprecate):
+    """The same for several attributes: a dict of names to messages."""
+    def decorate(cls):
+        for name, msg in to_deprecate.items():
+            cls = deprecate_config_attribute(name, msg)(cls)
+        return cls
+    return decorate
+
+
+class ConfigBase:
+    """A config, or a category of one. Its class attributes are made by define().
+
+    An option is checked when it is set; a category cannot be assigned to.
+    """
+    _metadata = {}     # name -> AttributeMetadata, options and categories of this level
+    _categories = {}   # name -> class
+    _convert = {}      # name -> function that turns an accepted value into the one that is kept
+
+    def __init__(self):
+        for name, metadata in self._metadata.items():
+            category = self._categories.get(name)
+            self.__dict__[name] = category() if category else metadata.default
+
+    def __setattr__(self, name, value):
+        metadata = self._metadata.get(name)
+        if metadata is None:
+            raise ValueError(f"'{name}' is not a valid attribute of this config."
+                             + self._suggestion(name))
+        if name in self._categories:
+            raise Exception(f"{metadata.name} is a category and cannot be assigned to.")
+        if name in self._convert:
+            value = self._convert[name](metadata, value)
+        metadata.check_type(value)
+        metadata.warn_if_deprecated()
+        self.__dict__[name] = value
+
+    def __getattr__(self, name):  # only called for what is not there
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise AttributeError(f"'{name}' is not a valid attribute of this config."
+                             + self._suggestion(name))
+
+    def __delattr__(self, name):
+        raise AttributeError(f"{name} is an attribute of the config and cannot be deleted.")
+
+    def _suggestion(self, name):
+        # Names of this level first, then full names below it.
+        for names in (list(self._metadata), [path for path, _, _ in self._walk()]):
+            near = difflib.get_close_matches(name, names, n=1)
+            if near:
+                return f" Did you mean '{near[0]}'?"
+        by_leaf = {path.rpartition(".")[2]: path for path, _, _ in self._walk()}
+        near = difflib.get_close_matches(name, by_leaf, n=1)
+        return f" Did you mean '{by_leaf[near[0]]}'?" if near else ""
+
+    def get_attribute_metadata(self, name):
+        """The AttributeMetadata of the option or category `name`, such as "ipu_model.version".
+
+        Raises ValueError if there is none.
+        """
+        owner = type(self)
+        *path, leaf = name.split(".")
+        for part in path:
+            owner = owner._categories.get(part)
+            if owner is None:
+                break
+        if owner is None or leaf not in owner._metadata:
+            raise ValueError(f"Could not get attribute metadata for '{name}': it is not a valid "
+                             "attribute of this config." + self._suggestion(name))
+        return owner._metadata[leaf]
+
+    def _walk(self, prefix=""):
+        """(path below this config, metadata, value) of every option, in the table's order."""
+        for name, metadata in self._metadata.items():
+            if name in self._categories:
+                yield from self.__dict__[name]._walk(f"{prefix}{name}.")
+            else:
+                yield prefix + name, metadata, self.__dict__[name]
+
+    def to_dict(self):
+        """Every option by its full name; an enum by its name."""
+        return {path: _plain(value) for path, _, value in self._walk()}
+
+    def from_dict(self, dct):
+        """Sets the options in `dct`, as to_dict() returns them; nested dicts will do too.
+
+        Raises ValueError and TypeError as setting the attributes does.
+        """
+        for name, value in dct.items():
+            *path, leaf = name.split(".")
+            owner = self
+            for part in path:
+                owner = getattr(owner, part)
+            if leaf in owner._categories:
+                owner.__dict__[leaf].from_dict(value)
+            else:
+                metadata = owner._metadata.get(leaf)
+                if metadata is not None:
+                    value = _from_plain(metadata.actual_type, value)
+                    if repr(value) == repr(owner.__dict__[leaf]):
+                        continue  # no warning for a deprecated option that stays as it is
+                setattr(owner, leaf, value)
+
+    def to_json(self):
+        """to_dict() as JSON text."""
+        return json.dumps(self.to_dict(), indent=2)
+
+    def from_json(self, json_cfg):
+        """from_dict() of JSON text."""
+        self.from_dict(json.loads(json_cfg))
+
+    def __str__(self):
+        return "\n".join(f"{metadata.name} = {value}" for _, metadata, value in self._walk()
+                         if not metadata.name.startswith("_"))
+
+    def __repr__(self):
+        changed = ", ".join(f"{path}={value!r}" for path, metadata, value in self._walk()
+                            if value != metadata.default)
+        return f"{type(self).__name__}({changed})"
+
+
+def define(cls, options, converters=None):
+    """Fills `cls`, a sub-class of ConfigBase, and makes the classes of its categories.
+
+    `options`: a category before what is in it. `converters`: option's path -> function of the
+    metadata and a value that was set.
+    """
+    owners = {"": cls}
+    for owner in owners.values():
+        _clear(owner)
+    for option in options:
+        path, _, name = option.path.rpartition(".")
+        owner = owners[path]
+        owner._metadata[name] = AttributeMetadata(
+            option.path, option.doc, depth=option.path.count("."), default=option.default,
+            deprecated_msg=option.deprecated or None, attr_type=option.type,
+            check_type_fn=_checker(option.type), effect=option.effect)
+        if option.type is None:
+            class_name = "".join(word.capitalize() for word in name.split("_"))
+            inner = type(class_name, (ConfigBase,), {
+                "__module__": cls.__module__,
+                "__qualname__": f"{owner.__qualname__}.{class_name}"})
+            _clear(inner)
+            setattr(owner, class_name, inner)  # where pickle looks for it
+            owner._categories[name] = owners[option.path] = inner
+        if converters and option.path in converters:
+            owner._convert[name] = converters[option.path]
+    for path, owner in owners.items():
+        own = [option for option in options if option.path.rpartition(".")[0] == path
+               and not option.private]
+        head = owner.__doc__ if owner is cls else cls_doc(options, path)
+        owner.__doc__ = head.rstrip() + "\n\n" + "\n".join(
+            f"{option.path}" + (f" ({type_text(option.type)}, default {option.default})"
+                                if option.type is not None else "") + f": {option.doc}"
+            for option in own)
+    return cls
+
+
+def cls_doc(options, path):
+    """The doc of the category `path`."""
+    return next(option.doc for option in options if option.path == path)
+
+
+def type_text(kind):
+    """A type as a user would write it."""
+    if kind is None:
+        return ""
+    if isinstance(kind, type):
+        return kind.__name__
+    return str(kind).replace("typing.", "")
+
+
+def _clear(cls):
+    cls._metadata, cls._categories, cls._convert = {}, {}, {}
+
+
+def _checker(kind):
+    if kind is None:
+        return _no_check
+    return lambda value: _is(value, kind)
+
+
+def _is(value, kind):
+    """isinstance() that knows List[int], Tuple[int, ...] and Union; a bool is no number."""
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if origin is typing.Union:
+        return any(_is(value, one) for one in arguments)
+    if origin is list:
+        return isinstance(value, list) and all(_is(item, arguments[0]) for item in value)
+    if origin is tuple:
+        if not isinstance(value, tuple):
+            return False
+        if arguments[-1] is Ellipsis:
+            return all(_is(item, arguments[0]) for item in value)
+        return len(value) == len(arguments) and all(map(_is, value, arguments))
+    if kind in (int, float) and isinstance(value, bool):
+        return False
+    return isinstance(value, (int, float) if kind is float else kind)
+
+
+def _plain(value):
+    if isinstance(value, Enum):
+        return value.name
+    return copy.deepcopy(value)
+
+
+def _from_plain(kind, value):
+    if isinstance(kind, type) and issubclass(kind, Enum) and isinstance(value, str):
+        name = value.rpartition(".")[2]
+        if name not in kind.__members__:
+            raise ValueError(f"{value!r} is not a {kind.__name__}: it must be one of "
+                             + ", ".join(kind.__members__) + ".")
+        return kind[name]
+    if typing.get_origin(kind) is tuple and isinstance(value, list):  # JSON has no tuples
+        return tuple(value)
+    return copy.deepcopy(value)

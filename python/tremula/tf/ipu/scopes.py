@@ -1,0 +1,121 @@
+"""Context managers that place operations on IPUs and mark them (`tensorflow.python.ipu.scopes`).
+
+Marks are attributes of graph nodes, under the names that the original gave them. What they say to
+the compiler is taken off again before TensorFlow lowers the graph and travels beside it.
+"""
+
+import contextlib
+import itertools
+
+from tensorflow.python.framework import ops
+from tensorflow.python.ops import variable_scope
+
+from tremula.tf import compat
+from tremula.tf.ipu import sharding_proto
+
+FRONTEND_ATTRIBUTES_NAME = "_XlaFrontendAttributes"
+OUTSIDE_COMPILATION_NAME = "_xla_outside_compilation"
+
+_STOCHASTIC_ROUNDING = "stochastic_rounding"
+_PARTIALS_TYPE = "partials_type"
+
+_outside_scopes = itertools.count()
+
+
+@contextlib.contextmanager
+def ipu_jit_scope(ipu_scope):
+    """Marks what is built as one unit to compile, the scope number `ipu_scope`."""
+    with compat.graph_attributes({
+            "_XlaCompile": True,
+            "_XlaSeparateCompiledGradients": False,
+            "_XlaScope": f"jit_scope_ipu_{ipu_scope}"}):
+        yield
+
+
+@contextlib.contextmanager
+def ipu_scope(device):
+    """Puts what is built on `device`, such as "/device:IPU:0", and makes variables resources."""
+    with variable_scope.variable_scope("", use_resource=True):
+        with ops.device(device):
+            with ipu_jit_scope(0) as scope:
+                yield scope
+
+
+@contextlib.contextmanager
+def outside_compilation_scope(name="outside"):
+    """Keeps what is built out of the compiled computation around it: it runs on the host.
+
+    Raises ValueError outside a compiled computation, and inside another such scope.
+    """
+    if not compat.in_compiled_function():
+        raise ValueError("outside_compilation_scope is only allowed in XLA context")
+    if compat.graph_attribute(OUTSIDE_COMPILATION_NAME) is not None:
+        raise ValueError("Illegal nesting of outside_compilation_scope")
+    with compat.graph_attributes({
+            OUTSIDE_COMPILATION_NAME: f"{name}_{next(_outside_scopes)}"}):
+        yield
+
+
+@contextlib.contextmanager
+def ipu_shard(index):
+    """Puts what is built on the IPU number `index` (from 0) of the device.
+
+    `index` may be a list, for operations that several IPUs share. Gradients of these operations
+    get the same number. Raises ValueError for what is neither an int nor a list of ints.
+    """
+    indices = list(index) if isinstance(index, (list, tuple)) else [index]
+    for one in indices:
+        if isinstance(one, bool) or not hasattr(one, "__index__") or one < 0:
+            raise ValueError(f"The number of an IPU must be an int, 0 or more, but it is {one!r}.")
+    encoded = sharding_proto.encode([int(one) for one in indices])
+    with compat.graph_attributes({sharding_proto.ATTRIBUTE: encoded}):
+        yield
+
+
+@contextlib.contextmanager
+def frontend_attribute(attribute_name, attribute_value, restore_to=None):
+    """Gives what is built the attribute `attribute_name` of the value `attribute_value`, both
+    text, beside the attributes that it has already.
+
+    `restore_to`: the value that operations built after the scope get; None: the one before it.
+    """
+    graph = ops.get_default_graph()
+    before = compat.graph_attribute(FRONTEND_ATTRIBUTES_NAME)
+    attributes = sharding_proto.decode_map(before or b"")
+    outer = attributes.get(attribute_name)
+    attributes[attribute_name] = attribute_value
+    with compat.graph_attributes({FRONTEND_ATTRIBUTES_NAME: sharding_proto.encode_map(attributes)}):
+        yield
+    if restore_to is not None and restore_to != outer:
+        attributes[attribute_name] = restore_to
+        compat.keep_graph_attribute(graph, FRONTEND_ATTRIBUTES_NAME,
+                                    sharding_proto.encode_map(attributes))
+
+
+@contextlib.contextmanager
+def stochastic_rounding(override):
+    """Turns stochastic rounding of float16 results on (True) or off (False) for what is built.
+
+    A StochasticRoundingBehaviour will do too; OFF after the scope is what the config says.
+    """
+    from tremula.tf.ipu.config import StochasticRoundingBehaviour
+    if isinstance(override, StochasticRoundingBehaviour):
+        override = override != StochasticRoundingBehaviour.OFF
+    value = "THREESTATE_ON" if override else "THREESTATE_OFF"
+    with frontend_attribute(_STOCHASTIC_ROUNDING, value):
+        yield
+
+
+@contextlib.contextmanager
+def partials_type(override_type):
+    """Sets the type of partial sums of the convolutions and matrix multiplications in it:
+    np.float32 (tf.float32) or np.float16 (tf.float16).
+
+    Raises ValueError for other types.
+    """
+    import numpy as np
+    name = getattr(override_type, "name", None) or np.dtype(override_type).name
+    if name not in ("float32", "float16"):
+        raise ValueError("Only support float16, float32, provided %s" % override_type)
+    with frontend_attribute(_PARTIALS_TYPE, "float" if name == "float32" else "half"):
+        yield

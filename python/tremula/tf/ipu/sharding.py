@@ -1,0 +1,117 @@
+"""On which IPU an operation is, and spreading that (`tensorflow.python.ipu.sharding`)."""
+
+import contextlib
+
+from tremula.tf import compat
+from tremula.tf.ipu import sharding_proto
+
+_COLOCATION = b"loc:@"
+
+
+def has_attr(o, attr_name):
+    """Whether the operation `o` has the attribute `attr_name`."""
+    return compat.operation_attribute(o, attr_name) is not None
+
+
+def dependencies(roots):
+    """All operations that the operations `roots` need, themselves included, through data and
+    control inputs: a list in which an operation comes after what it needs."""
+    order, seen = [], set()
+    stack = [(operation, False) for operation in reversed(list(roots))]
+    while stack:
+        operation, done = stack.pop()
+        if done:
+            order.append(operation)
+        elif operation not in seen:
+            seen.add(operation)
+            stack.append((operation, True))
+            needed = [value.op for value in operation.inputs] + list(operation.control_inputs)
+            stack += [(one, False) for one in reversed(needed) if one not in seen]
+    return order
+
+
+def get_sharding(op):
+    """The serialised OpSharding of the operation `op`, or None if it has none."""
+    return compat.operation_attribute(op, sharding_proto.ATTRIBUTE)
+
+
+def get_shards(op):
+    """The numbers of the IPUs that `op` is on: a list, empty if that is left open."""
+    data = get_sharding(op)
+    return sharding_proto.decode(data) if data else []
+
+
+def get_shard_from_colocation(op):
+    """The serialised OpSharding of an operation that `op` is colocated with, or None."""
+    for name in compat.operation_attribute(op, "_class") or []:
+        if not name.startswith(_COLOCATION):
+            continue
+        try:
+            other = op.graph.get_operation_by_name(name[len(_COLOCATION):].decode())
+        except KeyError:
+            continue
+        data = get_sharding(other)
+        if data is not None:
+            return data
+    return None
+
+
+def propagate_sharding(g):
+    """Gives operations of the graph `g` without an IPU that of their neighbours.
+
+    First that of an operation they are colocated with, then that of the first input that has one,
+    then that of the first user of their outputs, until nothing changes.
+    """
+    operations = g.get_operations()
+    for operation in operations:
+        if get_sharding(operation) is None:
+            _set(operation, get_shard_from_colocation(operation))
+    changed = True
+    while changed:
+        changed = False
+        for operation in operations:
+            changed |= _take(operation, [value.op for value in operation.inputs])
+        for operation in reversed(operations):
+            changed |= _take(operation, [user for value in operation.outputs
+                                         for user in value.consumers()])
+
+
+def enable_sharded_gradients():
+    """Makes `tf.gradients`, and so optimizers, put the gradient of an operation on its IPU."""
+    if "graph" not in _enabled:
+        _enabled.add("graph")
+        compat.wrap_gradients(_sharding_of)
+
+
+def enable_sharded_gradient_tape():
+    """Makes `tf.GradientTape` put the gradient of an operation of a graph on its IPU."""
+    if "tape" not in _enabled:
+        _enabled.add("tape")
+        compat.wrap_tape_gradients(_sharding_of)
+
+
+_enabled = set()
+
+
+@contextlib.contextmanager
+def _sharding_of(operation):
+    data = get_sharding(operation)
+    if data is None:
+        yield
+    else:
+        with compat.graph_attributes({sharding_proto.ATTRIBUTE: data}):
+            yield
+
+
+def _take(operation, neighbours):
+    if get_sharding(operation) is not None:
+        return False
+    data = next(filter(None, map(get_sharding, neighbours)), None)
+    return _set(operation, data)
+
+
+def _set(operation, data):
+    if data is None:
+        return False
+    compat.set_operation_attribute(operation, sharding_proto.ATTRIBUTE, data)
+    return True

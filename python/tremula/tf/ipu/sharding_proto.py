@@ -1,0 +1,36 @@
+"""The two small protocol buffers that node attributes hold, read and written.
+
+XLA's OpSharding: of it, the kind MAXIMAL, with the numbers of the IPUs. XLA's FrontendAttributes:
+a map of text to text. TensorFlow's own classes for them are only imported where they are read.
+"""
+
+ATTRIBUTE = "_XlaSharding"
+
+
+def encode(indices):
+    """OpSharding bytes for the IPUs numbered `indices`."""
+    from tensorflow.compiler.xla import xla_data_pb2
+    return xla_data_pb2.OpSharding(
+        type=xla_data_pb2.OpSharding.MAXIMAL,
+        tile_assignment_devices=indices).SerializeToString(deterministic=True)
+
+
+def decode(data):
+    """The IPU numbers in OpSharding bytes; a tuple's (one sharding an output) one after another."""
+    from tensorflow.compiler.xla import xla_data_pb2
+    sharding = xla_data_pb2.OpSharding.FromString(data)
+    if sharding.type == xla_data_pb2.OpSharding.TUPLE:
+        return [index for one in sharding.tuple_shardings for index in one.tile_assignment_devices]
+    return list(sharding.tile_assignment_devices)
+
+
+def encode_map(attributes):
+    """FrontendAttributes bytes for a dict of text to text."""
+    from tensorflow.compiler.xla import xla_data_pb2
+    return xla_data_pb2.FrontendAttributes(map=attributes).SerializeToString(deterministic=True)
+
+
+def decode_map(data):
+    """The dict in FrontendAttributes bytes."""
+    from tensorflow.compiler.xla import xla_data_pb2
+    return dict(xla_data_pb2.FrontendAttributes.FromString(data).map)
