@@ -227,7 +227,7 @@ typedef struct trm_instruction {
   const trm_literal *literal;
   trm_dims operand_precision;  /* precision_config: 0 default, 1 high, 2 highest */
   const char *fusion_kind;     /* "kLoop", "kInput", "kOutput", "kCustom" */
-  const char *backend_config;  /* bytes; may hold a NUL */
+  const char *backend_config;  /* bytes, may hold a NUL; one more NUL follows them */
   size_t backend_config_size;
   const char *infeed_config;   /* infeed's or outfeed's */
   const char *sharding;        /* as text, braces included; NULL: none */
@@ -243,7 +243,7 @@ typedef struct trm_computation {
   trm_index root;
   uint32_t num_parameters;
   trm_index *parameters; /* by number */
-  bool is_dead;          /* no longer called by anything: skipped by passes, not printed */
+  bool has_side_effect;  /* it or what it calls: kept up by trm_module_compact */
 } trm_computation;
 
 /* Output leaf (a path of tuple indices) -> parameter and path. */

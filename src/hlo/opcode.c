@@ -1,0 +1,62 @@
+/* Owns: the opcode and dtype tables. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "hlo/hlo.h"
+
+typedef struct opcode_row {
+  const char *name;
+  int arity;
+  trm_opcode_class class;
+} opcode_row;
+
+static const opcode_row table[TRM_NUM_OPCODES] = {
+#define OPCODE(id, name, arity, class) {name, arity, TRM_CLASS_##class},
+#include "hlo/opcodes.def"
+#undef OPCODE
+};
+
+const char *trm_opcode_name(trm_opcode opcode) {
+  return (unsigned)opcode < TRM_NUM_OPCODES ? table[opcode].name : "invalid";
+}
+
+int trm_opcode_arity(trm_opcode opcode) { return table[opcode].arity; }
+
+trm_opcode_class trm_opcode_class_of(trm_opcode opcode) { return table[opcode].class; }
+
+bool trm_opcode_find(const char *name, size_t length, trm_opcode *out_opcode) {
+  for (int i = 0; i < TRM_NUM_OPCODES; ++i) {
+    if (strncmp(table[i].name, name, length) == 0 && table[i].name[length] == '\0') {
+      *out_opcode = (trm_opcode)i;
+      return true;
+    }
+  }
+  return false;
+}
+
+bool trm_opcode_is_elementwise(trm_opcode opcode) {
+  const trm_opcode_class class = table[opcode].class;
+  return class == TRM_CLASS_UNARY || class == TRM_CLASS_BINARY || class == TRM_CLASS_TERNARY;
+}
+
+const char *trm_dtype_name(trm_dtype dtype) {
+  switch (dtype) {
+#define TRM_DTYPE(id, number, name, bytes) \
+  case TRM_##id:                           \
+    return name;
+#include "tremula/dtype.def"
+#undef TRM_DTYPE
+  }
+  return "invalid";
+}
+
+size_t trm_dtype_size(trm_dtype dtype) {
+  switch (dtype) {
+#define TRM_DTYPE(id, number, name, bytes) \
+  case TRM_##id:                           \
+    return bytes;
+#include "tremula/dtype.def"
+#undef TRM_DTYPE
+  }
+  return 0;
+}
