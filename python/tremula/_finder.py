@@ -1,10 +1,11 @@
 """Serves the IPU modules under TensorFlow's names.
 
-Stock TensorFlow has no `tensorflow.python.ipu`. A finder at the end of `sys.meta_path` answers for
-that name, and for the other names in ALIASES, with modules of Tremula. It is asked only after every
-other finder has said no, so it slows no import down and shadows nothing that TensorFlow has.
+Stock TensorFlow has no `tensorflow.python.ipu`. A finder at the head of `sys.meta_path` answers for
+that name, and for the other names in ALIASES, with modules of Tremula; any other import costs it
+the comparison of a few strings. A second finder, at the end, is asked for what nobody else has.
 
-A module has one object whatever name it is imported by: an alias never runs a file twice.
+A module has one object whatever name it is imported by: an alias never runs a file twice. (That is
+why the finder comes first: Python would look into the folder of an alias by itself.)
 `tremula.pth` imports this file at every start of the interpreter, so it imports nothing but `sys`.
 """
 
@@ -47,36 +48,37 @@ class AliasLoader:
             self._on_load(module)
 
 
-class Finder:
-    """Finds the modules of ALIASES and of KERAS_ALIASES."""
+class AliasFinder:
+    """Finds the modules of ALIASES."""
 
     def find_spec(self, fullname, path=None, target=None):
-        if not fullname.startswith("tensorflow."):
-            return None
-        for alias, own in ALIASES.items():
-            if fullname == alias or fullname.startswith(alias + "."):
-                return self._own_spec(fullname, own, fullname[len(alias) + 1:])
-        for alias, name in KERAS_ALIASES.items():
-            if fullname == alias or fullname.startswith(alias + "."):
-                from tremula.tf import compat
-                return alias_spec(fullname,
-                                  f"{compat.keras_package()}.{name}{fullname[len(alias):]}")
+        if fullname.startswith("tensorflow."):
+            for alias, package in ALIASES.items():
+                if fullname == alias:
+                    import importlib
+                    ready = getattr(importlib.import_module(package), "_on_tensorflow_import",
+                                    None)
+                    return alias_spec(fullname, package, on_load=ready and (lambda _: ready()))
+                if fullname.startswith(alias + "."):
+                    return _module_spec(fullname, package, fullname[len(alias) + 1:])
         return None
 
-    def _own_spec(self, fullname, package, tail):
-        if not tail:
-            import importlib
-            ready = getattr(importlib.import_module(package), "_on_tensorflow_import", None)
-            return alias_spec(fullname, package, on_load=ready and (lambda _: ready()))
-        name = resolve(package, tail)
-        if name is not None:
-            return alias_spec(fullname, name)
-        if package == "tremula.tf.ipu":
-            from tremula.tf.ipu import _planned
-            message = _planned.message(tail)
-            if message is not None:
-                # Not ModuleNotFoundError: `from package import name` swallows that one.
-                raise ImportError(message, name=fullname)
+
+class LastFinder:
+    """Finds the modules of KERAS_ALIASES, and in Tremula's packages what is not a file there:
+    modules of the FLATTENED packages, and those that are not there yet, to say so."""
+
+    def find_spec(self, fullname, path=None, target=None):
+        if fullname.startswith("tremula.tf."):
+            for package in ALIASES.values():
+                if fullname.startswith(package + "."):
+                    return _module_spec(fullname, package, fullname[len(package) + 1:])
+        elif fullname.startswith("tensorflow.python.keras."):
+            for alias, name in KERAS_ALIASES.items():
+                if fullname == alias or fullname.startswith(alias + "."):
+                    from tremula.tf import compat
+                    return alias_spec(
+                        fullname, f"{compat.keras_package()}.{name}{fullname[len(alias):]}")
         return None
 
 
@@ -101,6 +103,27 @@ def resolve(package, tail):
     return None
 
 
+def _module_spec(fullname, package, tail):
+    """The spec of `fullname`, which is the module `tail` of `package`."""
+    name = resolve(package, tail)
+    if name is not None:
+        return alias_spec(fullname, name)
+    message = _planned_message(package, tail)
+    if message is not None:
+        # Not ModuleNotFoundError: `from package import name` swallows that one.
+        raise ImportError(message, name=fullname)
+    return None
+
+
+def _planned_message(package, tail):
+    """Why the original's module `tail` of `package` cannot be had, or None if it had none."""
+    if package == "tremula.tf.ipu":
+        from tremula.tf.ipu import _planned
+        return _planned.message(tail)
+    from tremula.tf.plugin.poplar import ops
+    return ops.message(tail.rpartition("poplar.ops.")[2])
+
+
 def alias_spec(fullname, target, on_load=None):
     """A module spec that makes `fullname` another name of the module `target`."""
     from importlib.machinery import ModuleSpec
@@ -108,20 +131,27 @@ def alias_spec(fullname, target, on_load=None):
 
 
 def _exists(name):
-    if name in sys.modules:
-        return True
-    from importlib.util import find_spec
-    try:
-        return find_spec(name) is not None
-    except ModuleNotFoundError:  # a package on the way to it is missing
-        return False
+    return name in sys.modules or _file_spec(name) is not None
+
+
+def _file_spec(name):
+    """The spec of a module that is a file, found without importing the packages it is in."""
+    from importlib.machinery import PathFinder
+    parent = name.rpartition(".")[0]
+    if parent in sys.modules:
+        path = getattr(sys.modules[parent], "__path__", None)
+    else:
+        spec = _file_spec(parent) if parent else None
+        path = spec.submodule_search_locations if spec else None
+    return PathFinder.find_spec(name, path) if path is not None or not parent else None
 
 
 def install():
-    """Adds the finder to `sys.meta_path`, once."""
-    if not any(type(finder).__name__ == "Finder" and type(finder).__module__ == __name__
+    """Adds the finders to `sys.meta_path`, once."""
+    if not any(type(finder).__name__ == "AliasFinder" and type(finder).__module__ == __name__
                for finder in sys.meta_path):
-        sys.meta_path.append(Finder())
+        sys.meta_path.insert(0, AliasFinder())
+        sys.meta_path.append(LastFinder())
 
 
 install()

@@ -36,19 +36,16 @@ def graph_attributes(attributes):
 
     It reaches neither inner function graphs nor operations that run eagerly.
     """
-    from tensorflow.core.framework import attr_value_pb2
     from tensorflow.python.framework import ops
-
-    def proto(value):
-        if value is None:
-            return None
-        if isinstance(value, bool):
-            return attr_value_pb2.AttrValue(b=value)
-        return attr_value_pb2.AttrValue(s=value.encode() if isinstance(value, str) else value)
-
     graph = ops.get_default_graph()
-    with graph._attr_scope({name: proto(value) for name, value in attributes.items()}):
+    with graph._attr_scope({name: _attr_value(value) for name, value in attributes.items()}):
         yield
+
+
+def keep_graph_attribute(name, value):
+    """The same for one attribute, until the graph_attributes() scope around it ends."""
+    from tensorflow.python.framework import ops
+    ops.get_default_graph()._attr_scope_map[name] = _attr_value(value)
 
 
 def graph_attribute(name):
@@ -67,17 +64,23 @@ def operation_attribute(operation, name):
 
 
 def set_operation_attribute(operation, name, value):
-    """Sets an attribute of a node to bytes or a bool."""
-    from tensorflow.core.framework import attr_value_pb2
-    attribute = (attr_value_pb2.AttrValue(b=value) if isinstance(value, bool)
-                 else attr_value_pb2.AttrValue(s=value))
-    operation._set_attr(name, attribute)
+    """Sets an attribute of a node to bytes, text or a bool."""
+    operation._set_attr(name, _attr_value(value))
 
 
 def clear_operation_attribute(operation, name):
     """Removes an attribute of a node, if it is there."""
     if operation_attribute(operation, name) is not None:
         operation._clear_attr(name)
+
+
+def _attr_value(value):
+    from tensorflow.core.framework import attr_value_pb2
+    if value is None:
+        return None
+    if isinstance(value, bool):
+        return attr_value_pb2.AttrValue(b=value)
+    return attr_value_pb2.AttrValue(s=value.encode() if isinstance(value, str) else value)
 
 
 def set_operation_device(operation, device):

@@ -77,18 +77,18 @@ def frontend_attribute(attribute_name, attribute_value, restore_to=None):
     """Gives what is built the attribute `attribute_name` of the value `attribute_value`, both
     text, beside the attributes that it has already.
 
-    `restore_to`: the value that operations built after the scope get; None: the one before it.
+    After the scope the attribute is what it was before; if it was not there, `restore_to`, or
+    gone if that is None.
     """
-    graph = ops.get_default_graph()
     before = compat.graph_attribute(FRONTEND_ATTRIBUTES_NAME)
     attributes = sharding_proto.decode_map(before or b"")
     outer = attributes.get(attribute_name)
     attributes[attribute_name] = attribute_value
     with compat.graph_attributes({FRONTEND_ATTRIBUTES_NAME: sharding_proto.encode_map(attributes)}):
         yield
-    if restore_to is not None and restore_to != outer:
+    if restore_to is not None and outer is None:
         attributes[attribute_name] = restore_to
-        compat.keep_graph_attribute(graph, FRONTEND_ATTRIBUTES_NAME,
+        compat.keep_graph_attribute(FRONTEND_ATTRIBUTES_NAME,
                                     sharding_proto.encode_map(attributes))
 
 
@@ -96,7 +96,7 @@ def frontend_attribute(attribute_name, attribute_value, restore_to=None):
 def stochastic_rounding(override):
     """Turns stochastic rounding of float16 results on (True) or off (False) for what is built.
 
-    A StochasticRoundingBehaviour will do too; OFF after the scope is what the config says.
+    A StochasticRoundingBehaviour will do too.
     """
     from tremula.tf.ipu.config import StochasticRoundingBehaviour
     if isinstance(override, StochasticRoundingBehaviour):

@@ -1,0 +1,37 @@
+"""TensorFlow devices of the type IPU: their names, and how many IPUs they have."""
+
+import re
+
+from tremula.tf.ipu import config
+
+# How many IPUs an id of the default inventory stands for: 16 IPUs, then the groups of them.
+_GROUPS = ((15, 1), (23, 2), (27, 4), (29, 8), (30, 16))
+
+_NAME = re.compile(r"(?:^|[/:])(?:device:)?IPU:(\d+)$", re.IGNORECASE)
+
+
+def ordinal(device):
+    """The number N in a device's name, "/device:IPU:N". Raises ValueError for other devices."""
+    match = _NAME.search(device)
+    if match is None:
+        raise ValueError(f"{device!r} is not the name of an IPU device, such as '/device:IPU:0'.")
+    return int(match.group(1))
+
+
+def num_ipus(device_ordinal):
+    """How many IPUs /device:IPU:`device_ordinal` has in the configuration in force.
+
+    Raises RuntimeError if there is none, ValueError if it does not name the device.
+    """
+    chosen = config.get_ipu_config()[0].device_config
+    if not chosen and device_ordinal == 0:
+        return 1  # nothing selected: a device of one IPU
+    if device_ordinal >= len(chosen):
+        raise ValueError(f"Device ordinal {device_ordinal} not in device configuration list.")
+    device = chosen[device_ordinal]
+    if device.WhichOneof("device_selection") == "auto_count":
+        return device.auto_count
+    for last, size in _GROUPS:
+        if device.cfg_index <= last:
+            return size
+    raise ValueError(f"There is no IPU or group of IPUs with the id {device.cfg_index}.")

@@ -1,0 +1,1 @@
+"""What programs know as `tensorflow.compiler.plugin.poplar`: generated operations and protos."""

@@ -1,0 +1,64 @@
+"""IpuOptions and the enum of synthetic data, in place of the original's protocol buffers."""
+
+import enum
+import json
+
+
+class SyntheticDataCategory(enum.IntEnum):
+    """What data can be synthetic: see `ipu.utils.use_synthetic_data_for`."""
+    Infeed = 0
+    Outfeed = 1
+    Seed = 2
+    HostEmbedding = 3
+    Parameters = 4
+
+
+class DeviceConfig:
+    """One TensorFlow device: `auto_count` IPUs of any kind, or the ones of the id `cfg_index`."""
+
+    def __init__(self, auto_count=0, cfg_index=0):
+        self.auto_count = auto_count
+        self.cfg_index = cfg_index
+        self._by_id = auto_count == 0
+
+    def WhichOneof(self, _):
+        """Which of the two is set: "auto_count" or "cfg_index"."""
+        return "cfg_index" if self._by_id else "auto_count"
+
+
+class IpuOptions:
+    """A checked configuration of the IPU system, made by an IPUConfig.
+
+    `snapshot` is the configuration as a dict (`tremula.tf.ipu.config` describes it), None for one
+    that is not filled yet. Serialised, it is JSON.
+    """
+
+    def __init__(self, snapshot=None):
+        self.snapshot = snapshot
+
+    @property
+    def device_config(self):
+        """One DeviceConfig for each TensorFlow device."""
+        return [DeviceConfig(auto_count=device.get("auto", 0), cfg_index=device.get("id", 0))
+                for device in (self.snapshot or {}).get("devices", [])]
+
+    def SerializeToString(self):
+        """The configuration as bytes."""
+        return json.dumps(self.snapshot, sort_keys=True).encode()
+
+    def ParseFromString(self, data):
+        """Fills this object from SerializeToString()'s bytes. Raises ValueError for others."""
+        self.snapshot = json.loads(data)
+
+    @classmethod
+    def FromString(cls, data):
+        """A new object, filled from SerializeToString()'s bytes."""
+        options = cls()
+        options.ParseFromString(data)
+        return options
+
+    def __eq__(self, other):
+        return isinstance(other, IpuOptions) and self.snapshot == other.snapshot
+
+    def __repr__(self):
+        return f"IpuOptions({self.snapshot!r})"
