@@ -1,0 +1,126 @@
+/* Owns: the editing of a computation (edit.h). */
+#include "passes/edit.h"
+
+#include <string.h>
+
+#include "base/half.h"
+
+trm_status trm_edit_begin(trm_edit *edit, trm_module *module, uint32_t computation,
+                          trm_error *error) {
+  *edit = (trm_edit){.module = module, .computation = computation};
+  const uint32_t count = module->computations[computation].num_instructions;
+  edit->replacement.items = trm_allocate((count + 16) * sizeof(trm_index));
+  CHECK_MEMORY(edit->replacement.items, "replacements");
+  edit->replacement.capacity = count + 16;
+  edit->replacement.count = count;
+  memset(edit->replacement.items, 0xff, count * sizeof(trm_index));
+  return TRM_OK;
+}
+
+trm_status trm_edit_end(trm_edit *edit, trm_status status, trm_error *error) {
+  if (status == TRM_OK && edit->changed) {
+    status = trm_computation_rewrite(edit->module, edit->computation, edit->replacement.items, error);
+  }
+  VECTOR_FREE(&edit->replacement);
+  return status;
+}
+
+trm_index trm_edit_resolve(const trm_edit *edit, trm_index index) {
+  while (edit->replacement.items[index] != TRM_NO_INDEX) index = edit->replacement.items[index];
+  return index;
+}
+
+void trm_edit_replace(trm_edit *edit, trm_index old, trm_index new_index) {
+  if (old == new_index) return;
+  edit->replacement.items[old] = new_index;
+  edit->changed = true;
+}
+
+trm_status trm_edit_add(trm_edit *edit, trm_index like, trm_instruction prototype,
+                        trm_index *out_index, trm_error *error) {
+  prototype.name = NULL;
+  prototype.id = 0;
+  prototype.metadata = trm_edit_at(edit, like)->metadata;
+  TRY(trm_computation_add(edit->module, edit->computation, &prototype, out_index, error));
+  if (!VECTOR_PUSH(&edit->replacement, TRM_NO_INDEX)) FAIL_NO_MEMORY("replacements");
+  edit->changed = true;
+  return TRM_OK;
+}
+
+trm_status trm_edit_unary(trm_edit *edit, trm_index like, trm_opcode opcode, trm_shape shape,
+                          trm_index operand, trm_index *out_index, trm_error *error) {
+  const trm_instruction prototype = {
+      .opcode = opcode, .shape = shape, .num_operands = 1, .operands = &operand};
+  return trm_edit_add(edit, like, prototype, out_index, error);
+}
+
+trm_status trm_edit_binary(trm_edit *edit, trm_index like, trm_opcode opcode, trm_shape shape,
+                           trm_index left, trm_index right, trm_index *out_index,
+                           trm_error *error) {
+  trm_index operands[2] = {left, right};
+  const trm_instruction prototype = {
+      .opcode = opcode, .shape = shape, .num_operands = 2, .operands = operands};
+  return trm_edit_add(edit, like, prototype, out_index, error);
+}
+
+trm_status trm_edit_broadcast(trm_edit *edit, trm_index like, trm_shape shape, trm_index operand,
+                              int32_t count, const int64_t *dimensions, trm_index *out_index,
+                              trm_error *error) {
+  int64_t *copy =
+      trm_arena_copy(&edit->module->arena, dimensions, (size_t)count * sizeof *dimensions);
+  CHECK_MEMORY(copy, "dimensions");
+  const trm_instruction prototype = {.opcode = TRM_OP_BROADCAST,
+                                     .shape = shape,
+                                     .num_operands = 1,
+                                     .operands = &operand,
+                                     .dimensions = {count, copy}};
+  return trm_edit_add(edit, like, prototype, out_index, error);
+}
+
+trm_status trm_edit_scalar(trm_edit *edit, trm_index like, trm_dtype dtype, double value,
+                           trm_index *out_index, trm_error *error) {
+  union {
+    float f32;
+    double f64;
+    uint16_t u16;
+    int64_t s64;
+  } bytes = {.s64 = 0};
+  switch (dtype) {
+    case TRM_F32:
+      bytes.f32 = (float)value;
+      break;
+    case TRM_F64:
+      bytes.f64 = value;
+      break;
+    case TRM_F16:
+      bytes.u16 = trm_float_to_half((float)value);
+      break;
+    case TRM_BF16:
+      bytes.u16 = trm_float_to_bfloat16((float)value);
+      break;
+    default:
+      bytes.s64 = (int64_t)value; /* little-endian: the low bytes are the narrower integer */
+      break;
+  }
+  trm_arena *arena = &edit->module->arena;
+  trm_literal *literal = ARENA_NEW(arena, trm_literal, 1);
+  const void **leaves = ARENA_NEW(arena, const void *, 1);
+  void *data = trm_arena_copy(arena, &bytes, sizeof bytes);
+  if (literal == NULL || leaves == NULL || data == NULL) FAIL_NO_MEMORY("a constant");
+  leaves[0] = data;
+  *literal = (trm_literal){.shape = {.dtype = dtype}, .num_leaves = 1, .leaves = leaves};
+  const trm_instruction prototype = {
+      .opcode = TRM_OP_CONSTANT, .shape = {.dtype = dtype}, .literal = literal};
+  return trm_edit_add(edit, like, prototype, out_index, error);
+}
+
+uint32_t *trm_count_users(const trm_computation *computation) {
+  uint32_t *users = trm_allocate_zeroed((size_t)computation->num_instructions + 1, sizeof *users);
+  if (users == NULL) return NULL;
+  for (trm_index i = 0; i < computation->num_instructions; ++i) {
+    const trm_instruction *instruction = &computation->instructions[i];
+    for (uint32_t k = 0; k < instruction->num_operands; ++k) users[instruction->operands[k]]++;
+  }
+  users[computation->root]++;
+  return users;
+}

@@ -1,0 +1,56 @@
+/* Editing a computation: what every pass that rewrites instructions needs. Instructions are added
+ * at the end, replacements are noted, and trm_edit_end rewrites the computation once. */
+#ifndef TREMULA_PASSES_EDIT_H_
+#define TREMULA_PASSES_EDIT_H_
+
+#include "hlo/hlo.h"
+
+typedef struct trm_edit {
+  trm_module *module;
+  uint32_t computation;
+  VECTOR(trm_index) replacement;
+  bool changed;
+} trm_edit;
+
+trm_status trm_edit_begin(trm_edit *edit, trm_module *module, uint32_t computation,
+                          trm_error *error);
+/* Rewrites when something changed, and releases the edit; also to be called after a failure, which
+ * is then passed on. */
+trm_status trm_edit_end(trm_edit *edit, trm_status status, trm_error *error);
+
+static inline trm_computation *trm_edit_computation(const trm_edit *edit) {
+  return &edit->module->computations[edit->computation];
+}
+/* What stands for an instruction now. */
+trm_index trm_edit_resolve(const trm_edit *edit, trm_index index);
+/* An instruction (valid until the next add). */
+static inline trm_instruction *trm_edit_at(const trm_edit *edit, trm_index index) {
+  return &trm_edit_computation(edit)->instructions[index];
+}
+/* Operand k of an instruction, resolved. */
+static inline trm_index trm_edit_operand(const trm_edit *edit, trm_index index, uint32_t k) {
+  return trm_edit_resolve(edit, trm_edit_at(edit, index)->operands[k]);
+}
+void trm_edit_replace(trm_edit *edit, trm_index old, trm_index new_index);
+
+/* Adds an instruction; its name, id and metadata come from `like` (metadata only). */
+trm_status trm_edit_add(trm_edit *edit, trm_index like, trm_instruction prototype,
+                        trm_index *out_index, trm_error *error);
+/* Shorthands. The shape's arrays must live in the module's arena. */
+trm_status trm_edit_unary(trm_edit *edit, trm_index like, trm_opcode opcode, trm_shape shape,
+                          trm_index operand, trm_index *out_index, trm_error *error);
+trm_status trm_edit_binary(trm_edit *edit, trm_index like, trm_opcode opcode, trm_shape shape,
+                           trm_index left, trm_index right, trm_index *out_index, trm_error *error);
+/* broadcast with the given dimensions (copied). */
+trm_status trm_edit_broadcast(trm_edit *edit, trm_index like, trm_shape shape, trm_index operand,
+                              int32_t count, const int64_t *dimensions, trm_index *out_index,
+                              trm_error *error);
+/* A scalar constant; value is converted to the type (f16, f32, integers). */
+trm_status trm_edit_scalar(trm_edit *edit, trm_index like, trm_dtype dtype, double value,
+                           trm_index *out_index, trm_error *error);
+
+/* Number of users of each instruction (operands only; the root counts one more). The array is
+ * freed by the caller; NULL when memory runs out. */
+uint32_t *trm_count_users(const trm_computation *computation);
+
+#endif /* TREMULA_PASSES_EDIT_H_ */

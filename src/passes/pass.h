@@ -1,0 +1,43 @@
+/* The passes: each changes a module and leaves it valid. pipeline.c reads as the compiler.
+ *
+ * Before the passes the module is as its reader made it. After them:
+ *   - no call and no fusion but ours is left; every while and conditional owns its computations;
+ *   - tuples appear only around control flow and multiple results;
+ *   - elementwise chains are kLoop fusions (fuse.c);
+ *   - the order of the instructions is the order of execution. */
+#ifndef TREMULA_PASSES_PASS_H_
+#define TREMULA_PASSES_PASS_H_
+
+#include "hlo/hlo.h"
+
+typedef trm_status (*trm_pass_fn)(trm_module *module, trm_error *error);
+
+/* inline.c: call and fusion instructions become their bodies; then each while and conditional gets
+ * computations of its own. */
+trm_status trm_pass_inline(trm_module *module, trm_error *error);
+/* tuples.c: takes apart tuples that are made only to be taken apart. */
+trm_status trm_pass_simplify_tuples(trm_module *module, trm_error *error);
+/* simplify.c: algebraic identities that keep every bit of the result. */
+trm_status trm_pass_simplify(trm_module *module, trm_error *error);
+/* fold.c: computes what is constant, when the result is small. */
+trm_status trm_pass_fold_constants(trm_module *module, trm_error *error);
+/* cse.c: equal instructions become one. */
+trm_status trm_pass_common_subexpressions(trm_module *module, trm_error *error);
+/* batch_norm.c: batch-norm-inference becomes elementwise instructions. */
+trm_status trm_pass_expand_batch_norm(trm_module *module, trm_error *error);
+/* hoist.c: moves out of while loops what does not change in them. */
+trm_status trm_pass_hoist(trm_module *module, trm_error *error);
+/* fuse.c: elementwise chains become kLoop fusions. */
+trm_status trm_pass_fuse(trm_module *module, trm_error *error);
+
+/* What trm_passes_run calls after each pass; NULL to leave out. */
+typedef trm_status (*trm_pass_observer)(const char *pass, const trm_module *module, void *context,
+                                        trm_error *error);
+
+/* Runs the pipeline. Without `optimise` only what the engine cannot do without. */
+trm_status trm_passes_run(trm_module *module, bool optimise, trm_pass_observer observer,
+                          void *context, trm_error *error);
+/* The passes' names in order, NULL at the end (documentation, --dump-after). */
+const char *const *trm_pass_names(void);
+
+#endif /* TREMULA_PASSES_PASS_H_ */
