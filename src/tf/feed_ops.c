@@ -1,0 +1,208 @@
+/* The nodes that feed a program: IpuStart, IpuReady, IpuPush, IpuEnd, IpuFinish, IpuInfeedReset.
+ *
+ * IpuStart starts a run; a while loop on the CPU gets elements and pushes them; IpuFinish waits for
+ * the results. IpuReady and IpuPush say whether the run wants more. The loop finds that out only
+ * after it has got an element, so the last one may find no room: it is parked, and IpuReady gives
+ * it to the next run before anything else. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "launch.h"
+#include "ops.h"
+#include "runs.h"
+
+static void set_scalar(TF_OpKernelContext *context, TF_DataType type, const void *value,
+                       size_t size, TF_Status *status) {
+  TF_Tensor *tensor = TF_AllocateOutput(context, 0, type, NULL, 0, size, status);
+  if (!is_ok(status)) return;
+  memcpy(TF_TensorData(tensor), value, size);
+  TF_DeleteTensor(tensor);
+}
+
+static void set_more(TF_OpKernelContext *context, bool more, TF_Status *status) {
+  char value = more;
+  set_scalar(context, TF_BOOL, &value, sizeof value, status);
+}
+
+/* The run that the kernel's first input names; NULL with a failure. */
+static run *input_run(const tf_inputs *inputs, TF_Status *status) {
+  int64_t id;
+  memcpy(&id, TF_TensorData(inputs->tensors[0]), sizeof id);
+  return run_get(id, status);
+}
+
+void start_compute(void *kernel, TF_OpKernelContext *context) {
+  TF_Status *status = TF_NewStatus();
+  tf_inputs inputs;
+  if (inputs_get(context, &inputs, status)) {
+    TF_Tensor **taken = calloc((size_t)inputs.count + 1, sizeof *taken);
+    tf_program *p = NULL;
+    int64_t id = 0;
+    bool ok = (taken || fail_memory(status)) &&
+              launch_prepare(kernel, context, &inputs, taken, &p, status);
+    if (ok && !program_infeed(p))
+      ok = fail(status, TF_INTERNAL, "A program without an infeed was started as one with it.");
+    if (!ok) {
+      free(taken);
+      inputs_free(&inputs);
+    } else if (run_start(p, program_infeed(p), &inputs, taken, &id, status)) {
+      set_scalar(context, TF_INT64, &id, sizeof id, status);
+    }
+  }
+  finish(context, status);
+}
+
+/* ---- Feeding ---- */
+
+static void free_elements(TF_Tensor **elements, size_t count) {
+  for (size_t i = 0; elements && i < count; i++) TF_DeleteTensor(elements[i]);
+  free(elements);
+}
+
+/* Pushes one element tuple; *out_accepted is false if the run needs no more and there is no room. */
+static bool push(tf_infeed *feed, TF_Tensor *const *elements, bool *out_accepted, TF_Status *status) {
+  const void **data = calloc(feed->num_elements + 1, sizeof *data);
+  if (!data) return fail_memory(status);
+  for (size_t i = 0; i < feed->num_elements; i++) data[i] = TF_TensorData(elements[i]);
+  trm_error error = {0};
+  bool ok = trm_infeed_push(feed->queue, data, out_accepted, &error) == TRM_OK;
+  free(data);
+  return ok || fail_with(status, &error);
+}
+
+void ready_compute(void *kernel, TF_OpKernelContext *context) {
+  (void)kernel;
+  TF_Status *status = TF_NewStatus();
+  tf_inputs inputs;
+  if (inputs_get(context, &inputs, status)) {
+    run *r = input_run(&inputs, status);
+    if (r) {
+      tf_infeed *feed = run_infeed(r);
+      bool accepted = true;
+      if (feed->parked && push(feed, feed->parked, &accepted, status) && accepted) {
+        free_elements(feed->parked, feed->num_elements);
+        feed->parked = NULL;
+      }
+      if (is_ok(status)) set_more(context, accepted && !run_is_done(r), status);
+      run_release(r);
+    }
+    inputs_free(&inputs);
+  }
+  finish(context, status);
+}
+
+static bool check_elements(const tf_infeed *feed, TF_Tensor *const *elements, size_t count,
+                           TF_Status *status) {
+  if (count != feed->num_elements)
+    return fail(status, TF_INVALID_ARGUMENT,
+                "The infeed '%s' takes %zu tensors and its dataset gave %zu.", feed->id,
+                feed->num_elements, count);
+  for (size_t i = 0; i < count; i++)
+    if (hlo_type(TF_TensorType(elements[i])) != feed->elements[i].dtype ||
+        TF_TensorByteSize(elements[i]) != feed->elements[i].bytes)
+      return fail(status, TF_INVALID_ARGUMENT,
+                  "Tensor %zu of the infeed '%s' has another type or size than the dataset "
+                  "announced: %zu bytes instead of %zu.",
+                  i, feed->id, TF_TensorByteSize(elements[i]), feed->elements[i].bytes);
+  return true;
+}
+
+/* Keeps the element tuple for the next run. Takes the tensors over. */
+static bool park(tf_infeed *feed, TF_Tensor **elements, TF_Status *status) {
+  TF_Tensor **parked = calloc(feed->num_elements + 1, sizeof *parked);
+  if (!parked) return fail_memory(status);
+  for (size_t i = 0; i < feed->num_elements; i++) {
+    parked[i] = elements[i];
+    elements[i] = NULL;
+  }
+  feed->parked = parked;
+  return true;
+}
+
+void push_compute(void *kernel, TF_OpKernelContext *context) {
+  (void)kernel;
+  TF_Status *status = TF_NewStatus();
+  tf_inputs inputs;
+  if (inputs_get(context, &inputs, status)) {
+    run *r = input_run(&inputs, status);
+    if (r) {
+      tf_infeed *feed = run_infeed(r);
+      TF_Tensor **elements = inputs.tensors + 1;
+      bool accepted = false;
+      if (check_elements(feed, elements, (size_t)inputs.count - 1, status) &&
+          push(feed, elements, &accepted, status) &&
+          (accepted || park(feed, elements, status)))
+        set_more(context, accepted && !run_is_done(r), status);
+      run_release(r);
+    }
+    inputs_free(&inputs);
+  }
+  finish(context, status);
+}
+
+void end_compute(void *kernel, TF_OpKernelContext *context) {
+  (void)kernel;
+  TF_Status *status = TF_NewStatus();
+  tf_inputs inputs;
+  if (inputs_get(context, &inputs, status)) {
+    run *r = input_run(&inputs, status);
+    if (r) {
+      trm_infeed_end(run_infeed(r)->queue, TRM_OUT_OF_RANGE,
+                     "Infeed dataset iterator out of range. Are you trying to dequeue more "
+                     "elements than are in the dataset?");
+      set_more(context, false, status);
+      run_release(r);
+    }
+    inputs_free(&inputs);
+  }
+  finish(context, status);
+}
+
+void finish_compute(void *kernel, TF_OpKernelContext *context) {
+  (void)kernel;
+  TF_Status *status = TF_NewStatus();
+  tf_inputs inputs;
+  if (inputs_get(context, &inputs, status)) {
+    run *r = input_run(&inputs, status);
+    if (r && run_num_outputs(r) != (size_t)TF_NumOutputs(context))
+      fail(status, TF_INTERNAL, "The program has %zu results and its node %d outputs.",
+           run_num_outputs(r), TF_NumOutputs(context));
+    if (r && run_wait(r, status)) {
+      for (size_t i = 0; is_ok(status) && i < run_num_outputs(r); i++) {
+        TF_Tensor *tensor = run_take_output(r, i);
+        TF_SetOutput(context, (int)i, tensor, status);
+        TF_DeleteTensor(tensor);
+      }
+    }
+    if (r) run_release(r);
+    inputs_free(&inputs);
+  }
+  finish(context, status);
+}
+
+/* ---- Resetting ---- */
+
+void *feed_id_create(TF_OpKernelConstruction *construction) {
+  TF_Status *status = TF_NewStatus();
+  int32_t list_size = 0;
+  int32_t size = 0;
+  char *id = NULL;
+  TF_OpKernelConstruction_GetAttrSize(construction, "feed", &list_size, &size, status);
+  if (is_ok(status) && !(id = calloc((size_t)size + 1, 1))) fail_memory(status);
+  if (is_ok(status))
+    TF_OpKernelConstruction_GetAttrString(construction, "feed", id, (size_t)size, status);
+  if (!is_ok(status)) TF_OpKernelConstruction_Failure(construction, status);
+  TF_DeleteStatus(status);
+  return id;
+}
+
+void feed_id_delete(void *kernel) { free(kernel); }
+
+void reset_compute(void *kernel, TF_OpKernelContext *context) {
+  (void)context;
+  tf_infeed *feed = infeed_find(kernel);
+  if (!feed) return; /* no program has used it yet */
+  trm_infeed_reset(feed->queue);
+  free_elements(feed->parked, feed->num_elements);
+  feed->parked = NULL;
+}

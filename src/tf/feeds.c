@@ -1,0 +1,210 @@
+/* The queues of infeeds and outfeeds, by id. */
+#define _POSIX_C_SOURCE 200809L
+#include "feeds.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { DEFAULT_DEPTH = 3 };
+
+typedef struct outfeed {
+  struct outfeed *next;
+  char *id;
+  trm_outfeed *queue;
+  bool keep_last;
+  size_t num_elements;
+  trm_tensor_info *elements;
+} outfeed;
+
+/* What Python has said of a feed before anybody used it. */
+typedef struct declaration {
+  struct declaration *next;
+  char *id;
+  size_t depth;
+  bool keep_last;
+} declaration;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static tf_infeed *infeeds;
+static outfeed *outfeeds;
+static declaration *declarations;
+
+static const declaration *find_declaration(const char *id) {
+  for (declaration *d = declarations; d; d = d->next)
+    if (strcmp(d->id, id) == 0) return d;
+  return NULL;
+}
+
+static void declare(const char *id, size_t depth, bool keep_last) {
+  declaration *d = calloc(1, sizeof *d);
+  char *copy = strdup(id);
+  if (!d || !copy) { /* the defaults hold, then */
+    free(d);
+    free(copy);
+    return;
+  }
+  *d = (declaration){NULL, copy, depth, keep_last};
+  pthread_mutex_lock(&lock);
+  d->next = declarations;
+  declarations = d;
+  pthread_mutex_unlock(&lock);
+}
+
+void trm_tf_declare_infeed(const char *id, uint64_t depth) { declare(id, depth, false); }
+void trm_tf_declare_outfeed(const char *id, int32_t keep_last) {
+  declare(id, DEFAULT_DEPTH, keep_last != 0);
+}
+
+static bool same_elements(const trm_tensor_info *a, size_t num_a, const trm_tensor_info *b,
+                          size_t num_b) {
+  if (num_a != num_b) return false;
+  for (size_t i = 0; i < num_a; i++)
+    if (a[i].dtype != b[i].dtype || a[i].rank != b[i].rank ||
+        memcmp(a[i].dims, b[i].dims, (size_t)a[i].rank * sizeof *a[i].dims) != 0)
+      return false;
+  return true;
+}
+
+static trm_tensor_info *copy_elements(const trm_tensor_info *elements, size_t count) {
+  trm_tensor_info *copy = calloc(count + 1, sizeof *copy);
+  for (size_t i = 0; copy && i < count; i++) {
+    copy[i] = elements[i];
+    copy[i].name = "";
+  }
+  return copy;
+}
+
+/* Call with the lock held. */
+static tf_infeed *find_infeed(const char *id) {
+  tf_infeed *feed = infeeds;
+  while (feed && strcmp(feed->id, id) != 0) feed = feed->next;
+  return feed;
+}
+
+static tf_infeed *make_infeed(const char *id, const trm_tensor_info *elements, size_t num_elements,
+                           TF_Status *status) {
+  const declaration *declared = find_declaration(id);
+  trm_error error = {0};
+  tf_infeed *feed = calloc(1, sizeof *feed);
+  if (!feed || !(feed->id = strdup(id)) ||
+      !(feed->elements = copy_elements(elements, num_elements))) {
+    fail_memory(status);
+  } else if (trm_infeed_create(feed->elements, num_elements,
+                               declared ? declared->depth : DEFAULT_DEPTH, &feed->queue,
+                               &error) != TRM_OK) {
+    fail_with(status, &error);
+  }
+  if (!is_ok(status)) {
+    if (feed) {
+      free(feed->id);
+      free(feed->elements);
+    }
+    free(feed);
+    return NULL;
+  }
+  feed->num_elements = num_elements;
+  feed->next = infeeds;
+  return infeeds = feed;
+}
+
+bool infeed_get(const char *id, const trm_tensor_info *elements, size_t num_elements,
+                tf_infeed **out, TF_Status *status) {
+  pthread_mutex_lock(&lock);
+  tf_infeed *feed = find_infeed(id);
+  if (!feed)
+    feed = make_infeed(id, elements, num_elements, status);
+  else if (!same_elements(feed->elements, feed->num_elements, elements, num_elements))
+    fail(status, TF_ALREADY_EXISTS,
+         "Infeed with id='%s' already exists but with a different tensor shape. Consider changing "
+         "the `feed_name` in IPUInfeedQueue.",
+         id);
+  pthread_mutex_unlock(&lock);
+  if (is_ok(status)) *out = feed;
+  return is_ok(status);
+}
+
+tf_infeed *infeed_find(const char *id) {
+  pthread_mutex_lock(&lock);
+  tf_infeed *feed = find_infeed(id);
+  pthread_mutex_unlock(&lock);
+  return feed;
+}
+
+/* Call with the lock held. */
+static outfeed *make_outfeed(const char *id, const trm_tensor_info *elements, size_t num_elements,
+                             bool keep_last, TF_Status *status) {
+  trm_error error = {0};
+  outfeed *feed = calloc(1, sizeof *feed);
+  if (!feed || !(feed->id = strdup(id)) ||
+      !(feed->elements = copy_elements(elements, num_elements))) {
+    fail_memory(status);
+  } else if (trm_outfeed_create(feed->elements, num_elements, keep_last, &feed->queue, &error) !=
+             TRM_OK) {
+    fail_with(status, &error);
+  }
+  if (!is_ok(status)) {
+    if (feed) {
+      free(feed->id);
+      free(feed->elements);
+    }
+    free(feed);
+    return NULL;
+  }
+  feed->keep_last = keep_last;
+  feed->num_elements = num_elements;
+  feed->next = outfeeds;
+  return outfeeds = feed;
+}
+
+bool outfeed_get(const char *id, const trm_tensor_info *elements, size_t num_elements,
+                 bool keep_last, trm_outfeed **out, TF_Status *status) {
+  pthread_mutex_lock(&lock);
+  outfeed *feed = outfeeds;
+  while (feed && strcmp(feed->id, id) != 0) feed = feed->next;
+  if (!feed)
+    feed = make_outfeed(id, elements, num_elements, keep_last, status);
+  else if (!same_elements(feed->elements, feed->num_elements, elements, num_elements))
+    fail(status, TF_ALREADY_EXISTS,
+         "Outfeed with id='%s' already exists but with a different tensor shape or replication "
+         "factor. Consider changing the `feed_name` in IPUOutfeedQueue.",
+         id);
+  pthread_mutex_unlock(&lock);
+  if (is_ok(status)) *out = feed->queue;
+  return is_ok(status);
+}
+
+bool outfeed_keeps_last(const char *id) {
+  pthread_mutex_lock(&lock);
+  const declaration *declared = find_declaration(id);
+  bool keeps = declared && declared->keep_last;
+  pthread_mutex_unlock(&lock);
+  return keeps;
+}
+
+bool feeds_bind(const trm_executable *executable, trm_engine *engine, tf_infeed **out_infeed,
+                TF_Status *status) {
+  *out_infeed = NULL;
+  char kind = 0;
+  const trm_tensor_info *elements = NULL;
+  size_t num_elements = 0;
+  const char *id = NULL;
+  for (size_t i = 0; is_ok(status) && (id = trm_executable_feed(executable, i, &kind, &elements,
+                                                                &num_elements));
+       i++) {
+    trm_error error = {0};
+    trm_outfeed *queue = NULL;
+    if (kind == 'o') {
+      if (outfeed_get(id, elements, num_elements, outfeed_keeps_last(id), &queue, status) &&
+          trm_engine_bind_outfeed(engine, id, queue, &error) != TRM_OK)
+        fail_with(status, &error);
+    } else if (*out_infeed) {
+      fail(status, TF_UNIMPLEMENTED,
+           "Currently multiple IPUInfeedQueue in the same program are not supported.");
+    } else if (infeed_get(id, elements, num_elements, out_infeed, status) &&
+               trm_engine_bind_infeed(engine, id, (*out_infeed)->queue, &error) != TRM_OK) {
+      fail_with(status, &error);
+    }
+  }
+  return is_ok(status);
+}

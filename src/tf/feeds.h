@@ -1,0 +1,40 @@
+/* The queues of infeeds and outfeeds, by id. They live as long as the process, because what is in
+ * a queue outlives a run. */
+#ifndef TREMULA_TF_FEEDS_H_
+#define TREMULA_TF_FEEDS_H_
+
+#include "status.h"
+
+typedef struct tf_infeed {
+  struct tf_infeed *next;
+  char *id;
+  trm_infeed *queue;
+  size_t num_elements;
+  trm_tensor_info *elements;
+  TF_Tensor **parked; /* an element tuple that a run had no more use for; NULL: none */
+} tf_infeed;
+
+/* The infeed `id`, made when it is first named. */
+bool infeed_get(const char *id, const trm_tensor_info *elements, size_t num_elements,
+                tf_infeed **out, TF_Status *status);
+/* The infeed `id` or NULL. */
+tf_infeed *infeed_find(const char *id);
+
+/* The outfeed `id`, made when it is first named. */
+bool outfeed_get(const char *id, const trm_tensor_info *elements, size_t num_elements,
+                 bool keep_last, trm_outfeed **out, TF_Status *status);
+/* Whether Python has said that only the last element of outfeed `id` is kept. */
+bool outfeed_keeps_last(const char *id);
+
+/* Connects every feed of the executable with the engine. *out_infeed is the infeed, or NULL. */
+bool feeds_bind(const trm_executable *executable, trm_engine *engine, tf_infeed **out_infeed,
+                TF_Status *status);
+
+/* ---- For Python ---- */
+
+/* Depth of the infeed's queue, told before its first run. */
+TRM_TF_API void trm_tf_declare_infeed(const char *id, uint64_t depth);
+/* Whether the outfeed keeps only the last element, told before its first run. */
+TRM_TF_API void trm_tf_declare_outfeed(const char *id, int32_t keep_last);
+
+#endif /* TREMULA_TF_FEEDS_H_ */

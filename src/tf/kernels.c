@@ -1,0 +1,45 @@
+/* Ops that are placed on the device without `compile`, one by one.
+ *
+ * Python hands over a KernelDef for each; the kernel keeps its NodeDef and has it lowered when it
+ * sees the shapes of its inputs. */
+#include "kernels.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "call.h"
+#include "launch.h"
+
+static void *create(TF_OpKernelConstruction *construction) {
+  TF_Status *status = TF_NewStatus();
+  call_site *site = NULL;
+  TF_Buffer *node = TF_OpKernelConstruction_GetNodeDef(construction, status);
+  if (is_ok(status)) {
+    TF_StringView name = TF_OpKernelConstruction_GetName(construction);
+    site = call_site_create(CALL_NODE, node->data, node->length, name.data, name.len);
+    if (!site) fail_memory(status);
+  }
+  if (node) TF_DeleteBuffer(node);
+  if (!is_ok(status)) TF_OpKernelConstruction_Failure(construction, status);
+  TF_DeleteStatus(status);
+  return site;
+}
+
+static void compute(void *kernel, TF_OpKernelContext *context) {
+  TF_Status *status = TF_NewStatus();
+  launch(kernel, context, status);
+  finish(context, status);
+}
+
+static void delete(void *kernel) { call_site_free(kernel); }
+
+int32_t trm_tf_register_kernel(const char *op, const char *kernel_def, char *message,
+                               uint64_t message_size) {
+  TF_Status *status = TF_NewStatus();
+  TF_KernelBuilder *builder = TF_NewKernelBuilder(op, "IPU", create, compute, delete);
+  TF_RegisterKernelBuilderWithKernelDef(kernel_def, op, builder, status);
+  int32_t code = (int32_t)TF_GetCode(status);
+  if (code != TF_OK) snprintf(message, message_size, "%s: %s", op, TF_Message(status));
+  TF_DeleteStatus(status);
+  return code;
+}

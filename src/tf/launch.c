@@ -1,0 +1,110 @@
+/* IpuLaunch: a compiled part of a graph, as one node.
+ *
+ * A list argument of a node is in host memory or in device memory as a whole, so there are two:
+ * `host` for what comes from the CPU and `device` for variables, and neither is copied. The program
+ * takes them in this order and gives results, then new values of variables, in that order too. */
+#include "launch.h"
+
+#include <stdlib.h>
+
+#include "ops.h"
+
+/* An attribute of bytes; *out must be freed. */
+static bool read_bytes(TF_OpKernelConstruction *construction, const char *attribute, char **out,
+                       size_t *out_size, TF_Status *status) {
+  int32_t list_size = 0;
+  int32_t size = 0;
+  TF_OpKernelConstruction_GetAttrSize(construction, attribute, &list_size, &size, status);
+  if (!is_ok(status)) return false;
+  *out_size = size > 0 ? (size_t)size : 0;
+  *out = malloc(*out_size + 1);
+  if (!*out) return fail_memory(status);
+  TF_OpKernelConstruction_GetAttrString(construction, attribute, *out, *out_size, status);
+  return is_ok(status);
+}
+
+call_site *launch_site(TF_OpKernelConstruction *construction) {
+  TF_Status *status = TF_NewStatus();
+  char *module = NULL;
+  char *graph = NULL;
+  size_t module_size = 0;
+  size_t graph_size = 0;
+  call_site *site = NULL;
+  if (read_bytes(construction, "module", &module, &module_size, status) &&
+      read_bytes(construction, "graph", &graph, &graph_size, status)) {
+    TF_StringView name = TF_OpKernelConstruction_GetName(construction);
+    site = module_size
+               ? call_site_create(CALL_MODULE, module, module_size, name.data, name.len)
+               : call_site_create(CALL_GRAPH, graph, graph_size, name.data, name.len);
+    if (!site) fail_memory(status);
+  }
+  free(module);
+  free(graph);
+  if (!is_ok(status)) TF_OpKernelConstruction_Failure(construction, status);
+  TF_DeleteStatus(status);
+  return site;
+}
+
+bool launch_prepare(call_site *site, TF_OpKernelContext *context, const tf_inputs *inputs,
+                    TF_Tensor **taken, tf_program **out_program, TF_Status *status) {
+  bool *is_taken = calloc((size_t)inputs->count + 1, sizeof *is_taken);
+  if (!is_taken) return fail_memory(status);
+  bool ok = call_site_find(site, inputs->tensors, inputs->count, TF_GetDeviceId(context),
+                           out_program, is_taken, status);
+  size_t count = 0;
+  for (int i = 0; ok && i < inputs->count; i++)
+    if (is_taken[i]) taken[count++] = inputs->tensors[i];
+  free(is_taken);
+  if (ok && program_infeed(*out_program) == NULL &&
+      program_num_outputs(*out_program) != (size_t)TF_NumOutputs(context))
+    return fail(status, TF_INTERNAL, "The program has %zu results and its node %d outputs.",
+                program_num_outputs(*out_program), TF_NumOutputs(context));
+  return ok && program_check(*out_program, taken, count, status);
+}
+
+/* Allocates the outputs, runs, and lets TensorFlow have them. */
+static void run(tf_program *p, TF_Tensor *const *taken, TF_OpKernelContext *context,
+                TF_Status *status) {
+  size_t count = program_num_outputs(p);
+  TF_Tensor **tensors = calloc(count + 1, sizeof *tensors);
+  void **outputs = calloc(count + 1, sizeof *outputs);
+  if (!tensors || !outputs) fail_memory(status);
+  for (size_t i = 0; i < count && is_ok(status); i++) {
+    const trm_tensor_info *info = program_output(p, i);
+    tensors[i] = TF_AllocateOutput(context, (int)i, tensor_type(info->dtype), info->dims,
+                                   info->rank, info->bytes, status);
+    if (is_ok(status)) outputs[i] = TF_TensorData(tensors[i]);
+  }
+  if (is_ok(status)) {
+    program_lock(p);
+    program_run(p, taken, outputs, status);
+    program_unlock(p);
+  }
+  for (size_t i = 0; tensors && i < count; i++)
+    if (tensors[i]) TF_DeleteTensor(tensors[i]);
+  free(tensors);
+  free(outputs);
+}
+
+void launch(call_site *site, TF_OpKernelContext *context, TF_Status *status) {
+  tf_inputs inputs;
+  if (!inputs_get(context, &inputs, status)) return;
+  TF_Tensor **taken = calloc((size_t)inputs.count + 1, sizeof *taken);
+  tf_program *p = NULL;
+  if (!taken)
+    fail_memory(status);
+  else if (launch_prepare(site, context, &inputs, taken, &p, status))
+    run(p, taken, context, status);
+  free(taken);
+  inputs_free(&inputs);
+}
+
+void *launch_create(TF_OpKernelConstruction *construction) { return launch_site(construction); }
+
+void launch_compute(void *kernel, TF_OpKernelContext *context) {
+  TF_Status *status = TF_NewStatus();
+  launch(kernel, context, status);
+  finish(context, status);
+}
+
+void launch_delete(void *kernel) { call_site_free(kernel); }

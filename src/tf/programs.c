@@ -1,0 +1,236 @@
+/* Programs: modules that have been compiled for a TF device. */
+#define _GNU_SOURCE
+#include "programs.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include "feeds.h"
+#include "pool.h"
+
+struct tf_program {
+  tf_program *next;
+  XXH128_hash_t key;
+  pthread_mutex_t lock; /* held while compiling and while running */
+  trm_executable *executable;
+  trm_engine *engine;
+  tf_infeed *infeed;
+  uint64_t seed_generation;
+  /* Room for the arguments of a run. */
+  const void **inputs;
+  uint64_t *versions;
+};
+
+static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER;
+static tf_program *registry;
+
+/* Module and configuration; the ordinal too, because a device runs a program of its own. */
+static XXH128_hash_t key_of(const void *module, size_t size, int ordinal, const char *options) {
+  XXH3_state_t *state = XXH3_createState();
+  if (!state) return (XXH128_hash_t){0, 0};
+  XXH3_128bits_reset(state);
+  XXH3_128bits_update(state, module, size);
+  XXH3_128bits_update(state, &ordinal, sizeof ordinal);
+  XXH3_128bits_update(state, options, strlen(options));
+  XXH128_hash_t key = XXH3_128bits_digest(state);
+  XXH3_freeState(state);
+  return key;
+}
+
+/* ---- Compiling ---- */
+
+/* The lines KEY=VALUE of `text`, which is cut up, as options. Returns how many there are. */
+static size_t split_options(char *text, trm_option *options, size_t room) {
+  size_t count = 0;
+  char *rest = text;
+  for (char *line = strtok_r(rest, "\n", &rest); line && count < room;
+       line = strtok_r(rest, "\n", &rest)) {
+    char *equals = strchr(line, '=');
+    if (!equals) continue;
+    *equals = '\0';
+    options[count++] = (trm_option){line, equals + 1};
+  }
+  return count;
+}
+
+static bool compile(const void *module, size_t size, const char *options_text,
+                    trm_executable **out, TF_Status *status) {
+  size_t lines = 1;
+  for (const char *c = options_text; *c; c++) lines += *c == '\n';
+  char *text = strdup(options_text);
+  trm_option *options = calloc(lines, sizeof *options);
+  trm_module *parsed = NULL;
+  trm_error error = {0};
+  bool ok = (text && options) || fail_memory(status);
+  if (ok) {
+    size_t count = split_options(text, options, lines);
+    ok = trm_module_read(module, size, "the module from TensorFlow", &parsed, &error) == TRM_OK &&
+         trm_compile(parsed, options, count, out, &error) == TRM_OK;
+    if (!ok) fail_with(status, &error);
+  }
+  trm_module_free(parsed);
+  free(options);
+  free(text);
+  return ok;
+}
+
+/* Makes the folder `path` and those above it. */
+static void make_folder(const char *path) {
+  char part[4096];
+  snprintf(part, sizeof part, "%s", path);
+  for (char *slash = strchr(part + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+    *slash = '\0';
+    mkdir(part, 0777);
+    *slash = '/';
+  }
+  mkdir(part, 0777);
+}
+
+/* The name of a program in the executable cache. The ordinal is no part of it: any device may use
+ * what was compiled for another of the same kind. */
+static void cache_file(const tf_snapshot *settings, const void *module, size_t size, char *path,
+                       size_t room) {
+  XXH128_hash_t hash = key_of(module, size, 0, settings->options);
+  snprintf(path, room, "%s/%016llx%016llx.poplar_exec", settings->cache_path,
+           (unsigned long long)hash.high64, (unsigned long long)hash.low64);
+}
+
+/* Writes beside the name and renames, so that another process never sees half a file. */
+static bool cache_write(const tf_snapshot *settings, const char *path,
+                        const trm_executable *executable, TF_Status *status) {
+  char unfinished[4200];
+  trm_error error = {0};
+  make_folder(settings->cache_path);
+  snprintf(unfinished, sizeof unfinished, "%s.%ld", path, (long)getpid());
+  if (trm_executable_save(executable, unfinished, &error) != TRM_OK)
+    return fail_with(status, &error);
+  if (rename(unfinished, path) == 0) return true;
+  int reason = errno;
+  unlink(unfinished);
+  return fail(status, TF_INTERNAL, "The executable cache could not write %s: %s", path,
+              strerror(reason));
+}
+
+/* Reads the executable from the cache, or compiles it and, with a cache, writes it. A damaged file
+ * in the cache is compiled again. */
+static bool load_or_compile(const void *module, size_t size, const tf_snapshot *settings,
+                            trm_executable **out, TF_Status *status) {
+  if (!settings->cache_path[0]) return compile(module, size, settings->options, out, status);
+  char path[4096];
+  cache_file(settings, module, size, path, sizeof path);
+  if (access(path, R_OK) == 0 && trm_executable_load(path, out, NULL) == TRM_OK) return true;
+  return compile(module, size, settings->options, out, status) &&
+         cache_write(settings, path, *out, status);
+}
+
+/* Call with p locked. */
+static bool build(tf_program *p, const void *module, size_t size, const tf_snapshot *settings,
+                  TF_Status *status) {
+  trm_executable *executable = NULL;
+  trm_engine *engine = NULL;
+  tf_infeed *bound = NULL;
+  trm_error error = {0};
+  if (!load_or_compile(module, size, settings, &executable, status)) return false;
+  bool ok = trm_engine_create(executable, &engine, &error) == TRM_OK || fail_with(status, &error);
+  ok = ok && feeds_bind(executable, engine, &bound, status);
+  size_t num_inputs = ok ? trm_executable_num_inputs(executable) : 0;
+  const void **inputs = calloc(num_inputs + 1, sizeof *inputs);
+  uint64_t *versions = calloc(num_inputs + 1, sizeof *versions);
+  ok = ok && ((inputs && versions) || fail_memory(status));
+  if (!ok) {
+    free(inputs);
+    free(versions);
+    if (engine) trm_engine_free(engine);
+    trm_executable_free(executable);
+    return false;
+  }
+  p->executable = executable;
+  p->engine = engine;
+  p->infeed = bound;
+  p->inputs = inputs;
+  p->versions = versions;
+  return true;
+}
+
+bool program_get(const void *module, size_t size, int ordinal, tf_program **out, TF_Status *status) {
+  tf_snapshot settings;
+  if (!settings_snapshot(ordinal, &settings, status)) return false;
+  XXH128_hash_t key = key_of(module, size, ordinal, settings.options);
+  pthread_mutex_lock(&registry_lock);
+  tf_program *p = registry;
+  while (p && !XXH128_isEqual(p->key, key)) p = p->next;
+  if (!p && (p = calloc(1, sizeof *p))) {
+    p->key = key;
+    pthread_mutex_init(&p->lock, NULL);
+    p->next = registry;
+    registry = p;
+  }
+  pthread_mutex_unlock(&registry_lock);
+  bool ok = p || fail_memory(status);
+  if (ok) {
+    program_lock(p);
+    ok = p->engine || build(p, module, size, &settings, status);
+    program_unlock(p);
+  }
+  snapshot_free(&settings);
+  if (ok) *out = p;
+  return ok;
+}
+
+/* ---- Running ---- */
+
+size_t program_num_inputs(const tf_program *p) { return trm_executable_num_inputs(p->executable); }
+size_t program_num_outputs(const tf_program *p) { return trm_executable_num_outputs(p->executable); }
+
+const trm_tensor_info *program_output(const tf_program *p, size_t i) {
+  return trm_executable_output(p->executable, i);
+}
+
+tf_infeed *program_infeed(const tf_program *p) { return p->infeed; }
+
+bool program_check(const tf_program *p, TF_Tensor *const *tensors, size_t count, TF_Status *status) {
+  if (count != program_num_inputs(p))
+    return fail(status, TF_INVALID_ARGUMENT, "The program takes %zu inputs and was given %zu.",
+                program_num_inputs(p), count);
+  for (size_t i = 0; i < count; i++) {
+    const trm_tensor_info *info = trm_executable_input(p->executable, i);
+    TF_DataType type = TF_TensorType(tensors[i]);
+    bool same = hlo_type(type) == info->dtype && TF_NumDims(tensors[i]) == info->rank;
+    for (int d = 0; same && d < info->rank; d++) same = TF_Dim(tensors[i], d) == info->dims[d];
+    if (!same)
+      return fail(status, TF_INVALID_ARGUMENT,
+                  "Input %zu of the program has another shape or type than the one it was compiled "
+                  "for: it takes %zu bytes of %s and was given %zu bytes of %s. An IPU program is "
+                  "static.",
+                  i, info->bytes, trm_dtype_name(info->dtype), TF_TensorByteSize(tensors[i]),
+                  trm_dtype_name(hlo_type(type)));
+  }
+  return true;
+}
+
+void program_lock(tf_program *p) { pthread_mutex_lock(&p->lock); }
+void program_unlock(tf_program *p) { pthread_mutex_unlock(&p->lock); }
+void program_cancel(tf_program *p) { trm_engine_cancel(p->engine); }
+
+bool program_run(tf_program *p, TF_Tensor *const *tensors, void *const *outputs, TF_Status *status) {
+  uint64_t seed_generation;
+  uint64_t seed = settings_seed(&seed_generation);
+  if (seed_generation != p->seed_generation) {
+    trm_engine_set_seed(p->engine, seed);
+    p->seed_generation = seed_generation;
+  }
+  size_t count = program_num_inputs(p);
+  for (size_t i = 0; i < count; i++) {
+    p->inputs[i] = TF_TensorData(tensors[i]);
+    p->versions[i] = pool_generation(p->inputs[i]);
+  }
+  trm_error error = {0};
+  if (trm_engine_run(p->engine, p->inputs, p->versions, outputs, &error) == TRM_OK) return true;
+  return fail_with(status, &error);
+}

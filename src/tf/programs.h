@@ -1,0 +1,35 @@
+/* Programs: modules that have been compiled for a TF device. They live as long as the process. */
+#ifndef TREMULA_TF_PROGRAMS_H_
+#define TREMULA_TF_PROGRAMS_H_
+
+#include "settings.h"
+#include "tensors.h"
+
+typedef struct tf_program tf_program;
+
+/* The program of a serialised module for a TF device under the present configuration: compiled, or
+ * read from the executable cache, when it is first asked for. */
+bool program_get(const void *module, size_t size, int ordinal, tf_program **out, TF_Status *status);
+
+size_t program_num_inputs(const tf_program *program);
+size_t program_num_outputs(const tf_program *program);
+const trm_tensor_info *program_output(const tf_program *program, size_t i);
+
+/* Checks that the tensors are what the program takes, in number, types and sizes. */
+bool program_check(const tf_program *program, TF_Tensor *const *tensors, size_t count,
+                   TF_Status *status);
+
+/* An IPU runs one program at a time: a run is between these two. */
+void program_lock(tf_program *program);
+void program_unlock(tf_program *program);
+/* Computes; call with the program locked. The outputs' memory is the caller's. */
+bool program_run(tf_program *program, TF_Tensor *const *tensors, void *const *outputs,
+                 TF_Status *status);
+/* Asks a run in another thread to stop. Needs no lock. */
+void program_cancel(tf_program *program);
+
+/* The infeed that the program reads, or NULL. */
+struct tf_infeed;
+struct tf_infeed *program_infeed(const tf_program *program);
+
+#endif /* TREMULA_TF_PROGRAMS_H_ */

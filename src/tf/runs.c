@@ -1,0 +1,210 @@
+/* Runs on a thread of their own, of programs that read an infeed. */
+#define _POSIX_C_SOURCE 200809L
+#include "runs.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "pool.h"
+
+struct run {
+  run *next; /* in the list of runs */
+  int64_t id;
+  int references; /* the list, the thread, and whoever has called run_get */
+  tf_program *program;
+  tf_infeed *infeed;
+  tf_inputs inputs;
+  TF_Tensor **taken;
+  void **outputs; /* blocks of the pool; NULL once handed over */
+  size_t num_outputs;
+  TF_Status *status;
+  bool done;
+};
+
+/* One lock for all runs: it is held for moments only, never while a program runs. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+static run *runs;
+static int64_t last_id;
+
+static void destroy(run *r) {
+  inputs_free(&r->inputs);
+  free(r->taken);
+  for (size_t i = 0; r->outputs && i < r->num_outputs; i++) pool_release(r->outputs[i]);
+  free(r->outputs);
+  if (r->status) TF_DeleteStatus(r->status);
+  free(r);
+}
+
+void run_release(run *r) {
+  pthread_mutex_lock(&lock);
+  bool last = --r->references == 0;
+  pthread_mutex_unlock(&lock);
+  if (last) destroy(r);
+}
+
+/* Takes the run off the list, if it is there. */
+static void forget(run *r) {
+  pthread_mutex_lock(&lock);
+  run **link = &runs;
+  while (*link && *link != r) link = &(*link)->next;
+  bool found = *link == r;
+  if (found) *link = r->next;
+  pthread_mutex_unlock(&lock);
+  if (found) run_release(r);
+}
+
+static void *thread_main(void *argument) {
+  run *r = argument;
+  program_lock(r->program);
+  program_run(r->program, r->taken, r->outputs, r->status);
+  program_unlock(r->program);
+  pthread_mutex_lock(&lock);
+  r->done = true;
+  pthread_cond_broadcast(&changed);
+  pthread_mutex_unlock(&lock);
+  trm_infeed_close(r->infeed->queue); /* lets a push that waits for room return */
+  run_release(r);
+  return NULL;
+}
+
+/* Cancels until the run is done: a run that has not begun yet does not notice the first time. */
+static void cancel(run *r) {
+  pthread_mutex_lock(&lock);
+  while (!r->done) {
+    program_cancel(r->program);
+    struct timespec soon;
+    clock_gettime(CLOCK_REALTIME, &soon);
+    soon.tv_nsec += 10 * 1000 * 1000;
+    if (soon.tv_nsec >= 1000 * 1000 * 1000) {
+      soon.tv_nsec -= 1000 * 1000 * 1000;
+      soon.tv_sec++;
+    }
+    pthread_cond_timedwait(&changed, &lock, &soon);
+  }
+  pthread_mutex_unlock(&lock);
+}
+
+/* Any run of this infeed that is in the list, kept; NULL: there is none. */
+static run *find_by_infeed(const tf_infeed *feed) {
+  pthread_mutex_lock(&lock);
+  run *r = runs;
+  while (r && r->infeed != feed) r = r->next;
+  if (r) r->references++;
+  pthread_mutex_unlock(&lock);
+  return r;
+}
+
+static bool allocate_outputs(run *r, TF_Status *status) {
+  r->num_outputs = program_num_outputs(r->program);
+  r->outputs = calloc(r->num_outputs + 1, sizeof *r->outputs);
+  if (!r->outputs) return fail_memory(status);
+  for (size_t i = 0; i < r->num_outputs; i++) {
+    r->outputs[i] = pool_allocate(program_output(r->program, i)->bytes);
+    if (!r->outputs[i]) return fail_memory(status);
+  }
+  return true;
+}
+
+bool run_start(tf_program *program, tf_infeed *infeed, tf_inputs *inputs, TF_Tensor **taken,
+               int64_t *out_id, TF_Status *status) {
+  run *left_over;
+  while ((left_over = find_by_infeed(infeed))) {
+    cancel(left_over);
+    forget(left_over);
+    run_release(left_over);
+  }
+  run *r = calloc(1, sizeof *r);
+  if (!r) {
+    inputs_free(inputs);
+    free(taken);
+    return fail_memory(status);
+  }
+  r->program = program;
+  r->infeed = infeed;
+  r->inputs = *inputs;
+  r->taken = taken;
+  r->status = TF_NewStatus();
+  if (!allocate_outputs(r, status)) {
+    destroy(r);
+    return false;
+  }
+  r->references = 2;
+  pthread_mutex_lock(&lock);
+  *out_id = r->id = ++last_id;
+  r->next = runs;
+  runs = r;
+  pthread_mutex_unlock(&lock);
+  trm_infeed_open(infeed->queue);
+  pthread_t thread;
+  if (pthread_create(&thread, NULL, thread_main, r) == 0) {
+    pthread_detach(thread);
+    return true;
+  }
+  trm_infeed_close(infeed->queue);
+  r->done = true;
+  forget(r);
+  run_release(r);
+  return fail(status, TF_RESOURCE_EXHAUSTED, "The host has no thread left to run a program on.");
+}
+
+run *run_get(int64_t id, TF_Status *status) {
+  pthread_mutex_lock(&lock);
+  run *r = runs;
+  while (r && r->id != id) r = r->next;
+  if (r) r->references++;
+  pthread_mutex_unlock(&lock);
+  if (!r)
+    fail(status, TF_ABORTED,
+         "The run of this program was cancelled, because another run with the same infeed was "
+         "started.");
+  return r;
+}
+
+bool run_is_done(run *r) {
+  pthread_mutex_lock(&lock);
+  bool done = r->done;
+  pthread_mutex_unlock(&lock);
+  return done;
+}
+
+tf_infeed *run_infeed(run *r) { return r->infeed; }
+
+bool run_wait(run *r, TF_Status *status) {
+  pthread_mutex_lock(&lock);
+  while (!r->done) pthread_cond_wait(&changed, &lock);
+  pthread_mutex_unlock(&lock);
+  forget(r);
+  if (is_ok(r->status)) return true;
+  TF_SetStatus(status, TF_GetCode(r->status), TF_Message(r->status));
+  return false;
+}
+
+size_t run_num_outputs(const run *r) { return r->num_outputs; }
+
+static void release_output(void *data, size_t size, void *argument) {
+  (void)size, (void)argument;
+  pool_release(data);
+}
+
+TF_Tensor *run_take_output(run *r, size_t i) {
+  const trm_tensor_info *info = program_output(r->program, i);
+  void *block = r->outputs[i];
+  r->outputs[i] = NULL;
+  return TF_NewTensor(tensor_type(info->dtype), info->dims, info->rank, block, info->bytes,
+                      release_output, NULL);
+}
+
+/* A run that waits for data must not outlive the libraries that it is in. */
+__attribute__((destructor)) static void cancel_all(void) {
+  run *r;
+  while ((r = runs)) {
+    pthread_mutex_lock(&lock);
+    r->references++;
+    pthread_mutex_unlock(&lock);
+    cancel(r);
+    forget(r);
+    run_release(r);
+  }
+}

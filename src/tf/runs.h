@@ -1,0 +1,29 @@
+/* Runs on a thread of their own, of programs that read an infeed.
+ *
+ * A program that is fed runs while TensorFlow's threads get the elements, so it cannot run inside a
+ * kernel. A run has a number; the nodes that feed it and that wait for it name it by that. */
+#ifndef TREMULA_TF_RUNS_H_
+#define TREMULA_TF_RUNS_H_
+
+#include "feeds.h"
+#include "programs.h"
+
+typedef struct run run;
+
+/* Starts the program. Takes over the inputs; `taken` are those that the program takes. Another run
+ * of the same infeed that is still there has been left by a step that failed: it is cancelled. */
+bool run_start(tf_program *program, tf_infeed *infeed, tf_inputs *inputs, TF_Tensor **taken,
+               int64_t *out_id, TF_Status *status);
+/* The run, kept until run_release; NULL with a failure if it is gone. */
+run *run_get(int64_t id, TF_Status *status);
+void run_release(run *run);
+
+bool run_is_done(run *run);
+tf_infeed *run_infeed(run *run);
+/* Waits for the end; then, unless it failed, hands over output i as a new tensor. The run is
+ * forgotten: nobody can get it any more. */
+bool run_wait(run *run, TF_Status *status);
+size_t run_num_outputs(const run *run);
+TF_Tensor *run_take_output(run *run, size_t i);
+
+#endif /* TREMULA_TF_RUNS_H_ */

@@ -1,0 +1,127 @@
+/* The configuration of the TF devices, as Python hands it over. */
+#define _POSIX_C_SOURCE 200809L
+#include "settings.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "attach.h"
+
+enum { MAX_DEVICES = 64 };
+
+typedef struct device_settings {
+  char *options; /* NULL: not configured */
+  char *cache_path;
+} device_settings;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static device_settings devices[MAX_DEVICES];
+static bool configured;
+static uint64_t generation = 1;
+static uint64_t seed;
+static uint64_t seed_generation = 1;
+
+/* Call with the lock held. */
+static bool set(int ordinal, const char *options, const char *cache_path) {
+  device_settings new_settings = {strdup(options), strdup(cache_path)};
+  if (!new_settings.options || !new_settings.cache_path) {
+    free(new_settings.options);
+    free(new_settings.cache_path);
+    return false;
+  }
+  free(devices[ordinal].options);
+  free(devices[ordinal].cache_path);
+  devices[ordinal] = new_settings;
+  configured = true;
+  generation++;
+  return true;
+}
+
+bool settings_snapshot(int ordinal, tf_snapshot *out, TF_Status *status) {
+  *out = (tf_snapshot){0};
+  bool ok = true;
+  pthread_mutex_lock(&lock);
+  if (!configured && ordinal == 0) {
+    attach_log("No IPU device was configured for /device:IPU:0, creating a device with a single "
+               "IPU.");
+    ok = attach_device(0, 1, NULL, 0, 0, 0, status) && (set(0, "", "") || fail_memory(status));
+  }
+  if (ok && (ordinal < 0 || ordinal >= MAX_DEVICES || !devices[ordinal].options)) {
+    ok = configured
+             ? fail(status, TF_FAILED_PRECONDITION,
+                    "Device ordinal %d not in device configuration list: the configuration names "
+                    "fewer devices than the program uses. Give IPUConfig.auto_select_ipus one "
+                    "number for each device, such as [1, 1].",
+                    ordinal)
+             : fail(status, TF_FAILED_PRECONDITION,
+                    "No device target has been configured for /device:IPU:%d. Did you configure "
+                    "the IPU devices by running "
+                    "`tensorflow.python.ipu.utils.configure_ipu_system(ipu_options)`?",
+                    ordinal);
+  }
+  if (ok) {
+    out->options = strdup(devices[ordinal].options);
+    out->cache_path = strdup(devices[ordinal].cache_path);
+    out->generation = generation;
+    ok = (out->options && out->cache_path) || fail_memory(status);
+  }
+  pthread_mutex_unlock(&lock);
+  if (!ok) snapshot_free(out);
+  return ok;
+}
+
+void snapshot_free(tf_snapshot *snapshot) {
+  free(snapshot->options);
+  free(snapshot->cache_path);
+  snapshot->options = snapshot->cache_path = NULL;
+}
+
+uint64_t settings_generation(void) {
+  pthread_mutex_lock(&lock);
+  uint64_t value = generation;
+  pthread_mutex_unlock(&lock);
+  return value;
+}
+
+uint64_t settings_seed(uint64_t *out_generation) {
+  pthread_mutex_lock(&lock);
+  uint64_t value = seed;
+  *out_generation = seed_generation;
+  pthread_mutex_unlock(&lock);
+  return value;
+}
+
+void trm_tf_reset_configuration(void) {
+  attach_release_all();
+  pthread_mutex_lock(&lock);
+  for (int i = 0; i < MAX_DEVICES; i++) {
+    free(devices[i].options);
+    free(devices[i].cache_path);
+    devices[i] = (device_settings){0};
+  }
+  configured = false;
+  generation++;
+  pthread_mutex_unlock(&lock);
+}
+
+int32_t trm_tf_configure(int32_t ordinal, const char *options, const char *cache_path,
+                         char *message, uint64_t message_size) {
+  if (ordinal < 0 || ordinal >= MAX_DEVICES) {
+    snprintf(message, message_size, "There are %d TF devices at most.", (int)MAX_DEVICES);
+    return TF_INVALID_ARGUMENT;
+  }
+  pthread_mutex_lock(&lock);
+  bool ok = set(ordinal, options, cache_path);
+  pthread_mutex_unlock(&lock);
+  if (!ok) snprintf(message, message_size, "The host has no memory left.");
+  return ok ? TF_OK : TF_RESOURCE_EXHAUSTED;
+}
+
+void trm_tf_set_seed(uint64_t new_seed) {
+  pthread_mutex_lock(&lock);
+  seed = new_seed;
+  seed_generation++;
+  pthread_mutex_unlock(&lock);
+}
