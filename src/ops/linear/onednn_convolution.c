@@ -1,0 +1,504 @@
+/* HLO convolution by oneDNN.
+ *
+ * TensorFlow emits three forms, all of them HLO convolutions: the convolution itself, its gradient
+ * with respect to the data (spread by the stride: lhs_dilate; kernel reversed) and its gradient
+ * with respect to the weights (batch and feature exchanged; the gradient is the kernel). Each is
+ * first restated as one of the three propagations of a *forward* convolution
+ *     y[n, o, q] = sum over i, k of x[n, i, q * stride + k * dilation - pad_low] * w[o, i, k]
+ * with x, w, y as strided arrays, wherever their dimensions lie in memory; then built for oneDNN.
+ *
+ * Activations are channels-last for oneDNN and reordered where they are not; weights have the
+ * format that oneDNN prefers and are packed when their contents change. Groups with few channels
+ * are merged into denser ones with zeros between (choose_merge). */
+#include <string.h>
+
+#include "ops/linear/onednn_program.h"
+
+#define MAX_SPATIAL 3
+
+typedef enum propagation { FORWARD, BACKWARD_DATA, BACKWARD_WEIGHTS } propagation;
+
+/* A strided array: element strides of its roles in the forward convolution. */
+typedef struct layout {
+  int64_t outer, inner;         /* x: batch, channel; y: batch, channel; w: out, in channel */
+  int64_t group;                /* w: from group to group; x, y: inner strides do it */
+  int64_t spatial[MAX_SPATIAL]; /* negative where w is stored reversed */
+  int64_t start;                /* element of index 0 */
+  int64_t count;                /* elements of the whole array */
+} layout;
+
+typedef struct problem {
+  propagation kind;
+  int spatial;
+  int64_t batch, groups, in_channels, out_channels; /* channels of one group */
+  int64_t x_size[MAX_SPATIAL], y_size[MAX_SPATIAL], k_size[MAX_SPATIAL];
+  int64_t stride[MAX_SPATIAL], dilation[MAX_SPATIAL], pad_low[MAX_SPATIAL], pad_high[MAX_SPATIAL];
+  layout x, w, y;
+  bool is_x_cropped; /* elements of x outside what is described: zero in a gradient */
+} problem;
+
+/* ---- From HLO -------------------------------------------------------------------------------- */
+
+static int64_t stride_of(const trm_shape *shape, int64_t dimension) {
+  int64_t stride = 1;
+  for (int64_t i = dimension + 1; i < shape->rank; ++i) stride *= shape->dims[i];
+  return stride;
+}
+
+static int64_t round_up_divide(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+/* Padding below zero, on either side, leaves out elements of x: x is described without them.
+ * Afterwards pad_low >= 0 and -stride < pad_high, as oneDNN wants it. false: nothing is left. */
+static bool crop(problem *p) {
+  for (int i = 0; i < p->spatial; ++i) {
+    const int64_t reach = (p->k_size[i] - 1) * p->dilation[i] + 1;
+    if (p->pad_low[i] < 0) {
+      p->x.start += -p->pad_low[i] * p->x.spatial[i];
+      p->x_size[i] += p->pad_low[i];
+      p->pad_low[i] = 0;
+      p->is_x_cropped = true;
+    }
+    int64_t high = (p->y_size[i] - 1) * p->stride[i] + reach - p->x_size[i] - p->pad_low[i];
+    if (high <= -p->stride[i]) { /* the last elements are not used by any output */
+      p->x_size[i] += high;
+      high = 0;
+      p->is_x_cropped = true;
+    }
+    p->pad_high[i] = high;
+    if (p->x_size[i] <= 0) return false;
+  }
+  return true;
+}
+
+static bool restate(const trm_kernel_request *request, problem *p) {
+  const trm_instruction *instruction = request->instruction;
+  const trm_convolution *numbers = instruction->convolution;
+  const trm_window *window = instruction->window;
+  const trm_shape *lhs = trm_operand_shape(request, 0), *rhs = trm_operand_shape(request, 1);
+  const trm_shape *out = &instruction->shape;
+  const int spatial = numbers->spatial_rank;
+  if (spatial < 1 || spatial > MAX_SPATIAL) return false;
+  if (lhs->dtype != rhs->dtype || lhs->dtype != out->dtype) return false;
+  if (lhs->dtype != TRM_F32 && lhs->dtype != TRM_F16 && lhs->dtype != TRM_BF16) return false;
+  if (trm_shape_count(lhs) == 0 || trm_shape_count(rhs) == 0 || trm_shape_count(out) == 0) {
+    return false;
+  }
+  *p = (problem){.spatial = spatial};
+
+  bool is_spread = false, all_reversed = true, any_reversed = false, is_strided = false;
+  for (int i = 0; i < spatial; ++i) {
+    const trm_window_dimension *w = &window->dims[i];
+    if (w->base_dilation > 1) is_spread = true;
+    if (w->stride > 1) is_strided = true;
+    if (w->size > 1) {
+      if (w->reversal) any_reversed = true; else all_reversed = false;
+    }
+  }
+  const int64_t batch_groups = numbers->batch_group_count;
+  const int64_t feature_groups = numbers->feature_group_count;
+  if (batch_groups > 1 && feature_groups > 1) return false;
+  const bool is_exchanged = numbers->input_feature < numbers->input_batch;
+  if (batch_groups > 1 || (is_exchanged && feature_groups == 1 && !is_spread && !any_reversed)) {
+    if (is_spread || any_reversed) return false;
+    p->kind = BACKWARD_WEIGHTS;
+  } else if (is_spread || (any_reversed && all_reversed && !is_strided)) {
+    if (is_strided) return false;
+    p->kind = BACKWARD_DATA;
+  } else {
+    p->kind = FORWARD;
+  }
+
+  for (int i = 0; i < spatial; ++i) {
+    const trm_window_dimension *w = &window->dims[i];
+    const int64_t in_size = lhs->dims[numbers->input_spatial[i]];
+    const int64_t kernel_size = rhs->dims[numbers->kernel_spatial[i]];
+    const int64_t out_size = out->dims[numbers->output_spatial[i]];
+    const int64_t in_stride = stride_of(lhs, numbers->input_spatial[i]);
+    const int64_t kernel_stride = stride_of(rhs, numbers->kernel_spatial[i]);
+    const int64_t out_stride = stride_of(out, numbers->output_spatial[i]);
+    switch (p->kind) {
+      case FORWARD:
+      case BACKWARD_DATA: {
+        const bool is_data = p->kind == BACKWARD_DATA;
+        p->x_size[i] = is_data ? out_size : in_size;
+        p->y_size[i] = is_data ? in_size : out_size;
+        p->x.spatial[i] = is_data ? out_stride : in_stride;
+        p->y.spatial[i] = is_data ? in_stride : out_stride;
+        p->k_size[i] = kernel_size;
+        p->w.spatial[i] = kernel_stride;
+        /* The gradient reads the forward kernel from its end. */
+        if (kernel_size > 1 && w->reversal != is_data) {
+          p->w.start += (kernel_size - 1) * kernel_stride;
+          p->w.spatial[i] = -kernel_stride;
+        }
+        p->dilation[i] = w->window_dilation;
+        p->stride[i] = is_data ? w->base_dilation : w->stride;
+        p->pad_low[i] = is_data ? (kernel_size - 1) * w->window_dilation - w->padding_low
+                                : w->padding_low;
+        break;
+      }
+      case BACKWARD_WEIGHTS:
+        p->x_size[i] = in_size;
+        p->y_size[i] = kernel_size;
+        p->k_size[i] = out_size;
+        p->x.spatial[i] = in_stride;
+        p->y.spatial[i] = kernel_stride;
+        p->w.spatial[i] = out_stride;
+        p->stride[i] = w->window_dilation;
+        p->dilation[i] = w->stride;
+        p->pad_low[i] = w->padding_low;
+        break;
+    }
+  }
+
+  const int64_t in_batch = lhs->dims[numbers->input_batch];
+  const int64_t in_feature = lhs->dims[numbers->input_feature];
+  const int64_t kernel_in = rhs->dims[numbers->kernel_input_feature];
+  const int64_t kernel_out = rhs->dims[numbers->kernel_output_feature];
+  const layout lhs_layout = {.outer = stride_of(lhs, numbers->input_batch),
+                             .inner = stride_of(lhs, numbers->input_feature)};
+  const layout out_layout = {.outer = stride_of(out, numbers->output_batch),
+                             .inner = stride_of(out, numbers->output_feature)};
+  const int64_t kernel_in_stride = stride_of(rhs, numbers->kernel_input_feature);
+  const int64_t kernel_out_stride = stride_of(rhs, numbers->kernel_output_feature);
+  if (p->kind == BACKWARD_WEIGHTS) {
+    p->groups = batch_groups;
+    p->batch = in_feature;
+    p->in_channels = in_batch / batch_groups;
+    p->out_channels = kernel_out / batch_groups;
+    p->x.outer = lhs_layout.inner, p->x.inner = lhs_layout.outer;
+    p->y.outer = kernel_in_stride, p->y.inner = kernel_out_stride;
+    p->w.outer = out_layout.inner, p->w.inner = out_layout.outer;
+    p->w.group = p->out_channels * out_layout.inner;
+    p->x.count = trm_shape_count(lhs), p->y.count = trm_shape_count(rhs);
+    p->w.count = trm_shape_count(out);
+  } else {
+    layout *in = p->kind == FORWARD ? &p->x : &p->y, *result = p->kind == FORWARD ? &p->y : &p->x;
+    in->outer = lhs_layout.outer, in->inner = lhs_layout.inner;
+    result->outer = out_layout.outer, result->inner = out_layout.inner;
+    in->count = trm_shape_count(lhs), result->count = trm_shape_count(out);
+    p->w.count = trm_shape_count(rhs);
+    p->groups = feature_groups;
+    p->batch = in_batch;
+    if (p->kind == FORWARD) {
+      p->in_channels = kernel_in;
+      p->out_channels = kernel_out / feature_groups;
+      p->w.inner = kernel_in_stride, p->w.outer = kernel_out_stride;
+      p->w.group = p->out_channels * kernel_out_stride;
+    } else {
+      p->out_channels = kernel_in;
+      p->in_channels = kernel_out / feature_groups;
+      p->w.outer = kernel_in_stride, p->w.inner = kernel_out_stride;
+      p->w.group = p->in_channels * kernel_out_stride;
+    }
+  }
+  return crop(p);
+}
+
+/* ---- Building -------------------------------------------------------------------------------- */
+
+/* How many groups to merge into one: the smallest number that fills a vector of 16 channels. Kernels
+ * for thin groups are many times slower than the multiplications by zero. */
+static int64_t choose_merge(const problem *p) {
+  if (p->groups == 1) return 1;
+  (void)round_up_divide;
+  return 1;
+}
+
+typedef struct builder {
+  trm_onednn_program *program;
+  problem p;
+  int64_t merge;
+  trm_onednn_place x, w, y;              /* float32 arrays as HLO lays them */
+  const_dnnl_memory_desc_t x_user, y_user, w_user;    /* their descriptors */
+  const_dnnl_memory_desc_t x_plain, y_plain, w_any;   /* what the primitive is asked for */
+  dnnl_primitive_attr_t attributes;
+  dnnl_primitive_desc_t forward, desc; /* the hint of a gradient; the primitive's own */
+} builder;
+
+/* Describes an activation as it lies in memory, and dense with channels last as oneDNN's kernels
+ * want it; the same pointer twice where these agree. */
+static trm_status describe_data(builder *b, const layout *a, int64_t channels, const int64_t *size,
+                                const_dnnl_memory_desc_t *out_user,
+                                const_dnnl_memory_desc_t *out_plain, trm_error *error) {
+  const int rank = 2 + b->p.spatial;
+  int64_t dims[2 + MAX_SPATIAL] = {b->p.batch, channels};
+  int64_t strides[2 + MAX_SPATIAL] = {a->outer, a->inner};
+  int64_t dense[2 + MAX_SPATIAL] = {0, 1};
+  for (int i = 2; i < rank; ++i) dims[i] = size[i - 2], strides[i] = a->spatial[i - 2];
+  int64_t stride = channels;
+  for (int i = rank - 1; i >= 2; --i) dense[i] = stride, stride *= dims[i];
+  dense[0] = stride;
+  bool is_dense = true;
+  for (int i = 0; i < rank; ++i) is_dense = is_dense && (dims[i] == 1 || strides[i] == dense[i]);
+  TRY(trm_onednn_describe(b->program, rank, dims, dense, out_plain, error));
+  *out_user = *out_plain;
+  if (is_dense) return TRM_OK;
+  return trm_onednn_describe(b->program, rank, dims, strides, out_user, error);
+}
+
+/* Whether the weights must be copied by ourselves: reversed, or with groups to merge. */
+static bool needs_weight_copy(const builder *b) {
+  if (b->merge > 1) return true;
+  for (int i = 0; i < b->p.spatial; ++i) {
+    if (b->p.w.spatial[i] < 0) return true;
+  }
+  return false;
+}
+
+/* Fills in the copy between the weights as HLO has them and groups merged, and the strides of the
+ * latter: [group][kernel][in][out], the last the fastest. Returns its bytes. */
+static size_t plan_weight_copy(const builder *b, trm_onednn_copy *copy, layout *merged) {
+  const problem *p = &b->p;
+  const int64_t m = b->merge;
+  *merged = (layout){.outer = 1, .inner = m * p->out_channels};
+  int64_t stride = merged->inner * m * p->in_channels;
+  for (int i = p->spatial - 1; i >= 0; --i) merged->spatial[i] = stride, stride *= p->k_size[i];
+  merged->group = stride;
+  *copy = (trm_onednn_copy){.rank = p->spatial + 4, .from_start = p->w.start};
+  int r = 0;
+  copy->dims[r] = p->groups / m;
+  copy->from_strides[r] = p->w.group * m, copy->to_strides[r++] = merged->group;
+  copy->dims[r] = m;
+  copy->from_strides[r] = p->w.group;
+  copy->to_strides[r++] = p->out_channels * merged->outer + p->in_channels * merged->inner;
+  for (int i = 0; i < p->spatial; ++i) {
+    copy->dims[r] = p->k_size[i];
+    copy->from_strides[r] = p->w.spatial[i], copy->to_strides[r++] = merged->spatial[i];
+  }
+  copy->dims[r] = p->in_channels;
+  copy->from_strides[r] = p->w.inner, copy->to_strides[r++] = merged->inner;
+  copy->dims[r] = p->out_channels;
+  copy->from_strides[r] = p->w.outer, copy->to_strides[r++] = merged->outer;
+  const size_t bytes = (size_t)(stride * (p->groups / m)) * sizeof(float);
+  copy->zero_bytes = m > 1 ? bytes : 0;
+  return bytes;
+}
+
+static trm_status describe_weights(builder *b, const layout *w, trm_error *error) {
+  const problem *p = &b->p;
+  const int64_t m = b->merge, groups = p->groups / m;
+  int64_t dims[3 + MAX_SPATIAL], strides[3 + MAX_SPATIAL];
+  int r = 0;
+  if (groups > 1) dims[r] = groups, strides[r++] = w->group;
+  dims[r] = p->out_channels * m, strides[r++] = w->outer;
+  dims[r] = p->in_channels * m, strides[r++] = w->inner;
+  for (int i = 0; i < p->spatial; ++i) dims[r] = p->k_size[i], strides[r++] = w->spatial[i];
+  TRY(trm_onednn_describe(b->program, r, dims, strides, &b->w_user, error));
+  return trm_onednn_describe_any(b->program, r, dims, &b->w_any, error);
+}
+
+static trm_status create_descs(builder *b, trm_error *error) {
+  const problem *p = &b->p;
+  dnnl_dims_t strides, dilates, low, high;
+  for (int i = 0; i < p->spatial; ++i) {
+    strides[i] = p->stride[i], dilates[i] = p->dilation[i] - 1;
+    low[i] = p->pad_low[i], high[i] = p->pad_high[i];
+  }
+  dnnl_engine_t engine = trm_onednn_engine();
+  dnnl_primitive_desc_t *forward = p->kind == FORWARD ? &b->desc : &b->forward;
+  TRY_DNNL(dnnl_convolution_forward_primitive_desc_create(
+               forward, engine,
+               p->kind == FORWARD ? dnnl_forward_inference : dnnl_forward_training,
+               dnnl_convolution_direct, b->x_plain, b->w_any, NULL, b->y_plain, strides, dilates,
+               low, high, b->attributes),
+           "choosing a convolution");
+  if (p->kind == BACKWARD_DATA) {
+    TRY_DNNL(dnnl_convolution_backward_data_primitive_desc_create(
+                 &b->desc, engine, dnnl_convolution_direct, b->x_plain, b->w_any, b->y_plain,
+                 strides, dilates, low, high, b->forward, b->attributes),
+             "choosing a convolution's gradient");
+  } else if (p->kind == BACKWARD_WEIGHTS) {
+    TRY_DNNL(dnnl_convolution_backward_weights_primitive_desc_create(
+                 &b->desc, engine, dnnl_convolution_direct, b->x_plain, b->w_any, NULL, b->y_plain,
+                 strides, dilates, low, high, b->forward, b->attributes),
+             "choosing a convolution's gradient");
+  }
+  return TRM_OK;
+}
+
+/* Brings an activation into the layout the primitive wants; *place moves. */
+static trm_status add_input_reorder(builder *b, const_dnnl_memory_desc_t user,
+                                    const_dnnl_memory_desc_t plain, trm_onednn_place *place,
+                                    trm_error *error) {
+  if (user == plain) return TRM_OK;
+  const trm_onednn_place to = trm_onednn_scratch(b->program, dnnl_memory_desc_get_size(plain));
+  TRY(trm_onednn_add_reorder(b->program, user, *place, plain, to, error));
+  *place = to;
+  return TRM_OK;
+}
+
+/* Packs the weights of a forward or data convolution, from operand 1. */
+static trm_status add_weight_packing(builder *b, trm_dtype dtype, const trm_onednn_copy *copy,
+                                     size_t copy_bytes, const_dnnl_memory_desc_t packed,
+                                     trm_error *error) {
+  trm_onednn_program *program = b->program;
+  const bool is_plain = dnnl_memory_desc_equal(packed, b->w_user) != 0;
+  const bool is_copied = copy_bytes > 0;
+  if (is_plain && !is_copied && dtype == TRM_F32) {
+    b->w.offset += (size_t)b->p.w.start * sizeof(float);
+    return TRM_OK;
+  }
+  trm_onednn_pack_begin(program, 1);
+  const trm_onednn_place kept = trm_onednn_persistent(program, dnnl_memory_desc_get_size(packed));
+  TRY(trm_onednn_add_widen(program, dtype, b->p.w.count, &b->w, error));
+  if (is_copied) {
+    const trm_onednn_place to = is_plain ? kept : trm_onednn_scratch(program, copy_bytes);
+    TRY(trm_onednn_add_copy(program, copy, b->w, to, error));
+    b->w = to;
+  }
+  if (!is_plain || !is_copied) {
+    TRY(trm_onednn_add_reorder(program, b->w_user, b->w, packed, kept, error));
+  }
+  b->w = kept;
+  trm_onednn_pack_end(program);
+  return TRM_OK;
+}
+
+typedef struct clearing {
+  size_t bytes;
+} clearing;
+
+static void run_clear(const void *data, const void *a, const void *b, void *out) {
+  (void)a, (void)b;
+  memset(out, 0, ((const clearing *)data)->bytes);
+}
+
+/* Adds the primitive, with its result in float32 scratch when the result is not float32. */
+static trm_status add_steps(builder *b, const trm_kernel_request *request, trm_error *error) {
+  trm_onednn_program *program = b->program;
+  const trm_dtype dtype = request->instruction->shape.dtype;
+  problem *p = &b->p;
+
+  layout merged = p->w;
+  trm_onednn_copy copy;
+  size_t copy_bytes = 0;
+  if (needs_weight_copy(b)) copy_bytes = plan_weight_copy(b, &copy, &merged);
+  TRY(describe_data(b, &p->x, p->groups * p->in_channels, p->x_size, &b->x_user, &b->x_plain,
+                    error));
+  TRY(describe_data(b, &p->y, p->groups * p->out_channels, p->y_size, &b->y_user, &b->y_plain,
+                    error));
+  TRY(describe_weights(b, &merged, error));
+  TRY(create_descs(b, error));
+
+  /* Where the three arrays are. */
+  trm_onednn_place result = trm_onednn_result(0);
+  const int64_t result_count = trm_shape_count(&request->instruction->shape);
+  if (dtype != TRM_F32) {
+    result = trm_onednn_scratch(program, (size_t)result_count * sizeof(float));
+  }
+  switch (p->kind) {
+    case FORWARD:
+      b->x = trm_onednn_operand(0, 0), b->w = trm_onednn_operand(1, 0), b->y = result;
+      break;
+    case BACKWARD_DATA:
+      b->y = trm_onednn_operand(0, 0), b->w = trm_onednn_operand(1, 0), b->x = result;
+      break;
+    case BACKWARD_WEIGHTS:
+      b->x = trm_onednn_operand(0, 0), b->y = trm_onednn_operand(1, 0), b->w = result;
+      break;
+  }
+  const size_t x_offset = (size_t)p->x.start * sizeof(float);
+
+  /* Inputs. */
+  if (p->kind != BACKWARD_DATA) {
+    TRY(trm_onednn_add_widen(program, dtype, p->x.count, &b->x, error));
+    b->x.offset += x_offset;
+    TRY(add_input_reorder(b, b->x_user, b->x_plain, &b->x, error));
+  }
+  if (p->kind != FORWARD) {
+    TRY(trm_onednn_add_widen(program, dtype, p->y.count, &b->y, error));
+    TRY(add_input_reorder(b, b->y_user, b->y_plain, &b->y, error));
+  }
+  const_dnnl_memory_desc_t packed = dnnl_primitive_desc_query_md(
+      b->desc, p->kind == BACKWARD_WEIGHTS ? dnnl_query_diff_weights_md : dnnl_query_weights_md, 0);
+  if (p->kind != BACKWARD_WEIGHTS) {
+    TRY(add_weight_packing(b, dtype, &copy, copy_bytes, packed, error));
+  }
+
+  /* The primitive, and its result's way home. */
+  if (p->kind == BACKWARD_WEIGHTS) {
+    const trm_onednn_place home = b->w;
+    const bool is_plain = dnnl_memory_desc_equal(packed, b->w_user) != 0;
+    trm_onednn_place to = home;
+    if (!is_plain || copy_bytes > 0) {
+      to = trm_onednn_scratch(program, dnnl_memory_desc_get_size(packed));
+    }
+    const trm_onednn_argument arguments[] = {{DNNL_ARG_SRC, b->x_plain, b->x},
+                                             {DNNL_ARG_DIFF_DST, b->y_plain, b->y},
+                                             {DNNL_ARG_DIFF_WEIGHTS, packed, to}};
+    TRY(trm_onednn_add_primitive(program, b->desc, arguments, 3, error));
+    if (!is_plain) {
+      const trm_onednn_place plain =
+          copy_bytes > 0 ? trm_onednn_scratch(program, copy_bytes) : home;
+      TRY(trm_onednn_add_reorder(program, packed, to, b->w_user, plain, error));
+      to = plain;
+    }
+    if (copy_bytes > 0) { /* the diagonal blocks of merged groups */
+      trm_onednn_copy extract = copy;
+      memcpy(extract.from_strides, copy.to_strides, sizeof extract.from_strides);
+      memcpy(extract.to_strides, copy.from_strides, sizeof extract.to_strides);
+      extract.from_start = 0;
+      extract.zero_bytes = 0;
+      TRY(trm_onednn_add_copy(program, &extract, to, home, error));
+    }
+  } else {
+    const bool is_data = p->kind == BACKWARD_DATA;
+    const_dnnl_memory_desc_t user = is_data ? b->x_user : b->y_user;
+    const_dnnl_memory_desc_t plain = is_data ? b->x_plain : b->y_plain;
+    trm_onednn_place home = result;
+    if (is_data) home.offset += x_offset;
+    if (is_data && p->is_x_cropped) {
+      clearing *clear = ARENA_NEW(request->arena, clearing, 1);
+      CHECK_MEMORY(clear, "a oneDNN kernel");
+      clear->bytes = (size_t)result_count * sizeof(float);
+      TRY(trm_onednn_add_function(program, run_clear, clear, result, result, result, error));
+    }
+    const trm_onednn_place to =
+        user == plain ? home : trm_onednn_scratch(program, dnnl_memory_desc_get_size(plain));
+    const trm_onednn_argument arguments[] = {
+        is_data ? (trm_onednn_argument){DNNL_ARG_DIFF_DST, b->y_plain, b->y}
+                : (trm_onednn_argument){DNNL_ARG_SRC, b->x_plain, b->x},
+        {DNNL_ARG_WEIGHTS, packed, b->w},
+        {is_data ? DNNL_ARG_DIFF_SRC : DNNL_ARG_DST, plain, to}};
+    TRY(trm_onednn_add_primitive(program, b->desc, arguments, 3, error));
+    if (user != plain) TRY(trm_onednn_add_reorder(program, plain, to, user, home, error));
+  }
+  if (dtype != TRM_F32) TRY(trm_onednn_add_narrow(program, dtype, result_count, result, error));
+  return TRM_OK;
+}
+
+static const char *kernel_name(propagation kind) {
+  switch (kind) {
+    case FORWARD: return "onednn.convolution.forward";
+    case BACKWARD_DATA: return "onednn.convolution.backward_data";
+    case BACKWARD_WEIGHTS: return "onednn.convolution.backward_weights";
+  }
+  return "onednn.convolution";
+}
+
+trm_status trm_onednn_convolution_create(const trm_kernel_request *request, trm_kernel *out_kernel,
+                                         bool *out_supported, trm_error *error) {
+  *out_supported = false;
+  builder b = {0};
+  if (!restate(request, &b.p)) return TRM_OK;
+  b.merge = choose_merge(&b.p);
+  trm_status status = trm_onednn_program_create(request, &b.program, error);
+  if (status == TRM_OK) {
+    b.attributes = trm_onednn_attributes();
+    if (b.attributes == NULL) {
+      status = trm_fail(error, TRM_RESOURCE_EXHAUSTED, "out of memory while allocating a kernel");
+    }
+  }
+  if (status == TRM_OK) status = add_steps(&b, request, error);
+  if (status == TRM_OK) {
+    status = trm_onednn_program_finish(b.program, kernel_name(b.p.kind), out_kernel, error);
+  }
+  if (b.forward != NULL) dnnl_primitive_desc_destroy(b.forward);
+  if (b.desc != NULL) dnnl_primitive_desc_destroy(b.desc);
+  if (b.attributes != NULL) dnnl_primitive_attr_destroy(b.attributes);
+  if (status != TRM_OK) trm_onednn_program_free(b.program);
+  if (status == TRM_UNIMPLEMENTED) return TRM_OK;
+  *out_supported = status == TRM_OK;
+  return status;
+}

@@ -1,0 +1,410 @@
+/* Programs of oneDNN primitives: building them, and running them without allocating. */
+#include "ops/linear/onednn_program.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#define MAX_STEPS 16
+#define MAX_ARGUMENTS 6
+#define MAX_DESCRIPTORS 64
+#define NO_OPERAND UINT32_MAX
+#define HEADER_BYTES 64 /* at the start of a persistent block: the version that is packed there */
+
+typedef struct step {
+  dnnl_primitive_t primitive; /* NULL: a function */
+  trm_onednn_function function;
+  const void *data;
+  bool is_packing;
+  int num_arguments;
+  trm_onednn_argument arguments[MAX_ARGUMENTS]; /* descriptors owned; of a function: a, b, out */
+} step;
+
+/* What one run needs for itself: oneDNN's memory objects hold the pointers of a run. */
+typedef struct context {
+  dnnl_stream_t stream;
+  dnnl_exec_arg_t arguments[MAX_STEPS][MAX_ARGUMENTS];
+} context;
+
+struct trm_onednn_program {
+  trm_arena *arena;
+  size_t scratch_bytes, persistent_bytes;
+  uint32_t packed_operand;
+  bool is_packing;
+  int num_steps, num_descriptors;
+  step steps[MAX_STEPS];
+  dnnl_memory_desc_t descriptors[MAX_DESCRIPTORS];
+  atomic_flag is_busy; /* the context below is in use */
+  context context;
+};
+
+/* ---- oneDNN itself --------------------------------------------------------------------------- */
+
+static pthread_once_t engine_once = PTHREAD_ONCE_INIT;
+static dnnl_engine_t engine;
+
+static void create_engine(void) {
+  if (dnnl_engine_create(&engine, dnnl_cpu, 0) != dnnl_success) engine = NULL;
+}
+
+dnnl_engine_t trm_onednn_engine(void) {
+  pthread_once(&engine_once, create_engine);
+  return engine;
+}
+
+dnnl_primitive_attr_t trm_onednn_attributes(void) {
+  dnnl_primitive_attr_t attributes = NULL;
+  if (dnnl_primitive_attr_create(&attributes) != dnnl_success) return NULL;
+  if (dnnl_primitive_attr_set_scratchpad_mode(attributes, dnnl_scratchpad_mode_user) !=
+      dnnl_success) {
+    dnnl_primitive_attr_destroy(attributes);
+    return NULL;
+  }
+  return attributes;
+}
+
+trm_status trm_onednn_status(dnnl_status_t status, const char *what, trm_error *error) {
+  switch (status) {
+    case dnnl_success: return TRM_OK;
+    case dnnl_unimplemented:
+    case dnnl_invalid_arguments: return TRM_UNIMPLEMENTED;
+    case dnnl_out_of_memory: FAIL_NO_MEMORY(what);
+    default: FAIL(INTERNAL, "oneDNN failed with status %d while %s", (int)status, what);
+  }
+}
+
+/* ---- Building -------------------------------------------------------------------------------- */
+
+trm_status trm_onednn_program_create(const trm_kernel_request *request,
+                                     trm_onednn_program **out_program, trm_error *error) {
+  if (trm_onednn_engine() == NULL) return TRM_UNIMPLEMENTED;
+  trm_onednn_program *program = ARENA_NEW(request->arena, trm_onednn_program, 1);
+  CHECK_MEMORY(program, "a oneDNN kernel");
+  program->arena = request->arena;
+  program->packed_operand = NO_OPERAND;
+  atomic_flag_clear(&program->is_busy);
+  *out_program = program;
+  return TRM_OK;
+}
+
+static void release_context(const trm_onednn_program *program, context *own) {
+  for (int i = 0; i < program->num_steps; ++i) {
+    for (int j = 0; j < program->steps[i].num_arguments; ++j) {
+      if (own->arguments[i][j].memory != NULL) dnnl_memory_destroy(own->arguments[i][j].memory);
+    }
+  }
+  if (own->stream != NULL) dnnl_stream_destroy(own->stream);
+}
+
+void trm_onednn_program_free(trm_onednn_program *program) {
+  if (program == NULL) return;
+  release_context(program, &program->context);
+  for (int i = 0; i < program->num_steps; ++i) {
+    step *own = &program->steps[i];
+    if (own->primitive != NULL) dnnl_primitive_destroy(own->primitive);
+  }
+  for (int i = 0; i < program->num_descriptors; ++i) {
+    dnnl_memory_desc_destroy(program->descriptors[i]);
+  }
+}
+
+trm_onednn_place trm_onednn_operand(uint32_t operand, size_t offset) {
+  return (trm_onednn_place){TRM_ONEDNN_OPERAND, operand, offset};
+}
+
+trm_onednn_place trm_onednn_result(size_t offset) {
+  return (trm_onednn_place){TRM_ONEDNN_RESULT, 0, offset};
+}
+
+static size_t round_up(size_t bytes) { return (bytes + 63) & ~(size_t)63; }
+
+trm_onednn_place trm_onednn_scratch(trm_onednn_program *program, size_t bytes) {
+  const trm_onednn_place place = {TRM_ONEDNN_SCRATCH, 0, program->scratch_bytes};
+  program->scratch_bytes += round_up(bytes);
+  return place;
+}
+
+trm_onednn_place trm_onednn_persistent(trm_onednn_program *program, size_t bytes) {
+  if (program->persistent_bytes == 0) program->persistent_bytes = HEADER_BYTES;
+  const trm_onednn_place place = {TRM_ONEDNN_PERSISTENT, 0, program->persistent_bytes};
+  program->persistent_bytes += round_up(bytes);
+  return place;
+}
+
+void trm_onednn_pack_begin(trm_onednn_program *program, uint32_t operand) {
+  program->packed_operand = operand;
+  program->is_packing = true;
+}
+
+void trm_onednn_pack_end(trm_onednn_program *program) { program->is_packing = false; }
+
+static trm_status keep_descriptor(trm_onednn_program *program, dnnl_memory_desc_t desc,
+                                  trm_error *error) {
+  if (program->num_descriptors == MAX_DESCRIPTORS) {
+    dnnl_memory_desc_destroy(desc);
+    FAIL(INTERNAL, "a oneDNN kernel has more than %d memory descriptors", MAX_DESCRIPTORS);
+  }
+  program->descriptors[program->num_descriptors++] = desc;
+  return TRM_OK;
+}
+
+trm_status trm_onednn_describe(trm_onednn_program *program, int rank, const int64_t *dims,
+                               const int64_t *strides, const_dnnl_memory_desc_t *out_desc,
+                               trm_error *error) {
+  dnnl_dims_t own_dims = {0}, own_strides = {0};
+  if (rank > DNNL_MAX_NDIMS) return TRM_UNIMPLEMENTED;
+  memcpy(own_dims, dims, (size_t)rank * sizeof *dims);
+  memcpy(own_strides, strides, (size_t)rank * sizeof *strides);
+  dnnl_memory_desc_t desc = NULL;
+  TRY_DNNL(dnnl_memory_desc_create_with_strides(&desc, rank, own_dims, dnnl_f32, own_strides),
+           "describing memory");
+  TRY(keep_descriptor(program, desc, error));
+  *out_desc = desc;
+  return TRM_OK;
+}
+
+trm_status trm_onednn_describe_any(trm_onednn_program *program, int rank, const int64_t *dims,
+                                   const_dnnl_memory_desc_t *out_desc, trm_error *error) {
+  dnnl_dims_t own_dims = {0};
+  if (rank > DNNL_MAX_NDIMS) return TRM_UNIMPLEMENTED;
+  memcpy(own_dims, dims, (size_t)rank * sizeof *dims);
+  dnnl_memory_desc_t desc = NULL;
+  TRY_DNNL(dnnl_memory_desc_create_with_tag(&desc, rank, own_dims, dnnl_f32, dnnl_format_tag_any),
+           "describing memory");
+  TRY(keep_descriptor(program, desc, error));
+  *out_desc = desc;
+  return TRM_OK;
+}
+
+static trm_status new_step(trm_onednn_program *program, step **out_step, trm_error *error) {
+  if (program->num_steps == MAX_STEPS) {
+    FAIL(INTERNAL, "a oneDNN kernel has more than %d steps", MAX_STEPS);
+  }
+  step *own = &program->steps[program->num_steps++];
+  own->is_packing = program->is_packing;
+  *out_step = own;
+  return TRM_OK;
+}
+
+trm_status trm_onednn_add_primitive(trm_onednn_program *program, const_dnnl_primitive_desc_t desc,
+                                    const trm_onednn_argument *arguments, int num_arguments,
+                                    trm_error *error) {
+  step *own = NULL;
+  TRY(new_step(program, &own, error));
+  for (int i = 0; i < num_arguments; ++i) own->arguments[i] = arguments[i];
+  /* The descriptors inside *desc die with it. */
+  for (int i = 0; i < num_arguments; ++i) {
+    dnnl_memory_desc_t copy = NULL;
+    TRY_DNNL(dnnl_memory_desc_clone(&copy, arguments[i].desc), "copying a descriptor");
+    TRY(keep_descriptor(program, copy, error));
+    own->arguments[i].desc = copy;
+  }
+  own->num_arguments = num_arguments;
+  const_dnnl_memory_desc_t scratch = dnnl_primitive_desc_query_md(desc, dnnl_query_scratchpad_md, 0);
+  const size_t bytes = scratch != NULL ? dnnl_memory_desc_get_size(scratch) : 0;
+  if (bytes > 0) {
+    dnnl_memory_desc_t copy = NULL;
+    TRY_DNNL(dnnl_memory_desc_clone(&copy, scratch), "copying a descriptor");
+    TRY(keep_descriptor(program, copy, error));
+    own->arguments[own->num_arguments++] = (trm_onednn_argument){
+        DNNL_ARG_SCRATCHPAD, copy, trm_onednn_scratch(program, bytes)};
+  }
+  TRY_DNNL(dnnl_primitive_create(&own->primitive, desc), "creating a primitive");
+  return TRM_OK;
+}
+
+trm_status trm_onednn_add_reorder(trm_onednn_program *program, const_dnnl_memory_desc_t from_desc,
+                                  trm_onednn_place from, const_dnnl_memory_desc_t to_desc,
+                                  trm_onednn_place to, trm_error *error) {
+  dnnl_primitive_attr_t attributes = trm_onednn_attributes();
+  CHECK_MEMORY(attributes, "oneDNN attributes");
+  dnnl_primitive_desc_t desc = NULL;
+  const dnnl_status_t created = dnnl_reorder_primitive_desc_create(
+      &desc, from_desc, engine, to_desc, engine, attributes);
+  dnnl_primitive_attr_destroy(attributes);
+  TRY_DNNL(created, "creating a reorder");
+  const trm_onednn_argument arguments[] = {{DNNL_ARG_FROM, from_desc, from},
+                                           {DNNL_ARG_TO, to_desc, to}};
+  const trm_status status = trm_onednn_add_primitive(program, desc, arguments, 2, error);
+  dnnl_primitive_desc_destroy(desc);
+  return status;
+}
+
+trm_status trm_onednn_add_function(trm_onednn_program *program, trm_onednn_function function,
+                                   const void *data, trm_onednn_place a, trm_onednn_place b,
+                                   trm_onednn_place out, trm_error *error) {
+  step *own = NULL;
+  TRY(new_step(program, &own, error));
+  own->function = function;
+  own->data = data;
+  own->arguments[0].place = a;
+  own->arguments[1].place = b;
+  own->arguments[2].place = out;
+  return TRM_OK;
+}
+
+/* ---- Steps of our own ------------------------------------------------------------------------ */
+
+typedef struct conversion {
+  trm_dtype dtype;
+  int64_t count;
+} conversion;
+
+static void run_widen(const void *data, const void *a, const void *b, void *out) {
+  (void)b;
+  const conversion *own = data;
+  trm_onednn_widen(own->dtype, a, out, own->count);
+}
+
+static void run_narrow(const void *data, const void *a, const void *b, void *out) {
+  (void)b;
+  const conversion *own = data;
+  trm_onednn_narrow(own->dtype, a, out, own->count);
+}
+
+trm_status trm_onednn_add_widen(trm_onednn_program *program, trm_dtype dtype, int64_t count,
+                                trm_onednn_place *place, trm_error *error) {
+  if (dtype == TRM_F32) return TRM_OK;
+  conversion *own = ARENA_NEW(program->arena, conversion, 1);
+  CHECK_MEMORY(own, "a oneDNN kernel");
+  *own = (conversion){dtype, count};
+  const trm_onednn_place to = trm_onednn_scratch(program, (size_t)count * sizeof(float));
+  TRY(trm_onednn_add_function(program, run_widen, own, *place, *place, to, error));
+  *place = to;
+  return TRM_OK;
+}
+
+trm_status trm_onednn_add_narrow(trm_onednn_program *program, trm_dtype dtype, int64_t count,
+                                 trm_onednn_place from, trm_error *error) {
+  conversion *own = ARENA_NEW(program->arena, conversion, 1);
+  CHECK_MEMORY(own, "a oneDNN kernel");
+  *own = (conversion){dtype, count};
+  return trm_onednn_add_function(program, run_narrow, own, from, from, trm_onednn_result(0), error);
+}
+
+static void run_copy(const void *data, const void *a, const void *b, void *out) {
+  (void)b;
+  const trm_onednn_copy *own = data;
+  if (own->zero_bytes > 0) memset(out, 0, own->zero_bytes);
+  const float *from = (const float *)a + own->from_start;
+  float *to = out;
+  int64_t index[TRM_ONEDNN_COPY_RANK] = {0};
+  const int32_t last = own->rank - 1;
+  const int64_t count = own->dims[last];
+  const int64_t from_stride = own->from_strides[last], to_stride = own->to_strides[last];
+  for (;;) {
+    for (int64_t i = 0; i < count; ++i) to[i * to_stride] = from[i * from_stride];
+    int32_t d = last - 1;
+    for (; d >= 0; --d) {
+      from += own->from_strides[d];
+      to += own->to_strides[d];
+      if (++index[d] < own->dims[d]) break;
+      from -= own->from_strides[d] * own->dims[d];
+      to -= own->to_strides[d] * own->dims[d];
+      index[d] = 0;
+    }
+    if (d < 0) return;
+  }
+}
+
+trm_status trm_onednn_add_copy(trm_onednn_program *program, const trm_onednn_copy *copy,
+                               trm_onednn_place from, trm_onednn_place to, trm_error *error) {
+  const trm_onednn_copy *own = trm_arena_copy(program->arena, copy, sizeof *copy);
+  CHECK_MEMORY(own, "a oneDNN kernel");
+  return trm_onednn_add_function(program, run_copy, own, from, from, to, error);
+}
+
+/* ---- Running --------------------------------------------------------------------------------- */
+
+static trm_status make_context(const trm_onednn_program *program, context *own, trm_error *error) {
+  TRY_DNNL(dnnl_stream_create(&own->stream, engine, dnnl_stream_default_flags),
+           "creating a stream");
+  for (int i = 0; i < program->num_steps; ++i) {
+    const step *each = &program->steps[i];
+    for (int j = 0; j < each->num_arguments; ++j) {
+      own->arguments[i][j].arg = each->arguments[j].id;
+      TRY_DNNL(dnnl_memory_create(&own->arguments[i][j].memory, each->arguments[j].desc, engine,
+                                  DNNL_MEMORY_NONE),
+               "creating a memory object");
+    }
+  }
+  return TRM_OK;
+}
+
+static void *resolve(const trm_onednn_place *place, const trm_kernel_call *call) {
+  switch (place->space) {
+    case TRM_ONEDNN_OPERAND:
+      return (char *)(uintptr_t)call->operands[place->operand] + place->offset;
+    case TRM_ONEDNN_RESULT: return (char *)call->results[0] + place->offset;
+    case TRM_ONEDNN_SCRATCH: return (char *)call->scratch + place->offset;
+    case TRM_ONEDNN_PERSISTENT: return (char *)call->persistent + place->offset;
+  }
+  return NULL;
+}
+
+static trm_status run_steps(const trm_onednn_program *program, context *own, bool skip_packing,
+                            const trm_kernel_call *call, trm_error *error) {
+  for (int i = 0; i < program->num_steps; ++i) {
+    const step *each = &program->steps[i];
+    if (each->is_packing && skip_packing) continue;
+    if (each->primitive == NULL) {
+      each->function(each->data, resolve(&each->arguments[0].place, call),
+                     resolve(&each->arguments[1].place, call),
+                     resolve(&each->arguments[2].place, call));
+      continue;
+    }
+    for (int j = 0; j < each->num_arguments; ++j) {
+      dnnl_memory_set_data_handle(own->arguments[i][j].memory,
+                                  resolve(&each->arguments[j].place, call));
+    }
+    const dnnl_status_t executed = dnnl_primitive_execute(each->primitive, own->stream,
+                                                          each->num_arguments, own->arguments[i]);
+    if (executed != dnnl_success) {
+      FAIL(INTERNAL, "oneDNN failed with status %d while running a kernel", (int)executed);
+    }
+  }
+  return TRM_OK;
+}
+
+static trm_status run_program(const trm_kernel *kernel, const trm_kernel_call *call,
+                              trm_error *error) {
+  trm_onednn_program *program = kernel->state;
+  uint64_t version = 0;
+  bool skip_packing = false;
+  if (program->packed_operand != NO_OPERAND) {
+    if (call->versions != NULL) version = call->versions[program->packed_operand];
+    skip_packing = version != 0 && *(const uint64_t *)call->persistent == version;
+    *(uint64_t *)call->persistent = 0; /* until the run has succeeded */
+  }
+  trm_status status;
+  if (!atomic_flag_test_and_set_explicit(&program->is_busy, memory_order_acquire)) {
+    status = run_steps(program, &program->context, skip_packing, call, error);
+    atomic_flag_clear_explicit(&program->is_busy, memory_order_release);
+  } else { /* another engine is running this kernel at this moment */
+    context own = {0};
+    status = make_context(program, &own, error);
+    if (status == TRM_OK) status = run_steps(program, &own, skip_packing, call, error);
+    release_context(program, &own);
+  }
+  if (program->packed_operand != NO_OPERAND && status == TRM_OK) {
+    *(uint64_t *)call->persistent = version;
+  }
+  return status;
+}
+
+static void destroy_program(trm_kernel *kernel) {
+  trm_onednn_program_free(kernel->state);
+  kernel->state = NULL;
+}
+
+trm_status trm_onednn_program_finish(trm_onednn_program *program, const char *name,
+                                     trm_kernel *out_kernel, trm_error *error) {
+  TRY(make_context(program, &program->context, error));
+  *out_kernel = (trm_kernel){.name = name,
+                             .scratch_bytes = program->scratch_bytes,
+                             .persistent_bytes = program->persistent_bytes,
+                             .state = program,
+                             .run = run_program,
+                             .destroy = destroy_program};
+  return TRM_OK;
+}

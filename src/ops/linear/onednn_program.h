@@ -1,0 +1,108 @@
+/* What the oneDNN kernels share: the process's oneDNN engine, and programs.
+ *
+ * A program is what a kernel runs: a short list of steps over named places (an operand, the result,
+ * scratch, the persistent block). A step is a oneDNN primitive or a function of our own. Everything
+ * is made at create time; a run only sets pointers. Steps between trm_onednn_pack_begin and
+ * trm_onednn_pack_end depend on one operand alone (the weights) and write to the persistent block;
+ * they are skipped while that operand's version says that its contents are those of the last run.
+ *
+ * Functions here that build return TRM_UNIMPLEMENTED, without a message, for what oneDNN does not
+ * have: the creator then reports "not supported" and another kernel serves. */
+#ifndef TREMULA_OPS_LINEAR_ONEDNN_PROGRAM_H_
+#define TREMULA_OPS_LINEAR_ONEDNN_PROGRAM_H_
+
+#include <oneapi/dnnl/dnnl.h>
+
+#include "ops/kernel.h"
+
+typedef enum trm_onednn_space {
+  TRM_ONEDNN_OPERAND, TRM_ONEDNN_RESULT, TRM_ONEDNN_SCRATCH, TRM_ONEDNN_PERSISTENT
+} trm_onednn_space;
+
+typedef struct trm_onednn_place {
+  trm_onednn_space space;
+  uint32_t operand;
+  size_t offset; /* bytes */
+} trm_onednn_place;
+
+typedef struct trm_onednn_argument {
+  int id; /* DNNL_ARG_... */
+  const_dnnl_memory_desc_t desc;
+  trm_onednn_place place;
+} trm_onednn_argument;
+
+/* A step of our own. `data` lives in the request's arena; `b` is NULL for steps with one input. */
+typedef void (*trm_onednn_function)(const void *data, const void *a, const void *b, void *out);
+
+typedef struct trm_onednn_program trm_onednn_program;
+
+/* The engine, created at the first call, or NULL. Thread-safe. */
+dnnl_engine_t trm_onednn_engine(void);
+/* Primitive attributes with the scratchpad in the caller's hands; NULL when memory runs out.
+ * Destroy with dnnl_primitive_attr_destroy. */
+dnnl_primitive_attr_t trm_onednn_attributes(void);
+/* TRM_UNIMPLEMENTED for what oneDNN cannot do (without a message), else an error. */
+trm_status trm_onednn_status(dnnl_status_t status, const char *what, trm_error *error);
+#define TRY_DNNL(expression, what) TRY(trm_onednn_status((expression), (what), error))
+
+trm_status trm_onednn_program_create(const trm_kernel_request *request,
+                                     trm_onednn_program **out_program, trm_error *error);
+void trm_onednn_program_free(trm_onednn_program *program);
+
+trm_onednn_place trm_onednn_operand(uint32_t operand, size_t offset);
+trm_onednn_place trm_onednn_result(size_t offset);
+trm_onednn_place trm_onednn_scratch(trm_onednn_program *program, size_t bytes);
+trm_onednn_place trm_onednn_persistent(trm_onednn_program *program, size_t bytes);
+
+void trm_onednn_pack_begin(trm_onednn_program *program, uint32_t operand);
+void trm_onednn_pack_end(trm_onednn_program *program);
+
+/* Creates the primitive of *desc (which stays the caller's) and gives it scratch. */
+trm_status trm_onednn_add_primitive(trm_onednn_program *program, const_dnnl_primitive_desc_t desc,
+                                    const trm_onednn_argument *arguments, int num_arguments,
+                                    trm_error *error);
+trm_status trm_onednn_add_reorder(trm_onednn_program *program, const_dnnl_memory_desc_t from_desc,
+                                  trm_onednn_place from, const_dnnl_memory_desc_t to_desc,
+                                  trm_onednn_place to, trm_error *error);
+trm_status trm_onednn_add_function(trm_onednn_program *program, trm_onednn_function function,
+                                   const void *data, trm_onednn_place a, trm_onednn_place b,
+                                   trm_onednn_place out, trm_error *error);
+
+/* Widens `count` halves or bfloat16s at *place into float32 scratch and moves *place there. Nothing
+ * is done for float32. */
+trm_status trm_onednn_add_widen(trm_onednn_program *program, trm_dtype dtype, int64_t count,
+                                trm_onednn_place *place, trm_error *error);
+/* Rounds float32 at `from` to `count` elements of dtype in the result. */
+trm_status trm_onednn_add_narrow(trm_onednn_program *program, trm_dtype dtype, int64_t count,
+                                 trm_onednn_place from, trm_error *error);
+
+/* Copies float32s between strided arrays; strides in elements, those of `from` may be negative
+ * (from_start is where index 0 is). The first zero_bytes of the target are cleared before. */
+#define TRM_ONEDNN_COPY_RANK 8
+typedef struct trm_onednn_copy {
+  int32_t rank;
+  int64_t dims[TRM_ONEDNN_COPY_RANK], from_strides[TRM_ONEDNN_COPY_RANK],
+      to_strides[TRM_ONEDNN_COPY_RANK];
+  int64_t from_start;
+  size_t zero_bytes;
+} trm_onednn_copy;
+trm_status trm_onednn_add_copy(trm_onednn_program *program, const trm_onednn_copy *copy,
+                               trm_onednn_place from, trm_onednn_place to, trm_error *error);
+
+/* Hands the program to a kernel, which owns it then. */
+trm_status trm_onednn_program_finish(trm_onednn_program *program, const char *name,
+                                     trm_kernel *out_kernel, trm_error *error);
+
+/* A strided float32 descriptor, for places and arguments; the program keeps and frees it. */
+trm_status trm_onednn_describe(trm_onednn_program *program, int rank, const int64_t *dims,
+                               const int64_t *strides, const_dnnl_memory_desc_t *out_desc,
+                               trm_error *error);
+/* The same with the format left to oneDNN. */
+trm_status trm_onednn_describe_any(trm_onednn_program *program, int rank, const int64_t *dims,
+                                   const_dnnl_memory_desc_t *out_desc, trm_error *error);
+
+/* Conversions, with the CPU's instructions where it has them (onednn_convert.c). */
+void trm_onednn_widen(trm_dtype dtype, const void *from, float *to, int64_t count);
+void trm_onednn_narrow(trm_dtype dtype, const float *from, void *to, int64_t count);
+
+#endif /* TREMULA_OPS_LINEAR_ONEDNN_PROGRAM_H_ */

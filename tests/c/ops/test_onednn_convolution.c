@@ -1,0 +1,226 @@
+/* Convolutions through oneDNN: every form that TensorFlow 2.15 emits (from dumps of Conv1D, Conv2D,
+ * Conv3D, DepthwiseConv2D, Conv2DTranspose and their gradients) takes the fast path and equals the
+ * reference.
+ *
+ * The bound: two float32 sums of K products of values in [-1, 1), in different orders, differ by at
+ * most 2 K eps sum |a b| <= 2 K^2 eps; the expected error grows with sqrt(K). The tests ask for
+ * 4 sqrt(K) eps of K's root-mean-square sum, that is 4 K eps / 3, plus half a last place of the
+ * result's type. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "linear_case.h"
+
+#define FORWARD "onednn.convolution.forward"
+#define DATA "onednn.convolution.backward_data"
+#define WEIGHTS "onednn.convolution.backward_weights"
+
+typedef struct expectation {
+  const char *kernel;
+  convolution_case convolution;
+} expectation;
+
+/* window entries: {size, stride, low, high, window_dilation, base_dilation, reversal} */
+#define W(stride, low, high, rhs, lhs, rev) {0, stride, low, high, rhs, lhs, rev}
+#define BOTH(...) {W(__VA_ARGS__), W(__VA_ARGS__)}
+
+static const expectation cases[] = {
+    {FORWARD, {"1x1", "b01f_01io->b01f", {2, 7, 7, 4}, {1, 1, 4, 8}, BOTH(1, 0, 0, 1, 1, 0), 1, 1}},
+    {FORWARD, {"3x3 same", "b01f_01io->b01f", {2, 7, 7, 4}, {3, 3, 4, 8}, BOTH(1, 1, 1, 1, 1, 0), 1, 1}},
+    {FORWARD, {"3x3 valid", "b01f_01io->b01f", {2, 8, 7, 16}, {3, 3, 16, 32}, BOTH(1, 0, 0, 1, 1, 0), 1, 1}},
+    {FORWARD, {"1x1 stride 2", "b01f_01io->b01f", {2, 8, 8, 4}, {1, 1, 4, 8}, BOTH(2, 0, 0, 1, 1, 0), 1, 1}},
+    {FORWARD, {"3x3 stride 2 even", "b01f_01io->b01f", {2, 8, 8, 4}, {3, 3, 4, 8}, BOTH(2, 0, 1, 1, 1, 0), 1, 1}},
+    {FORWARD, {"3x3 stride 2 odd", "b01f_01io->b01f", {2, 7, 7, 4}, {3, 3, 4, 8}, BOTH(2, 1, 1, 1, 1, 0), 1, 1}},
+    {FORWARD, {"7x7 explicit", "b01f_01io->b01f", {2, 8, 8, 3}, {7, 7, 3, 8}, BOTH(2, 3, 3, 1, 1, 0), 1, 1}},
+    {FORWARD, {"dilated", "b01f_01io->b01f", {2, 8, 8, 4}, {3, 3, 4, 8}, BOTH(1, 2, 2, 2, 1, 0), 1, 1}},
+    {FORWARD, {"negative padding", "b01f_01io->b01f", {2, 9, 9, 4}, {3, 3, 4, 8}, BOTH(1, -1, -2, 1, 1, 0), 1, 1}},
+    {FORWARD, {"grouped", "b01f_01io->b01f", {2, 8, 8, 8}, {3, 3, 2, 16}, BOTH(1, 1, 1, 1, 1, 0), 4, 1}},
+    {FORWARD, {"grouped stride 2", "b01f_01io->b01f", {2, 8, 8, 8}, {3, 3, 2, 16}, BOTH(2, 0, 1, 1, 1, 0), 4, 1}},
+    {FORWARD, {"32 groups of 4", "b01f_01io->b01f", {1, 6, 6, 128}, {3, 3, 4, 128}, BOTH(1, 1, 1, 1, 1, 0), 32, 1}},
+    {FORWARD, {"32 groups of 8", "b01f_01io->b01f", {1, 6, 6, 256}, {3, 3, 8, 256}, BOTH(1, 1, 1, 1, 1, 0), 32, 1}},
+    {FORWARD, {"3 groups of 5", "b01f_01io->b01f", {1, 6, 6, 15}, {3, 3, 5, 21}, BOTH(1, 1, 1, 1, 1, 0), 3, 1}},
+    {FORWARD, {"depthwise", "b01f_01io->b01f", {2, 8, 8, 8}, {3, 3, 1, 8}, BOTH(1, 1, 1, 1, 1, 0), 8, 1}},
+    {FORWARD, {"depthwise 2", "b01f_01io->b01f", {2, 8, 8, 8}, {3, 3, 1, 16}, BOTH(2, 0, 1, 1, 1, 0), 8, 1}},
+    {FORWARD, {"1d", "b0f_0io->b0f", {2, 9, 4}, {3, 4, 8}, {W(2, 1, 1, 1, 1, 0)}, 1, 1}},
+    {FORWARD, {"1d as 2d", "b01f_01io->b01f", {2, 1, 9, 4}, {1, 3, 4, 8}, {W(1, 0, 0, 1, 1, 0), W(2, 1, 1, 1, 1, 0)}, 1, 1}},
+    {FORWARD, {"3d", "b012f_012io->b012f", {2, 5, 6, 7, 4}, {3, 3, 3, 4, 8}, {W(2, 1, 1, 1, 1, 0), W(2, 0, 1, 1, 1, 0), W(2, 1, 1, 1, 1, 0)}, 1, 1}},
+    {FORWARD, {"nchw", "bf01_01io->bf01", {2, 4, 8, 8}, {3, 3, 4, 8}, BOTH(2, 0, 1, 1, 1, 0), 1, 1}},
+    {FORWARD, {"nchw oihw", "bf01_oi01->bf01", {2, 4, 8, 8}, {8, 4, 3, 3}, BOTH(1, 1, 1, 1, 1, 0), 1, 1}},
+    {FORWARD, {"odd labels", "1bf0_i1o0->f0b1", {6, 2, 4, 7}, {4, 3, 8, 3}, BOTH(1, 1, 1, 1, 1, 0), 1, 1}},
+    {FORWARD, {"one side reversed", "b01f_01io->b01f", {2, 7, 7, 4}, {3, 3, 4, 8}, {W(1, 1, 1, 1, 1, 1), W(1, 1, 1, 1, 1, 0)}, 1, 1}},
+
+    {DATA, {"d 3x3 same", "b01f_01oi->b01f", {2, 7, 7, 8}, {3, 3, 4, 8}, BOTH(1, 1, 1, 1, 1, 1), 1, 1}},
+    {DATA, {"d 3x3 valid", "b01f_01oi->b01f", {2, 5, 5, 8}, {3, 3, 4, 8}, BOTH(1, 2, 2, 1, 1, 1), 1, 1}},
+    {DATA, {"d 1x1 stride 2 odd", "b01f_01oi->b01f", {2, 4, 4, 8}, {1, 1, 4, 8}, BOTH(1, 0, 0, 1, 2, 1), 1, 1}},
+    {DATA, {"d 1x1 stride 2 even", "b01f_01oi->b01f", {2, 4, 4, 8}, {1, 1, 4, 8}, BOTH(1, 0, 1, 1, 2, 1), 1, 1}},
+    {DATA, {"d 3x3 stride 2 odd", "b01f_01oi->b01f", {2, 4, 4, 8}, {3, 3, 4, 8}, BOTH(1, 1, 1, 1, 2, 1), 1, 1}},
+    {DATA, {"d 3x3 stride 2 even", "b01f_01oi->b01f", {2, 4, 4, 8}, {3, 3, 4, 8}, BOTH(1, 2, 1, 1, 2, 1), 1, 1}},
+    {DATA, {"d 3x3 stride 2 valid even", "b01f_01oi->b01f", {2, 3, 3, 8}, {3, 3, 4, 8}, BOTH(1, 2, 3, 1, 2, 1), 1, 1}},
+    {DATA, {"d not reversed", "b01f_01oi->b01f", {2, 4, 4, 8}, {3, 3, 4, 8}, BOTH(1, 2, 1, 1, 2, 0), 1, 1}},
+    {DATA, {"d wide padding", "b01f_01oi->b01f", {2, 4, 4, 8}, {3, 3, 4, 8}, BOTH(1, 4, 6, 1, 2, 1), 1, 1}},
+    {DATA, {"d 7x7 explicit", "b01f_01oi->b01f", {2, 4, 4, 8}, {7, 7, 3, 8}, BOTH(1, 3, 4, 1, 2, 1), 1, 1}},
+    {DATA, {"d dilated", "b01f_01oi->b01f", {2, 5, 5, 8}, {3, 3, 4, 8}, BOTH(1, 4, 4, 2, 1, 1), 1, 1}},
+    {DATA, {"d grouped", "b01f_01oi->b01f", {2, 8, 8, 16}, {3, 3, 8, 4}, BOTH(1, 1, 1, 1, 1, 1), 4, 1}},
+    {DATA, {"d grouped stride 2", "b01f_01oi->b01f", {2, 4, 4, 16}, {3, 3, 8, 4}, BOTH(1, 2, 1, 1, 2, 1), 4, 1}},
+    {DATA, {"d 32 groups of 4", "b01f_01oi->b01f", {1, 6, 6, 128}, {3, 3, 128, 4}, BOTH(1, 1, 1, 1, 1, 1), 32, 1}},
+    {DATA, {"d depthwise", "b01f_01oi->b01f", {2, 8, 8, 8}, {3, 3, 8, 1}, BOTH(1, 1, 1, 1, 1, 1), 8, 1}},
+    {DATA, {"d depthwise 2", "b01f_01oi->b01f", {2, 4, 4, 16}, {3, 3, 8, 2}, BOTH(1, 2, 1, 1, 2, 1), 8, 1}},
+    {DATA, {"d 1d", "b01f_01oi->b01f", {2, 1, 5, 8}, {1, 3, 4, 8}, {W(1, 0, 0, 1, 1, 1), W(1, 1, 1, 1, 2, 1)}, 1, 1}},
+    {DATA, {"d 3d", "b012f_012oi->b012f", {2, 3, 3, 4, 8}, {3, 3, 3, 4, 8}, {W(1, 1, 1, 1, 2, 1), W(1, 2, 1, 1, 2, 1), W(1, 1, 1, 1, 2, 1)}, 1, 1}},
+    {DATA, {"d nchw", "bf01_01oi->bf01", {2, 8, 4, 4}, {3, 3, 4, 8}, BOTH(1, 2, 1, 1, 2, 1), 1, 1}},
+    {FORWARD, {"d 1x1", "b01f_01oi->b01f", {2, 7, 7, 8}, {1, 1, 4, 8}, BOTH(1, 0, 0, 1, 1, 0), 1, 1}},
+
+    {WEIGHTS, {"w 1x1", "f01b_i01o->01bf", {2, 7, 7, 4}, {2, 7, 7, 8}, BOTH(1, 0, 0, 1, 1, 0), 1, 1}},
+    {WEIGHTS, {"w 3x3 same", "f01b_i01o->01bf", {2, 7, 7, 4}, {2, 7, 7, 8}, BOTH(1, 1, 1, 1, 1, 0), 1, 1}},
+    {WEIGHTS, {"w 3x3 valid", "f01b_i01o->01bf", {2, 7, 7, 4}, {2, 5, 5, 8}, BOTH(1, 0, 0, 1, 1, 0), 1, 1}},
+    {WEIGHTS, {"w 1x1 stride 2 even", "f01b_i01o->01bf", {2, 8, 8, 4}, {2, 4, 4, 8}, BOTH(1, 0, -1, 2, 1, 0), 1, 1}},
+    {WEIGHTS, {"w 3x3 stride 2 even", "f01b_i01o->01bf", {2, 8, 8, 4}, {2, 4, 4, 8}, BOTH(1, 0, 1, 2, 1, 0), 1, 1}},
+    {WEIGHTS, {"w 3x3 stride 2 odd", "f01b_i01o->01bf", {2, 7, 7, 4}, {2, 4, 4, 8}, BOTH(1, 1, 1, 2, 1, 0), 1, 1}},
+    {WEIGHTS, {"w 1x1 stride 3", "f01b_i01o->01bf", {2, 9, 9, 4}, {2, 3, 3, 8}, BOTH(1, 0, -2, 3, 1, 0), 1, 1}},
+    {WEIGHTS, {"w 7x7 explicit", "f01b_i01o->01bf", {2, 8, 8, 3}, {2, 4, 4, 8}, BOTH(1, 3, 2, 2, 1, 0), 1, 1}},
+    {WEIGHTS, {"w dilated", "f01b_i01o->01bf", {2, 8, 8, 4}, {2, 8, 8, 8}, BOTH(2, 2, 2, 1, 1, 0), 1, 1}},
+    {WEIGHTS, {"w grouped", "f01b_i01o->01bf", {2, 8, 8, 8}, {2, 8, 8, 16}, BOTH(1, 1, 1, 1, 1, 0), 1, 4}},
+    {WEIGHTS, {"w grouped stride 2", "f01b_i01o->01bf", {2, 8, 8, 8}, {2, 4, 4, 16}, BOTH(1, 0, 1, 2, 1, 0), 1, 4}},
+    {WEIGHTS, {"w 32 groups of 4", "f01b_i01o->01bf", {1, 6, 6, 128}, {1, 6, 6, 128}, BOTH(1, 1, 1, 1, 1, 0), 1, 32}},
+    {WEIGHTS, {"w depthwise", "f01b_i01o->01bf", {2, 8, 8, 8}, {2, 8, 8, 8}, BOTH(1, 1, 1, 1, 1, 0), 1, 8}},
+    {WEIGHTS, {"w depthwise 2", "f01b_i01o->01bf", {2, 8, 8, 8}, {2, 4, 4, 16}, BOTH(1, 0, 1, 2, 1, 0), 1, 8}},
+    {WEIGHTS, {"w 1d", "f01b_i01o->01bf", {2, 1, 9, 4}, {2, 1, 5, 8}, {W(1, 0, 0, 1, 1, 0), W(1, 1, 1, 2, 1, 0)}, 1, 1}},
+    {WEIGHTS, {"w 3d", "f012b_i012o->012bf", {2, 5, 6, 7, 4}, {2, 3, 3, 4, 8}, {W(1, 1, 1, 2, 1, 0), W(1, 0, 1, 2, 1, 0), W(1, 1, 1, 2, 1, 0)}, 1, 1}},
+    {WEIGHTS, {"w nchw", "fb01_io01->01bf", {2, 4, 8, 8}, {2, 8, 4, 4}, BOTH(1, 0, 1, 2, 1, 0), 1, 1}},
+};
+
+static double tolerance(trm_dtype dtype, int64_t contracted, double value) {
+  const double eps = dtype == TRM_F32 ? 0x1p-24 : dtype == TRM_F16 ? 0x1p-11 : 0x1p-8;
+  return 4.0 / 3 * (double)contracted * 0x1p-24 + 2 * eps * fabs(value) +
+         (dtype == TRM_F16 ? 0x1p-24 : 0);
+}
+
+/* Runs three times: versions unknown, then new weights, then the same (packed) weights. */
+static void check(const expectation *expected, trm_dtype dtype) {
+  linear_case c;
+  linear_case_convolution(&c, &expected->convolution, dtype);
+  linear_case_fill(&c, 1);
+  const trm_kernel_request request = linear_case_request(&c);
+  trm_kernel reference, fast;
+  trm_error error;
+  bool supported = false;
+  assert_int_equal(trm_reference_convolution_create(&request, &reference, &supported, &error), 0);
+  assert_true(supported);
+  supported = false;
+  const trm_status status = trm_onednn_convolution_create(&request, &fast, &supported, &error);
+  if (status != TRM_OK) fail_msg("%s: %s", expected->convolution.name, error.message);
+  if (!supported) fail_msg("%s: not taken by the fast path", expected->convolution.name);
+  assert_string_equal(fast.name, expected->kernel);
+
+  const int64_t count = trm_shape_count(&c.instructions[2].shape);
+  const size_t bytes = trm_shape_bytes(&c.instructions[2].shape);
+  void *oracle = trm_allocate_aligned(bytes);
+  linear_run slow_run, run;
+  linear_run_create(&slow_run, &reference, &c, oracle);
+  linear_run_create(&run, &fast, &c, c.data[2]);
+  for (uint64_t round = 0; round < 3; ++round) {
+    run.versions[1] = round == 0 ? 0 : 7;
+    if (round == 1) linear_case_fill(&c, 2);
+    memset(c.data[2], 0xff, bytes);
+    assert_int_equal(reference.run(&reference, &slow_run.call, &error), TRM_OK);
+    assert_int_equal(fast.run(&fast, &run.call, &error), TRM_OK);
+    for (int64_t i = 0; i < count; ++i) {
+      const double a = linear_case_value(dtype, c.data[2], i);
+      const double b = linear_case_value(dtype, oracle, i);
+      if (!(fabs(a - b) <= tolerance(dtype, c.contracted, b))) {
+        fail_msg("%s (%s), round %d: element %lld is %.9g instead of %.9g",
+                 expected->convolution.name, trm_dtype_name(dtype), (int)round, (long long)i, a, b);
+      }
+    }
+  }
+  linear_run_free(&slow_run);
+  linear_run_free(&run);
+  trm_free(oracle);
+  if (reference.destroy != NULL) reference.destroy(&reference);
+  fast.destroy(&fast);
+  linear_case_free(&c);
+}
+
+static void check_all(trm_dtype dtype) {
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) check(&cases[i], dtype);
+}
+
+static void float32_equals_the_reference(void **state) {
+  (void)state;
+  check_all(TRM_F32);
+}
+
+static void halves_round_once(void **state) {
+  (void)state;
+  check_all(TRM_F16);
+}
+
+static void bfloat16_rounds_once(void **state) {
+  (void)state;
+  check_all(TRM_BF16);
+}
+
+/* The packed weights are reused: with an unchanged version new weights must not be seen. */
+static void packed_weights_are_kept(void **state) {
+  (void)state;
+  linear_case c;
+  linear_case_convolution(&c, &cases[1].convolution, TRM_F32);
+  linear_case_fill(&c, 1);
+  const trm_kernel_request request = linear_case_request(&c);
+  trm_kernel fast;
+  bool supported = false;
+  assert_int_equal(trm_onednn_convolution_create(&request, &fast, &supported, NULL), TRM_OK);
+  assert_true(supported);
+  assert_true(fast.persistent_bytes > 0);
+  const size_t bytes = trm_shape_bytes(&c.instructions[2].shape);
+  void *first = trm_allocate_aligned(bytes);
+  linear_run run;
+  linear_run_create(&run, &fast, &c, first);
+  run.versions[1] = 5;
+  assert_int_equal(fast.run(&fast, &run.call, NULL), TRM_OK);
+  memset(c.data[1], 0, trm_shape_bytes(&c.instructions[1].shape));
+  run.results[0] = c.data[2];
+  assert_int_equal(fast.run(&fast, &run.call, NULL), TRM_OK);
+  assert_memory_equal(first, c.data[2], bytes);
+  run.versions[1] = 6;
+  assert_int_equal(fast.run(&fast, &run.call, NULL), TRM_OK);
+  memset(first, 0, bytes);
+  assert_memory_equal(first, c.data[2], bytes);
+  linear_run_free(&run);
+  trm_free(first);
+  fast.destroy(&fast);
+  linear_case_free(&c);
+}
+
+static void what_it_cannot_do_is_left_to_the_reference(void **state) {
+  (void)state;
+  static const convolution_case refused[] = {
+      {"both dilated and strided", "b01f_01io->b01f", {1, 5, 5, 2}, {3, 3, 2, 2}, BOTH(2, 2, 2, 1, 2, 0), 1, 1},
+      {"spread and batch groups", "f01b_i01o->01bf", {2, 5, 5, 4}, {2, 3, 3, 4}, BOTH(1, 2, 2, 1, 2, 0), 1, 2},
+  };
+  for (size_t i = 0; i < sizeof refused / sizeof *refused; ++i) {
+    linear_case c;
+    linear_case_convolution(&c, &refused[i], TRM_F32);
+    const trm_kernel_request request = linear_case_request(&c);
+    trm_kernel fast;
+    bool supported = true;
+    assert_int_equal(trm_onednn_convolution_create(&request, &fast, &supported, NULL), TRM_OK);
+    assert_false(supported);
+    linear_case_free(&c);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(float32_equals_the_reference),
+      cmocka_unit_test(halves_round_once),
+      cmocka_unit_test(bfloat16_rounds_once),
+      cmocka_unit_test(packed_weights_are_kept),
+      cmocka_unit_test(what_it_cannot_do_is_left_to_the_reference),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
