@@ -1,0 +1,43 @@
+/* What the proto reader and writer share: the scan before unpacking, sharding's two forms, names.
+ *
+ *   proto_scan.c      bounds, depth and unknown fields, on the raw bytes
+ *   proto_read.c      HloModuleProto -> module: computations, order, names
+ *   proto_read_attributes.c   one instruction's shape, literal and attributes
+ *   proto_write.c     module -> HloModuleProto
+ *   proto_sharding.c  OpSharding <-> text */
+#ifndef TREMULA_HLO_PROTO_H_
+#define TREMULA_HLO_PROTO_H_
+
+#include "hlo.pb-c.h"
+#include "hlo/hlo.h"
+
+/* Where the side table (trm_module.frontend_side_table) travels: in the module's frontend
+ * attributes, under this key. */
+#define TRM_PROTO_SIDE_TABLE_KEY "tremula.side_table"
+
+/* Walks the bytes with the descriptors, without recursion: everything in bounds, messages nested at
+ * most so deep that unpacking them recursively is safe, and no field that matters unread. */
+trm_status trm_proto_scan(const uint8_t *data, size_t size, trm_error *error);
+
+/* An allocator for protobuf-c that hands out at most `left` bytes in all. */
+typedef struct trm_proto_budget {
+  ProtobufCAllocator allocator;
+  size_t left;
+} trm_proto_budget;
+void trm_proto_budget_start(trm_proto_budget *budget, size_t bytes);
+
+/* Everything of one instruction that does not name other instructions or computations. */
+trm_status trm_proto_read_instruction(trm_arena *arena,
+                                      const Tremula__Hlo__HloInstructionProto *proto,
+                                      const Tremula__Hlo__StackFrameIndexProto *frames,
+                                      trm_instruction *out_instruction, trm_error *error);
+trm_status trm_proto_read_dims(trm_arena *arena, const int64_t *items, size_t count,
+                               trm_dims *out_dims, trm_error *error);
+
+/* Sharding as HLO text prints it, braces included. */
+trm_status trm_proto_sharding_text(trm_arena *arena, const Tremula__Hlo__OpSharding *proto,
+                                   const char **out_text, trm_error *error);
+trm_status trm_proto_sharding_parse(trm_arena *arena, const char *text,
+                                    Tremula__Hlo__OpSharding **out_proto, trm_error *error);
+
+#endif /* TREMULA_HLO_PROTO_H_ */

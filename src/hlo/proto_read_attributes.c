@@ -1,0 +1,709 @@
+/* Owns: reading one instruction of a HloModuleProto: shape, literal, attributes. Sizes are checked
+ * here, as far as they protect what follows; whether they fit the opcode is the verifier's. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "hlo/proto.h"
+
+typedef Tremula__Hlo__HloInstructionProto instruction_proto;
+typedef Tremula__Hlo__ShapeProto shape_proto;
+typedef Tremula__Hlo__LiteralProto literal_proto;
+
+enum { MAX_DEPTH = 100 }; /* what trm_proto_scan lets through */
+
+static trm_status copy_string(trm_arena *arena, const char *text, const char **out_text,
+                              trm_error *error) {
+  *out_text = trm_arena_string(arena, text, strlen(text));
+  CHECK_MEMORY(*out_text, "a text");
+  return TRM_OK;
+}
+
+/* NULL when empty. */
+static trm_status copy_optional(trm_arena *arena, const char *text, const char **out_text,
+                                trm_error *error) {
+  *out_text = NULL;
+  return text[0] == '\0' ? TRM_OK : copy_string(arena, text, out_text, error);
+}
+
+trm_status trm_proto_read_dims(trm_arena *arena, const int64_t *items, size_t count,
+                               trm_dims *out_dims, trm_error *error) {
+  if (count > INT32_MAX) FAIL(INVALID_ARGUMENT, "a list has too many numbers");
+  *out_dims = (trm_dims){.count = (int32_t)count};
+  if (count == 0) return TRM_OK;
+  out_dims->items = trm_arena_copy(arena, items, count * sizeof *items);
+  CHECK_MEMORY(out_dims->items, "a list of numbers");
+  return TRM_OK;
+}
+
+/* ---- Shapes --------------------------------------------------------------------------------- */
+
+static trm_status read_array_shape(trm_arena *arena, const shape_proto *proto, trm_shape *out_shape,
+                                   trm_error *error) {
+  for (size_t i = 0; i < proto->n_is_dynamic_dimension; ++i) {
+    if (proto->is_dynamic_dimension[i]) {
+      FAIL(UNIMPLEMENTED,
+           "dimension %zu of its shape is dynamic; all shapes must be known when a program is "
+           "compiled",
+           i);
+    }
+  }
+  if (proto->n_dimensions > TRM_MAX_RANK) {
+    FAIL(INVALID_ARGUMENT, "a shape has %zu dimensions; at most %d are supported",
+         proto->n_dimensions, TRM_MAX_RANK);
+  }
+  if (proto->n_tuple_shapes > 0) FAIL(INVALID_ARGUMENT, "a shape that is no tuple has elements");
+  if (!trm_shape_make(arena, (trm_dtype)proto->element_type, (int32_t)proto->n_dimensions,
+                      proto->dimensions, out_shape)) {
+    FAIL_NO_MEMORY("a shape");
+  }
+  const Tremula__Hlo__LayoutProto *layout = proto->layout;
+  if (layout == NULL || layout->n_minor_to_major == 0) return TRM_OK;
+  if (layout->n_minor_to_major != proto->n_dimensions) {
+    FAIL(INVALID_ARGUMENT, "a layout has %zu dimensions and its shape %zu",
+         layout->n_minor_to_major, proto->n_dimensions);
+  }
+  bool is_default = true;
+  for (size_t i = 0; i < proto->n_dimensions; ++i) {
+    is_default = is_default &&
+                 layout->minor_to_major[i] == (int64_t)(proto->n_dimensions - 1 - i);
+  }
+  if (is_default) return TRM_OK;
+  out_shape->layout = trm_arena_copy(arena, layout->minor_to_major,
+                                     proto->n_dimensions * sizeof *layout->minor_to_major);
+  CHECK_MEMORY(out_shape->layout, "a layout");
+  return TRM_OK;
+}
+
+static trm_status read_shape(trm_arena *arena, const shape_proto *proto, trm_shape *out_shape,
+                             trm_error *error) {
+  const shape_proto *protos[MAX_DEPTH + 1];
+  trm_shape *elements[MAX_DEPTH + 1];
+  size_t next[MAX_DEPTH + 1];
+  int depth = 0;
+  trm_shape root = {0};
+  trm_shape *target = &root;
+  const shape_proto *source = proto;
+  for (;;) {
+    if (source->element_type == TRM_TUPLE && depth < MAX_DEPTH) {
+      const size_t count = source->n_tuple_shapes;
+      if (count > INT32_MAX) FAIL(INVALID_ARGUMENT, "a tuple has too many elements");
+      trm_shape *items = ARENA_NEW(arena, trm_shape, count);
+      CHECK_MEMORY(items, "a shape");
+      *target = (trm_shape){.dtype = TRM_TUPLE, .num_elements = (int32_t)count, .elements = items};
+      protos[depth] = source, elements[depth] = items, next[depth] = 0;
+      ++depth;
+    } else {
+      TRY(read_array_shape(arena, source, target, error));
+    }
+    while (depth > 0 && next[depth - 1] == protos[depth - 1]->n_tuple_shapes) --depth;
+    if (depth == 0) break;
+    source = protos[depth - 1]->tuple_shapes[next[depth - 1]];
+    target = &elements[depth - 1][next[depth - 1]++];
+  }
+  TRY(trm_shape_check(&root, error));
+  *out_shape = root;
+  return TRM_OK;
+}
+
+/* ---- Literals ------------------------------------------------------------------------------- */
+
+/* Where a literal's bytes are, and how many elements of which size. */
+typedef struct values {
+  const void *data;
+  size_t count, stride; /* stride: bytes in the proto; may be wider than the element */
+} values;
+
+static values literal_values(const literal_proto *proto, trm_dtype dtype) {
+#define BYTES(field, size) ((values){proto->field.data, proto->field.len / (size), (size)})
+#define WORDS(field) ((values){proto->field, proto->n_##field, sizeof *proto->field})
+  switch (dtype) {
+    case TRM_PRED: return WORDS(preds);
+    case TRM_S8: return BYTES(s8s, 1);
+    case TRM_U8: return BYTES(u8s, 1);
+    case TRM_S16: return BYTES(s16s, 2);
+    case TRM_U16: return BYTES(u16s, 2);
+    case TRM_F16: return BYTES(f16s, 2);
+    case TRM_BF16: return BYTES(bf16s, 2);
+    case TRM_S32: return WORDS(s32s);
+    case TRM_U32: return WORDS(u32s);
+    case TRM_F32: return WORDS(f32s);
+    case TRM_S64: return WORDS(s64s);
+    case TRM_U64: return WORDS(u64s);
+    case TRM_F64: return WORDS(f64s);
+    case TRM_C64: return (values){proto->c64s, proto->n_c64s / 2, 8};
+    case TRM_C128: return (values){proto->c128s, proto->n_c128s / 2, 16};
+    default: return (values){0};
+  }
+#undef BYTES
+#undef WORDS
+}
+
+/* Copies elements that a layout orders otherwise into row-major order. */
+static void copy_from_layout(const trm_shape *shape, const uint8_t *from, size_t stride,
+                             size_t element, uint8_t *to) {
+  const int64_t count = trm_shape_count(shape);
+  int64_t index[TRM_MAX_RANK] = {0}, step[TRM_MAX_RANK] = {0};
+  int64_t product = 1;
+  for (int32_t i = 0; i < shape->rank; ++i) {
+    const int64_t dim = shape->layout != NULL ? shape->layout[i] : shape->rank - 1 - i;
+    step[dim] = product;
+    product *= shape->dims[dim];
+  }
+  int64_t source = 0;
+  for (int64_t n = 0; n < count; ++n) {
+    memcpy(to + (size_t)n * element, from + (size_t)source * stride, element);
+    for (int32_t d = shape->rank - 1; d >= 0; --d) {
+      source += step[d];
+      if (++index[d] < shape->dims[d]) break;
+      source -= step[d] * shape->dims[d];
+      index[d] = 0;
+    }
+  }
+}
+
+static trm_status read_array_literal(trm_arena *arena, const literal_proto *proto,
+                                     const trm_shape *shape, const void **out_bytes,
+                                     trm_error *error) {
+  const values source = literal_values(proto, shape->dtype);
+  const size_t element = trm_dtype_size(shape->dtype);
+  if ((int64_t)source.count != trm_shape_count(shape)) {
+    char text[256];
+    FAIL(INVALID_ARGUMENT, "its literal has %zu values where %s has %" PRId64, source.count,
+         trm_shape_text(shape, text, sizeof text), trm_shape_count(shape));
+  }
+  uint8_t *bytes = trm_arena_allocate(arena, source.count, element);
+  CHECK_MEMORY(bytes, "a literal");
+  if (source.count == 0) {
+    /* nothing to copy */
+  } else if (shape->layout == NULL && source.stride == element) {
+    memcpy(bytes, source.data, source.count * element);
+  } else if (shape->dtype == TRM_PRED) {
+    const protobuf_c_boolean *flags = source.data;
+    uint8_t *narrow = trm_arena_allocate(arena, source.count, 1);
+    CHECK_MEMORY(narrow, "a literal");
+    for (size_t i = 0; i < source.count; ++i) narrow[i] = flags[i] != 0;
+    copy_from_layout(shape, narrow, 1, 1, bytes);
+  } else {
+    copy_from_layout(shape, source.data, source.stride, element, bytes);
+  }
+  *out_bytes = bytes;
+  return TRM_OK;
+}
+
+static trm_status read_literal(trm_arena *arena, const literal_proto *proto,
+                               const trm_literal **out_literal, trm_error *error) {
+  if (proto->shape == NULL) FAIL(INVALID_ARGUMENT, "its literal has no shape");
+  trm_literal *literal = ARENA_NEW(arena, trm_literal, 1);
+  CHECK_MEMORY(literal, "a literal");
+  TRY(read_shape(arena, proto->shape, &literal->shape, error));
+  const int32_t leaves = trm_shape_num_leaves(&literal->shape);
+  literal->leaves = ARENA_NEW(arena, const void *, (size_t)leaves);
+  CHECK_MEMORY(literal->leaves, "a literal");
+  const literal_proto *protos[MAX_DEPTH + 1];
+  const trm_shape *shapes[MAX_DEPTH + 1];
+  int32_t next[MAX_DEPTH + 1];
+  int depth = 0;
+  protos[0] = proto, shapes[0] = &literal->shape, next[0] = 0;
+  while (depth >= 0) {
+    const trm_shape *shape = shapes[depth];
+    const literal_proto *top = protos[depth];
+    if (shape->dtype != TRM_TUPLE) {
+      if (!trm_shape_is_array(shape)) FAIL(INVALID_ARGUMENT, "a literal cannot hold a token");
+      TRY(read_array_literal(arena, top, shape, &literal->leaves[literal->num_leaves], error));
+      ++literal->num_leaves;
+      --depth;
+      continue;
+    }
+    if (top->n_tuple_literals != (size_t)shape->num_elements) {
+      FAIL(INVALID_ARGUMENT, "its literal has %zu elements where its shape has %d",
+           top->n_tuple_literals, shape->num_elements);
+    }
+    if (next[depth] == shape->num_elements) {
+      --depth;
+      continue;
+    }
+    protos[depth + 1] = top->tuple_literals[next[depth]];
+    shapes[depth + 1] = &shape->elements[next[depth]++];
+    next[++depth] = 0;
+  }
+  *out_literal = literal;
+  return TRM_OK;
+}
+
+/* ---- Attributes ----------------------------------------------------------------------------- */
+
+#define READ_DIMS(field, target) \
+  TRY(trm_proto_read_dims(arena, proto->field, proto->n_##field, (target), error))
+#define NEW_ATTRIBUTE(variable, type)                \
+  type *variable = ARENA_NEW(arena, type, 1);        \
+  CHECK_MEMORY(variable, "an attribute")
+
+static trm_status read_window(trm_arena *arena, const Tremula__Hlo__Window *proto,
+                              trm_window **out_window, trm_error *error) {
+  NEW_ATTRIBUTE(window, trm_window);
+  if (proto->n_dimensions > TRM_MAX_RANK) FAIL(INVALID_ARGUMENT, "its window has too many dimensions");
+  window->rank = (int32_t)proto->n_dimensions;
+  window->dims = ARENA_NEW(arena, trm_window_dimension, proto->n_dimensions);
+  CHECK_MEMORY(window->dims, "a window");
+  for (size_t i = 0; i < proto->n_dimensions; ++i) {
+    const Tremula__Hlo__WindowDimension *from = proto->dimensions[i];
+    window->dims[i] = (trm_window_dimension){.size = from->size,
+                                             .stride = from->stride,
+                                             .padding_low = from->padding_low,
+                                             .padding_high = from->padding_high,
+                                             .window_dilation = from->window_dilation,
+                                             .base_dilation = from->base_dilation,
+                                             .reversal = from->window_reversal};
+  }
+  *out_window = window;
+  return TRM_OK;
+}
+
+static trm_status read_convolution(trm_arena *arena, const instruction_proto *instruction,
+                                   trm_convolution **out_convolution, trm_error *error) {
+  const Tremula__Hlo__ConvolutionDimensionNumbers *proto =
+      instruction->convolution_dimension_numbers;
+  if (proto == NULL) return TRM_OK;
+  NEW_ATTRIBUTE(convolution, trm_convolution);
+  *convolution = (trm_convolution){
+      .input_batch = proto->input_batch_dimension,
+      .input_feature = proto->input_feature_dimension,
+      .kernel_input_feature = proto->kernel_input_feature_dimension,
+      .kernel_output_feature = proto->kernel_output_feature_dimension,
+      .output_batch = proto->output_batch_dimension,
+      .output_feature = proto->output_feature_dimension,
+      .feature_group_count =
+          instruction->feature_group_count == 0 ? 1 : instruction->feature_group_count,
+      .batch_group_count = instruction->batch_group_count == 0 ? 1 : instruction->batch_group_count};
+  trm_dims input, kernel, output;
+  READ_DIMS(input_spatial_dimensions, &input);
+  READ_DIMS(kernel_spatial_dimensions, &kernel);
+  READ_DIMS(output_spatial_dimensions, &output);
+  if (input.count != kernel.count || input.count != output.count || input.count > TRM_MAX_RANK) {
+    FAIL(INVALID_ARGUMENT, "its convolution has %d input, %d kernel and %d output spatial dimensions",
+         input.count, kernel.count, output.count);
+  }
+  convolution->spatial_rank = input.count;
+  convolution->input_spatial = input.items;
+  convolution->kernel_spatial = kernel.items;
+  convolution->output_spatial = output.items;
+  *out_convolution = convolution;
+  return TRM_OK;
+}
+
+static trm_status read_dot(trm_arena *arena, const Tremula__Hlo__DotDimensionNumbers *proto,
+                           trm_dot **out_dot, trm_error *error) {
+  NEW_ATTRIBUTE(dot, trm_dot);
+  *out_dot = dot;
+  if (proto == NULL) return TRM_OK;
+  READ_DIMS(lhs_batch_dimensions, &dot->lhs_batch);
+  READ_DIMS(rhs_batch_dimensions, &dot->rhs_batch);
+  READ_DIMS(lhs_contracting_dimensions, &dot->lhs_contracting);
+  READ_DIMS(rhs_contracting_dimensions, &dot->rhs_contracting);
+  return TRM_OK;
+}
+
+static trm_status read_gather(trm_arena *arena, const instruction_proto *instruction,
+                              trm_gather **out_gather, trm_error *error) {
+  const Tremula__Hlo__GatherDimensionNumbers *proto = instruction->gather_dimension_numbers;
+  if (proto == NULL) return TRM_OK;
+  NEW_ATTRIBUTE(gather, trm_gather);
+  READ_DIMS(offset_dims, &gather->offset_dims);
+  READ_DIMS(collapsed_slice_dims, &gather->collapsed_slice_dims);
+  READ_DIMS(start_index_map, &gather->start_index_map);
+  READ_DIMS(operand_batching_dims, &gather->operand_batching_dims);
+  READ_DIMS(start_indices_batching_dims, &gather->start_indices_batching_dims);
+  gather->index_vector_dim = proto->index_vector_dim;
+  gather->indices_are_sorted = instruction->indices_are_sorted;
+  *out_gather = gather;
+  return trm_proto_read_dims(arena, instruction->gather_slice_sizes,
+                             instruction->n_gather_slice_sizes, &gather->slice_sizes, error);
+}
+
+static trm_status read_scatter(trm_arena *arena, const instruction_proto *instruction,
+                               trm_scatter **out_scatter, trm_error *error) {
+  const Tremula__Hlo__ScatterDimensionNumbers *proto = instruction->scatter_dimension_numbers;
+  if (proto == NULL) return TRM_OK;
+  NEW_ATTRIBUTE(scatter, trm_scatter);
+  READ_DIMS(update_window_dims, &scatter->update_window_dims);
+  READ_DIMS(inserted_window_dims, &scatter->inserted_window_dims);
+  READ_DIMS(scatter_dims_to_operand_dims, &scatter->scatter_dims_to_operand_dims);
+  READ_DIMS(input_batching_dims, &scatter->input_batching_dims);
+  READ_DIMS(scatter_indices_batching_dims, &scatter->scatter_indices_batching_dims);
+  scatter->index_vector_dim = proto->index_vector_dim;
+  scatter->indices_are_sorted = instruction->indices_are_sorted;
+  scatter->unique_indices = instruction->unique_indices;
+  *out_scatter = scatter;
+  return TRM_OK;
+}
+
+static trm_status read_groups(trm_arena *arena, Tremula__Hlo__ReplicaGroup *const *protos,
+                              size_t count, trm_replica_groups *out_groups, trm_error *error) {
+  if (count > INT32_MAX) FAIL(INVALID_ARGUMENT, "it has too many replica groups");
+  out_groups->count = (int32_t)count;
+  out_groups->groups = ARENA_NEW(arena, trm_dims, count);
+  CHECK_MEMORY(out_groups->groups, "replica groups");
+  for (size_t i = 0; i < count; ++i) {
+    TRY(trm_proto_read_dims(arena, protos[i]->replica_ids, protos[i]->n_replica_ids,
+                            &out_groups->groups[i], error));
+  }
+  return TRM_OK;
+}
+
+/* The numbers 0, 1, ... reshaped to iota_reshape_dims, transposed, and cut into groups. */
+static trm_status read_iota_groups(trm_arena *arena,
+                                   const Tremula__Hlo__IotaReplicaGroupListProto *proto,
+                                   trm_replica_groups *out_groups, trm_error *error) {
+  enum { MAX_DEVICES = 1 << 20 };
+  const size_t rank = proto->n_iota_reshape_dims;
+  const int64_t groups = proto->num_replica_groups, size = proto->num_devices_per_group;
+  int64_t dims[TRM_MAX_RANK], stride[TRM_MAX_RANK], index[TRM_MAX_RANK] = {0};
+  int64_t total = 1;
+  bool fits = rank > 0 && rank <= TRM_MAX_RANK && rank == proto->n_iota_transpose_perm &&
+              groups > 0 && groups <= MAX_DEVICES && size > 0 && size <= MAX_DEVICES;
+  for (size_t i = rank; fits && i-- > 0;) {
+    fits = proto->iota_reshape_dims[i] > 0 && proto->iota_reshape_dims[i] <= MAX_DEVICES;
+    stride[i] = total;
+    if (fits) total *= proto->iota_reshape_dims[i];
+    fits = fits && total <= MAX_DEVICES;
+  }
+  if (!fits || total != groups * size) {
+    FAIL(INVALID_ARGUMENT, "its iota_replica_group_list is inconsistent");
+  }
+  uint32_t seen = 0;
+  int64_t steps[TRM_MAX_RANK];
+  for (size_t i = 0; i < rank; ++i) {
+    const int32_t from = proto->iota_transpose_perm[i];
+    if (from < 0 || (size_t)from >= rank || (seen >> from & 1) != 0) {
+      FAIL(INVALID_ARGUMENT, "its iota_transpose_perm is not a permutation");
+    }
+    seen |= UINT32_C(1) << from;
+    dims[i] = proto->iota_reshape_dims[from];
+    steps[i] = stride[from];
+  }
+  int64_t *ids = ARENA_NEW(arena, int64_t, (size_t)total);
+  out_groups->groups = ARENA_NEW(arena, trm_dims, (size_t)groups);
+  if (ids == NULL || out_groups->groups == NULL) FAIL_NO_MEMORY("replica groups");
+  int64_t id = 0;
+  for (int64_t n = 0; n < total; ++n) {
+    ids[n] = id;
+    for (size_t d = rank; d-- > 0;) {
+      id += steps[d];
+      if (++index[d] < dims[d]) break;
+      id -= steps[d] * dims[d];
+      index[d] = 0;
+    }
+  }
+  out_groups->count = (int32_t)groups;
+  for (int64_t i = 0; i < groups; ++i) {
+    out_groups->groups[i] = (trm_dims){(int32_t)size, ids + i * size};
+  }
+  return TRM_OK;
+}
+
+static trm_status read_collective(trm_arena *arena, const instruction_proto *proto,
+                                  trm_collective **out_collective, trm_error *error) {
+  NEW_ATTRIBUTE(collective, trm_collective);
+  *out_collective = collective;
+  trm_replica_groups *groups = &collective->replica_groups;
+  const Tremula__Hlo__CollectiveDeviceListProto *list = proto->collective_device_list;
+  if (proto->iota_collective_device_list != NULL) {
+    TRY(read_iota_groups(arena, proto->iota_collective_device_list, groups, error));
+  } else if (list != NULL && list->iota_replica_group_list != NULL) {
+    TRY(read_iota_groups(arena, list->iota_replica_group_list, groups, error));
+  } else if (list != NULL && list->n_replica_groups > 0) {
+    TRY(read_groups(arena, list->replica_groups, list->n_replica_groups, groups, error));
+  } else {
+    TRY(read_groups(arena, proto->replica_groups, proto->n_replica_groups, groups, error));
+  }
+  collective->channel_id = proto->channel_id > 0 ? proto->channel_id : proto->all_reduce_id;
+  collective->use_global_device_ids = proto->use_global_device_ids;
+  collective->constrain_layout = proto->constrain_layout;
+  if (proto->n_dimensions > 0) {
+    collective->has_dimension = true;
+    collective->dimension = proto->dimensions[0];
+  }
+  const size_t pairs = proto->n_source_target_pairs;
+  if (pairs > INT32_MAX / 2) FAIL(INVALID_ARGUMENT, "it has too many source-target pairs");
+  collective->source_target_pairs.count = (int32_t)(2 * pairs);
+  collective->source_target_pairs.items = ARENA_NEW(arena, int64_t, 2 * pairs);
+  CHECK_MEMORY(collective->source_target_pairs.items, "source-target pairs");
+  for (size_t i = 0; i < pairs; ++i) {
+    collective->source_target_pairs.items[2 * i] = proto->source_target_pairs[i]->source;
+    collective->source_target_pairs.items[2 * i + 1] = proto->source_target_pairs[i]->target;
+  }
+  return TRM_OK;
+}
+
+static trm_status read_slice(trm_arena *arena, const instruction_proto *proto,
+                             trm_instruction *out, trm_error *error) {
+  const size_t count = proto->n_slice_dimensions;
+  out->slice = ARENA_NEW(arena, trm_slice_dimension, TRM_MAX_RANK);
+  CHECK_MEMORY(out->slice, "slice dimensions");
+  if (count > TRM_MAX_RANK || (int32_t)count != out->shape.rank) {
+    FAIL(INVALID_ARGUMENT, "it has %zu slice dimensions and a result of %d", count,
+         out->shape.rank);
+  }
+  for (size_t i = 0; i < count; ++i) {
+    const Tremula__Hlo__HloInstructionProto__SliceDimensions *from = proto->slice_dimensions[i];
+    out->slice[i] = (trm_slice_dimension){from->start, from->limit, from->stride};
+  }
+  return TRM_OK;
+}
+
+static trm_status read_padding(trm_arena *arena, const instruction_proto *proto,
+                               trm_instruction *out, trm_error *error) {
+  const size_t count = proto->padding_config == NULL ? 0 : proto->padding_config->n_dimensions;
+  out->padding = ARENA_NEW(arena, trm_padding_dimension, TRM_MAX_RANK);
+  CHECK_MEMORY(out->padding, "padding");
+  if (count > TRM_MAX_RANK || (int32_t)count != out->shape.rank) {
+    FAIL(INVALID_ARGUMENT, "its padding has %zu dimensions and its result %d", count,
+         out->shape.rank);
+  }
+  for (size_t i = 0; i < count; ++i) {
+    const Tremula__Hlo__PaddingConfig__PaddingConfigDimension *from =
+        proto->padding_config->dimensions[i];
+    out->padding[i] = (trm_padding_dimension){from->edge_padding_low, from->edge_padding_high,
+                                              from->interior_padding};
+  }
+  return TRM_OK;
+}
+
+static trm_status find_name(const char *const *names, int count, const char *name, const char *what,
+                            int *out_index, trm_error *error) {
+  for (int i = 0; i < count; ++i) {
+    if (strcmp(names[i], name) == 0) {
+      *out_index = i;
+      return TRM_OK;
+    }
+  }
+  FAIL(INVALID_ARGUMENT, "its %s \"%.100s\" is not known", what, name);
+}
+
+static trm_status read_comparison(const instruction_proto *proto, trm_instruction *out,
+                                  trm_error *error) {
+  static const char *const directions[] = {"EQ", "NE", "GE", "GT", "LE", "LT"};
+  static const char *const types[] = {"", "FLOAT", "TOTALORDER", "SIGNED", "UNSIGNED"};
+  int direction = 0, type = 0;
+  TRY(find_name(directions, 6, proto->comparison_direction, "comparison direction", &direction,
+                error));
+  TRY(find_name(types, 5, proto->comparison_type, "comparison type", &type, error));
+  out->comparison = (trm_comparison)direction;
+  out->comparison_type = (trm_comparison_type)type;
+  return TRM_OK;
+}
+
+static trm_status read_custom_call(trm_arena *arena, const instruction_proto *proto,
+                                   trm_instruction *out, trm_error *error) {
+  NEW_ATTRIBUTE(call, trm_custom_call);
+  TRY(copy_string(arena, proto->custom_call_target, &call->target, error));
+  call->has_side_effect = proto->custom_call_has_side_effect;
+  call->api_version = proto->custom_call_api_version;
+  out->custom_call = call;
+  return TRM_OK;
+}
+
+static trm_status read_bytes(trm_arena *arena, ProtobufCBinaryData bytes, const char **out_text,
+                             trm_error *error) {
+  *out_text = NULL;
+  if (bytes.len == 0) return TRM_OK;
+  *out_text = trm_arena_string(arena, (const char *)bytes.data, bytes.len);
+  CHECK_MEMORY(*out_text, "a configuration");
+  return TRM_OK;
+}
+
+static trm_status first_dimension(const instruction_proto *proto, int64_t *out_value,
+                                  trm_error *error) {
+  if (proto->n_dimensions != 1) FAIL(INVALID_ARGUMENT, "it must name one dimension");
+  *out_value = proto->dimensions[0];
+  return TRM_OK;
+}
+
+/* What belongs to one opcode or a few. */
+static trm_status read_own(trm_arena *arena, const instruction_proto *proto, trm_instruction *out,
+                           trm_error *error) {
+  switch (out->opcode) {
+    case TRM_OP_BROADCAST:
+    case TRM_OP_CONCATENATE:
+    case TRM_OP_IOTA:
+    case TRM_OP_MAP:
+    case TRM_OP_REDUCE:
+    case TRM_OP_REVERSE:
+    case TRM_OP_SORT:
+    case TRM_OP_TRANSPOSE:
+    case TRM_OP_SCAN:
+      READ_DIMS(dimensions, &out->dimensions);
+      out->is_stable = out->opcode == TRM_OP_SORT && proto->is_stable;
+      return TRM_OK;
+    case TRM_OP_GET_DIMENSION_SIZE:
+    case TRM_OP_SET_DIMENSION_SIZE:
+      return first_dimension(proto, &out->number, error);
+    case TRM_OP_PARAMETER:
+      out->number = proto->parameter_number;
+      return TRM_OK;
+    case TRM_OP_GET_TUPLE_ELEMENT:
+      out->number = proto->tuple_index;
+      return TRM_OK;
+    case TRM_OP_CONSTANT:
+      if (proto->literal == NULL) FAIL(INVALID_ARGUMENT, "it has no literal");
+      return read_literal(arena, proto->literal, &out->literal, error);
+    case TRM_OP_COMPARE:
+      return read_comparison(proto, out, error);
+    case TRM_OP_SLICE:
+      return read_slice(arena, proto, out, error);
+    case TRM_OP_PAD:
+      return read_padding(arena, proto, out, error);
+    case TRM_OP_DYNAMIC_SLICE:
+      READ_DIMS(dynamic_slice_sizes, &out->sizes);
+      return TRM_OK;
+    case TRM_OP_FFT:
+      out->fft_type = proto->fft_type;
+      READ_DIMS(fft_length, &out->sizes);
+      return TRM_OK;
+    case TRM_OP_DOT:
+    case TRM_OP_RAGGED_DOT:
+      return read_dot(arena, proto->dot_dimension_numbers, &out->dot, error);
+    case TRM_OP_CONVOLUTION:
+      return read_convolution(arena, proto, &out->convolution, error);
+    case TRM_OP_GATHER:
+      return read_gather(arena, proto, &out->gather, error);
+    case TRM_OP_SCATTER:
+      return read_scatter(arena, proto, &out->scatter, error);
+    case TRM_OP_BATCH_NORM_TRAINING:
+    case TRM_OP_BATCH_NORM_INFERENCE:
+    case TRM_OP_BATCH_NORM_GRAD:
+      out->epsilon = proto->epsilon;
+      out->number = proto->feature_index;
+      return TRM_OK;
+    case TRM_OP_REDUCE_PRECISION:
+      out->exponent_bits = proto->exponent_bits;
+      out->mantissa_bits = proto->mantissa_bits;
+      return TRM_OK;
+    case TRM_OP_RNG:
+      out->distribution = proto->distribution;
+      return TRM_OK;
+    case TRM_OP_RNG_BIT_GENERATOR:
+      out->algorithm = proto->rng_algorithm;
+      return TRM_OK;
+    case TRM_OP_RNG_GET_AND_UPDATE_STATE:
+      out->delta = proto->delta;
+      return TRM_OK;
+    case TRM_OP_TOPK:
+      out->number = proto->k;
+      out->largest = proto->largest;
+      return TRM_OK;
+    case TRM_OP_CHOLESKY:
+      out->lower = proto->cholesky_options != NULL && proto->cholesky_options->lower;
+      return TRM_OK;
+    case TRM_OP_TRIANGULAR_SOLVE: {
+      NEW_ATTRIBUTE(solve, trm_triangular_solve);
+      const Tremula__Hlo__TriangularSolveOptions *from = proto->triangular_solve_options;
+      if (from == NULL) FAIL(INVALID_ARGUMENT, "it has no triangular_solve_options");
+      *solve = (trm_triangular_solve){.left_side = from->left_side,
+                                      .lower = from->lower,
+                                      .unit_diagonal = from->unit_diagonal,
+                                      .transpose_a = from->transpose_a};
+      out->triangular_solve = solve;
+      return TRM_OK;
+    }
+    case TRM_OP_INFEED:
+      return read_bytes(arena, proto->infeed_config, &out->infeed_config, error);
+    case TRM_OP_OUTFEED:
+      return read_bytes(arena, proto->outfeed_config, &out->infeed_config, error);
+    case TRM_OP_FUSION:
+      return copy_string(arena, proto->fusion_kind, &out->fusion_kind, error);
+    case TRM_OP_CUSTOM_CALL:
+      TRY(read_custom_call(arena, proto, out, error));
+      return read_convolution(arena, proto, &out->convolution, error);
+    case TRM_OP_SEND:
+    case TRM_OP_SEND_DONE:
+    case TRM_OP_RECV:
+    case TRM_OP_RECV_DONE:
+      return read_collective(arena, proto, &out->collective, error);
+    default:
+      if (trm_opcode_class_of(out->opcode) == TRM_CLASS_COLLECTIVE) {
+        return read_collective(arena, proto, &out->collective, error);
+      }
+      return TRM_OK;
+  }
+}
+
+static int compare_entries(const void *a, const void *b) {
+  Tremula__Hlo__FrontendAttributes__MapEntry *const *left = a, *const *right = b;
+  return strcmp((*left)->key, (*right)->key);
+}
+
+/* Sorted by key: the order of a map on the wire means nothing. */
+static trm_status read_frontend_attributes(trm_arena *arena,
+                                           const Tremula__Hlo__FrontendAttributes *proto,
+                                           trm_instruction *out, trm_error *error) {
+  if (proto == NULL || proto->n_map == 0) return TRM_OK;
+  const size_t count = proto->n_map;
+  const char **list = ARENA_NEW(arena, const char *, 2 * count + 1);
+  Tremula__Hlo__FrontendAttributes__MapEntry **entries =
+      trm_arena_copy(arena, proto->map, count * sizeof *entries);
+  if (list == NULL || entries == NULL) FAIL_NO_MEMORY("frontend attributes");
+  qsort(entries, count, sizeof *entries, compare_entries);
+  for (size_t i = 0; i < count; ++i) {
+    TRY(copy_string(arena, entries[i]->key, &list[2 * i], error));
+    TRY(copy_string(arena, entries[i]->value, &list[2 * i + 1], error));
+  }
+  out->frontend_attributes = list;
+  return TRM_OK;
+}
+
+static trm_status read_metadata(trm_arena *arena, const Tremula__Hlo__OpMetadata *proto,
+                                const Tremula__Hlo__StackFrameIndexProto *frames,
+                                trm_metadata *out, trm_error *error) {
+  if (proto == NULL) return TRM_OK;
+  TRY(copy_optional(arena, proto->op_type, &out->op_type, error));
+  TRY(copy_optional(arena, proto->op_name, &out->op_name, error));
+  TRY(copy_optional(arena, proto->source_file, &out->source_file, error));
+  out->source_line = proto->source_line;
+  /* Newer writers put file and line into a table of stack frames; ids count from 1. */
+  if (out->source_file != NULL || frames == NULL || proto->stack_frame_id <= 0) return TRM_OK;
+  const size_t frame = (size_t)proto->stack_frame_id - 1;
+  if (frame >= frames->n_stack_frames) return TRM_OK;
+  const int32_t location_id = frames->stack_frames[frame]->file_location_id;
+  if (location_id <= 0 || (size_t)location_id > frames->n_file_locations) return TRM_OK;
+  const Tremula__Hlo__StackFrameIndexProto__FileLocation *location =
+      frames->file_locations[location_id - 1];
+  if (location->file_name_id <= 0 || (size_t)location->file_name_id > frames->n_file_names) {
+    return TRM_OK;
+  }
+  out->source_line = location->line;
+  return copy_optional(arena, frames->file_names[location->file_name_id - 1], &out->source_file,
+                       error);
+}
+
+trm_status trm_proto_read_instruction(trm_arena *arena, const instruction_proto *proto,
+                                      const Tremula__Hlo__StackFrameIndexProto *frames,
+                                      trm_instruction *out, trm_error *error) {
+  *out = (trm_instruction){.id = proto->id};
+  if (!trm_opcode_find(proto->opcode, strlen(proto->opcode), &out->opcode)) {
+    FAIL(UNIMPLEMENTED, "the opcode \"%.100s\" is not known", proto->opcode);
+  }
+  if (proto->shape == NULL) FAIL(INVALID_ARGUMENT, "it has no shape");
+  TRY(read_shape(arena, proto->shape, &out->shape, error));
+  TRY(read_own(arena, proto, out, error));
+  if (proto->window != NULL) TRY(read_window(arena, proto->window, &out->window, error));
+  const Tremula__Hlo__PrecisionConfig *precision = proto->precision_config;
+  if (precision != NULL && precision->n_operand_precision > 0) {
+    const size_t count = precision->n_operand_precision;
+    if (count > INT32_MAX) FAIL(INVALID_ARGUMENT, "it has too many precisions");
+    out->operand_precision.count = (int32_t)count;
+    out->operand_precision.items = ARENA_NEW(arena, int64_t, count);
+    CHECK_MEMORY(out->operand_precision.items, "precisions");
+    for (size_t i = 0; i < count; ++i) {
+      out->operand_precision.items[i] = precision->operand_precision[i];
+    }
+  }
+  TRY(read_bytes(arena, proto->backend_config, &out->backend_config, error));
+  out->backend_config_size = proto->backend_config.len;
+  if (proto->sharding != NULL) {
+    TRY(trm_proto_sharding_text(arena, proto->sharding, &out->sharding, error));
+  }
+  TRY(read_frontend_attributes(arena, proto->frontend_attributes, out, error));
+  return read_metadata(arena, proto->metadata, frames, &out->metadata, error);
+}

@@ -1,0 +1,248 @@
+/* Owns: the first look at the bytes of a HloModuleProto. protobuf-c unpacks recursively and drops
+ * what it does not know into a bag; this walk, which does not recurse, makes both harmless. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "hlo/proto.h"
+
+enum { MAX_DEPTH = 100 };
+
+/* Fields of TensorFlow 2.15's and 2.21's descriptors that hlo.proto leaves out. An ignorable one
+ * does not change what a program computes; any other is an error when it is set. */
+typedef struct left_out {
+  const char *message, *name;
+  uint32_t number;
+  bool ignorable;
+} left_out;
+
+static const left_out left_out_fields[] = {
+    {"HloModuleProto", "dynamic_parameter_binding", 9, false},
+    {"HloModuleProto", "cross_program_prefetches", 10, true},
+    {"HloModuleProto", "is_dynamic", 11, true}, /* shapes tell, and are checked */
+    {"HloModuleProto", "spmd_output_sharding", 12, false},
+    {"HloModuleProto", "profile_info", 13, true},
+    {"HloModuleProto", "spmd_parameters_shardings", 14, false},
+    {"HloModuleProto", "device_assignment", 15, false},
+    {"HloModuleProto", "use_auto_spmd_partitioning", 16, false},
+    {"HloModuleProto", "buffer_donor", 18, true},
+    {"HloModuleProto", "original_value_recovery_table", 20, true},
+    {"HloComputationProto", "execution_thread", 8, true}, /* async operations are refused */
+    {"HloInstructionProto", "is_host_transfer", 47, false},
+    {"HloInstructionProto", "domain_entry_sharding", 54, false},
+    {"HloInstructionProto", "domain_exit_sharding", 55, false},
+    {"HloInstructionProto", "operand_shapes_with_layout", 57, true},
+    {"HloInstructionProto", "parameter_replication", 61, true},
+    {"HloInstructionProto", "is_cross_program_prefetch", 73, false},
+    {"HloInstructionProto", "output_operand_aliasing", 74, true},
+    {"HloInstructionProto", "padding_type", 75, true},
+    {"HloInstructionProto", "custom_call_schedule", 76, true},
+    {"HloInstructionProto", "async_group_id", 78, true},
+    {"HloInstructionProto", "async_execution_thread", 79, true},
+    {"HloInstructionProto", "cross_program_prefetch_index", 80, false},
+    {"HloInstructionProto", "statistics_viz", 82, true},
+    {"HloInstructionProto", "original_value", 88, true},
+    {"HloInstructionProto", "is_composite", 89, true},
+    {"HloInstructionProto", "ragged_dot_dimension_numbers", 90, false},
+    {"HloInstructionProto", "result_accuracy", 91, true},
+    {"HloInstructionProto", "mesh_axes_replica_group_list", 93, false},
+    {"HloInstructionProto", "is_reverse", 94, false},
+    {"HloInstructionProto", "num_carries", 95, false},
+    {"HloInstructionProto", "is_associative", 96, true},
+    {"HloInstructionProto", "conv_kind", 97, true},
+    {"LayoutProto", "tiles", 6, true}, /* layouts are hints */
+    {"LayoutProto", "element_size_in_bits", 7, true},
+    {"LayoutProto", "memory_space", 8, true},
+    {"LayoutProto", "dim_level_types", 9, true},
+    {"LayoutProto", "physical_shape", 10, true},
+    {"LayoutProto", "index_primitive_type", 11, true},
+    {"LayoutProto", "pointer_primitive_type", 12, true},
+    {"LayoutProto", "dim_unique", 13, true},
+    {"LayoutProto", "dim_ordered", 14, true},
+    {"LayoutProto", "dynamic_shape_metadata_prefix_bytes", 15, true},
+    {"LayoutProto", "tail_padding_alignment_in_elements", 16, true},
+    {"LayoutProto", "split_configs", 17, true},
+    {"OpMetadata", "profile_type", 5, true},
+    {"OpMetadata", "creation_pass_id", 6, true},
+    {"OpMetadata", "logical_creation_pass_id", 7, true},
+    {"OpMetadata", "size_of_generated_code_in_bytes", 8, true},
+    {"OpMetadata", "size_of_memory_working_set_in_bytes", 9, true},
+    {"OpMetadata", "profile_info", 10, true},
+    {"OpMetadata", "deduplicated_name", 12, true},
+    {"OpMetadata", "preserve_layout", 13, true},
+    {"OpMetadata", "scheduling_name", 16, true},
+    {"OpMetadata", "source_end_line", 17, true},
+    {"OpMetadata", "source_column", 18, true},
+    {"OpMetadata", "source_end_column", 19, true},
+    {"LiteralProto", "sparse_indices", 14, false},
+    {"LiteralProto", "f8e5m2s", 19, false},
+    {"LiteralProto", "f8e4m3fns", 20, false},
+    {"LiteralProto", "s4s", 21, false},
+    {"LiteralProto", "u4s", 22, false},
+    {"LiteralProto", "f8e4m3b11fnuzs", 23, false},
+    {"LiteralProto", "f8e5m2fnuzs", 24, false},
+    {"LiteralProto", "f8e4m3fnuzs", 25, false},
+    {"LiteralProto", "s2s", 26, false},
+    {"LiteralProto", "u2s", 27, false},
+    {"LiteralProto", "f8e4m3s", 28, false},
+    {"LiteralProto", "f8e3m4s", 29, false},
+    {"LiteralProto", "s1s", 30, false},
+    {"LiteralProto", "u1s", 31, false},
+    {"LiteralProto", "f4e2m1fns", 32, false},
+    {"LiteralProto", "f8e8m0fnus", 33, false},
+    {"OpSharding", "tile_shape", 2, true}, /* follows from the tile assignment */
+    {"OpSharding", "metadata", 7, true},
+    {"OpSharding", "is_shard_group", 11, false},
+    {"OpSharding", "shard_group_id", 12, false},
+    {"OpSharding", "shard_group_type", 13, false},
+    {"OpSharding", "named_sharding", 14, false},
+    {"PrecisionConfig", "algorithm", 2, true}, /* we accumulate in float32 in any case */
+};
+
+/* `is_set`: the value is not 0 and not empty. */
+static trm_status check_left_out(const char *message, uint32_t number, bool is_set,
+                                 trm_error *error) {
+  for (size_t i = 0; i < sizeof left_out_fields / sizeof *left_out_fields; ++i) {
+    const left_out *field = &left_out_fields[i];
+    if (field->number != number || strcmp(field->message, message) != 0) continue;
+    if (field->ignorable || !is_set) return TRM_OK;
+    FAIL(UNIMPLEMENTED, "the module uses field %s (%" PRIu32 ") of %s, which is not supported",
+         field->name, number, message);
+  }
+  FAIL(UNIMPLEMENTED,
+       "the module uses field %" PRIu32 " of %s, which this version does not know; it was probably "
+       "written by a TensorFlow newer than 2.21",
+       number, message);
+}
+
+static bool read_varint(const uint8_t **cursor, const uint8_t *end, uint64_t *out_value) {
+  uint64_t value = 0;
+  for (unsigned shift = 0; shift < 64 && *cursor < end; shift += 7) {
+    const uint8_t byte = *(*cursor)++;
+    value |= (uint64_t)(byte & 0x7f) << shift;
+    if (byte < 0x80) {
+      *out_value = value;
+      return true;
+    }
+  }
+  return false;
+}
+
+enum { WIRE_VARINT = 0, WIRE_64 = 1, WIRE_BYTES = 2, WIRE_32 = 5 };
+
+static uint64_t wire_type_of(const ProtobufCFieldDescriptor *field) {
+  switch (field->type) {
+    case PROTOBUF_C_TYPE_STRING:
+    case PROTOBUF_C_TYPE_BYTES:
+    case PROTOBUF_C_TYPE_MESSAGE:
+      return WIRE_BYTES;
+    case PROTOBUF_C_TYPE_FLOAT:
+    case PROTOBUF_C_TYPE_FIXED32:
+    case PROTOBUF_C_TYPE_SFIXED32:
+      return WIRE_32;
+    case PROTOBUF_C_TYPE_DOUBLE:
+    case PROTOBUF_C_TYPE_FIXED64:
+    case PROTOBUF_C_TYPE_SFIXED64:
+      return WIRE_64;
+    default:
+      return WIRE_VARINT;
+  }
+}
+
+typedef struct frame {
+  const ProtobufCMessageDescriptor *message;
+  const uint8_t *end;
+} frame;
+
+/* Reads the value after a tag: *out_length bytes from *cursor on (0 for a varint, which is
+ * consumed), and whether it is more than nothing. */
+static bool read_value(const uint8_t **cursor, const uint8_t *end, uint64_t wire,
+                       uint64_t *out_length, bool *out_is_set) {
+  uint64_t value = 0;
+  *out_length = 0;
+  switch (wire) {
+    case WIRE_VARINT:
+      if (!read_varint(cursor, end, &value)) return false;
+      *out_is_set = value != 0;
+      return true;
+    case WIRE_BYTES:
+      if (!read_varint(cursor, end, &value)) return false;
+      break;
+    case WIRE_64:
+      value = 8;
+      break;
+    case WIRE_32:
+      value = 4;
+      break;
+    default:
+      return false;
+  }
+  *out_length = value;
+  *out_is_set = value != 0;
+  return value <= (uint64_t)(end - *cursor);
+}
+
+trm_status trm_proto_scan(const uint8_t *data, size_t size, trm_error *error) {
+  frame stack[MAX_DEPTH];
+  const uint8_t *cursor = data;
+  int depth = 0;
+  stack[0] = (frame){&tremula__hlo__hlo_module_proto__descriptor, data + size};
+  while (depth >= 0) {
+    const frame top = stack[depth];
+    const char *message = top.message->short_name;
+    if (cursor == top.end) {
+      --depth;
+      continue;
+    }
+    const size_t offset = (size_t)(cursor - data);
+    uint64_t tag = 0, length = 0;
+    bool is_set = false;
+    if (!read_varint(&cursor, top.end, &tag) || tag >> 3 == 0 || tag >> 3 > 0x1fffffff ||
+        !read_value(&cursor, top.end, tag & 7, &length, &is_set)) {
+      FAIL(DATA_LOSS,
+           "not a HloModuleProto, or cut short: byte %zu of %zu, in a %s, is not a field", offset,
+           size, message);
+    }
+    const uint32_t number = (uint32_t)(tag >> 3);
+    const ProtobufCFieldDescriptor *field =
+        protobuf_c_message_descriptor_get_field(top.message, number);
+    if (field == NULL) {
+      TRY(check_left_out(message, number, is_set, error));
+      cursor += length;
+      continue;
+    }
+    const uint64_t wanted = wire_type_of(field);
+    const bool is_packed = field->label == PROTOBUF_C_LABEL_REPEATED && (tag & 7) == WIRE_BYTES;
+    if ((tag & 7) != wanted && !is_packed) {
+      FAIL(DATA_LOSS, "not a HloModuleProto: field %s of %s at byte %zu has the wrong type",
+           field->name, message, offset);
+    }
+    if (field->type != PROTOBUF_C_TYPE_MESSAGE) {
+      cursor += length;
+      continue;
+    }
+    if (depth + 1 == MAX_DEPTH) {
+      FAIL(INVALID_ARGUMENT, "messages are nested more than %d deep, in a %s at byte %zu",
+           MAX_DEPTH, message, offset);
+    }
+    stack[++depth] = (frame){field->descriptor, cursor + length};
+  }
+  return TRM_OK;
+}
+
+static void *budget_allocate(void *data, size_t size) {
+  trm_proto_budget *budget = data;
+  if (size > budget->left) return NULL;
+  budget->left -= size;
+  return trm_allocate(size);
+}
+
+static void budget_free(void *data, void *block) {
+  (void)data;
+  trm_free(block);
+}
+
+void trm_proto_budget_start(trm_proto_budget *budget, size_t bytes) {
+  budget->allocator =
+      (ProtobufCAllocator){.alloc = budget_allocate, .free = budget_free, .allocator_data = budget};
+  budget->left = bytes;
+}
