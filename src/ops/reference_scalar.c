@@ -122,23 +122,39 @@ static double float_min(double a, double b) {
   return a <= b ? a : b;
 }
 
-/* Rounds to `mantissa_bits` (ties to even); then exponents that `exponent_bits` cannot hold become
- * infinity or zero. Works on the bits of a double, which holds every narrower type exactly. */
-static double reduce_precision(const trm_scalar_op *op, double value) {
-  if (isnan(value) || isinf(value) || value == 0.0) return value;
-  int exponent; /* value = fraction * 2^exponent with fraction in [0.5, 1) */
-  const double fraction = frexp(value, &exponent);
-  const double scaled = ldexp(fraction, op->mantissa_bits + 1);
-  const double rounded = ldexp(nearbyint(scaled), exponent - op->mantissa_bits - 1);
-  frexp(rounded, &exponent);
-  const int bias = (1 << (op->exponent_bits - 1)) - 1;
-  if (exponent - 1 > bias) return copysign(INFINITY, value);
-  if (exponent - 1 < 1 - bias) return copysign(0.0, value);
-  return rounded;
+/* Rounds the mantissa to `mantissa_bits` (ties to even); then exponents that `exponent_bits` cannot
+ * hold become infinity or zero. Works on the bits of the type: subnormals of a type that has no
+ * fewer exponent bits than the result stay. */
+static trm_value reduce_precision(const trm_scalar_op *op, trm_value value) {
+  if (isnan(value.f)) return value;
+  int exponent_width, mantissa_width;
+  switch (op->from) {
+    case TRM_F16: exponent_width = 5, mantissa_width = 10; break;
+    case TRM_BF16: exponent_width = 8, mantissa_width = 7; break;
+    case TRM_F32: exponent_width = 8, mantissa_width = 23; break;
+    default: exponent_width = 11, mantissa_width = 52; break;
+  }
+  uint64_t element[2] = {trm_value_bits(op->from, value), 0};
+  const uint64_t sign = element[0] & UINT64_C(1) << (exponent_width + mantissa_width);
+  uint64_t bits = element[0] ^ sign;
+  if (op->mantissa_bits < mantissa_width) {
+    const int dropped = mantissa_width - op->mantissa_bits;
+    const uint64_t last = UINT64_C(1) << dropped;
+    bits = (bits + (last / 2 - 1) + (bits >> dropped & 1)) & ~(last - 1);
+  }
+  if (op->exponent_bits < exponent_width) {
+    const int64_t bias = (INT64_C(1) << (op->exponent_bits - 1)) - 1;
+    const int64_t exponent =
+        (int64_t)(bits >> mantissa_width) - ((INT64_C(1) << (exponent_width - 1)) - 1);
+    if (exponent > bias) bits = ((UINT64_C(1) << exponent_width) - 1) << mantissa_width;
+    if (exponent <= -bias) bits = 0;
+  }
+  element[0] = bits | sign;
+  return trm_value_load(op->from, element, 0);
 }
 
-static double float_unary(const trm_scalar_op *op, double x) {
-  switch (op->opcode) {
+static double float_unary(trm_opcode opcode, double x) {
+  switch (opcode) {
     case TRM_OP_ABS: return fabs(x);
     case TRM_OP_CBRT: return cbrt(x);
     case TRM_OP_CEIL: return ceil(x);
@@ -153,7 +169,6 @@ static double float_unary(const trm_scalar_op *op, double x) {
     case TRM_OP_LOGISTIC: return 1.0 / (1.0 + exp(-x));
     case TRM_OP_NEGATE: return -x;
     case TRM_OP_REAL: return x;
-    case TRM_OP_REDUCE_PRECISION: return reduce_precision(op, x);
     case TRM_OP_ROUND_NEAREST_AFZ: return round(x);
     case TRM_OP_ROUND_NEAREST_EVEN: return nearbyint(x);
     case TRM_OP_RSQRT: return 1.0 / sqrt(x);
@@ -184,11 +199,7 @@ static double float_binary(trm_opcode opcode, double a, double b) {
 /* ---- Integers: all arithmetic is modulo 2^64, wrapped to the type by the caller ------------- */
 
 static uint64_t integer_power(bool is_signed, uint64_t base, uint64_t exponent) {
-  if (is_signed && (int64_t)exponent < 0) {
-    if (base == 1) return 1;
-    if (base == UINT64_MAX) return exponent & 1 ? UINT64_MAX : 1;
-    return 0;
-  }
+  if (is_signed && (int64_t)exponent < 0) return base == 1; /* also for base -1, as in XLA */
   uint64_t result = 1;
   for (; exponent != 0; exponent >>= 1, base *= base) {
     if (exponent & 1) result *= base;
@@ -309,13 +320,14 @@ trm_value trm_scalar_op_apply(const trm_scalar_op *op, const trm_value *operands
       result.u = kind == TRM_KIND_FLOAT ? (uint64_t)(isfinite(operands[0].f) != 0) : 1;
       return result;
     case TRM_OP_CLAMP: return clamp(op, operands);
+    case TRM_OP_REDUCE_PRECISION: return reduce_precision(op, operands[0]);
     default: break;
   }
   const bool is_binary = trm_opcode_class_of(op->opcode) == TRM_CLASS_BINARY;
   switch (kind) {
     case TRM_KIND_FLOAT:
       result.f = is_binary ? float_binary(op->opcode, operands[0].f, operands[1].f)
-                           : float_unary(op, operands[0].f);
+                           : float_unary(op->opcode, operands[0].f);
       break;
     case TRM_KIND_PRED:
       if (is_binary) result.u = pred_binary(op->opcode, operands[0].u, operands[1].u);
