@@ -23,6 +23,9 @@ KERAS_ALIASES = {
     "tensorflow.python.keras.preprocessing": "preprocessing",
 }
 
+# The IPU's part of Keras in the last releases: not there yet.
+KERAS_IPU = ("keras.ipu", "tf_keras.ipu", "tensorflow.keras.ipu")
+
 # The original shows everything in these packages one level up too: `ipu.ops.nn_ops` is
 # `ipu.nn_ops`.
 FLATTENED = ("ops", "optimizers", "ops.experimental")
@@ -79,6 +82,10 @@ class LastFinder:
                     from tremula.tf import compat
                     return alias_spec(
                         fullname, f"{compat.keras_package()}.{name}{fullname[len(alias):]}")
+        elif fullname in KERAS_IPU:
+            import tremula
+            raise ImportError(f"{fullname} is a part of the IPU API that Tremula "
+                              f"{tremula.__version__} does not have yet.", name=fullname)
         return None
 
 
@@ -117,11 +124,8 @@ def _module_spec(fullname, package, tail):
 
 def _planned_message(package, tail):
     """Why the original's module `tail` of `package` cannot be had, or None if it had none."""
-    if package == "tremula.tf.ipu":
-        from tremula.tf.ipu import _planned
-        return _planned.message(tail)
-    from tremula.tf.plugin.poplar import ops
-    return ops.message(tail.rpartition("poplar.ops.")[2])
+    import importlib
+    return importlib.import_module(f"{package}._planned").message(tail)
 
 
 def alias_spec(fullname, target, on_load=None):

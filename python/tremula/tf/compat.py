@@ -5,6 +5,7 @@ here, so that a new version of TensorFlow is one file's work.
 """
 
 import contextlib
+import functools
 import importlib.util
 import os
 
@@ -34,7 +35,8 @@ def graph_attributes(attributes):
     """Puts `attributes` (name -> bytes, str, bool, or None for "not set") on the nodes that are
     added to the default graph meanwhile.
 
-    It reaches neither inner function graphs nor operations that run eagerly.
+    It reaches inner function graphs only as inherit_graph_attributes() says, and no operations
+    that run eagerly.
     """
     from tensorflow.python.framework import ops
     graph = ops.get_default_graph()
@@ -46,6 +48,22 @@ def keep_graph_attribute(name, value):
     """The same for one attribute, until the graph_attributes() scope around it ends."""
     from tensorflow.python.framework import ops
     ops.get_default_graph()._attr_scope_map[name] = _attr_value(value)
+
+
+def inherit_graph_attributes(names):
+    """Makes what graph_attributes() puts on nodes as one of `names` reach the graphs of functions
+    that are built meanwhile: bodies of loops and branches among them."""
+    from tensorflow.python.framework import func_graph, ops
+
+    make = func_graph.FuncGraph.__init__
+
+    @functools.wraps(make)
+    def make_inheriting(self, *args, **kwargs):
+        make(self, *args, **kwargs)
+        outer = ops.get_default_graph()._attr_scope_map
+        self._attr_scope_map.update((name, outer[name]) for name in names if name in outer)
+
+    func_graph.FuncGraph.__init__ = make_inheriting
 
 
 def graph_attribute(name):
@@ -112,28 +130,33 @@ def wrap_gradients(enter):
     gradients_util._MaybeCompile = build_inside
 
 
-def wrap_tape_gradients(enter):
-    """The same for `tf.GradientTape`, where it records a graph."""
+def wrap_tape_gradients(attribute, enter):
+    """Makes `tf.GradientTape`, where it records a graph, build the gradient of each operation
+    that has `attribute` inside `enter(value)`, a context manager; `value` is bytes."""
     from tensorflow.python import pywrap_tfe
-    from tensorflow.python.eager import backprop
+    from tensorflow.python.eager import backprop, execute
 
-    build = backprop._gradient_function
+    build, record = backprop._gradient_function, execute.record_gradient
 
-    def build_inside(op_name, attr_tuple, num_inputs, inputs, outputs, *rest):
-        operation = next((value.op for value in outputs if _in_graph(value)), None)
-        if operation is None:
-            return build(op_name, attr_tuple, num_inputs, inputs, outputs, *rest)
-        with enter(operation):
-            return build(op_name, attr_tuple, num_inputs, inputs, outputs, *rest)
+    def record_with_attribute(op_name, inputs, attrs, outputs):
+        # A tape keeps these four, not the operation; the outputs only where a gradient needs them.
+        operation = getattr(outputs[0], "op", None) if outputs else None
+        value = operation_attribute(operation, attribute) if operation is not None else None
+        if value is not None:
+            attrs = (*(attrs or ()), attribute, value)
+        return record(op_name, inputs, attrs, outputs)
 
+    def build_inside(op_name, attr_tuple, *rest):
+        names, values = (attr_tuple or ())[::2], (attr_tuple or ())[1::2]
+        value = dict(zip(names, values)).get(attribute)
+        if value is None:
+            return build(op_name, attr_tuple, *rest)
+        with enter(value):
+            return build(op_name, attr_tuple, *rest)
+
+    execute.record_gradient = record_with_attribute
     backprop._gradient_function = build_inside
     pywrap_tfe.TFE_Py_RegisterGradientFunction(build_inside)
-
-
-def _in_graph(value):
-    from tensorflow.python.framework import tensor_util
-    return (tensor_util.is_tf_type(value) and not hasattr(value, "numpy")
-            and hasattr(value, "op"))
 
 
 def python_operation(function, name):

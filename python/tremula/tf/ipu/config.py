@@ -13,6 +13,7 @@ prints the options as a document.
 """
 
 import json
+import sys
 
 from tremula import flags
 from tremula.tf.ipu.config_base import (AttributeMetadata, ConfigBase, LOG, define,
@@ -91,8 +92,9 @@ class IPUConfig(ConfigBase):
             options["optimizations.math.fast"] = True
         devices = [{"auto": count} for count in _as_list(self.auto_select_ipus)]
         devices += [{"id": index} for index in _as_list(self.select_ipus)]
-        return {"format": SNAPSHOT_FORMAT, "devices": devices, "options": options,
-                "flags": flag_values}
+        snapshot = {"format": SNAPSHOT_FORMAT, "devices": devices, "options": options,
+                    "flags": flag_values}
+        return json.loads(json.dumps(snapshot))  # no tuples, no dicts shared with this config
 
     def _check(self, on_model):
         counts, ids = _as_list(self.auto_select_ipus), _as_list(self.select_ipus)
@@ -165,6 +167,8 @@ def configure_ipu_system(config, device="cpu", reset_configuration=True):
                              "using an instance of tensorflow.python.ipu.config.IPUConfig() ?")
     else:
         raise TypeError("`config` must be an IpuOptions instance.")
+    if snapshot["flags"]["help"]:
+        print(f"Flags of {flags.VARIABLE}:\n{flags.help_text()}", file=sys.stderr)
     global _current
     if _current is not None and _current != snapshot:
         if not reset_configuration:
@@ -256,5 +260,4 @@ def _main(arguments):
 
 
 if __name__ == "__main__":
-    import sys
     _main(sys.argv[1:])

@@ -234,7 +234,7 @@ def select_ipus(opts, indices):
 
 
 def _refuse_second_selection(opts):
-    if opts.auto_select_ipus or opts.select_ipus:
+    if opts.auto_select_ipus != [] or opts.select_ipus != []:
         raise Exception("IPU devices have already been configured.")
 
 

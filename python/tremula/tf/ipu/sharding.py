@@ -80,22 +80,21 @@ def enable_sharded_gradients():
     """Makes `tf.gradients`, and so optimizers, put the gradient of an operation on its IPU."""
     if "graph" not in _enabled:
         _enabled.add("graph")
-        compat.wrap_gradients(_sharding_of)
+        compat.wrap_gradients(lambda operation: _sharded(get_sharding(operation)))
 
 
 def enable_sharded_gradient_tape():
     """Makes `tf.GradientTape` put the gradient of an operation of a graph on its IPU."""
     if "tape" not in _enabled:
         _enabled.add("tape")
-        compat.wrap_tape_gradients(_sharding_of)
+        compat.wrap_tape_gradients(sharding_proto.ATTRIBUTE, _sharded)
 
 
 _enabled = set()
 
 
 @contextlib.contextmanager
-def _sharding_of(operation):
-    data = get_sharding(operation)
+def _sharded(data):
     if data is None:
         yield
     else:

@@ -79,8 +79,9 @@ def move_variable_initialization_to_cpu(graph=None):
     """
     import tensorflow.compat.v1 as tf
     graph = graph or tf.get_default_graph()
-    waiting = [variable.initializer.inputs[-1].op
-               for variable in graph.get_collection(tf.GraphKeys.GLOBAL_VARIABLES)]
+    initializers = [variable.initializer for variable
+                    in graph.get_collection(tf.GraphKeys.GLOBAL_VARIABLES)]
+    waiting = [one.inputs[-1].op for one in initializers if one is not None]
     seen = set()
     while waiting:
         operation = waiting.pop()

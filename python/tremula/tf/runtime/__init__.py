@@ -1,0 +1,20 @@
+"""The way from TensorFlow graphs to libtremula: the plugin, lowering, and launching.
+
+    plugin       finds and loads the plugin (C), and calls it
+    settings     configuring devices
+    kernel_list  which ops an IPU has, and registering their kernels
+    tracing      a Python function -> a function graph
+    node_table   unique names for nodes, and what is known about each (the side table)
+    rewriting    what a graph needs done to it before it can be lowered
+    lowering     a graph -> HLO, with TensorFlow's own bridge
+    late         lowering while a program runs, when shapes were not known before
+    launching    the nodes that run a compiled part
+"""
+
+from tremula.tf.runtime.kernel_list import supported_ops
+from tremula.tf.runtime.plugin import load
+from tremula.tf.runtime.settings import (clear_compilation_caches, configure, reset_configuration,
+                                         reset_seed)
+
+__all__ = ["clear_compilation_caches", "configure", "load", "reset_configuration", "reset_seed",
+           "supported_ops"]

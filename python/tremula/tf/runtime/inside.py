@@ -1,0 +1,160 @@
+"""The inner names of TensorFlow that the runtime needs, and how they differ between versions.
+
+As tremula.tf.compat, but for what only the runtime uses. TensorFlow is imported when a function is
+called, not before.
+"""
+
+import contextlib
+
+
+def tensorflow_version():
+    """Such as "2.15.1"."""
+    from tensorflow.python.framework import versions
+    return versions.VERSION
+
+
+def load_device_plugin(path):
+    """Lets TensorFlow load a library that holds devices, kernels and ops."""
+    from tensorflow.python.framework import load_library
+    load_library.load_pluggable_device_library(path)
+
+
+def error_class(code):
+    """The exception class of a status code; `Class(None, None, message)` makes one."""
+    from tensorflow.python.framework import errors_impl
+    return errors_impl.exception_type_from_error_code(code)
+
+
+def error_code(error):
+    """The status code of an exception: TensorFlow's own, or INTERNAL."""
+    from tensorflow.python.framework import errors_impl
+    code = getattr(error, "error_code", None)
+    return code if isinstance(code, int) and code else errors_impl.INTERNAL
+
+
+def dtype_name(number):
+    """The name of a type, such as "float32", from its number in protocol buffers."""
+    from tensorflow.core.framework import types_pb2
+    name = types_pb2.DataType.Name(number)
+    name = name[len("DT_"):].lower()
+    return {"float": "float32", "half": "float16", "double": "float64"}.get(
+        name.removesuffix("_ref"), name)
+
+
+def registered_kernels():
+    """A KernelList of every kernel of the process."""
+    from tensorflow.python.framework import kernels
+    return kernels.get_all_registered_kernels()
+
+
+def kernel_list(data=b""):
+    """A KernelList, empty or from bytes."""
+    from tensorflow.core.framework import kernel_def_pb2
+    return kernel_def_pb2.KernelList.FromString(data)
+
+
+def op_definition(op):
+    """The OpDef of an op, or None if there is no such op."""
+    from tensorflow.python.framework import op_def_registry
+    return op_def_registry.get(op)
+
+
+@contextlib.contextmanager
+def eagerly_on_cpu():
+    """Eager mode, on the CPU, whatever mode and graph the program is in."""
+    from tensorflow.python.eager import context
+    from tensorflow.python.framework import ops
+    with context.eager_mode(), ops.device("/device:CPU:0"):
+        yield
+
+
+def lower_something():
+    """Lowers a function that does nothing much. TensorFlow registers its kernels for lowering
+    when it does so for the first time."""
+    import tensorflow as tf
+    with eagerly_on_cpu():
+        function = tf.function(lambda x: x + x, jit_compile=True, autograph=False)
+        hlo(function.get_concrete_function(tf.TensorSpec([], tf.float32)))
+
+
+def hlo(concrete_function):
+    """The serialised HloModuleProto of a concrete function that is to be compiled. Call it
+    eagerly_on_cpu()."""
+    from tensorflow.python.eager.polymorphic_function import compiler_ir
+    import warnings
+    lower = compiler_ir.from_concrete_function(concrete_function)
+    try:
+        # Without a device TensorFlow asks which one it likes best, and that is ours.
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # 2.21 says that the argument is deprecated
+            return lower(stage="hlo_serialized", device_name="/device:CPU:0")
+    except ValueError as error:
+        raise LoweringError(str(error)) from None
+
+
+class LoweringError(Exception):
+    """What TensorFlow's bridge said, as it said it."""
+
+
+def hlo_module(data):
+    """The HloModuleProto in bytes."""
+    from tensorflow.compiler.xla.service import hlo_pb2
+    return hlo_pb2.HloModuleProto.FromString(data)
+
+
+def new_function_graph(name):
+    """A graph for the body of a function that is built inside the default graph.
+
+    Nothing is ordered in it that the program does not order itself, as in a TensorFlow 1 graph.
+    """
+    from tensorflow.python.framework import func_graph, ops
+    outer = ops.get_default_graph()
+    graph = func_graph.FuncGraph(name)
+    graph._add_control_dependencies = False  # loops and conditions ask for it
+    graph._attr_scope_map = dict(outer._attr_scope_map)
+    graph.seed = outer.seed
+    return graph
+
+
+def function_graphs(graph):
+    """The graphs of the functions that `graph` and they call: {function name: graph}."""
+    found = {}
+    waiting = [graph]
+    while waiting:
+        for name, function in waiting.pop()._functions.items():
+            inner = getattr(function, "graph", None)
+            if name not in found and inner is not None:
+                found[name] = inner
+                waiting.append(inner)
+    return found
+
+
+def apply_op(op, name=None, **arguments):
+    """Adds a node to the default graph and returns the operation."""
+    from tensorflow.python.framework import op_def_library
+    _, _, operation, _ = op_def_library._apply_op_helper(op, name=name, **arguments)
+    return operation
+
+
+def is_resource_variable_handle(tensor):
+    """Whether a tensor is the handle of a resource variable whose type and shape are known."""
+    from tensorflow.python.framework import dtypes
+    return tensor.dtype == dtypes.resource and variable_type(tensor) is not None
+
+
+def variable_type(handle):
+    """(dtype, shape) of the variable that a handle leads to, or None."""
+    from tensorflow.python.framework import dtypes, tensor_shape
+    from tensorflow.python.ops import handle_data_util
+    data = getattr(handle, "_handle_data", None) or handle_data_util.get_resource_handle_data(
+        handle)
+    if data is None or not data.is_set or len(data.shape_and_type) != 1:
+        return None
+    one = data.shape_and_type[0]
+    return dtypes.as_dtype(one.dtype), tensor_shape.TensorShape(one.shape)
+
+
+def lift(tensor, to_graph):
+    """Copies a tensor and what it needs from a function graph into another graph."""
+    from tensorflow.python.eager import lift_to_graph
+    return lift_to_graph.lift_to_graph([tensor], to_graph)[tensor]

@@ -1,0 +1,145 @@
+"""Which ops an IPU has: those that TensorFlow can lower, less the types an IPU has not.
+
+TensorFlow fills its list of ops that can be lowered when it first lowers something, which costs a
+second. So the list is kept in a file for each version of TensorFlow.
+"""
+
+import functools
+import hashlib
+import os
+import tempfile
+
+from tremula.tf.runtime import inside, plugin
+
+_FORMAT = 3  # changes with the rules below
+
+# Data types of an IPU and, beside them, the handles that programs pass around.
+TYPES = ("float16", "float32", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32",
+         "uint64", "bool", "resource", "variant")
+
+# The original leaves these out.
+EXCLUDED = frozenset((
+    "Angle", "Complex", "ComplexAbs", "Conj", "FFT", "FFT2D", "FFT3D", "IFFT", "IFFT2D", "IFFT3D",
+    "Imag", "Real", "MaxPoolGradGrad", "MaxPool3DGradGrad", "NonMaxSuppressionV4"))
+
+# Ops whose work is on handles or on functions: inside a compiled part they are lowered, but one by
+# one they mean nothing to a device, and TensorFlow's own kernels or errors are right.
+_ONLY_COMPILED = ("Stack", "TensorArray", "TensorList", "EmptyTensorList", "Xla", "_Xla")
+
+
+@functools.cache
+def lowered():
+    """Kernels by op: {op: [{attribute: type names that it may have}]}, for every op that can be
+    part of a compiled program. An attribute that is not named may have any type."""
+    kernels = {}
+    for kernel in _kernel_defs().kernel:
+        constraints = {}
+        for constraint in kernel.constraint:
+            constraints[constraint.name] = [
+                inside.dtype_name(number) for number in constraint.allowed_values.list.type]
+        kernels.setdefault(kernel.op, []).append(constraints)
+    return kernels
+
+
+def supported_ops():
+    """The ops of an IPU: {op: {attribute: [type names]}}, both sorted."""
+    table = {}
+    for op, kernels in sorted(lowered().items()):
+        table[op] = {}
+        for constraints in kernels:
+            for attribute, names in sorted(constraints.items()):
+                table[op][attribute] = sorted(set(table[op].get(attribute, [])) | set(names))
+    return table
+
+
+def register():
+    """Registers a kernel of the device for every op of the list that can run on its own."""
+    library = plugin.library()
+    everywhere = {kernel.op for kernel in inside.registered_kernels().kernel
+                  if kernel.device_type == "DEFAULT"}
+    for kernel in _kernel_defs().kernel:
+        if kernel.op in everywhere or kernel.op.startswith(_ONLY_COMPILED) or _is_functional(
+                kernel.op):
+            continue
+        plugin.check(library.trm_tf_register_kernel, kernel.op.encode(),
+                     kernel.SerializeToString())
+
+
+def _is_functional(op):
+    """Whether the op calls functions, or reads or writes resources other than as a whole."""
+    definition = inside.op_definition(op)
+    if definition is None:
+        return True
+    if any(attribute.type in ("func", "list(func)") for attribute in definition.attr):
+        return True
+    arguments = list(definition.input_arg) + list(definition.output_arg)
+    return any(inside.dtype_name(argument.type) in ("resource", "variant") if argument.type
+               else False for argument in arguments)
+
+
+@functools.cache
+def _kernel_defs():
+    """The KernelDefs of the device, from the file if it is there."""
+    cached = _read_cache()
+    if cached is not None:
+        return cached
+    inside.lower_something()
+    kernels = inside.kernel_list()
+    for kernel in inside.registered_kernels().kernel:
+        own = kernel.device_type == "XLA_CPU_JIT" and _for_ipu(kernel)
+        if own:
+            kernels.kernel.append(own)
+    _write_cache(kernels)
+    return kernels
+
+
+def _for_ipu(kernel):
+    """The KernelDef for the device that corresponds to one for lowering, or None."""
+    if kernel.op in EXCLUDED:
+        return None
+    own = type(kernel)()
+    own.CopyFrom(kernel)
+    own.device_type = "IPU"
+    # Below TensorFlow's own kernels, so that what is placed nowhere stays on the CPU.
+    own.priority = -1
+    for constraint in own.constraint:
+        kept = [number for number in constraint.allowed_values.list.type
+                if inside.dtype_name(number) in TYPES]
+        if not kept:
+            return None
+        del constraint.allowed_values.list.type[:]
+        constraint.allowed_values.list.type.extend(kept)
+    return own
+
+
+# ---- The file ----
+
+def _cache_path():
+    folder = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    version = f"{inside.tensorflow_version()}-{_FORMAT}"
+    return os.path.join(folder, "tremula", f"kernels-{version}.pb")
+
+
+def _read_cache():
+    try:
+        with open(_cache_path(), "rb") as file:
+            data = file.read()
+    except OSError:
+        return None
+    digest, body = data[:32], data[32:]
+    if hashlib.sha256(body).digest() != digest:
+        return None
+    return inside.kernel_list(body)
+
+
+def _write_cache(kernels):
+    """Writes beside the name and renames, so that nobody reads half a file. A folder that cannot
+    be written to only costs the time."""
+    body = kernels.SerializeToString()
+    try:
+        os.makedirs(os.path.dirname(_cache_path()), exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=os.path.dirname(_cache_path()), delete=False) as file:
+            file.write(hashlib.sha256(body).digest() + body)
+        os.replace(file.name, _cache_path())
+    except OSError:
+        pass

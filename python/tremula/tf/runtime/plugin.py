@@ -1,0 +1,106 @@
+"""Finds and loads the TensorFlow plugin (libtremula_tf.so), and calls it.
+
+The plugin makes /device:IPU:N known to TensorFlow. TensorFlow fixes its devices when it first runs
+anything eagerly, so load() is called when `tensorflow.python.ipu` is first imported.
+"""
+
+import ctypes
+import functools
+import os
+import threading
+
+from tremula.tf.runtime import inside
+
+LIBRARY_DIR_VARIABLE = "TREMULA_LIBRARY_DIR"
+_NAME = "libtremula_tf.so"
+_MESSAGE_SIZE = 4096
+
+_lock = threading.RLock()
+
+
+class Input(ctypes.Structure):
+    """An input of a program that is lowered late: trm_tf_input in src/tf/call.h."""
+    _fields_ = [("dtype", ctypes.c_int32), ("rank", ctypes.c_int32),
+                ("dims", ctypes.POINTER(ctypes.c_int64)), ("data", ctypes.c_void_p),
+                ("bytes", ctypes.c_uint64)]
+
+
+class Request(ctypes.Structure):
+    """A request to lower something: trm_tf_request in src/tf/call.h."""
+    _fields_ = [("kind", ctypes.c_int32), ("num_inputs", ctypes.c_int32),
+                ("payload", ctypes.c_void_p), ("payload_size", ctypes.c_uint64),
+                ("name", ctypes.c_char_p), ("inputs", ctypes.POINTER(Input)),
+                ("reply", ctypes.c_void_p)]
+
+
+LowerFunction = ctypes.CFUNCTYPE(None, ctypes.POINTER(Request))
+
+_text, _int, _size = ctypes.c_char_p, ctypes.c_int32, ctypes.c_uint64
+_SIGNATURES = {
+    "trm_tf_attach": (_int, [_int, ctypes.c_uint32, ctypes.POINTER(ctypes.c_uint32), _size,
+                             ctypes.c_uint32, ctypes.c_uint32, _text, _size]),
+    "trm_tf_configure": (_int, [_int, _text, _text, _text, _size]),
+    "trm_tf_declare_infeed": (None, [_text, _size]),
+    "trm_tf_declare_outfeed": (None, [_text, _int]),
+    "trm_tf_log": (None, [_text]),
+    "trm_tf_register_kernel": (_int, [_text, _text, _text, _size]),
+    "trm_tf_reply_error": (None, [ctypes.POINTER(Request), _int, _text]),
+    "trm_tf_reply_module": (None, [ctypes.POINTER(Request), _text, _size, _text]),
+    "trm_tf_reset_configuration": (None, []),
+    "trm_tf_set_lower": (None, [LowerFunction]),
+    "trm_tf_set_seed": (None, [_size]),
+}
+
+
+def path():
+    """Where the plugin is: in the folder TREMULA_LIBRARY_DIR, or in the installed package.
+
+    Raises FileNotFoundError if it is not there.
+    """
+    import tremula
+    folder = os.environ.get(LIBRARY_DIR_VARIABLE) or os.path.join(
+        os.path.dirname(os.path.abspath(tremula.__file__)), "lib")
+    found = os.path.join(folder, _NAME)
+    if not os.path.exists(found):
+        raise FileNotFoundError(
+            f"The TensorFlow plugin {_NAME} is not in {folder}. Build it (`make`), install the "
+            f"package, or set {LIBRARY_DIR_VARIABLE} to the folder that it is in.")
+    return found
+
+
+@functools.cache
+def library():
+    """The loaded plugin, by ctypes. Loads it, but registers no kernels: see load()."""
+    with _lock:
+        inside.load_device_plugin(path())
+        loaded = ctypes.CDLL(path())
+        for name, (result, arguments) in _SIGNATURES.items():
+            function = getattr(loaded, name)
+            function.restype, function.argtypes = result, arguments
+        return loaded
+
+
+@functools.cache
+def load():
+    """Makes the IPU devices and everything on them known to TensorFlow. Later calls do nothing."""
+    with _lock:
+        library()
+        from tremula.tf.runtime import kernel_list, late
+        kernel_list.register()
+        late.install()
+
+
+def check(call, *arguments):
+    """Calls a function of the plugin that returns a status code and, last, writes a message.
+
+    Raises TensorFlow's exception for the code.
+    """
+    message = ctypes.create_string_buffer(_MESSAGE_SIZE)
+    code = call(*arguments, message, _MESSAGE_SIZE)
+    if code:
+        raise inside.error_class(code)(None, None, message.value.decode(errors="replace"))
+
+
+def log(text):
+    """One line on standard error, in TensorFlow's log format."""
+    library().trm_tf_log(text.encode())

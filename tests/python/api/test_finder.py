@@ -1,0 +1,123 @@
+"""The names that Tremula's modules are imported by."""
+
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+PYTHON = pathlib.Path(__file__).resolve().parents[3] / "python"
+
+
+def run(code, path):
+    """Runs `code` in an interpreter that has Tremula installed through its .pth file."""
+    site = path / "site"
+    site.mkdir()
+    (site / "tremula.pth").write_text(f"{PYTHON}\n" + (PYTHON / "tremula.pth").read_text())
+    code = f"import site; site.addsitedir({str(site)!r})\n" + code
+    environment = dict(os.environ, TF_CPP_MIN_LOG_LEVEL="3")
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True,
+                            env=environment)
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
+def test_the_pth_file_loads_no_tensorflow(tmp_path):
+    out = run("import sys\n"
+              "print('tremula._finder' in sys.modules, 'tensorflow' in sys.modules,\n"
+              "      'tremula.tf' in sys.modules)", tmp_path)
+    assert out.split() == ["True", "False", "False"]
+
+
+def test_first_import_through_tensorflows_name(tmp_path):
+    out = run("from tensorflow.python import ipu\n"
+              "import tensorflow as tf\n"
+              "import tensorflow.python as python\n"
+              "print(python.ipu is ipu, tf.constant(1).numpy(), ipu.__name__)", tmp_path)
+    assert out.split() == ["True", "1", "tremula.tf.ipu"]
+
+
+def test_the_pth_file_survives_a_missing_package(tmp_path):
+    (tmp_path / "tremula.pth").write_text((PYTHON / "tremula.pth").read_text())
+    result = subprocess.run([sys.executable, "-I", "-S", "-c",
+                             f"import site; site.addsitedir({str(tmp_path)!r})"],
+                            capture_output=True, text=True)
+    assert result.returncode == 0 and not result.stderr
+
+
+def test_one_object_for_all_names():
+    from tensorflow.python import ipu
+    from tensorflow.python.ipu import config, scopes, utils
+    from tensorflow.python.ipu.config import IPUConfig
+    import tensorflow.python.ipu.scopes as dotted
+    import tremula.tf.ipu.scopes as own
+    assert scopes is dotted is own is ipu.scopes
+    assert utils.IPUConfig is IPUConfig is config.IPUConfig
+    assert own.__spec__.name == own.__name__ == "tremula.tf.ipu.scopes"
+
+
+def test_flattened_names(monkeypatch, tmp_path):
+    """`ipu.ops.X` is `ipu.X`, wherever the file is, and runs once."""
+    import tremula.tf.ipu
+    from tensorflow.python import ipu
+    import tensorflow.python.ipu.ops as ops
+    (tmp_path / "trial_a.py").write_text("runs = []\n")
+    (tmp_path / "trial_b.py").write_text("runs = []\n")
+    monkeypatch.setattr(ops, "__path__", [*ops.__path__, str(tmp_path)])
+    from tensorflow.python.ipu import trial_a
+    from tensorflow.python.ipu.ops import trial_a as inner
+    assert trial_a is inner is ipu.trial_a is ipu.ops.trial_a
+    import tensorflow.python.ipu.ops.trial_b as first
+    import tremula.tf.ipu.trial_b as second
+    assert first is second is ipu.trial_b
+    for name in ("trial_a", "trial_b"):
+        monkeypatch.delattr(tremula.tf.ipu, name)
+
+
+def test_generated_operations_and_protos():
+    from tensorflow.compiler.plugin.poplar.driver import config_pb2, trace_pb2
+    from tensorflow.compiler.plugin.poplar.ops import gen_ipu_ops
+    assert config_pb2.IpuOptions and trace_pb2.IpuTraceEvent and gen_ipu_ops.ipu_event_trace
+
+
+def _planned():
+    from tremula import _finder
+    from tremula.tf.ipu import _planned
+    return [name for name in _planned.names()
+            if _finder.resolve("tremula.tf.ipu", name) is None]
+
+
+def test_what_is_not_there_yet_says_so():
+    from tensorflow.python import ipu
+    for name in _planned():
+        with pytest.raises(ImportError, match="does not have yet"):
+            __import__(f"tensorflow.python.ipu.{name}")
+        with pytest.raises(ImportError, match="does not have yet"):
+            exec(f"from tensorflow.python.ipu import {name}")
+        with pytest.raises(AttributeError, match="does not have yet"):
+            getattr(ipu, name)
+
+
+def test_planned_generated_modules_say_so():
+    for statement in ("from tensorflow.compiler.plugin.poplar.driver import threestate_pb2",
+                      "import tensorflow.compiler.plugin.poplar.driver.threestate_pb2",
+                      "from tensorflow.compiler.plugin.poplar.tests import test_utils",
+                      "import keras.ipu", "from keras import ipu"):
+        with pytest.raises(ImportError, match="does not have yet"):
+            exec(statement)
+
+
+def test_what_the_original_has_not():
+    from tensorflow.python import ipu
+    with pytest.raises(ModuleNotFoundError, match="No module named 'tensorflow.python.ipu.foo'"):
+        import tensorflow.python.ipu.foo  # noqa: F401
+    with pytest.raises(AttributeError, match="no attribute 'foo'"):
+        ipu.foo
+    with pytest.raises(ModuleNotFoundError):
+        import tensorflow.foo  # noqa: F401
+
+
+def test_keras_names_that_tensorflow_has_lost():
+    from tensorflow.python.keras.datasets import mnist
+    assert mnist.load_data

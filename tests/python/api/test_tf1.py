@@ -1,0 +1,95 @@
+"""The TensorFlow 1 runner."""
+
+import os
+import pathlib
+import subprocess
+import sys
+
+PYTHON = pathlib.Path(__file__).resolve().parents[3] / "python"
+
+SCRIPT = '''
+import logging
+import sys
+import numpy as np
+import tensorflow as tf
+import tensorflow.contrib.layers
+from tensorflow.contrib.compiler import xla
+from tensorflow.keras.layers import Dense
+from tensorflow.python import ipu
+from tensorflow_core.python.keras.backend import unique_object_name
+
+assert __name__ == "__main__" and sys.argv == [__file__, "--flag", "x"]
+assert sys.path[0].endswith("scripts"), sys.path[0]
+assert tf.python.ipu is ipu and Dense is tf.keras.layers.Dense
+assert not tf.executing_eagerly() and tf.Session and xla.compile
+assert np.float is float and np.bool and np.product([2, 3]) == 6
+assert unique_object_name("conv", zero_based=True) == "conv"
+
+kernel = tf.get_variable("w", shape=[3, 3, tf.Dimension(128).value / 32, tf.Dimension(8) / 1],
+                         dtype=tf.float16,
+                         initializer=tf.contrib.layers.xavier_initializer(dtype=tf.float16))
+assert kernel.shape[2].value == 4 and kernel.dtype.base_dtype == tf.float16
+try:
+    tf.get_variable("half", shape=[2.5])
+except ValueError as error:
+    assert "Ambiguous dimension: 2.5" in str(error)
+other = tf.get_variable("o", [64, 64], initializer=tf.variance_scaling_initializer(),
+                        regularizer=tf.contrib.layers.l2_regularizer(0.1))
+x = tf.placeholder(tf.float16, [2, 8, 8, 4])
+y = tf.layers.batch_normalization(tf.nn.conv2d(x, kernel, [1, 1, 1, 1], padding="SAME"),
+                                  fused=True)
+loss = tf.reduce_sum(tf.get_collection(tf.GraphKeys.REGULARIZATION_LOSSES)[0])
+data = tf.data.Dataset.range(1).map(lambda k: {"a": tf.cast(k, tf.float32)})
+for name in ("tf.contrib.seq2seq", "tf.contrib.layers.fully_connected", "tf.nothing"):
+    try:
+        eval(name)
+    except AttributeError as error:
+        assert name.rpartition(".")[2] in str(error)
+    else:
+        raise AssertionError(name)
+with tf.Session() as session:
+    session.run(tf.global_variables_initializer())
+    assert session.run(y, {x: np.ones([2, 8, 8, 4])}).dtype == np.float16
+    values = session.run(kernel).astype(np.float32)
+    assert abs(values.std() - (2. / (9 * (4 + 8))) ** .5) < .02, values.std()
+    np.testing.assert_allclose(session.run(loss), .05 * (session.run(other) ** 2).sum(), rtol=1e-4)
+logging.warning("logged")
+print("done")
+'''
+
+
+def run(tmp_path, source, *arguments):
+    scripts = tmp_path / "scripts"
+    scripts.mkdir()
+    script = scripts / "script.py"
+    script.write_text(source)
+    environment = dict(os.environ, TF_CPP_MIN_LOG_LEVEL="3", PYTHONPATH=str(PYTHON))
+    return subprocess.run([sys.executable, "-m", "tremula.tf1", str(script), *arguments],
+                          capture_output=True, text=True, env=environment)
+
+
+def test_a_tensorflow_1_script(tmp_path):
+    result = run(tmp_path, "import tremula._finder\n" + SCRIPT, "--flag", "x")
+    assert result.returncode == 0, result.stderr
+    assert result.stdout == "done\n"
+    assert "WARNING:root:logged" in result.stderr
+    assert "AutoGraph" not in result.stderr and "deprecated" not in result.stderr
+
+
+def test_a_traceback_is_the_scripts(tmp_path):
+    result = run(tmp_path, "def f():\n  raise RuntimeError('no')\nprint(1)\nf()\n")
+    assert result.returncode == 1 and result.stdout == "1\n"
+    trace = result.stderr[result.stderr.index("Traceback"):]
+    assert trace.count('File "') == 2 and "tremula" not in trace
+    assert trace.rstrip().endswith("RuntimeError: no")
+
+
+def test_exit_codes(tmp_path):
+    result = run(tmp_path, "import sys\nsys.exit(3)\n")
+    assert result.returncode == 3
+    missing = subprocess.run([sys.executable, "-m", "tremula.tf1", "/nowhere.py"],
+                             capture_output=True, text=True, cwd=PYTHON)
+    assert missing.returncode == 2 and "/nowhere.py" in missing.stderr
+    usage = subprocess.run([sys.executable, "-m", "tremula.tf1"], capture_output=True, text=True,
+                           cwd=PYTHON)
+    assert usage.returncode == 2 and "usage" in usage.stderr
