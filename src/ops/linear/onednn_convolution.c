@@ -329,9 +329,9 @@ static trm_status add_input_reorder(builder *b, const_dnnl_memory_desc_t user,
 }
 
 /* Packs the weights of a forward or data convolution, from operand 1. */
-static trm_status add_weight_packing(builder *b, trm_dtype dtype, const trm_onednn_copy *copy,
-                                     size_t copy_bytes, const_dnnl_memory_desc_t packed,
-                                     trm_error *error) {
+static trm_status add_weight_packing(builder *b, trm_dtype dtype, bool may_repeat,
+                                     const trm_onednn_copy *copy, size_t copy_bytes,
+                                     const_dnnl_memory_desc_t packed, trm_error *error) {
   trm_onednn_program *program = b->program;
   const bool is_plain = dnnl_memory_desc_equal(packed, b->w_user) != 0;
   const bool is_copied = copy_bytes > 0;
@@ -339,9 +339,11 @@ static trm_status add_weight_packing(builder *b, trm_dtype dtype, const trm_oned
     b->w.offset += (size_t)b->p.w.start * sizeof(float);
     return TRM_OK;
   }
-  trm_onednn_pack_begin(program, 1);
-  const trm_onednn_place kept = trm_onednn_persistent(program, dnnl_memory_desc_get_size(packed));
-  TRY(trm_onednn_add_widen(program, dtype, b->p.w.count, &b->w, error));
+  const size_t bytes = dnnl_memory_desc_get_size(packed);
+  const trm_onednn_place kept =
+      may_repeat ? trm_onednn_persistent(program, bytes) : trm_onednn_scratch(program, bytes);
+  if (may_repeat) trm_onednn_pack_begin(program, 1);
+  TRY(trm_onednn_add_widen(program, dtype, b->p.w.count, false, &b->w, error));
   if (is_copied) {
     const trm_onednn_place to = is_plain ? kept : trm_onednn_scratch(program, copy_bytes);
     TRY(trm_onednn_add_copy(program, copy, b->w, to, error));
@@ -402,18 +404,19 @@ static trm_status add_steps(builder *b, const trm_kernel_request *request, trm_e
 
   /* Inputs. */
   if (p->kind != BACKWARD_DATA) {
-    TRY(trm_onednn_add_widen(program, dtype, p->x.count, &b->x, error));
+    TRY(trm_onednn_add_widen(program, dtype, p->x.count, false, &b->x, error));
     b->x.offset += x_offset;
     TRY(add_input_reorder(b, b->x_user, b->x_plain, &b->x, error));
   }
   if (p->kind != FORWARD) {
-    TRY(trm_onednn_add_widen(program, dtype, p->y.count, &b->y, error));
+    TRY(trm_onednn_add_widen(program, dtype, p->y.count, false, &b->y, error));
     TRY(add_input_reorder(b, b->y_user, b->y_plain, &b->y, error));
   }
   const_dnnl_memory_desc_t packed = dnnl_primitive_desc_query_md(
       b->desc, p->kind == BACKWARD_WEIGHTS ? dnnl_query_diff_weights_md : dnnl_query_weights_md, 0);
   if (p->kind != BACKWARD_WEIGHTS) {
-    TRY(add_weight_packing(b, dtype, &copy, copy_bytes, packed, error));
+    TRY(add_weight_packing(b, dtype, trm_onednn_may_repeat(request, 1), &copy, copy_bytes, packed,
+                           error));
   }
 
   /* The primitive, and its result's way home. */

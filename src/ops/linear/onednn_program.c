@@ -131,6 +131,13 @@ trm_onednn_place trm_onednn_persistent(trm_onednn_program *program, size_t bytes
   return place;
 }
 
+bool trm_onednn_may_repeat(const trm_kernel_request *request, uint32_t operand) {
+  const trm_index index = request->instruction->operands[operand];
+  const trm_opcode opcode = request->computation->instructions[index].opcode;
+  return opcode == TRM_OP_PARAMETER || opcode == TRM_OP_CONSTANT ||
+         opcode == TRM_OP_GET_TUPLE_ELEMENT;
+}
+
 void trm_onednn_pack_begin(trm_onednn_program *program, uint32_t operand) {
   program->packed_operand = operand;
   program->is_packing = true;
@@ -263,12 +270,14 @@ static void run_narrow(const void *data, const void *a, const void *b, void *out
 }
 
 trm_status trm_onednn_add_widen(trm_onednn_program *program, trm_dtype dtype, int64_t count,
-                                trm_onednn_place *place, trm_error *error) {
+                                bool is_kept, trm_onednn_place *place, trm_error *error) {
   if (dtype == TRM_F32) return TRM_OK;
   conversion *own = ARENA_NEW(program->arena, conversion, 1);
   CHECK_MEMORY(own, "a oneDNN kernel");
   *own = (conversion){dtype, count};
-  const trm_onednn_place to = trm_onednn_scratch(program, (size_t)count * sizeof(float));
+  const size_t bytes = (size_t)count * sizeof(float);
+  const trm_onednn_place to =
+      is_kept ? trm_onednn_persistent(program, bytes) : trm_onednn_scratch(program, bytes);
   TRY(trm_onednn_add_function(program, run_widen, own, *place, *place, to, error));
   *place = to;
   return TRM_OK;

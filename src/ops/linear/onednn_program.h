@@ -54,6 +54,8 @@ trm_onednn_place trm_onednn_result(size_t offset);
 trm_onednn_place trm_onednn_scratch(trm_onednn_program *program, size_t bytes);
 trm_onednn_place trm_onednn_persistent(trm_onednn_program *program, size_t bytes);
 
+/* Whether later calls may bring the same contents (a parameter or constant): worth keeping packed. */
+bool trm_onednn_may_repeat(const trm_kernel_request *request, uint32_t operand);
 void trm_onednn_pack_begin(trm_onednn_program *program, uint32_t operand);
 void trm_onednn_pack_end(trm_onednn_program *program);
 
@@ -68,10 +70,10 @@ trm_status trm_onednn_add_function(trm_onednn_program *program, trm_onednn_funct
                                    const void *data, trm_onednn_place a, trm_onednn_place b,
                                    trm_onednn_place out, trm_error *error);
 
-/* Widens `count` halves or bfloat16s at *place into float32 scratch and moves *place there. Nothing
- * is done for float32. */
+/* Widens `count` halves or bfloat16s at *place into float32, in the persistent block (is_kept) or
+ * in scratch, and moves *place there. Nothing is done for float32. */
 trm_status trm_onednn_add_widen(trm_onednn_program *program, trm_dtype dtype, int64_t count,
-                                trm_onednn_place *place, trm_error *error);
+                                bool is_kept, trm_onednn_place *place, trm_error *error);
 /* Rounds float32 at `from` to `count` elements of dtype in the result. */
 trm_status trm_onednn_add_narrow(trm_onednn_program *program, trm_dtype dtype, int64_t count,
                                  trm_onednn_place from, trm_error *error);

@@ -1,0 +1,289 @@
+/* HLO dot by oneDNN: any dimension numbers become one batched [M, K] x [K, N] on strides.
+ *
+ * The batch, free and contracting dimensions of both operands are collected, neighbours that lie
+ * one after the other in memory become one dimension, and what then still is not a matrix with one
+ * contiguous side is first copied into scratch. Halves and bfloat16s are widened (exactly), and the
+ * float32 sums are rounded once. Weights need no packing: measured, oneDNN's own format is worth
+ * less than 8% over row-major ones, from 1 row to 2048. */
+#include <string.h>
+
+#include "ops/linear/onednn_program.h"
+
+enum { LHS, RHS };
+
+/* A dimension of the product; strides in elements of the operands, 0 where one lacks it. */
+typedef struct extent {
+  int64_t size, stride[2];
+} extent;
+
+typedef struct extents {
+  int32_t count;
+  extent items[TRM_MAX_RANK];
+} extents;
+
+typedef struct problem {
+  extents batch, rows, columns, inner; /* [batch, rows, columns] is the result, in this order */
+} problem;
+
+static int64_t stride_of(const trm_shape *shape, int64_t dimension) {
+  int64_t stride = 1;
+  for (int64_t i = dimension + 1; i < shape->rank; ++i) stride *= shape->dims[i];
+  return stride;
+}
+
+static void push(extents *list, int64_t size, int64_t lhs_stride, int64_t rhs_stride) {
+  if (size != 1) list->items[list->count++] = (extent){size, {lhs_stride, rhs_stride}};
+}
+
+/* Joins neighbours that lie one after the other in both operands. */
+static void join(extents *list) {
+  int32_t count = 0;
+  for (int32_t i = 0; i < list->count; ++i) {
+    const extent *next = &list->items[i];
+    extent *last = count > 0 ? &list->items[count - 1] : NULL;
+    if (last != NULL && last->stride[LHS] == next->stride[LHS] * next->size &&
+        last->stride[RHS] == next->stride[RHS] * next->size) {
+      last->size *= next->size;
+      last->stride[LHS] = next->stride[LHS], last->stride[RHS] = next->stride[RHS];
+    } else {
+      list->items[count++] = *next;
+    }
+  }
+  list->count = count;
+}
+
+static void sort_by_stride(extents *list, int side) {
+  for (int32_t i = 1; i < list->count; ++i) {
+    const extent moved = list->items[i];
+    int32_t j = i;
+    for (; j > 0 && list->items[j - 1].stride[side] < moved.stride[side]; --j) {
+      list->items[j] = list->items[j - 1];
+    }
+    list->items[j] = moved;
+  }
+}
+
+/* The size of the list as one dimension and its stride in one operand; false when its dimensions
+ * do not lie one after the other there. */
+static bool as_one(const extents *list, int side, int64_t *size, int64_t *stride) {
+  *size = 1, *stride = 1;
+  for (int32_t i = list->count - 1; i >= 0; --i) {
+    const extent *each = &list->items[i];
+    if (i == list->count - 1) *stride = each->stride[side];
+    else if (each->stride[side] != *stride * *size) return false;
+    *size *= each->size;
+  }
+  return true;
+}
+
+static int64_t count_of(const extents *list) {
+  int64_t count = 1;
+  for (int32_t i = 0; i < list->count; ++i) count *= list->items[i].size;
+  return count;
+}
+
+static bool contains(const trm_dims *dims, int64_t item) {
+  for (int32_t i = 0; i < dims->count; ++i) {
+    if (dims->items[i] == item) return true;
+  }
+  return false;
+}
+
+static void restate(const trm_kernel_request *request, problem *p) {
+  const trm_dot *dot = request->instruction->dot;
+  const trm_shape *lhs = trm_operand_shape(request, 0), *rhs = trm_operand_shape(request, 1);
+  memset(p, 0, sizeof *p);
+  for (int32_t i = 0; i < dot->lhs_batch.count; ++i) {
+    push(&p->batch, lhs->dims[dot->lhs_batch.items[i]], stride_of(lhs, dot->lhs_batch.items[i]),
+         stride_of(rhs, dot->rhs_batch.items[i]));
+  }
+  for (int32_t i = 0; i < dot->lhs_contracting.count; ++i) {
+    push(&p->inner, lhs->dims[dot->lhs_contracting.items[i]],
+         stride_of(lhs, dot->lhs_contracting.items[i]),
+         stride_of(rhs, dot->rhs_contracting.items[i]));
+  }
+  for (int32_t d = 0; d < lhs->rank; ++d) {
+    if (contains(&dot->lhs_batch, d) || contains(&dot->lhs_contracting, d)) continue;
+    push(&p->rows, lhs->dims[d], stride_of(lhs, d), 0);
+  }
+  for (int32_t d = 0; d < rhs->rank; ++d) {
+    if (contains(&dot->rhs_batch, d) || contains(&dot->rhs_contracting, d)) continue;
+    push(&p->columns, rhs->dims[d], 0, stride_of(rhs, d));
+  }
+  join(&p->batch);
+  join(&p->rows);
+  join(&p->columns);
+}
+
+/* An operand as the matrix product wants it: [batch, outer, inner] with one stride each. */
+typedef struct matrix {
+  bool is_copied;
+  int64_t row_stride, column_stride; /* of [rows, inner] or [inner, columns] */
+  int64_t batch_strides[TRM_MAX_RANK];
+} matrix;
+
+static void plan_matrix(const problem *p, int side, matrix *m) {
+  const extents *free_list = side == LHS ? &p->rows : &p->columns;
+  int64_t free_size, free_stride, inner_size, inner_stride;
+  const bool free_is_one = as_one(free_list, side, &free_size, &free_stride);
+  const bool inner_is_one = as_one(&p->inner, side, &inner_size, &inner_stride);
+  free_size = count_of(free_list), inner_size = count_of(&p->inner);
+  m->is_copied = !free_is_one || !inner_is_one;
+  if (!m->is_copied) {
+    /* One side contiguous; a dimension of size 1 counts as contiguous or not as it suits. */
+    if (free_size > 1 && inner_size > 1 && free_stride != 1 && inner_stride != 1) {
+      m->is_copied = true;
+    } else if (free_size == 1) {
+      free_stride = inner_stride == 1 ? inner_size : 1;
+    } else if (inner_size == 1) {
+      inner_stride = free_stride == 1 ? free_size : 1;
+    }
+  }
+  if (m->is_copied) { /* [batch, rows, inner] and [batch, inner, columns] */
+    free_stride = side == LHS ? inner_size : 1;
+    inner_stride = side == LHS ? 1 : free_size;
+  }
+  int64_t batch_stride = free_size * inner_size;
+  for (int32_t i = p->batch.count - 1; i >= 0; --i) {
+    m->batch_strides[i] = m->is_copied ? batch_stride : p->batch.items[i].stride[side];
+    batch_stride *= p->batch.items[i].size;
+  }
+  m->row_stride = side == LHS ? free_stride : inner_stride;
+  m->column_stride = side == LHS ? inner_stride : free_stride;
+}
+
+/* Adds the copy of an operand into a dense matrix; *place moves. */
+static trm_status add_matrix_copy(trm_onednn_program *program, const problem *p, int side,
+                                  trm_onednn_place *place, trm_error *error) {
+  const extents *lists[3] = {&p->batch, side == LHS ? &p->rows : &p->inner,
+                             side == LHS ? &p->inner : &p->columns};
+  int64_t dims[DNNL_MAX_NDIMS], from[DNNL_MAX_NDIMS], to[DNNL_MAX_NDIMS];
+  int rank = 0;
+  for (int l = 0; l < 3; ++l) {
+    for (int32_t i = 0; i < lists[l]->count; ++i) {
+      if (rank == DNNL_MAX_NDIMS) return TRM_UNIMPLEMENTED;
+      dims[rank] = lists[l]->items[i].size;
+      from[rank++] = lists[l]->items[i].stride[side];
+    }
+  }
+  int64_t stride = 1;
+  for (int i = rank - 1; i >= 0; --i) to[i] = stride, stride *= dims[i];
+  const_dnnl_memory_desc_t from_desc, to_desc;
+  TRY(trm_onednn_describe(program, rank, dims, from, &from_desc, error));
+  TRY(trm_onednn_describe(program, rank, dims, to, &to_desc, error));
+  const trm_onednn_place target = trm_onednn_scratch(program, (size_t)stride * sizeof(float));
+  TRY(trm_onednn_add_reorder(program, from_desc, *place, to_desc, target, error));
+  *place = target;
+  return TRM_OK;
+}
+
+static trm_status describe(trm_onednn_program *program, const problem *p, const matrix *m,
+                           int64_t rows, int64_t columns, const_dnnl_memory_desc_t *out_desc,
+                           trm_error *error) {
+  int64_t dims[TRM_MAX_RANK + 2], strides[TRM_MAX_RANK + 2];
+  int rank = 0;
+  for (; rank < p->batch.count; ++rank) {
+    dims[rank] = p->batch.items[rank].size, strides[rank] = m->batch_strides[rank];
+  }
+  dims[rank] = rows, strides[rank++] = m->row_stride;
+  dims[rank] = columns, strides[rank++] = m->column_stride;
+  return trm_onednn_describe(program, rank, dims, strides, out_desc, error);
+}
+
+static trm_status add_steps(trm_onednn_program *program, const trm_kernel_request *request,
+                            trm_error *error) {
+  problem p;
+  restate(request, &p);
+  const int64_t rows = count_of(&p.rows), columns = count_of(&p.columns);
+  const int64_t inner = count_of(&p.inner);
+
+  /* The order of the contracted dimensions is free: take the one that copies less. */
+  matrix matrices[2];
+  int64_t least = INT64_MAX;
+  problem best = p;
+  for (int order = 0; order < 2; ++order) {
+    problem tried = p;
+    sort_by_stride(&tried.inner, order);
+    join(&tried.inner);
+    matrix planned[2];
+    int64_t copied = 0;
+    for (int side = 0; side < 2; ++side) {
+      plan_matrix(&tried, side, &planned[side]);
+      if (planned[side].is_copied) copied += side == LHS ? rows * inner : columns * inner;
+    }
+    if (copied < least) {
+      least = copied, best = tried;
+      memcpy(matrices, planned, sizeof matrices);
+    }
+  }
+
+  trm_onednn_place places[2];
+  for (int side = 0; side < 2; ++side) {
+    const trm_shape *shape = trm_operand_shape(request, (uint32_t)side);
+    places[side] = trm_onednn_operand((uint32_t)side, 0);
+    const bool is_kept = side == RHS && shape->dtype != TRM_F32 && p.batch.count == 0 &&
+                         trm_onednn_may_repeat(request, RHS);
+    if (is_kept) trm_onednn_pack_begin(program, RHS);
+    TRY(trm_onednn_add_widen(program, shape->dtype, trm_shape_count(shape), is_kept, &places[side],
+                             error));
+    if (is_kept) trm_onednn_pack_end(program);
+    if (matrices[side].is_copied) {
+      TRY(add_matrix_copy(program, &best, side, &places[side], error));
+    }
+  }
+
+  matrix result_matrix = {.row_stride = columns, .column_stride = 1};
+  int64_t batch_stride = rows * columns;
+  for (int32_t i = best.batch.count - 1; i >= 0; --i) {
+    result_matrix.batch_strides[i] = batch_stride, batch_stride *= best.batch.items[i].size;
+  }
+  const trm_shape *shape = &request->instruction->shape;
+  trm_onednn_place result = trm_onednn_result(0);
+  if (shape->dtype != TRM_F32) {
+    result = trm_onednn_scratch(program, (size_t)batch_stride * sizeof(float));
+  }
+
+  const_dnnl_memory_desc_t lhs, rhs, out;
+  TRY(describe(program, &best, &matrices[LHS], rows, inner, &lhs, error));
+  TRY(describe(program, &best, &matrices[RHS], inner, columns, &rhs, error));
+  TRY(describe(program, &best, &result_matrix, rows, columns, &out, error));
+  dnnl_primitive_attr_t attributes = trm_onednn_attributes();
+  CHECK_MEMORY(attributes, "oneDNN attributes");
+  dnnl_primitive_desc_t desc = NULL;
+  const dnnl_status_t created = dnnl_matmul_primitive_desc_create(
+      &desc, trm_onednn_engine(), lhs, rhs, NULL, out, attributes);
+  dnnl_primitive_attr_destroy(attributes);
+  TRY_DNNL(created, "choosing a matrix product");
+  const trm_onednn_argument arguments[] = {{DNNL_ARG_SRC, lhs, places[LHS]},
+                                           {DNNL_ARG_WEIGHTS, rhs, places[RHS]},
+                                           {DNNL_ARG_DST, out, result}};
+  const trm_status status = trm_onednn_add_primitive(program, desc, arguments, 3, error);
+  dnnl_primitive_desc_destroy(desc);
+  TRY(status);
+  if (shape->dtype != TRM_F32) {
+    TRY(trm_onednn_add_narrow(program, shape->dtype, batch_stride, result, error));
+  }
+  return TRM_OK;
+}
+
+static bool is_served(const trm_shape *shape) {
+  return (shape->dtype == TRM_F32 || shape->dtype == TRM_F16 || shape->dtype == TRM_BF16) &&
+         trm_shape_count(shape) > 0;
+}
+
+trm_status trm_onednn_dot_create(const trm_kernel_request *request, trm_kernel *out_kernel,
+                                 bool *out_supported, trm_error *error) {
+  *out_supported = false;
+  if (!is_served(trm_operand_shape(request, 0)) || !is_served(trm_operand_shape(request, 1)) ||
+      !is_served(&request->instruction->shape)) {
+    return TRM_OK;
+  }
+  trm_onednn_program *program = NULL;
+  trm_status status = trm_onednn_program_create(request, &program, error);
+  if (status == TRM_OK) status = add_steps(program, request, error);
+  if (status == TRM_OK) status = trm_onednn_program_finish(program, "onednn.dot", out_kernel, error);
+  if (status != TRM_OK) trm_onednn_program_free(program);
+  if (status == TRM_UNIMPLEMENTED) return TRM_OK;
+  *out_supported = status == TRM_OK;
+  return status;
+}

@@ -1,0 +1,127 @@
+/* Dots through oneDNN equal the reference for every arrangement of dimension numbers.
+ *
+ * The bound: float32 sums of K products of values in [-1, 1), in different orders, are asked to agree
+ * within 4 sqrt(K) eps of the sum's root mean square, 4 K eps / 3, plus one last place of the
+ * result's type. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "linear_case.h"
+
+static const dot_case cases[] = {
+    {"plain", 2, 2, {8, 4}, {4, 8}, "", "", "1", "0"},
+    {"rhs transposed", 2, 2, {8, 4}, {9, 4}, "", "", "1", "1"},
+    {"lhs transposed", 2, 2, {4, 8}, {4, 9}, "", "", "0", "0"},
+    {"both transposed", 2, 2, {4, 8}, {9, 4}, "", "", "0", "1"},
+    {"one row", 2, 2, {1, 64}, {64, 256}, "", "", "1", "0"},
+    {"one row, transposed", 2, 2, {1, 64}, {256, 64}, "", "", "1", "1"},
+    {"one column", 2, 2, {33, 64}, {64, 1}, "", "", "1", "0"},
+    {"vector and matrix", 1, 2, {64}, {64, 33}, "", "", "0", "0"},
+    {"matrix and vector", 2, 1, {33, 64}, {64}, "", "", "1", "0"},
+    {"inner product", 1, 1, {100}, {100}, "", "", "0", "0"},
+    {"outer product", 2, 2, {5, 1}, {1, 7}, "", "", "1", "0"},
+    {"no contraction", 1, 1, {5}, {7}, "", "", "", ""},
+    {"batch", 4, 4, {3, 2, 8, 4}, {3, 2, 4, 8}, "01", "01", "3", "2"},
+    {"batch, transposed", 4, 4, {3, 2, 8, 4}, {3, 2, 8, 4}, "01", "01", "3", "3"},
+    {"batch, lhs transposed", 4, 4, {3, 2, 8, 4}, {3, 2, 8, 5}, "01", "01", "2", "2"},
+    {"bthd,bshd->bhts", 4, 4, {3, 5, 2, 8}, {3, 6, 2, 8}, "02", "02", "3", "3"},
+    {"bhts,bshd->bhtd", 4, 4, {3, 2, 5, 6}, {3, 6, 2, 8}, "01", "02", "3", "1"},
+    {"bhts,bthd->bhsd", 4, 4, {3, 2, 5, 6}, {3, 5, 2, 8}, "01", "02", "2", "1"},
+    {"btd,dhk->bthk", 3, 3, {3, 5, 8}, {8, 2, 4}, "", "", "2", "0"},
+    {"bthk,dhk->btd", 4, 3, {3, 5, 2, 4}, {8, 2, 4}, "", "", "23", "12"},
+    {"bthk,btd->hkd", 4, 3, {3, 5, 2, 4}, {3, 5, 8}, "", "", "01", "01"},
+    {"two contracted, crossed", 3, 3, {3, 5, 2}, {2, 5, 8}, "", "", "12", "10"},
+    {"contracted outside in", 3, 3, {5, 3, 2}, {2, 7, 5}, "", "", "02", "20"},
+    {"rows apart", 3, 2, {5, 6, 3}, {6, 4}, "", "", "1", "0"},
+    {"columns apart", 2, 3, {5, 6}, {3, 6, 4}, "", "", "1", "1"},
+    {"batch inside", 3, 3, {5, 6, 3}, {6, 4, 3}, "2", "2", "1", "0"},
+    {"crossed batch", 4, 4, {3, 2, 5, 6}, {2, 3, 6, 4}, "01", "10", "3", "2"},
+    {"larger", 2, 2, {65, 129}, {129, 130}, "", "", "1", "0"},
+    {"tall", 2, 2, {300, 40}, {40, 10}, "", "", "1", "0"},
+    {"long sums", 2, 2, {3, 5000}, {5000, 5}, "", "", "1", "0"},
+    {"many small", 3, 3, {100, 3, 4}, {100, 4, 5}, "0", "0", "2", "1"},
+    {"all ones", 2, 2, {1, 1}, {1, 1}, "", "", "1", "0"},
+    {"five dimensions", 5, 5, {2, 3, 2, 3, 4}, {2, 3, 4, 2, 5}, "02", "03", "4", "2"},
+};
+
+static double tolerance(trm_dtype dtype, int64_t contracted, double value) {
+  const double eps = dtype == TRM_F32 ? 0x1p-24 : dtype == TRM_F16 ? 0x1p-11 : 0x1p-8;
+  return 4.0 / 3 * (double)contracted * 0x1p-24 + 2 * eps * fabs(value) +
+         (dtype == TRM_F16 ? 0x1p-24 : 0);
+}
+
+static void check(const dot_case *from, trm_dtype dtype, trm_dtype result) {
+  linear_case c;
+  linear_case_dot(&c, from, dtype, result);
+  const trm_kernel_request request = linear_case_request(&c);
+  trm_kernel reference, fast;
+  trm_error error;
+  bool supported = false;
+  assert_int_equal(trm_reference_dot_create(&request, &reference, &supported, &error), TRM_OK);
+  assert_true(supported);
+  supported = false;
+  const trm_status status = trm_onednn_dot_create(&request, &fast, &supported, &error);
+  if (status != TRM_OK) fail_msg("%s: %s", from->name, error.message);
+  if (!supported) fail_msg("%s: not taken by the fast path", from->name);
+
+  const int64_t count = trm_shape_count(&c.instructions[2].shape);
+  const size_t bytes = trm_shape_bytes(&c.instructions[2].shape);
+  void *oracle = trm_allocate_aligned(bytes);
+  linear_run slow_run, run;
+  linear_run_create(&slow_run, &reference, &c, oracle);
+  linear_run_create(&run, &fast, &c, c.data[2]);
+  for (uint32_t round = 0; round < 4; ++round) { /* versions: unknown, new, the same, newer */
+    run.versions[1] = round == 0 ? 0 : round == 3 ? 8 : 7;
+    if (round != 2) linear_case_fill(&c, round + 1);
+    memset(c.data[2], 0xff, bytes);
+    assert_int_equal(reference.run(&reference, &slow_run.call, &error), TRM_OK);
+    assert_int_equal(fast.run(&fast, &run.call, &error), TRM_OK);
+    for (int64_t i = 0; i < count; ++i) {
+      const double a = linear_case_value(result, c.data[2], i);
+      const double b = linear_case_value(result, oracle, i);
+      if (!(fabs(a - b) <= tolerance(result, c.contracted, b))) {
+        fail_msg("%s (%s), round %d: element %lld is %.9g instead of %.9g", from->name,
+                 trm_dtype_name(dtype), (int)round, (long long)i, a, b);
+      }
+    }
+  }
+  linear_run_free(&slow_run);
+  linear_run_free(&run);
+  trm_free(oracle);
+  if (reference.destroy != NULL) reference.destroy(&reference);
+  if (fast.destroy != NULL) fast.destroy(&fast);
+  linear_case_free(&c);
+}
+
+static void check_all(trm_dtype dtype, trm_dtype result) {
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) check(&cases[i], dtype, result);
+}
+
+static void float32_equals_the_reference(void **state) {
+  (void)state;
+  check_all(TRM_F32, TRM_F32);
+}
+
+static void halves_round_once(void **state) {
+  (void)state;
+  check_all(TRM_F16, TRM_F16);
+  check_all(TRM_F16, TRM_F32);
+}
+
+static void bfloat16_rounds_once(void **state) {
+  (void)state;
+  check_all(TRM_BF16, TRM_BF16);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(float32_equals_the_reference),
+      cmocka_unit_test(halves_round_once),
+      cmocka_unit_test(bfloat16_rounds_once),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
