@@ -11,12 +11,13 @@ PYTHON = pathlib.Path(__file__).resolve().parents[3] / "python"
 
 
 def run(code, path):
-    """Runs `code` in an interpreter that has Tremula installed through its .pth file."""
+    """What `code` prints, run by an interpreter that has Tremula installed through its .pth file,
+    without the plugin."""
     site = path / "site"
     site.mkdir()
     (site / "tremula.pth").write_text(f"{PYTHON}\n" + (PYTHON / "tremula.pth").read_text())
     code = f"import site; site.addsitedir({str(site)!r})\n" + code
-    environment = dict(os.environ, TF_CPP_MIN_LOG_LEVEL="3")
+    environment = dict(os.environ, TF_CPP_MIN_LOG_LEVEL="3", TREMULA_LIBRARY_DIR=str(path))
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True,
                             env=environment)
     assert result.returncode == 0, result.stderr
@@ -36,6 +37,13 @@ def test_first_import_through_tensorflows_name(tmp_path):
               "import tensorflow.python as python\n"
               "print(python.ipu is ipu, tf.constant(1).numpy(), ipu.__name__)", tmp_path)
     assert out.split() == ["True", "1", "tremula.tf.ipu"]
+
+
+def test_without_the_plugin_configuring_says_so(tmp_path):
+    out = run("from tensorflow.python import ipu\n"
+              "try: ipu.config.IPUConfig().configure_ipu_system()\n"
+              "except FileNotFoundError as error: print(error)", tmp_path)
+    assert "libtremula_tf.so" in out
 
 
 def test_the_pth_file_survives_a_missing_package(tmp_path):

@@ -47,9 +47,13 @@ def __dir__():
 
 def _on_tensorflow_import():
     """Run by the finder when a program first imports `tensorflow.python.ipu`."""
-    from tremula.tf import compat
+    from tremula.tf import compat, runtime
     from tremula.tf.ipu import scopes, sharding, sharding_proto
     compat.inherit_graph_attributes(
         (sharding_proto.ATTRIBUTE, scopes.FRONTEND_ATTRIBUTES_NAME))
     sharding.enable_sharded_gradients()
     sharding.enable_sharded_gradient_tape()
+    try:
+        runtime.load()  # TensorFlow fixes its devices when it first runs something
+    except FileNotFoundError:
+        pass  # the plugin is not built: configuring the system says so
