@@ -182,7 +182,7 @@ TRM_API trm_status trm_infeed_create(const trm_tensor_info *elements, size_t num
                                      size_t depth, trm_infeed **out_infeed, trm_error *error);
 /* Copies one element tuple in. Blocks while the queue is full and a consumer is running;
  * *out_accepted is false when the queue is full and nothing consumes (the element stays the
- * caller's). trm_infeed_interrupt makes a blocked push return. */
+ * caller's). trm_infeed_close makes a blocked push return. */
 TRM_API trm_status trm_infeed_push(trm_infeed *infeed, const void *const *elements,
                                    bool *out_accepted, trm_error *error);
 /* Says that no element follows: a read past the end fails with `status` and `message`

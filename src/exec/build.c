@@ -1,0 +1,588 @@
+/* Owns: walking a scheduled module into steps and slots.
+ *
+ * Values do not change, so what only renames them (tuples, reshapes, copies) makes no step. A while
+ * loop keeps its state in slots of its own; elements that the body hands on unchanged stay where
+ * they are and are not copied. */
+#include <inttypes.h>
+#include <jansson.h>
+#include <string.h>
+
+#include "exec/plan.h"
+
+/* Loops and conditionals inside one another: the walk recurses this deep and no deeper. */
+enum { MAX_DEPTH = 256 };
+
+typedef struct builder {
+  trm_plan *plan;
+  const trm_module *module;
+  bool reference_only;
+  uint32_t clock;
+  uint32_t depth;      /* of loops and conditionals around the walk */
+  uint32_t loop_depth; /* of loops */
+  VECTOR(trm_slot) slots;
+  VECTOR(trm_step) steps;
+  VECTOR(trm_coalesce) wishes;
+  VECTOR(trm_kernel *) kernels;
+  VECTOR(trm_feed_info) feeds;
+} builder;
+
+/* The leaves of every value of a computation that is being walked. */
+typedef struct scope {
+  uint32_t computation;
+  const uint32_t *const *parameters;
+  uint32_t **leaves;
+} scope;
+
+static trm_status walk(builder *b, uint32_t computation, const uint32_t *const *parameters,
+                       const uint32_t **out_root, trm_error *error);
+
+static trm_status new_slot(builder *b, trm_slot_kind kind, size_t bytes, uint32_t *out_slot,
+                           trm_error *error) {
+  const uint32_t index = (uint32_t)b->slots.count;
+  const trm_slot slot = {.kind = kind,
+                         .bytes = bytes,
+                         .begin = b->clock,
+                         .end = b->clock,
+                         .parent = index,
+                         .at_top = b->loop_depth == 0};
+  if (index == TRM_NO_INDEX || !VECTOR_PUSH(&b->slots, slot)) FAIL_NO_MEMORY("buffers");
+  *out_slot = index;
+  return TRM_OK;
+}
+
+static void touch(builder *b, uint32_t slot) { b->slots.items[slot].end = b->clock; }
+
+static trm_status new_leaves(builder *b, const trm_shape *shape, uint32_t **out_leaves,
+                             trm_error *error) {
+  const int32_t count = trm_shape_num_leaves(shape);
+  uint32_t *leaves = ARENA_NEW(&b->plan->arena, uint32_t, (size_t)count);
+  CHECK_MEMORY(leaves, "buffers");
+  for (int32_t i = 0; i < count; ++i) {
+    TRY(new_slot(b, TRM_SLOT_ARENA, trm_shape_bytes(trm_shape_leaf(shape, i)), &leaves[i], error));
+  }
+  *out_leaves = leaves;
+  return TRM_OK;
+}
+
+/* Adds a step at the next time; the slots are copied. */
+static trm_status add_step(builder *b, trm_step step, const uint32_t *operands,
+                           const uint32_t *results, uint32_t *out_index, trm_error *error) {
+  ++b->clock;
+  const size_t total = (size_t)step.num_operands + step.num_results;
+  step.slots = ARENA_NEW(&b->plan->arena, uint32_t, total);
+  CHECK_MEMORY(step.slots, "a step");
+  if (step.num_operands > 0) memcpy(step.slots, operands, step.num_operands * sizeof *operands);
+  if (step.num_results > 0) {
+    memcpy(step.slots + step.num_operands, results, step.num_results * sizeof *results);
+  }
+  for (uint32_t i = 0; i < step.num_operands; ++i) {
+    if (operands[i] != TRM_NO_INDEX) touch(b, operands[i]);
+  }
+  for (uint32_t i = 0; i < step.num_results; ++i) {
+    trm_slot *slot = &b->slots.items[results[i]];
+    if (!slot->written) slot->begin = b->clock;
+    slot->written = true;
+    slot->end = b->clock;
+  }
+  if (out_index != NULL) *out_index = (uint32_t)b->steps.count;
+  if (!VECTOR_PUSH(&b->steps, step)) FAIL_NO_MEMORY("steps");
+  return TRM_OK;
+}
+
+static trm_status add_copy(builder *b, const scope *s, trm_index instruction, uint32_t source,
+                           uint32_t target, trm_error *error) {
+  const trm_step step = {.kind = TRM_STEP_COPY,
+                         .computation = s->computation,
+                         .instruction = instruction,
+                         .num_operands = 1,
+                         .num_results = 1,
+                         .scratch = TRM_NO_INDEX};
+  return add_step(b, step, &source, &target, NULL, error);
+}
+
+static trm_status wish(builder *b, trm_coalesce what, trm_error *error) {
+  if (!VECTOR_PUSH(&b->wishes, what)) FAIL_NO_MEMORY("buffer assignment");
+  return TRM_OK;
+}
+
+/* ---- Plain instructions --------------------------------------------------------------------- */
+
+static const trm_instruction *at(const builder *b, const scope *s, trm_index i) {
+  return &b->module->computations[s->computation].instructions[i];
+}
+
+/* The leaves of all operands of an instruction, one after the other. */
+static trm_status gather_operands(const builder *b, const scope *s, trm_index i, uint32_t first,
+                                  uint32_t **out_leaves, uint32_t *out_count, trm_error *error) {
+  const trm_instruction *instruction = at(b, s, i);
+  uint32_t count = 0;
+  for (uint32_t k = first; k < instruction->num_operands; ++k) {
+    count += (uint32_t)trm_shape_num_leaves(&at(b, s, instruction->operands[k])->shape);
+  }
+  uint32_t *leaves = ARENA_NEW(&b->plan->arena, uint32_t, count);
+  CHECK_MEMORY(leaves, "operands");
+  uint32_t used = 0;
+  for (uint32_t k = first; k < instruction->num_operands; ++k) {
+    const trm_index operand = instruction->operands[k];
+    const uint32_t n = (uint32_t)trm_shape_num_leaves(&at(b, s, operand)->shape);
+    if (n > 0) memcpy(leaves + used, s->leaves[operand], n * sizeof *leaves);
+    used += n;
+  }
+  *out_leaves = leaves;
+  *out_count = count;
+  return TRM_OK;
+}
+
+static trm_status walk_constant(builder *b, const scope *s, trm_index i, trm_error *error) {
+  const trm_instruction *instruction = at(b, s, i);
+  TRY(new_leaves(b, &instruction->shape, &s->leaves[i], error));
+  const int32_t count = trm_shape_num_leaves(&instruction->shape);
+  for (int32_t k = 0; k < count; ++k) {
+    trm_slot *slot = &b->slots.items[s->leaves[i][k]];
+    slot->kind = TRM_SLOT_CONSTANT;
+    slot->constant = instruction->literal->leaves[k];
+  }
+  return TRM_OK;
+}
+
+static trm_status walk_kernel(builder *b, scope *s, trm_index i, trm_error *error) {
+  const trm_instruction *instruction = at(b, s, i);
+  trm_kernel *kernel = ARENA_NEW(&b->plan->arena, trm_kernel, 1);
+  CHECK_MEMORY(kernel, "a kernel");
+  const trm_kernel_request request = {b->module, &b->module->computations[s->computation],
+                                      instruction, &b->plan->arena};
+  TRY(trm_kernel_create(&request, b->reference_only, kernel, error));
+  if (!VECTOR_PUSH(&b->kernels, kernel)) {
+    trm_kernel_destroy(kernel);
+    FAIL_NO_MEMORY("kernels");
+  }
+  uint32_t *operands, num_operands;
+  TRY(gather_operands(b, s, i, 0, &operands, &num_operands, error));
+  TRY(new_leaves(b, &instruction->shape, &s->leaves[i], error));
+  trm_step step = {.kind = TRM_STEP_KERNEL,
+                   .computation = s->computation,
+                   .instruction = i,
+                   .num_operands = num_operands,
+                   .num_results = (uint32_t)trm_shape_num_leaves(&instruction->shape),
+                   .scratch = TRM_NO_INDEX,
+                   .kernel = kernel,
+                   .persistent = b->plan->persistent_bytes};
+  b->plan->persistent_bytes += (kernel->persistent_bytes + 63) / 64 * 64;
+  TRY(add_step(b, step, operands, s->leaves[i], NULL, error));
+  if (kernel->scratch_bytes > 0) {
+    TRY(new_slot(b, TRM_SLOT_ARENA, kernel->scratch_bytes,
+                 &b->steps.items[b->steps.count - 1].scratch, error));
+  }
+  for (uint32_t k = 0; k < num_operands && k < 32; ++k) {
+    if ((kernel->in_place_operands >> k & 1) == 0) continue;
+    bool elsewhere = false; /* the same array also read in a way that does not allow it */
+    for (uint32_t j = 0; j < num_operands; ++j) {
+      elsewhere = elsewhere || (operands[j] == operands[k] &&
+                                (j >= 32 || (kernel->in_place_operands >> j & 1) == 0));
+    }
+    if (elsewhere) continue;
+    TRY(wish(b, (trm_coalesce){.kind = TRM_COALESCE_IN_PLACE, .target = s->leaves[i][0],
+                               .source = operands[k], .time = b->clock}, error));
+  }
+  return TRM_OK;
+}
+
+/* ---- Feeds ---------------------------------------------------------------------------------- */
+
+static trm_status find_feed(builder *b, const char *id, char kind, const trm_shape *shape,
+                            const trm_shape *const *operand_shapes, uint32_t num_elements,
+                            uint32_t *out_feed, trm_error *error) {
+  for (size_t f = 0; f < b->feeds.count; ++f) {
+    if (b->feeds.items[f].kind == kind && strcmp(b->feeds.items[f].id, id) == 0) {
+      if (kind == 'o') FAIL(FAILED_PRECONDITION, "the outfeed '%s' is enqueued twice in one program", id);
+      FAIL(FAILED_PRECONDITION,
+           "Currently calling `get_next()` multiple times on the same IPUInfeedQueue in the same "
+           "computation block is not supported (infeed '%s')", id);
+    }
+  }
+  trm_feed_info info = {.kind = kind, .num_elements = num_elements};
+  info.id = trm_arena_string(&b->plan->arena, id, strlen(id));
+  info.elements = ARENA_NEW(&b->plan->arena, trm_tensor_info, num_elements);
+  if (info.id == NULL || info.elements == NULL) FAIL_NO_MEMORY("a feed");
+  for (uint32_t e = 0; e < num_elements; ++e) {
+    const trm_shape *leaf = shape != NULL ? trm_shape_leaf(shape, (int32_t)e) : operand_shapes[e];
+    trm_tensor_info *element = &info.elements[e];
+    *element = (trm_tensor_info){.name = "", .dtype = leaf->dtype, .rank = leaf->rank,
+                                 .bytes = trm_shape_bytes(leaf)};
+    if (leaf->rank > 0) memcpy(element->dims, leaf->dims, (size_t)leaf->rank * sizeof *leaf->dims);
+  }
+  *out_feed = (uint32_t)b->feeds.count;
+  if (!VECTOR_PUSH(&b->feeds, info)) FAIL_NO_MEMORY("a feed");
+  return TRM_OK;
+}
+
+/* The feed's id out of {"feed":"id"}. */
+static trm_status feed_id(const builder *b, const trm_instruction *instruction, char *buffer,
+                          size_t size, trm_error *error) {
+  char text[256];
+  json_error_t parse_error;
+  json_t *config = instruction->backend_config == NULL
+                       ? NULL
+                       : json_loadb(instruction->backend_config, instruction->backend_config_size,
+                                    0, &parse_error);
+  const char *id = json_string_value(json_object_get(config, "feed"));
+  const bool good = id != NULL && strlen(id) < size;
+  if (good) memcpy(buffer, id, strlen(id) + 1);
+  json_decref(config);
+  if (!good) {
+    FAIL(INVALID_ARGUMENT, "the backend_config of %s must be {\"feed\":\"<id>\"}",
+         trm_instruction_text(b->module, instruction, text, sizeof text));
+  }
+  return TRM_OK;
+}
+
+static trm_status walk_infeed(builder *b, scope *s, trm_index i, trm_error *error) {
+  const trm_instruction *instruction = at(b, s, i);
+  char id[512];
+  if (instruction->opcode == TRM_OP_INFEED) {
+    const char *config = instruction->infeed_config != NULL ? instruction->infeed_config : "";
+    if (strlen(config) >= sizeof id) FAIL(INVALID_ARGUMENT, "an infeed_config is too long");
+    memcpy(id, config, strlen(config) + 1);
+  } else {
+    TRY(feed_id(b, instruction, id, sizeof id, error));
+  }
+  TRY(new_leaves(b, &instruction->shape, &s->leaves[i], error));
+  const uint32_t count = (uint32_t)trm_shape_num_leaves(&instruction->shape);
+  trm_step step = {.kind = TRM_STEP_INFEED, .computation = s->computation, .instruction = i,
+                   .num_results = count, .scratch = TRM_NO_INDEX};
+  TRY(find_feed(b, id, 'i', &instruction->shape, NULL, count, &step.feed, error));
+  return add_step(b, step, NULL, s->leaves[i], NULL, error);
+}
+
+static trm_status walk_outfeed(builder *b, scope *s, trm_index i, trm_error *error) {
+  const trm_instruction *instruction = at(b, s, i);
+  char id[512];
+  if (instruction->opcode == TRM_OP_OUTFEED) {
+    const char *config = instruction->infeed_config != NULL ? instruction->infeed_config : "";
+    if (strlen(config) >= sizeof id) FAIL(INVALID_ARGUMENT, "an outfeed_config is too long");
+    memcpy(id, config, strlen(config) + 1);
+  } else {
+    TRY(feed_id(b, instruction, id, sizeof id, error));
+  }
+  uint32_t *operands, count, used = 0;
+  TRY(gather_operands(b, s, i, 0, &operands, &count, error));
+  const trm_shape **shapes = ARENA_NEW(&b->plan->arena, const trm_shape *, count);
+  CHECK_MEMORY(shapes, "a feed");
+  for (uint32_t k = 0; k < instruction->num_operands; ++k) {
+    const trm_shape *shape = &at(b, s, instruction->operands[k])->shape;
+    const int32_t leaves = trm_shape_num_leaves(shape);
+    for (int32_t l = 0; l < leaves; ++l) shapes[used++] = trm_shape_leaf(shape, l);
+  }
+  /* What an outfeed gives is a token or an empty tuple. */
+  TRY(new_leaves(b, &instruction->shape, &s->leaves[i], error));
+  trm_step step = {.kind = TRM_STEP_OUTFEED, .computation = s->computation, .instruction = i,
+                   .num_operands = count, .scratch = TRM_NO_INDEX};
+  TRY(find_feed(b, id, 'o', NULL, shapes, count, &step.feed, error));
+  return add_step(b, step, operands, NULL, NULL, error);
+}
+
+/* ---- Loops ---------------------------------------------------------------------------------- */
+
+/* For every leaf of the loop state: whether the body's root hands its parameter's leaf on. */
+static trm_status find_invariant(const builder *b, uint32_t body, bool *invariant, uint32_t count,
+                                 trm_error *error) {
+  (void)error;
+  memset(invariant, 0, count * sizeof *invariant);
+  const trm_computation *computation = &b->module->computations[body];
+  const trm_instruction *root = &computation->instructions[computation->root];
+  if (root->opcode == TRM_OP_PARAMETER) {
+    memset(invariant, 1, count * sizeof *invariant);
+    return TRM_OK;
+  }
+  if (root->opcode != TRM_OP_TUPLE) return TRM_OK;
+  uint32_t leaf = 0;
+  for (uint32_t k = 0; k < root->num_operands; ++k) {
+    const trm_instruction *element = &computation->instructions[root->operands[k]];
+    const uint32_t n = (uint32_t)trm_shape_num_leaves(&element->shape);
+    const bool same = element->opcode == TRM_OP_GET_TUPLE_ELEMENT &&
+                      element->number == (int64_t)k &&
+                      computation->instructions[element->operands[0]].opcode == TRM_OP_PARAMETER;
+    for (uint32_t l = 0; l < n; ++l) invariant[leaf++] = same;
+  }
+  return TRM_OK;
+}
+
+/* Time of the kernel that writes `written` over `state` in place, or 0. */
+static uint32_t written_in_place(const builder *b, uint32_t written, uint32_t state) {
+  for (size_t i = b->steps.count; i-- > 0;) {
+    const trm_step *step = &b->steps.items[i];
+    if (step->kind != TRM_STEP_KERNEL || step->num_results == 0 ||
+        step->slots[step->num_operands] != written) {
+      continue;
+    }
+    bool reads = false;
+    for (uint32_t k = 0; k < step->num_operands; ++k) {
+      if (step->slots[k] != state) continue;
+      if (k >= 32 || (step->kernel->in_place_operands >> k & 1) == 0) return 0;
+      reads = true;
+    }
+    return reads ? b->slots.items[written].begin : 0;
+  }
+  return 0;
+}
+
+static bool contains(const uint32_t *items, uint32_t count, uint32_t value) {
+  for (uint32_t i = 0; i < count; ++i) {
+    if (items[i] == value) return true;
+  }
+  return false;
+}
+
+/* Brings the body's results into the state's slots, as if all at once. */
+static trm_status loop_back(builder *b, const scope *s, trm_index i, const uint32_t *root,
+                            uint32_t *state, const bool *invariant, uint32_t count, uint32_t since,
+                            trm_error *error) {
+  uint32_t *source = ARENA_NEW(&b->plan->arena, uint32_t, count);
+  CHECK_MEMORY(source, "loop state");
+  bool any_state_read = false;
+  for (uint32_t k = 0; k < count; ++k) {
+    source[k] = root[k];
+    if (invariant[k] || root[k] == state[k]) continue;
+    any_state_read = any_state_read || b->slots.items[root[k]].begin <= since;
+  }
+  for (uint32_t k = 0; k < count && any_state_read; ++k) {
+    /* A value from the state itself may be overwritten by a copy before it is read. */
+    if (invariant[k] || root[k] == state[k] || b->slots.items[root[k]].begin > since ||
+        !contains(state, count, root[k])) {
+      continue;
+    }
+    TRY(new_slot(b, TRM_SLOT_ARENA, b->slots.items[root[k]].bytes, &source[k], error));
+    TRY(add_copy(b, s, i, root[k], source[k], error));
+  }
+  for (uint32_t k = 0; k < count; ++k) {
+    if (invariant[k] || source[k] == state[k]) continue;
+    const uint32_t last_read = b->slots.items[state[k]].end;
+    const uint32_t in_place = written_in_place(b, source[k], state[k]);
+    TRY(add_copy(b, s, i, source[k], state[k], error));
+    TRY(wish(b, (trm_coalesce){.kind = TRM_COALESCE_LOOP_BACK, .target = state[k],
+                               .source = source[k], .time = b->clock, .since = since,
+                               .last_read = last_read, .in_place_at = in_place}, error));
+  }
+  return TRM_OK;
+}
+
+static trm_status walk_while(builder *b, scope *s, trm_index i, trm_error *error) {
+  const trm_instruction *instruction = at(b, s, i);
+  const uint32_t condition = instruction->called[0], body = instruction->called[1];
+  const uint32_t *init = s->leaves[instruction->operands[0]];
+  const uint32_t count = (uint32_t)trm_shape_num_leaves(&instruction->shape);
+  uint32_t *state = ARENA_NEW(&b->plan->arena, uint32_t, count);
+  bool *invariant = ARENA_NEW(&b->plan->arena, bool, count);
+  if (state == NULL || invariant == NULL) FAIL_NO_MEMORY("loop state");
+  TRY(find_invariant(b, body, invariant, count, error));
+  for (uint32_t k = 0; k < count; ++k) {
+    state[k] = init[k];
+    if (invariant[k]) continue;
+    TRY(new_slot(b, TRM_SLOT_ARENA, b->slots.items[init[k]].bytes, &state[k], error));
+    TRY(add_copy(b, s, i, init[k], state[k], error));
+    b->slots.items[state[k]].at_top = false;
+    TRY(wish(b, (trm_coalesce){.kind = TRM_COALESCE_COPY, .target = state[k], .source = init[k],
+                               .time = b->clock}, error));
+  }
+  uint32_t index;
+  trm_step step = {.kind = TRM_STEP_WHILE, .computation = s->computation, .instruction = i,
+                   .num_operands = 1, .scratch = TRM_NO_INDEX, .num_ranges = 2};
+  step.ranges = ARENA_NEW(&b->plan->arena, trm_step_range, 2);
+  CHECK_MEMORY(step.ranges, "a loop");
+  const uint32_t not_yet = TRM_NO_INDEX;
+  TRY(add_step(b, step, &not_yet, NULL, &index, error));
+  const uint32_t *parameters[1] = {state}, *root;
+  ++b->loop_depth;
+  step.ranges[0].begin = (uint32_t)b->steps.count;
+  TRY(walk(b, condition, parameters, &root, error));
+  step.ranges[0].end = (uint32_t)b->steps.count;
+  ++b->clock;
+  b->steps.items[index].slots[0] = root[0];
+  touch(b, root[0]);
+  const uint32_t since = b->clock;
+  step.ranges[1].begin = (uint32_t)b->steps.count;
+  TRY(walk(b, body, parameters, &root, error));
+  TRY(loop_back(b, s, i, root, state, invariant, count, since, error));
+  step.ranges[1].end = (uint32_t)b->steps.count;
+  --b->loop_depth;
+  ++b->clock;
+  for (uint32_t k = 0; k < count; ++k) touch(b, state[k]);
+  s->leaves[i] = state;
+  return TRM_OK;
+}
+
+static trm_status walk_conditional(builder *b, scope *s, trm_index i, trm_error *error) {
+  const trm_instruction *instruction = at(b, s, i);
+  const uint32_t branches = instruction->num_called;
+  const uint32_t count = (uint32_t)trm_shape_num_leaves(&instruction->shape);
+  const uint32_t *selector = s->leaves[instruction->operands[0]];
+  uint32_t index;
+  trm_step step = {.kind = TRM_STEP_CONDITIONAL, .computation = s->computation, .instruction = i,
+                   .num_operands = 1, .scratch = TRM_NO_INDEX, .num_ranges = branches};
+  step.selector_is_pred = at(b, s, instruction->operands[0])->shape.dtype == TRM_PRED;
+  step.ranges = ARENA_NEW(&b->plan->arena, trm_step_range, branches);
+  CHECK_MEMORY(step.ranges, "a conditional");
+  TRY(add_step(b, step, selector, NULL, &index, error));
+  TRY(new_leaves(b, &instruction->shape, &s->leaves[i], error));
+  for (uint32_t k = 0; k < count; ++k) b->slots.items[s->leaves[i][k]].at_top = false;
+  for (uint32_t branch = 0; branch < branches; ++branch) {
+    const uint32_t since = ++b->clock;
+    const uint32_t *parameters[1] = {s->leaves[instruction->operands[branch + 1]]}, *root;
+    step.ranges[branch].begin = (uint32_t)b->steps.count;
+    TRY(walk(b, instruction->called[branch], parameters, &root, error));
+    for (uint32_t k = 0; k < count; ++k) {
+      TRY(add_copy(b, s, i, root[k], s->leaves[i][k], error));
+      TRY(wish(b, (trm_coalesce){.kind = TRM_COALESCE_BRANCH, .target = s->leaves[i][k],
+                                 .source = root[k], .time = b->clock, .since = since}, error));
+    }
+    step.ranges[branch].end = (uint32_t)b->steps.count;
+  }
+  ++b->clock;
+  for (uint32_t k = 0; k < count; ++k) touch(b, s->leaves[i][k]);
+  return TRM_OK;
+}
+
+/* ---- The walk ------------------------------------------------------------------------------- */
+
+static bool is_feed(const trm_instruction *instruction, const char *target) {
+  return instruction->opcode == TRM_OP_CUSTOM_CALL && instruction->custom_call != NULL &&
+         strcmp(instruction->custom_call->target, target) == 0;
+}
+
+static trm_status walk_instruction(builder *b, scope *s, trm_index i, trm_error *error) {
+  const trm_instruction *instruction = at(b, s, i);
+  switch (instruction->opcode) {
+    case TRM_OP_PARAMETER:
+      s->leaves[i] = (uint32_t *)s->parameters[instruction->number];
+      return TRM_OK;
+    case TRM_OP_TUPLE: {
+      uint32_t count;
+      return gather_operands(b, s, i, 0, &s->leaves[i], &count, error);
+    }
+    case TRM_OP_GET_TUPLE_ELEMENT:
+      s->leaves[i] = s->leaves[instruction->operands[0]] +
+                     trm_shape_leaf_offset(&at(b, s, instruction->operands[0])->shape,
+                                           (int32_t)instruction->number);
+      return TRM_OK;
+    case TRM_OP_RESHAPE:
+    case TRM_OP_BITCAST:
+    case TRM_OP_COPY:
+    case TRM_OP_DOMAIN:
+    case TRM_OP_OPT_BARRIER:
+    case TRM_OP_ADD_DEPENDENCY:
+      s->leaves[i] = s->leaves[instruction->operands[0]];
+      return TRM_OK;
+    case TRM_OP_AFTER_ALL:
+      return TRM_OK;
+    case TRM_OP_CONSTANT:
+      return walk_constant(b, s, i, error);
+    case TRM_OP_WHILE:
+      return walk_while(b, s, i, error);
+    case TRM_OP_CONDITIONAL:
+      return walk_conditional(b, s, i, error);
+    case TRM_OP_INFEED:
+      return walk_infeed(b, s, i, error);
+    case TRM_OP_OUTFEED:
+      return walk_outfeed(b, s, i, error);
+    default:
+      if (is_feed(instruction, "tremula.infeed")) return walk_infeed(b, s, i, error);
+      if (is_feed(instruction, "tremula.outfeed")) return walk_outfeed(b, s, i, error);
+      return walk_kernel(b, s, i, error);
+  }
+}
+
+static trm_status walk(builder *b, uint32_t computation, const uint32_t *const *parameters,
+                       const uint32_t **out_root, trm_error *error) {
+  if (++b->depth > MAX_DEPTH) {
+    FAIL(UNIMPLEMENTED, "loops and conditionals are nested more than %d deep", MAX_DEPTH);
+  }
+  if (b->depth > b->plan->max_depth) b->plan->max_depth = b->depth;
+  const uint32_t count = b->module->computations[computation].num_instructions;
+  scope s = {computation, parameters, trm_allocate_zeroed((size_t)count + 1, sizeof(uint32_t *))};
+  CHECK_MEMORY(s.leaves, "values");
+  trm_status status = TRM_OK;
+  for (trm_index i = 0; i < count && status == TRM_OK; ++i) {
+    status = walk_instruction(b, &s, i, error);
+  }
+  if (status == TRM_OK) *out_root = s.leaves[b->module->computations[computation].root];
+  trm_free(s.leaves);
+  --b->depth;
+  return status;
+}
+
+static trm_status walk_entry(builder *b, trm_error *error) {
+  trm_plan *plan = b->plan;
+  const trm_computation *entry = &b->module->computations[b->module->entry];
+  const uint32_t **parameters =
+      ARENA_NEW(&plan->arena, const uint32_t *, entry->num_parameters);
+  CHECK_MEMORY(parameters, "parameters");
+  ++b->clock;
+  for (uint32_t p = 0; p < entry->num_parameters; ++p) {
+    const trm_shape *shape = &entry->instructions[entry->parameters[p]].shape;
+    uint32_t *leaves;
+    TRY(new_leaves(b, shape, &leaves, error));
+    parameters[p] = leaves;
+    const int32_t count = trm_shape_num_leaves(shape);
+    for (int32_t k = 0; k < count; ++k) {
+      trm_slot *slot = &b->slots.items[leaves[k]];
+      slot->kind = TRM_SLOT_INPUT;
+      slot->number = plan->num_inputs++;
+    }
+  }
+  const uint32_t *root;
+  TRY(walk(b, b->module->entry, parameters, &root, error));
+  const scope top = {b->module->entry, NULL, NULL};
+  const uint32_t outputs =
+      (uint32_t)trm_shape_num_leaves(&entry->instructions[entry->root].shape);
+  for (uint32_t o = 0; o < outputs; ++o) {
+    uint32_t slot;
+    TRY(new_slot(b, TRM_SLOT_OUTPUT, b->slots.items[root[o]].bytes, &slot, error));
+    b->slots.items[slot].number = plan->num_outputs++;
+    TRY(add_copy(b, &top, entry->root, root[o], slot, error));
+    TRY(wish(b, (trm_coalesce){.kind = TRM_COALESCE_COPY, .target = slot, .source = root[o],
+                               .time = b->clock}, error));
+  }
+  return TRM_OK;
+}
+
+trm_status trm_plan_build(const trm_module *module, bool reference_only, trm_plan **out_plan,
+                          trm_error *error) {
+  trm_plan *plan = trm_allocate_zeroed(1, sizeof *plan);
+  CHECK_MEMORY(plan, "a plan");
+  plan->module = module;
+  builder b = {.plan = plan, .module = module, .reference_only = reference_only};
+  trm_status status = walk_entry(&b, error);
+  plan->kernels = b.kernels.items;
+  plan->num_kernels = (uint32_t)b.kernels.count;
+  if (status == TRM_OK) {
+    plan->num_slots = (uint32_t)b.slots.count;
+    plan->slots = trm_arena_copy(&plan->arena, b.slots.items, b.slots.count * sizeof(trm_slot));
+    plan->num_steps = (uint32_t)b.steps.count;
+    plan->steps = trm_arena_copy(&plan->arena, b.steps.items, b.steps.count * sizeof(trm_step));
+    plan->num_feeds = (uint32_t)b.feeds.count;
+    plan->feeds =
+        trm_arena_copy(&plan->arena, b.feeds.items, b.feeds.count * sizeof(trm_feed_info));
+    if (plan->slots == NULL || plan->steps == NULL || plan->feeds == NULL) {
+      status = trm_fail(error, TRM_RESOURCE_EXHAUSTED, "out of memory while planning");
+    }
+  }
+  if (status == TRM_OK) status = trm_plan_assign(plan, b.wishes.items, b.wishes.count, error);
+  VECTOR_FREE(&b.slots);
+  VECTOR_FREE(&b.steps);
+  VECTOR_FREE(&b.wishes);
+  VECTOR_FREE(&b.feeds);
+  if (status != TRM_OK) {
+    trm_plan_free(plan);
+    return status;
+  }
+  *out_plan = plan;
+  return TRM_OK;
+}
+
+void trm_plan_free(trm_plan *plan) {
+  if (plan == NULL) return;
+  for (uint32_t k = 0; k < plan->num_kernels; ++k) trm_kernel_destroy(plan->kernels[k]);
+  trm_free(plan->kernels);
+  trm_arena_free(&plan->arena);
+  trm_free(plan);
+}

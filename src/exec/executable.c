@@ -1,0 +1,193 @@
+/* Owns: compiling, and what an executable says of itself. */
+#include "exec/executable.h"
+
+#include <string.h>
+
+trm_executable *trm_executable_retain(trm_executable *executable) {
+  atomic_fetch_add(&executable->references, 1);
+  return executable;
+}
+
+void trm_executable_free(trm_executable *executable) {
+  if (executable == NULL || atomic_fetch_sub(&executable->references, 1) != 1) return;
+  trm_plan_free(executable->plan);
+  trm_module_free(executable->module);
+  trm_arena_free(&executable->arena);
+  trm_free(executable);
+}
+
+/* The interface of one leaf: "x", or "x:2" for a leaf of a tuple. */
+static trm_status describe_leaf(trm_arena *arena, const trm_instruction *instruction, int32_t leaf,
+                                bool in_tuple, trm_tensor_info *info, trm_error *error) {
+  const trm_shape *shape = trm_shape_leaf(&instruction->shape, leaf);
+  info->name = in_tuple ? trm_arena_format(arena, "%s:%d", instruction->name, leaf)
+                        : trm_arena_string(arena, instruction->name, strlen(instruction->name));
+  CHECK_MEMORY(info->name, "an executable");
+  info->dtype = shape->dtype;
+  info->rank = shape->rank;
+  info->bytes = trm_shape_bytes(shape);
+  if (shape->rank > 0) {
+    memcpy(info->dims, shape->dims, (size_t)shape->rank * sizeof *shape->dims);
+  }
+  return TRM_OK;
+}
+
+/* The leaf that a path of tuple indices leads to, or -1. */
+static int64_t leaf_of_path(const trm_shape *shape, const trm_dims *path) {
+  int64_t leaf = 0;
+  for (int32_t i = 0; i < path->count; ++i) {
+    const int64_t element = path->items[i];
+    if (shape->dtype != TRM_TUPLE || element < 0 || element >= shape->num_elements) return -1;
+    leaf += trm_shape_leaf_offset(shape, (int32_t)element);
+    shape = &shape->elements[element];
+  }
+  return trm_shape_is_array(shape) ? leaf : -1;
+}
+
+static trm_status describe(trm_executable *executable, trm_error *error) {
+  const trm_module *module = executable->module;
+  const trm_computation *entry = &module->computations[module->entry];
+  trm_arena *arena = &executable->arena;
+  executable->num_inputs = executable->plan->num_inputs;
+  executable->num_outputs = executable->plan->num_outputs;
+  executable->inputs = ARENA_NEW(arena, trm_tensor_info, executable->num_inputs);
+  executable->outputs = ARENA_NEW(arena, trm_tensor_info, executable->num_outputs);
+  executable->aliases = ARENA_NEW(arena, int64_t, executable->num_outputs);
+  size_t *first = ARENA_NEW(arena, size_t, entry->num_parameters);
+  if (executable->inputs == NULL || executable->outputs == NULL || executable->aliases == NULL ||
+      first == NULL) {
+    FAIL_NO_MEMORY("an executable");
+  }
+  size_t input = 0;
+  for (uint32_t p = 0; p < entry->num_parameters; ++p) {
+    const trm_instruction *parameter = &entry->instructions[entry->parameters[p]];
+    const int32_t leaves = trm_shape_num_leaves(&parameter->shape);
+    first[p] = input;
+    for (int32_t l = 0; l < leaves; ++l) {
+      TRY(describe_leaf(arena, parameter, l, parameter->shape.dtype == TRM_TUPLE,
+                        &executable->inputs[input++], error));
+    }
+  }
+  const trm_instruction *root = &entry->instructions[entry->root];
+  for (size_t o = 0; o < executable->num_outputs; ++o) {
+    TRY(describe_leaf(arena, root, (int32_t)o, root->shape.dtype == TRM_TUPLE,
+                      &executable->outputs[o], error));
+    executable->aliases[o] = -1;
+  }
+  for (uint32_t a = 0; a < module->num_aliases; ++a) {
+    const trm_alias *alias = &module->aliases[a];
+    const int64_t output = leaf_of_path(&root->shape, &alias->output_index);
+    if (output < 0 || alias->parameter_number < 0 ||
+        alias->parameter_number >= (int64_t)entry->num_parameters) {
+      continue; /* the verifier has refused what is wrong; this is a token or a tuple */
+    }
+    const trm_instruction *parameter =
+        &entry->instructions[entry->parameters[alias->parameter_number]];
+    const int64_t leaf = leaf_of_path(&parameter->shape, &alias->parameter_index);
+    if (leaf < 0) continue;
+    executable->aliases[output] = (int64_t)first[alias->parameter_number] + leaf;
+  }
+  return TRM_OK;
+}
+
+/* Everything after the passes: the plan and the interface. Takes the module, also on failure. */
+static trm_status finish(trm_executable *executable, trm_error *error) {
+  TRY(trm_plan_build(executable->module,
+                     trm_options_bool(&executable->options, TRM_OPTION_reference),
+                     &executable->plan, error));
+  return describe(executable, error);
+}
+
+static trm_status executable_new(trm_executable **out_executable, trm_error *error) {
+  trm_executable *executable = trm_allocate_zeroed(1, sizeof *executable);
+  CHECK_MEMORY(executable, "an executable");
+  atomic_init(&executable->references, 1);
+  *out_executable = executable;
+  return TRM_OK;
+}
+
+trm_status trm_compile_observed(const trm_module *module, const trm_option *options,
+                                size_t num_options, trm_pass_observer observer, void *context,
+                                trm_executable **out_executable, trm_error *error) {
+  trm_executable *executable;
+  TRY(executable_new(&executable, error));
+  trm_status status =
+      trm_options_parse(&executable->arena, options, num_options, &executable->options, error);
+  if (status == TRM_OK) status = trm_module_clone(module, &executable->module, error);
+  if (status == TRM_OK) {
+    const bool optimise = trm_options_bool(&executable->options, TRM_OPTION_optimise) &&
+                          !trm_options_bool(&executable->options, TRM_OPTION_reference);
+    status = trm_passes_run(executable->module, optimise, observer, context, error);
+  }
+  if (status == TRM_OK) status = finish(executable, error);
+  if (status != TRM_OK) {
+    trm_executable_free(executable);
+    return status;
+  }
+  *out_executable = executable;
+  return TRM_OK;
+}
+
+trm_status trm_compile(const trm_module *module, const trm_option *options, size_t num_options,
+                       trm_executable **out_executable, trm_error *error) {
+  return trm_compile_observed(module, options, num_options, NULL, NULL, out_executable, error);
+}
+
+trm_status trm_executable_from_optimised(trm_module *module, const trm_option *options,
+                                         size_t num_options, trm_executable **out_executable,
+                                         trm_error *error) {
+  trm_executable *executable;
+  trm_status status = executable_new(&executable, error);
+  if (status != TRM_OK) {
+    trm_module_free(module);
+    return status;
+  }
+  executable->module = module;
+  status = trm_options_parse(&executable->arena, options, num_options, &executable->options, error);
+  if (status == TRM_OK) status = finish(executable, error);
+  if (status != TRM_OK) {
+    trm_executable_free(executable);
+    return status;
+  }
+  *out_executable = executable;
+  return TRM_OK;
+}
+
+size_t trm_executable_num_inputs(const trm_executable *executable) {
+  return executable->num_inputs;
+}
+
+size_t trm_executable_num_outputs(const trm_executable *executable) {
+  return executable->num_outputs;
+}
+
+const trm_tensor_info *trm_executable_input(const trm_executable *executable, size_t i) {
+  return i < executable->num_inputs ? &executable->inputs[i] : NULL;
+}
+
+const trm_tensor_info *trm_executable_output(const trm_executable *executable, size_t i) {
+  return i < executable->num_outputs ? &executable->outputs[i] : NULL;
+}
+
+int64_t trm_executable_output_alias(const trm_executable *executable, size_t i) {
+  return i < executable->num_outputs ? executable->aliases[i] : -1;
+}
+
+trm_status trm_executable_print(const trm_executable *executable, char **out_text,
+                                trm_error *error) {
+  return trm_module_print(executable->module, out_text, error);
+}
+
+size_t trm_executable_arena_bytes(const trm_executable *executable) {
+  return executable->plan->arena_bytes;
+}
+
+const char *trm_executable_feed(const trm_executable *executable, size_t i, char *out_kind,
+                                const trm_tensor_info **out_elements, size_t *out_num) {
+  if (i >= executable->plan->num_feeds) return NULL;
+  const trm_feed_info *feed = &executable->plan->feeds[i];
+  *out_kind = feed->kind;
+  *out_elements = feed->elements;
+  *out_num = feed->num_elements;
+  return feed->id;
+}

@@ -1,0 +1,35 @@
+/* Executables: an optimised module with the plan by which the host runs it. Immutable, counted. */
+#ifndef TREMULA_EXEC_EXECUTABLE_H_
+#define TREMULA_EXEC_EXECUTABLE_H_
+
+#include <stdatomic.h>
+
+#include "exec/options.h"
+#include "exec/plan.h"
+#include "passes/pass.h"
+
+struct trm_executable {
+  atomic_int references;
+  trm_arena arena;
+  trm_module *module; /* optimised, fused, scheduled */
+  trm_plan *plan;
+  trm_options options;
+  size_t num_inputs, num_outputs;
+  trm_tensor_info *inputs, *outputs;
+  int64_t *aliases; /* by output: the input that it updates, or -1 */
+};
+
+trm_executable *trm_executable_retain(trm_executable *executable);
+
+/* Compiles with an observer that is told of every pass (NULL: none). */
+trm_status trm_compile_observed(const trm_module *module, const trm_option *options,
+                                size_t num_options, trm_pass_observer observer, void *context,
+                                trm_executable **out_executable, trm_error *error);
+
+/* Makes an executable of a module that has been through the passes. Takes the module, also on
+ * failure. */
+trm_status trm_executable_from_optimised(trm_module *module, const trm_option *options,
+                                         size_t num_options, trm_executable **out_executable,
+                                         trm_error *error);
+
+#endif /* TREMULA_EXEC_EXECUTABLE_H_ */

@@ -1,0 +1,86 @@
+/* Owns: parsing and checking of compile options. */
+#include "exec/options.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/nearest.h"
+
+typedef enum option_kind { KIND_BOOL, KIND_TEXT, KIND_COUNT, KIND_PROPORTION } option_kind;
+
+static const struct {
+  const char *key, *value;
+  option_kind kind;
+  bool acts;
+  const char *help;
+} table[TRM_NUM_OPTIONS] = {
+#define OPTION(key, value, kind, acts, help) {#key, value, KIND_##kind, acts, help},
+#include "exec/options.def"
+#undef OPTION
+};
+
+const char *trm_option_key(trm_option_id id) { return table[id].key; }
+const char *trm_option_help(trm_option_id id) { return table[id].help; }
+const char *trm_option_default(trm_option_id id) { return table[id].value; }
+bool trm_option_acts(trm_option_id id) { return table[id].acts; }
+
+static trm_status check_value(trm_option_id id, const char *value, trm_error *error) {
+  char *end;
+  switch (table[id].kind) {
+    case KIND_BOOL:
+      if (strcmp(value, "true") != 0 && strcmp(value, "false") != 0) {
+        FAIL(INVALID_ARGUMENT, "option %s must be true or false, not '%s'", table[id].key, value);
+      }
+      return TRM_OK;
+    case KIND_COUNT: {
+      errno = 0;
+      const long count = strtol(value, &end, 10);
+      if (errno != 0 || end == value || *end != '\0' || count < 1 || count > 65536) {
+        FAIL(INVALID_ARGUMENT, "option %s must be a number from 1 to 65536, not '%s'",
+             table[id].key, value);
+      }
+      return TRM_OK;
+    }
+    case KIND_PROPORTION: {
+      errno = 0;
+      const double proportion = strtod(value, &end);
+      if (errno != 0 || end == value || *end != '\0' || !(proportion >= 0 && proportion <= 1)) {
+        FAIL(INVALID_ARGUMENT, "option %s must be a number from 0 to 1, not '%s'", table[id].key,
+             value);
+      }
+      return TRM_OK;
+    }
+    case KIND_TEXT:
+      return TRM_OK;
+  }
+  return TRM_OK;
+}
+
+trm_status trm_options_parse(trm_arena *arena, const trm_option *options, size_t num_options,
+                             trm_options *out_options, trm_error *error) {
+  for (int i = 0; i < TRM_NUM_OPTIONS; ++i) out_options->values[i] = table[i].value;
+  for (size_t o = 0; o < num_options; ++o) {
+    int found = -1;
+    for (int i = 0; i < TRM_NUM_OPTIONS; ++i) {
+      if (strcmp(options[o].key, table[i].key) == 0) found = i;
+    }
+    if (found < 0) {
+      const char *names[TRM_NUM_OPTIONS];
+      for (int i = 0; i < TRM_NUM_OPTIONS; ++i) names[i] = table[i].key;
+      const char *nearest = trm_nearest_name(options[o].key, names, TRM_NUM_OPTIONS);
+      FAIL(INVALID_ARGUMENT, "'%s' is not an option of the compiler%s%s%s", options[o].key,
+           nearest != NULL ? ". Did you mean '" : "", nearest != NULL ? nearest : "",
+           nearest != NULL ? "'?" : "");
+    }
+    TRY(check_value((trm_option_id)found, options[o].value, error));
+    const char *copy = trm_arena_string(arena, options[o].value, strlen(options[o].value));
+    CHECK_MEMORY(copy, "an option");
+    out_options->values[found] = copy;
+  }
+  return TRM_OK;
+}
+
+bool trm_options_bool(const trm_options *options, trm_option_id id) {
+  return strcmp(options->values[id], "true") == 0;
+}

@@ -1,0 +1,27 @@
+/* Compile options: options.def, parsed and checked. */
+#ifndef TREMULA_EXEC_OPTIONS_H_
+#define TREMULA_EXEC_OPTIONS_H_
+
+#include "base/memory.h"
+
+typedef enum trm_option_id {
+#define OPTION(key, value, kind, acts, help) TRM_OPTION_##key,
+#include "exec/options.def"
+#undef OPTION
+  TRM_NUM_OPTIONS
+} trm_option_id;
+
+/* Every option's value as text, owned by the arena; checked. */
+typedef struct trm_options {
+  const char *values[TRM_NUM_OPTIONS];
+} trm_options;
+
+trm_status trm_options_parse(trm_arena *arena, const trm_option *options, size_t num_options,
+                             trm_options *out_options, trm_error *error);
+bool trm_options_bool(const trm_options *options, trm_option_id id);
+const char *trm_option_key(trm_option_id id);
+const char *trm_option_help(trm_option_id id);
+const char *trm_option_default(trm_option_id id);
+bool trm_option_acts(trm_option_id id);
+
+#endif /* TREMULA_EXEC_OPTIONS_H_ */

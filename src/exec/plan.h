@@ -1,0 +1,100 @@
+/* How the host runs a module: a list of steps over slots of memory.
+ *
+ * A slot is a piece of memory that holds one array: a place in the arena, an input of the run, an
+ * output, or a constant. build.c walks the scheduled module and makes the steps; assign.c finds
+ * which slots are never alive at once and gives them offsets; engine.c runs. The times below are
+ * positions in the walk. */
+#ifndef TREMULA_EXEC_PLAN_H_
+#define TREMULA_EXEC_PLAN_H_
+
+#include "hlo/hlo.h"
+#include "ops/kernel.h"
+
+typedef enum trm_slot_kind { TRM_SLOT_ARENA, TRM_SLOT_INPUT, TRM_SLOT_OUTPUT, TRM_SLOT_CONSTANT } trm_slot_kind;
+
+typedef struct trm_slot {
+  trm_slot_kind kind;
+  uint32_t number;      /* of the input or output */
+  const void *constant;
+  size_t bytes;
+  uint32_t begin, end;  /* first write, last use */
+  bool written;         /* the walk has met a step that writes it */
+  bool at_top;          /* written once a run, outside every loop */
+  uint32_t parent;      /* of the union-find; itself for a representative */
+  size_t offset;        /* in the arena, after assignment */
+} trm_slot;
+
+typedef enum trm_step_kind {
+  TRM_STEP_KERNEL,
+  TRM_STEP_COPY,        /* operand 0 -> result 0 */
+  TRM_STEP_WHILE,       /* operand 0: the condition's result */
+  TRM_STEP_CONDITIONAL, /* operand 0: the selector */
+  TRM_STEP_INFEED,
+  TRM_STEP_OUTFEED
+} trm_step_kind;
+
+/* Steps [begin, end). */
+typedef struct trm_step_range {
+  uint32_t begin, end;
+} trm_step_range;
+
+typedef struct trm_step {
+  trm_step_kind kind;
+  uint32_t computation;  /* for messages */
+  trm_index instruction;
+  uint32_t num_operands, num_results;
+  uint32_t *slots;       /* operands, then results */
+  uint32_t scratch;      /* slot, or TRM_NO_INDEX */
+  trm_kernel *kernel;
+  size_t persistent;     /* offset in the engine's persistent block */
+  uint32_t num_ranges;
+  trm_step_range *ranges; /* while: condition, body; conditional: the branches. They follow the step */
+  bool selector_is_pred;
+  uint32_t feed;
+} trm_step;
+
+typedef struct trm_feed_info {
+  const char *id;
+  char kind; /* 'i' or 'o' */
+  uint32_t num_elements;
+  trm_tensor_info *elements;
+} trm_feed_info;
+
+typedef struct trm_plan {
+  trm_arena arena;
+  const trm_module *module; /* not owned */
+  uint32_t num_steps, num_slots, num_feeds;
+  trm_step *steps;
+  trm_slot *slots;
+  trm_feed_info *feeds;
+  uint32_t num_inputs, num_outputs;
+  uint32_t num_kernels;
+  trm_kernel **kernels;
+  size_t arena_bytes, persistent_bytes;
+  uint32_t max_depth; /* of nested loops and conditionals */
+} trm_plan;
+
+/* Walks the module, creates the kernels and assigns memory. */
+trm_status trm_plan_build(const trm_module *module, bool reference_only, trm_plan **out_plan,
+                          trm_error *error);
+void trm_plan_free(trm_plan *plan);
+
+/* A wish of build.c: that two slots be one, so that a copy disappears or a kernel works in place. */
+typedef struct trm_coalesce {
+  enum {
+    TRM_COALESCE_COPY,      /* source ends and target begins at `time` */
+    TRM_COALESCE_BRANCH,    /* source was written inside the block that began at `since` */
+    TRM_COALESCE_LOOP_BACK, /* the same, and the target is not read after `last_read` */
+    TRM_COALESCE_IN_PLACE   /* a kernel's operand and result */
+  } kind;
+  uint32_t target, source, time, since, last_read;
+  uint32_t in_place_at; /* LOOP_BACK: time at which source is written in place of target is fine */
+} trm_coalesce;
+
+/* assign.c: merges slots as wished where that is safe, then lays the arena out. */
+trm_status trm_plan_assign(trm_plan *plan, const trm_coalesce *wishes, size_t num_wishes,
+                           trm_error *error);
+/* The representative of a slot. */
+uint32_t trm_slot_find(trm_slot *slots, uint32_t slot);
+
+#endif /* TREMULA_EXEC_PLAN_H_ */
