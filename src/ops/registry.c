@@ -11,16 +11,6 @@
 #pragma weak trm_fast_batch_norm_create
 #pragma weak trm_onednn_dot_create
 #pragma weak trm_onednn_convolution_create
-#pragma weak trm_reference_fusion_create
-#pragma weak trm_reference_reduce_create
-#pragma weak trm_reference_window_create
-#pragma weak trm_reference_sort_create
-#pragma weak trm_reference_batch_norm_create
-#pragma weak trm_reference_dot_create
-#pragma weak trm_reference_convolution_create
-#pragma weak trm_reference_linear_algebra_create
-#pragma weak trm_reference_fft_create
-#pragma weak trm_reference_random_create
 
 typedef struct kernel_creators {
   trm_kernel_create_fn fast, reference;

@@ -1,0 +1,23 @@
+/* Counter-based random bits: Philox 4x32-10 and ThreeFry 2x32-20 (Salmon et al., "Parallel random
+ * numbers: as easy as 1, 2, 3", SC 2011). */
+#ifndef TREMULA_OPS_RANDOM_BITS_H_
+#define TREMULA_OPS_RANDOM_BITS_H_
+
+#include <stdint.h>
+
+/* 128 bits of the block that the counter numbers. */
+void trm_philox(const uint32_t counter[4], uint64_t key, uint32_t out_bits[4]);
+/* 64 bits. */
+void trm_threefry(const uint32_t counter[2], uint64_t key, uint32_t out_bits[2]);
+
+/* A stream of blocks that belongs to a handful of numbers (seeds, ids): equal numbers, equal bits. */
+typedef struct trm_random_stream {
+  uint64_t key, high; /* Philox key, and the counter's upper half */
+} trm_random_stream;
+
+trm_random_stream trm_random_stream_make(const uint64_t *numbers, int count);
+/* Block `index` (below 2^48), variant `attempt`. */
+void trm_random_block(const trm_random_stream *stream, uint64_t index, uint32_t attempt,
+                      uint32_t out_bits[4]);
+
+#endif /* TREMULA_OPS_RANDOM_BITS_H_ */
