@@ -82,6 +82,16 @@ def test_move_variable_initialization_to_cpu(graph):
             assert operation.device == "/device:IPU:0"
 
 
+def test_a_graph_runs_after_moving_initialization(graph):
+    with ipu.scopes.ipu_scope("/device:CPU:0"):
+        tf.get_variable("v", [2], initializer=tf.ones_initializer())
+        tf.get_variable("ref", [2], initializer=tf.ones_initializer(), use_resource=False)
+    utils.move_variable_initialization_to_cpu(graph)
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        assert [list(value) for value in session.run(tf.global_variables())] == [[1, 1], [1, 1]]
+
+
 def test_reset_ipu_seed(runtime, graph):
     utils.reset_ipu_seed(42, "/device:IPU:1", experimental_identical_replicas=True)
     assert runtime.calls == [("reset_seed", 42, 1, True)]

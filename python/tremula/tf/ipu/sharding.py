@@ -63,17 +63,21 @@ def propagate_sharding(g):
     then that of the first user of their outputs, until nothing changes.
     """
     operations = g.get_operations()
+    known = {operation: get_sharding(operation) for operation in operations}
+    given = {operation for operation, data in known.items() if data is not None}
     for operation in operations:
-        if get_sharding(operation) is None:
-            _set(operation, get_shard_from_colocation(operation))
+        known[operation] = known[operation] or get_shard_from_colocation(operation)
     changed = True
     while changed:
         changed = False
         for operation in operations:
-            changed |= _take(operation, [value.op for value in operation.inputs])
+            changed |= _take(known, operation, [value.op for value in operation.inputs])
         for operation in reversed(operations):
-            changed |= _take(operation, [user for value in operation.outputs
-                                         for user in value.consumers()])
+            changed |= _take(known, operation, [user for value in operation.outputs
+                                                for user in value.consumers()])
+    for operation, data in known.items():
+        if data is not None and operation not in given:
+            compat.set_operation_attribute(operation, sharding_proto.ATTRIBUTE, data)
 
 
 def enable_sharded_gradients():
@@ -102,15 +106,9 @@ def _sharded(data):
             yield
 
 
-def _take(operation, neighbours):
-    if get_sharding(operation) is not None:
-        return False
-    data = next(filter(None, map(get_sharding, neighbours)), None)
-    return _set(operation, data)
-
-
-def _set(operation, data):
-    if data is None:
-        return False
-    compat.set_operation_attribute(operation, sharding_proto.ATTRIBUTE, data)
-    return True
+def _take(known, operation, neighbours):
+    """Gives `operation` the sharding of the first of `neighbours` that has one: whether it did."""
+    if known[operation] is None:
+        known[operation] = next(filter(None, map(known.get, neighbours)), None)
+        return known[operation] is not None
+    return False
