@@ -1,0 +1,48 @@
+/* Chooses the table of vectorised loops for the CPU that we run on, once. */
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ops/elementwise/vector.h"
+
+extern const trm_vector_ops trm_vector_ops_baseline;
+#if defined(__x86_64__)
+extern const trm_vector_ops trm_vector_ops_avx2, trm_vector_ops_avx512;
+#endif
+
+const trm_vector_ops *trm_vector_ops_find(const char *name) {
+  if (strcmp(name, "baseline") == 0) return &trm_vector_ops_baseline;
+#if defined(__x86_64__)
+  if (strcmp(name, "avx2") == 0 && __builtin_cpu_supports("x86-64-v3")) return &trm_vector_ops_avx2;
+  if (strcmp(name, "avx512") == 0 && __builtin_cpu_supports("x86-64-v4"))
+    return &trm_vector_ops_avx512;
+#endif
+  return NULL;
+}
+
+static const trm_vector_ops *choose(void) {
+  const char *asked = getenv("TREMULA_ISA");
+  if (asked != NULL && asked[0] != '\0') {
+    const trm_vector_ops *found = trm_vector_ops_find(asked);
+    if (found != NULL) return found;
+    fprintf(stderr, "tremula: TREMULA_ISA=%s is not one of baseline, avx2, avx512 that this CPU "
+            "has; the best one is used\n", asked);
+  }
+  const char *const names[] = {"avx512", "avx2"};
+  for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+    const trm_vector_ops *found = trm_vector_ops_find(names[i]);
+    if (found != NULL) return found;
+  }
+  return &trm_vector_ops_baseline;
+}
+
+const trm_vector_ops *trm_vector_ops_get(void) {
+  static _Atomic(const trm_vector_ops *) chosen;
+  const trm_vector_ops *ops = atomic_load_explicit(&chosen, memory_order_acquire);
+  if (ops == NULL) {
+    ops = choose();
+    atomic_store_explicit(&chosen, ops, memory_order_release);
+  }
+  return ops;
+}

@@ -1,0 +1,194 @@
+/* Runs strip programs (strip.h). */
+#include "ops/elementwise/strip.h"
+
+#include <string.h>
+
+#include "ops/elementwise/strip_program.h"
+#include "ops/threads.h"
+
+typedef struct strip_run {
+  const trm_vector_ops *ops;
+  const strip_stage *stage;
+  const void *const *operands;
+  void *const *results;
+  char *temporaries, *files;
+  size_t file_bytes; /* from one thread's file to the next */
+  int64_t count;
+} strip_run;
+
+static void load_iota(const strip_access *access, int64_t begin, int64_t n, int64_t *out) {
+  const int64_t dim = access->dims[0], inner = access->dims[1];
+  int64_t value = begin / inner % dim, rest = inner - begin % inner;
+  for (int64_t i = 0; i < n;) {
+    const int64_t run = rest < n - i ? rest : n - i;
+    for (int64_t j = 0; j < run; j++) out[i + j] = value;
+    i += run;
+    rest = inner;
+    if (++value == dim) value = 0;
+  }
+}
+
+/* Loads elements [begin, begin + n) of the index space, in runs along the innermost dimension. */
+static void load(const trm_vector_ops *ops, const strip_access *access, const char *source,
+                 uint8_t log2_size, int64_t begin, int64_t n, char *out) {
+  const int32_t rank = access->rank;
+  if (access->is_iota) {
+    load_iota(access, begin, n, (int64_t *)(void *)out);
+    return;
+  }
+  if (rank == 0) {
+    ops->strided[log2_size](out, source + (access->base << log2_size), 0, (size_t)n);
+    return;
+  }
+  int64_t index[TRM_MAX_RANK], offset = access->base, rest = begin;
+  for (int32_t d = rank - 1; d >= 0; d--) {
+    index[d] = rest % access->dims[d];
+    rest /= access->dims[d];
+    offset += index[d] * access->strides[d];
+  }
+  const int64_t inner = access->dims[rank - 1], stride = access->strides[rank - 1];
+  for (;;) {
+    int64_t run = inner - index[rank - 1];
+    if (run > n) run = n;
+    const char *from = source + offset * ((int64_t)1 << log2_size);
+    if (stride == 1) memcpy(out, from, (size_t)run << log2_size);
+    else ops->strided[log2_size](out, from, stride, (size_t)run);
+    n -= run;
+    if (n == 0) return;
+    out += (size_t)run << log2_size;
+    offset -= index[rank - 1] * stride;
+    index[rank - 1] = 0;
+    for (int32_t d = rank - 2; d >= 0; d--) {
+      offset += access->strides[d];
+      if (++index[d] < access->dims[d]) break;
+      offset -= access->dims[d] * access->strides[d];
+      index[d] = 0;
+    }
+  }
+}
+
+static void run_steps(const trm_vector_ops *ops, const strip_stage *stage, const strip_step *steps,
+                      uint32_t num_steps, void **slots, int64_t begin, int64_t n) {
+  for (uint32_t i = 0; i < num_steps; i++) {
+    const strip_step *step = &steps[i];
+    if (step->function != NULL) {
+      step->function(slots[step->out], slots[step->in[0]], slots[step->in[1]], slots[step->in[2]],
+                     (size_t)n);
+    } else {
+      load(ops, step->access, slots[step->access->source], stage->slots[step->out].log2_size, begin,
+           n, slots[step->out]);
+    }
+  }
+}
+
+static char *slot_address(const strip_run *run, const strip_slot *slot, char *file) {
+  union { const void *in; char *out; } address; /* constants and operands are only read */
+  switch (slot->kind) {
+    case SLOT_REGISTER: return file + slot->offset;
+    case SLOT_OPERAND: address.in = run->operands[slot->source]; break;
+    case SLOT_RESULT: address.in = run->results[slot->source]; break;
+    case SLOT_CONSTANT: address.in = slot->data; break;
+    default: return run->temporaries + slot->offset;
+  }
+  return address.out;
+}
+
+static void run_strips(const void *context, int64_t begin, int64_t end, int thread) {
+  const strip_run *run = context;
+  const strip_stage *stage = run->stage;
+  char *file = run->files + (size_t)thread * run->file_bytes;
+  void **slots = (void **)(void *)file;
+  const int64_t strip = stage->strip;
+  for (uint32_t i = 0; i < stage->num_slots; i++) {
+    const strip_slot *slot = &stage->slots[i];
+    char *address = slot_address(run, slot, file);
+    if (slot->moves) address += (slot->base + begin * strip) * ((int64_t)1 << slot->log2_size);
+    slots[i] = address;
+  }
+  const int64_t first = run->count < strip ? run->count : strip;
+  run_steps(run->ops, stage, stage->fills, stage->num_fills, slots, 0, first);
+  for (int64_t s = begin; s < end; s++) {
+    const int64_t start = s * strip;
+    const int64_t n = run->count - start < strip ? run->count - start : strip;
+    run_steps(run->ops, stage, stage->steps, stage->num_steps, slots, start, n);
+    for (uint32_t i = 0; i < stage->num_moving; i++) {
+      const uint32_t slot = stage->moving[i];
+      slots[slot] = (char *)slots[slot] + ((size_t)strip << stage->slots[slot].log2_size);
+    }
+  }
+}
+
+size_t trm_strip_scratch_bytes(const trm_strip_program *program) {
+  return program->temporary_bytes + program->file_bytes * (size_t)program->max_threads;
+}
+
+uint32_t trm_strip_in_place_operands(const trm_strip_program *program) {
+  return program->in_place_operands;
+}
+
+void trm_strip_run(const trm_strip_program *program, const void *const *operands,
+                   void *const *results, void *scratch) {
+  for (uint32_t i = 0; i < program->num_stages; i++) {
+    const strip_stage *stage = &program->stages[i];
+    if (stage->count == 0) continue;
+    const strip_run run = {program->ops, stage, operands, results, scratch,
+                           (char *)scratch + program->temporary_bytes, program->file_bytes,
+                           stage->count};
+    int threads = trm_threads_for((size_t)stage->count * stage->bytes_per_element);
+    if (threads > program->max_threads) threads = program->max_threads;
+    trm_parallel_ranges(threads, (stage->count + stage->strip - 1) / stage->strip, run_strips,
+                        &run);
+  }
+}
+
+/* ---- Functions ------------------------------------------------------------------------------ */
+
+static bool is_commutative(trm_opcode opcode) {
+  return opcode == TRM_OP_ADD || opcode == TRM_OP_MULTIPLY || opcode == TRM_OP_MAXIMUM ||
+         opcode == TRM_OP_MINIMUM || opcode == TRM_OP_AND || opcode == TRM_OP_OR ||
+         opcode == TRM_OP_XOR;
+}
+
+static trm_opcode find_single_opcode(const trm_computation *computation) {
+  const trm_instruction *root = &computation->instructions[computation->root];
+  if (computation->num_parameters != 2 || !is_commutative(root->opcode) || root->num_operands != 2)
+    return TRM_NUM_OPCODES;
+  const trm_index a = root->operands[0], b = root->operands[1];
+  const trm_instruction *x = &computation->instructions[a], *y = &computation->instructions[b];
+  const bool is_single = a != b && x->opcode == TRM_OP_PARAMETER && y->opcode == TRM_OP_PARAMETER &&
+                         x->shape.dtype == root->shape.dtype && y->shape.dtype == root->shape.dtype;
+  return is_single ? root->opcode : TRM_NUM_OPCODES;
+}
+
+trm_status trm_function_compile(const trm_module *module, uint32_t computation, trm_arena *arena,
+                                trm_function *out_function, bool *out_supported,
+                                trm_error *error) {
+  const trm_computation *body = &module->computations[computation];
+  trm_function function = {.num_parameters = body->num_parameters};
+  TRY(trm_strip_compile_any(body, true, arena, &function.program, out_supported, error));
+  if (!*out_supported) return TRM_OK;
+  const trm_shape *shape = &body->instructions[body->root].shape;
+  function.num_results = shape->dtype == TRM_TUPLE ? (uint32_t)shape->num_elements : 1;
+  function.scratch_bytes = function.program->temporary_bytes + function.program->file_bytes;
+  function.single_opcode = find_single_opcode(body);
+  *out_function = function;
+  return TRM_OK;
+}
+
+void trm_function_apply(const trm_function *function, const void *const *args,
+                        void *const *results, size_t count, void *scratch) {
+  const trm_strip_program *program = function->program;
+  for (uint32_t i = 0; i < program->num_stages; i++) {
+    const strip_stage *stage = &program->stages[i];
+    const strip_run run = {program->ops, stage, args, results, scratch,
+                           (char *)scratch + program->temporary_bytes, program->file_bytes,
+                           (int64_t)count};
+    if (count > 0)
+      run_strips(&run, 0, ((int64_t)count + stage->strip - 1) / stage->strip, 0);
+  }
+}
+
+bool trm_function_single_opcode(const trm_function *function, trm_opcode *out_opcode) {
+  *out_opcode = function->single_opcode;
+  return function->single_opcode != TRM_NUM_OPCODES;
+}

@@ -1,0 +1,838 @@
+/* Compiles a computation into a strip program (strip.h): which values are stages of their own, how
+ * each leaf is read, the steps, and where each value lives. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "ops/elementwise/strip_program.h"
+#include "ops/threads.h"
+
+enum { STRIP_BYTES = 24 * 1024, LARGEST_STRIP = 2048, SMALLEST_STRIP = 64 };
+#define NO_SLOT UINT32_MAX
+
+/* ---- What is supported ---------------------------------------------------------------------- */
+
+/* The type of the register that holds a value; TRM_NUM_VECTOR_TYPES when there is none. */
+static trm_vector_type register_type(trm_dtype dtype) {
+  switch (dtype) {
+    case TRM_PRED: return TRM_V_PRED;
+    case TRM_S8: return TRM_V_S8;
+    case TRM_S16: return TRM_V_S16;
+    case TRM_S32: return TRM_V_S32;
+    case TRM_S64: return TRM_V_S64;
+    case TRM_U8: return TRM_V_U8;
+    case TRM_U16: return TRM_V_U16;
+    case TRM_U32: return TRM_V_U32;
+    case TRM_U64: return TRM_V_U64;
+    case TRM_F16: case TRM_F32: return TRM_V_F32;
+    default: return TRM_NUM_VECTOR_TYPES;
+  }
+}
+
+static uint8_t log2_of_size(size_t size) { return (uint8_t)__builtin_ctzll(size); }
+static uint8_t register_log2(trm_dtype dtype) {
+  return dtype == TRM_F16 ? 2 : log2_of_size(trm_dtype_size(dtype));
+}
+
+static trm_vector_fn find_function(const trm_vector_ops *ops, const trm_computation *computation,
+                                   const trm_instruction *instruction) {
+  const trm_instruction *all = computation->instructions;
+  const uint32_t typed = instruction->opcode == TRM_OP_SELECT ? 1 : 0;
+  const trm_dtype from = all[instruction->operands[typed]].shape.dtype;
+  const trm_vector_type type = register_type(from), to = register_type(instruction->shape.dtype);
+  if (type == TRM_NUM_VECTOR_TYPES || to == TRM_NUM_VECTOR_TYPES) return NULL;
+  switch (instruction->opcode) {
+    case TRM_OP_COMPARE:
+      if ((uint32_t)instruction->comparison > TRM_CMP_LT) return NULL;
+      if (type == TRM_V_F32 && instruction->comparison_type == TRM_CMPTYPE_TOTALORDER)
+        return ops->compare_total[instruction->comparison];
+      return ops->compare[instruction->comparison][type];
+    case TRM_OP_CONVERT: return ops->convert[type][to];
+    case TRM_OP_SELECT: return ops->select[register_log2(from)];
+    default: return ops->op[instruction->opcode][type];
+  }
+}
+
+/* Only the view changes: the same bits in the same order. */
+static bool is_view(const trm_computation *computation, const trm_instruction *instruction) {
+  const trm_instruction *operand;
+  switch (instruction->opcode) {
+    case TRM_OP_RESHAPE: case TRM_OP_BITCAST: case TRM_OP_COPY: case TRM_OP_BITCAST_CONVERT:
+      operand = &computation->instructions[instruction->operands[0]];
+      if (trm_shape_count(&operand->shape) != trm_shape_count(&instruction->shape)) return false;
+      if (operand->shape.dtype == instruction->shape.dtype) return true;
+      return instruction->opcode != TRM_OP_RESHAPE && instruction->opcode != TRM_OP_COPY &&
+             operand->shape.dtype != TRM_F16 && instruction->shape.dtype != TRM_F16 &&
+             operand->shape.dtype != TRM_PRED && instruction->shape.dtype != TRM_PRED &&
+             trm_dtype_size(operand->shape.dtype) == trm_dtype_size(instruction->shape.dtype);
+    default: return false;
+  }
+}
+
+static bool is_access(const trm_instruction *instruction) {
+  return instruction->opcode == TRM_OP_BROADCAST || instruction->opcode == TRM_OP_SLICE ||
+         instruction->opcode == TRM_OP_REVERSE || instruction->opcode == TRM_OP_TRANSPOSE;
+}
+
+bool trm_strip_supports(const trm_module *module, const trm_computation *computation,
+                        const trm_instruction *instruction) {
+  (void)module;
+  const trm_shape *shape = &instruction->shape;
+  if (!trm_shape_is_array(shape) || register_type(shape->dtype) == TRM_NUM_VECTOR_TYPES)
+    return false;
+  for (uint32_t i = 0; i < instruction->num_operands; i++) {
+    const trm_shape *operand = &computation->instructions[instruction->operands[i]].shape;
+    if (!trm_shape_is_array(operand) || register_type(operand->dtype) == TRM_NUM_VECTOR_TYPES)
+      return false;
+  }
+  switch (instruction->opcode) {
+    case TRM_OP_PARAMETER: return true;
+    case TRM_OP_CONSTANT: return instruction->literal != NULL;
+    case TRM_OP_IOTA: return shape->dtype != TRM_PRED && instruction->dimensions.count == 1;
+    case TRM_OP_RESHAPE: case TRM_OP_BITCAST: case TRM_OP_COPY: case TRM_OP_BITCAST_CONVERT:
+      return is_view(computation, instruction);
+    case TRM_OP_BROADCAST: case TRM_OP_SLICE: case TRM_OP_REVERSE: case TRM_OP_TRANSPOSE:
+      return true;
+    default: break;
+  }
+  if (!trm_opcode_is_elementwise(instruction->opcode) || instruction->num_operands < 1 ||
+      instruction->num_operands > 3)
+    return false;
+  const int64_t count = trm_shape_count(shape);
+  for (uint32_t i = 0; i < instruction->num_operands; i++) {
+    const trm_shape *operand = &computation->instructions[instruction->operands[i]].shape;
+    if (trm_shape_count(operand) != count && operand->rank != 0) return false;
+  }
+  return find_function(trm_vector_ops_get(), computation, instruction) != NULL;
+}
+
+/* A half result that rounding would not change. */
+static bool is_exact(trm_opcode opcode) {
+  switch (opcode) {
+    case TRM_OP_ABS: case TRM_OP_NEGATE: case TRM_OP_SIGN: case TRM_OP_MAXIMUM: case TRM_OP_MINIMUM:
+    case TRM_OP_CLAMP: case TRM_OP_SELECT: case TRM_OP_CEIL: case TRM_OP_FLOOR:
+    case TRM_OP_ROUND_NEAREST_AFZ: case TRM_OP_ROUND_NEAREST_EVEN: case TRM_OP_REMAINDER:
+      return true;
+    default: return false;
+  }
+}
+
+/* ---- The compiler's state ------------------------------------------------------------------- */
+
+/* A stage to be: the instructions that it has to compute in full, all of one element count. */
+typedef struct target {
+  trm_index *roots;  /* instruction of each output */
+  uint32_t *results; /* result index of each, or NO_SLOT: a temporary */
+  uint32_t num_roots;
+} target;
+
+typedef struct compiler {
+  const trm_computation *computation;
+  const trm_vector_ops *ops;
+  trm_arena *arena; /* the program's */
+  trm_arena scratch;
+  bool is_function;
+  bool *is_staged;        /* by instruction: has a temporary */
+  size_t *temporary;      /* its offset */
+  size_t temporary_bytes;
+  uint32_t *mark;         /* by instruction: the stage that last saw it, from 1 */
+  uint32_t *value_slot;   /* by instruction, in the current stage */
+  uint32_t *uses;
+  uint32_t num_stages;
+  VECTOR(target) targets; /* the results */
+  VECTOR(strip_stage) stages; /* in reverse order of running */
+  VECTOR(trm_index) members, stack;
+  VECTOR(strip_slot) slots;
+  VECTOR(strip_step) steps;
+  uint32_t in_place_operands;
+} compiler;
+
+static const trm_instruction *at(const compiler *c, trm_index index) {
+  return &c->computation->instructions[index];
+}
+static int64_t count_of(const compiler *c, trm_index index) {
+  return trm_shape_count(&at(c, index)->shape);
+}
+
+/* In the linear order of its operand: nothing to do. */
+static bool is_alias(const compiler *c, trm_index index) {
+  const trm_instruction *instruction = at(c, index);
+  if (is_view(c->computation, instruction)) return true;
+  if (!is_access(instruction)) return false;
+  const trm_shape *from = &at(c, instruction->operands[0])->shape, *to = &instruction->shape;
+  if (trm_shape_count(from) != trm_shape_count(to)) return false;
+  if (trm_shape_count(to) == 1 || instruction->opcode == TRM_OP_SLICE) return true;
+  if (instruction->opcode != TRM_OP_BROADCAST && instruction->opcode != TRM_OP_TRANSPOSE)
+    return false;
+  /* The dimensions that are not 1 keep their order. */
+  int64_t last = -1;
+  for (int32_t d = 0; d < instruction->dimensions.count; d++) {
+    if (from->dims[d] == 1 && instruction->opcode == TRM_OP_BROADCAST) continue;
+    if (instruction->opcode == TRM_OP_TRANSPOSE && to->dims[d] == 1) continue;
+    if (instruction->dimensions.items[d] < last) return false;
+    last = instruction->dimensions.items[d];
+  }
+  return true;
+}
+
+/* Asks for a stage that computes the value in full. */
+static void stage_value(compiler *c, trm_index index) {
+  if (c->is_staged[index]) return;
+  c->is_staged[index] = true;
+  c->temporary[index] = c->temporary_bytes;
+  c->temporary_bytes += (trm_shape_bytes(&at(c, index)->shape) + 63) & ~(size_t)63;
+}
+
+/* ---- Reading -------------------------------------------------------------------------------- */
+
+/* How the coordinates of an instruction follow from the index space's. */
+typedef struct coordinates {
+  int32_t from[TRM_MAX_RANK]; /* dimension of the index space, or -1 */
+  int64_t start[TRM_MAX_RANK], step[TRM_MAX_RANK];
+} coordinates;
+
+static void through_access(const compiler *c, const trm_instruction *instruction,
+                           coordinates *map) {
+  const trm_shape *operand = &at(c, instruction->operands[0])->shape;
+  const coordinates old = *map;
+  for (int32_t k = 0; k < operand->rank; k++) {
+    switch (instruction->opcode) {
+      case TRM_OP_BROADCAST: {
+        const int64_t d = instruction->dimensions.items[k];
+        map->from[k] = old.from[d], map->start[k] = old.start[d], map->step[k] = old.step[d];
+        break;
+      }
+      case TRM_OP_TRANSPOSE: {
+        const int64_t d = instruction->dimensions.items[k];
+        map->from[d] = old.from[k], map->start[d] = old.start[k], map->step[d] = old.step[k];
+        break;
+      }
+      case TRM_OP_SLICE: {
+        const trm_slice_dimension *s = &instruction->slice[k];
+        map->start[k] = s->start + s->stride * old.start[k];
+        map->step[k] = s->stride * old.step[k];
+        break;
+      }
+      default: /* reverse */
+        for (int32_t i = 0; i < instruction->dimensions.count; i++) {
+          if (instruction->dimensions.items[i] != k) continue;
+          map->start[k] = operand->dims[k] - 1 - old.start[k];
+          map->step[k] = -old.step[k];
+        }
+        break;
+    }
+  }
+}
+
+/* A reshape that only adds or drops dimensions of 1: true, and the map is the operand's. */
+static bool through_reshape(const trm_shape *from, const trm_shape *operand, coordinates *map) {
+  const coordinates old = *map;
+  int32_t d = 0;
+  for (int32_t k = 0; k < operand->rank; k++) {
+    if (operand->dims[k] == 1) {
+      map->from[k] = -1, map->start[k] = 0, map->step[k] = 0;
+      continue;
+    }
+    while (d < from->rank && from->dims[d] == 1) d++;
+    if (d == from->rank || from->dims[d] != operand->dims[k]) {
+      *map = old;
+      return false;
+    }
+    map->from[k] = old.from[d], map->start[k] = old.start[d], map->step[k] = old.step[d];
+    d++;
+  }
+  return true;
+}
+
+static uint32_t add_slot(compiler *c, strip_slot slot) {
+  if (!VECTOR_PUSH(&c->slots, slot)) return NO_SLOT;
+  return (uint32_t)c->slots.count - 1;
+}
+static uint32_t add_register(compiler *c, uint8_t log2_size) {
+  return add_slot(c, (strip_slot){.kind = SLOT_REGISTER, .log2_size = log2_size});
+}
+static trm_status add_step(compiler *c, trm_vector_fn function, const strip_access *access,
+                           uint32_t out, uint32_t a, uint32_t b, uint32_t d, trm_error *error) {
+  const strip_step step = {function, access, out, {a, b, d}};
+  if (out == NO_SLOT || !VECTOR_PUSH(&c->steps, step)) FAIL_NO_MEMORY("a strip program");
+  return TRM_OK;
+}
+
+/* The array behind a leaf or a staged value, as a slot at its start. */
+static strip_slot source_slot(const compiler *c, trm_index index) {
+  const trm_instruction *instruction = at(c, index);
+  strip_slot slot = {.log2_size = log2_of_size(trm_dtype_size(instruction->shape.dtype))};
+  if (instruction->opcode == TRM_OP_PARAMETER) {
+    slot.kind = SLOT_OPERAND;
+    slot.source = (uint32_t)instruction->number;
+  } else if (instruction->opcode == TRM_OP_CONSTANT) {
+    slot.kind = SLOT_CONSTANT;
+    slot.data = instruction->literal->leaves[0];
+  } else {
+    slot.kind = SLOT_TEMPORARY;
+    slot.offset = c->temporary[index];
+  }
+  return slot;
+}
+
+static bool is_leaf(trm_opcode opcode) {
+  return opcode == TRM_OP_PARAMETER || opcode == TRM_OP_CONSTANT;
+}
+
+/* Follows views and accesses from `index` down to an array in memory, staging what was computed,
+ * and describes how its elements are read in the order of `index`; returns that array. */
+static trm_index resolve_access(compiler *c, trm_index index, strip_access *access) {
+  const trm_shape *space = &at(c, index)->shape;
+  coordinates map = {{0}, {0}, {0}};
+  for (int32_t d = 0; d < space->rank; d++) map.from[d] = d, map.step[d] = 1;
+  trm_index current = index;
+  bool is_flat = false; /* past a reshape: only the linear index is known */
+  int64_t base = 0, strides[TRM_MAX_RANK] = {0};
+  for (;;) {
+    const trm_instruction *instruction = at(c, current);
+    const bool reads = is_leaf(instruction->opcode) || (c->is_staged[current] && current != index);
+    const bool view = is_view(c->computation, instruction);
+    if (!reads && is_access(instruction) && !is_flat) {
+      through_access(c, instruction, &map);
+      current = instruction->operands[0];
+      continue;
+    }
+    if (!is_flat && (reads || !view ||
+                     !through_reshape(&instruction->shape,
+                                      &at(c, instruction->operands[0])->shape, &map))) {
+      int64_t stride = 1;
+      for (int32_t k = instruction->shape.rank - 1; k >= 0; k--) {
+        base += map.start[k] * stride;
+        if (map.from[k] >= 0) strides[map.from[k]] += map.step[k] * stride;
+        stride *= instruction->shape.dims[k];
+      }
+      is_flat = true;
+    }
+    if (reads) break;
+    if (!view) {
+      stage_value(c, current);
+      break;
+    }
+    current = instruction->operands[0];
+  }
+  /* Collapse: drop dimensions of 1, merge neighbours that run on. */
+  *access = (strip_access){.base = base};
+  for (int32_t d = 0; d < space->rank; d++) {
+    if (space->dims[d] == 1) continue;
+    const int32_t last = access->rank - 1;
+    if (last >= 0 && access->strides[last] == strides[d] * space->dims[d]) {
+      access->dims[last] *= space->dims[d];
+      access->strides[last] = strides[d];
+    } else {
+      access->dims[access->rank] = space->dims[d];
+      access->strides[access->rank++] = strides[d];
+    }
+  }
+  if (access->rank == 1 && access->strides[0] == 0) access->rank = 0;
+  return current;
+}
+
+/* Emits the reading of `index`, whose array is `source`, into a register (or in place). */
+static trm_status emit_read(compiler *c, trm_index index, trm_index source,
+                            const strip_access *access, trm_error *error) {
+  const trm_dtype dtype = at(c, source)->shape.dtype;
+  const int64_t count = count_of(c, index);
+  strip_slot raw = source_slot(c, source);
+  const bool is_linear = (access->rank == 0 && count == 1) ||
+                         (access->rank == 1 && access->strides[0] == 1);
+  uint32_t slot;
+  if (is_linear) {
+    raw.moves = true;
+    raw.base = access->base;
+    slot = add_slot(c, raw);
+  } else {
+    strip_access *kept = trm_arena_copy(c->arena, access, sizeof *access);
+    CHECK_MEMORY(kept, "a strip program");
+    kept->source = add_slot(c, raw);
+    if (kept->source == NO_SLOT) FAIL_NO_MEMORY("a strip program");
+    slot = add_register(c, raw.log2_size);
+    TRY(add_step(c, NULL, kept, slot, 0, 0, 0, error));
+  }
+  if (slot == NO_SLOT) FAIL_NO_MEMORY("a strip program");
+  if (dtype == TRM_F16) {
+    const uint32_t half = slot;
+    slot = add_register(c, 2);
+    TRY(add_step(c, c->ops->half_to_float, NULL, slot, half, half, half, error));
+  }
+  c->value_slot[index] = slot;
+  return TRM_OK;
+}
+
+static trm_status emit_iota(compiler *c, trm_index index, trm_error *error) {
+  const trm_instruction *instruction = at(c, index);
+  const trm_shape *shape = &instruction->shape;
+  strip_access *access = ARENA_NEW(c->arena, strip_access, 1);
+  CHECK_MEMORY(access, "a strip program");
+  const int64_t dimension = instruction->dimensions.items[0];
+  access->is_iota = true;
+  access->rank = 2;
+  access->dims[0] = shape->dims[dimension];
+  access->dims[1] = 1;
+  for (int64_t d = dimension + 1; d < shape->rank; d++) access->dims[1] *= shape->dims[d];
+  uint32_t slot = add_register(c, 3);
+  access->source = slot;
+  TRY(add_step(c, NULL, access, slot, 0, 0, 0, error));
+  if (register_type(shape->dtype) != TRM_V_S64) {
+    const uint32_t wide = slot;
+    slot = add_register(c, register_log2(shape->dtype));
+    TRY(add_step(c, c->ops->convert[TRM_V_S64][register_type(shape->dtype)], NULL, slot, wide, wide,
+                 wide, error));
+  }
+  if (shape->dtype == TRM_F16) TRY(add_step(c, c->ops->round_half, NULL, slot, slot, slot, slot, error));
+  c->value_slot[index] = slot;
+  return TRM_OK;
+}
+
+/* ---- Computing ------------------------------------------------------------------------------ */
+
+static trm_status emit_elementwise(compiler *c, trm_index index, bool skip_rounding,
+                                   trm_error *error) {
+  const trm_instruction *instruction = at(c, index);
+  const trm_opcode opcode = instruction->opcode;
+  const trm_dtype to = instruction->shape.dtype;
+  uint32_t in[3];
+  for (uint32_t i = 0; i < 3; i++) {
+    const uint32_t k = i < instruction->num_operands ? i : 0;
+    in[i] = c->value_slot[instruction->operands[k]];
+  }
+  const trm_dtype from = at(c, instruction->operands[0])->shape.dtype;
+  if (opcode == TRM_OP_CONVERT && register_type(from) == register_type(to) &&
+      (to != TRM_F16 || from == TRM_F16)) {
+    c->value_slot[index] = in[0];
+    return TRM_OK;
+  }
+  trm_vector_fn function = find_function(c->ops, c->computation, instruction);
+  bool rounds = to == TRM_F16 && !is_exact(opcode) && !skip_rounding;
+  if (opcode == TRM_OP_CONVERT && from == TRM_F32 && to == TRM_F16) {
+    if (skip_rounding) {
+      c->value_slot[index] = in[0];
+      return TRM_OK;
+    }
+    function = c->ops->round_half;
+    rounds = false;
+  }
+  const uint32_t out = add_register(c, register_log2(to));
+  TRY(add_step(c, function, NULL, out, in[0], in[1], in[2], error));
+  if (rounds) TRY(add_step(c, c->ops->round_half, NULL, out, out, out, out, error));
+  c->value_slot[index] = out;
+  return TRM_OK;
+}
+
+/* ---- Placing -------------------------------------------------------------------------------- */
+
+/* Gives registers offsets in the thread's file, reusing those whose values are dead. Sizes are in
+ * bytes an element; *out_total is their sum. */
+static trm_status place_registers(compiler *c, uint32_t num_fills, uint32_t *units,
+                                  uint32_t *out_total, trm_error *error) {
+  const uint32_t num_slots = (uint32_t)c->slots.count, num_steps = (uint32_t)c->steps.count;
+  uint32_t *last = ARENA_NEW(&c->scratch, uint32_t, num_slots + 1);
+  uint32_t *free_units[4] = {0}, num_free[4] = {0};
+  CHECK_MEMORY(last, "a strip program");
+  for (int i = 0; i < 4; i++) {
+    free_units[i] = ARENA_NEW(&c->scratch, uint32_t, num_slots + 1);
+    CHECK_MEMORY(free_units[i], "a strip program");
+  }
+  for (uint32_t s = 0; s < num_slots; s++) units[s] = NO_SLOT;
+  for (uint32_t i = 0; i < num_steps; i++) {
+    const strip_step *step = &c->steps.items[i];
+    last[step->out] = i;
+    if (step->function == NULL) continue;
+    for (int k = 0; k < 3; k++) last[step->in[k]] = i;
+  }
+  uint32_t total = 0;
+  for (uint32_t i = 0; i < num_steps; i++) {
+    const strip_step *step = &c->steps.items[i];
+    /* The operands that die here first: the result may take a place of the same size. */
+    for (int k = 0; k < 3 && step->function != NULL; k++) {
+      const uint32_t s = step->in[k];
+      const strip_slot *slot = &c->slots.items[s];
+      if (slot->kind != SLOT_REGISTER || slot->keeps || last[s] != i || s == step->out ||
+          units[s] == NO_SLOT || (k > 0 && s == step->in[0]) || (k > 1 && s == step->in[1]))
+        continue;
+      free_units[slot->log2_size][num_free[slot->log2_size]++] = units[s];
+    }
+    const strip_slot *out = &c->slots.items[step->out];
+    if (out->kind != SLOT_REGISTER || units[step->out] != NO_SLOT) continue;
+    if (i >= num_fills && num_free[out->log2_size] > 0) {
+      units[step->out] = free_units[out->log2_size][--num_free[out->log2_size]];
+    } else {
+      units[step->out] = total;
+      total += UINT32_C(1) << out->log2_size;
+    }
+  }
+  *out_total = total;
+  return TRM_OK;
+}
+
+/* Elements after which the access repeats itself; 0: it does not. */
+static int64_t period_of(const strip_access *access, int64_t count) {
+  if (count == 0) return 0;
+  if (access->is_iota) return access->dims[1] > INT64_MAX / access->dims[0] ? 0
+                              : access->dims[0] * access->dims[1];
+  if (access->rank == 0) return 1;
+  if (access->strides[0] != 0) return 0;
+  return count / access->dims[0];
+}
+
+/* A strip that is a multiple of the periods found, where that keeps it long enough. */
+static int64_t choose_strip(const compiler *c, int64_t count, int64_t wanted) {
+  int64_t unit = 1;
+  for (size_t i = 0; i < c->steps.count; i++) {
+    const strip_access *access = c->steps.items[i].access;
+    const int64_t period = access == NULL ? 0 : period_of(access, count);
+    if (period <= 1 || unit % period == 0) continue;
+    if (period % unit == 0 && period <= wanted) unit = period;
+  }
+  return wanted / unit * unit;
+}
+
+/* Moves the loads that are the same for every strip, and what is computed from them alone, to the
+ * front; returns how many there are. */
+static trm_status split_fills(compiler *c, int64_t count, int64_t strip, uint32_t *out_num,
+                              trm_error *error) {
+  const size_t n = c->steps.count;
+  strip_step *later = ARENA_NEW(&c->scratch, strip_step, n + 1);
+  CHECK_MEMORY(later, "a strip program");
+  size_t num_fills = 0, num_later = 0;
+  for (size_t i = 0; i < n; i++) {
+    const strip_step step = c->steps.items[i];
+    bool fills = c->slots.items[step.out].kind == SLOT_REGISTER;
+    if (step.function == NULL) {
+      const int64_t period = period_of(step.access, count);
+      fills = fills && period > 0 && strip % period == 0;
+    } else {
+      for (int k = 0; k < 3; k++) fills = fills && (c->slots.items[step.in[k]].keeps);
+    }
+    if (fills) {
+      c->slots.items[step.out].keeps = true;
+      c->steps.items[num_fills++] = step;
+    } else {
+      later[num_later++] = step;
+    }
+  }
+  memcpy(c->steps.items + num_fills, later, num_later * sizeof *later);
+  *out_num = (uint32_t)num_fills;
+  return TRM_OK;
+}
+
+/* Operands that result 0 may overwrite: read only in order, and only up to the step that writes. */
+static void find_in_place(compiler *c, const target *t, uint32_t result_slot, int64_t count,
+                          trm_dtype dtype) {
+  bool has_first = false;
+  for (uint32_t r = 0; r < t->num_roots; r++) has_first = has_first || t->results[r] == 0;
+  if (!has_first || result_slot == NO_SLOT) return;
+  size_t written = c->steps.count;
+  for (size_t i = c->steps.count; i-- > 0;) {
+    if (c->steps.items[i].out == result_slot) written = i;
+  }
+  for (uint32_t p = 0; p < c->computation->num_parameters && p < 32; p++) {
+    const trm_shape *shape = &at(c, c->computation->parameters[p])->shape;
+    bool allowed = trm_shape_count(shape) == count &&
+                   trm_dtype_size(shape->dtype) == trm_dtype_size(dtype);
+    for (size_t s = 0; s < c->slots.count && allowed; s++) {
+      const strip_slot *slot = &c->slots.items[s];
+      if (slot->kind != SLOT_OPERAND || slot->source != p) continue;
+      allowed = slot->moves && slot->base == 0;
+      for (size_t i = written + 1; i < c->steps.count && allowed; i++) {
+        const strip_step *step = &c->steps.items[i];
+        for (int k = 0; k < 3; k++)
+          if (step->function != NULL && step->in[k] == s) allowed = false;
+      }
+    }
+    if (allowed) c->in_place_operands |= UINT32_C(1) << p;
+  }
+}
+
+/* Parameters that another stage reads too must stay as they are. */
+static void forbid_in_place(compiler *c) {
+  for (size_t s = 0; s < c->slots.count; s++) {
+    const strip_slot *slot = &c->slots.items[s];
+    if (slot->kind == SLOT_OPERAND && slot->source < 32)
+      c->in_place_operands &= ~(UINT32_C(1) << slot->source);
+  }
+}
+
+/* ---- Stages --------------------------------------------------------------------------------- */
+
+static int compare_indices(const void *a, const void *b) {
+  const trm_index x = *(const trm_index *)a, y = *(const trm_index *)b;
+  return (x > y) - (x < y);
+}
+
+/* Finds what the roots need in their index space: c->members, ascending. */
+static trm_status find_members(compiler *c, const target *t, trm_error *error) {
+  const uint32_t stage = ++c->num_stages;
+  const int64_t count = count_of(c, t->roots[0]);
+  c->members.count = c->stack.count = 0;
+  for (uint32_t r = 0; r < t->num_roots; r++) {
+    if (!VECTOR_PUSH(&c->stack, t->roots[r])) FAIL_NO_MEMORY("a strip program");
+  }
+  while (c->stack.count > 0) {
+    const trm_index index = c->stack.items[--c->stack.count];
+    if (c->mark[index] == stage) continue;
+    c->mark[index] = stage;
+    c->uses[index] = 0;
+    if (!VECTOR_PUSH(&c->members, index)) FAIL_NO_MEMORY("a strip program");
+    const trm_instruction *instruction = at(c, index);
+    if (is_leaf(instruction->opcode) || instruction->opcode == TRM_OP_IOTA ||
+        (is_access(instruction) && !is_alias(c, index)))
+      continue;
+    for (uint32_t i = 0; i < instruction->num_operands; i++) {
+      const trm_index operand = instruction->operands[i];
+      if (count_of(c, operand) != count) continue; /* a scalar for all */
+      if (!VECTOR_PUSH(&c->stack, operand)) FAIL_NO_MEMORY("a strip program");
+    }
+  }
+  qsort(c->members.items, c->members.count, sizeof *c->members.items, compare_indices);
+  for (size_t i = 0; i < c->members.count; i++) {
+    const trm_instruction *instruction = at(c, c->members.items[i]);
+    for (uint32_t k = 0; k < instruction->num_operands; k++) c->uses[instruction->operands[k]]++;
+  }
+  return TRM_OK;
+}
+
+/* A scalar operand of select or clamp, or a scalar that was computed. */
+static trm_status emit_scalar(compiler *c, trm_index index, trm_error *error) {
+  strip_access access;
+  trm_index source = index;
+  while (!is_leaf(at(c, source)->opcode) && is_alias(c, source))
+    source = at(c, source)->operands[0];
+  if (!is_leaf(at(c, source)->opcode)) stage_value(c, source);
+  access = (strip_access){0};
+  strip_slot raw = source_slot(c, source);
+  strip_access *kept = trm_arena_copy(c->arena, &access, sizeof access);
+  CHECK_MEMORY(kept, "a strip program");
+  kept->source = add_slot(c, raw);
+  if (kept->source == NO_SLOT) FAIL_NO_MEMORY("a strip program");
+  uint32_t slot = add_register(c, raw.log2_size);
+  TRY(add_step(c, NULL, kept, slot, 0, 0, 0, error));
+  if (at(c, source)->shape.dtype == TRM_F16) {
+    const uint32_t half = slot;
+    slot = add_register(c, 2);
+    TRY(add_step(c, c->ops->half_to_float, NULL, slot, half, half, half, error));
+  }
+  c->value_slot[index] = slot;
+  return TRM_OK;
+}
+
+static trm_status emit_member(compiler *c, const target *t, trm_index index, trm_error *error) {
+  const trm_instruction *instruction = at(c, index);
+  const int64_t count = count_of(c, t->roots[0]);
+  strip_access access = {0};
+  if (is_leaf(instruction->opcode)) {
+    if (c->is_function && instruction->opcode == TRM_OP_CONSTANT) return emit_scalar(c, index, error);
+    access.rank = 1, access.dims[0] = count, access.strides[0] = 1;
+    return emit_read(c, index, index, &access, error);
+  }
+  if (instruction->opcode == TRM_OP_IOTA) return emit_iota(c, index, error);
+  if (is_alias(c, index)) {
+    c->value_slot[index] = c->value_slot[instruction->operands[0]];
+    return TRM_OK;
+  }
+  if (is_access(instruction)) {
+    const trm_index source = resolve_access(c, index, &access);
+    return emit_read(c, index, source, &access, error);
+  }
+  for (uint32_t i = 0; i < instruction->num_operands; i++) {
+    if (count_of(c, instruction->operands[i]) != count)
+      TRY(emit_scalar(c, instruction->operands[i], error));
+  }
+  bool skip_rounding = c->uses[index] == 0;
+  return emit_elementwise(c, index, skip_rounding, error);
+}
+
+/* Stores the roots; *out_first is the slot of result 0, when it is here. */
+static trm_status emit_roots(compiler *c, const target *t, uint32_t *out_first, trm_error *error) {
+  *out_first = NO_SLOT;
+  for (uint32_t r = 0; r < t->num_roots; r++) {
+    const trm_dtype dtype = at(c, t->roots[r])->shape.dtype;
+    strip_slot place = {.kind = SLOT_RESULT, .moves = true, .source = t->results[r],
+                        .log2_size = log2_of_size(trm_dtype_size(dtype))};
+    if (t->results[r] == NO_SLOT) {
+      place.kind = SLOT_TEMPORARY;
+      place.offset = c->temporary[t->roots[r]];
+    }
+    uint32_t slot = c->value_slot[t->roots[r]];
+    const strip_slot *value = &c->slots.items[slot];
+    if (dtype != TRM_F16 && value->kind == SLOT_REGISTER) {
+      c->slots.items[slot] = place; /* computed where it belongs */
+    } else {
+      const uint32_t from = slot;
+      slot = add_slot(c, place);
+      TRY(add_step(c, dtype == TRM_F16 ? c->ops->float_to_half : c->ops->copy[place.log2_size],
+                   NULL, slot, from, from, from, error));
+    }
+    if (t->results[r] == 0) *out_first = slot;
+  }
+  return TRM_OK;
+}
+
+static trm_status finish_stage(compiler *c, const target *t, uint32_t first_slot,
+                               trm_error *error) {
+  strip_stage stage = {.count = count_of(c, t->roots[0]),
+                       .num_slots = (uint32_t)c->slots.count,
+                       .num_steps = (uint32_t)c->steps.count};
+  uint32_t *units = ARENA_NEW(&c->scratch, uint32_t, stage.num_slots + 1);
+  CHECK_MEMORY(units, "a strip program");
+  uint32_t total = 0;
+  forbid_in_place(c);
+  if (!c->is_function)
+    find_in_place(c, t, first_slot, stage.count, at(c, t->roots[0])->shape.dtype);
+  TRY(place_registers(c, 0, units, &total, error));
+  int64_t strip = STRIP_BYTES / (total > 0 ? total : 8) / SMALLEST_STRIP * SMALLEST_STRIP;
+  strip = strip < SMALLEST_STRIP ? SMALLEST_STRIP : strip > LARGEST_STRIP ? LARGEST_STRIP : strip;
+  if (!c->is_function) {
+    strip = choose_strip(c, stage.count, strip);
+    if (stage.count < strip) strip = stage.count > 0 ? stage.count : 1;
+  }
+  stage.strip = strip;
+  TRY(split_fills(c, stage.count, strip, &stage.num_fills, error));
+  TRY(place_registers(c, stage.num_fills, units, &total, error));
+  const size_t pointers = (stage.num_slots * sizeof(void *) + 63) & ~(size_t)63;
+  stage.bytes_per_element = 4 * stage.num_steps;
+  for (uint32_t s = 0; s < stage.num_slots; s++) {
+    strip_slot *slot = &c->slots.items[s];
+    if (slot->moves) stage.num_moving++, stage.bytes_per_element += (size_t)1 << slot->log2_size;
+    if (slot->kind != SLOT_REGISTER || units[s] == NO_SLOT) continue;
+    /* Units are packed; each becomes `strip` elements, rounded up to whole lines by padding. */
+    slot->offset = pointers + (size_t)units[s] * ((size_t)(strip + 63) / 64 * 64);
+  }
+  stage.file_bytes = pointers + (size_t)total * ((size_t)(strip + 63) / 64 * 64);
+  stage.num_steps -= stage.num_fills;
+  stage.slots = trm_arena_copy(c->arena, c->slots.items, c->slots.count * sizeof(strip_slot));
+  stage.fills = trm_arena_copy(c->arena, c->steps.items, c->steps.count * sizeof(strip_step));
+  stage.moving = ARENA_NEW(c->arena, uint32_t, stage.num_moving + 1);
+  CHECK_MEMORY(stage.slots, "a strip program");
+  CHECK_MEMORY(stage.fills, "a strip program");
+  CHECK_MEMORY(stage.moving, "a strip program");
+  stage.steps = stage.fills + stage.num_fills;
+  uint32_t moving = 0;
+  for (uint32_t s = 0; s < stage.num_slots; s++)
+    if (stage.slots[s].moves) stage.moving[moving++] = s;
+  if (!VECTOR_PUSH(&c->stages, stage)) FAIL_NO_MEMORY("a strip program");
+  return TRM_OK;
+}
+
+static trm_status compile_stage(compiler *c, const target *t, trm_error *error) {
+  c->slots.count = c->steps.count = 0;
+  TRY(find_members(c, t, error));
+  for (size_t i = 0; i < c->members.count; i++)
+    TRY(emit_member(c, t, c->members.items[i], error));
+  uint32_t first_slot;
+  TRY(emit_roots(c, t, &first_slot, error));
+  return finish_stage(c, t, first_slot, error);
+}
+
+/* The results, grouped by element count: each group is one stage. */
+static trm_status add_root_targets(compiler *c, trm_error *error) {
+  const trm_instruction *root = at(c, c->computation->root);
+  const bool is_tuple = root->opcode == TRM_OP_TUPLE;
+  const uint32_t num = is_tuple ? root->num_operands : 1;
+  bool *done = ARENA_NEW(&c->scratch, bool, num + 1);
+  CHECK_MEMORY(done, "a strip program");
+  for (uint32_t i = 0; i < num; i++) {
+    if (done[i]) continue;
+    target t = {ARENA_NEW(&c->scratch, trm_index, num), ARENA_NEW(&c->scratch, uint32_t, num), 0};
+    CHECK_MEMORY(t.roots, "a strip program");
+    CHECK_MEMORY(t.results, "a strip program");
+    const int64_t count = count_of(c, is_tuple ? root->operands[i] : c->computation->root);
+    for (uint32_t k = i; k < num; k++) {
+      const trm_index index = is_tuple ? root->operands[k] : c->computation->root;
+      if (done[k] || count_of(c, index) != count) continue;
+      done[k] = true;
+      t.roots[t.num_roots] = index;
+      t.results[t.num_roots++] = k;
+    }
+    if (!VECTOR_PUSH(&c->targets, t)) FAIL_NO_MEMORY("a strip program");
+  }
+  return TRM_OK;
+}
+
+static bool is_supported(const compiler *c) {
+  const trm_computation *computation = c->computation;
+  for (trm_index i = 0; i < computation->num_instructions; i++) {
+    const trm_instruction *instruction = at(c, i);
+    if (i == computation->root && instruction->opcode == TRM_OP_TUPLE &&
+        instruction->num_operands > 0) {
+      for (uint32_t k = 0; k < instruction->num_operands; k++)
+        if (!trm_shape_is_array(&at(c, instruction->operands[k])->shape)) return false;
+      continue;
+    }
+    if (!trm_strip_supports(NULL, computation, instruction)) return false;
+    if (c->is_function && trm_shape_count(&instruction->shape) != 1) return false;
+  }
+  return computation->num_instructions > 0;
+}
+
+static trm_status compile_all(compiler *c, trm_strip_program **out_program, trm_error *error) {
+  const uint32_t n = c->computation->num_instructions;
+  c->is_staged = ARENA_NEW(&c->scratch, bool, n);
+  c->temporary = ARENA_NEW(&c->scratch, size_t, n);
+  c->mark = ARENA_NEW(&c->scratch, uint32_t, n);
+  c->value_slot = ARENA_NEW(&c->scratch, uint32_t, n);
+  c->uses = ARENA_NEW(&c->scratch, uint32_t, n);
+  trm_strip_program *program = ARENA_NEW(c->arena, trm_strip_program, 1);
+  CHECK_MEMORY(c->is_staged, "a strip program");
+  CHECK_MEMORY(c->temporary, "a strip program");
+  CHECK_MEMORY(c->mark, "a strip program");
+  CHECK_MEMORY(c->value_slot, "a strip program");
+  CHECK_MEMORY(c->uses, "a strip program");
+  CHECK_MEMORY(program, "a strip program");
+  TRY(add_root_targets(c, error));
+  for (size_t i = 0; i < c->targets.count; i++)
+    TRY(compile_stage(c, &c->targets.items[i], error));
+  /* A stage reads staged values that come before its own: so descending, and run in reverse. */
+  for (trm_index i = n; i-- > 0;) {
+    if (!c->is_staged[i]) continue;
+    uint32_t result = NO_SLOT;
+    const target t = {&i, &result, 1};
+    TRY(compile_stage(c, &t, error));
+  }
+  program->ops = c->ops;
+  program->num_stages = (uint32_t)c->stages.count;
+  program->stages = ARENA_NEW(c->arena, strip_stage, c->stages.count + 1);
+  CHECK_MEMORY(program->stages, "a strip program");
+  program->temporary_bytes = c->temporary_bytes;
+  program->max_threads = 1;
+  program->in_place_operands = c->in_place_operands;
+  for (uint32_t i = 0; i < program->num_stages; i++) {
+    program->stages[i] = c->stages.items[program->num_stages - 1 - i];
+    const size_t bytes = (program->stages[i].file_bytes + 63) & ~(size_t)63;
+    if (bytes > program->file_bytes) program->file_bytes = bytes;
+    const size_t work = (size_t)program->stages[i].count * program->stages[i].bytes_per_element;
+    const int limit = trm_threads_limit();
+    const size_t wanted = work / TRM_BYTES_PER_THREAD;
+    const int threads = wanted < (size_t)limit ? (int)wanted : limit;
+    if (!c->is_function && threads > program->max_threads) program->max_threads = threads;
+  }
+  *out_program = program;
+  return TRM_OK;
+}
+
+trm_status trm_strip_compile_any(const trm_computation *computation, bool is_function,
+                                 trm_arena *arena, trm_strip_program **out_program,
+                                 bool *out_supported, trm_error *error) {
+  compiler c = {.computation = computation, .ops = trm_vector_ops_get(), .arena = arena,
+                .is_function = is_function};
+  *out_supported = is_supported(&c);
+  if (!*out_supported) return TRM_OK;
+  const trm_status status = compile_all(&c, out_program, error);
+  VECTOR_FREE(&c.targets);
+  VECTOR_FREE(&c.stages);
+  VECTOR_FREE(&c.members);
+  VECTOR_FREE(&c.stack);
+  VECTOR_FREE(&c.slots);
+  VECTOR_FREE(&c.steps);
+  trm_arena_free(&c.scratch);
+  return status;
+}
+
+trm_status trm_strip_compile(const trm_computation *computation, trm_arena *arena,
+                             trm_strip_program **out_program, bool *out_supported,
+                             trm_error *error) {
+  return trm_strip_compile_any(computation, false, arena, out_program, out_supported, error);
+}

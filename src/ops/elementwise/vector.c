@@ -1,0 +1,458 @@
+/* The vectorised loops (vector.h). Compiled once for each instruction set, with TRM_ISA its name;
+ * written so that the compiler vectorises them and that all sets give the same bits: no fused
+ * multiply-adds, sums in lanes whose number does not depend on the set. */
+#include "ops/elementwise/vector.h"
+
+#include <string.h>
+
+#include "ops/elementwise/vector_math.h"
+
+#if defined(__F16C__)
+#include <immintrin.h>
+#else
+#include "base/half.h"
+#endif
+
+#define IVDEP _Pragma("GCC ivdep")
+#define UNUSED(x) (void)(x)
+#define SIGNATURE void *out, const void *a, const void *b, const void *c, size_t n
+
+/* One loop: R and T are the types of result and operands; x, y, z the operands' elements. */
+#define LOOP1(name, R, T, expression)                       \
+  static void name(SIGNATURE) {                             \
+    UNUSED(b), UNUSED(c);                                   \
+    R *const o = out;                                       \
+    const T *const p = a;                                   \
+    IVDEP for (size_t i = 0; i < n; i++) {                  \
+      const T x = p[i];                                     \
+      o[i] = (R)(expression);                               \
+    }                                                       \
+  }
+#define LOOP2(name, R, T, expression)                       \
+  static void name(SIGNATURE) {                             \
+    UNUSED(c);                                              \
+    R *const o = out;                                       \
+    const T *const p = a, *const q = b;                     \
+    IVDEP for (size_t i = 0; i < n; i++) {                  \
+      const T x = p[i], y = q[i];                           \
+      o[i] = (R)(expression);                               \
+    }                                                       \
+  }
+#define LOOP3(name, R, T, expression)                       \
+  static void name(SIGNATURE) {                             \
+    R *const o = out;                                       \
+    const T *const p = a, *const q = b, *const s = c;       \
+    IVDEP for (size_t i = 0; i < n; i++) {                  \
+      const T x = p[i], y = q[i], z = s[i];                 \
+      o[i] = (R)(expression);                               \
+    }                                                       \
+  }
+
+/* ---- Integers and pred ---------------------------------------------------------------------- */
+
+#define SIGNED_TYPES(M) \
+  M(S8, int8_t, uint8_t, 8) M(S16, int16_t, uint16_t, 16) M(S32, int32_t, uint32_t, 32) \
+  M(S64, int64_t, uint64_t, 64)
+#define UNSIGNED_TYPES(M) \
+  M(U8, uint8_t, uint8_t, 8) M(U16, uint16_t, uint16_t, 16) M(U32, uint32_t, uint32_t, 32) \
+  M(U64, uint64_t, uint64_t, 64)
+#define INTEGER_TYPES(M) SIGNED_TYPES(M) UNSIGNED_TYPES(M)
+
+#define INTEGER_LOOPS(V, T, U, bits)                                                     \
+  LOOP2(add_##V, T, T, (U)((U)x + (U)y))                                                 \
+  LOOP2(subtract_##V, T, T, (U)((U)x - (U)y))                                            \
+  LOOP2(multiply_##V, T, T, (U)((uint64_t)(U)x * (uint64_t)(U)y))                        \
+  LOOP2(maximum_##V, T, T, x > y ? x : y)                                                \
+  LOOP2(minimum_##V, T, T, x < y ? x : y)                                                \
+  LOOP2(and_##V, T, T, x & y)                                                            \
+  LOOP2(or_##V, T, T, x | y)                                                             \
+  LOOP2(xor_##V, T, T, x ^ y)                                                            \
+  LOOP1(not_##V, T, T, ~x)                                                               \
+  LOOP1(negate_##V, T, T, (U)(0u - (U)x))                                                \
+  LOOP2(shift_left_##V, T, T, (U)y < bits ? (U)((uint64_t)(U)x << ((U)y & (bits - 1))) : (U)0)     \
+  LOOP2(shift_logical_##V, T, T, (U)y < bits ? (U)((U)x >> ((U)y & (bits - 1))) : (U)0)  \
+  LOOP3(clamp_##V, T, T, (x > y ? x : y) < z ? (x > y ? x : y) : z)                      \
+  LOOP1(popcnt_##V, T, T, __builtin_popcountll((uint64_t)(U)x))                          \
+  LOOP1(clz_##V, T, T, (U)x == 0 ? bits : __builtin_clzll((uint64_t)(U)x) - (64 - bits)) \
+  LOOP2(compare_EQ_##V, uint8_t, T, x == y)                                              \
+  LOOP2(compare_NE_##V, uint8_t, T, x != y)                                              \
+  LOOP2(compare_GE_##V, uint8_t, T, x >= y)                                              \
+  LOOP2(compare_GT_##V, uint8_t, T, x > y)                                               \
+  LOOP2(compare_LE_##V, uint8_t, T, x <= y)                                              \
+  LOOP2(compare_LT_##V, uint8_t, T, x < y)
+INTEGER_TYPES(INTEGER_LOOPS)
+
+#define SIGNED_LOOPS(V, T, U, bits)                                                              \
+  LOOP1(abs_##V, T, T, x < 0 ? (U)(0u - (U)x) : (U)x)                                            \
+  LOOP1(sign_##V, T, T, (x > 0) - (x < 0))                                                       \
+  LOOP2(shift_arithmetic_##V, T, T, x >> ((U)y < bits ? (U)y : (U)(bits - 1)))                   \
+  LOOP2(divide_##V, T, T, y == 0 ? (T)-1 : y == -1 ? (T)(U)(0u - (U)x) : (T)(x / y))             \
+  LOOP2(remainder_##V, T, T, y == 0 ? x : y == -1 ? (T)0 : (T)(x % y))
+SIGNED_TYPES(SIGNED_LOOPS)
+
+#define UNSIGNED_LOOPS(V, T, U, bits)                                                            \
+  LOOP1(abs_##V, T, T, x)                                                                        \
+  LOOP1(sign_##V, T, T, x != 0)                                                                  \
+  LOOP2(divide_##V, T, T, y == 0 ? (T)-1 : (T)(x / y))                                           \
+  LOOP2(remainder_##V, T, T, y == 0 ? x : (T)(x % y))                                            \
+  /* The sign bit is spread for unsigned types too. */                                           \
+  LOOP2(shift_arithmetic_##V, T, T, (int##bits##_t)x >> (y < bits ? y : (U)(bits - 1)))
+UNSIGNED_TYPES(UNSIGNED_LOOPS)
+
+LOOP2(and_PRED, uint8_t, uint8_t, x & y)
+LOOP2(or_PRED, uint8_t, uint8_t, x | y)
+LOOP2(xor_PRED, uint8_t, uint8_t, x ^ y)
+LOOP1(not_PRED, uint8_t, uint8_t, x == 0)
+
+/* ---- float32 -------------------------------------------------------------------------------- */
+
+/* NaN when either is; of equal ones (+0 and -0) the first. */
+INLINE float max_nan(float x, float y) { return (x >= y) | (x != x) ? x : y; }
+INLINE float min_nan(float x, float y) { return (x <= y) | (x != x) ? x : y; }
+
+LOOP2(add_F32, float, float, x + y)
+LOOP2(subtract_F32, float, float, x - y)
+LOOP2(multiply_F32, float, float, x *y)
+LOOP2(divide_F32, float, float, x / y)
+LOOP2(maximum_F32, float, float, max_nan(x, y))
+LOOP2(minimum_F32, float, float, min_nan(x, y))
+LOOP2(remainder_F32, float, float, fmodf(x, y))
+LOOP2(power_F32, float, float, pow_f32(x, y))
+LOOP2(atan2_F32, float, float, atan2_f32(x, y))
+LOOP3(clamp_F32, float, float, min_nan(z, max_nan(x, y)))
+LOOP1(abs_F32, float, float, abs_f32(x))
+LOOP1(negate_F32, float, float, bits_float(float_bits(x) ^ 0x80000000u))
+LOOP1(sign_F32, float, float, x > 0.0f ? 1.0f : x < 0.0f ? -1.0f : x)
+LOOP1(ceil_F32, float, float, ceil_f32(x))
+LOOP1(floor_F32, float, float, floor_f32(x))
+LOOP1(rint_F32, float, float, rint_f32(x))
+LOOP1(round_F32, float, float, round_f32(x))
+LOOP1(sqrt_F32, float, float, sqrtf(x))
+LOOP1(rsqrt_F32, float, float, 1.0f / sqrtf(x))
+LOOP1(exp_F32, float, float, exp_f32(x))
+LOOP1(expm1_F32, float, float, expm1_f32(x))
+LOOP1(log_F32, float, float, log_f32(x))
+LOOP1(log1p_F32, float, float, log1p_f32(x))
+LOOP1(tanh_F32, float, float, tanh_f32(x))
+LOOP1(logistic_F32, float, float, logistic_f32(x))
+LOOP1(cbrt_F32, float, float, cbrt_f32(x))
+LOOP1(erf_F32, float, float, erf_f32(x))
+LOOP1(is_finite_F32, uint8_t, float, abs_f32(x) < INFINITY)
+LOOP2(compare_EQ_F32, uint8_t, float, x == y)
+LOOP2(compare_NE_F32, uint8_t, float, x != y)
+LOOP2(compare_GE_F32, uint8_t, float, x >= y)
+LOOP2(compare_GT_F32, uint8_t, float, x > y)
+LOOP2(compare_LE_F32, uint8_t, float, x <= y)
+LOOP2(compare_LT_F32, uint8_t, float, x < y)
+
+/* Total order: negative NaN < -inf < ... < -0 < 0 < ... < inf < NaN. */
+INLINE int32_t total_order(float x) {
+  const uint32_t bits = float_bits(x);
+  return (int32_t)(bits ^ (bits >> 31 != 0 ? 0x7fffffffu : 0u));
+}
+LOOP2(total_EQ, uint8_t, float, total_order(x) == total_order(y))
+LOOP2(total_NE, uint8_t, float, total_order(x) != total_order(y))
+LOOP2(total_GE, uint8_t, float, total_order(x) >= total_order(y))
+LOOP2(total_GT, uint8_t, float, total_order(x) > total_order(y))
+LOOP2(total_LE, uint8_t, float, total_order(x) <= total_order(y))
+LOOP2(total_LT, uint8_t, float, total_order(x) < total_order(y))
+
+/* The fast reduction of angles ends at 2^28; strips with a larger one go element by element
+ * through libm, which is then rounded once as well. */
+#define ANGLE_LOOP(name, function, slow)                                        \
+  LOOP1(name##_near, float, float, function(x))                                 \
+  static void name(SIGNATURE) {                                                 \
+    const float *const p = a;                                                   \
+    uint32_t largest = 0;                                                       \
+    for (size_t i = 0; i < n; i++) {                                            \
+      const uint32_t x = float_bits(p[i]) & 0x7fffffffu;                        \
+      const uint32_t finite = x < 0x7f800000u ? x : 0;                          \
+      largest = finite > largest ? finite : largest;                            \
+    }                                                                           \
+    if (largest <= 0x4d800000u) {                                                   \
+      name##_near(out, a, b, c, n);                                             \
+      return;                                                                   \
+    }                                                                           \
+    float *const o = out;                                                       \
+    for (size_t i = 0; i < n; i++) {                                            \
+      const float x = p[i];                                                     \
+      if (abs_f32(x) > 0x1p28f && abs_f32(x) < INFINITY)                        \
+        o[i] = (float)slow((double)x);                                          \
+      else                                                                      \
+        name##_near(&o[i], &x, NULL, NULL, 1);                                  \
+    }                                                                           \
+  }
+ANGLE_LOOP(sin_F32, sin_f32, sin)
+ANGLE_LOOP(cos_F32, cos_f32, cos)
+ANGLE_LOOP(tan_F32, tan_f32, tan)
+
+/* ---- Conversions ---------------------------------------------------------------------------- */
+
+#define CONVERTS_FROM(V, T, U, bits)                        \
+  LOOP1(convert_##V##_PRED, uint8_t, T, x != 0)             \
+  LOOP1(convert_##V##_S8, int8_t, T, x)                     \
+  LOOP1(convert_##V##_S16, int16_t, T, x)                   \
+  LOOP1(convert_##V##_S32, int32_t, T, x)                   \
+  LOOP1(convert_##V##_S64, int64_t, T, x)                   \
+  LOOP1(convert_##V##_U8, uint8_t, T, x)                    \
+  LOOP1(convert_##V##_U16, uint16_t, T, x)                  \
+  LOOP1(convert_##V##_U32, uint32_t, T, x)                  \
+  LOOP1(convert_##V##_U64, uint64_t, T, x)                  \
+  LOOP1(convert_##V##_F32, float, T, x)
+INTEGER_TYPES(CONVERTS_FROM)
+
+/* Out of range saturates, NaN gives 0. The limits are exact in float32; `top` is the largest float
+ * below the limit. */
+#define CLAMPED(low, high) (x >= (high) ? (high) : x > (low) ? x : x == x ? (low) : 0.0f)
+LOOP1(convert_F32_PRED, uint8_t, float, x != 0.0f)
+LOOP1(convert_F32_S8, int8_t, float, (int32_t)CLAMPED(-128.0f, 127.0f))
+LOOP1(convert_F32_S16, int16_t, float, (int32_t)CLAMPED(-32768.0f, 32767.0f))
+LOOP1(convert_F32_U8, uint8_t, float, (int32_t)CLAMPED(0.0f, 255.0f))
+LOOP1(convert_F32_U16, uint16_t, float, (int32_t)CLAMPED(0.0f, 65535.0f))
+LOOP1(convert_F32_S32, int32_t, float,
+      x >= 0x1p31f ? INT32_MAX : (int32_t)CLAMPED(-0x1p31f, 0x1.fffffep30f))
+LOOP1(convert_F32_U32, uint32_t, float,
+      x >= 0x1p32f ? UINT32_MAX : (uint32_t)CLAMPED(0.0f, 0x1.fffffep31f))
+LOOP1(convert_F32_S64, int64_t, float,
+      x >= 0x1p63f ? INT64_MAX : (int64_t)CLAMPED(-0x1p63f, 0x1.fffffep62f))
+LOOP1(convert_F32_U64, uint64_t, float,
+      x >= 0x1p64f ? UINT64_MAX : (uint64_t)CLAMPED(0.0f, 0x1.fffffep63f))
+
+#if defined(__F16C__)
+static void half_to_float(SIGNATURE) {
+  UNUSED(b), UNUSED(c);
+  float *const o = out;
+  const uint16_t *const p = a;
+  size_t i = 0;
+#if defined(__AVX512F__)
+  for (; i + 16 <= n; i += 16)
+    _mm512_storeu_ps(o + i, _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(p + i))));
+#endif
+  for (; i + 8 <= n; i += 8)
+    _mm256_storeu_ps(o + i, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(p + i))));
+  for (; i < n; i++) o[i] = _cvtsh_ss(p[i]);
+}
+static void float_to_half(SIGNATURE) {
+  UNUSED(b), UNUSED(c);
+  uint16_t *const o = out;
+  const float *const p = a;
+  size_t i = 0;
+  for (; i + 8 <= n; i += 8)
+    _mm_storeu_si128((__m128i *)(o + i),
+                     _mm256_cvtps_ph(_mm256_loadu_ps(p + i), _MM_FROUND_TO_NEAREST_INT));
+  for (; i < n; i++) o[i] = (uint16_t)_cvtss_sh(p[i], _MM_FROUND_TO_NEAREST_INT);
+}
+static void round_half(SIGNATURE) {
+  UNUSED(b), UNUSED(c);
+  float *const o = out;
+  const float *const p = a;
+  size_t i = 0;
+  for (; i + 8 <= n; i += 8)
+    _mm256_storeu_ps(o + i, _mm256_cvtph_ps(_mm256_cvtps_ph(_mm256_loadu_ps(p + i),
+                                                            _MM_FROUND_TO_NEAREST_INT)));
+  for (; i < n; i++) o[i] = _cvtsh_ss((uint16_t)_cvtss_sh(p[i], _MM_FROUND_TO_NEAREST_INT));
+}
+#else
+LOOP1(half_to_float, float, uint16_t, trm_half_to_float(x))
+LOOP1(float_to_half, uint16_t, float, trm_float_to_half(x))
+LOOP1(round_half, float, float, round_half_f32(x))
+#endif
+
+/* ---- Moving --------------------------------------------------------------------------------- */
+
+#define MOVES(index, T)                                                                       \
+  static void select_##index(SIGNATURE) {                                                     \
+    T *const o = out;                                                                         \
+    const uint8_t *const p = a;                                                               \
+    const T *const q = b, *const s = c;                                                       \
+    IVDEP for (size_t i = 0; i < n; i++) o[i] = p[i] != 0 ? q[i] : s[i];                      \
+  }                                                                                           \
+  static void copy_##index(SIGNATURE) {                                                       \
+    UNUSED(b), UNUSED(c);                                                                     \
+    memcpy(out, a, n * sizeof(T));                                                            \
+  }                                                                                           \
+  static void strided_##index(void *out, const void *a, int64_t stride, size_t n) {           \
+    T *const o = out;                                                                         \
+    const T *const p = a;                                                                     \
+    if (stride == 0) {                                                                        \
+      const T x = p[0];                                                                       \
+      for (size_t i = 0; i < n; i++) o[i] = x;                                                \
+    } else {                                                                                  \
+      IVDEP for (size_t i = 0; i < n; i++) o[i] = p[(int64_t)i * stride];                     \
+    }                                                                                         \
+  }                                                                                           \
+  static void transpose_##index(void *out, int64_t out_stride, const void *a, int64_t stride, \
+                                size_t rows, size_t columns) {                                \
+    T *const o = out;                                                                         \
+    const T *const p = a;                                                                     \
+    const size_t tile = 16;                                                                   \
+    for (size_t r = 0; r < rows; r += tile) {                                                 \
+      const size_t r_end = r + tile < rows ? r + tile : rows;                                 \
+      for (size_t j = 0; j < columns; j++) {                                                  \
+        T *const line = o + (int64_t)j * out_stride;                                          \
+        if (r_end - r == tile) {                                                              \
+          IVDEP for (size_t i = 0; i < tile; i++)                                             \
+            line[r + i] = p[(int64_t)(r + i) * stride + (int64_t)j];                          \
+        } else {                                                                              \
+          for (size_t i = r; i < r_end; i++) line[i] = p[(int64_t)i * stride + (int64_t)j];   \
+        }                                                                                     \
+      }                                                                                       \
+    }                                                                                         \
+  }
+MOVES(0, uint8_t)
+MOVES(1, uint16_t)
+MOVES(2, uint32_t)
+MOVES(3, uint64_t)
+
+/* ---- Sums ----------------------------------------------------------------------------------- */
+
+/* Blocks of 1024 are summed in 64 float lanes of 16 additions, the lanes and blocks in double. */
+enum { LANES = 16, BLOCK = 1024 };
+typedef float lanes __attribute__((vector_size(LANES * sizeof(float))));
+
+#define LOAD_LANES(v, a) memcpy(&v, (a), sizeof v)
+
+/* expression: of lanes x, what is summed; element: of float x, the same for the tail. */
+#define SUM_BODY(expression, element)                                         \
+  double total = 0.0;                                                         \
+  size_t i = 0;                                                               \
+  for (; i + LANES <= n;) {                                                   \
+    const size_t end = n - i < BLOCK ? n : i + BLOCK;                         \
+    lanes s0 = {0}, s1 = {0}, s2 = {0}, s3 = {0};                             \
+    for (; i + 4 * LANES <= end; i += 4 * LANES) {                            \
+      lanes x;                                                                \
+      LOAD_LANES(x, a + i);                                                   \
+      s0 += expression;                                                       \
+      LOAD_LANES(x, a + i + LANES);                                           \
+      s1 += expression;                                                       \
+      LOAD_LANES(x, a + i + 2 * LANES);                                       \
+      s2 += expression;                                                       \
+      LOAD_LANES(x, a + i + 3 * LANES);                                       \
+      s3 += expression;                                                       \
+    }                                                                         \
+    for (; i + LANES <= end; i += LANES) {                                    \
+      lanes x;                                                                \
+      LOAD_LANES(x, a + i);                                                   \
+      s0 += expression;                                                       \
+    }                                                                         \
+    s0 = (s0 + s1) + (s2 + s3);                                               \
+    for (int l = 0; l < LANES; l++) total += (double)s0[l];                   \
+  }                                                                           \
+  for (; i < n; i++) {                                                        \
+    const float x = a[i];                                                     \
+    total += (double)(element);                                               \
+  }                                                                           \
+  return total;
+
+static double sum_f32(const float *a, size_t n) { SUM_BODY(x, x) }
+static double sum_squares_f32(const float *a, float mean, size_t n) {
+  SUM_BODY((x - mean) * (x - mean), (x - mean) * (x - mean))
+}
+static double sum_half(const uint16_t *a, size_t n) {
+  double total = 0.0;
+  float block[BLOCK];
+  for (size_t i = 0; i < n; i += BLOCK) {
+    const size_t m = n - i < BLOCK ? n - i : BLOCK;
+    half_to_float(block, a + i, NULL, NULL, m);
+    total += sum_f32(block, m);
+  }
+  return total;
+}
+static void accumulate_double(double *acc, const float *a, size_t n) {
+  for (size_t i = 0; i < n; i++) acc[i] += (double)a[i];
+}
+
+/* ---- The table ------------------------------------------------------------------------------ */
+
+#define INTEGER_ENTRIES(OP, name)                                                           \
+  [TRM_OP_##OP] = {[TRM_V_S8] = name##_S8, [TRM_V_S16] = name##_S16, [TRM_V_S32] = name##_S32, \
+                   [TRM_V_S64] = name##_S64, [TRM_V_U8] = name##_U8, [TRM_V_U16] = name##_U16, \
+                   [TRM_V_U32] = name##_U32, [TRM_V_U64] = name##_U64
+#define INTEGERS(OP, name) INTEGER_ENTRIES(OP, name)},
+#define INTEGERS_F32(OP, name) INTEGER_ENTRIES(OP, name), [TRM_V_F32] = name##_F32},
+#define INTEGERS_PRED(OP, name, pred) INTEGER_ENTRIES(OP, name), [TRM_V_PRED] = pred},
+#define ALL(OP, name, pred) \
+  INTEGER_ENTRIES(OP, name), [TRM_V_F32] = name##_F32, [TRM_V_PRED] = pred},
+#define F32(OP, name) [TRM_OP_##OP] = {[TRM_V_F32] = name##_F32},
+#define COMPARES(CMP)                                                                      \
+  [TRM_CMP_##CMP] = {[TRM_V_PRED] = compare_##CMP##_U8, [TRM_V_S8] = compare_##CMP##_S8,   \
+                     [TRM_V_S16] = compare_##CMP##_S16, [TRM_V_S32] = compare_##CMP##_S32, \
+                     [TRM_V_S64] = compare_##CMP##_S64, [TRM_V_U8] = compare_##CMP##_U8,   \
+                     [TRM_V_U16] = compare_##CMP##_U16, [TRM_V_U32] = compare_##CMP##_U32, \
+                     [TRM_V_U64] = compare_##CMP##_U64, [TRM_V_F32] = compare_##CMP##_F32},
+#define CONVERTS(V, from)                                                                   \
+  [TRM_V_##V] = {[TRM_V_PRED] = convert_##from##_PRED, [TRM_V_S8] = convert_##from##_S8,    \
+                 [TRM_V_S16] = convert_##from##_S16, [TRM_V_S32] = convert_##from##_S32,    \
+                 [TRM_V_S64] = convert_##from##_S64, [TRM_V_U8] = convert_##from##_U8,      \
+                 [TRM_V_U16] = convert_##from##_U16, [TRM_V_U32] = convert_##from##_U32,    \
+                 [TRM_V_U64] = convert_##from##_U64, [TRM_V_F32] = convert_##from##_F32},
+LOOP1(convert_F32_F32, float, float, x)
+
+#define CONCATENATE_(a, b) a##b
+#define CONCATENATE(a, b) CONCATENATE_(a, b)
+#define TEXT_(x) #x
+#define TEXT(x) TEXT_(x)
+
+extern const trm_vector_ops CONCATENATE(trm_vector_ops_, TRM_ISA);
+const trm_vector_ops CONCATENATE(trm_vector_ops_, TRM_ISA) = {
+    .name = TEXT(TRM_ISA),
+    .op = {
+      ALL(ADD, add, or_PRED)
+      ALL(MULTIPLY, multiply, and_PRED)
+      ALL(MAXIMUM, maximum, or_PRED)
+      ALL(MINIMUM, minimum, and_PRED)
+      ALL(SUBTRACT, subtract, xor_PRED)
+      INTEGERS_F32(DIVIDE, divide)
+      INTEGERS_F32(REMAINDER, remainder)
+      INTEGERS_F32(CLAMP, clamp)
+      INTEGERS_F32(ABS, abs)
+      INTEGERS_F32(SIGN, sign)
+      INTEGERS_F32(NEGATE, negate)
+      INTEGERS_PRED(AND, and, and_PRED)
+      INTEGERS_PRED(OR, or, or_PRED)
+      INTEGERS_PRED(XOR, xor, xor_PRED)
+      INTEGERS_PRED(NOT, not, not_PRED)
+      INTEGERS(SHIFT_LEFT, shift_left)
+      INTEGERS(SHIFT_RIGHT_LOGICAL, shift_logical)
+      INTEGERS(SHIFT_RIGHT_ARITHMETIC, shift_arithmetic)
+      INTEGERS(POPULATION_COUNT, popcnt)
+      INTEGERS(COUNT_LEADING_ZEROS, clz)
+      F32(POWER, power)
+      F32(ATAN2, atan2)
+      F32(CEIL, ceil)
+      F32(FLOOR, floor)
+      F32(ROUND_NEAREST_EVEN, rint)
+      F32(ROUND_NEAREST_AFZ, round)
+      F32(SQRT, sqrt)
+      F32(RSQRT, rsqrt)
+      F32(CBRT, cbrt)
+      F32(EXPONENTIAL, exp)
+      F32(EXPONENTIAL_MINUS_ONE, expm1)
+      F32(LOG, log)
+      F32(LOG_PLUS_ONE, log1p)
+      F32(TANH, tanh)
+      F32(LOGISTIC, logistic)
+      F32(ERF, erf)
+      F32(SINE, sin)
+      F32(COSINE, cos)
+      F32(TAN, tan)
+      F32(IS_FINITE, is_finite)
+    },
+    .compare = {COMPARES(EQ) COMPARES(NE) COMPARES(GE) COMPARES(GT) COMPARES(LE) COMPARES(LT)},
+    .compare_total = {[TRM_CMP_EQ] = total_EQ, [TRM_CMP_NE] = total_NE, [TRM_CMP_GE] = total_GE,
+                      [TRM_CMP_GT] = total_GT, [TRM_CMP_LE] = total_LE, [TRM_CMP_LT] = total_LT},
+    .convert = {CONVERTS(PRED, U8) CONVERTS(S8, S8) CONVERTS(S16, S16) CONVERTS(S32, S32)
+                CONVERTS(S64, S64) CONVERTS(U8, U8) CONVERTS(U16, U16) CONVERTS(U32, U32)
+                CONVERTS(U64, U64) CONVERTS(F32, F32)},
+    .select = {select_0, select_1, select_2, select_3},
+    .copy = {copy_0, copy_1, copy_2, copy_3},
+    .half_to_float = half_to_float,
+    .float_to_half = float_to_half,
+    .round_half = round_half,
+    .sum_f32 = sum_f32,
+    .sum_half = sum_half,
+    .sum_squares_f32 = sum_squares_f32,
+    .accumulate_double = accumulate_double,
+    .strided = {strided_0, strided_1, strided_2, strided_3},
+    .transpose = {transpose_0, transpose_1, transpose_2, transpose_3},
+};

@@ -1,0 +1,48 @@
+/* The vectorised loops: one table of functions for each instruction set, all giving the same bits.
+ *
+ * A function works on n elements; out may be one of the inputs (the same pointer, elements of the
+ * same size) and otherwise overlaps none. Halves are computed as float32 values that have been
+ * rounded to half, so there is no half column: a half operation is the F32 one, then round_half. */
+#ifndef TREMULA_OPS_ELEMENTWISE_VECTOR_H_
+#define TREMULA_OPS_ELEMENTWISE_VECTOR_H_
+
+#include "hlo/hlo.h"
+
+typedef enum trm_vector_type {
+  TRM_V_PRED, TRM_V_S8, TRM_V_S16, TRM_V_S32, TRM_V_S64, TRM_V_U8, TRM_V_U16, TRM_V_U32, TRM_V_U64,
+  TRM_V_F32, TRM_NUM_VECTOR_TYPES
+} trm_vector_type;
+
+typedef void (*trm_vector_fn)(void *out, const void *a, const void *b, const void *c, size_t n);
+
+typedef struct trm_vector_ops {
+  const char *name;
+  /* By opcode and by the type of the (first) operand; NULL where there is none. compare, convert
+   * and select are below. */
+  trm_vector_fn op[TRM_NUM_OPCODES][TRM_NUM_VECTOR_TYPES];
+  trm_vector_fn compare[6][TRM_NUM_VECTOR_TYPES]; /* by trm_comparison; gives pred */
+  trm_vector_fn compare_total[6];                 /* F32, total order */
+  trm_vector_fn convert[TRM_NUM_VECTOR_TYPES][TRM_NUM_VECTOR_TYPES]; /* from, to */
+  trm_vector_fn select[4], copy[4];  /* by log2 of the element's bytes; select's a is pred */
+  trm_vector_fn half_to_float, float_to_half;
+  trm_vector_fn round_half; /* float to float, through half */
+  /* Sums whose order of additions is fixed by n alone. */
+  double (*sum_f32)(const float *a, size_t n);
+  double (*sum_half)(const uint16_t *a, size_t n);
+  /* sum of (a - mean)^2 */
+  double (*sum_squares_f32)(const float *a, float mean, size_t n);
+  /* acc[i] += a[i]; acc[i] += b[i] * c[i]; with doubles as accumulators. */
+  void (*accumulate_double)(double *acc, const float *a, size_t n);
+  /* Strided loads: out[i] = a[i * stride], and transposed tiles: out[j * out_stride + i] =
+   * a[i * stride + j] for i < rows, j < columns; strides in elements; by log2 of the bytes. */
+  void (*strided[4])(void *out, const void *a, int64_t stride, size_t n);
+  void (*transpose[4])(void *out, int64_t out_stride, const void *a, int64_t stride, size_t rows,
+                       size_t columns);
+} trm_vector_ops;
+
+/* The table for this CPU; TREMULA_ISA=baseline|avx2|avx512 asks for a lesser one. */
+const trm_vector_ops *trm_vector_ops_get(void);
+/* For tests: a table by name; NULL when this build or CPU has not got it. */
+const trm_vector_ops *trm_vector_ops_find(const char *name);
+
+#endif /* TREMULA_OPS_ELEMENTWISE_VECTOR_H_ */

@@ -1,0 +1,282 @@
+/* The float32 functions of the vectorised loops, without branches, so that the compiler vectorises
+ * the loops around them (vector.c). Most compute in float64 with short polynomials and round once.
+ *
+ * Largest errors against the exact result, in units of the last place of float32 (denormals,
+ * infinities, zeros and NaNs as in C's libm; checked by tests/c/ops/test_fast_math.c):
+ *
+ *   exp, expm1, log, log1p, tanh, logistic, sin, cos, erf, cbrt, atan2   0.51
+ *   pow, tan                                                             0.51
+ *   sqrt                                                                 0.5
+ *   rsqrt (two rounded steps)                                            1.5
+ *
+ * The polynomials of exp, log, sin and cos are the power series; those of atan and erf are
+ * Chebyshev interpolations (relative errors under 1e-11 and 7e-9 of the part they compute). */
+#ifndef TREMULA_OPS_ELEMENTWISE_VECTOR_MATH_H_
+#define TREMULA_OPS_ELEMENTWISE_VECTOR_MATH_H_
+
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#define INLINE static inline __attribute__((always_inline))
+
+INLINE double bits_double(uint64_t bits) {
+  double value;
+  memcpy(&value, &bits, sizeof value);
+  return value;
+}
+INLINE uint64_t double_bits(double value) {
+  uint64_t bits;
+  memcpy(&bits, &value, sizeof bits);
+  return bits;
+}
+INLINE float bits_float(uint32_t bits) {
+  float value;
+  memcpy(&value, &bits, sizeof value);
+  return value;
+}
+INLINE uint32_t float_bits(float value) {
+  uint32_t bits;
+  memcpy(&bits, &value, sizeof bits);
+  return bits;
+}
+INLINE float abs_f32(float x) { return bits_float(float_bits(x) & 0x7fffffffu); }
+INLINE float sign_of(float magnitude, float sign) {
+  return bits_float((float_bits(magnitude) & 0x7fffffffu) | (float_bits(sign) & 0x80000000u));
+}
+
+/* To the nearest integer, ties to even. */
+INLINE float rint_f32(float x) {
+  const float a = abs_f32(x);
+  const float r = sign_of((a + 0x1p23f) - 0x1p23f, x);
+  return a < 0x1p23f ? r : x;
+}
+INLINE float floor_f32(float x) {
+  const float r = rint_f32(x);
+  return sign_of(r > x ? r - 1.0f : r, x);
+}
+INLINE float ceil_f32(float x) {
+  const float r = rint_f32(x);
+  return sign_of(r < x ? r + 1.0f : r, x);
+}
+/* Ties away from zero. */
+INLINE float round_f32(float x) {
+  const float a = abs_f32(x), r = rint_f32(a);
+  return sign_of(a - r == 0.5f ? r + 1.0f : r, x);
+}
+
+/* exp(x) = *scale + *scale * (result), for -160 <= x <= 160. */
+INLINE double exp_parts(double x, double *scale) {
+  const double magic = 0x1.8p52;
+  const double t = x * 0x1.71547652b82fep+0 + magic;
+  const double k = t - magic;
+  const double r = (x - k * 0x1.62e42fefa0000p-1) - k * 0x1.cf79abc9e3b3ap-40;
+  *scale = bits_double((double_bits(t) << 52) + 0x3ff0000000000000u);
+  double p = 1.0 / 362880;
+  p = p * r + 1.0 / 40320;
+  p = p * r + 1.0 / 5040;
+  p = p * r + 1.0 / 720;
+  p = p * r + 1.0 / 120;
+  p = p * r + 1.0 / 24;
+  p = p * r + 1.0 / 6;
+  p = p * r + 0.5;
+  p = p * r + 1.0;
+  return p * r;
+}
+INLINE double limit(double x, double low, double high) {
+  const double a = x < low ? low : x;
+  return a > high ? high : a;
+}
+INLINE double exp_double(double x) {
+  double scale;
+  const double p = exp_parts(x, &scale);
+  return scale + scale * p;
+}
+INLINE double expm1_double(double x) {
+  double scale;
+  const double p = exp_parts(x, &scale);
+  return scale * p + (scale - 1.0);
+}
+
+INLINE float exp_f32(float x) { return (float)exp_double(limit((double)x, -110.0, 100.0)); }
+INLINE float expm1_f32(float x) {
+  const float r = (float)expm1_double(limit((double)x, -110.0, 100.0));
+  return x == 0.0f ? x : r;
+}
+INLINE float tanh_f32(float x) {
+  const double t = expm1_double(limit(2.0 * (double)x, -45.0, 45.0));
+  const float r = (float)(t / (t + 2.0));
+  return x == 0.0f ? x : r;
+}
+INLINE float logistic_f32(float x) {
+  return (float)(1.0 / (1.0 + exp_double(limit(-(double)x, -110.0, 110.0))));
+}
+
+/* log of a positive, finite, normal double. */
+INLINE double log_positive(double x) {
+  const uint64_t bits = double_bits(x) + 0x00095f6200000000u;
+  const double e = bits_double((bits >> 52) | 0x4330000000000000u) - (0x1p52 + 1023.0);
+  const double m = bits_double((bits & 0x000fffffffffffffu) + 0x3fe6a09e00000000u);
+  const double s = (m - 1.0) / (m + 1.0), z = s * s;
+  double p = 1.0 / 13;
+  p = p * z + 1.0 / 11;
+  p = p * z + 1.0 / 9;
+  p = p * z + 1.0 / 7;
+  p = p * z + 1.0 / 5;
+  p = p * z + 1.0 / 3;
+  p = p * z;
+  return e * 0x1.62e42fefa39efp-1 + 2.0 * (s + s * p);
+}
+INLINE double log_double(double x) {
+  const double r = log_positive(x);
+  const double zero = x == 0.0 ? -(double)INFINITY : r;
+  const double end = x < (double)INFINITY ? zero : x;
+  return x < 0.0 ? (double)NAN : end;
+}
+INLINE float log_f32(float x) { return (float)log_double((double)x); }
+INLINE float log1p_f32(float x) {
+  const double d = (double)x;
+  const float small = (float)(d - d * d * (0.5 - d * (1.0 / 3)));
+  const float r = (float)log_double(1.0 + d);
+  return abs_f32(x) < 0x1p-10f ? (x == 0.0f ? x : small) : r;
+}
+
+INLINE float cbrt_f32(float x) {
+  const float a = abs_f32(x);
+  const float r = (float)exp_double(log_positive((double)a) * (1.0 / 3));
+  const int usual = (a > 0.0f) & (a < INFINITY);
+  return usual ? sign_of(r, x) : x;
+}
+
+INLINE float pow_f32(float x, float y) {
+  const float a = abs_f32(x), ay = abs_f32(y);
+  const double l = log_double((double)a);
+  const double p = limit((double)y * l, -150.0, 150.0);
+  float r = (float)exp_double(p);
+  const float half = y * 0.5f;
+  const int integer = rint_f32(y) == y; /* infinities too */
+  const int odd = integer & (rint_f32(half) != half) & (ay < 0x1p24f);
+  const int negative = float_bits(x) >> 31 != 0;
+  const int bad = (x < 0.0f) & (a < INFINITY) & !integer;
+  r = (a == 1.0f) & (ay == INFINITY) ? 1.0f : r;
+  r = negative & odd ? -r : r;
+  r = bad ? NAN : r;
+  return (x == 1.0f) | (y == 0.0f) ? 1.0f : r;
+}
+
+/* Reduces x to r in [-pi/4, pi/4] and the quadrant (in the low bits); for |x| <= 2^28. */
+INLINE double reduce_quadrant(double x, uint64_t *quadrant) {
+  const double magic = 0x1.8p52;
+  const double t = x * 0x1.45f306dc9c883p-1 + magic;
+  const double k = t - magic;
+  *quadrant = double_bits(t);
+  /* pi/2 in parts of 24, 24 and 53 bits: the first two products are exact. */
+  return ((x - k * 0x1.921fb4p+0) - k * 0x1.4442d0p-24) - k * 0x1.8469898cc5170p-48;
+}
+INLINE double sin_near(double r) {
+  const double z = r * r;
+  double p = 1.0 / 6227020800.0;
+  p = p * z - 1.0 / 39916800;
+  p = p * z + 1.0 / 362880;
+  p = p * z - 1.0 / 5040;
+  p = p * z + 1.0 / 120;
+  p = p * z - 1.0 / 6;
+  return r + r * (p * z);
+}
+INLINE double cos_near(double r) {
+  const double z = r * r;
+  double p = 1.0 / 479001600;
+  p = p * z - 1.0 / 3628800;
+  p = p * z + 1.0 / 40320;
+  p = p * z - 1.0 / 720;
+  p = p * z + 1.0 / 24;
+  p = p * z - 0.5;
+  return 1.0 + p * z;
+}
+INLINE float sin_f32(float x) {
+  uint64_t q;
+  const double r = reduce_quadrant((double)x, &q);
+  const double v = (q & 1u) != 0 ? cos_near(r) : sin_near(r);
+  const float w = (float)bits_double(double_bits(v) ^ (q & 2u) << 62);
+  return x == 0.0f ? x : w;
+}
+INLINE float cos_f32(float x) {
+  uint64_t q;
+  const double r = reduce_quadrant((double)x, &q);
+  const double v = (q & 1u) != 0 ? sin_near(r) : cos_near(r);
+  return (float)bits_double(double_bits(v) ^ ((q + 1u) & 2u) << 62);
+}
+INLINE float tan_f32(float x) {
+  uint64_t q;
+  const double r = reduce_quadrant((double)x, &q);
+  const double s = sin_near(r), c = cos_near(r);
+  const double v = (q & 1u) != 0 ? -c / s : s / c;
+  return x == 0.0f ? x : (float)v;
+}
+
+INLINE float atan2_f32(float y, float x) {
+  const double ay = (double)abs_f32(y), ax = (double)abs_f32(x);
+  const double low = ay < ax ? ay : ax, high = ay < ax ? ax : ay;
+  double t = low / high;
+  t = high == 0.0 ? 0.0 : t;
+  t = low == (double)INFINITY ? 1.0 : t;
+  const double z = t * t;
+  double p = 0x1.c30f953dfd8b2p-12;
+  p = p * z - 0x1.ab7d626dac74dp-9;
+  p = p * z + 0x1.7c2f635483b03p-7;
+  p = p * z - 0x1.ae6f00c73011dp-6;
+  p = p * z + 0x1.67a700f239e6ap-5;
+  p = p * z - 0x1.eead8c63726bep-5;
+  p = p * z + 0x1.334a996b37bb4p-4;
+  p = p * z - 0x1.72bc0da9afc04p-4;
+  p = p * z + 0x1.c6e33ed9c1357p-4;
+  p = p * z - 0x1.248feac1c21dap-3;
+  p = p * z + 0x1.99997f3b2eab3p-3;
+  p = p * z - 0x1.5555551b37822p-2;
+  p = p * z + 0x1.ffffffffeaa6cp-1;
+  p = p * t;
+  p = ay > ax ? 0x1.921fb54442d18p+0 - p : p;
+  p = float_bits(x) >> 31 != 0 ? 0x1.921fb54442d18p+1 - p : p;
+  const float r = sign_of((float)p, y);
+  return (x != x) | (y != y) ? NAN : r;
+}
+
+INLINE float erf_f32(float x) {
+  const double a = limit((double)abs_f32(x), 0.0, 4.0);
+  const double z = a * a;
+  double p = 0x1.1c6a2b8d7b363p-20;
+  p = p * z - 0x1.d2cc984191346p-17;
+  p = p * z + 0x1.f582bc960d27cp-14;
+  p = p * z - 0x1.bfe1c87cd1cedp-11;
+  p = p * z + 0x1.565891c2c58f8p-8;
+  p = p * z - 0x1.b82cbb52872dep-6;
+  p = p * z + 0x1.ce2f20aa9d1e2p-4;
+  p = p * z - 0x1.812746adee045p-2;
+  p = p * z + 0x1.20dd750428d0dp+0;
+  double q = -0x1.1abb4791cef2ap-24; /* log(erfc(a)), 1 <= a <= 4 */
+  q = q * a + 0x1.9f6e6a6e0e9d4p-19;
+  q = q * a - 0x1.f7e4c0c6da8a6p-15;
+  q = q * a + 0x1.6105d5b1f69c7p-11;
+  q = q * a - 0x1.490f26df36bdbp-8;
+  q = q * a + 0x1.ba5c19307f16cp-6;
+  q = q * a - 0x1.c646db07e5149p-4;
+  q = q * a - 0x1.431e1482f386cp-1;
+  q = q * a - 0x1.216f4b648479ep+0;
+  q = q * a + 0x1.a3f4880930000p-12;
+  const double far = 1.0 - exp_double(q);
+  const float r = (float)(a < 1.0 ? a * p : far);
+  return x != x ? x : sign_of(r, x);
+}
+
+/* The value that rounding to half and back gives: the same bits as base/half.h. */
+INLINE float round_half_f32(float x) {
+  const uint32_t bits = float_bits(x), sign = bits & 0x80000000u, magnitude = bits & 0x7fffffffu;
+  const uint32_t normal = (magnitude + 0xfffu + (magnitude >> 13 & 1u)) & 0xffffe000u;
+  const uint32_t small = float_bits((bits_float(magnitude) + 0.5f) - 0.5f);
+  uint32_t r = magnitude < 0x38800000u ? small : normal;
+  r = magnitude >= 0x477ff000u ? 0x7f800000u : r;
+  r = magnitude > 0x7f800000u ? (magnitude & 0xffffe000u) | 0x00400000u : r;
+  return bits_float(sign | r);
+}
+
+#endif /* TREMULA_OPS_ELEMENTWISE_VECTOR_MATH_H_ */
