@@ -53,7 +53,8 @@ def test_every_setter_returns_its_config():
     assert len(setters) == 19
     for setter in setters:
         config = IPUConfig()
-        arguments = [values[name] for name, parameter in inspect.signature(setter).parameters.items()
+        parameters = inspect.signature(setter).parameters
+        arguments = [values[name] for name, parameter in parameters.items()
                      if parameter.default is inspect.Parameter.empty and name != "opts"]
         assert setter(config, *arguments) is config
         assert getattr(utils, setter.__name__) is setter

@@ -228,7 +228,8 @@ def markdown():
             continue
         lines += ["", f"## {path or 'Top level'}", ""]
         lines += [doc, ""] if doc else []
-        lines += ["| option | type | default | what it does | in Tremula |", "|---|---|---|---|---|"]
+        lines += ["| option | type | default | what it does | in Tremula |",
+                  "|---|---|---|---|---|"]
         for option in options:
             doc = option.doc + (f" Deprecated: {option.deprecated}" if option.deprecated else "")
             lines.append(f"| `{option.path}` | {type_text(option.type)} | `{option.default}` | "
