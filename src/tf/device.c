@@ -297,7 +297,7 @@ TRM_TF_API void SE_InitPlugin(SE_PlatformRegistrationParams *params, TF_Status *
 
 void SE_InitPlugin(SE_PlatformRegistrationParams *params, TF_Status *status) {
   params->platform->struct_size = SP_PLATFORM_STRUCT_SIZE;
-  params->platform->name = "Poplar";
+  params->platform->name = "POPLAR";
   params->platform->type = "IPU";
   params->platform->use_bfc_allocator = false; /* ours keeps generations */
   SP_PlatformFns *functions = params->platform_fns;

@@ -5,6 +5,7 @@ called, not before.
 """
 
 import contextlib
+import itertools
 
 
 def tensorflow_version():
@@ -158,3 +159,53 @@ def lift(tensor, to_graph):
     """Copies a tensor and what it needs from a function graph into another graph."""
     from tensorflow.python.eager import lift_to_graph
     return lift_to_graph.lift_to_graph([tensor], to_graph)[tensor]
+
+
+_unique_numbers = itertools.count(1)
+
+
+def unique_name(stem):
+    """A name that this process has not used before."""
+    return f"tremula_{stem}_{next(_unique_numbers)}"
+
+
+def import_graph(graph_def, feeds, outputs, outputs_of):
+    """Adds a graph to the default graph, with tensors `feeds` ({name: tensor}) for inputs that it
+    names but has not. Returns the tensors named `outputs`, or all of the node `outputs_of`."""
+    from tensorflow.python.framework import importer
+    wanted = [outputs_of] if outputs_of else list(outputs)
+    direct = [feeds.get(name) for name in wanted]  # an input that is a result too
+    missing = [name for name, tensor in zip(wanted, direct) if tensor is None]
+    used = used_tensors(graph_def)
+    found = iter(importer.import_graph_def(
+        graph_def, input_map={name: tensor for name, tensor in feeds.items() if name in used},
+        return_elements=missing, name="") or [])
+    results = [next(found) if tensor is None else tensor for tensor in direct]
+    return list(results[0].outputs) if outputs_of else results
+
+
+def used_tensors(graph_def):
+    """The names of all tensors that nodes of the graph take, as "node:0"."""
+    return {name if ":" in name else name + ":0"
+            for node in graph_def.node for name in node.input if not name.startswith("^")}
+
+
+INVALID_ARGUMENT = 3
+
+
+def wants_constant(error):
+    """Whether a LoweringError says that some value must be known when lowering."""
+    return "must be a compile-time constant" in str(error)
+
+
+def numpy_type(number):
+    """The numpy type of a type's number in protocol buffers."""
+    from tensorflow.python.framework import dtypes
+    return dtypes.as_dtype(number).as_numpy_dtype
+
+
+def graph_versions():
+    """The VersionDef of graphs that this TensorFlow makes."""
+    from tensorflow.core.framework import versions_pb2
+    from tensorflow.python.framework import versions
+    return versions_pb2.VersionDef(producer=versions.GRAPH_DEF_VERSION)

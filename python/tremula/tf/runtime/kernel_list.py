@@ -55,14 +55,36 @@ def supported_ops():
 def register():
     """Registers a kernel of the device for every op of the list that can run on its own."""
     library = plugin.library()
-    everywhere = {kernel.op for kernel in inside.registered_kernels().kernel
-                  if kernel.device_type == "DEFAULT"}
-    for kernel in _kernel_defs().kernel:
-        if kernel.op in everywhere or kernel.op.startswith(_ONLY_COMPILED) or _is_functional(
-                kernel.op):
+    everywhere = {}
+    for kernel in inside.registered_kernels().kernel:
+        if kernel.device_type == "DEFAULT":
+            everywhere.setdefault(kernel.op, []).append(kernel)
+    for listed in _kernel_defs().kernel:
+        kernel = type(listed)()
+        kernel.CopyFrom(listed)
+        if kernel.op.startswith(_ONLY_COMPILED) or _is_functional(kernel.op):
             continue
-        plugin.check(library.trm_tf_register_kernel, kernel.op.encode(),
-                     kernel.SerializeToString())
+        if all(_leave(kernel, other) for other in everywhere.get(kernel.op, [])):
+            plugin.check(library.trm_tf_register_kernel, kernel.op.encode(),
+                         kernel.SerializeToString())
+
+
+def _leave(kernel, other):
+    """Leaves to a kernel that TensorFlow has for every device what that one can do. Returns
+    whether anything remains of ours.
+
+    Those kernels often have numbers of tensors in host memory (shapes), which they are for.
+    """
+    left = {one.name: set(one.allowed_values.list.type) for one in other.constraint}
+    ours = {one.name: one.allowed_values.list.type for one in kernel.constraint}
+    if not set(left) <= set(ours):
+        return True
+    partial = [name for name in left if not set(ours[name]) <= left[name]]
+    if len(partial) == 1:
+        kept = [number for number in ours[partial[0]] if number not in left[partial[0]]]
+        del ours[partial[0]][:]
+        ours[partial[0]].extend(kept)
+    return bool(partial)
 
 
 def _is_functional(op):

@@ -1,0 +1,131 @@
+"""Lowering while a program runs, when shapes or values were not known before.
+
+The plugin calls back from one of TensorFlow's threads. What comes here is an op that has been
+placed on the device without `compile`, or a compiled part some of whose shapes were not known.
+Each is lowered once for each set of shapes and of values that must be constants.
+"""
+
+import ctypes
+import threading
+
+from tremula.tf.runtime import inside, lowering, plugin, rewriting
+
+_GRAPH, _NODE = ord("g"), ord("n")
+
+# A value that must be a constant is a shape, an axis or the like: integers, and not many.
+_INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "bool")
+_MOST_BYTES = 8192
+
+_callback = None  # kept from being collected while the plugin has it
+_lock = threading.RLock()
+_ops = {}  # single ops that have been lowered: key -> (module, constants)
+
+
+def install():
+    """Tells the plugin whom to call."""
+    global _callback
+    _callback = plugin.LowerFunction(_answer)
+    plugin.library().trm_tf_set_lower(_callback)
+
+
+def _answer(request):
+    """Called by the plugin; answers with one of its reply functions, whatever happens."""
+    library = plugin.library()
+    try:
+        asked = request.contents
+        payload = ctypes.string_at(asked.payload, asked.payload_size)
+        inputs = [_Input(asked.inputs[i]) for i in range(asked.num_inputs)]
+        with _lock:
+            module, constants = (_lower_node if asked.kind == _NODE else _lower_graph)(
+                payload, inputs, asked.name.decode())
+        mask = bytes(int(i in constants) for i in range(len(inputs)))
+        library.trm_tf_reply_module(request, module, len(module), mask)
+    except Exception as error:  # pylint: disable=broad-except
+        library.trm_tf_reply_error(request, *_describe(error))
+
+
+def _describe(error):
+    if isinstance(error, inside.LoweringError):
+        return inside.INVALID_ARGUMENT, str(error).encode()
+    return inside.error_code(error), (str(error) or repr(error)).encode()
+
+
+class _Input:
+    """What is known of an input: its type's number, shape, and where its bytes are."""
+
+    def __init__(self, raw):
+        self.dtype = raw.dtype
+        self.shape = [raw.dims[i] for i in range(raw.rank)]
+        self._data, self.bytes = raw.data, raw.bytes
+
+    def value(self):
+        """A copy of the value, as an array."""
+        import numpy as np
+        data = ctypes.string_at(self._data, self.bytes) if self.bytes else b""
+        return np.frombuffer(data, inside.numpy_type(self.dtype)).reshape(self.shape)
+
+    def may_be_constant(self):
+        return inside.dtype_name(self.dtype) in _INTEGERS and self.bytes <= _MOST_BYTES
+
+    def key(self, with_value):
+        return (self.dtype, tuple(self.shape), self.value().tobytes() if with_value else None)
+
+
+def _lower_graph(payload, inputs, name):
+    """A compiled part: lowered for the shapes that have come."""
+    source = lowering.Source.parse(payload)
+    num_arguments = len(source.arguments)
+    plugin.log(f"Compiling {name} for inputs of the shapes "
+               + ", ".join(str(tuple(one.shape)) for one in inputs[:num_arguments]))
+    from tremula.tf.runtime import staging
+    staging.infer_random_shapes(source, [one.shape for one in inputs[:num_arguments]])
+    return _lower_with_constants(source, inputs[:num_arguments], fixed=())
+
+
+def _lower_node(payload, inputs, name):
+    """A single op."""
+    from tensorflow.core.framework import graph_pb2, node_def_pb2
+    node = node_def_pb2.NodeDef.FromString(payload)
+    del name
+    entry = {"name": node.name, "file": None, "line": 0}
+    node.name = "n1"
+    del node.input[:]
+    node.input.extend(f"input{i}:0" for i in range(len(inputs)))
+    rewriting.strip([node])
+    rewriting.elide_checks([node])
+    fixed = ()
+    if node.op in rewriting.RANDOM_OPS:
+        fixed = (0,)
+        rewriting.replace_random(node, 1, [int(size) for size in inputs[0].value()])
+    key = (node.SerializeToString(deterministic=True), entry["name"],
+           tuple(one.key(one.may_be_constant()) for one in inputs))
+    if key not in _ops:
+        source = lowering.Source(
+            graph_pb2.GraphDef(node=[node], versions=inside.graph_versions()),
+            [lowering.Argument(f"input{i}:0", one.dtype, one.shape)
+             for i, one in enumerate(inputs)], [], [], "n1", {"n1": entry})
+        _ops[key] = _lower_with_constants(source, inputs, fixed)
+    return _ops[key]
+
+
+def _lower_with_constants(source, inputs, fixed):
+    """Lowers for the inputs' shapes; where TensorFlow says that a value must be known, with the
+    values that must be known, and no others. Returns (module, numbers of those inputs)."""
+    shapes = [one.shape for one in inputs]
+    constants = {i: inputs[i].value() for i in fixed}
+    try:
+        return lowering.lower(source, shapes, constants).module, set(constants)
+    except inside.LoweringError as error:
+        if not inside.wants_constant(error):
+            raise
+    constants.update((i, one.value()) for i, one in enumerate(inputs) if one.may_be_constant())
+    module = lowering.lower(source, shapes, constants).module
+    for i in [i for i in constants if i not in fixed]:
+        fewer = {j: value for j, value in constants.items() if j != i}
+        try:
+            module = lowering.lower(source, shapes, fewer).module
+            constants = fewer
+        except inside.LoweringError as error:
+            if not inside.wants_constant(error):
+                raise
+    return module, set(constants)

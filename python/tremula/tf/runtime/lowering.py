@@ -1,0 +1,144 @@
+"""From a graph to HLO, with TensorFlow's own bridge."""
+
+import dataclasses
+import json
+import struct
+
+from tremula.tf.runtime import inside, node_table
+
+_MAGIC = b"TRMGRAPH"
+
+
+@dataclasses.dataclass
+class Argument:
+    """An input of a graph: the tensor's name in it, its type's number and its shape (a list of
+    ints with None for what is not known, or None)."""
+    tensor: str
+    dtype: int
+    shape: list
+
+
+@dataclasses.dataclass
+class Source:
+    """What can be lowered: a graph whose inputs have been cut off.
+
+    arguments  what comes from the CPU, in order
+    variables  what is read and written as a variable: the tensors are handles, type and shape
+               are the variables'
+    outputs    names of the results; empty for "all outputs of the node `outputs_of`"
+    table      node table entries
+    """
+    graph_def: object
+    arguments: list
+    variables: list
+    outputs: list
+    outputs_of: str = ""
+    table: dict = dataclasses.field(default_factory=dict)
+
+    def serialize(self):
+        """Bytes that a node of a graph can carry."""
+        header = json.dumps({
+            "arguments": [dataclasses.astuple(one) for one in self.arguments],
+            "variables": [dataclasses.astuple(one) for one in self.variables],
+            "outputs": self.outputs, "outputs_of": self.outputs_of, "table": self.table}).encode()
+        return (_MAGIC + struct.pack("<Q", len(header)) + header
+                + self.graph_def.SerializeToString(deterministic=True))
+
+    @classmethod
+    def parse(cls, data):
+        """What serialize() wrote. Raises ValueError for anything else."""
+        from tensorflow.core.framework import graph_pb2
+        start = len(_MAGIC) + 8
+        if not data.startswith(_MAGIC) or len(data) < start:
+            raise ValueError("This is not a graph that Tremula has written.")
+        size, = struct.unpack("<Q", data[len(_MAGIC):start])
+        header = json.loads(data[start:start + size])
+        return cls(graph_pb2.GraphDef.FromString(data[start + size:]),
+                   [Argument(*one) for one in header["arguments"]],
+                   [Argument(*one) for one in header["variables"]],
+                   header["outputs"], header["outputs_of"], header["table"])
+
+    def is_static(self):
+        """Whether every shape is known."""
+        return all(_is_static(one.shape) for one in self.arguments)
+
+
+def _is_static(shape):
+    return shape is not None and None not in shape
+
+
+@dataclasses.dataclass
+class Lowered:
+    """module: HloModuleProto bytes. updates: for each result after the outputs, the number of the
+    variable that it is the new value of. shapes: the outputs' shapes."""
+    module: bytes
+    updates: list
+    shapes: list
+
+
+def lower(source, shapes=None, constants=None):
+    """Lowers a graph.
+
+    shapes     the arguments' shapes, where the source does not know them
+    constants  {number of an argument: array}: these become part of the program
+
+    Raises LoweringError with what TensorFlow's bridge says.
+    """
+    import tensorflow as tf
+    constants = constants or {}
+    shapes = shapes or [one.shape for one in source.arguments]
+    taken = [i for i in range(len(source.arguments)) if i not in constants]
+    with inside.eagerly_on_cpu():
+        handles = [_variable(one) for one in source.variables]
+
+        def program(*values):
+            feeds = {source.arguments[i].tensor: value for i, value in zip(taken, values)}
+            for i, value in constants.items():
+                feeds[source.arguments[i].tensor] = tf.constant(
+                    value, tf.dtypes.as_dtype(source.arguments[i].dtype))
+            for variable, handle in zip(source.variables, handles):
+                feeds[variable.tensor] = handle
+            return inside.import_graph(source.graph_def, feeds, source.outputs, source.outputs_of)
+
+        function = tf.function(program, jit_compile=True, autograph=False)
+        concrete = function.get_concrete_function(*[
+            tf.TensorSpec(shapes[i], tf.dtypes.as_dtype(source.arguments[i].dtype))
+            for i in taken])
+        order = _capture_order(concrete, handles)
+        module = inside.hlo_module(inside.hlo(concrete))
+    node_table.NodeTable(source.table).annotate(module)
+    return _finish(module, len(taken), len(concrete.outputs), order)
+
+
+def _variable(argument):
+    """The handle of a variable to lower with. Its zeros are never touched, so they take no
+    memory."""
+    import numpy as np
+    import tensorflow as tf
+    dtype = tf.dtypes.as_dtype(argument.dtype)
+    handle = tf.raw_ops.VarHandleOp(dtype=dtype, shape=argument.shape,
+                                    shared_name=inside.unique_name("variable"))
+    zeros = tf.constant(np.zeros(argument.shape, dtype.as_numpy_dtype))
+    tf.raw_ops.AssignVariableOp(resource=handle, value=zeros)
+    return handle
+
+
+def _capture_order(concrete, handles):
+    """Which variable each captured input of the function is."""
+    numbers = {id(handle): i for i, handle in enumerate(handles)}
+    return [numbers[id(one)] for one in concrete.captured_inputs]
+
+
+def _finish(module, num_arguments, num_outputs, order):
+    """Reads results and aliases off the module, and puts the variables in the order of the
+    source: a variable that the graph does not use is no parameter."""
+    shape = module.host_program_shape.result
+    is_tuple = shape.element_type == 13  # TUPLE
+    results = list(shape.tuple_shapes) if is_tuple else [shape]
+    by_output = {}
+    for entry in module.input_output_alias.entries:
+        output = entry.output_shape_index[0] if entry.output_shape_index else 0
+        by_output[output] = order[entry.parameter_number - num_arguments]
+    updates = [by_output[i] for i in range(num_outputs, len(results))]
+    return Lowered(module.SerializeToString(), updates,
+                   [list(one.dimensions) for one in results[:num_outputs]])

@@ -1,0 +1,105 @@
+"""Unique names for nodes, and what is known about each.
+
+Marks such as the IPU that an op is on do not survive TensorFlow's lowering, but names do. So every
+node gets a name of its own that means nothing, "n17", a table says what is known about n17, and
+after lowering the table's words are written on the instructions that came of it.
+"""
+
+import itertools
+import os
+
+from tremula.tf.ipu import sharding_proto
+from tremula.tf import compat
+
+FRONTEND_ATTRIBUTES = "_XlaFrontendAttributes"
+
+# Frames below these folders are not the user's.
+_FOREIGN = None
+
+
+def _is_foreign(filename):
+    global _FOREIGN
+    if _FOREIGN is None:
+        import tensorflow
+        import tremula
+        packages = [os.path.dirname(os.path.abspath(package.__file__))
+                    for package in (tensorflow, tremula)]
+        beside = os.path.dirname(packages[0])
+        packages += [os.path.join(beside, name) for name in
+                     ("keras", "tf_keras", "tensorflow_estimator")]
+        _FOREIGN = tuple(path + os.sep for path in packages)
+    return filename.startswith(_FOREIGN) or filename.startswith("<")
+
+
+def user_frame(operation):
+    """(file, line) of the program's line that made an operation, or (None, 0)."""
+    for frame in reversed(list(operation.traceback or [])):
+        if not _is_foreign(frame.filename):
+            return frame.filename, frame.lineno
+    return None, 0
+
+
+def describe(operation):
+    """What the table says about an operation: {"name", "file", "line"} and, where they are set,
+    "shard" (a list of IPU numbers) and "attributes" (a dict of text)."""
+    file, line = user_frame(operation)
+    entry = {"name": operation.name, "file": file, "line": line}
+    sharding, attributes = _marks(operation)
+    if sharding:
+        entry["shard"] = sharding_proto.decode(sharding)
+    if attributes:
+        entry["attributes"] = sharding_proto.decode_map(attributes)
+    return entry
+
+
+def _marks(operation):
+    """The sharding and the attributes of an operation, or, of a gradient that has none, of the
+    operation that it is the gradient of."""
+    sharding = attributes = None
+    seen = set()
+    while operation is not None and operation not in seen:
+        seen.add(operation)
+        sharding = sharding or compat.operation_attribute(operation, sharding_proto.ATTRIBUTE)
+        attributes = attributes or compat.operation_attribute(operation, FRONTEND_ATTRIBUTES)
+        operation = getattr(operation, "_original_op", None)
+    return sharding, attributes
+
+
+class NodeTable:
+    """{unique name: what is known about the node}, and how new unique names are made."""
+
+    def __init__(self, entries=None):
+        self.entries = dict(entries or {})
+        self._numbers = itertools.count(len(self.entries) + 1)
+
+    def add(self, entry):
+        """A new unique name for the node that `entry` describes."""
+        name = f"n{next(self._numbers)}"
+        self.entries[name] = entry
+        return name
+
+    def find(self, op_name):
+        """The entry for an instruction's op_name, which is a path of names, or None."""
+        for part in reversed(op_name.split("/")):
+            if part in self.entries:
+                return self.entries[part]
+        return None
+
+    def annotate(self, module):
+        """Writes on the instructions of an HloModuleProto what is known about their nodes."""
+        from tensorflow.compiler.xla import xla_data_pb2
+        maximal = xla_data_pb2.OpSharding.MAXIMAL
+        for computation in module.computations:
+            for instruction in computation.instructions:
+                entry = self.find(instruction.metadata.op_name)
+                if entry is None:
+                    continue
+                instruction.metadata.op_name = entry["name"]
+                instruction.metadata.source_file = entry["file"] or ""
+                instruction.metadata.source_line = entry["line"]
+                if "shard" in entry:
+                    instruction.sharding.type = maximal
+                    del instruction.sharding.tile_assignment_devices[:]
+                    instruction.sharding.tile_assignment_devices.extend(entry["shard"])
+                for key, value in entry.get("attributes", {}).items():
+                    instruction.frontend_attributes.map[key] = value

@@ -1,0 +1,137 @@
+"""What a GraphDef needs done to it before it can be lowered.
+
+Its own nodes and those of its functions are treated alike. A function's nodes name tensors as
+"node:output:0", a graph's as "node:0" or "node"; a control input is "^node" in both.
+"""
+
+import json
+
+from tremula.tf.runtime.node_table import FRONTEND_ATTRIBUTES
+from tremula.tf.ipu import sharding_proto
+
+# Marks that lowering would act on, or trip over. What they say is in the node table.
+_MARKS = (sharding_proto.ATTRIBUTE, FRONTEND_ATTRIBUTES, "_XlaCompile", "_XlaScope",
+          "_XlaSeparateCompiledGradients", "_class", "_gradient_op_type")
+
+RANDOM_TARGET = "tremula.random"
+# Stateful random ops and the names of what they draw.
+RANDOM_OPS = {"RandomUniform": "uniform", "RandomStandardNormal": "normal",
+              "TruncatedNormal": "truncated_normal", "RandomUniformInt": "uniform_int"}
+
+
+def node_of(tensor):
+    """The node's name in the name of an input."""
+    return tensor.removeprefix("^").split(":", 1)[0]
+
+
+def prune(graph_def, roots, stops):
+    """Drops nodes of the graph (not of its functions) that the nodes `roots` do not need. `stops`
+    are nodes that are fed: they and what only they need go too."""
+    nodes = {node.name: node for node in graph_def.node}
+    needed, waiting = set(), [name for name in roots if name not in stops]
+    while waiting:
+        name = waiting.pop()
+        if name in needed:
+            continue
+        needed.add(name)
+        waiting += [one for one in map(node_of, nodes[name].input) if one not in stops]
+    kept = [node for node in graph_def.node if node.name in needed]
+    del graph_def.node[:]
+    graph_def.node.extend(kept)
+    for node in graph_def.node:  # a fed node has nothing that one could wait for
+        waits = [one for one in node.input if one.startswith("^") and one[1:] in stops]
+        for one in waits:
+            node.input.remove(one)
+
+
+def strip(nodes):
+    """Takes marks and devices off."""
+    for node in nodes:
+        node.device = ""
+        for mark in _MARKS:
+            if mark in node.attr:
+                del node.attr[mark]
+
+
+def elide_checks(nodes):
+    """Assert and CheckNumerics check nothing on an IPU, as in the original."""
+    for node in nodes:
+        if node.op == "Assert":
+            controls = ["^" + node_of(one) for one in node.input]
+            node.op = "NoOp"
+            node.attr.clear()
+            del node.input[:]
+            node.input.extend(dict.fromkeys(controls))
+        elif node.op == "CheckNumerics":
+            node.op = "Identity"
+            del node.attr["message"]
+
+
+def rename(nodes, new_names):
+    """Gives nodes new names, {old: new}; what is not in there keeps its name."""
+    for node in nodes:
+        node.name = new_names.get(node.name, node.name)
+        renamed = [rename_input(one, new_names) for one in node.input]
+        del node.input[:]
+        node.input.extend(renamed)
+
+
+def rename_input(tensor, new_names):
+    """The same for the name of a tensor or of a control input."""
+    old = node_of(tensor)
+    control = "^" if tensor.startswith("^") else ""
+    return control + new_names.get(old, old) + tensor[len(control) + len(old):]
+
+
+def rename_function(function, new_names):
+    """The same for a FunctionDef and what it returns. Its arguments keep their names."""
+    rename(function.node_def, new_names)
+    for returned in (function.ret, function.control_ret):
+        for key in returned:
+            returned[key] = rename_input(returned[key], new_names)
+
+
+def replace_random(node, number, shape):
+    """Makes a stateful random op a custom call of ours, because HLO's own forgets the seeds.
+
+    `number` tells the program's random ops apart; `shape` is the result's, a list of ints.
+    """
+    config = {"distribution": RANDOM_OPS[node.op], "seed": node.attr["seed"].i,
+              "seed2": node.attr["seed2"].i, "id": number}
+    ranged = node.op == "RandomUniformInt"
+    dtype = node.attr["Tout" if ranged else "dtype"].type
+    data = [one for one in node.input if not one.startswith("^")]
+    controls = [one for one in node.input if one.startswith("^")]
+    custom_call(node, RANDOM_TARGET, config, data[1:] if ranged else [], controls,
+                [dtype] * 2 if ranged else [], [dtype], [shape])
+
+
+def custom_call(node, target, config, inputs, controls, operand_types, result_types,
+                result_shapes):
+    """Makes a node a custom call with side effects."""
+    from tensorflow.core.framework import tensor_shape_pb2
+    node.op = "XlaCustomCallV2"
+    node.attr.clear()
+    del node.input[:]
+    node.input.extend(inputs)
+    node.input.extend(controls)
+    node.attr["call_target_name"].s = target.encode()
+    node.attr["backend_config"].s = json.dumps(config).encode()
+    node.attr["has_side_effect"].b = True
+    node.attr["operand_dtypes"].list.type.extend(operand_types)
+    node.attr["operand_dtypes"].list.SetInParent()
+    node.attr["result_dtypes"].list.type.extend(result_types)
+    node.attr["result_dtypes"].list.SetInParent()
+    node.attr["result_shapes"].list.SetInParent()
+    for shape in result_shapes:
+        node.attr["result_shapes"].list.shape.append(tensor_shape_pb2.TensorShapeProto(
+            dim=[tensor_shape_pb2.TensorShapeProto.Dim(size=size) for size in shape]))
+
+
+def redirect_output(nodes, name, old_output, new_output):
+    """In a function: users of "name:old_output:i" become users of "name:new_output:i"."""
+    old, new = f"{name}:{old_output}:", f"{name}:{new_output}:"
+    for node in nodes:
+        for i, one in enumerate(node.input):
+            if one.startswith(old):
+                node.input[i] = new + one[len(old):]
