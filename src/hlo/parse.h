@@ -1,0 +1,55 @@
+/* What the two halves of the parser of HLO text share: the structure (parse.c) and the values of
+ * attributes (parse_attributes.c). */
+#ifndef TREMULA_HLO_PARSE_H_
+#define TREMULA_HLO_PARSE_H_
+
+#include "hlo/attributes.h"
+#include "hlo/hlo.h"
+#include "hlo/lexer.h"
+
+/* A name that is used: an operand, a control predecessor or a called computation. */
+typedef struct trm_reference {
+  const char *name; /* a slice of the text */
+  uint32_t length;
+  uint32_t slot;          /* of a called computation */
+  const trm_shape *shape; /* that the text gives an operand, or NULL */
+} trm_reference;
+
+/* References of one instruction, of one kind, follow each other. */
+typedef struct trm_references {
+  VECTOR(trm_reference);
+} trm_references;
+
+typedef struct trm_pending_instruction {
+  trm_instruction instruction; /* num_operands, num_control_predecessors and num_called are set */
+  const char *at;              /* its name in the text */
+  size_t operands, controls, called; /* the first reference of each kind */
+  uint64_t seen;               /* bit i: the i-th attribute of the opcode */
+  int32_t num_ranges;          /* entries of slice or padding */
+  bool has_shape;
+} trm_pending_instruction;
+
+typedef struct trm_parser {
+  trm_lexer lexer;
+  trm_module *module;
+  trm_error *error;
+  trm_references operands, controls, called;
+  VECTOR(int64_t) numbers;      /* scratch */
+  VECTOR(trm_shape) shapes;     /* scratch: elements of tuples that are open */
+} trm_parser;
+
+/* "f32[2,3]{1,0}", "(s32[], f32[4])". */
+trm_status trm_parse_shape(trm_parser *parser, trm_shape *out_shape);
+/* The next tokens are a shape, not a name. */
+bool trm_parse_is_shape(const trm_parser *parser);
+/* `{0,1}`. */
+trm_status trm_parse_dims(trm_parser *parser, trm_dims *out_dims);
+/* A name with or without its percent sign. */
+trm_status trm_parse_name(trm_parser *parser, const char *what, const char **out_name,
+                          size_t *out_length);
+/* `name=value` of an instruction. */
+trm_status trm_parse_attribute(trm_parser *parser, trm_pending_instruction *pending);
+/* `{a="b", c={...}}`: key, value, ..., NULL. */
+trm_status trm_parse_frontend_attributes(trm_parser *parser, const char *const **out_list);
+
+#endif /* TREMULA_HLO_PARSE_H_ */

@@ -1,0 +1,724 @@
+/* Owns: the values of attributes in HLO text. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "hlo/parse.h"
+
+enum { MAX_REPLICAS = 1 << 20, MAX_SPATIAL = TRM_MAX_RANK - 2 };
+
+/* ---- Lists ---------------------------------------------------------------------------------- */
+
+static trm_status push_number(trm_parser *parser, int64_t value) {
+  trm_error *error = parser->error;
+  if (!VECTOR_PUSH(&parser->numbers, value)) FAIL_NO_MEMORY("a list");
+  return TRM_OK;
+}
+
+/* The scratch numbers from `first` on, taken out. */
+static trm_status take_dims(trm_parser *parser, size_t first, trm_dims *out_dims) {
+  trm_error *error = parser->error;
+  const size_t count = parser->numbers.count - first;
+  if (count > INT32_MAX) FAIL(INVALID_ARGUMENT, "a list of %zu numbers", count);
+  int64_t *items = NULL;
+  if (count > 0) {
+    items = trm_arena_copy(&parser->module->arena, parser->numbers.items + first,
+                           count * sizeof *items);
+    CHECK_MEMORY(items, "a list");
+  }
+  parser->numbers.count = first;
+  *out_dims = (trm_dims){(int32_t)count, items};
+  return TRM_OK;
+}
+
+/* `open 1, 2, 3 close` onto the scratch numbers. */
+static trm_status read_numbers(trm_parser *parser, int open, int close) {
+  trm_lexer *lexer = &parser->lexer;
+  TRY(trm_lexer_expect(lexer, open, open == '{' ? "'{'" : open == '[' ? "'['" : "'('"));
+  if (trm_lexer_accept(lexer, close)) return TRM_OK;
+  do {
+    int64_t value;
+    TRY(trm_lexer_integer(lexer, &value));
+    TRY(push_number(parser, value));
+  } while (trm_lexer_accept(lexer, ','));
+  return trm_lexer_expect(lexer, close, close == '}' ? "'}'" : close == ']' ? "']'" : "')'");
+}
+
+trm_status trm_parse_dims(trm_parser *parser, trm_dims *out_dims) {
+  const size_t first = parser->numbers.count;
+  TRY(read_numbers(parser, '{', '}'));
+  return take_dims(parser, first, out_dims);
+}
+
+static trm_status read_one_dim(trm_parser *parser, int64_t *out_dim) {
+  const char *where = parser->lexer.token;
+  trm_dims dims;
+  TRY(trm_parse_dims(parser, &dims));
+  if (dims.count != 1) {
+    return trm_lexer_fail(&parser->lexer, where, "expected one dimension, found %d", dims.count);
+  }
+  *out_dim = dims.items[0];
+  return TRM_OK;
+}
+
+/* `{[0:2:1], [1:3]}` */
+static trm_status read_slice(trm_parser *parser, trm_pending_instruction *pending) {
+  trm_lexer *lexer = &parser->lexer;
+  trm_error *error = parser->error;
+  trm_slice_dimension ranges[TRM_MAX_RANK];
+  int32_t count = 0;
+  TRY(trm_lexer_expect(lexer, '{', "'{'"));
+  while (lexer->kind == '[') {
+    if (count == TRM_MAX_RANK) {
+      return trm_lexer_fail(lexer, lexer->token, "more than %d dimensions", TRM_MAX_RANK);
+    }
+    trm_slice_dimension *range = &ranges[count++];
+    range->stride = 1;
+    trm_lexer_next(lexer);
+    TRY(trm_lexer_integer(lexer, &range->start));
+    TRY(trm_lexer_expect(lexer, ':', "':'"));
+    TRY(trm_lexer_integer(lexer, &range->limit));
+    if (trm_lexer_accept(lexer, ':')) TRY(trm_lexer_integer(lexer, &range->stride));
+    TRY(trm_lexer_expect(lexer, ']', "']'"));
+    if (!trm_lexer_accept(lexer, ',')) break;
+  }
+  TRY(trm_lexer_expect(lexer, '}', "'}'"));
+  pending->num_ranges = count;
+  pending->instruction.slice =
+      trm_arena_copy(&parser->module->arena, ranges, (size_t)count * sizeof *ranges);
+  CHECK_MEMORY(pending->instruction.slice, "a slice");
+  return TRM_OK;
+}
+
+/* ---- Words of numbers: 3x3, 0_1x0_1 --------------------------------------------------------- */
+
+/* Reads the current word as groups of numbers, "a_b_cxd_e_f", into values[group * width + i];
+ * *out_width gets the numbers of each group, between `least` and `most`. */
+static trm_status read_word(trm_parser *parser, int least, int most, int64_t *values,
+                            int32_t *out_groups, int *out_width) {
+  trm_lexer *lexer = &parser->lexer;
+  if (lexer->kind == TOKEN_END || lexer->kind == TOKEN_STRING || strchr(",}", *lexer->token)) {
+    return trm_lexer_unexpected(lexer, "sizes such as 3x3");
+  }
+  trm_lexer_word(lexer);
+  const char *at = lexer->token, *end = at + lexer->length;
+  int32_t groups = 0;
+  int width = 0, in_group = 0;
+  while (at < end) {
+    char *behind;
+    errno = 0;
+    const long long value = strtoll(at, &behind, 10);
+    if (behind == at || behind > end || errno != 0 || groups == TRM_MAX_RANK || in_group == most) {
+      return trm_lexer_unexpected(lexer, most == 1   ? "sizes such as 3x3"
+                                         : most == 2 ? "padding such as 0_1x0_1"
+                                                     : "padding such as 0_1_0x1_2_0");
+    }
+    values[groups * most + in_group++] = value;
+    at = behind;
+    if (at < end && *at == '_') {
+      ++at;
+      continue;
+    }
+    if (in_group < least || (groups > 0 && in_group != width && least == most)) {
+      return trm_lexer_unexpected(lexer, "padding such as 0_1x0_1");
+    }
+    for (width = in_group; in_group < most; ++in_group) values[groups * most + in_group] = 0;
+    ++groups;
+    in_group = 0;
+    if (at < end && *at == 'x' && at + 1 < end) {
+      ++at;
+    } else if (at < end) {
+      return trm_lexer_unexpected(lexer, "sizes joined by 'x'");
+    }
+  }
+  if (in_group > 0 || groups == 0) return trm_lexer_unexpected(lexer, "sizes such as 3x3");
+  trm_lexer_next(lexer);
+  *out_groups = groups;
+  *out_width = width;
+  return TRM_OK;
+}
+
+static trm_status read_padding(trm_parser *parser, trm_pending_instruction *pending) {
+  trm_error *error = parser->error;
+  int64_t values[TRM_MAX_RANK * 3];
+  trm_padding_dimension padding[TRM_MAX_RANK];
+  int32_t count = 0;
+  int width;
+  /* A scalar's padding has no words: the text goes on with a comma or another line. */
+  const int kind = parser->lexer.kind;
+  if (kind == TOKEN_NUMBER) TRY(read_word(parser, 2, 3, values, &count, &width));
+  for (int32_t i = 0; i < count; ++i) {
+    padding[i] = (trm_padding_dimension){values[i * 3], values[i * 3 + 1], values[i * 3 + 2]};
+  }
+  pending->num_ranges = count;
+  pending->instruction.padding =
+      trm_arena_copy(&parser->module->arena, padding, (size_t)count * sizeof *padding);
+  CHECK_MEMORY(pending->instruction.padding, "padding");
+  return TRM_OK;
+}
+
+enum { FIELD_SIZE, FIELD_STRIDE, FIELD_PAD, FIELD_LHS_DILATE, FIELD_RHS_DILATE, FIELD_REVERSAL,
+       NUM_FIELDS };
+static const char *const window_fields[NUM_FIELDS] = {"size",       "stride",     "pad",
+                                                      "lhs_dilate", "rhs_dilate", "rhs_reversal"};
+
+static void set_window_field(trm_window_dimension *dimension, int field, const int64_t *values) {
+  switch (field) {
+    case FIELD_SIZE: dimension->size = *values; break;
+    case FIELD_STRIDE: dimension->stride = *values; break;
+    case FIELD_PAD: dimension->padding_low = values[0], dimension->padding_high = values[1]; break;
+    case FIELD_LHS_DILATE: dimension->base_dilation = *values; break;
+    case FIELD_RHS_DILATE: dimension->window_dilation = *values; break;
+    default: dimension->reversal = *values != 0; break;
+  }
+}
+
+/* `{size=3x3 stride=2x2 pad=0_1x0_1 lhs_dilate=1x1 rhs_dilate=1x1 rhs_reversal=0x0}` */
+static trm_status read_window(trm_parser *parser, trm_window **out_window) {
+  trm_lexer *lexer = &parser->lexer;
+  trm_error *error = parser->error;
+  trm_window_dimension dims[TRM_MAX_RANK];
+  int32_t rank = -1;
+  unsigned seen = 0;
+  for (int i = 0; i < TRM_MAX_RANK; ++i) {
+    dims[i] = (trm_window_dimension){
+        .size = 1, .stride = 1, .window_dilation = 1, .base_dilation = 1};
+  }
+  const char *where = lexer->token;
+  TRY(trm_lexer_expect(lexer, '{', "'{'"));
+  while (lexer->kind != '}') {
+    int field = 0;
+    while (field < NUM_FIELDS && !trm_lexer_is(lexer, window_fields[field])) ++field;
+    if (field == NUM_FIELDS) {
+      return trm_lexer_unexpected(
+          lexer, "a window's size, stride, pad, lhs_dilate, rhs_dilate or rhs_reversal");
+    }
+    if ((seen >> field & 1) != 0) {
+      return trm_lexer_fail(lexer, lexer->token, "%s appears twice", window_fields[field]);
+    }
+    seen |= 1u << field;
+    trm_lexer_next(lexer);
+    TRY(trm_lexer_expect(lexer, '=', "'='"));
+    int64_t values[TRM_MAX_RANK * 2];
+    int32_t count;
+    int width;
+    const int numbers = field == FIELD_PAD ? 2 : 1;
+    const char *at = lexer->token;
+    TRY(read_word(parser, numbers, numbers, values, &count, &width));
+    if (rank >= 0 && count != rank) {
+      return trm_lexer_fail(lexer, at, "%s has %d dimensions where the window has %d",
+                            window_fields[field], count, rank);
+    }
+    rank = count;
+    for (int32_t i = 0; i < count; ++i) set_window_field(&dims[i], field, &values[i * numbers]);
+    trm_lexer_accept(lexer, ',');
+  }
+  if (rank >= 0 && (seen & 1u << FIELD_SIZE) == 0) {
+    return trm_lexer_fail(lexer, where, "the window has no size");
+  }
+  trm_lexer_next(lexer);
+  trm_window *window = ARENA_NEW(&parser->module->arena, trm_window, 1);
+  CHECK_MEMORY(window, "a window");
+  window->rank = rank < 0 ? 0 : rank;
+  window->dims =
+      trm_arena_copy(&parser->module->arena, dims, (size_t)window->rank * sizeof *dims);
+  CHECK_MEMORY(window->dims, "a window");
+  *out_window = window;
+  return TRM_OK;
+}
+
+/* ---- dim_labels: b01f_01io->b01f ------------------------------------------------------------ */
+
+/* One part of the labels: the positions of two letters and of the digits 0, 1, ... */
+static trm_status read_labels(const trm_lexer *lexer, const char *text, size_t length,
+                              const char letters[2], int64_t *first, int64_t *second,
+                              int64_t *spatial, int32_t *out_count) {
+  uint32_t seen = 0;
+  int32_t count = 0;
+  bool found[2] = {false, false};
+  for (size_t i = 0; i < length; ++i) {
+    const char c = text[i];
+    if (i == TRM_MAX_RANK) {
+      return trm_lexer_fail(lexer, text, "more than %d dimensions", TRM_MAX_RANK);
+    }
+    if (c == '?') continue;
+    if ((c == letters[0] && !found[0]) || (c == letters[1] && !found[1])) {
+      found[c == letters[1]] = true;
+      *(c == letters[0] ? first : second) = (int64_t)i;
+    } else if (c >= '0' && c <= '9' && (seen >> (c - '0') & 1) == 0) {
+      seen |= 1u << (c - '0');
+      spatial[c - '0'] = (int64_t)i;
+      ++count;
+    } else {
+      return trm_lexer_fail(lexer, text + i,
+                            "'%c' in dim_labels; each part has '%c', '%c' and the spatial "
+                            "dimensions 0, 1, ... once, as in b01f_01io->b01f",
+                            c, letters[0], letters[1]);
+    }
+  }
+  if (!found[0] || !found[1] || seen != (1u << count) - 1) {
+    return trm_lexer_fail(lexer, text,
+                          "dim_labels '%.*s' lacks '%c', '%c' or a spatial dimension; expected "
+                          "labels such as b01f_01io->b01f",
+                          SLICE_ARGS(text, length), letters[0], letters[1]);
+  }
+  *out_count = count;
+  return TRM_OK;
+}
+
+static trm_status read_dim_labels(trm_parser *parser, trm_instruction *instruction) {
+  trm_lexer *lexer = &parser->lexer;
+  trm_error *error = parser->error;
+  trm_arena *arena = &parser->module->arena;
+  if (!trm_attribute_make_convolution(arena, instruction)) FAIL_NO_MEMORY("a convolution");
+  trm_convolution *c = instruction->convolution;
+  trm_lexer_word(lexer);
+  const char *text = lexer->token, *end = text + lexer->length;
+  const char *kernel = memchr(text, '_', lexer->length);
+  const char *arrow = memchr(text, '>', lexer->length);
+  if (lexer->kind != TOKEN_IDENTIFIER || kernel == NULL || arrow == NULL || kernel + 1 >= arrow ||
+      arrow[-1] != '-') {
+    return trm_lexer_unexpected(lexer, "labels such as b01f_01io->b01f");
+  }
+  c->input_spatial = ARENA_NEW(arena, int64_t, MAX_SPATIAL);
+  c->kernel_spatial = ARENA_NEW(arena, int64_t, MAX_SPATIAL);
+  c->output_spatial = ARENA_NEW(arena, int64_t, MAX_SPATIAL);
+  if (c->input_spatial == NULL || c->kernel_spatial == NULL || c->output_spatial == NULL) {
+    FAIL_NO_MEMORY("a convolution");
+  }
+  int32_t kernel_rank, output_rank;
+  TRY(read_labels(lexer, text, (size_t)(kernel - text), "bf", &c->input_batch, &c->input_feature,
+                  c->input_spatial, &c->spatial_rank));
+  TRY(read_labels(lexer, kernel + 1, (size_t)(arrow - 1 - (kernel + 1)), "io",
+                  &c->kernel_input_feature, &c->kernel_output_feature, c->kernel_spatial,
+                  &kernel_rank));
+  TRY(read_labels(lexer, arrow + 1, (size_t)(end - (arrow + 1)), "bf", &c->output_batch,
+                  &c->output_feature, c->output_spatial, &output_rank));
+  if (kernel_rank != c->spatial_rank || output_rank != c->spatial_rank) {
+    return trm_lexer_fail(lexer, text, "the parts of dim_labels differ in spatial dimensions");
+  }
+  trm_lexer_next(lexer);
+  return TRM_OK;
+}
+
+/* ---- Replica groups ------------------------------------------------------------------------- */
+
+/* `[2,4]<=[4,2]T(1,0)`: the numbers 0, 1, ... in the shape [4,2], transposed, cut into groups. */
+static trm_status read_iota_groups(trm_parser *parser, trm_replica_groups *out) {
+  trm_lexer *lexer = &parser->lexer;
+  trm_error *error = parser->error;
+  const size_t first = parser->numbers.count;
+  const char *where = lexer->token;
+  trm_dims shape, reshaped, order = {0};
+  TRY(read_numbers(parser, '[', ']'));
+  TRY(take_dims(parser, first, &shape));
+  TRY(trm_lexer_expect(lexer, '<', "'<='"));
+  TRY(trm_lexer_expect(lexer, '=', "'<='"));
+  TRY(read_numbers(parser, '[', ']'));
+  TRY(take_dims(parser, first, &reshaped));
+  if (trm_lexer_is(lexer, "T")) {
+    trm_lexer_next(lexer);
+    TRY(read_numbers(parser, '(', ')'));
+    TRY(take_dims(parser, first, &order));
+  }
+  int64_t total = 1;
+  for (int32_t i = 0; i < reshaped.count; ++i) {
+    if (reshaped.items[i] < 1 || __builtin_mul_overflow(total, reshaped.items[i], &total) ||
+        total > MAX_REPLICAS) {
+      return trm_lexer_fail(lexer, where, "replica groups of more than %d replicas", MAX_REPLICAS);
+    }
+  }
+  if (shape.count != 2 || shape.items[0] < 1 || shape.items[1] < 1 ||
+      shape.items[0] > MAX_REPLICAS || shape.items[1] > MAX_REPLICAS ||
+      shape.items[0] * shape.items[1] != total || reshaped.count > TRM_MAX_RANK ||
+      (order.count != 0 && order.count != reshaped.count)) {
+    return trm_lexer_fail(lexer, where,
+                          "expected replica groups such as [2,4]<=[8] or [2,4]<=[4,2]T(1,0), of "
+                          "as many replicas on both sides");
+  }
+  int64_t strides[TRM_MAX_RANK], sizes[TRM_MAX_RANK], stride = 1;
+  for (int32_t i = reshaped.count - 1; i >= 0; --i) {
+    strides[i] = stride;
+    stride *= reshaped.items[i];
+  }
+  int64_t walk[TRM_MAX_RANK]; /* strides in the order of the transposed dimensions */
+  uint32_t seen = 0;
+  for (int32_t i = 0; i < reshaped.count; ++i) {
+    const int64_t from = order.count != 0 ? order.items[i] : i;
+    if (from < 0 || from >= reshaped.count || (seen >> from & 1) != 0) {
+      return trm_lexer_fail(lexer, where, "T(...) is not a permutation");
+    }
+    seen |= 1u << from;
+    walk[i] = strides[from];
+    sizes[i] = reshaped.items[from];
+  }
+  int64_t *ids = ARENA_NEW(&parser->module->arena, int64_t, (size_t)total);
+  out->groups = ARENA_NEW(&parser->module->arena, trm_dims, (size_t)shape.items[0]);
+  if (ids == NULL || out->groups == NULL) FAIL_NO_MEMORY("replica groups");
+  for (int64_t i = 0; i < total; ++i) {
+    int64_t rest = i, id = 0;
+    for (int32_t d = reshaped.count - 1; d >= 0; --d) {
+      id += rest % sizes[d] * walk[d];
+      rest /= sizes[d];
+    }
+    ids[i] = id;
+  }
+  out->count = (int32_t)shape.items[0];
+  for (int32_t g = 0; g < out->count; ++g) {
+    out->groups[g] = (trm_dims){(int32_t)shape.items[1], ids + g * shape.items[1]};
+  }
+  return TRM_OK;
+}
+
+/* `{{0,1},{2,3}}` */
+static trm_status read_groups(trm_parser *parser, trm_replica_groups *out) {
+  trm_lexer *lexer = &parser->lexer;
+  trm_error *error = parser->error;
+  if (lexer->kind == '[') return read_iota_groups(parser, out);
+  VECTOR(trm_dims) groups = {0};
+  trm_status status = TRM_OK;
+  TRY_OR_GOTO(trm_lexer_expect(lexer, '{', "'{' or an iota such as [2,4]<=[8]"), done);
+  if (lexer->kind != '}') {
+    do {
+      trm_dims group;
+      TRY_OR_GOTO(trm_parse_dims(parser, &group), done);
+      if (groups.count == MAX_REPLICAS || !VECTOR_PUSH(&groups, group)) {
+        FAIL_OR_GOTO(done, RESOURCE_EXHAUSTED, "too many replica groups");
+      }
+    } while (trm_lexer_accept(lexer, ','));
+  }
+  TRY_OR_GOTO(trm_lexer_expect(lexer, '}', "'}'"), done);
+  out->count = (int32_t)groups.count;
+  out->groups =
+      trm_arena_copy(&parser->module->arena, groups.items, groups.count * sizeof *groups.items);
+  if (out->groups == NULL) FAIL_OR_GOTO(done, RESOURCE_EXHAUSTED, "out of memory");
+done:
+  VECTOR_FREE(&groups);
+  return status;
+}
+
+/* `{{0,1},{1,0}}` as a flat list. */
+static trm_status read_pairs(trm_parser *parser, trm_dims *out) {
+  trm_lexer *lexer = &parser->lexer;
+  const size_t first = parser->numbers.count;
+  TRY(trm_lexer_expect(lexer, '{', "'{'"));
+  while (lexer->kind == '{') {
+    const size_t before = parser->numbers.count;
+    const char *where = lexer->token;
+    TRY(read_numbers(parser, '{', '}'));
+    if (parser->numbers.count - before != 2) {
+      return trm_lexer_fail(lexer, where, "expected a pair {source, target}");
+    }
+    if (!trm_lexer_accept(lexer, ',')) break;
+  }
+  TRY(trm_lexer_expect(lexer, '}', "'}'"));
+  return take_dims(parser, first, out);
+}
+
+/* ---- Texts ---------------------------------------------------------------------------------- */
+
+static trm_status read_group_text(trm_parser *parser, const char **out_text, size_t *out_size) {
+  trm_error *error = parser->error;
+  const char *begin, *end;
+  if (parser->lexer.kind != '{') return trm_lexer_unexpected(&parser->lexer, "'{'");
+  TRY(trm_lexer_skip_group(&parser->lexer, &begin, &end));
+  const size_t size = (size_t)(end - begin);
+  if (out_size == NULL && memchr(begin, '\0', size) != NULL) {
+    return trm_lexer_fail(&parser->lexer, begin, "a NUL byte in a text");
+  }
+  *out_text = trm_arena_string(&parser->module->arena, begin, size);
+  CHECK_MEMORY(*out_text, "a text");
+  if (out_size != NULL) *out_size = size;
+  return TRM_OK;
+}
+
+static trm_status read_word_text(trm_parser *parser, const char **out_text) {
+  trm_error *error = parser->error;
+  trm_lexer *lexer = &parser->lexer;
+  if (lexer->kind != TOKEN_IDENTIFIER) return trm_lexer_unexpected(lexer, "a word");
+  *out_text = trm_arena_string(&parser->module->arena, lexer->token, lexer->length);
+  CHECK_MEMORY(*out_text, "a text");
+  trm_lexer_next(lexer);
+  return TRM_OK;
+}
+
+trm_status trm_parse_frontend_attributes(trm_parser *parser, const char *const **out_list) {
+  trm_lexer *lexer = &parser->lexer;
+  trm_error *error = parser->error;
+  trm_arena *arena = &parser->module->arena;
+  VECTOR(const char *) list = {0};
+  trm_status status = TRM_OK;
+  TRY_OR_GOTO(trm_lexer_expect(lexer, '{', "'{'"), done);
+  while (lexer->kind != '}') {
+    const char *key, *value;
+    if (lexer->kind == TOKEN_STRING) {
+      TRY_OR_GOTO(trm_lexer_string(lexer, arena, &key, NULL), done);
+    } else {
+      TRY_OR_GOTO(read_word_text(parser, &key), done);
+    }
+    TRY_OR_GOTO(trm_lexer_expect(lexer, '=', "'='"), done);
+    if (lexer->kind == '{') {
+      TRY_OR_GOTO(read_group_text(parser, &value, NULL), done);
+    } else {
+      TRY_OR_GOTO(trm_lexer_string(lexer, arena, &value, NULL), done);
+    }
+    if (!VECTOR_PUSH(&list, key) || !VECTOR_PUSH(&list, value)) {
+      FAIL_OR_GOTO(done, RESOURCE_EXHAUSTED, "out of memory while reading attributes");
+    }
+    if (!trm_lexer_accept(lexer, ',')) break;
+  }
+  TRY_OR_GOTO(trm_lexer_expect(lexer, '}', "'}'"), done);
+  if (list.count == 0) {
+    *out_list = NULL;
+    goto done;
+  }
+  const char **copy = ARENA_NEW(arena, const char *, list.count + 1);
+  if (copy == NULL) FAIL_OR_GOTO(done, RESOURCE_EXHAUSTED, "out of memory");
+  memcpy(copy, list.items, list.count * sizeof *copy);
+  *out_list = copy;
+done:
+  VECTOR_FREE(&list);
+  return status;
+}
+
+static const char *const ignored_metadata[] = {
+    "source_end_line", "source_column", "source_end_column", "stack_frame_id", "profile_type",
+    "profile_info", "deduplicated_name", "preserve_layout", "scheduling_name", "creation_pass_id",
+    "logical_creation_pass_id", "size_of_generated_code_in_bytes",
+    "size_of_memory_working_set_in_bytes", "xla_op_name"};
+
+/* `{op_type="a" op_name="b" source_file="c" source_line=3}` */
+static trm_status read_metadata(trm_parser *parser, trm_metadata *metadata) {
+  trm_lexer *lexer = &parser->lexer;
+  trm_arena *arena = &parser->module->arena;
+  TRY(trm_lexer_expect(lexer, '{', "'{'"));
+  while (lexer->kind != '}') {
+    const char **text = trm_lexer_is(lexer, "op_type")       ? &metadata->op_type
+                        : trm_lexer_is(lexer, "op_name")     ? &metadata->op_name
+                        : trm_lexer_is(lexer, "source_file") ? &metadata->source_file
+                                                             : NULL;
+    const bool is_line = trm_lexer_is(lexer, "source_line");
+    bool known = text != NULL || is_line;
+    for (size_t i = 0; i < sizeof ignored_metadata / sizeof *ignored_metadata && !known; ++i) {
+      known = trm_lexer_is(lexer, ignored_metadata[i]);
+    }
+    if (!known) return trm_lexer_unexpected(lexer, "a field of metadata, such as op_name");
+    trm_lexer_next(lexer);
+    TRY(trm_lexer_expect(lexer, '=', "'='"));
+    if (text != NULL) {
+      TRY(trm_lexer_string(lexer, arena, text, NULL));
+    } else if (is_line) {
+      int64_t line;
+      const char *where = lexer->token;
+      TRY(trm_lexer_integer(lexer, &line));
+      if (line < INT32_MIN || line > INT32_MAX) {
+        return trm_lexer_fail(lexer, where, "source_line %" PRId64 " is out of range", line);
+      }
+      metadata->source_line = (int32_t)line;
+    } else {
+      TRY(trm_lexer_skip_value(lexer));
+    }
+    trm_lexer_accept(lexer, ',');
+  }
+  trm_lexer_next(lexer);
+  return TRM_OK;
+}
+
+/* ---- Names ---------------------------------------------------------------------------------- */
+
+static trm_status push_reference(trm_parser *parser, trm_references *list, uint32_t slot,
+                                 const char *what) {
+  trm_error *error = parser->error;
+  trm_reference reference = {.slot = slot};
+  size_t length;
+  TRY(trm_parse_name(parser, what, &reference.name, &length));
+  reference.length = (uint32_t)length;
+  if (!VECTOR_PUSH(list, reference)) FAIL_NO_MEMORY("a name");
+  return TRM_OK;
+}
+
+/* `{%a, %b}`, or one name where a list of one is allowed. */
+static trm_status read_references(trm_parser *parser, trm_references *list, uint32_t *count,
+                                  const char *what) {
+  trm_lexer *lexer = &parser->lexer;
+  uint32_t slot = 0;
+  TRY(trm_lexer_expect(lexer, '{', "'{'"));
+  if (lexer->kind != '}') {
+    do {
+      TRY(push_reference(parser, list, slot++, what));
+    } while (trm_lexer_accept(lexer, ','));
+  }
+  TRY(trm_lexer_expect(lexer, '}', "'}'"));
+  *count += slot;
+  return TRM_OK;
+}
+
+static trm_status read_spelled(trm_parser *parser, trm_attribute_kind kind, int *out_value) {
+  trm_lexer *lexer = &parser->lexer;
+  if (lexer->kind != TOKEN_IDENTIFIER ||
+      !trm_attribute_value(kind, lexer->token, lexer->length, out_value)) {
+    char choices[256], what[300];
+    snprintf(what, sizeof what, "one of %s", trm_attribute_spellings(kind, choices, sizeof choices));
+    return trm_lexer_unexpected(lexer, what);
+  }
+  trm_lexer_next(lexer);
+  return TRM_OK;
+}
+
+static trm_status read_precisions(trm_parser *parser, trm_dims *out) {
+  trm_lexer *lexer = &parser->lexer;
+  const size_t first = parser->numbers.count;
+  TRY(trm_lexer_expect(lexer, '{', "'{'"));
+  while (lexer->kind != '}') {
+    int value;
+    TRY(read_spelled(parser, KIND_PRECISIONS, &value));
+    TRY(push_number(parser, value));
+    if (!trm_lexer_accept(lexer, ',')) break;
+  }
+  TRY(trm_lexer_expect(lexer, '}', "'}'"));
+  return take_dims(parser, first, out);
+}
+
+static trm_status read_float(trm_parser *parser, float *out_value) {
+  trm_lexer *lexer = &parser->lexer;
+  char buffer[64], *end;
+  if (lexer->kind != TOKEN_NUMBER || lexer->length >= sizeof buffer) {
+    return trm_lexer_unexpected(lexer, "a number");
+  }
+  memcpy(buffer, lexer->token, lexer->length);
+  buffer[lexer->length] = '\0';
+  *out_value = strtof(buffer, &end);
+  if (*end != '\0') return trm_lexer_unexpected(lexer, "a number");
+  trm_lexer_next(lexer);
+  return TRM_OK;
+}
+
+/* ---- All of them ---------------------------------------------------------------------------- */
+
+static trm_status read_list_value(trm_parser *parser, const trm_attribute *attribute,
+                                  trm_pending_instruction *pending, void *place) {
+  trm_instruction *instruction = &pending->instruction;
+  switch (attribute->kind) {
+    case KIND_DIMS: return trm_parse_dims(parser, place);
+    case KIND_ONE_DIM: return read_one_dim(parser, place);
+    case KIND_COLLECTIVE_DIM:
+      instruction->collective->has_dimension = true;
+      return read_one_dim(parser, place);
+    case KIND_IOTA_DIM: {
+      const size_t first = parser->numbers.count;
+      int64_t value;
+      TRY(trm_lexer_integer(&parser->lexer, &value));
+      TRY(push_number(parser, value));
+      return take_dims(parser, first, place);
+    }
+    case KIND_SLICE: return read_slice(parser, pending);
+    case KIND_PADDING: return read_padding(parser, pending);
+    case KIND_WINDOW: return read_window(parser, place);
+    case KIND_DIM_LABELS: return read_dim_labels(parser, instruction);
+    case KIND_GROUPS: return read_groups(parser, place);
+    case KIND_PAIRS: return read_pairs(parser, place);
+    case KIND_PRECISIONS: return read_precisions(parser, place);
+    default: return trm_lexer_unexpected(&parser->lexer, "another kind of value");
+  }
+}
+
+static trm_status read_number(trm_parser *parser, const trm_attribute *attribute, void *place) {
+  int64_t value;
+  const char *where = parser->lexer.token;
+  TRY(trm_lexer_integer(&parser->lexer, &value));
+  if (attribute->kind == KIND_NUMBER32) {
+    if (value < INT32_MIN || value > INT32_MAX) {
+      return trm_lexer_fail(&parser->lexer, where, "%s is out of range", attribute->name);
+    }
+    *(int32_t *)place = (int32_t)value;
+    return TRM_OK;
+  }
+  if (attribute->kind == KIND_COUNT && value < 1) {
+    return trm_lexer_fail(&parser->lexer, where, "%s is %" PRId64 "; it must be at least 1",
+                          attribute->name, value);
+  }
+  *(int64_t *)place = value;
+  return TRM_OK;
+}
+
+static trm_status read_value(trm_parser *parser, const trm_attribute *attribute,
+                             trm_pending_instruction *pending) {
+  trm_lexer *lexer = &parser->lexer;
+  trm_error *error = parser->error;
+  trm_arena *arena = &parser->module->arena;
+  trm_instruction *instruction = &pending->instruction;
+  if (attribute->owner == OWNER_convolution && !trm_attribute_make_convolution(arena, instruction)) {
+    FAIL_NO_MEMORY("a convolution");
+  }
+  void *place = trm_attribute_place(attribute, instruction);
+  switch (attribute->kind) {
+    case KIND_COMPUTATION:
+      TRY(push_reference(parser, &parser->called, (uint32_t)attribute->place, "a computation"));
+      ++instruction->num_called;
+      return TRM_OK;
+    case KIND_COMPUTATIONS:
+      return read_references(parser, &parser->called, &instruction->num_called, "a computation");
+    case KIND_CONTROL:
+      return read_references(parser, &parser->controls, &instruction->num_control_predecessors,
+                             "an instruction");
+    case KIND_NUMBER:
+    case KIND_NUMBER32:
+    case KIND_COUNT:
+      return read_number(parser, attribute, place);
+    case KIND_BOOLEAN: return trm_lexer_boolean(lexer, place);
+    case KIND_REFUSED_IF_TRUE: {
+      bool value;
+      const char *where = lexer->token;
+      TRY(trm_lexer_boolean(lexer, &value));
+      if (value) return trm_lexer_fail(lexer, where, "%s=true is not supported", attribute->name);
+      return TRM_OK;
+    }
+    case KIND_FLOAT: return read_float(parser, place);
+    case KIND_WORD: return read_word_text(parser, place);
+    case KIND_STRING: return trm_lexer_string(lexer, arena, place, NULL);
+    case KIND_TEXT: return read_group_text(parser, place, NULL);
+    case KIND_FRONTEND: return trm_parse_frontend_attributes(parser, place);
+    case KIND_METADATA: return read_metadata(parser, place);
+    case KIND_BACKEND_CONFIG:
+      return lexer->kind == '{'
+                 ? read_group_text(parser, place, &instruction->backend_config_size)
+                 : trm_lexer_string(lexer, arena, place, &instruction->backend_config_size);
+    case KIND_COMPARISON:
+    case KIND_COMPARISON_TYPE:
+    case KIND_DISTRIBUTION:
+    case KIND_ALGORITHM:
+    case KIND_FFT_TYPE:
+    case KIND_TRANSPOSE:
+    case KIND_API_VERSION: {
+      int value;
+      TRY(read_spelled(parser, attribute->kind, &value));
+      memcpy(place, &value, sizeof value);
+      return TRM_OK;
+    }
+    default: return read_list_value(parser, attribute, pending, place);
+  }
+}
+
+trm_status trm_parse_attribute(trm_parser *parser, trm_pending_instruction *pending) {
+  trm_lexer *lexer = &parser->lexer;
+  const trm_opcode opcode = pending->instruction.opcode;
+  if (lexer->kind != TOKEN_IDENTIFIER) return trm_lexer_unexpected(lexer, "an attribute");
+  const char *name = lexer->token;
+  const size_t length = lexer->length;
+  int i = 0;
+  const trm_attribute *attribute = trm_attribute_find(opcode, name, length, &i);
+  if (attribute == NULL && !trm_attribute_is_ignored(name, length)) {
+    return trm_lexer_fail(lexer, name, "%s has no attribute '%.*s' that Tremula knows",
+                          trm_opcode_name(opcode), SLICE_ARGS(name, length));
+  }
+  trm_lexer_next(lexer);
+  TRY(trm_lexer_expect(lexer, '=', "'='"));
+  if (attribute == NULL) return trm_lexer_skip_value(lexer);
+  if ((pending->seen >> i & 1) != 0) {
+    return trm_lexer_fail(lexer, name, "the attribute '%s' appears twice", attribute->name);
+  }
+  pending->seen |= UINT64_C(1) << i;
+  return read_value(parser, attribute, pending);
+}

@@ -1,0 +1,130 @@
+/* Owns: reading a module from bytes or a file: telling the formats apart. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "hlo/hlo.h"
+
+static const int64_t max_file_bytes = (int64_t)2 << 30;
+
+/* Behind white space, a byte-order mark and comments. */
+static const char *skip_preamble(const char *at, const char *end) {
+  if (end - at >= 3 && memcmp(at, "\xef\xbb\xbf", 3) == 0) at += 3;
+  while (at < end) {
+    if (*at == ' ' || *at == '\n' || *at == '\t' || *at == '\r') {
+      ++at;
+    } else if (end - at >= 2 && at[0] == '/' && at[1] == '/') {
+      const char *newline = memchr(at, '\n', (size_t)(end - at));
+      at = newline == NULL ? end : newline + 1;
+    } else if (end - at >= 2 && at[0] == '/' && at[1] == '*') {
+      for (at += 2; end - at >= 2 && !(at[0] == '*' && at[1] == '/');) ++at;
+      at = end - at >= 2 ? at + 2 : end;
+    } else {
+      break;
+    }
+  }
+  return at;
+}
+
+/* Only characters of ordinary texts in the first bytes. A proto begins with a tag below 0x20. */
+static bool looks_like_text(const char *data, size_t size) {
+  const size_t examined = size < 512 ? size : 512;
+  for (size_t i = 0; i < examined; ++i) {
+    const unsigned char c = (unsigned char)data[i];
+    if ((c < 0x20 && c != '\n' && c != '\r' && c != '\t') || c == 0x7f) return false;
+  }
+  return true;
+}
+
+static trm_status parse(const char *data, size_t size, trm_module **out_module, trm_error *error) {
+  static const char word[] = "HloModule";
+  const char *end = data + size;
+  const char *at = skip_preamble(data, end);
+  if ((size_t)(end - at) >= sizeof word - 1 && memcmp(at, word, sizeof word - 1) == 0) {
+    const size_t mark = size >= 3 && memcmp(data, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
+    return trm_hlo_parse_text(data + mark, size - mark, out_module, error);
+  }
+  if (size == 0) FAIL(INVALID_ARGUMENT, "the input is empty; expected an HLO module");
+  if (at == end || looks_like_text(data, size)) {
+    FAIL(INVALID_ARGUMENT,
+         "the input is a text that does not begin with 'HloModule'; expected XLA's HLO text or a "
+         "serialised HloModuleProto");
+  }
+  return trm_hlo_parse_proto(data, size, out_module, error);
+}
+
+trm_status trm_module_read(const void *data, size_t size, const char *name,
+                           trm_module **out_module, trm_error *error) {
+  const char *called = name != NULL ? name : "a module";
+  trm_module *module = NULL;
+  if (size > (size_t)max_file_bytes) {
+    FAIL(INVALID_ARGUMENT, "%s has %zu bytes; modules are at most 2 GiB", called, size);
+  }
+  TRY_NOTE(parse(data, size, &module, error), "while reading %s", called);
+  const trm_status status = trm_module_verify(module, error);
+  if (status != TRM_OK) {
+    trm_module_free(module);
+    return trm_note(error, status, "while reading %s", called);
+  }
+  *out_module = module;
+  return TRM_OK;
+}
+
+static trm_status read_all(FILE *file, const char *path, char **out_data, size_t *out_size,
+                           trm_error *error) {
+  VECTOR(char) bytes = {0};
+  /* Grown while reading: the size that a pipe or a special file states means nothing. */
+  for (;;) {
+    if (bytes.count == bytes.capacity) {
+      if (bytes.count > (size_t)max_file_bytes) {
+        VECTOR_FREE(&bytes);
+        FAIL(INVALID_ARGUMENT, "%s is larger than 2 GiB, the most a module may have", path);
+      }
+      if (bytes.capacity == 0) bytes.capacity = 32 * 1024;
+      if (!trm_vector_grow((void **)&bytes.items, &bytes.capacity, 1)) {
+        VECTOR_FREE(&bytes);
+        FAIL(RESOURCE_EXHAUSTED, "out of memory while reading %s", path);
+      }
+    }
+    const size_t got =
+        fread(bytes.items + bytes.count, 1, bytes.capacity - bytes.count, file);
+    bytes.count += got;
+    if (got > 0) continue;
+    if (ferror(file)) {
+      const int problem = errno;
+      VECTOR_FREE(&bytes);
+      FAIL(UNAVAILABLE, "cannot read %s: %s", path, strerror(problem));
+    }
+    break;
+  }
+  *out_data = bytes.items;
+  *out_size = bytes.count;
+  return TRM_OK;
+}
+
+trm_status trm_module_read_file(const char *path, trm_module **out_module, trm_error *error) {
+  struct stat info;
+  if (stat(path, &info) != 0) {
+    if (errno == ENOENT || errno == ENOTDIR) FAIL(NOT_FOUND, "there is no file %s", path);
+    FAIL(UNAVAILABLE, "cannot open %s: %s", path, strerror(errno));
+  }
+  if (S_ISDIR(info.st_mode)) {
+    FAIL(INVALID_ARGUMENT, "%s is a directory; expected a file with an HLO module", path);
+  }
+  if (S_ISREG(info.st_mode) && (int64_t)info.st_size > max_file_bytes) {
+    FAIL(INVALID_ARGUMENT, "%s has %" PRId64 " bytes; modules are at most 2 GiB", path,
+         (int64_t)info.st_size);
+  }
+  FILE *file = fopen(path, "rb");
+  if (file == NULL) FAIL(UNAVAILABLE, "cannot open %s: %s", path, strerror(errno));
+  char *data = NULL;
+  size_t size = 0;
+  trm_status status = read_all(file, path, &data, &size, error);
+  fclose(file);
+  if (status != TRM_OK) return status;
+  status = trm_module_read(data, size, path, out_module, error);
+  trm_free(data);
+  return status;
+}
