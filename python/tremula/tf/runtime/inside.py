@@ -209,3 +209,42 @@ def graph_versions():
     from tensorflow.core.framework import versions_pb2
     from tensorflow.python.framework import versions
     return versions_pb2.VersionDef(producer=versions.GRAPH_DEF_VERSION)
+
+
+def inferred_operations(source, shapes):
+    """The operations of a Source's graph, {name: operation}, with what TensorFlow knows of their
+    shapes when the arguments' are `shapes`."""
+    import tensorflow.compat.v1 as tf
+    with tf.Graph().as_default() as graph:
+        feeds = {argument.tensor: tf.placeholder(tf.dtypes.as_dtype(argument.dtype), shape)
+                 for argument, shape in zip(source.arguments, shapes)}
+        feeds.update((variable.tensor, tf.raw_ops.VarHandleOp(
+            dtype=tf.dtypes.as_dtype(variable.dtype), shape=variable.shape))
+            for variable in source.variables)
+        import_graph(source.graph_def, feeds, source.outputs, source.outputs_of)
+        return {operation.name: operation for operation in graph.get_operations()}
+
+
+def is_in_graph(value, graph):
+    """Whether `value` is a tensor of the graph."""
+    from tensorflow.python.framework import tensor_util
+    return tensor_util.is_tf_type(value) and getattr(value, "graph", None) is graph
+
+
+def capture(tensors):
+    """Makes eager tensors inputs of the function that is being traced, in this order."""
+    from tensorflow.python.framework import ops
+    for tensor in tensors:
+        ops.get_default_graph().capture(tensor)
+
+
+@contextlib.contextmanager
+def without_marks():
+    """Nodes that are added to the default graph meanwhile get no attributes from scopes around."""
+    from tensorflow.python.framework import ops
+    graph = ops.get_default_graph()
+    marks, graph._attr_scope_map = graph._attr_scope_map, {}
+    try:
+        yield
+    finally:
+        graph._attr_scope_map = marks

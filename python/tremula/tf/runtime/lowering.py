@@ -92,6 +92,7 @@ def lower(source, shapes=None, constants=None):
         handles = [_variable(one) for one in source.variables]
 
         def program(*values):
+            inside.capture(handles)
             feeds = {source.arguments[i].tensor: value for i, value in zip(taken, values)}
             for i, value in constants.items():
                 feeds[source.arguments[i].tensor] = tf.constant(
@@ -104,10 +105,9 @@ def lower(source, shapes=None, constants=None):
         concrete = function.get_concrete_function(*[
             tf.TensorSpec(shapes[i], tf.dtypes.as_dtype(source.arguments[i].dtype))
             for i in taken])
-        order = _capture_order(concrete, handles)
         module = inside.hlo_module(inside.hlo(concrete))
     node_table.NodeTable(source.table).annotate(module)
-    return _finish(module, len(taken), len(concrete.outputs), order)
+    return _finish(module, len(taken), len(concrete.outputs))
 
 
 def _variable(argument):
@@ -123,22 +123,16 @@ def _variable(argument):
     return handle
 
 
-def _capture_order(concrete, handles):
-    """Which variable each captured input of the function is."""
-    numbers = {id(handle): i for i, handle in enumerate(handles)}
-    return [numbers[id(one)] for one in concrete.captured_inputs]
-
-
-def _finish(module, num_arguments, num_outputs, order):
-    """Reads results and aliases off the module, and puts the variables in the order of the
-    source: a variable that the graph does not use is no parameter."""
+def _finish(module, num_arguments, num_outputs):
+    """Reads results and aliases off the module. Its parameters are the arguments, then the
+    variables."""
     shape = module.host_program_shape.result
     is_tuple = shape.element_type == 13  # TUPLE
     results = list(shape.tuple_shapes) if is_tuple else [shape]
     by_output = {}
     for entry in module.input_output_alias.entries:
         output = entry.output_shape_index[0] if entry.output_shape_index else 0
-        by_output[output] = order[entry.parameter_number - num_arguments]
+        by_output[output] = entry.parameter_number - num_arguments
     updates = [by_output[i] for i in range(num_outputs, len(results))]
     return Lowered(module.SerializeToString(), updates,
                    [list(one.dimensions) for one in results[:num_outputs]])

@@ -1,0 +1,113 @@
+"""Compiling a computation for an IPU (`tensorflow.python.ipu.ipu_compiler`)."""
+
+from tremula.tf.runtime import launching, plugin, tracing
+
+_NOT_ON_AN_IPU = (
+    "A computation has been compiled, however it was not placed on an IPU device. This is "
+    "probably because it was not built inside an `ipu_scope`, such as "
+    "`with ipu.scopes.ipu_scope('/device:IPU:0'):`.")
+_ESTIMATOR_SPEC = (
+    "Your computation output contains an EstimatorSpec instance: return its members, such as the "
+    "loss and the train_op, or use an IPUEstimator.")
+
+
+def compile(computation, inputs=None):  # pylint: disable=redefined-builtin
+    """Compiles computation(*inputs) into one program for the IPU of the device scope around.
+
+    `inputs` is a list of tensors, of what can be made tensors, or of structures of them. The
+    computation returns None, a tensor, or a structure of tensors; beside tensors in a flat list
+    also operations, which are run.
+
+    Returns a list of tensors for a flat result, also for a single one; for a nested one the same
+    structure; an operation if the computation returns no tensor.
+
+    Raises ValueError for an EstimatorSpec, TypeError for inputs that are no list or for results
+    that are no tensors, InvalidArgumentError for what an IPU cannot do, RuntimeError in eager mode,
+    and an Exception if the device scope is not an IPU's.
+    """
+    import tensorflow.compat.v1 as tf
+    plugin.load()
+    if tf.executing_eagerly():
+        raise RuntimeError(
+            "ipu_compiler.compile builds part of a graph, but eager execution is enabled. Call "
+            "it in a tf.Graph or a tf.function, or use an IPUStrategy.")
+    if inputs is not None and not isinstance(inputs, (list, tuple)):
+        raise TypeError(f"inputs must be a list of tensors or None, not {type(inputs).__name__}.")
+    inputs = [_to_tensors(one) for one in inputs or []]
+    device = _device()
+    trace = tracing.Trace("cluster", device)
+    returned = trace.run(computation, inputs)
+    with trace.graph.as_default(), tf.device(None):
+        tensors, pack = _outputs(returned)
+    trace.finish(tensors)
+    results, done = launching.launch(trace, "ipu_launch")
+    return pack(results, done)
+
+
+def _to_tensors(value):
+    import tensorflow.compat.v1 as tf
+    return tf.nest.map_structure(tf.convert_to_tensor, value)
+
+
+def _device():
+    """The device of the scope around. Raises if it is not an IPU."""
+    import tensorflow.compat.v1 as tf
+    device = tf.no_op(name="ipu_device").device
+    if "ipu" not in device.lower():
+        raise Exception(_NOT_ON_AN_IPU)  # pylint: disable=broad-exception-raised
+    return "/device:IPU:" + device.lower().rpartition("ipu:")[2]
+
+
+def _outputs(returned):
+    """The tensors that the program has to compute for what the computation returned, and a
+    function (results, done) -> what `compile` returns."""
+    import tensorflow.compat.v1 as tf
+    if _holds_estimator_spec(returned):
+        raise ValueError(_ESTIMATOR_SPEC)
+    flat = _flat(returned)
+    nested = flat is None
+    if nested:
+        flat = tf.nest.flatten(returned)
+    operations = [one for one in flat if isinstance(one, tf.Operation)]
+    if nested and (operations or any(one is None for one in flat)):
+        raise TypeError(
+            "A computation that returns a nested structure must return tensors only, but this "
+            f"one returned {returned}. Return operations in a flat list.")
+    values = [_tensor(one) for one in flat
+              if one is not None and not isinstance(one, tf.Operation)]
+    with tf.control_dependencies(operations):
+        tensors = [tf.identity(value) for value in values]
+        if not tensors:
+            # Something that needs the operations, so that they are part of the program.
+            tensors = [tf.identity(tf.constant(0))]
+
+    def pack(results, done):
+        if nested:
+            return tf.nest.pack_sequence_as(returned, results)
+        return results if values else tf.group(*done, name="output_0")
+
+    return tensors, pack
+
+
+def _tensor(value):
+    import tensorflow.compat.v1 as tf
+    try:
+        return tf.convert_to_tensor(value)
+    except Exception as error:
+        raise TypeError("A computation must return tensors, operations or None, but it returned "
+                        f"{value!r}: {error}") from error
+
+
+def _flat(returned):
+    """The result as a flat list; None for a nested structure."""
+    import tensorflow.compat.v1 as tf
+    if not tf.nest.is_nested(returned):
+        return [returned]
+    if not isinstance(returned, (list, tuple)) or hasattr(returned, "_fields"):
+        return None
+    return None if any(tf.nest.is_nested(one) for one in returned) else list(returned)
+
+
+def _holds_estimator_spec(returned):
+    values = returned if type(returned) in (list, tuple) else [returned]
+    return any(type(value).__name__ in ("EstimatorSpec", "IPUEstimatorSpec") for value in values)

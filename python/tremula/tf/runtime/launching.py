@@ -1,0 +1,103 @@
+"""The nodes that run a compiled part: IpuLaunch, or with an infeed IpuStart, a loop that feeds, and
+IpuFinish. Variables are read before and assigned after; the program never writes to them itself.
+"""
+
+from tremula.tf.runtime import inside, lowering, staging
+
+
+def launch(trace, name):
+    """Adds the nodes for a finished Trace to the default graph.
+
+    Returns (results, done): tensors for the trace's outputs, and operations to wait for until
+    everything that the computation does has been done.
+    """
+    import tensorflow.compat.v1 as tf
+    source = staging.stage(trace.graph, trace.placeholders, trace.variables, trace.outputs,
+                           trace.device)
+    lowered = _lower_now(source)
+    if lowered is not None:
+        program = {"module": lowered.module, "graph": b""}
+        updates, shapes = lowered.updates, lowered.shapes
+    else:
+        program = {"module": b"", "graph": source.serialize()}
+        updates = staging.written(trace.graph, trace.variables)
+        shapes = [one.shape for one in trace.outputs]
+    with inside.without_marks():
+        values = [_read(handle, variable)
+                  for handle, variable in zip(trace.handles, source.variables)]
+        types = {"Tresults": [one.dtype for one in trace.outputs],
+                 "Tupdates": [values[i].dtype for i in updates]}
+        run = _launch_fed if trace.infeed is not None else _launch
+        operation = run(trace, values, program, types, name)
+        outputs = list(operation.outputs)
+        results, new_values = outputs[:len(trace.outputs)], outputs[len(trace.outputs):]
+        for tensor, shape in zip(results, shapes):
+            tensor.set_shape(shape)
+        done = [operation]
+        for i, value in zip(updates, new_values):
+            value.set_shape(values[i].shape)
+            with tf.device(trace.handles[i].device):
+                done.append(inside.apply_op("AssignVariableOp", resource=trace.handles[i],
+                                            value=value, dtype=value.dtype.base_dtype))
+        with tf.device("/device:CPU:0"), tf.control_dependencies(done):
+            return [tf.identity(tensor) for tensor in results], done
+
+
+def _lower_now(source):
+    """The lowered program; None if shapes or values are missing that are known when it runs."""
+    if not source.is_static():
+        return None
+    try:
+        return lowering.lower(source)
+    except inside.LoweringError as error:
+        if inside.wants_constant(error):
+            return None
+        raise inside.error_class(inside.INVALID_ARGUMENT)(None, None, str(error)) from None
+
+
+def _read(handle, variable):
+    import tensorflow.compat.v1 as tf
+    with tf.device(handle.device):
+        value = inside.apply_op("ReadVariableOp", resource=handle,
+                                dtype=tf.dtypes.as_dtype(variable.dtype)).outputs[0]
+    value.set_shape(variable.shape)
+    return value
+
+
+def _launch(trace, values, program, types, name):
+    return inside.apply_op("IpuLaunch", name=name, host=trace.arguments, device=values, **program,
+                           **types)
+
+
+def _launch_fed(trace, values, program, types, name):
+    import tensorflow.compat.v1 as tf
+    start = inside.apply_op("IpuStart", name=f"{name}/start", host=trace.arguments, device=values,
+                            **program)
+    run = _scalar(start)
+    with tf.device("/device:CPU:0"):
+        fed = _feed(trace.infeed, run)
+    return inside.apply_op("IpuFinish", name=name, run=run, fed=fed, **types)
+
+
+def _feed(infeed, run):
+    """A loop that pushes elements until the run wants no more. Returns a tensor that is there when
+    the loop is over."""
+    import tensorflow.compat.v1 as tf
+
+    def push(element):
+        return _scalar(inside.apply_op("IpuPush", run=run, elements=tf.nest.flatten(element)))
+
+    def body(more):
+        del more
+        element = infeed.next_element()
+        return tf.cond(element.has_value(), lambda: push(element.get_value()),
+                       lambda: _scalar(inside.apply_op("IpuEnd", run=run)))
+
+    return tf.while_loop(lambda more: more, body, [_scalar(inside.apply_op("IpuReady", run=run))],
+                         parallel_iterations=1, name="feed")
+
+
+def _scalar(operation):
+    tensor = operation.outputs[0]
+    tensor.set_shape([])
+    return tensor

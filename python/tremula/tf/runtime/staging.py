@@ -1,0 +1,163 @@
+"""From a function graph to a Source, which can be lowered: now, or when its shapes are known."""
+
+import itertools
+
+from tremula.tf.runtime import inside, lowering, node_table, rewriting, support
+
+_READING_OPS = frozenset(("ReadVariableOp", "ResourceGather", "ResourceGatherNd", "VariableShape",
+                          "VarIsInitializedOp", "_ReadVariablesOp"))
+# Ops that call functions: how many inputs come before those that the functions get.
+_CALLS = {"While": 0, "StatelessWhile": 0, "PartitionedCall": 0, "StatefulPartitionedCall": 0,
+          "If": 1, "StatelessIf": 1, "Case": 1, "StatelessCase": 1}
+
+
+def stage(graph, arguments, variables, outputs, device):
+    """The Source of a function graph.
+
+    arguments, variables   placeholders of the graph: for values, and for handles of variables
+    outputs                tensors of the graph; what they need is what the program does
+    device                 the device's name, for messages
+
+    Raises InvalidArgumentError for operations that an IPU has not.
+    """
+    functions = inside.function_graphs(graph)
+    stops = {tensor.op.name for tensor in [*arguments, *variables]}
+    graph_def = graph.as_graph_def()
+    # Assertions and random numbers are cut off from some of their inputs, which may then go too.
+    rewriting.elide_checks(graph_def.node)
+    _replace_random(graph_def.node, {op.name: op for op in graph.get_operations()})
+    rewriting.prune(graph_def, [tensor.op.name for tensor in outputs], stops)
+    kept = {node.name for node in graph_def.node}
+    support.check((op for op in graph.get_operations() if op.name in kept), device)
+    for inner in functions.values():
+        support.check(_needed(inner), device)
+
+    table = node_table.NodeTable()
+    new_names = _rename_graph(graph_def, graph, table)
+    for function in graph_def.library.function:
+        _stage_function(function, functions.get(function.signature.name), table)
+
+    def name(tensor):
+        return rewriting.rename_input(tensor.name, new_names)
+
+    return lowering.Source(
+        graph_def,
+        [lowering.Argument(name(one), one.dtype.as_datatype_enum, _shape(one.shape))
+         for one in arguments],
+        [_variable_argument(one, name(one)) for one in variables],
+        [name(one) for one in outputs], table=table.entries)
+
+
+def _shape(shape):
+    """A TensorShape as a list with None for what is unknown, or None."""
+    return None if shape.rank is None else shape.as_list()
+
+
+def _variable_argument(handle, name):
+    dtype, shape = inside.variable_type(handle)
+    if not shape.is_fully_defined():
+        raise inside.error_class(inside.INVALID_ARGUMENT)(None, None, (
+            f"The variable behind {handle.name} has the shape {shape}, but an IPU program is "
+            "static: give the variable a shape that is known."))
+    return lowering.Argument(name, dtype.as_datatype_enum, shape.as_list())
+
+
+def _rename_graph(graph_def, graph, table):
+    new_names = {node.name: table.add(node_table.describe(graph.get_operation_by_name(node.name)))
+                 for node in graph_def.node}
+    rewriting.rename(graph_def.node, new_names)
+    rewriting.strip(graph_def.node)
+    return new_names
+
+
+def _stage_function(function, graph, table):
+    """The same for a FunctionDef; `graph` is where it came from, or None."""
+    known = {op.name: op for op in graph.get_operations()} if graph is not None else {}
+    rewriting.elide_checks(function.node_def)
+    for name in _replace_random(function.node_def, known):
+        rewriting.redirect_output(function, name, "output", "results")
+    new_names = {}
+    for node in function.node_def:
+        operation = known.get(node.name)
+        new_names[node.name] = table.add(
+            node_table.describe(operation) if operation is not None
+            else {"name": node.name, "file": None, "line": 0})
+    rewriting.rename_function(function, new_names)
+    rewriting.strip(function.node_def)
+
+
+# ---- Random numbers ----
+
+_random_numbers = itertools.count(1)
+
+
+def _replace_random(nodes, operations):
+    """Makes the stateful random ops whose shapes are known custom calls. Returns their names."""
+    replaced = []
+    for node in nodes:
+        operation = operations.get(node.name)
+        if node.op not in rewriting.RANDOM_OPS or operation is None:
+            continue
+        shape = operation.outputs[0].shape
+        if shape.is_fully_defined():
+            rewriting.replace_random(node, next(_random_numbers), shape.as_list())
+            replaced.append(node.name)
+    return replaced
+
+
+def infer_random_shapes(source, shapes):
+    """Does that for the random ops of a Source whose shapes depend on the arguments', now that
+    these are `shapes`. What then is still unknown, lowering will refuse or do itself."""
+    if not any(node.op in rewriting.RANDOM_OPS for node in source.graph_def.node):
+        return
+    operations = inside.inferred_operations(source, shapes)
+    _replace_random(source.graph_def.node, operations)
+
+
+# ---- What a graph does ----
+
+def _needed(graph):
+    """The operations that a function graph's results need."""
+    waiting = [tensor.op for tensor in graph.outputs] + list(graph.control_outputs)
+    seen = set()
+    while waiting:
+        operation = waiting.pop()
+        if operation not in seen:
+            seen.add(operation)
+            waiting += [tensor.op for tensor in operation.inputs]
+            waiting += operation.control_inputs
+    return seen
+
+
+def written(graph, handles):
+    """The numbers of those of the placeholders `handles` whose variables the graph writes to."""
+    functions = inside.function_graphs(graph)
+    return [i for i, handle in enumerate(handles) if _is_written(handle, functions)]
+
+
+def _is_written(handle, functions):
+    for user in handle.consumers():
+        if user.type in ("Identity", "EnsureShape"):
+            if _is_written(user.outputs[0], functions):
+                return True
+        elif user.type in _CALLS:
+            if any(_is_written(inner, functions) for inner in _inside(user, handle, functions)):
+                return True
+        elif user.type not in _READING_OPS:
+            return True
+    return False
+
+
+def _inside(call, handle, functions):
+    """The placeholders that stand for an input of a call inside the functions that it calls."""
+    positions = [i - _CALLS[call.type] for i, one in enumerate(call.inputs) if one is handle]
+    names = []
+    for value in call.node_def.attr.values():
+        if value.func.name:
+            names.append(value.func.name)
+        names += [one.name for one in value.list.func]
+    for name in names:
+        graph = functions.get(name)
+        for position in positions:
+            if graph is not None and 0 <= position < len(graph.inputs):
+                yield graph.inputs[position]

@@ -1,0 +1,61 @@
+"""Refusing what an IPU has not, in the words that TensorFlow uses outside compiled parts."""
+
+from tremula.tf.runtime import inside, kernel_list, node_table
+
+# Inputs of functions, and what lowering takes away or puts something else for.
+_ALWAYS = frozenset(("Placeholder", "PlaceholderWithDefault", "Assert", "CheckNumerics", "NoOp"))
+
+
+def check(operations, device):
+    """Raises InvalidArgumentError for the first operation that cannot be on an IPU."""
+    for operation in operations:
+        if operation.type in _ALWAYS:
+            continue
+        kernels = kernel_list.lowered().get(operation.type, [])
+        if not any(_fits(operation, constraints) for constraints in kernels):
+            raise _refusal(operation, kernels, device)
+
+
+def _fits(operation, constraints):
+    return all(set(_types(operation, attribute)) <= set(names)
+               for attribute, names in constraints.items())
+
+
+def _types(operation, attribute):
+    """The names of the types that an attribute holds; none for one that is not there."""
+    try:
+        value = operation.node_def.attr[attribute]
+    except (KeyError, ValueError):
+        return []
+    numbers = [value.type] if value.type else list(value.list.type)
+    return [inside.dtype_name(number) for number in numbers]
+
+
+def _refusal(operation, kernels, device):
+    if kernels:
+        has = {name: _types(operation, name) for name in kernels[0]}
+        has = ", ".join(f"{name}={'/'.join(types)}" for name, types in sorted(has.items()))
+        supported = "; ".join(f"{name} in [{', '.join(sorted(names))}]"
+                              for name, names in sorted(kernels[0].items()))
+        details = f"The types are {has}. An IPU supports {operation.type} with {supported}."
+    else:
+        details = f"An IPU does not support {operation.type} at all."
+    file, line = node_table.user_frame(operation)
+    where = f" (defined at {file}:{line})" if file else ""
+    return inside.error_class(inside.INVALID_ARGUMENT)(operation.node_def, operation, (
+        f"Cannot assign a device for operation {operation.name}{where}: Could not satisfy explicit "
+        f"device specification '{device}' because no supported kernel for IPU devices is "
+        f"available.\n{details}\nMove the operation out of the compiled part, or change its "
+        "type."))
+
+
+def refuse_reference(operation, device):
+    """The InvalidArgumentError for a variable that is not a resource."""
+    file, line = node_table.user_frame(operation)
+    where = f" (defined at {file}:{line})" if file else ""
+    return inside.error_class(inside.INVALID_ARGUMENT)(operation.node_def, operation, (
+        f"Cannot assign a device for operation {operation.name}{where}: Could not satisfy explicit "
+        f"device specification '{device}' because no supported kernel for IPU devices is "
+        "available.\nColocation Debug Info:\nColocation group had the following types and "
+        f"devices:\nAssign: CPU\n{operation.type}: CPU\nA variable that an IPU uses must be a "
+        "resource. Create it with use_resource=True, or inside ipu_scope()."))

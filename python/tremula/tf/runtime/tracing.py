@@ -1,0 +1,115 @@
+"""A computation in Python -> a function graph, with what it takes from outside.
+
+Variables that the computation creates are made in the graph around it, as ordinary variables with
+ordinary initialisers.
+"""
+
+import threading
+
+from tremula.tf.runtime import inside, support
+
+_local = threading.local()
+
+
+class Trace:
+    """A computation that is being traced, or has been.
+
+    graph      its function graph
+    arguments  tensors outside, in the order of `placeholders`, which stand for them
+    handles    handles of variables outside, in the order of `variables`
+    outputs    tensors of the graph
+    infeed     the infeed queue that it reads, or None
+    outfeeds   the outfeed queues that it writes to
+    """
+
+    def __init__(self, name, device):
+        self.graph = inside.new_function_graph(name)
+        self.device = device
+        self.arguments, self.placeholders = [], []
+        self.handles, self.variables = [], []
+        self.outputs = []
+        self.infeed = None
+        self.outfeeds = []
+
+    def run(self, computation, inputs):
+        """Traces computation(*inputs) and returns what it returned. `inputs` are tensors outside
+        or structures of them."""
+        import tensorflow.compat.v1 as tf
+        stack = _stack()
+        stack.append(self)
+        try:
+            with self.graph.as_default(), self._lifting_initial_values():
+                return computation(*tf.nest.map_structure(self._placeholder, inputs))
+        finally:
+            stack.pop()
+
+    def _placeholder(self, tensor):
+        import tensorflow.compat.v1 as tf
+        with tf.device(None):
+            placeholder = tf.placeholder(tensor.dtype, tensor.shape)
+        self.arguments.append(tensor)
+        self.placeholders.append(placeholder)
+        return placeholder
+
+    def _lifting_initial_values(self):
+        """A variable's initial value may be a tensor that the computation has made, but the
+        variable is made outside: so is, then, its initial value."""
+        outer = self.graph.outer_graph
+
+        def create(next_creator, **arguments):
+            value = arguments.get("initial_value")
+            if inside.is_in_graph(value, self.graph):
+                arguments["initial_value"] = lambda: inside.lift(value, outer)
+            return next_creator(**arguments)
+
+        return self.graph._variable_creator_scope(create)
+
+    def finish(self, outputs):
+        """Takes in the outputs, tensors of the graph, and what the graph has captured.
+
+        Raises InvalidArgumentError for variables that are not resources and for handles of other
+        things than variables.
+        """
+        self.outputs = list(outputs)
+        for outside, placeholder in self.graph.captures:
+            if outside.dtype._is_ref_dtype:
+                raise support.refuse_reference(outside.op, self.device)
+            if inside.is_resource_variable_handle(placeholder):
+                self.handles.append(outside)
+                self.variables.append(placeholder)
+            elif inside.dtype_name(outside.dtype.as_datatype_enum) in ("resource", "variant"):
+                raise inside.error_class(inside.INVALID_ARGUMENT)(None, None, (
+                    f"The compiled part uses {outside.name}, the handle of something that is not "
+                    "a variable. Of what is outside, an IPU program can take tensors and "
+                    "variables."))
+            else:
+                self.arguments.append(outside)
+                self.placeholders.append(placeholder)
+
+
+def _stack():
+    if not hasattr(_local, "stack"):
+        _local.stack = []
+    return _local.stack
+
+
+def current():
+    """The Trace that is going on in this thread, or None."""
+    stack = _stack()
+    return stack[-1] if stack else None
+
+
+def side_effect(target, config, operands, result_dtypes, result_shapes):
+    """Adds a custom call with side effects to the default graph, after those that it has already.
+    Returns the operation."""
+    import json
+    import tensorflow.compat.v1 as tf
+    graph = tf.get_default_graph()
+    before = getattr(graph, "_tremula_side_effect", None)
+    with tf.control_dependencies([before] if before is not None else []):
+        operation = inside.apply_op(
+            "XlaCustomCallV2", operands=operands, call_target_name=target,
+            backend_config=json.dumps(config), has_side_effect=True,
+            result_dtypes=result_dtypes, result_shapes=result_shapes)
+    graph._tremula_side_effect = operation
+    return operation
