@@ -1,0 +1,343 @@
+/* Owns: making kLoop fusions of elementwise instructions.
+ *
+ * Instructions are visited from users to producers. An instruction joins the group of its users
+ * when all of them are in that one group, or, as one more result, when those that are not come
+ * after the whole group (so that no cycle can arise). Broadcasts, iotas and scalar constants cost
+ * nothing inside a fusion and are copied into each. Groups of one that absorb nothing stay as they
+ * are. */
+#include <string.h>
+
+#include "ops/elementwise/strip.h"
+#include "passes/edit.h"
+#include "passes/pass.h"
+
+enum { MAX_MEMBERS = 96, MAX_RESULTS = 12, MAX_OPERANDS = 48 };
+
+static const uint32_t no_group = UINT32_MAX;
+
+typedef struct group {
+  trm_index last;  /* its highest member: where it stands */
+  trm_index shape; /* a member; all have its dimensions */
+  uint32_t members, results, operands;
+} group;
+
+typedef struct fuser {
+  trm_edit edit;
+  uint32_t count;      /* instructions before the pass */
+  uint32_t *group_of;  /* by instruction */
+  bool *is_result;     /* used outside its group */
+  VECTOR(group) groups;
+  uint32_t *first_user, *next_user; /* lists of users: next_user by (edge) */
+  trm_index *edge_user;
+} fuser;
+
+/* Copied into every fusion that reads it. */
+static bool is_absorbed(const trm_computation *computation, const trm_instruction *instruction) {
+  if (instruction->num_control_predecessors > 0) return false;
+  switch (instruction->opcode) {
+    case TRM_OP_BROADCAST:
+      /* A broadcast that hardly grows is better read as it is. */
+      return trm_shape_count(&computation->instructions[instruction->operands[0]].shape) * 2 <=
+             trm_shape_count(&instruction->shape);
+    case TRM_OP_IOTA:
+      return true;
+    case TRM_OP_CONSTANT:
+      return trm_shape_is_scalar(&instruction->shape);
+    default:
+      return false;
+  }
+}
+
+static bool is_member(const fuser *f, const trm_computation *computation, trm_index i) {
+  const trm_instruction *instruction = &computation->instructions[i];
+  return trm_opcode_is_elementwise(instruction->opcode) &&
+         instruction->num_control_predecessors == 0 &&
+         trm_shape_is_array(&instruction->shape) && instruction->shape.rank > 0 &&
+         trm_shape_count(&instruction->shape) > 0 &&
+         trm_strip_supports(f->edit.module, computation, instruction);
+}
+
+/* Builds the lists of users. */
+static trm_status list_users(fuser *f, const trm_computation *computation, trm_error *error) {
+  size_t edges = 0;
+  for (trm_index i = 0; i < f->count; ++i) edges += computation->instructions[i].num_operands;
+  f->first_user = trm_allocate((f->count + 1) * sizeof(uint32_t));
+  f->next_user = trm_allocate((edges + 1) * sizeof(uint32_t));
+  f->edge_user = trm_allocate((edges + 1) * sizeof(trm_index));
+  if (f->first_user == NULL || f->next_user == NULL || f->edge_user == NULL) {
+    FAIL_NO_MEMORY("users");
+  }
+  memset(f->first_user, 0xff, (f->count + 1) * sizeof(uint32_t));
+  uint32_t edge = 0;
+  for (trm_index i = 0; i < f->count; ++i) {
+    const trm_instruction *instruction = &computation->instructions[i];
+    for (uint32_t k = 0; k < instruction->num_operands; ++k, ++edge) {
+      f->edge_user[edge] = i;
+      f->next_user[edge] = f->first_user[instruction->operands[k]];
+      f->first_user[instruction->operands[k]] = edge;
+    }
+  }
+  return TRM_OK;
+}
+
+/* Whether `i` may join group `g`; as a result too when some users are elsewhere. */
+static bool may_join(const fuser *f, const trm_computation *computation, trm_index i, uint32_t g,
+                     bool *out_result) {
+  const group *candidate = &f->groups.items[g];
+  const trm_instruction *instruction = &computation->instructions[i];
+  if (!trm_shape_same_dims(&instruction->shape,
+                           &computation->instructions[candidate->shape].shape) ||
+      candidate->members >= MAX_MEMBERS ||
+      candidate->operands + instruction->num_operands > MAX_OPERANDS) {
+    return false;
+  }
+  bool result = i == computation->root;
+  if (result) return false; /* a root is a whole value of its own */
+  for (uint32_t edge = f->first_user[i]; edge != UINT32_MAX; edge = f->next_user[edge]) {
+    const trm_index user = f->edge_user[edge];
+    if (f->group_of[user] == g) continue;
+    if (user < candidate->last) return false;
+    result = true;
+  }
+  if (result && candidate->results >= MAX_RESULTS) return false;
+  *out_result = result;
+  return true;
+}
+
+static trm_status group_instruction(fuser *f, const trm_computation *computation, trm_index i,
+                                    trm_error *error) {
+  if (!is_member(f, computation, i)) return TRM_OK;
+  for (uint32_t edge = f->first_user[i]; edge != UINT32_MAX; edge = f->next_user[edge]) {
+    const uint32_t g = f->group_of[f->edge_user[edge]];
+    bool result;
+    if (g == no_group || !may_join(f, computation, i, g, &result)) continue;
+    group *joined = &f->groups.items[g];
+    f->group_of[i] = g;
+    f->is_result[i] = result;
+    joined->members++;
+    joined->results += result;
+    joined->operands += computation->instructions[i].num_operands;
+    return TRM_OK;
+  }
+  const group fresh = {.last = i, .shape = i, .members = 1, .results = 1,
+                       .operands = computation->instructions[i].num_operands};
+  f->group_of[i] = (uint32_t)f->groups.count;
+  f->is_result[i] = true;
+  if (!VECTOR_PUSH(&f->groups, fresh)) FAIL_NO_MEMORY("fusions");
+  return TRM_OK;
+}
+
+/* ---- Making a fusion ------------------------------------------------------------------------ */
+
+typedef struct maker {
+  fuser *f;
+  uint32_t body;             /* the fusion's computation */
+  VECTOR(trm_index) operands; /* outside */
+  VECTOR(trm_index) parameters; /* inside */
+  trm_index *inside;         /* by outside instruction; TRM_NO_INDEX: not there yet */
+  VECTOR(trm_index) touched; /* entries of inside to reset */
+} maker;
+
+static trm_status note_inside(maker *m, trm_index outside, trm_index inside, trm_error *error) {
+  m->inside[outside] = inside;
+  if (!VECTOR_PUSH(&m->touched, outside)) FAIL_NO_MEMORY("a fusion");
+  return TRM_OK;
+}
+
+static trm_status add_parameter(maker *m, trm_index outside, trm_error *error) {
+  const trm_instruction parameter = {.opcode = TRM_OP_PARAMETER,
+                                     .shape = trm_edit_at(&m->f->edit, outside)->shape,
+                                     .number = (int64_t)m->operands.count};
+  trm_index inside;
+  TRY(trm_computation_add(m->f->edit.module, m->body, &parameter, &inside, error));
+  if (!VECTOR_PUSH(&m->operands, outside)) FAIL_NO_MEMORY("a fusion");
+  return note_inside(m, outside, inside, error);
+}
+
+static trm_status copy_inside(maker *m, trm_index outside, trm_error *error) {
+  trm_instruction copy = *trm_edit_at(&m->f->edit, outside);
+  trm_index operands[TRM_MAX_RANK];
+  copy.operands = operands;
+  copy.name = NULL;
+  copy.id = 0;
+  copy.num_control_predecessors = 0;
+  const trm_index *original = trm_edit_at(&m->f->edit, outside)->operands;
+  for (uint32_t k = 0; k < copy.num_operands; ++k) operands[k] = m->inside[original[k]];
+  trm_index inside;
+  TRY(trm_computation_add(m->f->edit.module, m->body, &copy, &inside, error));
+  return note_inside(m, outside, inside, error);
+}
+
+/* Brings in what a member reads: a parameter, or a copy of what is absorbed. */
+static trm_status bring_operand(maker *m, trm_index outside, trm_error *error) {
+  if (m->inside[outside] != TRM_NO_INDEX) return TRM_OK;
+  const trm_computation *computation = trm_edit_computation(&m->f->edit);
+  if (!is_absorbed(computation, trm_edit_at(&m->f->edit, outside))) {
+    return add_parameter(m, outside, error);
+  }
+  for (uint32_t k = 0; k < trm_edit_at(&m->f->edit, outside)->num_operands; ++k) {
+    const trm_index inner = trm_edit_at(&m->f->edit, outside)->operands[k];
+    if (m->inside[inner] != TRM_NO_INDEX) continue;
+    computation = trm_edit_computation(&m->f->edit);
+    const trm_instruction *instruction = &computation->instructions[inner];
+    if (instruction->opcode == TRM_OP_CONSTANT && trm_shape_is_scalar(&instruction->shape)) {
+      TRY(copy_inside(m, inner, error));
+    } else {
+      TRY(add_parameter(m, inner, error));
+    }
+  }
+  return copy_inside(m, outside, error);
+}
+
+static bool absorbs_anything(const fuser *f, trm_index i) {
+  const trm_computation *computation = trm_edit_computation(&f->edit);
+  const trm_instruction *instruction = &computation->instructions[i];
+  for (uint32_t k = 0; k < instruction->num_operands; ++k) {
+    const trm_instruction *operand = &computation->instructions[instruction->operands[k]];
+    if (operand->opcode != TRM_OP_CONSTANT && is_absorbed(computation, operand)) return true;
+  }
+  return false;
+}
+
+static trm_status finish_fusion(maker *m, const trm_index *members, uint32_t num_members,
+                                trm_error *error) {
+  fuser *f = m->f;
+  trm_module *module = f->edit.module;
+  trm_index results[MAX_RESULTS + 1], inside[MAX_RESULTS + 1];
+  trm_shape shapes[MAX_RESULTS + 1];
+  uint32_t count = 0;
+  for (uint32_t i = 0; i < num_members; ++i) {
+    if (!f->is_result[members[i]]) continue;
+    results[count] = members[i];
+    inside[count] = m->inside[members[i]];
+    shapes[count++] = trm_edit_at(&f->edit, members[i])->shape;
+  }
+  trm_shape shape = shapes[0];
+  trm_index root = inside[0];
+  if (count > 1) {
+    if (!trm_shape_make_tuple(&module->arena, (int32_t)count, shapes, &shape)) {
+      FAIL_NO_MEMORY("a fusion");
+    }
+    const trm_instruction tuple = {.opcode = TRM_OP_TUPLE, .shape = shape, .num_operands = count,
+                                   .operands = inside};
+    TRY(trm_computation_add(module, m->body, &tuple, &root, error));
+  }
+  module->computations[m->body].root = root;
+  uint32_t body = m->body;
+  const trm_instruction fusion = {.opcode = TRM_OP_FUSION, .shape = shape,
+                                  .num_operands = (uint32_t)m->operands.count,
+                                  .operands = m->operands.items, .num_called = 1, .called = &body,
+                                  .fusion_kind = "kLoop"};
+  trm_index fused;
+  /* The last result names the fusion: it is what the chain was for. */
+  TRY(trm_edit_add(&f->edit, results[count - 1], fusion, &fused, error));
+  if (count == 1) {
+    trm_edit_replace(&f->edit, results[0], fused);
+    return TRM_OK;
+  }
+  for (uint32_t r = 0; r < count; ++r) {
+    trm_index element;
+    const trm_instruction gte = {.opcode = TRM_OP_GET_TUPLE_ELEMENT, .shape = shapes[r],
+                                 .num_operands = 1, .operands = &fused, .number = r};
+    TRY(trm_edit_add(&f->edit, results[r], gte, &element, error));
+    trm_edit_replace(&f->edit, results[r], element);
+  }
+  return TRM_OK;
+}
+
+static trm_status make_fusion(maker *m, const trm_index *members, uint32_t num_members,
+                              trm_error *error) {
+  TRY(trm_module_add_computation(m->f->edit.module, NULL, &m->body, error));
+  m->operands.count = 0;
+  trm_status status = TRM_OK;
+  for (uint32_t i = 0; i < num_members && status == TRM_OK; ++i) {
+    for (uint32_t k = 0; k < trm_edit_at(&m->f->edit, members[i])->num_operands; ++k) {
+      TRY(bring_operand(m, trm_edit_at(&m->f->edit, members[i])->operands[k], error));
+    }
+    TRY(copy_inside(m, members[i], error));
+  }
+  TRY(finish_fusion(m, members, num_members, error));
+  for (size_t i = 0; i < m->touched.count; ++i) m->inside[m->touched.items[i]] = TRM_NO_INDEX;
+  m->touched.count = 0;
+  return TRM_OK;
+}
+
+static trm_status make_fusions(fuser *f, trm_error *error) {
+  trm_status status = TRM_OK;
+  maker m = {.f = f};
+  const size_t num_groups = f->groups.count;
+  uint32_t *start = trm_allocate_zeroed(num_groups + 1, sizeof *start);
+  trm_index *members = trm_allocate((f->count + 1) * sizeof *members);
+  m.inside = trm_allocate((f->count + 1) * sizeof *m.inside);
+  if (start == NULL || members == NULL || m.inside == NULL) {
+    FAIL_OR_GOTO(done, RESOURCE_EXHAUSTED, "out of memory while fusing");
+  }
+  memset(m.inside, 0xff, (f->count + 1) * sizeof *m.inside);
+  /* Members by group, ascending. */
+  for (size_t g = 0; g < num_groups; ++g) start[g + 1] = start[g] + f->groups.items[g].members;
+  for (trm_index i = 0; i < f->count; ++i) {
+    if (f->group_of[i] != no_group) members[start[f->group_of[i]]++] = i;
+  }
+  for (size_t g = 0; g < num_groups; ++g) {
+    const uint32_t count = f->groups.items[g].members;
+    const trm_index *first = members + start[g] - count;
+    if (count == 1 && !absorbs_anything(f, first[0])) continue;
+    TRY_OR_GOTO(make_fusion(&m, first, count, error), done);
+  }
+done:
+  VECTOR_FREE(&m.operands);
+  VECTOR_FREE(&m.touched);
+  trm_free(m.inside);
+  trm_free(start);
+  trm_free(members);
+  return status;
+}
+
+static trm_status fuse_computation(trm_module *module, uint32_t index, trm_error *error) {
+  const trm_computation *computation = &module->computations[index];
+  fuser f = {.count = computation->num_instructions};
+  TRY(trm_edit_begin(&f.edit, module, index, error));
+  trm_status status = TRM_OK;
+  f.group_of = trm_allocate((f.count + 1) * sizeof *f.group_of);
+  f.is_result = trm_allocate_zeroed((size_t)f.count + 1, sizeof *f.is_result);
+  if (f.group_of == NULL || f.is_result == NULL) {
+    FAIL_OR_GOTO(done, RESOURCE_EXHAUSTED, "out of memory while fusing");
+  }
+  memset(f.group_of, 0xff, (f.count + 1) * sizeof *f.group_of);
+  TRY_OR_GOTO(list_users(&f, computation, error), done);
+  for (trm_index i = f.count; i-- > 0;) {
+    TRY_OR_GOTO(group_instruction(&f, computation, i, error), done);
+  }
+  status = make_fusions(&f, error);
+done:
+  VECTOR_FREE(&f.groups);
+  trm_free(f.group_of);
+  trm_free(f.is_result);
+  trm_free(f.first_user);
+  trm_free(f.next_user);
+  trm_free(f.edge_user);
+  return trm_edit_end(&f.edit, status, error);
+}
+
+trm_status trm_pass_fuse(trm_module *module, trm_error *error) {
+  const uint32_t count = module->num_computations;
+  bool *runs = trm_allocate_zeroed(count, sizeof *runs);
+  CHECK_MEMORY(runs, "the call graph");
+  runs[module->entry] = true;
+  /* Callees come before callers: one pass backwards finds all that run by themselves. */
+  for (uint32_t c = count; c-- > 0;) {
+    if (!runs[c]) continue;
+    for (trm_index i = 0; i < module->computations[c].num_instructions; ++i) {
+      const trm_instruction *instruction = &module->computations[c].instructions[i];
+      if (instruction->opcode != TRM_OP_WHILE && instruction->opcode != TRM_OP_CONDITIONAL) continue;
+      for (uint32_t k = 0; k < instruction->num_called; ++k) runs[instruction->called[k]] = true;
+    }
+  }
+  trm_status status = TRM_OK;
+  for (uint32_t c = 0; c < count && status == TRM_OK; ++c) {
+    if (runs[c]) status = fuse_computation(module, c, error);
+  }
+  trm_free(runs);
+  TRY(status);
+  return trm_module_compact(module, error);
+}

@@ -1,0 +1,268 @@
+/* Owns: moving out of while loops what does not change in them.
+ *
+ * An instruction of the body whose operands are constants or elements of the state that the body
+ * hands on unchanged is computed once before the loop and becomes one more element of the state.
+ * Only instructions that cannot fail and have no effects move, and only those worth a place in
+ * memory: not broadcasts or iotas, which fusions make for nothing. */
+#include <string.h>
+
+#include "passes/edit.h"
+#include "passes/pass.h"
+
+typedef struct loop {
+  trm_module *module;
+  uint32_t outer, condition, body;
+  trm_index instruction; /* the while, in outer */
+} loop;
+
+static bool may_move(const trm_instruction *instruction) {
+  if (instruction->num_control_predecessors > 0 || instruction->num_called > 0 ||
+      !trm_shape_is_array(&instruction->shape)) {
+    return false;
+  }
+  switch (instruction->opcode) {
+    case TRM_OP_RESHAPE: case TRM_OP_TRANSPOSE: case TRM_OP_SLICE: case TRM_OP_REVERSE:
+    case TRM_OP_PAD: case TRM_OP_CONCATENATE: case TRM_OP_DOT: case TRM_OP_CONVOLUTION:
+    case TRM_OP_GATHER: case TRM_OP_DYNAMIC_SLICE: case TRM_OP_BROADCAST:
+      return true;
+    default:
+      return trm_opcode_is_elementwise(instruction->opcode);
+  }
+}
+
+static bool is_free_in_fusions(trm_opcode opcode) {
+  return opcode == TRM_OP_BROADCAST || opcode == TRM_OP_RESHAPE;
+}
+
+/* Marks in moves[] what can move; source[] holds, for elements of the state handed on, the index of
+ * the element, else -1. */
+static uint32_t find_moves(const trm_computation *body, const int64_t *source, bool *moves) {
+  uint32_t count = 0;
+  for (trm_index i = 0; i < body->num_instructions; ++i) {
+    const trm_instruction *instruction = &body->instructions[i];
+    if (!may_move(instruction)) continue;
+    bool invariant = true, constant = true;
+    for (uint32_t k = 0; k < instruction->num_operands && invariant; ++k) {
+      const trm_index operand = instruction->operands[k];
+      const bool is_constant = body->instructions[operand].opcode == TRM_OP_CONSTANT;
+      invariant = moves[operand] || source[operand] >= 0 || is_constant;
+      constant = constant && is_constant;
+    }
+    /* What follows from constants alone is small or was folded. */
+    moves[i] = invariant && instruction->num_operands > 0 && !constant;
+    count += moves[i];
+  }
+  return count;
+}
+
+/* Leaves only what somebody who stays needs, and what is worth it. */
+static void find_results(const trm_computation *body, const bool *moves, bool *is_result) {
+  for (trm_index i = 0; i < body->num_instructions; ++i) {
+    if (moves[i]) continue;
+    const trm_instruction *instruction = &body->instructions[i];
+    for (uint32_t k = 0; k < instruction->num_operands; ++k) {
+      if (moves[instruction->operands[k]]) is_result[instruction->operands[k]] = true;
+    }
+  }
+}
+
+static trm_status append_elements(trm_module *module, uint32_t computation, trm_index index,
+                                  const trm_shape *shapes, uint32_t extra, trm_error *error) {
+  trm_instruction *instruction = &module->computations[computation].instructions[index];
+  const uint32_t before = (uint32_t)instruction->shape.num_elements;
+  trm_shape *elements = ARENA_NEW(&module->arena, trm_shape, before + extra);
+  CHECK_MEMORY(elements, "loop state");
+  memcpy(elements, instruction->shape.elements, before * sizeof *elements);
+  memcpy(elements + before, shapes, extra * sizeof *elements);
+  instruction->shape = (trm_shape){.dtype = TRM_TUPLE, .num_elements = (int32_t)(before + extra),
+                                   .elements = elements};
+  return TRM_OK;
+}
+
+static trm_status append_operands(trm_module *module, uint32_t computation, trm_index index,
+                                  const trm_index *operands, uint32_t extra, trm_error *error) {
+  trm_instruction *instruction = &module->computations[computation].instructions[index];
+  const uint32_t before = instruction->num_operands;
+  trm_index *grown = ARENA_NEW(&module->arena, trm_index, before + extra);
+  CHECK_MEMORY(grown, "loop state");
+  memcpy(grown, instruction->operands, before * sizeof *grown);
+  memcpy(grown + before, operands, extra * sizeof *grown);
+  instruction->operands = grown;
+  instruction->num_operands = before + extra;
+  return TRM_OK;
+}
+
+/* Copies the moving instructions before the loop, in the order of the body. */
+static trm_status copy_out(const loop *l, trm_edit *edit, trm_index init, const int64_t *source,
+                           const bool *moves, trm_index *outside, trm_error *error) {
+  const uint32_t count = l->module->computations[l->body].num_instructions;
+  for (trm_index i = 0; i < count; ++i) {
+    const trm_instruction from = l->module->computations[l->body].instructions[i];
+    bool used_constant = from.opcode == TRM_OP_CONSTANT;
+    if (!moves[i] && source[i] < 0 && !used_constant) continue;
+    if (source[i] >= 0) {
+      outside[i] = trm_edit_resolve(edit, trm_edit_at(edit, init)->operands[source[i]]);
+      continue;
+    }
+    trm_instruction copy = from;
+    trm_index operands[64];
+    if (copy.num_operands > 64) FAIL(INTERNAL, "an instruction to hoist has too many operands");
+    for (uint32_t k = 0; k < copy.num_operands; ++k) operands[k] = outside[from.operands[k]];
+    copy.operands = operands;
+    TRY(trm_edit_add(edit, l->instruction, copy, &outside[i], error));
+    trm_edit_at(edit, outside[i])->metadata = from.metadata;
+  }
+  return TRM_OK;
+}
+
+static trm_status hoist_moves(const loop *l, trm_edit *edit, const int64_t *source,
+                              const bool *moves, const bool *is_result, trm_error *error) {
+  trm_module *module = l->module;
+  const uint32_t count = module->computations[l->body].num_instructions;
+  const trm_index init = trm_edit_resolve(edit, trm_edit_at(edit, l->instruction)->operands[0]);
+  trm_status status = TRM_OK;
+  trm_index *outside = trm_allocate((count + 1) * sizeof *outside);
+  trm_index *results = trm_allocate((count + 1) * sizeof *results);
+  trm_index *operands = trm_allocate((count + 1) * sizeof *operands);
+  trm_shape *shapes = trm_allocate((count + 1) * sizeof *shapes);
+  uint32_t extra = 0;
+  trm_edit inner = {0};
+  if (outside == NULL || results == NULL || operands == NULL || shapes == NULL) {
+    FAIL_OR_GOTO(done, RESOURCE_EXHAUSTED, "out of memory while hoisting");
+  }
+  TRY_OR_GOTO(copy_out(l, edit, init, source, moves, outside, error), done);
+  for (trm_index i = 0; i < count; ++i) {
+    if (!is_result[i]) continue;
+    shapes[extra] = module->computations[l->body].instructions[i].shape;
+    operands[extra] = outside[i];
+    results[extra++] = i;
+  }
+  const int64_t before = trm_edit_at(edit, init)->shape.num_elements;
+  /* A new tuple: the old one may have other users. */
+  trm_instruction tuple = *trm_edit_at(edit, init);
+  trm_index fresh;
+  TRY_OR_GOTO(trm_edit_add(edit, init, tuple, &fresh, error), done);
+  TRY_OR_GOTO(append_operands(module, l->outer, fresh, operands, extra, error), done);
+  TRY_OR_GOTO(append_elements(module, l->outer, fresh, shapes, extra, error), done);
+  trm_edit_at(edit, l->instruction)->operands[0] = fresh;
+  TRY_OR_GOTO(append_elements(module, l->outer, l->instruction, shapes, extra, error), done);
+  edit->changed = true;
+  for (int side = 0; side < 2; ++side) {
+    const uint32_t c = side == 0 ? l->condition : l->body;
+    TRY_OR_GOTO(append_elements(module, c, module->computations[c].parameters[0], shapes, extra,
+                                error), done);
+  }
+  TRY_OR_GOTO(trm_edit_begin(&inner, module, l->body, error), done);
+  const trm_index parameter = module->computations[l->body].parameters[0];
+  for (uint32_t r = 0; r < extra && status == TRM_OK; ++r) {
+    trm_index from = parameter;
+    const trm_instruction gte = {.opcode = TRM_OP_GET_TUPLE_ELEMENT, .shape = shapes[r],
+                                 .num_operands = 1, .operands = &from, .number = before + r};
+    status = trm_edit_add(&inner, results[r], gte, &operands[r], error);
+    if (status == TRM_OK) trm_edit_replace(&inner, results[r], operands[r]);
+  }
+  const trm_index root = module->computations[l->body].root;
+  if (status == TRM_OK) status = append_operands(module, l->body, root, operands, extra, error);
+  if (status == TRM_OK) status = append_elements(module, l->body, root, shapes, extra, error);
+  status = trm_edit_end(&inner, status, error);
+done:
+  trm_free(outside);
+  trm_free(results);
+  trm_free(operands);
+  trm_free(shapes);
+  return status;
+}
+
+/* Elements of the state that the body hands on: instruction of the body -> element, or -1. */
+static bool find_sources(const trm_computation *body, int64_t *source) {
+  const trm_instruction *root = &body->instructions[body->root];
+  if (root->opcode != TRM_OP_TUPLE) return false;
+  for (trm_index i = 0; i < body->num_instructions; ++i) {
+    const trm_instruction *instruction = &body->instructions[i];
+    source[i] = -1;
+    if (instruction->opcode != TRM_OP_GET_TUPLE_ELEMENT ||
+        body->instructions[instruction->operands[0]].opcode != TRM_OP_PARAMETER ||
+        instruction->number >= (int64_t)root->num_operands) {
+      continue;
+    }
+    const trm_instruction *back = &body->instructions[root->operands[instruction->number]];
+    if (back == instruction ||
+        (back->opcode == TRM_OP_GET_TUPLE_ELEMENT && back->operands[0] == instruction->operands[0] &&
+         back->number == instruction->number)) {
+      source[i] = instruction->number;
+    }
+  }
+  return true;
+}
+
+static trm_status hoist_loop(const loop *l, trm_edit *edit, trm_error *error) {
+  const trm_computation *body = &l->module->computations[l->body];
+  const uint32_t count = body->num_instructions;
+  const trm_instruction *loop_instruction = trm_edit_at(edit, l->instruction);
+  const trm_index init = trm_edit_resolve(edit, loop_instruction->operands[0]);
+  /* The loop's result must be taken apart, not used whole: its shape changes. */
+  if (trm_edit_at(edit, init)->opcode != TRM_OP_TUPLE ||
+      trm_edit_computation(edit)->root == l->instruction) {
+    return TRM_OK;
+  }
+  trm_status status = TRM_OK;
+  int64_t *source = trm_allocate(((size_t)count + 1) * sizeof *source);
+  bool *moves = trm_allocate_zeroed((size_t)count + 1, sizeof *moves);
+  bool *is_result = trm_allocate_zeroed((size_t)count + 1, sizeof *is_result);
+  if (source == NULL || moves == NULL || is_result == NULL) {
+    FAIL_OR_GOTO(done, RESOURCE_EXHAUSTED, "out of memory while hoisting");
+  }
+  if (!find_sources(body, source) || find_moves(body, source, moves) == 0) goto done;
+  find_results(body, moves, is_result);
+  /* A broadcast or reshape is not carried: its users in the loop make it again for nothing. */
+  bool any = false;
+  for (trm_index i = count; i-- > 0;) {
+    if (is_result[i] && is_free_in_fusions(body->instructions[i].opcode)) {
+      is_result[i] = moves[i] = false;
+      const trm_index operand = body->instructions[i].operands[0];
+      if (moves[operand]) is_result[operand] = true;
+    }
+    any = any || is_result[i];
+  }
+  if (any) status = hoist_moves(l, edit, source, moves, is_result, error);
+done:
+  trm_free(source);
+  trm_free(moves);
+  trm_free(is_result);
+  return status;
+}
+
+/* Every user of a while but get-tuple-element keeps it as it is. */
+static bool is_taken_apart(const trm_computation *computation, trm_index index) {
+  for (trm_index i = index + 1; i < computation->num_instructions; ++i) {
+    const trm_instruction *instruction = &computation->instructions[i];
+    for (uint32_t k = 0; k < instruction->num_operands; ++k) {
+      if (instruction->operands[k] == index &&
+          instruction->opcode != TRM_OP_GET_TUPLE_ELEMENT) {
+        return false;
+      }
+    }
+  }
+  return computation->root != index;
+}
+
+trm_status trm_pass_hoist(trm_module *module, trm_error *error) {
+  /* Inner loops first: what leaves them may leave the outer one too. */
+  const uint32_t count = module->num_computations;
+  for (uint32_t c = 0; c < count; ++c) {
+    trm_edit edit;
+    TRY(trm_edit_begin(&edit, module, c, error));
+    trm_status status = TRM_OK;
+    const uint32_t instructions = module->computations[c].num_instructions;
+    for (trm_index i = 0; i < instructions && status == TRM_OK; ++i) {
+      const trm_instruction *instruction = trm_edit_at(&edit, i);
+      if (instruction->opcode != TRM_OP_WHILE || !is_taken_apart(trm_edit_computation(&edit), i)) {
+        continue;
+      }
+      const loop l = {module, c, instruction->called[0], instruction->called[1], i};
+      status = hoist_loop(&l, &edit, error);
+    }
+    TRY(trm_edit_end(&edit, status, error));
+  }
+  return TRM_OK;
+}
