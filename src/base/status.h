@@ -15,7 +15,8 @@ trm_status trm_fail(trm_error *error, trm_status status, const char *format, ...
 trm_status trm_note(trm_error *error, trm_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4), cold));
 
-#define FAIL(code, ...) return trm_fail(error, TRM_##code, __VA_ARGS__)
+/* The constant is returned, not the call, so that the compiler knows that it is a failure. */
+#define FAIL(code, ...) return ((void)trm_fail(error, TRM_##code, __VA_ARGS__), TRM_##code)
 
 #define TRY(expression)                           \
   do {                                            \
@@ -38,7 +39,8 @@ trm_status trm_note(trm_error *error, trm_status status, const char *format, ...
 
 #define FAIL_OR_GOTO(label, code, ...)                  \
   do {                                                  \
-    status = trm_fail(error, TRM_##code, __VA_ARGS__);  \
+    trm_fail(error, TRM_##code, __VA_ARGS__);           \
+    status = TRM_##code;                                \
     goto label;                                         \
   } while (0)
 
