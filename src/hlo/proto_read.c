@@ -366,6 +366,12 @@ static trm_status add_instruction(reader *r, uint32_t computation, ordering *o,
     instruction.called[i] = r->computation_of[find_id(r->computation_ids, r->num_computations,
                                                       proto->called_computation_ids[i])];
   }
+  if (instruction.opcode == TRM_OP_WHILE && instruction.num_called == 2) {
+    /* The proto has the body first, the IR the condition. */
+    const uint32_t body = instruction.called[0];
+    instruction.called[0] = instruction.called[1];
+    instruction.called[1] = body;
+  }
   const uint32_t stamp = module->computations[computation].num_instructions + 1;
   for (size_t i = 0; i < proto->n_control_predecessor_ids; ++i) {
     const trm_index before =
