@@ -182,5 +182,10 @@ trm_status trm_plan_assign(trm_plan *plan, const trm_coalesce *wishes, size_t nu
       }
     }
   }
-  return lay_out(plan, error);
+  TRY(lay_out(plan, error));
+  /* The engine looks one step up and no further. */
+  for (uint32_t s = 0; s < plan->num_slots; ++s) {
+    plan->slots[s].parent = trm_slot_find(plan->slots, s);
+  }
+  return TRM_OK;
 }
