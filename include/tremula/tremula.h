@@ -173,6 +173,12 @@ TRM_API trm_status trm_engine_run(trm_engine *engine, const void *const *inputs,
                                   trm_error *error);
 /* Asks a run in another thread to stop; may be called at any time, also from a signal handler. */
 TRM_API void trm_engine_cancel(trm_engine *engine);
+/* Measures from now on how long each instruction takes on this host (off: costs nothing). */
+TRM_API void trm_engine_time_steps(trm_engine *engine, bool on);
+/* A table of the time of every instruction so far, the slowest first: milliseconds, calls, kernel,
+ * instruction. Free with trm_free. */
+TRM_API trm_status trm_engine_print_times(const trm_engine *engine, char **out_text,
+                                          trm_error *error);
 TRM_API void trm_engine_free(trm_engine *engine);
 
 /* Feeds. A program reads from an infeed by custom-call "tremula.infeed" and writes to an outfeed

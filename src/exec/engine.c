@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "exec/executable.h"
 #include "exec/feeds.h"
@@ -22,6 +23,9 @@ struct trm_engine {
   trm_outfeed **outfeeds;
   uint64_t seed, runs;
   atomic_bool cancelled;
+  struct step_time {
+    uint64_t nanoseconds, calls;
+  } *times; /* by step; NULL: not measured */
 };
 
 static trm_status engine_allocate(trm_engine *engine, trm_error *error) {
@@ -93,6 +97,7 @@ void trm_engine_free(trm_engine *engine) {
   trm_free(engine->first_result);
   trm_free(engine->infeeds);
   trm_free(engine->outfeeds);
+  trm_free(engine->times);
   trm_executable_free(engine->executable);
   trm_free(engine);
 }
@@ -139,6 +144,68 @@ trm_status trm_engine_bind_outfeed(trm_engine *engine, const char *id, trm_outfe
   trm_outfeed_retain(outfeed);
   trm_outfeed_release(engine->outfeeds[feed]);
   engine->outfeeds[feed] = outfeed;
+  return TRM_OK;
+}
+
+/* ---- Times ---------------------------------------------------------------------------------- */
+
+static uint64_t now(void) {
+  struct timespec time;
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
+}
+
+void trm_engine_time_steps(trm_engine *engine, bool on) {
+  trm_free(engine->times);
+  engine->times = on ? trm_allocate_zeroed(engine->executable->plan->num_steps + 1,
+                                           sizeof *engine->times)
+                     : NULL;
+}
+
+typedef struct timed_step {
+  uint64_t nanoseconds;
+  uint32_t step;
+} timed_step;
+
+static int slower_first(const void *a, const void *b) {
+  const timed_step *l = a, *r = b;
+  if (l->nanoseconds != r->nanoseconds) return l->nanoseconds < r->nanoseconds ? 1 : -1;
+  return l->step < r->step ? -1 : 1;
+}
+
+trm_status trm_engine_print_times(const trm_engine *engine, char **out_text, trm_error *error) {
+  const trm_plan *plan = engine->executable->plan;
+  if (engine->times == NULL) {
+    FAIL(FAILED_PRECONDITION, "the engine does not measure: call trm_engine_time_steps first");
+  }
+  timed_step *order = trm_allocate((plan->num_steps + 1) * sizeof *order);
+  CHECK_MEMORY(order, "a table of times");
+  for (uint32_t i = 0; i < plan->num_steps; ++i) {
+    order[i] = (timed_step){engine->times[i].nanoseconds, i};
+  }
+  qsort(order, plan->num_steps, sizeof *order, slower_first);
+  trm_text text = {0};
+  trm_text_format(&text, "%10s %8s  %-32s %s\n", "ms", "calls", "kernel", "instruction");
+  for (uint32_t i = 0; i < plan->num_steps; ++i) {
+    const trm_step *step = &plan->steps[order[i].step];
+    if (step->kind == TRM_STEP_WHILE || step->kind == TRM_STEP_CONDITIONAL) continue;
+    static const char *const kinds[] = {"", "copy", "while", "conditional", "infeed", "outfeed"};
+    char instruction[512];
+    trm_text_format(
+        &text, "%10.3f %8llu  %-32s %s\n", (double)order[i].nanoseconds * 1e-6,
+        (unsigned long long)engine->times[order[i].step].calls,
+        step->kind == TRM_STEP_KERNEL ? step->kernel->name : kinds[step->kind],
+        trm_instruction_text(
+            plan->module,
+            &plan->module->computations[step->computation].instructions[step->instruction],
+            instruction, sizeof instruction));
+  }
+  trm_free(order);
+  if (text.failed) {
+    trm_text_free(&text);
+    FAIL_NO_MEMORY("a table of times");
+  }
+  *out_text = text.data;
   return TRM_OK;
 }
 
@@ -281,7 +348,12 @@ static trm_status run_range(trm_engine *engine, trm_step_range range, uint64_t s
   const trm_plan *plan = engine->executable->plan;
   for (uint32_t i = range.begin; i < range.end; ++i) {
     const trm_step *step = &plan->steps[i];
+    const uint64_t start = engine->times != NULL ? now() : 0;
     TRY(run_step(engine, i, mix(seed, i), error));
+    if (engine->times != NULL) {
+      engine->times[i].nanoseconds += now() - start;
+      engine->times[i].calls++;
+    }
     /* What a loop or conditional ran stands behind it. */
     if (step->num_ranges > 0) i = step->ranges[step->num_ranges - 1].end - 1;
   }
