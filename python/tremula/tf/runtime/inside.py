@@ -5,6 +5,7 @@ called, not before.
 """
 
 import contextlib
+import functools
 import itertools
 
 
@@ -232,10 +233,10 @@ def is_in_graph(value, graph):
 
 
 def capture(tensors):
-    """Makes eager tensors inputs of the function that is being traced, in this order."""
+    """Makes eager tensors inputs of the function that is being traced, in this order. Returns
+    what stands for them in it."""
     from tensorflow.python.framework import ops
-    for tensor in tensors:
-        ops.get_default_graph().capture(tensor)
+    return [ops.get_default_graph().capture(tensor) for tensor in tensors]
 
 
 @contextlib.contextmanager
@@ -248,3 +249,31 @@ def without_marks():
         yield
     finally:
         graph._attr_scope_map = marks
+
+
+def place_only_what_runs():
+    """Makes sessions place the nodes that a run needs, not the whole graph.
+
+    Otherwise an op that an IPU has not would make every run of its graph fail, also those that do
+    not need it.
+    """
+    from tensorflow.core.protobuf import config_pb2
+    from tensorflow.python.client import session
+    create = session.BaseSession.__init__
+
+    @functools.wraps(create)
+    def create_placing(self, target="", graph=None, config=None):
+        if config is None or isinstance(config, config_pb2.ConfigProto):
+            changed = config_pb2.ConfigProto()
+            changed.CopyFrom(config or changed)
+            changed.graph_options.place_pruned_graph = True
+            config = changed
+        create(self, target, graph, config)
+
+    session.BaseSession.__init__ = create_placing
+
+
+def failed_precondition(message):
+    """A FailedPreconditionError."""
+    from tensorflow.python.framework import errors_impl
+    return errors_impl.FailedPreconditionError(None, None, message)

@@ -38,7 +38,7 @@ def launch(trace, name):
             value.set_shape(values[i].shape)
             with tf.device(trace.handles[i].device):
                 done.append(inside.apply_op("AssignVariableOp", resource=trace.handles[i],
-                                            value=value, dtype=value.dtype.base_dtype))
+                                            value=value, validate_shape=False))
         with tf.device("/device:CPU:0"), tf.control_dependencies(done):
             return [tf.identity(tensor) for tensor in results], done
 

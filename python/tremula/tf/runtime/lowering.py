@@ -92,12 +92,11 @@ def lower(source, shapes=None, constants=None):
         handles = [_variable(one) for one in source.variables]
 
         def program(*values):
-            inside.capture(handles)
             feeds = {source.arguments[i].tensor: value for i, value in zip(taken, values)}
             for i, value in constants.items():
                 feeds[source.arguments[i].tensor] = tf.constant(
                     value, tf.dtypes.as_dtype(source.arguments[i].dtype))
-            for variable, handle in zip(source.variables, handles):
+            for variable, handle in zip(source.variables, inside.capture(handles)):
                 feeds[variable.tensor] = handle
             return inside.import_graph(source.graph_def, feeds, source.outputs, source.outputs_of)
 

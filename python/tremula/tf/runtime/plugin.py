@@ -88,6 +88,7 @@ def load():
         from tremula.tf.runtime import kernel_list, late
         kernel_list.register()
         late.install()
+        inside.place_only_what_runs()
 
 
 def check(call, *arguments):

@@ -1,0 +1,159 @@
+"""Feeding a loop on the IPU from a dataset (`tensorflow.python.ipu.ipu_infeed_queue`)."""
+
+import itertools
+
+from tremula.tf.runtime import inside, plugin, tracing
+
+_DEFAULT_DEPTH = 3
+_FED_TYPES = ("float16", "float32", "int32", "bool", "int8", "uint8", "int16", "uint16", "uint32")
+_numbers = itertools.count(1)
+
+
+class IPUInfeedQueue:
+    """Gives the elements of a dataset to a loop of a compiled program, one an iteration.
+
+    Pass it to loops.repeat or loops.while_loop, and run `initializer` before the program. Every
+    run goes on where the one before stopped; past the end it fails with OutOfRangeError.
+    """
+
+    def __init__(self, dataset, *args, **kwargs):
+        """IPUInfeedQueue(dataset, device_ordinal=None, prefetch_depth=None,
+        optimise_latency=False), and as before SDK 2.4 IPUInfeedQueue(dataset, feed_name,
+        device_ordinal=0, replication_factor=1, data_to_prefetch=1, prefetch_depth=None).
+
+        `prefetch_depth` elements, 1 to 255, wait in the queue at most. What else there is makes
+        no difference.
+
+        Raises TypeError for what is no dataset and for other arguments, ValueError for shapes
+        that are not known and for a depth that is out of range.
+        """
+        import tensorflow.compat.v1 as tf
+        options = _options(args, kwargs)
+        if not isinstance(dataset, (tf.data.Dataset, tf.compat.v2.data.Dataset)):
+            raise TypeError("IPUInfeedQueue takes a tf.data.Dataset, but it was given "
+                            f"{type(dataset).__name__}.")
+        plugin.load()
+        self._structure = tf.data.get_output_types(dataset)
+        self._types = tf.nest.flatten(self._structure)
+        self._shapes = tf.nest.flatten(tf.data.get_output_shapes(dataset))
+        for shape in self._shapes:
+            if not shape.is_fully_defined():
+                raise ValueError(f"Output shape {shape} is not fully defined. If using "
+                                 "tf.Dataset.batch, set `drop_remainder=True`.")
+        depth = options["prefetch_depth"] or _DEFAULT_DEPTH
+        if not 1 <= depth <= 255:
+            raise ValueError(f"prefetch_depth must be from 1 to 255, but it is {depth}.")
+        self._id = f"{options['feed_name'] or 'infeed'}.{next(_numbers)}"
+        plugin.library().trm_tf_declare_infeed(self._id.encode(), depth)
+        self._dequeued = self._initialized = False
+        self._in_loop = 0
+        with tf.device("/device:CPU:0"):
+            self._dataset = dataset
+            self._iterator = iter(dataset) if tf.executing_eagerly() else (
+                tf.data.make_initializable_iterator(dataset))
+
+    @property
+    def number_of_tuple_elements(self):
+        """How many tensors an element has."""
+        return len(self._types)
+
+    @property
+    def dequeued(self):
+        """Whether a loop reads this queue."""
+        return self._dequeued
+
+    @property
+    def initializer(self):
+        """The operation that starts the dataset from its beginning. May be read once.
+
+        Raises ValueError the second time.
+        """
+        import tensorflow.compat.v1 as tf
+        if self._initialized:
+            raise ValueError("The IPUInfeedQueue `initializer` function can only be accessed once.")
+        self._initialized = True
+        if tf.executing_eagerly():
+            tf.function(self._reset, autograph=False)()
+            return None
+        with tf.device("/device:CPU:0"):
+            return tf.group(self._iterator.initializer, self._reset())
+
+    @property
+    def deleter(self):
+        """An operation that drops the elements that wait in the queue."""
+        return self._reset()
+
+    def get_next(self):
+        """Not supported: a loop that is given the queue gets the elements.
+
+        Raises ValueError.
+        """
+        raise ValueError("IPUInfeedQueue.get_next is obsolete: pass the queue to loops.repeat or "
+                         "loops.while_loop, which hand its elements to the loop body.")
+
+    def next_element(self):
+        """The next element as an optional: how the program is fed. For the runtime."""
+        return self._iterator.get_next_as_optional()
+
+    def _reset(self):
+        import tensorflow.compat.v1 as tf
+        with tf.device("/device:CPU:0"):
+            return inside.apply_op("IpuInfeedReset", feed=self._id)
+
+    def _enter_loop(self):
+        self._in_loop += 1
+
+    def _leave_loop(self):
+        self._in_loop -= 1
+
+    def _dequeue(self):
+        """One element inside a loop body that is being traced."""
+        import tensorflow.compat.v1 as tf
+        trace = tracing.current()
+        if trace is None or not self._in_loop:
+            raise inside.failed_precondition("Unsupported use of infeed operation - it's only "
+                                             "supported inside of loops.")
+        if trace.infeed is self:
+            raise inside.failed_precondition(
+                "Currently calling `get_next()` multiple times on the same IPUInfeedQueue in the "
+                "same computation block is not supported.")
+        if trace.infeed is not None:
+            raise inside.failed_precondition(
+                "Currently multiple IPUInfeedQueue in the same program are not supported.")
+        self._check_elements()
+        trace.infeed = self
+        self._dequeued = True
+        operation = tracing.side_effect("tremula.infeed", {"feed": self._id}, [], self._types,
+                                        self._shapes)
+        return tf.nest.pack_sequence_as(self._structure, list(operation.outputs))
+
+    def _check_elements(self):
+        for i, (dtype, shape) in enumerate(zip(self._types, self._shapes)):
+            if dtype.name not in _FED_TYPES:
+                raise inside.failed_precondition(
+                    f"Unsupported datatype {dtype.name} on index {i} of feed operation "
+                    f"{self._id}. You should use a tf.DataSet.map() operation to cast the element "
+                    f"into one of {', '.join(_FED_TYPES)}.")
+            if 0 in shape.as_list():
+                raise inside.error_class(inside.INVALID_ARGUMENT)(None, None, (
+                    "Detected an input tensor to an infeed queue with a dimension of size 0. "
+                    "Please remove it from the inputs."))
+
+
+_NEW = ("device_ordinal", "prefetch_depth", "optimise_latency")
+_OLD = ("feed_name", "device_ordinal", "replication_factor", "data_to_prefetch", "prefetch_depth")
+
+
+def _options(args, kwargs):
+    """The arguments after the dataset, of either generation, as a dict."""
+    order = _OLD if args and isinstance(args[0], str) else _NEW
+    if len(args) > len(order):
+        raise TypeError(f"IPUInfeedQueue takes {len(order) + 1} positional arguments at most.")
+    options = dict.fromkeys(_NEW + _OLD)
+    given = dict(zip(order, args))
+    for name, value in kwargs.items():
+        if name not in options or name in given:
+            raise TypeError(f"IPUInfeedQueue got an unexpected argument {name!r}.")
+        given[name] = value
+    options.update(given)
+    return options

@@ -1,0 +1,174 @@
+"""Getting results out of a loop on the IPU (`tensorflow.python.ipu.ipu_outfeed_queue`)."""
+
+import collections.abc
+import enum
+import itertools
+
+from tremula.tf.runtime import inside, plugin, tracing
+
+_numbers = itertools.count(1)
+
+
+class IPUOutfeedMode(enum.Enum):
+    """What dequeue() gives.
+
+    ALL: everything since the last dequeue(), one after the other. LAST: the last element.
+    """
+    ALL = "all"
+    LAST = "get_last"
+
+
+class IPUOutfeedQueue(collections.abc.Iterable):
+    """Takes tensors out of a compiled program while it runs.
+
+    Enqueue them in the loop body, return the operation from it, and read them with dequeue().
+    """
+
+    def __init__(self, *args, **kwargs):
+        """IPUOutfeedQueue(outfeed_mode=None, device_ordinal=None, buffer_depth=3,
+        optimise_latency=False), and as before SDK 2.4 IPUOutfeedQueue(feed_name,
+        outfeed_mode=None, outfeed_all=None, device_ordinal=0, replication_factor=1,
+        io_batch_size=1).
+
+        The mode is IPUOutfeedMode.ALL if it is not given. What else there is makes no difference.
+
+        Raises TypeError for other arguments, ValueError for a mode that is none.
+        """
+        plugin.load()
+        options = _options(args, kwargs)
+        self._mode = _mode(options)
+        self._id = f"{options['feed_name'] or 'outfeed'}.{next(_numbers)}"
+        plugin.library().trm_tf_declare_outfeed(self._id.encode(),
+                                                int(self._mode is IPUOutfeedMode.LAST))
+        self._structure = None
+        self._types, self._shapes = [], []
+        self._enqueued = False
+        self._eager_dequeue = None
+
+    @property
+    def enqueued(self):
+        """Whether a program writes to this queue."""
+        return self._enqueued
+
+    @property
+    def deleter(self):
+        """An operation that drops what has not been dequeued."""
+        import tensorflow.compat.v1 as tf
+        return tf.group(self.dequeue())
+
+    def enqueue(self, tensors):
+        """Adds the operation that writes `tensors`, a tensor or a structure of them, to the queue.
+        Return it from the loop body, or let something that is returned depend on it.
+
+        Raises ValueError the second time, and for shapes that are not known.
+        """
+        import tensorflow.compat.v1 as tf
+        if self._enqueued:
+            raise ValueError("An outfeed can only be enqueued once.")
+        tensors = tf.nest.map_structure(tf.convert_to_tensor, tensors)
+        flat = tf.nest.flatten(tensors)
+        if not flat:
+            raise ValueError("There is nothing to enqueue: the structure holds no tensor.")
+        for one in flat:
+            if not one.shape.is_fully_defined():
+                raise ValueError(f"The tensor {one.name} has the shape {one.shape}, but what goes "
+                                 "to an outfeed must have a shape that is known.")
+        self._structure = tensors
+        self._types = [one.dtype.base_dtype for one in flat]
+        self._shapes = [one.shape.as_list() for one in flat]
+        self._enqueued = True
+        if tracing.current() is not None:
+            tracing.current().outfeeds.append(self)
+        return tracing.side_effect("tremula.outfeed", {"feed": self._id}, flat, [], [])
+
+    def dequeue(self, wait_for_completion=False):
+        """The tensors that read the queue, in the structure that was enqueued.
+
+        In the mode ALL they have one dimension more, the number of elements since the last time;
+        in the mode LAST reading fails with FailedPreconditionError before there is an element.
+        Read the queue in a run of its own. `wait_for_completion` makes no difference: what a
+        program has written can be read when its run is over.
+
+        Raises ValueError if nothing has been enqueued.
+        """
+        del wait_for_completion
+        import tensorflow.compat.v1 as tf
+        if not self._enqueued:
+            raise ValueError("Trying to dequeue elements from an outfeed before it was enqueued: "
+                             "build the program first.")
+        if not tf.executing_eagerly():
+            return self._dequeue()
+        if self._eager_dequeue is None:
+            self._eager_dequeue = tf.function(self._dequeue, autograph=False)
+        return self._eager_dequeue()
+
+    def _dequeue(self):
+        import tensorflow.compat.v1 as tf
+        last = self._mode is IPUOutfeedMode.LAST
+        with tf.device("/device:CPU:0"):
+            operation = inside.apply_op(
+                "IpuOutfeedDequeue", feed=self._id, keep_last=last, dtypes=self._types,
+                ranks=[len(shape) for shape in self._shapes],
+                dims=[size for shape in self._shapes for size in shape])
+        tensors = list(operation.outputs)
+        for tensor, shape in zip(tensors, self._shapes):
+            tensor.set_shape(shape if last else [None, *shape])
+        return tf.nest.pack_sequence_as(self._structure, tensors)
+
+    def __iter__(self):
+        """The elements that are there, one by one. Eager mode, and the mode ALL, only.
+
+        Raises RuntimeError otherwise.
+        """
+        return IPUOutfeedQueueIterator(self)
+
+
+class IPUOutfeedQueueIterator(collections.abc.Iterator):
+    """The elements of an outfeed queue, one by one, until there is none."""
+
+    def __init__(self, outfeed_queue):
+        import tensorflow.compat.v1 as tf
+        if not tf.executing_eagerly():
+            raise RuntimeError("An IPUOutfeedQueue can only be iterated over in eager mode.")
+        if outfeed_queue._mode is not IPUOutfeedMode.ALL:
+            raise RuntimeError("An IPUOutfeedQueue can only be iterated over in the mode ALL.")
+        self._queue, self._waiting = outfeed_queue, []
+
+    def __next__(self):
+        import tensorflow.compat.v1 as tf
+        if not self._waiting and self._queue.enqueued:
+            flat = tf.nest.flatten(self._queue.dequeue())
+            self._waiting = [tf.nest.pack_sequence_as(self._queue._structure, list(one))
+                             for one in zip(*[tf.unstack(tensor) for tensor in flat])]
+        if not self._waiting:
+            raise StopIteration
+        return self._waiting.pop(0)
+
+
+_NEW = ("outfeed_mode", "device_ordinal", "buffer_depth", "optimise_latency")
+_OLD = ("feed_name", "outfeed_mode", "outfeed_all", "device_ordinal", "replication_factor",
+        "io_batch_size")
+
+
+def _options(args, kwargs):
+    """The arguments, of either generation, as a dict."""
+    order = _OLD if args and isinstance(args[0], str) else _NEW
+    if len(args) > len(order):
+        raise TypeError(f"IPUOutfeedQueue takes {len(order)} positional arguments at most.")
+    options = dict.fromkeys(_NEW + _OLD)
+    given = dict(zip(order, args))
+    for name, value in kwargs.items():
+        if name not in options or name in given:
+            raise TypeError(f"IPUOutfeedQueue got an unexpected argument {name!r}.")
+        given[name] = value
+    options.update(given)
+    return options
+
+
+def _mode(options):
+    mode = options["outfeed_mode"]
+    if mode is None:
+        mode = IPUOutfeedMode.LAST if options["outfeed_all"] is False else IPUOutfeedMode.ALL
+    if not isinstance(mode, IPUOutfeedMode):
+        raise ValueError(f"outfeed_mode must be an IPUOutfeedMode, but it is {mode!r}.")
+    return mode

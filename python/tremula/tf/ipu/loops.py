@@ -1,0 +1,123 @@
+"""Loops on the IPU (`tensorflow.python.ipu.loops`)."""
+
+import inspect
+
+
+def repeat(n, body, inputs=None, infeed_queue=None, use_while_v1=True):
+    """Runs body(*inputs, *elements) `n` times, each time on what it returned before and, with an
+    `infeed_queue`, on the next element of its dataset; elements that are dicts are passed by name.
+
+    The body returns as many tensors as there are inputs, of the same types, and after them
+    operations, which are run. Returns a list of tensors, the tensor if there is one, or an
+    operation if there is none. `use_while_v1` makes no difference.
+
+    Raises TypeError for a body that does not take or return what it must, ValueError if it does
+    not return tensors before operations.
+    """
+    del use_while_v1
+    import tensorflow.compat.v1 as tf
+    n = tf.cast(tf.convert_to_tensor(n), tf.int32)
+    return _loop(lambda counter, *_: counter < n, body, inputs, infeed_queue, "repeat")
+
+
+def while_loop(condition, body, inputs=None, infeed_queue=None, maximum_iterations=None,
+               use_while_v1=True):
+    """Runs body(*inputs, *elements) while condition(*inputs) holds, and not more than
+    `maximum_iterations` times. The rest is as in repeat()."""
+    del use_while_v1
+    import tensorflow.compat.v1 as tf
+
+    def goes_on(counter, *values):
+        holds = tf.reshape(tf.convert_to_tensor(condition(*values)), [])
+        return holds if maximum_iterations is None else tf.logical_and(
+            holds, counter < maximum_iterations)
+
+    return _loop(goes_on, body, inputs, infeed_queue, "while_loop")
+
+
+def _loop(goes_on, body, inputs, infeed_queue, name):
+    """The loop with a counter before the loop's variables: goes_on(counter, *values)."""
+    import tensorflow.compat.v1 as tf
+    if inputs is not None and not isinstance(inputs, (list, tuple)):
+        inputs = [inputs]
+    inputs = [tf.convert_to_tensor(one) for one in inputs or []]
+    _check_arity(body, inputs, infeed_queue)
+
+    def step(counter, *values):
+        returned = _call(body, values, infeed_queue)
+        tensors, operations = _split(returned)
+        _check_types(values, tensors)
+        with tf.control_dependencies(operations):
+            return [counter + 1, *[tf.identity(one) for one in tensors]]
+
+    if infeed_queue is not None:
+        infeed_queue._enter_loop()
+    try:
+        counter, *results = tf.while_loop(
+            goes_on, step, [tf.constant(0), *inputs], parallel_iterations=1,
+            return_same_structure=True, name=name)
+    finally:
+        if infeed_queue is not None:
+            infeed_queue._leave_loop()
+    if infeed_queue is not None and not infeed_queue.dequeued:
+        raise ValueError("The infeed queue has not been dequeued.")
+    if not results:
+        return tf.group(counter, name=f"{name}_done")
+    return results if len(results) > 1 else results[0]
+
+
+def _call(body, values, infeed_queue):
+    if infeed_queue is None:
+        return body(*values)
+    element = infeed_queue._dequeue()
+    if isinstance(element, dict):
+        return body(*values, **element)
+    return body(*values, *(element if isinstance(element, tuple) else (element,)))
+
+
+def _split(returned):
+    """What a body returned, as tensors and operations."""
+    import tensorflow.compat.v1 as tf
+    if returned is None:
+        returned = []
+    if not isinstance(returned, (list, tuple)):
+        returned = [returned]
+    returned = [one for one in returned if one is not None]
+    operations = [one for one in returned if isinstance(one, tf.Operation)]
+    tensors = returned[:len(returned) - len(operations)]
+    if any(isinstance(one, tf.Operation) for one in tensors):
+        raise ValueError("A loop body must return tensors first and then operations, but it "
+                         f"returned {returned}.")
+    return [tf.convert_to_tensor(one) for one in tensors], operations
+
+
+def _check_types(values, tensors):
+    before = [one.dtype.base_dtype for one in values]
+    after = [one.dtype.base_dtype for one in tensors]
+    if before != after:
+        raise TypeError(f"Mismatch between input types and output types for loop body: {before} "
+                        f"vs {after}.")
+
+
+def _check_arity(body, inputs, infeed_queue):
+    """Raises TypeError if body cannot be called as the loop will call it."""
+    names, count = [], len(inputs)
+    if infeed_queue is not None:
+        structure = infeed_queue._structure
+        if isinstance(structure, dict):
+            names = list(structure)
+        else:
+            count += len(structure) if isinstance(structure, tuple) else 1
+    try:
+        signature = inspect.signature(body)
+    except (TypeError, ValueError):
+        return  # a builtin, which has none
+    try:
+        signature.bind(*range(count), **dict.fromkeys(names))
+    except TypeError as error:
+        raise TypeError(
+            "Supplied loop body function cannot be called with the specified inputs. You "
+            f"specified {len(inputs)} inputs: {[one.name for one in inputs]}"
+            + (f", and {infeed_queue.number_of_tuple_elements} additional inputs come from the "
+               "infeed" if infeed_queue is not None else "")
+            + f", but the loop body is {signature}: {error}.") from None
