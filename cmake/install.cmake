@@ -1,1 +1,52 @@
+# What is installed where.
+#   In a wheel (scikit-build-core): the libraries in tremula/lib, the tools in the environment's bin,
+#   tremula.pth beside the package, so that `tensorflow.python.ipu` can be imported.
+#   Otherwise (cmake --install): bin, lib and include of the prefix, for programs in C.
+#
+# oneDNN lies in <environment>/lib, where pip puts it: four levels above tremula/lib.
 
+get_property(directory_targets DIRECTORY tools PROPERTY BUILDSYSTEM_TARGETS)
+set(TREMULA_TOOL_TARGETS)
+foreach(target ${directory_targets})
+  get_target_property(type ${target} TYPE)
+  if(type STREQUAL "EXECUTABLE")
+    list(APPEND TREMULA_TOOL_TARGETS ${target})
+  endif()
+endforeach()
+
+if(SKBUILD)
+  if(NOT TARGET tremula_tf)
+    message(FATAL_ERROR "TensorFlow's headers were not found, and a package without the TensorFlow "
+      "plugin would be of no use. Install TensorFlow into the environment that builds and build "
+      "in it: `make demo`, or `pip install --no-build-isolation .`")
+  endif()
+  # A wheel has no links, so of libtremula only the name that programs load is packed.
+  set_target_properties(tremula PROPERTIES VERSION 0 INSTALL_RPATH "$ORIGIN:$ORIGIN/../../../..")
+  set_target_properties(tremula_tf PROPERTIES INSTALL_RPATH "$ORIGIN")
+  install(TARGETS tremula LIBRARY DESTINATION tremula/lib NAMELINK_SKIP)
+  install(TARGETS tremula_tf LIBRARY DESTINATION tremula/lib)
+  install(FILES ${CMAKE_SOURCE_DIR}/python/tremula.pth DESTINATION .)
+  # The wheel is for every Python 3, and a tool looks for the library in that of its environment.
+  set(tool_rpath "$ORIGIN/../lib")
+  foreach(minor RANGE 9 14)
+    string(APPEND tool_rpath ":$ORIGIN/../lib/python3.${minor}/site-packages/tremula/lib")
+  endforeach()
+  if(TREMULA_TOOL_TARGETS)
+    set_target_properties(${TREMULA_TOOL_TARGETS} PROPERTIES INSTALL_RPATH "${tool_rpath}")
+    install(TARGETS ${TREMULA_TOOL_TARGETS} RUNTIME DESTINATION ${SKBUILD_SCRIPTS_DIR})
+  endif()
+else()
+  include(GNUInstallDirs)
+  get_filename_component(onednn_folder "${ONEDNN_LIBRARY}" DIRECTORY)
+  set_target_properties(tremula PROPERTIES INSTALL_RPATH "$ORIGIN:${onednn_folder}")
+  install(TARGETS tremula LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  install(DIRECTORY ${CMAKE_SOURCE_DIR}/include/tremula DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+  if(TARGET tremula_tf)
+    install(TARGETS tremula_tf LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  endif()
+  if(TREMULA_TOOL_TARGETS)
+    set_target_properties(${TREMULA_TOOL_TARGETS} PROPERTIES
+      INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
+    install(TARGETS ${TREMULA_TOOL_TARGETS} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  endif()
+endif()

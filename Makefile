@@ -1,0 +1,32 @@
+# What users and developers type. The work is done by scripts/.
+
+.PHONY: help demo test test-all sanitize bench clean
+
+help:
+	@echo "make demo      on a fresh machine: installs what is missing, builds, runs the examples"
+	@echo "make test      the same set-up, then the tests"
+	@echo "make test-all  the long ones too: differential tests, sanitizers"
+	@echo "make sanitize  the C tests with the address and undefined-behaviour sanitizers"
+	@echo "make bench     the peers side by side, in one run, and a table"
+	@echo "make clean     removes build/ and the Python environments"
+	@echo "PYTHON=...     chooses the Python that makes .venv (3.9 to 3.13)"
+
+export PYTHON
+
+demo:
+	@bash scripts/demo.sh
+
+test:
+	@bash scripts/test.sh quick
+
+test-all:
+	@bash scripts/test.sh all
+
+sanitize:
+	@bash scripts/test.sh sanitize
+
+bench:
+	@bash scripts/bench.sh
+
+clean:
+	rm -rf build .venv .venv-2.21

@@ -1,0 +1,207 @@
+# What the scripts share: saying what happens, and getting a machine ready. Sourced by bash.
+#
+# Everything may be run again: what is there already is found and left alone.
+
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+LOGS=build/logs
+mkdir -p "$LOGS"
+export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INPUT=1
+
+say() { printf '== [%4ds] %s\n' "$SECONDS" "$*"; }
+die() {
+  printf '\nmake: %s\n' "$1" >&2
+  shift
+  if [ $# -gt 0 ]; then printf '      %s\n' "$@" >&2; fi
+  exit 1
+}
+
+# quietly NAME COMMAND...: output goes to a file of which a failure shows the end.
+quietly() {
+  local log="$LOGS/$1.log"
+  shift
+  "$@" >"$log" 2>&1 && return 0
+  printf '\n---- the last lines of %s\n' "$log" >&2
+  tail -n 25 "$log" >&2
+  return 1
+}
+
+# ---- Packages of the system -----------------------------------------------------------------
+
+MISSING=()
+need_command() { command -v "$1" >/dev/null 2>&1 || MISSING+=("$2"); }
+need_library() {
+  if ! command -v pkg-config >/dev/null 2>&1 || ! pkg-config --exists "$1"; then
+    MISSING+=("$2")
+  fi
+}
+
+install_missing() {
+  [ ${#MISSING[@]} -gt 0 ] || return 0
+  local root=()
+  say "installing with apt: ${MISSING[*]}"
+  if ! command -v apt-get >/dev/null 2>&1; then
+    die "this system has no apt, and some packages are missing." \
+      "Install what Debian calls: ${MISSING[*]}" "and run make again."
+  fi
+  if [ "$(id -u)" -ne 0 ]; then
+    if command -v sudo >/dev/null 2>&1 && { sudo -n true 2>/dev/null || [ -t 0 ]; }; then
+      root=(sudo)
+    else
+      die "some packages are missing, and this user may not install them. As root, run:" \
+        "apt-get install ${MISSING[*]}" "and then make again."
+    fi
+  fi
+  quietly apt-update ${root[@]+"${root[@]}"} apt-get update ||
+    say "apt-get update failed (no network?); trying with what apt knows"
+  quietly apt-install ${root[@]+"${root[@]}"} env DEBIAN_FRONTEND=noninteractive \
+    apt-get install -y --no-install-recommends "${MISSING[@]}" ||
+    die "apt-get could not install: ${MISSING[*]}" \
+      "Is there a network (or a proxy to set)? The lines above are apt's own."
+  MISSING=()
+}
+
+need_build_packages() {
+  need_command gcc gcc
+  need_command cmake cmake
+  need_command ninja ninja-build
+  need_command pkg-config pkg-config
+  need_command protoc-c protobuf-c-compiler
+  need_library libprotobuf-c libprotobuf-c-dev
+  need_library libxxhash libxxhash-dev
+  need_library jansson libjansson-dev
+  if ! printf '#include <stdlib.h>\n' | gcc -E - >/dev/null 2>&1; then MISSING+=(libc6-dev); fi
+}
+
+check_cmake() {
+  local version
+  version=$(cmake --version | sed -n '1s/[^0-9]*\([0-9.]*\).*/\1/p')
+  [ "$(printf '%s\n' 3.22 "$version" | sort -V | head -n1)" = 3.22 ] ||
+    die "cmake $version is too old: 3.22 is needed (Debian 12 and Ubuntu 22.04 have it)."
+}
+
+# ---- Python ---------------------------------------------------------------------------------
+
+python_fits() {
+  "$1" -c 'import sys; sys.exit(not (3, 9) <= sys.version_info[:2] <= (3, 13))' >/dev/null 2>&1
+}
+
+# Sets PYTHON. 3.9 to 3.11 first: they have the TensorFlow with which everything works.
+choose_python() {
+  local candidate
+  if [ -n "${PYTHON:-}" ]; then
+    python_fits "$PYTHON" || die "PYTHON=$PYTHON is not a Python from 3.9 to 3.13."
+    return
+  fi
+  for candidate in python3.11 python3.10 python3.9 python3 python3.12 python3.13; do
+    if python_fits "$candidate"; then
+      PYTHON=$candidate
+      return
+    fi
+  done
+  return 1
+}
+
+find_python() {
+  if ! choose_python; then
+    if command -v python3 >/dev/null 2>&1; then
+      die "no Python from 3.9 to 3.13 was found; TensorFlow has none for $(python3 -V 2>&1)." \
+        "Install one and run: make demo PYTHON=/path/to/python3.11"
+    fi
+    MISSING+=(python3 python3-venv)
+    install_missing
+    choose_python || die "the system's $(python3 -V 2>&1) is not from 3.9 to 3.13." \
+      "Install such a Python and run: make demo PYTHON=/path/to/python3.11"
+  fi
+  if ! "$PYTHON" -c 'import ensurepip, venv' >/dev/null 2>&1; then
+    MISSING+=("$("$PYTHON" -c 'import sys; print("python%d.%d-venv" % sys.version_info[:2])')")
+  fi
+}
+
+# make_environment FOLDER PYTHON
+make_environment() {
+  if "$1/bin/python" -m pip --version >/dev/null 2>&1; then return; fi
+  say "making the Python environment $1 with $("$2" -V 2>&1)"
+  rm -rf "$1"
+  quietly venv "$2" -m venv "$1" ||
+    die "$2 -m venv failed." "On Debian and Ubuntu the package python3-venv has what it needs."
+}
+
+# install_packages FOLDER NAME PACKAGE...: once for each list of packages.
+install_packages() {
+  local folder=$1 stamp=$1/.tremula-$2 name=$2
+  shift 2
+  if [ "$(cat "$stamp" 2>/dev/null)" = "$*" ]; then return; fi
+  say "installing with pip into $folder: $*"
+  quietly "pip-$name" "$folder/bin/python" -m pip install "$@" ||
+    die "pip could not install: $*" \
+      "Is there a network (or a proxy, or an index of your own, to set)? The lines above are pip's."
+  printf '%s' "$*" >"$stamp"
+}
+
+# install_tensorflow FOLDER [old|new]: by default, the one that fits the environment's Python.
+install_tensorflow() {
+  local which=${2:-}
+  if [ -z "$which" ]; then
+    which=$("$1/bin/python" -c 'import sys; print("old" if sys.version_info < (3, 12) else "new")')
+  fi
+  if [ "$which" = old ]; then
+    install_packages "$1" tensorflow tensorflow-cpu==2.15.1
+  else
+    install_packages "$1" tensorflow tensorflow-cpu==2.21.0
+    # Its only requirement is TensorFlow, under a name that would bring a second copy of 600 MB.
+    install_packages "$1" keras --no-deps tf_keras==2.21.0
+  fi
+}
+
+tensorflow_version() {
+  "$1/bin/python" -c 'from importlib.metadata import version; print(version("tensorflow-cpu"))'
+}
+
+# ---- Tremula itself -------------------------------------------------------------------------
+
+SOURCES=(CMakeLists.txt pyproject.toml LICENSE cmake src include tools python)
+
+# Builds the wheel when a source is newer than the last one. Sets WHEEL.
+build_wheel() {
+  local stamp=build/dist/.built
+  if [ ! -e "$stamp" ] || [ -n "$(find "${SOURCES[@]}" -newer "$stamp" \
+    -not -name '*.pyc' -not -name __pycache__ -print -quit)" ]; then
+    say "building Tremula"
+    mkdir -p build/dist
+    rm -f build/dist/*.whl
+    touch "$stamp.new"
+    quietly build .venv/bin/python -m pip wheel --no-build-isolation --no-deps --no-cache-dir \
+      --wheel-dir build/dist . || die "the build failed." "All of it is in $LOGS/build.log."
+    mv "$stamp.new" "$stamp"
+  fi
+  WHEEL=$(echo build/dist/tremula-*.whl)
+}
+
+# install_tremula FOLDER
+install_tremula() {
+  local stamp=$1/.tremula-installed
+  if [ "$stamp" -nt "$WHEEL" ]; then return; fi
+  say "installing Tremula into $1"
+  quietly install "$1/bin/python" -m pip install --no-deps --force-reinstall "$WHEEL" ||
+    die "the installation failed."
+  touch "$stamp"
+}
+
+# The set-up that everything starts with: .venv with TensorFlow and Tremula.
+set_up() {
+  [ "$(uname -sm)" = "Linux x86_64" ] ||
+    die "make sets up Linux on x86-64 only; this is $(uname -sm)." \
+      "The library builds elsewhere too, by hand: see CONTRIBUTING.md."
+  find_python
+  need_build_packages
+  install_missing
+  check_cmake
+  make_environment .venv "$PYTHON"
+  install_tensorflow .venv
+  install_packages .venv build onednn-devel-cpu-gomp==2023.2.0 "scikit-build-core>=0.10"
+  say "Python $(.venv/bin/python -c 'import platform; print(platform.python_version())')," \
+    "TensorFlow $(tensorflow_version .venv)"
+  build_wheel
+  install_tremula .venv
+}

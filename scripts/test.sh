@@ -1,0 +1,60 @@
+#!/usr/bin/env bash
+# make test, make test-all, make sanitize: the set-up of make demo, then the tests.
+#   scripts/test.sh [quick|all|sanitize]
+source "$(dirname "$0")/common.sh"
+mode=${1:-quick}
+
+CLOSING=()
+# run NAME COMMAND...: shows the output as it comes and keeps the line that closes it.
+run() {
+  local name=$1 log="$LOGS/$1.log" result=0
+  shift
+  say "$name"
+  "$@" 2>&1 | tee "$log" || result=$?
+  CLOSING+=("$name: $(grep -E 'tests passed|tests failed| (passed|failed|error|skipped)' "$log" |
+    tail -n 1 | tr -d '=' | xargs)")
+  if [ $result -ne 0 ]; then
+    CLOSING+=("$name: FAILED (exit code $result)")
+    FAILED=1
+  fi
+}
+FAILED=0
+
+# test_c PRESET: builds and runs the C tests and the replays of the fuzzers.
+test_c() {
+  quietly "configure-$1" cmake --preset "$1" -DTREMULA_PYTHON="$PWD/.venv/bin/python" ||
+    die "cmake failed for the preset $1."
+  quietly "build-$1" cmake --build --preset "$1" || die "the build of the preset $1 failed."
+  run "C tests ($1)" ctest --preset "$1" -j "$(nproc)"
+}
+
+set_up
+need_library cmocka libcmocka-dev
+install_missing
+
+if [ "$mode" != sanitize ]; then
+  install_packages .venv test "pytest>=7" "hypothesis>=6"
+  test_c release
+  longs=(-m "not long")
+  if [ "$mode" = all ]; then longs=(); fi
+  run "Python tests (TensorFlow $(tensorflow_version .venv))" \
+    .venv/bin/python -m pytest -q ${longs[@]+"${longs[@]}"}
+
+  # The newest TensorFlow has no Keras 2 of its own and needs Python 3.10.
+  if [ "$(tensorflow_version .venv)" != 2.21.0 ] &&
+    .venv/bin/python -c 'import sys; sys.exit(sys.version_info < (3, 10))'; then
+    make_environment .venv-2.21 "$PYTHON"
+    install_tensorflow .venv-2.21 new
+    install_packages .venv-2.21 build "onednn-cpu-gomp==2023.2.0"
+    install_packages .venv-2.21 test "pytest>=7" "hypothesis>=6"
+    install_tremula .venv-2.21
+    run "Python smoke tests (TensorFlow $(tensorflow_version .venv-2.21))" \
+      .venv-2.21/bin/python -m pytest -q -m smoke
+  fi
+fi
+if [ "$mode" != quick ] || [ "${TREMULA_SANITIZE_IN_TEST:-1}" = 1 ]; then test_c asan-ubsan; fi
+if [ "$mode" = all ]; then test_c tsan; fi
+
+printf '\n'
+for line in "${CLOSING[@]}"; do say "$line"; done
+exit $FAILED
