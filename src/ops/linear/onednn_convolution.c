@@ -9,9 +9,10 @@
  *
  * Activations are channels-last for oneDNN and reordered where they are not; weights have the
  * format that oneDNN prefers and are packed when their contents change. Groups with few channels
- * are merged into denser ones with zeros between (choose_merge). */
+ * go to kernels of our own (grouped_convolution.h). */
 #include <string.h>
 
+#include "ops/linear/grouped_convolution.h"
 #include "ops/linear/onednn_program.h"
 
 #define MAX_SPATIAL 3
@@ -45,8 +46,6 @@ static int64_t stride_of(const trm_shape *shape, int64_t dimension) {
   return stride;
 }
 
-static int64_t round_up_divide(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
 /* Padding below zero, on either side, leaves out elements of x: x is described without them.
  * Afterwards pad_low >= 0 and -stride < pad_high, as oneDNN wants it. false: nothing is left. */
 static bool crop(problem *p) {
@@ -70,6 +69,11 @@ static bool crop(problem *p) {
   return true;
 }
 
+static bool is_served(const trm_shape *shape) {
+  return (shape->dtype == TRM_F32 || shape->dtype == TRM_F16 || shape->dtype == TRM_BF16) &&
+         trm_shape_count(shape) > 0;
+}
+
 static bool restate(const trm_kernel_request *request, problem *p) {
   const trm_instruction *instruction = request->instruction;
   const trm_convolution *numbers = instruction->convolution;
@@ -78,11 +82,7 @@ static bool restate(const trm_kernel_request *request, problem *p) {
   const trm_shape *out = &instruction->shape;
   const int spatial = numbers->spatial_rank;
   if (spatial < 1 || spatial > MAX_SPATIAL) return false;
-  if (lhs->dtype != rhs->dtype || lhs->dtype != out->dtype) return false;
-  if (lhs->dtype != TRM_F32 && lhs->dtype != TRM_F16 && lhs->dtype != TRM_BF16) return false;
-  if (trm_shape_count(lhs) == 0 || trm_shape_count(rhs) == 0 || trm_shape_count(out) == 0) {
-    return false;
-  }
+  if (!is_served(lhs) || !is_served(rhs) || !is_served(out)) return false;
   *p = (problem){.spatial = spatial};
 
   bool is_spread = false, all_reversed = true, any_reversed = false, is_strided = false;
@@ -197,21 +197,12 @@ static bool restate(const trm_kernel_request *request, problem *p) {
 
 /* ---- Building -------------------------------------------------------------------------------- */
 
-/* How many groups to merge into one: the smallest number that fills a vector of 16 channels. Kernels
- * for thin groups are many times slower than the multiplications by zero. */
-static int64_t choose_merge(const problem *p) {
-  if (p->groups == 1) return 1;
-  (void)round_up_divide;
-  return 1;
-}
-
 typedef struct builder {
   trm_onednn_program *program;
   problem p;
-  int64_t merge;
-  trm_onednn_place x, w, y;              /* float32 arrays as HLO lays them */
-  const_dnnl_memory_desc_t x_user, y_user, w_user;    /* their descriptors */
-  const_dnnl_memory_desc_t x_plain, y_plain, w_any;   /* what the primitive is asked for */
+  trm_onednn_place x, w, y;            /* float32 arrays as HLO lays them, then as described */
+  const_dnnl_memory_desc_t x_user, y_user, w_user;  /* as HLO lays them */
+  const_dnnl_memory_desc_t x_plain, y_plain, w_any; /* what the primitive is asked for */
   dnnl_primitive_attr_t attributes;
   dnnl_primitive_desc_t forward, desc; /* the hint of a gradient; the primitive's own */
 } builder;
@@ -237,52 +228,42 @@ static trm_status describe_data(builder *b, const layout *a, int64_t channels, c
   return trm_onednn_describe(b->program, rank, dims, strides, out_user, error);
 }
 
-/* Whether the weights must be copied by ourselves: reversed, or with groups to merge. */
-static bool needs_weight_copy(const builder *b) {
-  if (b->merge > 1) return true;
-  for (int i = 0; i < b->p.spatial; ++i) {
-    if (b->p.w.spatial[i] < 0) return true;
+/* Whether the weights must be copied by ourselves: stored from the end, which oneDNN cannot say. */
+static bool is_reversed(const problem *p) {
+  for (int i = 0; i < p->spatial; ++i) {
+    if (p->w.spatial[i] < 0) return true;
   }
   return false;
 }
 
-/* Fills in the copy between the weights as HLO has them and groups merged, and the strides of the
- * latter: [group][kernel][in][out], the last the fastest. Returns its bytes. */
-static size_t plan_weight_copy(const builder *b, trm_onednn_copy *copy, layout *merged) {
-  const problem *p = &b->p;
-  const int64_t m = b->merge;
-  *merged = (layout){.outer = 1, .inner = m * p->out_channels};
-  int64_t stride = merged->inner * m * p->in_channels;
-  for (int i = p->spatial - 1; i >= 0; --i) merged->spatial[i] = stride, stride *= p->k_size[i];
-  merged->group = stride;
-  *copy = (trm_onednn_copy){.rank = p->spatial + 4, .from_start = p->w.start};
+/* Fills in the copy from the weights as HLO has them to [group][kernel][in][out], and the layout of
+ * that. */
+static void plan_weight_copy(const problem *p, trm_onednn_copy *copy, layout *dense) {
+  *dense = (layout){.outer = 1, .inner = p->out_channels};
+  int64_t stride = p->out_channels * p->in_channels;
+  for (int i = p->spatial - 1; i >= 0; --i) dense->spatial[i] = stride, stride *= p->k_size[i];
+  dense->group = stride;
+  *copy = (trm_onednn_copy){.rank = p->spatial + 3, .from_start = p->w.start};
   int r = 0;
-  copy->dims[r] = p->groups / m;
-  copy->from_strides[r] = p->w.group * m, copy->to_strides[r++] = merged->group;
-  copy->dims[r] = m;
-  copy->from_strides[r] = p->w.group;
-  copy->to_strides[r++] = p->out_channels * merged->outer + p->in_channels * merged->inner;
+  copy->dims[r] = p->groups;
+  copy->from_strides[r] = p->w.group, copy->to_strides[r++] = dense->group;
   for (int i = 0; i < p->spatial; ++i) {
     copy->dims[r] = p->k_size[i];
-    copy->from_strides[r] = p->w.spatial[i], copy->to_strides[r++] = merged->spatial[i];
+    copy->from_strides[r] = p->w.spatial[i], copy->to_strides[r++] = dense->spatial[i];
   }
   copy->dims[r] = p->in_channels;
-  copy->from_strides[r] = p->w.inner, copy->to_strides[r++] = merged->inner;
+  copy->from_strides[r] = p->w.inner, copy->to_strides[r++] = dense->inner;
   copy->dims[r] = p->out_channels;
-  copy->from_strides[r] = p->w.outer, copy->to_strides[r++] = merged->outer;
-  const size_t bytes = (size_t)(stride * (p->groups / m)) * sizeof(float);
-  copy->zero_bytes = m > 1 ? bytes : 0;
-  return bytes;
+  copy->from_strides[r] = p->w.outer, copy->to_strides[r++] = dense->outer;
 }
 
 static trm_status describe_weights(builder *b, const layout *w, trm_error *error) {
   const problem *p = &b->p;
-  const int64_t m = b->merge, groups = p->groups / m;
   int64_t dims[3 + MAX_SPATIAL], strides[3 + MAX_SPATIAL];
   int r = 0;
-  if (groups > 1) dims[r] = groups, strides[r++] = w->group;
-  dims[r] = p->out_channels * m, strides[r++] = w->outer;
-  dims[r] = p->in_channels * m, strides[r++] = w->inner;
+  if (p->groups > 1) dims[r] = p->groups, strides[r++] = w->group;
+  dims[r] = p->out_channels, strides[r++] = w->outer;
+  dims[r] = p->in_channels, strides[r++] = w->inner;
   for (int i = 0; i < p->spatial; ++i) dims[r] = p->k_size[i], strides[r++] = w->spatial[i];
   TRY(trm_onednn_describe(b->program, r, dims, strides, &b->w_user, error));
   return trm_onednn_describe_any(b->program, r, dims, &b->w_any, error);
@@ -328,34 +309,160 @@ static trm_status add_input_reorder(builder *b, const_dnnl_memory_desc_t user,
   return TRM_OK;
 }
 
-/* Packs the weights of a forward or data convolution, from operand 1. */
+/* Packs the weights of a forward or data convolution, from operand 1. `copy` is NULL unless they
+ * are reversed. */
 static trm_status add_weight_packing(builder *b, trm_dtype dtype, bool may_repeat,
-                                     const trm_onednn_copy *copy, size_t copy_bytes,
-                                     const_dnnl_memory_desc_t packed, trm_error *error) {
+                                     const trm_onednn_copy *copy, const_dnnl_memory_desc_t packed,
+                                     trm_error *error) {
   trm_onednn_program *program = b->program;
-  const bool is_plain = dnnl_memory_desc_equal(packed, b->w_user) != 0;
-  const bool is_copied = copy_bytes > 0;
-  if (is_plain && !is_copied && dtype == TRM_F32) {
-    b->w.offset += (size_t)b->p.w.start * sizeof(float);
-    return TRM_OK;
-  }
   const size_t bytes = dnnl_memory_desc_get_size(packed);
+  const bool is_plain = dnnl_memory_desc_equal(packed, b->w_user) != 0;
+  if (is_plain && copy == NULL && dtype == TRM_F32) return TRM_OK;
   const trm_onednn_place kept =
       may_repeat ? trm_onednn_persistent(program, bytes) : trm_onednn_scratch(program, bytes);
   if (may_repeat) trm_onednn_pack_begin(program, 1);
   TRY(trm_onednn_add_widen(program, dtype, b->p.w.count, false, &b->w, error));
-  if (is_copied) {
+  if (copy != NULL) {
+    const size_t copy_bytes = (size_t)b->p.w.count * sizeof(float);
     const trm_onednn_place to = is_plain ? kept : trm_onednn_scratch(program, copy_bytes);
     TRY(trm_onednn_add_copy(program, copy, b->w, to, error));
     b->w = to;
   }
-  if (!is_plain || !is_copied) {
+  if (!is_plain || copy == NULL) {
     TRY(trm_onednn_add_reorder(program, b->w_user, b->w, packed, kept, error));
   }
   b->w = kept;
   trm_onednn_pack_end(program);
   return TRM_OK;
 }
+
+/* The primitive of a convolution or its data gradient, from b->x or b->y to `to`. */
+static trm_status add_convolution(builder *b, const trm_kernel_request *request,
+                                  trm_onednn_place to, trm_error *error) {
+  problem *p = &b->p;
+  layout dense = p->w;
+  trm_onednn_copy copy;
+  const bool is_copied = is_reversed(p);
+  if (is_copied) plan_weight_copy(p, &copy, &dense);
+  TRY(describe_weights(b, &dense, error));
+  TRY(create_descs(b, error));
+  const_dnnl_memory_desc_t packed =
+      dnnl_primitive_desc_query_md(b->desc, dnnl_query_weights_md, 0);
+  TRY(add_weight_packing(b, trm_operand_shape(request, 1)->dtype,
+                         trm_onednn_may_repeat(request, 1), is_copied ? &copy : NULL, packed,
+                         error));
+  const bool is_data = p->kind == BACKWARD_DATA;
+  const trm_onednn_argument arguments[] = {
+      is_data ? (trm_onednn_argument){DNNL_ARG_DIFF_DST, b->y_plain, b->y}
+              : (trm_onednn_argument){DNNL_ARG_SRC, b->x_plain, b->x},
+      {DNNL_ARG_WEIGHTS, packed, b->w},
+      {is_data ? DNNL_ARG_DIFF_SRC : DNNL_ARG_DST, is_data ? b->x_plain : b->y_plain, to}};
+  return trm_onednn_add_primitive(b->program, b->desc, arguments, 3, error);
+}
+
+/* The primitive of a weight gradient, to b->w. */
+static trm_status add_weight_gradient(builder *b, trm_error *error) {
+  TRY(describe_weights(b, &b->p.w, error));
+  TRY(create_descs(b, error));
+  const_dnnl_memory_desc_t packed =
+      dnnl_primitive_desc_query_md(b->desc, dnnl_query_diff_weights_md, 0);
+  const bool is_plain = dnnl_memory_desc_equal(packed, b->w_user) != 0;
+  const trm_onednn_place to =
+      is_plain ? b->w : trm_onednn_scratch(b->program, dnnl_memory_desc_get_size(packed));
+  const trm_onednn_argument arguments[] = {{DNNL_ARG_SRC, b->x_plain, b->x},
+                                           {DNNL_ARG_DIFF_DST, b->y_plain, b->y},
+                                           {DNNL_ARG_DIFF_WEIGHTS, packed, to}};
+  TRY(trm_onednn_add_primitive(b->program, b->desc, arguments, 3, error));
+  if (is_plain) return TRM_OK;
+  return trm_onednn_add_reorder(b->program, packed, to, b->w_user, b->w, error);
+}
+
+/* ---- Thin groups ----------------------------------------------------------------------------- */
+
+/* Whether our own kernels serve the problem; fills in theirs, a convolution in every case: the
+ * gradient of the data is that of y with the kernel from its end. */
+static bool plan_thin(const problem *p, trm_grouped_convolution *thin) {
+  if (p->groups == 1 || p->in_channels != p->out_channels || p->spatial > 2) return false;
+  const bool is_data = p->kind == BACKWARD_DATA;
+  *thin = (trm_grouped_convolution){.batch = p->batch,
+                                    .channels = p->groups * p->in_channels,
+                                    .group = p->in_channels};
+  for (int i = 0; i < 2; ++i) { /* one dimension: a single row */
+    const int from = i - (2 - p->spatial);
+    const bool is_absent = from < 0;
+    const int64_t x_size = is_absent ? 1 : p->x_size[from];
+    const int64_t y_size = is_absent ? 1 : p->y_size[from];
+    thin->k_size[i] = is_absent ? 1 : p->k_size[from];
+    thin->dilation[i] = is_absent ? 1 : p->dilation[from];
+    thin->stride[i] = is_absent ? 1 : p->stride[from];
+    thin->pad[i] = is_absent ? 0 : p->pad_low[from];
+    if (is_data) {
+      if (thin->stride[i] > 1) return false;
+      thin->pad[i] = (thin->k_size[i] - 1) * thin->dilation[i] - thin->pad[i];
+    }
+    if (thin->pad[i] < 0) return false;
+    thin->x_size[i] = is_data ? y_size : x_size;
+    thin->y_size[i] = is_data ? x_size : y_size;
+  }
+  return trm_grouped_convolution_serves(thin);
+}
+
+/* The copy from the weights as HLO has them to the packed ones of our kernels. */
+static void plan_thin_copy(const problem *p, const trm_grouped_convolution *thin,
+                           trm_onednn_copy *copy) {
+  const bool is_data = p->kind == BACKWARD_DATA;
+  const int64_t group = thin->group, groups = TRM_GROUPED_LANES / group;
+  const int64_t column = group * TRM_GROUPED_LANES, row = thin->k_size[1] * column;
+  *copy = (trm_onednn_copy){
+      .rank = 6,
+      .dims = {thin->channels / TRM_GROUPED_LANES, groups, thin->k_size[0], thin->k_size[1], group,
+               group},
+      .from_strides = {p->w.group * groups, p->w.group, 0, 0, is_data ? p->w.outer : p->w.inner,
+                       is_data ? p->w.inner : p->w.outer},
+      .to_strides = {thin->k_size[0] * row, group, row, column, TRM_GROUPED_LANES, 1},
+      .from_start = p->w.start};
+  for (int i = 0; i < p->spatial; ++i) {
+    const int64_t stride = p->w.spatial[i];
+    const int to = 2 + (2 - p->spatial) + i;
+    copy->from_strides[to] = is_data ? -stride : stride;
+    if (is_data) copy->from_start += (p->k_size[i] - 1) * stride;
+  }
+}
+
+static trm_status add_thin(builder *b, const trm_kernel_request *request,
+                           const trm_grouped_convolution *thin, trm_onednn_place to,
+                           trm_error *error) {
+  trm_onednn_program *program = b->program;
+  const problem *p = &b->p;
+  const trm_grouped_convolution *own = trm_arena_copy(request->arena, thin, sizeof *thin);
+  CHECK_MEMORY(own, "a grouped convolution");
+  trm_onednn_copy copy;
+  plan_thin_copy(p, thin, &copy);
+  const size_t bytes = (size_t)p->w.count * sizeof(float);
+  if (p->kind == BACKWARD_WEIGHTS) {
+    const size_t parts = (size_t)trm_grouped_convolution_partial_sums(thin);
+    const trm_onednn_place packed = trm_onednn_scratch(program, parts * bytes);
+    TRY(trm_onednn_add_function(program, trm_grouped_convolution_backward_weights, own, b->x, b->y,
+                                packed, error));
+    trm_onednn_copy back = copy;
+    memcpy(back.from_strides, copy.to_strides, sizeof back.from_strides);
+    memcpy(back.to_strides, copy.from_strides, sizeof back.to_strides);
+    back.from_start = 0;
+    return trm_onednn_add_copy(program, &back, packed, b->w, error);
+  }
+  const bool may_repeat = trm_onednn_may_repeat(request, 1);
+  const trm_onednn_place kept =
+      may_repeat ? trm_onednn_persistent(program, bytes) : trm_onednn_scratch(program, bytes);
+  if (may_repeat) trm_onednn_pack_begin(program, 1);
+  TRY(trm_onednn_add_widen(program, trm_operand_shape(request, 1)->dtype, p->w.count, false, &b->w,
+                           error));
+  TRY(trm_onednn_add_copy(program, &copy, b->w, kept, error));
+  trm_onednn_pack_end(program);
+  return trm_onednn_add_function(program, trm_grouped_convolution_forward, own,
+                                 p->kind == FORWARD ? b->x : b->y, kept, to, error);
+}
+
+/* ---- The whole ------------------------------------------------------------------------------- */
 
 typedef struct clearing {
   size_t bytes;
@@ -366,109 +473,59 @@ static void run_clear(const void *data, const void *a, const void *b, void *out)
   memset(out, 0, ((const clearing *)data)->bytes);
 }
 
-/* Adds the primitive, with its result in float32 scratch when the result is not float32. */
 static trm_status add_steps(builder *b, const trm_kernel_request *request, trm_error *error) {
   trm_onednn_program *program = b->program;
-  const trm_dtype dtype = request->instruction->shape.dtype;
   problem *p = &b->p;
-
-  layout merged = p->w;
-  trm_onednn_copy copy;
-  size_t copy_bytes = 0;
-  if (needs_weight_copy(b)) copy_bytes = plan_weight_copy(b, &copy, &merged);
   TRY(describe_data(b, &p->x, p->groups * p->in_channels, p->x_size, &b->x_user, &b->x_plain,
                     error));
   TRY(describe_data(b, &p->y, p->groups * p->out_channels, p->y_size, &b->y_user, &b->y_plain,
                     error));
-  TRY(describe_weights(b, &merged, error));
-  TRY(create_descs(b, error));
+  trm_grouped_convolution thin;
+  const bool is_thin = plan_thin(p, &thin);
 
-  /* Where the three arrays are. */
-  trm_onednn_place result = trm_onednn_result(0);
+  const trm_dtype dtype = request->instruction->shape.dtype;
   const int64_t result_count = trm_shape_count(&request->instruction->shape);
+  trm_onednn_place result = trm_onednn_result(0);
   if (dtype != TRM_F32) {
     result = trm_onednn_scratch(program, (size_t)result_count * sizeof(float));
   }
-  switch (p->kind) {
-    case FORWARD:
-      b->x = trm_onednn_operand(0, 0), b->w = trm_onednn_operand(1, 0), b->y = result;
-      break;
-    case BACKWARD_DATA:
-      b->y = trm_onednn_operand(0, 0), b->w = trm_onednn_operand(1, 0), b->x = result;
-      break;
-    case BACKWARD_WEIGHTS:
-      b->x = trm_onednn_operand(0, 0), b->y = trm_onednn_operand(1, 0), b->w = result;
-      break;
+  const bool is_data = p->kind == BACKWARD_DATA, is_weights = p->kind == BACKWARD_WEIGHTS;
+  b->x = is_data ? result : trm_onednn_operand(0, 0);
+  b->y = is_data ? trm_onednn_operand(0, 0) : is_weights ? trm_onednn_operand(1, 0) : result;
+  b->w = is_weights ? result : trm_onednn_operand(1, 0);
+  if (!is_data) {
+    TRY(trm_onednn_add_widen(program, trm_operand_shape(request, 0)->dtype, p->x.count, false,
+                             &b->x, error));
   }
-  const size_t x_offset = (size_t)p->x.start * sizeof(float);
-
-  /* Inputs. */
-  if (p->kind != BACKWARD_DATA) {
-    TRY(trm_onednn_add_widen(program, dtype, p->x.count, false, &b->x, error));
-    b->x.offset += x_offset;
-    TRY(add_input_reorder(b, b->x_user, b->x_plain, &b->x, error));
-  }
-  if (p->kind != FORWARD) {
-    TRY(trm_onednn_add_widen(program, dtype, p->y.count, false, &b->y, error));
+  b->x.offset += (size_t)p->x.start * sizeof(float);
+  if (!is_data) TRY(add_input_reorder(b, b->x_user, b->x_plain, &b->x, error));
+  if (is_data || is_weights) {
+    TRY(trm_onednn_add_widen(program, trm_operand_shape(request, is_data ? 0 : 1)->dtype,
+                             p->y.count, false, &b->y, error));
     TRY(add_input_reorder(b, b->y_user, b->y_plain, &b->y, error));
   }
-  const_dnnl_memory_desc_t packed = dnnl_primitive_desc_query_md(
-      b->desc, p->kind == BACKWARD_WEIGHTS ? dnnl_query_diff_weights_md : dnnl_query_weights_md, 0);
-  if (p->kind != BACKWARD_WEIGHTS) {
-    TRY(add_weight_packing(b, dtype, trm_onednn_may_repeat(request, 1), &copy, copy_bytes, packed,
-                           error));
-  }
 
-  /* The primitive, and its result's way home. */
-  if (p->kind == BACKWARD_WEIGHTS) {
-    const trm_onednn_place home = b->w;
-    const bool is_plain = dnnl_memory_desc_equal(packed, b->w_user) != 0;
-    trm_onednn_place to = home;
-    if (!is_plain || copy_bytes > 0) {
-      to = trm_onednn_scratch(program, dnnl_memory_desc_get_size(packed));
-    }
-    const trm_onednn_argument arguments[] = {{DNNL_ARG_SRC, b->x_plain, b->x},
-                                             {DNNL_ARG_DIFF_DST, b->y_plain, b->y},
-                                             {DNNL_ARG_DIFF_WEIGHTS, packed, to}};
-    TRY(trm_onednn_add_primitive(program, b->desc, arguments, 3, error));
-    if (!is_plain) {
-      const trm_onednn_place plain =
-          copy_bytes > 0 ? trm_onednn_scratch(program, copy_bytes) : home;
-      TRY(trm_onednn_add_reorder(program, packed, to, b->w_user, plain, error));
-      to = plain;
-    }
-    if (copy_bytes > 0) { /* the diagonal blocks of merged groups */
-      trm_onednn_copy extract = copy;
-      memcpy(extract.from_strides, copy.to_strides, sizeof extract.from_strides);
-      memcpy(extract.to_strides, copy.from_strides, sizeof extract.to_strides);
-      extract.from_start = 0;
-      extract.zero_bytes = 0;
-      TRY(trm_onednn_add_copy(program, &extract, to, home, error));
-    }
+  if (is_weights) {
+    if (is_thin) TRY(add_thin(b, request, &thin, b->w, error));
+    else TRY(add_weight_gradient(b, error));
   } else {
-    const bool is_data = p->kind == BACKWARD_DATA;
-    const_dnnl_memory_desc_t user = is_data ? b->x_user : b->y_user;
-    const_dnnl_memory_desc_t plain = is_data ? b->x_plain : b->y_plain;
-    trm_onednn_place home = result;
-    if (is_data) home.offset += x_offset;
     if (is_data && p->is_x_cropped) {
       clearing *clear = ARENA_NEW(request->arena, clearing, 1);
       CHECK_MEMORY(clear, "a oneDNN kernel");
       clear->bytes = (size_t)result_count * sizeof(float);
       TRY(trm_onednn_add_function(program, run_clear, clear, result, result, result, error));
     }
+    const_dnnl_memory_desc_t user = is_data ? b->x_user : b->y_user;
+    const_dnnl_memory_desc_t plain = is_data ? b->x_plain : b->y_plain;
+    const trm_onednn_place home = is_data ? b->x : b->y;
     const trm_onednn_place to =
         user == plain ? home : trm_onednn_scratch(program, dnnl_memory_desc_get_size(plain));
-    const trm_onednn_argument arguments[] = {
-        is_data ? (trm_onednn_argument){DNNL_ARG_DIFF_DST, b->y_plain, b->y}
-                : (trm_onednn_argument){DNNL_ARG_SRC, b->x_plain, b->x},
-        {DNNL_ARG_WEIGHTS, packed, b->w},
-        {is_data ? DNNL_ARG_DIFF_SRC : DNNL_ARG_DST, plain, to}};
-    TRY(trm_onednn_add_primitive(program, b->desc, arguments, 3, error));
+    if (is_thin) TRY(add_thin(b, request, &thin, to, error));
+    else TRY(add_convolution(b, request, to, error));
     if (user != plain) TRY(trm_onednn_add_reorder(program, plain, to, user, home, error));
   }
-  if (dtype != TRM_F32) TRY(trm_onednn_add_narrow(program, dtype, result_count, result, error));
-  return TRM_OK;
+  if (dtype == TRM_F32) return TRM_OK;
+  return trm_onednn_add_narrow(program, dtype, result_count, result, error);
 }
 
 static const char *kernel_name(propagation kind) {
@@ -485,7 +542,6 @@ trm_status trm_onednn_convolution_create(const trm_kernel_request *request, trm_
   *out_supported = false;
   builder b = {0};
   if (!restate(request, &b.p)) return TRM_OK;
-  b.merge = choose_merge(&b.p);
   trm_status status = trm_onednn_program_create(request, &b.program, error);
   if (status == TRM_OK) {
     b.attributes = trm_onednn_attributes();

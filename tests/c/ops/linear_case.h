@@ -31,7 +31,7 @@ typedef struct linear_case {
   trm_computation computation;
   trm_instruction instructions[3];
   trm_index operands[2];
-  int64_t dims[3][5];
+  int64_t dims[3][8];
   trm_window window;
   trm_window_dimension window_dims[3];
   trm_convolution convolution;
