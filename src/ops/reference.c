@@ -80,21 +80,6 @@ uint64_t trm_value_bits(trm_dtype dtype, trm_value value) {
   return element[0];
 }
 
-/* Rounds a double to a float "to odd": an inexact result gets its last bit set, so that rounding
- * it again to half gives what rounding the double once would have given. */
-static double round_to_odd(double value) {
-  if (isnan(value) || isinf(value)) return value;
-  float nearest = (float)value;
-  if ((double)nearest == value) return value;
-  /* Towards zero, then set the last bit. */
-  if (fabs((double)nearest) > fabs(value)) nearest = nextafterf(nearest, 0.0f);
-  uint32_t bits;
-  memcpy(&bits, &nearest, sizeof bits);
-  bits |= 1u;
-  memcpy(&nearest, &bits, sizeof bits);
-  return (double)nearest;
-}
-
 static int64_t saturate_signed(double value, int bits) {
   if (isnan(value)) return 0;
   const double bound = ldexp(1.0, bits - 1);
@@ -136,7 +121,6 @@ trm_value trm_value_convert(trm_dtype from, trm_dtype to, trm_value value) {
       } else {
         result = value;
         if (to_kind == TRM_KIND_FLOAT) result.imag = 0.0;
-        if (to == TRM_F16 || to == TRM_BF16) result.f = round_to_odd(result.f);
       }
       break;
     }
