@@ -10,6 +10,9 @@ pkg_check_modules(JANSSON REQUIRED IMPORTED_TARGET jansson)
 find_program(PROTOC_C NAMES protoc-c REQUIRED)
 
 # oneDNN: TREMULA_PYTHON's prefix is where `pip install onednn-devel-cpu-gomp` puts it.
+if(SKBUILD AND Python_EXECUTABLE)
+  set(TREMULA_PYTHON ${Python_EXECUTABLE}) # the one that builds the wheel
+endif()
 if(NOT TREMULA_PYTHON)
   find_program(TREMULA_PYTHON NAMES python3 python HINTS ${CMAKE_SOURCE_DIR}/.venv/bin NO_DEFAULT_PATH)
   find_program(TREMULA_PYTHON NAMES python3 python)
