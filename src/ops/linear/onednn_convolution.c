@@ -528,6 +528,17 @@ static trm_status add_steps(builder *b, const trm_kernel_request *request, trm_e
   return trm_onednn_add_narrow(program, dtype, result_count, result, error);
 }
 
+/* As bytes touched; four operations cost what a byte does. */
+static double work_of(const problem *p) {
+  double outputs = (double)(p->batch * p->groups * p->out_channels), kernel = 1;
+  for (int i = 0; i < p->spatial; ++i) {
+    outputs *= (double)p->y_size[i], kernel *= (double)p->k_size[i];
+  }
+  const double bytes = 4 * ((double)p->x.count + (double)p->y.count + (double)p->w.count);
+  const double operations = outputs * kernel * 2 * (double)p->in_channels;
+  return operations / 4 > bytes ? operations / 4 : bytes;
+}
+
 static const char *kernel_name(propagation kind) {
   switch (kind) {
     case FORWARD: return "onednn.convolution.forward";
@@ -542,7 +553,7 @@ trm_status trm_onednn_convolution_create(const trm_kernel_request *request, trm_
   *out_supported = false;
   builder b = {0};
   if (!restate(request, &b.p)) return TRM_OK;
-  trm_status status = trm_onednn_program_create(request, &b.program, error);
+  trm_status status = trm_onednn_program_create(request, work_of(&b.p), &b.program, error);
   if (status == TRM_OK) {
     b.attributes = trm_onednn_attributes();
     if (b.attributes == NULL) {

@@ -190,10 +190,18 @@ static trm_status describe(trm_onednn_program *program, const problem *p, const 
   return trm_onednn_describe(program, rank, dims, strides, out_desc, error);
 }
 
+/* As bytes touched; four operations cost what a byte does. */
+static double work_of(const trm_kernel_request *request, const problem *p) {
+  const double outputs = (double)trm_shape_count(&request->instruction->shape);
+  const double bytes = (double)trm_shape_bytes(trm_operand_shape(request, 0)) +
+                       (double)trm_shape_bytes(trm_operand_shape(request, 1)) + 4 * outputs;
+  const double operations = outputs * 2 * (double)count_of(&p->inner);
+  return operations / 4 > bytes ? operations / 4 : bytes;
+}
+
 static trm_status add_steps(trm_onednn_program *program, const trm_kernel_request *request,
-                            trm_error *error) {
-  problem p;
-  restate(request, &p);
+                            const problem *restated, trm_error *error) {
+  const problem p = *restated;
   const int64_t rows = count_of(&p.rows), columns = count_of(&p.columns);
   const int64_t inner = count_of(&p.inner);
 
@@ -278,9 +286,12 @@ trm_status trm_onednn_dot_create(const trm_kernel_request *request, trm_kernel *
       !is_served(&request->instruction->shape)) {
     return TRM_OK;
   }
+  problem p;
+  restate(request, &p);
   trm_onednn_program *program = NULL;
-  trm_status status = trm_onednn_program_create(request, &program, error);
-  if (status == TRM_OK) status = add_steps(program, request, error);
+  trm_status status =
+      trm_onednn_program_create(request, work_of(request, &p), &program, error);
+  if (status == TRM_OK) status = add_steps(program, request, &p, error);
   if (status == TRM_OK) status = trm_onednn_program_finish(program, "onednn.dot", out_kernel, error);
   if (status != TRM_OK) trm_onednn_program_free(program);
   if (status == TRM_UNIMPLEMENTED) return TRM_OK;

@@ -1,9 +1,12 @@
 /* Programs of oneDNN primitives: building them, and running them without allocating. */
 #include "ops/linear/onednn_program.h"
 
+#include <omp.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
+
+#include "ops/threads.h"
 
 #define MAX_STEPS 16
 #define MAX_ARGUMENTS 6
@@ -31,6 +34,7 @@ struct trm_onednn_program {
   size_t scratch_bytes, persistent_bytes;
   uint32_t packed_operand;
   bool is_packing;
+  int threads, caller_threads; /* of this kernel; to be restored when it is built, else 0 */
   int num_steps, num_descriptors;
   step steps[MAX_STEPS];
   dnnl_memory_desc_t descriptors[MAX_DESCRIPTORS];
@@ -75,7 +79,12 @@ trm_status trm_onednn_status(dnnl_status_t status, const char *what, trm_error *
 
 /* ---- Building -------------------------------------------------------------------------------- */
 
-trm_status trm_onednn_program_create(const trm_kernel_request *request,
+static void restore_threads(trm_onednn_program *program) {
+  if (program->caller_threads > 0) omp_set_num_threads(program->caller_threads);
+  program->caller_threads = 0;
+}
+
+trm_status trm_onednn_program_create(const trm_kernel_request *request, double work,
                                      trm_onednn_program **out_program, trm_error *error) {
   if (trm_onednn_engine() == NULL) return TRM_UNIMPLEMENTED;
   trm_onednn_program *program = ARENA_NEW(request->arena, trm_onednn_program, 1);
@@ -83,6 +92,9 @@ trm_status trm_onednn_program_create(const trm_kernel_request *request,
   program->arena = request->arena;
   program->packed_operand = NO_OPERAND;
   atomic_flag_clear(&program->is_busy);
+  program->threads = trm_threads_for(work < 0x1p60 ? (size_t)work : (size_t)1 << 60);
+  program->caller_threads = omp_get_max_threads();
+  omp_set_num_threads(program->threads);
   *out_program = program;
   return TRM_OK;
 }
@@ -98,6 +110,7 @@ static void release_context(const trm_onednn_program *program, context *own) {
 
 void trm_onednn_program_free(trm_onednn_program *program) {
   if (program == NULL) return;
+  restore_threads(program);
   release_context(program, &program->context);
   for (int i = 0; i < program->num_steps; ++i) {
     step *own = &program->steps[i];
@@ -294,7 +307,6 @@ trm_status trm_onednn_add_narrow(trm_onednn_program *program, trm_dtype dtype, i
 static void run_copy(const void *data, const void *a, const void *b, void *out) {
   (void)b;
   const trm_onednn_copy *own = data;
-  if (own->zero_bytes > 0) memset(out, 0, own->zero_bytes);
   const float *from = (const float *)a + own->from_start;
   float *to = out;
   int64_t index[TRM_ONEDNN_COPY_RANK] = {0};
@@ -385,6 +397,8 @@ static trm_status run_program(const trm_kernel *kernel, const trm_kernel_call *c
     skip_packing = version != 0 && *(const uint64_t *)call->persistent == version;
     *(uint64_t *)call->persistent = 0; /* until the run has succeeded */
   }
+  const int caller_threads = omp_get_max_threads();
+  if (program->threads < caller_threads) omp_set_num_threads(program->threads);
   trm_status status;
   if (!atomic_flag_test_and_set_explicit(&program->is_busy, memory_order_acquire)) {
     status = run_steps(program, &program->context, skip_packing, call, error);
@@ -395,6 +409,7 @@ static trm_status run_program(const trm_kernel *kernel, const trm_kernel_call *c
     if (status == TRM_OK) status = run_steps(program, &own, skip_packing, call, error);
     release_context(program, &own);
   }
+  omp_set_num_threads(caller_threads);
   if (program->packed_operand != NO_OPERAND && status == TRM_OK) {
     *(uint64_t *)call->persistent = version;
   }
@@ -409,6 +424,7 @@ static void destroy_program(trm_kernel *kernel) {
 trm_status trm_onednn_program_finish(trm_onednn_program *program, const char *name,
                                      trm_kernel *out_kernel, trm_error *error) {
   TRY(make_context(program, &program->context, error));
+  restore_threads(program);
   *out_kernel = (trm_kernel){.name = name,
                              .scratch_bytes = program->scratch_bytes,
                              .persistent_bytes = program->persistent_bytes,

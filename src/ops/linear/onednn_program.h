@@ -45,7 +45,10 @@ dnnl_primitive_attr_t trm_onednn_attributes(void);
 trm_status trm_onednn_status(dnnl_status_t status, const char *what, trm_error *error);
 #define TRY_DNNL(expression, what) TRY(trm_onednn_status((expression), (what), error))
 
-trm_status trm_onednn_program_create(const trm_kernel_request *request,
+/* `work` is the bytes touched, or as many cheap operations: it bounds the threads, here and in every
+ * run. Until trm_onednn_program_finish or _free the calling thread has that bound too, since
+ * oneDNN cuts the work when a primitive is created. */
+trm_status trm_onednn_program_create(const trm_kernel_request *request, double work,
                                      trm_onednn_program **out_program, trm_error *error);
 void trm_onednn_program_free(trm_onednn_program *program);
 
@@ -79,14 +82,13 @@ trm_status trm_onednn_add_narrow(trm_onednn_program *program, trm_dtype dtype, i
                                  trm_onednn_place from, trm_error *error);
 
 /* Copies float32s between strided arrays; strides in elements, those of `from` may be negative
- * (from_start is where index 0 is). The first zero_bytes of the target are cleared before. */
+ * (from_start is where index 0 is). */
 #define TRM_ONEDNN_COPY_RANK 8
 typedef struct trm_onednn_copy {
   int32_t rank;
   int64_t dims[TRM_ONEDNN_COPY_RANK], from_strides[TRM_ONEDNN_COPY_RANK],
       to_strides[TRM_ONEDNN_COPY_RANK];
   int64_t from_start;
-  size_t zero_bytes;
 } trm_onednn_copy;
 trm_status trm_onednn_add_copy(trm_onednn_program *program, const trm_onednn_copy *copy,
                                trm_onednn_place from, trm_onednn_place to, trm_error *error);
