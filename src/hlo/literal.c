@@ -416,11 +416,7 @@ static void print_leaf(const trm_shape *shape, const char *data, trm_text *out) 
   for (int64_t i = 0; i < count; ++i, data += size) {
     if (i > 0) trm_text_append(out, ", ", 2);
     for (; opened < shape->rank; ++opened) {
-      if (opened < shape->rank - 1) {
-        trm_text_append(out, "{ ", 2);
-      } else {
-        trm_text_append(out, "{", 1);
-      }
+      trm_text_append(out, "{ ", shape->rank > 1 ? 2 : 1); /* as XLA spaces them */
     }
     if (shape->dtype == TRM_PRED) {
       trm_text_append(out, *data != 0 ? "1" : "0", 1);
@@ -430,7 +426,7 @@ static void print_leaf(const trm_shape *shape, const char *data, trm_text *out) 
     for (int32_t d = shape->rank - 1; d >= 0 && ++index[d] == shape->dims[d]; --d) {
       index[d] = 0;
       --opened;
-      if (d < shape->rank - 1) trm_text_append(out, " ", 1);
+      if (shape->rank > 1) trm_text_append(out, " ", 1);
       trm_text_append(out, "}", 1);
     }
   }

@@ -623,10 +623,7 @@ static trm_status parse_text(reader *r) {
     return trm_lexer_fail(lexer, lexer->token, "the module has no computations");
   }
   if (r->entry == TRM_NO_INDEX) {
-    if (r->computations.count > 1) {
-      return trm_lexer_fail(lexer, lexer->token, "no computation is marked ENTRY");
-    }
-    r->entry = 0;
+    return trm_lexer_fail(lexer, lexer->token, "no computation is marked ENTRY");
   }
   return TRM_OK;
 }

@@ -246,6 +246,7 @@ static bool names_called(const trm_computation *computation, const trm_instructi
   const bool is_list = attribute->kind == KIND_COMPUTATIONS;
   if (instruction->num_called <= attribute->place) return false;
   if (instruction->opcode == TRM_OP_CONDITIONAL) {
+    if (instruction->num_operands == 0 || instruction->num_called != 2) return is_list;
     const bool is_predicate =
         computation->instructions[instruction->operands[0]].shape.dtype == TRM_PRED;
     return is_predicate ? !is_list : is_list;
