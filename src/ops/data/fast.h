@@ -1,0 +1,15 @@
+/* Between the files of the fast data kernels. */
+#ifndef TREMULA_OPS_DATA_FAST_H_
+#define TREMULA_OPS_DATA_FAST_H_
+
+#include "ops/data/fast_move.h"
+#include "ops/kernel.h"
+
+/* In elements. */
+void trm_row_major_strides(const trm_shape *shape, int64_t *out_strides);
+
+/* dynamic-slice, dynamic-update-slice, gather, scatter. */
+trm_status trm_fast_indexed_create(const trm_kernel_request *request, trm_kernel *out_kernel,
+                                   bool *out_supported, trm_error *error);
+
+#endif /* TREMULA_OPS_DATA_FAST_H_ */
