@@ -3,10 +3,12 @@
  * The batch, free and contracting dimensions of both operands are collected, neighbours that lie
  * one after the other in memory become one dimension, and what then still is not a matrix with one
  * contiguous side is first copied into scratch. Halves and bfloat16s are widened (exactly), and the
- * float32 sums are rounded once. Weights need no packing: measured, oneDNN's own format is worth
+ * float32 sums are rounded once. Products of a vector with rows that are contracted go to
+ * matrix_vector.h. Weights need no packing: measured, oneDNN's own format is worth
  * less than 8% over row-major ones, from 1 row to 2048. */
 #include <string.h>
 
+#include "ops/linear/matrix_vector.h"
 #include "ops/linear/onednn_program.h"
 
 enum { LHS, RHS };
@@ -249,6 +251,24 @@ static trm_status add_steps(trm_onednn_program *program, const trm_kernel_reques
   trm_onednn_place result = trm_onednn_result(0);
   if (shape->dtype != TRM_F32) {
     result = trm_onednn_scratch(program, (size_t)batch_stride * sizeof(float));
+  }
+
+  /* A vector and a matrix whose rows are contracted. */
+  for (int side = 0; side < 2; ++side) {
+    const matrix *m = &matrices[side], *v = &matrices[1 - side];
+    const int64_t size = side == LHS ? rows : columns, others = side == LHS ? columns : rows;
+    const int64_t m_inner = side == LHS ? m->column_stride : m->row_stride;
+    const int64_t m_row = side == LHS ? m->row_stride : m->column_stride;
+    const int64_t v_inner = side == LHS ? v->row_stride : v->column_stride;
+    if (best.batch.count > 0 || others != 1 || m_inner != 1 || v_inner != 1) continue;
+    trm_matrix_vector *own = ARENA_NEW(request->arena, trm_matrix_vector, 1);
+    CHECK_MEMORY(own, "a matrix product");
+    *own = (trm_matrix_vector){size, inner, m_row};
+    TRY(trm_onednn_add_function(program, trm_matrix_vector_run, own, places[side],
+                                places[1 - side], result, error));
+    return shape->dtype == TRM_F32
+               ? TRM_OK
+               : trm_onednn_add_narrow(program, shape->dtype, batch_stride, result, error);
   }
 
   const_dnnl_memory_desc_t lhs, rhs, out;
