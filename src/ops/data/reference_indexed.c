@@ -219,8 +219,7 @@ trm_status trm_reference_indexed_create(const trm_kernel_request *request, trm_k
         return trm_reference_refuse(request, "its computation has too many parameters or too few",
                                     error);
       }
-      out_kernel->in_place_operands = 1;
-      return TRM_OK;
+      return TRM_OK; /* not in place: the updates may be the operand itself */
     }
     default: return trm_reference_refuse(request, "it is not an indexed data movement", error);
   }

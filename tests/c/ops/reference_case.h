@@ -251,6 +251,30 @@ static inline trm_status case_try(test_case *c, trm_instruction prototype, trm_s
   return status;
 }
 
+/* Creates the kernel again and again, with every allocation failing once. */
+static inline void case_exhaust(test_case *c, trm_instruction prototype, trm_shape shape) {
+  prototype.shape = shape;
+  prototype.operands = c->inputs;
+  prototype.num_operands = c->num_inputs;
+  const trm_index index = case_add(c, c->entry, prototype);
+  const trm_computation *computation = &c->module->computations[c->entry];
+  trm_status status = TRM_RESOURCE_EXHAUSTED;
+  int64_t failures = -1;
+  while (status != TRM_OK) {
+    trm_arena arena = {0};
+    const trm_kernel_request request = {c->module, computation, &computation->instructions[index],
+                                        &arena};
+    trm_kernel kernel = {0};
+    trm_allocation_fail_after(++failures);
+    status = trm_kernel_create(&request, true, &kernel, &c->error);
+    trm_allocation_fail_after(-1);
+    assert_true(status == TRM_OK || status == TRM_RESOURCE_EXHAUSTED);
+    trm_kernel_destroy(&kernel);
+    trm_arena_free(&arena);
+  }
+  assert_true(failures > 0);
+}
+
 static inline void case_run(test_case *c, trm_instruction prototype, trm_shape shape) {
   if (case_try(c, prototype, shape) != TRM_OK) fail_msg("%s", c->error.message);
 }

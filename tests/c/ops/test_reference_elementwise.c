@@ -69,7 +69,7 @@ static void test_float_unary(void **unused) {
       {TRM_OP_REAL, TRM_F32, TRM_F32, 1, {-3}, {0}, {-3}, 0},
       {TRM_OP_IMAG, TRM_F32, TRM_F32, 1, {-3}, {0}, {0}, 0},
       /* Rounded once to the type, by way of f32. */
-      {TRM_OP_EXPONENTIAL, TRM_F16, TRM_F16, 3, {1, 11.0859375, 11.1}, {0}, {2.71875, 65216, INF}, 0},
+      {TRM_OP_EXPONENTIAL, TRM_F16, TRM_F16, 3, {1, 11.0859375, 11.1}, {0}, {2.71875, 65248, INF}, 0},
       {TRM_OP_RSQRT, TRM_BF16, TRM_BF16, 2, {3, 16}, {0}, {0.578125, 0.25}, 0},
       {TRM_OP_LOG, TRM_F64, TRM_F64, 1, {2}, {0}, {0.69314718055994530942}, 0},
   };
@@ -468,6 +468,7 @@ static void test_fusion(void **unused) {
   case_expect(&c, 0, NUMBERS(0, 2047), 0);
   case_expect(&c, 1, NUMBERS(1, 2048), 0);
   case_expect(&c, 2, NUMBERS(0.000244140625, 2048), 0);
+  case_exhaust(&c, (trm_instruction){.opcode = TRM_OP_FUSION, .called = &fused, .num_called = 1}, tuple);
   case_end(&c);
 }
 
