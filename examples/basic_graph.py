@@ -1,4 +1,4 @@
-# A sum on an IPU, without compiling: TensorFlow places the operations there.
+# Arithmetic on an IPU, without compiling: TensorFlow places the operations there.
 import numpy as np
 import tensorflow.compat.v1 as tf
 
@@ -15,7 +15,7 @@ with tf.device("cpu"):
     discounts = tf.placeholder(np.float32, [2], name="discounts")
 
 with ipu.scopes.ipu_scope("/device:IPU:0"):
-    payable = tf.reduce_sum([prices, prices, -discounts], axis=0)
+    payable = 2.0 * prices - discounts
 
 with tf.Session() as session:
     print(session.run(payable, {prices: [2.0, 5.0], discounts: [1.0, 2.0]}))

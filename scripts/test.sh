@@ -30,6 +30,7 @@ test_c() {
 
 set_up
 need_library cmocka libcmocka-dev
+need_command g++ g++
 install_missing
 
 if [ "$mode" != sanitize ]; then

@@ -1,0 +1,64 @@
+"""The examples print what they should, in processes of their own as a user runs them."""
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+import pytest
+
+EXAMPLES = pathlib.Path(__file__).resolve().parents[3] / "examples"
+pytestmark = pytest.mark.smoke
+
+
+def run(tmp_path, name, *arguments, **environment):
+    environment = dict(os.environ, TF_CPP_MIN_LOG_LEVEL="1", TREMULA_RUNTIME_DIR=str(tmp_path),
+                       **environment)
+    result = subprocess.run([sys.executable, EXAMPLES / f"{name}.py", *arguments], env=environment,
+                            capture_output=True, text=True, timeout=600)
+    assert result.returncode == 0, result.stderr[-4000:]
+    return result.stdout, result.stderr
+
+
+def test_basic_graph(tmp_path):
+    out, log = run(tmp_path, "basic_graph")
+    assert out == "[3. 8.]\n"
+    assert "Device /device:IPU:0 attached to IPU: 0\n" in log
+
+
+def test_compiled_graph(tmp_path):
+    out, log = run(tmp_path, "compiled_graph")
+    assert out == "classes: [0 0 0 1]\nagrees with NumPy: True\n"
+    assert "Device /device:IPU:0 attached to IPU: 0\n" in log
+
+
+def test_sharded_graph(tmp_path):
+    out, log = run(tmp_path, "sharded_graph")
+    assert out == "[1015.0]\n"
+    assert "Device /device:IPU:0 attached to IPUs: 24\n" in log
+
+
+def test_feeds(tmp_path):
+    out, _ = run(tmp_path, "feeds")
+    losses = [float(value) for value in re.findall(r"20 losses, the last (\S+)", out)]
+    assert len(losses) == 5 and losses[-1] < 1e-6 < losses[0]
+    assert out.endswith("line: 1.50 x -0.50\n")
+
+
+def test_resnext(tmp_path):
+    out, log = run(tmp_path, "resnext", "--depth=26", "--size=64", "--batch=2",
+                   "--batches-per-run=3", "--runs=1")
+    assert "probabilities (3, 2, 1000), sums near 1: True" in out
+    assert re.search(r"ResNeXt-26, 64 x 64, batch 2: \d+\.\d+ images/s", out)
+    assert "attached to IPU: 0" in log
+
+
+def test_more_ipus_than_there_are(tmp_path):
+    """The inventory comes from the environment: two M2000s have no sixteen IPUs."""
+    script = tmp_path / "too_many.py"
+    script.write_text((EXAMPLES / "sharded_graph.py").read_text().replace("IPUS = 4", "IPUS = 9"))
+    environment = dict(os.environ, TREMULA_RUNTIME_DIR=str(tmp_path), TREMULA_INVENTORY="m2000-2")
+    result = subprocess.run([sys.executable, script], env=environment, capture_output=True,
+                            text=True, timeout=600)
+    assert result.returncode != 0
+    assert "could not find an IPU device with 9 IPUs" in result.stderr
