@@ -618,6 +618,7 @@ static trm_status parse_text(reader *r) {
   parser->module->name = trm_arena_string(&parser->module->arena, name, length);
   CHECK_MEMORY(parser->module->name, "a name");
   while (trm_lexer_accept(lexer, ',')) TRY(parse_header_attribute(parser));
+  TRY(trm_parse_frames(parser));
   while (lexer->kind != TOKEN_END) TRY(parse_computation(r));
   if (r->computations.count == 0) {
     return trm_lexer_fail(lexer, lexer->token, "the module has no computations");
@@ -975,6 +976,13 @@ static trm_status check_signature(const reader *r, const pending_computation *pe
                                   const trm_computation *computation) {
   const trm_lexer *lexer = &r->parser.lexer;
   char said[160], found[160];
+  for (uint32_t p = 0; p < computation->num_parameters; ++p) {
+    if (computation->parameters[p] == TRM_NO_INDEX) {
+      return trm_lexer_fail(lexer, pending->at,
+                            "computation %s has a parameter %" PRIu32 " but none with number "
+                            "%" PRIu32, computation->name, computation->num_parameters - 1, p);
+    }
+  }
   if (!pending->has_signature) return TRM_OK;
   if (pending->num_parameters != computation->num_parameters) {
     return trm_lexer_fail(lexer, pending->at,
@@ -988,7 +996,6 @@ static trm_status check_signature(const reader *r, const pending_computation *pe
                           trm_shape_text(&pending->result, said, sizeof said));
   }
   for (uint32_t p = 0; p < pending->num_parameters; ++p) {
-    if (computation->parameters[p] == TRM_NO_INDEX) continue; /* the verifier's */
     const trm_shape *shape = &computation->instructions[computation->parameters[p]].shape;
     if (!trm_shape_equal(&pending->parameters[p], shape)) {
       return trm_lexer_fail(lexer, pending->at,
@@ -1123,6 +1130,9 @@ done:
   VECTOR_FREE(&r.parser.called);
   VECTOR_FREE(&r.parser.numbers);
   VECTOR_FREE(&r.parser.shapes);
+  VECTOR_FREE(&r.parser.files);
+  VECTOR_FREE(&r.parser.locations);
+  VECTOR_FREE(&r.parser.frames);
   trm_free(copy);
   return status;
 }

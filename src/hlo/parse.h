@@ -29,6 +29,10 @@ typedef struct trm_pending_instruction {
   bool has_shape;
 } trm_pending_instruction;
 
+typedef struct trm_source_location {
+  int64_t file, line; /* the file's number, from 1 on */
+} trm_source_location;
+
 typedef struct trm_parser {
   trm_lexer lexer;
   trm_module *module;
@@ -36,6 +40,9 @@ typedef struct trm_parser {
   trm_references operands, controls, called;
   VECTOR(int64_t) numbers;      /* scratch */
   VECTOR(trm_shape) shapes;     /* scratch: elements of tuples that are open */
+  VECTOR(const char *) files;   /* parse_frames.c: the tables of source lines */
+  VECTOR(trm_source_location) locations;
+  VECTOR(int64_t) frames;       /* the location's number */
 } trm_parser;
 
 /* "f32[2,3]{1,0}", "(s32[], f32[4])". */
@@ -49,6 +56,10 @@ trm_status trm_parse_name(trm_parser *parser, const char *what, const char **out
                           size_t *out_length);
 /* `name=value` of an instruction. */
 trm_status trm_parse_attribute(trm_parser *parser, trm_pending_instruction *pending);
+/* The tables of source lines behind the header, if they are there. */
+trm_status trm_parse_frames(trm_parser *parser);
+/* Fills file and line from the tables, where the metadata has none. */
+void trm_parse_resolve_frame(const trm_parser *parser, int64_t frame, trm_metadata *metadata);
 /* `{a="b", c={...}}`: key, value, ..., NULL. */
 trm_status trm_parse_frontend_attributes(trm_parser *parser, const char *const **out_list);
 

@@ -484,8 +484,8 @@ done:
 }
 
 static const char *const ignored_metadata[] = {
-    "source_end_line", "source_column", "source_end_column", "stack_frame_id", "profile_type",
-    "profile_info", "deduplicated_name", "preserve_layout", "scheduling_name", "creation_pass_id",
+    "source_end_line", "source_column", "source_end_column", "profile_type", "profile_info",
+    "deduplicated_name", "preserve_layout", "scheduling_name", "creation_pass_id",
     "logical_creation_pass_id", "size_of_generated_code_in_bytes",
     "size_of_memory_working_set_in_bytes", "xla_op_name"};
 
@@ -493,6 +493,7 @@ static const char *const ignored_metadata[] = {
 static trm_status read_metadata(trm_parser *parser, trm_metadata *metadata) {
   trm_lexer *lexer = &parser->lexer;
   trm_arena *arena = &parser->module->arena;
+  int64_t frame = 0;
   TRY(trm_lexer_expect(lexer, '{', "'{'"));
   while (lexer->kind != '}') {
     const char **text = trm_lexer_is(lexer, "op_type")       ? &metadata->op_type
@@ -500,7 +501,8 @@ static trm_status read_metadata(trm_parser *parser, trm_metadata *metadata) {
                         : trm_lexer_is(lexer, "source_file") ? &metadata->source_file
                                                              : NULL;
     const bool is_line = trm_lexer_is(lexer, "source_line");
-    bool known = text != NULL || is_line;
+    const bool is_frame = trm_lexer_is(lexer, "stack_frame_id");
+    bool known = text != NULL || is_line || is_frame;
     for (size_t i = 0; i < sizeof ignored_metadata / sizeof *ignored_metadata && !known; ++i) {
       known = trm_lexer_is(lexer, ignored_metadata[i]);
     }
@@ -517,12 +519,15 @@ static trm_status read_metadata(trm_parser *parser, trm_metadata *metadata) {
         return trm_lexer_fail(lexer, where, "source_line %" PRId64 " is out of range", line);
       }
       metadata->source_line = (int32_t)line;
+    } else if (is_frame) {
+      TRY(trm_lexer_integer(lexer, &frame));
     } else {
       TRY(trm_lexer_skip_value(lexer));
     }
     trm_lexer_accept(lexer, ',');
   }
   trm_lexer_next(lexer);
+  trm_parse_resolve_frame(parser, frame, metadata);
   return TRM_OK;
 }
 

@@ -32,6 +32,8 @@ static const wrong_text wrong_texts[] = {
      "computation e has 1 parameters, its signature 0"},
     {"HloModule m\nENTRY e {\n p = f32[] parameter(0)\n ROOT c = f32[] call(p), to_apply=e\n}\n",
      "line 2, column 7: computation e calls itself"},
+    {BODY("p = f32[2] parameter(2)"),
+     "line 2, column 7: computation e has a parameter 2 but none with number 0"},
     {BODY("x = f32[2] magic(y)"), "line 3, column 14: unknown opcode 'magic'"},
     {BODY("x = f32[2] negate(y)"),
      "line 3, column 21: no instruction of this computation is called 'y'"},

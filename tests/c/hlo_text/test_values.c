@@ -220,6 +220,23 @@ static void test_async_sugar(void **state) {
   free(data);
 }
 
+/* Newer XLA keeps source lines in tables. */
+static void test_frames(void **state) {
+  (void)state;
+  static const char text[] =
+      "HloModule m\n\nFileNames\n1 \"a.py\"\n2 \"b.py\"\n\nFunctionNames\n1 \"train\"\n\n"
+      "FileLocations\n1 {file_name_id=1 function_name_id=1 line=7 column=2}\n"
+      "2 {file_name_id=2 function_name_id=1 line=41 end_line=42}\n\n"
+      "StackFrames\n1 {file_location_id=2 parent_frame_id=1}\n\n"
+      "ENTRY FileNames {\n  p = f32[] parameter(0)\n"
+      "  ROOT n = f32[] negate(p), metadata={op_name=\"x\" stack_frame_id=1}\n}\n";
+  trm_module *module = parse_ok(text, sizeof text - 1);
+  const trm_instruction *n = find_instruction(module, "n");
+  assert_string_equal(n->metadata.source_file, "b.py");
+  assert_int_equal(n->metadata.source_line, 41);
+  trm_module_free(module);
+}
+
 /* 100 000 instructions in a chain, once forward and once from the end. */
 static void test_long_chain(void **state) {
   (void)state;
@@ -268,7 +285,8 @@ int main(void) {
       cmocka_unit_test(test_attributes),        cmocka_unit_test(test_texts),
       cmocka_unit_test(test_constants),         cmocka_unit_test(test_rounding),
       cmocka_unit_test(test_floats_round_trip), cmocka_unit_test(test_order),
-      cmocka_unit_test(test_async_sugar),       cmocka_unit_test(test_long_chain),
+      cmocka_unit_test(test_async_sugar),       cmocka_unit_test(test_frames),
+      cmocka_unit_test(test_long_chain),
       cmocka_unit_test(test_deep_calls)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
