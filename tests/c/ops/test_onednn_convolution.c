@@ -12,6 +12,8 @@
 #include <stddef.h>
 
 #include <cmocka.h>
+#include <omp.h>
+#include <pthread.h>
 
 #include "linear_case.h"
 
@@ -211,6 +213,98 @@ static void packed_weights_are_kept(void **state) {
   linear_case_free(&c);
 }
 
+/* One kernel, run by two engines at once. */
+typedef struct engine_thread {
+  const trm_kernel *kernel;
+  linear_case *c;
+  const void *expected;
+  bool failed;
+} engine_thread;
+
+static void *run_engine(void *argument) {
+  engine_thread *own = argument;
+  const size_t bytes = trm_shape_bytes(&own->c->instructions[2].shape);
+  void *result = trm_allocate_aligned(bytes);
+  linear_run run;
+  linear_run_create(&run, own->kernel, own->c, result);
+  omp_set_num_threads(1);
+  for (uint64_t i = 0; i < 100; ++i) {
+    run.versions[1] = 1 + i / 10;
+    memset(result, 0xff, bytes);
+    if (own->kernel->run(own->kernel, &run.call, NULL) != TRM_OK ||
+        memcmp(result, own->expected, bytes) != 0) {
+      own->failed = true;
+    }
+  }
+  linear_run_free(&run);
+  trm_free(result);
+  return NULL;
+}
+
+static void two_engines_may_share_a_kernel(void **state) {
+  (void)state;
+  linear_case c;
+  linear_case_convolution(&c, &cases[2].convolution, TRM_F16);
+  linear_case_fill(&c, 3);
+  const trm_kernel_request request = linear_case_request(&c);
+  trm_kernel fast;
+  bool supported = false;
+  assert_int_equal(trm_onednn_convolution_create(&request, &fast, &supported, NULL), TRM_OK);
+  assert_true(supported);
+  linear_run run;
+  linear_run_create(&run, &fast, &c, c.data[2]);
+  assert_int_equal(fast.run(&fast, &run.call, NULL), TRM_OK);
+  engine_thread engines[2] = {{&fast, &c, c.data[2], false}, {&fast, &c, c.data[2], false}};
+  pthread_t threads[2];
+  for (int i = 0; i < 2; ++i) {
+    assert_int_equal(pthread_create(&threads[i], NULL, run_engine, &engines[i]), 0);
+  }
+  for (int i = 0; i < 2; ++i) {
+    assert_int_equal(pthread_join(threads[i], NULL), 0);
+    assert_false(engines[i].failed);
+  }
+  linear_run_free(&run);
+  fast.destroy(&fast);
+  linear_case_free(&c);
+}
+
+/* Thin groups: the same bits from one thread and from three. */
+static void threads_do_not_change_thin_groups(void **state) {
+  (void)state;
+  static const convolution_case shapes[] = {
+      {"forward", "b01f_01io->b01f", {4, 40, 40, 64}, {3, 3, 4, 64}, BOTH(1, 1, 1, 1, 1, 0), 16, 1},
+      {"data", "b01f_01oi->b01f", {4, 40, 40, 64}, {3, 3, 64, 4}, BOTH(1, 1, 1, 1, 1, 1), 16, 1},
+      {"weights", "f01b_i01o->01bf", {4, 40, 40, 64}, {4, 40, 40, 64}, BOTH(1, 1, 1, 1, 1, 0), 1, 16},
+  };
+  const int before = omp_get_max_threads();
+  for (size_t i = 0; i < sizeof shapes / sizeof *shapes; ++i) {
+    linear_case c;
+    linear_case_convolution(&c, &shapes[i], TRM_F32);
+    linear_case_fill(&c, 4);
+    const size_t bytes = trm_shape_bytes(&c.instructions[2].shape);
+    void *results[2] = {trm_allocate_aligned(bytes), trm_allocate_aligned(bytes)};
+    for (int t = 0; t < 2; ++t) {
+      omp_set_num_threads(t == 0 ? 1 : 3);
+      const trm_kernel_request request = linear_case_request(&c);
+      trm_kernel fast;
+      bool supported = false;
+      assert_int_equal(trm_onednn_convolution_create(&request, &fast, &supported, NULL), TRM_OK);
+      assert_true(supported);
+      linear_run run;
+      linear_run_create(&run, &fast, &c, results[t]);
+      assert_int_equal(fast.run(&fast, &run.call, NULL), TRM_OK);
+      assert_int_equal(omp_get_max_threads(), t == 0 ? 1 : 3); /* the caller's bound is restored */
+      linear_run_free(&run);
+      fast.destroy(&fast);
+    }
+    if (__builtin_cpu_supports("avx512f")) assert_memory_equal(results[0], results[1], bytes);
+    trm_free(results[0]);
+    trm_free(results[1]);
+    linear_case_free(&c);
+  }
+  omp_set_num_threads(before);
+}
+
 static void what_it_cannot_do_is_left_to_the_reference(void **state) {
   (void)state;
   static const convolution_case refused[] = {
@@ -235,6 +329,8 @@ int main(void) {
       cmocka_unit_test(halves_round_once),
       cmocka_unit_test(bfloat16_rounds_once),
       cmocka_unit_test(packed_weights_are_kept),
+      cmocka_unit_test(two_engines_may_share_a_kernel),
+      cmocka_unit_test(threads_do_not_change_thin_groups),
       cmocka_unit_test(what_it_cannot_do_is_left_to_the_reference),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
