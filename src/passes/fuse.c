@@ -212,6 +212,7 @@ static trm_status finish_fusion(maker *m, const trm_index *members, uint32_t num
     inside[count] = m->inside[members[i]];
     shapes[count++] = trm_edit_at(&f->edit, members[i])->shape;
   }
+  if (count == 0) FAIL(INTERNAL, "a fusion has no result");
   trm_shape shape = shapes[0];
   trm_index root = inside[0];
   if (count > 1) {

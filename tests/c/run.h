@@ -1,0 +1,67 @@
+/* What tests of whole programs need: compile HLO text, run it, look at the numbers. */
+#ifndef TREMULA_TESTS_RUN_H_
+#define TREMULA_TESTS_RUN_H_
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tremula/tremula.h"
+
+/* The three ways to compile; every program must give the same numbers in each. */
+static const trm_option test_modes[3] = {
+    {"optimise", "true"}, {"optimise", "false"}, {"reference", "true"}};
+
+static inline trm_executable *test_compile(const char *text, const trm_option *option) {
+  trm_error error;
+  trm_module *module = NULL;
+  trm_executable *executable = NULL;
+  if (trm_module_read(text, strlen(text), "test", &module, &error) != TRM_OK) {
+    fail_msg("does not parse: %s", error.message);
+  }
+  if (trm_compile(module, option, 1, &executable, &error) != TRM_OK) {
+    fail_msg("does not compile: %s", error.message);
+  }
+  trm_module_free(module);
+  return executable;
+}
+
+/* Compiles and runs in one mode. Any failure is the test's. */
+static inline void test_run_mode(const char *text, const trm_option *mode,
+                                 const void *const *inputs, void *const *outputs) {
+  trm_error error;
+  trm_executable *executable = test_compile(text, mode);
+  trm_engine *engine = NULL;
+  if (trm_engine_create(executable, &engine, &error) != TRM_OK) fail_msg("%s", error.message);
+  trm_executable_free(executable);
+  for (int repeat = 0; repeat < 2; ++repeat) {
+    if (trm_engine_run(engine, inputs, NULL, outputs, &error) != TRM_OK) {
+      fail_msg("does not run (%s): %s", mode->key, error.message);
+    }
+  }
+  trm_engine_free(engine);
+}
+
+/* One f32 input, one f32 output of `count` elements, in every mode. */
+static inline void test_expect_f32(const char *text, const void *const *inputs,
+                                   const float *expected, size_t count) {
+  for (int m = 0; m < 3; ++m) {
+    float output[256] = {0};
+    void *outputs[1] = {output};
+    assert_true(count <= 256);
+    test_run_mode(text, &test_modes[m], inputs, outputs);
+    for (size_t i = 0; i < count; ++i) {
+      if (!(output[i] == expected[i])) {
+        fail_msg("mode %s=%s, element %zu: %g instead of %g", test_modes[m].key,
+                 test_modes[m].value, i, (double)output[i], (double)expected[i]);
+      }
+    }
+  }
+}
+
+#endif /* TREMULA_TESTS_RUN_H_ */
