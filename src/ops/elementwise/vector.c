@@ -359,7 +359,14 @@ static double sum_half(const uint16_t *a, size_t n) {
   return total;
 }
 static void accumulate_double(double *acc, const float *a, size_t n) {
-  for (size_t i = 0; i < n; i++) acc[i] += (double)a[i];
+  IVDEP for (size_t i = 0; i < n; i++) acc[i] += (double)a[i];
+}
+
+static void accumulate_8(double *acc, const float *const *rows, size_t n) {
+  const float *const a = rows[0], *const b = rows[1], *const c = rows[2], *const d = rows[3];
+  const float *const e = rows[4], *const f = rows[5], *const g = rows[6], *const h = rows[7];
+  IVDEP for (size_t i = 0; i < n; i++)
+    acc[i] += (double)(((a[i] + b[i]) + (c[i] + d[i])) + ((e[i] + f[i]) + (g[i] + h[i])));
 }
 
 /* ---- The table ------------------------------------------------------------------------------ */
@@ -453,6 +460,7 @@ const trm_vector_ops CONCATENATE(trm_vector_ops_, TRM_ISA) = {
     .sum_half = sum_half,
     .sum_squares_f32 = sum_squares_f32,
     .accumulate_double = accumulate_double,
+    .accumulate_8 = accumulate_8,
     .strided = {strided_0, strided_1, strided_2, strided_3},
     .transpose = {transpose_0, transpose_1, transpose_2, transpose_3},
 };

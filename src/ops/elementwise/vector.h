@@ -31,8 +31,9 @@ typedef struct trm_vector_ops {
   double (*sum_half)(const uint16_t *a, size_t n);
   /* sum of (a - mean)^2 */
   double (*sum_squares_f32)(const float *a, float mean, size_t n);
-  /* acc[i] += a[i]; acc[i] += b[i] * c[i]; with doubles as accumulators. */
+  /* acc[i] += a[i]; and the sum of 8 rows, added as a tree in float32. */
   void (*accumulate_double)(double *acc, const float *a, size_t n);
+  void (*accumulate_8)(double *acc, const float *const *rows, size_t n);
   /* Strided loads: out[i] = a[i * stride], and transposed tiles: out[j * out_stride + i] =
    * a[i * stride + j] for i < rows, j < columns; strides in elements; by log2 of the bytes. */
   void (*strided[4])(void *out, const void *a, int64_t stride, size_t n);

@@ -1,0 +1,203 @@
+/* Fast sums of floats. Work is cut by the shape alone, in pieces that are summed in short float32 sums
+ * and doubles; the pieces are added in order. So a sum does not depend on the threads, and its
+ * error is far below that of adding one after the other. */
+#include <string.h>
+
+#include "ops/reduce/fast.h"
+#include "ops/threads.h"
+
+enum { PIECE = 65536 };
+
+/* One row of n floats to *out (or where it is). */
+static const float *load_row(const sum_rows *rows, int64_t offset, int64_t n, float *out) {
+  if (rows->dtype == TRM_F32) return (const float *)(const void *)rows->data + offset;
+  rows->ops->half_to_float(out, (const uint16_t *)(const void *)rows->data + offset, NULL, NULL,
+                           (size_t)n);
+  return out;
+}
+
+void trm_sum_rows(const sum_rows *rows, int64_t begin, int64_t end, int64_t column, int64_t n,
+                  double *acc, float *tmp) {
+  memset(acc, 0, (size_t)n * sizeof *acc);
+  for (int64_t r = begin; r < end;) {
+    const float *eight[8];
+    const int64_t m = end - r < 8 ? 1 : 8;
+    for (int64_t i = 0; i < m; i++, r++) {
+      const int64_t offset = column + trm_reduce_offset(rows->rank, rows->dims, rows->strides, r);
+      eight[i] = load_row(rows, offset, n, tmp + i * n);
+    }
+    if (m == 8) rows->ops->accumulate_8(acc, eight, (size_t)n);
+    else rows->ops->accumulate_double(acc, eight[0], (size_t)n);
+  }
+}
+
+typedef struct sum_state {
+  reduce_plan plan;
+  trm_dtype dtype;
+  int64_t group;      /* rows that are taken as one wide row, for narrow rows */
+  int64_t blocks, chunks, rows; /* column blocks; chunks of rows; (wide) rows */
+  int64_t pieces;     /* of the reduced part of one result, where the innermost is reduced */
+  bool has_partials;
+  size_t file_bytes;  /* of one thread */
+  size_t partial_bytes;
+} sum_state;
+
+typedef struct sum_run {
+  const sum_state *state;
+  const trm_kernel_call *call;
+  double initial;
+  double *partials;
+  char *files;
+} sum_run;
+
+static void store(trm_dtype dtype, void *result, int64_t i, double value) {
+  float f = (float)value;
+  if (dtype == TRM_F32) ((float *)result)[i] = f;
+  else trm_vector_ops_get()->float_to_half((uint16_t *)result + i, &f, NULL, NULL, 1);
+}
+
+/* Units: kept (without the innermost) x column blocks x chunks of rows. */
+static void sum_columns(const void *context, int64_t begin, int64_t end, int thread) {
+  const sum_run *run = context;
+  const sum_state *state = run->state;
+  const reduce_plan *plan = &state->plan;
+  double *acc = (double *)(void *)(run->files + (size_t)thread * state->file_bytes);
+  float *tmp = (float *)(void *)(acc + REDUCE_BLOCK);
+  sum_rows rows = {trm_vector_ops_get(), NULL, state->dtype, plan->num_reduced, plan->reduced_dims,
+                   plan->reduced_strides};
+  const uint8_t log2 = trm_log2_size(state->dtype);
+  int64_t wide_dims[TRM_MAX_RANK], wide_strides[TRM_MAX_RANK];
+  const int32_t last = plan->num_reduced - 1;
+  if (state->group > 1) {
+    memcpy(wide_dims, plan->reduced_dims, sizeof wide_dims);
+    memcpy(wide_strides, plan->reduced_strides, sizeof wide_strides);
+    wide_dims[last] /= state->group;
+    wide_strides[last] *= state->group;
+    rows.dims = wide_dims;
+    rows.strides = wide_strides;
+  }
+  for (int64_t u = begin; u < end; u++) {
+    const int64_t chunk = u % state->chunks, block = u / state->chunks % state->blocks;
+    const int64_t kept = u / state->chunks / state->blocks;
+    const int64_t column = block * REDUCE_BLOCK;
+    const int64_t width = plan->inner * state->group;
+    const int64_t n = width - column < REDUCE_BLOCK ? width - column : REDUCE_BLOCK;
+    const int64_t base = trm_reduce_offset(plan->num_kept, plan->kept_dims, plan->kept_strides, kept);
+    rows.data = (const char *)run->call->operands[0] + (base << log2);
+    const int64_t first = state->rows * chunk / state->chunks;
+    const int64_t stop = state->rows * (chunk + 1) / state->chunks;
+    trm_sum_rows(&rows, first, stop, column, n, acc, tmp);
+    for (int64_t g = 1; g < state->group; g++)
+      for (int64_t i = 0; i < plan->inner; i++) acc[i] += acc[g * plan->inner + i];
+    const int64_t columns = n / state->group;
+    const int64_t place = kept * plan->inner + column;
+    for (int64_t i = 0; i < columns; i++) {
+      if (state->has_partials) run->partials[chunk * plan->kept_count * plan->inner + place + i] = acc[i];
+      else store(state->dtype, run->call->results[0], place + i, run->initial + acc[i]);
+    }
+  }
+}
+
+static double sum_piece(const sum_state *state, const char *data, int64_t piece) {
+  const reduce_plan *plan = &state->plan;
+  const int64_t cuts = (plan->inner + PIECE - 1) / PIECE;
+  const int64_t start = piece % cuts * PIECE;
+  const int64_t n = plan->inner - start < PIECE ? plan->inner - start : PIECE;
+  const int64_t offset =
+      start + trm_reduce_offset(plan->num_reduced, plan->reduced_dims, plan->reduced_strides, piece / cuts);
+  const trm_vector_ops *ops = trm_vector_ops_get();
+  return state->dtype == TRM_F32 ? ops->sum_f32((const float *)(const void *)data + offset, (size_t)n)
+                                 : ops->sum_half((const uint16_t *)(const void *)data + offset, (size_t)n);
+}
+
+/* Units: results, or results x pieces. */
+static void sum_row_range(const void *context, int64_t begin, int64_t end, int thread) {
+  (void)thread;
+  const sum_run *run = context;
+  const sum_state *state = run->state;
+  const reduce_plan *plan = &state->plan;
+  const uint8_t log2 = trm_log2_size(state->dtype);
+  for (int64_t u = begin; u < end; u++) {
+    const int64_t kept = state->has_partials ? u / state->pieces : u;
+    const int64_t base = trm_reduce_offset(plan->num_kept, plan->kept_dims, plan->kept_strides, kept);
+    const char *data = (const char *)run->call->operands[0] + (base << log2);
+    if (state->has_partials) {
+      run->partials[u] = sum_piece(state, data, u % state->pieces);
+      continue;
+    }
+    double total = 0.0;
+    for (int64_t p = 0; p < state->pieces; p++) total += sum_piece(state, data, p);
+    store(state->dtype, run->call->results[0], kept, run->initial + total);
+  }
+}
+
+static trm_status run_sum(const trm_kernel *kernel, const trm_kernel_call *call, trm_error *error) {
+  (void)error;
+  const sum_state *state = kernel->state;
+  const reduce_plan *plan = &state->plan;
+  float initial;
+  if (state->dtype == TRM_F32) memcpy(&initial, call->operands[1], sizeof initial);
+  else trm_vector_ops_get()->half_to_float(&initial, call->operands[1], NULL, NULL, 1);
+  const sum_run run = {state, call, (double)initial, call->scratch,
+                       (char *)call->scratch + state->partial_bytes};
+  const int64_t total = plan->kept_count * plan->reduced_count * plan->inner;
+  const int64_t results = plan->kept_count * (plan->inner_is_kept ? plan->inner : 1);
+  if (total == 0) {
+    for (int64_t i = 0; i < results; i++) store(state->dtype, call->results[0], i, run.initial);
+    return TRM_OK;
+  }
+  const int threads = trm_threads_for((size_t)total << trm_log2_size(state->dtype));
+  const int64_t parts = plan->inner_is_kept ? state->chunks : state->pieces;
+  const int64_t units = plan->inner_is_kept ? plan->kept_count * state->blocks * state->chunks
+                                            : plan->kept_count * (state->has_partials ? parts : 1);
+  trm_parallel_ranges(threads, units, plan->inner_is_kept ? sum_columns : sum_row_range, &run);
+  if (!state->has_partials) return TRM_OK;
+  for (int64_t i = 0; i < results; i++) {
+    double sum = run.initial;
+    for (int64_t p = 0; p < parts; p++)
+      sum += plan->inner_is_kept ? run.partials[p * results + i] : run.partials[i * parts + p];
+    store(state->dtype, call->results[0], i, sum);
+  }
+  return TRM_OK;
+}
+
+trm_status trm_fast_sum_create(const trm_kernel_request *request, const reduce_plan *plan,
+                               trm_kernel *out_kernel, trm_error *error) {
+  sum_state *state = ARENA_NEW(request->arena, sum_state, 1);
+  CHECK_MEMORY(state, "a reduction");
+  state->plan = *plan;
+  state->dtype = trm_operand_shape(request, 0)->dtype;
+  const int64_t total = plan->kept_count * plan->reduced_count * plan->inner;
+  const int64_t results = plan->kept_count * (plan->inner_is_kept ? plan->inner : 1);
+  state->group = state->chunks = 1;
+  if (plan->inner_is_kept && total > 0) {
+    /* The largest divisor of the innermost reduced dimension that makes a row wide enough. */
+    const int32_t last = plan->num_reduced - 1;
+    if (last >= 0 && plan->inner < REDUCE_BLOCK / 4 && plan->reduced_strides[last] == plan->inner) {
+      for (int64_t g = REDUCE_BLOCK / plan->inner; g > 1 && state->group == 1; g--)
+        if (plan->reduced_dims[last] % g == 0) state->group = g;
+    }
+    state->rows = plan->reduced_count / state->group;
+    state->blocks = (plan->inner * state->group + REDUCE_BLOCK - 1) / REDUCE_BLOCK;
+    const int64_t units = plan->kept_count * state->blocks;
+    if (units < 16 && total >= 4 * PIECE && state->rows >= 128)
+      state->chunks = state->rows / 64 < 16 ? state->rows / 64 : 16;
+    state->has_partials = state->chunks > 1;
+    if (state->has_partials)
+      state->partial_bytes = (size_t)(state->chunks * results) * sizeof(double);
+  } else if (total > 0) {
+    state->pieces = plan->reduced_count * ((plan->inner + PIECE - 1) / PIECE);
+    state->has_partials = plan->kept_count < 16 && state->pieces > 1 && total >= 4 * PIECE;
+    if (state->has_partials)
+      state->partial_bytes = (size_t)(plan->kept_count * state->pieces) * sizeof(double);
+  }
+  state->partial_bytes = (state->partial_bytes + 63) & ~(size_t)63;
+  state->file_bytes = REDUCE_BLOCK * (sizeof(double) + 8 * sizeof(float));
+  *out_kernel = (trm_kernel){
+      .name = "fast.sum",
+      .scratch_bytes = state->partial_bytes +
+                       (plan->inner_is_kept ? state->file_bytes * (size_t)trm_threads_limit() : 0),
+      .state = state,
+      .run = run_sum};
+  return TRM_OK;
+}
