@@ -83,8 +83,8 @@ static trm_status read_real(trm_lexer *lexer, trm_dtype dtype, float *out_float,
   }
   const char *word = buffer + (*buffer == '-' || *buffer == '+');
   const bool infinite = strcmp(word, "inf") == 0;
-  if (end != buffer + lexer->length || (!infinite && (*word == 'i' || *word == 'n' || *word == 'I' ||
-                                                      *word == 'N'))) {
+  const bool is_word = *word != '\0' && strchr("inIN", *word) != NULL; /* as "infinity" */
+  if (end != buffer + lexer->length || (is_word && !infinite)) {
     return trm_lexer_unexpected(lexer, "a number");
   }
   if (!infinite && isinf(*out_double)) return range_error(lexer, dtype);
@@ -106,7 +106,8 @@ static trm_status read_integer(trm_lexer *lexer, trm_dtype dtype, void *out) {
   const char *at = lexer->token, *end = at + lexer->length;
   const bool negative = *at == '-';
   if (*at == '-' || *at == '+') ++at;
-  const bool is_signed = dtype == TRM_S8 || dtype == TRM_S16 || dtype == TRM_S32 || dtype == TRM_S64;
+  const bool is_signed =
+      dtype == TRM_S8 || dtype == TRM_S16 || dtype == TRM_S32 || dtype == TRM_S64;
   const unsigned bits = (unsigned)trm_dtype_size(dtype) * 8;
   const uint64_t most = UINT64_MAX >> (64 - bits) >> (is_signed ? 1 : 0);
   uint64_t value = 0;

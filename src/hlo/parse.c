@@ -1,8 +1,7 @@
-/* Owns: the structure of HLO text: modules, computations, instructions, shapes, names.
+/* Owns: the structure of HLO text: the header, computations, instructions, operands.
  *
- * The text is read once into pending instructions, whose operands are names. Then computations are
- * ordered callees first and the instructions of each operands first (both keep the text's order
- * where that is legal), and added to the module. */
+ * The text is read once into pending instructions, whose operands are names; parse_build.c makes
+ * the module of them. */
 #include "hlo/parse.h"
 
 #include <inttypes.h>
@@ -11,62 +10,6 @@
 #include <string.h>
 
 #include "hlo/literal.h"
-
-enum { MAX_TUPLE_DEPTH = 60 };
-
-typedef struct pending_computation {
-  const char *name; /* a slice of the text */
-  size_t length;
-  uint32_t first, count; /* its instructions among all */
-  uint32_t root;         /* of them; TRM_NO_INDEX: none was marked */
-  const char *at;
-  bool has_signature;
-  uint32_t num_parameters; /* of the signature */
-  const trm_shape *parameters;
-  trm_shape result;
-} pending_computation;
-
-/* `custom-call-start` and the like: short for async-start of a computation of one instruction. */
-typedef struct pending_async {
-  uint32_t instruction;
-  trm_pending_instruction wrapped;
-} pending_async;
-
-/* ---- Names ---------------------------------------------------------------------------------- */
-
-typedef struct name_entry {
-  const char *name; /* NULL: free */
-  size_t length;
-  uint32_t value;
-} name_entry;
-
-typedef struct name_table {
-  name_entry *entries;
-  size_t mask; /* a power of two less one, at least twice the names */
-} name_table;
-
-static bool table_create(name_table *table, size_t names) {
-  size_t size = 16;
-  while (size < names * 2) size *= 2;
-  table->entries = trm_allocate_zeroed(size, sizeof *table->entries);
-  table->mask = size - 1;
-  return table->entries != NULL;
-}
-
-static void table_free(name_table *table) { trm_free(table->entries); }
-
-/* The entry of a name, or the free one where it belongs. */
-static name_entry *table_find(const name_table *table, const char *name, size_t length) {
-  uint64_t hash = UINT64_C(14695981039346656037);
-  for (size_t i = 0; i < length; ++i) hash = (hash ^ (unsigned char)name[i]) * 1099511628211u;
-  size_t slot = (size_t)(hash ^ hash >> 32) & table->mask;
-  while (table->entries[slot].name != NULL &&
-         (table->entries[slot].length != length ||
-          memcmp(table->entries[slot].name, name, length) != 0)) {
-    slot = (slot + 1) & table->mask;
-  }
-  return &table->entries[slot];
-}
 
 trm_status trm_parse_name(trm_parser *parser, const char *what, const char **out_name,
                           size_t *out_length) {
@@ -83,174 +26,7 @@ trm_status trm_parse_name(trm_parser *parser, const char *what, const char **out
   return TRM_OK;
 }
 
-/* ---- Shapes --------------------------------------------------------------------------------- */
-
-static bool find_dtype(const char *name, size_t length, trm_dtype *out_dtype) {
-  static const struct {
-    const char *name;
-    trm_dtype dtype;
-  } dtypes[] = {
-#define TRM_DTYPE(id, number, text, bytes) {text, TRM_##id},
-#include "tremula/dtype.def"
-#undef TRM_DTYPE
-  };
-  for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; ++i) {
-    if (dtypes[i].dtype != TRM_TUPLE && dtypes[i].dtype != TRM_INVALID_TYPE &&
-        strlen(dtypes[i].name) == length && memcmp(dtypes[i].name, name, length) == 0) {
-      *out_dtype = dtypes[i].dtype;
-      return true;
-    }
-  }
-  return false;
-}
-
-/* `{1,0:T(8,128)S(1)}`: the permutation is kept, tiles and memory spaces are not. */
-static trm_status parse_layout(trm_parser *parser, trm_shape *shape) {
-  trm_lexer *lexer = &parser->lexer;
-  trm_error *error = parser->error;
-  const char *where = lexer->token;
-  int64_t layout[TRM_MAX_RANK];
-  int32_t count = 0;
-  bool is_row_major = true;
-  trm_lexer_next(lexer);
-  while (lexer->kind == TOKEN_NUMBER) {
-    if (count == TRM_MAX_RANK) {
-      return trm_lexer_fail(lexer, where, "a layout of more than %d dimensions", TRM_MAX_RANK);
-    }
-    TRY(trm_lexer_integer(lexer, &layout[count]));
-    is_row_major = is_row_major && layout[count] == shape->rank - 1 - count;
-    ++count;
-    if (!trm_lexer_accept(lexer, ',')) break;
-  }
-  if (trm_lexer_accept(lexer, ':')) {
-    while (lexer->kind != '}') {
-      if (lexer->kind == '(') {
-        TRY(trm_lexer_skip_group(lexer, NULL, NULL));
-      } else if (lexer->kind == TOKEN_IDENTIFIER || lexer->kind == '*' || lexer->kind == '#') {
-        trm_lexer_next(lexer);
-      } else {
-        return trm_lexer_unexpected(lexer, "the end of a layout");
-      }
-    }
-  }
-  TRY(trm_lexer_expect(lexer, '}', "'}' of a layout"));
-  if (count != shape->rank) {
-    return trm_lexer_fail(lexer, where, "a layout of %d dimensions for a shape of %d", count,
-                          shape->rank);
-  }
-  if (!is_row_major) {
-    shape->layout = trm_arena_copy(&parser->module->arena, layout, (size_t)count * sizeof *layout);
-    CHECK_MEMORY(shape->layout, "a layout");
-  }
-  return TRM_OK;
-}
-
-static trm_status parse_array_shape(trm_parser *parser, trm_shape *out_shape) {
-  trm_lexer *lexer = &parser->lexer;
-  trm_error *error = parser->error;
-  trm_dtype dtype;
-  int64_t dims[TRM_MAX_RANK];
-  int32_t rank = 0;
-  if (lexer->kind != TOKEN_IDENTIFIER) {
-    return trm_lexer_unexpected(lexer, "a shape such as f32[2,3]");
-  }
-  if (!find_dtype(lexer->token, lexer->length, &dtype)) {
-    return trm_lexer_fail(lexer, lexer->token, "the element type '%.*s' is not supported",
-                          SLICE_ARGS(lexer->token, lexer->length));
-  }
-  const bool is_array = dtype != TRM_TOKEN && dtype != TRM_OPAQUE;
-  trm_lexer_next(lexer);
-  TRY(trm_lexer_expect(lexer, '[', "'[' of a shape"));
-  while (lexer->kind != ']') {
-    if (lexer->kind == '<' || lexer->kind == '?') {
-      return trm_lexer_fail(lexer, lexer->token,
-                            "dynamic shapes are not supported: every dimension needs a fixed size");
-    }
-    if (rank == TRM_MAX_RANK || !is_array) {
-      return trm_lexer_fail(lexer, lexer->token, "a shape has more than %d dimensions",
-                            is_array ? TRM_MAX_RANK : 0);
-    }
-    TRY(trm_lexer_integer(lexer, &dims[rank++]));
-    if (!trm_lexer_accept(lexer, ',')) break;
-  }
-  TRY(trm_lexer_expect(lexer, ']', "']' of a shape"));
-  if (!trm_shape_make(&parser->module->arena, dtype, rank, dims, out_shape)) {
-    FAIL_NO_MEMORY("a shape");
-  }
-  if (lexer->kind == '{') {
-    const char next = trm_lexer_peek(lexer);
-    const bool touches = lexer->token == lexer->previous;
-    if ((next >= '0' && next <= '9') || next == ':' || (next == '}' && touches)) {
-      return parse_layout(parser, out_shape);
-    }
-  }
-  return TRM_OK;
-}
-
-trm_status trm_parse_shape(trm_parser *parser, trm_shape *out_shape) {
-  trm_lexer *lexer = &parser->lexer;
-  trm_error *error = parser->error;
-  const char *where = lexer->token;
-  const size_t base = parser->shapes.count;
-  size_t starts[MAX_TUPLE_DEPTH]; /* the first element of each open tuple */
-  int depth = 0;
-  trm_shape shape;
-  for (;;) {
-    bool complete = true;
-    if (lexer->kind == '(') {
-      if (depth == MAX_TUPLE_DEPTH) {
-        return trm_lexer_fail(lexer, lexer->token, "tuples are nested more than %d deep",
-                              MAX_TUPLE_DEPTH);
-      }
-      starts[depth++] = parser->shapes.count;
-      trm_lexer_next(lexer);
-      complete = lexer->kind == ')';
-    } else {
-      TRY(parse_array_shape(parser, &shape));
-      if (depth == 0) break;
-      if (!VECTOR_PUSH(&parser->shapes, shape)) FAIL_NO_MEMORY("a shape");
-    }
-    /* What follows a complete element: another, or the ends of tuples. */
-    while (complete && depth > 0) {
-      if (trm_lexer_accept(lexer, ',')) break;
-      TRY(trm_lexer_expect(lexer, ')', "',' or ')' in a tuple's shape"));
-      const size_t start = starts[--depth];
-      const size_t count = parser->shapes.count - start;
-      if (count > INT32_MAX ||
-          !trm_shape_make_tuple(&parser->module->arena, (int32_t)count,
-                                count > 0 ? parser->shapes.items + start : &shape, &shape)) {
-        FAIL_NO_MEMORY("a shape");
-      }
-      parser->shapes.count = start;
-      if (depth > 0 && !VECTOR_PUSH(&parser->shapes, shape)) FAIL_NO_MEMORY("a shape");
-    }
-    if (complete && depth == 0) break;
-  }
-  parser->shapes.count = base;
-  trm_error reason;
-  if (trm_shape_check(&shape, &reason) != TRM_OK) {
-    return trm_lexer_fail(lexer, where, "%s", reason.message);
-  }
-  *out_shape = shape;
-  return TRM_OK;
-}
-
-bool trm_parse_is_shape(const trm_parser *parser) {
-  const trm_lexer *lexer = &parser->lexer;
-  return lexer->kind == '(' ||
-         (lexer->kind == TOKEN_IDENTIFIER && *lexer->at == '[');
-}
-
 /* ---- Instructions --------------------------------------------------------------------------- */
-
-/* The state of reading a whole text. */
-typedef struct reader {
-  trm_parser parser;
-  VECTOR(pending_computation) computations;
-  VECTOR(trm_pending_instruction) instructions;
-  VECTOR(pending_async) asyncs;
-  uint32_t entry; /* of computations; TRM_NO_INDEX: not yet */
-} reader;
 
 static trm_status parse_operand(trm_parser *parser) {
   trm_error *error = parser->error;
@@ -303,7 +79,8 @@ static bool ends_with(const char *text, size_t length, const char *tail, size_t 
 
 /* The opcode; for `<opcode>-start`, `-update` and `-done` of an opcode without such forms the
  * async opcode, and the one it wraps. */
-static trm_status parse_opcode(trm_parser *parser, trm_opcode *out_opcode, trm_opcode *out_wrapped) {
+static trm_status parse_opcode(trm_parser *parser, trm_opcode *out_opcode,
+                               trm_opcode *out_wrapped) {
   trm_lexer *lexer = &parser->lexer;
   const char *name = lexer->token;
   const size_t length = lexer->length;
@@ -367,7 +144,7 @@ static trm_status parse_call(trm_parser *parser, trm_pending_instruction *pendin
 }
 
 /* Attributes of `<opcode>-start` belong to the wrapped instruction, the operands to both. */
-static trm_status parse_async(reader *r, trm_pending_instruction *pending, trm_opcode wrapped) {
+static trm_status parse_async(trm_reader *r, trm_pending_instruction *pending, trm_opcode wrapped) {
   trm_parser *parser = &r->parser;
   trm_error *error = parser->error;
   if (pending->instruction.opcode != TRM_OP_ASYNC_START) {
@@ -384,7 +161,7 @@ static trm_status parse_async(reader *r, trm_pending_instruction *pending, trm_o
     return trm_lexer_fail(&parser->lexer, pending->at,
                           "the shape of an asynchronous start is ((operands), result, ...)");
   }
-  pending_async async = {(uint32_t)r->instructions.count, *pending};
+  trm_pending_async async = {(uint32_t)r->instructions.count, *pending};
   trm_pending_instruction *inner = &async.wrapped;
   inner->instruction.opcode = wrapped;
   inner->instruction.shape = shape->elements[1];
@@ -407,7 +184,7 @@ static trm_status parse_async(reader *r, trm_pending_instruction *pending, trm_o
 }
 
 /* `ROOT %name = f32[2] add(%a, %b), attributes` */
-static trm_status parse_instruction(reader *r, pending_computation *computation) {
+static trm_status parse_instruction(trm_reader *r, trm_pending_computation *computation) {
   trm_parser *parser = &r->parser;
   trm_lexer *lexer = &parser->lexer;
   trm_error *error = parser->error;
@@ -454,7 +231,7 @@ static trm_status parse_instruction(reader *r, pending_computation *computation)
 /* ---- Computations and the header ------------------------------------------------------------ */
 
 /* `(p: f32[2], q: (s32[], f32[])) -> f32[2]` */
-static trm_status parse_signature(trm_parser *parser, pending_computation *computation) {
+static trm_status parse_signature(trm_parser *parser, trm_pending_computation *computation) {
   trm_lexer *lexer = &parser->lexer;
   trm_error *error = parser->error;
   const size_t base = parser->shapes.count;
@@ -483,11 +260,11 @@ static trm_status parse_signature(trm_parser *parser, pending_computation *compu
   return TRM_OK;
 }
 
-static trm_status parse_computation(reader *r) {
+static trm_status parse_computation(trm_reader *r) {
   trm_parser *parser = &r->parser;
   trm_lexer *lexer = &parser->lexer;
   trm_error *error = parser->error;
-  pending_computation computation = {.root = TRM_NO_INDEX,
+  trm_pending_computation computation = {.root = TRM_NO_INDEX,
                                      .first = (uint32_t)r->instructions.count};
   if (trm_lexer_is(lexer, "ENTRY")) {
     if (r->entry != TRM_NO_INDEX) {
@@ -599,7 +376,7 @@ static trm_status parse_header_attribute(trm_parser *parser) {
   return TRM_OK;
 }
 
-static trm_status parse_text(reader *r) {
+static trm_status parse_text(trm_reader *r) {
   trm_parser *parser = &r->parser;
   trm_lexer *lexer = &parser->lexer;
   trm_error *error = parser->error;
@@ -630,16 +407,16 @@ static trm_status parse_text(reader *r) {
 }
 
 /* Makes a computation of each wrapped instruction: parameters, and the instruction as root. */
-static trm_status expand_asyncs(reader *r) {
+static trm_status expand_asyncs(trm_reader *r) {
   trm_parser *parser = &r->parser;
   trm_error *error = parser->error;
   trm_arena *arena = &parser->module->arena;
   for (size_t i = 0; i < r->asyncs.count; ++i) {
-    pending_async *async = &r->asyncs.items[i];
+    trm_pending_async *async = &r->asyncs.items[i];
     trm_pending_instruction *outer = &r->instructions.items[async->instruction];
     trm_instruction *wrapped = &async->wrapped.instruction;
     const uint32_t num_operands = wrapped->num_operands;
-    pending_computation computation = {.first = (uint32_t)r->instructions.count,
+    trm_pending_computation computation = {.first = (uint32_t)r->instructions.count,
                                        .count = num_operands + 1, .root = num_operands,
                                        .at = outer->at};
     const char *name = trm_arena_format(arena, "%s.wrapped", outer->instruction.name);
@@ -678,420 +455,13 @@ static trm_status expand_asyncs(reader *r) {
   return TRM_OK;
 }
 
-/* ---- Order ---------------------------------------------------------------------------------- */
-
-/* Edges node -> its dependencies, in compressed rows. */
-typedef struct graph {
-  uint32_t count;
-  size_t *rows;      /* count + 1 */
-  uint32_t *targets;
-} graph;
-
-/* The nodes with dependencies first, otherwise in their own order; *out_cycle gets a node of a
- * cycle when there is one (TRM_NO_INDEX: none). */
-static trm_status order_nodes(const graph *g, uint32_t *order, uint32_t *out_cycle,
-                              trm_error *error) {
-  enum { NEW, OPEN, DONE };
-  trm_status status = TRM_OK;
-  uint32_t count = 0, depth;
-  uint8_t *state = trm_allocate_zeroed(g->count, sizeof *state);
-  uint32_t *stack = trm_allocate_zeroed(g->count, sizeof *stack);
-  size_t *next = trm_allocate_zeroed(g->count, sizeof *next);
-  *out_cycle = TRM_NO_INDEX;
-  if (state == NULL || stack == NULL || next == NULL) {
-    FAIL_OR_GOTO(done, RESOURCE_EXHAUSTED, "out of memory while ordering a module");
-  }
-  for (uint32_t start = 0; start < g->count; ++start) {
-    if (state[start] != NEW) continue;
-    depth = 0;
-    stack[depth++] = start;
-    state[start] = OPEN;
-    next[start] = g->rows[start];
-    while (depth > 0) {
-      const uint32_t node = stack[depth - 1];
-      if (next[node] == g->rows[node + 1]) {
-        state[node] = DONE;
-        order[count++] = node;
-        --depth;
-        continue;
-      }
-      const uint32_t target = g->targets[next[node]++];
-      if (state[target] == OPEN) {
-        *out_cycle = target;
-        goto done;
-      }
-      if (state[target] == NEW) {
-        state[target] = OPEN;
-        next[target] = g->rows[target];
-        stack[depth++] = target;
-      }
-    }
-  }
-done:
-  trm_free(state);
-  trm_free(stack);
-  trm_free(next);
-  return status;
-}
-
-/* ---- Into the module ------------------------------------------------------------------------ */
-
-/* The tables that building needs, for all computations and instructions. */
-typedef struct builder {
-  reader *r;
-  const char **names;          /* the module's name of each instruction */
-  name_table module_names;     /* instructions' names, with how often each was renamed */
-  uint32_t *computation_index; /* pending computation -> in the module */
-  uint32_t *called;            /* called reference -> pending computation */
-} builder;
-
-/* Instruction names must be unique in the module; the text has them unique in a computation. */
-static trm_status unique_names(builder *b) {
-  reader *r = b->r;
-  trm_error *error = r->parser.error;
-  const size_t count = r->instructions.count;
-  if (!table_create(&b->module_names, count * 2)) FAIL_NO_MEMORY("names");
-  b->names = trm_allocate_zeroed(count, sizeof *b->names);
-  CHECK_MEMORY(b->names, "names");
-  for (size_t i = 0; i < count; ++i) {
-    const char *name = r->instructions.items[i].instruction.name;
-    name_entry *entry = table_find(&b->module_names, name, strlen(name));
-    if (entry->name != NULL) continue; /* named below, when all that are there are known */
-    *entry = (name_entry){name, strlen(name), 1};
-    b->names[i] = name;
-  }
-  for (size_t i = 0; i < count; ++i) {
-    const char *taken = r->instructions.items[i].instruction.name;
-    name_entry *original = table_find(&b->module_names, taken, strlen(taken));
-    while (b->names[i] == NULL) {
-      const char *name = trm_arena_format(&r->parser.module->arena, "%s.%" PRIu32, taken,
-                                          ++original->value);
-      CHECK_MEMORY(name, "names");
-      name_entry *entry = table_find(&b->module_names, name, strlen(name));
-      if (entry->name != NULL) continue;
-      *entry = (name_entry){name, strlen(name), 1};
-      b->names[i] = name;
-    }
-  }
-  return TRM_OK;
-}
-
-static trm_status unknown_name(const reader *r, const trm_reference *reference, const char *what) {
-  return trm_lexer_fail(&r->parser.lexer, reference->name, "no %s is called '%.*s'", what,
-                        SLICE_ARGS(reference->name, reference->length));
-}
-
-/* Finds what every instruction calls; orders the computations callees first. */
-static trm_status resolve_computations(builder *b, uint32_t *order) {
-  reader *r = b->r;
-  trm_parser *parser = &r->parser;
-  trm_error *error = parser->error;
-  const uint32_t count = (uint32_t)r->computations.count;
-  name_table names = {0};
-  graph g = {.count = count};
-  trm_status status = TRM_OK;
-  g.rows = trm_allocate_zeroed((size_t)count + 1, sizeof *g.rows);
-  g.targets = trm_allocate_zeroed(parser->called.count, sizeof *g.targets);
-  b->called = trm_allocate_zeroed(parser->called.count, sizeof *b->called);
-  if (g.rows == NULL || g.targets == NULL || b->called == NULL || !table_create(&names, count)) {
-    FAIL_OR_GOTO(done, RESOURCE_EXHAUSTED, "out of memory while reading computations");
-  }
-  for (uint32_t i = 0; i < count; ++i) {
-    const pending_computation *computation = &r->computations.items[i];
-    name_entry *entry = table_find(&names, computation->name, computation->length);
-    if (entry->name != NULL) {
-      status = trm_lexer_fail(&parser->lexer, computation->at, "a second computation called '%.*s'",
-                              SLICE_ARGS(computation->name, computation->length));
-      goto done;
-    }
-    *entry = (name_entry){computation->name, computation->length, i};
-  }
-  size_t edges = 0;
-  for (uint32_t i = 0; i < count; ++i) {
-    const pending_computation *computation = &r->computations.items[i];
-    g.rows[i] = edges;
-    for (uint32_t k = 0; k < computation->count; ++k) {
-      const trm_pending_instruction *pending = &r->instructions.items[computation->first + k];
-      for (uint32_t c = 0; c < pending->instruction.num_called; ++c) {
-        const trm_reference *reference = &parser->called.items[pending->called + c];
-        const name_entry *entry = table_find(&names, reference->name, reference->length);
-        if (entry->name == NULL) {
-          status = unknown_name(r, reference, "computation");
-          goto done;
-        }
-        b->called[pending->called + c] = entry->value;
-        g.targets[edges++] = entry->value;
-      }
-    }
-  }
-  g.rows[count] = edges;
-  uint32_t cycle;
-  TRY_OR_GOTO(order_nodes(&g, order, &cycle, error), done);
-  if (cycle != TRM_NO_INDEX) {
-    const pending_computation *computation = &r->computations.items[cycle];
-    status = trm_lexer_fail(&parser->lexer, computation->at,
-                            "computation %.*s calls itself, directly or through others; HLO has "
-                            "no recursion",
-                            SLICE_ARGS(computation->name, computation->length));
-  }
-done:
-  table_free(&names);
-  trm_free(g.rows);
-  trm_free(g.targets);
-  return status;
-}
-
-/* Finds the operands of one computation's instructions as indices in the text's order. */
-static trm_status resolve_operands(builder *b, const pending_computation *computation, graph *g) {
-  reader *r = b->r;
-  trm_parser *parser = &r->parser;
-  trm_error *error = parser->error;
-  trm_status status = TRM_OK;
-  name_table names = {0};
-  if (!table_create(&names, computation->count)) FAIL_NO_MEMORY("names");
-  size_t edges = 0;
-  for (uint32_t i = 0; i < computation->count; ++i) {
-    const trm_pending_instruction *pending = &r->instructions.items[computation->first + i];
-    const char *name = pending->instruction.name;
-    name_entry *entry = table_find(&names, name, strlen(name));
-    if (entry->name != NULL) {
-      status = trm_lexer_fail(&parser->lexer, pending->at,
-                              "a second instruction called '%s' in computation %.*s", name,
-                              SLICE_ARGS(computation->name, computation->length));
-      goto done;
-    }
-    *entry = (name_entry){name, strlen(name), i};
-  }
-  for (uint32_t i = 0; i < computation->count; ++i) {
-    const trm_pending_instruction *pending = &r->instructions.items[computation->first + i];
-    const uint32_t operands = pending->instruction.num_operands;
-    const uint32_t total = operands + pending->instruction.num_control_predecessors;
-    g->rows[i] = edges;
-    for (uint32_t k = 0; k < total; ++k) {
-      const trm_reference *reference =
-          k < operands ? &parser->operands.items[pending->operands + k]
-                       : &parser->controls.items[pending->controls + (k - operands)];
-      const name_entry *entry = table_find(&names, reference->name, reference->length);
-      if (entry->name == NULL) {
-        status = unknown_name(r, reference, "instruction of this computation");
-        goto done;
-      }
-      g->targets[edges++] = entry->value;
-    }
-  }
-  g->rows[computation->count] = edges;
-done:
-  table_free(&names);
-  return status;
-}
-
-/* Puts the called computations into their slots. */
-static trm_status fill_called(builder *b, const trm_pending_instruction *pending,
-                              trm_instruction *instruction) {
-  const trm_parser *parser = &b->r->parser;
-  trm_error *error = parser->error;
-  const uint32_t count = pending->instruction.num_called;
-  instruction->called = ARENA_NEW(&parser->module->arena, uint32_t, count);
-  CHECK_MEMORY(instruction->called, "called computations");
-  for (uint32_t c = 0; c < count; ++c) instruction->called[c] = TRM_NO_INDEX;
-  for (uint32_t c = 0; c < count; ++c) {
-    const trm_reference *reference = &parser->called.items[pending->called + c];
-    if (reference->slot >= count || instruction->called[reference->slot] != TRM_NO_INDEX) {
-      return trm_lexer_fail(&parser->lexer, pending->at,
-                            "%s names its computations in ways that exclude each other",
-                            trm_opcode_name(instruction->opcode));
-    }
-    instruction->called[reference->slot] =
-        b->computation_index[b->called[pending->called + c]];
-  }
-  return TRM_OK;
-}
-
-static trm_status check_ranges(const reader *r, const trm_computation *computation,
-                               const trm_pending_instruction *pending,
-                               const trm_instruction *instruction) {
-  if (instruction->slice == NULL && instruction->padding == NULL) return TRM_OK;
-  const int32_t rank = computation->instructions[instruction->operands[0]].shape.rank;
-  if (pending->num_ranges != rank) {
-    return trm_lexer_fail(&r->parser.lexer, pending->at,
-                          "%s has %d dimensions in its '%s', its operand has %d",
-                          trm_opcode_name(instruction->opcode), pending->num_ranges,
-                          instruction->slice != NULL ? "slice" : "padding", rank);
-  }
-  return TRM_OK;
-}
-
-static trm_status check_operand_shapes(const reader *r, const trm_computation *computation,
-                                       const trm_pending_instruction *pending,
-                                       const trm_instruction *instruction) {
-  for (uint32_t k = 0; k < instruction->num_operands; ++k) {
-    const trm_reference *reference = &r->parser.operands.items[pending->operands + k];
-    const trm_instruction *operand = &computation->instructions[instruction->operands[k]];
-    if (reference->shape != NULL && !trm_shape_equal(reference->shape, &operand->shape)) {
-      char used[160], defined[160];
-      return trm_lexer_fail(&r->parser.lexer, reference->name,
-                            "the operand %%%s is used as %s but is %s", operand->name,
-                            trm_shape_text(reference->shape, used, sizeof used),
-                            trm_shape_text(&operand->shape, defined, sizeof defined));
-    }
-  }
-  return TRM_OK;
-}
-
-static trm_status add_instruction(builder *b, uint32_t target, trm_pending_instruction *pending,
-                                  int64_t id, trm_index *operands, uint32_t num_operands) {
-  reader *r = b->r;
-  trm_module *module = r->parser.module;
-  trm_error *error = r->parser.error;
-  trm_computation *computation = &module->computations[target];
-  trm_instruction *instruction = &pending->instruction;
-  instruction->id = id;
-  instruction->operands = operands;
-  instruction->control_predecessors = operands + num_operands;
-  TRY(fill_called(b, pending, instruction));
-  TRY(check_ranges(r, computation, pending, instruction));
-  TRY(check_operand_shapes(r, computation, pending, instruction));
-  trm_error reason;
-  if (!pending->has_shape) {
-    trm_shape shape;
-    if (trm_infer_shape(module, computation, instruction, &shape, &reason) != TRM_OK) {
-      return trm_lexer_fail(&r->parser.lexer, pending->at, "%s (while inferring the shape of %%%s)",
-                            reason.message, instruction->name);
-    }
-    instruction->shape = shape;
-    if (trm_shape_check(&instruction->shape, &reason) != TRM_OK) {
-      return trm_lexer_fail(&r->parser.lexer, pending->at, "%s", reason.message);
-    }
-  }
-  trm_index ignored;
-  const trm_status status = trm_computation_add(module, target, instruction, &ignored, &reason);
-  if (status == TRM_INVALID_ARGUMENT) {
-    return trm_lexer_fail(&r->parser.lexer, pending->at, "%s", reason.message);
-  }
-  if (status != TRM_OK) return trm_fail(error, status, "%s", reason.message);
-  return TRM_OK;
-}
-
-static trm_status check_signature(const reader *r, const pending_computation *pending,
-                                  const trm_computation *computation) {
-  const trm_lexer *lexer = &r->parser.lexer;
-  char said[160], found[160];
-  for (uint32_t p = 0; p < computation->num_parameters; ++p) {
-    if (computation->parameters[p] == TRM_NO_INDEX) {
-      return trm_lexer_fail(lexer, pending->at,
-                            "computation %s has a parameter %" PRIu32 " but none with number "
-                            "%" PRIu32, computation->name, computation->num_parameters - 1, p);
-    }
-  }
-  if (!pending->has_signature) return TRM_OK;
-  if (pending->num_parameters != computation->num_parameters) {
-    return trm_lexer_fail(lexer, pending->at,
-                          "computation %s has %" PRIu32 " parameters, its signature %" PRIu32,
-                          computation->name, computation->num_parameters, pending->num_parameters);
-  }
-  const trm_shape *result = &computation->instructions[computation->root].shape;
-  if (!trm_shape_equal(&pending->result, result)) {
-    return trm_lexer_fail(lexer, pending->at, "computation %s gives %s, its signature says %s",
-                          computation->name, trm_shape_text(result, found, sizeof found),
-                          trm_shape_text(&pending->result, said, sizeof said));
-  }
-  for (uint32_t p = 0; p < pending->num_parameters; ++p) {
-    const trm_shape *shape = &computation->instructions[computation->parameters[p]].shape;
-    if (!trm_shape_equal(&pending->parameters[p], shape)) {
-      return trm_lexer_fail(lexer, pending->at,
-                            "parameter %" PRIu32 " of computation %s is %s, its signature says %s",
-                            p, computation->name, trm_shape_text(shape, found, sizeof found),
-                            trm_shape_text(&pending->parameters[p], said, sizeof said));
-    }
-  }
-  return TRM_OK;
-}
-
-static trm_status build_computation(builder *b, uint32_t index) {
-  reader *r = b->r;
-  trm_parser *parser = &r->parser;
-  trm_error *error = parser->error;
-  trm_module *module = parser->module;
-  const pending_computation *computation = &r->computations.items[index];
-  trm_status status = TRM_OK;
-  size_t num_edges = 0;
-  for (uint32_t i = 0; i < computation->count; ++i) {
-    const trm_instruction *pending = &r->instructions.items[computation->first + i].instruction;
-    num_edges += pending->num_operands + pending->num_control_predecessors;
-  }
-  graph g = {.count = computation->count};
-  g.rows = trm_allocate_zeroed((size_t)g.count + 1, sizeof *g.rows);
-  g.targets = trm_allocate_zeroed(num_edges, sizeof *g.targets);
-  uint32_t *order = trm_allocate_zeroed(g.count, sizeof *order);
-  uint32_t *position = trm_allocate_zeroed(g.count, sizeof *position);
-  if (g.rows == NULL || g.targets == NULL || order == NULL || position == NULL) {
-    FAIL_OR_GOTO(done, RESOURCE_EXHAUSTED, "out of memory while reading a computation");
-  }
-  TRY_OR_GOTO(resolve_operands(b, computation, &g), done);
-  uint32_t cycle;
-  TRY_OR_GOTO(order_nodes(&g, order, &cycle, error), done);
-  if (cycle != TRM_NO_INDEX) {
-    const trm_pending_instruction *pending = &r->instructions.items[computation->first + cycle];
-    status = trm_lexer_fail(&parser->lexer, pending->at, "%%%s depends on itself",
-                            pending->instruction.name);
-    goto done;
-  }
-  const char *name = trm_arena_string(&module->arena, computation->name, computation->length);
-  if (name == NULL) FAIL_OR_GOTO(done, RESOURCE_EXHAUSTED, "out of memory");
-  uint32_t target;
-  TRY_OR_GOTO(trm_module_add_computation(module, name, &target, error), done);
-  b->computation_index[index] = target;
-  for (uint32_t i = 0; i < g.count; ++i) position[order[i]] = i;
-  for (size_t e = 0; e < num_edges; ++e) g.targets[e] = position[g.targets[e]];
-  for (uint32_t i = 0; i < g.count; ++i) {
-    const uint32_t text_index = computation->first + order[i];
-    trm_pending_instruction *pending = &r->instructions.items[text_index];
-    pending->instruction.name = b->names[text_index];
-    TRY_OR_GOTO(add_instruction(b, target, pending, (int64_t)text_index + 1,
-                                g.targets + g.rows[order[i]], pending->instruction.num_operands),
-                done);
-  }
-  module->computations[target].root = position[computation->root];
-  status = check_signature(r, computation, &module->computations[target]);
-done:
-  trm_free(g.rows);
-  trm_free(g.targets);
-  trm_free(order);
-  trm_free(position);
-  return status;
-}
-
-static trm_status build_module(builder *b) {
-  reader *r = b->r;
-  trm_module *module = r->parser.module;
-  trm_error *error = r->parser.error;
-  const uint32_t count = (uint32_t)r->computations.count;
-  trm_status status = TRM_OK;
-  uint32_t *order = trm_allocate_zeroed(count, sizeof *order);
-  b->computation_index = trm_allocate_zeroed(count, sizeof *b->computation_index);
-  if (order == NULL || b->computation_index == NULL) {
-    FAIL_OR_GOTO(done, RESOURCE_EXHAUSTED, "out of memory while reading a module");
-  }
-  /* Computations take the ids behind the instructions'. */
-  module->next_id = (int64_t)r->instructions.count + 1;
-  TRY_OR_GOTO(resolve_computations(b, order), done);
-  TRY_OR_GOTO(unique_names(b), done);
-  for (uint32_t i = 0; i < count; ++i) {
-    TRY_OR_GOTO(build_computation(b, order[i]), done);
-  }
-  module->entry = b->computation_index[r->entry];
-  status = trm_module_compact(module, error);
-done:
-  trm_free(order);
-  return status;
-}
+/* ---- The whole text ------------------------------------------------------------------------- */
 
 trm_status trm_hlo_parse_text(const char *text, size_t size, trm_module **out_module,
                               trm_error *error) {
   trm_error unused;
   if (error == NULL) error = &unused;
-  reader r = {.entry = TRM_NO_INDEX};
-  builder b = {.r = &r};
+  trm_reader r = {.entry = TRM_NO_INDEX};
   trm_module *module = NULL;
   trm_status status = TRM_OK;
   /* Numbers are read as in C, whatever the process's locale. */
@@ -1111,17 +481,13 @@ trm_status trm_hlo_parse_text(const char *text, size_t size, trm_module **out_mo
   trm_lexer_start(&r.parser.lexer, copy, size, error);
   TRY_OR_GOTO(parse_text(&r), done);
   TRY_OR_GOTO(expand_asyncs(&r), done);
-  TRY_OR_GOTO(build_module(&b), done);
+  TRY_OR_GOTO(trm_parse_build(&r), done);
   *out_module = module;
   module = NULL;
 done:
   uselocale(before);
   freelocale(c_locale);
   trm_module_free(module);
-  table_free(&b.module_names);
-  trm_free(b.names);
-  trm_free(b.computation_index);
-  trm_free(b.called);
   VECTOR_FREE(&r.computations);
   VECTOR_FREE(&r.instructions);
   VECTOR_FREE(&r.asyncs);

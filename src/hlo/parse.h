@@ -1,5 +1,6 @@
-/* What the two halves of the parser of HLO text share: the structure (parse.c) and the values of
- * attributes (parse_attributes.c). */
+/* What the parts of the parser of HLO text share: the structure (parse.c), shapes (parse_shape.c),
+ * the values of attributes (parse_attributes.c), tables of source lines (parse_frames.c), and the
+ * making of the module (parse_build.c). */
 #ifndef TREMULA_HLO_PARSE_H_
 #define TREMULA_HLO_PARSE_H_
 
@@ -45,6 +46,33 @@ typedef struct trm_parser {
   VECTOR(int64_t) frames;       /* the location's number */
 } trm_parser;
 
+typedef struct trm_pending_computation {
+  const char *name; /* a slice of the text */
+  size_t length;
+  uint32_t first, count; /* its instructions among all */
+  uint32_t root;         /* of them; TRM_NO_INDEX: none was marked */
+  const char *at;
+  bool has_signature;
+  uint32_t num_parameters; /* of the signature */
+  const trm_shape *parameters;
+  trm_shape result;
+} trm_pending_computation;
+
+/* `custom-call-start` and the like: short for async-start of a computation of one instruction. */
+typedef struct trm_pending_async {
+  uint32_t instruction;
+  trm_pending_instruction wrapped;
+} trm_pending_async;
+
+/* The state of reading a whole text. */
+typedef struct trm_reader {
+  trm_parser parser;
+  VECTOR(trm_pending_computation) computations;
+  VECTOR(trm_pending_instruction) instructions;
+  VECTOR(trm_pending_async) asyncs;
+  uint32_t entry; /* of computations; TRM_NO_INDEX: not yet */
+} trm_reader;
+
 /* "f32[2,3]{1,0}", "(s32[], f32[4])". */
 trm_status trm_parse_shape(trm_parser *parser, trm_shape *out_shape);
 /* The next tokens are a shape, not a name. */
@@ -62,5 +90,8 @@ trm_status trm_parse_frames(trm_parser *parser);
 void trm_parse_resolve_frame(const trm_parser *parser, int64_t frame, trm_metadata *metadata);
 /* `{a="b", c={...}}`: key, value, ..., NULL. */
 trm_status trm_parse_frontend_attributes(trm_parser *parser, const char *const **out_list);
+
+/* Makes the module of what was read. */
+trm_status trm_parse_build(trm_reader *reader);
 
 #endif /* TREMULA_HLO_PARSE_H_ */

@@ -565,7 +565,8 @@ static trm_status read_spelled(trm_parser *parser, trm_attribute_kind kind, int 
   if (lexer->kind != TOKEN_IDENTIFIER ||
       !trm_attribute_value(kind, lexer->token, lexer->length, out_value)) {
     char choices[256], what[300];
-    snprintf(what, sizeof what, "one of %s", trm_attribute_spellings(kind, choices, sizeof choices));
+    snprintf(what, sizeof what, "one of %s",
+             trm_attribute_spellings(kind, choices, sizeof choices));
     return trm_lexer_unexpected(lexer, what);
   }
   trm_lexer_next(lexer);
@@ -654,7 +655,8 @@ static trm_status read_value(trm_parser *parser, const trm_attribute *attribute,
   trm_error *error = parser->error;
   trm_arena *arena = &parser->module->arena;
   trm_instruction *instruction = &pending->instruction;
-  if (attribute->owner == OWNER_convolution && !trm_attribute_make_convolution(arena, instruction)) {
+  if (attribute->owner == OWNER_convolution &&
+      !trm_attribute_make_convolution(arena, instruction)) {
     FAIL_NO_MEMORY("a convolution");
   }
   void *place = trm_attribute_place(attribute, instruction);

@@ -66,7 +66,9 @@ static void print_percent_name(const char *name, trm_text *out) {
   print_bare_name(name, out);
 }
 
-static bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
+static bool is_letter(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+}
 
 /* Where names have no percent sign unless they need it. */
 static void print_name(const char *name, trm_text *out) {

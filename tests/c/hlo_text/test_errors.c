@@ -72,7 +72,8 @@ static const wrong_text wrong_texts[] = {
     {BODY("x = f32[2,2]{0,0} parameter(0)"), "a layout is not a permutation"},
     {BODY("x = parameter(0)"), "line 3, column 3: parameter needs its shape"},
     {BODY("x = f32[2] parameter(-1)"), "the parameter number -1 is negative"},
-    {BODY("x = f32[1000] constant({...})"), "line 3, column 27: the values of this constant were left out"},
+    {BODY("x = f32[1000] constant({...})"),
+     "line 3, column 27: the values of this constant were left out"},
     {BODY("x = f32[2] constant({1, 2, 3})"), "more than 2 values along dimension 0"},
     {BODY("x = f32[3] constant({1, 2})"), "has only 2 values along dimension 0"},
     {BODY("x = f32[2,2] constant({ { 1, 2 }, { 3 } })"), "has only 1 values along dimension 1"},
@@ -101,7 +102,8 @@ static const wrong_text wrong_texts[] = {
      "lacks 'b', 'f' or a spatial dimension"},
     {BODY(PARAMETERS "x = f32[2,3] convolution(p, p), dim_labels=bf_io"),
      "expected labels such as b01f_01io->b01f"},
-    {BODY(PARAMETERS "x = f32[2,3] convolution(p, p), window={size=3x3 stride=2}, dim_labels=bf_io->bf"),
+    {BODY(PARAMETERS "x = f32[2,3] convolution(p, p), window={size=3x3 stride=2}, "
+          "dim_labels=bf_io->bf"),
      "stride has 1 dimensions where the window has 2"},
     {BODY(PARAMETERS "x = f32[2,3] convolution(p, p), window={hole=3}, dim_labels=bf_io->bf"),
      "expected a window's size, stride, pad"},
@@ -145,8 +147,10 @@ static void check_deep(const char *before, char c, size_t count, const char *mes
 static void test_nesting(void **state) {
   (void)state;
   check_deep("HloModule m\nENTRY e {\n x = ", '(', 1000000, "nested more than 60 deep");
-  check_deep("HloModule m\nENTRY e {\n x = f32[1,1,1000000] constant(", '{', 1000000, "expected a number");
-  check_deep("HloModule m\nENTRY e {\n x = f32[] negate(y), sharding=", '{', 1000000, "is not closed");
+  check_deep("HloModule m\nENTRY e {\n x = f32[1,1,1000000] constant(", '{', 1000000,
+             "expected a number");
+  check_deep("HloModule m\nENTRY e {\n x = f32[] negate(y), sharding=", '{', 1000000,
+             "is not closed");
   check_deep("HloModule m, entry_computation_layout=", '[', 1000000, "is not closed");
   /* Tuples of tuples by inference: the size doubles with every line. */
   trm_text text = {0};
@@ -185,7 +189,8 @@ static void test_out_of_memory(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_messages), cmocka_unit_test(test_nesting),
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_messages),
+                                     cmocka_unit_test(test_nesting),
                                      cmocka_unit_test(test_out_of_memory)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

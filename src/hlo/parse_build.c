@@ -1,0 +1,459 @@
+/* Owns: making a module of what the parser read.
+ *
+ * Names become indices. Computations are ordered callees first, the instructions of each operands
+ * first; both keep the text's order where that is legal. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "hlo/parse.h"
+
+/* ---- Names ---------------------------------------------------------------------------------- */
+
+typedef struct name_entry {
+  const char *name; /* NULL: free */
+  size_t length;
+  uint32_t value;
+} name_entry;
+
+typedef struct name_table {
+  name_entry *entries;
+  size_t mask; /* a power of two less one, at least twice the names */
+} name_table;
+
+static bool table_create(name_table *table, size_t names) {
+  size_t size = 16;
+  while (size < names * 2) size *= 2;
+  table->entries = trm_allocate_zeroed(size, sizeof *table->entries);
+  table->mask = size - 1;
+  return table->entries != NULL;
+}
+
+static void table_free(name_table *table) { trm_free(table->entries); }
+
+/* The entry of a name, or the free one where it belongs. */
+static name_entry *table_find(const name_table *table, const char *name, size_t length) {
+  uint64_t hash = UINT64_C(14695981039346656037);
+  for (size_t i = 0; i < length; ++i) hash = (hash ^ (unsigned char)name[i]) * 1099511628211u;
+  size_t slot = (size_t)(hash ^ hash >> 32) & table->mask;
+  while (table->entries[slot].name != NULL &&
+         (table->entries[slot].length != length ||
+          memcmp(table->entries[slot].name, name, length) != 0)) {
+    slot = (slot + 1) & table->mask;
+  }
+  return &table->entries[slot];
+}
+
+/* ---- Order ---------------------------------------------------------------------------------- */
+
+/* Edges node -> its dependencies, in compressed rows. */
+typedef struct graph {
+  uint32_t count;
+  size_t *rows;      /* count + 1 */
+  uint32_t *targets;
+} graph;
+
+/* The nodes with dependencies first, otherwise in their own order; *out_cycle gets a node of a
+ * cycle when there is one (TRM_NO_INDEX: none). */
+static trm_status order_nodes(const graph *g, uint32_t *order, uint32_t *out_cycle,
+                              trm_error *error) {
+  enum { NEW, OPEN, DONE };
+  trm_status status = TRM_OK;
+  uint32_t count = 0, depth;
+  uint8_t *state = trm_allocate_zeroed(g->count, sizeof *state);
+  uint32_t *stack = trm_allocate_zeroed(g->count, sizeof *stack);
+  size_t *next = trm_allocate_zeroed(g->count, sizeof *next);
+  *out_cycle = TRM_NO_INDEX;
+  if (state == NULL || stack == NULL || next == NULL) {
+    FAIL_OR_GOTO(done, RESOURCE_EXHAUSTED, "out of memory while ordering a module");
+  }
+  for (uint32_t start = 0; start < g->count; ++start) {
+    if (state[start] != NEW) continue;
+    depth = 0;
+    stack[depth++] = start;
+    state[start] = OPEN;
+    next[start] = g->rows[start];
+    while (depth > 0) {
+      const uint32_t node = stack[depth - 1];
+      if (next[node] == g->rows[node + 1]) {
+        state[node] = DONE;
+        order[count++] = node;
+        --depth;
+        continue;
+      }
+      const uint32_t target = g->targets[next[node]++];
+      if (state[target] == OPEN) {
+        *out_cycle = target;
+        goto done;
+      }
+      if (state[target] == NEW) {
+        state[target] = OPEN;
+        next[target] = g->rows[target];
+        stack[depth++] = target;
+      }
+    }
+  }
+done:
+  trm_free(state);
+  trm_free(stack);
+  trm_free(next);
+  return status;
+}
+
+/* ---- Into the module ------------------------------------------------------------------------ */
+
+/* The tables that building needs, for all computations and instructions. */
+typedef struct builder {
+  trm_reader *r;
+  const char **names;          /* the module's name of each instruction */
+  name_table module_names;     /* instructions' names, with how often each was renamed */
+  uint32_t *computation_index; /* pending computation -> in the module */
+  uint32_t *called;            /* called reference -> pending computation */
+} builder;
+
+/* Instruction names must be unique in the module; the text has them unique in a computation. */
+static trm_status unique_names(builder *b) {
+  trm_reader *r = b->r;
+  trm_error *error = r->parser.error;
+  const size_t count = r->instructions.count;
+  if (!table_create(&b->module_names, count * 2)) FAIL_NO_MEMORY("names");
+  b->names = trm_allocate_zeroed(count, sizeof *b->names);
+  CHECK_MEMORY(b->names, "names");
+  for (size_t i = 0; i < count; ++i) {
+    const char *name = r->instructions.items[i].instruction.name;
+    name_entry *entry = table_find(&b->module_names, name, strlen(name));
+    if (entry->name != NULL) continue; /* named below, when all that are there are known */
+    *entry = (name_entry){name, strlen(name), 1};
+    b->names[i] = name;
+  }
+  for (size_t i = 0; i < count; ++i) {
+    const char *taken = r->instructions.items[i].instruction.name;
+    name_entry *original = table_find(&b->module_names, taken, strlen(taken));
+    while (b->names[i] == NULL) {
+      const char *name = trm_arena_format(&r->parser.module->arena, "%s.%" PRIu32, taken,
+                                          ++original->value);
+      CHECK_MEMORY(name, "names");
+      name_entry *entry = table_find(&b->module_names, name, strlen(name));
+      if (entry->name != NULL) continue;
+      *entry = (name_entry){name, strlen(name), 1};
+      b->names[i] = name;
+    }
+  }
+  return TRM_OK;
+}
+
+static trm_status unknown_name(const trm_reader *r, const trm_reference *reference,
+                               const char *what) {
+  return trm_lexer_fail(&r->parser.lexer, reference->name, "no %s is called '%.*s'", what,
+                        SLICE_ARGS(reference->name, reference->length));
+}
+
+/* Finds what every instruction calls; orders the computations callees first. */
+static trm_status resolve_computations(builder *b, uint32_t *order) {
+  trm_reader *r = b->r;
+  trm_parser *parser = &r->parser;
+  trm_error *error = parser->error;
+  const uint32_t count = (uint32_t)r->computations.count;
+  name_table names = {0};
+  graph g = {.count = count};
+  trm_status status = TRM_OK;
+  g.rows = trm_allocate_zeroed((size_t)count + 1, sizeof *g.rows);
+  g.targets = trm_allocate_zeroed(parser->called.count, sizeof *g.targets);
+  b->called = trm_allocate_zeroed(parser->called.count, sizeof *b->called);
+  if (g.rows == NULL || g.targets == NULL || b->called == NULL || !table_create(&names, count)) {
+    FAIL_OR_GOTO(done, RESOURCE_EXHAUSTED, "out of memory while reading computations");
+  }
+  for (uint32_t i = 0; i < count; ++i) {
+    const trm_pending_computation *computation = &r->computations.items[i];
+    name_entry *entry = table_find(&names, computation->name, computation->length);
+    if (entry->name != NULL) {
+      status = trm_lexer_fail(&parser->lexer, computation->at, "a second computation called '%.*s'",
+                              SLICE_ARGS(computation->name, computation->length));
+      goto done;
+    }
+    *entry = (name_entry){computation->name, computation->length, i};
+  }
+  size_t edges = 0;
+  for (uint32_t i = 0; i < count; ++i) {
+    const trm_pending_computation *computation = &r->computations.items[i];
+    g.rows[i] = edges;
+    for (uint32_t k = 0; k < computation->count; ++k) {
+      const trm_pending_instruction *pending = &r->instructions.items[computation->first + k];
+      for (uint32_t c = 0; c < pending->instruction.num_called; ++c) {
+        const trm_reference *reference = &parser->called.items[pending->called + c];
+        const name_entry *entry = table_find(&names, reference->name, reference->length);
+        if (entry->name == NULL) {
+          status = unknown_name(r, reference, "computation");
+          goto done;
+        }
+        b->called[pending->called + c] = entry->value;
+        g.targets[edges++] = entry->value;
+      }
+    }
+  }
+  g.rows[count] = edges;
+  uint32_t cycle;
+  TRY_OR_GOTO(order_nodes(&g, order, &cycle, error), done);
+  if (cycle != TRM_NO_INDEX) {
+    const trm_pending_computation *computation = &r->computations.items[cycle];
+    status = trm_lexer_fail(&parser->lexer, computation->at,
+                            "computation %.*s calls itself, directly or through others; HLO has "
+                            "no recursion",
+                            SLICE_ARGS(computation->name, computation->length));
+  }
+done:
+  table_free(&names);
+  trm_free(g.rows);
+  trm_free(g.targets);
+  return status;
+}
+
+/* Finds the operands of one computation's instructions as indices in the text's order. */
+static trm_status resolve_operands(builder *b, const trm_pending_computation *computation,
+                                   graph *g) {
+  trm_reader *r = b->r;
+  trm_parser *parser = &r->parser;
+  trm_error *error = parser->error;
+  trm_status status = TRM_OK;
+  name_table names = {0};
+  if (!table_create(&names, computation->count)) FAIL_NO_MEMORY("names");
+  size_t edges = 0;
+  for (uint32_t i = 0; i < computation->count; ++i) {
+    const trm_pending_instruction *pending = &r->instructions.items[computation->first + i];
+    const char *name = pending->instruction.name;
+    name_entry *entry = table_find(&names, name, strlen(name));
+    if (entry->name != NULL) {
+      status = trm_lexer_fail(&parser->lexer, pending->at,
+                              "a second instruction called '%s' in computation %.*s", name,
+                              SLICE_ARGS(computation->name, computation->length));
+      goto done;
+    }
+    *entry = (name_entry){name, strlen(name), i};
+  }
+  for (uint32_t i = 0; i < computation->count; ++i) {
+    const trm_pending_instruction *pending = &r->instructions.items[computation->first + i];
+    const uint32_t operands = pending->instruction.num_operands;
+    const uint32_t total = operands + pending->instruction.num_control_predecessors;
+    g->rows[i] = edges;
+    for (uint32_t k = 0; k < total; ++k) {
+      const trm_reference *reference =
+          k < operands ? &parser->operands.items[pending->operands + k]
+                       : &parser->controls.items[pending->controls + (k - operands)];
+      const name_entry *entry = table_find(&names, reference->name, reference->length);
+      if (entry->name == NULL) {
+        status = unknown_name(r, reference, "instruction of this computation");
+        goto done;
+      }
+      g->targets[edges++] = entry->value;
+    }
+  }
+  g->rows[computation->count] = edges;
+done:
+  table_free(&names);
+  return status;
+}
+
+/* Puts the called computations into their slots. */
+static trm_status fill_called(builder *b, const trm_pending_instruction *pending,
+                              trm_instruction *instruction) {
+  const trm_parser *parser = &b->r->parser;
+  trm_error *error = parser->error;
+  const uint32_t count = pending->instruction.num_called;
+  instruction->called = ARENA_NEW(&parser->module->arena, uint32_t, count);
+  CHECK_MEMORY(instruction->called, "called computations");
+  for (uint32_t c = 0; c < count; ++c) instruction->called[c] = TRM_NO_INDEX;
+  for (uint32_t c = 0; c < count; ++c) {
+    const trm_reference *reference = &parser->called.items[pending->called + c];
+    if (reference->slot >= count || instruction->called[reference->slot] != TRM_NO_INDEX) {
+      return trm_lexer_fail(&parser->lexer, pending->at,
+                            "%s names its computations in ways that exclude each other",
+                            trm_opcode_name(instruction->opcode));
+    }
+    instruction->called[reference->slot] =
+        b->computation_index[b->called[pending->called + c]];
+  }
+  return TRM_OK;
+}
+
+static trm_status check_ranges(const trm_reader *r, const trm_computation *computation,
+                               const trm_pending_instruction *pending,
+                               const trm_instruction *instruction) {
+  if (instruction->slice == NULL && instruction->padding == NULL) return TRM_OK;
+  const int32_t rank = computation->instructions[instruction->operands[0]].shape.rank;
+  if (pending->num_ranges != rank) {
+    return trm_lexer_fail(&r->parser.lexer, pending->at,
+                          "%s has %d dimensions in its '%s', its operand has %d",
+                          trm_opcode_name(instruction->opcode), pending->num_ranges,
+                          instruction->slice != NULL ? "slice" : "padding", rank);
+  }
+  return TRM_OK;
+}
+
+static trm_status check_operand_shapes(const trm_reader *r, const trm_computation *computation,
+                                       const trm_pending_instruction *pending,
+                                       const trm_instruction *instruction) {
+  for (uint32_t k = 0; k < instruction->num_operands; ++k) {
+    const trm_reference *reference = &r->parser.operands.items[pending->operands + k];
+    const trm_instruction *operand = &computation->instructions[instruction->operands[k]];
+    if (reference->shape != NULL && !trm_shape_equal(reference->shape, &operand->shape)) {
+      char used[160], defined[160];
+      return trm_lexer_fail(&r->parser.lexer, reference->name,
+                            "the operand %%%s is used as %s but is %s", operand->name,
+                            trm_shape_text(reference->shape, used, sizeof used),
+                            trm_shape_text(&operand->shape, defined, sizeof defined));
+    }
+  }
+  return TRM_OK;
+}
+
+static trm_status add_instruction(builder *b, uint32_t target, trm_pending_instruction *pending,
+                                  int64_t id, trm_index *operands, uint32_t num_operands) {
+  trm_reader *r = b->r;
+  trm_module *module = r->parser.module;
+  trm_error *error = r->parser.error;
+  trm_computation *computation = &module->computations[target];
+  trm_instruction *instruction = &pending->instruction;
+  instruction->id = id;
+  instruction->operands = operands;
+  instruction->control_predecessors = operands + num_operands;
+  TRY(fill_called(b, pending, instruction));
+  TRY(check_ranges(r, computation, pending, instruction));
+  TRY(check_operand_shapes(r, computation, pending, instruction));
+  trm_error reason;
+  if (!pending->has_shape) {
+    trm_shape shape;
+    if (trm_infer_shape(module, computation, instruction, &shape, &reason) != TRM_OK) {
+      return trm_lexer_fail(&r->parser.lexer, pending->at, "%s (while inferring the shape of %%%s)",
+                            reason.message, instruction->name);
+    }
+    instruction->shape = shape;
+    if (trm_shape_check(&instruction->shape, &reason) != TRM_OK) {
+      return trm_lexer_fail(&r->parser.lexer, pending->at, "%s", reason.message);
+    }
+  }
+  trm_index ignored;
+  const trm_status status = trm_computation_add(module, target, instruction, &ignored, &reason);
+  if (status == TRM_INVALID_ARGUMENT) {
+    return trm_lexer_fail(&r->parser.lexer, pending->at, "%s", reason.message);
+  }
+  if (status != TRM_OK) return trm_fail(error, status, "%s", reason.message);
+  return TRM_OK;
+}
+
+static trm_status check_signature(const trm_reader *r, const trm_pending_computation *pending,
+                                  const trm_computation *computation) {
+  const trm_lexer *lexer = &r->parser.lexer;
+  char said[160], found[160];
+  for (uint32_t p = 0; p < computation->num_parameters; ++p) {
+    if (computation->parameters[p] == TRM_NO_INDEX) {
+      return trm_lexer_fail(lexer, pending->at,
+                            "computation %s has a parameter %" PRIu32 " but none with number "
+                            "%" PRIu32, computation->name, computation->num_parameters - 1, p);
+    }
+  }
+  if (!pending->has_signature) return TRM_OK;
+  if (pending->num_parameters != computation->num_parameters) {
+    return trm_lexer_fail(lexer, pending->at,
+                          "computation %s has %" PRIu32 " parameters, its signature %" PRIu32,
+                          computation->name, computation->num_parameters, pending->num_parameters);
+  }
+  const trm_shape *result = &computation->instructions[computation->root].shape;
+  if (!trm_shape_equal(&pending->result, result)) {
+    return trm_lexer_fail(lexer, pending->at, "computation %s gives %s, its signature says %s",
+                          computation->name, trm_shape_text(result, found, sizeof found),
+                          trm_shape_text(&pending->result, said, sizeof said));
+  }
+  for (uint32_t p = 0; p < pending->num_parameters; ++p) {
+    const trm_shape *shape = &computation->instructions[computation->parameters[p]].shape;
+    if (!trm_shape_equal(&pending->parameters[p], shape)) {
+      return trm_lexer_fail(lexer, pending->at,
+                            "parameter %" PRIu32 " of computation %s is %s, its signature says %s",
+                            p, computation->name, trm_shape_text(shape, found, sizeof found),
+                            trm_shape_text(&pending->parameters[p], said, sizeof said));
+    }
+  }
+  return TRM_OK;
+}
+
+static trm_status build_computation(builder *b, uint32_t index) {
+  trm_reader *r = b->r;
+  trm_parser *parser = &r->parser;
+  trm_error *error = parser->error;
+  trm_module *module = parser->module;
+  const trm_pending_computation *computation = &r->computations.items[index];
+  trm_status status = TRM_OK;
+  size_t num_edges = 0;
+  for (uint32_t i = 0; i < computation->count; ++i) {
+    const trm_instruction *pending = &r->instructions.items[computation->first + i].instruction;
+    num_edges += pending->num_operands + pending->num_control_predecessors;
+  }
+  graph g = {.count = computation->count};
+  g.rows = trm_allocate_zeroed((size_t)g.count + 1, sizeof *g.rows);
+  g.targets = trm_allocate_zeroed(num_edges, sizeof *g.targets);
+  uint32_t *order = trm_allocate_zeroed(g.count, sizeof *order);
+  uint32_t *position = trm_allocate_zeroed(g.count, sizeof *position);
+  if (g.rows == NULL || g.targets == NULL || order == NULL || position == NULL) {
+    FAIL_OR_GOTO(done, RESOURCE_EXHAUSTED, "out of memory while reading a computation");
+  }
+  TRY_OR_GOTO(resolve_operands(b, computation, &g), done);
+  uint32_t cycle;
+  TRY_OR_GOTO(order_nodes(&g, order, &cycle, error), done);
+  if (cycle != TRM_NO_INDEX) {
+    const trm_pending_instruction *pending = &r->instructions.items[computation->first + cycle];
+    status = trm_lexer_fail(&parser->lexer, pending->at, "%%%s depends on itself",
+                            pending->instruction.name);
+    goto done;
+  }
+  const char *name = trm_arena_string(&module->arena, computation->name, computation->length);
+  if (name == NULL) FAIL_OR_GOTO(done, RESOURCE_EXHAUSTED, "out of memory");
+  uint32_t target;
+  TRY_OR_GOTO(trm_module_add_computation(module, name, &target, error), done);
+  b->computation_index[index] = target;
+  for (uint32_t i = 0; i < g.count; ++i) position[order[i]] = i;
+  for (size_t e = 0; e < num_edges; ++e) g.targets[e] = position[g.targets[e]];
+  for (uint32_t i = 0; i < g.count; ++i) {
+    const uint32_t text_index = computation->first + order[i];
+    trm_pending_instruction *pending = &r->instructions.items[text_index];
+    pending->instruction.name = b->names[text_index];
+    TRY_OR_GOTO(add_instruction(b, target, pending, (int64_t)text_index + 1,
+                                g.targets + g.rows[order[i]], pending->instruction.num_operands),
+                done);
+  }
+  module->computations[target].root = position[computation->root];
+  status = check_signature(r, computation, &module->computations[target]);
+done:
+  trm_free(g.rows);
+  trm_free(g.targets);
+  trm_free(order);
+  trm_free(position);
+  return status;
+}
+
+trm_status trm_parse_build(trm_reader *r) {
+  builder state = {.r = r}, *b = &state;
+  trm_module *module = r->parser.module;
+  trm_error *error = r->parser.error;
+  const uint32_t count = (uint32_t)r->computations.count;
+  trm_status status = TRM_OK;
+  uint32_t *order = trm_allocate_zeroed(count, sizeof *order);
+  b->computation_index = trm_allocate_zeroed(count, sizeof *b->computation_index);
+  if (order == NULL || b->computation_index == NULL) {
+    FAIL_OR_GOTO(done, RESOURCE_EXHAUSTED, "out of memory while reading a module");
+  }
+  /* Computations take the ids behind the instructions'. */
+  module->next_id = (int64_t)r->instructions.count + 1;
+  TRY_OR_GOTO(resolve_computations(b, order), done);
+  TRY_OR_GOTO(unique_names(b), done);
+  for (uint32_t i = 0; i < count; ++i) {
+    TRY_OR_GOTO(build_computation(b, order[i]), done);
+  }
+  module->entry = b->computation_index[r->entry];
+  status = trm_module_compact(module, error);
+done:
+  trm_free(order);
+  table_free(&b->module_names);
+  trm_free(b->names);
+  trm_free(b->computation_index);
+  trm_free(b->called);
+  return status;
+}
