@@ -369,6 +369,62 @@ static void accumulate_8(double *acc, const float *const *rows, size_t n) {
     acc[i] += (double)(((a[i] + b[i]) + (c[i] + d[i])) + ((e[i] + f[i]) + (g[i] + h[i])));
 }
 
+/* ---- Batch norm ----------------------------------------------------------------------------- */
+
+/* acc[i] += sum over the rows of (rows[r][i] - mean[i])^2, 8 rows as a tree in float32. */
+static void squares_rows(double *acc, const float *const *rows, size_t num_rows, const float *mean,
+                         size_t n) {
+  size_t r = 0;
+#define SQUARE(k) ((rows[r + k][i] - m) * (rows[r + k][i] - m))
+  for (; r + 8 <= num_rows; r += 8) {
+    IVDEP for (size_t i = 0; i < n; i++) {
+      const float m = mean[i];
+      acc[i] += (double)(((SQUARE(0) + SQUARE(1)) + (SQUARE(2) + SQUARE(3))) +
+                         ((SQUARE(4) + SQUARE(5)) + (SQUARE(6) + SQUARE(7))));
+    }
+  }
+  for (; r < num_rows; r++) {
+    IVDEP for (size_t i = 0; i < n; i++) {
+      const float m = mean[i];
+      acc[i] += (double)SQUARE(0);
+    }
+  }
+#undef SQUARE
+}
+
+/* acc[i] += sum over the rows of grads[r][i] * (rows[r][i] - mean[i]). */
+static void products_rows(double *acc, const float *const *grads, const float *const *rows,
+                          size_t num_rows, const float *mean, size_t n) {
+  size_t r = 0;
+#define PRODUCT(k) (grads[r + k][i] * (rows[r + k][i] - m))
+  for (; r + 8 <= num_rows; r += 8) {
+    IVDEP for (size_t i = 0; i < n; i++) {
+      const float m = mean[i];
+      acc[i] += (double)(((PRODUCT(0) + PRODUCT(1)) + (PRODUCT(2) + PRODUCT(3))) +
+                         ((PRODUCT(4) + PRODUCT(5)) + (PRODUCT(6) + PRODUCT(7))));
+    }
+  }
+  for (; r < num_rows; r++) {
+    IVDEP for (size_t i = 0; i < n; i++) {
+      const float m = mean[i];
+      acc[i] += (double)PRODUCT(0);
+    }
+  }
+#undef PRODUCT
+}
+
+static void normalize(float *out, const float *x, const float *mean, const float *scale,
+                      const float *offset, size_t n) {
+  IVDEP for (size_t i = 0; i < n; i++) out[i] = (x[i] - mean[i]) * scale[i] + offset[i];
+}
+
+static void normalize_grad(float *out, const float *grad, const float *x, const float *mean,
+                           const float *scale, const float *grad_mean, const float *slope,
+                           size_t n) {
+  IVDEP for (size_t i = 0; i < n; i++)
+    out[i] = scale[i] * ((grad[i] - grad_mean[i]) - (x[i] - mean[i]) * slope[i]);
+}
+
 /* ---- The table ------------------------------------------------------------------------------ */
 
 #define INTEGER_ENTRIES(OP, name)                                                           \
@@ -461,6 +517,10 @@ const trm_vector_ops CONCATENATE(trm_vector_ops_, TRM_ISA) = {
     .sum_squares_f32 = sum_squares_f32,
     .accumulate_double = accumulate_double,
     .accumulate_8 = accumulate_8,
+    .squares_rows = squares_rows,
+    .products_rows = products_rows,
+    .normalize = normalize,
+    .normalize_grad = normalize_grad,
     .strided = {strided_0, strided_1, strided_2, strided_3},
     .transpose = {transpose_0, transpose_1, transpose_2, transpose_3},
 };

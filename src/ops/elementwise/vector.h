@@ -34,6 +34,17 @@ typedef struct trm_vector_ops {
   /* acc[i] += a[i]; and the sum of 8 rows, added as a tree in float32. */
   void (*accumulate_double)(double *acc, const float *a, size_t n);
   void (*accumulate_8)(double *acc, const float *const *rows, size_t n);
+  /* Batch norm, with everything an array of n: acc[i] += sum over rows of (x - mean)^2; the same of
+   * grad * (x - mean); (x - mean) * scale + offset;
+   * scale * (grad - grad_mean - (x - mean) * slope). */
+  void (*squares_rows)(double *acc, const float *const *rows, size_t num_rows, const float *mean,
+                       size_t n);
+  void (*products_rows)(double *acc, const float *const *grads, const float *const *rows,
+                        size_t num_rows, const float *mean, size_t n);
+  void (*normalize)(float *out, const float *x, const float *mean, const float *scale,
+                    const float *offset, size_t n);
+  void (*normalize_grad)(float *out, const float *grad, const float *x, const float *mean,
+                         const float *scale, const float *grad_mean, const float *slope, size_t n);
   /* Strided loads: out[i] = a[i * stride], and transposed tiles: out[j * out_stride + i] =
    * a[i * stride + j] for i < rows, j < columns; strides in elements; by log2 of the bytes. */
   void (*strided[4])(void *out, const void *a, int64_t stride, size_t n);
