@@ -1,4 +1,5 @@
 /* Which kernels serve which opcode. */
+#include <stdio.h>
 #include <string.h>
 
 #include "ops/kernel.h"
@@ -15,6 +16,30 @@
 typedef struct kernel_creators {
   trm_kernel_create_fn fast, reference;
 } kernel_creators;
+
+/* Custom calls that compute, by target. (The engine itself does the feeds.) */
+static const struct {
+  const char *target;
+  trm_kernel_create_fn create;
+} custom_calls[] = {
+    {"ProductOfElementaryHouseholderReflectors", trm_reference_qr_create},
+    {"Qr", trm_reference_qr_create},
+    {"tremula.random", trm_reference_random_create},
+};
+
+static trm_status create_custom_call(const trm_kernel_request *request, trm_kernel *out_kernel,
+                                     bool *out_supported, trm_error *error) {
+  const trm_custom_call *call = request->instruction->custom_call;
+  const char *target = call == NULL ? "" : call->target;
+  for (size_t i = 0; i < sizeof custom_calls / sizeof *custom_calls; i++) {
+    if (strcmp(custom_calls[i].target, target) == 0) {
+      return custom_calls[i].create(request, out_kernel, out_supported, error);
+    }
+  }
+  char reason[256];
+  snprintf(reason, sizeof reason, "no kernel for the custom call target '%s' exists", target);
+  return trm_reference_refuse(request, reason, error);
+}
 
 static kernel_creators creators_of(trm_opcode opcode) {
   switch (opcode) {
@@ -46,7 +71,8 @@ static kernel_creators creators_of(trm_opcode opcode) {
       return (kernel_creators){NULL, trm_reference_linear_algebra_create};
     case TRM_OP_FFT: return (kernel_creators){NULL, trm_reference_fft_create};
 
-    case TRM_OP_CUSTOM_CALL: case TRM_OP_RNG: case TRM_OP_RNG_BIT_GENERATOR:
+    case TRM_OP_CUSTOM_CALL: return (kernel_creators){NULL, create_custom_call};
+    case TRM_OP_RNG: case TRM_OP_RNG_BIT_GENERATOR:
       return (kernel_creators){NULL, trm_reference_random_create};
 
     default:

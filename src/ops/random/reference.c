@@ -5,7 +5,6 @@
 
 #include <jansson.h>
 #include <math.h>
-#include <stdio.h>
 
 #include "ops/random/bits.h"
 
@@ -351,15 +350,6 @@ trm_status trm_reference_random_create(const trm_kernel_request *request, trm_ke
   switch (instruction->opcode) {
     case TRM_OP_RNG: return create_rng(request, out_kernel, error);
     case TRM_OP_RNG_BIT_GENERATOR: return create_bit_generator(request, out_kernel, error);
-    default: {
-      const char *target =
-          instruction->custom_call == NULL ? "" : instruction->custom_call->target;
-      if (strcmp(target, "tremula.random") == 0) {
-        return create_random_call(request, out_kernel, error);
-      }
-      char reason[256];
-      snprintf(reason, sizeof reason, "no kernel for the custom call target '%s' exists", target);
-      return trm_reference_refuse(request, reason, error);
-    }
+    default: return create_random_call(request, out_kernel, error);
   }
 }

@@ -272,12 +272,35 @@ static void test_fft(void **unused) {
   case_end(&c);
 }
 
+static void test_qr(void **unused) {
+  (void)unused;
+  test_case c;
+  case_begin(&c); /* by hand */
+  trm_custom_call qr = {"Qr", false, 0};
+  const trm_shape parts[2] = {case_shape(&c, TRM_F32, 2, DIMS(2, 2)), case_shape(&c, TRM_F32, 1, DIMS(2))};
+  trm_shape pair;
+  assert_true(trm_shape_make_tuple(&c.module->arena, 2, parts, &pair));
+  case_input(&c, TRM_F32, 2, DIMS(2, 2), NUMBERS(3, 1, 4, 2));
+  case_run(&c, (trm_instruction){.opcode = TRM_OP_CUSTOM_CALL, .custom_call = &qr}, pair);
+  case_expect(&c, 0, NUMBERS(-5, -2.2, 0.5, 0.4), 1e-6);
+  case_expect(&c, 1, NUMBERS(1.6, 0), 1e-6);
+  case_end(&c);
+  case_begin(&c);
+  trm_custom_call product = {"ProductOfElementaryHouseholderReflectors", false, 0};
+  case_input(&c, TRM_F32, 2, DIMS(2, 2), NUMBERS(-5, -2.2, 0.5, 0.4));
+  case_input(&c, TRM_F32, 1, DIMS(2), NUMBERS(1.6, 0));
+  case_run(&c, (trm_instruction){.opcode = TRM_OP_CUSTOM_CALL, .custom_call = &product},
+           case_shape(&c, TRM_F32, 2, DIMS(2, 2)));
+  case_expect(&c, 0, NUMBERS(-0.6, -0.8, -0.8, 0.6), 1e-6);
+  case_end(&c);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_convolution), cmocka_unit_test(test_convolution_reversal),
       cmocka_unit_test(test_wide_sums),   cmocka_unit_test(test_dot),
       cmocka_unit_test(test_cholesky),    cmocka_unit_test(test_triangular_solve),
-      cmocka_unit_test(test_fft),
+      cmocka_unit_test(test_fft),         cmocka_unit_test(test_qr),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
