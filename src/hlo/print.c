@@ -257,6 +257,22 @@ static bool names_called(const trm_computation *computation, const trm_instructi
   return true;
 }
 
+/* What a comparison is when nothing is said: XLA leaves that out. */
+static trm_comparison_type default_comparison(trm_dtype dtype) {
+  switch (dtype) {
+    case TRM_S8:
+    case TRM_S16:
+    case TRM_S32:
+    case TRM_S64: return TRM_CMPTYPE_SIGNED;
+    case TRM_PRED:
+    case TRM_U8:
+    case TRM_U16:
+    case TRM_U32:
+    case TRM_U64: return TRM_CMPTYPE_UNSIGNED;
+    default: return TRM_CMPTYPE_FLOAT;
+  }
+}
+
 /* Whether an optional attribute says anything. */
 static bool is_set(const trm_attribute *attribute, const trm_instruction *instruction,
                    const void *place) {
@@ -378,6 +394,11 @@ static void print_attributes(const trm_module *module, const trm_computation *co
       continue;
     }
     if (attribute->kind == KIND_WINDOW && instruction->window == NULL) continue;
+    if (attribute->kind == KIND_COMPARISON_TYPE && instruction->num_operands > 0 &&
+        instruction->comparison_type ==
+            default_comparison(computation->instructions[instruction->operands[0]].shape.dtype)) {
+      continue;
+    }
     trm_text_format(out, ", %s=", attribute->name);
     print_value(module, computation, instruction, attribute, place, out);
   }
