@@ -425,6 +425,23 @@ static void normalize_grad(float *out, const float *grad, const float *x, const 
     out[i] = scale[i] * ((grad[i] - grad_mean[i]) - (x[i] - mean[i]) * slope[i]);
 }
 
+/* ---- Pooling -------------------------------------------------------------------------------- */
+
+static void keep_greater(float *best, int32_t *place, const float *x, int32_t at, size_t n) {
+  IVDEP for (size_t i = 0; i < n; i++) {
+    const int keeps = best[i] > x[i];
+    place[i] = keeps ? place[i] : at;
+    best[i] = keeps ? best[i] : x[i];
+  }
+}
+static void keep_greater_equal(float *best, int32_t *place, const float *x, int32_t at, size_t n) {
+  IVDEP for (size_t i = 0; i < n; i++) {
+    const int keeps = best[i] >= x[i];
+    place[i] = keeps ? place[i] : at;
+    best[i] = keeps ? best[i] : x[i];
+  }
+}
+
 /* ---- The table ------------------------------------------------------------------------------ */
 
 #define INTEGER_ENTRIES(OP, name)                                                           \
@@ -517,6 +534,8 @@ const trm_vector_ops CONCATENATE(trm_vector_ops_, TRM_ISA) = {
     .sum_squares_f32 = sum_squares_f32,
     .accumulate_double = accumulate_double,
     .accumulate_8 = accumulate_8,
+    .keep_greater = keep_greater,
+    .keep_greater_equal = keep_greater_equal,
     .squares_rows = squares_rows,
     .products_rows = products_rows,
     .normalize = normalize,

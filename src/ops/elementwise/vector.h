@@ -45,6 +45,9 @@ typedef struct trm_vector_ops {
                     const float *offset, size_t n);
   void (*normalize_grad)(float *out, const float *grad, const float *x, const float *mean,
                          const float *scale, const float *grad_mean, const float *slope, size_t n);
+  /* Pooling's gradient: where best is not greater (or equal), x takes its place, and `at` place's. */
+  void (*keep_greater)(float *best, int32_t *place, const float *x, int32_t at, size_t n);
+  void (*keep_greater_equal)(float *best, int32_t *place, const float *x, int32_t at, size_t n);
   /* Strided loads: out[i] = a[i * stride], and transposed tiles: out[j * out_stride + i] =
    * a[i * stride + j] for i < rows, j < columns; strides in elements; by log2 of the bytes. */
   void (*strided[4])(void *out, const void *a, int64_t stride, size_t n);

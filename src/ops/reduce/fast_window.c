@@ -1,0 +1,214 @@
+/* Fast reduce-window: lanes are channels where the last dimensions have no window (NHWC), else the
+ * results along the last dimension. Float sums are kept in double, other floats in float32. */
+#include "ops/reduce/fast_window.h"
+
+#include <string.h>
+
+#include "ops/threads.h"
+
+typedef enum window_mode { WINDOW_SUM, WINDOW_DIRECT, WINDOW_FUNCTION } window_mode;
+
+typedef struct pool_state {
+  window_plan plan;
+  window_mode mode;
+  trm_vector_fn direct;
+  trm_function function;
+  trm_dtype dtype;
+  uint8_t log2, lane_log2; /* of the array's elements; of the lanes' (f16 is widened) */
+  bool widens;
+  int64_t line;   /* lanes are this many results along the last windowed dimension; 0: channels */
+  int64_t blocks; /* of lanes */
+  size_t file_bytes;
+} pool_state;
+
+typedef struct pool_run {
+  const pool_state *state;
+  const trm_kernel_call *call;
+  const trm_vector_ops *ops;
+  char *files;
+} pool_run;
+
+typedef struct pool_lanes {
+  char *acc, *next, *in, *raw, *scratch;
+} pool_lanes;
+
+/* acc[first..first + n) takes in n elements at `offset`, `stride` apart. */
+static void take(const pool_run *run, pool_lanes *lanes, int64_t offset, int64_t stride,
+                 int64_t first, int64_t n) {
+  const pool_state *state = run->state;
+  const trm_vector_ops *ops = run->ops;
+  const void *x = (const char *)run->call->operands[0] + (offset << state->log2);
+  if (stride != 1) {
+    ops->strided[state->log2](lanes->raw, x, stride, (size_t)n);
+    x = lanes->raw;
+  }
+  if (state->widens) {
+    ops->half_to_float(lanes->in, x, NULL, NULL, (size_t)n);
+    x = lanes->in;
+  }
+  char *acc = lanes->acc + (state->mode == WINDOW_SUM ? first * 8 : first << state->lane_log2);
+  switch (state->mode) {
+    case WINDOW_SUM: ops->accumulate_double((double *)(void *)acc, x, (size_t)n); break;
+    case WINDOW_DIRECT: state->direct(acc, acc, x, x, (size_t)n); break;
+    case WINDOW_FUNCTION: {
+      const void *args[2] = {acc, x};
+      void *results[1] = {lanes->next};
+      trm_function_apply(&state->function, args, results, (size_t)n, lanes->scratch);
+      memcpy(acc, lanes->next, (size_t)n << state->lane_log2);
+      break;
+    }
+  }
+}
+
+static void begin_lanes(const pool_run *run, pool_lanes *lanes, int64_t n) {
+  const pool_state *state = run->state;
+  const void *initial = run->call->operands[1];
+  if (state->mode == WINDOW_SUM) {
+    float value;
+    if (state->dtype == TRM_F32) memcpy(&value, initial, sizeof value);
+    else run->ops->half_to_float(&value, initial, NULL, NULL, 1);
+    double *acc = (double *)(void *)lanes->acc;
+    for (int64_t i = 0; i < n; i++) acc[i] = (double)value;
+    return;
+  }
+  float wide;
+  if (state->widens) {
+    run->ops->half_to_float(&wide, initial, NULL, NULL, 1);
+    initial = &wide;
+  }
+  run->ops->strided[state->lane_log2](lanes->acc, initial, 0, (size_t)n);
+}
+
+static void end_lanes(const pool_run *run, const pool_lanes *lanes, int64_t place, int64_t n) {
+  const pool_state *state = run->state;
+  char *result = (char *)run->call->results[0] + (place << state->log2);
+  const void *from = lanes->acc;
+  if (state->mode == WINDOW_SUM) {
+    const double *acc = (const double *)(const void *)lanes->acc;
+    float *out = (float *)(void *)lanes->in;
+    for (int64_t i = 0; i < n; i++) out[i] = (float)acc[i];
+    from = out;
+  }
+  if (state->widens) run->ops->float_to_half(result, from, NULL, NULL, (size_t)n);
+  else memcpy(result, from, (size_t)n << state->log2);
+}
+
+/* All elements of the windows of results [start, start + n) along the last windowed dimension. */
+static void take_line(const pool_run *run, pool_lanes *lanes, int64_t position, int64_t start,
+                      int64_t n) {
+  const window_plan *plan = &run->state->plan;
+  const int32_t last = plan->rank - 1;
+  const trm_window_dimension *w = &plan->window[last];
+  window_walk walk;
+  int64_t offset;
+  trm_window_start(&walk, plan, last, position);
+  while (trm_window_next(&walk, &offset)) {
+    for (int64_t k = 0; k < w->size; k++) {
+      /* Results whose k-th element lies inside: 0 <= o * stride + shift < dim. */
+      const int64_t shift = k * w->window_dilation - w->padding_low;
+      int64_t low = shift < 0 ? (-shift + w->stride - 1) / w->stride : 0;
+      const int64_t room = plan->in_dims[last] - shift;
+      int64_t high = room <= 0 ? 0 : (room + w->stride - 1) / w->stride;
+      if (low < start) low = start;
+      if (high > start + n) high = start + n;
+      if (low < high)
+        take(run, lanes, offset + low * w->stride + shift, w->stride, low - start, high - low);
+    }
+  }
+}
+
+/* Units: positions x blocks of lanes. */
+static void pool_range(const void *context, int64_t begin, int64_t end, int thread) {
+  const pool_run *run = context;
+  const pool_state *state = run->state;
+  const window_plan *plan = &state->plan;
+  char *file = run->files + (size_t)thread * state->file_bytes;
+  const size_t each = REDUCE_BLOCK * sizeof(uint64_t);
+  pool_lanes lanes = {file, file + each, file + 2 * each, file + 3 * each, file + 4 * each};
+  const int64_t width = state->line > 0 ? state->line : plan->inner;
+  for (int64_t u = begin; u < end; u++) {
+    const int64_t position = u / state->blocks, start = u % state->blocks * REDUCE_BLOCK;
+    const int64_t n = width - start < REDUCE_BLOCK ? width - start : REDUCE_BLOCK;
+    begin_lanes(run, &lanes, n);
+    if (state->line > 0) {
+      take_line(run, &lanes, position, start, n);
+    } else {
+      window_walk walk;
+      int64_t offset;
+      trm_window_start(&walk, plan, plan->rank, position);
+      while (trm_window_next(&walk, &offset)) take(run, &lanes, offset + start, 1, 0, n);
+    }
+    end_lanes(run, &lanes, position * width + start, n);
+  }
+}
+
+static trm_status run_pool(const trm_kernel *kernel, const trm_kernel_call *call,
+                           trm_error *error) {
+  (void)error;
+  const pool_state *state = kernel->state;
+  const window_plan *plan = &state->plan;
+  const pool_run run = {state, call, trm_vector_ops_get(), call->scratch};
+  int64_t window = 1;
+  for (int32_t d = 0; d < plan->rank; d++) window *= plan->window[d].size;
+  const int64_t positions = state->line > 0 ? plan->positions / state->line : plan->positions;
+  const int64_t width = state->line > 0 ? state->line : plan->inner;
+  if (plan->positions == 0 || width == 0) return TRM_OK;
+  const size_t work = (size_t)(positions * width) * (size_t)(window < 64 ? window : 64) * 4;
+  trm_parallel_ranges(trm_threads_for(work), positions * state->blocks, pool_range, &run);
+  return TRM_OK;
+}
+
+trm_status trm_fast_window_create(const trm_kernel_request *request, trm_kernel *out_kernel,
+                                  bool *out_supported, trm_error *error) {
+  const trm_instruction *instruction = request->instruction;
+  if (instruction->num_operands != 2 || !trm_shape_is_array(&instruction->shape)) return TRM_OK;
+  const trm_shape *operand = trm_operand_shape(request, 0);
+  const trm_dtype dtype = operand->dtype;
+  const uint32_t called = instruction->called[0];
+  const trm_computation *body = &request->module->computations[called];
+  if (trm_operand_shape(request, 1)->dtype != dtype || instruction->shape.dtype != dtype ||
+      instruction->window->rank != operand->rank)
+    return TRM_OK;
+  pool_state *state = ARENA_NEW(request->arena, pool_state, 1);
+  CHECK_MEMORY(state, "a window reduction");
+  bool supported;
+  TRY(trm_function_compile(request->module, called, request->arena, &state->function, &supported,
+                           error));
+  if (!supported || state->function.num_parameters != 2 || state->function.num_results != 1)
+    return TRM_OK;
+  for (int i = 0; i < 2; i++)
+    if (body->instructions[body->parameters[i]].shape.dtype != dtype) return TRM_OK;
+  window_plan *plan = &state->plan;
+  trm_window_plan(instruction->window, operand, &instruction->shape, plan);
+  for (int32_t d = 0; d < plan->rank; d++)
+    if (plan->window[d].size < 1 || plan->window[d].stride < 1 || plan->window[d].base_dilation < 1 ||
+        plan->window[d].window_dilation < 1 || plan->window[d].reversal)
+      return TRM_OK;
+  if (plan->inner == 1 && plan->rank > 0 && plan->window[plan->rank - 1].base_dilation == 1) {
+    state->line = plan->out_dims[plan->rank - 1];
+    if (state->line == 0) state->line = 1;
+  }
+  const trm_opcode opcode = state->function.single_opcode;
+  const bool is_float = dtype == TRM_F32 || dtype == TRM_F16;
+  state->dtype = dtype;
+  state->log2 = state->lane_log2 = trm_log2_size(dtype);
+  state->direct = trm_reduce_vector_fn(opcode, dtype);
+  state->mode = state->direct != NULL ? WINDOW_DIRECT : WINDOW_FUNCTION;
+  if (is_float && opcode == TRM_OP_ADD) state->mode = WINDOW_SUM;
+  if (dtype == TRM_F16 && (opcode == TRM_OP_MAXIMUM || opcode == TRM_OP_MINIMUM)) {
+    state->mode = WINDOW_DIRECT;
+    state->direct = trm_reduce_vector_fn(opcode, TRM_F32);
+  }
+  state->widens = dtype == TRM_F16 && state->mode != WINDOW_FUNCTION;
+  if (state->widens) state->lane_log2 = 2;
+  const int64_t width = state->line > 0 ? state->line : plan->inner;
+  state->blocks = (width + REDUCE_BLOCK - 1) / REDUCE_BLOCK;
+  state->file_bytes =
+      4 * REDUCE_BLOCK * sizeof(uint64_t) + ((state->function.scratch_bytes + 63) & ~(size_t)63);
+  *out_supported = true;
+  *out_kernel = (trm_kernel){.name = "fast.reduce-window",
+                             .scratch_bytes = state->file_bytes * (size_t)trm_threads_limit(),
+                             .state = state,
+                             .run = run_pool};
+  return TRM_OK;
+}
