@@ -26,7 +26,7 @@ def sum_of_squares(table):
 
 
 with ipu.scopes.ipu_scope("/device:IPU:0"):
-    result = ipu.ipu_compiler.compile(sum_of_squares, [values])
+    [total] = ipu.ipu_compiler.compile(sum_of_squares, [values])
 
 with tf.Session() as session:
-    print(session.run(result, {values: np.arange(15).reshape(3, 5)}))
+    print(session.run(total, {values: np.arange(15).reshape(3, 5)}))

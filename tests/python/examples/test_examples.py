@@ -34,7 +34,7 @@ def test_compiled_graph(tmp_path):
 
 def test_sharded_graph(tmp_path):
     out, log = run(tmp_path, "sharded_graph")
-    assert out == "[1015.0]\n"
+    assert out == "1015.0\n"
     assert "Device /device:IPU:0 attached to IPUs: 24\n" in log
 
 
