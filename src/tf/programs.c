@@ -17,7 +17,9 @@
 struct tf_program {
   tf_program *next;
   XXH128_hash_t key;
-  pthread_mutex_t lock; /* held while compiling and while running */
+  pthread_mutex_t building; /* held while compiling */
+  pthread_mutex_t running;  /* held by a run; not asked for to find the program, or a run that
+                               waits for data would block the one that is to cancel it */
   trm_executable *executable;
   trm_engine *engine;
   tf_infeed *infeed;
@@ -129,7 +131,7 @@ static bool load_or_compile(const void *module, size_t size, const tf_snapshot *
          cache_write(settings, path, *out, status);
 }
 
-/* Call with p locked. */
+/* Call with p->building held. */
 static bool build(tf_program *p, const void *module, size_t size, const tf_snapshot *settings,
                   TF_Status *status) {
   trm_executable *executable = NULL;
@@ -167,16 +169,17 @@ bool program_get(const void *module, size_t size, int ordinal, tf_program **out,
   while (p && !XXH128_isEqual(p->key, key)) p = p->next;
   if (!p && (p = calloc(1, sizeof *p))) {
     p->key = key;
-    pthread_mutex_init(&p->lock, NULL);
+    pthread_mutex_init(&p->building, NULL);
+    pthread_mutex_init(&p->running, NULL);
     p->next = registry;
     registry = p;
   }
   pthread_mutex_unlock(&registry_lock);
   bool ok = p || fail_memory(status);
   if (ok) {
-    program_lock(p);
+    pthread_mutex_lock(&p->building);
     ok = p->engine || build(p, module, size, &settings, status);
-    program_unlock(p);
+    pthread_mutex_unlock(&p->building);
   }
   snapshot_free(&settings);
   if (ok) *out = p;
@@ -214,8 +217,8 @@ bool program_check(const tf_program *p, TF_Tensor *const *tensors, size_t count,
   return true;
 }
 
-void program_lock(tf_program *p) { pthread_mutex_lock(&p->lock); }
-void program_unlock(tf_program *p) { pthread_mutex_unlock(&p->lock); }
+void program_lock(tf_program *p) { pthread_mutex_lock(&p->running); }
+void program_unlock(tf_program *p) { pthread_mutex_unlock(&p->running); }
 void program_cancel(tf_program *p) { trm_engine_cancel(p->engine); }
 
 bool program_run(tf_program *p, TF_Tensor *const *tensors, void *const *outputs, TF_Status *status) {

@@ -2,6 +2,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include "runs.h"
 
+#include <limits.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <time.h>
@@ -69,10 +70,11 @@ static void *thread_main(void *argument) {
   return NULL;
 }
 
-/* Cancels until the run is done: a run that has not begun yet does not notice the first time. */
-static void cancel(run *r) {
+/* Cancels until the run is done, which may take several times: one that has not begun yet does not
+ * notice. Gives up after `most_tries` of 10 ms; returns whether the run is done. */
+static bool cancel(run *r, int most_tries) {
   pthread_mutex_lock(&lock);
-  while (!r->done) {
+  for (int i = 0; !r->done && i < most_tries; i++) {
     program_cancel(r->program);
     struct timespec soon;
     clock_gettime(CLOCK_REALTIME, &soon);
@@ -83,7 +85,9 @@ static void cancel(run *r) {
     }
     pthread_cond_timedwait(&changed, &lock, &soon);
   }
+  bool done = r->done;
   pthread_mutex_unlock(&lock);
+  return done;
 }
 
 /* Any run of this infeed that is in the list, kept; NULL: there is none. */
@@ -111,7 +115,7 @@ bool run_start(tf_program *program, tf_infeed *infeed, tf_inputs *inputs, TF_Ten
                int64_t *out_id, TF_Status *status) {
   run *left_over;
   while ((left_over = find_by_infeed(infeed))) {
-    cancel(left_over);
+    cancel(left_over, INT_MAX);
     forget(left_over);
     run_release(left_over);
   }
@@ -196,15 +200,19 @@ TF_Tensor *run_take_output(run *r, size_t i) {
                       release_output, NULL);
 }
 
-/* A run that waits for data must not outlive the libraries that it is in. */
+/* A run that waits for data must not outlive the libraries that it is in. One that computes is not
+ * waited for long: the process is ending. */
 __attribute__((destructor)) static void cancel_all(void) {
-  run *r;
-  while ((r = runs)) {
-    pthread_mutex_lock(&lock);
-    r->references++;
-    pthread_mutex_unlock(&lock);
-    cancel(r);
+  enum { MOST_TRIES = 100 };
+  pthread_mutex_lock(&lock);
+  run *r = runs;
+  if (r) r->references++; /* never given back: the process ends */
+  pthread_mutex_unlock(&lock);
+  while (r && cancel(r, MOST_TRIES)) {
     forget(r);
-    run_release(r);
+    pthread_mutex_lock(&lock);
+    r = runs;
+    if (r) r->references++;
+    pthread_mutex_unlock(&lock);
   }
 }

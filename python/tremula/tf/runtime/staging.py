@@ -124,8 +124,9 @@ def _needed(graph):
         operation = waiting.pop()
         if operation not in seen:
             seen.add(operation)
-            waiting += [tensor.op for tensor in operation.inputs]
             waiting += operation.control_inputs
+            if operation.type != "Assert":  # which is elided, with what it would print
+                waiting += [tensor.op for tensor in operation.inputs]
     return seen
 
 
