@@ -1,4 +1,5 @@
-/* Owns: the builder: instructions are inferred and appended at once; the first mistake sticks. */
+/* Owns: the builder: instructions are inferred and appended at once; the first mistake sticks. Long
+ * because the interface is: past add(), a short function for each of its entries. */
 #include "tremula/builder.h"
 
 #include <inttypes.h>
@@ -42,7 +43,9 @@ static bool keep(trm_builder *b, trm_status status, const char *what) {
 
 #define MISTAKE(b, ...)                                                                     \
   do {                                                                                      \
-    if (is_fine(b)) (b)->first.status = trm_fail(&(b)->first, TRM_INVALID_ARGUMENT, __VA_ARGS__); \
+    if (is_fine(b)) {                                                                       \
+      (b)->first.status = trm_fail(&(b)->first, TRM_INVALID_ARGUMENT, __VA_ARGS__);         \
+    }                                                                                       \
   } while (0)
 
 static void no_memory(trm_builder *b) {
@@ -681,8 +684,9 @@ trm_value trm_build_reduce_many(trm_builder *builder, const trm_value *operands,
                                 trm_function combine) {
   trm_instruction instruction = {.opcode = TRM_OP_REDUCE, .dimensions = copy_axes(builder, axes)};
   uint32_t called[1];
+  if (count > UINT32_MAX / 8) MISTAKE(builder, "reduce has too many operands");
   if (!is_fine(builder)) return no_value;
-  trm_value *all = ARENA_NEW(arena_of(builder), trm_value, count < SIZE_MAX / 2 ? 2 * count : count);
+  trm_value *all = ARENA_NEW(arena_of(builder), trm_value, 2 * count);
   if (all == NULL) {
     no_memory(builder);
     return no_value;

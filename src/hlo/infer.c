@@ -157,7 +157,8 @@ trm_status trm_infer_check_scalar_results(trm_inference *c, const trm_computatio
     const trm_shape *result = num_types == 1 ? root : &root->elements[i];
     fits = trm_shape_is_scalar(result) && result->dtype == types[i];
   }
-  CHECK(c, fits, "computation %s must return %" PRIu32 " scalar(s) of the type of its parameters, not %s",
+  CHECK(c, fits,
+        "computation %s must return %" PRIu32 " scalar(s) of the type of its parameters, not %s",
         called->name, num_types, trm_infer_text(c, root));
   return TRM_OK;
 }
@@ -191,8 +192,38 @@ trm_status trm_infer_window(trm_inference *c, const trm_window *window, int32_t 
 
 /* ---- Dispatch ------------------------------------------------------------------------------- */
 
+/* How many computations an opcode calls; -1: any number. */
+static int calls_of(trm_opcode opcode) {
+  switch (opcode) {
+    case TRM_OP_WHILE:
+    case TRM_OP_SELECT_AND_SCATTER:
+      return 2;
+    case TRM_OP_ALL_REDUCE:
+    case TRM_OP_CALL:
+    case TRM_OP_FUSION:
+    case TRM_OP_MAP:
+    case TRM_OP_REDUCE:
+    case TRM_OP_REDUCE_SCATTER:
+    case TRM_OP_REDUCE_WINDOW:
+    case TRM_OP_SCATTER:
+    case TRM_OP_SORT:
+      return 1;
+    case TRM_OP_CONDITIONAL:
+    case TRM_OP_CUSTOM_CALL:
+      return -1;
+    default: /* what is refused anyway may call what it likes */
+      return trm_opcode_class_of(opcode) == TRM_CLASS_COLLECTIVE ||
+                     trm_opcode_class_of(opcode) == TRM_CLASS_OTHER || opcode == TRM_OP_SCAN
+                 ? -1
+                 : 0;
+  }
+}
+
 static trm_status infer(trm_inference *c) {
   const trm_instruction *instruction = c->instruction;
+  const int calls = calls_of(instruction->opcode);
+  CHECK(c, calls < 0 || instruction->num_called == (uint32_t)calls,
+        "calls %" PRIu32 " computations; it must call %d", instruction->num_called, calls);
   switch (instruction->opcode) {
     case TRM_OP_GATHER:
       return trm_infer_gather(c);

@@ -118,8 +118,8 @@ static trm_status infer_dynamic_slice(trm_inference *c) {
   const trm_shape *operand = trm_infer_operand(c, 0);
   const trm_dims *sizes = &c->instruction->sizes;
   TRY(check_start_indices(c, 1, operand->rank));
-  CHECK(c, sizes->count == operand->rank, "has %d slice sizes for an operand that has %d dimensions",
-        sizes->count, operand->rank);
+  CHECK(c, sizes->count == operand->rank,
+        "has %d slice sizes for an operand that has %d dimensions", sizes->count, operand->rank);
   for (int32_t i = 0; i < operand->rank; ++i) {
     CHECK(c, sizes->items[i] >= 0 && sizes->items[i] <= operand->dims[i],
           "takes %" PRId64 " elements of dimension %d of %s", sizes->items[i], i,

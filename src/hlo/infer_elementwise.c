@@ -128,8 +128,8 @@ static trm_status infer_stochastic_convert(trm_inference *c) {
   CHECK(c,
         trm_dtype_is_unsigned(random->dtype) &&
             trm_dtype_size(random->dtype) == trm_dtype_size(operand->dtype),
-        "the random bits must be unsigned and as wide as %s, not %s", trm_dtype_name(operand->dtype),
-        trm_dtype_name(random->dtype));
+        "the random bits must be unsigned and as wide as %s, not %s",
+        trm_dtype_name(operand->dtype), trm_dtype_name(random->dtype));
   return infer_converted(c);
 }
 

@@ -28,7 +28,9 @@ static trm_status expand_indices(trm_inference *c, const trm_shape *indices, int
         "index_vector_dim %" PRId64 " is not in 0..%d, the dimensions of the indices", vector_dim,
         indices->rank);
   out->rank = indices->rank;
-  if (indices->rank > 0) memcpy(out->dims, indices->dims, (size_t)indices->rank * sizeof *out->dims);
+  if (indices->rank > 0) {
+    memcpy(out->dims, indices->dims, (size_t)indices->rank * sizeof *out->dims);
+  }
   if (vector_dim == indices->rank) out->dims[out->rank++] = 1;
   out->vector_dim = vector_dim;
   return TRM_OK;

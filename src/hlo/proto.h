@@ -2,7 +2,8 @@
  *
  *   proto_scan.c      bounds, depth and unknown fields, on the raw bytes
  *   proto_read.c      HloModuleProto -> module: computations, order, names
- *   proto_read_attributes.c   one instruction's shape, literal and attributes
+ *   proto_read_attributes.c   one instruction's attributes
+ *   proto_read_values.c       shapes and literals
  *   proto_write.c     module -> HloModuleProto
  *   proto_sharding.c  OpSharding <-> text */
 #ifndef TREMULA_HLO_PROTO_H_
@@ -31,6 +32,10 @@ trm_status trm_proto_read_instruction(trm_arena *arena,
                                       const Tremula__Hlo__HloInstructionProto *proto,
                                       const Tremula__Hlo__StackFrameIndexProto *frames,
                                       trm_instruction *out_instruction, trm_error *error);
+trm_status trm_proto_read_shape(trm_arena *arena, const Tremula__Hlo__ShapeProto *proto,
+                                trm_shape *out_shape, trm_error *error);
+trm_status trm_proto_read_literal(trm_arena *arena, const Tremula__Hlo__LiteralProto *proto,
+                                  const trm_literal **out_literal, trm_error *error);
 trm_status trm_proto_read_dims(trm_arena *arena, const int64_t *items, size_t count,
                                trm_dims *out_dims, trm_error *error);
 

@@ -42,6 +42,8 @@ typedef struct reader {
   trm_module *module;
   uint32_t num_computations;
   id_entry *computation_ids; /* of the proto's list */
+  uint32_t num_sequences;
+  id_entry *sequence_ids;    /* of the schedule, by computation */
   uint32_t *computation_of;  /* place in the proto -> index in the module */
   trm_names instruction_names, computation_names;
   uint64_t suffix; /* of names that were made unique */
@@ -111,6 +113,35 @@ static trm_status index_computations(reader *r, trm_error *error) {
     }
   }
   return TRM_OK;
+}
+
+static trm_status index_schedule(reader *r, trm_error *error) {
+  const Tremula__Hlo__HloScheduleProto *schedule = r->proto->schedule;
+  if (schedule == NULL) return TRM_OK;
+  if (schedule->n_sequences > TRM_NO_INDEX / 4) FAIL(INVALID_ARGUMENT, "the schedule is too long");
+  r->num_sequences = (uint32_t)schedule->n_sequences;
+  r->sequence_ids = trm_allocate_zeroed(r->num_sequences, sizeof *r->sequence_ids);
+  CHECK_MEMORY(r->sequence_ids, "a schedule");
+  for (uint32_t i = 0; i < r->num_sequences; ++i) {
+    r->sequence_ids[i] = (id_entry){schedule->sequences[i]->key, i};
+  }
+  if (r->num_sequences > 1) {
+    qsort(r->sequence_ids, r->num_sequences, sizeof *r->sequence_ids, compare_ids);
+  }
+  return TRM_OK;
+}
+
+/* Ids that are made up (an id 0 is one that is missing) must differ from all that are given. */
+static void skip_given_ids(reader *r) {
+  int64_t largest = 0;
+  for (uint32_t c = 0; c < r->num_computations; ++c) {
+    const computation_proto *computation = r->proto->computations[c];
+    for (size_t i = 0; i < computation->n_instructions; ++i) {
+      const int64_t id = computation->instructions[i]->id;
+      if (id > largest) largest = id;
+    }
+  }
+  if (largest < INT64_MAX / 2) r->module->next_id = largest + 1;
 }
 
 /* Fills order[] with places, callees before callers, otherwise as in the proto. */
@@ -309,28 +340,26 @@ done:
 /* A schedule decides instead of the ids, when there is one. */
 static trm_status apply_schedule(ordering *o, const reader *r, const computation_proto *proto,
                                  trm_error *error) {
-  const Tremula__Hlo__HloScheduleProto *schedule = r->proto->schedule;
-  if (schedule == NULL) return TRM_OK;
-  for (size_t s = 0; s < schedule->n_sequences; ++s) {
-    const Tremula__Hlo__HloScheduleProto__SequencesEntry *entry = schedule->sequences[s];
-    if (entry->key != proto->id || entry->value == NULL) continue;
-    const size_t count = entry->value->n_instruction_ids;
-    if (count != o->count) {
-      FAIL(INVALID_ARGUMENT, "the schedule of computation %.200s has %zu instructions of %" PRIu32,
-           proto->name, count, o->count);
-    }
-    for (size_t i = 0; i < count; ++i) {
-      const uint32_t place = find_id(o->ids, o->count, entry->value->instruction_ids[i]);
-      /* `seen` is free for now: it finds instructions that are scheduled twice. */
-      if (place == TRM_NO_INDEX || o->seen[place]++ != 0) {
-        FAIL(INVALID_ARGUMENT, "the schedule of computation %.200s is wrong at instruction %" PRId64,
-             proto->name, entry->value->instruction_ids[i]);
-      }
-      o->key[place] = i;
-    }
-    memset(o->seen, 0, count * sizeof *o->seen);
-    break;
+  const uint32_t sequence = find_id(r->sequence_ids, r->num_sequences, proto->id);
+  if (sequence == TRM_NO_INDEX || r->proto->schedule->sequences[sequence]->value == NULL) {
+    return TRM_OK;
   }
+  const Tremula__Hlo__HloScheduleProto__InstructionSequence *order =
+      r->proto->schedule->sequences[sequence]->value;
+  if (order->n_instruction_ids != o->count) {
+    FAIL(INVALID_ARGUMENT, "the schedule of computation %.200s has %zu instructions of %" PRIu32,
+         proto->name, order->n_instruction_ids, o->count);
+  }
+  for (uint32_t i = 0; i < o->count; ++i) {
+    const uint32_t place = find_id(o->ids, o->count, order->instruction_ids[i]);
+    /* `seen` is free for now: it finds instructions that are scheduled twice. */
+    if (place == TRM_NO_INDEX || o->seen[place]++ != 0) {
+      FAIL(INVALID_ARGUMENT, "the schedule of computation %.200s is wrong at instruction %" PRId64,
+           proto->name, order->instruction_ids[i]);
+    }
+    o->key[place] = i;
+  }
+  memset(o->seen, 0, o->count * sizeof *o->seen);
   return TRM_OK;
 }
 
@@ -423,8 +452,9 @@ static trm_status read_instructions(reader *r, uint32_t index, const computation
   }
   const uint32_t root = find_id(o->ids, o->count, proto->root_id);
   if (root == TRM_NO_INDEX) {
-    FAIL(INVALID_ARGUMENT, "computation %.200s has no instruction with the id of its root, %" PRId64,
-         proto->name, proto->root_id);
+    FAIL(INVALID_ARGUMENT,
+         "computation %.200s has no instruction with the id of its root, %" PRId64, proto->name,
+         proto->root_id);
   }
   computation->root = o->position[root];
   return TRM_OK;
@@ -519,6 +549,8 @@ static trm_status check_ids(const trm_module *module, trm_error *error) {
 
 static trm_status read_module(reader *r, trm_error *error) {
   TRY(index_computations(r, error));
+  TRY(index_schedule(r, error));
+  skip_given_ids(r);
   uint32_t *order = trm_allocate_zeroed(r->num_computations, sizeof *order);
   uint8_t *state = trm_allocate_zeroed(r->num_computations, sizeof *state);
   trm_status status = TRM_OK;
@@ -567,6 +599,7 @@ trm_status trm_hlo_parse_proto(const void *data, size_t size, trm_module **out_m
   trm_names_free(&r.computation_names);
   trm_free(r.computation_ids);
   trm_free(r.computation_of);
+  trm_free(r.sequence_ids);
   tremula__hlo__hlo_module_proto__free_unpacked(proto, &budget.allocator);
   if (status != TRM_OK) {
     trm_module_free(r.module);

@@ -168,7 +168,8 @@ static trm_status parse_list(parser *p, int64_t **out_items, size_t *out_count) 
   }
   trm_error *error = p->error;
   *out_count = numbers.count;
-  *out_items = failed ? NULL : trm_arena_copy(p->arena, numbers.items, numbers.count * sizeof value);
+  const size_t bytes = numbers.count * sizeof value;
+  *out_items = failed ? NULL : trm_arena_copy(p->arena, numbers.items, bytes);
   VECTOR_FREE(&numbers);
   CHECK_MEMORY(*out_items, "a sharding");
   return TRM_OK;

@@ -424,11 +424,10 @@ static trm_status write_own(writer *w, const trm_instruction *from, instruction_
   }
 }
 
-static trm_status write_lists(writer *w, const trm_computation *computation,
-                              const trm_instruction *from, instruction_proto *proto,
+static trm_status write_lists(writer *w, const trm_instruction *from, instruction_proto *proto,
                               trm_error *error) {
   if (from->slice != NULL) {
-    const size_t rank = (size_t)computation->instructions[from->operands[0]].shape.rank;
+    const size_t rank = (size_t)from->shape.rank;
     proto->n_slice_dimensions = rank;
     proto->slice_dimensions =
         ARENA_NEW(&w->arena, Tremula__Hlo__HloInstructionProto__SliceDimensions *, rank);
@@ -443,7 +442,7 @@ static trm_status write_lists(writer *w, const trm_computation *computation,
     }
   }
   if (from->padding != NULL) {
-    const size_t rank = (size_t)computation->instructions[from->operands[0]].shape.rank;
+    const size_t rank = (size_t)from->shape.rank;
     NEW_PROTO(w, config, PaddingConfig, tremula__hlo__padding_config);
     config->n_dimensions = rank;
     config->dimensions =
@@ -539,8 +538,7 @@ static trm_status write_references(writer *w, uint32_t c, const trm_instruction 
 
 static trm_status write_instruction(writer *w, uint32_t c, trm_index index,
                                     instruction_proto **out_proto, trm_error *error) {
-  const trm_computation *computation = &w->module->computations[c];
-  const trm_instruction *from = &computation->instructions[index];
+  const trm_instruction *from = &w->module->computations[c].instructions[index];
   NEW_PROTO(w, proto, HloInstructionProto, tremula__hlo__hlo_instruction_proto);
   proto->name = borrow(from->name);
   proto->opcode = borrow(trm_opcode_name(from->opcode));
@@ -565,7 +563,7 @@ static trm_status write_instruction(writer *w, uint32_t c, trm_index index,
   TRY(write_own(w, from, proto, error));
   TRY(write_window(w, from->window, proto, error));
   TRY(write_dimension_numbers(w, from, proto, error));
-  TRY(write_lists(w, computation, from, proto, error));
+  TRY(write_lists(w, from, proto, error));
   TRY(write_notes(w, from, proto, error));
   TRY(write_references(w, c, from, proto, error));
   *out_proto = proto;

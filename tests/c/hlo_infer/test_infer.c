@@ -253,6 +253,11 @@ static void test_structure(void **state) {
   add->operands[1] = entry->root;
   expect_refused(module, "operand 1 does not come before it");
   add->operands[1] = before;
+  uint32_t callee = 0;
+  add->called = &callee;
+  add->num_called = 1;
+  expect_refused(module, "calls 1 computations; it must call 0");
+  add->num_called = 0;
   const char *name = add->name;
   add->name = entry->instructions[0].name;
   expect_refused(module, "two instructions have the name c");

@@ -220,9 +220,10 @@ static void test_mutations(void **state) {
 
 static void test_unknown_fields(void **state) {
   (void)state;
-  const uint8_t unknown_number[] = {0xd8, 0x07, 0x01};                       /* 123: 1 */
-  const uint8_t host_transfer[] = {0x1a, 0x05, 0x12, 0x03, 0xf8, 0x02, 0x01}; /* 3 { 2 { 47: 1 } } */
-  const uint8_t is_dynamic[] = {0x58, 0x01};                                  /* 11: 1, ignorable */
+  const uint8_t unknown_number[] = {0xd8, 0x07, 0x01}; /* 123: 1 */
+  /* 3 { 2 { 47: 1 } } */
+  const uint8_t host_transfer[] = {0x1a, 0x05, 0x12, 0x03, 0xf8, 0x02, 0x01};
+  const uint8_t is_dynamic[] = {0x58, 0x01}; /* 11: 1, ignorable */
   const uint8_t group[] = {0x0b, 0x0c};
   expect_refused(unknown_number, sizeof unknown_number, "field 123 of HloModuleProto");
   expect_refused(host_transfer, sizeof host_transfer,
@@ -523,6 +524,126 @@ static void test_names(void **state) {
   free(data);
 }
 
+/* What 2.21 may write in newer forms: replica groups as an iota, sources as stack frames. */
+static void test_newer_forms(void **state) {
+  (void)state;
+  shape_proto shape = vector_shape();
+  int64_t one = 1, reshape[] = {2, 2};
+  int32_t transpose[] = {1, 0};
+  Tremula__Hlo__IotaReplicaGroupListProto iota = TREMULA__HLO__IOTA_REPLICA_GROUP_LIST_PROTO__INIT;
+  iota.num_replica_groups = iota.num_devices_per_group = 2;
+  iota.n_iota_reshape_dims = iota.n_iota_transpose_perm = 2;
+  iota.iota_reshape_dims = reshape;
+  iota.iota_transpose_perm = transpose;
+  instruction_proto list[] = {make("parameter", 1, &shape, NULL, 0),
+                              make("collective-broadcast", 2, &shape, &one, 1)};
+  list[1].iota_collective_device_list = &iota;
+  size_t size;
+  uint8_t *data = pack_one(list, 2, 2, &size);
+  trm_module *module = read_ok(data, size, "iota groups");
+  const trm_replica_groups *groups =
+      &module->computations[0].instructions[1].collective->replica_groups;
+  const int64_t first[] = {0, 2}, second[] = {1, 3};
+  assert_int_equal(groups->count, 2);
+  assert_memory_equal(groups->groups[0].items, first, sizeof first);
+  assert_memory_equal(groups->groups[1].items, second, sizeof second);
+  trm_module_free(module);
+  free(data);
+  transpose[1] = 1;
+  data = pack_one(list, 2, 2, &size);
+  expect_refused(data, size, "not a permutation");
+  free(data);
+
+  char *files_list[] = {(char *)"model.py"};
+  Tremula__Hlo__StackFrameIndexProto__FileLocation location =
+      TREMULA__HLO__STACK_FRAME_INDEX_PROTO__FILE_LOCATION__INIT;
+  Tremula__Hlo__StackFrameIndexProto__FileLocation *locations[] = {&location};
+  Tremula__Hlo__StackFrameIndexProto__StackFrame frame =
+      TREMULA__HLO__STACK_FRAME_INDEX_PROTO__STACK_FRAME__INIT;
+  Tremula__Hlo__StackFrameIndexProto__StackFrame *frames[] = {&frame};
+  Tremula__Hlo__StackFrameIndexProto index = TREMULA__HLO__STACK_FRAME_INDEX_PROTO__INIT;
+  Tremula__Hlo__OpMetadata metadata = TREMULA__HLO__OP_METADATA__INIT;
+  instruction_proto *pointers[] = {&list[0]};
+  computation_proto computation = TREMULA__HLO__HLO_COMPUTATION_PROTO__INIT;
+  computation_proto *computations[] = {&computation};
+  module_proto proto = TREMULA__HLO__HLO_MODULE_PROTO__INIT;
+  location.file_name_id = frame.file_location_id = metadata.stack_frame_id = 1;
+  location.line = 41;
+  index.file_names = files_list;
+  index.file_locations = locations;
+  index.stack_frames = frames;
+  index.n_file_names = index.n_file_locations = index.n_stack_frames = 1;
+  list[0].metadata = &metadata;
+  computation.name = (char *)"main";
+  computation.id = proto.entry_computation_id = computation.root_id = 1;
+  computation.instructions = pointers;
+  computation.n_instructions = 1;
+  proto.computations = computations;
+  proto.n_computations = 1;
+  proto.stack_frame_index = &index;
+  size = tremula__hlo__hlo_module_proto__get_packed_size(&proto);
+  data = malloc(size);
+  tremula__hlo__hlo_module_proto__pack(&proto, data);
+  module = read_ok(data, size, "stack frames");
+  assert_string_equal(module->computations[0].instructions[0].metadata.source_file, "model.py");
+  assert_int_equal(module->computations[0].instructions[0].metadata.source_line, 41);
+  trm_module_free(module);
+  free(data);
+}
+
+/* A scheduled module keeps its order although the ids say otherwise; ids from 0 on are fine. */
+static void test_schedule(void **state) {
+  (void)state;
+  shape_proto shape = vector_shape();
+  int64_t zero = 0, order[] = {0, 2, 1};
+  instruction_proto list[] = {make("parameter", 0, &shape, NULL, 0),
+                              make("negate", 1, &shape, &zero, 1),
+                              make("abs", 2, &shape, &zero, 1)};
+  instruction_proto *pointers[] = {&list[0], &list[1], &list[2]};
+  computation_proto computation = TREMULA__HLO__HLO_COMPUTATION_PROTO__INIT;
+  computation_proto *computations[] = {&computation};
+  Tremula__Hlo__HloScheduleProto__InstructionSequence sequence =
+      TREMULA__HLO__HLO_SCHEDULE_PROTO__INSTRUCTION_SEQUENCE__INIT;
+  Tremula__Hlo__HloScheduleProto__SequencesEntry entry =
+      TREMULA__HLO__HLO_SCHEDULE_PROTO__SEQUENCES_ENTRY__INIT;
+  Tremula__Hlo__HloScheduleProto__SequencesEntry *entries[] = {&entry};
+  Tremula__Hlo__HloScheduleProto schedule = TREMULA__HLO__HLO_SCHEDULE_PROTO__INIT;
+  module_proto proto = TREMULA__HLO__HLO_MODULE_PROTO__INIT;
+  computation.name = (char *)"main";
+  computation.instructions = pointers;
+  computation.n_instructions = 3;
+  computation.root_id = 1;
+  sequence.instruction_ids = order;
+  sequence.n_instruction_ids = 3;
+  entry.value = &sequence;
+  schedule.sequences = entries;
+  schedule.n_sequences = 1;
+  proto.computations = computations;
+  proto.n_computations = 1;
+  proto.schedule = &schedule;
+  size_t size = tremula__hlo__hlo_module_proto__get_packed_size(&proto), again_size;
+  uint8_t *data = malloc(size);
+  tremula__hlo__hlo_module_proto__pack(&proto, data);
+  trm_module *module = read_ok(data, size, "a schedule");
+  assert_true(module->is_scheduled);
+  assert_int_equal(module->computations[0].instructions[1].opcode, TRM_OP_ABS);
+  trm_error error;
+  void *again;
+  expect_ok(trm_module_serialize(module, &again, &again_size, &error), &error, "a schedule");
+  trm_module *copy = read_ok(again, again_size, "a schedule, again");
+  assert_true(copy->is_scheduled);
+  assert_int_equal(copy->computations[0].instructions[1].opcode, TRM_OP_ABS);
+  trm_module_free(copy);
+  trm_free(again);
+  trm_module_free(module);
+  free(data);
+  order[2] = 2;
+  data = malloc(size);
+  tremula__hlo__hlo_module_proto__pack(&proto, data);
+  expect_refused(data, size, "the schedule of computation main is wrong at instruction 2");
+  free(data);
+}
+
 static const char *const shardings[] = {
     "{replicated}", "{manual}", "{unknown}", "{maximal device=3}", "{devices=[2,1]0,1}",
     "{devices=[2,2]<=[4]}", "{devices=[2,2]<=[2,2]T(1,0) last_tile_dim_replicate}",
@@ -598,6 +719,8 @@ int main(void) {
       cmocka_unit_test(test_refusals),
       cmocka_unit_test(test_literal_layout),
       cmocka_unit_test(test_names),
+      cmocka_unit_test(test_newer_forms),
+      cmocka_unit_test(test_schedule),
       cmocka_unit_test(test_sharding),
       cmocka_unit_test(test_allocation_failure),
   };
