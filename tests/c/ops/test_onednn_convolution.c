@@ -40,6 +40,8 @@ static const expectation cases[] = {
     {FORWARD, {"7x7 explicit", "b01f_01io->b01f", {2, 8, 8, 3}, {7, 7, 3, 8}, BOTH(2, 3, 3, 1, 1, 0), 1, 1}},
     {FORWARD, {"dilated", "b01f_01io->b01f", {2, 8, 8, 4}, {3, 3, 4, 8}, BOTH(1, 2, 2, 2, 1, 0), 1, 1}},
     {FORWARD, {"negative padding", "b01f_01io->b01f", {2, 9, 9, 4}, {3, 3, 4, 8}, BOTH(1, -1, -2, 1, 1, 0), 1, 1}},
+    {FORWARD, {"wide padding", "b01f_01io->b01f", {2, 5, 5, 4}, {3, 3, 4, 8}, BOTH(1, 4, 5, 1, 1, 0), 1, 1}},
+    {FORWARD, {"kernel larger than the image", "b01f_01io->b01f", {2, 1, 2, 4}, {3, 3, 4, 8}, BOTH(1, 1, 1, 1, 1, 0), 1, 1}},
     {FORWARD, {"grouped", "b01f_01io->b01f", {2, 8, 8, 8}, {3, 3, 2, 16}, BOTH(1, 1, 1, 1, 1, 0), 4, 1}},
     {FORWARD, {"grouped stride 2", "b01f_01io->b01f", {2, 8, 8, 8}, {3, 3, 2, 16}, BOTH(2, 0, 1, 1, 1, 0), 4, 1}},
     {FORWARD, {"32 groups of 4", "b01f_01io->b01f", {1, 6, 6, 128}, {3, 3, 4, 128}, BOTH(1, 1, 1, 1, 1, 0), 32, 1}},
@@ -107,6 +109,8 @@ static const expectation cases[] = {
     {WEIGHTS, {"w depthwise 2", "f01b_i01o->01bf", {2, 8, 8, 8}, {2, 4, 4, 16}, BOTH(1, 0, 1, 2, 1, 0), 1, 8}},
     {WEIGHTS, {"w 1d", "f01b_i01o->01bf", {2, 1, 9, 4}, {2, 1, 5, 8}, {W(1, 0, 0, 1, 1, 0), W(1, 1, 1, 2, 1, 0)}, 1, 1}},
     {WEIGHTS, {"w 3d", "f012b_i012o->012bf", {2, 5, 6, 7, 4}, {2, 3, 3, 4, 8}, {W(1, 1, 1, 2, 1, 0), W(1, 0, 1, 2, 1, 0), W(1, 1, 1, 2, 1, 0)}, 1, 1}},
+    {WEIGHTS, {"w 3d, kernel larger than the image", "f012b_i012o->012bf", {6, 3, 4, 7, 2}, {6, 3, 2, 4, 6}, {W(1, 3, 3, 2, 1, 0), W(1, 1, 1, 1, 1, 0), W(1, 2, 0, 1, 1, 0)}, 1, 1}},
+    {WEIGHTS, {"w 3d, kernel as large as the image", "f012b_i012o->012bf", {1, 7, 4, 5, 5}, {1, 4, 2, 5, 5}, {W(1, 3, 3, 2, 1, 0), W(1, 0, 0, 1, 1, 0), W(1, 1, 1, 1, 1, 0)}, 1, 1}},
     {WEIGHTS, {"w nchw", "fb01_io01->01bf", {2, 4, 8, 8}, {2, 8, 4, 4}, BOTH(1, 0, 1, 2, 1, 0), 1, 1}},
 };
 
