@@ -1,0 +1,41 @@
+"""What the command line `tremula` does in Python: lowering TensorFlow's models, listing ops.
+
+    lower   python -m tremula.tool.lower: a SavedModel or a GraphDef -> HloModuleProto
+    ops     python -m tremula.tool.ops: the ops of the IPU device
+
+A failure that has been explained on stderr ends with exit code COMPLAINED, so that the command
+line adds nothing.
+"""
+
+import contextlib
+import os
+import sys
+
+COMPLAINED = 3
+
+
+class Complaint(Exception):
+    """A failure whose text is for the user."""
+
+
+@contextlib.contextmanager
+def complaining():
+    """Ends the process with one line on stderr for a Complaint."""
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    try:
+        yield
+        sys.stdout.flush()
+    except Complaint as complaint:
+        print("tremula:", " ".join(str(complaint).split()), file=sys.stderr)
+        sys.exit(COMPLAINED)
+    except BrokenPipeError:  # `tremula ops | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+
+
+def need_tensorflow():
+    """Raises a Complaint where there is no TensorFlow."""
+    import importlib.util
+    if importlib.util.find_spec("tensorflow") is None:
+        raise Complaint(f"the Python {sys.executable} has no TensorFlow. Set TREMULA_PYTHON to one "
+                        "that has, or install it there: pip install tensorflow-cpu==2.15.1")

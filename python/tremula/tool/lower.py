@@ -1,0 +1,257 @@
+"""python -m tremula.tool.lower MODEL --output FILE: a SavedModel or a GraphDef -> HloModuleProto.
+
+The names of inputs and outputs travel in the module's side table, where the command line finds
+them. Variables become constants.
+"""
+
+import argparse
+import json
+import os
+import re
+
+from tremula import tool
+
+# Under this key of a module's attributes libtremula keeps a side table (src/hlo/proto.h).
+_SIDE_TABLE = "tremula.side_table"
+_DEVICE = "/device:IPU:0"  # for messages
+
+_HLO_TYPES = {"f16": "float16", "f32": "float32", "pred": "bool", "s8": "int8", "s16": "int16",
+              "s32": "int32", "s64": "int64", "u8": "uint8", "u16": "uint16", "u32": "uint32",
+              "u64": "uint64"}
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="python -m tremula.tool.lower")
+    parser.add_argument("model")
+    parser.add_argument("--output", required=True)
+    parser.add_argument("--signature", default="serving_default")
+    parser.add_argument("--shape", action="append", default=[])
+    parser.add_argument("--feed", action="append", default=[])
+    parser.add_argument("--fetch", action="append", default=[])
+    arguments = parser.parse_args()
+    with tool.complaining():
+        tool.need_tensorflow()
+        shapes = dict(_parse_shape(text) for text in arguments.shape)
+        if os.path.isdir(arguments.model):
+            program = _saved_model(arguments.model, arguments.signature, shapes)
+        else:
+            program = _graph(arguments.model, arguments.feed, arguments.fetch, shapes)
+        with open(arguments.output, "wb") as file:
+            file.write(_lower(*program))
+
+
+# ---- Shapes and types ----
+
+def _dimensions(text):
+    return [int(size) for size in text.split(",") if size.strip()]
+
+
+def _parse_shape(text):
+    """"x=1,4" -> ("x", [1, 4])."""
+    name, equals, sizes = text.partition("=")
+    if not (name and equals) or not re.fullmatch(r"\s*(\d+\s*(,\s*\d+\s*)*)?", sizes):
+        raise tool.Complaint(f"--shape wants NAME=DIMS, such as x=1,224,224,3, not '{text}'")
+    return name, _dimensions(sizes)
+
+
+def _full_shape(name, shape, shapes):
+    """The shape of the input `name`, a TensorShape, made complete by the user's."""
+    import tensorflow as tf
+    wanted = shapes.pop(name, None)
+    if wanted is not None:
+        if not tf.TensorShape(shape).is_compatible_with(wanted):
+            raise tool.Complaint(f"the input '{name}' has the shape {_shape_text(shape)}, which "
+                                 f"--shape {name}={','.join(map(str, wanted))} does not fit")
+        return wanted
+    if not shape.is_fully_defined():
+        raise tool.Complaint(f"the input '{name}' has the shape {_shape_text(shape)}, but an IPU "
+                             f"program is static: say what it is to be with --shape {name}=DIMS")
+    return shape.as_list()
+
+
+def _shape_text(shape):
+    if shape.rank is None:
+        return "unknown"
+    return "[" + ",".join("?" if size is None else str(size) for size in shape.as_list()) + "]"
+
+
+def _refuse_unused(shapes, names):
+    if shapes:
+        raise tool.Complaint(f"--shape names '{sorted(shapes)[0]}', which is not an input. The "
+                             f"inputs are: {', '.join(names)}")
+
+
+# ---- SavedModels ----
+
+def _saved_model(path, name, shapes):
+    """What _lower takes, of a signature of a SavedModel."""
+    import tensorflow as tf
+    from tensorflow.python.framework import convert_to_constants
+    if not tf.saved_model.contains_saved_model(path):
+        raise tool.Complaint(f"{path} is a folder without a saved_model.pb, so not a SavedModel")
+    try:
+        with tf.device("/device:CPU:0"):
+            loaded = tf.saved_model.load(path)
+    except Exception as error:
+        raise tool.Complaint(f"TensorFlow cannot load the SavedModel {path}: {error}") from error
+    if name not in loaded.signatures:
+        known = ", ".join(sorted(loaded.signatures)) or "none"
+        raise tool.Complaint(f"{path} has no signature '{name}'. It has: {known}")
+    signature = loaded.signatures[name]
+    specs = signature.structured_input_signature[1]
+    inputs, outputs = sorted(specs), sorted(signature.structured_outputs)
+    full = [tf.TensorSpec(_full_shape(one, specs[one].shape, shapes), specs[one].dtype)
+            for one in inputs]
+    _refuse_unused(shapes, inputs)
+
+    def program(*values):
+        results = signature(**dict(zip(inputs, values)))
+        return [results[one] for one in outputs]
+
+    concrete = tf.function(program, autograph=False).get_concrete_function(*full)
+    # Loops stay functions: TensorFlow's bridge cannot lower the other form.
+    frozen = convert_to_constants.convert_variables_to_constants_v2(
+        concrete, lower_control_flow=False)
+    if len(frozen.inputs) != len(inputs):
+        extra = ", ".join(one.name for one in frozen.inputs[len(inputs):])
+        raise tool.Complaint(f"the signature '{name}' of {path} uses something that cannot be made "
+                             f"a constant, such as a table: {extra}")
+    return frozen.graph, list(frozen.inputs), list(frozen.outputs), inputs, outputs
+
+
+# ---- GraphDefs ----
+
+_FEED = re.compile(r"(?P<name>[^:\[\]]+)(:(?P<port>\d+))?(:(?P<type>\w+)\[(?P<dims>[\d,\s]*)\])?")
+
+
+def _parse_feed(text):
+    """"x:f32[2,3]", "x:0" or "x" -> (name, tensor name, type or None, dimensions or None)."""
+    import tensorflow as tf
+    match = _FEED.fullmatch(text)
+    if not match:
+        raise tool.Complaint(f"--feed wants NAME or NAME:TYPE[DIMS], such as x:f32[1,28,28], not "
+                             f"'{text}'")
+    dtype, dims = None, None
+    if match["type"]:
+        try:
+            dtype = tf.dtypes.as_dtype(_HLO_TYPES.get(match["type"], match["type"]))
+        except TypeError:
+            raise tool.Complaint(f"'{match['type']}' in --feed {text} is not a type; types are "
+                                 f"{', '.join(_HLO_TYPES)}") from None
+        dims = _dimensions(match["dims"])
+    name = match["name"] + (f":{match['port']}" if match["port"] else "")
+    return name, f"{match['name']}:{match['port'] or 0}", dtype, dims
+
+
+def _read_graph(path):
+    """The GraphDef in a file, binary or text."""
+    import tensorflow as tf
+    from google.protobuf import message, text_format
+    try:
+        with open(path, "rb") as file:
+            data = file.read()
+    except OSError as error:
+        raise tool.Complaint(f"cannot open {path}: {error.strerror}") from error
+    graph_def = tf.compat.v1.GraphDef()
+    try:
+        graph_def.ParseFromString(data)
+        return graph_def
+    except message.DecodeError:
+        pass
+    try:
+        return text_format.Parse(data.decode(), tf.compat.v1.GraphDef())
+    except (UnicodeDecodeError, text_format.ParseError) as error:
+        raise tool.Complaint(f"{path} is no GraphDef: as a text, {error}") from None
+
+
+_VARIABLES = ("Variable", "VariableV2", "VarHandleOp", "AutoReloadVariable")
+
+
+def _graph(path, feeds, fetches, shapes):
+    """What _lower takes, of a GraphDef."""
+    import tensorflow as tf
+    graph_def = _read_graph(path)
+    nodes = {node.name: node for node in graph_def.node}
+    feeds = [_parse_feed(text) for text in feeds]
+    for name in [tensor for _, tensor, _, _ in feeds] + fetches:
+        if name.split(":")[0] not in nodes:
+            raise tool.Complaint(f"the graph in {path} has no node '{name.split(':')[0]}'")
+    names = [name for name, _, _, _ in feeds]
+    with tf.Graph().as_default():
+        tf.import_graph_def(graph_def, name="")
+        known = tf.compat.v1.get_default_graph()
+        types = []
+        for name, tensor, dtype, dims in feeds:
+            own = _tensor(known, tensor, path)
+            shape = _full_shape(name, tf.TensorShape(dims) if dims is not None else own.shape,
+                                shapes)
+            types.append((dtype or own.dtype, shape))
+        for fetch in fetches:
+            _tensor(known, _tensor_name(fetch), path)
+    _refuse_unused(shapes, names)
+    _check_needed(nodes, {tensor for _, tensor, _, _ in feeds}, fetches, path)
+    with tf.Graph().as_default() as graph:
+        placeholders = [tf.compat.v1.placeholder(dtype, shape, name="tremula_feed")
+                        for dtype, shape in types]
+        fed = {tensor: placeholder
+               for (_, tensor, _, _), placeholder in zip(feeds, placeholders)}
+        wanted = [_tensor_name(one) for one in fetches]
+        computed = tf.import_graph_def(graph_def, name="", return_elements=wanted, input_map=fed)
+        outputs = [fed.get(name, tensor) for name, tensor in zip(wanted, computed)]
+    return graph, placeholders, outputs, names, fetches
+
+
+def _tensor_name(name):
+    return name if ":" in name or name.startswith("^") else name + ":0"
+
+
+def _tensor(graph, name, path):
+    try:
+        return graph.get_tensor_by_name(name)
+    except (KeyError, ValueError) as error:
+        raise tool.Complaint(f"the graph in {path} has no tensor '{name}': {error}") from None
+
+
+def _check_needed(nodes, fed, fetches, path):
+    """Refuses placeholders that are not fed and variables that are not frozen, where the fetches
+    need them."""
+    waiting, seen = [_tensor_name(one) for one in fetches], set()
+    while waiting:
+        tensor = waiting.pop()
+        if tensor in seen or tensor in fed:
+            continue
+        seen.add(tensor)
+        node = nodes[tensor.removeprefix("^").split(":")[0]]
+        if node.op == "Placeholder":
+            raise tool.Complaint(f"the graph in {path} needs the placeholder '{node.name}': name it "
+                                 f"with --feed {node.name}")
+        if node.op in _VARIABLES:
+            raise tool.Complaint(f"the graph in {path} has the variable '{node.name}'; freeze it "
+                                 "first, or save a SavedModel, whose variables are frozen here")
+        waiting += map(_tensor_name, node.input)
+
+
+# ---- Lowering ----
+
+def _lower(graph, placeholders, outputs, input_names, output_names):
+    """The bytes of the HloModuleProto of a graph."""
+    import tensorflow as tf
+    from tremula.tf.runtime import inside, lowering, staging
+    try:
+        source = staging.stage(graph, placeholders, [], outputs, _DEVICE)
+        lowered = lowering.lower(source)
+    except inside.LoweringError as error:
+        if inside.wants_constant(error):
+            raise tool.Complaint(f"{error} (an input decides on a shape; save the model with that "
+                                 "value as a constant)") from error
+        raise tool.Complaint(str(error)) from error
+    except tf.errors.OpError as error:
+        raise tool.Complaint(error.message) from error
+    module = inside.hlo_module(lowered.module)
+    module.frontend_attributes.map[_SIDE_TABLE] = json.dumps(
+        {"inputs": input_names, "outputs": output_names})
+    return module.SerializeToString()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,84 @@
+/* Owns: small helpers for command lines and messages. */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tool.h"
+
+/* Messages are one line, so that scripts can count on it. */
+static void print_line(const char *text) {
+  fputs("tremula: ", stderr);
+  for (; *text != '\0'; ++text) fputc(*text == '\n' ? ' ' : *text, stderr);
+  fputc('\n', stderr);
+}
+
+int complain(const trm_error *error) {
+  fflush(stdout);
+  if (error->message[0] != '\0') print_line(error->message);
+  return EXIT_FAILED;
+}
+
+int complain_usage(const char *command, const char *format, ...) {
+  char text[TRM_ERROR_SIZE];
+  va_list args;
+  va_start(args, format);
+  vsnprintf(text, sizeof text, format, args);
+  va_end(args);
+  char line[TRM_ERROR_SIZE + 64];
+  snprintf(line, sizeof line, "%s (see tremula %s%s--help)", text, command,
+           *command != '\0' ? " " : "");
+  fflush(stdout);
+  print_line(line);
+  return EXIT_USAGE;
+}
+
+trm_status fail(trm_error *error, trm_status status, const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  if (error != NULL) {
+    error->status = status;
+    vsnprintf(error->message, sizeof error->message, format, args);
+  }
+  va_end(args);
+  return status;
+}
+
+char *split_assignment(char *text) {
+  char *equals = strchr(text, '=');
+  if (equals == NULL || equals == text) return NULL;
+  *equals = '\0';
+  return equals + 1;
+}
+
+bool parse_count(const char *text, long most, long *out_count) {
+  char *end;
+  errno = 0;
+  const long count = strtol(text, &end, 10);
+  if (errno != 0 || end == text || *end != '\0' || count < 1 || count > most) return false;
+  *out_count = count;
+  return true;
+}
+
+const char *type_text(trm_dtype dtype, int32_t rank, const int64_t *dims, char *buffer,
+                      size_t size) {
+  int used = snprintf(buffer, size, "%s[", trm_dtype_name(dtype));
+  for (int32_t d = 0; d < rank && used > 0 && (size_t)used < size; ++d) {
+    used += snprintf(buffer + used, size - (size_t)used, "%s%lld", d > 0 ? "," : "",
+                     (long long)dims[d]);
+  }
+  if (used > 0 && (size_t)used < size) snprintf(buffer + used, size - (size_t)used, "]");
+  return buffer;
+}
+
+bool string_list_add(string_list *list, char *item) {
+  if (list->count == list->capacity) {
+    const size_t capacity = list->capacity == 0 ? 8 : 2 * list->capacity;
+    char **items = realloc(list->items, capacity * sizeof *items);
+    if (items == NULL) return false;
+    list->items = items;
+    list->capacity = capacity;
+  }
+  list->items[list->count++] = item;
+  return true;
+}

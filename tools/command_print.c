@@ -1,0 +1,67 @@
+/* Owns: tremula print. */
+#include <getopt.h>
+#include <string.h>
+
+#include "tool.h"
+
+static void print_help(void) {
+  printf(
+      "usage: tremula print MODEL [options]\n\n"
+      "Prints HLO text: a model's as it is read, or, of an executable, what the passes have made.\n\n"
+      LOWERING_HELP);
+}
+
+static trm_status print(const char *path, const lowering_options *lowering, trm_error *error) {
+  char *text = NULL;
+  trm_status status;
+  if (is_executable_file(path)) {
+    trm_executable *executable;
+    status = trm_executable_load(path, &executable, error);
+    if (status != TRM_OK) return status;
+    status = trm_executable_print(executable, &text, error);
+    trm_executable_free(executable);
+  } else {
+    trm_module *module;
+    status = model_read(path, lowering, &module, error);
+    if (status != TRM_OK) return status;
+    status = trm_module_print(module, &text, error);
+    trm_module_free(module);
+  }
+  if (status == TRM_OK) fputs(text, stdout);
+  trm_free(text);
+  return status;
+}
+
+int command_print(int argc, char **argv) {
+  static const struct option longs[] = {
+      LOWERING_LONG_OPTIONS,
+      {"help", no_argument, NULL, 'h'},
+      {NULL, 0, NULL, 0},
+  };
+  lowering_options lowering = {0};
+  trm_error error = {0};
+  bool memory = true;
+  int option, code = -1;
+  while (code < 0 && memory && (option = getopt_long(argc, argv, ":h", longs, NULL)) != -1) {
+    if (lowering_option(&lowering, option, optarg, &memory)) continue;
+    if (option == 'h') {
+      print_help();
+      code = 0;
+    } else {
+      code = complain_usage("print", option == ':' ? "%s wants a value" : "unknown option %s",
+                            argv[optind - 1]);
+    }
+  }
+  if (code < 0 && !memory) {
+    fail(&error, TRM_RESOURCE_EXHAUSTED, "out of memory");
+    code = complain(&error);
+  }
+  if (code < 0 && argc - optind != 1) {
+    code = complain_usage("print", "say which one MODEL to print");
+  }
+  if (code < 0) {
+    code = print(argv[optind], &lowering, &error) == TRM_OK ? 0 : complain(&error);
+  }
+  lowering_options_free(&lowering);
+  return code;
+}

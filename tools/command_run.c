@@ -1,0 +1,189 @@
+/* Owns: tremula run. */
+#include <errno.h>
+#include <getopt.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "tool.h"
+
+static void print_help(void) {
+  printf(
+      "usage: tremula run FILE [options]\n\n"
+      "  --input NAME=FILE.npy    an input, by its name in the model, its name in the program, or\n"
+      "                           its number from 0; repeat for each\n"
+      "  --infeed ID=FILE[,FILE]  what an infeed reads: a file for each array of an element, the\n"
+      "                           first dimension counts the elements; repeat for each\n"
+      "  --output DIR             write outputs and what comes from outfeeds as DIR/NAME.npy;\n"
+      "                           otherwise they are printed\n"
+      "  --repeat N               run N times and say how long it takes; an output that updates an\n"
+      "                           input is the input of the next run\n"
+      "  --times                  then print the time of every instruction\n"
+      "  --seed N                 the seed of the program's random numbers\n");
+}
+
+typedef struct arguments {
+  const char *file, *output;
+  string_list inputs, infeeds;
+  long repeat;
+  bool is_timed, times, has_seed;
+  uint64_t seed;
+} arguments;
+
+static bool parse_seed(const char *text, arguments *a) {
+  char *end;
+  errno = 0;
+  a->seed = strtoull(text, &end, 10);
+  return a->has_seed = errno == 0 && text[0] >= '0' && text[0] <= '9' && *end == '\0';
+}
+
+/* Returns -1 to go on, otherwise the exit code. */
+static int parse(int argc, char **argv, arguments *a) {
+  enum { OPTION_INPUT = OPTION_OWN, OPTION_INFEED, OPTION_REPEAT, OPTION_TIMES, OPTION_SEED };
+  static const struct option longs[] = {
+      {"input", required_argument, NULL, OPTION_INPUT},
+      {"infeed", required_argument, NULL, OPTION_INFEED},
+      {"output", required_argument, NULL, 'o'},
+      {"repeat", required_argument, NULL, OPTION_REPEAT},
+      {"times", no_argument, NULL, OPTION_TIMES},
+      {"seed", required_argument, NULL, OPTION_SEED},
+      {"help", no_argument, NULL, 'h'},
+      {NULL, 0, NULL, 0},
+  };
+  bool memory = true;
+  int option;
+  while (memory && (option = getopt_long(argc, argv, ":o:h", longs, NULL)) != -1) {
+    switch (option) {
+      case OPTION_INPUT: memory = string_list_add(&a->inputs, optarg); break;
+      case OPTION_INFEED: memory = string_list_add(&a->infeeds, optarg); break;
+      case 'o': a->output = optarg; break;
+      case OPTION_REPEAT:
+        if (!parse_count(optarg, 1000000000, &a->repeat)) {
+          return complain_usage("run", "--repeat wants a number from 1 on, not '%s'", optarg);
+        }
+        a->is_timed = true;
+        break;
+      case OPTION_TIMES: a->times = true; break;
+      case OPTION_SEED:
+        if (!parse_seed(optarg, a)) {
+          return complain_usage("run", "--seed wants a number from 0 on, not '%s'", optarg);
+        }
+        break;
+      case 'h': print_help(); return 0;
+      case ':': return complain_usage("run", "%s wants a value", argv[optind - 1]);
+      default: return complain_usage("run", "unknown option %s", argv[optind - 1]);
+    }
+  }
+  if (!memory) {
+    const trm_error error = {TRM_RESOURCE_EXHAUSTED, "out of memory"};
+    return complain(&error);
+  }
+  if (argc - optind != 1) return complain_usage("run", "say which one executable to run");
+  a->file = argv[optind];
+  return -1;
+}
+
+static double now(void) {
+  struct timespec time;
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+static int ascending(const void *a, const void *b) {
+  const double l = *(const double *)a, r = *(const double *)b;
+  return (l > r) - (l < r);
+}
+
+static void print_seconds(double *seconds, long count) {
+  qsort(seconds, (size_t)count, sizeof *seconds, ascending);
+  fprintf(stderr, "%ld run%s: the fastest %.3f ms, the median %.3f ms\n", count,
+          count == 1 ? "" : "s", seconds[0] * 1e3, seconds[count / 2] * 1e3);
+}
+
+/* What the outputs of the last run update changes places with the inputs. */
+static void carry_over(run_data *data, uint64_t *versions, long run) {
+  const size_t num_outputs = trm_executable_num_outputs(data->executable);
+  for (size_t o = 0; o < num_outputs; ++o) {
+    const int64_t i = trm_executable_output_alias(data->executable, o);
+    if (i < 0) continue;
+    void *updated = data->outputs[o].data;
+    data->outputs[o].data = data->inputs[i].data;
+    data->inputs[i].data = updated;
+    versions[i] = (uint64_t)run + 1;
+  }
+}
+
+static trm_status run_often(const arguments *a, run_data *data, trm_engine *engine, double *seconds,
+                            uint64_t *versions, trm_error *error) {
+  const size_t num_inputs = trm_executable_num_inputs(data->executable);
+  const size_t num_outputs = trm_executable_num_outputs(data->executable);
+  const void **inputs = calloc(num_inputs + 1, sizeof *inputs);
+  void **outputs = calloc(num_outputs + 1, sizeof *outputs);
+  trm_status status = inputs != NULL && outputs != NULL
+                          ? TRM_OK
+                          : fail(error, TRM_RESOURCE_EXHAUSTED, "out of memory");
+  for (size_t i = 0; i < num_inputs; ++i) versions[i] = 1;
+  for (long run = 0; run < a->repeat && status == TRM_OK; ++run) {
+    if (run > 0) carry_over(data, versions, run);
+    for (size_t i = 0; i < num_inputs; ++i) inputs[i] = data->inputs[i].data;
+    for (size_t o = 0; o < num_outputs; ++o) outputs[o] = data->outputs[o].data;
+    const double start = now();
+    status = trm_engine_run(engine, inputs, versions, outputs, error);
+    seconds[run] = now() - start;
+  }
+  free(inputs);
+  free(outputs);
+  return status;
+}
+
+static trm_status run_engine(const arguments *a, run_data *data, trm_engine *engine,
+                             trm_error *error) {
+  double *seconds = calloc((size_t)a->repeat, sizeof *seconds);
+  uint64_t *versions = calloc(trm_executable_num_inputs(data->executable) + 1, sizeof *versions);
+  trm_status status = seconds != NULL && versions != NULL
+                          ? run_data_start_feeds(data, engine, error)
+                          : fail(error, TRM_RESOURCE_EXHAUSTED, "out of memory");
+  if (status == TRM_OK) {
+    if (a->has_seed) trm_engine_set_seed(engine, a->seed);
+    trm_engine_time_steps(engine, a->times);
+    status = run_often(a, data, engine, seconds, versions, error);
+  }
+  run_data_stop_feeds(data);
+  if (status == TRM_OK) status = run_data_write(data, a->output, error);
+  if (status == TRM_OK && a->is_timed) print_seconds(seconds, a->repeat);
+  if (status == TRM_OK && a->times) {
+    char *text;
+    status = trm_engine_print_times(engine, &text, error);
+    if (status == TRM_OK) {
+      fputs(text, stderr);
+      trm_free(text);
+    }
+  }
+  free(seconds);
+  free(versions);
+  return status;
+}
+
+static trm_status run(const arguments *a, trm_error *error) {
+  trm_executable *executable;
+  trm_status status = trm_executable_load(a->file, &executable, error);
+  if (status != TRM_OK) return status;
+  run_data data = {0};
+  trm_engine *engine = NULL;
+  status = run_data_create(executable, &a->inputs, &a->infeeds, &data, error);
+  if (status == TRM_OK) status = trm_engine_create(executable, &engine, error);
+  if (status == TRM_OK) status = run_engine(a, &data, engine, error);
+  if (engine != NULL) trm_engine_free(engine);
+  run_data_free(&data);
+  trm_executable_free(executable);
+  return status;
+}
+
+int command_run(int argc, char **argv) {
+  arguments a = {.repeat = 1};
+  trm_error error = {0};
+  int code = parse(argc, argv, &a);
+  if (code < 0) code = run(&a, &error) == TRM_OK ? 0 : complain(&error);
+  free(a.inputs.items);
+  free(a.infeeds.items);
+  return code;
+}

@@ -1,0 +1,45 @@
+/* Owns: what libtremula shows to its own tools. */
+#include "inspect.h"
+
+#include "exec/executable.h"
+#include "ops/kernel.h"
+
+trm_status trm_inspect_compile(const trm_module *module, const trm_option *options,
+                               size_t num_options, trm_inspect_observer observer, void *context,
+                               trm_executable **out_executable, trm_error *error) {
+  return trm_compile_observed(module, options, num_options, observer, context, out_executable,
+                              error);
+}
+
+const char *trm_inspect_pass(size_t i) {
+  const char *const *names = trm_pass_names();
+  for (size_t n = 0; n < i && names[n] != NULL; ++n) {
+    if (names[n + 1] == NULL) return NULL;
+  }
+  return names[i];
+}
+
+bool trm_inspect_option(size_t i, trm_inspect_option_row *out_row) {
+  if (i >= TRM_NUM_OPTIONS) return false;
+  const trm_option_id id = (trm_option_id)i;
+  *out_row = (trm_inspect_option_row){trm_option_key(id), trm_option_default(id),
+                                      trm_option_help(id), trm_option_acts(id)};
+  return true;
+}
+
+bool trm_inspect_opcode(size_t i, trm_inspect_opcode_row *out_row) {
+  static const char *const classes[] = {
+#define OPCODE(id, name, arity, class) #class,
+#include "hlo/opcodes.def"
+#undef OPCODE
+  };
+  if (i >= TRM_NUM_OPCODES) return false;
+  const trm_opcode opcode = (trm_opcode)i;
+  *out_row = (trm_inspect_opcode_row){trm_opcode_name(opcode), classes[i],
+                                      trm_opcode_arity(opcode), trm_kernel_exists(opcode)};
+  return true;
+}
+
+const char *trm_inspect_side_table(const trm_executable *executable) {
+  return executable->module->frontend_side_table;
+}

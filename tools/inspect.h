@@ -1,0 +1,35 @@
+/* What the tools look at beyond the public API: passes, options, opcodes. Unstable; exported for the
+ * tools of the same build only. inspect.c is part of libtremula. */
+#ifndef TREMULA_TOOLS_INSPECT_H_
+#define TREMULA_TOOLS_INSPECT_H_
+
+#include "tremula/tremula.h"
+
+/* Told of the module after each pass. A status other than TRM_OK ends the compilation with it. */
+typedef trm_status (*trm_inspect_observer)(const char *pass, const trm_module *module,
+                                           void *context, trm_error *error);
+TRM_API trm_status trm_inspect_compile(const trm_module *module, const trm_option *options,
+                                       size_t num_options, trm_inspect_observer observer,
+                                       void *context, trm_executable **out_executable,
+                                       trm_error *error);
+/* The i-th pass; NULL for i out of range. */
+TRM_API const char *trm_inspect_pass(size_t i);
+
+typedef struct trm_inspect_option_row {
+  const char *key, *default_value, *help;
+  bool acts; /* false: accepted and kept, nothing acts on it yet */
+} trm_inspect_option_row;
+/* false for i out of range. */
+TRM_API bool trm_inspect_option(size_t i, trm_inspect_option_row *out_row);
+
+typedef struct trm_inspect_opcode_row {
+  const char *name, *class_name;
+  int arity;       /* -1: varies */
+  bool has_kernel; /* false: passes remove it, the engine itself does it, or it cannot run */
+} trm_inspect_opcode_row;
+TRM_API bool trm_inspect_opcode(size_t i, trm_inspect_opcode_row *out_row);
+
+/* The JSON that travels with a module; NULL: none. */
+TRM_API const char *trm_inspect_side_table(const trm_executable *executable);
+
+#endif /* TREMULA_TOOLS_INSPECT_H_ */

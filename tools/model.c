@@ -1,0 +1,172 @@
+/* Owns: reading MODEL, by way of Python where it is TensorFlow's. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tool.h"
+
+extern char **environ;
+
+/* What tremula.tool.* exit with after a message of their own. */
+enum { PYTHON_HAS_COMPLAINED = 3 };
+
+bool lowering_option(lowering_options *options, int option, char *value, bool *out_memory) {
+  switch (option) {
+    case OPTION_SIGNATURE: options->signature = value; return true;
+    case OPTION_FEED: *out_memory = string_list_add(&options->feeds, value); return true;
+    case OPTION_FETCH: *out_memory = string_list_add(&options->fetches, value); return true;
+    case OPTION_SHAPE: *out_memory = string_list_add(&options->shapes, value); return true;
+    default: return false;
+  }
+}
+
+void lowering_options_free(lowering_options *options) {
+  free(options->feeds.items);
+  free(options->fetches.items);
+  free(options->shapes.items);
+}
+
+/* ---- Python --------------------------------------------------------------------------------- */
+
+/* TREMULA_PYTHON, or the Python beside this program, or the first python3 of PATH. */
+static void find_python(char *path, size_t size) {
+  const char *chosen = getenv("TREMULA_PYTHON");
+  if (chosen != NULL && *chosen != '\0') {
+    snprintf(path, size, "%s", chosen);
+    return;
+  }
+  const ssize_t length = readlink("/proc/self/exe", path, size - 16);
+  if (length > 0) {
+    path[length] = '\0';
+    char *slash = strrchr(path, '/');
+    if (slash != NULL) {
+      strcpy(slash + 1, "python");
+      if (access(path, X_OK) == 0) return;
+    }
+  }
+  snprintf(path, size, "python3");
+}
+
+trm_status run_python(const char *module, char *const *arguments, trm_error *error) {
+  char python[4096];
+  find_python(python, sizeof python);
+  size_t count = 0;
+  while (arguments[count] != NULL) ++count;
+  char **argv = calloc(count + 4, sizeof *argv);
+  if (argv == NULL) return fail(error, TRM_RESOURCE_EXHAUSTED, "out of memory");
+  argv[0] = python;
+  argv[1] = "-m";
+  argv[2] = (char *)module;
+  memcpy(argv + 3, arguments, count * sizeof *argv);
+  fflush(stdout);
+  pid_t child;
+  int state = 0;
+  const int problem = posix_spawnp(&child, python, NULL, NULL, argv, environ);
+  free(argv);
+  if (problem != 0) {
+    return fail(error, TRM_NOT_FOUND,
+                "cannot run %s: %s. Set TREMULA_PYTHON to a Python that has Tremula and TensorFlow",
+                python, strerror(problem));
+  }
+  while (waitpid(child, &state, 0) < 0 && errno == EINTR) continue;
+  if (WIFEXITED(state) && WEXITSTATUS(state) == 0) return TRM_OK;
+  if (WIFEXITED(state) && WEXITSTATUS(state) == PYTHON_HAS_COMPLAINED) {
+    return fail(error, TRM_INVALID_ARGUMENT, "%s", ""); /* nothing to add */
+  }
+  return fail(error, TRM_FAILED_PRECONDITION,
+              "'%s -m %s' did not work (%s %d; its own message is above). Set TREMULA_PYTHON to a "
+              "Python that has Tremula and TensorFlow", python, module,
+              WIFSIGNALED(state) ? "signal" : "exit code",
+              WIFSIGNALED(state) ? WTERMSIG(state) : WEXITSTATUS(state));
+}
+
+/* ---- Models --------------------------------------------------------------------------------- */
+
+static trm_status lower(const char *path, bool is_folder, const lowering_options *options,
+                        trm_module **out_module, trm_error *error) {
+  const char *folder = getenv("TMPDIR");
+  char lowered[4096];
+  snprintf(lowered, sizeof lowered, "%s/tremula-XXXXXX.hlo.pb",
+           folder != NULL && *folder != '\0' ? folder : "/tmp");
+  const int file = mkstemps(lowered, (int)strlen(".hlo.pb"));
+  if (file < 0) {
+    return fail(error, TRM_UNAVAILABLE, "cannot make a temporary file %s: %s", lowered,
+                strerror(errno));
+  }
+  close(file);
+
+  string_list arguments = {0};
+  bool fits = string_list_add(&arguments, (char *)path) && string_list_add(&arguments, "--output") &&
+              string_list_add(&arguments, lowered);
+  if (is_folder) {
+    fits = fits && string_list_add(&arguments, "--signature") &&
+           string_list_add(&arguments, (char *)(options->signature != NULL ? options->signature
+                                                                           : "serving_default"));
+  }
+  const struct {
+    char *option;
+    const string_list *values;
+  } lists[] = {{"--feed", &options->feeds}, {"--fetch", &options->fetches},
+               {"--shape", &options->shapes}};
+  for (size_t l = 0; l < sizeof lists / sizeof *lists; ++l) {
+    for (size_t i = 0; i < lists[l].values->count; ++i) {
+      fits = fits && string_list_add(&arguments, lists[l].option) &&
+             string_list_add(&arguments, lists[l].values->items[i]);
+    }
+  }
+  fits = fits && string_list_add(&arguments, NULL);
+  trm_status status = fits ? run_python("tremula.tool.lower", arguments.items, error)
+                           : fail(error, TRM_RESOURCE_EXHAUSTED, "out of memory");
+  if (status == TRM_OK) status = trm_module_read_file(lowered, out_module, error);
+  unlink(lowered);
+  free(arguments.items);
+  return status;
+}
+
+trm_status model_read(const char *path, const lowering_options *options, trm_module **out_module,
+                      trm_error *error) {
+  struct stat info;
+  const bool is_folder = stat(path, &info) == 0 && S_ISDIR(info.st_mode);
+  const bool is_graph = options->feeds.count > 0 || options->fetches.count > 0;
+  if (is_folder && is_graph) {
+    return fail(error, TRM_INVALID_ARGUMENT,
+                "%s is a folder, so a SavedModel: choose a --signature; --feed and --fetch are for "
+                "GraphDefs", path);
+  }
+  if (is_graph && options->fetches.count == 0) {
+    return fail(error, TRM_INVALID_ARGUMENT, "%s: a GraphDef needs --fetch NAME, the output to "
+                "compute", path);
+  }
+  if (!is_folder && options->signature != NULL) {
+    return fail(error, TRM_INVALID_ARGUMENT,
+                "--signature is for a SavedModel, which is a folder; %s is not one", path);
+  }
+  if (!is_folder && !is_graph && options->shapes.count > 0) {
+    return fail(error, TRM_INVALID_ARGUMENT,
+                "--shape is for SavedModels and GraphDefs; for a GraphDef give --fetch too");
+  }
+  if (is_folder || is_graph) return lower(path, is_folder, options, out_module, error);
+  const trm_status status = trm_module_read_file(path, out_module, error);
+  const char *dot = strrchr(path, '.');
+  if (status == TRM_INVALID_ARGUMENT && error != NULL && dot != NULL &&
+      (strcmp(dot, ".pb") == 0 || strcmp(dot, ".pbtxt") == 0)) {
+    const size_t length = strlen(error->message);
+    snprintf(error->message + length, sizeof error->message - length,
+             ". If it is a GraphDef, name its outputs with --fetch");
+  }
+  return status;
+}
+
+bool is_executable_file(const char *path) {
+  char start[8];
+  FILE *file = fopen(path, "rb");
+  if (file == NULL) return false;
+  const size_t got = fread(start, 1, sizeof start, file);
+  fclose(file);
+  return got == sizeof start && memcmp(start, "TRMEXEC\n", sizeof start) == 0;
+}

@@ -1,0 +1,131 @@
+/* What the files of the tool share.
+ *
+ *   tremula.c       the subcommands, --help, --version
+ *   command_*.c     one a subcommand
+ *   arguments.c     NAME=VALUE, names of types, messages
+ *   model.c         MODEL: a module, or what Python lowers to one
+ *   names.c         what inputs and outputs of an executable are called
+ *   run_data.c      the arrays and feeds of a run, from files and to files
+ *   npy.c show.c    arrays as .npy files and as text */
+#ifndef TREMULA_TOOLS_TOOL_H_
+#define TREMULA_TOOLS_TOOL_H_
+
+#include <stdio.h>
+
+#include "npy.h"
+#include "tremula/tremula.h"
+
+enum { EXIT_FAILED = 1, EXIT_USAGE = 2 };
+
+/* The subcommands. argv[0] is the subcommand's name; each returns the process's exit code. */
+int command_compile(int argc, char **argv);
+int command_run(int argc, char **argv);
+int command_print(int argc, char **argv);
+int command_ops(int argc, char **argv);
+
+/* ---- arguments.c ---------------------------------------------------------------------------- */
+
+/* "tremula: <message>" on stderr, as one line; nothing for an empty message. Returns
+ * EXIT_FAILED. */
+int complain(const trm_error *error);
+/* The same for a mistake in the command line, and where help is; returns EXIT_USAGE. */
+int complain_usage(const char *command, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+/* Writes a failure; returns `status`. */
+trm_status fail(trm_error *error, trm_status status, const char *format, ...)
+    __attribute__((format(printf, 3, 4), cold));
+
+/* Cuts "key=value" at its first '='; the value, or NULL where there is none or no key. */
+char *split_assignment(char *text);
+/* A number from 1 to `most`; false where it is not one. */
+bool parse_count(const char *text, long most, long *out_count);
+/* "f32[2,3]" into a buffer, which is returned. */
+const char *type_text(trm_dtype dtype, int32_t rank, const int64_t *dims, char *buffer,
+                      size_t size);
+enum { TYPE_TEXT_SIZE = 512 };
+
+/* A growing list of pointers into argv, as options that may be given several times make it. */
+typedef struct string_list {
+  char **items;
+  size_t count, capacity;
+} string_list;
+bool string_list_add(string_list *list, char *item);
+
+/* ---- model.c -------------------------------------------------------------------------------- */
+
+/* How a SavedModel or a GraphDef is lowered; as the options say. */
+typedef struct lowering_options {
+  const char *signature; /* NULL: serving_default */
+  string_list feeds, fetches, shapes;
+} lowering_options;
+
+/* What getopt_long may return for them: above the characters. */
+enum { OPTION_SIGNATURE = 1000, OPTION_FEED, OPTION_FETCH, OPTION_SHAPE, OPTION_OWN };
+#define LOWERING_LONG_OPTIONS                             \
+  {"signature", required_argument, NULL, OPTION_SIGNATURE}, \
+      {"feed", required_argument, NULL, OPTION_FEED},       \
+      {"fetch", required_argument, NULL, OPTION_FETCH},     \
+      {"shape", required_argument, NULL, OPTION_SHAPE}
+#define LOWERING_HELP                                                                       \
+  "A SavedModel (needs Python with TensorFlow):\n"                                          \
+  "  --signature NAME         the signature to take (serving_default)\n"                    \
+  "  --shape NAME=DIMS        the shape of an input that has unknown dimensions: x=1,224,224,3\n" \
+  "A GraphDef, .pb or .pbtxt, frozen (needs Python with TensorFlow):\n"                     \
+  "  --feed NAME[:TYPE[DIMS]] an input: x, or x:f32[1,28,28]; may be repeated\n"            \
+  "  --fetch NAME             an output; may be repeated\n"
+
+/* Takes the option if it is one of these; *out_memory is false when memory runs out. */
+bool lowering_option(lowering_options *options, int option, char *value, bool *out_memory);
+void lowering_options_free(lowering_options *options);
+
+/* Reads MODEL, lowering it where it is not a module. */
+trm_status model_read(const char *path, const lowering_options *options, trm_module **out_module,
+                      trm_error *error);
+/* Runs `python -m module arguments...` (a NULL ends them); its output is ours. */
+trm_status run_python(const char *module, char *const *arguments, trm_error *error);
+/* Whether the file begins as executables do. */
+bool is_executable_file(const char *path);
+
+/* ---- names.c -------------------------------------------------------------------------------- */
+
+/* What the user calls inputs and outputs: the model's names where the executable has them, the
+ * program's otherwise. */
+typedef struct interface_names {
+  const char **inputs, **outputs;
+  void *table; /* a json_t */
+} interface_names;
+
+bool interface_names_create(const trm_executable *executable, interface_names *out_names);
+void interface_names_free(interface_names *names);
+/* The input of that name, or index; -1. */
+int64_t interface_find_input(const trm_executable *executable, const interface_names *names,
+                             const char *name);
+
+/* ---- run_data.c ----------------------------------------------------------------------------- */
+
+/* Everything that goes into a run and comes out of it. */
+typedef struct run_data {
+  trm_executable *executable;
+  interface_names names;
+  npy_array *inputs, *outputs;
+  size_t num_feeds;
+  struct run_feed *feeds;
+} run_data;
+
+/* The inputs and infeeds are "NAME=FILE" and "ID=FILE,FILE", which are cut up. */
+trm_status run_data_create(trm_executable *executable, const string_list *inputs,
+                           const string_list *infeeds, run_data *data, trm_error *error);
+/* Makes the queues, binds them, and starts to push what the files hold. */
+trm_status run_data_start_feeds(run_data *data, trm_engine *engine, trm_error *error);
+/* Stops pushing, also in the middle. */
+void run_data_stop_feeds(run_data *data);
+/* Writes outputs and what came through outfeeds into `folder`, or on stdout where it is NULL. */
+trm_status run_data_write(run_data *data, const char *folder, trm_error *error);
+void run_data_free(run_data *data);
+
+/* ---- show.c --------------------------------------------------------------------------------- */
+
+/* An array as text in the manner of numpy, the middle left out when it is large. */
+void show_array(FILE *out, const npy_array *array);
+
+#endif /* TREMULA_TOOLS_TOOL_H_ */

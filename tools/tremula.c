@@ -1,0 +1,57 @@
+/* Owns: the command line `tremula`: which subcommands there are. */
+#include <string.h>
+
+#include "tool.h"
+
+static const struct {
+  const char *name;
+  int (*run)(int argc, char **argv);
+  const char *arguments, *help;
+} commands[] = {
+    {"compile", command_compile, "MODEL -o FILE", "compile a model to an executable"},
+    {"run", command_run, "FILE [--input NAME=FILE.npy]...", "run an executable"},
+    {"print", command_print, "MODEL", "print a model or an executable as HLO text"},
+    {"ops", command_ops, "[--hlo]", "list the ops of the IPU device, or of the compiler"},
+};
+enum { NUM_COMMANDS = sizeof commands / sizeof *commands };
+
+static void print_help(void) {
+  printf("usage: tremula COMMAND ...\n\n");
+  for (size_t i = 0; i < NUM_COMMANDS; ++i) {
+    printf("  tremula %-8s %-33s %s\n", commands[i].name, commands[i].arguments, commands[i].help);
+  }
+  printf(
+      "\n"
+      "  tremula COMMAND --help    what a command takes\n"
+      "  tremula --version\n\n"
+      "MODEL is a serialised HloModuleProto or XLA's HLO text, told apart by content, or, where\n"
+      "Python with TensorFlow is installed, a SavedModel folder or a GraphDef.\n"
+      "The exit code is 0, 1 after a failure, or 2 after a mistake in the command line.\n"
+      "TREMULA_PYTHON names the Python to use; otherwise it is the one beside this program, or the\n"
+      "first python3 of PATH.\n");
+}
+
+int main(int argc, char **argv) {
+  const char *name = argc > 1 ? argv[1] : NULL;
+  if (name == NULL) {
+    return complain_usage("", "say what to do: compile, run, print or ops");
+  }
+  if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0) {
+    print_help();
+    return 0;
+  }
+  if (strcmp(name, "--version") == 0) {
+    printf("tremula %s\n", trm_version());
+    return 0;
+  }
+  for (size_t i = 0; i < NUM_COMMANDS; ++i) {
+    if (strcmp(commands[i].name, name) != 0) continue;
+    const int code = commands[i].run(argc - 1, argv + 1);
+    if (fflush(stdout) != 0 && code == 0) {
+      const trm_error error = {TRM_UNAVAILABLE, "cannot write to the standard output"};
+      return complain(&error);
+    }
+    return code;
+  }
+  return complain_usage("", "'%s' is not a command", name);
+}
