@@ -1,0 +1,558 @@
+"""The C library from Python: modules, compiling, running, feeds.
+
+    from tremula import core
+    module = core.Module.read_file("model.hlo")
+    executable = core.compile(module)
+    engine = core.Engine(executable)
+    outputs = engine.run([x, y])          # numpy arrays in, numpy arrays out
+
+One class for each object of include/tremula/tremula.h, one method for each function; what the
+header says about bounds, threads and owners holds here. What fails in C is a TremulaError. Needs
+numpy and no TensorFlow.
+"""
+
+import ctypes
+import functools
+import os
+from ctypes import POINTER, byref, c_bool, c_char, c_char_p, c_int, c_size_t, c_void_p
+from typing import NamedTuple
+
+import numpy as np
+
+LIBRARY_DIR_VARIABLE = "TREMULA_LIBRARY_DIR"
+_NAMES = ("libtremula.so.0", "libtremula.so")
+_MAX_RANK = 16
+
+# ---- Errors --------------------------------------------------------------------------------------
+
+
+class TremulaError(Exception):
+    """A failure that the library reports; `status` is its code (status.def; TensorFlow's codes)."""
+
+    status = 2
+
+
+# status.def: the code of each class.
+_CODES = {
+    "CancelledError": 1, "InvalidArgumentError": 3, "NotFoundError": 5, "AlreadyExistsError": 6,
+    "ResourceExhaustedError": 8, "FailedPreconditionError": 9, "AbortedError": 10,
+    "OutOfRangeError": 11, "UnimplementedError": 12, "InternalError": 13, "UnavailableError": 14,
+    "DataLossError": 15,
+}
+
+
+class CancelledError(TremulaError):
+    """Somebody asked a run to stop."""
+
+
+class InvalidArgumentError(TremulaError):
+    """The input is wrong in itself."""
+
+
+class NotFoundError(TremulaError):
+    """What was named does not exist."""
+
+
+class AlreadyExistsError(TremulaError):
+    """What was named exists already."""
+
+
+class ResourceExhaustedError(TremulaError):
+    """Memory, disk or devices ran out."""
+
+
+class FailedPreconditionError(TremulaError):
+    """Right in itself, wrong at this time."""
+
+
+class AbortedError(TremulaError):
+    """Try again."""
+
+
+class OutOfRangeError(TremulaError):
+    """Past the end of the data."""
+
+
+class UnimplementedError(TremulaError):
+    """Not there yet; the message names the instruction."""
+
+
+class InternalError(TremulaError):
+    """A bug of the library."""
+
+
+class UnavailableError(TremulaError):
+    """The environment is not ready; try again."""
+
+
+class DataLossError(TremulaError):
+    """A file that was cut short or altered."""
+
+
+_CLASSES = {}
+for _class_name, _code in _CODES.items():
+    globals()[_class_name].status = _code
+    _CLASSES[_code] = globals()[_class_name]
+
+
+class _Error(ctypes.Structure):  # trm_error
+    _fields_ = [("status", c_int), ("message", c_char * 4096)]
+
+
+def _call(name, *arguments):
+    """Calls a function that returns a trm_status and takes a trm_error last."""
+    error = _Error()
+    status = getattr(library(), name)(*arguments, byref(error))
+    if status != 0:
+        raise _CLASSES.get(status, TremulaError)(error.message.decode("utf-8", "replace"))
+
+
+# ---- Types ---------------------------------------------------------------------------------------
+
+# dtype.def: HLO's number of each type that numpy has.
+_NUMBERS = {
+    "bool": 1, "int8": 2, "int16": 3, "int32": 4, "int64": 5, "uint8": 6, "uint16": 7, "uint32": 8,
+    "uint64": 9, "float16": 10, "float32": 11, "float64": 12, "complex64": 15, "bfloat16": 16,
+    "complex128": 18,
+}
+
+
+@functools.lru_cache(maxsize=None)
+def numpy_dtype(number):
+    """The numpy dtype of an HLO type number. bfloat16 is that of the package ml_dtypes."""
+    for name, value in _NUMBERS.items():
+        if value == number:
+            if name == "bfloat16":
+                import ml_dtypes
+                return np.dtype(ml_dtypes.bfloat16)
+            return np.dtype(name)
+    raise InvalidArgumentError(f"HLO type {number} has no numpy dtype")
+
+
+class TensorInfo(NamedTuple):
+    """What an input, an output or an element of a feed looks like."""
+    name: str
+    dtype: np.dtype
+    shape: tuple
+
+
+class FeedInfo(NamedTuple):
+    """A feed that a program uses; `kind` is "infeed" or "outfeed"."""
+    id: str
+    kind: str
+    elements: list
+
+
+class _TensorInfo(ctypes.Structure):  # trm_tensor_info
+    _fields_ = [("name", c_char_p), ("dtype", c_int), ("rank", ctypes.c_int32),
+                ("dims", ctypes.c_int64 * _MAX_RANK), ("bytes", c_size_t)]
+
+    def unpack(self):
+        return TensorInfo((self.name or b"").decode(), numpy_dtype(self.dtype),
+                          tuple(self.dims[:self.rank]))
+
+
+class _Option(ctypes.Structure):  # trm_option
+    _fields_ = [("key", c_char_p), ("value", c_char_p)]
+
+
+def _pack_elements(elements):
+    """TensorInfos, or pairs of a dtype and a shape, as an array of trm_tensor_info."""
+    packed = (_TensorInfo * max(1, len(elements)))()
+    for info, element in zip(packed, elements):
+        name, dtype, shape = element if len(element) == 3 else ("", *element)
+        dtype = np.dtype(dtype)
+        if dtype.name not in _NUMBERS or len(shape) > _MAX_RANK:
+            raise InvalidArgumentError(f"an element cannot be {dtype.name}{list(shape)}")
+        info.name, info.dtype, info.rank = name.encode(), _NUMBERS[dtype.name], len(shape)
+        info.dims[:len(shape)] = shape
+        info.bytes = dtype.itemsize * int(np.prod(shape, dtype=np.int64))
+    return packed
+
+
+# ---- The library ---------------------------------------------------------------------------------
+
+_status, _handle, _out = c_int, c_void_p, POINTER(c_void_p)
+_infos, _error = POINTER(_TensorInfo), POINTER(_Error)
+_pointers = POINTER(c_void_p)
+_SIGNATURES = {
+    "trm_version": (c_char_p, []),
+    "trm_free": (None, [c_void_p]),
+    "trm_module_read": (_status, [c_char_p, c_size_t, c_char_p, _out, _error]),
+    "trm_module_read_file": (_status, [c_char_p, _out, _error]),
+    "trm_module_print": (_status, [_handle, _out, _error]),
+    "trm_module_serialize": (_status, [_handle, _out, POINTER(c_size_t), _error]),
+    "trm_module_verify": (_status, [_handle, _error]),
+    "trm_module_free": (None, [_handle]),
+    "trm_compile": (_status, [_handle, POINTER(_Option), c_size_t, _out, _error]),
+    "trm_executable_serialize": (_status, [_handle, _out, POINTER(c_size_t), _error]),
+    "trm_executable_deserialize": (_status, [c_char_p, c_size_t, _out, _error]),
+    "trm_executable_save": (_status, [_handle, c_char_p, _error]),
+    "trm_executable_load": (_status, [c_char_p, _out, _error]),
+    "trm_executable_free": (None, [_handle]),
+    "trm_executable_num_inputs": (c_size_t, [_handle]),
+    "trm_executable_num_outputs": (c_size_t, [_handle]),
+    "trm_executable_input": (_infos, [_handle, c_size_t]),
+    "trm_executable_output": (_infos, [_handle, c_size_t]),
+    "trm_executable_output_alias": (ctypes.c_int64, [_handle, c_size_t]),
+    "trm_executable_print": (_status, [_handle, _out, _error]),
+    "trm_executable_arena_bytes": (c_size_t, [_handle]),
+    "trm_executable_feed": (c_char_p, [_handle, c_size_t, POINTER(c_char), POINTER(_infos),
+                                       POINTER(c_size_t)]),
+    "trm_engine_create": (_status, [_handle, _out, _error]),
+    "trm_engine_run": (_status, [_handle, _pointers, POINTER(ctypes.c_uint64), _pointers, _error]),
+    "trm_engine_cancel": (None, [_handle]),
+    "trm_engine_time_steps": (None, [_handle, c_bool]),
+    "trm_engine_print_times": (_status, [_handle, _out, _error]),
+    "trm_engine_free": (None, [_handle]),
+    "trm_engine_bind_infeed": (_status, [_handle, c_char_p, _handle, _error]),
+    "trm_engine_bind_outfeed": (_status, [_handle, c_char_p, _handle, _error]),
+    "trm_engine_set_seed": (None, [_handle, ctypes.c_uint64]),
+    "trm_infeed_create": (_status, [_infos, c_size_t, c_size_t, _out, _error]),
+    "trm_infeed_push": (_status, [_handle, _pointers, POINTER(c_bool), _error]),
+    "trm_infeed_end": (None, [_handle, _status, c_char_p]),
+    "trm_infeed_reset": (None, [_handle]),
+    "trm_infeed_open": (None, [_handle]),
+    "trm_infeed_close": (None, [_handle]),
+    "trm_infeed_release": (None, [_handle]),
+    "trm_outfeed_create": (_status, [_infos, c_size_t, c_bool, _out, _error]),
+    "trm_outfeed_take": (_status, [_handle, POINTER(c_size_t), POINTER(POINTER(c_void_p)),
+                                   _error]),
+    "trm_outfeed_release": (None, [_handle]),
+}
+
+
+def library_path():
+    """Where the library is: in the folder TREMULA_LIBRARY_DIR, in the installed package, or in the
+    release build of a checkout. Raises FileNotFoundError where it is in none."""
+    package = os.path.dirname(os.path.abspath(__file__))
+    chosen = os.environ.get(LIBRARY_DIR_VARIABLE)
+    folders = [chosen] if chosen else [
+        os.path.join(package, "lib"),
+        os.path.join(os.path.dirname(os.path.dirname(package)), "build", "release", "lib")]
+    for folder in folders:
+        for name in _NAMES:
+            path = os.path.join(folder, name)
+            if os.path.exists(path):
+                return path
+    raise FileNotFoundError(
+        f"{_NAMES[0]} is not in {' or '.join(folders)}. Build it (`make`), install the package, or "
+        f"set {LIBRARY_DIR_VARIABLE} to the folder that it is in.")
+
+
+@functools.lru_cache(maxsize=None)
+def library():
+    """The loaded library, by ctypes."""
+    loaded = ctypes.CDLL(library_path())
+    for name, (result, arguments) in _SIGNATURES.items():
+        function = getattr(loaded, name)
+        function.restype, function.argtypes = result, arguments
+    return loaded
+
+
+def version():
+    """The library's version."""
+    return library().trm_version().decode()
+
+
+def _take_block(block, size=None):
+    """The bytes of a block that the library handed out, which is freed; a text where no size."""
+    try:
+        return ctypes.string_at(block) if size is None else ctypes.string_at(block, size.value)
+    finally:
+        library().trm_free(block)
+
+
+def _text_of(function, handle):
+    block = c_void_p()
+    _call(function, handle, byref(block))
+    return _take_block(block).decode("utf-8", "replace")
+
+
+def _bytes_of(function, handle):
+    block, size = c_void_p(), c_size_t()
+    _call(function, handle, byref(block), byref(size))
+    return _take_block(block, size)
+
+
+class _Object:
+    """Owns a handle, and frees it by the function `_free`."""
+
+    _free = None
+
+    def __init__(self, handle):
+        self._handle = handle
+
+    def __del__(self):
+        handle, self._handle = getattr(self, "_handle", None), None
+        if handle is not None and handle.value:
+            getattr(library(), self._free)(handle)
+
+
+# ---- Modules and executables ---------------------------------------------------------------------
+
+
+class Module(_Object):
+    """A verified HLO module."""
+
+    _free = "trm_module_free"
+
+    @classmethod
+    def read(cls, data, name=None):
+        """Reads a serialised HloModuleProto (bytes) or HLO text (bytes or str). `name` is what
+        messages call the input."""
+        data = data.encode() if isinstance(data, str) else bytes(data)
+        handle = c_void_p()
+        _call("trm_module_read", data, len(data), name.encode() if name else None, byref(handle))
+        return cls(handle)
+
+    @classmethod
+    def read_file(cls, path):
+        """The same for a file."""
+        handle = c_void_p()
+        _call("trm_module_read_file", os.fsencode(path), byref(handle))
+        return cls(handle)
+
+    def print(self):
+        """The module as HLO text."""
+        return _text_of("trm_module_print", self._handle)
+
+    def serialize(self):
+        """The module as a serialised HloModuleProto."""
+        return _bytes_of("trm_module_serialize", self._handle)
+
+    def verify(self):
+        """Checks every instruction again."""
+        _call("trm_module_verify", self._handle)
+
+
+def compile(module, **options):  # pylint: disable=redefined-builtin
+    """Compiles a module. Options are those of `tremula compile`, such as reference=True."""
+    def text(value):
+        return str(value).lower() if isinstance(value, bool) else str(value)
+    packed = (_Option * max(1, len(options)))(
+        *[_Option(key.encode(), text(value).encode()) for key, value in options.items()])
+    handle = c_void_p()
+    _call("trm_compile", module._handle, packed, len(options), byref(handle))
+    return Executable(handle)
+
+
+class Executable(_Object):
+    """A compiled program. Immutable; threads may share it.
+
+    inputs, outputs   a TensorInfo each; nested tuples are flattened
+    aliases           for each output the index of the input that it updates (a variable), or -1
+    feeds             a FeedInfo each
+    arena_bytes       the memory of a run beside inputs and outputs
+    """
+
+    _free = "trm_executable_free"
+
+    def __init__(self, handle):
+        super().__init__(handle)
+        core = library()
+        self.inputs = [core.trm_executable_input(handle, i)[0].unpack()
+                       for i in range(core.trm_executable_num_inputs(handle))]
+        self.outputs = [core.trm_executable_output(handle, i)[0].unpack()
+                        for i in range(core.trm_executable_num_outputs(handle))]
+        self.aliases = [core.trm_executable_output_alias(handle, i)
+                        for i in range(len(self.outputs))]
+        self.arena_bytes = core.trm_executable_arena_bytes(handle)
+
+    @property
+    def feeds(self):
+        kind, elements, count = c_char(), _infos(), c_size_t()
+        found = []
+        while True:
+            name = library().trm_executable_feed(self._handle, len(found), byref(kind),
+                                                 byref(elements), byref(count))
+            if name is None:
+                return found
+            found.append(FeedInfo(name.decode(), "infeed" if kind.value == b"i" else "outfeed",
+                                  [elements[i].unpack() for i in range(count.value)]))
+
+    @classmethod
+    def deserialize(cls, data):
+        """Reads what serialize() wrote."""
+        handle = c_void_p()
+        _call("trm_executable_deserialize", bytes(data), len(data), byref(handle))
+        return cls(handle)
+
+    @classmethod
+    def load(cls, path):
+        """Reads a file that save() wrote."""
+        handle = c_void_p()
+        _call("trm_executable_load", os.fsencode(path), byref(handle))
+        return cls(handle)
+
+    def serialize(self):
+        """The executable as bytes."""
+        return _bytes_of("trm_executable_serialize", self._handle)
+
+    def save(self, path):
+        """Writes a file."""
+        _call("trm_executable_save", self._handle, os.fsencode(path))
+
+    def print(self):
+        """The optimised, fused and scheduled module, as HLO text."""
+        return _text_of("trm_executable_print", self._handle)
+
+
+# ---- Running -------------------------------------------------------------------------------------
+
+
+def _checked(array, info, what):
+    """`array` as the library wants it: of exactly the right type and shape, dense, aligned."""
+    array = np.asarray(array)
+    if array.dtype != info.dtype or array.shape != info.shape:
+        raise InvalidArgumentError(
+            f"{what} must be {info.dtype.name}{list(info.shape)}, not "
+            f"{array.dtype.name}{list(array.shape)}")
+    return np.require(array, requirements=["C", "A"])
+
+
+def _addresses(arrays):
+    return (c_void_p * max(1, len(arrays)))(*[array.ctypes.data for array in arrays])
+
+
+class Engine(_Object):
+    """An executable with memory of its own. One thread at a time runs it."""
+
+    _free = "trm_engine_free"
+
+    def __init__(self, executable):
+        super().__init__(c_void_p())
+        self.executable = executable
+        self._feeds = []
+        _call("trm_engine_create", executable._handle, byref(self._handle))
+
+    def run(self, inputs=(), versions=None, outputs=None):
+        """Computes once and returns the outputs.
+
+        inputs    numpy arrays; read in place where they are dense
+        versions  for each input a number that changes whenever its contents may have, or 0: weights
+                  that have not changed are not packed again
+        outputs   arrays to write to, which must not overlap anything; None: new ones
+        """
+        infos = self.executable.inputs
+        if len(inputs) != len(infos):
+            raise InvalidArgumentError(f"{len(infos)} inputs are wanted, not {len(inputs)}")
+        inputs = [_checked(array, info, f"input {i}")
+                  for i, (array, info) in enumerate(zip(inputs, infos))]
+        if versions is not None:
+            if len(versions) != len(infos):
+                raise InvalidArgumentError(f"{len(infos)} versions are wanted, not {len(versions)}")
+            versions = (ctypes.c_uint64 * max(1, len(versions)))(*versions)
+        infos = self.executable.outputs
+        if outputs is None:
+            outputs = [np.empty(info.shape, info.dtype) for info in infos]
+        elif len(outputs) != len(infos):
+            raise InvalidArgumentError(f"{len(infos)} outputs are wanted, not {len(outputs)}")
+        for i, (array, info) in enumerate(zip(outputs, infos)):
+            if _checked(array, info, f"output {i}") is not array or not array.flags.writeable:
+                raise InvalidArgumentError(f"output {i} must be a dense array that can be written")
+        _call("trm_engine_run", self._handle, _addresses(inputs), versions, _addresses(outputs))
+        return list(outputs)
+
+    def cancel(self):
+        """Asks a run in another thread to stop: it raises CancelledError."""
+        library().trm_engine_cancel(self._handle)
+
+    def set_seed(self, seed):
+        """The seed of the program's stateful random numbers."""
+        library().trm_engine_set_seed(self._handle, seed)
+
+    def time_steps(self, on=True):
+        """Measures from now on how long each instruction takes."""
+        library().trm_engine_time_steps(self._handle, on)
+
+    def print_times(self):
+        """A table of the time of every instruction so far, the slowest first."""
+        return _text_of("trm_engine_print_times", self._handle)
+
+    def bind(self, feed_id, queue):
+        """Connects the feed `feed_id` of the program to an Infeed or an Outfeed."""
+        kind = "infeed" if isinstance(queue, Infeed) else "outfeed"
+        _call(f"trm_engine_bind_{kind}", self._handle, feed_id.encode(), queue._handle)
+        self._feeds.append(queue)
+
+
+# ---- Feeds ---------------------------------------------------------------------------------------
+
+
+def _feed_elements(elements):
+    return [TensorInfo(element[0] if len(element) == 3 else "", np.dtype(element[-2]),
+                       tuple(element[-1])) for element in elements]
+
+
+class Infeed(_Object):
+    """A bounded queue that a program reads from; any thread may use it.
+
+    elements is a list of TensorInfo (those of Executable.feeds) or of (dtype, shape); depth is how
+    many tuples the queue holds.
+    """
+
+    _free = "trm_infeed_release"
+
+    def __init__(self, elements, depth=2):
+        super().__init__(c_void_p())
+        self.elements = _feed_elements(elements)
+        _call("trm_infeed_create", _pack_elements(self.elements), len(self.elements), depth,
+              byref(self._handle))
+
+    def push(self, *arrays):
+        """Copies one tuple in; false when the queue is full and nothing consumes."""
+        if len(arrays) != len(self.elements):
+            raise InvalidArgumentError(
+                f"{len(self.elements)} arrays are wanted, not {len(arrays)}")
+        arrays = [_checked(array, info, f"element {i}")
+                  for i, (array, info) in enumerate(zip(arrays, self.elements))]
+        accepted = c_bool()
+        _call("trm_infeed_push", self._handle, _addresses(arrays), byref(accepted))
+        return accepted.value
+
+    def end(self, status=OutOfRangeError.status, message="end of sequence"):
+        """Says that nothing follows: a read past the end fails with this."""
+        library().trm_infeed_end(self._handle, status, message.encode())
+
+    def reset(self):
+        """Empties the queue and forgets an end."""
+        library().trm_infeed_reset(self._handle)
+
+    def open(self):
+        """A run is going to consume: push waits while the queue is full."""
+        library().trm_infeed_open(self._handle)
+
+    def close(self):
+        """It is no longer going to."""
+        library().trm_infeed_close(self._handle)
+
+
+class Outfeed(_Object):
+    """A queue that a program writes to; with keep_last only the last tuple is kept."""
+
+    _free = "trm_outfeed_release"
+
+    def __init__(self, elements, keep_last=False):
+        super().__init__(c_void_p())
+        self.elements = _feed_elements(elements)
+        _call("trm_outfeed_create", _pack_elements(self.elements), len(self.elements), keep_last,
+              byref(self._handle))
+
+    def take(self):
+        """What has been enqueued since the last call: for each element one array, its first
+        dimension the number of tuples."""
+        count, blocks = c_size_t(), POINTER(c_void_p)()
+        _call("trm_outfeed_take", self._handle, byref(count), byref(blocks))
+        taken = []
+        try:
+            for i, info in enumerate(self.elements):
+                shape = (count.value, *info.shape)
+                size = info.dtype.itemsize * int(np.prod(shape, dtype=np.int64))
+                data = ctypes.string_at(blocks[i], size) if size else b""
+                taken.append(np.frombuffer(bytearray(data), info.dtype).reshape(shape))
+        finally:
+            for i in range(len(self.elements)):
+                library().trm_free(blocks[i])
+            library().trm_free(ctypes.cast(blocks, c_void_p))
+        return taken
