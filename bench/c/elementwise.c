@@ -74,7 +74,7 @@ static void bench(const char *name, trm_dtype dtype, int64_t n, const trm_opcode
   }
   const void *operands[2] = {a, b};
   void *results[1] = {out};
-  const int repeats = n < 10000 ? 2000 : 12;
+  const int repeats = n < 10000 ? 2000 : 30;
   double best = 1e9, copy = 1e9;
   for (int i = 0; i < repeats; i++) {
     const int inner = n < 10000 ? 100 : 1;
@@ -102,6 +102,8 @@ int main(void) {
                               TRM_OP_ADD};
   printf("instruction set %s, %d threads\n", trm_vector_ops_get()->name, omp_get_max_threads());
   const int64_t large = 1 << 24;
+  bench("add", TRM_F32, large, chain, 1);
+  bench("chain of 2", TRM_F32, large, chain, 2);
   bench("chain of 5", TRM_F32, large, chain, 5);
   bench("chain of 5", TRM_F16, large, chain, 5);
   bench("chain of 5", TRM_S32, large, chain, 5);

@@ -671,6 +671,12 @@ static trm_status emit_roots(compiler *c, const target *t, uint32_t *out_first, 
   return TRM_OK;
 }
 
+/* Units become `strip` elements, in whole cache lines, and each some lines more: registers that are
+ * a multiple of 4096 bytes apart get in each other's way in the first-level cache. */
+static size_t register_offset(uint32_t units, int64_t strip) {
+  return (size_t)units * (((size_t)strip + 63) / 64 * 64 + 64);
+}
+
 static trm_status finish_stage(compiler *c, const target *t, uint32_t first_slot,
                                trm_error *error) {
   strip_stage stage = {.count = count_of(c, t->roots[0]),
@@ -683,7 +689,10 @@ static trm_status finish_stage(compiler *c, const target *t, uint32_t first_slot
   if (!c->is_function)
     find_in_place(c, t, first_slot, stage.count, at(c, t->roots[0])->shape.dtype);
   TRY(place_registers(c, 0, units, &total, error));
-  int64_t strip = STRIP_BYTES / (total > 0 ? total : 8) / SMALLEST_STRIP * SMALLEST_STRIP;
+  uint32_t touched = total; /* bytes an element, registers and arrays */
+  for (uint32_t s = 0; s < stage.num_slots; s++)
+    if (c->slots.items[s].moves) touched += UINT32_C(1) << c->slots.items[s].log2_size;
+  int64_t strip = STRIP_BYTES / (touched > 0 ? touched : 8) / SMALLEST_STRIP * SMALLEST_STRIP;
   strip = strip < SMALLEST_STRIP ? SMALLEST_STRIP : strip > LARGEST_STRIP ? LARGEST_STRIP : strip;
   if (!c->is_function) {
     strip = choose_strip(c, stage.count, strip);
@@ -698,10 +707,9 @@ static trm_status finish_stage(compiler *c, const target *t, uint32_t first_slot
     strip_slot *slot = &c->slots.items[s];
     if (slot->moves) stage.num_moving++, stage.bytes_per_element += (size_t)1 << slot->log2_size;
     if (slot->kind != SLOT_REGISTER || units[s] == NO_SLOT) continue;
-    /* Units are packed; each becomes `strip` elements, rounded up to whole lines by padding. */
-    slot->offset = pointers + (size_t)units[s] * ((size_t)(strip + 63) / 64 * 64);
+    slot->offset = pointers + register_offset(units[s], strip);
   }
-  stage.file_bytes = pointers + (size_t)total * ((size_t)(strip + 63) / 64 * 64);
+  stage.file_bytes = pointers + register_offset(total, strip);
   stage.num_steps -= stage.num_fills;
   stage.slots = trm_arena_copy(c->arena, c->slots.items, c->slots.count * sizeof(strip_slot));
   stage.fills = trm_arena_copy(c->arena, c->steps.items, c->steps.count * sizeof(strip_step));
