@@ -277,3 +277,36 @@ def failed_precondition(message):
     """A FailedPreconditionError."""
     from tensorflow.python.framework import errors_impl
     return errors_impl.FailedPreconditionError(None, None, message)
+
+
+def prefer_cpu():
+    """Keeps what is placed nowhere on the CPU.
+
+    TensorFlow prefers devices that come as plugins for the ops that it has kernels of for every
+    device, such as variables; programs for IPUs say what is to be on an IPU.
+    """
+    from tensorflow.python.eager import context
+    from tensorflow.python.framework import device as device_lib, ops
+    if not context.context().device_name:
+        name = "/job:localhost/replica:0/task:0/device:CPU:0"
+        context.context()._set_device(name, device_lib.DeviceSpec.from_string(name))
+    create = ops.Graph.__init__
+
+    @functools.wraps(create)
+    def create_preferring(self, *arguments, **keywords):
+        create(self, *arguments, **keywords)
+        if type(self) is ops.Graph:  # graphs of functions take over the devices around them
+            self._add_device_to_stack(_cpu_if_free)
+
+    ops.Graph.__init__ = create_preferring
+    graph = ops._default_graph_stack._global_default_graph
+    if graph is not None and not len(list(graph._device_function_stack.peek_objs())):
+        graph._add_device_to_stack(_cpu_if_free)
+
+
+def _cpu_if_free(operation):
+    """The device of an operation: the CPU, if it has none and need not follow another one."""
+    from tensorflow.python.framework import dtypes
+    follows = any(one.dtype == dtypes.resource or one.dtype._is_ref_dtype
+                  for one in operation.inputs)
+    return operation.device or ("" if follows else "/device:CPU:0")

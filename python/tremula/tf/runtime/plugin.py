@@ -89,6 +89,7 @@ def load():
         kernel_list.register()
         late.install()
         inside.place_only_what_runs()
+        inside.prefer_cpu()
 
 
 def check(call, *arguments):
