@@ -95,8 +95,9 @@ static int ascending(const void *a, const void *b) {
 
 static void print_seconds(double *seconds, long count) {
   qsort(seconds, (size_t)count, sizeof *seconds, ascending);
+  const double median = (seconds[(count - 1) / 2] + seconds[count / 2]) / 2;
   fprintf(stderr, "%ld run%s: the fastest %.3f ms, the median %.3f ms\n", count,
-          count == 1 ? "" : "s", seconds[0] * 1e3, seconds[count / 2] * 1e3);
+          count == 1 ? "" : "s", seconds[0] * 1e3, median * 1e3);
 }
 
 /* What the outputs of the last run update changes places with the inputs. */

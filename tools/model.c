@@ -153,7 +153,7 @@ trm_status model_read(const char *path, const lowering_options *options, trm_mod
   if (is_folder || is_graph) return lower(path, is_folder, options, out_module, error);
   const trm_status status = trm_module_read_file(path, out_module, error);
   const char *dot = strrchr(path, '.');
-  if (status == TRM_INVALID_ARGUMENT && error != NULL && dot != NULL &&
+  if (status != TRM_OK && status != TRM_NOT_FOUND && error != NULL && dot != NULL &&
       (strcmp(dot, ".pb") == 0 || strcmp(dot, ".pbtxt") == 0)) {
     const size_t length = strlen(error->message);
     snprintf(error->message + length, sizeof error->message - length,

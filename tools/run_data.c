@@ -173,8 +173,9 @@ static trm_status read_infeed(run_data *data, char *argument, trm_error *error) 
   }
   if (given != feed->num_elements) {
     return fail(error, TRM_INVALID_ARGUMENT,
-                "an element of the infeed '%s' has %zu arrays, but %zu files are given", feed->id,
-                feed->num_elements, given);
+                "an element of the infeed '%s' has %zu array%s, but %zu file%s given", feed->id,
+                feed->num_elements, feed->num_elements == 1 ? "" : "s", given,
+                given == 1 ? " is" : "s are");
   }
   return TRM_OK;
 }

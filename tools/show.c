@@ -22,28 +22,42 @@ static float half_value(uint16_t bits) {
   return sign * ldexpf(mantissa + 1024, exponent - 25);
 }
 
-/* The shortest of up to `most` digits that is the same number again within `tolerance` of it. */
-static void shortest(char *buffer, double value, int most, double tolerance) {
-  for (int digits = 1; digits <= most; ++digits) {
+/* As numpy writes a number of so many digits: without an exponent when that is short, and with a
+ * point, "3.", because "3" is an integer. */
+static void show_digits(char *buffer, double value, int digits) {
+  const double size = fabs(value);
+  if (size >= 1e-4 && size < 1e16) {
+    const int before = (int)floor(log10(size)) + 1;
+    snprintf(buffer, ELEMENT_SIZE, "%.*f", digits > before ? digits - before : 0, value);
+  } else {
     snprintf(buffer, ELEMENT_SIZE, "%.*g", digits, value);
-    if (fabs(strtod(buffer, NULL) - value) <= tolerance * fabs(value)) break;
   }
-  /* As numpy: "3." is a float, "3" is not. */
   if (isfinite(value) && strpbrk(buffer, ".e") == NULL) strcat(buffer, ".");
 }
 
+/* With the fewest digits, `most` at most, that are within `tolerance` of the number. */
+static void show_double(char *buffer, double value, int most, double tolerance) {
+  int digits = 1;
+  for (; digits < most; ++digits) {
+    snprintf(buffer, ELEMENT_SIZE, "%.*g", digits, value);
+    if (fabs(strtod(buffer, NULL) - value) <= tolerance * fabs(value)) break;
+  }
+  show_digits(buffer, value, digits);
+}
+
 static void show_float(char *buffer, float value) {
-  for (int digits = 1; digits <= 9; ++digits) {
+  int digits = 1;
+  for (; digits < 9; ++digits) {
     snprintf(buffer, ELEMENT_SIZE, "%.*g", digits, (double)value);
     if (strtof(buffer, NULL) == value) break;
   }
-  if (isfinite(value) && strpbrk(buffer, ".e") == NULL) strcat(buffer, ".");
+  show_digits(buffer, (double)value, digits);
 }
 
 static void show_complex(char *buffer, double real, double imaginary) {
   char i[ELEMENT_SIZE], r[ELEMENT_SIZE];
-  shortest(r, real, 9, 1e-9);
-  shortest(i, imaginary, 9, 1e-9);
+  show_double(r, real, 9, 1e-9);
+  show_double(i, imaginary, 9, 1e-9);
   snprintf(buffer, ELEMENT_SIZE, "%.40s%s%.40sj", r, i[0] == '-' ? "" : "+", i);
 }
 
@@ -68,7 +82,7 @@ static void show_element(char *buffer, trm_dtype dtype, const char *at) {
     case TRM_F16: {
       LOAD(uint16_t);
       /* Half of the last bit of 11: what numpy shows of a half. */
-      shortest(buffer, (double)half_value(value), 5, 0x1p-12);
+      show_double(buffer, (double)half_value(value), 5, 0x1p-12);
       return;
     }
     case TRM_BF16: {
@@ -76,7 +90,7 @@ static void show_element(char *buffer, trm_dtype dtype, const char *at) {
       const uint32_t bits = (uint32_t)value << 16;
       float wide;
       memcpy(&wide, &bits, sizeof wide);
-      shortest(buffer, (double)wide, 4, 0x1p-9);
+      show_double(buffer, (double)wide, 4, 0x1p-9);
       return;
     }
     case TRM_F32: {
@@ -86,7 +100,7 @@ static void show_element(char *buffer, trm_dtype dtype, const char *at) {
     }
     case TRM_F64: {
       LOAD(double);
-      shortest(buffer, value, 17, 0);
+      show_double(buffer, value, 17, 0);
       return;
     }
     case TRM_C64: {

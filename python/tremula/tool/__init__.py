@@ -30,7 +30,7 @@ def complaining():
         sys.exit(COMPLAINED)
     except BrokenPipeError:  # `tremula ops | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(1)
+        sys.exit(COMPLAINED)
 
 
 def need_tensorflow():
