@@ -1,10 +1,12 @@
 /* Owns: what the inputs and outputs of an executable are called.
  *
  * `tremula compile` leaves the model's own names in the module's side table, as
- * {"inputs": [...], "outputs": [...]}. An executable without them, or with ones that do not fit, has
- * the names of the program. */
+ * {"inputs": [...], "outputs": [...]}. In an executable without them, or with ones that do not fit,
+ * inputs are called as the program's parameters, and outputs output0, output1, ...: what the
+ * program calls its results, such as fusion.15, is up to the passes. */
 #include <errno.h>
 #include <jansson.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,9 +27,11 @@ bool interface_names_create(const trm_executable *executable, interface_names *o
   *out_names = (interface_names){
       .inputs = calloc(num_inputs + 1, sizeof *out_names->inputs),
       .outputs = calloc(num_outputs + 1, sizeof *out_names->outputs),
+      .numbered = calloc(num_outputs + 1, sizeof *out_names->numbered),
       .table = text != NULL ? json_loads(text, 0, NULL) : NULL,
   };
-  if (out_names->inputs == NULL || out_names->outputs == NULL) {
+  if (out_names->inputs == NULL || out_names->outputs == NULL ||
+      out_names->numbered == NULL) {
     interface_names_free(out_names);
     return false;
   }
@@ -37,7 +41,8 @@ bool interface_names_create(const trm_executable *executable, interface_names *o
   }
   for (size_t i = 0; i < num_outputs; ++i) {
     const char *name = listed(out_names->table, "outputs", i, num_outputs);
-    out_names->outputs[i] = name != NULL ? name : trm_executable_output(executable, i)->name;
+    snprintf(out_names->numbered[i], sizeof *out_names->numbered, "output%zu", i);
+    out_names->outputs[i] = name != NULL ? name : out_names->numbered[i];
   }
   return true;
 }
@@ -45,8 +50,17 @@ bool interface_names_create(const trm_executable *executable, interface_names *o
 void interface_names_free(interface_names *names) {
   free(names->inputs);
   free(names->outputs);
+  free(names->numbered);
   json_decref(names->table);
   *names = (interface_names){0};
+}
+
+/* Whether `name` is `full` without the number behind its last point: "x" of "x.1". */
+static bool is_stem(const char *name, const char *full) {
+  const size_t length = strlen(name);
+  if (strncmp(name, full, length) != 0 || full[length] != '.') return false;
+  const char *number = full + length + 1;
+  return *number != '\0' && number[strspn(number, "0123456789")] == '\0';
 }
 
 int64_t interface_find_input(const trm_executable *executable, const interface_names *names,
@@ -58,6 +72,14 @@ int64_t interface_find_input(const trm_executable *executable, const interface_n
   for (size_t i = 0; i < count; ++i) {
     if (strcmp(trm_executable_input(executable, i)->name, name) == 0) return (int64_t)i;
   }
+  int64_t found = -1;
+  size_t num_found = 0;
+  for (size_t i = 0; i < count; ++i) {
+    if (!is_stem(name, trm_executable_input(executable, i)->name)) continue;
+    found = (int64_t)i;
+    ++num_found;
+  }
+  if (num_found == 1) return found;
   char *end;
   errno = 0;
   const unsigned long long index = strtoull(name, &end, 10);

@@ -88,16 +88,17 @@ bool is_executable_file(const char *path);
 
 /* ---- names.c -------------------------------------------------------------------------------- */
 
-/* What the user calls inputs and outputs: the model's names where the executable has them, the
- * program's otherwise. */
+/* What the user calls inputs and outputs: the model's names where the executable has them. */
 typedef struct interface_names {
   const char **inputs, **outputs;
+  char (*numbered)[32];
   void *table; /* a json_t */
 } interface_names;
 
 bool interface_names_create(const trm_executable *executable, interface_names *out_names);
 void interface_names_free(interface_names *names);
-/* The input of that name, or index; -1. */
+/* The input of that name: the model's, the program's (its number may be left out where that is
+ * clear: "x" for "x.1"), or the index. -1: none. */
 int64_t interface_find_input(const trm_executable *executable, const interface_names *names,
                              const char *name);
 
