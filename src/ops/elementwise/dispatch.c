@@ -1,5 +1,6 @@
 /* Chooses the table of vectorised loops for the CPU that we run on, once. */
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,12 +12,26 @@ extern const trm_vector_ops trm_vector_ops_baseline;
 extern const trm_vector_ops trm_vector_ops_avx2, trm_vector_ops_avx512;
 #endif
 
+#if defined(__x86_64__)
+/* What -march=x86-64-v3 and -v4 may use; GCC 11 does not know these names here. */
+static bool has_v3(void) {
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+         __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2") &&
+         __builtin_cpu_supports("f16c") && __builtin_cpu_supports("lzcnt") &&
+         __builtin_cpu_supports("movbe");
+}
+static bool has_v4(void) {
+  return has_v3() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
+         __builtin_cpu_supports("avx512vl");
+}
+#endif
+
 const trm_vector_ops *trm_vector_ops_find(const char *name) {
   if (strcmp(name, "baseline") == 0) return &trm_vector_ops_baseline;
 #if defined(__x86_64__)
-  if (strcmp(name, "avx2") == 0 && __builtin_cpu_supports("x86-64-v3")) return &trm_vector_ops_avx2;
-  if (strcmp(name, "avx512") == 0 && __builtin_cpu_supports("x86-64-v4"))
-    return &trm_vector_ops_avx512;
+  if (strcmp(name, "avx2") == 0 && has_v3()) return &trm_vector_ops_avx2;
+  if (strcmp(name, "avx512") == 0 && has_v4()) return &trm_vector_ops_avx512;
 #endif
   return NULL;
 }
