@@ -24,7 +24,7 @@ def configure(snapshot_json):
     library.trm_tf_reset_configuration()
     values, options = snapshot["flags"], snapshot["options"]
     for ordinal, device in enumerate(snapshot["devices"] or [{"auto": 1}]):
-        lines = compile_options.lines(snapshot, device)
+        lines = compile_options.lines(snapshot, device, _ipus_of_id)
         plugin.check(library.trm_tf_configure, ordinal, lines.encode(),
                      values["executable_cache_path"].encode())
         if values["use_ipu_model"]:
@@ -33,6 +33,14 @@ def configure(snapshot_json):
                 ordinal=ordinal, count=f"{count} IPU" + ("s" if count > 1 else "")))
         elif options.get("device_connection.type", "ALWAYS") in ("ALWAYS", "ON_DEMAND"):
             _attach(ordinal, device, values)
+
+
+def _ipus_of_id(index):
+    """How many IPUs an id of the default inventory stands for: 16 IPUs, then the groups."""
+    for last, count in ((15, 1), (23, 2), (27, 4), (29, 8)):
+        if index <= last:
+            return count
+    return 16
 
 
 def _attach(ordinal, device, values):

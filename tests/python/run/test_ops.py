@@ -1,0 +1,85 @@
+"""Ops that are on the device without `compile`, and ops that are nowhere in particular."""
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+from tensorflow.python import ipu
+from tremula.tf import runtime
+
+
+@pytest.fixture
+def x():
+    with tf.device("cpu"):
+        return tf.placeholder(tf.float32, [None])
+
+
+def test_one_by_one(x, session):
+    with ipu.scopes.ipu_scope("/device:IPU:0"):
+        y = tf.reduce_sum(tf.nn.relu(x) * 2. + 1.)
+    with session() as s:
+        assert s.run(y, {x: [1, -2, 3]}) == 2 + 0 + 6 + 3
+        assert s.run(y, {x: [1]}) == 3
+
+
+def test_values_that_must_be_known(x, session):
+    with tf.device("cpu"):
+        shape = tf.placeholder(tf.int32, [None])
+    with ipu.scopes.ipu_scope("/device:IPU:0"):
+        y = tf.reshape(x, shape) * 1.
+        z = tf.transpose(tf.tile(y, [1, 2]))
+    with session() as s:
+        assert s.run(z, {x: np.arange(6), shape: [2, 3]}).shape == (6, 2)
+        assert s.run(z, {x: np.arange(6), shape: [3, 2]}).shape == (4, 3)
+
+
+def test_variables(session):
+    with ipu.scopes.ipu_scope("/device:IPU:0"):
+        v = tf.get_variable("v", [3], initializer=tf.ones_initializer())
+        assign = v.assign(v * 2.)
+    with session() as s:
+        s.run(tf.global_variables_initializer())
+        s.run(assign)
+        np.testing.assert_array_equal(s.run(assign), [4, 4, 4])
+
+
+def test_random_op(session):
+    with ipu.scopes.ipu_scope("/device:IPU:0"):
+        y = tf.random_uniform([1000], 2., 4.)
+    with session() as s:
+        value = s.run(y)
+    assert value.min() >= 2 and value.max() < 4 and abs(value.mean() - 3) < 0.1
+
+
+def test_resource_update_that_cannot_be_expressed(session):
+    with ipu.scopes.ipu_scope("/device:IPU:0"):
+        v = tf.get_variable("v", [3], initializer=tf.ones_initializer())
+        step = tf.train.MomentumOptimizer(1., 0.9).minimize(tf.reduce_sum(v))
+    with session() as s, pytest.raises(tf.errors.InvalidArgumentError,
+                                       match="no supported kernel for IPU devices"):
+        s.run(step)
+
+
+def test_what_is_placed_nowhere_stays_on_the_cpu(session):
+    v = tf.get_variable("v", [3], use_resource=True)
+    y = tf.identity(v + tf.constant(1.))
+    options = tf.RunOptions(output_partition_graphs=True)
+    metadata = tf.RunMetadata()
+    with session() as s:
+        s.run(tf.global_variables_initializer())
+        s.run(y, options=options, run_metadata=metadata)
+    for graph in metadata.partition_graphs:
+        assert not [node.name for node in graph.node if "IPU" in node.device]
+
+
+def test_device_that_is_not_configured(x, session):
+    with ipu.scopes.ipu_scope("/device:IPU:1"):
+        y = x + 1.
+    with session() as s, pytest.raises(tf.errors.FailedPreconditionError,
+                                       match="ordinal 1 not in device configuration list"):
+        s.run(y, {x: [1]})
+
+
+def test_supported_ops():
+    ops = runtime.supported_ops()
+    assert "float16" in ops["MatMul"]["T"] and "float64" not in ops["MatMul"]["T"]
+    assert "FFT" not in ops and "ComplexAbs" not in ops and len(ops) > 300
