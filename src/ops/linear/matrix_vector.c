@@ -50,7 +50,7 @@ static inline __attribute__((always_inline)) void multiply_rows(const trm_matrix
 }
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__SANITIZE_ADDRESS__)
-__attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+__attribute__((target_clones("avx512f", "avx2", "default"))) /* names that GCC 11 has too */
 #endif
 static void multiply_range(const trm_matrix_vector *p, const float *matrix, const float *vector,
                            float *out, int64_t begin, int64_t end) {
