@@ -310,3 +310,18 @@ def _cpu_if_free(operation):
     follows = any(one.dtype == dtypes.resource or one.dtype._is_ref_dtype
                   for one in operation.inputs)
     return operation.device or ("" if follows else "/device:CPU:0")
+
+
+@contextlib.contextmanager
+def functions_of(graph_def):
+    """Makes a graph's functions known to eager mode meanwhile, where lowering looks for them."""
+    from tensorflow.python.eager import context
+    added = [function for function in graph_def.library.function
+             if not context.context().has_function(function.signature.name)]
+    for function in added:
+        context.context().add_function_def(function)
+    try:
+        yield
+    finally:
+        for function in added:
+            context.context().remove_function(function.signature.name)

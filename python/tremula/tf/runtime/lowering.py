@@ -88,7 +88,7 @@ def lower(source, shapes=None, constants=None):
     constants = constants or {}
     shapes = shapes or [one.shape for one in source.arguments]
     taken = [i for i in range(len(source.arguments)) if i not in constants]
-    with inside.eagerly_on_cpu():
+    with inside.eagerly_on_cpu(), inside.functions_of(source.graph_def):
         handles = [_variable(one) for one in source.variables]
 
         def program(*values):

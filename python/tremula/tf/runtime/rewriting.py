@@ -4,6 +4,7 @@ Its own nodes and those of its functions are treated alike. A function's nodes n
 "node:output:0", a graph's as "node:0" or "node"; a control input is "^node" in both.
 """
 
+import hashlib
 import json
 
 from tremula.tf.runtime.node_table import FRONTEND_ATTRIBUTES
@@ -87,8 +88,8 @@ def rename_function(function, new_names):
     """The same for a FunctionDef and what it returns. Its arguments keep their names."""
     rename(function.node_def, new_names)
     for returned in (function.ret, function.control_ret):
-        for key in returned:
-            returned[key] = rename_input(returned[key], new_names)
+        for key, one in list(returned.items()):
+            returned[key] = rename_input(one, new_names)
 
 
 def replace_random(node, number, shape):
@@ -128,10 +129,41 @@ def custom_call(node, target, config, inputs, controls, operand_types, result_ty
             dim=[tensor_shape_pb2.TensorShapeProto.Dim(size=size) for size in shape]))
 
 
-def redirect_output(nodes, name, old_output, new_output):
-    """In a function: users of "name:old_output:i" become users of "name:new_output:i"."""
+def redirect_output(function, name, old_output, new_output):
+    """In a FunctionDef: users of "name:old_output:i" become users of "name:new_output:i"."""
     old, new = f"{name}:{old_output}:", f"{name}:{new_output}:"
-    for node in nodes:
+    for node in function.node_def:
         for i, one in enumerate(node.input):
             if one.startswith(old):
                 node.input[i] = new + one[len(old):]
+    for key, one in list(function.ret.items()):
+        if one.startswith(old):
+            function.ret[key] = new + one[len(old):]
+
+
+def rename_functions(graph_def):
+    """Gives the graph's functions names that tell their contents.
+
+    TensorFlow keeps the functions of a process by name, and takes the first of a name: without
+    this it would be the function as it was before it was rewritten.
+    """
+    digest = hashlib.sha256(graph_def.SerializeToString(deterministic=True)).hexdigest()[:16]
+    new_names = {function.signature.name: f"{function.signature.name}_{digest}"
+                 for function in graph_def.library.function}
+    for function in graph_def.library.function:
+        function.signature.name = new_names[function.signature.name]
+        _rename_calls(function.node_def, new_names)
+    _rename_calls(graph_def.node, new_names)
+    # Nobody asks for gradients any more, and these would name the functions by their old names.
+    del graph_def.library.gradient[:]
+    del graph_def.library.registered_gradients[:]
+
+
+def _rename_calls(nodes, new_names):
+    for node in nodes:
+        node.op = new_names.get(node.op, node.op)
+        for value in node.attr.values():
+            called = [value.func] if value.HasField("func") else (
+                value.list.func if value.HasField("list") else [])
+            for one in called:
+                one.name = new_names.get(one.name, one.name)

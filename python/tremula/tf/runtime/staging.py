@@ -36,6 +36,7 @@ def stage(graph, arguments, variables, outputs, device):
     new_names = _rename_graph(graph_def, graph, table)
     for function in graph_def.library.function:
         _stage_function(function, functions.get(function.signature.name), table)
+    rewriting.rename_functions(graph_def)
 
     def name(tensor):
         return rewriting.rename_input(tensor.name, new_names)
@@ -72,7 +73,7 @@ def _rename_graph(graph_def, graph, table):
 
 def _stage_function(function, graph, table):
     """The same for a FunctionDef; `graph` is where it came from, or None."""
-    known = {op.name: op for op in graph.get_operations()} if graph is not None else {}
+    known = _operations_of(function, graph) if graph is not None else {}
     rewriting.elide_checks(function.node_def)
     for name in _replace_random(function.node_def, known):
         rewriting.redirect_output(function, name, "output", "results")
@@ -84,6 +85,20 @@ def _stage_function(function, graph, table):
             else {"name": node.name, "file": None, "line": 0})
     rewriting.rename_function(function, new_names)
     rewriting.strip(function.node_def)
+
+
+def _operations_of(function, graph):
+    """{name of a node: the operation that it was}. TensorFlow puts a number behind a node's name
+    where the name is also that of a result."""
+    operations = {op.name: op for op in graph.get_operations()}
+    found = {}
+    for node in function.node_def:
+        stem, _, number = node.name.rpartition("_")
+        for name in (node.name, stem if number.isdigit() else ""):
+            if name in operations and operations[name].type == node.op:
+                found[node.name] = operations[name]
+                break
+    return found
 
 
 # ---- Random numbers ----
