@@ -6,10 +6,14 @@
 
 #include "tool.h"
 
-/* Messages are one line, so that scripts can count on it. */
+/* Messages are one line, so that scripts can count on it, and nothing in a file's names reaches a
+ * terminal as a command. */
 static void print_line(const char *text) {
   fputs("tremula: ", stderr);
-  for (; *text != '\0'; ++text) fputc(*text == '\n' ? ' ' : *text, stderr);
+  for (; *text != '\0'; ++text) {
+    const bool is_control = (unsigned char)*text < 0x20 || *text == 0x7f;
+    fputc(is_control ? ' ' : *text, stderr);
+  }
   fputc('\n', stderr);
 }
 

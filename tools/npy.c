@@ -73,7 +73,7 @@ static bool take_string(header_reader *r, char *buffer, size_t size) {
   const char quote = *r->at++;
   size_t length = 0;
   while (r->at < r->end && *r->at != quote) {
-    if (*r->at == '\\' || *r->at == '\0' || length + 1 >= size) return false;
+    if (*r->at < ' ' || *r->at > '~' || *r->at == '\\' || length + 1 >= size) return false;
     buffer[length++] = *r->at++;
   }
   buffer[length] = '\0';

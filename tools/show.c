@@ -167,7 +167,7 @@ static void repeat(FILE *out, char c, int32_t times) {
 
 /* The line ends, blank lines part larger blocks, and the next one is indented. */
 static void break_line(FILE *out, int32_t rank, int32_t depth) {
-  repeat(out, '\n', rank - depth > 1 ? rank - depth - 1 : 1);
+  repeat(out, '\n', rank - depth);
   repeat(out, ' ', depth);
 }
 

@@ -236,7 +236,13 @@ def _check_needed(nodes, fed, fetches, path):
 def _lower(graph, placeholders, outputs, input_names, output_names):
     """The bytes of the HloModuleProto of a graph."""
     import tensorflow as tf
-    from tremula.tf.runtime import inside, lowering, staging
+    from tremula.tf.runtime import inside, kernel_list, lowering, staging
+    for kind, tensors, names in (("input", placeholders, input_names),
+                                 ("output", outputs, output_names)):
+        for tensor, name in zip(tensors, names):
+            if tensor.dtype.name not in kernel_list.TYPES:
+                raise tool.Complaint(f"the {kind} '{name}' is of the type {tensor.dtype.name}, "
+                                     "which an IPU has not")
     try:
         source = staging.stage(graph, placeholders, [], outputs, _DEVICE)
         lowered = lowering.lower(source)

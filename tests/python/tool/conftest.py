@@ -1,0 +1,79 @@
+"""The command line `tremula`, run as a program.
+
+It is taken from TREMULA_BIN_DIR, or from the release build, or from PATH, in this order.
+"""
+
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+
+
+def find_tool():
+    folder = os.environ.get("TREMULA_BIN_DIR")
+    if folder:
+        path = pathlib.Path(folder) / "tremula"
+        assert path.exists(), f"TREMULA_BIN_DIR is {folder}, where there is no tremula"
+        return str(path)
+    built = ROOT / "build/release/bin/tremula"
+    if built.exists():
+        return str(built)
+    path = shutil.which("tremula")
+    assert path, "there is no tremula: build it (build/release/bin) or set TREMULA_BIN_DIR"
+    return path
+
+
+class Tool:
+    """Runs the tool in a folder of the test."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        path = os.pathsep.join([str(ROOT / "python"), os.environ.get("PYTHONPATH", "")])
+        self.environment = {**os.environ, "TREMULA_PYTHON": sys.executable, "PYTHONPATH": path}
+
+    def __call__(self, *arguments, **environment):
+        return subprocess.run([find_tool(), *map(str, arguments)], cwd=self.folder, text=True,
+                              env={**self.environment, **environment}, capture_output=True,
+                              timeout=120, check=False)
+
+    def ok(self, *arguments, **environment):
+        """The standard output of a run that must succeed."""
+        result = self(*arguments, **environment)
+        assert result.returncode == 0, result.stderr
+        return result.stdout
+
+    def fails(self, *arguments, code=1, **environment):
+        """The message, one line, of a run that must fail."""
+        result = self(*arguments, **environment)
+        assert result.returncode == code, (result.returncode, result.stderr)
+        lines = result.stderr.splitlines()
+        assert len(lines) == 1 and lines[0].startswith("tremula: "), result.stderr
+        return lines[0].removeprefix("tremula: ")
+
+    def write(self, name, text):
+        (self.folder / name).write_text(text)
+        return name
+
+    def save(self, name, value):
+        np.save(self.folder / name, value)
+        return name
+
+    def load(self, name):
+        return np.load(self.folder / name)
+
+    def compile(self, text, name="program", *options):
+        """Compiles HLO text; the executable's name."""
+        source = self.write(f"{name}.hlo", text)
+        self.ok("compile", source, "-o", f"{name}.poplar_exec", *options)
+        return f"{name}.poplar_exec"
+
+
+@pytest.fixture
+def tool(tmp_path):
+    return Tool(tmp_path)

@@ -1,0 +1,122 @@
+"""Subcommands, help, messages and exit codes."""
+
+import re
+
+import pytest
+
+SUM = """HloModule sum
+
+ENTRY main {
+  x = f32[2,3] parameter(0)
+  y = f32[3] parameter(1)
+  wide = f32[2,3] broadcast(y), dimensions={1}
+  ROOT s = f32[2,3] add(x, wide)
+}
+"""
+
+
+@pytest.mark.smoke
+def test_help_and_version(tool):
+    assert re.fullmatch(r"tremula \d+\.\d+\.\d+\n", tool.ok("--version"))
+    text = tool.ok("--help")
+    for command in ("compile", "run", "print", "ops"):
+        assert f"tremula {command}" in text
+        assert tool.ok(command, "--help").startswith(f"usage: tremula {command}")
+
+
+def test_help_lists_options_and_passes(tool):
+    text = tool.ok("compile", "--help")
+    assert "optimise=true" in text and "fold-constants" in text
+
+
+@pytest.mark.parametrize("arguments, message", [
+    ([], "say what to do"),
+    (["frob"], "'frob' is not a command"),
+    (["compile"], "say which MODEL to compile"),
+    (["compile", "m"], "say where to write the executable: -o FILE"),
+    (["compile", "m", "n", "-o", "x"], "one model at a time: 'n' is too many"),
+    (["compile", "m", "-o"], "-o wants a value"),
+    (["compile", "m", "--frob"], "unknown option --frob"),
+    (["compile", "m", "-o", "x", "--option", "key"], "--option wants KEY=VALUE, not 'key'"),
+    (["compile", "m", "--dump-after", "nothing"], "'nothing' is not a pass"),
+    (["run"], "say which one executable to run"),
+    (["run", "x", "--repeat", "0"], "--repeat wants a number from 1 on, not '0'"),
+    (["run", "x", "--seed", "-1"], "--seed wants a number from 0 on, not '-1'"),
+    (["print"], "say which one MODEL to print"),
+    (["ops", "x"], "'x' is too many"),
+])
+def test_usage_errors(tool, arguments, message):
+    command = arguments[0] if arguments and arguments[0] != "frob" else ""
+    text = tool.fails(*arguments, code=2)
+    assert text.startswith(message)
+    assert text.endswith(f"(see tremula {command + ' ' if command else ''}--help)")
+
+
+def test_failures_name_the_file(tool):
+    assert "there is no file missing.hlo" in tool.fails("compile", "missing.hlo", "-o", "x")
+    assert "missing" in tool.fails("run", "missing.poplar_exec")
+    source = tool.write("sum.hlo", SUM)
+    assert "not a Tremula executable" in tool.fails("run", source)
+    assert "'reference' " not in tool.fails("compile", source, "-o", "x", "--option", "frob=1")
+    assert "must be true or false" in tool.fails("compile", source, "-o", "x", "--option",
+                                                 "reference=maybe")
+    assert "no_folder/x" in tool.fails("compile", source, "-o", "no_folder/x")
+
+
+def test_an_altered_executable_is_refused(tool):
+    name = tool.compile(SUM)
+    data = bytearray((tool.folder / name).read_bytes())
+    data[-1] ^= 1
+    (tool.folder / name).write_bytes(data)
+    assert "altered" in tool.fails("run", name)
+    (tool.folder / name).write_bytes(data[:-5])
+    assert "cut short" in tool.fails("run", name)
+
+
+def test_options_that_do_nothing_yet_say_so(tool):
+    source = tool.write("sum.hlo", SUM)
+    listed = tool.ok("compile", "--help")
+    result = tool("compile", source, "-o", "x", "--ipus", "2", "--option", "optimise=false")
+    assert result.returncode == 0
+    idle = re.search(r"  ipus=1\n.*nothing acts on it yet", listed) is not None
+    assert ("note: ipus=2" in result.stderr) == idle
+    assert "optimise" not in result.stderr
+
+
+@pytest.mark.smoke
+def test_dumps_can_be_read_again(tool):
+    source = tool.write("sum.hlo", SUM)
+    before = tool.ok("compile", source, "--dump-after", "inline")
+    assert before.startswith("// after inline\nHloModule sum") and before.count("// after") == 1
+    assert "add(" in before
+    every = tool.ok("compile", source, "--dump-after=all")
+    names = re.findall(r"^// after (\S+)$", every, re.M)
+    assert names[0] == "inline" and "fuse" in names and len(names) == len(set(names))
+    again = tool.write("again.hlo", before)
+    assert tool.ok("compile", again, "--dump-after", "inline") == before
+
+
+def test_print_is_what_was_read(tool):
+    source = tool.write("sum.hlo", SUM)
+    text = tool.ok("print", source)
+    again = tool.write("again.hlo", text)
+    assert tool.ok("print", again) == text
+    executable = tool.compile(SUM)
+    assert "fusion(" in tool.ok("print", executable)
+    plain = tool.compile(SUM, "plain", "--option", "optimise=false")
+    assert "fusion(" not in tool.ok("print", plain)
+
+
+def test_hlo_opcodes(tool):
+    rows = [line.split() for line in tool.ok("ops", "--hlo").splitlines()]
+    assert rows[0] == ["opcode", "operands", "class", "kernel"]
+    assert ["add", "2", "BINARY", "yes"] in rows
+    assert ["while", "1", "CONTROL", "-"] in rows
+
+
+def test_without_python(tool):
+    message = tool.fails("ops", TREMULA_PYTHON="/no/such/python")
+    assert "cannot run /no/such/python" in message and "TREMULA_PYTHON" in message
+    folder = tool.folder / "model"
+    folder.mkdir()
+    assert "cannot run" in tool.fails("compile", "model", "-o", "x", TREMULA_PYTHON="/no/python")
