@@ -19,6 +19,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tremula import waiting
+
 LIBRARY_DIR_VARIABLE = "TREMULA_LIBRARY_DIR"
 _NAMES = ("libtremula.so.0", "libtremula.so")
 _MAX_RANK = 16
@@ -243,6 +245,7 @@ def library_path():
 @functools.lru_cache(maxsize=None)
 def library():
     """The loaded library, by ctypes."""
+    waiting.settle()
     loaded = ctypes.CDLL(library_path())
     for name, (result, arguments) in _SIGNATURES.items():
         function = getattr(loaded, name)

@@ -9,6 +9,7 @@ import functools
 import os
 import threading
 
+from tremula import waiting
 from tremula.tf.runtime import inside
 
 LIBRARY_DIR_VARIABLE = "TREMULA_LIBRARY_DIR"
@@ -72,6 +73,7 @@ def path():
 def library():
     """The loaded plugin, by ctypes. Loads it, but registers no kernels: see load()."""
     with _lock:
+        waiting.settle()
         inside.load_device_plugin(path())
         loaded = ctypes.CDLL(path())
         for name, (result, arguments) in _SIGNATURES.items():
