@@ -10,6 +10,7 @@ line adds nothing.
 import contextlib
 import os
 import sys
+import tempfile
 
 COMPLAINED = 3
 
@@ -21,9 +22,9 @@ class Complaint(Exception):
 @contextlib.contextmanager
 def complaining():
     """Ends the process with one line on stderr for a Complaint."""
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     try:
-        yield
+        with _quietly():
+            yield
         sys.stdout.flush()
     except Complaint as complaint:
         print("tremula:", " ".join(str(complaint).split()), file=sys.stderr)
@@ -31,6 +32,30 @@ def complaining():
     except BrokenPipeError:  # `tremula ops | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(COMPLAINED)
+
+
+@contextlib.contextmanager
+def _quietly():
+    """Keeps TensorFlow's log, of which no level silences all, off stderr, unless there is a
+    failure that nobody has explained. TF_CPP_MIN_LOG_LEVEL=0 shows it."""
+    if os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3") == "0":
+        yield
+        return
+    sys.stderr.flush()
+    stderr = os.dup(2)
+    with tempfile.TemporaryFile() as log:
+        os.dup2(log.fileno(), 2)
+        try:
+            yield
+        except (Complaint, BrokenPipeError):
+            raise
+        except BaseException:
+            log.seek(0)
+            os.write(stderr, log.read())
+            raise
+        finally:
+            os.dup2(stderr, 2)
+            os.close(stderr)
 
 
 def need_tensorflow():
