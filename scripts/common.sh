@@ -55,7 +55,8 @@ install_missing() {
   quietly apt-update ${root[@]+"${root[@]}"} apt-get update ||
     say "apt-get update failed (no network?); trying with what apt knows"
   quietly apt-install ${root[@]+"${root[@]}"} env DEBIAN_FRONTEND=noninteractive \
-    apt-get install -y --no-install-recommends "${MISSING[@]}" ||
+    apt-get install -y --no-install-recommends -o APT::Keep-Downloaded-Packages=false \
+    "${MISSING[@]}" ||
     die "apt-get could not install: ${MISSING[*]}" \
       "Is there a network (or a proxy to set)? The lines above are apt's own."
   MISSING=()
@@ -154,6 +155,17 @@ install_tensorflow() {
   fi
 }
 
+# oneDNN's wheel has its library of 54 MB three times, since a wheel has no links.
+install_onednn() {
+  local lib=$1/lib
+  shift
+  install_packages "${lib%/lib}" onednn "$@"
+  if [ ! "$lib/libdnnl.so" -ef "$lib/libdnnl.so.3" ]; then
+    ln -f "$lib"/libdnnl.so.3.* "$lib/libdnnl.so.3"
+    ln -f "$lib/libdnnl.so.3" "$lib/libdnnl.so"
+  fi
+}
+
 tensorflow_version() {
   "$1/bin/python" -c 'from importlib.metadata import version; print(version("tensorflow-cpu"))'
 }
@@ -199,7 +211,8 @@ set_up() {
   check_cmake
   make_environment .venv "$PYTHON"
   install_tensorflow .venv
-  install_packages .venv build onednn-devel-cpu-gomp==2023.2.0 "scikit-build-core>=0.10"
+  install_onednn .venv onednn-devel-cpu-gomp==2023.2.0
+  install_packages .venv build "scikit-build-core>=0.10"
   say "Python $(.venv/bin/python -c 'import platform; print(platform.python_version())')," \
     "TensorFlow $(tensorflow_version .venv)"
   build_wheel

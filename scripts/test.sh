@@ -46,7 +46,7 @@ if [ "$mode" != sanitize ]; then
     .venv/bin/python -c 'import sys; sys.exit(sys.version_info < (3, 10))'; then
     make_environment .venv-2.21 "$PYTHON"
     install_tensorflow .venv-2.21 new
-    install_packages .venv-2.21 build "onednn-cpu-gomp==2023.2.0"
+    install_onednn .venv-2.21 onednn-cpu-gomp==2023.2.0
     install_packages .venv-2.21 test "pytest>=7" "hypothesis>=6"
     install_tremula .venv-2.21
     run "Python smoke tests (TensorFlow $(tensorflow_version .venv-2.21))" \
