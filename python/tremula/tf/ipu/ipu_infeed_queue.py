@@ -64,7 +64,8 @@ class IPUInfeedQueue:
 
     @property
     def initializer(self):
-        """The operation that starts the dataset from its beginning. May be read once.
+        """The operation that starts the dataset from its beginning; in eager mode that is done at
+        once, and this is None. May be read once.
 
         Raises ValueError the second time.
         """
@@ -73,7 +74,7 @@ class IPUInfeedQueue:
             raise ValueError("The IPUInfeedQueue `initializer` function can only be accessed once.")
         self._initialized = True
         if tf.executing_eagerly():
-            tf.function(self._reset, autograph=False)()
+            self._initialize_now()
             return None
         with tf.device("/device:CPU:0"):
             return tf.group(self._iterator.initializer, self._reset())
@@ -94,6 +95,16 @@ class IPUInfeedQueue:
     def next_element(self):
         """The next element as an optional: how the program is fed. For the runtime."""
         return self._iterator.get_next_as_optional()
+
+    def _initialize_now(self):
+        import tensorflow.compat.v1 as tf
+
+        def reset():
+            self._reset()
+
+        tf.function(reset, autograph=False)()
+        with tf.device("/device:CPU:0"):
+            inside.restart_iterator(self._iterator, self._dataset)
 
     def _reset(self):
         import tensorflow.compat.v1 as tf

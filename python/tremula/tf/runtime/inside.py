@@ -192,6 +192,7 @@ def used_tensors(graph_def):
 
 
 INVALID_ARGUMENT = 3
+UNIMPLEMENTED = 12
 
 
 def wants_constant(error):
@@ -325,3 +326,9 @@ def functions_of(graph_def):
     finally:
         for function in added:
             context.context().remove_function(function.signature.name)
+
+
+def restart_iterator(iterator, dataset):
+    """Starts an eager iterator from the beginning of its dataset."""
+    from tensorflow.python.ops import gen_dataset_ops
+    gen_dataset_ops.make_iterator(dataset._variant_tensor, iterator._iterator_resource)

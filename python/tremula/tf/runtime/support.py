@@ -1,6 +1,9 @@
 """Refusing what an IPU has not, in the words that TensorFlow uses outside compiled parts."""
 
+from tremula.tf import compat
 from tremula.tf.runtime import inside, kernel_list, node_table
+
+_OUTSIDE = "_xla_outside_compilation"
 
 # Inputs of functions, and what lowering takes away or puts something else for.
 _ALWAYS = frozenset(("Placeholder", "PlaceholderWithDefault", "Assert", "CheckNumerics", "NoOp"))
@@ -9,6 +12,11 @@ _ALWAYS = frozenset(("Placeholder", "PlaceholderWithDefault", "Assert", "CheckNu
 def check(operations, device):
     """Raises InvalidArgumentError for the first operation that cannot be on an IPU."""
     for operation in operations:
+        if compat.operation_attribute(operation, _OUTSIDE) is not None:
+            raise inside.error_class(inside.UNIMPLEMENTED)(operation.node_def, operation, (
+                f"{operation.name}{_where(operation)} is in an outside_compilation_scope, but "
+                "running part of a compiled program on the host is not supported. Split the "
+                "program there: compile what is before and after it on its own."))
         if operation.type in _ALWAYS:
             continue
         kernels = kernel_list.lowered().get(operation.type, [])
@@ -31,6 +39,11 @@ def _types(operation, attribute):
     return [inside.dtype_name(number) for number in numbers]
 
 
+def _where(operation):
+    file, line = node_table.user_frame(operation)
+    return f" (defined at {file}:{line})" if file else ""
+
+
 def _refusal(operation, kernels, device):
     if kernels:
         has = {name: _types(operation, name) for name in kernels[0]}
@@ -40,10 +53,8 @@ def _refusal(operation, kernels, device):
         details = f"The types are {has}. An IPU supports {operation.type} with {supported}."
     else:
         details = f"An IPU does not support {operation.type} at all."
-    file, line = node_table.user_frame(operation)
-    where = f" (defined at {file}:{line})" if file else ""
     return inside.error_class(inside.INVALID_ARGUMENT)(operation.node_def, operation, (
-        f"Cannot assign a device for operation {operation.name}{where}: Could not satisfy explicit "
+        f"Cannot assign a device for operation {operation.name}{_where(operation)}: Could not satisfy explicit "
         f"device specification '{device}' because no supported kernel for IPU devices is "
         f"available.\n{details}\nMove the operation out of the compiled part, or change its "
         "type."))
@@ -51,10 +62,8 @@ def _refusal(operation, kernels, device):
 
 def refuse_reference(operation, device):
     """The InvalidArgumentError for a variable that is not a resource."""
-    file, line = node_table.user_frame(operation)
-    where = f" (defined at {file}:{line})" if file else ""
     return inside.error_class(inside.INVALID_ARGUMENT)(operation.node_def, operation, (
-        f"Cannot assign a device for operation {operation.name}{where}: Could not satisfy explicit "
+        f"Cannot assign a device for operation {operation.name}{_where(operation)}: Could not satisfy explicit "
         f"device specification '{device}' because no supported kernel for IPU devices is "
         "available.\nColocation Debug Info:\nColocation group had the following types and "
         f"devices:\nAssign: CPU\n{operation.type}: CPU\nA variable that an IPU uses must be a "
