@@ -7,7 +7,8 @@
 static void print_help(void) {
   printf(
       "usage: tremula print MODEL [options]\n\n"
-      "Prints HLO text: a model's as it is read, or, of an executable, what the passes have made.\n\n"
+      "Prints HLO text: a model's as it is read, or, of an executable, what the passes have\n"
+      "made.\n\n"
       LOWERING_HELP);
 }
 

@@ -15,8 +15,8 @@ static void print_help(void) {
       "                           first dimension counts the elements; repeat for each\n"
       "  --output DIR             write outputs and what comes from outfeeds as DIR/NAME.npy;\n"
       "                           otherwise they are printed\n"
-      "  --repeat N               run N times and say how long it takes; an output that updates an\n"
-      "                           input is the input of the next run\n"
+      "  --repeat N               run N times and say how long it takes; an output that updates\n"
+      "                           an input is the input of the next run\n"
       "  --times                  then print the time of every instruction\n"
       "  --seed N                 the seed of the program's random numbers\n");
 }

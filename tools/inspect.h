@@ -1,4 +1,4 @@
-/* What the tools look at beyond the public API: passes, options, opcodes. Unstable; exported for the
+/* What the tools look at beyond the rest of the API: passes, options, opcodes. Unstable: for the
  * tools of the same build only. inspect.c is part of libtremula. */
 #ifndef TREMULA_TOOLS_INSPECT_H_
 #define TREMULA_TOOLS_INSPECT_H_

@@ -101,8 +101,8 @@ static trm_status lower(const char *path, bool is_folder, const lowering_options
   close(file);
 
   string_list arguments = {0};
-  bool fits = string_list_add(&arguments, (char *)path) && string_list_add(&arguments, "--output") &&
-              string_list_add(&arguments, lowered);
+  bool fits = string_list_add(&arguments, (char *)path) &&
+              string_list_add(&arguments, "--output") && string_list_add(&arguments, lowered);
   if (is_folder) {
     fits = fits && string_list_add(&arguments, "--signature") &&
            string_list_add(&arguments, (char *)(options->signature != NULL ? options->signature

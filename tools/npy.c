@@ -219,8 +219,8 @@ trm_status npy_parse(const void *data, size_t size, const char *name, npy_array 
   header h = {0};
   if (!take_header(&r, &h)) {
     return fail(error, TRM_UNIMPLEMENTED,
-                "%s has a header that is not understood (only plain arrays of at most %d dimensions "
-                "can be read)", name, NPY_MAX_RANK);
+                "%s has a header that is not understood (only plain arrays of at most %d "
+                "dimensions can be read)", name, NPY_MAX_RANK);
   }
   npy_array array = {.rank = h.rank};
   memcpy(array.dims, h.dims, sizeof array.dims);
@@ -240,7 +240,8 @@ trm_status npy_parse(const void *data, size_t size, const char *name, npy_array 
   if (!fits || stated != left) {
     char text[TYPE_TEXT_SIZE];
     return fail(error, TRM_DATA_LOSS,
-                "%s is cut short or has bytes after its end: %zu bytes follow a header that states %s",
+                "%s is cut short or has bytes after its end: %zu bytes follow a header that states "
+                "%s",
                 name, left, type_text(array.dtype, array.rank, array.dims, text, sizeof text));
   }
   status = npy_allocate(&array, name, error);
@@ -313,7 +314,8 @@ trm_status npy_write_file(const char *path, const npy_array *array, trm_error *e
   /* Padded with spaces, so that the data begins at a multiple of 64. */
   while ((10 + length + 1) % 64 != 0) text[length++] = ' ';
   text[length++] = '\n';
-  const unsigned char start[4] = {1, 0, (unsigned char)(length & 255), (unsigned char)(length >> 8)};
+  const unsigned char start[4] = {1, 0, (unsigned char)(length & 255),
+                                  (unsigned char)(length >> 8)};
 
   FILE *file = fopen(path, "wb");
   if (file == NULL) {

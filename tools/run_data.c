@@ -96,7 +96,8 @@ static trm_status read_inputs(run_data *data, const string_list *given, trm_erro
     char text[TYPE_TEXT_SIZE];
     return fail(error, TRM_INVALID_ARGUMENT,
                 "the input '%s' (number %zu, %s) is missing: give it with --input %s=FILE.npy",
-                data->names.inputs[i], i, info_text(trm_executable_input(data->executable, i), text),
+                data->names.inputs[i], i,
+                info_text(trm_executable_input(data->executable, i), text),
                 data->names.inputs[i]);
   }
   return TRM_OK;
@@ -267,7 +268,8 @@ static trm_status start_feed(run_feed *feed, trm_engine *engine, trm_error *erro
     if (status != TRM_OK) return status;
     return trm_engine_bind_outfeed(engine, feed->id, feed->outfeed, error);
   }
-  status = trm_infeed_create(feed->elements, feed->num_elements, INFEED_DEPTH, &feed->infeed, error);
+  status = trm_infeed_create(feed->elements, feed->num_elements, INFEED_DEPTH, &feed->infeed,
+                             error);
   if (status != TRM_OK) return status;
   status = trm_engine_bind_infeed(engine, feed->id, feed->infeed, error);
   if (status != TRM_OK) return status;

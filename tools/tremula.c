@@ -27,8 +27,8 @@ static void print_help(void) {
       "MODEL is a serialised HloModuleProto or XLA's HLO text, told apart by content, or, where\n"
       "Python with TensorFlow is installed, a SavedModel folder or a GraphDef.\n"
       "The exit code is 0, 1 after a failure, or 2 after a mistake in the command line.\n"
-      "TREMULA_PYTHON names the Python to use; otherwise it is the one beside this program, or the\n"
-      "first python3 of PATH.\n");
+      "TREMULA_PYTHON names the Python to use; otherwise it is the one beside this program, or\n"
+      "the first python3 of PATH.\n");
 }
 
 int main(int argc, char **argv) {

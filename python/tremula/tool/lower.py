@@ -223,8 +223,8 @@ def _check_needed(nodes, fed, fetches, path):
         seen.add(tensor)
         node = nodes[tensor.removeprefix("^").split(":")[0]]
         if node.op == "Placeholder":
-            raise tool.Complaint(f"the graph in {path} needs the placeholder '{node.name}': name it "
-                                 f"with --feed {node.name}")
+            raise tool.Complaint(f"the graph in {path} needs the placeholder '{node.name}': name "
+                                 f"it with --feed {node.name}")
         if node.op in _VARIABLES:
             raise tool.Complaint(f"the graph in {path} has the variable '{node.name}'; freeze it "
                                  "first, or save a SavedModel, whose variables are frozen here")
