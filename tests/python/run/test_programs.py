@@ -157,3 +157,37 @@ def test_random_ops_keep_their_seeds():
     assert [one.custom_call_target for one in calls] == ["tremula.random"] * 2
     assert '"distribution": "normal"' in configs[0] and '"seed2": 5' in configs[0]
     assert '"distribution": "uniform"' in configs[1] and '"seed2": 6' in configs[1]
+
+
+def test_inside_a_tf_function(script, tmp_path):
+    """There, side effects happen in the order of the lines, returned or not."""
+    done = script("""
+        import tensorflow as tf
+        from tensorflow.python import ipu
+        config = ipu.config.IPUConfig()
+        config.auto_select_ipus = 1
+        config.configure_ipu_system()
+        with tf.device("/device:IPU:0"):
+            w = tf.Variable([1., 2.])
+        outfeed = ipu.ipu_outfeed_queue.IPUOutfeedQueue()
+        dataset = tf.data.Dataset.range(100).map(lambda i: tf.cast(i, tf.float32))
+        infeed = ipu.ipu_infeed_queue.IPUInfeedQueue(dataset)
+        infeed.initializer
+
+        def body(x):
+            w.assign_add([x, x])
+            outfeed.enqueue(w * 2.)
+
+        @tf.function
+        def step():
+            with ipu.scopes.ipu_scope("/device:IPU:0"):
+                ipu.ipu_compiler.compile(lambda: ipu.loops.repeat(3, body, [], infeed))
+
+        step()
+        print(w.numpy(), outfeed.dequeue().numpy().tolist())
+        step()
+        print(w.numpy())
+    """, TREMULA_RUNTIME_DIR=str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    assert "[4. 5.] [[2.0, 4.0], [4.0, 6.0], [8.0, 10.0]]" in done.stdout
+    assert "[16. 17.]" in done.stdout

@@ -38,7 +38,7 @@ def compile(computation, inputs=None):  # pylint: disable=redefined-builtin
     trace = tracing.Trace("cluster", device)
     returned = trace.run(computation, inputs)
     with trace.graph.as_default(), tf.device(None):
-        tensors, pack = _outputs(returned)
+        tensors, pack = _outputs(returned, trace.effects)
     trace.finish(tensors)
     results, done = launching.launch(trace, "ipu_launch")
     return pack(results, done)
@@ -58,9 +58,9 @@ def _device():
     return "/device:IPU:" + device.lower().rpartition("ipu:")[2]
 
 
-def _outputs(returned):
+def _outputs(returned, effects):
     """The tensors that the program has to compute for what the computation returned, and a
-    function (results, done) -> what `compile` returns."""
+    function (results, done) -> what `compile` returns. `effects` are operations to run besides."""
     import tensorflow.compat.v1 as tf
     if _holds_estimator_spec(returned):
         raise ValueError(_ESTIMATOR_SPEC)
@@ -75,7 +75,7 @@ def _outputs(returned):
             f"one returned {returned}. Return operations in a flat list.")
     values = [_tensor(one) for one in flat
               if one is not None and not isinstance(one, tf.Operation)]
-    with tf.control_dependencies(operations):
+    with tf.control_dependencies([*operations, *effects]):
         tensors = [tf.identity(value) for value in values]
         if not tensors:
             # Something that needs the operations, so that they are part of the program.

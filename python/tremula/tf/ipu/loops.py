@@ -2,6 +2,8 @@
 
 import inspect
 
+from tremula.tf.runtime import tracing
+
 
 def repeat(n, body, inputs=None, infeed_queue=None, use_while_v1=True):
     """Runs body(*inputs, *elements) `n` times, each time on what it returned before and, with an
@@ -47,7 +49,8 @@ def _loop(goes_on, body, inputs, infeed_queue, name):
         returned = _call(body, values, infeed_queue)
         tensors, operations = _split(returned)
         _check_types(values, tensors)
-        with tf.control_dependencies(operations):
+        effects = tracing.pending_effects(tf.get_default_graph())
+        with tf.control_dependencies([*operations, *effects]):
             return [counter + 1, *[tf.identity(one) for one in tensors]]
 
     if infeed_queue is not None:

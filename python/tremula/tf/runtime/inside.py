@@ -107,12 +107,14 @@ def hlo_module(data):
 def new_function_graph(name):
     """A graph for the body of a function that is built inside the default graph.
 
-    Nothing is ordered in it that the program does not order itself, as in a TensorFlow 1 graph.
+    In a TensorFlow 1 graph nothing is ordered that the program does not order itself, in a
+    tf.function everything is.
     """
     from tensorflow.python.framework import func_graph, ops
     outer = ops.get_default_graph()
     graph = func_graph.FuncGraph(name)
-    graph._add_control_dependencies = False  # loops and conditions ask for it
+    # Loops and conditions ask for it.
+    graph._add_control_dependencies = isinstance(outer, func_graph.FuncGraph)
     graph._attr_scope_map = dict(outer._attr_scope_map)
     graph.seed = outer.seed
     return graph
@@ -332,3 +334,15 @@ def restart_iterator(iterator, dataset):
     """Starts an eager iterator from the beginning of its dataset."""
     from tensorflow.python.ops import gen_dataset_ops
     gen_dataset_ops.make_iterator(dataset._variant_tensor, iterator._iterator_resource)
+
+
+@contextlib.contextmanager
+def in_program_order(graph):
+    """Orders the stateful operations that are added to a function graph meanwhile, if the graph
+    wants that. Gives a function that lists those that must run, to be called afterwards."""
+    from tensorflow.python.framework import auto_control_deps
+    if not graph._add_control_dependencies:
+        yield list
+        return
+    with auto_control_deps.AutomaticControlDependencies() as control:
+        yield lambda: list(control.ops_which_must_run)

@@ -18,6 +18,9 @@ class Trace:
     arguments  tensors outside, in the order of `placeholders`, which stand for them
     handles    handles of variables outside, in the order of `variables`
     outputs    tensors of the graph
+    effects    operations that are run though nothing needs them: in a tf.function a program's
+               side effects happen in the order of its lines, in a TensorFlow 1 graph only those
+               that something asks for
     infeed     the infeed queue that it reads, or None
     outfeeds   the outfeed queues that it writes to
     """
@@ -28,6 +31,7 @@ class Trace:
         self.arguments, self.placeholders = [], []
         self.handles, self.variables = [], []
         self.outputs = []
+        self.effects = []
         self.infeed = None
         self.outfeeds = []
 
@@ -38,8 +42,11 @@ class Trace:
         stack = _stack()
         stack.append(self)
         try:
-            with self.graph.as_default(), self._lifting_initial_values():
-                return computation(*tf.nest.map_structure(self._placeholder, inputs))
+            with self.graph.as_default(), self._lifting_initial_values(), \
+                    inside.in_program_order(self.graph) as effects:
+                returned = computation(*tf.nest.map_structure(self._placeholder, inputs))
+            self.effects = effects() + pending_effects(self.graph)
+            return returned
         finally:
             stack.pop()
 
@@ -97,6 +104,12 @@ def current():
     """The Trace that is going on in this thread, or None."""
     stack = _stack()
     return stack[-1] if stack else None
+
+
+def pending_effects(graph):
+    """The last custom call with side effects in a graph whose side effects all happen."""
+    last = getattr(graph, "_tremula_side_effect", None)
+    return [last] if last is not None and graph._add_control_dependencies else []
 
 
 def side_effect(target, config, operands, result_dtypes, result_shapes):
