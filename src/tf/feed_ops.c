@@ -59,8 +59,10 @@ static void free_elements(TF_Tensor **elements, size_t count) {
   free(elements);
 }
 
-/* Pushes one element tuple; *out_accepted is false if the run needs no more and there is no room. */
-static bool push(tf_infeed *feed, TF_Tensor *const *elements, bool *out_accepted, TF_Status *status) {
+/* Pushes one element tuple; *out_accepted is false if the run needs no more and there is no room.
+ */
+static bool push(tf_infeed *feed, TF_Tensor *const *elements, bool *out_accepted,
+                 TF_Status *status) {
   const void **data = calloc(feed->num_elements + 1, sizeof *data);
   if (!data) return fail_memory(status);
   for (size_t i = 0; i < feed->num_elements; i++) data[i] = TF_TensorData(elements[i]);

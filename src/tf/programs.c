@@ -160,7 +160,8 @@ static bool build(tf_program *p, const void *module, size_t size, const tf_snaps
   return true;
 }
 
-bool program_get(const void *module, size_t size, int ordinal, tf_program **out, TF_Status *status) {
+bool program_get(const void *module, size_t size, int ordinal, tf_program **out,
+                 TF_Status *status) {
   tf_snapshot settings;
   if (!settings_snapshot(ordinal, &settings, status)) return false;
   XXH128_hash_t key = key_of(module, size, ordinal, settings.options);
@@ -189,7 +190,9 @@ bool program_get(const void *module, size_t size, int ordinal, tf_program **out,
 /* ---- Running ---- */
 
 size_t program_num_inputs(const tf_program *p) { return trm_executable_num_inputs(p->executable); }
-size_t program_num_outputs(const tf_program *p) { return trm_executable_num_outputs(p->executable); }
+size_t program_num_outputs(const tf_program *p) {
+  return trm_executable_num_outputs(p->executable);
+}
 
 const trm_tensor_info *program_output(const tf_program *p, size_t i) {
   return trm_executable_output(p->executable, i);
@@ -197,7 +200,8 @@ const trm_tensor_info *program_output(const tf_program *p, size_t i) {
 
 tf_infeed *program_infeed(const tf_program *p) { return p->infeed; }
 
-bool program_check(const tf_program *p, TF_Tensor *const *tensors, size_t count, TF_Status *status) {
+bool program_check(const tf_program *p, TF_Tensor *const *tensors, size_t count,
+                   TF_Status *status) {
   if (count != program_num_inputs(p))
     return fail(status, TF_INVALID_ARGUMENT, "The program takes %zu inputs and was given %zu.",
                 program_num_inputs(p), count);
@@ -221,7 +225,8 @@ void program_lock(tf_program *p) { pthread_mutex_lock(&p->running); }
 void program_unlock(tf_program *p) { pthread_mutex_unlock(&p->running); }
 void program_cancel(tf_program *p) { trm_engine_cancel(p->engine); }
 
-bool program_run(tf_program *p, TF_Tensor *const *tensors, void *const *outputs, TF_Status *status) {
+bool program_run(tf_program *p, TF_Tensor *const *tensors, void *const *outputs,
+                 TF_Status *status) {
   uint64_t seed_generation;
   uint64_t seed = settings_seed(&seed_generation);
   if (seed_generation != p->seed_generation) {

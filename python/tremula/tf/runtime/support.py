@@ -54,8 +54,8 @@ def _refusal(operation, kernels, device):
     else:
         details = f"An IPU does not support {operation.type} at all."
     return inside.error_class(inside.INVALID_ARGUMENT)(operation.node_def, operation, (
-        f"Cannot assign a device for operation {operation.name}{_where(operation)}: Could not satisfy explicit "
-        f"device specification '{device}' because no supported kernel for IPU devices is "
+        f"Cannot assign a device for operation {operation.name}{_where(operation)}: "
+        f"Could not satisfy explicit device specification '{device}' because no supported kernel for IPU devices is "
         f"available.\n{details}\nMove the operation out of the compiled part, or change its "
         "type."))
 
@@ -63,8 +63,8 @@ def _refusal(operation, kernels, device):
 def refuse_reference(operation, device):
     """The InvalidArgumentError for a variable that is not a resource."""
     return inside.error_class(inside.INVALID_ARGUMENT)(operation.node_def, operation, (
-        f"Cannot assign a device for operation {operation.name}{_where(operation)}: Could not satisfy explicit "
-        f"device specification '{device}' because no supported kernel for IPU devices is "
+        f"Cannot assign a device for operation {operation.name}{_where(operation)}: "
+        f"Could not satisfy explicit device specification '{device}' because no supported kernel for IPU devices is "
         "available.\nColocation Debug Info:\nColocation group had the following types and "
         f"devices:\nAssign: CPU\n{operation.type}: CPU\nA variable that an IPU uses must be a "
         "resource. Create it with use_resource=True, or inside ipu_scope()."))
