@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "inspect.h"
 #include "tool.h"
+#include "tremula/inspect.h"
 
 static void print_help(void) {
   printf(

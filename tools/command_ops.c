@@ -1,8 +1,8 @@
 /* Owns: tremula ops. */
 #include <getopt.h>
 
-#include "inspect.h"
 #include "tool.h"
+#include "tremula/inspect.h"
 
 static void print_help(void) {
   printf(

@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "inspect.h"
 #include "tool.h"
+#include "tremula/inspect.h"
 
 /* The i-th string of the list `key`, if the list has `count` strings. */
 static const char *listed(const json_t *table, const char *key, size_t i, size_t count) {

@@ -1,5 +1,5 @@
 /* Owns: what libtremula shows to its own tools. */
-#include "inspect.h"
+#include "tremula/inspect.h"
 
 #include "exec/executable.h"
 #include "ops/kernel.h"

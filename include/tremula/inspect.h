@@ -1,9 +1,13 @@
 /* What the tools look at beyond the rest of the API: passes, options, opcodes. Unstable: for the
- * tools of the same build only. inspect.c is part of libtremula. */
-#ifndef TREMULA_TOOLS_INSPECT_H_
-#define TREMULA_TOOLS_INSPECT_H_
+ * tools of the same build only. */
+#ifndef TREMULA_INSPECT_H_
+#define TREMULA_INSPECT_H_
 
 #include "tremula/tremula.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* Told of the module after each pass. A status other than TRM_OK ends the compilation with it. */
 typedef trm_status (*trm_inspect_observer)(const char *pass, const trm_module *module,
@@ -32,4 +36,8 @@ TRM_API bool trm_inspect_opcode(size_t i, trm_inspect_opcode_row *out_row);
 /* The JSON that travels with a module; NULL: none. */
 TRM_API const char *trm_inspect_side_table(const trm_executable *executable);
 
-#endif /* TREMULA_TOOLS_INSPECT_H_ */
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* TREMULA_INSPECT_H_ */
