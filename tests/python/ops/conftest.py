@@ -19,15 +19,7 @@ if str(PYTHON) not in sys.path:
 
 @pytest.fixture(autouse=True)
 def tensorflow_2():
-    """Eager, TensorFlow 2's shapes and equality, the CPU."""
-    import tensorflow as tf
-    from tensorflow.python.eager import context
-    from tensorflow.python.framework import tensor as tensors, tensor_shape
-    shapes = tensor_shape._TENSORSHAPE_V2_OVERRIDE
-    equality = tensors.Tensor._USE_EQUALITY
-    tf.compat.v1.enable_v2_tensorshape()
-    tf.compat.v1.enable_tensor_equality()
-    with context.eager_mode(), tf.device("/CPU:0"):
+    """Every test in eager mode."""
+    import eager
+    with eager.tensorflow_2():
         yield
-    tensor_shape._TENSORSHAPE_V2_OVERRIDE = shapes
-    tensors.Tensor._USE_EQUALITY = equality

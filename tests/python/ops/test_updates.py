@@ -10,8 +10,7 @@ import pytest
 import tensorflow as tf
 from bounds import BOUNDS, difference
 from differential import FLOATS
-
-from tremula import core
+from programs import Program, lower_step
 
 STEPS = 4
 
@@ -59,39 +58,6 @@ UPDATES = {
 }
 
 
-def _lower(program, variables, arguments):
-    """(HLO, the variables in the order of the program's inputs)."""
-    jitted = tf.function(program, jit_compile=True, autograph=False)
-    hlo = jitted.experimental_get_compiler_ir(*arguments)(stage="hlo_serialized")
-    captured = jitted.get_concrete_function(*arguments).captured_inputs
-    ordered = [next(v for v in variables if v.handle is handle) for handle in captured]
-    return hlo, ordered, jitted
-
-
-class OurProgram:
-    """A step with its variables, run by our library."""
-
-    def __init__(self, hlo, arguments, variables, **options):
-        executable = core.compile(core.Module.read(hlo), **options)
-        self.engine = core.Engine(executable)
-        self.values = [variable.numpy() for variable in variables]
-        self.versions = [1] * len(self.values)
-        self.first = len(arguments)
-        assert len(executable.inputs) == self.first + len(self.values)
-
-    def step(self, arguments):
-        """Results that update no variable."""
-        results = []
-        outputs = self.engine.run([*arguments, *self.values], [0] * self.first + self.versions)
-        for output, alias in zip(outputs, self.engine.executable.aliases):
-            if alias < 0:
-                results.append(output)
-            else:
-                self.values[alias - self.first] = output
-                self.versions[alias - self.first] += 1
-        return results
-
-
 @pytest.mark.smoke
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("name", UPDATES)
@@ -112,10 +78,10 @@ def test_update(name, dtype):
         return step
 
     variables = fresh()
-    hlo, ordered, jitted = _lower(stepper(variables), variables, [tf.constant(gradient[0])])
+    hlo, ordered, jitted = lower_step(stepper(variables), variables, [tf.constant(gradient[0])])
     order = [next(i for i, v in enumerate(variables) if v is variable) for variable in ordered]
-    fast = OurProgram(hlo, gradient[:1], ordered)
-    reference = OurProgram(hlo, gradient[:1], ordered, reference=True)
+    fast = Program(hlo, gradient[:1], ordered)
+    reference = Program(hlo, gradient[:1], ordered, reference=True)
     eager = fresh()
     eagerly = stepper(eager)
     befores = []
@@ -140,8 +106,8 @@ def test_a_variable_that_is_only_read_is_not_an_output():
     def step(x):
         total.assign_add(x * scale)
         return total.read_value()
-    hlo, ordered, _ = _lower(step, [scale, total], [tf.constant([1., 1.])])
-    program = OurProgram(hlo, [0], ordered)
+    hlo, ordered, _ = lower_step(step, [scale, total], [tf.constant([1., 1.])])
+    program = Program(hlo, [0], ordered)
     x = np.array([1, 10], np.float32)
     assert program.step([x])[0].tolist() == [2, 30]
     assert program.step([x])[0].tolist() == [4, 60]
