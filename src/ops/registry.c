@@ -24,6 +24,7 @@ static const struct {
 } custom_calls[] = {
     {"ProductOfElementaryHouseholderReflectors", trm_reference_qr_create},
     {"Qr", trm_reference_qr_create},
+    {"tremula.batch-norm-statistics", trm_batch_norm_statistics_create},
     {"tremula.random", trm_reference_random_create},
 };
 

@@ -14,6 +14,7 @@ static const pass_row pipeline[] = {
     {"fold-constants", trm_pass_fold_constants, false},
     {"common-subexpressions", trm_pass_common_subexpressions, false},
     {"expand-batch-norm", trm_pass_expand_batch_norm, false},
+    {"simplify-tuples-again", trm_pass_simplify_tuples, false},
     {"simplify-again", trm_pass_simplify, false},
     {"hoist", trm_pass_hoist, false},
     {"common-subexpressions-again", trm_pass_common_subexpressions, false},

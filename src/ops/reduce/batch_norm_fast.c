@@ -1,10 +1,13 @@
-/* Fast kernels of the batch-norm opcodes.
+/* Fast kernels of the batch-norm opcodes, and of the custom call "tremula.batch-norm-statistics" that
+ * the passes make of batch-norm-training: its operand's mean and variance for each feature, the
+ * index of the feature dimension in the backend_config, {"feature_index":3}.
  *
  * The array is [before, features, after]. It is walked as rows of lanes: with the features last
  * (after = 1) a row is one or several whole lines of features, each lane a feature; otherwise a row
  * is a piece of one feature's contiguous run, all of its lanes one feature. Statistics are taken
  * in one pass over memory: in blocks that stay in the cache, first the mean, then the squares
  * around it; blocks, lanes and chunks are merged in a fixed order in double. */
+#include <jansson.h>
 #include <math.h>
 #include <string.h>
 
@@ -15,6 +18,7 @@ enum { LANES = 512, BLOCK_ROWS = 64, MAX_CHUNKS = 16, NUM_ARRAYS = 4 };
 
 typedef struct norm_state {
   trm_opcode opcode;
+  bool statistics_only; /* results are the mean and the variance */
   trm_dtype dtypes[5], result_types[3];
   int64_t before, features, after;
   double epsilon;
@@ -226,6 +230,12 @@ static trm_status run_batch_norm(const trm_kernel *kernel, const trm_kernel_call
       if (is_grad) m.mean += part.mean, m.squares += part.squares;
       else merge(&m, part);
     }
+    if (state->statistics_only) {
+      if (total == 0) m.mean = m.squares = (double)NAN;
+      ((float *)call->results[0])[f] = (float)m.mean;
+      ((float *)call->results[1])[f] = (float)(m.squares / (total == 0 ? 1 : count));
+      continue;
+    }
     const double scale = load(state->dtypes[1], call->operands[1], f);
     if (is_grad) {
       const double deviation = sqrt(load(state->dtypes[3], call->operands[3], f) + state->epsilon);
@@ -249,20 +259,22 @@ static trm_status run_batch_norm(const trm_kernel *kernel, const trm_kernel_call
     run.arrays[1][f] = (float)(scale / sqrt(m.squares + state->epsilon));
     run.arrays[2][f] = (float)load(state->dtypes[2], call->operands[2], f);
   }
-  if (total > 0) trm_parallel_ranges(threads, state->blocks * state->rows, write_rows, &run);
+  if (total > 0 && !state->statistics_only) {
+    trm_parallel_ranges(threads, state->blocks * state->rows, write_rows, &run);
+  }
   return TRM_OK;
 }
 
-trm_status trm_fast_batch_norm_create(const trm_kernel_request *request, trm_kernel *out_kernel,
-                                      bool *out_supported, trm_error *error) {
+static trm_status create(const trm_kernel_request *request, trm_opcode opcode, int64_t feature,
+                         trm_kernel *out_kernel, bool *out_supported, trm_error *error) {
   const trm_instruction *instruction = request->instruction;
   const trm_shape *operand = trm_operand_shape(request, 0);
-  const int64_t feature = instruction->number;
   *out_supported = false;
   if (feature < 0 || feature >= operand->rank || instruction->num_operands > 5) return TRM_OK;
   norm_state *state = ARENA_NEW(request->arena, norm_state, 1);
   CHECK_MEMORY(state, "a batch norm");
-  state->opcode = instruction->opcode;
+  state->opcode = opcode;
+  state->statistics_only = instruction->opcode == TRM_OP_CUSTOM_CALL;
   for (uint32_t i = 0; i < instruction->num_operands; i++) {
     state->dtypes[i] = trm_operand_shape(request, i)->dtype;
     if (state->dtypes[i] != TRM_F32 && state->dtypes[i] != TRM_F16) return TRM_OK;
@@ -297,11 +309,46 @@ trm_status trm_fast_batch_norm_create(const trm_kernel_request *request, trm_ker
   state->file_bytes = LANES * (sizeof(moments) + 2 * sizeof(double)) + lane * (1 + 2 * BLOCK_ROWS);
   *out_supported = true;
   *out_kernel = (trm_kernel){
-      .name = "fast.batch-norm",
+      .name = state->statistics_only ? "fast.batch-norm-statistics" : "fast.batch-norm",
       .scratch_bytes = state->moments_bytes + 64 +
                        NUM_ARRAYS * (size_t)state->features * sizeof(float) +
                        state->file_bytes * (size_t)trm_threads_limit(),
       .state = state,
       .run = run_batch_norm};
+  return TRM_OK;
+}
+
+trm_status trm_fast_batch_norm_create(const trm_kernel_request *request, trm_kernel *out_kernel,
+                                      bool *out_supported, trm_error *error) {
+  return create(request, request->instruction->opcode, request->instruction->number, out_kernel,
+                out_supported, error);
+}
+
+trm_status trm_batch_norm_statistics_create(const trm_kernel_request *request,
+                                            trm_kernel *out_kernel, bool *out_supported,
+                                            trm_error *error) {
+  const trm_instruction *instruction = request->instruction;
+  json_t *config = instruction->backend_config == NULL
+                       ? NULL
+                       : json_loadb(instruction->backend_config, instruction->backend_config_size,
+                                    0, NULL);
+  const json_t *feature = json_object_get(config, "feature_index");
+  const int64_t index = json_is_integer(feature) ? json_integer_value(feature) : -1;
+  json_decref(config);
+  const trm_shape *operand =
+      instruction->num_operands == 1 ? trm_operand_shape(request, 0) : NULL;
+  bool good = operand != NULL && index >= 0 && index < operand->rank &&
+              instruction->shape.num_elements == 2;
+  for (int i = 0; i < 2 && good; i++) {
+    const trm_shape *result = &instruction->shape.elements[i];
+    good = result->dtype == TRM_F32 && result->rank == 1 &&
+           result->dims[0] == operand->dims[index];
+  }
+  if (good) TRY(create(request, TRM_OP_BATCH_NORM_TRAINING, index, out_kernel, out_supported, error));
+  if (!good || !*out_supported) {
+    FAIL(INVALID_ARGUMENT,
+         "the custom call tremula.batch-norm-statistics takes one f16 or f32 array and the "
+         "backend_config {\"feature_index\":N}, and gives two f32 vectors");
+  }
   return TRM_OK;
 }
