@@ -1,0 +1,172 @@
+"""What is computed: the networks, each as a Case that every peer builds from the same code.
+
+Weights come from outside, so that one peer can keep them in variables and another can pass them as
+arguments. Their values follow from the case alone.
+"""
+
+import dataclasses
+from typing import Callable
+
+import numpy as np
+
+
+@dataclasses.dataclass
+class WeightSpec:
+    """A weight: normally distributed with this deviation around this mean."""
+    shape: tuple
+    dtype: str
+    mean: float
+    deviation: float
+
+    def value(self, index):
+        if not self.deviation:
+            return np.full(self.shape, self.mean, self.dtype)
+        rng = np.random.default_rng(index)
+        normal = rng.standard_normal(self.shape, np.float32)
+        return (self.mean + self.deviation * normal).astype(self.dtype)
+
+
+@dataclasses.dataclass
+class Case:
+    """compute(weights, *inputs) gives the result; where there is a learning rate, the result is a
+    loss and the step includes an update of the weights by their gradients."""
+    name: str
+    title: str
+    inputs: Callable  # () -> list of arrays
+    compute: Callable
+    rate: float = 0.0
+    core: bool = False  # whether the C core alone is measured, too
+
+    def weight_specs(self):
+        """Found by building the network once, on paper."""
+        import tensorflow as tf
+        with tf.Graph().as_default():
+            weights = Weights(None)
+            self.compute(weights, *[tf.constant(one) for one in self.inputs()])
+        return weights.specs
+
+
+class Weights:
+    """Hands out the given tensors in order or, without any, placeholders, noting what they are."""
+
+    def __init__(self, given):
+        self._given = None if given is None else iter(given)
+        self.specs = []
+
+    def get(self, shape, dtype, mean=0.0, deviation=0.0):
+        import tensorflow as tf
+        if self._given is not None:
+            return next(self._given)
+        self.specs.append(WeightSpec(tuple(shape), dtype, mean, deviation))
+        return tf.compat.v1.placeholder(dtype, shape)
+
+
+class _Layers:
+    """Layers over NHWC images."""
+
+    def __init__(self, weights, dtype, training):
+        self._weights, self._dtype, self._training = weights, dtype, training
+
+    def convolution(self, x, size, channels, stride, groups=1):
+        import tensorflow as tf
+        shape = [size, size, x.shape[-1] // groups, channels]
+        kernel = self._weights.get(shape, self._dtype, deviation=(2 / np.prod(shape[:3])) ** .5)
+        return tf.nn.conv2d(x, kernel, stride, "SAME")
+
+    def norm(self, x):
+        """Batch normalisation; in training by the batch's own statistics."""
+        import tensorflow as tf
+        shape = [x.shape[-1]]
+        scale = self._weights.get(shape, "float32", mean=1.0)
+        offset = self._weights.get(shape, "float32")
+        norm = tf.compat.v1.nn.fused_batch_norm
+        if self._training:
+            return norm(x, scale, offset, epsilon=1e-5, is_training=True)[0]
+        mean = self._weights.get(shape, "float32")
+        variance = self._weights.get(shape, "float32", mean=1.0)
+        return norm(x, scale, offset, mean, variance, epsilon=1e-5, is_training=False)[0]
+
+    def bias(self, x):
+        return x + self._weights.get([x.shape[-1]], self._dtype)
+
+    def dense(self, x, units):
+        weights = self._weights.get([x.shape[-1], units], self._dtype,
+                                    deviation=int(x.shape[-1]) ** -.5)
+        return self.bias(x @ weights)
+
+    def bottlenecks(self, x, inner, outer, count, stride, groups=1):
+        """Residual blocks of 1x1, 3x3 (in groups) and 1x1. The first one's stride is that of its
+        first convolution."""
+        import tensorflow as tf
+        for block in range(count):
+            step = stride if block == 0 else 1
+            y = tf.nn.relu(self.norm(self.convolution(x, 1, inner, step)))
+            y = tf.nn.relu(self.norm(self.convolution(y, 3, inner, 1, groups)))
+            y = self.norm(self.convolution(y, 1, outer, 1))
+            if block == 0:
+                x = self.norm(self.convolution(x, 1, outer, step))
+            x = tf.nn.relu(x + y)
+        return x
+
+
+def _residual(layers, images, widths, counts, groups=1):
+    import tensorflow as tf
+    x = layers.bias(layers.convolution(images, 7, 64, 2))
+    x = tf.nn.max_pool2d(tf.nn.relu(layers.norm(x)), 3, 2, "SAME")
+    for i, ((inner, outer), count) in enumerate(zip(widths, counts)):
+        x = layers.bottlenecks(x, inner, outer, count, 2 if i else 1, groups)
+    return layers.dense(tf.reduce_mean(x, [1, 2]), 1000)
+
+
+def _loss(labels, logits):
+    import tensorflow as tf
+    return tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits))
+
+
+def _random(*shape, dtype="float32", seed=1):
+    return np.random.default_rng(seed).random(shape, np.float32).astype(dtype)
+
+
+def _labels(count, classes):
+    return np.random.default_rng(2).integers(0, classes, count).astype(np.int32)
+
+
+# ---- The cases -----------------------------------------------------------------------------------
+
+def _resnext(dtype, batch=4, side=224):
+    """The network of the guide's ResNeXt-101 program (examples/resnext.py): 32 groups of 4."""
+    def compute(weights, images):
+        return _residual(_Layers(weights, dtype, training=False), images,
+                         [(128, 256), (256, 512), (512, 1024), (1024, 2048)], [3, 4, 23, 3], 32)
+    short = {"float32": "f32", "float16": "f16"}[dtype]
+    return Case(f"resnext101-{short}", f"ResNeXt-101, {dtype}, {batch}x{side}x{side}x4",
+                lambda: [_random(batch, side, side, 4, dtype=dtype)], compute, core=True)
+
+
+def _resnet50(batch=8, side=224):
+    def compute(weights, images, labels):
+        logits = _residual(_Layers(weights, "float32", training=True), images,
+                           [(64, 256), (128, 512), (256, 1024), (512, 2048)], [3, 4, 6, 3])
+        return _loss(labels, logits)
+    return Case("resnet50-train", f"ResNet-50 training step, float32, batch {batch}",
+                lambda: [_random(batch, side, side, 3), _labels(batch, 1000)], compute, rate=.001,
+                core=True)
+
+
+def _mlp(batch=32):
+    def compute(weights, x, labels):
+        import tensorflow as tf
+        layers = _Layers(weights, "float32", training=True)
+        return _loss(labels, layers.dense(tf.nn.relu(layers.dense(x, 256)), 10))
+    return Case("mlp-train", f"784-256-10 training step, float32, batch {batch}",
+                lambda: [_random(batch, 784), _labels(batch, 10)], compute, rate=.01, core=True)
+
+
+def _add():
+    return Case("add", "two floats plus two floats",
+                lambda: [np.array([1., 1.], np.float32), np.array([0., 1.], np.float32)],
+                lambda weights, x, y: x + y, core=True)
+
+
+def cases():
+    return [_add(), _mlp(), _resnet50(), _resnext("float32"), _resnext("float16")]

@@ -1,0 +1,111 @@
+"""Runs the peers of a case in turns, and keeps the times of every round.
+
+Others use the machine, too: what disturbs one round disturbs all peers of it, and the least of
+several rounds is what the program itself takes.
+"""
+
+import multiprocessing
+import statistics
+
+import numpy as np
+
+from comparison import machine, worker
+
+_PREPARE_SECONDS = 600
+_RUN_SECONDS = 300
+_ROUND_SECONDS = .2  # what a peer does in a round: this long, or a single call
+
+
+class Peer:
+    """A worker process, started when it is first wanted and again after it had to be ended."""
+
+    def __init__(self, name, log):
+        self.name, self._log = name, str(log)
+        self._process = self._pipe = None
+
+    @property
+    def pid(self):
+        return self._process.pid if self._process else None
+
+    def ask(self, *request, seconds=_RUN_SECONDS):
+        """The answer. Raises RuntimeError with what went wrong."""
+        if self._process is None:
+            context = multiprocessing.get_context("spawn")
+            self._pipe, theirs = context.Pipe()
+            self._process = context.Process(target=worker.main, args=(self.name, theirs, self._log),
+                                            daemon=True)
+            self._process.start()
+            theirs.close()
+        self._pipe.send(request)
+        try:
+            if not self._pipe.poll(seconds):
+                self.end()
+                raise RuntimeError(f"took more than {seconds} s")
+            kind, answer = self._pipe.recv()
+        except EOFError:
+            self._process.join()
+            code = self._process.exitcode
+            self.end()
+            raise RuntimeError(f"the process ended with code {code}") from None
+        if kind == "failed":
+            raise RuntimeError(answer)
+        return answer
+
+    def end(self):
+        if self._process is not None:
+            self._process.kill()
+            self._process.join()
+            self._pipe.close()
+            self._process = self._pipe = None
+
+
+def measure(case, peers, rounds):
+    """The record of a case: for each peer the seconds of every round, or what went wrong."""
+    record = {"name": case.name, "title": case.title, "load_average": machine.load_average(),
+              "peers": {}}
+    results, calls = {}, {}
+    for peer in peers:
+        if peer.name == "core" and not case.core:
+            continue
+        entry = record["peers"][peer.name] = {"seconds": []}
+        try:
+            answer = peer.ask("prepare", case.name, seconds=_PREPARE_SECONDS)
+            entry["first_seconds"] = answer["first"]
+            results[peer.name] = answer["results"]
+            one = peer.ask("run", 1)
+            one = peer.ask("run", max(1, min(20, int(.1 / one))))
+            calls[peer.name] = max(1, int(_ROUND_SECONDS / one))
+        except RuntimeError as error:
+            entry["error"] = str(error)
+    running = [peer for peer in peers if peer.name in calls]
+    watch = machine.Watch([peer.pid for peer in running])
+    for number in range(rounds):
+        turn = number % max(1, len(running))  # nobody is always first
+        for peer in running[turn:] + running[:turn]:
+            entry = record["peers"][peer.name]
+            if "error" in entry:
+                continue
+            try:
+                entry["seconds"].append(peer.ask("run", calls[peer.name]))
+            except RuntimeError as error:
+                entry["error"] = str(error)
+    record["others_share"] = watch.taken()
+    for peer in running:
+        if "error" not in record["peers"][peer.name]:
+            peer.ask("close")
+    for name, entry in record["peers"].items():
+        if entry["seconds"]:
+            entry["min"] = min(entry["seconds"])
+            entry["median"] = statistics.median(entry["seconds"])
+            entry["calls_each_round"] = calls[name]
+            entry["difference"] = _difference(results, name)
+    return record
+
+
+def _difference(results, name):
+    """The largest difference of the first two results from TensorFlow's, in parts of the largest
+    number among those."""
+    if "tf" not in results:
+        return None
+    ours, theirs = (np.stack(results[one]).astype(np.float64) for one in (name, "tf"))
+    return float(np.abs(ours - theirs).max() / max(np.abs(theirs).max(), 1e-30))
