@@ -237,19 +237,53 @@ static trm_status create_bit_generator(const trm_kernel_request *request, trm_ke
 typedef struct random_call {
   random_distribution distribution;
   uint64_t seed, seed2, id;
-  trm_value low, high;
+  trm_value low, high; /* unless they are operands */
+  bool bounds_are_operands;
   trm_dtype dtype;
   int64_t count;
 } random_call;
 
+static trm_status check_range(const random_call *state, trm_value low, trm_value high,
+                              trm_error *error) {
+  if (state->distribution != UNIFORM_INT) return TRM_OK;
+  const bool is_signed = trm_dtype_kind(state->dtype) == TRM_KIND_SIGNED;
+  if (is_signed ? low.s < high.s : low.u < high.u) return TRM_OK;
+  FAIL(INVALID_ARGUMENT, "random integers need minval < maxval, but minval is %lld and maxval %lld",
+       (long long)low.s, (long long)high.s);
+}
+
+/* Bounds of integers that are not known when compiling come as two scalars. */
+static trm_status check_operands(const trm_kernel_request *request, random_call *state,
+                                 trm_error *error) {
+  const trm_instruction *instruction = request->instruction;
+  if (instruction->num_operands == 0) return TRM_OK;
+  bool fits = instruction->num_operands == 2;
+  for (uint32_t i = 0; i < 2 && fits; i++) {
+    const trm_shape *shape = trm_operand_shape(request, i);
+    fits = shape->dtype == state->dtype && shape->rank == 0;
+  }
+  if (!fits) {
+    return trm_reference_refuse(request,
+                                "tremula.random takes no operands, or minval and maxval as "
+                                "scalars of the result's type",
+                                error);
+  }
+  state->bounds_are_operands = true;
+  return TRM_OK;
+}
+
 static trm_status run_random_call(const trm_kernel *kernel, const trm_kernel_call *call,
                                   trm_error *error) {
-  (void)error;
   const random_call *state = (const random_call *)kernel->state;
   const uint64_t numbers[4] = {state->seed, state->seed2, state->id, call->seed};
   const trm_random_stream stream = trm_random_stream_make(numbers, 4);
-  fill(state->distribution, state->dtype, state->low, state->high, &stream, call->results[0],
-       state->count);
+  trm_value low = state->low, high = state->high;
+  if (state->bounds_are_operands) {
+    low = trm_value_load(state->dtype, call->operands[0], 0);
+    high = trm_value_load(state->dtype, call->operands[1], 0);
+    TRY(check_range(state, low, high, error));
+  }
+  fill(state->distribution, state->dtype, low, high, &stream, call->results[0], state->count);
   return TRM_OK;
 }
 
@@ -301,6 +335,13 @@ static trm_status read_config(random_call *state, json_t *config, trm_error *err
     FAIL(INVALID_ARGUMENT, "the backend_config of tremula.random names no 'distribution'");
   }
   json_object_foreach(config, key, value) TRY(read_member(state, key, value, error));
+  const bool given = json_object_get(config, "minval") != NULL;
+  if (given && state->bounds_are_operands) {
+    FAIL(INVALID_ARGUMENT, "tremula.random is given its bounds twice, as operands and in its "
+         "backend_config");
+  }
+  if (given && json_object_get(config, "maxval") != NULL)
+    TRY(check_range(state, state->low, state->high, error));
   const bool is_float = trm_dtype_kind(state->dtype) == TRM_KIND_FLOAT;
   if (is_float != (state->distribution != UNIFORM_INT)) {
     FAIL(INVALID_ARGUMENT,
@@ -323,6 +364,7 @@ static trm_status create_random_call(const trm_kernel_request *request, trm_kern
   state->dtype = instruction->shape.dtype;
   state->count = trm_shape_count(&instruction->shape);
   if (kind == TRM_KIND_FLOAT) state->high.f = 1.0; /* [0, 1), or mean 0 and deviation 1 */
+  TRY(check_operands(request, state, error));
   json_error_t problem;
   json_t *config = json_loadb(instruction->backend_config == NULL ? "" : instruction->backend_config,
                               instruction->backend_config_size, 0, &problem);

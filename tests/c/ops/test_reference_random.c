@@ -135,6 +135,35 @@ static void test_distributions(void **unused) {
   }
 }
 
+/* Bounds that come as operands, and such that leave nothing between them. */
+static void test_bounds_as_operands(void **unused) {
+  (void)unused;
+  enum { COUNT = 20000 };
+  static const char config[] = "{\"distribution\":\"uniform_int\",\"seed\":3}";
+  for (int row = 0; row < 2; row++) {
+    test_case c;
+    case_begin(&c);
+    trm_custom_call call = {"tremula.random", true, 0};
+    case_input(&c, TRM_S32, 0, NULL, NUMBERS(-7));
+    case_input(&c, TRM_S32, 0, NULL, NUMBERS(row == 0 ? 4 : -7));
+    const trm_instruction draw_it = {.opcode = TRM_OP_CUSTOM_CALL,
+                                     .custom_call = &call,
+                                     .backend_config = config,
+                                     .backend_config_size = sizeof config - 1};
+    if (row == 0) {
+      case_run(&c, draw_it, case_shape(&c, TRM_S32, 1, DIMS(COUNT)));
+      const moments m = measure(TRM_S32, c.results[0], COUNT);
+      assert_true(m.least == -7 && m.greatest == 3);
+      assert_true(fabs(m.mean + 2) < 0.1 && fabs(m.deviation - sqrt(10)) < 0.1);
+    } else {
+      assert_int_equal(case_try(&c, draw_it, case_shape(&c, TRM_S32, 1, DIMS(2))),
+                       TRM_INVALID_ARGUMENT);
+      assert_non_null(strstr(c.error.message, "minval < maxval"));
+    }
+    case_end(&c);
+  }
+}
+
 /* Equal keys give equal values; every part of the key changes them; a shorter draw is a prefix. */
 static void test_keys(void **unused) {
   (void)unused;
@@ -200,6 +229,7 @@ static void test_bad_configs(void **unused) {
       {"{\"distribution\":\"normal\",\"seed\":1.5}", "no integer for 'seed'", TRM_F32},
       {"{\"distribution\":\"normal\"}", "uniform_int", TRM_S32},
       {"{\"distribution\":\"uniform_int\",\"minval\":0.5}", "an integer", TRM_S32},
+      {"{\"distribution\":\"uniform_int\",\"minval\":3,\"maxval\":3}", "minval < maxval", TRM_S32},
   };
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     test_case c;
@@ -228,7 +258,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_bit_generator), cmocka_unit_test(test_distributions),
       cmocka_unit_test(test_keys),          cmocka_unit_test(test_rng),
-      cmocka_unit_test(test_bad_configs),
+      cmocka_unit_test(test_bad_configs),   cmocka_unit_test(test_bounds_as_operands),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

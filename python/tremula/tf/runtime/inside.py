@@ -43,6 +43,12 @@ def dtype_name(number):
         name.removesuffix("_ref"), name)
 
 
+def with_half(numbers):
+    """Numbers of types, with float16 among them."""
+    from tensorflow.core.framework import types_pb2
+    return sorted({*numbers, types_pb2.DT_HALF})
+
+
 def registered_kernels():
     """A KernelList of every kernel of the process."""
     from tensorflow.python.framework import kernels
@@ -227,6 +233,13 @@ def inferred_operations(source, shapes):
             for variable in source.variables)
         import_graph(source.graph_def, feeds, source.outputs, source.outputs_of)
         return {operation.name: operation for operation in graph.get_operations()}
+
+
+def constant_value(tensor):
+    """The value of a scalar as a number of Python's, or None if it is not known."""
+    from tensorflow.python.framework import tensor_util
+    value = tensor_util.constant_value(tensor)
+    return None if value is None else value.item()
 
 
 def is_in_graph(value, graph):

@@ -92,19 +92,32 @@ def rename_function(function, new_names):
             returned[key] = rename_input(one, new_names)
 
 
-def replace_random(node, number, shape):
+def replace_random(node, number, shape, bounds=None):
     """Makes a stateful random op a custom call of ours, because HLO's own forgets the seeds.
 
-    `number` tells the program's random ops apart; `shape` is the result's, a list of ints.
+    `number` tells the program's random ops apart; `shape` is the result's, a list of ints;
+    `bounds` are minval and maxval of an op that draws integers, where they are known.
     """
     config = {"distribution": RANDOM_OPS[node.op], "seed": node.attr["seed"].i,
               "seed2": node.attr["seed2"].i, "id": number}
     ranged = node.op == "RandomUniformInt"
     dtype = node.attr["Tout" if ranged else "dtype"].type
-    data = [one for one in node.input if not one.startswith("^")]
+    operands = [one for one in node.input if not one.startswith("^")][1:] if ranged else []
     controls = [one for one in node.input if one.startswith("^")]
-    custom_call(node, RANDOM_TARGET, config, data[1:] if ranged else [], controls,
-                [dtype] * 2 if ranged else [], [dtype], [shape])
+    if bounds is not None:
+        config["minval"], config["maxval"] = bounds
+        operands = []
+    custom_call(node, RANDOM_TARGET, config, operands, controls, [dtype] * len(operands), [dtype],
+                [shape])
+
+
+def call_function(node, function, input_types, output_types):
+    """Makes a node a call of the function, with the same inputs."""
+    node.op = "StatefulPartitionedCall"
+    node.attr.clear()
+    node.attr["f"].func.name = function
+    node.attr["Tin"].list.type.extend(input_types)
+    node.attr["Tout"].list.type.extend(output_types)
 
 
 def custom_call(node, target, config, inputs, controls, operand_types, result_types,

@@ -2,7 +2,8 @@
 
 import itertools
 
-from tremula.tf.runtime import inside, lowering, node_table, rewriting, support
+from tremula.tf.runtime import (inside, lowering, node_table, random_functions, rewriting,
+                                support)
 
 _READING_OPS = frozenset(("ReadVariableOp", "ResourceGather", "ResourceGatherNd", "VariableShape",
                           "VarIsInitializedOp", "_ReadVariablesOp"))
@@ -25,7 +26,8 @@ def stage(graph, arguments, variables, outputs, device):
     graph_def = graph.as_graph_def()
     # Assertions and random numbers are cut off from some of their inputs, which may then go too.
     rewriting.elide_checks(graph_def.node)
-    _replace_random(graph_def.node, {op.name: op for op in graph.get_operations()})
+    operations = {op.name: op for op in graph.get_operations()}
+    _replace_random(graph_def.node, operations)
     rewriting.prune(graph_def, [tensor.op.name for tensor in outputs], stops)
     kept = {node.name for node in graph_def.node}
     support.check((op for op in graph.get_operations() if op.name in kept), device)
@@ -34,8 +36,10 @@ def stage(graph, arguments, variables, outputs, device):
 
     table = node_table.NodeTable()
     new_names = _rename_graph(graph_def, graph, table)
-    for function in graph_def.library.function:
-        _stage_function(function, functions.get(function.signature.name), table)
+    for function in list(graph_def.library.function):
+        _stage_function(graph_def, function, functions.get(function.signature.name), table)
+    _call_random(graph_def, {new_names[name]: one for name, one in operations.items()
+                             if name in new_names}, graph_def.node)
     rewriting.rename_functions(graph_def)
 
     def name(tensor):
@@ -71,12 +75,13 @@ def _rename_graph(graph_def, graph, table):
     return new_names
 
 
-def _stage_function(function, graph, table):
+def _stage_function(graph_def, function, graph, table):
     """The same for a FunctionDef; `graph` is where it came from, or None."""
     known = _operations_of(function, graph) if graph is not None else {}
     rewriting.elide_checks(function.node_def)
     for name in _replace_random(function.node_def, known):
         rewriting.redirect_output(function, name, "output", "results")
+    _call_random(graph_def, known, function.node_def)
     new_names = {}
     for node in function.node_def:
         operation = known.get(node.name)
@@ -115,9 +120,32 @@ def _replace_random(nodes, operations):
             continue
         shape = operation.outputs[0].shape
         if shape.is_fully_defined():
-            rewriting.replace_random(node, next(_random_numbers), shape.as_list())
+            rewriting.replace_random(node, next(_random_numbers), shape.as_list(),
+                                     _known_bounds(operation))
             replaced.append(node.name)
     return replaced
+
+
+def _known_bounds(operation):
+    """[minval, maxval] of an op that draws integers, if both are constants."""
+    if operation.type != "RandomUniformInt":
+        return None
+    bounds = [inside.constant_value(tensor) for tensor in operation.inputs[1:3]]
+    return None if None in bounds else bounds
+
+
+def _call_random(graph_def, operations, nodes):
+    """The same for those that draw something by way of others: they become calls of functions,
+    which are added to the graph's."""
+    for node in nodes:
+        operation = operations.get(node.name)
+        if operation is None or node.op not in random_functions.MAKERS:
+            continue
+        if all(tensor.shape.is_fully_defined() for tensor in operation.outputs):
+            function = random_functions.MAKERS[node.op](operation)
+            graph_def.library.function.append(function.definition)
+            rewriting.call_function(node, function.name, function.input_types,
+                                    function.output_types)
 
 
 def infer_random_shapes(source, shapes):

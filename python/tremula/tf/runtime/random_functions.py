@@ -1,0 +1,81 @@
+"""Stateful random ops that are drawn by way of simpler ones: as functions that stand for them.
+
+HLO's own random numbers have lost TensorFlow's seeds, so these too go by the custom call.
+"""
+
+import dataclasses
+import itertools
+import json
+
+from tremula.tf.runtime import inside
+from tremula.tf.runtime.rewriting import RANDOM_TARGET
+
+# Apart from the numbers of the ops that are replaced in place.
+_numbers = itertools.count(1 << 32)
+
+
+@dataclasses.dataclass
+class Function:
+    """name, definition: of a FunctionDef. input_types, output_types: numbers of types."""
+    name: str
+    definition: object
+    input_types: list
+    output_types: list
+
+
+def _function(operation, body):
+    """body(*inputs) as the function that stands for the operation."""
+    import tensorflow as tf
+    with tf.Graph().as_default():
+        function = tf.function(body, autograph=False).get_concrete_function(
+            *[tf.TensorSpec(one.shape, one.dtype) for one in operation.inputs])
+    definition = type(function.function_def)()
+    definition.CopyFrom(function.function_def)
+    return Function(definition.signature.name, definition,
+                    [one.dtype.as_datatype_enum for one in operation.inputs],
+                    [one.dtype.as_datatype_enum for one in operation.outputs])
+
+
+def _draw(operation, distribution, dtype, shape):
+    """A tensor of random numbers with the operation's seeds."""
+    config = {"distribution": distribution, "seed": operation.get_attr("seed"),
+              "seed2": operation.get_attr("seed2"), "id": next(_numbers)}
+    return inside.apply_op(
+        "XlaCustomCallV2", operands=[], call_target_name=RANDOM_TARGET,
+        backend_config=json.dumps(config), has_side_effect=True, result_dtypes=[dtype],
+        result_shapes=[shape]).outputs[0]
+
+
+def _shuffle(operation):
+    """Sorts by random keys. Two of 32 bits are equal too seldom to matter."""
+    import tensorflow as tf
+
+    def body(value):
+        if value.shape.rank == 0:
+            return value
+        count = value.shape[0]
+        keys = _draw(operation, "uniform_int", tf.uint32, [count])
+        order = inside.apply_op("XlaKeyValueSort", keys=keys, values=tf.range(count)).outputs[1]
+        return tf.gather(value, order)
+
+    return _function(operation, body)
+
+
+def _multinomial(operation):
+    """The largest of logits + Gumbel noise."""
+    import tensorflow as tf
+
+    def body(logits, num_samples):
+        del num_samples
+        rows, classes = logits.shape
+        samples = operation.outputs[0].shape[1]
+        draws = _draw(operation, "uniform", tf.float32, [rows, samples, classes])
+        noise = -tf.math.log(-tf.math.log(draws))
+        return tf.argmax(tf.cast(logits, tf.float32)[:, tf.newaxis] + noise, axis=-1,
+                         output_type=operation.outputs[0].dtype)
+
+    return _function(operation, body)
+
+
+# Op -> what makes the Function for an operation all of whose shapes are known.
+MAKERS = {"RandomShuffle": _shuffle, "Multinomial": _multinomial}
