@@ -166,8 +166,10 @@ done:
 
 trm_status trm_plan_assign(trm_plan *plan, const trm_coalesce *wishes, size_t num_wishes,
                            trm_error *error) {
-  /* Loop state first: a copy there is paid at every iteration. */
-  static const int order[] = {TRM_COALESCE_LOOP_BACK, TRM_COALESCE_BRANCH, TRM_COALESCE_COPY,
+  /* Loop state before plain copies: a copy there is paid at every iteration. Branches before loop
+   * state: what becomes the result of a conditional begins inside the branch, and only when that
+   * is known does a loop see whether its state is still read then. */
+  static const int order[] = {TRM_COALESCE_BRANCH, TRM_COALESCE_LOOP_BACK, TRM_COALESCE_COPY,
                               TRM_COALESCE_IN_PLACE};
   for (size_t o = 0; o < sizeof order / sizeof *order; ++o) {
     for (size_t i = 0; i < num_wishes; ++i) {

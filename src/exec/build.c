@@ -12,11 +12,16 @@
 /* Loops and conditionals inside one another: the walk recurses this deep and no deeper. */
 enum { MAX_DEPTH = 256 };
 
+/* Of the whole walk. After our passes nothing is walked twice; an executable from elsewhere could
+ * share computations so that the walk doubles at every level. */
+static const uint64_t max_instructions = UINT64_C(32) << 20;
+
 typedef struct builder {
   trm_plan *plan;
   const trm_module *module;
   bool reference_only;
   uint32_t clock;
+  uint64_t walked;     /* instructions */
   uint32_t depth;      /* of loops and conditionals around the walk */
   uint32_t loop_depth; /* of loops */
   VECTOR(trm_slot) slots;
@@ -273,7 +278,11 @@ static trm_status walk_outfeed(builder *b, scope *s, trm_index i, trm_error *err
     const int32_t leaves = trm_shape_num_leaves(shape);
     for (int32_t l = 0; l < leaves; ++l) shapes[used++] = trm_shape_leaf(shape, l);
   }
-  /* What an outfeed gives is a token or an empty tuple. */
+  if (trm_shape_num_leaves(&instruction->shape) > 0) {
+    char text[512];
+    FAIL(INVALID_ARGUMENT, "%s is an outfeed and must give a token or an empty tuple",
+         trm_instruction_text(b->module, instruction, text, sizeof text));
+  }
   TRY(new_leaves(b, &instruction->shape, &s->leaves[i], error));
   trm_step step = {.kind = TRM_STEP_OUTFEED, .computation = s->computation, .instruction = i,
                    .num_operands = count, .scratch = TRM_NO_INDEX};
@@ -307,9 +316,11 @@ static trm_status find_invariant(const builder *b, uint32_t body, bool *invarian
   return TRM_OK;
 }
 
-/* Time of the kernel that writes `written` over `state` in place, or 0. */
-static uint32_t written_in_place(const builder *b, uint32_t written, uint32_t state) {
-  for (size_t i = b->steps.count; i-- > 0;) {
+/* Time of the kernel that writes `written` over `state` in place, or 0. Looks back as far as the
+ * first step of the body. */
+static uint32_t written_in_place(const builder *b, uint32_t written, uint32_t state,
+                                 uint32_t first_step) {
+  for (size_t i = b->steps.count; i-- > first_step;) {
     const trm_step *step = &b->steps.items[i];
     if (step->kind != TRM_STEP_KERNEL || step->num_results == 0 ||
         step->slots[step->num_operands] != written) {
@@ -336,7 +347,7 @@ static bool contains(const uint32_t *items, uint32_t count, uint32_t value) {
 /* Brings the body's results into the state's slots, as if all at once. */
 static trm_status loop_back(builder *b, const scope *s, trm_index i, const uint32_t *root,
                             uint32_t *state, const bool *invariant, uint32_t count, uint32_t since,
-                            trm_error *error) {
+                            uint32_t first_step, trm_error *error) {
   uint32_t *source = ARENA_NEW(&b->plan->arena, uint32_t, count);
   CHECK_MEMORY(source, "loop state");
   bool any_state_read = false;
@@ -357,7 +368,7 @@ static trm_status loop_back(builder *b, const scope *s, trm_index i, const uint3
   for (uint32_t k = 0; k < count; ++k) {
     if (invariant[k] || source[k] == state[k]) continue;
     const uint32_t last_read = b->slots.items[state[k]].end;
-    const uint32_t in_place = written_in_place(b, source[k], state[k]);
+    const uint32_t in_place = written_in_place(b, source[k], state[k], first_step);
     TRY(add_copy(b, s, i, source[k], state[k], error));
     TRY(wish(b, (trm_coalesce){.kind = TRM_COALESCE_LOOP_BACK, .target = state[k],
                                .source = source[k], .time = b->clock, .since = since,
@@ -402,7 +413,7 @@ static trm_status walk_while(builder *b, scope *s, trm_index i, trm_error *error
   const uint32_t since = b->clock;
   step.ranges[1].begin = (uint32_t)b->steps.count;
   TRY(walk(b, body, parameters, &root, error));
-  TRY(loop_back(b, s, i, root, state, invariant, count, since, error));
+  TRY(loop_back(b, s, i, root, state, invariant, count, since, step.ranges[1].begin, error));
   step.ranges[1].end = (uint32_t)b->steps.count;
   --b->loop_depth;
   ++b->clock;
@@ -449,6 +460,18 @@ static bool is_feed(const trm_instruction *instruction, const char *target) {
          strcmp(instruction->custom_call->target, target) == 0;
 }
 
+/* A bitcast renames bytes, and ours are row-major: with other layouts it means a transposition. */
+static trm_status check_bitcast(const builder *b, const scope *s, trm_index i, trm_error *error) {
+  char text[512];
+  const trm_instruction *bitcast = at(b, s, i), *operand = at(b, s, bitcast->operands[0]);
+  if (trm_shape_is_row_major(&bitcast->shape) && trm_shape_is_row_major(&operand->shape)) {
+    return TRM_OK;
+  }
+  FAIL(UNIMPLEMENTED, "%s reads an array by its layout, which is not row-major: it was written by a "
+       "compiler's layout assignment. Compile the module from before that",
+       trm_instruction_text(b->module, bitcast, text, sizeof text));
+}
+
 static trm_status walk_instruction(builder *b, scope *s, trm_index i, trm_error *error) {
   const trm_instruction *instruction = at(b, s, i);
   switch (instruction->opcode) {
@@ -464,8 +487,11 @@ static trm_status walk_instruction(builder *b, scope *s, trm_index i, trm_error 
                      trm_shape_leaf_offset(&at(b, s, instruction->operands[0])->shape,
                                            (int32_t)instruction->number);
       return TRM_OK;
-    case TRM_OP_RESHAPE:
     case TRM_OP_BITCAST:
+      TRY(check_bitcast(b, s, i, error));
+      s->leaves[i] = s->leaves[instruction->operands[0]];
+      return TRM_OK;
+    case TRM_OP_RESHAPE:
     case TRM_OP_COPY:
     case TRM_OP_DOMAIN:
     case TRM_OP_OPT_BARRIER:
@@ -498,6 +524,11 @@ static trm_status walk(builder *b, uint32_t computation, const uint32_t *const *
   }
   if (b->depth > b->plan->max_depth) b->plan->max_depth = b->depth;
   const uint32_t count = b->module->computations[computation].num_instructions;
+  b->walked += (uint64_t)count + 1;
+  if (b->walked > max_instructions) {
+    FAIL(RESOURCE_EXHAUSTED, "the program has more than %" PRIu64 " instructions when the "
+         "computations of its loops and conditionals are written out", max_instructions);
+  }
   scope s = {computation, parameters, trm_allocate_zeroed((size_t)count + 1, sizeof(uint32_t *))};
   CHECK_MEMORY(s.leaves, "values");
   trm_status status = TRM_OK;

@@ -21,7 +21,8 @@ struct trm_engine {
   uint32_t *first_result;
   trm_infeed **infeeds;    /* by feed; NULL: not bound */
   trm_outfeed **outfeeds;
-  uint64_t seed, runs;
+  uint64_t seed, runs; /* runs since the seed was set */
+  uint64_t contents;   /* a number for what this run computes; never used twice */
   atomic_bool cancelled;
   struct step_time {
     uint64_t nanoseconds, calls;
@@ -223,7 +224,7 @@ static void locate(trm_engine *engine, const void *const *inputs, const uint64_t
                    void *const *outputs) {
   const trm_plan *plan = engine->executable->plan;
   /* Own numbers have the high bit set, the caller's have not. */
-  const uint64_t this_run = engine->runs | UINT64_C(1) << 63;
+  const uint64_t this_run = ++engine->contents | UINT64_C(1) << 63;
   for (uint32_t s = 0; s < plan->num_slots; ++s) {
     const trm_slot *slot = &plan->slots[plan->slots[s].parent];
     switch (slot->kind) {
@@ -318,7 +319,7 @@ static trm_status run_step(trm_engine *engine, uint32_t i, uint64_t seed, trm_er
       return status == TRM_OK ? TRM_OK : note_step(engine, step, status, error);
     }
     case TRM_STEP_COPY:
-      if (operands[0] != results[0]) {
+      if (operands[0] != results[0] && plan->slots[step->slots[0]].bytes > 0) {
         memcpy(results[0], operands[0], plan->slots[step->slots[0]].bytes);
       }
       return TRM_OK;

@@ -29,7 +29,7 @@ static trm_status elements_create(elements *e, const trm_tensor_info *infos, siz
     e->infos[i] = infos[i];
     e->infos[i].name = "";
     e->offsets[i] = e->bytes;
-    if (infos[i].bytes > SIZE_MAX / 4 || e->bytes > SIZE_MAX / 4) {
+    if (infos[i].bytes > SIZE_MAX / 1024 || e->bytes > SIZE_MAX / 1024) { /* depth <= 255 */
       FAIL(INVALID_ARGUMENT, "the elements of a feed are too large");
     }
     e->bytes += (infos[i].bytes + 63) / 64 * 64;
@@ -50,7 +50,8 @@ static trm_status elements_check(const elements *e, const char *kind, const char
   }
   for (size_t i = 0; i < count; ++i) {
     const trm_tensor_info *mine = &e->infos[i], *theirs = &infos[i];
-    bool same = mine->dtype == theirs->dtype && mine->rank == theirs->rank;
+    bool same = mine->dtype == theirs->dtype && mine->rank == theirs->rank &&
+                mine->bytes == theirs->bytes;
     for (int32_t d = 0; same && d < mine->rank; ++d) same = mine->dims[d] == theirs->dims[d];
     if (!same) {
       FAIL(FAILED_PRECONDITION,

@@ -73,6 +73,8 @@ int32_t trm_shape_leaf_offset(const trm_shape *tuple, int32_t element);
 bool trm_shape_equal(const trm_shape *a, const trm_shape *b);
 /* Equal dimensions, whatever the type. */
 bool trm_shape_same_dims(const trm_shape *a, const trm_shape *b);
+/* Whether the layout, if there is one, is row-major but for dimensions of size 1. */
+bool trm_shape_is_row_major(const trm_shape *shape);
 /* An array shape with dims copied into the arena; false when memory runs out. */
 bool trm_shape_make(trm_arena *arena, trm_dtype dtype, int32_t rank, const int64_t *dims,
                     trm_shape *out_shape);

@@ -91,6 +91,19 @@ bool trm_shape_same_dims(const trm_shape *a, const trm_shape *b) {
          (a->rank == 0 || memcmp(a->dims, b->dims, (size_t)a->rank * sizeof *a->dims) == 0);
 }
 
+bool trm_shape_is_row_major(const trm_shape *shape) {
+  int64_t last = INT64_MAX;
+  if (shape->layout == NULL) return true;
+  for (int32_t i = 0; i < shape->rank; ++i) {
+    const int64_t d = shape->layout[i];
+    if (d < 0 || d >= shape->rank) return false;
+    if (shape->dims[d] == 1) continue;
+    if (d > last) return false;
+    last = d;
+  }
+  return true;
+}
+
 bool trm_shape_equal(const trm_shape *a, const trm_shape *b) {
   const trm_shape *left[MAX_TUPLE_DEPTH + 1], *right[MAX_TUPLE_DEPTH + 1];
   int32_t next[MAX_TUPLE_DEPTH + 1];

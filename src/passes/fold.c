@@ -10,6 +10,9 @@
 
 enum { MAX_BYTES = 64 * 1024 };
 
+/* Of all results together: a long chain of constants must not fill the memory. */
+static const size_t max_total_bytes = (size_t)64 << 20;
+
 static bool is_foldable(const trm_edit *edit, const trm_instruction *instruction) {
   if (instruction->num_operands == 0 || instruction->num_operands > 16 ||
       instruction->num_called > 0 || instruction->num_control_predecessors > 0 ||
@@ -95,13 +98,16 @@ static trm_status fold(trm_edit *edit, trm_index i, trm_error *error) {
 }
 
 trm_status trm_pass_fold_constants(trm_module *module, trm_error *error) {
+  size_t total = 0;
   for (uint32_t c = 0; c < module->num_computations; ++c) {
     trm_edit edit;
     TRY(trm_edit_begin(&edit, module, c, error));
     trm_status status = TRM_OK;
     const uint32_t count = module->computations[c].num_instructions;
     for (trm_index i = 0; i < count && status == TRM_OK; ++i) {
-      if (is_foldable(&edit, trm_edit_at(&edit, i))) status = fold(&edit, i, error);
+      if (total > max_total_bytes || !is_foldable(&edit, trm_edit_at(&edit, i))) continue;
+      total += trm_shape_bytes(&trm_edit_at(&edit, i)->shape);
+      status = fold(&edit, i, error);
     }
     TRY(trm_edit_end(&edit, status, error));
   }

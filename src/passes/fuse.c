@@ -27,7 +27,7 @@ typedef struct fuser {
   uint32_t *group_of;  /* by instruction */
   bool *is_result;     /* used outside its group */
   VECTOR(group) groups;
-  uint32_t *first_user, *next_user; /* lists of users: next_user by (edge) */
+  uint32_t *first_user, *next_user; /* lists of users, control edges too: next_user by edge */
   trm_index *edge_user;
 } fuser;
 
@@ -57,10 +57,13 @@ static bool is_member(const fuser *f, const trm_computation *computation, trm_in
          trm_strip_supports(f->edit.module, computation, instruction);
 }
 
-/* Builds the lists of users. */
+/* Builds the lists of users; what waits by a control edge is one, as a cycle may go through it. */
 static trm_status list_users(fuser *f, const trm_computation *computation, trm_error *error) {
   size_t edges = 0;
-  for (trm_index i = 0; i < f->count; ++i) edges += computation->instructions[i].num_operands;
+  for (trm_index i = 0; i < f->count; ++i) {
+    edges += (size_t)computation->instructions[i].num_operands +
+             computation->instructions[i].num_control_predecessors;
+  }
   f->first_user = trm_allocate((f->count + 1) * sizeof(uint32_t));
   f->next_user = trm_allocate((edges + 1) * sizeof(uint32_t));
   f->edge_user = trm_allocate((edges + 1) * sizeof(trm_index));
@@ -71,10 +74,14 @@ static trm_status list_users(fuser *f, const trm_computation *computation, trm_e
   uint32_t edge = 0;
   for (trm_index i = 0; i < f->count; ++i) {
     const trm_instruction *instruction = &computation->instructions[i];
-    for (uint32_t k = 0; k < instruction->num_operands; ++k, ++edge) {
+    const uint32_t total = instruction->num_operands + instruction->num_control_predecessors;
+    for (uint32_t k = 0; k < total; ++k, ++edge) {
+      const trm_index used = k < instruction->num_operands
+                                 ? instruction->operands[k]
+                                 : instruction->control_predecessors[k - instruction->num_operands];
       f->edge_user[edge] = i;
-      f->next_user[edge] = f->first_user[instruction->operands[k]];
-      f->first_user[instruction->operands[k]] = edge;
+      f->next_user[edge] = f->first_user[used];
+      f->first_user[used] = edge;
     }
   }
   return TRM_OK;

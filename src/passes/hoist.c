@@ -98,17 +98,16 @@ static trm_status copy_out(const loop *l, trm_edit *edit, trm_index init, const 
   const uint32_t count = l->module->computations[l->body].num_instructions;
   for (trm_index i = 0; i < count; ++i) {
     const trm_instruction from = l->module->computations[l->body].instructions[i];
-    bool used_constant = from.opcode == TRM_OP_CONSTANT;
-    if (!moves[i] && source[i] < 0 && !used_constant) continue;
+    if (!moves[i] && source[i] < 0 && from.opcode != TRM_OP_CONSTANT) continue;
     if (source[i] >= 0) {
       outside[i] = trm_edit_resolve(edit, trm_edit_at(edit, init)->operands[source[i]]);
       continue;
     }
     trm_instruction copy = from;
-    trm_index operands[64];
-    if (copy.num_operands > 64) FAIL(INTERNAL, "an instruction to hoist has too many operands");
-    for (uint32_t k = 0; k < copy.num_operands; ++k) operands[k] = outside[from.operands[k]];
-    copy.operands = operands;
+    copy.operands = ARENA_NEW(&l->module->arena, trm_index, from.num_operands);
+    CHECK_MEMORY(copy.operands, "operands");
+    for (uint32_t k = 0; k < from.num_operands; ++k) copy.operands[k] = outside[from.operands[k]];
+    copy.num_control_predecessors = 0; /* a constant's: indices in the body */
     TRY(trm_edit_add(edit, l->instruction, copy, &outside[i], error));
     trm_edit_at(edit, outside[i])->metadata = from.metadata;
   }
@@ -195,6 +194,20 @@ static bool find_sources(const trm_computation *body, int64_t *source) {
   return true;
 }
 
+/* Whether a tuple is only read element by element: others would see that it grows. */
+static bool is_taken_apart(const trm_computation *computation, trm_index index) {
+  for (trm_index i = index + 1; i < computation->num_instructions; ++i) {
+    const trm_instruction *instruction = &computation->instructions[i];
+    for (uint32_t k = 0; k < instruction->num_operands; ++k) {
+      if (instruction->operands[k] == index &&
+          instruction->opcode != TRM_OP_GET_TUPLE_ELEMENT) {
+        return false;
+      }
+    }
+  }
+  return computation->root != index;
+}
+
 static trm_status hoist_loop(const loop *l, trm_edit *edit, trm_error *error) {
   const trm_computation *body = &l->module->computations[l->body];
   const uint32_t count = body->num_instructions;
@@ -212,13 +225,19 @@ static trm_status hoist_loop(const loop *l, trm_edit *edit, trm_error *error) {
   if (source == NULL || moves == NULL || is_result == NULL) {
     FAIL_OR_GOTO(done, RESOURCE_EXHAUSTED, "out of memory while hoisting");
   }
+  if (!is_taken_apart(body, body->parameters[0]) ||
+      !is_taken_apart(&l->module->computations[l->condition],
+                      l->module->computations[l->condition].parameters[0])) {
+    goto done;
+  }
   if (!find_sources(body, source) || find_moves(body, source, moves) == 0) goto done;
   find_results(body, moves, is_result);
-  /* A broadcast or reshape is not carried: its users in the loop make it again for nothing. */
+  /* A broadcast or reshape is not carried: its users in the loop make it again for nothing. What
+   * moves may still read the copy outside. */
   bool any = false;
   for (trm_index i = count; i-- > 0;) {
     if (is_result[i] && is_free_in_fusions(body->instructions[i].opcode)) {
-      is_result[i] = moves[i] = false;
+      is_result[i] = false;
       const trm_index operand = body->instructions[i].operands[0];
       if (moves[operand]) is_result[operand] = true;
     }
@@ -230,20 +249,6 @@ done:
   trm_free(moves);
   trm_free(is_result);
   return status;
-}
-
-/* Every user of a while but get-tuple-element keeps it as it is. */
-static bool is_taken_apart(const trm_computation *computation, trm_index index) {
-  for (trm_index i = index + 1; i < computation->num_instructions; ++i) {
-    const trm_instruction *instruction = &computation->instructions[i];
-    for (uint32_t k = 0; k < instruction->num_operands; ++k) {
-      if (instruction->operands[k] == index &&
-          instruction->opcode != TRM_OP_GET_TUPLE_ELEMENT) {
-        return false;
-      }
-    }
-  }
-  return computation->root != index;
 }
 
 trm_status trm_pass_hoist(trm_module *module, trm_error *error) {

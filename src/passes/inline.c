@@ -70,7 +70,7 @@ static trm_status translate_predecessors(const frame *top, const trm_instruction
     const trm_index p = instruction->control_predecessors[k];
     list[kept++] = top->effect[p] != TRM_NO_INDEX ? top->effect[p] : top->map[p];
   }
-  if (kept == 0 && side_effect && top->entered_after != TRM_NO_INDEX) {
+  if (side_effect && top->entered_after != TRM_NO_INDEX) {
     list[kept++] = top->entered_after;
   }
   copy->control_predecessors = list;
@@ -88,11 +88,13 @@ static trm_status inline_next(trm_module *module, uint32_t target, frame_vector 
   if (is_inlined(instruction.opcode)) {
     trm_instruction entered = {0};
     TRY(translate_predecessors(top, &instruction, side_effect, &module->arena, &entered, error));
-    /* Predecessors beyond the first follow from it: side effects are chained. */
-    const trm_index after =
-        entered.num_control_predecessors > 0
-            ? entered.control_predecessors[entered.num_control_predecessors - 1]
-            : TRM_NO_INDEX;
+    trm_index after = entered.num_control_predecessors > 0 ? entered.control_predecessors[0]
+                                                          : TRM_NO_INDEX;
+    if (side_effect && entered.num_control_predecessors > 1) { /* a token stands for all of them */
+      entered.opcode = TRM_OP_AFTER_ALL;
+      entered.shape.dtype = TRM_TOKEN;
+      TRY(trm_computation_add(module, target, &entered, &after, error));
+    }
     return push_frame(module, stack, instruction.called[0], index, after, error);
   }
   if (instruction.opcode == TRM_OP_PARAMETER && stack->count > 1) {

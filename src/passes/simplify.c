@@ -88,6 +88,10 @@ static trm_status simplify_convert(trm_edit *e, trm_index i, trm_error *error) {
   const trm_index origin = trm_edit_operand(e, operand, 0);
   const trm_dtype first = shape_at(e, origin)->dtype;
   if (!widens_exactly(first, from)) return TRM_OK;
+  /* Floats saturate where integers wrap: u8 -> f32 -> s8 is not u8 -> s8. */
+  if (is_integer(first) && !is_integer(from) && is_integer(to)) {
+    if (!widens_exactly(first, to)) return TRM_OK;
+  }
   if (first == to) {
     trm_edit_replace(e, i, origin);
     return TRM_OK;
@@ -98,9 +102,14 @@ static trm_status simplify_convert(trm_edit *e, trm_index i, trm_error *error) {
   return TRM_OK;
 }
 
-/* reshape, and bitcast between row-major arrays. */
+/* reshape, and bitcast where it is no more than that. */
 static trm_status simplify_reshape(trm_edit *e, trm_index i, trm_error *error) {
   const trm_index operand = trm_edit_operand(e, i, 0);
+  if (trm_edit_at(e, i)->opcode == TRM_OP_BITCAST &&
+      (shape_at(e, i)->dtype != shape_at(e, operand)->dtype ||
+       !trm_shape_is_row_major(shape_at(e, i)) || !trm_shape_is_row_major(shape_at(e, operand)))) {
+    return TRM_OK;
+  }
   if (trm_shape_equal(shape_at(e, i), shape_at(e, operand))) {
     trm_edit_replace(e, i, operand);
     return TRM_OK;
