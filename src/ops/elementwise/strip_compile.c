@@ -700,6 +700,10 @@ static trm_status finish_stage(compiler *c, const target *t, uint32_t first_slot
   }
   stage.strip = strip;
   TRY(split_fills(c, stage.count, strip, &stage.num_fills, error));
+  c->steps.count = stage.num_fills +
+                   trm_strip_merge_pairs(c->ops, c->slots.items, c->steps.items + stage.num_fills,
+                                         c->steps.count - stage.num_fills);
+  stage.num_steps = (uint32_t)c->steps.count;
   TRY(place_registers(c, stage.num_fills, units, &total, error));
   const size_t pointers = (stage.num_slots * sizeof(void *) + 63) & ~(size_t)63;
   stage.bytes_per_element = 4 * stage.num_steps;

@@ -120,6 +120,24 @@ LOOP2(remainder_F32, float, float, fmodf(x, y))
 LOOP2(power_F32, float, float, pow_f32(x, y))
 LOOP2(atan2_F32, float, float, atan2_f32(x, y))
 LOOP3(clamp_F32, float, float, min_nan(z, max_nan(x, y)))
+
+/* x FIRST y, then with z; the maximum keeps which operand was first. */
+#define PAIRS(name, t)                                            \
+  LOOP3(name##_add, float, float, (t) + z)                        \
+  LOOP3(name##_subtract, float, float, (t) - z)                   \
+  LOOP3(name##_subtract_from, float, float, z - (t))              \
+  LOOP3(name##_multiply, float, float, (t) * z)                   \
+  LOOP3(name##_maximum, float, float, max_nan((t), z))            \
+  LOOP3(name##_maximum_of, float, float, max_nan(z, (t)))
+PAIRS(pair_add, x + y)
+PAIRS(pair_subtract, x - y)
+PAIRS(pair_multiply, x *y)
+#define PAIR_ENTRIES(name)                                                            \
+  {[TRM_SECOND_ADD] = name##_add, [TRM_SECOND_SUBTRACT] = name##_subtract,            \
+   [TRM_SECOND_SUBTRACT_FROM] = name##_subtract_from,                                 \
+   [TRM_SECOND_MULTIPLY] = name##_multiply, [TRM_SECOND_MAXIMUM] = name##_maximum,    \
+   [TRM_SECOND_MAXIMUM_OF] = name##_maximum_of}
+
 LOOP1(abs_F32, float, float, abs_f32(x))
 LOOP1(negate_F32, float, float, bits_float(float_bits(x) ^ 0x80000000u))
 LOOP1(sign_F32, float, float, x > 0.0f ? 1.0f : x < 0.0f ? -1.0f : x)
@@ -538,6 +556,9 @@ const trm_vector_ops CONCATENATE(trm_vector_ops_, TRM_ISA) = {
     .keep_greater_equal = keep_greater_equal,
     .squares_rows = squares_rows,
     .products_rows = products_rows,
+    .pair = {[TRM_FIRST_ADD] = PAIR_ENTRIES(pair_add),
+             [TRM_FIRST_SUBTRACT] = PAIR_ENTRIES(pair_subtract),
+             [TRM_FIRST_MULTIPLY] = PAIR_ENTRIES(pair_multiply)},
     .normalize = normalize,
     .normalize_grad = normalize_grad,
     .strided = {strided_0, strided_1, strided_2, strided_3},

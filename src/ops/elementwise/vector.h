@@ -15,6 +15,14 @@ typedef enum trm_vector_type {
 
 typedef void (*trm_vector_fn)(void *out, const void *a, const void *b, const void *c, size_t n);
 
+/* Two float32 operations in one pass: t = a FIRST b, out = t SECOND c (or c SECOND t). The same
+ * bits as the two passes. */
+typedef enum trm_pair_first { TRM_FIRST_ADD, TRM_FIRST_SUBTRACT, TRM_FIRST_MULTIPLY, TRM_NUM_FIRSTS } trm_pair_first;
+typedef enum trm_pair_second {
+  TRM_SECOND_ADD, TRM_SECOND_SUBTRACT, TRM_SECOND_SUBTRACT_FROM, TRM_SECOND_MULTIPLY,
+  TRM_SECOND_MAXIMUM, TRM_SECOND_MAXIMUM_OF, TRM_NUM_SECONDS
+} trm_pair_second;
+
 typedef struct trm_vector_ops {
   const char *name;
   /* By opcode and by the type of the (first) operand; NULL where there is none. compare, convert
@@ -24,6 +32,7 @@ typedef struct trm_vector_ops {
   trm_vector_fn compare_total[6];                 /* F32, total order */
   trm_vector_fn convert[TRM_NUM_VECTOR_TYPES][TRM_NUM_VECTOR_TYPES]; /* from, to */
   trm_vector_fn select[4], copy[4];  /* by log2 of the element's bytes; select's a is pred */
+  trm_vector_fn pair[TRM_NUM_FIRSTS][TRM_NUM_SECONDS];
   trm_vector_fn half_to_float, float_to_half;
   trm_vector_fn round_half; /* float to float, through half */
   /* Sums whose order of additions is fixed by n alone. */
