@@ -30,6 +30,9 @@ trm_status trm_pass_hoist(trm_module *module, trm_error *error);
 /* fuse.c: elementwise chains become kLoop fusions. */
 trm_status trm_pass_fuse(trm_module *module, trm_error *error);
 
+/* names.c: names that two instructions or computations have are told apart. */
+trm_status trm_pass_unique_names(trm_module *module, trm_error *error);
+
 /* What trm_passes_run calls after each pass; NULL to leave out. */
 typedef trm_status (*trm_pass_observer)(const char *pass, const trm_module *module, void *context,
                                         trm_error *error);

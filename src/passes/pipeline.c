@@ -19,6 +19,7 @@ static const pass_row pipeline[] = {
     {"hoist", trm_pass_hoist, false},
     {"common-subexpressions-again", trm_pass_common_subexpressions, false},
     {"fuse", trm_pass_fuse, false},
+    {"unique-names", trm_pass_unique_names, true},
 };
 
 enum { NUM_PASSES = sizeof pipeline / sizeof *pipeline };

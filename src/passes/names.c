@@ -1,0 +1,58 @@
+/* Owns: names that are unique in the module, as the verifier wants them.
+ *
+ * What the passes add is named after its opcode and id, which may be a name that the module came
+ * with. Then the later one is renamed; the parameters and the root of the entry, which are the
+ * program's interface, come first. */
+#include <inttypes.h>
+
+#include "hlo/names.h"
+#include "passes/pass.h"
+
+static trm_status make_unique(trm_module *module, trm_names *names, const char **name,
+                              trm_error *error) {
+  bool added;
+  TRY(trm_names_add(names, *name, &added, error));
+  const char *base = *name;
+  while (!added) {
+    *name = trm_arena_format(&module->arena, "%s.%" PRId64, base, module->next_id++);
+    CHECK_MEMORY(*name, "names");
+    TRY(trm_names_add(names, *name, &added, error));
+  }
+  return TRM_OK;
+}
+
+static trm_status name_instructions(trm_module *module, trm_names *names, trm_error *error) {
+  const trm_computation *entry = &module->computations[module->entry];
+  for (uint32_t p = 0; p < entry->num_parameters; ++p) {
+    TRY(make_unique(module, names, &entry->instructions[entry->parameters[p]].name, error));
+  }
+  if (entry->instructions[entry->root].opcode != TRM_OP_PARAMETER) {
+    TRY(make_unique(module, names, &entry->instructions[entry->root].name, error));
+  }
+  for (uint32_t c = 0; c < module->num_computations; ++c) {
+    const trm_computation *computation = &module->computations[c];
+    for (trm_index i = 0; i < computation->num_instructions; ++i) {
+      trm_instruction *instruction = &computation->instructions[i];
+      if (c == module->entry && (i == computation->root || instruction->opcode == TRM_OP_PARAMETER)) {
+        continue;
+      }
+      TRY(make_unique(module, names, &instruction->name, error));
+    }
+  }
+  return TRM_OK;
+}
+
+trm_status trm_pass_unique_names(trm_module *module, trm_error *error) {
+  trm_names names = {0};
+  trm_status status = TRM_OK;
+  TRY_OR_GOTO(make_unique(module, &names, &module->computations[module->entry].name, error), done);
+  for (uint32_t c = 0; c < module->num_computations; ++c) {
+    if (c == module->entry) continue;
+    TRY_OR_GOTO(make_unique(module, &names, &module->computations[c].name, error), done);
+  }
+  trm_names_free(&names);
+  status = name_instructions(module, &names, error);
+done:
+  trm_names_free(&names);
+  return status;
+}
