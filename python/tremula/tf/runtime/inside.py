@@ -126,6 +126,20 @@ def new_function_graph(name):
     return graph
 
 
+@contextlib.contextmanager
+def static_program(graph):
+    """What is added to the graph meanwhile knows that it is for XLA: gradients of loops keep what
+    they need in lists of a fixed size, those of conditions in plain tensors."""
+    from tensorflow.python.ops import control_flow_ops
+    context = control_flow_ops.XLAControlFlowContext()
+    with graph.as_default():
+        context.Enter()
+        try:
+            yield
+        finally:
+            context.Exit()
+
+
 def function_graphs(graph):
     """The graphs of the functions that `graph` and they call: {function name: graph}."""
     found = {}

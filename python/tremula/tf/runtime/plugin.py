@@ -10,6 +10,7 @@ import os
 import threading
 
 from tremula import waiting
+from tremula.tf import compat
 from tremula.tf.runtime import inside
 
 LIBRARY_DIR_VARIABLE = "TREMULA_LIBRARY_DIR"
@@ -86,6 +87,7 @@ def library():
 def load():
     """Makes the IPU devices and everything on them known to TensorFlow. Later calls do nothing."""
     with _lock:
+        compat.prefer_legacy_keras()
         library()
         from tremula.tf.runtime import kernel_list, late
         kernel_list.register()

@@ -58,11 +58,11 @@ def elide_checks(nodes):
     """Assert and CheckNumerics check nothing on an IPU, as in the original."""
     for node in nodes:
         if node.op == "Assert":
-            controls = ["^" + node_of(one) for one in node.input]
+            controls = [one for one in node.input if one.startswith("^")]
             node.op = "NoOp"
             node.attr.clear()
             del node.input[:]
-            node.input.extend(dict.fromkeys(controls))
+            node.input.extend(controls)
         elif node.op == "CheckNumerics":
             node.op = "Identity"
             del node.attr["message"]

@@ -42,7 +42,7 @@ class Trace:
         stack = _stack()
         stack.append(self)
         try:
-            with self.graph.as_default(), self._lifting_initial_values(), \
+            with inside.static_program(self.graph), self._lifting_initial_values(), \
                     inside.in_program_order(self.graph) as effects:
                 returned = computation(*tf.nest.map_structure(self._placeholder, inputs))
             self.effects = effects() + pending_effects(self.graph)
