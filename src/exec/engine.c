@@ -349,6 +349,9 @@ static trm_status run_range(trm_engine *engine, trm_step_range range, uint64_t s
   const trm_plan *plan = engine->executable->plan;
   for (uint32_t i = range.begin; i < range.end; ++i) {
     const trm_step *step = &plan->steps[i];
+    if (atomic_load_explicit(&engine->cancelled, memory_order_relaxed)) {
+      FAIL(CANCELLED, "the run was cancelled");
+    }
     const uint64_t start = engine->times != NULL ? now() : 0;
     TRY(run_step(engine, i, mix(seed, i), error));
     if (engine->times != NULL) {
