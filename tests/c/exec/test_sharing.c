@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "../run.h"
+#include "base/half.h"
 
 /* The result of a conditional becomes loop state. In its first branch the new value is computed
  * while the old state is still to be read. */
@@ -14,8 +15,8 @@ static void test_branch_in_a_loop(void **state) {
       "  y = f32[3] reverse(x), dimensions={0}\n"
       "  z = f32[3] reverse(s), dimensions={0}, control-predecessors={y}\n"
       "  ROOT t = (f32[3], f32[3]) tuple(y, z) }\n"
-      "no { p = (f32[3], f32[3]) parameter(0)  s = f32[3] get-tuple-element(p), index=0\n"
-      "  x = f32[3] get-tuple-element(p), index=1  ROOT t = (f32[3], f32[3]) tuple(x, s) }\n"
+      "no { p = (f32[3], f32[3]) parameter(0)  x = f32[3] get-tuple-element(p), index=1\n"
+      "  ROOT t = (f32[3], f32[3]) tuple(x, x) }\n"
       "cond { s = (s32[], f32[3], f32[3], pred[]) parameter(0)\n"
       "  i = s32[] get-tuple-element(s), index=0  n = s32[] constant(1)\n"
       "  ROOT l = pred[] compare(i, n), direction=LT }\n"
@@ -33,7 +34,7 @@ static void test_branch_in_a_loop(void **state) {
       "  y = f32[3] get-tuple-element(l), index=1  w = f32[3] get-tuple-element(l), index=2\n"
       "  ROOT r = f32[6] concatenate(y, w), dimensions={0} }\n";
   const float a[3] = {1, 2, 3}, x[3] = {10, 20, 30}, turned[6] = {30, 20, 10, 3, 2, 1};
-  const float same[6] = {10, 20, 30, 1, 2, 3};
+  const float same[6] = {10, 20, 30, 10, 20, 30};
   const uint8_t yes = 1, no = 0;
   test_expect_f32(text, (const void *const[]){a, x, &yes}, turned, 6);
   test_expect_f32(text, (const void *const[]){a, x, &no}, same, 6);
@@ -46,19 +47,19 @@ static void test_seed_between_runs(void **state) {
   enum { N = 64 };
   char text[512];
   snprintf(text, sizeof text,
-           "HloModule m\nENTRY e { x = f32[%d,%d] parameter(0)  w = f32[%d,%d] parameter(1)\n"
-           "  ROOT d = f32[%d,%d] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0} }\n",
+           "HloModule m\nENTRY e { x = f16[%d,%d] parameter(0)  w = f16[%d,%d] parameter(1)\n"
+           "  ROOT d = f16[%d,%d] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0} }\n",
            N, N, N, N, N, N);
   trm_error error;
   trm_engine *engine = NULL;
   trm_executable *executable = test_compile(text, &test_modes[0]);
   assert_int_equal(trm_engine_create(executable, &engine, &error), TRM_OK);
   trm_executable_free(executable);
-  float *x = calloc(N * N, sizeof *x), *w = calloc(N * N, sizeof *w);
-  float *y = calloc(N * N, sizeof *y);
-  for (int i = 0; i < N; ++i) x[i * N + i] = 1;
+  uint16_t *x = calloc(N * N, sizeof *x), *w = calloc(N * N, sizeof *w);
+  uint16_t *y = calloc(N * N, sizeof *y);
+  for (int i = 0; i < N; ++i) x[i * N + i] = trm_float_to_half(1);
   for (int round = 1; round <= 3; ++round) {
-    for (int i = 0; i < N * N; ++i) w[i] = (float)(round * 1000 + i % 7);
+    for (int i = 0; i < N * N; ++i) w[i] = trm_float_to_half((float)(round * 100 + i % 7));
     trm_engine_set_seed(engine, 5);
     const void *inputs[2] = {x, w};
     void *outputs[1] = {y};
