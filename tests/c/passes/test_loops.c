@@ -80,35 +80,17 @@ static void test_many_operands(void **state) {
 /* Names that the passes would give are taken already. */
 static void test_names_that_are_taken(void **state) {
   (void)state;
-  char text[4096];
-  int used = snprintf(text, sizeof text,
-                      "HloModule m\ncomputation.1 { x = f32[4] parameter(0)\n"
-                      "  ROOT n = f32[4] negate(x) }\n"
-                      "ENTRY computation.2 { p = f32[4] parameter(0)\n  negate.0 = f32[4] negate(p)\n");
-  for (int k = 1; k < 40; ++k) {
-    used += snprintf(text + used, sizeof text - (size_t)used,
-                     "  %s.%d = f32[4] %s(negate.%d)\n", "negate", k,
-                     k % 2 ? "negate" : "abs", k - 1);
-  }
-  snprintf(text + used, sizeof text - (size_t)used,
-           "  a = f32[4] call(negate.39), to_apply=computation.1\n"
-           "  b = f32[4] call(a), to_apply=computation.1\n"
-           "  fusion.50 = f32[4] reverse(b), dimensions={0}\n"
-           "  c = f32[4] call(fusion.50), to_apply=computation.1\n"
-           "  ROOT d = f32[4] abs(c) }\n");
   const float expected[4] = {4, 3, 2, 1};
-  expect(text, expected);
-  for (int k = 40; k < 160; ++k) { /* wherever the passes begin to count */
-    char variant[4096], name[32];
-    int length = 0;
-    snprintf(name, sizeof name, "negate.%d", k);
-    for (const char *at = text; *at != '\0';) { /* negate.39 becomes negate.<k> */
-      const bool found = k != 39 && strncmp(at, "negate.39", 9) == 0;
-      length += snprintf(variant + length, sizeof variant - (size_t)length, "%.*s",
-                         found ? (int)strlen(name) : 1, found ? name : at);
-      at += found ? 9 : 1;
-    }
-    expect(variant, expected);
+  for (int k = 1; k < 40; ++k) { /* wherever the passes begin to count */
+    char text[1024];
+    snprintf(text, sizeof text,
+             "HloModule m\ncomputation.1 { x = f32[4] parameter(0)  ROOT n = f32[4] negate(x) }\n"
+             "ENTRY computation.2 { p = f32[4] parameter(0)\n"
+             "  a = f32[4] call(p), to_apply=computation.1\n  b = f32[4] negate(a)\n"
+             "  fusion.%d = f32[4] reverse(b), dimensions={0}\n"
+             "  c = f32[4] call(fusion.%d), to_apply=computation.1\n"
+             "  ROOT d = f32[4] abs(c) }\n", k, k);
+    expect(text, expected);
   }
 }
 
