@@ -6,9 +6,14 @@ and the second one gradients and update as well.
 
 The two round differently, and training magnifies any difference: a rounding error in a weight changes
 the next gradient, and with rectifiers, pooling and a batch normalised over few numbers the change
-grows with every step. So the bound starts at a few roundings and grows by a factor a step (`growth`);
-the last losses still agree to a small part of how far the loss has fallen, which is what is checked
-in the end.
+grows with every step. So the bound is a few roundings of float32 (2**-24 = 6e-8, or of float16, 5e-4,
+averaged over a batch) for the first loss, grows by a factor a step, and ends at `last`; each is
+about ten times what was measured. All are parts of the largest loss.
+
+The variables after the last step (weights, momenta, moving averages) agree to `variables`, a part of
+their length. That bound is wider in ResNet-50: an activation that is zero but for rounding passes a gradient
+on one side and not on the other. Against float64, gradients of one step are off by 1e-7 to 5e-4 that way, in
+TensorFlow as often as in ours.
 """
 
 import os
@@ -44,33 +49,41 @@ def curves(make, batches, steps=STEPS):
     return np.array(ours), np.array(theirs), ends
 
 
-def check(ours, theirs, first, growth, last):
-    """`first`: relative difference of the first loss; `last`: share of the fall, in the end."""
+def check(ours, theirs, ends, first, growth, last, variables):
+    """The bounds: see above."""
     assert theirs[-4:].mean() < .8 * theirs[:4].mean(), "stock TensorFlow does not learn"
     allowed = np.minimum(first * growth ** np.arange(len(ours)), last) * np.abs(theirs).max()
-    differences = np.abs(ours - theirs)
-    wrong = np.flatnonzero(~(differences <= allowed))
+    wrong = np.flatnonzero(~(np.abs(ours - theirs) <= allowed))
     assert wrong.size == 0, "\n".join(
         f"step {i}: {ours[i]:.7f} instead of {theirs[i]:.7f} (allowed {allowed[i]:.2g})"
         for i in wrong)
+    ours, theirs = (np.concatenate([np.ravel(pair[side]) for pair in ends]) for side in (0, 1))
+    assert np.linalg.norm(ours - theirs) <= variables * np.linalg.norm(theirs)
 
 
 def test_resnet50():
-    ours, theirs, ends = curves(lambda: ResNet50(), images(64, 4))
-    check(ours, theirs, first=1e-5, growth=2.0, last=.05)
+    check(*curves(ResNet50, images(64, 4)), first=1e-6, growth=2.0, last=2e-3, variables=.03)
 
 
+@pytest.mark.smoke
 def test_lstm():
-    ours, theirs, ends = curves(lambda: Lstm(), sentences(12, 8))
-    check(ours, theirs, first=1e-6, growth=1.5, last=.001)
+    check(*curves(Lstm, sentences(12, 8)), first=3e-7, growth=1.2, last=1e-5,
+          variables=1e-4)
 
 
 def test_lstm_halves():
-    ours, theirs, ends = curves(lambda: Lstm(dtype=tf.float16), sentences(12, 8))
-    check(ours, theirs, first=1e-3, growth=1.2, last=.02)
+    check(*curves(lambda: Lstm(dtype=tf.float16), sentences(12, 8)),
+          first=1e-5, growth=1.3, last=1e-3, variables=.01)
 
 
 @pytest.mark.long
 def test_resnet50_large():
-    ours, theirs, _ = curves(lambda: ResNet50(classes=1000), images(224, 8, classes=1000))
-    check(ours, theirs, first=1e-5, growth=2.0, last=.05)
+    check(*curves(lambda: ResNet50(classes=1000), images(224, 8, classes=1000)),
+          first=1e-6, growth=1.5, last=1e-4, variables=.01)
+
+
+@pytest.mark.long
+def test_resnet50_halves():
+    """TensorFlow's own convolutions of halves take 20 seconds a step."""
+    check(*curves(lambda: ResNet50(dtype=tf.float16), images(64, 4, batches=2), steps=8),
+          first=5e-3, growth=1.5, last=.1, variables=.1)
