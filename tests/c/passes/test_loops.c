@@ -3,12 +3,21 @@
 
 static const float four[4] = {1, 2, 3, 4};
 
-/* Expects the numbers in every mode, and of the optimised program after saving and loading it. */
+/* Expects the numbers in every mode, and of the optimised program that it can be saved, loaded,
+ * printed and read. */
 static void expect(const char *text, const float *expected) {
   const void *inputs[1] = {four};
   test_expect_f32(text, inputs, expected, 4);
   trm_error error;
   trm_executable *executable = test_compile(text, &test_modes[0]);
+  char *printed = NULL;
+  trm_module *module = NULL;
+  assert_int_equal(trm_executable_print(executable, &printed, &error), TRM_OK);
+  if (trm_module_read(printed, strlen(printed), "printed", &module, &error) != TRM_OK) {
+    fail_msg("%s\n%s", error.message, printed);
+  }
+  trm_free(printed);
+  trm_module_free(module);
   void *data = NULL;
   size_t size = 0;
   assert_int_equal(trm_executable_serialize(executable, &data, &size, &error), TRM_OK);
