@@ -199,7 +199,9 @@ static trm_status find_feed(builder *b, const char *id, char kind, const trm_sha
                             uint32_t *out_feed, trm_error *error) {
   for (size_t f = 0; f < b->feeds.count; ++f) {
     if (b->feeds.items[f].kind == kind && strcmp(b->feeds.items[f].id, id) == 0) {
-      if (kind == 'o') FAIL(FAILED_PRECONDITION, "the outfeed '%s' is enqueued twice in one program", id);
+      if (kind == 'o') {
+        FAIL(FAILED_PRECONDITION, "the outfeed '%s' is enqueued twice in one program", id);
+      }
       FAIL(FAILED_PRECONDITION,
            "Currently calling `get_next()` multiple times on the same IPUInfeedQueue in the same "
            "computation block is not supported (infeed '%s')", id);
@@ -467,8 +469,9 @@ static trm_status check_bitcast(const builder *b, const scope *s, trm_index i, t
   if (trm_shape_is_row_major(&bitcast->shape) && trm_shape_is_row_major(&operand->shape)) {
     return TRM_OK;
   }
-  FAIL(UNIMPLEMENTED, "%s reads an array by its layout, which is not row-major: it was written by a "
-       "compiler's layout assignment. Compile the module from before that",
+  FAIL(UNIMPLEMENTED,
+       "%s reads an array by its layout, which is not row-major: it was written by a compiler's "
+       "layout assignment. Compile the module from before that",
        trm_instruction_text(b->module, bitcast, text, sizeof text));
 }
 

@@ -47,8 +47,9 @@ static trm_status engine_allocate(trm_engine *engine, trm_error *error) {
   engine->infeeds = trm_allocate_zeroed(plan->num_feeds, sizeof *engine->infeeds);
   engine->outfeeds = trm_allocate_zeroed(plan->num_feeds, sizeof *engine->outfeeds);
   if (engine->arena == NULL || engine->persistent == NULL) {
-    FAIL(RESOURCE_EXHAUSTED, "out of memory: the program needs %zu bytes for its values and %zu for "
-         "packed weights", plan->arena_bytes, plan->persistent_bytes);
+    FAIL(RESOURCE_EXHAUSTED,
+         "out of memory: the program needs %zu bytes for its values and %zu for packed weights",
+         plan->arena_bytes, plan->persistent_bytes);
   }
   if (engine->pointers == NULL || engine->operands == NULL || engine->results == NULL ||
       engine->versions == NULL || engine->first_operand == NULL || engine->first_result == NULL ||

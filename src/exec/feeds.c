@@ -55,8 +55,8 @@ static trm_status elements_check(const elements *e, const char *kind, const char
     for (int32_t d = 0; same && d < mine->rank; ++d) same = mine->dims[d] == theirs->dims[d];
     if (!same) {
       FAIL(FAILED_PRECONDITION,
-           "element %zu of the %s '%s' has type %s and rank %d, the program uses %s of rank %d with "
-           "other dimensions", i, kind, id, trm_dtype_name(mine->dtype), mine->rank,
+           "element %zu of the %s '%s' has type %s and rank %d, the program uses %s of rank %d "
+           "with other dimensions", i, kind, id, trm_dtype_name(mine->dtype), mine->rank,
            trm_dtype_name(theirs->dtype), theirs->rank);
     }
   }

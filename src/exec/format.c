@@ -96,7 +96,9 @@ static trm_status read_payload(reader *r, trm_arena *scratch, trm_executable **o
                                trm_error *error) {
   uint64_t num_options, proto_size;
   TRY(read_number(r, 4, &num_options, error));
-  if (num_options > 1024) FAIL(DATA_LOSS, "the executable has %llu options", (unsigned long long)num_options);
+  if (num_options > 1024) {
+    FAIL(DATA_LOSS, "the executable has %llu options", (unsigned long long)num_options);
+  }
   trm_option *options = ARENA_NEW(scratch, trm_option, num_options);
   CHECK_MEMORY(options, "options");
   for (uint64_t i = 0; i < num_options; ++i) {
@@ -119,8 +121,8 @@ trm_status trm_executable_deserialize(const void *data, size_t size,
                                       trm_executable **out_executable, trm_error *error) {
   const unsigned char *bytes = data;
   if (size < HEADER_BYTES || memcmp(bytes, magic, sizeof magic) != 0) {
-    FAIL(DATA_LOSS, "this is not a Tremula executable (its first bytes are other ones, or it is cut "
-         "short)");
+    FAIL(DATA_LOSS, "this is not a Tremula executable (its first bytes are other ones, or it is "
+         "cut short)");
   }
   const uint64_t version = get(bytes + 8, 4), length = get(bytes + 16, 8);
   if (version != FORMAT_VERSION) {
@@ -159,7 +161,8 @@ trm_status trm_executable_save(const trm_executable *executable, const char *pat
     /* Written beside and renamed, so that nobody sees half a file. */
     const bool written = fwrite(data, 1, size, file) == size;
     if (fclose(file) != 0 || !written || rename(temporary, path) != 0) {
-      status = trm_fail(error, TRM_RESOURCE_EXHAUSTED, "cannot write %s: %s", path, strerror(errno));
+      status = trm_fail(error, TRM_RESOURCE_EXHAUSTED, "cannot write %s: %s", path,
+                        strerror(errno));
       unlink(temporary);
     }
   }

@@ -10,7 +10,9 @@
 #include "hlo/hlo.h"
 #include "ops/kernel.h"
 
-typedef enum trm_slot_kind { TRM_SLOT_ARENA, TRM_SLOT_INPUT, TRM_SLOT_OUTPUT, TRM_SLOT_CONSTANT } trm_slot_kind;
+typedef enum trm_slot_kind {
+  TRM_SLOT_ARENA, TRM_SLOT_INPUT, TRM_SLOT_OUTPUT, TRM_SLOT_CONSTANT
+} trm_slot_kind;
 
 typedef struct trm_slot {
   trm_slot_kind kind;
@@ -48,7 +50,7 @@ typedef struct trm_step {
   trm_kernel *kernel;
   size_t persistent;     /* offset in the engine's persistent block */
   uint32_t num_ranges;
-  trm_step_range *ranges; /* while: condition, body; conditional: the branches. They follow the step */
+  trm_step_range *ranges; /* while: condition, body; conditional: the branches. They come next */
   bool selector_is_pred;
   uint32_t feed;
 } trm_step;
@@ -79,7 +81,7 @@ trm_status trm_plan_build(const trm_module *module, bool reference_only, trm_pla
                           trm_error *error);
 void trm_plan_free(trm_plan *plan);
 
-/* A wish of build.c: that two slots be one, so that a copy disappears or a kernel works in place. */
+/* A wish of build.c: that two slots be one, so that a copy goes or a kernel works in place. */
 typedef struct trm_coalesce {
   enum {
     TRM_COALESCE_COPY,      /* source ends and target begins at `time` */

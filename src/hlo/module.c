@@ -326,7 +326,8 @@ trm_status trm_computation_rewrite(trm_module *module, uint32_t computation_inde
   if (!mark_needed(module, computation, chain, needed, &stack)) {
     FAIL_OR_GOTO(done, RESOURCE_EXHAUSTED, "out of memory while rewriting a computation");
   }
-  const uint32_t count = order_needed(computation, needed, order, position, next_dependency, &stack);
+  const uint32_t count =
+      order_needed(computation, needed, order, position, next_dependency, &stack);
   if (count == TRM_NO_INDEX) {
     FAIL_OR_GOTO(done, INVALID_ARGUMENT, "the instructions of computation %s form a cycle",
                  computation->name);

@@ -19,7 +19,8 @@ trm_status trm_edit_begin(trm_edit *edit, trm_module *module, uint32_t computati
 
 trm_status trm_edit_end(trm_edit *edit, trm_status status, trm_error *error) {
   if (status == TRM_OK && edit->changed) {
-    status = trm_computation_rewrite(edit->module, edit->computation, edit->replacement.items, error);
+    status =
+        trm_computation_rewrite(edit->module, edit->computation, edit->replacement.items, error);
   }
   VECTOR_FREE(&edit->replacement);
   return status;

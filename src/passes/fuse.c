@@ -337,7 +337,8 @@ trm_status trm_pass_fuse(trm_module *module, trm_error *error) {
     if (!runs[c]) continue;
     for (trm_index i = 0; i < module->computations[c].num_instructions; ++i) {
       const trm_instruction *instruction = &module->computations[c].instructions[i];
-      if (instruction->opcode != TRM_OP_WHILE && instruction->opcode != TRM_OP_CONDITIONAL) continue;
+      const trm_opcode opcode = instruction->opcode;
+      if (opcode != TRM_OP_WHILE && opcode != TRM_OP_CONDITIONAL) continue;
       for (uint32_t k = 0; k < instruction->num_called; ++k) runs[instruction->called[k]] = true;
     }
   }

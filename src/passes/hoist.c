@@ -186,8 +186,8 @@ static bool find_sources(const trm_computation *body, int64_t *source) {
     }
     const trm_instruction *back = &body->instructions[root->operands[instruction->number]];
     if (back == instruction ||
-        (back->opcode == TRM_OP_GET_TUPLE_ELEMENT && back->operands[0] == instruction->operands[0] &&
-         back->number == instruction->number)) {
+        (back->opcode == TRM_OP_GET_TUPLE_ELEMENT &&
+         back->operands[0] == instruction->operands[0] && back->number == instruction->number)) {
       source[i] = instruction->number;
     }
   }

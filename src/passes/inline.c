@@ -105,7 +105,8 @@ static trm_status inline_next(trm_module *module, uint32_t target, frame_vector 
     return TRM_OK;
   }
   if (++*total > max_instructions) {
-    FAIL(RESOURCE_EXHAUSTED, "inlining the calls of computation %s gives more than %llu instructions",
+    FAIL(RESOURCE_EXHAUSTED,
+         "inlining the calls of computation %s gives more than %llu instructions",
          module->computations[stack->items[0].computation].name,
          (unsigned long long)max_instructions);
   }

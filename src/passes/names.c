@@ -33,9 +33,8 @@ static trm_status name_instructions(trm_module *module, trm_names *names, trm_er
     const trm_computation *computation = &module->computations[c];
     for (trm_index i = 0; i < computation->num_instructions; ++i) {
       trm_instruction *instruction = &computation->instructions[i];
-      if (c == module->entry && (i == computation->root || instruction->opcode == TRM_OP_PARAMETER)) {
-        continue;
-      }
+      const bool is_interface = i == computation->root || instruction->opcode == TRM_OP_PARAMETER;
+      if (c == module->entry && is_interface) continue;
       TRY(make_unique(module, names, &instruction->name, error));
     }
   }

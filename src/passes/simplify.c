@@ -7,7 +7,9 @@
 #include "passes/edit.h"
 #include "passes/pass.h"
 
-static const trm_shape *shape_at(const trm_edit *e, trm_index i) { return &trm_edit_at(e, i)->shape; }
+static const trm_shape *shape_at(const trm_edit *e, trm_index i) {
+  return &trm_edit_at(e, i)->shape;
+}
 
 /* Whether an instruction is a constant (or a broadcast of a scalar one) equal to `value`. */
 static bool is_constant_value(const trm_edit *e, trm_index i, double value) {

@@ -37,7 +37,9 @@ static trm_status simplify(trm_module *module, uint32_t c, trm_error *error) {
       if (target != TRM_NO_INDEX) instruction->operands[k] = target;
     }
     trm_index found = TRM_NO_INDEX;
-    if (instruction->opcode == TRM_OP_GET_TUPLE_ELEMENT) found = element_of(computation, instruction);
+    if (instruction->opcode == TRM_OP_GET_TUPLE_ELEMENT) {
+      found = element_of(computation, instruction);
+    }
     /* A root stays a tuple where its shape is one: the loop state is read off it. */
     if (instruction->opcode == TRM_OP_TUPLE && i != computation->root) {
       found = whole_tuple(computation, instruction);

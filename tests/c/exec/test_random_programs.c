@@ -65,7 +65,9 @@ static const char *shape_text(const value *v) {
   static int next;
   char *buffer = buffers[next++ % 8];
   int used = sprintf(buffer, "%s[", dtype_text(v->dtype));
-  for (int d = 0; d < v->rank; ++d) used += sprintf(buffer + used, d > 0 ? ",%d" : "%d", v->dims[d]);
+  for (int d = 0; d < v->rank; ++d) {
+    used += sprintf(buffer + used, d > 0 ? ",%d" : "%d", v->dims[d]);
+  }
   sprintf(buffer + used, "]");
   return buffer;
 }
@@ -165,7 +167,8 @@ static value find_like(body *b, value like) {
   random_source *r = &b->g->random;
   int candidates[MAX_VALUES], count = 0;
   for (int i = 0; i < b->count; ++i) {
-    if (b->values[i].dtype == like.dtype && same_dims(&b->values[i], &like)) candidates[count++] = i;
+    const value *v = &b->values[i];
+    if (v->dtype == like.dtype && same_dims(v, &like)) candidates[count++] = i;
   }
   if (count == 0 || chance(r, 10)) return fresh(b, like);
   /* Mostly a late one: what nobody uses is dropped and tests nothing. */
@@ -203,7 +206,8 @@ static void make_unary(body *b) {
                                         "count-leading-zeros"};
     add(b, v, "%s(v%d)", names[below(r, 6)], v.id);
   } else if (chance(r, 70)) {
-    static const char *const names[] = {"negate", "abs", "sign", "floor", "ceil", "round-nearest-even"};
+    static const char *const names[] = {"negate", "abs",  "sign",
+                                        "floor",  "ceil", "round-nearest-even"};
     add(b, v, "%s(v%d)", names[below(r, v.exact ? 6 : 2)], v.id);
   } else {
     static const char *const names[] = {"tanh", "logistic", "cosine", "sine", "exponential"};

@@ -48,7 +48,8 @@ static void test_seed_between_runs(void **state) {
   char text[512];
   snprintf(text, sizeof text,
            "HloModule m\nENTRY e { x = f16[%d,%d] parameter(0)  w = f16[%d,%d] parameter(1)\n"
-           "  ROOT d = f16[%d,%d] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0} }\n",
+           "  ROOT d = f16[%d,%d] dot(x, w), lhs_contracting_dims={1},\n"
+           "    rhs_contracting_dims={0} }\n",
            N, N, N, N, N, N);
   trm_error error;
   trm_engine *engine = NULL;
@@ -102,7 +103,8 @@ static void test_outfeed_with_a_result(void **state) {
   (void)state;
   expect_refused("HloModule m\nENTRY e { p = f32[2] parameter(0)\n"
                  "  ROOT o = f32[2] custom-call(p), custom_call_target=\"tremula.outfeed\",\n"
-                 "    custom_call_has_side_effect=true, backend_config=\"{\\\"feed\\\":\\\"q\\\"}\" }\n",
+                 "    custom_call_has_side_effect=true,\n"
+                 "    backend_config=\"{\\\"feed\\\":\\\"q\\\"}\" }\n",
                  TRM_INVALID_ARGUMENT, "token");
 }
 

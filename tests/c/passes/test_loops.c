@@ -109,15 +109,18 @@ static void test_control_edge_through_a_fusion(void **state) {
   const float expected[4] = {5, 6, 7, 8};
   expect("HloModule m\nENTRY e { p = f32[4] parameter(0)  a = f32[4] add(p, p)\n"
          "  b = f32[4] reverse(p), dimensions={0}, control-predecessors={a}\n"
-         "  c = f32[4] negate(b)  d = f32[4] subtract(a, c)  f = f32[4] reverse(d), dimensions={0}\n"
-         "  g = f32[4] add(f, a)  h = f32[4] constant({6, 6, 6, 6}) ROOT r = f32[4] subtract(g, h) }\n",
+         "  c = f32[4] negate(b)  d = f32[4] subtract(a, c)\n"
+         "  f = f32[4] reverse(d), dimensions={0}\n"
+         "  g = f32[4] add(f, a)  h = f32[4] constant({6, 6, 6, 6})\n"
+         "  ROOT r = f32[4] subtract(g, h) }\n",
          expected);
 }
 
 /* Floats saturate, integers wrap. */
 static void test_convert_through_float(void **state) {
   (void)state;
-  const char *text = "HloModule m\nENTRY e { p = f32[4] parameter(0)  c = f32[4] constant({100, 100, 50, 50})\n"
+  const char *text = "HloModule m\nENTRY e { p = f32[4] parameter(0)\n"
+                     "  c = f32[4] constant({100, 100, 50, 50})\n"
                      "  q = f32[4] multiply(p, c)  u = u8[4] convert(q)  f = f32[4] convert(u)\n"
                      "  s = s8[4] convert(f)  ROOT r = f32[4] convert(s) }\n";
   const float expected[4] = {100, 127, 127, 127};
