@@ -49,7 +49,8 @@ static inline __attribute__((always_inline)) void multiply_rows(const trm_matrix
   }
 }
 
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__SANITIZE_ADDRESS__)
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__SANITIZE_ADDRESS__) && \
+    !defined(__SANITIZE_THREAD__) /* their start comes after the choice among the clones */
 __attribute__((target_clones("avx512f", "avx2", "default"))) /* names that GCC 11 has too */
 #endif
 static void multiply_range(const trm_matrix_vector *p, const float *matrix, const float *vector,
