@@ -7,18 +7,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include <cmocka.h>
 
 #include "hlo.pb-c.h"
 #include "hlo/hlo.h"
-
-#if defined(__SANITIZE_ADDRESS__)
-enum { SLOWER = 8 };
-#else
-enum { SLOWER = 1 };
-#endif
 
 static const char *const files[] = {
     "conv_bn_215",  "conv_bn_221",  "effects_215",  "effects_221",     "indexing_215",
@@ -314,11 +307,7 @@ static uint8_t *pack_one(instruction_proto *instructions, size_t count, int64_t 
   return data;
 }
 
-static double seconds(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
+/* The two below take minutes, and so run into ctest's limit, where something is not O(n log n). */
 
 static void test_long_chain(void **state) {
   (void)state;
@@ -334,14 +323,11 @@ static void test_long_chain(void **state) {
   }
   size_t size;
   uint8_t *data = pack_one(instructions, LENGTH, LENGTH, &size);
-  const double start = seconds();
   trm_module *module = read_ok(data, size, "a chain");
-  const double took = seconds() - start;
   const trm_computation *entry = &module->computations[module->entry];
   assert_int_equal(entry->num_instructions, LENGTH);
   assert_int_equal(entry->root, LENGTH - 1);
   assert_int_equal(entry->instructions[LENGTH - 1].operands[0], LENGTH - 2);
-  assert_true(took < 1.0 * SLOWER);
   trm_module_free(module);
   free(data);
   free(operands);
@@ -379,12 +365,9 @@ static void test_deep_calls(void **state) {
   }
   size_t size;
   uint8_t *data = pack(list, DEPTH, 1, &size);
-  const double start = seconds();
   trm_module *module = read_ok(data, size, "deep calls");
-  const double took = seconds() - start;
   assert_int_equal(module->num_computations, DEPTH);
   assert_int_equal(module->entry, DEPTH - 1);
-  assert_true(took < 1.0 * SLOWER);
   trm_module_free(module);
   free(data);
   /* The last calls the first: a cycle. */
