@@ -73,11 +73,11 @@ class _Layers:
         kernel = self._weights.get(shape, self._dtype, deviation=(2 / np.prod(shape[:3])) ** .5)
         return tf.nn.conv2d(x, kernel, stride, "SAME")
 
-    def norm(self, x):
+    def norm(self, x, scale=1.0):
         """Batch normalisation; in training by the batch's own statistics."""
         import tensorflow as tf
         shape = [x.shape[-1]]
-        scale = self._weights.get(shape, "float32", mean=1.0)
+        scale = self._weights.get(shape, "float32", mean=scale)
         offset = self._weights.get(shape, "float32")
         norm = tf.compat.v1.nn.fused_batch_norm
         if self._training:
@@ -102,7 +102,8 @@ class _Layers:
             step = stride if block == 0 else 1
             y = tf.nn.relu(self.norm(self.convolution(x, 1, inner, step)))
             y = tf.nn.relu(self.norm(self.convolution(y, 3, inner, 1, groups)))
-            y = self.norm(self.convolution(y, 1, outer, 1))
+            # Small, so that the sum over all blocks stays within float16.
+            y = self.norm(self.convolution(y, 1, outer, 1), scale=.2)
             if block == 0:
                 x = self.norm(self.convolution(x, 1, outer, step))
             x = tf.nn.relu(x + y)

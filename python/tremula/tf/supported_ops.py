@@ -1,0 +1,147 @@
+"""python -m tremula.tf.supported_ops: the page docs/supported_ops.md.
+
+    python -m tremula.tf.supported_ops [--checked FILE] > docs/supported_ops.md
+
+Every op of the IPU device with its types, from the running TensorFlow; and what came of running it,
+from FILE, which tests/python/ops/sweep_ops.py writes (in a checkout tests/data/sweep_ops.json).
+"""
+
+import argparse
+import json
+import os
+
+_SWEEP = os.path.join("tests", "data", "sweep_ops.json")
+
+_HEAD = """# TensorFlow operations on an IPU
+
+`{command}` writes this page. It is of TensorFlow {version}.
+
+An operation of this list is accepted on `/device:IPU:N` with the types named, and TensorFlow's own XLA
+bridge lowers it to HLO. That is not yet a promise that any inputs work:
+
+- **Shapes are static.** An operation whose result's shape depends on values, such as `Where`, `Unique`
+  or `DynamicPartition`, gives HLO with a dynamic dimension, which is refused when it is compiled.
+- **Some arguments must be constants**, such as shapes, axes and paddings: in a compiled function they
+  come from the function itself, not from its inputs. Outside of `compile` their values are taken when
+  the operation runs.
+- **HLO that is not computed** is refused when it is compiled, with the instruction's name:
+  communication between programs (`send`, `recv`), dynamic dimensions, and custom calls
+  that the library does not know. `tremula ops --hlo` lists what is computed.
+- float64 and complex types are no types of an IPU.
+- What takes functions (`While`, `If`, `Case`, `PartitionedCall`) and what works on handles
+  (`TensorList`, `TensorArray`, `Stack`) makes sense within a compiled function only.
+"""
+
+_CHECKED = """
+**Checked** says what came of running each operation on the device, for inputs made from its
+definition, with up to three types (float32, float16 and int32 where it has them); the result was
+compared with TensorFlow's CPU kernel and with XLA. An operation that can be placed on the device alone
+was; one with variables was compiled. Of {total} operations {counts}.
+
+| | |
+|---|---|
+| a type | computes with that type, and gives TensorFlow's or XLA's numbers (random ones: shape and type) |
+| refused | a clear message says that it is not implemented; see below |
+| no lowering | TensorFlow's bridge itself does not lower it with these inputs |
+| fails, wrong, crash | a bug of ours; see below |
+| - | not run: neither TensorFlow nor XLA computed it with the inputs tried, or it takes a function or a handle |
+"""
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="python -m tremula.tf.supported_ops")
+    parser.add_argument("--checked", default=_SWEEP, help="what sweep_ops.py has written")
+    arguments = parser.parse_args()
+    checked, version = None, None
+    if arguments.checked != _SWEEP or os.path.exists(_SWEEP):
+        with open(arguments.checked, encoding="utf-8") as file:
+            content = json.load(file)
+        checked, version = content["ops"], content["tensorflow"]
+    print(page(checked, version), end="")
+
+
+def page(checked=None, checked_version=None):
+    """The page as a text. `checked` is {op: {type: [outcome, message]}}."""
+    from tremula.tf.runtime import inside, supported_ops
+    table = supported_ops()
+    text = _HEAD.format(command="python -m tremula.tf.supported_ops",
+                        version=inside.tensorflow_version())
+    if checked:
+        text += _CHECKED.format(total=len(table), counts=_counts(table, checked))
+        if checked_version != inside.tensorflow_version():
+            text += f"\nThe check was made with TensorFlow {checked_version}.\n"
+        text += _problems(table, checked)
+    text += "\n## The operations\n\n| operation | types |" + (" checked |\n" if checked else "\n")
+    text += "|---|---|" + ("---|\n" if checked else "\n")
+    for op, attributes in table.items():
+        line = f"| {op} | {_types(op, attributes)} |"
+        text += line + (f" {_outcomes(checked.get(op, {}))} |\n" if checked else "\n")
+    return text
+
+
+def _types(op, attributes):
+    """The types by attribute, those that the op itself allows."""
+    from tremula.tf.runtime import inside
+    definition = inside.op_definition(op)
+    allowed = {}
+    for attribute in definition.attr if definition else []:
+        numbers = attribute.allowed_values.list.type
+        allowed[attribute.name] = {inside.dtype_name(number) for number in numbers}
+    parts = []
+    for attribute, names in attributes.items():
+        kept = [name for name in names if not allowed.get(attribute) or name in allowed[attribute]]
+        parts.append(f"{attribute}: {', '.join(kept)}")
+    return "; ".join(parts)
+
+
+def _outcomes(found):
+    computed = [dtype for dtype, (outcome, _) in found.items() if outcome == "computes"]
+    others = [f"{outcome} ({dtype})" for dtype, (outcome, _) in found.items()
+              if outcome not in ("computes", "unchecked")]
+    return ", ".join(computed + others) or "-"
+
+
+def _counts(table, checked):
+    """In words, by the best that an op came to."""
+    order = ("computes", "refused", "no lowering", "fails", "wrong", "crash")
+    counts = dict.fromkeys(order, 0)
+    for op in table:
+        outcomes = {outcome for outcome, _ in checked.get(op, {}).values()}
+        for name in order:
+            if name in outcomes:
+                counts[name] += 1
+                break
+    names = {"computes": "compute", "refused": "are refused", "no lowering": "have no lowering",
+             "fails": "fail", "wrong": "are wrong", "crash": "crash"}
+    parts = [f"{counts[name]} {names[name]}" for name in order if counts[name]]
+    rest = len(table) - sum(counts.values())
+    return ", ".join(parts) + f", {rest} were not run"
+
+
+def _problems(table, checked):
+    """What did not compute, with the message."""
+    lines = []
+    for op in table:
+        by_message = {}
+        for dtype, (outcome, message) in checked.get(op, {}).items():
+            if outcome not in ("computes", "unchecked"):
+                by_message.setdefault((outcome, _plain(message)), []).append(dtype)
+        for (outcome, message), dtypes in by_message.items():
+            lines.append(f"| {op} | {', '.join(dtypes)} | {outcome} | {message} |\n")
+    if not lines:
+        return ""
+    return ("\n## What did not compute\n\n| operation | types | | message |\n|---|---|---|---|\n"
+            + "".join(lines))
+
+
+def _plain(message):
+    """For a cell of a table, without what changes from run to run."""
+    import re
+    message = re.sub(r"^\w+Error: ([A-Z_]+: )?", "", message)
+    message = re.sub(r" \(while reading.*| of computation \S+| \(%.*", "", message)
+    message = re.sub(r"/\S+/(\w+\.py:)\d+", r"\1", message)
+    return message.replace("|", "\\|").replace("<", "&lt;")[:160]
+
+
+if __name__ == "__main__":
+    main()
