@@ -76,7 +76,10 @@ def difference(got, want, bound, grain=None):
         wide_want = np.where(finite, want, 0).astype(np.float64)
         ulps, scale = bound
         largest = np.max(np.abs(wide_want), initial=0.0)
-        ulp = np.spacing(np.abs(wide_want).astype(got.dtype)).astype(np.float64)
+        # The largest number has no spacing to the next.
+        below_largest = np.nextafter(kind.max, got.dtype.type(0))
+        ulp = np.spacing(np.minimum(np.abs(wide_want).astype(got.dtype), below_largest))
+        ulp = ulp.astype(np.float64)
         ulp *= max(1.0, eps / float(kind.eps))
         allowed = ulps * ulp + scale * eps * largest
         if got.dtype != np.float16:

@@ -20,6 +20,7 @@ INF = np.array([1, np.inf, 1], np.float32)
     (X * -INF, X * INF, (100, 100)),
     (X.astype(np.float64), X, (100, 100)),
     (X[:2], X, (100, 100)),
+    (np.float32([3.4e38]), np.float32([np.finfo(np.float32).max]), (8, 0)),
     (np.int8([1, 2]), np.int8([1, 3]), (100, 100)),
     (np.float16([1.0, 1e-5]), np.float16([1.0, 2e-5]), (1, 0)),
 ])

@@ -169,7 +169,8 @@ def _inside(target):
         if np.dtype(dtype).kind == "f" and np.dtype(target).kind in "iu":
             info = np.iinfo(target)
             wide = values.astype(np.float64)
-            values = values[(wide > info.min - 1) & (wide < info.max) & (wide < 2.0 ** 62)]
+            with np.errstate(invalid="ignore"):
+                values = values[(wide > info.min - 1) & (wide < info.max) & (wide < 2.0 ** 62)]
         return values
     return generate
 

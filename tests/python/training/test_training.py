@@ -21,7 +21,7 @@ import os
 import numpy as np
 import pytest
 import tensorflow as tf
-from networks import Lstm, ResNet50, images, sentences
+from trained_networks import Lstm, ResNet50, images, sentences
 from programs import Program, lower_step
 
 STEPS = 20
