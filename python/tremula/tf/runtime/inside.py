@@ -7,6 +7,7 @@ called, not before.
 import contextlib
 import functools
 import itertools
+import re
 
 
 def tensorflow_version():
@@ -101,7 +102,11 @@ def hlo(concrete_function):
 
 
 class LoweringError(Exception):
-    """What TensorFlow's bridge said, as it said it."""
+    """A graph that cannot be lowered. `said` is what TensorFlow's bridge said of it."""
+
+    def __init__(self, message, said=""):
+        super().__init__(message)
+        self.said = said or message
 
 
 def hlo_module(data):
@@ -219,7 +224,7 @@ UNIMPLEMENTED = 12
 
 def wants_constant(error):
     """Whether a LoweringError says that some value must be known when lowering."""
-    return "must be a compile-time constant" in str(error)
+    return "must be a compile-time constant" in error.said
 
 
 def numpy_type(number):
@@ -301,6 +306,31 @@ def place_only_what_runs():
         create(self, target, graph, config)
 
     session.BaseSession.__init__ = create_placing
+
+
+def put_errors_first():
+    """Makes what a session says of an error in our nodes begin with the error.
+
+    TensorFlow begins with where the node was made, and says everything twice if something else
+    waited for the node.
+    """
+    from tensorflow.python.framework import error_interpolation
+    interpolate = error_interpolation.interpolate_graph
+
+    @functools.wraps(interpolate)
+    def interpolate_ours(message, graph):
+        for name in re.findall(r"\{\{node (\S+?)\}\}", message):
+            try:
+                operation = graph.get_operation_by_name(name)
+            except (KeyError, ValueError):
+                continue
+            if operation.type.startswith("Ipu"):
+                found = re.search(r"(?:\A|\(0\) [A-Z_]+: )(?!\d+ root error)(.*?)\s+\[\[", message,
+                                  re.DOTALL)
+                return f"{found.group(1)}\n(while running {name})" if found else message
+        return interpolate(message, graph)
+
+    error_interpolation.interpolate_graph = interpolate_ours
 
 
 def failed_precondition(message):

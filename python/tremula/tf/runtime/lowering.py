@@ -4,7 +4,7 @@ import dataclasses
 import json
 import struct
 
-from tremula.tf.runtime import inside, node_table
+from tremula.tf.runtime import inside, messages, node_table
 
 _MAGIC = b"TRMGRAPH"
 
@@ -82,8 +82,23 @@ def lower(source, shapes=None, constants=None):
     shapes     the arguments' shapes, where the source does not know them
     constants  {number of an argument: array}: these become part of the program
 
-    Raises LoweringError with what TensorFlow's bridge says.
+    Raises LoweringError for what is not static, for shapes that do not fit and for what
+    TensorFlow's bridge refuses.
     """
+    table = node_table.NodeTable(source.table)
+    try:
+        module, num_arguments, num_outputs = _lower(source, shapes, constants)
+    except (inside.LoweringError, ValueError) as error:
+        raise inside.LoweringError(messages.explain(str(error), table), str(error)) from None
+    dynamic = messages.dynamic_shape(module, table)
+    if dynamic:
+        raise inside.LoweringError(dynamic)
+    table.annotate(module)
+    return _finish(module, num_arguments, num_outputs)
+
+
+def _lower(source, shapes, constants):
+    """The HloModuleProto, and how many arguments and outputs it has."""
     import tensorflow as tf
     constants = constants or {}
     shapes = shapes or [one.shape for one in source.arguments]
@@ -104,9 +119,7 @@ def lower(source, shapes=None, constants=None):
         concrete = function.get_concrete_function(*[
             tf.TensorSpec(shapes[i], tf.dtypes.as_dtype(source.arguments[i].dtype))
             for i in taken])
-        module = inside.hlo_module(inside.hlo(concrete))
-    node_table.NodeTable(source.table).annotate(module)
-    return _finish(module, len(taken), len(concrete.outputs))
+        return inside.hlo_module(inside.hlo(concrete)), len(taken), len(concrete.outputs)
 
 
 def _variable(argument):

@@ -94,6 +94,7 @@ def load():
         late.install()
         inside.place_only_what_runs()
         inside.prefer_cpu()
+        inside.put_errors_first()
 
 
 def check(call, *arguments):

@@ -9,8 +9,8 @@ import json
 
 from tremula.tf.runtime import compile_options, plugin
 
-_NO_ATTACHING = ("IPU Model: /device:IPU:{ordinal} is attached to no IPU; memory and cycles are "
-                 "estimated for {count}")
+_NO_ATTACHING = ("IPU Model: /device:IPU:{ordinal} is attached to no IPU; programs are "
+                 "compiled for {count}")
 
 
 def configure(snapshot_json):

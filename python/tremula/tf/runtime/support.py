@@ -13,7 +13,7 @@ def check(operations, device):
     """Raises InvalidArgumentError for the first operation that cannot be on an IPU."""
     for operation in operations:
         if compat.operation_attribute(operation, _OUTSIDE) is not None:
-            raise inside.error_class(inside.UNIMPLEMENTED)(operation.node_def, operation, (
+            raise inside.error_class(inside.UNIMPLEMENTED)(operation.node_def, None, (
                 f"{operation.name}{_where(operation)} is in an outside_compilation_scope, but "
                 "running part of a compiled program on the host is not supported. Split the "
                 "program there: compile what is before and after it on its own."))
@@ -53,18 +53,18 @@ def _refusal(operation, kernels, device):
         details = f"The types are {has}. An IPU supports {operation.type} with {supported}."
     else:
         details = f"An IPU does not support {operation.type} at all."
-    return inside.error_class(inside.INVALID_ARGUMENT)(operation.node_def, operation, (
+    return inside.error_class(inside.INVALID_ARGUMENT)(operation.node_def, None, (
         f"Cannot assign a device for operation {operation.name}{_where(operation)}: "
-        f"Could not satisfy explicit device specification '{device}' because no supported kernel for IPU devices is "
-        f"available.\n{details}\nMove the operation out of the compiled part, or change its "
-        "type."))
+        f"Could not satisfy explicit device specification '{device}' because no supported kernel "
+        f"for IPU devices is available.\n{details}\nMove the operation out of the compiled part, "
+        "or change its type."))
 
 
 def refuse_reference(operation, device):
     """The InvalidArgumentError for a variable that is not a resource."""
-    return inside.error_class(inside.INVALID_ARGUMENT)(operation.node_def, operation, (
+    return inside.error_class(inside.INVALID_ARGUMENT)(operation.node_def, None, (
         f"Cannot assign a device for operation {operation.name}{_where(operation)}: "
-        f"Could not satisfy explicit device specification '{device}' because no supported kernel for IPU devices is "
-        "available.\nColocation Debug Info:\nColocation group had the following types and "
-        f"devices:\nAssign: CPU\n{operation.type}: CPU\nA variable that an IPU uses must be a "
+        f"Could not satisfy explicit device specification '{device}' because no supported kernel "
+        "for IPU devices is available.\nColocation Debug Info:\nColocation group had the "
+        f"following types and devices:\nAssign: CPU\n{operation.type}: CPU\nA variable that an IPU uses must be a "
         "resource. Create it with use_resource=True, or inside ipu_scope()."))

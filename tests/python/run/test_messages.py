@@ -1,0 +1,79 @@
+"""What is said of programs that cannot run: what and where it is first, and no inner names."""
+
+import re
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+from tensorflow.python import ipu
+
+INNER = re.compile(r"\bn\d+\b|tf2xla|dummy_file_name|\{\{node|root error|__inference")
+
+
+def placeholder(shape, dtype=tf.float32):
+    with tf.device("cpu"):
+        return tf.placeholder(dtype, shape)
+
+
+def said(error, first):
+    """Checks that a message begins with `first`, a pattern, and has nothing of the insides."""
+    text = str(error.value)
+    assert re.match(first, text.splitlines()[0]), text
+    assert not INNER.search(text), text
+    return text
+
+
+@pytest.mark.parametrize("name, function", [
+    ("boolean_mask/Where", lambda x: tf.boolean_mask(x, x > 2)), ("Where", lambda x: tf.where(x > 2)),
+    ("Unique", lambda x: tf.unique(x)[0]),
+    ("Where", lambda x: tf.reduce_sum(tf.gather(x, tf.where(x > 2)))),
+], ids=["boolean_mask", "where", "unique", "inside"])
+def test_shape_that_depends_on_values(on_ipu, name, function):
+    with pytest.raises(tf.errors.InvalidArgumentError) as error:
+        on_ipu(function, [placeholder([4], tf.int32)])
+    text = said(error, rf"{name} \(\w+, defined at .*test_messages\.py:\d+\): the shape of its "
+                       "result depends on values")
+    assert "An IPU program is static" in text
+
+
+def test_shape_that_is_computed(on_ipu, session):
+    x = placeholder([3])
+    y = on_ipu(lambda x: tf.zeros([tf.cast(tf.reduce_sum(x), tf.int32)]), [x])
+    with session() as s, pytest.raises(tf.errors.InvalidArgumentError) as error:
+        s.run(y, {x: [1, 2, 3]})
+    said(error, r"zeros \(Fill, defined at .*test_messages\.py:\d+\): its input number 0 must be")
+
+
+def test_gradient_of_a_loop_without_a_bound(on_ipu):
+    def computation(x):
+        y = tf.while_loop(lambda i, a: i < 5, lambda i, a: [i + 1, tf.tanh(a)], [0, x])[1]
+        return tf.gradients(y, x)[0]
+    with pytest.raises(tf.errors.InvalidArgumentError) as error:
+        on_ipu(computation, [placeholder([4])])
+    said(error, r"gradients/while_grad/.* belongs to a loop .* Pass maximum_iterations")
+
+
+def test_late_shapes_that_do_not_fit(on_ipu, session):
+    x = placeholder(None)
+    y = on_ipu(lambda x: tf.matmul(x, tf.ones([3, 3])), [x])
+    with session() as s, pytest.raises(tf.errors.InvalidArgumentError) as error:
+        s.run(y, {x: np.ones([2, 2])})
+    said(error, r"MatMul\w* \(.*test_messages\.py:\d+\): Dimensions must be equal")
+
+
+def test_device_that_is_not_configured(session):
+    x = placeholder([2])
+    with ipu.scopes.ipu_scope("/device:IPU:1"):
+        y = ipu.ipu_compiler.compile(lambda x: x + 1., [x])
+    with session() as s, pytest.raises(tf.errors.FailedPreconditionError) as error:
+        s.run(y, {x: [1, 2]})
+    said(error, r"Device ordinal 1 not in device configuration list: .*auto_select_ipus")
+
+
+def test_errors_of_other_nodes_are_tensorflows(session):
+    x = placeholder([None])
+    with tf.device("cpu"):
+        y = tf.reshape(x, [3])
+    with session() as s, pytest.raises(tf.errors.InvalidArgumentError,
+                                       match="Graph execution error"):
+        s.run(y, {x: [1, 2]})
