@@ -168,11 +168,19 @@ static trm_status keep_descriptor(trm_onednn_program *program, dnnl_memory_desc_
   return TRM_OK;
 }
 
+/* oneDNN computes blocks in 32-bit integers: a dimension of 2^32 becomes a division by zero. */
+static bool is_in_range(int rank, const int64_t *dims) {
+  for (int d = 0; d < rank; ++d) {
+    if (dims[d] > INT32_MAX / 2) return false;
+  }
+  return rank <= DNNL_MAX_NDIMS;
+}
+
 trm_status trm_onednn_describe(trm_onednn_program *program, int rank, const int64_t *dims,
                                const int64_t *strides, const_dnnl_memory_desc_t *out_desc,
                                trm_error *error) {
   dnnl_dims_t own_dims = {0}, own_strides = {0};
-  if (rank > DNNL_MAX_NDIMS) return TRM_UNIMPLEMENTED;
+  if (!is_in_range(rank, dims)) return TRM_UNIMPLEMENTED;
   memcpy(own_dims, dims, (size_t)rank * sizeof *dims);
   memcpy(own_strides, strides, (size_t)rank * sizeof *strides);
   dnnl_memory_desc_t desc = NULL;
@@ -186,7 +194,7 @@ trm_status trm_onednn_describe(trm_onednn_program *program, int rank, const int6
 trm_status trm_onednn_describe_any(trm_onednn_program *program, int rank, const int64_t *dims,
                                    const_dnnl_memory_desc_t *out_desc, trm_error *error) {
   dnnl_dims_t own_dims = {0};
-  if (rank > DNNL_MAX_NDIMS) return TRM_UNIMPLEMENTED;
+  if (!is_in_range(rank, dims)) return TRM_UNIMPLEMENTED;
   memcpy(own_dims, dims, (size_t)rank * sizeof *dims);
   dnnl_memory_desc_t desc = NULL;
   TRY_DNNL(dnnl_memory_desc_create_with_tag(&desc, rank, own_dims, dnnl_f32, dnnl_format_tag_any),
