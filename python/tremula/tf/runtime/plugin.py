@@ -70,12 +70,31 @@ def path():
     return found
 
 
+def _loaded_path():
+    """The plugin's path if the process has loaded it already, as one that runs SavedModels does;
+    or None."""
+    with open("/proc/self/maps", encoding="utf-8", errors="replace") as maps:
+        for line in maps:
+            if line.rstrip().endswith("/" + _NAME):
+                return line.rstrip().split(maxsplit=5)[-1]
+    return None
+
+
 @functools.cache
 def library():
-    """The loaded plugin, by ctypes. Loads it, but registers no kernels: see load()."""
+    """The loaded plugin, by ctypes. Loads it, but registers no kernels: see load().
+
+    Raises ImportError if the process has loaded another one.
+    """
     with _lock:
         waiting.settle()
-        inside.load_device_plugin(path())
+        before = _loaded_path()
+        if before is None:
+            inside.load_device_plugin(path())
+        elif not os.path.samefile(before, path()):
+            # A second one would make TensorFlow abort.
+            raise ImportError(f"This process has loaded the TensorFlow plugin {before}, but "
+                              f"tensorflow.python.ipu comes with {path()}. Load that one, or none.")
         loaded = ctypes.CDLL(path())
         for name, (result, arguments) in _SIGNATURES.items():
             function = getattr(loaded, name)
