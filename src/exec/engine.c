@@ -7,6 +7,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/float_mode.h"
 #include "exec/executable.h"
 #include "exec/feeds.h"
 
@@ -375,7 +376,9 @@ trm_status trm_engine_run(trm_engine *engine, const void *const *inputs, const u
     if (engine->infeeds[f] != NULL) trm_infeed_open(engine->infeeds[f]);
   }
   const trm_step_range all = {0, plan->num_steps};
+  const unsigned mode = trm_float_mode_set();
   const trm_status status = run_range(engine, all, mix(engine->seed, engine->runs), error);
+  trm_float_mode_restore(mode);
   for (uint32_t f = 0; f < plan->num_feeds; ++f) {
     if (engine->infeeds[f] != NULL) trm_infeed_close(engine->infeeds[f]);
   }

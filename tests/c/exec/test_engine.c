@@ -211,6 +211,28 @@ static void test_options(void **state) {
   trm_module_free(module);
 }
 
+#if defined(__SSE__)
+#include <xmmintrin.h>
+
+static void test_denormals_whoever_calls(void **state) {
+  (void)state;
+  const char *text = "HloModule m\nENTRY e { p = f32[3] parameter(0)  h = f32[] constant(0.5)\n"
+                     "  b = f32[3] broadcast(h), dimensions={}\n  ROOT r = f32[3] multiply(p, b) }\n";
+  const float p[3] = {0x1p-126f, 0x1p-140f, 1}, expected[3] = {0x1p-127f, 0x1p-141f, 0.5f};
+  const void *inputs[1] = {p};
+  const unsigned mode = _mm_getcsr();
+  float output[3];
+  void *outputs[1] = {output};
+  _mm_setcsr(mode | 0x8040); /* as TensorFlow's threads have it */
+  for (int m = 0; m < 3; ++m) {
+    test_run_mode(text, &test_modes[m], inputs, outputs);
+    assert_int_equal(_mm_getcsr() & 0x8040, 0x8040);
+    assert_memory_equal(output, expected, sizeof expected);
+  }
+  _mm_setcsr(mode);
+}
+#endif
+
 /* ---- Two engines in two threads ------------------------------------------------------------- */
 
 static const char *long_text =
@@ -265,6 +287,9 @@ int main(void) {
       cmocka_unit_test(test_conditional_forwards), cmocka_unit_test(test_outputs_of_every_kind),
       cmocka_unit_test(test_deep_calls),          cmocka_unit_test(test_refusals),
       cmocka_unit_test(test_options),             cmocka_unit_test(test_two_engines),
+#if defined(__SSE__)
+      cmocka_unit_test(test_denormals_whoever_calls),
+#endif
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
