@@ -16,14 +16,14 @@ _HEAD = """# TensorFlow operations on an IPU
 
 `{command}` writes this page. It is of TensorFlow {version}.
 
-An operation of this list is accepted on `/device:IPU:N` with the types named, and TensorFlow's own XLA
-bridge lowers it to HLO. That is not yet a promise that any inputs work:
+An operation of this list is accepted on `/device:IPU:N` with the types named, and TensorFlow's own
+XLA bridge lowers it to HLO. That is not yet a promise that any inputs work:
 
-- **Shapes are static.** An operation whose result's shape depends on values, such as `Where`, `Unique`
-  or `DynamicPartition`, gives HLO with a dynamic dimension, which is refused when it is compiled.
-- **Some arguments must be constants**, such as shapes, axes and paddings: in a compiled function they
-  come from the function itself, not from its inputs. Outside of `compile` their values are taken when
-  the operation runs.
+- **Shapes are static.** An operation whose result's shape depends on values, such as `Where`,
+  `Unique` or `DynamicPartition`, is refused when it is compiled.
+- **Some arguments must be constants**, such as shapes, axes and paddings: in a compiled function
+  they come from the function itself, not from its inputs. Outside of `compile` their values are
+  taken when the operation runs.
 - **HLO that is not computed** is refused when it is compiled, with the instruction's name:
   communication between programs (`send`, `recv`), dynamic dimensions, and custom calls
   that the library does not know. `tremula ops --hlo` lists what is computed.
@@ -35,16 +35,18 @@ bridge lowers it to HLO. That is not yet a promise that any inputs work:
 _CHECKED = """
 **Checked** says what came of running each operation on the device, for inputs made from its
 definition, with up to three types (float32, float16 and int32 where it has them); the result was
-compared with TensorFlow's CPU kernel and with XLA. An operation that can be placed on the device alone
-was; one with variables was compiled. Of {total} operations {counts}.
+compared with TensorFlow's CPU kernel and with XLA. An operation that can be placed on the device
+alone was; one with variables was compiled.
+
+Of {total} operations {counts}.
 
 | | |
 |---|---|
-| a type | computes with that type, and gives TensorFlow's or XLA's numbers (random ones: shape and type) |
+| a type | computes, and gives TensorFlow's or XLA's numbers (random ones: shape and type) |
 | refused | a clear message says that it is not implemented; see below |
-| no lowering | TensorFlow's bridge itself does not lower it with these inputs |
+| no lowering | TensorFlow's bridge does not lower it with these inputs |
 | fails, wrong, crash | a bug of ours; see below |
-| - | not run: neither TensorFlow nor XLA computed it with the inputs tried, or it takes a function or a handle |
+| - | not run: it takes a function or a handle, or stock TensorFlow did not compute it either |
 """
 
 

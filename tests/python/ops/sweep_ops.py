@@ -3,8 +3,8 @@
     python tests/python/ops/sweep_ops.py [--output FILE] [--only OP]...
 
 Results go to FILE (tests/data/sweep_ops.json), from which docs/supported_ops.md has its column
-"checked". An op that can be placed on the device by itself is; the others are compiled. The result must
-be that of TensorFlow's CPU kernel or of XLA. A process of its own runs them, so that a crash is one
+"checked". An op that can be placed on the device by itself is; the others are compiled. The result
+must be that of TensorFlow's CPU kernel or of XLA. A process of its own runs them, so that a crash is one
 op's result. test_sweep.py says what must not change.
 """
 
@@ -33,11 +33,11 @@ NO_LOWERING = "no lowering"  # TensorFlow's bridge does not lower it
 FAILS = "fails"          # XLA computes it, ours says something else
 UNCHECKED = "unchecked"  # neither TensorFlow nor XLA computes it with any inputs that were tried
 
-_HANDLES = ("TensorList", "TensorArray", "EmptyTensorList", "Stack", "_Arg", "_Retval", "_EagerConst",
-            "_XlaAot", "_ArrayToList", "_ListToArray")
+_HANDLES = ("TensorList", "TensorArray", "EmptyTensorList", "Stack", "_Arg", "_Retval",
+            "_EagerConst", "_XlaAot", "_ArrayToList", "_ListToArray")
 _INDEX_TYPES = (
-    "Tidx", "Tindices", "Tshape", "Index", "Tdim", "Taxis", "Tpaddings", "Tmultiples", "Tperm", "Tseed",
-    "Tnumsegments", "Tblock_shape", "Tcrops", "Tk", "shape_type", "Tindex", "Tsegmentids")
+    "Tidx", "Tindices", "Tshape", "Index", "Tdim", "Taxis", "Tpaddings", "Tmultiples", "Tperm",
+    "Tseed", "Tnumsegments", "Tblock_shape", "Tcrops", "Tk", "shape_type", "Tindex", "Tsegmentids")
 _RANDOM = ("Random", "Multinomial", "TruncatedNormal", "Stateful", "StochasticCast", "XlaRng",
            "FakeParam")
 
@@ -312,7 +312,8 @@ def _run(op, inputs, attributes, where):
         keys, values = [], []
         for name, value in inputs.items():
             for i, one in enumerate(value if isinstance(value, list) else [value]):
-                if isinstance(one, np.ndarray) and (one.dtype.kind == "f" or where in ("ipu", "tf")):
+                if isinstance(one, np.ndarray) and (
+                        one.dtype.kind == "f" or where in ("ipu", "tf")):
                     with tf.device("/CPU:0"):
                         placeholder = tf1.placeholder(one.dtype, one.shape)
                     feeds[placeholder] = one

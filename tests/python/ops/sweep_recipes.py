@@ -1,7 +1,7 @@
 """Inputs and attributes for an op that is known by its OpDef only.
 
-Most ops take tensors of one shape and attributes that have defaults; names say the rest (an "axis" is
-0, a "padding" is "SAME"). What that does not fit has a recipe of its own.
+Most ops take tensors of one shape and attributes that have defaults; names say the rest (an
+"axis" is 0, a "padding" is "SAME"). What that does not fit has a recipe of its own.
 """
 
 import numpy as np
@@ -44,8 +44,10 @@ def f32(*values):
 
 _SEED, _KEY, _COUNTER = i32(3, 5), np.array([7], np.uint64), np.array([1, 2], np.uint64)
 _ALG = i32(1)
-_SCALARS = ("lr", "l1", "l2", "rho", "epsilon", "momentum", "alpha", "beta1", "beta2", "beta1_power",
-            "beta2_power", "lr_power", "l2_shrinkage", "logbase", "sign_decay", "beta", "scale_factor",
+_SCALARS = ("lr", "l1", "l2", "rho", "epsilon", "momentum", "alpha", "beta1", "beta2",
+            "beta1_power",
+            "beta2_power", "lr_power", "l2_shrinkage", "logbase", "sign_decay", "beta",
+            "scale_factor",
             "contrast_factor", "scale", "delta", "start", "limit", "input_min", "input_max",
             "padding_value", "clip_value_min", "clip_value_max", "on_value", "off_value")
 _BY_NAME = {  # integers
@@ -56,7 +58,8 @@ _BY_NAME = {  # integers
     "crops": [[0, 0]], "end": [2, 3], "strides": [1, 1], "num_bits": 8, "num": 4,
     "counter": [1, 2], "key": [7], "alg": 1, "minval": 0, "maxval": 9, "delta": 3}
 _ATTRIBUTES = {
-    "padding": "SAME", "strides": [1, 1, 1, 1], "ksize": [1, 2, 2, 1], "N": 2, "num_split": 2, "num": 2,
+    "padding": "SAME", "strides": [1, 1, 1, 1], "ksize": [1, 2, 2, 1], "N": 2, "num_split": 2,
+    "num": 2,
     "block_size": 2, "k": 1, "index": 0, "num_partitions": 2, "seq_dim": 1, "mode": "REFLECT",
     "dimension_numbers": "", "precision_config": ""}
 _5D = {"strides": [1] * 5, "ksize": [1, 2, 2, 2, 1]}
@@ -86,7 +89,8 @@ RECIPES = {
     "AvgPool3DGrad": ([i32(1, 3, 3, 3, 2), _I3], _POOL3),
     "MaxPoolGrad": ([_I, "MaxPool", _I], _POOL), "MaxPool3DGrad": ([_I3, "MaxPool3D", _I3], _POOL3),
     "MaxPoolGradV2": ([_I, "MaxPool", _I, i32(1, 2, 2, 1), i32(1, 1, 1, 1)], {"padding": "SAME"}),
-    "MaxPoolGradGradV2": ([_I, "MaxPool", _I, i32(1, 2, 2, 1), i32(1, 1, 1, 1)], {"padding": "SAME"}),
+    "MaxPoolGradGradV2": ([_I, "MaxPool", _I, i32(1, 2, 2, 1), i32(1, 1, 1, 1)],
+                          {"padding": "SAME"}),
     "BatchMatMul": ([T(2, 2, 3), T(2, 3, 2)], {}), "BatchMatMulV2": ([T(2, 2, 3), T(2, 3, 2)], {}),
     "BatchMatMulV3": ([T(2, 2, 3), T(2, 3, 2)], {}), "MatMul": ([T(2, 3), T(3, 4)], {}),
     "SparseMatMul": ([T(2, 3), T(3, 4)], {}),
@@ -98,7 +102,8 @@ RECIPES = {
     "BiasAdd": ([T(2, 3), T(3)], {}), "BiasAddV1": ([T(2, 3), T(3)], {}),
     "Bincount": ([i32(0, 2, 2), i32(4), T(3)], {}),
     "DenseBincount": ([i32(0, 2, 2), i32(4), T(3)], {}),
-    "Bitcast": ([T(2, 2)], {"type": "=int32"}), "Bucketize": ([T(2, 3)], {"boundaries": [.3, .6, 2.]}),
+    "Bitcast": ([T(2, 2)], {"type": "=int32"}),
+    "Bucketize": ([T(2, 3)], {"boundaries": [.3, .6, 2.]}),
     "BroadcastArgs": ([i32(2, 1), i32(1, 3)], {}),
     "BroadcastGradientArgs": ([i32(2, 1), i32(1, 3)], {}),
     "BroadcastTo": ([T(1, 3), i32(2, 3)], {}), "Betainc": ([T(2, 3), T(2, 3), T(2, 3)], {}),
@@ -138,24 +143,28 @@ RECIPES = {
     "_FusedConv2D": ([_I, _F, [T(3)], []], {**_SAME, "fused_ops": ["BiasAdd"]}),
     "_UnaryOpsComposition": ([T(2, 3)], {"op_names": ["Abs", "Sqrt"]}),
     "Gather": ([T(4, 3), i32(2, 0)], {}), "GatherV2": ([T(4, 3), i32(2, 0), i32(0)], {}),
-    "GatherNd": ([T(4, 3), i32(_PAIRS)], {}), "InTopKV2": ([f32([[.1, .9], [.8, .3]]), i32(0, 0), i32(1)],
+    "GatherNd": ([T(4, 3), i32(_PAIRS)], {}),
+    "InTopKV2": ([f32([[.1, .9], [.8, .3]]), i32(0, 0), i32(1)],
                                                          {}),
     "IdentityN": ([[T(2, 3), T(3)]], {}), "InvertPermutation": ([i32(2, 0, 1)], {}),
     "LRNGrad": ([_I, _I, "LRN"], {}), "ListDiff": ([T(values=[1, 2, 3]), T(values=[2])], {}),
-    "LinSpace": ([T(values=0), T(values=1), i32(5)], {}), "LogicalNot": ([np.array([True, False])], {}),
+    "LinSpace": ([T(values=0), T(values=1), i32(5)], {}),
+    "LogicalNot": ([np.array([True, False])], {}),
     "LowerBound": ([T(values=[[1, 2, 3]]), T(values=[[0, 2]])], {}),
     "UpperBound": ([T(values=[[1, 2, 3]]), T(values=[[0, 2]])], {}),
     "LeftShift": ([T(2, 3), T(2, 3)], {}), "RightShift": ([T(2, 3), T(2, 3)], {}),
     "MatrixBandPart": ([T(3, 3), i32(1), i32(0)], {}), "MatrixDiag": ([T(2, 3)], {}),
     "MatrixDiagV2": ([T(3), i32(0), i32(3), i32(3), T()], {}),
     "MatrixDiagV3": ([T(3), i32(0), i32(3), i32(3), T()], {}),
-    "MatrixDiagPartV2": ([T(3, 3), i32(0), T()], {}), "MatrixDiagPartV3": ([T(3, 3), i32(0), T()], {}),
+    "MatrixDiagPartV2": ([T(3, 3), i32(0), T()], {}),
+    "MatrixDiagPartV3": ([T(3, 3), i32(0), T()], {}),
     "MatrixSetDiag": ([T(3, 3), T(3)], {}), "MatrixSetDiagV2": ([T(3, 3), T(3), i32(0)], {}),
     "MatrixSetDiagV3": ([T(3, 3), T(3), i32(0)], {}), "MatrixInverse": ([_SYM], {}),
     "MatrixSolve": ([_SYM, T(3, 2)], {}), "MatrixTriangularSolve": ([_SYM, T(3, 2)], {}),
     "MirrorPad": ([T(2, 3), i32([[1, 1], [0, 1]])], {"mode": "REFLECT"}),
     "MirrorPadGrad": ([T(4, 4), i32([[1, 1], [0, 1]])], {"mode": "REFLECT"}),
-    "Pad": ([T(2, 3), i32([[1, 1], [0, 1]])], {}), "PadV2": ([T(2, 3), i32([[1, 1], [0, 1]]), T()], {}),
+    "Pad": ([T(2, 3), i32([[1, 1], [0, 1]])], {}),
+    "PadV2": ([T(2, 3), i32([[1, 1], [0, 1]]), T()], {}),
     "NonMaxSuppressionV3": ([T(values=[[0, 0, 1, 1], [0, 0, 1, .9], [2, 2, 3, 3]]), T(3), i32(2),
                              f32(.5), f32(0.)], {}),
     "OneHot": ([i32(0, 2), i32(3), T(), T()], {}), "Pack": ([[T(2, 3), T(2, 3)]], {}),
@@ -163,7 +172,8 @@ RECIPES = {
     "ParameterizedTruncatedNormal": ([i32(2, 3), T(), T(), T(values=-1.), T(values=1.)], {}),
     "StatelessParameterizedTruncatedNormal": ([i32(2, 3), _SEED, T(), T(), T(values=-1.),
                                                T(values=1.)], {}),
-    "PlaceholderWithDefault": ([T(2, 3)], {"shape": [2, 3]}), "Polygamma": ([T(values=1.), T(2, 3)], {}),
+    "PlaceholderWithDefault": ([T(2, 3)], {"shape": [2, 3]}),
+    "Polygamma": ([T(values=1.), T(2, 3)], {}),
     "QuantizeAndDequantizeV2": ([T(2, 3), T(values=-1.), T(values=1.)], {}),
     "QuantizeAndDequantizeV3": ([T(2, 3), T(values=-1.), T(values=1.), i32(8)], {}),
     "QuantizeAndDequantizeV4": ([T(2, 3), T(values=-1.), T(values=1.)], {}),
@@ -193,8 +203,10 @@ RECIPES = {
     "TridiagonalMatMul": ([T(1, 3), T(1, 3), T(1, 3), T(3, 2)], {}),
     "TridiagonalSolve": ([T(values=[[1, 1, 0], [4, 5, 6], [0, 1, 1]]), T(3, 2)], {}),
     "Unpack": ([T(2, 3)], {"num": 2}), "Unique": ([T(values=[1, 2, 1])], {}),
-    "UniqueV2": ([T(values=[1, 2, 1]), i32([0])], {}), "Where": ([np.array([[True, False, True]])], {}),
-    "ToBool": ([T()], {}), "NextAfter": ([T(2, 3), T(2, 3)], {}), "Xlog1py": ([T(2, 3), T(2, 3)], {}),
+    "UniqueV2": ([T(values=[1, 2, 1]), i32([0])], {}),
+    "Where": ([np.array([[True, False, True]])], {}),
+    "ToBool": ([T()], {}),
+    "NextAfter": ([T(2, 3), T(2, 3)], {}), "Xlog1py": ([T(2, 3), T(2, 3)], {}),
     "Zeta": ([T(values=[2.5, 3.]), T(values=[.5, 1.])], {}), "Acosh": ([T(values=[1.5, 2.])], {}),
     "FloorDiv": ([T(values=[7, 3, 9]), T(values=[2, 5, 3])], {}),
     "FloorMod": ([T(values=[7, 3, 9]), T(values=[2, 5, 3])], {}),
@@ -234,9 +246,11 @@ RECIPES = {
     "LRN": ([T(1, 2, 2, 4)], {}),
     "ResourceApplyProximalAdagrad":
         ([Variable(2, 3), Variable(2, 3), T(), T(), T(), T(2, 3)], {}),
-    "ResourceApplyAdagradDA": ([Variable(2, 3), Variable(2, 3), Variable(2, 3), T(2, 3), T(), T(), T(),
+    "ResourceApplyAdagradDA": ([Variable(2, 3), Variable(2, 3), Variable(2, 3), T(2, 3), T(), T(),
+                                T(),
                                 np.array(3, np.int64)], {}),
-    "StochasticCastToInt": ([f32(.2, 1.7), _KEY, _COUNTER, _ALG], {"Tout": "int32", "of": "float32"}),
+    "StochasticCastToInt": ([f32(.2, 1.7), _KEY, _COUNTER, _ALG],
+                            {"Tout": "int32", "of": "float32"}),
     "XlaDequantize": ([np.array([[1, 2]], np.uint32)],
                       {"min_range": 0., "max_range": 1., "mode": "MIN_COMBINED",
                        "transpose_output": False}),
@@ -244,7 +258,8 @@ RECIPES = {
     "StatelessRandomGetKeyCounterAlg": ([_SEED], {}),
     "StatelessRandomUniformFullInt": ([i32(2, 3), _SEED], {}),
     "StatelessRandomUniformInt": ([i32(2, 3), _SEED, T(values=0), T(values=9)], {}),
-    "StatelessRandomUniformIntV2": ([i32(2, 3), _KEY, _COUNTER, _ALG, T(values=0), T(values=9)], {}),
+    "StatelessRandomUniformIntV2": ([i32(2, 3), _KEY, _COUNTER, _ALG, T(values=0), T(values=9)],
+                                    {}),
     "DeviceIndex": ([], {"device_names": ["GPU"]}), "NoOp": ([], {}), "ControlTrigger": ([], {}),
 }
 for _name in ("StatelessRandomNormal", "StatelessRandomUniform", "StatelessTruncatedNormal"):
@@ -262,11 +277,11 @@ for _name in ("Add", "Sub", "Min", "Max", "Update", "Mul", "Div"):
 for _name in ("Sum", "Prod", "Min", "Max"):
     RECIPES[f"Segment{_name}V2"] = ([T(4, 3), i32(0, 0, 1, 1), i32(2)], {})
     RECIPES[f"UnsortedSegment{_name}"] = ([T(4, 3), i32(0, 1, 1, 0), i32(2)], {})
-for _name in ("Normal", "TruncatedNormal", "Uniform", "UniformFullInt", "UniformInt"):
-    _more = [T(values=0), T(values=9)] if _name == "UniformInt" else []
-    RECIPES["Stateful" + _name.replace("Normal", "StandardNormalV2" if _name == "Normal" else "Normal")
-            ] = ([Variable(values=[1, 2, 3]), np.array(1, np.int64), np.array([2, 3], np.int64), *_more],
-                 {"of": "int64"})
+for _name in ("StandardNormalV2", "TruncatedNormal", "Uniform", "UniformFullInt", "UniformInt"):
+    _bounds = [T(values=0), T(values=9)] if _name == "UniformInt" else []
+    RECIPES["Stateful" + _name] = (
+        [Variable(values=[1, 2, 3]), np.array(1, np.int64), np.array([2, 3], np.int64), *_bounds],
+        {"of": "int64"})
 
 
 def by_name(argument, shape, fixed_type):
