@@ -34,7 +34,7 @@ need_command g++ g++
 install_missing
 
 if [ "$mode" != sanitize ]; then
-  install_packages .venv test "pytest>=7" "hypothesis>=6"
+  install_packages .venv test "pytest>=7"
   test_c release
   longs=(-m "not long")
   if [ "$mode" = all ]; then longs=(); fi
@@ -47,7 +47,7 @@ if [ "$mode" != sanitize ]; then
     make_environment .venv-2.21 "$PYTHON"
     install_tensorflow .venv-2.21 new
     install_onednn .venv-2.21 onednn-cpu-gomp==2023.2.0
-    install_packages .venv-2.21 test "pytest>=7" "hypothesis>=6"
+    install_packages .venv-2.21 test "pytest>=7"
     install_tremula .venv-2.21
     run "Python smoke tests (TensorFlow $(tensorflow_version .venv-2.21))" \
       .venv-2.21/bin/python -m pytest -q -m smoke

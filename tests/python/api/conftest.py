@@ -46,3 +46,12 @@ def runtime(monkeypatch):
     monkeypatch.setattr(config, "_current", None)
     monkeypatch.delenv("TF_POPLAR_FLAGS", raising=False)
     return fake
+
+
+@pytest.fixture
+def eagerly():
+    """TensorFlow 2 behaviour, also where other tests of the process have switched it off."""
+    from tensorflow.python.eager import context
+    from tensorflow.python.framework import ops
+    with ops.Graph().as_default(), context.eager_mode():
+        yield

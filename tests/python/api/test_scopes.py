@@ -63,7 +63,7 @@ def test_gradients_take_the_shard_of_their_operation(graph):
     assert shards["TanhGrad"] == [1] and shards["Mul"] == [2]
 
 
-def test_tape_gradients_take_the_shard_of_their_operation():
+def test_tape_gradients_take_the_shard_of_their_operation(eagerly):
     @tf2.function
     def function(x):
         with tf2.GradientTape() as tape:

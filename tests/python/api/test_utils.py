@@ -143,7 +143,7 @@ def test_operations_that_steer_act_when_they_run(runtime, graph):
     assert runtime.calls == [("clear_compilation_caches",), ("reset_seed", 7, 0, False)]
 
 
-def test_operations_that_steer_act_at_once_in_eager_mode(runtime):
+def test_operations_that_steer_act_at_once_in_eager_mode(runtime, eagerly):
     gen_ipu_ops.ipu_reset_seed("/device:IPU:0", 7)
     assert runtime.calls == [("reset_seed", 7, 0, False)]
 

@@ -62,7 +62,7 @@ def check(ours, theirs, ends, first, growth, last, variables):
 
 
 def test_resnet50():
-    check(*curves(ResNet50, images(64, 4)), first=1e-6, growth=2.0, last=2e-3, variables=.03)
+    check(*curves(ResNet50, images(64, 4)), first=1e-6, growth=4.0, last=5e-3, variables=.03)
 
 
 @pytest.mark.smoke
