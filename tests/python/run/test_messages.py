@@ -24,7 +24,8 @@ def said(error, first):
 
 
 @pytest.mark.parametrize("name, function", [
-    ("boolean_mask/Where", lambda x: tf.boolean_mask(x, x > 2)), ("Where", lambda x: tf.where(x > 2)),
+    ("boolean_mask/Where", lambda x: tf.boolean_mask(x, x > 2)),
+    ("Where", lambda x: tf.where(x > 2)),
     ("Unique", lambda x: tf.unique(x)[0]),
     ("Where", lambda x: tf.reduce_sum(tf.gather(x, tf.where(x > 2)))),
 ], ids=["boolean_mask", "where", "unique", "inside"])

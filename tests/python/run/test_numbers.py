@@ -91,7 +91,7 @@ def losses(steps, side, compiled, factor=1.):
 
 
 def test_training_of_resnet50():
-    """Training magnifies what rounding does, whoever rounds: so the bound doubles with each step."""
+    """Training magnifies what rounding does, whoever rounds: so the bound doubles each step."""
     ours, theirs = losses(4, 64, compiled=True), losses(4, 64, compiled=False)
     assert (np.abs(ours - theirs) <= 2e-6 * 2. ** np.arange(4) * theirs.max()).all(), [ours, theirs]
 

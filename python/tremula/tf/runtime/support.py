@@ -65,6 +65,7 @@ def refuse_reference(operation, device):
     return inside.error_class(inside.INVALID_ARGUMENT)(operation.node_def, None, (
         f"Cannot assign a device for operation {operation.name}{_where(operation)}: "
         f"Could not satisfy explicit device specification '{device}' because no supported kernel "
-        "for IPU devices is available.\nColocation Debug Info:\nColocation group had the "
+        "for IPU devices is available.\n"
+        "Colocation Debug Info:\nColocation group had the "
         f"following types and devices:\nAssign: CPU\n{operation.type}: CPU\nA variable that an IPU uses must be a "
         "resource. Create it with use_resource=True, or inside ipu_scope()."))
