@@ -66,6 +66,6 @@ def refuse_reference(operation, device):
         f"Cannot assign a device for operation {operation.name}{_where(operation)}: "
         f"Could not satisfy explicit device specification '{device}' because no supported kernel "
         "for IPU devices is available.\n"
-        "Colocation Debug Info:\nColocation group had the "
-        f"following types and devices:\nAssign: CPU\n{operation.type}: CPU\nA variable that an IPU uses must be a "
+        "Colocation Debug Info:\nColocation group had the following types and devices:\n"
+        f"Assign: CPU\n{operation.type}: CPU\nA variable that an IPU uses must be a "
         "resource. Create it with use_resource=True, or inside ipu_scope()."))
