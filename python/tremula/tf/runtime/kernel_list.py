@@ -57,7 +57,7 @@ def register():
     library = plugin.library()
     everywhere = {}
     for kernel in inside.registered_kernels().kernel:
-        if kernel.device_type == "DEFAULT":
+        if kernel.device_type == "DEFAULT" and not kernel.label:
             everywhere.setdefault(kernel.op, []).append(kernel)
     for listed in _kernel_defs().kernel:
         kernel = type(listed)()

@@ -15,6 +15,7 @@ _GRAPH, _NODE = ord("g"), ord("n")
 # A value that must be a constant is a shape, an axis or the like: integers, and not many.
 _INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "bool")
 _MOST_BYTES = 8192
+_SMALL_BYTES = 8  # of any type: the start of a range, what pads a diagonal
 
 _callback = None  # kept from being collected while the plugin has it
 _lock = threading.RLock()
@@ -67,6 +68,9 @@ class _Input:
     def may_be_constant(self):
         return inside.dtype_name(self.dtype) in _INTEGERS and self.bytes <= _MOST_BYTES
 
+    def is_small(self):
+        return self.bytes <= _SMALL_BYTES or self.may_be_constant()
+
     def key(self, with_value):
         return (self.dtype, tuple(self.shape), self.value().tobytes() if with_value else None)
 
@@ -98,7 +102,7 @@ def _lower_node(payload, inputs, name):
         fixed = (0,)
         rewriting.replace_random(node, 1, [int(size) for size in inputs[0].value()])
     key = (node.SerializeToString(deterministic=True), entry["name"],
-           tuple(one.key(one.may_be_constant()) for one in inputs))
+           tuple(one.key(one.is_small()) for one in inputs))
     if key not in _ops:
         source = lowering.Source(
             graph_pb2.GraphDef(node=[node], versions=inside.graph_versions()),
@@ -109,23 +113,31 @@ def _lower_node(payload, inputs, name):
 
 
 def _lower_with_constants(source, inputs, fixed):
-    """Lowers for the inputs' shapes; where TensorFlow says that a value must be known, with the
-    values that must be known, and no others. Returns (module, numbers of those inputs)."""
+    """Lowers for the inputs' shapes, with the values that must be known and no others. Returns
+    (module, numbers of the inputs that became constants).
+
+    TensorFlow says that a value must be known, or makes shapes depend on it, as those of x[1:n].
+    """
     shapes = [one.shape for one in inputs]
-    constants = {i: inputs[i].value() for i in fixed}
-    try:
-        return lowering.lower(source, shapes, constants).module, set(constants)
-    except inside.LoweringError as error:
-        if not inside.wants_constant(error):
-            raise
-    constants.update((i, one.value()) for i, one in enumerate(inputs) if one.may_be_constant())
-    module = lowering.lower(source, shapes, constants).module
+    tried = None
+    for may_be_known in (lambda one: False, _Input.may_be_constant, _Input.is_small):
+        constants = {i: one.value() for i, one in enumerate(inputs)
+                     if i in fixed or may_be_known(one)}
+        if tried is not None and len(constants) == len(tried):
+            continue
+        tried = constants
+        try:
+            module, failed = lowering.lower(source, shapes, constants).module, None
+            break
+        except inside.LoweringError as error:
+            failed = error
+    if failed:
+        raise failed
     for i in [i for i in constants if i not in fixed]:
         fewer = {j: value for j, value in constants.items() if j != i}
         try:
             module = lowering.lower(source, shapes, fewer).module
             constants = fewer
-        except inside.LoweringError as error:
-            if not inside.wants_constant(error):
-                raise
+        except Exception:  # pylint: disable=broad-except
+            pass  # it is needed, whatever TensorFlow says without it
     return module, set(constants)
