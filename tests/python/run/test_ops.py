@@ -32,6 +32,16 @@ def test_values_that_must_be_known(x, session):
         assert s.run(z, {x: np.arange(6), shape: [3, 2]}).shape == (4, 3)
 
 
+def test_shapes_that_follow_from_small_values(session):
+    with tf.device("cpu"):
+        x = tf.placeholder(tf.float32, [5])
+    with ipu.scopes.ipu_scope("/device:IPU:0"):
+        y = [x[1:3] * 2., tf.nn.top_k(x, 2)[0], tf.split(x, [2, 3])[1]]
+    with session() as s:
+        for got, expected in zip(s.run(y, {x: [1, 5, 3, 4, 2]}), [[10, 6], [5, 4], [3, 4, 2]]):
+            np.testing.assert_array_equal(got, expected)
+
+
 def test_variables(session):
     with ipu.scopes.ipu_scope("/device:IPU:0"):
         v = tf.get_variable("v", [3], initializer=tf.ones_initializer())
