@@ -1,0 +1,1 @@
+"""Optimizers that wrap TensorFlow's (`tensorflow.python.ipu.optimizers`)."""
