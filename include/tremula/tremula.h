@@ -171,8 +171,14 @@ TRM_API trm_status trm_engine_create(trm_executable *executable, trm_engine **ou
 TRM_API trm_status trm_engine_run(trm_engine *engine, const void *const *inputs,
                                   const uint64_t *versions, void *const *outputs,
                                   trm_error *error);
-/* Asks a run in another thread to stop; may be called at any time, also from a signal handler. */
+/* Asks a run to stop; may be called at any time and from any thread, also from a signal handler.
+ * Each call is for one run: the one that is going on, which takes the call with it when it ends, even
+ * when it came too late to stop it; or, when none is going on, the next, which then fails with
+ * TRM_CANCELLED before it computes anything. Calls add nothing to one that waits already. */
 TRM_API void trm_engine_cancel(trm_engine *engine);
+/* Takes back a trm_engine_cancel that no run has taken yet. Whoever cancels until a run has ended
+ * calls it then, so that the last call does not hit the next run. Also for signal handlers. */
+TRM_API void trm_engine_forget_cancel(trm_engine *engine);
 /* Measures from now on how long each instruction takes on this host (off: costs nothing). */
 TRM_API void trm_engine_time_steps(trm_engine *engine, bool on);
 /* A table of the time of every instruction so far, the slowest first: milliseconds, calls, kernel,

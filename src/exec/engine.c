@@ -106,6 +106,7 @@ void trm_engine_free(trm_engine *engine) {
 }
 
 void trm_engine_cancel(trm_engine *engine) { atomic_store(&engine->cancelled, true); }
+void trm_engine_forget_cancel(trm_engine *engine) { atomic_store(&engine->cancelled, false); }
 
 void trm_engine_set_seed(trm_engine *engine, uint64_t seed) {
   engine->seed = seed;
@@ -369,7 +370,7 @@ static trm_status run_range(trm_engine *engine, trm_step_range range, uint64_t s
 trm_status trm_engine_run(trm_engine *engine, const void *const *inputs, const uint64_t *versions,
                           void *const *outputs, trm_error *error) {
   const trm_plan *plan = engine->executable->plan;
-  atomic_store(&engine->cancelled, false);
+  if (atomic_exchange(&engine->cancelled, false)) FAIL(CANCELLED, "the run was cancelled");
   engine->runs++;
   locate(engine, inputs, versions, outputs);
   for (uint32_t f = 0; f < plan->num_feeds; ++f) {
@@ -382,5 +383,7 @@ trm_status trm_engine_run(trm_engine *engine, const void *const *inputs, const u
   for (uint32_t f = 0; f < plan->num_feeds; ++f) {
     if (engine->infeeds[f] != NULL) trm_infeed_close(engine->infeeds[f]);
   }
+  /* One that came too late to stop this run was meant for it all the same. */
+  trm_engine_forget_cancel(engine);
   return status;
 }

@@ -224,6 +224,7 @@ bool program_check(const tf_program *p, TF_Tensor *const *tensors, size_t count,
 void program_lock(tf_program *p) { pthread_mutex_lock(&p->running); }
 void program_unlock(tf_program *p) { pthread_mutex_unlock(&p->running); }
 void program_cancel(tf_program *p) { trm_engine_cancel(p->engine); }
+void program_forget_cancel(tf_program *p) { trm_engine_forget_cancel(p->engine); }
 
 bool program_run(tf_program *p, TF_Tensor *const *tensors, void *const *outputs,
                  TF_Status *status) {

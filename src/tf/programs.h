@@ -25,8 +25,10 @@ void program_unlock(tf_program *program);
 /* Computes; call with the program locked. The outputs' memory is the caller's. */
 bool program_run(tf_program *program, TF_Tensor *const *tensors, void *const *outputs,
                  TF_Status *status);
-/* Asks a run in another thread to stop. Needs no lock. */
+/* Asks a run in another thread to stop. Needs no lock, but a run that is going on: with none, it is
+ * the next run that is stopped, unless program_forget_cancel is called before. */
 void program_cancel(tf_program *program);
+void program_forget_cancel(tf_program *program);
 
 /* The infeed that the program reads, or NULL. */
 struct tf_infeed;

@@ -2,7 +2,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include "runs.h"
 
-#include <limits.h>
+#include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <time.h>
@@ -20,6 +20,8 @@ struct run {
   void **outputs; /* blocks of the pool; NULL once handed over */
   size_t num_outputs;
   TF_Status *status;
+  bool cancelled; /* under the lock, as the next two */
+  bool begun;     /* has its program to itself */
   bool done;
 };
 
@@ -59,32 +61,38 @@ static void forget(run *r) {
 static void *thread_main(void *argument) {
   run *r = argument;
   program_lock(r->program);
-  program_run(r->program, r->taken, r->outputs, r->status);
-  program_unlock(r->program);
+  pthread_mutex_lock(&lock);
+  bool cancelled = r->cancelled;
+  r->begun = true;
+  pthread_mutex_unlock(&lock);
+  if (cancelled)
+    fail(r->status, TF_CANCELLED, "The run was cancelled before it began.");
+  else
+    program_run(r->program, r->taken, r->outputs, r->status);
   pthread_mutex_lock(&lock);
   r->done = true;
+  program_forget_cancel(r->program); /* it was for this run */
   pthread_cond_broadcast(&changed);
   pthread_mutex_unlock(&lock);
+  program_unlock(r->program);
   trm_infeed_close(r->infeed->queue); /* lets a push that waits for room return */
   run_release(r);
   return NULL;
 }
 
-/* Cancels until the run is done, which may take several times: one that has not begun yet does not
- * notice. Gives up after `most_tries` of 10 ms; returns whether the run is done. */
-static bool cancel(run *r, int most_tries) {
+/* Cancels the run, whether it has begun or not, and waits until it is done, at most so many seconds
+ * (0: as long as it takes). Returns whether it is done. */
+static bool cancel(run *r, int seconds) {
+  struct timespec until;
+  clock_gettime(CLOCK_REALTIME, &until);
+  until.tv_sec += seconds;
   pthread_mutex_lock(&lock);
-  for (int i = 0; !r->done && i < most_tries; i++) {
-    program_cancel(r->program);
-    struct timespec soon;
-    clock_gettime(CLOCK_REALTIME, &soon);
-    soon.tv_nsec += 10 * 1000 * 1000;
-    if (soon.tv_nsec >= 1000 * 1000 * 1000) {
-      soon.tv_nsec -= 1000 * 1000 * 1000;
-      soon.tv_sec++;
-    }
-    pthread_cond_timedwait(&changed, &lock, &soon);
-  }
+  r->cancelled = true;
+  if (r->begun && !r->done) program_cancel(r->program);
+  int result = 0;
+  while (!r->done && result != ETIMEDOUT)
+    result = seconds > 0 ? pthread_cond_timedwait(&changed, &lock, &until)
+                         : pthread_cond_wait(&changed, &lock);
   bool done = r->done;
   pthread_mutex_unlock(&lock);
   return done;
@@ -115,7 +123,7 @@ bool run_start(tf_program *program, tf_infeed *infeed, tf_inputs *inputs, TF_Ten
                int64_t *out_id, TF_Status *status) {
   run *left_over;
   while ((left_over = find_by_infeed(infeed))) {
-    cancel(left_over, INT_MAX);
+    cancel(left_over, 0);
     forget(left_over);
     run_release(left_over);
   }
@@ -203,12 +211,12 @@ TF_Tensor *run_take_output(run *r, size_t i) {
 /* A run that waits for data must not outlive the libraries that it is in. One that computes is not
  * waited for long: the process is ending. */
 __attribute__((destructor)) static void cancel_all(void) {
-  enum { MOST_TRIES = 100 };
+  enum { MOST_SECONDS = 1 };
   pthread_mutex_lock(&lock);
   run *r = runs;
   if (r) r->references++; /* never given back: the process ends */
   pthread_mutex_unlock(&lock);
-  while (r && cancel(r, MOST_TRIES)) {
+  while (r && cancel(r, MOST_SECONDS)) {
     forget(r);
     pthread_mutex_lock(&lock);
     r = runs;

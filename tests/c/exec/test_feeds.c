@@ -143,6 +143,66 @@ static void test_cancel(void **state) {
   tear_down(s);
 }
 
+/* A cancel waits for the next run, and for no more than one. */
+static void test_cancel_before_run(void **state) {
+  (void)state;
+  setting s = set_up(true);
+  trm_error error;
+  float result[2];
+  void *outputs[1] = {result};
+  trm_infeed_end(s.infeed, TRM_OUT_OF_RANGE, "End of sequence");
+  trm_engine_cancel(s.engine);
+  trm_engine_cancel(s.engine);
+  assert_int_equal(trm_engine_run(s.engine, NULL, NULL, outputs, &error), TRM_CANCELLED);
+  assert_int_equal(trm_engine_run(s.engine, NULL, NULL, outputs, &error), TRM_OUT_OF_RANGE);
+  trm_engine_cancel(s.engine);
+  trm_engine_forget_cancel(s.engine);
+  assert_int_equal(trm_engine_run(s.engine, NULL, NULL, outputs, &error), TRM_OUT_OF_RANGE);
+  tear_down(s);
+}
+
+static void *cancel_now(void *argument) {
+  trm_engine_cancel(argument);
+  return NULL;
+}
+
+/* One cancel at an unknown time: before the run or while it waits, the run ends. */
+static void test_cancel_is_never_lost(void **state) {
+  (void)state;
+  setting s = set_up(false);
+  trm_error error;
+  float result[2];
+  void *outputs[1] = {result};
+  for (int i = 0; i < 20; ++i) {
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, cancel_now, s.engine), 0);
+    assert_int_equal(trm_engine_run(s.engine, NULL, NULL, outputs, &error), TRM_CANCELLED);
+    pthread_join(thread, NULL);
+  }
+  trm_infeed_end(s.infeed, TRM_OUT_OF_RANGE, "End of sequence");
+  assert_int_equal(trm_engine_run(s.engine, NULL, NULL, outputs, &error), TRM_OUT_OF_RANGE);
+  tear_down(s);
+}
+
+/* A program without a single step is cancelled like others. */
+static void test_cancel_of_nothing(void **state) {
+  (void)state;
+  trm_error error;
+  trm_engine *engine;
+  trm_executable *executable = test_compile(
+      "HloModule nothing\nENTRY e { x = f32[2] parameter(0)  ROOT t = () tuple() }\n",
+      &test_modes[0]);
+  assert_int_equal(trm_engine_create(executable, &engine, &error), TRM_OK);
+  trm_executable_free(executable);
+  const float input[2] = {0, 0};
+  const void *inputs[1] = {input};
+  trm_engine_cancel(engine);
+  assert_int_equal(trm_engine_run(engine, inputs, NULL, NULL, &error), TRM_CANCELLED);
+  assert_string_equal(error.message, "the run was cancelled");
+  assert_int_equal(trm_engine_run(engine, inputs, NULL, NULL, &error), TRM_OK);
+  trm_engine_free(engine);
+}
+
 static void test_wrong_queues(void **state) {
   (void)state;
   setting s = set_up(false);
@@ -180,8 +240,13 @@ static void test_unbound(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_sum),          cmocka_unit_test(test_end_and_reset),
-      cmocka_unit_test(test_cancel),       cmocka_unit_test(test_wrong_queues),
+      cmocka_unit_test(test_sum),
+      cmocka_unit_test(test_end_and_reset),
+      cmocka_unit_test(test_cancel),
+      cmocka_unit_test(test_cancel_before_run),
+      cmocka_unit_test(test_cancel_is_never_lost),
+      cmocka_unit_test(test_cancel_of_nothing),
+      cmocka_unit_test(test_wrong_queues),
       cmocka_unit_test(test_unbound),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
