@@ -142,6 +142,9 @@ typedef struct trm_attachment {
 /* Asks without taking a lock and without creating anything. */
 TRM_API trm_status trm_inventory_attachment(const trm_inventory *inventory, uint32_t ipu,
                                             trm_attachment *out_attachment, trm_error *error);
+/* The same for every IPU: out_attachments has room for trm_inventory_num_ipus of them. */
+TRM_API trm_status trm_inventory_attachments(const trm_inventory *inventory,
+                                             trm_attachment *out_attachments, trm_error *error);
 
 #ifdef __cplusplus
 }

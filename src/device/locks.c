@@ -279,19 +279,32 @@ trm_status trm_lock_query(int folder, uint32_t ipu, trm_attachment *out_attachme
   return TRM_OK;
 }
 
+static trm_status query_range(const trm_inventory *inventory, uint32_t first, uint32_t count,
+                              trm_attachment *out_attachments, trm_error *error) {
+  int folder = -1;
+  TRY(trm_lock_folder_open(inventory, false, &folder, error));
+  trm_status status = TRM_OK;
+  for (uint32_t i = 0; i < count && status == TRM_OK; i++) {
+    if (folder < 0) {
+      out_attachments[i] = (trm_attachment){0};
+    } else {
+      status = trm_lock_query(folder, first + i, &out_attachments[i], error);
+    }
+  }
+  if (folder >= 0) close(folder);
+  return status;
+}
+
 trm_status trm_inventory_attachment(const trm_inventory *inventory, uint32_t ipu,
                                     trm_attachment *out_attachment, trm_error *error) {
   if (ipu >= inventory->num_ipus) {
     FAIL(INVALID_ARGUMENT, "IPU %u is not one of the %u IPUs of %s", ipu, inventory->num_ipus,
          inventory->name);
   }
-  int folder = -1;
-  TRY(trm_lock_folder_open(inventory, false, &folder, error));
-  if (folder < 0) {
-    *out_attachment = (trm_attachment){0};
-    return TRM_OK;
-  }
-  const trm_status status = trm_lock_query(folder, ipu, out_attachment, error);
-  close(folder);
-  return status;
+  return query_range(inventory, ipu, 1, out_attachment, error);
+}
+
+trm_status trm_inventory_attachments(const trm_inventory *inventory,
+                                     trm_attachment *out_attachments, trm_error *error) {
+  return query_range(inventory, 0, inventory->num_ipus, out_attachments, error);
 }
