@@ -1,0 +1,170 @@
+/* What an IPU would need: the Poplar-like program of a module, its cycles and memory.
+ *
+ *   trm_program_create()       plans a module for a target
+ *   trm_program_get_totals()   does it fit, how many cycles, how many bytes
+ *   the getters                steps, variables, compute sets, tiles
+ *   trm_program_explain()      why it does not fit, and what would help
+ *
+ * Cycles are a tile's clock cycles of one run of the program; bytes are the IPU's, per replica.
+ * All are estimates by the formulas of docs/cost_model.md. A program is immutable; pointers that
+ * getters hand out live as long as it does. */
+#ifndef TREMULA_PROGRAM_H_
+#define TREMULA_PROGRAM_H_
+
+#include "tremula/target.h"
+#include "tremula/tremula.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct trm_program trm_program;
+
+typedef enum trm_program_step_type {
+#define TRM_PROGRAM_STEP(id, name) TRM_STEP_TYPE_##id,
+#include "tremula/program_step.def"
+#undef TRM_PROGRAM_STEP
+  TRM_NUM_STEP_TYPES
+} trm_program_step_type;
+
+typedef enum trm_memory_category {
+#define TRM_MEMORY_CATEGORY(id, name, always_live, help) TRM_CATEGORY_##id,
+#include "tremula/memory_category.def"
+#undef TRM_MEMORY_CATEGORY
+  TRM_NUM_MEMORY_CATEGORIES
+} trm_memory_category;
+
+/* Poplar's names; NULL for a number that is none. */
+TRM_API const char *trm_program_step_type_name(trm_program_step_type type);
+TRM_API const char *trm_memory_category_name(trm_memory_category category);
+
+/* How to plan. Start from trm_program_default_options(). */
+typedef struct trm_program_options {
+  uint32_t num_ipus;        /* of a replica; 0: as many as the shards of the module need */
+  uint32_t replicas;        /* at least 1 */
+  double conv_memory_proportion, matmul_memory_proportion, slice_memory_proportion; /* 0 to 1 */
+  const char *convolution_options, *matmul_options; /* JSON objects in poplibs' words; NULL: none */
+  bool half_partials;       /* partialsType = half */
+  bool compile_ipu_code;    /* count the bytes of code (ipu_model.compile_ipu_code) */
+  bool instrument;          /* cycle counters take memory */
+  /* out of memory is an error for whoever asks (trm_program_check_fits) */
+  bool is_virtual_ipu;
+  uint32_t io_tiles;        /* kept from compute on every IPU */
+  uint64_t assumed_trip_count; /* of loops whose count is not known; at least 1 */
+  bool outlining;           /* equal operations share vertices and code (on by default) */
+  /* keep the module's order; otherwise the order that needs least memory */
+  bool schedule_as_written;
+  double model_error;       /* relative error that memory totals are thought to have: 0.05 */
+} trm_program_options;
+
+TRM_API trm_program_options trm_program_default_options(void);
+
+/* Plans. `module` is a module before or after the passes (those are run on a copy where they have
+ * not been: `optimised` says); it must outlive the program when it is. The target is retained.
+ * Fails on options out of bounds, naming them; not on a program that does not fit. */
+TRM_API trm_status trm_program_create(const trm_module *module, bool optimised,
+                                      const trm_target *target,
+                                      const trm_program_options *options,
+                                      trm_program **out_program, trm_error *error);
+/* The same of what an executable was compiled from; the executable is kept alive. */
+TRM_API trm_status trm_program_create_for_executable(trm_executable *executable,
+                                                     const trm_target *target,
+                                                     const trm_program_options *options,
+                                                     trm_program **out_program, trm_error *error);
+TRM_API void trm_program_free(trm_program *program);
+
+/* ---- Totals --------------------------------------------------------------------------------- */
+
+typedef struct trm_program_totals {
+  bool fits;                 /* the worst tile is within bytes_per_tile */
+  bool is_close;             /* nearer to the limit than model_error */
+  uint32_t num_ipus, tiles_per_ipu, replicas;
+  int64_t bytes_per_tile;
+  int64_t cycles;            /* one run */
+  int64_t compute_cycles, copy_cycles, exchange_cycles, global_exchange_cycles, host_cycles,
+      collective_cycles, sync_cycles, control_cycles; /* they add up to cycles */
+  double seconds;            /* cycles / clock */
+  double tile_balance;       /* mean compute cycles of a tile / cycles of the worst, 0 to 1 */
+  int64_t flops;
+  int64_t memory_bytes;      /* all tiles, each at its own peak, gaps excluded */
+  int64_t memory_bytes_with_gaps;
+  int64_t always_live_bytes; /* all tiles */
+  int64_t max_step_bytes;    /* of the fullest step, all tiles, always live included */
+  int64_t worst_tile_bytes;  /* gaps included */
+  uint32_t worst_tile;       /* ipu * tiles_per_ipu + tile */
+  uint32_t worst_step;
+  int64_t bytes_over;        /* of the worst tile beyond its end; 0 when it fits */
+  uint32_t tiles_over;       /* tiles that do not fit */
+  int64_t weights_bytes;     /* inputs that stay on the IPU */
+  uint32_t num_steps, num_compute_sets, num_variables;
+  int64_t num_vertices, num_edges;
+  int64_t host_bytes_in, host_bytes_out; /* one run */
+} trm_program_totals;
+
+TRM_API trm_program_totals trm_program_get_totals(const trm_program *program);
+/* Bytes of a category on all tiles, each at its own peak. */
+TRM_API int64_t trm_program_category_bytes(const trm_program *program,
+                                           trm_memory_category category);
+/* What a reader of the numbers should know: assumptions, fallbacks. NULL past the last. */
+TRM_API const char *trm_program_note(const trm_program *program, size_t i);
+
+/* ---- Parts ---------------------------------------------------------------------------------- */
+
+typedef struct trm_program_step_info {
+  trm_program_step_type type;
+  /* "" or NULL (file) when unknown */
+  const char *name, *hlo_name, *op_name, *op_type, *layer, *file;
+  int32_t line, ipu, stage; /* ipu -1: all; stage -1: none */
+  uint32_t parent, end;     /* the subtree of step i is [i, end); parent UINT32_MAX: the root */
+  uint64_t repeat_count;
+  double executions;
+  int64_t cycles, sync_cycles; /* once */
+  double cycles_mean;
+  uint32_t active_tiles;
+  int64_t bytes_in_worst, bytes_in_total, bytes_out_worst, bytes_out_total, flops, vertices;
+  int64_t live_total, live_worst;
+  uint32_t live_worst_tile;
+  const char *plan;         /* of a convolution or matmul; or NULL */
+} trm_program_step_info;
+/* false for i out of range. Step 0 is the whole run. */
+TRM_API bool trm_program_step_get(const trm_program *program, size_t i,
+                                  trm_program_step_info *out_info);
+
+typedef struct trm_program_variable_info {
+  const char *name, *op_name, *file;
+  int32_t line;
+  trm_dtype dtype;
+  int64_t count, worst_bytes, total_bytes;
+  uint32_t ipu, tiles;      /* tiles used */
+  trm_memory_category category;
+  bool always_live, is_input, is_output, is_weight;
+  uint32_t begin, end;      /* steps, when not always live */
+} trm_program_variable_info;
+TRM_API bool trm_program_variable_get(const trm_program *program, size_t i,
+                                      trm_program_variable_info *out_info);
+
+typedef struct trm_program_tile_info {
+  int64_t always_live, not_always_live, gaps, interleaved, overflowed;
+  uint32_t peak_step;
+  int64_t by_category[TRM_NUM_MEMORY_CATEGORIES];
+} trm_program_tile_info;
+/* tile: ipu * tiles_per_ipu + tile. */
+TRM_API bool trm_program_tile_get(const trm_program *program, size_t tile,
+                                  trm_program_tile_info *out_info);
+
+/* ---- Out of memory -------------------------------------------------------------------------- */
+
+/* Text: the answer in the first three lines, then the worst tile and step, the bytes over, the
+ * five largest tensors, and what would help, each with the bytes that it would save (found by
+ * planning it, when `with_advice`). Also for a program that fits. Free with trm_free. */
+TRM_API trm_status trm_program_explain(const trm_program *program, bool with_advice,
+                                       char **out_text, trm_error *error);
+/* TRM_OK when it fits, otherwise TRM_INTERNAL with a message in Poplar's words:
+ * "[Poplar][Compile engine] graph_memory_allocation_error: ...". */
+TRM_API trm_status trm_program_check_fits(const trm_program *program, trm_error *error);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* TREMULA_PROGRAM_H_ */

@@ -1,0 +1,176 @@
+/* The Poplar-like program of a module: what an IPU would run, how long, and in how much memory.
+ *
+ *   steps.c        appending steps from costs
+ *   build.c        the walk over the scheduled module: values, views, variables, steps
+ *   schedule.c     the order of execution (memory)
+ *   control.c      loops and conditionals
+ *   liveness.c     peak and per-step memory
+ *   always_live.c  vertex state, code, stacks, headers
+ *   explain.c      out of memory: what does not fit, why, what would help
+ *   api.c          tremula/program.h
+ *
+ * Indices are stable: steps[i], variables[i], compute_sets[i], sources[i]. Everything lives in the
+ * program's arena. Bytes are the IPU's (64-bit integers are 4 bytes). Cycles are tile cycles.
+ *
+ * Sums that hold (tests/c/program): cycles of a Sequence = sum of its children; of a Repeat = count
+ * times its children + overhead; step 0 (the root) = the run. For each tile, categories add up to
+ * always_live + not_always_live; tiles add up to totals; the largest of live_by_step's worst tiles
+ * is the peak. */
+#ifndef TREMULA_PROGRAM_PROGRAM_H_
+#define TREMULA_PROGRAM_PROGRAM_H_
+
+#include "tile/cost.h"
+#include "tremula/program.h"
+
+/* ---- Where a step comes from ---------------------------------------------------------------- */
+
+typedef struct trm_program_source {
+  uint32_t computation;
+  trm_index instruction;
+  const char *hlo_name;  /* "convolution.3" */
+  const char *opcode;
+  const char *op_name;   /* TensorFlow's, "layer1/conv2d/Conv2D"; "" when unknown */
+  const char *op_type;   /* "Conv2D" */
+  const char *layer;     /* op_name without its last part; "" at the top */
+  const char *file;      /* the user's; NULL when unknown */
+  int32_t line;
+  const char *plan;      /* text of the plan chosen, or NULL */
+  const char *note;      /* such as a planner's fallback, or NULL */
+} trm_program_source;
+
+/* ---- Compute sets --------------------------------------------------------------------------- */
+
+typedef struct trm_program_compute_set {
+  const char *name;      /* "layer1/conv2d/Conv2D/convolution.3/Convolve" */
+  uint32_t source, ipu;
+  uint32_t num_groups;
+  trm_vertex_group groups[TRM_MAX_VERTEX_GROUPS];
+  int64_t vertices, edges, flops;
+  int64_t cycles;        /* the worst tile */
+  double cycles_mean;    /* over all tiles */
+  uint32_t active_tiles;
+  uint32_t shared_with;  /* an earlier compute set whose vertices and code it uses (outlining), or
+                            TRM_NO_INDEX */
+  trm_mapping state;     /* bytes of vertex state by tile; NONE when shared */
+} trm_program_compute_set;
+
+/* ---- Steps ---------------------------------------------------------------------------------- */
+
+/* In program order (preorder): the children of step s are in (s, steps[s].end); the first child is
+ * s + 1, the next sibling of c is steps[c].end. */
+typedef struct trm_program_step {
+  trm_program_step_type type;
+  uint32_t parent;         /* TRM_NO_INDEX for the root */
+  uint32_t end;            /* one past its subtree */
+  const char *name;
+  uint32_t source;         /* or TRM_NO_INDEX */
+  uint32_t compute_set;    /* OnTileExecute; or TRM_NO_INDEX */
+  int32_t ipu;             /* -1: all IPUs of the replica */
+  int32_t stage;           /* pipeline stage, -1: none */
+  uint64_t repeat_count;   /* Repeat and RepeatWhile: runs of the children; else 1 */
+  bool repeat_is_assumed;  /* the count is an assumption (option assumed_trip_count) */
+  uint32_t taken;          /* If, Switch: the child counted (the slowest); TRM_NO_INDEX elsewhere */
+  double executions;       /* in one run of the program; 0 in a branch that is not counted */
+  int64_t cycles;          /* once; with children, sync included */
+  int64_t sync_cycles;     /* the part of own cycles that is waiting for sync; leaves only */
+  double cycles_mean;      /* mean over the tiles of the IPU, without sync; leaves only */
+  uint32_t active_tiles;
+  int64_t bytes_in_worst, bytes_in_total, bytes_out_worst, bytes_out_total;
+  int64_t messages_worst;
+  int64_t flops;           /* leaves only */
+  trm_mapping code;        /* control or exchange code by tile (when code is counted) */
+  int64_t live_total;      /* not always live bytes at this step, all IPUs; leaves only */
+  int64_t live_worst;      /* bytes of the worst tile, always live included */
+  uint32_t live_worst_tile; /* ipu * tiles_per_ipu + tile */
+} trm_program_step;
+
+/* ---- Variables ------------------------------------------------------------------------------ */
+
+/* Steps [begin, end) during which a variable holds memory. */
+typedef struct trm_program_interval {
+  uint32_t begin, end;
+} trm_program_interval;
+
+typedef struct trm_program_variable {
+  const char *name;
+  uint32_t source;         /* what made it, or TRM_NO_INDEX */
+  trm_dtype dtype;
+  int64_t count;           /* elements */
+  trm_mapping mapping;
+  trm_memory_category category;
+  bool always_live;
+  bool is_input, is_output, is_weight; /* weight: an input that an output updates, or that is only
+                                          read by the program */
+  bool interleaved;        /* wants the interleaved region */
+  trm_program_interval live; /* of a variable that is not always live */
+  int64_t worst_bytes, total_bytes;
+} trm_program_variable;
+
+/* ---- Memory --------------------------------------------------------------------------------- */
+
+/* By tile, ipu * tiles_per_ipu + tile. The arrays are expanded by trm_program_create. */
+typedef struct trm_program_memory {
+  uint32_t num_tiles;
+  int64_t *always_live;     /* bytes, gaps excluded */
+  int64_t *not_always_live; /* at the tile's own peak step */
+  int64_t *gaps;
+  int64_t *interleaved;     /* of the two above: placed in the interleaved region */
+  int64_t *overflowed;      /* beyond the end of the tile */
+  uint32_t *peak_step;      /* of the tile */
+  int64_t *by_category[TRM_NUM_MEMORY_CATEGORIES]; /* at the tile's own peak step */
+  bool *is_always_live;     /* [category]: of the category's bytes, whether they are always live */
+  /* Worst tile and step of the whole program, gaps included. */
+  uint32_t worst_tile, worst_step;
+  int64_t worst_bytes, total_bytes, total_gaps, max_step_total;
+} trm_program_memory;
+
+/* ---- Pipelines ------------------------------------------------------------------------------ */
+
+typedef enum trm_pipeline_schedule {
+  TRM_PIPELINE_GROUPED, TRM_PIPELINE_INTERLEAVED, TRM_PIPELINE_SEQUENTIAL
+} trm_pipeline_schedule;
+
+typedef struct trm_pipeline_stage {
+  uint32_t ipu;
+  bool is_backward;
+  uint32_t forward;        /* of a backward stage: its forward stage */
+  int64_t cycles;          /* one micro-batch, sends included */
+  int64_t stash_bytes;     /* one micro-batch's activations kept for the backward stage */
+  uint32_t stash_depth;    /* micro-batches stashed at once */
+  uint32_t first_step, end_step;
+} trm_pipeline_stage;
+
+/* Of a module whose instructions carry stages. cycles, with S stages, N micro-batches, c_s cycles of
+ * a stage: Grouped (N + S - 1) max c; Interleaved 2x as deep with half the stash; Sequential N sum
+ * c. The formulas are in docs/cost_model.md. */
+typedef struct trm_pipeline {
+  bool present;
+  trm_pipeline_schedule schedule;
+  uint32_t num_stages, micro_batches;
+  trm_pipeline_stage *stages;
+  bool recomputation;
+  int64_t ramp_cycles, steady_cycles, total_cycles, bubble_cycles;
+} trm_pipeline;
+
+/* ---- The program ---------------------------------------------------------------------------- */
+
+struct trm_program {
+  trm_arena arena;
+  const trm_module *module;   /* not owned, or owned_module */
+  trm_module *owned_module;
+  const trm_target *target;   /* counted or copied: see api.c */
+  trm_program_options options;
+  uint32_t num_steps, num_compute_sets, num_variables, num_sources;
+  trm_program_step *steps;
+  trm_program_compute_set *compute_sets;
+  trm_program_variable *variables;
+  trm_program_source *sources;
+  uint32_t num_ipus, tiles_per_ipu;
+  trm_program_memory memory;
+  trm_pipeline pipeline;
+  trm_program_totals totals;
+  uint32_t num_notes;
+  const char **notes;         /* what the user should know: assumptions, fallbacks */
+};
+
+#endif /* TREMULA_PROGRAM_PROGRAM_H_ */
