@@ -1,0 +1,96 @@
+/* Targets: descriptions of the machine that a program is planned for.
+ *
+ * A target is data. Three descriptions come with the library: `mk1` (GC2), `mk2` (GC200) and `bow`;
+ * a JSON file can describe others, whole or as changes to one of these (docs/targets.md says what
+ * each key means, its unit, and where its value was found). Getters have the names that Poplar
+ * gives to the same facts. Targets are immutable and counted; every function may be called from
+ * any thread.
+ */
+#ifndef TREMULA_TARGET_H_
+#define TREMULA_TARGET_H_
+
+#include "tremula/tremula.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct trm_target trm_target;
+
+/* Loads a description: a preset's name (also "ipu1", "ipu2", "ipu21", "bow-2000") or the path of a
+ * JSON file; what contains '/' or ends in ".json" is a path. NULL: mk2. An unknown key, a value of
+ * the wrong kind or out of bounds is an error that names it. Release with trm_target_release. */
+TRM_API trm_status trm_target_load(const char *name_or_path, trm_target **out_target,
+                                   trm_error *error);
+/* The same from JSON text; `source` is what messages call it (may be NULL). */
+TRM_API trm_status trm_target_parse(const void *data, size_t size, const char *source,
+                                    trm_target **out_target, trm_error *error);
+/* A copy with another number of IPUs and of tiles on each (ipu_model.tiles_per_ipu); 0 keeps. */
+TRM_API trm_status trm_target_resize(const trm_target *target, uint32_t num_ipus,
+                                     uint32_t tiles_per_ipu, trm_target **out_target,
+                                     trm_error *error);
+TRM_API void trm_target_retain(trm_target *target);
+TRM_API void trm_target_release(trm_target *target);
+
+/* The i-th preset's name; NULL past the last. */
+TRM_API const char *trm_target_preset(size_t i);
+/* Its name; "ipu1", "ipu2" or "ipu21", or what a file says; the system, such as "M2000". */
+TRM_API const char *trm_target_name(const trm_target *target);
+TRM_API const char *trm_target_arch_string(const trm_target *target);
+TRM_API const char *trm_target_system_string(const trm_target *target);
+/* Equal for targets with equal numbers, whatever their names; for caches. */
+TRM_API uint64_t trm_target_hash(const trm_target *target);
+
+/* Tiles and memory. Bytes, bits of the data path, Hz. */
+TRM_API uint32_t trm_target_num_ipus(const trm_target *target);
+TRM_API uint32_t trm_target_tiles_per_ipu(const trm_target *target);
+TRM_API uint32_t trm_target_num_tiles(const trm_target *target);
+TRM_API uint32_t trm_target_num_worker_contexts(const trm_target *target);
+TRM_API uint32_t trm_target_bytes_per_tile(const trm_target *target);
+TRM_API uint64_t trm_target_memory_bytes(const trm_target *target);
+TRM_API double trm_target_tile_clock_frequency(const trm_target *target);
+TRM_API uint32_t trm_target_data_path_width(const trm_target *target);
+TRM_API uint32_t trm_target_instruction_bytes(const trm_target *target);
+TRM_API uint32_t trm_target_rpt_count_max(const trm_target *target);
+/* The offsets of the memory elements of a tile; the array lives as long as the target. */
+TRM_API const uint32_t *trm_target_memory_element_offsets(const trm_target *target,
+                                                          uint32_t *out_count);
+/* The first element of interleaved memory; the number of elements where there is none. */
+TRM_API uint32_t trm_target_interleaved_memory_element_index(const trm_target *target);
+/* Elements in a vector of the data path; bytes of an element on the target (64-bit integers are
+ * kept in 32 bits). 0 for what the target has not. */
+TRM_API uint32_t trm_target_vector_width(const trm_target *target, trm_dtype dtype);
+TRM_API uint32_t trm_target_type_size(const trm_target *target, trm_dtype dtype);
+
+/* Exchange, copies, sync: bytes a cycle, cycles. */
+TRM_API uint32_t trm_target_exchange_bytes_per_cycle(const trm_target *target);
+TRM_API uint32_t trm_target_memcpy_bytes_per_cycle(const trm_target *target);
+TRM_API bool trm_target_supports_exchange_bus_sharing(const trm_target *target);
+TRM_API uint32_t trm_target_tiles_per_shared_exchange_bus(const trm_target *target);
+TRM_API uint32_t trm_target_min_ipu_sync_delay(const trm_target *target);
+TRM_API uint32_t trm_target_max_ipu_sync_delay(const trm_target *target);
+TRM_API uint32_t trm_target_global_sync_cycles(const trm_target *target);
+
+/* Convolution units, for inputs of `input` and partial sums of `partials` (0: there is none). */
+TRM_API uint32_t trm_target_num_conv_units(const trm_target *target, trm_dtype input,
+                                           trm_dtype partials);
+TRM_API uint32_t trm_target_conv_unit_max_pipeline_depth(const trm_target *target,
+                                                         trm_dtype input);
+TRM_API uint32_t trm_target_conv_unit_input_load_elems_per_cycle(const trm_target *target,
+                                                                 trm_dtype input);
+/* Weights that one unit holds: load elements a cycle times the chain of loads. */
+TRM_API uint32_t trm_target_weights_per_conv_unit(const trm_target *target, trm_dtype input);
+TRM_API uint32_t trm_target_conv_unit_coeff_load_bytes_per_cycle(const trm_target *target);
+
+/* Links between IPUs (each way, for an IPU), the host, streaming memory: bytes a second. */
+TRM_API double trm_target_ipu_link_bytes_per_second(const trm_target *target);
+TRM_API uint32_t trm_target_ipu_link_domain_size(const trm_target *target);
+TRM_API double trm_target_host_bytes_per_second(const trm_target *target);
+TRM_API double trm_target_streaming_memory_bytes_per_second(const trm_target *target);
+TRM_API double trm_target_streaming_memory_bytes(const trm_target *target);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* TREMULA_TARGET_H_ */
