@@ -5,14 +5,6 @@
 #include "ops/kernel.h"
 #include "ops/reference.h"
 
-/* Not all fast families are in every build. */
-#pragma weak trm_fast_elementwise_create
-#pragma weak trm_fast_data_create
-#pragma weak trm_fast_reduce_create
-#pragma weak trm_fast_batch_norm_create
-#pragma weak trm_onednn_dot_create
-#pragma weak trm_onednn_convolution_create
-
 typedef struct kernel_creators {
   trm_kernel_create_fn fast, reference;
 } kernel_creators;
