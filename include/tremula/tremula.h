@@ -134,6 +134,7 @@ TRM_API trm_status trm_executable_serialize(const trm_executable *executable, vo
                                             size_t *out_size, trm_error *error);
 TRM_API trm_status trm_executable_deserialize(const void *data, size_t size,
                                               trm_executable **out_executable, trm_error *error);
+/* Replaces the file at once: who reads the path sees the old or the new one, whoever else saves. */
 TRM_API trm_status trm_executable_save(const trm_executable *executable, const char *path,
                                        trm_error *error);
 TRM_API trm_status trm_executable_load(const char *path, trm_executable **out_executable,

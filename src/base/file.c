@@ -1,41 +1,133 @@
-/* Owns: reading whole files. */
+/* Owns: reading and writing whole files. */
 #include "base/file.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "base/memory.h"
 
-static const long long max_bytes = 2LL << 30;
+static const size_t max_bytes = (size_t)TRM_MAX_FILE_GIB << 30;
 
-trm_status trm_read_file(const char *path, void **out_data, size_t *out_size, trm_error *error) {
-  FILE *file = fopen(path, "rb");
-  if (file == NULL) FAIL(NOT_FOUND, "cannot open %s: %s", path, strerror(errno));
+static trm_status read_open_file(FILE *file, const char *path, const char *contents,
+                                 char **out_data, size_t *out_size, trm_error *error) {
   trm_status status = TRM_OK;
-  char *data = NULL;
-  size_t size = 0;
+  VECTOR(char) bytes = {0};
   struct stat info;
-  if (fstat(fileno(file), &info) != 0 || !S_ISREG(info.st_mode)) {
-    FAIL_OR_GOTO(done, INVALID_ARGUMENT, "%s is not a file", path);
+  if (fstat(fileno(file), &info) != 0) {
+    FAIL(UNAVAILABLE, "cannot open %s: %s", path, strerror(errno));
   }
-  if (info.st_size > max_bytes) {
-    FAIL_OR_GOTO(done, INVALID_ARGUMENT, "%s has %lld bytes; at most 2 GiB are read", path,
-                 (long long)info.st_size);
+  if (S_ISDIR(info.st_mode)) {
+    FAIL(INVALID_ARGUMENT, "%s is a directory; expected a file", path);
   }
-  data = trm_allocate((size_t)info.st_size + 1);
-  if (data == NULL) FAIL_OR_GOTO(done, RESOURCE_EXHAUSTED, "out of memory while reading %s", path);
-  size = fread(data, 1, (size_t)info.st_size, file);
-  if (ferror(file)) FAIL_OR_GOTO(done, DATA_LOSS, "cannot read %s: %s", path, strerror(errno));
-  data[size] = '\0';
-done:
+  /* The size that a pipe or a special file states means nothing: grown while reading. */
+  size_t first_capacity = 64 * 1024;
+  if (S_ISREG(info.st_mode)) {
+    if ((uint64_t)info.st_size > max_bytes) {
+      FAIL(INVALID_ARGUMENT, "%s has %lld bytes; %s are at most %d GiB", path,
+           (long long)info.st_size, contents, TRM_MAX_FILE_GIB);
+    }
+    first_capacity = (size_t)info.st_size + 1; /* one more: sees the end without growing */
+  }
+  bytes.items = trm_allocate(first_capacity);
+  if (bytes.items != NULL) bytes.capacity = first_capacity;
+  for (;;) {
+    if (bytes.count > max_bytes) {
+      FAIL_OR_GOTO(failed, INVALID_ARGUMENT, "%s does not end within %d GiB, the most %s may have",
+                   path, TRM_MAX_FILE_GIB, contents);
+    }
+    if (bytes.items == NULL || !VECTOR_GROW(&bytes)) {
+      FAIL_OR_GOTO(failed, RESOURCE_EXHAUSTED, "out of memory while reading %s", path);
+    }
+    const size_t got = fread(bytes.items + bytes.count, 1, bytes.capacity - bytes.count, file);
+    bytes.count += got;
+    if (got > 0) continue;
+    if (ferror(file)) {
+      FAIL_OR_GOTO(failed, UNAVAILABLE, "cannot read %s: %s", path, strerror(errno));
+    }
+    *out_data = bytes.items;
+    *out_size = bytes.count;
+    return TRM_OK;
+  }
+failed:
+  VECTOR_FREE(&bytes);
+  return status;
+}
+
+trm_status trm_read_file(const char *path, const char *contents, char **out_data, size_t *out_size,
+                         trm_error *error) {
+  FILE *file = fopen(path, "rb");
+  if (file == NULL) {
+    if (errno == ENOENT || errno == ENOTDIR) FAIL(NOT_FOUND, "there is no file %s", path);
+    FAIL(UNAVAILABLE, "cannot open %s: %s", path, strerror(errno));
+  }
+  const trm_status status = read_open_file(file, path, contents, out_data, out_size, error);
   fclose(file);
-  if (status != TRM_OK) {
-    trm_free(data);
-    return status;
+  return status;
+}
+
+/* ---- Writing -------------------------------------------------------------------------------- */
+
+static trm_status fail_to_write(const char *path, int problem, trm_error *error) {
+  switch (problem) {
+    case ENOENT: case ENOTDIR:
+      FAIL(NOT_FOUND, "cannot write %s: there is no such directory", path);
+    case ENOSPC: case EDQUOT: case EFBIG: case ENOMEM: case EMFILE: case ENFILE:
+      FAIL(RESOURCE_EXHAUSTED, "cannot write %s: %s", path, strerror(problem));
+    case EISDIR: case ENAMETOOLONG:
+      FAIL(INVALID_ARGUMENT, "cannot write %s: %s", path, strerror(problem));
+    default:
+      FAIL(UNAVAILABLE, "cannot write %s: %s", path, strerror(problem));
   }
-  *out_data = data;
-  *out_size = size;
-  return TRM_OK;
+}
+
+/* A new file in the directory of `path`, whose name goes to `name`; -1 with errno set. The name
+ * need not be unguessable, only new: O_EXCL sees to that. mkstemp would not obey the umask. */
+static int create_beside(const char *path, trm_text *name) {
+  const char *slash = strrchr(path, '/');
+  const size_t folder = slash == NULL ? 0 : (size_t)(slash - path) + 1;
+  for (int attempt = 0; attempt < 1000; ++attempt) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    name->length = 0;
+    trm_text_append(name, path, folder);
+    trm_text_format(name, ".tremula-%ld-%llx.tmp", (long)getpid(),
+                    (unsigned long long)now.tv_sec << 32 | (unsigned long long)now.tv_nsec);
+    if (name->failed) {
+      errno = ENOMEM;
+      return -1;
+    }
+    const int file = open(name->data, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (file >= 0 || errno != EEXIST) return file;
+  }
+  return -1;
+}
+
+/* errno, or 0. */
+static int write_all(int file, const char *data, size_t size) {
+  while (size > 0) {
+    const ssize_t written = write(file, data, size);
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return errno;
+    data += written;
+    size -= (size_t)written;
+  }
+  return 0;
+}
+
+trm_status trm_write_file(const char *path, const void *data, size_t size, trm_error *error) {
+  trm_text name = {0};
+  const int file = create_beside(path, &name);
+  int problem = file < 0 ? errno : write_all(file, data, size);
+  if (file >= 0) {
+    if (close(file) != 0 && problem == 0) problem = errno;
+    if (problem == 0 && rename(name.data, path) != 0) problem = errno;
+    if (problem != 0) unlink(name.data);
+  }
+  trm_text_free(&name);
+  return problem == 0 ? TRM_OK : fail_to_write(path, problem, error);
 }

@@ -3,10 +3,7 @@
  * The file holds the optimised module and the options. What depends on the CPU, kernels and packed
  * weights, is made again when it is loaded. */
 #define XXH_INLINE_ALL
-#include <errno.h>
-#include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 #include <xxhash.h>
 
 #include "base/file.h"
@@ -149,32 +146,16 @@ trm_status trm_executable_save(const trm_executable *executable, const char *pat
   void *data;
   size_t size;
   TRY(trm_executable_serialize(executable, &data, &size, error));
-  char temporary[4096];
-  const int length = snprintf(temporary, sizeof temporary, "%s.%ld.tmp", path, (long)getpid());
-  trm_status status = TRM_OK;
-  FILE *file = length > 0 && (size_t)length < sizeof temporary ? fopen(temporary, "wb") : NULL;
-  if (file == NULL) {
-    status = trm_fail(error, TRM_NOT_FOUND, "cannot write %s: %s", path,
-                      length > 0 && (size_t)length < sizeof temporary ? strerror(errno)
-                                                                      : "the path is too long");
-  } else {
-    /* Written beside and renamed, so that nobody sees half a file. */
-    const bool written = fwrite(data, 1, size, file) == size;
-    if (fclose(file) != 0 || !written || rename(temporary, path) != 0) {
-      status = trm_fail(error, TRM_RESOURCE_EXHAUSTED, "cannot write %s: %s", path,
-                        strerror(errno));
-      unlink(temporary);
-    }
-  }
+  const trm_status status = trm_write_file(path, data, size, error);
   trm_free(data);
   return status;
 }
 
 trm_status trm_executable_load(const char *path, trm_executable **out_executable,
                                trm_error *error) {
-  void *data;
+  char *data;
   size_t size;
-  TRY(trm_read_file(path, &data, &size, error));
+  TRY(trm_read_file(path, "executables", &data, &size, error));
   const trm_status status = trm_executable_deserialize(data, size, out_executable, error);
   trm_free(data);
   return status == TRM_OK ? TRM_OK : trm_note(error, status, "while loading %s", path);

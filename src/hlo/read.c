@@ -1,13 +1,8 @@
 /* Owns: reading a module from bytes or a file: telling the formats apart. */
-#include <errno.h>
-#include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
+#include "base/file.h"
 #include "hlo/hlo.h"
-
-static const int64_t max_file_bytes = (int64_t)2 << 30;
 
 /* Behind white space, a byte-order mark and comments. */
 static const char *skip_preamble(const char *at, const char *end) {
@@ -59,8 +54,9 @@ trm_status trm_module_read(const void *data, size_t size, const char *name,
                            trm_module **out_module, trm_error *error) {
   const char *called = name != NULL ? name : "a module";
   trm_module *module = NULL;
-  if (size > (size_t)max_file_bytes) {
-    FAIL(INVALID_ARGUMENT, "%s has %zu bytes; modules are at most 2 GiB", called, size);
+  if (size > (size_t)TRM_MAX_FILE_GIB << 30) {
+    FAIL(INVALID_ARGUMENT, "%s has %zu bytes; modules are at most %d GiB", called, size,
+         TRM_MAX_FILE_GIB);
   }
   TRY_NOTE(parse(data, size, &module, error), "while reading %s", called);
   const trm_status status = trm_module_verify(module, error);
@@ -72,59 +68,11 @@ trm_status trm_module_read(const void *data, size_t size, const char *name,
   return TRM_OK;
 }
 
-static trm_status read_all(FILE *file, const char *path, char **out_data, size_t *out_size,
-                           trm_error *error) {
-  VECTOR(char) bytes = {0};
-  /* Grown while reading: the size that a pipe or a special file states means nothing. */
-  for (;;) {
-    if (bytes.count == bytes.capacity) {
-      if (bytes.count > (size_t)max_file_bytes) {
-        VECTOR_FREE(&bytes);
-        FAIL(INVALID_ARGUMENT, "%s is larger than 2 GiB, the most a module may have", path);
-      }
-      if (bytes.capacity == 0) bytes.capacity = 32 * 1024;
-      if (!trm_vector_grow((void **)&bytes.items, &bytes.capacity, 1)) {
-        VECTOR_FREE(&bytes);
-        FAIL(RESOURCE_EXHAUSTED, "out of memory while reading %s", path);
-      }
-    }
-    const size_t got =
-        fread(bytes.items + bytes.count, 1, bytes.capacity - bytes.count, file);
-    bytes.count += got;
-    if (got > 0) continue;
-    if (ferror(file)) {
-      const int problem = errno;
-      VECTOR_FREE(&bytes);
-      FAIL(UNAVAILABLE, "cannot read %s: %s", path, strerror(problem));
-    }
-    break;
-  }
-  *out_data = bytes.items;
-  *out_size = bytes.count;
-  return TRM_OK;
-}
-
 trm_status trm_module_read_file(const char *path, trm_module **out_module, trm_error *error) {
-  struct stat info;
-  if (stat(path, &info) != 0) {
-    if (errno == ENOENT || errno == ENOTDIR) FAIL(NOT_FOUND, "there is no file %s", path);
-    FAIL(UNAVAILABLE, "cannot open %s: %s", path, strerror(errno));
-  }
-  if (S_ISDIR(info.st_mode)) {
-    FAIL(INVALID_ARGUMENT, "%s is a directory; expected a file with an HLO module", path);
-  }
-  if (S_ISREG(info.st_mode) && (int64_t)info.st_size > max_file_bytes) {
-    FAIL(INVALID_ARGUMENT, "%s has %" PRId64 " bytes; modules are at most 2 GiB", path,
-         (int64_t)info.st_size);
-  }
-  FILE *file = fopen(path, "rb");
-  if (file == NULL) FAIL(UNAVAILABLE, "cannot open %s: %s", path, strerror(errno));
-  char *data = NULL;
-  size_t size = 0;
-  trm_status status = read_all(file, path, &data, &size, error);
-  fclose(file);
-  if (status != TRM_OK) return status;
-  status = trm_module_read(data, size, path, out_module, error);
+  char *data;
+  size_t size;
+  TRY(trm_read_file(path, "modules", &data, &size, error));
+  const trm_status status = trm_module_read(data, size, path, out_module, error);
   trm_free(data);
   return status;
 }

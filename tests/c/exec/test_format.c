@@ -1,5 +1,10 @@
 /* Executables as files: round trip, cut short, altered, of another version. */
+#include <dirent.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "../run.h"
@@ -44,7 +49,108 @@ static void test_round_trip(void **state) {
   trm_executable_free(executable);
   trm_executable_free(loaded);
   assert_int_equal(trm_executable_load("/nonexistent/x", &loaded, &error), TRM_NOT_FOUND);
+  assert_non_null(strstr(error.message, "there is no file /nonexistent/x"));
   assert_int_equal(trm_executable_load("/tmp", &loaded, &error), TRM_INVALID_ARGUMENT);
+  assert_non_null(strstr(error.message, "is a directory"));
+}
+
+/* ---- Saving --------------------------------------------------------------------------------- */
+
+static char folder[] = "/tmp/tremula-format-XXXXXX";
+static char saved[sizeof folder + 8];
+
+static int make_folder(void **state) {
+  (void)state;
+  if (mkdtemp(folder) == NULL) return -1;
+  snprintf(saved, sizeof saved, "%s/x", folder);
+  return 0;
+}
+
+static int remove_folder(void **state) {
+  (void)state;
+  return rmdir(folder); /* fails when a test has left something there */
+}
+
+static int count_files(void) {
+  int count = 0;
+  DIR *directory = opendir(folder);
+  assert_non_null(directory);
+  while (readdir(directory) != NULL) ++count;
+  closedir(directory);
+  return count - 2; /* . and .. */
+}
+
+static void *save_often(void *argument) {
+  for (int i = 0; i < 50; ++i) {
+    if (trm_executable_save(argument, saved, NULL) != TRM_OK) return argument;
+  }
+  return NULL;
+}
+
+/* Whenever it is read, the file is a whole one of either writer. */
+static void test_two_writers(void **state) {
+  (void)state;
+  trm_error error;
+  trm_executable *executables[2] = {test_compile(text, &test_modes[0]),
+                                    test_compile(text, &test_modes[0])};
+  assert_int_equal(trm_executable_save(executables[0], saved, &error), TRM_OK);
+  pthread_t threads[2];
+  for (int i = 0; i < 2; ++i) {
+    assert_int_equal(pthread_create(&threads[i], NULL, save_often, executables[i]), 0);
+  }
+  for (int i = 0; i < 50; ++i) {
+    trm_executable *loaded;
+    if (trm_executable_load(saved, &loaded, &error) != TRM_OK) fail_msg("%s", error.message);
+    trm_executable_free(loaded);
+  }
+  for (int i = 0; i < 2; ++i) {
+    void *failed;
+    pthread_join(threads[i], &failed);
+    assert_null(failed);
+    trm_executable_free(executables[i]);
+  }
+  assert_int_equal(count_files(), 1);
+  unlink(saved);
+}
+
+static void test_mode_of_saved(void **state) {
+  (void)state;
+  trm_error error;
+  trm_executable *executable = test_compile(text, &test_modes[0]);
+  struct stat info;
+  const mode_t before = umask(027);
+  assert_int_equal(trm_executable_save(executable, saved, &error), TRM_OK);
+  umask(before);
+  assert_int_equal(stat(saved, &info), 0);
+  assert_int_equal(info.st_mode & 0777, 0640);
+  trm_executable_free(executable);
+  unlink(saved);
+}
+
+/* A failure says why, keeps what was there and leaves nothing beside it. */
+static void test_failed_save(void **state) {
+  (void)state;
+  trm_error error;
+  trm_executable *executable = test_compile(text, &test_modes[0]), *loaded;
+  assert_int_equal(trm_executable_save(executable, saved, &error), TRM_OK);
+  struct rlimit limit;
+  assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+  const struct rlimit small = {.rlim_cur = 100, .rlim_max = limit.rlim_max};
+  signal(SIGXFSZ, SIG_IGN);
+  assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0); /* as a disk that is full */
+  const trm_status status = trm_executable_save(executable, saved, &error);
+  assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+  assert_int_equal(status, TRM_RESOURCE_EXHAUSTED);
+  assert_non_null(strstr(error.message, "cannot write /tmp/tremula-format-"));
+  assert_int_equal(count_files(), 1);
+  assert_int_equal(trm_executable_load(saved, &loaded, &error), TRM_OK);
+  trm_executable_free(loaded);
+  unlink(saved);
+  assert_int_equal(trm_executable_save(executable, "/nonexistent/x", &error), TRM_NOT_FOUND);
+  assert_non_null(strstr(error.message, "there is no such directory"));
+  assert_int_equal(trm_executable_save(executable, folder, &error), TRM_INVALID_ARGUMENT);
+  assert_int_equal(count_files(), 0);
+  trm_executable_free(executable);
 }
 
 static void test_damage(void **state) {
@@ -71,7 +177,10 @@ static void test_damage(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_round_trip),
-                                     cmocka_unit_test(test_damage)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_round_trip),    cmocka_unit_test(test_two_writers),
+      cmocka_unit_test(test_mode_of_saved), cmocka_unit_test(test_failed_save),
+      cmocka_unit_test(test_damage),
+  };
+  return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
