@@ -11,13 +11,7 @@ trm_status trm_inspect_compile(const trm_module *module, const trm_option *optio
                               error);
 }
 
-const char *trm_inspect_pass(size_t i) {
-  const char *const *names = trm_pass_names();
-  for (size_t n = 0; n < i && names[n] != NULL; ++n) {
-    if (names[n + 1] == NULL) return NULL;
-  }
-  return names[i];
-}
+const char *trm_inspect_pass(size_t i) { return trm_pass_name(i); }
 
 bool trm_inspect_option(size_t i, trm_inspect_option_row *out_row) {
   if (i >= TRM_NUM_OPTIONS) return false;

@@ -40,7 +40,7 @@ typedef trm_status (*trm_pass_observer)(const char *pass, const trm_module *modu
 /* Runs the pipeline. Without `optimise` only what the engine cannot do without. */
 trm_status trm_passes_run(trm_module *module, bool optimise, trm_pass_observer observer,
                           void *context, trm_error *error);
-/* The passes' names in order, NULL at the end (documentation, --dump-after). */
-const char *const *trm_pass_names(void);
+/* The name of the i-th pass, or NULL behind the last (documentation, --dump-after). */
+const char *trm_pass_name(size_t i);
 
 #endif /* TREMULA_PASSES_PASS_H_ */

@@ -34,8 +34,4 @@ trm_status trm_passes_run(trm_module *module, bool optimise, trm_pass_observer o
   return TRM_OK;
 }
 
-const char *const *trm_pass_names(void) {
-  static const char *names[NUM_PASSES + 1];
-  for (size_t i = 0; i < NUM_PASSES; ++i) names[i] = pipeline[i].name;
-  return names;
-}
+const char *trm_pass_name(size_t i) { return i < NUM_PASSES ? pipeline[i].name : NULL; }
