@@ -31,7 +31,7 @@ static int setup(void **state) {
 
 static int teardown(void **state) {
   (void)state;
-  char command[128];
+  char command[32 + 2 * sizeof runtime_dir];
   snprintf(command, sizeof command, "chmod -R u+w %s && rm -rf %s", runtime_dir, runtime_dir);
   return system(command);
 }
