@@ -1,6 +1,8 @@
 """Loops on the IPU (`tensorflow.python.ipu.loops`)."""
 
+import contextlib
 import inspect
+import threading
 
 from tremula.tf.runtime import tracing
 
@@ -19,7 +21,8 @@ def repeat(n, body, inputs=None, infeed_queue=None, use_while_v1=True):
     del use_while_v1
     import tensorflow.compat.v1 as tf
     n = tf.cast(tf.convert_to_tensor(n), tf.int32)
-    return _loop(lambda counter, *_: counter < n, body, inputs, infeed_queue, "repeat")
+    return _loop(lambda counter, *_: counter < n, body, inputs, infeed_queue, "repeat",
+                 tf.get_static_value(n))
 
 
 def while_loop(condition, body, inputs=None, infeed_queue=None, maximum_iterations=None,
@@ -37,7 +40,31 @@ def while_loop(condition, body, inputs=None, infeed_queue=None, maximum_iteratio
     return _loop(goes_on, body, inputs, infeed_queue, "while_loop")
 
 
-def _loop(goes_on, body, inputs, infeed_queue, name):
+def current():
+    """The innermost loop that is being built in this thread, as (counter, trip_count), or None.
+
+    counter     a scalar int32 tensor of the loop's body: how many iterations are done
+    trip_count  an int, or None where it is not known while building
+    """
+    loops = getattr(_local, "loops", None)
+    return loops[-1] if loops else None
+
+
+_local = threading.local()
+
+
+@contextlib.contextmanager
+def _inside(counter, trip_count):
+    if not hasattr(_local, "loops"):
+        _local.loops = []
+    _local.loops.append((counter, trip_count))
+    try:
+        yield
+    finally:
+        _local.loops.pop()
+
+
+def _loop(goes_on, body, inputs, infeed_queue, name, trip_count=None):
     """The loop with a counter before the loop's variables: goes_on(counter, *values)."""
     import tensorflow.compat.v1 as tf
     if inputs is not None and not isinstance(inputs, (list, tuple)):
@@ -46,7 +73,8 @@ def _loop(goes_on, body, inputs, infeed_queue, name):
     _check_arity(body, inputs, infeed_queue)
 
     def step(counter, *values):
-        returned = _call(body, values, infeed_queue)
+        with _inside(counter, trip_count):
+            returned = _call(body, values, infeed_queue)
         tensors, operations = _split(returned)
         _check_types(values, tensors)
         effects = tracing.pending_effects(tf.get_default_graph())

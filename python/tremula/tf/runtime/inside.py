@@ -183,6 +183,20 @@ def variable_type(handle):
     return dtypes.as_dtype(one.dtype), tensor_shape.TensorShape(one.shape)
 
 
+def variable_handle(dtype, shape):
+    """A placeholder in the default graph for the handle of a variable of a type and a shape."""
+    import tensorflow.compat.v1 as tf
+    from tensorflow.python.framework import cpp_shape_inference_pb2
+    from tensorflow.python.ops import handle_data_util
+    handle = tf.placeholder(tf.resource, [])
+    data = cpp_shape_inference_pb2.CppShapeInferenceResult.HandleData()
+    data.is_set = True
+    data.shape_and_type.append(cpp_shape_inference_pb2.CppShapeInferenceResult.HandleShapeAndType(
+        shape=shape.as_proto(), dtype=dtype.as_datatype_enum))
+    handle_data_util.set_handle_data(handle, data)
+    return handle
+
+
 def lift(tensor, to_graph):
     """Copies a tensor and what it needs from a function graph into another graph."""
     from tensorflow.python.eager import lift_to_graph
@@ -249,7 +263,7 @@ def inferred_operations(source, shapes):
                  for argument, shape in zip(source.arguments, shapes)}
         feeds.update((variable.tensor, tf.raw_ops.VarHandleOp(
             dtype=tf.dtypes.as_dtype(variable.dtype), shape=variable.shape))
-            for variable in source.variables)
+            for variable in [*source.variables, *source.state])
         import_graph(source.graph_def, feeds, source.outputs, source.outputs_of)
         return {operation.name: operation for operation in graph.get_operations()}
 

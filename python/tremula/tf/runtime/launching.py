@@ -13,7 +13,7 @@ def launch(trace, name):
     """
     import tensorflow.compat.v1 as tf
     source = staging.stage(trace.graph, trace.placeholders, trace.variables, trace.outputs,
-                           trace.device)
+                           trace.device, trace.state)
     lowered = _lower_now(source)
     if lowered is not None:
         program = {"module": lowered.module, "graph": b""}

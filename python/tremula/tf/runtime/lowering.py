@@ -4,7 +4,7 @@ import dataclasses
 import json
 import struct
 
-from tremula.tf.runtime import inside, messages, node_table
+from tremula.tf.runtime import inside, messages, module_state, node_table
 
 _MAGIC = b"TRMGRAPH"
 
@@ -27,6 +27,7 @@ class Source:
                are the variables'
     outputs    names of the results; empty for "all outputs of the node `outputs_of`"
     table      node table entries
+    state      as `variables`: what is zeros when a run begins and dropped when it ends
     """
     graph_def: object
     arguments: list
@@ -34,12 +35,14 @@ class Source:
     outputs: list
     outputs_of: str = ""
     table: dict = dataclasses.field(default_factory=dict)
+    state: list = dataclasses.field(default_factory=list)
 
     def serialize(self):
         """Bytes that a node of a graph can carry."""
         header = json.dumps({
             "arguments": [dataclasses.astuple(one) for one in self.arguments],
             "variables": [dataclasses.astuple(one) for one in self.variables],
+            "state": [dataclasses.astuple(one) for one in self.state],
             "outputs": self.outputs, "outputs_of": self.outputs_of, "table": self.table}).encode()
         return (_MAGIC + struct.pack("<Q", len(header)) + header
                 + self.graph_def.SerializeToString(deterministic=True))
@@ -56,7 +59,8 @@ class Source:
         return cls(graph_pb2.GraphDef.FromString(data[start + size:]),
                    [Argument(*one) for one in header["arguments"]],
                    [Argument(*one) for one in header["variables"]],
-                   header["outputs"], header["outputs_of"], header["table"])
+                   header["outputs"], header["outputs_of"], header["table"],
+                   [Argument(*one) for one in header["state"]])
 
     def is_static(self):
         """Whether every shape is known."""
@@ -94,6 +98,7 @@ def lower(source, shapes=None, constants=None):
     if dynamic:
         raise inside.LoweringError(dynamic)
     table.annotate(module)
+    module_state.drop(module, num_arguments + len(source.variables), num_outputs)
     return _finish(module, num_arguments, num_outputs)
 
 
@@ -104,14 +109,15 @@ def _lower(source, shapes, constants):
     shapes = shapes or [one.shape for one in source.arguments]
     taken = [i for i in range(len(source.arguments)) if i not in constants]
     with inside.eagerly_on_cpu(), inside.functions_of(source.graph_def):
-        handles = [_variable(one) for one in source.variables]
+        variables = [*source.variables, *source.state]
+        handles = [_variable(one) for one in variables]
 
         def program(*values):
             feeds = {source.arguments[i].tensor: value for i, value in zip(taken, values)}
             for i, value in constants.items():
                 feeds[source.arguments[i].tensor] = tf.constant(
                     value, tf.dtypes.as_dtype(source.arguments[i].dtype))
-            for variable, handle in zip(source.variables, inside.capture(handles)):
+            for variable, handle in zip(variables, inside.capture(handles)):
                 feeds[variable.tensor] = handle
             return inside.import_graph(source.graph_def, feeds, source.outputs, source.outputs_of)
 

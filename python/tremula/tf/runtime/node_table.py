@@ -48,19 +48,20 @@ def describe(operation):
     if sharding:
         entry["shard"] = sharding_proto.decode(sharding)
     if attributes:
-        entry["attributes"] = sharding_proto.decode_map(attributes)
+        entry["attributes"] = attributes
     return entry
 
 
 def _marks(operation):
-    """The sharding and the attributes of an operation, or, of a gradient that has none, of the
-    operation that it is the gradient of."""
-    sharding = attributes = None
+    """The sharding (bytes or None) and the attributes (a dict) of an operation. What a gradient
+    has not itself it has from the operation that it is the gradient of."""
+    sharding, attributes = None, {}
     seen = set()
     while operation is not None and operation not in seen:
         seen.add(operation)
         sharding = sharding or compat.operation_attribute(operation, sharding_proto.ATTRIBUTE)
-        attributes = attributes or compat.operation_attribute(operation, FRONTEND_ATTRIBUTES)
+        own = compat.operation_attribute(operation, FRONTEND_ATTRIBUTES)
+        attributes = {**sharding_proto.decode_map(own or b""), **attributes}
         operation = getattr(operation, "_original_op", None)
     return sharding, attributes
 

@@ -12,17 +12,18 @@ _CALLS = {"While": 0, "StatelessWhile": 0, "PartitionedCall": 0, "StatefulPartit
           "If": 1, "StatelessIf": 1, "Case": 1, "StatelessCase": 1}
 
 
-def stage(graph, arguments, variables, outputs, device):
+def stage(graph, arguments, variables, outputs, device, state=()):
     """The Source of a function graph.
 
     arguments, variables   placeholders of the graph: for values, and for handles of variables
+    state                  the same for handles of values that live as long as a run
     outputs                tensors of the graph; what they need is what the program does
     device                 the device's name, for messages
 
     Raises InvalidArgumentError for operations that an IPU has not.
     """
     functions = inside.function_graphs(graph)
-    stops = {tensor.op.name for tensor in [*arguments, *variables]}
+    stops = {tensor.op.name for tensor in [*arguments, *variables, *state]}
     graph_def = graph.as_graph_def()
     # Assertions and random numbers are cut off from some of their inputs, which may then go too.
     rewriting.elide_checks(graph_def.node)
@@ -50,7 +51,8 @@ def stage(graph, arguments, variables, outputs, device):
         [lowering.Argument(name(one), one.dtype.as_datatype_enum, _shape(one.shape))
          for one in arguments],
         [_variable_argument(one, name(one)) for one in variables],
-        [name(one) for one in outputs], table=table.entries)
+        [name(one) for one in outputs], table=table.entries,
+        state=[_variable_argument(one, name(one)) for one in state])
 
 
 def _shape(shape):

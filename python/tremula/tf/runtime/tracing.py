@@ -17,6 +17,7 @@ class Trace:
     graph      its function graph
     arguments  tensors outside, in the order of `placeholders`, which stand for them
     handles    handles of variables outside, in the order of `variables`
+    state      handles of values that live as long as a run (program_state.py)
     outputs    tensors of the graph
     effects    operations that are run though nothing needs them: in a tf.function a program's
                side effects happen in the order of its lines, in a TensorFlow 1 graph only those
@@ -30,6 +31,7 @@ class Trace:
         self.device = device
         self.arguments, self.placeholders = [], []
         self.handles, self.variables = [], []
+        self.state = []
         self.outputs = []
         self.effects = []
         self.infeed = None

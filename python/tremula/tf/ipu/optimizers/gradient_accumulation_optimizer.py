@@ -1,0 +1,123 @@
+"""Optimizers that add up the gradients of several mini-batches before they apply them
+(`tensorflow.python.ipu.gradient_accumulation_optimizer`).
+
+Use one in the body of a loop whose number of iterations is a multiple of the number of mini-batches.
+"""
+
+import tensorflow.compat.v1 as tf
+
+from tremula.tf.ipu import gradient_accumulation, loops, scopes
+from tremula.tf.ipu.optimizers import ipu_optimizer
+from tremula.tf.runtime import accumulation, inside, program_state
+
+GradientAccumulationReductionMethod = gradient_accumulation.GradientAccumulationReductionMethod
+
+# The attribute by which reports know what is done only once in so many iterations.
+COUNT_ATTRIBUTE = "gradient_accumulation_count"
+
+
+class GradientAccumulationOptimizerV2(ipu_optimizer.IpuOptimizer):
+    """Applies the gradients of `num_mini_batches` iterations at once, with any optimizer."""
+
+    def __init__(self, opt, num_mini_batches, offload_weight_update_variables=None,
+                 replicated_optimizer_state_sharding=False, dtype=None,
+                 reduction_method=GradientAccumulationReductionMethod.SUM,
+                 name="GradientAccumulationOptimizerV2"):
+        """
+        num_mini_batches  an int, 1 or more
+        dtype             of the sums: a type, a function of the variable that gives one, or None
+                          for the variable's own
+        reduction_method  a GradientAccumulationReductionMethod or its name
+
+        Where variables are kept makes no difference to the numbers, so the two options about that
+        are for reports only. Raises ValueError for a number below 1.
+        """
+        super().__init__(opt, name)
+        if num_mini_batches < 1:
+            raise ValueError("num_mini_batches must be a positive number, but it is "
+                             f"{num_mini_batches}.")
+        self._num_mini_batches = int(num_mini_batches)
+        self._dtype = dtype
+        self._method = GradientAccumulationReductionMethod.parse(reduction_method)
+        self._offload_weight_update_variables = offload_weight_update_variables
+        self._replicated_optimizer_state_sharding = replicated_optimizer_state_sharding
+
+    def apply_gradients(self, grads_and_vars, global_step=None, name=None):
+        """The operation that adds gradients up, and, in the last of the mini-batches, applies the
+        sums. `global_step` counts the times that they are applied."""
+        grads_and_vars = list(grads_and_vars)
+        _check_loop(self._num_mini_batches)
+        name = name or self._name
+        count = tf.constant(self._num_mini_batches)
+        seen = program_state.State(tf.int32, [], f"{name}/count")
+        before = seen.read()
+        sums = accumulation.of_gradients(grads_and_vars, self._dtype, name)
+        added = [one.add(gradient, self._method, before, count)
+                 for one, (gradient, _) in zip(sums, grads_and_vars) if one is not None]
+        with tf.control_dependencies([before, *added]):
+            now = tf.identity(before + 1)
+            last = tf.equal(now, count)
+
+        def apply():
+            accumulated = [(one if one is None else one.read(), variable)
+                           for one, (_, variable) in zip(sums, grads_and_vars)]
+            applied = self._opt.apply_gradients(accumulated, global_step)
+            with tf.control_dependencies([applied]):
+                cleared = [one.clear() for one in sums if one is not None]
+            with tf.control_dependencies([*cleared, seen.assign(0)]):
+                return tf.constant(True)
+
+        def go_on():
+            with tf.control_dependencies([seen.assign(now)]):
+                return tf.constant(False)
+
+        with tf.control_dependencies(added), \
+                scopes.frontend_attribute(COUNT_ATTRIBUTE, str(self._num_mini_batches)):
+            applied = tf.cond(last, apply, go_on)
+        return tf.group(applied, name=name)
+
+
+class CrossReplicaGradientAccumulationOptimizerV2(ipu_optimizer.IpuOptimizer):
+    """The same with the sums added up over the replicas too."""
+
+    def __init__(self, opt, num_mini_batches, offload_weight_update_variables=None,
+                 replicated_optimizer_state_sharding=False, dtype=None,
+                 reduction_method=GradientAccumulationReductionMethod.SUM,
+                 name="CrossReplicaGradientAccumulationOptimizerV2"):
+        """As GradientAccumulationOptimizerV2."""
+        from tremula.tf.ipu.optimizers import cross_replica_optimizer
+        super().__init__(
+            GradientAccumulationOptimizerV2(
+                cross_replica_optimizer.CrossReplicaOptimizer(opt), num_mini_batches,
+                offload_weight_update_variables, replicated_optimizer_state_sharding, dtype,
+                reduction_method, name), name)
+
+
+class GradientAccumulationOptimizer(GradientAccumulationOptimizerV2):
+    """The first of these optimizers: as the second, with sums."""
+
+    def __init__(self, opt, num_mini_batches, verify_usage=True,
+                 name="GradientAccumulationOptimizer"):
+        """`verify_usage` makes no difference: what the original checked needs no check here."""
+        del verify_usage
+        super().__init__(opt, num_mini_batches, name=name)
+
+
+class CrossReplicaGradientAccumulationOptimizer(CrossReplicaGradientAccumulationOptimizerV2):
+    """The same with the sums added up over the replicas too."""
+
+    def __init__(self, opt, num_mini_batches, verify_usage=True,
+                 name="CrossReplicaGradientAccumulationOptimizer"):
+        del verify_usage
+        super().__init__(opt, num_mini_batches, name=name)
+
+
+def _check_loop(num_mini_batches):
+    """Raises FailedPreconditionError if the loop around ends in the middle of a sum."""
+    loop = loops.current()
+    trip_count = loop[1] if loop is not None else 1
+    if trip_count is not None and trip_count % num_mini_batches:
+        raise inside.failed_precondition(
+            f"Detected a gradient accumulation operation with {num_mini_batches} number of mini "
+            f"batches inside a loop with {trip_count} iterations. The number of iterations must be "
+            "a multiple of the number of mini batches, or gradients would be lost.")

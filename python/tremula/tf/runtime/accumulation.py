@@ -1,0 +1,48 @@
+"""Sums of gradients, and of other things, over the mini-batches of a run."""
+
+from tremula.tf.ipu import gradient_accumulation
+from tremula.tf.runtime import program_state
+
+_Method = gradient_accumulation.GradientAccumulationReductionMethod
+
+
+class Accumulator:
+    """One sum, a value of the program's state."""
+
+    def __init__(self, like, dtype, name):
+        """`dtype` is a type, a function that gives one for `like`, or None for like's own."""
+        import tensorflow.compat.v1 as tf
+        if callable(dtype) and not isinstance(dtype, (type, tf.DType)):
+            dtype = dtype(like)
+        dtype = like.dtype.base_dtype if dtype is None else tf.as_dtype(dtype)
+        self._state = program_state.State(dtype, like.shape, name)
+
+    def add(self, value, method=_Method.SUM, index=None, count=None):
+        """The operation that adds the value number `index` (a scalar int32 tensor, from 0) of
+        `count` (a scalar int32 tensor)."""
+        import tensorflow.compat.v1 as tf
+        value = tf.cast(tf.convert_to_tensor(value), self._state.dtype)
+        if method is _Method.MEAN:
+            value *= tf.cast(1.0 / tf.cast(count, tf.float32), value.dtype)
+        elif method is _Method.RUNNING_MEAN:
+            before = tf.cast(index, tf.float32)
+            share = 1.0 / (before + 1.0)
+            kept = self._state.read() * tf.cast(before * share, value.dtype)
+            return self._state.assign(kept + value * tf.cast(share, value.dtype))
+        return self._state.assign_add(value)
+
+    def read(self):
+        """The sum, a tensor of the accumulator's own type."""
+        return self._state.read()
+
+    def clear(self):
+        """The operation that makes it zeros again."""
+        import tensorflow.compat.v1 as tf
+        return self._state.assign(tf.zeros(self._state.shape, self._state.dtype))
+
+
+def of_gradients(grads_and_vars, dtype, name):
+    """Accumulators for those of a list of (gradient, variable) that have a gradient: a list with
+    None where there is none."""
+    return [None if gradient is None else Accumulator(variable, dtype, f"{name} of {variable.name}")
+            for gradient, variable in grads_and_vars]

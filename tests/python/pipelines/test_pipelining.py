@@ -1,0 +1,269 @@
+"""Pipelines: the numbers of each schedule and form, and what is refused."""
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+
+import plain_training as plain
+from tensorflow.python import ipu
+from tensorflow.python.ipu import pipelining_ops
+
+Schedule = pipelining_ops.PipelineSchedule
+COUNT, UPDATES = 12, 3
+
+
+def momentum():
+    return tf.train.MomentumOptimizer(0.1, 0.9)
+
+
+def stages():
+    return [lambda x, y: (plain.layer(x, "first", tf.nn.tanh), y),
+            lambda x, y: (plain.layer(x, "second", tf.nn.relu), y),
+            lambda x, y: plain.loss_of(plain.layer(x, "third"), y)]
+
+
+def train(optimizer=momentum, **options):
+    """Runs a pipeline of three stages for UPDATES updates in all. Returns what the outfeed gave
+    and the variables."""
+    options.setdefault("gradient_accumulation_count", COUNT)
+    repeat = options.setdefault("repeat_count", UPDATES)
+    with tf.Graph().as_default():
+        infeed = ipu.ipu_infeed_queue.IPUInfeedQueue(plain.dataset())
+        outfeed = ipu.ipu_outfeed_queue.IPUOutfeedQueue()
+
+        def network():
+            return pipelining_ops.pipeline(
+                stages(), infeed_queue=infeed, outfeed_queue=outfeed,
+                optimizer_function=lambda loss: pipelining_ops.OptimizerFunctionOutput(
+                    optimizer(), loss), **options)
+
+        with ipu.scopes.ipu_scope("/device:IPU:0"):
+            step = ipu.ipu_compiler.compile(network)
+        dequeued = outfeed.dequeue()
+        configure(4)
+        with tf.Session() as session:
+            session.run([tf.global_variables_initializer(), infeed.initializer])
+            values = []
+            for _ in range(UPDATES // repeat):
+                session.run(step)
+                values.append(session.run(dequeued))
+            return (np.concatenate([np.ravel(one) for one in values]),
+                    {one.name: session.run(one) for one in tf.global_variables()})
+
+
+def configure(ipus):
+    config = ipu.config.IPUConfig()
+    config.auto_select_ipus = ipus
+    config.configure_ipu_system()
+
+
+def assert_same(result, expected):
+    losses, variables = result
+    np.testing.assert_allclose(losses, expected[0], rtol=2e-5, atol=1e-6)
+    assert sorted(variables) == sorted(expected[1])
+    for name, value in variables.items():
+        np.testing.assert_allclose(value, expected[1][name], rtol=1e-4, atol=1e-6, err_msg=name)
+
+
+@pytest.mark.parametrize("schedule", list(Schedule))
+@pytest.mark.parametrize("repeat_count", [1, UPDATES])
+def test_schedules_agree_with_tensorflow(schedule, repeat_count):
+    expected = plain.train(momentum, COUNT, UPDATES, mean=False)
+    assert_same(train(pipeline_schedule=schedule, repeat_count=repeat_count), expected)
+
+
+@pytest.mark.parametrize("method", ["MEAN", "running_mean"])
+def test_means(method):
+    assert_same(train(reduction_method=method), plain.train(momentum, COUNT, UPDATES, mean=True))
+
+
+def test_adam():
+    def adam():
+        return tf.train.AdamOptimizer(0.01)
+    assert_same(train(adam, reduction_method="mean"), plain.train(adam, COUNT, UPDATES, mean=True))
+
+
+def test_recomputation_and_memory_options_change_no_numbers():
+    expected = plain.train(momentum, COUNT, UPDATES, mean=False)
+    assert_same(train(
+        recomputation_mode=pipelining_ops.RecomputationMode.RecomputeThenBackpropagate,
+        offload_activations=True, offload_weight_update_variables=False,
+        replicated_optimizer_state_sharding=True, device_mapping=[0, 1, 0],
+        forward_propagation_stages_poplar_options=[
+            pipelining_ops.PipelineStageOptions({"availableMemoryProportion": "0.3"})] * 3),
+        expected)
+
+
+def test_serialised_batches():
+    expected = plain.train(momentum, COUNT, UPDATES, mean=False)
+    assert_same(train(gradient_accumulation_count=COUNT // 3, batch_serialization_iterations=3),
+                expected)
+
+
+def test_accumulated_loss():
+    losses, _ = plain.train(momentum, COUNT, UPDATES, mean=False)
+    values, _ = train(outfeed_loss=True, accumulate_outfeed=True)
+    np.testing.assert_allclose(values, losses.reshape(UPDATES, COUNT).sum(1), rtol=1e-4)
+
+
+def test_accumulators_are_not_variables():
+    _, variables = train()
+    assert sorted(variables) == sorted(plain.train(momentum, 1, 1, False)[1])
+
+
+def run_inference(network_stages, inputs=(), infeed=None, **options):
+    outfeed = ipu.ipu_outfeed_queue.IPUOutfeedQueue()
+
+    def network(*values):
+        return pipelining_ops.pipeline(network_stages, inputs=list(values), infeed_queue=infeed,
+                                       outfeed_queue=outfeed, **options)
+
+    with ipu.scopes.ipu_scope("/device:IPU:0"):
+        step = ipu.ipu_compiler.compile(network, list(inputs))
+    dequeued = outfeed.dequeue()
+    configure(4)
+    with tf.Session() as session:
+        if infeed is not None:
+            session.run(infeed.initializer)
+        session.run(step)
+        return session.run(dequeued)
+
+
+def test_inference_with_inputs_and_named_elements():
+    with tf.Graph().as_default():
+        infeed = ipu.ipu_infeed_queue.IPUInfeedQueue(
+            tf.data.Dataset.range(8).map(lambda i: {"b": tf.cast(i, tf.float32), "a": 1.0}))
+
+        def first(scale, a, b):
+            return {"y": scale * b, "a": a}
+
+        result = run_inference(
+            [first, lambda values: (values["y"], values["a"] + values["y"])],
+            [tf.constant(2.0)], infeed, gradient_accumulation_count=8)
+        np.testing.assert_array_equal(result[0], 2.0 * np.arange(8))
+        np.testing.assert_array_equal(result[1], 1.0 + 2.0 * np.arange(8))
+
+
+def test_a_dict_of_outputs_keeps_its_names():
+    with tf.Graph().as_default():
+        result = run_inference([lambda x: x + 1.0, lambda x: {"x": x, "double": 2.0 * x}],
+                               [tf.constant(1.0)], gradient_accumulation_count=4)
+        np.testing.assert_array_equal(result["double"], [4.0] * 4)
+
+
+def test_stages_side_by_side():
+    with tf.Graph().as_default():
+        result = run_inference(
+            [lambda x: (x, x), [lambda x, y: x + y, lambda x, y: x - y], lambda x, y: x * 10 + y],
+            [tf.constant(3.0)], gradient_accumulation_count=6,
+            device_mapping=[0, [1, 2], 3])
+        np.testing.assert_array_equal(result, [60.0] * 6)
+
+
+def test_masked_outputs():
+    with tf.Graph().as_default():
+        infeed = ipu.ipu_infeed_queue.IPUInfeedQueue(plain.dataset())
+        outfeed = ipu.ipu_outfeed_queue.IPUOutfeedQueue()
+
+        def last(x, y):
+            loss = plain.loss_of(plain.layer(x, "third"), y)
+            return loss, loss + 1.0, y
+
+        def network():
+            return pipelining_ops.pipeline(
+                [*stages()[:2], last], 6, infeed_queue=infeed, outfeed_queue=outfeed,
+                outfeed_mask=[True, False, True],
+                optimizer_function=lambda loss, *_: pipelining_ops.OptimizerFunctionOutput(
+                    momentum(), loss))
+
+        with ipu.scopes.ipu_scope("/device:IPU:0"):
+            step = ipu.ipu_compiler.compile(network)
+        dequeued = outfeed.dequeue()
+        configure(4)
+        with tf.Session() as session:
+            session.run([tf.global_variables_initializer(), infeed.initializer])
+            session.run(step)
+            values = session.run(dequeued)
+        assert len(values) == 1
+        np.testing.assert_allclose(values[0], plain.train(momentum, 6, 1, False)[0] + 1.0,
+                                   rtol=1e-5)
+
+
+@pytest.mark.parametrize("devices, schedule, training, length", [
+    ([0, 1, 2], Schedule.Grouped, False, 3), ([0, 1, 2], Schedule.Grouped, True, 6),
+    ([0, 1, 2], Schedule.Interleaved, False, 3), ([0, 1, 2], Schedule.Sequential, True, 1)])
+def test_overlap(devices, schedule, training, length):
+    assert pipelining_ops.overlap_length(devices, schedule, training) == length
+
+
+def identity(x):
+    return x
+
+
+def optimizer_function(loss):
+    return pipelining_ops.OptimizerFunctionOutput(momentum(), loss)
+
+
+@pytest.mark.parametrize("arguments, error, words", [
+    ({"computational_stages": [identity]}, ValueError,
+     "Pipeline requires at least two computational stages."),
+    ({"computational_stages": identity}, TypeError, "needs to be a list or a tuple"),
+    ({"gradient_accumulation_count": None}, ValueError,
+     "gradient_accumulation_count must be specified"),
+    ({"device_mapping": [0]}, ValueError,
+     "Each stage must be mapped to an IPU: 1 mappings != 2 stages"),
+    ({"device_mapping": 1}, TypeError, "device_mapping argument needs to be a list or a tuple"),
+    ({"continuous_weight_updates": True}, NotImplementedError,
+     "Continuous weight updates are currently not supported."),
+    ({"batch_serialization_iterations": 4, "pipeline_schedule": Schedule.Grouped},
+     NotImplementedError, "Batch serialization is only supported with the `Sequential` schedule."),
+    ({"pipeline_schedule": 1}, TypeError, "not a member of the PipelineSchedule enumeration"),
+    ({"outfeed_loss": True}, ValueError,
+     "An optimizer_function must be provided when outfeed_loss is True"),
+    ({"outfeed_mask": [False]}, ValueError, "An optimizer_function must be provided"),
+    ({"outfeed_mask": [False], "outfeed_loss": True, "optimizer_function": optimizer_function},
+     ValueError, "Only one of `outfeed_loss` and `outfeed_mask` can be set."),
+    ({"accumulate_outfeed": True}, ValueError,
+     "An outfeed_queue must be provided when accumulate_outfeed is True"),
+    ({"forward_propagation_stages_poplar_options": [1, 2]}, TypeError,
+     "Expected all elements of forward_propagation_stages_poplar_options"),
+    ({"pipeline_schedule": Schedule.Interleaved, "device_mapping": [0, 0],
+      "optimizer_function": optimizer_function}, NotImplementedError, "'Interleaved'"),
+    ({"infeed_queue": 3}, TypeError,
+     "infeed_queue is not an instance of ipu_infeed_queue.IPUInfeedQueue"),
+])
+def test_refused_arguments(arguments, error, words):
+    with tf.Graph().as_default(), pytest.raises(error, match=words):
+        pipelining_ops.pipeline(**{"computational_stages": [identity, identity],
+                                   "gradient_accumulation_count": 4, "inputs": [1.0],
+                                   **arguments})
+
+
+def compiled(**arguments):
+    with tf.Graph().as_default(), ipu.scopes.ipu_scope("/device:IPU:0"):
+        ipu.ipu_compiler.compile(lambda: pipelining_ops.pipeline(**arguments))
+
+
+def test_outputs_need_a_queue():
+    with pytest.raises(ValueError, match="no outfeed_queue has been provided"):
+        compiled(computational_stages=[identity, identity], gradient_accumulation_count=4,
+                 inputs=[1.0])
+
+
+def test_captured_tensors_are_refused():
+    with pytest.raises(ValueError, match="Trying to capture the tensor .*outside.* which is not"):
+        def build():
+            outside = tf.identity(tf.constant(1.0), name="outside")
+            return pipelining_ops.pipeline(
+                [identity, lambda x: x + outside], 4, inputs=[1.0],
+                outfeed_queue=ipu.ipu_outfeed_queue.IPUOutfeedQueue())
+
+        with tf.Graph().as_default(), ipu.scopes.ipu_scope("/device:IPU:0"):
+            ipu.ipu_compiler.compile(build)
+
+
+def test_a_count_that_does_not_fill_the_pipeline():
+    with pytest.raises(tf.errors.FailedPreconditionError,
+                       match="must be a multiple of 2, but it is 3"):
+        compiled(computational_stages=[identity, identity], gradient_accumulation_count=3,
+                 inputs=[1.0], outfeed_queue=None)
