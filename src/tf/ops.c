@@ -6,6 +6,8 @@
 
 #include <stdio.h>
 
+#include "variables.h"
+
 enum { MAX_SPECS = 8 };
 
 typedef struct op_spec {
@@ -117,4 +119,8 @@ void TF_InitKernel(void) {
     if (!is_ok(status)) fprintf(stderr, "tremula: %s: %s\n", OPS[i].name, TF_Message(status));
     TF_DeleteStatus(status);
   }
+  TF_Status *status = TF_NewStatus();
+  variables_register(status);
+  if (!is_ok(status)) fprintf(stderr, "tremula: VarHandleOp: %s\n", TF_Message(status));
+  TF_DeleteStatus(status);
 }
