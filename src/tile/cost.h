@@ -45,9 +45,8 @@ enum { TRM_MAX_VERTEX_GROUPS = 3 };
 
 typedef struct trm_phase {
   trm_phase_kind kind;
-  /* the last part of Poplar's name: "Convolve", "ExchangePre"; static or in
+  /* The last part of Poplar's name: "Convolve", "ExchangePre"; static or in the arena. */
   const char *name;
-                                the arena */
   int64_t repeats;           /* runs this often in a row (serial splits); at least 1 */
   int64_t cycles;            /* one run, the worst tile */
   double cycles_mean;        /* one run, mean over all tiles of the IPU (idle ones count 0) */

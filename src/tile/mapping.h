@@ -22,9 +22,11 @@ typedef enum trm_mapping_kind {
   TRM_MAPPING_NONE,   /* no elements */
   TRM_MAPPING_LINEAR, /* row-major intervals of whole grains, part p of `parts` on tile first + p;
                          part p holds grains [p G / parts, (p + 1) G / parts) */
-  TRM_MAPPING_GRID,   /* dims[d] elements cut in cuts[d] parts of ceil (the last ones smaller or
-                         empty); the tile is the mixed-radix number of the parts, the last
-                         dimension fastest, plus first_tile */
+  TRM_MAPPING_GRID,   /* dimension d is cut in serial[d] x cuts[d] parts of part_size[d] (the last
+                         ones smaller or empty); part s * cuts + p is on tile p * strides[d] plus
+                         those of the other dimensions. A piece's elements are dealt in `share`
+                         equal runs of whole grains to the tiles 0, share_stride, 2 share_stride,
+                         ... from there. As a convolution's plan cuts */
   TRM_MAPPING_SPREAD  /* `worst` bytes on as many tiles as that fills, the rest on the next one:
                          temporaries of which only the worst tile and the total are known */
 } trm_mapping_kind;
@@ -39,12 +41,13 @@ typedef struct trm_mapping {
   bool descending;     /* part p is on tile first - p */
   uint32_t element_bytes;
   int64_t count;       /* elements, as dense; SPREAD: bytes, and element_bytes is 1 */
-  int64_t grain;       /* LINEAR: elements; at least 1 */
-  uint32_t parts;      /* tiles used; of a GRID the product of cuts */
+  int64_t grain;       /* elements that stay together; at least 1 */
+  uint32_t parts;      /* tiles used; of a GRID the product of cuts times share */
   int64_t worst;       /* elements of the fullest tile */
-  int32_t rank;        /* GRID */
-  int64_t dims[TRM_MAPPING_RANK], grains[TRM_MAPPING_RANK];
-  uint32_t cuts[TRM_MAPPING_RANK];
+  int32_t rank;        /* GRID: the rest */
+  int64_t dims[TRM_MAPPING_RANK], part_size[TRM_MAPPING_RANK];
+  uint32_t cuts[TRM_MAPPING_RANK], serial[TRM_MAPPING_RANK], strides[TRM_MAPPING_RANK];
+  uint32_t share, share_stride;
   uint64_t layout;     /* 0: like nothing else */
 } trm_mapping;
 
@@ -64,9 +67,14 @@ trm_mapping trm_mapping_linear(const trm_target *target, const trm_shape *shape,
 trm_mapping trm_mapping_linear_grain(const trm_target *target, trm_dtype dtype, int64_t count,
                                      int64_t grain, int64_t min_elements, uint32_t ipu,
                                      uint32_t first_tile);
-/* Cut as a plan cuts. rank <= TRM_MAPPING_RANK; grains may be NULL (1 each). */
+/* Dimensions cut in parts of ceil(grains / cuts) grains, mixed-radix over the tiles, the last
+ * dimension fastest. rank <= TRM_MAPPING_RANK; grains may be NULL (1 each). */
 trm_mapping trm_mapping_grid(const trm_target *target, trm_dtype dtype, int32_t rank,
                              const int64_t *dims, const uint32_t *cuts, const int64_t *grains,
+                             uint32_t ipu, uint32_t first_tile);
+/* A GRID whose dims, part_size, cuts, serial, strides, share, share_stride and grain are filled in:
+ * the rest of it. */
+void trm_mapping_finish_grid(const trm_target *target, trm_mapping *mapping, trm_dtype dtype,
                              uint32_t ipu, uint32_t first_tile);
 /* Temporaries. worst * parts may be more than total; never less (total is then raised). */
 trm_mapping trm_mapping_spread(const trm_target *target, int64_t worst_bytes, int64_t total_bytes,

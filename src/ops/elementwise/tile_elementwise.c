@@ -1,0 +1,478 @@
+/* Owns: elementwise instructions and fusions of them on an IPU.
+ *
+ * One instruction is one compute set. In a kLoop fusion an instruction that is used once, inside the
+ * fusion, joins its user: that is a popops expression, for which popops::map generates one codelet.
+ * All others (results, and what two instructions read) get a compute set of their own. The result
+ * lies where the largest operand lies; operands from elsewhere are exchanged first. Formulas:
+ * docs/cost_model.md, "Elementwise". */
+#include <string.h>
+
+#include "target/target.h"
+#include "tile/exchange.h"
+
+enum { MAX_LEAVES = 24 };
+
+typedef struct loop_cost {
+  uint16_t cycles[3], elements[3]; /* half, float, integers */
+  const char *name;
+} loop_cost;
+
+static const loop_cost table[TRM_NUM_OPCODES] = {
+#define TILE_OP(id, popops, hc, he, fc, fe, ic, ie) \
+  [TRM_OP_##id] = {{hc, fc, ic}, {he, fe, ie}, popops},
+#include "ops/elementwise/tile_table.def"
+#undef TILE_OP
+};
+
+static int type_column(trm_dtype dtype) {
+  switch (dtype) {
+    case TRM_F16:
+    case TRM_BF16: return 0;
+    case TRM_F32:
+    case TRM_F64:
+    case TRM_C64:
+    case TRM_C128: return 1;
+    default: return 2;
+  }
+}
+
+static const char *type_word(trm_dtype dtype) {
+  switch (dtype) {
+    case TRM_F16:
+    case TRM_BF16: return "half";
+    case TRM_F32:
+    case TRM_F64: return "float";
+    case TRM_PRED: return "bool";
+    case TRM_S8: return "char";
+    case TRM_U8: return "unsigned char";
+    case TRM_S16: return "short";
+    case TRM_U16: return "unsigned short";
+    case TRM_U32:
+    case TRM_U64: return "unsigned int";
+    default: return "int";
+  }
+}
+
+/* Worker cycles of a cast, per element: source and target by size. */
+static double cast_cycles(trm_dtype from, trm_dtype to) {
+  const int a = type_column(from), b = type_column(to);
+  if (a != 2 && b != 2) return a == b ? 2.0 / (a == 0 ? 4 : 2) : 2.0 / 2; /* a vector in, out */
+  const uint32_t small = trm_tile_dtype_bytes(from) < trm_tile_dtype_bytes(to)
+                             ? trm_tile_dtype_bytes(from)
+                             : trm_tile_dtype_bytes(to);
+  if (small == 1 && a == 2 && b == 0) return 9.0 / 4;
+  if (small == 1 && a == 0 && b == 2) return 16.0 / 4;
+  return 2.0;
+}
+
+/* Worker cycles an element of an elementwise instruction. */
+static double element_cycles(const trm_computation *computation,
+                             const trm_instruction *instruction) {
+  const trm_dtype result = instruction->shape.dtype;
+  const trm_dtype operand =
+      instruction->num_operands == 0
+          ? result
+          : computation->instructions[instruction->operands[instruction->num_operands - 1]]
+                .shape.dtype;
+  const bool wide = operand == TRM_C64 || operand == TRM_C128;
+  switch (instruction->opcode) {
+    case TRM_OP_CONVERT:
+    case TRM_OP_BITCAST_CONVERT:
+      return cast_cycles(operand, result);
+    case TRM_OP_IOTA:
+      return 3.0 / trm_tile_vector_width(result);
+    case TRM_OP_COMPARE:
+      if (instruction->comparison == TRM_CMP_NE) {
+        return type_column(operand) == 1 ? 20.0 / 4 : 11.0 / 4;
+      }
+      break;
+    default:
+      break;
+  }
+  const loop_cost *row = &table[instruction->opcode];
+  const int column = type_column(operand);
+  if (row->elements[column] == 0) return 7.0; /* one scalar instruction, with its load and store */
+  return (double)row->cycles[column] / row->elements[column] * (wide ? 4.0 : 1.0);
+}
+
+/* Of the cycles above, those of loading operands and storing the result, which a generated
+ * expression saves for what stays in a register. */
+static double saved_cycles(trm_dtype dtype) { return 2.0 / trm_tile_vector_width(dtype); }
+
+static int64_t flops_of(const trm_instruction *instruction) {
+  switch (instruction->opcode) {
+    case TRM_OP_SELECT:
+    case TRM_OP_CONVERT:
+    case TRM_OP_BITCAST_CONVERT:
+    case TRM_OP_IOTA:
+    case TRM_OP_COMPARE: return 0;
+    default: return type_column(instruction->shape.dtype) == 2 ? 0 : 1;
+  }
+}
+
+/* ---- Bodies --------------------------------------------------------------------------------- */
+
+/* An elementwise computation as compute sets. A single instruction is the body of itself. */
+typedef struct body {
+  const trm_tile_request *request;
+  trm_tile_cost *cost;
+  const trm_computation *computation;
+  uint32_t count;
+  uint32_t *uses;      /* of each instruction, inside */
+  int32_t *result_of;  /* leaf of the result, or -1 */
+  int32_t *leader_of;  /* operand leaf where the instruction's value lies; -1: nowhere yet */
+  double *cycles;      /* worker cycles an element of the expression that ends there */
+  uint16_t *size;      /* instructions in it */
+  int64_t *flops;
+} body;
+
+static bool is_elementwise(const trm_instruction *instruction) {
+  return trm_opcode_is_elementwise(instruction->opcode) || instruction->opcode == TRM_OP_IOTA;
+}
+
+/* The operand leaf behind an instruction of the body, through reshapes and slices; -1: none. */
+static int32_t operand_leaf(const body *b, trm_index i) {
+  for (;;) {
+    const trm_instruction *instruction = &b->computation->instructions[i];
+    if (instruction->opcode == TRM_OP_PARAMETER) return (int32_t)instruction->number;
+    if (is_elementwise(instruction) || instruction->num_operands == 0 ||
+        instruction->opcode == TRM_OP_TUPLE) {
+      return -1;
+    }
+    i = instruction->operands[0];
+  }
+}
+
+/* Whether the value is read as it is, or repeated. */
+static bool is_repeated(const body *b, trm_index i) {
+  const trm_instruction *instruction = &b->computation->instructions[i];
+  if (instruction->opcode == TRM_OP_BROADCAST) return true;
+  if (instruction->opcode != TRM_OP_PARAMETER || instruction->number < 0 ||
+      (uint32_t)instruction->number >= b->request->num_operands) {
+    return instruction->opcode == TRM_OP_CONSTANT;
+  }
+  const trm_tile_operand *operand = &b->request->operands[instruction->number];
+  return operand->source_count < trm_shape_count(&operand->shape);
+}
+
+static bool joins_user(const body *b, trm_index i) {
+  return b->uses[i] == 1 && b->result_of[i] < 0 && b->size[i] < 24;
+}
+
+typedef struct gathered {
+  trm_index inputs[MAX_LEAVES];
+  uint32_t num_inputs;
+  bool too_many;
+} gathered;
+
+/* The inputs of the expression that ends at `root`: what is computed or given elsewhere. */
+static void gather(const body *b, trm_index root, gathered *out) {
+  trm_index stack[64];
+  uint32_t depth = 0;
+  stack[depth++] = root;
+  while (depth > 0) {
+    const trm_index i = stack[--depth];
+    const trm_instruction *instruction = &b->computation->instructions[i];
+    for (uint32_t k = 0; k < instruction->num_operands; ++k) {
+      const trm_index operand = instruction->operands[k];
+      const trm_instruction *o = &b->computation->instructions[operand];
+      if (is_elementwise(o) && joins_user(b, operand) && depth < 64) {
+        stack[depth++] = operand;
+        continue;
+      }
+      bool known = false;
+      for (uint32_t j = 0; j < out->num_inputs; ++j) known |= out->inputs[j] == operand;
+      if (known) continue;
+      if (out->num_inputs < MAX_LEAVES) out->inputs[out->num_inputs++] = operand;
+      else out->too_many = true;
+    }
+  }
+}
+
+/* Poplar's name for the vertices of an expression of `size` instructions that ends in this one. */
+static const char *codelet_name(trm_arena *arena, const trm_computation *computation,
+                                const trm_instruction *instruction, uint32_t size,
+                                uint32_t inputs, bool scalar) {
+  const char *type = type_word(instruction->shape.dtype);
+  if (size > 1) return trm_arena_format(arena, "popops::map_%s_%u", type, inputs);
+  if (instruction->opcode == TRM_OP_CONVERT) {
+    const trm_index from = instruction->operands[0];
+    return trm_arena_format(arena, "popops::Cast1D<%s,%s>",
+                            type_word(computation->instructions[from].shape.dtype), type);
+  }
+  if (instruction->opcode == TRM_OP_IOTA) {
+    return trm_arena_format(arena, "popops::Iota<%s>", type);
+  }
+  const char *op = table[instruction->opcode].name;
+  if (op == NULL) op = "COPY";
+  if (instruction->opcode == TRM_OP_SELECT) {
+    return trm_arena_format(arena, "popops::Select<%s>", type);
+  }
+  if (instruction->opcode == TRM_OP_CLAMP) return trm_arena_format(arena, "popops::Clamp<%s>", type);
+  if (instruction->num_operands >= 2 && scalar) {
+    return trm_arena_format(arena, "popops::BroadcastScalar1D<expr::BinaryOpType::%s,%s>", op,
+                            type);
+  }
+  return trm_arena_format(arena, "popops::%sOp1D<expr::%sOpType::%s,%s>",
+                          instruction->num_operands >= 2 ? "Binary" : "Unary",
+                          instruction->num_operands >= 2 ? "Binary" : "Unary", op, type);
+}
+
+/* One compute set, with the exchange before it. *leader: the mapping of the value, set where it is
+ * the first of the body. */
+static trm_status add_compute_set(body *b, trm_index root, const trm_mapping *place,
+                                  trm_error *error) {
+  const trm_target *target = b->request->target;
+  const trm_instruction *instruction = &b->computation->instructions[root];
+  gathered inputs = {.num_inputs = 0};
+  gather(b, root, &inputs);
+  trm_tile_incoming incoming = {0};
+  uint32_t edges = 1;
+  bool scalar = false;
+  double loads = 0;
+  const double width = trm_tile_vector_width(instruction->shape.dtype);
+  for (uint32_t k = 0; k < inputs.num_inputs; ++k) {
+    const int32_t leaf = operand_leaf(b, inputs.inputs[k]);
+    const trm_instruction *input = &b->computation->instructions[inputs.inputs[k]];
+    if (leaf >= 0 && (uint32_t)leaf < b->request->num_operands) {
+      trm_tile_operand operand = b->request->operands[leaf];
+      const bool repeated = is_repeated(b, inputs.inputs[k]);
+      if (input->opcode == TRM_OP_BROADCAST) operand.shape = input->shape;
+      trm_tile_incoming_add(&incoming, &operand, place);
+      scalar |= repeated && operand.source_count == 1;
+      edges += operand.is_constant && operand.source_count == 1 ? 0 : 1;
+      loads += repeated && operand.source_count == 1 ? 0 : 1 / width;
+    } else if (!is_repeated(b, inputs.inputs[k])) {
+      ++edges;
+      loads += 1 / width;
+    } else {
+      scalar = true;
+    }
+  }
+  TRY(trm_tile_add_incoming(b->request, b->cost, &incoming, error));
+  const int64_t workers = target->num_worker_contexts;
+  const int64_t elements = trm_most(1, place->worst);
+  const int64_t per_worker = trm_ceil_divide(elements, workers);
+  int64_t worker;
+  if (b->size[root] > 1) {
+    worker = 30 + (int64_t)((b->cycles[root] + loads + 1 / width) * (double)per_worker + 0.5);
+  } else {
+    const int64_t setup = instruction->num_operands >= 2
+                              ? (type_column(instruction->shape.dtype) == 0 ? 26 : 29)
+                              : 17 + (instruction->opcode == TRM_OP_CONVERT ? 20 : 0);
+    worker = setup + (int64_t)(b->cycles[root] * (double)per_worker + 0.5);
+  }
+  const int64_t cycles = workers * worker + 11;
+  const char *codelet = codelet_name(b->cost->arena, b->computation, instruction, b->size[root],
+                                     inputs.num_inputs, scalar);
+  CHECK_MEMORY(codelet, "a cost");
+  const char *name = b->size[root] > 1 ? "Op/Map" : table[instruction->opcode].name;
+  if (name == NULL) name = instruction->opcode == TRM_OP_CONVERT ? "Cast" : "Op";
+  return trm_tile_add_compute(b->request, b->cost, name, codelet, place->parts, 1, cycles,
+                              trm_mapping_evenness(place), edges,
+                              b->flops[root] * trm_shape_count(&instruction->shape), error);
+}
+
+/* The operand leaf that the values follow: one of full size, rather one that dies and has the
+ * result's type, rather one that is not a view. -1: none. */
+static int32_t choose_leader(const body *b, const trm_shape *result) {
+  const trm_tile_request *request = b->request;
+  const int64_t count = trm_shape_count(result);
+  int32_t best = -1;
+  int best_score = -1;
+  for (uint32_t k = 0; k < request->num_operands; ++k) {
+    const trm_tile_operand *operand = &request->operands[k];
+    if (trm_shape_count(&operand->shape) != count || operand->source_count < count ||
+        operand->is_constant || operand->mapping.kind == TRM_MAPPING_NONE ||
+        operand->mapping.kind == TRM_MAPPING_SPREAD) {
+      continue;
+    }
+    const bool same_size =
+        trm_tile_dtype_bytes(operand->shape.dtype) == trm_tile_dtype_bytes(result->dtype);
+    const int score = (operand->dies && same_size && !operand->is_view ? 4 : 0) +
+                      (operand->is_view ? 0 : 2) + (same_size ? 1 : 0);
+    /* A view of few tiles would gather all the work there. */
+    if (operand->is_view && operand->mapping.parts * 4 < trm_least(count / 32, operand->mapping.tiles)) {
+      continue;
+    }
+    if (score > best_score) best = (int32_t)k, best_score = score;
+  }
+  return best;
+}
+
+static trm_status allocate_body(body *b, trm_error *error) {
+  trm_arena *arena = b->cost->arena;
+  b->uses = ARENA_NEW(arena, uint32_t, b->count);
+  b->result_of = ARENA_NEW(arena, int32_t, b->count);
+  b->cycles = ARENA_NEW(arena, double, b->count);
+  b->size = ARENA_NEW(arena, uint16_t, b->count);
+  b->flops = ARENA_NEW(arena, int64_t, b->count);
+  if (b->uses == NULL || b->result_of == NULL || b->cycles == NULL || b->size == NULL ||
+      b->flops == NULL) {
+    FAIL_NO_MEMORY("a cost");
+  }
+  return TRM_OK;
+}
+
+/* Counts uses and marks results. */
+static void look_at(body *b) {
+  const trm_computation *c = b->computation;
+  for (trm_index i = 0; i < b->count; ++i) b->result_of[i] = -1;
+  for (trm_index i = 0; i < b->count; ++i) {
+    const trm_instruction *instruction = &c->instructions[i];
+    for (uint32_t k = 0; k < instruction->num_operands; ++k) ++b->uses[instruction->operands[k]];
+  }
+  const trm_instruction *root = &c->instructions[c->root];
+  if (root->opcode == TRM_OP_TUPLE) {
+    for (uint32_t k = 0; k < root->num_operands; ++k) b->result_of[root->operands[k]] = (int32_t)k;
+  } else {
+    b->result_of[c->root] = 0;
+  }
+}
+
+static trm_status cost_fusion(const trm_tile_request *request, trm_tile_cost *cost,
+                              trm_error *error) {
+  body b = {.request = request, .cost = cost,
+            .computation = &request->module->computations[request->instruction->called[0]]};
+  b.count = b.computation->num_instructions;
+  TRY(allocate_body(&b, error));
+  look_at(&b);
+  trm_mapping place = cost->results[0].mapping;
+  const int32_t leader = choose_leader(&b, trm_shape_leaf(&request->instruction->shape, 0));
+  if (leader >= 0) place = request->operands[leader].mapping;
+  for (uint32_t l = 0; l < cost->num_results; ++l) {
+    const trm_dtype dtype = trm_shape_leaf(&request->instruction->shape, (int32_t)l)->dtype;
+    cost->results[l].mapping = trm_mapping_like(&place, dtype);
+  }
+  if (leader >= 0 && request->operands[leader].dies && !request->operands[leader].is_view) {
+    for (uint32_t l = 0; l < cost->num_results; ++l) {
+      const trm_dtype dtype = trm_shape_leaf(&request->instruction->shape, (int32_t)l)->dtype;
+      if (trm_tile_dtype_bytes(dtype) !=
+          trm_tile_dtype_bytes(request->operands[leader].shape.dtype)) {
+        continue;
+      }
+      cost->results[l].in_place = leader;
+      break;
+    }
+  }
+  int64_t inner = 0; /* values that stay inside: at most two are taken to be alive at once */
+  for (trm_index i = 0; i < b.count; ++i) {
+    const trm_instruction *instruction = &b.computation->instructions[i];
+    if (!is_elementwise(instruction)) continue;
+    b.size[i] = 1;
+    b.cycles[i] = element_cycles(b.computation, instruction);
+    b.flops[i] = flops_of(instruction);
+    for (uint32_t k = 0; k < instruction->num_operands; ++k) {
+      const trm_index operand = instruction->operands[k];
+      if (!is_elementwise(&b.computation->instructions[operand]) || !joins_user(&b, operand)) continue;
+      b.size[i] = (uint16_t)(b.size[i] + b.size[operand]);
+      b.flops[i] += b.flops[operand];
+      b.cycles[i] += b.cycles[operand];
+    }
+    if (b.size[i] > 1) {
+      const double saved = saved_cycles(instruction->shape.dtype);
+      b.cycles[i] -= b.cycles[i] > 2 * saved ? saved : b.cycles[i] / 2;
+    }
+    if (instruction->opcode == TRM_OP_IOTA || joins_user(&b, i)) continue;
+    if (b.uses[i] == 0 && b.result_of[i] < 0) continue;
+    const trm_mapping here = trm_mapping_like(&place, instruction->shape.dtype);
+    TRY(add_compute_set(&b, i, &here, error));
+    if (b.result_of[i] < 0) inner = trm_most(inner, (int64_t)here.element_bytes);
+  }
+  cost->temporary_worst += 2 * inner * place.worst;
+  cost->temporary_total += 2 * inner * place.count;
+  return TRM_OK;
+}
+
+/* A single instruction: a body that is not a computation of its own. */
+static trm_status cost_single(const trm_tile_request *request, trm_tile_cost *cost,
+                              trm_error *error) {
+  const trm_instruction *instruction = request->instruction;
+  body b = {.request = request, .cost = cost, .computation = request->computation, .count = 1};
+  trm_mapping place = cost->results[0].mapping;
+  const int32_t leader = choose_leader(&b, &instruction->shape);
+  if (leader >= 0) {
+    place = trm_mapping_like(&request->operands[leader].mapping, instruction->shape.dtype);
+    cost->results[0].mapping = place;
+    const trm_tile_operand *operand = &request->operands[leader];
+    if (operand->dies && !operand->is_view &&
+        trm_tile_dtype_bytes(operand->shape.dtype) ==
+            trm_tile_dtype_bytes(instruction->shape.dtype)) {
+      cost->results[0].in_place = leader;
+    }
+  }
+  trm_tile_incoming incoming = {0};
+  bool scalar = false;
+  uint32_t edges = 1;
+  const int64_t count = trm_shape_count(&instruction->shape);
+  for (uint32_t k = 0; k < request->num_operands; ++k) {
+    const trm_tile_operand *operand = &request->operands[k];
+    if ((int32_t)k != leader) trm_tile_incoming_add(&incoming, operand, &place);
+    scalar |= operand->source_count == 1 && count > 1;
+    edges += operand->is_constant && operand->source_count == 1 ? 0 : 1;
+  }
+  TRY(trm_tile_add_incoming(request, cost, &incoming, error));
+  const int64_t workers = request->target->num_worker_contexts;
+  const int64_t per_worker = trm_ceil_divide(trm_most(1, place.worst), workers);
+  const bool relu = instruction->opcode == TRM_OP_MAXIMUM && scalar;
+  double per_element = element_cycles(request->computation, instruction);
+  const uint32_t width = trm_tile_vector_width(instruction->shape.dtype);
+  if (relu && type_column(instruction->shape.dtype) != 2) per_element = 2.0 / width;
+  const int64_t setup =
+      instruction->num_operands >= 2
+          ? (scalar ? 20 : type_column(instruction->shape.dtype) == 0 ? 26 : 29)
+          : instruction->opcode == TRM_OP_EXPONENTIAL ? 33 : 17;
+  const int64_t cycles =
+      workers * (setup + (int64_t)(per_element * (double)per_worker + 0.5)) + 11;
+  const char *codelet =
+      codelet_name(cost->arena, request->computation, instruction, 1, edges - 1, scalar);
+  CHECK_MEMORY(codelet, "a cost");
+  const char *name = table[instruction->opcode].name;
+  if (relu) name = "Relu", codelet = "popnn::NonLinearity1D<RELU>";
+  if (name == NULL) name = instruction->opcode == TRM_OP_IOTA ? "Iota" : "Cast";
+  return trm_tile_add_compute(request, cost, name, codelet, place.parts, 1, cycles,
+                              trm_mapping_evenness(&place), edges, flops_of(instruction) * count,
+                              error);
+}
+
+/* map: the called computation on every element; each of its instructions as an expression. */
+static trm_status cost_map(const trm_tile_request *request, trm_tile_cost *cost,
+                           trm_error *error) {
+  const trm_computation *called = &request->module->computations[request->instruction->called[0]];
+  double cycles = 0;
+  int64_t flops = 0;
+  for (trm_index i = 0; i < called->num_instructions; ++i) {
+    if (!is_elementwise(&called->instructions[i])) continue;
+    cycles += element_cycles(called, &called->instructions[i]);
+    flops += flops_of(&called->instructions[i]);
+  }
+  body b = {.request = request, .cost = cost, .computation = called};
+  const int32_t leader = choose_leader(&b, &request->instruction->shape);
+  trm_mapping place = cost->results[0].mapping;
+  if (leader >= 0) {
+    place = trm_mapping_like(&request->operands[leader].mapping, request->instruction->shape.dtype);
+  }
+  cost->results[0].mapping = place;
+  trm_tile_incoming incoming = {0};
+  for (uint32_t k = 0; k < request->num_operands; ++k) {
+    if ((int32_t)k != leader) trm_tile_incoming_add(&incoming, &request->operands[k], &place);
+  }
+  TRY(trm_tile_add_incoming(request, cost, &incoming, error));
+  const int64_t workers = request->target->num_worker_contexts;
+  const int64_t per_worker = trm_ceil_divide(trm_most(1, place.worst), workers);
+  return trm_tile_add_compute(request, cost, "Op/Map", "popops::map", place.parts, 1,
+                              workers * (30 + (int64_t)(cycles * (double)per_worker + 0.5)) + 11,
+                              trm_mapping_evenness(&place), request->num_operands + 1,
+                              flops * place.count, error);
+}
+
+trm_status trm_tile_elementwise(const trm_tile_request *request, trm_tile_cost *cost,
+                                trm_error *error) {
+  TRY(trm_tile_cost_begin(cost, request, error));
+  if (cost->num_results == 0 || cost->results[0].mapping.kind == TRM_MAPPING_NONE) return TRM_OK;
+  switch (request->instruction->opcode) {
+    case TRM_OP_FUSION: return cost_fusion(request, cost, error);
+    case TRM_OP_MAP: return cost_map(request, cost, error);
+    default: return cost_single(request, cost, error);
+  }
+}
