@@ -19,9 +19,23 @@
 #include "hlo/hlo.h"
 
 typedef struct trm_kernel trm_kernel;
+typedef struct trm_kernel_call trm_kernel_call;
+
+/* How the replicas of a run meet. Between meet and part every replica may read the operands of all
+ * calls and write results of all calls, each place by one replica; what a replica has written
+ * before it meets or parts, all see after. Both fail when a replica has failed, has been cancelled
+ * or will never come, so nobody waits for ever. */
+typedef struct trm_exchange {
+  uint32_t replica, num_replicas;
+  const trm_kernel_call *const *calls; /* by replica; while they meet */
+  /* Waits for all replicas; `what` is the same for all, or the meeting fails. */
+  trm_status (*meet)(struct trm_exchange *exchange, const void *what, const trm_kernel_call *mine,
+                     trm_error *error);
+  trm_status (*part)(struct trm_exchange *exchange, trm_error *error);
+} trm_exchange;
 
 /* What a run hands to a kernel. */
-typedef struct trm_kernel_call {
+struct trm_kernel_call {
   /* One pointer an array leaf of every operand, in order; dense, row-major, aligned for its type
    * (64 bytes where the engine owns the buffer). Operands may be equal pointers. */
   const void *const *operands;
@@ -35,7 +49,8 @@ typedef struct trm_kernel_call {
   void *persistent; /* persistent_bytes, 64-byte aligned, zero at the engine's first call, then
                        kept from call to call (packed weights); one an engine */
   uint64_t seed;    /* random kernels: differs for every run, iteration and replica */
-} trm_kernel_call;
+  trm_exchange *exchange; /* NULL: there is one replica */
+};
 
 struct trm_kernel {
   const char *name;            /* such as "reference.dot", "onednn.convolution" */
@@ -81,6 +96,8 @@ trm_status trm_reference_batch_norm_create(const trm_kernel_request *, trm_kerne
 trm_status trm_reference_dot_create(const trm_kernel_request *, trm_kernel *, bool *, trm_error *);
 trm_status trm_reference_convolution_create(const trm_kernel_request *, trm_kernel *, bool *, trm_error *);
 trm_status trm_reference_random_create(const trm_kernel_request *, trm_kernel *, bool *, trm_error *);
+/* Collectives and replica-id, and our custom calls for them (collective/). */
+trm_status trm_collective_create(const trm_kernel_request *, trm_kernel *, bool *, trm_error *);
 
 /* Fast: elementwise instructions and kLoop fusions of them (elementwise/). */
 trm_status trm_fast_elementwise_create(const trm_kernel_request *, trm_kernel *, bool *, trm_error *);

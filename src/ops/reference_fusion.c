@@ -48,7 +48,8 @@ static trm_status run_fusion(const trm_kernel *kernel, const trm_kernel_call *ca
       results[k] = values + state->offsets[step->first_result + k];
     }
     const trm_kernel_call inner = {.operands = operands, .versions = versions, .results = results,
-                                   .scratch = values + state->values_bytes, .seed = call->seed};
+                                   .scratch = values + state->values_bytes, .seed = call->seed,
+                                   .exchange = call->exchange};
     TRY(step->kernel.run(&step->kernel, &inner, error));
   }
   for (uint32_t i = 0; i < state->num_roots; i++) {

@@ -16,8 +16,13 @@ static const struct {
 } custom_calls[] = {
     {"ProductOfElementaryHouseholderReflectors", trm_reference_qr_create},
     {"Qr", trm_reference_qr_create},
+    {"tremula.all-gather", trm_collective_create},
+    {"tremula.all-reduce", trm_collective_create},
+    {"tremula.all-to-all", trm_collective_create},
     {"tremula.batch-norm-statistics", trm_batch_norm_statistics_create},
     {"tremula.random", trm_reference_random_create},
+    {"tremula.reduce-scatter", trm_collective_create},
+    {"tremula.replication-factor", trm_collective_create},
 };
 
 static trm_status create_custom_call(const trm_kernel_request *request, trm_kernel *out_kernel,
@@ -42,7 +47,7 @@ static kernel_creators creators_of(trm_opcode opcode) {
 
     case TRM_OP_BITCAST: case TRM_OP_BITCAST_CONVERT: case TRM_OP_BROADCAST:
     case TRM_OP_CONCATENATE: case TRM_OP_COPY: case TRM_OP_GET_DIMENSION_SIZE: case TRM_OP_IOTA:
-    case TRM_OP_PAD: case TRM_OP_PARTITION_ID: case TRM_OP_REPLICA_ID: case TRM_OP_RESHAPE:
+    case TRM_OP_PAD: case TRM_OP_PARTITION_ID: case TRM_OP_RESHAPE:
     case TRM_OP_REVERSE: case TRM_OP_SET_DIMENSION_SIZE: case TRM_OP_SLICE: case TRM_OP_TRANSPOSE:
       return (kernel_creators){trm_fast_data_create, trm_reference_data_create};
     case TRM_OP_DYNAMIC_SLICE: case TRM_OP_DYNAMIC_UPDATE_SLICE: case TRM_OP_GATHER:
@@ -63,6 +68,11 @@ static kernel_creators creators_of(trm_opcode opcode) {
     case TRM_OP_CHOLESKY: case TRM_OP_TRIANGULAR_SOLVE:
       return (kernel_creators){NULL, trm_reference_linear_algebra_create};
     case TRM_OP_FFT: return (kernel_creators){NULL, trm_reference_fft_create};
+
+    case TRM_OP_ALL_GATHER: case TRM_OP_ALL_REDUCE: case TRM_OP_ALL_TO_ALL:
+    case TRM_OP_COLLECTIVE_BROADCAST: case TRM_OP_COLLECTIVE_PERMUTE: case TRM_OP_REDUCE_SCATTER:
+    case TRM_OP_REPLICA_ID:
+      return (kernel_creators){NULL, trm_collective_create};
 
     case TRM_OP_CUSTOM_CALL: return (kernel_creators){NULL, create_custom_call};
     case TRM_OP_RNG: case TRM_OP_RNG_BIT_GENERATOR:

@@ -183,7 +183,7 @@ static trm_status run_set_dimension_size(const trm_kernel *kernel, const trm_ker
   return TRM_OK;
 }
 
-/* replica-id and partition-id of an engine that runs one replica. */
+/* partition-id: programs are not partitioned. */
 static trm_status run_zero(const trm_kernel *kernel, const trm_kernel_call *call,
                            trm_error *error) {
   (void)error;
@@ -217,9 +217,7 @@ trm_status trm_reference_data_create(const trm_kernel_request *request, trm_kern
     case TRM_OP_SET_DIMENSION_SIZE:
       name = "reference.set-dimension-size", run = run_set_dimension_size, in_place = true;
       break;
-    case TRM_OP_REPLICA_ID: case TRM_OP_PARTITION_ID:
-      name = "reference.replica-id", run = run_zero;
-      break;
+    case TRM_OP_PARTITION_ID: name = "reference.partition-id", run = run_zero; break;
     default: return trm_reference_refuse(request, "it is not a data movement", error);
   }
   *out_supported = true;

@@ -1,0 +1,69 @@
+/* Collectives: what replicas compute together.
+ *
+ *   collective.c  what an instruction asks for: attributes, custom calls, groups
+ *   combine.c     bringing equal elements of several replicas into one
+ *   move.c        bringing pieces to where they belong
+ *
+ * Each result element is computed by one replica, from the operands in the order of the replicas,
+ * so the result is the same for every number of threads and, after an all-reduce, on every
+ * replica. */
+#ifndef TREMULA_OPS_COLLECTIVE_COLLECTIVE_H_
+#define TREMULA_OPS_COLLECTIVE_COLLECTIVE_H_
+
+#include "ops/kernel.h"
+#include "ops/reference.h"
+
+/* How elements are combined. CALLED: as the instruction's computation does; the others in float32
+ * for floats, rounded once. LOCAL: nothing is combined, a replica keeps its own. */
+typedef enum trm_combine {
+  TRM_COMBINE_ADD, TRM_COMBINE_MUL, TRM_COMBINE_MIN, TRM_COMBINE_MAX, TRM_COMBINE_LOGICAL_AND,
+  TRM_COMBINE_LOGICAL_OR, TRM_COMBINE_SQUARE_ADD, TRM_COMBINE_LOCAL, TRM_COMBINE_MEAN,
+  TRM_COMBINE_CALLED
+} trm_combine;
+
+/* The replicas that a replica works with, and its place among them. */
+typedef struct trm_group {
+  const int64_t *members; /* NULL: `first` and those after it */
+  int64_t first;
+  uint32_t count, position;
+} trm_group;
+
+static inline uint32_t trm_group_member(const trm_group *group, uint32_t i) {
+  return (uint32_t)(group->members != NULL ? group->members[i] : group->first + i);
+}
+
+typedef struct trm_collective_state {
+  trm_reference_state base; /* first: evaluators[0] is the computation of CALLED */
+  trm_combine combine;
+  trm_replica_groups groups; /* none: groups of group_size */
+  int64_t group_size;        /* 0: all replicas */
+  trm_dims pairs;            /* collective-permute: source, target, source, target, ... */
+  int32_t dimension;         /* all-gather, reduce-scatter: along which */
+  int32_t split, concat;     /* all-to-all; -1: operand i is for member i */
+} trm_collective_state;
+
+/* combine.c. Whether elements of the type can be combined like that. */
+bool trm_combine_fits(trm_combine combine, trm_dtype dtype);
+/* Combines elements [begin, end) of `count` sources and writes them to each of the targets, from
+ * its element `at` on. A target may be a source if its places are the same. `slots`: scratch of
+ * the evaluator, for CALLED. */
+typedef struct trm_combine_job {
+  const trm_collective_state *state;
+  trm_dtype dtype;
+  const void *const *sources;
+  uint32_t num_sources;
+  void *const *targets;
+  uint32_t num_targets;
+  trm_value *slots;
+} trm_combine_job;
+void trm_combine_range(const trm_combine_job *job, int64_t begin, int64_t end, int64_t at);
+
+/* move.c. The result leaf `leaf` of the replica at group->position, out of all calls. */
+void trm_collective_gather(const trm_collective_state *state, const trm_group *group,
+                           const trm_kernel_call *const *calls, const trm_kernel_call *mine,
+                           uint32_t leaf);
+void trm_collective_exchange_blocks(const trm_collective_state *state, const trm_group *group,
+                                    const trm_kernel_call *const *calls,
+                                    const trm_kernel_call *mine);
+
+#endif /* TREMULA_OPS_COLLECTIVE_COLLECTIVE_H_ */
