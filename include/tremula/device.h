@@ -115,6 +115,10 @@ typedef struct trm_device_request {
  * inventory has no such device, TRM_FAILED_PRECONDITION when the folder cannot be used. */
 TRM_API trm_status trm_device_attach(trm_inventory *inventory, const trm_device_request *request,
                                      trm_device **out_device, trm_error *error);
+/* Checks what does not depend on who has what: whether the inventory has such a device. Fails as
+ * trm_device_attach does. */
+TRM_API trm_status trm_device_check(trm_inventory *inventory, const trm_device_request *request,
+                                    trm_error *error);
 /* Devices are counted: threads that share one keep it each. The last release detaches. */
 TRM_API void trm_device_retain(trm_device *device);
 TRM_API void trm_device_release(trm_device *device);

@@ -296,6 +296,26 @@ static trm_status attach_in_folder(choice *c, int folder, trm_device **out_devic
   }
 }
 
+static trm_status check(trm_inventory *inventory, const trm_device_request *request,
+                        trm_error *error) {
+  choice c = {.inventory = inventory, .request = request};
+  c.states = trm_allocate_zeroed(inventory->num_ipus, sizeof *c.states);
+  CHECK_MEMORY(c.states, "the states of IPUs");
+  const trm_status status = check_request(&c, error);
+  trm_free(c.states);
+  return status;
+}
+
+trm_status trm_device_check(trm_inventory *inventory, const trm_device_request *request,
+                            trm_error *error) {
+  if (inventory != NULL) return check(inventory, request, error);
+  trm_inventory *chosen = NULL;
+  TRY(trm_inventory_load(NULL, &chosen, error));
+  const trm_status status = check(chosen, request, error);
+  trm_inventory_release(chosen);
+  return status;
+}
+
 static trm_status attach(trm_inventory *inventory, const trm_device_request *request,
                          trm_device **out_device, trm_error *error) {
   static pthread_once_t once = PTHREAD_ONCE_INIT;

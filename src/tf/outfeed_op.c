@@ -6,6 +6,7 @@
 
 #include "feeds.h"
 #include "ops.h"
+#include "settings.h"
 #include "tensors.h"
 
 typedef struct dequeue {
@@ -105,6 +106,18 @@ static void set_output(TF_OpKernelContext *context, const dequeue *d, size_t i, 
   TF_DeleteTensor(tensor);
 }
 
+/* What stands for the results of programs that are compiled and not run: one element of zeros. */
+static void set_zeros(TF_OpKernelContext *context, const dequeue *d, TF_Status *status) {
+  for (size_t i = 0; is_ok(status) && i < d->num_elements; i++) {
+    void *zeros = calloc(d->elements[i].bytes + 1, 1);
+    if (zeros)
+      set_output(context, d, i, zeros, 1, status);
+    else
+      fail_memory(status);
+    free(zeros);
+  }
+}
+
 /* Keeps the newest of `count` element tuples. */
 static void remember(dequeue *d, void *const *blocks, size_t count, TF_Status *status) {
   for (size_t i = 0; i < d->num_elements; i++) {
@@ -127,6 +140,11 @@ void dequeue_compute(void *kernel, TF_OpKernelContext *context) {
   if (outfeed_get(d->feed, d->elements, d->num_elements, d->keep_last, &queue, status) &&
       trm_outfeed_take(queue, &count, &blocks, &error) != TRM_OK)
     fail_with(status, &error);
+  if (is_ok(status) && count == 0 && settings_only_compile()) {
+    set_zeros(context, d, status);
+    finish(context, status);
+    return;
+  }
   if (is_ok(status) && d->keep_last) {
     if (count) remember(d, blocks, count, status);
     if (is_ok(status) && !d->last[0])

@@ -2,21 +2,21 @@
 #define _GNU_SOURCE
 #include "programs.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 #include <xxhash.h>
 
+#include "cache.h"
 #include "feeds.h"
+#include "log.h"
 #include "pool.h"
 
 struct tf_program {
   tf_program *next;
   XXH128_hash_t key;
+  int ordinal;
   pthread_mutex_t building; /* held while compiling */
   pthread_mutex_t running;  /* held by a run; not asked for to find the program, or a run that
                                waits for data would block the one that is to cancel it */
@@ -82,53 +82,47 @@ static bool compile(const void *module, size_t size, const char *options_text,
   return ok;
 }
 
-/* Makes the folder `path` and those above it. */
-static void make_folder(const char *path) {
-  char part[4096];
-  snprintf(part, sizeof part, "%s", path);
-  for (char *slash = strchr(part + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
-    *slash = '\0';
-    mkdir(part, 0777);
-    *slash = '/';
-  }
-  mkdir(part, 0777);
+/* A module may say that it holds what the cache could not tell from something else: the ops that
+ * users bring mark their calls so. */
+static bool is_cacheable(const void *module, size_t size) {
+  static const char mark[] = "\"is_hashable\": false";
+  return memmem(module, size, mark, sizeof mark - 1) == NULL;
 }
 
-/* The name of a program in the executable cache. The ordinal is no part of it: any device may use
- * what was compiled for another of the same kind. */
-static void cache_file(const tf_snapshot *settings, const void *module, size_t size, char *path,
-                       size_t room) {
-  XXH128_hash_t hash = key_of(module, size, 0, settings->options);
-  snprintf(path, room, "%s/%016llx%016llx.poplar_exec", settings->cache_path,
-           (unsigned long long)hash.high64, (unsigned long long)hash.low64);
-}
-
-/* Writes beside the name and renames, so that another process never sees half a file. */
-static bool cache_write(const tf_snapshot *settings, const char *path,
-                        const trm_executable *executable, TF_Status *status) {
-  char unfinished[4200];
-  trm_error error = {0};
-  make_folder(settings->cache_path);
-  snprintf(unfinished, sizeof unfinished, "%s.%ld", path, (long)getpid());
-  if (trm_executable_save(executable, unfinished, &error) != TRM_OK)
-    return fail_with(status, &error);
-  if (rename(unfinished, path) == 0) return true;
-  int reason = errno;
-  unlink(unfinished);
-  return fail(status, TF_INTERNAL, "The executable cache could not write %s: %s", path,
-              strerror(reason));
-}
-
-/* Reads the executable from the cache, or compiles it and, with a cache, writes it. A damaged file
- * in the cache is compiled again. */
+/* Reads the executable from the cache, or compiles it and, with a cache, writes it. */
 static bool load_or_compile(const void *module, size_t size, const tf_snapshot *settings,
                             trm_executable **out, TF_Status *status) {
-  if (!settings->cache_path[0]) return compile(module, size, settings->options, out, status);
-  char path[4096];
-  cache_file(settings, module, size, path, sizeof path);
-  if (access(path, R_OK) == 0 && trm_executable_load(path, out, NULL) == TRM_OK) return true;
-  return compile(module, size, settings->options, out, status) &&
-         cache_write(settings, path, *out, status);
+  cache_entry entry;
+  const bool only_compiles = settings->connection == TF_CONNECT_PRE_COMPILE;
+  if (only_compiles && !settings->cache_path[0])
+    return fail(status, TF_FAILED_PRECONDITION,
+                "IPU devices have been configured for pre-compilation, however "
+                "'executable_cache_path' in 'TF_POPLAR_FLAGS' has not been set. Set it, e.g. "
+                "'TF_POPLAR_FLAGS=--executable_cache_path=/path/to/storage'.");
+  if (settings->cache_path[0] && !is_cacheable(module, size)) {
+    log_info("poplar_compiler.cc:1585",
+             "Executable caching has been enabled, however the program being compiled contains "
+             "custom user operations which cannot be safely serialized.");
+    return compile(module, size, settings->options, out, status);
+  }
+  if (!cache_find(settings, module, size, &entry))
+    return compile(module, size, settings->options, out, status);
+  if (cache_load(&entry, out)) return true;
+  cache_lock(&entry);
+  bool ok = cache_load(&entry, out);
+  if (!ok && (ok = compile(module, size, settings->options, out, status))) {
+    const bool stored = cache_store(&entry, *out);
+    if (only_compiles && stored)
+      log_info("poplar_compiler.cc:1973", "A pre-compiled Poplar program has been saved to %s",
+               entry.path);
+    if (only_compiles && !stored) {
+      trm_executable_free(*out);
+      ok = fail(status, TF_INTERNAL, "The pre-compiled program could not be saved to %s.",
+                entry.path);
+    }
+  }
+  cache_unlock(&entry);
+  return ok;
 }
 
 /* Call with p->building held. */
@@ -170,6 +164,7 @@ bool program_get(const void *module, size_t size, int ordinal, tf_program **out,
   while (p && !XXH128_isEqual(p->key, key)) p = p->next;
   if (!p && (p = calloc(1, sizeof *p))) {
     p->key = key;
+    p->ordinal = ordinal;
     pthread_mutex_init(&p->building, NULL);
     pthread_mutex_init(&p->running, NULL);
     p->next = registry;
@@ -228,6 +223,13 @@ void program_forget_cancel(tf_program *p) { trm_engine_forget_cancel(p->engine);
 
 bool program_run(tf_program *p, TF_Tensor *const *tensors, void *const *outputs,
                  TF_Status *status) {
+  bool runs;
+  if (!settings_before_run(p->ordinal, &runs, status)) return false;
+  if (!runs) {
+    for (size_t i = 0; i < program_num_outputs(p); i++)
+      memset(outputs[i], 0, program_output(p, i)->bytes);
+    return true;
+  }
   uint64_t seed_generation;
   uint64_t seed = settings_seed(&seed_generation);
   if (seed_generation != p->seed_generation) {

@@ -7,25 +7,26 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "attach.h"
-
 enum { MAX_DEVICES = 64 };
 
 typedef struct device_settings {
   char *options; /* NULL: not configured */
   char *cache_path;
+  tf_connection connection;
 } device_settings;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static device_settings devices[MAX_DEVICES];
 static bool configured;
+static uint32_t synthetic;
 static uint64_t generation = 1;
 static uint64_t seed;
 static uint64_t seed_generation = 1;
 
 /* Call with the lock held. */
-static bool set(int ordinal, const char *options, const char *cache_path) {
-  device_settings new_settings = {strdup(options), strdup(cache_path)};
+static bool set(int ordinal, const char *options, const char *cache_path,
+                tf_connection connection) {
+  device_settings new_settings = {strdup(options), strdup(cache_path), connection};
   if (!new_settings.options || !new_settings.cache_path) {
     free(new_settings.options);
     free(new_settings.cache_path);
@@ -46,7 +47,9 @@ bool settings_snapshot(int ordinal, tf_snapshot *out, TF_Status *status) {
   if (!configured && ordinal == 0) {
     attach_log("No IPU device was configured for /device:IPU:0, creating a device with a single "
                "IPU.");
-    ok = attach_device(0, 1, NULL, 0, 0, 0, status) && (set(0, "", "") || fail_memory(status));
+    const trm_tf_attach_request one = {.num_ipus = 1};
+    ok = attach_now(0, &one, status) &&
+         (set(0, "", "", TF_CONNECT_ALWAYS) || fail_memory(status));
   }
   if (ok && (ordinal < 0 || ordinal >= MAX_DEVICES || !devices[ordinal].options)) {
     ok = configured
@@ -64,6 +67,7 @@ bool settings_snapshot(int ordinal, tf_snapshot *out, TF_Status *status) {
   if (ok) {
     out->options = strdup(devices[ordinal].options);
     out->cache_path = strdup(devices[ordinal].cache_path);
+    out->connection = devices[ordinal].connection;
     out->generation = generation;
     ok = (out->options && out->cache_path) || fail_memory(status);
   }
@@ -85,6 +89,33 @@ uint64_t settings_generation(void) {
   return value;
 }
 
+bool settings_before_run(int ordinal, bool *out_runs, TF_Status *status) {
+  pthread_mutex_lock(&lock);
+  const tf_connection connection = ordinal >= 0 && ordinal < MAX_DEVICES
+                                       ? devices[ordinal].connection
+                                       : TF_CONNECT_ALWAYS;
+  pthread_mutex_unlock(&lock);
+  *out_runs = connection != TF_CONNECT_PRE_COMPILE;
+  if (connection == TF_CONNECT_NEVER)
+    return fail(status, TF_INVALID_ARGUMENT,
+                "Trying to run an executable on a device that was configured for compilation only.");
+  return connection != TF_CONNECT_ON_DEMAND || attach_ensure(ordinal, status);
+}
+
+bool settings_only_compile(void) {
+  pthread_mutex_lock(&lock);
+  const bool only = configured && devices[0].connection == TF_CONNECT_PRE_COMPILE;
+  pthread_mutex_unlock(&lock);
+  return only;
+}
+
+uint32_t settings_synthetic(void) {
+  pthread_mutex_lock(&lock);
+  const uint32_t value = synthetic;
+  pthread_mutex_unlock(&lock);
+  return value;
+}
+
 uint64_t settings_seed(uint64_t *out_generation) {
   pthread_mutex_lock(&lock);
   uint64_t value = seed;
@@ -102,21 +133,39 @@ void trm_tf_reset_configuration(void) {
     devices[i] = (device_settings){0};
   }
   configured = false;
+  synthetic = 0;
   generation++;
   pthread_mutex_unlock(&lock);
 }
 
-int32_t trm_tf_configure(int32_t ordinal, const char *options, const char *cache_path,
-                         char *message, uint64_t message_size) {
-  if (ordinal < 0 || ordinal >= MAX_DEVICES) {
-    snprintf(message, message_size, "There are %d TF devices at most.", (int)MAX_DEVICES);
-    return TF_INVALID_ARGUMENT;
-  }
+static bool configure(int ordinal, const trm_tf_device_settings *settings, TF_Status *status) {
+  if (ordinal < 0 || ordinal >= MAX_DEVICES)
+    return fail(status, TF_INVALID_ARGUMENT, "There are %d TF devices at most.", MAX_DEVICES);
+  if (settings->connection < TF_CONNECT_ALWAYS || settings->connection > TF_CONNECT_NEVER)
+    return fail(status, TF_INVALID_ARGUMENT, "There is no connection type %d.",
+                settings->connection);
+  tf_connection connection = (tf_connection)settings->connection;
+  const bool compiles_only =
+      connection == TF_CONNECT_PRE_COMPILE || connection == TF_CONNECT_NEVER;
+  if (settings->is_model && !compiles_only) connection = TF_CONNECT_ALWAYS;
   pthread_mutex_lock(&lock);
-  bool ok = set(ordinal, options, cache_path);
+  const bool ok = set(ordinal, settings->options, settings->cache_path, connection);
+  synthetic = settings->synthetic;
   pthread_mutex_unlock(&lock);
-  if (!ok) snprintf(message, message_size, "The host has no memory left.");
-  return ok ? TF_OK : TF_RESOURCE_EXHAUSTED;
+  if (!ok) return fail_memory(status);
+  if (settings->is_model || compiles_only) return true;
+  return connection == TF_CONNECT_ON_DEMAND ? attach_later(ordinal, &settings->attach, status)
+                                            : attach_now(ordinal, &settings->attach, status);
+}
+
+int32_t trm_tf_configure(int32_t ordinal, const trm_tf_device_settings *settings, char *message,
+                         uint64_t message_size) {
+  TF_Status *status = TF_NewStatus();
+  configure(ordinal, settings, status);
+  const int32_t code = (int32_t)TF_GetCode(status);
+  if (code != TF_OK) snprintf(message, message_size, "%s", TF_Message(status));
+  TF_DeleteStatus(status);
+  return code;
 }
 
 void trm_tf_set_seed(uint64_t new_seed) {

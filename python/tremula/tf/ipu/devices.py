@@ -4,9 +4,6 @@ import re
 
 from tremula.tf.ipu import config
 
-# How many IPUs an id of the default inventory stands for: 16 IPUs, then the groups of them.
-_GROUPS = ((15, 1), (23, 2), (27, 4), (29, 8), (30, 16))
-
 _NAME = re.compile(r"(?:^|[/:])(?:device:)?IPU:(\d+)$", re.IGNORECASE)
 
 
@@ -21,7 +18,8 @@ def ordinal(device):
 def num_ipus(device_ordinal):
     """How many IPUs /device:IPU:`device_ordinal` has in the configuration in force.
 
-    Raises RuntimeError if there is none, ValueError if it does not name the device.
+    Raises RuntimeError if there is none, ValueError if it does not name the device,
+    InvalidArgumentError if the inventory has not the id that it names.
     """
     chosen = config.get_ipu_config()[0].device_config
     if not chosen and device_ordinal == 0:
@@ -31,7 +29,5 @@ def num_ipus(device_ordinal):
     device = chosen[device_ordinal]
     if device.WhichOneof("device_selection") == "auto_count":
         return device.auto_count
-    for last, size in _GROUPS:
-        if device.cfg_index <= last:
-            return size
-    raise ValueError(f"There is no IPU or group of IPUs with the id {device.cfg_index}.")
+    from tremula.tf.runtime import settings
+    return settings.ipus_of_id(device.cfg_index)

@@ -35,15 +35,29 @@ class Request(ctypes.Structure):
                 ("reply", ctypes.c_void_p)]
 
 
+class AttachRequest(ctypes.Structure):
+    """What a device is to be attached to: trm_tf_attach_request in src/tf/attach.h."""
+    _fields_ = [("num_ipus", ctypes.c_uint32), ("num_ids", ctypes.c_uint32),
+                ("ids", ctypes.POINTER(ctypes.c_uint32)), ("timeout_ms", ctypes.c_uint32),
+                ("poll_ms", ctypes.c_uint32)]
+
+
+class DeviceSettings(ctypes.Structure):
+    """How a device is configured: trm_tf_device_settings in src/tf/settings.h."""
+    _fields_ = [("options", ctypes.c_char_p), ("cache_path", ctypes.c_char_p),
+                ("connection", ctypes.c_int32), ("is_model", ctypes.c_int32),
+                ("synthetic", ctypes.c_uint32), ("attach", AttachRequest)]
+
+
 LowerFunction = ctypes.CFUNCTYPE(None, ctypes.POINTER(Request))
 
 _text, _int, _size = ctypes.c_char_p, ctypes.c_int32, ctypes.c_uint64
 _SIGNATURES = {
-    "trm_tf_attach": (_int, [_int, ctypes.c_uint32, ctypes.POINTER(ctypes.c_uint32), _size,
-                             ctypes.c_uint32, ctypes.c_uint32, _text, _size]),
-    "trm_tf_configure": (_int, [_int, _text, _text, _text, _size]),
+    "trm_tf_architecture": (_int, [_text, _text, _size]),
+    "trm_tf_configure": (_int, [_int, ctypes.POINTER(DeviceSettings), _text, _size]),
     "trm_tf_declare_infeed": (None, [_text, _size]),
     "trm_tf_declare_outfeed": (None, [_text, _int]),
+    "trm_tf_ipus_of_id": (_int, [ctypes.c_uint32, ctypes.POINTER(ctypes.c_uint32), _text, _size]),
     "trm_tf_log": (None, [_text]),
     "trm_tf_register_kernel": (_int, [_text, _text, _text, _size]),
     "trm_tf_reply_error": (None, [ctypes.POINTER(Request), _int, _text]),

@@ -7,10 +7,13 @@ options of the compiler as lines KEY=VALUE.
 import ctypes
 import json
 
+from tremula import flags
+from tremula.tf.ipu.config_options import DeviceConnectionType
 from tremula.tf.runtime import compile_options, plugin
 
 _NO_ATTACHING = ("IPU Model: /device:IPU:{ordinal} is attached to no IPU; programs are "
                  "compiled for {count}")
+_MOST_MS = 2 ** 32 - 1
 
 
 def configure(snapshot_json):
@@ -20,36 +23,64 @@ def configure(snapshot_json):
     """
     snapshot = json.loads(snapshot_json)
     plugin.load()
-    library = plugin.library()
-    library.trm_tf_reset_configuration()
-    values, options = snapshot["flags"], snapshot["options"]
-    for ordinal, device in enumerate(snapshot["devices"] or [{"auto": 1}]):
-        lines = compile_options.lines(snapshot, device, _ipus_of_id)
-        plugin.check(library.trm_tf_configure, ordinal, lines.encode(),
-                     values["executable_cache_path"].encode())
-        if values["use_ipu_model"]:
-            count = device.get("auto", 1)
-            plugin.log(_NO_ATTACHING.format(
-                ordinal=ordinal, count=f"{count} IPU" + ("s" if count > 1 else "")))
-        elif options.get("device_connection.type", "ALWAYS") in ("ALWAYS", "ON_DEMAND"):
-            _attach(ordinal, device, values)
+    reset_configuration()
+    try:
+        for ordinal, device in enumerate(snapshot["devices"] or [{"auto": 1}]):
+            _configure_device(ordinal, device, snapshot)
+    except Exception:
+        reset_configuration()
+        raise
 
 
-def _ipus_of_id(index):
-    """How many IPUs an id of the default inventory stands for: 16 IPUs, then the groups."""
-    for last, count in ((15, 1), (23, 2), (27, 4), (29, 8)):
-        if index <= last:
-            return count
-    return 16
-
-
-def _attach(ordinal, device, values):
+def _configure_device(ordinal, device, snapshot):
+    values = snapshot["flags"]
+    connection = _connection(snapshot)
+    lines = compile_options.lines(snapshot, device, ipus_of_id, architecture)
     ids = [device["id"]] if "id" in device else []
-    patient = values["use_on_demand"]
-    plugin.check(plugin.library().trm_tf_attach, ordinal, device.get("auto", 0),
-                 (ctypes.c_uint32 * (len(ids) + 1))(*ids), len(ids),
-                 values["on_demand_device_timeout"] if patient else 0,
-                 values["on_demand_device_poll_time"])
+    plugin.check(plugin.library().trm_tf_configure, ordinal, plugin.DeviceSettings(
+        options=lines.encode(), cache_path=values["executable_cache_path"].encode(),
+        connection=connection.value, is_model=values["use_ipu_model"],
+        synthetic=_synthetic_bits(values),
+        attach=plugin.AttachRequest(
+            num_ipus=device.get("auto", 0), num_ids=len(ids),
+            ids=(ctypes.c_uint32 * (len(ids) + 1))(*ids),
+            timeout_ms=max(0, min(values["on_demand_device_timeout"], _MOST_MS)),
+            poll_ms=min(values["on_demand_device_poll_time"], _MOST_MS))))
+    if values["use_ipu_model"]:
+        count = device.get("auto", 1)
+        plugin.log(_NO_ATTACHING.format(
+            ordinal=ordinal, count=f"{count} IPU" + ("s" if count > 1 else "")))
+
+
+def _connection(snapshot):
+    chosen = DeviceConnectionType[
+        snapshot["options"].get("device_connection.type", DeviceConnectionType.ALWAYS.name)]
+    if snapshot["flags"]["use_on_demand"] and chosen is DeviceConnectionType.ALWAYS:
+        return DeviceConnectionType.ON_DEMAND
+    return chosen
+
+
+def _synthetic_bits(values):
+    """tf_synthetic in src/tf/settings.h."""
+    return sum(1 << bit for bit, category in enumerate(flags.SYNTHETIC_DATA_CATEGORIES)
+               if flags.uses_synthetic_data_for(category, values))
+
+
+def ipus_of_id(index):
+    """How many IPUs the id `index` of the inventory stands for.
+
+    Raises InvalidArgumentError for an id that the inventory has not.
+    """
+    count = ctypes.c_uint32()
+    plugin.check(plugin.library().trm_tf_ipus_of_id, index, ctypes.byref(count))
+    return count.value
+
+
+def architecture():
+    """That of the inventory's IPUs: "ipu1", "ipu2" or "ipu21"."""
+    name = ctypes.create_string_buffer(16)
+    plugin.check(plugin.library().trm_tf_architecture, name)
+    return name.value.decode()
 
 
 def reset_configuration():
