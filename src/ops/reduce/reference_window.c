@@ -1,5 +1,5 @@
 /* Reference kernels of reduce-window and select-and-scatter. */
-#include "ops/reference.h"
+#include "ops/reduce/reference.h"
 
 /* The place of window element `in_window` of the window at `window_index` in the operand, or -1
  * when it falls on padding or between dilated elements. */
@@ -25,20 +25,15 @@ static void window_odometer(const trm_window *window, trm_odometer *out_odometer
   trm_odometer_init(out_odometer, window->rank, sizes);
 }
 
-/* Operands: N arrays, N initial values. Padding counts as the initial value, which need not be
- * applied again: it is where the accumulation starts. */
+/* Padding counts as the initial value, which need not be applied again: it is where the
+ * accumulation starts. */
 static trm_status run_reduce_window(const trm_kernel *kernel, const trm_kernel_call *call,
                                     trm_error *error) {
   (void)error;
-  const trm_reference_state *state = trm_reference_state_of(kernel);
-  const trm_evaluator *evaluator = state->evaluators[0];
-  trm_value *slots = (trm_value *)call->scratch;
-  trm_evaluator_prepare(evaluator, slots);
-  const uint32_t n = state->num_operands / 2;
+  trm_reducer reducer = trm_reducer_begin(kernel, call);
+  const trm_reference_state *state = reducer.state;
   const trm_window *window = state->instruction.window;
   const trm_shape *operand = &state->operands[0], *result = trm_shape_leaf(&state->shape, 0);
-  const bool float_sum = trm_evaluator_single_opcode(evaluator) == TRM_OP_ADD &&
-                         trm_dtype_kind(evaluator->result_types[0]) == TRM_KIND_FLOAT;
   int64_t strides[TRM_MAX_RANK];
   trm_shape_strides(operand, strides);
   trm_odometer at, inner;
@@ -47,28 +42,12 @@ static trm_status run_reduce_window(const trm_kernel *kernel, const trm_kernel_c
   const int64_t window_count = trm_dims_count(inner.rank, inner.dims);
   const int64_t count = trm_shape_count(result);
   for (int64_t i = 0; i < count; i++, trm_odometer_next(&at)) {
-    for (uint32_t k = 0; k < n; k++) {
-      slots[k] = trm_value_load(state->operands[n + k].dtype, call->operands[n + k], 0);
-    }
+    trm_reducer_start(&reducer);
     for (int64_t j = 0; j < window_count; j++, trm_odometer_next(&inner)) {
       const int64_t place = window_place(window, operand, strides, at.index, inner.index);
-      if (place < 0) continue;
-      if (float_sum) {
-        slots[0].f += trm_value_load(operand->dtype, call->operands[0], place).f;
-        continue;
-      }
-      for (uint32_t k = 0; k < n; k++) {
-        slots[n + k] = trm_value_load(state->operands[k].dtype, call->operands[k], place);
-      }
-      trm_evaluator_run(evaluator, slots);
-      trm_value *next = slots + evaluator->num_slots;
-      for (uint32_t k = 0; k < n; k++) next[k] = slots[evaluator->results[k]];
-      for (uint32_t k = 0; k < n; k++) slots[k] = next[k];
+      if (place >= 0) trm_reducer_add(&reducer, place);
     }
-    for (uint32_t k = 0; k < n; k++) {
-      trm_value_store(trm_shape_leaf(&state->shape, (int32_t)k)->dtype, call->results[k], i,
-                      slots[k]);
-    }
+    trm_reducer_store(&reducer, i);
   }
   return TRM_OK;
 }
@@ -86,8 +65,7 @@ static trm_status run_select_and_scatter(const trm_kernel *kernel, const trm_ker
   trm_value *sums = (trm_value *)(void *)((char *)scatter_slots + scatter->slot_bytes);
   trm_evaluator_prepare(select, select_slots);
   trm_evaluator_prepare(scatter, scatter_slots);
-  const bool float_sum = trm_evaluator_single_opcode(scatter) == TRM_OP_ADD &&
-                         trm_dtype_kind(scatter->result_types[0]) == TRM_KIND_FLOAT;
+  const bool float_sum = trm_reducer_is_float_sum(scatter);
   const trm_window *window = state->instruction.window;
   const trm_shape *operand = &state->operands[0], *source = &state->operands[1];
   const int64_t operand_count = trm_shape_count(operand), count = trm_shape_count(source);
@@ -136,12 +114,7 @@ trm_status trm_reference_window_create(const trm_kernel_request *request, trm_ke
   if (instruction->opcode == TRM_OP_REDUCE_WINDOW) {
     TRY(trm_reference_kernel_create(request, "reference.reduce-window", run_reduce_window, 1,
                                     out_kernel, error));
-    const trm_evaluator *evaluator = trm_reference_state_of(out_kernel)->evaluators[0];
-    if (evaluator->num_parameters != instruction->num_operands ||
-        evaluator->num_results != instruction->num_operands / 2) {
-      return trm_reference_refuse(request, "its computation does not fit its operands", error);
-    }
-    out_kernel->scratch_bytes += sizeof(trm_value) * evaluator->num_results;
+    TRY(trm_reducer_check(request, out_kernel, error));
   } else {
     TRY(trm_reference_kernel_create(request, "reference.select-and-scatter",
                                     run_select_and_scatter, 2, out_kernel, error));
