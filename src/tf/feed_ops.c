@@ -24,11 +24,22 @@ static void set_more(TF_OpKernelContext *context, bool more, TF_Status *status) 
   set_scalar(context, TF_BOOL, &value, sizeof value, status);
 }
 
-/* The run that the kernel's first input names; NULL with a failure. */
-static run *input_run(const tf_inputs *inputs, TF_Status *status) {
-  int64_t id;
-  memcpy(&id, TF_TensorData(inputs->tensors[0]), sizeof id);
-  return run_get(id, status);
+/* Calls `act` with the inputs and with the run that the first of them names, if it is there. */
+static void with_run(TF_OpKernelContext *context,
+                     void (*act)(TF_OpKernelContext *, run *, const tf_inputs *, TF_Status *)) {
+  TF_Status *status = TF_NewStatus();
+  tf_inputs inputs;
+  if (inputs_get(context, &inputs, status)) {
+    int64_t id;
+    memcpy(&id, TF_TensorData(inputs.tensors[0]), sizeof id);
+    run *r = run_get(id, status);
+    if (r) {
+      act(context, r, &inputs, status);
+      run_release(r);
+    }
+    inputs_free(&inputs);
+  }
+  finish(context, status);
 }
 
 void start_compute(void *kernel, TF_OpKernelContext *context) {
@@ -72,25 +83,21 @@ static bool push(tf_infeed *feed, TF_Tensor *const *elements, bool *out_accepted
   return ok || fail_with(status, &error);
 }
 
+static void ready(TF_OpKernelContext *context, run *r, const tf_inputs *inputs,
+                  TF_Status *status) {
+  (void)inputs;
+  tf_infeed *feed = run_infeed(r);
+  bool accepted = true;
+  if (feed->parked && push(feed, feed->parked, &accepted, status) && accepted) {
+    free_elements(feed->parked, feed->num_elements);
+    feed->parked = NULL;
+  }
+  if (is_ok(status)) set_more(context, accepted && !run_is_done(r), status);
+}
+
 void ready_compute(void *kernel, TF_OpKernelContext *context) {
   (void)kernel;
-  TF_Status *status = TF_NewStatus();
-  tf_inputs inputs;
-  if (inputs_get(context, &inputs, status)) {
-    run *r = input_run(&inputs, status);
-    if (r) {
-      tf_infeed *feed = run_infeed(r);
-      bool accepted = true;
-      if (feed->parked && push(feed, feed->parked, &accepted, status) && accepted) {
-        free_elements(feed->parked, feed->num_elements);
-        feed->parked = NULL;
-      }
-      if (is_ok(status)) set_more(context, accepted && !run_is_done(r), status);
-      run_release(r);
-    }
-    inputs_free(&inputs);
-  }
-  finish(context, status);
+  with_run(context, ready);
 }
 
 static bool check_elements(const tf_infeed *feed, TF_Tensor *const *elements, size_t count,
@@ -121,65 +128,51 @@ static bool park(tf_infeed *feed, TF_Tensor **elements, TF_Status *status) {
   return true;
 }
 
+static void push_next(TF_OpKernelContext *context, run *r, const tf_inputs *inputs,
+                      TF_Status *status) {
+  tf_infeed *feed = run_infeed(r);
+  TF_Tensor **elements = inputs->tensors + 1;
+  bool accepted = false;
+  if (check_elements(feed, elements, (size_t)inputs->count - 1, status) &&
+      push(feed, elements, &accepted, status) && (accepted || park(feed, elements, status)))
+    set_more(context, accepted && !run_is_done(r), status);
+}
+
 void push_compute(void *kernel, TF_OpKernelContext *context) {
   (void)kernel;
-  TF_Status *status = TF_NewStatus();
-  tf_inputs inputs;
-  if (inputs_get(context, &inputs, status)) {
-    run *r = input_run(&inputs, status);
-    if (r) {
-      tf_infeed *feed = run_infeed(r);
-      TF_Tensor **elements = inputs.tensors + 1;
-      bool accepted = false;
-      if (check_elements(feed, elements, (size_t)inputs.count - 1, status) &&
-          push(feed, elements, &accepted, status) &&
-          (accepted || park(feed, elements, status)))
-        set_more(context, accepted && !run_is_done(r), status);
-      run_release(r);
-    }
-    inputs_free(&inputs);
-  }
-  finish(context, status);
+  with_run(context, push_next);
+}
+
+static void end(TF_OpKernelContext *context, run *r, const tf_inputs *inputs, TF_Status *status) {
+  (void)inputs;
+  trm_infeed_end(run_infeed(r)->queue, TRM_OUT_OF_RANGE,
+                 "Infeed dataset iterator out of range. Are you trying to dequeue more "
+                 "elements than are in the dataset?");
+  set_more(context, false, status);
 }
 
 void end_compute(void *kernel, TF_OpKernelContext *context) {
   (void)kernel;
-  TF_Status *status = TF_NewStatus();
-  tf_inputs inputs;
-  if (inputs_get(context, &inputs, status)) {
-    run *r = input_run(&inputs, status);
-    if (r) {
-      trm_infeed_end(run_infeed(r)->queue, TRM_OUT_OF_RANGE,
-                     "Infeed dataset iterator out of range. Are you trying to dequeue more "
-                     "elements than are in the dataset?");
-      set_more(context, false, status);
-      run_release(r);
-    }
-    inputs_free(&inputs);
+  with_run(context, end);
+}
+
+static void take_results(TF_OpKernelContext *context, run *r, const tf_inputs *inputs,
+                         TF_Status *status) {
+  (void)inputs;
+  if (run_num_outputs(r) != (size_t)TF_NumOutputs(context))
+    fail(status, TF_INTERNAL, "The program has %zu results and its node %d outputs.",
+         run_num_outputs(r), TF_NumOutputs(context));
+  if (!run_wait(r, status)) return;
+  for (size_t i = 0; is_ok(status) && i < run_num_outputs(r); i++) {
+    TF_Tensor *tensor = run_take_output(r, i);
+    TF_SetOutput(context, (int)i, tensor, status);
+    TF_DeleteTensor(tensor);
   }
-  finish(context, status);
 }
 
 void finish_compute(void *kernel, TF_OpKernelContext *context) {
   (void)kernel;
-  TF_Status *status = TF_NewStatus();
-  tf_inputs inputs;
-  if (inputs_get(context, &inputs, status)) {
-    run *r = input_run(&inputs, status);
-    if (r && run_num_outputs(r) != (size_t)TF_NumOutputs(context))
-      fail(status, TF_INTERNAL, "The program has %zu results and its node %d outputs.",
-           run_num_outputs(r), TF_NumOutputs(context));
-    if (r && run_wait(r, status)) {
-      for (size_t i = 0; is_ok(status) && i < run_num_outputs(r); i++) {
-        TF_Tensor *tensor = run_take_output(r, i);
-        TF_SetOutput(context, (int)i, tensor, status);
-        TF_DeleteTensor(tensor);
-      }
-    }
-    if (r) run_release(r);
-    inputs_free(&inputs);
-  }
-  finish(context, status);
+  with_run(context, take_results);
 }
 
 /* ---- Resetting ---- */
