@@ -254,7 +254,7 @@ def test_unknown_shape():
         IPUInfeedQueue(counting().batch(4))
 
 
-@pytest.mark.parametrize("depth", [-1, 256])
+@pytest.mark.parametrize("depth", [-1, 0, 256])
 def test_depth_out_of_range(depth):
     with pytest.raises(ValueError, match="from 1 to 255"):
         IPUInfeedQueue(counting(), prefetch_depth=depth)

@@ -2,10 +2,12 @@
 
 import itertools
 
-from tremula.tf.runtime import inside, plugin, tracing
+from tremula.tf.runtime import feed_arguments, inside, plugin, tracing
 
 _DEFAULT_DEPTH = 3
 _FED_TYPES = ("float16", "float32", "int32", "bool", "int8", "uint8", "int16", "uint16", "uint32")
+_NEW = ("device_ordinal", "prefetch_depth", "optimise_latency")
+_OLD = ("feed_name", "device_ordinal", "replication_factor", "data_to_prefetch", "prefetch_depth")
 _numbers = itertools.count(1)
 
 
@@ -28,7 +30,7 @@ class IPUInfeedQueue:
         that are not known and for a depth that is out of range.
         """
         import tensorflow.compat.v1 as tf
-        options = _options(args, kwargs)
+        options = feed_arguments.either_generation("IPUInfeedQueue", 1, args, kwargs, _NEW, _OLD)
         if not isinstance(dataset, (tf.data.Dataset, tf.compat.v2.data.Dataset)):
             raise TypeError("IPUInfeedQueue takes a tf.data.Dataset, but it was given "
                             f"{type(dataset).__name__}.")
@@ -40,7 +42,9 @@ class IPUInfeedQueue:
             if not shape.is_fully_defined():
                 raise ValueError(f"Output shape {shape} is not fully defined. If using "
                                  "tf.Dataset.batch, set `drop_remainder=True`.")
-        depth = options["prefetch_depth"] or _DEFAULT_DEPTH
+        depth = options["prefetch_depth"]
+        if depth is None:
+            depth = _DEFAULT_DEPTH
         if not 1 <= depth <= 255:
             raise ValueError(f"prefetch_depth must be from 1 to 255, but it is {depth}.")
         self._id = f"{options['feed_name'] or 'infeed'}.{next(_numbers)}"
@@ -149,22 +153,3 @@ class IPUInfeedQueue:
                 raise inside.error_class(inside.INVALID_ARGUMENT)(None, None, (
                     "Detected an input tensor to an infeed queue with a dimension of size 0. "
                     "Please remove it from the inputs."))
-
-
-_NEW = ("device_ordinal", "prefetch_depth", "optimise_latency")
-_OLD = ("feed_name", "device_ordinal", "replication_factor", "data_to_prefetch", "prefetch_depth")
-
-
-def _options(args, kwargs):
-    """The arguments after the dataset, of either generation, as a dict."""
-    order = _OLD if args and isinstance(args[0], str) else _NEW
-    if len(args) > len(order):
-        raise TypeError(f"IPUInfeedQueue takes {len(order) + 1} positional arguments at most.")
-    options = dict.fromkeys(_NEW + _OLD)
-    given = dict(zip(order, args))
-    for name, value in kwargs.items():
-        if name not in options or name in given:
-            raise TypeError(f"IPUInfeedQueue got an unexpected argument {name!r}.")
-        given[name] = value
-    options.update(given)
-    return options

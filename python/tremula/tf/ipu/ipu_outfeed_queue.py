@@ -4,8 +4,11 @@ import collections.abc
 import enum
 import itertools
 
-from tremula.tf.runtime import inside, plugin, tracing
+from tremula.tf.runtime import feed_arguments, inside, plugin, tracing
 
+_NEW = ("outfeed_mode", "device_ordinal", "buffer_depth", "optimise_latency")
+_OLD = ("feed_name", "outfeed_mode", "outfeed_all", "device_ordinal", "replication_factor",
+        "io_batch_size")
 _numbers = itertools.count(1)
 
 
@@ -35,7 +38,7 @@ class IPUOutfeedQueue(collections.abc.Iterable):
         Raises TypeError for other arguments, ValueError for a mode that is none.
         """
         plugin.load()
-        options = _options(args, kwargs)
+        options = feed_arguments.either_generation("IPUOutfeedQueue", 0, args, kwargs, _NEW, _OLD)
         self._mode = _mode(options)
         self._id = f"{options['feed_name'] or 'outfeed'}.{next(_numbers)}"
         plugin.library().trm_tf_declare_outfeed(self._id.encode(),
@@ -143,26 +146,6 @@ class IPUOutfeedQueueIterator(collections.abc.Iterator):
         if not self._waiting:
             raise StopIteration
         return self._waiting.pop(0)
-
-
-_NEW = ("outfeed_mode", "device_ordinal", "buffer_depth", "optimise_latency")
-_OLD = ("feed_name", "outfeed_mode", "outfeed_all", "device_ordinal", "replication_factor",
-        "io_batch_size")
-
-
-def _options(args, kwargs):
-    """The arguments, of either generation, as a dict."""
-    order = _OLD if args and isinstance(args[0], str) else _NEW
-    if len(args) > len(order):
-        raise TypeError(f"IPUOutfeedQueue takes {len(order)} positional arguments at most.")
-    options = dict.fromkeys(_NEW + _OLD)
-    given = dict(zip(order, args))
-    for name, value in kwargs.items():
-        if name not in options or name in given:
-            raise TypeError(f"IPUOutfeedQueue got an unexpected argument {name!r}.")
-        given[name] = value
-    options.update(given)
-    return options
 
 
 def _mode(options):

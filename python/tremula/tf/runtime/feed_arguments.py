@@ -1,0 +1,23 @@
+"""The arguments of the queues, which changed with SDK 2.4: names and order are of two generations."""
+
+
+def either_generation(queue, before, args, kwargs, new, old):
+    """The optional arguments of a queue as a dict by name; None for those that are not given.
+
+    queue     the name of the class, for messages
+    before    how many positional arguments come before these
+    new, old  the names in their order since SDK 2.4 and before it, when the first was a string
+
+    Raises TypeError for too many and for unknown ones, and for one that is given twice.
+    """
+    order = old if args and isinstance(args[0], str) else new
+    if len(args) > len(order):
+        raise TypeError(f"{queue} takes {before + len(order)} positional arguments at most.")
+    options = dict.fromkeys(new + old)
+    given = dict(zip(order, args))
+    for name, value in kwargs.items():
+        if name not in options or name in given:
+            raise TypeError(f"{queue} got an unexpected argument {name!r}.")
+        given[name] = value
+    options.update(given)
+    return options
