@@ -6,14 +6,18 @@
  * the control predecessors. After scheduling it is the order of execution. Original ids and names
  * are kept aside for printing and messages. What an opcode does not use is NULL or 0.
  *
- *   shape.c        shapes: making, comparing, printing, counting
- *   module.c       modules, computations, instructions: creating, finding, cloning, compacting
- *   attributes.def enums of attributes and their spellings
- *   infer.c        the result shape of every opcode
- *   verify.c       the checks on a whole module
- *   proto.c        HloModuleProto in and out
- *   lexer.c parse.c print.c   HLO text in and out
- *   literal.c      constants: bytes, and their text
+ *   shape.c                        shapes: making, comparing, printing, counting
+ *   opcodes.def opcode.c           opcodes and element types: names, classes, numbers of operands
+ *   attributes.def attributes.c    enums of attributes and their spellings
+ *   module.c names.c               modules, computations, instructions, and sets of their names
+ *   literal.c                      the text of constants
+ *   infer*.c (infer.h)             the result shape of every opcode
+ *   verify.c                       the checks on a whole module
+ *   read.c                         a module from bytes or a file, whichever form it has
+ *   lexer.c parse*.c (parse.h)     HLO text in
+ *   print.c                        HLO text out
+ *   proto_*.c (proto.h)            HloModuleProto in and out
+ *   builder.c                      modules made by calls (tremula/builder.h)
  */
 #ifndef TREMULA_HLO_HLO_H_
 #define TREMULA_HLO_HLO_H_
