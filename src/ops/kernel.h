@@ -106,6 +106,8 @@ trm_status trm_fast_reduce_create(const trm_kernel_request *, trm_kernel *, bool
 trm_status trm_fast_batch_norm_create(const trm_kernel_request *, trm_kernel *, bool *, trm_error *);
 /* The custom call "tremula.batch-norm-statistics" (reduce/batch_norm_fast.c). */
 trm_status trm_batch_norm_statistics_create(const trm_kernel_request *, trm_kernel *, bool *, trm_error *);
+/* The custom call "tremula.dropout" (random/dropout.c). */
+trm_status trm_dropout_create(const trm_kernel_request *, trm_kernel *, bool *, trm_error *);
 trm_status trm_onednn_dot_create(const trm_kernel_request *, trm_kernel *, bool *, trm_error *);
 trm_status trm_onednn_convolution_create(const trm_kernel_request *, trm_kernel *, bool *, trm_error *);
 

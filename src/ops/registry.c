@@ -20,6 +20,7 @@ static const struct {
     {"tremula.all-reduce", trm_collective_create},
     {"tremula.all-to-all", trm_collective_create},
     {"tremula.batch-norm-statistics", trm_batch_norm_statistics_create},
+    {"tremula.dropout", trm_dropout_create},
     {"tremula.random", trm_reference_random_create},
     {"tremula.reduce-scatter", trm_collective_create},
     {"tremula.replication-factor", trm_collective_create},
