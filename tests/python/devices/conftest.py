@@ -1,0 +1,113 @@
+"""Virtual IPUs across processes, and the gc-* tools.
+
+The tools come from TREMULA_BIN_DIR, the libraries from TREMULA_LIBRARY_DIR; by default both are of
+the release build. Every test has locks of its own. A holder is a process that is attached to IPUs
+and does nothing else; it needs no TensorFlow.
+"""
+
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+LIBRARIES = os.environ.get("TREMULA_LIBRARY_DIR", str(ROOT / "build/release/lib"))
+
+_HOLDER = """
+import ctypes, sys, time
+
+class Request(ctypes.Structure):
+    _fields_ = [("name", ctypes.c_char_p), ("num_ipus", ctypes.c_uint32),
+                ("ids", ctypes.POINTER(ctypes.c_uint32)), ("num_ids", ctypes.c_size_t),
+                ("timeout_ms", ctypes.c_uint32), ("poll_ms", ctypes.c_uint32)]
+
+library = ctypes.CDLL(sys.argv[1] + "/libtremula.so")
+device = ctypes.c_void_p()
+error = ctypes.create_string_buffer(8192)
+request = Request(name=b"/device:IPU:0", num_ipus=int(sys.argv[2]))
+status = library.trm_device_attach(None, ctypes.byref(request), ctypes.byref(device), error)
+print("attached" if status == 0 else error.raw[4:].split(b"\\0")[0].decode(), flush=True)
+time.sleep(300)
+"""
+
+
+def _find(name):
+    folder = os.environ.get("TREMULA_BIN_DIR", str(ROOT / "build/release/bin"))
+    path = pathlib.Path(folder) / name
+    found = str(path) if path.exists() else shutil.which(name)
+    assert found, f"there is no {name}: build it, or set TREMULA_BIN_DIR"
+    return found
+
+
+@pytest.fixture
+def environment(tmp_path):
+    """The environment of everything that a test starts."""
+    return {**os.environ, "TREMULA_RUNTIME_DIR": str(tmp_path), "TREMULA_INVENTORY": "mk2-16",
+            "TREMULA_LIBRARY_DIR": LIBRARIES, "TF_CPP_MIN_LOG_LEVEL": "2",
+            "PYTHONPATH": os.pathsep.join([str(ROOT / "python"),
+                                           os.environ.get("PYTHONPATH", "")])}
+
+
+@pytest.fixture
+def tool(environment):
+    """Runs a tool; returns the completed process."""
+    def run(name, *arguments, **variables):
+        return subprocess.run([_find(name), *map(str, arguments)], text=True, capture_output=True,
+                              env={**environment, **variables}, timeout=60, check=False)
+    return run
+
+
+@pytest.fixture
+def hold(environment):
+    """Starts a process that holds `count` IPUs; returns it."""
+    started = []
+
+    def start(count, **variables):
+        process = subprocess.Popen([sys.executable, "-c", _HOLDER, LIBRARIES, str(count)],
+                                   env={**environment, **variables}, text=True,
+                                   stdout=subprocess.PIPE)
+        started.append(process)
+        answer = process.stdout.readline().strip()
+        assert answer == "attached", answer
+        return process
+
+    yield start
+    for process in started:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+@pytest.fixture
+def script(environment):
+    """Starts a TensorFlow 1 program on `count` IPUs; returns the process. What it is given runs
+    after the configuration, with `run()` to compile and run a small program."""
+    prologue = """
+        import tremula._finder, sys
+        import tensorflow.compat.v1 as tf
+        tf.disable_v2_behavior()
+        from tensorflow.python import ipu
+        config = ipu.config.IPUConfig()
+        config.auto_select_ipus = int(sys.argv[1])
+        config.device_connection.type = ipu.config.DeviceConnectionType[sys.argv[2]]
+        config.device_connection.version = "ipu2"
+        config.configure_ipu_system()
+
+        def run(compute=lambda x: x + 1.0, value=(1.0, 2.0)):
+            with tf.Graph().as_default(), tf.Session() as session:
+                with ipu.scopes.ipu_scope("/device:IPU:0"):
+                    x = tf.placeholder(tf.float32, [2])
+                    result, = ipu.ipu_compiler.compile(compute, [x])
+                return session.run(result, {x: value}).tolist()
+    """
+
+    def start(count, connection, text, **variables):
+        return subprocess.Popen(
+            [sys.executable, "-c", textwrap.dedent(prologue) + textwrap.dedent(text), str(count),
+             connection], env={**environment, **variables}, text=True, stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    return start
