@@ -1,0 +1,32 @@
+"""Order on the IPU (`tensorflow.python.ipu.control_flow_ops`)."""
+
+import tensorflow.compat.v1 as tf
+
+from tremula.tf.runtime import inside
+
+
+def barrier(tensors, insert_barrier_for_gradients=False, name=None):
+    """The tensors, none of which is there before all of them are.
+
+    `tensors` is a structure of tensors, which is what is returned. With
+    `insert_barrier_for_gradients` that holds for their gradients too.
+    """
+    flat = [tf.convert_to_tensor(one) for one in tf.nest.flatten(tensors)]
+
+    @tf.custom_gradient
+    def pass_barrier(*values):
+        def gradients(*upstream):
+            return _barrier(upstream, None) if insert_barrier_for_gradients else list(upstream)
+        return _barrier(values, name), gradients
+
+    results = pass_barrier(*flat)
+    if tf.is_tensor(results):
+        results = [results]
+    return tf.nest.pack_sequence_as(tensors, list(results))
+
+
+def _barrier(values, name):
+    operation = inside.apply_op("XlaOptimizationBarrier", input=list(values), name=name)
+    for result, value in zip(operation.outputs, values):
+        result.set_shape(value.shape)
+    return list(operation.outputs)

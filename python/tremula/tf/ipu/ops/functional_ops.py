@@ -1,0 +1,52 @@
+"""Functions whose code is on the IPU once, however often they are called
+(`tensorflow.python.ipu.functional_ops`).
+
+Called, such a function computes what it would compute without. That it is one function is written
+on its instructions, for the model of the machine.
+"""
+
+import functools
+
+import tensorflow.compat.v1 as tf
+
+from tremula.tf.ipu import scopes
+
+OUTLINED_ATTRIBUTE = "outlined_function"
+
+
+def outlined_function(func=None, unique_sharding=False, keep_input_layouts=None, name=None):
+    """Makes calls of `func` share their code: use it as a decorator, with or without arguments.
+
+    func  takes tensors and structures of them and returns None, a tensor, operations or a structure
+          of tensors, which is what a call returns; a single-element list stays one
+
+    The options are about layouts and placement and change no numbers. Raises TypeError for what
+    cannot be called.
+    """
+    del unique_sharding, keep_input_layouts
+
+    def decorate(inner):
+        if not callable(inner):
+            raise TypeError(f"outlined_function takes a function, not {type(inner).__name__}.")
+        label = name or getattr(inner, "__name__", "function")
+
+        @functools.wraps(inner, updated=())
+        def call(*args, **kwargs):
+            args = tf.nest.map_structure(_to_tensor, args)
+            with tf.name_scope(label), scopes.frontend_attribute(OUTLINED_ATTRIBUTE, label):
+                return inner(*args, **kwargs)
+
+        return call
+
+    return decorate if func is None else decorate(func)
+
+
+def function(func, name=None):
+    """outlined_function, as it was called at first."""
+    return outlined_function(func, name=name)
+
+
+def _to_tensor(value):
+    """Numbers and arrays as tensors; what is none, such as a variable or None, as it is."""
+    return tf.convert_to_tensor(value) if isinstance(value, (int, float, bool)) \
+        or hasattr(value, "__array_interface__") else value

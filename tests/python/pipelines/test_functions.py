@@ -1,0 +1,49 @@
+"""Outlined functions and barriers."""
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from tensorflow.python import ipu
+
+
+def compute(function, *values):
+    with ipu.scopes.ipu_scope("/device:IPU:0"):
+        results = ipu.ipu_compiler.compile(function, list(values))
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        return session.run(results)
+
+
+def test_an_outlined_function_and_its_gradient():
+    def program(x):
+        @ipu.outlined_function
+        def layer(value):
+            with tf.variable_scope("layer", use_resource=True, reuse=tf.AUTO_REUSE):
+                weight = tf.get_variable("w", initializer=3.0)
+            return value * value * weight
+
+        y = layer(layer(x))
+        return y, tf.gradients(y, x)[0]
+
+    y, gradient = compute(program, tf.constant(2.0))
+    assert y == 432.0 and gradient == 864.0
+
+
+def test_structures_and_options():
+    @ipu.functional_ops.outlined_function(unique_sharding=True, name="pair")
+    def pair(a, b):
+        return {"sum": a + b, "rest": [a - b]}
+
+    def program(a):
+        result = pair(a, 1.0)
+        return result["sum"], result["rest"][0]
+
+    assert compute(program, tf.constant(5.0)) == [6.0, 4.0]
+
+
+def test_barrier():
+    def with_gradient(x):
+        a, b = ipu.control_flow_ops.barrier((x * 2.0, x + 1.0), True)
+        return a * b, tf.gradients(a * b, x)[0]
+
+    np.testing.assert_allclose(compute(with_gradient, tf.constant(3.0)), [24.0, 14.0])
