@@ -1,0 +1,64 @@
+"""Where in the program the nodes of an optimised graph come from.
+
+TensorFlow optimises graphs without what Python knows of them, so we look for the nodes in the graphs
+that Python has.
+"""
+
+import functools
+import threading
+import weakref
+
+from tremula.tf.runtime import node_table
+
+_lock = threading.Lock()
+_graphs = weakref.WeakSet()
+_LATEST = 64  # graphs that are looked through
+
+
+def remember_graphs():
+    """Remembers every graph that the program makes, as long as it lives."""
+    from tensorflow.python.framework import ops
+    create = ops.Graph.__init__
+
+    @functools.wraps(create)
+    def create_remembering(self, *arguments, **keywords):
+        create(self, *arguments, **keywords)
+        _remember(self)
+
+    ops.Graph.__init__ = create_remembering
+    graph = ops._default_graph_stack._global_default_graph
+    if graph is not None:
+        _remember(graph)
+
+
+def _remember(graph):
+    with _lock:
+        graph._tremula_order = len(_graphs)
+        _graphs.add(graph)
+
+
+def describe(nodes):
+    """{name: node table entry} for nodes with a `name` and an `op`. The file and the line are those
+    of the graph that has most of the nodes; None and 0 where it does not have one."""
+    with _lock:
+        graphs = sorted(_graphs, key=lambda one: one._tremula_order)[-_LATEST:]
+    best = {}
+    for graph in reversed(graphs):
+        found = {node.name: operation for node in nodes
+                 if (operation := _find(graph, node.name)) is not None
+                 and operation.type == node.op}
+        if len(found) > len(best):
+            best = found
+    return {node.name: _entry(node, best.get(node.name)) for node in nodes}
+
+
+def _find(graph, name):
+    try:
+        return graph.get_operation_by_name(name)
+    except (KeyError, ValueError):
+        return None
+
+
+def _entry(node, operation):
+    file, line = (None, 0) if operation is None else node_table.user_frame(operation)
+    return {"name": node.name, "file": file, "line": line}
