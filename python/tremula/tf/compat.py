@@ -117,6 +117,13 @@ def in_compiled_function():
     return control_flow_util.GetContainingXLAContext(context) is not None
 
 
+def in_static_program():
+    """Whether what is built now is in a program for XLA, or in a function inside one."""
+    from tensorflow.python.framework import ops
+    from tensorflow.python.ops import control_flow_util
+    return control_flow_util.GraphOrParentsInXlaContext(ops.get_default_graph())
+
+
 def wrap_gradients(enter):
     """Makes `tf.gradients` build the gradient of each operation inside `enter(operation)`, a
     context manager."""
