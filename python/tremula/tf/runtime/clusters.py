@@ -15,8 +15,6 @@ import ctypes
 from tremula.tf.runtime import (clusters_graph, clusters_ops, clusters_sources, inside, lowering,
                                 plugin)
 
-_MOST_CONSTANT_BYTES = 1 << 16  # larger ones stay outside, and are passed in
-
 _callback = None  # kept from being collected while the plugin has it
 
 
@@ -110,7 +108,7 @@ def _trim(group):
 
     for node in group:  # at the beginning: a name or a shape of what comes in
         if not node.kind.weight and not all(users(node)) and not any(
-                one.index in inside_group for one in node.before()):
+                one.index in inside_group for one in node.earlier):
             inside_group.discard(node.index)
     for node in reversed(group):  # at the end: another name or shape of what goes out
         if node.index in inside_group and node.op in clusters_ops.RENAMES and (
@@ -118,12 +116,6 @@ def _trim(group):
                     one.index in inside_group for one, _ in node.inputs[1:])):
             inside_group.discard(node.index)
     return [node for node in group if node.index in inside_group]
-
-
-def _is_absorbed(node):
-    return node.op == "Const" and node.kind.outputs is not None and (
-        node.proto.attr["value"].ByteSize() <= _MOST_CONSTANT_BYTES
-        and clusters_ops.is_value(node.kind.outputs[0][1]))
 
 
 # ---- The node that runs it ----
@@ -182,7 +174,7 @@ def _arguments(group, members):
     host, device = {}, {}
     for node in group:
         for source, number in node.inputs:
-            if source.index in members or _is_absorbed(source):
+            if source.index in members or source.is_copied():
                 continue
             if source.kind.outputs is None or number >= len(source.kind.outputs):
                 raise clusters_graph.Unusual(f"{node.name} takes {_tensor(source, number)}")
@@ -212,7 +204,7 @@ def _waits(group, members):
     """The control inputs: those of the nodes and of the constants that have been taken in."""
     waits = {}
     for node in group:
-        absorbed = [one for one, _ in node.inputs if _is_absorbed(one)]
+        absorbed = [one for one, _ in node.inputs if one.is_copied()]
         for one in [node, *absorbed]:
             waits.update({f"^{control.name}": None for control in one.controls
                           if control.index not in members})
@@ -224,7 +216,7 @@ def _source(group, arguments, outputs):
     from tensorflow.core.framework import graph_pb2
     taken_in = {}
     for node in group:
-        taken_in.update({one.index: one for one, _ in node.inputs if _is_absorbed(one)})
+        taken_in.update({one.index: one for one, _ in node.inputs if one.is_copied()})
     nodes = [*taken_in.values(), *group]
     new_names = {node.name: f"n{i}" for i, node in enumerate(nodes, 1)}
     places = {(node.index, number): f"input{i}:0" for i, (node, number) in enumerate(arguments)}

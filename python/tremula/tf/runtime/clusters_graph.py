@@ -7,6 +7,7 @@ import re
 from tremula.tf.runtime import clusters_ops
 
 _PLACED = re.compile(r"/job:[^/]+/replica:\d+/task:\d+/device:IPU:\d+$")
+_MOST_CONSTANT_BYTES = 1 << 16  # of a constant that is copied
 _MOST_CONDITIONS = 32  # beyond these a node's own name stands for them
 
 
@@ -16,6 +17,8 @@ class Node:
     inputs    (node, output) of the tensors it takes
     controls  nodes that it waits for
     users     (node, input or None for a control edge, output) of those that take its tensors
+    earlier   the nodes that it comes after if it is part of a program, which has its own copies of
+              small constants; later: the other way around
     runs      what must hold for it to run, a set of words: branches taken, the loop that it is in
     level     of two nodes with a path between them the later one has no lower level; it is higher
               where the path leaves what can be one program
@@ -26,6 +29,7 @@ class Node:
         self.kind = clusters_ops.Kind(proto)
         self.on_ipu = bool(_PLACED.match(proto.device))
         self.inputs, self.controls, self.users = [], [], []
+        self.earlier, self.later = [], []
         self.runs = frozenset()
         self.level = 0
         self.can_join = self.is_static = False
@@ -34,6 +38,12 @@ class Node:
     def before(self):
         """The nodes that this one comes after."""
         return [node for node, _ in self.inputs] + self.controls
+
+    def is_copied(self):
+        """Whether a program that takes this node gets a copy of its own."""
+        return self.op == "Const" and self.kind.outputs is not None and (
+            self.proto.attr["value"].ByteSize() <= _MOST_CONSTANT_BYTES
+            and clusters_ops.is_value(self.kind.outputs[0][1]))
 
 
 class Unusual(Exception):
@@ -63,6 +73,8 @@ def read(graph_def, preserved):
         node.runs = _runs(node)
     for node in ordered:
         _judge(node)
+    for node in ordered:
+        _connect(node)
     _level(ordered)
     return ordered
 
@@ -187,21 +199,32 @@ def _joins(source, target):
             and source.proto.device == target.proto.device)
 
 
+def _connect(node):
+    """Sets earlier and later."""
+    earlier = {}
+    for source in node.before():
+        if node.can_join and source.is_copied():
+            earlier.update({one.index: one for one in source.controls})
+        elif not _is_back_edge(source, node):
+            earlier[source.index] = source
+    node.earlier = list(earlier.values())
+    for source in node.earlier:
+        source.later.append(node)
+
+
 def _level(ordered):
     for node in ordered:
-        for source in node.before():
-            if not _is_back_edge(source, node):
-                step = int(source.can_join and not _joins(source, node))
-                node.level = max(node.level, source.level + step)
+        for source in node.earlier:
+            step = int(source.can_join and not _joins(source, node))
+            node.level = max(node.level, source.level + step)
     # What would be alone goes to those that use it, where that is later.
     weights = _weights(ordered)
     for node in reversed(ordered):
-        users = [user for user, _, _ in node.users if not _is_back_edge(node, user)]
-        if not node.can_join or not users or weights[node.index] > 1:
+        if not node.can_join or not node.later or weights[node.index] > 1:
             continue
-        latest = min(user.level - int(not _joins(node, user)) for user in users)
+        latest = min(user.level - int(not _joins(node, user)) for user in node.later)
         if latest > node.level and any(
-                user.level == latest and _joins(node, user) for user in users):
+                user.level == latest and _joins(node, user) for user in node.later):
             node.level = latest
 
 
@@ -216,7 +239,7 @@ def groups(ordered):
         return index
 
     for node in ordered:
-        for source in node.before():
+        for source in node.earlier:
             if source.level == node.level and _joins(source, node):
                 parent[root(source.index)] = root(node.index)
     found = {}

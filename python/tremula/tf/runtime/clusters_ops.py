@@ -80,7 +80,7 @@ _NEVER = _DYNAMIC | _CONTROL_FLOW | frozenset((
 # Ops that may wait for what another part of the same step does, without an edge that says so.
 _BLOCKING = ("Queue", "Barrier", "Stage", "Unstage", "Map", "OrderedMap", "Stack", "Tensor",
              "Collective", "Recv", "_Recv", "_HostRecv", "Send", "_Send", "_HostSend", "PyFunc",
-             "EagerPyFunc", "Rpc", "Ipu", "ConditionalAccumulator", "Accumulator", "Dequeue")
+             "EagerPyFunc", "Rpc", "IpuStart", "IpuFinish", "ConditionalAccumulator", "Accumulator", "Dequeue")
 
 
 def control_flow(op):
