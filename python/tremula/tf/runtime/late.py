@@ -8,7 +8,7 @@ Each is lowered once for each set of shapes and of values that must be constants
 import ctypes
 import threading
 
-from tremula.tf.runtime import inside, lowering, plugin, rewriting
+from tremula.tf.runtime import cache, inside, lowering, plugin, rewriting
 
 _GRAPH, _NODE = ord("g"), ord("n")
 
@@ -114,7 +114,19 @@ def _lower_node(payload, inputs, name):
 
 def _lower_with_constants(source, inputs, fixed):
     """Lowers for the inputs' shapes, with the values that must be known and no others. Returns
-    (module, numbers of the inputs that became constants).
+    (module, numbers of the inputs that became constants)."""
+    def compute():
+        module, constants = _find_constants(source, inputs, fixed)
+        return {"constants": sorted(constants)}, module
+
+    # Which values matter is not known before: all that may are in the key.
+    keys = [one.key(i in fixed or one.is_small()) for i, one in enumerate(inputs)]
+    header, module = cache.remember([source.serialize(), repr((keys, fixed)).encode()], compute)
+    return module, set(header["constants"])
+
+
+def _find_constants(source, inputs, fixed):
+    """What _lower_with_constants() says.
 
     TensorFlow says that a value must be known, or makes shapes depend on it, as those of x[1:n].
     """

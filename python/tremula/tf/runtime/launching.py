@@ -2,7 +2,7 @@
 IpuFinish. Variables are read before and assigned after; the program never writes to them itself.
 """
 
-from tremula.tf.runtime import inside, lowering, staging
+from tremula.tf.runtime import cache, inside, staging
 
 
 def launch(trace, name):
@@ -48,7 +48,7 @@ def _lower_now(source):
     if not source.is_static():
         return None
     try:
-        return lowering.lower(source)
+        return cache.lower(source)
     except inside.LoweringError as error:
         if inside.wants_constant(error):
             return None

@@ -152,5 +152,5 @@ def _finish(module, num_arguments, num_outputs):
         output = entry.output_shape_index[0] if entry.output_shape_index else 0
         by_output[output] = entry.parameter_number - num_arguments
     updates = [by_output[i] for i in range(num_outputs, len(results))]
-    return Lowered(module.SerializeToString(), updates,
+    return Lowered(module.SerializeToString(deterministic=True), updates,
                    [list(one.dimensions) for one in results[:num_outputs]])
