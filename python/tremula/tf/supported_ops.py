@@ -76,24 +76,13 @@ def page(checked=None, checked_version=None):
     text += "\n## The operations\n\n| operation | types |" + (" checked |\n" if checked else "\n")
     text += "|---|---|" + ("---|\n" if checked else "\n")
     for op, attributes in table.items():
-        line = f"| {op} | {_types(op, attributes)} |"
+        line = f"| {op} | {_types(attributes)} |"
         text += line + (f" {_outcomes(checked.get(op, {}))} |\n" if checked else "\n")
     return text
 
 
-def _types(op, attributes):
-    """The types by attribute, those that the op itself allows."""
-    from tremula.tf.runtime import inside
-    definition = inside.op_definition(op)
-    allowed = {}
-    for attribute in definition.attr if definition else []:
-        numbers = attribute.allowed_values.list.type
-        allowed[attribute.name] = {inside.dtype_name(number) for number in numbers}
-    parts = []
-    for attribute, names in attributes.items():
-        kept = [name for name in names if not allowed.get(attribute) or name in allowed[attribute]]
-        parts.append(f"{attribute}: {', '.join(kept)}")
-    return "; ".join(parts)
+def _types(attributes):
+    return "; ".join(f"{attribute}: {', '.join(names)}" for attribute, names in attributes.items())
 
 
 def _outcomes(found):

@@ -117,6 +117,8 @@ def check(op, dtype, ours=True):
                 expected[peer] = _run(op, inputs, attributes, peer)
             except Exception as error:  # pylint: disable=broad-except
                 problem = _first_line(error)
+        if expected and (op, dtype) in recipes.ANSWERS:
+            expected = {"definition": recipes.ANSWERS[op, dtype](inputs)}
         if expected and not ours:
             return COMPUTES, ""
         if expected:

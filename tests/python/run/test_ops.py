@@ -93,3 +93,60 @@ def test_supported_ops():
     ops = runtime.supported_ops()
     assert "float16" in ops["MatMul"]["T"] and "float64" not in ops["MatMul"]["T"]
     assert "FFT" not in ops and "ComplexAbs" not in ops and len(ops) > 300
+
+
+def test_no_type_that_the_op_itself_forbids():
+    from tensorflow.python.framework import dtypes, op_def_registry
+    for op, attributes in runtime.supported_ops().items():
+        definition = op_def_registry.get(op)
+        for one in definition.attr:
+            if one.name in attributes and one.allowed_values.list.type:
+                allowed = {dtypes.as_dtype(number).name
+                           for number in one.allowed_values.list.type}
+                assert set(attributes[one.name]) <= allowed, op
+
+
+@pytest.mark.parametrize("size", [3, 5000])  # of the larger no value becomes part of a program
+@pytest.mark.parametrize("dtype", ["int32", "int64", "int8"])
+def test_ops_that_the_bridge_has_for_other_types_only(dtype, size, session, on_ipu):
+    x = np.arange(2 * size).reshape(2, size).astype(dtype)
+    with tf.device("cpu"):
+        fed = tf.placeholder(dtype, [2, size])
+
+    def both(x):
+        return tf.raw_ops.Round(x=x), tf.raw_ops.ConjugateTranspose(x=x, perm=[1, 0])
+
+    def step(x):
+        """The ops in a function's body, where results have names."""
+        again = tf.while_loop(lambda i, y: i < 2, lambda i, y: (i + 1, y + tf.raw_ops.Round(x=y)),
+                              [0, x], maximum_iterations=2)[1]
+        return both(x) + (again,)
+    with ipu.scopes.ipu_scope("/device:IPU:0"):
+        alone = both(fed)
+    compiled = on_ipu(step, [fed])
+    with session() as s:
+        rounded, turned = s.run(alone, {fed: x})
+        inside = s.run(compiled, {fed: x})
+    np.testing.assert_array_equal(rounded, x)
+    np.testing.assert_array_equal(turned, x.T)
+    for got, expected in zip(inside, [x, x.T, x + x + (x + x)]):
+        np.testing.assert_array_equal(got, expected)
+
+
+def test_transpose_of_float16(session, on_ipu):
+    x = np.arange(6).reshape(2, 3).astype(np.float16)
+    y = on_ipu(lambda x: tf.raw_ops.ConjugateTranspose(x=x, perm=[1, 0]), [tf.constant(x)])
+    with session() as s:
+        np.testing.assert_array_equal(s.run(y)[0], x.T)
+
+
+def test_update_op_whose_shapes_come_from_handles(session, on_ipu):
+    def step(g):
+        v = tf.get_variable("v", [2, 3], initializer=tf.ones_initializer(), use_resource=True)
+        train = tf.train.ProximalAdagradOptimizer(.5, initial_accumulator_value=3.)
+        with tf.control_dependencies([train.apply_gradients([(g, v)])]):
+            return v.read_value()
+    y = on_ipu(step, [np.ones([2, 3], np.float32)])
+    with session() as s:
+        s.run(tf.global_variables_initializer())
+        np.testing.assert_allclose(s.run(y)[0], np.full([2, 3], 1 - .5 / 2.), rtol=1e-6)

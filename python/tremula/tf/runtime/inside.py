@@ -197,6 +197,14 @@ def variable_handle(dtype, shape):
     return handle
 
 
+def set_variable_type(handle, dtype, shape):
+    """Tells an eager handle the type and shape of its variable."""
+    from tensorflow.python.framework import tensor_shape
+    from tensorflow.python.ops import handle_data_util
+    handle_data_util.set_handle_data(handle, handle_data_util.create_handle_data(
+        tensor_shape.TensorShape(shape), dtype))
+
+
 def lift(tensor, to_graph):
     """Copies a tensor and what it needs from a function graph into another graph."""
     from tensorflow.python.eager import lift_to_graph

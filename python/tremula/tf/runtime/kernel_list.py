@@ -11,7 +11,7 @@ import tempfile
 
 from tremula.tf.runtime import inside, plugin, rewriting
 
-_FORMAT = 4  # changes with the rules below
+_FORMAT = 5  # changes with the rules below
 
 # Data types of an IPU and, beside them, the handles that programs pass around.
 TYPES = ("float16", "float32", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32",
@@ -124,9 +124,11 @@ def _for_ipu(kernel):
     own.device_type = "IPU"
     # Below TensorFlow's own kernels, so that what is placed nowhere stays on the CPU.
     own.priority = -1
+    possible = _types_of_definition(kernel.op)
     for constraint in own.constraint:
         kept = [number for number in constraint.allowed_values.list.type
-                if inside.dtype_name(number) in TYPES]
+                if inside.dtype_name(number) in TYPES
+                and number in possible.get(constraint.name, (number,))]
         if not kept:
             return None
         if kernel.op in rewriting.RANDOM_OPS and constraint.name == "dtype":
@@ -134,6 +136,14 @@ def _for_ipu(kernel):
         del constraint.allowed_values.list.type[:]
         constraint.allowed_values.list.type.extend(kept)
     return own
+
+
+def _types_of_definition(op):
+    """{attribute: numbers of the types that the op itself allows}, where it does not allow all."""
+    definition = inside.op_definition(op)
+    return {one.name: set(one.allowed_values.list.type)
+            for one in (definition.attr if definition is not None else [])
+            if one.HasField("allowed_values") and one.allowed_values.list.type}
 
 
 # ---- The file ----

@@ -97,6 +97,7 @@ def _lower_node(payload, inputs, name):
     node.input.extend(f"input{i}:0" for i in range(len(inputs)))
     rewriting.strip([node])
     rewriting.elide_checks([node])
+    rewriting.use_plain_ops([node])
     fixed = ()
     if node.op in rewriting.RANDOM_OPS:
         fixed = (0,)

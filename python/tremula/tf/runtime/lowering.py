@@ -138,6 +138,7 @@ def _variable(argument):
                                     shared_name=inside.unique_name("variable"))
     zeros = tf.constant(np.zeros(argument.shape, dtype.as_numpy_dtype))
     tf.raw_ops.AssignVariableOp(resource=handle, value=zeros)
+    inside.set_variable_type(handle, dtype, argument.shape)  # which the update ops' shapes need
     return handle
 
 

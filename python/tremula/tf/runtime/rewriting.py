@@ -68,6 +68,21 @@ def elide_checks(nodes):
             del node.attr["message"]
 
 
+def use_plain_ops(nodes):
+    """Puts other ops for those that TensorFlow's bridge lowers for some types only: an IPU has no
+    complex numbers to conjugate, and integers are round. Returns the names of nodes whose output
+    was "y" and is "output" now, which matters in a FunctionDef."""
+    from tensorflow.python.framework import dtypes
+    changed = []
+    for node in nodes:
+        if node.op == "ConjugateTranspose":
+            node.op = "Transpose"
+        elif node.op == "Round" and dtypes.as_dtype(node.attr["T"].type).is_integer:
+            node.op = "Identity"
+            changed.append(node.name)
+    return changed
+
+
 def rename(nodes, new_names):
     """Gives nodes new names, {old: new}; what is not in there keeps its name."""
     for node in nodes:

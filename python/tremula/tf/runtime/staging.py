@@ -27,6 +27,7 @@ def stage(graph, arguments, variables, outputs, device, state=()):
     graph_def = graph.as_graph_def()
     # Assertions and random numbers are cut off from some of their inputs, which may then go too.
     rewriting.elide_checks(graph_def.node)
+    rewriting.use_plain_ops(graph_def.node)
     operations = {op.name: op for op in graph.get_operations()}
     _replace_random(graph_def.node, operations)
     rewriting.prune(graph_def, [tensor.op.name for tensor in outputs], stops)
@@ -81,6 +82,8 @@ def _stage_function(graph_def, function, graph, table):
     """The same for a FunctionDef; `graph` is where it came from, or None."""
     known = _operations_of(function, graph) if graph is not None else {}
     rewriting.elide_checks(function.node_def)
+    for name in rewriting.use_plain_ops(function.node_def):
+        rewriting.redirect_output(function, name, "y", "output")
     for name in _replace_random(function.node_def, known):
         rewriting.redirect_output(function, name, "output", "results")
     _call_random(graph_def, known, function.node_def)
