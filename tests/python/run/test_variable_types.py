@@ -17,7 +17,6 @@ def _variable(dtype, name="v", shape=(2,)):
     return tf.get_variable(name, shape, dtype, tf.zeros_initializer(), use_resource=True)
 
 
-
 @pytest.mark.parametrize("on_cpu", [False, True])
 @pytest.mark.parametrize("dtype", NUMBERS)
 def test_counter(dtype, on_cpu, session, on_ipu):
