@@ -32,6 +32,12 @@ uint32_t trm_target_non_interleaved_bytes(const trm_target *target);
 /* The largest memory element in bytes. */
 uint32_t trm_target_element_bytes(const trm_target *target);
 
+/* What an exchange within an IPU costs beside its bytes: the tiles sync (the slowest counts), then
+ * messages are set up. */
+static inline uint64_t trm_target_step_cycles(const trm_target *target) {
+  return (uint64_t)target->max_sync_delay + target->exchange_phase_cycles;
+}
+
 /* The text of a preset (data/targets, compiled in); NULL past the last. */
 typedef struct trm_target_text {
   const char *name, *text;

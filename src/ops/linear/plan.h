@@ -107,18 +107,16 @@ typedef struct trm_plan_transform {
 
 /* Steps of a plan, in the order of execution. */
 typedef enum trm_plan_step {
-  TRM_STEP_REARRANGE_WEIGHTS, /* once, before a loop that slices them */
-  TRM_STEP_BROADCAST_INPUT,   /* once, before a loop: copy and exchange */
-  TRM_STEP_DYNAMIC_SLICE,     /* of the weights, in each turn of the loop */
-  TRM_STEP_TRANSFORM,         /* rearrangement of the operands: copies and exchange */
-  TRM_STEP_EXCHANGE_INPUT,    /* operands to the tiles that compute */
-  TRM_STEP_TILE_TRANSFORM,    /* on a tile, before the vertices */
-  TRM_STEP_ZERO,              /* of partial sums that vertices add to */
-  TRM_STEP_PARTIALS,          /* the convolution's vertices */
-  TRM_STEP_REDUCE,            /* a stage: exchange of partial sums and their addition */
-  TRM_STEP_CAST,              /* partial sums to the output's type */
-  TRM_STEP_ADD_IN_PLACE,      /* to the sum so far, where input channels are cut serially */
-  TRM_STEP_DYNAMIC_UPDATE,    /* of the output, where output channels are cut serially */
+  TRM_STEP_BROADCAST_INPUT, /* once, before a loop over output channels: an exchange */
+  TRM_STEP_REARRANGE,       /* of operands that lie otherwise, once: an exchange and copies */
+  TRM_STEP_DYNAMIC_SLICE,   /* of the weights, in each turn of the loop */
+  TRM_STEP_EXCHANGE,        /* an exchange of its own; part of PARTIALS otherwise */
+  TRM_STEP_PARTIALS,        /* operands to the tiles that compute, and the vertices */
+  TRM_STEP_NARROW,          /* partial sums to the type in which they are exchanged */
+  TRM_STEP_REDUCE,          /* a stage: exchange of partial sums and their addition */
+  TRM_STEP_ADD_IN_PLACE,    /* to the sum so far, where input channels are cut serially */
+  TRM_STEP_DYNAMIC_UPDATE,  /* of the output, where output channels are cut serially */
+  TRM_STEP_CAST,            /* partial sums to the output's type */
   TRM_NUM_STEPS
 } trm_plan_step;
 const char *trm_plan_step_name(trm_plan_step step); /* "Convolve", "Reduce", ... */
@@ -134,9 +132,8 @@ typedef struct trm_plan_phase {
   uint64_t bytes_exchanged;     /* received by all tiles together */
   uint64_t messages;            /* pieces that the worst tile sends or receives: exchange code */
   uint64_t temp_bytes;          /* that live during the step on the worst tile */
-  uint64_t temp_bytes_total;    /* on all tiles */
+  uint64_t temp_bytes_total;    /* on all tiles, at most */
   uint64_t vertices, edges;     /* on all tiles */
-  uint64_t vertex_state_bytes;  /* on the worst tile */
   uint32_t tiles;               /* that take part */
   double flops;                 /* of all tiles, once */
 } trm_plan_phase;
@@ -175,7 +172,7 @@ typedef struct trm_plan {
   uint64_t bytes_allowed; /* available_memory_proportion x tile */
   uint64_t fit_bound;     /* the bound that the plan met; 0 for TRM_FIT_LEAST */
   uint64_t temp_bytes;    /* of the worst tile, at the worst moment */
-  uint64_t temp_bytes_total; /* of all tiles, at that moment */
+  uint64_t temp_bytes_total; /* of all tiles that take part, at most */
 
   uint64_t cycles;        /* all phases, all times */
   double flops;           /* 2 x multiply-accumulates that the result needs */

@@ -1,0 +1,20 @@
+# Compiles the machine descriptions of data/targets into the library, so that the presets are found
+# wherever it is installed. Writes a C file when cmake configures; a changed description
+# configures again.
+function(tremula_embed_targets output)
+  set(text "/* Generated from data/targets by cmake/embed.cmake. */\n#include \"target/target.h\"\n\n")
+  set(rows "")
+  foreach(name ${ARGN})
+    set(path ${CMAKE_SOURCE_DIR}/data/targets/${name}.json)
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${path})
+    file(READ ${path} hex HEX)
+    string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${hex}")
+    string(REGEX REPLACE "((0x[0-9a-f][0-9a-f],){16})" "\\1\n" bytes "${bytes}")
+    string(APPEND text "static const char ${name}_text[] = {\n${bytes}0};\n\n")
+    string(APPEND rows "    {\"${name}\", ${name}_text, sizeof ${name}_text - 1},\n")
+  endforeach()
+  list(LENGTH ARGN count)
+  string(APPEND text "const trm_target_text trm_target_texts[] = {\n${rows}};\n"
+    "const size_t trm_target_num_texts = ${count};\n")
+  file(CONFIGURE OUTPUT ${output} CONTENT "${text}" @ONLY)
+endfunction()

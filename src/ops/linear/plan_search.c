@@ -1,0 +1,550 @@
+/* Owns: the space of plans and the exact search through it (branch and bound).
+ *
+ * The space. Transforms x methods x grains (candidates below), and for each all partitions where
+ *   - a dimension of n grains is cut in p = ceil(n / s) parts for some s: of all p that give a tile
+ *     s grains, the smallest;
+ *   - serial splits divide the number of grains, are at most 1024, and only one of the two is above
+ *     1;
+ *   - the product of the parallel splits is at most the number of tiles;
+ *   - the kernel is not split in its innermost dimension;
+ * with and without broadcasting the input before the loop where output channels are cut serially.
+ *
+ * The way. Everything but batch and field is chosen first (a node); what remains of the tiles
+ * bounds the positions of a tile from below, so the cycles of the vertices too. Nodes and leaves
+ * whose bound is above the best plan so far are left out; equal ones are not, so the result is the
+ * minimum of (cycles, temporary bytes), as of all partitions. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "ops/linear/plan_internal.h"
+
+enum { MAX_DIMS = TRM_PLAN_MAX_DIMS, MAX_SERIAL = 1024 };
+
+typedef struct split_list {
+  uint32_t count;
+  const uint32_t *parts;
+} split_list;
+
+static const uint32_t one_part = 1;
+
+typedef struct search {
+  const trm_target *target;
+  const trm_conv_params *canonical;
+  const trm_plan_options *options;
+  const plan_constraints *constraints;
+  int64_t bound;
+  trm_arena arena; /* of one problem */
+  plan_problem problem;
+  uint32_t tiles;
+  uint32_t num_positions;
+  plan_positions *positions; /* by ascending inner cycles */
+  /* [r], 1 to tiles: the least over all cuts into at most r parts. */
+  uint64_t *least_inner, *least_inner_zero;
+  int64_t *least_count;
+  bool found;
+  plan_choice best;
+  uint64_t candidates;
+} search;
+
+/* ---- Splits ---------------------------------------------------------------------------------- */
+
+/* The canonical numbers of parts, or the one that is given. */
+static trm_status list_splits(search *s, int64_t grains, uint32_t given, split_list *out,
+                              trm_error *error) {
+  const int64_t most = plan_min(grains, s->tiles);
+  uint32_t *parts = ARENA_NEW(&s->arena, uint32_t, (size_t)(given > 0 ? 1 : most));
+  CHECK_MEMORY(parts, "the splits of a plan");
+  *out = (split_list){0, parts};
+  if (given > 0) {
+    if (given <= s->tiles) parts[out->count++] = given;
+    return TRM_OK;
+  }
+  for (int64_t p = 1; p <= most; p++) {
+    if (plan_ceil_div(grains, plan_ceil_div(grains, p)) == p) parts[out->count++] = (uint32_t)p;
+  }
+  return TRM_OK;
+}
+
+static int by_inner(const void *a, const void *b) {
+  const plan_positions *x = a, *y = b;
+  if (x->inner_zero != y->inner_zero) return x->inner_zero < y->inner_zero ? -1 : 1;
+  return x->parts < y->parts ? -1 : x->parts > y->parts;
+}
+
+/* All cuts of batch and field into at most `tiles` parts. */
+static trm_status list_positions(search *s, trm_error *error) {
+  const plan_problem *p = &s->problem;
+  const trm_plan_partition *given = &s->constraints->partition;
+  const uint32_t dims = p->shape.num_dims;
+  uint32_t fields[MAX_DIMS] = {0};
+  uint32_t batch = given->batch;
+  /* Constraints name dimensions of the canonical shape. Of an operation without windows the rows
+   * are the batch, whatever dimension is named. */
+  uint32_t kept = 0;
+  for (uint32_t d = 0; d < MAX_DIMS; d++) {
+    if (d < s->canonical->num_dims && (p->transform.expand_dims >> d & 1) == 0) {
+      fields[kept++] = given->field[d];
+    } else if (given->field[d] > 0) {
+      batch = (batch == 0 ? 1 : batch) * given->field[d];
+    }
+  }
+  split_list batches, lists[MAX_DIMS] = {{0}};
+  TRY(list_splits(s, p->shape.batch, batch, &batches, error));
+  for (uint32_t d = 0; d < dims; d++) {
+    TRY(list_splits(s, p->output[d], fields[d], &lists[d], error));
+  }
+  for (uint32_t d = dims; d < MAX_DIMS; d++) lists[d] = (split_list){1, &one_part};
+
+  for (int pass = 0; pass < 2; pass++) {
+    uint32_t n = 0;
+    for (uint32_t b = 0; b < batches.count; b++) {
+      for (uint32_t i = 0; i < lists[0].count; i++) {
+        const uint64_t two = (uint64_t)batches.parts[b] * lists[0].parts[i];
+        if (two > s->tiles) break;
+        for (uint32_t j = 0; j < lists[1].count; j++) {
+          const uint64_t three = two * lists[1].parts[j];
+          if (three > s->tiles) break;
+          for (uint32_t k = 0; k < lists[2].count; k++) {
+            const uint64_t parts = three * lists[2].parts[k];
+            if (parts > s->tiles) break;
+            if (pass == 1) {
+              plan_positions *at = &s->positions[n];
+              at->batch = batches.parts[b];
+              at->field[0] = lists[0].parts[i];
+              at->field[1] = lists[1].parts[j];
+              at->field[2] = lists[2].parts[k];
+              at->parts = (uint32_t)parts;
+              at->tile_batch = plan_ceil_div(p->shape.batch, at->batch);
+              at->count = at->tile_batch;
+              for (uint32_t d = 0; d < dims; d++) {
+                at->tile_field[d] = plan_ceil_div(p->output[d], at->field[d]);
+                at->count *= at->tile_field[d];
+              }
+              at->inner = plan_inner_cycles(p, at, false);
+              at->inner_zero = plan_inner_cycles(p, at, true);
+            }
+            n++;
+          }
+        }
+      }
+    }
+    if (pass == 0) {
+      s->num_positions = n;
+      s->positions = ARENA_NEW(&s->arena, plan_positions, n == 0 ? 1 : n);
+      CHECK_MEMORY(s->positions, "the cuts of a plan");
+    }
+  }
+  qsort(s->positions, s->num_positions, sizeof *s->positions, by_inner);
+
+  const size_t entries = (size_t)s->tiles + 1;
+  s->least_inner = ARENA_NEW(&s->arena, uint64_t, entries);
+  s->least_inner_zero = ARENA_NEW(&s->arena, uint64_t, entries);
+  s->least_count = ARENA_NEW(&s->arena, int64_t, entries);
+  if (s->least_inner == NULL || s->least_inner_zero == NULL || s->least_count == NULL) {
+    FAIL_NO_MEMORY("the bounds of a plan");
+  }
+  for (size_t r = 0; r < entries; r++) {
+    s->least_inner[r] = s->least_inner_zero[r] = UINT64_MAX;
+    s->least_count[r] = INT64_MAX;
+  }
+  for (uint32_t i = 0; i < s->num_positions; i++) {
+    const plan_positions *at = &s->positions[i];
+    uint64_t *inner = &s->least_inner[at->parts], *zero = &s->least_inner_zero[at->parts];
+    if (at->inner < *inner) *inner = at->inner;
+    if (at->inner_zero < *zero) *zero = at->inner_zero;
+    s->least_count[at->parts] = plan_min(s->least_count[at->parts], at->count);
+  }
+  for (size_t r = 1; r < entries; r++) {
+    if (s->least_inner[r - 1] < s->least_inner[r]) s->least_inner[r] = s->least_inner[r - 1];
+    if (s->least_inner_zero[r - 1] < s->least_inner_zero[r]) {
+      s->least_inner_zero[r] = s->least_inner_zero[r - 1];
+    }
+    s->least_count[r] = plan_min(s->least_count[r - 1], s->least_count[r]);
+  }
+  return TRM_OK;
+}
+
+/* ---- Nodes and leaves ------------------------------------------------------------------------ */
+
+static bool better(const search *s, uint64_t cycles, int64_t temp) {
+  if (!s->found) return true;
+  if (s->bound < 0) {
+    if (temp != s->best.temp) return temp < s->best.temp;
+    return cycles < s->best.cycles;
+  }
+  if (cycles != s->best.cycles) return cycles < s->best.cycles;
+  return temp < s->best.temp;
+}
+
+static void try_leaf(search *s, const plan_channels *c, const plan_positions *at, bool broadcast) {
+  plan_cost cost;
+  plan_cost_evaluate(&s->problem, c, at, broadcast, &cost);
+  s->candidates++;
+  if (s->bound >= 0 && cost.temp > s->bound) return;
+  if (!better(s, cost.cycles, cost.temp)) return;
+  s->found = true;
+  s->best = (plan_choice){.problem = s->problem,
+                          .channels = *c,
+                          .positions = *at,
+                          .broadcast = broadcast,
+                          .cycles = cost.cycles,
+                          .temp = cost.temp};
+}
+
+/* Everything but the positions is chosen. `used` tiles are taken. */
+static void try_node(search *s, const plan_channels *c, uint64_t used) {
+  const plan_problem *p = &s->problem;
+  const uint32_t rest = (uint32_t)(s->tiles / used);
+  const int64_t count = s->least_count[rest];
+  if (count == INT64_MAX) return;
+  const uint64_t turns = (uint64_t)c->in_serial * c->out_serial;
+  int64_t weights = c->tile_groups * c->tile_in * c->tile_out * p->in_bytes;
+  for (uint32_t d = 0; d < p->shape.num_dims; d++) weights *= c->tile_kernel[d];
+  const int64_t partial = c->tile_groups * c->tile_out;
+  const int64_t depth = (int64_t)(used / ((uint64_t)c->groups * c->out_parallel));
+  if (s->bound >= 0) {
+    if (weights + partial * count * p->partial_bytes > s->bound) return;
+  } else if (s->found && weights + partial * count * p->partial_bytes > s->best.temp) {
+    return;
+  }
+  /* Of partial sums at least half of a tile's own are exchanged, and nothing before them is free. */
+  uint64_t least_rest = 0;
+  if (depth > 1) {
+    least_rest = (uint64_t)(partial * count / 2 * p->exchanged_bytes) /
+                     s->target->exchange_bytes_per_cycle +
+                 trm_target_step_cycles(s->target);
+  }
+  if (turns > 1) least_rest += s->target->loop_iteration_cycles;
+  const bool prune = s->bound >= 0;
+  if (prune && s->found) {
+    const uint64_t least = plan_partial_cycles(p, c, count, s->least_inner[rest],
+                                               s->least_inner_zero[rest]);
+    if (turns * (least + least_rest) > s->best.cycles) return;
+  }
+  /* Inner cycles ascend, so a vertex that is too slow ends the list. Only AMP, SLIC and HMAC have
+   * inner cycles that decide; the others are in the order of their positions. */
+  for (uint32_t i = 0; i < s->num_positions; i++) {
+    const plan_positions *at = &s->positions[i];
+    if (at->parts > rest) continue;
+    if (prune && s->found) {
+      const uint64_t least = plan_partial_cycles(p, c, count, s->least_inner[rest], at->inner_zero);
+      if (turns * (least + least_rest) > s->best.cycles) break;
+      const uint64_t vertices = plan_partial_cycles(p, c, at->count, at->inner, at->inner_zero);
+      if (turns * (vertices + least_rest) > s->best.cycles) continue;
+    }
+    try_leaf(s, c, at, false);
+    if (c->out_serial > 1) try_leaf(s, c, at, true);
+  }
+}
+
+/* ---- A problem ------------------------------------------------------------------------------- */
+
+/* Serial splits: the divisors of the grains, or the one that is given. */
+static bool serial_allowed(int64_t grains, uint32_t serial, uint32_t given) {
+  return given > 0 ? serial == given && serial <= grains : grains % serial == 0;
+}
+
+static trm_status search_channels(search *s, uint32_t in_serial, uint32_t out_serial,
+                                  const split_list *groups, const split_list *kernels,
+                                  trm_error *error) {
+  const plan_problem *p = &s->problem;
+  const trm_plan_partition *given = &s->constraints->partition;
+  const int64_t in_grains = plan_ceil_div(p->in_grains, in_serial);
+  const int64_t out_grains = plan_ceil_div(p->out_grains, out_serial);
+  split_list ins, outs;
+  TRY(list_splits(s, in_grains, given->in_channels, &ins, error));
+  TRY(list_splits(s, out_grains, given->out_channels, &outs, error));
+  plan_channels c = {.in_serial = in_serial, .out_serial = out_serial};
+  for (uint32_t g = 0; g < groups->count; g++) {
+    c.groups = groups->parts[g];
+    c.tile_groups = plan_ceil_div(p->group_grains, c.groups) * p->group_grain;
+    for (uint32_t o = 0; o < outs.count; o++) {
+      const uint64_t two = (uint64_t)c.groups * outs.parts[o];
+      if (two > s->tiles) break;
+      c.out_parallel = outs.parts[o];
+      c.tile_out = plan_ceil_div(out_grains, c.out_parallel) * p->out_grain;
+      /* SLIC's vertices have one grain of each. */
+      if (p->method == TRM_METHOD_SLIC && c.tile_out > p->out_grain) continue;
+      for (uint32_t i = 0; i < ins.count; i++) {
+        const uint64_t three = two * ins.parts[i];
+        if (three > s->tiles) break;
+        c.in_parallel = ins.parts[i];
+        c.tile_in = plan_ceil_div(in_grains, c.in_parallel) * p->in_grain;
+        if (p->method == TRM_METHOD_SLIC && c.tile_in > p->in_grain) continue;
+        for (uint32_t x = 0; x < kernels[0].count; x++) {
+          for (uint32_t y = 0; y < kernels[1].count; y++) {
+            const uint64_t used = three * kernels[0].parts[x] * kernels[1].parts[y];
+            if (used > s->tiles) break;
+            c.kernel[0] = kernels[0].parts[x];
+            c.kernel[1] = kernels[1].parts[y];
+            c.kernel[2] = 1;
+            for (uint32_t d = 0; d < p->shape.num_dims; d++) {
+              c.tile_kernel[d] = plan_ceil_div(p->shape.dims[d].kernel, c.kernel[d]);
+            }
+            try_node(s, &c, used);
+          }
+        }
+      }
+    }
+  }
+  return TRM_OK;
+}
+
+static trm_status search_problem_lists(search *s, trm_error *error) {
+  const plan_problem *p = &s->problem;
+  const trm_plan_partition *given = &s->constraints->partition;
+  TRY(list_positions(s, error));
+  if (s->num_positions == 0) return TRM_OK;
+  split_list groups, kernels[2];
+  TRY(list_splits(s, p->group_grains, given->groups, &groups, error));
+  uint32_t kept = 0;
+  kernels[0] = kernels[1] = (split_list){1, &one_part};
+  for (uint32_t d = 0; d < s->canonical->num_dims; d++) {
+    if ((p->transform.expand_dims >> d & 1) != 0) {
+      if (given->kernel[d] > 1) return TRM_OK;
+      continue;
+    }
+    if (kept + 1 < p->shape.num_dims) {
+      TRY(list_splits(s, p->shape.dims[kept].kernel, given->kernel[d], &kernels[kept], error));
+    } else if (given->kernel[d] > 1) {
+      return TRM_OK; /* the innermost dimension is not split */
+    }
+    kept++;
+  }
+  const uint32_t given_in = given->in_channels_serial, given_out = given->out_channels_serial;
+  if (given_in <= 1) {
+    const int64_t most = plan_min(p->out_grains, MAX_SERIAL);
+    for (int64_t serial = 1; serial <= most; serial++) {
+      if (!serial_allowed(p->out_grains, (uint32_t)serial, given_out)) continue;
+      if (serial > 1 && p->method == TRM_METHOD_OUTER_PRODUCT) break;
+      TRY(search_channels(s, 1, (uint32_t)serial, &groups, kernels, error));
+    }
+  }
+  if (given_out <= 1) {
+    const int64_t most = plan_min(p->in_grains, MAX_SERIAL);
+    for (int64_t serial = 2; serial <= most; serial++) {
+      if (!serial_allowed(p->in_grains, (uint32_t)serial, given_in)) continue;
+      TRY(search_channels(s, (uint32_t)serial, 1, &groups, kernels, error));
+    }
+  }
+  return TRM_OK;
+}
+
+/* The least cycles that any partition could need: all tiles at the method's highest rate
+ * (multiply-accumulates a cycle). */
+static uint64_t least_cycles(const search *s) {
+  const plan_problem *p = &s->problem;
+  uint64_t rate = p->in_bytes == 4 ? 2 : p->partial_bytes == 4 ? 4 : 8;
+  if (p->method == TRM_METHOD_AMP) {
+    rate = (uint64_t)p->units * (p->in_bytes == 2 ? s->target->fp16_conv_unit_load_elements
+                                                  : s->target->fp32_conv_unit_load_elements);
+  } else if (p->method == TRM_METHOD_SLIC) {
+    rate = (uint64_t)4 * p->in_grain * p->out_grain * (p->group_grain < 4 ? p->group_grain : 4);
+  }
+  double work = (double)p->shape.groups * (double)p->shape.batch *
+                (double)p->shape.in_channels * (double)p->shape.out_channels;
+  for (uint32_t d = 0; d < p->shape.num_dims; d++) {
+    work *= (double)p->output[d] * (double)p->shape.dims[d].kernel;
+  }
+  return (uint64_t)(work / (double)rate / s->tiles);
+}
+
+static trm_status search_problem(search *s, trm_error *error) {
+  if (s->bound >= 0 && s->found && least_cycles(s) > s->best.cycles) return TRM_OK;
+  const trm_status status = search_problem_lists(s, error);
+  trm_arena_free(&s->arena);
+  return status;
+}
+
+/* ---- Candidates ------------------------------------------------------------------------------ */
+
+bool plan_problem_init(const trm_target *target, const trm_conv_params *canonical,
+                       const trm_plan_options *options, const trm_plan_transform *transform,
+                       trm_plan_method method, uint32_t units, uint32_t group_grain,
+                       uint32_t in_grain, uint32_t out_grain, plan_problem *out) {
+  plan_problem p = {.target = target,
+                    .transform = *transform,
+                    .method = method,
+                    .shape = plan_transformed(canonical, transform),
+                    .group_grain = group_grain,
+                    .in_grain = in_grain,
+                    .out_grain = out_grain,
+                    .units = units,
+                    .filter_height = 1,
+                    .wide_load = options->use_128bit_conv_unit_load,
+                    .multi_stage = options->enable_multi_stage_reduce,
+                    .fast_reduce = options->enable_fast_reduce};
+  const trm_conv_params *shape = &p.shape;
+  p.in_bytes = shape->input_type == TRM_F16 ? 2 : 4;
+  p.out_bytes = shape->output_type == TRM_F16 ? 2 : 4;
+  p.partial_bytes = options->partials_type == TRM_F16 ? 2 : 4;
+  if (p.partial_bytes < p.in_bytes) p.partial_bytes = p.in_bytes;
+  /* Nothing is widened to be exchanged. */
+  p.exchanged_bytes = options->inter_tile_partials_type == TRM_F16 ? 2 : 4;
+  if (p.exchanged_bytes > p.partial_bytes) p.exchanged_bytes = p.partial_bytes;
+  if (p.exchanged_bytes < p.in_bytes) p.exchanged_bytes = p.in_bytes;
+
+  p.pointwise = true;
+  bool kernel = false;
+  for (uint32_t d = 0; d < shape->num_dims; d++) {
+    const trm_conv_dim *dim = &shape->dims[d];
+    p.output[d] = trm_conv_output_size(dim);
+    if (dim->kernel > 1 || dim->stride > 1 || dim->input_dilation > 1) p.pointwise = false;
+    if (dim->kernel > 1) kernel = true;
+  }
+  const trm_conv_dim *inner = shape->num_dims > 0 ? &shape->dims[shape->num_dims - 1] : NULL;
+  switch (method) {
+    case TRM_METHOD_AMP: {
+      const uint32_t full = p.in_bytes == 2 ? target->fp16_conv_unit_load_elements * 4
+                                            : target->fp32_conv_unit_load_elements * 4;
+      if (units == 0 || in_grain > full || full % in_grain != 0) return false;
+      p.filter_height = full / in_grain;
+      if (p.filter_height > 1 && (shape->num_dims == 0 || shape->dims[0].kernel == 1)) return false;
+      if (p.filter_height > 1) p.pointwise = false;
+      break;
+    }
+    case TRM_METHOD_SLIC:
+      if (p.in_bytes != 2 || inner == NULL || !kernel || inner->stride > 2) return false;
+      for (uint32_t d = 0; d < shape->num_dims; d++) {
+        if (shape->dims[d].kernel_dilation > 1 || shape->dims[d].input_dilation > 1) return false;
+        if (d + 1 < shape->num_dims && shape->dims[d].stride > 1) return false;
+      }
+      if (units == 0 || shape->in_channels > in_grain || shape->out_channels > out_grain) {
+        return false; /* one grain of channels a group */
+      }
+      break;
+    case TRM_METHOD_HMAC: break;
+    case TRM_METHOD_VMAC:
+      if (p.in_bytes != 2 || inner == NULL || shape->in_channels != 1 ||
+          shape->out_channels != 1 || shape->groups < 2) {
+        return false;
+      }
+      break;
+    case TRM_METHOD_OUTER_PRODUCT:
+      if (shape->num_dims > 0 || shape->in_channels != 1) return false;
+      if (p.partial_bytes != p.in_bytes) p.partial_bytes = p.in_bytes; /* it only multiplies */
+      if (p.exchanged_bytes != p.in_bytes) p.exchanged_bytes = p.in_bytes;
+      break;
+  }
+  p.group_grains = plan_ceil_div(shape->groups, group_grain);
+  p.in_grains = plan_ceil_div(shape->in_channels, in_grain);
+  p.out_grains = plan_ceil_div(shape->out_channels, out_grain);
+
+  const bool weight_update =
+      options->pass == TRM_PASS_TRAINING_WU || options->pass == TRM_PASS_FC_TRAINING_WU;
+  const bool padded = shape->in_channels % in_grain != 0;
+  const int64_t groups = p.group_grains * group_grain, in = p.in_grains * in_grain;
+  if (weight_update || padded || transform->expand_dims != 0 || transform->combine_groups > 1) {
+    p.rearranged_inputs = groups * shape->batch * in * p.in_bytes;
+    for (uint32_t d = 0; d < shape->num_dims; d++) p.rearranged_inputs *= shape->dims[d].input;
+  }
+  if (transform->expand_dims != 0 || transform->combine_groups > 1) {
+    p.rearranged_weights = groups * in * p.out_grains * out_grain * p.in_bytes;
+    for (uint32_t d = 0; d < shape->num_dims; d++) p.rearranged_weights *= shape->dims[d].kernel;
+  }
+  p.vector_rearrangement = canonical->in_channels % (8 / p.in_bytes) == 0;
+  *out = p;
+  return true;
+}
+
+static trm_status try_problem(search *s, const trm_plan_transform *transform,
+                              trm_plan_method method, uint32_t units, uint32_t group_grain,
+                              uint32_t in_grain, uint32_t out_grain, trm_error *error) {
+  const plan_constraints *c = s->constraints;
+  if (c->method >= 0 && (trm_plan_method)c->method != method) return TRM_OK;
+  if ((c->conv_units > 0 && units > 0 && c->conv_units != units) ||
+      (c->conv_groups_per_group > 0 && c->conv_groups_per_group != group_grain) ||
+      (c->in_channels_per_group > 0 && c->in_channels_per_group != in_grain) ||
+      (c->out_channels_per_group > 0 && c->out_channels_per_group != out_grain)) {
+    return TRM_OK;
+  }
+  if (!plan_problem_init(s->target, s->canonical, s->options, transform, method, units,
+                         group_grain, in_grain, out_grain, &s->problem)) {
+    return TRM_OK;
+  }
+  return search_problem(s, error);
+}
+
+static uint32_t conv_units(const search *s) {
+  if (s->canonical->input_type == TRM_F32) return s->target->fp32_in_fp32_out_conv_units;
+  return s->options->partials_type == TRM_F16 ? s->target->fp16_in_fp16_out_conv_units
+                                              : s->target->fp16_in_fp32_out_conv_units;
+}
+
+/* All methods and grains of a transform. */
+static trm_status try_methods(search *s, const trm_plan_transform *transform, trm_error *error) {
+  const bool is_half = s->canonical->input_type == TRM_F16;
+  const uint32_t all_units = conv_units(s);
+  const uint32_t full = 4 * (is_half ? s->target->fp16_conv_unit_load_elements
+                                     : s->target->fp32_conv_unit_load_elements);
+  const uint32_t load = full / 4;
+  /* Where there are sixteen units, a vertex may use eight. */
+  for (uint32_t units = all_units; units == all_units || units == 8; units /= 2) {
+    if (units == 0) break;
+    for (uint32_t in_grain = full; in_grain >= load; in_grain /= 2) {
+      TRY(try_problem(s, transform, TRM_METHOD_AMP, units, 1, in_grain, units, error));
+      if (full > units) {
+        TRY(try_problem(s, transform, TRM_METHOD_AMP, units, 1, in_grain, full, error));
+      }
+    }
+  }
+  static const struct {
+    uint32_t groups, channels;
+  } slic[] = {{1, 4}, {2, 2}, {4, 1}, {8, 1}, {16, 1}};
+  for (size_t i = 0; i < sizeof slic / sizeof *slic; i++) {
+    TRY(try_problem(s, transform, TRM_METHOD_SLIC, all_units, slic[i].groups, slic[i].channels,
+                    slic[i].channels, error));
+  }
+  for (uint32_t in_grain = is_half ? 2 : 1; in_grain <= 16; in_grain *= is_half ? 2 : 4) {
+    if (is_half && in_grain == 8) continue;
+    TRY(try_problem(s, transform, TRM_METHOD_HMAC, 0, 1, in_grain, 1, error));
+  }
+  for (uint32_t lanes = 4; lanes <= 16; lanes *= 2) {
+    TRY(try_problem(s, transform, TRM_METHOD_VMAC, 0, lanes, 1, 1, error));
+  }
+  for (uint32_t out_grain = 16; out_grain <= 64; out_grain *= 4) {
+    TRY(try_problem(s, transform, TRM_METHOD_OUTER_PRODUCT, 0, 1, 1, out_grain, error));
+  }
+  return TRM_OK;
+}
+
+trm_status plan_search(const trm_target *target, const trm_conv_params *canonical,
+                       const trm_plan_options *options, const plan_constraints *constraints,
+                       int64_t bound, plan_choice *out_choice, bool *out_found,
+                       uint64_t *candidates, trm_error *error) {
+  search *s = trm_allocate_zeroed(1, sizeof *s);
+  CHECK_MEMORY(s, "a planner");
+  s->target = target;
+  s->canonical = canonical;
+  s->options = options;
+  s->constraints = constraints;
+  s->bound = bound;
+  s->tiles = target->tiles_per_ipu;
+  trm_status status = TRM_OK;
+  const uint32_t dims = canonical->num_dims;
+  for (uint32_t swap = 0; swap <= (dims == 0 ? 1 : 0) && status == TRM_OK; swap++) {
+    if (constraints->swap_operands >= 0 && constraints->swap_operands != (int)swap) continue;
+    for (uint32_t expand = 0; expand < 1u << dims && status == TRM_OK; expand++) {
+      if (constraints->has_expand_dims && constraints->expand_dims != expand) continue;
+      bool sensible = true; /* a kernel of 1 has nothing to lay out */
+      for (uint32_t d = 0; d < dims; d++) {
+        if ((expand >> d & 1) != 0 && canonical->dims[d].kernel == 1) sensible = false;
+      }
+      if (!sensible) continue;
+      for (uint32_t combine = 1; combine <= canonical->groups && status == TRM_OK; combine *= 2) {
+        if (constraints->combine_groups > 0 && constraints->combine_groups != combine) continue;
+        /* Combining pays until a group fills a convolution unit. */
+        if (combine > 1 && (canonical->in_channels * combine > 16 || combine > 16)) break;
+        const trm_plan_transform transform = {swap == 1, expand, combine};
+        status = try_methods(s, &transform, error);
+      }
+    }
+  }
+  if (status == TRM_OK) {
+    *out_found = s->found;
+    if (s->found) *out_choice = s->best;
+    *candidates += s->candidates;
+  }
+  trm_free(s);
+  return status;
+}
