@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/log.h"
 #include "device/locks.h"
 
 struct trm_device {
@@ -336,6 +337,9 @@ static trm_status attach(trm_inventory *inventory, const trm_device_request *req
   if (status == TRM_OK) {
     trm_inventory_retain(inventory);
     device->inventory = inventory;
+    trm_log(TRM_LOG_INFO, "DEVICE", "%s attached to %s of the inventory %s",
+            request->name == NULL ? "a device" : request->name, device->text.data,
+            inventory->name);
     *out_device = device;
   }
 done:

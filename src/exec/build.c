@@ -7,6 +7,7 @@
 #include <jansson.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "exec/plan.h"
 
 /* Loops and conditionals inside one another: the walk recurses this deep and no deeper. */
@@ -579,8 +580,16 @@ static trm_status walk_entry(builder *b, trm_error *error) {
   return TRM_OK;
 }
 
+static void log_plan(const trm_plan *plan, double start) {
+  trm_log(TRM_LOG_INFO, "COMPILER",
+          "memory plan: %u steps, %u values in %zu bytes, %zu bytes kept by kernels %9.2f ms",
+          plan->num_steps, plan->num_slots, plan->arena_bytes, plan->persistent_bytes,
+          trm_log_now_ms() - start);
+}
+
 trm_status trm_plan_build(const trm_module *module, bool reference_only, trm_plan **out_plan,
                           trm_error *error) {
+  const double start = trm_log_now_ms();
   trm_plan *plan = trm_allocate_zeroed(1, sizeof *plan);
   CHECK_MEMORY(plan, "a plan");
   plan->module = module;
@@ -609,6 +618,7 @@ trm_status trm_plan_build(const trm_module *module, bool reference_only, trm_pla
     trm_plan_free(plan);
     return status;
   }
+  log_plan(plan, start);
   *out_plan = plan;
   return TRM_OK;
 }

@@ -1,4 +1,5 @@
 /* Owns: the order of the passes. */
+#include "base/log.h"
 #include "passes/pass.h"
 
 typedef struct pass_row {
@@ -24,13 +25,45 @@ static const pass_row pipeline[] = {
 
 enum { NUM_PASSES = sizeof pipeline / sizeof *pipeline };
 
+static const char origin[] = "COMPILER";
+
+static uint64_t count_instructions(const trm_module *module) {
+  uint64_t count = 0;
+  for (uint32_t c = 0; c < module->num_computations; ++c) {
+    count += module->computations[c].num_instructions;
+  }
+  return count;
+}
+
+static void log_module(const trm_module *module, const char *what) {
+  if (!trm_log_enabled(TRM_LOG_INFO, origin)) return;
+  trm_log(TRM_LOG_INFO, origin, "%s the module %s: %llu instructions in %u computations", what,
+          module->name, (unsigned long long)count_instructions(module), module->num_computations);
+}
+
+/* Runs a pass and logs what it did to the number of instructions, and how long it took. */
+static trm_status run_pass(const pass_row *pass, trm_module *module, trm_error *error) {
+  const bool logs = trm_log_enabled(TRM_LOG_INFO, origin);
+  const uint64_t before = logs ? count_instructions(module) : 0;
+  const double start = logs ? trm_log_now_ms() : 0;
+  TRY_NOTE(pass->run(module, error), "in pass %s", pass->name);
+  if (logs) {
+    trm_log(TRM_LOG_INFO, origin, "pass %-27s %8llu -> %8llu instructions %9.2f ms", pass->name,
+            (unsigned long long)before, (unsigned long long)count_instructions(module),
+            trm_log_now_ms() - start);
+  }
+  return TRM_OK;
+}
+
 trm_status trm_passes_run(trm_module *module, bool optimise, trm_pass_observer observer,
                           void *context, trm_error *error) {
+  log_module(module, "compiling");
   for (size_t i = 0; i < NUM_PASSES; ++i) {
     if (!optimise && !pipeline[i].always) continue;
-    TRY_NOTE(pipeline[i].run(module, error), "in pass %s", pipeline[i].name);
+    TRY(run_pass(&pipeline[i], module, error));
     if (observer != NULL) TRY(observer(pipeline[i].name, module, context, error));
   }
+  log_module(module, "optimised");
   return TRM_OK;
 }
 

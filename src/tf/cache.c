@@ -16,6 +16,7 @@
 #include <xxhash.h>
 
 #include "log.h"
+#include "tremula/log.h"
 
 static const char source[] = "poplar_compiler.cc:1973";
 enum { POLL_MS = 50, MOST_WAIT_MS = 600000 };
@@ -118,7 +119,10 @@ bool cache_find(const tf_snapshot *settings, const void *module, size_t size, ca
 bool cache_load(const cache_entry *entry, trm_executable **out) {
   if (access(entry->path, F_OK) != 0) return false;
   trm_error error = {0};
-  if (trm_executable_load(entry->path, out, &error) == TRM_OK) return true;
+  if (trm_executable_load(entry->path, out, &error) == TRM_OK) {
+    trm_log(TRM_LOG_INFO, "CACHE", "loaded the executable %s", entry->path);
+    return true;
+  }
   log_warning(source, "The file %s of the executable cache cannot be used and is made again: %s",
               entry->path, error.message);
   return false;
@@ -173,6 +177,7 @@ bool cache_store(const cache_entry *entry, const trm_executable *executable) {
     log_warning(source, "The executable cache could not write %s: %s", entry->path,
                 strerror(errno));
   } else {
+    trm_log(TRM_LOG_INFO, "CACHE", "saved the executable %s", entry->path);
     return true;
   }
   unlink(unfinished);

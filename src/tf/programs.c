@@ -12,6 +12,7 @@
 #include "feeds.h"
 #include "log.h"
 #include "pool.h"
+#include "tremula/log.h"
 
 struct tf_program {
   tf_program *next;
@@ -134,6 +135,9 @@ static bool build(tf_program *p, const void *module, size_t size, const tf_snaps
   trm_error error = {0};
   if (!load_or_compile(module, size, settings, &executable, status)) return false;
   bool ok = trm_engine_create(executable, &engine, &error) == TRM_OK || fail_with(status, &error);
+  if (ok)
+    trm_log(TRM_LOG_INFO, "ENGINE", "created an engine of %zu bytes for /device:IPU:%d",
+            trm_executable_arena_bytes(executable), p->ordinal);
   ok = ok && feeds_bind(executable, engine, &bound, status);
   size_t num_inputs = ok ? trm_executable_num_inputs(executable) : 0;
   const void **inputs = calloc(num_inputs + 1, sizeof *inputs);

@@ -19,7 +19,7 @@ import struct
 import time
 
 from tremula import flags
-from tremula.tf.runtime import inside, lowering
+from tremula.tf.runtime import inside, lowering, plugin
 
 LOG = logging.getLogger("tremula")
 
@@ -53,16 +53,24 @@ def remember(parts, compute):
     `parts` were the same. Without a cache it is computed."""
     folder = _folder()
     if folder is None:
-        return compute()
+        return _timed(compute)
     path = os.path.join(folder, _key(parts) + ".hlo")
     found = _read(path)
     if found is not None:
+        plugin.log_info("CACHE", f"loaded the lowered graph {path}")
         return found
     with _Locked(path) as locked:
         found = _read(path)
         if found is None:
-            found = compute()
+            found = _timed(compute)
             _write(path, found, locked.held)
+    return found
+
+
+def _timed(compute):
+    start = time.monotonic()
+    found = compute()
+    plugin.log_info("LOWERING", f"lowered a graph in {time.monotonic() - start:.2f} s")
     return found
 
 

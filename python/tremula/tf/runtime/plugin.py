@@ -141,6 +141,11 @@ def check(call, *arguments):
         raise inside.error_class(code)(None, None, message.value.decode(errors="replace"))
 
 
+def log_info(origin, text):
+    """One line of the library's log at the level INFO (tremula/log.h). `origin`: a short word."""
+    library().trm_log(3, origin.encode(), b"%s", text.encode())
+
+
 def log(text):
     """One line on standard error, in TensorFlow's log format."""
     library().trm_tf_log(text.encode())

@@ -1,0 +1,89 @@
+/* Owns: the log on standard error: levels, and what a line looks like. */
+#define _GNU_SOURCE
+#include "base/log.h"
+
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { LINE_SIZE = 4096 };
+
+static const char *const names[] = {"OFF", "ERR", "WARN", "INFO", "DEBUG", "TRACE"};
+static const char letters[] = " EWIDT";
+
+/* Written once, before anything reads them. */
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static trm_log_level poplar_level = TRM_LOG_WARN, poplibs_level = TRM_LOG_WARN;
+
+bool trm_log_level_parse(const char *name, trm_log_level *out_level) {
+  for (size_t i = 0; i < sizeof names / sizeof *names; ++i) {
+    if (strcasecmp(name, names[i]) == 0) {
+      *out_level = (trm_log_level)i;
+      return true;
+    }
+  }
+  return false;
+}
+
+static trm_log_level level_from(const char *variable, trm_log_level otherwise) {
+  const char *text = getenv(variable);
+  trm_log_level level = otherwise;
+  if (text != NULL && *text != '\0' && !trm_log_level_parse(text, &level)) {
+    fprintf(stderr, "%s is \"%.40s\", but it must be OFF, ERR, WARN, INFO, DEBUG or TRACE\n",
+            variable, text);
+  }
+  return level;
+}
+
+static void read_environment(void) {
+  const char *text = getenv("TF_POPLAR_VLOG_LEVEL");
+  const long verbose = text == NULL ? 0 : strtol(text, NULL, 10);
+  trm_log_level least = TRM_LOG_OFF;
+  if (verbose >= 1) least = TRM_LOG_INFO;
+  if (verbose >= 2) least = TRM_LOG_DEBUG;
+  if (verbose >= 3) least = TRM_LOG_TRACE;
+  poplar_level = level_from("POPLAR_LOG_LEVEL", TRM_LOG_WARN);
+  if (poplar_level < least) poplar_level = least;
+  poplibs_level = level_from("POPLIBS_LOG_LEVEL", TRM_LOG_WARN);
+}
+
+bool trm_log_enabled(trm_log_level level, const char *origin) {
+  pthread_once(&once, read_environment);
+  return level <= (strcmp(origin, "POPLIBS") == 0 ? poplibs_level : poplar_level) &&
+         level != TRM_LOG_OFF;
+}
+
+/* One write a line, so that lines of several threads do not mix. */
+void trm_log(trm_log_level level, const char *origin, const char *format, ...) {
+  if (!trm_log_enabled(level, origin)) return;
+  char line[LINE_SIZE];
+  struct timespec now;
+  struct tm utc;
+  clock_gettime(CLOCK_REALTIME, &now);
+  gmtime_r(&now.tv_sec, &utc);
+  size_t used = strftime(line, sizeof line, "%Y-%m-%dT%H:%M:%S", &utc);
+  used += (size_t)snprintf(line + used, sizeof line - used, ".%06ldZ PO:%-8.16s %ld.%ld %c: ",
+                           now.tv_nsec / 1000, origin, (long)getpid(), (long)syscall(SYS_gettid),
+                           letters[level]);
+  va_list args;
+  va_start(args, format);
+  const int length = vsnprintf(line + used, sizeof line - used - 1, format, args);
+  va_end(args);
+  if (length > 0) used += (size_t)length;
+  if (used > sizeof line - 2) used = sizeof line - 2;
+  line[used] = '\n';
+  line[used + 1] = '\0';
+  fputs(line, stderr);
+}
+
+double trm_log_now_ms(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (double)now.tv_sec * 1e3 + (double)now.tv_nsec * 1e-6;
+}
