@@ -18,7 +18,7 @@ void trm_tf_set_optimize(trm_tf_optimize new_callback) {
   pthread_mutex_unlock(&optimize_lock);
 }
 
-/* ---- The nodes that must stay ---- */
+/* ---- Names of nodes ---- */
 
 /* These two are in a library of TensorFlow's that a process need not have, so we do not link it. */
 typedef void (*names_size)(const TF_GrapplerItem *, int *, size_t *, TF_Status *);
@@ -52,9 +52,10 @@ static char *join(char *const *names, const size_t *lengths, int count, size_t *
   return text;
 }
 
-static char *preserved_names(const TF_GrapplerItem *item, size_t *out_size, TF_Status *status) {
-  void *symbols[] = {find_function("TF_GetNodesToPreserveListSize"),
-                     find_function("TF_GetNodesToPreserveList")};
+/* The names that a pair of TensorFlow's functions gives; the caller frees them. */
+static char *names_of(const TF_GrapplerItem *item, const char *size_function,
+                      const char *list_function, size_t *out_size, TF_Status *status) {
+  void *symbols[] = {find_function(size_function), find_function(list_function)};
   names_size get_size;
   names_get get;
   if (!symbols[0] || !symbols[1]) {
@@ -116,13 +117,23 @@ static void optimize(void *optimizer, const TF_Buffer *graph, const TF_GrapplerI
   trm_tf_optimize callback = optimize_callback;
   pthread_mutex_unlock(&optimize_lock);
   reply answer = {NULL, 0, status};
-  size_t size = 0;
-  char *preserved = callback ? preserved_names(item, &size, status) : NULL;
-  if (preserved) {
-    trm_tf_optimize_request request = {graph->data, graph->length, preserved, size, &answer};
+  char *preserved = NULL;
+  char *fetched = NULL;
+  size_t preserved_size = 0;
+  size_t fetched_size = 0;
+  if (callback)
+    preserved = names_of(item, "TF_GetNodesToPreserveListSize", "TF_GetNodesToPreserveList",
+                         &preserved_size, status);
+  if (preserved)
+    fetched = names_of(item, "TF_GetFetchNodesListSize", "TF_GetFetchNodesList", &fetched_size,
+                       status);
+  if (fetched) {
+    trm_tf_optimize_request request = {graph->data, graph->length, preserved, preserved_size,
+                                       fetched,     fetched_size,  &answer};
     callback(&request);
   }
   free(preserved);
+  free(fetched);
   if (is_ok(status) && answer.graph) {
     *out_graph = (TF_Buffer){answer.graph, answer.size, free_graph};
     return;

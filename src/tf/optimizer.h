@@ -15,9 +15,12 @@
 typedef struct trm_tf_optimize_request {
   const void *graph; /* a serialised GraphDef */
   uint64_t graph_size;
-  /* Names of nodes that must stay, each followed by a newline, which no name holds. */
+  /* Names of nodes that must stay, and of those among them that are fetched; the others may be fed.
+   * Each is followed by a newline, which no name holds. */
   const char *preserved;
   uint64_t preserved_size;
+  const char *fetched;
+  uint64_t fetched_size;
   void *reply; /* ours */
 } trm_tf_optimize_request;
 

@@ -11,6 +11,7 @@ would be alone. See clusters_graph.py for what can be put together.
 """
 
 import ctypes
+import hashlib
 
 from tremula.tf.runtime import (clusters_graph, clusters_ops, clusters_sources, inside, lowering,
                                 plugin)
@@ -22,6 +23,7 @@ class Request(ctypes.Structure):
     """A graph to optimise: trm_tf_optimize_request in src/tf/optimizer.h."""
     _fields_ = [("graph", ctypes.c_void_p), ("graph_size", ctypes.c_uint64),
                 ("preserved", ctypes.c_void_p), ("preserved_size", ctypes.c_uint64),
+                ("fetched", ctypes.c_void_p), ("fetched_size", ctypes.c_uint64),
                 ("reply", ctypes.c_void_p)]
 
 
@@ -49,8 +51,11 @@ def _answer(request):
         asked = request.contents
         graph_def = graph_pb2.GraphDef.FromString(
             ctypes.string_at(asked.graph, asked.graph_size))
-        names = ctypes.string_at(asked.preserved, asked.preserved_size).decode()
-        if cluster(graph_def, frozenset(names.split("\n"))):
+        preserved = ctypes.string_at(asked.preserved, asked.preserved_size).decode().split("\n")
+        fetched = ctypes.string_at(asked.fetched, asked.fetched_size).decode().split("\n")
+        # An operation that is fetched itself may be one whose result is fed.
+        fetched = (name.rpartition(":")[0] for name in fetched)
+        if cluster(graph_def, frozenset(preserved), frozenset(fetched)):
             data = graph_def.SerializeToString()
             plugin.library().trm_tf_reply_graph(request, data, len(data))
     except clusters_graph.Unusual as error:
@@ -59,12 +64,13 @@ def _answer(request):
         plugin.log(f"The ops of a graph run one by one, because clustering failed: {error!r}")
 
 
-def cluster(graph_def, preserved=frozenset()):
-    """Puts the ops of a placed GraphDef together. `preserved` are names of nodes that must stay.
-    Returns whether anything has changed."""
+def cluster(graph_def, preserved=frozenset(), fetched=frozenset()):
+    """Puts the ops of a placed GraphDef together. `preserved` are names of nodes that must stay,
+    `fetched` of those among them that something else may stand for under their names. Returns
+    whether anything has changed."""
     if not any("device:IPU:" in node.device for node in graph_def.node):
         return False
-    ordered = clusters_graph.read(graph_def, preserved)
+    ordered = clusters_graph.read(graph_def, preserved, fetched)
     needed = _needed(ordered)
     members = [_trim(group) for group in clusters_graph.groups(ordered)]
     members = [group for group in members if sum(one.kind.weight for one in group) > 1
@@ -127,8 +133,7 @@ def _launch(group, names, renamed):
     arguments = _arguments(group, members)
     results, updates = _outputs(group, members)
     main = next(node for node in reversed(group) if node.kind.weight)
-    name = _unique(main.name + "/IpuLaunch", names)
-    proto = type(main.proto)(name=name, op="IpuLaunch", device=main.proto.device)
+    proto = type(main.proto)(op="IpuLaunch", device=main.proto.device)
     proto.input.extend(_tensor(*one) for one in arguments[0] + arguments[1])
     proto.input.extend(_waits(group, members))
     for attribute, tensors in (("Thost", arguments[0]), ("Tdevice", arguments[1]),
@@ -139,6 +144,9 @@ def _launch(group, names, renamed):
     proto.attr["module"].s = b""
     proto.attr["graph"].s = _source(group, arguments[0] + arguments[1],
                                     results + updates).serialize()
+    # A session keeps the kernels of all its graphs by the names of their nodes.
+    digest = hashlib.sha256(proto.SerializeToString(deterministic=True)).hexdigest()[:8]
+    proto.name = name = _unique(f"{main.name}/IpuLaunch_{digest}", names)
     protos = [proto]
     for node in group:
         renamed["^" + node.name] = "^" + name

@@ -33,7 +33,7 @@ class Node:
         self.runs = frozenset()
         self.level = 0
         self.can_join = self.is_static = False
-        self.preserved = False
+        self.preserved = self.fed = False
 
     def before(self):
         """The nodes that this one comes after."""
@@ -41,7 +41,7 @@ class Node:
 
     def is_copied(self):
         """Whether a program that takes this node gets a copy of its own."""
-        return self.op == "Const" and self.kind.outputs is not None and (
+        return self.op == "Const" and not self.fed and self.kind.outputs is not None and (
             self.proto.attr["value"].ByteSize() <= _MOST_CONSTANT_BYTES
             and clusters_ops.is_value(self.kind.outputs[0][1]))
 
@@ -50,12 +50,13 @@ class Unusual(Exception):
     """A graph that is not as TensorFlow makes them; it stays as it is."""
 
 
-def read(graph_def, preserved):
+def read(graph_def, preserved, fetched):
     """The nodes of a GraphDef in topological order. Raises Unusual."""
     nodes = [Node(i, proto) for i, proto in enumerate(graph_def.node)]
     by_name = {node.name: node for node in nodes}
     for node in nodes:
         node.preserved = node.name in preserved
+        node.fed = node.preserved and node.name not in fetched
         for text in node.proto.input:
             source = by_name.get(text.removeprefix("^").split(":", 1)[0])
             if source is None:
@@ -75,6 +76,7 @@ def read(graph_def, preserved):
         _judge(node)
     for node in ordered:
         _connect(node)
+    _leave_out(ordered)
     _level(ordered)
     return ordered
 
@@ -179,16 +181,16 @@ def _judge(node):
     """Sets is_static (the values are known when all shapes are) and can_join."""
     kind = node.kind
     if node.op == "Const":
-        node.is_static = True
+        node.is_static = not node.fed
         return
     if not kind.can_join:
         return
     if len(kind.inputs) != len(node.inputs):
         raise Unusual(f"{node.name} has {len(node.inputs)} inputs")
-    node.is_static = node.op in clusters_ops.SHAPE_OPS or (
-        bool(node.inputs) and all(one.is_static for one, _ in node.inputs))
+    node.is_static = not node.fed and (node.op in clusters_ops.SHAPE_OPS or (
+        bool(node.inputs) and all(one.is_static for one, _ in node.inputs)))
     node.can_join = (
-        node.on_ipu and not (node.preserved and len(kind.outputs) > 1)
+        node.on_ipu and not node.fed and not (node.preserved and len(kind.outputs) > 1)
         and not any(word[0] == "once" for word in node.runs)
         and all(node.inputs[i][0].is_static for i in kind.known_inputs(node.op)))
 
@@ -210,6 +212,19 @@ def _connect(node):
     node.earlier = list(earlier.values())
     for source in node.earlier:
         source.later.append(node)
+
+
+def _leave_out(ordered):
+    """Leaves out what costs nothing outside a program and is at its beginning or end, where it would
+    only divide what is around it."""
+    for node in ordered:
+        if node.can_join and not node.kind.weight:
+            node.can_join = (any(_joins(one, node) for one in node.earlier)
+                             or bool(node.later) and all(_joins(node, one) for one in node.later))
+    for node in reversed(ordered):
+        if node.can_join and not node.kind.weight and node.op in clusters_ops.RENAMES:
+            node.can_join = any(_joins(node, one) for one in node.later) or any(
+                _joins(one, node) for one, _ in node.inputs[1:])
 
 
 def _level(ordered):
