@@ -176,6 +176,8 @@ def configure_ipu_system(config, device="cpu", reset_configuration=True):
                                "but it should have been reset automatically by the call to "
                                "'tensorflow.python.ipu.config.configure_ipu_system'.")
         LOG.warning("Resetting existing IPU configuration before applying new configuration")
+    if _current == snapshot:
+        return  # programs that are compiled stay, and so do the IPUs
     from tremula.tf import runtime
     runtime.configure(json.dumps(snapshot))
     _current = snapshot

@@ -94,6 +94,12 @@ def enable_sharded_gradient_tape():
         compat.wrap_tape_gradients(sharding_proto.ATTRIBUTE, _sharded)
 
 
+def beside(value):
+    """A context manager: what is built in it is on the IPU of `value`, a tensor or the like."""
+    operation = getattr(value, "op", None)
+    return _sharded(get_sharding(operation) if operation is not None else None)
+
+
 _enabled = set()
 
 

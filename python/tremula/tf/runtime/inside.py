@@ -425,3 +425,15 @@ def in_program_order(graph):
         return
     with auto_control_deps.AutomaticControlDependencies() as control:
         yield lambda: list(control.ops_which_must_run)
+
+
+def dataset_class():
+    """The class that the datasets of both APIs are of."""
+    from tensorflow.python.data.ops import dataset_ops
+    return dataset_ops.DatasetV2
+
+
+def function_arguments(function):
+    """The names of a function's arguments; of a functools.partial, of those that are left."""
+    from tensorflow.python.util import function_utils
+    return function_utils.fn_args(function)

@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from tremula.tf.ipu import gradient_accumulation as ga
-from tremula.tf.ipu import ipu_infeed_queue, ipu_outfeed_queue, loops, scopes
+from tremula.tf.ipu import ipu_infeed_queue, ipu_outfeed_queue, loops, scopes, sharding
 from tremula.tf.runtime import accumulation, inside, tracing
 
 # Attributes of what is built, for the model of the machine.
@@ -448,7 +448,7 @@ class _Build:
             added = []
             for total, (gradient, _) in zip(self._sums, self._grads_and_vars):
                 if total is not None:
-                    with tf.colocate_with(gradient, ignore_existing=True):
+                    with sharding.beside(gradient):
                         added.append(total.add(gradient, plan.method, index, count))
             return added
 

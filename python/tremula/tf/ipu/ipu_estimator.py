@@ -1,0 +1,451 @@
+"""Estimators on the IPU (`tensorflow.python.ipu.ipu_estimator`).
+
+An IPUEstimator is TensorFlow's Estimator whose model runs `iterations_per_loop` steps on the IPU in
+each session.run, fed by the dataset of the input_fn. The global step stays on the CPU.
+"""
+
+import collections
+
+import tensorflow.compat.v1 as tf
+
+from tremula.tf.ipu import (config as ipu_config, ipu_compiler, ipu_infeed_queue,
+                            ipu_outfeed_queue, ipu_run_config, loops, scopes, utils)
+from tremula.tf.runtime import estimators, inside
+
+_estimator, _model_fn = estimators.parts()
+_ModeKeys = tf.estimator.ModeKeys
+_HOST_DEVICE = "/device:CPU:0"
+_INITIAL_LOSS = 0.0
+
+
+class IPUEstimatorSpec(collections.namedtuple("IPUEstimatorSpec", [
+        "mode", "predictions", "loss", "train_op", "eval_metric_ops", "eval_metrics", "host_call",
+        "training_hooks", "evaluation_hooks", "prediction_hooks"])):
+    """What a model_fn returns to an IPUEstimator; a tf.estimator.EstimatorSpec will do too."""
+
+    def __new__(cls, mode, predictions=None, loss=None, train_op=None, eval_metric_ops=None,
+                eval_metrics=None, host_call=None, training_hooks=None, evaluation_hooks=None,
+                prediction_hooks=None):
+        """
+        eval_metric_ops  {name: (value, update) or a Keras metric}: computed on the IPU
+        eval_metrics     (function, tensors): tensors, a list or a dict of them, are brought to the
+                         host, and the function makes a dict of metrics of them there
+        host_call        (function, list of tensors): the function is called on the host with the
+                         tensors' values of each run, and returns a tensor or an operation
+
+        The rest is as in tf.estimator.EstimatorSpec. Raises ValueError and TypeError for members
+        that do not fit.
+        """
+        train_op = _model_fn._validate_estimator_spec_train_op(train_op, mode)
+        loss = _model_fn._validate_estimator_spec_loss(loss, mode)
+        predictions = _model_fn._validate_estimator_spec_predictions(predictions, mode)
+        hooks = [_model_fn._validate_estimator_spec_hooks(one)
+                 for one in (training_hooks, evaluation_hooks, prediction_hooks)]
+        if eval_metric_ops and eval_metrics:
+            raise ValueError("Only one of `eval_metric_ops` and `eval_metrics` can be given.")
+        eval_metric_ops = _model_fn._validate_eval_metric_ops(eval_metric_ops)
+        _check_host_call(host_call)
+        _check_eval_metrics(eval_metrics)
+        return super().__new__(cls, mode, predictions, loss, train_op, eval_metric_ops,
+                               eval_metrics, host_call, *hooks)
+
+
+def _check_host_call(host_call):
+    if host_call is None:
+        return
+    if not isinstance(host_call, tuple):
+        raise ValueError("`host_call` must be a tuple")
+    if len(host_call) != 2:
+        raise ValueError("`host_call` must have two elements")
+    if not isinstance(host_call[1], list):
+        raise ValueError("second element in `host_call` must be a list")
+
+
+def _check_eval_metrics(eval_metrics):
+    if eval_metrics is None:
+        return
+    if not isinstance(eval_metrics, tuple):
+        raise TypeError("`eval_metrics` must be a tuple")
+    if len(eval_metrics) != 2:
+        raise ValueError("`eval_metrics` must have two elements")
+    if not callable(eval_metrics[0]):
+        raise TypeError("first element in `eval_metrics` must be callable")
+    if not isinstance(eval_metrics[1], (list, dict)):
+        raise TypeError("second element in `eval_metrics` must be list or dict")
+
+
+class _IPUEstimatorBase(_estimator.Estimator):
+    """TensorFlow's Estimator with its model in a compiled loop.
+
+    `_program` is a class whose objects build that loop: see _Program.
+    """
+
+    _program = None
+
+    def __init__(self, model_fn, model_dir=None, config=None, params=None, warm_start_from=None):
+        if not isinstance(config, ipu_run_config.RunConfig):
+            raise ValueError("`config` must be provided with type `ipu_run_config.RunConfig`")
+        if params is not None and not isinstance(params, dict):
+            raise ValueError("`params` is expected to be of type `dict`")
+        super().__init__(model_fn, model_dir, config, params, warm_start_from)
+
+    def _assert_members_are_not_overridden(self):
+        pass  # they are, and that is what this class is for
+
+    # ---- What users call ----
+
+    def train(self, input_fn, hooks=None, steps=None, max_steps=None, saving_listeners=None):
+        """As tf.estimator.Estimator.train; the numbers of steps are multiples of
+        iterations_per_loop. `input_fn` returns a dataset."""
+        self._check_steps(steps)
+        return super().train(input_fn, hooks, steps, max_steps, saving_listeners)
+
+    def evaluate(self, input_fn, steps=None, hooks=None, checkpoint_path=None, name=None):
+        """As tf.estimator.Estimator.evaluate, likewise."""
+        self._check_steps(steps)
+        return super().evaluate(input_fn, steps, hooks, checkpoint_path, name)
+
+    def predict(self, input_fn, predict_keys=None, hooks=None, checkpoint_path=None,
+                yield_single_examples=True, num_predictions=None):
+        """As tf.estimator.Estimator.predict; ends after `num_predictions` elements if that is
+        given, otherwise when the dataset has not enough for a whole loop."""
+        found = super().predict(input_fn, predict_keys, hooks, checkpoint_path,
+                                yield_single_examples)
+        if num_predictions is None:
+            return found
+        return _first_of(found, num_predictions)
+
+    def _check_steps(self, steps):
+        per_loop = self._config.ipu_run_config.iterations_per_loop
+        if steps is not None and steps % per_loop:
+            raise ValueError(f"steps ({steps}) must be a multiple of iterations_per_loop "
+                             f"({per_loop})")
+
+    # ---- What Estimator calls ----
+
+    def _create_global_step(self, graph):
+        with tf.variable_scope(tf.get_variable_scope(), use_resource=True), \
+                tf.device(_HOST_DEVICE):
+            return tf.train.create_global_step(graph)
+
+    def _convert_train_steps_to_hooks(self, steps, max_steps):
+        return [_GlobalStepHook(self._config.ipu_run_config.iterations_per_loop, steps, max_steps)]
+
+    def _convert_eval_steps_to_hooks(self, steps):
+        return [] if steps is None else [
+            _StopHook(steps // self._config.ipu_run_config.iterations_per_loop)]
+
+    def _get_features_and_labels_from_input_fn(self, input_fn, mode):
+        dataset = self._call_input_fn(input_fn, mode)
+        if not isinstance(dataset, (tf.data.Dataset, inside.dataset_class())):
+            raise ValueError("input_fn must return Dataset")
+        return dataset, None, []
+
+    def _get_features_from_input_fn(self, input_fn, mode):
+        dataset, _, hooks = self._get_features_and_labels_from_input_fn(input_fn, mode)
+        return dataset, hooks
+
+    def _call_model_fn(self, features, labels, mode, config):
+        """Builds the compiled loop over the dataset `features`. Returns an EstimatorSpec whose
+        tensors are on the host."""
+        del labels
+        options = config.ipu_run_config
+        if options.ipu_options is not None:
+            ipu_config.configure_ipu_system(options.ipu_options, reset_configuration=True)
+        device = f"/device:IPU:{options.ordinal}"
+        arguments = {} if options.prefetch_depth is None else {
+            "prefetch_depth": options.prefetch_depth}
+        infeed = ipu_infeed_queue.IPUInfeedQueue(features, device_ordinal=options.ordinal,
+                                                 **arguments)
+        program = self._program(self, infeed, mode)
+        with scopes.ipu_scope(device):
+            compiled = ipu_compiler.compile(program.loop)
+        utils.move_variable_initialization_to_cpu()
+        hooks = [_InitializerHook(infeed), *program.hooks]
+        with tf.device(_HOST_DEVICE):
+            members = program.results(compiled)
+        return tf.estimator.EstimatorSpec(mode, training_hooks=hooks, evaluation_hooks=hooks,
+                                          prediction_hooks=hooks, **members)
+
+    def _user_arguments(self, mode, **arguments):
+        """The arguments that the user's model_fn takes, by name."""
+        arguments.update(mode=mode, params=self.params, config=self._config)
+        names = inside.function_arguments(self._model_fn)
+        return {name: value for name, value in arguments.items() if name in names}
+
+
+def _first_of(iterator, count):
+    try:
+        for _ in range(count):
+            try:
+                yield next(iterator)
+            except StopIteration:
+                return
+    finally:
+        iterator.close()
+
+
+# ---- Hooks ----
+
+class _InitializerHook(tf.train.SessionRunHook):
+    """Starts the dataset when the session is there."""
+
+    def __init__(self, infeed):
+        self._infeed = infeed
+
+    def begin(self):
+        self._initializer = self._infeed.initializer
+
+    def after_create_session(self, session, coord):
+        session.run(self._initializer)
+
+
+class _GlobalStepHook(tf.train.SessionRunHook):
+    """Counts the global step, on the CPU, and stops after enough steps."""
+
+    def __init__(self, iterations_per_loop, steps, max_steps):
+        self._per_loop, self._steps, self._last = iterations_per_loop, steps, max_steps
+
+    def begin(self):
+        self._global_step = tf.train.get_global_step()
+        with tf.device(_HOST_DEVICE):
+            self._increment = self._global_step.assign_add(self._per_loop, read_value=True)
+
+    def after_create_session(self, session, coord):
+        if self._steps is not None:
+            self._last = session.run(self._global_step) + self._steps
+
+    def after_run(self, run_context, run_values):
+        step = run_context.session.run(self._increment)
+        if self._last is not None and step >= self._last:
+            run_context.request_stop()
+
+
+class _StopHook(tf.train.SessionRunHook):
+    """Stops after so many runs."""
+
+    def __init__(self, runs):
+        self._runs = runs
+
+    def begin(self):
+        self._done = 0
+
+    def after_run(self, run_context, run_values):
+        self._done += 1
+        if self._done >= self._runs:
+            run_context.request_stop()
+
+
+# ---- The loop ----
+
+class _Program:
+    """Builds the loop of one mode, and then, of what it gives, the EstimatorSpec's members."""
+
+    def __init__(self, estimator, infeed, mode):
+        self._estimator, self._infeed, self._mode = estimator, infeed, mode
+        options = estimator.config.ipu_run_config
+        self._iterations, self._replicas = options.iterations_per_loop, options.num_replicas
+        self._shards, self._autosharding = options.num_shards, options.autosharding
+        self.hooks = []
+        self._outfeed = None
+        self._host_call = None
+        self._eval_metrics_fn = None
+
+    def loop(self):
+        """What is compiled."""
+        if self._mode == _ModeKeys.PREDICT:
+            return loops.repeat(self._iterations, self._predict, [], self._infeed)
+        step = self._train if self._mode == _ModeKeys.TRAIN else self._evaluate
+        total = loops.repeat(self._iterations, step, [_INITIAL_LOSS], self._infeed)
+        return self._mean(total)
+
+    def results(self, compiled):
+        """The members of the EstimatorSpec."""
+        if self._mode == _ModeKeys.TRAIN:
+            loss = compiled[0]
+            return {"loss": loss, "train_op": self._call_host(loss)}
+        if self._mode == _ModeKeys.PREDICT:
+            with tf.control_dependencies([compiled]):
+                return {"predictions": self._joined(self._outfeed.dequeue())}
+        return {"loss": compiled[0], "eval_metric_ops": self._metrics(compiled[0])}
+
+    def _joined(self, values):
+        """The batches of all iterations, and replicas, as one."""
+        def join(value):
+            dims = 2 if self._replicas == 1 else 3
+            return tf.reshape(value, tf.concat([[-1], tf.shape(value)[dims:]], 0))
+        return tf.nest.map_structure(join, values)
+
+    # -- Steps --
+
+    def _call_model_fn(self, args, kwargs):
+        features, labels = _features_and_labels(args, kwargs)
+        if self._mode == _ModeKeys.PREDICT:
+            labels = None
+        arguments = self._estimator._user_arguments(self._mode, labels=labels)
+        if labels is not None and "labels" not in arguments:
+            raise ValueError("model_fn does not take labels, but input_fn returns labels.")
+        spec = self._estimator._model_fn(features=features, **arguments)
+        if not isinstance(spec, (IPUEstimatorSpec, tf.estimator.EstimatorSpec)):
+            raise ValueError("`model_fn` must return IPUEstimatorSpec or EstimatorSpec")
+        if self._autosharding and self._shards > 1 and spec.loss is not None:
+            from tremula.tf.ipu import autoshard
+            autoshard.automatic_sharding(self._shards, tf.nest.flatten(features)[0], spec.loss)
+        return spec
+
+    def _train(self, total, *args, **kwargs):
+        spec = self._call_model_fn(args, kwargs)
+        if spec.loss is None:
+            raise ValueError("EstimatorSpec must contain loss when training")
+        if spec.train_op is None:
+            raise ValueError("EstimatorSpec must contain train_op when training")
+        self.hooks += spec.training_hooks
+        _check_global_step()
+        if self._replicas > 1:
+            _check_replicated()
+        effects = [spec.train_op]
+        host_call = getattr(spec, "host_call", None)
+        if host_call is not None:
+            if self._iterations > 1:
+                raise ValueError("host_call is not allowed for iterations_per_loop > 1")
+            self._outfeed = ipu_outfeed_queue.IPUOutfeedQueue(
+                outfeed_mode=ipu_outfeed_queue.IPUOutfeedMode.LAST)
+            self._host_call = host_call[0]
+            effects.append(self._outfeed.enqueue(host_call[1]))
+        with tf.control_dependencies(effects):
+            return total + tf.cast(spec.loss, tf.float32)
+
+    def _evaluate(self, total, *args, **kwargs):
+        spec = self._call_model_fn(args, kwargs)
+        if spec.loss is None:
+            raise ValueError("EstimatorSpec must contain loss when evaluating")
+        self.hooks += spec.evaluation_hooks
+        metrics = getattr(spec, "eval_metrics", None)
+        if metrics is not None:
+            self._eval_metrics_fn, values = metrics
+            updates = []
+            mode = ipu_outfeed_queue.IPUOutfeedMode.ALL
+        elif spec.eval_metric_ops:
+            update, values = _estimator._extract_metric_update_ops(spec.eval_metric_ops)
+            updates, mode = [update], ipu_outfeed_queue.IPUOutfeedMode.LAST
+        else:
+            raise ValueError("EstimatorSpec must contain either eval_metric_ops or eval_metrics "
+                             "when evaluating")
+        self._outfeed = ipu_outfeed_queue.IPUOutfeedQueue(outfeed_mode=mode)
+        with tf.control_dependencies(updates):
+            values = tf.nest.map_structure(tf.identity, values)
+            total = total + tf.cast(spec.loss, tf.float32)
+        return total, self._outfeed.enqueue(values)
+
+    def _predict(self, *args, **kwargs):
+        spec = self._call_model_fn(args, kwargs)
+        if spec.predictions is None:
+            raise ValueError("EstimatorSpec must contain predictions when predicting")
+        self.hooks += spec.prediction_hooks
+        self._outfeed = ipu_outfeed_queue.IPUOutfeedQueue()
+        return self._outfeed.enqueue(spec.predictions)
+
+    # -- Results --
+
+    def _mean(self, total):
+        """The mean of the loss over the loop and over the replicas."""
+        if self._replicas > 1:
+            from tremula.tf.ipu.ops import cross_replica_ops
+            total = cross_replica_ops.cross_replica_sum(total) / self._replicas
+        return total / self._iterations
+
+    def _call_host(self, loss):
+        if self._host_call is None:
+            return loss
+        with tf.control_dependencies([loss]):
+            values = self._outfeed.dequeue()
+        if self._replicas > 1:
+            values = [value[0] for value in values]
+        returned = self._host_call(*values)
+        _model_fn._check_is_tensor_or_operation(returned, "`host_call` return value")
+        return returned
+
+    def _metrics(self, loss):
+        if self._eval_metrics_fn is not None:
+            with tf.control_dependencies([loss]):
+                values = self._joined(self._outfeed.dequeue())
+            metrics = self._eval_metrics_fn(**values) if isinstance(values, dict) \
+                else self._eval_metrics_fn(*values)
+            if not isinstance(metrics, dict):
+                raise TypeError("The function of `eval_metrics` must return a dict, but returned "
+                                f"{type(metrics).__name__}.")
+            return metrics
+        # The IPU has updated them; each replica has its own.
+        return {name: (tf.reduce_mean(value, 0) if self._replicas > 1 else value, tf.no_op())
+                for name, value in self._outfeed.dequeue().items()}
+
+
+def _features_and_labels(args, kwargs):
+    if kwargs:
+        return kwargs, None
+    if len(args) == 1:
+        return args[0], None
+    if len(args) != 2:
+        raise ValueError("Invalid dataset tuple, expected 1 or 2 elements, got "
+                         f"{len(args)}")
+    return args
+
+
+def _check_global_step():
+    """Raises ValueError if the model counts the global step itself."""
+    graph = tf.get_default_graph()
+    outside = {id(placeholder): one for one, placeholder in getattr(graph, "captures", [])}
+    for operation in graph.get_operations():
+        if operation.type == "AssignAddVariableOp":
+            name = outside.get(id(operation.inputs[0]), operation.inputs[0]).name
+            if "global_step" in name:
+                raise ValueError(
+                    "Illegal increment of the `global_step` variable in the `model_fn`. This is "
+                    "usually caused by passing it as an argument to the `Optimizer.minimize()` "
+                    "function. Please remove this argument as the IPUEstimator itself is "
+                    "responsible for incrementing it.")
+
+
+def _check_replicated():
+    """Raises ValueError if a model for several replicas exchanges nothing between them."""
+    from tremula.tf.ipu.ops import cross_replica_ops
+    if not cross_replica_ops.in_graph(tf.get_default_graph()):
+        raise ValueError(
+            "This is not a valid replicated training graph because no IpuCrossReplicaSum "
+            "operations were found. Did you remember to use the `tensorflow.python.ipu."
+            "optimizers.cross_replica_optimizer.CrossReplicaOptimizer`?")
+
+
+class IPUEstimator(_IPUEstimatorBase):
+    """An Estimator whose model runs on IPUs: replicated on several, sharded over several, or on
+    one."""
+
+    _program = _Program
+
+    def __init__(self, model_fn, model_dir=None, config=None, params=None, warm_start_from=None,
+                 train_batch_size=None, eval_batch_size=None, predict_batch_size=None):
+        """
+        model_fn         as of a tf.estimator.Estimator; it may return an IPUEstimatorSpec
+        config           an ipu_run_config.RunConfig
+        params           a dict that model_fn and input_fn get
+        warm_start_from  a checkpoint, or a tf.estimator.WarmStartSettings
+
+        A batch size that is given comes to the input_fn of that mode as params["batch_size"].
+        Raises ValueError for a config or params of another kind.
+        """
+        super().__init__(model_fn, model_dir, config, params, warm_start_from)
+        self._batch_sizes = {_ModeKeys.TRAIN: train_batch_size, _ModeKeys.EVAL: eval_batch_size,
+                             _ModeKeys.PREDICT: predict_batch_size}
+        if any(self._batch_sizes.values()) and "batch_size" in (params or {}):
+            raise ValueError("batch_size cannot be in params when a batch size is given.")
+
+    def _call_input_fn(self, input_fn, mode, input_context=None):
+        size = self._batch_sizes[mode]
+        if size is None:
+            return super()._call_input_fn(input_fn, mode, input_context)
+        params = self._params
+        self._params = {**(params or {}), "batch_size": size}
+        try:
+            return super()._call_input_fn(input_fn, mode, input_context)
+        finally:
+            self._params = params

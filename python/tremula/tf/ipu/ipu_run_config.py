@@ -1,0 +1,84 @@
+"""How an IPUEstimator runs (`tensorflow.python.ipu.ipu_run_config`)."""
+
+import collections
+
+from tremula.tf.ipu import config as ipu_config
+from tremula.tf.runtime import estimators
+
+
+class IPURunConfig(collections.namedtuple("IPURunConfig", [
+        "iterations_per_loop", "ipu_options", "num_replicas", "num_shards", "ordinal",
+        "prefetch_depth", "compile_summary", "autosharding"])):
+    """The IPU's part of a RunConfig."""
+
+    def __new__(cls, iterations_per_loop=1, ipu_options=None, num_replicas=1, num_shards=1,
+                ordinal=0, prefetch_depth=None, compile_summary=False, autosharding=False):
+        """
+        iterations_per_loop  steps on the IPU for each session.run
+        ipu_options          an IPUConfig, or what create_ipu_config returned
+        num_replicas         copies of the model, which share a step's batches
+        num_shards           IPUs of one copy
+        ordinal              the number of the TensorFlow device
+        prefetch_depth       of the infeed queue; None for its default
+        autosharding         puts the model on num_shards IPUs by itself
+        compile_summary      makes no difference; POPLAR_ENGINE_OPTIONS ask for reports
+
+        Raises ValueError and TypeError for numbers and options that do not fit together.
+        """
+        num_devices = num_replicas * num_shards
+        if num_devices > 1 and ipu_options is None:
+            raise ValueError("IPU configuration requires more than one device, but `ipu_options` "
+                             "is None")
+        if ipu_options is not None:
+            configured = _number_of_ipus(ipu_options)
+            if configured != num_devices:
+                raise ValueError(
+                    f"`IPURunConfig` configured with {num_devices} devices ({num_replicas} "
+                    f"replicas times {num_shards} shards), but `ipu_options` configured with "
+                    f"{configured} devices")
+        if iterations_per_loop < 1:
+            raise ValueError("iterations_per_loop must be 1 or more, but it is "
+                             f"{iterations_per_loop}.")
+        return super().__new__(cls, iterations_per_loop, ipu_options, num_replicas, num_shards,
+                               ordinal, prefetch_depth, compile_summary, autosharding)
+
+
+def _number_of_ipus(options):
+    """How many IPUs the first device of a configuration has."""
+    if not isinstance(options, ipu_config.IPUConfig):
+        raise TypeError("ipu_options must be an IPUConfig instance.")
+    for chosen, size in ((options.auto_select_ipus, _first), (options.select_ipus, _members)):
+        if chosen not in ([], ()):
+            return size(chosen)
+    return 1
+
+
+def _first(counts):
+    return counts if isinstance(counts, int) else counts[0]
+
+
+def _members(ids):
+    from tremula.tf.runtime import settings
+    return settings.ipus_of_id(ids if isinstance(ids, int) else ids[0])
+
+
+class RunConfig(estimators.base("RunConfig")):
+    """A tf.estimator.RunConfig with an IPURunConfig."""
+
+    def __init__(self, ipu_run_config=None, master=None, **kwargs):
+        """`kwargs` are the arguments of tf.estimator.RunConfig."""
+        kwargs.pop("use_xla_auto_clustering", None)
+        super().__init__(**kwargs)
+        self._ipu_run_config = ipu_run_config or IPURunConfig()
+        if master is not None:
+            self._master = master
+
+    @property
+    def ipu_run_config(self):
+        """The IPURunConfig."""
+        return self._ipu_run_config
+
+    @property
+    def master(self):
+        """The address of the server to use, or ""."""
+        return self._master
