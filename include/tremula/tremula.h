@@ -152,6 +152,16 @@ TRM_API int64_t trm_executable_output_alias(const trm_executable *executable, si
 /* The optimised, fused and scheduled module, as HLO text. Free with trm_free. */
 TRM_API trm_status trm_executable_print(const trm_executable *executable, char **out_text,
                                         trm_error *error);
+/* On how many IPUs one replica of the program is: the highest IPU that an instruction's sharding
+ * names and those before it, rounded up to a power of two. */
+TRM_API uint32_t trm_executable_num_shards(const trm_executable *executable);
+/* How many replicas of the program its IPUs hold (the option `ipus`): IPUs / shards.
+ * TRM_INTERNAL if that is not a whole number. */
+TRM_API trm_status trm_executable_num_replicas(const trm_executable *executable,
+                                               uint32_t *out_replicas, trm_error *error);
+/* Whether replicas of the program may differ: it has feeds, random numbers, collectives or the
+ * replica's number in it. If not, one replica computes what any number of them would. */
+TRM_API bool trm_executable_tells_replicas_apart(const trm_executable *executable);
 /* Bytes of the arena that a run needs, beside inputs and outputs. */
 TRM_API size_t trm_executable_arena_bytes(const trm_executable *executable);
 
@@ -164,6 +174,15 @@ typedef struct trm_outfeed trm_outfeed;
 /* Gives an executable memory. The executable is kept alive by the engine. */
 TRM_API trm_status trm_engine_create(trm_executable *executable, trm_engine **out_engine,
                                      trm_error *error);
+/* The same with num_replicas replicas (1 to 4096): each has memory and a thread of its own, the
+ * caller's cores are divided among them. replica-id tells them apart, and collectives bring them
+ * together, in the order of the replicas, so that results do not depend on threads. All replicas
+ * read the same inputs; an infeed hands its elements to replica 0, 1, ... in turn; an outfeed gets
+ * one element tuple of all replicas a step, so its elements have one dimension more than the
+ * program's, the first, of num_replicas. A failure of one replica ends the run of all. */
+TRM_API trm_status trm_engine_create_replicated(trm_executable *executable, uint32_t num_replicas,
+                                                trm_engine **out_engine, trm_error *error);
+TRM_API uint32_t trm_engine_num_replicas(const trm_engine *engine);
 /* Computes once. inputs[i] and outputs[i] point to bytes as trm_executable_input/_output state
  * them, aligned for their type; inputs are read in place and never written; outputs must not
  * overlap inputs or each other. versions may be NULL; otherwise versions[i], when not 0, is a
@@ -172,6 +191,18 @@ TRM_API trm_status trm_engine_create(trm_executable *executable, trm_engine **ou
 TRM_API trm_status trm_engine_run(trm_engine *engine, const void *const *inputs,
                                   const uint64_t *versions, void *const *outputs,
                                   trm_error *error);
+/* The same, and keeps variables on the replicas: outputs are those of replica 0. Where output o
+ * updates an input (trm_executable_output_alias) and output_versions[o] is not 0, every other
+ * replica keeps its own new value, and reads that instead of the input in a later run that gives
+ * output_versions[o] as the input's version: as long as the host has not written the variable.
+ * output_versions may be NULL: all replicas read the input. */
+TRM_API trm_status trm_engine_run_replicated(trm_engine *engine, const void *const *inputs,
+                                             const uint64_t *versions, void *const *outputs,
+                                             const uint64_t *output_versions, trm_error *error);
+/* What a replica other than 0 has computed for output i in the last run, which must have succeeded;
+ * the engine's, until the next run. NULL for replica 0, whose outputs are the caller's, and for
+ * what is out of range. */
+TRM_API const void *trm_engine_output(const trm_engine *engine, uint32_t replica, size_t i);
 /* Asks a run to stop; may be called at any time and from any thread, also from a signal handler.
  * Each call is for one run: the one that is going on, which takes the call with it when it ends, even
  * when it came too late to stop it; or, when none is going on, the next, which then fails with

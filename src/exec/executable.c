@@ -114,6 +114,7 @@ trm_status trm_compile_observed(const trm_module *module, const trm_option *opti
   trm_status status =
       trm_options_parse(&executable->arena, options, num_options, &executable->options, error);
   if (status == TRM_OK) status = trm_module_clone(module, &executable->module, error);
+  if (status == TRM_OK) status = trm_executable_note_shards(executable->module, error);
   if (status == TRM_OK) {
     const bool optimise = trm_options_bool(&executable->options, TRM_OPTION_optimise) &&
                           !trm_options_bool(&executable->options, TRM_OPTION_reference);

@@ -21,6 +21,9 @@ struct trm_executable {
 
 trm_executable *trm_executable_retain(trm_executable *executable);
 
+/* replication.c. Writes down how many shards a module has, before passes lose them. */
+trm_status trm_executable_note_shards(trm_module *module, trm_error *error);
+
 /* Compiles with an observer that is told of every pass (NULL: none). */
 trm_status trm_compile_observed(const trm_module *module, const trm_option *options,
                                 size_t num_options, trm_pass_observer observer, void *context,

@@ -42,22 +42,29 @@ static void elements_free(elements *e) {
   trm_free(e->offsets);
 }
 
+/* num_replicas > 1: the queue's elements have that dimension before the program's. */
 static trm_status elements_check(const elements *e, const char *kind, const char *id,
-                                 const trm_tensor_info *infos, size_t count, trm_error *error) {
+                                 const trm_tensor_info *infos, size_t count, uint32_t num_replicas,
+                                 trm_error *error) {
   if (e->count != count) {
     FAIL(FAILED_PRECONDITION, "the %s '%s' has %zu elements, the program uses %zu", kind, id,
          e->count, count);
   }
   for (size_t i = 0; i < count; ++i) {
     const trm_tensor_info *mine = &e->infos[i], *theirs = &infos[i];
-    bool same = mine->dtype == theirs->dtype && mine->rank == theirs->rank &&
-                mine->bytes == theirs->bytes;
-    for (int32_t d = 0; same && d < mine->rank; ++d) same = mine->dims[d] == theirs->dims[d];
+    const int32_t extra = num_replicas > 1 ? 1 : 0;
+    bool same = mine->dtype == theirs->dtype && mine->rank == theirs->rank + extra &&
+                mine->bytes == theirs->bytes * num_replicas;
+    if (same && extra == 1) same = mine->dims[0] == num_replicas;
+    for (int32_t d = 0; same && d < theirs->rank; ++d) {
+      same = mine->dims[d + extra] == theirs->dims[d];
+    }
     if (!same) {
       FAIL(FAILED_PRECONDITION,
            "element %zu of the %s '%s' has type %s and rank %d, the program uses %s of rank %d "
-           "with other dimensions", i, kind, id, trm_dtype_name(mine->dtype), mine->rank,
-           trm_dtype_name(theirs->dtype), theirs->rank);
+           "with other dimensions, on %u replica%s", i, kind, id, trm_dtype_name(mine->dtype),
+           mine->rank, trm_dtype_name(theirs->dtype), theirs->rank, num_replicas,
+           num_replicas > 1 ? "s" : "");
     }
   }
   return TRM_OK;
@@ -202,7 +209,7 @@ trm_status trm_infeed_pop(trm_infeed *infeed, void *const *results, const atomic
 
 trm_status trm_infeed_check(const trm_infeed *infeed, const char *id,
                             const trm_tensor_info *infos, size_t count, trm_error *error) {
-  return elements_check(&infeed->elements, "infeed", id, infos, count, error);
+  return elements_check(&infeed->elements, "infeed", id, infos, count, 1, error);
 }
 
 /* ---- Outfeeds ------------------------------------------------------------------------------- */
@@ -266,7 +273,8 @@ static bool outfeed_grow(trm_outfeed *outfeed) {
   return true;
 }
 
-trm_status trm_outfeed_push(trm_outfeed *outfeed, const void *const *data, trm_error *error) {
+trm_status trm_outfeed_push(trm_outfeed *outfeed, const trm_kernel_call *const *calls,
+                            uint32_t num_replicas, trm_error *error) {
   trm_status status = TRM_OK;
   pthread_mutex_lock(&outfeed->mutex);
   if (outfeed->keep_last) outfeed->count = 0;
@@ -276,8 +284,11 @@ trm_status trm_outfeed_push(trm_outfeed *outfeed, const void *const *data, trm_e
                       outfeed->count);
   } else {
     for (size_t i = 0; i < outfeed->elements.count; ++i) {
-      const size_t bytes = outfeed->elements.infos[i].bytes;
-      if (bytes > 0) memcpy(outfeed->blocks[i] + outfeed->count * bytes, data[i], bytes);
+      const size_t bytes = outfeed->elements.infos[i].bytes, share = bytes / num_replicas;
+      char *tuple = outfeed->blocks[i] + outfeed->count * bytes;
+      for (uint32_t r = 0; share > 0 && r < num_replicas; ++r) {
+        memcpy(tuple + r * share, calls[r]->operands[i], share);
+      }
     }
     outfeed->count++;
   }
@@ -301,6 +312,7 @@ trm_status trm_outfeed_take(trm_outfeed *outfeed, size_t *out_count, void ***out
 }
 
 trm_status trm_outfeed_check(const trm_outfeed *outfeed, const char *id,
-                             const trm_tensor_info *infos, size_t count, trm_error *error) {
-  return elements_check(&outfeed->elements, "outfeed", id, infos, count, error);
+                             const trm_tensor_info *infos, size_t count, uint32_t num_replicas,
+                             trm_error *error) {
+  return elements_check(&outfeed->elements, "outfeed", id, infos, count, num_replicas, error);
 }

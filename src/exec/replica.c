@@ -1,0 +1,171 @@
+/* Owns: the memory of one replica, and where every value is in a run.
+ *
+ * Every pointer that a step needs stands in a table from the start; a run fills in where inputs and
+ * outputs are and then only calls kernels. */
+#include <string.h>
+
+#include "exec/engine.h"
+
+/* Numbers of the engine's own have the high bit, the caller's have not. */
+static const uint64_t own_number = UINT64_C(1) << 63;
+
+/* ---- Memory --------------------------------------------------------------------------------- */
+
+static trm_status create_own_outputs(const trm_executable *executable, trm_replica *replica,
+                                     trm_error *error) {
+  const size_t inputs = executable->num_inputs, outputs = executable->num_outputs;
+  replica->own = trm_allocate_zeroed(outputs, sizeof *replica->own);
+  replica->inputs = trm_allocate_zeroed(inputs, sizeof *replica->inputs);
+  replica->input_versions = trm_allocate_zeroed(inputs, sizeof *replica->input_versions);
+  replica->outputs = trm_allocate_zeroed(outputs, sizeof *replica->outputs);
+  if (replica->own == NULL || replica->inputs == NULL || replica->input_versions == NULL ||
+      replica->outputs == NULL) {
+    FAIL_NO_MEMORY("a replica");
+  }
+  for (size_t o = 0; o < outputs; ++o) {
+    const int blocks = executable->aliases[o] >= 0 ? 2 : 1;
+    for (int b = 0; b < blocks; ++b) {
+      replica->own[o].blocks[b] = trm_allocate_aligned(executable->outputs[o].bytes);
+      CHECK_MEMORY(replica->own[o].blocks[b], "a replica's results");
+    }
+  }
+  return TRM_OK;
+}
+
+trm_status trm_replica_create(trm_engine *engine, uint32_t number, size_t num_operands,
+                              size_t num_results, trm_error *error) {
+  const trm_plan *plan = engine->executable->plan;
+  trm_replica *replica = &engine->replicas[number];
+  replica->arena = trm_allocate_aligned(plan->arena_bytes);
+  replica->persistent = trm_allocate_aligned(plan->persistent_bytes);
+  replica->pointers = trm_allocate_zeroed(plan->num_slots, sizeof *replica->pointers);
+  replica->operands = trm_allocate_zeroed(num_operands, sizeof *replica->operands);
+  replica->results = trm_allocate_zeroed(num_results, sizeof *replica->results);
+  replica->versions = trm_allocate_zeroed(num_operands, sizeof *replica->versions);
+  if (replica->arena == NULL || replica->persistent == NULL) {
+    FAIL(RESOURCE_EXHAUSTED,
+         "out of memory: the program needs %zu bytes for its values and %zu for packed weights%s",
+         plan->arena_bytes, plan->persistent_bytes,
+         engine->num_replicas > 1 ? ", for each replica" : "");
+  }
+  if (replica->pointers == NULL || replica->operands == NULL || replica->results == NULL ||
+      replica->versions == NULL) {
+    FAIL_NO_MEMORY("an engine");
+  }
+  memset(replica->persistent, 0, plan->persistent_bytes);
+  if (engine->team != NULL) replica->exchange = trm_team_exchange(engine->team, number);
+  return number == 0 ? TRM_OK : create_own_outputs(engine->executable, replica, error);
+}
+
+void trm_replica_free(const trm_engine *engine, trm_replica *replica) {
+  for (size_t o = 0; replica->own != NULL && o < engine->executable->num_outputs; ++o) {
+    trm_free(replica->own[o].blocks[0]);
+    trm_free(replica->own[o].blocks[1]);
+  }
+  trm_free(replica->arena);
+  trm_free(replica->persistent);
+  trm_free(replica->pointers);
+  trm_free(replica->operands);
+  trm_free(replica->results);
+  trm_free(replica->versions);
+  trm_free(replica->own);
+  trm_free(replica->inputs);
+  trm_free(replica->input_versions);
+  trm_free(replica->outputs);
+}
+
+/* ---- Own values ----------------------------------------------------------------------------- */
+
+/* The block that holds the replica's own value of what the host names `version`, or -1. */
+static int find_own(const trm_own_output *own, uint64_t version) {
+  for (int b = 0; b < 2 && version != 0; ++b) {
+    if (own->given[b] == version) return b;
+  }
+  return -1;
+}
+
+/* Chooses this replica's inputs and outputs. */
+static void take_own(trm_engine *engine, trm_replica *replica, const void *const *inputs,
+                     const uint64_t *versions) {
+  const trm_executable *executable = engine->executable;
+  for (size_t i = 0; i < executable->num_inputs; ++i) {
+    replica->inputs[i] = inputs[i];
+    replica->input_versions[i] = versions != NULL ? versions[i] & ~own_number : 0;
+  }
+  for (size_t o = 0; o < executable->num_outputs; ++o) {
+    trm_own_output *own = &replica->own[o];
+    const int64_t input = executable->aliases[o];
+    const int kept =
+        input < 0 || versions == NULL ? -1 : find_own(own, versions[input] & ~own_number);
+    if (kept >= 0) {
+      replica->inputs[input] = own->blocks[kept];
+      replica->input_versions[input] = own->numbers[kept];
+    }
+    own->written = kept == 0 ? 1 : 0;
+    own->given[own->written] = 0;
+    replica->outputs[o] = own->blocks[own->written];
+  }
+}
+
+void trm_replica_keep_outputs(trm_engine *engine, uint32_t number,
+                              const uint64_t *output_versions) {
+  trm_replica *replica = &engine->replicas[number];
+  for (size_t o = 0; number > 0 && o < engine->executable->num_outputs; ++o) {
+    trm_own_output *own = &replica->own[o];
+    own->given[own->written] = output_versions != NULL ? output_versions[o] & ~own_number : 0;
+    own->numbers[own->written] = ++engine->contents | own_number;
+  }
+}
+
+/* ---- Where everything is -------------------------------------------------------------------- */
+
+static void locate_slots(trm_replica *replica, const trm_plan *plan, const void *const *inputs,
+                         void *const *outputs) {
+  for (uint32_t s = 0; s < plan->num_slots; ++s) {
+    const trm_slot *slot = &plan->slots[plan->slots[s].parent];
+    switch (slot->kind) {
+      case TRM_SLOT_ARENA: replica->pointers[s] = replica->arena + slot->offset; break;
+      case TRM_SLOT_INPUT: replica->pointers[s] = (void *)inputs[slot->number]; break;
+      case TRM_SLOT_OUTPUT: replica->pointers[s] = outputs[slot->number]; break;
+      case TRM_SLOT_CONSTANT: replica->pointers[s] = (void *)slot->constant; break;
+    }
+  }
+}
+
+void trm_replica_locate(trm_engine *engine, uint32_t number, const void *const *inputs,
+                        const uint64_t *versions, void *const *outputs) {
+  const trm_plan *plan = engine->executable->plan;
+  trm_replica *replica = &engine->replicas[number];
+  const uint64_t this_run = ++engine->contents | own_number;
+  const bool has_own = replica->own != NULL;
+  if (has_own) {
+    take_own(engine, replica, inputs, versions);
+    inputs = replica->inputs;
+    outputs = replica->outputs;
+  }
+  locate_slots(replica, plan, inputs, outputs);
+  for (uint32_t i = 0; i < plan->num_steps; ++i) {
+    const trm_step *step = &plan->steps[i];
+    const void **operands = replica->operands + engine->first_operand[i];
+    void **results = replica->results + engine->first_result[i];
+    uint64_t *numbers = replica->versions + engine->first_operand[i];
+    for (uint32_t k = 0; k < step->num_operands; ++k) {
+      const trm_slot *slot = &plan->slots[step->slots[k]];
+      operands[k] = replica->pointers[step->slots[k]];
+      numbers[k] = 0;
+      if (slot->kind == TRM_SLOT_CONSTANT) {
+        numbers[k] = 1;
+      } else if (slot->kind == TRM_SLOT_INPUT) {
+        const uint64_t given = has_own            ? replica->input_versions[slot->number]
+                               : versions != NULL ? versions[slot->number] & ~own_number
+                                                  : 0;
+        numbers[k] = given != 0 ? given : this_run;
+      } else if (slot->at_top) {
+        numbers[k] = this_run;
+      }
+    }
+    for (uint32_t k = 0; k < step->num_results; ++k) {
+      results[k] = replica->pointers[step->slots[step->num_operands + k]];
+    }
+  }
+}

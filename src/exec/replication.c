@@ -1,0 +1,118 @@
+/* Owns: how many replicas a program may have, and whether they differ.
+ *
+ * Passes lose shardings, and programs are loaded long after that: the number of shards is taken
+ * from the module before the passes and kept in its side table, under "shards". */
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "exec/executable.h"
+
+enum { MAX_SHARDS = 1 << 16 };
+
+static const char shards_key[] = "shards";
+
+/* The highest device in a sharding such as "{maximal device=1}" or a tuple of such, or -1. */
+static long highest_device(const char *sharding) {
+  static const char word[] = "maximal device=";
+  long highest = -1;
+  for (const char *at = strstr(sharding, word); at != NULL; at = strstr(at, word)) {
+    at += sizeof word - 1;
+    const long device = strtol(at, NULL, 10);
+    if (device > highest) highest = device;
+  }
+  return highest;
+}
+
+static trm_status count_shards(const trm_module *module, uint32_t *out_shards, trm_error *error) {
+  long highest = 0;
+  for (uint32_t c = 0; c < module->num_computations; ++c) {
+    const trm_computation *computation = &module->computations[c];
+    for (trm_index i = 0; i < computation->num_instructions; ++i) {
+      const trm_instruction *instruction = &computation->instructions[i];
+      if (instruction->sharding == NULL) continue;
+      const long device = highest_device(instruction->sharding);
+      if (device >= MAX_SHARDS) {
+        char text[512];
+        FAIL(INVALID_ARGUMENT, "%s is sharded to IPU %ld; %d is the highest",
+             trm_instruction_text(module, instruction, text, sizeof text), device, MAX_SHARDS - 1);
+      }
+      if (device > highest) highest = device;
+    }
+  }
+  uint32_t shards = 1;
+  while (shards < (uint32_t)highest + 1) shards *= 2;
+  *out_shards = shards;
+  return TRM_OK;
+}
+
+trm_status trm_executable_note_shards(trm_module *module, trm_error *error) {
+  uint32_t shards;
+  TRY(count_shards(module, &shards, error));
+  json_t *table = module->frontend_side_table == NULL
+                      ? NULL
+                      : json_loads(module->frontend_side_table, 0, NULL);
+  if (shards == 1 && json_object_get(table, shards_key) == NULL) {
+    json_decref(table);
+    return TRM_OK;
+  }
+  if (table == NULL) table = json_object();
+  const bool set = json_object_set_new(table, shards_key, json_integer(shards)) == 0;
+  char *text = set ? json_dumps(table, JSON_COMPACT) : NULL;
+  json_decref(table);
+  const char *kept = text == NULL ? NULL : trm_arena_string(&module->arena, text, strlen(text));
+  free(text);
+  CHECK_MEMORY(kept, "the side table");
+  module->frontend_side_table = kept;
+  return TRM_OK;
+}
+
+uint32_t trm_executable_num_shards(const trm_executable *executable) {
+  const char *text = executable->module->frontend_side_table;
+  json_t *table = text == NULL ? NULL : json_loads(text, 0, NULL);
+  const json_int_t shards = json_integer_value(json_object_get(table, shards_key));
+  json_decref(table);
+  return shards >= 1 && shards <= MAX_SHARDS ? (uint32_t)shards : 1;
+}
+
+trm_status trm_executable_num_replicas(const trm_executable *executable, uint32_t *out_replicas,
+                                       trm_error *error) {
+  const unsigned long ipus = strtoul(executable->options.values[TRM_OPTION_ipus], NULL, 10);
+  const uint32_t shards = trm_executable_num_shards(executable);
+  if (ipus % shards != 0 || ipus == 0 || ipus / shards > UINT32_MAX) {
+    FAIL(INTERNAL,
+         "Trying to compile a graph for an IPU device with %lu IPUs and %u shards. The number of "
+         "shards needs to divide the number of IPUs.",
+         ipus, shards);
+  }
+  *out_replicas = (uint32_t)(ipus / shards);
+  return TRM_OK;
+}
+
+/* Custom calls whose result follows from their operands. */
+static bool is_pure(const trm_custom_call *call) {
+  static const char *const pure[] = {"ProductOfElementaryHouseholderReflectors", "Qr",
+                                     "tremula.batch-norm-statistics"};
+  for (size_t i = 0; call != NULL && i < sizeof pure / sizeof *pure; ++i) {
+    if (strcmp(call->target, pure[i]) == 0) return !call->has_side_effect;
+  }
+  return false;
+}
+
+bool trm_executable_tells_replicas_apart(const trm_executable *executable) {
+  const trm_module *module = executable->module;
+  for (uint32_t c = 0; c < module->num_computations; ++c) {
+    const trm_computation *computation = &module->computations[c];
+    for (trm_index i = 0; i < computation->num_instructions; ++i) {
+      const trm_instruction *instruction = &computation->instructions[i];
+      if (instruction->opcode == TRM_OP_REPLICA_ID ||
+          (instruction->opcode == TRM_OP_CUSTOM_CALL && !is_pure(instruction->custom_call)) ||
+          trm_opcode_class_of(instruction->opcode) == TRM_CLASS_COLLECTIVE ||
+          (instruction->opcode != TRM_OP_CUSTOM_CALL && instruction->num_called == 0 &&
+           trm_instruction_has_side_effect(module, instruction))) {
+        return true;
+      }
+    }
+  }
+  return false;
+}

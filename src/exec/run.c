@@ -1,0 +1,175 @@
+/* Owns: running the steps of a replica. Nothing is allocated. */
+#include <string.h>
+
+#include "exec/engine.h"
+
+/* The highest bit of a seed: every replica draws the same numbers. */
+static const uint64_t identical_replicas = UINT64_C(1) << 63;
+
+static uint64_t mix(uint64_t a, uint64_t b) {
+  uint64_t x = a ^ (b + UINT64_C(0x9e3779b97f4a7c15) + (a << 6) + (a >> 2));
+  x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+  x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
+  return x ^ x >> 31;
+}
+
+/* What the steps of one replica's run share. */
+typedef struct runner {
+  trm_engine *engine;
+  const trm_plan *plan;
+  trm_replica *replica;
+  trm_step_time *times; /* NULL: not measured */
+} runner;
+
+static trm_status run_range(const runner *r, trm_step_range range, uint64_t seed,
+                            trm_error *error);
+
+static trm_status check_cancelled(const runner *r, trm_error *error) {
+  if (atomic_load_explicit(&r->engine->cancelled, memory_order_relaxed)) {
+    FAIL(CANCELLED, "the run was cancelled");
+  }
+  if (r->engine->team != NULL && trm_team_is_stopped(r->engine->team)) {
+    FAIL(CANCELLED, "another replica has failed");
+  }
+  return TRM_OK;
+}
+
+static trm_status note_step(const runner *r, const trm_step *step, trm_status status,
+                            trm_error *error) {
+  if (status == TRM_CANCELLED || status == TRM_OUT_OF_RANGE) return status;
+  char text[512];
+  const trm_module *module = r->plan->module;
+  return trm_note(error, status, "while running %s",
+                  trm_instruction_text(
+                      module,
+                      &module->computations[step->computation].instructions[step->instruction],
+                      text, sizeof text));
+}
+
+static trm_status run_kernel(const runner *r, uint32_t i, uint64_t seed, trm_error *error) {
+  const trm_step *step = &r->plan->steps[i];
+  const trm_replica *replica = r->replica;
+  const trm_kernel_call call = {
+      .operands = replica->operands + r->engine->first_operand[i],
+      .versions = replica->versions + r->engine->first_operand[i],
+      .results = replica->results + r->engine->first_result[i],
+      .scratch = step->scratch != TRM_NO_INDEX ? replica->pointers[step->scratch] : NULL,
+      .persistent = replica->persistent + step->persistent,
+      .seed = seed,
+      .exchange = replica->exchange};
+  const trm_status status = step->kernel->run(step->kernel, &call, error);
+  return status == TRM_OK ? TRM_OK : note_step(r, step, status, error);
+}
+
+static trm_status run_while(const runner *r, const trm_step *step, const bool *condition,
+                            uint64_t seed, trm_error *error) {
+  for (uint64_t iteration = 0;; ++iteration) {
+    TRY(check_cancelled(r, error));
+    const uint64_t inner = mix(seed, iteration);
+    TRY(run_range(r, step->ranges[0], inner, error));
+    if (!*condition) return TRM_OK;
+    TRY(run_range(r, step->ranges[1], inner, error));
+  }
+}
+
+static uint32_t chosen_branch(const trm_step *step, const void *selector) {
+  if (step->selector_is_pred) return *(const uint8_t *)selector != 0 ? 0 : 1;
+  int32_t index;
+  memcpy(&index, selector, sizeof index);
+  return index < 0 || (uint32_t)index >= step->num_ranges ? step->num_ranges - 1 : (uint32_t)index;
+}
+
+/* ---- Feeds ---------------------------------------------------------------------------------- */
+
+/* The replicas meet, and the first one takes an element for each, in order. */
+static trm_status run_infeed(const runner *r, uint32_t i, trm_error *error) {
+  const trm_step *step = &r->plan->steps[i];
+  trm_engine *engine = r->engine;
+  trm_infeed *infeed = engine->infeeds[step->feed];
+  if (infeed == NULL) {
+    FAIL(FAILED_PRECONDITION, "the infeed '%s' is not bound to a queue",
+         r->plan->feeds[step->feed].id);
+  }
+  trm_exchange *exchange = r->replica->exchange;
+  const trm_kernel_call call = {.results = r->replica->results + engine->first_result[i]};
+  if (exchange == NULL) return trm_infeed_pop(infeed, call.results, &engine->cancelled, error);
+  TRY(exchange->meet(exchange, step, &call, error));
+  for (uint32_t k = 0; exchange->replica == 0 && k < exchange->num_replicas; ++k) {
+    TRY(trm_infeed_pop(infeed, exchange->calls[k]->results, &engine->cancelled, error));
+  }
+  return exchange->part(exchange, error);
+}
+
+/* The replicas meet, and the first one writes the elements of all, in order. */
+static trm_status run_outfeed(const runner *r, uint32_t i, trm_error *error) {
+  const trm_step *step = &r->plan->steps[i];
+  trm_engine *engine = r->engine;
+  trm_outfeed *outfeed = engine->outfeeds[step->feed];
+  if (outfeed == NULL) {
+    FAIL(FAILED_PRECONDITION, "the outfeed '%s' is not bound to a queue",
+         r->plan->feeds[step->feed].id);
+  }
+  trm_exchange *exchange = r->replica->exchange;
+  const trm_kernel_call call = {.operands = r->replica->operands + engine->first_operand[i]};
+  const trm_kernel_call *alone = &call;
+  if (exchange == NULL) return trm_outfeed_push(outfeed, &alone, 1, error);
+  TRY(exchange->meet(exchange, step, &call, error));
+  if (exchange->replica == 0) {
+    TRY(trm_outfeed_push(outfeed, exchange->calls, exchange->num_replicas, error));
+  }
+  return exchange->part(exchange, error);
+}
+
+/* ---- Steps ---------------------------------------------------------------------------------- */
+
+static trm_status run_step(const runner *r, uint32_t i, uint64_t seed, trm_error *error) {
+  const trm_step *step = &r->plan->steps[i];
+  const void *const *operands = r->replica->operands + r->engine->first_operand[i];
+  void *const *results = r->replica->results + r->engine->first_result[i];
+  switch (step->kind) {
+    case TRM_STEP_KERNEL:
+      return run_kernel(r, i, seed, error);
+    case TRM_STEP_COPY:
+      if (operands[0] != results[0] && r->plan->slots[step->slots[0]].bytes > 0) {
+        memcpy(results[0], operands[0], r->plan->slots[step->slots[0]].bytes);
+      }
+      return TRM_OK;
+    case TRM_STEP_WHILE:
+      return run_while(r, step, operands[0], seed, error);
+    case TRM_STEP_CONDITIONAL:
+      return run_range(r, step->ranges[chosen_branch(step, operands[0])], seed, error);
+    case TRM_STEP_INFEED:
+    case TRM_STEP_OUTFEED: {
+      const trm_status status = step->kind == TRM_STEP_INFEED ? run_infeed(r, i, error)
+                                                              : run_outfeed(r, i, error);
+      return status;
+    }
+  }
+  FAIL(INTERNAL, "a step has an unknown kind");
+}
+
+static trm_status run_range(const runner *r, trm_step_range range, uint64_t seed,
+                            trm_error *error) {
+  for (uint32_t i = range.begin; i < range.end; ++i) {
+    const trm_step *step = &r->plan->steps[i];
+    TRY(check_cancelled(r, error));
+    const uint64_t start = r->times != NULL ? trm_now() : 0;
+    TRY(run_step(r, i, mix(seed, i), error));
+    if (r->times != NULL) {
+      r->times[i].nanoseconds += trm_now() - start;
+      r->times[i].calls++;
+    }
+    /* What a loop or conditional ran stands behind it. */
+    if (step->num_ranges > 0) i = step->ranges[step->num_ranges - 1].end - 1;
+  }
+  return TRM_OK;
+}
+
+trm_status trm_replica_run(trm_engine *engine, uint32_t number, trm_error *error) {
+  const trm_plan *plan = engine->executable->plan;
+  const runner r = {engine, plan, &engine->replicas[number], number == 0 ? engine->times : NULL};
+  uint64_t seed = mix(engine->seed & ~identical_replicas, engine->runs);
+  if (number > 0 && (engine->seed & identical_replicas) == 0) seed = mix(seed, number);
+  const trm_step_range all = {0, plan->num_steps};
+  return run_range(&r, all, seed, error);
+}
