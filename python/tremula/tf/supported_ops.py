@@ -130,7 +130,6 @@ def _plain(message):
     import re
     message = re.sub(r"^\w+Error: ([A-Z_]+: )?", "", message)
     message = re.sub(r" \(while reading.*| of computation \S+| \(%.*", "", message)
-    message = re.sub(r"/\S+/(\w+\.py:)\d+", r"\1", message)
     return message.replace("|", "\\|").replace("<", "&lt;")[:160]
 
 

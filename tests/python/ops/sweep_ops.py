@@ -13,6 +13,7 @@ import json
 import multiprocessing
 import os
 import pathlib
+import re
 import sys
 
 import numpy as np
@@ -184,13 +185,15 @@ def _short(array):
 
 
 def _first_line(error):
-    """The line of an error that says what is wrong."""
+    """The line of an error that says what is wrong, without paths and numbers of functions."""
     text = getattr(error, "message", None) or str(error)
     lines = [line.strip() for line in text.strip().splitlines() if line.strip()]
     skipped = ("Detected at", "Graph execution error", "Node:", "File ", "from ")
     said = [line for line in lines if not line.startswith(skipped)] or lines or [""]
     first = next((line[4:] for line in said if line.startswith("(0) ")), said[0])
-    return f"{type(error).__name__}: {first}"[:_MESSAGE]
+    text = f"{type(error).__name__}: {first}"
+    text = re.sub(r"/\S+/(\w+\.py):\d+", r"\1", text)  # what changes from run to run
+    return re.sub(r"a_inference_program_\d+__", "program", text)[:_MESSAGE]
 
 
 def _candidates(op, definition, dtype):

@@ -11,7 +11,7 @@ import tempfile
 
 from tremula.tf.runtime import inside, plugin, rewriting
 
-_FORMAT = 5  # changes with the rules below
+_FORMAT = 6  # changes with the rules below
 
 # Data types of an IPU and, beside them, the handles that programs pass around.
 TYPES = ("float16", "float32", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32",
@@ -117,7 +117,7 @@ def _kernel_defs():
 
 def _for_ipu(kernel):
     """The KernelDef for the device that corresponds to one for lowering, or None."""
-    if kernel.op in EXCLUDED:
+    if kernel.op in EXCLUDED or not _has_types_of_ipu(kernel.op):
         return None
     own = type(kernel)()
     own.CopyFrom(kernel)
@@ -144,6 +144,15 @@ def _types_of_definition(op):
     return {one.name: set(one.allowed_values.list.type)
             for one in (definition.attr if definition is not None else [])
             if one.HasField("allowed_values") and one.allowed_values.list.type}
+
+
+def _has_types_of_ipu(op):
+    """Whether those arguments of the op that have the same type always have one of an IPU's."""
+    definition = inside.op_definition(op)
+    if definition is None:
+        return True
+    return all(inside.dtype_name(argument.type) in (*TYPES, "string")
+               for argument in [*definition.input_arg, *definition.output_arg] if argument.type)
 
 
 # ---- The file ----
