@@ -25,13 +25,15 @@ typedef struct trm_conv_params {
   trm_dtype input_type, output_type;          /* both operands have input_type */
   int64_t groups, batch;                      /* convolution groups; batch */
   int64_t in_channels, out_channels;          /* of one group */
+  bool first_is_weights;                      /* a matmul: see trm_conv_params_matmul */
   uint32_t num_dims;                          /* 0: a matmul */
   trm_conv_dim dims[TRM_PLAN_MAX_DIMS];
 } trm_conv_params;
 
 int64_t trm_conv_output_size(const trm_conv_dim *dim);
 
-/* groups x [m,k] x [k,n]: batch m, in_channels k, out_channels n. */
+/* groups x [m,k] x [k,n], as Poplar does it: the first operand is what convolution units hold as
+ * weights. So batch is n, in_channels k, out_channels m, and first_is_weights is set. */
 trm_conv_params trm_conv_params_matmul(trm_dtype input_type, trm_dtype output_type, int64_t groups,
                                        int64_t m, int64_t k, int64_t n);
 /* Of an HLO dot or convolution. */
@@ -117,6 +119,7 @@ typedef enum trm_plan_step {
   TRM_STEP_ADD_IN_PLACE,    /* to the sum so far, where input channels are cut serially */
   TRM_STEP_DYNAMIC_UPDATE,  /* of the output, where output channels are cut serially */
   TRM_STEP_CAST,            /* partial sums to the output's type */
+  TRM_STEP_REARRANGE_OUTPUT, /* the result into the order that it is wanted in */
   TRM_NUM_STEPS
 } trm_plan_step;
 const char *trm_plan_step_name(trm_plan_step step); /* "Convolve", "Reduce", ... */
@@ -149,8 +152,9 @@ typedef struct trm_plan_cut {
 } trm_plan_cut;
 enum { TRM_PLAN_MAX_CUTS = 4 + TRM_PLAN_MAX_DIMS };
 typedef struct trm_plan_mapping {
-  /* inputs: group, batch, dims..., in channels; weights: group, kernel dims..., out channels, in
-   * channels; outputs: group, batch, dims..., out channels. Of `shape`, after the transform. */
+  /* What vertices read: group, batch, dims..., in channels; what they hold as weights: group,
+   * kernel dims..., out channels, in channels; outputs: group, batch, dims..., out channels. Of
+   * `shape`, after the transform. */
   uint32_t num_cuts;
   trm_plan_cut cuts[TRM_PLAN_MAX_CUTS];
   int64_t grain; /* elements that stay together */
@@ -179,7 +183,8 @@ typedef struct trm_plan {
   uint64_t vertices, edges;
   uint32_t num_phases;
   trm_plan_phase phases[TRM_PLAN_MAX_PHASES];
-  trm_plan_mapping inputs, weights, outputs; /* of the operands as given (swapping is undone) */
+  trm_plan_mapping inputs, weights, outputs; /* of operand 0, of operand 1 (whichever of them the
+                                                vertices hold as weights), of the result */
   uint64_t candidates;    /* plans that the search costed */
 } trm_plan;
 

@@ -55,7 +55,7 @@ static plan_key key_of(const trm_target *target, const trm_conv_params *canonica
   *n++ = canonical->batch;
   *n++ = canonical->in_channels;
   *n++ = canonical->out_channels;
-  *n++ = canonical->num_dims;
+  *n++ = canonical->num_dims | (int64_t)canonical->first_is_weights << 8;
   *n++ = (int64_t)options->partials_type << 32 | options->inter_tile_partials_type;
   *n++ = (int64_t)options->pass << 3 | options->use_128bit_conv_unit_load << 2 |
          options->enable_multi_stage_reduce << 1 | options->enable_fast_reduce;

@@ -17,7 +17,7 @@ static void evaluate_stages(const plan_problem *p, int64_t partials, int64_t dep
     stage->depth = plan_ceil_div(before, left[s]);
     stage->outputs = plan_ceil_div(elements, stage->depth);
     stage->bytes = (stage->depth - 1) * stage->outputs * p->exchanged_bytes;
-    stage->exchange = plan_exchange_cycles(p->target, stage->bytes, 0);
+    stage->exchange = plan_exchange_cycles(p->target, stage->bytes, 0, stage->depth - 1);
     stage->compute = plan_reduce_cycles(p, stage->outputs, stage->depth,
                                         last_turn && s + 1 == out->num_stages);
     before = left[s];
@@ -57,20 +57,31 @@ void plan_cost_evaluate(const plan_problem *p, const plan_channels *c, const pla
       target->supports_bus_sharing && c->out_parallel % target->tiles_per_super_tile == 0;
   const int64_t plain_inputs = shared_bus ? 0 : out->received_inputs;
   const int64_t bus_inputs = shared_bus ? out->received_inputs : 0;
+  const int64_t input_messages = c->out_parallel - 1, weight_messages = at->parts - 1;
   if (broadcast) {
-    out->broadcast_exchange = plan_exchange_cycles(target, plain_inputs, bus_inputs);
-    out->exchange = plan_exchange_cycles(target, out->received_weights, 0);
+    out->broadcast_exchange =
+        plan_exchange_cycles(target, plain_inputs, bus_inputs, input_messages);
+    out->exchange = plan_exchange_cycles(target, out->received_weights, 0, weight_messages);
   } else {
-    out->exchange =
-        plan_exchange_cycles(target, plain_inputs + out->received_weights, bus_inputs);
+    out->exchange = plan_exchange_cycles(target, plain_inputs + out->received_weights, bus_inputs,
+                                         input_messages + weight_messages);
   }
 
-  /* Rearrangements happen once, spread over all tiles. */
-  out->rearranged_bytes =
-      plan_ceil_div(p->rearranged_inputs + p->rearranged_weights, target->tiles_per_ipu);
-  if (out->rearranged_bytes > 0) {
-    out->rearrange_exchange = plan_exchange_cycles(target, out->rearranged_bytes, 0);
-    out->rearrange_copy = plan_rearrange_cycles(p, out->rearranged_bytes);
+  /* Rearrangements happen once, on the tiles that take part. */
+  if (p->rearranged_operands + p->rearranged_output > 0) {
+    const int64_t used = depth * c->groups * c->out_parallel * at->parts;
+    out->rearranged_bytes = plan_ceil_div(p->rearranged_operands, used);
+    out->output_rearranged_bytes = plan_ceil_div(p->rearranged_output, used);
+    if (out->rearranged_bytes > 0) {
+      out->rearrange_exchange = plan_exchange_cycles(target, out->rearranged_bytes, 0, 0);
+      out->rearrange_copy = plan_rearrange_cycles(target, out->rearranged_bytes, p->in_bytes,
+                                                  p->operand_vectors);
+    }
+    if (out->output_rearranged_bytes > 0) {
+      out->output_exchange = plan_exchange_cycles(target, out->output_rearranged_bytes, 0, 0);
+      out->output_copy = plan_rearrange_cycles(target, out->output_rearranged_bytes, p->out_bytes,
+                                               p->output_vectors);
+    }
   }
   const int64_t slice_bytes = turns > 1 ? plan_ceil_div(out->weight_bytes, at->parts) : 0;
   if (turns > 1) out->slice = plan_slice_cycles(target, slice_bytes);
@@ -107,6 +118,9 @@ void plan_cost_evaluate(const plan_problem *p, const plan_channels *c, const pla
   if (out->rearranged_bytes > 0) {
     out->cycles += out->rearrange_exchange + out->rearrange_copy + step + launch;
   }
+  if (out->output_rearranged_bytes > 0) {
+    out->cycles += out->output_exchange + out->output_copy + step + launch;
+  }
 
   /* Memory: the worst of the moments, and what lives over all turns. */
   int64_t convolve = (broadcast ? 0 : out->input_bytes) + out->weight_bytes + slice_bytes +
@@ -114,7 +128,8 @@ void plan_cost_evaluate(const plan_problem *p, const plan_channels *c, const pla
   if (p->method == TRM_METHOD_SLIC) {
     convolve += partials * p->partial_bytes / c->tile_groups + SLIC_SPARE_BYTES;
   }
-  int64_t moment = plan_max(convolve, 2 * out->rearranged_bytes);
+  int64_t moment =
+      plan_max(convolve, 2 * plan_max(out->rearranged_bytes, out->output_rearranged_bytes));
   if (out->narrow > 0) {
     moment = plan_max(moment, partials * (int64_t)(p->partial_bytes + p->exchanged_bytes));
   }

@@ -67,9 +67,9 @@ static uint64_t amp_inner(const plan_problem *p, const plan_positions *at, bool 
   const int64_t workers = p->target->num_worker_contexts;
   if (p->pointwise) {
     const int64_t most = plan_ceil_div(at->count, workers), least = at->count / workers;
-    const int64_t slowest = workers * pointwise_worker(p, most, zeroing);
-    const int64_t fastest = least == 0 ? 0 : workers * pointwise_worker(p, least, zeroing);
-    return (uint64_t)plan_max(slowest, fastest + 14);
+    const int64_t a = workers * pointwise_worker(p, most, zeroing);
+    const int64_t b = least == 0 ? 0 : workers * pointwise_worker(p, least, zeroing);
+    return (uint64_t)plan_max(plan_max(a, b), plan_min(a, b) + 14);
   }
   const uint32_t dims = p->shape.num_dims;
   const int64_t length = at->tile_field[dims - 1];
@@ -389,16 +389,18 @@ uint64_t plan_slice_cycles(const trm_target *target, int64_t bytes) {
   return (uint64_t)(25 + workers * (39 + 24 + 2 * copies));
 }
 
-uint64_t plan_rearrange_cycles(const plan_problem *problem, int64_t bytes) {
-  const int64_t rate =
-      plan_min(problem->target->memcpy_bytes_per_cycle, (int64_t)problem->in_bytes);
-  const int64_t weighed = problem->vector_rearrangement ? bytes * 5 / 4 : bytes * 5 / 3;
+uint64_t plan_rearrange_cycles(const trm_target *target, int64_t bytes, uint32_t element_bytes,
+                               bool vectors) {
+  const int64_t rate = plan_min(target->memcpy_bytes_per_cycle, (int64_t)element_bytes);
+  const int64_t weighed = vectors ? bytes * 5 / 4 : bytes * 5 / 3;
   return (uint64_t)plan_ceil_div(weighed, rate);
 }
 
-uint64_t plan_exchange_cycles(const trm_target *target, int64_t bytes, int64_t shared) {
+uint64_t plan_exchange_cycles(const trm_target *target, int64_t bytes, int64_t shared,
+                              int64_t messages) {
   if (bytes + shared == 0) return 0;
   const int64_t rate = target->exchange_bytes_per_cycle;
   return (uint64_t)(plan_ceil_div(bytes, rate) +
-                    plan_ceil_div(shared, rate * target->tiles_per_super_tile));
+                    plan_ceil_div(shared, rate * target->tiles_per_super_tile) +
+                    messages * target->exchange_message_cycles);
 }

@@ -16,7 +16,7 @@ const char *trm_plan_fit_name(trm_plan_fit fit) {
 const char *trm_plan_step_name(trm_plan_step step) {
   static const char *const names[TRM_NUM_STEPS] = {
       "BroadcastInput", "Rearrange", "DynamicSlice", "Exchange", "Convolve",  "CastPartials",
-      "Reduce",         "AddInPlace", "DynamicUpdate", "Cast"};
+      "Reduce",         "AddInPlace", "DynamicUpdate", "Cast",     "RearrangeOutput"};
   return names[step];
 }
 
@@ -97,9 +97,8 @@ static void describe_before(describer *d) {
   if (cost->rearranged_bytes > 0) {
     trm_plan_phase *phase = add_phase(d, TRM_STEP_REARRANGE, NULL, 1, cost->rearrange_exchange,
                                       cost->rearrange_copy);
-    phase->tiles = p->target->tiles_per_ipu;
     phase->bytes_in = phase->bytes_out = (uint64_t)cost->rearranged_bytes;
-    phase->bytes_exchanged = (uint64_t)(p->rearranged_inputs + p->rearranged_weights);
+    phase->bytes_exchanged = (uint64_t)p->rearranged_operands;
     phase->temp_bytes = 2 * (uint64_t)cost->rearranged_bytes;
     phase->messages = (uint64_t)plan_ceil_div(cost->rearranged_bytes, 128);
     set_vertices(phase, 1, 2);
@@ -213,6 +212,15 @@ static void describe_after(describer *d) {
     phase->temp_bytes = outputs * p->out_bytes;
     set_vertices(phase, 1, 3);
   }
+  if (cost->output_rearranged_bytes > 0) {
+    trm_plan_phase *phase = add_phase(d, TRM_STEP_REARRANGE_OUTPUT, NULL, 1, cost->output_exchange,
+                                      cost->output_copy);
+    phase->bytes_in = phase->bytes_out = (uint64_t)cost->output_rearranged_bytes;
+    phase->bytes_exchanged = (uint64_t)p->rearranged_output;
+    phase->temp_bytes = 2 * (uint64_t)cost->output_rearranged_bytes;
+    phase->messages = (uint64_t)plan_ceil_div(cost->output_rearranged_bytes, 128);
+    set_vertices(phase, 1, 2);
+  }
 }
 
 /* ---- Mappings -------------------------------------------------------------------------------- */
@@ -292,8 +300,9 @@ static void describe_mappings(const describer *d) {
   in.tiles *= in.share;
   weights.tiles *= weights.share;
   out.tiles *= out.share;
-  d->plan->inputs = p->transform.swap_operands ? weights : in;
-  d->plan->weights = p->transform.swap_operands ? in : weights;
+  const bool exchanged = p->transform.swap_operands != shape->first_is_weights;
+  d->plan->inputs = exchanged ? weights : in;
+  d->plan->weights = exchanged ? in : weights;
   d->plan->outputs = out;
 }
 

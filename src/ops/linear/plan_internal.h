@@ -47,8 +47,9 @@ typedef struct plan_problem {
   bool pointwise;         /* the kernel is 1, the stride 1 */
   uint32_t in_bytes, partial_bytes, exchanged_bytes, out_bytes;
   bool wide_load, multi_stage, fast_reduce;
-  int64_t rearranged_inputs, rearranged_weights; /* bytes in all, after the rearrangement; 0: none */
-  bool vector_rearrangement;                     /* channels are whole vectors */
+  /* Bytes in all tiles that are rearranged before and after; 0: none. */
+  int64_t rearranged_operands, rearranged_output;
+  bool operand_vectors, output_vectors; /* channels are whole vectors */
 } plan_problem;
 
 /* How the positions (batch and field) are cut, and what one kernel position costs then. */
@@ -81,10 +82,13 @@ uint64_t plan_cast_cycles(const trm_target *target, int64_t elements, uint32_t f
                           uint32_t to_bytes);
 uint64_t plan_add_cycles(const trm_target *target, int64_t elements, uint32_t bytes);
 uint64_t plan_slice_cycles(const trm_target *target, int64_t bytes);
-/* Rearranging `bytes` of a tile by copies. */
-uint64_t plan_rearrange_cycles(const plan_problem *problem, int64_t bytes);
-/* An exchange that brings `bytes` to the worst tile; `shared`: of which two tiles' buses bring. */
-uint64_t plan_exchange_cycles(const trm_target *target, int64_t bytes, int64_t shared);
+/* Rearranging `bytes` of a tile, of elements of so many bytes, by copies. */
+uint64_t plan_rearrange_cycles(const trm_target *target, int64_t bytes, uint32_t element_bytes,
+                               bool vectors);
+/* An exchange that brings bytes + shared to the worst tile, `shared` over two tiles' buses, in so
+ * many messages (one from each tile that sends). */
+uint64_t plan_exchange_cycles(const trm_target *target, int64_t bytes, int64_t shared,
+                              int64_t messages);
 
 /* The stages in which `depth` partial sums become one: what is left after each. */
 uint32_t plan_reduce_stages(int64_t depth, bool multi_stage, int64_t left[3]);
@@ -104,9 +108,9 @@ typedef struct plan_cost {
   bool broadcast;
   int64_t input_bytes, weight_bytes, partial_elements; /* that the vertices read and write */
   int64_t received_inputs, received_weights;
-  int64_t rearranged_bytes;
-  uint64_t rearrange_exchange, rearrange_copy; /* per time; once before the loop if turns > 1 */
-  bool rearrange_once;
+  int64_t rearranged_bytes, output_rearranged_bytes;
+  uint64_t rearrange_exchange, rearrange_copy; /* once */
+  uint64_t output_exchange, output_copy;       /* once */
   uint64_t slice;
   uint64_t exchange, broadcast_exchange;
   uint64_t partials;

@@ -430,19 +430,34 @@ bool plan_problem_init(const trm_target *target, const trm_conv_params *canonica
   p.in_grains = plan_ceil_div(shape->in_channels, in_grain);
   p.out_grains = plan_ceil_div(shape->out_channels, out_grain);
 
-  const bool weight_update =
-      options->pass == TRM_PASS_TRAINING_WU || options->pass == TRM_PASS_FC_TRAINING_WU;
-  const bool padded = shape->in_channels % in_grain != 0;
-  const int64_t groups = p.group_grains * group_grain, in = p.in_grains * in_grain;
-  if (weight_update || padded || transform->expand_dims != 0 || transform->combine_groups > 1) {
-    p.rearranged_inputs = groups * shape->batch * in * p.in_bytes;
-    for (uint32_t d = 0; d < shape->num_dims; d++) p.rearranged_inputs *= shape->dims[d].input;
+  /* What lies in another order than the vertices want (machine_model.md 2.1). */
+  const bool weight_update = options->pass == TRM_PASS_TRAINING_WU;
+  const bool full_update = options->pass == TRM_PASS_FC_TRAINING_WU;
+  const bool transformed =
+      transform->swap_operands || transform->expand_dims != 0 || transform->combine_groups > 1;
+  const bool pad_in = shape->in_channels % in_grain != 0;
+  const bool pad_out = shape->out_channels % out_grain != 0;
+  const int64_t groups = p.group_grains * group_grain;
+  const int64_t in = p.in_grains * in_grain, out_channels = p.out_grains * out_grain;
+  if (weight_update || full_update || transformed || pad_in ||
+      options->pass == TRM_PASS_FC_TRAINING_BWD) {
+    int64_t bytes = groups * shape->batch * in * p.in_bytes;
+    for (uint32_t d = 0; d < shape->num_dims; d++) bytes *= shape->dims[d].input;
+    p.rearranged_operands += bytes;
   }
-  if (transform->expand_dims != 0 || transform->combine_groups > 1) {
-    p.rearranged_weights = groups * in * p.out_grains * out_grain * p.in_bytes;
-    for (uint32_t d = 0; d < shape->num_dims; d++) p.rearranged_weights *= shape->dims[d].kernel;
+  if (weight_update || transformed || pad_in || pad_out) {
+    int64_t bytes = groups * in * out_channels * p.in_bytes;
+    for (uint32_t d = 0; d < shape->num_dims; d++) bytes *= shape->dims[d].kernel;
+    p.rearranged_operands += bytes;
   }
-  p.vector_rearrangement = canonical->in_channels % (8 / p.in_bytes) == 0;
+  if (weight_update != transform->swap_operands || full_update || transform->combine_groups > 1 ||
+      pad_out) {
+    p.rearranged_output = groups * shape->batch * out_channels * p.out_bytes;
+    for (uint32_t d = 0; d < shape->num_dims; d++) p.rearranged_output *= p.output[d];
+  }
+  p.operand_vectors =
+      canonical->in_channels * canonical->out_channels % (8 / (int64_t)p.in_bytes) == 0;
+  p.output_vectors = canonical->out_channels % (8 / (int64_t)p.out_bytes) == 0;
   *out = p;
   return true;
 }

@@ -15,9 +15,10 @@ trm_conv_params trm_conv_params_matmul(trm_dtype input_type, trm_dtype output_ty
   return (trm_conv_params){.input_type = input_type,
                            .output_type = output_type,
                            .groups = groups,
-                           .batch = m,
+                           .batch = n,
                            .in_channels = k,
-                           .out_channels = n};
+                           .out_channels = m,
+                           .first_is_weights = true};
 }
 
 /* ---- Of an instruction ---------------------------------------------------------------------- */
