@@ -1,0 +1,223 @@
+"""Neural network operations (`tensorflow.python.ipu.ops.nn_ops`)."""
+
+import functools
+import itertools
+import json
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from tremula.tf.ipu.ops import _building, _ctc, _generations, nn_ops_grad
+
+_multi_convs = itertools.count()
+
+
+@_generations.older_order(
+    ("x", "name"), lambda arguments: len(arguments) > 1 and isinstance(arguments[1], str))
+def gelu(x, approximate=True, name=None):
+    """The Gaussian error linear unit of float16 or float32 `x`, by tanh or (approximate=False)
+    by erf."""
+    return (nn_ops_grad.gelu if approximate else nn_ops_grad.gelu_erf)(x, name)
+
+
+def swish(x, name=None):
+    """x * sigmoid(x)."""
+    return nn_ops_grad.swish(x, name)
+
+
+def hard_sigmoid(x, name=None):
+    """0.2 x + 0.5, kept between 0 and 1."""
+    return nn_ops_grad.hard_sigmoid(x, name)
+
+
+def softmax(x, stable=False, name=None):
+    """The softmax over the last dimension of `x`.
+
+    It is the stable one whatever `stable` says, which is only a mark for the cost model: large
+    numbers that make the IPU's plain one overflow do not here.
+    """
+    kind = "IpuStableSoftmax" if stable else "IpuSoftmax"
+    with tf.name_scope(name, kind, [x]), _building.marked(softmax=kind):
+        return tf.nn.softmax(tf.convert_to_tensor(x))
+
+
+def multi_conv(func=None, options=None):
+    """Marks the convolutions in `func` as ones that the IPU does at the same time; a decorator,
+    with or without arguments.
+
+    `func` takes tensors by position; `options` are options of PopLibs, {text: text}. Both are a
+    mark on the operations for the cost model and change no number.
+
+    Raises TypeError, when func is called, for options that are no dict.
+    """
+    def decorate(inner):
+        @functools.wraps(inner)
+        def call(*arguments):
+            chosen = options if options else {}
+            if not isinstance(chosen, dict):
+                raise TypeError("Expected the multi_conv `options` to be a `dict`, but got "
+                                f"{chosen} instead.")
+            arguments = tf.nest.map_structure(tf.convert_to_tensor, arguments)
+            with tf.name_scope("multi_conv"), _building.marked(
+                    multi_conv=next(_multi_convs),
+                    multi_conv_options=json.dumps(chosen) if chosen else None):
+                return inner(*arguments)
+        return call
+
+    return decorate if func is None else decorate(func)
+
+
+# ---- Losses from sampled classes ----
+
+def sampled_softmax_loss(weights, biases, labels, inputs, num_sampled, num_classes, num_true=1,
+                         sampled_values=None, name="sampled_softmax_loss", seed=None):
+    """tf.nn.sampled_softmax_loss without taking out accidental hits: losses, one a sample.
+
+    weights [classes, dim], biases [classes], labels [batch, num_true], inputs [batch, dim]. In a
+    program for an IPU, `sampled_values` that are not given are drawn as log_uniform() says.
+    """
+    return tf.nn.sampled_softmax_loss(
+        weights, biases, labels, inputs, num_sampled, num_classes, num_true,
+        _sampled(sampled_values, labels, num_true, num_sampled, num_classes, seed),
+        remove_accidental_hits=False, name=name, seed=seed)
+
+
+def nce_loss(weights, biases, labels, inputs, num_sampled, num_classes, num_true=1,
+             sampled_values=None, name="nce_loss"):
+    """tf.nn.nce_loss, with what sampled_softmax_loss() says."""
+    return tf.nn.nce_loss(
+        weights, biases, labels, inputs, num_sampled, num_classes, num_true,
+        _sampled(sampled_values, labels, num_true, num_sampled, num_classes, None), name=name)
+
+
+def _sampled(given, labels, num_true, num_sampled, num_classes, seed):
+    labels = tf.cast(labels, tf.int64)
+    if given is not None:
+        return given
+    if not _building.in_program():
+        return tf.random.log_uniform_candidate_sampler(
+            labels, num_true, num_sampled, True, num_classes, seed=seed)
+    return _log_uniform(labels, num_sampled, num_classes, seed)
+
+
+def _log_uniform(labels, num_sampled, num_classes, seed):
+    """(sampled [num_sampled], true expected count [batch, true], sampled expected count): classes
+    drawn one after another, none twice, class k with a probability that falls as
+    log((k + 2) / (k + 1)). TensorFlow's sampler counts how often it drew; here that is the number
+    for which the expected counts add up to num_sampled."""
+    if num_sampled > num_classes:
+        raise ValueError(f"num_sampled is {num_sampled}, more than the {num_classes} classes.")
+    chances = np.diff(np.log(np.arange(1, num_classes + 2))) / np.log(num_classes + 1)
+    low, high = float(num_sampled), 1e12
+    for _ in range(200):
+        middle = (low * high) ** 0.5
+        if -np.expm1(middle * np.log1p(-chances)).sum() < num_sampled:
+            low = middle
+        else:
+            high = middle
+    counts = tf.constant(-np.expm1(high * np.log1p(-chances)), tf.float32)
+    draws = tf.random.uniform([num_classes], seed=seed)
+    noise = -tf.math.log(-tf.math.log(tf.maximum(draws, 1e-30)))
+    _, sampled = tf.math.top_k(tf.constant(np.log(chances), tf.float32) + noise, num_sampled)
+    return (tf.cast(sampled, tf.int64), tf.gather(counts, labels), tf.gather(counts, sampled))
+
+
+# ---- CTC ----
+
+def ctc_loss_with_log_probs(labels, data, label_length, data_length, blank_index, out_dtype=None,
+                            name=None):
+    """The CTC loss of each sample.
+
+    labels        int32 [batch, most labels]
+    data          log probabilities, float16 or float32 [time, batch, classes]
+    label_length  int32 [batch]: how many labels count
+    data_length   int32 [batch]: how many time steps count
+    blank_index   the class of the blank
+    out_dtype     of the loss, by default that of data
+
+    It is computed in float32. Returns [batch]. Raises ValueError for a float16 loss of float32
+    data, and for shapes that are not known.
+    """
+    return _ctc_loss(labels, data, label_length, data_length, blank_index, out_dtype, name, False)
+
+
+def ctc_loss_v2(labels, logits, label_length, logit_length, blank_index, out_dtype=None,
+                name=None):
+    """The same from logits, whose softmax over the classes is taken first."""
+    return _ctc_loss(labels, logits, label_length, logit_length, blank_index, out_dtype, name,
+                     True)
+
+
+def ctc_loss(labels, data, label_length, data_length, blank_index, out_dtype=None, name=None):
+    """Older name of ctc_loss_with_log_probs()."""
+    return ctc_loss_with_log_probs(labels, data, label_length, data_length, blank_index,
+                                   out_dtype, name)
+
+
+def ctc_loss_with_logits(labels, logits, label_length, logit_length, blank_index, out_dtype=None,
+                         name=None):
+    """Older name of ctc_loss_v2()."""
+    return ctc_loss_v2(labels, logits, label_length, logit_length, blank_index, out_dtype, name)
+
+
+def _ctc_loss(labels, data, label_length, data_length, blank_index, out_dtype, name, are_logits):
+    data = tf.convert_to_tensor(data)
+    out_dtype = data.dtype if out_dtype is None else tf.as_dtype(out_dtype)
+    if data.dtype == tf.float32 and out_dtype == tf.float16:
+        raise ValueError("out_dtype cannot be float16 when dtype of "
+                         f"{'logits' if are_logits else 'data'} is float32.")
+    labels = tf.convert_to_tensor(labels)
+    _check_ctc_shapes(data, labels)
+    with tf.name_scope(name, "PopnnCTCLossWithLogits" if are_logits
+                       else "PopnnCTCLossWithLogProbs", [labels, data]):
+        wide = tf.cast(data, tf.float32)
+        log_probs = tf.nn.log_softmax(wide) if are_logits else wide
+        loss = _ctc.loss(log_probs, labels, tf.convert_to_tensor(label_length),
+                         tf.convert_to_tensor(data_length), blank_index % int(data.shape[2]))
+        return tf.cast(loss, out_dtype)
+
+
+def _check_ctc_shapes(data, labels=None):
+    if data.shape.rank != 3 or not data.shape.is_fully_defined():
+        raise ValueError("CTC takes data of a known shape [time, batch, classes], but the shape "
+                         f"is {data.shape}.")
+    if labels is not None and (labels.shape.rank != 2 or not labels.shape.is_fully_defined()):
+        raise ValueError("CTC takes labels of a known shape [batch, most labels], but the shape "
+                         f"is {labels.shape}.")
+
+
+def ctc_beam_search_decoder(logits, logits_lengths, beam_width=100, top_paths=1, blank_index=-1,
+                            name=None):
+    """The most probable label sequences.
+
+    logits          float16 or float32 [time, batch, classes]
+    logits_lengths  int32 [batch]
+    beam_width, top_paths   sequences that are kept on the way, and in the end
+
+    Returns (negative log probabilities [batch, top_paths] of logits' type, int32 lengths
+    [batch, top_paths], int32 labels [batch, top_paths, time]); beyond a sequence's length its
+    labels are the blank. Raises ValueError for shapes that are not known, and for more paths than
+    beams.
+    """
+    logits = tf.convert_to_tensor(logits)
+    return _beam_search(logits, tf.nn.log_softmax(tf.cast(logits, tf.float32)), logits_lengths,
+                        beam_width, top_paths, blank_index, name, "PopnnCTCBeamSearchWithLogits")
+
+
+def ctc_beam_search_decoder_with_log_probs(log_probs, input_lengths, beam_width=100, top_paths=1,
+                                           blank_index=-1, name=None):
+    """The same from log probabilities."""
+    log_probs = tf.convert_to_tensor(log_probs)
+    return _beam_search(log_probs, tf.cast(log_probs, tf.float32), input_lengths, beam_width,
+                        top_paths, blank_index, name, "PopnnCTCBeamSearchWithLogProbs")
+
+
+def _beam_search(data, log_probs, lengths, beam_width, top_paths, blank_index, name, kind):
+    _check_ctc_shapes(data)
+    if not 1 <= top_paths <= beam_width:
+        raise ValueError(f"top_paths must be from 1 to beam_width ({beam_width}), but it is "
+                         f"{top_paths}.")
+    with tf.name_scope(name, kind, [data]):
+        scores, counts, labels = _ctc.beam_search(
+            log_probs, tf.convert_to_tensor(lengths), beam_width, top_paths, blank_index)
+        return tf.cast(scores, data.dtype), counts, labels

@@ -1,0 +1,68 @@
+"""Activations and their gradients, which need the input only.
+
+Each is computed in float32 and rounded once: the powers in their gradients overflow in float16.
+"""
+
+import math
+
+import tensorflow.compat.v1 as tf
+
+_SQRT_2_OVER_PI = math.sqrt(2.0 / math.pi)
+_CUBIC = 0.044715
+
+
+def activation(name, forward, derivative):
+    """(x, name of the operations) -> forward(x), with dy * derivative(x) for gradient."""
+    def apply(x, scope=None):
+        @tf.custom_gradient
+        def run(x):
+            def gradient(dy):
+                with tf.name_scope(name + "Grad"):
+                    return tf.cast(tf.cast(dy, tf.float32) * derivative(_wide(x)), x.dtype)
+            return tf.cast(forward(_wide(x)), x.dtype), gradient
+
+        with tf.name_scope(scope, name, [x]):
+            x = tf.convert_to_tensor(x)
+            if x.dtype.base_dtype not in (tf.float16, tf.float32):
+                raise TypeError(f"{name} takes float16 or float32, not {x.dtype.name}.")
+            return run(x)
+    return apply
+
+
+def _wide(x):
+    return tf.cast(x, tf.float32)
+
+
+def _tanh_part(x):
+    return tf.tanh(_SQRT_2_OVER_PI * (x + _CUBIC * x * x * x))
+
+
+def _gelu_grad(x):
+    part = _tanh_part(x)
+    slope = (1.0 - part * part) * _SQRT_2_OVER_PI * (1.0 + 3.0 * _CUBIC * x * x)
+    # Where part is 1 the slope is 0, but computed it may be 0 * infinity.
+    slope = tf.where_v2(tf.equal(part * part, 1.0), tf.zeros_like(x), slope)
+    return 0.5 * (1.0 + part) + 0.5 * x * slope
+
+
+def _normal_below(x):
+    """How much of the normal distribution lies below x."""
+    return 0.5 * tf.math.erfc(-x * math.sqrt(0.5))
+
+
+def _gelu_erf_grad(x):
+    density = tf.exp(-0.5 * x * x) / math.sqrt(2.0 * math.pi)
+    return _normal_below(x) + x * density
+
+
+def _swish_grad(x):
+    gate = tf.sigmoid(x)
+    return gate * (1.0 + x * (1.0 - gate))
+
+
+gelu = activation("IpuGelu", lambda x: 0.5 * x * (1.0 + _tanh_part(x)), _gelu_grad)
+gelu_erf = activation("IpuGeluErf", lambda x: x * _normal_below(x), _gelu_erf_grad)
+swish = activation("IpuSwish", lambda x: x * tf.sigmoid(x), _swish_grad)
+hard_sigmoid = activation(
+    "IpuHardSigmoid", lambda x: tf.clip_by_value(0.2 * x + 0.5, 0.0, 1.0),
+    lambda x: tf.where_v2(tf.abs(x) < 2.5, 0.2, 0.0))

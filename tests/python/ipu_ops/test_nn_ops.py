@@ -1,0 +1,267 @@
+"""Activations against their formulas, CTC and sampled losses against TensorFlow's."""
+
+import math
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+from tensorflow.python import ipu
+from tensorflow.python.ipu.ops import nn_ops
+
+POINTS = np.concatenate([np.linspace(-8, 8, 81), [-100., 100., -2.5, 2.5, 0., 60., -60.]])
+
+
+def gelu(x):
+    return 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x ** 3)))
+
+
+def gelu_erf(x):
+    return 0.5 * x * (1 + np.array([math.erf(one / 2 ** .5) for one in x]))
+
+
+ACTIVATIONS = {
+    "gelu": (nn_ops.gelu, gelu),
+    "gelu_erf": (lambda x: nn_ops.gelu(x, approximate=False), gelu_erf),
+    "swish": (nn_ops.swish, lambda x: x / (1 + np.exp(-x))),
+    "hard_sigmoid": (nn_ops.hard_sigmoid, lambda x: np.clip(.2 * x + .5, 0, 1)),
+}
+
+
+@pytest.mark.parametrize("where", ["ipu", "cpu"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+@pytest.mark.parametrize("name", ACTIVATIONS)
+def test_activations(run, where, dtype, name):
+    function, formula = ACTIVATIONS[name]
+    x = POINTS.astype(dtype)
+
+    def mine(x):
+        y = function(x)
+        return y, tf.gradients(y, x)[0]
+
+    y, dx = run(mine, x, where=where)
+    assert y.dtype == dx.dtype == dtype
+    exact = x.astype(np.float64)
+    slope = (formula(exact + 1e-5) - formula(exact - 1e-5)) / 2e-5
+    if name == "hard_sigmoid":
+        slope[np.abs(np.abs(exact) - 2.5) < 1e-3] = 0
+    tolerance = {np.float32: 3e-6, np.float16: 1.5e-3}[dtype]
+    np.testing.assert_allclose(y, formula(exact), rtol=tolerance, atol=tolerance)
+    np.testing.assert_allclose(dx, slope, rtol=tolerance, atol=max(tolerance, 1e-5))
+
+
+def test_softmax(run, random):
+    x = random(4, 7)
+    plain, stable, want = run(lambda x: [nn_ops.softmax(x), nn_ops.softmax(x, stable=True),
+                                         tf.nn.softmax(x)], x)
+    np.testing.assert_array_equal(plain, want)
+    np.testing.assert_array_equal(stable, want)
+
+
+def test_names_of_older_releases(run, random):
+    assert ipu.nn_ops is nn_ops
+    one, other = run(lambda x: [nn_ops.gelu(x, "name"), nn_ops.gelu(x)], random(5))
+    np.testing.assert_array_equal(one, other)
+
+
+def test_integers_are_refused():
+    with pytest.raises(TypeError, match="float16 or float32"):
+        nn_ops.gelu(tf.constant([1]))
+
+
+def test_multi_conv(run, random):
+    @nn_ops.multi_conv(options={"perConvReservedTiles": "50"})
+    def marked(x, y, w):
+        return tf.nn.conv2d(x, w, 1, "SAME"), tf.nn.conv2d(y, w, 1, "VALID")
+
+    @nn_ops.multi_conv
+    def plain(x, y, w):
+        return tf.nn.conv2d(x, w, 1, "SAME"), tf.nn.conv2d(y, w, 1, "VALID")
+
+    def both(x, y, w):
+        first, second = marked(x, y, w)
+        assert "perConvReservedTiles" in str(first.op.node_def.attr["_XlaFrontendAttributes"].s)
+        return [first, second, *plain(x, y, w), tf.gradients([first, second], w)[0]]
+
+    values = random(1, 5, 5, 2), random(1, 4, 4, 2), random(3, 3, 2, 3)
+    first, second, third, fourth, dw = run(both, *values)
+    np.testing.assert_array_equal(first, third)
+    np.testing.assert_array_equal(second, fourth)
+    want = run(lambda x, y, w: tf.gradients([tf.nn.conv2d(x, w, 1, "SAME"),
+                                             tf.nn.conv2d(y, w, 1, "VALID")], w), *values,
+               where="cpu")[0]
+    np.testing.assert_allclose(dw, want, rtol=1e-4, atol=1e-5)
+    with pytest.raises(TypeError, match="Expected the multi_conv `options` to be a `dict`, but "
+                       "got banana instead."):
+        nn_ops.multi_conv(options="banana")(lambda x: x)(tf.zeros([1]))
+
+
+# ---- CTC ----
+
+TIME, BATCH, CLASSES = 9, 4, 5
+
+
+def ctc_case(random):
+    labels = np.array([[1, 1, 2], [3, 4, 3], [2, 0, 0], [4, 4, 4]], np.int32)
+    return (random(TIME, BATCH, CLASSES), labels, np.array([3, 3, 1, 3], np.int32),
+            np.array([9, 6, 9, 7], np.int32))
+
+
+def reference_ctc(logits, labels, label_length, data_length, blank=0):
+    """TensorFlow's loss and gradient, on the CPU."""
+    with tf.Graph().as_default(), tf.Session() as session:
+        x = tf.constant(logits)
+        loss = tf.nn.ctc_loss_v2(labels, x, label_length, data_length, logits_time_major=True,
+                                 blank_index=blank)
+        return session.run([loss, tf.gradients(loss, x)[0]])
+
+
+@pytest.mark.parametrize("where", ["ipu", "cpu"])
+def test_ctc_loss(run, random, where):
+    case = ctc_case(random)
+
+    def mine(logits, labels, label_length, data_length):
+        loss = nn_ops.ctc_loss_v2(labels, logits, label_length, data_length, 0)
+        log_probs = tf.nn.log_softmax(logits)
+        other = nn_ops.ctc_loss_with_log_probs(labels, log_probs, label_length, data_length, 0)
+        return [loss, tf.gradients(loss, logits)[0], other, tf.gradients(other, logits)[0]]
+
+    loss, gradient, other, other_gradient = run(mine, *case, where=where)
+    want, want_gradient = reference_ctc(*case)
+    for one in (loss, other):
+        np.testing.assert_allclose(one, want, rtol=1e-5)
+    for one in (gradient, other_gradient):
+        np.testing.assert_allclose(one, want_gradient, atol=1e-5)
+
+
+def test_ctc_loss_with_another_blank_and_half(run, random):
+    logits, labels, label_length, data_length = ctc_case(random)
+    labels[labels == 4] = 0
+    swapped = logits.copy()
+
+    def mine(logits, labels, label_length, data_length):
+        loss = nn_ops.ctc_loss_with_logits(labels, tf.cast(logits, tf.float16), label_length,
+                                           data_length, CLASSES - 1, out_dtype=tf.float32)
+        return loss, tf.gradients(loss, logits)[0]
+
+    loss, gradient = run(mine, swapped, labels, label_length, data_length)
+    want, want_gradient = reference_ctc(swapped.astype(np.float16).astype(np.float32), labels,
+                                        label_length, data_length, CLASSES - 1)
+    np.testing.assert_allclose(loss, want, rtol=1e-5)
+    np.testing.assert_allclose(gradient, want_gradient, atol=2e-3)
+
+
+def test_ctc_loss_of_what_is_impossible(run, random):
+    logits = random(3, 1, CLASSES)
+    labels = np.array([[1, 1, 2]], np.int32)
+
+    def mine(logits, labels):
+        loss = nn_ops.ctc_loss_v2(labels, logits, tf.constant([3]), tf.constant([3]), 0)
+        return loss, tf.gradients(loss, logits)[0]
+
+    loss, gradient = run(mine, logits, labels)
+    assert np.isinf(loss).all()
+    np.testing.assert_array_equal(gradient, np.zeros_like(logits))
+
+
+@pytest.mark.parametrize("function, word", [
+    (nn_ops.ctc_loss, "data"), (nn_ops.ctc_loss_with_log_probs, "data"),
+    (nn_ops.ctc_loss_with_logits, "logits"), (nn_ops.ctc_loss_v2, "logits")])
+def test_ctc_loss_refusals(function, word):
+    data = tf.zeros([3, 2, 4])
+    labels, lengths = tf.zeros([2, 1], tf.int32), tf.ones([2], tf.int32)
+    with pytest.raises(ValueError, match="out_dtype cannot be float16 when dtype of "
+                       f"{word} is float32."):
+        function(labels, data, lengths, lengths, 0, out_dtype=tf.float16)
+    with pytest.raises(ValueError, match="known shape"):
+        function(labels, tf.placeholder(tf.float32, [None, 2, 4]), lengths, lengths, 0)
+
+
+@pytest.mark.parametrize("where", ["ipu", "cpu"])
+@pytest.mark.parametrize("with_logits", [True, False])
+def test_beam_search(run, random, where, with_logits):
+    logits = random(7, 3, 4) * 2
+    lengths = np.array([7, 5, 3], np.int32)
+
+    def mine(logits, lengths):
+        if with_logits:
+            return nn_ops.ctc_beam_search_decoder(logits, lengths, beam_width=12, top_paths=3)
+        return nn_ops.ctc_beam_search_decoder_with_log_probs(
+            tf.nn.log_softmax(logits), lengths, beam_width=12, top_paths=3, blank_index=3)
+
+    scores, counts, labels = run(mine, logits, lengths, where=where)
+    decoded, log_probability = run(
+        lambda logits, lengths: (lambda found: (
+            [tf.sparse.to_dense(one, default_value=-1) for one in found[0]], found[1]))(
+                tf.nn.ctc_beam_search_decoder(logits, lengths, beam_width=12, top_paths=3,
+                                              merge_repeated=False)),
+        logits, lengths, where="cpu")
+    np.testing.assert_allclose(scores, -log_probability, rtol=1e-4)
+    for b in range(3):
+        for path in range(3):
+            want = [one for one in decoded[path][b] if one >= 0]
+            assert list(labels[b, path, :counts[b, path]]) == want
+            assert (labels[b, path, counts[b, path]:] == 3).all()
+
+
+def test_beam_search_refusals():
+    with pytest.raises(ValueError, match="top_paths must be from 1 to beam_width"):
+        nn_ops.ctc_beam_search_decoder(tf.zeros([2, 2, 3]), [1, 1], beam_width=2, top_paths=3)
+
+
+# ---- Sampled losses ----
+
+def test_sampled_losses(run, random):
+    weights, biases, inputs = random(30, 6), random(30), random(4, 6)
+    labels = np.array([[1], [5], [29], [0]], np.int32)
+    sampled = np.array([2, 7, 5, 11], np.int64)
+
+    def losses(module, **arguments):
+        def function(weights, biases, inputs, labels):
+            labels = tf.cast(labels, tf.int64)
+            values = (tf.constant(sampled), tf.fill([4, 1], .3), tf.fill([4], .2))
+            found = [module.sampled_softmax_loss(weights, biases, labels, inputs, 4, 30,
+                                                 sampled_values=values, **arguments),
+                     module.nce_loss(weights, biases, labels, inputs, 4, 30,
+                                     sampled_values=values)]
+            return [*found, *tf.gradients(found, [weights, biases, inputs])]
+        return function
+
+    def dense(function):
+        return lambda *tensors: [tf.convert_to_tensor(one) for one in function(*tensors)]
+
+    mine = run(dense(losses(nn_ops)), weights, biases, inputs, labels)
+    want = run(dense(losses(tf.nn, remove_accidental_hits=False)), weights, biases, inputs, labels,
+               where="cpu")
+    for one, other in zip(mine, want):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
+
+
+def test_sampled_losses_draw(run, random):
+    values = random(30, 6), random(30), random(4, 6), np.array([[1], [5], [29], [0]], np.int32)
+
+    def mine(weights, biases, inputs, labels):
+        return [nn_ops.sampled_softmax_loss(weights, biases, labels, inputs, 8, 30),
+                nn_ops.nce_loss(weights, biases, labels, inputs, 8, 30)]
+
+    first, second = run(mine, *values, runs=2)
+    assert (first[0] != second[0]).any() and np.isfinite(first).all()
+    # All classes sampled: no chance is left.
+    everything = run(lambda *tensors: nn_ops.sampled_softmax_loss(
+        tensors[0], tensors[1], tensors[3], tensors[2], 30, 30), *values, runs=2)
+    np.testing.assert_allclose(everything[0], everything[1], rtol=1e-5)
+
+
+def test_classes_are_drawn_as_tensorflow_draws_them(run):
+    def mine():
+        return nn_ops._log_uniform(tf.constant([[0]], tf.int64), 4, 20, None)
+
+    drawn = np.array([one[0] for one in run(mine, runs=400)])
+    assert (np.sort(drawn, 1)[:, 1:] > np.sort(drawn, 1)[:, :-1]).all()
+    sampler = tf.random.log_uniform_candidate_sampler(
+        tf.constant([[0]], tf.int64), 1, 4, True, 20)
+    with tf.Session() as session:
+        theirs = np.array([session.run(sampler[0]) for _ in range(400)])
+    share, other = (np.bincount(one.ravel(), minlength=20) / 400 for one in (drawn, theirs))
+    assert np.abs(share - other).max() < .16
+    counts = run(mine)[2]
+    assert np.isfinite(counts).all() and (counts > 0).all() and (counts <= 1).all()
