@@ -4,7 +4,6 @@ The functions of the first releases, which filled in an options object, are in l
 they fill in an IPUConfig now. All of them are shown here, as is the config module's API.
 """
 
-import tremula
 from tremula import flags
 from tremula.tf import compat
 from tremula.tf.ipu import devices
@@ -28,8 +27,8 @@ from tremula.tf.ipu.legacy_config import (auto_select_ipus, create_ipu_config, s
                                           set_transfer_options, set_verification_options)
 from tremula.tf.plugin.poplar.driver.config_pb2 import SyntheticDataCategory
 
-# Functions of the original that this version does not have.
-_PLANNED = (
+# Functions of exporting.py, which needs TensorFlow.
+_EXPORTING = (
     "export_dataset_to_file", "export_inputs_to_file", "export_variables_from_live_session",
     "export_variables_from_live_model", "import_data_in_live_session",
     "import_data_in_live_model",
@@ -37,9 +36,9 @@ _PLANNED = (
 
 
 def __getattr__(name):
-    if name in _PLANNED:
-        raise AttributeError(f"tensorflow.python.ipu.utils.{name} is a part of the IPU API that "
-                             f"Tremula {tremula.__version__} does not have yet.")
+    if name in _EXPORTING:
+        from tremula.tf.ipu import exporting
+        return getattr(exporting, name)
     raise AttributeError(f"module 'tensorflow.python.ipu.utils' has no attribute {name!r}")
 
 

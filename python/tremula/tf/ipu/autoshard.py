@@ -1,0 +1,15 @@
+"""Spreading a model over IPUs by itself (`tensorflow.python.ipu.autoshard`)."""
+
+import contextlib
+
+from tremula.tf import compat
+from tremula.tf.ipu import autoshard_cnn
+
+automatic_sharding = autoshard_cnn.automatic_sharding
+
+
+@contextlib.contextmanager
+def ipu_autoshard():
+    """Marks what is built: automatic_sharding() then spreads that and nothing else."""
+    with compat.graph_attributes({autoshard_cnn.AUTOSHARD_ATTRIBUTE: "ON"}):
+        yield

@@ -1,0 +1,1 @@
+"""Datasets for the IPU (`tensorflow.python.ipu.data.ops`)."""

@@ -1,0 +1,91 @@
+"""Writing datasets and variables to files (`tensorflow.python.ipu.dataset_extractor`).
+
+The files are numpy's .npz archives: an array for each tensor of an element, with one dimension more,
+or for each variable. The original's format was its own and could be read by nothing else.
+"""
+
+import sys
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from tremula.tf.runtime import inside
+
+
+def dataset_extractor(dataset, num_elements, filename, feed_name, print_stats=True):
+    """The operation that writes `num_elements` elements of a dataset to a file.
+
+    The arrays' names are "<feed_name>.<number of the tensor in an element>". Raises TypeError for
+    what is no dataset, ValueError for a number below 1.
+    """
+    if num_elements < 1:
+        raise ValueError("Expected `num_elements` to be at least 1.")
+    if not isinstance(dataset, inside.dataset_class()):
+        raise TypeError("Expected `dataset` argument to be of type `tf.data.Dataset`, but got "
+                        f"{dataset} instead.")
+    with tf.device("/device:CPU:0"):
+        iterator = tf.data.make_initializable_iterator(dataset.take(num_elements))
+        with tf.control_dependencies([iterator.initializer]):
+            first = tf.constant(0) + 0
+        shapes = tf.nest.flatten(tf.data.get_output_shapes(dataset))
+        types = tf.nest.flatten(tf.data.get_output_types(dataset))
+
+        def element(number, *arrays):
+            values = tf.nest.flatten(iterator.get_next())
+            return [number + 1, *[array.write(number, value)
+                                  for array, value in zip(arrays, values)]]
+
+        _, *arrays = tf.while_loop(
+            lambda number, *_: number < num_elements, element,
+            [first, *[tf.TensorArray(dtype, num_elements, element_shape=shape)
+                      for dtype, shape in zip(types, shapes)]], parallel_iterations=1)
+        names = [f"{feed_name}.{i}" for i in range(len(arrays))]
+        return _write([one.stack() for one in arrays], names, filename, print_stats)
+
+
+def export_variables(variables, names, filename=None, metadata=None, print_stats=True,
+                     is_input=True):
+    """The operation that writes variables or tensors to a file, under `names`; as before SDK 2.5
+    also export_variables(variables, filename)."""
+    del metadata, is_input
+    if isinstance(names, str):
+        names, filename = [one.name for one in variables], names
+    with tf.device("/device:CPU:0"):
+        return _write([tf.convert_to_tensor(one) for one in variables], list(names), filename,
+                      print_stats)
+
+
+def import_variables(variables, filenames, is_input=True, strict=True, print_stats=True):
+    """The operation that gives variables what files hold under their names.
+
+    `filenames` is one name or a list. With `strict` a variable that no file has is a ValueError;
+    otherwise it stays as it is.
+    """
+    del is_input
+    found = {}
+    for filename in [filenames] if isinstance(filenames, str) else filenames:
+        with np.load(filename) as archive:
+            found.update({name: archive[name] for name in archive.files})
+    missing = [one.name for one in variables if one.name not in found]
+    if missing and strict:
+        raise ValueError(f"The files {filenames} have no values for {', '.join(missing)}.")
+    if print_stats:
+        print(f"{len(variables) - len(missing)} variables from {filenames}", file=sys.stderr)
+    return tf.group(*[one.assign(found[one.name]) for one in variables if one.name in found])
+
+
+def get_variable_handles(variables):
+    """The names under which variables are in files."""
+    return [one.name for one in variables]
+
+
+def _write(tensors, names, filename, print_stats):
+    def write(*arrays):
+        with open(filename, "wb") as file:
+            np.savez(file, **dict(zip(names, arrays)))
+        if print_stats:
+            print(f"{sum(one.nbytes for one in arrays)} bytes of {', '.join(names)} written to "
+                  f"{filename}", file=sys.stderr)
+        return []
+
+    return tf.group(tf.py_func(write, tensors, []))

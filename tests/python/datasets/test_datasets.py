@@ -1,0 +1,85 @@
+"""What there is for datasets: benchmarks, extractors, buffers."""
+
+import json
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+
+from tensorflow.python import ipu
+
+
+def dataset(shape=(4, 4)):
+    return tf.data.Dataset.range(10).map(lambda i: tf.cast(i, tf.float32) + tf.zeros(shape))
+
+
+@pytest.mark.parametrize("of_infeed", [False, True])
+def test_benchmark(of_infeed, capsys):
+    if of_infeed:
+        queue = ipu.ipu_infeed_queue.IPUInfeedQueue(dataset())
+        operation = ipu.dataset_benchmark.infeed_benchmark(queue, 3, 25)
+    else:
+        operation = ipu.dataset_benchmark.dataset_benchmark(dataset(), 3, 25)
+    with tf.Session() as session:
+        text = session.run(operation)[0]
+    epochs = json.loads(text)["epochs"]
+    assert len(epochs) == 3
+    for one in epochs:
+        assert one["elements_processed"] == 25 and one["total_bytes_processed"] == 25 * 64
+        assert one["elements_per_second"] == pytest.approx(25 / one["time_elapsed"])
+        assert one["bandwidth"] > 0
+    assert json.loads(capsys.readouterr().err.splitlines()[-1])["epochs"] == epochs
+
+
+def test_benchmark_of_a_dataset_that_is_fed():
+    values = tf.placeholder(tf.float32, [6, 2])
+    operation = ipu.dataset_benchmark.dataset_benchmark(
+        tf.data.Dataset.from_tensor_slices(values), 1, 6, print_stats=False)
+    with tf.Session() as session:
+        text = session.run(operation, {values: np.ones([6, 2])})[0]
+    assert json.loads(text)["epochs"][0]["total_bytes_processed"] == 48
+
+
+def test_benchmark_refuses():
+    with pytest.raises(ValueError, match="Expected `number_of_epochs` to be at least 1"):
+        ipu.dataset_benchmark.dataset_benchmark(dataset(), 0, 1)
+    with pytest.raises(TypeError, match="of type `tf.data.Dataset`"):
+        ipu.dataset_benchmark.dataset_benchmark([1], 1, 1)
+    queue = ipu.ipu_infeed_queue.IPUInfeedQueue(dataset((4, 0)))
+    operation = ipu.dataset_benchmark.infeed_benchmark(queue, 1, 1)
+    with tf.Session() as session, pytest.raises(
+            tf.errors.InvalidArgumentError,
+            match="Detected a tensor in the dataset with a dimension of size 0"):
+        session.run(operation)
+
+
+def test_extractor_and_variables(tmp_path):
+    path = str(tmp_path / "data.bin")
+    pairs = tf.data.Dataset.range(5).map(lambda i: {"a": i, "b": [i, i + 1]})
+    ipu.utils.export_dataset_to_file(pairs, path, 3, "feed")
+    with np.load(path) as archive:
+        np.testing.assert_array_equal(archive["feed.0"], [0, 1, 2])
+        np.testing.assert_array_equal(archive["feed.1"], [[0, 1], [1, 2], [2, 3]])
+
+    variable = tf.get_variable("v", initializer=[1.0, 2.0], use_resource=True)
+    export = ipu.dataset_extractor.export_variables(
+        [variable], ipu.dataset_extractor.get_variable_handles([variable]),
+        str(tmp_path / "variables"))
+    with tf.Session() as session:
+        session.run(variable.initializer)
+        session.run(export)
+        session.run(variable.assign([0.0, 0.0]))
+        session.run(ipu.dataset_extractor.import_variables([variable],
+                                                           str(tmp_path / "variables")))
+        np.testing.assert_array_equal(session.run(variable), [1.0, 2.0])
+    other = tf.get_variable("other", initializer=0.0, use_resource=True)
+    with pytest.raises(ValueError, match="have no values for other:0"):
+        ipu.dataset_extractor.import_variables([other], str(tmp_path / "variables"))
+
+
+def test_buffer_dataset():
+    from tensorflow.python.ipu.data.ops import dataset_ops
+    buffered = dataset_ops.BufferDataset(tf.data.Dataset.range(3), 2)
+    value = tf.data.make_one_shot_iterator(buffered).get_next()
+    with tf.Session() as session:
+        assert [session.run(value) for _ in range(3)] == [0, 1, 2]
