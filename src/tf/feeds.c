@@ -6,15 +6,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { DEFAULT_DEPTH = 3 };
+#define OTHER_OUTFEED                                                                            \
+  "Outfeed with id='%s' already exists but with a different tensor shape or replication factor. " \
+  "Consider changing the `feed_name` in IPUOutfeedQueue."
+
+enum { DEFAULT_DEPTH = 3, MAX_DEPTH = 255 };
 
 typedef struct outfeed {
   struct outfeed *next;
   char *id;
   trm_outfeed *queue;
-  bool keep_last;
+  uint32_t num_replicas;
   size_t num_elements;
-  trm_tensor_info *elements;
+  trm_tensor_info *elements; /* of one replica */
 } outfeed;
 
 /* What Python has said of a feed before anybody used it. */
@@ -83,15 +87,16 @@ static tf_infeed *find_infeed(const char *id) {
 }
 
 static tf_infeed *make_infeed(const char *id, const trm_tensor_info *elements, size_t num_elements,
-                           TF_Status *status) {
+                              uint32_t num_replicas, TF_Status *status) {
   const declaration *declared = find_declaration(id);
+  size_t depth = (declared ? declared->depth : DEFAULT_DEPTH) * num_replicas;
   trm_error error = {0};
   tf_infeed *feed = calloc(1, sizeof *feed);
   if (!feed || !(feed->id = strdup(id)) ||
       !(feed->elements = copy_elements(elements, num_elements))) {
     fail_memory(status);
   } else if (trm_infeed_create(feed->elements, num_elements,
-                               declared ? declared->depth : DEFAULT_DEPTH, &feed->queue,
+                               depth < MAX_DEPTH ? depth : MAX_DEPTH, &feed->queue,
                                &error) != TRM_OK) {
     fail_with(status, &error);
   }
@@ -109,11 +114,11 @@ static tf_infeed *make_infeed(const char *id, const trm_tensor_info *elements, s
 }
 
 bool infeed_get(const char *id, const trm_tensor_info *elements, size_t num_elements,
-                tf_infeed **out, TF_Status *status) {
+                uint32_t num_replicas, tf_infeed **out, TF_Status *status) {
   pthread_mutex_lock(&lock);
   tf_infeed *feed = find_infeed(id);
   if (!feed)
-    feed = make_infeed(id, elements, num_elements, status);
+    feed = make_infeed(id, elements, num_elements, num_replicas, status);
   else if (!same_elements(feed->elements, feed->num_elements, elements, num_elements))
     fail(status, TF_ALREADY_EXISTS,
          "Infeed with id='%s' already exists but with a different tensor shape. Consider changing "
@@ -131,19 +136,35 @@ tf_infeed *infeed_find(const char *id) {
   return feed;
 }
 
+/* The elements of all replicas together. */
+static bool stack_elements(trm_tensor_info *elements, size_t count, uint32_t num_replicas,
+                           TF_Status *status) {
+  for (size_t i = 0; num_replicas > 1 && i < count; i++) {
+    trm_tensor_info *info = &elements[i];
+    if (info->rank + 1 >= TRM_MAX_RANK || info->bytes > SIZE_MAX / num_replicas)
+      return fail(status, TF_INVALID_ARGUMENT, "Element %zu of an outfeed is too large.", i);
+    memmove(info->dims + 1, info->dims, (size_t)info->rank * sizeof *info->dims);
+    info->dims[0] = num_replicas;
+    info->rank++;
+    info->bytes *= num_replicas;
+  }
+  return true;
+}
+
 /* Call with the lock held. */
 static outfeed *make_outfeed(const char *id, const trm_tensor_info *elements, size_t num_elements,
-                             bool keep_last, TF_Status *status) {
+                             uint32_t num_replicas, bool keep_last, TF_Status *status) {
   trm_error error = {0};
   outfeed *feed = calloc(1, sizeof *feed);
-  if (!feed || !(feed->id = strdup(id)) ||
-      !(feed->elements = copy_elements(elements, num_elements))) {
-    fail_memory(status);
-  } else if (trm_outfeed_create(feed->elements, num_elements, keep_last, &feed->queue, &error) !=
-             TRM_OK) {
-    fail_with(status, &error);
-  }
-  if (!is_ok(status)) {
+  trm_tensor_info *stacked = copy_elements(elements, num_elements);
+  bool ok = (feed && stacked && (feed->id = strdup(id)) &&
+             (feed->elements = copy_elements(elements, num_elements))) ||
+            fail_memory(status);
+  ok = ok && stack_elements(stacked, num_elements, num_replicas, status);
+  if (ok && trm_outfeed_create(stacked, num_elements, keep_last, &feed->queue, &error) != TRM_OK)
+    ok = fail_with(status, &error);
+  free(stacked);
+  if (!ok) {
     if (feed) {
       free(feed->id);
       free(feed->elements);
@@ -151,26 +172,42 @@ static outfeed *make_outfeed(const char *id, const trm_tensor_info *elements, si
     free(feed);
     return NULL;
   }
-  feed->keep_last = keep_last;
+  feed->num_replicas = num_replicas;
   feed->num_elements = num_elements;
   feed->next = outfeeds;
   return outfeeds = feed;
 }
 
-bool outfeed_get(const char *id, const trm_tensor_info *elements, size_t num_elements,
-                 bool keep_last, trm_outfeed **out, TF_Status *status) {
-  pthread_mutex_lock(&lock);
+/* Call with the lock held. Fails where the elements are others. */
+static outfeed *find_outfeed(const char *id, const trm_tensor_info *elements, size_t num_elements,
+                             TF_Status *status) {
   outfeed *feed = outfeeds;
   while (feed && strcmp(feed->id, id) != 0) feed = feed->next;
+  if (feed && !same_elements(feed->elements, feed->num_elements, elements, num_elements))
+    fail(status, TF_ALREADY_EXISTS, OTHER_OUTFEED, id);
+  return feed;
+}
+
+bool outfeed_get(const char *id, const trm_tensor_info *elements, size_t num_elements,
+                 uint32_t num_replicas, bool keep_last, trm_outfeed **out, TF_Status *status) {
+  pthread_mutex_lock(&lock);
+  outfeed *feed = find_outfeed(id, elements, num_elements, status);
   if (!feed)
-    feed = make_outfeed(id, elements, num_elements, keep_last, status);
-  else if (!same_elements(feed->elements, feed->num_elements, elements, num_elements))
-    fail(status, TF_ALREADY_EXISTS,
-         "Outfeed with id='%s' already exists but with a different tensor shape or replication "
-         "factor. Consider changing the `feed_name` in IPUOutfeedQueue.",
-         id);
+    feed = make_outfeed(id, elements, num_elements, num_replicas, keep_last, status);
+  else if (is_ok(status) && feed->num_replicas != num_replicas)
+    fail(status, TF_ALREADY_EXISTS, OTHER_OUTFEED, id);
   pthread_mutex_unlock(&lock);
   if (is_ok(status)) *out = feed->queue;
+  return is_ok(status);
+}
+
+bool outfeed_find(const char *id, const trm_tensor_info *elements, size_t num_elements,
+                  trm_outfeed **out, uint32_t *out_replicas, TF_Status *status) {
+  pthread_mutex_lock(&lock);
+  const outfeed *feed = find_outfeed(id, elements, num_elements, status);
+  pthread_mutex_unlock(&lock);
+  *out = feed ? feed->queue : NULL;
+  *out_replicas = feed ? feed->num_replicas : 1;
   return is_ok(status);
 }
 
@@ -185,6 +222,7 @@ bool outfeed_keeps_last(const char *id) {
 bool feeds_bind(const trm_executable *executable, trm_engine *engine, tf_infeed **out_infeed,
                 TF_Status *status) {
   *out_infeed = NULL;
+  const uint32_t replicas = trm_engine_num_replicas(engine);
   char kind = 0;
   const trm_tensor_info *elements = NULL;
   size_t num_elements = 0;
@@ -195,13 +233,14 @@ bool feeds_bind(const trm_executable *executable, trm_engine *engine, tf_infeed 
     trm_error error = {0};
     trm_outfeed *queue = NULL;
     if (kind == 'o') {
-      if (outfeed_get(id, elements, num_elements, outfeed_keeps_last(id), &queue, status) &&
+      if (outfeed_get(id, elements, num_elements, replicas, outfeed_keeps_last(id), &queue,
+                      status) &&
           trm_engine_bind_outfeed(engine, id, queue, &error) != TRM_OK)
         fail_with(status, &error);
     } else if (*out_infeed) {
       fail(status, TF_UNIMPLEMENTED,
            "Currently multiple IPUInfeedQueue in the same program are not supported.");
-    } else if (infeed_get(id, elements, num_elements, out_infeed, status) &&
+    } else if (infeed_get(id, elements, num_elements, replicas, out_infeed, status) &&
                trm_engine_bind_infeed(engine, id, (*out_infeed)->queue, &error) != TRM_OK) {
       fail_with(status, &error);
     }

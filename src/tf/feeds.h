@@ -14,15 +14,19 @@ typedef struct tf_infeed {
   TF_Tensor **parked; /* an element tuple that a run had no more use for; NULL: none */
 } tf_infeed;
 
-/* The infeed `id`, made when it is first named. */
+/* The infeed `id`, made when it is first named, with room for as many elements for each replica as
+ * were declared. */
 bool infeed_get(const char *id, const trm_tensor_info *elements, size_t num_elements,
-                tf_infeed **out, TF_Status *status);
+                uint32_t num_replicas, tf_infeed **out, TF_Status *status);
 /* The infeed `id` or NULL. */
 tf_infeed *infeed_find(const char *id);
 
-/* The outfeed `id`, made when it is first named. */
+/* The outfeed `id`, made when it is first named. `elements` are those of one replica. */
 bool outfeed_get(const char *id, const trm_tensor_info *elements, size_t num_elements,
-                 bool keep_last, trm_outfeed **out, TF_Status *status);
+                 uint32_t num_replicas, bool keep_last, trm_outfeed **out, TF_Status *status);
+/* The outfeed `id`, and how many replicas write to it; NULL if no program has named it yet. */
+bool outfeed_find(const char *id, const trm_tensor_info *elements, size_t num_elements,
+                  trm_outfeed **out, uint32_t *out_replicas, TF_Status *status);
 /* Whether Python has said that only the last element of outfeed `id` is kept. */
 bool outfeed_keeps_last(const char *id);
 

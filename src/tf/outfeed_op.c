@@ -91,70 +91,82 @@ void dequeue_delete(void *kernel) {
   free(d);
 }
 
-/* Sets output i to `count` arrays of the element, or to one without the leading dimension. */
+/* Sets output i to `count` arrays of the element, or to one without the leading dimension; several
+ * replicas are a dimension too. */
 static void set_output(TF_OpKernelContext *context, const dequeue *d, size_t i, const void *data,
-                       size_t count, TF_Status *status) {
+                       size_t count, uint32_t replicas, TF_Status *status) {
   const trm_tensor_info *info = &d->elements[i];
-  int64_t dims[TRM_MAX_RANK];
+  int64_t dims[TRM_MAX_RANK + 2];
   int rank = 0;
   if (!d->keep_last) dims[rank++] = (int64_t)count;
+  if (replicas > 1) dims[rank++] = replicas;
   for (int32_t j = 0; j < info->rank; j++) dims[rank++] = info->dims[j];
+  size_t bytes = info->bytes * count * replicas;
   TF_Tensor *tensor = TF_AllocateOutput(context, (int)i, tensor_type(info->dtype), dims, rank,
-                                        info->bytes * count, status);
+                                        bytes, status);
   if (!is_ok(status)) return;
-  if (info->bytes && count) memcpy(TF_TensorData(tensor), data, info->bytes * count);
+  if (bytes) memcpy(TF_TensorData(tensor), data, bytes);
   TF_DeleteTensor(tensor);
 }
 
 /* What stands for the results of programs that are compiled and not run: one element of zeros. */
-static void set_zeros(TF_OpKernelContext *context, const dequeue *d, TF_Status *status) {
+static void set_zeros(TF_OpKernelContext *context, const dequeue *d, uint32_t replicas,
+                      TF_Status *status) {
   for (size_t i = 0; is_ok(status) && i < d->num_elements; i++) {
-    void *zeros = calloc(d->elements[i].bytes + 1, 1);
+    void *zeros = calloc(d->elements[i].bytes + 1, replicas);
     if (zeros)
-      set_output(context, d, i, zeros, 1, status);
+      set_output(context, d, i, zeros, 1, replicas, status);
     else
       fail_memory(status);
     free(zeros);
   }
 }
 
-/* Keeps the newest of `count` element tuples. */
-static void remember(dequeue *d, void *const *blocks, size_t count, TF_Status *status) {
+/* Keeps the newest of `count` element tuples. A queue has the same number of replicas always. */
+static void remember(dequeue *d, void *const *blocks, size_t count, uint32_t replicas,
+                     TF_Status *status) {
   for (size_t i = 0; i < d->num_elements; i++) {
-    size_t bytes = d->elements[i].bytes;
+    size_t bytes = d->elements[i].bytes * replicas;
     if (!d->last[i] && !(d->last[i] = malloc(bytes + 1))) {
       fail_memory(status);
       return;
     }
-    memcpy(d->last[i], (const char *)blocks[i] + (count - 1) * bytes, bytes);
+    if (bytes) memcpy(d->last[i], (const char *)blocks[i] + (count - 1) * bytes, bytes);
   }
+}
+
+/* Takes what there is: nothing as long as no program has named the queue. */
+static bool take(const dequeue *d, size_t *out_count, void ***out_blocks, uint32_t *out_replicas,
+                 TF_Status *status) {
+  trm_error error = {0};
+  trm_outfeed *queue = NULL;
+  if (!outfeed_find(d->feed, d->elements, d->num_elements, &queue, out_replicas, status))
+    return false;
+  if (!queue || trm_outfeed_take(queue, out_count, out_blocks, &error) == TRM_OK) return true;
+  return fail_with(status, &error);
 }
 
 void dequeue_compute(void *kernel, TF_OpKernelContext *context) {
   dequeue *d = kernel;
   TF_Status *status = TF_NewStatus();
-  trm_error error = {0};
-  trm_outfeed *queue = NULL;
   size_t count = 0;
+  uint32_t replicas = 1;
   void **blocks = NULL;
-  if (outfeed_get(d->feed, d->elements, d->num_elements, d->keep_last, &queue, status) &&
-      trm_outfeed_take(queue, &count, &blocks, &error) != TRM_OK)
-    fail_with(status, &error);
-  if (is_ok(status) && count == 0 && settings_only_compile()) {
-    set_zeros(context, d, status);
-    finish(context, status);
-    return;
-  }
-  if (is_ok(status) && d->keep_last) {
-    if (count) remember(d, blocks, count, status);
+  bool ok = take(d, &count, &blocks, &replicas, status);
+  if (ok && count == 0 && settings_only_compile()) {
+    set_zeros(context, d, replicas, status);
+  } else if (ok && d->keep_last) {
+    if (count) remember(d, blocks, count, replicas, status);
     if (is_ok(status) && !d->last[0])
       fail(status, TF_FAILED_PRECONDITION,
            "Trying to get the last value from an outfeed queue before it was executed. Make sure "
            "that the enqueue operation is executed before dequeuing.");
+    for (size_t i = 0; is_ok(status) && i < d->num_elements; i++)
+      set_output(context, d, i, d->last[i], 1, replicas, status);
+  } else {
+    for (size_t i = 0; is_ok(status) && i < d->num_elements; i++)
+      set_output(context, d, i, blocks ? blocks[i] : NULL, count, replicas, status);
   }
-  for (size_t i = 0; is_ok(status) && i < d->num_elements; i++)
-    set_output(context, d, i, d->keep_last ? d->last[i] : blocks[i], d->keep_last ? 1 : count,
-               status);
   for (size_t i = 0; blocks && i < d->num_elements; i++) trm_free(blocks[i]);
   trm_free(blocks);
   finish(context, status);

@@ -27,7 +27,7 @@ struct tf_program {
   uint64_t seed_generation;
   /* Room for the arguments of a run. */
   const void **inputs;
-  uint64_t *versions;
+  uint64_t *versions, *output_versions;
 };
 
 static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -126,26 +126,40 @@ static bool load_or_compile(const void *module, size_t size, const tf_snapshot *
   return ok;
 }
 
+static bool create_engine(const tf_program *p, trm_executable *executable, trm_engine **out_engine,
+                          TF_Status *status) {
+  trm_error error = {0};
+  uint32_t replicas;
+  if (trm_executable_num_replicas(executable, &replicas, &error) != TRM_OK)
+    return fail_with(status, &error);
+  if (!trm_executable_tells_replicas_apart(executable)) replicas = 1;
+  if (trm_engine_create_replicated(executable, replicas, out_engine, &error) != TRM_OK)
+    return fail_with(status, &error);
+  trm_log(TRM_LOG_INFO, "ENGINE", "created an engine of %zu bytes%s for /device:IPU:%d",
+          trm_executable_arena_bytes(executable) * replicas,
+          replicas > 1 ? ", in replicas," : "", p->ordinal);
+  return true;
+}
+
 /* Call with p->building held. */
 static bool build(tf_program *p, const void *module, size_t size, const tf_snapshot *settings,
                   TF_Status *status) {
   trm_executable *executable = NULL;
   trm_engine *engine = NULL;
   tf_infeed *bound = NULL;
-  trm_error error = {0};
   if (!load_or_compile(module, size, settings, &executable, status)) return false;
-  bool ok = trm_engine_create(executable, &engine, &error) == TRM_OK || fail_with(status, &error);
-  if (ok)
-    trm_log(TRM_LOG_INFO, "ENGINE", "created an engine of %zu bytes for /device:IPU:%d",
-            trm_executable_arena_bytes(executable), p->ordinal);
-  ok = ok && feeds_bind(executable, engine, &bound, status);
+  bool ok = create_engine(p, executable, &engine, status) &&
+            feeds_bind(executable, engine, &bound, status);
   size_t num_inputs = ok ? trm_executable_num_inputs(executable) : 0;
   const void **inputs = calloc(num_inputs + 1, sizeof *inputs);
   uint64_t *versions = calloc(num_inputs + 1, sizeof *versions);
-  ok = ok && ((inputs && versions) || fail_memory(status));
+  uint64_t *output_versions =
+      calloc(ok ? trm_executable_num_outputs(executable) + 1 : 1, sizeof *output_versions);
+  ok = ok && ((inputs && versions && output_versions) || fail_memory(status));
   if (!ok) {
     free(inputs);
     free(versions);
+    free(output_versions);
     if (engine) trm_engine_free(engine);
     trm_executable_free(executable);
     return false;
@@ -155,6 +169,7 @@ static bool build(tf_program *p, const void *module, size_t size, const tf_snaps
   p->infeed = bound;
   p->inputs = inputs;
   p->versions = versions;
+  p->output_versions = output_versions;
   return true;
 }
 
@@ -245,7 +260,12 @@ bool program_run(tf_program *p, TF_Tensor *const *tensors, void *const *outputs,
     p->inputs[i] = TF_TensorData(tensors[i]);
     p->versions[i] = pool_generation(p->inputs[i]);
   }
+  /* By these numbers the variables come back, if nobody has written to them since. */
+  for (size_t i = 0; trm_engine_num_replicas(p->engine) > 1 && i < program_num_outputs(p); i++)
+    p->output_versions[i] = pool_generation(outputs[i]);
   trm_error error = {0};
-  if (trm_engine_run(p->engine, p->inputs, p->versions, outputs, &error) == TRM_OK) return true;
+  if (trm_engine_run_replicated(p->engine, p->inputs, p->versions, outputs, p->output_versions,
+                                &error) == TRM_OK)
+    return true;
   return fail_with(status, &error);
 }
