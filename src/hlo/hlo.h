@@ -9,7 +9,7 @@
  *   shape.c                        shapes: making, comparing, printing, counting
  *   opcodes.def opcode.c           opcodes and element types: names, classes, numbers of operands
  *   attributes.def attributes.c    enums of attributes and their spellings
- *   module.c names.c               modules, computations, instructions, and sets of their names
+ *   module*.c names.c              modules, computations, instructions, and sets of their names
  *   literal.c                      the text of constants
  *   infer*.c (infer.h)             the result shape of every opcode
  *   verify.c                       the checks on a whole module
@@ -17,7 +17,7 @@
  *   lexer.c parse*.c (parse.h)     HLO text in
  *   print.c                        HLO text out
  *   proto_*.c (proto.h)            HloModuleProto in and out
- *   builder.c                      modules made by calls (tremula/builder.h)
+ *   builder*.c (builder.h)         modules made by calls (tremula/builder.h)
  */
 #ifndef TREMULA_HLO_HLO_H_
 #define TREMULA_HLO_HLO_H_

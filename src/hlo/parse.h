@@ -1,6 +1,6 @@
 /* What the parts of the parser of HLO text share: the structure (parse.c), shapes (parse_shape.c),
- * the values of attributes (parse_attributes.c), tables of source lines (parse_frames.c), and the
- * making of the module (parse_build.c). */
+ * the values of attributes (parse_attributes.c, parse_window.c), tables of source lines
+ * (parse_frames.c), and the making of the module (parse_build.c). */
 #ifndef TREMULA_HLO_PARSE_H_
 #define TREMULA_HLO_PARSE_H_
 
@@ -84,6 +84,10 @@ trm_status trm_parse_name(trm_parser *parser, const char *what, const char **out
                           size_t *out_length);
 /* `name=value` of an instruction. */
 trm_status trm_parse_attribute(trm_parser *parser, trm_pending_instruction *pending);
+/* `0_1x0_1_2`, `{size=3x3 stride=2x2 ...}`, `b01f_01io->b01f`. */
+trm_status trm_parse_padding(trm_parser *parser, trm_pending_instruction *pending);
+trm_status trm_parse_window(trm_parser *parser, trm_window **out_window);
+trm_status trm_parse_dim_labels(trm_parser *parser, trm_instruction *instruction);
 /* The tables of source lines behind the header, if they are there. */
 trm_status trm_parse_frames(trm_parser *parser);
 /* Fills file and line from the tables, where the metadata has none. */

@@ -1,11 +1,13 @@
 /* What the proto reader and writer share: the scan before unpacking, sharding's two forms, names.
  *
- *   proto_scan.c      bounds, depth and unknown fields, on the raw bytes
- *   proto_read.c      HloModuleProto -> module: computations, order, names
- *   proto_read_attributes.c   one instruction's attributes
- *   proto_read_values.c       shapes and literals
- *   proto_write.c     module -> HloModuleProto
- *   proto_sharding.c  OpSharding <-> text */
+ *   proto_scan.c               bounds, depth and unknown fields, on the raw bytes
+ *   proto_read.c               HloModuleProto -> module: computations, order, names
+ *   proto_read_attributes.c    one instruction's attributes
+ *   proto_read_values.c        shapes and literals
+ *   proto_write.c              module -> HloModuleProto (proto_write.h)
+ *   proto_write_attributes.c   one instruction's attributes
+ *   proto_write_values.c       shapes and literals
+ *   proto_sharding.c           OpSharding <-> text */
 #ifndef TREMULA_HLO_PROTO_H_
 #define TREMULA_HLO_PROTO_H_
 
