@@ -1,13 +1,13 @@
 /* Compiles a computation into a strip program (strip.h): which values are stages of their own, how
- * each leaf is read, the steps, and where each value lives. */
+ * each leaf is read, and the steps. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "ops/elementwise/strip_program.h"
+#include "ops/elementwise/strip_compile.h"
 #include "ops/threads.h"
 
-enum { STRIP_BYTES = 24 * 1024, LARGEST_STRIP = 2048, SMALLEST_STRIP = 64 };
-#define NO_SLOT UINT32_MAX
+typedef strip_compiler compiler;
+typedef strip_target target;
 
 /* ---- What is supported ---------------------------------------------------------------------- */
 
@@ -118,47 +118,12 @@ static bool is_exact(trm_opcode opcode) {
 
 /* ---- The compiler's state ------------------------------------------------------------------- */
 
-/* A stage to be: the instructions that it has to compute in full, all of one element count. */
-typedef struct target {
-  trm_index *roots;  /* instruction of each output */
-  uint32_t *results; /* result index of each, or NO_SLOT: a temporary */
-  uint32_t num_roots;
-} target;
-
-typedef struct compiler {
-  const trm_computation *computation;
-  const trm_vector_ops *ops;
-  trm_arena *arena; /* the program's */
-  trm_arena scratch;
-  bool is_function;
-  bool *is_staged;        /* by instruction: has a temporary */
-  size_t *temporary;      /* its offset */
-  size_t temporary_bytes;
-  uint32_t *mark;         /* by instruction: the stage that last saw it, from 1 */
-  uint32_t *value_slot;   /* by instruction, in the current stage */
-  uint32_t *uses;
-  uint32_t num_stages;
-  VECTOR(target) targets; /* the results */
-  VECTOR(strip_stage) stages; /* in reverse order of running */
-  VECTOR(trm_index) members, stack;
-  VECTOR(strip_slot) slots;
-  VECTOR(strip_step) steps;
-  uint32_t in_place_operands;
-} compiler;
-
-static const trm_instruction *at(const compiler *c, trm_index index) {
-  return &c->computation->instructions[index];
-}
-static int64_t count_of(const compiler *c, trm_index index) {
-  return trm_shape_count(&at(c, index)->shape);
-}
-
 /* In the linear order of its operand: nothing to do. */
 static bool is_alias(const compiler *c, trm_index index) {
-  const trm_instruction *instruction = at(c, index);
+  const trm_instruction *instruction = strip_at(c, index);
   if (is_view(c->computation, instruction)) return true;
   if (!is_access(instruction)) return false;
-  const trm_shape *from = &at(c, instruction->operands[0])->shape, *to = &instruction->shape;
+  const trm_shape *from = &strip_at(c, instruction->operands[0])->shape, *to = &instruction->shape;
   if (trm_shape_count(from) != trm_shape_count(to)) return false;
   if (trm_shape_count(to) == 1 || instruction->opcode == TRM_OP_SLICE) return true;
   if (instruction->opcode != TRM_OP_BROADCAST && instruction->opcode != TRM_OP_TRANSPOSE)
@@ -179,7 +144,7 @@ static void stage_value(compiler *c, trm_index index) {
   if (c->is_staged[index]) return;
   c->is_staged[index] = true;
   c->temporary[index] = c->temporary_bytes;
-  c->temporary_bytes += (trm_shape_bytes(&at(c, index)->shape) + 63) & ~(size_t)63;
+  c->temporary_bytes += (trm_shape_bytes(&strip_at(c, index)->shape) + 63) & ~(size_t)63;
 }
 
 /* ---- Reading -------------------------------------------------------------------------------- */
@@ -192,7 +157,7 @@ typedef struct coordinates {
 
 static void through_access(const compiler *c, const trm_instruction *instruction,
                            coordinates *map) {
-  const trm_shape *operand = &at(c, instruction->operands[0])->shape;
+  const trm_shape *operand = &strip_at(c, instruction->operands[0])->shape;
   const coordinates old = *map;
   for (int32_t k = 0; k < operand->rank; k++) {
     switch (instruction->opcode) {
@@ -259,7 +224,7 @@ static trm_status add_step(compiler *c, trm_vector_fn function, const strip_acce
 
 /* The array behind a leaf or a staged value, as a slot at its start. */
 static strip_slot source_slot(const compiler *c, trm_index index) {
-  const trm_instruction *instruction = at(c, index);
+  const trm_instruction *instruction = strip_at(c, index);
   strip_slot slot = {.log2_size = log2_of_size(trm_dtype_size(instruction->shape.dtype))};
   if (instruction->opcode == TRM_OP_PARAMETER) {
     slot.kind = SLOT_OPERAND;
@@ -281,14 +246,14 @@ static bool is_leaf(trm_opcode opcode) {
 /* Follows views and accesses from `index` down to an array in memory, staging what was computed,
  * and describes how its elements are read in the order of `index`; returns that array. */
 static trm_index resolve_access(compiler *c, trm_index index, strip_access *access) {
-  const trm_shape *space = &at(c, index)->shape;
+  const trm_shape *space = &strip_at(c, index)->shape;
   coordinates map = {{0}, {0}, {0}};
   for (int32_t d = 0; d < space->rank; d++) map.from[d] = d, map.step[d] = 1;
   trm_index current = index;
   bool is_flat = false; /* past a reshape: only the linear index is known */
   int64_t base = 0, strides[TRM_MAX_RANK] = {0};
   for (;;) {
-    const trm_instruction *instruction = at(c, current);
+    const trm_instruction *instruction = strip_at(c, current);
     const bool reads = is_leaf(instruction->opcode) || (c->is_staged[current] && current != index);
     const bool view = is_view(c->computation, instruction);
     if (!reads && is_access(instruction) && !is_flat) {
@@ -298,7 +263,7 @@ static trm_index resolve_access(compiler *c, trm_index index, strip_access *acce
     }
     if (!is_flat && (reads || !view ||
                      !through_reshape(&instruction->shape,
-                                      &at(c, instruction->operands[0])->shape, &map))) {
+                                      &strip_at(c, instruction->operands[0])->shape, &map))) {
       int64_t stride = 1;
       for (int32_t k = instruction->shape.rank - 1; k >= 0; k--) {
         base += map.start[k] * stride;
@@ -334,8 +299,8 @@ static trm_index resolve_access(compiler *c, trm_index index, strip_access *acce
 /* Emits the reading of `index`, whose array is `source`, into a register (or in place). */
 static trm_status emit_read(compiler *c, trm_index index, trm_index source,
                             const strip_access *access, trm_error *error) {
-  const trm_dtype dtype = at(c, source)->shape.dtype;
-  const int64_t count = count_of(c, index);
+  const trm_dtype dtype = strip_at(c, source)->shape.dtype;
+  const int64_t count = strip_count(c, index);
   strip_slot raw = source_slot(c, source);
   const bool is_linear = (access->rank == 0 && count == 1) ||
                          (access->rank == 1 && access->strides[0] == 1);
@@ -363,7 +328,7 @@ static trm_status emit_read(compiler *c, trm_index index, trm_index source,
 }
 
 static trm_status emit_iota(compiler *c, trm_index index, trm_error *error) {
-  const trm_instruction *instruction = at(c, index);
+  const trm_instruction *instruction = strip_at(c, index);
   const trm_shape *shape = &instruction->shape;
   strip_access *access = ARENA_NEW(c->arena, strip_access, 1);
   CHECK_MEMORY(access, "a strip program");
@@ -382,7 +347,9 @@ static trm_status emit_iota(compiler *c, trm_index index, trm_error *error) {
     TRY(add_step(c, c->ops->convert[TRM_V_S64][register_type(shape->dtype)], NULL, slot, wide, wide,
                  wide, error));
   }
-  if (shape->dtype == TRM_F16) TRY(add_step(c, c->ops->round_half, NULL, slot, slot, slot, slot, error));
+  if (shape->dtype == TRM_F16) {
+    TRY(add_step(c, c->ops->round_half, NULL, slot, slot, slot, slot, error));
+  }
   c->value_slot[index] = slot;
   return TRM_OK;
 }
@@ -391,7 +358,7 @@ static trm_status emit_iota(compiler *c, trm_index index, trm_error *error) {
 
 static trm_status emit_elementwise(compiler *c, trm_index index, bool skip_rounding,
                                    trm_error *error) {
-  const trm_instruction *instruction = at(c, index);
+  const trm_instruction *instruction = strip_at(c, index);
   const trm_opcode opcode = instruction->opcode;
   const trm_dtype to = instruction->shape.dtype;
   uint32_t in[3];
@@ -399,7 +366,7 @@ static trm_status emit_elementwise(compiler *c, trm_index index, bool skip_round
     const uint32_t k = i < instruction->num_operands ? i : 0;
     in[i] = c->value_slot[instruction->operands[k]];
   }
-  const trm_dtype from = at(c, instruction->operands[0])->shape.dtype;
+  const trm_dtype from = strip_at(c, instruction->operands[0])->shape.dtype;
   if (opcode == TRM_OP_CONVERT && register_type(from) == register_type(to) &&
       (to != TRM_F16 || from == TRM_F16)) {
     c->value_slot[index] = in[0];
@@ -422,140 +389,6 @@ static trm_status emit_elementwise(compiler *c, trm_index index, bool skip_round
   return TRM_OK;
 }
 
-/* ---- Placing -------------------------------------------------------------------------------- */
-
-/* Gives registers offsets in the thread's file, reusing those whose values are dead. Sizes are in
- * bytes an element; *out_total is their sum. */
-static trm_status place_registers(compiler *c, uint32_t num_fills, uint32_t *units,
-                                  uint32_t *out_total, trm_error *error) {
-  const uint32_t num_slots = (uint32_t)c->slots.count, num_steps = (uint32_t)c->steps.count;
-  uint32_t *last = ARENA_NEW(&c->scratch, uint32_t, num_slots + 1);
-  uint32_t *free_units[4] = {0}, num_free[4] = {0};
-  CHECK_MEMORY(last, "a strip program");
-  for (int i = 0; i < 4; i++) {
-    free_units[i] = ARENA_NEW(&c->scratch, uint32_t, num_slots + 1);
-    CHECK_MEMORY(free_units[i], "a strip program");
-  }
-  for (uint32_t s = 0; s < num_slots; s++) units[s] = NO_SLOT;
-  for (uint32_t i = 0; i < num_steps; i++) {
-    const strip_step *step = &c->steps.items[i];
-    last[step->out] = i;
-    if (step->function == NULL) continue;
-    for (int k = 0; k < 3; k++) last[step->in[k]] = i;
-  }
-  uint32_t total = 0;
-  for (uint32_t i = 0; i < num_steps; i++) {
-    const strip_step *step = &c->steps.items[i];
-    /* The operands that die here first: the result may take a place of the same size. */
-    for (int k = 0; k < 3 && step->function != NULL; k++) {
-      const uint32_t s = step->in[k];
-      const strip_slot *slot = &c->slots.items[s];
-      if (slot->kind != SLOT_REGISTER || slot->keeps || last[s] != i || s == step->out ||
-          units[s] == NO_SLOT || (k > 0 && s == step->in[0]) || (k > 1 && s == step->in[1]))
-        continue;
-      free_units[slot->log2_size][num_free[slot->log2_size]++] = units[s];
-    }
-    const strip_slot *out = &c->slots.items[step->out];
-    if (out->kind != SLOT_REGISTER || units[step->out] != NO_SLOT) continue;
-    if (i >= num_fills && num_free[out->log2_size] > 0) {
-      units[step->out] = free_units[out->log2_size][--num_free[out->log2_size]];
-    } else {
-      units[step->out] = total;
-      total += UINT32_C(1) << out->log2_size;
-    }
-  }
-  *out_total = total;
-  return TRM_OK;
-}
-
-/* Elements after which the access repeats itself; 0: it does not. */
-static int64_t period_of(const strip_access *access, int64_t count) {
-  if (count == 0) return 0;
-  if (access->is_iota) return access->dims[1] > INT64_MAX / access->dims[0] ? 0
-                              : access->dims[0] * access->dims[1];
-  if (access->rank == 0) return 1;
-  if (access->strides[0] != 0) return 0;
-  return count / access->dims[0];
-}
-
-/* A strip that is a multiple of the periods found, where that keeps it long enough. */
-static int64_t choose_strip(const compiler *c, int64_t count, int64_t wanted) {
-  int64_t unit = 1;
-  for (size_t i = 0; i < c->steps.count; i++) {
-    const strip_access *access = c->steps.items[i].access;
-    const int64_t period = access == NULL ? 0 : period_of(access, count);
-    if (period <= 1 || unit % period == 0) continue;
-    if (period % unit == 0 && period <= wanted) unit = period;
-  }
-  return wanted / unit * unit;
-}
-
-/* Moves the loads that are the same for every strip, and what is computed from them alone, to the
- * front; returns how many there are. */
-static trm_status split_fills(compiler *c, int64_t count, int64_t strip, uint32_t *out_num,
-                              trm_error *error) {
-  const size_t n = c->steps.count;
-  strip_step *later = ARENA_NEW(&c->scratch, strip_step, n + 1);
-  CHECK_MEMORY(later, "a strip program");
-  size_t num_fills = 0, num_later = 0;
-  for (size_t i = 0; i < n; i++) {
-    const strip_step step = c->steps.items[i];
-    bool fills = c->slots.items[step.out].kind == SLOT_REGISTER;
-    if (step.function == NULL) {
-      const int64_t period = period_of(step.access, count);
-      fills = fills && period > 0 && strip % period == 0;
-    } else {
-      for (int k = 0; k < 3; k++) fills = fills && (c->slots.items[step.in[k]].keeps);
-    }
-    if (fills) {
-      c->slots.items[step.out].keeps = true;
-      c->steps.items[num_fills++] = step;
-    } else {
-      later[num_later++] = step;
-    }
-  }
-  memcpy(c->steps.items + num_fills, later, num_later * sizeof *later);
-  *out_num = (uint32_t)num_fills;
-  return TRM_OK;
-}
-
-/* Operands that result 0 may overwrite: read only in order, and only up to the step that writes. */
-static void find_in_place(compiler *c, const target *t, uint32_t result_slot, int64_t count,
-                          trm_dtype dtype) {
-  bool has_first = false;
-  for (uint32_t r = 0; r < t->num_roots; r++) has_first = has_first || t->results[r] == 0;
-  if (!has_first || result_slot == NO_SLOT) return;
-  size_t written = c->steps.count;
-  for (size_t i = c->steps.count; i-- > 0;) {
-    if (c->steps.items[i].out == result_slot) written = i;
-  }
-  for (uint32_t p = 0; p < c->computation->num_parameters && p < 32; p++) {
-    const trm_shape *shape = &at(c, c->computation->parameters[p])->shape;
-    bool allowed = trm_shape_count(shape) == count &&
-                   trm_dtype_size(shape->dtype) == trm_dtype_size(dtype);
-    for (size_t s = 0; s < c->slots.count && allowed; s++) {
-      const strip_slot *slot = &c->slots.items[s];
-      if (slot->kind != SLOT_OPERAND || slot->source != p) continue;
-      allowed = slot->moves && slot->base == 0;
-      for (size_t i = written + 1; i < c->steps.count && allowed; i++) {
-        const strip_step *step = &c->steps.items[i];
-        for (int k = 0; k < 3; k++)
-          if (step->function != NULL && step->in[k] == s) allowed = false;
-      }
-    }
-    if (allowed) c->in_place_operands |= UINT32_C(1) << p;
-  }
-}
-
-/* Parameters that another stage reads too must stay as they are. */
-static void forbid_in_place(compiler *c) {
-  for (size_t s = 0; s < c->slots.count; s++) {
-    const strip_slot *slot = &c->slots.items[s];
-    if (slot->kind == SLOT_OPERAND && slot->source < 32)
-      c->in_place_operands &= ~(UINT32_C(1) << slot->source);
-  }
-}
-
 /* ---- Stages --------------------------------------------------------------------------------- */
 
 static int compare_indices(const void *a, const void *b) {
@@ -566,7 +399,7 @@ static int compare_indices(const void *a, const void *b) {
 /* Finds what the roots need in their index space: c->members, ascending. */
 static trm_status find_members(compiler *c, const target *t, trm_error *error) {
   const uint32_t stage = ++c->num_stages;
-  const int64_t count = count_of(c, t->roots[0]);
+  const int64_t count = strip_count(c, t->roots[0]);
   c->members.count = c->stack.count = 0;
   for (uint32_t r = 0; r < t->num_roots; r++) {
     if (!VECTOR_PUSH(&c->stack, t->roots[r])) FAIL_NO_MEMORY("a strip program");
@@ -577,19 +410,19 @@ static trm_status find_members(compiler *c, const target *t, trm_error *error) {
     c->mark[index] = stage;
     c->uses[index] = 0;
     if (!VECTOR_PUSH(&c->members, index)) FAIL_NO_MEMORY("a strip program");
-    const trm_instruction *instruction = at(c, index);
+    const trm_instruction *instruction = strip_at(c, index);
     if (is_leaf(instruction->opcode) || instruction->opcode == TRM_OP_IOTA ||
         (is_access(instruction) && !is_alias(c, index)))
       continue;
     for (uint32_t i = 0; i < instruction->num_operands; i++) {
       const trm_index operand = instruction->operands[i];
-      if (count_of(c, operand) != count) continue; /* a scalar for all */
+      if (strip_count(c, operand) != count) continue; /* a scalar for all */
       if (!VECTOR_PUSH(&c->stack, operand)) FAIL_NO_MEMORY("a strip program");
     }
   }
   qsort(c->members.items, c->members.count, sizeof *c->members.items, compare_indices);
   for (size_t i = 0; i < c->members.count; i++) {
-    const trm_instruction *instruction = at(c, c->members.items[i]);
+    const trm_instruction *instruction = strip_at(c, c->members.items[i]);
     for (uint32_t k = 0; k < instruction->num_operands; k++) c->uses[instruction->operands[k]]++;
   }
   return TRM_OK;
@@ -599,9 +432,9 @@ static trm_status find_members(compiler *c, const target *t, trm_error *error) {
 static trm_status emit_scalar(compiler *c, trm_index index, trm_error *error) {
   strip_access access;
   trm_index source = index;
-  while (!is_leaf(at(c, source)->opcode) && is_alias(c, source))
-    source = at(c, source)->operands[0];
-  if (!is_leaf(at(c, source)->opcode)) stage_value(c, source);
+  while (!is_leaf(strip_at(c, source)->opcode) && is_alias(c, source))
+    source = strip_at(c, source)->operands[0];
+  if (!is_leaf(strip_at(c, source)->opcode)) stage_value(c, source);
   access = (strip_access){0};
   strip_slot raw = source_slot(c, source);
   strip_access *kept = trm_arena_copy(c->arena, &access, sizeof access);
@@ -610,7 +443,7 @@ static trm_status emit_scalar(compiler *c, trm_index index, trm_error *error) {
   if (kept->source == NO_SLOT) FAIL_NO_MEMORY("a strip program");
   uint32_t slot = add_register(c, raw.log2_size);
   TRY(add_step(c, NULL, kept, slot, 0, 0, 0, error));
-  if (at(c, source)->shape.dtype == TRM_F16) {
+  if (strip_at(c, source)->shape.dtype == TRM_F16) {
     const uint32_t half = slot;
     slot = add_register(c, 2);
     TRY(add_step(c, c->ops->half_to_float, NULL, slot, half, half, half, error));
@@ -620,11 +453,13 @@ static trm_status emit_scalar(compiler *c, trm_index index, trm_error *error) {
 }
 
 static trm_status emit_member(compiler *c, const target *t, trm_index index, trm_error *error) {
-  const trm_instruction *instruction = at(c, index);
-  const int64_t count = count_of(c, t->roots[0]);
+  const trm_instruction *instruction = strip_at(c, index);
+  const int64_t count = strip_count(c, t->roots[0]);
   strip_access access = {0};
   if (is_leaf(instruction->opcode)) {
-    if (c->is_function && instruction->opcode == TRM_OP_CONSTANT) return emit_scalar(c, index, error);
+    if (c->is_function && instruction->opcode == TRM_OP_CONSTANT) {
+      return emit_scalar(c, index, error);
+    }
     access.rank = 1, access.dims[0] = count, access.strides[0] = 1;
     return emit_read(c, index, index, &access, error);
   }
@@ -638,7 +473,7 @@ static trm_status emit_member(compiler *c, const target *t, trm_index index, trm
     return emit_read(c, index, source, &access, error);
   }
   for (uint32_t i = 0; i < instruction->num_operands; i++) {
-    if (count_of(c, instruction->operands[i]) != count)
+    if (strip_count(c, instruction->operands[i]) != count)
       TRY(emit_scalar(c, instruction->operands[i], error));
   }
   bool skip_rounding = c->uses[index] == 0;
@@ -649,7 +484,7 @@ static trm_status emit_member(compiler *c, const target *t, trm_index index, trm
 static trm_status emit_roots(compiler *c, const target *t, uint32_t *out_first, trm_error *error) {
   *out_first = NO_SLOT;
   for (uint32_t r = 0; r < t->num_roots; r++) {
-    const trm_dtype dtype = at(c, t->roots[r])->shape.dtype;
+    const trm_dtype dtype = strip_at(c, t->roots[r])->shape.dtype;
     strip_slot place = {.kind = SLOT_RESULT, .moves = true, .source = t->results[r],
                         .log2_size = log2_of_size(trm_dtype_size(dtype))};
     if (t->results[r] == NO_SLOT) {
@@ -671,64 +506,6 @@ static trm_status emit_roots(compiler *c, const target *t, uint32_t *out_first, 
   return TRM_OK;
 }
 
-/* Units become `strip` elements, in whole cache lines, and each some lines more: registers that are
- * a multiple of 4096 bytes apart get in each other's way in the first-level cache. */
-static size_t register_offset(uint32_t units, int64_t strip) {
-  return (size_t)units * (((size_t)strip + 63) / 64 * 64 + 64);
-}
-
-static trm_status finish_stage(compiler *c, const target *t, uint32_t first_slot,
-                               trm_error *error) {
-  strip_stage stage = {.count = count_of(c, t->roots[0]),
-                       .num_slots = (uint32_t)c->slots.count,
-                       .num_steps = (uint32_t)c->steps.count};
-  uint32_t *units = ARENA_NEW(&c->scratch, uint32_t, stage.num_slots + 1);
-  CHECK_MEMORY(units, "a strip program");
-  uint32_t total = 0;
-  forbid_in_place(c);
-  if (!c->is_function)
-    find_in_place(c, t, first_slot, stage.count, at(c, t->roots[0])->shape.dtype);
-  TRY(place_registers(c, 0, units, &total, error));
-  uint32_t touched = total; /* bytes an element, registers and arrays */
-  for (uint32_t s = 0; s < stage.num_slots; s++)
-    if (c->slots.items[s].moves) touched += UINT32_C(1) << c->slots.items[s].log2_size;
-  int64_t strip = STRIP_BYTES / (touched > 0 ? touched : 8) / SMALLEST_STRIP * SMALLEST_STRIP;
-  strip = strip < SMALLEST_STRIP ? SMALLEST_STRIP : strip > LARGEST_STRIP ? LARGEST_STRIP : strip;
-  if (!c->is_function) {
-    strip = choose_strip(c, stage.count, strip);
-    if (stage.count < strip) strip = stage.count > 0 ? stage.count : 1;
-  }
-  stage.strip = strip;
-  TRY(split_fills(c, stage.count, strip, &stage.num_fills, error));
-  c->steps.count = stage.num_fills +
-                   trm_strip_merge_pairs(c->ops, c->slots.items, c->steps.items + stage.num_fills,
-                                         c->steps.count - stage.num_fills);
-  stage.num_steps = (uint32_t)c->steps.count;
-  TRY(place_registers(c, stage.num_fills, units, &total, error));
-  const size_t pointers = (stage.num_slots * sizeof(void *) + 63) & ~(size_t)63;
-  stage.bytes_per_element = 4 * stage.num_steps;
-  for (uint32_t s = 0; s < stage.num_slots; s++) {
-    strip_slot *slot = &c->slots.items[s];
-    if (slot->moves) stage.num_moving++, stage.bytes_per_element += (size_t)1 << slot->log2_size;
-    if (slot->kind != SLOT_REGISTER || units[s] == NO_SLOT) continue;
-    slot->offset = pointers + register_offset(units[s], strip);
-  }
-  stage.file_bytes = pointers + register_offset(total, strip);
-  stage.num_steps -= stage.num_fills;
-  stage.slots = trm_arena_copy(c->arena, c->slots.items, c->slots.count * sizeof(strip_slot));
-  stage.fills = trm_arena_copy(c->arena, c->steps.items, c->steps.count * sizeof(strip_step));
-  stage.moving = ARENA_NEW(c->arena, uint32_t, stage.num_moving + 1);
-  CHECK_MEMORY(stage.slots, "a strip program");
-  CHECK_MEMORY(stage.fills, "a strip program");
-  CHECK_MEMORY(stage.moving, "a strip program");
-  stage.steps = stage.fills + stage.num_fills;
-  uint32_t moving = 0;
-  for (uint32_t s = 0; s < stage.num_slots; s++)
-    if (stage.slots[s].moves) stage.moving[moving++] = s;
-  if (!VECTOR_PUSH(&c->stages, stage)) FAIL_NO_MEMORY("a strip program");
-  return TRM_OK;
-}
-
 static trm_status compile_stage(compiler *c, const target *t, trm_error *error) {
   c->slots.count = c->steps.count = 0;
   TRY(find_members(c, t, error));
@@ -736,12 +513,12 @@ static trm_status compile_stage(compiler *c, const target *t, trm_error *error) 
     TRY(emit_member(c, t, c->members.items[i], error));
   uint32_t first_slot;
   TRY(emit_roots(c, t, &first_slot, error));
-  return finish_stage(c, t, first_slot, error);
+  return trm_strip_place_stage(c, t, first_slot, error);
 }
 
 /* The results, grouped by element count: each group is one stage. */
 static trm_status add_root_targets(compiler *c, trm_error *error) {
-  const trm_instruction *root = at(c, c->computation->root);
+  const trm_instruction *root = strip_at(c, c->computation->root);
   const bool is_tuple = root->opcode == TRM_OP_TUPLE;
   const uint32_t num = is_tuple ? root->num_operands : 1;
   bool *done = ARENA_NEW(&c->scratch, bool, num + 1);
@@ -751,10 +528,10 @@ static trm_status add_root_targets(compiler *c, trm_error *error) {
     target t = {ARENA_NEW(&c->scratch, trm_index, num), ARENA_NEW(&c->scratch, uint32_t, num), 0};
     CHECK_MEMORY(t.roots, "a strip program");
     CHECK_MEMORY(t.results, "a strip program");
-    const int64_t count = count_of(c, is_tuple ? root->operands[i] : c->computation->root);
+    const int64_t count = strip_count(c, is_tuple ? root->operands[i] : c->computation->root);
     for (uint32_t k = i; k < num; k++) {
       const trm_index index = is_tuple ? root->operands[k] : c->computation->root;
-      if (done[k] || count_of(c, index) != count) continue;
+      if (done[k] || strip_count(c, index) != count) continue;
       done[k] = true;
       t.roots[t.num_roots] = index;
       t.results[t.num_roots++] = k;
@@ -767,11 +544,11 @@ static trm_status add_root_targets(compiler *c, trm_error *error) {
 static bool is_supported(const compiler *c) {
   const trm_computation *computation = c->computation;
   for (trm_index i = 0; i < computation->num_instructions; i++) {
-    const trm_instruction *instruction = at(c, i);
+    const trm_instruction *instruction = strip_at(c, i);
     if (i == computation->root && instruction->opcode == TRM_OP_TUPLE &&
         instruction->num_operands > 0) {
       for (uint32_t k = 0; k < instruction->num_operands; k++)
-        if (!trm_shape_is_array(&at(c, instruction->operands[k])->shape)) return false;
+        if (!trm_shape_is_array(&strip_at(c, instruction->operands[k])->shape)) return false;
       continue;
     }
     if (!trm_strip_supports(NULL, computation, instruction)) return false;

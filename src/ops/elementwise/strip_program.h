@@ -1,4 +1,5 @@
-/* What a compiled strip program is made of: written by strip_compile.c, run by strip.c. */
+/* What a compiled strip program is made of: written by strip_compile.c and strip_place.c, run by
+ * strip.c. */
 #ifndef TREMULA_OPS_ELEMENTWISE_STRIP_PROGRAM_H_
 #define TREMULA_OPS_ELEMENTWISE_STRIP_PROGRAM_H_
 
