@@ -308,28 +308,6 @@ def without_marks():
         graph._attr_scope_map = marks
 
 
-def place_only_what_runs():
-    """Makes sessions place the nodes that a run needs, not the whole graph.
-
-    Otherwise an op that an IPU has not would make every run of its graph fail, also those that do
-    not need it.
-    """
-    from tensorflow.core.protobuf import config_pb2
-    from tensorflow.python.client import session
-    create = session.BaseSession.__init__
-
-    @functools.wraps(create)
-    def create_placing(self, target="", graph=None, config=None):
-        if config is None or isinstance(config, config_pb2.ConfigProto):
-            changed = config_pb2.ConfigProto()
-            changed.CopyFrom(config or changed)
-            changed.graph_options.place_pruned_graph = True
-            config = changed
-        create(self, target, graph, config)
-
-    session.BaseSession.__init__ = create_placing
-
-
 def put_errors_first():
     """Makes what a session says of an error in our nodes begin with the error.
 

@@ -122,10 +122,11 @@ def load():
     with _lock:
         compat.prefer_legacy_keras()
         library()
-        from tremula.tf.runtime import kernel_list, late
+        from tremula.tf.runtime import clusters, clusters_placing, kernel_list, late
         kernel_list.register()
         late.install()
-        inside.place_only_what_runs()
+        clusters.install()
+        clusters_placing.place_what_can_be_placed()
         inside.prefer_cpu()
         inside.put_errors_first()
 
