@@ -1,0 +1,220 @@
+/* Machine descriptions: presets, user files, refusals, sizes, hashes. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "target/target.h"
+
+static trm_target *load(const char *name) {
+  trm_target *target = NULL;
+  trm_error error;
+  if (trm_target_load(name, &target, &error) != TRM_OK) fail_msg("%s", error.message);
+  return target;
+}
+
+static trm_target *parse(const char *text) {
+  trm_target *target = NULL;
+  trm_error error;
+  if (trm_target_parse(text, strlen(text), "test", &target, &error) != TRM_OK) {
+    fail_msg("%s", error.message);
+  }
+  return target;
+}
+
+/* The text is refused, and the message has every one of the words. */
+static void refuse(const char *text, const char *first, const char *second) {
+  trm_target *target = NULL;
+  trm_error error;
+  assert_int_equal(trm_target_parse(text, strlen(text), "test", &target, &error),
+                   TRM_INVALID_ARGUMENT);
+  assert_null(target);
+  if (strstr(error.message, first) == NULL || strstr(error.message, second) == NULL ||
+      strstr(error.message, "test") == NULL) {
+    fail_msg("\"%s\" should name \"%s\" and \"%s\"", error.message, first, second);
+  }
+}
+
+/* Peak rates, memory and clocks that were published (machine_model.md 1.1). */
+static void test_presets(void **state) {
+  (void)state;
+  static const struct {
+    const char *name, *arch;
+    uint32_t tiles, bytes;
+    double half_tflops, float_tflops, exchange_tbytes;
+  } known[] = {
+      {"mk1", "ipu1", 1216, 262144, 124.5, 31.1, 7.78},
+      {"mk2", "ipu2", 1472, 638976, 250.6, 62.7, 7.83},
+      {"bow", "ipu21", 1472, 638976, 348.6, 87.1, 10.9},
+  };
+  for (size_t i = 0; i < 3; i++) {
+    assert_string_equal(trm_target_preset(i), known[i].name);
+    trm_target *t = load(known[i].name);
+    assert_string_equal(trm_target_name(t), known[i].name);
+    assert_string_equal(trm_target_arch_string(t), known[i].arch);
+    assert_int_equal(trm_target_tiles_per_ipu(t), known[i].tiles);
+    assert_int_equal(trm_target_num_tiles(t), known[i].tiles);
+    assert_int_equal(trm_target_bytes_per_tile(t), known[i].bytes);
+    assert_int_equal(trm_target_memory_bytes(t), (uint64_t)known[i].tiles * known[i].bytes);
+    assert_int_equal(trm_target_num_worker_contexts(t), 6);
+    /* A row of a conv unit costs four cycles for halves, eight for floats. */
+    const double hz = trm_target_tile_clock_frequency(t) * known[i].tiles / 1e12;
+    const double half = 2 * hz * trm_target_num_conv_units(t, TRM_F16, TRM_F32) *
+                        trm_target_weights_per_conv_unit(t, TRM_F16) / 4;
+    const double single = 2 * hz * trm_target_num_conv_units(t, TRM_F32, TRM_F32) *
+                          trm_target_weights_per_conv_unit(t, TRM_F32) / 8;
+    assert_float_equal((float)half, (float)known[i].half_tflops, 0.1f);
+    assert_float_equal((float)single, (float)known[i].float_tflops, 0.1f);
+    const double exchange = hz * trm_target_exchange_bytes_per_cycle(t);
+    assert_float_equal((float)exchange, (float)known[i].exchange_tbytes, 0.1f);
+    assert_int_equal(trm_target_vector_width(t, TRM_F16), 4);
+    assert_int_equal(trm_target_vector_width(t, TRM_F32), 2);
+    assert_int_equal(trm_target_type_size(t, TRM_S64), 4);
+    assert_int_equal(trm_target_num_conv_units(t, TRM_F32, TRM_F16), 0);
+    assert_int_equal(trm_target_num_conv_units(t, TRM_S32, TRM_S32), 0);
+    uint32_t count = 0;
+    const uint32_t *offsets = trm_target_memory_element_offsets(t, &count);
+    assert_int_equal(offsets[0], 0);
+    assert_true(trm_target_interleaved_memory_element_index(t) < count);
+    trm_target_release(t);
+  }
+  assert_null(trm_target_preset(3));
+  trm_target *standard = load(NULL), *other = load("ipu2");
+  assert_string_equal(trm_target_name(standard), "mk2");
+  assert_int_equal(trm_target_hash(standard), trm_target_hash(other));
+  trm_target_release(standard);
+  trm_target_release(other);
+}
+
+static void test_memory_elements(void **state) {
+  (void)state;
+  trm_target *t = load("bow");
+  assert_int_equal(trm_target_non_interleaved_bytes(t), 0x34000);
+  assert_int_equal(trm_target_element_bytes(t), 0x8000);
+  trm_target_release(t);
+  t = parse("{\"base\": \"mk2\", \"name\": \"flat\", \"memoryElementOffsets\": [0],"
+            " \"interleavedMemoryElementIndex\": 1}");
+  assert_int_equal(trm_target_non_interleaved_bytes(t), 638976);
+  assert_int_equal(trm_target_element_bytes(t), 638976);
+  trm_target_release(t);
+}
+
+static void test_changes_to_a_preset(void **state) {
+  (void)state;
+  trm_target *bow = load("bow");
+  trm_target *mine = parse("{\"base\": \"bow\", \"name\": \"mine\", \"tilesPerIPU\": 100}");
+  assert_string_equal(trm_target_name(mine), "mine");
+  assert_int_equal(trm_target_tiles_per_ipu(mine), 100);
+  assert_true(trm_target_tile_clock_frequency(mine) == 1.85e9);
+  assert_true(trm_target_hash(mine) != trm_target_hash(bow));
+  trm_target *renamed = parse("{\"name\": \"x\", \"base\": \"bow\"}");
+  assert_int_equal(trm_target_hash(renamed), trm_target_hash(bow));
+  trm_target_release(renamed);
+  trm_target_release(mine);
+  trm_target_release(bow);
+}
+
+static void test_resize(void **state) {
+  (void)state;
+  trm_target *mk2 = load("mk2"), *four = NULL, *same = NULL, *none = NULL;
+  trm_error error;
+  assert_int_equal(trm_target_resize(mk2, 4, 20, &four, &error), TRM_OK);
+  assert_int_equal(trm_target_num_ipus(four), 4);
+  assert_int_equal(trm_target_num_tiles(four), 80);
+  assert_true(trm_target_hash(four) != trm_target_hash(mk2));
+  assert_int_equal(trm_target_resize(mk2, 0, 0, &same, &error), TRM_OK);
+  assert_int_equal(trm_target_hash(same), trm_target_hash(mk2));
+  assert_int_equal(trm_target_resize(mk2, 1, 65537, &none, &error), TRM_INVALID_ARGUMENT);
+  assert_int_equal(trm_target_resize(mk2, 1025, 1, &none, &error), TRM_INVALID_ARGUMENT);
+  assert_null(none);
+  trm_target_retain(mk2);
+  trm_target_release(mk2);
+  trm_target_release(mk2);
+  trm_target_release(four);
+  trm_target_release(same);
+}
+
+static void test_refused(void **state) {
+  (void)state;
+  refuse("{\"base\": \"mk2\", \"name\": \"a\", \"tilesPerIpu\": 4}", "tilesPerIpu", "tilesPerIPU");
+  refuse("{\"base\": \"mk2\", \"name\": \"a\", \"tilesPerIPU\": 0}", "tilesPerIPU", "from 1");
+  refuse("{\"base\": \"mk2\", \"name\": \"a\", \"tilesPerIPU\": 1.5}", "tilesPerIPU", "integer");
+  refuse("{\"base\": \"mk2\", \"name\": \"a\", \"tilesPerIPU\": \"4\"}", "tilesPerIPU", "integer");
+  refuse("{\"base\": \"mk2\", \"name\": \"a\", \"tileClockFrequency\": 3}", "tileClockFrequency",
+         "number");
+  refuse("{\"base\": \"mk2\", \"name\": \"a\", \"supportsExchangeBusSharing\": 1}",
+         "supportsExchangeBusSharing", "true or false");
+  refuse("{\"base\": \"mk3\", \"name\": \"a\"}", "base", "mk1");
+  refuse("{\"base\": \"mk2\"}", "name", "missing");
+  refuse("{\"name\": \"a\"}", "missing", "base");
+  refuse("{\"base\": \"mk2\", \"name\": \"\"}", "name", "printable");
+  refuse("{\"base\": \"mk2\", \"name\": \"a\\u0007\"}", "name", "printable");
+  refuse("{\"base\": \"mk2\", \"name\": \"a\", \"memoryElementOffsets\": [0, 8, 8]}",
+         "memoryElementOffsets", "entry 2");
+  refuse("{\"base\": \"mk2\", \"name\": \"a\", \"memoryElementOffsets\": [0, 700000]}",
+         "memoryElementOffsets", "638976");
+  refuse("{\"base\": \"mk2\", \"name\": \"a\", \"memoryElementOffsets\": []}",
+         "memoryElementOffsets", "1 to 64");
+  refuse("{\"base\": \"mk2\", \"name\": \"a\", \"minIPUSyncDelay\": 500}", "minIPUSyncDelay",
+         "maxIPUSyncDelay");
+  refuse("{\"base\": \"mk2\", \"name\": \"a\", \"dataPathWidth\": 65}", "dataPathWidth", "32");
+  refuse("{\"base\": \"mk2\", \"base\": \"mk2\"}", "duplicate", "JSON");
+  refuse("[]", "object", "object");
+  refuse("{", "JSON", "1:");
+  trm_target *target = NULL;
+  trm_error error;
+  assert_int_equal(trm_target_load("mk9", &target, &error), TRM_NOT_FOUND);
+  assert_non_null(strstr(error.message, "mk1, mk2, bow"));
+  assert_int_equal(trm_target_load("/no/such/file.json", &target, &error), TRM_NOT_FOUND);
+  assert_null(target);
+}
+
+static void test_file(void **state) {
+  (void)state;
+  char path[] = "/tmp/tremula-target-XXXXXX";
+  const int fd = mkstemp(path);
+  assert_true(fd >= 0);
+  static const char text[] = "{\"base\": \"mk1\", \"name\": \"of a file\", \"numIPUs\": 2}";
+  assert_int_equal(write(fd, text, sizeof text - 1), sizeof text - 1);
+  close(fd);
+  trm_target *t = load(path);
+  assert_string_equal(trm_target_name(t), "of a file");
+  assert_int_equal(trm_target_num_ipus(t), 2);
+  trm_target_release(t);
+  unlink(path);
+}
+
+/* Memory that runs out at any point is an error and leaks nothing (under sanitizers). */
+static void test_out_of_memory(void **state) {
+  (void)state;
+  static const char text[] = "{\"base\": \"mk1\", \"name\": \"a\"}";
+  for (int64_t n = 0;; n++) {
+    trm_target *target = NULL;
+    trm_error error;
+    trm_allocation_fail_after(n);
+    const trm_status status = trm_target_parse(text, sizeof text - 1, "test", &target, &error);
+    trm_allocation_fail_after(-1);
+    if (status == TRM_OK) {
+      trm_target_release(target);
+      assert_true(n > 0);
+      return;
+    }
+    assert_int_equal(status, TRM_RESOURCE_EXHAUSTED);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_presets),   cmocka_unit_test(test_memory_elements),
+      cmocka_unit_test(test_changes_to_a_preset), cmocka_unit_test(test_resize),
+      cmocka_unit_test(test_refused),   cmocka_unit_test(test_file),
+      cmocka_unit_test(test_out_of_memory),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
