@@ -94,6 +94,7 @@ typedef struct trm_program_interval {
 typedef struct trm_program_variable {
   const char *name;
   uint32_t source;         /* what made it, or TRM_NO_INDEX */
+  uint32_t leaf;           /* of the source's results */
   trm_dtype dtype;
   int64_t count;           /* elements */
   trm_mapping mapping;
@@ -169,6 +170,8 @@ struct trm_program {
   trm_program_memory memory;
   trm_pipeline pipeline;
   trm_program_totals totals;
+  void (*release)(void *keeper); /* of what keeps `module` alive, when it is not ours; or NULL */
+  void *keeper;
   uint32_t num_notes;
   const char **notes;         /* what the user should know: assumptions, fallbacks */
 };

@@ -49,6 +49,8 @@ typedef struct trm_phase {
   const char *name;
   int64_t repeats;           /* runs this often in a row (serial splits); at least 1 */
   int64_t cycles;            /* one run, the worst tile */
+  int64_t sync_cycles;       /* one run, beside `cycles`; 0: the program adds the target's delay to
+                                an EXCHANGE, and none to others */
   double cycles_mean;        /* one run, mean over all tiles of the IPU (idle ones count 0) */
   uint32_t active_tiles;
   int64_t bytes_in_worst, bytes_in_total;   /* one run; EXCHANGE and transfers */
@@ -83,13 +85,10 @@ typedef struct trm_tile_operand {
 
 /* Planner options, as config options and per-op attributes set them. */
 typedef struct trm_tile_options {
-  double conv_memory_proportion, matmul_memory_proportion, slice_memory_proportion;
-  bool half_partials;         /* partialsType = half */
-  bool fast_math;             /* replaces POW, DIV by cheaper ones where poplibs would */
-  /* JSON of poplar_options, or NULL: the planner reads it */
-  const char *conv_options, *matmul_options;
-  uint32_t replicas;          /* for collectives */
-  uint32_t io_tiles;          /* kept from compute */
+  const struct trm_plan_options *convolution, *matmul; /* ops/linear/plan.h */
+  double slice_memory_proportion;
+  uint32_t replicas; /* for collectives */
+  uint32_t io_tiles; /* kept from compute */
 } trm_tile_options;
 
 typedef struct trm_tile_request {
@@ -102,7 +101,7 @@ typedef struct trm_tile_request {
   const trm_tile_operand *operands;
   uint32_t ipu;
   uint32_t next_tile;    /* where a linear mapping begins, so that small arrays spread */
-  void *planner;         /* the convolution planner's cache */
+  struct trm_plan_cache *plans; /* ops/linear/plan.h; may be NULL */
 } trm_tile_request;
 
 /* ---- Results -------------------------------------------------------------------------------- */

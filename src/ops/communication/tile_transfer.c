@@ -1,0 +1,136 @@
+/* Owns: what leaves an IPU: collectives between replicas, feeds and other streams of the host, copies
+ * between IPUs. Formulas: docs/cost_model.md, "Collectives" and "Host". */
+#include <math.h>
+#include <string.h>
+
+#include "target/target.h"
+#include "tile/exchange.h"
+
+static int64_t cycles_of(const trm_target *target, double bytes, double bytes_per_second) {
+  return bytes_per_second <= 0
+             ? 0
+             : (int64_t)ceil(bytes / bytes_per_second * target->clock_frequency);
+}
+
+static double link_rate(const trm_target *target) {
+  return target->ipu_link_bytes_per_second * target->ipu_link_efficiency;
+}
+
+static trm_status add_transfer(const trm_tile_request *request, trm_tile_cost *cost,
+                               trm_phase_kind kind, const char *name, int64_t cycles,
+                               int64_t bytes, bool in, trm_error *error) {
+  const uint32_t tiles = request->target->tiles_per_ipu;
+  const trm_phase phase = {
+      .kind = kind,
+      .name = name,
+      .cycles = cycles,
+      .sync_cycles = request->target->global_sync_cycles,
+      .cycles_mean = (double)cycles,
+      .active_tiles = tiles,
+      .bytes_in_worst = in ? trm_ceil_divide(bytes, tiles) : 0,
+      .bytes_in_total = in ? bytes : 0,
+      .bytes_out_worst = in && kind != TRM_PHASE_CROSS_REPLICA ? 0 : trm_ceil_divide(bytes, tiles),
+      .bytes_out_total = in && kind != TRM_PHASE_CROSS_REPLICA ? 0 : bytes,
+      .messages_worst = 1,
+      .temporary_worst = trm_ceil_divide(bytes, tiles),
+      .temporary_total = bytes,
+      .temporary_is_message = true,
+  };
+  return trm_tile_cost_add(cost, &phase, error);
+}
+
+/* Replicas that take part in one group. */
+static int64_t group_size(const trm_tile_request *request) {
+  const trm_collective *c = request->instruction->collective;
+  int64_t size = request->options->replicas;
+  if (c != NULL && c->replica_groups.count > 0 && c->replica_groups.groups[0].count > 0) {
+    size = trm_least(trm_most(1, size), c->replica_groups.groups[0].count);
+  }
+  return trm_most(1, size);
+}
+
+/* A ring: every step sends a share to the next replica. `rounds` of (R - 1) steps; `reduces`: what
+ * comes is added. */
+static trm_status add_ring(const trm_tile_request *request, trm_tile_cost *cost, const char *name,
+                           int64_t bytes, int64_t replicas, int64_t rounds, bool reduces,
+                           trm_error *error) {
+  const trm_target *target = request->target;
+  if (replicas <= 1 || bytes == 0) {
+    /* Alone: a copy of what is there. */
+    return trm_tile_add_copy(request, cost, name, trm_ceil_divide(bytes, target->tiles_per_ipu),
+                             bytes, 8, target->tiles_per_ipu, error);
+  }
+  const int64_t share = trm_ceil_divide(bytes, replicas);
+  const int64_t steps = replicas - 1;
+  TRY(add_transfer(request, cost, TRM_PHASE_CROSS_REPLICA, name,
+                   cycles_of(target, (double)share, link_rate(target)), share, true, error));
+  cost->phases.items[cost->phases.count - 1].repeats = steps * rounds;
+  if (!reduces) return TRM_OK;
+  const int64_t worst = trm_ceil_divide(share / 4 + 1, target->tiles_per_ipu);
+  TRY(trm_tile_add_compute(request, cost, "AllReduceAdd", "popops::BinaryOp1DInPlace<ADD,float>",
+                           target->tiles_per_ipu, 1,
+                           6 * (58 + trm_ceil_divide(worst, 6) * 2) + 11, 1.0, 2, share / 4,
+                           error));
+  cost->phases.items[cost->phases.count - 1].repeats = steps;
+  return TRM_OK;
+}
+
+trm_status trm_tile_collective(const trm_tile_request *request, trm_tile_cost *cost,
+                               trm_error *error) {
+  TRY(trm_tile_cost_begin(cost, request, error));
+  const trm_instruction *instruction = request->instruction;
+  const int64_t replicas = group_size(request);
+  int64_t bytes = 0;
+  for (uint32_t k = 0; k < request->num_operands; ++k) {
+    bytes += trm_tile_shape_bytes(&request->operands[k].shape);
+  }
+  switch (instruction->opcode) {
+    case TRM_OP_ALL_REDUCE:
+    case TRM_OP_ALL_REDUCE_START:
+      for (uint32_t k = 0; k < request->num_operands && k < cost->num_results; ++k) {
+        const trm_tile_operand *operand = &request->operands[k];
+        if (operand->is_view || operand->mapping.kind == TRM_MAPPING_NONE) continue;
+        cost->results[k].mapping = operand->mapping;
+        if (operand->dies) cost->results[k].in_place = (int32_t)k;
+      }
+      return add_ring(request, cost, "AllReduce", bytes, replicas, 2, true, error);
+    case TRM_OP_REDUCE_SCATTER:
+      return add_ring(request, cost, "ReduceScatter", bytes, replicas, 1, true, error);
+    case TRM_OP_ALL_GATHER:
+    case TRM_OP_ALL_GATHER_START:
+      return add_ring(request, cost, "AllGather", bytes * replicas, replicas, 1, false, error);
+    case TRM_OP_ALL_TO_ALL:
+    case TRM_OP_RAGGED_ALL_TO_ALL:
+      return add_ring(request, cost, "AllToAll", bytes, replicas, 1, false, error);
+    default: /* broadcast, permute */
+      if (replicas <= 1) return add_ring(request, cost, "CrossReplicaCopy", bytes, 1, 1, false, error);
+      return add_transfer(request, cost, TRM_PHASE_CROSS_REPLICA, "CrossReplicaCopy",
+                          cycles_of(request->target, (double)bytes, link_rate(request->target)),
+                          bytes, true, error);
+  }
+}
+
+/* Feeds, sends and receives: one copy with the host for all arrays of an element. */
+trm_status trm_tile_transfer(const trm_tile_request *request, trm_tile_cost *cost,
+                             trm_error *error) {
+  TRY(trm_tile_cost_begin(cost, request, error));
+  const trm_instruction *instruction = request->instruction;
+  const char *target_name =
+      instruction->custom_call != NULL ? instruction->custom_call->target : "";
+  const bool reads = instruction->opcode == TRM_OP_INFEED || instruction->opcode == TRM_OP_RECV ||
+                     strcmp(target_name, "tremula.infeed") == 0;
+  int64_t bytes = 0;
+  if (reads) {
+    bytes = trm_tile_shape_bytes(&instruction->shape);
+  } else {
+    for (uint32_t k = 0; k < request->num_operands; ++k) {
+      bytes += trm_tile_shape_bytes(&request->operands[k].shape);
+    }
+  }
+  const trm_target *target = request->target;
+  const int64_t latency = (int64_t)(target->host_latency_seconds * target->clock_frequency);
+  return add_transfer(request, cost, reads ? TRM_PHASE_HOST_READ : TRM_PHASE_HOST_WRITE,
+                      reads ? "StreamCopyHostToDevice" : "StreamCopyDeviceToHost",
+                      latency + cycles_of(target, (double)bytes, target->host_bytes_per_second),
+                      bytes, reads, error);
+}

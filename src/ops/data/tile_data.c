@@ -1,0 +1,320 @@
+/* Owns: dynamic slices and updates, gather, scatter, pad, reverse and copies on an IPU.
+ *
+ * A tensor that is sliced is cut along the dimensions that are not, so that each tile has all
+ * slices of its elements and a slice moves nothing between tiles; the plan wishes for that, and
+ * brings the operand there when it lies elsewhere. Formulas: docs/cost_model.md, "Slices". */
+#include <math.h>
+
+#include "target/target.h"
+#include "tile/exchange.h"
+
+static int64_t workers_of(const trm_tile_request *request) {
+  return request->target->num_worker_contexts;
+}
+
+/* Rows of a table: the dimensions that indices choose from; columns: the rest. */
+typedef struct table_shape {
+  int64_t rows, columns;
+} table_shape;
+
+/* Cut over columns in grains of a vector; when those are too few for the tiles, over rows too. */
+static trm_mapping sliceable(const trm_tile_request *request, trm_dtype dtype, table_shape shape) {
+  const int64_t tiles = request->target->tiles_per_ipu;
+  const int64_t dims[2] = {shape.rows, shape.columns};
+  const int64_t grain = trm_tile_vector_width(dtype);
+  const int64_t grains[2] = {1, grain};
+  const int64_t most_columns = trm_ceil_divide(shape.columns, grain);
+  const int64_t columns = trm_least(tiles, most_columns);
+  /* As many tiles as give each 128 bytes. */
+  const int64_t wanted = trm_least(
+      tiles, trm_ceil_divide(shape.rows * shape.columns * trm_tile_dtype_bytes(dtype), 128));
+  const uint32_t cuts[2] = {1, (uint32_t)trm_most(1, trm_least(columns, wanted))};
+  return trm_mapping_grid(request->target, dtype, 2, dims, cuts, grains, request->ipu, 0);
+}
+
+/* The same, rows too: for embeddings, whose lookup then has a second, reducing stage. */
+static trm_mapping sliceable_rows(const trm_tile_request *request, trm_dtype dtype,
+                                  table_shape shape, int64_t lookups) {
+  const int64_t tiles = request->target->tiles_per_ipu;
+  const int64_t dims[2] = {shape.rows, shape.columns};
+  const int64_t grain = trm_tile_vector_width(dtype);
+  const int64_t grains[2] = {1, grain};
+  const int64_t columns = trm_least(tiles, trm_ceil_divide(shape.columns, grain));
+  int64_t rows = trm_least(tiles / trm_most(1, columns), trm_ceil_divide(shape.rows, 1));
+  /* A second stage costs an exchange of every lookup once a row part: not for tables that are
+   * small, or for one row. */
+  const int64_t bytes = trm_tile_dtype_bytes(dtype);
+  const int64_t column_bytes = shape.rows * trm_ceil_divide(shape.columns, columns) * bytes;
+  const int64_t allowed = (int64_t)(request->options->slice_memory_proportion *
+                                    request->target->bytes_per_tile);
+  if (column_bytes <= trm_least(allowed, 4096) || lookups <= 1) rows = 1;
+  const uint32_t cuts[2] = {(uint32_t)trm_most(1, rows), (uint32_t)trm_most(1, columns)};
+  return trm_mapping_grid(request->target, dtype, 2, dims, cuts, grains, request->ipu, 0);
+}
+
+static const char *type_word(trm_dtype dtype) {
+  switch (trm_tile_dtype_bytes(dtype)) {
+    case 1: return "char";
+    case 2: return "half";
+    default: return dtype == TRM_F32 ? "float" : "int";
+  }
+}
+
+static void add_wish(trm_tile_cost *cost, uint32_t operand, const trm_mapping *mapping) {
+  cost->wishes[cost->num_wishes++] =
+      (trm_tile_wish){.operand = operand, .mapping = *mapping, .priority = 1};
+}
+
+/* 25 + W (39 + (24 + 2 copies) slices): machine_model 2.2. */
+static int64_t dynamic_slice_cycles(const trm_tile_request *request, trm_dtype dtype,
+                                    int64_t region, int64_t slices) {
+  const int64_t workers = workers_of(request);
+  const int64_t copies = trm_ceil_divide(trm_ceil_divide(region, workers),
+                                         trm_tile_vector_width(dtype));
+  return trm_tile_dtype_bytes(dtype) == 1
+             ? 25 + workers * (76 + (72 + 2 * copies) * slices)
+             : 25 + workers * (39 + (24 + 2 * copies) * slices);
+}
+
+trm_status trm_tile_slice(const trm_tile_request *request, trm_tile_cost *cost,
+                          trm_error *error) {
+  TRY(trm_tile_cost_begin(cost, request, error));
+  const trm_instruction *instruction = request->instruction;
+  const trm_tile_operand *table = &request->operands[0];
+  const bool update = instruction->opcode == TRM_OP_DYNAMIC_UPDATE_SLICE;
+  const trm_shape *slice = update ? &request->operands[1].shape : &instruction->shape;
+  if (trm_shape_count(&table->shape) == 0) return TRM_OK;
+  table_shape shape = {1, 1};
+  int64_t slices = 1;
+  for (int32_t d = 0; d < table->shape.rank && d < slice->rank; ++d) {
+    if (slice->dims[d] == table->shape.dims[d]) {
+      shape.columns *= table->shape.dims[d];
+    } else {
+      shape.rows *= table->shape.dims[d];
+      slices *= trm_most(1, slice->dims[d]);
+    }
+  }
+  const trm_mapping place = sliceable(request, table->shape.dtype, shape);
+  add_wish(cost, 0, &place);
+  const bool there = !table->is_view && trm_mapping_same_place(&table->mapping, &place);
+  if (!there) TRY(trm_tile_bring(request, cost, table, &place, error));
+  const int64_t slice_dims[2] = {slices, shape.columns};
+  const uint32_t cuts[2] = {1, place.cuts[1]};
+  const int64_t grains[2] = {1, place.part_size[1]};
+  const trm_mapping slice_place = trm_mapping_grid(request->target, slice->dtype, 2, slice_dims,
+                                                   cuts, grains, request->ipu, 0);
+  trm_tile_incoming incoming = {0};
+  if (update) {
+    trm_tile_incoming_add(&incoming, &request->operands[1], &slice_place);
+    add_wish(cost, 1, &slice_place);
+  }
+  const int64_t index_bytes = 4 * (int64_t)trm_most(1, table->shape.rank);
+  incoming.in_worst += index_bytes; /* the offsets, to every tile */
+  incoming.in_total += index_bytes * place.parts;
+  incoming.out_worst += 4;
+  incoming.messages += 1;
+  TRY(trm_tile_add_incoming(request, cost, &incoming, error));
+  const int64_t region = place.part_size[1];
+  const char *codelet =
+      trm_arena_format(cost->arena, "popops::Dynamic%sSlice1D<%s>", update ? "Update" : "",
+                       type_word(table->shape.dtype));
+  CHECK_MEMORY(codelet, "a cost");
+  TRY(trm_tile_add_compute(request, cost, update ? "dynamicUpdate" : "dynamicSlice", codelet,
+                           place.parts, 1,
+                           dynamic_slice_cycles(request, table->shape.dtype, region, slices),
+                           trm_mapping_evenness(&slice_place), 3, 0, error));
+  if (!update) {
+    cost->results[0].mapping = slice_place;
+    return TRM_OK;
+  }
+  cost->results[0].mapping = place;
+  if (table->dies && !table->is_view && there) cost->results[0].in_place = 0;
+  return TRM_OK;
+}
+
+/* Rows of `operand` that indices address, columns that come along. */
+static table_shape gather_shape(const trm_instruction *instruction, const trm_shape *operand) {
+  table_shape shape = {1, 1};
+  for (int32_t d = 0; d < operand->rank; ++d) {
+    const int64_t size = d < instruction->gather->slice_sizes.count
+                             ? instruction->gather->slice_sizes.items[d]
+                             : operand->dims[d];
+    if (size == operand->dims[d]) shape.columns *= size;
+    else shape.rows *= operand->dims[d];
+  }
+  return shape;
+}
+
+static table_shape scatter_shape(const trm_instruction *instruction, const trm_shape *operand) {
+  table_shape shape = {1, 1};
+  const trm_dims *indexed = &instruction->scatter->scatter_dims_to_operand_dims;
+  for (int32_t d = 0; d < operand->rank; ++d) {
+    bool is_indexed = false;
+    for (int32_t k = 0; k < indexed->count; ++k) is_indexed |= indexed->items[k] == d;
+    if (is_indexed) shape.rows *= operand->dims[d];
+    else shape.columns *= operand->dims[d];
+  }
+  return shape;
+}
+
+/* MULTISLICE: W (30 + in range x (19 + 2 vectors) + out of range x 8); a tile that has a part of the
+ * rows sees every lookup and serves its share. */
+static int64_t multi_slice_cycles(const trm_tile_request *request, const trm_mapping *place,
+                                  trm_dtype dtype, int64_t lookups, int64_t columns) {
+  const int64_t workers = workers_of(request);
+  const int64_t mine = trm_ceil_divide(lookups, trm_most(1, place->cuts[0]));
+  const int64_t vectors = trm_ceil_divide(columns, trm_tile_vector_width(dtype));
+  return workers * (30 + trm_ceil_divide(mine, workers) * (19 + 2 * vectors) +
+                    trm_ceil_divide(lookups - mine, workers) * 8) +
+         11;
+}
+
+trm_status trm_tile_gather(const trm_tile_request *request, trm_tile_cost *cost,
+                           trm_error *error) {
+  TRY(trm_tile_cost_begin(cost, request, error));
+  const trm_tile_operand *table = &request->operands[0];
+  const int64_t results = trm_shape_count(&request->instruction->shape);
+  if (trm_shape_count(&table->shape) == 0 || results == 0) return TRM_OK;
+  const table_shape shape = gather_shape(request->instruction, &table->shape);
+  int64_t row = 1; /* elements that one lookup gives */
+  for (int32_t d = 0; d < request->instruction->gather->slice_sizes.count; ++d) {
+    row *= trm_most(1, request->instruction->gather->slice_sizes.items[d]);
+  }
+  const int64_t lookups = trm_most(1, results / row);
+  const trm_dtype dtype = table->shape.dtype;
+  const trm_mapping place = sliceable_rows(request, dtype, shape, lookups);
+  add_wish(cost, 0, &place);
+  if (table->is_view || !trm_mapping_same_place(&table->mapping, &place)) {
+    TRY(trm_tile_bring(request, cost, table, &place, error));
+  }
+  const int64_t index_bytes = 4 * trm_shape_count(&request->operands[1].shape);
+  TRY(trm_tile_add_exchange(request, cost, "ExchangePre", index_bytes, index_bytes * place.parts,
+                            request->operands[1].mapping.worst * 4, 2, error));
+  const int64_t columns = place.part_size[1] * trm_most(1, row / shape.columns);
+  const char *codelet =
+      trm_arena_format(cost->arena, "popops::MultiSlice<%s>", type_word(dtype));
+  CHECK_MEMORY(codelet, "a cost");
+  TRY(trm_tile_add_compute(request, cost, "multiSlice", codelet, place.parts, 1,
+                           multi_slice_cycles(request, &place, dtype, lookups, columns), 1.0, 3, 0,
+                           error));
+  const int64_t bytes = trm_tile_dtype_bytes(dtype);
+  trm_phase *phase = &cost->phases.items[cost->phases.count - 1];
+  phase->temporary_worst = index_bytes;
+  phase->temporary_total = index_bytes * place.parts;
+  phase->temporary_is_message = true;
+  if (place.cuts[0] > 1) {
+    /* Second stage: the parts that hold a row's lookup are chosen from all row parts. */
+    const int64_t held = lookups * columns * bytes;
+    cost->temporary_worst += held;
+    cost->temporary_total += held * place.parts;
+    const trm_mapping *final = &cost->results[0].mapping;
+    TRY(trm_tile_add_exchange(request, cost, "ReduceFinalStage/ExchangePre",
+                              final->worst * bytes * place.cuts[0],
+                              trm_mapping_total_bytes(final) * place.cuts[0], held,
+                              place.cuts[0], error));
+    return trm_tile_add_compute(
+        request, cost, "ReduceFinalStage", "popops::Reduce<ReduceOp::ADD>", final->parts, 1,
+        workers_of(request) *
+            (33 + trm_ceil_divide(final->worst, workers_of(request)) * place.cuts[0]) + 11,
+        trm_mapping_evenness(final), place.cuts[0] + 1, 0, error);
+  }
+  const int64_t dims[2] = {lookups * trm_most(1, row / shape.columns), shape.columns};
+  const uint32_t cuts[2] = {1, place.cuts[1]};
+  const int64_t grains[2] = {1, place.part_size[1]};
+  if (dims[0] * dims[1] == results) {
+    cost->results[0].mapping = trm_mapping_grid(request->target, dtype, 2, dims, cuts, grains,
+                                                request->ipu, 0);
+  }
+  return TRM_OK;
+}
+
+/* MULTIUPDATE: W (35 + in range x (11 + 3 (atoms - 1)) + out of range x 5), atoms of a vector. */
+trm_status trm_tile_scatter(const trm_tile_request *request, trm_tile_cost *cost,
+                            trm_error *error) {
+  TRY(trm_tile_cost_begin(cost, request, error));
+  const uint32_t arrays = request->num_operands / 2;
+  const trm_tile_operand *table = &request->operands[0];
+  if (request->num_operands < 3 || trm_shape_count(&table->shape) == 0) return TRM_OK;
+  const table_shape shape = scatter_shape(request->instruction, &table->shape);
+  const trm_tile_operand *indices = &request->operands[arrays];
+  const trm_dtype dtype = table->shape.dtype;
+  const int64_t bytes = trm_tile_dtype_bytes(dtype);
+  for (uint32_t k = 0; k < arrays && k < cost->num_results; ++k) {
+    const trm_tile_operand *operand = &request->operands[k];
+    const trm_tile_operand *updates = &request->operands[arrays + 1 + k];
+    const int64_t count = trm_shape_count(&updates->shape);
+    const int64_t lookups = trm_most(1, trm_ceil_divide(count, trm_most(1, shape.columns)));
+    const trm_mapping place = sliceable_rows(request, dtype, shape, lookups);
+    add_wish(cost, k, &place);
+    const bool there = !operand->is_view && trm_mapping_same_place(&operand->mapping, &place);
+    if (!there) TRY(trm_tile_bring(request, cost, operand, &place, error));
+    const int64_t columns = place.part_size[1];
+    const int64_t index_bytes = 4 * trm_shape_count(&indices->shape);
+    /* Every row part needs every index and every update of its columns. */
+    const int64_t in = index_bytes + lookups * columns * bytes;
+    TRY(trm_tile_add_exchange(request, cost, "ExchangePre", in, in * place.parts,
+                              updates->mapping.worst * bytes, trm_ceil_divide(lookups, 16),
+                              error));
+    const int64_t workers = workers_of(request);
+    const int64_t mine = trm_ceil_divide(lookups, trm_most(1, place.cuts[0]));
+    const int64_t atoms = trm_ceil_divide(columns * bytes, 8);
+    const bool sub_word = columns * bytes < 4;
+    const int64_t served = sub_word ? 20 * columns : 11 + 3 * (atoms - 1);
+    /* Workers cut the columns, or rows where there are fewer columns. */
+    const int64_t cycles =
+        workers * (35 + trm_ceil_divide(mine, workers) * served +
+                   trm_ceil_divide(lookups - mine, workers) * 5) + 11;
+    const char *codelet =
+        trm_arena_format(cost->arena, "popops::MultiUpdateAdd<%s>", type_word(dtype));
+    CHECK_MEMORY(codelet, "a cost");
+    TRY(trm_tile_add_compute(request, cost, "multiUpdateAdd", codelet, place.parts, 1, cycles, 1.0,
+                             4, count, error));
+    trm_phase *phase = &cost->phases.items[cost->phases.count - 1];
+    phase->temporary_worst = in;
+    phase->temporary_total = in * place.parts;
+    phase->temporary_is_message = true;
+    cost->results[k].mapping = place;
+    if (operand->dies && there) cost->results[k].in_place = (int32_t)k;
+    if (cost->num_wishes + 1 >= sizeof cost->wishes / sizeof *cost->wishes) break;
+  }
+  return TRM_OK;
+}
+
+/* The padding is a constant that concatenates; the result is written as one array. */
+trm_status trm_tile_pad(const trm_tile_request *request, trm_tile_cost *cost, trm_error *error) {
+  TRY(trm_tile_cost_begin(cost, request, error));
+  if (request->num_operands < 2 || cost->results[0].mapping.kind == TRM_MAPPING_NONE) return TRM_OK;
+  const trm_mapping *place = &cost->results[0].mapping;
+  const trm_tile_operand *x = &request->operands[0];
+  const int64_t workers = workers_of(request);
+  const int64_t width = trm_tile_vector_width(x->shape.dtype);
+  TRY(trm_tile_add_compute(request, cost, "fill", "popops::Fill", place->parts, 1,
+                           workers * (26 + trm_ceil_divide(trm_ceil_divide(place->worst, width),
+                                                           workers)) + 11,
+                           trm_mapping_evenness(place), 1, 0, error));
+  if (trm_shape_count(&x->shape) == 0) return TRM_OK;
+  trm_mapping part = *place; /* the operand's share of the result */
+  part.worst = trm_least(place->worst, trm_shape_count(&x->shape));
+  part.layout = 0;
+  return trm_tile_bring(request, cost, x, &part, error);
+}
+
+trm_status trm_tile_copy(const trm_tile_request *request, trm_tile_cost *cost, trm_error *error) {
+  TRY(trm_tile_cost_begin(cost, request, error));
+  for (uint32_t k = 0; k < request->num_operands && k < cost->num_results; ++k) {
+    const trm_tile_operand *operand = &request->operands[k];
+    const int64_t bytes = trm_tile_dtype_bytes(operand->shape.dtype);
+    if (trm_shape_count(&operand->shape) == 0) continue;
+    if (!operand->is_view && operand->mapping.kind != TRM_MAPPING_NONE) {
+      /* A plain array is copied where it lies. */
+      cost->results[k].mapping = operand->mapping;
+      TRY(trm_tile_add_copy(request, cost, "OnTileCopy",
+                            trm_mapping_worst_bytes(&operand->mapping),
+                            trm_mapping_total_bytes(&operand->mapping), 8 * bytes,
+                            operand->mapping.parts, error));
+      continue;
+    }
+    TRY(trm_tile_bring(request, cost, operand, &cost->results[k].mapping, error));
+  }
+  return TRM_OK;
+}

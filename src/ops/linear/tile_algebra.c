@@ -1,0 +1,137 @@
+/* Owns: cholesky, triangular-solve, QR and fft on an IPU. All are blocked: small factorisations on
+ * a tile between matrix multiplications over all tiles, whose cycles are those of the convolution
+ * units at half their peak. Formulas: docs/cost_model.md, "Algebra". */
+#include <math.h>
+
+#include "ops/linear/plan.h"
+#include "tile/exchange.h"
+
+/* A matmul of m x k by k x n, `batch` times side by side, repeated `times` times. */
+static trm_status add_matmul(const trm_tile_request *request, trm_tile_cost *cost,
+                             const char *name, int64_t batch, int64_t m, int64_t k, int64_t n,
+                             int64_t times, trm_error *error) {
+  trm_conv_params params = trm_conv_params_matmul(TRM_F32, TRM_F32, trm_most(1, batch),
+                                                  trm_most(1, m), trm_most(1, k), trm_most(1, n));
+  const trm_plan_options options =
+      request->options->matmul == NULL ? trm_plan_options_default() : *request->options->matmul;
+  trm_plan *plan = ARENA_NEW(cost->arena, trm_plan, 1);
+  CHECK_MEMORY(plan, "a plan");
+  TRY(trm_plan_make(request->target, &params, &options, request->plans, plan, error));
+  for (uint32_t p = 0; p < plan->num_phases; ++p) {
+    const trm_plan_phase *step = &plan->phases[p];
+    const int64_t turns = (int64_t)step->times * times;
+    if (step->exchange_cycles > 0) {
+      TRY(trm_tile_add_exchange(request, cost, trm_plan_step_name(step->step),
+                                (int64_t)step->bytes_in, (int64_t)step->bytes_exchanged,
+                                (int64_t)step->bytes_out, (int64_t)step->messages, error));
+      cost->phases.items[cost->phases.count - 1].repeats = turns;
+    }
+    if (step->compute_cycles > 0) {
+      const uint64_t tiles = step->tiles == 0 ? 1 : step->tiles;
+      TRY(trm_tile_add_compute(request, cost, name,
+                               step->vertex == NULL ? "poplar_rt::DstStridedCopyDA32"
+                                                    : "poplin::ConvPartial1x1Out<float,float>",
+                               (uint32_t)tiles,
+                               (uint32_t)((step->vertices + tiles - 1) / tiles),
+                               (int64_t)step->compute_cycles, 1.0, 3, (int64_t)step->flops, error));
+      cost->phases.items[cost->phases.count - 1].repeats = turns;
+    }
+  }
+  cost->temporary_worst = trm_most(cost->temporary_worst, (int64_t)plan->temp_bytes);
+  cost->temporary_total = trm_most(cost->temporary_total, (int64_t)plan->temp_bytes_total);
+  return TRM_OK;
+}
+
+/* What one tile does with a block by scalar code: block^3 / divisor multiply-adds of 5 cycles. */
+static trm_status add_block(const trm_tile_request *request, trm_tile_cost *cost,
+                            const char *name, const char *codelet, int64_t batch, int64_t block,
+                            double divisor, int64_t times, trm_error *error) {
+  const double work = (double)block * (double)block * (double)block / divisor;
+  const int64_t tiles = trm_least(batch, request->target->tiles_per_ipu);
+  const int64_t rounds = trm_ceil_divide(batch, tiles);
+  TRY(trm_tile_add_exchange(request, cost, "ExchangePre", block * block * 4 * rounds,
+                            block * block * 4 * batch, block * block * 4, block, error));
+  cost->phases.items[cost->phases.count - 1].repeats = times;
+  TRY(trm_tile_add_compute(request, cost, name, codelet, (uint32_t)tiles, 1,
+                           (int64_t)((200 + 5 * work + 30 * (double)block) * (double)rounds), 1.0,
+                           2, (int64_t)(2 * work) * batch, error));
+  cost->phases.items[cost->phases.count - 1].repeats = times;
+  return TRM_OK;
+}
+
+static int64_t batch_of(const trm_shape *shape, int32_t inner) {
+  int64_t batch = 1;
+  for (int32_t d = 0; d < shape->rank - inner; ++d) batch *= shape->dims[d];
+  return batch;
+}
+
+enum { BLOCK = 64 }; /* poplibs: about the default of its block sizes */
+
+trm_status trm_tile_algebra(const trm_tile_request *request, trm_tile_cost *cost,
+                            trm_error *error) {
+  TRY(trm_tile_cost_begin(cost, request, error));
+  const trm_instruction *instruction = request->instruction;
+  if (request->num_operands == 0) return TRM_OK;
+  const trm_shape *a = &request->operands[0].shape;
+  if (trm_shape_count(a) == 0 || a->rank < 2) return TRM_OK;
+  const int64_t n = a->dims[a->rank - 1], batch = batch_of(a, 2);
+  const int64_t block = trm_least(n, BLOCK), blocks = trm_ceil_divide(n, block);
+  if (instruction->opcode == TRM_OP_TRIANGULAR_SOLVE) {
+    const trm_shape *b = &request->operands[1].shape;
+    const int64_t columns = trm_most(1, trm_shape_count(b) / trm_most(1, n * batch));
+    TRY(add_block(request, cost, "InvertBlock", "poplin::TriangularSolve<float>", batch, block, 3,
+                  blocks, error));
+    if (blocks > 1) {
+      TRY(add_matmul(request, cost, "TriangularSolve/MatMul", batch, block, n / 2, columns,
+                     blocks - 1, error));
+    }
+    return add_matmul(request, cost, "TriangularSolve/Solve", batch, block, block, columns, blocks,
+                      error);
+  }
+  if (instruction->opcode == TRM_OP_CHOLESKY) {
+    TRY(add_block(request, cost, "CholeskyBlock", "poplin::Cholesky<float>", batch, block, 3,
+                  blocks, error));
+    if (blocks == 1) return TRM_OK;
+    TRY(add_block(request, cost, "InvertBlock", "poplin::TriangularSolve<float>", batch, block, 3,
+                  blocks - 1, error));
+    TRY(add_matmul(request, cost, "Cholesky/Panel", batch, trm_most(1, n / 2), block, block,
+                   blocks - 1, error));
+    return add_matmul(request, cost, "Cholesky/Update", batch, trm_most(1, n / 2), block,
+                      trm_most(1, n / 2), blocks - 1, error);
+  }
+  /* QR: a Householder panel, then its update of the rest, and Q of them. */
+  const int64_t rows = a->dims[a->rank - 2];
+  const int64_t panels = trm_ceil_divide(trm_least(rows, n), block);
+  TRY(add_block(request, cost, "Householder", "poplin::Householder<float>", batch, block, 1.0 / 2,
+                panels, error));
+  return add_matmul(request, cost, "QR/Update", batch, rows, block, n, 3 * panels, error);
+}
+
+trm_status trm_tile_fft(const trm_tile_request *request, trm_tile_cost *cost, trm_error *error) {
+  TRY(trm_tile_cost_begin(cost, request, error));
+  const trm_instruction *instruction = request->instruction;
+  if (request->num_operands == 0 || trm_shape_count(&request->operands[0].shape) == 0) return TRM_OK;
+  const trm_shape *x = &request->operands[0].shape;
+  /* popfft: radix-2 steps down to a matrix of at most 32 points, which multiplies. Real and imaginary
+   * parts are two matmuls each. */
+  for (int32_t d = 0; d < instruction->sizes.count; ++d) {
+    const int64_t length = trm_most(1, instruction->sizes.items[d]);
+    int64_t point = length, steps = 0;
+    while (point > 32 && point % 2 == 0) point /= 2, ++steps;
+    const int64_t rows = trm_most(1, trm_shape_count(x) / length) * (length / trm_most(1, point));
+    TRY(add_matmul(request, cost, "FFT/MatMul", 1, rows * 2, point, point * 2, 1, error));
+    if (steps == 0) continue;
+    const trm_mapping place =
+        trm_mapping_linear(request->target, x, request->ipu, request->next_tile);
+    const int64_t workers = 6;
+    TRY(trm_tile_add_exchange(request, cost, "ExchangePre", trm_mapping_worst_bytes(&place),
+                              trm_mapping_total_bytes(&place), trm_mapping_worst_bytes(&place), 4,
+                              error));
+    cost->phases.items[cost->phases.count - 1].repeats = steps;
+    TRY(trm_tile_add_compute(request, cost, "FFT/Butterfly", "popops::map_float_4", place.parts, 1,
+                             workers * (30 + trm_ceil_divide(place.worst, workers) * 10) + 11,
+                             trm_mapping_evenness(&place), 4, 10 * place.count, error));
+    cost->phases.items[cost->phases.count - 1].repeats = steps;
+  }
+  return TRM_OK;
+}

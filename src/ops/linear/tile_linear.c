@@ -1,0 +1,270 @@
+/* Owns: convolution and dot on an IPU: what the planner (plan.h) found, as phases.
+ *
+ * A step of the plan becomes an exchange and a compute set. An operand that does not lie where the
+ * plan wants it is fetched in the plan's own first exchange, which then moves more; one whose
+ * elements are scattered (a transposed view) is copied into order first ("preRegroup"). */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "ops/linear/plan.h"
+#include "tile/exchange.h"
+
+/* Copies of less than this many bytes in a row are regrouped before the vertices see them. */
+enum { REGROUP_BYTES = 8 };
+
+/* Code of a codelet on a tile, bytes: docs/cost_model.md, "Code". */
+static uint32_t code_bytes(trm_plan_step step, trm_plan_method method) {
+  if (step == TRM_STEP_PARTIALS) {
+    switch (method) {
+      case TRM_METHOD_AMP: return 1800;
+      case TRM_METHOD_SLIC: return 2400;
+      case TRM_METHOD_HMAC:
+      case TRM_METHOD_VMAC: return 1400;
+      case TRM_METHOD_OUTER_PRODUCT: return 600;
+    }
+  }
+  return step == TRM_STEP_REDUCE ? 900 : 400;
+}
+
+/* A vertex is a struct of a pointer an edge and some fields; those of the convolution units have
+ * worklists, of a start and a length for each worker. */
+static uint32_t vertex_bytes(trm_plan_step step, uint64_t edges) {
+  const uint32_t lists = step == TRM_STEP_PARTIALS ? 40 + 6 * 8 : 8;
+  return lists + 4 * (uint32_t)(edges > 10000 ? 10000 : edges);
+}
+
+static trm_mapping convert_mapping(const trm_tile_request *request, const trm_plan_mapping *from,
+                                   trm_dtype dtype) {
+  trm_mapping m = {.rank = (int32_t)from->num_cuts, .share = from->share,
+                   .share_stride = from->share_stride, .grain = from->grain};
+  for (uint32_t d = 0; d < from->num_cuts && d < TRM_MAPPING_RANK; ++d) {
+    m.dims[d] = from->cuts[d].size;
+    m.part_size[d] = from->cuts[d].part_size;
+    m.cuts[d] = from->cuts[d].parallel;
+    m.serial[d] = from->cuts[d].serial;
+    m.strides[d] = from->cuts[d].tile_stride;
+  }
+  trm_mapping_finish_grid(request->target, &m, dtype, request->ipu, 0);
+  return m;
+}
+
+/* Phases of one step of the plan. */
+static trm_status add_step(const trm_tile_request *request, trm_tile_cost *cost,
+                           const trm_plan *plan, const trm_plan_phase *step, trm_error *error) {
+  const uint32_t all = request->target->tiles_per_ipu;
+  const bool moves = step->exchange_cycles > 0 || step->bytes_in > 0 || step->bytes_out > 0;
+  if (moves) {
+    const trm_phase exchange = {
+        .kind = TRM_PHASE_EXCHANGE,
+        .name = trm_plan_step_name(step->step),
+        .repeats = (int64_t)step->times,
+        .cycles = (int64_t)step->exchange_cycles,
+        .sync_cycles = (int64_t)step->sync_cycles,
+        .cycles_mean = (double)step->bytes_exchanged / all /
+                       request->target->exchange_bytes_per_cycle,
+        .active_tiles = step->tiles,
+        .bytes_in_worst = (int64_t)step->bytes_in,
+        .bytes_in_total = (int64_t)step->bytes_exchanged,
+        .bytes_out_worst = (int64_t)step->bytes_out,
+        .bytes_out_total = trm_least((int64_t)step->bytes_exchanged,
+                                     (int64_t)step->bytes_out * step->tiles),
+        .messages_worst = trm_most(1, (int64_t)step->messages),
+        .temporary_worst = trm_least((int64_t)step->bytes_in, (int64_t)step->temp_bytes),
+        .temporary_total = trm_least((int64_t)step->bytes_exchanged,
+                                     (int64_t)step->temp_bytes_total),
+        .temporary_is_message = true,
+    };
+    TRY(trm_tile_cost_add(cost, &exchange, error));
+  }
+  if (step->compute_cycles == 0 && step->vertices == 0) return TRM_OK;
+  trm_phase phase = {
+      .kind = step->vertex == NULL ? TRM_PHASE_COPY : TRM_PHASE_COMPUTE,
+      .name = trm_plan_step_name(step->step),
+      .repeats = (int64_t)step->times,
+      .cycles = (int64_t)step->compute_cycles,
+      .sync_cycles = moves ? 0 : (int64_t)step->sync_cycles,
+      .cycles_mean = (double)step->compute_cycles * step->tiles / all,
+      .active_tiles = step->tiles,
+      .num_groups = 1,
+      .edges = (int64_t)step->edges,
+      .flops = (int64_t)step->flops,
+      .temporary_worst = (int64_t)step->temp_bytes,
+      .temporary_total = (int64_t)step->temp_bytes_total,
+  };
+  const uint64_t edges = step->vertices == 0 ? 2 : step->edges / step->vertices;
+  phase.groups[0] = (trm_vertex_group){
+      .codelet = step->vertex == NULL
+                     ? "poplar_rt::DstStridedCopyDA32"
+                     : trm_arena_string(cost->arena, step->vertex, strlen(step->vertex)),
+      .count = (int64_t)step->vertices,
+      .cycles = (int64_t)step->compute_cycles,
+      .state_bytes = vertex_bytes(step->step, edges),
+      .code_bytes = code_bytes(step->step, plan->method),
+  };
+  CHECK_MEMORY(phase.groups[0].codelet, "a cost");
+  return trm_tile_cost_add(cost, &phase, error);
+}
+
+/* What it takes that operand k is not where the plan wants it: bytes for the first exchange. */
+static trm_status fetch_operand(const trm_tile_request *request, trm_tile_cost *cost, uint32_t k,
+                                const trm_mapping *wanted, trm_tile_incoming *incoming,
+                                trm_error *error) {
+  const trm_tile_operand *operand = &request->operands[k];
+  if (!operand->is_view && trm_mapping_same_place(&operand->mapping, wanted)) return TRM_OK;
+  const int64_t bytes = trm_tile_dtype_bytes(operand->shape.dtype);
+  trm_tile_incoming_add(incoming, operand, wanted);
+  const int64_t run = trm_most(1, operand->contiguous) * bytes;
+  if (run >= REGROUP_BYTES || operand->source_count <= 1) return TRM_OK;
+  return trm_tile_add_copy(request, cost, "preRegroup", wanted->worst * bytes,
+                           trm_mapping_total_bytes(wanted), run, wanted->parts, error);
+}
+
+static trm_status describe_plan(trm_tile_cost *cost, const trm_plan *plan, trm_error *error) {
+  const trm_plan_partition *p = &plan->partition;
+  char field[64] = "";
+  int used = 0;
+  for (uint32_t d = 0; d < plan->shape.num_dims && used < 48; ++d) {
+    used += snprintf(field + used, sizeof field - (size_t)used, "%s%" PRIu32 "/%" PRIu32,
+                     d == 0 ? ", field/kernel " : " x ", p->field[d], p->kernel[d]);
+  }
+  cost->plan = trm_arena_format(
+      cost->arena,
+      "%s on %" PRIu32 " tiles: groups %" PRIu32 ", batch %" PRIu32 "%s, out channels %" PRIu32
+      " x %" PRIu32 " serially, in channels %" PRIu32 " x %" PRIu32 " serially; %" PRIu64
+      " temporary bytes of %" PRIu64 " allowed",
+      trm_plan_method_name(plan->method), plan->tiles_used, p->groups, p->batch, field,
+      p->out_channels, p->out_channels_serial, p->in_channels, p->in_channels_serial,
+      plan->temp_bytes, plan->bytes_allowed);
+  CHECK_MEMORY(cost->plan, "a cost");
+  if (plan->fit != TRM_FIT_TARGET) {
+    cost->note = trm_arena_format(
+        cost->arena,
+        "convolution planner unable to meet memory target: the least is %" PRIu64
+        " temporary bytes on a tile, allowed are %" PRIu64 " (%s)",
+        plan->temp_bytes, plan->bytes_allowed, trm_plan_fit_name(plan->fit));
+    CHECK_MEMORY(cost->note, "a cost");
+  }
+  return TRM_OK;
+}
+
+/* Multiply-adds by scalar instructions, for the types that have no convolution units: integers
+ * (and what an IPU has not at all). */
+static trm_status cost_scalar(const trm_tile_request *request, trm_tile_cost *cost,
+                              trm_error *error) {
+  const trm_mapping *place = &cost->results[0].mapping;
+  trm_conv_params params;
+  TRY(trm_conv_params_from_instruction(request->computation, request->instruction, &params,
+                                       error));
+  int64_t depth = params.in_channels;
+  for (uint32_t d = 0; d < params.num_dims; ++d) depth *= params.dims[d].kernel;
+  trm_tile_incoming incoming = {0};
+  for (uint32_t k = 0; k < request->num_operands; ++k) {
+    trm_tile_incoming_add(&incoming, &request->operands[k], place);
+  }
+  const int64_t bytes = trm_tile_dtype_bytes(request->operands[0].shape.dtype);
+  incoming.in_worst = trm_most(incoming.in_worst, place->worst * depth * bytes);
+  TRY(trm_tile_add_incoming(request, cost, &incoming, error));
+  const int64_t workers = request->target->num_worker_contexts;
+  const int64_t cycles = workers * (30 + trm_ceil_divide(place->worst, workers) * depth * 14) + 11;
+  return trm_tile_add_compute(request, cost, "Convolve", "popops::map_int_multiply_add",
+                              place->parts, 1, cycles, trm_mapping_evenness(place), 3,
+                              2 * depth * place->count, error);
+}
+
+static trm_plan_pass pass_of(const trm_instruction *instruction) {
+  const char *type = instruction->metadata.op_type;
+  if (instruction->opcode != TRM_OP_CONVOLUTION || type == NULL) return TRM_PASS_NONE;
+  if (strstr(type, "BackpropInput") != NULL) return TRM_PASS_TRAINING_BWD;
+  if (strstr(type, "BackpropFilter") != NULL) return TRM_PASS_TRAINING_WU;
+  return TRM_PASS_NONE;
+}
+
+/* An option that scopes put on one op, by poplibs' name. */
+static trm_status own_options(const trm_instruction *instruction, trm_plan_options *options,
+                              trm_error *error) {
+  static const char *const keys[][2] = {{"partials_type", "partialsType"},
+                                        {"availableMemoryProportion", "availableMemoryProportion"}};
+  for (const char *const *a = instruction->frontend_attributes; a != NULL && *a != NULL; a += 2) {
+    for (size_t k = 0; k < sizeof keys / sizeof *keys; ++k) {
+      if (strcmp(*a, keys[k][0]) == 0) TRY(trm_plan_option_set(options, keys[k][1], a[1], error));
+    }
+  }
+  return TRM_OK;
+}
+
+static trm_status cost_linear(const trm_tile_request *request, trm_tile_cost *cost,
+                              const trm_plan_options *base, trm_error *error) {
+  TRY(trm_tile_cost_begin(cost, request, error));
+  const trm_instruction *instruction = request->instruction;
+  if (cost->results[0].mapping.kind == TRM_MAPPING_NONE || request->num_operands < 2) return TRM_OK;
+  for (uint32_t k = 0; k < 2; ++k) {
+    if (trm_shape_count(&request->operands[k].shape) == 0) { /* a sum of nothing: zeros */
+      return trm_tile_add_compute(request, cost, "Fill", "popops::Fill",
+                                  cost->results[0].mapping.parts, 1,
+                                  26 + cost->results[0].mapping.worst / 2, 1.0, 1, 0, error);
+    }
+  }
+  const trm_dtype type = request->operands[0].shape.dtype;
+  if ((type != TRM_F16 && type != TRM_F32) || request->operands[1].shape.dtype != type ||
+      instruction->opcode == TRM_OP_RAGGED_DOT) {
+    return cost_scalar(request, cost, error);
+  }
+  trm_conv_params params;
+  trm_plan_options options = base == NULL ? trm_plan_options_default() : *base;
+  trm_plan *plan = ARENA_NEW(cost->arena, trm_plan, 1);
+  CHECK_MEMORY(plan, "a plan");
+  if (options.pass == TRM_PASS_NONE) options.pass = pass_of(instruction);
+  TRY(own_options(instruction, &options, error));
+  TRY(trm_conv_params_from_instruction(request->computation, instruction, &params, error));
+  if (params.output_type != TRM_F16 && params.output_type != TRM_F32) params.output_type = type;
+  TRY(trm_plan_make(request->target, &params, &options, request->plans, plan, error));
+  TRY(describe_plan(cost, plan, error));
+  const trm_mapping places[2] = {convert_mapping(request, &plan->inputs, type),
+                                 convert_mapping(request, &plan->weights, type)};
+  trm_tile_incoming incoming = {0};
+  for (uint32_t k = 0; k < 2; ++k) {
+    TRY(fetch_operand(request, cost, k, &places[k], &incoming, error));
+    cost->wishes[cost->num_wishes++] =
+        (trm_tile_wish){.operand = k, .mapping = places[k], .priority = k == 0 ? 1 : 2};
+  }
+  const size_t first = cost->phases.count;
+  for (uint32_t s = 0; s < plan->num_phases; ++s) {
+    TRY(add_step(request, cost, plan, &plan->phases[s], error));
+  }
+  if (incoming.in_worst > 0) {
+    trm_phase *exchange = NULL;
+    for (size_t p = first; p < cost->phases.count && exchange == NULL; ++p) {
+      trm_phase *phase = &cost->phases.items[p];
+      if (phase->kind == TRM_PHASE_EXCHANGE && phase->repeats == 1) exchange = phase;
+      if (phase->kind == TRM_PHASE_COMPUTE) break;
+    }
+    if (exchange == NULL) {
+      /* Before everything else: into a loop it would count every turn. */
+      TRY(trm_tile_add_incoming(request, cost, &incoming, error));
+      const trm_phase added = cost->phases.items[cost->phases.count - 1];
+      memmove(&cost->phases.items[first + 1], &cost->phases.items[first],
+              (cost->phases.count - 1 - first) * sizeof added);
+      cost->phases.items[first] = added;
+    } else {
+      exchange->cycles +=
+          trm_ceil_divide(incoming.in_worst, request->target->exchange_bytes_per_cycle);
+      exchange->bytes_in_worst += incoming.in_worst;
+      exchange->bytes_in_total += incoming.in_total;
+      exchange->bytes_out_worst += incoming.out_worst;
+      exchange->bytes_out_total += incoming.in_total;
+      exchange->messages_worst += incoming.messages;
+    }
+  }
+  cost->results[0].mapping = convert_mapping(request, &plan->outputs, instruction->shape.dtype);
+  return TRM_OK;
+}
+
+trm_status trm_tile_convolution(const trm_tile_request *request, trm_tile_cost *cost,
+                                trm_error *error) {
+  return cost_linear(request, cost, request->options->convolution, error);
+}
+
+trm_status trm_tile_dot(const trm_tile_request *request, trm_tile_cost *cost, trm_error *error) {
+  return cost_linear(request, cost, request->options->matmul, error);
+}

@@ -1,0 +1,49 @@
+/* Owns: random numbers and dropout on an IPU, whose workers have a generator in hardware.
+ * Formulas: docs/cost_model.md, "Random". */
+#include <string.h>
+
+#include "target/target.h"
+#include "tile/exchange.h"
+
+trm_status trm_tile_random(const trm_tile_request *request, trm_tile_cost *cost,
+                           trm_error *error) {
+  TRY(trm_tile_cost_begin(cost, request, error));
+  const trm_instruction *instruction = request->instruction;
+  const int64_t workers = request->target->num_worker_contexts;
+  for (uint32_t l = 0; l < cost->num_results; ++l) {
+    const trm_shape *shape = trm_shape_leaf(&instruction->shape, (int32_t)l);
+    trm_mapping *place = &cost->results[l].mapping;
+    if (place->kind == TRM_MAPPING_NONE || trm_shape_count(shape) <= 4) continue; /* a state */
+    const bool dropout = instruction->opcode == TRM_OP_CUSTOM_CALL &&
+                         instruction->custom_call != NULL &&
+                         strstr(instruction->custom_call->target, "dropout") != NULL;
+    if (dropout && request->num_operands > 0 && !request->operands[0].is_view &&
+        trm_shape_count(&request->operands[0].shape) == trm_shape_count(shape)) {
+      *place = trm_mapping_like(&request->operands[0].mapping, shape->dtype);
+      if (request->operands[0].dies) cost->results[l].in_place = 0;
+    }
+    const bool normal = instruction->distribution == 2 ||
+                        (instruction->backend_config != NULL &&
+                         strstr(instruction->backend_config, "normal") != NULL);
+    const int64_t width = trm_tile_vector_width(shape->dtype);
+    /* A vector: urand64, two or four conversions, a scaled add, a store. */
+    const int64_t per_vector = dropout ? 4 : normal ? 8 : 5;
+    const int64_t vectors = trm_ceil_divide(trm_ceil_divide(place->worst, width), workers);
+    const char *codelet = dropout  ? "poprand::Dropout"
+                          : normal ? "poprand::Normal"
+                                   : "poprand::Uniform";
+    /* The seed goes to every tile, and is set there and put back. */
+    TRY(trm_tile_add_exchange(request, cost, "ExchangePre", 8, 8 * (int64_t)place->parts, 8, 1,
+                              error));
+    TRY(trm_tile_add_compute(request, cost, "setSeed", "poprand::SetSeed", place->parts, 1, 120,
+                             1.0, 1, 0, error));
+    TRY(trm_tile_add_compute(request, cost, dropout ? "dropout" : normal ? "normal" : "uniform",
+                             codelet, place->parts, 1,
+                             workers * (40 + per_vector * vectors) + 11,
+                             trm_mapping_evenness(place), dropout ? 3 : 1, place->count, error));
+  }
+  if (cost->phases.count > 0) return TRM_OK;
+  /* A generator's state alone. */
+  return trm_tile_add_compute(request, cost, "updateState", "poprand::SetSeed", 1, 1, 60, 1.0, 1, 0,
+                              error);
+}

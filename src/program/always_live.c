@@ -1,0 +1,186 @@
+/* Owns: memory that is held all the time beside tensors: vertices, their fields, code, stacks,
+ * headers. Formulas and what they were taken from: docs/cost_model.md, "Memory". */
+#include <string.h>
+
+#include "program/builder.h"
+#include "target/target.h"
+
+/* Bytes. */
+enum {
+  WORKER_STACK = 240,      /* one worker's */
+  SUPERVISOR_STACK = 600,
+  CONTROL_ID_BYTES = 16,   /* a tile's ids of the host's sync */
+  STEP_CODE = 24,          /* control code of a compute set: call, arguments, return */
+  EXCHANGE_CALL_CODE = 12, /* control code of an exchange */
+  LOOP_CODE = 48,
+  EXCHANGE_SETUP_CODE = 16, /* exchange code: one exchange */
+  MESSAGE_CODE = 8,        /* exchange code: one message, sent or received */
+  HOST_COPY_CODE = 200, HOST_PACKET_HEADER = 16, GLOBAL_COPY_CODE = 160, GLOBAL_PACKET_HEADER = 16,
+  COPY_DESCRIPTOR = 8,     /* of a copy vertex */
+  COUNTER_BYTES = 8,       /* instrumentation of one compute set on one tile */
+  RUNTIME_CODE = 3500      /* the library that every tile has */
+};
+
+static trm_status add(trm_program_builder *builder, const char *name, trm_memory_category category,
+                      uint32_t ipu, int64_t worst, int64_t total, trm_error *error) {
+  const trm_new_variable wanted = {
+      .name = name, .source = TRM_NO_INDEX, .category = category, .always_live = true,
+      .mapping = trm_mapping_spread(builder->target, worst, total, ipu, 0)};
+  uint32_t variable;
+  return wanted.mapping.kind == TRM_MAPPING_NONE
+             ? TRM_OK
+             : trm_program_add_variable(builder, &wanted, &variable, error);
+}
+
+/* The same on every tile of an IPU. */
+static trm_status add_everywhere(trm_program_builder *builder, const char *name,
+                                 trm_memory_category category, uint32_t ipu, int64_t bytes,
+                                 trm_error *error) {
+  return add(builder, name, category, ipu, bytes,
+             bytes * (int64_t)builder->target->tiles_per_ipu, error);
+}
+
+/* What one IPU's tiles hold, gathered over compute sets and steps. */
+typedef struct ipu_sums {
+  int64_t descriptors_worst, descriptors_total, instrumented;
+  int64_t control, exchange_worst, exchange_total, host_copies, global_copies;
+} ipu_sums;
+
+typedef struct codelet {
+  const char *name;
+  uint32_t ipu, bytes, tiles;
+} codelet;
+
+typedef VECTOR(codelet) codelets;
+
+/* Codelets are few (dozens): found by walking the list. */
+static bool note_codelet(codelets *list, const trm_vertex_group *group, uint32_t ipu,
+                         uint32_t tiles) {
+  for (size_t c = 0; c < list->count; ++c) {
+    codelet *known = &list->items[c];
+    if (known->ipu == ipu && strcmp(known->name, group->codelet) == 0) {
+      if (tiles > known->tiles) known->tiles = tiles;
+      return true;
+    }
+    if (list->count > 512) return true; /* generated expressions: no more are told apart */
+  }
+  return VECTOR_PUSH(list, ((codelet){group->codelet, ipu, group->code_bytes, tiles}));
+}
+
+static trm_status add_vertices(trm_program_builder *builder, ipu_sums *sums, codelets *list,
+                               trm_error *error) {
+  for (size_t c = 0; c < builder->compute_sets.count; ++c) {
+    const trm_program_compute_set *set = &builder->compute_sets.items[c];
+    ipu_sums *sum = &sums[set->ipu];
+    sum->instrumented += COUNTER_BYTES;
+    if (set->shared_with != TRM_NO_INDEX) continue;
+    if (set->state.kind != TRM_MAPPING_NONE) {
+      const trm_new_variable wanted = {
+          .name = set->name, .source = set->source, .mapping = set->state, .always_live = true,
+          .category = TRM_CATEGORY_VERTEX_INSTANCE_STATE};
+      uint32_t variable;
+      TRY(trm_program_add_variable(builder, &wanted, &variable, error));
+    }
+    for (uint32_t g = 0; g < set->num_groups; ++g) {
+      const trm_vertex_group *group = &set->groups[g];
+      if (!note_codelet(list, group, set->ipu, set->active_tiles)) FAIL_NO_MEMORY("codelets");
+      if (strncmp(group->codelet, "poplar_rt::", 11) != 0) continue;
+      sum->descriptors_worst +=
+          COPY_DESCRIPTOR * trm_ceil_divide(group->count, trm_most(1, set->active_tiles));
+      sum->descriptors_total += COPY_DESCRIPTOR * group->count;
+    }
+  }
+  return TRM_OK;
+}
+
+static void gather_code(const trm_program_builder *builder, ipu_sums *sums) {
+  for (size_t s = 0; s < builder->steps.count; ++s) {
+    const trm_program_step *step = &builder->steps.items[s];
+    const uint32_t first = step->ipu < 0 ? 0 : (uint32_t)step->ipu;
+    const uint32_t end = step->ipu < 0 ? builder->program->num_ipus : first + 1;
+    for (uint32_t ipu = first; ipu < end; ++ipu) {
+      ipu_sums *sum = &sums[ipu];
+      switch (step->type) {
+        case TRM_STEP_TYPE_ON_TILE_EXECUTE: {
+          const trm_program_compute_set *set = &builder->compute_sets.items[step->compute_set];
+          sum->control += set->shared_with == TRM_NO_INDEX ? STEP_CODE : STEP_CODE / 2;
+          break;
+        }
+        case TRM_STEP_TYPE_DO_EXCHANGE:
+          sum->control += EXCHANGE_CALL_CODE;
+          sum->exchange_worst += EXCHANGE_SETUP_CODE + MESSAGE_CODE * step->messages_worst;
+          sum->exchange_total +=
+              (EXCHANGE_SETUP_CODE + MESSAGE_CODE * step->messages_worst) *
+              (int64_t)trm_most(1, step->active_tiles);
+          break;
+        case TRM_STEP_TYPE_GLOBAL_EXCHANGE:
+        case TRM_STEP_TYPE_CROSS_REPLICA_COPY: ++sum->global_copies; break;
+        case TRM_STEP_TYPE_STREAM_COPY_MID: ++sum->host_copies; break;
+        case TRM_STEP_TYPE_REPEAT:
+        case TRM_STEP_TYPE_REPEAT_WHILE:
+        case TRM_STEP_TYPE_IF:
+        case TRM_STEP_TYPE_SWITCH:
+        case TRM_STEP_TYPE_CALL: sum->control += LOOP_CODE; break;
+        default: break;
+      }
+    }
+  }
+}
+
+static trm_status add_code(trm_program_builder *builder, const ipu_sums *sum, const codelets *list,
+                           uint32_t ipu, trm_error *error) {
+  TRY(add_everywhere(builder, "control code", TRM_CATEGORY_CONTROL_CODE, ipu, sum->control, error));
+  TRY(add(builder, "exchange code", TRM_CATEGORY_INTERNAL_EXCHANGE_CODE, ipu, sum->exchange_worst,
+          sum->exchange_total, error));
+  TRY(add_everywhere(builder, "host exchange code", TRM_CATEGORY_HOST_EXCHANGE_CODE, ipu,
+                     HOST_COPY_CODE * sum->host_copies, error));
+  TRY(add_everywhere(builder, "global exchange code", TRM_CATEGORY_GLOBAL_EXCHANGE_CODE, ipu,
+                     GLOBAL_COPY_CODE * sum->global_copies, error));
+  TRY(add_everywhere(builder, "runtime library", TRM_CATEGORY_VERTEX_CODE, ipu, RUNTIME_CODE, error));
+  for (size_t c = 0; c < list->count; ++c) {
+    const codelet *one = &list->items[c];
+    if (one->ipu != ipu) continue;
+    TRY(add(builder, one->name, TRM_CATEGORY_VERTEX_CODE, ipu, one->bytes,
+            (int64_t)one->bytes * one->tiles, error));
+  }
+  return TRM_OK;
+}
+
+static trm_status add_ipu(trm_program_builder *builder, const ipu_sums *sum, const codelets *list,
+                          uint32_t ipu, trm_error *error) {
+  const int64_t workers = builder->target->num_worker_contexts;
+  TRY(add_everywhere(builder, "stacks", TRM_CATEGORY_STACK, ipu,
+                     workers * WORKER_STACK + SUPERVISOR_STACK, error));
+  TRY(add_everywhere(builder, "sync ids", TRM_CATEGORY_CONTROL_ID, ipu, CONTROL_ID_BYTES, error));
+  TRY(add(builder, "copy descriptors", TRM_CATEGORY_COPY_DESCRIPTOR, ipu, sum->descriptors_worst,
+          sum->descriptors_total, error));
+  TRY(add_everywhere(builder, "host packet headers", TRM_CATEGORY_HOST_EXCHANGE_PACKET_HEADER, ipu,
+                     HOST_PACKET_HEADER * sum->host_copies, error));
+  TRY(add_everywhere(builder, "global packet headers",
+                     TRM_CATEGORY_GLOBAL_EXCHANGE_PACKET_HEADER, ipu,
+                     GLOBAL_PACKET_HEADER * sum->global_copies, error));
+  if (builder->program->options.instrument) {
+    TRY(add_everywhere(builder, "cycle counters", TRM_CATEGORY_INSTRUMENTATION_RESULTS, ipu,
+                       sum->instrumented, error));
+  }
+  return builder->program->options.compile_ipu_code ? add_code(builder, sum, list, ipu, error)
+                                                    : TRM_OK;
+}
+
+trm_status trm_program_add_always_live(trm_program_builder *builder, trm_error *error) {
+  const uint32_t num_ipus = builder->program->num_ipus;
+  ipu_sums *sums = ARENA_NEW(&builder->scratch, ipu_sums, num_ipus);
+  CHECK_MEMORY(sums, "a program");
+  codelets list = {0};
+  trm_status status = add_vertices(builder, sums, &list, error);
+  if (status == TRM_OK) gather_code(builder, sums);
+  for (uint32_t ipu = 0; ipu < num_ipus && status == TRM_OK; ++ipu) {
+    status = add_ipu(builder, &sums[ipu], &list, ipu, error);
+  }
+  VECTOR_FREE(&list);
+  TRY(status);
+  if (!builder->program->options.compile_ipu_code) {
+    TRY(trm_program_add_note(builder, "code is not counted (ipu_model.compile_ipu_code is off)"));
+  }
+  return TRM_OK;
+}

@@ -1,0 +1,257 @@
+/* Owns: making and asking a program (tremula/program.h). */
+#include <jansson.h>
+#include <math.h>
+#include <string.h>
+
+#include "ops/linear/plan.h"
+#include "passes/pass.h"
+#include "program/builder.h"
+#include "target/target.h"
+
+const char *trm_program_step_type_name(trm_program_step_type type) {
+  static const char *const names[] = {
+#define TRM_PROGRAM_STEP(id, name) name,
+#include "tremula/program_step.def"
+#undef TRM_PROGRAM_STEP
+  };
+  return (unsigned)type < TRM_NUM_STEP_TYPES ? names[type] : NULL;
+}
+
+const char *trm_memory_category_name(trm_memory_category category) {
+  static const char *const names[] = {
+#define TRM_MEMORY_CATEGORY(id, name, always_live, help) name,
+#include "tremula/memory_category.def"
+#undef TRM_MEMORY_CATEGORY
+  };
+  return (unsigned)category < TRM_NUM_MEMORY_CATEGORIES ? names[category] : NULL;
+}
+
+trm_program_options trm_program_default_options(void) {
+  return (trm_program_options){.replicas = 1,
+                               .conv_memory_proportion = 0.6,
+                               .matmul_memory_proportion = 0.6,
+                               .slice_memory_proportion = 0.6,
+                               .assumed_trip_count = 1,
+                               .outlining = true,
+                               .model_error = 0.05};
+}
+
+static trm_status check_options(const trm_program_options *options, const trm_target *target,
+                                trm_error *error) {
+  const struct {
+    const char *name;
+    double value;
+  } proportions[] = {{"convolutions", options->conv_memory_proportion},
+                     {"matmuls", options->matmul_memory_proportion},
+                     {"slices", options->slice_memory_proportion}};
+  for (size_t p = 0; p < sizeof proportions / sizeof *proportions; ++p) {
+    if (!(proportions[p].value >= 0 && proportions[p].value <= 1)) {
+      FAIL(INVALID_ARGUMENT,
+           "availableMemoryProportion of %s must be from 0 to 1, the share of a tile's memory that "
+           "temporaries may take; it is %g", proportions[p].name, proportions[p].value);
+    }
+  }
+  if (options->replicas < 1) FAIL(INVALID_ARGUMENT, "there must be at least one replica");
+  if (options->num_ipus > 1024) {
+    FAIL(INVALID_ARGUMENT, "a replica of %u IPUs is too large: at most 1024", options->num_ipus);
+  }
+  if (options->io_tiles >= target->tiles_per_ipu) {
+    FAIL(INVALID_ARGUMENT, "%u I/O tiles leave no tile of %u for computing", options->io_tiles,
+         target->tiles_per_ipu);
+  }
+  if (options->assumed_trip_count < 1) {
+    FAIL(INVALID_ARGUMENT, "assumed_trip_count must be at least 1");
+  }
+  if (!(options->model_error >= 0 && options->model_error <= 1)) {
+    FAIL(INVALID_ARGUMENT, "model_error must be from 0 to 1, not %g", options->model_error);
+  }
+  return TRM_OK;
+}
+
+/* Options of convolutions or matmuls: the proportion, the partials, then poplibs' own words. */
+static trm_status plan_options(const trm_program_options *options, double proportion,
+                               const char *json, const char *what, trm_arena *arena,
+                               trm_plan_options *out, trm_error *error) {
+  *out = trm_plan_options_default();
+  out->available_memory_proportion = proportion;
+  if (options->half_partials) {
+    TRY(trm_plan_option_set(out, "partialsType", "half", error));
+  }
+  if (json == NULL || json[0] == '\0') return TRM_OK;
+  json_error_t parse_error;
+  json_t *object = json_loads(json, 0, &parse_error);
+  if (!json_is_object(object)) {
+    json_decref(object);
+    FAIL(INVALID_ARGUMENT, "the options of %s must be a JSON object of text to text", what);
+  }
+  trm_status status = TRM_OK;
+  const char *key;
+  json_t *value;
+  json_object_foreach(object, key, value) {
+    if (!json_is_string(value)) {
+      FAIL_OR_GOTO(done, INVALID_ARGUMENT, "the option '%s' of %s must be text", key, what);
+    }
+    const char *text = trm_arena_string(arena, json_string_value(value), json_string_length(value));
+    if (text == NULL) FAIL_OR_GOTO(done, RESOURCE_EXHAUSTED, "out of memory while reading options");
+    status = trm_plan_option_set(out, key, text, error);
+    if (status != TRM_OK) {
+      trm_note(error, status, "in the options of %s", what);
+      goto done;
+    }
+  }
+done:
+  json_decref(object);
+  return status;
+}
+
+static trm_status copy_options(trm_program *program, const trm_program_options *options,
+                               trm_error *error) {
+  program->options = options == NULL ? trm_program_default_options() : *options;
+  const char **texts[] = {&program->options.convolution_options, &program->options.matmul_options};
+  for (size_t t = 0; t < sizeof texts / sizeof *texts; ++t) {
+    if (*texts[t] == NULL) continue;
+    *texts[t] = trm_arena_string(&program->arena, *texts[t], strlen(*texts[t]));
+    CHECK_MEMORY(*texts[t], "a program");
+  }
+  return TRM_OK;
+}
+
+static trm_status make(trm_program *program, const trm_module *module, bool optimised,
+                       trm_error *error) {
+  const trm_program_options *options = &program->options;
+  TRY(check_options(options, program->target, error));
+  program->module = module;
+  if (!optimised) {
+    TRY(trm_module_clone(module, &program->owned_module, error));
+    TRY(trm_passes_run(program->owned_module, true, NULL, NULL, error));
+    program->module = program->owned_module;
+  }
+  trm_plan_options convolution, matmul;
+  TRY(plan_options(options, options->conv_memory_proportion, options->convolution_options,
+                   "convolutions", &program->arena, &convolution, error));
+  TRY(plan_options(options, options->matmul_memory_proportion, options->matmul_options, "matmuls",
+                   &program->arena, &matmul, error));
+  trm_target *compute = NULL;
+  if (options->io_tiles > 0) {
+    TRY(trm_target_resize(program->target, 0, program->target->tiles_per_ipu - options->io_tiles,
+                          &compute, error));
+  }
+  trm_program_builder builder = {
+      .program = program, .module = program->module,
+      .target = compute != NULL ? compute : program->target,
+      .tile_options = {.convolution = &convolution, .matmul = &matmul,
+                       .slice_memory_proportion = options->slice_memory_proportion,
+                       .replicas = options->replicas, .io_tiles = options->io_tiles},
+      .plans = trm_plan_cache_create()};
+  trm_status status = TRM_RESOURCE_EXHAUSTED;
+  if (builder.plans == NULL) trm_fail(error, status, "out of memory while planning");
+  else status = trm_program_build(&builder, error);
+  trm_plan_cache_free(builder.plans);
+  trm_target_release(compute);
+  TRY(status);
+  trm_program_total(program);
+  program->totals.num_ipus = program->num_ipus;
+  program->totals.tiles_per_ipu = program->tiles_per_ipu;
+  program->totals.replicas = options->replicas;
+  return trm_program_measure(program, error);
+}
+
+trm_status trm_program_create(const trm_module *module, bool optimised, const trm_target *target,
+                              const trm_program_options *options, trm_program **out_program,
+                              trm_error *error) {
+  trm_program *program = trm_allocate_zeroed(1, sizeof *program);
+  CHECK_MEMORY(program, "a program");
+  trm_target_retain((trm_target *)(uintptr_t)target);
+  program->target = target;
+  trm_status status = copy_options(program, options, error);
+  if (status == TRM_OK) status = make(program, module, optimised, error);
+  if (status != TRM_OK) {
+    trm_program_free(program);
+    return status;
+  }
+  *out_program = program;
+  return TRM_OK;
+}
+
+void trm_program_free(trm_program *program) {
+  if (program == NULL) return;
+  trm_module_free(program->owned_module);
+  trm_target_release((trm_target *)(uintptr_t)program->target);
+  if (program->release != NULL) program->release(program->keeper);
+  trm_arena_free(&program->arena);
+  trm_free(program);
+}
+
+trm_program_totals trm_program_get_totals(const trm_program *program) { return program->totals; }
+
+int64_t trm_program_category_bytes(const trm_program *program, trm_memory_category category) {
+  if ((unsigned)category >= TRM_NUM_MEMORY_CATEGORIES) return 0;
+  int64_t bytes = 0;
+  for (uint32_t t = 0; t < program->memory.num_tiles; ++t) {
+    bytes += program->memory.by_category[category][t];
+  }
+  return bytes;
+}
+
+const char *trm_program_note(const trm_program *program, size_t i) {
+  return i < program->num_notes ? program->notes[i] : NULL;
+}
+
+bool trm_program_step_get(const trm_program *program, size_t i, trm_program_step_info *out_info) {
+  if (i >= program->num_steps) return false;
+  const trm_program_step *s = &program->steps[i];
+  *out_info = (trm_program_step_info){
+      .type = s->type, .name = s->name, .hlo_name = "", .op_name = "", .op_type = "", .layer = "",
+      .ipu = s->ipu, .stage = s->stage, .parent = s->parent, .end = s->end,
+      .repeat_count = s->repeat_count, .executions = s->executions, .cycles = s->cycles,
+      .sync_cycles = s->sync_cycles, .cycles_mean = s->cycles_mean,
+      .active_tiles = s->active_tiles, .bytes_in_worst = s->bytes_in_worst,
+      .bytes_in_total = s->bytes_in_total, .bytes_out_worst = s->bytes_out_worst,
+      .bytes_out_total = s->bytes_out_total, .flops = s->flops, .live_total = s->live_total,
+      .live_worst = s->live_worst, .live_worst_tile = s->live_worst_tile};
+  if (s->compute_set != TRM_NO_INDEX) {
+    out_info->vertices = program->compute_sets[s->compute_set].vertices;
+  }
+  if (s->source == TRM_NO_INDEX) return true;
+  const trm_program_source *source = &program->sources[s->source];
+  out_info->hlo_name = source->hlo_name;
+  out_info->op_name = source->op_name;
+  out_info->op_type = source->op_type;
+  out_info->layer = source->layer;
+  out_info->file = source->file;
+  out_info->line = source->line;
+  out_info->plan = source->plan;
+  return true;
+}
+
+bool trm_program_variable_get(const trm_program *program, size_t i,
+                              trm_program_variable_info *out_info) {
+  if (i >= program->num_variables) return false;
+  const trm_program_variable *v = &program->variables[i];
+  *out_info = (trm_program_variable_info){
+      .name = v->name, .op_name = "", .dtype = v->dtype, .count = v->count,
+      .worst_bytes = v->worst_bytes, .total_bytes = v->total_bytes, .ipu = v->mapping.ipu,
+      .tiles = v->mapping.parts, .category = v->category, .always_live = v->always_live,
+      .is_input = v->is_input, .is_output = v->is_output, .is_weight = v->is_weight,
+      .begin = v->live.begin, .end = v->live.end};
+  if (v->source == TRM_NO_INDEX) return true;
+  const trm_program_source *source = &program->sources[v->source];
+  out_info->op_name = source->op_name;
+  out_info->file = source->file;
+  out_info->line = source->line;
+  return true;
+}
+
+bool trm_program_tile_get(const trm_program *program, size_t tile,
+                          trm_program_tile_info *out_info) {
+  const trm_program_memory *m = &program->memory;
+  if (tile >= m->num_tiles) return false;
+  *out_info = (trm_program_tile_info){
+      .always_live = m->always_live[tile], .not_always_live = m->not_always_live[tile],
+      .gaps = m->gaps[tile], .interleaved = m->interleaved[tile],
+      .overflowed = m->overflowed[tile], .peak_step = m->peak_step[tile]};
+  for (int c = 0; c < TRM_NUM_MEMORY_CATEGORIES; ++c) {
+    out_info->by_category[c] = m->by_category[c][tile];
+  }
+  return true;
+}

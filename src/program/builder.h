@@ -1,0 +1,181 @@
+/* What the files that make a program share. */
+#ifndef TREMULA_PROGRAM_BUILDER_H_
+#define TREMULA_PROGRAM_BUILDER_H_
+
+#include "program/program.h"
+#include "tile/exchange.h"
+
+enum { TRM_PROGRAM_MAX_DEPTH = 256 };
+#define TRM_NEVER_DIES UINT32_MAX
+
+/* One array leaf of a value: a variable, or a view of some. */
+typedef struct trm_value {
+  uint32_t variable;       /* the first one behind it; TRM_NO_INDEX: none (a token's place) */
+  uint32_t more, num_more; /* others, in builder.more */
+  uint32_t place;          /* of a view, in builder.places; TRM_NO_INDEX: the variable's own */
+  int64_t source_count, contiguous;
+  bool is_view, is_constant;
+  const void *scalar;      /* a constant's element, whose type is that of the leaf */
+} trm_value;
+
+/* Where a leaf that nothing computes (an input, a constant, what a feed brings) should be. */
+typedef struct trm_placement {
+  trm_tile_wish wish;    /* priority 0: none */
+  uint32_t ipu_plus_one; /* of its first consumer; 0: none yet */
+} trm_placement;
+
+/* What a loop needs to know of the variables that it touches. */
+typedef struct trm_program_loop {
+  uint32_t first_step;
+  VECTOR(uint32_t) touched;
+} trm_program_loop;
+
+/* A computation that is being walked. */
+typedef struct trm_program_scope {
+  uint32_t computation;
+  const trm_value *const *parameters; /* by number: leaves */
+  trm_value **leaves;                 /* by instruction */
+  int32_t *ipus;                      /* by instruction: where it runs */
+  uint32_t **last;                    /* by instruction: position of a leaf's last use */
+  uint32_t position;                  /* of the instruction in hand */
+} trm_program_scope;
+
+typedef struct trm_program_builder {
+  trm_program *program;
+  const trm_module *module;
+  const trm_target *target;
+  trm_tile_options tile_options;
+  struct trm_plan_cache *plans;
+  bool finding;             /* the first of two walks: only wishes of placement are noted */
+  trm_placement ***wishes;  /* [computation][instruction][leaf]; NULL where there are none */
+  trm_arena scratch;        /* of one walk */
+  VECTOR(trm_program_step) steps;
+  VECTOR(trm_program_compute_set) compute_sets;
+  VECTOR(trm_program_variable) variables;
+  VECTOR(trm_program_source) sources;
+  VECTOR(trm_mapping) places;
+  VECTOR(uint32_t) more;
+  VECTOR(const char *) notes;
+  VECTOR(uint32_t) last_use;   /* by variable: position in the scope in hand */
+  VECTOR(uint32_t) follows;    /* by variable: the one whose place it took; TRM_NO_INDEX */
+  VECTOR(uint32_t) copies_of;  /* by variable: its copy on another IPU; TRM_NO_INDEX */
+  VECTOR(trm_program_loop *) loops; /* around */
+  VECTOR(uint64_t) signatures; /* by compute set, for outlining */
+  uint32_t *next_tile;         /* by IPU: where the next linear mapping begins */
+  uint32_t *outline_table;     /* hash table of compute sets */
+  uint32_t outline_capacity;
+  uint32_t parent;             /* step under which steps are added */
+  uint32_t depth;
+  uint64_t walked;
+  uint32_t **orders;           /* by computation: instructions in order of execution */
+} trm_program_builder;
+
+/* ---- build.c -------------------------------------------------------------------------------- */
+
+trm_status trm_program_build(trm_program_builder *builder, trm_error *error);
+/* Walks a computation; *out_root: the leaves of its root. parameters[p][leaf] are values of the
+ * caller's; owned[p][leaf]: its variable may be written when its last use inside is past. */
+trm_status trm_program_walk(trm_program_builder *builder, uint32_t computation,
+                            const trm_value *const *parameters, const bool *const *owned,
+                            const trm_value **out_root, trm_error *error);
+static inline const trm_instruction *trm_scope_at(const trm_program_builder *builder,
+                                                  const trm_program_scope *scope, trm_index i) {
+  return &builder->module->computations[scope->computation].instructions[i];
+}
+
+/* ---- values.c: variables and views ---------------------------------------------------------- */
+
+typedef struct trm_new_variable {
+  const char *name;
+  uint32_t source;
+  const trm_shape *shape;
+  trm_mapping mapping;
+  trm_memory_category category;
+  bool always_live;
+} trm_new_variable;
+/* A variable that lives from now on. */
+trm_status trm_program_add_variable(trm_program_builder *builder, const trm_new_variable *wanted,
+                                    uint32_t *out_variable, trm_error *error);
+trm_value trm_value_plain(const trm_program_builder *builder, uint32_t variable);
+/* The variables behind a value are used by the step that was added last. */
+trm_status trm_program_touch(trm_program_builder *builder, const trm_value *value,
+                             trm_error *error);
+trm_status trm_program_touch_variable(trm_program_builder *builder, uint32_t variable,
+                                      trm_error *error);
+const trm_mapping *trm_value_mapping(const trm_program_builder *builder, const trm_value *value);
+trm_tile_operand trm_value_operand(const trm_program_builder *builder, const trm_value *value,
+                                   const trm_shape *shape, uint32_t position);
+/* Whether its variable may be written at `position` of the scope in hand. */
+bool trm_value_dies(const trm_program_builder *builder, const trm_value *value,
+                    uint32_t position);
+/* The view that an instruction makes of its operands (slice, transpose, broadcast, concatenate,
+ * reverse, reshape, ...). */
+trm_status trm_program_view(trm_program_builder *builder, const trm_program_scope *scope,
+                            trm_index i, trm_value *out_value, trm_error *error);
+/* Notes where an operand should be allocated, at the variable that it came of. */
+void trm_program_note_wish(trm_program_builder *builder, const trm_value *value,
+                           const trm_tile_wish *wish);
+/* Notes which IPU reads it first. */
+void trm_program_note_ipu(trm_program_builder *builder, const trm_value *value, uint32_t ipu);
+
+/* ---- steps.c -------------------------------------------------------------------------------- */
+
+/* Opens a step with children; close it with trm_program_close. */
+trm_status trm_program_open(trm_program_builder *builder, trm_program_step_type type,
+                            const char *name, uint32_t source, int32_t ipu, uint32_t *out_step,
+                            trm_error *error);
+void trm_program_close(trm_program_builder *builder, uint32_t step);
+/* Appends the phases of a cost; first and last: the leaf steps that it made (last < first: none). */
+trm_status trm_program_add_cost(trm_program_builder *builder, const trm_tile_cost *cost,
+                                uint32_t source, uint32_t ipu, uint32_t *out_first,
+                                uint32_t *out_last, uint32_t *out_writes, trm_error *error);
+/* Copies `bytes` on an IPU (worst tile, total) as one step with a name of its own. */
+trm_status trm_program_add_copies(trm_program_builder *builder, const char *what, uint32_t source,
+                                  uint32_t ipu, int64_t worst, int64_t total, trm_error *error);
+trm_status trm_program_add_source(trm_program_builder *builder, uint32_t computation, trm_index i,
+                                  uint32_t *out_source, trm_error *error);
+trm_status trm_program_add_note(trm_program_builder *builder, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+/* Fills cycles of steps with children, executions, totals. */
+void trm_program_total(trm_program *program);
+
+/* ---- costs.c -------------------------------------------------------------------------------- */
+
+typedef enum trm_cost_class {
+  TRM_COST_NONE,    /* no work on an IPU: names of values, constants, tokens */
+  TRM_COST_VIEW,    /* another view of its operands */
+  TRM_COST_CONTROL, /* control.c */
+  TRM_COST_FAMILY   /* a function of an op family */
+} trm_cost_class;
+trm_cost_class trm_program_cost_class(const trm_module *module, const trm_computation *computation,
+                                      const trm_instruction *instruction);
+/* The family's function. Unknown custom calls count as one pass over their operands and results,
+ * and *out_note says so. */
+trm_status trm_program_cost(const trm_tile_request *request, trm_tile_cost *cost,
+                            const char **out_note, trm_error *error);
+
+/* For the tests: whether an opcode has a row, and a function where it needs one. */
+bool trm_program_opcode_is_known(trm_opcode opcode);
+
+/* ---- control.c ------------------------------------------------------------------------------ */
+
+trm_status trm_program_walk_while(trm_program_builder *builder, trm_program_scope *scope,
+                                  trm_index i, trm_error *error);
+trm_status trm_program_walk_conditional(trm_program_builder *builder, trm_program_scope *scope,
+                                        trm_index i, trm_error *error);
+
+/* ---- schedule.c ----------------------------------------------------------------------------- */
+
+/* An order of a computation's instructions that obeys operands and control predecessors: of
+ * several, the one whose values hold the least memory at once. NULL when memory runs out. */
+trm_status trm_program_schedule(const trm_module *module, uint32_t computation, bool as_written,
+                                trm_arena *arena, uint32_t **out_order, trm_error *error);
+
+/* ---- always_live.c, liveness.c -------------------------------------------------------------- */
+
+/* Vertex state, code, stacks, headers: variables that are always live. */
+trm_status trm_program_add_always_live(trm_program_builder *builder, trm_error *error);
+/* Expands memory by tile, and what is live at each step. */
+trm_status trm_program_measure(trm_program *program, trm_error *error);
+
+#endif /* TREMULA_PROGRAM_BUILDER_H_ */

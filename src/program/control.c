@@ -1,0 +1,465 @@
+/* Owns: loops and conditionals.
+ *
+ * The state of a loop is kept in variables of its own; those whose first value is not needed any
+ * more are that value's variable. What the body hands on unchanged stays where it is. A loop whose
+ * count can be seen is a Repeat, whose condition is not computed; another is a RepeatWhile, which
+ * is counted options.assumed_trip_count times. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "program/builder.h"
+
+/* ---- Counting ------------------------------------------------------------------------------- */
+
+static bool read_integer(const trm_shape *shape, const void *bytes, int64_t *out) {
+  if (bytes == NULL) return false;
+  switch (shape->dtype) {
+    case TRM_S32: *out = *(const int32_t *)bytes; return true;
+    case TRM_U32: *out = *(const uint32_t *)bytes; return true;
+    case TRM_S64:
+    case TRM_U64: *out = *(const int64_t *)bytes; return true;
+    default: return false;
+  }
+}
+
+typedef struct loop_view {
+  const trm_program_builder *builder;
+  const trm_computation *condition, *body;
+  const trm_value *init;   /* leaves of the loop's operand */
+  const bool *invariant;
+  const trm_shape *state;
+} loop_view;
+
+/* The leaf of the loop's state that an instruction of the condition or body is, or -1. */
+static int64_t state_leaf(const loop_view *v, const trm_computation *c, trm_index i) {
+  const trm_instruction *instruction = &c->instructions[i];
+  while (instruction->opcode == TRM_OP_CONVERT || instruction->opcode == TRM_OP_COPY ||
+         instruction->opcode == TRM_OP_RESHAPE || instruction->opcode == TRM_OP_BITCAST) {
+    instruction = &c->instructions[instruction->operands[0]];
+  }
+  if (instruction->opcode == TRM_OP_PARAMETER && trm_shape_is_array(&instruction->shape)) return 0;
+  if (instruction->opcode != TRM_OP_GET_TUPLE_ELEMENT ||
+      c->instructions[instruction->operands[0]].opcode != TRM_OP_PARAMETER) {
+    return -1;
+  }
+  return trm_shape_leaf_offset(v->state, (int32_t)instruction->number);
+}
+
+/* A number that does not change in the loop. */
+static bool fixed_value(const loop_view *v, const trm_computation *c, trm_index i, int64_t *out) {
+  const trm_instruction *instruction = &c->instructions[i];
+  if (instruction->opcode == TRM_OP_CONSTANT && trm_shape_is_scalar(&instruction->shape) &&
+      instruction->literal != NULL) {
+    return read_integer(&instruction->shape, instruction->literal->leaves[0], out);
+  }
+  const int64_t leaf = state_leaf(v, c, i);
+  if (leaf < 0 || !v->invariant[leaf]) return false;
+  return read_integer(trm_shape_leaf(v->state, (int32_t)leaf), v->init[leaf].scalar, out);
+}
+
+/* What the body adds to a leaf of the state in each turn. */
+static bool step_of(const loop_view *v, int64_t leaf, int64_t *out) {
+  const trm_computation *body = v->body;
+  const trm_instruction *root = &body->instructions[body->root];
+  trm_index i = body->root;
+  if (root->opcode == TRM_OP_TUPLE) {
+    int64_t offset = 0;
+    i = TRM_NO_INDEX;
+    for (uint32_t k = 0; k < root->num_operands; ++k) {
+      const trm_shape *shape = &body->instructions[root->operands[k]].shape;
+      if (offset == leaf && trm_shape_is_array(shape)) i = root->operands[k];
+      offset += trm_shape_num_leaves(shape);
+    }
+    if (i == TRM_NO_INDEX) return false;
+  }
+  const trm_instruction *instruction = &body->instructions[i];
+  if (instruction->opcode != TRM_OP_ADD && instruction->opcode != TRM_OP_SUBTRACT) return false;
+  int64_t by;
+  if (state_leaf(v, body, instruction->operands[0]) == leaf &&
+      fixed_value(v, body, instruction->operands[1], &by)) {
+    *out = instruction->opcode == TRM_OP_ADD ? by : -by;
+    return true;
+  }
+  if (instruction->opcode == TRM_OP_ADD && state_leaf(v, body, instruction->operands[1]) == leaf &&
+      fixed_value(v, body, instruction->operands[0], &by)) {
+    *out = by;
+    return true;
+  }
+  return false;
+}
+
+static trm_comparison mirrored(trm_comparison comparison) {
+  switch (comparison) {
+    case TRM_CMP_LT: return TRM_CMP_GT;
+    case TRM_CMP_GT: return TRM_CMP_LT;
+    case TRM_CMP_LE: return TRM_CMP_GE;
+    case TRM_CMP_GE: return TRM_CMP_LE;
+    default: return comparison;
+  }
+}
+
+/* Turns of a loop that runs while counter (compare) limit. */
+static bool count_turns(int64_t begin, int64_t by, int64_t limit, trm_comparison comparison,
+                        uint64_t *out) {
+  const double distance = (double)limit - (double)begin;
+  double turns;
+  switch (comparison) {
+    case TRM_CMP_LT: turns = by <= 0 ? -1 : distance <= 0 ? 0 : (distance + (double)by - 1) / (double)by; break;
+    case TRM_CMP_LE: turns = by <= 0 ? -1 : distance < 0 ? 0 : distance / (double)by + 1; break;
+    case TRM_CMP_GT: turns = by >= 0 ? -1 : distance >= 0 ? 0 : (distance + (double)by + 1) / (double)by; break;
+    case TRM_CMP_GE: turns = by >= 0 ? -1 : distance > 0 ? 0 : distance / (double)by + 1; break;
+    case TRM_CMP_NE: turns = by == 0 || distance / (double)by < 0 ? -1 : distance / (double)by; break;
+    default: turns = -1; break;
+  }
+  if (turns < 0 || turns > 9e15) return false;
+  *out = (uint64_t)turns;
+  return true;
+}
+
+/* Whether the count is known: the condition compares a counter, or is several of those with `and`
+ * (the fewest turns count). */
+static bool trip_count(const loop_view *v, uint64_t *out) {
+  trm_index stack[32];
+  uint32_t depth = 0;
+  bool known = false;
+  stack[depth++] = v->condition->root;
+  while (depth > 0) {
+    const trm_instruction *instruction = &v->condition->instructions[stack[--depth]];
+    if (instruction->opcode == TRM_OP_AND && depth + 2 <= 32) {
+      stack[depth++] = instruction->operands[0];
+      stack[depth++] = instruction->operands[1];
+      continue;
+    }
+    if (instruction->opcode != TRM_OP_COMPARE) continue; /* may only end it sooner */
+    for (int side = 0; side < 2; ++side) {
+      const int64_t leaf = state_leaf(v, v->condition, instruction->operands[side]);
+      int64_t begin, by, limit;
+      uint64_t turns;
+      if (leaf < 0 || v->invariant[leaf] ||
+          !read_integer(trm_shape_leaf(v->state, (int32_t)leaf), v->init[leaf].scalar, &begin) ||
+          !fixed_value(v, v->condition, instruction->operands[1 - side], &limit) ||
+          !step_of(v, leaf, &by) ||
+          !count_turns(begin, by, limit,
+                       side == 0 ? instruction->comparison : mirrored(instruction->comparison),
+                       &turns)) {
+        continue;
+      }
+      if (!known || turns < *out) *out = turns;
+      known = true;
+    }
+  }
+  return known;
+}
+
+/* ---- Loops ---------------------------------------------------------------------------------- */
+
+/* For every leaf of the state: whether the body hands it on. */
+static void find_invariant(const trm_computation *body, bool *invariant, int32_t count) {
+  const trm_instruction *root = &body->instructions[body->root];
+  if (root->opcode == TRM_OP_PARAMETER) {
+    for (int32_t l = 0; l < count; ++l) invariant[l] = true;
+    return;
+  }
+  if (root->opcode != TRM_OP_TUPLE) return;
+  int32_t leaf = 0;
+  for (uint32_t k = 0; k < root->num_operands; ++k) {
+    const trm_instruction *element = &body->instructions[root->operands[k]];
+    const int32_t n = trm_shape_num_leaves(&element->shape);
+    const bool same = element->opcode == TRM_OP_GET_TUPLE_ELEMENT &&
+                      element->number == (int64_t)k &&
+                      body->instructions[element->operands[0]].opcode == TRM_OP_PARAMETER;
+    for (int32_t l = 0; l < n && leaf < count; ++l) invariant[leaf++] = same;
+  }
+}
+
+/* Bytes that a copy step has to move, gathered by IPU. */
+typedef struct pending_copies {
+  int64_t worst, total;
+  uint32_t ipu;
+} pending_copies;
+
+static trm_status flush_copies(trm_program_builder *builder, pending_copies *copies,
+                               const char *what, uint32_t source, trm_error *error) {
+  if (!builder->finding && copies->worst > 0) {
+    TRY(trm_program_add_copies(builder, what, source, copies->ipu, copies->worst, copies->total,
+                               error));
+  }
+  *copies = (pending_copies){0, 0, copies->ipu};
+  return TRM_OK;
+}
+
+/* A variable for a value of its own, lying where the value lies. */
+static trm_status own_variable(trm_program_builder *builder, const trm_value *value,
+                               const trm_shape *shape, const char *name, uint32_t source,
+                               uint32_t leaf, uint32_t *out_variable, trm_error *error) {
+  trm_mapping mapping = *trm_value_mapping(builder, value);
+  const int64_t count = trm_shape_count(shape);
+  if (value->source_count != count || mapping.kind == TRM_MAPPING_NONE ||
+      (value->is_view && mapping.count != count)) {
+    const uint32_t ipu = mapping.kind == TRM_MAPPING_NONE ? 0 : mapping.ipu;
+    mapping = trm_mapping_linear(builder->target, shape, ipu, builder->next_tile[ipu]);
+    if (mapping.parts > 0) {
+      builder->next_tile[ipu] = (builder->next_tile[ipu] + mapping.parts) % mapping.tiles;
+    }
+  }
+  mapping.element_bytes = trm_tile_dtype_bytes(shape->dtype);
+  const trm_new_variable wanted = {.name = name, .source = source, .shape = shape,
+                                   .mapping = mapping, .category = TRM_CATEGORY_VARIABLE};
+  TRY(trm_program_add_variable(builder, &wanted, out_variable, error));
+  builder->variables.items[*out_variable].leaf = leaf;
+  if (!value->is_view && value->num_more == 0 && value->source_count == count &&
+      value->variable != TRM_NO_INDEX) {
+    builder->follows.items[*out_variable] = value->variable;
+  }
+  return TRM_OK;
+}
+
+static void add_pending(pending_copies *copies, const trm_mapping *mapping) {
+  copies->worst += trm_mapping_worst_bytes(mapping);
+  copies->total += trm_mapping_total_bytes(mapping);
+  copies->ipu = mapping->ipu;
+}
+
+static trm_status begin_loop(trm_program_builder *builder, trm_program_loop **out_loop,
+                             trm_error *error) {
+  trm_program_loop *loop = ARENA_NEW(&builder->scratch, trm_program_loop, 1);
+  CHECK_MEMORY(loop, "a loop");
+  loop->first_step = (uint32_t)builder->steps.count;
+  if (!VECTOR_PUSH(&builder->loops, loop)) FAIL_NO_MEMORY("a loop");
+  *out_loop = loop;
+  return TRM_OK;
+}
+
+/* What the loop read from outside is needed until it ends. */
+static trm_status end_loop(trm_program_builder *builder, trm_program_loop *loop,
+                           trm_error *error) {
+  builder->loops.count--;
+  trm_status status = TRM_OK;
+  for (size_t t = 0; t < loop->touched.count && status == TRM_OK; ++t) {
+    status = trm_program_touch_variable(builder, loop->touched.items[t], error);
+  }
+  VECTOR_FREE(&loop->touched);
+  return status;
+}
+
+typedef struct while_walk {
+  trm_program_builder *builder;
+  trm_program_scope *scope;
+  const trm_instruction *instruction;
+  int32_t count;
+  const trm_value *init;
+  trm_value *state;
+  bool *invariant, *owned, *not_owned;
+  uint32_t source;
+} while_walk;
+
+/* Variables of the state, and copies of the first values where they are needed otherwise. */
+static trm_status make_state(while_walk *w, trm_index i, trm_error *error) {
+  trm_program_builder *builder = w->builder;
+  pending_copies copies = {0};
+  for (int32_t l = 0; l < w->count; ++l) {
+    const trm_shape *shape = trm_shape_leaf(&w->instruction->shape, l);
+    w->state[l] = w->init[l];
+    if (w->invariant[l] || w->init[l].variable == TRM_NO_INDEX) continue;
+    w->owned[l] = true;
+    bool twice = false; /* one array as the first value of two leaves */
+    for (int32_t k = 0; k < l && !twice; ++k) {
+      twice = w->state[k].variable == w->init[l].variable && !w->invariant[k];
+    }
+    const bool whole = !w->init[l].is_view && w->init[l].num_more == 0 &&
+                       w->init[l].source_count == trm_shape_count(shape);
+    if (whole && !twice && trm_value_dies(builder, &w->init[l], w->scope->position)) {
+      w->state[l].scalar = NULL;
+      continue;
+    }
+    uint32_t variable;
+    TRY(own_variable(builder, &w->init[l], shape, w->instruction->name, w->source, (uint32_t)l,
+                     &variable, error));
+    add_pending(&copies, &builder->variables.items[variable].mapping);
+    w->state[l] = trm_value_plain(builder, variable);
+  }
+  (void)i;
+  TRY(flush_copies(builder, &copies, "CopyState", w->source, error));
+  for (int32_t l = 0; l < w->count; ++l) {
+    TRY(trm_program_touch(builder, &w->init[l], error));
+    TRY(trm_program_touch(builder, &w->state[l], error));
+  }
+  return TRM_OK;
+}
+
+static trm_status walk_body(while_walk *w, uint32_t computation, const bool *owned,
+                            const trm_value **out_root, trm_error *error) {
+  const trm_value *parameters[1] = {w->state};
+  const bool *owners[1] = {owned};
+  return trm_program_walk(w->builder, computation, parameters, owners, out_root, error);
+}
+
+/* The body's results become the state of the next turn. */
+static trm_status loop_back(while_walk *w, const trm_value *root, trm_error *error) {
+  pending_copies copies = {0};
+  for (int32_t l = 0; l < w->count; ++l) {
+    if (w->invariant[l] || w->state[l].variable == TRM_NO_INDEX) continue;
+    TRY(trm_program_touch(w->builder, &root[l], error));
+    const bool in_place = root[l].variable == w->state[l].variable && !root[l].is_view;
+    if (in_place) continue;
+    add_pending(&copies, &w->builder->variables.items[w->state[l].variable].mapping);
+  }
+  TRY(flush_copies(w->builder, &copies, "CopyState", w->source, error));
+  for (int32_t l = 0; l < w->count; ++l) {
+    TRY(trm_program_touch(w->builder, &w->state[l], error));
+    if (!w->invariant[l]) TRY(trm_program_touch(w->builder, &root[l], error));
+  }
+  return TRM_OK;
+}
+
+trm_status trm_program_walk_while(trm_program_builder *builder, trm_program_scope *scope,
+                                  trm_index i, trm_error *error) {
+  const trm_instruction *instruction = trm_scope_at(builder, scope, i);
+  while_walk w = {.builder = builder, .scope = scope, .instruction = instruction,
+                  .count = trm_shape_num_leaves(&instruction->shape),
+                  .init = scope->leaves[instruction->operands[0]]};
+  const size_t room = (size_t)w.count + 1;
+  w.state = ARENA_NEW(&builder->scratch, trm_value, room);
+  w.invariant = ARENA_NEW(&builder->scratch, bool, room);
+  w.owned = ARENA_NEW(&builder->scratch, bool, room);
+  w.not_owned = ARENA_NEW(&builder->scratch, bool, room);
+  uint32_t *saved = ARENA_NEW(&builder->scratch, uint32_t, room);
+  if (w.state == NULL || w.invariant == NULL || w.owned == NULL || w.not_owned == NULL ||
+      saved == NULL) {
+    FAIL_NO_MEMORY("a loop");
+  }
+  TRY(trm_program_add_source(builder, scope->computation, i, &w.source, error));
+  const trm_module *module = builder->module;
+  const loop_view view = {.builder = builder,
+                          .condition = &module->computations[instruction->called[0]],
+                          .body = &module->computations[instruction->called[1]],
+                          .init = w.init, .invariant = w.invariant, .state = &instruction->shape};
+  find_invariant(view.body, w.invariant, w.count);
+  uint64_t turns = builder->program->options.assumed_trip_count;
+  const bool known = trip_count(&view, &turns);
+  TRY(make_state(&w, i, error));
+  trm_program_loop *loop;
+  uint32_t step = 0;
+  TRY(begin_loop(builder, &loop, error));
+  const char *name = instruction->metadata.op_name == NULL ? instruction->name
+                                                           : instruction->metadata.op_name;
+  if (!builder->finding) {
+    TRY(trm_program_open(builder, known ? TRM_STEP_TYPE_REPEAT : TRM_STEP_TYPE_REPEAT_WHILE, name,
+                         w.source, -1, &step, error));
+    builder->steps.items[step].repeat_count = turns;
+    builder->steps.items[step].repeat_is_assumed = !known;
+  }
+  if (!known) {
+    TRY(trm_program_add_note(builder, "the loop %s has a count that is not known when compiling: "
+                             "it is counted %" PRIu64 " times", name, turns));
+  }
+  for (int32_t l = 0; l < w.count; ++l) {
+    if (w.state[l].variable != TRM_NO_INDEX) {
+      saved[l] = builder->last_use.items[w.state[l].variable];
+    }
+  }
+  const trm_value *root;
+  if (!known) TRY(walk_body(&w, instruction->called[0], w.not_owned, &root, error));
+  TRY(walk_body(&w, instruction->called[1], w.owned, &root, error));
+  TRY(loop_back(&w, root, error));
+  if (!builder->finding) trm_program_close(builder, step);
+  TRY(end_loop(builder, loop, error));
+  for (int32_t l = 0; l < w.count; ++l) {
+    if (w.state[l].variable == TRM_NO_INDEX) continue;
+    uint32_t *last = &builder->last_use.items[w.state[l].variable];
+    *last = w.invariant[l] ? saved[l] : scope->last[i][l];
+    TRY(trm_program_touch(builder, &w.state[l], error));
+  }
+  scope->leaves[i] = w.state;
+  return TRM_OK;
+}
+
+/* ---- Conditionals --------------------------------------------------------------------------- */
+
+/* A call that is left over is a conditional of one branch. */
+trm_status trm_program_walk_conditional(trm_program_builder *builder, trm_program_scope *scope,
+                                        trm_index i, trm_error *error) {
+  const trm_instruction *instruction = trm_scope_at(builder, scope, i);
+  const bool is_call = instruction->opcode == TRM_OP_CALL;
+  const int32_t count = trm_shape_num_leaves(&instruction->shape);
+  trm_value *results = ARENA_NEW(&builder->scratch, trm_value, (size_t)count + 1);
+  CHECK_MEMORY(results, "a conditional");
+  uint32_t source, step = 0, branch = 0;
+  TRY(trm_program_add_source(builder, scope->computation, i, &source, error));
+  const char *name = instruction->metadata.op_name == NULL ? instruction->name
+                                                           : instruction->metadata.op_name;
+  const bool is_pred =
+      !is_call && trm_scope_at(builder, scope, instruction->operands[0])->shape.dtype == TRM_PRED;
+  if (!builder->finding) {
+    TRY(trm_program_open(builder,
+                         is_call   ? TRM_STEP_TYPE_CALL
+                         : is_pred ? TRM_STEP_TYPE_IF
+                                   : TRM_STEP_TYPE_SWITCH,
+                         name, source, -1, &step, error));
+  }
+  if (!is_call && instruction->num_called > 1) {
+    TRY(trm_program_add_note(builder, "of a conditional the slowest branch is counted"));
+  }
+  for (uint32_t b = 0; b < instruction->num_called; ++b) {
+    const trm_computation *called = &builder->module->computations[instruction->called[b]];
+    const trm_value **parameters =
+        ARENA_NEW(&builder->scratch, const trm_value *, (size_t)called->num_parameters + 1);
+    const bool **owned = ARENA_NEW(&builder->scratch, const bool *, (size_t)called->num_parameters + 1);
+    uint32_t **saved = ARENA_NEW(&builder->scratch, uint32_t *, (size_t)called->num_parameters + 1);
+    if (parameters == NULL || owned == NULL || saved == NULL) FAIL_NO_MEMORY("a conditional");
+    for (uint32_t p = 0; p < called->num_parameters; ++p) {
+      const trm_index operand = instruction->operands[is_call ? p : b + 1];
+      const int32_t leaves = trm_shape_num_leaves(&trm_scope_at(builder, scope, operand)->shape);
+      parameters[p] = scope->leaves[operand];
+      owned[p] = ARENA_NEW(&builder->scratch, bool, (size_t)leaves + 1);
+      saved[p] = ARENA_NEW(&builder->scratch, uint32_t, (size_t)leaves + 1);
+      if (owned[p] == NULL || saved[p] == NULL) FAIL_NO_MEMORY("a conditional");
+      for (int32_t l = 0; l < leaves; ++l) {
+        if (parameters[p][l].variable != TRM_NO_INDEX) {
+          saved[p][l] = builder->last_use.items[parameters[p][l].variable];
+        }
+      }
+    }
+    if (!builder->finding) {
+      TRY(trm_program_open(builder, TRM_STEP_TYPE_SEQUENCE, called->name, source, -1, &branch,
+                           error));
+    }
+    const trm_value *root;
+    TRY(trm_program_walk(builder, instruction->called[b], parameters, owned, &root, error));
+    pending_copies copies = {0};
+    for (int32_t l = 0; l < count; ++l) {
+      const trm_shape *shape = trm_shape_leaf(&instruction->shape, l);
+      if (is_call) {
+        results[l] = root[l];
+        continue;
+      }
+      if (b == 0) {
+        uint32_t variable;
+        TRY(own_variable(builder, &root[l], shape, instruction->name, source, (uint32_t)l,
+                         &variable, error));
+        builder->last_use.items[variable] = scope->last[i][l];
+        results[l] = trm_value_plain(builder, variable);
+      }
+      TRY(trm_program_touch(builder, &root[l], error));
+      add_pending(&copies, &builder->variables.items[results[l].variable].mapping);
+    }
+    TRY(flush_copies(builder, &copies, "CopyResults", source, error));
+    for (int32_t l = 0; l < count; ++l) {
+      TRY(trm_program_touch(builder, &root[l], error));
+      TRY(trm_program_touch(builder, &results[l], error));
+    }
+    for (uint32_t p = 0; p < called->num_parameters; ++p) {
+      const trm_index operand = instruction->operands[is_call ? p : b + 1];
+      const int32_t leaves = trm_shape_num_leaves(&trm_scope_at(builder, scope, operand)->shape);
+      for (int32_t l = 0; l < leaves; ++l) {
+        if (parameters[p][l].variable != TRM_NO_INDEX) {
+          builder->last_use.items[parameters[p][l].variable] = saved[p][l];
+        }
+      }
+    }
+    if (!builder->finding) trm_program_close(builder, branch);
+  }
+  if (!builder->finding) trm_program_close(builder, step);
+  scope->leaves[i] = results;
+  return TRM_OK;
+}

@@ -1,0 +1,290 @@
+/* Owns: the order of execution on an IPU.
+ *
+ * Three orders are tried: the module's own; what the root needs, depth first, the operand with the
+ * most bytes first; and the greedy one that always runs what frees most. The one whose values hold
+ * the least memory at once is taken (the original's CHOOSE_BEST does the same with its own
+ * schedulers). Values are counted by instruction: views hold what they are views of. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "program/builder.h"
+
+typedef struct graph {
+  const trm_module *module;
+  const trm_computation *computation;
+  uint32_t count;
+  int64_t *bytes;       /* that the instruction's result takes; 0 for views and names */
+  bool *passes;         /* hands its operands on */
+  trm_index *owner;     /* whose memory the value is */
+  uint32_t *first_edge, *edge_user; /* users of i: edge_user[first_edge[i] .. first_edge[i + 1]) */
+  uint32_t *scratch;    /* 4 x count */
+} graph;
+
+static uint32_t num_needs(const trm_instruction *instruction) {
+  return instruction->num_operands + instruction->num_control_predecessors;
+}
+
+static trm_index need(const trm_instruction *instruction, uint32_t k) {
+  return k < instruction->num_operands
+             ? instruction->operands[k]
+             : instruction->control_predecessors[k - instruction->num_operands];
+}
+
+static bool make_graph(graph *g, trm_arena *arena) {
+  const trm_computation *c = g->computation;
+  const size_t n = g->count;
+  size_t edges = 0;
+  for (trm_index i = 0; i < g->count; ++i) edges += num_needs(&c->instructions[i]);
+  g->bytes = ARENA_NEW(arena, int64_t, n + 1);
+  g->passes = ARENA_NEW(arena, bool, n + 1);
+  g->owner = ARENA_NEW(arena, trm_index, n + 1);
+  g->first_edge = ARENA_NEW(arena, uint32_t, n + 2);
+  g->edge_user = ARENA_NEW(arena, uint32_t, edges + 1);
+  g->scratch = ARENA_NEW(arena, uint32_t, 4 * (n + 1));
+  if (g->bytes == NULL || g->passes == NULL || g->owner == NULL || g->first_edge == NULL ||
+      g->edge_user == NULL || g->scratch == NULL) {
+    return false;
+  }
+  for (trm_index i = 0; i < g->count; ++i) {
+    const trm_instruction *instruction = &c->instructions[i];
+    const trm_cost_class class = trm_program_cost_class(g->module, c, instruction);
+    g->passes[i] = class == TRM_COST_VIEW || class == TRM_COST_NONE;
+    g->owner[i] = i;
+    if (instruction->opcode == TRM_OP_PARAMETER || instruction->opcode == TRM_OP_CONSTANT) {
+      continue; /* there all the time */
+    }
+    if (!g->passes[i]) g->bytes[i] = trm_tile_shape_bytes(&instruction->shape);
+    else if (instruction->num_operands == 1) g->owner[i] = g->owner[instruction->operands[0]];
+    for (uint32_t k = 0; k < num_needs(instruction); ++k) ++g->first_edge[need(instruction, k) + 1];
+  }
+  for (size_t i = 0; i < n; ++i) g->first_edge[i + 1] += g->first_edge[i];
+  uint32_t *fill = g->scratch;
+  memcpy(fill, g->first_edge, n * sizeof *fill);
+  for (trm_index i = 0; i < g->count; ++i) {
+    const trm_instruction *instruction = &c->instructions[i];
+    if (instruction->opcode == TRM_OP_PARAMETER || instruction->opcode == TRM_OP_CONSTANT) continue;
+    for (uint32_t k = 0; k < num_needs(instruction); ++k) {
+      g->edge_user[fill[need(instruction, k)]++] = i;
+    }
+  }
+  return true;
+}
+
+/* The most bytes that are held at once. */
+static int64_t peak_of(const graph *g, const uint32_t *order) {
+  const trm_computation *c = g->computation;
+  uint32_t *last = g->scratch, *first_dying = g->scratch + g->count, *next_dying = first_dying + g->count;
+  for (uint32_t p = 0; p < g->count; ++p) last[order[p]] = p;
+  for (uint32_t p = g->count; p-- > 0;) {
+    const trm_index i = order[p];
+    const trm_instruction *instruction = &c->instructions[i];
+    if (i == c->root) last[i] = g->count;
+    const uint32_t until = g->passes[i] ? last[i] : p;
+    for (uint32_t k = 0; k < instruction->num_operands; ++k) {
+      uint32_t *operand = &last[instruction->operands[k]];
+      if (*operand < until) *operand = until;
+    }
+  }
+  memset(first_dying, 0xff, g->count * sizeof *first_dying);
+  for (trm_index i = 0; i < g->count; ++i) {
+    if (g->bytes[i] == 0 || last[i] >= g->count) continue;
+    next_dying[i] = first_dying[last[i]];
+    first_dying[last[i]] = i;
+  }
+  int64_t live = 0, peak = 0;
+  for (uint32_t p = 0; p < g->count; ++p) {
+    const trm_index i = order[p];
+    int64_t freed = 0;
+    for (uint32_t d = first_dying[p]; d != UINT32_MAX; d = next_dying[d]) freed += g->bytes[d];
+    const bool in_place = c->instructions[i].opcode == TRM_OP_FUSION ||
+                          trm_opcode_is_elementwise(c->instructions[i].opcode);
+    const int64_t during = live + (in_place && freed >= g->bytes[i] ? 0 : g->bytes[i]);
+    if (during > peak) peak = during;
+    live += g->bytes[i] - freed;
+    if (live > peak) peak = live;
+  }
+  return peak;
+}
+
+/* ---- Depth first ---------------------------------------------------------------------------- */
+
+static bool order_depth_first(const graph *g, trm_arena *arena, uint32_t *order) {
+  const trm_computation *c = g->computation;
+  uint32_t *stack = ARENA_NEW(arena, uint32_t, (size_t)g->count * 2 + 2);
+  uint8_t *state = ARENA_NEW(arena, uint8_t, (size_t)g->count + 1);
+  uint32_t *next = ARENA_NEW(arena, uint32_t, (size_t)g->count + 1);
+  if (stack == NULL || state == NULL || next == NULL) return false;
+  uint32_t done = 0;
+  for (uint32_t start = 0; start <= g->count; ++start) {
+    /* The root first; then what it does not need (side effects). */
+    const trm_index from = start == 0 ? c->root : start - 1;
+    if (state[from] != 0) continue;
+    uint32_t depth = 0;
+    stack[depth++] = from;
+    state[from] = 1;
+    while (depth > 0) {
+      const trm_index i = stack[depth - 1];
+      const trm_instruction *instruction = &c->instructions[i];
+      trm_index chosen = TRM_NO_INDEX;
+      while (next[i] < num_needs(instruction) && chosen == TRM_NO_INDEX) {
+        const trm_index operand = need(instruction, next[i]++);
+        if (state[operand] == 0) chosen = operand;
+      }
+      if (chosen == TRM_NO_INDEX) {
+        order[done++] = i;
+        --depth;
+      } else {
+        state[chosen] = 1;
+        stack[depth++] = chosen;
+      }
+    }
+  }
+  return done == g->count;
+}
+
+/* ---- Greedy --------------------------------------------------------------------------------- */
+
+typedef struct heap_entry {
+  int64_t growth; /* bytes taken less bytes freed */
+  trm_index instruction;
+} heap_entry;
+
+static bool before(heap_entry a, heap_entry b) {
+  return a.growth != b.growth ? a.growth < b.growth : a.instruction < b.instruction;
+}
+
+typedef struct heap {
+  VECTOR(heap_entry) entries;
+} heap;
+
+static bool heap_push(heap *h, heap_entry entry) {
+  if (!VECTOR_PUSH(&h->entries, entry)) return false;
+  size_t i = h->entries.count - 1;
+  for (; i > 0 && before(entry, h->entries.items[(i - 1) / 2]); i = (i - 1) / 2) {
+    h->entries.items[i] = h->entries.items[(i - 1) / 2];
+  }
+  h->entries.items[i] = entry;
+  return true;
+}
+
+static heap_entry heap_pop(heap *h) {
+  const heap_entry top = h->entries.items[0];
+  const heap_entry entry = h->entries.items[--h->entries.count];
+  size_t i = 0;
+  for (;;) {
+    size_t child = 2 * i + 1;
+    if (child >= h->entries.count) break;
+    if (child + 1 < h->entries.count && before(h->entries.items[child + 1], h->entries.items[child])) {
+      ++child;
+    }
+    if (!before(h->entries.items[child], entry)) break;
+    h->entries.items[i] = h->entries.items[child];
+    i = child;
+  }
+  if (h->entries.count > 0) h->entries.items[i] = entry;
+  return top;
+}
+
+/* What running i now would add. `uses` counts the uses of owners that are still to come. */
+static int64_t growth_of(const graph *g, const uint32_t *uses, trm_index i) {
+  if (g->passes[i]) return INT64_MIN; /* at once: it costs nothing and lets others run */
+  const trm_instruction *instruction = &g->computation->instructions[i];
+  int64_t growth = g->bytes[i];
+  for (uint32_t k = 0; k < instruction->num_operands; ++k) {
+    const trm_index owner = g->owner[instruction->operands[k]];
+    bool counted = false;
+    uint32_t mine = 0;
+    for (uint32_t j = 0; j < instruction->num_operands && instruction->num_operands < 64; ++j) {
+      if (g->owner[instruction->operands[j]] != owner) continue;
+      ++mine;
+      counted = counted || j < k;
+    }
+    if (!counted && uses[owner] == mine) growth -= g->bytes[owner];
+  }
+  return growth;
+}
+
+static bool order_greedy(const graph *g, trm_arena *arena, uint32_t *order) {
+  const trm_computation *c = g->computation;
+  uint32_t *waits = ARENA_NEW(arena, uint32_t, (size_t)g->count + 1);
+  uint32_t *uses = ARENA_NEW(arena, uint32_t, (size_t)g->count + 1);
+  bool *ran = ARENA_NEW(arena, bool, (size_t)g->count + 1);
+  if (waits == NULL || uses == NULL || ran == NULL) return false;
+  for (trm_index i = 0; i < g->count; ++i) {
+    const trm_instruction *instruction = &c->instructions[i];
+    waits[i] = num_needs(instruction);
+    for (uint32_t k = 0; k < instruction->num_operands; ++k) {
+      if (!g->passes[i] || instruction->num_operands > 1) ++uses[g->owner[instruction->operands[k]]];
+    }
+  }
+  heap ready = {0};
+  bool memory = true;
+  uint32_t done = 0;
+  for (trm_index i = 0; i < g->count && memory; ++i) {
+    if (waits[i] == 0) memory = heap_push(&ready, (heap_entry){growth_of(g, uses, i), i});
+  }
+  while (ready.entries.count > 0 && memory) {
+    const heap_entry top = heap_pop(&ready);
+    if (ran[top.instruction]) continue;
+    const int64_t growth = growth_of(g, uses, top.instruction);
+    if (growth > top.growth) { /* it has become worse since */
+      memory = heap_push(&ready, (heap_entry){growth, top.instruction});
+      continue;
+    }
+    const trm_index i = top.instruction;
+    const trm_instruction *instruction = &c->instructions[i];
+    ran[i] = true;
+    order[done++] = i;
+    for (uint32_t k = 0; k < instruction->num_operands; ++k) {
+      const trm_index owner = g->owner[instruction->operands[k]];
+      if (g->passes[i] && instruction->num_operands == 1) continue;
+      if (--uses[owner] != 1) continue;
+      /* The last user may be ready, and has become better. */
+      for (uint32_t e = g->first_edge[owner]; e < g->first_edge[owner + 1] && memory; ++e) {
+        const trm_index user = g->edge_user[e];
+        if (!ran[user] && waits[user] == 0) {
+          memory = heap_push(&ready, (heap_entry){growth_of(g, uses, user), user});
+        }
+      }
+    }
+    if (instruction->opcode == TRM_OP_PARAMETER && instruction->num_operands > 0) continue;
+    for (uint32_t e = g->first_edge[i]; e < g->first_edge[i + 1] && memory; ++e) {
+      const trm_index user = g->edge_user[e];
+      if (--waits[user] == 0) {
+        memory = heap_push(&ready, (heap_entry){growth_of(g, uses, user), user});
+      }
+    }
+  }
+  VECTOR_FREE(&ready.entries);
+  return memory && done == g->count;
+}
+
+trm_status trm_program_schedule(const trm_module *module, uint32_t computation, bool as_written,
+                                trm_arena *arena, uint32_t **out_order, trm_error *error) {
+  const trm_computation *c = &module->computations[computation];
+  uint32_t *best = ARENA_NEW(arena, uint32_t, (size_t)c->num_instructions + 1);
+  CHECK_MEMORY(best, "a schedule");
+  for (uint32_t p = 0; p < c->num_instructions; ++p) best[p] = p;
+  *out_order = best;
+  if (as_written || module->is_scheduled || c->num_instructions < 3) return TRM_OK;
+  trm_arena scratch = {0};
+  graph g = {.module = module, .computation = c, .count = c->num_instructions};
+  uint32_t *order = ARENA_NEW(&scratch, uint32_t, (size_t)g.count + 1);
+  if (order == NULL || !make_graph(&g, &scratch)) {
+    trm_arena_free(&scratch);
+    FAIL_NO_MEMORY("a schedule");
+  }
+  int64_t least = peak_of(&g, best);
+  for (int candidate = 0; candidate < 2; ++candidate) {
+    const bool made = candidate == 0 ? order_greedy(&g, &scratch, order)
+                                     : order_depth_first(&g, &scratch, order);
+    if (!made) continue;
+    const int64_t peak = peak_of(&g, order);
+    if (peak < least) {
+      least = peak;
+      memcpy(best, order, (size_t)g.count * sizeof *best);
+    }
+  }
+  trm_arena_free(&scratch);
+  return TRM_OK;
+}

@@ -1,0 +1,444 @@
+/* Owns: appending steps, and adding up their cycles. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "program/builder.h"
+#include "target/target.h"
+
+trm_status trm_program_add_note(trm_program_builder *builder, const char *format, ...) {
+  trm_error *error = NULL;
+  char text[1024];
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(text, sizeof text, format, arguments);
+  va_end(arguments);
+  if (builder->finding) return TRM_OK;
+  for (size_t n = 0; n < builder->notes.count && n < 64; ++n) {
+    if (strcmp(builder->notes.items[n], text) == 0) return TRM_OK;
+  }
+  if (builder->notes.count >= 64) return TRM_OK;
+  const char *copy = trm_arena_string(&builder->program->arena, text, strlen(text));
+  if (copy == NULL || !VECTOR_PUSH(&builder->notes, copy)) FAIL_NO_MEMORY("notes");
+  return TRM_OK;
+}
+
+trm_status trm_program_add_source(trm_program_builder *builder, uint32_t computation, trm_index i,
+                                  uint32_t *out_source, trm_error *error) {
+  const trm_instruction *instruction = &builder->module->computations[computation].instructions[i];
+  const trm_metadata *metadata = &instruction->metadata;
+  trm_program_source source = {.computation = computation, .instruction = i,
+                               .hlo_name = instruction->name,
+                               .opcode = trm_opcode_name(instruction->opcode),
+                               .op_name = metadata->op_name == NULL ? "" : metadata->op_name,
+                               .op_type = metadata->op_type == NULL ? "" : metadata->op_type,
+                               .layer = "", .file = metadata->source_file,
+                               .line = metadata->source_line};
+  if (source.file != NULL && source.file[0] == '\0') source.file = NULL;
+  const char *slash = strrchr(source.op_name, '/');
+  if (slash != NULL) {
+    source.layer = trm_arena_string(&builder->program->arena, source.op_name,
+                                    (size_t)(slash - source.op_name));
+    CHECK_MEMORY(source.layer, "a program");
+  }
+  *out_source = (uint32_t)builder->sources.count;
+  if (!VECTOR_PUSH(&builder->sources, source)) FAIL_NO_MEMORY("a program");
+  return TRM_OK;
+}
+
+static trm_status push(trm_program_builder *builder, const trm_program_step *step,
+                       uint32_t *out_step, trm_error *error) {
+  const uint32_t index = (uint32_t)builder->steps.count;
+  if (index == TRM_NO_INDEX || !VECTOR_PUSH(&builder->steps, *step)) FAIL_NO_MEMORY("steps");
+  trm_program_step *added = &builder->steps.items[index];
+  added->parent = builder->parent;
+  added->end = index + 1;
+  *out_step = index;
+  return TRM_OK;
+}
+
+trm_status trm_program_open(trm_program_builder *builder, trm_program_step_type type,
+                            const char *name, uint32_t source, int32_t ipu, uint32_t *out_step,
+                            trm_error *error) {
+  const trm_program_step step = {.type = type, .name = name, .source = source, .ipu = ipu,
+                                 .stage = -1, .repeat_count = 1, .compute_set = TRM_NO_INDEX,
+                                 .taken = TRM_NO_INDEX};
+  TRY(push(builder, &step, out_step, error));
+  builder->parent = *out_step;
+  return TRM_OK;
+}
+
+void trm_program_close(trm_program_builder *builder, uint32_t step) {
+  builder->steps.items[step].end = (uint32_t)builder->steps.count;
+  builder->parent = builder->steps.items[step].parent;
+}
+
+/* ---- Compute sets --------------------------------------------------------------------------- */
+
+static uint64_t signature_of(const trm_phase *phase, uint32_t ipu) {
+  uint64_t h = trm_layout_combine(ipu + 1, (uint64_t)phase->cycles);
+  h = trm_layout_combine(h, ((uint64_t)phase->active_tiles << 32) ^ (uint64_t)phase->edges);
+  for (uint32_t g = 0; g < phase->num_groups; ++g) {
+    const trm_vertex_group *group = &phase->groups[g];
+    h = trm_layout_combine(h, (uint64_t)group->count);
+    h = trm_layout_combine(h, group->state_bytes);
+    for (const char *c = group->codelet; *c != '\0'; ++c) h = trm_layout_combine(h, (uint64_t)*c);
+  }
+  return h;
+}
+
+/* Operations that the original compiles once for all equal ones. */
+static bool is_outlined(const trm_program_builder *builder, uint32_t source) {
+  if (!builder->program->options.outlining || source == TRM_NO_INDEX) return false;
+  const char *opcode = builder->sources.items[source].opcode;
+  return strcmp(opcode, "convolution") == 0 || strcmp(opcode, "dot") == 0 ||
+         strncmp(opcode, "batch-norm", 10) == 0 || strcmp(opcode, "reduce-window") == 0 ||
+         strcmp(opcode, "select-and-scatter") == 0 || strcmp(opcode, "custom-call") == 0;
+}
+
+static trm_status grow_table(trm_program_builder *builder, trm_error *error) {
+  const uint32_t capacity = builder->outline_capacity == 0 ? 1024 : builder->outline_capacity * 2;
+  uint32_t *table = trm_allocate((size_t)capacity * sizeof *table);
+  CHECK_MEMORY(table, "compute sets");
+  memset(table, 0xff, (size_t)capacity * sizeof *table);
+  for (uint32_t c = 0; c < builder->compute_sets.count; ++c) {
+    if (builder->compute_sets.items[c].shared_with != TRM_NO_INDEX) continue;
+    uint32_t slot = (uint32_t)builder->signatures.items[c] & (capacity - 1);
+    while (table[slot] != TRM_NO_INDEX) slot = (slot + 1) & (capacity - 1);
+    table[slot] = c;
+  }
+  trm_free(builder->outline_table);
+  builder->outline_table = table;
+  builder->outline_capacity = capacity;
+  return TRM_OK;
+}
+
+/* An equal compute set that is there, or TRM_NO_INDEX and the new one is entered. */
+static trm_status share(trm_program_builder *builder, uint64_t signature, uint32_t index,
+                        uint32_t *out_shared, trm_error *error) {
+  *out_shared = TRM_NO_INDEX;
+  if ((uint64_t)index * 2 >= builder->outline_capacity) TRY(grow_table(builder, error));
+  const uint32_t mask = builder->outline_capacity - 1;
+  uint32_t slot = (uint32_t)signature & mask;
+  for (; builder->outline_table[slot] != TRM_NO_INDEX; slot = (slot + 1) & mask) {
+    if (builder->signatures.items[builder->outline_table[slot]] == signature) {
+      *out_shared = builder->outline_table[slot];
+      return TRM_OK;
+    }
+  }
+  builder->outline_table[slot] = index;
+  return TRM_OK;
+}
+
+static trm_status add_compute_set(trm_program_builder *builder, const trm_phase *phase,
+                                  const char *name, uint32_t source, uint32_t ipu,
+                                  uint32_t *out_index, trm_error *error) {
+  const uint32_t index = (uint32_t)builder->compute_sets.count;
+  trm_program_compute_set set = {
+      .name = name, .source = source, .ipu = ipu, .num_groups = phase->num_groups,
+      .edges = phase->edges, .flops = phase->flops, .cycles = phase->cycles,
+      .cycles_mean = phase->cycles_mean, .active_tiles = phase->active_tiles,
+      .shared_with = TRM_NO_INDEX};
+  int64_t state = 0;
+  for (uint32_t g = 0; g < phase->num_groups; ++g) {
+    set.groups[g] = phase->groups[g];
+    set.vertices += phase->groups[g].count;
+    state += phase->groups[g].count * phase->groups[g].state_bytes;
+  }
+  const uint64_t signature = signature_of(phase, ipu);
+  if (is_outlined(builder, source)) {
+    TRY(share(builder, signature, index, &set.shared_with, error));
+  }
+  if (set.shared_with == TRM_NO_INDEX) {
+    set.state = trm_mapping_spread(
+        builder->target, trm_ceil_divide(state, trm_most(1, phase->active_tiles)), state, ipu, 0);
+  }
+  *out_index = index;
+  if (!VECTOR_PUSH(&builder->compute_sets, set) || !VECTOR_PUSH(&builder->signatures, signature)) {
+    FAIL_NO_MEMORY("compute sets");
+  }
+  return TRM_OK;
+}
+
+/* ---- Phases --------------------------------------------------------------------------------- */
+
+static trm_program_step_type step_type(trm_phase_kind kind) {
+  switch (kind) {
+    case TRM_PHASE_COMPUTE:
+    case TRM_PHASE_COPY: return TRM_STEP_TYPE_ON_TILE_EXECUTE;
+    case TRM_PHASE_EXCHANGE: return TRM_STEP_TYPE_DO_EXCHANGE;
+    case TRM_PHASE_GLOBAL_EXCHANGE: return TRM_STEP_TYPE_GLOBAL_EXCHANGE;
+    case TRM_PHASE_CROSS_REPLICA: return TRM_STEP_TYPE_CROSS_REPLICA_COPY;
+    case TRM_PHASE_SYNC: return TRM_STEP_TYPE_SYNC;
+    default: return TRM_STEP_TYPE_STREAM_COPY_MID;
+  }
+}
+
+static bool is_stream(trm_phase_kind kind) {
+  return kind == TRM_PHASE_HOST_READ || kind == TRM_PHASE_HOST_WRITE ||
+         kind == TRM_PHASE_REMOTE_READ || kind == TRM_PHASE_REMOTE_WRITE;
+}
+
+/* Mean over the tiles of the delays that sync takes. */
+static int64_t sync_delay(const trm_target *target) { return target->max_sync_delay; }
+
+static trm_status add_temporary(trm_program_builder *builder, const trm_phase *phase,
+                                uint32_t source, uint32_t ipu, uint32_t begin, uint32_t end,
+                                trm_error *error) {
+  trm_memory_category category = TRM_CATEGORY_VARIABLE;
+  if (phase->kind == TRM_PHASE_COPY) category = TRM_CATEGORY_REARRANGEMENT;
+  else if (phase->kind == TRM_PHASE_GLOBAL_EXCHANGE || phase->kind == TRM_PHASE_CROSS_REPLICA)
+    category = TRM_CATEGORY_GLOBAL_MESSAGE;
+  else if (is_stream(phase->kind)) category = TRM_CATEGORY_HOST_MESSAGE;
+  else if (phase->temporary_is_message) category = TRM_CATEGORY_MESSAGE;
+  const trm_new_variable wanted = {
+      .name = trm_memory_category_name(category), .source = source, .category = category,
+      .mapping = trm_mapping_spread(builder->target, phase->temporary_worst,
+                                    phase->temporary_total, ipu, 0)};
+  if (wanted.mapping.kind == TRM_MAPPING_NONE) return TRM_OK;
+  uint32_t variable;
+  TRY(trm_program_add_variable(builder, &wanted, &variable, error));
+  builder->variables.items[variable].live = (trm_program_interval){begin, end};
+  return TRM_OK;
+}
+
+static const char *phase_name(trm_program_builder *builder, uint32_t source, const char *phase) {
+  if (source == TRM_NO_INDEX) return phase;
+  const trm_program_source *s = &builder->sources.items[source];
+  return s->op_name[0] == '\0'
+             ? trm_arena_format(&builder->program->arena, "%s/%s", s->hlo_name, phase)
+             : trm_arena_format(&builder->program->arena, "%s/%s/%s", s->op_name, s->hlo_name,
+                                phase);
+}
+
+static trm_status add_phase(trm_program_builder *builder, const trm_phase *phase, uint32_t source,
+                            uint32_t ipu, uint32_t *out_step, trm_error *error) {
+  const char *name = phase_name(builder, source, phase->name);
+  CHECK_MEMORY(name, "steps");
+  trm_program_step step = {
+      .type = step_type(phase->kind), .name = name, .source = source,
+      .compute_set = TRM_NO_INDEX, .ipu = (int32_t)ipu, .stage = -1, .repeat_count = 1,
+      .taken = TRM_NO_INDEX, .sync_cycles = phase->sync_cycles,
+      .cycles_mean = phase->cycles_mean, .active_tiles = phase->active_tiles,
+      .bytes_in_worst = phase->bytes_in_worst, .bytes_in_total = phase->bytes_in_total,
+      .bytes_out_worst = phase->bytes_out_worst, .bytes_out_total = phase->bytes_out_total,
+      .messages_worst = phase->messages_worst, .flops = phase->flops};
+  if (phase->kind == TRM_PHASE_EXCHANGE && step.sync_cycles == 0) {
+    step.sync_cycles = sync_delay(builder->target);
+  }
+  step.cycles = phase->cycles + step.sync_cycles;
+  if (step.type == TRM_STEP_TYPE_ON_TILE_EXECUTE) {
+    TRY(add_compute_set(builder, phase, name, source, ipu, &step.compute_set, error));
+  }
+  uint32_t edge;
+  if (is_stream(phase->kind)) { /* Begin and End are where the tiles wait for the host */
+    trm_program_step side = {.type = TRM_STEP_TYPE_STREAM_COPY_BEGIN, .name = name,
+                             .source = source, .compute_set = TRM_NO_INDEX, .ipu = (int32_t)ipu,
+                             .stage = -1, .repeat_count = 1, .taken = TRM_NO_INDEX,
+                             .sync_cycles = step.sync_cycles / 2,
+                             .cycles = step.sync_cycles / 2};
+    TRY(push(builder, &side, &edge, error));
+    step.cycles -= step.sync_cycles;
+    const int64_t rest = step.sync_cycles - side.sync_cycles;
+    step.sync_cycles = 0;
+    TRY(push(builder, &step, out_step, error));
+    side.type = TRM_STEP_TYPE_STREAM_COPY_END;
+    side.sync_cycles = side.cycles = rest;
+    TRY(push(builder, &side, &edge, error));
+    return add_temporary(builder, phase, source, ipu, *out_step, *out_step + 1, error);
+  }
+  TRY(push(builder, &step, out_step, error));
+  return TRM_OK;
+}
+
+/* Messages that an exchange brings stay until the compute set that reads them has run. */
+static trm_status hold_temporaries(trm_program_builder *builder, const trm_tile_cost *cost,
+                                   const uint32_t *step_of, uint32_t source, uint32_t ipu,
+                                   trm_error *error) {
+  for (size_t p = 0; p < cost->phases.count; ++p) {
+    const trm_phase *phase = &cost->phases.items[p];
+    if (is_stream(phase->kind) || (phase->temporary_worst <= 0 && phase->temporary_total <= 0)) {
+      continue;
+    }
+    uint32_t end = step_of[p] + 1;
+    if (phase->kind == TRM_PHASE_EXCHANGE && p + 1 < cost->phases.count) {
+      const trm_phase *next = &cost->phases.items[p + 1];
+      const bool reads = next->kind == TRM_PHASE_COMPUTE || next->kind == TRM_PHASE_COPY;
+      if (reads && next->temporary_worst == 0) end = step_of[p + 1] + 1;
+    }
+    TRY(add_temporary(builder, phase, source, ipu, step_of[p], end, error));
+  }
+  if (cost->temporary_worst <= 0 && cost->temporary_total <= 0) return TRM_OK;
+  const trm_phase whole = {.kind = TRM_PHASE_COMPUTE, .temporary_worst = cost->temporary_worst,
+                           .temporary_total = cost->temporary_total};
+  return add_temporary(builder, &whole, source, ipu, step_of[0],
+                       step_of[cost->phases.count - 1] + 1, error);
+}
+
+trm_status trm_program_add_cost(trm_program_builder *builder, const trm_tile_cost *cost,
+                                uint32_t source, uint32_t ipu, uint32_t *out_first,
+                                uint32_t *out_last, uint32_t *out_writes, trm_error *error) {
+  const size_t count = cost->phases.count;
+  *out_first = (uint32_t)builder->steps.count;
+  *out_last = *out_first - 1;
+  *out_writes = *out_first;
+  if (count == 0) return TRM_OK;
+  uint32_t *step_of = trm_arena_allocate(&builder->scratch, count, sizeof *step_of);
+  CHECK_MEMORY(step_of, "steps");
+  bool computes = false;
+  for (size_t p = 0; p < count;) {
+    const int64_t repeats = cost->phases.items[p].repeats;
+    uint32_t loop = TRM_NO_INDEX;
+    if (repeats > 1) { /* phases of equal counts are one loop */
+      const char *name = phase_name(builder, source, "Loop");
+      CHECK_MEMORY(name, "steps");
+      TRY(trm_program_open(builder, TRM_STEP_TYPE_REPEAT, name, source, (int32_t)ipu, &loop,
+                           error));
+      builder->steps.items[loop].repeat_count = (uint64_t)repeats;
+    }
+    for (; p < count && cost->phases.items[p].repeats == repeats; ++p) {
+      const trm_phase *phase = &cost->phases.items[p];
+      TRY(add_phase(builder, phase, source, ipu, &step_of[p], error));
+      const bool is_compute = phase->kind == TRM_PHASE_COMPUTE || phase->kind == TRM_PHASE_COPY;
+      if (is_compute && !computes) *out_writes = step_of[p];
+      computes = computes || is_compute;
+    }
+    if (loop != TRM_NO_INDEX) trm_program_close(builder, loop);
+  }
+  *out_last = (uint32_t)builder->steps.count - 1;
+  return hold_temporaries(builder, cost, step_of, source, ipu, error);
+}
+
+trm_status trm_program_add_copies(trm_program_builder *builder, const char *what, uint32_t source,
+                                  uint32_t ipu, int64_t worst, int64_t total, trm_error *error) {
+  if (worst <= 0) return TRM_OK;
+  trm_tile_cost cost = {.arena = &builder->program->arena};
+  const trm_tile_request request = {.target = builder->target};
+  trm_status status =
+      trm_tile_add_copy(&request, &cost, what, worst, total, 8,
+                        (uint32_t)trm_least(trm_target_tiles_per_ipu(builder->target),
+                                            trm_ceil_divide(total, worst)),
+                        error);
+  uint32_t first, last, writes;
+  if (status == TRM_OK) {
+    status = trm_program_add_cost(builder, &cost, source, ipu, &first, &last, &writes, error);
+  }
+  trm_tile_cost_free(&cost);
+  return status;
+}
+
+/* ---- Sums ----------------------------------------------------------------------------------- */
+
+static bool has_children(trm_program_step_type type) {
+  switch (type) {
+    case TRM_STEP_TYPE_SEQUENCE:
+    case TRM_STEP_TYPE_REPEAT:
+    case TRM_STEP_TYPE_REPEAT_WHILE:
+    case TRM_STEP_TYPE_IF:
+    case TRM_STEP_TYPE_SWITCH:
+    case TRM_STEP_TYPE_CALL: return true;
+    default: return false;
+  }
+}
+
+static int64_t saturating(double cycles) {
+  return cycles > 9e18 ? INT64_MAX / 2 : (int64_t)cycles;
+}
+
+/* Children come after their parents: backwards for cycles, forwards for executions. */
+static void add_up_cycles(trm_program *program) {
+  const int64_t turn = program->target->loop_iteration_cycles;
+  for (uint32_t s = program->num_steps; s-- > 0;) {
+    trm_program_step *step = &program->steps[s];
+    if (!has_children(step->type)) continue;
+    int64_t sum = 0, slowest = -1;
+    for (uint32_t c = s + 1; c < step->end; c = program->steps[c].end) {
+      sum += program->steps[c].cycles;
+      if (program->steps[c].cycles > slowest) {
+        slowest = program->steps[c].cycles;
+        step->taken = c;
+      }
+    }
+    const bool chooses = step->type == TRM_STEP_TYPE_IF || step->type == TRM_STEP_TYPE_SWITCH;
+    if (chooses) {
+      step->cycles = turn + trm_most(0, slowest);
+      continue;
+    }
+    step->taken = TRM_NO_INDEX;
+    const bool loops =
+        step->type == TRM_STEP_TYPE_REPEAT || step->type == TRM_STEP_TYPE_REPEAT_WHILE;
+    step->cycles = loops ? saturating((double)step->repeat_count * (double)(sum + turn)) : sum;
+    if (loops && (double)step->repeat_count * (double)(sum + turn) < 9e15) {
+      step->cycles = (int64_t)step->repeat_count * (sum + turn);
+    }
+  }
+}
+
+static void add_up_totals(trm_program *program) {
+  trm_program_totals *t = &program->totals;
+  double compute = 0, copy = 0, exchange = 0, global = 0, host = 0, collective = 0, sync = 0;
+  double control = 0, mean = 0, worst = 0, flops = 0, in = 0, out = 0;
+  for (uint32_t s = 0; s < program->num_steps; ++s) {
+    trm_program_step *step = &program->steps[s];
+    if (s == 0) {
+      step->executions = 1;
+    } else {
+      const trm_program_step *parent = &program->steps[step->parent];
+      step->executions = parent->executions * (double)parent->repeat_count;
+      const bool chosen = parent->taken == TRM_NO_INDEX || parent->taken == s;
+      if (!chosen) step->executions = 0;
+    }
+    if (has_children(step->type)) {
+      const bool plain = step->type == TRM_STEP_TYPE_SEQUENCE || step->type == TRM_STEP_TYPE_CALL;
+      if (!plain) {
+        control += step->executions * (double)step->repeat_count *
+                   (double)program->target->loop_iteration_cycles;
+      }
+      continue;
+    }
+    const double work = step->executions * (double)(step->cycles - step->sync_cycles);
+    sync += step->executions * (double)step->sync_cycles;
+    flops += step->executions * (double)step->flops;
+    switch (step->type) {
+      case TRM_STEP_TYPE_ON_TILE_EXECUTE: {
+        const trm_program_compute_set *set = &program->compute_sets[step->compute_set];
+        const bool copies = set->num_groups > 0 && strncmp(set->groups[0].codelet, "poplar_rt::", 11) == 0;
+        *(copies ? &copy : &compute) += work;
+        mean += step->executions * step->cycles_mean;
+        worst += work;
+        break;
+      }
+      case TRM_STEP_TYPE_DO_EXCHANGE: exchange += work; break;
+      case TRM_STEP_TYPE_GLOBAL_EXCHANGE: global += work; break;
+      case TRM_STEP_TYPE_CROSS_REPLICA_COPY: collective += work; break;
+      case TRM_STEP_TYPE_STREAM_COPY_MID:
+        host += work;
+        in += step->executions * (double)step->bytes_in_total;
+        out += step->executions * (double)step->bytes_out_total;
+        break;
+      default: control += work; break;
+    }
+  }
+  t->cycles = program->num_steps > 0 ? program->steps[0].cycles : 0;
+  t->compute_cycles = saturating(compute), t->copy_cycles = saturating(copy);
+  t->exchange_cycles = saturating(exchange), t->global_exchange_cycles = saturating(global);
+  t->host_cycles = saturating(host), t->collective_cycles = saturating(collective);
+  t->sync_cycles = saturating(sync), t->control_cycles = saturating(control);
+  t->flops = saturating(flops);
+  t->host_bytes_in = saturating(in), t->host_bytes_out = saturating(out);
+  t->seconds = (double)t->cycles / program->target->clock_frequency;
+  t->tile_balance = worst > 0 ? mean / worst : 1.0;
+  t->num_steps = program->num_steps;
+  t->num_compute_sets = program->num_compute_sets;
+  t->num_variables = program->num_variables;
+  for (uint32_t c = 0; c < program->num_compute_sets; ++c) {
+    if (program->compute_sets[c].shared_with != TRM_NO_INDEX) continue;
+    t->num_vertices += program->compute_sets[c].vertices;
+    t->num_edges += program->compute_sets[c].edges;
+  }
+}
+
+void trm_program_total(trm_program *program) {
+  add_up_cycles(program);
+  add_up_totals(program);
+}
