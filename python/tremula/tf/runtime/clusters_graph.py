@@ -261,7 +261,21 @@ def groups(ordered):
     for node in ordered:
         if node.can_join:
             found.setdefault(root(node.index), []).append(node)
-    return list(found.values())
+    return _merge_in_loops(found.values(), ordered)
+
+
+def _merge_in_loops(found, ordered):
+    """Puts groups together that have nothing to do with each other but run in the same iteration of
+    a loop, which is over when all have run. Elsewhere one would only wait for the other."""
+    merged = {}
+    for i, group in enumerate(found):
+        first = group[0]
+        apart = not any(word[0] == "loop" for word in first.runs) or not any(
+            node.kind.weight for node in group)
+        key = i if apart else (first.level, first.runs, first.proto.device)
+        merged.setdefault(key, []).extend(group)
+    place = {node.index: i for i, node in enumerate(ordered)}
+    return [sorted(group, key=lambda node: place[node.index]) for group in merged.values()]
 
 
 def _weights(ordered):
