@@ -1,0 +1,42 @@
+"""Moving pieces of tensors between replicas (`tensorflow.python.ipu.all_to_all_op`)."""
+
+import tensorflow.compat.v1 as tf
+
+from tremula.tf.ipu.ops import _collectives, all_to_all_op_grad
+
+
+def all_to_all(x, split_dimension, concat_dimension, replication_factor, name=None):
+    """Cuts `x` along `split_dimension` in `replication_factor` pieces, sends piece i to replica i,
+    and puts together what has come, in the order of the replicas, along `concat_dimension`.
+
+    replication_factor   the number of replicas, or of those in a group of consecutive ones
+
+    Raises ValueError for dimensions that x has not or that cannot be cut evenly.
+    """
+    x = _collectives.tensor(x, "all_to_all")
+    count = _collectives.replicas(replication_factor, "replication_factor")
+    split, concat = (_dimension(x, one) for one in (split_dimension, concat_dimension))
+    if x.shape.as_list()[split] % count:
+        raise ValueError(f"Dimension {split} of {x.name}, of the shape {x.shape}, cannot be split "
+                         f"evenly over {count} replicas.")
+    return all_to_all_op_grad.all_to_all(x, split, concat, count, name or "IpuAllToAll")
+
+
+def all_gather(x, replication_factor, name=None):
+    """`x` of all replicas: a tensor of the shape [replication_factor, *x.shape], the same on all.
+
+    x                    a tensor, or a list of tensors, for which a list is returned
+    replication_factor   the number of replicas, or of those in a group of consecutive ones
+    """
+    count = _collectives.replicas(replication_factor, "replication_factor")
+    results = [all_to_all_op_grad.all_gather(_collectives.tensor(one, "all_gather"), count,
+                                             name or "IpuAllGather")
+               for one in tf.nest.flatten(x)]
+    return results if isinstance(x, (list, tuple)) else results[0]
+
+
+def _dimension(x, dimension):
+    rank = x.shape.rank
+    if not 0 <= dimension < rank:
+        raise ValueError(f"{x.name}, of the shape {x.shape}, has no dimension {dimension}.")
+    return int(dimension)

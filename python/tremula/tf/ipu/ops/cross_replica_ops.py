@@ -1,0 +1,49 @@
+"""Sums and means over replicas (`tensorflow.python.ipu.cross_replica_ops`)."""
+
+import tensorflow.compat.v1 as tf
+
+from tremula.tf.ipu.ops import _collectives, cross_replica_ops_grad
+from tremula.tf.runtime import inside
+
+
+def cross_replica_sum(x, replica_group_size=None, name=None):
+    """The sum of `x` over the replicas, the same on all of them: a tensor like x.
+
+    With `replica_group_size` k the sums are over replicas 0 to k - 1, over k to 2k - 1, and so on.
+    k must divide the number of replicas, or running the program fails with InvalidArgumentError.
+    float16 is summed in float32 and rounded once. The gradient is the sum of the gradients.
+
+    Raises ValueError for a group size that is no number.
+    """
+    return cross_replica_ops_grad.differentiable(
+        x, "add", _size(replica_group_size), name or "IpuCrossReplicaSum")
+
+
+def cross_replica_mean(x, replica_group_size=None, name=None):
+    """As cross_replica_sum, but the mean."""
+    return cross_replica_ops_grad.differentiable(
+        x, "mean", _size(replica_group_size), name or "IpuCrossReplicaMean")
+
+
+def assume_equal_across_replicas(tensors, inplace=False):
+    """Says that tensors (a tensor or a structure of them) are equal on all replicas, and returns
+    them.
+
+    The original needed that before it let them decide whether a collective is reached. Here any
+    value may; replicas that then go different ways are an error when the program runs. `inplace`
+    makes no difference.
+    """
+    del inplace
+    return tf.nest.map_structure(lambda one: tf.identity(one, "AssumeEqualAcrossReplicas"),
+                                 tensors)
+
+
+def in_graph(graph):
+    """Whether a graph, or a function that it calls, has a sum or mean over replicas."""
+    graphs = [graph, *inside.function_graphs(graph).values()]
+    return any(_collectives.is_all_reduce(operation)
+               for one in graphs for operation in one.get_operations())
+
+
+def _size(replica_group_size):
+    return _collectives.group_size(replica_group_size, "replica_group_size")

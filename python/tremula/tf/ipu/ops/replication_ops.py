@@ -1,0 +1,23 @@
+"""What a replica knows of itself (`tensorflow.python.ipu.replication_ops`)."""
+
+import tensorflow.compat.v1 as tf
+
+from tremula.tf.ipu.ops import _collectives
+from tremula.tf.runtime import inside
+
+
+def replication_index(name=None):
+    """The number of the replica that computes this: a scalar int32 tensor, from 0."""
+    index = inside.apply_op("XlaReplicaId", name=name or "ReplicationIndex").outputs[0]
+    return tf.ensure_shape(index, [])
+
+
+def replication_factor(name=None):
+    """The number of replicas: a scalar int32 tensor."""
+    return _collectives.factor(name)
+
+
+def replication_normalise(x, name=None):
+    """`x`, of a floating-point type, divided by the number of replicas."""
+    x = tf.convert_to_tensor(x)
+    return tf.divide(x, tf.cast(_collectives.factor(), x.dtype), name=name)

@@ -1,0 +1,31 @@
+"""An optimizer for replicas (`tensorflow.python.ipu.cross_replica_optimizer`)."""
+
+import tensorflow.compat.v1 as tf
+
+from tremula.tf.ipu.ops import cross_replica_ops
+from tremula.tf.ipu.optimizers import ipu_optimizer
+
+
+def apply_cross_replica_op_single(grad, var):
+    """(the mean of `grad` over the replicas, `var`); a gradient that is None stays None."""
+    if grad is None:
+        return grad, var
+    grad = tf.convert_to_tensor(grad)
+    with tf.colocate_with(grad):
+        return cross_replica_ops.cross_replica_mean(grad), var
+
+
+def apply_cross_replica_op(grads_and_vars):
+    """The same for a list of (gradient, variable)."""
+    return [apply_cross_replica_op_single(grad, var) for grad, var in grads_and_vars]
+
+
+class CrossReplicaOptimizer(ipu_optimizer.IpuOptimizer):
+    """Applies the mean of the replicas' gradients, so that their variables stay equal."""
+
+    def __init__(self, opt, name="CrossReplicaOptimizer"):
+        super().__init__(opt, name)
+
+    def apply_gradients(self, grads_and_vars, global_step=None, name=None):
+        """The operation that applies the means, as the optimizer inside does it."""
+        return self._opt.apply_gradients(apply_cross_replica_op(grads_and_vars), global_step, name)
