@@ -117,6 +117,12 @@ def in_compiled_function():
     return control_flow_util.GetContainingXLAContext(context) is not None
 
 
+def registered_gradient(op_type):
+    """TensorFlow's function (operation, *gradients) -> gradients for an op."""
+    from tensorflow.python.framework import ops
+    return ops.gradient_registry.lookup(op_type)
+
+
 def in_static_program():
     """Whether what is built now is in a program for XLA, or in a function inside one."""
     from tensorflow.python.framework import ops

@@ -39,11 +39,11 @@ class _States:
     def __init__(self, labels, label_lengths, classes, blank):
         labels = tf.cast(labels, tf.int32)
         label_lengths = tf.cast(label_lengths, tf.int32)
-        batch, length = labels.shape
+        batch, length = labels.shape.as_list()
         self.classes = int(classes)
-        self.count = 2 * int(length) + 1
+        self.count = 2 * length + 1
         blanks = tf.fill(tf.shape(labels), blank)
-        pairs = tf.reshape(tf.stack([blanks, labels], 2), [batch, 2 * int(length)])
+        pairs = tf.reshape(tf.stack([blanks, labels], 2), [batch, 2 * length])
         self.labels = tf.concat([pairs, tf.fill([tf.shape(labels)[0], 1], blank)], 1)
         before = tf.pad(self.labels, [[0, 0], [2, 0]], constant_values=blank)[:, :self.count]
         # From a label straight to the next, where that is another one.
@@ -73,7 +73,7 @@ def _logsumexp(*values):
 
 def _shifted(values, by):
     """Values of the state `by` before (below 0: behind)."""
-    count = values.shape[1]
+    count = values.shape.as_list()[1]
     pads = [[0, 0], [by, 0]] if by > 0 else [[0, 0], [0, -by]]
     padded = tf.pad(values, pads, constant_values=NOTHING)
     return padded[:, :count] if by > 0 else padded[:, -by:]
@@ -189,7 +189,7 @@ def _beam_step(row, beams, t, width, classes, blank):
     """One step: beams stay or are extended by a label; extensions that another beam is already
     are added to that."""
     ended, open_, lengths, last, hash_a, hash_b, parent_a, parent_b, labels = beams
-    batch = row.shape[0]
+    batch = row.shape.as_list()[0]
     total = _logsumexp(ended, open_)
     has_last = lengths > 0
     safe_last = tf.maximum(last, 0)
@@ -230,7 +230,7 @@ def _beam_step(row, beams, t, width, classes, blank):
         return tf.gather(values, beam, batch_dims=1)
 
     score = tf.gather(every, chosen, batch_dims=1)
-    place = tf.logical_and(tf.equal(tf.range(labels.shape[2]), of(lengths)[:, :, tf.newaxis]),
+    place = tf.logical_and(tf.equal(tf.range(labels.shape.as_list()[2]), of(lengths)[:, :, tf.newaxis]),
                            tf.logical_not(stays)[:, :, tf.newaxis])
     del t
     return [tf.maximum(tf.where_v2(stays, of(stay_ended), NOTHING), NOTHING),
