@@ -34,6 +34,7 @@ trm_status trm_program_add_source(trm_program_builder *builder, uint32_t computa
                                .op_type = metadata->op_type == NULL ? "" : metadata->op_type,
                                .layer = "", .file = metadata->source_file,
                                .line = metadata->source_line};
+  if (strcmp(source.op_name, "XLA_Args") == 0) source.op_name = ""; /* XLA's word for inputs */
   if (source.file != NULL && source.file[0] == '\0') source.file = NULL;
   const char *slash = strrchr(source.op_name, '/');
   if (slash != NULL) {

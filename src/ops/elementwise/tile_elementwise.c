@@ -65,15 +65,35 @@ static double cast_cycles(trm_dtype from, trm_dtype to) {
   return 2.0;
 }
 
-/* Worker cycles an element of an elementwise instruction. */
-static double element_cycles(const trm_computation *computation,
+/* select(compare(x, 0), y, 0): the gradient of a ReLU, which popnn has a codelet for. */
+static bool is_relu_gradient(const trm_computation *computation,
                              const trm_instruction *instruction) {
-  const trm_dtype result = instruction->shape.dtype;
-  const trm_dtype operand =
+  if (instruction->opcode != TRM_OP_SELECT) return false;
+  const trm_instruction *items = computation->instructions;
+  if (items[instruction->operands[0]].opcode != TRM_OP_COMPARE) return false;
+  for (int side = 1; side <= 2; ++side) {
+    const trm_instruction *value = &items[instruction->operands[side]];
+    if (value->opcode == TRM_OP_BROADCAST) value = &items[value->operands[0]];
+    if (value->opcode == TRM_OP_CONSTANT && trm_shape_is_scalar(&value->shape)) return true;
+  }
+  return false;
+}
+
+/* Worker cycles an element of an elementwise instruction. `in_half`: float32 stands for float16,
+ * and conversions between the two for nothing. */
+static double element_cycles(const trm_computation *computation,
+                             const trm_instruction *instruction, bool in_half) {
+  trm_dtype result = instruction->shape.dtype;
+  trm_dtype operand =
       instruction->num_operands == 0
           ? result
           : computation->instructions[instruction->operands[instruction->num_operands - 1]]
                 .shape.dtype;
+  if (in_half && result == TRM_F32) result = TRM_F16;
+  if (in_half && operand == TRM_F32) operand = TRM_F16;
+  if (in_half && instruction->opcode == TRM_OP_CONVERT && result == TRM_F16 && operand == TRM_F16) {
+    return 0;
+  }
   const bool wide = operand == TRM_C64 || operand == TRM_C128;
   switch (instruction->opcode) {
     case TRM_OP_CONVERT:
@@ -81,6 +101,9 @@ static double element_cycles(const trm_computation *computation,
       return cast_cycles(operand, result);
     case TRM_OP_IOTA:
       return 3.0 / trm_tile_vector_width(result);
+    case TRM_OP_SELECT:
+      if (is_relu_gradient(computation, instruction)) return 3.0 / trm_tile_vector_width(result);
+      break;
     case TRM_OP_COMPARE:
       if (instruction->comparison == TRM_CMP_NE) {
         return type_column(operand) == 1 ? 20.0 / 4 : 11.0 / 4;
@@ -97,7 +120,10 @@ static double element_cycles(const trm_computation *computation,
 
 /* Of the cycles above, those of loading operands and storing the result, which a generated
  * expression saves for what stays in a register. */
-static double saved_cycles(trm_dtype dtype) { return 2.0 / trm_tile_vector_width(dtype); }
+static double in_registers(double cycles, trm_dtype dtype) {
+  const double vector = 1.0 / trm_tile_vector_width(dtype);
+  return cycles == 0 ? 0 : cycles > 3 * vector ? cycles - 2 * vector : vector;
+}
 
 static int64_t flops_of(const trm_instruction *instruction) {
   switch (instruction->opcode) {
@@ -123,6 +149,7 @@ typedef struct body {
   int32_t *leader_of;  /* operand leaf where the instruction's value lies; -1: nowhere yet */
   double *cycles;      /* worker cycles an element of the expression that ends there */
   uint16_t *size;      /* instructions in it */
+  bool in_half;        /* what comes in and goes out is float16, float32 is only inside */
   int64_t *flops;
 } body;
 
@@ -230,7 +257,9 @@ static trm_status add_compute_set(body *b, trm_index root, const trm_mapping *pl
   uint32_t edges = 1;
   bool scalar = false;
   double loads = 0;
-  const double width = trm_tile_vector_width(instruction->shape.dtype);
+  const double width =
+      trm_tile_vector_width(b->in_half && instruction->shape.dtype == TRM_F32
+                                ? TRM_F16 : instruction->shape.dtype);
   for (uint32_t k = 0; k < inputs.num_inputs; ++k) {
     const int32_t leaf = operand_leaf(b, inputs.inputs[k]);
     const trm_instruction *input = &b->computation->instructions[inputs.inputs[k]];
@@ -330,6 +359,20 @@ static void look_at(body *b) {
   }
 }
 
+/* Our passes compute float16 normalisations in float32, for exactness; popnn does it in half. */
+static bool is_half_outside(const trm_tile_request *request) {
+  const trm_shape *shape = &request->instruction->shape;
+  const int32_t leaves = trm_shape_num_leaves(shape);
+  bool half = leaves > 0;
+  for (int32_t l = 0; l < leaves; ++l) half = half && trm_shape_leaf(shape, l)->dtype == TRM_F16;
+  for (uint32_t k = 0; k < request->num_operands; ++k) {
+    const trm_tile_operand *operand = &request->operands[k];
+    half = half && (operand->shape.dtype == TRM_F16 ||
+                    trm_shape_count(&operand->shape) < trm_shape_count(trm_shape_leaf(shape, 0)));
+  }
+  return half;
+}
+
 static trm_status cost_fusion(const trm_tile_request *request, trm_tile_cost *cost,
                               trm_error *error) {
   body b = {.request = request, .cost = cost,
@@ -337,6 +380,7 @@ static trm_status cost_fusion(const trm_tile_request *request, trm_tile_cost *co
   b.count = b.computation->num_instructions;
   TRY(allocate_body(&b, error));
   look_at(&b);
+  b.in_half = is_half_outside(request);
   trm_mapping place = cost->results[0].mapping;
   const int32_t leader = choose_leader(&b, trm_shape_leaf(&request->instruction->shape, 0));
   if (leader >= 0) place = request->operands[leader].mapping;
@@ -360,18 +404,20 @@ static trm_status cost_fusion(const trm_tile_request *request, trm_tile_cost *co
     const trm_instruction *instruction = &b.computation->instructions[i];
     if (!is_elementwise(instruction)) continue;
     b.size[i] = 1;
-    b.cycles[i] = element_cycles(b.computation, instruction);
+    b.cycles[i] = element_cycles(b.computation, instruction, b.in_half);
     b.flops[i] = flops_of(instruction);
+    bool expression = false;
     for (uint32_t k = 0; k < instruction->num_operands; ++k) {
       const trm_index operand = instruction->operands[k];
       if (!is_elementwise(&b.computation->instructions[operand]) || !joins_user(&b, operand)) continue;
       b.size[i] = (uint16_t)(b.size[i] + b.size[operand]);
       b.flops[i] += b.flops[operand];
+      const trm_dtype type = instruction->shape.dtype;
+      if (b.size[operand] == 1) b.cycles[operand] = in_registers(b.cycles[operand], type);
+      if (is_relu_gradient(b.computation, instruction) && k == 0) b.cycles[operand] = 0;
+      if (!expression) b.cycles[i] = in_registers(b.cycles[i], type);
+      expression = true;
       b.cycles[i] += b.cycles[operand];
-    }
-    if (b.size[i] > 1) {
-      const double saved = saved_cycles(instruction->shape.dtype);
-      b.cycles[i] -= b.cycles[i] > 2 * saved ? saved : b.cycles[i] / 2;
     }
     if (instruction->opcode == TRM_OP_IOTA || joins_user(&b, i)) continue;
     if (b.uses[i] == 0 && b.result_of[i] < 0) continue;
@@ -415,7 +461,7 @@ static trm_status cost_single(const trm_tile_request *request, trm_tile_cost *co
   const int64_t workers = request->target->num_worker_contexts;
   const int64_t per_worker = trm_ceil_divide(trm_most(1, place.worst), workers);
   const bool relu = instruction->opcode == TRM_OP_MAXIMUM && scalar;
-  double per_element = element_cycles(request->computation, instruction);
+  double per_element = element_cycles(request->computation, instruction, false);
   const uint32_t width = trm_tile_vector_width(instruction->shape.dtype);
   if (relu && type_column(instruction->shape.dtype) != 2) per_element = 2.0 / width;
   const int64_t setup =
@@ -443,7 +489,7 @@ static trm_status cost_map(const trm_tile_request *request, trm_tile_cost *cost,
   int64_t flops = 0;
   for (trm_index i = 0; i < called->num_instructions; ++i) {
     if (!is_elementwise(&called->instructions[i])) continue;
-    cycles += element_cycles(called, &called->instructions[i]);
+    cycles += element_cycles(called, &called->instructions[i], false);
     flops += flops_of(&called->instructions[i]);
   }
   body b = {.request = request, .cost = cost, .computation = called};

@@ -256,7 +256,14 @@ static trm_status cost_linear(const trm_tile_request *request, trm_tile_cost *co
       exchange->messages_worst += incoming.messages;
     }
   }
-  cost->results[0].mapping = convert_mapping(request, &plan->outputs, instruction->shape.dtype);
+  trm_mapping *result = &cost->results[0].mapping;
+  *result = convert_mapping(request, &plan->outputs, instruction->shape.dtype);
+  if (cost->phases.count > 0) {
+    /* The result is among what the last step holds, and is a variable of its own here. */
+    trm_phase *last = &cost->phases.items[cost->phases.count - 1];
+    last->temporary_worst = trm_most(0, last->temporary_worst - trm_mapping_worst_bytes(result));
+    last->temporary_total = trm_most(0, last->temporary_total - trm_mapping_total_bytes(result));
+  }
   return TRM_OK;
 }
 

@@ -1,0 +1,27 @@
+/* What would make a program need less memory (advice.c). */
+#ifndef TREMULA_PROGRAM_ADVICE_H_
+#define TREMULA_PROGRAM_ADVICE_H_
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "program/program.h"
+
+typedef struct trm_advice {
+  char text[160];
+  int64_t worst_tile_bytes; /* of the program changed like that */
+  int64_t saved;            /* fewer than now, on the fullest tile */
+  bool fits;
+  uint32_t num_ipus;
+  int64_t cycles;           /* of a run; 0: not known */
+} trm_advice;
+
+typedef VECTOR(trm_advice) trm_advice_list;
+
+/* Appends what helps, the most first. Free the list with VECTOR_FREE, also after a failure. */
+trm_status trm_program_find_advice(const trm_program *program, trm_advice_list *list,
+                                   trm_error *error);
+
+static inline double trm_least_double(double a, double b) { return a < b ? a : b; }
+
+#endif /* TREMULA_PROGRAM_ADVICE_H_ */
