@@ -31,6 +31,10 @@ def logits_of(features):
                                kernel_initializer=tf.constant_initializer(WEIGHTS))
 
 
+def kernel_of_model():
+    return next(one for one in tf.global_variables() if one.op.name == "model/dense/kernel")
+
+
 def loss_of(logits, labels):
     return tf.reduce_mean(
         tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits))
@@ -77,7 +81,7 @@ def expected_training(steps, rate=0.1):
             taken = slice(i * BATCH % 64, i * BATCH % 64 + BATCH)
             losses.append(session.run([loss, step], {x: INPUTS[taken],
                                                      labels: LABELS[taken]})[0])
-        return losses, session.run("model/dense/kernel:0")
+        return losses, session.run(kernel_of_model())
 
 
 class Losses(tf.train.SessionRunHook):
@@ -126,7 +130,7 @@ def test_training_goes_on_from_a_checkpoint_that_tensorflow_reads(tmp_path):
     with tf.Graph().as_default(), tf.Session() as session:
         logits_of(tf.zeros([1, FEATURES]))
         tf.train.Saver().restore(session, one.latest_checkpoint())
-        np.testing.assert_array_equal(session.run("model/dense/kernel:0"),
+        np.testing.assert_array_equal(session.run(kernel_of_model()),
                                       one.get_variable_value("model/dense/kernel"))
 
 
@@ -251,7 +255,7 @@ def test_replicas(tmp_path):
             taken = slice(2 * i * BATCH, 2 * (i + 1) * BATCH)
             session.run(step, {x: INPUTS[taken], labels: LABELS[taken]})
         np.testing.assert_allclose(one.get_variable_value("model/dense/kernel"),
-                                   session.run("model/dense/kernel:0"), rtol=1e-5)
+                                   session.run(kernel_of_model()), rtol=1e-5)
 
 
 def test_a_replicated_model_that_exchanges_nothing_is_refused(tmp_path):
@@ -337,7 +341,7 @@ def test_a_pipeline_is_trained_evaluated_and_used(tmp_path):
                             {x: INPUTS[i:i + 16].reshape(4, BATCH, FEATURES),
                              labels: LABELS[i:i + 16].reshape(4, BATCH)})[0]
                 for i in range(0, 64, 16)]
-        kernel = session.run("model/dense/kernel:0")
+        kernel = session.run(kernel_of_model())
     np.testing.assert_allclose(hook.seen, np.reshape(seen, [2, 8]).mean(1), rtol=1e-5)
     np.testing.assert_allclose(one.get_variable_value("model/dense/kernel"), kernel, rtol=1e-4,
                                atol=1e-6)

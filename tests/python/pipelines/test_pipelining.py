@@ -23,8 +23,9 @@ def stages():
 
 
 def train(optimizer=momentum, **options):
-    """Runs a pipeline of three stages for UPDATES updates in all. Returns what the outfeed gave
-    and the variables."""
+    """Runs a pipeline of three stages for UPDATES updates in all, on one replica. Returns what
+    the outfeed gave and the variables."""
+    ipus = options.pop("ipus", 4)
     options.setdefault("gradient_accumulation_count", COUNT)
     repeat = options.setdefault("repeat_count", UPDATES)
     with tf.Graph().as_default():
@@ -40,7 +41,7 @@ def train(optimizer=momentum, **options):
         with ipu.scopes.ipu_scope("/device:IPU:0"):
             step = ipu.ipu_compiler.compile(network)
         dequeued = outfeed.dequeue()
-        configure(4)
+        configure(ipus)
         with tf.Session() as session:
             session.run([tf.global_variables_initializer(), infeed.initializer])
             values = []
@@ -88,7 +89,7 @@ def test_recomputation_and_memory_options_change_no_numbers():
     assert_same(train(
         recomputation_mode=pipelining_ops.RecomputationMode.RecomputeThenBackpropagate,
         offload_activations=True, offload_weight_update_variables=False,
-        replicated_optimizer_state_sharding=True, device_mapping=[0, 1, 0],
+        replicated_optimizer_state_sharding=True, device_mapping=[0, 1, 0], ipus=2,
         forward_propagation_stages_poplar_options=[
             pipelining_ops.PipelineStageOptions({"availableMemoryProportion": "0.3"})] * 3),
         expected)
@@ -96,7 +97,8 @@ def test_recomputation_and_memory_options_change_no_numbers():
 
 def test_serialised_batches():
     expected = plain.train(momentum, COUNT, UPDATES, mean=False)
-    assert_same(train(gradient_accumulation_count=COUNT // 3, batch_serialization_iterations=3),
+    assert_same(train(gradient_accumulation_count=COUNT // 3, batch_serialization_iterations=3,
+                      ipus=1),
                 expected)
 
 
@@ -111,7 +113,7 @@ def test_accumulators_are_not_variables():
     assert sorted(variables) == sorted(plain.train(momentum, 1, 1, False)[1])
 
 
-def run_inference(network_stages, inputs=(), infeed=None, **options):
+def run_inference(network_stages, inputs=(), infeed=None, ipus=2, **options):
     outfeed = ipu.ipu_outfeed_queue.IPUOutfeedQueue()
 
     def network(*values):
@@ -121,7 +123,7 @@ def run_inference(network_stages, inputs=(), infeed=None, **options):
     with ipu.scopes.ipu_scope("/device:IPU:0"):
         step = ipu.ipu_compiler.compile(network, list(inputs))
     dequeued = outfeed.dequeue()
-    configure(4)
+    configure(ipus)
     with tf.Session() as session:
         if infeed is not None:
             session.run(infeed.initializer)
@@ -156,7 +158,7 @@ def test_stages_side_by_side():
         result = run_inference(
             [lambda x: (x, x), [lambda x, y: x + y, lambda x, y: x - y], lambda x, y: x * 10 + y],
             [tf.constant(3.0)], gradient_accumulation_count=6,
-            device_mapping=[0, [1, 2], 3])
+            device_mapping=[0, [1, 2], 3], ipus=4)
         np.testing.assert_array_equal(result, [60.0] * 6)
 
 

@@ -326,8 +326,8 @@ class _Program:
             updates = []
             mode = ipu_outfeed_queue.IPUOutfeedMode.ALL
         elif spec.eval_metric_ops:
-            update, values = _estimator._extract_metric_update_ops(spec.eval_metric_ops)
-            updates, mode = [update], ipu_outfeed_queue.IPUOutfeedMode.LAST
+            updates, values = _updated(spec.eval_metric_ops)
+            mode = ipu_outfeed_queue.IPUOutfeedMode.LAST
         else:
             raise ValueError("EstimatorSpec must contain either eval_metric_ops or eval_metrics "
                              "when evaluating")
@@ -378,6 +378,24 @@ class _Program:
         # The IPU has updated them; each replica has its own.
         return {name: (tf.reduce_mean(value, 0) if self._replicas > 1 else value, tf.no_op())
                 for name, value in self._outfeed.dequeue().items()}
+
+
+def _updated(metric_ops):
+    """(operations that update the metrics, {name: value after that})."""
+    updates, values = [], {}
+    for name, metric in metric_ops.items():
+        if isinstance(metric, tuple):
+            value, update = metric
+            # The update of a TensorFlow 1 metric is its new value; its value may be the old one.
+            is_value = tf.is_tensor(update) and update.dtype == value.dtype \
+                and update.shape.is_compatible_with(value.shape)
+            updates.append(update)
+            values[name] = update if is_value else value
+        else:
+            updates += metric.updates
+            with tf.control_dependencies(metric.updates):
+                values[name] = metric.result()
+    return updates, values
 
 
 def _features_and_labels(args, kwargs):

@@ -4,7 +4,7 @@ import collections.abc
 import enum
 import itertools
 
-from tremula.tf.runtime import feed_arguments, inside, plugin, tracing
+from tremula.tf.runtime import feed_arguments, inside, plugin, replication, tracing
 
 _NEW = ("outfeed_mode", "device_ordinal", "buffer_depth", "optimise_latency")
 _OLD = ("feed_name", "outfeed_mode", "outfeed_all", "device_ordinal", "replication_factor",
@@ -46,6 +46,7 @@ class IPUOutfeedQueue(collections.abc.Iterable):
         self._structure = None
         self._types, self._shapes = [], []
         self._enqueued = False
+        self._trace = None  # of the program that enqueues
         self._eager_dequeue = None
 
     @property
@@ -56,8 +57,9 @@ class IPUOutfeedQueue(collections.abc.Iterable):
     @property
     def deleter(self):
         """An operation that drops what has not been dequeued."""
-        import tensorflow.compat.v1 as tf
-        return tf.group(self.dequeue())
+        if not self._enqueued:
+            raise ValueError("Nothing has been enqueued, so there is nothing to delete.")
+        return self._dequeue_operation(keep_last=False)
 
     def enqueue(self, tensors):
         """Adds the operation that writes `tensors`, a tensor or a structure of them, to the queue.
@@ -80,8 +82,9 @@ class IPUOutfeedQueue(collections.abc.Iterable):
         self._types = [one.dtype.base_dtype for one in flat]
         self._shapes = [one.shape.as_list() for one in flat]
         self._enqueued = True
-        if tracing.current() is not None:
-            tracing.current().outfeeds.append(self)
+        self._trace = tracing.current()
+        if self._trace is not None:
+            self._trace.outfeeds.append(self)
         return tracing.side_effect("tremula.outfeed", {"feed": self._id}, flat, [], [])
 
     def dequeue(self, wait_for_completion=False):
@@ -89,6 +92,8 @@ class IPUOutfeedQueue(collections.abc.Iterable):
 
         In the mode ALL they have one dimension more, the number of elements since the last time;
         in the mode LAST reading fails with FailedPreconditionError before there is an element.
+        The replicas, where there are several, are a dimension after that; as long as no
+        configuration says how many there are, the shapes are unknown.
         Read the queue in a run of its own. `wait_for_completion` makes no difference: what a
         program has written can be read when its run is over.
 
@@ -108,15 +113,25 @@ class IPUOutfeedQueue(collections.abc.Iterable):
     def _dequeue(self):
         import tensorflow.compat.v1 as tf
         last = self._mode is IPUOutfeedMode.LAST
+        tensors = list(self._dequeue_operation(last).outputs)
+        for tensor, shape in zip(tensors, self._shapes):
+            tensor.set_shape(self._dequeued_shape(shape))
+        return tf.nest.pack_sequence_as(self._structure, tensors)
+
+    def _dequeued_shape(self, shape):
+        replicas = replication.factor(self._trace) if self._trace is not None else 1
+        if replicas is None:
+            return None
+        return [*([] if self._mode is IPUOutfeedMode.LAST else [None]),
+                *([] if replicas == 1 else [replicas]), *shape]
+
+    def _dequeue_operation(self, keep_last):
+        import tensorflow.compat.v1 as tf
         with tf.device("/device:CPU:0"):
-            operation = inside.apply_op(
-                "IpuOutfeedDequeue", feed=self._id, keep_last=last, dtypes=self._types,
+            return inside.apply_op(
+                "IpuOutfeedDequeue", feed=self._id, keep_last=keep_last, dtypes=self._types,
                 ranks=[len(shape) for shape in self._shapes],
                 dims=[size for shape in self._shapes for size in shape])
-        tensors = list(operation.outputs)
-        for tensor, shape in zip(tensors, self._shapes):
-            tensor.set_shape(shape if last else [None, *shape])
-        return tf.nest.pack_sequence_as(self._structure, tensors)
 
     def __iter__(self):
         """The elements that are there, one by one. Eager mode, and the mode ALL, only.
