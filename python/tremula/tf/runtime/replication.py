@@ -1,0 +1,34 @@
+"""How many replicas a program will have, as far as that is known when it is traced.
+
+The plugin decides it when the program first runs (src/exec/replication.c): IPUs of the device over
+shards of the program.
+"""
+
+from tremula.tf import compat
+from tremula.tf.runtime import inside
+
+
+def factor(trace):
+    """The number of replicas of a finished Trace; None if no configuration says how many IPUs its
+    device has, or if that is not a multiple of its shards."""
+    from tremula.tf.ipu import devices
+    try:
+        ipus = devices.num_ipus(devices.ordinal(trace.device))
+    except (RuntimeError, ValueError):
+        return None
+    if ipus == 1:
+        return 1
+    count = shards(trace.graph)
+    return ipus // count if ipus % count == 0 else None
+
+
+def shards(graph):
+    """On how many IPUs the operations of a graph, and of the functions that it calls, are: the
+    highest that one is marked with and those below it, rounded up to a power of two."""
+    from tremula.tf.ipu import sharding_proto
+    highest = 0
+    for one in [graph, *inside.function_graphs(graph).values()]:
+        for operation in one.get_operations():
+            marks = compat.operation_attribute(operation, sharding_proto.ATTRIBUTE)
+            highest = max([highest, *(sharding_proto.decode(marks) if marks else [])])
+    return 1 << highest.bit_length()
