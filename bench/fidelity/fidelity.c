@@ -1,0 +1,213 @@
+/* The model against published measurements, point by point.
+ *
+ *   bench_fidelity                        prints the tables
+ *   bench_fidelity --update FILE.md       puts them between the two marks of a document
+ *
+ * Fails (exit 1) when the dense matmuls are off by 12 % in the mean or one of them by 35 %, or the
+ * IPU Model's program by 15 %: with the default options, by formulas and machine data alone. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "fidelity/published.h"
+#include "ops/linear/plan_internal.h"
+#include "tremula/program.h"
+
+static const double mean_allowed = 0.12, point_allowed = 0.35, model_allowed = 0.15;
+static const char begin_mark[] = "<!-- tables: begin -->\n", end_mark[] = "<!-- tables: end -->";
+
+static void check(trm_status status, const trm_error *error) {
+  if (status == TRM_OK) return;
+  fprintf(stderr, "fidelity: %s\n", error->message);
+  exit(1);
+}
+
+static trm_target *load(const char *name) {
+  trm_error error;
+  trm_target *target = NULL;
+  check(trm_target_load(name, &target, &error), &error);
+  return target;
+}
+
+static trm_plan plan_of(const trm_target *target, const published_matmul *p, bool half_partials) {
+  trm_error error;
+  const trm_conv_params params = trm_conv_params_matmul(p->type, p->type, 1, p->m, p->m, p->n);
+  trm_plan_options options = trm_plan_options_default();
+  if (half_partials) options.partials_type = TRM_F16;
+  trm_plan plan;
+  check(trm_plan_make(target, &params, &options, NULL, &plan, &error), &error);
+  return plan;
+}
+
+typedef struct errors {
+  double sum, bias, worst;
+  int count;
+} errors;
+
+static double add_error(errors *e, double predicted, double published) {
+  const double error = predicted / published - 1;
+  e->sum += fabs(error);
+  e->bias += error;
+  if (fabs(error) > e->worst) e->worst = fabs(error);
+  e->count++;
+  return 100 * error;
+}
+
+static void print_errors(trm_text *out, const char *what, const errors *e) {
+  trm_text_format(out, "- %s: mean absolute error %.1f %%, mean error %+.1f %%, worst %.1f %%, %d "
+                  "points\n", what, 100 * e->sum / e->count, 100 * e->bias / e->count,
+                  100 * e->worst, e->count);
+}
+
+/* Convolve is the vertices' part; the exchange column has all exchanges, syncs and set-ups. */
+static bool print_matmuls(trm_text *out) {
+  trm_target *bow = load("bow");
+  errors all = {0}, half = {0}, single = {0}, narrow = {0};
+  trm_text_format(out, "### Dense matmuls on a Bow (B)\n\n"
+                  "| type | m = k | n | published TFLOP/s | cycles | model | error | vertices | "
+                  "reduce | exchange, sync | rest | splits: rows, out (serial), in (serial) | with half "
+                  "partials |\n|---|---|---|---|---|---|---|---|---|---|---|---|---|\n");
+  for (size_t i = 0; i < NUM_PUBLISHED_MATMULS; i++) {
+    const published_matmul *p = &published_matmuls[i];
+    const double cycles = published_cycles(p);
+    const trm_plan plan = plan_of(bow, p, false);
+    const bool is_half = p->type == TRM_F16;
+    const double error = add_error(&all, (double)plan.cycles, cycles);
+    add_error(is_half ? &half : &single, (double)plan.cycles, cycles);
+    uint64_t vertices = 0, reduce = 0, exchange = 0;
+    for (uint32_t k = 0; k < plan.num_phases; k++) {
+      const trm_plan_phase *phase = &plan.phases[k];
+      exchange += phase->times * (phase->exchange_cycles + phase->sync_cycles);
+      if (phase->step == TRM_STEP_PARTIALS) vertices += phase->times * phase->compute_cycles;
+      if (phase->step == TRM_STEP_REDUCE) reduce += phase->times * phase->compute_cycles;
+    }
+    trm_text_format(out, "| %s | %d | %d | %.1f | %.0f | %llu | %+.1f %% | %llu | %llu | %llu | "
+                    "%llu | %u, %u (%u), %u (%u)%s |", trm_dtype_name(p->type), p->m, p->n,
+                    p->tflops, cycles, (unsigned long long)plan.cycles, error,
+                    (unsigned long long)vertices, (unsigned long long)reduce,
+                    (unsigned long long)exchange,
+                    (unsigned long long)(plan.cycles - vertices - reduce - exchange),
+                    plan.partition.batch, plan.partition.out_channels,
+                    plan.partition.out_channels_serial, plan.partition.in_channels,
+                    plan.partition.in_channels_serial,
+                    plan.transform.swap_operands ? ", swapped" : "");
+    if (is_half) {
+      const trm_plan other = plan_of(bow, p, true);
+      trm_text_format(out, " %llu, %+.1f %% |\n", (unsigned long long)other.cycles,
+                      add_error(&narrow, (double)other.cycles, cycles));
+    } else {
+      trm_text_format(out, " |\n");
+    }
+  }
+  trm_text_format(out, "\n");
+  print_errors(out, "all, default options", &all);
+  print_errors(out, "f16, default options (float partials)", &half);
+  print_errors(out, "f32", &single);
+  print_errors(out, "f16 with half partials", &narrow);
+  trm_target_release(bow);
+  return all.sum / all.count < mean_allowed && all.worst <= point_allowed;
+}
+
+static void print_row(trm_text *out, const char *what, double published, double model) {
+  trm_text_format(out, "| %s | %.0f | %.0f | %+.1f %% |\n", what, published, model,
+                  100 * (model / published - 1));
+}
+
+static bool print_model(trm_text *out) {
+  trm_target *mk2 = load("mk2");
+  trm_error error;
+  uint64_t convolve = 0, reduce = 0, cycles = 0;
+  uint32_t tiles = 0;
+  static const int shapes[2][3] = {{800, 500, 400}, {800, 400, 200}};
+  for (size_t i = 0; i < 2; i++) {
+    const trm_conv_params params = trm_conv_params_matmul(TRM_F32, TRM_F32, 1, shapes[i][0],
+                                                          shapes[i][1], shapes[i][2]);
+    const trm_plan_options options = trm_plan_options_default();
+    trm_plan plan;
+    check(trm_plan_make(mk2, &params, &options, NULL, &plan, &error), &error);
+    cycles += plan.cycles;
+    if (plan.tiles_used > tiles) tiles = plan.tiles_used;
+    for (uint32_t k = 0; k < plan.num_phases; k++) {
+      const trm_plan_phase *phase = &plan.phases[k];
+      if (phase->step == TRM_STEP_PARTIALS) convolve += phase->times * phase->compute_cycles;
+      if (phase->step == TRM_STEP_REDUCE) reduce += phase->times * phase->compute_cycles;
+    }
+  }
+  trm_module *module = NULL;
+  check(trm_module_read(published_program, sizeof published_program - 1, "row A", &module, &error),
+        &error);
+  trm_program_options options = trm_program_default_options();
+  options.compile_ipu_code = true;
+  trm_program *program = NULL;
+  check(trm_program_create(module, false, mk2, &options, &program, &error), &error);
+  const trm_program_totals t = trm_program_get_totals(program);
+  const double on_chip = (double)(t.cycles - t.host_cycles);
+  trm_text_format(out, "\n### Graphcore's IPU Model of an MK2 (A)\n\n"
+                  "| | published | model | error |\n|---|---|---|---|\n");
+  print_row(out, "cycles of the program, host transfers apart", published_model.cycles, on_chip);
+  print_row(out, "of it the two plans", published_model.cycles, (double)cycles);
+  print_row(out, "Convolve", published_model.convolve, (double)convolve);
+  print_row(out, "Reduce", published_model.reduce, (double)reduce);
+  print_row(out, "tiles used", published_model.tiles, tiles);
+  print_row(out, "memory, bytes, without gaps", published_model.memory_bytes,
+            (double)t.memory_bytes);
+  print_row(out, "vertices", published_model.vertices, (double)t.num_vertices);
+  print_row(out, "edges", published_model.edges, (double)t.num_edges);
+  trm_program_free(program);
+  trm_module_free(module);
+  trm_target_release(mk2);
+  return fabs(on_chip / published_model.cycles - 1) <= model_allowed;
+}
+
+static void print_halo(trm_text *out) {
+  trm_target *mk1 = load("mk1");
+  const double each =
+      (double)plan_exchange_cycles(mk1, published_halo.bytes, 0, published_halo.messages) +
+      mk1->exchange_phase_cycles;
+  trm_text_format(out, "\n### A stencil's halo on a GC2 (C)\n\n"
+                  "| | published | model | error |\n|---|---|---|---|\n");
+  print_row(out, "exchange, ten iterations", published_halo.exchange,
+            each * published_halo.iterations);
+  print_row(out, "sync, ten iterations of two", published_halo.sync,
+            2.0 * mk1->max_sync_delay * published_halo.iterations);
+  trm_target_release(mk1);
+}
+
+static void update(const char *path, const trm_text *tables) {
+  trm_error error;
+  char *data = NULL;
+  size_t size = 0;
+  check(trm_read_file(path, "documents", &data, &size, &error), &error);
+  const char *begin = strstr(data, begin_mark), *end = begin == NULL ? NULL : strstr(begin, end_mark);
+  if (end == NULL) {
+    fprintf(stderr, "fidelity: %s lacks the marks %s and %s\n", path, begin_mark, end_mark);
+    exit(1);
+  }
+  begin += sizeof begin_mark - 1;
+  trm_text text = {0};
+  trm_text_append(&text, data, (size_t)(begin - data));
+  trm_text_append(&text, tables->data, tables->length);
+  trm_text_append(&text, end, size - (size_t)(end - data));
+  check(trm_write_file(path, text.data, text.length, &error), &error);
+  trm_text_free(&text);
+  trm_free(data);
+}
+
+int main(int argc, char **argv) {
+  if (argc != 1 && !(argc == 3 && strcmp(argv[1], "--update") == 0)) {
+    fprintf(stderr, "usage: bench_fidelity [--update FILE.md]\n");
+    return 2;
+  }
+  trm_text tables = {0};
+  const bool matmuls = print_matmuls(&tables), model = print_model(&tables);
+  print_halo(&tables);
+  if (tables.failed) return 1;
+  if (argc == 3) update(argv[2], &tables);
+  fputs(tables.data, stdout);
+  if (!matmuls) printf("the dense matmuls are off by more than is allowed\n");
+  if (!model) printf("the IPU Model's program is off by more than is allowed\n");
+  trm_text_free(&tables);
+  return matmuls && model ? 0 : 1;
+}

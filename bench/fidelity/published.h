@@ -1,0 +1,59 @@
+/* Published measurements that the model is compared with (docs/fidelity.md says what each is). */
+#ifndef TREMULA_BENCH_FIDELITY_PUBLISHED_H_
+#define TREMULA_BENCH_FIDELITY_PUBLISHED_H_
+
+#include <stddef.h>
+
+#include "ops/linear/plan.h"
+
+/* C[m,n] = A[m,k] B[k,n] with m = k, on a Bow IPU, digitised from a figure (within 4 %). */
+typedef struct published_matmul {
+  trm_dtype type;
+  int m, n;
+  double tflops;
+} published_matmul;
+
+static const published_matmul published_matmuls[] = {
+    {TRM_F16, 1024, 4, 6.1},     {TRM_F16, 1024, 16, 20.3},   {TRM_F16, 1024, 64, 45.5},
+    {TRM_F16, 1024, 256, 89.3},  {TRM_F16, 1024, 1024, 120},  {TRM_F16, 1024, 2048, 153},
+    {TRM_F16, 1024, 4096, 180},  {TRM_F16, 1024, 8192, 206},  {TRM_F16, 1024, 16384, 223},
+    {TRM_F16, 4096, 4, 18.5},    {TRM_F16, 4096, 16, 61.2},   {TRM_F16, 4096, 64, 130},
+    {TRM_F16, 4096, 256, 175},   {TRM_F16, 4096, 2048, 223},
+    {TRM_F32, 1024, 4, 3.7},     {TRM_F32, 1024, 8, 6.5},     {TRM_F32, 1024, 16, 10.9},
+    {TRM_F32, 1024, 32, 15.9},   {TRM_F32, 1024, 64, 20.9},   {TRM_F32, 1024, 128, 28.8},
+    {TRM_F32, 1024, 256, 33.9},  {TRM_F32, 1024, 512, 35.7},  {TRM_F32, 1024, 1024, 43.2},
+    {TRM_F32, 1024, 2048, 49.4}, {TRM_F32, 1024, 4096, 55.0}, {TRM_F32, 1024, 16384, 58.0},
+    {TRM_F32, 4096, 4, 7.0},     {TRM_F32, 4096, 16, 22.0},   {TRM_F32, 4096, 64, 40.9},
+    {TRM_F32, 4096, 256, 52.1},  {TRM_F32, 4096, 1024, 55.0}, {TRM_F32, 4096, 4096, 58.0},
+};
+enum { NUM_PUBLISHED_MATMULS = sizeof published_matmuls / sizeof *published_matmuls };
+
+/* The clock with which rates become cycles: 2 m k n / (TFLOP/s) x 1.85 GHz. It is not stated by
+ * the source; a Bow's fits its highest rates. */
+static const double published_clock = 1.85e9;
+
+static inline double published_cycles(const published_matmul *p) {
+  return 2.0 * p->m * p->m * p->n / (p->tflops * 1e12) * published_clock;
+}
+
+/* Graphcore's IPU Model of an MK2 (Poplar 2.0): m4 = m1 m2, m5 = m4 m3, all f32. */
+static const char published_program[] =
+    "HloModule row_a\n\n"
+    "ENTRY e {\n"
+    "  m1 = f32[800,500] parameter(0)\n"
+    "  m2 = f32[500,400] parameter(1)\n"
+    "  m3 = f32[400,200] parameter(2)\n"
+    "  m4 = f32[800,400] dot(m1, m2), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+    "  ROOT m5 = f32[800,200] dot(m4, m3), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+    "}\n";
+static const struct {
+  double cycles, convolve, reduce, memory_bytes, vertices, edges, tiles;
+} published_model = {34655, 15200, 3500, 59894241, 16877, 77137, 1400};
+
+/* GC2, a stencil's halo: 100 x 100 floats a tile, ten times; mean cycles of a tile. */
+static const struct {
+  double exchange, sync;
+  int iterations, bytes, messages;
+} published_halo = {5682, 3328, 10, 4 * 100 * 4, 4};
+
+#endif /* TREMULA_BENCH_FIDELITY_PUBLISHED_H_ */
