@@ -82,8 +82,12 @@ def operation_attribute(operation, name):
 
 
 def set_operation_attribute(operation, name, value):
-    """Sets an attribute of a node to bytes, text or a bool."""
-    operation._set_attr(name, _attr_value(value))
+    """Sets an attribute of a node to bytes, text or a bool. One that it has already is left alone:
+    TensorFlow warns of every node that changes after a session has run."""
+    present = operation_attribute(operation, name)
+    wanted = value.encode() if isinstance(value, str) else value
+    if type(present) is not type(wanted) or present != wanted:
+        operation._set_attr(name, _attr_value(value))
 
 
 def clear_operation_attribute(operation, name):
@@ -102,8 +106,9 @@ def _attr_value(value):
 
 
 def set_operation_device(operation, device):
-    """Moves a node to `device`."""
-    operation._set_device(device)
+    """Moves a node to `device`, if it is not there."""
+    if operation.device != device:
+        operation._set_device(device)
 
 
 def in_compiled_function():

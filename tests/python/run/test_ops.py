@@ -150,3 +150,40 @@ def test_update_op_whose_shapes_come_from_handles(session, on_ipu):
     with session() as s:
         s.run(tf.global_variables_initializer())
         np.testing.assert_allclose(s.run(y)[0], np.full([2, 3], 1 - .5 / 2.), rtol=1e-6)
+
+
+def test_what_is_known_to_be_needed_is_not_tried_without(script, tmp_path):
+    """TensorFlow logs a warning of every attempt to lower an op that fails."""
+    done = script("""
+        import tensorflow.compat.v1 as tf
+        from tensorflow.python import ipu
+        tf.disable_v2_behavior()
+        config = ipu.config.IPUConfig()
+        config.auto_select_ipus = 1
+        config.configure_ipu_system()
+        with tf.device("cpu"):
+            x, shape = tf.placeholder(tf.float32, [None]), tf.placeholder(tf.int32, [None])
+            begin = tf.placeholder(tf.int32, [])
+        with ipu.scopes.ipu_scope("/device:IPU:0"):
+            alone = [tf.reshape(x, shape), tf.transpose(tf.reshape(x, shape)), x[begin:begin + 2],
+                     tf.reduce_sum(tf.reshape(x, shape), 1)]
+            compiled = ipu.ipu_compiler.compile(lambda x, n: tf.reshape(x, n + 0) * 2., [x, shape])
+        with tf.Session() as s:
+            print(s.run(alone + compiled, {x: [1, 2, 3, 4], shape: [2, 2], begin: 1}))
+        """, TF_CPP_MIN_LOG_LEVEL="0", TREMULA_RUNTIME_DIR=str(tmp_path))
+    assert "[2., 3.]" in done.stdout, done.stderr
+    assert "compile-time constant" not in done.stderr
+
+
+def test_arguments_to_know():
+    """Through what is computed from them, but not through shapes; a slice's begin is not one."""
+    from tremula.tf.runtime import known_values, lowering
+    with tf.Graph().as_default() as graph:
+        x, n, begin = (tf.placeholder(dtype, shape, name) for dtype, shape, name in (
+            (tf.float32, [4, 4], "x"), (tf.int32, [2], "n"), (tf.int32, [2], "begin")))
+        tf.reshape(tf.slice(x, begin, [2, 2]), tf.shape(x)[:1])
+        tf.tile(x, n * 2, name="tiled")
+    source = lowering.Source(
+        graph.as_graph_def(), [lowering.Argument(f"{name}:0", 1, None) for name in
+                               ("x", "n", "begin")], [], ["tiled:0"])
+    assert known_values.arguments_to_know(source) == {1}

@@ -1,5 +1,7 @@
 """Random numbers in compiled parts: what they are distributed like, and when they repeat."""
 
+import os
+
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
@@ -148,6 +150,84 @@ def test_ops_differ(on_ipu, session, name):
     for i, row in enumerate(rows):
         for other in rows[:i]:
             assert equal(row, other) < .2
+
+
+SIZED = {
+    "uniform": lambda n, seed: tf.random.uniform([n], seed=seed),
+    "normal": lambda n, seed: tf.random.normal([n], seed=seed),
+    "truncated_normal": lambda n, seed: tf.random.truncated_normal([n], seed=seed),
+    "integers": lambda n, seed: tf.random.uniform([n], 5, 10 ** 6, tf.int32, seed=seed),
+    "shuffle": lambda n, seed: tf.random.shuffle(tf.range(n), seed=seed),
+    "categorical": lambda n, seed: tf.random.categorical(tf.zeros([n, 1000]), 1, seed=seed)[:, 0],
+}
+
+
+def in_loop_of_unknown_shape(name, seed):
+    """What a loop's body draws of x's size, for a placeholder x of unknown shape, in 3 rounds."""
+    with tf.device("cpu"):
+        x = tf.placeholder(tf.float32, [None], "x")
+
+    def computation(x):
+        def body(i, x, values):
+            drawn = tf.cast(SIZED[name](tf.shape(x)[0], seed), tf.float32)
+            return i + 1, x, values.write(i, tf.ensure_shape(drawn, [64]))
+
+        values = tf.TensorArray(tf.float32, 3, element_shape=[64])
+        return tf.while_loop(lambda i, *_: i < 3, body, [0, x, values])[2].stack()
+
+    with ipu.scopes.ipu_scope("/device:IPU:0"):
+        return x, ipu.ipu_compiler.compile(computation, [x])[0]
+
+
+@pytest.mark.parametrize("name", SIZED)
+def test_loop_of_unknown_shape_draws_anew(session, name):
+    """Which shapes the loop's body has is known only when the program runs."""
+    x, y = in_loop_of_unknown_shape(name, 5)
+    with session() as s:
+        rows = [*s.run(y, {x: np.ones(64)}), *s.run(y, {x: np.ones(64)})]
+    for i, row in enumerate(rows):
+        for other in rows[:i]:
+            assert equal(row, other) < .2
+    if name == "integers":
+        assert min(map(np.min, rows)) >= 5 and max(map(np.max, rows)) < 10 ** 6
+    if name == "shuffle":
+        np.testing.assert_array_equal(np.sort(rows[0]), np.arange(64))
+
+
+LOOPED = """
+    import sys
+    sys.path.insert(0, {folder!r})
+    import tensorflow.compat.v1 as tf
+    from tensorflow.python import ipu
+    tf.disable_v2_behavior()
+    config = ipu.config.IPUConfig()
+    config.auto_select_ipus = 1
+    config.configure_ipu_system()
+    import numpy as np
+    import test_random
+
+    for name in test_random.SIZED:
+        with tf.Graph().as_default(), tf.Session() as s:
+            ipu.utils.reset_ipu_seed(1)
+            x, y = test_random.in_loop_of_unknown_shape(name, {seed})
+            print("drawn:", s.run(y, {{x: np.ones(64)}}).tolist())
+"""
+
+
+def test_seed_of_an_op_in_a_loop_of_unknown_shape(script, tmp_path):
+    """It makes a difference, for each op, and processes with the same one draw the same."""
+    def drawn(seed):
+        done = script(LOOPED.format(folder=os.path.dirname(__file__), seed=seed),
+                      TREMULA_RUNTIME_DIR=str(tmp_path))
+        assert done.returncode == 0, done.stderr
+        lines = [line for line in done.stdout.splitlines() if line.startswith("drawn:")]
+        assert len(lines) == len(SIZED)
+        return lines
+
+    first = drawn(3)
+    assert drawn(3) == first
+    for one, other in zip(first, drawn(4)):
+        assert one != other
 
 
 SEEDED = """

@@ -8,7 +8,7 @@ Each is lowered once for each set of shapes and of values that must be constants
 import ctypes
 import threading
 
-from tremula.tf.runtime import cache, inside, lowering, plugin, rewriting
+from tremula.tf.runtime import cache, inside, known_values, lowering, plugin, rewriting
 
 _GRAPH, _NODE = ord("g"), ord("n")
 
@@ -132,11 +132,17 @@ def _find_constants(source, inputs, fixed):
     TensorFlow says that a value must be known, or makes shapes depend on it, as those of x[1:n].
     """
     shapes = [one.shape for one in inputs]
-    tried = None
+    expected = {i for i in known_values.arguments_to_know(source) if inputs[i].is_small()}
+    constants = {i: inputs[i].value() for i in expected.union(fixed)}
+    try:
+        return lowering.lower(source, shapes, constants).module, set(constants)
+    except inside.LoweringError as error:
+        failed = error
+    tried = constants
     for may_be_known in (lambda one: False, _Input.may_be_constant, _Input.is_small):
         constants = {i: one.value() for i, one in enumerate(inputs)
                      if i in fixed or may_be_known(one)}
-        if tried is not None and len(constants) == len(tried):
+        if constants.keys() == tried.keys():
             continue
         tried = constants
         try:

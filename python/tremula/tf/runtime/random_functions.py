@@ -37,13 +37,31 @@ def _function(operation, body):
 
 
 def _draw(operation, distribution, dtype, shape):
-    """A tensor of random numbers with the operation's seeds."""
+    """A tensor of random numbers with the operation's seeds; `shape` is a list of ints, or of
+    tensors too where it depends on what is known only when the program is lowered."""
+    import tensorflow as tf
+    if all(isinstance(size, int) for size in shape):
+        return _custom_draw(operation, distribution, dtype, shape)
+    seed = _custom_draw(operation, "uniform_int", tf.uint32, [2])
+    if dtype.is_integer:
+        return tf.random.stateless_uniform(shape, tf.bitcast(seed, tf.int32), None, None, dtype)
+    return tf.random.stateless_uniform(shape, tf.bitcast(seed, tf.int32), dtype=dtype)
+
+
+def _custom_draw(operation, distribution, dtype, shape):
     config = {"distribution": distribution, "seed": operation.get_attr("seed"),
               "seed2": operation.get_attr("seed2"), "id": next(_numbers)}
     return inside.apply_op(
         "XlaCustomCallV2", operands=[], call_target_name=RANDOM_TARGET,
         backend_config=json.dumps(config), has_side_effect=True, result_dtypes=[dtype],
         result_shapes=[shape]).outputs[0]
+
+
+def _sizes(tensor, rank):
+    """The sizes of a tensor of that rank: ints, and tensors for those that are not known."""
+    import tensorflow as tf
+    known = tensor.shape.as_list() if tensor.shape.rank is not None else [None] * rank
+    return [tf.shape(tensor)[i] if size is None else size for i, size in enumerate(known)]
 
 
 def _shuffle(operation):
@@ -53,7 +71,7 @@ def _shuffle(operation):
     def body(value):
         if value.shape.rank == 0:
             return value
-        count = value.shape[0]
+        count = _sizes(value, 1)[0]
         keys = _draw(operation, "uniform_int", tf.uint32, [count])
         order = inside.apply_op("XlaKeyValueSort", keys=keys, values=tf.range(count)).outputs[1]
         return tf.gather(value, order)
@@ -66,9 +84,9 @@ def _multinomial(operation):
     import tensorflow as tf
 
     def body(logits, num_samples):
-        del num_samples
-        rows, classes = logits.shape
-        samples = operation.outputs[0].shape[1]
+        rows, classes = _sizes(logits, 2)
+        samples = operation.outputs[0].shape[1] if operation.outputs[0].shape.rank else None
+        samples = num_samples if samples is None else samples
         draws = _draw(operation, "uniform", tf.float32, [rows, samples, classes])
         noise = -tf.math.log(-tf.math.log(draws))
         return tf.argmax(tf.cast(logits, tf.float32)[:, tf.newaxis] + noise, axis=-1,

@@ -15,6 +15,7 @@ _MARKS = (sharding_proto.ATTRIBUTE, FRONTEND_ATTRIBUTES, "_XlaCompile", "_XlaSco
           "_XlaSeparateCompiledGradients", "_class", "_gradient_op_type")
 
 RANDOM_TARGET = "tremula.random"
+_INT32 = 3  # the type's number in protocol buffers
 # Stateful random ops and the names of what they draw.
 RANDOM_OPS = {"RandomUniform": "uniform", "RandomStandardNormal": "normal",
               "TruncatedNormal": "truncated_normal", "RandomUniformInt": "uniform_int"}
@@ -124,6 +125,33 @@ def replace_random(node, number, shape, bounds=None):
         operands = []
     custom_call(node, RANDOM_TARGET, config, operands, controls, [dtype] * len(operands), [dtype],
                 [shape])
+
+
+# The ops that draw the same from a seed that is an input.
+_STATELESS = {"RandomUniform": "StatelessRandomUniform",
+              "RandomStandardNormal": "StatelessRandomNormal",
+              "TruncatedNormal": "StatelessTruncatedNormal",
+              "RandomUniformInt": "StatelessRandomUniformInt"}
+
+
+def seed_random(nodes, node, number, in_function):
+    """The same for a node of `nodes` whose result's shape is not known, which a custom call must
+    know: one draws a seed, from which a stateless op draws the rest."""
+    config = {"distribution": "uniform_int", "seed": node.attr["seed"].i,
+              "seed2": node.attr["seed2"].i, "id": number,
+              "minval": -2 ** 31, "maxval": 2 ** 31 - 1}
+    seed = nodes.add(name=f"{node.name}/seed")
+    custom_call(seed, RANDOM_TARGET, config, [],
+                [one for one in node.input if one.startswith("^")], [], [_INT32], [[2]])
+    shape, *rest = list(node.input)
+    shape_type = node.attr["T"].type
+    dtype = node.attr["Tout" if node.op == "RandomUniformInt" else "dtype"].type
+    node.op = _STATELESS[node.op]
+    node.attr.clear()
+    node.attr["T"].type, node.attr["Tseed"].type, node.attr["dtype"].type = (
+        shape_type, _INT32, dtype)
+    del node.input[:]
+    node.input.extend([shape, seed.name + (":results:0" if in_function else ":0"), *rest])
 
 
 def call_function(node, function, input_types, output_types):

@@ -86,6 +86,7 @@ def _stage_function(graph_def, function, graph, table):
         rewriting.redirect_output(function, name, "y", "output")
     for name in _replace_random(function.node_def, known):
         rewriting.redirect_output(function, name, "output", "results")
+    _seed_random(function.node_def, in_function=True)
     _call_random(graph_def, known, function.node_def)
     new_names = {}
     for node in function.node_def:
@@ -131,6 +132,12 @@ def _replace_random(nodes, operations):
     return replaced
 
 
+def _seed_random(nodes, in_function):
+    """The same for those whose shapes are not known."""
+    for node in [one for one in nodes if one.op in rewriting.RANDOM_OPS]:
+        rewriting.seed_random(nodes, node, next(_random_numbers), in_function)
+
+
 def _known_bounds(operation):
     """[minval, maxval] of an op that draws integers, if both are constants."""
     if operation.type != "RandomUniformInt":
@@ -146,20 +153,19 @@ def _call_random(graph_def, operations, nodes):
         operation = operations.get(node.name)
         if operation is None or node.op not in random_functions.MAKERS:
             continue
-        if all(tensor.shape.is_fully_defined() for tensor in operation.outputs):
-            function = random_functions.MAKERS[node.op](operation)
-            graph_def.library.function.append(function.definition)
-            rewriting.call_function(node, function.name, function.input_types,
-                                    function.output_types)
+        function = random_functions.MAKERS[node.op](operation)
+        graph_def.library.function.append(function.definition)
+        rewriting.call_function(node, function.name, function.input_types, function.output_types)
 
 
 def infer_random_shapes(source, shapes):
     """Does that for the random ops of a Source whose shapes depend on the arguments', now that
-    these are `shapes`. What then is still unknown, lowering will refuse or do itself."""
+    these are `shapes`. What then is still unknown depends on values."""
     if not any(node.op in rewriting.RANDOM_OPS for node in source.graph_def.node):
         return
     operations = inside.inferred_operations(source, shapes)
     _replace_random(source.graph_def.node, operations)
+    _seed_random(source.graph_def.node, in_function=False)
 
 
 # ---- What a graph does ----
