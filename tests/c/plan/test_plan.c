@@ -477,7 +477,7 @@ static void test_formulas(void **state) {
                    50 + 12 + 16 + 3 * (19 + 6 + 32 + 400) + 11 + 3 * (19 + 7 + 32 + 390));
   p = amp_problem(target, TRM_F32, false);
   at.count = at.tile_batch = 60;
-  assert_int_equal(plan_inner_cycles(&p, &at, false), 6 * (46 + 8 * 7) + 14);
+  assert_int_equal(plan_inner_cycles(&p, &at, false), 6 * (38 + 8 * 10) + 14);
 
   /* Reductions: 240 floats of 7: 60 loops, ten for each worker. Six others of 960 bytes are 5 760,
    * one memory element, less than a sixteenth of the tile: a single input. */
