@@ -116,15 +116,16 @@ bool cache_find(const tf_snapshot *settings, const void *module, size_t size, ca
   return true;
 }
 
-bool cache_load(const cache_entry *entry, trm_executable **out) {
+bool cache_load(const cache_entry *entry, bool warns, trm_executable **out) {
   if (access(entry->path, F_OK) != 0) return false;
   trm_error error = {0};
   if (trm_executable_load(entry->path, out, &error) == TRM_OK) {
     trm_log(TRM_LOG_INFO, "CACHE", "loaded the executable %s", entry->path);
     return true;
   }
-  log_warning(source, "The file %s of the executable cache cannot be used and is made again: %s",
-              entry->path, error.message);
+  if (warns)
+    log_warning(source, "The file %s of the executable cache cannot be used and is made again: %s",
+                entry->path, error.message);
   return false;
 }
 

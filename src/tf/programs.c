@@ -108,9 +108,9 @@ static bool load_or_compile(const void *module, size_t size, const tf_snapshot *
   }
   if (!cache_find(settings, module, size, &entry))
     return compile(module, size, settings->options, out, status);
-  if (cache_load(&entry, out)) return true;
+  if (cache_load(&entry, false, out)) return true;
   cache_lock(&entry);
-  bool ok = cache_load(&entry, out);
+  bool ok = cache_load(&entry, true, out);
   if (!ok && (ok = compile(module, size, settings->options, out, status))) {
     const bool stored = cache_store(&entry, *out);
     if (only_compiles && stored)

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import re
 import struct
 
 from tremula.tf.runtime import inside, messages, module_state, node_table
@@ -98,6 +99,7 @@ def lower(source, shapes=None, constants=None):
     if dynamic:
         raise inside.LoweringError(dynamic)
     table.annotate(module)
+    _name(module)
     module_state.drop(module, num_arguments + len(source.variables), num_outputs)
     return _finish(module, num_arguments, num_outputs)
 
@@ -140,6 +142,17 @@ def _variable(argument):
     tf.raw_ops.AssignVariableOp(resource=handle, value=zeros)
     inside.set_variable_type(handle, dtype, argument.shape)  # which the update ops' shapes need
     return handle
+
+
+def _name(module):
+    """Takes the numbers of the module and of the function that was traced out: the same graph is to
+    give the same module in every process."""
+    module.ClearField("id")
+    numbered = re.compile(r"a_inference_program_\d+__(\.\d+)?$")
+    module.name = numbered.sub("program", module.name)
+    module.entry_computation_name = numbered.sub("program", module.entry_computation_name)
+    for computation in module.computations:
+        computation.name = numbered.sub("program", computation.name)
 
 
 def _finish(module, num_arguments, num_outputs):

@@ -197,29 +197,66 @@ def redirect_output(function, name, old_output, new_output):
             function.ret[key] = new + one[len(old):]
 
 
+def order_functions(graph_def):
+    """Puts the graph's functions in the order in which its nodes call them, and drops those that
+    nothing calls. TensorFlow gives them in an order that is another in every process."""
+    functions = {function.signature.name: function for function in graph_def.library.function}
+    ordered, waiting = {}, [graph_def.node]
+    while waiting:
+        for name in _called(waiting.pop(0)):
+            if name in functions and name not in ordered:
+                ordered[name] = functions[name]
+                waiting.append(functions[name].node_def)
+    kept = list(ordered.values())
+    del graph_def.library.function[:]
+    graph_def.library.function.extend(kept)
+
+
+def _called(nodes):
+    """The names of the functions that nodes call, and of ops."""
+    for node in nodes:
+        yield node.op
+        for _, value in sorted(node.attr.items()):
+            for one in _calls(value):
+                yield one.name
+
+
 def rename_functions(graph_def):
     """Gives the graph's functions names that tell their contents.
 
     TensorFlow keeps the functions of a process by name, and takes the first of a name: without
-    this it would be the function as it was before it was rewritten.
+    this it would be the function as it was before it was rewritten. Its own names hold numbers
+    that depend on what else the process has done.
     """
+    names = dict.fromkeys(function.signature.name for function in graph_def.library.function)
+    _rename_all(graph_def, {name: f"f{i}" for i, name in enumerate(names)})
+    # Nobody asks for gradients any more, and these would name the functions by their old names.
+    del graph_def.library.gradient[:]
+    del graph_def.library.registered_gradients[:]
+    for function in graph_def.library.function:
+        for key in ("forward_function_name", "backward_function_name"):
+            function.attr.pop(key, None)
     digest = hashlib.sha256(graph_def.SerializeToString(deterministic=True)).hexdigest()[:16]
-    new_names = {function.signature.name: f"{function.signature.name}_{digest}"
-                 for function in graph_def.library.function}
+    _rename_all(graph_def, {f"f{i}": f"f{i}_{digest}" for i in range(len(names))})
+
+
+def _rename_all(graph_def, new_names):
     for function in graph_def.library.function:
         function.signature.name = new_names[function.signature.name]
         _rename_calls(function.node_def, new_names)
     _rename_calls(graph_def.node, new_names)
-    # Nobody asks for gradients any more, and these would name the functions by their old names.
-    del graph_def.library.gradient[:]
-    del graph_def.library.registered_gradients[:]
 
 
 def _rename_calls(nodes, new_names):
     for node in nodes:
         node.op = new_names.get(node.op, node.op)
         for value in node.attr.values():
-            called = [value.func] if value.HasField("func") else (
-                value.list.func if value.HasField("list") else [])
-            for one in called:
+            for one in _calls(value):
                 one.name = new_names.get(one.name, one.name)
+
+
+def _calls(value):
+    """The functions that an attribute names."""
+    if value.HasField("func"):
+        return [value.func]
+    return value.list.func if value.HasField("list") else []

@@ -31,6 +31,7 @@ def stage(graph, arguments, variables, outputs, device, state=()):
     operations = {op.name: op for op in graph.get_operations()}
     _replace_random(graph_def.node, operations)
     rewriting.prune(graph_def, [tensor.op.name for tensor in outputs], stops)
+    rewriting.order_functions(graph_def)
     kept = {node.name for node in graph_def.node}
     support.check((op for op in graph.get_operations() if op.name in kept), device)
     for inner in functions.values():
