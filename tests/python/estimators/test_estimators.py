@@ -113,6 +113,13 @@ def test_training_evaluation_and_prediction(tmp_path):
     assert result["accuracy"] == pytest.approx(right.mean())
     assert result["global_step"] == 12
 
+    logits = INPUTS @ kernel + one.get_variable_value("model/dense/bias")
+    each = np.log(np.exp(logits).sum(1)) - logits[np.arange(64), LABELS]
+    assert result["loss"] == pytest.approx(each.mean(), rel=1e-5)
+    partly = one.evaluate(lambda: dataset(1).take(6), steps=16)
+    assert partly["accuracy"] == pytest.approx(right[:24].mean())
+    assert partly["loss"] == pytest.approx(each[:24].mean(), rel=1e-5)
+
     found = list(one.predict(lambda: dataset(1)))
     assert len(found) == 64 and found[0]["logits"].shape == (CLASSES,)
     np.testing.assert_array_equal(np.array([p["class"] for p in found]) == LABELS, right)

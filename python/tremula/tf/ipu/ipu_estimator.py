@@ -16,6 +16,7 @@ _estimator, _model_fn = estimators.parts()
 _ModeKeys = tf.estimator.ModeKeys
 _HOST_DEVICE = "/device:CPU:0"
 _INITIAL_LOSS = 0.0
+_LOSS = _model_fn.LOSS_METRIC_KEY
 
 
 class IPUEstimatorSpec(collections.namedtuple("IPUEstimatorSpec", [
@@ -167,6 +168,15 @@ class _IPUEstimatorBase(_estimator.Estimator):
         return tf.estimator.EstimatorSpec(mode, training_hooks=hooks, evaluation_hooks=hooks,
                                           prediction_hooks=hooks, **members)
 
+    def _call_model_fn_eval(self, input_fn, config):
+        dataset, _, hooks = self._get_features_and_labels_from_input_fn(input_fn, _ModeKeys.EVAL)
+        spec = self._call_model_fn(dataset, None, _ModeKeys.EVAL, config)
+        metrics = dict(spec.eval_metric_ops)
+        if _LOSS not in metrics:
+            metrics = _estimator._verify_and_create_loss_metric(metrics, spec.loss)
+        update, values = _estimator._extract_metric_update_ops(metrics)
+        return (spec.scaffold, spec.evaluation_hooks, hooks, tf.group(update, spec.loss), values)
+
     def _user_arguments(self, mode, **arguments):
         """The arguments that the user's model_fn takes, by name."""
         arguments.update(mode=mode, params=self.params, config=self._config)
@@ -234,6 +244,12 @@ class _StopHook(tf.train.SessionRunHook):
         self._done += 1
         if self._done >= self._runs:
             run_context.request_stop()
+
+    def end(self, session):
+        if self._done < self._runs:
+            tf.logging.warning(
+                "The dataset ended in run %d of %d: the metrics are of what there was. A run takes "
+                "iterations_per_loop elements for each replica.", self._done + 1, self._runs)
 
 
 # ---- The loop ----
@@ -326,7 +342,11 @@ class _Program:
             updates = []
             mode = ipu_outfeed_queue.IPUOutfeedMode.ALL
         elif spec.eval_metric_ops:
-            updates, values = _updated(spec.eval_metric_ops)
+            if _LOSS in spec.eval_metric_ops:
+                raise ValueError(f"Metric with name '{_LOSS}' is not allowed, because Estimator "
+                                 "already defines a default metric with the same name.")
+            updates, values = _updated({**spec.eval_metric_ops,
+                                        _LOSS: tf.metrics.mean(spec.loss)})
             mode = ipu_outfeed_queue.IPUOutfeedMode.LAST
         else:
             raise ValueError("EstimatorSpec must contain either eval_metric_ops or eval_metrics "
