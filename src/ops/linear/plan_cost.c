@@ -38,10 +38,14 @@ void plan_cost_evaluate(const plan_problem *p, const plan_channels *c, const pla
   out->broadcast = broadcast;
 
   int64_t inputs = c->tile_groups * at->tile_batch * c->tile_in;
+  int64_t own = inputs; /* of the inputs, before they are dealt to the tiles that share them */
   int64_t weights = c->tile_groups * c->tile_in * c->tile_out;
   int64_t depth = c->in_parallel;
   for (uint32_t d = 0; d < p->shape.num_dims; d++) {
-    inputs *= plan_input_extent(&p->shape.dims[d], at->tile_field[d], c->tile_kernel[d]);
+    const trm_conv_dim *dim = &p->shape.dims[d];
+    const int64_t extent = plan_input_extent(dim, at->tile_field[d], c->tile_kernel[d]);
+    inputs *= extent;
+    own *= c->kernel[d] > 1 ? 0 : plan_min(extent, plan_ceil_div(dim->input, at->field[d]));
     weights *= c->tile_kernel[d];
     depth *= c->kernel[d];
   }
@@ -50,14 +54,16 @@ void plan_cost_evaluate(const plan_problem *p, const plan_channels *c, const pla
   out->weight_bytes = weights * p->in_bytes;
   out->partial_elements = partials;
 
-  /* Operands: each tile holds an equal part of what it shares with others. */
-  out->received_inputs = out->input_bytes - out->input_bytes / c->out_parallel;
+  /* Operands: each tile holds an equal part of what it shares with others. Of inputs it lacks the
+   * overlap with the field's next part; tiles that split the kernel hold none. */
+  out->received_inputs = out->input_bytes - own * p->in_bytes / c->out_parallel;
   out->received_weights = out->weight_bytes - out->weight_bytes / at->parts;
   const bool shared_bus =
       target->supports_bus_sharing && c->out_parallel % target->tiles_per_super_tile == 0;
   const int64_t plain_inputs = shared_bus ? 0 : out->received_inputs;
   const int64_t bus_inputs = shared_bus ? out->received_inputs : 0;
-  const int64_t input_messages = c->out_parallel - 1, weight_messages = at->parts - 1;
+  const int64_t input_messages = c->out_parallel - (own == inputs ? 1 : 0);
+  const int64_t weight_messages = at->parts - 1;
   if (broadcast) {
     out->broadcast_exchange =
         plan_exchange_cycles(target, plain_inputs, bus_inputs, input_messages);
