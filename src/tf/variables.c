@@ -15,8 +15,8 @@
 #include "node.pb-c.h"
 #include "status.h"
 
-/* What a handle says of the type that it leads to: the type's mangled name, and TensorFlow's hash
- * of that. The same in 2.15 and 2.21; with another one TensorFlow would refuse to use the handle. */
+/* What a handle says of the type that it leads to: the type's mangled name, and TensorFlow's hash of
+ * that. 2.15 and 2.21 have the same; with another one TensorFlow would refuse to use the handle. */
 static const char VARIABLE_TYPE[] = "N10tensorflow3VarE";
 static const uint64_t VARIABLE_TYPE_HASH = UINT64_C(0xf23c5122fe0979e5);
 /* The name with which TensorFlow 2 asks for a variable that nobody else can name. */
@@ -104,8 +104,8 @@ static size_t job_of(const char *device, const char **out) {
   return strcspn(*out, "/");
 }
 
-/* A tensor with the handle in it; NULL if there is none. A kernel cannot make one of bytes: only this
- * function of TensorFlow's can, which lies in a library that the plugin does not need otherwise. */
+/* A tensor with the handle in it; NULL if there is none. A kernel cannot make one of bytes: only
+ * this function of TensorFlow's can, which lies in a library that we do not need otherwise. */
 static TF_Tensor *tensor_of(TrmTf__ResourceHandle *handle, TF_Status *status) {
   void (*from_proto)(const TF_Buffer *from, TF_Tensor *to, TF_Status *status) = NULL;
   void *library = dlopen("libtensorflow_cc.so.2", RTLD_LAZY | RTLD_NOLOAD);

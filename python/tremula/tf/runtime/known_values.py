@@ -1,5 +1,5 @@
-"""Which arguments of a graph must be known when it is lowered: those from which shapes, axes and the
-like are computed.
+"""Which arguments of a graph must be known when it is lowered: those from which shapes, axes and
+the like are computed.
 
 It is a guess that saves attempts, and the warnings that TensorFlow logs of those that fail: late.py
 tries it first and finds out by itself where it was wrong. Functions that the graph calls are not
