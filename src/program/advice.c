@@ -36,7 +36,7 @@ static trm_status add(trm_advice_list *list, const trm_program *program, trm_adv
 /* The largest of a few proportions that fits, or the one that needs least. */
 static trm_status try_proportions(const trm_program *program, trm_advice_list *list,
                                   trm_error *error) {
-  static const double tried[] = {0.4, 0.2, 0.1, 0.05};
+  static const double tried[] = {0.3, 0.1};
   trm_advice best = {.worst_tile_bytes = program->totals.worst_tile_bytes};
   for (size_t t = 0; t < sizeof tried / sizeof *tried; ++t) {
     trm_program_options options = program->options;

@@ -1,0 +1,404 @@
+/* Programs: loops, conditionals, shards, placement, writing in place, out of memory. */
+#include "plan_case.h"
+
+#define SUM "sum { x = f32[] parameter(0)  y = f32[] parameter(1)  ROOT z = f32[] add(x, y) }\n"
+
+/* 6 x (29 + 3/2 a float) + 11 supervisor cycles + what the target adds to a compute set, for the
+ * six workers' shares: machine_model 2.2, BINARY. */
+static void test_elementwise_formula(void **state) {
+  (void)state;
+  const char *text = "HloModule m\nENTRY e { a = f32[1472,120] parameter(0)\n"
+                     "b = f32[1472,120] parameter(1)  ROOT c = f32[1472,120] add(a, b) }";
+  trm_program *p = plan_text(text, "mk2", NULL);
+  const trm_program_step *step = find_step(p, "ADD");
+  assert_non_null(step);
+  const trm_program_compute_set *set = &p->compute_sets[step->compute_set];
+  assert_int_equal(set->active_tiles, 1472);
+  assert_int_equal(set->groups[0].cycles, 6 * (29 + 20 * 3 / 2) + 11);
+  assert_int_equal(step->cycles, 6 * (29 + 30) + 11 + p->target->compute_set_cycles);
+  assert_int_equal(set->flops, 1472 * 120);
+  check_sums(p);
+  trm_program_free(p);
+}
+
+#define LOOP(limit)                                                                             \
+  "HloModule m\n"                                                                               \
+  "cond { s = (s32[], f32[64,64], f32[64,64], s32[]) parameter(0)\n"                            \
+  "  i = s32[] get-tuple-element(s), index=0  " limit                                           \
+  "  ROOT l = pred[] compare(i, n), direction=LT }\n"                                           \
+  "body { s = (s32[], f32[64,64], f32[64,64], s32[]) parameter(0)\n"                            \
+  "  i = s32[] get-tuple-element(s), index=0  two = s32[] constant(2)  j = s32[] add(i, two)\n" \
+  "  a = f32[64,64] get-tuple-element(s), index=1  w = f32[64,64] get-tuple-element(s), index=2\n" \
+  "  m = s32[] get-tuple-element(s), index=3\n"                                                 \
+  "  d = f32[64,64] dot(a, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"            \
+  "  ROOT r = (s32[], f32[64,64], f32[64,64], s32[]) tuple(j, d, w, m) }\n"                     \
+  "ENTRY e { x = f32[64,64] parameter(0)  w = f32[64,64] parameter(1)  z = s32[] constant(1)\n" \
+  "  m = s32[] parameter(2)\n"                                                                  \
+  "  t = (s32[], f32[64,64], f32[64,64], s32[]) tuple(z, x, w, m)\n"                            \
+  "  v = (s32[], f32[64,64], f32[64,64], s32[]) while(t), condition=cond, body=body\n"          \
+  "  ROOT o = f32[64,64] get-tuple-element(v), index=1 }"
+
+static void test_known_count(void **state) {
+  (void)state;
+  trm_program *p = plan_text(LOOP("n = s32[] constant(10)"), "mk2", NULL);
+  uint32_t loops = 0;
+  for (uint32_t s = 0; s < p->num_steps; ++s) {
+    if (p->steps[s].type != TRM_STEP_TYPE_REPEAT || p->steps[s].ipu != -1) continue;
+    ++loops;
+    assert_int_equal(p->steps[s].repeat_count, 5); /* 1, 3, 5, 7, 9 */
+    assert_false(p->steps[s].repeat_is_assumed);
+    for (uint32_t c = s + 1; c < p->steps[s].end; ++c) {
+      assert_true(p->steps[c].executions >= 5);
+    }
+  }
+  assert_int_equal(loops, 1);
+  assert_int_equal(count_steps(p, TRM_STEP_TYPE_REPEAT_WHILE), 0);
+  check_sums(p);
+  trm_program_free(p);
+}
+
+static void test_unknown_count(void **state) {
+  (void)state;
+  trm_program_options options = trm_program_default_options();
+  const char *text = LOOP("n = s32[] get-tuple-element(s), index=3");
+  trm_program *once = plan_text(text, "mk2", &options);
+  options.assumed_trip_count = 7;
+  trm_program *p = plan_text(text, "mk2", &options);
+  const trm_program_step *loop = NULL;
+  for (uint32_t s = 0; s < p->num_steps; ++s) {
+    if (p->steps[s].type == TRM_STEP_TYPE_REPEAT_WHILE) loop = &p->steps[s];
+  }
+  assert_non_null(loop);
+  assert_int_equal(loop->repeat_count, 7);
+  assert_true(loop->repeat_is_assumed);
+  assert_true(p->totals.cycles > once->totals.cycles);
+  bool noted = false;
+  for (size_t n = 0; trm_program_note(p, n) != NULL; ++n) {
+    noted = noted || strstr(trm_program_note(p, n), "counted 7 times") != NULL;
+  }
+  assert_true(noted);
+  /* What is read in the loop lives as long as the loop. */
+  for (uint32_t v = 0; v < p->num_variables; ++v) {
+    const trm_program_variable *variable = &p->variables[v];
+    if (variable->is_input && !variable->always_live && variable->count == 1) {
+      assert_true(variable->live.end >= loop->end);
+    }
+  }
+  check_sums(p);
+  trm_program_free(p);
+  trm_program_free(once);
+}
+
+static void test_conditional(void **state) {
+  (void)state;
+  const char *text =
+      "HloModule m\n"
+      "cheap { p = f32[4096] parameter(0)  ROOT r = f32[4096] negate(p) }\n"
+      "dear { p = f32[4096] parameter(0)  ROOT r = f32[4096] sine(p) }\n"
+      "ENTRY e { c = pred[] parameter(0)  x = f32[4096] parameter(1)\n"
+      "ROOT y = f32[4096] conditional(c, x, x), true_computation=cheap, false_computation=dear }";
+  trm_program *p = plan_text(text, "mk2", NULL);
+  uint32_t branches = 0;
+  for (uint32_t s = 0; s < p->num_steps; ++s) {
+    if (p->steps[s].type != TRM_STEP_TYPE_IF) continue;
+    for (uint32_t c = s + 1; c < p->steps[s].end; c = p->steps[c].end, ++branches) {
+      assert_true(p->steps[c].executions == (p->steps[s].taken == c ? 1 : 0));
+    }
+    assert_non_null(strstr(p->steps[p->steps[s].taken].name, "dear"));
+  }
+  assert_int_equal(branches, 2);
+  check_sums(p);
+  trm_program_free(p);
+}
+
+static void test_views_are_free_until_copied(void **state) {
+  (void)state;
+  const char *views =
+      "HloModule m\nENTRY e { x = f32[64,32] parameter(0)\n"
+      "t = f32[32,64] transpose(x), dimensions={1,0}  r = f32[2048] reshape(t)\n"
+      "s = f32[1024] slice(r), slice={[0:1024]}  ROOT n = f32[1024] negate(s) }";
+  trm_program *p = plan_text(views, "mk2", NULL);
+  assert_int_equal(p->totals.copy_cycles, 0);
+  assert_int_equal(p->num_compute_sets, 1);
+  check_sums(p);
+  trm_program_free(p);
+}
+
+static void test_weights_are_placed_for_their_consumer(void **state) {
+  (void)state;
+  const char *text =
+      "HloModule m\nENTRY e { x = f32[256,512] parameter(0)  w = f32[512,1024] parameter(1)\n"
+      "r = f32[512,1024] reshape(w)\n"
+      "ROOT d = f32[256,1024] dot(x, r), lhs_contracting_dims={1}, rhs_contracting_dims={0} }";
+  trm_program *p = plan_text(text, "mk2", NULL);
+  int placed = 0;
+  for (uint32_t v = 0; v < p->num_variables; ++v) {
+    if (!p->variables[v].is_input) continue;
+    placed += p->variables[v].mapping.kind == TRM_MAPPING_GRID;
+    /* Weights stay; activations are sent for each run. */
+    assert_int_equal(p->variables[v].is_weight, p->variables[v].count == 512 * 1024);
+    assert_int_equal(p->variables[v].always_live, p->variables[v].is_weight);
+  }
+  assert_int_equal(placed, 2);
+  assert_int_equal(p->totals.weights_bytes, 512 * 1024 * 4);
+  assert_int_equal(p->totals.host_bytes_in, 256 * 512 * 4);
+  check_sums(p);
+  trm_program_free(p);
+}
+
+static void test_updates_are_in_place(void **state) {
+  (void)state;
+  const char *text =
+      "HloModule m, input_output_alias={ {}: (0, {}, may-alias) }\n"
+      "ENTRY e { w = f32[100000] parameter(0)  g = f32[100000] parameter(1)\n"
+      "ROOT u = f32[100000] subtract(w, g) }";
+  trm_program *p = plan_text(text, "mk2", NULL);
+  for (uint32_t v = 0; v < p->num_variables; ++v) {
+    if (p->variables[v].count == 100000) assert_true(p->variables[v].is_input);
+  }
+  assert_int_equal(p->totals.host_bytes_out, 0);
+  assert_int_equal(p->totals.copy_cycles, 0);
+  check_sums(p);
+  trm_program_free(p);
+}
+
+static void test_shards(void **state) {
+  (void)state;
+  const char *text =
+      "HloModule m\nENTRY e { x = f32[128,256] parameter(0)  w = f32[256,256] parameter(1)\n"
+      "v = f32[256,256] parameter(2)\n"
+      "a = f32[128,256] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0},"
+      " sharding={maximal device=0}\n"
+      "b = f32[128,256] dot(a, v), lhs_contracting_dims={1}, rhs_contracting_dims={0},"
+      " sharding={maximal device=1}\n"
+      "ROOT c = f32[128,256] dot(b, v), lhs_contracting_dims={1}, rhs_contracting_dims={0},"
+      " sharding={maximal device=1} }";
+  trm_program *p = plan_text(text, "mk2", NULL);
+  assert_int_equal(p->num_ipus, 2);
+  assert_int_equal(count_steps(p, TRM_STEP_TYPE_GLOBAL_EXCHANGE), 1);
+  assert_true(p->totals.global_exchange_cycles > 0);
+  for (uint32_t v = 0; v < p->num_variables; ++v) {
+    if (p->variables[v].is_weight) { /* each where it is used */
+      const bool second = strstr(p->variables[v].name, "v") == p->variables[v].name;
+      assert_int_equal(p->variables[v].mapping.ipu, second ? 1 : 0);
+    }
+  }
+  check_sums(p);
+  trm_program_free(p);
+}
+
+static void test_collectives_cost_by_replicas(void **state) {
+  (void)state;
+  const char *text = "HloModule m\n" SUM
+                     "ENTRY e { x = f32[1000000] parameter(0)\n"
+                     "ROOT r = f32[1000000] all-reduce(x), replica_groups={}, to_apply=sum }";
+  int64_t cycles[3];
+  const uint32_t replicas[3] = {1, 2, 4};
+  for (int r = 0; r < 3; ++r) {
+    trm_program_options options = trm_program_default_options();
+    options.replicas = replicas[r];
+    trm_program *p = plan_text(text, "mk2", &options);
+    cycles[r] = p->totals.collective_cycles;
+    check_sums(p);
+    trm_program_free(p);
+  }
+  assert_int_equal(cycles[0], 0);
+  /* A ring moves 2 (R - 1) / R of the array: 1 and 1.5 of it. */
+  assert_true(cycles[1] > 0);
+  const double ratio = (double)cycles[2] / (double)cycles[1];
+  assert_true(ratio > 1.4 && ratio < 1.6);
+}
+
+static void test_int64_is_32_bit(void **state) {
+  (void)state;
+  const char *text = "HloModule m\nENTRY e { a = s64[4096] parameter(0)\n"
+                     "c = s32[4096] convert(a)  ROOT n = s32[4096] negate(c) }";
+  trm_program *p = plan_text(text, "mk2", NULL);
+  assert_int_equal(p->totals.host_bytes_in, 4096 * 4);
+  assert_int_equal(p->num_compute_sets, 1); /* the conversion is none */
+  trm_program_free(p);
+}
+
+/* A chain of large values that one tile's memory cannot hold. */
+static const char too_large[] =
+    "HloModule m\nENTRY e { x = f32[16384,8192] parameter(0)\n"
+    "s = f32[16384,8192] sine(x), metadata={op_name=\"model/wave\" source_file=\"model.py\" "
+    "source_line=41}\n"
+    "t = f32[8192,16384] transpose(s), dimensions={1,0}\n"
+    "c = f32[8192,16384] cosine(t)\n"
+    "u = f32[16384,8192] transpose(c), dimensions={1,0}\n"
+    "ROOT d = f32[16384,8192] multiply(u, s) }";
+
+static void test_out_of_memory(void **state) {
+  (void)state;
+  trm_program *p = plan_text(too_large, "mk2", NULL);
+  assert_false(p->totals.fits);
+  assert_true(p->totals.bytes_over > 0 && p->totals.tiles_over > 0);
+  char *text = NULL, *again = NULL;
+  trm_error error;
+  assert_int_equal(trm_program_explain(p, true, &text, &error), TRM_OK);
+  assert_int_equal(trm_program_explain(p, true, &again, &error), TRM_OK);
+  assert_string_equal(text, again);
+  /* The answer: bytes over, the step, what would help, in three lines. */
+  char *lines[3] = {text, NULL, NULL};
+  for (int l = 1; l < 3; ++l) {
+    lines[l] = strchr(lines[l - 1], '\n');
+    assert_non_null(lines[l]);
+    *lines[l]++ = '\0';
+  }
+  char *rest = strchr(lines[2], '\n');
+  assert_non_null(rest);
+  *rest++ = '\0';
+  assert_non_null(strstr(lines[0], "Out of memory: tile "));
+  assert_non_null(strstr(lines[0], "more than the 638 976"));
+  assert_non_null(strstr(lines[1], "The step that needs most is "));
+  assert_non_null(strstr(lines[2], "What would help most: "));
+  assert_non_null(strstr(rest, "model/wave (model.py:41)"));
+  assert_non_null(strstr(rest, "float16 instead of float32"));
+  trm_free(text);
+  trm_free(again);
+  assert_int_equal(trm_program_check_fits(p, &error), TRM_INTERNAL);
+  assert_non_null(strstr(error.message,
+                         "[Poplar][Compile engine] graph_memory_allocation_error: Out of memory"));
+  check_sums(p);
+  trm_program_free(p);
+}
+
+static void test_fits(void **state) {
+  (void)state;
+  trm_program *p = plan_text("HloModule m\nENTRY e { x = f32[8] parameter(0)  ROOT n = f32[8] "
+                             "negate(x) }", "mk2", NULL);
+  assert_true(p->totals.fits);
+  assert_int_equal(trm_program_check_fits(p, NULL), TRM_OK);
+  char *text = NULL;
+  assert_int_equal(trm_program_explain(p, false, &text, NULL), TRM_OK);
+  assert_true(strncmp(text, "It fits: ", 9) == 0);
+  trm_free(text);
+  /* Code is left out unless it is asked for, and that is said. */
+  assert_int_equal(trm_program_category_bytes(p, TRM_CATEGORY_VERTEX_CODE), 0);
+  assert_non_null(strstr(trm_program_note(p, 0), "code is not counted"));
+  trm_program_free(p);
+  trm_program_options options = trm_program_default_options();
+  options.compile_ipu_code = true;
+  p = plan_text("HloModule m\nENTRY e { x = f32[8] parameter(0)  ROOT n = f32[8] negate(x) }",
+                "mk2", &options);
+  assert_true(trm_program_category_bytes(p, TRM_CATEGORY_VERTEX_CODE) > 0);
+  check_sums(p);
+  trm_program_free(p);
+}
+
+static void test_bad_options(void **state) {
+  (void)state;
+  const char *text = "HloModule m\nENTRY e { x = f32[8] parameter(0)  ROOT n = f32[8] negate(x) }";
+  trm_module *module = NULL;
+  trm_target *target = NULL;
+  trm_error error;
+  assert_int_equal(trm_module_read(text, strlen(text), "test", &module, &error), TRM_OK);
+  assert_int_equal(trm_target_load(NULL, &target, &error), TRM_OK);
+  const struct {
+    const char *word;
+    trm_program_options options;
+  } cases[] = {
+#define BAD(word_, ...)                                                     \
+  {word_, {.replicas = 1, .assumed_trip_count = 1, __VA_ARGS__}}
+      BAD("availableMemoryProportion of convolutions", .conv_memory_proportion = 1.5),
+      BAD("availableMemoryProportion of matmuls", .matmul_memory_proportion = -0.1),
+      BAD("I/O tiles", .io_tiles = 1472),
+      BAD("model_error", .model_error = 2),
+      BAD("1024", .num_ipus = 5000),
+      BAD("availableMemoryProporton", .convolution_options = "{\"availableMemoryProporton\":\"1\"}"),
+      BAD("JSON", .matmul_options = "[1]"),
+      BAD("must be text", .matmul_options = "{\"partialsType\":1}"),
+      {"assumed_trip_count", {.replicas = 1}},
+      {"replica", {.assumed_trip_count = 1}},
+#undef BAD
+  };
+  for (size_t c = 0; c < sizeof cases / sizeof *cases; ++c) {
+    trm_program *program = NULL;
+    assert_int_equal(
+        trm_program_create(module, false, target, &cases[c].options, &program, &error),
+        TRM_INVALID_ARGUMENT);
+    if (strstr(error.message, cases[c].word) == NULL) {
+      fail_msg("'%s' does not name '%s'", error.message, cases[c].word);
+    }
+    assert_null(program);
+  }
+  trm_module_free(module);
+  trm_target_release(target);
+}
+
+/* A chain of many instructions: nothing recurses, nothing is quadratic. */
+static void test_long_chain(void **state) {
+  (void)state;
+  trm_text text = {0};
+  trm_text_format(&text, "HloModule m\nENTRY e { x0 = f32[64] parameter(0)\n");
+  const int length = 20000;
+  for (int i = 1; i <= length; ++i) {
+    trm_text_format(&text, "%sx%d = f32[64] %s(x%d)\n", i == length ? "ROOT " : "", i,
+                    i % 2 ? "sine" : "cosine", i - 1);
+  }
+  trm_text_format(&text, "}");
+  trm_module *module = NULL;
+  trm_target *target = NULL;
+  trm_program *p = NULL;
+  trm_error error;
+  assert_int_equal(trm_module_read(text.data, text.length, "test", &module, &error), TRM_OK);
+  assert_int_equal(trm_target_load(NULL, &target, &error), TRM_OK);
+  assert_int_equal(trm_program_create(module, true, target, NULL, &p, &error), TRM_OK);
+  assert_int_equal(p->num_compute_sets, length);
+  assert_true(p->totals.fits);
+  trm_program_free(p);
+  trm_module_free(module);
+  trm_target_release(target);
+  trm_text_free(&text);
+}
+
+/* Every allocation fails once: each failure is a status and leaks nothing. */
+static void test_allocation_failures(void **state) {
+  (void)state;
+  const char *text = LOOP("n = s32[] constant(10)");
+  trm_module *module = NULL;
+  trm_target *target = NULL;
+  trm_error error;
+  assert_int_equal(trm_module_read(text, strlen(text), "test", &module, &error), TRM_OK);
+  assert_int_equal(trm_target_load(NULL, &target, &error), TRM_OK);
+  int failures = 0, successes = 0; /* a cache that cannot grow is no failure */
+  for (int64_t n = 0; n < 5000 && successes < 50; ++n) {
+    trm_program *p = NULL;
+    trm_allocation_fail_after(n);
+    const trm_status status = trm_program_create(module, true, target, NULL, &p, &error);
+    trm_allocation_fail_after(-1);
+    trm_program_free(p);
+    if (status == TRM_OK) {
+      ++successes;
+    } else {
+      assert_int_equal(status, TRM_RESOURCE_EXHAUSTED);
+      ++failures;
+      successes = 0;
+    }
+  }
+  assert_true(failures > 10);
+  trm_module_free(module);
+  trm_target_release(target);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_elementwise_formula),
+      cmocka_unit_test(test_known_count),
+      cmocka_unit_test(test_unknown_count),
+      cmocka_unit_test(test_conditional),
+      cmocka_unit_test(test_views_are_free_until_copied),
+      cmocka_unit_test(test_weights_are_placed_for_their_consumer),
+      cmocka_unit_test(test_updates_are_in_place),
+      cmocka_unit_test(test_shards),
+      cmocka_unit_test(test_collectives_cost_by_replicas),
+      cmocka_unit_test(test_int64_is_32_bit),
+      cmocka_unit_test(test_out_of_memory),
+      cmocka_unit_test(test_fits),
+      cmocka_unit_test(test_bad_options),
+      cmocka_unit_test(test_long_chain),
+      cmocka_unit_test(test_allocation_failures),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
