@@ -22,7 +22,8 @@ FAILED=0
 
 # test_c PRESET: builds and runs the C tests and the replays of the fuzzers.
 test_c() {
-  quietly "configure-$1" cmake --preset "$1" -DTREMULA_PYTHON="$PWD/.venv/bin/python" ||
+  quietly "configure-$1" cmake --preset "$1" -DTREMULA_PYTHON="$PWD/.venv/bin/python" \
+    -DTREMULA_WERROR="${TREMULA_WERROR:-OFF}" ||
     die "cmake failed for the preset $1."
   quietly "build-$1" cmake --build --preset "$1" || die "the build of the preset $1 failed."
   run "C tests ($1)" ctest --preset "$1" -j "$(nproc)"
