@@ -128,6 +128,7 @@ typedef struct indexed_state {
   int64_t indexed_strides[TRM_MAX_RANK];     /* of the operand, by component of the index vector */
   int64_t indexed_highest[TRM_MAX_RANK];
   bool never_fits; /* scatter: a window larger than the operand */
+  bool is_divisible; /* scatter: threads may share the innermost dimension */
   /* scatter: */
   size_t bytes; /* of the operand */
   trm_function function;
@@ -327,7 +328,7 @@ static trm_status run_scatter(const trm_kernel *kernel, const trm_kernel_call *c
   const scatter_run run = {state, call};
   const int64_t inner = state->window_dims[state->window_rank - 1];
   const size_t work = (size_t)(state->num_positions * state->slice_count) << (state->log2_size + 1);
-  int threads = trm_threads_for(work);
+  int threads = state->is_divisible ? trm_threads_for(work) : 1;
   if (inner < 64 * threads) threads = 1;
   trm_parallel_ranges(threads, inner, scatter_range, &run);
   return TRM_OK;
@@ -354,6 +355,24 @@ static void plan_window(indexed_state *state, int32_t rank, const int64_t *dims,
     r++;
   }
   state->window_rank = r;
+}
+
+/* Whether parts of the innermost dimension of all windows never meet: windows start at multiples of
+ * its size, wherever the indices put them. */
+static bool is_divisible(const indexed_state *state, const trm_scatter *scatter,
+                         const int64_t *operand_strides) {
+  const int64_t inner = state->window_dims[state->window_rank - 1];
+  if (inner == 0) return false;
+  bool divides = true;
+  for (int32_t d = 0; d < state->window_rank - 1; d++)
+    divides = divides && state->window_operand[d] % inner == 0;
+  const trm_dims *const moved[2] = {&scatter->scatter_dims_to_operand_dims,
+                                    &scatter->input_batching_dims};
+  for (int k = 0; k < 2; k++) {
+    for (int32_t i = 0; i < moved[k]->count; i++)
+      divides = divides && operand_strides[moved[k]->items[i]] % inner == 0;
+  }
+  return divides;
 }
 
 static trm_status create_scatter(const trm_kernel_request *request, trm_kernel *out_kernel,
@@ -387,6 +406,7 @@ static trm_status create_scatter(const trm_kernel_request *request, trm_kernel *
                     &scatter->scatter_indices_batching_dims, sizes))
     return TRM_OK;
   plan_window(state, rank, dims, to, from);
+  state->is_divisible = is_divisible(state, scatter, operand_strides);
   state->bytes = trm_shape_bytes(operand);
   const uint32_t called = instruction->called[0];
   const trm_computation *body = &request->module->computations[called];
