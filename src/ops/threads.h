@@ -4,6 +4,7 @@
 #define TREMULA_OPS_THREADS_H_
 
 #include <omp.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -31,6 +32,35 @@ static inline int trm_threads_for(size_t bytes) {
   return wanted < (size_t)threads ? (int)wanted : threads;
 }
 
+/* The thread sanitizer does not see how libgomp's threads wait for each other and would take every
+ * parallel region for a race. In its builds the ranges run on plain threads, which it sees, and
+ * what uses OpenMP by itself, with if (TRM_OPENMP_THREADS && ...), on one. */
+#if defined(__SANITIZE_THREAD__)
+#define TRM_OPENMP_THREADS 0
+#include <pthread.h>
+
+typedef struct trm_range {
+  trm_range_fn function;
+  const void *context;
+  int64_t begin, end;
+  int thread;
+} trm_range;
+
+static inline void *trm_range_run(void *argument) {
+  const trm_range *r = (const trm_range *)argument;
+  r->function(r->context, r->begin, r->end, r->thread);
+  return NULL;
+}
+#else
+#define TRM_OPENMP_THREADS 1
+#endif
+
+/* The part of [0, count) of thread `me` of `all`. */
+static inline int64_t trm_range_begin(int64_t count, int64_t me, int64_t all) {
+  const int64_t share = count / all, rest = count % all;
+  return me * share + (me < rest ? me : rest);
+}
+
 /* Cuts [0, count) in one contiguous part a thread. */
 static inline void trm_parallel_ranges(int threads, int64_t count, trm_range_fn function,
                                        const void *context) {
@@ -40,14 +70,30 @@ static inline void trm_parallel_ranges(int threads, int64_t count, trm_range_fn 
     function(context, 0, count, 0);
     return;
   }
+#if defined(__SANITIZE_THREAD__)
+  trm_range ranges[TRM_MAX_THREADS];
+  pthread_t started[TRM_MAX_THREADS];
+  bool is_started[TRM_MAX_THREADS];
+  for (int i = 0; i < threads; i++) {
+    ranges[i] = (trm_range){function, context, trm_range_begin(count, i, threads),
+                            trm_range_begin(count, i + 1, threads), i};
+    is_started[i] =
+        i > 0 && pthread_create(&started[i], NULL, trm_range_run, &ranges[i]) == 0;
+    if (i > 0 && !is_started[i]) trm_range_run(&ranges[i]);
+  }
+  trm_range_run(&ranges[0]);
+  for (int i = 1; i < threads; i++) {
+    if (is_started[i]) pthread_join(started[i], NULL);
+  }
+#else
 #pragma omp parallel num_threads(threads)
   {
     const int64_t me = omp_get_thread_num(), all = omp_get_num_threads();
-    const int64_t share = count / all, rest = count % all;
-    const int64_t begin = me * share + (me < rest ? me : rest);
-    const int64_t end = begin + share + (me < rest);
+    const int64_t begin = trm_range_begin(count, me, all);
+    const int64_t end = trm_range_begin(count, me + 1, all);
     if (begin < end) function(context, begin, end, (int)me);
   }
+#endif
 }
 
 #endif /* TREMULA_OPS_THREADS_H_ */

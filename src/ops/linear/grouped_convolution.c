@@ -2,10 +2,13 @@
  *
  * A vector of x is spread once for each input channel i of a group: every lane gets channel i of
  * the lane's own group (one permutation), and is multiplied with the weights of the three kernel
- * columns that meet it, so that no multiplication by zero is done. Each result is summed by one thread in one order, whatever the number of threads. */
+ * columns that meet it, so that no multiplication by zero is done. Each result is summed by one
+ * thread in one order, whatever the number of threads. */
 #include "ops/linear/grouped_convolution.h"
 
 #include <string.h>
+
+#include "ops/threads.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -135,7 +138,7 @@ TARGET void make_strip(const trm_grouped_convolution *c, const float *x, const f
 void trm_grouped_convolution_forward(const void *data, const void *x, const void *w, void *y) {
   const trm_grouped_convolution *c = data;
   const int64_t strips = (c->y_size[0] + STRIP - 1) / STRIP;
-#pragma omp parallel for schedule(static) if (c->batch * strips > 1)
+#pragma omp parallel for schedule(static) if (TRM_OPENMP_THREADS && c->batch * strips > 1)
   for (int64_t i = 0; i < c->batch * strips; ++i) {
     make_strip(c, x, w, y, i / strips, i % strips * STRIP);
   }
@@ -228,7 +231,7 @@ void trm_grouped_convolution_backward_weights(const void *data, const void *x, c
   const int64_t parts = trm_grouped_convolution_partial_sums(c), blocks = c->channels / LANES;
   const int64_t count = blocks * c->k_size[0] * 3 * c->group * LANES;
   float *sums = dw;
-#pragma omp parallel for schedule(static) if (blocks * parts > 1)
+#pragma omp parallel for schedule(static) if (TRM_OPENMP_THREADS && blocks * parts > 1)
   for (int64_t i = 0; i < blocks * parts; ++i) {
     const int64_t part = i / blocks;
     make_gradients(c, x, dy, sums + part * count, i % blocks, c->batch * part / parts,

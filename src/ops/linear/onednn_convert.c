@@ -3,6 +3,7 @@
  * quieten and keep the upper bits. */
 #include "base/half.h"
 #include "ops/linear/onednn_program.h"
+#include "ops/threads.h"
 
 /* An array shorter than this is not worth waking the other threads. */
 #define PARALLEL_COUNT (1 << 16)
@@ -69,7 +70,7 @@ static void narrow_chunk(trm_dtype dtype, const float *from, uint16_t *to, int64
 
 void trm_onednn_widen(trm_dtype dtype, const void *from, float *to, int64_t count) {
   const int64_t chunks = (count + CHUNK - 1) / CHUNK;
-#pragma omp parallel for schedule(static) if (count >= PARALLEL_COUNT)
+#pragma omp parallel for schedule(static) if (TRM_OPENMP_THREADS && count >= PARALLEL_COUNT)
   for (int64_t chunk = 0; chunk < chunks; ++chunk) {
     const int64_t begin = chunk * CHUNK;
     const int64_t size = count - begin < CHUNK ? count - begin : CHUNK;
@@ -79,7 +80,7 @@ void trm_onednn_widen(trm_dtype dtype, const void *from, float *to, int64_t coun
 
 void trm_onednn_narrow(trm_dtype dtype, const float *from, void *to, int64_t count) {
   const int64_t chunks = (count + CHUNK - 1) / CHUNK;
-#pragma omp parallel for schedule(static) if (count >= PARALLEL_COUNT)
+#pragma omp parallel for schedule(static) if (TRM_OPENMP_THREADS && count >= PARALLEL_COUNT)
   for (int64_t chunk = 0; chunk < chunks; ++chunk) {
     const int64_t begin = chunk * CHUNK;
     const int64_t size = count - begin < CHUNK ? count - begin : CHUNK;
