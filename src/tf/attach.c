@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "log.h"
+#include "interrupt.h"
 #include "tremula/device.h"
 
 enum { MAX_DEVICES = 64, SLICE_MS = 50 };
@@ -177,11 +178,11 @@ static int64_t now_ms(void) {
   return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-/* Sleeps until `until`, or until the configuration is reset: then false. */
-static bool sleep_until(int64_t until, uint64_t resets_before) {
+/* Sleeps until `until`, or until the configuration is reset or Ctrl-C is pressed: then false. */
+static bool sleep_until(int64_t until, uint64_t resets_before, unsigned interrupts_before) {
   for (;;) {
     pthread_mutex_lock(&lock);
-    const bool same = resets == resets_before;
+    const bool same = resets == resets_before && interrupt_count() == interrupts_before;
     pthread_mutex_unlock(&lock);
     const int64_t left = until - now_ms();
     if (!same || left <= 0) return same;
@@ -204,6 +205,7 @@ static bool attach_waiting(int ordinal, TF_Status *status) {
   name_of(ordinal, name);
   slot *s = &slots[ordinal];
   const int64_t started = now_ms();
+  const unsigned interrupts_before = interrupt_count();
   pthread_mutex_lock(&lock);
   const uint64_t resets_before = resets;
   pthread_mutex_unlock(&lock);
@@ -229,9 +231,13 @@ static bool attach_waiting(int ordinal, TF_Status *status) {
     const int64_t left = started + request.timeout_ms - now_ms();
     if (left <= 0) return fail_with(status, &error);
     if (!waited) log_waiting(ordinal, &request);
-    if (!sleep_until(now_ms() + (left < request.poll_ms ? left : request.poll_ms), resets_before))
+    if (!sleep_until(now_ms() + (left < request.poll_ms ? left : request.poll_ms), resets_before,
+                     interrupts_before))
       break;
   }
+  if (interrupt_count() != interrupts_before)
+    return fail(status, TF_CANCELLED, "/device:IPU:%d waited for IPUs and was interrupted.",
+                ordinal);
   return fail(status, TF_CANCELLED,
               "/device:IPU:%d waited for IPUs while the IPU configuration was reset.", ordinal);
 }
@@ -244,7 +250,9 @@ bool attach_ensure(int ordinal, TF_Status *status) {
   pthread_mutex_unlock(&lock);
   if (!is_due) return true;
   pthread_mutex_lock(&attaching[ordinal]);
+  interrupt_watch();
   const bool ok = attach_waiting(ordinal, status);
+  interrupt_unwatch();
   pthread_mutex_unlock(&attaching[ordinal]);
   return ok;
 }

@@ -24,7 +24,8 @@ bool attach_now(int ordinal, const trm_tf_attach_request *request, TF_Status *st
  * another device of this process waits for or has. */
 bool attach_later(int ordinal, const trm_tf_attach_request *request, TF_Status *status);
 /* Attaches a device that waits for its first use, for as long as its request says; others return at
- * once. Fails with TF_CANCELLED when the configuration is reset meanwhile. */
+ * once. Fails with TF_CANCELLED when the configuration is reset or Ctrl-C is pressed
+ * meanwhile. */
 bool attach_ensure(int ordinal, TF_Status *status);
 /* Lets go of every device and forgets the requests. */
 void attach_release_all(void);

@@ -1,0 +1,26 @@
+"""Ctrl-C while a process waits for IPUs that another has."""
+
+import signal
+
+
+def test_interrupting_a_wait(script, hold):
+    hold(8)
+    process = script(16, "ON_DEMAND", """
+        import signal
+        for _ in range(2):  # the second time, as if nothing had been
+            try:
+                run()
+            except BaseException as error:  # pybind makes a RuntimeError of it that names it
+                print("KeyboardInterrupt" in repr(error),
+                      signal.getsignal(signal.SIGINT) is signal.default_int_handler, flush=True)
+    """, TF_POPLAR_FLAGS="--on_demand_device_timeout=3600000 --on_demand_device_poll_time=1800000")
+    for _ in range(2):
+        for line in process.stderr:
+            if "waits for IPUs" in line:
+                break
+        else:
+            raise AssertionError("it did not wait")
+        process.send_signal(signal.SIGINT)
+        assert process.stdout.readline() == "True True\n"
+    process.communicate(timeout=120)
+    assert process.returncode == 0
