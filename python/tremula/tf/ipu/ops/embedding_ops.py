@@ -1,0 +1,284 @@
+"""Lookups in embedding tables (`tensorflow.python.ipu.ops.embedding_ops`).
+
+The table of a host embedding is a resource variable in the host's memory, which compiled programs
+read and update; the numbers are those of a table that the host looks rows up in.
+"""
+
+import tensorflow.compat.v1 as tf
+
+from tremula.tf.ipu.ops import _building, _generations, embedding_ops_grad
+
+
+@_generations.older_order(
+    ("params", "ids", "name", "serialization_factor", "one_hot_threshold", "min_encoding_size"),
+    lambda arguments: len(arguments) > 2 and (arguments[2] is None or isinstance(arguments[2],
+                                                                                 str)))
+def embedding_lookup(params, ids, serialization_factor=1, indices_are_sorted=False, name=None,
+                     one_hot_threshold=0, min_encoding_size=1216):
+    """The slices of `params` along its first dimension that `ids`, integers of any shape, name.
+
+    serialization_factor  parts that the IPU does the lookup in; it divides the first dimension.
+                          Like indices_are_sorted a mark for the cost model.
+    one_hot_threshold, min_encoding_size   are ignored, as in releases after 1.2
+
+    The gradient for params is a dense tensor. Returns a tensor of the shape of ids and of the
+    rest of params. Raises ValueError for a serialization_factor that does not fit.
+    """
+    del one_hot_threshold, min_encoding_size
+    factor = int(serialization_factor)
+    if factor < 1:
+        raise ValueError(f"serialization_factor has to be at least 1, but was {factor}.")
+    params, ids = tf.convert_to_tensor(params), tf.convert_to_tensor(ids)
+    size, *rest = params.shape.as_list()
+    if size is not None and size % factor != 0:
+        raise ValueError(f"The serialization_factor ({factor}) must divide the size of the 0th "
+                         f"dimension of params ({size}).")
+
+    @tf.custom_gradient
+    def lookup(table, ids):
+        def gradient(d_rows):
+            return embedding_ops_grad.lookup_grad(d_rows, ids, tf.shape(table)), None
+        return tf.gather(table, ids), gradient
+
+    with tf.name_scope(name, "embedding_lookup", [params, ids]), _building.marked(
+            embedding="IpuMultiSlice", serialization_factor=factor if factor > 1 else None,
+            indices_are_sorted=indices_are_sorted or None):
+        rows = lookup(params, tf.reshape(ids, [-1]))
+        result = tf.reshape(rows, tf.concat([tf.shape(ids), tf.shape(params)[1:]], 0))
+        result.set_shape([*ids.shape.as_list(), *rest] if ids.shape.rank is not None else None)
+        return result
+
+
+class HostEmbeddingOptimizerSpec:
+    """How a host embedding is trained: by stochastic gradient descent with `learning_rate`, a
+    number of Python's; 0: not at all."""
+
+    def __init__(self, learning_rate, optimizer_name=None):
+        self._learning_rate = learning_rate
+        self._optimizer_name = optimizer_name or "SGD"
+
+    def get_learning_rate(self):
+        """The learning rate."""
+        return self._learning_rate
+
+    def create_lookup_instruction(self, embedding_tensor, indices, slot_vars, partition_strategy,
+                                  name):
+        """The rows that `indices` [n] name. Its gradient updates the table; to be reached by an
+        optimizer it belongs to a trainable variable of its own, `<name>/__dummy`."""
+        del partition_strategy
+        if self._learning_rate == 0:
+            return tf.gather(_value(embedding_tensor), indices)
+        with tf.variable_scope(name, reuse=tf.AUTO_REUSE, use_resource=True):
+            dummy = tf.get_variable("__dummy", [], embedding_tensor.dtype.base_dtype,
+                                    tf.zeros_initializer(), trainable=True)
+
+        @tf.custom_gradient
+        def lookup(dummy, indices):
+            def gradient(d_rows):
+                with tf.name_scope("IpuDeviceEmbeddingUpdateAdd"):
+                    update = self._update(embedding_tensor, indices, d_rows, slot_vars)
+                    with tf.control_dependencies([update]):
+                        return tf.zeros_like(dummy), None
+            return tf.gather(_value(embedding_tensor), indices), gradient
+
+        return lookup(tf.convert_to_tensor(dummy), indices)
+
+    def _update(self, table, indices, d_rows, slot_vars):
+        """The operation that updates the table by the gradients of rows."""
+        del slot_vars
+        return _scatter_add(table, indices, d_rows * -self._learning_rate)
+
+    def create_register_instruction(self, embedding_tensor, slot_vars, name):
+        """An operation that a scope of HostEmbedding.register() begins with: it does nothing, the
+        table is in this process."""
+        del embedding_tensor, slot_vars, name
+        return _nothing()
+
+    def create_deregister_instruction(self, embedding_tensor, slot_vars, name):
+        """The same for the end of the scope."""
+        del embedding_tensor, slot_vars, name
+        return _nothing()
+
+    def create_slot_variables(self, embedding_tensor, name):
+        """The variables that the optimizer needs besides the table: a list."""
+        del embedding_tensor, name
+        return []
+
+
+class HostEmbeddingSGDGAOptimizerSpec(HostEmbeddingOptimizerSpec):
+    """Stochastic gradient descent with gradients that are added up over `accumulation_factor`
+    updates before they are applied."""
+
+    def __init__(self, learning_rate, accumulation_factor):
+        super().__init__(learning_rate, "SGD+GA" if accumulation_factor > 1 else None)
+        self._accumulation_factor = accumulation_factor
+
+    def get_accumulation_factor(self):
+        """The number of updates."""
+        return self._accumulation_factor
+
+    def create_slot_variables(self, embedding_tensor, name):
+        """The sum of gradients, [tokens, encoding], and how many updates are in it."""
+        if self._accumulation_factor <= 1 or self._learning_rate == 0:
+            return []
+        with tf.device("cpu"), tf.variable_scope(name, reuse=tf.AUTO_REUSE, use_resource=True):
+            return [tf.get_variable("__accumulator", embedding_tensor.shape,
+                                    embedding_tensor.dtype.base_dtype, tf.zeros_initializer(),
+                                    trainable=False),
+                    tf.get_variable("__count", [], tf.int32, tf.zeros_initializer(),
+                                    trainable=False)]
+
+    def _update(self, table, indices, d_rows, slot_vars):
+        if not slot_vars:
+            return super()._update(table, indices, d_rows, slot_vars)
+        accumulator, count = slot_vars
+        with tf.control_dependencies([_scatter_add(accumulator, indices, d_rows)]):
+            total, number = _value(accumulator), _value(count) + 1
+            is_last = tf.equal(number, self._accumulation_factor)
+            new = tf.where_v2(is_last, _value(table) - total * self._learning_rate, _value(table))
+            rest = tf.where_v2(is_last, tf.zeros_like(total), total)
+            left = tf.where_v2(is_last, 0, number)
+            return tf.group(*[tf.raw_ops.AssignVariableOp(resource=one.handle, value=value)
+                              for one, value in ((table, new), (accumulator, rest), (count, left))])
+
+
+class HostEmbedding:
+    """An embedding table in the host's memory.
+
+    name                of the embedding
+    embedding_tensor    a resource variable [tokens, encoding]; without an optimizer_spec also a
+                        tensor
+    partition_strategy  "TOKEN" or "ENCODING": which dimension replicas would share on an IPU; no
+                        difference here
+    optimizer_spec      how it is trained; None: not at all
+
+    Raises ValueError for other values.
+    """
+
+    @_generations.older_order(
+        ("self", "name", "embedding_tensor", "optimizer_spec"),
+        lambda arguments: len(arguments) == 4 and not isinstance(arguments[3], str))
+    def __init__(self, name, embedding_tensor, partition_strategy="TOKEN", optimizer_spec=None):
+        if not (tf.is_tensor(embedding_tensor) or isinstance(embedding_tensor, tf.Variable)):
+            raise ValueError("HostEmbedding embedding_tensor is not a tensorflow tensor")
+        if optimizer_spec is None:
+            optimizer_spec = HostEmbeddingOptimizerSpec(0)
+        if not isinstance(optimizer_spec, HostEmbeddingOptimizerSpec):
+            raise ValueError("HostEmbedding optimizer_spec is not a HostEmbeddingOptimizerSpec or "
+                             "None")
+        if partition_strategy not in ("TOKEN", "ENCODING"):
+            raise ValueError(f"Unknown partition strategy {partition_strategy}")
+        is_resource = hasattr(embedding_tensor, "handle")
+        if not is_resource and (isinstance(embedding_tensor, tf.Variable)
+                                or optimizer_spec.get_learning_rate() != 0):
+            raise ValueError(
+                f"The embedding_tensor of the HostEmbedding {name} must be a resource variable: "
+                "make it with create_host_embedding, or with use_resource=True.")
+        self._name = name
+        self._embedding_tensor = embedding_tensor
+        self._partition_strategy = partition_strategy
+        self._optimizer_spec = optimizer_spec
+        self._slot_vars = optimizer_spec.create_slot_variables(embedding_tensor, name)
+
+    def get_embedding_tensor(self):
+        """The table."""
+        return self._embedding_tensor
+
+    def register(self, session=None):
+        """A context manager in which programs with lookups are run in `session`. Raises ValueError
+        without a session unless in eager mode."""
+        if session is None and not tf.executing_eagerly():
+            raise ValueError("HostEmbedding.register requires a session when eager execution"
+                             "is disabled.")
+        return _Scope(self, session)
+
+    def __call__(self, iteration_count=1, replication_factor=1, training=True):
+        """As in SDK 1.2: an operation to run beside the program. It does nothing, the table is in
+        this process. Raises ValueError for a count below 1, NotImplementedError for
+        training=False, which kept a program from updating: build one without gradients."""
+        del replication_factor
+        if iteration_count <= 0:
+            raise ValueError("HostEmbedding call iteration count must be positive, but it is "
+                             f"{iteration_count}")
+        if not training:
+            raise NotImplementedError(
+                "HostEmbedding cannot keep a program with gradients from updating the table: build "
+                "a program without them for training=False.")
+        return _nothing()
+
+    @_generations.older_order(
+        ("self", "indices", "count", "clip_indices"),
+        lambda arguments: len(arguments) > 2 and not isinstance(arguments[2], bool))
+    def lookup(self, indices, clip_indices=True, count=1):
+        """The rows of the table that `indices`, int32 of any shape, name: [..., encoding].
+
+        clip_indices  whether indices outside the table are moved to its ends
+        count         is ignored, as in releases after 1.2
+        """
+        del count
+        indices = tf.convert_to_tensor(indices)
+        tokens, encoding = self._embedding_tensor.shape.as_list()
+        with tf.name_scope("IpuDeviceEmbeddingLookup"), _building.marked(
+                embedding="IpuDeviceEmbeddingLookup",
+                partition_strategy=self._partition_strategy):
+            if clip_indices:
+                indices = tf.clip_by_value(indices, 0, tokens - 1)
+            rows = self._optimizer_spec.create_lookup_instruction(
+                self._embedding_tensor, tf.reshape(indices, [-1]), self._slot_vars,
+                self._partition_strategy, self._name)
+            result = tf.reshape(rows, tf.concat([tf.shape(indices), [encoding]], 0))
+            if indices.shape.rank is not None:
+                result.set_shape([*indices.shape.as_list(), encoding])
+            return result
+
+
+class _Scope:
+    """What HostEmbedding.register() returns."""
+
+    def __init__(self, embedding, session):
+        self._embedding, self._session = embedding, session
+
+    def _run(self, create):
+        one = self._embedding
+        operation = create(one._embedding_tensor, one._slot_vars, one._name)
+        if self._session is not None and operation is not None:
+            self._session.run(operation)
+
+    def __enter__(self):
+        self._run(self._embedding._optimizer_spec.create_register_instruction)
+        return self._embedding
+
+    def __exit__(self, *failure):
+        self._run(self._embedding._optimizer_spec.create_deregister_instruction)
+
+
+def create_host_embedding(name, shape, dtype, partition_strategy="TOKEN", optimizer_spec=None,
+                          initializer=None):
+    """A HostEmbedding with a new variable `name` of the shape [tokens, encoding] on the CPU."""
+    if isinstance(partition_strategy, HostEmbeddingOptimizerSpec):  # SDK 1.2: it had none
+        optimizer_spec, initializer, partition_strategy = partition_strategy, optimizer_spec, "TOKEN"
+    with tf.device("cpu"):
+        # An optimizer must not take it for a variable of its own.
+        table = tf.get_variable(name, shape, dtype, initializer, use_resource=True,
+                                trainable=False)
+    return HostEmbedding(name, table, partition_strategy, optimizer_spec)
+
+
+def _value(table):
+    """The value of a table now. Reading as a variable is read would have TensorFlow look for a
+    gradient."""
+    if not hasattr(table, "handle"):
+        return table
+    return tf.raw_ops.ReadVariableOp(resource=table.handle, dtype=table.dtype.base_dtype)
+
+
+def _scatter_add(table, indices, rows):
+    return tf.raw_ops.ResourceScatterAdd(
+        resource=table.handle, indices=indices, updates=tf.cast(rows, table.dtype.base_dtype))
+
+
+def _nothing():
+    if tf.executing_eagerly():
+        return None
+    with tf.device("cpu"):
+        return tf.no_op()
