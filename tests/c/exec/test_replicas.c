@@ -315,7 +315,12 @@ static void test_numbers_of_threads(void **state) {
   const void *inputs[1] = {x};
   trm_engine *engine = engine_of(text, 4);
   const int before = omp_get_max_threads();
-  for (int threads = 1; threads <= 8; threads *= 2) {
+#if defined(__SANITIZE_THREAD__)
+  const int most = 4; /* one thread a replica: the sanitizer does not see libgomp's barriers */
+#else
+  const int most = 8;
+#endif
+  for (int threads = 1; threads <= most; threads *= 2) {
     void *outputs[1] = {threads == 1 ? expected : got};
     omp_set_num_threads(threads);
     must_run(engine, inputs, NULL, outputs, NULL);

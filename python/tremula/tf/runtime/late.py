@@ -81,8 +81,10 @@ def _lower_graph(payload, inputs, name):
     num_arguments = len(source.arguments)
     plugin.log(f"Compiling {name} for inputs of the shapes "
                + ", ".join(str(tuple(one.shape)) for one in inputs[:num_arguments]))
-    from tremula.tf.runtime import staging
-    staging.infer_random_shapes(source, [one.shape for one in inputs[:num_arguments]])
+    from tremula.tf.runtime import collective_shapes, staging
+    shapes = [one.shape for one in inputs[:num_arguments]]
+    staging.infer_random_shapes(source, shapes)
+    collective_shapes.replace(source, shapes)
     return _lower_with_constants(source, inputs[:num_arguments], fixed=())
 
 

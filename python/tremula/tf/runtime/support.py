@@ -1,12 +1,13 @@
 """Refusing what an IPU has not, in the words that TensorFlow uses outside compiled parts."""
 
 from tremula.tf import compat
-from tremula.tf.runtime import inside, kernel_list, node_table
+from tremula.tf.runtime import collective_shapes, inside, kernel_list, node_table
 
 _OUTSIDE = "_xla_outside_compilation"
 
 # Inputs of functions, and what lowering takes away or puts something else for.
-_ALWAYS = frozenset(("Placeholder", "PlaceholderWithDefault", "Assert", "CheckNumerics", "NoOp"))
+_ALWAYS = frozenset(("Placeholder", "PlaceholderWithDefault", "Assert", "CheckNumerics", "NoOp",
+                     collective_shapes.STAND_IN))
 
 
 def check(operations, device):

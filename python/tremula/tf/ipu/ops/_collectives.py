@@ -4,9 +4,7 @@ import json
 
 import tensorflow.compat.v1 as tf
 
-from tremula.tf.runtime import inside
-
-ALL_REDUCE = "tremula.all-reduce"
+from tremula.tf.runtime import collective_shapes, inside, tracing
 
 # The original's names of reductions -> the compiler's.
 REDUCTIONS = {
@@ -64,17 +62,18 @@ def call(target, config, value, shape, name):
 
 def all_reduce(value, op, size, name):
     """All elements of `value`, combined with those of the other replicas in groups of `size`
-    (0: all), by the compiler's reduction `op`."""
+    (0: all), by the compiler's reduction `op`.
+
+    A shape that is known only when the program runs is a ValueError inside loops and conditions,
+    and with groups.
+    """
     value = tf.convert_to_tensor(value)
-    if value.shape.is_fully_defined():
-        return call(ALL_REDUCE, {"op": op, "group_size": size}, value, value.shape, name)
-    if size or op not in ("add", "mean"):
-        return tensor(value, name)
-    total = inside.apply_op("XlaAllReduce", name=name, input=value,
-                            group_assignment=tf.zeros([0, 0], tf.int32), reduce_op="Add",
-                            mode="CrossReplica").outputs[0]
-    total.set_shape(value.shape)
-    return total if op == "add" else total / tf.cast(factor(), value.dtype)
+    trace = tracing.current()
+    at_top = trace is not None and trace.graph is tf.get_default_graph()
+    if at_top and not size and not value.shape.is_fully_defined():
+        return collective_shapes.stand_in(value, op, name)
+    return call(collective_shapes.TARGET, {"op": op, "group_size": size}, tensor(value, name),
+                value.shape, name)
 
 
 def factor(name=None):
@@ -84,7 +83,6 @@ def factor(name=None):
 
 def is_all_reduce(operation):
     """Whether an operation is what all_reduce() makes."""
-    if operation.type == "XlaAllReduce":
-        return True
-    return (operation.type == "XlaCustomCallV2"
-            and operation.get_attr("call_target_name") == ALL_REDUCE.encode())
+    return operation.type == collective_shapes.STAND_IN or (
+        operation.type == "XlaCustomCallV2"
+        and operation.get_attr("call_target_name") == collective_shapes.TARGET.encode())
