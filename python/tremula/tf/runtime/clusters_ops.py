@@ -151,7 +151,7 @@ class Kind:
             kernel is not None and not definition.is_stateful and bool(self.outputs)
             and node.op not in _NEVER and not node.op.startswith(("_", "Ipu", "Xla", "TensorList"))
             and all(is_value(number) for _, number in self.inputs + self.outputs)
-            and not any(value.HasField("func") or value.list.func for value in node.attr.values())
+            and not any(one.type in ("func", "list(func)") for one in definition.attr)
             and any(_allows(node, constraints)
                     for constraints in kernel_list.lowered().get(node.op, [])))
         self.weight = int(self.can_join and kernel.device_type == "IPU")
@@ -162,7 +162,9 @@ class Kind:
         return [i for i, (name, _) in enumerate(self.inputs) if name in names]
 
 
+@functools.cache
 def is_value(number):
+    """Whether tensors of this type hold values that a program can take."""
     return number < 100 and inside.dtype_name(number) in kernel_list.TYPES[:-2]
 
 

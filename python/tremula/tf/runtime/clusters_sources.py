@@ -5,6 +5,7 @@ that Python has.
 """
 
 import functools
+import itertools
 import threading
 import weakref
 
@@ -12,7 +13,8 @@ from tremula.tf.runtime import node_table
 
 _lock = threading.Lock()
 _graphs = weakref.WeakSet()
-_LATEST = 64  # graphs that are looked through
+_order = itertools.count()
+_MOST_SAMPLES = 8  # nodes by which a graph is chosen
 
 
 def remember_graphs():
@@ -33,30 +35,27 @@ def remember_graphs():
 
 def _remember(graph):
     with _lock:
-        graph._tremula_order = len(_graphs)
+        graph._tremula_order = next(_order)
         _graphs.add(graph)
 
 
 def describe(nodes):
     """{name: node table entry} for nodes with a `name` and an `op`. The file and the line are those
-    of the graph that has most of the nodes; None and 0 where it does not have one."""
+    of the latest graph that has such nodes; None and 0 where it does not have one."""
     with _lock:
-        graphs = sorted(_graphs, key=lambda one: one._tremula_order)[-_LATEST:]
-    best = {}
-    for graph in reversed(graphs):
-        found = {node.name: operation for node in nodes
-                 if (operation := _find(graph, node.name)) is not None
-                 and operation.type == node.op}
-        if len(found) > len(best):
-            best = found
-    return {node.name: _entry(node, best.get(node.name)) for node in nodes}
+        graphs = sorted(_graphs, key=lambda one: one._tremula_order, reverse=True)
+    samples = nodes[::max(1, len(nodes) // _MOST_SAMPLES)]
+    graph = max(graphs, default=None,
+                key=lambda one: sum(_find(one, node) is not None for node in samples))
+    return {node.name: _entry(node, graph and _find(graph, node)) for node in nodes}
 
 
-def _find(graph, name):
+def _find(graph, node):
     try:
-        return graph.get_operation_by_name(name)
+        operation = graph.get_operation_by_name(node.name)
     except (KeyError, ValueError):
         return None
+    return operation if operation.type == node.op else None
 
 
 def _entry(node, operation):
