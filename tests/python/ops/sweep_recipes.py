@@ -211,6 +211,7 @@ RECIPES = {
     "FloorDiv": ([T(values=[7, 3, 9]), T(values=[2, 5, 3])], {}),
     "FloorMod": ([T(values=[7, 3, 9]), T(values=[2, 5, 3])], {}),
     "Mod": ([T(values=[7, 3, 9]), T(values=[2, 5, 3])], {}),
+    "RealDiv": ([T(values=[7, 3, 9]), T(values=[2, 5, 3])], {}),
     "Div": ([T(values=[7, 3, 9]), T(values=[2, 5, 3])], {}),
     "TruncateDiv": ([T(values=[7, 3, 9]), T(values=[2, 5, 3])], {}),
     "TruncateMod": ([T(values=[7, 3, 9]), T(values=[2, 5, 3])], {}),
@@ -285,8 +286,11 @@ for _name in ("StandardNormalV2", "TruncatedNormal", "Uniform", "UniformFullInt"
 
 
 # What stock TensorFlow does not compute right: the results, from the inputs. (2.21's kernel of Round
-# leaves zeros for integers, as does XLA's lowering of them, which folds the kernel's result.)
-ANSWERS = {("Round", "int32"): lambda inputs: [inputs["x"]]}
+# leaves zeros for integers, as does XLA's lowering of them, which folds the kernel's result.
+# Grappler makes of a division by constants a product with their reciprocals, which for integers are
+# zeros.)
+ANSWERS = {("Round", "int32"): lambda inputs: [inputs["x"]],
+           ("RealDiv", "int32"): lambda inputs: [inputs["x"] // inputs["y"]]}
 
 
 def by_name(argument, shape, fixed_type):
