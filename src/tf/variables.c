@@ -15,8 +15,8 @@
 #include "node.pb-c.h"
 #include "status.h"
 
-/* What a handle says of the type that it leads to: the type's mangled name, and TensorFlow's hash
- * of that. 2.15 and 2.21 have the same; with another one TensorFlow would refuse to use the handle. */
+/* What a handle says of the type that it leads to: its mangled name, and TensorFlow's hash of that.
+ * 2.15 and 2.21 have the same; with another one TensorFlow would refuse to use the handle. */
 static const char VARIABLE_TYPE[] = "N10tensorflow3VarE";
 static const uint64_t VARIABLE_TYPE_HASH = UINT64_C(0xf23c5122fe0979e5);
 /* The name with which TensorFlow 2 asks for a variable that nobody else can name. */

@@ -285,10 +285,10 @@ for _name in ("StandardNormalV2", "TruncatedNormal", "Uniform", "UniformFullInt"
         {"of": "int64"})
 
 
-# What stock TensorFlow does not compute right: the results, from the inputs. (2.21's kernel of Round
-# leaves zeros for integers, as does XLA's lowering of them, which folds the kernel's result.
-# Grappler makes of a division by constants a product with their reciprocals, which for integers are
-# zeros.)
+# What stock TensorFlow does not compute right: the results, from the inputs. (2.21's kernel of
+# Round leaves zeros for integers, as does XLA's lowering of them, which folds the kernel's result.
+# Grappler makes of a division by constants a product with their reciprocals, which for integers
+# are zeros.)
 ANSWERS = {("Round", "int32"): lambda inputs: [inputs["x"]],
            ("RealDiv", "int32"): lambda inputs: [inputs["x"] // inputs["y"]]}
 
