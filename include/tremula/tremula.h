@@ -234,6 +234,10 @@ TRM_API trm_status trm_infeed_push(trm_infeed *infeed, const void *const *elemen
 TRM_API void trm_infeed_end(trm_infeed *infeed, trm_status status, const char *message);
 /* Empties the queue and forgets an end, as initialising an iterator again does. */
 TRM_API void trm_infeed_reset(trm_infeed *infeed);
+/* From now on every read gives a copy of this element tuple, and what is pushed waits; NULL: reads
+ * give what has been pushed again. */
+TRM_API trm_status trm_infeed_repeat(trm_infeed *infeed, const void *const *elements,
+                                     trm_error *error);
 /* A run is (or is no longer) going to consume. Counted. */
 TRM_API void trm_infeed_open(trm_infeed *infeed);
 TRM_API void trm_infeed_close(trm_infeed *infeed);

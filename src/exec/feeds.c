@@ -79,7 +79,8 @@ struct trm_infeed {
   elements elements;
   size_t depth, first, count; /* of the ring */
   char *ring;
-  int consumers; /* runs that are open */
+  char *repeated; /* the element tuple that every read gives, or NULL */
+  int consumers;  /* runs that are open */
   bool ended;
   trm_error end;
 };
@@ -119,6 +120,7 @@ void trm_infeed_release(trm_infeed *infeed) {
   if (infeed == NULL || atomic_fetch_sub(&infeed->references, 1) != 1) return;
   elements_free(&infeed->elements);
   trm_free(infeed->ring);
+  trm_free(infeed->repeated);
   pthread_cond_destroy(&infeed->changed);
   pthread_mutex_destroy(&infeed->mutex);
   trm_free(infeed);
@@ -174,11 +176,36 @@ void trm_infeed_open(trm_infeed *infeed) { change_consumers(infeed, 1); }
 void trm_infeed_close(trm_infeed *infeed) { change_consumers(infeed, -1); }
 void trm_infeed_wake(trm_infeed *infeed) { change_consumers(infeed, 0); }
 
+trm_status trm_infeed_repeat(trm_infeed *infeed, const void *const *data, trm_error *error) {
+  char *tuple = NULL;
+  if (data != NULL) {
+    tuple = trm_allocate_aligned(infeed->elements.bytes + 1);
+    CHECK_MEMORY(tuple, "an element of an infeed");
+    for (size_t i = 0; i < infeed->elements.count; ++i) {
+      const size_t bytes = infeed->elements.infos[i].bytes;
+      if (bytes > 0) memcpy(tuple + infeed->elements.offsets[i], data[i], bytes);
+    }
+  }
+  pthread_mutex_lock(&infeed->mutex);
+  char *before = infeed->repeated;
+  infeed->repeated = tuple;
+  pthread_cond_broadcast(&infeed->changed);
+  pthread_mutex_unlock(&infeed->mutex);
+  trm_free(before);
+  return TRM_OK;
+}
+
+static void give(const elements *e, const char *tuple, void *const *results) {
+  for (size_t i = 0; i < e->count; ++i) {
+    if (e->infos[i].bytes > 0) memcpy(results[i], tuple + e->offsets[i], e->infos[i].bytes);
+  }
+}
+
 trm_status trm_infeed_pop(trm_infeed *infeed, void *const *results, const atomic_bool *cancelled,
                           trm_error *error) {
   trm_status status = TRM_OK;
   pthread_mutex_lock(&infeed->mutex);
-  while (infeed->count == 0 && !infeed->ended && !atomic_load(cancelled)) {
+  while (infeed->repeated == NULL && infeed->count == 0 && !infeed->ended && !atomic_load(cancelled)) {
     /* A cancellation from a signal handler cannot take the lock: look again now and then. */
     struct timespec until;
     clock_gettime(CLOCK_REALTIME, &until);
@@ -191,12 +218,10 @@ trm_status trm_infeed_pop(trm_infeed *infeed, void *const *results, const atomic
   }
   if (atomic_load(cancelled)) {
     status = trm_fail(error, TRM_CANCELLED, "the run was cancelled");
+  } else if (infeed->repeated != NULL) {
+    give(&infeed->elements, infeed->repeated, results);
   } else if (infeed->count > 0) {
-    const char *tuple = infeed->ring + infeed->first * infeed->elements.bytes;
-    for (size_t i = 0; i < infeed->elements.count; ++i) {
-      const size_t bytes = infeed->elements.infos[i].bytes;
-      if (bytes > 0) memcpy(results[i], tuple + infeed->elements.offsets[i], bytes);
-    }
+    give(&infeed->elements, infeed->ring + infeed->first * infeed->elements.bytes, results);
     infeed->first = (infeed->first + 1) % infeed->depth;
     infeed->count--;
     pthread_cond_broadcast(&infeed->changed);

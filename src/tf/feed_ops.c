@@ -10,6 +10,7 @@
 #include "launch.h"
 #include "ops.h"
 #include "runs.h"
+#include "settings.h"
 
 static void set_scalar(TF_OpKernelContext *context, TF_DataType type, const void *value,
                        size_t size, TF_Status *status) {
@@ -88,6 +89,10 @@ static void ready(TF_OpKernelContext *context, run *r, const tf_inputs *inputs,
   (void)inputs;
   tf_infeed *feed = run_infeed(r);
   bool accepted = true;
+  if (settings_synthetic(NULL) & (TF_SYNTHETIC_INFEED | TF_SYNTHETIC_NULL_FEED)) {
+    set_more(context, false, status); /* the dataset is left alone */
+    return;
+  }
   if (feed->parked && push(feed, feed->parked, &accepted, status) && accepted) {
     free_elements(feed->parked, feed->num_elements);
     feed->parked = NULL;

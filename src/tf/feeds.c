@@ -2,6 +2,8 @@
 #define _POSIX_C_SOURCE 200809L
 #include "feeds.h"
 
+#include "settings.h"
+
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -219,6 +221,11 @@ bool outfeed_keeps_last(const char *id) {
   return keeps;
 }
 
+/* What nobody is to get needs no room for more than one element. */
+static bool keeps_last(const char *id) {
+  return outfeed_keeps_last(id) || settings_synthetic(NULL) & TF_SYNTHETIC_OUTFEED;
+}
+
 bool feeds_bind(const trm_executable *executable, trm_engine *engine, tf_infeed **out_infeed,
                 TF_Status *status) {
   *out_infeed = NULL;
@@ -233,7 +240,7 @@ bool feeds_bind(const trm_executable *executable, trm_engine *engine, tf_infeed 
     trm_error error = {0};
     trm_outfeed *queue = NULL;
     if (kind == 'o') {
-      if (outfeed_get(id, elements, num_elements, replicas, outfeed_keeps_last(id), &queue,
+      if (outfeed_get(id, elements, num_elements, replicas, keeps_last(id), &queue,
                       status) &&
           trm_engine_bind_outfeed(engine, id, queue, &error) != TRM_OK)
         fail_with(status, &error);

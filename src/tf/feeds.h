@@ -12,6 +12,7 @@ typedef struct tf_infeed {
   size_t num_elements;
   trm_tensor_info *elements;
   TF_Tensor **parked; /* an element tuple that a run had no more use for; NULL: none */
+  uint64_t made_up;   /* 0: it gives the host's elements (synthetic.c) */
 } tf_infeed;
 
 /* The infeed `id`, made when it is first named, with room for as many elements for each replica as

@@ -153,10 +153,16 @@ void dequeue_compute(void *kernel, TF_OpKernelContext *context) {
   uint32_t replicas = 1;
   void **blocks = NULL;
   bool ok = take(d, &count, &blocks, &replicas, status);
+  const bool is_synthetic = settings_synthetic(NULL) & TF_SYNTHETIC_OUTFEED;
+  if (ok && is_synthetic && d->keep_last)
+    ok = fail(status, TF_FAILED_PRECONDITION,
+              "Trying to get the last value from an outfeed queue while outfeeds are synthetic: "
+              "nothing leaves the device.");
+  if (is_synthetic) count = 0;
   if (ok && count == 0 && settings_only_compile()) {
     set_zeros(context, d, replicas, status);
-  } else if (ok && d->keep_last) {
-    if (count) remember(d, blocks, count, replicas, status);
+  } else if (d->keep_last) {
+    if (ok && count) remember(d, blocks, count, replicas, status);
     if (is_ok(status) && !d->last[0])
       fail(status, TF_FAILED_PRECONDITION,
            "Trying to get the last value from an outfeed queue before it was executed. Make sure "

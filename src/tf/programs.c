@@ -12,6 +12,7 @@
 #include "feeds.h"
 #include "log.h"
 #include "pool.h"
+#include "synthetic.h"
 #include "tremula/log.h"
 
 struct tf_program {
@@ -25,6 +26,10 @@ struct tf_program {
   trm_engine *engine;
   tf_infeed *infeed;
   uint64_t seed_generation;
+  /* The inputs' made-up values, where parameters are synthetic. */
+  void **made_up;
+  void *made_up_block;
+  uint64_t made_up_generation;
   /* Room for the arguments of a run. */
   const void **inputs;
   uint64_t *versions, *output_versions;
@@ -240,6 +245,31 @@ void program_unlock(tf_program *p) { pthread_mutex_unlock(&p->running); }
 void program_cancel(tf_program *p) { trm_engine_cancel(p->engine); }
 void program_forget_cancel(tf_program *p) { trm_engine_forget_cancel(p->engine); }
 
+/* Puts made-up values in the place of all inputs: nothing is moved to the device. */
+static bool make_up_inputs(tf_program *p, const char *initializer, TF_Status *status) {
+  const size_t count = program_num_inputs(p);
+  const uint64_t generation = settings_generation();
+  if (p->made_up_generation != generation) {
+    const trm_tensor_info **infos = calloc(count + 1, sizeof *infos);
+    if (!infos) return fail_memory(status);
+    for (size_t i = 0; i < count; i++) infos[i] = trm_executable_input(p->executable, i);
+    void *block = NULL;
+    void **arrays = synthetic_create(infos, count, initializer, &block);
+    free(infos);
+    if (!arrays) return fail_memory(status);
+    free(p->made_up_block);
+    free(p->made_up);
+    p->made_up = arrays;
+    p->made_up_block = block;
+    p->made_up_generation = generation;
+  }
+  for (size_t i = 0; i < count; i++) {
+    p->inputs[i] = p->made_up[i];
+    p->versions[i] = UINT64_MAX - generation; /* no number of the pool's */
+  }
+  return true;
+}
+
 bool program_run(tf_program *p, TF_Tensor *const *tensors, void *const *outputs,
                  TF_Status *status) {
   bool runs;
@@ -249,9 +279,12 @@ bool program_run(tf_program *p, TF_Tensor *const *tensors, void *const *outputs,
       memset(outputs[i], 0, program_output(p, i)->bytes);
     return true;
   }
+  char initializer[SYNTHETIC_INITIALIZER_SIZE];
+  const uint32_t synthetic = settings_synthetic(initializer);
+  if (p->infeed && !synthetic_feed(p->infeed, status)) return false;
   uint64_t seed_generation;
   uint64_t seed = settings_seed(&seed_generation);
-  if (seed_generation != p->seed_generation) {
+  if (seed_generation != p->seed_generation && !(synthetic & TF_SYNTHETIC_SEED)) {
     trm_engine_set_seed(p->engine, seed);
     p->seed_generation = seed_generation;
   }
@@ -260,6 +293,7 @@ bool program_run(tf_program *p, TF_Tensor *const *tensors, void *const *outputs,
     p->inputs[i] = TF_TensorData(tensors[i]);
     p->versions[i] = pool_generation(p->inputs[i]);
   }
+  if (synthetic & TF_SYNTHETIC_PARAMETERS && !make_up_inputs(p, initializer, status)) return false;
   /* By these numbers the variables come back, if nobody has written to them since. */
   for (size_t i = 0; trm_engine_num_replicas(p->engine) > 1 && i < program_num_outputs(p); i++)
     p->output_versions[i] = pool_generation(outputs[i]);

@@ -19,6 +19,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static device_settings devices[MAX_DEVICES];
 static bool configured;
 static uint32_t synthetic;
+static char synthetic_initializer[SYNTHETIC_INITIALIZER_SIZE];
 static uint64_t generation = 1;
 static uint64_t seed;
 static uint64_t seed_generation = 1;
@@ -109,9 +110,10 @@ bool settings_only_compile(void) {
   return only;
 }
 
-uint32_t settings_synthetic(void) {
+uint32_t settings_synthetic(char initializer[SYNTHETIC_INITIALIZER_SIZE]) {
   pthread_mutex_lock(&lock);
   const uint32_t value = synthetic;
+  if (initializer) memcpy(initializer, synthetic_initializer, SYNTHETIC_INITIALIZER_SIZE);
   pthread_mutex_unlock(&lock);
   return value;
 }
@@ -151,6 +153,8 @@ static bool configure(int ordinal, const trm_tf_device_settings *settings, TF_St
   pthread_mutex_lock(&lock);
   const bool ok = set(ordinal, settings->options, settings->cache_path, connection);
   synthetic = settings->synthetic;
+  snprintf(synthetic_initializer, sizeof synthetic_initializer, "%s",
+           settings->synthetic_initializer);
   pthread_mutex_unlock(&lock);
   if (!ok) return fail_memory(status);
   if (settings->is_model || compiles_only) return true;

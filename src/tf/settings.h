@@ -20,7 +20,10 @@ typedef enum tf_synthetic {
   TF_SYNTHETIC_SEED = 4,
   TF_SYNTHETIC_HOST_EMBEDDING = 8,
   TF_SYNTHETIC_PARAMETERS = 16,
+  TF_SYNTHETIC_NULL_FEED = 32, /* infeeds give zeros */
 } tf_synthetic;
+
+enum { SYNTHETIC_INITIALIZER_SIZE = 64 };
 
 /* What a program is compiled with. It is taken when a program is first launched, because programs
  * may configure the system after they have built their graph. */
@@ -43,8 +46,9 @@ uint64_t settings_generation(void);
 bool settings_before_run(int ordinal, bool *out_runs, TF_Status *status);
 /* Whether the devices are configured for pre-compilation: nothing is ever run. */
 bool settings_only_compile(void);
-/* The tf_synthetic bits in force. */
-uint32_t settings_synthetic(void);
+/* The tf_synthetic bits in force; `initializer`, which may be NULL, gets the text of
+ * --synthetic_data_initializer. */
+uint32_t settings_synthetic(char initializer[SYNTHETIC_INITIALIZER_SIZE]);
 /* The seed of the random custom calls, and a number that changes when it is set. */
 uint64_t settings_seed(uint64_t *out_generation);
 
@@ -56,7 +60,8 @@ typedef struct trm_tf_device_settings {
   const char *cache_path;
   int32_t connection;
   int32_t is_model; /* nothing is attached whatever the connection says */
-  uint32_t synthetic;
+  uint32_t synthetic; /* tf_synthetic bits */
+  const char *synthetic_initializer;
   trm_tf_attach_request attach;
 } trm_tf_device_settings;
 

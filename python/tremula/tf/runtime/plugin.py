@@ -46,7 +46,8 @@ class DeviceSettings(ctypes.Structure):
     """How a device is configured: trm_tf_device_settings in src/tf/settings.h."""
     _fields_ = [("options", ctypes.c_char_p), ("cache_path", ctypes.c_char_p),
                 ("connection", ctypes.c_int32), ("is_model", ctypes.c_int32),
-                ("synthetic", ctypes.c_uint32), ("attach", AttachRequest)]
+                ("synthetic", ctypes.c_uint32), ("synthetic_initializer", ctypes.c_char_p),
+                ("attach", AttachRequest)]
 
 
 LowerFunction = ctypes.CFUNCTYPE(None, ctypes.POINTER(Request))

@@ -41,6 +41,7 @@ def _configure_device(ordinal, device, snapshot):
         options=lines.encode(), cache_path=values["executable_cache_path"].encode(),
         connection=connection.value, is_model=values["use_ipu_model"],
         synthetic=_synthetic_bits(values),
+        synthetic_initializer=values["synthetic_data_initializer"].encode(),
         attach=plugin.AttachRequest(
             num_ipus=device.get("auto", 0), num_ids=len(ids),
             ids=(ctypes.c_uint32 * (len(ids) + 1))(*ids),
@@ -62,8 +63,9 @@ def _connection(snapshot):
 
 def _synthetic_bits(values):
     """tf_synthetic in src/tf/settings.h."""
-    return sum(1 << bit for bit, category in enumerate(flags.SYNTHETIC_DATA_CATEGORIES)
+    bits = sum(1 << bit for bit, category in enumerate(flags.SYNTHETIC_DATA_CATEGORIES)
                if flags.uses_synthetic_data_for(category, values))
+    return bits | (values["null_data_feed"] << len(flags.SYNTHETIC_DATA_CATEGORIES))
 
 
 def ipus_of_id(index):
