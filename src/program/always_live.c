@@ -93,6 +93,13 @@ static trm_status add_vertices(trm_program_builder *builder, ipu_sums *sums, cod
   return TRM_OK;
 }
 
+/* Whether the exchange at step s is that of a compute set that is outlined. */
+static bool next_is_shared(const trm_program_builder *builder, size_t s) {
+  if (s + 1 >= builder->steps.count) return false;
+  const uint32_t set = builder->steps.items[s + 1].compute_set;
+  return set != TRM_NO_INDEX && builder->compute_sets.items[set].shared_with != TRM_NO_INDEX;
+}
+
 static void gather_code(const trm_program_builder *builder, ipu_sums *sums) {
   for (size_t s = 0; s < builder->steps.count; ++s) {
     const trm_program_step *step = &builder->steps.items[s];
@@ -108,6 +115,7 @@ static void gather_code(const trm_program_builder *builder, ipu_sums *sums) {
         }
         case TRM_STEP_TYPE_DO_EXCHANGE:
           sum->control += EXCHANGE_CALL_CODE;
+          if (next_is_shared(builder, s)) break; /* so is its code */
           sum->exchange_worst += EXCHANGE_SETUP_CODE + MESSAGE_CODE * step->messages_worst;
           sum->exchange_total +=
               (EXCHANGE_SETUP_CODE + MESSAGE_CODE * step->messages_worst) *

@@ -3,8 +3,9 @@
 
 #include "target/target.h"
 
-/* A run that a message or a copy vertex moves at once in a channel-grouped array: 16 channels. */
-enum { GROUP_ELEMENTS = 16 };
+/* A run that a message or a copy vertex moves at once in a channel-grouped array: 16 channels; and
+ * the runs that two tiles' pieces of an array have in common. */
+enum { GROUP_ELEMENTS = 16, ROWS_OF_A_PIECE = 4 };
 
 int64_t trm_exchange_cycles(const trm_target *target, int64_t bytes_in, int64_t bytes_out) {
   const int64_t bytes = trm_most(bytes_in, bytes_out);
@@ -73,6 +74,16 @@ double trm_mapping_evenness(const trm_mapping *mapping) {
   return mean >= (double)mapping->worst ? 1.0 : mean / (double)mapping->worst;
 }
 
+/* Messages that bring `elements` of an operand to one tile: each tile that has some of them sends a
+ * few rows; where elements are scattered, one a run. */
+static int64_t messages_of(const trm_tile_operand *operand, int64_t elements) {
+  const int64_t sources =
+      trm_least(elements, elements / trm_most(1, operand->mapping.worst) + 2);
+  const int64_t run = trm_most(1, trm_least(operand->contiguous, GROUP_ELEMENTS));
+  const int64_t rows = run >= GROUP_ELEMENTS ? ROWS_OF_A_PIECE : GROUP_ELEMENTS / run * ROWS_OF_A_PIECE;
+  return trm_least(sources * rows, trm_ceil_divide(elements, run));
+}
+
 void trm_tile_incoming_add(trm_tile_incoming *incoming, const trm_tile_operand *operand,
                            const trm_mapping *place) {
   if (operand->is_constant && operand->source_count <= 1) return; /* in the vertex */
@@ -87,8 +98,7 @@ void trm_tile_incoming_add(trm_tile_incoming *incoming, const trm_tile_operand *
   incoming->in_worst += worst * bytes;
   incoming->in_total += repeated ? worst * bytes * tiles : count * bytes;
   incoming->out_worst += trm_least(operand->mapping.worst, operand->source_count) * bytes;
-  const int64_t run = trm_most(1, trm_least(operand->contiguous, GROUP_ELEMENTS));
-  incoming->messages += trm_least(trm_ceil_divide(worst, run), trm_most(1, operand->mapping.parts));
+  incoming->messages += messages_of(operand, worst);
 }
 
 trm_status trm_tile_add_incoming(const trm_tile_request *request, trm_tile_cost *cost,

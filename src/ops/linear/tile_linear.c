@@ -148,28 +148,69 @@ static trm_status describe_plan(trm_tile_cost *cost, const trm_plan *plan, trm_e
   return TRM_OK;
 }
 
-/* Multiply-adds by scalar instructions, for the types that have no convolution units: integers
- * (and what an IPU has not at all). */
+/* Products that one element of the result adds up. */
+static int64_t depth_of(const trm_tile_request *request) {
+  const trm_instruction *instruction = request->instruction;
+  const trm_shape *lhs = &request->operands[0].shape, *rhs = &request->operands[1].shape;
+  if (instruction->opcode == TRM_OP_CONVOLUTION && instruction->convolution != NULL) {
+    const int64_t out = instruction->convolution->kernel_output_feature;
+    const bool in_rank = out >= 0 && out < rhs->rank;
+    return trm_most(1, trm_shape_count(rhs) / trm_most(1, in_rank ? rhs->dims[out] : 1));
+  }
+  int64_t depth = 1;
+  for (int32_t k = 0; instruction->dot != NULL && k < instruction->dot->lhs_contracting.count; ++k) {
+    depth *= trm_most(1, lhs->dims[instruction->dot->lhs_contracting.items[k]]);
+  }
+  return depth;
+}
+
+/* Multiply-adds by scalar instructions, for the types that have no convolution units (integers, and
+ * what an IPU has not at all) and for shapes that the planner does not take. */
 static trm_status cost_scalar(const trm_tile_request *request, trm_tile_cost *cost,
                               trm_error *error) {
   const trm_mapping *place = &cost->results[0].mapping;
-  trm_conv_params params;
-  TRY(trm_conv_params_from_instruction(request->computation, request->instruction, &params,
-                                       error));
-  int64_t depth = params.in_channels;
-  for (uint32_t d = 0; d < params.num_dims; ++d) depth *= params.dims[d].kernel;
+  const int64_t depth = depth_of(request);
   trm_tile_incoming incoming = {0};
   for (uint32_t k = 0; k < request->num_operands; ++k) {
     trm_tile_incoming_add(&incoming, &request->operands[k], place);
   }
   const int64_t bytes = trm_tile_dtype_bytes(request->operands[0].shape.dtype);
-  incoming.in_worst = trm_most(incoming.in_worst, place->worst * depth * bytes);
+  const int64_t all = trm_shape_count(&request->operands[0].shape) +
+                      trm_shape_count(&request->operands[1].shape);
+  incoming.in_worst =
+      trm_most(incoming.in_worst, trm_least(all, place->worst * depth) * bytes);
   TRY(trm_tile_add_incoming(request, cost, &incoming, error));
   const int64_t workers = request->target->num_worker_contexts;
   const int64_t cycles = workers * (30 + trm_ceil_divide(place->worst, workers) * depth * 14) + 11;
-  return trm_tile_add_compute(request, cost, "Convolve", "popops::map_int_multiply_add",
+  return trm_tile_add_compute(request, cost, "Convolve", "popops::map_multiply_add",
                               place->parts, 1, cycles, trm_mapping_evenness(place), 3,
                               2 * depth * place->count, error);
+}
+
+/* The plan; *out_taken is false when the planner does not take the shape. */
+static trm_status make_plan(const trm_tile_request *request, const trm_plan_options *options,
+                            trm_tile_cost *cost, trm_plan *plan, bool *out_taken,
+                            trm_error *error) {
+  trm_conv_params params;
+  trm_error why;
+  *out_taken = false;
+  trm_status status = trm_conv_params_from_instruction(request->computation, request->instruction,
+                                                       &params, &why);
+  if (status == TRM_OK) {
+    if (params.output_type != TRM_F16 && params.output_type != TRM_F32) {
+      params.output_type = params.input_type;
+    }
+    status = trm_plan_make(request->target, &params, options, request->plans, plan, &why);
+  }
+  *out_taken = status == TRM_OK;
+  if (status == TRM_OK) return TRM_OK;
+  if (status == TRM_RESOURCE_EXHAUSTED || options->constraints != NULL) {
+    return trm_fail(error, status, "%s", why.message);
+  }
+  cost->note = trm_arena_format(cost->arena, "is not planned (%s): it is counted as scalar "
+                                "multiply-adds", why.message);
+  CHECK_MEMORY(cost->note, "a cost");
+  return TRM_OK;
 }
 
 static trm_plan_pass pass_of(const trm_instruction *instruction) {
@@ -210,15 +251,14 @@ static trm_status cost_linear(const trm_tile_request *request, trm_tile_cost *co
       instruction->opcode == TRM_OP_RAGGED_DOT) {
     return cost_scalar(request, cost, error);
   }
-  trm_conv_params params;
   trm_plan_options options = base == NULL ? trm_plan_options_default() : *base;
   trm_plan *plan = ARENA_NEW(cost->arena, trm_plan, 1);
   CHECK_MEMORY(plan, "a plan");
   if (options.pass == TRM_PASS_NONE) options.pass = pass_of(instruction);
   TRY(own_options(instruction, &options, error));
-  TRY(trm_conv_params_from_instruction(request->computation, instruction, &params, error));
-  if (params.output_type != TRM_F16 && params.output_type != TRM_F32) params.output_type = type;
-  TRY(trm_plan_make(request->target, &params, &options, request->plans, plan, error));
+  bool taken;
+  TRY(make_plan(request, &options, cost, plan, &taken, error));
+  if (!taken) return cost_scalar(request, cost, error);
   TRY(describe_plan(cost, plan, error));
   const trm_mapping places[2] = {convert_mapping(request, &plan->inputs, type),
                                  convert_mapping(request, &plan->weights, type)};

@@ -81,8 +81,10 @@ trm_status trm_tile_add_reduction(const trm_tile_request *request, trm_tile_cost
                                          r->operation, word_of(type), word_of(r->partials));
   CHECK_MEMORY(codelet, "a cost");
   const double evenness = trm_mapping_evenness(from);
-  const int64_t first = stage_cycles(elements, local, type, r->minor, r->op_cycles, workers);
-  const int64_t flops = trm_shape_count(&operand->shape) * (1 + r->squares);
+  const int64_t together = trm_most(1, r->together);
+  const int64_t first =
+      together * stage_cycles(elements, local, type, r->minor, r->op_cycles, workers);
+  const int64_t flops = trm_shape_count(&operand->shape) * together;
   int64_t partials = trm_ceil_divide(local * tiles, trm_most(1, r->outputs)); /* of an output */
   /* Each tile has all of its outputs to itself when there are no more partial results than a row
    * that is cut in two makes. */
@@ -90,9 +92,10 @@ trm_status trm_tile_add_reduction(const trm_tile_request *request, trm_tile_cost
   TRY(trm_tile_add_compute(request, cost,
                            done ? r->name : trm_arena_format(cost->arena, "%s/ReduceOnTile",
                                                              r->name),
-                           codelet, tiles, 1, workers * first + 11, evenness, 2, flops, error));
+                           codelet, tiles, (uint32_t)together, workers * first + 11, evenness, 2, flops,
+                           error));
   if (done) return TRM_OK;
-  const int64_t bytes = trm_tile_dtype_bytes(r->partials);
+  const int64_t bytes = together * trm_tile_dtype_bytes(r->partials);
   const int64_t held = local * bytes;
   const int stages = partials < 16 ? 1 : partials < 125 ? 2 : 3;
   const int64_t per_stage = (int64_t)ceil(pow((double)partials, 1.0 / stages));
@@ -113,12 +116,13 @@ trm_status trm_tile_add_reduction(const trm_tile_request *request, trm_tile_cost
                              trm_arena_format(cost->arena,
                                               last ? "%s/ReduceFinalStage" : "%s/IntermediateStage",
                                               r->name),
-                             codelet, place.parts, 1,
-                             workers * stage_cycles(place.worst * depth, place.worst, r->partials,
-                                                    false, r->op_cycles, workers) +
+                             codelet, place.parts, (uint32_t)together,
+                             workers * together *
+                                     stage_cycles(place.worst * depth, place.worst, r->partials,
+                                                  false, r->op_cycles, workers) +
                                  11,
                              trm_mapping_evenness(&place), (uint32_t)trm_least(depth, 1000) + 1,
-                             results * depth, error));
+                             results * depth * together, error));
     cost->phases.items[cost->phases.count - 1].temporary_worst = in;
     cost->phases.items[cost->phases.count - 1].temporary_total = live * bytes;
     cost->phases.items[cost->phases.count - 1].temporary_is_message = true;
@@ -218,13 +222,13 @@ static trm_status add_statistics(const trm_tile_request *request, trm_tile_cost 
   const trm_tile_operand *x = &request->operands[0];
   const int64_t feature = instruction->number;
   const bool in_rank = feature >= 0 && feature < x->shape.rank;
-  trm_tile_reduction r = {.name = "Mean", .operation = "ADD", .op_cycles = 1,
-                          .outputs = in_rank ? trm_most(1, x->shape.dims[feature]) : 1,
-                          .minor = in_rank && feature != x->shape.rank - 1,
-                          .partials = TRM_F32};
+  /* Sums and sums of squares in the same compute sets, as popnn makes them. */
+  const trm_tile_reduction r = {.name = "MeanAndPower", .operation = "ADD", .op_cycles = 1,
+                                .outputs = in_rank ? trm_most(1, x->shape.dims[feature]) : 1,
+                                .minor = in_rank && feature != x->shape.rank - 1,
+                                .partials = TRM_F32, .together = 2};
   TRY(trm_tile_add_reduction(request, cost, x, &r, TRM_F32, mean, error));
-  r.name = "PowVar", r.operation = "SQUARE_ADD", r.squares = 1;
-  TRY(trm_tile_add_reduction(request, cost, x, &r, TRM_F32, deviation, error));
+  *deviation = *mean;
   const int64_t workers = request->target->num_worker_contexts;
   return trm_tile_add_compute(
       request, cost, "VarToInvStdDev", "popops::UnaryOp1D<VARIANCE_TO_INV_STD_DEV,float>",
@@ -281,9 +285,9 @@ trm_status trm_tile_batch_norm(const trm_tile_request *request, trm_tile_cost *c
       const int64_t feature = instruction->number;
       trm_tile_reduction r = {.name = "JointGammaBeta", .operation = "ADD", .op_cycles = 1,
                               .outputs = channels, .partials = TRM_F32,
-                              .minor = feature != x->shape.rank - 1};
+                              .minor = feature != x->shape.rank - 1, .together = 2};
       TRY(trm_tile_add_reduction(request, cost, x, &r, TRM_F32, &mean, error));
-      TRY(trm_tile_add_reduction(request, cost, gradient, &r, TRM_F32, &deviation, error));
+      deviation = mean;
       TRY(add_pass(request, cost, "NormGrad", &place, channels, 4 * vector, type, 5, error));
       /* The whitened operand and its product with the gradient. */
       const int64_t bytes = trm_tile_dtype_bytes(type);

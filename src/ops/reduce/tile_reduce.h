@@ -11,7 +11,7 @@ typedef struct trm_tile_reduction {
   int64_t outputs;        /* of the reduction */
   bool minor;             /* what is reduced lies together in the array (the last dimensions) */
   trm_dtype partials;     /* the type of partial sums */
-  int64_t squares;        /* 1: elements are squared first (variance), free in the vertex */
+  int64_t together;       /* that many reductions of this kind share the compute sets; at least 1 */
 } trm_tile_reduction;
 
 /* Adds the stages: partial results on each tile where the operand lies, then exchanges and final
