@@ -8,6 +8,7 @@ import dataclasses
 import difflib
 import os
 import shlex
+import sys
 from typing import Any
 
 VARIABLE = "TF_POPLAR_FLAGS"
@@ -16,49 +17,82 @@ SYNTHETIC_DATA_CATEGORIES = ("infeed", "outfeed", "seed", "hostembedding", "para
 
 @dataclasses.dataclass(frozen=True)
 class Flag:
-    """One flag: its type is that of its default. `removed` ones are accepted and do nothing."""
+    """One flag: its type is that of its default.
+
+    `acts` is what it does in Tremula, as text; empty where it does nothing, and then `why` says
+    why. `removed` ones were gone from later SDKs.
+    """
     name: str
     default: Any
     help: str
+    acts: str = ""
+    why: str = ""
     removed: bool = False
 
 
+_ESTIMATE = "It belongs to the estimate of what an IPU would need, which does not exist yet."
+_REMOVED = "The original dropped it; it is accepted for old programs."
+
 FLAGS = (
-    Flag("help", False, "print all flags"),
+    Flag("help", False, "print all flags",
+         acts="When the system is configured, on the standard error."),
     Flag("use_ipu_model", False, "run on the IPU Model: no virtual IPU is attached, and running "
-         "out of memory is a warning"),
+         "out of memory is a warning", acts="No attaching. Out of memory: with the estimate."),
     Flag("ipu_model_tiles", -1, "tiles of an IPU of the IPU Model; -1: all. "
-         "IPUConfig.ipu_model.tiles_per_ipu wins over it"),
-    Flag("use_synthetic_data", False, "move no data between host and device"),
+         "IPUConfig.ipu_model.tiles_per_ipu wins over it", why=_ESTIMATE),
+    Flag("use_synthetic_data", False, "move no data between host and device",
+         acts="All categories of `synthetic_data_categories`."),
     Flag("synthetic_data_categories", "", "what is synthetic, a comma-separated list of "
-         + ", ".join(SYNTHETIC_DATA_CATEGORIES)),
+         + ", ".join(SYNTHETIC_DATA_CATEGORIES),
+         acts="infeed: every element is the same made-up one, and the dataset is not read. "
+         "outfeed: nothing comes out; the mode ALL gives no element, LAST fails. parameters: a program's "
+         "inputs, variables among them, are made up; its results are what it computes from them. "
+         "seed: `reset_ipu_seed` does nothing. hostembedding: kept for `use_synthetic_data_for`."),
     Flag("synthetic_data_initializer", "", "values of synthetic data: uniform, normal, random or "
-         "a number"),
-    Flag("executable_cache_path", "", "folder where compiled programs are kept"),
-    Flag("max_compilation_threads", -1, "threads that compile; -1: as many as there are cores"),
-    Flag("max_infeed_threads", -1, "threads that feed data; -1: as many as there are cores"),
+         "a number", acts="uniform, random: from 0 to 1, integers 0 or 1; normal: of mean 0 and "
+         "variance 1, integers rounded, unsigned ones without sign. Without it: zeros. The same in "
+         "every process."),
+    Flag("executable_cache_path", "", "folder where compiled programs are kept",
+         acts="See cache.md."),
+    Flag("max_compilation_threads", -1, "threads that compile; -1: as many as there are cores",
+         why="Compiling takes milliseconds, in the thread that asks for it."),
+    Flag("max_infeed_threads", -1, "threads that feed data; -1: as many as there are cores",
+         why="TensorFlow's own threads feed data; tf.data's options say how many."),
     Flag("while_loop_brute_force_max_trip_count", 128, "iterations tried to find out how often a "
-         "while loop runs"),
-    Flag("log_cycle_count", -1, "tile whose cycle count is logged after each run; -1: none"),
-    Flag("dump_schedule_as_dot", False, "write the schedule as a graph in the DOT language"),
-    Flag("tensor_map_file_path", "", "folder for the tile mapping of every tensor"),
-    Flag("fallback_scheduler", False, "use the simple list scheduler"),
-    Flag("allow_nans", False, "accept constants that hold NaN"),
-    Flag("null_data_feed", False, "give the infeeds no data"),
-    Flag("show_progress_bar", "auto", "progress bar while compiling: true, false or auto"),
-    Flag("use_on_demand", False, "attach to a device when it is first used"),
+         "while loop runs", why="No loop's trip count is found by trying."),
+    Flag("log_cycle_count", -1, "tile whose cycle count is logged after each run; -1: none",
+         why=_ESTIMATE),
+    Flag("dump_schedule_as_dot", False, "write the schedule as a graph in the DOT language",
+         why="Not yet. `tremula compile --dump-after=all` shows the order of the instructions."),
+    Flag("tensor_map_file_path", "", "folder for the tile mapping of every tensor", why=_ESTIMATE),
+    Flag("fallback_scheduler", False, "use the simple list scheduler",
+         why="There is one scheduler."),
+    Flag("allow_nans", False, "accept constants that hold NaN",
+         why="Constants that hold NaN are always accepted."),
+    Flag("null_data_feed", False, "give the infeeds no data",
+         acts="The elements of infeeds are zeros, and the dataset is not read."),
+    Flag("show_progress_bar", "auto", "progress bar while compiling: true, false or auto",
+         why="Not yet: compiling takes milliseconds."),
+    Flag("use_on_demand", False, "attach to a device when it is first used",
+         acts="DeviceConnectionType.ALWAYS counts as ON_DEMAND."),
     Flag("on_demand_device_poll_time", 1000, "milliseconds between two tries to attach to a "
-         "device on demand, 100 or more"),
-    Flag("on_demand_device_timeout", 3600000, "milliseconds until attaching on demand gives up"),
-    Flag("sync_replica_start", False, "start all replicas at the same time"),
-    Flag("enable_hlo_verifier", False, "check the module after every compiler pass"),
-    Flag("disable_poplar_version_check", False, "do not compare the versions of the runtime"),
-    Flag("save_vertex_graph", "", "folder for the vertex graph", removed=True),
-    Flag("save_interval_report", "", "folder for the interval report", removed=True),
-    Flag("dump_text_reports_to_stdio", False, "print reports", removed=True),
-    Flag("add_all_reduce_copies", False, "copy the operands of all-reduces", removed=True),
-    Flag("force_replicated_mode", False, "compile for replication", removed=True),
-    Flag("save_oom_profiler", "", "folder for the out-of-memory report", removed=True),
+         "device on demand, 100 or more", acts="As it says."),
+    Flag("on_demand_device_timeout", 3600000, "milliseconds until attaching on demand gives up",
+         acts="As it says."),
+    Flag("sync_replica_start", False, "start all replicas at the same time",
+         why="The replicas of a process always start together."),
+    Flag("enable_hlo_verifier", False, "check the module after every compiler pass",
+         acts="A module that a pass has broken is an error that names the pass."),
+    Flag("disable_poplar_version_check", False, "do not compare the versions of the runtime",
+         why="There is no second runtime; a file of another build is never taken from the cache."),
+    Flag("save_vertex_graph", "", "folder for the vertex graph", why=_REMOVED, removed=True),
+    Flag("save_interval_report", "", "folder for the interval report", why=_REMOVED, removed=True),
+    Flag("dump_text_reports_to_stdio", False, "print reports", why=_REMOVED, removed=True),
+    Flag("add_all_reduce_copies", False, "copy the operands of all-reduces", why=_REMOVED,
+         removed=True),
+    Flag("force_replicated_mode", False, "compile for replication", why=_REMOVED, removed=True),
+    Flag("save_oom_profiler", "", "folder for the out-of-memory report", why=_REMOVED,
+         removed=True),
 )
 _BY_NAME = {flag.name: flag for flag in FLAGS}
 
@@ -97,10 +131,28 @@ def help_text():
     """One line a flag, for people."""
     lines = []
     for flag in FLAGS:
-        note = " (removed: accepted, does nothing)" if flag.removed else ""
+        note = "" if flag.acts else " (accepted, does nothing)"
         lines.append(f"  --{flag.name}={_text(flag.default)}\t{type(flag.default).__name__}\t"
                      f"{flag.help}{note}")
     return "\n".join(lines)
+
+
+def markdown():
+    """The flags as a document."""
+    lines = ["# TF_POPLAR_FLAGS", "",
+             "Made by `python -m tremula.flags --markdown` from the table in "
+             "`python/tremula/flags.py`.", "",
+             "The variable is read when the IPU system is configured or first used. Flags are "
+             "`--name=value`, or `--name`",
+             "for a bool, with spaces between them; text that does not start with a dash names a "
+             "file that holds them.",
+             "An unknown flag is an error that names the nearest known one.", "",
+             "| flag | default | meaning | in Tremula |", "|---|---|---|---|"]
+    for flag in FLAGS:
+        default = f"`{_text(flag.default)}`" if flag.default != "" else ""
+        effect = flag.acts or f"— {flag.why}"
+        lines.append(f"| `{flag.name}` | {default} | {flag.help} | {effect} |")
+    return "\n".join(lines) + "\n\n\"—\": accepted, and does nothing.\n"
 
 
 def _find(word):
@@ -167,3 +219,16 @@ def _is_number(text):
 
 def _text(value):
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _main(arguments):
+    import argparse
+    parser = argparse.ArgumentParser(prog="python -m tremula.flags")
+    parser.add_argument("--markdown", action="store_true", required=True,
+                        help="print the flags as a Markdown document")
+    parser.parse_args(arguments)
+    print(markdown(), end="")
+
+
+if __name__ == "__main__":
+    _main(sys.argv[1:])

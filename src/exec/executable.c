@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "base/log.h"
+
 trm_executable *trm_executable_retain(trm_executable *executable) {
   atomic_fetch_add(&executable->references, 1);
   return executable;
@@ -106,6 +108,20 @@ static trm_status executable_new(trm_executable **out_executable, trm_error *err
   return TRM_OK;
 }
 
+typedef struct verifier {
+  trm_pass_observer observer; /* or NULL */
+  void *context;
+} verifier;
+
+/* An observer that checks the module before it tells another one. */
+static trm_status verify(const char *pass, const trm_module *module, void *context,
+                         trm_error *error) {
+  const verifier *v = context;
+  TRY_NOTE(trm_module_verify(module, error), "after pass %s", pass);
+  trm_log(TRM_LOG_DEBUG, "COMPILER", "verified the module %s after pass %s", module->name, pass);
+  return v->observer == NULL ? TRM_OK : v->observer(pass, module, v->context, error);
+}
+
 trm_status trm_compile_observed(const trm_module *module, const trm_option *options,
                                 size_t num_options, trm_pass_observer observer, void *context,
                                 trm_executable **out_executable, trm_error *error) {
@@ -118,7 +134,10 @@ trm_status trm_compile_observed(const trm_module *module, const trm_option *opti
   if (status == TRM_OK) {
     const bool optimise = trm_options_bool(&executable->options, TRM_OPTION_optimise) &&
                           !trm_options_bool(&executable->options, TRM_OPTION_reference);
-    status = trm_passes_run(executable->module, optimise, observer, context, error);
+    verifier v = {observer, context};
+    const bool verifies = trm_options_bool(&executable->options, TRM_OPTION_verify);
+    status = trm_passes_run(executable->module, optimise, verifies ? verify : observer,
+                            verifies ? &v : context, error);
   }
   if (status == TRM_OK) status = finish(executable, error);
   if (status != TRM_OK) {

@@ -1,5 +1,7 @@
 """TF_POPLAR_FLAGS."""
 
+import pathlib
+
 import pytest
 
 from tremula import flags
@@ -63,3 +65,22 @@ def test_synthetic_data_by_category():
     assert flags.uses_synthetic_data_for("infeed", values)
     assert not flags.uses_synthetic_data_for("outfeed", values)
     assert flags.uses_synthetic_data_for("outfeed", flags.parse("--use_synthetic_data"))
+
+
+def test_every_flag_acts_or_says_why_not():
+    for flag in flags.FLAGS:
+        assert bool(flag.acts) != bool(flag.why), flag.name
+        assert not (flag.removed and flag.acts), flag.name
+
+
+def test_the_document_is_the_tables():
+    document = pathlib.Path(__file__).resolve().parents[3] / "docs/flags.md"
+    assert document.read_text() == flags.markdown(), (
+        "run `python -m tremula.flags --markdown > docs/flags.md`")
+
+
+def test_help_names_every_flag():
+    lines = flags.help_text().splitlines()
+    assert [line.split("=")[0].strip() for line in lines] == [
+        f"--{flag.name}" for flag in flags.FLAGS]
+    assert "(accepted, does nothing)" in next(line for line in lines if "allow_nans" in line)

@@ -133,10 +133,15 @@ OPTIONS = (
 
     _category("device_connection", "When and how to attach to a device."),
     Option("device_connection.type", DeviceConnectionType, DeviceConnectionType.ALWAYS,
-           "When to attach to a device."),
+           "When to attach to a device.",
+           effect="ALWAYS attaches when the system is configured, ON_DEMAND before the first run, "
+           "waiting as the flags `on_demand_device_...` say; PRE_COMPILE fills the executable "
+           "cache, and runs give zeros; NEVER refuses runs."),
     Option("device_connection.version", str, "",
            "The IPU to compile for when none is attached: ipu1, ipu2 or ipu21. Needed for the "
-           "types NEVER and PRE_COMPILE."),
+           "types NEVER and PRE_COMPILE.",
+           effect="The machine that is compiled for with NEVER and PRE_COMPILE; otherwise it is "
+           "the inventory's."),
     Option("device_connection.enable_remote_buffers", bool, False,
            "Allow remote buffers when compiling for a device that is not attached."),
 

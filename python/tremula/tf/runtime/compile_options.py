@@ -20,6 +20,8 @@ def lines(snapshot, device, ipus_of_id, architecture):
         _MEMORY_PROPORTION, options.get("matmuls.poplar_options", {}).get(_MEMORY_PROPORTION))
     if proportion is not None:
         chosen["available_memory_proportion"] = proportion
+    if snapshot["flags"]["enable_hlo_verifier"]:
+        chosen["verify"] = "true"
     return "".join(f"{key}={value}\n" for key, value in sorted(chosen.items()))
 
 
