@@ -1,0 +1,1 @@
+"""Experimental operations (`tensorflow.python.ipu.ops.experimental`)."""

@@ -1,0 +1,73 @@
+"""Utility operations (`tensorflow.python.ipu.ops.internal_ops`)."""
+
+import tensorflow.compat.v1 as tf
+
+from tremula.tf.ipu.ops import _building, internal_ops_grad
+
+
+def remap(x, name=None):
+    """`x`; on an IPU a copy that is spread over the tiles. A mark for the cost model."""
+    tf.logging.warning("remap is a Graphcore internal op")
+    return internal_ops_grad.handed_on(x, "IpuRemap", name)
+
+
+def remap_deduce(x, name=None):
+    """`x`; on an IPU a copy whose place on the tiles follows from its use. A mark too."""
+    return internal_ops_grad.handed_on(x, "IpuRemapDeduce", name)
+
+
+def recompute(x, name=None):
+    """`x`; in the backward pass better computed again than kept. A mark too."""
+    return internal_ops_grad.handed_on(x, "IpuSuggestRecompute", name)
+
+
+def block_recompute(x, name=None):
+    """`x`; in the backward pass not to be computed again. A mark too."""
+    return internal_ops_grad.handed_on(x, "IpuBlockRecompute", name)
+
+
+def fifo(x, depth, offload=False, name=None):
+    """`x` as it was `depth` executions ago in this run of the program; zeros before that.
+
+    Inside programs only, and x's shape must be known. `offload` is a mark for the cost model. No
+    gradient goes through. With a depth below 1: x.
+    """
+    x = tf.convert_to_tensor(x)
+    if depth < 1:
+        return x
+    with tf.name_scope(name, "IpuFifo", [x]), _building.marked(fifo_offload=offload or None):
+        return internal_ops_grad.fifo(x, int(depth), "IpuFifo")
+
+
+def print_tensor(input, name=""):  # pylint: disable=redefined-builtin
+    """An operation that prints `input` on the standard error, after `name` and a colon.
+
+    In a compiled program it is done by the host. Return it from the computation, or make something
+    depend on it.
+    """
+    from tremula.tf.ipu import scopes
+
+    def report(value):
+        return tf.print(*([f"{name}:"] if name else []), value, summarize=-1)
+
+    if _building.in_program():
+        with scopes.outside_compilation_scope("print_tensor"):
+            return report(tf.convert_to_tensor(input))
+    with tf.device("cpu"):
+        return report(tf.convert_to_tensor(input))
+
+
+def get_current_iteration_counter(name=None, **kwargs):
+    """How many iterations of the loop around (in a pipeline: mini-batches) are done: a scalar
+    int32, 0 outside of loops. `lower_into_pipeline_stage` makes no difference.
+
+    Raises TypeError for other keywords.
+    """
+    from tremula.tf.ipu import loops
+    unknown = sorted(set(kwargs) - {"lower_into_pipeline_stage"})
+    if unknown:
+        raise TypeError("get_current_iteration_counter() got an unexpected keyword argument "
+                        f"'{unknown[0]}'.")
+    around = loops.current()
+    with tf.name_scope(name, "ExecutionCounter"):
+        return tf.constant(0) if around is None else tf.identity(around[0])
