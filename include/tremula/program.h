@@ -51,6 +51,7 @@ typedef struct trm_program_options {
   bool is_virtual_ipu;
   uint32_t io_tiles;        /* kept from compute on every IPU */
   uint64_t assumed_trip_count; /* of loops whose count is not known; at least 1 */
+  bool recompute;           /* allow_recompute: a pipeline computes activations again */
   bool outlining;           /* equal operations share vertices and code (on by default) */
   /* keep the module's order; otherwise the order that needs least memory */
   bool schedule_as_written;
@@ -82,7 +83,8 @@ typedef struct trm_program_totals {
   int64_t bytes_per_tile;
   int64_t cycles;            /* one run */
   int64_t compute_cycles, copy_cycles, exchange_cycles, global_exchange_cycles, host_cycles,
-      collective_cycles, sync_cycles, control_cycles; /* they add up to cycles */
+      collective_cycles, sync_cycles, control_cycles; /* they add up to cycles + overlapped */
+  int64_t overlapped_cycles; /* of a pipeline: work that runs while another stage's does */
   double seconds;            /* cycles / clock */
   double tile_balance;       /* mean compute cycles of a tile / cycles of the worst, 0 to 1 */
   int64_t flops;

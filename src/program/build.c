@@ -262,6 +262,7 @@ static trm_status bring_to_ipu(trm_program_builder *builder, trm_value *value,
   uint32_t copy;
   TRY(trm_program_add_variable(builder, &wanted, &copy, error));
   builder->last_use.items[copy] = TRM_NEVER_DIES;
+  if (copy < builder->stage_uses.count) builder->stage_uses.items[copy].comes_in = true;
   while (builder->copies_of.count <= value->variable) {
     if (!VECTOR_PUSH(&builder->copies_of, TRM_NO_INDEX)) FAIL_NO_MEMORY("copies");
   }
@@ -443,6 +444,7 @@ static trm_status walk_instruction(trm_program_builder *builder, trm_program_sco
                                    trm_index i, trm_error *error) {
   const trm_instruction *instruction = trm_scope_at(builder, scope, i);
   scope->ipus[i] = ipu_of(builder, scope, i);
+  builder->stage = trm_pipeline_stage_of(builder, instruction, (uint32_t)scope->ipus[i]);
   const trm_computation *computation = &builder->module->computations[scope->computation];
   switch (trm_program_cost_class(builder->module, computation, instruction)) {
     case TRM_COST_NONE: return walk_name(builder, scope, i, error);
@@ -687,7 +689,10 @@ static void clear_walk(trm_program_builder *builder) {
   builder->steps.count = builder->compute_sets.count = builder->variables.count = 0;
   builder->sources.count = builder->places.count = builder->more.count = 0;
   builder->last_use.count = builder->follows.count = builder->copies_of.count = 0;
-  builder->signatures.count = 0;
+  builder->signatures.count = builder->stage_uses.count = 0;
+  builder->stage = -1;
+  builder->pipeline_nesting = 0;
+  builder->program->pipeline = builder->finding ? (trm_pipeline){0} : builder->program->pipeline;
   trm_arena_free(&builder->scratch);
   memset(builder->next_tile, 0, builder->program->num_ipus * sizeof *builder->next_tile);
 }
@@ -733,11 +738,16 @@ static trm_status finish(trm_program_builder *builder, trm_error *error) {
 trm_status trm_program_build(trm_program_builder *builder, trm_error *error) {
   TRY(prepare(builder, error));
   trm_status status = TRM_OK;
+  builder->stage = -1;
   builder->finding = true;
   TRY_OR_GOTO(walk_entry(builder, error), done);
   clear_walk(builder);
   builder->finding = false;
   TRY_OR_GOTO(walk_entry(builder, error), done);
+  if (builder->program->options.recompute && !builder->program->pipeline.present) {
+    TRY_OR_GOTO(trm_program_add_note(builder, "allow_recompute changes pipelines only, and this "
+                                     "program has none"), done);
+  }
   TRY_OR_GOTO(trm_program_add_always_live(builder, error), done);
   TRY_OR_GOTO(finish(builder, error), done);
 done:
@@ -753,6 +763,7 @@ done:
   VECTOR_FREE(&builder->follows);
   VECTOR_FREE(&builder->copies_of);
   VECTOR_FREE(&builder->signatures);
+  VECTOR_FREE(&builder->stage_uses);
   for (size_t l = 0; l < builder->loops.count; ++l) {
     VECTOR_FREE(&builder->loops.items[l]->touched);
   }

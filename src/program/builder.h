@@ -24,6 +24,13 @@ typedef struct trm_placement {
   uint32_t ipu_plus_one; /* of its first consumer; 0: none yet */
 } trm_placement;
 
+/* Who reads a variable in a pipeline. */
+typedef struct trm_stage_use {
+  int32_t made_in, last_in; /* entries of pipeline.stages; -1: none */
+  uint32_t forward_end;     /* one past the last step that reads it in the stage that made it */
+  bool comes_in;            /* from another IPU */
+} trm_stage_use;
+
 /* What a loop needs to know of the variables that it touches. */
 typedef struct trm_program_loop {
   uint32_t first_step;
@@ -64,6 +71,9 @@ typedef struct trm_program_builder {
   uint32_t *next_tile;         /* by IPU: where the next linear mapping begins */
   uint32_t *outline_table;     /* hash table of compute sets */
   uint32_t outline_capacity;
+  VECTOR(trm_stage_use) stage_uses; /* by variable, in the loop of a pipeline */
+  int32_t stage;               /* of a pipeline, of the instruction in hand; -1: none */
+  uint32_t pipeline_nesting;   /* 0: outside; 1: in the marked loop; 2: in that over mini-batches */
   uint32_t parent;             /* step under which steps are added */
   uint32_t depth;
   uint64_t walked;
@@ -163,6 +173,21 @@ trm_status trm_program_walk_while(trm_program_builder *builder, trm_program_scop
                                   trm_index i, trm_error *error);
 trm_status trm_program_walk_conditional(trm_program_builder *builder, trm_program_scope *scope,
                                         trm_index i, trm_error *error);
+
+/* ---- pipeline.c ----------------------------------------------------------------------------- */
+
+/* Notes the description that a loop carries, when it is a pipeline's. */
+trm_status trm_pipeline_begin(trm_program_builder *builder, const trm_instruction *loop,
+                              bool *out_is_pipeline, trm_error *error);
+/* The stage of an instruction: an entry of pipeline.stages; -1: none, or outside. */
+int32_t trm_pipeline_stage_of(const trm_program_builder *builder,
+                              const trm_instruction *instruction, uint32_t ipu);
+/* After the loop over mini-batches (its steps are [first, end)): stashes, and lives that
+ * recomputation cuts in two. */
+trm_status trm_pipeline_end(trm_program_builder *builder, uint32_t loop_step, uint64_t turns,
+                            trm_error *error);
+/* Cycles of the loop over mini-batches, from those of its steps. */
+int64_t trm_pipeline_cycles(trm_program *program);
 
 /* ---- schedule.c ----------------------------------------------------------------------------- */
 

@@ -337,6 +337,9 @@ trm_status trm_program_walk_while(trm_program_builder *builder, trm_program_scop
   find_invariant(view.body, w.invariant, w.count);
   uint64_t turns = builder->program->options.assumed_trip_count;
   const bool known = trip_count(&view, &turns);
+  bool is_pipeline;
+  TRY(trm_pipeline_begin(builder, instruction, &is_pipeline, error));
+  const bool is_mini_batches = builder->pipeline_nesting == 1;
   TRY(make_state(&w, i, error));
   trm_program_loop *loop;
   uint32_t step = 0;
@@ -358,10 +361,14 @@ trm_status trm_program_walk_while(trm_program_builder *builder, trm_program_scop
       saved[l] = builder->last_use.items[w.state[l].variable];
     }
   }
+  if (is_pipeline || builder->pipeline_nesting > 0) ++builder->pipeline_nesting;
   const trm_value *root;
   if (!known) TRY(walk_body(&w, instruction->called[0], w.not_owned, &root, error));
   TRY(walk_body(&w, instruction->called[1], w.owned, &root, error));
   TRY(loop_back(&w, root, error));
+  if (is_mini_batches && !builder->finding) TRY(trm_pipeline_end(builder, step, turns, error));
+  if (is_pipeline || builder->pipeline_nesting > 0) --builder->pipeline_nesting;
+  builder->stage = -1;
   if (!builder->finding) trm_program_close(builder, step);
   TRY(end_loop(builder, loop, error));
   for (int32_t l = 0; l < w.count; ++l) {

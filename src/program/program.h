@@ -4,6 +4,7 @@
  *   build.c        the walk over the scheduled module: values, views, variables, steps
  *   schedule.c     the order of execution (memory)
  *   control.c      loops and conditionals
+ *   pipeline.c     pipelines: overlap of stages, stashed activations
  *   liveness.c     peak and per-step memory
  *   always_live.c  vertex state, code, stacks, headers
  *   explain.c      out of memory: what does not fit, why, what would help
@@ -131,26 +132,36 @@ typedef enum trm_pipeline_schedule {
   TRM_PIPELINE_GROUPED, TRM_PIPELINE_INTERLEAVED, TRM_PIPELINE_SEQUENTIAL
 } trm_pipeline_schedule;
 
+/* Stage s of S is at index s; its backward stage, in training, at 2 S - 1 - s, so that a mini-batch
+ * goes through them in order. */
 typedef struct trm_pipeline_stage {
   uint32_t ipu;
   bool is_backward;
-  uint32_t forward;        /* of a backward stage: its forward stage */
-  int64_t cycles;          /* one micro-batch, sends included */
-  int64_t stash_bytes;     /* one micro-batch's activations kept for the backward stage */
-  uint32_t stash_depth;    /* micro-batches stashed at once */
-  uint32_t first_step, end_step;
+  int64_t cycles;        /* of one mini-batch, with what is computed again */
+  int64_t stash_bytes;   /* of one mini-batch, that wait for the backward stage; forward stages */
+  uint32_t stash_depth;  /* mini-batches that wait at once */
 } trm_pipeline_stage;
 
-/* Of a module whose instructions carry stages. cycles, with S stages, N micro-batches, c_s cycles of
- * a stage: Grouped (N + S - 1) max c; Interleaved 2x as deep with half the stash; Sequential N sum
- * c. The formulas are in docs/cost_model.md. */
+/* Of a loop that carries the attribute "pipeline" (python/tremula/tf/ipu/ops/pipelining_ops.py
+ * writes it), in which instructions carry "pipeline_stage" and "pipeline_phase". With S stages, N
+ * mini-batches, F and B the most cycles that the forward and the backward stages of one IPU take:
+ *   Grouped      (N + S - 1) (F + B)          stage s keeps 2 (S - 1 - s) + 1 mini-batches
+ *   Interleaved  2 (N + S - 1) max(F, B)      S - s
+ *   Sequential   N times the sum of all       1
+ * (docs/cost_model.md, "Pipelines"). The steps of the loop are those of one mini-batch. */
 typedef struct trm_pipeline {
   bool present;
   trm_pipeline_schedule schedule;
-  uint32_t num_stages, micro_batches;
+  bool is_training, recomputation;
+  uint32_t num_stages;     /* S */
+  uint32_t num_entries;    /* of `stages`: S, or 2 S in training */
+  uint64_t mini_batches;   /* N */
   trm_pipeline_stage *stages;
-  bool recomputation;
-  int64_t ramp_cycles, steady_cycles, total_cycles, bubble_cycles;
+  uint32_t loop_step;      /* the Repeat over mini-batches */
+  int64_t round_cycles;    /* of a round of the full pipeline */
+  int64_t total_cycles;    /* of the loop */
+  int64_t ramp_cycles;     /* of them, while the pipeline fills and drains */
+  int64_t work_cycles;     /* what the mini-batches would take one after the other */
 } trm_pipeline;
 
 /* ---- The program ---------------------------------------------------------------------------- */

@@ -62,7 +62,7 @@ trm_status trm_program_open(trm_program_builder *builder, trm_program_step_type 
                             const char *name, uint32_t source, int32_t ipu, uint32_t *out_step,
                             trm_error *error) {
   const trm_program_step step = {.type = type, .name = name, .source = source, .ipu = ipu,
-                                 .stage = -1, .repeat_count = 1, .compute_set = TRM_NO_INDEX,
+                                 .stage = builder->stage, .repeat_count = 1, .compute_set = TRM_NO_INDEX,
                                  .taken = TRM_NO_INDEX};
   TRY(push(builder, &step, out_step, error));
   builder->parent = *out_step;
@@ -218,7 +218,7 @@ static trm_status add_phase(trm_program_builder *builder, const trm_phase *phase
   CHECK_MEMORY(name, "steps");
   trm_program_step step = {
       .type = step_type(phase->kind), .name = name, .source = source,
-      .compute_set = TRM_NO_INDEX, .ipu = (int32_t)ipu, .stage = -1, .repeat_count = 1,
+      .compute_set = TRM_NO_INDEX, .ipu = (int32_t)ipu, .stage = builder->stage, .repeat_count = 1,
       .taken = TRM_NO_INDEX, .sync_cycles = phase->sync_cycles,
       .cycles_mean = phase->cycles_mean, .active_tiles = phase->active_tiles,
       .bytes_in_worst = phase->bytes_in_worst, .bytes_in_total = phase->bytes_in_total,
@@ -235,7 +235,8 @@ static trm_status add_phase(trm_program_builder *builder, const trm_phase *phase
   if (is_stream(phase->kind)) { /* Begin and End are where the tiles wait for the host */
     trm_program_step side = {.type = TRM_STEP_TYPE_STREAM_COPY_BEGIN, .name = name,
                              .source = source, .compute_set = TRM_NO_INDEX, .ipu = (int32_t)ipu,
-                             .stage = -1, .repeat_count = 1, .taken = TRM_NO_INDEX,
+                             .stage = builder->stage, .repeat_count = 1,
+                             .taken = TRM_NO_INDEX,
                              .sync_cycles = step.sync_cycles / 2,
                              .cycles = step.sync_cycles / 2};
     TRY(push(builder, &side, &edge, error));
@@ -372,6 +373,11 @@ static void add_up_cycles(trm_program *program) {
     if (loops && (double)step->repeat_count * (double)(sum + turn) < 9e15) {
       step->cycles = (int64_t)step->repeat_count * (sum + turn);
     }
+    if (program->pipeline.present && s == program->pipeline.loop_step && s > 0) {
+      const int64_t in_turn = step->cycles;
+      step->cycles = trm_pipeline_cycles(program);
+      program->totals.overlapped_cycles = in_turn - step->cycles; /* once; see add_up_totals */
+    }
   }
 }
 
@@ -388,6 +394,10 @@ static void add_up_totals(trm_program *program) {
       step->executions = parent->executions * (double)parent->repeat_count;
       const bool chosen = parent->taken == TRM_NO_INDEX || parent->taken == s;
       if (!chosen) step->executions = 0;
+    }
+    if (program->pipeline.present && s == program->pipeline.loop_step && s > 0) {
+      t->overlapped_cycles =
+          saturating((double)t->overlapped_cycles * step->executions);
     }
     if (has_children(step->type)) {
       const bool plain = step->type == TRM_STEP_TYPE_SEQUENCE || step->type == TRM_STEP_TYPE_CALL;

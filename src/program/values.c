@@ -24,6 +24,12 @@ trm_status trm_program_add_variable(trm_program_builder *builder, const trm_new_
     FAIL_NO_MEMORY("variables");
   }
   *out_variable = index;
+  if (builder->pipeline_nesting < 2) return TRM_OK;
+  while (builder->stage_uses.count <= index) {
+    const trm_stage_use none = {-1, -1, 0, false};
+    if (!VECTOR_PUSH(&builder->stage_uses, none)) FAIL_NO_MEMORY("a pipeline");
+  }
+  builder->stage_uses.items[index] = (trm_stage_use){builder->stage, builder->stage, now, false};
   return TRM_OK;
 }
 
@@ -38,6 +44,11 @@ trm_status trm_program_touch_variable(trm_program_builder *builder, uint32_t v,
   if (v == TRM_NO_INDEX) return TRM_OK;
   trm_program_variable *variable = &builder->variables.items[v];
   if (variable->live.end < builder->steps.count) variable->live.end = (uint32_t)builder->steps.count;
+  if (v < builder->stage_uses.count && builder->pipeline_nesting >= 2) {
+    trm_stage_use *use = &builder->stage_uses.items[v];
+    if (builder->stage > use->last_in) use->last_in = builder->stage;
+    if (builder->stage == use->made_in) use->forward_end = (uint32_t)builder->steps.count;
+  }
   if (variable->always_live || builder->loops.count == 0) return TRM_OK;
   trm_program_loop *loop = builder->loops.items[builder->loops.count - 1];
   if (variable->live.begin < loop->first_step && !VECTOR_PUSH(&loop->touched, v)) {

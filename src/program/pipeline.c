@@ -1,0 +1,249 @@
+/* Owns: pipelines: which stage a step is of, how stages overlap, what they keep.
+ *
+ * The module computes one mini-batch after the other, all stages in order; what a pipeline changes
+ * is when: stages of different mini-batches run at the same time, each on its IPU, so that the loop
+ * takes fewer cycles and what a forward stage leaves for its backward stage is kept for several
+ * mini-batches. The formulas: program.h, trm_pipeline. */
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "program/builder.h"
+
+static const char *attribute_of(const trm_instruction *instruction, const char *key) {
+  for (const char *const *a = instruction->frontend_attributes; a != NULL && *a != NULL; a += 2) {
+    if (strcmp(a[0], key) == 0) return a[1];
+  }
+  return NULL;
+}
+
+/* Of a fusion: of the first in it that carries one. */
+static const char *find_attribute(const trm_module *module, const trm_instruction *instruction,
+                                  const char *key) {
+  const char *value = attribute_of(instruction, key);
+  if (value != NULL || instruction->opcode != TRM_OP_FUSION || instruction->num_called == 0) {
+    return value;
+  }
+  const trm_computation *body = &module->computations[instruction->called[0]];
+  for (trm_index i = 0; i < body->num_instructions && value == NULL; ++i) {
+    value = attribute_of(&body->instructions[i], key);
+  }
+  return value;
+}
+
+static trm_pipeline_schedule schedule_named(const char *name) {
+  if (name != NULL && strcmp(name, "Interleaved") == 0) return TRM_PIPELINE_INTERLEAVED;
+  if (name != NULL && strcmp(name, "Sequential") == 0) return TRM_PIPELINE_SEQUENTIAL;
+  return TRM_PIPELINE_GROUPED;
+}
+
+/* The IPU of a stage; of several, the first. */
+static uint32_t device_at(const json_t *mapping, uint32_t stage, uint32_t num_ipus) {
+  const json_t *device = json_array_get(mapping, stage);
+  if (json_is_array(device)) device = json_array_get(device, 0);
+  const json_int_t number = json_is_integer(device) ? json_integer_value(device) : (json_int_t)stage;
+  return number >= 0 && number < (json_int_t)num_ipus ? (uint32_t)number : 0;
+}
+
+static trm_status read_description(trm_program_builder *builder, const json_t *json,
+                                   bool *out_good, trm_error *error) {
+  trm_pipeline *pipeline = &builder->program->pipeline;
+  const json_int_t stages = json_integer_value(json_object_get(json, "stages"));
+  *out_good = stages >= 1 && stages <= 1024;
+  if (!*out_good) return TRM_OK;
+  pipeline->present = true;
+  pipeline->num_stages = (uint32_t)stages;
+  pipeline->is_training = json_is_true(json_object_get(json, "training"));
+  pipeline->schedule = schedule_named(json_string_value(json_object_get(json, "schedule")));
+  pipeline->recomputation = builder->program->options.recompute && pipeline->is_training;
+  pipeline->num_entries = pipeline->num_stages * (pipeline->is_training ? 2 : 1);
+  pipeline->stages = ARENA_NEW(&builder->program->arena, trm_pipeline_stage, pipeline->num_entries);
+  CHECK_MEMORY(pipeline->stages, "a pipeline");
+  const json_t *mapping = json_object_get(json, "device_mapping");
+  for (uint32_t e = 0; e < pipeline->num_entries; ++e) {
+    trm_pipeline_stage *stage = &pipeline->stages[e];
+    const bool backward = e >= pipeline->num_stages;
+    const uint32_t s = backward ? 2 * pipeline->num_stages - 1 - e : e;
+    stage->ipu = device_at(mapping, s, builder->program->num_ipus);
+    stage->is_backward = backward;
+    stage->stash_depth = 1;
+    if (backward || !pipeline->is_training) continue;
+    if (pipeline->schedule == TRM_PIPELINE_GROUPED) {
+      stage->stash_depth = 2 * (pipeline->num_stages - 1 - s) + 1;
+    } else if (pipeline->schedule == TRM_PIPELINE_INTERLEAVED) {
+      stage->stash_depth = pipeline->num_stages - s;
+    }
+  }
+  const char *key;
+  const json_t *value;
+  json_object_foreach((json_t *)(uintptr_t)json_object_get(json, "memory"), key, value) {
+    if (json_is_false(value) || json_is_null(value)) continue;
+    TRY(trm_program_add_note(builder, "the pipeline's %s is not modelled", key));
+  }
+  return TRM_OK;
+}
+
+trm_status trm_pipeline_begin(trm_program_builder *builder, const trm_instruction *loop,
+                              bool *out_is_pipeline, trm_error *error) {
+  *out_is_pipeline = false;
+  const char *text = attribute_of(loop, "pipeline");
+  if (text == NULL || builder->pipeline_nesting > 0) return TRM_OK;
+  json_t *json = json_loads(text, 0, NULL);
+  bool good = false;
+  trm_status status = TRM_OK;
+  if (json_is_object(json)) status = read_description(builder, json, &good, error);
+  json_decref(json);
+  TRY(status);
+  if (!good) {
+    return trm_program_add_note(builder, "the description of a pipeline is not understood: its "
+                                "stages are counted one after the other");
+  }
+  *out_is_pipeline = true;
+  return TRM_OK;
+}
+
+int32_t trm_pipeline_stage_of(const trm_program_builder *builder,
+                              const trm_instruction *instruction, uint32_t ipu) {
+  const trm_pipeline *pipeline = &builder->program->pipeline;
+  if (builder->pipeline_nesting < 2) return -1;
+  const char *text = find_attribute(builder->module, instruction, "pipeline_stage");
+  const char *phase = find_attribute(builder->module, instruction, "pipeline_phase");
+  uint32_t stage = 0;
+  if (text != NULL) {
+    const unsigned long number = strtoul(text, NULL, 10);
+    stage = number < pipeline->num_stages ? (uint32_t)number : pipeline->num_stages - 1;
+  } else { /* what is not marked is of the first stage on its IPU */
+    while (stage + 1 < pipeline->num_stages && pipeline->stages[stage].ipu != ipu) ++stage;
+    if (pipeline->stages[stage].ipu != ipu) stage = 0;
+  }
+  const bool backward = phase != NULL && strcmp(phase, "backward") == 0 && pipeline->is_training;
+  return (int32_t)(backward ? 2 * pipeline->num_stages - 1 - stage : stage);
+}
+
+/* A value of a forward stage that a backward stage reads. */
+static bool is_stashed(const trm_pipeline *pipeline, const trm_stage_use *use) {
+  return pipeline->is_training && use->made_in >= 0 &&
+         (uint32_t)use->made_in < pipeline->num_stages &&
+         use->last_in >= (int32_t)pipeline->num_stages;
+}
+
+/* What comes into a stage, from another or from a feed, is kept even when the rest is computed
+ * again. */
+static bool comes_from_outside(const trm_program_builder *builder, uint32_t v) {
+  const trm_program_variable *variable = &builder->variables.items[v];
+  if (builder->stage_uses.items[v].comes_in || variable->source == TRM_NO_INDEX) return true;
+  const trm_program_source *source = &builder->sources.items[variable->source];
+  const trm_instruction *instruction =
+      &builder->module->computations[source->computation].instructions[source->instruction];
+  return instruction->opcode == TRM_OP_INFEED ||
+         (instruction->custom_call != NULL &&
+          strcmp(instruction->custom_call->target, "tremula.infeed") == 0);
+}
+
+static trm_status add_stash(trm_program_builder *builder, uint32_t v, uint32_t depth,
+                            uint32_t begin, uint32_t end, trm_error *error) {
+  if (depth <= 1) return TRM_OK;
+  const trm_program_variable *variable = &builder->variables.items[v];
+  trm_new_variable wanted = {.source = variable->source, .mapping = variable->mapping,
+                             .category = TRM_CATEGORY_VARIABLE};
+  wanted.name = trm_arena_format(&builder->program->arena, "stash of %s", variable->name);
+  CHECK_MEMORY(wanted.name, "a pipeline");
+  wanted.mapping.element_bytes *= depth - 1;
+  uint32_t stash;
+  TRY(trm_program_add_variable(builder, &wanted, &stash, error));
+  builder->variables.items[stash].live = (trm_program_interval){begin, end};
+  return TRM_OK;
+}
+
+trm_status trm_pipeline_end(trm_program_builder *builder, uint32_t loop_step, uint64_t turns,
+                            trm_error *error) {
+  trm_pipeline *pipeline = &builder->program->pipeline;
+  const uint32_t end = (uint32_t)builder->steps.count;
+  pipeline->loop_step = loop_step;
+  pipeline->mini_batches = turns;
+  /* Where each backward stage begins, for what it computes again. */
+  uint32_t *begin_of = ARENA_NEW(&builder->scratch, uint32_t, pipeline->num_entries + 1);
+  CHECK_MEMORY(begin_of, "a pipeline");
+  for (uint32_t s = end; s-- > loop_step;) {
+    const int32_t stage = builder->steps.items[s].stage;
+    if (stage >= 0) begin_of[stage] = s;
+  }
+  const size_t count = builder->stage_uses.count;
+  for (uint32_t v = 0; v < count && v < builder->variables.count; ++v) {
+    const trm_stage_use use = builder->stage_uses.items[v];
+    if (!is_stashed(pipeline, &use) || builder->variables.items[v].always_live) continue;
+    trm_pipeline_stage *stage = &pipeline->stages[use.made_in];
+    if (pipeline->recomputation && !comes_from_outside(builder, v)) {
+      trm_program_variable again = builder->variables.items[v];
+      const uint32_t first = begin_of[use.last_in];
+      if (use.forward_end >= first || again.live.end <= first) continue;
+      builder->variables.items[v].live.end = use.forward_end;
+      const trm_new_variable wanted = {.name = again.name, .source = again.source,
+                                       .mapping = again.mapping, .category = again.category};
+      uint32_t second;
+      TRY(trm_program_add_variable(builder, &wanted, &second, error));
+      builder->variables.items[second].live = (trm_program_interval){first, again.live.end};
+      continue;
+    }
+    stage->stash_bytes += builder->variables.items[v].total_bytes;
+    TRY(add_stash(builder, v, stage->stash_depth, loop_step, end, error));
+  }
+  return TRM_OK;
+}
+
+/* Cycles of each stage in one turn of the loop. */
+static void measure_stages(trm_program *program) {
+  trm_pipeline *pipeline = &program->pipeline;
+  const trm_program_step *loop = &program->steps[pipeline->loop_step];
+  for (uint32_t e = 0; e < pipeline->num_entries; ++e) pipeline->stages[e].cycles = 0;
+  /* Steps of the loop that have no stage of their own (loops inside one) count by their first. */
+  for (uint32_t c = pipeline->loop_step + 1; c < loop->end; c = program->steps[c].end) {
+    int32_t stage = -1;
+    for (uint32_t s = c; s < program->steps[c].end && stage < 0; ++s) stage = program->steps[s].stage;
+    if (stage < 0 || (uint32_t)stage >= pipeline->num_entries) stage = 0;
+    pipeline->stages[stage].cycles += program->steps[c].cycles;
+  }
+  for (uint32_t s = 0; pipeline->recomputation && s < pipeline->num_stages; ++s) {
+    pipeline->stages[2 * pipeline->num_stages - 1 - s].cycles += pipeline->stages[s].cycles;
+  }
+}
+
+/* The most that the stages of one IPU take, forward or backward. */
+static int64_t slowest_ipu(const trm_program *program, bool backward) {
+  const trm_pipeline *pipeline = &program->pipeline;
+  int64_t slowest = 0;
+  for (uint32_t e = 0; e < pipeline->num_entries; ++e) {
+    int64_t sum = 0;
+    for (uint32_t o = 0; o < pipeline->num_entries; ++o) {
+      const trm_pipeline_stage *other = &pipeline->stages[o];
+      if (other->is_backward == backward && other->ipu == pipeline->stages[e].ipu) {
+        sum += other->cycles;
+      }
+    }
+    slowest = trm_most(slowest, sum);
+  }
+  return slowest;
+}
+
+int64_t trm_pipeline_cycles(trm_program *program) {
+  trm_pipeline *pipeline = &program->pipeline;
+  measure_stages(program);
+  const double stages = pipeline->num_stages, batches = (double)pipeline->mini_batches;
+  const int64_t forward = slowest_ipu(program, false), backward = slowest_ipu(program, true);
+  double sum = 0;
+  for (uint32_t e = 0; e < pipeline->num_entries; ++e) sum += (double)pipeline->stages[e].cycles;
+  double rounds = batches + stages - 1;
+  pipeline->work_cycles = (int64_t)(batches * sum);
+  if (pipeline->schedule == TRM_PIPELINE_SEQUENTIAL) {
+    pipeline->round_cycles = (int64_t)sum;
+    rounds = batches;
+  } else if (pipeline->schedule == TRM_PIPELINE_INTERLEAVED && pipeline->is_training) {
+    pipeline->round_cycles = 2 * trm_most(forward, backward);
+  } else {
+    pipeline->round_cycles = forward + backward;
+  }
+  if (batches < 1) rounds = 0;
+  pipeline->total_cycles = (int64_t)(rounds * (double)pipeline->round_cycles);
+  pipeline->ramp_cycles = (int64_t)((rounds - batches) * (double)pipeline->round_cycles);
+  return pipeline->total_cycles;
+}
