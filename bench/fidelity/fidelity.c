@@ -138,8 +138,7 @@ static bool print_model(trm_text *out) {
   trm_module *module = NULL;
   check(trm_module_read(published_program, sizeof published_program - 1, "row A", &module, &error),
         &error);
-  trm_program_options options = trm_program_default_options();
-  options.compile_ipu_code = true;
+  const trm_program_options options = trm_program_default_options();
   trm_program *program = NULL;
   check(trm_program_create(module, false, mk2, &options, &program, &error), &error);
   const trm_program_totals t = trm_program_get_totals(program);
@@ -151,14 +150,16 @@ static bool print_model(trm_text *out) {
   print_row(out, "Convolve", published_model.convolve, (double)convolve);
   print_row(out, "Reduce", published_model.reduce, (double)reduce);
   print_row(out, "tiles used", published_model.tiles, tiles);
-  print_row(out, "memory, bytes, without gaps", published_model.memory_bytes,
+  print_row(out, "memory, bytes, without gaps and code", published_model.memory_bytes,
             (double)t.memory_bytes);
   print_row(out, "vertices", published_model.vertices, (double)t.num_vertices);
   print_row(out, "edges", published_model.edges, (double)t.num_edges);
   trm_program_free(program);
   trm_module_free(module);
   trm_target_release(mk2);
-  return fabs(on_chip / published_model.cycles - 1) <= model_allowed;
+  return fabs(on_chip / published_model.cycles - 1) <= model_allowed &&
+         fabs((double)t.memory_bytes / published_model.memory_bytes - 1) <= model_allowed &&
+         tiles == (uint32_t)published_model.tiles;
 }
 
 static void print_halo(trm_text *out) {

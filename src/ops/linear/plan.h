@@ -186,6 +186,8 @@ typedef struct trm_plan {
   trm_plan_mapping inputs, weights, outputs; /* of operand 0, of operand 1 (whichever of them the
                                                 vertices hold as weights), of the result */
   uint64_t candidates;    /* plans that the search costed */
+  bool exact;             /* no plan of the space is better; false only of extreme shapes */
+  uint64_t lower_bound;   /* no plan has fewer cycles (bytes for TRM_FIT_LEAST) than this */
 } trm_plan;
 
 /* ---- Planning ------------------------------------------------------------------------------ */

@@ -133,30 +133,38 @@ static trm_status plan_new(const trm_target *target, const trm_conv_params *cano
   memset(out, 0, sizeof *out);
   const int64_t tile = target->bytes_per_tile;
   const int64_t allowed = (int64_t)(options->available_memory_proportion * (double)tile);
-  plan_choice choice;
-  bool found = false;
+  plan_result result, least;
   int64_t bound = allowed;
   out->fit = TRM_FIT_TARGET;
-  TRY(plan_search(target, canonical, options, &constraints, bound, &choice, &found,
-                  &out->candidates, error));
-  while (!found && bound > 0 && bound < 2 * tile) {
-    bound = plan_min(2 * bound, 2 * tile);
-    out->fit = TRM_FIT_RAISED;
-    TRY(plan_search(target, canonical, options, &constraints, bound, &choice, &found,
-                    &out->candidates, error));
-  }
-  if (!found) {
-    bound = 0;
-    out->fit = TRM_FIT_LEAST;
-    TRY(plan_search(target, canonical, options, &constraints, -1, &choice, &found,
-                    &out->candidates, error));
-  }
-  if (!found) {
-    FAIL(INVALID_ARGUMENT, "no plan keeps the planConstraints %s", options->constraints);
+  TRY(plan_search(target, canonical, options, &constraints, bound, NULL, &result, error));
+  out->candidates = result.candidates;
+  if (!result.found) {
+    /* The least bytes tell which of the doubled bounds, up to two tiles, can be met. */
+    TRY(plan_search(target, canonical, options, &constraints, -1, NULL, &least, error));
+    out->candidates += least.candidates;
+    if (!least.found) {
+      FAIL(INVALID_ARGUMENT, "no plan keeps the planConstraints %s", options->constraints);
+    }
+    while (bound > 0 && bound < 2 * tile && bound < least.choice.temp) {
+      bound = plan_min(2 * bound, 2 * tile);
+    }
+    if (bound > 0 && bound >= least.choice.temp) {
+      out->fit = TRM_FIT_RAISED;
+      TRY(plan_search(target, canonical, options, &constraints, bound, &least.choice, &result,
+                      error));
+      out->candidates += result.candidates;
+    } else {
+      out->fit = TRM_FIT_LEAST;
+      bound = 0;
+      result = least;
+    }
   }
   out->bytes_allowed = (uint64_t)allowed;
   out->fit_bound = (uint64_t)bound;
-  plan_describe(&choice, canonical, out);
+  plan_describe(&result.choice, canonical, out);
+  out->exact = result.open_bound == UINT64_MAX;
+  const uint64_t reached = out->fit == TRM_FIT_LEAST ? out->temp_bytes : out->cycles;
+  out->lower_bound = result.open_bound < reached ? result.open_bound : reached;
   return TRM_OK;
 }
 

@@ -145,12 +145,19 @@ typedef struct plan_choice {
   int64_t temp;
 } plan_choice;
 
-/* The best choice within `bound` temporary bytes; bound < 0: the least temporary bytes.
- * *out_found is false when there is none. */
+typedef struct plan_result {
+  bool found;
+  plan_choice choice;
+  uint64_t candidates;
+  uint64_t open_bound; /* see trm_plan.lower_bound; UINT64_MAX: the search was complete */
+} plan_result;
+
+/* The best choice within `bound` temporary bytes; bound < 0: the least temporary bytes. `known` is
+ * one within the bound, or NULL. */
 trm_status plan_search(const trm_target *target, const trm_conv_params *canonical,
                        const trm_plan_options *options, const plan_constraints *constraints,
-                       int64_t bound, plan_choice *out_choice, bool *out_found,
-                       uint64_t *candidates, trm_error *error);
+                       int64_t bound, const plan_choice *known, plan_result *out_result,
+                       trm_error *error);
 /* Sets up a problem; false when the method cannot do it. */
 bool plan_problem_init(const trm_target *target, const trm_conv_params *canonical,
                        const trm_plan_options *options, const trm_plan_transform *transform,

@@ -10,15 +10,17 @@
  * with and without broadcasting the input before the loop where output channels are cut serially.
  *
  * The way. Everything but batch and field is chosen first (a node); what remains of the tiles
- * bounds the positions of a tile from below, so the cycles of the vertices too. Nodes and leaves
- * whose bound is above the best plan so far are left out; equal ones are not, so the result is the
- * minimum of (cycles, temporary bytes), as of all partitions. */
+ * bounds the positions of a tile from below, so the cycles and the bytes too. Nodes are expanded in
+ * the order of their bound until it is above the best plan so far; equal ones are not left out, so
+ * the result is the minimum of (cycles, temporary bytes), as of all partitions. Shapes far from any
+ * that is used could take seconds: after MAX_CANDIDATES the search stops, and the plan says which
+ * bound it proved. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "ops/linear/plan_internal.h"
 
-enum { MAX_DIMS = TRM_PLAN_MAX_DIMS, MAX_SERIAL = 1024 };
+enum { MAX_DIMS = TRM_PLAN_MAX_DIMS, MAX_SERIAL = 1024, MAX_CANDIDATES = 500000 };
 
 typedef struct split_list {
   uint32_t count;
@@ -26,6 +28,15 @@ typedef struct split_list {
 } split_list;
 
 static const uint32_t one_part = 1;
+
+typedef struct search_node {
+  plan_channels channels;
+  uint32_t rest;  /* tiles left for positions */
+  uint32_t index; /* in the order of enumeration */
+  uint64_t bound; /* on cycles; on bytes when those are sought */
+  uint64_t least_rest; /* cycles of a turn beside the vertices, at least */
+  int64_t weight_bytes;
+} search_node;
 
 typedef struct search {
   const trm_target *target;
@@ -40,10 +51,13 @@ typedef struct search {
   plan_positions *positions; /* by ascending inner cycles */
   /* [r], 1 to tiles: the least over all cuts into at most r parts. */
   uint64_t *least_inner, *least_inner_zero;
-  int64_t *least_count;
+  int64_t *least_count, *least_inputs;
+  VECTOR(search_node) nodes;
+  uint64_t least_bound; /* of the nodes of this problem */
   bool found;
   plan_choice best;
   uint64_t candidates;
+  uint64_t open_bound; /* the least bound of what was not expanded; UINT64_MAX: nothing was left */
 } search;
 
 /* ---- Splits ---------------------------------------------------------------------------------- */
@@ -140,12 +154,14 @@ static trm_status list_positions(search *s, trm_error *error) {
   s->least_inner = ARENA_NEW(&s->arena, uint64_t, entries);
   s->least_inner_zero = ARENA_NEW(&s->arena, uint64_t, entries);
   s->least_count = ARENA_NEW(&s->arena, int64_t, entries);
-  if (s->least_inner == NULL || s->least_inner_zero == NULL || s->least_count == NULL) {
+  s->least_inputs = ARENA_NEW(&s->arena, int64_t, entries);
+  if (s->least_inner == NULL || s->least_inner_zero == NULL || s->least_count == NULL ||
+      s->least_inputs == NULL) {
     FAIL_NO_MEMORY("the bounds of a plan");
   }
   for (size_t r = 0; r < entries; r++) {
     s->least_inner[r] = s->least_inner_zero[r] = UINT64_MAX;
-    s->least_count[r] = INT64_MAX;
+    s->least_count[r] = s->least_inputs[r] = INT64_MAX;
   }
   for (uint32_t i = 0; i < s->num_positions; i++) {
     const plan_positions *at = &s->positions[i];
@@ -153,6 +169,11 @@ static trm_status list_positions(search *s, trm_error *error) {
     if (at->inner < *inner) *inner = at->inner;
     if (at->inner_zero < *zero) *zero = at->inner_zero;
     s->least_count[at->parts] = plan_min(s->least_count[at->parts], at->count);
+    int64_t inputs = at->tile_batch; /* of a kernel of one position */
+    for (uint32_t d = 0; d < dims; d++) {
+      inputs *= plan_input_extent(&p->shape.dims[d], at->tile_field[d], 1);
+    }
+    s->least_inputs[at->parts] = plan_min(s->least_inputs[at->parts], inputs);
   }
   for (size_t r = 1; r < entries; r++) {
     if (s->least_inner[r - 1] < s->least_inner[r]) s->least_inner[r] = s->least_inner[r - 1];
@@ -160,6 +181,7 @@ static trm_status list_positions(search *s, trm_error *error) {
       s->least_inner_zero[r] = s->least_inner_zero[r - 1];
     }
     s->least_count[r] = plan_min(s->least_count[r - 1], s->least_count[r]);
+    s->least_inputs[r] = plan_min(s->least_inputs[r - 1], s->least_inputs[r]);
   }
   return TRM_OK;
 }
@@ -191,50 +213,103 @@ static void try_leaf(search *s, const plan_channels *c, const plan_positions *at
                           .temp = cost.temp};
 }
 
-/* Everything but the positions is chosen. `used` tiles are taken. */
-static void try_node(search *s, const plan_channels *c, uint64_t used) {
+static void expand(search *s, const search_node *node);
+
+/* Everything but the positions is chosen; `used` tiles are taken. Kept when its bound allows;
+ * expanded at once when no bound of the problem was lower, so that there is soon a good plan to
+ * compare with. */
+static trm_status add_node(search *s, const plan_channels *c, uint64_t used, trm_error *error) {
   const plan_problem *p = &s->problem;
-  const uint32_t rest = (uint32_t)(s->tiles / used);
-  const int64_t count = s->least_count[rest];
-  if (count == INT64_MAX) return;
-  const uint64_t turns = (uint64_t)c->in_serial * c->out_serial;
-  int64_t weights = c->tile_groups * c->tile_in * c->tile_out * p->in_bytes;
-  for (uint32_t d = 0; d < p->shape.num_dims; d++) weights *= c->tile_kernel[d];
+  search_node node = {.channels = *c,
+                      .rest = (uint32_t)(s->tiles / used),
+                      .index = (uint32_t)s->nodes.count,
+                      .weight_bytes = c->tile_groups * c->tile_in * c->tile_out * p->in_bytes};
+  const int64_t count = s->least_count[node.rest];
+  if (count == INT64_MAX) return TRM_OK;
+  for (uint32_t d = 0; d < p->shape.num_dims; d++) node.weight_bytes *= c->tile_kernel[d];
   const int64_t partial = c->tile_groups * c->tile_out;
+  const int64_t inputs = c->tile_groups * c->tile_in * s->least_inputs[node.rest] * p->in_bytes;
+  const int64_t bytes = node.weight_bytes + inputs + partial * count * p->partial_bytes;
+  if (s->bound >= 0 ? bytes > s->bound : s->found && bytes > s->best.temp) return TRM_OK;
+
+  const trm_target *target = s->target;
+  const uint64_t turns = (uint64_t)c->in_serial * c->out_serial;
   const int64_t depth = (int64_t)(used / ((uint64_t)c->groups * c->out_parallel));
-  if (s->bound >= 0) {
-    if (weights + partial * count * p->partial_bytes > s->bound) return;
-  } else if (s->found && weights + partial * count * p->partial_bytes > s->best.temp) {
-    return;
-  }
-  /* Of partial sums at least half of a tile's own are exchanged, and nothing before them is free. */
-  uint64_t least_rest = 0;
+  /* Of partial sums at least half of a tile's own are exchanged. */
   if (depth > 1) {
-    least_rest = (uint64_t)(partial * count / 2 * p->exchanged_bytes) /
-                     s->target->exchange_bytes_per_cycle +
-                 trm_target_step_cycles(s->target);
+    node.least_rest = (uint64_t)(partial * count / 2 * p->exchanged_bytes) /
+                          target->exchange_bytes_per_cycle +
+                      trm_target_step_cycles(target);
   }
-  if (turns > 1) least_rest += s->target->loop_iteration_cycles;
-  const bool prune = s->bound >= 0;
-  if (prune && s->found) {
-    const uint64_t least = plan_partial_cycles(p, c, count, s->least_inner[rest],
-                                               s->least_inner_zero[rest]);
-    if (turns * (least + least_rest) > s->best.cycles) return;
+  if (turns > 1) node.least_rest += target->loop_iteration_cycles;
+  if (s->bound >= 0) {
+    node.bound = turns * (plan_partial_cycles(p, c, count, s->least_inner[node.rest],
+                                              s->least_inner_zero[node.rest]) + node.least_rest);
+    if (s->found && node.bound > s->best.cycles) return TRM_OK;
+  } else {
+    node.bound = (uint64_t)bytes;
   }
-  /* Inner cycles ascend, so a vertex that is too slow ends the list. Only AMP, SLIC and HMAC have
-   * inner cycles that decide; the others are in the order of their positions. */
+  if (node.bound < s->least_bound) {
+    s->least_bound = node.bound;
+    expand(s, &node);
+    return TRM_OK;
+  }
+  if (!VECTOR_PUSH(&s->nodes, node)) FAIL_NO_MEMORY("the nodes of a plan");
+  return TRM_OK;
+}
+
+static int by_bound(const void *a, const void *b) {
+  const search_node *x = a, *y = b;
+  if (x->bound != y->bound) return x->bound < y->bound ? -1 : 1;
+  return x->index < y->index ? -1 : x->index > y->index;
+}
+
+/* All positions of a node. */
+static void expand(search *s, const search_node *node) {
+  const plan_problem *p = &s->problem;
+  const plan_channels *c = &node->channels;
+  const uint64_t turns = (uint64_t)c->in_serial * c->out_serial;
+  const int64_t count = s->least_count[node->rest];
+  const bool cycles_bound = s->bound >= 0;
   for (uint32_t i = 0; i < s->num_positions; i++) {
     const plan_positions *at = &s->positions[i];
-    if (at->parts > rest) continue;
-    if (prune && s->found) {
-      const uint64_t least = plan_partial_cycles(p, c, count, s->least_inner[rest], at->inner_zero);
-      if (turns * (least + least_rest) > s->best.cycles) break;
-      const uint64_t vertices = plan_partial_cycles(p, c, at->count, at->inner, at->inner_zero);
-      if (turns * (vertices + least_rest) > s->best.cycles) continue;
+    if (at->parts > node->rest) continue;
+    if (cycles_bound && s->found) {
+      /* Inner cycles ascend, so a vertex that is too slow ends the list. */
+      const uint64_t least =
+          plan_partial_cycles(p, c, count, s->least_inner[node->rest], at->inner_zero);
+      if (turns * (least + node->least_rest) > s->best.cycles) break;
+      const uint64_t vertices =
+          plan_partial_cycles(p, c, at->count, at->inner, at->inner_zero);
+      if (turns * (vertices + node->least_rest) > s->best.cycles) continue;
     }
+    int64_t inputs = c->tile_groups * c->tile_in * at->tile_batch * p->in_bytes;
+    for (uint32_t d = 0; d < p->shape.num_dims; d++) {
+      inputs *= plan_input_extent(&p->shape.dims[d], at->tile_field[d], c->tile_kernel[d]);
+    }
+    const int64_t bytes = inputs + node->weight_bytes +
+                          c->tile_groups * c->tile_out * at->count * p->partial_bytes;
+    if (cycles_bound ? bytes > s->bound : s->found && bytes > s->best.temp) continue;
     try_leaf(s, c, at, false);
     if (c->out_serial > 1) try_leaf(s, c, at, true);
   }
+}
+
+static void expand_nodes(search *s) {
+  if (s->nodes.count > 1) {
+    qsort(s->nodes.items, s->nodes.count, sizeof *s->nodes.items, by_bound);
+  }
+  for (size_t i = 0; i < s->nodes.count; i++) {
+    const search_node *node = &s->nodes.items[i];
+    const uint64_t best = s->bound >= 0 ? s->best.cycles : (uint64_t)s->best.temp;
+    if (s->found && node->bound > best) break;
+    if (s->candidates > MAX_CANDIDATES) {
+      if (node->bound < s->open_bound) s->open_bound = node->bound;
+      break;
+    }
+    expand(s, node);
+  }
+  s->nodes.count = 0;
 }
 
 /* ---- A problem ------------------------------------------------------------------------------- */
@@ -281,7 +356,7 @@ static trm_status search_channels(search *s, uint32_t in_serial, uint32_t out_se
             for (uint32_t d = 0; d < p->shape.num_dims; d++) {
               c.tile_kernel[d] = plan_ceil_div(p->shape.dims[d].kernel, c.kernel[d]);
             }
-            try_node(s, &c, used);
+            TRY(add_node(s, &c, used, error));
           }
         }
       }
@@ -351,7 +426,9 @@ static uint64_t least_cycles(const search *s) {
 
 static trm_status search_problem(search *s, trm_error *error) {
   if (s->bound >= 0 && s->found && least_cycles(s) > s->best.cycles) return TRM_OK;
+  s->least_bound = UINT64_MAX;
   const trm_status status = search_problem_lists(s, error);
+  if (status == TRM_OK) expand_nodes(s);
   trm_arena_free(&s->arena);
   return status;
 }
@@ -525,8 +602,8 @@ static trm_status try_methods(search *s, const trm_plan_transform *transform, tr
 
 trm_status plan_search(const trm_target *target, const trm_conv_params *canonical,
                        const trm_plan_options *options, const plan_constraints *constraints,
-                       int64_t bound, plan_choice *out_choice, bool *out_found,
-                       uint64_t *candidates, trm_error *error) {
+                       int64_t bound, const plan_choice *known, plan_result *out_result,
+                       trm_error *error) {
   search *s = trm_allocate_zeroed(1, sizeof *s);
   CHECK_MEMORY(s, "a planner");
   s->target = target;
@@ -535,6 +612,11 @@ trm_status plan_search(const trm_target *target, const trm_conv_params *canonica
   s->constraints = constraints;
   s->bound = bound;
   s->tiles = target->tiles_per_ipu;
+  s->open_bound = UINT64_MAX;
+  if (known != NULL) {
+    s->found = true;
+    s->best = *known;
+  }
   trm_status status = TRM_OK;
   const uint32_t dims = canonical->num_dims;
   for (uint32_t swap = 0; swap <= (dims == 0 ? 1 : 0) && status == TRM_OK; swap++) {
@@ -556,10 +638,12 @@ trm_status plan_search(const trm_target *target, const trm_conv_params *canonica
     }
   }
   if (status == TRM_OK) {
-    *out_found = s->found;
-    if (s->found) *out_choice = s->best;
-    *candidates += s->candidates;
+    out_result->found = s->found;
+    if (s->found) out_result->choice = s->best;
+    out_result->candidates = s->candidates;
+    out_result->open_bound = s->open_bound;
   }
+  VECTOR_FREE(&s->nodes);
   trm_free(s);
   return status;
 }

@@ -118,6 +118,8 @@ static void test_networks(void **state) {
           check_plan(targets[t], &plan);
           assert_int_equal(plan.fit, TRM_FIT_TARGET);
           assert_true(plan.temp_bytes <= plan.bytes_allowed);
+          assert_true(plan.exact);
+          assert_int_equal(plan.lower_bound, plan.cycles);
           candidates += plan.candidates;
         }
       }
@@ -126,6 +128,25 @@ static void test_networks(void **state) {
   /* Bounds leave most of the space out: it has some millions for each of these. */
   assert_true(candidates < 168 * 20000);
   for (size_t t = 0; t < 3; t++) trm_target_release(targets[t]);
+}
+
+/* A shape that no search can finish: a plan all the same, with the bound that was proved. */
+static void test_extreme(void **state) {
+  (void)state;
+  trm_target *target = load("mk2");
+  trm_conv_params p = {.input_type = TRM_F16, .output_type = TRM_F16, .groups = 61, .batch = 64,
+                       .in_channels = 2, .out_channels = 4, .num_dims = 3};
+  static const int64_t sizes[3][3] = {{53, 38, 2}, {32, 32, 1}, {224, 7, 2}};
+  for (int d = 0; d < 3; d++) {
+    p.dims[d] = (trm_conv_dim){sizes[d][0], sizes[d][1], sizes[d][2], 0, 0, 1, 1};
+  }
+  trm_plan_options options = trm_plan_options_default();
+  options.available_memory_proportion = 0.05;
+  const trm_plan plan = make(target, &p, &options);
+  check_plan(target, &plan);
+  assert_false(plan.exact);
+  assert_true(plan.lower_bound <= (plan.fit == TRM_FIT_LEAST ? plan.temp_bytes : plan.cycles));
+  trm_target_release(target);
 }
 
 /* Less memory never makes a plan faster, and it is kept or the plan says so. */
@@ -587,6 +608,7 @@ static void test_instructions(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_networks),     cmocka_unit_test(test_proportion),
+      cmocka_unit_test(test_extreme),
       cmocka_unit_test(test_options_matter), cmocka_unit_test(test_option_text),
       cmocka_unit_test(test_constraints),  cmocka_unit_test(test_refused),
       cmocka_unit_test(test_cache),        cmocka_unit_test(test_out_of_memory),
