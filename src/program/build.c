@@ -24,9 +24,10 @@ static int32_t device_of(const char *sharding) {
 }
 
 static int32_t ipu_of(const trm_program_builder *builder, const trm_program_scope *scope,
-                      trm_index i) {
+                      trm_index i, bool *out_explicit) {
   const trm_instruction *instruction = trm_scope_at(builder, scope, i);
   int32_t device = device_of(instruction->sharding);
+  *out_explicit = false;
   if (device < 0 && instruction->opcode == TRM_OP_FUSION && instruction->num_called > 0) {
     const trm_computation *body = &builder->module->computations[instruction->called[0]];
     for (trm_index b = 0; b < body->num_instructions && device < 0; ++b) {
@@ -34,9 +35,17 @@ static int32_t ipu_of(const trm_program_builder *builder, const trm_program_scop
     }
   }
   for (uint32_t k = 0; k < instruction->num_operands && device < 0; ++k) {
+    if (scope->is_explicit[instruction->operands[k]]) device = scope->ipus[instruction->operands[k]];
+  }
+  *out_explicit = device >= 0;
+  /* Nobody says: where the first operand lies. */
+  for (uint32_t k = 0; k < instruction->num_operands && device < 0; ++k) {
     const trm_index operand = instruction->operands[k];
-    if (trm_scope_at(builder, scope, operand)->opcode != TRM_OP_CONSTANT) {
-      device = scope->ipus[operand];
+    const bool has_value =
+        trm_shape_num_leaves(&trm_scope_at(builder, scope, operand)->shape) > 0 &&
+        scope->leaves[operand] != NULL && scope->leaves[operand][0].variable != TRM_NO_INDEX;
+    if (has_value && trm_scope_at(builder, scope, operand)->opcode != TRM_OP_CONSTANT) {
+      device = (int32_t)trm_value_mapping(builder, scope->leaves[operand])->ipu;
     }
   }
   return device < 0 || (uint32_t)device >= builder->program->num_ipus ? 0 : device;
@@ -137,14 +146,14 @@ static trm_status new_leaves(trm_program_builder *builder, trm_program_scope *sc
   return TRM_OK;
 }
 
-static const trm_tile_wish *wish_for(const trm_program_builder *builder, uint32_t computation,
+const trm_tile_wish *trm_program_wish_for(const trm_program_builder *builder, uint32_t computation,
                                      trm_index i, uint32_t leaf) {
   const trm_placement *placements = builder->wishes[computation][i];
-  return placements == NULL || placements[leaf].wish.priority == 0 ? NULL : &placements[leaf].wish;
+  return placements == NULL || placements[leaf].wish.kind == TRM_WISH_NONE ? NULL : &placements[leaf].wish;
 }
 
 /* The IPU of a leaf that nothing computes: its own sharding, else its first reader's. */
-static uint32_t ipu_for(const trm_program_builder *builder, uint32_t computation, trm_index i,
+uint32_t trm_program_ipu_for(const trm_program_builder *builder, uint32_t computation, trm_index i,
                         uint32_t leaf) {
   const trm_placement *placements = builder->wishes[computation][i];
   const trm_instruction *instruction = &builder->module->computations[computation].instructions[i];
@@ -170,12 +179,14 @@ static trm_mapping next_linear(trm_program_builder *builder, const trm_shape *sh
 /* Where a leaf that nothing has computed is allocated: inputs, constants, feeds. */
 static trm_mapping allocate(trm_program_builder *builder, uint32_t computation, trm_index i,
                             uint32_t leaf, const trm_shape *shape, uint32_t ipu) {
-  const trm_tile_wish *wish = wish_for(builder, computation, i, leaf);
-  if (wish == NULL || wish->mapping.ipu != ipu) return next_linear(builder, shape, ipu);
+  const trm_tile_wish *wish = trm_program_wish_for(builder, computation, i, leaf);
+  /* Always, so that what others wished to follow stays where it was. */
+  const trm_mapping linear = next_linear(builder, shape, ipu);
+  if (wish == NULL || wish->mapping.ipu != ipu) return linear;
   return trm_mapping_like(&wish->mapping, shape->dtype);
 }
 
-static trm_status make_wishes(trm_program_builder *builder, uint32_t computation, trm_index i,
+trm_status trm_program_make_placements(trm_program_builder *builder, uint32_t computation, trm_index i,
                               int32_t leaves, trm_error *error) {
   if (!builder->finding || builder->wishes[computation][i] != NULL) return TRM_OK;
   builder->wishes[computation][i] =
@@ -189,12 +200,12 @@ static trm_status walk_constant(trm_program_builder *builder, trm_program_scope 
   const trm_instruction *instruction = trm_scope_at(builder, scope, i);
   int32_t count;
   TRY(new_leaves(builder, scope, i, &count, error));
-  TRY(make_wishes(builder, scope->computation, i, count, error));
+  TRY(trm_program_make_placements(builder, scope->computation, i, count, error));
   for (int32_t l = 0; l < count; ++l) {
     const trm_shape *shape = trm_shape_leaf(&instruction->shape, l);
     uint32_t source, variable;
     TRY(trm_program_add_source(builder, scope->computation, i, &source, error));
-    const uint32_t ipu = ipu_for(builder, scope->computation, i, (uint32_t)l);
+    const uint32_t ipu = trm_program_ipu_for(builder, scope->computation, i, (uint32_t)l);
     const trm_new_variable wanted = {
         .name = instruction->name, .source = source, .shape = shape,
         .mapping = allocate(builder, scope->computation, i, (uint32_t)l, shape, ipu),
@@ -274,6 +285,12 @@ static trm_status bring_to_ipu(trm_program_builder *builder, trm_value *value,
   return TRM_OK;
 }
 
+static bool is_infeed(const trm_instruction *instruction) {
+  return instruction->opcode == TRM_OP_INFEED ||
+         (instruction->opcode == TRM_OP_CUSTOM_CALL && instruction->custom_call != NULL &&
+          strcmp(instruction->custom_call->target, "tremula.infeed") == 0);
+}
+
 /* The results of a cost: new variables, or operands written in place. */
 static trm_status make_results(trm_program_builder *builder, trm_program_scope *scope, trm_index i,
                                const trm_tile_cost *cost, const trm_tile_request *request,
@@ -282,7 +299,8 @@ static trm_status make_results(trm_program_builder *builder, trm_program_scope *
   const trm_instruction *instruction = trm_scope_at(builder, scope, i);
   int32_t count;
   TRY(new_leaves(builder, scope, i, &count, error));
-  TRY(make_wishes(builder, scope->computation, i, count, error));
+  const bool feed = is_infeed(instruction);
+  if (feed) TRY(trm_program_make_placements(builder, scope->computation, i, count, error));
   for (int32_t l = 0; l < count; ++l) {
     const trm_shape *shape = trm_shape_leaf(&instruction->shape, l);
     const trm_tile_result *result = &cost->results[l];
@@ -296,16 +314,10 @@ static trm_status make_results(trm_program_builder *builder, trm_program_scope *
       if (variable < builder->copies_of.count) builder->copies_of.items[variable] = TRM_NO_INDEX;
     } else {
       trm_mapping mapping = result->mapping;
-      if (cost->phases.count == 0 || instruction->opcode == TRM_OP_INFEED ||
-          instruction->opcode == TRM_OP_CUSTOM_CALL) {
-        const trm_tile_wish *wish = wish_for(builder, scope->computation, i, (uint32_t)l);
-        const bool feed = instruction->opcode == TRM_OP_INFEED ||
-                          strcmp(instruction->custom_call == NULL ? ""
-                                                                  : instruction->custom_call->target,
-                                 "tremula.infeed") == 0;
-        if (feed && wish != NULL && wish->mapping.ipu == request->ipu) {
-          mapping = trm_mapping_like(&wish->mapping, shape->dtype);
-        }
+      const trm_tile_wish *wish =
+          trm_program_wish_for(builder, scope->computation, i, (uint32_t)l);
+      if (feed && wish != NULL && wish->mapping.ipu == request->ipu) {
+        mapping = trm_mapping_like(&wish->mapping, shape->dtype);
       }
       const trm_new_variable wanted = {.name = instruction->name, .source = source,
                                        .shape = shape, .mapping = mapping,
@@ -443,7 +455,7 @@ static trm_status walk_name(trm_program_builder *builder, trm_program_scope *sco
 static trm_status walk_instruction(trm_program_builder *builder, trm_program_scope *scope,
                                    trm_index i, trm_error *error) {
   const trm_instruction *instruction = trm_scope_at(builder, scope, i);
-  scope->ipus[i] = ipu_of(builder, scope, i);
+  scope->ipus[i] = ipu_of(builder, scope, i, &scope->is_explicit[i]);
   builder->stage = trm_pipeline_stage_of(builder, instruction, (uint32_t)scope->ipus[i]);
   const trm_computation *computation = &builder->module->computations[scope->computation];
   switch (trm_program_cost_class(builder->module, computation, instruction)) {
@@ -500,7 +512,8 @@ trm_status trm_program_walk(trm_program_builder *builder, uint32_t computation,
   scope.leaves = ARENA_NEW(&builder->scratch, trm_value *, (size_t)count + 1);
   scope.ipus = ARENA_NEW(&builder->scratch, int32_t, (size_t)count + 1);
   scope.last = ARENA_NEW(&builder->scratch, uint32_t *, (size_t)count + 1);
-  if (scope.leaves == NULL || scope.ipus == NULL || scope.last == NULL) FAIL_NO_MEMORY("values");
+  scope.is_explicit = ARENA_NEW(&builder->scratch, bool, (size_t)count + 1);
+  if (scope.leaves == NULL || scope.is_explicit == NULL || scope.ipus == NULL || scope.last == NULL) FAIL_NO_MEMORY("values");
   TRY(find_last_uses(builder, &scope, order, error));
   for (uint32_t p = 0; p < c->num_parameters; ++p) {
     const trm_index i = c->parameters[p];
@@ -548,8 +561,9 @@ typedef struct entry_values {
 static bool is_weight(const trm_program_builder *builder, uint32_t computation, trm_index i,
                       uint32_t leaf, const trm_shape *shape, bool updated) {
   if (updated) return true;
-  const trm_tile_wish *wish = wish_for(builder, computation, i, leaf);
-  if (wish != NULL) return wish->priority >= 2 || !trm_dtype_is_floating(shape->dtype);
+  const trm_tile_wish *wish = trm_program_wish_for(builder, computation, i, leaf);
+  if (wish != NULL && wish->kind == TRM_WISH_ACTIVATION) return false;
+  if (wish != NULL && wish->kind == TRM_WISH_WEIGHTS) return true;
   return trm_dtype_is_floating(shape->dtype);
 }
 
@@ -580,12 +594,12 @@ static trm_status add_inputs(trm_program_builder *builder, entry_values *v, int6
       if (leaf >= 0) owned[leaf] = true;
       if (leaf >= 0 && output >= 0) v->output_is_update[output] = true;
     }
-    TRY(make_wishes(builder, module->entry, i, leaves, error));
+    TRY(trm_program_make_placements(builder, module->entry, i, leaves, error));
     for (int32_t l = 0; l < leaves; ++l) {
       const trm_shape *shape = trm_shape_leaf(&parameter->shape, l);
       uint32_t variable, source;
       TRY(trm_program_add_source(builder, module->entry, i, &source, error));
-      const uint32_t ipu = ipu_for(builder, module->entry, i, (uint32_t)l);
+      const uint32_t ipu = trm_program_ipu_for(builder, module->entry, i, (uint32_t)l);
       const bool weight =
           is_weight(builder, module->entry, i, (uint32_t)l, shape, owned[l]);
       const trm_new_variable wanted = {

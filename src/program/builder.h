@@ -43,6 +43,7 @@ typedef struct trm_program_scope {
   const trm_value *const *parameters; /* by number: leaves */
   trm_value **leaves;                 /* by instruction */
   int32_t *ipus;                      /* by instruction: where it runs */
+  bool *is_explicit;                  /* by instruction: a sharding says so, its own or an operand's */
   uint32_t **last;                    /* by instruction: position of a leaf's last use */
   uint32_t position;                  /* of the instruction in hand */
 } trm_program_scope;
@@ -93,6 +94,15 @@ static inline const trm_instruction *trm_scope_at(const trm_program_builder *bui
   return &builder->module->computations[scope->computation].instructions[i];
 }
 
+/* Placements of what nothing computes: room for the leaves of an instruction (in the first walk);
+ * the wish for a leaf, or NULL; its IPU. */
+trm_status trm_program_make_placements(trm_program_builder *builder, uint32_t computation,
+                                       trm_index i, int32_t leaves, trm_error *error);
+const trm_tile_wish *trm_program_wish_for(const trm_program_builder *builder,
+                                          uint32_t computation, trm_index i, uint32_t leaf);
+uint32_t trm_program_ipu_for(const trm_program_builder *builder, uint32_t computation, trm_index i,
+                             uint32_t leaf);
+
 /* ---- values.c: variables and views ---------------------------------------------------------- */
 
 typedef struct trm_new_variable {
@@ -113,7 +123,7 @@ trm_status trm_program_touch(trm_program_builder *builder, const trm_value *valu
 trm_status trm_program_touch_variable(trm_program_builder *builder, uint32_t variable,
                                       trm_error *error);
 const trm_mapping *trm_value_mapping(const trm_program_builder *builder, const trm_value *value);
-trm_tile_operand trm_value_operand(const trm_program_builder *builder, const trm_value *value,
+trm_tile_operand trm_value_operand(trm_program_builder *builder, const trm_value *value,
                                    const trm_shape *shape, uint32_t position);
 /* Whether its variable may be written at `position` of the scope in hand. */
 bool trm_value_dies(const trm_program_builder *builder, const trm_value *value,

@@ -194,9 +194,16 @@ static trm_status own_variable(trm_program_builder *builder, const trm_value *va
                                uint32_t leaf, uint32_t *out_variable, trm_error *error) {
   trm_mapping mapping = *trm_value_mapping(builder, value);
   const int64_t count = trm_shape_count(shape);
-  if (value->source_count != count || mapping.kind == TRM_MAPPING_NONE ||
+  const trm_program_source *s = &builder->sources.items[source];
+  const trm_tile_wish *wish = trm_program_wish_for(builder, s->computation, s->instruction, leaf);
+  const bool repeats = value->source_count < count; /* such as zeros to begin with */
+  if (repeats) mapping = (trm_mapping){.ipu = trm_program_ipu_for(builder, s->computation,
+                                                                  s->instruction, leaf)};
+  if (repeats && wish != NULL && wish->mapping.ipu == mapping.ipu) {
+    mapping = wish->mapping;
+  } else if (value->source_count != count || mapping.kind == TRM_MAPPING_NONE ||
       (value->is_view && mapping.count != count)) {
-    const uint32_t ipu = mapping.kind == TRM_MAPPING_NONE ? 0 : mapping.ipu;
+    const uint32_t ipu = mapping.ipu;
     mapping = trm_mapping_linear(builder->target, shape, ipu, builder->next_tile[ipu]);
     if (mapping.parts > 0) {
       builder->next_tile[ipu] = (builder->next_tile[ipu] + mapping.parts) % mapping.tiles;
@@ -339,6 +346,7 @@ trm_status trm_program_walk_while(trm_program_builder *builder, trm_program_scop
   const bool known = trip_count(&view, &turns);
   bool is_pipeline;
   TRY(trm_pipeline_begin(builder, instruction, &is_pipeline, error));
+  TRY(trm_program_make_placements(builder, scope->computation, i, w.count, error));
   const bool is_mini_batches = builder->pipeline_nesting == 1;
   TRY(make_state(&w, i, error));
   trm_program_loop *loop;

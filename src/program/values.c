@@ -79,20 +79,6 @@ bool trm_value_dies(const trm_program_builder *builder, const trm_value *value,
   return builder->last_use.items[value->variable] <= position;
 }
 
-trm_tile_operand trm_value_operand(const trm_program_builder *builder, const trm_value *value,
-                                   const trm_shape *shape, uint32_t position) {
-  trm_tile_operand operand = {.shape = *shape,
-                              .mapping = *trm_value_mapping(builder, value),
-                              .source_count = value->source_count,
-                              .contiguous = value->contiguous,
-                              .is_view = value->is_view,
-                              .is_constant = value->is_constant,
-                              .scalar = value->scalar,
-                              .dies = trm_value_dies(builder, value, position)};
-  operand.mapping.element_bytes = trm_tile_dtype_bytes(shape->dtype);
-  return operand;
-}
-
 /* The placement of the leaf that a value's array came of, through what lies where it lies. */
 static trm_placement *placement_of(trm_program_builder *builder, const trm_value *value,
                                    const trm_program_variable **out_variable) {
@@ -106,13 +92,29 @@ static trm_placement *placement_of(trm_program_builder *builder, const trm_value
   return placements == NULL ? NULL : &placements[(*out_variable)->leaf];
 }
 
+trm_tile_operand trm_value_operand(trm_program_builder *builder, const trm_value *value,
+                                   const trm_shape *shape, uint32_t position) {
+  const trm_program_variable *variable;
+  trm_tile_operand operand = {.shape = *shape,
+                              .mapping = *trm_value_mapping(builder, value),
+                              .source_count = value->source_count,
+                              .contiguous = value->contiguous,
+                              .is_view = value->is_view,
+                              .is_constant = value->is_constant,
+                              .scalar = value->scalar,
+                              .is_movable = placement_of(builder, value, &variable) != NULL,
+                              .dies = trm_value_dies(builder, value, position)};
+  operand.mapping.element_bytes = trm_tile_dtype_bytes(shape->dtype);
+  return operand;
+}
+
 void trm_program_note_wish(trm_program_builder *builder, const trm_value *value,
                            const trm_tile_wish *wish) {
   const trm_program_variable *variable;
   trm_placement *placement = placement_of(builder, value, &variable);
   /* Padding and combined groups make a plan's array larger than the tensor. */
   if (placement == NULL || variable->count != value->source_count ||
-      wish->mapping.count < variable->count || placement->wish.priority >= wish->priority) {
+      wish->mapping.count < variable->count || placement->wish.kind >= wish->kind) {
     return;
   }
   placement->wish = *wish;

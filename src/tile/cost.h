@@ -78,6 +78,7 @@ typedef struct trm_tile_operand {
                              matrix, the whole count for a plain array */
   bool is_view;           /* transposed, sliced, broadcast or put together of several */
   bool is_constant;       /* known when compiling */
+  bool is_movable;        /* nothing computes it: it can be allocated where a wish says */
   const void *scalar;     /* the constant's bytes when it is (a broadcast of) a scalar, else NULL */
   /* its variable is not needed after this instruction, and may be written */
   bool dies;
@@ -113,10 +114,18 @@ typedef struct trm_tile_result {
 
 /* Where the plan would like an operand to be: what the allocation of an input or weight follows,
  * and what costs a rearrangement when it is elsewhere. */
+typedef enum trm_wish_kind { /* the more demanding wins */
+  TRM_WISH_NONE,
+  TRM_WISH_FOLLOW,     /* to lie where another operand lies */
+  TRM_WISH_ACTIVATION, /* what a convolution or matmul reads */
+  TRM_WISH_TABLE,      /* what is sliced */
+  TRM_WISH_WEIGHTS     /* what a convolution's or matmul's vertices hold */
+} trm_wish_kind;
+
 typedef struct trm_tile_wish {
   uint32_t operand;
   trm_mapping mapping;
-  int priority; /* 2 weights of a convolution or matmul, 1 its activations, tables of slices */
+  trm_wish_kind kind;
 } trm_tile_wish;
 
 typedef struct trm_tile_cost {

@@ -62,7 +62,7 @@ static const char *type_word(trm_dtype dtype) {
 
 static void add_wish(trm_tile_cost *cost, uint32_t operand, const trm_mapping *mapping) {
   cost->wishes[cost->num_wishes++] =
-      (trm_tile_wish){.operand = operand, .mapping = *mapping, .priority = 1};
+      (trm_tile_wish){.operand = operand, .mapping = *mapping, .kind = TRM_WISH_TABLE};
 }
 
 /* 25 + W (39 + (24 + 2 copies) slices): machine_model 2.2. */

@@ -329,6 +329,28 @@ static int32_t choose_leader(const body *b, const trm_shape *result) {
   return best;
 }
 
+/* Of two operands of full size one may be better allocated where the other is. */
+static void wish_to_follow(const trm_tile_request *request, trm_tile_cost *cost, int32_t leader) {
+  if (leader < 0) return;
+  const trm_tile_operand *first = &request->operands[leader];
+  const int64_t count = trm_shape_count(&first->shape);
+  for (uint32_t k = 0; k < request->num_operands; ++k) {
+    const trm_tile_operand *other = &request->operands[k];
+    if (other->is_view || other->is_constant || other->source_count < count ||
+        other->mapping.layout == 0 || trm_shape_count(&other->shape) != count ||
+        trm_mapping_same_place(&first->mapping, &other->mapping)) {
+      continue;
+    }
+    if (!first->is_movable && !other->is_movable) continue;
+    cost->wishes[cost->num_wishes++] =
+        first->is_movable ? (trm_tile_wish){.operand = (uint32_t)leader, .mapping = other->mapping,
+                                            .kind = TRM_WISH_FOLLOW}
+                          : (trm_tile_wish){.operand = k, .mapping = first->mapping,
+                                            .kind = TRM_WISH_FOLLOW};
+    return;
+  }
+}
+
 static trm_status allocate_body(body *b, trm_error *error) {
   trm_arena *arena = b->cost->arena;
   b->uses = ARENA_NEW(arena, uint32_t, b->count);
@@ -384,6 +406,7 @@ static trm_status cost_fusion(const trm_tile_request *request, trm_tile_cost *co
   trm_mapping place = cost->results[0].mapping;
   const int32_t leader = choose_leader(&b, trm_shape_leaf(&request->instruction->shape, 0));
   if (leader >= 0) place = request->operands[leader].mapping;
+  wish_to_follow(request, cost, leader);
   for (uint32_t l = 0; l < cost->num_results; ++l) {
     const trm_dtype dtype = trm_shape_leaf(&request->instruction->shape, (int32_t)l)->dtype;
     cost->results[l].mapping = trm_mapping_like(&place, dtype);
@@ -437,6 +460,7 @@ static trm_status cost_single(const trm_tile_request *request, trm_tile_cost *co
   body b = {.request = request, .cost = cost, .computation = request->computation, .count = 1};
   trm_mapping place = cost->results[0].mapping;
   const int32_t leader = choose_leader(&b, &instruction->shape);
+  wish_to_follow(request, cost, leader);
   if (leader >= 0) {
     place = trm_mapping_like(&request->operands[leader].mapping, instruction->shape.dtype);
     cost->results[0].mapping = place;

@@ -266,7 +266,7 @@ static trm_status cost_linear(const trm_tile_request *request, trm_tile_cost *co
   for (uint32_t k = 0; k < 2; ++k) {
     TRY(fetch_operand(request, cost, k, &places[k], &incoming, error));
     cost->wishes[cost->num_wishes++] =
-        (trm_tile_wish){.operand = k, .mapping = places[k], .priority = k == 0 ? 1 : 2};
+        (trm_tile_wish){.operand = k, .mapping = places[k], .kind = k == 0 ? TRM_WISH_ACTIVATION : TRM_WISH_WEIGHTS};
   }
   const size_t first = cost->phases.count;
   for (uint32_t s = 0; s < plan->num_phases; ++s) {
