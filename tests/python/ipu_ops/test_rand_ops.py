@@ -148,6 +148,34 @@ def test_refusals(arguments, error, text):
         rand_ops.dropout(tf.zeros(SHAPE), **arguments)
 
 
+def arena_bytes(function, shape):
+    """The memory of a program beside its inputs and outputs."""
+    from tremula import core
+    from tremula.tf.runtime import lowering, staging, tracing
+    with tf.Graph().as_default(), ipu.scopes.ipu_scope("/device:IPU:0"):
+        trace = tracing.Trace("memory", "/device:IPU:0")
+        result = trace.run(function, [tf.placeholder(tf.float32, shape)])
+        trace.finish([result])
+        source = staging.stage(trace.graph, trace.placeholders, trace.variables, trace.outputs,
+                               "/device:IPU:0")
+        return core.compile(core.Module.read(lowering.lower(source).module)).arena_bytes
+
+
+def test_less_memory_than_a_stored_mask():
+    def training(dropout):
+        def function(x):
+            y = x
+            for _ in range(4):
+                y = tf.tanh(dropout(y)) * 1.5
+            return tf.gradients(tf.reduce_sum(y * y), x)[0]
+        return function
+
+    shape = [64, 1024]
+    ours = arena_bytes(training(lambda x: rand_ops.dropout(x, 0.3)), shape)
+    theirs = arena_bytes(training(lambda x: tf.nn.dropout(x, rate=0.3)), shape)
+    assert ours < theirs / 2
+
+
 def test_integers_are_refused():
     with pytest.raises(TypeError, match="float16 or float32"):
         rand_ops.dropout(tf.zeros(SHAPE, tf.int32))

@@ -25,19 +25,28 @@ def loop(x, body, state, sequences, widths, reverse=False):
     `reverse`.
 
     state      list of tensors
-    sequences  list of [T, B, ...]; `values` are their parts at t
+    sequences  list of [T, B, ...]; `values` are their parts at t. For a pair (first, sequence) it
+               is the part before: first where t is 0
     widths     for each tensor [B, width] that body keeps, its width
 
     Returns (the last state, list of [T, B, width])."""
     count, batch = x.shape.as_list()[:2]
     count = tf.shape(x)[0] if count is None else count
-    read = [tf.TensorArray(one.dtype, count, element_shape=one.shape[1:]).unstack(one)
-            for one in sequences]
+    firsts = [one[0] if isinstance(one, tuple) else None for one in sequences]
+    sequences = [one[1] if isinstance(one, tuple) else one for one in sequences]
+    arrays = [tf.TensorArray(one.dtype, count, element_shape=one.shape[1:],
+                             clear_after_read=False).unstack(one) for one in sequences]
     written = [tf.TensorArray(x.dtype, count, element_shape=[batch, width_]) for width_ in widths]
+
+    def value(array, first, t):
+        if first is None:
+            return array.read(t)
+        return tf.where_v2(t > 0, array.read(tf.maximum(t - 1, 0)), first)
 
     def step(i, state, written):
         t = count - 1 - i if reverse else i
-        state, kept = body(t, state, [one.read(t) for one in read])
+        values = [value(array, first, t) for array, first in zip(arrays, firsts)]
+        state, kept = body(t, state, values)
         return [i + 1, state, [array.write(t, one) for array, one in zip(written, kept)]]
 
     _, state, written = tf.while_loop(

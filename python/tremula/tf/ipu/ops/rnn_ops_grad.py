@@ -62,10 +62,11 @@ def lstm_grad(x, h, c, kernel, bias, lengths, outputs, gates, cells, d_outputs, 
         return [_rnn.choose(going, d_h, d_h_in), _rnn.choose(going, d_c, d_c_in)], [d_gates]
 
     (d_h, d_c), (d_gates,) = _rnn.loop(
-        x, body, [d_h, d_c], [gates, cells, _before(c, cells), d_outputs], [4 * units],
+        x, body, [d_h, d_c], [gates, cells, (c, cells), d_outputs], [4 * units],
         reverse=True)
-    rows = tf.concat([x, _before(h, outputs)], 2)
-    return (_inputs_gradient(x, kernel, d_gates), d_h, d_c, _weights_gradient(rows, d_gates),
+    d_kernel = tf.concat([_weights_gradient(x, d_gates),
+                          _weights_gradient(_before(h, outputs), d_gates)], 0)
+    return (_inputs_gradient(x, kernel, d_gates), d_h, d_c, d_kernel,
             tf.reshape(tf.reduce_sum(d_gates, [0, 1]), tf.shape(bias)))
 
 
@@ -76,7 +77,6 @@ def gru_grad(x, h, kernel, bias, lengths, scores, outputs, gates, d_outputs, d_h
     d_act, d_rec = DERIVATIVES[activation], DERIVATIVES[recurrent]
     recurrent_kernel = kernel[_rnn.width(x):]
     for_gates, for_candidate = recurrent_kernel[:, :2 * units], recurrent_kernel[:, 2 * units:]
-    before = _before(h, outputs)
 
     def body(t, state, values):
         d_h_in = state[0]
@@ -106,11 +106,11 @@ def gru_grad(x, h, kernel, bias, lengths, scores, outputs, gates, d_outputs, d_h
         kept = [_rnn.choose(going, one, tf.zeros_like(one)) for one in kept]
         return [_rnn.choose(going, d_h, d_h_in)], kept
 
-    sequences = [gates, before, d_outputs] + ([] if scores is None else [scores])
+    sequences = [gates, (h, outputs), d_outputs] + ([] if scores is None else [scores])
     (d_h,), (d_gates, *d_scores) = _rnn.loop(
         x, body, [d_h], sequences, [3 * units] + ([] if scores is None else [1]), reverse=True)
 
-    d_kernel, d_bias = _gru_weights(x, before, gates, d_gates, units, reset_after)
+    d_kernel, d_bias = _gru_weights(x, _before(h, outputs), gates, d_gates, units, reset_after)
     return (_inputs_gradient(x, kernel, d_gates), d_h, d_kernel, tf.reshape(d_bias, tf.shape(bias)),
             tf.squeeze(d_scores[0], 2) if d_scores else None)
 
