@@ -87,6 +87,12 @@ static trm_status list_users(fuser *f, const trm_computation *computation, trm_e
   return TRM_OK;
 }
 
+/* What runs on different IPUs stays apart: the model of the machine reads it from the module. */
+static bool same_shard(const trm_instruction *a, const trm_instruction *b) {
+  return a->sharding == b->sharding ||
+         (a->sharding != NULL && b->sharding != NULL && strcmp(a->sharding, b->sharding) == 0);
+}
+
 /* Whether `i` may join group `g`; as a result too when some users are elsewhere. */
 static bool may_join(const fuser *f, const trm_computation *computation, trm_index i, uint32_t g,
                      bool *out_result) {
@@ -94,6 +100,7 @@ static bool may_join(const fuser *f, const trm_computation *computation, trm_ind
   const trm_instruction *instruction = &computation->instructions[i];
   if (!trm_shape_same_dims(&instruction->shape,
                            &computation->instructions[candidate->shape].shape) ||
+      !same_shard(instruction, &computation->instructions[candidate->shape]) ||
       candidate->members >= MAX_MEMBERS ||
       candidate->operands + instruction->num_operands > MAX_OPERANDS) {
     return false;
