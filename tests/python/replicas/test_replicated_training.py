@@ -155,3 +155,78 @@ def test_convolutions_train_the_same_for_every_number_of_threads(script):
         assert done.returncode == 0, done.stderr
         digests.add(done.stdout.split("DIGEST")[1].strip())
     assert len(digests) == 1
+
+
+@pytest.mark.parametrize("generation", ["", "V2"])
+def test_accumulated_gradients(devices, session, generation):
+    """Two replicas, each of which adds up three batches: the sums' mean over the replicas."""
+    devices(2)
+    replicas, mini_batches, updates = 2, 3, 2
+    features, labels = data(replicas * mini_batches * updates)
+    infeed = ipu.ipu_infeed_queue.IPUInfeedQueue(
+        tf.data.Dataset.from_tensor_slices((features, labels)))
+    optimizer = getattr(ipu.gradient_accumulation_optimizer,
+                        "CrossReplicaGradientAccumulationOptimizer" + generation)(
+                            tf.train.GradientDescentOptimizer(0.1), mini_batches)
+
+    def body(x, y):
+        with tf.variable_scope("m", reuse=tf.AUTO_REUSE):
+            return [optimizer.minimize(loss_of(x, y))]
+
+    with ipu.scopes.ipu_scope("/device:IPU:0"):
+        run = ipu.ipu_compiler.compile(
+            lambda: ipu.loops.repeat(mini_batches * updates, body, [], infeed))
+    weights = tf.trainable_variables()
+    with session() as s:
+        s.run([infeed.initializer, tf.global_variables_initializer()])
+        s.run(run)
+        got = s.run(weights)
+    # The mean over the replicas of sums of mini_batches gradients.
+    expected = on_cpu(tf.train.GradientDescentOptimizer(0.1 * mini_batches), features, labels,
+                      updates, replicas * mini_batches)[-1][1]
+    for mine, want in zip(got, expected):
+        np.testing.assert_allclose(mine, want, rtol=5e-5, atol=1e-5)
+
+
+def test_pipeline(devices, session):
+    """A pipeline of two stages on two replicas of two IPUs each."""
+    devices(4)
+    replicas, mini_batches = 2, 4
+    features, labels = data(replicas * mini_batches)
+    infeed = ipu.ipu_infeed_queue.IPUInfeedQueue(
+        tf.data.Dataset.from_tensor_slices((features, labels)))
+    outfeed = ipu.ipu_outfeed_queue.IPUOutfeedQueue()
+
+    def first(x, y):
+        with tf.variable_scope("m", use_resource=True):
+            return tf.nn.relu(tf.matmul(x, initial("w", [INPUTS, HIDDEN]))
+                              + initial("bias", [HIDDEN])), y
+
+    def second(hidden, y):
+        with tf.variable_scope("m", use_resource=True):
+            logits = tf.matmul(hidden, initial("output", [HIDDEN, CLASSES]))
+            return tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(
+                labels=y, logits=logits))
+
+    def optimizer_function(loss):
+        return ipu.pipelining_ops.OptimizerFunctionOutput(
+            ipu.cross_replica_optimizer.CrossReplicaOptimizer(
+                tf.train.GradientDescentOptimizer(0.1)), loss)
+
+    with ipu.scopes.ipu_scope("/device:IPU:0"):
+        run = ipu.ipu_compiler.compile(lambda: ipu.pipelining_ops.pipeline(
+            [first, second], gradient_accumulation_count=mini_batches, infeed_queue=infeed,
+            outfeed_queue=outfeed, optimizer_function=optimizer_function))
+    dequeued, weights = outfeed.dequeue(), tf.trainable_variables()
+    with session() as s:
+        s.run([infeed.initializer, tf.global_variables_initializer()])
+        s.run(run)
+        losses, got = s.run([dequeued, weights])
+    expected_losses, expected = on_cpu(
+        tf.train.GradientDescentOptimizer(0.1 * mini_batches), features, labels, 1,
+        replicas * mini_batches)[0]
+    losses = losses[0] if isinstance(losses, (list, tuple)) else losses
+    assert losses.shape == (mini_batches, replicas)
+    np.testing.assert_allclose(losses.reshape([-1]), expected_losses, rtol=2e-5, atol=2e-6)
+    for mine, want in zip(got, expected):
+        np.testing.assert_allclose(mine, want, rtol=5e-5, atol=1e-5)
