@@ -15,17 +15,21 @@ typedef struct row_split {
   int64_t whole, part_length;
 } row_split;
 
-static int64_t greatest_common_divisor(int64_t a, int64_t b) {
-  while (b != 0) {
-    const int64_t rest = a % b;
-    a = b;
-    b = rest;
+/* The positions of a tile that a kernel position has work for: rows of the innermost dimension. */
+static int64_t busy_rows(const plan_problem *p, const plan_positions *at, int64_t *out_length) {
+  int64_t rows = at->tile_batch;
+  const uint32_t dims = p->shape.num_dims;
+  if (dims == 0) {
+    *out_length = rows;
+    return 1;
   }
-  return a;
+  for (uint32_t d = 0; d + 1 < dims; d++) rows *= plan_ceil_div(at->tile_field[d], p->every[d]);
+  *out_length = plan_ceil_div(at->tile_field[dims - 1], p->every[dims - 1]);
+  return rows;
 }
 
 static row_split split_rows(int64_t rows, int64_t length, int64_t workers) {
-  const int64_t divisor = greatest_common_divisor(workers, rows);
+  const int64_t divisor = plan_greatest_common_divisor(workers, rows);
   const int64_t factor = workers / divisor; /* parts of a row */
   const int64_t parts = rows / divisor;     /* parts of a worker */
   return (row_split){parts / factor, plan_ceil_div(parts % factor * length, factor)};
@@ -72,9 +76,9 @@ static uint64_t amp_inner(const plan_problem *p, const plan_positions *at, bool 
     const int64_t b = least == 0 ? 0 : workers * pointwise_worker(p, least, zeroing);
     return (uint64_t)plan_max(plan_max(a, b), plan_min(a, b) + 14);
   }
-  const uint32_t dims = p->shape.num_dims;
-  const int64_t length = at->tile_field[dims - 1];
-  const row_split split = split_rows(at->count / length, length, workers);
+  int64_t length;
+  const int64_t rows = busy_rows(p, at, &length);
+  const row_split split = split_rows(rows, length, workers);
   int64_t cycles = 17 + (is_float(p->partial_bytes) ? 0 : 1);
   cycles += split.whole * (3 + window_item(p, length));
   if (split.part_length > 0) cycles += 3 + window_item(p, split.part_length);
@@ -195,9 +199,9 @@ static int64_t dot_cycles(const plan_problem *p, int64_t n) {
 
 static uint64_t hmac_inner(const plan_problem *p, const plan_positions *at) {
   const int64_t workers = p->target->num_worker_contexts;
-  const uint32_t dims = p->shape.num_dims;
-  const int64_t length = dims == 0 ? at->count : at->tile_field[dims - 1];
-  const row_split split = split_rows(at->count / length, length, workers);
+  int64_t length;
+  const int64_t rows = busy_rows(p, at, &length);
+  const row_split split = split_rows(rows, length, workers);
   /* Half partials take two output channels at once. */
   const int64_t outputs = is_float(p->partial_bytes) ? p->out_grain
                                                      : plan_ceil_div(p->out_grain, 2);

@@ -141,7 +141,11 @@ static void describe_partials(describer *d) {
   phase->temp_bytes = (uint64_t)(cost->input_bytes + cost->weight_bytes +
                                  cost->partial_elements * (int64_t)p->partial_bytes);
   uint64_t kernels = 1;
-  for (uint32_t i = 0; i < p->shape.num_dims; i++) kernels *= (uint64_t)c->tile_kernel[i];
+  double busy = 1;
+  for (uint32_t i = 0; i < p->shape.num_dims; i++) {
+    kernels *= (uint64_t)c->tile_kernel[i];
+    busy /= (double)p->every[i];
+  }
   const uint64_t groups = (uint64_t)(c->tile_groups / p->group_grain);
   const uint64_t in = (uint64_t)(c->tile_in / p->in_grain);
   const uint64_t out = (uint64_t)(c->tile_out / p->out_grain);
@@ -149,7 +153,7 @@ static void describe_partials(describer *d) {
   const uint64_t edges = groups * (in + in * out * kernels + out);
   set_vertices(phase, by_worker ? p->target->num_worker_contexts : 1, by_worker ? 2 + out : edges);
   double macs = (double)c->tile_groups * (double)at->count * (double)c->tile_in *
-                (double)c->tile_out * (double)kernels;
+                (double)c->tile_out * (double)kernels * busy;
   phase->flops = 2 * macs * d->tiles;
 }
 
@@ -349,7 +353,7 @@ void plan_describe(const plan_choice *choice, const trm_conv_params *canonical, 
                 (double)canonical->in_channels * (double)canonical->out_channels;
   for (uint32_t i = 0; i < canonical->num_dims; i++) {
     plan->flops *= (double)trm_conv_output_size(&canonical->dims[i]) *
-                   (double)canonical->dims[i].kernel;
+                   (double)canonical->dims[i].kernel / (double)plan_every(&canonical->dims[i]);
   }
   for (uint32_t i = 0; i < plan->num_phases; i++) {
     plan->vertices += plan->phases[i].vertices;

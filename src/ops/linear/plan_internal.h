@@ -41,6 +41,9 @@ typedef struct plan_problem {
   trm_plan_method method;
   trm_conv_params shape; /* transformed */
   int64_t output[TRM_PLAN_MAX_DIMS];
+  /* Of so many output positions in a row, one meets an input at a given kernel position: the others
+   * meet the zeros that input dilation puts in. */
+  int64_t every[TRM_PLAN_MAX_DIMS];
   uint32_t group_grain, in_grain, out_grain, units;
   int64_t group_grains, in_grains, out_grains;
   uint32_t filter_height; /* kernel rows in a convolution unit: AMP with few channels */
@@ -133,6 +136,9 @@ trm_conv_params plan_canonical(const trm_conv_params *params);
 /* The shape after a transform of a canonical shape. */
 trm_conv_params plan_transformed(const trm_conv_params *canonical,
                                  const trm_plan_transform *transform);
+int64_t plan_greatest_common_divisor(int64_t a, int64_t b);
+/* See plan_problem.every. */
+int64_t plan_every(const trm_conv_dim *dim);
 /* Input elements that `field` outputs and `kernel` positions of a dimension read. */
 int64_t plan_input_extent(const trm_conv_dim *dim, int64_t field, int64_t kernel);
 

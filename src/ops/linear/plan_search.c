@@ -419,7 +419,7 @@ static uint64_t least_cycles(const search *s) {
   double work = (double)p->shape.groups * (double)p->shape.batch *
                 (double)p->shape.in_channels * (double)p->shape.out_channels;
   for (uint32_t d = 0; d < p->shape.num_dims; d++) {
-    work *= (double)p->output[d] * (double)p->shape.dims[d].kernel;
+    work *= (double)p->output[d] * (double)p->shape.dims[d].kernel / (double)p->every[d];
   }
   return (uint64_t)(work / (double)rate / s->tiles);
 }
@@ -466,6 +466,7 @@ bool plan_problem_init(const trm_target *target, const trm_conv_params *canonica
   for (uint32_t d = 0; d < shape->num_dims; d++) {
     const trm_conv_dim *dim = &shape->dims[d];
     p.output[d] = trm_conv_output_size(dim);
+    p.every[d] = plan_every(dim);
     if (dim->kernel > 1 || dim->stride > 1 || dim->input_dilation > 1) p.pointwise = false;
     if (dim->kernel > 1) kernel = true;
   }

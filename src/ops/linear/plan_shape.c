@@ -223,6 +223,19 @@ trm_conv_params plan_transformed(const trm_conv_params *canonical,
   return t;
 }
 
+int64_t plan_greatest_common_divisor(int64_t a, int64_t b) {
+  while (b != 0) {
+    const int64_t rest = a % b;
+    a = b;
+    b = rest;
+  }
+  return a;
+}
+
+int64_t plan_every(const trm_conv_dim *dim) {
+  return dim->input_dilation / plan_greatest_common_divisor(dim->input_dilation, dim->stride);
+}
+
 int64_t plan_input_extent(const trm_conv_dim *dim, int64_t field, int64_t kernel) {
   const int64_t span = (field - 1) * dim->stride + (kernel - 1) * dim->kernel_dilation;
   return plan_min(dim->input, span / dim->input_dilation + 1);

@@ -558,6 +558,30 @@ static void test_canonical(void **state) {
   assert_int_equal(plan_input_extent(&dim, 100, 3), 20);
 }
 
+/* Input dilation puts zeros between inputs, which nothing is computed for: the data gradient of a
+ * strided convolution. */
+static void test_input_dilation(void **state) {
+  (void)state;
+  static const int64_t dilations[][3] = {{1, 1, 1}, {2, 1, 2}, {2, 2, 1}, {6, 4, 3}, {4, 6, 2}};
+  for (size_t i = 0; i < sizeof dilations / sizeof *dilations; i++) {
+    const trm_conv_dim dim = {.input_dilation = dilations[i][0], .stride = dilations[i][1]};
+    assert_int_equal(plan_every(&dim), dilations[i][2]);
+  }
+  trm_target *target = load("mk2");
+  const trm_plan_options options = trm_plan_options_default();
+  trm_conv_params plain = convolution(TRM_F16, 1, 4, 128, 128, 55, 3, 1), dilated = plain;
+  for (int d = 0; d < 2; d++) {
+    dilated.dims[d].input = 28;
+    dilated.dims[d].input_dilation = 2;
+    assert_int_equal(trm_conv_output_size(&dilated.dims[d]), 55);
+  }
+  const trm_plan a = make(target, &plain, &options), b = make(target, &dilated, &options);
+  check_plan(target, &b);
+  assert_true(b.flops == a.flops / 4);
+  assert_true(b.cycles < a.cycles * 2 / 3);
+  trm_target_release(target);
+}
+
 /* ---- Of HLO ----------------------------------------------------------------------------------- */
 
 static trm_conv_params params_of(const char *text, trm_module **out_module) {
@@ -613,7 +637,8 @@ int main(void) {
       cmocka_unit_test(test_constraints),  cmocka_unit_test(test_refused),
       cmocka_unit_test(test_cache),        cmocka_unit_test(test_out_of_memory),
       cmocka_unit_test(test_print),        cmocka_unit_test(test_formulas),
-      cmocka_unit_test(test_canonical),    cmocka_unit_test(test_instructions),
+      cmocka_unit_test(test_canonical),
+      cmocka_unit_test(test_input_dilation),    cmocka_unit_test(test_instructions),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
