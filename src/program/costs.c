@@ -95,6 +95,9 @@ static const struct {
 } custom_rows[] = {
     {"tremula.infeed", trm_tile_transfer},
     {"tremula.outfeed", trm_tile_transfer},
+    {"tremula.all-", trm_tile_collective},
+    {"tremula.reduce-scatter", trm_tile_collective},
+    {"tremula.replication-factor", trm_tile_collective},
     {"tremula.batch-norm", trm_tile_batch_norm},
     {"tremula.random", trm_tile_random},
     {"tremula.dropout", trm_tile_random},

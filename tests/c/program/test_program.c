@@ -187,11 +187,7 @@ static void test_shards(void **state) {
   trm_program_free(p);
 }
 
-static void test_collectives_cost_by_replicas(void **state) {
-  (void)state;
-  const char *text = "HloModule m\n" SUM
-                     "ENTRY e { x = f32[1000000] parameter(0)\n"
-                     "ROOT r = f32[1000000] all-reduce(x), replica_groups={}, to_apply=sum }";
+static void check_all_reduce(const char *text) {
   int64_t cycles[3];
   const uint32_t replicas[3] = {1, 2, 4};
   for (int r = 0; r < 3; ++r) {
@@ -207,6 +203,15 @@ static void test_collectives_cost_by_replicas(void **state) {
   assert_true(cycles[1] > 0);
   const double ratio = (double)cycles[2] / (double)cycles[1];
   assert_true(ratio > 1.4 && ratio < 1.6);
+}
+
+static void test_collectives_cost_by_replicas(void **state) {
+  (void)state;
+  check_all_reduce("HloModule m\n" SUM "ENTRY e { x = f32[1000000] parameter(0)\n"
+                   "ROOT r = f32[1000000] all-reduce(x), replica_groups={}, to_apply=sum }");
+  check_all_reduce("HloModule m\nENTRY e { x = f32[1000000] parameter(0)\n"
+                   "ROOT r = f32[1000000] custom-call(x), custom_call_target=\"tremula.all-reduce\","
+                   " backend_config=\"{\\\"op\\\":\\\"add\\\"}\" }");
 }
 
 static void test_int64_is_32_bit(void **state) {

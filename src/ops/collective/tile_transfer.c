@@ -1,5 +1,6 @@
 /* Owns: what leaves an IPU: collectives between replicas, feeds and other streams of the host, copies
  * between IPUs. Formulas: docs/cost_model.md, "Collectives" and "Host". */
+#include <jansson.h>
 #include <math.h>
 #include <string.h>
 
@@ -39,10 +40,22 @@ static trm_status add_transfer(const trm_tile_request *request, trm_tile_cost *c
   return trm_tile_cost_add(cost, &phase, error);
 }
 
+/* The "group_size" of a custom call's config; 0: none. */
+static int64_t stated_group_size(const trm_instruction *instruction) {
+  if (instruction->backend_config == NULL) return 0;
+  json_t *config =
+      json_loadb(instruction->backend_config, instruction->backend_config_size, 0, NULL);
+  const int64_t size = json_integer_value(json_object_get(config, "group_size"));
+  json_decref(config);
+  return size > 0 ? size : 0;
+}
+
 /* Replicas that take part in one group. */
 static int64_t group_size(const trm_tile_request *request) {
   const trm_collective *c = request->instruction->collective;
   int64_t size = request->options->replicas;
+  const int64_t stated = stated_group_size(request->instruction);
+  if (stated > 0) size = trm_least(trm_most(1, size), stated);
   if (c != NULL && c->replica_groups.count > 0 && c->replica_groups.groups[0].count > 0) {
     size = trm_least(trm_most(1, size), c->replica_groups.groups[0].count);
   }
@@ -75,6 +88,25 @@ static trm_status add_ring(const trm_tile_request *request, trm_tile_cost *cost,
   return TRM_OK;
 }
 
+/* What a collective is; of a custom call by its name. */
+static trm_opcode collective_of(const trm_instruction *instruction) {
+  static const struct {
+    const char *target;
+    trm_opcode opcode;
+  } rows[] = {{"tremula.all-reduce", TRM_OP_ALL_REDUCE},
+              {"tremula.all-gather", TRM_OP_ALL_GATHER},
+              {"tremula.all-to-all", TRM_OP_ALL_TO_ALL},
+              {"tremula.reduce-scatter", TRM_OP_REDUCE_SCATTER},
+              {"tremula.replication-factor", TRM_OP_REPLICA_ID}};
+  if (instruction->opcode != TRM_OP_CUSTOM_CALL || instruction->custom_call == NULL) {
+    return instruction->opcode;
+  }
+  for (size_t r = 0; r < sizeof rows / sizeof *rows; ++r) {
+    if (strcmp(instruction->custom_call->target, rows[r].target) == 0) return rows[r].opcode;
+  }
+  return TRM_OP_COLLECTIVE_BROADCAST;
+}
+
 trm_status trm_tile_collective(const trm_tile_request *request, trm_tile_cost *cost,
                                trm_error *error) {
   TRY(trm_tile_cost_begin(cost, request, error));
@@ -84,7 +116,10 @@ trm_status trm_tile_collective(const trm_tile_request *request, trm_tile_cost *c
   for (uint32_t k = 0; k < request->num_operands; ++k) {
     bytes += trm_tile_shape_bytes(&request->operands[k].shape);
   }
-  switch (instruction->opcode) {
+  switch (collective_of(instruction)) {
+    case TRM_OP_REPLICA_ID: /* a constant */
+      return trm_tile_add_compute(request, cost, "Fill", "popops::Fill<int>", 1, 1, 37, 1.0, 1, 0,
+                                  error);
     case TRM_OP_ALL_REDUCE:
     case TRM_OP_ALL_REDUCE_START:
       for (uint32_t k = 0; k < request->num_operands && k < cost->num_results; ++k) {
