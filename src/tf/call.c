@@ -34,6 +34,8 @@ struct call_site {
   void *payload;
   size_t size;
   char *name;
+  char *feeds;
+  tf_call call;
   pthread_mutex_t lock;
   variant *variants; /* the one used last is first */
 };
@@ -61,18 +63,22 @@ static void variant_free(variant *v) {
 }
 
 call_site *call_site_create(call_kind kind, const void *payload, size_t size, const char *name,
-                            size_t name_size) {
+                            size_t name_size, const char *feeds) {
   call_site *site = calloc(1, sizeof *site);
   if (!site) return NULL;
   site->kind = kind;
   site->size = size;
   site->payload = copy_of(payload, size);
   site->name = copy_of(name, name_size);
+  site->feeds = copy_of(feeds ? feeds : "", feeds ? strlen(feeds) : 0);
+  site->call = (tf_call){site->name, site->feeds};
   pthread_mutex_init(&site->lock, NULL);
-  if (site->payload && site->name) return site;
+  if (site->payload && site->name && site->feeds) return site;
   call_site_free(site);
   return NULL;
 }
+
+const tf_call *call_site_call(const call_site *site) { return &site->call; }
 
 void call_site_free(call_site *site) {
   if (!site) return;
@@ -83,6 +89,7 @@ void call_site_free(call_site *site) {
   }
   pthread_mutex_destroy(&site->lock);
   free(site->payload);
+  free(site->feeds);
   free(site->name);
   free(site);
 }

@@ -17,9 +17,11 @@ typedef enum call_kind {
 
 typedef struct call_site call_site;
 
-/* Copies payload and name. NULL when memory has run out. */
+/* Copies payload, name and feeds (tf_call; NULL: none). NULL when memory has run out. */
 call_site *call_site_create(call_kind kind, const void *payload, size_t size, const char *name,
-                            size_t name_size);
+                            size_t name_size, const char *feeds);
+/* What its programs are to know of it, as long as it lives. */
+const tf_call *call_site_call(const call_site *site);
 void call_site_free(call_site *site);
 
 /* The program for these inputs on a TF device, and which inputs it takes: out_taken, which has room

@@ -52,12 +52,15 @@ void start_compute(void *kernel, TF_OpKernelContext *context) {
     int64_t id = 0;
     bool ok = (taken || fail_memory(status)) &&
               launch_prepare(kernel, context, &inputs, taken, &p, status);
-    if (ok && !program_infeed(p))
+    const tf_call *call = call_site_call(kernel);
+    tf_infeed *infeed = NULL;
+    if (ok && !program_is_fed(p))
       ok = fail(status, TF_INTERNAL, "A program without an infeed was started as one with it.");
+    ok = ok && program_find_infeed(p, call, &infeed, status);
     if (!ok) {
       free(taken);
       inputs_free(&inputs);
-    } else if (run_start(p, program_infeed(p), &inputs, taken, &id, status)) {
+    } else if (run_start(p, call, infeed, &inputs, taken, &id, status)) {
       set_scalar(context, TF_INT64, &id, sizeof id, status);
     }
   }

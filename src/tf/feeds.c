@@ -226,29 +226,73 @@ static bool keeps_last(const char *id) {
   return outfeed_keeps_last(id) || settings_synthetic(NULL) & TF_SYNTHETIC_OUTFEED;
 }
 
-bool feeds_bind(const trm_executable *executable, trm_engine *engine, tf_infeed **out_infeed,
-                TF_Status *status) {
+/* The id that the feed `name` of a program has among `names`, in `room`, or `name` itself. */
+static const char *id_of(const char *name, const char *names, char *room, size_t size) {
+  char *end = NULL;
+  unsigned long number = strtoul(name, &end, 10);
+  if (*name < '0' || *name > '9' || *end) return name;
+  const char *line = names;
+  while (*line && number--) {
+    const char *next = strchr(line, '\n');
+    line = next ? next + 1 : "";
+  }
+  size_t length = strcspn(line, "\n");
+  if (!length || length >= size) return name;
+  memcpy(room, line, length);
+  room[length] = '\0';
+  return room;
+}
+
+enum { ID_SIZE = 1024 };
+
+bool feeds_has_infeed(const trm_executable *executable) {
+  char kind = 0;
+  const trm_tensor_info *elements = NULL;
+  size_t num_elements = 0;
+  for (size_t i = 0; trm_executable_feed(executable, i, &kind, &elements, &num_elements); i++)
+    if (kind == 'i') return true;
+  return false;
+}
+
+bool feeds_find_infeed(const trm_executable *executable, uint32_t num_replicas, const char *names,
+                       tf_infeed **out_infeed, TF_Status *status) {
+  char kind = 0;
+  const trm_tensor_info *elements = NULL;
+  size_t num_elements = 0;
+  const char *name = NULL;
+  char room[ID_SIZE];
+  for (size_t i = 0;
+       (name = trm_executable_feed(executable, i, &kind, &elements, &num_elements)); i++)
+    if (kind == 'i')
+      return infeed_get(id_of(name, names, room, sizeof room), elements, num_elements,
+                        num_replicas, out_infeed, status);
+  return fail(status, TF_INTERNAL, "The program reads no infeed.");
+}
+
+bool feeds_bind(const trm_executable *executable, trm_engine *engine, const char *names,
+                tf_infeed **out_infeed, TF_Status *status) {
   *out_infeed = NULL;
   const uint32_t replicas = trm_engine_num_replicas(engine);
   char kind = 0;
   const trm_tensor_info *elements = NULL;
   size_t num_elements = 0;
-  const char *id = NULL;
-  for (size_t i = 0; is_ok(status) && (id = trm_executable_feed(executable, i, &kind, &elements,
-                                                                &num_elements));
+  const char *name = NULL;
+  char room[ID_SIZE];
+  for (size_t i = 0; is_ok(status) && (name = trm_executable_feed(executable, i, &kind, &elements,
+                                                                  &num_elements));
        i++) {
+    const char *id = id_of(name, names, room, sizeof room);
     trm_error error = {0};
     trm_outfeed *queue = NULL;
     if (kind == 'o') {
-      if (outfeed_get(id, elements, num_elements, replicas, keeps_last(id), &queue,
-                      status) &&
-          trm_engine_bind_outfeed(engine, id, queue, &error) != TRM_OK)
+      if (outfeed_get(id, elements, num_elements, replicas, keeps_last(id), &queue, status) &&
+          trm_engine_bind_outfeed(engine, name, queue, &error) != TRM_OK)
         fail_with(status, &error);
     } else if (*out_infeed) {
       fail(status, TF_UNIMPLEMENTED,
            "Currently multiple IPUInfeedQueue in the same program are not supported.");
     } else if (infeed_get(id, elements, num_elements, replicas, out_infeed, status) &&
-               trm_engine_bind_infeed(engine, id, (*out_infeed)->queue, &error) != TRM_OK) {
+               trm_engine_bind_infeed(engine, name, (*out_infeed)->queue, &error) != TRM_OK) {
       fail_with(status, &error);
     }
   }

@@ -31,9 +31,17 @@ bool outfeed_find(const char *id, const trm_tensor_info *elements, size_t num_el
 /* Whether Python has said that only the last element of outfeed `id` is kept. */
 bool outfeed_keeps_last(const char *id);
 
-/* Connects every feed of the executable with the engine. *out_infeed is the infeed, or NULL. */
-bool feeds_bind(const trm_executable *executable, trm_engine *engine, tf_infeed **out_infeed,
-                TF_Status *status);
+/* A program names its feeds "0", "1", ..., so that programs that only differ in their feeds are one.
+ * `names` has a line with the id of each; a feed of another name has that as its id.
+ *
+ * Connects every feed of the executable with the engine. *out_infeed is the infeed, or NULL. */
+bool feeds_bind(const trm_executable *executable, trm_engine *engine, const char *names,
+                tf_infeed **out_infeed, TF_Status *status);
+/* Only finds the infeed. */
+bool feeds_find_infeed(const trm_executable *executable, uint32_t num_replicas, const char *names,
+                       tf_infeed **out_infeed, TF_Status *status);
+/* Whether the executable reads an infeed. */
+bool feeds_has_infeed(const trm_executable *executable);
 
 /* ---- For Python ---- */
 

@@ -16,7 +16,7 @@ static void *create(TF_OpKernelConstruction *construction) {
   TF_Buffer *node = TF_OpKernelConstruction_GetNodeDef(construction, status);
   if (is_ok(status)) {
     TF_StringView name = TF_OpKernelConstruction_GetName(construction);
-    site = call_site_create(CALL_NODE, node->data, node->length, name.data, name.len);
+    site = call_site_create(CALL_NODE, node->data, node->length, name.data, name.len, NULL);
     if (!site) fail_memory(status);
   }
   if (node) TF_DeleteBuffer(node);

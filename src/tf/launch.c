@@ -6,6 +6,7 @@
 #include "launch.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "ops.h"
 
@@ -23,23 +24,54 @@ static bool read_bytes(TF_OpKernelConstruction *construction, const char *attrib
   return is_ok(status);
 }
 
+/* The attribute `feeds` as lines; *out must be freed. */
+static bool read_feeds(TF_OpKernelConstruction *construction, char **out, TF_Status *status) {
+  int32_t count = 0;
+  int32_t bytes = 0;
+  TF_OpKernelConstruction_GetAttrSize(construction, "feeds", &count, &bytes, status);
+  if (!is_ok(status)) return false;
+  size_t num = count > 0 ? (size_t)count : 0;
+  size_t size = bytes > 0 ? (size_t)bytes : 0;
+  char **values = calloc(num + 1, sizeof *values);
+  size_t *lengths = calloc(num + 1, sizeof *lengths);
+  char *storage = malloc(size + 1);
+  *out = calloc(1, size + num + 1);
+  bool ok = (values && lengths && storage && *out) || fail_memory(status);
+  if (ok && num)
+    TF_OpKernelConstruction_GetAttrStringList(construction, "feeds", values, lengths, (int)num,
+                                              storage, size, status);
+  char *at = *out;
+  for (size_t i = 0; ok && is_ok(status) && i < num; i++) {
+    memcpy(at, values[i], lengths[i]);
+    at += lengths[i];
+    *at++ = '\n';
+  }
+  free(values);
+  free(lengths);
+  free(storage);
+  return ok && is_ok(status);
+}
+
 call_site *launch_site(TF_OpKernelConstruction *construction) {
   TF_Status *status = TF_NewStatus();
   char *module = NULL;
   char *graph = NULL;
+  char *feeds = NULL;
   size_t module_size = 0;
   size_t graph_size = 0;
   call_site *site = NULL;
   if (read_bytes(construction, "module", &module, &module_size, status) &&
-      read_bytes(construction, "graph", &graph, &graph_size, status)) {
+      read_bytes(construction, "graph", &graph, &graph_size, status) &&
+      read_feeds(construction, &feeds, status)) {
     TF_StringView name = TF_OpKernelConstruction_GetName(construction);
     site = module_size
-               ? call_site_create(CALL_MODULE, module, module_size, name.data, name.len)
-               : call_site_create(CALL_GRAPH, graph, graph_size, name.data, name.len);
+               ? call_site_create(CALL_MODULE, module, module_size, name.data, name.len, feeds)
+               : call_site_create(CALL_GRAPH, graph, graph_size, name.data, name.len, feeds);
     if (!site) fail_memory(status);
   }
   free(module);
   free(graph);
+  free(feeds);
   if (!is_ok(status)) TF_OpKernelConstruction_Failure(construction, status);
   TF_DeleteStatus(status);
   return site;
@@ -55,7 +87,7 @@ bool launch_prepare(call_site *site, TF_OpKernelContext *context, const tf_input
   for (int i = 0; ok && i < inputs->count; i++)
     if (is_taken[i]) taken[count++] = inputs->tensors[i];
   free(is_taken);
-  if (ok && program_infeed(*out_program) == NULL &&
+  if (ok && !program_is_fed(*out_program) &&
       program_num_outputs(*out_program) != (size_t)TF_NumOutputs(context))
     return fail(status, TF_INTERNAL, "The program has %zu results and its node %d outputs.",
                 program_num_outputs(*out_program), TF_NumOutputs(context));
@@ -63,8 +95,8 @@ bool launch_prepare(call_site *site, TF_OpKernelContext *context, const tf_input
 }
 
 /* Allocates the outputs, runs, and lets TensorFlow have them. */
-static void run(tf_program *p, TF_Tensor *const *taken, TF_OpKernelContext *context,
-                TF_Status *status) {
+static void run(tf_program *p, const tf_call *call, TF_Tensor *const *taken,
+                TF_OpKernelContext *context, TF_Status *status) {
   size_t count = program_num_outputs(p);
   TF_Tensor **tensors = calloc(count + 1, sizeof *tensors);
   void **outputs = calloc(count + 1, sizeof *outputs);
@@ -77,7 +109,7 @@ static void run(tf_program *p, TF_Tensor *const *taken, TF_OpKernelContext *cont
   }
   if (is_ok(status)) {
     program_lock(p);
-    program_run(p, taken, outputs, status);
+    program_run(p, call, taken, outputs, status);
     program_unlock(p);
   }
   for (size_t i = 0; tensors && i < count; i++)
@@ -94,7 +126,7 @@ void launch(call_site *site, TF_OpKernelContext *context, TF_Status *status) {
   if (!taken)
     fail_memory(status);
   else if (launch_prepare(site, context, &inputs, taken, &p, status))
-    run(p, taken, context, status);
+    run(p, call_site_call(site), taken, context, status);
   free(taken);
   inputs_free(&inputs);
 }

@@ -23,7 +23,8 @@ typedef struct op_spec {
 } op_spec;
 
 #define LAUNCH_ATTRIBUTES \
-  "Thost: list(type) >= 0", "Tdevice: list(type) >= 0", "module: string", "graph: string"
+  "Thost: list(type) >= 0", "Tdevice: list(type) >= 0", "module: string", "graph: string",        \
+      "feeds: list(string) = []"
 #define RESULT_ATTRIBUTES "Tresults: list(type) >= 0", "Tupdates: list(type) >= 0"
 
 static const op_spec OPS[] = {

@@ -3,6 +3,7 @@
 #include "programs.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,7 @@
 #include "feeds.h"
 #include "log.h"
 #include "pool.h"
+#include "switches.h"
 #include "synthetic.h"
 #include "tremula/log.h"
 
@@ -24,7 +26,9 @@ struct tf_program {
                                waits for data would block the one that is to cancel it */
   trm_executable *executable;
   trm_engine *engine;
-  tf_infeed *infeed;
+  tf_infeed *infeed;   /* as `feeds` say */
+  char *feeds;         /* that the engine is connected with; NULL: none yet */
+  uint64_t num_runs;
   uint64_t seed_generation;
   /* The inputs' made-up values, where parameters are synthetic. */
   void **made_up;
@@ -37,6 +41,9 @@ struct tf_program {
 
 static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER;
 static tf_program *registry;
+static atomic_uint_fast64_t num_built;
+
+uint64_t trm_tf_programs_built(void) { return atomic_load(&num_built); }
 
 /* Module and configuration; the ordinal too, because a device runs a program of its own. */
 static XXH128_hash_t key_of(const void *module, size_t size, int ordinal, const char *options) {
@@ -151,10 +158,8 @@ static bool build(tf_program *p, const void *module, size_t size, const tf_snaps
                   TF_Status *status) {
   trm_executable *executable = NULL;
   trm_engine *engine = NULL;
-  tf_infeed *bound = NULL;
   if (!load_or_compile(module, size, settings, &executable, status)) return false;
-  bool ok = create_engine(p, executable, &engine, status) &&
-            feeds_bind(executable, engine, &bound, status);
+  bool ok = create_engine(p, executable, &engine, status);
   size_t num_inputs = ok ? trm_executable_num_inputs(executable) : 0;
   const void **inputs = calloc(num_inputs + 1, sizeof *inputs);
   uint64_t *versions = calloc(num_inputs + 1, sizeof *versions);
@@ -171,7 +176,7 @@ static bool build(tf_program *p, const void *module, size_t size, const tf_snaps
   }
   p->executable = executable;
   p->engine = engine;
-  p->infeed = bound;
+  atomic_fetch_add(&num_built, 1);
   p->inputs = inputs;
   p->versions = versions;
   p->output_versions = output_versions;
@@ -217,7 +222,13 @@ const trm_tensor_info *program_output(const tf_program *p, size_t i) {
   return trm_executable_output(p->executable, i);
 }
 
-tf_infeed *program_infeed(const tf_program *p) { return p->infeed; }
+bool program_is_fed(const tf_program *p) { return feeds_has_infeed(p->executable); }
+
+bool program_find_infeed(const tf_program *p, const tf_call *call, tf_infeed **out_infeed,
+                         TF_Status *status) {
+  return feeds_find_infeed(p->executable, trm_engine_num_replicas(p->engine), call->feeds,
+                           out_infeed, status);
+}
 
 bool program_check(const tf_program *p, TF_Tensor *const *tensors, size_t count,
                    TF_Status *status) {
@@ -270,8 +281,18 @@ static bool make_up_inputs(tf_program *p, const char *initializer, TF_Status *st
   return true;
 }
 
-bool program_run(tf_program *p, TF_Tensor *const *tensors, void *const *outputs,
-                 TF_Status *status) {
+/* Connects the engine with the call's feeds, unless it is. */
+static bool connect(tf_program *p, const tf_call *call, TF_Status *status) {
+  if (p->feeds && strcmp(p->feeds, call->feeds) == 0) return true;
+  free(p->feeds);
+  p->feeds = NULL;
+  if (!feeds_bind(p->executable, p->engine, call->feeds, &p->infeed, status)) return false;
+  p->feeds = strdup(call->feeds);
+  return p->feeds || fail_memory(status);
+}
+
+bool program_run(tf_program *p, const tf_call *call, TF_Tensor *const *tensors,
+                 void *const *outputs, TF_Status *status) {
   bool runs;
   if (!settings_before_run(p->ordinal, &runs, status)) return false;
   if (!runs) {
@@ -279,6 +300,8 @@ bool program_run(tf_program *p, TF_Tensor *const *tensors, void *const *outputs,
       memset(outputs[i], 0, program_output(p, i)->bytes);
     return true;
   }
+  if (!connect(p, call, status)) return false;
+  switches_note(p->ordinal, p, ++p->num_runs, call->name);
   char initializer[SYNTHETIC_INITIALIZER_SIZE];
   const uint32_t synthetic = settings_synthetic(initializer);
   if (p->infeed && !synthetic_feed(p->infeed, status)) return false;

@@ -7,6 +7,12 @@
 
 typedef struct tf_program tf_program;
 
+/* Who runs a program: the name of a node, and the ids of its feeds, one a line (feeds_bind). */
+typedef struct tf_call {
+  const char *name;
+  const char *feeds;
+} tf_call;
+
 /* The program of a serialised module for a TF device under the present configuration: compiled, or
  * read from the executable cache, when it is first asked for. */
 bool program_get(const void *module, size_t size, int ordinal, tf_program **out, TF_Status *status);
@@ -23,15 +29,22 @@ bool program_check(const tf_program *program, TF_Tensor *const *tensors, size_t 
 void program_lock(tf_program *program);
 void program_unlock(tf_program *program);
 /* Computes; call with the program locked. The outputs' memory is the caller's. */
-bool program_run(tf_program *program, TF_Tensor *const *tensors, void *const *outputs,
-                 TF_Status *status);
+bool program_run(tf_program *program, const tf_call *call, TF_Tensor *const *tensors,
+                 void *const *outputs, TF_Status *status);
 /* Asks a run in another thread to stop. Needs no lock, but a run that is going on: with none, it is
  * the next run that is stopped, unless program_forget_cancel is called before. */
 void program_cancel(tf_program *program);
 void program_forget_cancel(tf_program *program);
 
-/* The infeed that the program reads, or NULL. */
+/* Whether the program reads an infeed, and which one for a call. */
 struct tf_infeed;
-struct tf_infeed *program_infeed(const tf_program *program);
+bool program_is_fed(const tf_program *program);
+bool program_find_infeed(const tf_program *program, const tf_call *call,
+                         struct tf_infeed **out_infeed, TF_Status *status);
+
+/* ---- For Python ---- */
+
+/* How many programs this process has compiled, or read from the executable cache. */
+TRM_TF_API uint64_t trm_tf_programs_built(void);
 
 #endif /* TREMULA_TF_PROGRAMS_H_ */

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "pool.h"
@@ -14,6 +15,8 @@ struct run {
   int64_t id;
   int references; /* the list, the thread, and whoever has called run_get */
   tf_program *program;
+  tf_call call;
+  char *name, *feeds; /* the call's */
   tf_infeed *infeed;
   tf_inputs inputs;
   TF_Tensor **taken;
@@ -36,6 +39,8 @@ static void destroy(run *r) {
   free(r->taken);
   for (size_t i = 0; r->outputs && i < r->num_outputs; i++) pool_release(r->outputs[i]);
   free(r->outputs);
+  free(r->name);
+  free(r->feeds);
   if (r->status) TF_DeleteStatus(r->status);
   free(r);
 }
@@ -68,7 +73,7 @@ static void *thread_main(void *argument) {
   if (cancelled)
     fail(r->status, TF_CANCELLED, "The run was cancelled before it began.");
   else
-    program_run(r->program, r->taken, r->outputs, r->status);
+    program_run(r->program, &r->call, r->taken, r->outputs, r->status);
   pthread_mutex_lock(&lock);
   r->done = true;
   program_forget_cancel(r->program); /* it was for this run */
@@ -119,8 +124,8 @@ static bool allocate_outputs(run *r, TF_Status *status) {
   return true;
 }
 
-bool run_start(tf_program *program, tf_infeed *infeed, tf_inputs *inputs, TF_Tensor **taken,
-               int64_t *out_id, TF_Status *status) {
+bool run_start(tf_program *program, const tf_call *call, tf_infeed *infeed, tf_inputs *inputs,
+               TF_Tensor **taken, int64_t *out_id, TF_Status *status) {
   run *left_over;
   while ((left_over = find_by_infeed(infeed))) {
     cancel(left_over, 0);
@@ -138,7 +143,11 @@ bool run_start(tf_program *program, tf_infeed *infeed, tf_inputs *inputs, TF_Ten
   r->inputs = *inputs;
   r->taken = taken;
   r->status = TF_NewStatus();
-  if (!allocate_outputs(r, status)) {
+  r->name = strdup(call->name);
+  r->feeds = strdup(call->feeds);
+  r->call = (tf_call){r->name, r->feeds};
+  if (!r->name || !r->feeds) fail_memory(status);
+  if (!is_ok(status) || !allocate_outputs(r, status)) {
     destroy(r);
     return false;
   }

@@ -138,7 +138,7 @@ class IPUInfeedQueue:
         self._check_elements()
         trace.infeed = self
         self._dequeued = True
-        operation = tracing.side_effect("tremula.infeed", {"feed": self._id}, [], self._types,
+        operation = tracing.side_effect("tremula.infeed", {"feed": trace.feed(self._id)}, [], self._types,
                                         self._shapes)
         return tf.nest.pack_sequence_as(self._structure, list(operation.outputs))
 

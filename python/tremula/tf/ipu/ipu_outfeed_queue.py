@@ -83,9 +83,8 @@ class IPUOutfeedQueue(collections.abc.Iterable):
         self._shapes = [one.shape.as_list() for one in flat]
         self._enqueued = True
         self._trace = tracing.current()
-        if self._trace is not None:
-            self._trace.outfeeds.append(self)
-        return tracing.side_effect("tremula.outfeed", {"feed": self._id}, flat, [], [])
+        feed = self._id if self._trace is None else self._trace.feed(self._id)
+        return tracing.side_effect("tremula.outfeed", {"feed": feed}, flat, [], [])
 
     def dequeue(self, wait_for_completion=False):
         """The tensors that read the queue, in the structure that was enqueued.

@@ -141,6 +141,7 @@ def _launch(group, names, renamed):
         value = proto.attr[attribute].list
         value.SetInParent()
         value.type.extend(node.kind.outputs[number][1] for node, number in tensors)
+    proto.attr["feeds"].list.SetInParent()
     proto.attr["module"].s = b""
     proto.attr["graph"].s = _source(group, arguments[0] + arguments[1],
                                     results + updates).serialize()

@@ -22,6 +22,7 @@ def launch(trace, name):
         program = {"module": b"", "graph": source.serialize()}
         updates = staging.written(trace.graph, trace.variables)
         shapes = [one.shape for one in trace.outputs]
+    program["feeds"] = trace.feeds
     with inside.without_marks():
         values = [_read(handle, variable)
                   for handle, variable in zip(trace.handles, source.variables)]

@@ -23,7 +23,7 @@ class Trace:
                side effects happen in the order of its lines, in a TensorFlow 1 graph only those
                that something asks for
     infeed     the infeed queue that it reads, or None
-    outfeeds   the outfeed queues that it writes to
+    feeds      the ids of the queues that it reads and writes, in the order of their numbers
     """
 
     def __init__(self, name, device):
@@ -35,7 +35,7 @@ class Trace:
         self.outputs = []
         self.effects = []
         self.infeed = None
-        self.outfeeds = []
+        self.feeds = []
 
     def run(self, computation, inputs):
         """Traces computation(*inputs) and returns what it returned. `inputs` are tensors outside
@@ -51,6 +51,13 @@ class Trace:
             return returned
         finally:
             stack.pop()
+
+    def feed(self, queue_id):
+        """What the program calls a queue: a number, so that a program does not depend on how many
+        queues there were before."""
+        if queue_id not in self.feeds:
+            self.feeds.append(queue_id)
+        return str(self.feeds.index(queue_id))
 
     def _placeholder(self, tensor):
         import tensorflow.compat.v1 as tf
