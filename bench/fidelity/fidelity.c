@@ -67,8 +67,8 @@ static bool print_matmuls(trm_text *out) {
   errors all = {0}, half = {0}, single = {0}, narrow = {0};
   trm_text_format(out, "### Dense matmuls on a Bow (B)\n\n"
                   "| type | m = k | n | published TFLOP/s | cycles | model | error | vertices | "
-                  "reduce | exchange, sync | rest | splits: rows, out (serial), in (serial) | with half "
-                  "partials |\n|---|---|---|---|---|---|---|---|---|---|---|---|---|\n");
+                  "reduce | exchange, sync | rest | splits: rows, out (serial), in (serial) | with "
+                  "half partials |\n|---|---|---|---|---|---|---|---|---|---|---|---|---|\n");
   for (size_t i = 0; i < NUM_PUBLISHED_MATMULS; i++) {
     const published_matmul *p = &published_matmuls[i];
     const double cycles = published_cycles(p);
@@ -181,7 +181,8 @@ static void update(const char *path, const trm_text *tables) {
   char *data = NULL;
   size_t size = 0;
   check(trm_read_file(path, "documents", &data, &size, &error), &error);
-  const char *begin = strstr(data, begin_mark), *end = begin == NULL ? NULL : strstr(begin, end_mark);
+  const char *begin = strstr(data, begin_mark);
+  const char *end = begin == NULL ? NULL : strstr(begin, end_mark);
   if (end == NULL) {
     fprintf(stderr, "fidelity: %s lacks the marks %s and %s\n", path, begin_mark, end_mark);
     exit(1);

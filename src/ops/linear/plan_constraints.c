@@ -133,7 +133,7 @@ static trm_status take_transform(const json_t *value, plan_constraints *out, trm
       TRY(take_count(item, key, &out->combine_groups, error));
     } else if (strcmp(key, known[3]) == 0) {
       if (!json_is_array(item) || json_array_size(item) != 0) {
-        FAIL(UNIMPLEMENTED, "planConstraints: plans do not flatten dimensions into output channels; "
+        FAIL(UNIMPLEMENTED, "planConstraints: plans flatten no dimensions into output channels; "
              "\"outChanFlattenDims\" must be []");
       }
     } else {

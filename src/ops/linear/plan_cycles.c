@@ -37,9 +37,9 @@ static row_split split_rows(int64_t rows, int64_t length, int64_t workers) {
 
 /* ---- AMP ------------------------------------------------------------------------------------ */
 
-/* A worker of the pointwise vertex with r positions. Floats: the public estimator has 46 + 8 (r - 3)
- * from three positions on, which is less for three than for one; measured matmuls have 38 + 8 r
- * throughout (docs/fidelity.md). */
+/* A worker of the pointwise vertex with r positions. Floats: the public estimator has
+ * 46 + 8 (r - 3) from three positions on, which is less for three than for one; measured matmuls
+ * have 38 + 8 r throughout (docs/fidelity.md). */
 static int64_t pointwise_worker(const plan_problem *p, int64_t r, bool zeroing) {
   if (is_float(p->in_bytes)) {
     const int64_t zero = zeroing ? 2 + (p->units >= 16 ? 8 : 4) * r : 0;

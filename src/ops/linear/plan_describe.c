@@ -22,7 +22,8 @@ const char *trm_plan_step_name(trm_plan_step step) {
 
 /* ---- Vertices -------------------------------------------------------------------------------- */
 
-static const char *type_pair(uint32_t in_bytes, uint32_t partial_bytes, const char *const names[3]) {
+static const char *type_pair(uint32_t in_bytes, uint32_t partial_bytes,
+                             const char *const names[3]) {
   return in_bytes == 4 ? names[2] : partial_bytes == 4 ? names[1] : names[0];
 }
 
@@ -54,7 +55,9 @@ static const char *vertex_name(const plan_problem *p) {
 }
 
 static const char *reduce_name(uint32_t from, uint32_t to) {
-  if (from == 4) return to == 4 ? "poplin::ReduceAdd<float,float>" : "poplin::ReduceAdd<float,half>";
+  if (from == 4) {
+    return to == 4 ? "poplin::ReduceAdd<float,float>" : "poplin::ReduceAdd<float,half>";
+  }
   return to == 4 ? "poplin::ReduceAdd<half,float>" : "poplin::ReduceAdd<half,half>";
 }
 
@@ -311,7 +314,7 @@ static void describe_mappings(const describer *d) {
   d->plan->outputs = out;
 }
 
-/* ---- All -------------------------------------------------------------------------------------- */
+/* ---- All ------------------------------------------------------------------------------------- */
 
 void plan_describe(const plan_choice *choice, const trm_conv_params *canonical, trm_plan *plan) {
   const plan_problem *p = &choice->problem;

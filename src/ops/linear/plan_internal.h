@@ -3,6 +3,7 @@
  *   plan_shape.c        shapes: of an instruction, canonical, transformed
  *   plan_options.c      options by name
  *   plan_constraints.c  planConstraints
+ *   plan_problem.c      a shape, a method, grains: what can be done, what is rearranged
  *   plan_cycles.c       cycles of vertices
  *   plan_cost.c         what a partition costs: cycles and temporary bytes
  *   plan_search.c       the space of plans and the way through it
@@ -61,7 +62,7 @@ typedef struct plan_positions {
   uint32_t parts;                              /* their product */
   int64_t tile_batch, tile_field[TRM_PLAN_MAX_DIMS];
   int64_t count;                               /* positions of the worst tile */
-  uint64_t inner, inner_zero;                  /* cycles of the six workers; zero: and write zeros */
+  uint64_t inner, inner_zero; /* cycles of all workers; zero: the sums begin at zero */
 } plan_positions;
 
 /* How all else is cut. */

@@ -45,7 +45,7 @@ static trm_conv_params convolution(trm_dtype type, int64_t groups, int64_t batch
   return p;
 }
 
-/* ---- What a plan contains --------------------------------------------------------------------- */
+/* ---- What a plan contains -------------------------------------------------------------------- */
 
 /* The mapping holds every element once, on tiles that there are. */
 static void check_mapping(const trm_plan_mapping *m, uint32_t tiles, uint32_t used) {
@@ -213,7 +213,7 @@ static void test_options_matter(void **state) {
   trm_target_release(target);
 }
 
-/* ---- Options and constraints as text ---------------------------------------------------------- */
+/* ---- Options and constraints as text --------------------------------------------------------- */
 
 static void refuse_option(const char *key, const char *value, trm_status status,
                           const char *word) {
@@ -340,7 +340,7 @@ static void test_constraints(void **state) {
   trm_target_release(target);
 }
 
-/* ---- Refusals, the cache ---------------------------------------------------------------------- */
+/* ---- Refusals, the cache --------------------------------------------------------------------- */
 
 static void refuse_params(const trm_target *target, trm_conv_params params, const char *word) {
   const trm_plan_options options = trm_plan_options_default();
@@ -461,7 +461,7 @@ static void test_print(void **state) {
   trm_target_release(target);
 }
 
-/* ---- Formulas by hand ------------------------------------------------------------------------- */
+/* ---- Formulas by hand ------------------------------------------------------------------------ */
 
 static plan_problem amp_problem(const trm_target *target, trm_dtype type, bool wide) {
   const trm_conv_params p = trm_conv_params_matmul(type, type, 1, 16, 32, 64);
@@ -582,7 +582,7 @@ static void test_input_dilation(void **state) {
   trm_target_release(target);
 }
 
-/* ---- Of HLO ----------------------------------------------------------------------------------- */
+/* ---- Of HLO ---------------------------------------------------------------------------------- */
 
 static trm_conv_params params_of(const char *text, trm_module **out_module) {
   trm_error error;

@@ -188,7 +188,7 @@ static void search_all(brute *b) {
   }
 }
 
-/* ---- The cases -------------------------------------------------------------------------------- */
+/* ---- The cases ------------------------------------------------------------------------------- */
 
 typedef struct conv_case {
   trm_dtype type;
@@ -201,7 +201,8 @@ typedef struct conv_case {
 
 #define H TRM_F16
 #define S TRM_F32
-/* type, groups, batch, in, out, dims, field, kernel, stride, pad, dilations, proportion, partials */
+/* type, groups, batch, in, out, dims, field, kernel, stride, pad, dilations, proportion, half
+ * partials */
 static const conv_case cases[] = {
     /* matmuls: [out, in] x [in, batch] */
     {H, 1, 4, 64, 64, 0, {0}, {0}, {0}, 0, 1, 1, 0.6, false},
@@ -355,7 +356,9 @@ static void test_optimal(void **state) {
     if (fits[f] == 0) fail_msg("no case had the fit %s", trm_plan_fit_name((trm_plan_fit)f));
   }
   for (int m = 0; m < 5; m++) {
-    if (seen[m] == 0) fail_msg("no case was planned with %s", trm_plan_method_name((trm_plan_method)m));
+    if (seen[m] == 0) {
+      fail_msg("no case was planned with %s", trm_plan_method_name((trm_plan_method)m));
+    }
   }
   trm_target_release(wide);
   trm_target_release(narrow);
