@@ -1,5 +1,5 @@
-/* The plugin's graph optimiser: ops that are placed on the device without `compile` are put together
- * into programs before they run.
+/* The plugin's graph optimiser: ops that are placed on the device without `compile` are put
+ * together into programs before they run.
  *
  * TensorFlow calls it for each graph that has nodes on the device, when they have been placed.
  * Python does the work (runtime/clusters.py), because programs of unknown shapes are lowered by

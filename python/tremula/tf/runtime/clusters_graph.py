@@ -1,5 +1,5 @@
-"""A placed GraphDef as clustering sees it: edges between nodes, when a node runs, and which nodes can
-be put together without a cycle and without running what would not have run.
+"""A placed GraphDef as clustering sees it: edges between nodes, when a node runs, and which nodes
+can be put together without a cycle and without running what would not have run.
 """
 
 import re
@@ -215,8 +215,8 @@ def _connect(node):
 
 
 def _leave_out(ordered):
-    """Leaves out what costs nothing outside a program and is at its beginning or end, where it would
-    only divide what is around it."""
+    """Leaves out what costs nothing outside a program and is at its beginning or end, where it
+    would only divide what is around it."""
     for node in ordered:
         if node.can_join and not node.kind.weight:
             node.can_join = (any(_joins(one, node) for one in node.earlier)

@@ -1,5 +1,5 @@
-"""What the ops of a graph are to clustering (see clusters.py): which can be part of a program, which
-of them are worth one, what they need to know when compiled, and which tensors are in host memory.
+"""What the ops of a graph are to clustering (see clusters.py): which can be part of a program,
+which of them are worth one, what they need to know when compiled, and which tensors are in host memory.
 """
 
 import functools
@@ -80,7 +80,8 @@ _NEVER = _DYNAMIC | _CONTROL_FLOW | frozenset((
 # Ops that may wait for what another part of the same step does, without an edge that says so.
 _BLOCKING = ("Queue", "Barrier", "Stage", "Unstage", "Map", "OrderedMap", "Stack", "Tensor",
              "Collective", "Recv", "_Recv", "_HostRecv", "Send", "_Send", "_HostSend", "PyFunc",
-             "EagerPyFunc", "Rpc", "IpuStart", "IpuFinish", "ConditionalAccumulator", "Accumulator", "Dequeue")
+             "EagerPyFunc", "Rpc", "IpuStart",
+             "IpuFinish", "ConditionalAccumulator", "Accumulator", "Dequeue")
 
 
 def control_flow(op):

@@ -1,7 +1,7 @@
 """Where in the program the nodes of an optimised graph come from.
 
-TensorFlow optimises graphs without what Python knows of them, so we look for the nodes in the graphs
-that Python has.
+TensorFlow optimises graphs without what Python knows of them, so we look for the nodes in the
+graphs that Python has.
 """
 
 import functools
