@@ -117,8 +117,18 @@ trm_status trm_conv_params_from_instruction(const trm_computation *computation,
 
 /* ---- Checks --------------------------------------------------------------------------------- */
 
-/* Keeps every product below within 63 bits: 2^20 positions a side, 2^40 elements an operand. */
-static const int64_t max_size = (int64_t)1 << 31, max_elements = (int64_t)1 << 42;
+/* Keep every product of the planner within 63 bits, padding and bytes included. */
+static const int64_t max_size = (int64_t)1 << 31, max_elements = (int64_t)1 << 42,
+                     max_work = (int64_t)1 << 52;
+
+static trm_status multiply_work(int64_t *work, int64_t by, trm_error *error) {
+  if (*work > max_work / by) {
+    FAIL(INVALID_ARGUMENT, "a convolution needs more than %lld multiply-accumulates",
+         (long long)max_work);
+  }
+  *work *= by;
+  return TRM_OK;
+}
 
 static trm_status multiply(int64_t *product, int64_t by, const char *what, trm_error *error) {
   if (by < 1 || by > max_size) {
@@ -153,7 +163,7 @@ trm_status plan_check_params(const trm_conv_params *params, trm_error *error) {
   TRY(multiply(&weights, params->out_channels, "number of output channels", error));
   TRY(multiply(&outputs, params->out_channels, "number of output channels", error));
   int64_t work = weights;
-  TRY(multiply(&work, params->batch, "batch size", error));
+  TRY(multiply_work(&work, params->batch, error));
   for (uint32_t d = 0; d < params->num_dims; d++) {
     const trm_conv_dim *dim = &params->dims[d];
     int64_t ignored = 1;
@@ -169,7 +179,8 @@ trm_status plan_check_params(const trm_conv_params *params, trm_error *error) {
       FAIL(INVALID_ARGUMENT, "a convolution's padding of dimension %u is out of bounds", d);
     }
     TRY(multiply(&outputs, trm_conv_output_size(dim), "output size", error));
-    TRY(multiply(&work, trm_conv_output_size(dim), "output size", error));
+    TRY(multiply_work(&work, dim->kernel, error));
+    TRY(multiply_work(&work, trm_conv_output_size(dim), error));
   }
   return TRM_OK;
 }
