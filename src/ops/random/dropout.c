@@ -3,8 +3,8 @@
  * What is kept follows from the seed alone, so that the gradient is the same call on the incoming
  * gradient and no mask is stored. Operands: f16 or f32 of any shape; s32[2] or u32[2], the Philox
  * key, low word first. backend_config {"rate":R,"scale":S,"noise_shape":[...]}: element i of the
- * noise, in row-major order, is word i % 4 of block i / 4, and keeps when it is >= R * 2^32. A noise
- * dimension of 1 holds for all of x along it; without noise_shape it is x's shape. */
+ * noise, in row-major order, is word i % 4 of block i / 4, and keeps when it is >= R * 2^32. A
+ * noise dimension of 1 holds for all of x along it; without noise_shape it is x's shape. */
 #include "ops/reference.h"
 
 #include <jansson.h>
@@ -144,7 +144,8 @@ static trm_status cut_rows(dropout *state, const trm_shape *x, const json_t *noi
                            trm_error *error) {
   if (noise_shape != NULL &&
       (!json_is_array(noise_shape) || json_array_size(noise_shape) != (size_t)x->rank)) {
-    FAIL(INVALID_ARGUMENT, "'noise_shape' of tremula.dropout must be a list of %d numbers", x->rank);
+    FAIL(INVALID_ARGUMENT, "'noise_shape' of tremula.dropout must be a list of %d numbers",
+         x->rank);
   }
   int64_t dims[TRM_MAX_RANK], strides[TRM_MAX_RANK], stride = 1;
   int32_t count = 0; /* from the innermost */
@@ -152,8 +153,8 @@ static trm_status cut_rows(dropout *state, const trm_shape *x, const json_t *noi
     const json_t *noise = noise_shape == NULL ? NULL : json_array_get(noise_shape, (size_t)d);
     const int64_t size = noise == NULL ? x->dims[d] : json_integer_value(noise);
     if (size != x->dims[d] && size != 1) {
-      FAIL(INVALID_ARGUMENT, "dimension %d of 'noise_shape' of tremula.dropout must be %lld or 1", d,
-           (long long)x->dims[d]);
+      FAIL(INVALID_ARGUMENT, "dimension %d of 'noise_shape' of tremula.dropout must be %lld or 1",
+           d, (long long)x->dims[d]);
     }
     if (x->dims[d] == 1) continue;
     const int64_t step = size == 1 ? 0 : stride;
@@ -208,8 +209,9 @@ trm_status trm_dropout_create(const trm_kernel_request *request, trm_kernel *out
   dropout *state = ARENA_NEW(request->arena, dropout, 1);
   CHECK_MEMORY(state, "tremula.dropout");
   state->dtype = x->dtype;
-  json_t *config = json_loadb(instruction->backend_config == NULL ? "" : instruction->backend_config,
-                              instruction->backend_config_size, 0, NULL);
+  const char *text_of_config =
+      instruction->backend_config == NULL ? "" : instruction->backend_config;
+  json_t *config = json_loadb(text_of_config, instruction->backend_config_size, 0, NULL);
   const trm_status status = read_config(state, x, config, error);
   json_decref(config);
   char text[512];

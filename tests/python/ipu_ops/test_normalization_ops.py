@@ -16,7 +16,7 @@ def reference(x, groups, channels_first, strided, gamma, beta):
     channels = moved.shape[-1]
     for g in range(groups):
         size = channels // groups
-        members = np.arange(g, channels, groups) if strided else np.arange(g * size, g * size + size)
+        members = np.arange(g, channels, groups) if strided else g * size + np.arange(size)
         part = moved[..., members]
         axes = tuple(range(1, part.ndim))
         mean = part.mean(axes, keepdims=True)

@@ -57,7 +57,8 @@ def gru_loop(x, h, kernel, biases, lengths, scores, act, rec, reset_after):
 def weighted(results):
     """A scalar that depends on every result, differently."""
     return tf.add_n([tf.reduce_sum(tf.cast(one, tf.float64) * tf.reshape(
-        tf.cos(tf.range(int(np.prod(one.shape)), dtype=tf.float64)), one.shape)) for one in results])
+        tf.cos(tf.range(int(np.prod(one.shape)), dtype=tf.float64)), one.shape))
+                     for one in results])
 
 
 def reference(loop, *arrays):

@@ -168,7 +168,7 @@ def beam_search(log_probs, data_lengths, beam_width, top_paths, blank):
                zeros - 1, zeros - 1, tf.fill([batch, width, count], blank)]
 
     def step(t, *beams):
-        new = _beam_step(rows_at.read(t), beams, t, width, classes, blank)
+        new = _beam_step(rows_at.read(t), beams, width, classes, blank)
         goes_on = t < data_lengths
         kept = [tf.where_v2(tf.reshape(goes_on, [batch] + [1] * (one.shape.rank - 1)), one, old)
                 for one, old in zip(new, beams)]
@@ -185,7 +185,7 @@ def _extended(hash_value, label, factor):
     return hash_value * factor + label + 7
 
 
-def _beam_step(row, beams, t, width, classes, blank):
+def _beam_step(row, beams, width, classes, blank):
     """One step: beams stay or are extended by a label; extensions that another beam is already
     are added to that."""
     ended, open_, lengths, last, hash_a, hash_b, parent_a, parent_b, labels = beams
@@ -230,9 +230,9 @@ def _beam_step(row, beams, t, width, classes, blank):
         return tf.gather(values, beam, batch_dims=1)
 
     score = tf.gather(every, chosen, batch_dims=1)
-    place = tf.logical_and(tf.equal(tf.range(labels.shape.as_list()[2]), of(lengths)[:, :, tf.newaxis]),
+    places = tf.range(labels.shape.as_list()[2])
+    place = tf.logical_and(tf.equal(places, of(lengths)[:, :, tf.newaxis]),
                            tf.logical_not(stays)[:, :, tf.newaxis])
-    del t
     return [tf.maximum(tf.where_v2(stays, of(stay_ended), NOTHING), NOTHING),
             tf.maximum(tf.where_v2(stays, of(stay_open), score), NOTHING),
             tf.where_v2(stays, of(lengths), of(lengths) + 1),

@@ -256,7 +256,8 @@ def create_host_embedding(name, shape, dtype, partition_strategy="TOKEN", optimi
                           initializer=None):
     """A HostEmbedding with a new variable `name` of the shape [tokens, encoding] on the CPU."""
     if isinstance(partition_strategy, HostEmbeddingOptimizerSpec):  # SDK 1.2: it had none
-        optimizer_spec, initializer, partition_strategy = partition_strategy, optimizer_spec, "TOKEN"
+        initializer, optimizer_spec = optimizer_spec, partition_strategy
+        partition_strategy = "TOKEN"
     with tf.device("cpu"):
         # An optimizer must not take it for a variable of its own.
         table = tf.get_variable(name, shape, dtype, initializer, use_resource=True,

@@ -13,6 +13,7 @@ _CUBIC = 0.044715
 
 def activation(name, forward, derivative):
     """(x, name of the operations) -> forward(x), with dy * derivative(x) for gradient."""
+    @tf.autograph.experimental.do_not_convert  # it cannot read lambdas
     def apply(x, scope=None):
         @tf.custom_gradient
         def run(x):

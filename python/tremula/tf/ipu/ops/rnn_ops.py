@@ -26,6 +26,7 @@ POPNN_AUGRU_NUM_GATES = 3
 __all__ = ["PopnnLSTM", "PopnnDynamicLSTM", "PopnnGRU", "PopnnDynamicGRU", "PopnnAUGRU"]
 
 
+# Keras's layers convert `call` by AutoGraph, which must not reach loops that are graphs already.
 _as_it_is = tf.autograph.experimental.do_not_convert
 
 
@@ -144,7 +145,6 @@ class _PopnnRNN(base_layer.Layer):
     def _result(self, outputs, state):
         return (outputs, state) if self._return_state else outputs
 
-    @_as_it_is
     def call(self, inputs, initial_state=None, training=True):
         raise ValueError("This method needs to be overridden.")
 
@@ -159,7 +159,6 @@ class PopnnLSTM(_PopnnRNN):
     _rnn_mode = POPNN_LSTM
     _num_gates_per_layer = POPNN_LSTM_NUM_GATES
 
-    @_as_it_is
     def call(self, inputs, initial_state=None, training=True):
         """inputs [T, B, I]; initial_state an LSTMStateTuple(c, h) of [B, U], zeros by default.
         With training=False nothing is kept for gradients, which are refused then.
@@ -169,6 +168,7 @@ class PopnnLSTM(_PopnnRNN):
         initial_state."""
         return self._run(inputs, None, initial_state, training, "PopnnLstmLayer")
 
+    @_as_it_is
     def _run(self, inputs, lengths, initial_state, training, kind):
         inputs, = self._tensors(inputs)
         make = _state_tuple()
@@ -197,7 +197,6 @@ class PopnnLSTM(_PopnnRNN):
 class PopnnDynamicLSTM(PopnnLSTM):
     """A layer of LSTM cells for sequences of different lengths."""
 
-    @_as_it_is
     def call(self, inputs, seq_len, initial_state=None, training=True):
         """As PopnnLSTM.call, with the lengths seq_len, int32 [B]. Outputs behind a sequence's end
         are zero, and its state is the one at its end."""
@@ -232,7 +231,6 @@ class PopnnGRU(_PopnnRNN):
         gates, units = self._num_gates_per_layer, self._num_units
         return [gates, 2, units] if self._reset_after else [gates, units]
 
-    @_as_it_is
     def call(self, inputs, initial_state=None, training=True):
         """inputs [T, B, I]; initial_state [B, U], zeros by default. With training=False nothing
         is kept for gradients, which are refused then.
@@ -240,6 +238,7 @@ class PopnnGRU(_PopnnRNN):
         Returns (outputs [T, B, U], state [B, U])."""
         return self._run(inputs, None, None, initial_state, training, "PopnnGRULayer")
 
+    @_as_it_is
     def _run(self, inputs, lengths, scores, initial_state, training, kind):
         inputs, = self._tensors(inputs)
         h, = self._tensors(self._zeros(inputs) if initial_state is None else initial_state)
@@ -273,7 +272,6 @@ class PopnnDynamicGRU(PopnnGRU):
         biases = tf.concat([self._bias_r_u, self._bias_c], 0)
         return tf.stack([biases, biases], 1) if self._reset_after else biases
 
-    @_as_it_is
     def call(self, inputs, seq_len, initial_state=None, training=True, time_major=True):
         """As PopnnGRU.call, with the lengths seq_len, int32 [B]. Outputs behind a sequence's end
         are zero, and its state is the one at its end. Without time_major inputs are [B, T, I];
@@ -288,7 +286,6 @@ class PopnnAUGRU(PopnnDynamicGRU):
     _rnn_mode = POPNN_AUGRU
     _num_gates_per_layer = POPNN_AUGRU_NUM_GATES
 
-    @_as_it_is
     def call(self, inputs, seq_len, attention_score, initial_state=None, training=True,
              time_major=True):
         """As PopnnDynamicGRU.call. attention_score [T, B] (without time_major [B, T]) scales each
@@ -334,7 +331,7 @@ def _state_tuple():
     tf.nn.rnn_cell's."""
     try:
         return tf.nn.rnn_cell.LSTMStateTuple
-    except (AttributeError, ImportError):
+    except (AttributeError, ImportError, RecursionError):  # a Keras that is not there
         from tensorflow.python.ops import rnn_cell
         return rnn_cell.LSTMStateTuple
 

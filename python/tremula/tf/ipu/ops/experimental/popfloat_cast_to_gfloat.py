@@ -1,4 +1,5 @@
-"""Floats of any format, emulated (`tensorflow.python.ipu.ops.experimental.popfloat_cast_to_gfloat`).
+"""Floats of any format, emulated
+(`tensorflow.python.ipu.ops.experimental.popfloat_cast_to_gfloat`).
 
 A format has `man` bits of mantissa, `exp` bits of exponent and the exponent bias `bias`; denorms,
 and a last exponent that stands for infinities and NaN, are choices. Everything is computed in
