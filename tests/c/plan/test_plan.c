@@ -329,6 +329,8 @@ static void test_constraints(void **state) {
                      "no plan keeps");
   refuse_constraints(target, &matmul, "{\"0\": {\"partition\": {\"outChanSplit\": {\"serial\": 2},"
                      " \"inChanSplit\": {\"serial\": 2}}}}", "no plan keeps");
+  refuse_constraints(target, &matmul, "{\"0\": {\"partition\": {\"batchSplit\": 65536,"
+                     " \"fieldSplit\": {\"0\": 65536}}}}", "no plan keeps");
   refuse_constraints(target, &matmul, "{\"method\": {\"type\": \"AMPX\"}}", "AMP, SLIC");
   refuse_constraints(target, &matmul, "{\"0\": {\"partitions\": {}}}", "partition");
   refuse_constraints(target, &matmul, "{\"0\": {\"partition\": {\"batchSplit\": 0}}}",
