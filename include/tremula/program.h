@@ -154,6 +154,29 @@ typedef struct trm_program_tile_info {
 TRM_API bool trm_program_tile_get(const trm_program *program, size_t tile,
                                   trm_program_tile_info *out_info);
 
+/* A pipeline: its loop over mini-batches takes total_cycles, of which ramp_cycles while it fills
+ * and drains; one after the other the mini-batches would take work_cycles. */
+typedef struct trm_program_pipeline_info {
+  const char *schedule;      /* "Grouped", "Interleaved", "Sequential" */
+  bool is_training, recomputation;
+  uint32_t num_stages, loop_step;
+  uint64_t mini_batches;
+  int64_t round_cycles, total_cycles, ramp_cycles, work_cycles;
+} trm_program_pipeline_info;
+/* false for a program that is no pipeline. */
+TRM_API bool trm_program_pipeline_get(const trm_program *program,
+                                      trm_program_pipeline_info *out_info);
+/* Stage i; in training the backward stage of stage s is at 2 num_stages - 1 - s. */
+typedef struct trm_program_stage_info {
+  uint32_t ipu;
+  bool is_backward;
+  int64_t cycles;            /* of one mini-batch */
+  int64_t stash_bytes;       /* of one mini-batch; forward stages */
+  uint32_t stash_depth;      /* mini-batches that wait at once */
+} trm_program_stage_info;
+TRM_API bool trm_program_stage_get(const trm_program *program, size_t i,
+                                   trm_program_stage_info *out_info);
+
 /* ---- Out of memory -------------------------------------------------------------------------- */
 
 /* Text: the answer in the first three lines, then the worst tile and step, the bytes over, the

@@ -1,9 +1,9 @@
 /* Owns: what would make a program need less memory, found by planning it that way.
  *
  * Each candidate is a program of its own: other options, or a copy of the module that is changed
- * (half precision, shards); recomputation is measured on the same steps with the lives of what would
- * be computed again cut in two. A smaller batch is not planned: it is worked out from the share of
- * memory that grows with it, and says so. */
+ * (half precision, shards); recomputation is measured on the same steps, with the lives of what
+ * would be computed again cut in two. A smaller batch is not planned: it is worked out from the
+ * share of memory that grows with it, and says so. */
 #include "program/advice.h"
 
 #include <string.h>
@@ -40,7 +40,8 @@ static trm_status try_proportions(const trm_program *program, trm_advice_list *l
   trm_advice best = {.worst_tile_bytes = program->totals.worst_tile_bytes};
   for (size_t t = 0; t < sizeof tried / sizeof *tried; ++t) {
     trm_program_options options = program->options;
-    if (tried[t] >= options.conv_memory_proportion && tried[t] >= options.matmul_memory_proportion) {
+    if (tried[t] >= options.conv_memory_proportion &&
+        tried[t] >= options.matmul_memory_proportion) {
       continue;
     }
     options.conv_memory_proportion = trm_least_double(options.conv_memory_proportion, tried[t]);
@@ -49,8 +50,8 @@ static trm_status try_proportions(const trm_program *program, trm_advice_list *l
     TRY(plan_again(program, program->module, &options, &advice, error));
     if (advice.worst_tile_bytes >= best.worst_tile_bytes) continue;
     best = advice;
-    snprintf(best.text, sizeof best.text, "availableMemoryProportion %g for convolutions and matmuls",
-             tried[t]);
+    snprintf(best.text, sizeof best.text,
+             "availableMemoryProportion %g for convolutions and matmuls", tried[t]);
     if (best.fits) break;
   }
   return add(list, program, best, error);
@@ -126,7 +127,8 @@ static trm_status cut_module(trm_module *module, uint32_t shards, trm_error *err
       double bytes = (double)trm_tile_shape_bytes(&instruction->shape);
       for (uint32_t k = 0; k < instruction->num_operands; ++k) {
         const trm_instruction *operand = &entry->instructions[instruction->operands[k]];
-        if (operand->opcode == TRM_OP_PARAMETER) bytes += (double)trm_tile_shape_bytes(&operand->shape);
+        if (operand->opcode != TRM_OP_PARAMETER) continue;
+        bytes += (double)trm_tile_shape_bytes(&operand->shape);
       }
       if (fill == 0) {
         total += bytes;
@@ -162,7 +164,8 @@ static trm_status try_shards(const trm_program *program, trm_advice_list *list,
                              trm_error *error) {
   const trm_computation *entry = &program->module->computations[program->module->entry];
   for (trm_index i = 0; i < entry->num_instructions; ++i) {
-    if (entry->instructions[i].opcode == TRM_OP_WHILE) return TRM_OK; /* all is in one instruction */
+    /* All is in one instruction. */
+    if (entry->instructions[i].opcode == TRM_OP_WHILE) return TRM_OK;
   }
   if (program->num_ipus > 1) return TRM_OK;
   for (uint32_t shards = 2; shards <= 8; shards *= 2) {
@@ -239,7 +242,8 @@ static trm_status work_out_batch(const trm_program *program, trm_advice_list *li
   for (uint32_t t = 0; t < m->num_tiles; ++t) {
     worst = trm_most(worst, m->always_live[t] + m->not_always_live[t] / 2 + m->gaps[t]);
   }
-  const trm_advice advice = {.text = "half the batch (worked out from what is not always live, not planned)",
+  const trm_advice advice = {.text = "half the batch (worked out from what is not always live, "
+                                     "not planned)",
                              .worst_tile_bytes = worst,
                              .fits = worst <= program->totals.bytes_per_tile,
                              .num_ipus = program->num_ipus, .cycles = 0};

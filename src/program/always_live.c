@@ -144,7 +144,8 @@ static trm_status add_code(trm_program_builder *builder, const ipu_sums *sum, co
                      HOST_COPY_CODE * sum->host_copies, error));
   TRY(add_everywhere(builder, "global exchange code", TRM_CATEGORY_GLOBAL_EXCHANGE_CODE, ipu,
                      GLOBAL_COPY_CODE * sum->global_copies, error));
-  TRY(add_everywhere(builder, "runtime library", TRM_CATEGORY_VERTEX_CODE, ipu, RUNTIME_CODE, error));
+  TRY(add_everywhere(builder, "runtime library", TRM_CATEGORY_VERTEX_CODE, ipu, RUNTIME_CODE,
+                     error));
   for (size_t c = 0; c < list->count; ++c) {
     const codelet *one = &list->items[c];
     if (one->ipu != ipu) continue;

@@ -242,6 +242,29 @@ bool trm_program_variable_get(const trm_program *program, size_t i,
   return true;
 }
 
+bool trm_program_pipeline_get(const trm_program *program, trm_program_pipeline_info *out_info) {
+  static const char *const schedules[] = {"Grouped", "Interleaved", "Sequential"};
+  const trm_pipeline *p = &program->pipeline;
+  if (!p->present) return false;
+  *out_info = (trm_program_pipeline_info){
+      .schedule = schedules[p->schedule], .is_training = p->is_training,
+      .recomputation = p->recomputation, .num_stages = p->num_stages, .loop_step = p->loop_step,
+      .mini_batches = p->mini_batches, .round_cycles = p->round_cycles,
+      .total_cycles = p->total_cycles, .ramp_cycles = p->ramp_cycles,
+      .work_cycles = p->work_cycles};
+  return true;
+}
+
+bool trm_program_stage_get(const trm_program *program, size_t i,
+                           trm_program_stage_info *out_info) {
+  if (!program->pipeline.present || i >= program->pipeline.num_entries) return false;
+  const trm_pipeline_stage *s = &program->pipeline.stages[i];
+  *out_info = (trm_program_stage_info){.ipu = s->ipu, .is_backward = s->is_backward,
+                                       .cycles = s->cycles, .stash_bytes = s->stash_bytes,
+                                       .stash_depth = s->stash_depth};
+  return true;
+}
+
 bool trm_program_tile_get(const trm_program *program, size_t tile,
                           trm_program_tile_info *out_info) {
   const trm_program_memory *m = &program->memory;

@@ -1,13 +1,9 @@
-/* Owns: the walk over a scheduled module that makes steps and variables.
- *
- * It is done twice. The first walk finds where inputs and constants should be allocated, which their
- * most demanding consumers say (builder.wishes); the second makes the program. Both see the same
- * instructions in the same order; the planner's cache makes the second one cheap. */
+/* Owns: the walk over the instructions of a computation, in order of execution: what each is made
+ * of, where it runs, and what its results are. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "hlo/infer.h"
 #include "program/builder.h"
 #include "target/target.h"
 
@@ -15,8 +11,7 @@ static const uint64_t max_instructions = UINT64_C(32) << 20;
 
 /* ---- Where an instruction runs -------------------------------------------------------------- */
 
-/* The device of "{maximal device=3}", or of the first of a tuple's; -1: none. */
-static int32_t device_of(const char *sharding) {
+int32_t trm_sharding_device(const char *sharding) {
   const char *at = sharding == NULL ? NULL : strstr(sharding, "device=");
   if (at == NULL) return -1;
   const long device = strtol(at + 7, NULL, 10);
@@ -26,16 +21,17 @@ static int32_t device_of(const char *sharding) {
 static int32_t ipu_of(const trm_program_builder *builder, const trm_program_scope *scope,
                       trm_index i, bool *out_explicit) {
   const trm_instruction *instruction = trm_scope_at(builder, scope, i);
-  int32_t device = device_of(instruction->sharding);
+  int32_t device = trm_sharding_device(instruction->sharding);
   *out_explicit = false;
   if (device < 0 && instruction->opcode == TRM_OP_FUSION && instruction->num_called > 0) {
     const trm_computation *body = &builder->module->computations[instruction->called[0]];
     for (trm_index b = 0; b < body->num_instructions && device < 0; ++b) {
-      device = device_of(body->instructions[b].sharding);
+      device = trm_sharding_device(body->instructions[b].sharding);
     }
   }
   for (uint32_t k = 0; k < instruction->num_operands && device < 0; ++k) {
-    if (scope->is_explicit[instruction->operands[k]]) device = scope->ipus[instruction->operands[k]];
+    const trm_index operand = instruction->operands[k];
+    if (scope->is_explicit[operand]) device = scope->ipus[operand];
   }
   *out_explicit = device >= 0;
   /* Nobody says: where the first operand lies. */
@@ -49,87 +45,6 @@ static int32_t ipu_of(const trm_program_builder *builder, const trm_program_scop
     }
   }
   return device < 0 || (uint32_t)device >= builder->program->num_ipus ? 0 : device;
-}
-
-static uint32_t needed_ipus(const trm_module *module) {
-  int32_t most = 0;
-  for (uint32_t c = 0; c < module->num_computations; ++c) {
-    const trm_computation *computation = &module->computations[c];
-    for (trm_index i = 0; i < computation->num_instructions; ++i) {
-      const int32_t device = device_of(computation->instructions[i].sharding);
-      if (device > most) most = device;
-    }
-  }
-  return (uint32_t)most + 1;
-}
-
-/* ---- When values die ------------------------------------------------------------------------ */
-
-static bool hands_on(const trm_program_builder *builder, const trm_computation *computation,
-                     const trm_instruction *instruction) {
-  const trm_cost_class class = trm_program_cost_class(builder->module, computation, instruction);
-  return class == TRM_COST_VIEW || class == TRM_COST_NONE;
-}
-
-static void raise(uint32_t *last, uint32_t position) {
-  if (*last < position) *last = position;
-}
-
-/* What an instruction at `position` means for how long its operands must last. */
-static void spread_last(const trm_program_builder *builder, const trm_program_scope *scope,
-                        trm_index i, uint32_t position) {
-  const trm_computation *computation = &builder->module->computations[scope->computation];
-  const trm_instruction *instruction = &computation->instructions[i];
-  const uint32_t *mine = scope->last[i];
-  const int32_t my_leaves = trm_shape_num_leaves(&instruction->shape);
-  int32_t offset = 0;
-  const bool passes = hands_on(builder, computation, instruction);
-  for (uint32_t k = 0; k < instruction->num_operands; ++k) {
-    const trm_index operand = instruction->operands[k];
-    const int32_t leaves = trm_shape_num_leaves(&computation->instructions[operand].shape);
-    uint32_t *last = scope->last[operand];
-    for (int32_t l = 0; l < leaves; ++l) raise(&last[l], position);
-    if (instruction->opcode == TRM_OP_GET_TUPLE_ELEMENT) {
-      const int32_t first = trm_shape_leaf_offset(&computation->instructions[operand].shape,
-                                                  (int32_t)instruction->number);
-      for (int32_t l = 0; l < my_leaves; ++l) raise(&last[first + l], mine[l]);
-    } else if (instruction->opcode == TRM_OP_TUPLE) {
-      for (int32_t l = 0; l < leaves; ++l) raise(&last[l], mine[offset + l]);
-      offset += leaves;
-    } else if (instruction->opcode == TRM_OP_WHILE) {
-      const trm_computation *body = &builder->module->computations[instruction->called[1]];
-      const trm_instruction *root = &body->instructions[body->root];
-      for (int32_t e = 0, l = 0; e < (int32_t)root->num_operands && root->opcode == TRM_OP_TUPLE;
-           ++e) {
-        const trm_instruction *element = &body->instructions[root->operands[e]];
-        const int32_t n = trm_shape_num_leaves(&element->shape);
-        const bool same = element->opcode == TRM_OP_GET_TUPLE_ELEMENT && element->number == e &&
-                          body->instructions[element->operands[0]].opcode == TRM_OP_PARAMETER;
-        for (int32_t j = 0; j < n && l < leaves; ++j, ++l) {
-          if (same) raise(&last[l], mine[l]);
-        }
-      }
-    } else if (passes && my_leaves > 0) {
-      for (int32_t l = 0; l < leaves; ++l) raise(&last[l], mine[l < my_leaves ? l : my_leaves - 1]);
-    }
-  }
-}
-
-static trm_status find_last_uses(trm_program_builder *builder, trm_program_scope *scope,
-                                 const uint32_t *order, trm_error *error) {
-  const trm_computation *computation = &builder->module->computations[scope->computation];
-  const uint32_t count = computation->num_instructions;
-  for (uint32_t p = 0; p < count; ++p) {
-    const trm_index i = order[p];
-    const int32_t leaves = trm_shape_num_leaves(&computation->instructions[i].shape);
-    scope->last[i] = ARENA_NEW(&builder->scratch, uint32_t, (size_t)leaves + 1);
-    CHECK_MEMORY(scope->last[i], "values");
-    for (int32_t l = 0; l < leaves; ++l) scope->last[i][l] = p;
-  }
-  const int32_t leaves = trm_shape_num_leaves(&computation->instructions[computation->root].shape);
-  for (int32_t l = 0; l < leaves; ++l) scope->last[computation->root][l] = TRM_NEVER_DIES;
-  for (uint32_t p = count; p-- > 0;) spread_last(builder, scope, order[p], p);
-  return TRM_OK;
 }
 
 /* ---- Plain instructions --------------------------------------------------------------------- */
@@ -149,7 +64,8 @@ static trm_status new_leaves(trm_program_builder *builder, trm_program_scope *sc
 const trm_tile_wish *trm_program_wish_for(const trm_program_builder *builder, uint32_t computation,
                                      trm_index i, uint32_t leaf) {
   const trm_placement *placements = builder->wishes[computation][i];
-  return placements == NULL || placements[leaf].wish.kind == TRM_WISH_NONE ? NULL : &placements[leaf].wish;
+  if (placements == NULL || placements[leaf].wish.kind == TRM_WISH_NONE) return NULL;
+  return &placements[leaf].wish;
 }
 
 /* The IPU of a leaf that nothing computes: its own sharding, else its first reader's. */
@@ -157,7 +73,7 @@ uint32_t trm_program_ipu_for(const trm_program_builder *builder, uint32_t comput
                         uint32_t leaf) {
   const trm_placement *placements = builder->wishes[computation][i];
   const trm_instruction *instruction = &builder->module->computations[computation].instructions[i];
-  const int32_t device = device_of(instruction->sharding);
+  const int32_t device = trm_sharding_device(instruction->sharding);
   uint32_t ipu = device >= 0 ? (uint32_t)device : 0;
   if (device < 0 && placements != NULL && placements[leaf].ipu_plus_one > 0) {
     ipu = placements[leaf].ipu_plus_one - 1;
@@ -177,8 +93,8 @@ static trm_mapping next_linear(trm_program_builder *builder, const trm_shape *sh
 }
 
 /* Where a leaf that nothing has computed is allocated: inputs, constants, feeds. */
-static trm_mapping allocate(trm_program_builder *builder, uint32_t computation, trm_index i,
-                            uint32_t leaf, const trm_shape *shape, uint32_t ipu) {
+trm_mapping trm_program_allocate(trm_program_builder *builder, uint32_t computation, trm_index i,
+                                 uint32_t leaf, const trm_shape *shape, uint32_t ipu) {
   const trm_tile_wish *wish = trm_program_wish_for(builder, computation, i, leaf);
   /* Always, so that what others wished to follow stays where it was. */
   const trm_mapping linear = next_linear(builder, shape, ipu);
@@ -186,8 +102,8 @@ static trm_mapping allocate(trm_program_builder *builder, uint32_t computation, 
   return trm_mapping_like(&wish->mapping, shape->dtype);
 }
 
-trm_status trm_program_make_placements(trm_program_builder *builder, uint32_t computation, trm_index i,
-                              int32_t leaves, trm_error *error) {
+trm_status trm_program_make_placements(trm_program_builder *builder, uint32_t computation,
+                                       trm_index i, int32_t leaves, trm_error *error) {
   if (!builder->finding || builder->wishes[computation][i] != NULL) return TRM_OK;
   builder->wishes[computation][i] =
       ARENA_NEW(&builder->program->arena, trm_placement, (size_t)leaves + 1);
@@ -208,7 +124,7 @@ static trm_status walk_constant(trm_program_builder *builder, trm_program_scope 
     const uint32_t ipu = trm_program_ipu_for(builder, scope->computation, i, (uint32_t)l);
     const trm_new_variable wanted = {
         .name = instruction->name, .source = source, .shape = shape,
-        .mapping = allocate(builder, scope->computation, i, (uint32_t)l, shape, ipu),
+        .mapping = trm_program_allocate(builder, scope->computation, i, (uint32_t)l, shape, ipu),
         .category = TRM_CATEGORY_CONSTANT, .always_live = true};
     TRY(trm_program_add_variable(builder, &wanted, &variable, error));
     builder->variables.items[variable].leaf = (uint32_t)l;
@@ -513,8 +429,11 @@ trm_status trm_program_walk(trm_program_builder *builder, uint32_t computation,
   scope.ipus = ARENA_NEW(&builder->scratch, int32_t, (size_t)count + 1);
   scope.last = ARENA_NEW(&builder->scratch, uint32_t *, (size_t)count + 1);
   scope.is_explicit = ARENA_NEW(&builder->scratch, bool, (size_t)count + 1);
-  if (scope.leaves == NULL || scope.is_explicit == NULL || scope.ipus == NULL || scope.last == NULL) FAIL_NO_MEMORY("values");
-  TRY(find_last_uses(builder, &scope, order, error));
+  if (scope.leaves == NULL || scope.is_explicit == NULL || scope.ipus == NULL ||
+      scope.last == NULL) {
+    FAIL_NO_MEMORY("values");
+  }
+  TRY(trm_program_find_last_uses(builder, &scope, order, error));
   for (uint32_t p = 0; p < c->num_parameters; ++p) {
     const trm_index i = c->parameters[p];
     const int32_t leaves = trm_shape_num_leaves(&c->instructions[i].shape);
@@ -532,257 +451,5 @@ trm_status trm_program_walk(trm_program_builder *builder, uint32_t computation,
   }
   --builder->depth;
   if (status == TRM_OK) *out_root = scope.leaves[c->root];
-  return status;
-}
-
-/* ---- The entry ------------------------------------------------------------------------------ */
-
-/* The leaf that a path of tuple indices leads to, or -1. */
-static int64_t leaf_of_path(const trm_shape *shape, const trm_dims *path) {
-  int64_t leaf = 0;
-  for (int32_t i = 0; i < path->count; ++i) {
-    const int64_t element = path->items[i];
-    if (shape->dtype != TRM_TUPLE || element < 0 || element >= shape->num_elements) return -1;
-    leaf += trm_shape_leaf_offset(shape, (int32_t)element);
-    shape = &shape->elements[element];
-  }
-  return trm_shape_is_array(shape) ? leaf : -1;
-}
-
-typedef struct entry_values {
-  const trm_value **parameters;
-  const bool **owned;
-  bool *output_is_update; /* by output leaf: it updates an input */
-} entry_values;
-
-/* An input is a weight (it stays on the IPU) when an output updates it, or when it is used as
- * weights are; one that is only read and is used as activations are, or holds integers, is sent for
- * each run. */
-static bool is_weight(const trm_program_builder *builder, uint32_t computation, trm_index i,
-                      uint32_t leaf, const trm_shape *shape, bool updated) {
-  if (updated) return true;
-  const trm_tile_wish *wish = trm_program_wish_for(builder, computation, i, leaf);
-  if (wish != NULL && wish->kind == TRM_WISH_ACTIVATION) return false;
-  if (wish != NULL && wish->kind == TRM_WISH_WEIGHTS) return true;
-  return trm_dtype_is_floating(shape->dtype);
-}
-
-static trm_status add_inputs(trm_program_builder *builder, entry_values *v, int64_t *out_bytes,
-                             trm_error *error) {
-  const trm_module *module = builder->module;
-  const trm_computation *entry = &module->computations[module->entry];
-  const trm_shape *root = &entry->instructions[entry->root].shape;
-  v->parameters = ARENA_NEW(&builder->scratch, const trm_value *, (size_t)entry->num_parameters + 1);
-  v->owned = ARENA_NEW(&builder->scratch, const bool *, (size_t)entry->num_parameters + 1);
-  v->output_is_update = ARENA_NEW(&builder->scratch, bool, (size_t)trm_shape_num_leaves(root) + 1);
-  if (v->parameters == NULL || v->owned == NULL || v->output_is_update == NULL) {
-    FAIL_NO_MEMORY("inputs");
-  }
-  *out_bytes = 0;
-  for (uint32_t p = 0; p < entry->num_parameters; ++p) {
-    const trm_index i = entry->parameters[p];
-    const trm_instruction *parameter = &entry->instructions[i];
-    const int32_t leaves = trm_shape_num_leaves(&parameter->shape);
-    trm_value *values = ARENA_NEW(&builder->scratch, trm_value, (size_t)leaves + 1);
-    bool *owned = ARENA_NEW(&builder->scratch, bool, (size_t)leaves + 1);
-    if (values == NULL || owned == NULL) FAIL_NO_MEMORY("inputs");
-    for (uint32_t a = 0; a < module->num_aliases; ++a) {
-      const trm_alias *alias = &module->aliases[a];
-      if (alias->parameter_number != (int64_t)p) continue;
-      const int64_t leaf = leaf_of_path(&parameter->shape, &alias->parameter_index);
-      const int64_t output = leaf_of_path(root, &alias->output_index);
-      if (leaf >= 0) owned[leaf] = true;
-      if (leaf >= 0 && output >= 0) v->output_is_update[output] = true;
-    }
-    TRY(trm_program_make_placements(builder, module->entry, i, leaves, error));
-    for (int32_t l = 0; l < leaves; ++l) {
-      const trm_shape *shape = trm_shape_leaf(&parameter->shape, l);
-      uint32_t variable, source;
-      TRY(trm_program_add_source(builder, module->entry, i, &source, error));
-      const uint32_t ipu = trm_program_ipu_for(builder, module->entry, i, (uint32_t)l);
-      const bool weight =
-          is_weight(builder, module->entry, i, (uint32_t)l, shape, owned[l]);
-      const trm_new_variable wanted = {
-          .name = parameter->name, .source = source, .shape = shape,
-          .mapping = allocate(builder, module->entry, i, (uint32_t)l, shape, ipu),
-          .category = TRM_CATEGORY_VARIABLE, .always_live = weight};
-      TRY(trm_program_add_variable(builder, &wanted, &variable, error));
-      trm_program_variable *added = &builder->variables.items[variable];
-      added->leaf = (uint32_t)l;
-      added->is_input = true;
-      added->is_weight = weight;
-      values[l] = trm_value_plain(builder, variable);
-      if (!weight) {
-        *out_bytes += added->total_bytes;
-        owned[l] = true; /* sent again for the next run */
-      }
-    }
-    v->parameters[p] = values;
-    v->owned[p] = owned;
-  }
-  return TRM_OK;
-}
-
-/* One copy with the host for all inputs, or all outputs. */
-static trm_status add_stream(trm_program_builder *builder, const char *name, trm_phase_kind kind,
-                             int64_t bytes, trm_error *error) {
-  if (bytes <= 0 || builder->finding) return TRM_OK;
-  const trm_target *target = builder->target;
-  const bool in = kind == TRM_PHASE_HOST_READ;
-  const int64_t share = trm_ceil_divide(bytes, target->tiles_per_ipu);
-  const trm_phase phase = {
-      .kind = kind, .name = name,
-      .cycles = (int64_t)(target->host_latency_seconds * target->clock_frequency +
-                          (double)bytes / target->host_bytes_per_second * target->clock_frequency),
-      .sync_cycles = target->global_sync_cycles,
-      .cycles_mean = (double)bytes / target->host_bytes_per_second * target->clock_frequency,
-      .active_tiles = target->tiles_per_ipu, .messages_worst = 1,
-      .bytes_in_worst = in ? share : 0, .bytes_in_total = in ? bytes : 0,
-      .bytes_out_worst = in ? 0 : share, .bytes_out_total = in ? 0 : bytes,
-      .temporary_worst = share, .temporary_total = bytes, .temporary_is_message = true};
-  trm_tile_cost cost = {.arena = &builder->program->arena};
-  uint32_t first, last, writes;
-  trm_status status = trm_tile_cost_add(&cost, &phase, error);
-  if (status == TRM_OK) {
-    status = trm_program_add_cost(builder, &cost, TRM_NO_INDEX, 0, &first, &last, &writes, error);
-  }
-  trm_tile_cost_free(&cost);
-  return status;
-}
-
-static trm_status add_outputs(trm_program_builder *builder, const entry_values *v,
-                              const trm_value *root, trm_error *error) {
-  const trm_module *module = builder->module;
-  const trm_computation *entry = &module->computations[module->entry];
-  const trm_shape *shape = &entry->instructions[entry->root].shape;
-  const int32_t leaves = trm_shape_num_leaves(shape);
-  int64_t bytes = 0, worst = 0, total = 0;
-  for (int32_t l = 0; l < leaves; ++l) {
-    const trm_shape *leaf = trm_shape_leaf(shape, l);
-    const int64_t size = trm_shape_count(leaf) * (int64_t)trm_tile_dtype_bytes(leaf->dtype);
-    if (!v->output_is_update[l]) {
-      bytes += size;
-    } else if (root[l].variable != TRM_NO_INDEX &&
-               (!builder->variables.items[root[l].variable].is_input || root[l].is_view)) {
-      /* A new value of a weight, not computed in place: copied over it. */
-      worst += trm_mapping_worst_bytes(trm_value_mapping(builder, &root[l]));
-      total += size;
-    }
-    if (root[l].variable != TRM_NO_INDEX) {
-      builder->variables.items[root[l].variable].is_output = true;
-    }
-  }
-  if (!builder->finding) {
-    TRY(trm_program_add_copies(builder, "UpdateVariables", TRM_NO_INDEX, 0, worst, total, error));
-  }
-  TRY(add_stream(builder, "Outputs", TRM_PHASE_HOST_WRITE, bytes, error));
-  for (int32_t l = 0; l < leaves; ++l) TRY(trm_program_touch(builder, &root[l], error));
-  return TRM_OK;
-}
-
-static trm_status walk_entry(trm_program_builder *builder, trm_error *error) {
-  entry_values v;
-  int64_t bytes;
-  uint32_t top = TRM_NO_INDEX;
-  builder->parent = TRM_NO_INDEX;
-  if (!builder->finding) {
-    TRY(trm_program_open(builder, TRM_STEP_TYPE_SEQUENCE, builder->module->name, TRM_NO_INDEX, -1,
-                         &top, error));
-  }
-  TRY(add_inputs(builder, &v, &bytes, error));
-  TRY(add_stream(builder, "Inputs", TRM_PHASE_HOST_READ, bytes, error));
-  const trm_value *root;
-  TRY(trm_program_walk(builder, builder->module->entry, v.parameters, v.owned, &root, error));
-  TRY(add_outputs(builder, &v, root, error));
-  if (!builder->finding) trm_program_close(builder, top);
-  return TRM_OK;
-}
-
-/* Forgets what one walk made, but for wishes and orders. */
-static void clear_walk(trm_program_builder *builder) {
-  builder->steps.count = builder->compute_sets.count = builder->variables.count = 0;
-  builder->sources.count = builder->places.count = builder->more.count = 0;
-  builder->last_use.count = builder->follows.count = builder->copies_of.count = 0;
-  builder->signatures.count = builder->stage_uses.count = 0;
-  builder->stage = -1;
-  builder->pipeline_nesting = 0;
-  builder->program->pipeline = builder->finding ? (trm_pipeline){0} : builder->program->pipeline;
-  trm_arena_free(&builder->scratch);
-  memset(builder->next_tile, 0, builder->program->num_ipus * sizeof *builder->next_tile);
-}
-
-static trm_status prepare(trm_program_builder *builder, trm_error *error) {
-  trm_program *program = builder->program;
-  const trm_module *module = builder->module;
-  trm_arena *arena = &program->arena;
-  const uint32_t needed = needed_ipus(module);
-  program->num_ipus = program->options.num_ipus > needed ? program->options.num_ipus : needed;
-  program->tiles_per_ipu = program->target->tiles_per_ipu;
-  builder->wishes = ARENA_NEW(arena, trm_placement **, module->num_computations);
-  builder->orders = ARENA_NEW(arena, uint32_t *, module->num_computations);
-  builder->next_tile = ARENA_NEW(arena, uint32_t, program->num_ipus);
-  if (builder->wishes == NULL || builder->orders == NULL || builder->next_tile == NULL) {
-    FAIL_NO_MEMORY("a program");
-  }
-  for (uint32_t c = 0; c < module->num_computations; ++c) {
-    builder->wishes[c] =
-        ARENA_NEW(arena, trm_placement *, (size_t)module->computations[c].num_instructions + 1);
-    CHECK_MEMORY(builder->wishes[c], "a program");
-  }
-  return TRM_OK;
-}
-
-/* Hands the vectors over to the program. */
-static trm_status finish(trm_program_builder *builder, trm_error *error) {
-  trm_program *program = builder->program;
-#define HAND_OVER(member, number)                                                          \
-  program->number = (uint32_t)builder->member.count;                                       \
-  program->member = trm_arena_copy(&program->arena, builder->member.items,                 \
-                                   builder->member.count * sizeof *builder->member.items); \
-  CHECK_MEMORY(program->member, "a program")
-  HAND_OVER(steps, num_steps);
-  HAND_OVER(compute_sets, num_compute_sets);
-  HAND_OVER(variables, num_variables);
-  HAND_OVER(sources, num_sources);
-  HAND_OVER(notes, num_notes);
-#undef HAND_OVER
-  return TRM_OK;
-}
-
-trm_status trm_program_build(trm_program_builder *builder, trm_error *error) {
-  TRY(prepare(builder, error));
-  trm_status status = TRM_OK;
-  builder->stage = -1;
-  builder->finding = true;
-  TRY_OR_GOTO(walk_entry(builder, error), done);
-  clear_walk(builder);
-  builder->finding = false;
-  TRY_OR_GOTO(walk_entry(builder, error), done);
-  if (builder->program->options.recompute && !builder->program->pipeline.present) {
-    TRY_OR_GOTO(trm_program_add_note(builder, "allow_recompute changes pipelines only, and this "
-                                     "program has none"), done);
-  }
-  TRY_OR_GOTO(trm_program_add_always_live(builder, error), done);
-  TRY_OR_GOTO(finish(builder, error), done);
-done:
-  clear_walk(builder);
-  VECTOR_FREE(&builder->steps);
-  VECTOR_FREE(&builder->compute_sets);
-  VECTOR_FREE(&builder->variables);
-  VECTOR_FREE(&builder->sources);
-  VECTOR_FREE(&builder->places);
-  VECTOR_FREE(&builder->more);
-  VECTOR_FREE(&builder->notes);
-  VECTOR_FREE(&builder->last_use);
-  VECTOR_FREE(&builder->follows);
-  VECTOR_FREE(&builder->copies_of);
-  VECTOR_FREE(&builder->signatures);
-  VECTOR_FREE(&builder->stage_uses);
-  for (size_t l = 0; l < builder->loops.count; ++l) {
-    VECTOR_FREE(&builder->loops.items[l]->touched);
-  }
-  VECTOR_FREE(&builder->loops);
-  trm_free(builder->outline_table);
-  builder->outline_table = NULL;
   return status;
 }

@@ -43,7 +43,7 @@ typedef struct trm_program_scope {
   const trm_value *const *parameters; /* by number: leaves */
   trm_value **leaves;                 /* by instruction */
   int32_t *ipus;                      /* by instruction: where it runs */
-  bool *is_explicit;                  /* by instruction: a sharding says so, its own or an operand's */
+  bool *is_explicit;                  /* by instruction: a sharding says so, its own or another's */
   uint32_t **last;                    /* by instruction: position of a leaf's last use */
   uint32_t position;                  /* of the instruction in hand */
 } trm_program_scope;
@@ -81,9 +81,20 @@ typedef struct trm_program_builder {
   uint32_t **orders;           /* by computation: instructions in order of execution */
 } trm_program_builder;
 
-/* ---- build.c -------------------------------------------------------------------------------- */
+/* ---- entry.c -------------------------------------------------------------------------------- */
 
 trm_status trm_program_build(trm_program_builder *builder, trm_error *error);
+
+/* ---- lives.c -------------------------------------------------------------------------------- */
+
+/* Fills scope->last: positions in the order; the root's leaves never die. */
+trm_status trm_program_find_last_uses(trm_program_builder *builder, trm_program_scope *scope,
+                                      const uint32_t *order, trm_error *error);
+
+/* ---- build.c -------------------------------------------------------------------------------- */
+
+/* The device of "{maximal device=3}", or of the first of a tuple's; -1: none. */
+int32_t trm_sharding_device(const char *sharding);
 /* Walks a computation; *out_root: the leaves of its root. parameters[p][leaf] are values of the
  * caller's; owned[p][leaf]: its variable may be written when its last use inside is past. */
 trm_status trm_program_walk(trm_program_builder *builder, uint32_t computation,
@@ -102,6 +113,10 @@ const trm_tile_wish *trm_program_wish_for(const trm_program_builder *builder,
                                           uint32_t computation, trm_index i, uint32_t leaf);
 uint32_t trm_program_ipu_for(const trm_program_builder *builder, uint32_t computation, trm_index i,
                              uint32_t leaf);
+
+/* Where a leaf that nothing has computed is allocated: inputs, constants, feeds. */
+trm_mapping trm_program_allocate(trm_program_builder *builder, uint32_t computation, trm_index i,
+                                 uint32_t leaf, const trm_shape *shape, uint32_t ipu);
 
 /* ---- values.c: variables and views ---------------------------------------------------------- */
 
@@ -145,7 +160,8 @@ trm_status trm_program_open(trm_program_builder *builder, trm_program_step_type 
                             const char *name, uint32_t source, int32_t ipu, uint32_t *out_step,
                             trm_error *error);
 void trm_program_close(trm_program_builder *builder, uint32_t step);
-/* Appends the phases of a cost; first and last: the leaf steps that it made (last < first: none). */
+/* Appends the phases of a cost. First and last: the leaf steps that it made (last < first: none);
+ * writes: the first that computes. */
 trm_status trm_program_add_cost(trm_program_builder *builder, const trm_tile_cost *cost,
                                 uint32_t source, uint32_t ipu, uint32_t *out_first,
                                 uint32_t *out_last, uint32_t *out_writes, trm_error *error);

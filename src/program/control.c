@@ -101,14 +101,14 @@ static trm_comparison mirrored(trm_comparison comparison) {
 /* Turns of a loop that runs while counter (compare) limit. */
 static bool count_turns(int64_t begin, int64_t by, int64_t limit, trm_comparison comparison,
                         uint64_t *out) {
-  const double distance = (double)limit - (double)begin;
+  const double distance = (double)limit - (double)begin, step = (double)by;
   double turns;
   switch (comparison) {
-    case TRM_CMP_LT: turns = by <= 0 ? -1 : distance <= 0 ? 0 : (distance + (double)by - 1) / (double)by; break;
-    case TRM_CMP_LE: turns = by <= 0 ? -1 : distance < 0 ? 0 : distance / (double)by + 1; break;
-    case TRM_CMP_GT: turns = by >= 0 ? -1 : distance >= 0 ? 0 : (distance + (double)by + 1) / (double)by; break;
-    case TRM_CMP_GE: turns = by >= 0 ? -1 : distance > 0 ? 0 : distance / (double)by + 1; break;
-    case TRM_CMP_NE: turns = by == 0 || distance / (double)by < 0 ? -1 : distance / (double)by; break;
+    case TRM_CMP_LT: turns = by <= 0 ? -1 : distance <= 0 ? 0 : (distance + step - 1) / step; break;
+    case TRM_CMP_LE: turns = by <= 0 ? -1 : distance < 0 ? 0 : distance / step + 1; break;
+    case TRM_CMP_GT: turns = by >= 0 ? -1 : distance >= 0 ? 0 : (distance + step + 1) / step; break;
+    case TRM_CMP_GE: turns = by >= 0 ? -1 : distance > 0 ? 0 : distance / step + 1; break;
+    case TRM_CMP_NE: turns = by == 0 || distance / step < 0 ? -1 : distance / step; break;
     default: turns = -1; break;
   }
   if (turns < 0 || turns > 9e15) return false;
@@ -417,10 +417,10 @@ trm_status trm_program_walk_conditional(trm_program_builder *builder, trm_progra
   }
   for (uint32_t b = 0; b < instruction->num_called; ++b) {
     const trm_computation *called = &builder->module->computations[instruction->called[b]];
-    const trm_value **parameters =
-        ARENA_NEW(&builder->scratch, const trm_value *, (size_t)called->num_parameters + 1);
-    const bool **owned = ARENA_NEW(&builder->scratch, const bool *, (size_t)called->num_parameters + 1);
-    uint32_t **saved = ARENA_NEW(&builder->scratch, uint32_t *, (size_t)called->num_parameters + 1);
+    const size_t room = (size_t)called->num_parameters + 1;
+    const trm_value **parameters = ARENA_NEW(&builder->scratch, const trm_value *, room);
+    const bool **owned = ARENA_NEW(&builder->scratch, const bool *, room);
+    uint32_t **saved = ARENA_NEW(&builder->scratch, uint32_t *, room);
     if (parameters == NULL || owned == NULL || saved == NULL) FAIL_NO_MEMORY("a conditional");
     for (uint32_t p = 0; p < called->num_parameters; ++p) {
       const trm_index operand = instruction->operands[is_call ? p : b + 1];

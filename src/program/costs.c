@@ -1,5 +1,5 @@
-/* Owns: which function says what an opcode costs. Every opcode has a row; docs/cost_model.md has the
- * same table with the formulas' sources. */
+/* Owns: which function says what an opcode costs. Every opcode has a row; docs/cost_model.md has
+ * the formulas' sources. */
 #include <string.h>
 
 #include "program/builder.h"
@@ -106,6 +106,15 @@ static const struct {
     {"TopK", trm_tile_sort},
 };
 
+static trm_dtype narrow_type(trm_dtype dtype) {
+  switch (dtype) {
+    case TRM_S64: return TRM_S32;
+    case TRM_U64: return TRM_U32;
+    case TRM_F64: return TRM_F32;
+    default: return dtype;
+  }
+}
+
 trm_cost_class trm_program_cost_class(const trm_module *module, const trm_computation *computation,
                                       const trm_instruction *instruction) {
   (void)module;
@@ -113,10 +122,7 @@ trm_cost_class trm_program_cost_class(const trm_module *module, const trm_comput
     /* Types that are one type on an IPU. */
     const trm_dtype from = computation->instructions[instruction->operands[0]].shape.dtype;
     const trm_dtype to = instruction->shape.dtype;
-    const bool integers = (from == TRM_S64 && to == TRM_S32) || (from == TRM_S32 && to == TRM_S64) ||
-                          (from == TRM_U64 && to == TRM_U32) || (from == TRM_U32 && to == TRM_U64);
-    const bool floats = (from == TRM_F64 && to == TRM_F32) || (from == TRM_F32 && to == TRM_F64);
-    if (integers || floats || from == to) return TRM_COST_VIEW;
+    if (narrow_type(from) == narrow_type(to)) return TRM_COST_VIEW;
   }
   return rows[instruction->opcode].class;
 }
@@ -165,5 +171,6 @@ trm_status trm_program_cost(const trm_tile_request *request, trm_tile_cost *cost
 
 bool trm_program_opcode_is_known(trm_opcode opcode) {
   const row *r = &rows[opcode];
-  return r->known && (r->class != TRM_COST_FAMILY || r->cost != NULL || opcode == TRM_OP_CUSTOM_CALL);
+  return r->known &&
+         (r->class != TRM_COST_FAMILY || r->cost != NULL || opcode == TRM_OP_CUSTOM_CALL);
 }

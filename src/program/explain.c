@@ -101,7 +101,8 @@ static void append_answer(const trm_program *program, const trm_advice *best, tr
   }
   if (best != NULL) {
     trm_text_format(text, "What would help most: %s, which saves %s bytes%s.\n", best->text,
-                    NUMBER(best->saved), best->fits ? ": then it fits" : " and is not enough alone");
+                    NUMBER(best->saved),
+                    best->fits ? ": then it fits" : " and is not enough alone");
   } else if (!t->fits) {
     trm_text_format(text, "Nothing that was tried needs less on the fullest tile.\n");
   }

@@ -41,7 +41,8 @@ static trm_pipeline_schedule schedule_named(const char *name) {
 static uint32_t device_at(const json_t *mapping, uint32_t stage, uint32_t num_ipus) {
   const json_t *device = json_array_get(mapping, stage);
   if (json_is_array(device)) device = json_array_get(device, 0);
-  const json_int_t number = json_is_integer(device) ? json_integer_value(device) : (json_int_t)stage;
+  const json_int_t number =
+      json_is_integer(device) ? json_integer_value(device) : (json_int_t)stage;
   return number >= 0 && number < (json_int_t)num_ipus ? (uint32_t)number : 0;
 }
 
@@ -199,7 +200,9 @@ static void measure_stages(trm_program *program) {
   /* Steps of the loop that have no stage of their own (loops inside one) count by their first. */
   for (uint32_t c = pipeline->loop_step + 1; c < loop->end; c = program->steps[c].end) {
     int32_t stage = -1;
-    for (uint32_t s = c; s < program->steps[c].end && stage < 0; ++s) stage = program->steps[s].stage;
+    for (uint32_t s = c; s < program->steps[c].end && stage < 0; ++s) {
+      stage = program->steps[s].stage;
+    }
     if (stage < 0 || (uint32_t)stage >= pipeline->num_entries) stage = 0;
     pipeline->stages[stage].cycles += program->steps[c].cycles;
   }

@@ -1,13 +1,16 @@
 /* The Poplar-like program of a module: what an IPU would run, how long, and in how much memory.
  *
  *   steps.c        appending steps from costs
- *   build.c        the walk over the scheduled module: values, views, variables, steps
+ *   entry.c        inputs, outputs, the two walks over the entry
+ *   build.c        the walk over a computation: where it runs, results
+ *   values.c       variables and views; lives.c: when they are used for the last time
+ *   costs.c        which op family says what an opcode costs
  *   schedule.c     the order of execution (memory)
  *   control.c      loops and conditionals
  *   pipeline.c     pipelines: overlap of stages, stashed activations
  *   liveness.c     peak and per-step memory
  *   always_live.c  vertex state, code, stacks, headers
- *   explain.c      out of memory: what does not fit, why, what would help
+ *   explain.c      out of memory: what does not fit and why; advice.c: what would help
  *   api.c          tremula/program.h
  *
  * Indices are stable: steps[i], variables[i], compute_sets[i], sources[i]. Everything lives in the

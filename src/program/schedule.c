@@ -73,7 +73,8 @@ static bool make_graph(graph *g, trm_arena *arena) {
 /* The most bytes that are held at once. */
 static int64_t peak_of(const graph *g, const uint32_t *order) {
   const trm_computation *c = g->computation;
-  uint32_t *last = g->scratch, *first_dying = g->scratch + g->count, *next_dying = first_dying + g->count;
+  uint32_t *last = g->scratch, *first_dying = last + g->count;
+  uint32_t *next_dying = first_dying + g->count;
   for (uint32_t p = 0; p < g->count; ++p) last[order[p]] = p;
   for (uint32_t p = g->count; p-- > 0;) {
     const trm_index i = order[p];
@@ -174,7 +175,8 @@ static heap_entry heap_pop(heap *h) {
   for (;;) {
     size_t child = 2 * i + 1;
     if (child >= h->entries.count) break;
-    if (child + 1 < h->entries.count && before(h->entries.items[child + 1], h->entries.items[child])) {
+    if (child + 1 < h->entries.count &&
+        before(h->entries.items[child + 1], h->entries.items[child])) {
       ++child;
     }
     if (!before(h->entries.items[child], entry)) break;
@@ -214,7 +216,8 @@ static bool order_greedy(const graph *g, trm_arena *arena, uint32_t *order) {
     const trm_instruction *instruction = &c->instructions[i];
     waits[i] = num_needs(instruction);
     for (uint32_t k = 0; k < instruction->num_operands; ++k) {
-      if (!g->passes[i] || instruction->num_operands > 1) ++uses[g->owner[instruction->operands[k]]];
+      const bool counts = !g->passes[i] || instruction->num_operands > 1;
+      if (counts) ++uses[g->owner[instruction->operands[k]]];
     }
   }
   heap ready = {0};

@@ -62,7 +62,8 @@ trm_status trm_program_open(trm_program_builder *builder, trm_program_step_type 
                             const char *name, uint32_t source, int32_t ipu, uint32_t *out_step,
                             trm_error *error) {
   const trm_program_step step = {.type = type, .name = name, .source = source, .ipu = ipu,
-                                 .stage = builder->stage, .repeat_count = 1, .compute_set = TRM_NO_INDEX,
+                                 .stage = builder->stage, .repeat_count = 1,
+                                 .compute_set = TRM_NO_INDEX,
                                  .taken = TRM_NO_INDEX};
   TRY(push(builder, &step, out_step, error));
   builder->parent = *out_step;
@@ -413,7 +414,8 @@ static void add_up_totals(trm_program *program) {
     switch (step->type) {
       case TRM_STEP_TYPE_ON_TILE_EXECUTE: {
         const trm_program_compute_set *set = &program->compute_sets[step->compute_set];
-        const bool copies = set->num_groups > 0 && strncmp(set->groups[0].codelet, "poplar_rt::", 11) == 0;
+        const bool copies =
+            set->num_groups > 0 && strncmp(set->groups[0].codelet, "poplar_rt::", 11) == 0;
         *(copies ? &copy : &compute) += work;
         mean += step->executions * step->cycles_mean;
         worst += work;

@@ -43,7 +43,8 @@ trm_status trm_program_touch_variable(trm_program_builder *builder, uint32_t v,
                                       trm_error *error) {
   if (v == TRM_NO_INDEX) return TRM_OK;
   trm_program_variable *variable = &builder->variables.items[v];
-  if (variable->live.end < builder->steps.count) variable->live.end = (uint32_t)builder->steps.count;
+  const uint32_t now = (uint32_t)builder->steps.count;
+  if (variable->live.end < now) variable->live.end = now;
   if (v < builder->stage_uses.count && builder->pipeline_nesting >= 2) {
     trm_stage_use *use = &builder->stage_uses.items[v];
     if (builder->stage > use->last_in) use->last_in = builder->stage;
@@ -227,7 +228,8 @@ static trm_status view_concatenate(trm_program_builder *builder, const trm_progr
   int64_t run = 1, parts = 0, worst = 0, sources = 0;
   uint64_t layout = 17;
   const uint32_t first = (uint32_t)builder->more.count;
-  for (int32_t d = shape->rank - 1; d > instruction->dimensions.items[0]; --d) run *= shape->dims[d];
+  const int64_t along = instruction->dimensions.items[0];
+  for (int32_t d = shape->rank - 1; d > along; --d) run *= shape->dims[d];
   int64_t shortest = INT64_MAX;
   for (uint32_t k = 0; k < instruction->num_operands; ++k) {
     const trm_value *operand = scope->leaves[instruction->operands[k]];
@@ -257,8 +259,9 @@ static trm_status view_concatenate(trm_program_builder *builder, const trm_progr
   const uint32_t ipu = (uint32_t)scope->ipus[instruction->operands[0]];
   const int64_t count = trm_shape_count(shape);
   parts = trm_most(1, trm_least(trm_least(parts, tiles), count));
-  trm_mapping mapping = trm_mapping_linear_grain(builder->target, shape->dtype, count, 1,
-                                                 trm_ceil_divide(trm_most(1, count), parts), ipu, 0);
+  trm_mapping mapping =
+      trm_mapping_linear_grain(builder->target, shape->dtype, count, 1,
+                               trm_ceil_divide(trm_most(1, count), parts), ipu, 0);
   mapping.worst = trm_most(mapping.worst, trm_least(worst, mapping.worst * 4));
   mapping.layout = layout;
   return own_place(builder, value, mapping, error);

@@ -80,7 +80,7 @@ static int64_t messages_of(const trm_tile_operand *operand, int64_t elements) {
   const int64_t sources =
       trm_least(elements, elements / trm_most(1, operand->mapping.worst) + 2);
   const int64_t run = trm_most(1, trm_least(operand->contiguous, GROUP_ELEMENTS));
-  const int64_t rows = run >= GROUP_ELEMENTS ? ROWS_OF_A_PIECE : GROUP_ELEMENTS / run * ROWS_OF_A_PIECE;
+  const int64_t rows = ROWS_OF_A_PIECE * (GROUP_ELEMENTS / run);
   return trm_least(sources * rows, trm_ceil_divide(elements, run));
 }
 

@@ -1,5 +1,5 @@
-/* Owns: what leaves an IPU: collectives between replicas, feeds and other streams of the host, copies
- * between IPUs. Formulas: docs/cost_model.md, "Collectives" and "Host". */
+/* Owns: what leaves an IPU: collectives between replicas, feeds and other streams of the host.
+ * Formulas: docs/cost_model.md, "Collectives, links, host". */
 #include <jansson.h>
 #include <math.h>
 #include <string.h>
@@ -138,7 +138,9 @@ trm_status trm_tile_collective(const trm_tile_request *request, trm_tile_cost *c
     case TRM_OP_RAGGED_ALL_TO_ALL:
       return add_ring(request, cost, "AllToAll", bytes, replicas, 1, false, error);
     default: /* broadcast, permute */
-      if (replicas <= 1) return add_ring(request, cost, "CrossReplicaCopy", bytes, 1, 1, false, error);
+      if (replicas <= 1) {
+        return add_ring(request, cost, "CrossReplicaCopy", bytes, 1, 1, false, error);
+      }
       return add_transfer(request, cost, TRM_PHASE_CROSS_REPLICA, "CrossReplicaCopy",
                           cycles_of(request->target, (double)bytes, link_rate(request->target)),
                           bytes, true, error);

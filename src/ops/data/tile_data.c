@@ -157,8 +157,8 @@ static table_shape scatter_shape(const trm_instruction *instruction, const trm_s
   return shape;
 }
 
-/* MULTISLICE: W (30 + in range x (19 + 2 vectors) + out of range x 8); a tile that has a part of the
- * rows sees every lookup and serves its share. */
+/* MULTISLICE: W (30 + in range x (19 + 2 vectors) + out of range x 8); a tile that has a part of
+ * the rows sees every lookup and serves its share. */
 static int64_t multi_slice_cycles(const trm_tile_request *request, const trm_mapping *place,
                                   trm_dtype dtype, int64_t lookups, int64_t columns) {
   const int64_t workers = workers_of(request);

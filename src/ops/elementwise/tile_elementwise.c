@@ -1,8 +1,8 @@
 /* Owns: elementwise instructions and fusions of them on an IPU.
  *
- * One instruction is one compute set. In a kLoop fusion an instruction that is used once, inside the
- * fusion, joins its user: that is a popops expression, for which popops::map generates one codelet.
- * All others (results, and what two instructions read) get a compute set of their own. The result
+ * One instruction is one compute set. In a kLoop fusion an instruction that is used once, inside
+ * the fusion, joins its user: that is a popops expression, for which popops::map generates one
+ * codelet. All others (results, and what two instructions read) get a compute set of their own. The result
  * lies where the largest operand lies; operands from elsewhere are exchanged first. Formulas:
  * docs/cost_model.md, "Elementwise". */
 #include <string.h>
@@ -235,7 +235,9 @@ static const char *codelet_name(trm_arena *arena, const trm_computation *computa
   if (instruction->opcode == TRM_OP_SELECT) {
     return trm_arena_format(arena, "popops::Select<%s>", type);
   }
-  if (instruction->opcode == TRM_OP_CLAMP) return trm_arena_format(arena, "popops::Clamp<%s>", type);
+  if (instruction->opcode == TRM_OP_CLAMP) {
+    return trm_arena_format(arena, "popops::Clamp<%s>", type);
+  }
   if (instruction->num_operands >= 2 && scalar) {
     return trm_arena_format(arena, "popops::BroadcastScalar1D<expr::BinaryOpType::%s,%s>", op,
                             type);
@@ -321,7 +323,8 @@ static int32_t choose_leader(const body *b, const trm_shape *result) {
     const int score = (operand->dies && same_size && !operand->is_view ? 4 : 0) +
                       (operand->is_view ? 0 : 2) + (same_size ? 1 : 0);
     /* A view of few tiles would gather all the work there. */
-    if (operand->is_view && operand->mapping.parts * 4 < trm_least(count / 32, operand->mapping.tiles)) {
+    const int64_t usual = trm_least(count / 32, operand->mapping.tiles);
+    if (operand->is_view && (int64_t)operand->mapping.parts * 4 < usual) {
       continue;
     }
     if (score > best_score) best = (int32_t)k, best_score = score;
@@ -432,7 +435,9 @@ static trm_status cost_fusion(const trm_tile_request *request, trm_tile_cost *co
     bool expression = false;
     for (uint32_t k = 0; k < instruction->num_operands; ++k) {
       const trm_index operand = instruction->operands[k];
-      if (!is_elementwise(&b.computation->instructions[operand]) || !joins_user(&b, operand)) continue;
+      if (!is_elementwise(&b.computation->instructions[operand]) || !joins_user(&b, operand)) {
+        continue;
+      }
       b.size[i] = (uint16_t)(b.size[i] + b.size[operand]);
       b.flops[i] += b.flops[operand];
       const trm_dtype type = instruction->shape.dtype;

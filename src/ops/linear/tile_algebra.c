@@ -110,10 +110,12 @@ trm_status trm_tile_algebra(const trm_tile_request *request, trm_tile_cost *cost
 trm_status trm_tile_fft(const trm_tile_request *request, trm_tile_cost *cost, trm_error *error) {
   TRY(trm_tile_cost_begin(cost, request, error));
   const trm_instruction *instruction = request->instruction;
-  if (request->num_operands == 0 || trm_shape_count(&request->operands[0].shape) == 0) return TRM_OK;
+  if (request->num_operands == 0 || trm_shape_count(&request->operands[0].shape) == 0) {
+    return TRM_OK;
+  }
   const trm_shape *x = &request->operands[0].shape;
-  /* popfft: radix-2 steps down to a matrix of at most 32 points, which multiplies. Real and imaginary
-   * parts are two matmuls each. */
+  /* popfft: radix-2 steps down to a matrix of at most 32 points, which multiplies. Real and
+   * imaginary parts are two matmuls each. */
   for (int32_t d = 0; d < instruction->sizes.count; ++d) {
     const int64_t length = trm_most(1, instruction->sizes.items[d]);
     int64_t point = length, steps = 0;

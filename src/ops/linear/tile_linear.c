@@ -158,8 +158,9 @@ static int64_t depth_of(const trm_tile_request *request) {
     return trm_most(1, trm_shape_count(rhs) / trm_most(1, in_rank ? rhs->dims[out] : 1));
   }
   int64_t depth = 1;
-  for (int32_t k = 0; instruction->dot != NULL && k < instruction->dot->lhs_contracting.count; ++k) {
-    depth *= trm_most(1, lhs->dims[instruction->dot->lhs_contracting.items[k]]);
+  const trm_dot *dot = instruction->dot;
+  for (int32_t k = 0; dot != NULL && k < dot->lhs_contracting.count; ++k) {
+    depth *= trm_most(1, lhs->dims[dot->lhs_contracting.items[k]]);
   }
   return depth;
 }
@@ -266,7 +267,8 @@ static trm_status cost_linear(const trm_tile_request *request, trm_tile_cost *co
   for (uint32_t k = 0; k < 2; ++k) {
     TRY(fetch_operand(request, cost, k, &places[k], &incoming, error));
     cost->wishes[cost->num_wishes++] =
-        (trm_tile_wish){.operand = k, .mapping = places[k], .kind = k == 0 ? TRM_WISH_ACTIVATION : TRM_WISH_WEIGHTS};
+        (trm_tile_wish){.operand = k, .mapping = places[k],
+                        .kind = k == 0 ? TRM_WISH_ACTIVATION : TRM_WISH_WEIGHTS};
   }
   const size_t first = cost->phases.count;
   for (uint32_t s = 0; s < plan->num_phases; ++s) {

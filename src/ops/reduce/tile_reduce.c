@@ -92,8 +92,8 @@ trm_status trm_tile_add_reduction(const trm_tile_request *request, trm_tile_cost
   TRY(trm_tile_add_compute(request, cost,
                            done ? r->name : trm_arena_format(cost->arena, "%s/ReduceOnTile",
                                                              r->name),
-                           codelet, tiles, (uint32_t)together, workers * first + 11, evenness, 2, flops,
-                           error));
+                           codelet, tiles, (uint32_t)together, workers * first + 11, evenness, 2,
+                           flops, error));
   if (done) return TRM_OK;
   const int64_t bytes = together * trm_tile_dtype_bytes(r->partials);
   const int64_t held = local * bytes;
@@ -109,7 +109,9 @@ trm_status trm_tile_add_reduction(const trm_tile_request *request, trm_tile_cost
         target, r->partials, results, trm_tile_vector_width(r->partials), 4, request->ipu,
         request->next_tile);
     const int64_t in = place.worst * depth * bytes;
-    TRY(trm_tile_add_exchange(request, cost, last ? "ReduceFinalStage/ExchangePre" : "IntermediateStage/ExchangePre",
+    TRY(trm_tile_add_exchange(request, cost,
+                              last ? "ReduceFinalStage/ExchangePre"
+                                   : "IntermediateStage/ExchangePre",
                               in, live * bytes, s == 0 ? held : place.worst * bytes, depth + 1,
                               error));
     TRY(trm_tile_add_compute(request, cost,
@@ -247,7 +249,9 @@ trm_status trm_tile_batch_norm(const trm_tile_request *request, trm_tile_cost *c
                                trm_error *error) {
   TRY(trm_tile_cost_begin(cost, request, error));
   const trm_instruction *instruction = request->instruction;
-  if (request->num_operands == 0 || trm_shape_count(&request->operands[0].shape) == 0) return TRM_OK;
+  if (request->num_operands == 0 || trm_shape_count(&request->operands[0].shape) == 0) {
+    return TRM_OK;
+  }
   const trm_tile_operand *x = &request->operands[0];
   const trm_dtype type = x->shape.dtype;
   const double vector = 3.0 / trm_tile_vector_width(type);
@@ -266,7 +270,8 @@ trm_status trm_tile_batch_norm(const trm_tile_request *request, trm_tile_cost *c
       cost->results[0].mapping = place;
       if (x->dies && !x->is_view) cost->results[0].in_place = 0;
       TRY(add_pass(request, cost, "Whiten", &place, channels, vector, type, 1, error));
-      return add_pass(request, cost, "BatchNormalise", &place, channels, 2 * vector, type, 2, error);
+      return add_pass(request, cost, "BatchNormalise", &place, channels, 2 * vector, type, 2,
+                      error);
     case TRM_OP_BATCH_NORM_TRAINING:
       TRY(add_statistics(request, cost, &mean, &deviation, error));
       TRY(add_pass(request, cost, "Whiten", &place, channels, 2 * vector, type, 2, error));

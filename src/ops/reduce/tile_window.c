@@ -1,5 +1,5 @@
-/* Owns: reduce-window (pooling, cumulative sums), select-and-scatter, sort, topk and scan on an IPU.
- * Formulas: docs/cost_model.md, "Windows" and "Sort". */
+/* Owns: reduce-window (pooling, cumulative sums), select-and-scatter, sort, topk and scan on an
+ * IPU. Formulas: docs/cost_model.md, "Windows" and "Sort". */
 #include <math.h>
 
 #include "target/target.h"
@@ -50,7 +50,7 @@ trm_status trm_tile_reduce_window(const trm_tile_request *request, trm_tile_cost
   const int64_t vectors = trm_ceil_divide(trm_ceil_divide(place.worst, width), workers);
   const trm_computation *called = &request->module->computations[instruction->called[0]];
   const bool sums = called->instructions[called->root].opcode == TRM_OP_ADD;
-  const int64_t cycles = workers * (35 + vectors * (12 + window * (sums ? 2 : 2)) * arrays) + 11;
+  const int64_t cycles = workers * (35 + vectors * (12 + window * 2) * arrays) + 11;
   TRY(trm_tile_add_compute(request, cost, sums ? "SumPool" : "MaxPool",
                            sums ? "popnn::SumPooling" : "popnn::MaxPooling", place.parts, 1, cycles,
                            trm_mapping_evenness(&place), 2, place.count * window * arrays, error));
@@ -122,8 +122,9 @@ static trm_status add_sort(const trm_tile_request *request, trm_tile_cost *cost,
     far += trm_most(0, trm_least(level, full + 1) - near);
   }
   far = trm_least(far, steps);
-  const double per_pair = arrays == 1 ? 12.5 : keys->shape.dtype == TRM_F32 ? 11 + 3.0 * ((double)arrays - 2)
-                                                                            : 27;
+  const double with_values =
+      keys->shape.dtype == TRM_F32 ? 11 + 3.0 * ((double)arrays - 2) : 27;
+  const double per_pair = arrays == 1 ? 12.5 : with_values;
   const int64_t pairs = trm_ceil_divide(trm_ceil_divide(here, 2), workers);
   const int64_t cycles = workers * (30 + (int64_t)(per_pair * (double)pairs)) + 11;
   if (far > 0) {
@@ -143,7 +144,9 @@ static trm_status add_sort(const trm_tile_request *request, trm_tile_cost *cost,
 trm_status trm_tile_sort(const trm_tile_request *request, trm_tile_cost *cost, trm_error *error) {
   TRY(trm_tile_cost_begin(cost, request, error));
   const trm_instruction *instruction = request->instruction;
-  if (request->num_operands == 0 || trm_shape_count(&request->operands[0].shape) <= 0) return TRM_OK;
+  if (request->num_operands == 0 || trm_shape_count(&request->operands[0].shape) <= 0) {
+    return TRM_OK;
+  }
   const trm_tile_operand *keys = &request->operands[0];
   if (keys->shape.rank == 0) return TRM_OK;
   int64_t length = keys->shape.dims[keys->shape.rank - 1], kept = length;

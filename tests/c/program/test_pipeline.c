@@ -7,11 +7,12 @@ enum { STAGES = 4, BATCHES = 16 };
 #define MARK(text, stage, phase)                                                                \
   trm_text_format((text), ", sharding={maximal device=%d}, frontend_attributes={pipeline_stage="  \
                   "\"%d\"%s}\n", (stage), (stage), (phase))
+static const char state[] =
+    "(s32[], f32[256,256], f32[256,256], f32[256,256], f32[256,256], f32[256,256])";
 #define BACKWARD ",pipeline_phase=\"backward\""
 
 /* Each stage multiplies by its weights and takes a tanh; its backward stage reads the tanh. */
 static void write_body(trm_text *text) {
-  const char *state = "(s32[], f32[256,256], f32[256,256], f32[256,256], f32[256,256], f32[256,256])";
   trm_text_format(text, "turn { s = %s parameter(0)\n i = s32[] get-tuple-element(s), index=0\n"
                   "one = s32[] constant(1)  j = s32[] add(i, one)\n"
                   "x = f32[256,256] get-tuple-element(s), index=5\n", state);
@@ -39,7 +40,6 @@ static void write_body(trm_text *text) {
 }
 
 static trm_program *plan(const char *schedule, bool recompute) {
-  const char *state = "(s32[], f32[256,256], f32[256,256], f32[256,256], f32[256,256], f32[256,256])";
   trm_text text = {0};
   trm_text_format(&text, "HloModule m\n");
   write_body(&text);
@@ -62,12 +62,15 @@ static trm_program *plan(const char *schedule, bool recompute) {
   }
   trm_text_format(&text, "ROOT r = %s tuple(k, p1, p2, p3, p4, p5) }\n"
                   "ENTRY e { z = s32[] constant(0)\n", state);
-  for (int e = 1; e <= 5; ++e) trm_text_format(&text, "q%d = f32[256,256] parameter(%d)\n", e, e - 1);
+  for (int e = 1; e <= 5; ++e) {
+    trm_text_format(&text, "q%d = f32[256,256] parameter(%d)\n", e, e - 1);
+  }
   trm_text_format(&text, "t = %s tuple(z, q1, q2, q3, q4, q5)\n"
                   "w = %s while(t), condition=until1, body=update, "
                   "frontend_attributes={pipeline=\"{\\\"stages\\\":4,\\\"training\\\":true,"
                   "\\\"device_mapping\\\":[0,1,2,3],\\\"schedule\\\":\\\"%s\\\"}\"}\n"
-                  "ROOT o = f32[256,256] get-tuple-element(w), index=5 }\n", state, state, schedule);
+                  "ROOT o = f32[256,256] get-tuple-element(w), index=5 }\n",
+                  state, state, schedule);
   trm_program_options options = trm_program_default_options();
   options.recompute = recompute;
   trm_program *p = plan_text(text.data, "mk2", &options);
@@ -94,8 +97,8 @@ static int64_t stashed_bytes(const trm_program *p) {
   return bytes;
 }
 
-static void test_schedules(void **state) {
-  (void)state;
+static void test_schedules(void **unused) {
+  (void)unused;
   trm_program *grouped = plan("Grouped", false), *interleaved = plan("Interleaved", false);
   trm_program *sequential = plan("Sequential", false);
   const trm_pipeline *g = &grouped->pipeline, *i = &interleaved->pipeline;
@@ -141,8 +144,8 @@ static void test_schedules(void **state) {
   trm_program_free(sequential);
 }
 
-static void test_recomputation(void **state) {
-  (void)state;
+static void test_recomputation(void **unused) {
+  (void)unused;
   trm_program *kept = plan("Grouped", false), *again = plan("Grouped", true);
   assert_true(again->pipeline.recomputation && !kept->pipeline.recomputation);
   /* Fewer bytes wait; the backward stages take their forward stages' cycles too. */

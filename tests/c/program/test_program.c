@@ -210,7 +210,8 @@ static void test_collectives_cost_by_replicas(void **state) {
   check_all_reduce("HloModule m\n" SUM "ENTRY e { x = f32[1000000] parameter(0)\n"
                    "ROOT r = f32[1000000] all-reduce(x), replica_groups={}, to_apply=sum }");
   check_all_reduce("HloModule m\nENTRY e { x = f32[1000000] parameter(0)\n"
-                   "ROOT r = f32[1000000] custom-call(x), custom_call_target=\"tremula.all-reduce\","
+                   "ROOT r = f32[1000000] custom-call(x), "
+                   "custom_call_target=\"tremula.all-reduce\","
                    " backend_config=\"{\\\"op\\\":\\\"add\\\"}\" }");
 }
 
@@ -311,7 +312,8 @@ static void test_bad_options(void **state) {
       BAD("I/O tiles", .io_tiles = 1472),
       BAD("model_error", .model_error = 2),
       BAD("1024", .num_ipus = 5000),
-      BAD("availableMemoryProporton", .convolution_options = "{\"availableMemoryProporton\":\"1\"}"),
+      BAD("availableMemoryProporton",
+          .convolution_options = "{\"availableMemoryProporton\":\"1\"}"),
       BAD("JSON", .matmul_options = "[1]"),
       BAD("must be text", .matmul_options = "{\"partialsType\":1}"),
       {"assumed_trip_count", {.replicas = 1}},
