@@ -64,11 +64,11 @@ def test_what_a_killed_process_leaves_does_not_matter(filled, start, tmp_path):
 
 def test_several_processes_compile_once(filled, start, tmp_path):
     del filled  # after it, so that the machine is not busier than it must be
-    runs = [start(tmp_path / "cache") for _ in range(3)]
+    runs = [start(tmp_path / "cache") for _ in range(2)]
     logs = [one.finish() for one in runs]
     assert sum(log.compiled for log in logs) == NUM_PROGRAMS
     assert sum(log.lowered for log in logs) == NUM_PROGRAMS
-    assert sum(log.loaded for log in logs) == 2 * NUM_PROGRAMS
+    assert sum(log.loaded for log in logs) == NUM_PROGRAMS
 
 
 def test_a_program_waits_for_whoever_compiles_it(filled, start, tmp_path):

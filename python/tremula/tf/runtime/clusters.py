@@ -12,6 +12,7 @@ would be alone. See clusters_graph.py for what can be put together.
 
 import ctypes
 import hashlib
+import itertools
 
 from tremula.tf.runtime import (clusters_graph, clusters_ops, clusters_sources, inside, lowering,
                                 plugin)
@@ -68,7 +69,7 @@ def cluster(graph_def, preserved=frozenset(), fetched=frozenset()):
     """Puts the ops of a placed GraphDef together. `preserved` are names of nodes that must stay,
     `fetched` of those among them that something else may stand for under their names. Returns
     whether anything has changed."""
-    if not any("device:IPU:" in node.device for node in graph_def.node):
+    if not _may_have_groups(graph_def):
         return False
     ordered = clusters_graph.read(graph_def, preserved, fetched)
     needed = _needed(ordered)
@@ -91,6 +92,14 @@ def cluster(graph_def, preserved=frozenset(), fetched=frozenset()):
     del graph_def.node[:]
     graph_def.node.extend(new_nodes)
     return True
+
+
+def _may_have_groups(graph_def):
+    """Whether two nodes on an IPU would be programs of their own: a quick look, since reading a
+    large graph takes long. One whose programs were all compiled as such has none."""
+    weights = (clusters_ops.Kind(node).weight for node in graph_def.node
+               if "device:IPU:" in node.device)
+    return sum(itertools.islice(filter(None, weights), 2)) > 1
 
 
 def _needed(ordered):
