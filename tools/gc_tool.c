@@ -40,7 +40,9 @@ int gc_bad_option(const char *tool, int result, const struct option *options, ch
   const char *word = argv[optind - 1];
   if (result == ':') return gc_usage(tool, "'%s' needs a value", word);
   for (; options->name != NULL; options++) {
-    if (optopt != 0 && options->val == optopt) return gc_usage(tool, "'%s': no value goes there", word);
+    if (optopt != 0 && options->val == optopt) {
+      return gc_usage(tool, "'%s': no value goes there", word);
+    }
   }
   if (optopt != 0) return gc_usage(tool, "'-%c' is not an option", optopt);
   return gc_usage(tool, "'%s' is not an option", word);

@@ -130,7 +130,7 @@ static bool check_overlap(const trm_inventory *inventory, int ordinal,
   bool ok = mark(inventory, request->ids, request->num_ids, marks) ||
             fail(status, TF_INVALID_ARGUMENT,
                  "/device:IPU:%d is to have IPUs that another device of this process has too. The "
-                 "ids in `select_ipus` must not share IPUs; `gc-info -l` lists what they stand for.",
+                 "ids in `select_ipus` must not share IPUs; `gc-info -l` lists their members.",
                  ordinal);
   if (ok && total > trm_inventory_num_ipus(inventory))
     ok = fail(status, TF_INVALID_ARGUMENT,
@@ -276,8 +276,8 @@ int32_t trm_tf_ipus_of_id(uint32_t id, uint32_t *out_count, char *message,
   if (result == TRM_OK && !trm_inventory_members(inventory, id, out_count)) {
     result = TRM_INVALID_ARGUMENT;
     snprintf(error.message, sizeof error.message,
-             "No device matches the requested configuration: there is no IPU or group of IPUs with the "
-             "id %u; the inventory %s has the ids 0 to %u. `gc-info -l` lists them.",
+             "No device matches the requested configuration: there is no IPU or group of IPUs with "
+             "the id %u; the inventory %s has the ids 0 to %u. `gc-info -l` lists them.",
              id, trm_inventory_name(inventory), trm_inventory_num_ids(inventory) - 1);
   }
   trm_inventory_release(inventory);

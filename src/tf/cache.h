@@ -19,7 +19,7 @@ typedef struct cache_entry {
 /* The entry of a module; false where there is no cache or the module is not to be cached. Makes the
  * folder. */
 bool cache_find(const tf_snapshot *settings, const void *module, size_t size, cache_entry *entry);
-/* Loads the executable; false when it is not there or, then with a warning if `warns`, not sound. */
+/* Loads the executable; false when it is not there or not sound. `warns`: the latter is told. */
 bool cache_load(const cache_entry *entry, bool warns, trm_executable **out);
 /* Waits until no other process compiles this program. Without a lock, as in a folder that cannot be
  * written, the program is merely compiled more than once. */

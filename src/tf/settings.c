@@ -99,7 +99,8 @@ bool settings_before_run(int ordinal, bool *out_runs, TF_Status *status) {
   *out_runs = connection != TF_CONNECT_PRE_COMPILE;
   if (connection == TF_CONNECT_NEVER)
     return fail(status, TF_INVALID_ARGUMENT,
-                "Trying to run an executable on a device that was configured for compilation only.");
+                "Trying to run an executable on a device that was configured for compilation "
+                "only.");
   return connection != TF_CONNECT_ON_DEMAND || attach_ensure(ordinal, status);
 }
 

@@ -1,5 +1,5 @@
-/* Made-up data (--use_synthetic_data, --synthetic_data_categories, --null_data_feed): what a program
- * gets instead of data from the host. */
+/* Made-up data (--use_synthetic_data, --synthetic_data_categories, --null_data_feed): what a
+ * program gets instead of data from the host. */
 #ifndef TREMULA_TF_SYNTHETIC_H_
 #define TREMULA_TF_SYNTHETIC_H_
 
