@@ -264,6 +264,27 @@ TRM_API trm_status trm_engine_bind_outfeed(trm_engine *engine, const char *id,
 TRM_API const char *trm_executable_feed(const trm_executable *executable, size_t i, char *out_kind,
                                         const trm_tensor_info **out_elements, size_t *out_num);
 
+/* Calls to the host. A program calls a function of the host's by custom-call "tremula.host-call" with
+ * the backend_config {"host_call":"<id>"}: it gets the operands' arrays and fills in the result's, in
+ * the order of their leaves, and the program goes on when it returns. Inputs must not be written.
+ * `replica` says whose call it is; replicas call from threads of their own, at the same time. What
+ * it returns, with the message, is how the run ends when that is not TRM_OK. The function must not
+ * run, free or change the engine; it may cancel it. */
+typedef trm_status (*trm_host_function)(void *user, const void *const *inputs,
+                                        void *const *outputs, uint32_t replica, trm_error *error);
+/* The function for all host calls with this id, in runs from now on; NULL: none, and a run that comes
+ * to such a call fails with TRM_FAILED_PRECONDITION. TRM_NOT_FOUND if the program has none. */
+TRM_API trm_status trm_engine_set_host_function(trm_engine *engine, const char *id,
+                                                trm_host_function function, void *user,
+                                                trm_error *error);
+/* The id of host call i of a program; several may have the same one. inputs and outputs describe the
+ * arrays and live as long as the executable. Returns NULL for i out of range. */
+TRM_API const char *trm_executable_host_call(const trm_executable *executable, size_t i,
+                                             const trm_tensor_info **out_inputs,
+                                             size_t *out_num_inputs,
+                                             const trm_tensor_info **out_outputs,
+                                             size_t *out_num_outputs);
+
 /* The seed of the random custom calls (ipu.utils.reset_ipu_seed). */
 TRM_API void trm_engine_set_seed(trm_engine *engine, uint64_t seed);
 

@@ -30,6 +30,7 @@ typedef struct builder {
   VECTOR(trm_coalesce) wishes;
   VECTOR(trm_kernel *) kernels;
   VECTOR(trm_feed_info) feeds;
+  VECTOR(trm_host_call_info) host_calls;
 } builder;
 
 /* The leaves of every value of a computation that is being walked. */
@@ -193,7 +194,13 @@ static trm_status walk_kernel(builder *b, scope *s, trm_index i, trm_error *erro
   return TRM_OK;
 }
 
-/* ---- Feeds ---------------------------------------------------------------------------------- */
+/* ---- Feeds and host calls ------------------------------------------------------------------- */
+
+static void describe(const trm_shape *leaf, trm_tensor_info *out_info) {
+  *out_info = (trm_tensor_info){.name = "", .dtype = leaf->dtype, .rank = leaf->rank,
+                                .bytes = trm_shape_bytes(leaf)};
+  if (leaf->rank > 0) memcpy(out_info->dims, leaf->dims, (size_t)leaf->rank * sizeof *leaf->dims);
+}
 
 static trm_status find_feed(builder *b, const char *id, char kind, const trm_shape *shape,
                             const trm_shape *const *operand_shapes, uint32_t num_elements,
@@ -213,33 +220,30 @@ static trm_status find_feed(builder *b, const char *id, char kind, const trm_sha
   info.elements = ARENA_NEW(&b->plan->arena, trm_tensor_info, num_elements);
   if (info.id == NULL || info.elements == NULL) FAIL_NO_MEMORY("a feed");
   for (uint32_t e = 0; e < num_elements; ++e) {
-    const trm_shape *leaf = shape != NULL ? trm_shape_leaf(shape, (int32_t)e) : operand_shapes[e];
-    trm_tensor_info *element = &info.elements[e];
-    *element = (trm_tensor_info){.name = "", .dtype = leaf->dtype, .rank = leaf->rank,
-                                 .bytes = trm_shape_bytes(leaf)};
-    if (leaf->rank > 0) memcpy(element->dims, leaf->dims, (size_t)leaf->rank * sizeof *leaf->dims);
+    describe(shape != NULL ? trm_shape_leaf(shape, (int32_t)e) : operand_shapes[e],
+             &info.elements[e]);
   }
   *out_feed = (uint32_t)b->feeds.count;
   if (!VECTOR_PUSH(&b->feeds, info)) FAIL_NO_MEMORY("a feed");
   return TRM_OK;
 }
 
-/* The feed's id out of {"feed":"id"}. */
-static trm_status feed_id(const builder *b, const trm_instruction *instruction, char *buffer,
-                          size_t size, trm_error *error) {
+/* The id out of {"<key>":"id"}. */
+static trm_status config_id(const builder *b, const trm_instruction *instruction, const char *key,
+                            char *buffer, size_t size, trm_error *error) {
   char text[256];
   json_error_t parse_error;
   json_t *config = instruction->backend_config == NULL
                        ? NULL
                        : json_loadb(instruction->backend_config, instruction->backend_config_size,
                                     0, &parse_error);
-  const char *id = json_string_value(json_object_get(config, "feed"));
+  const char *id = json_string_value(json_object_get(config, key));
   const bool good = id != NULL && strlen(id) < size;
   if (good) memcpy(buffer, id, strlen(id) + 1);
   json_decref(config);
   if (!good) {
-    FAIL(INVALID_ARGUMENT, "the backend_config of %s must be {\"feed\":\"<id>\"}",
-         trm_instruction_text(b->module, instruction, text, sizeof text));
+    FAIL(INVALID_ARGUMENT, "the backend_config of %s must be {\"%s\":\"<id>\"}",
+         trm_instruction_text(b->module, instruction, text, sizeof text), key);
   }
   return TRM_OK;
 }
@@ -252,7 +256,7 @@ static trm_status walk_infeed(builder *b, scope *s, trm_index i, trm_error *erro
     if (strlen(config) >= sizeof id) FAIL(INVALID_ARGUMENT, "an infeed_config is too long");
     memcpy(id, config, strlen(config) + 1);
   } else {
-    TRY(feed_id(b, instruction, id, sizeof id, error));
+    TRY(config_id(b, instruction, "feed", id, sizeof id, error));
   }
   TRY(new_leaves(b, &instruction->shape, &s->leaves[i], error));
   const uint32_t count = (uint32_t)trm_shape_num_leaves(&instruction->shape);
@@ -270,7 +274,7 @@ static trm_status walk_outfeed(builder *b, scope *s, trm_index i, trm_error *err
     if (strlen(config) >= sizeof id) FAIL(INVALID_ARGUMENT, "an outfeed_config is too long");
     memcpy(id, config, strlen(config) + 1);
   } else {
-    TRY(feed_id(b, instruction, id, sizeof id, error));
+    TRY(config_id(b, instruction, "feed", id, sizeof id, error));
   }
   uint32_t *operands, count, used = 0;
   TRY(gather_operands(b, s, i, 0, &operands, &count, error));
@@ -291,6 +295,41 @@ static trm_status walk_outfeed(builder *b, scope *s, trm_index i, trm_error *err
                    .num_operands = count, .scratch = TRM_NO_INDEX};
   TRY(find_feed(b, id, 'o', NULL, shapes, count, &step.feed, error));
   return add_step(b, step, operands, NULL, NULL, error);
+}
+
+/* The leaves of the operands' shapes, one after the other. */
+static void operand_infos(const builder *b, const scope *s, trm_index i, trm_tensor_info *infos) {
+  const trm_instruction *instruction = at(b, s, i);
+  for (uint32_t k = 0, used = 0; k < instruction->num_operands; ++k) {
+    const trm_shape *shape = &at(b, s, instruction->operands[k])->shape;
+    const int32_t leaves = trm_shape_num_leaves(shape);
+    for (int32_t l = 0; l < leaves; ++l) describe(trm_shape_leaf(shape, l), &infos[used++]);
+  }
+}
+
+static trm_status walk_host_call(builder *b, scope *s, trm_index i, trm_error *error) {
+  const trm_instruction *instruction = at(b, s, i);
+  trm_arena *arena = &b->plan->arena;
+  char id[512];
+  TRY(config_id(b, instruction, "host_call", id, sizeof id, error));
+  uint32_t *operands;
+  trm_host_call_info info = {.id = trm_arena_string(arena, id, strlen(id)),
+                             .num_outputs = (uint32_t)trm_shape_num_leaves(&instruction->shape)};
+  TRY(gather_operands(b, s, i, 0, &operands, &info.num_inputs, error));
+  info.inputs = ARENA_NEW(arena, trm_tensor_info, info.num_inputs);
+  info.outputs = ARENA_NEW(arena, trm_tensor_info, info.num_outputs);
+  if (info.id == NULL || info.inputs == NULL || info.outputs == NULL) FAIL_NO_MEMORY("a host call");
+  operand_infos(b, s, i, info.inputs);
+  for (uint32_t l = 0; l < info.num_outputs; ++l) {
+    describe(trm_shape_leaf(&instruction->shape, (int32_t)l), &info.outputs[l]);
+  }
+  TRY(new_leaves(b, &instruction->shape, &s->leaves[i], error));
+  const trm_step step = {.kind = TRM_STEP_HOST_CALL, .computation = s->computation,
+                         .instruction = i, .num_operands = info.num_inputs,
+                         .num_results = info.num_outputs, .scratch = TRM_NO_INDEX,
+                         .feed = (uint32_t)b->host_calls.count};
+  if (!VECTOR_PUSH(&b->host_calls, info)) FAIL_NO_MEMORY("a host call");
+  return add_step(b, step, operands, s->leaves[i], NULL, error);
 }
 
 /* ---- Loops ---------------------------------------------------------------------------------- */
@@ -458,7 +497,7 @@ static trm_status walk_conditional(builder *b, scope *s, trm_index i, trm_error 
 
 /* ---- The walk ------------------------------------------------------------------------------- */
 
-static bool is_feed(const trm_instruction *instruction, const char *target) {
+static bool is_call_of(const trm_instruction *instruction, const char *target) {
   return instruction->opcode == TRM_OP_CUSTOM_CALL && instruction->custom_call != NULL &&
          strcmp(instruction->custom_call->target, target) == 0;
 }
@@ -515,8 +554,9 @@ static trm_status walk_instruction(builder *b, scope *s, trm_index i, trm_error 
     case TRM_OP_OUTFEED:
       return walk_outfeed(b, s, i, error);
     default:
-      if (is_feed(instruction, "tremula.infeed")) return walk_infeed(b, s, i, error);
-      if (is_feed(instruction, "tremula.outfeed")) return walk_outfeed(b, s, i, error);
+      if (is_call_of(instruction, "tremula.infeed")) return walk_infeed(b, s, i, error);
+      if (is_call_of(instruction, "tremula.outfeed")) return walk_outfeed(b, s, i, error);
+      if (is_call_of(instruction, "tremula.host-call")) return walk_host_call(b, s, i, error);
       return walk_kernel(b, s, i, error);
   }
 }
@@ -605,7 +645,11 @@ trm_status trm_plan_build(const trm_module *module, bool reference_only, trm_pla
     plan->num_feeds = (uint32_t)b.feeds.count;
     plan->feeds =
         trm_arena_copy(&plan->arena, b.feeds.items, b.feeds.count * sizeof(trm_feed_info));
-    if (plan->slots == NULL || plan->steps == NULL || plan->feeds == NULL) {
+    plan->num_host_calls = (uint32_t)b.host_calls.count;
+    plan->host_calls = trm_arena_copy(&plan->arena, b.host_calls.items,
+                                      b.host_calls.count * sizeof(trm_host_call_info));
+    if (plan->slots == NULL || plan->steps == NULL || plan->feeds == NULL ||
+        plan->host_calls == NULL) {
       status = trm_fail(error, TRM_RESOURCE_EXHAUSTED, "out of memory while planning");
     }
   }
@@ -614,6 +658,7 @@ trm_status trm_plan_build(const trm_module *module, bool reference_only, trm_pla
   VECTOR_FREE(&b.steps);
   VECTOR_FREE(&b.wishes);
   VECTOR_FREE(&b.feeds);
+  VECTOR_FREE(&b.host_calls);
   if (status != TRM_OK) {
     trm_plan_free(plan);
     return status;

@@ -14,7 +14,9 @@ static trm_status engine_allocate(trm_engine *engine, trm_error *error) {
   engine->first_result = trm_allocate_zeroed(plan->num_steps, sizeof *engine->first_result);
   engine->infeeds = trm_allocate_zeroed(plan->num_feeds, sizeof *engine->infeeds);
   engine->outfeeds = trm_allocate_zeroed(plan->num_feeds, sizeof *engine->outfeeds);
-  if (engine->replicas == NULL || engine->first_operand == NULL || engine->first_result == NULL ||
+  engine->host_functions =
+      trm_allocate_zeroed(plan->num_host_calls, sizeof *engine->host_functions);
+  if (engine->host_functions == NULL || engine->replicas == NULL || engine->first_operand == NULL || engine->first_result == NULL ||
       engine->infeeds == NULL || engine->outfeeds == NULL) {
     FAIL_NO_MEMORY("an engine");
   }
@@ -75,6 +77,7 @@ void trm_engine_free(trm_engine *engine) {
   trm_free(engine->first_result);
   trm_free(engine->infeeds);
   trm_free(engine->outfeeds);
+  trm_free(engine->host_functions);
   trm_free(engine->times);
   trm_executable_free(engine->executable);
   trm_free(engine);

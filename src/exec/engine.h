@@ -1,6 +1,7 @@
 /* Engines, inside: an executable with memory for each of its replicas.
  *
  *   engine.c   making and freeing, feeds, the public calls
+ *   host_calls.c  functions of the host that programs call
  *   replica.c  one replica: its memory, and where every value is in a run
  *   run.c      running the steps
  *   times.c    how long each step takes
@@ -41,6 +42,11 @@ typedef struct trm_step_time {
   uint64_t nanoseconds, calls;
 } trm_step_time;
 
+typedef struct trm_host_binding {
+  trm_host_function function; /* NULL: none */
+  void *user;
+} trm_host_binding;
+
 struct trm_engine {
   trm_executable *executable;
   uint32_t num_replicas;
@@ -50,6 +56,7 @@ struct trm_engine {
   uint32_t *first_result;
   trm_infeed **infeeds;    /* by feed; NULL: not bound */
   trm_outfeed **outfeeds;
+  trm_host_binding *host_functions; /* by host call */
   uint64_t seed, runs;     /* runs since the seed was set */
   uint64_t contents;       /* a number for what this run computes; never used twice */
   atomic_bool cancelled;
@@ -69,6 +76,10 @@ void trm_replica_keep_outputs(trm_engine *engine, uint32_t number,
 
 /* run.c. Runs all steps of one replica. */
 trm_status trm_replica_run(trm_engine *engine, uint32_t number, trm_error *error);
+
+/* host_calls.c. Calls the function for the host call of step i. */
+trm_status trm_replica_call_host(const trm_engine *engine, uint32_t number, uint32_t i,
+                                 trm_error *error);
 
 /* times.c. Nanoseconds of a clock that only goes forward. */
 uint64_t trm_now(void);

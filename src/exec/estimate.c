@@ -1,13 +1,38 @@
 /* Owns: the program that an IPU would run, of an executable (tremula/program.h). */
+#include <stdlib.h>
+
 #include "exec/executable.h"
 #include "program/program.h"
 
 static void release(void *keeper) { trm_executable_free(keeper); }
 
+/* What the executable was compiled for. */
+static trm_status options_of(const trm_executable *executable, trm_program_options *out_options,
+                             trm_error *error) {
+  *out_options = trm_program_default_options();
+  const double proportion =
+      strtod(executable->options.values[TRM_OPTION_available_memory_proportion], NULL);
+  out_options->conv_memory_proportion = out_options->matmul_memory_proportion = proportion;
+  return trm_executable_num_replicas(executable, &out_options->replicas, error);
+}
+
 trm_status trm_program_create_for_executable(trm_executable *executable, const trm_target *target,
                                              const trm_program_options *options,
                                              trm_program **out_program, trm_error *error) {
-  TRY(trm_program_create(executable->module, true, target, options, out_program, error));
+  trm_program_options own_options;
+  trm_target *own_target = NULL;
+  if (options == NULL) {
+    TRY(options_of(executable, &own_options, error));
+    options = &own_options;
+  }
+  if (target == NULL) {
+    TRY(trm_target_load(executable->options.values[TRM_OPTION_target], &own_target, error));
+    target = own_target;
+  }
+  const trm_status status =
+      trm_program_create(executable->module, true, target, options, out_program, error);
+  trm_target_release(own_target);
+  if (status != TRM_OK) return status;
   (*out_program)->keeper = trm_executable_retain(executable);
   (*out_program)->release = release;
   return TRM_OK;

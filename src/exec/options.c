@@ -7,7 +7,7 @@
 
 #include "base/nearest.h"
 
-typedef enum option_kind { KIND_BOOL, KIND_TEXT, KIND_COUNT, KIND_PROPORTION } option_kind;
+typedef enum option_kind { KIND_BOOL, KIND_TEXT, KIND_COUNT, KIND_TILES, KIND_PROPORTION } option_kind;
 
 static const struct {
   const char *key, *value;
@@ -33,12 +33,14 @@ static trm_status check_value(trm_option_id id, const char *value, trm_error *er
         FAIL(INVALID_ARGUMENT, "option %s must be true or false, not '%s'", table[id].key, value);
       }
       return TRM_OK;
-    case KIND_COUNT: {
+    case KIND_COUNT:
+    case KIND_TILES: {
       errno = 0;
+      const long least = table[id].kind == KIND_COUNT ? 1 : 0;
       const long count = strtol(value, &end, 10);
-      if (errno != 0 || end == value || *end != '\0' || count < 1 || count > 65536) {
-        FAIL(INVALID_ARGUMENT, "option %s must be a number from 1 to 65536, not '%s'",
-             table[id].key, value);
+      if (errno != 0 || end == value || *end != '\0' || count < least || count > 65536) {
+        FAIL(INVALID_ARGUMENT, "option %s must be a number from %ld to 65536, not '%s'",
+             table[id].key, least, value);
       }
       return TRM_OK;
     }

@@ -32,7 +32,8 @@ typedef enum trm_step_kind {
   TRM_STEP_WHILE,       /* operand 0: the condition's result */
   TRM_STEP_CONDITIONAL, /* operand 0: the selector */
   TRM_STEP_INFEED,
-  TRM_STEP_OUTFEED
+  TRM_STEP_OUTFEED,
+  TRM_STEP_HOST_CALL
 } trm_step_kind;
 
 /* Steps [begin, end). */
@@ -52,7 +53,7 @@ typedef struct trm_step {
   uint32_t num_ranges;
   trm_step_range *ranges; /* while: condition, body; conditional: the branches. They come next */
   bool selector_is_pred;
-  uint32_t feed;
+  uint32_t feed;         /* or host call */
 } trm_step;
 
 typedef struct trm_feed_info {
@@ -62,13 +63,21 @@ typedef struct trm_feed_info {
   trm_tensor_info *elements;
 } trm_feed_info;
 
+/* One instruction that calls a function of the host's. */
+typedef struct trm_host_call_info {
+  const char *id;
+  uint32_t num_inputs, num_outputs;
+  trm_tensor_info *inputs, *outputs;
+} trm_host_call_info;
+
 typedef struct trm_plan {
   trm_arena arena;
   const trm_module *module; /* not owned */
-  uint32_t num_steps, num_slots, num_feeds;
+  uint32_t num_steps, num_slots, num_feeds, num_host_calls;
   trm_step *steps;
   trm_slot *slots;
   trm_feed_info *feeds;
+  trm_host_call_info *host_calls;
   uint32_t num_inputs, num_outputs;
   uint32_t num_kernels;
   trm_kernel **kernels;

@@ -36,7 +36,7 @@ static trm_status check_cancelled(const runner *r, trm_error *error) {
 
 static trm_status note_step(const runner *r, const trm_step *step, trm_status status,
                             trm_error *error) {
-  if (status == TRM_CANCELLED || status == TRM_OUT_OF_RANGE) return status;
+  if (status == TRM_OK || status == TRM_CANCELLED || status == TRM_OUT_OF_RANGE) return status;
   char text[512];
   const trm_module *module = r->plan->module;
   return trm_note(error, status, "while running %s",
@@ -143,6 +143,10 @@ static trm_status run_step(const runner *r, uint32_t i, uint64_t seed, trm_error
       const trm_status status = step->kind == TRM_STEP_INFEED ? run_infeed(r, i, error)
                                                               : run_outfeed(r, i, error);
       return status;
+    }
+    case TRM_STEP_HOST_CALL: {
+      const uint32_t number = (uint32_t)(r->replica - r->engine->replicas);
+      return note_step(r, step, trm_replica_call_host(r->engine, number, i, error), error);
     }
   }
   FAIL(INTERNAL, "a step has an unknown kind");

@@ -12,7 +12,7 @@
  * result.
  *
  * The engine itself runs tuple, get-tuple-element, parameter, constant, while, conditional, call,
- * opt-barrier, after-all, add-dependency, copies and the feeds; all others come here. */
+ * opt-barrier, after-all, add-dependency, copies, the feeds and host calls; all others come here. */
 #ifndef TREMULA_OPS_KERNEL_H_
 #define TREMULA_OPS_KERNEL_H_
 
@@ -106,6 +106,8 @@ trm_status trm_fast_reduce_create(const trm_kernel_request *, trm_kernel *, bool
 trm_status trm_fast_batch_norm_create(const trm_kernel_request *, trm_kernel *, bool *, trm_error *);
 /* The custom call "tremula.batch-norm-statistics" (reduce/batch_norm_fast.c). */
 trm_status trm_batch_norm_statistics_create(const trm_kernel_request *, trm_kernel *, bool *, trm_error *);
+/* The custom call "tremula.user-op" (host/user_op.c). */
+trm_status trm_user_op_create(const trm_kernel_request *, trm_kernel *, bool *, trm_error *);
 /* The custom call "tremula.dropout" (random/dropout.c). */
 trm_status trm_dropout_create(const trm_kernel_request *, trm_kernel *, bool *, trm_error *);
 trm_status trm_onednn_dot_create(const trm_kernel_request *, trm_kernel *, bool *, trm_error *);

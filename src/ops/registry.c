@@ -9,7 +9,8 @@ typedef struct kernel_creators {
   trm_kernel_create_fn fast, reference;
 } kernel_creators;
 
-/* Custom calls that compute, by target. (The engine itself does the feeds.) */
+/* Custom calls that compute, by target. (The engine itself does the feeds
+ * and calls to the host.) */
 static const struct {
   const char *target;
   trm_kernel_create_fn create;
@@ -24,6 +25,7 @@ static const struct {
     {"tremula.random", trm_reference_random_create},
     {"tremula.reduce-scatter", trm_collective_create},
     {"tremula.replication-factor", trm_collective_create},
+    {"tremula.user-op", trm_user_op_create},
 };
 
 static trm_status create_custom_call(const trm_kernel_request *request, trm_kernel *out_kernel,

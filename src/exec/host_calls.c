@@ -1,0 +1,52 @@
+/* Owns: functions of the host that programs call. */
+#include <string.h>
+
+#include "exec/engine.h"
+
+trm_status trm_engine_set_host_function(trm_engine *engine, const char *id,
+                                        trm_host_function function, void *user,
+                                        trm_error *error) {
+  const trm_plan *plan = engine->executable->plan;
+  bool found = false;
+  for (uint32_t h = 0; h < plan->num_host_calls; ++h) {
+    if (strcmp(plan->host_calls[h].id, id) != 0) continue;
+    engine->host_functions[h] = (trm_host_binding){function, user};
+    found = true;
+  }
+  if (!found) FAIL(NOT_FOUND, "the program has no host call with the id '%s'", id);
+  return TRM_OK;
+}
+
+const char *trm_executable_host_call(const trm_executable *executable, size_t i,
+                                     const trm_tensor_info **out_inputs, size_t *out_num_inputs,
+                                     const trm_tensor_info **out_outputs,
+                                     size_t *out_num_outputs) {
+  if (i >= executable->plan->num_host_calls) return NULL;
+  const trm_host_call_info *info = &executable->plan->host_calls[i];
+  *out_inputs = info->inputs;
+  *out_num_inputs = info->num_inputs;
+  *out_outputs = info->outputs;
+  *out_num_outputs = info->num_outputs;
+  return info->id;
+}
+
+trm_status trm_replica_call_host(const trm_engine *engine, uint32_t number, uint32_t i,
+                                 trm_error *error) {
+  const trm_plan *plan = engine->executable->plan;
+  const uint32_t call = plan->steps[i].feed;
+  const trm_host_binding *binding = &engine->host_functions[call];
+  if (binding->function == NULL) {
+    FAIL(FAILED_PRECONDITION,
+         "the program calls a function of the host, '%s', but none has been set for it "
+         "(trm_engine_set_host_function)", plan->host_calls[call].id);
+  }
+  const trm_replica *replica = &engine->replicas[number];
+  trm_error said = {0};
+  const trm_status status =
+      binding->function(binding->user, replica->operands + engine->first_operand[i],
+                        replica->results + engine->first_result[i], number, &said);
+  if (status == TRM_OK) return TRM_OK;
+  said.message[sizeof said.message - 1] = '\0';
+  return trm_fail(error, status, "%s",
+                  said.message[0] != '\0' ? said.message : "a function of the host failed");
+}
