@@ -1,5 +1,5 @@
 # What the project links: oneDNN (from PyPI, in the Python environment that builds), protobuf-c,
-# xxHash and jansson from the distribution, OpenMP from the compiler.
+# xxHash, jansson, SQLite and libcbor from the distribution, OpenMP from the compiler.
 
 find_package(Threads REQUIRED)
 find_package(OpenMP REQUIRED COMPONENTS C)
@@ -7,6 +7,8 @@ find_package(PkgConfig REQUIRED)
 pkg_check_modules(PROTOBUF_C REQUIRED IMPORTED_TARGET libprotobuf-c)
 pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
 pkg_check_modules(JANSSON REQUIRED IMPORTED_TARGET jansson)
+pkg_check_modules(SQLITE REQUIRED IMPORTED_TARGET sqlite3)
+pkg_check_modules(CBOR REQUIRED IMPORTED_TARGET libcbor)
 find_program(PROTOC_C NAMES protoc-c REQUIRED)
 
 # oneDNN: TREMULA_PYTHON's prefix is where `pip install onednn-devel-cpu-gomp` puts it.

@@ -71,6 +71,8 @@ need_build_packages() {
   need_library libprotobuf-c libprotobuf-c-dev
   need_library libxxhash libxxhash-dev
   need_library jansson libjansson-dev
+  need_library sqlite3 libsqlite3-dev
+  need_library libcbor libcbor-dev
   if ! printf '#include <stdlib.h>\n' | gcc -E - >/dev/null 2>&1; then MISSING+=(libc6-dev); fi
 }
 

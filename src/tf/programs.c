@@ -2,11 +2,13 @@
 #define _GNU_SOURCE
 #include "programs.h"
 
+#include <dlfcn.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <xxhash.h>
 
 #include "cache.h"
@@ -16,6 +18,7 @@
 #include "switches.h"
 #include "synthetic.h"
 #include "tremula/log.h"
+#include "tremula/report.h"
 
 struct tf_program {
   tf_program *next;
@@ -29,6 +32,7 @@ struct tf_program {
   tf_infeed *infeed;   /* as `feeds` say */
   char *feeds;         /* that the engine is connected with; NULL: none yet */
   uint64_t num_runs;
+  trm_report *report; /* the profile that runs are added to, or NULL */
   uint64_t seed_generation;
   /* The inputs' made-up values, where parameters are synthetic. */
   void **made_up;
@@ -153,12 +157,29 @@ static bool create_engine(const tf_program *p, trm_executable *executable, trm_e
   return true;
 }
 
+/* TF_Version is in no library that the plugin is linked to, but in one that is loaded. */
+static const char *tensorflow_version(void) {
+  void *library = dlopen("libtensorflow_cc.so.2", RTLD_LAZY | RTLD_NOLOAD);
+  const char *(*version)(void) = NULL;
+  if (library) *(void **)&version = dlsym(library, "TF_Version");
+  const char *text = version ? version() : NULL;
+  if (library) dlclose(library);
+  return text;
+}
+
 /* Call with p->building held. */
 static bool build(tf_program *p, const void *module, size_t size, const tf_snapshot *settings,
                   TF_Status *status) {
   trm_executable *executable = NULL;
   trm_engine *engine = NULL;
   if (!load_or_compile(module, size, settings, &executable, status)) return false;
+  const trm_report_framework framework = {"TensorFlow", tensorflow_version()};
+  trm_report *report = NULL;
+  trm_error error = {0};
+  if (trm_report_create(executable, &framework, &report, &error) != TRM_OK) {
+    trm_executable_free(executable);
+    return fail_with(status, &error);
+  }
   bool ok = create_engine(p, executable, &engine, status);
   size_t num_inputs = ok ? trm_executable_num_inputs(executable) : 0;
   const void **inputs = calloc(num_inputs + 1, sizeof *inputs);
@@ -171,9 +192,11 @@ static bool build(tf_program *p, const void *module, size_t size, const tf_snaps
     free(versions);
     free(output_versions);
     if (engine) trm_engine_free(engine);
+    trm_report_free(report);
     trm_executable_free(executable);
     return false;
   }
+  p->report = report;
   p->executable = executable;
   p->engine = engine;
   atomic_fetch_add(&num_built, 1);
@@ -291,6 +314,13 @@ static bool connect(tf_program *p, const tf_call *call, TF_Status *status) {
   return p->feeds || fail_memory(status);
 }
 
+/* Seconds of a clock that does not go back. */
+static double now(void) {
+  struct timespec time;
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
 bool program_run(tf_program *p, const tf_call *call, TF_Tensor *const *tensors,
                  void *const *outputs, TF_Status *status) {
   bool runs;
@@ -321,8 +351,11 @@ bool program_run(tf_program *p, const tf_call *call, TF_Tensor *const *tensors,
   for (size_t i = 0; trm_engine_num_replicas(p->engine) > 1 && i < program_num_outputs(p); i++)
     p->output_versions[i] = pool_generation(outputs[i]);
   trm_error error = {0};
+  const double began = p->report ? now() : 0;
   if (trm_engine_run_replicated(p->engine, p->inputs, p->versions, outputs, p->output_versions,
-                                &error) == TRM_OK)
+                                &error) == TRM_OK) {
+    if (p->report) trm_report_run(p->report, began, now(), 0);
     return true;
+  }
   return fail_with(status, &error);
 }

@@ -1,9 +1,16 @@
 """From a configuration's snapshot to the compiler's options (src/exec/options.def)."""
 
+import json
+
 # The versions of an IPU that a configuration may name, and the machine that each is.
 _TARGETS = {"ipu1": "mk1", "ipu2": "mk2", "ipu21": "bow"}
 
 _MEMORY_PROPORTION = "availableMemoryProportion"
+
+# Options that the compiler takes as JSON: a configuration's name and the compiler's.
+_JSON_OPTIONS = {"compilation_poplar_options": "engine_options",
+                 "convolutions.poplar_options": "convolution_options",
+                 "matmuls.poplar_options": "matmul_options"}
 
 
 def lines(snapshot, device, ipus_of_id, architecture):
@@ -16,13 +23,31 @@ def lines(snapshot, device, ipus_of_id, architecture):
     options = snapshot["options"]
     count = device["auto"] if "auto" in device else ipus_of_id(device["id"])
     chosen = {"ipus": count, "target": _target(snapshot, architecture)}
-    proportion = options.get("convolutions.poplar_options", {}).get(
-        _MEMORY_PROPORTION, options.get("matmuls.poplar_options", {}).get(_MEMORY_PROPORTION))
+    for name, key in _JSON_OPTIONS.items():
+        if options.get(name):
+            chosen[key] = json.dumps(options[name], sort_keys=True)
+    proportion = options.get("slices.poplar_options", {}).get(_MEMORY_PROPORTION)
     if proportion is not None:
-        chosen["available_memory_proportion"] = proportion
+        chosen["slice_memory_proportion"] = proportion
+    if options.get("io_tiles.num_io_tiles"):
+        chosen["io_tiles"] = options["io_tiles.num_io_tiles"]
+    if snapshot["flags"]["use_ipu_model"]:
+        chosen.update(_model_options(snapshot))
     if snapshot["flags"]["enable_hlo_verifier"]:
         chosen["verify"] = "true"
     return "".join(f"{key}={value}\n" for key, value in sorted(chosen.items()))
+
+
+def _model_options(snapshot):
+    """What only the IPU Model takes."""
+    options = snapshot["options"]
+    chosen = {"ipu_model": "true"}
+    tiles = options.get("ipu_model.tiles_per_ipu") or snapshot["flags"]["ipu_model_tiles"]
+    if tiles > 0:
+        chosen["tiles_per_ipu"] = tiles
+    if options.get("ipu_model.compile_ipu_code"):
+        chosen["compile_ipu_code"] = "true"
+    return chosen
 
 
 def _target(snapshot, architecture):

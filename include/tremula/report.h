@@ -1,0 +1,58 @@
+/* Profiles: what an IPU would need, checked when a program is compiled and written where asked for.
+ *
+ *   trm_report_create()   plans an executable, checks that it fits, begins a profile
+ *   trm_report_run()      adds a run
+ *   trm_report_free()     closes the profile
+ *   trm_report_print()    a profile, or two compared, as text or JSON
+ *
+ * Engine options (autoReport.all and others, in Poplar's words) come from the executable's option
+ * engine_options and from the environment's POPLAR_ENGINE_OPTIONS, which wins. The files and their
+ * contents: docs/profile_format.md. */
+#ifndef TREMULA_REPORT_H_
+#define TREMULA_REPORT_H_
+
+#include "tremula/tremula.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct trm_report trm_report;
+
+/* Who compiles; the texts may be NULL. */
+typedef struct trm_report_framework {
+  const char *name, *version; /* "TensorFlow", "2.15.1" */
+} trm_report_framework;
+
+/* Plans the executable with its own options (target, ipus, ...) and writes the profile where one is
+ * asked for, each into a new directory. A program that does not fit is an error, TRM_INTERNAL in
+ * Poplar's words with the profile already written, or, with the executable's option ipu_model, a
+ * warning in the log. *out_report is NULL when no runs are to be recorded. */
+TRM_API trm_status trm_report_create(trm_executable *executable,
+                                     const trm_report_framework *framework,
+                                     trm_report **out_report, trm_error *error);
+/* Adds a run, in seconds of any clock that does not go back: when it began and ended, and how much
+ * of that it waited for infeeds. After executionProfileProgramRunCount of them it does nothing. For
+ * one thread at a time. Failure to write is a warning in the log. NULL is allowed. */
+TRM_API void trm_report_run(trm_report *report, double began, double ended, double waited);
+/* The directory of the profile; lives as long as the report. "" for NULL. */
+TRM_API const char *trm_report_directory(const trm_report *report);
+TRM_API void trm_report_free(trm_report *report);
+
+/* Text of the profile in `directory` (or a path of a profile.pop), the same each time; with
+ * `other`, the two compared by layer. JSON where `json`. Free *out_text with trm_free. */
+TRM_API trm_status trm_report_print(const char *directory, const char *other, bool json,
+                                    char **out_text, trm_error *error);
+
+typedef struct trm_report_option_row {
+  const char *key, *default_value, *help;
+  bool acts; /* false: accepted, and has no effect */
+} trm_report_option_row;
+/* The engine options that are known; false for i out of range. */
+TRM_API bool trm_report_option(size_t i, trm_report_option_row *out_row);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* TREMULA_REPORT_H_ */

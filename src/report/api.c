@@ -1,0 +1,304 @@
+/* Owns: reports: planning when a program is compiled, the directory, runs. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "report/database.h"
+#include "report/write.h"
+#include "tremula/log.h"
+
+struct trm_report {
+  sqlite3 *database;
+  sqlite3_stmt *insert;
+  char directory[TRM_REPORT_PATH];
+  char run_name[128];
+  int64_t most_runs, runs;
+  double clock; /* Hz */
+  int64_t cycles, cycles_base;
+  double first_began, last_ended;
+};
+
+/* ---- Planning ------------------------------------------------------------------------------- */
+
+static const char *value_of(const trm_executable *executable, trm_option_id id) {
+  return executable->options.values[id];
+}
+
+static bool is_set(const char *text) { return text[0] != '\0'; }
+
+static trm_status choose_target(trm_executable *executable, trm_target **out_target,
+                                trm_error *error) {
+  trm_target *machine;
+  TRY(trm_target_load(value_of(executable, TRM_OPTION_target), &machine, error));
+  const char *tiles = value_of(executable, TRM_OPTION_tiles_per_ipu);
+  const trm_status status =
+      trm_target_resize(machine, (uint32_t)strtoul(value_of(executable, TRM_OPTION_ipus), NULL, 10),
+                        is_set(tiles) ? (uint32_t)strtoul(tiles, NULL, 10) : 0, out_target, error);
+  trm_target_release(machine);
+  return status;
+}
+
+static trm_status plan(trm_executable *executable, const trm_engine_options *engine,
+                       trm_program **out_program, trm_error *error) {
+  trm_program_options options = trm_program_default_options();
+  TRY(trm_executable_num_replicas(executable, &options.replicas, error));
+  const double share = strtod(value_of(executable, TRM_OPTION_available_memory_proportion), NULL);
+  options.conv_memory_proportion = options.matmul_memory_proportion = share;
+  const char *slices = value_of(executable, TRM_OPTION_slice_memory_proportion);
+  options.slice_memory_proportion = strtod(slices, NULL);
+  const char *convolution = value_of(executable, TRM_OPTION_convolution_options);
+  const char *matmul = value_of(executable, TRM_OPTION_matmul_options);
+  if (is_set(convolution)) options.convolution_options = convolution;
+  if (is_set(matmul)) options.matmul_options = matmul;
+  options.compile_ipu_code = trm_options_bool(&executable->options, TRM_OPTION_compile_ipu_code);
+  options.is_virtual_ipu = !trm_options_bool(&executable->options, TRM_OPTION_ipu_model);
+  options.io_tiles = (uint32_t)strtoul(value_of(executable, TRM_OPTION_io_tiles), NULL, 10);
+  options.instrument = trm_engine_option_is_on(engine, TRM_ENGINE_INSTRUMENT) ||
+                       trm_engine_option_is_on(engine, TRM_ENGINE_INSTRUMENT_COMPUTE);
+  trm_target *target;
+  TRY(choose_target(executable, &target, error));
+  const trm_status status =
+      trm_program_create_for_executable(executable, target, &options, out_program, error);
+  trm_target_release(target);
+  return status;
+}
+
+/* ---- The directory -------------------------------------------------------------------------- */
+
+static trm_status make_folders(const char *path, trm_error *error) {
+  char folder[TRM_REPORT_PATH];
+  snprintf(folder, sizeof folder, "%s", path);
+  for (char *c = folder + 1; is_set(folder); ++c) {
+    const char end = *c;
+    if (end != '/' && end != '\0') continue;
+    *c = '\0';
+    if (mkdir(folder, 0777) != 0 && errno != EEXIST) {
+      FAIL(UNAVAILABLE, "cannot make the directory %s of autoReport.directory: %s", folder,
+           strerror(errno));
+    }
+    if (end == '\0') break;
+    *c = end;
+  }
+  return TRM_OK;
+}
+
+/* tf_report__<date>__<pid>: mkdir makes sure that it is nobody else's. */
+static trm_status make_directory(const char *parent, char out_path[TRM_REPORT_PATH],
+                                 char out_timestamp[64], trm_error *error) {
+  if (!is_set(parent)) parent = ".";
+  if (strlen(parent) > TRM_REPORT_PATH - 128) {
+    FAIL(INVALID_ARGUMENT, "autoReport.directory is too long: %zu bytes", strlen(parent));
+  }
+  TRY(make_folders(parent, error));
+  struct timespec now;
+  struct tm parts;
+  clock_gettime(CLOCK_REALTIME, &now);
+  for (int attempt = 0; attempt < 10000; ++attempt) {
+    long milliseconds = now.tv_nsec / 1000000 + attempt;
+    const time_t seconds = now.tv_sec + milliseconds / 1000;
+    milliseconds %= 1000;
+    localtime_r(&seconds, &parts);
+    char date[40];
+    strftime(date, sizeof date, "%Y-%m-%d__%H-%M-%S", &parts);
+    const char *slash = parent[strlen(parent) - 1] == '/' ? "" : "/";
+    snprintf(out_path, TRM_REPORT_PATH, "%s%stf_report__%s.%03ld__%ld", parent, slash, date,
+             milliseconds, (long)getpid());
+    strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%S", &parts);
+    snprintf(out_timestamp, 64, "%s.%03ld", date, milliseconds);
+    if (mkdir(out_path, 0777) == 0) return TRM_OK;
+    if (errno != EEXIST) break;
+  }
+  FAIL(UNAVAILABLE, "cannot make the directory %s for a profile: %s", out_path, strerror(errno));
+}
+
+/* ---- Writing -------------------------------------------------------------------------------- */
+
+static const char *path_of(const trm_report_source *s, const char *file, char *buffer) {
+  snprintf(buffer, TRM_REPORT_PATH + 32, "%s/%s", s->directory, file);
+  return buffer;
+}
+
+static trm_status write_module(const trm_report_source *s, const char *path, trm_error *error) {
+  char *text;
+  TRY(trm_executable_print(s->executable, &text, error));
+  const trm_status status = trm_write_file(path, text, strlen(text), error);
+  trm_free(text);
+  return status;
+}
+
+static trm_status write_files(trm_report_source *s, sqlite3 **out_database, trm_error *error) {
+  char path[TRM_REPORT_PATH + 32];
+  const bool graph = trm_engine_option_is_on(s->options, TRM_ENGINE_OUTPUT_GRAPH);
+  const bool execution = trm_engine_option_is_on(s->options, TRM_ENGINE_OUTPUT_EXECUTION);
+  if (trm_engine_option_is_on(s->options, TRM_ENGINE_OUTPUT_DEBUG)) {
+    TRY(trm_report_write_debug(s, error));
+  }
+  if (graph || execution) {
+    TRY(trm_report_write_profile(s, path_of(s, "profile.pop", path), graph, out_database, error));
+  }
+  if (trm_engine_option_is_on(s->options, TRM_ENGINE_OUTPUT_VARS)) {
+    TRY(trm_report_write_vars(s, path_of(s, "vars.capnp", path), error));
+  }
+  if (trm_engine_option_is_on(s->options, TRM_ENGINE_OUTPUT_ARCHIVE)) {
+    TRY(trm_report_write_archive(s, path_of(s, "archive.a", path), error));
+  }
+  if (trm_engine_option_is_on(s->options, TRM_ENGINE_OUTPUT_SERIALIZED)) {
+    TRY(write_module(s, path_of(s, "serialized_graph.hlo", path), error));
+  }
+  return trm_report_write_framework(s, path_of(s, "framework.json", path), error);
+}
+
+/* The report to which runs are added, of a database that stays open. */
+static trm_status begin_runs(const trm_report_source *s, sqlite3 *database, trm_report **out_report,
+                             trm_error *error) {
+  trm_report *report = trm_allocate_zeroed(1, sizeof *report);
+  trm_status status = TRM_RESOURCE_EXHAUSTED;
+  if (report == NULL) {
+    trm_fail(error, status, "out of memory for a profile");
+  } else {
+    status = trm_database_prepare(database, "INSERT INTO runs VALUES(?,?,?,?,?,?,?,?,?)",
+                                  &report->insert, error);
+  }
+  if (status != TRM_OK) {
+    sqlite3_close(database);
+    trm_free(report);
+    return status;
+  }
+  report->database = database;
+  report->most_runs = trm_engine_option_count(s->options, TRM_ENGINE_RUN_COUNT);
+  report->clock = trm_target_tile_clock_frequency(s->program->target);
+  report->cycles = s->program->totals.cycles;
+  snprintf(report->directory, sizeof report->directory, "%s", s->directory);
+  snprintf(report->run_name, sizeof report->run_name, "%s", s->program->module->name);
+  *out_report = report;
+  return TRM_OK;
+}
+
+static trm_status write_report(trm_report_source *s, trm_report **out_report, trm_error *error) {
+  char directory[TRM_REPORT_PATH], timestamp[64];
+  TRY(make_directory(s->options->values[TRM_ENGINE_REPORT_DIRECTORY], directory, timestamp,
+                     error));
+  s->directory = directory;
+  s->timestamp = timestamp;
+  TRY(trm_lowered_create(s->program, &s->lowered, error));
+  sqlite3 *database = NULL;
+  trm_status status = write_files(s, &database, error);
+  trm_lowered_free(&s->lowered);
+  if (status != TRM_OK) {
+    sqlite3_close(database);
+    return status;
+  }
+  trm_log(TRM_LOG_INFO, "REPORT", "wrote the profile of %s into %s", s->program->module->name,
+          directory);
+  if (database == NULL) return TRM_OK;
+  if (!trm_engine_option_is_on(s->options, TRM_ENGINE_OUTPUT_EXECUTION)) {
+    sqlite3_close(database);
+    return TRM_OK;
+  }
+  return begin_runs(s, database, out_report, error);
+}
+
+/* An error on an IPU, a warning on the IPU Model. */
+static trm_status judge(const trm_report_source *s, bool written, trm_error *error) {
+  trm_error why = {0};
+  if (s->program->totals.fits) return TRM_OK;
+  trm_program_check_fits(s->program, &why);
+  if (s->is_model) {
+    trm_log(TRM_LOG_WARN, "COMPILER",
+            "The program does not fit on the IPU; the IPU Model runs it nevertheless. %s",
+            why.message);
+    return TRM_OK;
+  }
+  if (error != NULL) *error = why;
+  if (written) trm_note(error, why.status, "Profile saved to: %s/profile.pop", s->directory);
+  return why.status;
+}
+
+static trm_status create(trm_executable *executable, const trm_report_framework *framework,
+                         const trm_engine_options *options, trm_report **out_report,
+                         trm_error *error) {
+  trm_program *program;
+  TRY_NOTE(plan(executable, options, &program, error), "while planning for an IPU");
+  trm_report_source s = {
+      .executable = executable, .program = program, .options = options,
+      .framework = framework != NULL && framework->name != NULL ? framework->name : "",
+      .framework_version =
+          framework != NULL && framework->version != NULL ? framework->version : "",
+      .is_model = trm_options_bool(&executable->options, TRM_OPTION_ipu_model)};
+  const bool fits = program->totals.fits;
+  const bool written = trm_engine_options_want_report(options) &&
+                       (fits || s.is_model ||
+                        trm_engine_option_is_on(options, TRM_ENGINE_ALLOW_OOM));
+  trm_status status = written ? write_report(&s, out_report, error) : TRM_OK;
+  if (status == TRM_OK) status = judge(&s, written, error);
+  trm_program_free(program);
+  return status;
+}
+
+trm_status trm_report_create(trm_executable *executable, const trm_report_framework *framework,
+                             trm_report **out_report, trm_error *error) {
+  trm_arena arena = {0};
+  trm_engine_options options;
+  trm_engine_options_default(&options);
+  trm_report *report = NULL;
+  trm_status status =
+      trm_engine_options_add(&options, &arena, value_of(executable, TRM_OPTION_engine_options),
+                             "compilation_poplar_options", error);
+  if (status == TRM_OK) {
+    status = trm_engine_options_add(&options, &arena, getenv("POPLAR_ENGINE_OPTIONS"),
+                                    "POPLAR_ENGINE_OPTIONS", error);
+  }
+  if (status == TRM_OK) status = create(executable, framework, &options, &report, error);
+  trm_arena_free(&arena);
+  if (status == TRM_OK) *out_report = report;
+  else trm_report_free(report);
+  return status;
+}
+
+/* ---- Runs ----------------------------------------------------------------------------------- */
+
+static void close_database(trm_report *report) {
+  sqlite3_finalize(report->insert);
+  sqlite3_close(report->database);
+  report->insert = NULL;
+  report->database = NULL;
+}
+
+void trm_report_run(trm_report *report, double began, double ended, double waited) {
+  if (report == NULL || report->database == NULL) return;
+  if (report->runs < report->most_runs) {
+    if (report->runs == 0) report->first_began = report->last_ended = began;
+    trm_error error;
+    char name[160];
+    snprintf(name, sizeof name, "%s run %lld", report->run_name, (long long)report->runs);
+    const double wait = began > report->last_ended ? began - report->last_ended : 0;
+    const int64_t wait_cycles = (int64_t)((wait + waited) * report->clock);
+    const int64_t cycles = report->cycles + wait_cycles;
+    if (trm_database_insert(report->insert, &error, "itiiiffff", report->runs, name,
+                            report->cycles_base, wait_cycles, cycles, began - report->first_began,
+                            wait, ended - began, waited) != TRM_OK) {
+      trm_log(TRM_LOG_WARN, "REPORT", "%s; no more runs are recorded", error.message);
+      report->runs = report->most_runs;
+    }
+    report->cycles_base += cycles;
+    report->last_ended = ended;
+    ++report->runs;
+  }
+  if (report->runs >= report->most_runs) close_database(report);
+}
+
+const char *trm_report_directory(const trm_report *report) {
+  return report != NULL ? report->directory : "";
+}
+
+void trm_report_free(trm_report *report) {
+  if (report == NULL) return;
+  close_database(report);
+  trm_free(report);
+}

@@ -1,0 +1,47 @@
+/* The schema of profile.pop (docs/profile_format.md says what each column is). */
+#ifndef TREMULA_REPORT_SCHEMA_H_
+#define TREMULA_REPORT_SCHEMA_H_
+
+static const char trm_report_schema[] =
+    "CREATE TABLE meta(key TEXT PRIMARY KEY, value) WITHOUT ROWID;\n"
+    "CREATE TABLE target(key TEXT PRIMARY KEY, value) WITHOUT ROWID;\n"
+    "CREATE TABLE totals(key TEXT PRIMARY KEY, value) WITHOUT ROWID;\n"
+    "CREATE TABLE engine_options(name TEXT PRIMARY KEY, value TEXT, given INTEGER, acts INTEGER)\n"
+    "  WITHOUT ROWID;\n"
+    "CREATE TABLE notes(id INTEGER PRIMARY KEY, text TEXT);\n"
+    "CREATE TABLE ipus(id INTEGER PRIMARY KEY, first_tile INTEGER, num_tiles INTEGER);\n"
+    "CREATE TABLE var_categories(id INTEGER PRIMARY KEY, name TEXT, always_live INTEGER);\n"
+    "CREATE TABLE sources(id INTEGER PRIMARY KEY, debug_id INTEGER, hlo_name TEXT, opcode TEXT,\n"
+    "  op_name TEXT, op_type TEXT, layer TEXT, file TEXT, line INTEGER, plan TEXT, note TEXT);\n"
+    "CREATE TABLE programs(id INTEGER PRIMARY KEY, name TEXT, type TEXT, parent INTEGER,\n"
+    "  end INTEGER, source INTEGER, compute_set INTEGER, ipu INTEGER, stage INTEGER,\n"
+    "  repeat_count INTEGER, executions REAL, cycles INTEGER, sync_cycles INTEGER,\n"
+    "  cycles_mean REAL, active_tiles INTEGER, bytes_in INTEGER, bytes_in_worst INTEGER,\n"
+    "  bytes_out INTEGER, bytes_out_worst INTEGER, flops INTEGER, code_bytes INTEGER,\n"
+    "  live_bytes INTEGER, live_worst INTEGER, live_worst_tile INTEGER);\n"
+    "CREATE TABLE compute_sets(compute_set INTEGER PRIMARY KEY, name TEXT, source INTEGER,\n"
+    "  ipu INTEGER, vertices INTEGER, edges INTEGER, flops INTEGER, cycles INTEGER,\n"
+    "  cycles_mean REAL, active_tiles INTEGER, shared_with INTEGER);\n"
+    "CREATE TABLE vertex_types(id INTEGER PRIMARY KEY, name TEXT, code_bytes INTEGER);\n"
+    "CREATE TABLE vertices(compute_set INTEGER, vertex_type INTEGER, count INTEGER,\n"
+    "  cycles INTEGER, state_bytes INTEGER);\n"
+    "CREATE TABLE variables(id INTEGER PRIMARY KEY, name TEXT, source INTEGER, dtype TEXT,\n"
+    "  elements INTEGER, category INTEGER, always_live INTEGER, ipu INTEGER, tiles INTEGER,\n"
+    "  worst_bytes INTEGER, total_bytes INTEGER, is_input INTEGER, is_output INTEGER,\n"
+    "  is_weight INTEGER, interleaved INTEGER, first_step INTEGER, end_step INTEGER,\n"
+    "  distribution INTEGER);\n"
+    "CREATE TABLE vars_info(tile INTEGER, category INTEGER, size_bytes INTEGER,\n"
+    "  always_live INTEGER);\n"
+    "CREATE TABLE memory_by_tile(tile INTEGER PRIMARY KEY, ipu INTEGER, total INTEGER,\n"
+    "  total_including_gaps INTEGER, gaps INTEGER, always_live INTEGER, not_always_live INTEGER,\n"
+    "  interleaved INTEGER, overflowed INTEGER, peak_program INTEGER);\n"
+    "CREATE TABLE liveness(program INTEGER, ipu INTEGER, not_always_live INTEGER);\n"
+    "CREATE TABLE runs(id INTEGER PRIMARY KEY, name TEXT, cycles_base INTEGER,\n"
+    "  wait_cycles INTEGER, cycles INTEGER, start_seconds REAL, wait_seconds REAL,\n"
+    "  host_seconds REAL, infeed_wait_seconds REAL);\n"
+    "CREATE TABLE trace(id INTEGER PRIMARY KEY, type TEXT, program INTEGER, compute_set INTEGER,\n"
+    "  ipu INTEGER, iterations INTEGER, cycles_base INTEGER, cycles INTEGER,\n"
+    "  sync_cycles INTEGER, active_tiles INTEGER, data_in INTEGER, data_out INTEGER,\n"
+    "  cycles_mean REAL);\n";
+
+#endif /* TREMULA_REPORT_SCHEMA_H_ */

@@ -1,0 +1,50 @@
+/* What the files that write a profile share. */
+#ifndef TREMULA_REPORT_WRITE_H_
+#define TREMULA_REPORT_WRITE_H_
+
+#include <sqlite3.h>
+
+#include "exec/executable.h"
+#include "report/lowered.h"
+#include "report/options.h"
+#include "tremula/report.h"
+
+enum { TRM_REPORT_PATH = 4096, TRM_REPORT_FORMAT = 1 };
+
+/* The contexts of debug.cbor of one executable: source s is `first + s`, and 0 is none. */
+typedef struct trm_report_debug {
+  uint64_t first;
+  char stream[64];      /* names the process's debug.cbor */
+  char path[TRM_REPORT_PATH]; /* absolute; "" when none is written */
+} trm_report_debug;
+
+typedef struct trm_report_source {
+  const trm_executable *executable;
+  const trm_program *program;
+  const trm_engine_options *options;
+  const char *framework, *framework_version; /* never NULL */
+  const char *directory;
+  const char *timestamp;
+  bool is_model;
+  trm_lowered lowered;
+  trm_report_debug debug;
+} trm_report_source;
+
+/* profile.c: the tables; `with_graph` those of programs, variables and memory. The database stays
+ * open, in autocommit mode. */
+trm_status trm_report_write_profile(const trm_report_source *source, const char *path,
+                                    bool with_graph, sqlite3 **out_database, trm_error *error);
+/* trace.c: the steps of one run, and the views steps and steps_by_ipu over runs. */
+trm_status trm_report_write_trace(const trm_report_source *source, sqlite3 *database,
+                                  trm_error *error);
+/* debug.c: appends this executable's contexts; fills in source->debug. */
+trm_status trm_report_write_debug(trm_report_source *source, trm_error *error);
+/* vars.c, archive.c, framework.c */
+trm_status trm_report_write_vars(const trm_report_source *source, const char *path,
+                                 trm_error *error);
+trm_status trm_report_write_archive(const trm_report_source *source, const char *path,
+                                    trm_error *error);
+trm_status trm_report_write_framework(const trm_report_source *source, const char *path,
+                                      trm_error *error);
+
+#endif /* TREMULA_REPORT_WRITE_H_ */
