@@ -334,6 +334,37 @@ static void test_bad_options(void **state) {
   trm_target_release(target);
 }
 
+static void test_program_of_an_executable(void **state) {
+  (void)state;
+  const char *text = "HloModule m\nENTRY e { x = f32[64] parameter(0)  ROOT n = f32[64] negate(x) }";
+  const trm_option options[] = {{"target", "mk1"}, {"ipus", "2"},
+                                {"available_memory_proportion", "0.25"}};
+  trm_module *module = NULL;
+  trm_executable *executable = NULL;
+  trm_program *p = NULL;
+  trm_error error;
+  assert_int_equal(trm_module_read(text, strlen(text), "test", &module, &error), TRM_OK);
+  assert_int_equal(trm_compile(module, options, 3, &executable, &error), TRM_OK);
+  trm_module_free(module);
+  assert_int_equal(trm_program_create_for_executable(executable, NULL, NULL, &p, &error), TRM_OK);
+  trm_executable_free(executable); /* the program keeps it */
+  assert_int_equal(p->tiles_per_ipu, 1216);
+  assert_int_equal(p->totals.replicas, 2);
+  assert_true(p->options.matmul_memory_proportion == 0.25);
+  trm_program_step_info step;
+  assert_true(trm_program_step_get(p, 0, &step));
+  assert_int_equal(step.end, p->num_steps);
+  assert_false(trm_program_step_get(p, p->num_steps, &step));
+  trm_program_variable_info variable;
+  assert_true(trm_program_variable_get(p, 0, &variable));
+  assert_string_equal(variable.name, "x");
+  trm_program_tile_info tile;
+  assert_true(trm_program_tile_get(p, 1215, &tile));
+  assert_false(trm_program_tile_get(p, 1216, &tile));
+  check_sums(p);
+  trm_program_free(p);
+}
+
 /* A chain of many instructions: nothing recurses, nothing is quadratic. */
 static void test_long_chain(void **state) {
   (void)state;
@@ -404,6 +435,7 @@ int main(void) {
       cmocka_unit_test(test_out_of_memory),
       cmocka_unit_test(test_fits),
       cmocka_unit_test(test_bad_options),
+      cmocka_unit_test(test_program_of_an_executable),
       cmocka_unit_test(test_long_chain),
       cmocka_unit_test(test_allocation_failures),
   };
