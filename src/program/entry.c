@@ -250,6 +250,9 @@ trm_status trm_program_build(trm_program_builder *builder, trm_error *error) {
   TRY_OR_GOTO(trm_program_add_always_live(builder, error), done);
   TRY_OR_GOTO(finish(builder, error), done);
 done:
+  for (size_t l = 0; l < builder->loops.count; ++l) { /* after a failure */
+    VECTOR_FREE(&builder->loops.items[l]->touched);
+  }
   clear_walk(builder);
   VECTOR_FREE(&builder->steps);
   VECTOR_FREE(&builder->compute_sets);
@@ -263,9 +266,6 @@ done:
   VECTOR_FREE(&builder->copies_of);
   VECTOR_FREE(&builder->signatures);
   VECTOR_FREE(&builder->stage_uses);
-  for (size_t l = 0; l < builder->loops.count; ++l) {
-    VECTOR_FREE(&builder->loops.items[l]->touched);
-  }
   VECTOR_FREE(&builder->loops);
   trm_free(builder->outline_table);
   builder->outline_table = NULL;
