@@ -277,6 +277,10 @@ typedef trm_status (*trm_host_function)(void *user, const void *const *inputs,
 TRM_API trm_status trm_engine_set_host_function(trm_engine *engine, const char *id,
                                                 trm_host_function function, void *user,
                                                 trm_error *error);
+/* The same for host call i alone; TRM_OUT_OF_RANGE where there is none. */
+TRM_API trm_status trm_engine_set_host_call(trm_engine *engine, size_t i,
+                                            trm_host_function function, void *user,
+                                            trm_error *error);
 /* The id of host call i of a program; several may have the same one. inputs and outputs describe the
  * arrays and live as long as the executable. Returns NULL for i out of range. */
 TRM_API const char *trm_executable_host_call(const trm_executable *executable, size_t i,

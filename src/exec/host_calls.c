@@ -17,6 +17,16 @@ trm_status trm_engine_set_host_function(trm_engine *engine, const char *id,
   return TRM_OK;
 }
 
+trm_status trm_engine_set_host_call(trm_engine *engine, size_t i, trm_host_function function,
+                                    void *user, trm_error *error) {
+  const uint32_t count = engine->executable->plan->num_host_calls;
+  if (i >= count) {
+    FAIL(OUT_OF_RANGE, "the program has %u host calls, and number %zu was asked for", count, i);
+  }
+  engine->host_functions[i] = (trm_host_binding){function, user};
+  return TRM_OK;
+}
+
 const char *trm_executable_host_call(const trm_executable *executable, size_t i,
                                      const trm_tensor_info **out_inputs, size_t *out_num_inputs,
                                      const trm_tensor_info **out_outputs,

@@ -226,8 +226,7 @@ static bool keeps_last(const char *id) {
   return outfeed_keeps_last(id) || settings_synthetic(NULL) & TF_SYNTHETIC_OUTFEED;
 }
 
-/* The id that the feed `name` of a program has among `names`, in `room`, or `name` itself. */
-static const char *id_of(const char *name, const char *names, char *room, size_t size) {
+const char *feed_id(const char *name, const char *names, char *room, size_t size) {
   char *end = NULL;
   unsigned long number = strtoul(name, &end, 10);
   if (*name < '0' || *name > '9' || *end) return name;
@@ -264,7 +263,7 @@ bool feeds_find_infeed(const trm_executable *executable, uint32_t num_replicas, 
   for (size_t i = 0;
        (name = trm_executable_feed(executable, i, &kind, &elements, &num_elements)); i++)
     if (kind == 'i')
-      return infeed_get(id_of(name, names, room, sizeof room), elements, num_elements,
+      return infeed_get(feed_id(name, names, room, sizeof room), elements, num_elements,
                         num_replicas, out_infeed, status);
   return fail(status, TF_INTERNAL, "The program reads no infeed.");
 }
@@ -281,7 +280,7 @@ bool feeds_bind(const trm_executable *executable, trm_engine *engine, const char
   for (size_t i = 0; is_ok(status) && (name = trm_executable_feed(executable, i, &kind, &elements,
                                                                   &num_elements));
        i++) {
-    const char *id = id_of(name, names, room, sizeof room);
+    const char *id = feed_id(name, names, room, sizeof room);
     trm_error error = {0};
     trm_outfeed *queue = NULL;
     if (kind == 'o') {

@@ -37,6 +37,8 @@ bool outfeed_keeps_last(const char *id);
  * Connects every feed of the executable with the engine. *out_infeed is the infeed, or NULL. */
 bool feeds_bind(const trm_executable *executable, trm_engine *engine, const char *names,
                 tf_infeed **out_infeed, TF_Status *status);
+/* The id that the feed or host call `name` of a program has among `names`, in `room`; or `name`. */
+const char *feed_id(const char *name, const char *names, char *room, size_t size);
 /* Only finds the infeed. */
 bool feeds_find_infeed(const trm_executable *executable, uint32_t num_replicas, const char *names,
                        tf_infeed **out_infeed, TF_Status *status);

@@ -13,6 +13,7 @@
 
 #include "cache.h"
 #include "feeds.h"
+#include "host_calls.h"
 #include "log.h"
 #include "pool.h"
 #include "switches.h"
@@ -29,6 +30,7 @@ struct tf_program {
                                waits for data would block the one that is to cancel it */
   trm_executable *executable;
   trm_engine *engine;
+  host_calls *host_calls; /* NULL: none */
   tf_infeed *infeed;   /* as `feeds` say */
   char *feeds;         /* that the engine is connected with; NULL: none yet */
   uint64_t num_runs;
@@ -181,6 +183,8 @@ static bool build(tf_program *p, const void *module, size_t size, const tf_snaps
     return fail_with(status, &error);
   }
   bool ok = create_engine(p, executable, &engine, status);
+  host_calls *calls = NULL;
+  ok = ok && host_calls_create(executable, engine, &calls, status);
   size_t num_inputs = ok ? trm_executable_num_inputs(executable) : 0;
   const void **inputs = calloc(num_inputs + 1, sizeof *inputs);
   uint64_t *versions = calloc(num_inputs + 1, sizeof *versions);
@@ -191,6 +195,7 @@ static bool build(tf_program *p, const void *module, size_t size, const tf_snaps
     free(inputs);
     free(versions);
     free(output_versions);
+    host_calls_free(calls);
     if (engine) trm_engine_free(engine);
     trm_report_free(report);
     trm_executable_free(executable);
@@ -199,6 +204,7 @@ static bool build(tf_program *p, const void *module, size_t size, const tf_snaps
   p->report = report;
   p->executable = executable;
   p->engine = engine;
+  p->host_calls = calls;
   atomic_fetch_add(&num_built, 1);
   p->inputs = inputs;
   p->versions = versions;
@@ -331,6 +337,7 @@ bool program_run(tf_program *p, const tf_call *call, TF_Tensor *const *tensors,
     return true;
   }
   if (!connect(p, call, status)) return false;
+  host_calls_name(p->host_calls, call->feeds);
   switches_note(p->ordinal, p, ++p->num_runs, call->name);
   char initializer[SYNTHETIC_INITIALIZER_SIZE];
   const uint32_t synthetic = settings_synthetic(initializer);
