@@ -68,8 +68,7 @@ TRM_API trm_status trm_program_create(const trm_module *module, bool optimised,
                                       const trm_program_options *options,
                                       trm_program **out_program, trm_error *error);
 /* The same of what an executable was compiled from; the executable is kept alive. A target and
- * options that are NULL are those that it was compiled with (target, ipus,
- * available_memory_proportion). */
+ * options that are NULL are those that it was compiled with (options.def). */
 TRM_API trm_status trm_program_create_for_executable(trm_executable *executable,
                                                      const trm_target *target,
                                                      const trm_program_options *options,

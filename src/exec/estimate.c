@@ -6,14 +6,46 @@
 
 static void release(void *keeper) { trm_executable_free(keeper); }
 
+static const char *text_of(const trm_executable *executable, trm_option_id id) {
+  const char *text = executable->options.values[id];
+  return text[0] == '\0' ? NULL : text;
+}
+
+static double number_of(const trm_executable *executable, trm_option_id id) {
+  const char *text = text_of(executable, id);
+  return text == NULL ? 0 : strtod(text, NULL);
+}
+
 /* What the executable was compiled for. */
 static trm_status options_of(const trm_executable *executable, trm_program_options *out_options,
                              trm_error *error) {
   *out_options = trm_program_default_options();
-  const double proportion =
-      strtod(executable->options.values[TRM_OPTION_available_memory_proportion], NULL);
-  out_options->conv_memory_proportion = out_options->matmul_memory_proportion = proportion;
+  out_options->conv_memory_proportion = out_options->matmul_memory_proportion =
+      number_of(executable, TRM_OPTION_available_memory_proportion);
+  out_options->slice_memory_proportion =
+      number_of(executable, TRM_OPTION_slice_memory_proportion);
+  out_options->convolution_options = text_of(executable, TRM_OPTION_convolution_options);
+  out_options->matmul_options = text_of(executable, TRM_OPTION_matmul_options);
+  out_options->io_tiles = (uint32_t)number_of(executable, TRM_OPTION_io_tiles);
+  out_options->compile_ipu_code =
+      trm_options_bool(&executable->options, TRM_OPTION_compile_ipu_code);
   return trm_executable_num_replicas(executable, &out_options->replicas, error);
+}
+
+static trm_status target_of(const trm_executable *executable, trm_target **out_target,
+                            trm_error *error) {
+  trm_target *target;
+  TRY(trm_target_load(executable->options.values[TRM_OPTION_target], &target, error));
+  const uint32_t tiles = (uint32_t)number_of(executable, TRM_OPTION_tiles_per_ipu);
+  trm_status status = TRM_OK;
+  if (tiles > 0) {
+    trm_target *resized = NULL;
+    status = trm_target_resize(target, 0, tiles, &resized, error);
+    trm_target_release(target);
+    target = resized;
+  }
+  if (status == TRM_OK) *out_target = target;
+  return status;
 }
 
 trm_status trm_program_create_for_executable(trm_executable *executable, const trm_target *target,
@@ -26,7 +58,7 @@ trm_status trm_program_create_for_executable(trm_executable *executable, const t
     options = &own_options;
   }
   if (target == NULL) {
-    TRY(trm_target_load(executable->options.values[TRM_OPTION_target], &own_target, error));
+    TRY(target_of(executable, &own_target, error));
     target = own_target;
   }
   const trm_status status =
