@@ -8,6 +8,7 @@ module (src/tf/cache.c). Several processes may use a folder at once. Whatever is
 or the folder costs a warning and the lowering, never the program.
 """
 
+import collections
 import fcntl
 import functools
 import glob
@@ -16,6 +17,7 @@ import json
 import logging
 import os
 import struct
+import threading
 import time
 
 from tremula import flags
@@ -53,7 +55,7 @@ def remember(parts, compute):
     `parts` were the same. Without a cache it is computed."""
     folder = _folder()
     if folder is None:
-        return _timed(compute)
+        return _remember_here(_key(parts), compute)
     path = os.path.join(folder, _key(parts) + ".hlo")
     found = _read(path)
     if found is not None:
@@ -64,6 +66,26 @@ def remember(parts, compute):
         if found is None:
             found = _timed(compute)
             _write(path, found, locked.held)
+    return found
+
+
+# What this process has lowered lately: estimators build the same graphs again and again.
+_recent = collections.OrderedDict()
+_recent_lock = threading.Lock()
+_MOST_RECENT = 16
+
+
+def _remember_here(key, compute):
+    with _recent_lock:
+        found = _recent.pop(key, None)
+    if found is None:
+        found = _timed(compute)
+    else:
+        plugin.log_info("CACHE", "the graph has been lowered before")
+    with _recent_lock:
+        _recent[key] = found
+        while len(_recent) > _MOST_RECENT:
+            _recent.popitem(last=False)
     return found
 
 

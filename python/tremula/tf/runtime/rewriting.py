@@ -101,7 +101,11 @@ def rename_input(tensor, new_names):
 
 
 def rename_function(function, new_names):
-    """The same for a FunctionDef and what it returns. Its arguments keep their names."""
+    """The same for a FunctionDef and what it returns. Its arguments get names by their numbers:
+    TensorFlow's hold numbers that depend on what else the process has done."""
+    new_names = dict(new_names)
+    for i, argument in enumerate(function.signature.input_arg):
+        new_names[argument.name] = argument.name = f"argument{i}"
     rename(function.node_def, new_names)
     for returned in (function.ret, function.control_ret):
         for key, one in list(returned.items()):

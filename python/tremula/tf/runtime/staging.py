@@ -1,6 +1,6 @@
 """From a function graph to a Source, which can be lowered: now, or when its shapes are known."""
 
-import itertools
+import zlib
 
 from tremula.tf.runtime import (inside, lowering, node_table, random_functions, rewriting,
                                 support)
@@ -29,7 +29,8 @@ def stage(graph, arguments, variables, outputs, device, state=()):
     rewriting.elide_checks(graph_def.node)
     rewriting.use_plain_ops(graph_def.node)
     operations = {op.name: op for op in graph.get_operations()}
-    _replace_random(graph_def.node, operations)
+    numbers = _RandomNumbers()
+    _replace_random(graph_def.node, operations, numbers)
     rewriting.prune(graph_def, [tensor.op.name for tensor in outputs], stops)
     rewriting.order_functions(graph_def)
     kept = {node.name for node in graph_def.node}
@@ -40,9 +41,10 @@ def stage(graph, arguments, variables, outputs, device, state=()):
     table = node_table.NodeTable()
     new_names = _rename_graph(graph_def, graph, table)
     for function in list(graph_def.library.function):
-        _stage_function(graph_def, function, functions.get(function.signature.name), table)
+        _stage_function(graph_def, function, functions.get(function.signature.name), table,
+                        numbers)
     _call_random(graph_def, {new_names[name]: one for name, one in operations.items()
-                             if name in new_names}, graph_def.node)
+                             if name in new_names}, graph_def.node, numbers)
     rewriting.rename_functions(graph_def)
 
     def name(tensor):
@@ -79,16 +81,16 @@ def _rename_graph(graph_def, graph, table):
     return new_names
 
 
-def _stage_function(graph_def, function, graph, table):
+def _stage_function(graph_def, function, graph, table, numbers):
     """The same for a FunctionDef; `graph` is where it came from, or None."""
     known = _operations_of(function, graph) if graph is not None else {}
     rewriting.elide_checks(function.node_def)
     for name in rewriting.use_plain_ops(function.node_def):
         rewriting.redirect_output(function, name, "y", "output")
-    for name in _replace_random(function.node_def, known):
+    for name in _replace_random(function.node_def, known, numbers):
         rewriting.redirect_output(function, name, "output", "results")
-    _seed_random(function.node_def, in_function=True)
-    _call_random(graph_def, known, function.node_def)
+    _seed_random(function.node_def, numbers, in_function=True)
+    _call_random(graph_def, known, function.node_def, numbers)
     new_names = {}
     for node in function.node_def:
         operation = known.get(node.name)
@@ -115,10 +117,23 @@ def _operations_of(function, graph):
 
 # ---- Random numbers ----
 
-_random_numbers = itertools.count(1)
+class _RandomNumbers:
+    """Numbers that tell a program's random ops apart: the same in every process and every time,
+    because a number follows from a name."""
+
+    def __init__(self):
+        self._used = set()
+
+    def of(self, name):
+        """A number for an op of that name, an int below 2**32 that none had before."""
+        number = zlib.crc32(name.encode())
+        while number in self._used:
+            number = (number + 1) % 2 ** 32
+        self._used.add(number)
+        return number
 
 
-def _replace_random(nodes, operations):
+def _replace_random(nodes, operations, numbers):
     """Makes the stateful random ops whose shapes are known custom calls. Returns their names."""
     replaced = []
     for node in nodes:
@@ -127,16 +142,16 @@ def _replace_random(nodes, operations):
             continue
         shape = operation.outputs[0].shape
         if shape.is_fully_defined():
-            rewriting.replace_random(node, next(_random_numbers), shape.as_list(),
+            rewriting.replace_random(node, numbers.of(operation.name), shape.as_list(),
                                      _known_bounds(operation))
             replaced.append(node.name)
     return replaced
 
 
-def _seed_random(nodes, in_function):
+def _seed_random(nodes, numbers, in_function):
     """The same for those whose shapes are not known."""
     for node in [one for one in nodes if one.op in rewriting.RANDOM_OPS]:
-        rewriting.seed_random(nodes, node, next(_random_numbers), in_function)
+        rewriting.seed_random(nodes, node, numbers.of(node.name), in_function)
 
 
 def _known_bounds(operation):
@@ -147,14 +162,14 @@ def _known_bounds(operation):
     return None if None in bounds else bounds
 
 
-def _call_random(graph_def, operations, nodes):
+def _call_random(graph_def, operations, nodes, numbers):
     """The same for those that draw something by way of others: they become calls of functions,
     which are added to the graph's."""
     for node in nodes:
         operation = operations.get(node.name)
         if operation is None or node.op not in random_functions.MAKERS:
             continue
-        function = random_functions.MAKERS[node.op](operation)
+        function = random_functions.MAKERS[node.op](operation, numbers.of(operation.name))
         graph_def.library.function.append(function.definition)
         rewriting.call_function(node, function.name, function.input_types, function.output_types)
 
@@ -165,8 +180,9 @@ def infer_random_shapes(source, shapes):
     if not any(node.op in rewriting.RANDOM_OPS for node in source.graph_def.node):
         return
     operations = inside.inferred_operations(source, shapes)
-    _replace_random(source.graph_def.node, operations)
-    _seed_random(source.graph_def.node, in_function=False)
+    numbers = _RandomNumbers()
+    _replace_random(source.graph_def.node, operations, numbers)
+    _seed_random(source.graph_def.node, numbers, in_function=False)
 
 
 # ---- What a graph does ----
