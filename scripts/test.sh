@@ -32,10 +32,11 @@ test_c() {
 set_up
 need_library cmocka libcmocka-dev
 need_command g++ g++
+need_command ar binutils
 install_missing
 
 if [ "$mode" != sanitize ]; then
-  install_packages .venv test "pytest>=7"
+  install_packages .venv test "pytest>=7" cbor2 pycapnp
   test_c release
   longs=(-m "not long")
   if [ "$mode" = all ]; then longs=(); fi
@@ -48,7 +49,7 @@ if [ "$mode" != sanitize ]; then
     make_environment .venv-2.21 "$PYTHON"
     install_tensorflow .venv-2.21 new
     install_onednn .venv-2.21 onednn-cpu-gomp==2023.2.0
-    install_packages .venv-2.21 test "pytest>=7"
+    install_packages .venv-2.21 test "pytest>=7" cbor2 pycapnp
     install_tremula .venv-2.21
     run "Python smoke tests (TensorFlow $(tensorflow_version .venv-2.21))" \
       .venv-2.21/bin/python -m pytest -q -m smoke

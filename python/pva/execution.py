@@ -1,0 +1,134 @@
+"""What was run: the recorded runs, and the steps of each.
+
+Loops have their first two turns as steps of their own; one more step stands for all the others
+(Step.iterations), so that cycles add up to those of the run.
+"""
+
+import functools
+
+from pva.programs import WaitForHost, spread
+
+
+class Range:
+    def __init__(self, least, most):
+        self.min, self.max = least, most
+
+
+class ActiveCycles:
+    """When tiles are busy: cyclesFrom and cyclesTo, each min and max over tiles."""
+
+    def __init__(self, row):
+        base = row["cycles_base"]
+        self.cyclesFrom = Range(base + row["active_cycles_from_min"],
+                                base + row["active_cycles_from_max"])
+        self.cyclesTo = Range(base + row["active_cycles_to_min"],
+                              base + row["active_cycles_to_max"])
+
+
+class StepOnIpu:
+    """A step on one IPU: cycles, cyclesFrom, cyclesTo, activeTiles, activeCycles, dataIn, dataOut
+    (bytes on all tiles), tileBalance (0 to 1)."""
+
+    def __init__(self, row):
+        self.cycles, self.activeTiles = row["cycles"], row["active_tiles"]
+        self.cyclesFrom = row["cycles_base"]
+        self.cyclesTo = self.cyclesFrom + self.cycles
+        self.activeCycles = ActiveCycles(row)
+        self.dataIn, self.dataOut = row["data_in"], row["data_out"]
+        busy = row["active_cycles_to_max"]
+        self.tileBalance = row["active_cycles_to_min"] / busy if busy else 0.
+
+
+_IDLE = {"cycles": 0, "active_tiles": 0, "active_cycles_from_min": 0, "active_cycles_from_max": 0,
+         "active_cycles_to_min": 0, "active_cycles_to_max": 0, "data_in": 0, "data_out": 0}
+
+
+class Step:
+    """A step: program, ipus (one for each IPU of a replica; idle ones have no cycles)."""
+
+    def __init__(self, program, iterations, rows, num_ipus):
+        self.program, self.iterations = program, iterations
+        idle = {**_IDLE, "cycles_base": rows[0]["cycles_base"]}
+        by_ipu = {row["ipu"]: row for row in rows}
+        self.ipus = [StepOnIpu(by_ipu.get(i, idle)) for i in range(num_ipus)]
+        self.cyclesFrom = rows[0]["cycles_base"]
+        self.cycles = max(ipu.cycles for ipu in self.ipus)
+        self.cyclesTo = self.cyclesFrom + self.cycles
+
+    @property
+    def computeSets(self):
+        computeset = self.program.computeset
+        return [computeset] if computeset else []
+
+    @property
+    def cyclesByTile(self):
+        """Of all IPUs; estimated from the worst tile and the mean (pva.programs.spread)."""
+        tiles = self.program._compilation.target.tilesPerIpu
+        row = self.program._row
+        return [cycles for ipu in self.ipus
+                for cycles in spread(ipu.cycles, row["cycles_mean"] if ipu.cycles else 0,
+                                     ipu.activeTiles, tiles)]
+
+    def __repr__(self):
+        return f"<Step {self.program.type.name} {self.program.name}: {self.cycles} cycles>"
+
+
+class Run:
+    """A run: name, steps, cycles (waiting for the host before it included), waitCycles, and the
+    host's own seconds: startSeconds, hostSeconds (the run), waitSeconds (before it)."""
+
+    def __init__(self, execution, row):
+        self._execution, self._id = execution, row["id"]
+        self.name = row["name"]
+        self.cyclesFrom, self.cycles = row["cycles_base"], row["cycles"]
+        self.cyclesTo = self.cyclesFrom + self.cycles
+        self.waitCycles = row["wait_cycles"]
+        self.startSeconds, self.hostSeconds = row["start_seconds"], row["host_seconds"]
+        self.waitSeconds = row["wait_seconds"]
+
+    @functools.cached_property
+    def steps(self):
+        return self._execution.steps_of(self._id)
+
+
+class TotalCycles:
+    def __init__(self, total):
+        self.total = total
+
+    def __int__(self):
+        return self.total
+
+
+class ExecutionReport:
+    """report.execution."""
+
+    def __init__(self, database, compilation):
+        self._database, self._compilation = database, compilation
+        self._wait = WaitForHost(compilation)
+
+    @functools.cached_property
+    def runs(self):
+        return [Run(self, row) for row in
+                self._database.rows("SELECT * FROM runs ORDER BY id")]
+
+    @property
+    def steps(self):
+        """Those of all runs."""
+        return [step for run in self.runs for step in run.steps]
+
+    @property
+    def totalCycles(self):
+        return TotalCycles(sum(run.cycles for run in self.runs))
+
+    def steps_of(self, run):
+        rows = {}
+        for row in self._database.rows(
+                "SELECT * FROM steps_by_ipu WHERE run = ? ORDER BY step_id, ipu", run):
+            rows.setdefault(row["step_id"], []).append(row)
+        steps = self._database.rows(
+            "SELECT id, program, iterations FROM steps WHERE run = ? ORDER BY id", run)
+        programs = self._compilation.all_programs
+        count = self._compilation.target.ipusPerReplica
+        return [Step(self._wait if step["program"] < 0 else programs[step["program"]],
+                     step["iterations"], rows[step["id"]], count)
+                for step in steps if step["program"] >= 0 or rows[step["id"]][0]["cycles"] > 0]
