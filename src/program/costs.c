@@ -95,6 +95,8 @@ static const struct {
 } custom_rows[] = {
     {"tremula.infeed", trm_tile_transfer},
     {"tremula.outfeed", trm_tile_transfer},
+    {"tremula.host-call", trm_tile_transfer},
+    {"tremula.remote", trm_tile_transfer},
     {"tremula.all-", trm_tile_collective},
     {"tremula.reduce-scatter", trm_tile_collective},
     {"tremula.replication-factor", trm_tile_collective},
@@ -157,6 +159,10 @@ trm_status trm_program_cost(const trm_tile_request *request, trm_tile_cost *cost
     return rows[instruction->opcode].cost(request, cost, error);
   }
   const char *target = instruction->custom_call == NULL ? "" : instruction->custom_call->target;
+  if (strcmp(target, "tremula.user-op") == 0 && instruction->backend_config != NULL &&
+      strstr(instruction->backend_config, "\"callback\"") != NULL) {
+    return trm_tile_transfer(request, cost, error); /* a function of the host */
+  }
   for (size_t r = 0; r < sizeof custom_rows / sizeof *custom_rows; ++r) {
     const char *prefix = custom_rows[r].target;
     if (strncmp(target, prefix, strlen(prefix)) == 0) {

@@ -147,27 +147,47 @@ trm_status trm_tile_collective(const trm_tile_request *request, trm_tile_cost *c
   }
 }
 
-/* Feeds, sends and receives: one copy with the host for all arrays of an element. */
+static int64_t operand_bytes(const trm_tile_request *request) {
+  int64_t bytes = 0;
+  for (uint32_t k = 0; k < request->num_operands; ++k) {
+    bytes += trm_tile_shape_bytes(&request->operands[k].shape);
+  }
+  return bytes;
+}
+
+static trm_status add_host(const trm_tile_request *request, trm_tile_cost *cost, bool reads,
+                           bool remote, int64_t bytes, trm_error *error) {
+  const trm_target *target = request->target;
+  const double rate =
+      remote ? target->streaming_bytes_per_second : target->host_bytes_per_second;
+  const double latency = target->host_latency_seconds * target->clock_frequency;
+  const trm_phase_kind kind = remote ? (reads ? TRM_PHASE_REMOTE_READ : TRM_PHASE_REMOTE_WRITE)
+                                     : (reads ? TRM_PHASE_HOST_READ : TRM_PHASE_HOST_WRITE);
+  const char *name = remote ? (reads ? "RemoteBufferRead" : "RemoteBufferWrite")
+                            : (reads ? "StreamCopyHostToDevice" : "StreamCopyDeviceToHost");
+  return add_transfer(request, cost, kind, name,
+                      (int64_t)latency + cycles_of(target, (double)bytes, rate), bytes, reads,
+                      error);
+}
+
+/* Feeds, sends and receives, remote buffers: one copy for all arrays of an element. A call of the
+ * host sends its operands and waits for its results. */
 trm_status trm_tile_transfer(const trm_tile_request *request, trm_tile_cost *cost,
                              trm_error *error) {
   TRY(trm_tile_cost_begin(cost, request, error));
   const trm_instruction *instruction = request->instruction;
-  const char *target_name =
-      instruction->custom_call != NULL ? instruction->custom_call->target : "";
+  const char *name = instruction->custom_call != NULL ? instruction->custom_call->target : "";
+  const bool remote = strncmp(name, "tremula.remote", strlen("tremula.remote")) == 0;
+  const bool calls =
+      strcmp(name, "tremula.host-call") == 0 || strcmp(name, "tremula.user-op") == 0;
   const bool reads = instruction->opcode == TRM_OP_INFEED || instruction->opcode == TRM_OP_RECV ||
-                     strcmp(target_name, "tremula.infeed") == 0;
-  int64_t bytes = 0;
-  if (reads) {
-    bytes = trm_tile_shape_bytes(&instruction->shape);
-  } else {
-    for (uint32_t k = 0; k < request->num_operands; ++k) {
-      bytes += trm_tile_shape_bytes(&request->operands[k].shape);
-    }
+                     instruction->opcode == TRM_OP_RECV_DONE ||
+                     strcmp(name, "tremula.infeed") == 0 ||
+                     (remote && request->num_operands == 0);
+  const int64_t in = trm_tile_shape_bytes(&instruction->shape), out = operand_bytes(request);
+  if (calls) {
+    if (out > 0) TRY(add_host(request, cost, false, false, out, error));
+    return add_host(request, cost, true, false, in, error);
   }
-  const trm_target *target = request->target;
-  const int64_t latency = (int64_t)(target->host_latency_seconds * target->clock_frequency);
-  return add_transfer(request, cost, reads ? TRM_PHASE_HOST_READ : TRM_PHASE_HOST_WRITE,
-                      reads ? "StreamCopyHostToDevice" : "StreamCopyDeviceToHost",
-                      latency + cycles_of(target, (double)bytes, target->host_bytes_per_second),
-                      bytes, reads, error);
+  return add_host(request, cost, reads, remote, reads ? in : out, error);
 }
