@@ -1,0 +1,154 @@
+/* Formulas of the op families, by hand (docs/cost_model.md, machine_model 2.2). */
+#include "plan_case.h"
+
+/* The compute set of the first step whose name contains `text`. */
+static const trm_program_compute_set *find_set(const trm_program *p, const char *text) {
+  const trm_program_step *step = find_step(p, text);
+  if (step == NULL || step->compute_set == TRM_NO_INDEX) fail_msg("no compute set '%s'", text);
+  return &p->compute_sets[step->compute_set];
+}
+
+static void test_dynamic_slice(void **state) {
+  (void)state;
+  trm_program *p = plan_text(
+      "HloModule m\nENTRY e { t = f32[100,5888] parameter(0)  i = s32[] parameter(1)\n"
+      "z = s32[] constant(0)\n"
+      "ROOT s = f32[1,5888] dynamic-slice(t, i, z), dynamic_slice_sizes={1,5888} }", "mk2", NULL);
+  const trm_program_compute_set *set = find_set(p, "dynamicSlice");
+  /* 5888 columns over 1472 tiles: 4 each, 1 vector of 2 for each of two workers. */
+  assert_int_equal(set->active_tiles, 1472);
+  assert_int_equal(set->groups[0].cycles, 25 + 6 * (39 + (24 + 2 * 1) * 1));
+  /* The table was allocated for it: it is not moved, only the index is sent. */
+  const trm_program_step *exchange = find_step(p, "ExchangePre");
+  assert_non_null(exchange);
+  assert_true(exchange->bytes_in_worst <= 16);
+  assert_int_equal(p->totals.copy_cycles, 0);
+  trm_program_free(p);
+}
+
+static void test_update_in_place(void **state) {
+  (void)state;
+  trm_program *p = plan_text(
+      "HloModule m, input_output_alias={ {}: (0, {}, may-alias) }\n"
+      "ENTRY e { t = f32[100,5888] parameter(0)  i = s32[] parameter(1)  z = s32[] constant(0)\n"
+      "u = f32[1,5888] parameter(2)\n"
+      "ROOT s = f32[100,5888] dynamic-update-slice(t, u, i, z) }", "mk2", NULL);
+  for (uint32_t v = 0; v < p->num_variables; ++v) {
+    if (p->variables[v].count == 588800) assert_true(p->variables[v].is_input);
+  }
+  assert_int_equal(p->totals.copy_cycles, 0);
+  trm_program_free(p);
+}
+
+static void test_gather(void **state) {
+  (void)state;
+  trm_program *p = plan_text(
+      "HloModule m\nENTRY e { t = f32[50000,128] parameter(0)  i = s32[64] parameter(1)\n"
+      "ROOT g = f32[64,128] gather(t, i), offset_dims={1}, collapsed_slice_dims={0},\n"
+      "start_index_map={0}, index_vector_dim=1, slice_sizes={1,128} }", "mk2", NULL);
+  const trm_program_compute_set *set = find_set(p, "multiSlice");
+  /* 64 column parts of 2 elements and 23 row parts: ceil(64 / 23) lookups are served here. */
+  const int64_t mine = 3, vectors = 1;
+  assert_int_equal(set->active_tiles, 64 * 23);
+  assert_int_equal(set->groups[0].cycles,
+                   6 * (30 + 1 * (19 + 2 * vectors) + (64 - mine + 5) / 6 * 8) + 11);
+  assert_non_null(find_step(p, "ReduceFinalStage"));
+  trm_program_free(p);
+}
+
+static void test_reduce(void **state) {
+  (void)state;
+  const char *text =
+      "HloModule m\nsum { x = f32[] parameter(0)  y = f32[] parameter(1)\n"
+      "ROOT z = f32[] add(x, y) }\n"
+      "ENTRY e { x = f32[%d,64] parameter(0)  z = f32[] constant(0)\n"
+      "ROOT r = f32[64] reduce(x, z), dimensions={0}, to_apply=sum }";
+  /* Rows of 64: tiles hold 32 elements each, so 2 of them a row and `rows` partial results. */
+  const int rows[3] = {8, 64, 736};
+  const uint32_t stages[3] = {1, 2, 3};
+  for (int r = 0; r < 3; ++r) {
+    char buffer[512];
+    snprintf(buffer, sizeof buffer, text, rows[r]);
+    trm_program *p = plan_text(buffer, "mk2", NULL);
+    uint32_t found = 0;
+    for (uint32_t c = 0; c < p->num_compute_sets; ++c) {
+      found += strstr(p->compute_sets[c].name, "Stage") != NULL;
+    }
+    assert_int_equal(found, stages[r]);
+    assert_non_null(find_step(p, "ReduceOnTile"));
+    check_sums(p);
+    trm_program_free(p);
+  }
+}
+
+static void test_casts(void **state) {
+  (void)state;
+  trm_program *p = plan_text("HloModule m\nENTRY e { x = f32[1472,60] parameter(0)\n"
+                             "ROOT h = f16[1472,60] convert(x) }", "mk2", NULL);
+  const trm_program_compute_set *set = find_set(p, "Cast");
+  assert_string_equal(set->groups[0].codelet, "popops::Cast1D<float,half>");
+  assert_int_equal(set->groups[0].cycles, 6 * (17 + 10) + 11);
+  trm_program_free(p);
+}
+
+/* A chain in one fusion is one generated codelet; what two instructions read is a set of its own. */
+static void test_expressions(void **state) {
+  (void)state;
+  trm_program *p = plan_text(
+      "HloModule m\nENTRY e { x = f32[1472,120] parameter(0)  y = f32[1472,120] parameter(1)\n"
+      "a = f32[1472,120] add(x, y)  b = f32[1472,120] multiply(a, x)\n"
+      "ROOT c = f32[1472,120] subtract(b, y) }", "mk2", NULL);
+  assert_int_equal(p->num_compute_sets, 1);
+  /* Three operations of 1 cycle a vector, two loads, a store: 6 a vector of 2, 20 elements. */
+  assert_int_equal(p->compute_sets[0].groups[0].cycles, 6 * (30 + 6 * 10) + 11);
+  trm_program_free(p);
+  p = plan_text(
+      "HloModule m\nENTRY e { x = f32[1472,120] parameter(0)  y = f32[1472,120] parameter(1)\n"
+      "a = f32[1472,120] add(x, y)  b = f32[1472,120] multiply(a, x)\n"
+      "ROOT c = f32[1472,120] subtract(b, a) }", "mk2", NULL);
+  assert_int_equal(p->num_compute_sets, 2);
+  trm_program_free(p);
+}
+
+static void test_sort(void **state) {
+  (void)state;
+  trm_program *p = plan_text(
+      "HloModule m\nless { a = f32[] parameter(0)  b = f32[] parameter(1)\n"
+      "ROOT c = pred[] compare(a, b), direction=LT }\n"
+      "ENTRY e { x = f32[65536] parameter(0)\n"
+      "ROOT s = f32[65536] sort(x), dimensions={0}, to_apply=less }", "mk2", NULL);
+  uint64_t steps = 0;
+  for (uint32_t s = 0; s < p->num_steps; ++s) {
+    if (strstr(p->steps[s].name, "CompareSwap") != NULL) steps += (uint64_t)p->steps[s].executions;
+  }
+  assert_int_equal(steps, 16 * 17 / 2);
+  check_sums(p);
+  trm_program_free(p);
+}
+
+/* What float16 normalisation computes in float32 for exactness counts as half. */
+static void test_half_inside(void **state) {
+  (void)state;
+  trm_program *half = plan_text(
+      "HloModule m\nENTRY e { x = f16[1472,240] parameter(0)  k = f32[] parameter(1)\n"
+      "w = f32[1472,240] convert(x)  b = f32[1472,240] broadcast(k), dimensions={}\n"
+      "m = f32[1472,240] multiply(w, b)  a = f32[1472,240] add(m, b)\n"
+      "ROOT c = f16[1472,240] convert(a) }", "mk2", NULL);
+  trm_program *wide = plan_text(
+      "HloModule m\nENTRY e { w = f32[1472,240] parameter(0)  k = f32[] parameter(1)\n"
+      "b = f32[1472,240] broadcast(k), dimensions={}\n"
+      "m = f32[1472,240] multiply(w, b)  ROOT a = f32[1472,240] add(m, b) }", "mk2", NULL);
+  assert_true(half->totals.compute_cycles < wide->totals.compute_cycles);
+  trm_program_free(half);
+  trm_program_free(wide);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_dynamic_slice), cmocka_unit_test(test_update_in_place),
+      cmocka_unit_test(test_gather),        cmocka_unit_test(test_reduce),
+      cmocka_unit_test(test_casts),         cmocka_unit_test(test_expressions),
+      cmocka_unit_test(test_sort),          cmocka_unit_test(test_half_inside),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
