@@ -42,8 +42,7 @@ ipu.utils.move_variable_initialization_to_cpu()
 losses = outfeed.dequeue()
 
 with tf.Session() as session:
-    session.run(infeed.initializer)
-    session.run(tf.global_variables_initializer())
+    session.run([tf.global_variables_initializer(), infeed.initializer])
     for epoch in range(5):
         session.run(run)
         taken = session.run(losses)

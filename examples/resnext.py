@@ -99,8 +99,7 @@ def main():
     dequeue = outfeed.dequeue()
 
     with tf.Session() as session:
-        session.run(infeed.initializer)
-        session.run(tf.global_variables_initializer())
+        session.run([tf.global_variables_initializer(), infeed.initializer])
         start = time.perf_counter()
         session.run(run)
         probabilities = session.run(dequeue)
