@@ -6,6 +6,7 @@
 #include "ops/linear/plan.h"
 #include "passes/pass.h"
 #include "program/builder.h"
+#include "program/plan_options.h"
 #include "target/target.h"
 
 const char *trm_program_step_type_name(trm_program_step_type type) {
@@ -68,6 +69,24 @@ static trm_status check_options(const trm_program_options *options, const trm_ta
   return TRM_OK;
 }
 
+trm_status trm_program_add_plan_options(const json_t *object, const char *what, trm_arena *arena,
+                                        trm_plan_options *options, trm_error *error) {
+  if (!json_is_object(object)) {
+    FAIL(INVALID_ARGUMENT, "the options of %s must be a JSON object of text to text", what);
+  }
+  const char *key;
+  json_t *value;
+  json_object_foreach((json_t *)(uintptr_t)object, key, value) {
+    if (!json_is_string(value)) {
+      FAIL(INVALID_ARGUMENT, "the option '%s' of %s must be text", key, what);
+    }
+    const char *text = trm_arena_string(arena, json_string_value(value), json_string_length(value));
+    CHECK_MEMORY(text, "options");
+    TRY_NOTE(trm_plan_option_set(options, key, text, error), "in the options of %s", what);
+  }
+  return TRM_OK;
+}
+
 /* Options of convolutions or matmuls: the proportion, the partials, then poplibs' own words. */
 static trm_status plan_options(const trm_program_options *options, double proportion,
                                const char *json, const char *what, trm_arena *arena,
@@ -78,28 +97,8 @@ static trm_status plan_options(const trm_program_options *options, double propor
     TRY(trm_plan_option_set(out, "partialsType", "half", error));
   }
   if (json == NULL || json[0] == '\0') return TRM_OK;
-  json_error_t parse_error;
-  json_t *object = json_loads(json, 0, &parse_error);
-  if (!json_is_object(object)) {
-    json_decref(object);
-    FAIL(INVALID_ARGUMENT, "the options of %s must be a JSON object of text to text", what);
-  }
-  trm_status status = TRM_OK;
-  const char *key;
-  json_t *value;
-  json_object_foreach(object, key, value) {
-    if (!json_is_string(value)) {
-      FAIL_OR_GOTO(done, INVALID_ARGUMENT, "the option '%s' of %s must be text", key, what);
-    }
-    const char *text = trm_arena_string(arena, json_string_value(value), json_string_length(value));
-    if (text == NULL) FAIL_OR_GOTO(done, RESOURCE_EXHAUSTED, "out of memory while reading options");
-    status = trm_plan_option_set(out, key, text, error);
-    if (status != TRM_OK) {
-      trm_note(error, status, "in the options of %s", what);
-      goto done;
-    }
-  }
-done:
+  json_t *object = json_loads(json, 0, NULL);
+  const trm_status status = trm_program_add_plan_options(object, what, arena, out, error);
   json_decref(object);
   return status;
 }

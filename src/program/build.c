@@ -286,7 +286,8 @@ static trm_status walk_family(trm_program_builder *builder, trm_program_scope *s
     }
   }
   const trm_tile_request request = {
-      .target = builder->target, .options = &builder->tile_options, .module = builder->module,
+      .target = builder->target, .options = trm_pipeline_options(builder, instruction),
+      .module = builder->module,
       .computation = &builder->module->computations[scope->computation],
       .instruction = instruction, .num_operands = count, .operands = operands, .ipu = ipu,
       .next_tile = builder->next_tile[ipu], .plans = builder->plans};

@@ -73,6 +73,7 @@ typedef struct trm_program_builder {
   uint32_t *outline_table;     /* hash table of compute sets */
   uint32_t outline_capacity;
   VECTOR(trm_stage_use) stage_uses; /* by variable, in the loop of a pipeline */
+  trm_tile_options *stage_options; /* by entry of pipeline.stages, the last of the update; or NULL */
   int32_t stage;               /* of a pipeline, of the instruction in hand; -1: none */
   uint32_t pipeline_nesting;   /* 0: outside; 1: in the marked loop; 2: in that over mini-batches */
   uint32_t parent;             /* step under which steps are added */
@@ -208,6 +209,9 @@ trm_status trm_pipeline_begin(trm_program_builder *builder, const trm_instructio
 /* The stage of an instruction: an entry of pipeline.stages; -1: none, or outside. */
 int32_t trm_pipeline_stage_of(const trm_program_builder *builder,
                               const trm_instruction *instruction, uint32_t ipu);
+/* The planner's options for an instruction: its stage's, or the program's. */
+const trm_tile_options *trm_pipeline_options(const trm_program_builder *builder,
+                                             const trm_instruction *instruction);
 /* After the loop over mini-batches (its steps are [first, end)): stashes, and lives that
  * recomputation cuts in two. */
 trm_status trm_pipeline_end(trm_program_builder *builder, uint32_t loop_step, uint64_t turns,

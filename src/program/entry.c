@@ -191,6 +191,7 @@ static void clear_walk(trm_program_builder *builder) {
   builder->signatures.count = builder->stage_uses.count = 0;
   builder->stage = -1;
   builder->pipeline_nesting = 0;
+  builder->stage_options = NULL;
   builder->program->pipeline = builder->finding ? (trm_pipeline){0} : builder->program->pipeline;
   trm_arena_free(&builder->scratch);
   memset(builder->next_tile, 0, builder->program->num_ipus * sizeof *builder->next_tile);

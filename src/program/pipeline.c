@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "program/builder.h"
+#include "program/plan_options.h"
 
 static const char *attribute_of(const trm_instruction *instruction, const char *key) {
   for (const char *const *a = instruction->frontend_attributes; a != NULL && *a != NULL; a += 2) {
@@ -46,6 +47,60 @@ static uint32_t device_at(const json_t *mapping, uint32_t stage, uint32_t num_ip
   return number >= 0 && number < (json_int_t)num_ipus ? (uint32_t)number : 0;
 }
 
+/* One kind of options of one stage, over the program's. */
+static trm_status read_plan_options(trm_program_builder *builder, const json_t *options,
+                                    const char *key, const struct trm_plan_options *base,
+                                    const struct trm_plan_options **out, trm_error *error) {
+  const json_t *object = json_object_get(options, key);
+  *out = base;
+  if (object == NULL || json_is_null(object) || json_object_size(object) == 0) return TRM_OK;
+  trm_arena *arena = &builder->program->arena;
+  trm_plan_options *own = ARENA_NEW(arena, trm_plan_options, 1);
+  CHECK_MEMORY(own, "a pipeline");
+  *own = *base;
+  *out = own;
+  return trm_program_add_plan_options(object, "a pipeline's stage", arena, own, error);
+}
+
+/* "options": {"forward": [a stage's, ...], "backward": [...], "update": {...}}. */
+static trm_status read_stage_options(trm_program_builder *builder, const json_t *options,
+                                     trm_error *error) {
+  const trm_pipeline *pipeline = &builder->program->pipeline;
+  builder->stage_options = NULL;
+  if (!json_is_object(options)) return TRM_OK;
+  trm_tile_options *all =
+      ARENA_NEW(&builder->program->arena, trm_tile_options, (size_t)pipeline->num_entries + 1);
+  CHECK_MEMORY(all, "a pipeline");
+  for (uint32_t e = 0; e <= pipeline->num_entries; ++e) {
+    const bool update = e == pipeline->num_entries, backward = e >= pipeline->num_stages;
+    const uint32_t s = backward ? 2 * pipeline->num_stages - 1 - e : e;
+    const json_t *own =
+        update ? json_object_get(options, "update")
+               : json_array_get(json_object_get(options, backward ? "backward" : "forward"), s);
+    all[e] = builder->tile_options;
+    TRY(read_plan_options(builder, own, "convolution_options", builder->tile_options.convolution,
+                          &all[e].convolution, error));
+    TRY(read_plan_options(builder, own, "matmul_options", builder->tile_options.matmul,
+                          &all[e].matmul, error));
+    const json_t *slices = json_object_get(own, "slice_options");
+    const char *proportion =
+        json_string_value(json_object_get(slices, "availableMemoryProportion"));
+    if (proportion != NULL) all[e].slice_memory_proportion = strtod(proportion, NULL);
+  }
+  builder->stage_options = all;
+  return TRM_OK;
+}
+
+const trm_tile_options *trm_pipeline_options(const trm_program_builder *builder,
+                                             const trm_instruction *instruction) {
+  if (builder->stage_options == NULL) return &builder->tile_options;
+  const char *phase = find_attribute(builder->module, instruction, "pipeline_phase");
+  if (phase != NULL && strcmp(phase, "update") == 0) {
+    return &builder->stage_options[builder->program->pipeline.num_entries];
+  }
+  return builder->stage >= 0 ? &builder->stage_options[builder->stage] : &builder->tile_options;
+}
+
 static trm_status read_description(trm_program_builder *builder, const json_t *json,
                                    bool *out_good, trm_error *error) {
   trm_pipeline *pipeline = &builder->program->pipeline;
@@ -75,6 +130,7 @@ static trm_status read_description(trm_program_builder *builder, const json_t *j
       stage->stash_depth = pipeline->num_stages - s;
     }
   }
+  TRY(read_stage_options(builder, json_object_get(json, "options"), error));
   const char *key;
   const json_t *value;
   json_object_foreach((json_t *)(uintptr_t)json_object_get(json, "memory"), key, value) {

@@ -39,7 +39,7 @@ static void write_body(trm_text *text) {
   trm_text_format(text, "ROOT r = %s tuple(j, w0, w1, w2, w3, e0) }\n", state);
 }
 
-static trm_program *plan(const char *schedule, bool recompute) {
+static trm_program *plan_with(const char *schedule, bool recompute, const char *more) {
   trm_text text = {0};
   trm_text_format(&text, "HloModule m\n");
   write_body(&text);
@@ -68,15 +68,19 @@ static trm_program *plan(const char *schedule, bool recompute) {
   trm_text_format(&text, "t = %s tuple(z, q1, q2, q3, q4, q5)\n"
                   "w = %s while(t), condition=until1, body=update, "
                   "frontend_attributes={pipeline=\"{\\\"stages\\\":4,\\\"training\\\":true,"
-                  "\\\"device_mapping\\\":[0,1,2,3],\\\"schedule\\\":\\\"%s\\\"}\"}\n"
+                  "\\\"device_mapping\\\":[0,1,2,3],\\\"schedule\\\":\\\"%s\\\"%s}\"}\n"
                   "ROOT o = f32[256,256] get-tuple-element(w), index=5 }\n",
-                  state, state, schedule);
+                  state, state, schedule, more);
   trm_program_options options = trm_program_default_options();
   options.recompute = recompute;
   trm_program *p = plan_text(text.data, "mk2", &options);
   trm_text_free(&text);
   check_sums(p);
   return p;
+}
+
+static trm_program *plan(const char *schedule, bool recompute) {
+  return plan_with(schedule, recompute, "");
 }
 
 /* The most that one IPU's forward or backward stages take. */
@@ -160,10 +164,31 @@ static void test_recomputation(void **unused) {
   trm_program_free(again);
 }
 
+/* The second stage's matmuls get less memory for temporaries than the others. */
+static void test_options_of_stages(void **unused) {
+  (void)unused;
+  trm_program *p = plan_with(
+      "Grouped", false,
+      ",\\\"options\\\":{\\\"forward\\\":[{},{\\\"matmul_options\\\":"
+      "{\\\"availableMemoryProportion\\\":\\\"0.25\\\"}},{},{}]}");
+  uint32_t seen[2] = {0, 0};
+  for (uint32_t s = 0; s < p->num_sources; ++s) {
+    if (p->sources[s].plan == NULL) continue;
+    const bool second = strcmp(p->sources[s].hlo_name, "d1") == 0;
+    const char *allowed = strstr(p->sources[s].plan, second ? "159744 allowed" : "383385 allowed");
+    if (allowed == NULL) fail_msg("%s: %s", p->sources[s].hlo_name, p->sources[s].plan);
+    ++seen[second];
+  }
+  assert_int_equal(seen[1], 1);
+  assert_int_equal(seen[0], 2 * STAGES - 1);
+  trm_program_free(p);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_schedules),
       cmocka_unit_test(test_recomputation),
+      cmocka_unit_test(test_options_of_stages),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
