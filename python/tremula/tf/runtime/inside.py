@@ -234,6 +234,34 @@ def import_graph(graph_def, feeds, outputs, outputs_of):
     return list(results[0].outputs) if outputs_of else results
 
 
+def import_nodes(graph_def, feeds, names, prefix):
+    """Adds a graph to the default graph under a prefix. Returns what has the names, tensors ("n:0")
+    and operations ("n")."""
+    from tensorflow.python.framework import importer
+    return importer.import_graph_def(graph_def, input_map=feeds, return_elements=names,
+                                     name=prefix)
+
+
+def new_graph_def(library):
+    """A GraphDef without nodes, with a copy of a FunctionDefLibrary."""
+    from tensorflow.core.framework import graph_pb2
+    graph_def = graph_pb2.GraphDef(versions=graph_versions())
+    graph_def.library.CopyFrom(library)
+    return graph_def
+
+
+def is_eager(tensor):
+    """Whether a tensor has a value now."""
+    from tensorflow.python.framework import ops
+    return isinstance(tensor, ops.EagerTensor)
+
+
+def is_function_graph(graph):
+    """Whether a graph is that of a function."""
+    from tensorflow.python.framework import func_graph
+    return isinstance(graph, func_graph.FuncGraph)
+
+
 def used_tensors(graph_def):
     """The names of all tensors that nodes of the graph take, as "node:0"."""
     return {name if ":" in name else name + ":0"

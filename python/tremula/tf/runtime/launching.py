@@ -2,7 +2,7 @@
 IpuFinish. Variables are read before and assigned after; the program never writes to them itself.
 """
 
-from tremula.tf.runtime import cache, inside, staging
+from tremula.tf.runtime import cache, inside, outside, staging
 
 
 def launch(trace, name):
@@ -12,8 +12,10 @@ def launch(trace, name):
     everything that the computation does has been done.
     """
     import tensorflow.compat.v1 as tf
+    host = outside.Host(trace)
     source = staging.stage(trace.graph, trace.placeholders, trace.variables, trace.outputs,
-                           trace.device, trace.state)
+                           trace.device, trace.state, host)
+    host.keep()
     lowered = _lower_now(source)
     if lowered is not None:
         program = {"module": lowered.module, "graph": b""}

@@ -50,6 +50,22 @@ class DeviceSettings(ctypes.Structure):
                 ("attach", AttachRequest)]
 
 
+class HostArray(ctypes.Structure):
+    """An array of a call to the host: trm_tf_host_array in src/tf/host_calls.h."""
+    _fields_ = [("dtype", ctypes.c_int32), ("rank", ctypes.c_int32),
+                ("dims", ctypes.POINTER(ctypes.c_int64)), ("data", ctypes.c_void_p),
+                ("bytes", ctypes.c_uint64)]
+
+
+class HostRequest(ctypes.Structure):
+    """A call to the host: trm_tf_host_request in src/tf/host_calls.h."""
+    _fields_ = [("id", ctypes.c_char_p), ("replica", ctypes.c_uint32),
+                ("num_inputs", ctypes.c_int32), ("num_outputs", ctypes.c_int32),
+                ("inputs", ctypes.POINTER(HostArray)), ("outputs", ctypes.POINTER(HostArray)),
+                ("reply", ctypes.c_void_p)]
+
+
+HostFunctionType = ctypes.CFUNCTYPE(None, ctypes.POINTER(HostRequest))
 LowerFunction = ctypes.CFUNCTYPE(None, ctypes.POINTER(Request))
 
 _text, _int, _size = ctypes.c_char_p, ctypes.c_int32, ctypes.c_uint64
@@ -58,12 +74,14 @@ _SIGNATURES = {
     "trm_tf_configure": (_int, [_int, ctypes.POINTER(DeviceSettings), _text, _size]),
     "trm_tf_declare_infeed": (None, [_text, _size]),
     "trm_tf_declare_outfeed": (None, [_text, _int]),
+    "trm_tf_host_error": (None, [ctypes.POINTER(HostRequest), _int, _text]),
     "trm_tf_ipus_of_id": (_int, [ctypes.c_uint32, ctypes.POINTER(ctypes.c_uint32), _text, _size]),
     "trm_tf_log": (None, [_text]),
     "trm_tf_register_kernel": (_int, [_text, _text, _text, _size]),
     "trm_tf_reply_error": (None, [ctypes.POINTER(Request), _int, _text]),
     "trm_tf_reply_module": (None, [ctypes.POINTER(Request), _text, _size, _text]),
     "trm_tf_reset_configuration": (None, []),
+    "trm_tf_set_host_function": (None, [HostFunctionType]),
     "trm_tf_set_lower": (None, [LowerFunction]),
     "trm_tf_set_seed": (None, [_size]),
 }
@@ -123,9 +141,12 @@ def load():
     with _lock:
         compat.prefer_legacy_keras()
         library()
-        from tremula.tf.runtime import clusters, clusters_placing, kernel_list, late
+        from tremula.tf.runtime import (clusters, clusters_placing, host_calls, kernel_list, late,
+                                        outside)
         kernel_list.register()
         late.install()
+        host_calls.install()
+        outside.install()
         clusters.install()
         clusters_placing.place_what_can_be_placed()
         inside.prefer_cpu()

@@ -46,6 +46,22 @@ def prune(graph_def, roots, stops):
             node.input.remove(one)
 
 
+def prune_function(function):
+    """Drops nodes of a FunctionDef that nothing which it returns, or must do, needs."""
+    nodes = {node.name: node for node in function.node_def}
+    waiting = [node_of(one) for returned in (function.ret, function.control_ret)
+               for one in returned.values()]
+    needed = set()
+    while waiting:
+        name = waiting.pop()
+        if name in nodes and name not in needed:
+            needed.add(name)
+            waiting += map(node_of, nodes[name].input)
+    kept = [node for node in function.node_def if node.name in needed]
+    del function.node_def[:]
+    function.node_def.extend(kept)
+
+
 def strip(nodes):
     """Takes marks and devices off."""
     for node in nodes:

@@ -2,8 +2,8 @@
 
 import zlib
 
-from tremula.tf.runtime import (inside, lowering, node_table, random_functions, rewriting,
-                                support)
+from tremula.tf.runtime import (inside, lowering, node_table, outside, random_functions,
+                                rewriting, support)
 
 _READING_OPS = frozenset(("ReadVariableOp", "ResourceGather", "ResourceGatherNd", "VariableShape",
                           "VarIsInitializedOp", "_ReadVariablesOp"))
@@ -12,37 +12,42 @@ _CALLS = {"While": 0, "StatelessWhile": 0, "PartitionedCall": 0, "StatefulPartit
           "If": 1, "StatelessIf": 1, "Case": 1, "StatelessCase": 1}
 
 
-def stage(graph, arguments, variables, outputs, device, state=()):
+def stage(graph, arguments, variables, outputs, device, state=(), host=None):
     """The Source of a function graph.
 
     arguments, variables   placeholders of the graph: for values, and for handles of variables
     state                  the same for handles of values that live as long as a run
     outputs                tensors of the graph; what they need is what the program does
     device                 the device's name, for messages
+    host                   outside.Host: gets what runs on the host (None: nothing does)
 
     Raises InvalidArgumentError for operations that an IPU has not.
     """
     functions = inside.function_graphs(graph)
     stops = {tensor.op.name for tensor in [*arguments, *variables, *state]}
     graph_def = graph.as_graph_def()
+    operations = {op.name: op for op in graph.get_operations()}
+    _cut_outside(graph_def, graph, operations, functions, outputs, stops, host)
     # Assertions and random numbers are cut off from some of their inputs, which may then go too.
     rewriting.elide_checks(graph_def.node)
     rewriting.use_plain_ops(graph_def.node)
-    operations = {op.name: op for op in graph.get_operations()}
     numbers = _RandomNumbers()
     _replace_random(graph_def.node, operations, numbers)
     rewriting.prune(graph_def, [tensor.op.name for tensor in outputs], stops)
     rewriting.order_functions(graph_def)
     kept = {node.name for node in graph_def.node}
-    support.check((op for op in graph.get_operations() if op.name in kept), device)
-    for inner in functions.values():
-        support.check(_needed(inner), device)
+    support.check((op for op in graph.get_operations()
+                   if op.name in kept and not outside.runs_outside(op)), device)
+    for function in graph_def.library.function:
+        inner = functions.get(function.signature.name)
+        if inner is not None:
+            support.check(_needed(inner), device)
 
     table = node_table.NodeTable()
-    new_names = _rename_graph(graph_def, graph, table)
+    new_names = _rename_graph(graph_def, operations, table)
     for function in list(graph_def.library.function):
         _stage_function(graph_def, function, functions.get(function.signature.name), table,
-                        numbers)
+                        numbers, host and host.described.get(function.signature.name))
     _call_random(graph_def, {new_names[name]: one for name, one in operations.items()
                              if name in new_names}, graph_def.node, numbers)
     rewriting.rename_functions(graph_def)
@@ -59,6 +64,31 @@ def stage(graph, arguments, variables, outputs, device, state=()):
         state=[_variable_argument(one, name(one)) for one in state])
 
 
+def _cut_outside(graph_def, graph, operations, functions, outputs, stops, host):
+    """Cuts what runs on the host out of the graph and of its functions. `operations` gets entries
+    for what takes its place."""
+    if host is None or not any(map(outside.has_any, [
+            graph_def.node, *[one.node_def for one in graph_def.library.function]])):
+        return
+    library = inside.new_graph_def(graph_def.library).library
+    roots = [tensor.op.name for tensor in outputs]
+    rewriting.elide_checks(one for one in graph_def.node if not outside.is_marked_node(one))
+    rewriting.prune(graph_def, roots, stops)
+    outside.cut(outside.Part(graph_def.node, graph, operations), library, host)
+    rewriting.prune(graph_def, roots, stops)
+    rewriting.order_functions(graph_def)
+    for function in graph_def.library.function:
+        inner, nodes = functions.get(function.signature.name), function.node_def
+        if inner is None or not outside.has_any(nodes):
+            continue
+        known = _operations_of(function, inner)
+        rewriting.elide_checks(one for one in nodes if not outside.is_marked_node(one))
+        rewriting.prune_function(function)
+        outside.cut(outside.Part(nodes, inner, known, function), library, host)
+        rewriting.prune_function(function)
+        host.described[function.signature.name] = known
+
+
 def _shape(shape):
     """A TensorShape as a list with None for what is unknown, or None."""
     return None if shape.rank is None else shape.as_list()
@@ -73,17 +103,19 @@ def _variable_argument(handle, name):
     return lowering.Argument(name, dtype.as_datatype_enum, shape.as_list())
 
 
-def _rename_graph(graph_def, graph, table):
-    new_names = {node.name: table.add(node_table.describe(graph.get_operation_by_name(node.name)))
+def _rename_graph(graph_def, operations, table):
+    new_names = {node.name: table.add(node_table.describe(operations[node.name]))
                  for node in graph_def.node}
     rewriting.rename(graph_def.node, new_names)
     rewriting.strip(graph_def.node)
     return new_names
 
 
-def _stage_function(graph_def, function, graph, table, numbers):
-    """The same for a FunctionDef; `graph` is where it came from, or None."""
-    known = _operations_of(function, graph) if graph is not None else {}
+def _stage_function(graph_def, function, graph, table, numbers, known):
+    """The same for a FunctionDef; `graph` is where it came from, or None, and `known` what it is
+    made of as _operations_of() says it, or None."""
+    if known is None:
+        known = _operations_of(function, graph) if graph is not None else {}
     rewriting.elide_checks(function.node_def)
     for name in rewriting.use_plain_ops(function.node_def):
         rewriting.redirect_output(function, name, "y", "output")
@@ -198,7 +230,7 @@ def _needed(graph):
             waiting += operation.control_inputs
             if operation.type != "Assert":  # which is elided, with what it would print
                 waiting += [tensor.op for tensor in operation.inputs]
-    return seen
+    return {one for one in seen if not outside.runs_outside(one) and not outside.makes_text(one)}
 
 
 def written(graph, handles):
@@ -209,6 +241,8 @@ def written(graph, handles):
 
 def _is_written(handle, functions):
     for user in handle.consumers():
+        if outside.runs_outside(user):
+            continue
         if user.type in ("Identity", "EnsureShape"):
             if _is_written(user.outputs[0], functions):
                 return True

@@ -1,9 +1,6 @@
 """Refusing what an IPU has not, in the words that TensorFlow uses outside compiled parts."""
 
-from tremula.tf import compat
 from tremula.tf.runtime import collective_shapes, inside, kernel_list, node_table
-
-_OUTSIDE = "_xla_outside_compilation"
 
 # Inputs of functions, and what lowering takes away or puts something else for.
 _ALWAYS = frozenset(("Placeholder", "PlaceholderWithDefault", "Assert", "CheckNumerics", "NoOp",
@@ -13,11 +10,6 @@ _ALWAYS = frozenset(("Placeholder", "PlaceholderWithDefault", "Assert", "CheckNu
 def check(operations, device):
     """Raises InvalidArgumentError for the first operation that cannot be on an IPU."""
     for operation in operations:
-        if compat.operation_attribute(operation, _OUTSIDE) is not None:
-            raise inside.error_class(inside.UNIMPLEMENTED)(operation.node_def, None, (
-                f"{operation.name}{_where(operation)} is in an outside_compilation_scope, but "
-                "running part of a compiled program on the host is not supported. Split the "
-                "program there: compile what is before and after it on its own."))
         if operation.type in _ALWAYS:
             continue
         kernels = kernel_list.lowered().get(operation.type, [])

@@ -86,10 +86,14 @@ class Trace:
         Raises InvalidArgumentError for variables that are not resources and for handles of other
         things than variables.
         """
+        import tensorflow.compat.v1 as tf
+        from tremula.tf.runtime import outside as host
         self.outputs = list(outputs)
         for outside, placeholder in self.graph.captures:
             if outside.dtype._is_ref_dtype:
                 raise support.refuse_reference(outside.op, self.device)
+            if host.is_used_outside_only(placeholder) and outside.dtype in (tf.resource, tf.string):
+                continue  # the host takes it from outside
             if inside.is_resource_variable_handle(placeholder):
                 self.handles.append(outside)
                 self.variables.append(placeholder)

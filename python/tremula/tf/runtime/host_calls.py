@@ -1,0 +1,207 @@
+"""Functions that a running program calls on the host: what outside.py cut out of programs.
+
+The plugin calls back from the thread that runs the program, or a replica of it. A function is run
+eagerly on the CPU; one that uses resources of a session's graph (variables, lookup tables, writers
+of summaries) is run by the session that runs the program.
+"""
+
+import ctypes
+import functools
+import re
+import threading
+import weakref
+
+from tremula.tf.runtime import inside, plugin
+
+# What TensorFlow says of functions before it says what was wrong.
+_PREAMBLE = re.compile(r"\A(Graph execution error:\s+)?Detected at node .*?"
+                       r"(<stack traces unavailable>|\n(?=\S))\s*", re.DOTALL)
+
+_callback = None  # kept from being collected while the plugin has it
+_functions = weakref.WeakValueDictionary()  # id -> HostFunction; graphs keep them alive
+_lock = threading.RLock()
+
+
+class HostFunction:
+    """Part of a program that runs on the host.
+
+    graph_def  its nodes, with names of tensors as a graph has them
+    inputs     [(tensor name, dtype's number, shape or None)]: what the program gives
+    resources  [(tensor name, tensor outside)]: what it takes from outside the program
+    outputs    [(tensor name, dtype's number, list of sizes)]: what the program gets
+    name       of what it came from, for messages
+    """
+
+    def __init__(self, graph_def, inputs, resources, outputs, name, keep):
+        self.id = inside.unique_name("host_function")
+        self.name = name
+        self._graph_def, self._inputs, self._resources = graph_def, inputs, resources
+        self._outputs = outputs
+        self._keep = keep  # graphs that Python functions of py_func belong to
+        self._eager = None
+        self._session_graph, self._session_feeds, self._session_fetches = None, None, None
+        graphs = {one.graph for _, one in resources if not inside.is_eager(one)}
+        if len(graphs) > 1:
+            raise inside.error_class(inside.INVALID_ARGUMENT)(None, None, (
+                f"{name} takes resources of several graphs."))
+        if graphs:
+            self._add_to(graphs.pop())
+        with _lock:
+            _functions[self.id] = self
+
+    def _add_to(self, graph):
+        """Adds the nodes to the graph that the resources are in."""
+        import tensorflow.compat.v1 as tf
+        scope = self.id + "/"
+        with graph.as_default(), graph.control_dependencies(None), tf.device("/device:CPU:0"), \
+                inside.without_marks():
+            with tf.name_scope(scope):
+                feeds = [tf.placeholder(tf.dtypes.as_dtype(dtype), shape)
+                         for _, dtype, shape in self._inputs]
+            known = dict(zip((name for name, _, _ in self._inputs), feeds))
+            known.update(self._resources)
+            used = inside.used_tensors(self._graph_def)
+            names = [name for name, _, _ in self._outputs]
+            nodes = [node.name for node in self._graph_def.node]
+            found = inside.import_nodes(self._graph_def, {
+                name: tensor for name, tensor in known.items() if name in used},
+                names + nodes, self.id + "_nodes")
+        self._session_graph = weakref.ref(graph)
+        self._session_feeds = feeds
+        self._session_fetches = (found[:len(names)], found[len(names):])
+
+    def run(self, values):
+        """The outputs, a list of arrays, for the inputs, a list of arrays."""
+        results = self._run_in_session(values) if self._session_fetches else self._run_eagerly(
+            values)
+        return [self._checked(result, output) for result, output in zip(results, self._outputs)]
+
+    def _checked(self, value, output):
+        import numpy as np
+        name, dtype, shape = output
+        array = np.ascontiguousarray(value, inside.numpy_type(dtype)).reshape(np.shape(value))
+        if list(array.shape) != shape:
+            raise inside.error_class(inside.INVALID_ARGUMENT)(None, None, (
+                f"{name.split(':')[0]} has the shape {list(array.shape)}, and the program was "
+                f"compiled for {shape}."))
+        return array
+
+    def _run_in_session(self, values):
+        import tensorflow.compat.v1 as tf
+        session = _session_of(self._session_graph(), self.name)
+        # In this thread: the program may have taken the only other one.
+        options = tf.RunOptions(inter_op_thread_pool=-1)
+        results, _ = session.run(self._session_fetches, dict(zip(self._session_feeds, values)),
+                                 options=options)
+        return results
+
+    def _run_eagerly(self, values):
+        import tensorflow as tf
+        with inside.eagerly_on_cpu():
+            with _lock:
+                if self._eager is None:
+                    self._eager = self._build()
+            results = self._eager(*[tf.constant(value) for value in values])
+            return [one.numpy() for one in results]
+
+    def _build(self):
+        import tensorflow as tf
+
+        def call(*values):
+            feeds = {name: value for (name, _, _), value in zip(self._inputs, values)}
+            if self._resources:
+                names, outside = zip(*self._resources)
+                feeds.update(zip(names, inside.capture(outside)))
+            return inside.import_graph(self._graph_def, feeds,
+                                       [name for name, _, _ in self._outputs], "")
+
+        function = tf.function(call, autograph=False)
+        return function.get_concrete_function(*[
+            tf.TensorSpec(shape, tf.dtypes.as_dtype(dtype)) for _, dtype, shape in self._inputs])
+
+
+# ---- Sessions ----
+
+_sessions = weakref.WeakSet()
+_running = []  # sessions, once for each run that is going on
+
+
+def _watch_sessions():
+    """Keeps a list of the sessions that there are and that run something."""
+    from tensorflow.python.client import session
+    base = session.BaseSession
+    create, run = base.__init__, base._do_run
+
+    @functools.wraps(create)
+    def create_known(self, *arguments, **keywords):
+        create(self, *arguments, **keywords)
+        with _lock:
+            _sessions.add(self)
+
+    @functools.wraps(run)
+    def run_known(self, *arguments, **keywords):
+        with _lock:
+            _running.append(self)
+        try:
+            return run(self, *arguments, **keywords)
+        finally:
+            with _lock:
+                _running.remove(self)
+
+    base.__init__, base._do_run = create_known, run_known
+
+
+def _session_of(graph, name):
+    """The session that runs the graph."""
+    with _lock:
+        running = {one for one in _running if one.graph is graph}
+        found = running or {one for one in _sessions
+                            if one.graph is graph and not getattr(one, "_closed", False)}
+    if len(found) != 1:
+        raise inside.failed_precondition(
+            f"{name} uses variables or other resources of a session, and {len(found)} sessions run "
+            "its graph: it cannot be told which one is meant.")
+    return found.pop()
+
+
+# ---- The plugin ----
+
+def install():
+    """Tells the plugin whom to call."""
+    global _callback
+    _watch_sessions()
+    _callback = plugin.HostFunctionType(_answer)
+    plugin.library().trm_tf_set_host_function(_callback)
+
+
+def _answer(request):
+    """Called by the plugin."""
+    try:
+        asked = request.contents
+        function = _functions.get(asked.id.decode())
+        if function is None:
+            raise inside.failed_precondition(
+                "The program runs part of its operations on the host, and the graph that they were "
+                "built in is gone: it was made in another process, or has been deleted.")
+        values = [_array(asked.inputs[i]) for i in range(asked.num_inputs)]
+        for i, result in enumerate(function.run(values)):
+            if result.nbytes:
+                ctypes.memmove(asked.outputs[i].data, result.ctypes.data, result.nbytes)
+    except Exception as error:  # pylint: disable=broad-except
+        plugin.library().trm_tf_host_error(request, inside.error_code(error),
+                                           _said(error).encode())
+
+
+def _said(error):
+    """An exception's message. TensorFlow's end with where in its graph it happened."""
+    text = getattr(error, "message", None) or str(error) or repr(error)
+    text = _PREAMBLE.sub("", text.split("\n\t [[")[0])
+    return text.strip()
+
+
+def _array(raw):
+    """A copy of an input."""
+    import numpy as np
+    data = ctypes.string_at(raw.data, raw.bytes) if raw.bytes else b""
+    return np.frombuffer(data, inside.numpy_type(raw.dtype)).reshape(
+        [raw.dims[i] for i in range(raw.rank)])
