@@ -110,11 +110,12 @@ static int compare_names(const void *a, const void *b) {
 
 /* Cuts the forward pass into `shards` runs of equal bytes (results, and inputs that they read);
  * gradients go where their op is. */
-static trm_status cut_module(trm_module *module, uint32_t shards, trm_error *error) {
+static trm_status cut_module(trm_module *module, uint32_t computation, uint32_t shards,
+                             trm_error *error) {
   static const char *const texts[] = {
       "{maximal device=0}", "{maximal device=1}", "{maximal device=2}", "{maximal device=3}",
       "{maximal device=4}", "{maximal device=5}", "{maximal device=6}", "{maximal device=7}"};
-  trm_computation *entry = &module->computations[module->entry];
+  trm_computation *entry = &module->computations[computation];
   const uint32_t count = entry->num_instructions;
   named_shard *names = trm_allocate_zeroed((size_t)count + 1, sizeof *names);
   CHECK_MEMORY(names, "shards");
@@ -127,7 +128,9 @@ static trm_status cut_module(trm_module *module, uint32_t shards, trm_error *err
       double bytes = (double)trm_tile_shape_bytes(&instruction->shape);
       for (uint32_t k = 0; k < instruction->num_operands; ++k) {
         const trm_instruction *operand = &entry->instructions[instruction->operands[k]];
-        if (operand->opcode != TRM_OP_PARAMETER) continue;
+        const bool given = operand->opcode == TRM_OP_PARAMETER ||
+                           operand->opcode == TRM_OP_GET_TUPLE_ELEMENT;
+        if (!given) continue;
         bytes += (double)trm_tile_shape_bytes(&operand->shape);
       }
       if (fill == 0) {
@@ -160,20 +163,33 @@ static trm_status cut_module(trm_module *module, uint32_t shards, trm_error *err
   return TRM_OK;
 }
 
+/* Where most is done: the entry, or the body of a loop. */
+static uint32_t main_computation(const trm_module *module) {
+  uint32_t best = module->entry;
+  for (uint32_t c = 0; c < module->num_computations; ++c) {
+    const trm_computation *computation = &module->computations[c];
+    for (trm_index i = 0; i < computation->num_instructions; ++i) {
+      const trm_instruction *instruction = &computation->instructions[i];
+      if (instruction->opcode != TRM_OP_WHILE || instruction->num_called < 2) continue;
+      const uint32_t body = instruction->called[1];
+      if (module->computations[body].num_instructions >
+          module->computations[best].num_instructions) {
+        best = body;
+      }
+    }
+  }
+  return best;
+}
+
 static trm_status try_shards(const trm_program *program, trm_advice_list *list,
                              trm_error *error) {
-  const trm_computation *entry = &program->module->computations[program->module->entry];
-  for (trm_index i = 0; i < entry->num_instructions; ++i) {
-    /* All is in one instruction. */
-    if (entry->instructions[i].opcode == TRM_OP_WHILE) return TRM_OK;
-  }
   if (program->num_ipus > 1) return TRM_OK;
   for (uint32_t shards = 2; shards <= 8; shards *= 2) {
     trm_module *module;
     TRY(trm_module_clone(program->module, &module, error));
     trm_advice advice = {0};
     snprintf(advice.text, sizeof advice.text, "sharding over %u IPUs", shards);
-    trm_status status = cut_module(module, shards, error);
+    trm_status status = cut_module(module, main_computation(module), shards, error);
     trm_program_options options = program->options;
     options.num_ipus = shards;
     if (status == TRM_OK) status = plan_again(program, module, &options, &advice, error);

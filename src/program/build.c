@@ -142,7 +142,7 @@ static trm_status walk_constant(trm_program_builder *builder, trm_program_scope 
 static trm_status bring_to_ipu(trm_program_builder *builder, trm_value *value,
                                const trm_shape *shape, uint32_t ipu, uint32_t source,
                                trm_error *error) {
-  trm_program_note_ipu(builder, value, ipu);
+  trm_program_note_reader(builder, value, ipu, source);
   const trm_mapping *from = trm_value_mapping(builder, value);
   if (value->variable == TRM_NO_INDEX || from->kind == TRM_MAPPING_NONE || from->ipu == ipu ||
       (value->is_constant && value->source_count <= 1)) {

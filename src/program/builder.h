@@ -22,6 +22,7 @@ typedef struct trm_value {
 typedef struct trm_placement {
   trm_tile_wish wish;    /* priority 0: none */
   uint32_t ipu_plus_one; /* of its first consumer; 0: none yet */
+  const char *reader;    /* TensorFlow's name of its first consumer that has one; or NULL */
 } trm_placement;
 
 /* Who reads a variable in a pipeline. */
@@ -151,8 +152,9 @@ trm_status trm_program_view(trm_program_builder *builder, const trm_program_scop
 /* Notes where an operand should be allocated, at the variable that it came of. */
 void trm_program_note_wish(trm_program_builder *builder, const trm_value *value,
                            const trm_tile_wish *wish);
-/* Notes which IPU reads it first. */
-void trm_program_note_ipu(trm_program_builder *builder, const trm_value *value, uint32_t ipu);
+/* Notes which IPU, and which op, reads it first. */
+void trm_program_note_reader(trm_program_builder *builder, const trm_value *value, uint32_t ipu,
+                             uint32_t source);
 
 /* ---- steps.c -------------------------------------------------------------------------------- */
 

@@ -3,6 +3,7 @@
  * The first walk finds where inputs and constants should be allocated, which their most demanding
  * consumers say (builder.wishes); the second makes the program. Both see the same instructions in
  * the same order; the planner's cache makes the second one cheap. */
+#include <jansson.h>
 #include <string.h>
 
 #include "hlo/infer.h"
@@ -51,8 +52,31 @@ static bool is_weight(const trm_program_builder *builder, uint32_t computation, 
   return trm_dtype_is_floating(shape->dtype);
 }
 
-static trm_status add_inputs(trm_program_builder *builder, entry_values *v, int64_t *out_bytes,
+/* What an input is called: by the side table's list of inputs where it has one, else by the HLO name
+ * and the op that reads it first. */
+static trm_status name_input(trm_program_builder *builder, const json_t *names, size_t index,
+                             trm_index i, uint32_t leaf, uint32_t source, const char **out_name,
                              trm_error *error) {
+  const trm_module *module = builder->module;
+  const trm_instruction *parameter =
+      &module->computations[module->entry].instructions[i];
+  const trm_placement *placements = builder->wishes[module->entry][i];
+  const char *listed = json_string_value(json_array_get(names, index));
+  *out_name = parameter->name;
+  if (builder->finding) return TRM_OK;
+  if (listed != NULL) {
+    *out_name = trm_arena_string(&builder->program->arena, listed, strlen(listed));
+    builder->sources.items[source].op_name = *out_name;
+  } else if (placements != NULL && placements[leaf].reader != NULL) {
+    *out_name = trm_arena_format(&builder->program->arena, "%s (read by %s)", parameter->name,
+                                 placements[leaf].reader);
+  }
+  CHECK_MEMORY(*out_name, "inputs");
+  return TRM_OK;
+}
+
+static trm_status add_inputs(trm_program_builder *builder, entry_values *v, const json_t *names,
+                             int64_t *out_bytes, trm_error *error) {
   const trm_module *module = builder->module;
   const trm_computation *entry = &module->computations[module->entry];
   const trm_shape *root = &entry->instructions[entry->root].shape;
@@ -64,6 +88,7 @@ static trm_status add_inputs(trm_program_builder *builder, entry_values *v, int6
     FAIL_NO_MEMORY("inputs");
   }
   *out_bytes = 0;
+  size_t index = 0;
   for (uint32_t p = 0; p < entry->num_parameters; ++p) {
     const trm_index i = entry->parameters[p];
     const trm_instruction *parameter = &entry->instructions[i];
@@ -87,8 +112,10 @@ static trm_status add_inputs(trm_program_builder *builder, entry_values *v, int6
       const uint32_t ipu = trm_program_ipu_for(builder, module->entry, i, (uint32_t)l);
       const bool weight =
           is_weight(builder, module->entry, i, (uint32_t)l, shape, owned[l]);
+      const char *name;
+      TRY(name_input(builder, names, index++, i, (uint32_t)l, source, &name, error));
       const trm_new_variable wanted = {
-          .name = parameter->name, .source = source, .shape = shape,
+          .name = name, .source = source, .shape = shape,
           .mapping = trm_program_allocate(builder, module->entry, i, (uint32_t)l, shape, ipu),
           .category = TRM_CATEGORY_VARIABLE, .always_live = weight};
       TRY(trm_program_add_variable(builder, &wanted, &variable, error));
@@ -165,6 +192,16 @@ static trm_status add_outputs(trm_program_builder *builder, const entry_values *
   return TRM_OK;
 }
 
+static size_t num_input_leaves(const trm_module *module) {
+  const trm_computation *entry = &module->computations[module->entry];
+  size_t leaves = 0;
+  for (uint32_t p = 0; p < entry->num_parameters; ++p) {
+    const trm_shape *shape = &entry->instructions[entry->parameters[p]].shape;
+    leaves += (size_t)trm_shape_num_leaves(shape);
+  }
+  return leaves;
+}
+
 static trm_status walk_entry(trm_program_builder *builder, trm_error *error) {
   entry_values v;
   int64_t bytes;
@@ -174,7 +211,14 @@ static trm_status walk_entry(trm_program_builder *builder, trm_error *error) {
     TRY(trm_program_open(builder, TRM_STEP_TYPE_SEQUENCE, builder->module->name, TRM_NO_INDEX, -1,
                          &top, error));
   }
-  TRY(add_inputs(builder, &v, &bytes, error));
+  /* {"inputs": [names]}, when it lists all of them. */
+  const char *text = builder->module->frontend_side_table;
+  json_t *table = text == NULL ? NULL : json_loads(text, 0, NULL);
+  const json_t *names = json_object_get(table, "inputs");
+  if (json_array_size(names) != num_input_leaves(builder->module)) names = NULL;
+  const trm_status status = add_inputs(builder, &v, names, &bytes, error);
+  json_decref(table);
+  TRY(status);
   TRY(add_stream(builder, "Inputs", TRM_PHASE_HOST_READ, bytes, error));
   const trm_value *root;
   TRY(trm_program_walk(builder, builder->module->entry, v.parameters, v.owned, &root, error));

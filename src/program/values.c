@@ -121,10 +121,14 @@ void trm_program_note_wish(trm_program_builder *builder, const trm_value *value,
   placement->wish = *wish;
 }
 
-void trm_program_note_ipu(trm_program_builder *builder, const trm_value *value, uint32_t ipu) {
+void trm_program_note_reader(trm_program_builder *builder, const trm_value *value, uint32_t ipu,
+                             uint32_t source) {
   const trm_program_variable *variable;
   trm_placement *placement = placement_of(builder, value, &variable);
-  if (placement != NULL && placement->ipu_plus_one == 0) placement->ipu_plus_one = ipu + 1;
+  if (placement == NULL) return;
+  if (placement->ipu_plus_one == 0) placement->ipu_plus_one = ipu + 1;
+  const char *name = builder->sources.items[source].op_name;
+  if (placement->reader == NULL && name[0] != '\0') placement->reader = name;
 }
 
 /* ---- Views ---------------------------------------------------------------------------------- */
