@@ -11,6 +11,7 @@ static const struct {
     {"compile", command_compile, "MODEL -o FILE", "compile a model to an executable"},
     {"run", command_run, "FILE [--input NAME=FILE.npy]...", "run an executable"},
     {"print", command_print, "MODEL", "print a model or an executable as HLO text"},
+    {"report", command_report, "DIR [DIR2] [--json]", "print a profile, or compare two"},
     {"ops", command_ops, "[--hlo]", "list the ops of the IPU device, or of the compiler"},
 };
 enum { NUM_COMMANDS = sizeof commands / sizeof *commands };
@@ -34,7 +35,7 @@ static void print_help(void) {
 int main(int argc, char **argv) {
   const char *name = argc > 1 ? argv[1] : NULL;
   if (name == NULL) {
-    return complain_usage("", "say what to do: compile, run, print or ops");
+    return complain_usage("", "say what to do: compile, run, print, report or ops");
   }
   if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0) {
     print_help();

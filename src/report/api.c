@@ -224,7 +224,17 @@ static trm_status create(trm_executable *executable, const trm_report_framework 
                          const trm_engine_options *options, trm_report **out_report,
                          trm_error *error) {
   trm_program *program;
-  TRY_NOTE(plan(executable, options, &program, error), "while planning for an IPU");
+  trm_error why = {0};
+  const trm_status planned = plan(executable, options, &program, &why);
+  if (planned == TRM_INVALID_ARGUMENT || planned == TRM_RESOURCE_EXHAUSTED) {
+    if (error != NULL) *error = why;
+    return trm_note(error, planned, "while planning for an IPU");
+  }
+  if (planned != TRM_OK) { /* the numbers do not need it */
+    trm_log(TRM_LOG_WARN, "COMPILER", "The program is not planned for an IPU, so nothing is known "
+            "of its memory and cycles: %s", why.message);
+    return TRM_OK;
+  }
   trm_report_source s = {
       .executable = executable, .program = program, .options = options,
       .framework = framework != NULL && framework->name != NULL ? framework->name : "",

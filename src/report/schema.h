@@ -30,6 +30,7 @@ static const char trm_report_schema[] =
     "  worst_bytes INTEGER, total_bytes INTEGER, is_input INTEGER, is_output INTEGER,\n"
     "  is_weight INTEGER, interleaved INTEGER, first_step INTEGER, end_step INTEGER,\n"
     "  distribution INTEGER);\n"
+    "CREATE INDEX variables_by_source ON variables(source);\n"
     "CREATE TABLE vars_info(tile INTEGER, category INTEGER, size_bytes INTEGER,\n"
     "  always_live INTEGER);\n"
     "CREATE TABLE memory_by_tile(tile INTEGER PRIMARY KEY, ipu INTEGER, total INTEGER,\n"
