@@ -10,6 +10,12 @@
 static trm_status add_matmul(const trm_tile_request *request, trm_tile_cost *cost,
                              const char *name, int64_t batch, int64_t m, int64_t k, int64_t n,
                              int64_t times, trm_error *error) {
+  /* What the planner would refuse as too large is done in turns. */
+  const int64_t most_rows = INT64_C(1) << 28;
+  if (m > most_rows) {
+    times *= trm_ceil_divide(m, most_rows);
+    m = most_rows;
+  }
   trm_conv_params params = trm_conv_params_matmul(TRM_F32, TRM_F32, trm_most(1, batch),
                                                   trm_most(1, m), trm_most(1, k), trm_most(1, n));
   const trm_plan_options options =
@@ -125,7 +131,7 @@ trm_status trm_tile_fft(const trm_tile_request *request, trm_tile_cost *cost, tr
     if (steps == 0) continue;
     const trm_mapping place =
         trm_mapping_linear(request->target, x, request->ipu, request->next_tile);
-    const int64_t workers = 6;
+    const int64_t workers = trm_target_num_worker_contexts(request->target);
     TRY(trm_tile_add_exchange(request, cost, "ExchangePre", trm_mapping_worst_bytes(&place),
                               trm_mapping_total_bytes(&place), trm_mapping_worst_bytes(&place), 4,
                               error));
