@@ -125,7 +125,7 @@ typedef struct trm_program_step_info {
   double cycles_mean;
   uint32_t active_tiles;
   int64_t bytes_in_worst, bytes_in_total, bytes_out_worst, bytes_out_total, flops, vertices;
-  int64_t live_total, live_worst;
+  int64_t live_total, live_worst; /* bytes of all tiles, of the fullest; always live included */
   uint32_t live_worst_tile;
   const char *plan;         /* of a convolution or matmul; or NULL */
 } trm_program_step_info;

@@ -83,7 +83,7 @@ typedef struct trm_program_step {
   int64_t messages_worst;
   int64_t flops;           /* leaves only */
   trm_mapping code;        /* control or exchange code by tile (when code is counted) */
-  int64_t live_total;      /* not always live bytes at this step, all IPUs; leaves only */
+  int64_t live_total;      /* bytes at this step, all IPUs, always live and gaps included */
   int64_t live_worst;      /* bytes of the worst tile, always live included */
   uint32_t live_worst_tile; /* ipu * tiles_per_ipu + tile */
 } trm_program_step;
