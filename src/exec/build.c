@@ -159,6 +159,7 @@ static trm_status walk_kernel(builder *b, scope *s, trm_index i, trm_error *erro
   const trm_kernel_request request = {b->module, &b->module->computations[s->computation],
                                       instruction, &b->plan->arena};
   TRY(trm_kernel_create(&request, b->reference_only, kernel, error));
+  if (b->plan->float_events != 0) kernel->in_place_operands = 0;
   if (!VECTOR_PUSH(&b->kernels, kernel)) {
     trm_kernel_destroy(kernel);
     FAIL_NO_MEMORY("kernels");
@@ -627,12 +628,13 @@ static void log_plan(const trm_plan *plan, double start) {
           trm_log_now_ms() - start);
 }
 
-trm_status trm_plan_build(const trm_module *module, bool reference_only, trm_plan **out_plan,
-                          trm_error *error) {
+trm_status trm_plan_build(const trm_module *module, bool reference_only, unsigned float_events,
+                          trm_plan **out_plan, trm_error *error) {
   const double start = trm_log_now_ms();
   trm_plan *plan = trm_allocate_zeroed(1, sizeof *plan);
   CHECK_MEMORY(plan, "a plan");
   plan->module = module;
+  plan->float_events = float_events;
   builder b = {.plan = plan, .module = module, .reference_only = reference_only};
   trm_status status = walk_entry(&b, error);
   plan->kernels = b.kernels.items;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "exec/float_check.h"
 
 trm_executable *trm_executable_retain(trm_executable *executable) {
   atomic_fetch_add(&executable->references, 1);
@@ -92,11 +93,19 @@ static trm_status describe(trm_executable *executable, trm_error *error) {
   return TRM_OK;
 }
 
+static unsigned float_events(const trm_options *options) {
+  unsigned events = 0;
+  if (trm_options_bool(options, TRM_OPTION_invalid)) events |= TRM_FLOAT_INVALID;
+  if (trm_options_bool(options, TRM_OPTION_division_by_zero)) events |= TRM_FLOAT_DIVISION_BY_ZERO;
+  if (trm_options_bool(options, TRM_OPTION_overflow)) events |= TRM_FLOAT_OVERFLOW;
+  return events;
+}
+
 /* Everything after the passes: the plan and the interface. Takes the module, also on failure. */
 static trm_status finish(trm_executable *executable, trm_error *error) {
   TRY(trm_plan_build(executable->module,
                      trm_options_bool(&executable->options, TRM_OPTION_reference),
-                     &executable->plan, error));
+                     float_events(&executable->options), &executable->plan, error));
   return describe(executable, error);
 }
 
@@ -122,6 +131,23 @@ static trm_status verify(const char *pass, const trm_module *module, void *conte
   return v->observer == NULL ? TRM_OK : v->observer(pass, module, v->context, error);
 }
 
+/* How float16 is rounded where the program does not say so itself. Replicas compute other values, as
+ * far as is known here, so with several of them nothing is known to be identical. */
+static trm_status pass_settings(const trm_executable *executable, bool optimise,
+                                trm_pass_settings *out_settings, trm_error *error) {
+  const trm_options *options = &executable->options;
+  const char *rounding = options->values[TRM_OPTION_stochastic_rounding];
+  uint32_t replicas = 1;
+  const bool if_identical = strcmp(rounding, "replica-identical") == 0;
+  if (if_identical) TRY(trm_executable_num_replicas(executable, &replicas, error));
+  *out_settings = (trm_pass_settings){
+      .optimise = optimise,
+      .keep_instructions = float_events(options) != 0,
+      .nan_on_overflow = trm_options_bool(options, TRM_OPTION_nan_on_overflow),
+      .stochastic_rounding = if_identical ? replicas == 1 : strcmp(rounding, "on") == 0};
+  return TRM_OK;
+}
+
 trm_status trm_compile_observed(const trm_module *module, const trm_option *options,
                                 size_t num_options, trm_pass_observer observer, void *context,
                                 trm_executable **out_executable, trm_error *error) {
@@ -136,8 +162,12 @@ trm_status trm_compile_observed(const trm_module *module, const trm_option *opti
                           !trm_options_bool(&executable->options, TRM_OPTION_reference);
     verifier v = {observer, context};
     const bool verifies = trm_options_bool(&executable->options, TRM_OPTION_verify);
-    status = trm_passes_run(executable->module, optimise, verifies ? verify : observer,
-                            verifies ? &v : context, error);
+    trm_pass_settings settings;
+    status = pass_settings(executable, optimise, &settings, error);
+    if (status == TRM_OK) {
+      status = trm_passes_run_with(executable->module, &settings, verifies ? verify : observer,
+                                   verifies ? &v : context, error);
+    }
   }
   if (status == TRM_OK) status = finish(executable, error);
   if (status != TRM_OK) {

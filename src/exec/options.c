@@ -7,7 +7,9 @@
 
 #include "base/nearest.h"
 
-typedef enum option_kind { KIND_BOOL, KIND_TEXT, KIND_COUNT, KIND_TILES, KIND_PROPORTION } option_kind;
+typedef enum option_kind {
+  KIND_BOOL, KIND_TEXT, KIND_COUNT, KIND_TILES, KIND_PROPORTION, KIND_ROUNDING
+} option_kind;
 
 static const struct {
   const char *key, *value;
@@ -53,6 +55,13 @@ static trm_status check_value(trm_option_id id, const char *value, trm_error *er
       }
       return TRM_OK;
     }
+    case KIND_ROUNDING:
+      if (strcmp(value, "off") != 0 && strcmp(value, "on") != 0 &&
+          strcmp(value, "replica-identical") != 0) {
+        FAIL(INVALID_ARGUMENT, "option %s must be off, on or replica-identical, not '%s'",
+             table[id].key, value);
+      }
+      return TRM_OK;
     case KIND_TEXT:
       return TRM_OK;
   }

@@ -83,11 +83,13 @@ typedef struct trm_plan {
   trm_kernel **kernels;
   size_t arena_bytes, persistent_bytes;
   uint32_t max_depth; /* of nested loops and conditionals */
+  unsigned float_events; /* that end a run (float_check.h) */
 } trm_plan;
 
-/* Walks the module, creates the kernels and assigns memory. */
-trm_status trm_plan_build(const trm_module *module, bool reference_only, trm_plan **out_plan,
-                          trm_error *error);
+/* Walks the module, creates the kernels and assigns memory. With float_events no kernel works in
+ * place, so that its operands can be looked at afterwards. */
+trm_status trm_plan_build(const trm_module *module, bool reference_only, unsigned float_events,
+                          trm_plan **out_plan, trm_error *error);
 void trm_plan_free(trm_plan *plan);
 
 /* A wish of build.c: that two slots be one, so that a copy goes or a kernel works in place. */

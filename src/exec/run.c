@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "exec/engine.h"
+#include "exec/float_check.h"
 
 /* The highest bit of a seed: every replica draws the same numbers. */
 static const uint64_t identical_replicas = UINT64_C(1) << 63;
@@ -58,7 +59,12 @@ static trm_status run_kernel(const runner *r, uint32_t i, uint64_t seed, trm_err
       .seed = seed,
       .exchange = replica->exchange};
   const trm_status status = step->kernel->run(step->kernel, &call, error);
-  return status == TRM_OK ? TRM_OK : note_step(r, step, status, error);
+  if (status != TRM_OK) return note_step(r, step, status, error);
+  if (r->plan->float_events == 0) return TRM_OK;
+  const trm_computation *computation = &r->plan->module->computations[step->computation];
+  return trm_float_check(r->plan->module, computation,
+                         &computation->instructions[step->instruction], r->plan->float_events,
+                         call.operands, call.results, error);
 }
 
 static trm_status run_while(const runner *r, const trm_step *step, const bool *condition,

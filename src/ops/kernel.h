@@ -108,6 +108,9 @@ trm_status trm_fast_batch_norm_create(const trm_kernel_request *, trm_kernel *, 
 trm_status trm_batch_norm_statistics_create(const trm_kernel_request *, trm_kernel *, bool *, trm_error *);
 /* The custom call "tremula.user-op" (host/user_op.c). */
 trm_status trm_user_op_create(const trm_kernel_request *, trm_kernel *, bool *, trm_error *);
+/* The custom calls "tremula.round-half" and "tremula.round-half-stochastically"
+ * (random/round_half.c). */
+trm_status trm_round_half_create(const trm_kernel_request *, trm_kernel *, bool *, trm_error *);
 /* The custom call "tremula.dropout" (random/dropout.c). */
 trm_status trm_dropout_create(const trm_kernel_request *, trm_kernel *, bool *, trm_error *);
 trm_status trm_onednn_dot_create(const trm_kernel_request *, trm_kernel *, bool *, trm_error *);

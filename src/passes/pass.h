@@ -19,6 +19,11 @@ trm_status trm_pass_inline(trm_module *module, trm_error *error);
 trm_status trm_pass_simplify_tuples(trm_module *module, trm_error *error);
 /* simplify.c: algebraic identities that keep every bit of the result. */
 trm_status trm_pass_simplify(trm_module *module, trm_error *error);
+/* round.c: float16 results are rounded by instructions of their own, at random or so that overflow
+ * gives NaN: all of them as the settings say, but what has the frontend attribute
+ * stochastic_rounding as that says. */
+trm_status trm_pass_round_halves(trm_module *module, bool stochastic, bool nan_on_overflow,
+                                 trm_error *error);
 /* fold.c: computes what is constant, when the result is small. */
 trm_status trm_pass_fold_constants(trm_module *module, trm_error *error);
 /* cse.c: equal instructions become one. */
@@ -37,6 +42,15 @@ trm_status trm_pass_unique_names(trm_module *module, trm_error *error);
 typedef trm_status (*trm_pass_observer)(const char *pass, const trm_module *module, void *context,
                                         trm_error *error);
 
+typedef struct trm_pass_settings {
+  bool optimise;          /* off: only what the engine cannot do without */
+  bool keep_instructions; /* neither fused nor computed beforehand: each result is to be seen */
+  bool nan_on_overflow, stochastic_rounding; /* of float16 results */
+} trm_pass_settings;
+
+/* Runs the pipeline. */
+trm_status trm_passes_run_with(trm_module *module, const trm_pass_settings *settings,
+                               trm_pass_observer observer, void *context, trm_error *error);
 /* Runs the pipeline. Without `optimise` only what the engine cannot do without. */
 trm_status trm_passes_run(trm_module *module, bool optimise, trm_pass_observer observer,
                           void *context, trm_error *error);

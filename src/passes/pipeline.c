@@ -5,22 +5,27 @@
 typedef struct pass_row {
   const char *name;
   trm_pass_fn run;
-  bool always; /* the engine cannot do without */
+  enum {
+    ALWAYS,     /* the engine cannot do without */
+    OPTIMISING,
+    HIDING      /* the same, and afterwards some results are in no memory */
+  } when;
 } pass_row;
 
 static const pass_row pipeline[] = {
-    {"inline", trm_pass_inline, true},
-    {"simplify-tuples", trm_pass_simplify_tuples, true},
-    {"simplify", trm_pass_simplify, false},
-    {"fold-constants", trm_pass_fold_constants, false},
-    {"common-subexpressions", trm_pass_common_subexpressions, false},
-    {"expand-batch-norm", trm_pass_expand_batch_norm, false},
-    {"simplify-tuples-again", trm_pass_simplify_tuples, false},
-    {"simplify-again", trm_pass_simplify, false},
-    {"hoist", trm_pass_hoist, false},
-    {"common-subexpressions-again", trm_pass_common_subexpressions, false},
-    {"fuse", trm_pass_fuse, false},
-    {"unique-names", trm_pass_unique_names, true},
+    {"inline", trm_pass_inline, ALWAYS},
+    {"simplify-tuples", trm_pass_simplify_tuples, ALWAYS},
+    {"round-halves", NULL, ALWAYS},
+    {"simplify", trm_pass_simplify, OPTIMISING},
+    {"fold-constants", trm_pass_fold_constants, HIDING},
+    {"common-subexpressions", trm_pass_common_subexpressions, OPTIMISING},
+    {"expand-batch-norm", trm_pass_expand_batch_norm, OPTIMISING},
+    {"simplify-tuples-again", trm_pass_simplify_tuples, OPTIMISING},
+    {"simplify-again", trm_pass_simplify, OPTIMISING},
+    {"hoist", trm_pass_hoist, OPTIMISING},
+    {"common-subexpressions-again", trm_pass_common_subexpressions, OPTIMISING},
+    {"fuse", trm_pass_fuse, HIDING},
+    {"unique-names", trm_pass_unique_names, ALWAYS},
 };
 
 enum { NUM_PASSES = sizeof pipeline / sizeof *pipeline };
@@ -42,11 +47,16 @@ static void log_module(const trm_module *module, const char *what) {
 }
 
 /* Runs a pass and logs what it did to the number of instructions, and how long it took. */
-static trm_status run_pass(const pass_row *pass, trm_module *module, trm_error *error) {
+static trm_status run_pass(const pass_row *pass, trm_module *module,
+                           const trm_pass_settings *settings, trm_error *error) {
   const bool logs = trm_log_enabled(TRM_LOG_INFO, origin);
   const uint64_t before = logs ? count_instructions(module) : 0;
   const double start = logs ? trm_log_now_ms() : 0;
-  TRY_NOTE(pass->run(module, error), "in pass %s", pass->name);
+  const trm_status status =
+      pass->run != NULL ? pass->run(module, error)
+                        : trm_pass_round_halves(module, settings->stochastic_rounding,
+                                                settings->nan_on_overflow, error);
+  TRY_NOTE(status, "in pass %s", pass->name);
   if (logs) {
     trm_log(TRM_LOG_INFO, origin, "pass %-27s %8llu -> %8llu instructions %9.2f ms", pass->name,
             (unsigned long long)before, (unsigned long long)count_instructions(module),
@@ -55,16 +65,23 @@ static trm_status run_pass(const pass_row *pass, trm_module *module, trm_error *
   return TRM_OK;
 }
 
-trm_status trm_passes_run(trm_module *module, bool optimise, trm_pass_observer observer,
-                          void *context, trm_error *error) {
+trm_status trm_passes_run_with(trm_module *module, const trm_pass_settings *settings,
+                               trm_pass_observer observer, void *context, trm_error *error) {
   log_module(module, "compiling");
   for (size_t i = 0; i < NUM_PASSES; ++i) {
-    if (!optimise && !pipeline[i].always) continue;
-    TRY(run_pass(&pipeline[i], module, error));
+    if (!settings->optimise && pipeline[i].when != ALWAYS) continue;
+    if (settings->keep_instructions && pipeline[i].when == HIDING) continue;
+    TRY(run_pass(&pipeline[i], module, settings, error));
     if (observer != NULL) TRY(observer(pipeline[i].name, module, context, error));
   }
   log_module(module, "optimised");
   return TRM_OK;
+}
+
+trm_status trm_passes_run(trm_module *module, bool optimise, trm_pass_observer observer,
+                          void *context, trm_error *error) {
+  const trm_pass_settings settings = {.optimise = optimise};
+  return trm_passes_run_with(module, &settings, observer, context, error);
 }
 
 const char *trm_pass_name(size_t i) { return i < NUM_PASSES ? pipeline[i].name : NULL; }

@@ -104,6 +104,9 @@ def _category(path, doc):
 
 _ENGINE_OPTIONS = " A dict of text to text, in the words of Poplar's options."
 
+_EVENTS = (" Then every operation is computed by itself and its results are looked at, which costs "
+           "time; NaNs and infinities that only pass through are no event.")
+
 OPTIONS = (
     Option("allow_recompute", bool, False,
            "Compute values again in the backward pass instead of keeping them from the forward "
@@ -167,17 +170,31 @@ OPTIONS = (
     _category("floating_point_behaviour",
               "Which floating point events stop a program, and how float16 is rounded."),
     Option("floating_point_behaviour.inv", bool, False,
-           "Stop at an invalid operation, such as infinity minus infinity."),
-    Option("floating_point_behaviour.div0", bool, False, "Stop at a division by zero."),
-    Option("floating_point_behaviour.oflo", bool, False, "Stop at an overflow."),
+           "Stop at an invalid operation, such as infinity minus infinity.",
+           effect="A NaN that an operation makes out of operands that are none raises "
+           "InternalError, which names it." + _EVENTS),
+    Option("floating_point_behaviour.div0", bool, False, "Stop at a division by zero.",
+           effect="An infinity that is exact, of a finite number divided by zero or of log(0), "
+           "raises InternalError, which names the operation." + _EVENTS),
+    Option("floating_point_behaviour.oflo", bool, False, "Stop at an overflow.",
+           effect="A result of finite operands that is too large for its type, float16 or "
+           "float32, raises InternalError, which names the operation." + _EVENTS),
     Option("floating_point_behaviour.esr", StochasticRoundingBehaviour,
            StochasticRoundingBehaviour.OFF,
            "Round float16 results at random instead of to the nearest. A bool is accepted too, "
-           "but deprecated."),
+           "but deprecated.",
+           effect="ON: float16 results of elementwise operations, casts, matmuls, convolutions, "
+           "sums and products are rounded up or down at random, by a generator that "
+           "reset_ipu_seed() seeds; gradients of pooling, scatters and gradients of batch norms "
+           "are rounded to nearest. REPLICA_IDENTICAL_ONLY: the same on one replica; on several, "
+           "all is rounded to nearest. scopes.stochastic_rounding() overrides it for operations."),
     Option("floating_point_behaviour.nanoo", bool, False,
-           "An overflow in float16 gives NaN, instead of the largest float16."),
+           "An overflow in float16 gives NaN, instead of the largest float16.",
+           effect="On, an overflow gives NaN in what esr rounds. Off, it gives infinity, as in "
+           "TensorFlow, and not the largest float16."),
     Option("floating_point_behaviour.set_all", bool, False,
-           "Turn inv, div0, oflo, esr and nanoo on, whatever they are set to."),
+           "Turn inv, div0, oflo, esr and nanoo on, whatever they are set to.",
+           effect="As they are."),
 
     _category("io_tiles", "Tiles that are kept for data on its way in and out."),
     Option("io_tiles.num_io_tiles", int, 0, "How many tiles of each IPU are I/O tiles."),

@@ -12,13 +12,17 @@ _JSON_OPTIONS = {"compilation_poplar_options": "engine_options",
                  "convolutions.poplar_options": "convolution_options",
                  "matmuls.poplar_options": "matmul_options"}
 
+# Floating-point behaviour that is on or off, in the compiler's words.
+_FLOATING_POINT = {"inv": "invalid", "div0": "division_by_zero", "oflo": "overflow",
+                   "nanoo": "nan_on_overflow"}
+_ROUNDING = {"ON": "on", "REPLICA_IDENTICAL_ONLY": "replica-identical"}
+
 
 def lines(snapshot, device, ipus_of_id, architecture):
     """The compiler's options for one TF device of a configuration, KEY=VALUE lines.
 
     `ipus_of_id(id)` says how many IPUs an id stands for, architecture() which IPUs the inventory
-    has. What the compiler has no option for is
-    not lost: the snapshot is kept where the configuration is.
+    has. What the compiler has no option for is not lost: the snapshot is kept where the configuration is.
     """
     options = snapshot["options"]
     count = device["auto"] if "auto" in device else ipus_of_id(device["id"])
@@ -31,11 +35,22 @@ def lines(snapshot, device, ipus_of_id, architecture):
         chosen["slice_memory_proportion"] = proportion
     if options.get("io_tiles.num_io_tiles"):
         chosen["io_tiles"] = options["io_tiles.num_io_tiles"]
+    chosen.update(_floating_point_options(options))
     if snapshot["flags"]["use_ipu_model"]:
         chosen.update(_model_options(snapshot))
     if snapshot["flags"]["enable_hlo_verifier"]:
         chosen["verify"] = "true"
     return "".join(f"{key}={value}\n" for key, value in sorted(chosen.items()))
+
+
+def _floating_point_options(options):
+    """What is not as it is by default."""
+    category = "floating_point_behaviour."
+    chosen = {key: "true" for name, key in _FLOATING_POINT.items() if options.get(category + name)}
+    rounding = _ROUNDING.get(options.get(category + "esr"))
+    if rounding:
+        chosen["stochastic_rounding"] = rounding
+    return chosen
 
 
 def _model_options(snapshot):

@@ -1,0 +1,251 @@
+/* Owns: telling which floating-point event an instruction's results speak of.
+ *
+ * The CPU's own flags are of no use: vector kernels compute lanes that nobody reads, and library
+ * functions raise flags on the way to exact results. So the results are looked at. That they hold
+ * no NaN and no infinity is one fast pass over them; else an elementwise instruction is judged
+ * element by element, one that combines elements by all of its operands together. */
+#include "exec/float_check.h"
+
+#include <math.h>
+#include <stdatomic.h>
+
+#include "ops/reference.h"
+#include "ops/threads.h"
+
+/* ---- The fast pass -------------------------------------------------------------------------- */
+
+typedef struct array {
+  trm_dtype dtype;
+  const void *data;
+  int64_t count;
+} array;
+
+typedef struct scan {
+  array a;
+  atomic_bool *found;
+} scan;
+
+static bool any_special_u16(const uint16_t *bits, int64_t count, uint16_t exponent) {
+  unsigned special = 0;
+  for (int64_t i = 0; i < count; ++i) special |= (unsigned)((bits[i] & exponent) == exponent);
+  return special != 0;
+}
+
+static bool any_special_u32(const uint32_t *bits, int64_t count) {
+  unsigned special = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    special |= (unsigned)((bits[i] & UINT32_C(0x7f800000)) == UINT32_C(0x7f800000));
+  }
+  return special != 0;
+}
+
+static bool any_special_f64(const double *values, int64_t count) {
+  unsigned special = 0;
+  for (int64_t i = 0; i < count; ++i) special |= (unsigned)!isfinite(values[i]);
+  return special != 0;
+}
+
+static void scan_range(const void *context, int64_t begin, int64_t end, int thread) {
+  (void)thread;
+  const scan *s = context;
+  bool special = false;
+  switch (s->a.dtype) {
+    case TRM_F32:
+      special = any_special_u32((const uint32_t *)s->a.data + begin, end - begin);
+      break;
+    case TRM_F16:
+      special = any_special_u16((const uint16_t *)s->a.data + begin, end - begin, 0x7c00);
+      break;
+    case TRM_BF16:
+      special = any_special_u16((const uint16_t *)s->a.data + begin, end - begin, 0x7f80);
+      break;
+    case TRM_F64:
+      special = any_special_f64((const double *)s->a.data + begin, end - begin);
+      break;
+    default:
+      break;
+  }
+  if (special) atomic_store_explicit(s->found, true, memory_order_relaxed);
+}
+
+/* Whether a real array holds a NaN or an infinity. */
+static bool holds_special(array a) {
+  if (trm_dtype_kind(a.dtype) != TRM_KIND_FLOAT) return false;
+  atomic_bool found;
+  atomic_init(&found, false);
+  const scan s = {a, &found};
+  const size_t bytes = (size_t)a.count * trm_dtype_size(a.dtype);
+  trm_parallel_ranges(trm_threads_for(bytes), a.count, scan_range, &s);
+  return atomic_load(&found);
+}
+
+static double element(array a, int64_t i) {
+  const trm_value value = trm_value_load(a.dtype, a.data, i);
+  switch (trm_dtype_kind(a.dtype)) {
+    case TRM_KIND_FLOAT: return value.f;
+    case TRM_KIND_SIGNED: return (double)value.s;
+    default: return (double)value.u;
+  }
+}
+
+/* ---- Elementwise ---------------------------------------------------------------------------- */
+
+/* Whether the function has a pole there, so that infinity is its exact value. */
+static bool is_pole(trm_opcode opcode, double a, double b) {
+  switch (opcode) {
+    case TRM_OP_DIVIDE: return b == 0;
+    case TRM_OP_LOG: case TRM_OP_RSQRT: return a == 0;
+    case TRM_OP_LOG_PLUS_ONE: return a == -1;
+    case TRM_OP_POWER: return a == 0;
+    default: return false;
+  }
+}
+
+static unsigned events_of_elements(trm_opcode opcode, array result, const array *operands,
+                                   uint32_t num_operands) {
+  unsigned events = 0;
+  for (int64_t i = 0; i < result.count; ++i) {
+    const double r = element(result, i);
+    if (isfinite(r)) continue;
+    double values[3] = {0};
+    bool finite = true, nan = false;
+    for (uint32_t k = 0; k < num_operands; ++k) {
+      values[k] = element(operands[k], operands[k].count == 1 ? 0 : i);
+      finite = finite && isfinite(values[k]);
+      nan = nan || isnan(values[k]);
+    }
+    if (isnan(r)) {
+      if (!nan) events |= TRM_FLOAT_INVALID;
+    } else if (finite) {
+      events |= is_pole(opcode, values[0], values[1]) ? TRM_FLOAT_DIVISION_BY_ZERO
+                                                      : TRM_FLOAT_OVERFLOW;
+    }
+  }
+  return events;
+}
+
+/* ---- Whole arrays --------------------------------------------------------------------------- */
+
+typedef struct specials {
+  bool nan, infinity;
+} specials;
+
+static specials specials_of(array a) {
+  specials found = {false, false};
+  if (!holds_special(a)) return found;
+  for (int64_t i = 0; i < a.count && !(found.nan && found.infinity); ++i) {
+    const double value = element(a, i);
+    found.nan = found.nan || isnan(value);
+    found.infinity = found.infinity || isinf(value);
+  }
+  return found;
+}
+
+/* Of an instruction that combines elements. Where an operand has a NaN, nothing can be told; where
+ * all are finite, a NaN comes of sums that have overflowed, but for roots of what is negative. */
+static unsigned events_of_arrays(trm_opcode opcode, array result, const array *operands,
+                                 uint32_t num_operands) {
+  specials in = {false, false};
+  for (uint32_t k = 0; k < num_operands; ++k) {
+    const specials s = specials_of(operands[k]);
+    in.nan = in.nan || s.nan;
+    in.infinity = in.infinity || s.infinity;
+  }
+  if (in.nan) return 0;
+  const specials out = specials_of(result);
+  unsigned events = out.nan ? TRM_FLOAT_INVALID : 0;
+  if (in.infinity) return events;
+  if (opcode == TRM_OP_CHOLESKY) return events;
+  if (opcode == TRM_OP_TRIANGULAR_SOLVE) return events | TRM_FLOAT_DIVISION_BY_ZERO;
+  return events | TRM_FLOAT_OVERFLOW;
+}
+
+/* ---- Instructions --------------------------------------------------------------------------- */
+
+typedef enum check_kind { CHECK_NOTHING, CHECK_ELEMENTS, CHECK_ARRAYS } check_kind;
+
+/* What moves or chooses values makes no event, nor does what draws them or comes from outside. */
+static check_kind kind_of(const trm_instruction *instruction) {
+  switch (instruction->opcode) {
+    case TRM_OP_ABS: case TRM_OP_CLAMP: case TRM_OP_MAXIMUM: case TRM_OP_MINIMUM:
+    case TRM_OP_NEGATE: case TRM_OP_SELECT: case TRM_OP_SIGN: case TRM_OP_COMPLEX:
+    case TRM_OP_REAL: case TRM_OP_IMAG: case TRM_OP_SORT: case TRM_OP_TOPK:
+      return CHECK_NOTHING;
+    case TRM_OP_SCATTER: case TRM_OP_ALL_REDUCE: case TRM_OP_REDUCE_SCATTER: case TRM_OP_MAP:
+    case TRM_OP_FUSION:
+      return CHECK_ARRAYS;
+    case TRM_OP_CUSTOM_CALL: {
+      static const char *const computing[] = {
+          "tremula.all-reduce", "tremula.batch-norm-statistics", "tremula.dropout",
+          "tremula.reduce-scatter", "tremula.round-half", "tremula.round-half-stochastically"};
+      for (size_t i = 0; instruction->custom_call != NULL &&
+                         i < sizeof computing / sizeof *computing; ++i) {
+        if (strcmp(computing[i], instruction->custom_call->target) == 0) {
+          return i < 4 ? CHECK_ARRAYS : CHECK_ELEMENTS;
+        }
+      }
+      return CHECK_NOTHING;
+    }
+    default:
+      break;
+  }
+  switch (trm_opcode_class_of(instruction->opcode)) {
+    case TRM_CLASS_UNARY: case TRM_CLASS_BINARY: return CHECK_ELEMENTS;
+    case TRM_CLASS_REDUCE: case TRM_CLASS_LINEAR: return CHECK_ARRAYS;
+    default: return CHECK_NOTHING;
+  }
+}
+
+/* The array leaves of the operands, up to `room`; returns how many there are. */
+static uint32_t list_operands(const trm_computation *computation,
+                              const trm_instruction *instruction, const void *const *data,
+                              array *out_arrays, uint32_t room) {
+  uint32_t count = 0;
+  for (uint32_t k = 0; k < instruction->num_operands; ++k) {
+    const trm_shape *shape = &computation->instructions[instruction->operands[k]].shape;
+    const int32_t leaves = trm_shape_num_leaves(shape);
+    for (int32_t l = 0; l < leaves; ++l, ++count) {
+      if (count >= room) continue;
+      const trm_shape *leaf = trm_shape_leaf(shape, l);
+      out_arrays[count] = (array){leaf->dtype, data[count], trm_shape_count(leaf)};
+    }
+  }
+  return count;
+}
+
+static const char *event_text(unsigned events) {
+  if (events & TRM_FLOAT_DIVISION_BY_ZERO) return "division by zero (FP_DIV0)";
+  if (events & TRM_FLOAT_OVERFLOW) return "overflow (FP_OFLO)";
+  return "invalid operation (FP_INV)";
+}
+
+trm_status trm_float_check(const trm_module *module, const trm_computation *computation,
+                           const trm_instruction *instruction, unsigned events,
+                           const void *const *operands, void *const *results, trm_error *error) {
+  enum { MAX_OPERANDS = 64 };
+  const check_kind kind = kind_of(instruction);
+  if (kind == CHECK_NOTHING) return TRM_OK;
+  unsigned happened = 0;
+  array inputs[MAX_OPERANDS];
+  uint32_t num_inputs = UINT32_MAX;
+  const int32_t leaves = trm_shape_num_leaves(&instruction->shape);
+  for (int32_t l = 0; l < leaves; ++l) {
+    const trm_shape *leaf = trm_shape_leaf(&instruction->shape, l);
+    const array result = {leaf->dtype, results[l], trm_shape_count(leaf)};
+    if (!holds_special(result)) continue;
+    if (num_inputs == UINT32_MAX) {
+      num_inputs = list_operands(computation, instruction, operands, inputs, MAX_OPERANDS);
+      if (num_inputs > MAX_OPERANDS) return TRM_OK; /* only collectives of many arrays */
+    }
+    happened |= kind == CHECK_ELEMENTS
+                    ? events_of_elements(instruction->opcode, result, inputs, num_inputs)
+                    : events_of_arrays(instruction->opcode, result, inputs, num_inputs);
+  }
+  if ((happened & events) == 0) return TRM_OK;
+  char text[512];
+  FAIL(INTERNAL,
+       "[Poplar][Execute engine] application_runtime_error: [Recovery action: IPU_RESET] Tiles in "
+       "excepted state: %s in %s",
+       event_text(happened & events),
+       trm_instruction_text(module, instruction, text, sizeof text));
+}

@@ -1,0 +1,106 @@
+/* The custom calls "tremula.round-half" and "tremula.round-half-stochastically": f32 -> f16.
+ *
+ * The first rounds to nearest, the second up or down with the probability that makes the mean
+ * right. With backend_config {"nan_on_overflow":true} a finite number that is too large becomes
+ * NaN, else infinity; too large is what nearest rounding takes to infinity, 65520 and more. The
+ * random bits of element i follow from the seed of the call and i alone. */
+#include "ops/reference.h"
+
+#include <string.h>
+
+#include "base/half.h"
+#include "ops/random/bits.h"
+#include "ops/threads.h"
+
+typedef struct round_half {
+  int64_t count;
+  bool stochastic, nan_on_overflow;
+} round_half;
+
+typedef struct round_half_run {
+  const round_half *state;
+  const float *x;
+  uint16_t *result;
+  trm_random_stream stream;
+} round_half_run;
+
+/* Of a finite number below 65520. */
+static uint16_t round_at_random(float value, uint32_t random) {
+  uint32_t bits;
+  memcpy(&bits, &value, sizeof bits);
+  const uint16_t sign = (uint16_t)(bits >> 16 & 0x8000u);
+  const uint32_t magnitude = bits & 0x7fffffffu;
+  if (magnitude >= 0x477fe000u) return (uint16_t)(sign | 0x7bffu); /* 65504 and what is above */
+  if (magnitude >= 0x38800000u) {
+    return (uint16_t)(sign | ((magnitude - 0x38000000u + (random & 0x1fffu)) >> 13));
+  }
+  /* Subnormal: units of 2^-24. The value is mantissa * 2^(exponent - 150). */
+  const uint32_t exponent = magnitude >> 23;
+  uint64_t mantissa = exponent == 0 ? 0 : (magnitude & 0x7fffffu) | 0x800000u;
+  uint32_t drop = 126 - exponent; /* at least 14 */
+  if (drop > 32) {
+    mantissa = drop - 32 < 64 ? mantissa >> (drop - 32) : 0;
+    drop = 32;
+  }
+  const uint64_t noise = random & ((UINT64_C(1) << drop) - 1);
+  return (uint16_t)(sign | ((mantissa + noise) >> drop));
+}
+
+static uint16_t round_one(const round_half *state, float value, uint32_t random) {
+  uint32_t bits;
+  memcpy(&bits, &value, sizeof bits);
+  const uint32_t magnitude = bits & 0x7fffffffu;
+  const bool finite = magnitude < 0x7f800000u;
+  if (finite && magnitude >= 0x477ff000u) {
+    return state->nan_on_overflow ? 0x7e00u : (uint16_t)((bits >> 16 & 0x8000u) | 0x7c00u);
+  }
+  return finite && state->stochastic ? round_at_random(value, random) : trm_float_to_half(value);
+}
+
+/* Blocks of four elements. */
+static void run_blocks(const void *context, int64_t begin, int64_t end, int thread) {
+  (void)thread;
+  const round_half_run *run = context;
+  const int64_t count = run->state->count;
+  for (int64_t block = begin; block < end; ++block) {
+    uint32_t words[4] = {0};
+    if (run->state->stochastic) trm_random_block(&run->stream, (uint64_t)block, 0, words);
+    const int64_t first = 4 * block, last = first + 4 < count ? first + 4 : count;
+    for (int64_t i = first; i < last; ++i) {
+      run->result[i] = round_one(run->state, run->x[i], words[i - first]);
+    }
+  }
+}
+
+static trm_status run_round_half(const trm_kernel *kernel, const trm_kernel_call *call,
+                                 trm_error *error) {
+  (void)error;
+  const round_half *state = kernel->state;
+  const round_half_run run = {state, call->operands[0], call->results[0],
+                              trm_random_stream_make(&call->seed, 1)};
+  const size_t work = (size_t)state->count * (state->stochastic ? 24 : 8);
+  trm_parallel_ranges(trm_threads_for(work), (state->count + 3) / 4, run_blocks, &run);
+  return TRM_OK;
+}
+
+trm_status trm_round_half_create(const trm_kernel_request *request, trm_kernel *out_kernel,
+                                 bool *out_supported, trm_error *error) {
+  const trm_instruction *instruction = request->instruction;
+  const trm_shape *x = instruction->num_operands == 1 ? trm_operand_shape(request, 0) : NULL;
+  if (x == NULL || x->dtype != TRM_F32 || instruction->shape.dtype != TRM_F16 ||
+      !trm_shape_same_dims(x, &instruction->shape)) {
+    return trm_reference_refuse(
+        request, "a rounding takes an f32 array and gives an f16 array of its shape", error);
+  }
+  round_half *state = ARENA_NEW(request->arena, round_half, 1);
+  CHECK_MEMORY(state, "a rounding");
+  const char *config = instruction->backend_config == NULL ? "" : instruction->backend_config;
+  *state = (round_half){
+      .count = trm_shape_count(x),
+      .stochastic = strcmp(instruction->custom_call->target, "tremula.round-half") != 0,
+      .nan_on_overflow = strstr(config, "\"nan_on_overflow\":true") != NULL};
+  *out_supported = true;
+  *out_kernel = (trm_kernel){.name = "reference.round-half", .state = state,
+                             .run = run_round_half};
+  return TRM_OK;
+}

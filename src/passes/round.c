@@ -1,0 +1,157 @@
+/* Owns: making the rounding of float16 results an instruction of its own.
+ *
+ * What computes in float16 is to compute in float32, which the kernels do anyway, and the custom
+ * call "tremula.round-half" or "tremula.round-half-stochastically" rounds. Without this pass all
+ * results are rounded to nearest. Reductions other than plain sums and products, scatters and batch
+ * norms are left as they are. */
+#include <string.h>
+
+#include "passes/edit.h"
+#include "passes/pass.h"
+
+typedef struct rounding {
+  bool stochastic, nan_on_overflow;
+} rounding;
+
+static rounding rounding_of(const trm_instruction *instruction, rounding all) {
+  const char *const *pair = instruction->frontend_attributes;
+  for (; pair != NULL && pair[0] != NULL; pair += 2) {
+    if (strcmp(pair[0], "stochastic_rounding") != 0) continue;
+    if (strcmp(pair[1], "THREESTATE_ON") == 0) all.stochastic = true;
+    if (strcmp(pair[1], "THREESTATE_OFF") == 0) all.stochastic = false;
+  }
+  return all;
+}
+
+/* Whether a computation is x + y or x * y of two float16 scalars. */
+static bool is_sum_or_product(const trm_computation *body) {
+  const trm_instruction *root = &body->instructions[body->root];
+  if (body->num_parameters != 2 || body->num_instructions != 3 ||
+      (root->opcode != TRM_OP_ADD && root->opcode != TRM_OP_MULTIPLY)) {
+    return false;
+  }
+  for (uint32_t i = 0; i < 3; ++i) {
+    if (body->instructions[i].shape.dtype != TRM_F16) return false;
+  }
+  return root->operands[0] != root->operands[1];
+}
+
+static bool is_exact_source(trm_dtype dtype) {
+  return dtype == TRM_PRED || dtype == TRM_S8 || dtype == TRM_U8 || dtype == TRM_F16;
+}
+
+/* Whether an instruction rounds to float16 and this pass can take it apart. */
+static bool is_served(const trm_edit *e, trm_index i) {
+  const trm_instruction *instruction = trm_edit_at(e, i);
+  if (instruction->shape.dtype != TRM_F16 || instruction->num_control_predecessors > 0) {
+    return false;
+  }
+  switch (instruction->opcode) {
+    case TRM_OP_CONVERT:
+      return !is_exact_source(trm_edit_at(e, instruction->operands[0])->shape.dtype);
+    case TRM_OP_ADD: case TRM_OP_SUBTRACT: case TRM_OP_MULTIPLY: case TRM_OP_DIVIDE:
+    case TRM_OP_POWER: case TRM_OP_REMAINDER: case TRM_OP_ATAN2: case TRM_OP_CBRT:
+    case TRM_OP_COSINE: case TRM_OP_ERF: case TRM_OP_EXPONENTIAL:
+    case TRM_OP_EXPONENTIAL_MINUS_ONE: case TRM_OP_LOG: case TRM_OP_LOG_PLUS_ONE:
+    case TRM_OP_LOGISTIC: case TRM_OP_RSQRT: case TRM_OP_SINE: case TRM_OP_SQRT: case TRM_OP_TAN:
+    case TRM_OP_TANH: case TRM_OP_DOT: case TRM_OP_CONVOLUTION:
+      return true;
+    case TRM_OP_REDUCE: case TRM_OP_REDUCE_WINDOW:
+      return instruction->num_operands == 2 &&
+             is_sum_or_product(&e->module->computations[instruction->called[0]]);
+    default:
+      return false;
+  }
+}
+
+/* A sum or product of float32 in the place of one of float16. */
+static trm_status widen_body(trm_module *module, uint32_t *body, trm_error *error) {
+  TRY(trm_module_clone_computation(module, *body, body, error));
+  trm_computation *computation = &module->computations[*body];
+  for (uint32_t i = 0; i < computation->num_instructions; ++i) {
+    computation->instructions[i].shape.dtype = TRM_F32;
+  }
+  return TRM_OK;
+}
+
+/* The instruction in float32. */
+static trm_status widen(trm_edit *e, trm_index i, trm_index *out_wide, trm_error *error) {
+  trm_instruction wide = *trm_edit_at(e, i);
+  trm_index operands[2];
+  for (uint32_t k = 0; k < wide.num_operands; ++k) {
+    operands[k] = trm_edit_operand(e, i, k);
+    trm_shape shape = trm_edit_at(e, operands[k])->shape;
+    if (shape.dtype == TRM_F32) continue;
+    shape.dtype = TRM_F32;
+    shape.layout = NULL;
+    TRY(trm_edit_unary(e, i, TRM_OP_CONVERT, shape, operands[k], &operands[k], error));
+  }
+  if (wide.opcode == TRM_OP_CONVERT) {
+    *out_wide = operands[0];
+    return TRM_OK;
+  }
+  uint32_t body;
+  if (wide.num_called > 0) {
+    body = wide.called[0];
+    TRY(widen_body(e->module, &body, error));
+    wide.called = &body;
+  }
+  wide.operands = operands;
+  wide.shape.dtype = TRM_F32;
+  wide.shape.layout = NULL;
+  return trm_edit_add(e, i, wide, out_wide, error);
+}
+
+static trm_status take_apart(trm_edit *e, trm_index i, rounding how, trm_error *error) {
+  trm_index operand, rounded;
+  TRY(widen(e, i, &operand, error));
+  trm_custom_call *call = ARENA_NEW(&e->module->arena, trm_custom_call, 1);
+  CHECK_MEMORY(call, "a rounding");
+  *call = (trm_custom_call){.target = how.stochastic ? "tremula.round-half-stochastically"
+                                                     : "tremula.round-half"};
+  const char *config = how.nan_on_overflow ? "{\"nan_on_overflow\":true}" : "{}";
+  const trm_instruction custom = {
+      .opcode = TRM_OP_CUSTOM_CALL, .shape = trm_edit_at(e, i)->shape, .num_operands = 1,
+      .operands = &operand, .custom_call = call, .backend_config = config,
+      .backend_config_size = strlen(config), .sharding = trm_edit_at(e, i)->sharding};
+  TRY(trm_edit_add(e, i, custom, &rounded, error));
+  trm_edit_replace(e, i, rounded);
+  return TRM_OK;
+}
+
+static trm_status round_computation(trm_module *module, uint32_t c, rounding all,
+                                    trm_error *error) {
+  trm_edit edit;
+  TRY(trm_edit_begin(&edit, module, c, error));
+  trm_status status = TRM_OK;
+  const uint32_t count = module->computations[c].num_instructions;
+  for (trm_index i = 0; i < count && status == TRM_OK; ++i) {
+    if (!is_served(&edit, i)) continue;
+    const rounding how = rounding_of(trm_edit_at(&edit, i), all);
+    if (how.stochastic || how.nan_on_overflow) status = take_apart(&edit, i, how, error);
+  }
+  return trm_edit_end(&edit, status, error);
+}
+
+trm_status trm_pass_round_halves(trm_module *module, bool stochastic, bool nan_on_overflow,
+                                 trm_error *error) {
+  const uint32_t count = module->num_computations;
+  /* Only what runs instruction by instruction: not the scalar functions of reductions. */
+  bool *runs = trm_allocate_zeroed(count, sizeof *runs);
+  CHECK_MEMORY(runs, "a pass");
+  runs[module->entry] = true;
+  trm_status status = TRM_OK;
+  for (uint32_t c = count; c-- > 0 && status == TRM_OK;) { /* callers before callees */
+    if (!runs[c]) continue;
+    const trm_computation *computation = &module->computations[c];
+    for (trm_index i = 0; i < computation->num_instructions; ++i) {
+      const trm_instruction *instruction = &computation->instructions[i];
+      if (instruction->opcode != TRM_OP_WHILE && instruction->opcode != TRM_OP_CONDITIONAL) continue;
+      for (uint32_t k = 0; k < instruction->num_called; ++k) runs[instruction->called[k]] = true;
+    }
+    status = round_computation(module, c, (rounding){stochastic, nan_on_overflow}, error);
+  }
+  trm_free(runs);
+  TRY(status);
+  return module->num_computations == count ? TRM_OK : trm_module_compact(module, error);
+}
