@@ -100,37 +100,62 @@ static bool next_is_shared(const trm_program_builder *builder, size_t s) {
   return set != TRM_NO_INDEX && builder->compute_sets.items[set].shared_with != TRM_NO_INDEX;
 }
 
-static void gather_code(const trm_program_builder *builder, ipu_sums *sums) {
+/* Code of a step on the tile that has most of it, and on all tiles of one IPU; added to the sums of
+ * the IPU that it is on. */
+static void code_of(const trm_program_builder *builder, size_t s, ipu_sums *sum,
+                    int64_t *out_worst, int64_t *out_total) {
+  const trm_program_step *step = &builder->steps.items[s];
+  const int64_t tiles = builder->target->tiles_per_ipu;
+  int64_t everywhere = 0, worst = 0, active = 0;
+  switch (step->type) {
+    case TRM_STEP_TYPE_ON_TILE_EXECUTE: {
+      const trm_program_compute_set *set = &builder->compute_sets.items[step->compute_set];
+      everywhere = set->shared_with == TRM_NO_INDEX ? STEP_CODE : STEP_CODE / 2;
+      sum->control += everywhere;
+      break;
+    }
+    case TRM_STEP_TYPE_DO_EXCHANGE:
+      everywhere = EXCHANGE_CALL_CODE;
+      sum->control += everywhere;
+      if (next_is_shared(builder, s)) break; /* so is its code */
+      worst = EXCHANGE_SETUP_CODE + MESSAGE_CODE * step->messages_worst;
+      active = trm_most(1, step->active_tiles);
+      sum->exchange_worst += worst;
+      sum->exchange_total += worst * active;
+      break;
+    case TRM_STEP_TYPE_GLOBAL_EXCHANGE:
+    case TRM_STEP_TYPE_CROSS_REPLICA_COPY:
+      everywhere = GLOBAL_COPY_CODE;
+      ++sum->global_copies;
+      break;
+    case TRM_STEP_TYPE_STREAM_COPY_MID:
+      everywhere = HOST_COPY_CODE;
+      ++sum->host_copies;
+      break;
+    case TRM_STEP_TYPE_REPEAT:
+    case TRM_STEP_TYPE_REPEAT_WHILE:
+    case TRM_STEP_TYPE_IF:
+    case TRM_STEP_TYPE_SWITCH:
+    case TRM_STEP_TYPE_CALL:
+      everywhere = LOOP_CODE;
+      sum->control += everywhere;
+      break;
+    default: break;
+  }
+  *out_worst = everywhere + worst;
+  *out_total = everywhere * tiles + worst * active;
+}
+
+static void gather_code(trm_program_builder *builder, ipu_sums *sums) {
   for (size_t s = 0; s < builder->steps.count; ++s) {
-    const trm_program_step *step = &builder->steps.items[s];
+    trm_program_step *step = &builder->steps.items[s];
     const uint32_t first = step->ipu < 0 ? 0 : (uint32_t)step->ipu;
     const uint32_t end = step->ipu < 0 ? builder->program->num_ipus : first + 1;
     for (uint32_t ipu = first; ipu < end; ++ipu) {
-      ipu_sums *sum = &sums[ipu];
-      switch (step->type) {
-        case TRM_STEP_TYPE_ON_TILE_EXECUTE: {
-          const trm_program_compute_set *set = &builder->compute_sets.items[step->compute_set];
-          sum->control += set->shared_with == TRM_NO_INDEX ? STEP_CODE : STEP_CODE / 2;
-          break;
-        }
-        case TRM_STEP_TYPE_DO_EXCHANGE:
-          sum->control += EXCHANGE_CALL_CODE;
-          if (next_is_shared(builder, s)) break; /* so is its code */
-          sum->exchange_worst += EXCHANGE_SETUP_CODE + MESSAGE_CODE * step->messages_worst;
-          sum->exchange_total +=
-              (EXCHANGE_SETUP_CODE + MESSAGE_CODE * step->messages_worst) *
-              (int64_t)trm_most(1, step->active_tiles);
-          break;
-        case TRM_STEP_TYPE_GLOBAL_EXCHANGE:
-        case TRM_STEP_TYPE_CROSS_REPLICA_COPY: ++sum->global_copies; break;
-        case TRM_STEP_TYPE_STREAM_COPY_MID: ++sum->host_copies; break;
-        case TRM_STEP_TYPE_REPEAT:
-        case TRM_STEP_TYPE_REPEAT_WHILE:
-        case TRM_STEP_TYPE_IF:
-        case TRM_STEP_TYPE_SWITCH:
-        case TRM_STEP_TYPE_CALL: sum->control += LOOP_CODE; break;
-        default: break;
-      }
+      int64_t worst, total;
+      code_of(builder, s, &sums[ipu], &worst, &total);
+      if (ipu != first || !builder->program->options.compile_ipu_code) continue;
+      step->code = trm_mapping_spread(builder->target, worst, total, ipu, 0);
     }
   }
 }

@@ -82,7 +82,8 @@ typedef struct trm_program_step {
   int64_t bytes_in_worst, bytes_in_total, bytes_out_worst, bytes_out_total;
   int64_t messages_worst;
   int64_t flops;           /* leaves only */
-  trm_mapping code;        /* control or exchange code by tile (when code is counted) */
+  trm_mapping code;        /* its control and exchange code, when code is counted; of a step on all
+                              IPUs that of the first */
   int64_t live_total;      /* bytes at this step, all IPUs, always live and gaps included */
   int64_t live_worst;      /* bytes of the worst tile, always live included */
   uint32_t live_worst_tile; /* ipu * tiles_per_ipu + tile */

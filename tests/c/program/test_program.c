@@ -290,6 +290,13 @@ static void test_fits(void **state) {
                 "mk2", &options);
   assert_true(trm_program_category_bytes(p, TRM_CATEGORY_VERTEX_CODE) > 0);
   check_sums(p);
+  /* The steps' code is that of the categories. */
+  int64_t code = 0;
+  for (uint32_t s = 0; s < p->num_steps; ++s) code += trm_mapping_total_bytes(&p->steps[s].code);
+  assert_int_equal(code, trm_program_category_bytes(p, TRM_CATEGORY_CONTROL_CODE) +
+                             trm_program_category_bytes(p, TRM_CATEGORY_INTERNAL_EXCHANGE_CODE) +
+                             trm_program_category_bytes(p, TRM_CATEGORY_HOST_EXCHANGE_CODE) +
+                             trm_program_category_bytes(p, TRM_CATEGORY_GLOBAL_EXCHANGE_CODE));
   trm_program_free(p);
 }
 
