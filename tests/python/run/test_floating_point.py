@@ -1,0 +1,176 @@
+"""IPUConfig.floating_point_behaviour: what stops a program, and how float16 is rounded."""
+
+import re
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+from tensorflow.python import ipu
+
+ROUNDING = ipu.config.StochasticRoundingBehaviour
+
+
+def configure(**behaviour):
+    config = ipu.config.IPUConfig()
+    config.auto_select_ipus = 1
+    for name, value in behaviour.items():
+        setattr(config.floating_point_behaviour, name, value)
+    config.configure_ipu_system()
+
+
+@pytest.fixture(autouse=True)
+def plain_afterwards():
+    yield
+    configure()
+
+
+def run(session, on_ipu, function, *values):
+    """function of the values, computed on the IPU."""
+    with tf.device("cpu"):
+        inputs = [tf.placeholder(np.asarray(value).dtype, np.shape(value)) for value in values]
+    result = on_ipu(function, inputs)
+    with session() as s:
+        return s.run(result, dict(zip(inputs, values)))[0]
+
+
+def array(*values, dtype=np.float32):
+    return np.array(values, dtype)
+
+
+EVENTS = [
+    ("div0", lambda x: 1.0 / x, array(1, 0), "truediv"),
+    ("div0", tf.math.log, array(1, 0), "Log"),
+    ("inv", tf.sqrt, array(1, -1), "Sqrt"),
+    ("inv", lambda x: x - x, array(np.inf, 1), "sub"),
+    ("oflo", tf.square, array(1, 1e30), "Square"),
+    ("oflo", lambda x: tf.tanh(x * x), array(1, 1e30), "mul"),
+    ("oflo", tf.square, array(1, 300, dtype=np.float16), "Square"),
+    ("oflo", lambda x: tf.cast(x, tf.float16), array(1, 1e5), "Cast"),
+    ("oflo", lambda x: tf.matmul(x[None], x[:, None]), array(1e30, 1e30), "MatMul"),
+]
+
+
+@pytest.mark.parametrize("event, function, x, name", EVENTS,
+                         ids=[f"{event}-{name}-{i}" for i, (event, _, _, name) in
+                              enumerate(EVENTS)])
+def test_event(on_ipu, session, event, function, x, name):
+    configure(**{event: True})
+    with pytest.raises(tf.errors.InternalError) as error:
+        run(session, on_ipu, function, x)
+    text = str(error.value)
+    assert "[Recovery action: IPU_RESET] Tiles in excepted state" in text
+    assert "[Poplar][Execute engine] application_runtime_error: " in text
+    assert re.search(name, text) and "test_floating_point.py" in text, text
+
+
+@pytest.mark.parametrize("function, x", [case[1:3] for case in EVENTS])
+def test_no_event_by_default(on_ipu, session, function, x):
+    configure()
+    assert np.shape(run(session, on_ipu, function, x)) in ((2,), (1, 1))
+
+
+@pytest.mark.parametrize("event, function, x", [
+    ("div0", lambda x: x / 2.0, array(0, 1)),
+    ("div0", lambda x: x * 2.0, array(np.inf, 1)),
+    ("inv", lambda x: x + 1.0, array(np.nan, 1)),
+    ("oflo", lambda x: x + 1.0, array(np.inf, 1)),
+    ("oflo", lambda x: tf.nn.softmax(x), array(-np.inf, 1)),
+    ("oflo", lambda x: tf.reduce_max(x, axis=0, keepdims=True), array(-np.inf, 1)),
+    ("oflo", lambda x: tf.nn.max_pool2d(x[None, :, None, None], 2, 1, "SAME")[0, :, 0, 0],
+     array(1, 2, 3)),
+])
+def test_what_is_no_event(on_ipu, session, event, function, x):
+    with_option = []
+    for behaviour in ({}, {event: True}):
+        configure(**behaviour)
+        with tf.Graph().as_default():
+            with_option.append(run(session, on_ipu, function, x))
+    np.testing.assert_array_equal(*with_option)
+
+
+def test_the_device_runs_on_after_an_event(on_ipu, session):
+    configure(div0=True)
+    with tf.device("cpu"):
+        x = tf.placeholder(tf.float32, [2])
+    y = on_ipu(lambda x: 1.0 / x, [x])
+    with session() as s:
+        with pytest.raises(tf.errors.InternalError):
+            s.run(y, {x: [1, 0]})
+        np.testing.assert_array_equal(s.run(y, {x: [1, 2]})[0], [1, 0.5])
+
+
+def test_training_with_all_events_on_gives_the_same(on_ipu, session):
+    """A network that has none, with loops, convolutions and batch norms."""
+    images = np.random.RandomState(1).rand(2, 8, 8, 3).astype(np.float32)
+
+    def train(images):
+        with tf.variable_scope("net", use_resource=True):
+            kernel = tf.get_variable("k", [3, 3, 3, 4], initializer=tf.constant_initializer(0.1))
+            x = tf.nn.conv2d(images, kernel, 1, "SAME")
+            x = tf.nn.fused_batch_norm(x, tf.ones([4]), tf.zeros([4]))[0]
+            x = tf.nn.max_pool2d(tf.nn.relu(x), 2, 2, "SAME")
+            loss = tf.reduce_mean(tf.nn.softmax(tf.reduce_mean(x, [1, 2]))[:, 0])
+            update = tf.train.MomentumOptimizer(0.1, 0.9).minimize(loss)
+            with tf.control_dependencies([update]):
+                return tf.identity(loss)
+
+    losses = []
+    for behaviour in ({}, {"inv": True, "div0": True, "oflo": True}):
+        configure(**behaviour)
+        with tf.Graph().as_default():
+            with tf.device("cpu"):
+                x = tf.placeholder(tf.float32, images.shape)
+            loss = on_ipu(train, [x])
+            with session() as s:
+                s.run(tf.global_variables_initializer())
+                losses.append([s.run(loss, {x: images})[0] for _ in range(3)])
+    np.testing.assert_allclose(*losses, rtol=1e-6)
+
+
+def test_nan_on_overflow(on_ipu, session):
+    results = []
+    for behaviour in ({}, {"nanoo": True}):
+        configure(**behaviour)
+        with tf.Graph().as_default():
+            results.append(run(session, on_ipu, lambda x: x * x,
+                               array(2, 300, np.inf, dtype=np.float16)))
+    np.testing.assert_array_equal(results[0], array(4, np.inf, np.inf, dtype=np.float16))
+    np.testing.assert_array_equal(results[1], array(4, np.nan, np.inf, dtype=np.float16))
+
+
+X = np.full([20000], 1.00025, np.float32)  # a quarter of the way between two halves
+
+
+def to_half(x):
+    return tf.cast(x, tf.float16)
+
+
+def test_stochastic_rounding(on_ipu, session):
+    results = {}
+    for name, esr, seed in (("off", ROUNDING.OFF, 1), ("on", ROUNDING.ON, 1),
+                            ("again", ROUNDING.ON, 1), ("other", ROUNDING.ON, 2),
+                            ("identical", ROUNDING.REPLICA_IDENTICAL_ONLY, 1)):
+        configure(esr=esr)
+        ipu.utils.reset_ipu_seed(seed)
+        with tf.Graph().as_default():
+            results[name] = run(session, on_ipu, to_half, X)
+    assert len(set(results["off"])) == 1
+    assert len(set(results["on"])) == 2
+    assert abs(results["on"].astype(np.float64).mean() - X[0]) < 2e-5
+    np.testing.assert_array_equal(results["on"], results["again"])
+    np.testing.assert_array_equal(results["on"], results["identical"])
+    assert np.any(results["on"] != results["other"])
+
+
+def test_scope_overrides(on_ipu, session):
+    def both(x):
+        with ipu.scopes.stochastic_rounding(True):
+            on = to_half(x)
+        with ipu.scopes.stochastic_rounding(False):
+            off = to_half(x + 0.0)
+        return tf.stack([on, off])
+    for esr in (ROUNDING.OFF, ROUNDING.ON):
+        configure(esr=esr)
+        with tf.Graph().as_default():
+            on, off = run(session, on_ipu, both, X)
+        assert len(set(on)) == 2 and len(set(off)) == 1
