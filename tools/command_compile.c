@@ -5,6 +5,7 @@
 
 #include "tool.h"
 #include "tremula/inspect.h"
+#include "tremula/report.h"
 
 static void print_help(void) {
   printf(
@@ -129,6 +130,19 @@ static void note_idle_options(const arguments *a) {
   }
 }
 
+/* With engine options, plans for an IPU: writes the profile, fails for what does not fit. */
+static trm_status profile(const arguments *a, trm_executable *executable, trm_error *error) {
+  bool wanted = getenv("POPLAR_ENGINE_OPTIONS") != NULL;
+  for (size_t o = 0; o < a->num_options; ++o) {
+    wanted |= strcmp(a->options[o].key, "engine_options") == 0;
+  }
+  if (!wanted) return TRM_OK;
+  trm_report *report = NULL;
+  const trm_status status = trm_report_create(executable, NULL, &report, error);
+  trm_report_free(report);
+  return status;
+}
+
 static trm_status compile(arguments *a, trm_error *error) {
   trm_module *module;
   trm_status status = model_read(a->model, &a->lowering, &module, error);
@@ -139,7 +153,10 @@ static trm_status compile(arguments *a, trm_error *error) {
   trm_module_free(module);
   if (status != TRM_OK) return status;
   note_idle_options(a);
-  if (a->output != NULL) status = trm_executable_save(executable, a->output, error);
+  status = profile(a, executable, error);
+  if (status == TRM_OK && a->output != NULL) {
+    status = trm_executable_save(executable, a->output, error);
+  }
   if (status == TRM_OK && a->output != NULL && a->dumps.count == 0) {
     const size_t inputs = trm_executable_num_inputs(executable);
     const size_t outputs = trm_executable_num_outputs(executable);

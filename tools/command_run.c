@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "tool.h"
+#include "tremula/report.h"
 
 static void print_help(void) {
   printf(
@@ -113,8 +114,9 @@ static void carry_over(run_data *data, uint64_t *versions, long run) {
   }
 }
 
-static trm_status run_often(const arguments *a, run_data *data, trm_engine *engine, double *seconds,
-                            uint64_t *versions, trm_error *error) {
+static trm_status run_often(const arguments *a, run_data *data, trm_engine *engine,
+                            trm_report *report, double *seconds, uint64_t *versions,
+                            trm_error *error) {
   const size_t num_inputs = trm_executable_num_inputs(data->executable);
   const size_t num_outputs = trm_executable_num_outputs(data->executable);
   const void **inputs = calloc(num_inputs + 1, sizeof *inputs);
@@ -130,6 +132,7 @@ static trm_status run_often(const arguments *a, run_data *data, trm_engine *engi
     const double start = now();
     status = trm_engine_run(engine, inputs, versions, outputs, error);
     seconds[run] = now() - start;
+    if (status == TRM_OK) trm_report_run(report, start, start + seconds[run], 0);
   }
   free(inputs);
   free(outputs);
@@ -137,7 +140,7 @@ static trm_status run_often(const arguments *a, run_data *data, trm_engine *engi
 }
 
 static trm_status run_engine(const arguments *a, run_data *data, trm_engine *engine,
-                             trm_error *error) {
+                             trm_report *report, trm_error *error) {
   double *seconds = calloc((size_t)a->repeat, sizeof *seconds);
   uint64_t *versions = calloc(trm_executable_num_inputs(data->executable) + 1, sizeof *versions);
   trm_status status = seconds != NULL && versions != NULL
@@ -146,7 +149,7 @@ static trm_status run_engine(const arguments *a, run_data *data, trm_engine *eng
   if (status == TRM_OK) {
     if (a->has_seed) trm_engine_set_seed(engine, a->seed);
     trm_engine_time_steps(engine, a->times);
-    status = run_often(a, data, engine, seconds, versions, error);
+    status = run_often(a, data, engine, report, seconds, versions, error);
   }
   run_data_stop_feeds(data);
   if (status == TRM_OK) status = run_data_write(data, a->output, error);
@@ -170,9 +173,14 @@ static trm_status run(const arguments *a, trm_error *error) {
   if (status != TRM_OK) return status;
   run_data data = {0};
   trm_engine *engine = NULL;
+  trm_report *report = NULL;
   status = run_data_create(executable, &a->inputs, &a->infeeds, &data, error);
   if (status == TRM_OK) status = trm_engine_create(executable, &engine, error);
-  if (status == TRM_OK) status = run_engine(a, &data, engine, error);
+  if (status == TRM_OK && getenv("POPLAR_ENGINE_OPTIONS") != NULL) {
+    status = trm_report_create(executable, NULL, &report, error);
+  }
+  if (status == TRM_OK) status = run_engine(a, &data, engine, report, error);
+  trm_report_free(report);
   if (engine != NULL) trm_engine_free(engine);
   run_data_free(&data);
   trm_executable_free(executable);

@@ -117,7 +117,7 @@ static json_t *side_of(const trm_profile *p) {
 
 static json_t *op_of(const trm_profile_op *op) {
   if (op == NULL) return json_null();
-  return json_pack("{sIsIs?}", "cycles", (json_int_t)op->cycles, "temporary_bytes",
+  return json_pack("{sIsIss?}", "cycles", (json_int_t)op->cycles, "temporary_bytes",
                    (json_int_t)op->temporary_bytes, "plan", op->plan);
 }
 

@@ -1,6 +1,7 @@
 /* Owns: a profile as text and as JSON. */
 #include <inttypes.h>
 #include <jansson.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -67,7 +68,7 @@ void trm_profile_summary(const trm_profile *p, trm_text *text) {
     trm_text_format(text, "%.4g %s/s, ", rate(p, (double)p->cycles / p->clock_frequency), p->item);
   }
   trm_text_format(text, "%.4g MB of %.0f, worst tile %.0f %%%s",
-                  megabytes(p->memory_bytes_with_gaps), megabytes(capacity(p)),
+                  megabytes(p->memory_bytes_with_gaps), floor(megabytes(capacity(p))),
                   share(p->worst_tile_bytes, p->bytes_per_tile), p->fits ? "" : " (does not fit)");
   const double seconds = host_seconds(p);
   if (seconds > 0) trm_text_format(text, "; this CPU: %.4g %s/s", rate(p, seconds), p->item);
@@ -184,7 +185,7 @@ static char *json_of(const trm_profile *p) {
   for (size_t o = 0; o < p->ops.count; ++o) {
     const trm_profile_op *one = &p->ops.items[o];
     json_array_append_new(
-        ops, json_pack("{sssssIsIsIs?}", "op", one->name, "layer", one->layer, "cycles",
+        ops, json_pack("{sssssIsIsIss?}", "op", one->name, "layer", one->layer, "cycles",
                        (json_int_t)one->cycles, "flops", (json_int_t)one->flops,
                        "temporary_bytes", (json_int_t)one->temporary_bytes, "plan",
                        one->plan));
@@ -203,7 +204,7 @@ static char *json_of(const trm_profile *p) {
     json_array_append_new(notes, json_string(p->notes.items[n]));
   }
   json_t *all = json_pack(
-      "{sssssssIsIsIsIsbsIsIsosososososos*}", "module", p->module, "timestamp", p->timestamp,
+      "{sssssssIsIsIsIsbsIsIsososososososs*}", "module", p->module, "timestamp", p->timestamp,
       "target", p->target, "num_ipus", (json_int_t)p->num_ipus, "num_replicas",
       (json_int_t)p->num_replicas, "bytes_per_tile", (json_int_t)p->bytes_per_tile, "cycles",
       (json_int_t)p->cycles, "fits", (int)p->fits, "worst_tile_bytes",
