@@ -1,0 +1,166 @@
+"""Operations of the user's own (`tensorflow.python.ipu.ops.custom_ops`): see docs/user_ops.md."""
+
+import functools
+import json
+import logging
+
+import tensorflow.compat.v1 as tf
+
+from tremula.tf.ipu.ops import _building
+from tremula.tf.runtime import inside, tracing, user_libraries
+
+_TARGET = "tremula.user-op"
+LOG = logging.getLogger("tremula")
+
+
+def codelet_expression_op(vertex_expression, *args):
+    """vertex_expression(*args), an elementwise expression: a tensor of the type of the first
+    argument. It is compiled into one loop with what is around it, and has gradients.
+
+    Raises ValueError without arguments, and for what is no tensor of the arguments' common shape.
+    """
+    if not args:
+        raise ValueError("codelet_expression_op needs at least one tensor.")
+    args = [tf.convert_to_tensor(one) for one in args]
+    with tf.name_scope("codelet_expression_op"), _building.marked(
+            internal="IpuCodeletExpressionOp"):
+        result = tf.convert_to_tensor(vertex_expression(*args))
+        shape = functools.reduce(tf.broadcast_static_shape, [one.shape for one in args])
+        if not result.shape.is_compatible_with(shape):
+            raise ValueError("The expression of a codelet_expression_op must be elementwise, but "
+                             f"from tensors of the shape {shape} it made one of {result.shape}.")
+        return tf.cast(result, args[0].dtype)
+
+
+def precompiled_user_op(inputs, library_path, gp_path="", outs=None, name="UserOp",
+                        op_name="Build", separate_gradients=False, inputs_with_gradients=None,
+                        attributes=None, gradient_attributes=None):
+    """Calls a C function of a shared library with the signature of include/tremula/user_op.h.
+
+    inputs                 list of tensors
+    library_path           the shared library
+    gp_path                a file of Poplar codelets, which is not used: a warning says so
+    outs                   {"output_types": [types], "output_shapes": [shapes]}; None: no outputs
+    name                   of the operation
+    op_name                the function; its gradient is the function `<op_name>_grad`
+    separate_gradients     whether the gradient is called once for each input, to give one output
+    inputs_with_gradients  numbers of the inputs that the gradient has outputs for; None: all
+    attributes, gradient_attributes   text that the function, or its gradient, gets
+
+    It is called whenever the program comes to it. Returns a list of tensors; without outputs the
+    operation, which must be returned from the computation or waited for.
+
+    Raises NotFoundError for a library or function that is not there, UnimplementedError for a
+    library made with Poplar, RuntimeError outside of ipu_compiler.compile, ValueError for other
+    arguments that do not fit.
+    """
+    if gp_path:
+        LOG.warning("The codelets in %s are not used: there is no Poplar, and the user op '%s' is a "
+                    "C function.", gp_path, op_name)
+    return _user_op(inputs, library_path, outs, name, op_name, separate_gradients,
+                    inputs_with_gradients, attributes, gradient_attributes, callback=False)
+
+
+def cpu_user_operation(inputs, library_path, outs=None, name="UserOp", op_name="Callback",
+                       separate_gradients=False, inputs_with_gradients=None, attributes=None,
+                       gradient_attributes=None):
+    """The same for a function on the host, which besides may have the signature that the original
+    has for it (C++ vectors and strings, of GCC's library): libraries that were written for that
+    need no change."""
+    return _user_op(inputs, library_path, outs, name, op_name, separate_gradients,
+                    inputs_with_gradients, attributes, gradient_attributes, callback=True)
+
+
+def _user_op(inputs, library_path, outs, name, op_name, separate_gradients, inputs_with_gradients,
+             attributes, gradient_attributes, callback):
+    if not _building.in_program():
+        raise RuntimeError(f"The user op '{op_name}' must be part of a program: build it inside a "
+                           "computation that ipu_compiler.compile traces.")
+    inputs = [tf.convert_to_tensor(one) for one in inputs]
+    types, shapes = _outputs(outs)
+    wanted = list(range(len(inputs))) if inputs_with_gradients is None else list(
+        inputs_with_gradients)
+    if not all(isinstance(i, int) and 0 <= i < len(inputs) for i in wanted):
+        raise ValueError(f"inputs_with_gradients must be numbers of the {len(inputs)} inputs, but "
+                         f"is {inputs_with_gradients}.")
+    call = functools.partial(_call, user_libraries.absolute(library_path), callback=callback)
+    if not types:
+        return call(op_name, name, inputs, [], [], attributes)
+
+    @tf.custom_gradient
+    def operation(*inputs):
+        outputs = call(op_name, name, inputs, types, shapes, attributes)
+
+        def gradient(*grads):
+            grads = [tf.zeros_like(output) if one is None else one
+                     for one, output in zip(grads, outputs)]
+            given = [*grads, *outputs, *inputs]
+            size = len(grads)
+            result = [None] * len(inputs)
+
+            def backward(numbers, index):
+                return call(f"{op_name}_grad", f"{name}_grad", given,
+                            [inputs[i].dtype for i in numbers], [inputs[i].shape for i in numbers],
+                            gradient_attributes, gradient_size=size,
+                            partial_derivative_index=index)
+
+            if separate_gradients:
+                for i in wanted:
+                    result[i], = backward([i], i)
+            else:
+                for i, one in zip(wanted, backward(wanted, 0)):
+                    result[i] = one
+            return result
+
+        return outputs, gradient
+
+    with tf.name_scope(name):
+        return list(operation(*inputs))
+
+
+def _outputs(outs):
+    """The types and shapes that `outs` says."""
+    if outs is None:
+        return [], []
+    try:
+        types = [tf.as_dtype(one) for one in outs["output_types"]]
+        shapes = [tf.TensorShape(one) for one in outs["output_shapes"]]
+    except (KeyError, TypeError):
+        raise ValueError("outs must be {'output_types': [...], 'output_shapes': [...]}, but is "
+                         f"{outs!r}.") from None
+    if len(types) != len(shapes):
+        raise ValueError(f"outs has {len(types)} output_types and {len(shapes)} output_shapes.")
+    for shape in shapes:
+        if not shape.is_fully_defined():
+            raise ValueError(f"outs has the shape {shape}, but an IPU program is static: all shapes "
+                             "must be known.")
+    return types, shapes
+
+
+def _call(library, op_name, name, inputs, types, shapes, attributes, callback, **gradient):
+    """The custom call: its outputs, or the operation if it has none."""
+    said = user_libraries.metadata(library, op_name, len(inputs), callback)
+    if said.is_elementwise and inputs and shapes and not shapes[0].is_compatible_with(
+            inputs[0].shape):
+        raise ValueError(f"The user op '{op_name}' says that its first output has the shape of its "
+                         f"first input, {inputs[0].shape}, but outs says {shapes[0]}.")
+    for shape in shapes:
+        if not shape.is_fully_defined():
+            raise ValueError(f"The gradient '{op_name}' of a user op is of the shape {shape}, but "
+                             "an IPU program is static: all shapes must be known.")
+    text = attributes.decode() if isinstance(attributes, bytes) else attributes or ""
+    config = {"library": library, "op": op_name, "name": name, "attributes": text,
+              "is_hashable": bool(said.is_hashable), **gradient}
+    if callback:
+        config["callback"] = True
+    if said.is_hashable:
+        config["digest"] = user_libraries.digest(library)
+    shapes = [one.as_list() for one in shapes]
+    if said.is_stateless:
+        operation = inside.apply_op(
+            "XlaCustomCallV2", operands=list(inputs), call_target_name=_TARGET,
+            backend_config=json.dumps(config), has_side_effect=False, result_dtypes=types,
+            result_shapes=shapes)
+    else:
+        operation = tracing.side_effect(_TARGET, config, list(inputs), types, shapes)
+    return list(operation.outputs) if types else operation
