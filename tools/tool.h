@@ -22,6 +22,7 @@ int command_compile(int argc, char **argv);
 int command_run(int argc, char **argv);
 int command_print(int argc, char **argv);
 int command_ops(int argc, char **argv);
+int command_plan(int argc, char **argv);
 int command_report(int argc, char **argv);
 
 /* ---- arguments.c ---------------------------------------------------------------------------- */

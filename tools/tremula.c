@@ -10,6 +10,7 @@ static const struct {
 } commands[] = {
     {"compile", command_compile, "MODEL -o FILE", "compile a model to an executable"},
     {"run", command_run, "FILE [--input NAME=FILE.npy]...", "run an executable"},
+    {"plan", command_plan, "MODEL [--target T] [--ipus N]", "say what a model would need of IPUs"},
     {"print", command_print, "MODEL", "print a model or an executable as HLO text"},
     {"report", command_report, "DIR [DIR2] [--json]", "print a profile, or compare two"},
     {"ops", command_ops, "[--hlo]", "list the ops of the IPU device, or of the compiler"},
@@ -27,7 +28,8 @@ static void print_help(void) {
       "  tremula --version\n\n"
       "MODEL is a serialised HloModuleProto or XLA's HLO text, told apart by content, or, where\n"
       "Python with TensorFlow is installed, a SavedModel folder or a GraphDef.\n"
-      "The exit code is 0, 1 after a failure, or 2 after a mistake in the command line.\n"
+      "The exit code is 0, 1 after a failure, or 2 after a mistake in the command line; of plan also\n"
+      "3 when the model does not fit.\n"
       "TREMULA_PYTHON names the Python to use; otherwise it is the one beside this program, or\n"
       "the first python3 of PATH.\n");
 }
@@ -35,7 +37,7 @@ static void print_help(void) {
 int main(int argc, char **argv) {
   const char *name = argc > 1 ? argv[1] : NULL;
   if (name == NULL) {
-    return complain_usage("", "say what to do: compile, run, print, report or ops");
+    return complain_usage("", "say what to do: compile, run, plan, print, report or ops");
   }
   if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0) {
     print_help();

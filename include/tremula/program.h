@@ -178,6 +178,36 @@ typedef struct trm_program_stage_info {
 TRM_API bool trm_program_stage_get(const trm_program *program, size_t i,
                                    trm_program_stage_info *out_info);
 
+/* A layer: a scope of TensorFlow's op names ("resnet/block1" of "resnet/block1/Conv2D"). Gradients
+ * count with the layer that they are of, inputs and constants with the first that reads them. */
+typedef struct trm_program_layer {
+  const char *name;          /* "": what belongs to no layer, such as code and transfers */
+  uint32_t steps;
+  int64_t cycles, flops;     /* of one run; of a pipeline, those that overlap too */
+  int64_t weights_bytes;     /* weights and constants */
+  int64_t always_live_bytes; /* weights, constants, vertices */
+  int64_t live_bytes;        /* all tiles, at its fullest step: everything, gaps included */
+  int64_t worst_tile_bytes;  /* at the step with the fullest tile, always live included */
+} trm_program_layer;
+/* In the order of their first steps. Free *out_layers, which holds the names, with trm_free. */
+TRM_API trm_status trm_program_list_layers(const trm_program *program,
+                                           trm_program_layer **out_layers, size_t *out_count,
+                                           trm_error *error);
+
+/* ---- Shards --------------------------------------------------------------------------------- */
+
+/* The same program cut between layers into 2 to 64 shards, an IPU each, so that the fullest tiles of
+ * all IPUs are as even as the few cuts that were planned are. TRM_FAILED_PRECONDITION for a program
+ * that is on several IPUs already or has fewer layers than shards. */
+TRM_API trm_status trm_program_create_split(const trm_program *program, uint32_t num_shards,
+                                            trm_program **out_program, trm_error *error);
+typedef struct trm_program_cut {
+  const char *after, *before; /* the layers between which it is; as long as the program lives */
+  int64_t bytes;              /* that the forward pass sends across */
+} trm_program_cut;
+/* Cut i of a program that was made so; false for i out of range. */
+TRM_API bool trm_program_cut_get(const trm_program *program, size_t i, trm_program_cut *out_cut);
+
 /* ---- Out of memory -------------------------------------------------------------------------- */
 
 /* Text: the answer in the first three lines, then the worst tile and step, the bytes over, the

@@ -11,6 +11,7 @@
  *   liveness.c     peak and per-step memory
  *   always_live.c  vertex state, code, stacks, headers
  *   explain.c      out of memory: what does not fit and why; advice.c: what would help
+ *   layers.c       by layer; split.c: cut into shards
  *   api.c          tremula/program.h
  *
  * Indices are stable: steps[i], variables[i], compute_sets[i], sources[i]. Everything lives in the
@@ -187,6 +188,8 @@ struct trm_program {
   trm_program_totals totals;
   void (*release)(void *keeper); /* of what keeps `module` alive, when it is not ours; or NULL */
   void *keeper;
+  uint32_t num_cuts;          /* of a program cut by split.c */
+  trm_program_cut *cuts;
   uint32_t num_notes;
   const char **notes;         /* what the user should know: assumptions, fallbacks */
 };

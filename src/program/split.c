@@ -1,0 +1,363 @@
+/* Owns: a program cut into shards, one an IPU, where that balances memory.
+ *
+ * The computation that holds most of the work (the entry, or the body of a loop) is cut between
+ * layers into runs of consecutive layers; gradients go where their op is, updates where their
+ * variable is. A first cut is by the bytes of results and inputs; then each cut is planned and moved
+ * by what every IPU's fullest tile turned out to need, and the best that was planned is kept. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "hlo/infer.h"
+#include "passes/pass.h"
+#include "program/builder.h"
+#include "program/layers.h"
+#include "target/target.h"
+
+enum { MAX_SHARDS = 64, ROUNDS = 4, NO_UNIT = -1 };
+
+/* A run of consecutive forward instructions of one layer: cuts are between units. */
+typedef struct unit {
+  const char *layer;
+  size_t layer_length;
+  double bytes;    /* results, weights */
+  double crossing; /* bytes that a cut before it would send */
+} unit;
+
+typedef struct named_unit {
+  const char *name;
+  size_t length;
+  int32_t unit;
+} named_unit;
+
+typedef struct splitter {
+  const trm_program *program;
+  uint32_t computation, num_shards, num_units;
+  int32_t *unit_of; /* by instruction */
+  bool *is_source;  /* by instruction: inputs, constants */
+  unit *units;
+  trm_arena arena;
+} splitter;
+
+/* ---- Units ---------------------------------------------------------------------------------- */
+
+/* The loop body with the most instructions, as long as it has most of those of its caller. */
+static uint32_t find_computation(const trm_module *module) {
+  uint32_t found = module->entry;
+  for (int depth = 0; depth < TRM_PROGRAM_MAX_DEPTH; ++depth) {
+    const trm_computation *computation = &module->computations[found];
+    uint32_t largest = found, count = computation->num_instructions;
+    for (trm_index i = 0; i < computation->num_instructions; ++i) {
+      const trm_instruction *instruction = &computation->instructions[i];
+      if (instruction->opcode != TRM_OP_WHILE || instruction->num_called < 2) continue;
+      const uint32_t inside = module->computations[instruction->called[1]].num_instructions;
+      if (inside > count) largest = instruction->called[1], count = inside;
+    }
+    if (largest == found) break;
+    found = largest;
+  }
+  return found;
+}
+
+static const char *name_of(const trm_instruction *instruction) {
+  const char *name = instruction->metadata.op_name;
+  return name == NULL || strcmp(name, "XLA_Args") == 0 ? "" : name;
+}
+
+static bool is_input(const trm_instruction *instruction, const trm_computation *computation) {
+  if (instruction->opcode == TRM_OP_PARAMETER || instruction->opcode == TRM_OP_CONSTANT) return true;
+  return instruction->opcode == TRM_OP_GET_TUPLE_ELEMENT &&
+         computation->instructions[instruction->operands[0]].opcode == TRM_OP_PARAMETER;
+}
+
+/* Sums up to which unit each result is read: `crossing` of the units. */
+static trm_status find_crossings(splitter *s, trm_error *error) {
+  const trm_computation *computation = &s->program->module->computations[s->computation];
+  double *change = ARENA_NEW(&s->arena, double, (size_t)s->num_units + 2);
+  int32_t *last = ARENA_NEW(&s->arena, int32_t, (size_t)computation->num_instructions + 1);
+  if (change == NULL || last == NULL) FAIL_NO_MEMORY("shards");
+  for (trm_index i = 0; i < computation->num_instructions; ++i) last[i] = s->unit_of[i];
+  for (trm_index i = 0; i < computation->num_instructions; ++i) {
+    const trm_instruction *instruction = &computation->instructions[i];
+    for (uint32_t k = 0; k < instruction->num_operands; ++k) {
+      const trm_index operand = instruction->operands[k];
+      if (s->unit_of[i] > last[operand]) last[operand] = s->unit_of[i];
+    }
+  }
+  for (trm_index i = 0; i < computation->num_instructions; ++i) {
+    if (s->is_source[i] || s->unit_of[i] == NO_UNIT || last[i] <= s->unit_of[i]) continue;
+    const double bytes = (double)trm_tile_shape_bytes(&computation->instructions[i].shape);
+    change[s->unit_of[i] + 1] += bytes;
+    change[last[i] + 1] -= bytes;
+  }
+  double sum = 0;
+  for (uint32_t u = 0; u < s->num_units; ++u) s->units[u].crossing = sum += change[u];
+  return TRM_OK;
+}
+
+static int compare_names(const void *a, const void *b) {
+  const named_unit *l = a, *r = b;
+  const size_t length = l->length < r->length ? l->length : r->length;
+  const int order = memcmp(l->name, r->name, length);
+  return order != 0 ? order : (l->length > r->length) - (l->length < r->length);
+}
+
+/* Gradients go with the op of their name; what comes of them, such as updates, with the variable
+ * that it reads, or else with its last operand. */
+static trm_status place_backward(splitter *s, const bool *is_backward, trm_error *error) {
+  const trm_computation *computation = &s->program->module->computations[s->computation];
+  const uint32_t count = computation->num_instructions;
+  named_unit *names = ARENA_NEW(&s->arena, named_unit, (size_t)count + 1);
+  int32_t *read_in = ARENA_NEW(&s->arena, int32_t, (size_t)count + 1); /* of inputs: first unit */
+  if (names == NULL || read_in == NULL) FAIL_NO_MEMORY("shards");
+  uint32_t known = 0;
+  for (trm_index i = 0; i < count; ++i) read_in[i] = NO_UNIT;
+  for (trm_index i = 0; i < count; ++i) {
+    const trm_instruction *instruction = &computation->instructions[i];
+    if (s->unit_of[i] == NO_UNIT) continue;
+    const char *name = name_of(instruction);
+    if (name[0] != '\0') names[known++] = (named_unit){name, strlen(name), s->unit_of[i]};
+    for (uint32_t k = 0; k < instruction->num_operands; ++k) {
+      int32_t *first = &read_in[instruction->operands[k]];
+      if (s->is_source[instruction->operands[k]] && *first == NO_UNIT) *first = s->unit_of[i];
+    }
+  }
+  if (known > 0) qsort(names, known, sizeof *names, compare_names);
+  for (trm_index i = 0; i < count; ++i) {
+    if (!is_backward[i]) continue;
+    const trm_instruction *instruction = &computation->instructions[i];
+    size_t length;
+    const char *name = trm_program_forward_name(name_of(instruction), &length);
+    const named_unit key = {name, length, 0};
+    const named_unit *found =
+        known > 0 && length > 0 ? bsearch(&key, names, known, sizeof *names, compare_names) : NULL;
+    int32_t place = found != NULL ? found->unit : NO_UNIT;
+    for (uint32_t k = 0; k < instruction->num_operands && found == NULL; ++k) {
+      const trm_index operand = instruction->operands[k];
+      if (s->is_source[operand] && read_in[operand] != NO_UNIT &&
+          trm_shape_count(&instruction->shape) > 1) {
+        place = read_in[operand];
+        break;
+      }
+      if (s->unit_of[operand] > place) place = s->unit_of[operand];
+    }
+    s->unit_of[i] = place == NO_UNIT ? 0 : place;
+  }
+  return TRM_OK;
+}
+
+static bool same_layer(const unit *u, const char *layer, size_t length) {
+  return u->layer_length == length && memcmp(u->layer, layer, length) == 0;
+}
+
+static trm_status find_units(splitter *s, trm_error *error) {
+  const trm_computation *computation = &s->program->module->computations[s->computation];
+  const uint32_t count = computation->num_instructions;
+  s->unit_of = ARENA_NEW(&s->arena, int32_t, (size_t)count + 1);
+  s->is_source = ARENA_NEW(&s->arena, bool, (size_t)count + 1);
+  s->units = ARENA_NEW(&s->arena, unit, (size_t)count + 1);
+  bool *is_backward = ARENA_NEW(&s->arena, bool, (size_t)count + 1);
+  if (s->unit_of == NULL || s->is_source == NULL || s->units == NULL || is_backward == NULL) {
+    FAIL_NO_MEMORY("shards");
+  }
+  for (trm_index i = 0; i < count; ++i) {
+    const trm_instruction *instruction = &computation->instructions[i];
+    s->unit_of[i] = NO_UNIT;
+    s->is_source[i] = is_input(instruction, computation);
+    if (s->is_source[i] || instruction->opcode == TRM_OP_TUPLE) continue;
+    is_backward[i] = trm_program_is_gradient(name_of(instruction));
+    for (uint32_t k = 0; k < instruction->num_operands; ++k) {
+      is_backward[i] |= is_backward[instruction->operands[k]];
+    }
+    if (is_backward[i]) continue;
+    size_t length;
+    const char *layer = trm_program_layer_of(name_of(instruction), &length);
+    unit *last = s->num_units > 0 ? &s->units[s->num_units - 1] : NULL;
+    if (last == NULL || (length > 0 && !same_layer(last, layer, length))) {
+      last = &s->units[s->num_units++];
+      *last = (unit){.layer = layer, .layer_length = length};
+    }
+    s->unit_of[i] = (int32_t)s->num_units - 1;
+    last->bytes += (double)trm_tile_shape_bytes(&instruction->shape);
+    for (uint32_t k = 0; k < instruction->num_operands; ++k) {
+      const trm_index operand = instruction->operands[k];
+      if (!s->is_source[operand]) continue;
+      last->bytes += (double)trm_tile_shape_bytes(&computation->instructions[operand].shape);
+    }
+  }
+  TRY(find_crossings(s, error));
+  return place_backward(s, is_backward, error);
+}
+
+/* ---- Cuts ----------------------------------------------------------------------------------- */
+
+/* The first unit of each shard, for shards whose units weigh bytes times scale[their shard in
+ * `before`] (before NULL: the bytes alone). Near an even share the cut that sends least is taken. */
+static void choose_cuts(const splitter *s, const uint32_t *before, const double *scale,
+                        uint32_t *cuts) {
+  double total = 0;
+  uint32_t shard = 0;
+  double weights[MAX_SHARDS] = {0};
+  for (uint32_t p = 0; p < s->num_shards; ++p) weights[p] = before == NULL ? 1 : scale[p];
+#define WEIGHT(u)                                                                      \
+  while (before != NULL && shard + 1 < s->num_shards && before[shard + 1] <= (u)) ++shard; \
+  const double weight = s->units[u].bytes * weights[shard]
+  for (uint32_t u = 0; u < s->num_units; ++u) {
+    WEIGHT(u);
+    total += weight;
+  }
+  const double share = total / s->num_shards, slack = share / 20;
+  double sum = 0;
+  uint32_t next = 1;
+  double best = -1;
+  bool found = false;
+  shard = 0;
+  cuts[0] = 0;
+  for (uint32_t u = 0; u < s->num_units && next < s->num_shards; ++u) {
+    const double target = share * next;
+    const bool possible = u > cuts[next - 1];
+    if (possible && sum >= target - slack && (!found || s->units[u].crossing < best) &&
+        (sum <= target + slack || !found)) {
+      cuts[next] = u;
+      best = s->units[u].crossing;
+      found = true;
+    }
+    WEIGHT(u);
+    sum += weight;
+    if (found && sum > target + slack) ++next, found = false;
+    /* As many units must be left as shards. */
+    if (next < s->num_shards && s->num_units - u - 1 <= s->num_shards - next) {
+      cuts[next] = u + 1;
+      ++next;
+      found = false;
+    }
+  }
+#undef WEIGHT
+}
+
+static trm_status plan_cuts(const splitter *s, const uint32_t *cuts, trm_program **out_program,
+                            trm_error *error) {
+  static const size_t room = 40;
+  trm_module *module;
+  TRY(trm_module_clone(s->program->module, &module, error));
+  trm_computation *computation = &module->computations[s->computation];
+  char *texts = ARENA_NEW(&module->arena, char, s->num_shards * room);
+  trm_status status = TRM_OK;
+  if (texts == NULL) FAIL_OR_GOTO(failed, RESOURCE_EXHAUSTED, "out of memory while sharding");
+  for (uint32_t p = 0; p < s->num_shards; ++p) {
+    snprintf(texts + p * room, room, "{maximal device=%u}", p);
+  }
+  for (trm_index i = 0; i < computation->num_instructions; ++i) {
+    if (s->unit_of[i] == NO_UNIT) continue;
+    uint32_t shard = 0;
+    while (shard + 1 < s->num_shards && cuts[shard + 1] <= (uint32_t)s->unit_of[i]) ++shard;
+    computation->instructions[i].sharding = texts + shard * room;
+  }
+  trm_program_options options = s->program->options;
+  options.num_ipus = s->num_shards;
+  TRY_OR_GOTO(trm_program_create(module, true, s->program->target, &options, out_program, error),
+              failed);
+  (*out_program)->owned_module = module;
+  return TRM_OK;
+failed:
+  trm_module_free(module);
+  return status;
+}
+
+/* The fullest tile of each IPU. */
+static void fullest_tiles(const trm_program *program, double *out) {
+  const trm_program_memory *m = &program->memory;
+  for (uint32_t p = 0; p < program->num_ipus; ++p) out[p] = 0;
+  for (uint32_t t = 0; t < m->num_tiles; ++t) {
+    const double bytes = (double)(m->always_live[t] + m->not_always_live[t] + m->gaps[t]);
+    double *most = &out[t / program->tiles_per_ipu];
+    if (bytes > *most) *most = bytes;
+  }
+}
+
+static trm_status note_cuts(const splitter *s, const uint32_t *cuts, trm_program *program,
+                            trm_error *error) {
+  trm_arena *arena = &program->arena;
+  program->num_cuts = s->num_shards - 1;
+  program->cuts = ARENA_NEW(arena, trm_program_cut, (size_t)program->num_cuts + 1);
+  CHECK_MEMORY(program->cuts, "shards");
+  for (uint32_t c = 0; c < program->num_cuts; ++c) {
+    const unit *after = &s->units[cuts[c + 1]], *before = after - 1;
+    program->cuts[c] = (trm_program_cut){
+        .before = trm_arena_string(arena, after->layer, after->layer_length),
+        .after = trm_arena_string(arena, before->layer, before->layer_length),
+        .bytes = (int64_t)after->crossing};
+    if (program->cuts[c].before == NULL || program->cuts[c].after == NULL) {
+      FAIL_NO_MEMORY("shards");
+    }
+  }
+  return TRM_OK;
+}
+
+static trm_status search(splitter *s, trm_program **out_program, trm_error *error) {
+  uint32_t cuts[MAX_SHARDS], best_cuts[MAX_SHARDS];
+  double fullest[MAX_SHARDS], scale[MAX_SHARDS];
+  trm_program *best = NULL;
+  trm_status status = TRM_OK;
+  choose_cuts(s, NULL, NULL, cuts);
+  for (int round = 0; round < ROUNDS; ++round) {
+    trm_program *program;
+    TRY_OR_GOTO(plan_cuts(s, cuts, &program, error), done);
+    fullest_tiles(program, fullest);
+    if (best == NULL || program->totals.worst_tile_bytes < best->totals.worst_tile_bytes) {
+      trm_program_free(best);
+      best = program;
+      memcpy(best_cuts, cuts, sizeof cuts);
+    } else {
+      trm_program_free(program);
+    }
+    for (uint32_t p = 0; p < s->num_shards; ++p) {
+      const uint32_t end = p + 1 < s->num_shards ? cuts[p + 1] : s->num_units;
+      double bytes = 1;
+      for (uint32_t u = cuts[p]; u < end; ++u) bytes += s->units[u].bytes;
+      scale[p] = fullest[p] / bytes;
+    }
+    uint32_t moved[MAX_SHARDS];
+    choose_cuts(s, cuts, scale, moved);
+    if (memcmp(moved, cuts, s->num_shards * sizeof *cuts) == 0) break;
+    memcpy(cuts, moved, sizeof cuts);
+  }
+  TRY_OR_GOTO(note_cuts(s, best_cuts, best, error), done);
+  *out_program = best;
+  return TRM_OK;
+done:
+  trm_program_free(best);
+  return status;
+}
+
+trm_status trm_program_create_split(const trm_program *program, uint32_t num_shards,
+                                    trm_program **out_program, trm_error *error) {
+  if (num_shards < 2 || num_shards > MAX_SHARDS) {
+    FAIL(INVALID_ARGUMENT, "a program can be cut into 2 to %d shards, not %u", MAX_SHARDS,
+         num_shards);
+  }
+  if (program->num_ipus > 1) {
+    FAIL(FAILED_PRECONDITION, "the program is on %u IPUs already: it says itself where it is cut",
+         program->num_ipus);
+  }
+  splitter s = {.program = program, .num_shards = num_shards,
+                .computation = find_computation(program->module)};
+  trm_status status;
+  TRY_OR_GOTO(find_units(&s, error), done);
+  if (s.num_units < num_shards) {
+    FAIL_OR_GOTO(done, FAILED_PRECONDITION,
+                 "the program has %u layers that follow each other, which is too few for %u shards "
+                 "(layers are told by the scopes of TensorFlow's op names)", s.num_units,
+                 num_shards);
+  }
+  status = search(&s, out_program, error);
+done:
+  trm_arena_free(&s.arena);
+  return status;
+}
+
+bool trm_program_cut_get(const trm_program *program, size_t i, trm_program_cut *out_cut) {
+  if (i >= program->num_cuts) return false;
+  *out_cut = program->cuts[i];
+  return true;
+}

@@ -1,0 +1,143 @@
+/* Owns: tremula plan: planning one case: a target, a number of IPUs, a batch size, options. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "plan.h"
+
+static const char *const swept_keys[] = {
+    "availableMemoryProportion", "convolutions.availableMemoryProportion",
+    "matmuls.availableMemoryProportion", "slices.availableMemoryProportion"};
+
+const char *plan_swept_key(size_t i) {
+  return i < sizeof swept_keys / sizeof *swept_keys ? swept_keys[i] : NULL;
+}
+
+static const char *option_of(const plan_request *request, const char *key, const char *otherwise) {
+  const char *value = otherwise;
+  for (size_t o = 0; o < request->num_options; ++o) {
+    if (strcmp(request->options[o].key, key) == 0) value = request->options[o].value;
+  }
+  return value;
+}
+
+/* The compiler has checked the values. */
+static trm_program_options options_of(const plan_request *request, double value) {
+  trm_program_options options = trm_program_default_options();
+  const char *share = option_of(request, "available_memory_proportion", NULL);
+  const char *slices = option_of(request, "slice_memory_proportion", NULL);
+  const char *code = option_of(request, "compile_ipu_code", "false");
+  if (share != NULL) {
+    options.conv_memory_proportion = options.matmul_memory_proportion = strtod(share, NULL);
+  }
+  if (slices != NULL) options.slice_memory_proportion = strtod(slices, NULL);
+  options.convolution_options = option_of(request, "convolution_options", NULL);
+  options.matmul_options = option_of(request, "matmul_options", NULL);
+  options.io_tiles = (uint32_t)strtoul(option_of(request, "io_tiles", "0"), NULL, 10);
+  options.compile_ipu_code = strcmp(code, "true") == 0 || strcmp(code, "1") == 0;
+  if (request->swept == NULL) return options;
+  const bool all = strcmp(request->swept, swept_keys[0]) == 0;
+  if (all || strcmp(request->swept, swept_keys[1]) == 0) options.conv_memory_proportion = value;
+  if (all || strcmp(request->swept, swept_keys[2]) == 0) options.matmul_memory_proportion = value;
+  if (strcmp(request->swept, swept_keys[3]) == 0) options.slice_memory_proportion = value;
+  return options;
+}
+
+static trm_status set_problem(plan_case *one, const trm_error *error) {
+  snprintf(one->problem, sizeof one->problem, "%.500s", error->message);
+  return TRM_OK;
+}
+
+/* The program itself, or cut into shards; *out_program NULL: the case has a problem. */
+static trm_status plan(const plan_model *model, const trm_target *target, plan_case *one,
+                       trm_program **out_program, trm_error *error) {
+  const uint32_t shards = trm_executable_num_shards(model->executable);
+  *out_program = NULL;
+  if (one->ipus == 0) one->ipus = shards;
+  if (one->ipus % shards != 0) {
+    snprintf(one->problem, sizeof one->problem,
+             "the model is on %u IPUs itself, of which %ld is no multiple", shards, one->ipus);
+    return TRM_OK;
+  }
+  const bool split = shards == 1 && one->ipus > 1;
+  if (!split) one->options.replicas = (uint32_t)one->ipus / shards;
+  one->options.num_ipus = shards;
+  trm_program *program;
+  trm_status status = trm_program_create_for_executable(model->executable, target, &one->options,
+                                                        &program, error);
+  if (status != TRM_OK || !split) {
+    if (status == TRM_OK) *out_program = program;
+    return status;
+  }
+  trm_error problem = {0};
+  status = trm_program_create_split(program, (uint32_t)one->ipus, out_program, &problem);
+  trm_program_free(program);
+  if (status == TRM_FAILED_PRECONDITION) return set_problem(one, &problem);
+  if (status != TRM_OK && error != NULL) *error = problem;
+  return status;
+}
+
+/* Weights and constants; those of a model whose own numbers Python has not noted. */
+static void count_variables(const trm_program *program, plan_case *one) {
+  int64_t count = 0, bytes = 0;
+  trm_program_variable_info v;
+  for (size_t i = 0; trm_program_variable_get(program, i, &v); ++i) {
+    const bool constant = v.category == TRM_CATEGORY_CONSTANT && v.count > 1;
+    if (v.is_input && !v.is_weight) one->inputs_bytes += v.total_bytes;
+    if (!v.is_weight && !constant) continue;
+    count += v.count;
+    bytes += v.total_bytes;
+  }
+  if (one->parameters < 0) one->parameters = count, one->parameter_bytes = bytes;
+}
+
+static trm_status describe(const plan_model *model, const trm_target *target,
+                           const trm_program *program, bool full, plan_case *one,
+                           trm_error *error) {
+  one->totals = trm_program_get_totals(program);
+  one->parameters = model->parameters;
+  one->parameter_bytes = model->parameter_bytes;
+  count_variables(program, one);
+  trm_program_tile_info tile;
+  if (trm_program_tile_get(program, one->totals.worst_tile, &tile)) {
+    one->always_live_worst_bytes = tile.always_live;
+  }
+  for (int c = 0; c < TRM_NUM_MEMORY_CATEGORIES; ++c) {
+    one->categories[c] = trm_program_category_bytes(program, (trm_memory_category)c);
+  }
+  one->seconds = (double)one->totals.cycles / trm_target_tile_clock_frequency(target);
+  one->items = model->items * one->totals.replicas;
+  if (one->seconds > 0) one->items_per_second = (double)one->items / one->seconds;
+  one->bytes_total = one->totals.bytes_per_tile * one->totals.tiles_per_ipu * one->totals.num_ipus;
+  if (!full) return TRM_OK;
+  const trm_status status =
+      trm_program_list_layers(program, &one->layers, &one->num_layers, error);
+  if (status != TRM_OK || one->totals.fits) return status;
+  return trm_program_explain(program, true, &one->explanation, error);
+}
+
+trm_status plan_case_run(const plan_request *request, const plan_model *model, size_t target,
+                         long ipus, double value, bool full, plan_case *out_case,
+                         trm_error *error) {
+  *out_case = (plan_case){.target = request->targets.items[target], .ipus = ipus, .value = value,
+                          .batch = model->batch, .options = options_of(request, value)};
+  const trm_target *machine = request->machines[target];
+  trm_program *program;
+  trm_status status = plan(model, machine, out_case, &program, error);
+  if (status == TRM_OK && program == NULL) return TRM_OK; /* a problem */
+  if (status == TRM_OK) {
+    status = describe(model, machine, program, full, out_case, error);
+    if (status == TRM_OK && full) out_case->program = program;
+    else trm_program_free(program);
+  }
+  if (status != TRM_OK) plan_case_free(out_case);
+  return status;
+}
+
+void plan_case_free(plan_case *one) {
+  trm_program_free(one->program);
+  trm_free(one->layers);
+  trm_free(one->explanation);
+  one->program = NULL;
+  one->layers = NULL;
+  one->explanation = NULL;
+}

@@ -1,0 +1,149 @@
+/* Owns: tremula plan: the answer as JSON (docs/plan.md says what the keys are). */
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "plan.h"
+
+static json_t *integer(int64_t number) { return json_integer((json_int_t)number); }
+
+static json_t *memory_of(const plan_case *one) {
+  const trm_program_totals *t = &one->totals;
+  json_t *categories = json_object();
+  for (int c = 0; c < TRM_NUM_MEMORY_CATEGORIES; ++c) {
+    json_object_set_new(categories, trm_memory_category_name((trm_memory_category)c),
+                        integer(one->categories[c]));
+  }
+  return json_pack(
+      "{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o}",
+      "bytes_of_machine", (json_int_t)one->bytes_total,
+      "bytes_per_tile", (json_int_t)t->bytes_per_tile,
+      "peak_bytes", (json_int_t)t->max_step_bytes,
+      "always_live_bytes", (json_int_t)t->always_live_bytes,
+      "temporary_bytes", (json_int_t)(t->max_step_bytes - t->always_live_bytes),
+      "each_tile_at_its_peak_bytes", (json_int_t)t->memory_bytes,
+      "gap_bytes", (json_int_t)(t->memory_bytes_with_gaps - t->memory_bytes),
+      "worst_tile", (json_int_t)t->worst_tile,
+      "worst_tile_bytes", (json_int_t)t->worst_tile_bytes,
+      "bytes_over", (json_int_t)t->bytes_over, "tiles_over", (json_int_t)t->tiles_over,
+      "by_category", categories);
+}
+
+static json_t *cycles_of(const trm_program_totals *t) {
+  return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}",
+                   "total", (json_int_t)t->cycles, "compute", (json_int_t)t->compute_cycles,
+                   "copy", (json_int_t)t->copy_cycles, "exchange", (json_int_t)t->exchange_cycles,
+                   "global_exchange", (json_int_t)t->global_exchange_cycles,
+                   "host", (json_int_t)t->host_cycles,
+                   "collective", (json_int_t)t->collective_cycles,
+                   "sync", (json_int_t)t->sync_cycles, "control", (json_int_t)t->control_cycles,
+                   "overlapped", (json_int_t)t->overlapped_cycles);
+}
+
+static json_t *layers_of(const plan_case *one) {
+  json_t *list = json_array();
+  for (size_t l = 0; l < one->num_layers; ++l) {
+    const trm_program_layer *layer = &one->layers[l];
+    json_array_append_new(
+        list, json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "name", layer->name,
+                        "steps", (json_int_t)layer->steps, "cycles", (json_int_t)layer->cycles,
+                        "flops", (json_int_t)layer->flops,
+                        "weights_bytes", (json_int_t)layer->weights_bytes,
+                        "always_live_bytes", (json_int_t)layer->always_live_bytes,
+                        "live_bytes", (json_int_t)layer->live_bytes,
+                        "worst_tile_bytes", (json_int_t)layer->worst_tile_bytes));
+  }
+  return list;
+}
+
+/* What only cases that are shown in full have. */
+static void add_full(const plan_case *one, json_t *object) {
+  json_t *cuts = json_array(), *notes = json_array();
+  trm_program_cut cut;
+  const char *note;
+  for (size_t i = 0; trm_program_cut_get(one->program, i, &cut); ++i) {
+    json_array_append_new(cuts, json_pack("{s:s, s:s, s:I}", "after", cut.after, "before",
+                                          cut.before, "bytes", (json_int_t)cut.bytes));
+  }
+  for (size_t n = 0; (note = trm_program_note(one->program, n)) != NULL; ++n) {
+    json_array_append_new(notes, json_string(note));
+  }
+  json_object_set_new(object, "cuts", cuts);
+  json_object_set_new(object, "notes", notes);
+  json_object_set_new(object, "layers", layers_of(one));
+  if (one->explanation != NULL) {
+    json_object_set_new(object, "explanation", json_string(one->explanation));
+  }
+}
+
+static json_t *case_of(const plan_answer *answer, const plan_case *one) {
+  json_t *object = json_pack("{s:s, s:I}", "target", one->target, "ipus", (json_int_t)one->ipus);
+  if (one->batch > 0) json_object_set_new(object, "batch", integer(one->batch));
+  if (answer->request->swept != NULL) {
+    json_object_set_new(object, answer->request->swept, json_real(one->value));
+  }
+  if (one->problem[0] != '\0') {
+    json_object_set_new(object, "problem", json_string(one->problem));
+    return object;
+  }
+  const trm_program_totals *t = &one->totals;
+  json_object_set_new(object, "fits", json_boolean(t->fits));
+  json_object_set_new(object, "is_close", json_boolean(t->is_close));
+  json_object_set_new(object, "model_error", json_real(one->options.model_error));
+  json_object_set_new(object, "replicas", integer(t->replicas));
+  json_object_set_new(object, "shards", integer(t->num_ipus));
+  json_object_set_new(object, "tiles_per_ipu", integer(t->tiles_per_ipu));
+  json_object_set_new(object, "memory", memory_of(one));
+  json_object_set_new(object, "cycles", cycles_of(t));
+  json_object_set_new(object, "tile_balance", json_real(t->tile_balance));
+  json_object_set_new(object, "flops", integer(t->flops));
+  json_object_set_new(object, "seconds", json_real(one->seconds));
+  if (one->items > 0) {
+    json_object_set_new(object, "items", integer(one->items));
+    json_object_set_new(object, "items_per_second", json_real(one->items_per_second));
+  }
+  if (one->program != NULL) add_full(one, object);
+  return object;
+}
+
+static json_t *input_of(const plan_model *model) {
+  if (model->input.rank == 0) return json_null();
+  json_t *dims = json_array();
+  for (int32_t d = 0; d < model->input.rank; ++d) {
+    json_array_append_new(dims, integer(model->input.dims[d]));
+  }
+  return json_pack("{s:s, s:s, s:o}", "name", model->input.name, "type",
+                   trm_dtype_name(model->input.dtype), "shape", dims);
+}
+
+static json_t *parameters_of(const plan_answer *answer) {
+  for (size_t c = 0; c < answer->num_cases; ++c) {
+    const plan_case *one = &answer->cases[c];
+    if (one->problem[0] == '\0') {
+      return json_pack("{s:I, s:I}", "count", (json_int_t)one->parameters, "bytes",
+                       (json_int_t)one->parameter_bytes);
+    }
+  }
+  return json_null();
+}
+
+trm_status plan_print_json(const plan_answer *answer, trm_error *error) {
+  const plan_request *request = answer->request;
+  json_t *cases = json_array();
+  bool fits = false;
+  for (size_t c = 0; c < answer->num_cases; ++c) {
+    fits |= answer->cases[c].totals.fits;
+    json_array_append_new(cases, case_of(answer, &answer->cases[c]));
+  }
+  json_t *root = json_pack("{s:i, s:s, s:b, s:o, s:o, s:o, s:o}", "format", 1, "model",
+                           request->model, "fits", (int)fits, "training",
+                           request->training != NULL ? json_string(request->training) : json_null(),
+                           "parameters", parameters_of(answer), "input",
+                           input_of(&answer->models[0]), "cases", cases);
+  if (root == NULL) return fail(error, TRM_RESOURCE_EXHAUSTED, "out of memory, or a name is no UTF-8");
+  const int failed = json_dumpf(root, stdout, JSON_INDENT(2));
+  json_decref(root);
+  if (failed != 0) return fail(error, TRM_UNAVAILABLE, "cannot write JSON to the standard output");
+  printf("\n");
+  return TRM_OK;
+}

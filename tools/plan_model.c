@@ -1,0 +1,174 @@
+/* Owns: tremula plan: the executables to plan. */
+#include <errno.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "plan.h"
+#include "tremula/inspect.h"
+
+bool plan_is_lowered(const plan_request *request) {
+  struct stat info;
+  const bool is_folder = stat(request->model, &info) == 0 && S_ISDIR(info.st_mode);
+  return is_folder || request->lowering.feeds.count > 0 || request->lowering.fetches.count > 0;
+}
+
+void plan_model_free(plan_model *model) {
+  trm_executable_free(model->executable);
+  model->executable = NULL;
+}
+
+/* What Python noted of the model that was lowered. */
+static void read_side_table(plan_model *model) {
+  const char *text = trm_inspect_side_table(model->executable);
+  json_t *table = text == NULL ? NULL : json_loads(text, 0, NULL);
+  const json_t *parameters = json_object_get(table, "parameters");
+  if (parameters != NULL) {
+    model->parameters = json_integer_value(json_object_get(parameters, "count"));
+    model->parameter_bytes = json_integer_value(json_object_get(parameters, "bytes"));
+  }
+  json_decref(table);
+}
+
+/* The first input that no output updates and that is no scalar: of images, its batch is dimension
+ * 0. Feeds come before inputs. */
+static void find_items(plan_model *model) {
+  const trm_executable *executable = model->executable;
+  char kind;
+  const trm_tensor_info *elements;
+  size_t count;
+  for (size_t f = 0; trm_executable_feed(executable, f, &kind, &elements, &count) != NULL; ++f) {
+    if (kind != 'i' || count == 0 || elements[0].rank == 0) continue;
+    model->input = elements[0];
+    model->items = 0; /* how often it is read is not known here */
+    return;
+  }
+  for (size_t i = 0; i < trm_executable_num_inputs(executable); ++i) {
+    const trm_tensor_info *input = trm_executable_input(executable, i);
+    bool updated = false;
+    for (size_t o = 0; o < trm_executable_num_outputs(executable); ++o) {
+      updated |= trm_executable_output_alias(executable, o) == (int64_t)i;
+    }
+    if (updated || input->rank == 0) continue;
+    model->input = *input;
+    model->items = input->dims[0];
+    return;
+  }
+}
+
+static trm_status compile(const plan_request *request, const trm_module *module, long batch,
+                          plan_model *out_model, trm_error *error) {
+  *out_model = (plan_model){.batch = batch, .parameters = -1, .parameter_bytes = -1,
+                            .input = {.name = ""}};
+  const trm_status status = trm_compile(module, request->options, request->num_options,
+                                        &out_model->executable, error);
+  if (status != TRM_OK) return status;
+  read_side_table(out_model);
+  find_items(out_model);
+  return TRM_OK;
+}
+
+/* ---- Python --------------------------------------------------------------------------------- */
+
+enum { PATH_SIZE = 4096 };
+
+static trm_status add_lists(string_list *arguments, const plan_request *request,
+                            trm_error *error) {
+  const lowering_options *lowering = &request->lowering;
+  const struct {
+    char *option;
+    const string_list *values;
+  } lists[] = {{"--feed", &lowering->feeds}, {"--fetch", &lowering->fetches},
+               {"--shape", &lowering->shapes}};
+  bool fits = true;
+  for (size_t l = 0; l < sizeof lists / sizeof *lists; ++l) {
+    for (size_t i = 0; i < lists[l].values->count; ++i) {
+      fits = fits && string_list_add(arguments, lists[l].option) &&
+             string_list_add(arguments, lists[l].values->items[i]);
+    }
+  }
+  if (lowering->signature != NULL) {
+    fits = fits && string_list_add(arguments, "--signature") &&
+           string_list_add(arguments, (char *)(uintptr_t)lowering->signature);
+  }
+  if (request->training != NULL) {
+    fits = fits && string_list_add(arguments, "--training") &&
+           string_list_add(arguments, (char *)(uintptr_t)request->training);
+  }
+  return fits ? TRM_OK : fail(error, TRM_RESOURCE_EXHAUSTED, "out of memory");
+}
+
+static trm_status lower(const plan_request *request, const long *batches, size_t count,
+                        const char *folder, trm_error *error) {
+  char texts[PLAN_MAX_LIST][24];
+  string_list arguments = {0};
+  bool fits = string_list_add(&arguments, (char *)(uintptr_t)request->model) &&
+              string_list_add(&arguments, "--folder") &&
+              string_list_add(&arguments, (char *)(uintptr_t)folder);
+  for (size_t b = 0; b < count; ++b) {
+    snprintf(texts[b], sizeof texts[b], "%ld", batches[b]);
+    fits = fits && string_list_add(&arguments, "--batch") &&
+           string_list_add(&arguments, texts[b]);
+  }
+  trm_status status = fits ? add_lists(&arguments, request, error)
+                           : fail(error, TRM_RESOURCE_EXHAUSTED, "out of memory");
+  if (status == TRM_OK && !string_list_add(&arguments, NULL)) {
+    status = fail(error, TRM_RESOURCE_EXHAUSTED, "out of memory");
+  }
+  if (status == TRM_OK) status = run_python("tremula.tool.plan", arguments.items, error);
+  free(arguments.items);
+  return status;
+}
+
+static trm_status read_lowered(const plan_request *request, const long *batches, size_t count,
+                               plan_model *models, trm_error *error) {
+  const char *parent = getenv("TMPDIR");
+  char folder[PATH_SIZE - 64], path[PATH_SIZE];
+  snprintf(folder, sizeof folder, "%s/tremula-plan-XXXXXX",
+           parent != NULL && *parent != '\0' ? parent : "/tmp");
+  if (mkdtemp(folder) == NULL) {
+    return fail(error, TRM_UNAVAILABLE, "cannot make a temporary folder %s: %s", folder,
+                strerror(errno));
+  }
+  trm_status status = lower(request, batches, count, folder, error);
+  size_t done = 0;
+  for (size_t b = 0; b < (count > 0 ? count : 1); ++b) {
+    const long batch = count > 0 ? batches[b] : 0;
+    snprintf(path, sizeof path, "%s/%ld.hlo.pb", folder, batch);
+    trm_module *module;
+    if (status == TRM_OK) status = trm_module_read_file(path, &module, error);
+    if (status == TRM_OK) {
+      status = compile(request, module, batch, &models[b], error);
+      trm_module_free(module);
+      if (status == TRM_OK) ++done;
+    }
+    unlink(path);
+  }
+  rmdir(folder);
+  for (size_t b = 0; status != TRM_OK && b < done; ++b) plan_model_free(&models[b]);
+  return status;
+}
+
+trm_status plan_models_read(const plan_request *request, const long *batches, size_t count,
+                            plan_model *models, trm_error *error) {
+  if (plan_is_lowered(request)) return read_lowered(request, batches, count, models, error);
+  if (count > 0) {
+    return fail(error, TRM_INVALID_ARGUMENT,
+                "--batch: %s is HLO, whose shapes are fixed; plan a SavedModel or a GraphDef whose "
+                "batch dimension is unknown, or lower the model once for each batch size",
+                request->model);
+  }
+  if (request->training != NULL) {
+    return fail(error, TRM_INVALID_ARGUMENT,
+                "--training: %s is HLO, of which no gradients can be taken; give the SavedModel or "
+                "GraphDef, or HLO that trains", request->model);
+  }
+  trm_module *module;
+  trm_status status = model_read(request->model, &request->lowering, &module, error);
+  if (status != TRM_OK) return status;
+  status = compile(request, module, 0, &models[0], error);
+  trm_module_free(module);
+  return status;
+}

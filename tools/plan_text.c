@@ -1,0 +1,306 @@
+/* Owns: tremula plan: the answer as text. The same input gives the same text. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "plan.h"
+
+enum { MOST_LAYERS = 40, MOST_CATEGORIES = 8, NAME_WIDTH = 44 };
+
+static const char *megabytes(int64_t bytes, char *buffer, size_t size) {
+  snprintf(buffer, size, "%.1f", (double)bytes / 1e6);
+  return buffer;
+}
+#define MB(bytes) megabytes((bytes), (char[32]){0}, 32)
+
+/* "1 234 567" into a buffer, which is returned. */
+static const char *grouped(int64_t number, char *buffer, size_t size) {
+  char digits[24];
+  const int length = snprintf(digits, sizeof digits, "%" PRId64, number < 0 ? -number : number);
+  size_t used = 0;
+  if (number < 0) buffer[used++] = '-';
+  for (int d = 0; d < length && used + 2 < size; ++d) {
+    if (d > 0 && (length - d) % 3 == 0) buffer[used++] = ' ';
+    buffer[used++] = digits[d];
+  }
+  buffer[used] = '\0';
+  return buffer;
+}
+#define NUMBER(n) grouped((n), (char[40]){0}, 40)
+
+static double share(int64_t part, int64_t whole) {
+  return whole > 0 ? 100.0 * (double)part / (double)whole : 0;
+}
+
+static const char *rate(double items, char *buffer, size_t size) {
+  if (items <= 0) snprintf(buffer, size, "-");
+  else snprintf(buffer, size, items < 100 ? "%.2f" : "%.0f", items);
+  return buffer;
+}
+
+static const char *verdict(const plan_case *one) {
+  if (one->totals.fits) return one->totals.is_close ? "barely" : "yes";
+  return one->totals.is_close ? "just not" : "no";
+}
+
+/* ---- The table of cases ---------------------------------------------------------------------- */
+
+static void print_header(const plan_answer *answer) {
+  const plan_request *request = answer->request;
+  printf("%-12s %4s", "target", "IPUs");
+  if (request->num_batches > 0) printf(" %7s", "batch");
+  if (request->swept != NULL) printf(" %10s", "proportion");
+  printf(" %-8s %11s %14s %14s %11s %13s %10s %11s\n", "fits", "fullest", "all tiles", "always live",
+         "temporary", "cycles", "ms", "items/s");
+  printf("%-12s %4s", "", "");
+  if (request->num_batches > 0) printf(" %7s", "");
+  if (request->swept != NULL) printf(" %10s", "");
+  printf(" %-8s %11s %14s %14s %11s %13s %10s %11s\n", "", "tile", "MB", "MB", "MB", "", "", "");
+}
+
+static void print_row(const plan_answer *answer, const plan_case *one) {
+  const plan_request *request = answer->request;
+  const trm_program_totals *t = &one->totals;
+  printf("%-12s %4ld", one->target, one->ipus);
+  if (request->num_batches > 0) printf(" %7ld", one->batch);
+  if (request->swept != NULL) printf(" %10g", one->value);
+  if (one->problem[0] != '\0') {
+    printf(" %-8s %s\n", "-", one->problem);
+    return;
+  }
+  char percent[32], milliseconds[32], items[32];
+  snprintf(percent, sizeof percent, "%.1f %%", share(t->worst_tile_bytes, t->bytes_per_tile));
+  snprintf(milliseconds, sizeof milliseconds, "%.3f", one->seconds * 1e3);
+  printf(" %-8s %11s %14s %14s %11s %13" PRId64 " %10s %11s\n", verdict(one), percent,
+         MB(t->max_step_bytes), MB(t->always_live_bytes),
+         MB(t->max_step_bytes - t->always_live_bytes), t->cycles, milliseconds,
+         rate(one->items_per_second, items, sizeof items));
+}
+
+/* ---- One case in full ------------------------------------------------------------------------ */
+
+static int by_bytes(const void *a, const void *b) {
+  const int64_t *l = a, *r = b;
+  return l[1] != r[1] ? (l[1] < r[1]) - (l[1] > r[1]) : (l[0] > r[0]) - (l[0] < r[0]);
+}
+
+static void print_categories(const plan_case *one) {
+  int64_t sorted[TRM_NUM_MEMORY_CATEGORIES][2], rest = 0;
+  for (int c = 0; c < TRM_NUM_MEMORY_CATEGORIES; ++c) {
+    sorted[c][0] = c;
+    sorted[c][1] = one->categories[c];
+  }
+  qsort(sorted, TRM_NUM_MEMORY_CATEGORIES, sizeof *sorted, by_bytes);
+  printf("\nMemory by category, each tile at its own peak: %s MB of %s, and %s in gaps\n",
+         MB(one->totals.memory_bytes), MB(one->bytes_total),
+         MB(one->totals.memory_bytes_with_gaps - one->totals.memory_bytes));
+  for (int c = 0; c < TRM_NUM_MEMORY_CATEGORIES; ++c) {
+    if (c >= MOST_CATEGORIES) {
+      rest += sorted[c][1];
+    } else if (sorted[c][1] > 0) {
+      printf("  %-28s %10s MB %6.1f %%\n",
+             trm_memory_category_name((trm_memory_category)sorted[c][0]), MB(sorted[c][1]),
+             share(sorted[c][1], one->totals.memory_bytes));
+    }
+  }
+  if (rest > 0) {
+    printf("  %-28s %10s MB %6.1f %%\n", "others", MB(rest), share(rest, one->totals.memory_bytes));
+  }
+}
+
+static void print_cycles(const plan_case *one) {
+  const trm_program_totals *t = &one->totals;
+  const struct {
+    const char *name;
+    int64_t cycles;
+  } kinds[] = {{"compute", t->compute_cycles}, {"copies on tiles", t->copy_cycles},
+               {"exchange", t->exchange_cycles}, {"between IPUs", t->global_exchange_cycles},
+               {"host", t->host_cycles}, {"collectives", t->collective_cycles},
+               {"sync", t->sync_cycles}, {"control", t->control_cycles}};
+  printf("\nCycles of a run: %s, of which mean over tiles / fullest tile is %.2f\n",
+         NUMBER(t->cycles), t->tile_balance);
+  for (size_t k = 0; k < sizeof kinds / sizeof *kinds; ++k) {
+    if (kinds[k].cycles == 0) continue;
+    printf("  %-28s %13" PRId64 " %6.1f %%\n", kinds[k].name, kinds[k].cycles,
+           share(kinds[k].cycles, t->cycles));
+  }
+  if (t->overlapped_cycles > 0) {
+    printf("  %-28s %13" PRId64 "\n", "less what overlaps", t->overlapped_cycles);
+  }
+}
+
+static size_t depth_of(const char *name, size_t depth) {
+  size_t length = 0;
+  for (size_t parts = 0; name[length] != '\0'; ++length) {
+    if (name[length] == '/' && ++parts == depth) break;
+  }
+  return length;
+}
+
+/* Layers whose first `depth` parts are equal and that follow each other are one row; *out_rows has
+ * room for all. Returns how many rows. */
+static size_t merge_layers(const plan_case *one, size_t depth, trm_program_layer *rows,
+                           size_t *lengths) {
+  size_t count = 0;
+  for (size_t l = 0; l < one->num_layers; ++l) {
+    const trm_program_layer *layer = &one->layers[l];
+    const size_t length = depth_of(layer->name, depth);
+    size_t r = 0;
+    while (r < count && (lengths[r] != length || memcmp(rows[r].name, layer->name, length) != 0)) {
+      ++r;
+    }
+    if (r == count) {
+      if (count > MOST_LAYERS) return count; /* too many */
+      lengths[count] = length;
+      rows[count++] = *layer;
+      continue;
+    }
+    rows[r].steps += layer->steps;
+    rows[r].cycles += layer->cycles;
+    rows[r].weights_bytes += layer->weights_bytes;
+    rows[r].always_live_bytes += layer->always_live_bytes;
+    if (layer->live_bytes > rows[r].live_bytes) rows[r].live_bytes = layer->live_bytes;
+    if (layer->worst_tile_bytes > rows[r].worst_tile_bytes) {
+      rows[r].worst_tile_bytes = layer->worst_tile_bytes;
+    }
+  }
+  return count;
+}
+
+static void print_layers(const plan_case *one) {
+  trm_program_layer rows[MOST_LAYERS + 1];
+  size_t lengths[MOST_LAYERS + 1], depth = 16, count = merge_layers(one, depth, rows, lengths);
+  while (count > MOST_LAYERS && depth > 1) count = merge_layers(one, --depth, rows, lengths);
+  printf("\nBy layer%s\n  %-*s %13s %7s %10s %10s %10s %9s\n",
+         count > MOST_LAYERS ? " (the first; --json has all)" : "", NAME_WIDTH, "", "cycles", "",
+         "weights", "always", "live then", "fullest");
+  printf("  %-*s %13s %7s %10s %10s %10s %9s\n", NAME_WIDTH, "", "", "", "MB", "live MB", "MB",
+         "tile");
+  for (size_t r = 0; r < count && r < MOST_LAYERS; ++r) {
+    char name[NAME_WIDTH + 1];
+    const int length = lengths[r] > NAME_WIDTH ? NAME_WIDTH : (int)lengths[r];
+    snprintf(name, sizeof name, "%.*s", length, rows[r].name);
+    if (lengths[r] > NAME_WIDTH) memcpy(name, "...", 3);
+    if (lengths[r] > NAME_WIDTH) {
+      memcpy(name + 3, rows[r].name + lengths[r] - NAME_WIDTH + 3, NAME_WIDTH - 3);
+    }
+    printf("  %-*s %13" PRId64 " %5.1f %% %10s %10s %10s %7.1f %%\n", NAME_WIDTH,
+           lengths[r] == 0 ? "(no layer)" : name, rows[r].cycles,
+           share(rows[r].cycles, one->totals.cycles + one->totals.overlapped_cycles),
+           MB(rows[r].weights_bytes), MB(rows[r].always_live_bytes), MB(rows[r].live_bytes),
+           share(rows[r].worst_tile_bytes, one->totals.bytes_per_tile));
+  }
+}
+
+static void print_cuts(const plan_case *one) {
+  trm_program_cut cut;
+  if (!trm_program_cut_get(one->program, 0, &cut)) return;
+  printf("\nShards, cut where the fullest tiles are most even\n");
+  for (size_t i = 0; trm_program_cut_get(one->program, i, &cut); ++i) {
+    printf("  IPU %zu begins with %s, after %s, and is sent %s MB\n", i + 1, cut.before, cut.after,
+           MB(cut.bytes));
+  }
+  for (uint32_t ipu = 0; ipu < one->totals.num_ipus; ++ipu) {
+    int64_t worst = 0, all = 0;
+    trm_program_tile_info tile;
+    for (uint32_t t = 0; t < one->totals.tiles_per_ipu; ++t) {
+      if (!trm_program_tile_get(one->program, (size_t)ipu * one->totals.tiles_per_ipu + t, &tile)) {
+        break;
+      }
+      const int64_t bytes = tile.always_live + tile.not_always_live + tile.gaps;
+      if (bytes > worst) worst = bytes;
+      all += bytes;
+    }
+    printf("  IPU %u needs %s MB, its fullest tile %.1f %%\n", ipu, MB(all),
+           share(worst, one->totals.bytes_per_tile));
+  }
+}
+
+static void print_full(const plan_case *one) {
+  printf("\n%s, %ld IPU%s", one->target, one->ipus, one->ipus == 1 ? "" : "s");
+  if (one->totals.replicas > 1) printf(" (%u replicas)", one->totals.replicas);
+  if (one->batch > 0) printf(", batch %ld", one->batch);
+  printf(": %s. The fullest tile, %u of IPU %u, needs %s of %s bytes (%.1f %%)",
+         one->totals.fits ? "it fits" : "it does not fit",
+         one->totals.worst_tile % one->totals.tiles_per_ipu,
+         one->totals.worst_tile / one->totals.tiles_per_ipu, NUMBER(one->totals.worst_tile_bytes),
+         NUMBER(one->totals.bytes_per_tile),
+         share(one->totals.worst_tile_bytes, one->totals.bytes_per_tile));
+  if (one->totals.is_close) {
+    printf(".\nThat is nearer to the limit than this estimate is exact (%.0f %%)",
+           100 * one->options.model_error);
+  }
+  printf(".\n");
+  if (one->explanation != NULL) printf("\n%s", one->explanation);
+  print_cuts(one);
+  print_categories(one);
+  print_cycles(one);
+  print_layers(one);
+  const char *note;
+  for (size_t n = 0; (note = trm_program_note(one->program, n)) != NULL; ++n) {
+    printf("%s  %s\n", n == 0 ? "\nNotes\n" : "", note);
+  }
+}
+
+/* ---- All ------------------------------------------------------------------------------------- */
+
+static void print_model(const plan_answer *answer) {
+  const plan_model *model = &answer->models[0];
+  const plan_request *request = answer->request;
+  printf("%s%s%s\n", request->model, request->training != NULL ? ", trained with " : "",
+         request->training != NULL ? request->training : "");
+  for (size_t c = 0; c < answer->num_cases; ++c) {
+    const plan_case *one = &answer->cases[c];
+    if (one->parameters < 0 || one->problem[0] != '\0') continue;
+    printf("Model size: %s parameters, %s MB\n", NUMBER(one->parameters),
+           MB(one->parameter_bytes));
+    break;
+  }
+  if (model->input.rank > 0) {
+    char text[TYPE_TEXT_SIZE];
+    printf("First input: %s %s", model->input.name,
+           type_text(model->input.dtype, model->input.rank, model->input.dims, text, sizeof text));
+    if (model->items > 0) {
+      printf(", so %lld item%s a run", (long long)model->items, model->items == 1 ? "" : "s");
+    }
+    printf("\n");
+  }
+  printf("\n");
+}
+
+/* By target and number of IPUs, the largest batch that fits. */
+static void print_largest(const plan_answer *answer) {
+  if (answer->request->num_batches == 0) return;
+  printf("\n");
+  for (size_t c = 0; c < answer->num_cases; ++c) {
+    const plan_case *one = &answer->cases[c];
+    bool first = true;
+    for (size_t d = 0; d < c; ++d) {
+      first = first && (answer->cases[d].target != one->target ||
+                        answer->cases[d].ipus != one->ipus);
+    }
+    if (!first) continue;
+    long largest = 0;
+    for (size_t d = c; d < answer->num_cases; ++d) {
+      const plan_case *other = &answer->cases[d];
+      if (other->target == one->target && other->ipus == one->ipus && other->totals.fits &&
+          other->batch > largest) {
+        largest = other->batch;
+      }
+    }
+    printf("The largest of these batch sizes that fits %s, %ld IPU%s: ", one->target, one->ipus,
+           one->ipus == 1 ? "" : "s");
+    if (largest > 0) printf("%ld\n", largest);
+    else printf("none\n");
+  }
+}
+
+void plan_print_text(const plan_answer *answer) {
+  print_model(answer);
+  print_header(answer);
+  for (size_t c = 0; c < answer->num_cases; ++c) print_row(answer, &answer->cases[c]);
+  print_largest(answer);
+  for (size_t c = 0; c < answer->num_cases; ++c) {
+    if (answer->cases[c].program != NULL) print_full(&answer->cases[c]);
+  }
+}
