@@ -74,7 +74,7 @@ typedef struct trm_program_builder {
   uint32_t *outline_table;     /* hash table of compute sets */
   uint32_t outline_capacity;
   VECTOR(trm_stage_use) stage_uses; /* by variable, in the loop of a pipeline */
-  trm_tile_options *stage_options; /* by entry of pipeline.stages, the last of the update; or NULL */
+  trm_tile_options *stage_options; /* by entry of pipeline.stages, last the update's; or NULL */
   int32_t stage;               /* of a pipeline, of the instruction in hand; -1: none */
   uint32_t pipeline_nesting;   /* 0: outside; 1: in the marked loop; 2: in that over mini-batches */
   uint32_t parent;             /* step under which steps are added */

@@ -52,8 +52,8 @@ static bool is_weight(const trm_program_builder *builder, uint32_t computation, 
   return trm_dtype_is_floating(shape->dtype);
 }
 
-/* What an input is called: by the side table's list of inputs where it has one, else by the HLO name
- * and the op that reads it first. */
+/* What an input is called: by the side table's list of inputs where it has one, else by the HLO
+ * name and the op that reads it first. */
 static trm_status name_input(trm_program_builder *builder, const json_t *names, size_t index,
                              trm_index i, uint32_t leaf, uint32_t source, const char **out_name,
                              trm_error *error) {

@@ -2,7 +2,7 @@
  *
  * One instruction is one compute set. In a kLoop fusion an instruction that is used once, inside
  * the fusion, joins its user: that is a popops expression, for which popops::map generates one
- * codelet. All others (results, and what two instructions read) get a compute set of their own. The result
+ * codelet. All others (results, what two instructions read) get a compute set of their own. A result
  * lies where the largest operand lies; operands from elsewhere are exchanged first. Formulas:
  * docs/cost_model.md, "Elementwise". */
 #include <string.h>

@@ -91,7 +91,7 @@ static void test_casts(void **state) {
   trm_program_free(p);
 }
 
-/* A chain in one fusion is one generated codelet; what two instructions read is a set of its own. */
+/* A chain in one fusion is one generated codelet; what two instructions read is its own set. */
 static void test_expressions(void **state) {
   (void)state;
   trm_program *p = plan_text(

@@ -343,7 +343,8 @@ static void test_bad_options(void **state) {
 
 static void test_program_of_an_executable(void **state) {
   (void)state;
-  const char *text = "HloModule m\nENTRY e { x = f32[64] parameter(0)  ROOT n = f32[64] negate(x) }";
+  const char *text =
+      "HloModule m\nENTRY e { x = f32[64] parameter(0)  ROOT n = f32[64] negate(x) }";
   const trm_option options[] = {{"target", "mk1"}, {"ipus", "2"},
                                 {"available_memory_proportion", "0.25"}};
   trm_module *module = NULL;
