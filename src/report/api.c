@@ -226,7 +226,7 @@ static trm_status create(trm_executable *executable, const trm_report_framework 
   trm_program *program;
   trm_error why = {0};
   const trm_status planned = plan(executable, options, &program, &why);
-  if (planned == TRM_INVALID_ARGUMENT || planned == TRM_RESOURCE_EXHAUSTED) {
+  if (planned != TRM_OK && planned != TRM_UNIMPLEMENTED && planned != TRM_INTERNAL) {
     if (error != NULL) *error = why;
     return trm_note(error, planned, "while planning for an IPU");
   }

@@ -19,7 +19,8 @@ static const char file_name[] = "debug.cbor";
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static uint64_t next_id = 1;
-static pid_t writer; /* the process that made the file: a fork makes its own */
+static pid_t writer; /* the process that made the file: a fork makes its own, so does a process
+                        that changes its working directory */
 static trm_report_debug stream;
 
 static void put(trm_text *out, const unsigned char *data, size_t size) {
@@ -113,15 +114,16 @@ static trm_status append_file(const char *path, bool fresh, const trm_text *text
 
 static trm_status write_locked(trm_report_source *source, trm_error *error) {
   trm_text text = {0};
-  const bool fresh = writer != getpid();
+  char path[TRM_REPORT_PATH], folder[TRM_REPORT_PATH - sizeof file_name - 1];
+  if (getcwd(folder, sizeof folder) == NULL) {
+    FAIL(UNAVAILABLE, "cannot write debug.cbor: the working directory is gone");
+  }
+  snprintf(path, sizeof path, "%s/%s", folder, file_name);
+  const bool fresh = writer != getpid() || strcmp(path, stream.path) != 0;
   if (fresh) {
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
-    char folder[TRM_REPORT_PATH - sizeof file_name - 1];
-    if (getcwd(folder, sizeof folder) == NULL) {
-      FAIL(UNAVAILABLE, "cannot write debug.cbor: the working directory is gone");
-    }
-    snprintf(stream.path, sizeof stream.path, "%s/%s", folder, file_name);
+    snprintf(stream.path, sizeof stream.path, "%s", path);
     snprintf(stream.stream, sizeof stream.stream, "%ld-%lld%09ld", (long)getpid(),
              (long long)now.tv_sec, now.tv_nsec);
     put_map(&text, 2);

@@ -1,0 +1,173 @@
+"""The module pva: what programs written for PopVision's API do with a report."""
+
+import os
+import subprocess
+
+import pva
+import pytest
+from conftest import FED, PROGRAM, largest
+
+
+@pytest.fixture(scope="module")
+def report(unfed):
+    return pva.openReport(str(largest(unfed) / "profile.pop"))
+
+
+def test_compilation(report):
+    compilation = report.compilation
+    assert compilation.target.numTiles == compilation.target.tilesPerIpu == 1472
+    assert compilation.target.numIPUs == 1
+    assert compilation.graph.numComputeSets == len(compilation.computeSets) > 3
+    assert any("MatMul" in one.name for one in compilation.computeSets)
+    assert len(compilation.tiles) == len(compilation.ipus[0].tiles) == 1472
+    tile = compilation.tiles[0].memory
+    assert tile.total.includingGaps >= tile.total.excludingGaps > 0
+    assert tile.alwaysLiveBytes + tile.notAlwaysLiveBytes == tile.total.excludingGaps
+    assert tile.category.stack.total > 0
+    assert sum(one.total for _, one in tile.category) == tile.total.excludingGaps
+    assert report.poplarVersion.string and report.version.major == 1
+    types = {one.type for one in compilation.programs}
+    assert {pva.Program.Type.DoExchange, pva.Program.Type.OnTileExecute,
+            pva.Program.Type.StreamCopyMid} <= types
+    root = compilation.programs[0]
+    assert sum(child.cycles for child in root.children) == root.cycles
+
+
+def test_liveness_and_variables(report):
+    compilation = report.compilation
+    peak = max(one.notAlwaysLiveMemory.bytes for one in compilation.livenessProgramSteps)
+    assert peak > 0
+    always = sum(one.size for one in compilation.alwaysLiveVariables)
+    assert always == sum(tile.memory.alwaysLiveBytes for tile in compilation.tiles)
+    assert sum(one.bytes for one in compilation.loweredVariables.allBriefVars
+               if one.alwaysLive) == always
+    for tile in (0, 700):
+        steps = [one.notAlwaysLiveMemoryForTile(tile).bytes
+                 for one in compilation.livenessProgramSteps]
+        assert max(steps) == compilation.tiles[tile].memory.notAlwaysLiveBytes
+    by_step = [sum(one.notAlwaysLiveMemoryForTile(tile).bytes for tile in range(3))
+               for one in compilation.livenessProgramSteps[:1]]
+    assert by_step[0] <= compilation.livenessProgramSteps[0].notAlwaysLiveMemory.bytes
+
+
+def test_visitors_and_execution(report):
+    class Visitor(pva.ProgramVisitor):
+        def __init__(self):
+            super().__init__()
+            self.names, self.vertices = [], 0
+
+        def visitOnTileExecute(self, program):
+            self.names.append(program.name)
+            self.vertices += sum(vertex.count for vertex in program.computeset.vertices)
+
+    visitor = Visitor()
+    run = report.execution.runs[0]
+    for step in run.steps:
+        step.program.accept(visitor)
+    assert any("first/dense/MatMul" in name for name in visitor.names)
+    assert visitor.vertices == report.compilation.graph.numVertices
+    assert sum(step.ipus[0].cycles for step in run.steps) == run.cycles
+    assert report.execution.totalCycles.total == sum(one.cycles for one in report.execution.runs)
+    assert len(report.execution.runs) == 2
+    worst = max(run.steps, key=lambda step: step.ipus[0].cycles)
+    assert max(worst.cyclesByTile) <= worst.ipus[0].cycles
+
+
+def test_operations(report):
+    operations = {one.name: one for one in pva.OperationAnalysis(report).operations}
+    multiply = operations["first/dense/MatMul"]
+    assert multiply.layer == "first/dense" and multiply.parents == ["first", "first/dense"]
+    assert multiply.flops >= 2 * 32 * 100 * 64
+    assert "plan" in multiply.debugContext.json["properties"]
+    assert sum(one.cycles for one in operations.values()) <= report.compilation.totals["cycles"]
+
+
+def waiting(folder):
+    """Share of the recorded cycles in which the IPU waits for the host."""
+    execution = pva.openReport(str(largest(folder))).execution
+    return (sum(run.waitCycles for run in execution.runs[1:])
+            / sum(run.cycles for run in execution.runs[1:]))
+
+
+def test_feeds_keep_the_ipu_busy(unfed, fed):
+    """Without feeds the IPU waits for the host before every batch, with them once in 1000."""
+    assert waiting(unfed) > waiting(fed)
+    steps = pva.openReport(str(largest(unfed))).execution.runs[1].steps
+    assert steps[0].program.name == "WaitForHost" and steps[0].ipus[0].cycles > 0
+    assert pva.openReport(str(largest(unfed))).execution.runs[0].waitCycles == 0
+
+
+def test_loops_stay_small(fed):
+    """1000 batches are not 1000 times the steps, and the cycles are those of all."""
+    one = largest(fed)
+    report = pva.openReport(str(one))
+    loops = [program for program in report.compilation.programs if program.repeatCount == 1000]
+    assert loops
+    run = report.execution.runs[0]
+    assert any(step.iterations == 998 for step in run.steps)
+    assert len(run.steps) < 4 * len(report.compilation.programs)
+    assert sum(step.ipus[0].cycles for step in run.steps) == run.cycles
+    assert sum(path.stat().st_size for path in one.iterdir()) < 5_000_000
+
+
+LARGE = PROGRAM + """
+    def network(x):
+        w = tf.get_variable("w", [16384, 15000], initializer=tf.zeros_initializer())
+        return tf.reduce_sum(tf.matmul(x, w))
+    x = tf.placeholder(tf.float32, [1, 16384])
+    with ipu.scopes.ipu_scope("/device:IPU:0"):
+        result = ipu.ipu_compiler.compile(network, [x])
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        try:
+            print("result", session.run(result, {x: np.ones([1, 16384], np.float32)}))
+        except tf.errors.InternalError as error:
+            print("refused", error.message)
+"""
+
+
+def test_out_of_memory_on_virtual_ipus(profiled):
+    folder, done = profiled(LARGE, check=False)
+    text = done.stdout + done.stderr
+    assert "[Poplar][Compile engine] graph_memory_allocation_error: Out of memory" in text
+    assert "result" not in done.stdout
+    fits = [pva.openReport(str(one)).compilation.totals["fits"]
+            for one in folder.glob("tf_report__*")]
+    assert 0 in fits
+
+
+def test_out_of_memory_on_the_model(profiled):
+    folder, done = profiled(LARGE, TF_POPLAR_FLAGS="--use_ipu_model")
+    assert "result [0.0]" in done.stdout or "result [np.float32(0.0)]" in done.stdout
+    assert "does not fit" in done.stderr
+    assert any(not pva.openReport(str(one)).compilation.totals["fits"]
+               for one in folder.glob("tf_report__*"))
+
+
+def test_tremula_report(unfed, fed):
+    tool = os.path.join(os.environ["TREMULA_LIBRARY_DIR"], "../bin/tremula")
+    if not os.path.exists(tool):
+        pytest.skip("the tool is not built")
+
+    def run(*arguments):
+        return subprocess.run([tool, "report", *arguments], check=True, text=True,
+                              capture_output=True).stdout
+    first, second = str(largest(unfed)), str(largest(fed))
+    assert run(first) == run(first)
+    last = run(first).splitlines()[-1]
+    assert last.startswith("on one MK2: ") and "samples/s" in last and "this CPU: " in last
+    compared = run(first, second)
+    assert "temporary A" in compared and compared.splitlines()[-1].startswith("B: on one MK2")
+
+
+def test_errors(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        pva.openReport(str(tmp_path))
+    (tmp_path / "profile.pop").write_text("nothing")
+    with pytest.raises(ValueError):
+        pva.openReport(str(tmp_path))
+
+
+def test_fed_batches_are_counted(fed):
+    assert pva.openReport(str(largest(fed)))._database.meta["items_per_run"] == 32 * 1000
+    assert FED.count("1000") == 1
