@@ -155,6 +155,8 @@ install_tensorflow() {
     # Its only requirement is TensorFlow, under a name that would bring a second copy of 600 MB.
     install_packages "$1" keras --no-deps tf_keras==2.21.0
   fi
+  # What tf.contrib.layers became, for old programs.
+  install_packages "$1" slim --no-deps tf_slim==1.1.0
 }
 
 # oneDNN's wheel has its library of 54 MB three times, since a wheel has no links.

@@ -5,16 +5,26 @@ import importlib.util
 import logging
 import sys
 import warnings
+from importlib.machinery import PathFinder
 
 from tremula._finder import alias_spec
 from tremula.tf import compat
-from tremula.tf1 import facade, shims
+from tremula.tf1 import contrib, contrib_slim, facade, missing, shims
 
 # Packages of TensorFlow that are not its public API: they stay what they are.
 _INNER = ("_api", "compat", "compiler", "core", "distribute", "dtensor", "include", "lite",
           "python", "security", "tools", "tsl")
 
 _V1 = "tensorflow.compat.v1"
+_OWN_CONTRIB = "tremula.tf1.contrib."
+
+# Parts of tf.contrib that are modules elsewhere.
+_CONTRIB_ALIASES = {
+    "contrib.compiler.jit": "tensorflow.python.compiler.xla.jit",
+    "contrib.compiler.xla": "tensorflow.python.compiler.xla.xla",
+    "contrib.ipu": "tensorflow.python.ipu",
+    "contrib.slim": "tf_slim",
+}
 
 
 def install():
@@ -27,6 +37,8 @@ def install():
     warnings.filterwarnings("ignore", message=r"`tf\.layers\..*` is deprecated")
     shims.accept_float_dimensions()
     shims.restore_numpy_names()
+    shims.restore_inner_names(v1)
+    shims.restore_layer_classes(v1)
     sys.modules["tensorflow"] = facade.TensorFlow1(tensorflow, v1)
     sys.meta_path.insert(0, TensorFlow1Finder())
 
@@ -35,6 +47,8 @@ class TensorFlow1Finder:
     """Finds `tensorflow_core`, `tensorflow.contrib` and the public modules below `tensorflow`."""
 
     def find_spec(self, fullname, path=None, target=None):
+        if fullname.startswith(_OWN_CONTRIB):
+            return self._inside(fullname)
         top, _, tail = fullname.partition(".")
         if top == "tensorflow_core":
             return alias_spec(fullname, f"tensorflow.{tail}" if tail else "tensorflow")
@@ -53,17 +67,33 @@ class TensorFlow1Finder:
         return alias_spec(fullname, own) if known else None
 
     @staticmethod
+    def _inside(fullname):
+        """What `from tensorflow.contrib.part import name` looks for if the part has no `name`."""
+        if "." not in fullname[len(_OWN_CONTRIB):] and _is_file(fullname):
+            return None
+        name = fullname.replace("tremula.tf1", "tensorflow", 1)
+        raise ImportError(missing.message(name), name=name)
+
+    @staticmethod
     def _contrib(fullname, tail):
+        for alias, module in _CONTRIB_ALIASES.items():
+            if tail == alias or tail.startswith(alias + "."):
+                if module == "tf_slim":
+                    contrib_slim.package(fullname)
+                return alias_spec(fullname, module + tail[len(alias):])
+        # A part's functions were in files of their own, such as layers.python.layers.layers.
+        part = tail.split(".")
+        if len(part) > 2 and part[2] == "python":
+            tail = ".".join(part[:2])
         own = f"tremula.tf1.{tail}"
-        if own not in sys.modules:
-            try:
-                known = importlib.util.find_spec(own) is not None
-            except ModuleNotFoundError:
-                known = False
-            if not known:
-                raise ImportError(f"{fullname} is a part of tf.contrib that Tremula does not have.",
-                                  name=fullname)
+        if own not in sys.modules and not (tail.count(".") < 2 and _is_file(own)):
+            raise ImportError(missing.message(fullname), name=fullname)
         return alias_spec(fullname, own)
+
+
+def _is_file(name):
+    """Whether the part `name` of Tremula's own tf.contrib is a file."""
+    return name == contrib.__name__ or PathFinder.find_spec(name, contrib.__path__) is not None
 
 
 def _without_warnings(function):

@@ -47,3 +47,36 @@ def accept_float_dimensions():
     tensor_shape.Dimension.__init__ = make_whole
     tensor_shape.Dimension.__truediv__ = divide
     tensor_shape.Dimension.__rtruediv__ = divide_by
+
+
+def restore_inner_names(v1):
+    """Gives inner modules of TensorFlow, which old programs import, names that moved."""
+    from tensorflow.python.framework import ops
+    if not hasattr(ops, "Tensor"):
+        ops.Tensor = v1.Tensor
+
+
+def restore_layer_classes(v1):
+    """Gives `tensorflow.python.layers` the classes of tf.layers: TensorFlow looks for them in a
+    package, legacy_tf_layers, that Keras keeps elsewhere now."""
+    import importlib
+    classes = {
+        "core": ("Dense", "Dropout", "Flatten"),
+        "convolutional": ("Conv1D", "Conv2D", "Conv3D", "Conv2DTranspose", "Conv3DTranspose",
+                          "SeparableConv1D", "SeparableConv2D"),
+        "normalization": ("BatchNormalization",),
+        "pooling": ("AveragePooling1D", "AveragePooling2D", "AveragePooling3D", "MaxPooling1D",
+                    "MaxPooling2D", "MaxPooling3D"),
+    }
+    functions = {
+        "core": ("dense", "dropout", "flatten"),
+        "convolutional": ("conv1d", "conv2d", "conv3d", "conv2d_transpose", "conv3d_transpose",
+                          "separable_conv1d", "separable_conv2d"),
+        "normalization": ("batch_normalization",),
+        "pooling": ("average_pooling1d", "average_pooling2d", "average_pooling3d",
+                    "max_pooling1d", "max_pooling2d", "max_pooling3d"),
+    }
+    for name, own in classes.items():
+        module = importlib.import_module(f"tensorflow.python.layers.{name}")
+        for attribute in (*own, *functions[name]):
+            setattr(module, attribute, getattr(v1.layers, attribute))

@@ -2,10 +2,16 @@
 
 import importlib
 
-_MODULES = ("compiler", "framework", "layers")
+from tremula.tf1 import missing
+
+_MODULES = ("compiler", "data", "framework", "layers", "losses", "metrics", "opt", "rnn",
+            "training", "util")
+_ELSEWHERE = ("ipu", "slim")  # found under TensorFlow's name
 
 
 def __getattr__(name):
     if name in _MODULES:
         return importlib.import_module(f"{__name__}.{name}")
-    raise AttributeError(f"tf.contrib.{name} is a part of tf.contrib that Tremula does not have.")
+    if name in _ELSEWHERE:
+        return importlib.import_module(f"tensorflow.contrib.{name}")
+    raise missing.attribute("", name)

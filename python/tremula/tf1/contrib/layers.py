@@ -1,13 +1,30 @@
-"""`tf.contrib.layers`: its initializers and regularizers, and `flatten`."""
+"""`tf.contrib.layers`: its initializers and regularizers, and `flatten`.
+
+The layers are tf_slim's.
+"""
 
 import math
+import sys
 
 import tensorflow.compat.v1 as tf
 
+from tremula.tf1 import contrib_slim, missing
+
+__path__ = []  # the original had files below
+
 
 def __getattr__(name):
-    raise AttributeError(f"tf.contrib.layers.{name} is a part of tf.contrib that Tremula does not "
-                         "have.")
+    if name in ("initializers", "layers", "regularizers"):  # files of the original
+        return sys.modules[__name__]
+    value = None
+    if not name.startswith("__"):
+        wanted = f"tf.contrib.layers.{name}"
+        value = contrib_slim.attribute("layers", name, wanted)
+        if value is None and name in ("OPTIMIZER_CLS_NAMES", "optimize_loss"):
+            value = contrib_slim.attribute("layers.optimizers", name, wanted)
+    if value is None:
+        raise missing.attribute("layers", name)
+    return value
 
 
 def xavier_initializer(uniform=True, seed=None, dtype=tf.float32):

@@ -1,0 +1,12 @@
+"""The package ipu_tensorflow_addons of Graphcore's SDK: layers that its TensorFlow once had.
+
+`layers` and `v1.layers` are ipu.rnn_ops; what is of Keras is not there yet.
+"""
+
+import importlib
+
+
+def __getattr__(name):
+    if name in ("keras", "layers", "v1"):
+        return importlib.import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,82 @@
+"""Operations of the original's generated modules that have no function here, and what does their
+work instead."""
+
+# Module -> {operation: what to use}.
+INSTEAD = {
+    "gen_application_runtime": {
+        "ipu_application_compile": "ipu.application_compile_op",
+        "application_runtime": "ipu.embedded_runtime",
+        "application_call": "ipu.embedded_runtime",
+    },
+    "gen_dataset_ops": {
+        "buffer_dataset": "ipu.data.ops.dataset_ops.BufferDataset",
+    },
+    "gen_dataset_benchmark": {
+        "dataset_benchmark": "ipu.dataset_benchmark",
+    },
+    "gen_dataset_exporters": {
+        "dataset_extractor": "ipu.dataset_extractor.dataset_extractor()",
+        "variables_exporter": "ipu.dataset_extractor.export_variables()",
+        "variables_importer": "ipu.dataset_extractor.import_variables()",
+        "resource_to_handle_name": "ipu.dataset_extractor.get_variable_handles()",
+    },
+    "gen_pop_datastream_ops": {
+        "dataset_benchmark": "ipu.dataset_benchmark",
+        "dataset_extractor": "ipu.dataset_extractor.dataset_extractor()",
+        "variables_exporter": "ipu.dataset_extractor.export_variables()",
+        "variables_importer": "ipu.dataset_extractor.import_variables()",
+        "resource_to_handle_name": "ipu.dataset_extractor.get_variable_handles()",
+        "pop_datastream_infeed_dequeue": "ipu.ipu_infeed_queue.IPUInfeedQueue in a loop",
+        "ipu_create_dataset_iterator": "IPUInfeedQueue.initializer",
+        "ipu_delete_dataset_iterator": "IPUInfeedQueue.deleter",
+        "pop_datastream_outfeed_enqueue": "IPUOutfeedQueue.enqueue()",
+        "pop_datastream_outfeed_dequeue": "IPUOutfeedQueue.dequeue()",
+        "ipu_delete_outfeed": "IPUOutfeedQueue.deleter",
+        "ipu_host_embedding_register": "HostEmbedding.register()",
+        "ipu_host_embedding_deregister": "HostEmbedding.register()",
+        "ipu_device_embedding_lookup": "HostEmbedding.lookup()",
+        "ipu_device_embedding_lookup_trainable": "HostEmbedding.lookup()",
+        "ipu_device_embedding_update_add": "HostEmbedding.lookup()",
+        "ipu_device_embedding_notify": "HostEmbedding.register()",
+    },
+    "gen_functional_ops": {
+        "function": "ipu.outlined_function",
+        "multi_conv": "ipu.nn_ops.multi_conv()",
+        "pipeline": "ipu.pipelining_ops.pipeline()",
+        "pipeline_stage": "ipu.pipelining_ops.pipeline()",
+        "pipeline_stage_backward": "ipu.pipelining_ops.pipeline()",
+        "resource_update": "a gradient accumulation optimizer of ipu.optimizers",
+    },
+    "gen_popnn_ops": {
+        **{f"popnn_{name}_layer{suffix}": f"ipu.rnn_ops.Popnn{layer}"
+           for name, layer in (("gru", "GRU"), ("dynamic_gru", "DynamicGRU"), ("augru", "AUGRU"),
+                               ("lstm", "LSTM"), ("dynamic_lstm", "DynamicLSTM"))
+           for suffix in ("", "_backprop")},
+    },
+    "gen_poputil_ops": {
+        "codelet_expression_op": "an expression of TensorFlow's operations",
+        "gradient_accumulation_count": "ipu.pipelining_ops.pipeline()",
+        **{name: "a gradient accumulation optimizer of ipu.optimizers"
+           for name in ("ipu_stateful_gradient_accumulate",
+                        "ipu_stateful_gradient_accumulate_with_momentum",
+                        "gradient_accumulator_create_from_shape", "gradient_accumulator_create",
+                        "gradient_accumulator_add_with_scale", "gradient_accumulator_sink")},
+        "ipu_user_op": "ipu.custom_ops.precompiled_user_op()",
+        "ipu_user_read_write_op": "ipu.custom_ops.cpu_user_operation()",
+    },
+    "gen_sendrecv_ops": {
+        "ipu_send_to_host": "ipu.scopes.outside_compilation_scope()",
+        "ipu_recv_at_host": "ipu.scopes.outside_compilation_scope()",
+    },
+}
+
+
+def attribute(module, name):
+    """What the `__getattr__` of a generated module does: raises AttributeError with the reason."""
+    module = module.rpartition(".")[2]
+    instead = INSTEAD.get(module, {}).get(name)
+    if instead is None:
+        raise AttributeError(f"module 'tensorflow.compiler.plugin.poplar.ops.{module}' has no "
+                             f"attribute {name!r}")
+    raise AttributeError(f"{module}.{name} is an inner operation of the original that Tremula "
+                         f"does not have: use {instead}.")

@@ -1,0 +1,110 @@
+"""Operations on tensors and replicas (`gen_popops_ops`), by the functions of ipu.ops."""
+
+import tensorflow.compat.v1 as tf
+
+from tremula.tf.ipu.ops import (all_to_all_op, cross_replica_ops, embedding_ops, image_ops,
+                                reduce_scatter_op, slicing_ops, statistics_ops,
+                                within_replica_ops)
+from tremula.tf.plugin.poplar.ops import _refused
+
+
+def __getattr__(name):
+    _refused.attribute(__name__, name)
+
+
+def ipu_all_gather(inputs, replication_factor, name=None):
+    """The list of ipu.all_to_all_op.all_gather() of the list `inputs`."""
+    return all_to_all_op.all_gather(list(inputs), replication_factor, name)
+
+
+def ipu_all_to_all(input, split_dimension, concat_dimension, number_of_replicas, name=None):  # pylint: disable=redefined-builtin
+    """See ipu.all_to_all_op.all_to_all()."""
+    return all_to_all_op.all_to_all(input, split_dimension, concat_dimension, number_of_replicas,
+                                    name)
+
+
+def ipu_cross_replica_sum(input, replica_group_size=0, name=None):  # pylint: disable=redefined-builtin
+    """See ipu.cross_replica_ops.cross_replica_sum()."""
+    return cross_replica_ops.cross_replica_sum(input, replica_group_size or None, name)
+
+
+def ipu_cross_replica_mean(input, replica_group_size=0, name=None):  # pylint: disable=redefined-builtin
+    """See ipu.cross_replica_ops.cross_replica_mean()."""
+    return cross_replica_ops.cross_replica_mean(input, replica_group_size or None, name)
+
+
+def ipu_reduce_scatter(inputs, op, replication_factor, name=None):
+    """The list of ipu.reduce_scatter_op.reduce_scatter() of the list `inputs`."""
+    inputs = list(inputs)
+    result = reduce_scatter_op.reduce_scatter(inputs, replication_factor, op, name)
+    return result if isinstance(result, (list, tuple)) else [result]
+
+
+def ipu_histogram(input, levels, absolute_of_input, name=None):  # pylint: disable=redefined-builtin
+    """See ipu.statistics_ops.histogram()."""
+    with tf.name_scope(name, "IpuHistogram"):
+        return statistics_ops.histogram(input, levels, absolute_of_input)
+
+
+def ipu_histogram_update(hist, input, levels, absolute_of_input, name=None):  # pylint: disable=redefined-builtin
+    """See ipu.statistics_ops.histogram_update()."""
+    with tf.name_scope(name, "IpuHistogramUpdate"):
+        return statistics_ops.histogram_update(hist, input, levels, absolute_of_input)
+
+
+def ipu_multi_slice(input, indices, indices_are_sorted=False, name=None):  # pylint: disable=redefined-builtin
+    """The rows `indices` of `input`."""
+    return embedding_ops.embedding_lookup(input, indices, indices_are_sorted=indices_are_sorted,
+                                          name=name)
+
+
+def ipu_multi_update(input, indices, updates, indices_are_sorted=False, name=None):  # pylint: disable=redefined-builtin
+    """`input` with the rows `indices` replaced by `updates`."""
+    del indices_are_sorted
+    return tf.tensor_scatter_nd_update(input, tf.expand_dims(indices, -1), updates, name=name)
+
+
+def ipu_multi_update_add(input, indices, updates, scale, indices_are_sorted=False, name=None):  # pylint: disable=redefined-builtin
+    """`input` with `scale` times `updates` added to the rows `indices`."""
+    del indices_are_sorted
+    return tf.tensor_scatter_nd_add(input, tf.expand_dims(indices, -1), scale * updates, name=name)
+
+
+def normalise_image(image, channel_offsets, channel_scales, scale, name=None):
+    """See ipu.image_ops.normalise_image()."""
+    return image_ops.normalise_image(image, channel_offsets, channel_scales, scale, name)
+
+
+def ipu_sequence_slice(dst, src, num_elems, src_offsets, dst_offsets, zero_unused=False,
+                       name=None):
+    """See ipu.slicing_ops.sequence_slice()."""
+    with tf.name_scope(name, "IpuSequenceSlice"):
+        return slicing_ops.sequence_slice(dst, src, num_elems, src_offsets, dst_offsets,
+                                          zero_unused)
+
+
+def ipu_sequence_slice_unpack(src, num_elems, src_offsets, dst_offsets, total_elements, name=None):
+    """ipu.slicing_ops.sequence_slice() into zeros of `total_elements` rows."""
+    with tf.name_scope(name, "IpuSequenceSliceUnpack"):
+        src = tf.convert_to_tensor(src)
+        shape = [total_elements, *src.shape.as_list()[1:]]
+        return slicing_ops.sequence_slice(tf.zeros(shape, src.dtype), src, num_elems, src_offsets,
+                                          dst_offsets, True)
+
+
+def ipu_all_gather_within_replica(inputs, name=None):
+    """See ipu.within_replica_ops.all_gather()."""
+    with tf.name_scope(name, "IpuAllGatherWithinReplica"):
+        return within_replica_ops.all_gather(inputs)
+
+
+def ipu_all_reduce_within_replica(inputs, collective_op, name=None):
+    """See ipu.within_replica_ops.all_reduce()."""
+    with tf.name_scope(name, "IpuAllReduceWithinReplica"):
+        return within_replica_ops.all_reduce(inputs, collective_op)
+
+
+def ipu_reduce_scatter_within_replica(inputs, collective_op, name=None):
+    """See ipu.within_replica_ops.reduce_scatter()."""
+    with tf.name_scope(name, "IpuReduceScatterWithinReplica"):
+        return within_replica_ops.reduce_scatter(inputs, collective_op)

@@ -1,0 +1,57 @@
+"""Dropout with its seed (`gen_poprand_ops`).
+
+`rate` is the probability of keeping an element here, unlike ipu.rand_ops.dropout()'s. A "reference"
+stands for the mask in the original; here a mask follows from the seed, which is the reference.
+"""
+
+import collections
+
+import tensorflow.compat.v1 as tf
+
+from tremula.tf.ipu.ops import rand_ops
+from tremula.tf.plugin.poplar.ops import _refused
+
+_WithReference = collections.namedtuple("IpuDropout", ["output", "seed", "reference"])
+_NoReference = collections.namedtuple("IpuDropoutNoRef", ["output", "seed"])
+
+
+def __getattr__(name):
+    _refused.attribute(__name__, name)
+
+
+def ipu_dropout(input, rate, scale, noise_shape=None, name=None):  # pylint: disable=redefined-builtin
+    """(output, seed that was drawn, reference)."""
+    return ipu_dropout_with_seed(input, _drawn(), rate, scale, noise_shape, name)
+
+
+def ipu_dropout_no_ref(input, rate, scale, noise_shape=None, name=None):  # pylint: disable=redefined-builtin
+    """(output, seed that was drawn)."""
+    return ipu_dropout_with_seed_no_ref(input, _drawn(), rate, scale, noise_shape, name)
+
+
+def ipu_dropout_with_seed(input, seed, rate, scale, noise_shape=None, name=None):  # pylint: disable=redefined-builtin
+    """(output, seed, reference); equal seeds drop equal elements."""
+    seed = tf.convert_to_tensor(seed)
+    return _WithReference(_dropout(input, seed, rate, scale, noise_shape, name), seed, seed)
+
+
+def ipu_dropout_with_seed_no_ref(input, seed, rate, scale, noise_shape=None, name=None):  # pylint: disable=redefined-builtin
+    """(output, seed)."""
+    seed = tf.convert_to_tensor(seed)
+    return _NoReference(_dropout(input, seed, rate, scale, noise_shape, name), seed)
+
+
+def ipu_dropout_with_seed_and_reference(input, seed, reference, rate, scale, noise_shape=None,  # pylint: disable=redefined-builtin
+                                        name=None):
+    """(output, seed), dropping what the call that gave `reference` dropped."""
+    return _NoReference(_dropout(input, reference, rate, scale, noise_shape, name),
+                        tf.convert_to_tensor(seed))
+
+
+def _dropout(value, seed, rate, scale, noise_shape, name):
+    return rand_ops.dropout(value, rate=1.0 - rate, seed=seed, scale=scale,
+                            noise_shape=list(noise_shape) if noise_shape else None, name=name)
+
+
+def _drawn():
+    return tf.random.uniform([2], -2 ** 31, 2 ** 31 - 1, tf.int32)

@@ -1,0 +1,78 @@
+"""Inner operations of programs (`gen_poputil_ops`), by the functions of ipu.ops."""
+
+import tensorflow.compat.v1 as tf
+
+from tremula.tf.ipu.ops import (control_flow_ops, cross_replica_ops, internal_ops,
+                                replication_ops)
+from tremula.tf.plugin.poplar.ops import _refused
+
+
+def __getattr__(name):
+    _refused.attribute(__name__, name)
+
+
+def ipu_assume_equal_across_replicas(inputs, name=None):
+    """See ipu.cross_replica_ops.assume_equal_across_replicas()."""
+    with tf.name_scope(name, "IpuAssumeEqualAcrossReplicas"):
+        return cross_replica_ops.assume_equal_across_replicas(inputs)
+
+
+def ipu_barrier(inputs, insert_barrier_for_gradients=False, name=None):
+    """See ipu.control_flow_ops.barrier()."""
+    return control_flow_ops.barrier(inputs, insert_barrier_for_gradients, name)
+
+
+def device_sync(name=None):
+    """An operation that does nothing: a run ends when its programs have ended."""
+    return tf.no_op(name=name or "DeviceSync")
+
+
+def execution_counter(lower_into_pipeline_stage=False, name=None):
+    """See ipu.internal_ops.get_current_iteration_counter()."""
+    return internal_ops.get_current_iteration_counter(
+        name, lower_into_pipeline_stage=lower_into_pipeline_stage)
+
+
+def ipu_fifo(input, depth, offload=False, name=None):  # pylint: disable=redefined-builtin
+    """See ipu.internal_ops.fifo()."""
+    return internal_ops.fifo(input, depth, offload, name)
+
+
+def ipu_print_tensor(input, tensor_name="", name=None):  # pylint: disable=redefined-builtin
+    """See ipu.internal_ops.print_tensor()."""
+    return internal_ops.print_tensor(input, tensor_name or name or "")
+
+
+def ipu_suggest_recompute(input, name=None):  # pylint: disable=redefined-builtin
+    """See ipu.internal_ops.recompute()."""
+    return internal_ops.recompute(input, name)
+
+
+def ipu_block_recompute(input, name=None):  # pylint: disable=redefined-builtin
+    """See ipu.internal_ops.block_recompute()."""
+    return internal_ops.block_recompute(input, name)
+
+
+def ipu_remap(input, name=None):  # pylint: disable=redefined-builtin
+    """See ipu.internal_ops.remap()."""
+    return internal_ops.remap(input, name)
+
+
+def ipu_remap_deduce(input, name=None):  # pylint: disable=redefined-builtin
+    """See ipu.internal_ops.remap_deduce()."""
+    return internal_ops.remap_deduce(input, name)
+
+
+def ipu_replication_factor(name=None):
+    """See ipu.replication_ops.replication_factor()."""
+    return replication_ops.replication_factor(name)
+
+
+def ipu_replication_normalise(input, name=None):  # pylint: disable=redefined-builtin
+    """See ipu.replication_ops.replication_normalise()."""
+    return replication_ops.replication_normalise(input, name)
+
+
+def replication_index(name=None):
+    """See ipu.replication_ops.replication_index()."""
+    return replication_ops.replication_index(name)

@@ -1,0 +1,1 @@
+"""What tests of the original import from its own tests."""

@@ -1,0 +1,40 @@
+"""Old programs, run by the TensorFlow 1 runner in processes of their own."""
+
+import os
+import pathlib
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+
+
+@pytest.fixture
+def run(tmp_path):
+    """Runs a program's text as `python -m tremula.tf1 program.py`; returns the completed
+    process."""
+    def run_text(text, **environment):
+        program = tmp_path / "program.py"
+        program.write_text(textwrap.dedent(text))
+        environment = dict(
+            os.environ, TF_CPP_MIN_LOG_LEVEL="3", TREMULA_RUNTIME_DIR=str(tmp_path),
+            PYTHONPATH=os.pathsep.join([str(ROOT / "python"), os.environ.get("PYTHONPATH", "")]),
+            **environment)
+        environment.setdefault("TREMULA_LIBRARY_DIR", str(ROOT / "build/release/lib"))
+        code = ("import sys, tremula._finder; from tremula.tf1 import runner; "
+                "runner.main(sys.argv[1:])")
+        return subprocess.run([sys.executable, "-c", code, str(program)], env=environment,
+                              capture_output=True, text=True, timeout=300, cwd=tmp_path)
+    return run_text
+
+
+@pytest.fixture
+def prints(run):
+    """Runs a program that must succeed; returns the lines it prints."""
+    def run_text(text, **environment):
+        result = run(text, **environment)
+        assert result.returncode == 0, result.stderr[-4000:]
+        return result.stdout.splitlines()
+    return run_text
