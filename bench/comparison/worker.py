@@ -114,6 +114,8 @@ class _Session:
 
 def _ipu_scope():
     from tensorflow.python.ipu import config, scopes
+    # The IPU Model: what is measured is this machine, and not everything here fits on one IPU.
+    os.environ.setdefault("TF_POPLAR_FLAGS", "--use_ipu_model")
     configuration = config.IPUConfig()
     configuration.auto_select_ipus = 1
     configuration.configure_ipu_system()
