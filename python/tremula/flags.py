@@ -37,9 +37,10 @@ FLAGS = (
     Flag("help", False, "print all flags",
          acts="When the system is configured, on the standard error."),
     Flag("use_ipu_model", False, "run on the IPU Model: no virtual IPU is attached, and running "
-         "out of memory is a warning", acts="No attaching. Out of memory: with the estimate."),
+         "out of memory is a warning", acts="No attaching; a program that does not fit is run with a warning."),
     Flag("ipu_model_tiles", -1, "tiles of an IPU of the IPU Model; -1: all. "
-         "IPUConfig.ipu_model.tiles_per_ipu wins over it", why=_ESTIMATE),
+         "IPUConfig.ipu_model.tiles_per_ipu wins over it",
+         acts="With --use_ipu_model: of the machine that is planned for."),
     Flag("use_synthetic_data", False, "move no data between host and device",
          acts="All categories of `synthetic_data_categories`."),
     Flag("synthetic_data_categories", "", "what is synthetic, a comma-separated list of "

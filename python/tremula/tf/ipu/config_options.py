@@ -117,7 +117,8 @@ OPTIONS = (
            "Folder for compiled programs as files that run without TensorFlow. Empty: none are "
            "written."),
     Option("compilation_poplar_options", dict, {},
-           "Options for compiling and for the engine." + _ENGINE_OPTIONS),
+           "Options for compiling and for the engine." + _ENGINE_OPTIONS,
+           effect="See docs/profile_format.md; POPLAR_ENGINE_OPTIONS wins."),
     Option("gcl_poplar_options", dict, {},
            "Options for collectives between replicas." + _ENGINE_OPTIONS),
     Option("auto_select_ipus", IPU_SELECTION, [],
@@ -132,7 +133,8 @@ OPTIONS = (
     _category("convolutions", "Options for convolutions."),
     Option("convolutions.poplar_options", dict, {},
            "Planning options of every convolution, such as availableMemoryProportion and "
-           "partialsType." + _ENGINE_OPTIONS),
+           "partialsType." + _ENGINE_OPTIONS,
+           effect="Of the plan for an IPU."),
 
     _category("device_connection", "When and how to attach to a device."),
     Option("device_connection.type", DeviceConnectionType, DeviceConnectionType.ALWAYS,
@@ -150,7 +152,8 @@ OPTIONS = (
 
     _category("slices", "Options for slices of tensors."),
     Option("slices.poplar_options", dict, {},
-           "Planning options of slicing and updating slices." + _ENGINE_OPTIONS),
+           "Planning options of slicing and updating slices." + _ENGINE_OPTIONS,
+           effect="availableMemoryProportion, of the plan for an IPU."),
 
     _category("experimental", "Options that may change."),
     Option("experimental.always_rearrange_copies_on_the_host", bool, False,
@@ -197,7 +200,8 @@ OPTIONS = (
            effect="As they are."),
 
     _category("io_tiles", "Tiles that are kept for data on its way in and out."),
-    Option("io_tiles.num_io_tiles", int, 0, "How many tiles of each IPU are I/O tiles."),
+    Option("io_tiles.num_io_tiles", int, 0, "How many tiles of each IPU are I/O tiles.",
+           effect="The plan for an IPU leaves them out."),
     Option("io_tiles.place_ops_on_io_tiles", bool, False,
            "Put operations on the I/O tiles as well. Needs `num_io_tiles`."),
     Option("io_tiles.available_memory_proportion", float, 0.9,
@@ -205,16 +209,20 @@ OPTIONS = (
 
     _category("ipu_model", "The IPU Model, used with --use_ipu_model in TF_POPLAR_FLAGS."),
     Option("ipu_model.compile_ipu_code", bool, False,
-           "Count the bytes of code in memory reports."),
-    Option("ipu_model.tiles_per_ipu", int, 0, "Tiles of one IPU. 0: all of them."),
-    Option("ipu_model.version", str, "ipu2", "The IPU that is modelled: ipu1, ipu2 or ipu21."),
+           "Count the bytes of code in memory reports.",
+           effect="As said."),
+    Option("ipu_model.tiles_per_ipu", int, 0, "Tiles of one IPU. 0: all of them.",
+           effect="Of the machine that is planned for."),
+    Option("ipu_model.version", str, "ipu2", "The IPU that is modelled: ipu1, ipu2 or ipu21.",
+           effect="Of the machine that is planned for."),
 
     _category("matmuls", "Options for matrix multiplications."),
     Option("matmuls.clear_pass_type", bool, False,
            "Plan multiplications alike in the forward and the backward pass."),
     Option("matmuls.poplar_options", dict, {},
            "Planning options of every matrix multiplication, such as availableMemoryProportion "
-           "and partialsType." + _ENGINE_OPTIONS),
+           "and partialsType." + _ENGINE_OPTIONS,
+           effect="Of the plan for an IPU."),
 
     _category("norms", "Options for normalisations."),
     Option("norms.use_stable_statistics", bool, False,
