@@ -173,7 +173,7 @@ static void print_layers(const plan_case *one) {
   while (count > MOST_LAYERS && depth > 1) count = merge_layers(one, --depth, rows, lengths);
   printf("\nBy layer%s\n  %-*s %13s %7s %10s %10s %10s %9s\n",
          count > MOST_LAYERS ? " (the first; --json has all)" : "", NAME_WIDTH, "", "cycles", "",
-         "weights", "always", "live then", "fullest");
+         "weights", "always", "all live", "fullest");
   printf("  %-*s %13s %7s %10s %10s %10s %9s\n", NAME_WIDTH, "", "", "", "MB", "live MB", "MB",
          "tile");
   for (size_t r = 0; r < count && r < MOST_LAYERS; ++r) {
@@ -252,8 +252,8 @@ static void print_model(const plan_answer *answer) {
   for (size_t c = 0; c < answer->num_cases; ++c) {
     const plan_case *one = &answer->cases[c];
     if (one->parameters < 0 || one->problem[0] != '\0') continue;
-    printf("Model size: %s parameters, %s MB\n", NUMBER(one->parameters),
-           MB(one->parameter_bytes));
+    printf("Model size: %s parameters, %s bytes (%s MB)\n", NUMBER(one->parameters),
+           NUMBER(one->parameter_bytes), MB(one->parameter_bytes));
     break;
   }
   if (model->input.rank > 0) {

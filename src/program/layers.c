@@ -42,10 +42,27 @@ const char *trm_program_forward_name(const char *op_name, size_t *out_length) {
   return name;
 }
 
+/* Past the scopes that calls of functions make, as SavedModels have them: "PartitionedCall/a/b". */
+static const char *without_calls(const char *name, size_t *length) {
+  static const char *const calls[] = {"StatefulPartitionedCall", "PartitionedCall"};
+  for (size_t c = 0; c < 2; ++c) {
+    const size_t own = strlen(calls[c]);
+    if (*length <= own || memcmp(name, calls[c], own) != 0) continue;
+    size_t end = own;
+    while (end < *length && (name[end] == '_' || (name[end] >= '0' && name[end] <= '9'))) ++end;
+    if (end + 1 >= *length || name[end] != '/') continue;
+    name += end + 1;
+    *length -= end + 1;
+    c = SIZE_MAX; /* there may be another one */
+  }
+  return name;
+}
+
 const char *trm_program_layer_of(const char *op_name, size_t *out_length) {
   size_t length = 0;
   const char *name = trm_program_forward_name(op_name, &length);
   if (length == 0) name = op_name, length = strlen(op_name);
+  name = without_calls(name, &length);
   *out_length = length;
   while (length > 0 && name[length - 1] != '/') --length;
   if (length > 1) *out_length = length - 1;

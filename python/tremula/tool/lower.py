@@ -31,13 +31,13 @@ def main():
     arguments = parser.parse_args()
     with tool.complaining():
         tool.need_tensorflow()
-        shapes = dict(_parse_shape(text) for text in arguments.shape)
+        shapes = dict(parse_shape(text) for text in arguments.shape)
         if os.path.isdir(arguments.model):
-            program = _saved_model(arguments.model, arguments.signature, shapes)
+            program = saved_model(arguments.model, arguments.signature, shapes)
         else:
-            program = _graph(arguments.model, arguments.feed, arguments.fetch, shapes)
+            program = graph(arguments.model, arguments.feed, arguments.fetch, shapes)
         with open(arguments.output, "wb") as file:
-            file.write(_lower(*program))
+            file.write(lower(*program))
 
 
 # ---- Shapes and types ----
@@ -46,7 +46,7 @@ def _dimensions(text):
     return [int(size) for size in text.split(",") if size.strip()]
 
 
-def _parse_shape(text):
+def parse_shape(text):
     """"x=1,4" -> ("x", [1, 4])."""
     name, equals, sizes = text.partition("=")
     if not (name and equals) or not re.fullmatch(r"\s*(\d+\s*(,\s*\d+\s*)*)?", sizes):
@@ -54,10 +54,13 @@ def _parse_shape(text):
     return name, _dimensions(sizes)
 
 
-def _full_shape(name, shape, shapes):
-    """The shape of the input `name`, a TensorShape, made complete by the user's."""
+def _full_shape(name, shape, shapes, batch=None):
+    """The shape of the input `name`, a TensorShape, made complete by the user's, or by a batch size
+    where the first dimension is unknown."""
     import tensorflow as tf
     wanted = shapes.pop(name, None)
+    if wanted is None and batch and shape.rank and shape[0] is None:
+        shape = tf.TensorShape([batch]).concatenate(shape[1:])
     if wanted is not None:
         if not tf.TensorShape(shape).is_compatible_with(wanted):
             raise tool.Complaint(f"the input '{name}' has the shape {_shape_text(shape)}, which "
@@ -75,6 +78,16 @@ def _shape_text(shape):
     return "[" + ",".join("?" if size is None else str(size) for size in shape.as_list()) + "]"
 
 
+def _refuse_idle_batch(batch, known, shapes):
+    """Refuses a batch size that no input takes: `known` are the inputs' own shapes, by name."""
+    if batch and not any(shape.rank and shape[0] is None and name not in shapes
+                         for name, shape in known.items()):
+        raise tool.Complaint("--batch sets the first dimension of inputs where that is unknown, "
+                             "but there is none: " +
+                             ", ".join(f"{name} is {_shape_text(shape)}"
+                                       for name, shape in known.items()))
+
+
 def _refuse_unused(shapes, names):
     if shapes:
         raise tool.Complaint(f"--shape names '{sorted(shapes)[0]}', which is not an input. The "
@@ -83,8 +96,9 @@ def _refuse_unused(shapes, names):
 
 # ---- SavedModels ----
 
-def _saved_model(path, name, shapes):
-    """What _lower takes, of a signature of a SavedModel."""
+def saved_model(path, name, shapes, batch=None):
+    """What lower() takes, of a signature of a SavedModel. batch: of inputs whose first dimension is
+    unknown."""
     import tensorflow as tf
     from tensorflow.python.framework import convert_to_constants
     if not tf.saved_model.contains_saved_model(path):
@@ -100,7 +114,8 @@ def _saved_model(path, name, shapes):
     signature = loaded.signatures[name]
     specs = signature.structured_input_signature[1]
     inputs, outputs = sorted(specs), sorted(signature.structured_outputs)
-    full = [tf.TensorSpec(_full_shape(one, specs[one].shape, shapes), specs[one].dtype)
+    _refuse_idle_batch(batch, {one: specs[one].shape for one in inputs}, shapes)
+    full = [tf.TensorSpec(_full_shape(one, specs[one].shape, shapes, batch), specs[one].dtype)
             for one in inputs]
     _refuse_unused(shapes, inputs)
 
@@ -167,8 +182,9 @@ def _read_graph(path):
 _VARIABLES = ("Variable", "VariableV2", "VarHandleOp", "AutoReloadVariable")
 
 
-def _graph(path, feeds, fetches, shapes):
-    """What _lower takes, of a GraphDef."""
+def graph(path, feeds, fetches, shapes, batch=None, variables=False):
+    """What lower() takes, of a GraphDef. batch: of inputs whose first dimension is unknown;
+    variables: whether it may have some."""
     import tensorflow as tf
     graph_def = _read_graph(path)
     nodes = {node.name: node for node in graph_def.node}
@@ -180,17 +196,19 @@ def _graph(path, feeds, fetches, shapes):
     with tf.Graph().as_default():
         tf.import_graph_def(graph_def, name="")
         known = tf.compat.v1.get_default_graph()
-        types = []
-        for name, tensor, dtype, dims in feeds:
-            own = _tensor(known, tensor, path)
-            shape = _full_shape(name, tf.TensorShape(dims) if dims is not None else own.shape,
-                                shapes)
-            types.append((dtype or own.dtype, shape))
+        types, own_shapes = [], {}
+        for name, tensor, _, dims in feeds:
+            own_shapes[name] = (tf.TensorShape(dims) if dims is not None
+                                else _tensor(known, tensor, path).shape)
+        _refuse_idle_batch(batch, own_shapes, shapes)
+        for name, tensor, dtype, _ in feeds:
+            shape = _full_shape(name, own_shapes[name], shapes, batch)
+            types.append((dtype or _tensor(known, tensor, path).dtype, shape))
         for fetch in fetches:
             _tensor(known, _tensor_name(fetch), path)
     _refuse_unused(shapes, names)
-    _check_needed(nodes, {tensor for _, tensor, _, _ in feeds}, fetches, path)
-    with tf.Graph().as_default() as graph:
+    _check_needed(nodes, {tensor for _, tensor, _, _ in feeds}, fetches, path, variables)
+    with tf.Graph().as_default() as result:
         placeholders = [tf.compat.v1.placeholder(dtype, shape, name="tremula_feed")
                         for dtype, shape in types]
         fed = {tensor: placeholder
@@ -198,7 +216,7 @@ def _graph(path, feeds, fetches, shapes):
         wanted = [_tensor_name(one) for one in fetches]
         computed = tf.import_graph_def(graph_def, name="", return_elements=wanted, input_map=fed)
         outputs = [fed.get(name, tensor) for name, tensor in zip(wanted, computed)]
-    return graph, placeholders, outputs, names, fetches
+    return result, placeholders, outputs, names, fetches
 
 
 def _tensor_name(name):
@@ -212,9 +230,9 @@ def _tensor(graph, name, path):
         raise tool.Complaint(f"the graph in {path} has no tensor '{name}': {error}") from None
 
 
-def _check_needed(nodes, fed, fetches, path):
-    """Refuses placeholders that are not fed and variables that are not frozen, where the fetches
-    need them."""
+def _check_needed(nodes, fed, fetches, path, variables):
+    """Refuses placeholders that are not fed and, but where `variables` says that they may be,
+    variables that are not frozen, where the fetches need them."""
     waiting, seen = [_tensor_name(one) for one in fetches], set()
     while waiting:
         tensor = waiting.pop()
@@ -225,7 +243,7 @@ def _check_needed(nodes, fed, fetches, path):
         if node.op == "Placeholder":
             raise tool.Complaint(f"the graph in {path} needs the placeholder '{node.name}': name "
                                  f"it with --feed {node.name}")
-        if node.op in _VARIABLES:
+        if node.op in _VARIABLES and not variables:
             raise tool.Complaint(f"the graph in {path} has the variable '{node.name}'; freeze it "
                                  "first, or save a SavedModel, whose variables are frozen here")
         waiting += map(_tensor_name, node.input)
@@ -233,8 +251,12 @@ def _check_needed(nodes, fed, fetches, path):
 
 # ---- Lowering ----
 
-def _lower(graph, placeholders, outputs, input_names, output_names):
-    """The bytes of the HloModuleProto of a graph."""
+def lower(from_graph, placeholders, outputs, input_names, output_names, updates=(), notes=None):
+    """The bytes of the HloModuleProto of a graph.
+
+    updates  pairs (number of an output, number of the input that it is the new value of)
+    notes    what the side table says besides, by key
+    """
     import tensorflow as tf
     from tremula.tf.runtime import inside, kernel_list, lowering, staging
     for kind, tensors, names in (("input", placeholders, input_names),
@@ -244,7 +266,7 @@ def _lower(graph, placeholders, outputs, input_names, output_names):
                 raise tool.Complaint(f"the {kind} '{name}' is of the type {tensor.dtype.name}, "
                                      "which an IPU has not")
     try:
-        source = staging.stage(graph, placeholders, [], outputs, _DEVICE)
+        source = staging.stage(from_graph, placeholders, [], outputs, _DEVICE)
         lowered = lowering.lower(source)
     except inside.LoweringError as error:
         if inside.wants_constant(error):
@@ -254,8 +276,12 @@ def _lower(graph, placeholders, outputs, input_names, output_names):
     except tf.errors.OpError as error:
         raise tool.Complaint(error.message) from error
     module = inside.hlo_module(lowered.module)
+    for output, parameter in updates:
+        module.input_output_alias.entries.add(
+            output_shape_index=[output] if len(outputs) > 1 else [], parameter_number=parameter,
+            kind=1)  # MAY_ALIAS
     module.frontend_attributes.map[_SIDE_TABLE] = json.dumps(
-        {"inputs": input_names, "outputs": output_names})
+        {"inputs": input_names, "outputs": output_names, **(notes or {})})
     return module.SerializeToString()
 
 

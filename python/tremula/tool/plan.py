@@ -1,0 +1,47 @@
+"""python -m tremula.tool.plan MODEL --folder DIR: a SavedModel or a GraphDef -> modules to plan.
+
+Writes DIR/<batch>.hlo.pb for each batch size, 0 where none is given. Weights become inputs, whose
+values a plan does not need; with --training the program is a training step (training.py). How many
+parameters the model has travels in the module's side table.
+"""
+
+import argparse
+import os
+
+from tremula import tool
+from tremula.tool import lower, training
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="python -m tremula.tool.plan")
+    parser.add_argument("model")
+    parser.add_argument("--folder", required=True)
+    parser.add_argument("--batch", type=int, action="append", default=[])
+    parser.add_argument("--training", choices=training.OPTIMISERS)
+    parser.add_argument("--signature", default="serving_default")
+    parser.add_argument("--shape", action="append", default=[])
+    parser.add_argument("--feed", action="append", default=[])
+    parser.add_argument("--fetch", action="append", default=[])
+    arguments = parser.parse_args()
+    with tool.complaining():
+        tool.need_tensorflow()
+        for batch in arguments.batch or [None]:
+            module = _module(arguments, batch)
+            path = os.path.join(arguments.folder, f"{batch or 0}.hlo.pb")
+            with open(path, "wb") as file:
+                file.write(module)
+
+
+def _module(arguments, batch):
+    """The bytes of the module for a batch size."""
+    shapes = dict(lower.parse_shape(text) for text in arguments.shape)
+    if os.path.isdir(arguments.model):
+        program = lower.saved_model(arguments.model, arguments.signature, shapes, batch)
+    else:
+        program = lower.graph(arguments.model, arguments.feed, arguments.fetch, shapes, batch,
+                              variables=True)
+    return training.lower_step(*program, optimiser=arguments.training)
+
+
+if __name__ == "__main__":
+    main()
