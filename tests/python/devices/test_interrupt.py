@@ -7,6 +7,8 @@ def test_interrupting_a_wait(script, hold):
     hold(8)
     process = script(16, "ON_DEMAND", """
         import signal
+        # A shell that starts a job in the background makes it ignore Ctrl-C.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         for _ in range(2):  # the second time, as if nothing had been
             try:
                 run()
