@@ -269,11 +269,3 @@ def test_inputs_must_be_a_list(on_ipu):
 def test_nested_result_with_an_operation(on_ipu):
     with pytest.raises(TypeError, match="nested"):
         on_ipu(lambda: {"a": tf.ones([]), "b": tf.no_op()})
-
-
-def test_outside_compilation(on_ipu):
-    def computation():
-        with ipu.scopes.outside_compilation_scope():
-            return tf.ones([2]) + 1.
-    with pytest.raises(tf.errors.UnimplementedError, match="outside_compilation_scope"):
-        on_ipu(computation)

@@ -1,0 +1,307 @@
+"""SavedModels for TensorFlow Serving (`tensorflow.python.ipu.serving`).
+
+A model holds the compiled step; what loads it needs the plugin libtremula_tf.so and no Python of
+ours. The original keeps a loop running on the IPU that takes its inputs from a feed, `iterations`
+steps at a time; here a call runs one step, and gives the same.
+
+In a TensorFlow 1 graph variables become constants. In eager mode they are saved with the model.
+"""
+
+import functools
+import inspect
+import os
+import shutil
+
+import tensorflow as tf
+
+from tremula.tf.ipu import ipu_compiler, scopes
+
+_DEVICE = "/device:IPU:0"
+
+
+def export_single_step(predict_step, export_dir, iterations, predict_step_signature=None,
+                       input_dataset=None, output_names=None, preprocessing_step=None,
+                       preprocessing_step_signature=None, postprocessing_step=None,
+                       postprocessing_step_signature=None, purge_export_dir=False,
+                       variable_initializer=None, checkpoint_restore_dir=None,
+                       input_signature=None):
+    """Writes a SavedModel of predict_step, with preprocessing_step before it and
+    postprocessing_step after it on the CPU.
+
+    predict_step            function of tensors that returns a tensor, a list or a dict of them
+    export_dir              folder; must be empty or not there, unless purge_export_dir
+    iterations              steps that the IPU does at a time: 1 or more; no difference here
+    *_signature             list of tf.TensorSpec of the arguments. That of the prediction (before
+                            SDK 3.4 `input_signature`) may be left out with an input_dataset, whose
+                            elements it then is, for a tf.function that has one, and where a
+                            preprocessing step has none of its own
+    output_names            names of the outputs, by default output_0, output_1, ...
+    variable_initializer    function of the session that gives variables their values (TensorFlow
+                            1; default: their initialisers)
+    checkpoint_restore_dir  folder of the checkpoint that has the values (TensorFlow 1)
+
+    Returns a function of tensors that calls what was exported.
+
+    Raises ValueError for a folder that is not empty, for signatures that are missing or of another
+    length and for wrong output_names, TypeError for what is no signature or dataset.
+    """
+    program = functools.partial(_compiled, predict_step)
+    return _export(program, predict_step, export_dir, iterations,
+                   _one("predict_step_signature", predict_step_signature, input_signature),
+                   input_dataset, output_names, preprocessing_step, preprocessing_step_signature,
+                   postprocessing_step, postprocessing_step_signature, purge_export_dir,
+                   variable_initializer, checkpoint_restore_dir, "export_single_step")
+
+
+def export_pipeline(computational_stages, export_dir, *args, **kwargs):
+    """The same for a pipeline: the stages one after the other, each on its IPU.
+
+    As in SDK 3.4: export_pipeline(computational_stages, export_dir, iterations, inputs=None,
+    device_mapping=None, pipeline_schedule=None, poplar_options=None, name=None,
+    predict_step_signature=None, input_dataset=None, and as export_single_step from output_names
+    on); in SDK 2.5 `pipeline_depth` came before iterations.
+
+    inputs          of the first stage, before those that a call gives
+    device_mapping  the IPU of each stage, by default 0, 1, ...
+    pipeline_schedule, poplar_options, name   make no difference to what is computed
+    """
+    names = ["iterations", "inputs", "device_mapping", "pipeline_schedule", "poplar_options",
+             "name", "predict_step_signature", "input_dataset", "output_names",
+             "preprocessing_step", "preprocessing_step_signature", "postprocessing_step",
+             "postprocessing_step_signature", "purge_export_dir"]
+    if "pipeline_depth" in kwargs or (len(args) > 1 and isinstance(args[1], int)):
+        names.insert(0, "pipeline_depth")
+    if len(args) > len(names):
+        raise TypeError(f"export_pipeline() takes at most {len(names) + 2} arguments.")
+    given = dict(zip(names, args))
+    allowed = {*names, "variable_initializer", "checkpoint_restore_dir", "input_signature"}
+    for key, value in kwargs.items():
+        if key not in allowed or key in given:
+            raise TypeError(f"export_pipeline() got an unexpected or repeated argument '{key}'.")
+        given[key] = value
+    if "iterations" not in given:
+        raise TypeError("export_pipeline() needs the argument 'iterations'.")
+    stages, mapping = list(computational_stages), given.get("device_mapping")
+    if len(stages) < 2:
+        raise ValueError("Pipeline requires at least two computational stages.")
+    mapping = list(range(len(stages))) if mapping is None else list(mapping)
+    if len(mapping) != len(stages):
+        raise ValueError(f"Each stage must be mapped to an IPU: {len(mapping)} mappings != "
+                         f"{len(stages)} stages")
+    before = list(given.get("inputs") or [])
+
+    def run_stages(*values):
+        values = [*before, *values]
+        for stage, shard in zip(stages, mapping):
+            with scopes.ipu_shard(shard):
+                returned = stage(*values)
+            values = list(returned) if isinstance(returned, (list, tuple)) else [returned]
+        return values if isinstance(returned, (list, tuple)) else returned
+
+    return _export(functools.partial(_compiled, run_stages), stages[0], export_dir,
+                   given["iterations"],
+                   _one("predict_step_signature", given.get("predict_step_signature"),
+                        given.get("input_signature")),
+                   given.get("input_dataset"), given.get("output_names"),
+                   given.get("preprocessing_step"), given.get("preprocessing_step_signature"),
+                   given.get("postprocessing_step"), given.get("postprocessing_step_signature"),
+                   given.get("purge_export_dir", False), given.get("variable_initializer"),
+                   given.get("checkpoint_restore_dir"), "export_pipeline", len(before))
+
+
+def export_keras(model, export_dir, batch_size=None, output_names=None, preprocessing_step=None,
+                 preprocessing_step_signature=None, postprocessing_step=None,
+                 postprocessing_step_signature=None, purge_export_dir=False):
+    """The same for a Keras model that has been built; `batch_size` where its inputs have none."""
+    def spec(tensor):
+        shape = tensor.shape.as_list() if hasattr(tensor.shape, "as_list") else list(tensor.shape)
+        if shape[0] is None:
+            shape[0] = batch_size
+        if None in shape:
+            raise ValueError(f"The model's input has the shape {shape}: give a batch_size.")
+        return tf.TensorSpec(shape, tensor.dtype)
+
+    def predict(*inputs):
+        return model(inputs[0] if len(inputs) == 1 else list(inputs))
+
+    signature = [spec(one) for one in model.inputs]
+    return _export(functools.partial(_compiled, predict), predict, export_dir, 1, signature, None,
+                   output_names, preprocessing_step, preprocessing_step_signature,
+                   postprocessing_step, postprocessing_step_signature, purge_export_dir, None,
+                   None, "export_keras")
+
+
+def _compiled(function, *values):
+    """function(*values) on the IPU: as it returns, a tensor, a list or a dict."""
+    returned = []
+
+    def computation(*inside):
+        result = function(*inside)
+        returned.append(result)
+        return tf.nest.flatten(result)
+
+    with scopes.ipu_scope(_DEVICE):
+        flat = ipu_compiler.compile(computation, list(values))
+    return tf.nest.pack_sequence_as(returned[0], flat)
+
+
+# ---- Signatures ----
+
+def _one(name, value, older):
+    if value is not None and older is not None:
+        raise ValueError(f"Give {name} or input_signature, which is its older name, not both.")
+    return older if value is None else value
+
+
+def _signature(function, signature, skipped=0):
+    """A list of TensorSpecs with the names of the function's arguments."""
+    if signature is None:
+        signature = getattr(function, "input_signature", None)
+    name = getattr(function, "__name__", "the function")
+    if signature is None:
+        raise ValueError(f"Missing input_signature for {name}")
+    if not isinstance(signature, (tuple, list)):
+        raise TypeError("input_signature must be either a tuple or a list, received "
+                        f"{type(signature)}")
+    parameters = list(inspect.signature(getattr(function, "python_function", function)).parameters
+                      .values())[skipped:]
+    if any(one.kind is one.VAR_POSITIONAL for one in parameters):
+        names = [f"input_{i}" for i in range(len(signature))]
+    else:
+        names = [one.name for one in parameters]
+        signature = signature[skipped:] if len(signature) > len(names) else signature
+    if len(signature) != len(names):
+        raise ValueError(f"Length of input_signature does not match the number of {name} "
+                         "arguments")
+    return [tf.TensorSpec(one.shape, one.dtype, name) for one, name in zip(signature, names)]
+
+
+def _signature_of_dataset(dataset, caller):
+    if not isinstance(dataset, (tf.data.Dataset, tf.compat.v1.data.Dataset)):
+        raise TypeError("If input_dataset is provided, it should be an instance of tf.Dataset. "
+                        f"({caller})")
+    spec = tf.data.DatasetSpec.from_value(dataset).element_spec
+    return [spec] if isinstance(spec, tf.TensorSpec) else list(spec)
+
+
+def _named(returned, names):
+    """{name: tensor} of what a function returned."""
+    if isinstance(returned, dict):
+        return dict(returned)
+    flat = tf.nest.flatten(returned)
+    if names is None:
+        names = [f"output_{i}" for i in range(len(flat))]
+    elif isinstance(names, str):
+        names = [names]
+    if len(names) != len(flat):
+        raise ValueError("The number of output_names does not match the number of results "
+                         "returned by the predict function.")
+    return dict(zip(names, flat))
+
+
+# ---- Writing ----
+
+def _export(program, predict, export_dir, iterations, signature, dataset, output_names, before,
+            before_signature, after, after_signature, purge, initializer, checkpoint, caller,
+            skipped=0):
+    if not isinstance(iterations, int) or iterations < 1:
+        raise ValueError(f"iterations must be an int of 1 or more, but it is {iterations!r}.")
+    if signature is not None and dataset is not None:
+        raise ValueError("Both predict_step_signature and input_dataset cannot be provided to "
+                         f"{caller}. Please pass only one of them.")
+    if dataset is not None:
+        signature = _signature_of_dataset(dataset, caller)
+    del after_signature  # what comes out of the program says it
+    if before is not None:
+        if before_signature is None:
+            before_signature = getattr(before, "input_signature", None) or signature
+        signature = _signature(before, before_signature)
+    else:
+        signature = _signature(predict, signature, skipped)
+    if os.path.isdir(export_dir) and os.listdir(export_dir):
+        if not purge:
+            raise ValueError("Directory is not empty. Please specify an empty directory.")
+        shutil.rmtree(export_dir)
+
+    def steps(*values):
+        with tf.device("/device:CPU:0"):
+            if before is not None:
+                values = before(*values)
+                values = values if isinstance(values, (list, tuple)) else [values]
+        result = program(*values)
+        with tf.device("/device:CPU:0"):
+            if after is not None:
+                result = after(**result) if isinstance(result, dict) else after(
+                    *tf.nest.flatten(result))
+        return result
+
+    if tf.executing_eagerly():
+        if initializer is not None or checkpoint is not None:
+            raise ValueError("variable_initializer and checkpoint_restore_dir are for TensorFlow 1 "
+                             "graphs: in eager mode variables have values.")
+        return _write(steps, signature, export_dir, output_names)
+    return _write_graph(steps, signature, export_dir, output_names, initializer, checkpoint)
+
+
+def _write(steps, signature, export_dir, output_names):
+    model = tf.Module()
+
+    @tf.function(input_signature=signature, autograph=False)
+    def predict(*values):
+        return _named(steps(*values), output_names)
+
+    concrete = predict.get_concrete_function()
+    model.kept = list(concrete.variables)
+    model.predict = predict
+    tf.saved_model.save(model, export_dir, signatures={"serving_default": concrete})
+
+    def run(*values):
+        outputs = list(predict(*values).values())
+        return outputs[0] if len(outputs) == 1 else outputs
+
+    return run
+
+
+def _write_graph(steps, signature, export_dir, output_names, initializer, checkpoint):
+    v1 = tf.compat.v1
+    with tf.Graph().as_default() as graph, v1.Session() as session:
+        with tf.device("/device:CPU:0"):
+            inputs = {one.name: v1.placeholder(one.dtype, one.shape, one.name)
+                      for one in signature}
+        outputs = _named(steps(*inputs.values()), output_names)
+        with tf.device("/device:CPU:0"):
+            outputs = {name: tf.identity(one, f"result/{name}") for name, one in outputs.items()}
+        if checkpoint is not None:
+            path = tf.train.latest_checkpoint(checkpoint)
+            if path is None:
+                raise ValueError(f"There is no checkpoint in {checkpoint}.")
+            v1.train.Saver().restore(session, path)
+        elif initializer is not None:
+            initializer(session)
+        else:
+            session.run(v1.global_variables_initializer())
+        names = [one.op.name for one in outputs.values()]
+        frozen = v1.graph_util.convert_variables_to_constants(session, graph.as_graph_def(), names)
+    with tf.Graph().as_default(), v1.Session() as session:
+        shapes = {name: one.shape for name, one in outputs.items()}
+        found = tf.import_graph_def(frozen, name="", return_elements=[
+            *(one.name for one in inputs.values()), *(one.name for one in outputs.values())])
+        inputs = dict(zip(inputs, found))
+        outputs = dict(zip(outputs, found[len(inputs):]))
+        for name, one in outputs.items():
+            one.set_shape(shapes[name])
+        builder = v1.saved_model.Builder(export_dir)
+        builder.add_meta_graph_and_variables(session, ["serve"], {
+            "serving_default": v1.saved_model.predict_signature_def(inputs, outputs)})
+        builder.save()
+    takes, gives = [one.name for one in inputs.values()], [one.name for one in outputs.values()]
+
+    def run(*values):
+        results = tf.import_graph_def(frozen, {
+            name: tf.convert_to_tensor(value, spec.dtype)
+            for name, value, spec in zip(takes, values, signature)}, gives, name="serving")
+        for one, shape in zip(results, shapes.values()):
+            one.set_shape(shape)
+        return results[0] if len(results) == 1 else results
+
+    return run

@@ -1,0 +1,146 @@
+"""serving: what is exported computes what was exported, without our Python."""
+
+import os
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+import tensorflow as tf2
+import tensorflow.compat.v1 as tf
+from tensorflow.python import ipu
+
+LOAD = """
+    import os, sys, json
+    import tensorflow as tf
+    from tensorflow.python.framework import load_library
+    load_library.load_pluggable_device_library(
+        os.path.join(os.environ["TREMULA_LIBRARY_DIR"], "libtremula_tf.so"))
+    function = tf.saved_model.load(sys.argv[1]).signatures["serving_default"]
+    feeds = {name: tf.constant(value, tf.float32)
+             for name, value in json.loads(sys.argv[2]).items()}
+    for _ in range(2):
+        print("ran:", json.dumps({name: one.numpy().tolist()
+                                  for name, one in sorted(function(**feeds).items())}))
+    print("ours:", any(name.startswith("tremula.tf") for name in sys.modules))
+"""
+
+
+def serve(folder, feeds, tmp_path):
+    import json
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(LOAD), folder, json.dumps(feeds)],
+                          env={**os.environ, "TREMULA_RUNTIME_DIR": str(tmp_path)}, text=True,
+                          capture_output=True, timeout=120)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert "ours: False" in done.stdout
+    lines = [json.loads(line[5:]) for line in done.stdout.splitlines() if line.startswith("ran:")]
+    assert len(lines) == 2 and lines[0] == lines[1]
+    return lines[0]
+
+
+SPEC = [tf2.TensorSpec([2], tf2.float32)]
+
+
+def step(x):
+    w = tf.get_variable("w", [2], tf.float32, tf.constant_initializer([2., 3.]))
+    return x * w + 1
+
+
+def test_single_step(tmp_path):
+    folder = str(tmp_path / "model")
+    run = ipu.serving.export_single_step(step, folder, 10, SPEC)
+    assert serve(folder, {"x": [1, 2]}, tmp_path) == {"output_0": [3, 7]}
+    y = run(tf.constant([4., 5.]))
+    with tf.Session() as session:
+        np.testing.assert_array_equal(session.run(y), [9, 16])
+
+
+def test_steps_around_and_names(tmp_path):
+    folder = str(tmp_path / "model")
+    ipu.serving.export_single_step(
+        lambda a, b: (a + b, a - b), folder, 1,
+        predict_step_signature=[tf2.TensorSpec([2], tf2.float32)] * 2,
+        preprocessing_step=lambda text: (tf.strings.to_number(text[0]) * tf.ones([2]),
+                                         tf.strings.to_number(text[1]) * tf.ones([2])),
+        preprocessing_step_signature=[tf2.TensorSpec([2], tf2.string)],
+        postprocessing_step=lambda total, difference: {"product": total * difference})
+    with tf.Session() as session:
+        model = tf.saved_model.load(session, ["serve"], folder)
+        signature = model.signature_def["serving_default"]
+        found = session.run(signature.outputs["product"].name,
+                            {signature.inputs["text"].name: ["5", "3"]})
+    np.testing.assert_array_equal(found, [16, 16])
+
+
+def test_values_of_variables(tmp_path):
+    with tf.Graph().as_default(), tf.Session() as session:
+        w = tf.get_variable("w", [2], use_resource=True, initializer=tf.zeros_initializer())
+        session.run(w.assign([10., 20.]))
+        tf.train.Saver().save(session, str(tmp_path / "checkpoint" / "model"))
+    restored, given = str(tmp_path / "restored"), str(tmp_path / "given")
+    ipu.serving.export_single_step(step, restored, 1, SPEC,
+                                   checkpoint_restore_dir=str(tmp_path / "checkpoint"))
+    assert serve(restored, {"x": [1, 1]}, tmp_path) == {"output_0": [11, 21]}
+
+    def initialize(session):
+        with session.graph.as_default():
+            session.run(tf.global_variables()[0].assign([7., 8.]))
+
+    y = ipu.serving.export_single_step(step, given, 1, SPEC, variable_initializer=initialize)(
+        tf.constant([1., 1.]))
+    with tf.Session() as session:
+        np.testing.assert_array_equal(session.run(y), [8, 9])
+
+
+def test_pipeline(tmp_path, devices):
+    devices(2)
+    folder = str(tmp_path / "model")
+    dataset = tf.data.Dataset.from_tensors(np.zeros(2, np.float32))
+    run = ipu.serving.export_pipeline([lambda k, x: x * k, lambda x: x + 5.], folder, 4,
+                                      inputs=[3.], device_mapping=[0, 1], input_dataset=dataset,
+                                      output_names="y")
+    y = run(tf.constant([1., 2.]))
+    with tf.Session() as session:
+        np.testing.assert_array_equal(session.run(y), [8, 11])
+    with pytest.raises(ValueError, match="1 mappings != 2 stages"):
+        ipu.serving.export_pipeline([step, step], str(tmp_path / "b"), 1, device_mapping=[0])
+
+
+def test_eager(tmp_path):
+    from tensorflow.python.eager import context
+    with context.eager_mode():
+        w = tf2.Variable([2., 3.])
+
+        @tf2.function(input_signature=SPEC, autograph=False)
+        def predict(x):
+            return x * w
+
+        folder = str(tmp_path / "model")
+        run = ipu.serving.export_single_step(predict, folder, 2, output_names=["y"])
+        np.testing.assert_array_equal(run(tf.constant([1., 2.])), [2, 6])
+    assert serve(folder, {"x": [2, 2]}, tmp_path) == {"y": [4, 6]}
+
+
+def test_refusals(tmp_path):
+    full = tmp_path / "full"
+    full.mkdir()
+    (full / "file").write_text("")
+    for error, message, arguments in [
+            (ValueError, "Directory is not empty", dict(export_dir=str(full))),
+            (ValueError, "Both predict_step_signature and input_dataset", dict(
+                input_dataset=tf.data.Dataset.range(1))),
+            (ValueError, "Missing input_signature", dict(predict_step_signature=None)),
+            (TypeError, "must be either a tuple or a list", dict(predict_step_signature=3)),
+            (ValueError, "does not match the number of step", dict(
+                predict_step_signature=SPEC * 2)),
+            (TypeError, "instance of tf.Dataset", dict(
+                input_dataset=[1], predict_step_signature=None)),
+            (ValueError, "number of output_names", dict(output_names=["a", "b"])),
+            (ValueError, "iterations must be", dict(iterations=0))]:
+        given = {"predict_step": step, "export_dir": str(tmp_path / "new"), "iterations": 1,
+                 "predict_step_signature": SPEC, **arguments}
+        with pytest.raises(error, match=message):
+            ipu.serving.export_single_step(**given)
+    ipu.serving.export_single_step(step, str(full), 1, SPEC, purge_export_dir=True)
+    assert not (full / "file").exists()
