@@ -43,6 +43,13 @@ FUNCTIONS = {
     "function": "functional_ops",
 }
 
+# Classes of modules that are there -> what they are for.
+CLASSES = {
+    ("ipu_infeed_queue", "IPUIterator"): "TensorFlow 2",
+    ("ipu_infeed_queue", "IPUOwnedIterator"): "TensorFlow 2",
+    ("ipu_outfeed_queue", "ScopedIPUOutfeedQueue"): "TensorFlow 2",
+}
+
 _GROUP = {module: group for group, modules in PLANNED.items() for module in modules}
 
 
@@ -62,3 +69,13 @@ def message(name):
         return None
     return (f"tensorflow.python.ipu.{name} is a part of the IPU API ({group}) that Tremula "
             f"{tremula.__version__} does not have yet.")
+
+
+def attribute(module, name):
+    """What the `__getattr__` of a module does that lacks one of CLASSES: raises AttributeError."""
+    module = module.rpartition(".")[2]
+    group = CLASSES.get((module, name))
+    if group is None:
+        raise AttributeError(f"module 'tensorflow.python.ipu.{module}' has no attribute {name!r}")
+    raise AttributeError(f"tensorflow.python.ipu.{module}.{name} is a part of the IPU API "
+                         f"({group}) that Tremula {tremula.__version__} does not have yet.")

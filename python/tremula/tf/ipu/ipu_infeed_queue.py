@@ -2,6 +2,7 @@
 
 import itertools
 
+from tremula.tf.ipu import _planned
 from tremula.tf.runtime import feed_arguments, inside, plugin, tracing
 
 _DEFAULT_DEPTH = 3
@@ -9,6 +10,10 @@ _FED_TYPES = ("float16", "float32", "int32", "bool", "int8", "uint8", "int16", "
 _NEW = ("device_ordinal", "prefetch_depth", "optimise_latency")
 _OLD = ("feed_name", "device_ordinal", "replication_factor", "data_to_prefetch", "prefetch_depth")
 _numbers = itertools.count(1)
+
+
+def __getattr__(name):
+    _planned.attribute(__name__, name)
 
 
 class IPUInfeedQueue:

@@ -4,12 +4,17 @@ import collections.abc
 import enum
 import itertools
 
+from tremula.tf.ipu import _planned
 from tremula.tf.runtime import feed_arguments, inside, plugin, replication, tracing
 
 _NEW = ("outfeed_mode", "device_ordinal", "buffer_depth", "optimise_latency")
 _OLD = ("feed_name", "outfeed_mode", "outfeed_all", "device_ordinal", "replication_factor",
         "io_batch_size")
 _numbers = itertools.count(1)
+
+
+def __getattr__(name):
+    _planned.attribute(__name__, name)
 
 
 class IPUOutfeedMode(enum.Enum):
