@@ -32,8 +32,9 @@ TRM_API trm_status trm_report_create(trm_executable *executable,
                                      const trm_report_framework *framework,
                                      trm_report **out_report, trm_error *error);
 /* Adds a run, in seconds of any clock that does not go back: when it began and ended, and how much
- * of that it waited for infeeds. After executionProfileProgramRunCount of them it does nothing. For
- * one thread at a time. Failure to write is a warning in the log. NULL is allowed. */
+ * of that it waited for infeeds. The time since the run before is waiting for the host. After
+ * executionProfileProgramRunCount runs it does nothing. For one thread at a time. Failure to write
+ * is a warning in the log. NULL is allowed. */
 TRM_API void trm_report_run(trm_report *report, double began, double ended, double waited);
 /* The directory of the profile; lives as long as the report. "" for NULL. */
 TRM_API const char *trm_report_directory(const trm_report *report);

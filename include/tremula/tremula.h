@@ -241,6 +241,8 @@ TRM_API trm_status trm_infeed_repeat(trm_infeed *infeed, const void *const *elem
 /* A run is (or is no longer) going to consume. Counted. */
 TRM_API void trm_infeed_open(trm_infeed *infeed);
 TRM_API void trm_infeed_close(trm_infeed *infeed);
+/* Seconds that reads have waited for elements in all. */
+TRM_API double trm_infeed_waited(trm_infeed *infeed);
 TRM_API void trm_infeed_release(trm_infeed *infeed);
 
 /* `keep_last`: only the last element tuple is kept (IPUOutfeedMode.LAST). */

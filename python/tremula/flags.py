@@ -37,7 +37,8 @@ FLAGS = (
     Flag("help", False, "print all flags",
          acts="When the system is configured, on the standard error."),
     Flag("use_ipu_model", False, "run on the IPU Model: no virtual IPU is attached, and running "
-         "out of memory is a warning", acts="No attaching; a program that does not fit is run with a warning."),
+         "out of memory is a warning",
+         acts="No attaching; a program that does not fit is run with a warning."),
     Flag("ipu_model_tiles", -1, "tiles of an IPU of the IPU Model; -1: all. "
          "IPUConfig.ipu_model.tiles_per_ipu wins over it",
          acts="With --use_ipu_model: of the machine that is planned for."),

@@ -81,6 +81,7 @@ struct trm_infeed {
   char *ring;
   char *repeated; /* the element tuple that every read gives, or NULL */
   int consumers;  /* runs that are open */
+  double waited;  /* seconds */
   bool ended;
   trm_error end;
 };
@@ -201,6 +202,19 @@ static void give(const elements *e, const char *tuple, void *const *results) {
   }
 }
 
+static double seconds_now(void) {
+  struct timespec time;
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+double trm_infeed_waited(trm_infeed *infeed) {
+  pthread_mutex_lock(&infeed->mutex);
+  const double waited = infeed->waited;
+  pthread_mutex_unlock(&infeed->mutex);
+  return waited;
+}
+
 trm_status trm_infeed_pop(trm_infeed *infeed, void *const *results, const atomic_bool *cancelled,
                           trm_error *error) {
   trm_status status = TRM_OK;
@@ -209,12 +223,14 @@ trm_status trm_infeed_pop(trm_infeed *infeed, void *const *results, const atomic
     /* A cancellation from a signal handler cannot take the lock: look again now and then. */
     struct timespec until;
     clock_gettime(CLOCK_REALTIME, &until);
+    const double began = seconds_now();
     until.tv_nsec += 100 * 1000 * 1000;
     if (until.tv_nsec >= 1000 * 1000 * 1000) {
       until.tv_nsec -= 1000 * 1000 * 1000;
       until.tv_sec += 1;
     }
     pthread_cond_timedwait(&infeed->changed, &infeed->mutex, &until);
+    infeed->waited += seconds_now() - began;
   }
   if (atomic_load(cancelled)) {
     status = trm_fail(error, TRM_CANCELLED, "the run was cancelled");

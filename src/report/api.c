@@ -288,7 +288,7 @@ void trm_report_run(trm_report *report, double began, double ended, double waite
     char name[160];
     snprintf(name, sizeof name, "%s run %lld", report->run_name, (long long)report->runs);
     const double wait = began > report->last_ended ? began - report->last_ended : 0;
-    const int64_t wait_cycles = (int64_t)((wait + waited) * report->clock);
+    const int64_t wait_cycles = (int64_t)(wait * report->clock);
     const int64_t cycles = report->cycles + wait_cycles;
     if (trm_database_insert(report->insert, &error, "itiiiffff", report->runs, name,
                             report->cycles_base, wait_cycles, cycles, began - report->first_began,

@@ -144,13 +144,20 @@ static void append_cycles(const trm_profile *p, trm_text *text) {
   }
   if (p->runs.count == 0) return;
   int64_t wait = 0, total = 0;
+  double starved = 0, host = 0;
   for (size_t r = 0; r < p->runs.count; ++r) {
     wait += p->runs.items[r].wait_cycles;
     total += p->runs.items[r].cycles;
+    starved += p->runs.items[r].infeed_seconds;
+    host += p->runs.items[r].host_seconds;
   }
   trm_text_format(text, "  %zu run%s recorded: waiting for the host %.1f %% of %s cycles\n",
                   p->runs.count, p->runs.count == 1 ? "" : "s", share(wait, total),
                   GROUPED(total));
+  if (starved > 0 && host > 0) {
+    trm_text_format(text, "  on this host they waited for infeeds %.1f %% of %.3g s\n",
+                    100 * starved / host, host);
+  }
 }
 
 static void append_ops(const trm_profile *p, trm_text *text) {

@@ -114,7 +114,7 @@ static bool take_tile(trm_profile *p, sqlite3_stmt *row) {
 
 static bool take_run(trm_profile *p, sqlite3_stmt *row) {
   const trm_profile_run run = {number_at(row, 0), number_at(row, 1),
-                               sqlite3_column_double(row, 2)};
+                               sqlite3_column_double(row, 2), sqlite3_column_double(row, 3)};
   return VECTOR_PUSH(&p->runs, run);
 }
 
@@ -160,7 +160,8 @@ static trm_status read_tables(trm_profile *p, sqlite3 *database, trm_error *erro
            " FROM memory_by_tile ORDER BY total_including_gaps DESC, tile LIMIT 5", take_tile,
            error));
   TRY(each(p, database, "SELECT text FROM notes ORDER BY id", take_note, error));
-  return each(p, database, "SELECT cycles, wait_cycles, host_seconds FROM runs ORDER BY id",
+  return each(p, database, "SELECT cycles, wait_cycles, host_seconds, infeed_wait_seconds FROM runs"
+              " ORDER BY id",
               take_run, error);
 }
 

@@ -23,7 +23,7 @@ typedef struct trm_profile_tile {
 
 typedef struct trm_profile_run {
   int64_t cycles, wait_cycles;
-  double host_seconds;
+  double host_seconds, infeed_seconds;
 } trm_profile_run;
 
 typedef struct trm_profile {

@@ -359,9 +359,12 @@ bool program_run(tf_program *p, const tf_call *call, TF_Tensor *const *tensors,
     p->output_versions[i] = pool_generation(outputs[i]);
   trm_error error = {0};
   const double began = p->report ? now() : 0;
+  const double waited = p->report && p->infeed ? trm_infeed_waited(p->infeed->queue) : 0;
   if (trm_engine_run_replicated(p->engine, p->inputs, p->versions, outputs, p->output_versions,
                                 &error) == TRM_OK) {
-    if (p->report) trm_report_run(p->report, began, now(), 0);
+    if (p->report)
+      trm_report_run(p->report, began, now(),
+                     p->infeed ? trm_infeed_waited(p->infeed->queue) - waited : 0);
     return true;
   }
   return fail_with(status, &error);
