@@ -6,6 +6,8 @@ import tensorflow.compat.v1 as tf
 from tensorflow.python import ipu
 from tensorflow.python.ipu.ops import rand_ops
 
+pytestmark = pytest.mark.smoke
+
 SHAPE = (40, 50)
 
 

@@ -1,9 +1,12 @@
 """Outlined functions and barriers."""
 
 import numpy as np
+import pytest
 import tensorflow.compat.v1 as tf
 
 from tensorflow.python import ipu
+
+pytestmark = pytest.mark.smoke
 
 
 def compute(function, *values):

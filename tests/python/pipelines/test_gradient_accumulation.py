@@ -8,6 +8,8 @@ import plain_training as plain
 from tensorflow.python import ipu
 from tensorflow.python.ipu import gradient_accumulation_optimizer as accumulating
 
+pytestmark = pytest.mark.smoke
+
 COUNT, UPDATES = 4, 3
 
 

@@ -7,6 +7,8 @@ from tensorflow.python import ipu
 from tensorflow.python.ipu import cross_replica_ops, replication_ops
 from tensorflow.python.ipu.ops import all_to_all_op, reduce_scatter_op
 
+pytestmark = pytest.mark.smoke
+
 
 def run(session, replicas, function, *inputs):
     """function(index, *inputs) on every replica: one array for each tensor, replicas first."""

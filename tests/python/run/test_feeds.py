@@ -5,6 +5,8 @@ import pytest
 import tensorflow.compat.v1 as tf
 from tensorflow.python import ipu
 
+pytestmark = pytest.mark.smoke
+
 IPUInfeedQueue = ipu.ipu_infeed_queue.IPUInfeedQueue
 IPUOutfeedQueue = ipu.ipu_outfeed_queue.IPUOutfeedQueue
 IPUOutfeedMode = ipu.ipu_outfeed_queue.IPUOutfeedMode

@@ -9,6 +9,8 @@ import pytest
 import tensorflow.compat.v1 as tf
 from tensorflow.python import ipu
 
+pytestmark = pytest.mark.smoke
+
 TYPES = ("int32", "int64", "bool", "uint8", "int8", "uint32", "float16", "float32")
 NUMBERS = [one for one in TYPES if one != "bool"]
 
