@@ -165,6 +165,12 @@ def apply_op(op, name=None, **arguments):
     return operation
 
 
+def apply_read(handle, dtype):
+    """The value of the variable behind a handle."""
+    from tensorflow.python.ops import gen_resource_variable_ops
+    return gen_resource_variable_ops.read_variable_op(handle, dtype)
+
+
 def is_resource_variable_handle(tensor):
     """Whether a tensor is the handle of a resource variable whose type and shape are known."""
     from tensorflow.python.framework import dtypes

@@ -1,0 +1,67 @@
+"""Compiling to a file (`tensorflow.python.ipu.ops.application_compile_op`)."""
+
+import tempfile
+
+import tensorflow.compat.v1 as tf
+
+from tremula.tf.ipu import ipu_compiler, scopes
+from tremula.tf.runtime import applications, inside, lowering, plugin, staging, tracing
+
+_DEVICE = "/device:IPU:0"
+
+
+def experimental_application_compile_op(func, inputs=None, output_path=None,
+                                        freeze_variables=False, name=None):
+    """An operation that compiles func(*inputs) into a file for embedded_runtime_start; in eager mode
+    that is done at once.
+
+    func              as for ipu_compiler.compile; it may loop over an infeed queue and enqueue into
+                      an outfeed queue, which are then what a call gives and gets
+    inputs            tensors: what the program takes when it starts
+    output_path       the file; None: a temporary one
+    freeze_variables  whether the values that variables have when it is compiled go into the file;
+                      else they are inputs, after the others
+    name              of the operation
+
+    It is compiled with the compiler's default options, for one replica. Returns the path, a string
+    tensor. Raises InvalidArgumentError for what an IPU cannot do and for shapes that are not known.
+    """
+    plugin.load()
+    inputs = [tf.convert_to_tensor(one) for one in inputs or []]
+    eager = tf.executing_eagerly()
+    graph = tf.Graph() if eager else tf.get_default_graph()
+    with graph.as_default(), scopes.ipu_scope(_DEVICE):
+        trace = tracing.Trace("application", _DEVICE)
+        returned = trace.run(func, inputs)
+        with trace.graph.as_default(), tf.device(None):
+            tensors, _ = ipu_compiler._outputs(returned, trace.effects)
+        trace.finish(tensors)
+    source = staging.stage(trace.graph, trace.placeholders, trace.variables, trace.outputs,
+                           trace.device, trace.state)
+    try:
+        module = lowering.lower(source).module
+    except inside.LoweringError as error:
+        raise inside.error_class(inside.INVALID_ARGUMENT)(None, None, str(error)) from None
+    handles = [*trace.arguments, *trace.handles]
+    names = [one.name.partition(":")[0] if not inside.is_eager(one) else f"input_{i}"
+             for i, one in enumerate(handles)]
+    first = len(trace.arguments)
+
+    def write(path, *values):
+        path = path.decode() or tempfile.mkstemp(suffix=".poplar_exec")[1]
+        applications.write(path, module, names, {first + i: one for i, one in enumerate(values)})
+        return path.encode()
+
+    def build():
+        values = [inside.apply_read(handle, tf.dtypes.as_dtype(variable.dtype))
+                  for handle, variable in zip(trace.handles, source.variables)
+                  ] if freeze_variables else []
+        path = tf.constant(output_path or "")
+        if eager:
+            return tf.constant(write(path.numpy(), *[one.numpy() for one in values]))
+        result = tf.numpy_function(write, [path, *values], tf.string, name=name)
+        result.set_shape([])
+        return result
+
+    with tf.device("/device:CPU:0"):
+        return build()

@@ -1,0 +1,138 @@
+"""Running programs from files (`tensorflow.python.ipu.ops.embedded_runtime`), which
+experimental_application_compile_op writes.
+
+The program runs in this process, on the host, with Python; TensorFlow Serving runs what
+ipu.serving exports.
+"""
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from tremula.tf.runtime import applications
+
+
+class RuntimeContext:
+    """A program that has been, or will be, started. Made by embedded_runtime_start()."""
+
+    def __init__(self, name, executable_file, executable_proto, start_output):
+        self._name, self._file = name, executable_file
+        self._application, self._start_output = executable_proto, start_output
+
+    def start_output(self):
+        """The tensor that is there when the program has been started."""
+        return self._start_output
+
+    def name(self):
+        """Its name."""
+        return self._name
+
+    def signature(self):
+        """What it takes and gives: `inputs`, `streamed_inputs`, `streamed_outputs`, lists of objects
+        with a name, dtype (NumPy's) and shape."""
+        return self._application.signature
+
+    def output_types(self):
+        """The types of what a call gives."""
+        return [tf.as_dtype(one.dtype) for one in self.signature().streamed_outputs]
+
+
+def embedded_runtime_start(executable_file, inputs, name, timeout=None):
+    """Starts the program of a file.
+
+    executable_file  the path, text or a string tensor whose value is known
+    inputs           list of tensors, or a dict by the names of the signature
+    name             of the runtime: one that runs already is used on
+    timeout          is ignored: no program here waits for data to go on
+
+    Returns a RuntimeContext. Raises FileNotFoundError, ValueError for a file of another kind, and
+    Exception for inputs that do not fit.
+    """
+    del timeout
+    path = tf.get_static_value(executable_file) if tf.is_tensor(executable_file) else (
+        executable_file)
+    if path is None:
+        raise ValueError("The path of the executable must be known when the graph is built: run the "
+                         "operation that compiles it first, and pass what it gave.")
+    path = path.decode() if isinstance(path, bytes) else str(getattr(path, "item", lambda: path)())
+    application = applications.Application(path)
+    wanted = application.signature.inputs
+    if isinstance(inputs, dict):
+        for one in wanted:
+            if one.name not in inputs:
+                raise Exception(  # pylint: disable=broad-exception-raised
+                    f"Failed to find input tensor with name '{one.name}' in input dictionary.")
+        inputs = [inputs[one.name] for one in wanted]
+    if isinstance(inputs, tuple):
+        inputs = list(inputs)
+    if not isinstance(inputs, list):
+        raise Exception(  # pylint: disable=broad-exception-raised
+            "Expected the inputs to be a list.")
+    inputs = _checked(inputs, wanted, "Embedded application runtime")
+
+    def start(*values):
+        applications.start(name, application, values)
+        return _zero()
+
+    return RuntimeContext(name, path, application, _run(start, inputs, [tf.int32])[0])
+
+
+def embedded_runtime_call(inputs, context):
+    """The outputs, a list of tensors, for one element of the program's infeed.
+
+    Raises Exception for inputs that do not fit.
+    """
+    signature = context.signature()
+    inputs = _checked(list(inputs), signature.streamed_inputs, "Embedded application call")
+
+    def call(anchor, *values):
+        del anchor
+        return applications.call(context.name(), values)
+
+    outputs = _run(call, [context.start_output(), *inputs], context.output_types())
+    for one, info in zip(outputs, signature.streamed_outputs):
+        one.set_shape(info.shape)
+    return outputs
+
+
+def embedded_runtime_stop(context):
+    """Stops the program: an operation, or in eager mode at once and None."""
+    def stop():
+        applications.stop(context.name())
+        return _zero()
+
+    stopped, = _run(stop, [], [tf.int32])
+    return None if tf.executing_eagerly() else stopped.op
+
+
+def embedded_runtime_start_and_call(executable_file, startup_inputs, call_inputs, name):
+    """(outputs, context): embedded_runtime_start(), then embedded_runtime_call()."""
+    context = embedded_runtime_start(executable_file, startup_inputs, name)
+    return embedded_runtime_call(call_inputs, context), context
+
+
+def _zero():
+    return np.int32(0)
+
+
+def _run(function, inputs, types):
+    """Calls the function with arrays, on the CPU: now, or when the graph runs."""
+    with tf.device("/device:CPU:0"):
+        outputs = tf.numpy_function(function, inputs, types)
+    return list(outputs) if isinstance(outputs, (list, tuple)) else [outputs]
+
+
+def _checked(inputs, wanted, what):
+    if len(inputs) != len(wanted):
+        raise Exception(  # pylint: disable=broad-exception-raised
+            f"{what} expects {len(wanted)} inputs, but {len(inputs)} were provided.")
+    inputs = [tf.convert_to_tensor(one) for one in inputs]
+    for i, (one, info) in enumerate(zip(inputs, wanted)):
+        if not one.shape.is_compatible_with(info.shape):
+            raise Exception(  # pylint: disable=broad-exception-raised
+                f"Mismatched input shape at position {i} ('{info.name}'). Expected "
+                f"{list(info.shape)}, but input {i} has shape {one.shape}.")
+        if one.dtype != tf.as_dtype(info.dtype):
+            raise Exception(  # pylint: disable=broad-exception-raised
+                f"Mismatched input dtype at position {i} ('{info.name}'). Expected "
+                f"{tf.as_dtype(info.dtype)}, but input {i} has dtype {one.dtype}.")
+    return inputs

@@ -1,0 +1,116 @@
+"""experimental_application_compile_op and embedded_runtime."""
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+from tensorflow.python import ipu
+
+compile_op = ipu.application_compile_op.experimental_application_compile_op
+runtime = ipu.embedded_runtime
+
+
+def queues():
+    dataset = tf.data.Dataset.from_tensors(np.zeros(2, np.float32)).repeat()
+    return ipu.ipu_infeed_queue.IPUInfeedQueue(dataset), ipu.ipu_outfeed_queue.IPUOutfeedQueue()
+
+
+def model():
+    infeed, outfeed = queues()
+
+    def body(x):
+        w = tf.get_variable("w", [2], tf.float32, tf.constant_initializer([2., 3.]))
+        return outfeed.enqueue([x * w, tf.reduce_sum(x)])
+
+    return ipu.loops.repeat(3, body, [], infeed)
+
+
+@pytest.mark.parametrize("freeze", [True, False])
+def test_feeds(tmp_path, freeze):
+    path = str(tmp_path / "model.poplar_exec")
+    compiled = compile_op(model, output_path=path, freeze_variables=freeze)
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        assert session.run(compiled) == path.encode()
+    given = [] if freeze else [tf.constant([10., 20.])]
+    context = runtime.embedded_runtime_start(path, given, f"feeds_{freeze}")
+    assert context.output_types() == [tf.float32, tf.float32]
+    assert len(context.signature().inputs) == len(given)
+    x = tf.placeholder(tf.float32, [2])
+    outputs = runtime.embedded_runtime_call([x], context)
+    stop = runtime.embedded_runtime_stop(context)
+    w = [2, 3] if freeze else [10, 20]
+    with tf.Session() as session:
+        for i in range(7):  # more than a run of the program
+            product, total = session.run(outputs, {x: [i, 1]})
+            np.testing.assert_array_equal(product, [i * w[0], w[1]])
+            assert total == i + 1
+        session.run(stop)
+
+
+def test_variables_that_change(tmp_path):
+    def counting():
+        infeed, outfeed = queues()
+
+        def body(x):
+            count = tf.get_variable("count", [], tf.float32, tf.zeros_initializer(),
+                                    use_resource=True)
+            with tf.control_dependencies([count.assign_add(1.)]):
+                return outfeed.enqueue(x + count.read_value())
+
+        return ipu.loops.repeat(2, body, [], infeed)
+
+    path = str(tmp_path / "model")
+    compiled = compile_op(counting, output_path=path, freeze_variables=True)
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        session.run(compiled)
+        context = runtime.embedded_runtime_start(path, [], "counting")
+        outputs = runtime.embedded_runtime_call([tf.zeros([2])], context)
+        assert [session.run(outputs)[0][0] for _ in range(5)] == [1, 2, 3, 4, 5]
+        session.run(runtime.embedded_runtime_stop(context))
+
+
+def test_without_feeds(tmp_path):
+    v = tf.placeholder(tf.float32, [2])
+    compiled = compile_op(lambda x: x * x, inputs=[v])
+    with tf.Session() as session:
+        path = session.run(compiled, {v: np.zeros(2)}).decode()
+        outputs, _ = runtime.embedded_runtime_start_and_call(
+            path, [tf.constant([3., 4.])], [], "square")
+        np.testing.assert_array_equal(session.run(outputs)[0], [9, 16])
+
+
+def test_eager(tmp_path):
+    from tensorflow.python.eager import context as eager
+    with eager.eager_mode():
+        path = compile_op(lambda x: x + 1., inputs=[tf.constant([0., 0.])],
+                          output_path=str(tmp_path / "model"))
+        outputs, context = runtime.embedded_runtime_start_and_call(
+            path, [tf.constant([1., 2.])], [], "eager")
+        np.testing.assert_array_equal(outputs[0], [2, 3])
+        runtime.embedded_runtime_stop(context)
+
+
+def test_refusals(tmp_path):
+    path = str(tmp_path / "model")
+    compiled = compile_op(model, output_path=path)
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        session.run(compiled)
+    w = tf.constant([1., 1.])
+    for message, inputs in [("expects 1 inputs, but 0 were", []),
+                            ("Expected the inputs to be a list", 3),
+                            ("Failed to find input tensor with name 'w'", {}),
+                            ("Mismatched input shape at position 0 .'w'.", [tf.zeros([3])]),
+                            ("Mismatched input dtype at position 0", [tf.zeros([2], tf.int32)])]:
+        with pytest.raises(Exception, match=message):
+            runtime.embedded_runtime_start(path, inputs, "refused")
+    context = runtime.embedded_runtime_start(path, {"w": w}, "refused")
+    with pytest.raises(Exception, match="call expects 1 inputs, but 2 were"):
+        runtime.embedded_runtime_call([w, w], context)
+    other = tmp_path / "other"
+    other.write_bytes(b"something else")
+    with pytest.raises(ValueError, match="was not written by"):
+        runtime.embedded_runtime_start(str(other), [], "refused")
+    with pytest.raises(FileNotFoundError):
+        runtime.embedded_runtime_start(str(tmp_path / "absent"), [], "refused")
