@@ -1,4 +1,5 @@
 /* Owns: the allocation seam, arenas, growing arrays and text. */
+#define _GNU_SOURCE
 #include "base/memory.h"
 
 #include <stdarg.h>
@@ -6,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 enum { CHUNK_BYTES = 64 * 1024, ALIGNMENT = 16 };
 
@@ -36,6 +38,29 @@ void *trm_allocate_aligned(size_t size) {
 }
 
 void trm_free(void *block) { free(block); }
+
+/* From here on a block is pages of the system; from two large pages on it asks for those. */
+static const size_t paged_bytes = (size_t)1 << 20, large_page = (size_t)2 << 20;
+
+void *trm_allocate_block(size_t size) {
+  if (size < paged_bytes) {
+    void *block = trm_allocate_aligned(size);
+    return block == NULL ? NULL : memset(block, 0, size);
+  }
+  if (must_fail() || size > SIZE_MAX / 2) return NULL;
+  void *block = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (block == MAP_FAILED) return NULL;
+  if (size >= 2 * large_page) (void)madvise(block, size, MADV_HUGEPAGE); /* a wish */
+  return block;
+}
+
+void trm_free_block(void *block, size_t size) {
+  if (size < paged_bytes) {
+    trm_free(block);
+  } else if (block != NULL) {
+    munmap(block, size);
+  }
+}
 
 struct trm_arena_chunk {
   struct trm_arena_chunk *next;

@@ -36,8 +36,8 @@ trm_status trm_replica_create(trm_engine *engine, uint32_t number, size_t num_op
                               size_t num_results, trm_error *error) {
   const trm_plan *plan = engine->executable->plan;
   trm_replica *replica = &engine->replicas[number];
-  replica->arena = trm_allocate_aligned(plan->arena_bytes);
-  replica->persistent = trm_allocate_aligned(plan->persistent_bytes);
+  replica->arena = trm_allocate_block(plan->arena_bytes);
+  replica->persistent = trm_allocate_block(plan->persistent_bytes);
   replica->pointers = trm_allocate_zeroed(plan->num_slots, sizeof *replica->pointers);
   replica->operands = trm_allocate_zeroed(num_operands, sizeof *replica->operands);
   replica->results = trm_allocate_zeroed(num_results, sizeof *replica->results);
@@ -52,7 +52,6 @@ trm_status trm_replica_create(trm_engine *engine, uint32_t number, size_t num_op
       replica->versions == NULL) {
     FAIL_NO_MEMORY("an engine");
   }
-  memset(replica->persistent, 0, plan->persistent_bytes);
   if (engine->team != NULL) replica->exchange = trm_team_exchange(engine->team, number);
   return number == 0 ? TRM_OK : create_own_outputs(engine->executable, replica, error);
 }
@@ -62,8 +61,9 @@ void trm_replica_free(const trm_engine *engine, trm_replica *replica) {
     trm_free(replica->own[o].blocks[0]);
     trm_free(replica->own[o].blocks[1]);
   }
-  trm_free(replica->arena);
-  trm_free(replica->persistent);
+  const trm_plan *plan = engine->executable->plan;
+  trm_free_block(replica->arena, plan->arena_bytes);
+  trm_free_block(replica->persistent, plan->persistent_bytes);
   trm_free(replica->pointers);
   trm_free(replica->operands);
   trm_free(replica->results);
