@@ -9,7 +9,7 @@ import subprocess
 import pytest
 
 import pva
-from conftest import largest
+from profiled_programs import UNFED, largest
 
 SCHEMA = pathlib.Path(__file__).resolve().parents[3] / "data/schema/vars.capnp"
 
@@ -161,7 +161,6 @@ def test_framework_json(folder):
 
 
 def test_parts_can_be_turned_off(profiled):
-    from conftest import UNFED
     folder, _ = profiled(UNFED, {"autoReport.outputArchive": "false",
                                  "autoReport.outputDebugInfo": "false",
                                  "autoReport.outputLoweredVars": "false",

@@ -5,7 +5,7 @@ import subprocess
 
 import pva
 import pytest
-from conftest import FED, PROGRAM, largest
+from profiled_programs import FED, PROGRAM, largest
 
 
 @pytest.fixture(scope="module")
