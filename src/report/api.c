@@ -181,11 +181,8 @@ static trm_status begin_runs(const trm_report_source *s, sqlite3 *database, trm_
 }
 
 static trm_status write_report(trm_report_source *s, trm_report **out_report, trm_error *error) {
-  char directory[TRM_REPORT_PATH], timestamp[64];
-  TRY(make_directory(s->options->values[TRM_ENGINE_REPORT_DIRECTORY], directory, timestamp,
+  TRY(make_directory(s->options->values[TRM_ENGINE_REPORT_DIRECTORY], s->directory, s->timestamp,
                      error));
-  s->directory = directory;
-  s->timestamp = timestamp;
   TRY(trm_lowered_create(s->program, &s->lowered, error));
   sqlite3 *database = NULL;
   trm_status status = write_files(s, &database, error);
@@ -195,7 +192,7 @@ static trm_status write_report(trm_report_source *s, trm_report **out_report, tr
     return status;
   }
   trm_log(TRM_LOG_INFO, "REPORT", "wrote the profile of %s into %s", s->program->module->name,
-          directory);
+          s->directory);
   if (database == NULL) return TRM_OK;
   if (!trm_engine_option_is_on(s->options, TRM_ENGINE_OUTPUT_EXECUTION)) {
     sqlite3_close(database);

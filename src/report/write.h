@@ -23,8 +23,8 @@ typedef struct trm_report_source {
   const trm_program *program;
   const trm_engine_options *options;
   const char *framework, *framework_version; /* never NULL */
-  const char *directory;
-  const char *timestamp;
+  char directory[TRM_REPORT_PATH];
+  char timestamp[64];
   bool is_model;
   trm_lowered lowered;
   trm_report_debug debug;
