@@ -45,6 +45,21 @@ def test_feeds(tmp_path):
     assert out.endswith("line: 1.50 x -0.50\n")
 
 
+@pytest.mark.parametrize("name, wanted", [
+    ("pipelining", r"(10 steps of 16 batches: loss .*\n){4}learned: True\n"),
+    ("gradient_accumulation", r".*\n.*\nequal: True\n"),
+    ("replication", r"losses of 50 steps on 4 replicas\nweights: \[ 1\.  -2\.   0\.5\]\n"),
+    ("sharded_training", r"loss: .*\nlearned: True\n"),
+    ("sequences", r"accuracy at first above 0.9: False\naccuracy after .* 0.9: True\n"),
+    ("estimator", r"steps: 100\naccuracy above 0.9: True\npredictions: 160 right: True\n"),
+])
+def test_training(tmp_path, name, wanted):
+    if name == "estimator":
+        pytest.importorskip("tensorflow_estimator")
+    out, _ = run(tmp_path, name)
+    assert re.fullmatch(wanted, out), out
+
+
 def test_resnext(tmp_path):
     out, log = run(tmp_path, "resnext", "--depth=26", "--size=64", "--batch=2",
                    "--batches-per-run=3", "--runs=1")
