@@ -14,6 +14,7 @@ struct trm_executable {
   trm_module *module; /* optimised, fused, scheduled */
   trm_plan *plan;
   trm_options options;
+  bool known_to_fit; /* written while one thread has the executable */
   size_t num_inputs, num_outputs;
   trm_tensor_info *inputs, *outputs;
   int64_t *aliases; /* by output: the input that it updates, or -1 */

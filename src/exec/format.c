@@ -11,7 +11,7 @@
 
 /* All numbers are little-endian. */
 static const char magic[8] = {'T', 'R', 'M', 'E', 'X', 'E', 'C', '\n'};
-enum { FORMAT_VERSION = 1, HEADER_BYTES = 8 + 4 + 4 + 8 + 8 };
+enum { FORMAT_VERSION = 1, HEADER_BYTES = 8 + 4 + 4 + 8 + 8, FLAG_FITS = 1 };
 
 static void put(unsigned char *to, uint64_t value, int bytes) {
   for (int i = 0; i < bytes; ++i) to[i] = (unsigned char)(value >> 8 * i);
@@ -51,7 +51,7 @@ trm_status trm_executable_serialize(const trm_executable *executable, void **out
   trm_text file = {0};
   trm_text_append(&file, magic, sizeof magic);
   append_number(&file, FORMAT_VERSION, 4);
-  append_number(&file, 0, 4);
+  append_number(&file, executable->known_to_fit ? FLAG_FITS : 0, 4);
   append_number(&file, payload.length, 8);
   append_number(&file, payload.failed ? 0 : XXH3_64bits(payload.data, payload.length), 8);
   trm_text_append(&file, payload.data, payload.length);
@@ -126,7 +126,8 @@ trm_status trm_executable_deserialize(const void *data, size_t size,
     FAIL(FAILED_PRECONDITION, "the executable has format version %llu; this library reads version "
          "%d. Compile it again", (unsigned long long)version, FORMAT_VERSION);
   }
-  if (get(bytes + 12, 4) != 0) FAIL(DATA_LOSS, "the executable has unknown flags");
+  const uint64_t flags = get(bytes + 12, 4);
+  if ((flags & ~(uint64_t)FLAG_FITS) != 0) FAIL(DATA_LOSS, "the executable has unknown flags");
   if (length != size - HEADER_BYTES) {
     FAIL(DATA_LOSS, "the executable is cut short or has bytes after its end: it states %llu bytes "
          "and has %zu", (unsigned long long)length, size - HEADER_BYTES);
@@ -138,6 +139,7 @@ trm_status trm_executable_deserialize(const void *data, size_t size,
   trm_arena scratch = {0};
   const trm_status status = read_payload(&r, &scratch, out_executable, error);
   trm_arena_free(&scratch);
+  if (status == TRM_OK) (*out_executable)->known_to_fit = (flags & FLAG_FITS) != 0;
   return status;
 }
 

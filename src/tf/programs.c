@@ -144,6 +144,16 @@ static bool load_or_compile(const void *module, size_t size, const tf_snapshot *
   return ok;
 }
 
+/* Writes into the cache what has been found out since the executable was compiled. */
+static void store_again(const void *module, size_t size, const tf_snapshot *settings,
+                        const trm_executable *executable) {
+  cache_entry entry;
+  if (settings->cache_path[0] && is_cacheable(module, size) &&
+      cache_find(settings, module, size, &entry)) {
+    cache_store(&entry, executable);
+  }
+}
+
 static bool create_engine(const tf_program *p, trm_executable *executable, trm_engine **out_engine,
                           TF_Status *status) {
   trm_error error = {0};
@@ -178,10 +188,13 @@ static bool build(tf_program *p, const void *module, size_t size, const tf_snaps
   const trm_report_framework framework = {"TensorFlow", tensorflow_version()};
   trm_report *report = NULL;
   trm_error error = {0};
+  const bool was_known = trm_executable_is_known_to_fit(executable);
   if (trm_report_create(executable, &framework, &report, &error) != TRM_OK) {
     trm_executable_free(executable);
     return fail_with(status, &error);
   }
+  if (!was_known && trm_executable_is_known_to_fit(executable))
+    store_again(module, size, settings, executable);
   bool ok = create_engine(p, executable, &engine, status);
   host_calls *calls = NULL;
   ok = ok && host_calls_create(executable, engine, &calls, status);

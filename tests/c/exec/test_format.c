@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "../run.h"
+#include "tremula/report.h"
 
 static const char *text =
     "HloModule m, input_output_alias={ {1}: (0, {}, may-alias) }\n"
@@ -52,6 +53,32 @@ static void test_round_trip(void **state) {
   assert_non_null(strstr(error.message, "there is no file /nonexistent/x"));
   assert_int_equal(trm_executable_load("/tmp", &loaded, &error), TRM_INVALID_ARGUMENT);
   assert_non_null(strstr(error.message, "is a directory"));
+}
+
+/* That a program fits is found out once and kept with it. */
+static void test_known_to_fit(void **state) {
+  (void)state;
+  trm_error error;
+  trm_executable *executable = test_compile(text, &test_modes[0]), *loaded;
+  assert_false(trm_executable_is_known_to_fit(executable));
+  trm_report *report;
+  if (trm_report_create(executable, NULL, &report, &error) != TRM_OK) fail_msg("%s", error.message);
+  trm_report_free(report);
+  assert_true(trm_executable_is_known_to_fit(executable));
+  void *data;
+  size_t size;
+  assert_int_equal(trm_executable_serialize(executable, &data, &size, &error), TRM_OK);
+  trm_executable_free(executable);
+  assert_int_equal(trm_executable_deserialize(data, size, &loaded, &error), TRM_OK);
+  assert_true(trm_executable_is_known_to_fit(loaded));
+  trm_executable_free(loaded);
+  ((unsigned char *)data)[12] = 0;
+  assert_int_equal(trm_executable_deserialize(data, size, &loaded, &error), TRM_OK);
+  assert_false(trm_executable_is_known_to_fit(loaded));
+  trm_executable_free(loaded);
+  ((unsigned char *)data)[12] = 2;
+  assert_int_equal(trm_executable_deserialize(data, size, &loaded, &error), TRM_DATA_LOSS);
+  trm_free(data);
 }
 
 /* ---- Saving --------------------------------------------------------------------------------- */
@@ -179,6 +206,7 @@ static void test_damage(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_round_trip),    cmocka_unit_test(test_two_writers),
+      cmocka_unit_test(test_known_to_fit),
       cmocka_unit_test(test_mode_of_saved), cmocka_unit_test(test_failed_save),
       cmocka_unit_test(test_damage),
   };
