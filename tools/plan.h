@@ -56,7 +56,7 @@ void plan_model_free(plan_model *model);
 /* ---- plan_case.c ---------------------------------------------------------------------------- */
 
 typedef struct plan_case {
-  const char *target;
+  const char *target;               /* its name; the machine's */
   long ipus, batch;                 /* ipus: what was asked for; 0: what the model says */
   double value;                     /* swept */
   trm_program_options options;

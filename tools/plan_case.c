@@ -118,9 +118,9 @@ static trm_status describe(const plan_model *model, const trm_target *target,
 trm_status plan_case_run(const plan_request *request, const plan_model *model, size_t target,
                          long ipus, double value, bool full, plan_case *out_case,
                          trm_error *error) {
-  *out_case = (plan_case){.target = request->targets.items[target], .ipus = ipus, .value = value,
-                          .batch = model->batch, .options = options_of(request, value)};
   const trm_target *machine = request->machines[target];
+  *out_case = (plan_case){.target = trm_target_name(machine), .ipus = ipus, .value = value,
+                          .batch = model->batch, .options = options_of(request, value)};
   trm_program *program;
   trm_status status = plan(model, machine, out_case, &program, error);
   if (status == TRM_OK && program == NULL) return TRM_OK; /* a problem */

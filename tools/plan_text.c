@@ -216,12 +216,27 @@ static void print_cuts(const plan_case *one) {
   }
 }
 
+static void print_parts(const plan_case *one) {
+  print_cuts(one);
+  print_categories(one);
+  print_cycles(one);
+  print_layers(one);
+  const char *note;
+  for (size_t n = 0; (note = trm_program_note(one->program, n)) != NULL; ++n) {
+    printf("%s  %s\n", n == 0 ? "\nNotes\n" : "", note);
+  }
+}
+
 static void print_full(const plan_case *one) {
   printf("\n%s, %ld IPU%s", one->target, one->ipus, one->ipus == 1 ? "" : "s");
   if (one->totals.replicas > 1) printf(" (%u replicas)", one->totals.replicas);
   if (one->batch > 0) printf(", batch %ld", one->batch);
-  printf(": %s. The fullest tile, %u of IPU %u, needs %s of %s bytes (%.1f %%)",
-         one->totals.fits ? "it fits" : "it does not fit",
+  if (one->explanation != NULL) {
+    printf("\n%s", one->explanation);
+    print_parts(one);
+    return;
+  }
+  printf(": it fits. The fullest tile, %u of IPU %u, needs %s of %s bytes (%.1f %%)",
          one->totals.worst_tile % one->totals.tiles_per_ipu,
          one->totals.worst_tile / one->totals.tiles_per_ipu, NUMBER(one->totals.worst_tile_bytes),
          NUMBER(one->totals.bytes_per_tile),
@@ -231,15 +246,7 @@ static void print_full(const plan_case *one) {
            100 * one->options.model_error);
   }
   printf(".\n");
-  if (one->explanation != NULL) printf("\n%s", one->explanation);
-  print_cuts(one);
-  print_categories(one);
-  print_cycles(one);
-  print_layers(one);
-  const char *note;
-  for (size_t n = 0; (note = trm_program_note(one->program, n)) != NULL; ++n) {
-    printf("%s  %s\n", n == 0 ? "\nNotes\n" : "", note);
-  }
+  print_parts(one);
 }
 
 /* ---- All ------------------------------------------------------------------------------------- */

@@ -12,7 +12,7 @@ from tremula import tool
 from tremula.tool import lower, training
 
 
-def main():
+def main(arguments=None):
     parser = argparse.ArgumentParser(prog="python -m tremula.tool.plan")
     parser.add_argument("model")
     parser.add_argument("--folder", required=True)
@@ -22,7 +22,7 @@ def main():
     parser.add_argument("--shape", action="append", default=[])
     parser.add_argument("--feed", action="append", default=[])
     parser.add_argument("--fetch", action="append", default=[])
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(arguments)
     with tool.complaining():
         tool.need_tensorflow()
         for batch in arguments.batch or [None]:

@@ -1,0 +1,242 @@
+"""tremula plan of HLO: exit codes, JSON, sweeps, shards, messages."""
+
+import json
+
+import pytest
+
+CONVOLUTION = """HloModule conv
+
+ENTRY main {
+  x = f16[4,56,56,64] parameter(0)
+  k = f16[3,3,64,128] parameter(1)
+  ROOT y = f16[4,56,56,128] convolution(x, k), window={size=3x3 pad=1_1x1_1}, dim_labels=b01f_01io->b01f, metadata={op_type="Conv2D" op_name="a/Conv2D"}
+}
+"""
+PARAMETERS = 3 * 3 * 64 * 128
+
+# Four dense layers, the last two larger than the first two.
+LAYERS = """HloModule layers
+
+ENTRY main {
+  x = f32[32,512] parameter(0)
+  w0 = f32[512,512] parameter(1)
+  w1 = f32[512,512] parameter(2)
+  w2 = f32[512,2048] parameter(3)
+  w3 = f32[2048,512] parameter(4)
+  h0 = f32[32,512] dot(x, w0), lhs_contracting_dims={1}, rhs_contracting_dims={0}, metadata={op_name="net/one/MatMul"}
+  h1 = f32[32,512] dot(h0, w1), lhs_contracting_dims={1}, rhs_contracting_dims={0}, metadata={op_name="net/two/MatMul"}
+  h2 = f32[32,2048] dot(h1, w2), lhs_contracting_dims={1}, rhs_contracting_dims={0}, metadata={op_name="net/three/MatMul"}
+  ROOT h3 = f32[32,512] dot(h2, w3), lhs_contracting_dims={1}, rhs_contracting_dims={0}, metadata={op_name="net/four/MatMul"}
+}
+"""
+
+SHARDED = """HloModule sharded
+
+ENTRY main {
+  x = f32[8] parameter(0)
+  a = f32[8] add(x, x), sharding={maximal device=0}
+  ROOT b = f32[8] multiply(a, a), sharding={maximal device=1}
+}
+"""
+
+
+@pytest.fixture
+def machine(tool):
+    """Writes a machine like an mk2 with fewer tiles; its path."""
+    def write(tiles):
+        tool.write(f"small{tiles}.json",
+                   json.dumps({"base": "mk2", "name": f"small{tiles}", "tilesPerIPU": tiles}))
+        return f"./small{tiles}.json"
+    return write
+
+
+def plan(tool, *arguments, code=0):
+    """The JSON of a plan that must end with this exit code."""
+    result = tool("plan", *arguments, "--json")
+    assert result.returncode == code, (result.returncode, result.stderr)
+    return json.loads(result.stdout)
+
+
+@pytest.mark.smoke
+def test_json_of_one_that_fits(tool):
+    source = tool.write("conv.hlo", CONVOLUTION)
+    answer = plan(tool, source)
+    assert answer["format"] == 1 and answer["fits"] is True and answer["training"] is None
+    assert answer["parameters"] == {"count": PARAMETERS, "bytes": 2 * PARAMETERS}
+    assert answer["input"] == {"name": "x", "type": "f16", "shape": [4, 56, 56, 64]}
+    case, = answer["cases"]
+    assert (case["target"], case["ipus"], case["shards"], case["replicas"]) == ("mk2", 1, 1, 1)
+    assert case["fits"] is True and case["is_close"] is False and "explanation" not in case
+    memory, cycles = case["memory"], case["cycles"]
+    assert memory["bytes_of_machine"] == 1472 * 638976
+    assert memory["bytes_over"] == memory["tiles_over"] == 0
+    assert memory["worst_tile_bytes"] <= memory["bytes_per_tile"]
+    assert memory["always_live_bytes"] + memory["temporary_bytes"] == memory["peak_bytes"]
+    assert sum(memory["by_category"].values()) == memory["each_tile_at_its_peak_bytes"]
+    parts = ("compute", "copy", "exchange", "global_exchange", "host", "collective", "sync",
+             "control")
+    assert sum(cycles[part] for part in parts) == cycles["total"] + cycles["overlapped"]
+    assert case["seconds"] == pytest.approx(cycles["total"] / 1.33e9)
+    assert case["items"] == 4
+    assert case["items_per_second"] == pytest.approx(4 / case["seconds"])
+    assert sum(layer["cycles"] for layer in case["layers"]) == cycles["total"]
+    layer = next(one for one in case["layers"] if one["name"] == "a")
+    assert layer["weights_bytes"] == 2 * PARAMETERS
+    assert layer["flops"] > 2 * PARAMETERS * 4 * 54 * 54
+
+
+def test_text_is_the_same_each_time(tool):
+    source = tool.write("layers.hlo", LAYERS)
+    first = tool.ok("plan", source, "--ipus", "1,2")
+    assert first == tool.ok("plan", source, "--ipus", "1,2")
+    assert "Model size: 2 621 440 parameters, 10 485 760 bytes (10.5 MB)" in first
+    assert "First input: x f32[32,512], so 32 items a run" in first
+    for layer in ("net/one", "net/two", "net/three", "net/four"):
+        assert f"\n  {layer} " in first
+
+
+def test_one_that_does_not_fit_ends_with_3_and_says_why(tool, machine):
+    source = tool.write("conv.hlo", CONVOLUTION)
+    small = machine(8)
+    answer = plan(tool, source, "--target", small, code=3)
+    case, = answer["cases"]
+    assert answer["fits"] is False and case["fits"] is False
+    assert case["memory"]["bytes_over"] > 0 and case["memory"]["tiles_over"] > 0
+    assert case["explanation"].startswith("Out of memory: tile ")
+    assert "What would help" in case["explanation"]
+    text = tool("plan", source, "--target", small)
+    assert text.returncode == 3 and "Out of memory" in text.stdout and not text.stderr
+
+
+def test_it_fits_when_one_of_the_cases_does(tool, machine):
+    source = tool.write("conv.hlo", CONVOLUTION)
+    answer = plan(tool, source, "--target", f"{machine(8)},mk2")
+    assert [case["fits"] for case in answer["cases"]] == [False, True]
+    assert answer["fits"] is True
+
+
+def test_raising_the_proportion_stops_a_program_from_fitting(tool, machine):
+    source = tool.write("conv.hlo", CONVOLUTION)
+    cases = plan(tool, source, "--target", machine(24), "--sweep",
+                 "availableMemoryProportion=0.2:1:0.2")["cases"]
+    assert [case["availableMemoryProportion"] for case in cases] == [.2, .4, .6, .8, 1]
+    assert [case["fits"] for case in cases] == [True, True, True, True, False]
+    memory = [case["memory"]["worst_tile_bytes"] for case in cases]
+    cycles = [case["cycles"]["total"] for case in cases]
+    assert memory == sorted(memory) and memory[0] < memory[-1]
+    assert cycles == sorted(cycles, reverse=True) and cycles[0] > cycles[-1]
+
+
+def test_a_sweep_plans_what_the_option_does(tool):
+    source = tool.write("conv.hlo", CONVOLUTION)
+    swept = plan(tool, source, "--sweep", "convolutions.availableMemoryProportion=0.1:0.3:0.2")
+    for case, value in zip(swept["cases"], ("0.1", "0.3")):
+        one, = plan(tool, source, "--option", f"available_memory_proportion={value}")["cases"]
+        assert case["cycles"] == one["cycles"] and case["memory"] == one["memory"]
+
+
+def test_options_change_the_plan(tool):
+    source = tool.write("conv.hlo", CONVOLUTION)
+    plain, = plan(tool, source)["cases"]
+    code, = plan(tool, source, "--option", "compile_ipu_code=true")["cases"]
+    assert plain["memory"]["by_category"]["vertexCode"] == 0
+    assert code["memory"]["by_category"]["vertexCode"] > 0
+    few, = plan(tool, source, "--option", "tiles_per_ipu=256")["cases"]
+    assert few["tiles_per_ipu"] == 256
+    assert few["cycles"]["total"] > plain["cycles"]["total"]
+
+
+def test_shards_are_cut_between_layers_and_balanced(tool):
+    source = tool.write("layers.hlo", LAYERS)
+    one, two, three = plan(tool, source, "--ipus", "1,2,3")["cases"]
+    assert [case["shards"] for case in (one, two, three)] == [1, 2, 3]
+    assert one["cuts"] == []
+    cut, = two["cuts"]
+    # A cut elsewhere would put more than these 4.2 MB of weights on one IPU.
+    assert (cut["after"], cut["before"]) in (("net/two", "net/three"), ("net/three", "net/four"))
+    assert cut["bytes"] == 32 * 4 * (512 if cut["before"] == "net/three" else 2048)
+    assert len(three["cuts"]) == 2
+    assert two["memory"]["worst_tile_bytes"] < one["memory"]["worst_tile_bytes"]
+    assert two["cycles"]["global_exchange"] > 0 == one["cycles"]["global_exchange"]
+    assert two["memory"]["bytes_of_machine"] == 2 * one["memory"]["bytes_of_machine"]
+
+
+def test_too_few_layers_are_a_problem_of_that_case(tool):
+    source = tool.write("layers.hlo", LAYERS)
+    one, many = plan(tool, source, "--ipus", "1,16")["cases"]
+    assert one["fits"] and "fits" not in many
+    assert "4 layers that follow each other, which is too few for 16 shards" in many["problem"]
+    assert "too few for 16 shards" in tool("plan", source, "--ipus", "16").stderr
+    assert tool("plan", source, "--ipus", "16").returncode == 1
+
+
+def test_a_sharded_model_stays_as_it_is(tool):
+    source = tool.write("sharded.hlo", SHARDED)
+    own, = plan(tool, source)["cases"]
+    assert (own["ipus"], own["shards"], own["replicas"]) == (2, 2, 1)
+    one, two, four = plan(tool, source, "--ipus", "1,2,4")["cases"]
+    assert "the model is on 2 IPUs itself" in one["problem"]
+    assert two["cycles"] == own["cycles"]
+    assert (four["shards"], four["replicas"], four["items"]) == (2, 2, 16)
+
+
+def test_close_to_the_limit_is_said(tool, machine):
+    """Of machines of ever more tiles one is within the error of the model."""
+    source = tool.write("conv.hlo", CONVOLUTION)
+    targets = ",".join(machine(tiles) for tiles in range(8, 24))
+    cases = plan(tool, source, "--target", targets)["cases"]
+    for case in cases:
+        memory = case["memory"]
+        ratio = memory["worst_tile_bytes"] / memory["bytes_per_tile"]
+        assert case["is_close"] == (abs(ratio - 1) < case["model_error"])
+
+
+@pytest.mark.parametrize("arguments, message", [
+    ([], "say which MODEL to plan"),
+    (["m", "n"], "one model at a time: 'n' is too many"),
+    (["m", "--frob"], "unknown option --frob"),
+    (["m", "--target"], "--target wants a value"),
+    (["m", "--ipus", "0"], "--ipus wants numbers that rise from 1 to 64"),
+    (["m", "--ipus", "4,2"], "--ipus wants numbers that rise from 1 to 64"),
+    (["m", "--batch", "1,x"], "--batch wants numbers that rise from 1 on"),
+    (["m", "--batch", "..."], "--batch wants numbers that rise from 1 on"),
+    (["m", "--sweep", "frob=0:1"], "--sweep: 'frob' cannot be swept"),
+    (["m", "--sweep", "availableMemoryProportion"], "--sweep wants KEY=LOW:HIGH"),
+    (["m", "--sweep", "availableMemoryProportion=0.5"], "--sweep availableMemoryProportion wants "
+                                                        "KEY=LOW:HIGH"),
+    (["m", "--sweep", "availableMemoryProportion=0.9:0.1"], "--sweep availableMemoryProportion wants "
+                                                            "a range that goes up"),
+    (["m", "--sweep", "availableMemoryProportion=0.1:1.2"], "--sweep availableMemoryProportion wants "
+                                                            "proportions, from 0 to 1"),
+    (["m", "--sweep", "availableMemoryProportion=0:1:0.0001"], "--sweep availableMemoryProportion has "
+                                                               "too many values"),
+    (["m", "--training", "lamb"], "--training wants sgd, momentum or adam, not 'lamb'"),
+    (["m", "--option", "target=mk1"], "say --target instead of --option target=mk1"),
+    (["m", "--option", "reference=true"], "the option reference has no part in a plan"),
+    (["m", "--option", "key"], "--option wants KEY=VALUE, not 'key'"),
+    (["m", "--sweep", "availableMemoryProportion=0:1", "--option",
+      'convolution_options={"availableMemoryProportion":"0.5"}'], "convolution_options sets"),
+])
+def test_usage_errors(tool, arguments, message):
+    text = tool.fails("plan", *arguments, code=2)
+    assert text.startswith(message) and text.endswith("(see tremula plan --help)")
+
+
+def test_failures(tool):
+    source = tool.write("conv.hlo", CONVOLUTION)
+    assert "there is no file missing.hlo" in tool.fails("plan", "missing.hlo")
+    assert '"mk9"' in tool.fails("plan", source, "--target", "mk9")
+    assert "frob" in tool.fails("plan", source, "--option", "frob=1")
+    assert "available_memory_proportion" in tool.fails("plan", source, "--option",
+                                                       "available_memory_proportion=1.5")
+    assert "is HLO, whose shapes are fixed" in tool.fails("plan", source, "--batch", "1,2")
+    assert "is HLO, of which no gradients" in tool.fails("plan", source, "--training", "sgd")
+    tool.write("bad.json", '{"base": "mk2", "tiles": 3}')
+    assert "tiles" in tool.fails("plan", source, "--target", "./bad.json")
+
+
+def test_help(tool):
+    text = tool.ok("plan", "--help")
+    assert text.startswith("usage: tremula plan MODEL")
+    assert "compile_ipu_code=false" in text and "engine_options" not in text
+    assert "tremula plan" in tool.ok("--help")
