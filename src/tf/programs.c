@@ -14,6 +14,7 @@
 #include "cache.h"
 #include "feeds.h"
 #include "host_calls.h"
+#include "interrupt.h"
 #include "log.h"
 #include "pool.h"
 #include "switches.h"
@@ -373,8 +374,13 @@ bool program_run(tf_program *p, const tf_call *call, TF_Tensor *const *tensors,
   trm_error error = {0};
   const double began = p->report ? now() : 0;
   const double waited = p->report && p->infeed ? trm_infeed_waited(p->infeed->queue) : 0;
-  if (trm_engine_run_replicated(p->engine, p->inputs, p->versions, outputs, p->output_versions,
-                                &error) == TRM_OK) {
+  const unsigned interrupts = interrupt_count();
+  interrupt_watch_run(p->engine);
+  const trm_status result = trm_engine_run_replicated(p->engine, p->inputs, p->versions, outputs,
+                                                      p->output_versions, &error);
+  interrupt_unwatch_run(p->engine);
+  if (interrupt_count() != interrupts) trm_engine_forget_cancel(p->engine); /* it was for this run */
+  if (result == TRM_OK) {
     if (p->report)
       trm_report_run(p->report, began, now(),
                      p->infeed ? trm_infeed_waited(p->infeed->queue) - waited : 0);
