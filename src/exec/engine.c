@@ -16,8 +16,9 @@ static trm_status engine_allocate(trm_engine *engine, trm_error *error) {
   engine->outfeeds = trm_allocate_zeroed(plan->num_feeds, sizeof *engine->outfeeds);
   engine->host_functions =
       trm_allocate_zeroed(plan->num_host_calls, sizeof *engine->host_functions);
-  if (engine->host_functions == NULL || engine->replicas == NULL || engine->first_operand == NULL || engine->first_result == NULL ||
-      engine->infeeds == NULL || engine->outfeeds == NULL) {
+  if (engine->host_functions == NULL || engine->replicas == NULL ||
+      engine->first_operand == NULL || engine->first_result == NULL || engine->infeeds == NULL ||
+      engine->outfeeds == NULL) {
     FAIL_NO_MEMORY("an engine");
   }
   uint32_t operands = 0, results = 0;

@@ -146,7 +146,9 @@ trm_status trm_pass_round_halves(trm_module *module, bool stochastic, bool nan_o
     const trm_computation *computation = &module->computations[c];
     for (trm_index i = 0; i < computation->num_instructions; ++i) {
       const trm_instruction *instruction = &computation->instructions[i];
-      if (instruction->opcode != TRM_OP_WHILE && instruction->opcode != TRM_OP_CONDITIONAL) continue;
+      if (instruction->opcode != TRM_OP_WHILE && instruction->opcode != TRM_OP_CONDITIONAL) {
+        continue;
+      }
       for (uint32_t k = 0; k < instruction->num_called; ++k) runs[instruction->called[k]] = true;
     }
     status = round_computation(module, c, (rounding){stochastic, nan_on_overflow}, error);
