@@ -24,8 +24,8 @@ static void print_help(void) {
       "Says what MODEL would need of IPUs: whether it fits, memory, cycles. Nothing is run.\n\n"
       "  --target T[,T]...        mk1, mk2 (the default), bow, or a file with another machine\n"
       "  --ipus N[,N]...          how many IPUs; a model that is not sharded is cut into shards\n"
-      "  --batch N[,N]...[,...]   batch sizes, of a SavedModel or GraphDef whose leading dimension is\n"
-      "                           unknown; with a last ... doubled until one does not fit\n"
+      "  --batch N[,N]...[,...]   batch sizes, where the first dimension of the inputs of a\n"
+      "                           SavedModel or GraphDef is unknown; with a last ... doubled until one does not fit\n"
       "  --sweep KEY=LOW:HIGH[:STEP]\n"
       "                           plan with each value (step 0.1); keys:\n");
   for (size_t i = 0; plan_swept_key(i) != NULL; ++i) {
@@ -74,7 +74,7 @@ static bool parse_number(const char *text, char end, double *out_number, const c
   return errno == 0 && stop != text && isfinite(*out_number) && (*stop == end || *stop == '\0');
 }
 
-/* "0.1:0.9:0.2": the values are multiples of the step from the lowest on, so that they are round. */
+/* "0.1:0.9:0.2": multiples of the step from the lowest on, so that the values are round. */
 static const char *parse_range(const char *text, plan_request *request) {
   double low, high, step = 0.1;
   const char *rest = text;
@@ -219,7 +219,8 @@ static trm_status load_targets(plan_request *request, trm_error *error) {
   uint32_t tiles = 0;
   for (size_t o = 0; o < request->num_options; ++o) {
     const trm_option *option = &request->options[o];
-    if (strcmp(option->key, "tiles_per_ipu") == 0) tiles = (uint32_t)strtoul(option->value, NULL, 10);
+    if (strcmp(option->key, "tiles_per_ipu") != 0) continue;
+    tiles = (uint32_t)strtoul(option->value, NULL, 10);
   }
   for (size_t t = 0; t < request->targets.count; ++t) {
     trm_target *target;

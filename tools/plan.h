@@ -41,7 +41,7 @@ const char *plan_swept_key(size_t i);
 typedef struct plan_model {
   trm_executable *executable;
   long batch;                       /* that was asked for; 0: none */
-  int64_t items;                    /* of one run: leading dimension of the first input; 0: unknown */
+  int64_t items;                    /* of one run: first dimension of the first input; 0: unknown */
   trm_tensor_info input;            /* that one; name "" and rank 0 when there is none */
   int64_t parameters, parameter_bytes; /* -1: the model does not say */
 } plan_model;

@@ -140,7 +140,9 @@ trm_status plan_print_json(const plan_answer *answer, trm_error *error) {
                            request->training != NULL ? json_string(request->training) : json_null(),
                            "parameters", parameters_of(answer), "input",
                            input_of(&answer->models[0]), "cases", cases);
-  if (root == NULL) return fail(error, TRM_RESOURCE_EXHAUSTED, "out of memory, or a name is no UTF-8");
+  if (root == NULL) {
+    return fail(error, TRM_RESOURCE_EXHAUSTED, "out of memory, or a name is no UTF-8");
+  }
   const int failed = json_dumpf(root, stdout, JSON_INDENT(2));
   json_decref(root);
   if (failed != 0) return fail(error, TRM_UNAVAILABLE, "cannot write JSON to the standard output");

@@ -50,8 +50,8 @@ static void print_header(const plan_answer *answer) {
   printf("%-12s %4s", "target", "IPUs");
   if (request->num_batches > 0) printf(" %7s", "batch");
   if (request->swept != NULL) printf(" %10s", "proportion");
-  printf(" %-8s %11s %14s %14s %11s %13s %10s %11s\n", "fits", "fullest", "all tiles", "always live",
-         "temporary", "cycles", "ms", "items/s");
+  printf(" %-8s %11s %14s %14s %11s %13s %10s %11s\n", "fits", "fullest", "all tiles",
+         "always live", "temporary", "cycles", "ms", "items/s");
   printf("%-12s %4s", "", "");
   if (request->num_batches > 0) printf(" %7s", "");
   if (request->swept != NULL) printf(" %10s", "");

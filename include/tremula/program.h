@@ -196,9 +196,9 @@ TRM_API trm_status trm_program_list_layers(const trm_program *program,
 
 /* ---- Shards --------------------------------------------------------------------------------- */
 
-/* The same program cut between layers into 2 to 64 shards, an IPU each, so that the fullest tiles of
- * all IPUs are as even as the few cuts that were planned are. TRM_FAILED_PRECONDITION for a program
- * that is on several IPUs already or has fewer layers than shards. */
+/* The same program cut between layers into 2 to 64 shards, an IPU each, so that the fullest tiles
+ * of all IPUs are as even as the few cuts that were planned are. TRM_FAILED_PRECONDITION for a
+ * program that is on several IPUs already or has fewer layers than shards. */
 TRM_API trm_status trm_program_create_split(const trm_program *program, uint32_t num_shards,
                                             trm_program **out_program, trm_error *error);
 typedef struct trm_program_cut {

@@ -1,5 +1,5 @@
-/* Owns: a program by layer, the scopes of TensorFlow's op names. Gradients count with the layer that
- * they are of, inputs and constants with the first layer that reads them. */
+/* Owns: a program by layer, the scopes of TensorFlow's op names. Gradients count with the layer
+ * that they are of, inputs and constants with the first layer that reads them. */
 #include "program/layers.h"
 
 #include <stdlib.h>
@@ -76,7 +76,7 @@ typedef struct readers {
   trm_arena arena;
 } readers;
 
-/* What the body of a loop does with each element of its parameter; NULL where there is no memory. */
+/* What the body of a loop does with each element of its parameter; NULL: out of memory. */
 static const char **readers_in_loop(readers *r, const trm_module *module,
                                     const trm_instruction *loop) {
   const int64_t elements = loop->shape.dtype == TRM_TUPLE ? loop->shape.num_elements : 0;
@@ -168,7 +168,9 @@ static const char *op_name_of(const trm_program *program, const readers *r, uint
 static trm_status gather(const trm_program *program, const readers *r, entries *list,
                          trm_error *error) {
   bool named = false;
-  for (uint32_t s = 0; s < program->num_sources; ++s) named |= program->sources[s].op_name[0] != '\0';
+  for (uint32_t s = 0; s < program->num_sources; ++s) {
+    named |= program->sources[s].op_name[0] != '\0';
+  }
   for (uint32_t i = 0; i < program->num_steps; ++i) {
     const trm_program_step *step = &program->steps[i];
     if (step->end != i + 1) continue;

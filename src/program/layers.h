@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Whether an op of that name computes gradients: "gradients/..." (tf.gradients), "gradient_tape/...". */
+/* Whether an op of that name computes gradients: "gradients/...", "gradient_tape/...". */
 bool trm_program_is_gradient(const char *op_name);
 /* The name of the op whose gradient it computes, in *out_length characters: "gradients/a/b_grad/C"
  * gives "a/b". Length 0 when the name does not say. */

@@ -2,8 +2,8 @@
  *
  * The computation that holds most of the work (the entry, or the body of a loop) is cut between
  * layers into runs of consecutive layers; gradients go where their op is, updates where their
- * variable is. A first cut is by the bytes of results and inputs; then each cut is planned and moved
- * by what every IPU's fullest tile turned out to need, and the best that was planned is kept. */
+ * variable is. A first cut is by the bytes of results and inputs; then each cut is planned and
+ * moved by what every IPU's fullest tile turned out to need, and the best one is kept. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -65,7 +65,8 @@ static const char *name_of(const trm_instruction *instruction) {
 }
 
 static bool is_input(const trm_instruction *instruction, const trm_computation *computation) {
-  if (instruction->opcode == TRM_OP_PARAMETER || instruction->opcode == TRM_OP_CONSTANT) return true;
+  if (instruction->opcode == TRM_OP_PARAMETER) return true;
+  if (instruction->opcode == TRM_OP_CONSTANT) return true;
   return instruction->opcode == TRM_OP_GET_TUPLE_ELEMENT &&
          computation->instructions[instruction->operands[0]].opcode == TRM_OP_PARAMETER;
 }
@@ -192,7 +193,7 @@ static trm_status find_units(splitter *s, trm_error *error) {
 /* ---- Cuts ----------------------------------------------------------------------------------- */
 
 /* The first unit of each shard, for shards whose units weigh bytes times scale[their shard in
- * `before`] (before NULL: the bytes alone). Near an even share the cut that sends least is taken. */
+ * `before`] (before NULL: the bytes alone). Near an even share the cut that sends least. */
 static void choose_cuts(const splitter *s, const uint32_t *before, const double *scale,
                         uint32_t *cuts) {
   double total = 0;

@@ -23,9 +23,9 @@ def lower_step(graph, placeholders, outputs, input_names, output_names, optimise
     step of it. The arguments are what lower.saved_model and lower.graph return.
 
     The loss is the cross-entropy of the first floating-point output with labels (an input more)
-    where that is of the shape [items, classes], otherwise the mean squared difference from a target.
-    Batch normalisation works with the batch's statistics and keeps moving averages up. Raises a
-    Complaint for a model of which no gradients can be taken.
+    where that is of the shape [items, classes], otherwise the mean squared difference from a
+    target. Batch normalisation works with the batch's statistics and keeps moving averages up.
+    Raises a Complaint for a model of which no gradients can be taken.
     """
     import tensorflow as tf
     with tf.Graph().as_default():
@@ -67,11 +67,8 @@ def _rebuild(graph, placeholders, outputs, training):
     for node in graph_def.node:
         if training and node.op in _NORMS:
             node.attr["is_training"].b = True
-            node.attr["exponential_avg_factor"].f = 1.0
-            if node.op == "FusedBatchNorm":
-                del node.attr["exponential_avg_factor"]
-            elif node.op == "FusedBatchNormV2":
-                del node.attr["exponential_avg_factor"]
+            if "exponential_avg_factor" in node.attr:  # V3's
+                node.attr["exponential_avg_factor"].f = 1.0
     inputs = [tf.compat.v1.placeholder(one.dtype, one.shape, "tremula_feed")
               for one in placeholders]
     mapping = {**cut, **{one.name: new for one, new in zip(placeholders, inputs)}}
@@ -96,8 +93,8 @@ def _needed(graph_def, outputs):
 
 
 def _weights(graph_def, needed):
-    """Yields (name of a tensor, name of the weight, its type, its shape) for constants of floats and
-    for variables. Scalars stay in the program."""
+    """Yields (name of a tensor, name of the weight, its type, its shape) for constants of floats
+    and for variables. Scalars stay in the program."""
     import tensorflow as tf
     nodes = {node.name: node for node in graph_def.node}
     for node in graph_def.node:
@@ -149,8 +146,8 @@ class _Step:
         import tensorflow as tf
         output = next((one for one in outputs if one.dtype.is_floating), None)
         if output is None:
-            raise tool.Complaint("--training: no output of the model is of floating point (they are "
-                                 f"{', '.join(output_names)}), so there is nothing to train")
+            raise tool.Complaint("--training: no output of the model is of floating point (they "
+                                 f"are {', '.join(output_names)}), so there is nothing to train")
         source = output.op
         while source.type in ("Identity", "IdentityN"):
             source = source.inputs[0].op

@@ -204,12 +204,12 @@ def test_close_to_the_limit_is_said(tool, machine):
     (["m", "--sweep", "availableMemoryProportion"], "--sweep wants KEY=LOW:HIGH"),
     (["m", "--sweep", "availableMemoryProportion=0.5"], "--sweep availableMemoryProportion wants "
                                                         "KEY=LOW:HIGH"),
-    (["m", "--sweep", "availableMemoryProportion=0.9:0.1"], "--sweep availableMemoryProportion wants "
-                                                            "a range that goes up"),
-    (["m", "--sweep", "availableMemoryProportion=0.1:1.2"], "--sweep availableMemoryProportion wants "
-                                                            "proportions, from 0 to 1"),
-    (["m", "--sweep", "availableMemoryProportion=0:1:0.0001"], "--sweep availableMemoryProportion has "
-                                                               "too many values"),
+    (["m", "--sweep", "availableMemoryProportion=0.9:0.1"],
+     "--sweep availableMemoryProportion wants a range that goes up"),
+    (["m", "--sweep", "availableMemoryProportion=0.1:1.2"],
+     "--sweep availableMemoryProportion wants proportions, from 0 to 1"),
+    (["m", "--sweep", "availableMemoryProportion=0:1:0.0001"],
+     "--sweep availableMemoryProportion has too many values"),
     (["m", "--training", "lamb"], "--training wants sgd, momentum or adam, not 'lamb'"),
     (["m", "--option", "target=mk1"], "say --target instead of --option target=mk1"),
     (["m", "--option", "reference=true"], "the option reference has no part in a plan"),
