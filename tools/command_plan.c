@@ -25,7 +25,8 @@ static void print_help(void) {
       "  --target T[,T]...        mk1, mk2 (the default), bow, or a file with another machine\n"
       "  --ipus N[,N]...          how many IPUs; a model that is not sharded is cut into shards\n"
       "  --batch N[,N]...[,...]   batch sizes, where the first dimension of the inputs of a\n"
-      "                           SavedModel or GraphDef is unknown; with a last ... doubled until one does not fit\n"
+      "                           SavedModel or GraphDef is unknown; with a last ... doubled\n"
+      "                           until one does not fit\n"
       "  --sweep KEY=LOW:HIGH[:STEP]\n"
       "                           plan with each value (step 0.1); keys:\n");
   for (size_t i = 0; plan_swept_key(i) != NULL; ++i) {
