@@ -131,8 +131,8 @@ static trm_status verify(const char *pass, const trm_module *module, void *conte
   return v->observer == NULL ? TRM_OK : v->observer(pass, module, v->context, error);
 }
 
-/* How float16 is rounded where the program does not say so itself. Replicas compute other values, as
- * far as is known here, so with several of them nothing is known to be identical. */
+/* How float16 is rounded where the program does not say so itself. Replicas compute other values,
+ * as far as is known here, so with several of them nothing is known to be identical. */
 static trm_status pass_settings(const trm_executable *executable, bool optimise,
                                 trm_pass_settings *out_settings, trm_error *error) {
   const trm_options *options = &executable->options;

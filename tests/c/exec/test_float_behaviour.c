@@ -141,7 +141,9 @@ static void round_many(const char *attribute, const char *option, float value, u
   for (int i = 0; i < COUNT; ++i) x[i] = value;
   const void *inputs[1] = {x};
   void *outputs[1] = {out_halves};
-  if (trm_engine_run(engine, inputs, NULL, outputs, &error) != TRM_OK) fail_msg("%s", error.message);
+  if (trm_engine_run(engine, inputs, NULL, outputs, &error) != TRM_OK) {
+    fail_msg("%s", error.message);
+  }
   free(x);
   trm_engine_free(engine);
   trm_executable_free(executable);

@@ -22,7 +22,8 @@ def lines(snapshot, device, ipus_of_id, architecture):
     """The compiler's options for one TF device of a configuration, KEY=VALUE lines.
 
     `ipus_of_id(id)` says how many IPUs an id stands for, architecture() which IPUs the inventory
-    has. What the compiler has no option for is not lost: the snapshot is kept where the configuration is.
+    has. What the compiler has no option for is not lost: the snapshot is kept where the
+    configuration is.
     """
     options = snapshot["options"]
     count = device["auto"] if "auto" in device else ipus_of_id(device["id"])
