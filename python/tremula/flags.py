@@ -30,7 +30,6 @@ class Flag:
     removed: bool = False
 
 
-_ESTIMATE = "It belongs to the estimate of what an IPU would need, which does not exist yet."
 _REMOVED = "The original dropped it; it is accepted for old programs."
 
 FLAGS = (
@@ -63,10 +62,12 @@ FLAGS = (
     Flag("while_loop_brute_force_max_trip_count", 128, "iterations tried to find out how often a "
          "while loop runs", why="No loop's trip count is found by trying."),
     Flag("log_cycle_count", -1, "tile whose cycle count is logged after each run; -1: none",
-         why=_ESTIMATE),
+         acts="Logs `Cycle count: N` after each run, N for the whole run, whichever tile is named: "
+         "the tiles wait for each other at every step."),
     Flag("dump_schedule_as_dot", False, "write the schedule as a graph in the DOT language",
          why="Not yet. `tremula compile --dump-after=all` shows the order of the instructions."),
-    Flag("tensor_map_file_path", "", "folder for the tile mapping of every tensor", why=_ESTIMATE),
+    Flag("tensor_map_file_path", "", "folder for the tile mapping of every tensor",
+         why="Not yet. Profiles hold the mapping: profile_format.md."),
     Flag("fallback_scheduler", False, "use the simple list scheduler",
          why="There is one scheduler."),
     Flag("allow_nans", False, "accept constants that hold NaN",

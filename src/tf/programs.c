@@ -12,6 +12,7 @@
 #include <xxhash.h>
 
 #include "cache.h"
+#include "cycles.h"
 #include "feeds.h"
 #include "host_calls.h"
 #include "interrupt.h"
@@ -35,6 +36,7 @@ struct tf_program {
   tf_infeed *infeed;   /* as `feeds` say */
   char *feeds;         /* that the engine is connected with; NULL: none yet */
   uint64_t num_runs;
+  int64_t cycles;     /* of a run on an IPU, once asked for */
   trm_report *report; /* the profile that runs are added to, or NULL */
   uint64_t seed_generation;
   /* The inputs' made-up values, where parameters are synthetic. */
@@ -384,6 +386,7 @@ bool program_run(tf_program *p, const tf_call *call, TF_Tensor *const *tensors,
     if (p->report)
       trm_report_run(p->report, began, now(),
                      p->infeed ? trm_infeed_waited(p->infeed->queue) - waited : 0);
+    cycles_log(p->executable, &p->cycles);
     return true;
   }
   return fail_with(status, &error);

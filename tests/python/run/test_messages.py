@@ -78,3 +78,19 @@ def test_errors_of_other_nodes_are_tensorflows(session):
     with session() as s, pytest.raises(tf.errors.InvalidArgumentError,
                                        match="Graph execution error"):
         s.run(y, {x: [1, 2]})
+
+
+def test_cycle_counts_are_logged(script):
+    done = script("""
+        import tensorflow.compat.v1 as tf
+        from tensorflow.python import ipu
+        tf.disable_v2_behavior()
+        ipu.config.IPUConfig().configure_ipu_system()
+        with ipu.scopes.ipu_scope("/device:IPU:0"):
+            result = ipu.ipu_compiler.compile(lambda: tf.ones([256, 256]) @ tf.ones([256, 256]))
+        with tf.Session() as session:
+            for _ in range(2):
+                session.run(result)
+    """, TF_POPLAR_FLAGS="--log_cycle_count=0 --use_ipu_model")
+    counts = re.findall(r"Cycle count: (\d+)", done.stderr)
+    assert len(counts) == 2 and counts[0] == counts[1] and int(counts[0]) > 0, done.stderr

@@ -24,6 +24,7 @@ def configure(snapshot_json):
     snapshot = json.loads(snapshot_json)
     plugin.load()
     reset_configuration()
+    plugin.library().trm_tf_log_cycles(int(snapshot["flags"]["log_cycle_count"]) >= 0)
     try:
         for ordinal, device in enumerate(snapshot["devices"] or [{"auto": 1}]):
             _configure_device(ordinal, device, snapshot)
