@@ -17,8 +17,8 @@ _WORDS = {"works": "works", "ignored": "accepted and ignored", "refused": "refus
           "not yet": "not yet"}
 _INTRODUCTION = """# The API, symbol by symbol
 
-Every name of `tensorflow.python.ipu` (SDK 1.2 to 3.4, TensorFlow 1 and 2), of the generated modules,
-and of what else programs import. A test imports each. This file is written by
+Every name of `tensorflow.python.ipu` (SDK 1.2 to 3.4, TensorFlow 1 and 2), of the generated
+modules, and of what else programs import. A test imports each. This file is written by
 `docs/data/make_api_table.py`; docs/ipu_config.md has the options, docs/ipu_ops.md what the IPU's
 operations compute.
 

@@ -1,5 +1,5 @@
-/* Ctrl-C while the plugin waits or runs. Python handles SIGINT only when the call into TensorFlow is
- * over, so whoever waits long inside of one looks here and gives up, and runs are cancelled. */
+/* Ctrl-C while the plugin waits or runs. Python handles SIGINT only when the call into TensorFlow
+ * is over, so whoever waits long inside of one looks here and gives up, and runs are cancelled. */
 #ifndef TREMULA_TF_INTERRUPT_H_
 #define TREMULA_TF_INTERRUPT_H_
 

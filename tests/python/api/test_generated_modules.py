@@ -84,7 +84,8 @@ def test_slices_and_updates():
     table = np.arange(8, dtype=np.float32).reshape(4, 2)
     rows = np.array([3, 1], np.int32)
     new = np.full([2, 2], 10, np.float32)
-    got = evaluate(lambda: [ops.ipu_multi_slice(table, rows), ops.ipu_multi_update(table, rows, new),
+    got = evaluate(lambda: [ops.ipu_multi_slice(table, rows),
+                            ops.ipu_multi_update(table, rows, new),
                             ops.ipu_multi_update_add(table, rows, new, np.float32(.5)),
                             ops.ipu_histogram(np.float32([1, 2, 9]), np.float32([1.5]), False),
                             ops.ipu_sequence_slice_unpack(table, [1, 2], [0, 1], [1, 3], 6)])

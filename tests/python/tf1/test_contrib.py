@@ -219,7 +219,9 @@ def test_data_metrics_and_hparams(prints):
         loss = losses.softmax_cross_entropy(tf.constant([[0., 0.]]), tf.constant([[0., 1.]]))
         with tf.Session() as session:
             session.run(tf.local_variables_initializer())
-            print(session.run(ends), session.run([right, update]), round(session.run(loss), 4))
+            batch, number = session.run(ends)
+            print(batch.tolist(), int(number), *map(float, session.run([right, update])),
+                  round(float(session.run(loss)), 4))
         hparams = HParams(rate=.5, layers=[1, 2], name="a", on=False, n=3)
         hparams.parse("rate=1,layers=[4,5],on=true,name=b")
         print(hparams, "rate" in hparams, hparams.get("none", 1), hparams.to_json(sort_keys=True))
@@ -229,7 +231,7 @@ def test_data_metrics_and_hparams(prints):
             except ValueError as error:
                 print("ValueError")
     """)
-    assert out[0] == "[array([0, 2]), 0] [0.5, 0.5] 0.6931"
+    assert out[0] == "[0, 2] 0 0.5 0.5 0.6931"
     assert out[1] == ("HParams(layers=[4, 5], n=3, name='b', on=True, rate=1.0) True 1 "
                       '{"layers": [4, 5], "n": 3, "name": "b", "on": true, "rate": 1.0}')
     assert out[2:] == ["ValueError"] * 3

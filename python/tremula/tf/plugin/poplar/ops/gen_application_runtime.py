@@ -1,4 +1,4 @@
-"""The original's operations of compiled programs that other processes run: each names what does its work here."""
+"""The original's operations of compiled programs for other processes: each names its successor."""
 
 from tremula.tf.plugin.poplar.ops import _refused
 

@@ -1,4 +1,4 @@
-"""The original's operations of writing and reading data sets and variables: each names what does its work here."""
+"""The original's operations that write and read data: each names what is used here."""
 
 from tremula.tf.plugin.poplar.ops import _refused
 

@@ -1,4 +1,4 @@
-"""The original's operations of feeds, host embeddings, data sets: each names what does its work here."""
+"""The original's operations of feeds, host embeddings, data sets: each names what is used here."""
 
 from tremula.tf.plugin.poplar.ops import _refused
 

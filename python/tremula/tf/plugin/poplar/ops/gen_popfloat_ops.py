@@ -1,5 +1,7 @@
 """Casts to small floating-point formats (`gen_popfloat_ops`)."""
 
+# The original's names of arguments.  pylint: disable=redefined-builtin
+
 import tensorflow.compat.v1 as tf
 
 from tremula.tf.ipu.ops.experimental import popfloat_cast_to_gfloat as casts
@@ -17,7 +19,7 @@ def calc_gfloat_params(shape, mantissa=10, exponent=5, bias=15, en_denorm=True, 
     return casts.calc_gfloat_params(mantissa, exponent, bias, en_denorm, en_inf, calc_type)
 
 
-def cast_native_to_gfloat(input, params, out_type=None, name=None, **options):  # pylint: disable=redefined-builtin
+def cast_native_to_gfloat(input, params, out_type=None, name=None, **options):
     """`input` rounded to the format of `params`; options as
     popfloat_cast_to_gfloat.cast_native_to_gfloat() has them."""
     del name
@@ -26,7 +28,7 @@ def cast_native_to_gfloat(input, params, out_type=None, name=None, **options):  
     return casts.cast_native_to_gfloat(input, params, **options)
 
 
-def cast_gfloat_to_native(input, params, out_type=tf.float32, gfloat_format="Invalid",  # pylint: disable=redefined-builtin
+def cast_gfloat_to_native(input, params, out_type=tf.float32, gfloat_format="Invalid",
                           calc_type=tf.float32, name=None):
     """The numbers whose bits are `input`."""
     del name

@@ -1,5 +1,7 @@
 """Operations on tensors and replicas (`gen_popops_ops`), by the functions of ipu.ops."""
 
+# The original's names of arguments.  pylint: disable=redefined-builtin
+
 import tensorflow.compat.v1 as tf
 
 from tremula.tf.ipu.ops import (all_to_all_op, cross_replica_ops, embedding_ops, image_ops,
@@ -17,18 +19,18 @@ def ipu_all_gather(inputs, replication_factor, name=None):
     return all_to_all_op.all_gather(list(inputs), replication_factor, name)
 
 
-def ipu_all_to_all(input, split_dimension, concat_dimension, number_of_replicas, name=None):  # pylint: disable=redefined-builtin
+def ipu_all_to_all(input, split_dimension, concat_dimension, number_of_replicas, name=None):
     """See ipu.all_to_all_op.all_to_all()."""
     return all_to_all_op.all_to_all(input, split_dimension, concat_dimension, number_of_replicas,
                                     name)
 
 
-def ipu_cross_replica_sum(input, replica_group_size=0, name=None):  # pylint: disable=redefined-builtin
+def ipu_cross_replica_sum(input, replica_group_size=0, name=None):
     """See ipu.cross_replica_ops.cross_replica_sum()."""
     return cross_replica_ops.cross_replica_sum(input, replica_group_size or None, name)
 
 
-def ipu_cross_replica_mean(input, replica_group_size=0, name=None):  # pylint: disable=redefined-builtin
+def ipu_cross_replica_mean(input, replica_group_size=0, name=None):
     """See ipu.cross_replica_ops.cross_replica_mean()."""
     return cross_replica_ops.cross_replica_mean(input, replica_group_size or None, name)
 
@@ -40,31 +42,31 @@ def ipu_reduce_scatter(inputs, op, replication_factor, name=None):
     return result if isinstance(result, (list, tuple)) else [result]
 
 
-def ipu_histogram(input, levels, absolute_of_input, name=None):  # pylint: disable=redefined-builtin
+def ipu_histogram(input, levels, absolute_of_input, name=None):
     """See ipu.statistics_ops.histogram()."""
     with tf.name_scope(name, "IpuHistogram"):
         return statistics_ops.histogram(input, levels, absolute_of_input)
 
 
-def ipu_histogram_update(hist, input, levels, absolute_of_input, name=None):  # pylint: disable=redefined-builtin
+def ipu_histogram_update(hist, input, levels, absolute_of_input, name=None):
     """See ipu.statistics_ops.histogram_update()."""
     with tf.name_scope(name, "IpuHistogramUpdate"):
         return statistics_ops.histogram_update(hist, input, levels, absolute_of_input)
 
 
-def ipu_multi_slice(input, indices, indices_are_sorted=False, name=None):  # pylint: disable=redefined-builtin
+def ipu_multi_slice(input, indices, indices_are_sorted=False, name=None):
     """The rows `indices` of `input`."""
     return embedding_ops.embedding_lookup(input, indices, indices_are_sorted=indices_are_sorted,
                                           name=name)
 
 
-def ipu_multi_update(input, indices, updates, indices_are_sorted=False, name=None):  # pylint: disable=redefined-builtin
+def ipu_multi_update(input, indices, updates, indices_are_sorted=False, name=None):
     """`input` with the rows `indices` replaced by `updates`."""
     del indices_are_sorted
     return tf.tensor_scatter_nd_update(input, tf.expand_dims(indices, -1), updates, name=name)
 
 
-def ipu_multi_update_add(input, indices, updates, scale, indices_are_sorted=False, name=None):  # pylint: disable=redefined-builtin
+def ipu_multi_update_add(input, indices, updates, scale, indices_are_sorted=False, name=None):
     """`input` with `scale` times `updates` added to the rows `indices`."""
     del indices_are_sorted
     return tf.tensor_scatter_nd_add(input, tf.expand_dims(indices, -1), scale * updates, name=name)

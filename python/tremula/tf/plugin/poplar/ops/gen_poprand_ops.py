@@ -4,6 +4,8 @@
 stands for the mask in the original; here a mask follows from the seed, which is the reference.
 """
 
+# The original's names of arguments.  pylint: disable=redefined-builtin
+
 import collections
 
 import tensorflow.compat.v1 as tf
@@ -19,29 +21,29 @@ def __getattr__(name):
     _refused.attribute(__name__, name)
 
 
-def ipu_dropout(input, rate, scale, noise_shape=None, name=None):  # pylint: disable=redefined-builtin
+def ipu_dropout(input, rate, scale, noise_shape=None, name=None):
     """(output, seed that was drawn, reference)."""
     return ipu_dropout_with_seed(input, _drawn(), rate, scale, noise_shape, name)
 
 
-def ipu_dropout_no_ref(input, rate, scale, noise_shape=None, name=None):  # pylint: disable=redefined-builtin
+def ipu_dropout_no_ref(input, rate, scale, noise_shape=None, name=None):
     """(output, seed that was drawn)."""
     return ipu_dropout_with_seed_no_ref(input, _drawn(), rate, scale, noise_shape, name)
 
 
-def ipu_dropout_with_seed(input, seed, rate, scale, noise_shape=None, name=None):  # pylint: disable=redefined-builtin
+def ipu_dropout_with_seed(input, seed, rate, scale, noise_shape=None, name=None):
     """(output, seed, reference); equal seeds drop equal elements."""
     seed = tf.convert_to_tensor(seed)
     return _WithReference(_dropout(input, seed, rate, scale, noise_shape, name), seed, seed)
 
 
-def ipu_dropout_with_seed_no_ref(input, seed, rate, scale, noise_shape=None, name=None):  # pylint: disable=redefined-builtin
+def ipu_dropout_with_seed_no_ref(input, seed, rate, scale, noise_shape=None, name=None):
     """(output, seed)."""
     seed = tf.convert_to_tensor(seed)
     return _NoReference(_dropout(input, seed, rate, scale, noise_shape, name), seed)
 
 
-def ipu_dropout_with_seed_and_reference(input, seed, reference, rate, scale, noise_shape=None,  # pylint: disable=redefined-builtin
+def ipu_dropout_with_seed_and_reference(input, seed, reference, rate, scale, noise_shape=None,
                                         name=None):
     """(output, seed), dropping what the call that gave `reference` dropped."""
     return _NoReference(_dropout(input, reference, rate, scale, noise_shape, name),

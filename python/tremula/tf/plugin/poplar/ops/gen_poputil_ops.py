@@ -1,5 +1,7 @@
 """Inner operations of programs (`gen_poputil_ops`), by the functions of ipu.ops."""
 
+# The original's names of arguments.  pylint: disable=redefined-builtin
+
 import tensorflow.compat.v1 as tf
 
 from tremula.tf.ipu.ops import (control_flow_ops, cross_replica_ops, internal_ops,
@@ -33,32 +35,32 @@ def execution_counter(lower_into_pipeline_stage=False, name=None):
         name, lower_into_pipeline_stage=lower_into_pipeline_stage)
 
 
-def ipu_fifo(input, depth, offload=False, name=None):  # pylint: disable=redefined-builtin
+def ipu_fifo(input, depth, offload=False, name=None):
     """See ipu.internal_ops.fifo()."""
     return internal_ops.fifo(input, depth, offload, name)
 
 
-def ipu_print_tensor(input, tensor_name="", name=None):  # pylint: disable=redefined-builtin
+def ipu_print_tensor(input, tensor_name="", name=None):
     """See ipu.internal_ops.print_tensor()."""
     return internal_ops.print_tensor(input, tensor_name or name or "")
 
 
-def ipu_suggest_recompute(input, name=None):  # pylint: disable=redefined-builtin
+def ipu_suggest_recompute(input, name=None):
     """See ipu.internal_ops.recompute()."""
     return internal_ops.recompute(input, name)
 
 
-def ipu_block_recompute(input, name=None):  # pylint: disable=redefined-builtin
+def ipu_block_recompute(input, name=None):
     """See ipu.internal_ops.block_recompute()."""
     return internal_ops.block_recompute(input, name)
 
 
-def ipu_remap(input, name=None):  # pylint: disable=redefined-builtin
+def ipu_remap(input, name=None):
     """See ipu.internal_ops.remap()."""
     return internal_ops.remap(input, name)
 
 
-def ipu_remap_deduce(input, name=None):  # pylint: disable=redefined-builtin
+def ipu_remap_deduce(input, name=None):
     """See ipu.internal_ops.remap_deduce()."""
     return internal_ops.remap_deduce(input, name)
 
@@ -68,7 +70,7 @@ def ipu_replication_factor(name=None):
     return replication_ops.replication_factor(name)
 
 
-def ipu_replication_normalise(input, name=None):  # pylint: disable=redefined-builtin
+def ipu_replication_normalise(input, name=None):
     """See ipu.replication_ops.replication_normalise()."""
     return replication_ops.replication_normalise(input, name)
 
