@@ -123,6 +123,9 @@ def test_an_iterator_that_raises_in_the_middle(on_ipu, session):
 def test_ctrl_c_ends_a_long_run(tmp_path):
     """The process ends soon after the signal, though its program would take hours."""
     text = textwrap.dedent("""
+        import signal
+        # A shell that starts a job in the background makes it ignore Ctrl-C.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         import tremula._finder
         import tensorflow.compat.v1 as tf
         from tensorflow.python import ipu
