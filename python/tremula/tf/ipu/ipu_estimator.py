@@ -286,7 +286,7 @@ class _Program:
         return {"loss": compiled[0], "eval_metric_ops": self._metrics(compiled[0])}
 
     def _joined(self, values):
-        """The batches of all iterations, and replicas, as one."""
+        """The batches of all iterations, and replicas, as one; of scalars one vector."""
         def join(value):
             dims = 2 if self._replicas == 1 else 3
             return tf.reshape(value, tf.concat([[-1], tf.shape(value)[dims:]], 0))

@@ -99,7 +99,7 @@ class _PipelineProgram(ipu_estimator._Program):
         if self._mode == _ModeKeys.TRAIN:
             loss = tf.reduce_mean(tf.cast(values, tf.float32)) / self._loss_count
             return {"loss": loss, "train_op": compiled}
-        values = self._joined_where_batched(values)
+        values = self._joined(values)
         if self._mode == _ModeKeys.PREDICT:
             return {"predictions": _single(values)}
         if isinstance(values, dict):
@@ -116,15 +116,6 @@ class _PipelineProgram(ipu_estimator._Program):
         metrics = dict(metrics)
         loss = tf.convert_to_tensor(metrics.pop(_LOSS))
         return {"loss": tf.reduce_mean(loss), "eval_metric_ops": metrics}
-
-    def _joined_where_batched(self, values):
-        """Batches of all mini-batches as one; of scalars one vector."""
-        dims = 1 if self._replicas == 1 else 2
-
-        def join(value):
-            rest = tf.shape(value)[dims + 1:] if value.shape.rank > dims else []
-            return tf.reshape(value, tf.concat([[-1], tf.cast(rest, tf.int32)], 0))
-        return tf.nest.map_structure(join, values)
 
     def _call_pipeline_fn(self):
         names = inside.function_arguments(self._estimator._model_fn)

@@ -380,7 +380,7 @@ class _Build:
                 effects += self._out(stage_values)
             return effects
         outputs = _to_list(stage_values)
-        with _on(plan.devices[-1]), \
+        with scopes.ipu_shard(plan.devices[-1]), \
                 scopes.frontend_attribute(STAGE_ATTRIBUTE, str(len(plan.stages) - 1)):
             made = plan.optimizer_function(*outputs)
             if not isinstance(made, OptimizerFunctionOutput):
@@ -397,7 +397,7 @@ class _Build:
                     [one for _, operations in results for one in operations])
         graph = tf.get_default_graph()
         before = len(graph.get_operations())
-        with _on(device):
+        with scopes.ipu_shard(device):
             returned = stage(*_to_list(values), **named)
         _check_captures(graph, before, [*_to_list(values), *named.values()])
         if isinstance(returned, dict) or tf.is_tensor(returned):
@@ -489,10 +489,6 @@ def _compute_gradients(made):
     gradients = made.tape.gradient(made.loss, variables) if made.tape is not None \
         else tf.gradients(made.loss, variables)
     return list(zip(gradients, variables))
-
-
-def _on(device):
-    return scopes.ipu_shard(device)
 
 
 def _to_list(values):
