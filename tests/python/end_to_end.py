@@ -23,18 +23,34 @@ if str(ROOT / "python") not in sys.path:
     sys.path.insert(0, str(ROOT / "python"))
 
 import tremula._finder  # noqa: E402,F401  (serves tensorflow.python.ipu)
+from tremula.tf import compat  # noqa: E402
+
+compat.prefer_legacy_keras()
 import tensorflow.compat.v1 as tf  # noqa: E402
 from tensorflow.python import ipu  # noqa: E402
 
 tf.disable_v2_behavior()
 
 
+def _configure(ipus):
+    config = ipu.config.IPUConfig()
+    config.auto_select_ipus = ipus
+    config.configure_ipu_system()
+
+
 @pytest.fixture(scope="session", autouse=True)
 def configured():
     """One IPU, as most programs want it."""
-    config = ipu.config.IPUConfig()
-    config.auto_select_ipus = 1
-    config.configure_ipu_system()
+    _configure(1)
+
+
+@pytest.fixture
+def devices(configured):
+    """devices(n) configures /device:IPU:0 with n IPUs, devices([n, m]) two devices; afterwards
+    there is one IPU again."""
+    del configured
+    yield _configure
+    _configure(1)
 
 
 @pytest.fixture(autouse=True)

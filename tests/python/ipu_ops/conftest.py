@@ -1,48 +1,18 @@
 """The IPU's own operations, in programs on an IPU, next to TensorFlow's, Keras's and numpy's.
 
-The libraries come from TREMULA_LIBRARY_DIR, by default the release build. The programs are
-TensorFlow 1 programs in one process.
+The fixtures are those of end-to-end tests, and some of their own.
 """
 
-import os
 import pathlib
 import sys
-import tempfile
 
 import numpy as np
 import pytest
 
-ROOT = pathlib.Path(__file__).resolve().parents[3]
-os.environ.setdefault("TREMULA_LIBRARY_DIR", str(ROOT / "build/release/lib"))
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-# Locks of our own: tests must not wait for other programs' IPUs.
-os.environ["TREMULA_RUNTIME_DIR"] = tempfile.mkdtemp(prefix="tremula-test-")
-if str(ROOT / "python") not in sys.path:
-    sys.path.insert(0, str(ROOT / "python"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
-import tremula._finder  # noqa: E402,F401  (serves tensorflow.python.ipu)
-from tremula.tf import compat  # noqa: E402
-
-compat.prefer_legacy_keras()
-import tensorflow.compat.v1 as tf  # noqa: E402
-from tensorflow.python import ipu  # noqa: E402
-
-tf.disable_v2_behavior()
-
-
-@pytest.fixture(scope="session", autouse=True)
-def configured():
-    """One IPU."""
-    config = ipu.config.IPUConfig()
-    config.auto_select_ipus = 1
-    config.configure_ipu_system()
-
-
-@pytest.fixture(autouse=True)
-def graph():
-    """A graph of its own for every test."""
-    with tf.Graph().as_default() as one:
-        yield one
+from end_to_end import *  # noqa: E402,F401,F403
+from end_to_end import ipu, tf  # noqa: E402
 
 
 class Runner:
