@@ -1,5 +1,4 @@
 /* Owns: `gc-inventory`: the attributes of every device, as text or as JSON. */
-#include <getopt.h>
 #include <jansson.h>
 #include <stdlib.h>
 
@@ -54,26 +53,6 @@ static int print_text(const gc_system *system) {
 }
 
 int main(int argc, char **argv) {
-  static const struct option options[] = {{"json", no_argument, NULL, 'j'},
-                                          {"all-partitions", no_argument, NULL, 'a'},
-                                          {"version", no_argument, NULL, 'v'},
-                                          {"help", no_argument, NULL, 'h'},
-                                          {NULL, 0, NULL, 0}};
-  bool json = false;
-  opterr = 0;
-  for (int option; (option = getopt_long(argc, argv, ":jah", options, NULL)) != -1;) {
-    switch (option) {
-      case 'j': json = true; break;
-      case 'a': break;
-      case 'v': printf("gc-inventory (Tremula) %s\n", trm_version()); return gc_finish(tool);
-      case 'h': print_help(); return gc_finish(tool);
-      default: return gc_bad_option(tool, option, options, argv);
-    }
-  }
-  if (optind < argc) return gc_usage(tool, "unexpected argument '%s'", argv[optind]);
-  gc_system system;
-  if (!gc_system_open(tool, &system)) return GC_FAILED;
-  const int code = json ? print_json(&system) : print_text(&system);
-  gc_system_close(&system);
-  return code != 0 ? code : gc_finish(tool);
+  const gc_listing listing = {tool, print_help, print_text, print_json};
+  return gc_list(&listing, argc, argv);
 }

@@ -1,6 +1,5 @@
 /* Owns: `gc-monitor`: the IPUs, and the processes that are attached to them, as two tables or as
  * JSON. */
-#include <getopt.h>
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -248,32 +247,12 @@ static void print_help(void) {
          "The exit code is 0, 1 after a failure, or 2 after a mistake in the command line.\n");
 }
 
+static int print_text(const gc_system *system) {
+  const bool ok = print_ipus(system) && print_processes(system);
+  return ok ? 0 : gc_fail(tool, "out of memory");
+}
+
 int main(int argc, char **argv) {
-  static const struct option options[] = {{"json", no_argument, NULL, 'j'},
-                                          {"all-partitions", no_argument, NULL, 'a'},
-                                          {"version", no_argument, NULL, 'v'},
-                                          {"help", no_argument, NULL, 'h'},
-                                          {NULL, 0, NULL, 0}};
-  bool json = false;
-  opterr = 0;
-  for (int option; (option = getopt_long(argc, argv, ":jah", options, NULL)) != -1;) {
-    switch (option) {
-      case 'j': json = true; break;
-      case 'a': break;
-      case 'v': printf("gc-monitor (Tremula) %s\n", trm_version()); return gc_finish(tool);
-      case 'h': print_help(); return gc_finish(tool);
-      default: return gc_bad_option(tool, option, options, argv);
-    }
-  }
-  if (optind < argc) return gc_usage(tool, "unexpected argument '%s'", argv[optind]);
-  gc_system system;
-  if (!gc_system_open(tool, &system)) return GC_FAILED;
-  int code = 0;
-  if (json) {
-    code = print_json(&system);
-  } else if (!print_ipus(&system) || !print_processes(&system)) {
-    code = gc_fail(tool, "out of memory");
-  }
-  gc_system_close(&system);
-  return code != 0 ? code : gc_finish(tool);
+  const gc_listing listing = {tool, print_help, print_text, print_json};
+  return gc_list(&listing, argc, argv);
 }

@@ -227,3 +227,29 @@ size_t gc_attributes(const gc_system *system, uint32_t id,
   }
   return list.count;
 }
+
+int gc_list(const gc_listing *listing, int argc, char **argv) {
+  static const struct option options[] = {{"json", no_argument, NULL, 'j'},
+                                          {"all-partitions", no_argument, NULL, 'a'},
+                                          {"version", no_argument, NULL, 'v'},
+                                          {"help", no_argument, NULL, 'h'},
+                                          {NULL, 0, NULL, 0}};
+  const char *tool = listing->tool;
+  bool json = false;
+  opterr = 0;
+  for (int option; (option = getopt_long(argc, argv, ":jah", options, NULL)) != -1;) {
+    switch (option) {
+      case 'j': json = true; break;
+      case 'a': break;
+      case 'v': printf("%s (Tremula) %s\n", tool, trm_version()); return gc_finish(tool);
+      case 'h': listing->print_help(); return gc_finish(tool);
+      default: return gc_bad_option(tool, option, options, argv);
+    }
+  }
+  if (optind < argc) return gc_usage(tool, "unexpected argument '%s'", argv[optind]);
+  gc_system system;
+  if (!gc_system_open(tool, &system)) return GC_FAILED;
+  const int code = json ? listing->print_json(&system) : listing->print_text(&system);
+  gc_system_close(&system);
+  return code != 0 ? code : gc_finish(tool);
+}

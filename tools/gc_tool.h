@@ -52,4 +52,14 @@ enum { GC_MAX_ATTRIBUTES = 48 };
 size_t gc_attributes(const gc_system *system, uint32_t id,
                      gc_attribute out_attributes[GC_MAX_ATTRIBUTES]);
 
+/* A tool that shows everything there is, as text or, with --json, as JSON. */
+typedef struct gc_listing {
+  const char *tool;
+  void (*print_help)(void);
+  int (*print_text)(const gc_system *system); /* 0 or what gc_fail returned, as the next */
+  int (*print_json)(const gc_system *system);
+} gc_listing;
+/* Its main. Returns the exit code. */
+int gc_list(const gc_listing *listing, int argc, char **argv);
+
 #endif /* TREMULA_TOOLS_GC_TOOL_H_ */
