@@ -109,13 +109,18 @@ static trm_status check_group(const meeting *m, trm_error *error) {
        m->replica);
 }
 
+static trm_status meet_group(const trm_kernel *kernel, const trm_kernel_call *call,
+                             const trm_kernel_call **alone, meeting *m, trm_error *error) {
+  TRY(meet(kernel, call, alone, m, error));
+  return check_group(m, error);
+}
+
 static trm_status run_all_reduce(const trm_kernel *kernel, const trm_kernel_call *call,
                                  trm_error *error) {
   const trm_collective_state *state = state_of(kernel);
   const trm_kernel_call *alone;
   meeting m;
-  TRY(meet(kernel, call, &alone, &m, error));
-  TRY(check_group(&m, error));
+  TRY(meet_group(kernel, call, &alone, &m, error));
   const void *sources[MAX_GROUP];
   void *targets[MAX_GROUP];
   for (uint32_t leaf = 0; leaf < state->base.num_operands; ++leaf) {
@@ -144,8 +149,7 @@ static trm_status run_reduce_scatter(const trm_kernel *kernel, const trm_kernel_
   const trm_collective_state *state = state_of(kernel);
   const trm_kernel_call *alone;
   meeting m;
-  TRY(meet(kernel, call, &alone, &m, error));
-  TRY(check_group(&m, error));
+  TRY(meet_group(kernel, call, &alone, &m, error));
   const void *sources[MAX_GROUP];
   for (uint32_t leaf = 0; leaf < state->base.num_operands; ++leaf) {
     const trm_shape *operand = &state->base.operands[leaf];
@@ -182,8 +186,7 @@ static trm_status run_all_gather(const trm_kernel *kernel, const trm_kernel_call
   const trm_collective_state *state = state_of(kernel);
   const trm_kernel_call *alone;
   meeting m;
-  TRY(meet(kernel, call, &alone, &m, error));
-  TRY(check_group(&m, error));
+  TRY(meet_group(kernel, call, &alone, &m, error));
   for (uint32_t leaf = 0; leaf < state->base.num_operands; ++leaf) {
     const int64_t before = trm_shape_count(&state->base.operands[leaf]);
     const int64_t after = trm_shape_count(trm_shape_leaf(&state->base.shape, (int32_t)leaf));
@@ -198,8 +201,7 @@ static trm_status run_all_to_all(const trm_kernel *kernel, const trm_kernel_call
   const trm_collective_state *state = state_of(kernel);
   const trm_kernel_call *alone;
   meeting m;
-  TRY(meet(kernel, call, &alone, &m, error));
-  TRY(check_group(&m, error));
+  TRY(meet_group(kernel, call, &alone, &m, error));
   if (state->split < 0) {
     TRY(check_group_count(&m, state->base.num_operands, error));
   } else {

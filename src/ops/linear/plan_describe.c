@@ -90,6 +90,15 @@ static void set_vertices(trm_plan_phase *phase, uint64_t each, uint64_t edges) {
   phase->edges = edges * phase->vertices;
 }
 
+/* A copy of `bytes` a tile into another order, `exchanged` of them in all by the exchange. */
+static void set_rearranged(trm_plan_phase *phase, int64_t bytes, uint64_t exchanged) {
+  phase->bytes_in = phase->bytes_out = (uint64_t)bytes;
+  phase->bytes_exchanged = exchanged;
+  phase->temp_bytes = 2 * (uint64_t)bytes;
+  phase->messages = (uint64_t)plan_ceil_div(bytes, 128);
+  set_vertices(phase, 1, 2);
+}
+
 static uint64_t distinct_sources(uint64_t bytes, uint64_t tiles) {
   return bytes == 0 ? 0 : tiles;
 }
@@ -100,11 +109,7 @@ static void describe_before(describer *d) {
   if (cost->rearranged_bytes > 0) {
     trm_plan_phase *phase = add_phase(d, TRM_STEP_REARRANGE, NULL, 1, cost->rearrange_exchange,
                                       cost->rearrange_copy);
-    phase->bytes_in = phase->bytes_out = (uint64_t)cost->rearranged_bytes;
-    phase->bytes_exchanged = (uint64_t)p->rearranged_operands;
-    phase->temp_bytes = 2 * (uint64_t)cost->rearranged_bytes;
-    phase->messages = (uint64_t)plan_ceil_div(cost->rearranged_bytes, 128);
-    set_vertices(phase, 1, 2);
+    set_rearranged(phase, cost->rearranged_bytes, (uint64_t)p->rearranged_operands);
   }
   if (cost->broadcast_exchange > 0) {
     trm_plan_phase *phase =
@@ -223,11 +228,7 @@ static void describe_after(describer *d) {
   if (cost->output_rearranged_bytes > 0) {
     trm_plan_phase *phase = add_phase(d, TRM_STEP_REARRANGE_OUTPUT, NULL, 1, cost->output_exchange,
                                       cost->output_copy);
-    phase->bytes_in = phase->bytes_out = (uint64_t)cost->output_rearranged_bytes;
-    phase->bytes_exchanged = (uint64_t)p->rearranged_output;
-    phase->temp_bytes = 2 * (uint64_t)cost->output_rearranged_bytes;
-    phase->messages = (uint64_t)plan_ceil_div(cost->output_rearranged_bytes, 128);
-    set_vertices(phase, 1, 2);
+    set_rearranged(phase, cost->output_rearranged_bytes, (uint64_t)p->rearranged_output);
   }
 }
 
