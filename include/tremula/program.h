@@ -102,6 +102,9 @@ typedef struct trm_program_totals {
   uint32_t num_steps, num_compute_sets, num_variables;
   int64_t num_vertices, num_edges;
   int64_t host_bytes_in, host_bytes_out; /* one run */
+  int64_t code_bytes;        /* of all tiles, also when compile_ipu_code is off */
+  int64_t load_bytes;        /* code and what is always live: what loading the program brings */
+  int64_t load_cycles;       /* load_bytes over the host's link, and the sync before */
 } trm_program_totals;
 
 TRM_API trm_program_totals trm_program_get_totals(const trm_program *program);

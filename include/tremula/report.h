@@ -31,11 +31,19 @@ typedef struct trm_report_framework {
 TRM_API trm_status trm_report_create(trm_executable *executable,
                                      const trm_report_framework *framework,
                                      trm_report **out_report, trm_error *error);
-/* Adds a run, in seconds of any clock that does not go back: when it began and ended, and how much
- * of that it waited for infeeds. The time since the run before is waiting for the host. After
- * executionProfileProgramRunCount runs it does nothing. For one thread at a time. Failure to write
- * is a warning in the log. NULL is allowed. */
-TRM_API void trm_report_run(trm_report *report, double began, double ended, double waited);
+/* When a run was, in seconds of any clock that does not go back. */
+typedef struct trm_report_times {
+  double began, ended;
+  double infeed_wait; /* of that, how long it waited for infeeds */
+  /* When the device ended what it ran before, if that was another program; else anything below the
+   * end of the report's last run. */
+  double device_free;
+  bool is_switch; /* the device ran another program before: this one had to be loaded */
+} trm_report_times;
+/* Adds a run. The time since the device was free is waiting for the host; the first run waits for
+ * nothing. After executionProfileProgramRunCount runs it does nothing. For one thread at a time.
+ * Failure to write is a warning in the log. NULL is allowed for the report. */
+TRM_API void trm_report_run(trm_report *report, const trm_report_times *times);
 /* The directory of the profile; lives as long as the report. "" for NULL. */
 TRM_API const char *trm_report_directory(const trm_report *report);
 TRM_API void trm_report_free(trm_report *report);

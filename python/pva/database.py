@@ -4,7 +4,7 @@ import os
 import sqlite3
 import urllib.request
 
-FORMAT = 1
+FORMAT = 2
 
 
 class Database:

@@ -1,12 +1,13 @@
 """What was run: the recorded runs, and the steps of each.
 
 Loops have their first two turns as steps of their own; one more step stands for all the others
-(Step.iterations), so that cycles add up to those of the run.
+(Step.iterations). What runs beside something that takes longer, such as a pipeline's stages on other
+IPUs, says so (Step.cyclesOverlapped): cycles less cyclesOverlapped add up to those of the run.
 """
 
 import functools
 
-from pva.programs import WaitForHost, spread
+from pva.programs import HostWork, spread
 
 
 class Range:
@@ -44,10 +45,13 @@ _IDLE = {"cycles": 0, "active_tiles": 0, "active_cycles_from_min": 0, "active_cy
 
 
 class Step:
-    """A step: program, ipus (one for each IPU of a replica; idle ones have no cycles)."""
+    """A step: program, ipus (one for each IPU of a replica; idle ones have no cycles), iterations
+    that it stands for, stage (of a pipeline, in the order that a mini-batch goes through them; -1:
+    none), cycles, cyclesOverlapped of them."""
 
-    def __init__(self, program, iterations, rows, num_ipus):
-        self.program, self.iterations = program, iterations
+    def __init__(self, program, iterations, stage, rows, num_ipus):
+        self.program, self.iterations, self.stage = program, iterations, stage
+        self.cyclesOverlapped = rows[0]["cycles_overlapped"]
         idle = {**_IDLE, "cycles_base": rows[0]["cycles_base"]}
         by_ipu = {row["ipu"]: row for row in rows}
         self.ipus = [StepOnIpu(by_ipu.get(i, idle)) for i in range(num_ipus)]
@@ -74,15 +78,16 @@ class Step:
 
 
 class Run:
-    """A run: name, steps, cycles (waiting for the host before it included), waitCycles, and the
-    host's own seconds: startSeconds, hostSeconds (the run), waitSeconds (before it)."""
+    """A run: name, steps, cycles (with what comes before it: waitCycles for the host, loadCycles
+    when the device ran another program before), and the host's own seconds: startSeconds,
+    hostSeconds (the run), waitSeconds (before it)."""
 
     def __init__(self, execution, row):
         self._execution, self._id = execution, row["id"]
         self.name = row["name"]
         self.cyclesFrom, self.cycles = row["cycles_base"], row["cycles"]
         self.cyclesTo = self.cyclesFrom + self.cycles
-        self.waitCycles = row["wait_cycles"]
+        self.waitCycles, self.loadCycles = row["wait_cycles"], row["load_cycles"]
         self.startSeconds, self.hostSeconds = row["start_seconds"], row["host_seconds"]
         self.waitSeconds = row["wait_seconds"]
 
@@ -104,7 +109,7 @@ class ExecutionReport:
 
     def __init__(self, database, compilation):
         self._database, self._compilation = database, compilation
-        self._wait = WaitForHost(compilation)
+        self._host_work = {index: HostWork(compilation, index) for index in (-1, -2)}
 
     @functools.cached_property
     def runs(self):
@@ -126,9 +131,10 @@ class ExecutionReport:
                 "SELECT * FROM steps_by_ipu WHERE run = ? ORDER BY step_id, ipu", run):
             rows.setdefault(row["step_id"], []).append(row)
         steps = self._database.rows(
-            "SELECT id, program, iterations FROM steps WHERE run = ? ORDER BY id", run)
+            "SELECT id, program, iterations, stage FROM steps WHERE run = ? ORDER BY id", run)
         programs = self._compilation.all_programs
         count = self._compilation.target.ipusPerReplica
-        return [Step(self._wait if step["program"] < 0 else programs[step["program"]],
-                     step["iterations"], rows[step["id"]], count)
-                for step in steps if step["program"] >= 0 or rows[step["id"]][0]["cycles"] > 0]
+        return [Step(programs[step["program"]] if step["program"] >= 0
+                     else self._host_work[step["program"]],
+                     step["iterations"], step["stage"], rows[step["id"]], count)
+                for step in steps]

@@ -165,13 +165,17 @@ class Program:
         return f"<Program {self._id} {self.type.name} {self.name}>"
 
 
-class WaitForHost(Program):
-    """What the trace shows before a run: the IPU waits until the host has the next one."""
+class HostWork(Program):
+    """What the trace shows before a run though the program does not do it: the IPU waits until the
+    host has the next run, or is loaded with the program after it has run another one."""
 
-    def __init__(self, compilation):
+    _NAMES = {-1: ("WaitForHost", "StreamCopyBegin"), -2: ("LoadExecutable", "StreamCopyMid")}
+
+    def __init__(self, compilation, index):
+        name, kind = self._NAMES[index]
         super().__init__(compilation, {
-            "id": -1, "name": "WaitForHost", "type": "StreamCopyBegin", "end": 0, "source": -1,
-            "compute_set": -1, "ipu": -1, "cycles": 0, "sync_cycles": 0, "cycles_mean": 0.,
+            "id": index, "name": name, "type": kind, "end": 0, "source": -1, "compute_set": -1,
+            "ipu": -1, "stage": -1, "cycles": 0, "sync_cycles": 0, "cycles_mean": 0.,
             "active_tiles": 0, "repeat_count": 1, "executions": 1, "flops": 0, "bytes_in": 0,
             "bytes_out": 0, "code_bytes": 0})
 

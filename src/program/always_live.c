@@ -180,6 +180,20 @@ static trm_status add_code(trm_program_builder *builder, const ipu_sums *sum, co
   return TRM_OK;
 }
 
+/* What add_code adds, on all tiles. */
+static int64_t code_bytes(const trm_program_builder *builder, const ipu_sums *sum,
+                          const codelets *list, uint32_t ipu) {
+  int64_t bytes = sum->exchange_total +
+                  (int64_t)builder->target->tiles_per_ipu *
+                      (sum->control + HOST_COPY_CODE * sum->host_copies +
+                       GLOBAL_COPY_CODE * sum->global_copies + RUNTIME_CODE);
+  for (size_t c = 0; c < list->count; ++c) {
+    const codelet *one = &list->items[c];
+    if (one->ipu == ipu) bytes += (int64_t)one->bytes * one->tiles;
+  }
+  return bytes;
+}
+
 static trm_status add_ipu(trm_program_builder *builder, const ipu_sums *sum, const codelets *list,
                           uint32_t ipu, trm_error *error) {
   const int64_t workers = builder->target->num_worker_contexts;
@@ -209,6 +223,7 @@ trm_status trm_program_add_always_live(trm_program_builder *builder, trm_error *
   trm_status status = add_vertices(builder, sums, &list, error);
   if (status == TRM_OK) gather_code(builder, sums);
   for (uint32_t ipu = 0; ipu < num_ipus && status == TRM_OK; ++ipu) {
+    builder->program->totals.code_bytes += code_bytes(builder, &sums[ipu], &list, ipu);
     status = add_ipu(builder, &sums[ipu], &list, ipu, error);
   }
   VECTOR_FREE(&list);

@@ -4,6 +4,7 @@
  * The first finds each tile's fullest step (gaps included) and the bytes of every step; the second
  * notes what each tile held at its own fullest step, by category. A variable costs as many
  * additions as an IPU has tiles, whatever it is. */
+#include <math.h>
 #include <string.h>
 
 #include "program/builder.h"
@@ -231,6 +232,18 @@ static void finish_tiles(trm_program *program, const int64_t *with_gaps, int64_t
   totals->is_close = (distance < 0 ? -distance : distance) < program->options.model_error;
 }
 
+/* What another program on the same IPUs costs: code and data come over the host's link. */
+static void add_up_load(trm_program *program) {
+  trm_program_totals *totals = &program->totals;
+  const trm_target *target = program->target;
+  totals->load_bytes = totals->always_live_bytes +
+                       (program->options.compile_ipu_code ? 0 : totals->code_bytes);
+  const double seconds = target->host_latency_seconds +
+                         (double)totals->load_bytes / target->host_bytes_per_second;
+  totals->load_cycles =
+      (int64_t)ceil(seconds * target->clock_frequency) + target->global_sync_cycles;
+}
+
 static trm_status measure(trm_program *program, trm_arena *arena, trm_error *error) {
   sweep s = {.program = program, .tiles = program->tiles_per_ipu};
   const size_t all = (size_t)program->num_ipus * s.tiles;
@@ -262,6 +275,7 @@ static trm_status measure(trm_program *program, trm_arena *arena, trm_error *err
   TRY(note_categories(&s, arena, error));
   for (size_t t = 0; t < all; ++t) peak[t] += always[t];
   finish_tiles(program, peak, max_total);
+  add_up_load(program);
   return TRM_OK;
 }
 

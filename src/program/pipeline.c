@@ -248,19 +248,27 @@ trm_status trm_pipeline_end(trm_program_builder *builder, uint32_t loop_step, ui
   return TRM_OK;
 }
 
+/* Steps of the loop that have no stage of their own (loops inside one) count by their first. */
+uint32_t trm_pipeline_entry_of(const trm_program *program, uint32_t step) {
+  int32_t stage = -1;
+  for (uint32_t s = step; s < program->steps[step].end && stage < 0; ++s) {
+    stage = program->steps[s].stage;
+  }
+  return stage < 0 || (uint32_t)stage >= program->pipeline.num_entries ? 0 : (uint32_t)stage;
+}
+
+uint64_t trm_pipeline_stride(const trm_pipeline *pipeline) {
+  if (pipeline->schedule == TRM_PIPELINE_SEQUENTIAL) return pipeline->num_entries;
+  return pipeline->schedule == TRM_PIPELINE_INTERLEAVED && pipeline->is_training ? 2 : 1;
+}
+
 /* Cycles of each stage in one turn of the loop. */
 static void measure_stages(trm_program *program) {
   trm_pipeline *pipeline = &program->pipeline;
   const trm_program_step *loop = &program->steps[pipeline->loop_step];
   for (uint32_t e = 0; e < pipeline->num_entries; ++e) pipeline->stages[e].cycles = 0;
-  /* Steps of the loop that have no stage of their own (loops inside one) count by their first. */
   for (uint32_t c = pipeline->loop_step + 1; c < loop->end; c = program->steps[c].end) {
-    int32_t stage = -1;
-    for (uint32_t s = c; s < program->steps[c].end && stage < 0; ++s) {
-      stage = program->steps[s].stage;
-    }
-    if (stage < 0 || (uint32_t)stage >= pipeline->num_entries) stage = 0;
-    pipeline->stages[stage].cycles += program->steps[c].cycles;
+    pipeline->stages[trm_pipeline_entry_of(program, c)].cycles += program->steps[c].cycles;
   }
   for (uint32_t s = 0; pipeline->recomputation && s < pipeline->num_stages; ++s) {
     pipeline->stages[2 * pipeline->num_stages - 1 - s].cycles += pipeline->stages[s].cycles;
@@ -284,11 +292,28 @@ static int64_t slowest_ipu(const trm_program *program, bool backward) {
   return slowest;
 }
 
+/* The most that an IPU has to do in every second slot of an interleaved pipeline: with one stage on
+ * each IPU no more than its forward or its backward stage. */
+static int64_t slowest_half_round(const trm_program *program) {
+  const trm_pipeline *pipeline = &program->pipeline;
+  int64_t slowest = 0;
+  for (uint32_t e = 0; e < pipeline->num_entries; ++e) {
+    int64_t sum = 0;
+    for (uint32_t o = e % 2; o < pipeline->num_entries; o += 2) {
+      if (pipeline->stages[o].ipu == pipeline->stages[e].ipu) sum += pipeline->stages[o].cycles;
+    }
+    slowest = trm_most(slowest, sum);
+  }
+  return slowest;
+}
+
 int64_t trm_pipeline_cycles(trm_program *program) {
   trm_pipeline *pipeline = &program->pipeline;
   measure_stages(program);
   const double stages = pipeline->num_stages, batches = (double)pipeline->mini_batches;
   const int64_t forward = slowest_ipu(program, false), backward = slowest_ipu(program, true);
+  pipeline->forward_cycles = forward;
+  pipeline->backward_cycles = backward;
   double sum = 0;
   for (uint32_t e = 0; e < pipeline->num_entries; ++e) sum += (double)pipeline->stages[e].cycles;
   double rounds = batches + stages - 1;
@@ -297,7 +322,8 @@ int64_t trm_pipeline_cycles(trm_program *program) {
     pipeline->round_cycles = (int64_t)sum;
     rounds = batches;
   } else if (pipeline->schedule == TRM_PIPELINE_INTERLEAVED && pipeline->is_training) {
-    pipeline->round_cycles = 2 * trm_most(forward, backward);
+    pipeline->round_cycles =
+        2 * trm_most(trm_most(forward, backward), slowest_half_round(program));
   } else {
     pipeline->round_cycles = forward + backward;
   }

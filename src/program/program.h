@@ -151,9 +151,11 @@ typedef struct trm_pipeline_stage {
  * writes it), in which instructions carry "pipeline_stage" and "pipeline_phase". With S stages, N
  * mini-batches, F and B the most cycles that the forward and the backward stages of one IPU take:
  *   Grouped      (N + S - 1) (F + B)          stage s keeps 2 (S - 1 - s) + 1 mini-batches
- *   Interleaved  2 (N + S - 1) max(F, B)      S - s
+ *   Interleaved  2 (N + S - 1) max(F, B, H)   S - s
  *   Sequential   N times the sum of all       1
- * (docs/cost_model.md, "Pipelines"). The steps of the loop are those of one mini-batch. */
+ * H is the most that an IPU has to do in every second slot: no more than F or B but where several
+ * stages lie on one IPU (docs/cost_model.md, "Pipelines"). The steps of the loop are those of one
+ * mini-batch. */
 typedef struct trm_pipeline {
   bool present;
   trm_pipeline_schedule schedule;
@@ -163,11 +165,19 @@ typedef struct trm_pipeline {
   uint64_t mini_batches;   /* N */
   trm_pipeline_stage *stages;
   uint32_t loop_step;      /* the Repeat over mini-batches */
+  int64_t forward_cycles, backward_cycles; /* F and B */
   int64_t round_cycles;    /* of a round of the full pipeline */
   int64_t total_cycles;    /* of the loop */
   int64_t ramp_cycles;     /* of them, while the pipeline fills and drains */
   int64_t work_cycles;     /* what the mini-batches would take one after the other */
 } trm_pipeline;
+
+/* The stage (an entry of `stages`) that a step right inside the loop over mini-batches is of. */
+uint32_t trm_pipeline_entry_of(const trm_program *program, uint32_t step);
+/* Slots of the loop, in which stages run side by side: entry e works on mini-batch m in slot
+ * e + stride m, where the stride is 2 when Interleaved in training, the number of entries when
+ * Sequential, and else 1. */
+uint64_t trm_pipeline_stride(const trm_pipeline *pipeline);
 
 /* ---- The program ---------------------------------------------------------------------------- */
 

@@ -20,7 +20,7 @@ struct trm_report {
   char run_name[128];
   int64_t most_runs, runs;
   double clock; /* Hz */
-  int64_t cycles, cycles_base;
+  int64_t cycles, load_cycles, cycles_base;
   double first_began, last_ended;
 };
 
@@ -162,7 +162,7 @@ static trm_status begin_runs(const trm_report_source *s, sqlite3 *database, trm_
   if (report == NULL) {
     trm_fail(error, status, "out of memory for a profile");
   } else {
-    status = trm_database_prepare(database, "INSERT INTO runs VALUES(?,?,?,?,?,?,?,?,?)",
+    status = trm_database_prepare(database, "INSERT INTO runs VALUES(?,?,?,?,?,?,?,?,?,?)",
                                   &report->insert, error);
   }
   if (status != TRM_OK) {
@@ -174,6 +174,7 @@ static trm_status begin_runs(const trm_report_source *s, sqlite3 *database, trm_
   report->most_runs = trm_engine_option_count(s->options, TRM_ENGINE_RUN_COUNT);
   report->clock = trm_target_tile_clock_frequency(s->program->target);
   report->cycles = s->program->totals.cycles;
+  report->load_cycles = s->program->totals.load_cycles;
   snprintf(report->directory, sizeof report->directory, "%s", s->directory);
   snprintf(report->run_name, sizeof report->run_name, "%s", s->program->module->name);
   *out_report = report;
@@ -294,24 +295,36 @@ static void close_database(trm_report *report) {
   report->database = NULL;
 }
 
-void trm_report_run(trm_report *report, double began, double ended, double waited) {
+/* The cycles in which the IPU waits before a run: since it was free. */
+static int64_t wait_before(const trm_report *report, const trm_report_times *times,
+                           double *out_seconds) {
+  double since = report->last_ended;
+  if (times->device_free > since) since = times->device_free;
+  *out_seconds = times->began > since ? times->began - since : 0;
+  if (report->runs == 0) *out_seconds = 0;
+  return (int64_t)(*out_seconds * report->clock);
+}
+
+void trm_report_run(trm_report *report, const trm_report_times *times) {
   if (report == NULL || report->database == NULL) return;
   if (report->runs < report->most_runs) {
-    if (report->runs == 0) report->first_began = report->last_ended = began;
+    if (report->runs == 0) report->first_began = times->began;
     trm_error error;
     char name[160];
     snprintf(name, sizeof name, "%s run %lld", report->run_name, (long long)report->runs);
-    const double wait = began > report->last_ended ? began - report->last_ended : 0;
-    const int64_t wait_cycles = (int64_t)(wait * report->clock);
-    const int64_t cycles = report->cycles + wait_cycles;
-    if (trm_database_insert(report->insert, &error, "itiiiffff", report->runs, name,
-                            report->cycles_base, wait_cycles, cycles, began - report->first_began,
-                            wait, ended - began, waited) != TRM_OK) {
+    double wait;
+    const int64_t wait_cycles = wait_before(report, times, &wait);
+    const int64_t load_cycles = times->is_switch ? report->load_cycles : 0;
+    const int64_t cycles = report->cycles + wait_cycles + load_cycles;
+    if (trm_database_insert(report->insert, &error, "itiiiiffff", report->runs, name,
+                            report->cycles_base, wait_cycles, load_cycles, cycles,
+                            times->began - report->first_began, wait,
+                            times->ended - times->began, times->infeed_wait) != TRM_OK) {
       trm_log(TRM_LOG_WARN, "REPORT", "%s; no more runs are recorded", error.message);
       report->runs = report->most_runs;
     }
     report->cycles_base += cycles;
-    report->last_ended = ended;
+    report->last_ended = times->ended;
     ++report->runs;
   }
   if (report->runs >= report->most_runs) close_database(report);

@@ -142,11 +142,16 @@ static void append_cycles(const trm_profile *p, trm_text *text) {
     trm_text_format(text, "  %-26s %16s %6.1f%%\n", parts[i].name, GROUPED(parts[i].cycles),
                     share(parts[i].cycles, p->cycles));
   }
+  if (p->overlapped_cycles != 0) {
+    trm_text_format(text, "  %-26s %16s %6.1f%%\n", "less what overlaps",
+                    GROUPED(-p->overlapped_cycles), share(-p->overlapped_cycles, p->cycles));
+  }
   if (p->runs.count == 0) return;
-  int64_t wait = 0, total = 0;
+  int64_t wait = 0, load = 0, total = 0;
   double starved = 0, host = 0;
   for (size_t r = 0; r < p->runs.count; ++r) {
     wait += p->runs.items[r].wait_cycles;
+    load += p->runs.items[r].load_cycles;
     total += p->runs.items[r].cycles;
     starved += p->runs.items[r].infeed_seconds;
     host += p->runs.items[r].host_seconds;
@@ -154,6 +159,10 @@ static void append_cycles(const trm_profile *p, trm_text *text) {
   trm_text_format(text, "  %zu run%s recorded: waiting for the host %.1f %% of %s cycles\n",
                   p->runs.count, p->runs.count == 1 ? "" : "s", share(wait, total),
                   GROUPED(total));
+  if (load > 0) {
+    trm_text_format(text, "  loading the program after another one: %.1f %% of them\n",
+                    share(load, total));
+  }
   if (starved > 0 && host > 0) {
     trm_text_format(text, "  on this host they waited for infeeds %.1f %% of %.3g s\n",
                     100 * starved / host, host);
@@ -203,13 +212,15 @@ static char *json_of(const trm_profile *p) {
   }
   for (size_t r = 0; r < p->runs.count; ++r) {
     const trm_profile_run *one = &p->runs.items[r];
-    json_array_append_new(runs, json_pack("{sIsIsf}", "cycles", (json_int_t)one->cycles,
+    json_array_append_new(runs, json_pack("{sIsIsIsf}", "cycles", (json_int_t)one->cycles,
                                           "wait_cycles", (json_int_t)one->wait_cycles,
+                                          "load_cycles", (json_int_t)one->load_cycles,
                                           "host_seconds", one->host_seconds));
   }
   for (size_t n = 0; n < p->notes.count; ++n) {
     json_array_append_new(notes, json_string(p->notes.items[n]));
   }
+  json_object_set_new(cycles, "overlapped", json_integer(p->overlapped_cycles));
   json_t *all = json_pack(
       "{sssssssIsIsIsIsbsIsIsososososososs*}", "module", p->module, "timestamp", p->timestamp,
       "target", p->target, "num_ipus", (json_int_t)p->num_ipus, "num_replicas",

@@ -23,7 +23,7 @@ static trm_status begin(row_writer *rows, const char *sql, trm_error *error) {
 
 static trm_status write_meta(const trm_report_source *s, row_writer *rows, trm_error *error) {
   TRY(begin(rows, "INSERT INTO meta VALUES(?,?)", error));
-  ROW("ti", "format", (int64_t)TRM_REPORT_FORMAT);
+  ROW("ti", "format", (int64_t)TRM_PROFILE_FORMAT);
   ROW("tt", "producer", "Tremula " TRM_VERSION_STRING);
   ROW("tt", "timestamp", s->timestamp);
   ROW("tt", "module", s->program->module->name);
@@ -88,6 +88,7 @@ static trm_status write_totals(const trm_report_source *s, row_writer *rows, trm
   TOTAL(collective_cycles);
   TOTAL(sync_cycles);
   TOTAL(control_cycles);
+  TOTAL(overlapped_cycles);
   TOTAL(flops);
   TOTAL(memory_bytes);
   TOTAL(memory_bytes_with_gaps);
@@ -106,6 +107,9 @@ static trm_status write_totals(const trm_report_source *s, row_writer *rows, trm
   TOTAL(num_edges);
   TOTAL(host_bytes_in);
   TOTAL(host_bytes_out);
+  TOTAL(code_bytes);
+  TOTAL(load_bytes);
+  TOTAL(load_cycles);
 #undef TOTAL
   ROW("tf", "seconds", t->seconds);
   ROW("tf", "tile_balance", t->tile_balance);

@@ -72,6 +72,7 @@ static bool take_value(trm_profile *p, sqlite3_stmt *row) {
   NUMBER(collective_cycles)
   NUMBER(sync_cycles)
   NUMBER(control_cycles)
+  NUMBER(overlapped_cycles)
   NUMBER(flops)
   NUMBER(memory_bytes_with_gaps)
   NUMBER(worst_tile_bytes)
@@ -113,8 +114,8 @@ static bool take_tile(trm_profile *p, sqlite3_stmt *row) {
 }
 
 static bool take_run(trm_profile *p, sqlite3_stmt *row) {
-  const trm_profile_run run = {number_at(row, 0), number_at(row, 1),
-                               sqlite3_column_double(row, 2), sqlite3_column_double(row, 3)};
+  const trm_profile_run run = {number_at(row, 0), number_at(row, 1), number_at(row, 2),
+                               sqlite3_column_double(row, 3), sqlite3_column_double(row, 4)};
   return VECTOR_PUSH(&p->runs, run);
 }
 
@@ -160,9 +161,8 @@ static trm_status read_tables(trm_profile *p, sqlite3 *database, trm_error *erro
            " FROM memory_by_tile ORDER BY total_including_gaps DESC, tile LIMIT 5", take_tile,
            error));
   TRY(each(p, database, "SELECT text FROM notes ORDER BY id", take_note, error));
-  return each(p, database, "SELECT cycles, wait_cycles, host_seconds, infeed_wait_seconds FROM runs"
-              " ORDER BY id",
-              take_run, error);
+  return each(p, database, "SELECT cycles, wait_cycles, load_cycles, host_seconds,"
+              " infeed_wait_seconds FROM runs ORDER BY id", take_run, error);
 }
 
 static trm_status check_format(const char *path, sqlite3 *database, trm_error *error) {
@@ -173,10 +173,10 @@ static trm_status check_format(const char *path, sqlite3 *database, trm_error *e
     format = number_at(row, 0);
   }
   sqlite3_finalize(row);
-  if (format == TRM_REPORT_FORMAT) return TRM_OK;
+  if (format == TRM_PROFILE_FORMAT) return TRM_OK;
   if (format < 0) FAIL(INVALID_ARGUMENT, "%s is no profile that Tremula wrote", path);
   FAIL(INVALID_ARGUMENT, "%s has the format %lld; this Tremula reads format %d", path,
-       (long long)format, TRM_REPORT_FORMAT);
+       (long long)format, TRM_PROFILE_FORMAT);
 }
 
 trm_status trm_profile_read(const char *path, trm_profile *out_profile, trm_error *error) {

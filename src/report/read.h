@@ -22,7 +22,7 @@ typedef struct trm_profile_tile {
 } trm_profile_tile;
 
 typedef struct trm_profile_run {
-  int64_t cycles, wait_cycles;
+  int64_t cycles, wait_cycles, load_cycles;
   double host_seconds, infeed_seconds;
 } trm_profile_run;
 
@@ -34,7 +34,8 @@ typedef struct trm_profile {
   int64_t num_ipus, ipus_per_replica, num_replicas, tiles_per_ipu, bytes_per_tile;
   /* Totals, by the names of trm_program_totals. */
   int64_t fits, is_close, cycles, compute_cycles, copy_cycles, exchange_cycles,
-      global_exchange_cycles, host_cycles, collective_cycles, sync_cycles, control_cycles, flops,
+      global_exchange_cycles, host_cycles, collective_cycles, sync_cycles, control_cycles,
+      overlapped_cycles, flops,
       memory_bytes_with_gaps, worst_tile_bytes, worst_tile, bytes_over, tiles_over, num_steps,
       num_compute_sets, num_variables, num_vertices, num_edges;
   VECTOR(trm_profile_op) ops; /* the most cycles first */

@@ -38,11 +38,11 @@ static const char trm_report_schema[] =
     "  interleaved INTEGER, overflowed INTEGER, peak_program INTEGER);\n"
     "CREATE TABLE liveness(program INTEGER, ipu INTEGER, not_always_live INTEGER);\n"
     "CREATE TABLE runs(id INTEGER PRIMARY KEY, name TEXT, cycles_base INTEGER,\n"
-    "  wait_cycles INTEGER, cycles INTEGER, start_seconds REAL, wait_seconds REAL,\n"
-    "  host_seconds REAL, infeed_wait_seconds REAL);\n"
+    "  wait_cycles INTEGER, load_cycles INTEGER, cycles INTEGER, start_seconds REAL,\n"
+    "  wait_seconds REAL, host_seconds REAL, infeed_wait_seconds REAL);\n"
     "CREATE TABLE trace(id INTEGER PRIMARY KEY, type TEXT, program INTEGER, compute_set INTEGER,\n"
-    "  ipu INTEGER, iterations INTEGER, cycles_base INTEGER, cycles INTEGER,\n"
-    "  sync_cycles INTEGER, active_tiles INTEGER, data_in INTEGER, data_out INTEGER,\n"
+    "  ipu INTEGER, stage INTEGER, iterations INTEGER, cycles_base INTEGER, cycles INTEGER,\n"
+    "  cycles_overlapped INTEGER, sync_cycles INTEGER, active_tiles INTEGER, data_in INTEGER, data_out INTEGER,\n"
     "  cycles_mean REAL);\n";
 
 #endif /* TREMULA_REPORT_SCHEMA_H_ */

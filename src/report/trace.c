@@ -2,48 +2,64 @@
  *
  * Every run of a program has the same steps, so they are written once (table trace) and seen for
  * every run through the views steps and steps_by_ipu. The first turns of a loop are written out,
- * the others are one row that stands for all of them: the cycles of the rows add up to those of the
- * run. Row 0 is waiting for the host before the run. */
+ * the others are one row that stands for all of them. What runs beside something else that takes
+ * longer (a pipeline's stages on other IPUs) says so in cycles_overlapped: cycles less
+ * cycles_overlapped of all rows add up to the cycles of the run. Row 0 is waiting for the host
+ * before the run, row 1 loading the program. */
 #include <stdio.h>
 
 #include "report/database.h"
 #include "report/write.h"
 
-enum { TURNS = 2, MOST_ROWS = 200000 };
+enum { TURNS = 2, MOST_ROWS = 200000, MOST_SLOTS = 256 };
 
 typedef struct tracer {
   const trm_program *program;
   sqlite3_stmt *insert;
-  int64_t rows, cycles; /* so far */
+  int64_t rows;
+  int64_t clock;   /* cycles since the run began */
+  bool is_hidden;  /* what is added runs beside something that takes longer */
 } tracer;
 
 /* A sequence that is being walked: of one turn of a loop, or of a branch. */
 typedef struct frame {
-  uint32_t step;  /* whose children are walked */
+  uint32_t step;  /* whose children are walked; TRM_NO_INDEX: the range that was asked for */
   uint32_t child; /* the next one */
   uint64_t turn;
 } frame;
 
-static trm_status add(tracer *t, const trm_program_step *step, int64_t id, const char *type,
-                      uint64_t iterations, int64_t cycles, trm_error *error) {
+static trm_status put(tracer *t, const char *type, int64_t program, int64_t set, int64_t ipu,
+                      int64_t stage, int64_t iterations, int64_t cycles,
+                      const trm_program_step *leaf, trm_error *error) {
+  TRY(trm_database_insert(
+      t->insert, error, "itiiiiiiiiiiiif", t->rows++, type, program, set, ipu, stage, iterations,
+      t->clock, cycles, t->is_hidden ? cycles : (int64_t)0, leaf != NULL ? leaf->sync_cycles : 0,
+      leaf != NULL ? (int64_t)leaf->active_tiles : 0, leaf != NULL ? leaf->bytes_in_total : 0,
+      leaf != NULL ? leaf->bytes_out_total : 0, leaf != NULL ? leaf->cycles_mean : 0.0));
+  t->clock += cycles;
+  return TRM_OK;
+}
+
+/* `cycles` of a step, once or, for several iterations, together. */
+static trm_status add(tracer *t, uint32_t s, uint64_t iterations, int64_t cycles,
+                      trm_error *error) {
+  const trm_program_step *step = &t->program->steps[s];
   const bool leaf = iterations == 1 && step->cycles == cycles;
   const int64_t set = step->compute_set == TRM_NO_INDEX ? -1 : (int64_t)step->compute_set;
-  TRY(trm_database_insert(
-      t->insert, error, "itiiiiiiiiiif", ++t->rows, type, id, set, (int64_t)step->ipu,
-      (int64_t)iterations, t->cycles, cycles, leaf ? step->sync_cycles : 0,
-      leaf ? (int64_t)step->active_tiles : 0, leaf ? step->bytes_in_total : 0,
-      leaf ? step->bytes_out_total : 0, leaf ? step->cycles_mean : 0.0));
-  t->cycles += cycles;
-  return TRM_OK;
+  return put(t, trm_program_step_type_name(step->type), s, set, step->ipu, step->stage,
+             (int64_t)iterations, cycles, leaf ? step : NULL, error);
+}
+
+static bool has_branches(const trm_program_step *step) {
+  return step->type == TRM_STEP_TYPE_IF || step->type == TRM_STEP_TYPE_SWITCH;
 }
 
 /* What a step takes beside the children that are counted. */
 static int64_t own_cycles(const trm_program *p, uint32_t s, int64_t *out_turn) {
   const trm_program_step *step = &p->steps[s];
-  const bool branches = step->type == TRM_STEP_TYPE_IF || step->type == TRM_STEP_TYPE_SWITCH;
   int64_t sum = 0;
   for (uint32_t c = s + 1; c < step->end; c = p->steps[c].end) {
-    if (!branches || c == step->taken) sum += p->steps[c].cycles;
+    if (!has_branches(step) || c == step->taken) sum += p->steps[c].cycles;
   }
   const int64_t turns = step->repeat_count > 0 ? (int64_t)step->repeat_count : 1;
   *out_turn = step->cycles / turns;
@@ -51,53 +67,58 @@ static int64_t own_cycles(const trm_program *p, uint32_t s, int64_t *out_turn) {
 }
 
 static trm_status begin_turn(tracer *t, frame *f, trm_error *error) {
-  const trm_program *p = t->program;
-  const trm_program_step *step = &p->steps[f->step];
+  const trm_program_step *step = &t->program->steps[f->step];
   int64_t turn;
-  const int64_t own = own_cycles(p, f->step, &turn);
-  const bool branches = step->type == TRM_STEP_TYPE_IF || step->type == TRM_STEP_TYPE_SWITCH;
-  f->child = branches ? step->taken : f->step + 1;
+  const int64_t own = own_cycles(t->program, f->step, &turn);
+  f->child = has_branches(step) ? step->taken : f->step + 1;
   if (own == 0) return TRM_OK;
-  return add(t, step, f->step, trm_program_step_type_name(step->type), 1, own, error);
+  return add(t, f->step, 1, own, error);
 }
 
-static trm_status walk(tracer *t, trm_error *error) {
+static trm_status trace_pipeline(tracer *t, trm_error *error);
+
+static bool is_pipeline(const trm_program *p, uint32_t s) {
+  return p->pipeline.present && s > 0 && s == p->pipeline.loop_step;
+}
+
+/* The steps [begin, end), siblings. */
+static trm_status walk(tracer *t, uint32_t begin, uint32_t end, trm_error *error) {
   const trm_program *p = t->program;
   VECTOR(frame) stack = {0};
   trm_status status = TRM_OK;
-  frame root = {0};
-  if (p->num_steps == 0) return TRM_OK;
-  TRY_OR_GOTO(begin_turn(t, &root, error), done);
-  if (!VECTOR_PUSH(&stack, root)) FAIL_OR_GOTO(done, RESOURCE_EXHAUSTED, "out of memory");
+  const frame range = {.step = TRM_NO_INDEX, .child = begin};
+  if (!VECTOR_PUSH(&stack, range)) FAIL_OR_GOTO(done, RESOURCE_EXHAUSTED, "out of memory");
   while (stack.count > 0) {
     frame *top = &stack.items[stack.count - 1];
-    const trm_program_step *parent = &p->steps[top->step];
-    const bool branches =
-        parent->type == TRM_STEP_TYPE_IF || parent->type == TRM_STEP_TYPE_SWITCH;
-    if (top->child >= parent->end) {
-      const uint64_t left = parent->repeat_count > top->turn ? parent->repeat_count - top->turn - 1
-                                                             : 0;
+    const trm_program_step *parent = top->step == TRM_NO_INDEX ? NULL : &p->steps[top->step];
+    if (top->child >= (parent != NULL ? parent->end : end)) {
+      const uint64_t left = parent != NULL && parent->repeat_count > top->turn
+                                ? parent->repeat_count - top->turn - 1
+                                : 0;
       if (left > 0 && top->turn + 1 < TURNS) {
         ++top->turn;
         TRY_OR_GOTO(begin_turn(t, top, error), done);
         continue;
       }
-      int64_t turn;
-      own_cycles(p, top->step, &turn);
       if (left > 0) {
-        TRY_OR_GOTO(add(t, parent, top->step, trm_program_step_type_name(parent->type), left,
-                        turn * (int64_t)left, error), done);
+        int64_t turn;
+        own_cycles(p, top->step, &turn);
+        TRY_OR_GOTO(add(t, top->step, left, turn * (int64_t)left, error), done);
       }
       --stack.count;
       continue;
     }
     const uint32_t c = top->child;
     const trm_program_step *child = &p->steps[c];
-    top->child = branches ? parent->end : child->end;
+    top->child = parent != NULL && has_branches(parent) ? parent->end : child->end;
     if (child->repeat_count == 0) continue;
     if (child->end == c + 1 || t->rows > MOST_ROWS) {
-      TRY_OR_GOTO(add(t, child, c, trm_program_step_type_name(child->type),
-                      child->end == c + 1 ? 1 : child->repeat_count, child->cycles, error), done);
+      TRY_OR_GOTO(add(t, c, child->end == c + 1 ? 1 : child->repeat_count, child->cycles, error),
+                  done);
+      continue;
+    }
+    if (is_pipeline(p, c)) {
+      TRY_OR_GOTO(trace_pipeline(t, error), done);
       continue;
     }
     frame inner = {.step = c};
@@ -109,36 +130,189 @@ done:
   return status;
 }
 
+/* ---- Pipelines ------------------------------------------------------------------------------ */
+
+/* What is being traced of a loop over mini-batches: slots one after the other, in which stages run
+ * side by side, each on its IPU (trm_pipeline_stride). A slot takes as long as the slowest IPU of
+ * any slot: the rest is Sync. */
+typedef struct pipeline_trace {
+  tracer *tracer;
+  uint64_t stride;
+  int64_t *busy; /* by IPU: cycles since the slot began */
+} pipeline_trace;
+
+/* The steps of an entry: all children of the loop that are of it. */
+static trm_status walk_entry(tracer *t, uint32_t entry, trm_error *error) {
+  const trm_program *p = t->program;
+  const uint32_t loop = p->pipeline.loop_step, end = p->steps[loop].end;
+  uint32_t first = TRM_NO_INDEX; /* of children in a row that are of it */
+  for (uint32_t c = loop + 1; c < end; c = p->steps[c].end) {
+    if (trm_pipeline_entry_of(p, c) == entry) {
+      if (first == TRM_NO_INDEX) first = c;
+      continue;
+    }
+    if (first != TRM_NO_INDEX) TRY(walk(t, first, c, error));
+    first = TRM_NO_INDEX;
+  }
+  return first == TRM_NO_INDEX ? TRM_OK : walk(t, first, end, error);
+}
+
+/* Mini-batch m in a stage: its steps, or one row for `count` mini-batches from m on. */
+static trm_status trace_stage(tracer *t, uint32_t entry, uint64_t m, uint64_t count,
+                              trm_error *error) {
+  const trm_pipeline *pipeline = &t->program->pipeline;
+  const trm_pipeline_stage *stage = &pipeline->stages[entry];
+  if (m < TURNS && count == 1 && t->rows < MOST_ROWS) {
+    if (stage->is_backward && pipeline->recomputation) {
+      TRY(walk_entry(t, pipeline->num_entries - 1 - entry, error));
+    }
+    return walk_entry(t, entry, error);
+  }
+  return put(t, "Call", pipeline->loop_step, -1, stage->ipu, entry, (int64_t)count,
+             (int64_t)count * stage->cycles, NULL, error);
+}
+
+/* Mini-batches that an entry works on in the slots [first, end). */
+static uint64_t mini_batches_in(const pipeline_trace *o, uint32_t entry, uint64_t first,
+                                uint64_t end, uint64_t *out_first) {
+  const uint64_t count = o->tracer->program->pipeline.mini_batches;
+  const uint64_t from = first <= entry ? 0 : (first - entry + o->stride - 1) / o->stride;
+  uint64_t to = end <= entry ? 0 : (end - entry + o->stride - 1) / o->stride;
+  if (to > count) to = count;
+  *out_first = from;
+  return to > from ? to - from : 0;
+}
+
+/* What forward or backward stages (`all`: both) do in the slots [first, end), which take `cycles`.
+ * The IPU that has most to do is counted; the others overlap with it. */
+static trm_status trace_slots(pipeline_trace *o, uint64_t first, uint64_t end, bool all,
+                              bool backward, int64_t cycles, trm_error *error) {
+  tracer *t = o->tracer;
+  const trm_program *p = t->program;
+  const trm_pipeline *pipeline = &p->pipeline;
+  const int64_t begin = t->clock;
+  uint32_t busiest = 0;
+  for (uint32_t i = 0; i < p->num_ipus; ++i) o->busy[i] = 0;
+  for (uint32_t e = 0; e < pipeline->num_entries; ++e) {
+    const trm_pipeline_stage *stage = &pipeline->stages[e];
+    uint64_t m;
+    if (!all && stage->is_backward != backward) continue;
+    o->busy[stage->ipu] += (int64_t)mini_batches_in(o, e, first, end, &m) * stage->cycles;
+    if (o->busy[stage->ipu] > o->busy[busiest]) busiest = stage->ipu;
+  }
+  const int64_t longest = o->busy[busiest];
+  for (uint32_t i = 0; i < p->num_ipus; ++i) o->busy[i] = 0;
+  for (uint32_t e = 0; e < pipeline->num_entries; ++e) {
+    const trm_pipeline_stage *stage = &pipeline->stages[e];
+    uint64_t m;
+    if ((!all && stage->is_backward != backward) || stage->cycles == 0) continue;
+    const uint64_t count = mini_batches_in(o, e, first, end, &m);
+    if (count == 0) continue;
+    t->clock = begin + o->busy[stage->ipu];
+    t->is_hidden = stage->ipu != busiest;
+    TRY(trace_stage(t, e, m, count, error));
+    o->busy[stage->ipu] += (int64_t)count * stage->cycles;
+  }
+  t->is_hidden = false;
+  t->clock = begin + longest;
+  if (cycles <= longest) return TRM_OK;
+  return put(t, "Sync", pipeline->loop_step, -1, -1, -1, 1, cycles - longest, NULL, error);
+}
+
+/* Whether a forward, or a backward, stage has something to do in a slot. */
+static bool any_in(const pipeline_trace *o, bool backward, uint64_t slot) {
+  const trm_pipeline *pipeline = &o->tracer->program->pipeline;
+  for (uint32_t e = 0; e < pipeline->num_entries; ++e) {
+    uint64_t m;
+    if (pipeline->stages[e].is_backward != backward) continue;
+    if (mini_batches_in(o, e, slot, slot + 1, &m) > 0) return true;
+  }
+  return false;
+}
+
+static trm_status trace_all_slots(pipeline_trace *o, trm_error *error) {
+  tracer *t = o->tracer;
+  const trm_pipeline *pipeline = &t->program->pipeline;
+  const bool sequential = pipeline->schedule == TRM_PIPELINE_SEQUENTIAL;
+  const uint64_t slots =
+      pipeline->num_entries + o->stride * (pipeline->mini_batches - 1);
+  uint64_t most = MOST_SLOTS;
+  if (sequential && most < TURNS * pipeline->num_entries) most = TURNS * pipeline->num_entries;
+  const int64_t end = t->clock + pipeline->total_cycles;
+  uint64_t slot = 0;
+  for (; slot < slots && slot < most; ++slot) {
+    if (sequential || o->stride == 2) {
+      const int64_t cycles =
+          sequential ? pipeline->stages[slot % o->stride].cycles : pipeline->round_cycles / 2;
+      TRY(trace_slots(o, slot, slot + 1, true, false, cycles, error));
+      continue;
+    }
+    for (int backward = 0; backward < 2; ++backward) {
+      if (!any_in(o, backward, slot)) continue;
+      TRY(trace_slots(o, slot, slot + 1, false, backward,
+                      backward ? pipeline->backward_cycles : pipeline->forward_cycles, error));
+    }
+  }
+  if (slot < slots) TRY(trace_slots(o, slot, slots, true, false, end - t->clock, error));
+  return TRM_OK;
+}
+
+static trm_status trace_pipeline(tracer *t, trm_error *error) {
+  const trm_program *p = t->program;
+  if (p->pipeline.mini_batches == 0) return TRM_OK;
+  pipeline_trace o = {.tracer = t, .stride = trm_pipeline_stride(&p->pipeline),
+                      .busy = trm_allocate_zeroed(p->num_ipus, sizeof *o.busy)};
+  CHECK_MEMORY(o.busy, "the trace of a pipeline");
+  const trm_status status = trace_all_slots(&o, error);
+  trm_free(o.busy);
+  return status;
+}
+
+/* ---- The tables ----------------------------------------------------------------------------- */
+
+static const char views[] =
+    "CREATE VIEW steps AS SELECT runs.id * %lld + trace.id AS id, trace.type AS type,"
+    " trace.program AS program, trace.compute_set AS compute_set, trace.stage AS stage,"
+    " runs.id AS run, trace.iterations AS iterations FROM runs JOIN trace"
+    " ON trace.id > 1 OR (trace.id = 0 AND runs.wait_cycles > 0)"
+    " OR (trace.id = 1 AND runs.load_cycles > 0);"
+    "CREATE VIEW steps_by_ipu AS SELECT runs.id * %lld + trace.id AS step_id,"
+    " ipus.id AS ipu, CASE trace.id WHEN 0 THEN runs.wait_cycles WHEN 1 THEN runs.load_cycles"
+    " ELSE trace.cycles END AS cycles, trace.cycles_overlapped AS cycles_overlapped,"
+    " trace.active_tiles AS active_tiles,"
+    " runs.cycles_base + CASE trace.id WHEN 0 THEN 0 WHEN 1 THEN runs.wait_cycles"
+    " ELSE runs.wait_cycles + runs.load_cycles + trace.cycles_base END AS cycles_base,"
+    " 0 AS active_cycles_from_min, 0 AS active_cycles_from_max,"
+    " CASE trace.id WHEN 1 THEN runs.load_cycles ELSE CAST(trace.cycles_mean AS INTEGER) END"
+    " AS active_cycles_to_min,"
+    " CASE trace.id WHEN 0 THEN runs.wait_cycles WHEN 1 THEN runs.load_cycles"
+    " ELSE trace.cycles - trace.sync_cycles END AS active_cycles_to_max,"
+    " trace.data_in AS data_in, trace.data_out AS data_out,"
+    " trace.sync_cycles AS sync_cycles, runs.id AS run"
+    " FROM runs JOIN trace ON trace.id > 1 OR (trace.id = 0 AND runs.wait_cycles > 0)"
+    " OR (trace.id = 1 AND runs.load_cycles > 0)"
+    " JOIN ipus ON trace.ipu = -1 OR trace.ipu = ipus.id;"
+    "INSERT INTO meta VALUES('trace_rows', %lld)";
+
+static trm_status trace(tracer *t, trm_error *error) {
+  const trm_program *p = t->program;
+  const trm_program_step load = {.bytes_in_total = p->totals.load_bytes,
+                                 .active_tiles = p->tiles_per_ipu * p->num_ipus};
+  TRY(put(t, "StreamCopyBegin", -1, -1, -1, -1, 1, 0, NULL, error));
+  TRY(put(t, "StreamCopyMid", -2, -1, -1, -1, 1, 0, &load, error));
+  return p->num_steps == 0 ? TRM_OK : walk(t, 0, p->steps[0].end, error);
+}
+
 trm_status trm_report_write_trace(const trm_report_source *source, sqlite3 *database,
                                   trm_error *error) {
   tracer t = {.program = source->program};
-  TRY(trm_database_prepare(database, "INSERT INTO trace VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?)",
+  TRY(trm_database_prepare(database, "INSERT INTO trace VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
                            &t.insert, error));
-  trm_status status = trm_database_insert(t.insert, error, "itiiiiiiiiiif", (int64_t)0,
-                                          "StreamCopyBegin", (int64_t)-1, (int64_t)-1, (int64_t)-1,
-                                          (int64_t)1, (int64_t)0, (int64_t)0, (int64_t)0,
-                                          (int64_t)0, (int64_t)0, (int64_t)0, 0.0);
-  if (status == TRM_OK) status = walk(&t, error);
+  const trm_status status = trace(&t, error);
   sqlite3_finalize(t.insert);
   TRY(status);
-  char sql[2048];
-  const long long rows = (long long)t.rows + 1;
-  snprintf(sql, sizeof sql,
-           "CREATE VIEW steps AS SELECT runs.id * %lld + trace.id AS id, trace.type AS type,"
-           " trace.program AS program, trace.compute_set AS compute_set, runs.id AS run,"
-           " trace.iterations AS iterations FROM runs JOIN trace;"
-           "CREATE VIEW steps_by_ipu AS SELECT runs.id * %lld + trace.id AS step_id,"
-           " ipus.id AS ipu, CASE trace.id WHEN 0 THEN runs.wait_cycles ELSE trace.cycles END"
-           " AS cycles, trace.active_tiles AS active_tiles,"
-           " runs.cycles_base + CASE trace.id WHEN 0 THEN 0 ELSE runs.wait_cycles +"
-           " trace.cycles_base END AS cycles_base,"
-           " 0 AS active_cycles_from_min, 0 AS active_cycles_from_max,"
-           " CAST(trace.cycles_mean AS INTEGER) AS active_cycles_to_min,"
-           " CASE trace.id WHEN 0 THEN runs.wait_cycles ELSE trace.cycles - trace.sync_cycles END"
-           " AS active_cycles_to_max, trace.data_in AS data_in, trace.data_out AS data_out,"
-           " trace.sync_cycles AS sync_cycles, runs.id AS run"
-           " FROM runs JOIN trace JOIN ipus ON trace.ipu = -1 OR trace.ipu = ipus.id;"
-           "INSERT INTO meta VALUES('trace_rows', %lld)",
-           rows, rows, rows);
+  char sql[sizeof views + 64];
+  const long long rows = (long long)t.rows;
+  snprintf(sql, sizeof sql, views, rows, rows, rows);
   return trm_database_run(database, sql, error);
 }

@@ -9,7 +9,11 @@
 #include "report/options.h"
 #include "tremula/report.h"
 
-enum { TRM_REPORT_PATH = 4096, TRM_REPORT_FORMAT = 1 };
+enum {
+  TRM_REPORT_PATH = 4096,
+  TRM_PROFILE_FORMAT = 2, /* of profile.pop */
+  TRM_REPORT_FORMAT = 1   /* of debug.cbor and vars.capnp */
+};
 
 /* The contexts of debug.cbor of one executable: source s is `first + s`, and 0 is none. */
 typedef struct trm_report_debug {

@@ -354,7 +354,8 @@ bool program_run(tf_program *p, const tf_call *call, TF_Tensor *const *tensors,
   }
   if (!connect(p, call, status)) return false;
   host_calls_name(p->host_calls, call->feeds);
-  switches_note(p->ordinal, p, ++p->num_runs, call->name);
+  const double device_free = switches_free_since(p->ordinal);
+  const bool is_switch = switches_note(p->ordinal, p, ++p->num_runs, call->name);
   char initializer[SYNTHETIC_INITIALIZER_SIZE];
   const uint32_t synthetic = settings_synthetic(initializer);
   if (p->infeed && !synthetic_feed(p->infeed, status)) return false;
@@ -382,10 +383,13 @@ bool program_run(tf_program *p, const tf_call *call, TF_Tensor *const *tensors,
                                                       p->output_versions, &error);
   interrupt_unwatch_run(p->engine);
   if (interrupt_count() != interrupts) trm_engine_forget_cancel(p->engine); /* it was for this run */
+  const double ended = now();
+  switches_set_free(p->ordinal, ended);
   if (result == TRM_OK) {
-    if (p->report)
-      trm_report_run(p->report, began, now(),
-                     p->infeed ? trm_infeed_waited(p->infeed->queue) - waited : 0);
+    const trm_report_times times = {
+        .began = began, .ended = ended, .device_free = device_free, .is_switch = is_switch,
+        .infeed_wait = p->report && p->infeed ? trm_infeed_waited(p->infeed->queue) - waited : 0};
+    trm_report_run(p->report, &times);
     cycles_log(p->executable, &p->cycles);
     return true;
   }

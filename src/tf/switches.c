@@ -5,7 +5,6 @@
 #include "switches.h"
 
 #include <pthread.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -19,6 +18,7 @@ typedef struct device {
   char name[NAME_SIZE];
   unsigned switches; /* one after the other, between programs that have run before */
   bool told;
+  double free_since;
 } device;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -35,11 +35,12 @@ static void tell(int ordinal, const device *d, const char *name) {
   attach_log(text);
 }
 
-void switches_note(int ordinal, const void *program, uint64_t num_runs, const char *name) {
-  if (ordinal < 0 || ordinal >= MAX_DEVICES) return;
+bool switches_note(int ordinal, const void *program, uint64_t num_runs, const char *name) {
+  if (ordinal < 0 || ordinal >= MAX_DEVICES) return false;
   pthread_mutex_lock(&lock);
   device *d = &devices[ordinal];
-  if (d->program && d->program != program && num_runs >= USED_TO_IT &&
+  const bool is_switch = d->program && d->program != program;
+  if (is_switch && num_runs >= USED_TO_IT &&
       d->num_runs >= USED_TO_IT) {
     if (++d->switches >= ENOUGH && !d->told) {
       d->told = true;
@@ -52,4 +53,20 @@ void switches_note(int ordinal, const void *program, uint64_t num_runs, const ch
   d->num_runs = num_runs;
   snprintf(d->name, sizeof d->name, "%s", name);
   pthread_mutex_unlock(&lock);
+  return is_switch;
+}
+
+void switches_set_free(int ordinal, double seconds) {
+  if (ordinal < 0 || ordinal >= MAX_DEVICES) return;
+  pthread_mutex_lock(&lock);
+  devices[ordinal].free_since = seconds;
+  pthread_mutex_unlock(&lock);
+}
+
+double switches_free_since(int ordinal) {
+  if (ordinal < 0 || ordinal >= MAX_DEVICES) return 0;
+  pthread_mutex_lock(&lock);
+  const double since = devices[ordinal].free_since;
+  pthread_mutex_unlock(&lock);
+  return since;
 }

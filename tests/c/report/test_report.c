@@ -112,7 +112,10 @@ static void test_written_and_read(void **state) {
   }
   assert_non_null(report);
   assert_int_equal(strncmp(trm_report_directory(report), "a/b/tf_report__", 15), 0);
-  for (int run = 0; run < 4; ++run) trm_report_run(report, run, run + 0.5, 0);
+  for (int run = 0; run < 4; ++run) {
+    const trm_report_times times = {.began = run, .ended = run + 0.5};
+    trm_report_run(report, &times);
+  }
   trm_profile profile;
   if (trm_profile_read(trm_report_directory(report), &profile, &error) != TRM_OK) {
     fail_msg("%s", error.message);

@@ -64,10 +64,10 @@ def test_sums_agree(database):
         " OR total_including_gaps <> total + gaps").fetchall()
     # Steps to the run.
     cycles = number(database, "SELECT cycles FROM programs WHERE id = 0")
-    assert cycles == number(database, "SELECT sum(cycles) FROM trace")
-    for run, base, wait, of_run in database.execute(
-            "SELECT id, cycles_base, wait_cycles, cycles FROM runs").fetchall():
-        assert of_run == cycles + wait
+    assert cycles == number(database, "SELECT sum(cycles - cycles_overlapped) FROM trace")
+    for run, base, wait, load, of_run in database.execute(
+            "SELECT id, cycles_base, wait_cycles, load_cycles, cycles FROM runs").fetchall():
+        assert of_run == cycles + wait + load
         first, ends, steps = database.execute(
             "SELECT min(cycles_base), max(cycles_base + cycles), sum(cycles) FROM steps_by_ipu"
             " WHERE run = ? AND ipu = 0", [run]).fetchone()

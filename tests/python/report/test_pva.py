@@ -25,7 +25,7 @@ def test_compilation(report):
     assert tile.alwaysLiveBytes + tile.notAlwaysLiveBytes == tile.total.excludingGaps
     assert tile.category.stack.total > 0
     assert sum(one.total for _, one in tile.category) == tile.total.excludingGaps
-    assert report.poplarVersion.string and report.version.major == 1
+    assert report.poplarVersion.string and report.version.major == 2
     types = {one.type for one in compilation.programs}
     assert {pva.Program.Type.DoExchange, pva.Program.Type.OnTileExecute,
             pva.Program.Type.StreamCopyMid} <= types
