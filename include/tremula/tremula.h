@@ -162,9 +162,9 @@ TRM_API trm_status trm_executable_num_replicas(const trm_executable *executable,
 /* Whether replicas of the program may differ: it has feeds, random numbers, collectives or the
  * replica's number in it. If not, one replica computes what any number of them would. */
 TRM_API bool trm_executable_tells_replicas_apart(const trm_executable *executable);
-/* Whether trm_report_create has found that the program fits on the machine that it was compiled
- * for; saved with the executable. False also when nobody has looked. */
-TRM_API bool trm_executable_is_known_to_fit(const trm_executable *executable);
+/* Whether trm_report_create has found out if the program fits on the machine that it was compiled
+ * for. The answer is saved with the executable. */
+TRM_API bool trm_executable_is_judged(const trm_executable *executable);
 /* Bytes of the arena that a run needs, beside inputs and outputs. */
 TRM_API size_t trm_executable_arena_bytes(const trm_executable *executable);
 

@@ -228,8 +228,8 @@ trm_status trm_executable_print(const trm_executable *executable, char **out_tex
   return trm_module_print(executable->module, out_text, error);
 }
 
-bool trm_executable_is_known_to_fit(const trm_executable *executable) {
-  return executable->known_to_fit;
+bool trm_executable_is_judged(const trm_executable *executable) {
+  return executable->known_to_fit || executable->misfit != NULL;
 }
 
 size_t trm_executable_arena_bytes(const trm_executable *executable) {

@@ -14,7 +14,10 @@ struct trm_executable {
   trm_module *module; /* optimised, fused, scheduled */
   trm_plan *plan;
   trm_options options;
-  bool known_to_fit; /* written while one thread has the executable */
+  /* What planning for an IPU has found, if anything: that it fits, or the words in which it does
+   * not (in the arena). Written while one thread has the executable. */
+  bool known_to_fit;
+  const char *misfit;
   size_t num_inputs, num_outputs;
   trm_tensor_info *inputs, *outputs;
   int64_t *aliases; /* by output: the input that it updates, or -1 */

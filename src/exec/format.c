@@ -11,7 +11,7 @@
 
 /* All numbers are little-endian. */
 static const char magic[8] = {'T', 'R', 'M', 'E', 'X', 'E', 'C', '\n'};
-enum { FORMAT_VERSION = 1, HEADER_BYTES = 8 + 4 + 4 + 8 + 8, FLAG_FITS = 1 };
+enum { FORMAT_VERSION = 1, HEADER_BYTES = 8 + 4 + 4 + 8 + 8, FLAG_FITS = 1, FLAG_MISFIT = 2 };
 
 static void put(unsigned char *to, uint64_t value, int bytes) {
   for (int i = 0; i < bytes; ++i) to[i] = (unsigned char)(value >> 8 * i);
@@ -45,13 +45,16 @@ trm_status trm_executable_serialize(const trm_executable *executable, void **out
     append_string(&payload, trm_option_key((trm_option_id)i));
     append_string(&payload, executable->options.values[i]);
   }
+  if (executable->misfit != NULL) append_string(&payload, executable->misfit);
   append_number(&payload, proto_size, 8);
   trm_text_append(&payload, proto, proto_size);
   trm_free(proto);
   trm_text file = {0};
   trm_text_append(&file, magic, sizeof magic);
   append_number(&file, FORMAT_VERSION, 4);
-  append_number(&file, executable->known_to_fit ? FLAG_FITS : 0, 4);
+  append_number(&file, executable->misfit != NULL    ? FLAG_MISFIT
+                       : executable->known_to_fit ? FLAG_FITS
+                                                  : 0, 4);
   append_number(&file, payload.length, 8);
   append_number(&file, payload.failed ? 0 : XXH3_64bits(payload.data, payload.length), 8);
   trm_text_append(&file, payload.data, payload.length);
@@ -89,9 +92,10 @@ static trm_status read_string(reader *r, trm_arena *arena, const char **out_text
   return TRM_OK;
 }
 
-static trm_status read_payload(reader *r, trm_arena *scratch, trm_executable **out_executable,
-                               trm_error *error) {
+static trm_status read_payload(reader *r, uint64_t flags, trm_arena *scratch,
+                               trm_executable **out_executable, trm_error *error) {
   uint64_t num_options, proto_size;
+  const char *misfit = NULL;
   TRY(read_number(r, 4, &num_options, error));
   if (num_options > 1024) {
     FAIL(DATA_LOSS, "the executable has %llu options", (unsigned long long)num_options);
@@ -102,6 +106,7 @@ static trm_status read_payload(reader *r, trm_arena *scratch, trm_executable **o
     TRY(read_string(r, scratch, &options[i].key, error));
     TRY(read_string(r, scratch, &options[i].value, error));
   }
+  if ((flags & FLAG_MISFIT) != 0) TRY(read_string(r, scratch, &misfit, error));
   TRY(read_number(r, 8, &proto_size, error));
   if ((uint64_t)(r->end - r->at) != proto_size) FAIL(DATA_LOSS, "the executable is cut short");
   trm_module *module;
@@ -111,7 +116,14 @@ static trm_status read_payload(reader *r, trm_arena *scratch, trm_executable **o
     trm_module_free(module);
     return status;
   }
-  return trm_executable_from_optimised(module, options, (size_t)num_options, out_executable, error);
+  TRY(trm_executable_from_optimised(module, options, (size_t)num_options, out_executable, error));
+  (*out_executable)->known_to_fit = (flags & FLAG_FITS) != 0;
+  if (misfit == NULL) return TRM_OK;
+  (*out_executable)->misfit =
+      trm_arena_string(&(*out_executable)->arena, misfit, strlen(misfit));
+  if ((*out_executable)->misfit != NULL) return TRM_OK;
+  trm_executable_free(*out_executable);
+  FAIL_NO_MEMORY("an executable");
 }
 
 trm_status trm_executable_deserialize(const void *data, size_t size,
@@ -127,7 +139,7 @@ trm_status trm_executable_deserialize(const void *data, size_t size,
          "%d. Compile it again", (unsigned long long)version, FORMAT_VERSION);
   }
   const uint64_t flags = get(bytes + 12, 4);
-  if ((flags & ~(uint64_t)FLAG_FITS) != 0) FAIL(DATA_LOSS, "the executable has unknown flags");
+  if ((flags & ~(uint64_t)(FLAG_FITS | FLAG_MISFIT)) != 0) FAIL(DATA_LOSS, "the executable has unknown flags");
   if (length != size - HEADER_BYTES) {
     FAIL(DATA_LOSS, "the executable is cut short or has bytes after its end: it states %llu bytes "
          "and has %zu", (unsigned long long)length, size - HEADER_BYTES);
@@ -137,9 +149,8 @@ trm_status trm_executable_deserialize(const void *data, size_t size,
   }
   reader r = {bytes + HEADER_BYTES, bytes + size};
   trm_arena scratch = {0};
-  const trm_status status = read_payload(&r, &scratch, out_executable, error);
+  const trm_status status = read_payload(&r, flags, &scratch, out_executable, error);
   trm_arena_free(&scratch);
-  if (status == TRM_OK) (*out_executable)->known_to_fit = (flags & FLAG_FITS) != 0;
   return status;
 }
 

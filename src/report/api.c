@@ -202,20 +202,28 @@ static trm_status write_report(trm_report_source *s, trm_report **out_report, tr
   return begin_runs(s, database, out_report, error);
 }
 
-/* An error on an IPU, a warning on the IPU Model. */
-static trm_status judge(const trm_report_source *s, bool written, trm_error *error) {
+/* That a program does not fit: an error on an IPU, a warning on the IPU Model. */
+static trm_status refuse(const trm_executable *executable, const char *why, trm_error *error) {
+  if (!trm_options_bool(&executable->options, TRM_OPTION_ipu_model)) FAIL(INTERNAL, "%s", why);
+  trm_log(TRM_LOG_WARN, "COMPILER",
+          "The program does not fit on the IPU; the IPU Model runs it nevertheless. %s", why);
+  return TRM_OK;
+}
+
+static trm_status judge(const trm_report_source *s, trm_executable *executable, bool written,
+                        bool lasting, trm_error *error) {
   trm_error why = {0};
-  if (s->program->totals.fits) return TRM_OK;
-  trm_program_check_fits(s->program, &why);
-  if (s->is_model) {
-    trm_log(TRM_LOG_WARN, "COMPILER",
-            "The program does not fit on the IPU; the IPU Model runs it nevertheless. %s",
-            why.message);
+  if (s->program->totals.fits) {
+    if (lasting) executable->known_to_fit = true;
     return TRM_OK;
   }
-  if (error != NULL) *error = why;
-  if (written) trm_note(error, why.status, "Profile saved to: %s/profile.pop", s->directory);
-  return why.status;
+  trm_program_check_fits(s->program, &why);
+  if (lasting && executable->misfit == NULL) {
+    executable->misfit = trm_arena_string(&executable->arena, why.message, strlen(why.message));
+  }
+  const trm_status status = refuse(executable, why.message, error);
+  if (status == TRM_OK || !written) return status;
+  return trm_note(error, status, "Profile saved to: %s/profile.pop", s->directory);
 }
 
 /* Whether the plan says the same each time: the machine is none that a file describes, and nothing
@@ -234,8 +242,9 @@ static trm_status create(trm_executable *executable, const trm_report_framework 
                          const trm_engine_options *options, trm_report **out_report,
                          trm_error *error) {
   const bool lasting = is_lasting(executable, options);
-  if (executable->known_to_fit && lasting && !trm_engine_options_want_report(options)) {
-    return TRM_OK;
+  if (lasting && !trm_engine_options_want_report(options)) {
+    if (executable->known_to_fit) return TRM_OK;
+    if (executable->misfit != NULL) return refuse(executable, executable->misfit, error);
   }
   trm_program *program;
   trm_error why = {0};
@@ -260,9 +269,8 @@ static trm_status create(trm_executable *executable, const trm_report_framework 
                        (fits || s.is_model ||
                         trm_engine_option_is_on(options, TRM_ENGINE_ALLOW_OOM));
   trm_status status = written ? write_report(&s, out_report, error) : TRM_OK;
-  if (status == TRM_OK) status = judge(&s, written, error);
+  if (status == TRM_OK) status = judge(&s, executable, written, lasting, error);
   trm_program_free(program);
-  if (status == TRM_OK && fits && lasting) executable->known_to_fit = true;
   return status;
 }
 

@@ -191,13 +191,14 @@ static bool build(tf_program *p, const void *module, size_t size, const tf_snaps
   const trm_report_framework framework = {"TensorFlow", tensorflow_version()};
   trm_report *report = NULL;
   trm_error error = {0};
-  const bool was_known = trm_executable_is_known_to_fit(executable);
-  if (trm_report_create(executable, &framework, &report, &error) != TRM_OK) {
+  const bool was_judged = trm_executable_is_judged(executable);
+  const trm_status reported = trm_report_create(executable, &framework, &report, &error);
+  if (!was_judged && trm_executable_is_judged(executable))
+    store_again(module, size, settings, executable);
+  if (reported != TRM_OK) {
     trm_executable_free(executable);
     return fail_with(status, &error);
   }
-  if (!was_known && trm_executable_is_known_to_fit(executable))
-    store_again(module, size, settings, executable);
   bool ok = create_engine(p, executable, &engine, status);
   host_calls *calls = NULL;
   ok = ok && host_calls_create(executable, engine, &calls, status);

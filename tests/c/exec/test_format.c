@@ -55,29 +55,54 @@ static void test_round_trip(void **state) {
   assert_non_null(strstr(error.message, "is a directory"));
 }
 
-/* That a program fits is found out once and kept with it. */
-static void test_known_to_fit(void **state) {
+/* Whether a program fits is found out once and kept with it. */
+static void test_judged_to_fit(void **state) {
   (void)state;
   trm_error error;
   trm_executable *executable = test_compile(text, &test_modes[0]), *loaded;
-  assert_false(trm_executable_is_known_to_fit(executable));
+  assert_false(trm_executable_is_judged(executable));
   trm_report *report;
   if (trm_report_create(executable, NULL, &report, &error) != TRM_OK) fail_msg("%s", error.message);
   trm_report_free(report);
-  assert_true(trm_executable_is_known_to_fit(executable));
+  assert_true(trm_executable_is_judged(executable));
   void *data;
   size_t size;
   assert_int_equal(trm_executable_serialize(executable, &data, &size, &error), TRM_OK);
   trm_executable_free(executable);
   assert_int_equal(trm_executable_deserialize(data, size, &loaded, &error), TRM_OK);
-  assert_true(trm_executable_is_known_to_fit(loaded));
+  assert_true(trm_executable_is_judged(loaded));
   trm_executable_free(loaded);
   ((unsigned char *)data)[12] = 0;
   assert_int_equal(trm_executable_deserialize(data, size, &loaded, &error), TRM_OK);
-  assert_false(trm_executable_is_known_to_fit(loaded));
+  assert_false(trm_executable_is_judged(loaded));
   trm_executable_free(loaded);
-  ((unsigned char *)data)[12] = 2;
+  ((unsigned char *)data)[12] = 4;
   assert_int_equal(trm_executable_deserialize(data, size, &loaded, &error), TRM_DATA_LOSS);
+  trm_free(data);
+}
+
+static void test_judged_not_to_fit(void **state) {
+  (void)state;
+  static const char large[] =
+      "HloModule large\nENTRY main {\n  a = f32[300000000] parameter(0)\n"
+      "  ROOT r = f32[300000000] sine(a)\n}\n";
+  trm_error first = {0}, error = {0};
+  trm_executable *executable = test_compile(large, &test_modes[0]), *loaded;
+  trm_report *report;
+  assert_int_equal(trm_report_create(executable, NULL, &report, &first), TRM_INTERNAL);
+  assert_non_null(strstr(first.message, "graph_memory_allocation_error"));
+  assert_true(trm_executable_is_judged(executable));
+  void *data;
+  size_t size;
+  assert_int_equal(trm_executable_serialize(executable, &data, &size, &error), TRM_OK);
+  trm_executable_free(executable);
+  assert_int_equal(trm_executable_deserialize(data, size, &loaded, &error), TRM_OK);
+  assert_true(trm_executable_is_judged(loaded));
+  assert_int_equal(trm_report_create(loaded, NULL, &report, &error), TRM_INTERNAL);
+  assert_string_equal(error.message, first.message);
+  trm_executable_free(loaded);
+  ((unsigned char *)data)[12] = 0; /* then the text is read as the length of the module */
+  assert_int_not_equal(trm_executable_deserialize(data, size, &loaded, &error), TRM_OK);
   trm_free(data);
 }
 
@@ -206,7 +231,8 @@ static void test_damage(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_round_trip),    cmocka_unit_test(test_two_writers),
-      cmocka_unit_test(test_known_to_fit),
+      cmocka_unit_test(test_judged_to_fit),
+      cmocka_unit_test(test_judged_not_to_fit),
       cmocka_unit_test(test_mode_of_saved), cmocka_unit_test(test_failed_save),
       cmocka_unit_test(test_damage),
   };
