@@ -32,8 +32,8 @@ def test_all_modules_are_there():
 def test_inner_operations_name_what_to_use():
     with pytest.raises(AttributeError, match=r"gen_functional_ops.pipeline is .*pipelining_ops"):
         generated("functional_ops").pipeline
-    with pytest.raises(AttributeError, match=r"use ipu.rnn_ops.PopnnLSTM"):
-        generated("popnn_ops").popnn_lstm_layer
+    with pytest.raises(AttributeError, match=r"use ipu.custom_ops.precompiled_user_op"):
+        generated("poputil_ops").ipu_user_op
 
 
 def test_activations_and_their_slopes():
@@ -45,6 +45,50 @@ def test_activations_and_their_slopes():
     np.testing.assert_allclose(y, x * gate, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(dy, 2 * (gate + x * gate * (1 - gate)), rtol=1e-4, atol=1e-6)
     np.testing.assert_allclose(soft.sum(), 1, rtol=1e-5)
+
+
+@pytest.mark.parametrize("kind, gates, states", [
+    ("lstm", 4, 2), ("dynamic_lstm", 4, 2), ("gru", 3, 1), ("dynamic_gru", 3, 1),
+    ("augru", 3, 1)])
+def test_recurrent_layers(kind, gates, states):
+    """Their backprop operations give what TensorFlow makes of the layers' gradients."""
+    ops = generated("popnn_ops")
+    random = np.random.RandomState(2)
+
+    def numbers(*shape):
+        return tf.constant(random.normal(size=shape), tf.float32)
+
+    def build():
+        x, kernel, biases = numbers(5, 2, 3), numbers(7, gates * 4), numbers(gates, 4)
+        initial = [numbers(2, 4) for _ in range(states)]
+        extra = [tf.constant([2, 5])] if kind.startswith(("dynamic", "au")) else []
+        extra += [numbers(5, 2)] if kind == "augru" else []
+        inputs = [x, *initial, kernel, biases, *extra]
+        options = {"activation": "tanh", "recurrent_activation": "sigmoid", "num_channels": 4,
+                   "is_training": True}
+        outputs, *last_c, kept = getattr(ops, f"popnn_{kind}_layer")(*inputs, **options)
+        d_outputs, d_c = numbers(5, 2, 4), [numbers(2, 4) for _ in last_c]
+        mine = getattr(ops, f"popnn_{kind}_layer_backprop")(
+            *inputs, outputs, *last_c, kept, d_outputs, *d_c, **options)
+        wanted = [one for one in inputs if one.dtype == tf.float32]
+        return list(mine), tf.gradients([outputs, *last_c], wanted, [d_outputs, *d_c])
+
+    mine, wanted = evaluate(build)
+    assert len(mine) == len(wanted)
+    for one, other in zip(mine, wanted):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
+
+
+def test_recurrent_layers_refuse():
+    ops = generated("popnn_ops")
+    given = [np.zeros(shape, "f") for shape in ([5, 2, 3], [2, 4], [7, 12], [3, 4])]
+    with tf.Graph().as_default():
+        with pytest.raises(ValueError, match="num_channels is 5"):
+            ops.popnn_gru_layer(*given, "tanh", "sigmoid", 5, True)
+        with pytest.raises(ValueError, match="The activation must be one of .* elu"):
+            ops.popnn_gru_layer(*given, "elu", "sigmoid", 4, True)
+        with pytest.raises(ValueError, match="a dict in JSON"):
+            ops.popnn_gru_layer(*given, "tanh", "sigmoid", 4, True, options="[1]")
 
 
 def test_group_norm():

@@ -133,6 +133,20 @@ def test_ctc_loss(run, random, where):
         np.testing.assert_allclose(one, want_gradient, atol=1e-5)
 
 
+def test_ctc_on_the_device_without_compile(random):
+    logits, labels, label_length, data_length = ctc_case(random)
+    with tf.device("/device:IPU:0"):
+        x = tf.placeholder(tf.float32, logits.shape)
+        loss = nn_ops.ctc_loss_v2(labels, x, label_length, data_length, 0)
+        gradient, = tf.gradients(loss, x)
+        scores, lengths, _ = nn_ops.ctc_beam_search_decoder(x, data_length, 5, 2, 0)
+    with tf.Session() as session:
+        mine = session.run([loss, gradient, scores, lengths], {x: logits})
+    for one, other in zip(mine, reference_ctc(logits, labels, label_length, data_length)):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=2e-6)
+    assert mine[2].shape == mine[3].shape == (BATCH, 2)
+
+
 def test_ctc_loss_with_another_blank_and_half(run, random):
     logits, labels, label_length, data_length = ctc_case(random)
     labels[labels == 4] = 0
@@ -234,6 +248,24 @@ def test_sampled_losses(run, random):
                where="cpu")
     for one, other in zip(mine, want):
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
+
+
+def test_sampled_logits(run, random):
+    """What the losses are made of, which programs import by its name."""
+    weights, biases, inputs = random(6, 3), random(6), random(2, 3)
+    counts = np.full([2, 1], .5, np.float32), np.full([4], .25, np.float32)
+
+    def mine(weights, biases, inputs):
+        return nn_ops._compute_sampled_logits(
+            weights, biases, tf.constant([[5], [2]], tf.int64), inputs, 4, 6,
+            sampled_values=([1, 0, 2, 3], *counts), name="logits")
+
+    logits, labels = run(mine, weights, biases, inputs)
+    every = inputs @ weights.T + biases
+    want = np.stack([np.r_[every[i, true] - np.log(.5), every[i, :4][[1, 0, 2, 3]] - np.log(.25)]
+                     for i, true in enumerate([5, 2])])
+    np.testing.assert_allclose(logits, want, rtol=1e-4, atol=1e-5)
+    np.testing.assert_array_equal(labels, [[1, 0, 0, 0, 0]] * 2)
 
 
 def test_sampled_losses_draw(run, random):

@@ -70,7 +70,7 @@ def test_shapes_that_are_known_when_it_runs():
         np.testing.assert_array_equal(mine[0], theirs)
 
 
-@pytest.mark.parametrize("noise_shape", [[1, 50], [40, 1], [1, 1], [40, 50], [None, 1]])
+@pytest.mark.parametrize("noise_shape", [[1, 50], [40, 1], [1, 1], [40, 50], [None, 1], []])
 @pytest.mark.parametrize("where", ["ipu", "cpu"])
 def test_noise_shape(run, noise_shape, where):
     y, dx = run(with_gradient(noise_shape=noise_shape, seed=[8, 9]), ones(), where=where)

@@ -305,14 +305,41 @@ def test_variables_and_shapes():
     assert built(x)[0].shape == [TIME, BATCH, UNITS]
 
 
+@pytest.mark.parametrize("kind", [rnn_ops.PopnnDynamicLSTM, rnn_ops.PopnnDynamicGRU])
+def test_on_the_device_without_compile(random, kind):
+    """A layer, which is loops, is placed on an IPU like one operation, and so is its gradient."""
+    x = tf.constant(random(TIME, BATCH, INPUTS))
+
+    def build(name):
+        layer = kind(UNITS, weights_initializer=tf.constant_initializer(.3), name=name)
+        outputs, state = layer(x, LENGTHS)
+        return [outputs, *tf.gradients([outputs, *tf.nest.flatten(state)], [x, layer.kernel])]
+
+    with tf.device("/device:IPU:0"), tf.variable_scope("", use_resource=True):
+        placed = build("on_ipu")
+    with tf.device("cpu"):
+        plain = build("on_cpu")
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        for one, other in zip(*session.run([placed, plain])):
+            np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
+
+
 def test_options_are_marks():
-    x = tf.zeros([TIME, BATCH, INPUTS])
+    marks = set()
+
+    def program(x):
+        layer = rnn_ops.PopnnLSTM(UNITS, partials_dtype=tf.float16,
+                                  available_memory_proportion_fwd=.3,
+                                  options={"availableMemoryProportion": "0.2"})
+        result, _ = layer(x)
+        marks.update(str(operation.get_attr("_XlaFrontendAttributes"))
+                     for operation in tf.get_default_graph().get_operations()
+                     if "PopnnLstmLayer" in operation.name and operation.type == "MatMul")
+        return result
+
     with ipu.scopes.ipu_scope("/device:IPU:0"):
-        rnn_ops.PopnnLSTM(UNITS, partials_dtype=tf.float16, available_memory_proportion_fwd=.3,
-                          options={"availableMemoryProportion": "0.2"})(x)
-    marks = {str(operation.get_attr("_XlaFrontendAttributes"))
-             for operation in tf.get_default_graph().get_operations()
-             if "PopnnLstmLayer" in operation.name and operation.type == "MatMul"}
+        ipu.ipu_compiler.compile(program, [tf.zeros([TIME, BATCH, INPUTS])])
     assert marks and all(word in one for one in marks for word in (
         "PopnnLstmLayer", "half", "0.3", "availableMemoryProportion"))
 

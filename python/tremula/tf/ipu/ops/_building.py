@@ -1,6 +1,9 @@
 """What the modules of this package ask about the place where an operation is being built."""
 
 import contextlib
+import functools
+
+import tensorflow.compat.v1 as tf
 
 from tremula.tf import compat
 
@@ -9,6 +12,55 @@ def in_program():
     """Whether what is built now is part of a program that is compiled for an IPU, where custom
     calls can be. Operations that are placed on an IPU one by one must be TensorFlow's own."""
     return compat.in_static_program()
+
+
+def whole(function):
+    """Makes function(*tensors), which is built of many operations, a program of its own where it is
+    placed on an IPU outside of a program: loops are no operations that can be placed one by one.
+
+    `function` takes tensors and returns a tensor or a tuple of tensors; it must use nothing else of
+    the graph. The gradient is a program that computes it again.
+    """
+    @functools.wraps(function)
+    def call(*tensors):
+        tensors = [tf.convert_to_tensor(one) for one in tensors]
+        device = "" if tf.executing_eagerly() or in_program() else tf.no_op().device
+        if "ipu:" not in device.lower():
+            return function(*tensors)
+        return _as_program(function, tensors, device)
+
+    return call
+
+
+def _as_program(function, tensors, device):
+    from tremula.tf.ipu import ipu_compiler
+
+    @tf.custom_gradient
+    def run(*tensors):
+        results = ipu_compiler.compile(function, list(tensors))
+        outputs = results if isinstance(results, (list, tuple)) else [results]
+
+        def gradient(*d_outputs):
+            wanted = [i for i, one in enumerate(tensors) if one.dtype.is_floating]
+
+            def backward(*values):
+                inputs, given = values[:len(tensors)], values[len(tensors):]
+                made = function(*inputs)
+                made = list(made) if isinstance(made, (list, tuple)) else [made]
+                floats = [i for i, one in enumerate(made) if one.dtype.is_floating]
+                found = tf.gradients([made[i] for i in floats], [inputs[i] for i in wanted],
+                                     [given[i] for i in floats])
+                return [tf.zeros_like(inputs[i]) if one is None else one
+                        for i, one in zip(wanted, found)]
+
+            with tf.device(device):
+                found = ipu_compiler.compile(backward, [*tensors, *d_outputs])
+            placed = dict(zip(wanted, found))
+            return [placed.get(i) for i in range(len(tensors))]
+
+        return (outputs[0] if len(outputs) == 1 else tuple(outputs)), gradient
+
+    return run(*tensors)
 
 
 @contextlib.contextmanager

@@ -139,9 +139,10 @@ def _gradient(states, log_probs, data_lengths, d_loss):
     """The gradient for log_probs: minus the probability of being in each class, given the
     labels."""
     scores = states.scores(log_probs)
-    total, alphas = _forward(states, scores, data_lengths, keep=True)
+    _, alphas = _forward(states, scores, data_lengths, keep=True)
     betas = _backward(states, scores, data_lengths)
-    there = tf.exp(tf.minimum(alphas + betas - total[:, tf.newaxis], 0.0))
+    # The sum over the states is the total at every step; that of this step has its rounding.
+    there = tf.nn.softmax(alphas + betas)
     times = tf.range(int(scores.shape[0]))[:, tf.newaxis] < data_lengths
     there = tf.where_v2(times[:, :, tf.newaxis], there, 0.0)
     return -states.by_class(there) * d_loss[:, tf.newaxis]

@@ -90,6 +90,17 @@ def nce_loss(weights, biases, labels, inputs, num_sampled, num_classes, num_true
         _sampled(sampled_values, labels, num_true, num_sampled, num_classes, None), name=name)
 
 
+def _compute_sampled_logits(weights, biases, labels, inputs, num_sampled, num_classes, num_true=1,
+                            sampled_values=None, subtract_log_q=True, name=None, seed=None):
+    """(logits, labels), each [batch, num_true + num_sampled], that the losses above are made of:
+    TensorFlow's function of that name, without taking out accidental hits."""
+    from tensorflow.python.ops import nn_impl
+    return nn_impl._compute_sampled_logits(
+        weights, biases, labels, inputs, num_sampled, num_classes, num_true,
+        _sampled(sampled_values, labels, num_true, num_sampled, num_classes, seed),
+        subtract_log_q=subtract_log_q, remove_accidental_hits=False, name=name, seed=seed)
+
+
 def _sampled(given, labels, num_true, num_sampled, num_classes, seed):
     labels = tf.cast(labels, tf.int64)
     if given is not None:
@@ -168,13 +179,16 @@ def _ctc_loss(labels, data, label_length, data_length, blank_index, out_dtype, n
                          f"{'logits' if are_logits else 'data'} is float32.")
     labels = tf.convert_to_tensor(labels)
     _check_ctc_shapes(data, labels)
-    with tf.name_scope(name, "PopnnCTCLossWithLogits" if are_logits
-                       else "PopnnCTCLossWithLogProbs", [labels, data]):
+    @_building.whole
+    def loss(labels, data, label_length, data_length):
         wide = tf.cast(data, tf.float32)
         log_probs = tf.nn.log_softmax(wide) if are_logits else wide
-        loss = _ctc.loss(log_probs, labels, tf.convert_to_tensor(label_length),
-                         tf.convert_to_tensor(data_length), blank_index % int(data.shape[2]))
-        return tf.cast(loss, out_dtype)
+        return tf.cast(_ctc.loss(log_probs, labels, label_length, data_length,
+                                 blank_index % int(data.shape[2])), out_dtype)
+
+    with tf.name_scope(name, "PopnnCTCLossWithLogits" if are_logits
+                       else "PopnnCTCLossWithLogProbs", [labels, data]):
+        return loss(labels, data, label_length, data_length)
 
 
 def _check_ctc_shapes(data, labels=None):
@@ -199,25 +213,28 @@ def ctc_beam_search_decoder(logits, logits_lengths, beam_width=100, top_paths=1,
     labels are the blank. Raises ValueError for shapes that are not known, and for more paths than
     beams.
     """
-    logits = tf.convert_to_tensor(logits)
-    return _beam_search(logits, tf.nn.log_softmax(tf.cast(logits, tf.float32)), logits_lengths,
-                        beam_width, top_paths, blank_index, name, "PopnnCTCBeamSearchWithLogits")
+    return _beam_search(logits, tf.nn.log_softmax, logits_lengths, beam_width, top_paths,
+                        blank_index, name, "PopnnCTCBeamSearchWithLogits")
 
 
 def ctc_beam_search_decoder_with_log_probs(log_probs, input_lengths, beam_width=100, top_paths=1,
                                            blank_index=-1, name=None):
     """The same from log probabilities."""
-    log_probs = tf.convert_to_tensor(log_probs)
-    return _beam_search(log_probs, tf.cast(log_probs, tf.float32), input_lengths, beam_width,
-                        top_paths, blank_index, name, "PopnnCTCBeamSearchWithLogProbs")
+    return _beam_search(log_probs, tf.identity, input_lengths, beam_width, top_paths, blank_index,
+                        name, "PopnnCTCBeamSearchWithLogProbs")
 
 
-def _beam_search(data, log_probs, lengths, beam_width, top_paths, blank_index, name, kind):
+def _beam_search(data, to_log_probs, lengths, beam_width, top_paths, blank_index, name, kind):
+    data = tf.convert_to_tensor(data)
     _check_ctc_shapes(data)
     if not 1 <= top_paths <= beam_width:
         raise ValueError(f"top_paths must be from 1 to beam_width ({beam_width}), but it is "
                          f"{top_paths}.")
-    with tf.name_scope(name, kind, [data]):
+    @_building.whole
+    def search(data, lengths):
         scores, counts, labels = _ctc.beam_search(
-            log_probs, tf.convert_to_tensor(lengths), beam_width, top_paths, blank_index)
+            to_log_probs(tf.cast(data, tf.float32)), lengths, beam_width, top_paths, blank_index)
         return tf.cast(scores, data.dtype), counts, labels
+
+    with tf.name_scope(name, kind, [data]):
+        return search(data, lengths)

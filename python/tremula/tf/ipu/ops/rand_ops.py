@@ -16,7 +16,7 @@ def dropout(x, rate=0.5, noise_shape=None, seed=None, name=None, **kwargs):
     x            float16 or float32, any shape
     rate         a number of Python's from 0 up to but not 1
     noise_shape  as many sizes as x has dimensions, each x's or 1: elements along a dimension of
-                 1 are kept or dropped together
+                 1 are kept or dropped together. None or an empty list: x's shape
     seed         two 32-bit integers; equal seeds drop equal elements. Without it every run, loop
                  iteration and replica draws its own, from the seeds of the graph and of
                  utils.reset_ipu_seed
@@ -60,7 +60,7 @@ def _dropout(x, seed, mask):
 
 def _check_noise_shape(shape, noise_shape):
     """noise_shape as a list of ints with None for x's own size; None where that is all."""
-    if noise_shape is None or shape.rank is None and not len(noise_shape):
+    if noise_shape is None or not len(noise_shape):
         return None
     sizes = [None if one is None or int(one) == -1 else int(one) for one in noise_shape]
     if shape.rank != len(sizes):

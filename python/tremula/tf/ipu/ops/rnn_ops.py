@@ -336,17 +336,19 @@ def _state_tuple():
         return rnn_cell.LSTMStateTuple
 
 
-def _lstm(x, h, c, kernel, bias, lengths, activation, recurrent, training, kind):
-    """(outputs, h, c), with their gradient."""
+def _lstm(x, h, c, kernel, bias, lengths, activation, recurrent, training, kind, keep=False):
+    """(outputs, h, c), with their gradient; if `keep`, also what the gradient needs of the forward
+    pass: gates and cells, [T, B, 5 U], or nothing, [0], without training."""
     extra = [] if lengths is None else [lengths]
 
+    @_building.whole
     @tf.custom_gradient
     def run(x, h, c, kernel, bias, *lengths):
         lengths = lengths[0] if lengths else None
         outputs, last_h, last_c, gates, cells = _rnn.lstm(
             x, h, c, kernel, bias, lengths, activation, recurrent, training)
 
-        def gradient(d_outputs, d_h, d_c):
+        def gradient(d_outputs, d_h, d_c, *_):
             if not training:
                 raise rnn_ops_grad.refuse(kind)
             with tf.name_scope(kind + "Backprop"):
@@ -355,15 +357,19 @@ def _lstm(x, h, c, kernel, bias, lengths, activation, recurrent, training, kind)
                     activation, recurrent)
             return (*found, *[None for _ in extra])
 
-        return (outputs, last_h, last_c), gradient
+        kept = [_intermediates(x, gates, cells)] if keep else []
+        return (outputs, last_h, last_c, *kept), gradient
 
     return run(x, h, c, kernel, bias, *extra)
 
 
-def _gru(x, h, kernel, bias, lengths, scores, activation, recurrent, reset_after, training, kind):
-    """(outputs, h), with their gradient."""
+def _gru(x, h, kernel, bias, lengths, scores, activation, recurrent, reset_after, training, kind,
+         keep=False):
+    """(outputs, h), with their gradient; if `keep`, also what the gradient needs of the forward
+    pass: gates, [T, B, 3 U] or with reset_after [T, B, 4 U], or nothing, [0], without training."""
     extra = [one for one in (lengths, scores) if one is not None]
 
+    @_building.whole
     @tf.custom_gradient
     def run(x, h, kernel, bias, *extra):
         lengths_ = extra[0] if lengths is not None else None
@@ -371,7 +377,7 @@ def _gru(x, h, kernel, bias, lengths, scores, activation, recurrent, reset_after
         outputs, last, gates = _rnn.gru(x, h, kernel, bias, lengths_, scores_, activation,
                                         recurrent, reset_after, training)
 
-        def gradient(d_outputs, d_h):
+        def gradient(d_outputs, d_h, *_):
             if not training:
                 raise rnn_ops_grad.refuse(kind)
             with tf.name_scope(kind + "Backprop"):
@@ -381,6 +387,11 @@ def _gru(x, h, kernel, bias, lengths, scores, activation, recurrent, reset_after
             return (*found, *([] if lengths is None else [None]),
                     *([] if scores is None else [d_scores]))
 
-        return (outputs, last), gradient
+        kept = [_intermediates(x, gates)] if keep else []
+        return (outputs, last, *kept), gradient
 
     return run(x, h, kernel, bias, *extra)
+
+
+def _intermediates(x, *kept):
+    return tf.zeros([0], x.dtype) if kept[0] is None else tf.concat(kept, 2)

@@ -47,12 +47,6 @@ INSTEAD = {
         "pipeline_stage_backward": "ipu.pipelining_ops.pipeline()",
         "resource_update": "a gradient accumulation optimizer of ipu.optimizers",
     },
-    "gen_popnn_ops": {
-        **{f"popnn_{name}_layer{suffix}": f"ipu.rnn_ops.Popnn{layer}"
-           for name, layer in (("gru", "GRU"), ("dynamic_gru", "DynamicGRU"), ("augru", "AUGRU"),
-                               ("lstm", "LSTM"), ("dynamic_lstm", "DynamicLSTM"))
-           for suffix in ("", "_backprop")},
-    },
     "gen_poputil_ops": {
         "codelet_expression_op": "an expression of TensorFlow's operations",
         "gradient_accumulation_count": "ipu.pipelining_ops.pipeline()",

@@ -1,9 +1,14 @@
-"""Operations of neural networks (`gen_popnn_ops`), by the functions of ipu.nn_ops."""
+"""Operations of neural networks (`gen_popnn_ops`), by the functions of ipu.nn_ops
+and ipu.rnn_ops."""
 
 import tensorflow.compat.v1 as tf
 
 from tremula.tf.ipu.ops import nn_ops, normalization_ops_grad
 from tremula.tf.plugin.poplar.ops import _refused
+from tremula.tf.plugin.poplar.ops._recurrent import (  # noqa: F401
+    popnn_augru_layer, popnn_augru_layer_backprop, popnn_dynamic_gru_layer,
+    popnn_dynamic_gru_layer_backprop, popnn_dynamic_lstm_layer, popnn_dynamic_lstm_layer_backprop,
+    popnn_gru_layer, popnn_gru_layer_backprop, popnn_lstm_layer, popnn_lstm_layer_backprop)
 
 
 def __getattr__(name):
