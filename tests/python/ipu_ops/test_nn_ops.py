@@ -285,7 +285,8 @@ def test_sampled_losses_draw(run, random):
 
 def test_classes_are_drawn_as_tensorflow_draws_them(run):
     def mine():
-        return nn_ops._log_uniform(tf.constant([[0]], tf.int64), 4, 20, None)
+        return list(tf.random.log_uniform_candidate_sampler(
+            tf.constant([[0]], tf.int64), 1, 4, True, 20))
 
     drawn = np.array([one[0] for one in run(mine, runs=400)])
     assert (np.sort(drawn, 1)[:, 1:] > np.sort(drawn, 1)[:, :-1]).all()
@@ -297,3 +298,36 @@ def test_classes_are_drawn_as_tensorflow_draws_them(run):
     assert np.abs(share - other).max() < .16
     counts = run(mine)[2]
     assert np.isfinite(counts).all() and (counts > 0).all() and (counts <= 1).all()
+
+
+@pytest.mark.parametrize("kind", ["uniform", "log_uniform"])
+@pytest.mark.parametrize("unique, sampled", [(False, 300), (True, 12), (True, 20)])
+def test_candidate_samplers(run, kind, unique, sampled):
+    """Expected counts are TensorFlow's; equal seeds draw the same in every run, others do not."""
+    sampler = getattr(tf.random, f"{kind}_candidate_sampler")
+
+    def mine(true_classes, seed=None):
+        found = sampler(true_classes, 20, sampled, unique, 20, seed=seed)
+        return [found[0], found[1], found[2]]
+
+    classes = np.arange(20)[np.newaxis]
+    (drawn, true_counts, counts), (again, _, _) = run(mine, classes, runs=2)
+    assert drawn.dtype == np.int64 and drawn.min() >= 0 and drawn.max() < 20
+    assert not unique or len(set(drawn)) == sampled
+    assert sampled == 20 or (drawn != again).any()
+    np.testing.assert_array_equal(counts, true_counts[0][drawn])
+    want = np.mean([one[1] for one in run(mine, classes, where="cpu", runs=20)], 0)
+    np.testing.assert_allclose(true_counts, want, rtol=.2 if unique else 1e-5,
+                               atol=.12 if unique else 0)
+    if not unique:
+        share = np.bincount(drawn, minlength=20)
+        assert np.abs(share - true_counts[0]).max() < 5 * np.sqrt(true_counts.max())
+    first, second = run(lambda one: mine(one, seed=3), classes, runs=2)
+    np.testing.assert_array_equal(first[0], second[0])
+
+
+def test_too_many_unique_candidates():
+    with pytest.raises(tf.errors.InvalidArgumentError, match="num_sampled is 21, more than the 20"):
+        with ipu.scopes.ipu_scope("/device:IPU:0"):
+            ipu.ipu_compiler.compile(lambda: list(tf.random.uniform_candidate_sampler(
+                tf.constant([[0]], tf.int64), 1, 21, True, 20)))

@@ -6,6 +6,8 @@ HLO's own random numbers have lost TensorFlow's seeds, so these too go by the cu
 import dataclasses
 import json
 
+import numpy as np
+
 from tremula.tf.runtime import inside
 from tremula.tf.runtime.rewriting import RANDOM_TARGET
 
@@ -91,5 +93,75 @@ def _multinomial(operation, number):
     return _function(operation, body)
 
 
+def _uniform_candidates(operation, number):
+    return _candidates(operation, number, lambda count: np.full(count, 1.0 / count),
+                       lambda draws, count: draws * count)
+
+
+def _log_uniform_candidates(operation, number):
+    import tensorflow as tf
+    return _candidates(operation, number,
+                       lambda count: np.diff(np.log(np.arange(1, count + 2))) / np.log(count + 1),
+                       lambda draws, count: tf.exp(draws * np.float32(np.log(count + 1))) - 1)
+
+
+def _candidates(operation, number, chances_of, from_uniform):
+    """(classes drawn, expected counts of true_classes, expected counts of these). With seeds every
+    run draws the same.
+
+    chances_of(count)           the chance of each of `count` classes
+    from_uniform(draws, count)  classes from uniform numbers, not rounded down yet
+
+    Where no class may come twice TensorFlow's sampler counts how often it drew; here that is the
+    number for which the expected counts add up to those drawn.
+    """
+    import tensorflow as tf
+    count, sampled_count = operation.get_attr("range_max"), operation.get_attr("num_sampled")
+    unique = operation.get_attr("unique")
+    if unique and sampled_count > count:
+        raise inside.error_class(inside.INVALID_ARGUMENT)(operation.node_def, None, (
+            f"{operation.name}: num_sampled is {sampled_count}, more than the {count} classes that "
+            "there are, and unique is true."))
+    chances = chances_of(count)
+    if unique:
+        counts = -np.expm1(_tries(chances, sampled_count) * np.log1p(-chances))
+    else:
+        counts = chances * sampled_count
+    seeds = [operation.get_attr(one) for one in ("seed", "seed2")]
+
+    def draw(shape):
+        if any(seeds):
+            return tf.random.stateless_uniform(shape, tf.constant(seeds, tf.int64))
+        return _draw(operation, number, "uniform", tf.float32, shape)
+
+    def body(true_classes):
+        expected = tf.constant(counts, tf.float32)
+        if unique:
+            noise = -tf.math.log(-tf.math.log(tf.maximum(draw([count]), 1e-30)))
+            _, sampled = tf.math.top_k(tf.constant(np.log(chances), tf.float32) + noise,
+                                       sampled_count)
+        else:
+            sampled = tf.cast(from_uniform(draw([sampled_count]), count), tf.int32)
+            sampled = tf.minimum(sampled, count - 1)
+        return (tf.cast(sampled, tf.int64), tf.gather(expected, true_classes),
+                tf.gather(expected, sampled))
+
+    return _function(operation, body)
+
+
+def _tries(chances, wanted):
+    """How often to draw until `wanted` different classes are expected."""
+    low, high = float(wanted), 1e12
+    for _ in range(200):
+        middle = (low * high) ** 0.5
+        if -np.expm1(middle * np.log1p(-chances)).sum() < wanted:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
 # Op -> what makes the Function for an operation and its number among the program's random ops.
-MAKERS = {"RandomShuffle": _shuffle, "Multinomial": _multinomial}
+MAKERS = {"RandomShuffle": _shuffle, "Multinomial": _multinomial,
+          "UniformCandidateSampler": _uniform_candidates,
+          "LogUniformCandidateSampler": _log_uniform_candidates}

@@ -4,7 +4,6 @@ import functools
 import itertools
 import json
 
-import numpy as np
 import tensorflow.compat.v1 as tf
 
 from tremula.tf.ipu.ops import _building, _ctc, _generations, nn_ops_grad
@@ -73,8 +72,8 @@ def sampled_softmax_loss(weights, biases, labels, inputs, num_sampled, num_class
                          sampled_values=None, name="sampled_softmax_loss", seed=None):
     """tf.nn.sampled_softmax_loss without taking out accidental hits: losses, one a sample.
 
-    weights [classes, dim], biases [classes], labels [batch, num_true], inputs [batch, dim]. In a
-    program for an IPU, `sampled_values` that are not given are drawn as log_uniform() says.
+    weights [classes, dim], biases [classes], labels [batch, num_true], inputs [batch, dim].
+    `sampled_values` that are not given are drawn by tf.random.log_uniform_candidate_sampler.
     """
     return tf.nn.sampled_softmax_loss(
         weights, biases, labels, inputs, num_sampled, num_classes, num_true,
@@ -102,35 +101,10 @@ def _compute_sampled_logits(weights, biases, labels, inputs, num_sampled, num_cl
 
 
 def _sampled(given, labels, num_true, num_sampled, num_classes, seed):
-    labels = tf.cast(labels, tf.int64)
     if given is not None:
         return given
-    if not _building.in_program():
-        return tf.random.log_uniform_candidate_sampler(
-            labels, num_true, num_sampled, True, num_classes, seed=seed)
-    return _log_uniform(labels, num_sampled, num_classes, seed)
-
-
-def _log_uniform(labels, num_sampled, num_classes, seed):
-    """(sampled [num_sampled], true expected count [batch, true], sampled expected count): classes
-    drawn one after another, none twice, class k with a probability that falls as
-    log((k + 2) / (k + 1)). TensorFlow's sampler counts how often it drew; here that is the number
-    for which the expected counts add up to num_sampled."""
-    if num_sampled > num_classes:
-        raise ValueError(f"num_sampled is {num_sampled}, more than the {num_classes} classes.")
-    chances = np.diff(np.log(np.arange(1, num_classes + 2))) / np.log(num_classes + 1)
-    low, high = float(num_sampled), 1e12
-    for _ in range(200):
-        middle = (low * high) ** 0.5
-        if -np.expm1(middle * np.log1p(-chances)).sum() < num_sampled:
-            low = middle
-        else:
-            high = middle
-    counts = tf.constant(-np.expm1(high * np.log1p(-chances)), tf.float32)
-    draws = tf.random.uniform([num_classes], seed=seed)
-    noise = -tf.math.log(-tf.math.log(tf.maximum(draws, 1e-30)))
-    _, sampled = tf.math.top_k(tf.constant(np.log(chances), tf.float32) + noise, num_sampled)
-    return (tf.cast(sampled, tf.int64), tf.gather(counts, labels), tf.gather(counts, sampled))
+    return tf.random.log_uniform_candidate_sampler(
+        tf.cast(labels, tf.int64), num_true, num_sampled, True, num_classes, seed=seed)
 
 
 # ---- CTC ----
