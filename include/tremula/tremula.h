@@ -272,8 +272,9 @@ TRM_API const char *trm_executable_feed(const trm_executable *executable, size_t
 /* Calls to the host. A program calls a function of the host's by custom-call "tremula.host-call" with
  * the backend_config {"host_call":"<id>"}: it gets the operands' arrays and fills in the result's, in
  * the order of their leaves, and the program goes on when it returns. Inputs must not be written.
- * `replica` says whose call it is; replicas call from threads of their own, at the same time. What
- * it returns, with the message, is how the run ends when that is not TRM_OK. The function must not
+ * `replica` says whose call it is; replicas call from threads of their own, at the same time, or, with
+ * "together":true in the backend_config, one after the other in their order, while all wait. What it
+ * returns, with the message, is how the run ends when that is not TRM_OK. The function must not
  * run, free or change the engine; it may cancel it. */
 typedef trm_status (*trm_host_function)(void *user, const void *const *inputs,
                                         void *const *outputs, uint32_t replica, trm_error *error);

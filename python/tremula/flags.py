@@ -48,7 +48,8 @@ FLAGS = (
          acts="infeed: every element is the same made-up one, and the dataset is not read. "
          "outfeed: nothing comes out; the mode ALL gives no element, LAST fails. parameters: a program's "
          "inputs, variables among them, are made up; its results are what it computes from them. "
-         "seed: `reset_ipu_seed` does nothing. hostembedding: kept for `use_synthetic_data_for`."),
+         "seed: `reset_ipu_seed` does nothing. hostembedding: lookups in host embeddings are made up, updates go nowhere, and none need be "
+         "registered."),
     Flag("synthetic_data_initializer", "", "values of synthetic data: uniform, normal, random or "
          "a number", acts="uniform, random: from 0 to 1, integers 0 or 1; normal: of mean 0 and "
          "variance 1, integers rounded, unsigned ones without sign. Without it: zeros. The same in "

@@ -249,6 +249,15 @@ static trm_status config_id(const builder *b, const trm_instruction *instruction
   return TRM_OK;
 }
 
+/* Whether the backend_config says {"<key>":true}. */
+static bool config_flag(const trm_instruction *instruction, const char *key) {
+  json_t *config = json_loadb(instruction->backend_config, instruction->backend_config_size, 0,
+                              NULL);
+  const bool set = json_is_true(json_object_get(config, key));
+  json_decref(config);
+  return set;
+}
+
 static trm_status walk_infeed(builder *b, scope *s, trm_index i, trm_error *error) {
   const trm_instruction *instruction = at(b, s, i);
   char id[512];
@@ -315,6 +324,7 @@ static trm_status walk_host_call(builder *b, scope *s, trm_index i, trm_error *e
   TRY(config_id(b, instruction, "host_call", id, sizeof id, error));
   uint32_t *operands;
   trm_host_call_info info = {.id = trm_arena_string(arena, id, strlen(id)),
+                             .together = config_flag(instruction, "together"),
                              .num_outputs = (uint32_t)trm_shape_num_leaves(&instruction->shape)};
   TRY(gather_operands(b, s, i, 0, &operands, &info.num_inputs, error));
   info.inputs = ARENA_NEW(arena, trm_tensor_info, info.num_inputs);

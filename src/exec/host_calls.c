@@ -40,6 +40,17 @@ const char *trm_executable_host_call(const trm_executable *executable, size_t i,
   return info->id;
 }
 
+static trm_status call_for(const trm_host_binding *binding, const trm_kernel_call *arrays,
+                           uint32_t replica, trm_error *error) {
+  trm_error said = {0};
+  const trm_status status =
+      binding->function(binding->user, arrays->operands, arrays->results, replica, &said);
+  if (status == TRM_OK) return TRM_OK;
+  said.message[sizeof said.message - 1] = '\0';
+  return trm_fail(error, status, "%s",
+                  said.message[0] != '\0' ? said.message : "a function of the host failed");
+}
+
 trm_status trm_replica_call_host(const trm_engine *engine, uint32_t number, uint32_t i,
                                  trm_error *error) {
   const trm_plan *plan = engine->executable->plan;
@@ -51,12 +62,13 @@ trm_status trm_replica_call_host(const trm_engine *engine, uint32_t number, uint
          "(trm_engine_set_host_function)", plan->host_calls[call].id);
   }
   const trm_replica *replica = &engine->replicas[number];
-  trm_error said = {0};
-  const trm_status status =
-      binding->function(binding->user, replica->operands + engine->first_operand[i],
-                        replica->results + engine->first_result[i], number, &said);
-  if (status == TRM_OK) return TRM_OK;
-  said.message[sizeof said.message - 1] = '\0';
-  return trm_fail(error, status, "%s",
-                  said.message[0] != '\0' ? said.message : "a function of the host failed");
+  const trm_kernel_call arrays = {.operands = replica->operands + engine->first_operand[i],
+                                  .results = replica->results + engine->first_result[i]};
+  trm_exchange *exchange = plan->host_calls[call].together ? replica->exchange : NULL;
+  if (exchange == NULL) return call_for(binding, &arrays, number, error);
+  TRY(exchange->meet(exchange, &plan->steps[i], &arrays, error));
+  for (uint32_t k = 0; exchange->replica == 0 && k < exchange->num_replicas; ++k) {
+    TRY(call_for(binding, exchange->calls[k], k, error));
+  }
+  return exchange->part(exchange, error);
 }

@@ -66,6 +66,7 @@ typedef struct trm_feed_info {
 /* One instruction that calls a function of the host's. */
 typedef struct trm_host_call_info {
   const char *id;
+  bool together; /* the replicas meet, and the first one calls for all of them, in order */
   uint32_t num_inputs, num_outputs;
   trm_tensor_info *inputs, *outputs;
 } trm_host_call_info;

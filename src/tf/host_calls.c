@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "feeds.h"
+#include "host_tables.h"
 #include "tensors.h"
 
 typedef struct one_call {
@@ -20,8 +21,11 @@ typedef struct one_call {
 struct host_calls {
   size_t count;
   one_call *calls;
-  char *names; /* of this run */
+  char *names;     /* of this run */
+  host_sums *sums; /* what host embeddings keep in a run */
 };
+
+enum { ID_SIZE = 1024 };
 
 static _Atomic(trm_tf_host_function) python;
 
@@ -38,11 +42,29 @@ static void view(const trm_tensor_info *info, void *data, trm_tf_host_array *out
                              info->bytes};
 }
 
-static trm_status call_python(void *user, const void *const *inputs, void *const *outputs,
-                              uint32_t replica, trm_error *error) {
-  enum { ID_SIZE = 1024 };
-  const one_call *call = user;
+/* Whether a line of `names` is `id`. */
+static bool is_named(const char *names, const char *id) {
+  const size_t length = strlen(id);
+  for (const char *at = names; (at = strstr(at, id)) != NULL; at += length)
+    if ((at == names || at[-1] == '\n') && (at[length] == '\n' || !at[length])) return true;
+  return false;
+}
+
+static trm_status call_table(const one_call *call, const char *id, const void *const *inputs,
+                             void *const *outputs, uint32_t replica, trm_error *error) {
   char room[ID_SIZE];
+  const char *names = call->all->names ? call->all->names : "";
+  const host_table_call table = {
+      id,           is_named(names, host_table_apply_id(id, room, sizeof room)),
+      replica,      call->num_inputs,
+      call->num_outputs, call->inputs,
+      call->outputs, inputs,
+      outputs,      &call->all->sums};
+  return host_table_run(&table, error);
+}
+
+static trm_status call_python(const one_call *call, const char *id, const void *const *inputs,
+                              void *const *outputs, uint32_t replica, trm_error *error) {
   trm_tf_host_function function = atomic_load(&python);
   error->status = TRM_OK;
   if (!function) {
@@ -67,7 +89,7 @@ static trm_status call_python(void *user, const void *const *inputs, void *const
   for (size_t i = 0; i < call->num_outputs; i++)
     view(&call->outputs[i], outputs[i], &arrays[call->num_inputs + i]);
   const trm_tf_host_request request = {
-      feed_id(call->name, call->all->names ? call->all->names : "", room, sizeof room),
+      id,
       replica,
       (int32_t)call->num_inputs,
       (int32_t)call->num_outputs,
@@ -77,6 +99,16 @@ static trm_status call_python(void *user, const void *const *inputs, void *const
   function(&request);
   free(arrays);
   return error->status;
+}
+
+static trm_status call_host(void *user, const void *const *inputs, void *const *outputs,
+                            uint32_t replica, trm_error *error) {
+  const one_call *call = user;
+  char room[ID_SIZE];
+  const char *id =
+      feed_id(call->name, call->all->names ? call->all->names : "", room, sizeof room);
+  return (host_table_is_named(id) ? call_table : call_python)(call, id, inputs, outputs, replica,
+                                                              error);
 }
 
 bool host_calls_create(const trm_executable *executable, trm_engine *engine, host_calls **out,
@@ -100,7 +132,7 @@ bool host_calls_create(const trm_executable *executable, trm_engine *engine, hos
     one->name = trm_executable_host_call(executable, i, &one->inputs, &one->num_inputs,
                                          &one->outputs, &one->num_outputs);
     trm_error error = {0};
-    if (trm_engine_set_host_call(engine, i, call_python, one, &error) != TRM_OK) {
+    if (trm_engine_set_host_call(engine, i, call_host, one, &error) != TRM_OK) {
       host_calls_free(calls);
       return fail_with(status, &error);
     }
@@ -110,7 +142,9 @@ bool host_calls_create(const trm_executable *executable, trm_engine *engine, hos
 }
 
 void host_calls_name(host_calls *calls, const char *names) {
-  if (!calls || (calls->names && strcmp(calls->names, names) == 0)) return;
+  if (!calls) return;
+  host_sums_clear(calls->sums);
+  if (calls->names && strcmp(calls->names, names) == 0) return;
   free(calls->names);
   calls->names = strdup(names);
 }
@@ -119,5 +153,6 @@ void host_calls_free(host_calls *calls) {
   if (!calls) return;
   free(calls->calls);
   free(calls->names);
+  host_sums_free(calls->sums);
   free(calls);
 }

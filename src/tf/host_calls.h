@@ -1,4 +1,5 @@
-/* Functions of the host that a program calls while it runs: Python runs them. */
+/* Functions of the host that a program calls while it runs: Python runs them, but for the lookups
+ * and updates of host embeddings (host_tables.h). */
 #ifndef TREMULA_TF_HOST_CALLS_H_
 #define TREMULA_TF_HOST_CALLS_H_
 
@@ -10,7 +11,7 @@ typedef struct host_calls host_calls;
 bool host_calls_create(const trm_executable *executable, trm_engine *engine, host_calls **out,
                        TF_Status *status);
 /* Says by which names the next run's calls go: a program calls its functions "0", "1", ... and
- * `names` has a line with the id of each (as feeds_bind). Not while a run is going on. */
+ * `names` has a line with the id of each (as feeds_bind). A run begins with this. */
 void host_calls_name(host_calls *calls, const char *names);
 void host_calls_free(host_calls *calls);
 

@@ -23,6 +23,12 @@ void *feed_id_create(TF_OpKernelConstruction *construction);
 void feed_id_delete(void *kernel);
 void reset_compute(void *kernel, TF_OpKernelContext *context);
 
+void *table_register_create(TF_OpKernelConstruction *construction);
+void table_register_compute(void *kernel, TF_OpKernelContext *context);
+void *table_use_create(TF_OpKernelConstruction *construction);
+void table_use_compute(void *kernel, TF_OpKernelContext *context);
+void table_node_delete(void *kernel);
+
 void *dequeue_create(TF_OpKernelConstruction *construction);
 void dequeue_compute(void *kernel, TF_OpKernelContext *context);
 void dequeue_delete(void *kernel);

@@ -228,6 +228,48 @@ static void test_replicas(void **state) {
   trm_engine_free(engine);
 }
 
+/* Who called, in which order; no lock, for only one thread may call. */
+static trm_status note_replica(void *user, const void *const *inputs, void *const *outputs,
+                               uint32_t replica, trm_error *error) {
+  (void)error;
+  journal *j = user;
+  if (j->count < 64) j->entries[j->count++] = (int32_t)replica;
+  *(float *)outputs[0] = *(const float *)inputs[0] + (float)j->count;
+  return TRM_OK;
+}
+
+static void test_together(void **state) {
+  (void)state;
+  const char *text =
+      "HloModule together\n"
+      "sum { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT s = f32[] add(a, b) }\n"
+      "ENTRY e { a = f32[] parameter(0)  id = u32[] replica-id()  b = f32[] convert(id)\n"
+      "  c = f32[] add(a, b)\n"
+      "  h = (f32[]) custom-call(c), " CALL "note\\\",\\\"together\\\":true}\"\n"
+      "  x = f32[] get-tuple-element(h), index=0\n"
+      "  ROOT r = f32[] all-reduce(x), to_apply=sum, replica_groups={} }\n";
+  for (uint32_t replicas = 1; replicas <= 4; replicas += 3) {
+    trm_error error;
+    journal j = {0};
+    trm_engine *engine = engine_of(text, &test_modes[0], replicas);
+    set(engine, "note", note_replica, &j);
+    const float a = 100;
+    const void *inputs[1] = {&a};
+    float x = 0;
+    void *outputs[1] = {&x};
+    for (int run = 0; run < 8; ++run) {
+      j.count = 0;
+      if (trm_engine_run(engine, inputs, NULL, outputs, &error) != TRM_OK) {
+        fail_msg("%s", error.message);
+      }
+      assert_int_equal(j.count, replicas);
+      for (int32_t k = 0; k < (int32_t)replicas; ++k) assert_int_equal(j.entries[k], k);
+      assert_true(x == (replicas == 1 ? 101 : 416)); /* 101 + 103 + 105 + 107 */
+    }
+    trm_engine_free(engine);
+  }
+}
+
 static trm_status cancel_third(void *user, const void *const *inputs, void *const *outputs,
                                uint32_t replica, trm_error *error) {
   (void)outputs, (void)replica, (void)error;
@@ -251,7 +293,7 @@ int main(void) {
       cmocka_unit_test(test_values),   cmocka_unit_test(test_description),
       cmocka_unit_test(test_failure),  cmocka_unit_test(test_bad_config),
       cmocka_unit_test(test_loop),     cmocka_unit_test(test_replicas),
-      cmocka_unit_test(test_cancel),
+      cmocka_unit_test(test_cancel),   cmocka_unit_test(test_together),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,7 +2,7 @@
 IpuFinish. Variables are read before and assigned after; the program never writes to them itself.
 """
 
-from tremula.tf.runtime import cache, inside, outside, staging
+from tremula.tf.runtime import cache, host_tables, inside, outside, staging
 
 
 def launch(trace, name):
@@ -31,7 +31,8 @@ def launch(trace, name):
         types = {"Tresults": [one.dtype for one in trace.outputs],
                  "Tupdates": [values[i].dtype for i in updates]}
         run = _launch_fed if trace.infeed is not None else _launch
-        operation = run(trace, values, program, types, name)
+        with tf.control_dependencies(host_tables.hand_over(trace)):
+            operation = run(trace, values, program, types, name)
         outputs = list(operation.outputs)
         results, new_values = outputs[:len(trace.outputs)], outputs[len(trace.outputs):]
         for tensor, shape in zip(results, shapes):

@@ -23,7 +23,10 @@ class Trace:
                side effects happen in the order of its lines, in a TensorFlow 1 graph only those
                that something asks for
     infeed     the infeed queue that it reads, or None
-    feeds      the ids of the queues that it reads and writes, in the order of their numbers
+    feeds      the ids of the queues that it reads and writes, and of what it calls on the host, in
+               the order of their numbers
+    tables     the host tables that it uses (host_tables.py), by id
+    accumulating  those of them whose updates wait for the update of the weights
     """
 
     def __init__(self, name, device):
@@ -36,6 +39,7 @@ class Trace:
         self.effects = []
         self.infeed = None
         self.feeds = []
+        self.tables, self.accumulating = {}, {}
 
     def run(self, computation, inputs):
         """Traces computation(*inputs) and returns what it returned. `inputs` are tensors outside

@@ -1,12 +1,17 @@
 """Lookups in embedding tables (`tensorflow.python.ipu.ops.embedding_ops`).
 
-The table of a host embedding is a resource variable in the host's memory, which compiled programs
-read and update; the numbers are those of a table that the host looks rows up in.
+The table of a host embedding is a resource variable in the host's memory. A program that is
+compiled for an IPU calls the host to look rows up and to add to them (runtime/host_tables.py),
+while it is registered; elsewhere a lookup is a gather.
 """
+
+import contextlib
+import threading
 
 import tensorflow.compat.v1 as tf
 
 from tremula.tf.ipu.ops import _building, _generations, embedding_ops_grad
+from tremula.tf.runtime import host_tables
 
 
 @_generations.older_order(
@@ -51,7 +56,8 @@ def embedding_lookup(params, ids, serialization_factor=1, indices_are_sorted=Fal
 
 class HostEmbeddingOptimizerSpec:
     """How a host embedding is trained: by stochastic gradient descent with `learning_rate`, a
-    number of Python's; 0: not at all."""
+    number of Python's; 0: not at all. Each replica's update is applied as it is, one after the
+    other; what is accumulated is a sum, too."""
 
     def __init__(self, learning_rate, optimizer_name=None):
         self._learning_rate = learning_rate
@@ -65,9 +71,10 @@ class HostEmbeddingOptimizerSpec:
                                   name):
         """The rows that `indices` [n] name. Its gradient updates the table; to be reached by an
         optimizer it belongs to a trainable variable of its own, `<name>/__dummy`."""
-        del partition_strategy
+        del slot_vars, partition_strategy
+        table = _table_of(embedding_tensor, name) if _building.in_program() else None
         if self._learning_rate == 0:
-            return tf.gather(_value(embedding_tensor), indices)
+            return _rows(table, embedding_tensor, indices)
         with tf.variable_scope(name, reuse=tf.AUTO_REUSE, use_resource=True):
             dummy = tf.get_variable("__dummy", [], embedding_tensor.dtype.base_dtype,
                                     tf.zeros_initializer(), trainable=True)
@@ -76,70 +83,50 @@ class HostEmbeddingOptimizerSpec:
         def lookup(dummy, indices):
             def gradient(d_rows):
                 with tf.name_scope("IpuDeviceEmbeddingUpdateAdd"):
-                    update = self._update(embedding_tensor, indices, d_rows, slot_vars)
+                    update = self._update(table, embedding_tensor, indices, d_rows)
                     with tf.control_dependencies([update]):
                         return tf.zeros_like(dummy), None
-            return tf.gather(_value(embedding_tensor), indices), gradient
+            return _rows(table, embedding_tensor, indices), gradient
 
         return lookup(tf.convert_to_tensor(dummy), indices)
 
-    def _update(self, table, indices, d_rows, slot_vars):
+    def _update(self, table, embedding_tensor, indices, d_rows):
         """The operation that updates the table by the gradients of rows."""
-        del slot_vars
-        return _scatter_add(table, indices, d_rows * -self._learning_rate)
+        rows = tf.cast(d_rows * -self._learning_rate, embedding_tensor.dtype.base_dtype)
+        if table is not None:
+            return table.update(rows, indices, self._optimizer_name == "SGD+GA")
+        return tf.raw_ops.ResourceScatterAdd(resource=embedding_tensor.handle, indices=indices,
+                                             updates=rows)
 
     def create_register_instruction(self, embedding_tensor, slot_vars, name):
-        """An operation that a scope of HostEmbedding.register() begins with: it does nothing, the
-        table is in this process."""
-        del embedding_tensor, slot_vars, name
-        return _nothing()
+        """What a scope of HostEmbedding.register() begins with: the operation that lets programs
+        use the table; in eager mode that is done at once."""
+        del slot_vars
+        return _register(_table_of(embedding_tensor, name), True)
 
     def create_deregister_instruction(self, embedding_tensor, slot_vars, name):
         """The same for the end of the scope."""
-        del embedding_tensor, slot_vars, name
-        return _nothing()
+        del slot_vars
+        return _register(_table_of(embedding_tensor, name), False)
 
     def create_slot_variables(self, embedding_tensor, name):
-        """The variables that the optimizer needs besides the table: a list."""
+        """The variables that the optimizer needs besides the table: a list, empty here."""
         del embedding_tensor, name
         return []
 
 
 class HostEmbeddingSGDGAOptimizerSpec(HostEmbeddingOptimizerSpec):
-    """Stochastic gradient descent with gradients that are added up over `accumulation_factor`
-    updates before they are applied."""
+    """Stochastic gradient descent with updates that are kept until the program updates its weights:
+    for pipelines and gradient accumulation, `accumulation_factor` mini-batches at a time. Where a
+    program does not add gradients up, each update is applied at once."""
 
     def __init__(self, learning_rate, accumulation_factor):
         super().__init__(learning_rate, "SGD+GA" if accumulation_factor > 1 else None)
         self._accumulation_factor = accumulation_factor
 
     def get_accumulation_factor(self):
-        """The number of updates."""
+        """The number of mini-batches."""
         return self._accumulation_factor
-
-    def create_slot_variables(self, embedding_tensor, name):
-        """The sum of gradients, [tokens, encoding], and how many updates are in it."""
-        if self._accumulation_factor <= 1 or self._learning_rate == 0:
-            return []
-        with tf.device("cpu"), tf.variable_scope(name, reuse=tf.AUTO_REUSE, use_resource=True):
-            return [tf.get_variable("__accumulator", embedding_tensor.shape,
-                                    embedding_tensor.dtype.base_dtype, tf.zeros_initializer(),
-                                    trainable=False),
-                    tf.get_variable("__count", [], tf.int32, tf.zeros_initializer(),
-                                    trainable=False)]
-
-    def _update(self, table, indices, d_rows, slot_vars):
-        if not slot_vars:
-            return super()._update(table, indices, d_rows, slot_vars)
-        accumulator, count = slot_vars
-        with tf.control_dependencies([_scatter_add(accumulator, indices, d_rows)]):
-            total, number = _value(accumulator), _value(count) + 1
-            is_last = tf.equal(number, self._accumulation_factor)
-            new = tf.where_v2(is_last, _value(table) - total * self._learning_rate, _value(table))
-            rest = tf.where_v2(is_last, tf.zeros_like(total), total)
-            left = tf.where_v2(is_last, 0, number)
-            return tf.group(*[tf.raw_ops.AssignVariableOp(resource=one.handle, value=value)
-                              for one, value in ((table, new), (accumulator, rest), (count, left))])
 
 
 class HostEmbedding:
@@ -148,8 +135,8 @@ class HostEmbedding:
     name                of the embedding
     embedding_tensor    a resource variable [tokens, encoding]; without an optimizer_spec also a
                         tensor
-    partition_strategy  "TOKEN" or "ENCODING": which dimension replicas would share on an IPU; no
-                        difference here
+    partition_strategy  "TOKEN" or "ENCODING": which dimension replicas would share on an IPU with
+                        remote buffers; no difference here
     optimizer_spec      how it is trained; None: not at all
 
     Raises ValueError for other values.
@@ -181,21 +168,22 @@ class HostEmbedding:
         self._slot_vars = optimizer_spec.create_slot_variables(embedding_tensor, name)
 
     def get_embedding_tensor(self):
-        """The table."""
+        """The table. It holds what programs have made of it so far, also while it is registered.
+        (Do not assign it to another variable meanwhile: that would share its memory.)"""
         return self._embedding_tensor
 
     def register(self, session=None):
-        """A context manager in which programs with lookups are run in `session`. Raises ValueError
-        without a session unless in eager mode."""
+        """A context manager in which programs with lookups can be run in `session`. Raises
+        ValueError without a session unless in eager mode."""
         if session is None and not tf.executing_eagerly():
             raise ValueError("HostEmbedding.register requires a session when eager execution"
                              "is disabled.")
         return _Scope(self, session)
 
     def __call__(self, iteration_count=1, replication_factor=1, training=True):
-        """As in SDK 1.2: an operation to run beside the program. It does nothing, the table is in
-        this process. Raises ValueError for a count below 1, NotImplementedError for
-        training=False, which kept a program from updating: build one without gradients."""
+        """As in SDK 1.2: an operation to run beside the program. The table can be used from now on,
+        and the operation does nothing. Raises ValueError for a count below 1, NotImplementedError
+        for training=False, which kept a program from updating: build one without gradients."""
         del replication_factor
         if iteration_count <= 0:
             raise ValueError("HostEmbedding call iteration count must be positive, but it is "
@@ -204,7 +192,11 @@ class HostEmbedding:
             raise NotImplementedError(
                 "HostEmbedding cannot keep a program with gradients from updating the table: build "
                 "a program without them for training=False.")
-        return _nothing()
+        _table_of(self._embedding_tensor, self._name).set_registered(True)
+        if tf.executing_eagerly():
+            return None
+        with tf.device("cpu"):
+            return tf.no_op()
 
     @_generations.older_order(
         ("self", "indices", "count", "clip_indices"),
@@ -212,11 +204,14 @@ class HostEmbedding:
     def lookup(self, indices, clip_indices=True, count=1):
         """The rows of the table that `indices`, int32 of any shape, name: [..., encoding].
 
-        clip_indices  whether indices outside the table are moved to its ends
+        clip_indices  whether indices outside the table are moved to its ends; else they end the run
         count         is ignored, as in releases after 1.2
+
+        On an IPU the shape must be known: InvalidArgumentError. A run without register() fails with
+        FailedPreconditionError, an index outside the table ends it with InvalidArgumentError.
         """
         del count
-        indices = tf.convert_to_tensor(indices)
+        indices = tf.cast(tf.convert_to_tensor(indices), tf.int32)
         tokens, encoding = self._embedding_tensor.shape.as_list()
         with tf.name_scope("IpuDeviceEmbeddingLookup"), _building.marked(
                 embedding="IpuDeviceEmbeddingLookup",
@@ -240,7 +235,8 @@ class _Scope:
 
     def _run(self, create):
         one = self._embedding
-        operation = create(one._embedding_tensor, one._slot_vars, one._name)
+        with _graph_of(self._session):
+            operation = create(one._embedding_tensor, one._slot_vars, one._name)
         if self._session is not None and operation is not None:
             self._session.run(operation)
 
@@ -265,21 +261,36 @@ def create_host_embedding(name, shape, dtype, partition_strategy="TOKEN", optimi
     return HostEmbedding(name, table, partition_strategy, optimizer_spec)
 
 
-def _value(table):
-    """The value of a table now. Reading as a variable is read would have TensorFlow look for a
-    gradient."""
-    if not hasattr(table, "handle"):
+_lock = threading.Lock()
+
+
+def _table_of(embedding_tensor, name):
+    """The HostTable of a variable or tensor: one, however often it is asked for."""
+    with _lock:
+        table = getattr(embedding_tensor, "_tremula_host_table", None)
+        if table is None:
+            table = embedding_tensor._tremula_host_table = host_tables.HostTable(
+                name, embedding_tensor)
         return table
-    return tf.raw_ops.ReadVariableOp(resource=table.handle, dtype=table.dtype.base_dtype)
 
 
-def _scatter_add(table, indices, rows):
-    return tf.raw_ops.ResourceScatterAdd(
-        resource=table.handle, indices=indices, updates=tf.cast(rows, table.dtype.base_dtype))
-
-
-def _nothing():
+def _register(table, registered):
     if tf.executing_eagerly():
+        table.set_registered(registered)
         return None
-    with tf.device("cpu"):
-        return tf.no_op()
+    return table.register_operation(registered)
+
+
+def _graph_of(session):
+    return contextlib.nullcontext() if session is None else session.graph.as_default()
+
+
+def _rows(table, embedding_tensor, indices):
+    """The rows, from the host, or without a HostTable by a gather. Reading the table as a variable
+    is read would have TensorFlow look for a gradient."""
+    if table is not None:
+        return table.lookup(indices)
+    if not hasattr(embedding_tensor, "handle"):
+        return tf.gather(embedding_tensor, indices)
+    return tf.gather(tf.raw_ops.ReadVariableOp(resource=embedding_tensor.handle,
+                                               dtype=embedding_tensor.dtype.base_dtype), indices)

@@ -14,7 +14,7 @@ import tensorflow.compat.v1 as tf
 
 from tremula.tf.ipu import gradient_accumulation as ga
 from tremula.tf.ipu import ipu_infeed_queue, ipu_outfeed_queue, loops, scopes, sharding
-from tremula.tf.runtime import accumulation, inside, tracing
+from tremula.tf.runtime import accumulation, host_tables, inside, tracing
 
 # Attributes of what is built, for the model of the machine.
 PIPELINE_ATTRIBUTE = "pipeline"       # of the loop: JSON
@@ -473,7 +473,7 @@ class _Build:
                        for one, (_, variable) in zip(self._sums, self._grads_and_vars)]
         applied = made.opt.apply_gradients(accumulated, *made.apply_gradients_args,
                                            **made.apply_gradients_kwargs)
-        return [applied] if applied is not None else []
+        return [*([applied] if applied is not None else []), *host_tables.apply_accumulated()]
 
 
 def _compute_gradients(made):

@@ -8,7 +8,7 @@ import tensorflow.compat.v1 as tf
 
 from tremula.tf.ipu import gradient_accumulation, loops, scopes
 from tremula.tf.ipu.optimizers import ipu_optimizer
-from tremula.tf.runtime import accumulation, inside, program_state
+from tremula.tf.runtime import accumulation, host_tables, inside, program_state
 
 GradientAccumulationReductionMethod = gradient_accumulation.GradientAccumulationReductionMethod
 
@@ -62,7 +62,7 @@ class GradientAccumulationOptimizerV2(ipu_optimizer.IpuOptimizer):
             accumulated = [(one if one is None else one.read(), variable)
                            for one, (_, variable) in zip(sums, grads_and_vars)]
             applied = self._opt.apply_gradients(accumulated, global_step)
-            with tf.control_dependencies([applied]):
+            with tf.control_dependencies([applied, *host_tables.apply_accumulated()]):
                 cleared = [one.clear() for one in sums if one is not None]
             with tf.control_dependencies([*cleared, seen.assign(0)]):
                 return tf.constant(True)

@@ -1,0 +1,113 @@
+"""The tables of host embeddings, for programs: what a program calls to look rows up and to update
+them, and how the variable that holds the rows is made known before it runs.
+
+A program does not take the table. It stays where the variable's value is, and the plugin answers
+the calls there (src/tf/host_tables.h). Before each run a node hands the variable's buffer over; if
+somebody else has written the variable since the last time, it gets a copy of its own first.
+"""
+
+import weakref
+
+from tremula.tf.runtime import inside, plugin, tracing
+
+_TARGET = "tremula.host-call"
+
+
+class HostTable:
+    """The table in `variable`, a resource variable [tokens, encoding] on the CPU, or a tensor that
+    is only looked up. `name` is for messages."""
+
+    def __init__(self, name, variable):
+        self.id = f"{name}#{inside.unique_name('host_table')}"
+        self.variable = variable
+        weakref.finalize(self, _forget, self.id).atexit = False
+
+    def lookup(self, indices):
+        """The rows that `indices`, an int32 tensor [n], name: [n, encoding]."""
+        shape = [_length(indices), self.variable.shape.as_list()[1]]
+        dtype = self.variable.dtype.base_dtype
+        rows = self._call("lookup", [indices], [dtype], [shape]).outputs[0]
+        rows.set_shape(shape)
+        return rows
+
+    def update(self, rows, indices, accumulates):
+        """The operation that adds rows [n, encoding] to those that `indices` [n] name; with
+        `accumulates` when the program next updates its weights, if it adds gradients up."""
+        import tensorflow.compat.v1 as tf
+        rows = tf.ensure_shape(rows, [_length(indices), self.variable.shape.as_list()[1]])
+        if not accumulates:
+            return self._call("update", [rows, indices], [], [], together=True)
+        tracing.current().accumulating.setdefault(self.id, self)
+        return self._call("accumulate", [rows, indices], [], [], together=True)
+
+    def apply(self):
+        """The operation that adds what "accumulate" has kept."""
+        return self._call("apply", [], [], [], together=True)
+
+    def _call(self, what, operands, dtypes, shapes, **config):
+        trace = tracing.current()
+        trace.tables.setdefault(self.id, self)
+        number = trace.feed(f"host_table/{what}/{self.id}")
+        return tracing.side_effect(_TARGET, {"host_call": number, **config}, operands, dtypes,
+                                   shapes)
+
+    def set_registered(self, registered):
+        """Whether programs may use the table from now on."""
+        plugin.library().trm_tf_register_host_table(self.id.encode(), int(registered))
+
+    def register_operation(self, registered):
+        """The operation that does so in a session."""
+        import tensorflow.compat.v1 as tf
+        with tf.device("/device:CPU:0"), inside.without_marks():
+            return inside.apply_op("IpuHostTableRegister", table=self.id, registers=registered)
+
+
+def _forget(table):
+    plugin.library().trm_tf_register_host_table(table.encode(), 0)
+
+
+def _length(indices):
+    size = indices.shape.as_list()[0] if indices.shape.rank == 1 else None
+    if size is None:
+        raise inside.error_class(inside.INVALID_ARGUMENT)(None, None, (
+            f"The indices of a host embedding have the shape {indices.shape}, and an IPU program "
+            "is static: their number must be known. Set it with set_shape() or tf.ensure_shape()."))
+    return size
+
+
+def apply_accumulated():
+    """The operations that add what "accumulate" calls of the program have kept, as part of its
+    update of the weights. None outside of a program."""
+    trace = tracing.current()
+    return [table.apply() for table in trace.accumulating.values()] if trace is not None else []
+
+
+def hand_over(trace):
+    """Operations that must run before a Trace's program does, in the default graph."""
+    import tensorflow.compat.v1 as tf
+    graph = tf.get_default_graph()
+    if not hasattr(graph, "_tremula_host_tables"):
+        graph._tremula_host_tables = {}
+    done = graph._tremula_host_tables
+    for table in trace.tables.values():
+        if table.id in done:
+            continue  # one node serves all programs of a step
+        with tf.control_dependencies(None), inside.without_marks(), tf.device("/device:CPU:0"):
+            done[table.id] = (table, _hand_over(table))
+    return [done[one][1] for one in trace.tables]
+
+
+def _hand_over(table):
+    import tensorflow.compat.v1 as tf
+    variable = table.variable
+    if not hasattr(variable, "handle"):
+        return inside.apply_op("IpuHostTableUse", table=table.id, value=variable)
+    handle = variable.handle
+    with tf.device(handle.device):
+        value = inside.apply_op("ReadVariableOp", resource=handle,
+                                dtype=variable.dtype.base_dtype).outputs[0]
+    shared = inside.apply_op("IpuHostTableUse", table=table.id, value=value).outputs[0]
+    shared.set_shape(variable.shape)
+    with tf.device(handle.device):
+        return inside.apply_op("AssignVariableOp", resource=handle, value=shared,
+                               validate_shape=False)
