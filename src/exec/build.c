@@ -203,6 +203,19 @@ static void describe(const trm_shape *leaf, trm_tensor_info *out_info) {
   if (leaf->rank > 0) memcpy(out_info->dims, leaf->dims, (size_t)leaf->rank * sizeof *leaf->dims);
 }
 
+static bool same_elements(const trm_feed_info *feed, const trm_shape *shape,
+                          uint32_t num_elements) {
+  bool same = feed->num_elements == num_elements;
+  for (uint32_t e = 0; same && e < num_elements; ++e) {
+    trm_tensor_info info;
+    describe(trm_shape_leaf(shape, (int32_t)e), &info);
+    same = info.dtype == feed->elements[e].dtype && info.rank == feed->elements[e].rank &&
+           memcmp(info.dims, feed->elements[e].dims, (size_t)info.rank * sizeof *info.dims) == 0;
+  }
+  return same;
+}
+
+/* Several instructions may read one infeed; in which order is the program's. */
 static trm_status find_feed(builder *b, const char *id, char kind, const trm_shape *shape,
                             const trm_shape *const *operand_shapes, uint32_t num_elements,
                             uint32_t *out_feed, trm_error *error) {
@@ -211,9 +224,11 @@ static trm_status find_feed(builder *b, const char *id, char kind, const trm_sha
       if (kind == 'o') {
         FAIL(FAILED_PRECONDITION, "the outfeed '%s' is enqueued twice in one program", id);
       }
-      FAIL(FAILED_PRECONDITION,
-           "Currently calling `get_next()` multiple times on the same IPUInfeedQueue in the same "
-           "computation block is not supported (infeed '%s')", id);
+      if (!same_elements(&b->feeds.items[f], shape, num_elements)) {
+        FAIL(FAILED_PRECONDITION, "the infeed '%s' is read as elements of different shapes", id);
+      }
+      *out_feed = (uint32_t)f;
+      return TRM_OK;
     }
   }
   trm_feed_info info = {.kind = kind, .num_elements = num_elements};

@@ -24,14 +24,37 @@ static long highest_device(const char *sharding) {
   return highest;
 }
 
+/* The highest IPU in the device mapping of a pipeline, a list of numbers or of lists of them, or -1;
+ * stages that compute nothing leave no sharding behind. */
+static long highest_of_pipeline(const trm_instruction *instruction) {
+  const char *const *pair = instruction->frontend_attributes;
+  while (pair != NULL && *pair != NULL && strcmp(pair[0], "pipeline") != 0) pair += 2;
+  if (pair == NULL || *pair == NULL) return -1;
+  json_t *description = json_loads(pair[1], 0, NULL);
+  long highest = -1;
+  size_t s;
+  json_t *stage;
+  json_array_foreach(json_object_get(description, "device_mapping"), s, stage) {
+    size_t d = 0;
+    do {
+      const json_t *one = json_is_array(stage) ? json_array_get(stage, d) : stage;
+      if (json_integer_value(one) > highest) highest = (long)json_integer_value(one);
+    } while (++d < json_array_size(stage));
+  }
+  json_decref(description);
+  return highest;
+}
+
 static trm_status count_shards(const trm_module *module, uint32_t *out_shards, trm_error *error) {
   long highest = 0;
   for (uint32_t c = 0; c < module->num_computations; ++c) {
     const trm_computation *computation = &module->computations[c];
     for (trm_index i = 0; i < computation->num_instructions; ++i) {
       const trm_instruction *instruction = &computation->instructions[i];
-      if (instruction->sharding == NULL) continue;
-      const long device = highest_device(instruction->sharding);
+      long device = highest_of_pipeline(instruction);
+      const long sharded =
+          instruction->sharding != NULL ? highest_device(instruction->sharding) : -1;
+      if (sharded > device) device = sharded;
       if (device >= MAX_SHARDS) {
         char text[512];
         FAIL(INVALID_ARGUMENT, "%s is sharded to IPU %ld; %d is the highest",

@@ -1,4 +1,5 @@
-/* The nodes that feed a program: IpuStart, IpuReady, IpuPush, IpuEnd, IpuFinish, IpuInfeedReset.
+/* The nodes that feed a program: IpuStart, IpuReady, IpuPush, IpuEnd, IpuFinish, IpuInfeedReset, and
+ * IpuRefuse, which stands before one that cannot be run.
  *
  * IpuStart starts a run; a while loop on the CPU gets elements and pushes them; IpuFinish waits for
  * the results. IpuReady and IpuPush say whether the run wants more. The loop finds that out only
@@ -185,27 +186,86 @@ void finish_compute(void *kernel, TF_OpKernelContext *context) {
 
 /* ---- Resetting ---- */
 
-void *feed_id_create(TF_OpKernelConstruction *construction) {
+static char *string_attribute(TF_OpKernelConstruction *construction, const char *name) {
   TF_Status *status = TF_NewStatus();
   int32_t list_size = 0;
   int32_t size = 0;
-  char *id = NULL;
-  TF_OpKernelConstruction_GetAttrSize(construction, "feed", &list_size, &size, status);
-  if (is_ok(status) && !(id = calloc((size_t)size + 1, 1))) fail_memory(status);
+  char *text = NULL;
+  TF_OpKernelConstruction_GetAttrSize(construction, name, &list_size, &size, status);
+  if (is_ok(status) && !(text = calloc((size_t)size + 1, 1))) fail_memory(status);
   if (is_ok(status))
-    TF_OpKernelConstruction_GetAttrString(construction, "feed", id, (size_t)size, status);
+    TF_OpKernelConstruction_GetAttrString(construction, name, text, (size_t)size, status);
   if (!is_ok(status)) TF_OpKernelConstruction_Failure(construction, status);
   TF_DeleteStatus(status);
-  return id;
+  return text;
 }
 
-void feed_id_delete(void *kernel) { free(kernel); }
+void *feed_id_create(TF_OpKernelConstruction *construction) {
+  return string_attribute(construction, "feed");
+}
+
+typedef struct reset {
+  char *feed;
+  char *refusal;
+  unsigned char remove;
+} reset;
+
+void reset_delete(void *kernel) {
+  reset *r = kernel;
+  if (!r) return;
+  free(r->feed);
+  free(r->refusal);
+  free(r);
+}
+
+void *reset_create(TF_OpKernelConstruction *construction) {
+  TF_Status *status = TF_NewStatus();
+  reset *r = calloc(1, sizeof *r);
+  if (!r) {
+    fail_memory(status);
+    TF_OpKernelConstruction_Failure(construction, status);
+  } else {
+    r->feed = string_attribute(construction, "feed");
+    r->refusal = string_attribute(construction, "refusal");
+    TF_OpKernelConstruction_GetAttrBool(construction, "remove", &r->remove, status);
+    if (!is_ok(status)) TF_OpKernelConstruction_Failure(construction, status);
+  }
+  TF_DeleteStatus(status);
+  return r;
+}
 
 void reset_compute(void *kernel, TF_OpKernelContext *context) {
-  (void)context;
-  tf_infeed *feed = infeed_find(kernel);
-  if (!feed) return; /* no program has used it yet */
+  const reset *r = kernel;
+  TF_Status *status = TF_NewStatus();
+  if (r->refusal[0] != '\0') {
+    fail(status, TF_FAILED_PRECONDITION, "%s", r->refusal);
+  } else if (!infeed_set_started(r->feed, !r->remove) && r->remove) {
+    fail(status, TF_NOT_FOUND,
+         "Infeed with id='%s' has not been started: run the `initializer` of its IPUInfeedQueue "
+         "before its `deleter`.",
+         r->feed);
+  }
+  if (!is_ok(status)) TF_OpKernelContext_Failure(context, status);
+  const bool failed = !is_ok(status);
+  TF_DeleteStatus(status);
+  tf_infeed *feed = failed ? NULL : infeed_find(r->feed);
+  if (!feed) return; /* or no program has used it yet */
   trm_infeed_reset(feed->queue);
   free_elements(feed->parked, feed->num_elements);
   feed->parked = NULL;
 }
+
+/* ---- Refusing ---- */
+
+void *refuse_create(TF_OpKernelConstruction *construction) {
+  return string_attribute(construction, "message");
+}
+
+void refuse_compute(void *kernel, TF_OpKernelContext *context) {
+  TF_Status *status = TF_NewStatus();
+  fail(status, TF_FAILED_PRECONDITION, "%s", (const char *)kernel);
+  TF_OpKernelContext_Failure(context, status);
+  TF_DeleteStatus(status);
+}
+
+void refuse_delete(void *kernel) { free(kernel); }

@@ -29,6 +29,7 @@ typedef struct declaration {
   char *id;
   size_t depth;
   bool keep_last;
+  bool started; /* an infeed: since it was last deleted */
 } declaration;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -36,7 +37,7 @@ static tf_infeed *infeeds;
 static outfeed *outfeeds;
 static declaration *declarations;
 
-static const declaration *find_declaration(const char *id) {
+static declaration *find_declaration(const char *id) {
   for (declaration *d = declarations; d; d = d->next)
     if (strcmp(d->id, id) == 0) return d;
   return NULL;
@@ -50,7 +51,7 @@ static void declare(const char *id, size_t depth, bool keep_last) {
     free(copy);
     return;
   }
-  *d = (declaration){NULL, copy, depth, keep_last};
+  *d = (declaration){NULL, copy, depth, keep_last, false};
   pthread_mutex_lock(&lock);
   d->next = declarations;
   declarations = d;
@@ -136,6 +137,15 @@ tf_infeed *infeed_find(const char *id) {
   tf_infeed *feed = find_infeed(id);
   pthread_mutex_unlock(&lock);
   return feed;
+}
+
+bool infeed_set_started(const char *id, bool started) {
+  pthread_mutex_lock(&lock);
+  declaration *declared = find_declaration(id);
+  const bool before = declared != NULL && declared->started;
+  if (declared != NULL) declared->started = started;
+  pthread_mutex_unlock(&lock);
+  return before;
 }
 
 /* The elements of all replicas together. */

@@ -21,6 +21,8 @@ bool infeed_get(const char *id, const trm_tensor_info *elements, size_t num_elem
                 uint32_t num_replicas, tf_infeed **out, TF_Status *status);
 /* The infeed `id` or NULL. */
 tf_infeed *infeed_find(const char *id);
+/* Notes whether the infeed `id` has been started; returns whether it had been before. */
+bool infeed_set_started(const char *id, bool started);
 
 /* The outfeed `id`, made when it is first named. `elements` are those of one replica. */
 bool outfeed_get(const char *id, const trm_tensor_info *elements, size_t num_elements,

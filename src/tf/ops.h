@@ -20,7 +20,11 @@ void end_compute(void *kernel, TF_OpKernelContext *context);
 void finish_compute(void *kernel, TF_OpKernelContext *context);
 
 void *feed_id_create(TF_OpKernelConstruction *construction);
-void feed_id_delete(void *kernel);
+void *refuse_create(TF_OpKernelConstruction *construction);
+void refuse_compute(void *kernel, TF_OpKernelContext *context);
+void refuse_delete(void *kernel);
+void *reset_create(TF_OpKernelConstruction *construction);
+void reset_delete(void *kernel);
 void reset_compute(void *kernel, TF_OpKernelContext *context);
 
 void *table_register_create(TF_OpKernelConstruction *construction);

@@ -88,7 +88,7 @@ def test_recomputation_and_memory_options_change_no_numbers():
     expected = plain.train(momentum, COUNT, UPDATES, mean=False)
     assert_same(train(
         recomputation_mode=pipelining_ops.RecomputationMode.RecomputeThenBackpropagate,
-        offload_activations=True, offload_weight_update_variables=False,
+        offload_activations=True, offload_weight_update_variables=True,
         replicated_optimizer_state_sharding=True, device_mapping=[0, 1, 0], ipus=2,
         forward_propagation_stages_poplar_options=[
             pipelining_ops.PipelineStageOptions({"availableMemoryProportion": "0.3"})] * 3),
@@ -265,7 +265,85 @@ def test_captured_tensors_are_refused():
 
 
 def test_a_count_that_does_not_fill_the_pipeline():
-    with pytest.raises(tf.errors.FailedPreconditionError,
-                       match="must be a multiple of 2, but it is 3"):
-        compiled(computational_stages=[identity, identity], gradient_accumulation_count=3,
-                 inputs=[1.0], outfeed_queue=None)
+    outfeed = ipu.ipu_outfeed_queue.IPUOutfeedQueue()
+    with ipu.scopes.ipu_scope("/device:IPU:0"):
+        program = ipu.ipu_compiler.compile(lambda: pipelining_ops.pipeline(
+            [identity, identity], 3, inputs=[1.0], outfeed_queue=outfeed))
+    with tf.Session() as session, pytest.raises(tf.errors.FailedPreconditionError,
+                                                match="must be a multiple of 2, but it is 3"):
+        session.run(program)
+
+
+def test_offloaded_state_only_can_be_shared_out():
+    with pytest.raises(ValueError, match="optimizer state must be offloaded"):
+        compiled(computational_stages=[identity, identity], gradient_accumulation_count=4,
+                 inputs=[1.0], outfeed_queue=ipu.ipu_outfeed_queue.IPUOutfeedQueue(),
+                 replicated_optimizer_state_sharding=True, offload_weight_update_variables=False)
+
+
+@pytest.mark.parametrize("stages", [2, 3, 4])
+def test_stages_that_compute_nothing_have_an_ipu_too(stages, devices):
+    devices(4)
+    outfeed = ipu.ipu_outfeed_queue.IPUOutfeedQueue()
+    with ipu.scopes.ipu_scope("/device:IPU:0"):
+        program = ipu.ipu_compiler.compile(lambda: pipelining_ops.pipeline(
+            [identity] * stages, 12, inputs=[7.0], outfeed_queue=outfeed))
+    results = outfeed.dequeue()
+    replicas = [2] if stages == 2 else []
+    assert results.shape.as_list() == [None, *replicas]
+    with tf.Session() as session:
+        session.run(program)
+        np.testing.assert_array_equal(session.run(results), np.full([12, *replicas], 7.0))
+
+
+def test_a_variable_of_a_stage_that_the_loss_does_not_need_has_zeros(devices):
+    devices(2)
+    outfeed = ipu.ipu_outfeed_queue.IPUOutfeedQueue()
+    seen = []
+
+    class Optimizer(tf.train.GradientDescentOptimizer):
+        def apply_gradients(self, grads_and_vars, *arguments, **named):
+            seen.extend(gradient for gradient, _ in grads_and_vars)
+            return super().apply_gradients(grads_and_vars, *arguments, **named)
+
+    def first(x):
+        return x, x * tf.get_variable("w", initializer=3.0)
+
+    with ipu.scopes.ipu_scope("/device:IPU:0"):
+        program = ipu.ipu_compiler.compile(lambda: pipelining_ops.pipeline(
+            [first, lambda x, y: (x, y)], 4, inputs=[1.0], outfeed_queue=outfeed,
+            optimizer_function=lambda x, y: pipelining_ops.OptimizerFunctionOutput(
+                Optimizer(0.1), x)))
+    assert len(seen) == 1 and seen[0] is not None
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        session.run(program)
+        assert session.run(tf.global_variables()) == [3.0]
+
+
+def keras_optimizer():
+    from tensorflow.python.keras.optimizer_v2 import gradient_descent
+    return gradient_descent.SGD(0.1)
+
+
+@pytest.mark.parametrize("optimizer, arguments, error, words", [
+    (keras_optimizer, {"compute_gradients_args": (1,)}, ValueError,
+     "compute_gradients_args may not be used with OptimizerV2 instances"),
+    (keras_optimizer, {"compute_gradients_kwargs": {"a": 1}}, ValueError,
+     "compute_gradients_kwargs may not be used with OptimizerV2 instances"),
+    (keras_optimizer, {"tape": ["a"]}, TypeError, "tape must be a GradientTape"),
+    (momentum, {"variables": [1]}, ValueError, "variables may only be used with OptimizerV2"),
+    (momentum, {"tape": tf.GradientTape()}, ValueError, "tape may only be used with OptimizerV2"),
+    (keras_optimizer, {"tape": tf.GradientTape(), "variables": [1]}, ValueError,
+     "OptimizerFunctionOutput.tape may not be used when OptimizerFunctionOutput.variables is"),
+])
+def test_refused_outputs_of_an_optimizer_function(optimizer, arguments, error, words):
+    with pytest.raises(error, match=words):
+        pipelining_ops.OptimizerFunctionOutput(optimizer(), tf.constant(1.0), **arguments)
+
+
+def test_variables_beside_a_tape():
+    made = pipelining_ops.OptimizerFunctionOutput(keras_optimizer(), tf.constant(1.0),
+                                                  tape=tf.GradientTape())
+    with pytest.raises(ValueError, match="variables must be empty when"):
+        made.variables = [1]

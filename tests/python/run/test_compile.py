@@ -269,3 +269,28 @@ def test_inputs_must_be_a_list(on_ipu):
 def test_nested_result_with_an_operation(on_ipu):
     with pytest.raises(TypeError, match="nested"):
         on_ipu(lambda: {"a": tf.ones([]), "b": tf.no_op()})
+
+
+def test_nothing_to_compile_may_be_anywhere():
+    with tf.device("/device:CPU:0"):
+        assert isinstance(ipu.ipu_compiler.compile(tf.no_op), tf.Operation)
+
+
+def test_scope_inside_the_computation(session):
+    def network(x):
+        with tf.device("/device:IPU:0"):
+            return x + x
+
+    x = tf.placeholder(tf.float32, [2])
+    result, = ipu.ipu_compiler.compile(network, [x])
+    with session() as s:
+        assert s.run(result, {x: [1., 2.]}).tolist() == [2., 4.]
+
+
+def test_estimator_spec_deep_in_the_result():
+    class EstimatorSpec:
+        pass
+
+    with ipu.scopes.ipu_scope("/device:IPU:0"), \
+            pytest.raises(ValueError, match="contains an EstimatorSpec"):
+        ipu.ipu_compiler.compile(lambda: [1, [], {"spec": [EstimatorSpec()]}])

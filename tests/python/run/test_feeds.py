@@ -262,11 +262,71 @@ def test_depth_out_of_range(depth):
         IPUInfeedQueue(counting(), prefetch_depth=depth)
 
 
-def test_type_that_cannot_be_fed(on_ipu):
+def test_type_that_cannot_be_fed(on_ipu, session):
     infeed = IPUInfeedQueue(tf.data.Dataset.range(5))
-    with pytest.raises(tf.errors.FailedPreconditionError, match="Unsupported datatype int64 on "
-                                                                "index 0"):
-        on_ipu(lambda: ipu.loops.repeat(2, lambda x: None, [], infeed))
+    on_ipu(lambda: ipu.loops.repeat(2, lambda x: None, [], infeed))
+    with session() as s, pytest.raises(tf.errors.FailedPreconditionError,
+                                       match="Unsupported datatype int64 on index 0"):
+        s.run(infeed.initializer)
+
+
+def test_loops_one_after_the_other_on_one_queue(on_ipu, session):
+    infeed = IPUInfeedQueue(counting())
+
+    def network():
+        first = ipu.loops.repeat(3, lambda total, x: total + x, [0.], infeed)
+        return ipu.loops.repeat(2, lambda total, x: 100 * total + x, [first], infeed)
+
+    run = on_ipu(network)
+    with session() as s:
+        s.run(infeed.initializer)
+        assert s.run(run) == [(0 + 1 + 2) * 10000 + 3 * 100 + 4]
+        assert s.run(run) == [(5 + 6 + 7) * 10000 + 8 * 100 + 9]
+
+
+def test_an_element_without_a_loop(on_ipu, session):
+    infeed = IPUInfeedQueue(counting())
+    run = on_ipu(lambda: infeed._dequeue() + 1)
+    with session() as s:
+        s.run(infeed.initializer)
+        assert [s.run(run)[0] for _ in range(3)] == [1, 2, 3]
+
+
+def test_a_tuple_that_holds_a_dict_is_passed_by_name(on_ipu, session):
+    infeed = IPUInfeedQueue(tf.data.Dataset.from_tensor_slices(
+        ({"a": [1., 2.], "b": [30., 40.]},)))
+    run = on_ipu(lambda: ipu.loops.repeat(2, lambda total, b, a: total + b - a, [0.], infeed))
+    with session() as s:
+        s.run(infeed.initializer)
+        assert s.run(run) == [67.]
+
+
+def test_deleter_of_a_queue_that_has_not_been_started(on_ipu, session):
+    infeed = IPUInfeedQueue(counting())
+    run = summing(on_ipu, infeed, 3)
+    start, delete = infeed.initializer, infeed.deleter
+    with session() as s:
+        for _ in range(2):
+            with pytest.raises(tf.errors.NotFoundError, match="Infeed with id='infeed"):
+                s.run(delete)
+            s.run(start)
+            assert s.run(run) == [0 + 1 + 2]
+            s.run(delete)
+
+
+def test_enqueued_is_told_of_the_default_graph(session):
+    outfeed = IPUOutfeedQueue()
+    for _ in range(2):
+        with tf.Graph().as_default(), session() as s:
+            assert not outfeed.enqueued
+            with pytest.raises(ValueError, match="before it was enqueued"):
+                outfeed.dequeue()
+            with ipu.scopes.ipu_scope("/device:IPU:0"):
+                run = ipu.ipu_compiler.compile(lambda: ipu.loops.repeat(
+                    2, lambda x: (x + 1, outfeed.enqueue(x)), [5.]))
+            assert outfeed.enqueued
+            s.run(run)
+            assert s.run(outfeed.dequeue()).tolist() == [5., 6.]
 
 
 def test_dimension_of_size_zero(on_ipu):

@@ -12,7 +12,8 @@ _ESTIMATOR_SPEC = (
 
 
 def compile(computation, inputs=None):  # pylint: disable=redefined-builtin
-    """Compiles computation(*inputs) into one program for the IPU of the device scope around.
+    """Compiles computation(*inputs) into one program for the IPU of the device scope around, or of
+    the scopes inside the computation.
 
     `inputs` is a list of tensors, of what can be made tensors, or of structures of them. The
     computation returns None, a tensor, or a structure of tensors; beside tensors in a flat list
@@ -34,13 +35,20 @@ def compile(computation, inputs=None):  # pylint: disable=redefined-builtin
     if inputs is not None and not isinstance(inputs, (list, tuple)):
         raise TypeError(f"inputs must be a list of tensors or None, not {type(inputs).__name__}.")
     inputs = [_to_tensors(one) for one in inputs or []]
-    device = _device()
+    device = _device_around()
     trace = tracing.Trace("cluster", device)
     returned = trace.run(computation, inputs)
+    if device is None:
+        device = trace.device = _device_inside(trace.graph)
+    if device is None:
+        if _does_nothing(returned, trace.graph):
+            return tf.no_op(name="output_0")
+        raise Exception(_NOT_ON_AN_IPU)  # pylint: disable=broad-exception-raised
     with trace.graph.as_default(), tf.device(None):
         tensors, pack = _outputs(returned, trace.effects)
     trace.finish(tensors)
-    results, done = launching.launch(trace, "ipu_launch")
+    with tf.device(device):
+        results, done = launching.launch(trace, "ipu_launch")
     return pack(results, done)
 
 
@@ -49,13 +57,32 @@ def _to_tensors(value):
     return tf.nest.map_structure(tf.convert_to_tensor, value)
 
 
-def _device():
-    """The device of the scope around. Raises if it is not an IPU."""
+def _device_around():
+    """The IPU of the device scope around, or None."""
     import tensorflow.compat.v1 as tf
-    device = tf.no_op(name="ipu_device").device
-    if "ipu" not in device.lower():
-        raise Exception(_NOT_ON_AN_IPU)  # pylint: disable=broad-exception-raised
-    return "/device:IPU:" + device.lower().rpartition("ipu:")[2]
+    return _ipu(tf.no_op(name="ipu_device").device)
+
+
+def _device_inside(graph):
+    """The IPU that operations of a graph are placed on, or None."""
+    for operation in graph.get_operations():
+        device = _ipu(operation.device)
+        if device is not None:
+            return device
+    return None
+
+
+def _does_nothing(returned, graph):
+    """Whether a computation gave no tensor and built nothing but operations that do nothing."""
+    import tensorflow.compat.v1 as tf
+    return not any(tf.is_tensor(one) for one in tf.nest.flatten(returned)) and all(
+        operation.type in ("NoOp", "Placeholder") for operation in graph.get_operations())
+
+
+def _ipu(device):
+    """A device's name in the form "/device:IPU:0"; None for other devices."""
+    before, ipu, number = device.lower().rpartition("ipu:")
+    return f"/device:IPU:{number}" if ipu and before.endswith((":", "/")) else None
 
 
 def _outputs(returned, effects):
@@ -109,5 +136,11 @@ def _flat(returned):
 
 
 def _holds_estimator_spec(returned):
-    values = returned if type(returned) in (list, tuple) else [returned]
-    return any(type(value).__name__ in ("EstimatorSpec", "IPUEstimatorSpec") for value in values)
+    waiting = [returned]
+    while waiting:
+        one = waiting.pop()
+        if type(one).__name__ in ("EstimatorSpec", "IPUEstimatorSpec"):
+            return True
+        if type(one) in (list, tuple, dict):
+            waiting += one.values() if isinstance(one, dict) else one
+    return False

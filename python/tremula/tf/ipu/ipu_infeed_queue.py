@@ -19,8 +19,8 @@ def __getattr__(name):
 class IPUInfeedQueue:
     """Gives the elements of a dataset to a loop of a compiled program, one an iteration.
 
-    Pass it to loops.repeat or loops.while_loop, and run `initializer` before the program. Every
-    run goes on where the one before stopped; past the end it fails with OutOfRangeError.
+    Pass it to loops.repeat or loops.while_loop, and run `initializer` before the program. Several
+    loops, one after the other, take the elements in their order; every run goes on where the one before stopped; past the end it fails with OutOfRangeError.
     """
 
     def __init__(self, dataset, *args, **kwargs):
@@ -55,7 +55,6 @@ class IPUInfeedQueue:
         self._id = f"{options['feed_name'] or 'infeed'}.{next(_numbers)}"
         plugin.library().trm_tf_declare_infeed(self._id.encode(), depth)
         self._dequeued = self._initialized = False
-        self._in_loop = 0
         with tf.device("/device:CPU:0"):
             self._dataset = dataset
             self._iterator = iter(dataset) if tf.executing_eagerly() else (
@@ -74,7 +73,8 @@ class IPUInfeedQueue:
     @property
     def initializer(self):
         """The operation that starts the dataset from its beginning; in eager mode that is done at
-        once, and this is None. May be read once.
+        once, and this is None. May be read once. Running it fails with FailedPreconditionError
+        for elements of types that cannot be fed.
 
         Raises ValueError the second time.
         """
@@ -90,8 +90,9 @@ class IPUInfeedQueue:
 
     @property
     def deleter(self):
-        """An operation that drops the elements that wait in the queue."""
-        return self._reset()
+        """An operation that drops the elements that wait in the queue. It fails with NotFoundError
+        if `initializer` has not been run since the last time."""
+        return self._reset(delete=True)
 
     def get_next(self):
         """Not supported: a loop that is given the queue gets the elements.
@@ -115,31 +116,28 @@ class IPUInfeedQueue:
         with tf.device("/device:CPU:0"):
             inside.restart_iterator(self._iterator, self._dataset)
 
-    def _reset(self):
+    def _reset(self, delete=False):
         import tensorflow.compat.v1 as tf
         with tf.device("/device:CPU:0"):
-            return inside.apply_op("IpuInfeedReset", feed=self._id)
-
-    def _enter_loop(self):
-        self._in_loop += 1
-
-    def _leave_loop(self):
-        self._in_loop -= 1
+            return inside.apply_op("IpuInfeedReset", feed=self._id, remove=delete,
+                                   refusal="" if delete else self._refused_types())
 
     def _dequeue(self):
-        """One element inside a loop body that is being traced."""
+        """One element, for the computation that is being traced: a loop's body, or all of it."""
         import tensorflow.compat.v1 as tf
         trace = tracing.current()
-        if trace is None or not self._in_loop:
+        if trace is None:
             raise inside.failed_precondition("Unsupported use of infeed operation - it's only "
-                                             "supported inside of loops.")
-        if trace.infeed is self:
+                                             "supported inside of what is compiled for an IPU.")
+        if trace.infeed not in (None, self):
+            raise inside.failed_precondition(
+                "Currently multiple IPUInfeedQueue in the same program are not supported.")
+        block = tf.get_default_graph()
+        if getattr(block, "_tremula_infeed", None) is self:
             raise inside.failed_precondition(
                 "Currently calling `get_next()` multiple times on the same IPUInfeedQueue in the "
                 "same computation block is not supported.")
-        if trace.infeed is not None:
-            raise inside.failed_precondition(
-                "Currently multiple IPUInfeedQueue in the same program are not supported.")
+        block._tremula_infeed = self
         self._check_elements()
         trace.infeed = self
         self._dequeued = True
@@ -147,13 +145,17 @@ class IPUInfeedQueue:
                                         self._shapes)
         return tf.nest.pack_sequence_as(self._structure, list(operation.outputs))
 
-    def _check_elements(self):
-        for i, (dtype, shape) in enumerate(zip(self._types, self._shapes)):
+    def _refused_types(self):
+        """Why elements of these types cannot be fed; empty if they can."""
+        for i, dtype in enumerate(self._types):
             if dtype.name not in _FED_TYPES:
-                raise inside.failed_precondition(
-                    f"Unsupported datatype {dtype.name} on index {i} of feed operation "
-                    f"{self._id}. You should use a tf.DataSet.map() operation to cast the element "
-                    f"into one of {', '.join(_FED_TYPES)}.")
+                return (f"Unsupported datatype {dtype.name} on index {i} of feed operation "
+                        f"{self._id}. You should use a tf.DataSet.map() operation to cast the "
+                        f"element into one of {', '.join(_FED_TYPES)}.")
+        return ""
+
+    def _check_elements(self):
+        for shape in self._shapes:
             if 0 in shape.as_list():
                 raise inside.error_class(inside.INVALID_ARGUMENT)(None, None, (
                     "Detected an input tensor to an infeed queue with a dimension of size 0. "

@@ -3,6 +3,7 @@
 import collections.abc
 import enum
 import itertools
+import weakref
 
 from tremula.tf.ipu import _planned
 from tremula.tf.runtime import feed_arguments, inside, plugin, replication, tracing
@@ -50,19 +51,19 @@ class IPUOutfeedQueue(collections.abc.Iterable):
                                                 int(self._mode is IPUOutfeedMode.LAST))
         self._structure = None
         self._types, self._shapes = [], []
-        self._enqueued = False
+        self._enqueued_in = None  # the outermost graph of what enqueues, by a weak reference
         self._trace = None  # of the program that enqueues
         self._eager_dequeue = None
 
     @property
     def enqueued(self):
-        """Whether a program writes to this queue."""
-        return self._enqueued
+        """Whether a program of the default graph writes to this queue."""
+        return self._enqueued_in is not None and self._enqueued_in() is inside.outermost_graph()
 
     @property
     def deleter(self):
         """An operation that drops what has not been dequeued."""
-        if not self._enqueued:
+        if not self.enqueued:
             raise ValueError("Nothing has been enqueued, so there is nothing to delete.")
         return self._dequeue_operation(keep_last=False)
 
@@ -70,10 +71,10 @@ class IPUOutfeedQueue(collections.abc.Iterable):
         """Adds the operation that writes `tensors`, a tensor or a structure of them, to the queue.
         Return it from the loop body, or let something that is returned depend on it.
 
-        Raises ValueError the second time, and for shapes that are not known.
+        Raises ValueError the second time in a graph, and for shapes that are not known.
         """
         import tensorflow.compat.v1 as tf
-        if self._enqueued:
+        if self.enqueued:
             raise ValueError("An outfeed can only be enqueued once.")
         tensors = tf.nest.map_structure(tf.convert_to_tensor, tensors)
         flat = tf.nest.flatten(tensors)
@@ -86,7 +87,7 @@ class IPUOutfeedQueue(collections.abc.Iterable):
         self._structure = tensors
         self._types = [one.dtype.base_dtype for one in flat]
         self._shapes = [one.shape.as_list() for one in flat]
-        self._enqueued = True
+        self._enqueued_in = weakref.ref(inside.outermost_graph())
         self._trace = tracing.current()
         feed = self._id if self._trace is None else self._trace.feed(self._id)
         return tracing.side_effect("tremula.outfeed", {"feed": feed}, flat, [], [])
@@ -105,7 +106,7 @@ class IPUOutfeedQueue(collections.abc.Iterable):
         """
         del wait_for_completion
         import tensorflow.compat.v1 as tf
-        if not self._enqueued:
+        if not self.enqueued:
             raise ValueError("Trying to dequeue elements from an outfeed before it was enqueued: "
                              "build the program first.")
         if not tf.executing_eagerly():

@@ -4,7 +4,7 @@ import contextlib
 import inspect
 import threading
 
-from tremula.tf.runtime import tracing
+from tremula.tf.runtime import feed_arguments, tracing
 
 
 def repeat(n, body, inputs=None, infeed_queue=None, use_while_v1=True):
@@ -81,15 +81,9 @@ def _loop(goes_on, body, inputs, infeed_queue, name, trip_count=None):
         with tf.control_dependencies([*operations, *effects]):
             return [counter + 1, *[tf.identity(one) for one in tensors]]
 
-    if infeed_queue is not None:
-        infeed_queue._enter_loop()
-    try:
-        counter, *results = tf.while_loop(
-            goes_on, step, [tf.constant(0), *inputs], parallel_iterations=1,
-            return_same_structure=True, name=name)
-    finally:
-        if infeed_queue is not None:
-            infeed_queue._leave_loop()
+    counter, *results = tf.while_loop(
+        goes_on, step, [tf.constant(0), *inputs], parallel_iterations=1,
+        return_same_structure=True, name=name)
     if infeed_queue is not None and not infeed_queue.dequeued:
         raise ValueError("The infeed queue has not been dequeued.")
     if not results:
@@ -100,10 +94,8 @@ def _loop(goes_on, body, inputs, infeed_queue, name, trip_count=None):
 def _call(body, values, infeed_queue):
     if infeed_queue is None:
         return body(*values)
-    element = infeed_queue._dequeue()
-    if isinstance(element, dict):
-        return body(*values, **element)
-    return body(*values, *(element if isinstance(element, tuple) else (element,)))
+    positional, named = feed_arguments.of_element(infeed_queue._dequeue())
+    return body(*values, *positional, **named)
 
 
 def _split(returned):
@@ -134,11 +126,8 @@ def _check_arity(body, inputs, infeed_queue):
     """Raises TypeError if body cannot be called as the loop will call it."""
     names, count = [], len(inputs)
     if infeed_queue is not None:
-        structure = infeed_queue._structure
-        if isinstance(structure, dict):
-            names = list(structure)
-        else:
-            count += len(structure) if isinstance(structure, tuple) else 1
+        positional, names = feed_arguments.of_element(infeed_queue._structure)
+        count += len(positional)
     try:
         signature = inspect.signature(body)
     except (TypeError, ValueError):

@@ -1,4 +1,5 @@
-"""The arguments of the queues, which changed with SDK 2.4: names and order are of two generations."""
+"""The arguments of the queues, which changed with SDK 2.4: names and order are of two generations;
+and the arguments that an element of a queue is for who takes it."""
 
 
 def either_generation(queue, before, args, kwargs, new, old):
@@ -21,3 +22,13 @@ def either_generation(queue, before, args, kwargs, new, old):
         given[name] = value
     options.update(given)
     return options
+
+
+def of_element(element):
+    """An element of a dataset as (positional arguments, arguments by name): the elements of a
+    tuple, or what a dict holds, also if it is all that a tuple holds."""
+    if isinstance(element, tuple) and len(element) == 1:
+        element = element[0]
+    if isinstance(element, dict):
+        return (), element
+    return (element if isinstance(element, tuple) else (element,)), {}

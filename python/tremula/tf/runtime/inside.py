@@ -367,6 +367,15 @@ def put_errors_first():
     error_interpolation.interpolate_graph = interpolate_ours
 
 
+def outermost_graph():
+    """The graph that the default graph is, or is inside of."""
+    import tensorflow.compat.v1 as tf
+    graph = tf.get_default_graph()
+    while getattr(graph, "outer_graph", None) is not None:
+        graph = graph.outer_graph
+    return graph
+
+
 def failed_precondition(message):
     """A FailedPreconditionError."""
     from tensorflow.python.framework import errors_impl

@@ -31,7 +31,9 @@ def launch(trace, name):
         types = {"Tresults": [one.dtype for one in trace.outputs],
                  "Tupdates": [values[i].dtype for i in updates]}
         run = _launch_fed if trace.infeed is not None else _launch
-        with tf.control_dependencies(host_tables.hand_over(trace)):
+        with tf.device("/device:CPU:0"):
+            refusals = [inside.apply_op("IpuRefuse", message=one) for one in trace.refusals]
+        with tf.control_dependencies([*refusals, *host_tables.hand_over(trace)]):
             operation = run(trace, values, program, types, name)
         outputs = list(operation.outputs)
         results, new_values = outputs[:len(trace.outputs)], outputs[len(trace.outputs):]

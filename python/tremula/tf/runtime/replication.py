@@ -30,5 +30,16 @@ def shards(graph):
     for one in [graph, *inside.function_graphs(graph).values()]:
         for operation in one.get_operations():
             marks = compat.operation_attribute(operation, sharding_proto.ATTRIBUTE)
-            highest = max([highest, *(sharding_proto.decode(marks) if marks else [])])
+            highest = max([highest, *(sharding_proto.decode(marks) if marks else []),
+                           *_pipeline_devices(operation)])
     return 1 << highest.bit_length()
+
+
+def _pipeline_devices(operation):
+    """The IPUs of a pipeline's stages, if `operation` is its loop."""
+    import json
+    import tensorflow.compat.v1 as tf
+    from tremula.tf.ipu import scopes, sharding_proto
+    marks = compat.operation_attribute(operation, scopes.FRONTEND_ATTRIBUTES_NAME)
+    description = sharding_proto.decode_map(marks).get("pipeline") if marks else None
+    return tf.nest.flatten(json.loads(description)["device_mapping"]) if description else []

@@ -27,6 +27,7 @@ class Trace:
                the order of their numbers
     tables     the host tables that it uses (host_tables.py), by id
     accumulating  those of them whose updates wait for the update of the weights
+    refusals   why it cannot be run though it can be built: texts
     """
 
     def __init__(self, name, device):
@@ -39,6 +40,7 @@ class Trace:
         self.effects = []
         self.infeed = None
         self.feeds = []
+        self.refusals = []
         self.tables, self.accumulating = {}, {}
 
     def run(self, computation, inputs):
@@ -121,6 +123,15 @@ def current():
     """The Trace that is going on in this thread, or None."""
     stack = _stack()
     return stack[-1] if stack else None
+
+
+def refuse(message):
+    """Makes running what is traced fail with a FailedPreconditionError. Outside of a trace, raises
+    it."""
+    trace = current()
+    if trace is None:
+        raise inside.failed_precondition(message)
+    trace.refusals.append(message)
 
 
 def pending_effects(graph):

@@ -14,7 +14,7 @@ import tensorflow.compat.v1 as tf
 
 from tremula.tf.ipu import gradient_accumulation as ga
 from tremula.tf.ipu import ipu_infeed_queue, ipu_outfeed_queue, loops, scopes, sharding
-from tremula.tf.runtime import accumulation, host_tables, inside, tracing
+from tremula.tf.runtime import accumulation, host_tables, tracing
 
 # Attributes of what is built, for the model of the machine.
 PIPELINE_ATTRIBUTE = "pipeline"       # of the loop: JSON
@@ -63,18 +63,44 @@ class OptimizerFunctionOutput:
         if not tf.is_tensor(loss):
             raise TypeError("OptimizerFunctionOutput.loss must be a Tensor, not "
                             f"{type(loss).__name__}.")
+        first = isinstance(opt, tf.train.Optimizer)
+        if first and tape is not None:
+            raise ValueError("OptimizerFunctionOutput.tape may only be used with OptimizerV2.")
+        if first and variables:
+            raise ValueError("OptimizerFunctionOutput.variables may only be used with OptimizerV2.")
+        for name, value in (("compute_gradients_args", compute_gradients_args),
+                            ("compute_gradients_kwargs", compute_gradients_kwargs)):
+            if value and not first:
+                raise ValueError(f"OptimizerFunctionOutput.{name} may not be used with OptimizerV2 "
+                                 "instances.")
+        if tape is not None and not isinstance(tape, tf.GradientTape):
+            raise TypeError("OptimizerFunctionOutput.tape must be a GradientTape.")
         if tape is not None and variables:
-            raise ValueError("OptimizerFunctionOutput takes variables or a tape, not both.")
+            raise ValueError("OptimizerFunctionOutput.tape may not be used when "
+                             "OptimizerFunctionOutput.variables is nonempty.")
         self.opt = opt
         self.loss = loss
         self.compute_gradients_args = tuple(compute_gradients_args or ())
         self.compute_gradients_kwargs = dict(compute_gradients_kwargs or {})
         self.apply_gradients_args = tuple(apply_gradients_args or ())
         self.apply_gradients_kwargs = dict(apply_gradients_kwargs or {})
-        self.variables = tuple(variables or ())
         self.tape = tape
+        self.variables = variables
         self.gradient_capture_context = gradient_capture_context
         self.captured_gradient_outfeed = captured_gradient_outfeed
+
+    @property
+    def variables(self):
+        """What a Keras optimizer trains, a tuple; empty with a tape."""
+        return self._variables
+
+    @variables.setter
+    def variables(self, value):
+        """Raises ValueError if there is a tape."""
+        if value and self.tape is not None:
+            raise ValueError("OptimizerFunctionOutput.variables must be empty when "
+                             "OptimizerFunctionOutput.tape is used.")
+        self._variables = tuple(value or ())
 
 
 class PipelineStageOptions:
@@ -147,6 +173,10 @@ def pipeline(computational_stages, gradient_accumulation_count=None,
     plan.take_options(
         forward_propagation_stages_poplar_options, backward_propagation_stages_poplar_options,
         weight_update_poplar_options)
+    if replicated_optimizer_state_sharding and offload_weight_update_variables is False:
+        raise ValueError(
+            "replicated_optimizer_state_sharding shares out what is offloaded, so the optimizer "
+            "state must be offloaded, but offload_weight_update_variables is False.")
     plan.memory = {
         "offload_weight_update_variables": offload_weight_update_variables,
         "replicated_optimizer_state_sharding": replicated_optimizer_state_sharding,
@@ -221,6 +251,11 @@ class _Plan:
             raise ValueError("An optimizer_function must be provided when outfeed_loss is True.")
         if loss and mask:
             raise ValueError("Only one of `outfeed_loss` and `outfeed_mask` can be set.")
+        if loss and self.outfeed is None:
+            raise ValueError("An outfeed_queue must be provided when outfeed_loss is True")
+        if mask and self.outfeed is None:
+            raise ValueError("An `outfeed_mask` has been given, but no outfeed_queue has been "
+                             "provided.")
         if accumulate and self.outfeed is None:
             raise ValueError("An outfeed_queue must be provided when accumulate_outfeed is True.")
         if accumulate and self.outfeed._mode is not ipu_outfeed_queue.IPUOutfeedMode.ALL:
@@ -322,7 +357,7 @@ def _check_overlap(plan):
     count = tf.get_static_value(plan.count)
     length = overlap_length(plan.devices, plan.schedule, plan.training)
     if count is not None and (count % length or count < length):
-        raise inside.failed_precondition(
+        tracing.refuse(
             "The number of iterations of the pipeline must be a multiple of %d, but it is %d. "
             "This number might be called `gradient_accumulation_count`, `pipeline_depth` or "
             "`steps_per_execution`: the schedule %s works on that many mini-batches at once." %
@@ -365,6 +400,7 @@ class _Build:
         self._grads_and_vars, self._sums = [], []
         self._optimizer = None
         self._outfed, self._outfed_sums = None, []
+        self._used = set()  # ids of the handles of variables that stages use
 
     def mini_batch(self, values, named):
         """Returns the operations of one mini-batch."""
@@ -400,6 +436,8 @@ class _Build:
         with scopes.ipu_shard(device):
             returned = stage(*_to_list(values), **named)
         _check_captures(graph, before, [*_to_list(values), *named.values()])
+        self._used |= {id(_origin(one)) for operation in graph.get_operations()[before:]
+                       for one in operation.inputs if one.dtype == tf.resource}
         if isinstance(returned, dict) or tf.is_tensor(returned):
             return returned, []
         returned = _to_list(returned)
@@ -409,8 +447,6 @@ class _Build:
     def _out_of_training(self, made, outputs):
         plan = self.plan
         if plan.outfeed_loss:
-            if plan.outfeed is None:
-                raise ValueError("An outfeed_queue must be provided when outfeed_loss is True")
             return self._out(made.loss)
         mask = plan.outfeed_mask or [False] * len(outputs)
         if len(mask) != len(outputs):
@@ -440,7 +476,7 @@ class _Build:
         """Operations that add the mini-batch's gradients to the sums."""
         plan = self.plan
         with scopes.frontend_attribute(PHASE_ATTRIBUTE, "backward"):
-            self._grads_and_vars = _compute_gradients(made)
+            self._grads_and_vars = [self._with_zeros(*one) for one in _compute_gradients(made)]
             self._sums = accumulation.of_gradients(self._grads_and_vars, plan.dtype, plan.name)
             index = loops.current()[0]
             count = plan.count
@@ -451,6 +487,13 @@ class _Build:
                     with sharding.beside(gradient):
                         added.append(total.add(gradient, plan.method, index, count))
             return added
+
+    def _with_zeros(self, gradient, variable):
+        """A stage is differentiated as a whole: a variable that it uses has a gradient, of zeros
+        where the loss does not depend on it."""
+        if gradient is None and id(_origin(variable.handle)) in self._used:
+            gradient = tf.zeros_like(variable)
+        return gradient, variable
 
     def finish(self):
         """Operations of what is done once all mini-batches are: the update of the weights."""

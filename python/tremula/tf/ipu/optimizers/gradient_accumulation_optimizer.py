@@ -8,7 +8,7 @@ import tensorflow.compat.v1 as tf
 
 from tremula.tf.ipu import gradient_accumulation, loops, scopes
 from tremula.tf.ipu.optimizers import ipu_optimizer
-from tremula.tf.runtime import accumulation, host_tables, inside, program_state
+from tremula.tf.runtime import accumulation, host_tables, program_state, tracing
 
 GradientAccumulationReductionMethod = gradient_accumulation.GradientAccumulationReductionMethod
 
@@ -113,11 +113,12 @@ class CrossReplicaGradientAccumulationOptimizer(CrossReplicaGradientAccumulation
 
 
 def _check_loop(num_mini_batches):
-    """Raises FailedPreconditionError if the loop around ends in the middle of a sum."""
+    """Makes the program fail with FailedPreconditionError if the loop around ends in the middle of
+    a sum."""
     loop = loops.current()
     trip_count = loop[1] if loop is not None else 1
     if trip_count is not None and trip_count % num_mini_batches:
-        raise inside.failed_precondition(
+        tracing.refuse(
             f"Detected a gradient accumulation operation with {num_mini_batches} number of mini "
             f"batches inside a loop with {trip_count} iterations. The number of iterations must be "
             "a multiple of the number of mini batches, or gradients would be lost.")
