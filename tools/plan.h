@@ -42,6 +42,7 @@ typedef struct plan_model {
   trm_executable *executable;
   long batch;                       /* that was asked for; 0: none */
   int64_t items;                    /* of one run: first dimension of the first input; 0: unknown */
+  bool is_fed;                      /* the items come from feeds: trm_program_items */
   trm_tensor_info input;            /* that one; name "" and rank 0 when there is none */
   int64_t parameters, parameter_bytes; /* -1: the model does not say */
 } plan_model;

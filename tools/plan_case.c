@@ -106,6 +106,8 @@ static trm_status describe(const plan_model *model, const trm_target *target,
   }
   one->seconds = (double)one->totals.cycles / trm_target_tile_clock_frequency(target);
   one->items = model->items * one->totals.replicas;
+  bool images;
+  if (model->is_fed) one->items = (int64_t)trm_program_items(program, &images);
   if (one->seconds > 0) one->items_per_second = (double)one->items / one->seconds;
   one->bytes_total = one->totals.bytes_per_tile * one->totals.tiles_per_ipu * one->totals.num_ipus;
   if (!full) return TRM_OK;

@@ -42,7 +42,7 @@ static void find_items(plan_model *model) {
   for (size_t f = 0; trm_executable_feed(executable, f, &kind, &elements, &count) != NULL; ++f) {
     if (kind != 'i' || count == 0 || elements[0].rank == 0) continue;
     model->input = elements[0];
-    model->items = 0; /* how often it is read is not known here */
+    model->is_fed = true; /* how often it is read the program says */
     return;
   }
   for (size_t i = 0; i < trm_executable_num_inputs(executable); ++i) {

@@ -108,6 +108,11 @@ typedef struct trm_program_totals {
 } trm_program_totals;
 
 TRM_API trm_program_totals trm_program_get_totals(const trm_program *program);
+/* Elements of data that a run takes on all replicas; 0: it takes none. They are counted along the
+ * first dimension of the largest array that an infeed brings, times how often it is read (a scalar
+ * counts as 1), or, of a program without infeeds, of the largest input that is no weight.
+ * *out_images: that array has rank 4. */
+TRM_API double trm_program_items(const trm_program *program, bool *out_images);
 /* Bytes of a category on all tiles, each at its own peak. */
 TRM_API int64_t trm_program_category_bytes(const trm_program *program,
                                            trm_memory_category category);

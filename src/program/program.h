@@ -11,7 +11,7 @@
  *   liveness.c     peak and per-step memory
  *   always_live.c  vertex state, code, stacks, headers
  *   explain.c      out of memory: what does not fit and why; advice.c: what would help
- *   layers.c       by layer; split.c: cut into shards
+ *   layers.c       by layer; split.c: cut into shards; items.c: how much data a run takes
  *   api.c          tremula/program.h
  *
  * Indices are stable: steps[i], variables[i], compute_sets[i], sources[i]. Everything lives in the

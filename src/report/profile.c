@@ -32,7 +32,7 @@ static trm_status write_meta(const trm_report_source *s, row_writer *rows, trm_e
   ROW("tt", "debug_stream", s->debug.stream);
   ROW("tt", "debug_path", s->debug.path);
   bool images;
-  const double items = trm_report_items(s->program, &images);
+  const double items = trm_program_items(s->program, &images);
   ROW("tt", "item", items == 0 ? "runs" : images ? "images" : "samples");
   ROW("tf", "items_per_run", items);
   ROW("ti", "debug_first", (int64_t)s->debug.first);

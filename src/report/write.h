@@ -38,8 +38,6 @@ typedef struct trm_report_source {
  * open, in autocommit mode. */
 trm_status trm_report_write_profile(const trm_report_source *source, const char *path,
                                     bool with_graph, sqlite3 **out_database, trm_error *error);
-/* items.c: elements of data that a run takes on all replicas; 0: unknown. */
-double trm_report_items(const trm_program *program, bool *out_images);
 /* trace.c: the steps of one run, and the views steps and steps_by_ipu over runs. */
 trm_status trm_report_write_trace(const trm_report_source *source, sqlite3 *database,
                                   trm_error *error);
