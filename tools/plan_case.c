@@ -26,6 +26,7 @@ static trm_program_options options_of(const plan_request *request, double value)
   const char *share = option_of(request, "available_memory_proportion", NULL);
   const char *slices = option_of(request, "slice_memory_proportion", NULL);
   const char *code = option_of(request, "compile_ipu_code", "false");
+  const char *again = option_of(request, "recompute", "false");
   if (share != NULL) {
     options.conv_memory_proportion = options.matmul_memory_proportion = strtod(share, NULL);
   }
@@ -34,6 +35,7 @@ static trm_program_options options_of(const plan_request *request, double value)
   options.matmul_options = option_of(request, "matmul_options", NULL);
   options.io_tiles = (uint32_t)strtoul(option_of(request, "io_tiles", "0"), NULL, 10);
   options.compile_ipu_code = strcmp(code, "true") == 0 || strcmp(code, "1") == 0;
+  options.recompute = strcmp(again, "true") == 0 || strcmp(again, "1") == 0;
   if (request->swept == NULL) return options;
   const bool all = strcmp(request->swept, swept_keys[0]) == 0;
   if (all || strcmp(request->swept, swept_keys[1]) == 0) options.conv_memory_proportion = value;

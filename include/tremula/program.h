@@ -51,7 +51,8 @@ typedef struct trm_program_options {
   bool is_virtual_ipu;
   uint32_t io_tiles;        /* kept from compute on every IPU */
   uint64_t assumed_trip_count; /* of loops whose count is not known; at least 1 */
-  bool recompute;           /* allow_recompute: a pipeline computes activations again */
+  bool recompute;           /* allow_recompute: activations are computed again, in a pipeline all
+                               of a stage, elsewhere the cheap ones */
   bool outlining;           /* equal operations share vertices and code (on by default) */
   /* keep the module's order; otherwise the order that needs least memory */
   bool schedule_as_written;

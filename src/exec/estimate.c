@@ -29,6 +29,7 @@ static trm_status options_of(const trm_executable *executable, trm_program_optio
   out_options->io_tiles = (uint32_t)number_of(executable, TRM_OPTION_io_tiles);
   out_options->compile_ipu_code =
       trm_options_bool(&executable->options, TRM_OPTION_compile_ipu_code);
+  out_options->recompute = trm_options_bool(&executable->options, TRM_OPTION_recompute);
   return trm_executable_num_replicas(executable, &out_options->replicas, error);
 }
 

@@ -1,9 +1,8 @@
 /* Owns: what would make a program need less memory, found by planning it that way.
  *
- * Each candidate is a program of its own: other options, or a copy of the module that is changed
- * (half precision, shards); recomputation is measured on the same steps, with the lives of what
- * would be computed again cut in two. A smaller batch is not planned: it is worked out from the
- * share of memory that grows with it, and says so. */
+ * Each candidate is a program of its own: other options, a copy of the module in half precision, or
+ * shards (split.c). A smaller batch is not planned: it is worked out from the share of memory that
+ * grows with it, and says so. */
 #include "program/advice.h"
 
 #include <string.h>
@@ -12,15 +11,19 @@
 #include "program/builder.h"
 #include "target/target.h"
 
+static void take_totals(trm_advice *advice, const trm_program *program) {
+  advice->worst_tile_bytes = program->totals.worst_tile_bytes;
+  advice->fits = program->totals.fits;
+  advice->cycles = program->totals.cycles;
+  advice->num_ipus = program->totals.num_ipus;
+}
+
 static trm_status plan_again(const trm_program *program, const trm_module *module,
                              const trm_program_options *options, trm_advice *advice,
                              trm_error *error) {
   trm_program *other;
   TRY(trm_program_create(module, true, program->target, options, &other, error));
-  advice->worst_tile_bytes = other->totals.worst_tile_bytes;
-  advice->fits = other->totals.fits;
-  advice->cycles = other->totals.cycles;
-  advice->num_ipus = other->totals.num_ipus;
+  take_totals(advice, other);
   trm_program_free(other);
   return TRM_OK;
 }
@@ -86,169 +89,32 @@ static trm_status try_half(const trm_program *program, trm_advice_list *list, tr
   return status;
 }
 
-/* The name of the op whose gradient an op is: "gradients/a/b_grad/C" gives "a/b"; else the name. */
-static size_t forward_name(const char **name) {
-  const char *at = strstr(*name, "gradients/");
-  if (at == NULL) return strlen(*name);
-  *name = at + strlen("gradients/");
-  const char *end = strstr(*name, "_grad");
-  return end == NULL ? strlen(*name) : (size_t)(end - *name);
-}
-
-typedef struct named_shard {
-  const char *name;
-  size_t length;
-  uint32_t shard;
-} named_shard;
-
-static int compare_names(const void *a, const void *b) {
-  const named_shard *l = a, *r = b;
-  const size_t length = l->length < r->length ? l->length : r->length;
-  const int order = memcmp(l->name, r->name, length);
-  return order != 0 ? order : (l->length > r->length) - (l->length < r->length);
-}
-
-/* Cuts the forward pass into `shards` runs of equal bytes (results, and inputs that they read);
- * gradients go where their op is. */
-static trm_status cut_module(trm_module *module, uint32_t computation, uint32_t shards,
-                             trm_error *error) {
-  static const char *const texts[] = {
-      "{maximal device=0}", "{maximal device=1}", "{maximal device=2}", "{maximal device=3}",
-      "{maximal device=4}", "{maximal device=5}", "{maximal device=6}", "{maximal device=7}"};
-  trm_computation *entry = &module->computations[computation];
-  const uint32_t count = entry->num_instructions;
-  named_shard *names = trm_allocate_zeroed((size_t)count + 1, sizeof *names);
-  CHECK_MEMORY(names, "shards");
-  double total = 0, sum = 0;
-  for (int fill = 0; fill < 2; ++fill) {
-    for (trm_index i = 0; i < count; ++i) {
-      trm_instruction *instruction = &entry->instructions[i];
-      const char *name = instruction->metadata.op_name == NULL ? "" : instruction->metadata.op_name;
-      if (instruction->opcode == TRM_OP_PARAMETER || strstr(name, "gradients/") != NULL) continue;
-      double bytes = (double)trm_tile_shape_bytes(&instruction->shape);
-      for (uint32_t k = 0; k < instruction->num_operands; ++k) {
-        const trm_instruction *operand = &entry->instructions[instruction->operands[k]];
-        const bool given = operand->opcode == TRM_OP_PARAMETER ||
-                           operand->opcode == TRM_OP_GET_TUPLE_ELEMENT;
-        if (!given) continue;
-        bytes += (double)trm_tile_shape_bytes(&operand->shape);
-      }
-      if (fill == 0) {
-        total += bytes;
-        continue;
-      }
-      uint32_t shard = total > 0 ? (uint32_t)(sum / total * shards) : 0;
-      if (shard >= shards) shard = shards - 1;
-      sum += bytes;
-      instruction->sharding = texts[shard];
-      names[i] = (named_shard){name, strlen(name), shard};
-    }
-  }
-  /* Sorted by name, the empty ones first. */
-  uint32_t known = 0;
-  for (trm_index i = 0; i < count; ++i) {
-    if (names[i].length > 0) names[known++] = names[i];
-  }
-  qsort(names, known, sizeof *names, compare_names);
-  for (trm_index i = 0; i < count; ++i) {
-    trm_instruction *instruction = &entry->instructions[i];
-    const char *name = instruction->metadata.op_name;
-    if (name == NULL || strstr(name, "gradients/") == NULL) continue;
-    named_shard key = {.name = name};
-    key.length = forward_name(&key.name);
-    const named_shard *found = bsearch(&key, names, known, sizeof *names, compare_names);
-    if (found != NULL) instruction->sharding = texts[found->shard];
-  }
-  trm_free(names);
-  return TRM_OK;
-}
-
-/* Where most is done: the entry, or the body of a loop. */
-static uint32_t main_computation(const trm_module *module) {
-  uint32_t best = module->entry;
-  for (uint32_t c = 0; c < module->num_computations; ++c) {
-    const trm_computation *computation = &module->computations[c];
-    for (trm_index i = 0; i < computation->num_instructions; ++i) {
-      const trm_instruction *instruction = &computation->instructions[i];
-      if (instruction->opcode != TRM_OP_WHILE || instruction->num_called < 2) continue;
-      const uint32_t body = instruction->called[1];
-      if (module->computations[body].num_instructions >
-          module->computations[best].num_instructions) {
-        best = body;
-      }
-    }
-  }
-  return best;
-}
-
 static trm_status try_shards(const trm_program *program, trm_advice_list *list,
                              trm_error *error) {
   if (program->num_ipus > 1) return TRM_OK;
   for (uint32_t shards = 2; shards <= 8; shards *= 2) {
-    trm_module *module;
-    TRY(trm_module_clone(program->module, &module, error));
+    trm_program *other = NULL;
+    trm_error why;
+    const trm_status status = trm_program_create_split(program, shards, &other, &why);
+    if (status == TRM_FAILED_PRECONDITION) return TRM_OK; /* too few layers to cut between */
+    if (status != TRM_OK) return trm_fail(error, status, "%s", why.message);
     trm_advice advice = {0};
     snprintf(advice.text, sizeof advice.text, "sharding over %u IPUs", shards);
-    trm_status status = cut_module(module, main_computation(module), shards, error);
-    trm_program_options options = program->options;
-    options.num_ipus = shards;
-    if (status == TRM_OK) status = plan_again(program, module, &options, &advice, error);
-    trm_module_free(module);
-    TRY(status);
+    take_totals(&advice, other);
+    trm_program_free(other);
     if (advice.fits || shards == 8) return add(list, program, advice, error);
   }
   return TRM_OK;
 }
 
-/* A value that elementwise code makes, kept over a tenth of the program or more. */
-static bool is_recomputable(const trm_program *program, const trm_program_variable *v) {
-  if (v->always_live || v->source == TRM_NO_INDEX || v->is_output || v->is_input) return false;
-  const trm_program_source *source = &program->sources[v->source];
-  const trm_opcode opcode = program->module->computations[source->computation]
-                                .instructions[source->instruction].opcode;
-  if (opcode != TRM_OP_FUSION && !trm_opcode_is_elementwise(opcode)) return false;
-  return (v->live.end - v->live.begin) * 10 > program->num_steps;
-}
-
 static trm_status try_recomputation(const trm_program *program, trm_advice_list *list,
                                     trm_error *error) {
-  trm_program other = *program;
-  other.arena = (trm_arena){0};
-  other.totals = (trm_program_totals){0};
-  memset(&other.memory, 0, sizeof other.memory);
-  uint32_t extra = 0;
-  for (uint32_t v = 0; v < program->num_variables; ++v) {
-    extra += is_recomputable(program, &program->variables[v]);
-  }
-  if (extra == 0) return TRM_OK;
-  trm_status status = TRM_OK;
-  other.variables = ARENA_NEW(&other.arena, trm_program_variable,
-                              (size_t)program->num_variables + extra);
-  other.steps = trm_arena_copy(&other.arena, program->steps,
-                               program->num_steps * sizeof *program->steps);
-  if (other.variables == NULL || other.steps == NULL) {
-    FAIL_OR_GOTO(done, RESOURCE_EXHAUSTED, "out of memory while looking for advice");
-  }
-  memcpy(other.variables, program->variables, program->num_variables * sizeof *other.variables);
-  const uint32_t near = program->num_steps / 50 + 1;
-  for (uint32_t v = 0; v < program->num_variables; ++v) {
-    if (!is_recomputable(program, &program->variables[v])) continue;
-    trm_program_variable *again = &other.variables[other.num_variables++];
-    *again = program->variables[v];
-    other.variables[v].live.end = other.variables[v].live.begin + near;
-    again->live.begin = again->live.end - near;
-  }
-  TRY_OR_GOTO(trm_program_measure(&other, error), done);
-  trm_advice advice = {.text = "recomputing elementwise results in the backward pass "
-                               "(allow_recompute, or a pipeline's recomputation)",
-                       .worst_tile_bytes = other.totals.worst_tile_bytes,
-                       .fits = other.totals.fits,
-                       .num_ipus = program->num_ipus,
-                       .cycles = program->totals.cycles};
-  status = add(list, program, advice, error);
-done:
-  trm_arena_free(&other.arena);
-  return status;
+  if (program->options.recompute) return TRM_OK;
+  trm_program_options options = program->options;
+  options.recompute = true;
+  trm_advice advice = {.text = "recomputing cheap results in the backward pass (allow_recompute)"};
+  TRY(plan_again(program, program->module, &options, &advice, error));
+  return add(list, program, advice, error);
 }
 
 static trm_status work_out_batch(const trm_program *program, trm_advice_list *list,

@@ -125,6 +125,13 @@ static trm_status make(trm_program *program, const trm_module *module, bool opti
     TRY(trm_passes_run(program->owned_module, true, NULL, NULL, error));
     program->module = program->owned_module;
   }
+  TRY(trm_module_clone(program->module, &program->planned_module, error));
+  TRY(trm_program_narrow(program->planned_module, error));
+  if (options->recompute && !trm_module_has_pipeline(program->module)) {
+    TRY(trm_program_recompute(program->planned_module, options->schedule_as_written,
+                              &program->recomputed_values, &program->recomputed_bytes, error));
+    if (program->recomputed_values > 0) program->module = program->planned_module;
+  }
   trm_plan_options convolution, matmul;
   TRY(plan_options(options, options->conv_memory_proportion, options->convolution_options,
                    "convolutions", &program->arena, &convolution, error));
@@ -136,7 +143,7 @@ static trm_status make(trm_program *program, const trm_module *module, bool opti
                           &compute, error));
   }
   trm_program_builder builder = {
-      .program = program, .module = program->module,
+      .program = program, .module = program->planned_module,
       .target = compute != NULL ? compute : program->target,
       .tile_options = {.convolution = &convolution, .matmul = &matmul,
                        .slice_memory_proportion = options->slice_memory_proportion,
@@ -175,6 +182,7 @@ trm_status trm_program_create(const trm_module *module, bool optimised, const tr
 void trm_program_free(trm_program *program) {
   if (program == NULL) return;
   trm_module_free(program->owned_module);
+  trm_module_free(program->planned_module);
   trm_target_release((trm_target *)(uintptr_t)program->target);
   if (program->release != NULL) program->release(program->keeper);
   trm_arena_free(&program->arena);

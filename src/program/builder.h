@@ -205,6 +205,8 @@ trm_status trm_program_walk_conditional(trm_program_builder *builder, trm_progra
 
 /* ---- pipeline.c ----------------------------------------------------------------------------- */
 
+/* Whether a loop carries a description of a pipeline. */
+bool trm_module_has_pipeline(const trm_module *module);
 /* Notes the description that a loop carries, when it is a pipeline's. */
 trm_status trm_pipeline_begin(trm_program_builder *builder, const trm_instruction *loop,
                               bool *out_is_pipeline, trm_error *error);
@@ -220,6 +222,15 @@ trm_status trm_pipeline_end(trm_program_builder *builder, uint32_t loop_step, ui
                             trm_error *error);
 /* Cycles of the loop over mini-batches, from those of its steps. */
 int64_t trm_pipeline_cycles(trm_program *program);
+
+/* ---- narrow.c, recompute.c ------------------------------------------------------------------ */
+
+/* Gives values the types that an IPU keeps them in. Only shapes change: the module can be planned
+ * then, not run. */
+trm_status trm_program_narrow(trm_module *module, trm_error *error);
+/* Cheap values are made again for uses that come much later. How many, and of how many bytes. */
+trm_status trm_program_recompute(trm_module *module, bool as_written, uint32_t *out_values,
+                                 int64_t *out_bytes, trm_error *error);
 
 /* ---- schedule.c ----------------------------------------------------------------------------- */
 

@@ -3,6 +3,7 @@
  * The first walk finds where inputs and constants should be allocated, which their most demanding
  * consumers say (builder.wishes); the second makes the program. Both see the same instructions in
  * the same order; the planner's cache makes the second one cheap. */
+#include <inttypes.h>
 #include <jansson.h>
 #include <string.h>
 
@@ -279,6 +280,18 @@ static trm_status finish(trm_program_builder *builder, trm_error *error) {
   return TRM_OK;
 }
 
+static trm_status note_recomputation(trm_program_builder *builder, trm_error *error) {
+  (void)error;
+  const trm_program *program = builder->program;
+  if (program->recomputed_values == 0) {
+    return trm_program_add_note(builder, "allow_recompute finds nothing to compute again: no cheap "
+                                "result is kept for long");
+  }
+  return trm_program_add_note(builder, "allow_recompute: %" PRIu32 " results of %.1f MB in all are "
+                              "computed again instead of kept", program->recomputed_values,
+                              (double)program->recomputed_bytes / 1e6);
+}
+
 trm_status trm_program_build(trm_program_builder *builder, trm_error *error) {
   TRY(prepare(builder, error));
   trm_status status = TRM_OK;
@@ -289,8 +302,7 @@ trm_status trm_program_build(trm_program_builder *builder, trm_error *error) {
   builder->finding = false;
   TRY_OR_GOTO(walk_entry(builder, error), done);
   if (builder->program->options.recompute && !builder->program->pipeline.present) {
-    TRY_OR_GOTO(trm_program_add_note(builder, "allow_recompute changes pipelines only, and this "
-                                     "program has none"), done);
+    TRY_OR_GOTO(note_recomputation(builder, error), done);
   }
   TRY_OR_GOTO(trm_program_add_always_live(builder, error), done);
   TRY_OR_GOTO(finish(builder, error), done);

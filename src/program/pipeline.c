@@ -32,6 +32,19 @@ static const char *find_attribute(const trm_module *module, const trm_instructio
   return value;
 }
 
+bool trm_module_has_pipeline(const trm_module *module) {
+  for (uint32_t c = 0; c < module->num_computations; ++c) {
+    const trm_computation *computation = &module->computations[c];
+    for (trm_index i = 0; i < computation->num_instructions; ++i) {
+      const trm_instruction *instruction = &computation->instructions[i];
+      if (instruction->opcode == TRM_OP_WHILE && attribute_of(instruction, "pipeline") != NULL) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
 static trm_pipeline_schedule schedule_named(const char *name) {
   if (name != NULL && strcmp(name, "Interleaved") == 0) return TRM_PIPELINE_INTERLEAVED;
   if (name != NULL && strcmp(name, "Sequential") == 0) return TRM_PIPELINE_SEQUENTIAL;

@@ -3,6 +3,7 @@
  *   steps.c        appending steps from costs
  *   entry.c        inputs, outputs, the two walks over the entry
  *   build.c        the walk over a computation: where it runs, results
+ *   narrow.c       what an IPU keeps in float16; recompute.c: what it computes twice
  *   values.c       variables and views; lives.c: when they are used for the last time
  *   costs.c        which op family says what an opcode costs
  *   schedule.c     the order of execution (memory)
@@ -183,8 +184,12 @@ uint64_t trm_pipeline_stride(const trm_pipeline *pipeline);
 
 struct trm_program {
   trm_arena arena;
-  const trm_module *module;   /* not owned, or owned_module */
+  const trm_module *module;   /* not owned, or owned_module; what sources index */
   trm_module *owned_module;
+  trm_module *planned_module; /* a copy of module with the types that an IPU has (narrow.c);
+                                 module itself when values are computed again (recompute.c) */
+  uint32_t recomputed_values;
+  int64_t recomputed_bytes;
   const trm_target *target;   /* counted or copied: see api.c */
   trm_program_options options;
   uint32_t num_steps, num_compute_sets, num_variables, num_sources;

@@ -57,6 +57,7 @@ static trm_status plan(trm_executable *executable, const trm_engine_options *eng
   if (is_set(convolution)) options.convolution_options = convolution;
   if (is_set(matmul)) options.matmul_options = matmul;
   options.compile_ipu_code = trm_options_bool(&executable->options, TRM_OPTION_compile_ipu_code);
+  options.recompute = trm_options_bool(&executable->options, TRM_OPTION_recompute);
   options.is_virtual_ipu = !trm_options_bool(&executable->options, TRM_OPTION_ipu_model);
   options.io_tiles = (uint32_t)strtoul(value_of(executable, TRM_OPTION_io_tiles), NULL, 10);
   options.instrument = trm_engine_option_is_on(engine, TRM_ENGINE_INSTRUMENT) ||

@@ -19,6 +19,11 @@ int64_t trm_copy_cycles(const trm_target *target, int64_t bytes, int64_t run) {
   return bytes <= 0 ? 0 : target->copy_call_cycles + trm_ceil_divide(bytes, rate);
 }
 
+int64_t trm_copy_vertices(const trm_target *target, int64_t bytes) {
+  const int64_t vectors = trm_ceil_divide(bytes, target->data_path_width / 8);
+  return trm_most(1, trm_least(target->num_worker_contexts, vectors));
+}
+
 trm_status trm_tile_add_exchange(const trm_tile_request *request, trm_tile_cost *cost,
                                  const char *name, int64_t in_worst, int64_t in_total,
                                  int64_t out_worst, int64_t messages, trm_error *error) {
@@ -50,6 +55,7 @@ trm_status trm_tile_add_copy(const trm_tile_request *request, trm_tile_cost *cos
   if (worst <= 0) return TRM_OK;
   const trm_target *target = request->target;
   const int64_t cycles = trm_copy_cycles(target, worst, run);
+  const int64_t each = trm_copy_vertices(target, worst);
   trm_phase phase = {
       .kind = TRM_PHASE_COPY,
       .name = name,
@@ -57,11 +63,11 @@ trm_status trm_tile_add_copy(const trm_tile_request *request, trm_tile_cost *cos
       .cycles_mean = (double)cycles * (double)total / (double)worst / target->tiles_per_ipu,
       .active_tiles = tiles,
       .num_groups = 1,
-      .edges = 2 * (int64_t)tiles,
+      .edges = 2 * each * tiles,
   };
   phase.groups[0] = (trm_vertex_group){.codelet = run >= 8 ? "poplar_rt::LongMemcpy64Bit"
                                                            : "poplar_rt::DstStridedCopyDA32",
-                                       .count = tiles,
+                                       .count = each * tiles,
                                        .cycles = cycles,
                                        .state_bytes = 16,
                                        .code_bytes = 400};
@@ -84,6 +90,21 @@ static int64_t messages_of(const trm_tile_operand *operand, int64_t elements) {
   return trm_least(sources * rows, trm_ceil_divide(elements, run));
 }
 
+/* Elements of a vector that is repeated over an array that the fullest tile needs: where the array
+ * lies as a plan cuts it, with channels last and groups first, only those of the tile's channels. */
+static int64_t needed_of_repeated(int64_t count, const trm_mapping *place) {
+  int64_t needed = trm_least(count, place->worst);
+  if (place->kind == TRM_MAPPING_GRID && place->rank >= 2) {
+    const int32_t last = place->rank - 1;
+    if (place->dims[0] * place->dims[last] == count) {
+      const int64_t groups = trm_ceil_divide(place->dims[0], place->cuts[0]);
+      const int64_t channels = place->part_size[last] * place->serial[last];
+      needed = trm_least(needed, groups * trm_least(channels, place->dims[last]));
+    }
+  }
+  return needed;
+}
+
 void trm_tile_incoming_add(trm_tile_incoming *incoming, const trm_tile_operand *operand,
                            const trm_mapping *place) {
   if (operand->is_constant && operand->source_count <= 1) return; /* in the vertex */
@@ -93,7 +114,8 @@ void trm_tile_incoming_add(trm_tile_incoming *incoming, const trm_tile_operand *
   const bool repeated = operand->source_count < count;
   if (!repeated && trm_mapping_same_place(&operand->mapping, place)) return;
   /* What a tile needs: of a whole array its share, of a broadcast at most every element once. */
-  const int64_t worst = trm_least(operand->source_count, place->worst);
+  const int64_t worst = repeated ? needed_of_repeated(operand->source_count, place)
+                                 : trm_least(operand->source_count, place->worst);
   const int64_t tiles = trm_most(1, place->parts);
   incoming->in_worst += worst * bytes;
   incoming->in_total += repeated ? worst * bytes * tiles : count * bytes;

@@ -13,6 +13,8 @@ static inline int64_t trm_most(int64_t a, int64_t b) { return a > b ? a : b; }
 int64_t trm_exchange_cycles(const trm_target *target, int64_t bytes_in, int64_t bytes_out);
 /* Cycles of copying on one tile, by all its workers, in runs of `run` bytes. */
 int64_t trm_copy_cycles(const trm_target *target, int64_t bytes, int64_t run);
+/* Vertices that copy so many bytes on one tile: one a worker, as far as there are vectors. */
+int64_t trm_copy_vertices(const trm_target *target, int64_t bytes);
 
 /* An exchange phase; adds nothing when no byte moves. Totals are of all tiles. The received bytes
  * are held as messages through this phase and `held` following ones (the caller's to add). */

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "ops/linear/plan_internal.h"
+#include "tile/exchange.h"
 
 const char *trm_plan_method_name(trm_plan_method method) {
   static const char *const names[] = {"AMP", "SLIC", "HMAC", "VMAC", "OUTER_PRODUCT"};
@@ -91,12 +92,13 @@ static void set_vertices(trm_plan_phase *phase, uint64_t each, uint64_t edges) {
 }
 
 /* A copy of `bytes` a tile into another order, `exchanged` of them in all by the exchange. */
-static void set_rearranged(trm_plan_phase *phase, int64_t bytes, uint64_t exchanged) {
+static void set_rearranged(const describer *d, trm_plan_phase *phase, int64_t bytes,
+                           uint64_t exchanged) {
   phase->bytes_in = phase->bytes_out = (uint64_t)bytes;
   phase->bytes_exchanged = exchanged;
   phase->temp_bytes = 2 * (uint64_t)bytes;
   phase->messages = (uint64_t)plan_ceil_div(bytes, 128);
-  set_vertices(phase, 1, 2);
+  set_vertices(phase, (uint64_t)trm_copy_vertices(d->choice->problem.target, bytes), 2);
 }
 
 static uint64_t distinct_sources(uint64_t bytes, uint64_t tiles) {
@@ -109,7 +111,7 @@ static void describe_before(describer *d) {
   if (cost->rearranged_bytes > 0) {
     trm_plan_phase *phase = add_phase(d, TRM_STEP_REARRANGE, NULL, 1, cost->rearrange_exchange,
                                       cost->rearrange_copy);
-    set_rearranged(phase, cost->rearranged_bytes, (uint64_t)p->rearranged_operands);
+    set_rearranged(d, phase, cost->rearranged_bytes, (uint64_t)p->rearranged_operands);
   }
   if (cost->broadcast_exchange > 0) {
     trm_plan_phase *phase =
@@ -228,7 +230,7 @@ static void describe_after(describer *d) {
   if (cost->output_rearranged_bytes > 0) {
     trm_plan_phase *phase = add_phase(d, TRM_STEP_REARRANGE_OUTPUT, NULL, 1, cost->output_exchange,
                                       cost->output_copy);
-    set_rearranged(phase, cost->output_rearranged_bytes, (uint64_t)p->rearranged_output);
+    set_rearranged(d, phase, cost->output_rearranged_bytes, (uint64_t)p->rearranged_output);
   }
 }
 

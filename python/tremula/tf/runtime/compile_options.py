@@ -36,6 +36,8 @@ def lines(snapshot, device, ipus_of_id, architecture):
         chosen["slice_memory_proportion"] = proportion
     if options.get("io_tiles.num_io_tiles"):
         chosen["io_tiles"] = options["io_tiles.num_io_tiles"]
+    if options.get("allow_recompute"):
+        chosen["recompute"] = "true"
     chosen.update(_floating_point_options(options))
     if snapshot["flags"]["use_ipu_model"]:
         chosen.update(_model_options(snapshot))
