@@ -7,6 +7,11 @@
 
 /* 128 bits of the block that the counter numbers. */
 void trm_philox(const uint32_t counter[4], uint64_t key, uint32_t out_bits[4]);
+/* The words of TRM_PHILOX_LANES blocks, whose counters have `first`, `first` + 1, ... as their lower
+ * half and `high` as their upper one. */
+enum { TRM_PHILOX_LANES = 16, TRM_PHILOX_WORDS = 4 * TRM_PHILOX_LANES };
+void trm_philox_lanes(uint64_t first, uint64_t high, uint64_t key,
+                      uint32_t out_words[TRM_PHILOX_WORDS]);
 /* 64 bits. */
 void trm_threefry(const uint32_t counter[2], uint64_t key, uint32_t out_bits[2]);
 
@@ -19,5 +24,8 @@ trm_random_stream trm_random_stream_make(const uint64_t *numbers, int count);
 /* Block `index` (below 2^48), variant `attempt`. */
 void trm_random_block(const trm_random_stream *stream, uint64_t index, uint32_t attempt,
                       uint32_t out_bits[4]);
+/* TRM_PHILOX_LANES blocks from `first` on, attempt 0. */
+void trm_random_blocks(const trm_random_stream *stream, uint64_t first,
+                       uint32_t out_words[TRM_PHILOX_WORDS]);
 
 #endif /* TREMULA_OPS_RANDOM_BITS_H_ */

@@ -14,7 +14,7 @@
 #include "ops/random/bits.h"
 #include "ops/threads.h"
 
-enum { LANES = 16, WORDS = 4 * LANES, SEGMENT = 4096 };
+enum { WORDS = TRM_PHILOX_WORDS, SEGMENT = 4096 };
 
 typedef struct dropout {
   trm_dtype dtype;
@@ -33,35 +33,6 @@ typedef struct dropout_run {
   void *result;
   uint64_t key;
 } dropout_run;
-
-/* The words of LANES blocks. */
-static void generate(uint64_t key, uint64_t first, uint32_t out_words[WORDS]) {
-  uint32_t c0[LANES], c1[LANES], c2[LANES], c3[LANES];
-  for (uint32_t j = 0; j < LANES; j++) {
-    c0[j] = (uint32_t)(first + j);
-    c1[j] = (uint32_t)((first + j) >> 32);
-    c2[j] = c3[j] = 0;
-  }
-  uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
-  for (int round = 0; round < 10; round++) {
-    for (int j = 0; j < LANES; j++) {
-      const uint64_t p = (uint64_t)c0[j] * UINT32_C(0xD2511F53);
-      const uint64_t q = (uint64_t)c2[j] * UINT32_C(0xCD9E8D57);
-      c0[j] = (uint32_t)(q >> 32) ^ c1[j] ^ k0;
-      c1[j] = (uint32_t)q;
-      c2[j] = (uint32_t)(p >> 32) ^ c3[j] ^ k1;
-      c3[j] = (uint32_t)p;
-    }
-    k0 += UINT32_C(0x9E3779B9);
-    k1 += UINT32_C(0xBB67AE85);
-  }
-  for (int j = 0; j < LANES; j++) {
-    out_words[4 * j] = c0[j];
-    out_words[4 * j + 1] = c1[j];
-    out_words[4 * j + 2] = c2[j];
-    out_words[4 * j + 3] = c3[j];
-  }
-}
 
 static void keep_floats(const dropout *state, const float *x, const uint32_t *words, int64_t count,
                         float *result) {
@@ -118,7 +89,7 @@ static void run_segments(const void *context, int64_t begin, int64_t end, int th
     for (int64_t i = from; i < to;) {
       const int64_t skipped = state->steps ? (int64_t)(noise % 4) : 0;
       const int64_t count = to - i < WORDS - skipped ? to - i : WORDS - skipped;
-      if (state->steps) generate(run->key, noise / 4, words);
+      if (state->steps) trm_philox_lanes(noise / 4, 0, run->key, words);
       keep(run, row * state->length + i, words + skipped, count);
       i += count;
       noise += (uint64_t)count;

@@ -4,85 +4,9 @@
 #include "ops/reference.h"
 
 #include <jansson.h>
-#include <math.h>
 
 #include "ops/random/bits.h"
-
-/* ---- Distributions -------------------------------------------------------------------------- */
-
-typedef enum random_distribution {
-  UNIFORM, NORMAL, TRUNCATED_NORMAL, UNIFORM_INT
-} random_distribution;
-
-/* In [0, 1), with as many bits as the mantissa of the type keeps. */
-static double unit_uniform(trm_dtype dtype, const uint32_t *words) {
-  switch (dtype) {
-    case TRM_F16: return (double)(words[0] >> 22) * 0x1p-10;
-    case TRM_BF16: return (double)(words[0] >> 25) * 0x1p-7;
-    case TRM_F64: return (double)(((uint64_t)words[1] << 32 | words[0]) >> 12) * 0x1p-52;
-    default: return (double)(words[0] >> 9) * 0x1p-23;
-  }
-}
-
-static trm_value uniform(trm_dtype dtype, double low, double high, const uint32_t *words) {
-  double unit = unit_uniform(dtype, words);
-  trm_value value = {{.f = low + (high - low) * unit}, 0.0};
-  value = trm_value_round(dtype, value);
-  /* Rounding must not reach the upper bound. */
-  for (double step = 0x1p-23; value.f >= high && unit > 0.0; step *= 2.0) {
-    unit = unit > step ? unit - step : 0.0;
-    value.f = low + (high - low) * unit;
-    value = trm_value_round(dtype, value);
-  }
-  return value;
-}
-
-/* Box and Muller; the first uniform is in (0, 1]. */
-static double standard_normal(const uint32_t *words) {
-  const double radius = sqrt(-2.0 * log(((double)words[0] + 1.0) * 0x1p-32));
-  return radius * cos(6.28318530717958647692 * ((double)words[1] * 0x1p-32));
-}
-
-static double truncated_normal(const trm_random_stream *stream, uint64_t i) {
-  /* One in 22 lies outside; 2048 in a row never do. */
-  for (uint32_t attempt = 0; attempt < 1024; attempt++) {
-    uint32_t words[4];
-    trm_random_block(stream, i, attempt, words);
-    for (int half = 0; half < 2; half++) {
-      const double value = standard_normal(words + 2 * half);
-      if (fabs(value) < 2.0) return value;
-    }
-  }
-  return 0.0;
-}
-
-/* low <= value < high; all bits when low == high. */
-static trm_value uniform_integer(uint64_t low, uint64_t high, const uint32_t *words) {
-  const uint64_t bits = (uint64_t)words[1] << 32 | words[0], range = high - low;
-  return (trm_value){{.u = low + (range == 0 ? bits : bits % range)}, 0.0};
-}
-
-/* For floats low and high are bounds or mean and deviation. */
-static void fill(random_distribution distribution, trm_dtype dtype, trm_value low, trm_value high,
-                 const trm_random_stream *stream, void *result, int64_t count) {
-  for (int64_t i = 0; i < count; i++) {
-    trm_value value = {{0}, 0.0};
-    if (distribution == TRUNCATED_NORMAL) {
-      value.f = truncated_normal(stream, (uint64_t)i) * high.f + low.f;
-    } else {
-      /* A block serves two elements. */
-      uint32_t words[4];
-      trm_random_block(stream, (uint64_t)i / 2, 0, words);
-      const uint32_t *pair = words + 2 * (i % 2);
-      switch (distribution) {
-        case UNIFORM: value = uniform(dtype, low.f, high.f, pair); break;
-        case NORMAL: value.f = standard_normal(pair) * high.f + low.f; break;
-        default: value = uniform_integer(low.u, high.u, pair); break;
-      }
-    }
-    trm_value_store(dtype, result, i, value);
-  }
-}
+#include "ops/random/distribution.h"
 
 /* ---- rng ------------------------------------------------------------------------------------ */
 
@@ -94,9 +18,9 @@ static trm_status run_rng(const trm_kernel *kernel, const trm_kernel_call *call,
   const uint64_t numbers[2] = {call->seed, (uint64_t)state->instruction.id};
   const trm_random_stream stream = trm_random_stream_make(numbers, 2);
   const bool is_float = trm_dtype_kind(dtype) == TRM_KIND_FLOAT;
-  const random_distribution distribution =
-      state->instruction.distribution == 2 ? NORMAL : is_float ? UNIFORM : UNIFORM_INT;
-  fill(distribution, dtype, trm_value_load(dtype, call->operands[0], 0),
+  const trm_distribution distribution =
+      state->instruction.distribution == 2 ? TRM_NORMAL : is_float ? TRM_UNIFORM : TRM_UNIFORM_INT;
+  trm_distribution_fill(distribution, dtype, trm_value_load(dtype, call->operands[0], 0),
        trm_value_load(dtype, call->operands[1], 0), &stream, call->results[0],
        trm_shape_count(&state->shape));
   return TRM_OK;
@@ -235,7 +159,7 @@ static trm_status create_bit_generator(const trm_kernel_request *request, trm_ke
 /* ---- tremula.random ------------------------------------------------------------------------- */
 
 typedef struct random_call {
-  random_distribution distribution;
+  trm_distribution distribution;
   uint64_t seed, seed2, id;
   trm_value low, high; /* unless they are operands */
   bool bounds_are_operands;
@@ -245,7 +169,7 @@ typedef struct random_call {
 
 static trm_status check_range(const random_call *state, trm_value low, trm_value high,
                               trm_error *error) {
-  if (state->distribution != UNIFORM_INT) return TRM_OK;
+  if (state->distribution != TRM_UNIFORM_INT) return TRM_OK;
   const bool is_signed = trm_dtype_kind(state->dtype) == TRM_KIND_SIGNED;
   if (is_signed ? low.s < high.s : low.u < high.u) return TRM_OK;
   FAIL(INVALID_ARGUMENT, "random integers need minval < maxval, but minval is %lld and maxval %lld",
@@ -283,7 +207,7 @@ static trm_status run_random_call(const trm_kernel *kernel, const trm_kernel_cal
     high = trm_value_load(state->dtype, call->operands[1], 0);
     TRY(check_range(state, low, high, error));
   }
-  fill(state->distribution, state->dtype, low, high, &stream, call->results[0], state->count);
+  trm_distribution_fill(state->distribution, state->dtype, low, high, &stream, call->results[0], state->count);
   return TRM_OK;
 }
 
@@ -309,7 +233,7 @@ static trm_status read_member(random_call *state, const char *key, const json_t 
   if (strcmp(key, "distribution") == 0) {
     for (int i = 0; i < 4 && json_is_string(value); i++) {
       if (strcmp(json_string_value(value), names[i]) != 0) continue;
-      state->distribution = (random_distribution)i;
+      state->distribution = (trm_distribution)i;
       return TRM_OK;
     }
     FAIL(INVALID_ARGUMENT,
@@ -343,7 +267,7 @@ static trm_status read_config(random_call *state, json_t *config, trm_error *err
   if (given && json_object_get(config, "maxval") != NULL)
     TRY(check_range(state, state->low, state->high, error));
   const bool is_float = trm_dtype_kind(state->dtype) == TRM_KIND_FLOAT;
-  if (is_float != (state->distribution != UNIFORM_INT)) {
+  if (is_float != (state->distribution != TRM_UNIFORM_INT)) {
     FAIL(INVALID_ARGUMENT,
          "tremula.random gives %s, but its distribution is for %s; use \"uniform_int\" for "
          "integers and the others for floats",
