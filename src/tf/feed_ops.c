@@ -207,6 +207,7 @@ void *feed_id_create(TF_OpKernelConstruction *construction) {
 typedef struct reset {
   char *feed;
   char *refusal;
+  char *empty;
   unsigned char remove;
 } reset;
 
@@ -215,6 +216,7 @@ void reset_delete(void *kernel) {
   if (!r) return;
   free(r->feed);
   free(r->refusal);
+  free(r->empty);
   free(r);
 }
 
@@ -227,6 +229,7 @@ void *reset_create(TF_OpKernelConstruction *construction) {
   } else {
     r->feed = string_attribute(construction, "feed");
     r->refusal = string_attribute(construction, "refusal");
+    r->empty = string_attribute(construction, "empty");
     TF_OpKernelConstruction_GetAttrBool(construction, "remove", &r->remove, status);
     if (!is_ok(status)) TF_OpKernelConstruction_Failure(construction, status);
   }
@@ -239,6 +242,8 @@ void reset_compute(void *kernel, TF_OpKernelContext *context) {
   TF_Status *status = TF_NewStatus();
   if (r->refusal[0] != '\0') {
     fail(status, TF_FAILED_PRECONDITION, "%s", r->refusal);
+  } else if (r->empty[0] != '\0') {
+    fail(status, TF_INVALID_ARGUMENT, "%s", r->empty);
   } else if (!infeed_set_started(r->feed, !r->remove) && r->remove) {
     fail(status, TF_NOT_FOUND,
          "Infeed with id='%s' has not been started: run the `initializer` of its IPUInfeedQueue "

@@ -70,8 +70,9 @@ static const op_spec OPS[] = {
      .host_memory = {"run", "fed", "results"},
      .compute = finish_compute},
     {.name = "IpuInfeedReset",
-     /* remove: it must have been started; refusal: why it cannot be started, or empty */
-     .attributes = {"feed: string", "remove: bool", "refusal: string"},
+     /* remove: it must have been started; refusal, empty: why it cannot be started, because of its
+      * elements' types or sizes, or nothing */
+     .attributes = {"feed: string", "remove: bool", "refusal: string", "empty: string"},
      .device = "CPU",
      .create = reset_create,
      .compute = reset_compute,

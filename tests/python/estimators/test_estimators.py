@@ -125,7 +125,7 @@ def test_training_evaluation_and_prediction(tmp_path):
     np.testing.assert_array_equal(np.array([p["class"] for p in found]) == LABELS, right)
     assert len(list(one.predict(dataset, num_predictions=5))) == 5
     whole = next(one.predict(dataset, yield_single_examples=False))
-    assert whole["logits"].shape == (16, CLASSES)
+    assert whole["logits"].shape == (BATCH, CLASSES)
 
 
 def test_training_goes_on_from_a_checkpoint_that_tensorflow_reads(tmp_path):
@@ -186,6 +186,114 @@ def test_batch_sizes_and_arguments(tmp_path):
     one.train(input_fn, steps=4)
     one.evaluate(input_fn, steps=4)
     assert seen == {ModeKeys.TRAIN: 8, ModeKeys.EVAL: 2}
+
+
+def test_batch_sizes_are_shared_out(tmp_path):
+    seen = {}
+
+    def input_fn(params):
+        return dataset().unbatch().batch(params["batch_size"], drop_remainder=True)
+
+    def with_sizes(features, labels, mode, params):
+        seen[mode] = params["batch_size"]
+        loss = ipu.cross_replica_ops.cross_replica_sum(loss_of(logits_of(features), labels))
+        return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=tf.no_op())
+
+    config = run_config(tmp_path, ipus=2, num_replicas=2)
+    ipu.ipu_estimator.IPUEstimator(with_sizes, config=config, train_batch_size=16).train(
+        input_fn, steps=4)
+    assert seen == {ModeKeys.TRAIN: 8}
+
+    def make(size, params=None):
+        return ipu.ipu_estimator.IPUEstimator(with_sizes, config=config, params=params,
+                                              eval_batch_size=size)
+
+    with pytest.raises(ValueError, match=r"eval_batch_size \(got 0\) must be positive"):
+        make(0)
+    with pytest.raises(ValueError, match=r"got 3\) must be divisible by num_workers \* num_replicas "
+                                         r"\(1 \* 2\)"):
+        make(3)
+    with pytest.raises(ValueError, match="batch_size cannot be passed in params when"):
+        make(2, {"batch_size": 2})
+    with pytest.raises(ValueError, match=r"input_fn must have params argument to receive params"):
+        make(2).evaluate(dataset, steps=4)
+
+
+def test_metrics_on_the_host_see_the_iterations(tmp_path):
+    shapes = []
+
+    def metrics(labels):
+        shapes.append(labels.shape.as_list())
+        return {"recall": tf.metrics.recall_at_k(tf.cast(labels, tf.int64),
+                                                 tf.cast(labels, tf.float32), 1)}
+
+    def with_metrics(features, labels, mode):
+        return ipu.ipu_estimator.IPUEstimatorSpec(
+            mode, loss=loss_of(logits_of(features), labels), eval_metrics=(metrics, [labels]))
+
+    ipu.ipu_estimator.IPUEstimator(with_metrics, config=run_config(tmp_path)).evaluate(
+        dataset, steps=4)
+    assert shapes == [[None, BATCH]]
+
+
+def test_predictions_one_iteration_or_one_example_at_a_time(tmp_path):
+    def twice(features, mode):
+        return tf.estimator.EstimatorSpec(mode, predictions={"twice": 2 * features})
+
+    one = ipu.ipu_estimator.IPUEstimator(twice, config=run_config(tmp_path, iterations=3))
+
+    def batches():
+        return tf.data.Dataset.range(12).map(lambda x: tf.cast(x, tf.int32)).batch(
+            2, drop_remainder=True)
+
+    examples = one.predict(batches, num_predictions=5)
+    assert [found["twice"] for found in examples] == [0, 2, 4, 6, 8]
+    iterations = one.predict(batches, yield_single_examples=False)
+    assert [found["twice"].tolist() for found in iterations] == [
+        [4 * i, 4 * i + 2] for i in range(6)]
+
+
+@pytest.mark.parametrize("iterations", [1, 2])
+def test_the_global_step_goes_on_in_an_evaluation(tmp_path, iterations):
+    def with_step(features, mode):
+        return tf.estimator.EstimatorSpec(mode, loss=tf.reduce_sum(features), eval_metric_ops={
+            "step": tf.metrics.mean(tf.train.get_global_step())})
+
+    one = ipu.ipu_estimator.IPUEstimator(with_step, config=run_config(tmp_path, iterations))
+    found = one.evaluate(lambda: tf.data.Dataset.from_tensor_slices([0., 0., 0., 0.]), steps=4)
+    assert found["step"] == {1: (0 + 1 + 2 + 3) / 4, 2: (0 + 0 + 2 + 2) / 4}[iterations]
+    assert found["global_step"] == 0
+
+
+def test_host_call_without_arguments(tmp_path):
+    def count():
+        return tf.get_variable("calls", initializer=0.0).assign_add(1.0)
+
+    def with_host_call(features, labels, mode):
+        return ipu.ipu_estimator.IPUEstimatorSpec(
+            mode, loss=loss_of(logits_of(features), labels), train_op=tf.no_op(),
+            host_call=(count, []))
+
+    one = ipu.ipu_estimator.IPUEstimator(with_host_call, config=run_config(tmp_path, 1))
+    one.train(dataset, steps=3)
+    assert one.get_variable_value("calls") == 3.0
+
+
+@pytest.mark.parametrize("elements", [1, 3])
+def test_elements_are_features_and_labels(tmp_path, elements):
+    with pytest.raises(ValueError, match=r"should return .features, labels. as a len 2 tuple"):
+        estimator(tmp_path).train(
+            lambda: tf.data.Dataset.from_tensor_slices((INPUTS,) * elements), steps=4)
+
+
+def test_the_devices_of_the_ordinal_count():
+    config = ipu.config.IPUConfig()
+    config.auto_select_ipus = [2, 4]
+    ipu.ipu_run_config.IPURunConfig(ipu_options=config, num_replicas=4, ordinal=1)
+    with pytest.raises(ValueError, match="but `IpuOptions` configured with 2 devices"):
+        ipu.ipu_run_config.IPURunConfig(ipu_options=config, num_replicas=4)
+    with pytest.raises(ValueError, match="ordinal is 2"):
+        ipu.ipu_run_config.IPURunConfig(ipu_options=config, ordinal=2)
 
 
 def test_metrics_on_the_host(tmp_path):
@@ -292,7 +400,7 @@ def bad_model(**members):
     (lambda at: ipu.ipu_run_config.IPURunConfig(num_replicas=2),
      "requires more than one device, but `ipu_options` is None"),
     (lambda at: run_config(at, ipus=4, num_replicas=2),
-     "configured with 2 devices .2 replicas times 1 shards., but `ipu_options` configured with 4"),
+     "configured with 2 devices .2 replicas times 1 shards., but `IpuOptions` configured with 4"),
     (lambda at: ipu.ipu_estimator.IPUEstimatorSpec(ModeKeys.PREDICT, predictions=tf.zeros([]),
                                                    host_call=3), "`host_call` must be a tuple"),
 ])
@@ -361,7 +469,7 @@ def test_a_pipeline_is_trained_evaluated_and_used(tmp_path):
 
 @pytest.mark.parametrize("run, error, words", [
     (lambda at: pipelined(at, iterations=6).train(dataset, steps=6), ValueError,
-     "must be a multiple of `gradient_accumulation_count`"),
+     "must be divisible by `gradient_accumulation_count`"),
     (lambda at: pipelined(at, {"device_mapping": [0, 0]}).train(dataset, steps=4), ValueError,
      "This pipeline requires 1 devices, but `IPURunConfig.num_shards` was set to 2"),
     (lambda at: ipu.ipu_pipeline_estimator.IPUPipelineEstimator(

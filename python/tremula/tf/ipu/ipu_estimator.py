@@ -5,6 +5,7 @@ each session.run, fed by the dataset of the input_fn. The global step stays on t
 """
 
 import collections
+import itertools
 
 import tensorflow.compat.v1 as tf
 
@@ -30,7 +31,9 @@ class IPUEstimatorSpec(collections.namedtuple("IPUEstimatorSpec", [
         """
         eval_metric_ops  {name: (value, update) or a Keras metric}: computed on the IPU
         eval_metrics     (function, tensors): tensors, a list or a dict of them, are brought to the
-                         host, and the function makes a dict of metrics of them there
+                         host, and the function makes a dict of metrics of them there. They come
+                         with a dimension for the iterations, then one for the replicas if there
+                         are several, before their own.
         host_call        (function, list of tensors): the function is called on the host with the
                          tensors' values of each run, and returns a tensor or an operation
 
@@ -43,7 +46,7 @@ class IPUEstimatorSpec(collections.namedtuple("IPUEstimatorSpec", [
         hooks = [_model_fn._validate_estimator_spec_hooks(one)
                  for one in (training_hooks, evaluation_hooks, prediction_hooks)]
         if eval_metric_ops and eval_metrics:
-            raise ValueError("Only one of `eval_metric_ops` and `eval_metrics` can be given.")
+            raise ValueError("IPUEstimatorSpec cannot contain both eval_metric_ops and eval_metrics")
         eval_metric_ops = _model_fn._validate_eval_metric_ops(eval_metric_ops)
         _check_host_call(host_call)
         _check_eval_metrics(eval_metrics)
@@ -72,7 +75,7 @@ def _check_eval_metrics(eval_metrics):
     if not callable(eval_metrics[0]):
         raise TypeError("first element in `eval_metrics` must be callable")
     if not isinstance(eval_metrics[1], (list, dict)):
-        raise TypeError("second element in `eval_metrics` must be list or dict")
+        raise TypeError("second element in `eval_metrics` must be a list or dict")
 
 
 class _IPUEstimatorBase(_estimator.Estimator):
@@ -109,12 +112,11 @@ class _IPUEstimatorBase(_estimator.Estimator):
     def predict(self, input_fn, predict_keys=None, hooks=None, checkpoint_path=None,
                 yield_single_examples=True, num_predictions=None):
         """As tf.estimator.Estimator.predict; ends after `num_predictions` elements if that is
-        given, otherwise when the dataset has not enough for a whole loop."""
-        found = super().predict(input_fn, predict_keys, hooks, checkpoint_path,
-                                yield_single_examples)
-        if num_predictions is None:
-            return found
-        return _first_of(found, num_predictions)
+        given, otherwise when the dataset has not enough for a whole loop. Without
+        `yield_single_examples` each element is what an iteration gave, on all replicas."""
+        runs = super().predict(input_fn, predict_keys, hooks, checkpoint_path,
+                               yield_single_examples=False)
+        return _first_of(_predictions_of(runs, yield_single_examples), num_predictions)
 
     def _check_steps(self, steps):
         per_loop = self._config.ipu_run_config.iterations_per_loop
@@ -133,8 +135,9 @@ class _IPUEstimatorBase(_estimator.Estimator):
         return [_GlobalStepHook(self._config.ipu_run_config.iterations_per_loop, steps, max_steps)]
 
     def _convert_eval_steps_to_hooks(self, steps):
-        return [] if steps is None else [
-            _StopHook(steps // self._config.ipu_run_config.iterations_per_loop)]
+        per_loop = self._config.ipu_run_config.iterations_per_loop
+        return [_PassingGlobalStepHook(per_loop, None, None),
+                *([] if steps is None else [_StopHook(steps // per_loop)])]
 
     def _get_features_and_labels_from_input_fn(self, input_fn, mode):
         dataset = self._call_input_fn(input_fn, mode)
@@ -179,14 +182,34 @@ class _IPUEstimatorBase(_estimator.Estimator):
 
     def _user_arguments(self, mode, **arguments):
         """The arguments that the user's model_fn takes, by name."""
-        arguments.update(mode=mode, params=self.params, config=self._config)
+        arguments.update(mode=mode, params=self._params_of(mode), config=self._config)
         names = inside.function_arguments(self._model_fn)
         return {name: value for name, value in arguments.items() if name in names}
 
 
+    def _params_of(self, mode):
+        """The params that functions get in a mode."""
+        del mode
+        return self.params
+
+
+def _predictions_of(runs, single):
+    """What a loop's runs predicted, arrays of all iterations or dicts of them, one iteration or
+    one example after the other."""
+    for run in runs:
+        flat = tf.nest.flatten(run)
+        for i in range(len(flat[0])):
+            values = [one[i] for one in flat]
+            if not single or not all(getattr(one, "shape", ()) for one in values):
+                yield tf.nest.pack_sequence_as(run, values)
+                continue
+            for j in range(len(values[0])):
+                yield tf.nest.pack_sequence_as(run, [one[j] for one in values])
+
+
 def _first_of(iterator, count):
     try:
-        for _ in range(count):
+        for _ in range(count) if count is not None else itertools.count():
             try:
                 yield next(iterator)
             except StopIteration:
@@ -229,6 +252,22 @@ class _GlobalStepHook(tf.train.SessionRunHook):
         step = run_context.session.run(self._increment)
         if self._last is not None and step >= self._last:
             run_context.request_stop()
+
+
+class _PassingGlobalStepHook(_GlobalStepHook):
+    """Counts the global step during an evaluation, whose result is of the step before it."""
+
+    def begin(self):
+        super().begin()
+        self._before = tf.placeholder(self._global_step.dtype, [])
+        self._restore = self._global_step.assign(self._before)
+
+    def after_create_session(self, session, coord):
+        super().after_create_session(session, coord)
+        self._first = session.run(self._global_step)
+
+    def end(self, session):
+        session.run(self._restore, {self._before: self._first})
 
 
 class _StopHook(tf.train.SessionRunHook):
@@ -282,20 +321,20 @@ class _Program:
             return {"loss": loss, "train_op": self._call_host(loss)}
         if self._mode == _ModeKeys.PREDICT:
             with tf.control_dependencies([compiled]):
-                return {"predictions": self._joined(self._outfeed.dequeue())}
+                return {"predictions": self._of_replicas(self._outfeed.dequeue())}
         return {"loss": compiled[0], "eval_metric_ops": self._metrics(compiled[0])}
 
-    def _joined(self, values):
-        """The batches of all iterations, and replicas, as one; of scalars one vector."""
+    def _of_replicas(self, values):
+        """The batches of all replicas as one, for each iteration; of scalars one vector."""
         def join(value):
-            dims = 2 if self._replicas == 1 else 3
-            return tf.reshape(value, tf.concat([[-1], tf.shape(value)[dims:]], 0))
-        return tf.nest.map_structure(join, values)
+            shape = tf.shape(value)
+            return tf.reshape(value, tf.concat([shape[:1], [-1], shape[3:]], 0))
+        return values if self._replicas == 1 else tf.nest.map_structure(join, values)
 
     # -- Steps --
 
     def _call_model_fn(self, args, kwargs):
-        features, labels = _features_and_labels(args, kwargs)
+        features, labels = _features_and_labels(self._infeed, args, kwargs)
         if self._mode == _ModeKeys.PREDICT:
             labels = None
         arguments = self._estimator._user_arguments(self._mode, labels=labels)
@@ -327,7 +366,8 @@ class _Program:
             self._outfeed = ipu_outfeed_queue.IPUOutfeedQueue(
                 outfeed_mode=ipu_outfeed_queue.IPUOutfeedMode.LAST)
             self._host_call = host_call[0]
-            effects.append(self._outfeed.enqueue(host_call[1]))
+            if host_call[1]:
+                effects.append(self._outfeed.enqueue(host_call[1]))
         with tf.control_dependencies(effects):
             return total + tf.cast(spec.loss, tf.float32)
 
@@ -378,17 +418,17 @@ class _Program:
         if self._host_call is None:
             return loss
         with tf.control_dependencies([loss]):
-            values = self._outfeed.dequeue()
-        if self._replicas > 1:
-            values = [value[0] for value in values]
-        returned = self._host_call(*values)
+            values = self._outfeed.dequeue() if self._outfeed.enqueued else []
+            if self._replicas > 1:
+                values = [value[0] for value in values]
+            returned = self._host_call(*values)
         _model_fn._check_is_tensor_or_operation(returned, "`host_call` return value")
         return returned
 
     def _metrics(self, loss):
         if self._eval_metrics_fn is not None:
             with tf.control_dependencies([loss]):
-                values = self._joined(self._outfeed.dequeue())
+                values = self._outfeed.dequeue()
             metrics = self._eval_metrics_fn(**values) if isinstance(values, dict) \
                 else self._eval_metrics_fn(*values)
             if not isinstance(metrics, dict):
@@ -418,15 +458,12 @@ def _updated(metric_ops):
     return updates, values
 
 
-def _features_and_labels(args, kwargs):
-    if kwargs:
-        return kwargs, None
-    if len(args) == 1:
-        return args[0], None
-    if len(args) != 2:
-        raise ValueError("Invalid dataset tuple, expected 1 or 2 elements, got "
-                         f"{len(args)}")
-    return args
+def _features_and_labels(infeed, args, kwargs):
+    if isinstance(infeed._structure, tuple):
+        if len(infeed._structure) != 2:
+            raise ValueError("input_fn should return (features, labels) as a len 2 tuple.")
+        return args
+    return (kwargs or args[0]), None
 
 
 def _check_global_step():
@@ -468,22 +505,46 @@ class IPUEstimator(_IPUEstimatorBase):
         params           a dict that model_fn and input_fn get
         warm_start_from  a checkpoint, or a tf.estimator.WarmStartSettings
 
-        A batch size that is given comes to the input_fn of that mode as params["batch_size"].
-        Raises ValueError for a config or params of another kind.
+        A batch size that is given is of all workers and replicas together: in that mode input_fn
+        and model_fn get the share of one as params["batch_size"].
+        Raises ValueError for a config or params of another kind, and for batch sizes that are not
+        positive or cannot be shared out.
         """
         super().__init__(model_fn, model_dir, config, params, warm_start_from)
-        self._batch_sizes = {_ModeKeys.TRAIN: train_batch_size, _ModeKeys.EVAL: eval_batch_size,
-                             _ModeKeys.PREDICT: predict_batch_size}
-        if any(self._batch_sizes.values()) and "batch_size" in (params or {}):
-            raise ValueError("batch_size cannot be in params when a batch size is given.")
+        self._batch_sizes = {_ModeKeys.TRAIN: ("train_batch_size", train_batch_size),
+                             _ModeKeys.EVAL: ("eval_batch_size", eval_batch_size),
+                             _ModeKeys.PREDICT: ("predict_batch_size", predict_batch_size)}
+        workers = max(config.num_worker_replicas, 1)
+        replicas = config.ipu_run_config.num_replicas
+        for mode, (name, size) in self._batch_sizes.items():
+            if size is not None:
+                _check_batch_size(name, size, params, workers, replicas)
+                size //= workers * replicas
+            self._batch_sizes[mode] = size
+
+    def _params_of(self, mode):
+        size = self._batch_sizes[mode]
+        return self.params if size is None else {**(self.params or {}), "batch_size": size}
 
     def _call_input_fn(self, input_fn, mode, input_context=None):
-        size = self._batch_sizes[mode]
-        if size is None:
+        if self._batch_sizes[mode] is None:
             return super()._call_input_fn(input_fn, mode, input_context)
+        if "params" not in inside.function_arguments(input_fn):
+            raise ValueError("input_fn must have params argument to receive params['batch_size']")
         params = self._params
-        self._params = {**(params or {}), "batch_size": size}
+        self._params = self._params_of(mode)
         try:
             return super()._call_input_fn(input_fn, mode, input_context)
         finally:
             self._params = params
+
+
+def _check_batch_size(name, size, params, workers, replicas):
+    if "batch_size" in (params or {}):
+        raise ValueError("batch_size cannot be passed in params when a batch size argument is "
+                         "passed")
+    if size < 1:
+        raise ValueError(f"{name} (got {size}) must be positive")
+    if size % (workers * replicas):
+        raise ValueError(f"{name} (got {size}) must be divisible by num_workers * num_replicas "
+                         f"({workers} * {replicas})")

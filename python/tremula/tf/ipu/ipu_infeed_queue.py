@@ -51,7 +51,8 @@ class IPUInfeedQueue:
         if depth is None:
             depth = _DEFAULT_DEPTH
         if not 1 <= depth <= 255:
-            raise ValueError(f"prefetch_depth must be from 1 to 255, but it is {depth}.")
+            raise ValueError("prefetch_depth must be greater than zero and less than 256, but it is "
+                             f"{depth}.")
         self._id = f"{options['feed_name'] or 'infeed'}.{next(_numbers)}"
         plugin.library().trm_tf_declare_infeed(self._id.encode(), depth)
         self._dequeued = self._initialized = False
@@ -74,7 +75,8 @@ class IPUInfeedQueue:
     def initializer(self):
         """The operation that starts the dataset from its beginning; in eager mode that is done at
         once, and this is None. May be read once. Running it fails with FailedPreconditionError
-        for elements of types that cannot be fed.
+        for elements of types that cannot be fed, with InvalidArgumentError for those that have a
+        tensor of no elements.
 
         Raises ValueError the second time.
         """
@@ -120,7 +122,8 @@ class IPUInfeedQueue:
         import tensorflow.compat.v1 as tf
         with tf.device("/device:CPU:0"):
             return inside.apply_op("IpuInfeedReset", feed=self._id, remove=delete,
-                                   refusal="" if delete else self._refused_types())
+                                   refusal="" if delete else self._refused_types(),
+                                   empty="" if delete else self._empty())
 
     def _dequeue(self):
         """One element, for the computation that is being traced: a loop's body, or all of it."""
@@ -138,7 +141,6 @@ class IPUInfeedQueue:
                 "Currently calling `get_next()` multiple times on the same IPUInfeedQueue in the "
                 "same computation block is not supported.")
         block._tremula_infeed = self
-        self._check_elements()
         trace.infeed = self
         self._dequeued = True
         operation = tracing.side_effect("tremula.infeed", {"feed": trace.feed(self._id)}, [], self._types,
@@ -154,9 +156,9 @@ class IPUInfeedQueue:
                         f"element into one of {', '.join(_FED_TYPES)}.")
         return ""
 
-    def _check_elements(self):
-        for shape in self._shapes:
-            if 0 in shape.as_list():
-                raise inside.error_class(inside.INVALID_ARGUMENT)(None, None, (
-                    "Detected an input tensor to an infeed queue with a dimension of size 0. "
-                    "Please remove it from the inputs."))
+    def _empty(self):
+        """Why elements of these shapes cannot be fed; empty if they can."""
+        if any(0 in shape.as_list() for shape in self._shapes):
+            return ("Detected an input tensor to an infeed queue with a dimension of size 0. "
+                    "Please remove it from the inputs.")
+        return ""

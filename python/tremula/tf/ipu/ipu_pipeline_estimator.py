@@ -71,10 +71,14 @@ class _PipelineProgram(ipu_estimator._Program):
         count = spec.gradient_accumulation_count
         repeat = self._iterations
         if spec.count_gradient_accumulation_as_iterations:
+            if self._iterations < count:
+                raise ValueError(
+                    f"`IPURunConfig.iterations_per_loop` (got {self._iterations}) cannot be less "
+                    f"than `gradient_accumulation_count` (got {count})")
             if self._iterations % count:
                 raise ValueError(
-                    f"`IPURunConfig.iterations_per_loop` ({self._iterations}) must be a multiple "
-                    f"of `gradient_accumulation_count` ({count})")
+                    f"`IPURunConfig.iterations_per_loop` (got {self._iterations}) must be "
+                    f"divisible by `gradient_accumulation_count` (got {count})")
             repeat //= count
         options = dict(spec.pipeline_op_kwargs)
         self._eval_metrics_fn = spec.eval_metrics_fn
@@ -99,9 +103,8 @@ class _PipelineProgram(ipu_estimator._Program):
         if self._mode == _ModeKeys.TRAIN:
             loss = tf.reduce_mean(tf.cast(values, tf.float32)) / self._loss_count
             return {"loss": loss, "train_op": compiled}
-        values = self._joined(values)
         if self._mode == _ModeKeys.PREDICT:
-            return {"predictions": _single(values)}
+            return {"predictions": _single(self._of_replicas(values))}
         if isinstance(values, dict):
             metrics = self._eval_metrics_fn(**values)
         else:

@@ -30,11 +30,11 @@ class IPURunConfig(collections.namedtuple("IPURunConfig", [
             raise ValueError("IPU configuration requires more than one device, but `ipu_options` "
                              "is None")
         if ipu_options is not None:
-            configured = _number_of_ipus(ipu_options)
+            configured = _number_of_ipus(ipu_options, ordinal)
             if configured != num_devices:
                 raise ValueError(
                     f"`IPURunConfig` configured with {num_devices} devices ({num_replicas} "
-                    f"replicas times {num_shards} shards), but `ipu_options` configured with "
+                    f"replicas times {num_shards} shards), but `IpuOptions` configured with "
                     f"{configured} devices")
         if iterations_per_loop < 1:
             raise ValueError("iterations_per_loop must be 1 or more, but it is "
@@ -43,23 +43,27 @@ class IPURunConfig(collections.namedtuple("IPURunConfig", [
                                ordinal, prefetch_depth, compile_summary, autosharding)
 
 
-def _number_of_ipus(options):
-    """How many IPUs the first device of a configuration has."""
+def _number_of_ipus(options, ordinal):
+    """How many IPUs the device number `ordinal` of a configuration has; of one that lists single
+    IPUs, as the original has it, how many those are together."""
     if not isinstance(options, ipu_config.IPUConfig):
         raise TypeError("ipu_options must be an IPUConfig instance.")
-    for chosen, size in ((options.auto_select_ipus, _first), (options.select_ipus, _members)):
-        if chosen not in ([], ()):
-            return size(chosen)
-    return 1
-
-
-def _first(counts):
-    return counts if isinstance(counts, int) else counts[0]
-
-
-def _members(ids):
+    counts, ids = [[chosen] if isinstance(chosen, int) else list(chosen)
+                   for chosen in (options.auto_select_ipus, options.select_ipus)]
+    if counts:
+        return _of_device(counts, ordinal)
+    if not ids:
+        return 1
     from tremula.tf.runtime import settings
-    return settings.ipus_of_id(ids if isinstance(ids, int) else ids[0])
+    sizes = [settings.ipus_of_id(one) for one in ids]
+    return len(sizes) if len(sizes) > 1 and max(sizes) == 1 else _of_device(sizes, ordinal)
+
+
+def _of_device(sizes, ordinal):
+    if ordinal >= len(sizes):
+        raise ValueError(f"ordinal is {ordinal}, but `IpuOptions` configured with {len(sizes)} "
+                         "devices of TensorFlow, which count from 0.")
+    return sizes[ordinal]
 
 
 class RunConfig(estimators.base("RunConfig")):
