@@ -28,6 +28,19 @@ UNFED = PROGRAM + """
             session.run(result, {x: np.ones([32, 100], np.float32)})
 """
 
+# Two programs in turn, the large one twice.
+SWITCHING = PROGRAM + """
+    x = tf.placeholder(tf.float32, [32, 100])
+    with ipu.scopes.ipu_scope("/device:IPU:0"):
+        result = ipu.ipu_compiler.compile(network, [x])
+        other = ipu.ipu_compiler.compile(lambda x: x * 2.0, [x])
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        for _ in range(2):
+            for tensor in (other, result, result):
+                session.run(tensor, {x: np.ones([32, 100], np.float32)})
+"""
+
 FED = PROGRAM + """
     data = tf.data.Dataset.from_tensors(np.ones([32, 100], np.float32)).repeat()
     infeed = ipu.ipu_infeed_queue.IPUInfeedQueue(data)

@@ -5,7 +5,7 @@ import subprocess
 
 import pva
 import pytest
-from profiled_programs import FED, PROGRAM, largest
+from profiled_programs import FED, PROGRAM, SWITCHING, largest
 
 
 @pytest.fixture(scope="module")
@@ -48,6 +48,34 @@ def test_liveness_and_variables(report):
     by_step = [sum(one.notAlwaysLiveMemoryForTile(tile).bytes for tile in range(3))
                for one in compilation.livenessProgramSteps[:1]]
     assert by_step[0] <= compilation.livenessProgramSteps[0].notAlwaysLiveMemory.bytes
+
+
+def test_inputs_have_tensorflow_s_names(report):
+    rows = report._database.rows("SELECT name, is_weight FROM variables WHERE is_input ORDER BY id")
+    assert [tuple(row) for row in rows] == [
+        ("Placeholder", 0), ("first/dense/kernel", 1), ("first/dense/bias", 1),
+        ("second/dense/kernel", 1), ("second/dense/bias", 1)]
+    assert {"first/dense/kernel", "second/dense/bias"} <= {
+        one.name for one in report.compilation.alwaysLiveVariables}
+
+
+def test_a_switch_of_programs_is_a_step(profiled):
+    """The second program is loaded after the first, and the first again: not the other runs."""
+    folder, _ = profiled(SWITCHING, {"autoReport.executionProfileProgramRunCount": "4"})
+    report = pva.openReport(str(largest(folder)))
+    runs = report.execution.runs
+    assert [run.loadCycles > 0 for run in runs] == [True, False, True, False]
+    totals = report.compilation.totals
+    assert runs[0].loadCycles == totals["load_cycles"]
+    assert totals["load_bytes"] == totals["always_live_bytes"] + totals["code_bytes"]
+    step, = [one for one in runs[2].steps if one.program.name == "LoadExecutable"]
+    assert step.ipus[0].cycles == runs[2].loadCycles
+    assert step.ipus[0].dataIn == totals["load_bytes"]
+    assert step.program.type == pva.Program.Type.StreamCopyMid
+    assert sum(one.ipus[0].cycles for one in runs[2].steps) == runs[2].cycles
+    # While the other program ran the IPU was not waiting.
+    assert runs[2].waitSeconds <= runs[2].startSeconds - runs[1].startSeconds - runs[1].hostSeconds
+    assert all(one.program.name != "LoadExecutable" for one in runs[1].steps)
 
 
 def test_visitors_and_execution(report):

@@ -16,6 +16,7 @@ def launch(trace, name):
     source = staging.stage(trace.graph, trace.placeholders, trace.variables, trace.outputs,
                            trace.device, trace.state, host)
     host.keep()
+    source.names = _input_names(trace)
     lowered = _lower_now(source)
     if lowered is not None:
         program = {"module": lowered.module, "graph": b""}
@@ -47,6 +48,14 @@ def launch(trace, name):
                                             value=value, validate_shape=False))
         with tf.device("/device:CPU:0"), tf.control_dependencies(done):
             return [tf.identity(tensor) for tensor in results], done
+
+
+def _input_names(trace):
+    """What TensorFlow calls the arguments and the variables; None where it calls them nothing."""
+    variables = {id(one.handle): one.name for one in trace.graph.variables}
+    names = [variables.get(id(one)) or getattr(one, "name", None)
+             for one in [*trace.arguments, *trace.handles]]
+    return [name and name.partition(":")[0] for name in names]
 
 
 def _lower_now(source):

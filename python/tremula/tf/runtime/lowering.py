@@ -8,6 +8,7 @@ import struct
 from tremula.tf.runtime import inside, messages, module_state, node_table
 
 _MAGIC = b"TRMGRAPH"
+_SIDE_TABLE = "tremula.side_table"
 
 
 @dataclasses.dataclass
@@ -29,6 +30,8 @@ class Source:
     outputs    names of the results; empty for "all outputs of the node `outputs_of`"
     table      node table entries
     state      as `variables`: what is zeros when a run begins and dropped when it ends
+    names      of the arguments, then the variables: what TensorFlow calls them (None: nothing), for
+               reports; or empty
     """
     graph_def: object
     arguments: list
@@ -37,6 +40,7 @@ class Source:
     outputs_of: str = ""
     table: dict = dataclasses.field(default_factory=dict)
     state: list = dataclasses.field(default_factory=list)
+    names: list = dataclasses.field(default_factory=list)
 
     def serialize(self):
         """Bytes that a node of a graph can carry."""
@@ -44,7 +48,8 @@ class Source:
             "arguments": [dataclasses.astuple(one) for one in self.arguments],
             "variables": [dataclasses.astuple(one) for one in self.variables],
             "state": [dataclasses.astuple(one) for one in self.state],
-            "outputs": self.outputs, "outputs_of": self.outputs_of, "table": self.table}).encode()
+            "outputs": self.outputs, "outputs_of": self.outputs_of, "table": self.table,
+            "names": self.names}).encode()
         return (_MAGIC + struct.pack("<Q", len(header)) + header
                 + self.graph_def.SerializeToString(deterministic=True))
 
@@ -61,7 +66,7 @@ class Source:
                    [Argument(*one) for one in header["arguments"]],
                    [Argument(*one) for one in header["variables"]],
                    header["outputs"], header["outputs_of"], header["table"],
-                   [Argument(*one) for one in header["state"]])
+                   [Argument(*one) for one in header["state"]], header.get("names", []))
 
     def is_static(self):
         """Whether every shape is known."""
@@ -100,6 +105,7 @@ def lower(source, shapes=None, constants=None):
         raise inside.LoweringError(dynamic)
     table.annotate(module)
     _name(module)
+    _name_inputs(module, source, constants or {})
     module_state.drop(module, num_arguments + len(source.variables), num_outputs)
     return _finish(module, num_arguments, num_outputs)
 
@@ -153,6 +159,13 @@ def _name(module):
     module.entry_computation_name = numbered.sub("program", module.entry_computation_name)
     for computation in module.computations:
         computation.name = numbered.sub("program", computation.name)
+
+
+def _name_inputs(module, source, constants):
+    """Notes what TensorFlow calls the inputs in the module's side table (src/program/entry.c)."""
+    names = [name for i, name in enumerate(source.names) if i not in constants]
+    if any(names):
+        module.frontend_attributes.map[_SIDE_TABLE] = json.dumps({"inputs": names})
 
 
 def _finish(module, num_arguments, num_outputs):
