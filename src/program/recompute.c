@@ -144,6 +144,7 @@ static trm_index anchor_of(const recomputer *r, trm_index i, const use *first) {
   trm_index anchor = TRM_NO_INDEX;
   uint32_t latest = r->position[i];
   for (uint32_t k = 0; k < reader->num_operands; ++k) {
+    if (reader->operands[k] >= r->count) continue; /* another copy */
     const trm_index owner = r->owner[reader->operands[k]];
     if (owner == i || r->position[owner] <= latest) continue;
     latest = r->position[owner];

@@ -262,6 +262,71 @@ static bool order_greedy(const graph *g, trm_arena *arena, uint32_t *order) {
   return memory && done == g->count;
 }
 
+/* ---- Late ----------------------------------------------------------------------------------- */
+
+enum { SMALL_SHARE = 16 };
+
+/* Whether an instruction can wait for its first reader: what it is made of is small beside what it
+ * makes. Inputs, transfers and control flow stay where they are; random numbers are kept in order
+ * by their control edges. */
+static bool can_wait(const graph *g, trm_index i, const bool *waits) {
+  const trm_instruction *instruction = &g->computation->instructions[i];
+  const trm_custom_call *call = instruction->custom_call;
+  if (instruction->opcode == TRM_OP_PARAMETER || instruction->opcode == TRM_OP_CONSTANT ||
+      i == g->computation->root) {
+    return false;
+  }
+  if (g->passes[i]) return instruction->num_operands == 1 && waits[instruction->operands[0]];
+  const bool random = call != NULL && strncmp(call->target, "tremula.random", 14) == 0;
+  const bool plain = trm_opcode_is_elementwise(instruction->opcode) ||
+                     instruction->opcode == TRM_OP_FUSION || instruction->opcode == TRM_OP_IOTA ||
+                     instruction->opcode == TRM_OP_RNG ||
+                     instruction->opcode == TRM_OP_RNG_BIT_GENERATOR;
+  if (!random && !plain) return false;
+  int64_t made_of = 0;
+  for (uint32_t k = 0; k < instruction->num_operands; ++k) {
+    made_of += trm_tile_shape_bytes(
+        &g->computation->instructions[g->owner[instruction->operands[k]]].shape);
+  }
+  return made_of * SMALL_SHARE <= g->bytes[i];
+}
+
+typedef struct late_entry {
+  uint32_t before, position; /* runs before what stood at `before`; where it stood */
+  trm_index instruction;
+} late_entry;
+
+static int compare_late(const void *a, const void *b) {
+  const late_entry *l = a, *r = b;
+  if (l->before != r->before) return l->before < r->before ? -1 : 1;
+  return (l->position > r->position) - (l->position < r->position);
+}
+
+static bool order_late(const graph *g, trm_arena *arena, uint32_t *order) {
+  late_entry *entries = ARENA_NEW(arena, late_entry, (size_t)g->count + 1);
+  uint32_t *before = ARENA_NEW(arena, uint32_t, (size_t)g->count + 1);
+  bool *waits = ARENA_NEW(arena, bool, (size_t)g->count + 1);
+  if (entries == NULL || before == NULL || waits == NULL) return false;
+  bool any = false;
+  for (trm_index i = 0; i < g->count; ++i) { /* operands first */
+    waits[i] = can_wait(g, i, waits);
+    any = any || waits[i];
+  }
+  if (!any) return true;
+  for (uint32_t p = g->count; p-- > 0;) { /* readers first */
+    const trm_index i = order[p];
+    uint32_t first = g->count;
+    for (uint32_t e = g->first_edge[i]; waits[i] && e < g->first_edge[i + 1]; ++e) {
+      if (before[g->edge_user[e]] < first) first = before[g->edge_user[e]];
+    }
+    before[i] = first < g->count && first > p ? first : p;
+    entries[p] = (late_entry){before[i], p, i};
+  }
+  qsort(entries, g->count, sizeof *entries, compare_late);
+  for (uint32_t p = 0; p < g->count; ++p) order[p] = entries[p].instruction;
+  return true;
+}
+
 trm_status trm_program_schedule(const trm_module *module, uint32_t computation, bool as_written,
                                 trm_arena *arena, uint32_t **out_order, trm_error *error) {
   const trm_computation *c = &module->computations[computation];
@@ -277,11 +342,15 @@ trm_status trm_program_schedule(const trm_module *module, uint32_t computation, 
     trm_arena_free(&scratch);
     FAIL_NO_MEMORY("a schedule");
   }
+  if (!order_late(&g, &scratch, best)) {
+    trm_arena_free(&scratch);
+    FAIL_NO_MEMORY("a schedule");
+  }
   int64_t least = peak_of(&g, best);
   for (int candidate = 0; candidate < 2; ++candidate) {
     const bool made = candidate == 0 ? order_greedy(&g, &scratch, order)
                                      : order_depth_first(&g, &scratch, order);
-    if (!made) continue;
+    if (!made || !order_late(&g, &scratch, order)) continue;
     const int64_t peak = peak_of(&g, order);
     if (peak < least) {
       least = peak;
