@@ -33,6 +33,10 @@ typedef struct trm_inspect_opcode_row {
 } trm_inspect_opcode_row;
 TRM_API bool trm_inspect_opcode(size_t i, trm_inspect_opcode_row *out_row);
 
+/* How many instructions of the module have one of these opcodes, by their names. */
+TRM_API uint64_t trm_inspect_count(const trm_module *module, const char *const *opcodes,
+                                   size_t num_opcodes);
+
 /* The JSON that travels with a module; NULL: none. */
 TRM_API const char *trm_inspect_side_table(const trm_executable *executable);
 

@@ -217,6 +217,11 @@ typedef struct trm_program_cut {
 /* Cut i of a program that was made so; false for i out of range. */
 TRM_API bool trm_program_cut_get(const trm_program *program, size_t i, trm_program_cut *out_cut);
 
+/* The module as a graph in the DOT language, in which instructions have their places in the order
+ * of execution. Free *out_text with trm_free. */
+TRM_API trm_status trm_program_print_schedule(const trm_program *program, char **out_text,
+                                              trm_error *error);
+
 /* ---- Out of memory -------------------------------------------------------------------------- */
 
 /* Text: the answer in the first three lines, then the worst tile and step, the bytes over, the

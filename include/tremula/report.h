@@ -4,6 +4,7 @@
  *   trm_report_run()      adds a run
  *   trm_report_free()     closes the profile
  *   trm_report_print()    a profile, or two compared, as text or JSON
+ *   trm_report_describe() a program in one document, without a profile
  *
  * Engine options (autoReport.all and others, in Poplar's words) come from the executable's option
  * engine_options and from the environment's POPLAR_ENGINE_OPTIONS, which wins. The files and their
@@ -11,7 +12,7 @@
 #ifndef TREMULA_REPORT_H_
 #define TREMULA_REPORT_H_
 
-#include "tremula/tremula.h"
+#include "tremula/program.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -52,6 +53,31 @@ TRM_API void trm_report_free(trm_report *report);
  * `other`, the two compared by layer. JSON where `json`. Free *out_text with trm_free. */
 TRM_API trm_status trm_report_print(const char *directory, const char *other, bool json,
                                     char **out_text, trm_error *error);
+
+/* ---- Without a profile ---------------------------------------------------------------------- */
+
+typedef enum trm_report_part {
+  TRM_REPORT_GRAPH,      /* target, compute sets, vertices, memory */
+  TRM_REPORT_EXECUTION,  /* the cycles of a run and its steps */
+  TRM_REPORT_TENSOR_MAP, /* how many elements of each value are on which tile; never text */
+} trm_report_part;
+typedef enum trm_report_form {
+  TRM_REPORT_AS_JSON,
+  TRM_REPORT_AS_TEXT, /* as `tremula report` prints it */
+  TRM_REPORT_AS_CBOR  /* the JSON's data */
+} trm_report_form;
+
+/* The part of `program`, which is that of `executable`, as docs/events.md has it; at most
+ * most_bytes of it (0: no bound), or RESOURCE_EXHAUSTED. *out_data ends with a NUL that *out_size
+ * does not count; free it with trm_free. */
+TRM_API trm_status trm_report_describe(const trm_executable *executable,
+                                       const trm_program *program, trm_report_part part,
+                                       trm_report_form form, size_t most_bytes, char **out_data,
+                                       size_t *out_size, trm_error *error);
+/* The same as JSON into a new file, of any length. */
+TRM_API trm_status trm_report_describe_file(const trm_executable *executable,
+                                            const trm_program *program, trm_report_part part,
+                                            const char *path, trm_error *error);
 
 typedef struct trm_report_option_row {
   const char *key, *default_value, *help;

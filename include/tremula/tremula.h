@@ -105,6 +105,11 @@ TRM_API trm_status trm_module_read_file(const char *path, trm_module **out_modul
                                         trm_error *error);
 /* Prints a module as HLO text that trm_module_read takes back. Free *out_text with trm_free. */
 TRM_API trm_status trm_module_print(const trm_module *module, char **out_text, trm_error *error);
+/* The same as a graph in the DOT language, with `colors` a colour for each IPU that shardings name. */
+TRM_API trm_status trm_module_print_dot(const trm_module *module, bool colors, char **out_text,
+                                        trm_error *error);
+/* Lives as long as the module. */
+TRM_API const char *trm_module_name(const trm_module *module);
 /* Serialises a module as an HloModuleProto. Free *out_data with trm_free. */
 TRM_API trm_status trm_module_serialize(const trm_module *module, void **out_data,
                                         size_t *out_size, trm_error *error);
@@ -152,6 +157,8 @@ TRM_API int64_t trm_executable_output_alias(const trm_executable *executable, si
 /* The optimised, fused and scheduled module, as HLO text. Free with trm_free. */
 TRM_API trm_status trm_executable_print(const trm_executable *executable, char **out_text,
                                         trm_error *error);
+/* The module's name; lives as long as the executable. */
+TRM_API const char *trm_executable_name(const trm_executable *executable);
 /* On how many IPUs one replica of the program is: the highest IPU that an instruction's sharding
  * names and those before it, rounded up to a power of two. */
 TRM_API uint32_t trm_executable_num_shards(const trm_executable *executable);

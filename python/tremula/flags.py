@@ -66,9 +66,10 @@ FLAGS = (
          acts="Logs `Cycle count: N` after each run, N for the whole run, whichever tile is named: "
          "the tiles wait for each other at every step."),
     Flag("dump_schedule_as_dot", False, "write the schedule as a graph in the DOT language",
-         why="Not yet. `tremula compile --dump-after=all` shows the order of the instructions."),
+         acts="Of every program that is compiled, into the folder of XLA_FLAGS' `--xla_dump_to`, "
+         "without one to the standard error. See dumps.md."),
     Flag("tensor_map_file_path", "", "folder for the tile mapping of every tensor",
-         why="Not yet. Profiles hold the mapping: profile_format.md."),
+         acts="A file `NAME.tensor_map.json` of every program that is compiled. See dumps.md."),
     Flag("fallback_scheduler", False, "use the simple list scheduler",
          why="There is one scheduler."),
     Flag("allow_nans", False, "accept constants that hold NaN",
@@ -76,7 +77,9 @@ FLAGS = (
     Flag("null_data_feed", False, "give the infeeds no data",
          acts="The elements of infeeds are zeros, and the dataset is not read."),
     Flag("show_progress_bar", "auto", "progress bar while compiling: true, false or auto",
-         why="Not yet: compiling takes milliseconds."),
+         acts="On the standard error. auto: where that is a terminal, nothing is logged in detail, and "
+         "the program has five or more of the operations that take an IPU's compiler long. See "
+         "dumps.md."),
     Flag("use_on_demand", False, "attach to a device when it is first used",
          acts="DeviceConnectionType.ALWAYS counts as ON_DEMAND."),
     Flag("on_demand_device_poll_time", 1000, "milliseconds between two tries to attach to a "

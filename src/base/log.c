@@ -20,6 +20,7 @@ static const char letters[] = " EWIDT";
 /* Written once, before anything reads them. */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static trm_log_level poplar_level = TRM_LOG_WARN, poplibs_level = TRM_LOG_WARN;
+static FILE *poplar_file, *poplibs_file; /* NULL: standard error */
 
 bool trm_log_level_parse(const char *name, trm_log_level *out_level) {
   for (size_t i = 0; i < sizeof names / sizeof *names; ++i) {
@@ -41,6 +42,19 @@ static trm_log_level level_from(const char *variable, trm_log_level otherwise) {
   return level;
 }
 
+/* A file lives as long as the process. */
+static FILE *file_from(const char *variable) {
+  const char *text = getenv(variable);
+  if (text == NULL || *text == '\0' || strcmp(text, "stderr") == 0) return NULL;
+  if (strcmp(text, "stdout") == 0) return stdout;
+  FILE *file = fopen(text, "we");
+  if (file == NULL) {
+    fprintf(stderr, "%s is \"%.400s\", which cannot be written: the log goes to standard error\n",
+            variable, text);
+  }
+  return file;
+}
+
 static void read_environment(void) {
   const char *text = getenv("TF_POPLAR_VLOG_LEVEL");
   const long verbose = text == NULL ? 0 : strtol(text, NULL, 10);
@@ -51,11 +65,15 @@ static void read_environment(void) {
   poplar_level = level_from("POPLAR_LOG_LEVEL", TRM_LOG_WARN);
   if (poplar_level < least) poplar_level = least;
   poplibs_level = level_from("POPLIBS_LOG_LEVEL", TRM_LOG_WARN);
+  poplar_file = file_from("POPLAR_LOG_DEST");
+  poplibs_file = file_from("POPLIBS_LOG_DEST");
 }
+
+static bool is_poplibs(const char *origin) { return strcmp(origin, "POPLIBS") == 0; }
 
 bool trm_log_enabled(trm_log_level level, const char *origin) {
   pthread_once(&once, read_environment);
-  return level <= (strcmp(origin, "POPLIBS") == 0 ? poplibs_level : poplar_level) &&
+  return level <= (is_poplibs(origin) ? poplibs_level : poplar_level) &&
          level != TRM_LOG_OFF;
 }
 
@@ -68,9 +86,9 @@ void trm_log(trm_log_level level, const char *origin, const char *format, ...) {
   clock_gettime(CLOCK_REALTIME, &now);
   gmtime_r(&now.tv_sec, &utc);
   size_t used = strftime(line, sizeof line, "%Y-%m-%dT%H:%M:%S", &utc);
-  used += (size_t)snprintf(line + used, sizeof line - used, ".%06ldZ PO:%-8.16s %ld.%ld %c: ",
-                           now.tv_nsec / 1000, origin, (long)getpid(), (long)syscall(SYS_gettid),
-                           letters[level]);
+  used += (size_t)snprintf(line + used, sizeof line - used, ".%06ldZ %s:%-8.16s %ld.%ld %c: ",
+                           now.tv_nsec / 1000, is_poplibs(origin) ? "PL" : "PO", origin,
+                           (long)getpid(), (long)syscall(SYS_gettid), letters[level]);
   va_list args;
   va_start(args, format);
   const int length = vsnprintf(line + used, sizeof line - used - 1, format, args);
@@ -79,7 +97,10 @@ void trm_log(trm_log_level level, const char *origin, const char *format, ...) {
   if (used > sizeof line - 2) used = sizeof line - 2;
   line[used] = '\n';
   line[used + 1] = '\0';
-  fputs(line, stderr);
+  FILE *chosen = is_poplibs(origin) ? poplibs_file : poplar_file;
+  FILE *file = chosen != NULL ? chosen : stderr;
+  fputs(line, file);
+  if (file != stderr) fflush(file);
 }
 
 double trm_log_now_ms(void) {

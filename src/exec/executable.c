@@ -228,6 +228,10 @@ trm_status trm_executable_print(const trm_executable *executable, char **out_tex
   return trm_module_print(executable->module, out_text, error);
 }
 
+const char *trm_executable_name(const trm_executable *executable) {
+  return executable->module->name;
+}
+
 bool trm_executable_is_judged(const trm_executable *executable) {
   return executable->known_to_fit || executable->misfit != NULL;
 }

@@ -1,6 +1,8 @@
 /* Owns: what libtremula shows to its own tools. */
 #include "tremula/inspect.h"
 
+#include <string.h>
+
 #include "exec/executable.h"
 #include "ops/kernel.h"
 
@@ -32,6 +34,23 @@ bool trm_inspect_opcode(size_t i, trm_inspect_opcode_row *out_row) {
   *out_row = (trm_inspect_opcode_row){trm_opcode_name(opcode), classes[i],
                                       trm_opcode_arity(opcode), trm_kernel_exists(opcode)};
   return true;
+}
+
+uint64_t trm_inspect_count(const trm_module *module, const char *const *opcodes,
+                           size_t num_opcodes) {
+  bool counts[TRM_NUM_OPCODES] = {false};
+  trm_opcode opcode;
+  for (size_t o = 0; o < num_opcodes; ++o) {
+    if (trm_opcode_find(opcodes[o], strlen(opcodes[o]), &opcode)) counts[opcode] = true;
+  }
+  uint64_t count = 0;
+  for (uint32_t c = 0; c < module->num_computations; ++c) {
+    const trm_computation *computation = &module->computations[c];
+    for (trm_index i = 0; i < computation->num_instructions; ++i) {
+      count += counts[computation->instructions[i].opcode];
+    }
+  }
+  return count;
 }
 
 const char *trm_inspect_side_table(const trm_executable *executable) {

@@ -182,3 +182,5 @@ bool trm_instruction_has_side_effect(const trm_module *module, const trm_instruc
       return false;
   }
 }
+
+const char *trm_module_name(const trm_module *module) { return module->name; }

@@ -159,7 +159,9 @@ static trm_status make(trm_program *program, const trm_module *module, bool opti
   program->totals.num_ipus = program->num_ipus;
   program->totals.tiles_per_ipu = program->tiles_per_ipu;
   program->totals.replicas = options->replicas;
-  return trm_program_measure(program, error);
+  TRY(trm_program_measure(program, error));
+  trm_program_log_plans(program);
+  return TRM_OK;
 }
 
 trm_status trm_program_create(const trm_module *module, bool optimised, const trm_target *target,

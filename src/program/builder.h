@@ -87,6 +87,11 @@ typedef struct trm_program_builder {
 
 trm_status trm_program_build(trm_program_builder *builder, trm_error *error);
 
+/* ---- plan_log.c ----------------------------------------------------------------------------- */
+
+/* Tells what was planned, where POPLIBS_LOG_LEVEL asks for it. */
+void trm_program_log_plans(const trm_program *program);
+
 /* ---- lives.c -------------------------------------------------------------------------------- */
 
 /* Fills scope->last: positions in the order; the root's leaves never die. */

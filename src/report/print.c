@@ -236,6 +236,11 @@ static char *json_of(const trm_profile *p) {
 }
 
 trm_status trm_profile_print(const trm_profile *p, bool json, char **out_text, trm_error *error) {
+  return trm_profile_print_parts(p, json, true, true, out_text, error);
+}
+
+trm_status trm_profile_print_parts(const trm_profile *p, bool json, bool memory, bool cycles,
+                                   char **out_text, trm_error *error) {
   trm_text text = {0};
   if (json) {
     char *object = json_of(p);
@@ -244,9 +249,9 @@ trm_status trm_profile_print(const trm_profile *p, bool json, char **out_text, t
     free(object);
   } else {
     append_head(p, &text);
-    append_memory(p, &text);
-    append_cycles(p, &text);
-    append_ops(p, &text);
+    if (memory) append_memory(p, &text);
+    if (cycles) append_cycles(p, &text);
+    if (cycles) append_ops(p, &text);
     trm_text_append(&text, "\n", 1);
     trm_profile_summary(p, &text);
     trm_text_append(&text, "\n", 1);

@@ -57,6 +57,9 @@ const char *trm_profile_number(int64_t number, char buffer[32]);
 /* print.c, compare.c */
 trm_status trm_profile_print(const trm_profile *profile, bool json, char **out_text,
                              trm_error *error);
+/* The same of the text's parts on memory and on cycles; JSON is always whole. */
+trm_status trm_profile_print_parts(const trm_profile *profile, bool json, bool memory, bool cycles,
+                                   char **out_text, trm_error *error);
 trm_status trm_profile_compare(const trm_profile *a, const trm_profile *b, bool json,
                                char **out_text, trm_error *error);
 /* The line that sums a profile up, without its end. */

@@ -71,12 +71,14 @@ call_site *call_site_create(call_kind kind, const void *payload, size_t size, co
   site->payload = copy_of(payload, size);
   site->name = copy_of(name, name_size);
   site->feeds = copy_of(feeds ? feeds : "", feeds ? strlen(feeds) : 0);
-  site->call = (tf_call){site->name, site->feeds};
+  site->call = (tf_call){site->name, site->feeds, 0};
   pthread_mutex_init(&site->lock, NULL);
   if (site->payload && site->name && site->feeds) return site;
   call_site_free(site);
   return NULL;
 }
+
+void call_site_set_variables(call_site *site, size_t count) { site->call.variables = count; }
 
 const tf_call *call_site_call(const call_site *site) { return &site->call; }
 

@@ -20,6 +20,8 @@ typedef struct call_site call_site;
 /* Copies payload, name and feeds (tf_call; NULL: none). NULL when memory has run out. */
 call_site *call_site_create(call_kind kind, const void *payload, size_t size, const char *name,
                             size_t name_size, const char *feeds);
+/* How many of its inputs, the last ones, are variables; 0 before. */
+void call_site_set_variables(call_site *site, size_t count);
 /* What its programs are to know of it, as long as it lives. */
 const tf_call *call_site_call(const call_site *site);
 void call_site_free(call_site *site);

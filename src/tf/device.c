@@ -7,6 +7,7 @@
 #include "pool.h"
 #include "tensorflow.h"
 #include "tensorflow/c/experimental/stream_executor/stream_executor.h"
+#include "transfers.h"
 
 /* The original has two devices where there is no hardware. */
 enum { DEFAULT_DEVICES = 2, MAX_DEVICES = 64 };
@@ -75,6 +76,7 @@ static void copy(void *to, const void *from, uint64_t size, TF_Status *status) {
 static void copy_out(const SP_Device *device, void *host, const SP_DeviceMemoryBase *memory,
                      uint64_t size, TF_Status *status) {
   (void)device;
+  transfers_note_read(memory->opaque);
   copy(host, memory->opaque, size, status);
 }
 

@@ -59,8 +59,11 @@ call_site *launch_site(TF_OpKernelConstruction *construction) {
   char *feeds = NULL;
   size_t module_size = 0;
   size_t graph_size = 0;
+  int64_t variables = 0;
   call_site *site = NULL;
-  if (read_bytes(construction, "module", &module, &module_size, status) &&
+  TF_OpKernelConstruction_GetAttrInt64(construction, "variables", &variables, status);
+  if (is_ok(status) &&
+      read_bytes(construction, "module", &module, &module_size, status) &&
       read_bytes(construction, "graph", &graph, &graph_size, status) &&
       read_feeds(construction, &feeds, status)) {
     TF_StringView name = TF_OpKernelConstruction_GetName(construction);
@@ -68,6 +71,7 @@ call_site *launch_site(TF_OpKernelConstruction *construction) {
                ? call_site_create(CALL_MODULE, module, module_size, name.data, name.len, feeds)
                : call_site_create(CALL_GRAPH, graph, graph_size, name.data, name.len, feeds);
     if (!site) fail_memory(status);
+    else call_site_set_variables(site, variables > 0 ? (size_t)variables : 0);
   }
   free(module);
   free(graph);

@@ -1,9 +1,13 @@
 /* Lines on standard error, in TensorFlow's log format. */
-#define _POSIX_C_SOURCE 200809L
+#define _GNU_SOURCE
 #include "log.h"
 
+#include <fnmatch.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/time.h>
 #include <time.h>
 
@@ -33,5 +37,47 @@ void log_warning(const char *source, const char *format, ...) {
   va_list args;
   va_start(args, format);
   write_line('W', source, format, args);
+  va_end(args);
+}
+
+/* ---- Detail ---- */
+
+/* Read once: TensorFlow does the same. */
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static char *modules; /* TF_CPP_VMODULE with a NUL after each PATTERN=LEVEL, and one more */
+static int general;   /* the level of what it does not name */
+
+static void read_environment(void) {
+  const char *level = getenv("TF_CPP_MAX_VLOG_LEVEL");
+  if (!level) level = getenv("TF_CPP_MIN_VLOG_LEVEL"); /* its older name */
+  general = level ? (int)strtol(level, NULL, 10) : 0;
+  const char *text = getenv("TF_CPP_VMODULE");
+  if (!text) return;
+  modules = calloc(1, strlen(text) + 2);
+  if (!modules) return;
+  memcpy(modules, text, strlen(text));
+  for (char *c = modules; *c; c++)
+    if (*c == ',') *c = '\0';
+}
+
+bool log_is_verbose(int level, const char *source) {
+  char stem[64];
+  pthread_once(&once, read_environment);
+  snprintf(stem, sizeof stem, "%.*s", (int)strcspn(source, "."), source);
+  for (const char *one = modules; one && *one; one += strlen(one) + 1) {
+    char pattern[64];
+    const char *equals = strchr(one, '=');
+    if (!equals) continue;
+    snprintf(pattern, sizeof pattern, "%.*s", (int)(equals - one), one);
+    if (fnmatch(pattern, stem, 0) == 0) return level <= (int)strtol(equals + 1, NULL, 10);
+  }
+  return level <= general;
+}
+
+void log_verbose(int level, const char *source, const char *format, ...) {
+  if (!log_is_verbose(level, source)) return;
+  va_list args;
+  va_start(args, format);
+  write_line('I', source, format, args);
   va_end(args);
 }

@@ -24,7 +24,7 @@ typedef struct op_spec {
 
 #define LAUNCH_ATTRIBUTES \
   "Thost: list(type) >= 0", "Tdevice: list(type) >= 0", "module: string", "graph: string",        \
-      "feeds: list(string) = []"
+      "feeds: list(string) = []", "variables: int = 0" /* of `device`, the last so many */
 #define RESULT_ATTRIBUTES "Tresults: list(type) >= 0", "Tupdates: list(type) >= 0"
 
 static const op_spec OPS[] = {
@@ -106,6 +106,10 @@ static const op_spec OPS[] = {
      .create = dequeue_create,
      .compute = dequeue_compute,
      .delete = dequeue_delete},
+    {.name = "IpuEventTrace",
+     .outputs = {"out: string"},
+     .device = "CPU",
+     .compute = event_trace_compute},
 };
 
 static void unknown_shapes(TF_ShapeInferenceContext *context, TF_Status *status) {

@@ -37,6 +37,8 @@ void *dequeue_create(TF_OpKernelConstruction *construction);
 void dequeue_compute(void *kernel, TF_OpKernelContext *context);
 void dequeue_delete(void *kernel);
 
+void event_trace_compute(void *kernel, TF_OpKernelContext *context);
+
 /* Looked up by TensorFlow when the plugin is loaded. */
 TRM_TF_API void TF_InitKernel(void);
 

@@ -13,6 +13,7 @@
 
 #include "cache.h"
 #include "cycles.h"
+#include "events.h"
 #include "feeds.h"
 #include "host_calls.h"
 #include "interrupt.h"
@@ -20,13 +21,16 @@
 #include "pool.h"
 #include "switches.h"
 #include "synthetic.h"
+#include "transfers.h"
 #include "tremula/log.h"
 #include "tremula/report.h"
+#include "watch.h"
 
 struct tf_program {
   tf_program *next;
   XXH128_hash_t key;
   int ordinal;
+  char *name; /* no other program's */
   pthread_mutex_t building; /* held while compiling */
   pthread_mutex_t running;  /* held by a run; not asked for to find the program, or a run that
                                waits for data would block the one that is to cancel it */
@@ -38,6 +42,7 @@ struct tf_program {
   uint64_t num_runs;
   int64_t cycles;     /* of a run on an IPU, once asked for */
   trm_report *report; /* the profile that runs are added to, or NULL */
+  event_report execution; /* the report of a run, for events */
   uint64_t seed_generation;
   /* The inputs' made-up values, where parameters are synthetic. */
   void **made_up;
@@ -55,13 +60,15 @@ static atomic_uint_fast64_t num_built;
 uint64_t trm_tf_programs_built(void) { return atomic_load(&num_built); }
 
 /* Module and configuration; the ordinal too, because a device runs a program of its own. */
-static XXH128_hash_t key_of(const void *module, size_t size, int ordinal, const char *options) {
+static XXH128_hash_t key_of(const void *module, size_t size, int ordinal,
+                            const tf_snapshot *settings) {
   XXH3_state_t *state = XXH3_createState();
   if (!state) return (XXH128_hash_t){0, 0};
   XXH3_128bits_reset(state);
   XXH3_128bits_update(state, module, size);
   XXH3_128bits_update(state, &ordinal, sizeof ordinal);
-  XXH3_128bits_update(state, options, strlen(options));
+  XXH3_128bits_update(state, &settings->epoch, sizeof settings->epoch);
+  XXH3_128bits_update(state, settings->options, strlen(settings->options));
   XXH128_hash_t key = XXH3_128bits_digest(state);
   XXH3_freeState(state);
   return key;
@@ -84,7 +91,7 @@ static size_t split_options(char *text, trm_option *options, size_t room) {
 }
 
 static bool compile(const void *module, size_t size, const char *options_text,
-                    trm_executable **out, TF_Status *status) {
+                    compile_watch *watch, trm_executable **out, TF_Status *status) {
   size_t lines = 1;
   for (const char *c = options_text; *c; c++) lines += *c == '\n';
   char *text = strdup(options_text);
@@ -92,11 +99,15 @@ static bool compile(const void *module, size_t size, const char *options_text,
   trm_module *parsed = NULL;
   trm_error error = {0};
   bool ok = (text && options) || fail_memory(status);
+  if (ok &&
+      trm_module_read(module, size, "the module from TensorFlow", &parsed, &error) != TRM_OK)
+    ok = fail_with(status, &error);
+  if (ok) ok = watch_name(watch, trm_module_name(parsed)) || fail_memory(status);
   if (ok) {
-    size_t count = split_options(text, options, lines);
-    ok = trm_module_read(module, size, "the module from TensorFlow", &parsed, &error) == TRM_OK &&
-         trm_compile(parsed, options, count, out, &error) == TRM_OK;
-    if (!ok) fail_with(status, &error);
+    const size_t count = split_options(text, options, lines);
+    watch_begin(watch, parsed);
+    ok = trm_inspect_compile(parsed, options, count, watch_pass, watch, out, &error) == TRM_OK ||
+         fail_with(status, &error);
   }
   trm_module_free(parsed);
   free(options);
@@ -111,9 +122,15 @@ static bool is_cacheable(const void *module, size_t size) {
   return memmem(module, size, mark, sizeof mark - 1) == NULL;
 }
 
+static bool tell_loaded(const trm_executable *executable, const cache_entry *entry) {
+  log_verbose(1, "poplar_compiler.cc:1585", "Loaded %s from %s", trm_executable_name(executable),
+              entry->path);
+  return true;
+}
+
 /* Reads the executable from the cache, or compiles it and, with a cache, writes it. */
 static bool load_or_compile(const void *module, size_t size, const tf_snapshot *settings,
-                            trm_executable **out, TF_Status *status) {
+                            compile_watch *watch, trm_executable **out, TF_Status *status) {
   cache_entry entry;
   const bool only_compiles = settings->connection == TF_CONNECT_PRE_COMPILE;
   if (only_compiles && !settings->cache_path[0])
@@ -125,14 +142,14 @@ static bool load_or_compile(const void *module, size_t size, const tf_snapshot *
     log_info("poplar_compiler.cc:1585",
              "Executable caching has been enabled, however the program being compiled contains "
              "custom user operations which cannot be safely serialized.");
-    return compile(module, size, settings->options, out, status);
+    return compile(module, size, settings->options, watch, out, status);
   }
   if (!cache_find(settings, module, size, &entry))
-    return compile(module, size, settings->options, out, status);
-  if (cache_load(&entry, false, out)) return true;
+    return compile(module, size, settings->options, watch, out, status);
+  if (cache_load(&entry, false, out)) return tell_loaded(*out, &entry);
   cache_lock(&entry);
-  bool ok = cache_load(&entry, true, out);
-  if (!ok && (ok = compile(module, size, settings->options, out, status))) {
+  bool ok = cache_load(&entry, true, out) && tell_loaded(*out, &entry);
+  if (!ok && (ok = compile(module, size, settings->options, watch, out, status))) {
     const bool stored = cache_store(&entry, *out);
     if (only_compiles && stored)
       log_info("poplar_compiler.cc:1973", "A pre-compiled Poplar program has been saved to %s",
@@ -182,12 +199,16 @@ static const char *tensorflow_version(void) {
   return text;
 }
 
-/* Call with p->building held. */
-static bool build(tf_program *p, const void *module, size_t size, const tf_snapshot *settings,
-                  TF_Status *status) {
+static bool build_watched(tf_program *p, const void *module, size_t size,
+                          const tf_snapshot *settings, compile_watch *watch, TF_Status *status) {
   trm_executable *executable = NULL;
   trm_engine *engine = NULL;
-  if (!load_or_compile(module, size, settings, &executable, status)) return false;
+  if (!load_or_compile(module, size, settings, watch, &executable, status)) return false;
+  if (!watch_name(watch, trm_executable_name(executable))) {
+    trm_executable_free(executable);
+    return fail_memory(status);
+  }
+  watch_stage(watch, PROGRESS_PLANNING);
   const trm_report_framework framework = {"TensorFlow", tensorflow_version()};
   trm_report *report = NULL;
   trm_error error = {0};
@@ -199,6 +220,7 @@ static bool build(tf_program *p, const void *module, size_t size, const tf_snaps
     trm_executable_free(executable);
     return fail_with(status, &error);
   }
+  watch_stage(watch, PROGRESS_ENGINE);
   bool ok = create_engine(p, executable, &engine, status);
   host_calls *calls = NULL;
   ok = ok && host_calls_create(executable, engine, &calls, status);
@@ -229,11 +251,22 @@ static bool build(tf_program *p, const void *module, size_t size, const tf_snaps
   return true;
 }
 
+/* Call with p->building held. */
+static bool build(tf_program *p, const void *module, size_t size, const tf_snapshot *settings,
+                  TF_Status *status) {
+  compile_watch watch = {.ordinal = p->ordinal};
+  const bool ok = build_watched(p, module, size, settings, &watch, status);
+  watch_end(&watch, ok ? p->executable : NULL);
+  if (ok) p->name = watch.name;
+  else free(watch.name);
+  return ok;
+}
+
 bool program_get(const void *module, size_t size, int ordinal, tf_program **out,
                  TF_Status *status) {
   tf_snapshot settings;
   if (!settings_snapshot(ordinal, &settings, status)) return false;
-  XXH128_hash_t key = key_of(module, size, ordinal, settings.options);
+  XXH128_hash_t key = key_of(module, size, ordinal, &settings);
   pthread_mutex_lock(&registry_lock);
   tf_program *p = registry;
   while (p && !XXH128_isEqual(p->key, key)) p = p->next;
@@ -375,6 +408,11 @@ bool program_run(tf_program *p, const tf_call *call, TF_Tensor *const *tensors,
   /* By these numbers the variables come back, if nobody has written to them since. */
   for (size_t i = 0; trm_engine_num_replicas(p->engine) > 1 && i < program_num_outputs(p); i++)
     p->output_versions[i] = pool_generation(outputs[i]);
+  const size_t variables = call->variables < count ? call->variables : count;
+  const transfer_run transfers = {p->ordinal, p,       p->name, p->executable,
+                                  p->inputs,  outputs, count - variables};
+  if (!(synthetic & TF_SYNTHETIC_PARAMETERS)) transfers_before_run(&transfers);
+  log_verbose(1, "poplar_executor.cc:3200", "Executing %s on /device:IPU:%d", p->name, p->ordinal);
   trm_error error = {0};
   const double began = p->report ? now() : 0;
   const double waited = p->report && p->infeed ? trm_infeed_waited(p->infeed->queue) : 0;
@@ -392,6 +430,8 @@ bool program_run(tf_program *p, const tf_call *call, TF_Tensor *const *tensors,
         .infeed_wait = p->report && p->infeed ? trm_infeed_waited(p->infeed->queue) - waited : 0};
     trm_report_run(p->report, &times);
     cycles_log(p->executable, &p->cycles);
+    if (!(synthetic & TF_SYNTHETIC_PARAMETERS)) transfers_after_run(&transfers);
+    events_execute(p->ordinal, p->name, p->executable, p->num_runs, &p->execution);
     return true;
   }
   return fail_with(status, &error);

@@ -7,10 +7,12 @@
 
 typedef struct tf_program tf_program;
 
-/* Who runs a program: the name of a node, and the ids of its feeds, one a line (feeds_bind). */
+/* Who runs a program: the name of a node, the ids of its feeds, one a line (feeds_bind), and how many
+ * of the inputs, the last ones, are variables. */
 typedef struct tf_call {
   const char *name;
   const char *feeds;
+  size_t variables;
 } tf_call;
 
 /* The program of a serialised module for a TF device under the present configuration: compiled, or

@@ -21,6 +21,7 @@ static bool configured;
 static uint32_t synthetic;
 static char synthetic_initializer[SYNTHETIC_INITIALIZER_SIZE];
 static uint64_t generation = 1;
+static uint64_t epoch;
 static uint64_t seed;
 static uint64_t seed_generation = 1;
 
@@ -70,6 +71,7 @@ bool settings_snapshot(int ordinal, tf_snapshot *out, TF_Status *status) {
     out->cache_path = strdup(devices[ordinal].cache_path);
     out->connection = devices[ordinal].connection;
     out->generation = generation;
+    out->epoch = epoch;
     ok = (out->options && out->cache_path) || fail_memory(status);
   }
   pthread_mutex_unlock(&lock);
@@ -177,5 +179,12 @@ void trm_tf_set_seed(uint64_t new_seed) {
   pthread_mutex_lock(&lock);
   seed = new_seed;
   seed_generation++;
+  pthread_mutex_unlock(&lock);
+}
+
+void trm_tf_forget_programs(void) {
+  pthread_mutex_lock(&lock);
+  epoch++;
+  generation++;
   pthread_mutex_unlock(&lock);
 }

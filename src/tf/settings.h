@@ -32,6 +32,7 @@ typedef struct tf_snapshot {
   char *cache_path; /* folder of compiled programs, or "" */
   tf_connection connection;
   uint64_t generation;
+  uint64_t epoch; /* programs of another one are compiled again */
 } tf_snapshot;
 
 /* The snapshot for a TF device. Fails for a device that no configuration names. Where nothing at
@@ -71,5 +72,7 @@ TRM_TF_API void trm_tf_reset_configuration(void);
 TRM_TF_API int32_t trm_tf_configure(int32_t ordinal, const trm_tf_device_settings *settings,
                                     char *message, uint64_t message_size);
 TRM_TF_API void trm_tf_set_seed(uint64_t seed);
+/* Has every program compiled again that runs from now on. */
+TRM_TF_API void trm_tf_forget_programs(void);
 
 #endif /* TREMULA_TF_SETTINGS_H_ */

@@ -193,3 +193,20 @@ def python_operation(function, name):
 
     with tf.device("cpu"):
         return tf.py_func(call, [], [], stateful=True, name=name)
+
+
+def cpu_operation(op, name, shape):
+    """The one result of the plugin's operation `op` on the CPU, which has neither inputs nor
+    attributes: a tensor of `shape`, in eager mode its value."""
+    import tensorflow.compat.v1 as tf
+    from tremula.tf.runtime import inside, plugin
+    plugin.load()
+    with tf.device("cpu"):
+        if tf.executing_eagerly():
+            from tensorflow.python.eager import context, execute
+            context.ensure_initialized()
+            return execute.execute(op.encode(), 1, inputs=[], attrs=(), ctx=context.context(),
+                                   name=name)[0]
+        result = inside.apply_op(op, name=name).outputs[0]
+    result.set_shape(shape)
+    return result

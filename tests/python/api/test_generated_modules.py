@@ -200,11 +200,6 @@ def test_test_utils(tmp_path):
         pair = tf.data.make_one_shot_iterator(
             tu.create_dual_increasing_dataset(2, [2], [1])).get_next()
         assert [session.run(pair)[0].tolist() for _ in range(3)] == [[0, 0], [1, 1], [0, 0]]
-        report = tu.ReportJSON(unittest.TestCase(), session)
-        report.reset()
-        report.assert_no_event()
-        with pytest.raises(NotImplementedError, match="parse_log reads events"):
-            report.parse_log()
         with pytest.raises(ValueError, match="no_such"):
             with tu.ipu_session(["no_such"]):
                 pass

@@ -138,7 +138,14 @@ def _rounding(metadata, value):
     return StochasticRoundingBehaviour.from_bool(value)
 
 
+def _profile(_, value):
+    if not isinstance(value, bool):
+        return value
+    return ExecutionProfileType.DEVICE_PROFILE if value else ExecutionProfileType.NO_PROFILE
+
+
 define(IPUConfig, OPTIONS, converters={
+    "_profiling.profile_execution": _profile,
     "floating_point_behaviour.esr": _rounding,
     "io_tiles.available_memory_proportion":
         lambda _, value: float(value) if type(value) is int else value,
@@ -159,7 +166,7 @@ def configure_ipu_system(config, device="cpu", reset_configuration=True):
     """
     from tremula.tf.plugin.poplar.driver import config_pb2
     if isinstance(config, IPUConfig):
-        snapshot = config._create_snapshot()
+        snapshot = config._create_protobuf().snapshot
     elif isinstance(config, config_pb2.IpuOptions):
         snapshot = config.snapshot
         if not snapshot:
@@ -176,7 +183,7 @@ def configure_ipu_system(config, device="cpu", reset_configuration=True):
                                "but it should have been reset automatically by the call to "
                                "'tensorflow.python.ipu.config.configure_ipu_system'.")
         LOG.warning("Resetting existing IPU configuration before applying new configuration")
-    if _current == snapshot:
+    if _current == snapshot and not _records_events(snapshot):
         return  # programs that are compiled stay, and so do the IPUs
     from tremula.tf import runtime
     runtime.configure(json.dumps(snapshot))
@@ -237,6 +244,12 @@ def markdown():
             lines.append(f"| `{option.path}` | {type_text(option.type)} | `{option.default}` | "
                          f"{doc} | {option.effect or '—'} |")
     return "\n".join(lines) + "\n"
+
+
+def _records_events(snapshot):
+    """Whether somebody may look at what is compiled from now on."""
+    return (snapshot["options"]["_profiling.profiling"]
+            or snapshot["options"]["_profiling.enable_ipu_events"])
 
 
 # The snapshot in force, or None.

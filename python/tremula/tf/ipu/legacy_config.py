@@ -1,8 +1,8 @@
 """The configuration functions of the first releases, deprecated there since IPUConfig.
 
 Each takes the config as `opts`, sets options of it and returns it. Arguments that a later release
-dropped are accepted. An argument whose option is private (reports, verified transfers) is kept in
-the config and acted on by nothing.
+dropped are accepted. Reports and events: docs/events.md. Verified transfers are kept in the config
+and acted on by nothing.
 """
 
 from tremula.tf.ipu.config import (DeviceConnectionType, ExecutionProfileType, IPUConfig,

@@ -80,14 +80,14 @@ def _read(handle, variable):
 
 
 def _launch(trace, values, program, types, name):
-    return inside.apply_op("IpuLaunch", name=name, host=trace.arguments, device=values, **program,
-                           **types)
+    return inside.apply_op("IpuLaunch", name=name, host=trace.arguments, device=values,
+                           variables=len(values), **program, **types)
 
 
 def _launch_fed(trace, values, program, types, name):
     import tensorflow.compat.v1 as tf
     start = inside.apply_op("IpuStart", name=f"{name}/start", host=trace.arguments, device=values,
-                            **program)
+                            variables=len(values), **program)
     run = _scalar(start)
     with tf.device("/device:CPU:0"):
         fed = _feed(trace.infeed, run)

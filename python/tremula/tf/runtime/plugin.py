@@ -50,6 +50,12 @@ class DeviceSettings(ctypes.Structure):
                 ("attach", AttachRequest)]
 
 
+class EventSettings(ctypes.Structure):
+    """Which events are recorded: trm_tf_event_settings in src/tf/events.h."""
+    _fields_ = [("bits", ctypes.c_uint32), ("form", ctypes.c_int32), ("every", ctypes.c_uint32),
+                ("most_report_bytes", ctypes.c_uint64), ("directory", ctypes.c_char_p)]
+
+
 class HostArray(ctypes.Structure):
     """An array of a call to the host: trm_tf_host_array in src/tf/host_calls.h."""
     _fields_ = [("dtype", ctypes.c_int32), ("rank", ctypes.c_int32),
@@ -74,6 +80,8 @@ _SIGNATURES = {
     "trm_tf_configure": (_int, [_int, ctypes.POINTER(DeviceSettings), _text, _size]),
     "trm_tf_declare_infeed": (None, [_text, _size]),
     "trm_tf_declare_outfeed": (None, [_text, _int]),
+    "trm_tf_dump_plans": (None, [_int, _text]),
+    "trm_tf_forget_programs": (None, []),
     "trm_tf_host_error": (None, [ctypes.POINTER(HostRequest), _int, _text]),
     "trm_tf_ipus_of_id": (_int, [ctypes.c_uint32, ctypes.POINTER(ctypes.c_uint32), _text, _size]),
     "trm_tf_log": (None, [_text]),
@@ -83,9 +91,11 @@ _SIGNATURES = {
     "trm_tf_reply_error": (None, [ctypes.POINTER(Request), _int, _text]),
     "trm_tf_reply_module": (None, [ctypes.POINTER(Request), _text, _size, _text]),
     "trm_tf_reset_configuration": (None, []),
+    "trm_tf_set_events": (None, [ctypes.POINTER(EventSettings)]),
     "trm_tf_set_host_function": (None, [HostFunctionType]),
     "trm_tf_set_lower": (None, [LowerFunction]),
     "trm_tf_set_seed": (None, [_size]),
+    "trm_tf_show_progress": (None, [_int]),
 }
 
 

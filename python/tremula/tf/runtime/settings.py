@@ -8,12 +8,14 @@ import ctypes
 import json
 
 from tremula import flags
-from tremula.tf.ipu.config_options import DeviceConnectionType
+from tremula.tf.ipu.config_options import DeviceConnectionType, ExecutionProfileType
 from tremula.tf.runtime import compile_options, plugin
 
 _NO_ATTACHING = ("IPU Model: /device:IPU:{ordinal} is attached to no IPU; programs are "
                  "compiled for {count}")
 _MOST_MS = 2 ** 32 - 1
+_PROGRESS_MODES = ("false", "true", "auto")  # tf_progress_mode in src/tf/progress.h
+_NO_PROFILE = ExecutionProfileType.NO_PROFILE.name
 
 
 def configure(snapshot_json):
@@ -24,13 +26,45 @@ def configure(snapshot_json):
     snapshot = json.loads(snapshot_json)
     plugin.load()
     reset_configuration()
-    plugin.library().trm_tf_log_cycles(int(snapshot["flags"]["log_cycle_count"]) >= 0)
+    set_flags(snapshot["flags"])
+    _set_events(snapshot["options"])
     try:
         for ordinal, device in enumerate(snapshot["devices"] or [{"auto": 1}]):
             _configure_device(ordinal, device, snapshot)
     except Exception:
         reset_configuration()
         raise
+
+
+def set_flags(values):
+    """Hands over the flags that are not a device's: `values` is a dict by name."""
+    library = plugin.library()
+    library.trm_tf_log_cycles(int(values["log_cycle_count"]) >= 0)
+    library.trm_tf_show_progress(_PROGRESS_MODES.index(values["show_progress_bar"]))
+    library.trm_tf_dump_plans(values["dump_schedule_as_dot"],
+                              values["tensor_map_file_path"].encode())
+
+
+def _set_events(options):
+    """What is recorded: see docs/events.md and src/tf/events.h, which has the bits."""
+    profiling = options.get("_profiling.profiling", False)
+    wanted = {
+        1: profiling or options.get("_profiling.enable_ipu_events"),
+        2: profiling or options.get("_profiling.enable_io_trace"),
+        4: profiling,
+        8: profiling or options.get("_profiling.enable_compilation_trace"),
+        16: profiling and options.get("_profiling.enable_poplar_serialized_graph"),
+        32: profiling and options.get("_profiling.profile_execution", _NO_PROFILE) != _NO_PROFILE}
+    bits = sum(bit for bit, is_wanted in wanted.items() if is_wanted) if wanted[1] else 0
+    plugin.library().trm_tf_set_events(plugin.EventSettings(
+        bits=bits,
+        form=(1 if options.get("_profiling.use_poplar_text_report")
+              else 2 if options.get("_profiling.use_poplar_cbor_report") else 0),
+        every=max(0, options.get("_profiling.report_every_nth_execution", 0)),
+        most_report_bytes=max(0, options.get("_profiling.max_report_size", 0)),
+        directory=options.get("_profiling.report_directory", "").encode()))
+    if bits:
+        plugin.library().trm_tf_forget_programs()  # what is compiled already would have no events
 
 
 def _configure_device(ordinal, device, snapshot):
@@ -103,5 +137,5 @@ def reset_seed(seed, ordinal=0, identical_replicas=False):
 
 
 def clear_compilation_caches():
-    """Programs are compiled again when the configuration changes; until then one that is compiled
-    stays right, so there is nothing that a program could notice to be cleared."""
+    """Has programs compiled again that run from now on."""
+    plugin.library().trm_tf_forget_programs()

@@ -26,6 +26,28 @@ class DeviceConfig:
         return "cfg_index" if self._by_id else "auto_count"
 
 
+class Profiling:
+    """What is recorded in events, as bools of a snapshot's options."""
+
+    def __init__(self, options):
+        super().__setattr__("_options", options)
+
+    def __getattr__(self, name):
+        return self._options[self._path(name)]
+
+    def __setattr__(self, name, value):
+        self._options[self._path(name)] = bool(value)
+
+    def _path(self, name):
+        path = {"enable_ipu_trace_events": "_profiling.enable_ipu_events",
+                "enable_io_trace": "_profiling.enable_io_trace",
+                "enable_compilation_trace": "_profiling.enable_compilation_trace"}.get(name)
+        if path is None:
+            raise AttributeError(f"IpuOptions.profiling has no attribute {name!r}: its options are "
+                                 "those of IPUConfig._profiling.")
+        return path
+
+
 class IpuOptions:
     """A checked configuration of the IPU system, made by an IPUConfig.
 
@@ -41,6 +63,14 @@ class IpuOptions:
         """One DeviceConfig for each TensorFlow device."""
         return [DeviceConfig(auto_count=device.get("auto", 0), cfg_index=device.get("id", 0))
                 for device in (self.snapshot or {}).get("devices", [])]
+
+    @property
+    def profiling(self):
+        """A Profiling, which changes this configuration. Raises ValueError for one that is not
+        filled yet."""
+        if not self.snapshot:
+            raise ValueError("This IpuOptions is empty: make it with an IPUConfig.")
+        return Profiling(self.snapshot["options"])
 
     def SerializeToString(self):
         """The configuration as bytes."""

@@ -14,11 +14,10 @@ from tremula.tf.plugin.poplar.driver import config_pb2
 
 
 def ipu_event_trace(name=None):
-    """The events that were recorded since the last call, a vector of serialised IpuTraceEvent.
-
-    Tremula records none, so it is empty; profiles take its place.
+    """The events that were recorded since it ran before, a vector of serialised IpuTraceEvent: a
+    tensor whose operation, on the CPU, takes them when it runs. What is recorded: docs/events.md.
     """
-    return _constant([], tf.string, name or "IpuEventTrace")
+    return compat.cpu_operation("IpuEventTrace", name, shape=[None])
 
 
 def ipu_model_used(name=None):

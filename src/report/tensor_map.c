@@ -1,0 +1,136 @@
+/* Owns: the tensor map: for each computation the values in it, and how many elements of each are on
+ * which tile. What only names or views another value has no memory of its own, and is not in it. A
+ * value is an array, in the original's order:
+ *
+ *   [instruction, number of the leaf, shape, type, is constant, has aliases, elements,
+ *    [[tile, elements], ...], name] */
+#include <stdlib.h>
+#include <string.h>
+
+#include "report/describe.h"
+
+enum { WORD = 4 };
+
+/* Poplar's names of types. */
+static const char *type_name(trm_dtype dtype) {
+  switch (dtype) {
+    case TRM_F32: return "float";
+    case TRM_F64: return "float";
+    case TRM_F16: return "half";
+    case TRM_PRED: return "bool";
+    case TRM_S8: return "char";
+    case TRM_U8: return "unsigned char";
+    case TRM_S16: return "short";
+    case TRM_U16: return "unsigned short";
+    case TRM_S32: case TRM_S64: return "int";
+    case TRM_U32: case TRM_U64: return "unsigned int";
+    default: return trm_dtype_name(dtype);
+  }
+}
+
+/* A result of an instruction. A computation that is walked more than once has several. */
+typedef struct value {
+  uint32_t computation, instruction, leaf, variable;
+  const trm_shape *shape;
+} value;
+
+static int by_name(const void *a, const void *b) {
+  const value *l = a, *r = b;
+  if (l->computation != r->computation) return l->computation < r->computation ? -1 : 1;
+  if (l->instruction != r->instruction) return l->instruction < r->instruction ? -1 : 1;
+  if (l->leaf != r->leaf) return l->leaf < r->leaf ? -1 : 1;
+  return (l->variable > r->variable) - (l->variable < r->variable);
+}
+
+/* Whether a variable is a result, and which; otherwise it is code, a buffer, a temporary. */
+static bool value_of(const trm_program *p, uint32_t variable, value *out) {
+  const trm_program_variable *v = &p->variables[variable];
+  if (v->source == TRM_NO_INDEX) return false;
+  if (v->category != TRM_CATEGORY_VARIABLE && v->category != TRM_CATEGORY_CONSTANT) return false;
+  const trm_program_source *source = &p->sources[v->source];
+  const trm_shape *shape =
+      &p->module->computations[source->computation].instructions[source->instruction].shape;
+  if (v->leaf >= (uint32_t)trm_shape_num_leaves(shape)) return false;
+  const trm_shape *leaf = trm_shape_leaf(shape, (int32_t)v->leaf);
+  *out = (value){source->computation, source->instruction, v->leaf, variable, leaf};
+  return trm_shape_is_array(leaf) && trm_shape_count(leaf) == v->count;
+}
+
+/* Elements by tile: the parts of the mapping, those on one tile added up. */
+static void put_tiles(const trm_program *p, const trm_mapping *mapping, int64_t *elements,
+                         trm_stream *s) {
+  const uint32_t tiles = p->tiles_per_ipu;
+  int64_t total = 0;
+  memset(elements, 0, tiles * sizeof *elements);
+  if (mapping->kind == TRM_MAPPING_SPREAD) {
+    trm_mapping_add_bytes(mapping, 1, WORD, elements);
+  } else if (mapping->kind != TRM_MAPPING_NONE) {
+    for (uint32_t part = 0; part < mapping->parts; ++part) {
+      elements[trm_mapping_tile(mapping, part) % tiles] += trm_mapping_part_elements(mapping, part);
+    }
+  }
+  for (uint32_t t = 0; t < tiles; ++t) total += elements[t];
+  trm_stream_int(s, total);
+  trm_stream_array(s);
+  for (uint32_t t = 0; t < tiles; ++t) {
+    if (elements[t] == 0) continue;
+    trm_stream_array(s);
+    trm_stream_int(s, (int64_t)mapping->ipu * tiles + t);
+    trm_stream_int(s, elements[t]);
+    trm_stream_end_array(s);
+  }
+  trm_stream_end_array(s);
+}
+
+static void put_value(const trm_program *p, const value *result, int64_t *elements,
+                      trm_stream *s) {
+  const trm_program_variable *v = &p->variables[result->variable];
+  const trm_program_source *source = &p->sources[v->source];
+  trm_stream_array(s);
+  trm_stream_string(s, source->hlo_name);
+  trm_stream_int(s, v->leaf);
+  trm_stream_array(s);
+  for (int32_t d = 0; d < result->shape->rank; ++d) trm_stream_int(s, result->shape->dims[d]);
+  trm_stream_end_array(s);
+  trm_stream_string(s, type_name(v->dtype));
+  trm_stream_int(s, strcmp(source->opcode, "constant") == 0);
+  trm_stream_int(s, 0); /* a variable is memory of its own */
+  put_tiles(p, &v->mapping, elements, s);
+  trm_stream_string(s, v->name);
+  trm_stream_end_array(s);
+}
+
+trm_status trm_describe_tensor_map(const trm_program *p, trm_stream *s, trm_error *error) {
+  value *values = trm_allocate_zeroed((size_t)p->num_variables + 1, sizeof *values);
+  int64_t *elements = trm_allocate_zeroed((size_t)p->tiles_per_ipu + 1, sizeof *elements);
+  size_t count = 0;
+  if (values == NULL || elements == NULL) {
+    trm_free(values);
+    trm_free(elements);
+    FAIL_NO_MEMORY("a tensor map");
+  }
+  for (uint32_t v = 0; v < p->num_variables; ++v) count += value_of(p, v, &values[count]);
+  qsort(values, count, sizeof *values, by_name);
+  trm_stream_object(s);
+  trm_stream_key(s, "mappings");
+  trm_stream_object(s);
+  for (size_t i = 0; i < count; ++i) {
+    const value *before = i > 0 ? &values[i - 1] : NULL;
+    const bool same = before != NULL && before->computation == values[i].computation;
+    if (same && before->instruction == values[i].instruction && before->leaf == values[i].leaf) {
+      continue;
+    }
+    if (!same && i > 0) trm_stream_end_array(s);
+    if (!same) {
+      trm_stream_key(s, p->module->computations[values[i].computation].name);
+      trm_stream_array(s);
+    }
+    put_value(p, &values[i], elements, s);
+  }
+  if (count > 0) trm_stream_end_array(s);
+  trm_stream_end_object(s);
+  trm_stream_end_object(s);
+  trm_free(values);
+  trm_free(elements);
+  return TRM_OK;
+}
