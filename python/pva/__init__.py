@@ -17,11 +17,13 @@ from pva.operations import DebugContext, Operation, OperationAnalysis
 from pva.programs import (ComputeSet, Program, ProgramVisitor, Vertex, VertexType)
 from pva.report import (InstrumentationSettings, PoplarVersion, ProfileReportVersion, Report,
                         openReport)
+from pva.trace import Event, openTrace
 
 __all__ = [
     "ActiveCycles", "AlwaysLiveVariable", "CompilationReport", "ComputeSet", "DebugContext",
-    "ExecutionReport", "Graph", "InstrumentationSettings", "Ipu", "LivenessProgramStep",
+    "Event", "ExecutionReport", "Graph", "InstrumentationSettings", "Ipu", "LivenessProgramStep",
     "LoweredVariable", "LoweredVariables", "Operation", "OperationAnalysis", "PoplarVersion",
     "ProfileReportVersion", "Program", "ProgramVisitor", "Report", "Run", "Step", "StepOnIpu",
     "Target", "Tile", "Vertex", "VertexType", "openReport",
+    "openTrace",
 ]

@@ -23,6 +23,7 @@ class Target:
         self.bytesPerIPU = self.bytesPerIpu = values["bytes_per_ipu"]
         self.totalMemory = self.bytesPerTile * self.numTiles
         self.clockFrequency = values["clock_frequency"]
+        self.minSyncDelay = values["min_sync_delay"]
         self.numWorkerContexts = values["num_worker_contexts"]
 
 
@@ -74,6 +75,21 @@ class TileMemory:
         self.overflowedBytes = row["overflowed"]
 
     @property
+    def vertices(self):
+        """By type, as compute sets spread theirs over the tiles (Vertex.countByTile)."""
+        ipu, tile = divmod(self._tile, self._compilation.target.tilesPerIpu)
+        found = {}
+        for one in self._compilation.computeSets:
+            if one._row["ipu"] != ipu or one._row["shared_with"] >= 0:
+                continue
+            for vertex in one.vertices:
+                count = vertex.countByTile[tile]
+                if count:
+                    known = found.setdefault(vertex.type.name, TileVertex(vertex.type, 0))
+                    known.count += count
+        return list(found.values())
+
+    @property
     def category(self):
         names = self._compilation.category_names
         found = {}
@@ -85,6 +101,13 @@ class TileMemory:
             else:
                 one.notAlwaysLive += size
         return Categories(list(names.values()), found)
+
+
+class TileVertex:
+    """Vertices of one type on a tile: type, count."""
+
+    def __init__(self, kind, count):
+        self.type, self.count = kind, count
 
 
 class Tile:
@@ -107,11 +130,30 @@ class Bytes:
         self.bytes = count
 
 
+class StepMemory(Bytes):
+    """bytes, and variables: what holds them, the largest first."""
+
+    def __init__(self, count, compilation, program):
+        super().__init__(count)
+        self._compilation, self._program = compilation, program
+
+    @property
+    def variables(self):
+        step = self._program._id
+        return [NotAlwaysLiveVariable(row) for row in self._compilation._database.rows(
+            "SELECT name, total_bytes FROM variables WHERE NOT always_live AND first_step <= ?"
+            " AND ? < end_step ORDER BY total_bytes DESC, id", step, step)]
+
+
 class AlwaysLiveVariable:
     """name, size (bytes on all tiles)."""
 
     def __init__(self, row):
         self.name, self.size = row["name"], row["total_bytes"]
+
+
+class NotAlwaysLiveVariable(AlwaysLiveVariable):
+    """The same of one that is alive at times."""
 
 
 class LivenessProgramStep:
@@ -124,7 +166,8 @@ class LivenessProgramStep:
     def notAlwaysLiveMemory(self):
         """Bytes on all tiles."""
         ipus = range(self._compilation.target.ipusPerReplica)
-        return Bytes(sum(self.notAlwaysLiveMemoryForIpu(i).bytes for i in ipus))
+        return StepMemory(sum(self.notAlwaysLiveMemoryForIpu(i).bytes for i in ipus),
+                          self._compilation, self.program)
 
     def notAlwaysLiveMemoryForIpu(self, ipu):
         times, sizes = self._compilation.liveness_of[ipu]
@@ -258,7 +301,7 @@ class CompilationReport:
         found = {}
         for row in self._database.rows("SELECT * FROM vertices JOIN vertex_types "
                                        "ON vertex_types.id = vertices.vertex_type"):
-            found.setdefault(row["compute_set"], []).append(Vertex(row))
+            found.setdefault(row["compute_set"], []).append(Vertex(self, row))
         return found
 
     @functools.cached_property

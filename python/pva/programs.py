@@ -11,12 +11,22 @@ class VertexType:
 
 
 class Vertex:
-    """The vertices of one type in a compute set; estimatedCycles are those of the slowest."""
+    """The vertices of one type in a compute set: type, count, countByTile (of its IPU, spread over
+    the active tiles), estimatedCycles of the slowest."""
 
-    def __init__(self, row):
+    def __init__(self, compilation, row):
+        self._compilation, self._compute_set = compilation, row["compute_set"]
         self.type = VertexType(row["name"], row["state_bytes"], row["code_bytes"])
         self.count = row["count"]
         self.estimatedCycles = row["cycles"]
+
+    @property
+    def countByTile(self):
+        tiles = self._compilation.target.tilesPerIpu
+        active = self._compilation.computeSets[self._compute_set]._row["active_tiles"]
+        active = max(1, min(active, tiles, self.count))
+        each, more = divmod(self.count, active)
+        return [each + (tile < more) for tile in range(active)] + [0] * (tiles - active)
 
 
 def spread(worst, mean, active, tiles):

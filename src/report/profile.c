@@ -65,6 +65,7 @@ static trm_status write_target(const trm_report_source *s, row_writer *rows, trm
   ROW("ti", "bytes_per_ipu", (int64_t)target->bytes_per_tile * t->tiles_per_ipu);
   ROW("tf", "clock_frequency", target->clock_frequency);
   ROW("ti", "num_worker_contexts", (int64_t)target->num_worker_contexts);
+  ROW("ti", "min_sync_delay", (int64_t)target->min_sync_delay);
   ROW("ti", "non_interleaved_bytes", (int64_t)trm_target_non_interleaved_bytes(target));
   TRY(begin(rows, "INSERT INTO ipus VALUES(?,?,?)", error));
   for (int64_t i = 0; i < t->num_ipus; ++i) {

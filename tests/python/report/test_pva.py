@@ -1,5 +1,6 @@
 """The module pva: what programs written for PopVision's API do with a report."""
 
+import glob
 import os
 import subprocess
 
@@ -76,6 +77,32 @@ def test_a_switch_of_programs_is_a_step(profiled):
     # While the other program ran the IPU was not waiting.
     assert runs[2].waitSeconds <= runs[2].startSeconds - runs[1].startSeconds - runs[1].hostSeconds
     assert all(one.program.name != "LoadExecutable" for one in runs[1].steps)
+
+
+def test_vertices_and_variables_of_a_step(report):
+    compilation = report.compilation
+    one = max(compilation.computeSets, key=lambda one: one.numVertices)
+    for vertex in one.vertices:
+        assert sum(vertex.countByTile) == vertex.count and len(vertex.countByTile) == 1472
+    on_tiles = sum(vertex.count for tile in compilation.tiles for vertex in tile.memory.vertices)
+    assert on_tiles == compilation.graph.numVertices
+    for step in compilation.livenessProgramSteps[::5]:
+        memory = step.notAlwaysLiveMemory
+        assert memory.bytes == sum(variable.size for variable in memory.variables)
+    assert report.execution.blocks(0) == []
+    assert compilation.target.minSyncDelay >= 0
+
+
+def test_found_as_programs_find_it(unfed, monkeypatch):
+    """By name in the working directory, and by a pattern, as the original's test helpers do."""
+    monkeypatch.chdir(largest(unfed))
+    count = pva.openReport("profile.pop").compilation.graph.numComputeSets
+    assert pva.openReport(profile="profile.pop", debugInfo="../debug.cbor").debugContexts
+    monkeypatch.chdir(unfed)
+    found = {path: pva.openReport(path) for path in glob.glob("tf_report_*/*.pop")}
+    assert count in [one.compilation.graph.numComputeSets for one in found.values()]
+    with pytest.raises(NotImplementedError, match="PVTI_OPTIONS"):
+        pva.openTrace("trace.pvti")
 
 
 def test_visitors_and_execution(report):
