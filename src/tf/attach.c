@@ -178,11 +178,15 @@ static int64_t now_ms(void) {
   return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
+static bool is_interrupted(unsigned interrupts_before) {
+  return interrupt_count() != interrupts_before || interrupt_is_due();
+}
+
 /* Sleeps until `until`, or until the configuration is reset or Ctrl-C is pressed: then false. */
 static bool sleep_until(int64_t until, uint64_t resets_before, unsigned interrupts_before) {
   for (;;) {
     pthread_mutex_lock(&lock);
-    const bool same = resets == resets_before && interrupt_count() == interrupts_before;
+    const bool same = resets == resets_before && !is_interrupted(interrupts_before);
     pthread_mutex_unlock(&lock);
     const int64_t left = until - now_ms();
     if (!same || left <= 0) return same;
@@ -235,7 +239,7 @@ static bool attach_waiting(int ordinal, TF_Status *status) {
                      interrupts_before))
       break;
   }
-  if (interrupt_count() != interrupts_before)
+  if (is_interrupted(interrupts_before))
     return fail(status, TF_CANCELLED, "/device:IPU:%d waited for IPUs and was interrupted.",
                 ordinal);
   return fail(status, TF_CANCELLED,

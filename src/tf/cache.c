@@ -15,6 +15,7 @@
 #include <unistd.h>
 #include <xxhash.h>
 
+#include "interrupt.h"
 #include "log.h"
 #include "tremula/log.h"
 
@@ -141,27 +142,30 @@ static bool is_current(int fd, const char *path) {
          by_fd.st_dev == by_name.st_dev;
 }
 
-void cache_lock(cache_entry *entry) {
+bool cache_lock(cache_entry *entry) {
+  const unsigned interrupts = interrupt_count();
   for (long waited = 0; waited <= MOST_WAIT_MS; waited += POLL_MS) {
+    if (interrupt_is_due() || interrupt_count() != interrupts) return false;
     const int fd = open(entry->lock_path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    if (fd < 0) return;
+    if (fd < 0) return true;
     if (flock(fd, LOCK_EX | LOCK_NB) == 0) {
       if (is_current(fd, entry->lock_path)) {
         entry->lock = fd;
-        return;
+        return true;
       }
       close(fd);
       continue;
     }
     const int reason = errno;
     close(fd);
-    if (reason != EWOULDBLOCK && reason != EINTR) return; /* a file system without locks */
+    if (reason != EWOULDBLOCK && reason != EINTR) return true; /* a file system without locks */
     if (waited == 0)
       log_info(source, "Another process compiles this program: waiting for %s", entry->path);
     sleep_ms(POLL_MS);
   }
   log_warning(source, "Another process has been compiling for %d s (stopped?): compiling here too: "
               "%s", MOST_WAIT_MS / 1000, entry->lock_path);
+  return true;
 }
 
 bool cache_store(const cache_entry *entry, const trm_executable *executable) {

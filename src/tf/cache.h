@@ -22,8 +22,9 @@ bool cache_find(const tf_snapshot *settings, const void *module, size_t size, ca
 /* Loads the executable; false when it is not there or not sound. `warns`: the latter is told. */
 bool cache_load(const cache_entry *entry, bool warns, trm_executable **out);
 /* Waits until no other process compiles this program. Without a lock, as in a folder that cannot be
- * written, the program is merely compiled more than once. */
-void cache_lock(cache_entry *entry);
+ * written, the program is merely compiled more than once. False: Ctrl-C was pressed
+ * meanwhile (call it between interrupt_watch and interrupt_unwatch). */
+bool cache_lock(cache_entry *entry);
 /* Writes the executable: whole or not at all. A failure is a warning, and false. */
 bool cache_store(const cache_entry *entry, const trm_executable *executable);
 void cache_unlock(cache_entry *entry);

@@ -1,18 +1,41 @@
 /* Ctrl-C while the plugin waits or runs. Python handles SIGINT only when the call into TensorFlow
- * is over, so whoever waits long inside of one looks here and gives up, and runs are cancelled. */
+ * is over, so whoever waits long inside of one looks here and gives up, and runs are cancelled.
+ *
+ * Three cases. The process's handler is one of its own: it gets the signal and nothing is cancelled
+ * (trm_tf_interrupt_cancels). It is Python's, and a session's run blocks the main thread: runs are
+ * cancelled, and the signal is held until that run has returned, because TensorFlow makes a
+ * RuntimeError of an exception that comes while it reports another (trm_tf_interrupt_hold). It is
+ * Python's, and the main thread does something else: runs are cancelled and Python gets it. */
 #ifndef TREMULA_TF_INTERRUPT_H_
 #define TREMULA_TF_INTERRUPT_H_
 
+#include "status.h"
 #include "tremula/tremula.h"
 
 /* From interrupt_watch to interrupt_unwatch, which may be nested and in several threads, SIGINT is
- * counted before the process's own handler gets it. Where it has none, nothing is watched. */
+ * seen before the process's own handler gets it. Where it has none, nothing is watched. */
 void interrupt_watch(void);
 void interrupt_unwatch(void);
-/* The same around a run of `engine`, which a SIGINT cancels meanwhile. */
-void interrupt_watch_run(trm_engine *engine);
+/* The same around a run of `engine`, which an interrupt cancels meanwhile. Fails with TF_CANCELLED,
+ * and watches nothing, if an interrupt is being dealt with: nothing new begins then. */
+bool interrupt_watch_run(trm_engine *engine, TF_Status *status);
 void interrupt_unwatch_run(trm_engine *engine);
-/* How many there have been while somebody watched. */
+/* How many interrupts have cancelled what ran or waited. */
 unsigned interrupt_count(void);
+/* Whether an interrupt is being dealt with, so that nothing new is to begin. */
+bool interrupt_is_due(void);
+
+/* ---- For Python ---- */
+
+/* Whether SIGINT cancels what runs (the default) or is left to the process's handler. */
+TRM_TF_API void trm_tf_interrupt_cancels(int32_t wanted);
+/* From here to trm_tf_interrupt_release the main thread is in TensorFlow, and SIGINT is held. */
+TRM_TF_API void trm_tf_interrupt_hold(void);
+/* Returns whether a SIGINT was held: raise KeyboardInterrupt then. May come without a hold. */
+TRM_TF_API int32_t trm_tf_interrupt_release(void);
+/* Cancels what runs or waits, as SIGINT does, and lets nothing begin before
+ * trm_tf_interrupt_resume. */
+TRM_TF_API void trm_tf_interrupt_runs(void);
+TRM_TF_API void trm_tf_interrupt_resume(void);
 
 #endif /* TREMULA_TF_INTERRUPT_H_ */

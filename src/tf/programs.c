@@ -147,7 +147,11 @@ static bool load_or_compile(const void *module, size_t size, const tf_snapshot *
   if (!cache_find(settings, module, size, &entry))
     return compile(module, size, settings->options, watch, out, status);
   if (cache_load(&entry, false, out)) return tell_loaded(*out, &entry);
-  cache_lock(&entry);
+  interrupt_watch();
+  const bool may_compile = cache_lock(&entry);
+  interrupt_unwatch();
+  if (!may_compile)
+    return fail(status, TF_CANCELLED, "Interrupted while another process compiled this program.");
   bool ok = cache_load(&entry, true, out) && tell_loaded(*out, &entry);
   if (!ok && (ok = compile(module, size, settings->options, watch, out, status))) {
     const bool stored = cache_store(&entry, *out);
@@ -169,8 +173,9 @@ static void store_again(const void *module, size_t size, const tf_snapshot *sett
                         const trm_executable *executable) {
   cache_entry entry;
   if (settings->cache_path[0] && is_cacheable(module, size) &&
-      cache_find(settings, module, size, &entry)) {
+      cache_find(settings, module, size, &entry) && cache_lock(&entry)) {
     cache_store(&entry, executable);
+    cache_unlock(&entry);
   }
 }
 
@@ -417,7 +422,7 @@ bool program_run(tf_program *p, const tf_call *call, TF_Tensor *const *tensors,
   const double began = p->report ? now() : 0;
   const double waited = p->report && p->infeed ? trm_infeed_waited(p->infeed->queue) : 0;
   const unsigned interrupts = interrupt_count();
-  interrupt_watch_run(p->engine);
+  if (!interrupt_watch_run(p->engine, status)) return false;
   const trm_status result = trm_engine_run_replicated(p->engine, p->inputs, p->versions, outputs,
                                                       p->output_versions, &error);
   interrupt_unwatch_run(p->engine);

@@ -183,6 +183,15 @@ run *run_get(int64_t id, TF_Status *status) {
   return r;
 }
 
+int32_t trm_tf_interrupted_feeds(void) {
+  pthread_mutex_lock(&lock);
+  bool found = false;
+  for (const run *r = runs; r && !found; r = r->next)
+    found = r->done && TF_GetCode(r->status) == TF_CANCELLED;
+  pthread_mutex_unlock(&lock);
+  return found;
+}
+
 bool run_is_done(run *r) {
   pthread_mutex_lock(&lock);
   bool done = r->done;

@@ -26,4 +26,9 @@ bool run_wait(run *run, TF_Status *status);
 size_t run_num_outputs(const run *run);
 TF_Tensor *run_take_output(run *run, size_t i);
 
+/* ---- For Python ---- */
+
+/* Whether there is a run that was cancelled and whose step has not noticed: it waits for data. */
+TRM_TF_API int32_t trm_tf_interrupted_feeds(void);
+
 #endif /* TREMULA_TF_RUNS_H_ */

@@ -12,9 +12,8 @@ def test_interrupting_a_wait(script, hold):
         for _ in range(2):  # the second time, as if nothing had been
             try:
                 run()
-            except BaseException as error:  # pybind makes a RuntimeError of it that names it
-                print("KeyboardInterrupt" in repr(error),
-                      signal.getsignal(signal.SIGINT) is signal.default_int_handler, flush=True)
+            except KeyboardInterrupt:
+                print(signal.getsignal(signal.SIGINT) is signal.default_int_handler, flush=True)
     """, TF_POPLAR_FLAGS="--on_demand_device_timeout=3600000 --on_demand_device_poll_time=1800000")
     for _ in range(2):
         for line in process.stderr:
@@ -23,6 +22,6 @@ def test_interrupting_a_wait(script, hold):
         else:
             raise AssertionError("it did not wait")
         process.send_signal(signal.SIGINT)
-        assert process.stdout.readline() == "True True\n"
+        assert process.stdout.readline() == "True\n"
     process.communicate(timeout=120)
     assert process.returncode == 0

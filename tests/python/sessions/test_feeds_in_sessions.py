@@ -1,17 +1,10 @@
-"""Feeds over sessions and threads; errors and interrupts in the middle."""
+"""Feeds over sessions and threads; errors in the middle."""
 
-import os
-import signal
-import subprocess
-import sys
-import textwrap
 import threading
-import time
 
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
-from end_to_end import ROOT
 from tensorflow.python import ipu
 
 
@@ -118,41 +111,3 @@ def test_an_iterator_that_raises_in_the_middle(on_ipu, session):
         for wanted in ([0, 1, 2], [3, 4, 5]):
             run.run(program)
             np.testing.assert_array_equal(run.run(results), wanted)
-
-
-def test_ctrl_c_ends_a_long_run(tmp_path):
-    """The process ends soon after the signal, though its program would take hours."""
-    text = textwrap.dedent("""
-        import signal
-        # A shell that starts a job in the background makes it ignore Ctrl-C.
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        import tremula._finder
-        import tensorflow.compat.v1 as tf
-        from tensorflow.python import ipu
-        tf.disable_v2_behavior()
-        config = ipu.config.IPUConfig()
-        config.auto_select_ipus = 1
-        config.configure_ipu_system()
-        def program(n, x):
-            return ipu.loops.repeat(n, lambda x: tf.matmul(x, x) * 0.01, [x])
-        n = tf.placeholder(tf.int32, [])
-        with ipu.scopes.ipu_scope("/device:IPU:0"):
-            result = ipu.ipu_compiler.compile(program, [n, tf.ones([64, 64])])
-        with tf.Session() as session:
-            session.run(result, {n: 1})
-            print("running", flush=True)
-            session.run(result, {n: 2000000000})
-    """)
-    path = os.pathsep.join([str(ROOT / "python"), os.environ.get("PYTHONPATH", "")])
-    process = subprocess.Popen([sys.executable, "-c", text], stdout=subprocess.PIPE,
-                               stderr=subprocess.PIPE, text=True,
-                               env=dict(os.environ, PYTHONPATH=path))
-    try:
-        assert process.stdout.readline() == "running\n", process.stderr.read()[-3000:]
-        time.sleep(1)
-        assert process.poll() is None
-        process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=30)
-    finally:
-        process.kill()
-    assert process.returncode != 0 and "KeyboardInterrupt" in errors, errors[-2000:]

@@ -9,6 +9,7 @@
     lowering     a graph -> HLO, with TensorFlow's own bridge
     late         lowering while a program runs, when shapes were not known before
     launching    the nodes that run a compiled part
+    interrupts   Ctrl-C while a session runs
     clusters     ops on an IPU without `compile`, put together into programs
 """
 

@@ -2,7 +2,7 @@
 IpuFinish. Variables are read before and assigned after; the program never writes to them itself.
 """
 
-from tremula.tf.runtime import cache, host_tables, inside, outside, staging
+from tremula.tf.runtime import cache, host_tables, inside, interrupts, outside, staging
 
 
 def launch(trace, name):
@@ -86,6 +86,7 @@ def _launch(trace, values, program, types, name):
 
 def _launch_fed(trace, values, program, types, name):
     import tensorflow.compat.v1 as tf
+    interrupts.feeds_exist()
     start = inside.apply_op("IpuStart", name=f"{name}/start", host=trace.arguments, device=values,
                             variables=len(values), **program)
     run = _scalar(start)

@@ -83,6 +83,12 @@ _SIGNATURES = {
     "trm_tf_dump_plans": (None, [_int, _text]),
     "trm_tf_forget_programs": (None, []),
     "trm_tf_host_error": (None, [ctypes.POINTER(HostRequest), _int, _text]),
+    "trm_tf_interrupt_cancels": (None, [_int]),
+    "trm_tf_interrupt_hold": (None, []),
+    "trm_tf_interrupt_release": (_int, []),
+    "trm_tf_interrupt_resume": (None, []),
+    "trm_tf_interrupt_runs": (None, []),
+    "trm_tf_interrupted_feeds": (_int, []),
     "trm_tf_ipus_of_id": (_int, [ctypes.c_uint32, ctypes.POINTER(ctypes.c_uint32), _text, _size]),
     "trm_tf_log": (None, [_text]),
     "trm_tf_log_cycles": (None, [_int]),
@@ -153,14 +159,15 @@ def load():
     with _lock:
         compat.prefer_legacy_keras()
         library()
-        from tremula.tf.runtime import (clusters, clusters_placing, host_calls, kernel_list, late,
-                                        outside)
+        from tremula.tf.runtime import (clusters, clusters_placing, host_calls, interrupts,
+                                        kernel_list, late, outside)
         kernel_list.register()
         late.install()
         host_calls.install()
         outside.install()
         clusters.install()
         clusters_placing.place_what_can_be_placed()
+        interrupts.install()
         inside.prefer_cpu()
         inside.put_errors_first()
 

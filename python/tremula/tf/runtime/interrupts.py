@@ -1,0 +1,138 @@
+"""Ctrl-C (SIGINT) while a session runs.
+
+TensorFlow blocks the main thread during a run, so Python cannot look at signals, and if the run then
+fails TensorFlow makes a RuntimeError of the KeyboardInterrupt that comes while it reports that. So:
+
+    Python's own handler    the plugin cancels what runs and holds the signal; KeyboardInterrupt
+                            is raised when the call into TensorFlow is over
+    a handler of the user   the call is made in another thread while the main thread waits where
+                            Python runs handlers; only if the handler raises, runs are cancelled
+    programs with an infeed as with a user's handler: a dataset may wait for data for ever, and
+                            nothing but the data can end TensorFlow's call then; the call is left
+                            to itself
+    another thread's runs   are cancelled if the handler is Python's own
+"""
+
+import collections
+import functools
+import os
+import queue
+import signal
+import threading
+
+_FIRST_LOOK = .02
+_LOOK = .1
+_PATIENCE = 4  # looks
+
+_idle = collections.deque()  # threads that wait for a call
+_has_infeeds = threading.Event()
+
+
+def feeds_exist():
+    """Says that there are programs with infeeds in this process."""
+    _has_infeeds.set()
+
+
+def install():
+    """Makes sessions do all that. Called once."""
+    from tensorflow.python.client import session
+    os.register_at_fork(after_in_child=_idle.clear)
+    base = session.BaseSession
+    for owner, name in ((base, "_call_tf_sessionrun"), (base, "_call_tf_sessionprun"),
+                        (base._Callable, "__call__")):
+        setattr(owner, name, _interruptible(getattr(owner, name)))
+
+
+def _interruptible(call):
+    from tremula.tf.runtime import plugin
+    library = plugin.library()
+    cancels, hold, release = (library.trm_tf_interrupt_cancels, library.trm_tf_interrupt_hold,
+                              library.trm_tf_interrupt_release)
+
+    @functools.wraps(call)
+    def run(*arguments, **keywords):
+        handler = signal.getsignal(signal.SIGINT)
+        is_python_s = handler is signal.default_int_handler
+        cancels(is_python_s)
+        if threading.current_thread() is not threading.main_thread():
+            return call(*arguments, **keywords)
+        if callable(handler) and (not is_python_s or _has_infeeds.is_set()):
+            return _run_beside(call, arguments, keywords, library)
+        if not is_python_s:
+            return call(*arguments, **keywords)
+        try:
+            hold()
+            result = call(*arguments, **keywords)
+        except BaseException:
+            if release():
+                raise KeyboardInterrupt from None
+            raise
+        if release():
+            raise KeyboardInterrupt
+        return result
+
+    return run
+
+
+class _Call:
+    """A call that a thread makes for another."""
+
+    def __init__(self, function, arguments, keywords):
+        self.function, self.arguments, self.keywords = function, arguments, keywords
+        self.result = self.error = None
+        self.running = threading.Lock()
+        self.running.acquire()
+
+    def make(self):
+        """Calls the function."""
+        try:
+            self.result = self.function(*self.arguments, **self.keywords)
+        except BaseException as error:  # pylint: disable=broad-except
+            self.error = error
+        finally:
+            self.function = self.arguments = self.keywords = None
+            self.running.release()
+
+
+def _serve(calls):
+    """What such a thread does."""
+    while True:
+        calls.get().make()
+        _idle.append(calls)
+
+
+def _run_beside(function, arguments, keywords, library):
+    """Makes a call in another thread. If a signal handler raises meanwhile, cancels what runs."""
+    try:
+        calls = _idle.pop()
+    except IndexError:
+        calls = queue.SimpleQueue()
+        threading.Thread(target=_serve, args=(calls,), name="tremula-session-run",
+                         daemon=True).start()
+    call = _Call(function, arguments, keywords)
+    try:
+        calls.put(call)
+        call.running.acquire()
+    except BaseException:
+        _end(call, library)
+        raise
+    try:
+        if call.error is not None:
+            raise call.error
+        return call.result
+    finally:
+        del call  # or the traceback would keep what it holds
+
+
+def _end(call, library):
+    """Cancels until the call is over, or only waits for data. Any exception ends that."""
+    try:
+        looks = 0
+        library.trm_tf_interrupt_runs()
+        while not call.running.acquire(timeout=_LOOK if looks else _FIRST_LOOK):
+            library.trm_tf_interrupt_runs()
+            looks = looks + 1 if library.trm_tf_interrupted_feeds() else 1
+            if looks > _PATIENCE:
+                return
+    finally:
+        library.trm_tf_interrupt_resume()
