@@ -176,6 +176,55 @@ static void print_halo(trm_text *out) {
   trm_target_release(mk1);
 }
 
+/* Rates of square matmuls on other machines; half with half partials too. Checks: nothing fails. */
+static void print_squares(trm_text *out) {
+  trm_text_format(out, "\n### Square matmuls on other machines (recollected from papers)\n\n"
+                  "| machine | type | m = k = n | published TFLOP/s | model | error | with half "
+                  "partials |\n|---|---|---|---|---|---|---|\n");
+  for (size_t i = 0; i < NUM_PUBLISHED_SQUARES; i++) {
+    const published_square *p = &published_squares[i];
+    trm_target *target = load(p->target);
+    const published_matmul shape = {p->type, p->size, p->size, p->tflops};
+    double rates[2];
+    for (int half = 0; half < 2; half++) {
+      const trm_plan plan = plan_of(target, &shape, half == 1);
+      rates[half] = 2.0 * p->size * p->size * p->size / (double)plan.cycles *
+                    target->clock_frequency / 1e12;
+    }
+    trm_text_format(out, "| %s | %s | %d | %.1f | %.1f | %+.1f %% |", p->target,
+                    trm_dtype_name(p->type), p->size, p->tflops, rates[0],
+                    100 * (rates[0] / p->tflops - 1));
+    if (p->type == TRM_F16) trm_text_format(out, " %.1f |\n", rates[1]);
+    else trm_text_format(out, " |\n");
+    trm_target_release(target);
+  }
+}
+
+/* Memory by category of the guide's first example. */
+static void print_small(trm_text *out) {
+  trm_error error;
+  trm_target *mk1 = load("mk1");
+  trm_module *module = NULL;
+  check(trm_module_read(published_small_program, sizeof published_small_program - 1, "small",
+                        &module, &error), &error);
+  trm_program_options options = trm_program_default_options();
+  options.compile_ipu_code = true;
+  trm_program *program = NULL;
+  check(trm_program_create(module, false, mk1, &options, &program, &error), &error);
+  trm_text_format(out, "\n### Memory by category of two additions on a GC2, bytes\n\n"
+                  "| | published | model | error |\n|---|---|---|---|\n");
+  for (size_t c = 0; c < NUM_PUBLISHED_CATEGORIES; c++) {
+    const published_category *one = &published_small[c];
+    print_row(out, trm_memory_category_name(one->category), one->bytes,
+              (double)trm_program_category_bytes(program, one->category));
+  }
+  print_row(out, "all, gaps apart", published_small_total,
+            (double)trm_program_get_totals(program).memory_bytes);
+  trm_program_free(program);
+  trm_module_free(module);
+  trm_target_release(mk1);
+}
+
 static void update(const char *path, const trm_text *tables) {
   trm_error error;
   char *data = NULL;
@@ -205,6 +254,8 @@ int main(int argc, char **argv) {
   trm_text tables = {0};
   const bool matmuls = print_matmuls(&tables), model = print_model(&tables);
   print_halo(&tables);
+  print_squares(&tables);
+  print_small(&tables);
   if (tables.failed) return 1;
   if (argc == 3) update(argv[2], &tables);
   fputs(tables.data, stdout);

@@ -1,0 +1,177 @@
+/* Memory of programs: what is kept in float16, what is computed again, what a published report of
+ * the original says of a small program. */
+#include "plan_case.h"
+
+#include "../../../bench/fidelity/published.h"
+
+/* A convolution in half precision, its batch normalisation in training as XLA writes it (in
+ * float32), the gradient of that, and enough between the two to tell them apart. */
+static void append_training(trm_text *text) {
+  trm_text_format(text,
+                  "HloModule m\n"
+                  "ENTRY e {\n"
+                  "  x = f16[8,32,32,64] parameter(0)\n  w = f16[3,3,64,64] parameter(1)\n"
+                  "  s = f32[64] parameter(2)\n  o = f32[64] parameter(3)\n"
+                  "  v = f16[1,1,64,64] parameter(4)\n"
+                  "  zero = f16[] constant(0)\n"
+                  "  zeros = f16[8,32,32,64] broadcast(zero), dimensions={}\n"
+                  "  c = f16[8,32,32,64] convolution(x, w), window={size=3x3 pad=1_1x1_1}, "
+                  "dim_labels=b01f_01io->b01f\n"
+                  "  wide = f32[8,32,32,64] convert(c)\n"
+                  "  n = (f32[8,32,32,64], f32[64], f32[64]) batch-norm-training(wide, s, o), "
+                  "epsilon=0.001, feature_index=3\n"
+                  "  y = f32[8,32,32,64] get-tuple-element(n), index=0\n"
+                  "  mean = f32[64] get-tuple-element(n), index=1\n"
+                  "  variance = f32[64] get-tuple-element(n), index=2\n"
+                  "  narrow = f16[8,32,32,64] convert(y)\n"
+                  "  r0 = f16[8,32,32,64] maximum(narrow, zeros)\n");
+  enum { BETWEEN = 80 };
+  for (int i = 0; i < BETWEEN; ++i) {
+    trm_text_format(text, "  r%d = f16[8,32,32,64] convolution(r%d, v), window={size=1x1}, "
+                    "dim_labels=b01f_01io->b01f\n", i + 1, i);
+  }
+  trm_text_format(text,
+                  "  late = f16[8,32,32,64] multiply(r%d, r0)\n"
+                  "  g = f32[8,32,32,64] convert(late)\n"
+                  "  b = (f32[8,32,32,64], f32[64], f32[64]) batch-norm-grad(wide, s, mean, "
+                  "variance, g), epsilon=0.001, feature_index=3\n"
+                  "  d = f32[8,32,32,64] get-tuple-element(b), index=0\n"
+                  "  h = f16[8,32,32,64] convert(d)\n"
+                  "  ROOT k = f16[3,3,64,64] convolution(x, h), "
+                  "window={size=32x32 pad=1_1x1_1}, dim_labels=f01b_i01o->01bf\n"
+                  "}\n", BETWEEN);
+}
+
+/* What XLA widens for a normalisation is kept in half precision, as popnn reads it. */
+static void test_halves_stay_halves(void **state) {
+  (void)state;
+  trm_text text = {0};
+  append_training(&text);
+  trm_program *p = plan_text(text.data, "mk2", NULL);
+  const int64_t count = 8 * 32 * 32 * 64;
+  int large = 0;
+  for (uint32_t v = 0; v < p->num_variables; ++v) {
+    const trm_program_variable *variable = &p->variables[v];
+    if (variable->count != count || variable->source == TRM_NO_INDEX) continue;
+    assert_int_equal(variable->total_bytes, 2 * count);
+    ++large;
+  }
+  assert_true(large >= 3);
+  check_sums(p);
+  trm_program_free(p);
+  trm_text_free(&text);
+}
+
+/* A widened value that something else reads too stays wide. */
+static void test_other_readers_keep_it_wide(void **state) {
+  (void)state;
+  trm_program *p = plan_text(
+      "HloModule m\nsum { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT s = f32[] add(a, b) "
+      "}\nENTRY e { x = f16[4096,64] parameter(0)  y = f16[4096,64] tanh(x)\n"
+      "  wide = f32[4096,64] convert(y)  zero = f32[] constant(0)\n"
+      "  r = f32[64] reduce(wide, zero), dimensions={0}, to_apply=sum\n"
+      "  ROOT t = (f32[4096,64], f32[64]) tuple(wide, r) }", "mk2", NULL);
+  bool wide = false;
+  for (uint32_t v = 0; v < p->num_variables; ++v) {
+    const trm_program_variable *variable = &p->variables[v];
+    wide |= variable->count == 4096 * 64 && variable->total_bytes == 4 * 4096 * 64;
+  }
+  assert_true(wide);
+  trm_program_free(p);
+}
+
+static bool has_note(const trm_program *p, const char *part) {
+  const char *note;
+  for (size_t n = 0; (note = trm_program_note(p, n)) != NULL; ++n) {
+    if (strstr(note, part) != NULL) return true;
+  }
+  return false;
+}
+
+static int64_t live_at(const trm_program *p, const char *name) {
+  for (uint32_t s = 0; s < p->num_steps; ++s) {
+    if (strstr(p->steps[s].name, name) != NULL) return p->steps[s].live_total;
+  }
+  fail_msg("no step %s", name);
+  return 0;
+}
+
+/* allow_recompute: less memory for more cycles, and it says what it did. */
+static void test_recomputation(void **state) {
+  (void)state;
+  trm_text text = {0};
+  append_training(&text);
+  trm_program_options options = trm_program_default_options();
+  trm_program *kept = plan_text(text.data, "mk2", &options);
+  options.recompute = true;
+  trm_program *again = plan_text(text.data, "mk2", &options);
+  check_sums(again);
+  assert_int_equal(kept->recomputed_values, 0);
+  assert_int_equal(again->recomputed_values, 1);
+  const int64_t bytes = 2 * 8 * 32 * 32 * 64; /* r0, made again of the convolution's result */
+  assert_int_equal(again->recomputed_bytes, bytes);
+  assert_true(again->totals.cycles > kept->totals.cycles);
+  /* Half way the convolution's result and the chain's are there, and no longer the first of it. */
+  const int64_t kept_bytes = live_at(kept, "r40/Conv_1/Convolve");
+  const int64_t again_bytes = live_at(again, "r40/Conv_1/Convolve");
+  assert_true(kept_bytes - again_bytes > bytes * 9 / 10);
+  assert_true(has_note(again, "allow_recompute: 1 results"));
+  trm_program_free(kept);
+  trm_program_free(again);
+  trm_text_free(&text);
+  /* Where nothing is kept for long there is nothing to do, and that is said. */
+  again = plan_text("HloModule m\nENTRY e { x = f32[4096] parameter(0)  ROOT n = f32[4096] "
+                    "negate(x) }", "mk2", &options);
+  assert_true(has_note(again, "finds nothing to compute again"));
+  trm_program_free(again);
+}
+
+/* Each within a share of what the original's report of it says. */
+static void test_published_report(void **state) {
+  (void)state;
+  trm_program_options options = trm_program_default_options();
+  options.compile_ipu_code = options.instrument = true;
+  trm_program *p = plan_text(published_small_program, "mk1", &options);
+  for (size_t c = 0; c < NUM_PUBLISHED_CATEGORIES; ++c) {
+    const published_category *one = &published_small[c];
+    const double bytes = (double)trm_program_category_bytes(p, one->category);
+    if (bytes < (1 - one->allowed) * one->bytes || bytes > (1 + one->allowed) * one->bytes) {
+      fail_msg("%s: %.0f bytes, published %.0f", trm_memory_category_name(one->category), bytes,
+               one->bytes);
+    }
+  }
+  const double total = (double)p->totals.memory_bytes;
+  assert_true(total > 0.9 * published_small_total && total < 1.1 * published_small_total);
+  trm_program_free(p);
+}
+
+/* Random numbers are made when they are read, not when the program begins. */
+static void test_random_numbers_wait(void **state) {
+  (void)state;
+  trm_program *p = plan_text(
+      "HloModule m\nENTRY e {\n  x = f32[1024,512] parameter(0)  w = f32[512,512] parameter(1)\n"
+      "  k = u64[2] constant({1, 2})\n"
+      "  g = (u64[2], u32[1024,512]) rng-bit-generator(k), algorithm=rng_philox\n"
+      "  bits = u32[1024,512] get-tuple-element(g), index=1\n"
+      "  a = f32[1024,512] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+      "  t = f32[1024,512] tanh(a)\n"
+      "  b = f32[1024,512] dot(t, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+      "  c = u32[1024,512] bitcast-convert(b)\n"
+      "  ROOT r = u32[1024,512] xor(c, bits)\n}\n", "mk2", NULL);
+  uint32_t random = 0, product = 0;
+  for (uint32_t s = 0; s < p->num_steps; ++s) {
+    if (strstr(p->steps[s].name, "b/Conv_1/Convolve") != NULL) product = s;
+    if (strstr(p->steps[s].name, "g/uniform") != NULL) random = s;
+  }
+  assert_true(random > 0 && product > 0 && random > product);
+  trm_program_free(p);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_halves_stay_halves), cmocka_unit_test(test_other_readers_keep_it_wide),
+      cmocka_unit_test(test_recomputation),      cmocka_unit_test(test_published_report),
+      cmocka_unit_test(test_random_numbers_wait),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
