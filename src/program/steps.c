@@ -204,9 +204,27 @@ static trm_status add_temporary(trm_program_builder *builder, const trm_phase *p
   return TRM_OK;
 }
 
+/* What popnn calls the non-linearity of an op such as "layer/Relu_1": "relu". */
+static const char *nonlinearity_of(trm_program_builder *builder, const char *op_name) {
+  const char *last = strrchr(op_name, '/');
+  char *word = trm_arena_format(&builder->program->arena, "%s", last == NULL ? op_name : last + 1);
+  if (word == NULL) return NULL;
+  word[strcspn(word, "_")] = '\0';
+  for (char *c = word; *c != '\0'; ++c) {
+    if (*c >= 'A' && *c <= 'Z') *c = (char)(*c - 'A' + 'a');
+  }
+  return word;
+}
+
 static const char *phase_name(trm_program_builder *builder, uint32_t source, const char *phase) {
   if (source == TRM_NO_INDEX) return phase;
   const trm_program_source *s = &builder->sources.items[source];
+  if (strcmp(phase, "Nonlinearity") == 0 && s->op_name[0] != '\0') {
+    const char *word = nonlinearity_of(builder, s->op_name);
+    return word == NULL ? NULL
+                        : trm_arena_format(&builder->program->arena, "%s/%s/%s", s->op_name, word,
+                                           phase);
+  }
   return s->op_name[0] == '\0'
              ? trm_arena_format(&builder->program->arena, "%s/%s", s->hlo_name, phase)
              : trm_arena_format(&builder->program->arena, "%s/%s/%s", s->op_name, s->hlo_name,

@@ -247,6 +247,55 @@ static const char *codelet_name(trm_arena *arena, const trm_computation *computa
                           instruction->num_operands >= 2 ? "Binary" : "Unary", op, type);
 }
 
+/* max(x, 0), as TensorFlow's Relu is lowered. */
+static bool is_relu(const trm_instruction *instruction) {
+  const char *type = instruction->metadata.op_type;
+  return instruction->opcode == TRM_OP_MAXIMUM && type != NULL && strcmp(type, "Relu") == 0;
+}
+
+/* What Poplar calls the compute set of one instruction: "Op/Add", "Cast", "Nonlinearity". */
+static const char *compute_set_name(trm_arena *arena, const trm_instruction *instruction) {
+  static const char *const comparisons[] = {
+      [TRM_CMP_EQ] = "Op/Equal",       [TRM_CMP_NE] = "Op/NotEqual",
+      [TRM_CMP_LT] = "Op/LessThan",    [TRM_CMP_LE] = "Op/LessThanEqual",
+      [TRM_CMP_GT] = "Op/GreaterThan", [TRM_CMP_GE] = "Op/GreaterThanEqual"};
+  const bool logical = instruction->shape.dtype == TRM_PRED;
+  if (is_relu(instruction)) return "Nonlinearity";
+  switch (instruction->opcode) {
+    case TRM_OP_CONVERT: return "Cast";
+    case TRM_OP_IOTA: return "Iota";
+    case TRM_OP_LOGISTIC:
+    case TRM_OP_TANH: return "Nonlinearity";
+    case TRM_OP_COMPARE: return comparisons[instruction->comparison];
+    case TRM_OP_AND:
+      if (logical) return "Op/LogicalAnd";
+      break;
+    case TRM_OP_OR:
+      if (logical) return "Op/LogicalOr";
+      break;
+    case TRM_OP_NOT:
+      if (logical) return "Op/LogicalNot";
+      break;
+    default: break;
+  }
+  const char *words = table[instruction->opcode].name;
+  if (words == NULL) return "Op/Copy";
+  char *name = trm_arena_format(arena, "Op/%s", words);
+  if (name == NULL) return NULL;
+  char *to = name + 3;
+  for (bool first = true; *words != '\0'; ++words) {
+    if (*words == '_') {
+      first = true;
+      continue;
+    }
+    const bool upper = *words >= 'A' && *words <= 'Z';
+    *to++ = first || !upper ? *words : (char)(*words - 'A' + 'a');
+    first = false;
+  }
+  *to = '\0';
+  return name;
+}
+
 /* One compute set, with the exchange before it. *leader: the mapping of the value, set where it is
  * the first of the body. */
 static trm_status add_compute_set(body *b, trm_index root, const trm_mapping *place,
@@ -297,8 +346,9 @@ static trm_status add_compute_set(body *b, trm_index root, const trm_mapping *pl
   const char *codelet = codelet_name(b->cost->arena, b->computation, instruction, b->size[root],
                                      inputs.num_inputs, scalar);
   CHECK_MEMORY(codelet, "a cost");
-  const char *name = b->size[root] > 1 ? "Op/Map" : table[instruction->opcode].name;
-  if (name == NULL) name = instruction->opcode == TRM_OP_CONVERT ? "Cast" : "Op";
+  const char *name =
+      b->size[root] > 1 ? "Op/Map" : compute_set_name(b->cost->arena, instruction);
+  CHECK_MEMORY(name, "a cost");
   return trm_tile_add_compute(b->request, b->cost, name, codelet, place->parts, 1, cycles,
                               trm_mapping_evenness(place), edges,
                               b->flops[root] * trm_shape_count(&instruction->shape), error);
@@ -502,9 +552,9 @@ static trm_status cost_single(const trm_tile_request *request, trm_tile_cost *co
   const char *codelet =
       codelet_name(cost->arena, request->computation, instruction, 1, edges - 1, scalar);
   CHECK_MEMORY(codelet, "a cost");
-  const char *name = table[instruction->opcode].name;
-  if (relu) name = "Relu", codelet = "popnn::NonLinearity1D<RELU>";
-  if (name == NULL) name = instruction->opcode == TRM_OP_IOTA ? "Iota" : "Cast";
+  const char *name = compute_set_name(cost->arena, instruction);
+  CHECK_MEMORY(name, "a cost");
+  if (relu) codelet = "popnn::NonLinearity1D<RELU>";
   return trm_tile_add_compute(request, cost, name, codelet, place.parts, 1, cycles,
                               trm_mapping_evenness(&place), edges, flops_of(instruction) * count,
                               error);

@@ -49,15 +49,40 @@ static trm_mapping convert_mapping(const trm_tile_request *request, const trm_pl
   return m;
 }
 
+/* What poplin calls a convolution: "Conv_3x3_stride2x2" by its kernel; a product is "Conv_1". */
+static const char *convolution_name(trm_arena *arena, const trm_instruction *instruction) {
+  const trm_window *window = instruction->window;
+  if (instruction->opcode != TRM_OP_CONVOLUTION || window == NULL || window->rank == 0) {
+    return "Conv_1";
+  }
+  char sizes[160] = "", strides[160] = "";
+  int used = 0, stride_used = 0;
+  bool strided = false;
+  for (int32_t d = 0; d < window->rank && used < 130 && stride_used < 130; ++d) {
+    const trm_window_dimension *dim = &window->dims[d];
+    const char *times = d == 0 ? "" : "x";
+    used += snprintf(sizes + used, sizeof sizes - (size_t)used, "%s%" PRId64, times, dim->size);
+    stride_used += snprintf(strides + stride_used, sizeof strides - (size_t)stride_used,
+                            "%s%" PRId64, times, dim->stride);
+    strided |= dim->stride != 1;
+  }
+  return trm_arena_format(arena, "Conv_%s%s%s", sizes, strided ? "_stride" : "",
+                          strided ? strides : "");
+}
+
 /* Phases of one step of the plan. */
 static trm_status add_step(const trm_tile_request *request, trm_tile_cost *cost,
-                           const trm_plan *plan, const trm_plan_phase *step, trm_error *error) {
+                           const trm_plan *plan, const char *convolution,
+                           const trm_plan_phase *step, trm_error *error) {
+  const char *name =
+      trm_arena_format(cost->arena, "%s/%s", convolution, trm_plan_step_name(step->step));
+  CHECK_MEMORY(name, "a cost");
   const uint32_t all = request->target->tiles_per_ipu;
   const bool moves = step->exchange_cycles > 0 || step->bytes_in > 0 || step->bytes_out > 0;
   if (moves) {
     const trm_phase exchange = {
         .kind = TRM_PHASE_EXCHANGE,
-        .name = trm_plan_step_name(step->step),
+        .name = name,
         .repeats = (int64_t)step->times,
         .cycles = (int64_t)step->exchange_cycles,
         .sync_cycles = (int64_t)step->sync_cycles,
@@ -80,7 +105,7 @@ static trm_status add_step(const trm_tile_request *request, trm_tile_cost *cost,
   if (step->compute_cycles == 0 && step->vertices == 0) return TRM_OK;
   trm_phase phase = {
       .kind = step->vertex == NULL ? TRM_PHASE_COPY : TRM_PHASE_COMPUTE,
-      .name = trm_plan_step_name(step->step),
+      .name = name,
       .repeats = (int64_t)step->times,
       .cycles = (int64_t)step->compute_cycles,
       .sync_cycles = moves ? 0 : (int64_t)step->sync_cycles,
@@ -271,8 +296,10 @@ static trm_status cost_linear(const trm_tile_request *request, trm_tile_cost *co
                         .kind = k == 0 ? TRM_WISH_ACTIVATION : TRM_WISH_WEIGHTS};
   }
   const size_t first = cost->phases.count;
+  const char *convolution = convolution_name(cost->arena, instruction);
+  CHECK_MEMORY(convolution, "a cost");
   for (uint32_t s = 0; s < plan->num_phases; ++s) {
-    TRY(add_step(request, cost, plan, &plan->phases[s], error));
+    TRY(add_step(request, cost, plan, convolution, &plan->phases[s], error));
   }
   if (incoming.in_worst > 0) {
     trm_phase *exchange = NULL;

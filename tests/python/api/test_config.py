@@ -59,7 +59,7 @@ def test_accepts_values_of_the_type(name, value):
      "Trying to set ipu_model.tiles_per_ipu to True, but it must be of type int"),
     ("", "auto_select_ipus", [1, "2"],
      "Trying to set auto_select_ipus to [1, '2'], but it must be of type "
-     "Union[int, List[int], Tuple[int, ...]]"),
+     "typing.Union[int, typing.List[int], typing.Tuple[int, ...]]"),
     ("scheduling", "algorithm", "CLUSTERING",
      "Trying to set scheduling.algorithm to CLUSTERING, but it must be of type "
      "SchedulingAlgorithm"),
@@ -126,7 +126,10 @@ def test_text_forms():
     assert "selection_order = SelectionOrder.AUTO" in lines
     assert not any(line.startswith("_") for line in lines)
     config.auto_select_ipus = 2
-    assert repr(config) == "IPUConfig(auto_select_ipus=2)"
+    assert repr(config).splitlines()[0] == "IPUConfig:"
+    assert "  auto_select_ipus = 2" in repr(config).splitlines()
+    assert "  selection_order = SelectionOrder.AUTO" in repr(config).splitlines()
+    assert "  ipu_model.version = 'ipu2'" in repr(config).splitlines()
     assert "auto_select_ipus" in IPUConfig.__doc__
     assert "tiles_per_ipu" in type(config.ipu_model).__doc__
 
@@ -278,3 +281,53 @@ def test_config_needs_no_tensorflow():
             "assert 'tensorflow' not in sys.modules")
     root = pathlib.Path(__file__).resolve().parents[3] / "python"
     subprocess.run([sys.executable, "-c", code], check=True, cwd=root)
+
+
+def test_enums_are_numbers_in_dicts():
+    config = IPUConfig()
+    config.scheduling.algorithm = SchedulingAlgorithm.LOOK_AHEAD
+    assert config.to_dict()["scheduling.algorithm"] == 3
+    for value in (3, "LOOK_AHEAD", "SchedulingAlgorithm.LOOK_AHEAD"):
+        twin = IPUConfig()
+        twin.from_dict({"scheduling.algorithm": value})
+        assert twin.scheduling.algorithm is SchedulingAlgorithm.LOOK_AHEAD
+    with pytest.raises(ValueError):
+        twin.from_dict({"scheduling.algorithm": 17})
+
+
+def test_metadata_of_places_and_types():
+    config = IPUConfig()
+    metadata = config.get_attribute_metadata("auto_select_ipus")
+    assert metadata.type == "typing.Union[int, typing.List[int], typing.Tuple[int, ...]]"
+    assert metadata._depth == 1
+    assert config.get_attribute_metadata("ipu_model.version")._depth == 2
+    with pytest.raises(ValueError, match="Did you mean 'matmuls'"):
+        config.matmul
+
+
+def test_fields_of_the_protocol_buffer():
+    from tensorflow.compiler.plugin.poplar.driver import config_pb2, threestate_pb2
+    config = IPUConfig()
+    fields = config._create_protobuf()
+    assert fields.selection_order == config_pb2.IpuSelectionOrder.AUTO
+    assert fields.remote_buffer_merging_mode == threestate_pb2.THREESTATE_UNDEFINED
+    assert fields.speed_size_config.disable_graph_outlining is False
+    assert list(fields.matmul_options) == []
+    config.floating_point_behaviour.set_all = True
+    config.optimizations.enable_graph_outlining = False
+    config.optimizations.minimum_remote_tensor_size = 7
+    config.matmuls.poplar_options = {"a": "b", "c": "d"}
+    config.device_connection.type = DeviceConnectionType.ON_DEMAND
+    fields = config._create_protobuf()
+    assert fields.floating_point_behaviour.esr == 1 and fields.floating_point_behaviour.nanoo
+    assert fields.speed_size_config.disable_graph_outlining is True
+    assert fields.minimum_remote_tensor_size == 7
+    assert [(one.option, one.value) for one in fields.matmul_options] == [("a", "b"), ("c", "d")]
+    assert fields.device_connection_type == config_pb2.IpuDeviceConnectionType.ON_DEMAND
+    assert config_pb2.IpuOptions.FromString(
+        fields.SerializeToString()).ipu_model_config.ipu_model_version == "ipu2"
+    for name in ("no_such", "snapshots"):
+        with pytest.raises(AttributeError):
+            getattr(fields, name)
+    with pytest.raises(AttributeError):
+        config_pb2.IpuOptions().num_io_tiles

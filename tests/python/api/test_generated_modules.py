@@ -209,7 +209,7 @@ def test_test_utils(tmp_path):
     assert config.device_connection.type == ipu.config.DeviceConnectionType.ON_DEMAND
     helper = tu.ReportHelper()
     with pytest.raises(RuntimeError, match="set_autoreport_options"):
-        helper.find_reports()
+        helper.find_report()
     helper.set_autoreport_options(config)
     assert helper.num_reports == 0
     folder = config.compilation_poplar_options["autoReport.directory"]

@@ -83,7 +83,7 @@ class IPUConfig(ConfigBase):
         """
         flag_values = flags.read()
         self._check(flag_values["use_ipu_model"])
-        options = self.to_dict()
+        options = self._to_named()
         if self.floating_point_behaviour.set_all:
             for name in ("inv", "div0", "oflo", "nanoo"):
                 options[f"floating_point_behaviour.{name}"] = True

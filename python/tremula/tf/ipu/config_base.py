@@ -13,6 +13,11 @@ from enum import Enum
 LOG = logging.getLogger("tensorflow")  # so that lines look like TensorFlow's
 
 
+class InvalidAttribute(AttributeError, ValueError):
+    """There is no attribute of that name: a ValueError in the original, an AttributeError for
+    Python."""
+
+
 def _no_check(_):
     return True
 
@@ -72,7 +77,7 @@ class AttributeMetadata:
             LOG.warning('"%s" has been deprecated: %s', self._name, self._deprecated_msg)
 
     def __str__(self):
-        indent = "  " * self._depth
+        indent = "  " * (self._depth - 1)
         lines = [f"{indent}{self._name}" + (f": {self._type_text} = {self._default}"
                                             if self._type is not None else "")]
         lines += [f"{indent}  {self.__doc__}"] if self.__doc__ else []
@@ -120,8 +125,8 @@ class ConfigBase:
     def __setattr__(self, name, value):
         metadata = self._metadata.get(name)
         if metadata is None:
-            raise ValueError(f"'{name}' is not a valid attribute of this config."
-                             + self._suggestion(name))
+            raise InvalidAttribute(f"'{name}' is not a valid attribute of this config."
+                                   + self._suggestion(name))
         if name in self._categories:
             raise Exception(f"{metadata.name} is a category and cannot be assigned to.")
         if name in self._convert:
@@ -133,8 +138,8 @@ class ConfigBase:
     def __getattr__(self, name):  # only called for what is not there
         if name.startswith("__"):
             raise AttributeError(name)
-        raise AttributeError(f"'{name}' is not a valid attribute of this config."
-                             + self._suggestion(name))
+        raise InvalidAttribute(f"'{name}' is not a valid attribute of this config."
+                               + self._suggestion(name))
 
     def __delattr__(self, name):
         raise AttributeError(f"{name} is an attribute of the config and cannot be deleted.")
@@ -174,11 +179,17 @@ class ConfigBase:
                 yield prefix + name, metadata, self.__dict__[name]
 
     def to_dict(self):
-        """Every option by its full name; an enum by its name."""
+        """Every option by its full name; an enum by its number."""
+        return {path: copy.deepcopy(value.value if isinstance(value, Enum) else value)
+                for path, _, value in self._walk()}
+
+    def _to_named(self):
+        """The same with an enum by its name."""
         return {path: _plain(value) for path, _, value in self._walk()}
 
     def from_dict(self, dct):
-        """Sets the options in `dct`, as to_dict() returns them; nested dicts will do too.
+        """Sets the options in `dct`, as to_dict() returns them; nested dicts and names of enums
+        will do too.
 
         Raises ValueError and TypeError as setting the attributes does.
         """
@@ -210,9 +221,9 @@ class ConfigBase:
                          if not metadata.name.startswith("_"))
 
     def __repr__(self):
-        changed = ", ".join(f"{path}={value!r}" for path, metadata, value in self._walk()
-                            if value != metadata.default)
-        return f"{type(self).__name__}({changed})"
+        return "\n".join([f"{type(self).__name__}:", *(
+            f"  {path} = {value if isinstance(value, Enum) else repr(value)}"
+            for path, _, value in self._walk() if not path.startswith("_"))])
 
 
 def define(cls, options, converters=None):
@@ -228,8 +239,9 @@ def define(cls, options, converters=None):
         path, _, name = option.path.rpartition(".")
         owner = owners[path]
         owner._metadata[name] = AttributeMetadata(
-            option.path, option.doc, depth=option.path.count("."), default=option.default,
+            option.path, option.doc, depth=option.path.count(".") + 1, default=option.default,
             deprecated_msg=option.deprecated or None, attr_type=option.type,
+            attr_type_str=None if option.type is None else _full_type_text(option.type),
             check_type_fn=_checker(option.type), effect=option.effect)
         if option.type is None:
             class_name = "".join(word.capitalize() for word in name.split("_"))
@@ -264,6 +276,11 @@ def type_text(kind):
     if isinstance(kind, type):
         return kind.__name__
     return str(kind).replace("typing.", "")
+
+
+def _full_type_text(kind):
+    """The same as Python writes it: with "typing."."""
+    return kind.__name__ if isinstance(kind, type) else str(kind)
 
 
 def _clear(cls):
@@ -301,7 +318,10 @@ def _plain(value):
 
 
 def _from_plain(kind, value):
-    if isinstance(kind, type) and issubclass(kind, Enum) and isinstance(value, str):
+    is_enum = isinstance(kind, type) and issubclass(kind, Enum)
+    if is_enum and type(value) is int:
+        return kind(value)
+    if is_enum and isinstance(value, str):
         name = value.rpartition(".")[2]
         if name not in kind.__members__:
             raise ValueError(f"{value!r} is not a {kind.__name__}: it must be one of "

@@ -21,6 +21,7 @@ import tensorflow.compat.v1 as tf
 from tremula.tf.ipu import config, utils
 from tremula.tf.ipu.config import IPUConfig
 from tremula.tf.ipu.events import enable_ipu_events  # noqa: F401  (shown here too)
+from tremula.tf.ipu.test_case_extensions import TestCaseExtensions  # noqa: F401  (of all tests)
 from tremula.tf.ipu.utils import move_variable_initialization_to_cpu  # noqa: F401  (shown here too)
 from tremula.tf.plugin.poplar.driver.trace_pb2 import IpuTraceEvent
 from tremula.tf.plugin.poplar.ops import gen_ipu_ops
@@ -221,19 +222,20 @@ class ReportHelper:
             "autoReport.executionProfileProgramRunCount": str(max_execution_reports)}
 
     def find_reports(self):
-        """The paths of the profiles, the oldest first. Raises RuntimeError if no configuration has
-        the options."""
-        if not self._is_set:
-            raise RuntimeError("To use this helper you must setup the poplar autoReport options "
-                               "with set_autoreport_options.")
+        """The paths of the profiles, the oldest first."""
         files = pathlib.Path(self._directory).glob("tf_report_*/*.pop")
         return [str(path) for path in sorted(files, key=lambda path: path.stat().st_mtime_ns)]
 
     def find_report(self):
-        """The path of the one profile. Raises IOError if there is none, or if there are more."""
+        """The path of the one profile. Raises AssertionError if there is none, or if there are
+        more, RuntimeError if no configuration has the options."""
         reports = self.find_reports()
+        if not reports and not self._is_set:
+            raise RuntimeError("To use this helper you must setup the poplar autoReport options "
+                               "with set_autoreport_options.")
         if len(reports) != 1:
-            raise IOError(f"{len(reports)} reports are in {self._directory}, not one.")
+            raise AssertionError(f"Expected 1 report but found {len(reports)} in "
+                                 f"{self._directory}.")
         return reports[0]
 
     @property

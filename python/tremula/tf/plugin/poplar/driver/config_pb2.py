@@ -1,7 +1,84 @@
-"""IpuOptions and the enum of synthetic data, in place of the original's protocol buffers."""
+"""IpuOptions and its enums, in place of the original's protocol buffers."""
 
+import collections
 import enum
 import json
+
+from tremula.tf.ipu import config_options
+
+
+def _numbers(name, kind):
+    return enum.IntEnum(name, {one.name: one.value for one in kind}, module=__name__)
+
+
+IpuDeviceConnectionType = _numbers("IpuDeviceConnectionType", config_options.DeviceConnectionType)
+IpuExecutionProfileType = _numbers("IpuExecutionProfileType", config_options.ExecutionProfileType)
+IpuSchedulingAlgorithm = _numbers("IpuSchedulingAlgorithm", config_options.SchedulingAlgorithm)
+IpuSelectionOrder = _numbers("IpuSelectionOrder", config_options.SelectionOrder)
+
+PoplarOptionFlag = collections.namedtuple("PoplarOptionFlag", "option value")
+
+# Field of IpuOptions -> option of an IPUConfig; with "not " before it, the opposite.
+_FIELDS = {
+    "selection_order": "selection_order",
+    "serialization_folder": "serialization_output_folder",
+    "compilation_options": "compilation_poplar_options",
+    "gcl_options": "gcl_poplar_options",
+    "convolution_options": "convolutions.poplar_options",
+    "matmul_options": "matmuls.poplar_options",
+    "pooling_options": "pooling.poplar_options",
+    "slice_options": "slices.poplar_options",
+    "clear_matmul_pass_type": "matmuls.clear_pass_type",
+    "ipu_version": "device_connection.version",
+    "device_connection_type": "device_connection.type",
+    "enable_remote_buffers_without_device": "device_connection.enable_remote_buffers",
+    "enable_experimental_remote_buffer_embedding": "experimental.enable_remote_buffer_embedding",
+    "enable_experimental_prng_stability": "experimental.enable_prng_stability",
+    "multi_replica_process_count": "experimental.multi_replica_distribution.process_count",
+    "multi_replica_process_index": "experimental.multi_replica_distribution.process_index",
+    "num_io_tiles": "io_tiles.num_io_tiles",
+    "place_ops_on_io_tiles": "io_tiles.place_ops_on_io_tiles",
+    "io_tile_available_memory_proportion": "io_tiles.available_memory_proportion",
+    "use_stable_norm_statistics": "norms.use_stable_statistics",
+    "experimental_distributed_batch_norm_replica_group_size":
+        "norms.experimental.distributed_batch_norm_replica_group_size",
+    "prefetch_data_streams": "optimizations.prefetch_data_streams",
+    "enable_multi_slice_combiner": "optimizations.combine_embedding_lookups",
+    "enable_matmul_combiner": "optimizations.combine_matmuls",
+    "max_cross_replica_sum_buffer_size": "optimizations.maximum_cross_replica_sum_buffer_size",
+    "max_reduce_scatter_buffer_size": "optimizations.maximum_reduce_scatter_buffer_size",
+    "max_inter_ipu_copies_buffer_size": "optimizations.maximum_inter_ipu_copies_buffer_size",
+    "max_send_recv_cluster_size": "optimizations.maximum_send_recv_cluster_size",
+    "max_reduce_many_buffer_size": "optimizations.maximum_reduce_many_buffer_size",
+    "max_all_gather_buffer_size": "optimizations.maximum_all_gather_buffer_size",
+    "minimum_remote_tensor_size": "optimizations.minimum_remote_tensor_size",
+    "remote_buffer_merging_mode": "optimizations.merge_remote_buffers",
+    "disable_gather_simplifier": "not optimizations.enable_gather_simplifier",
+    "triangular_solve_expander_block_size": "optimizations.triangular_solve_expander_block_size",
+    "cholesky_block_size": "optimizations.cholesky_block_size",
+    "enable_fast_math": "optimizations.enable_fast_math",
+    "enable_dynamic_slice_replacement": "optimizations.enable_dynamic_slice_replacement",
+    "max_scheduler_lookahead_depth": "scheduling.maximum_scheduler_lookahead_depth",
+    "max_scheduler_search_space_size": "scheduling.maximum_scheduler_search_space_size",
+    "speed_size_config.allow_recompute": "allow_recompute",
+    "speed_size_config.always_rearrange_copies_on_the_host":
+        "experimental.always_rearrange_copies_on_the_host",
+    "speed_size_config.disable_graph_outlining": "not optimizations.enable_graph_outlining",
+    "speed_size_config.merge_infeed_io_copies": "optimizations.merge_infeed_io_copies",
+    "speed_size_config.scheduler_selection": "scheduling.algorithm",
+    "floating_point_behaviour.inv": "floating_point_behaviour.inv",
+    "floating_point_behaviour.div0": "floating_point_behaviour.div0",
+    "floating_point_behaviour.oflo": "floating_point_behaviour.oflo",
+    "floating_point_behaviour.esr": "floating_point_behaviour.esr",
+    "floating_point_behaviour.nanoo": "floating_point_behaviour.nanoo",
+    "ipu_model_config.compile_ipu_code": "ipu_model.compile_ipu_code",
+    "ipu_model_config.tiles_per_ipu": "ipu_model.tiles_per_ipu",
+    "ipu_model_config.ipu_model_version": "ipu_model.version",
+    "algebraic_simplifier_config.enable_fast_math": "optimizations.math.fast",
+    "algebraic_simplifier_config.enable_dot_strength": "optimizations.math.dot_strength",
+    "verified_transfers.enabled": "_verified_transfers.enabled",
+}
+_TYPES = {option.path: option.type for option in config_options.OPTIONS}
 
 
 class SyntheticDataCategory(enum.IntEnum):
@@ -48,11 +125,38 @@ class Profiling:
         return path
 
 
+class _Fields:
+    """The fields of IpuOptions whose names begin with `prefix`."""
+
+    def __init__(self, options, prefix):
+        self._options, self._prefix = options, prefix
+
+    def __getattr__(self, name):
+        return _field(self._options, self._prefix + name)
+
+
+def _field(options, name):
+    """The value of a field, for the options of a snapshot. Raises AttributeError if there is no
+    such field."""
+    path = _FIELDS.get(name)
+    if path is None:
+        if any(one.startswith(name + ".") for one in _FIELDS):
+            return _Fields(options, name + ".")
+        raise AttributeError(f"IpuOptions has no field {name!r}.")
+    path = path.rpartition("not ")[2]
+    value, kind = options[path], _TYPES[path]
+    if kind is dict:
+        return [PoplarOptionFlag(*one) for one in value.items()]
+    if isinstance(kind, type) and issubclass(kind, enum.Enum):
+        return kind[value].value
+    return not value if path != _FIELDS[name] else value
+
+
 class IpuOptions:
     """A checked configuration of the IPU system, made by an IPUConfig.
 
     `snapshot` is the configuration as a dict (`tremula.tf.ipu.config` describes it), None for one
-    that is not filled yet. Serialised, it is JSON.
+    that is not filled yet. Serialised, it is JSON. The fields of the original are there to be read.
     """
 
     def __init__(self, snapshot=None):
@@ -71,6 +175,11 @@ class IpuOptions:
         if not self.snapshot:
             raise ValueError("This IpuOptions is empty: make it with an IPUConfig.")
         return Profiling(self.snapshot["options"])
+
+    def __getattr__(self, name):  # only called for what is not there
+        if name.startswith("__") or not self.__dict__.get("snapshot"):
+            raise AttributeError(name)
+        return _field(self.snapshot["options"], name)
 
     def SerializeToString(self):
         """The configuration as bytes."""
