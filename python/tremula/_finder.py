@@ -15,6 +15,7 @@ import sys
 ALIASES = {
     "tensorflow.python.ipu": "tremula.tf.ipu",
     "tensorflow.compiler.plugin": "tremula.tf.plugin",
+    "tensorflow.compiler.tests": "tremula.tf.xla_tests",
 }
 
 # Modules that TensorFlow's own copy of Keras has lost, and where Keras has them today.

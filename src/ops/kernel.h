@@ -106,6 +106,8 @@ trm_status trm_fast_reduce_create(const trm_kernel_request *, trm_kernel *, bool
 trm_status trm_fast_batch_norm_create(const trm_kernel_request *, trm_kernel *, bool *, trm_error *);
 /* The custom call "tremula.batch-norm-statistics" (reduce/batch_norm_fast.c). */
 trm_status trm_batch_norm_statistics_create(const trm_kernel_request *, trm_kernel *, bool *, trm_error *);
+/* The custom call "tremula.assert" (host/assert.c). */
+trm_status trm_assert_create(const trm_kernel_request *, trm_kernel *, bool *, trm_error *);
 /* The custom call "tremula.user-op" (host/user_op.c). */
 trm_status trm_user_op_create(const trm_kernel_request *, trm_kernel *, bool *, trm_error *);
 /* The custom calls "tremula.round-half" and "tremula.round-half-stochastically"

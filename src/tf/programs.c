@@ -382,6 +382,11 @@ static double now(void) {
   return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
+/* Devices draw different numbers. The highest bit is a mark for the engine. */
+static uint64_t seed_of_device(uint64_t seed, int ordinal) {
+  return seed ^ ((uint64_t)ordinal * UINT64_C(0x9e3779b97f4a7c15) >> 1);
+}
+
 bool program_run(tf_program *p, const tf_call *call, TF_Tensor *const *tensors,
                  void *const *outputs, TF_Status *status) {
   bool runs;
@@ -401,7 +406,7 @@ bool program_run(tf_program *p, const tf_call *call, TF_Tensor *const *tensors,
   uint64_t seed_generation;
   uint64_t seed = settings_seed(&seed_generation);
   if (seed_generation != p->seed_generation && !(synthetic & TF_SYNTHETIC_SEED)) {
-    trm_engine_set_seed(p->engine, seed);
+    trm_engine_set_seed(p->engine, seed_of_device(seed, p->ordinal));
     p->seed_generation = seed_generation;
   }
   size_t count = program_num_inputs(p);

@@ -128,6 +128,31 @@ def registered_gradient(op_type):
     return ops.gradient_registry.lookup(op_type)
 
 
+def forget_eager_start():
+    """TensorFlow notes in every thread whether it began in eager mode, and goes back there to create
+    variables, even where eager execution has been disabled since. This makes it as if that had come
+    first."""
+    from tensorflow.python.eager import context
+    if context.default_execution_mode != context.GRAPH_MODE:
+        return
+    stack = context.context().context_switches.stack
+    while stack and stack[0].enter_context_fn is context.eager_mode:
+        del stack[0]
+
+
+@contextlib.contextmanager
+def resource_variables():
+    """Makes variables that are created meanwhile resources."""
+    from tensorflow.python.ops import variable_scope
+    scope = variable_scope.get_variable_scope()
+    before = scope.use_resource
+    scope.set_use_resource(True)
+    try:
+        yield
+    finally:
+        scope.set_use_resource(before)
+
+
 def in_static_program():
     """Whether what is built now is in a program for XLA, or in a function inside one."""
     from tensorflow.python.framework import ops

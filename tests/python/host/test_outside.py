@@ -220,7 +220,7 @@ def test_summary_writer(tmp_path):
         session.run(writer.flush())
     events = [one for path in tmp_path.iterdir()
               for one in tf.train.summary_iterator(str(path)) if one.summary.value]
-    assert [(one.step, one.summary.value[0].tag) for one in events] == [(5, "y")]
+    assert [(one.step, one.summary.value[0].tag) for one in events] == [(5, "outside/y")]
     assert tf.make_ndarray(events[0].summary.value[0].tensor) == 9
 
 

@@ -177,16 +177,43 @@ def test_control_flow(on_ipu, session):
         assert s.run(result, {x: 2.}) == [32]
 
 
-def test_assertions_are_elided(on_ipu, session):
+def test_assertions(on_ipu, session):
+    """One that fails ends the run, with its words; numbers are not checked."""
     x = placeholder([2])
 
     def computation(x):
-        with tf.control_dependencies([tf.Assert(x[0] > 100., ["never", x])]):
-            return tf.check_numerics(x + 1., "numbers")
+        def body(i, y):
+            with tf.control_dependencies([tf.debugging.assert_less(y, 100., message="too much")]):
+                return i + 1, y * 2.
+
+        with tf.control_dependencies([tf.Assert(x[0] > 0., ["never", x])]):
+            y = x + 1.
+        return (tf.while_loop(lambda i, y: i < 2, body, [0, y])[1],
+                tf.check_numerics(x * np.inf, "numbers"))
 
     result = on_ipu(computation, [x])
     with session() as s:
-        np.testing.assert_array_equal(s.run(result, {x: [1, 2]})[0], [2, 3])
+        assert np.isinf(s.run(result, {x: [1, 2]})[1]).all()
+        with pytest.raises(tf.errors.InternalError, match="assertion failed: never"):
+            s.run(result, {x: [0, 2]})
+        with pytest.raises(tf.errors.InternalError, match="assertion failed: .*too much"):
+            s.run(result, {x: [60, 2]})
+        np.testing.assert_array_equal(s.run(result, {x: [1, 2]})[0], [8, 12])
+
+
+def test_variables_are_resources(session):
+    """Also where only a device scope is around, and when TensorFlow began in eager mode."""
+    def computation(x):
+        variable = tf.get_variable("v", [], initializer=tf.ones_initializer())
+        return x + tf.cond(x > 0, lambda: variable.read_value(), lambda: tf.zeros([]))
+
+    x = placeholder([])
+    with tf.device("/device:IPU:0"):
+        result = ipu.ipu_compiler.compile(computation, [x])
+    assert not tf.get_variable_scope().use_resource
+    with session() as s:
+        s.run(tf.global_variables_initializer())
+        assert s.run(result, {x: 2.}) == [3]
 
 
 # ---- Shapes ----

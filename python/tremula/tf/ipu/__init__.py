@@ -47,10 +47,11 @@ def __dir__():
 
 def _on_tensorflow_import():
     """Run by the finder when a program first imports `tensorflow.python.ipu`."""
-    from tremula.tf import compat, runtime
+    from tremula.tf import compat, moved_names, runtime
     from tremula.tf.ipu import scopes, sharding, sharding_proto
     compat.inherit_graph_attributes(
         (sharding_proto.ATTRIBUTE, scopes.FRONTEND_ATTRIBUTES_NAME))
+    moved_names.restore()
     sharding.enable_sharded_gradients()
     sharding.enable_sharded_gradient_tape()
     try:

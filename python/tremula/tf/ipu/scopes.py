@@ -51,19 +51,24 @@ def outside_compilation_scope(name="outside"):
         raise ValueError("outside_compilation_scope is only allowed in XLA context")
     if compat.graph_attribute(OUTSIDE_COMPILATION_NAME) is not None:
         raise ValueError("Illegal nesting of outside_compilation_scope")
-    with compat.graph_attributes({
+    with ops.name_scope(name), compat.graph_attributes({
             OUTSIDE_COMPILATION_NAME: f"{name}_{next(_outside_scopes)}"}):
         yield
 
 
 @contextlib.contextmanager
 def ipu_shard(index):
-    """Puts what is built on the IPU number `index` (from 0) of the device.
+    """Puts what is built on the IPU number `index` (from 0) of the device; -1: on any.
 
     `index` may be a list, for operations that several IPUs share. Gradients of these operations
     get the same number. Raises ValueError for what is neither an int nor a list of ints.
     """
     indices = list(index) if isinstance(index, (list, tuple)) else [index]
+    if indices == [-1]:
+        around = compat.graph_attribute(sharding_proto.ATTRIBUTE)
+        with compat.graph_attributes({} if around is None else {sharding_proto.ATTRIBUTE: None}):
+            yield
+        return
     for one in indices:
         if isinstance(one, bool) or not hasattr(one, "__index__") or one < 0:
             raise ValueError(f"The number of an IPU must be an int, 0 or more, but it is {one!r}.")

@@ -7,6 +7,7 @@ Its own nodes and those of its functions are treated alike. A function's nodes n
 import hashlib
 import json
 
+from tremula.tf.runtime import inside
 from tremula.tf.runtime.node_table import FRONTEND_ATTRIBUTES
 from tremula.tf.ipu import sharding_proto
 
@@ -15,7 +16,8 @@ _MARKS = (sharding_proto.ATTRIBUTE, FRONTEND_ATTRIBUTES, "_XlaCompile", "_XlaSco
           "_XlaSeparateCompiledGradients", "_class", "_gradient_op_type")
 
 RANDOM_TARGET = "tremula.random"
-_INT32 = 3  # the type's number in protocol buffers
+ASSERT_TARGET = "tremula.assert"
+_INT32, _BOOL = 3, 10  # the types' numbers in protocol buffers
 # Stateful random ops and the names of what they draw.
 RANDOM_OPS = {"RandomUniform": "uniform", "RandomStandardNormal": "normal",
               "TruncatedNormal": "truncated_normal", "RandomUniformInt": "uniform_int"}
@@ -71,8 +73,20 @@ def strip(nodes):
                 del node.attr[mark]
 
 
+def replace_checks(nodes, operations):
+    """Makes an Assert a custom call of ours, which fails the run; `operations` are the nodes' by
+    their names. CheckNumerics checks nothing on an IPU, as in the original."""
+    for node in nodes:
+        if node.op == "Assert":
+            controls = [one for one in node.input if one.startswith("^")]
+            custom_call(node, ASSERT_TARGET, {"message": _failure(operations.get(node.name))},
+                        [node.input[0]], controls, [_BOOL], [], [])
+    elide_checks(nodes)
+
+
 def elide_checks(nodes):
-    """Assert and CheckNumerics check nothing on an IPU, as in the original."""
+    """Takes away the checks of nodes: operations that are placed on an IPU without being compiled
+    check nothing."""
     for node in nodes:
         if node.op == "Assert":
             controls = [one for one in node.input if one.startswith("^")]
@@ -83,6 +97,25 @@ def elide_checks(nodes):
         elif node.op == "CheckNumerics":
             node.op = "Identity"
             del node.attr["message"]
+
+
+def _failure(operation):
+    """What an Assert says: those of its data that are text. Numbers stay on the IPU."""
+    words = []
+    for tensor in operation.inputs[1:] if operation is not None else ():
+        value = inside.constant_value(_outside(tensor)) if tensor.dtype.name == "string" else None
+        words += [] if value is None else [bytes(value).decode(errors="replace")]
+    return f"assertion failed: {' '.join(words) or 'the condition is false'}"
+
+
+def _outside(tensor):
+    """What a tensor in a function is outside of it, where it is one that the function takes."""
+    while inside.is_function_graph(tensor.graph):
+        found = [external for external, internal in tensor.graph.captures if internal is tensor]
+        if not found:
+            break
+        tensor = found[0]
+    return tensor
 
 
 def use_plain_ops(nodes):

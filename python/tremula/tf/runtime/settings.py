@@ -128,8 +128,8 @@ def reset_configuration():
 def reset_seed(seed, ordinal=0, identical_replicas=False):
     """Sets the seed of the random operations on the devices.
 
-    All devices of a process have one seed. With `identical_replicas` every replica draws the same
-    numbers.
+    All devices of a process have one seed, from which each draws numbers of its own. With
+    `identical_replicas` every replica draws the same numbers.
     """
     del ordinal
     # The highest bit tells the engine not to mix in the replica's number.

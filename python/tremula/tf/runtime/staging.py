@@ -29,7 +29,7 @@ def stage(graph, arguments, variables, outputs, device, state=(), host=None):
     operations = {op.name: op for op in graph.get_operations()}
     _cut_outside(graph_def, graph, operations, functions, outputs, stops, host)
     # Assertions and random numbers are cut off from some of their inputs, which may then go too.
-    rewriting.elide_checks(graph_def.node)
+    rewriting.replace_checks(graph_def.node, operations)
     rewriting.use_plain_ops(graph_def.node)
     numbers = _RandomNumbers()
     _replace_random(graph_def.node, operations, numbers)
@@ -72,7 +72,8 @@ def _cut_outside(graph_def, graph, operations, functions, outputs, stops, host):
         return
     library = inside.new_graph_def(graph_def.library).library
     roots = [tensor.op.name for tensor in outputs]
-    rewriting.elide_checks(one for one in graph_def.node if not outside.is_marked_node(one))
+    rewriting.replace_checks([one for one in graph_def.node if not outside.is_marked_node(one)],
+                             operations)
     rewriting.prune(graph_def, roots, stops)
     outside.cut(outside.Part(graph_def.node, graph, operations), library, host)
     rewriting.prune(graph_def, roots, stops)
@@ -82,7 +83,7 @@ def _cut_outside(graph_def, graph, operations, functions, outputs, stops, host):
         if inner is None or not outside.has_any(nodes):
             continue
         known = _operations_of(function, inner)
-        rewriting.elide_checks(one for one in nodes if not outside.is_marked_node(one))
+        rewriting.replace_checks([one for one in nodes if not outside.is_marked_node(one)], known)
         rewriting.prune_function(function)
         outside.cut(outside.Part(nodes, inner, known, function), library, host)
         rewriting.prune_function(function)
@@ -116,7 +117,7 @@ def _stage_function(graph_def, function, graph, table, numbers, known):
     made of as _operations_of() says it, or None."""
     if known is None:
         known = _operations_of(function, graph) if graph is not None else {}
-    rewriting.elide_checks(function.node_def)
+    rewriting.replace_checks(function.node_def, known)
     for name in rewriting.use_plain_ops(function.node_def):
         rewriting.redirect_output(function, name, "y", "output")
     for name in _replace_random(function.node_def, known, numbers):
@@ -228,8 +229,9 @@ def _needed(graph):
         if operation not in seen:
             seen.add(operation)
             waiting += operation.control_inputs
-            if operation.type != "Assert":  # which is elided, with what it would print
-                waiting += [tensor.op for tensor in operation.inputs]
+            # Of an Assert what it would print is left out.
+            waiting += [tensor.op for tensor in
+                        operation.inputs[:1 if operation.type == "Assert" else None]]
     return {one for one in seen if not outside.runs_outside(one) and not outside.makes_text(one)}
 
 

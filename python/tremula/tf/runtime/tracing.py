@@ -6,6 +6,7 @@ ordinary initialisers.
 
 import threading
 
+from tremula.tf import compat
 from tremula.tf.runtime import inside, support
 
 _local = threading.local()
@@ -47,11 +48,12 @@ class Trace:
         """Traces computation(*inputs) and returns what it returned. `inputs` are tensors outside
         or structures of them."""
         import tensorflow.compat.v1 as tf
+        compat.forget_eager_start()
         stack = _stack()
         stack.append(self)
         try:
             with inside.static_program(self.graph), self._lifting_initial_values(), \
-                    inside.in_program_order(self.graph) as effects:
+                    compat.resource_variables(), inside.in_program_order(self.graph) as effects:
                 returned = computation(*tf.nest.map_structure(self._placeholder, inputs))
             self.effects = effects() + pending_effects(self.graph)
             return returned

@@ -136,8 +136,9 @@ def _backward(states, scores, data_lengths):
 
 
 def _gradient(states, log_probs, data_lengths, d_loss):
-    """The gradient for log_probs: minus the probability of being in each class, given the
-    labels."""
+    """The gradient for log_probs: the probability of each class, minus that of being in it given the
+    labels. The first part, as in the original, is what log_softmax() would add for the logits; it
+    takes that out of what goes through it."""
     scores = states.scores(log_probs)
     _, alphas = _forward(states, scores, data_lengths, keep=True)
     betas = _backward(states, scores, data_lengths)
@@ -145,7 +146,8 @@ def _gradient(states, log_probs, data_lengths, d_loss):
     there = tf.nn.softmax(alphas + betas)
     times = tf.range(int(scores.shape[0]))[:, tf.newaxis] < data_lengths
     there = tf.where_v2(times[:, :, tf.newaxis], there, 0.0)
-    return -states.by_class(there) * d_loss[:, tf.newaxis]
+    classes = tf.where_v2(times[:, :, tf.newaxis], tf.exp(log_probs), 0.0)
+    return (classes - states.by_class(there)) * d_loss[:, tf.newaxis]
 
 
 def beam_search(log_probs, data_lengths, beam_width, top_paths, blank):

@@ -1,0 +1,1 @@
+"""`tensorflow.compiler.tests`, which TensorFlow's packages leave out."""
