@@ -26,7 +26,7 @@ _HEAD = (f"{'case':15} {'peer':18} {'min':>10} {'median':>10} {'first':>8}  {'ou
 
 
 def main():
-    names = [case.name for case in networks.cases()] + ["startup"]
+    names = [case.name for case in networks.cases()] + ["startup", "first-step"]
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="two rounds: whether it runs at all")
@@ -40,7 +40,8 @@ def main():
     if arguments.rounds is not None and arguments.rounds < 1:
         parser.error("--rounds must be at least 1")
 
-    record = {"machine": _machine(), "cases": [], "startup": None}
+    record = {"machine": _machine(), "cases": [], "startup": None,
+              "first-step": None}
     _print_machine(record["machine"])
     arguments.log.parent.mkdir(parents=True, exist_ok=True)
     arguments.log.write_bytes(b"")
@@ -53,6 +54,10 @@ def main():
             record["startup"] = startup.measure(
                 arguments.rounds or (1 if arguments.quick else 5))
             _print_startup(record["startup"])
+        if "first-step" in wanted:
+            record["first-step"] = startup.measure_training(
+                arguments.rounds or (1 if arguments.quick else 3))
+            _print_first_step(record["first-step"])
     finally:
         record["machine"]["load_average_at_end"] = machine.load_average()
         arguments.output.parent.mkdir(parents=True, exist_ok=True)
@@ -61,9 +66,9 @@ def main():
     failed = [f"{one['name']} ({name})" for one in record["cases"]
               for name, entry in one["peers"].items()
               if "error" in entry and name in ("ours", "core")]
-    if record["startup"]:
-        failed += [f"startup ({kind})" for kind, entry in record["startup"]["kinds"].items()
-                   if "error" in entry]
+    for name in ("startup", "first-step"):
+        failed += [f"{name} ({kind})" for kind, entry in (record[name] or {"kinds": {}})[
+            "kinds"].items() if "error" in entry]
     if failed:
         sys.exit("failed: " + ", ".join(failed))
 
@@ -127,6 +132,22 @@ def _print_startup(record):
           f"seconds; load average {record['load_average']}")
     for kind, entry in record["kinds"].items():
         text = entry.get("error") or f"min {entry['min']:6.2f}   median {entry['median']:6.2f}"
+        print(f"{startup.KINDS[kind]:28} {text}")
+
+
+def _print_first_step(record):
+    print("\nResNet-50 training, batch 8, in seconds: building the graph, initialising, the first "
+          "step less a later one,\nboth together (how long until the first step begins), a step; "
+          f"load average {record['load_average']}")
+    for kind, entry in record["kinds"].items():
+        if "error" in entry:
+            text = entry["error"]
+        else:
+            least = entry["min"]
+            text = "   ".join(f"{name} {value:6.2f}" for name, value in (
+                ("graph", least["graph"]), ("initialise", least["initialise"]),
+                ("before", least["first"] - least["step"]), ("to the step", least["to_step"]),
+                ("step", least["step"])))
         print(f"{startup.KINDS[kind]:28} {text}")
 
 

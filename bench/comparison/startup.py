@@ -1,4 +1,5 @@
-"""What a user waits for: from the start of Python to the first result, in new processes.
+"""What a user waits for, in new processes: from the start of Python to the first result of a small
+program, and from the graph of ResNet-50's training to its first step.
 
 ours, cold      no caches: a new HOME and XDG_CACHE_HOME each time
 ours            the same again: the list of ops is cached
@@ -6,6 +7,7 @@ ours, programs  and compiled programs, too (--executable_cache_path)
 tf              the same graph by stock TensorFlow: no Tremula in the process
 """
 
+import json
 import os
 import statistics
 import subprocess
@@ -45,28 +47,13 @@ KINDS = {"cold": "ours, no caches", "cached": "ours, cached",
          "programs": "ours, cached, programs too", "tf": "stock TensorFlow"}
 
 
+# Of training: without the list of ops nothing is different, so "cold" would say nothing new.
+TRAINING = [kind for kind in KINDS if kind != "cold"]
+
+
 def measure(rounds):
     """{kind: {"seconds": [...], "min": ..., "median": ...}}, or {kind: {"error": ...}}."""
-    record = {"load_average": machine.load_average(), "kinds": {kind: {"seconds": []}
-                                                                for kind in KINDS}}
-    with tempfile.TemporaryDirectory() as folder:
-        caches = {"cached": os.path.join(folder, "cached"),
-                  "programs": os.path.join(folder, "programs"), "tf": os.path.join(folder, "tf")}
-        order = list(KINDS)
-        for number in range(-1, rounds):  # the first one fills the caches and is not counted
-            turn = max(number, 0) % len(order)
-            for kind in order[turn:] + order[:turn]:
-                entry = record["kinds"][kind]
-                if number < 0 and kind == "cold" or "error" in entry:
-                    continue
-                home = caches.get(kind) or os.path.join(folder, f"cold{number}")
-                try:
-                    seconds = _run(kind, home)
-                except (OSError, RuntimeError) as error:
-                    entry["error"] = str(error)
-                    continue
-                if number >= 0:
-                    entry["seconds"].append(seconds)
+    record = _in_turns(list(KINDS), rounds, _run)
     for entry in record["kinds"].values():
         if entry["seconds"]:
             entry["min"], entry["median"] = min(entry["seconds"]), statistics.median(
@@ -74,18 +61,67 @@ def measure(rounds):
     return record
 
 
+def measure_training(rounds):
+    """{kind: {"seconds": [record of first_step.py, ...], "min": {part: ...}}}. Its "to_step" is
+    what lies between the graph and the first step: initialising and the first step, less a step."""
+    record = _in_turns(TRAINING, rounds, _run_training)
+    for entry in record["kinds"].values():
+        for one in entry["seconds"]:
+            one["to_step"] = one["initialise"] + one["first"] - one["step"]
+        if entry["seconds"]:
+            entry["min"] = {part: min(one[part] for one in entry["seconds"])
+                            for part in entry["seconds"][0]}
+    return record
+
+
+def _in_turns(kinds, rounds, run):
+    record = {"load_average": machine.load_average(),
+              "kinds": {kind: {"seconds": []} for kind in kinds}}
+    with tempfile.TemporaryDirectory() as folder:
+        for number in range(-1, rounds):  # the first one fills the caches and is not counted
+            turn = max(number, 0) % len(kinds)
+            for kind in kinds[turn:] + kinds[:turn]:
+                entry = record["kinds"][kind]
+                if number < 0 and kind == "cold" or "error" in entry:
+                    continue
+                home = os.path.join(folder, kind + (str(number) if kind == "cold" else ""))
+                try:
+                    seconds = run(kind, home)
+                except (OSError, RuntimeError, ValueError) as error:
+                    entry["error"] = str(error)
+                    continue
+                if number >= 0:
+                    entry["seconds"].append(seconds)
+    return record
+
+
+def _environment(kind, home):
+    os.makedirs(home, exist_ok=True)
+    flags = ["--use_ipu_model"]
+    if kind == "programs":
+        flags.append("--executable_cache_path=" + os.path.join(home, "programs"))
+    return dict(os.environ, HOME=home, XDG_CACHE_HOME=os.path.join(home, "cache"),
+                TF_CPP_MIN_LOG_LEVEL="2", TF_POPLAR_FLAGS=" ".join(flags))
+
+
+def _run_training(kind, home):
+    """The record of first_step.py."""
+    script = os.path.join(os.path.dirname(__file__), "first_step.py")
+    done = subprocess.run([sys.executable, script, "tf" if kind == "tf" else "ours"],
+                          env=_environment(kind, home), capture_output=True, text=True, check=False)
+    if done.returncode:
+        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+        raise RuntimeError(f"exit code {done.returncode}: {last}")
+    return json.loads(done.stdout.strip().splitlines()[-1])
+
+
 def _run(kind, home):
     """Seconds until the program has printed its result."""
-    os.makedirs(home, exist_ok=True)
-    environment = dict(os.environ, HOME=home, XDG_CACHE_HOME=os.path.join(home, "cache"),
-                       TF_CPP_MIN_LOG_LEVEL="2")
-    if kind == "programs":
-        environment["TF_POPLAR_FLAGS"] = "--executable_cache_path=" + os.path.join(home, "programs")
     command = [sys.executable, "-u", "-c", _STOCK if kind == "tf" else _OURS]
     with tempfile.TemporaryFile("w+") as log:
         start = time.perf_counter()
-        with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=log,
-                              text=True) as process:
+        with subprocess.Popen(command, env=_environment(kind, home), stdout=subprocess.PIPE,
+                              stderr=log, text=True) as process:
             line = ""
             while "array([3., 8.]" not in line:
                 line = process.stdout.readline()

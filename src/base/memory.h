@@ -18,8 +18,7 @@ void *trm_reallocate(void *block, size_t size);
 /* 64-byte aligned; free with trm_free. */
 void *trm_allocate_aligned(size_t size) __attribute__((malloc));
 /* Zeroed, 64-byte aligned, or NULL. A large block is pages of the system, zeroed when they are
- * first touched, by the thread that does, and large ones where the system has them. Free with
- * trm_free_block and the same size. */
+ * first touched, by the thread that does. Free with trm_free_block and the same size. */
 void *trm_allocate_block(size_t size) __attribute__((malloc));
 void trm_free_block(void *block, size_t size);
 
