@@ -3,10 +3,11 @@
  *
  * A value is computed again when elementwise code makes it (an activation function, a
  * normalisation's scaling), when its uses fall in two parts with at least a twentieth of the
- * computation between them, and when all that it is made of is there for the second part anyway:
- * an input, a constant, something that is kept for its own sake (a convolution's result, of which
- * the normalisation's gradient needs the operand), or something an eighth of its size. So no chain
- * is computed again from far away: of a chain of sums every other one is kept.
+ * computation between them, and when what it is made of is there for the second part anyway: an
+ * input, a constant, something that is kept for its own sake (a convolution's result, of which the
+ * normalisation's gradient needs the operand); or can be kept in half its bytes (what an activation
+ * function is applied to, of which the gradient needs several powers). So no chain is computed
+ * again from far away: of a chain of sums every other one is kept.
  *
  * The second copy is an instruction of its own in the module that is planned, with the second uses
  * as its readers; a control edge keeps it from being run early. The module that is run is another:
@@ -17,7 +18,7 @@
 #include "passes/edit.h"
 #include "program/builder.h"
 
-enum { LEAST_BYTES = 4096, LEAST_GAP = 64, GAP_SHARE = 20, SMALL_SHARE = 8 };
+enum { LEAST_BYTES = 4096, LEAST_GAP = 64, GAP_SHARE = 20, KEPT_SHARE = 2 };
 
 typedef struct use {
   uint32_t position;
@@ -113,19 +114,19 @@ static uint32_t second_part(const recomputer *r, trm_index i) {
   return found;
 }
 
-/* Whether what instruction i is made of is there at a position, without being kept for it. */
+/* Whether what instruction i is made of is there at a position, or takes half its bytes to keep. */
 static bool is_made_of_what_is_there(const recomputer *r, trm_index i, uint32_t position) {
   const trm_instruction *instruction = &r->computation->instructions[i];
-  const int64_t bytes = trm_tile_shape_bytes(&instruction->shape);
+  int64_t kept = 0;
   for (uint32_t k = 0; k < instruction->num_operands; ++k) {
     const trm_index owner = r->owner[instruction->operands[k]];
     const trm_instruction *operand = &r->computation->instructions[owner];
     if (operand->opcode == TRM_OP_PARAMETER || operand->opcode == TRM_OP_CONSTANT) continue;
     if (r->is_again[owner]) return false;
     if (r->is_pinned[owner] || r->last[owner] >= position) continue;
-    if (trm_tile_shape_bytes(&operand->shape) * SMALL_SHARE > bytes) return false;
+    kept += trm_tile_shape_bytes(&operand->shape);
   }
-  return true;
+  return kept * KEPT_SHARE <= trm_tile_shape_bytes(&instruction->shape);
 }
 
 static bool is_cheap(const recomputer *r, trm_index i) {
@@ -133,7 +134,7 @@ static bool is_cheap(const recomputer *r, trm_index i) {
   if (instruction->opcode != TRM_OP_FUSION && !trm_opcode_is_elementwise(instruction->opcode)) {
     return false;
   }
-  return !r->passes[i] && !r->is_pinned[i] && trm_shape_is_array(&instruction->shape) &&
+  return !r->passes[i] && !r->is_pinned[i] &&
          trm_tile_shape_bytes(&instruction->shape) >= LEAST_BYTES &&
          !trm_instruction_has_side_effect(r->module, instruction);
 }
