@@ -8,6 +8,8 @@
 #include <string.h>
 
 enum { MAX_DEVICES = 64 };
+static const char not_configured[] =
+    "No IPU device was configured for /device:IPU:0, creating a device with a single IPU.";
 
 typedef struct device_settings {
   char *options; /* NULL: not configured */
@@ -22,6 +24,8 @@ static uint32_t synthetic;
 static char synthetic_initializer[SYNTHETIC_INITIALIZER_SIZE];
 static uint64_t generation = 1;
 static uint64_t epoch;
+static trm_tf_first_use first_use;
+static pthread_mutex_t first_use_lock = PTHREAD_MUTEX_INITIALIZER; /* while Python configures */
 static uint64_t seed;
 static uint64_t seed_generation = 1;
 
@@ -42,13 +46,39 @@ static bool set(int ordinal, const char *options, const char *cache_path,
   return true;
 }
 
+static bool is_configured(void) {
+  pthread_mutex_lock(&lock);
+  const bool is = configured;
+  pthread_mutex_unlock(&lock);
+  return is;
+}
+
+/* Without Python (SavedModels run without it) settings_snapshot does what it can. */
+static bool configure_by_python(TF_Status *status) {
+  char message[TRM_ERROR_SIZE] = "";
+  pthread_mutex_lock(&first_use_lock);
+  pthread_mutex_lock(&lock);
+  const trm_tf_first_use callback = configured ? NULL : first_use;
+  pthread_mutex_unlock(&lock);
+  if (callback) attach_log(not_configured);
+  const int32_t code = callback ? callback(message, sizeof message) : TF_OK;
+  pthread_mutex_unlock(&first_use_lock);
+  return code == TF_OK || fail(status, (TF_Code)code, "%s", message);
+}
+
+void trm_tf_set_first_use(trm_tf_first_use callback) {
+  pthread_mutex_lock(&lock);
+  first_use = callback;
+  pthread_mutex_unlock(&lock);
+}
+
 bool settings_snapshot(int ordinal, tf_snapshot *out, TF_Status *status) {
   *out = (tf_snapshot){0};
+  if (ordinal == 0 && !is_configured() && !configure_by_python(status)) return false;
   bool ok = true;
   pthread_mutex_lock(&lock);
   if (!configured && ordinal == 0) {
-    attach_log("No IPU device was configured for /device:IPU:0, creating a device with a single "
-               "IPU.");
+    attach_log(not_configured);
     const trm_tf_attach_request one = {.num_ipus = 1};
     ok = attach_now(0, &one, status) &&
          (set(0, "", "", TF_CONNECT_ALWAYS) || fail_memory(status));

@@ -71,6 +71,7 @@ class HostRequest(ctypes.Structure):
                 ("reply", ctypes.c_void_p)]
 
 
+FirstUseFunction = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.POINTER(ctypes.c_char), ctypes.c_uint64)
 HostFunctionType = ctypes.CFUNCTYPE(None, ctypes.POINTER(HostRequest))
 LowerFunction = ctypes.CFUNCTYPE(None, ctypes.POINTER(Request))
 
@@ -98,6 +99,7 @@ _SIGNATURES = {
     "trm_tf_reply_module": (None, [ctypes.POINTER(Request), _text, _size, _text]),
     "trm_tf_reset_configuration": (None, []),
     "trm_tf_set_events": (None, [ctypes.POINTER(EventSettings)]),
+    "trm_tf_set_first_use": (None, [FirstUseFunction]),
     "trm_tf_set_host_function": (None, [HostFunctionType]),
     "trm_tf_set_lower": (None, [LowerFunction]),
     "trm_tf_set_seed": (None, [_size]),
@@ -160,9 +162,10 @@ def load():
         compat.prefer_legacy_keras()
         library()
         from tremula.tf.runtime import (clusters, clusters_placing, host_calls, interrupts,
-                                        kernel_list, late, outside)
+                                        kernel_list, late, outside, settings)
         kernel_list.register()
         late.install()
+        settings.install()
         host_calls.install()
         outside.install()
         clusters.install()

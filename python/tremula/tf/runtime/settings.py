@@ -9,13 +9,33 @@ import json
 
 from tremula import flags
 from tremula.tf.ipu.config_options import DeviceConnectionType, ExecutionProfileType
-from tremula.tf.runtime import compile_options, plugin
+from tremula.tf.runtime import compile_options, inside, plugin
 
 _NO_ATTACHING = ("IPU Model: /device:IPU:{ordinal} is attached to no IPU; programs are "
                  "compiled for {count}")
 _MOST_MS = 2 ** 32 - 1
 _PROGRESS_MODES = ("false", "true", "auto")  # tf_progress_mode in src/tf/progress.h
 _NO_PROFILE = ExecutionProfileType.NO_PROFILE.name
+
+
+@plugin.FirstUseFunction
+def _configure_first_use(message, size):
+    """Configures what is used without having been configured: as an IPUConfig with one IPU."""
+    from tremula.tf.ipu.config import IPUConfig
+    try:
+        config = IPUConfig()
+        config.auto_select_ipus = 1
+        configure(json.dumps(config._create_snapshot()))
+    except Exception as error:  # a C caller must not see it
+        text = str(getattr(error, "message", error)).encode()[:size - 1] + b"\0"
+        ctypes.memmove(message, text, len(text))
+        return getattr(error, "error_code", None) or inside.INVALID_ARGUMENT
+    return 0
+
+
+def install():
+    """Has the plugin ask here for a configuration where there is none."""
+    plugin.library().trm_tf_set_first_use(_configure_first_use)
 
 
 def configure(snapshot_json):
