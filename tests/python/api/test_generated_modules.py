@@ -231,5 +231,39 @@ def test_addons():
     from tensorflow.python.ipu import rnn_ops
     assert layers.PopnnLSTM is PopnnLSTM is rnn_ops.PopnnLSTM and PopnnGRU is rnn_ops.PopnnGRU
     assert PopnnDynamicLSTM is rnn_ops.PopnnDynamicLSTM
+    from ipu_tensorflow_addons import optimizers, v1
+    from ipu_tensorflow_addons.layers import rnn_ops_grad
+    assert v1.optimizers is optimizers and rnn_ops_grad.__name__.endswith("rnn_ops_grad")
+    with pytest.raises(ImportError, match="saved_model_tool is a part .* does not have yet"):
+        from ipu_tensorflow_addons import saved_model_tool as _  # noqa: F401
     with pytest.raises(ImportError, match="does not have yet"):
         from ipu_tensorflow_addons.keras import layers as _  # noqa: F401
+
+
+def test_names_that_tensorflow_moved():
+    from tensorflow.python.framework import ops
+    from tensorflow.python.layers import normalization
+    from tensorflow.python.ops import array_ops, control_flow_ops
+    from tensorflow.python.util import nest
+    assert ops.Tensor is tf.Tensor and nest.is_sequence([1]) and not nest.is_sequence(1)
+    assert callable(normalization.batch_normalization)
+    with tf.Graph().as_default(), tf.Session() as session:
+        x = array_ops.stack([tf.constant(1.), tf.constant(2.)])
+        loop = control_flow_ops.while_loop(lambda i: i < 3, lambda i: i + 1, [0])
+        branch = control_flow_ops.cond(x[0] > 0, lambda: x, lambda: -x)
+        assert session.run([loop, branch])[0] == 3
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        control_flow_ops.nothing
+
+
+def test_base_class_of_xla_tests():
+    from tensorflow.compiler.tests import xla_test
+
+    class Case(xla_test.XLATestCase):
+        def runTest(self):
+            outer = tf.get_default_graph()
+            with self.session() as session:
+                assert tf.get_default_graph() is session.graph is not outer
+                assert session.run(tf.constant(1) + 2) == 3
+
+    Case().runTest()

@@ -354,6 +354,16 @@ def test_print(capfd):
     assert printed == ["first [4 5 6]", "second [5 6 7][4 5 6]", "third [5 6]"]
 
 
+def test_print_in_a_scope_needs_nobody(capfd):
+    def program(x):
+        with outside():
+            tf.print("seen", x)
+        return x
+
+    run(compiled(program, tf.constant(4.)))
+    assert "seen 4" in capfd.readouterr().err
+
+
 def test_print_in_a_loop_keeps_the_order(capfd):
     def body(i):
         first = tf.print("a", i)

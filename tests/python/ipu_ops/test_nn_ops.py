@@ -95,6 +95,18 @@ def test_multi_conv(run, random):
         nn_ops.multi_conv(options="banana")(lambda x: x)(tf.zeros([1]))
 
 
+def test_multi_conv_of_what_depends():
+    @nn_ops.multi_conv
+    def convolutions(x):
+        y = tf.nn.relu(tf.nn.conv2d(x, tf.ones([1, 1, 2, 2]), 1, "SAME", name="first"))
+        return tf.nn.conv2d(y, tf.ones([1, 1, 2, 2]), 1, "SAME", name="second")
+
+    with pytest.raises(tf.errors.FailedPreconditionError, match="A MultiConvolution operation "
+                       "requires all convolutions to be independent of each other, but "
+                       "multi_conv/second needs multi_conv/first"):
+        convolutions(tf.zeros([1, 4, 4, 2]))
+
+
 # ---- CTC ----
 
 TIME, BATCH, CLASSES = 9, 4, 5

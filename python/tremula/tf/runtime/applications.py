@@ -26,11 +26,16 @@ class Signature(NamedTuple):
 
 
 def write(path, module, names, frozen):
-    """Compiles a module (bytes) and writes the file. `frozen`: {number of an input: array}."""
+    """Compiles a module (bytes) and writes the file. `frozen`: {number of an input: array}. Raises
+    OSError for a file that cannot be written."""
     import numpy as np
     executable = core.compile(core.Module.read(module, "the module from TensorFlow"))
     header = json.dumps({"format": _FORMAT, "names": names, "frozen": sorted(frozen)})
-    with open(path, "wb") as file:
+    try:
+        file = open(path, "wb")  # pylint: disable=consider-using-with
+    except OSError as error:
+        raise OSError(f"Failed to open file for writing: {path}: {error.strerror}") from None
+    with file:
         np.savez(file, executable=np.frombuffer(executable.serialize(), np.uint8),
                  header=np.frombuffer(header.encode(), np.uint8),
                  **{f"input_{i}": value for i, value in frozen.items()})

@@ -55,7 +55,7 @@ class Trace:
             with inside.static_program(self.graph), self._lifting_initial_values(), \
                     compat.resource_variables(), inside.in_program_order(self.graph) as effects:
                 returned = computation(*tf.nest.map_structure(self._placeholder, inputs))
-            self.effects = effects() + pending_effects(self.graph)
+            self.effects = effects() + pending_effects(self.graph) + _host_effects(self.graph)
             return returned
         finally:
             stack.pop()
@@ -140,6 +140,17 @@ def pending_effects(graph):
     """The last custom call with side effects in a graph whose side effects all happen."""
     last = getattr(graph, "_tremula_side_effect", None)
     return [last] if last is not None and graph._add_control_dependencies else []
+
+
+def _host_effects(graph):
+    """What prints and the like in outside_compilation_scopes of a TensorFlow 1 graph: it is done
+    though nothing needs it, as in the original."""
+    from tremula.tf.runtime import outside
+    if graph._add_control_dependencies:
+        return []
+    return [one for one in graph.get_operations()
+            if one.op_def is not None and one.op_def.is_stateful and not one.outputs
+            and outside.is_marked(one)]
 
 
 def side_effect(target, config, operands, result_dtypes, result_shapes):

@@ -47,7 +47,8 @@ def multi_conv(func=None, options=None):
     `func` takes tensors by position; `options` are options of PopLibs, {text: text}. Both are a
     mark on the operations for the cost model and change no number.
 
-    Raises TypeError, when func is called, for options that are no dict.
+    Raises TypeError, when func is called, for options that are no dict, FailedPreconditionError
+    for convolutions of which one needs another.
     """
     def decorate(inner):
         @functools.wraps(inner)
@@ -57,13 +58,39 @@ def multi_conv(func=None, options=None):
                 raise TypeError("Expected the multi_conv `options` to be a `dict`, but got "
                                 f"{chosen} instead.")
             arguments = tf.nest.map_structure(tf.convert_to_tensor, arguments)
+            graph = None if tf.executing_eagerly() else tf.get_default_graph()
+            first = len(graph.get_operations()) if graph is not None else 0
             with tf.name_scope("multi_conv"), _building.marked(
                     multi_conv=next(_multi_convs),
                     multi_conv_options=json.dumps(chosen) if chosen else None):
-                return inner(*arguments)
+                result = inner(*arguments)
+            if graph is not None:
+                _check_independent(graph.get_operations()[first:])
+            return result
         return call
 
     return decorate if func is None else decorate(func)
+
+
+_CONVOLUTIONS = frozenset((
+    "Conv2D", "Conv2DBackpropInput", "Conv2DBackpropFilter", "Conv3D", "Conv3DBackpropInputV2",
+    "Conv3DBackpropFilterV2", "DepthwiseConv2dNative", "DepthwiseConv2dNativeBackpropInput",
+    "DepthwiseConv2dNativeBackpropFilter"))
+
+
+def _check_independent(operations):
+    """Refuses a convolution that needs another one of `operations`, which are in order."""
+    made_of = {}
+    for operation in operations:
+        needs = next((made_of[one.op] for one in operation.inputs if one.op in made_of), None)
+        if operation.type in _CONVOLUTIONS:
+            if needs is not None:
+                raise tf.errors.FailedPreconditionError(operation.node_def, operation, (
+                    "A MultiConvolution operation requires all convolutions to be independent of "
+                    f"each other, but {operation.name} needs {needs.name}."))
+            needs = operation
+        if needs is not None:
+            made_of[operation] = needs
 
 
 # ---- Losses from sampled classes ----
