@@ -50,6 +50,8 @@ typedef struct trm_program_options {
   /* out of memory is an error for whoever asks (trm_program_check_fits) */
   bool is_virtual_ipu;
   uint32_t io_tiles;        /* kept from compute on every IPU */
+  bool place_ops_on_io_tiles; /* feeds of loops go through them, while the others compute */
+  double io_tile_memory_proportion; /* of their memory, that feeds may take: 0 to 1 */
   uint64_t assumed_trip_count; /* of loops whose count is not known; at least 1 */
   bool recompute;           /* allow_recompute: activations are computed again, in a pipeline all
                                of a stage, elsewhere the cheap ones */
@@ -86,7 +88,8 @@ typedef struct trm_program_totals {
   int64_t cycles;            /* one run */
   int64_t compute_cycles, copy_cycles, exchange_cycles, global_exchange_cycles, host_cycles,
       collective_cycles, sync_cycles, control_cycles; /* they add up to cycles + overlapped */
-  int64_t overlapped_cycles; /* of a pipeline: work that runs while another stage's does */
+  int64_t overlapped_cycles; /* work that runs while other does: of another stage of a pipeline, of
+                                I/O tiles */
   double seconds;            /* cycles / clock */
   double tile_balance;       /* mean compute cycles of a tile / cycles of the worst, 0 to 1 */
   int64_t flops;

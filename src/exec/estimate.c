@@ -27,6 +27,10 @@ static trm_status options_of(const trm_executable *executable, trm_program_optio
   out_options->convolution_options = text_of(executable, TRM_OPTION_convolution_options);
   out_options->matmul_options = text_of(executable, TRM_OPTION_matmul_options);
   out_options->io_tiles = (uint32_t)number_of(executable, TRM_OPTION_io_tiles);
+  out_options->place_ops_on_io_tiles =
+      trm_options_bool(&executable->options, TRM_OPTION_place_ops_on_io_tiles);
+  out_options->io_tile_memory_proportion =
+      number_of(executable, TRM_OPTION_io_tile_memory_proportion);
   out_options->compile_ipu_code =
       trm_options_bool(&executable->options, TRM_OPTION_compile_ipu_code);
   out_options->recompute = trm_options_bool(&executable->options, TRM_OPTION_recompute);

@@ -33,6 +33,7 @@ trm_program_options trm_program_default_options(void) {
                                .matmul_memory_proportion = 0.6,
                                .slice_memory_proportion = 0.6,
                                .assumed_trip_count = 1,
+                               .io_tile_memory_proportion = 0.9,
                                .outlining = true,
                                .model_error = 0.05};
 }
@@ -44,7 +45,8 @@ static trm_status check_options(const trm_program_options *options, const trm_ta
     double value;
   } proportions[] = {{"convolutions", options->conv_memory_proportion},
                      {"matmuls", options->matmul_memory_proportion},
-                     {"slices", options->slice_memory_proportion}};
+                     {"slices", options->slice_memory_proportion},
+                     {"I/O tiles", options->io_tile_memory_proportion}};
   for (size_t p = 0; p < sizeof proportions / sizeof *proportions; ++p) {
     if (!(proportions[p].value >= 0 && proportions[p].value <= 1)) {
       FAIL(INVALID_ARGUMENT,
@@ -147,7 +149,7 @@ static trm_status make(trm_program *program, const trm_module *module, bool opti
       .target = compute != NULL ? compute : program->target,
       .tile_options = {.convolution = &convolution, .matmul = &matmul,
                        .slice_memory_proportion = options->slice_memory_proportion,
-                       .replicas = options->replicas, .io_tiles = options->io_tiles},
+                       .replicas = options->replicas},
       .plans = trm_plan_cache_create()};
   trm_status status = TRM_RESOURCE_EXHAUSTED;
   if (builder.plans == NULL) trm_fail(error, status, "out of memory while planning");

@@ -285,12 +285,16 @@ static trm_status walk_family(trm_program_builder *builder, trm_program_scope *s
       ++used;
     }
   }
-  const trm_tile_request request = {
+  trm_tile_request request = {
       .target = builder->target, .options = trm_pipeline_options(builder, instruction),
       .module = builder->module,
       .computation = &builder->module->computations[scope->computation],
       .instruction = instruction, .num_operands = count, .operands = operands, .ipu = ipu,
       .next_tile = builder->next_tile[ipu], .plans = builder->plans};
+  trm_tile_options io_options;
+  trm_feed_way feed;
+  TRY(trm_io_tiles_choose(builder, &request, &io_options, &feed));
+  const uint32_t first_step = (uint32_t)builder->steps.count;
   trm_tile_cost cost = {.arena = builder->finding ? &builder->scratch : &builder->program->arena};
   const char *note;
   char text[512];
@@ -332,6 +336,7 @@ static trm_status walk_family(trm_program_builder *builder, trm_program_scope *s
                         instruction->opcode == TRM_OP_DOT;
     if (linear && last + 1 > first) writes = last; /* partial sums are temporaries until then */
   }
+  TRY_OR_GOTO(trm_io_tiles_place(builder, &request, feed, source, first_step, error), done);
   for (uint32_t k = 0; k < count; ++k) {
     TRY_OR_GOTO(trm_program_touch(builder, &values[k], error), done);
   }

@@ -75,6 +75,7 @@ typedef struct trm_program_builder {
   uint32_t outline_capacity;
   VECTOR(trm_stage_use) stage_uses; /* by variable, in the loop of a pipeline */
   trm_tile_options *stage_options; /* by entry of pipeline.stages, last the update's; or NULL */
+  int64_t *io_bytes;           /* by IPU: that feeds take on I/O tiles */
   int32_t stage;               /* of a pipeline, of the instruction in hand; -1: none */
   uint32_t pipeline_nesting;   /* 0: outside; 1: in the marked loop; 2: in that over mini-batches */
   uint32_t parent;             /* step under which steps are added */
@@ -236,6 +237,17 @@ trm_status trm_program_narrow(trm_module *module, trm_error *error);
 /* Cheap values are made again for uses that come much later. How many, and of how many bytes. */
 trm_status trm_program_recompute(trm_module *module, bool as_written, uint32_t *out_values,
                                  int64_t *out_bytes, trm_error *error);
+
+/* ---- io_tiles.c ----------------------------------------------------------------------------- */
+
+/* Whether the instruction of a request is a feed that goes through I/O tiles: the request then gets
+ * options of its own, in `own`, and *out_way is set. */
+trm_status trm_io_tiles_choose(trm_program_builder *builder, trm_tile_request *request,
+                               trm_tile_options *own, trm_feed_way *out_way);
+/* Marks its steps, from first_step to the last, and adds the memory that it takes there. */
+trm_status trm_io_tiles_place(trm_program_builder *builder, const trm_tile_request *request,
+                              trm_feed_way way, uint32_t source, uint32_t first_step,
+                              trm_error *error);
 
 /* ---- schedule.c ----------------------------------------------------------------------------- */
 

@@ -186,7 +186,7 @@ static trm_status add_outputs(trm_program_builder *builder, const entry_values *
     }
   }
   if (!builder->finding) {
-    TRY(trm_program_add_copies(builder, "UpdateVariables", TRM_NO_INDEX, 0, worst, total, error));
+    TRY(trm_program_add_copies(builder, "Copy_UpdateVariables", TRM_NO_INDEX, 0, worst, total, error));
   }
   TRY(add_stream(builder, "Outputs", TRM_PHASE_HOST_WRITE, bytes, error));
   for (int32_t l = 0; l < leaves; ++l) TRY(trm_program_touch(builder, &root[l], error));
@@ -240,6 +240,7 @@ static void clear_walk(trm_program_builder *builder) {
   builder->program->pipeline = builder->finding ? (trm_pipeline){0} : builder->program->pipeline;
   trm_arena_free(&builder->scratch);
   memset(builder->next_tile, 0, builder->program->num_ipus * sizeof *builder->next_tile);
+  memset(builder->io_bytes, 0, builder->program->num_ipus * sizeof *builder->io_bytes);
 }
 
 static trm_status prepare(trm_program_builder *builder, trm_error *error) {
@@ -252,7 +253,9 @@ static trm_status prepare(trm_program_builder *builder, trm_error *error) {
   builder->wishes = ARENA_NEW(arena, trm_placement **, module->num_computations);
   builder->orders = ARENA_NEW(arena, uint32_t *, module->num_computations);
   builder->next_tile = ARENA_NEW(arena, uint32_t, program->num_ipus);
-  if (builder->wishes == NULL || builder->orders == NULL || builder->next_tile == NULL) {
+  builder->io_bytes = ARENA_NEW(arena, int64_t, program->num_ipus);
+  if (builder->wishes == NULL || builder->orders == NULL || builder->next_tile == NULL ||
+      builder->io_bytes == NULL) {
     FAIL_NO_MEMORY("a program");
   }
   for (uint32_t c = 0; c < module->num_computations; ++c) {

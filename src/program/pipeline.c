@@ -279,12 +279,21 @@ uint64_t trm_pipeline_stride(const trm_pipeline *pipeline) {
 static void measure_stages(trm_program *program) {
   trm_pipeline *pipeline = &program->pipeline;
   const trm_program_step *loop = &program->steps[pipeline->loop_step];
-  for (uint32_t e = 0; e < pipeline->num_entries; ++e) pipeline->stages[e].cycles = 0;
+  for (uint32_t e = 0; e < pipeline->num_entries; ++e) {
+    pipeline->stages[e].compute_cycles = pipeline->stages[e].io_cycles = 0;
+  }
   for (uint32_t c = pipeline->loop_step + 1; c < loop->end; c = program->steps[c].end) {
-    pipeline->stages[trm_pipeline_entry_of(program, c)].cycles += program->steps[c].cycles;
+    trm_pipeline_stage *stage = &pipeline->stages[trm_pipeline_entry_of(program, c)];
+    const bool streams = program->steps[c].feed != TRM_FEED_NONE;
+    *(streams ? &stage->io_cycles : &stage->compute_cycles) += program->steps[c].cycles;
   }
   for (uint32_t s = 0; pipeline->recomputation && s < pipeline->num_stages; ++s) {
-    pipeline->stages[2 * pipeline->num_stages - 1 - s].cycles += pipeline->stages[s].cycles;
+    pipeline->stages[2 * pipeline->num_stages - 1 - s].compute_cycles +=
+        pipeline->stages[s].compute_cycles;
+  }
+  for (uint32_t e = 0; e < pipeline->num_entries; ++e) {
+    trm_pipeline_stage *stage = &pipeline->stages[e];
+    stage->cycles = trm_most(stage->compute_cycles, stage->io_cycles);
   }
 }
 

@@ -9,6 +9,7 @@
  *   schedule.c     the order of execution (memory)
  *   control.c      loops and conditionals
  *   pipeline.c     pipelines: overlap of stages, stashed activations
+ *   io_tiles.c     tiles that are kept for feeds: overlap of streams and compute
  *   liveness.c     peak and per-step memory
  *   always_live.c  vertex state, code, stacks, headers
  *   explain.c      out of memory: what does not fit and why; advice.c: what would help
@@ -62,6 +63,9 @@ typedef struct trm_program_compute_set {
 
 /* ---- Steps ---------------------------------------------------------------------------------- */
 
+/* Which way a stream goes that I/O tiles carry while the others compute. */
+typedef enum trm_feed_way { TRM_FEED_NONE, TRM_FEED_IN, TRM_FEED_OUT } trm_feed_way;
+
 /* In program order (preorder): the children of step s are in (s, steps[s].end); the first child is
  * s + 1, the next sibling of c is steps[c].end. */
 typedef struct trm_program_step {
@@ -77,7 +81,9 @@ typedef struct trm_program_step {
   bool repeat_is_assumed;  /* the count is an assumption (option assumed_trip_count) */
   uint32_t taken;          /* If, Switch: the child counted (the slowest); TRM_NO_INDEX elsewhere */
   double executions;       /* in one run of the program; 0 in a branch that is not counted */
+  trm_feed_way feed;       /* leaves right inside a loop */
   int64_t cycles;          /* once; with children, sync included */
+  int64_t overlapped_cycles; /* of a loop: what its turns take one after the other, less cycles */
   int64_t sync_cycles;     /* the part of own cycles that is waiting for sync; leaves only */
   double cycles_mean;      /* mean over the tiles of the IPU, without sync; leaves only */
   uint32_t active_tiles;
@@ -132,6 +138,16 @@ typedef struct trm_program_memory {
   int64_t worst_bytes, total_bytes, total_gaps, max_step_total;
 } trm_program_memory;
 
+/* ---- I/O tiles ------------------------------------------------------------------------------ */
+
+/* Cycles of a turn of a loop: on the compute tiles, and of the streams on I/O tiles. */
+typedef struct trm_io_turn {
+  int64_t in, compute, out;
+} trm_io_turn;
+trm_io_turn trm_io_turn_of(const trm_program *program, uint32_t loop);
+/* The loop, in which streams and compute of neighbouring turns overlap. */
+double trm_io_loop_cycles(const trm_io_turn *turn, uint64_t turns);
+
 /* ---- Pipelines ------------------------------------------------------------------------------ */
 
 typedef enum trm_pipeline_schedule {
@@ -144,6 +160,8 @@ typedef struct trm_pipeline_stage {
   uint32_t ipu;
   bool is_backward;
   int64_t cycles;        /* of one mini-batch, with what is computed again */
+  int64_t compute_cycles, io_cycles; /* of `cycles`: what computes, and streams on I/O tiles
+                                        beside it; `cycles` is the longer */
   int64_t stash_bytes;   /* of one mini-batch, that wait for the backward stage; forward stages */
   uint32_t stash_depth;  /* mini-batches that wait at once */
 } trm_pipeline_stage;

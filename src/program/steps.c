@@ -388,22 +388,26 @@ static void add_up_cycles(trm_program *program) {
     step->taken = TRM_NO_INDEX;
     const bool loops =
         step->type == TRM_STEP_TYPE_REPEAT || step->type == TRM_STEP_TYPE_REPEAT_WHILE;
-    step->cycles = loops ? saturating((double)step->repeat_count * (double)(sum + turn)) : sum;
-    if (loops && (double)step->repeat_count * (double)(sum + turn) < 9e15) {
+    const double turns = (double)step->repeat_count;
+    step->cycles = loops ? saturating(turns * (double)(sum + turn)) : sum;
+    if (loops && turns * (double)(sum + turn) < 9e15) {
       step->cycles = (int64_t)step->repeat_count * (sum + turn);
     }
+    const int64_t in_turn = step->cycles;
     if (program->pipeline.present && s == program->pipeline.loop_step && s > 0) {
-      const int64_t in_turn = step->cycles;
       step->cycles = trm_pipeline_cycles(program);
-      program->totals.overlapped_cycles = in_turn - step->cycles; /* once; see add_up_totals */
+    } else if (loops) {
+      const trm_io_turn io = trm_io_turn_of(program, s);
+      if (io.in + io.out > 0) step->cycles = saturating(trm_io_loop_cycles(&io, step->repeat_count));
     }
+    step->overlapped_cycles = in_turn - step->cycles;
   }
 }
 
 static void add_up_totals(trm_program *program) {
   trm_program_totals *t = &program->totals;
   double compute = 0, copy = 0, exchange = 0, global = 0, host = 0, collective = 0, sync = 0;
-  double control = 0, mean = 0, worst = 0, flops = 0, in = 0, out = 0;
+  double control = 0, mean = 0, worst = 0, flops = 0, in = 0, out = 0, overlapped = 0;
   for (uint32_t s = 0; s < program->num_steps; ++s) {
     trm_program_step *step = &program->steps[s];
     if (s == 0) {
@@ -414,10 +418,7 @@ static void add_up_totals(trm_program *program) {
       const bool chosen = parent->taken == TRM_NO_INDEX || parent->taken == s;
       if (!chosen) step->executions = 0;
     }
-    if (program->pipeline.present && s == program->pipeline.loop_step && s > 0) {
-      t->overlapped_cycles =
-          saturating((double)t->overlapped_cycles * step->executions);
-    }
+    overlapped += step->executions * (double)step->overlapped_cycles;
     if (has_children(step->type)) {
       const bool plain = step->type == TRM_STEP_TYPE_SEQUENCE || step->type == TRM_STEP_TYPE_CALL;
       if (!plain) {
@@ -456,6 +457,7 @@ static void add_up_totals(trm_program *program) {
   t->host_cycles = saturating(host), t->collective_cycles = saturating(collective);
   t->sync_cycles = saturating(sync), t->control_cycles = saturating(control);
   t->flops = saturating(flops);
+  t->overlapped_cycles = saturating(overlapped);
   t->host_bytes_in = saturating(in), t->host_bytes_out = saturating(out);
   t->seconds = (double)t->cycles / program->target->clock_frequency;
   t->tile_balance = worst > 0 ? mean / worst : 1.0;

@@ -60,6 +60,10 @@ static trm_status plan(trm_executable *executable, const trm_engine_options *eng
   options.recompute = trm_options_bool(&executable->options, TRM_OPTION_recompute);
   options.is_virtual_ipu = !trm_options_bool(&executable->options, TRM_OPTION_ipu_model);
   options.io_tiles = (uint32_t)strtoul(value_of(executable, TRM_OPTION_io_tiles), NULL, 10);
+  options.place_ops_on_io_tiles =
+      trm_options_bool(&executable->options, TRM_OPTION_place_ops_on_io_tiles);
+  options.io_tile_memory_proportion =
+      strtod(value_of(executable, TRM_OPTION_io_tile_memory_proportion), NULL);
   options.instrument = trm_engine_option_is_on(engine, TRM_ENGINE_INSTRUMENT) ||
                        trm_engine_option_is_on(engine, TRM_ENGINE_INSTRUMENT_COMPUTE);
   trm_target *target;

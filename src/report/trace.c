@@ -10,6 +10,8 @@
 
 #include "report/database.h"
 #include "report/write.h"
+#include "target/target.h"
+#include "tile/exchange.h"
 
 enum { TURNS = 2, MOST_ROWS = 200000, MOST_SLOTS = 256 };
 
@@ -76,6 +78,15 @@ static trm_status begin_turn(tracer *t, frame *f, trm_error *error) {
 }
 
 static trm_status trace_pipeline(tracer *t, trm_error *error);
+static trm_status trace_io_loop(tracer *t, uint32_t loop, trm_error *error);
+
+/* Whether streams of the loop run beside what computes. */
+static bool has_io_tiles(const trm_program *p, uint32_t s) {
+  const trm_program_step *step = &p->steps[s];
+  if (step->type != TRM_STEP_TYPE_REPEAT && step->type != TRM_STEP_TYPE_REPEAT_WHILE) return false;
+  const trm_io_turn turn = trm_io_turn_of(p, s);
+  return turn.in + turn.out > 0;
+}
 
 static bool is_pipeline(const trm_program *p, uint32_t s) {
   return p->pipeline.present && s > 0 && s == p->pipeline.loop_step;
@@ -121,6 +132,10 @@ static trm_status walk(tracer *t, uint32_t begin, uint32_t end, trm_error *error
       TRY_OR_GOTO(trace_pipeline(t, error), done);
       continue;
     }
+    if (has_io_tiles(p, c)) {
+      TRY_OR_GOTO(trace_io_loop(t, c, error), done);
+      continue;
+    }
     frame inner = {.step = c};
     TRY_OR_GOTO(begin_turn(t, &inner, error), done);
     if (!VECTOR_PUSH(&stack, inner)) FAIL_OR_GOTO(done, RESOURCE_EXHAUSTED, "out of memory");
@@ -128,6 +143,72 @@ static trm_status walk(tracer *t, uint32_t begin, uint32_t end, trm_error *error
 done:
   VECTOR_FREE(&stack);
   return status;
+}
+
+/* ---- I/O tiles ------------------------------------------------------------------------------ */
+
+enum { COMPUTE = 1 << TRM_FEED_NONE, IN = 1 << TRM_FEED_IN, OUT = 1 << TRM_FEED_OUT };
+
+/* The children of a loop that go these ways, of a pipeline's those of a stage (-1: all). */
+static trm_status walk_ways(tracer *t, uint32_t loop, int ways, int64_t stage, trm_error *error) {
+  const trm_program *p = t->program;
+  const uint32_t end = p->steps[loop].end;
+  uint32_t first = TRM_NO_INDEX; /* of children in a row that are wanted */
+  for (uint32_t c = loop + 1; c < end; c = p->steps[c].end) {
+    const bool of_stage = stage < 0 || trm_pipeline_entry_of(p, c) == stage;
+    if (of_stage && (ways >> p->steps[c].feed & 1) != 0) {
+      if (first == TRM_NO_INDEX) first = c;
+      continue;
+    }
+    if (first != TRM_NO_INDEX) TRY(walk(t, first, c, error));
+    first = TRM_NO_INDEX;
+  }
+  return first == TRM_NO_INDEX ? TRM_OK : walk(t, first, end, error);
+}
+
+/* What runs beside each other: streams, and what computes. */
+typedef struct side_by_side {
+  uint32_t loop;
+  int streams;                   /* the ways of those that run */
+  int64_t stage, again;          /* of a pipeline; the stage that is computed again; -1: none */
+  int64_t own, compute, io;      /* cycles: of the loop itself, of what computes, of the streams */
+} side_by_side;
+
+/* The shorter of the two overlaps with the other. */
+static trm_status trace_side_by_side(tracer *t, const side_by_side *o, trm_error *error) {
+  const int64_t begin = t->clock;
+  const bool was_hidden = t->is_hidden;
+  t->is_hidden = was_hidden || o->io <= o->compute;
+  TRY(walk_ways(t, o->loop, o->streams, o->stage, error));
+  t->clock = begin;
+  t->is_hidden = was_hidden || o->io > o->compute;
+  if (o->own > 0) TRY(add(t, o->loop, 1, o->own, error));
+  if (o->again >= 0) TRY(walk_ways(t, o->loop, COMPUTE, o->again, error));
+  TRY(walk_ways(t, o->loop, COMPUTE, o->stage, error));
+  t->clock = begin + trm_most(o->io, o->compute);
+  t->is_hidden = was_hidden;
+  return TRM_OK;
+}
+
+/* A loop whose feeds go through I/O tiles: the first element, turns, the last results. */
+static trm_status trace_io_loop(tracer *t, uint32_t loop, trm_error *error) {
+  const trm_io_turn turn = trm_io_turn_of(t->program, loop);
+  const uint64_t turns = t->program->steps[loop].repeat_count;
+  side_by_side o = {.loop = loop, .stage = -1, .again = -1, .compute = turn.compute,
+                    .own = t->program->target->loop_iteration_cycles};
+  TRY(walk_ways(t, loop, IN, -1, error));
+  if (turns > 1) {
+    o.streams = IN, o.io = turn.in;
+    TRY(trace_side_by_side(t, &o, error));
+  }
+  o.streams = IN | OUT, o.io = turn.in + turn.out;
+  if (turns > 2) TRY(trace_side_by_side(t, &o, error));
+  if (turns > 3) {
+    TRY(add(t, loop, turns - 3, (int64_t)(turns - 3) * trm_most(o.io, o.compute), error));
+  }
+  o.streams = turns > 1 ? OUT : 0, o.io = turns > 1 ? turn.out : 0;
+  TRY(trace_side_by_side(t, &o, error));
+  return walk_ways(t, loop, OUT, -1, error);
 }
 
 /* ---- Pipelines ------------------------------------------------------------------------------ */
@@ -141,32 +222,17 @@ typedef struct pipeline_trace {
   int64_t *busy; /* by IPU: cycles since the slot began */
 } pipeline_trace;
 
-/* The steps of an entry: all children of the loop that are of it. */
-static trm_status walk_entry(tracer *t, uint32_t entry, trm_error *error) {
-  const trm_program *p = t->program;
-  const uint32_t loop = p->pipeline.loop_step, end = p->steps[loop].end;
-  uint32_t first = TRM_NO_INDEX; /* of children in a row that are of it */
-  for (uint32_t c = loop + 1; c < end; c = p->steps[c].end) {
-    if (trm_pipeline_entry_of(p, c) == entry) {
-      if (first == TRM_NO_INDEX) first = c;
-      continue;
-    }
-    if (first != TRM_NO_INDEX) TRY(walk(t, first, c, error));
-    first = TRM_NO_INDEX;
-  }
-  return first == TRM_NO_INDEX ? TRM_OK : walk(t, first, end, error);
-}
-
 /* Mini-batch m in a stage: its steps, or one row for `count` mini-batches from m on. */
 static trm_status trace_stage(tracer *t, uint32_t entry, uint64_t m, uint64_t count,
                               trm_error *error) {
   const trm_pipeline *pipeline = &t->program->pipeline;
   const trm_pipeline_stage *stage = &pipeline->stages[entry];
   if (m < TURNS && count == 1 && t->rows < MOST_ROWS) {
-    if (stage->is_backward && pipeline->recomputation) {
-      TRY(walk_entry(t, pipeline->num_entries - 1 - entry, error));
-    }
-    return walk_entry(t, entry, error);
+    const bool again = stage->is_backward && pipeline->recomputation;
+    const side_by_side o = {.loop = pipeline->loop_step, .streams = IN | OUT, .stage = entry,
+                            .again = again ? (int64_t)pipeline->num_entries - 1 - entry : -1,
+                            .compute = stage->compute_cycles, .io = stage->io_cycles};
+    return trace_side_by_side(t, &o, error);
   }
   return put(t, "Call", pipeline->loop_step, -1, stage->ipu, entry, (int64_t)count,
              (int64_t)count * stage->cycles, NULL, error);

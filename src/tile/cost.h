@@ -89,7 +89,7 @@ typedef struct trm_tile_options {
   const struct trm_plan_options *convolution, *matmul; /* ops/linear/plan.h */
   double slice_memory_proportion;
   uint32_t replicas; /* for collectives */
-  uint32_t io_tiles; /* kept from compute */
+  uint32_t io_tiles; /* that a feed goes through; 0: none */
 } trm_tile_options;
 
 typedef struct trm_tile_request {

@@ -170,6 +170,35 @@ static trm_status add_host(const trm_tile_request *request, trm_tile_cost *cost,
                       error);
 }
 
+/* Between the I/O tiles and the others: the I/O tiles, which are fewer, decide. */
+static trm_status add_io_copy(const trm_tile_request *request, trm_tile_cost *cost, bool reads,
+                              int64_t bytes, trm_error *error) {
+  const trm_target *target = request->target;
+  const int64_t on_io = trm_ceil_divide(bytes, request->options->io_tiles);
+  const int64_t on_others = trm_ceil_divide(bytes, target->tiles_per_ipu);
+  const trm_phase phase = {
+      .kind = TRM_PHASE_EXCHANGE,
+      .name = reads ? "CopyFromIoTiles" : "CopyToIoTiles",
+      .cycles = (int64_t)target->exchange_phase_cycles +
+                trm_ceil_divide(trm_most(on_io, on_others), target->exchange_bytes_per_cycle),
+      .cycles_mean = (double)on_others / target->exchange_bytes_per_cycle,
+      .active_tiles = target->tiles_per_ipu,
+      .bytes_in_worst = reads ? on_others : on_io, .bytes_in_total = bytes,
+      .bytes_out_worst = reads ? on_io : on_others, .bytes_out_total = bytes,
+      .messages_worst = trm_ceil_divide(target->tiles_per_ipu, request->options->io_tiles)};
+  return trm_tile_cost_add(cost, &phase, error);
+}
+
+/* A feed through the I/O tiles, whose memory the program counts (program/io_tiles.c). */
+static trm_status add_io_feed(const trm_tile_request *request, trm_tile_cost *cost, bool reads,
+                              int64_t bytes, trm_error *error) {
+  if (!reads) TRY(add_io_copy(request, cost, reads, bytes, error));
+  TRY(add_host(request, cost, reads, false, bytes, error));
+  trm_phase *stream = &cost->phases.items[cost->phases.count - 1];
+  stream->temporary_worst = stream->temporary_total = 0;
+  return reads ? add_io_copy(request, cost, reads, bytes, error) : TRM_OK;
+}
+
 /* Feeds, sends and receives, remote buffers: one copy for all arrays of an element. A call of the
  * host sends its operands and waits for its results. */
 trm_status trm_tile_transfer(const trm_tile_request *request, trm_tile_cost *cost,
@@ -188,6 +217,9 @@ trm_status trm_tile_transfer(const trm_tile_request *request, trm_tile_cost *cos
   if (calls) {
     if (out > 0) TRY(add_host(request, cost, false, false, out, error));
     return add_host(request, cost, true, false, in, error);
+  }
+  if (request->options->io_tiles > 0) {
+    return add_io_feed(request, cost, reads, reads ? in : out, error);
   }
   return add_host(request, cost, reads, remote, reads ? in : out, error);
 }

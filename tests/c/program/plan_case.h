@@ -57,7 +57,8 @@ static inline void check_sums(const trm_program *p) {
           assert_int_equal(step->cycles, p->pipeline.total_cycles);
           break;
         }
-        assert_int_equal(step->cycles, (int64_t)step->repeat_count * (sum + turn));
+        assert_int_equal(step->cycles + step->overlapped_cycles,
+                         (int64_t)step->repeat_count * (sum + turn));
         break;
       case TRM_STEP_TYPE_IF:
       case TRM_STEP_TYPE_SWITCH: assert_int_equal(step->cycles, turn + most); break;

@@ -205,9 +205,12 @@ OPTIONS = (
     Option("io_tiles.num_io_tiles", int, 0, "How many tiles of each IPU are I/O tiles.",
            effect="The plan for an IPU leaves them out."),
     Option("io_tiles.place_ops_on_io_tiles", bool, False,
-           "Put operations on the I/O tiles as well. Needs `num_io_tiles`."),
+           "Put operations on the I/O tiles as well. Needs `num_io_tiles`.",
+           effect="In the plan, feeds of loops on one IPU and of grouped pipelines go through them "
+           "while the other tiles compute."),
     Option("io_tiles.available_memory_proportion", float, 0.9,
-           "The part of the memory of the I/O tiles, from 0 to 1, that operations may use."),
+           "The part of the memory of the I/O tiles, from 0 to 1, that operations may use.",
+           effect="Feeds that need more are not placed there."),
 
     _category("ipu_model", "The IPU Model, used with --use_ipu_model in TF_POPLAR_FLAGS."),
     Option("ipu_model.compile_ipu_code", bool, False,

@@ -36,6 +36,9 @@ def lines(snapshot, device, ipus_of_id, architecture):
         chosen["slice_memory_proportion"] = proportion
     if options.get("io_tiles.num_io_tiles"):
         chosen["io_tiles"] = options["io_tiles.num_io_tiles"]
+        if options.get("io_tiles.place_ops_on_io_tiles"):
+            chosen["place_ops_on_io_tiles"] = "true"
+            chosen["io_tile_memory_proportion"] = options["io_tiles.available_memory_proportion"]
     if options.get("allow_recompute"):
         chosen["recompute"] = "true"
     chosen.update(_floating_point_options(options))

@@ -1,0 +1,118 @@
+/* Owns: I/O tiles: tiles of every IPU that are kept from compute, through which what the feeds of a
+ * loop bring and take goes while the other tiles compute (docs/cost_model.md, "I/O tiles").
+ *
+ * In turn k of a loop the compute tiles work on element k, the I/O tiles load element k + 1 and
+ * send back the results of k - 1. What comes in or goes out is copied between the two kinds of
+ * tiles, which is part of the compute. */
+#include <string.h>
+
+#include "program/builder.h"
+#include "target/target.h"
+
+/* Which way a feed goes; 0: the instruction is none. */
+static trm_feed_way way_of(const trm_instruction *instruction) {
+  const char *name = instruction->custom_call != NULL ? instruction->custom_call->target : NULL;
+  if (instruction->opcode == TRM_OP_INFEED) return TRM_FEED_IN;
+  if (instruction->opcode == TRM_OP_OUTFEED) return TRM_FEED_OUT;
+  if (name == NULL) return TRM_FEED_NONE;
+  if (strcmp(name, "tremula.infeed") == 0) return TRM_FEED_IN;
+  return strcmp(name, "tremula.outfeed") == 0 ? TRM_FEED_OUT : TRM_FEED_NONE;
+}
+
+static int64_t bytes_of(const trm_tile_request *request, trm_feed_way way) {
+  if (way == TRM_FEED_IN) return trm_tile_shape_bytes(&request->instruction->shape);
+  int64_t bytes = 0;
+  for (uint32_t k = 0; k < request->num_operands; ++k) {
+    bytes += trm_tile_shape_bytes(&request->operands[k].shape);
+  }
+  return bytes;
+}
+
+/* Whether the program is of a kind whose I/O overlaps: on one IPU, or a grouped pipeline. */
+static bool overlaps(const trm_program_builder *builder) {
+  if (builder->loops.count == 0) return false;
+  if (builder->pipeline_nesting > 0) {
+    return builder->pipeline_nesting >= 2 &&
+           builder->program->pipeline.schedule == TRM_PIPELINE_GROUPED;
+  }
+  return builder->program->num_ipus == 1;
+}
+
+trm_status trm_io_tiles_choose(trm_program_builder *builder, trm_tile_request *request,
+                               trm_tile_options *own, trm_feed_way *out_way) {
+  const trm_program_options *options = &builder->program->options;
+  const trm_feed_way way = way_of(request->instruction);
+  *out_way = TRM_FEED_NONE;
+  if (way == TRM_FEED_NONE || options->io_tiles == 0 || !options->place_ops_on_io_tiles) {
+    return TRM_OK;
+  }
+  if (!overlaps(builder)) {
+    return trm_program_add_note(builder, "feeds are not placed on I/O tiles: that is done in loops "
+                                "on one IPU, and in grouped pipelines");
+  }
+  int64_t *used = &builder->io_bytes[request->ipu];
+  const int64_t bytes = bytes_of(request, way);
+  const double room = (double)options->io_tiles * builder->target->bytes_per_tile *
+                      options->io_tile_memory_proportion;
+  if ((double)(*used + bytes) > room) {
+    return trm_program_add_note(
+        builder, "feeds of %lld bytes are not placed on I/O tiles: %u of them have room for %.0f "
+        "(io_tiles.available_memory_proportion %g)", (long long)(*used + bytes), options->io_tiles,
+        room, options->io_tile_memory_proportion);
+  }
+  *used += bytes;
+  *own = *request->options;
+  own->io_tiles = options->io_tiles;
+  request->options = own;
+  *out_way = way;
+  return TRM_OK;
+}
+
+trm_status trm_io_tiles_place(trm_program_builder *builder, const trm_tile_request *request,
+                              trm_feed_way way, uint32_t source, uint32_t first_step,
+                              trm_error *error) {
+  if (way == TRM_FEED_NONE || builder->finding) return TRM_OK;
+  for (uint32_t s = first_step; s < builder->steps.count; ++s) {
+    trm_program_step *step = &builder->steps.items[s];
+    const bool streams = step->type == TRM_STEP_TYPE_STREAM_COPY_BEGIN ||
+                         step->type == TRM_STEP_TYPE_STREAM_COPY_MID ||
+                         step->type == TRM_STEP_TYPE_STREAM_COPY_END;
+    if (streams) step->feed = way;
+  }
+  /* Its bytes are on the I/O tiles for as long as the loop runs. */
+  const uint32_t io_tiles = builder->program->options.io_tiles;
+  const int64_t bytes = bytes_of(request, way);
+  trm_program_loop *loop = builder->loops.items[builder->loops.count - 1];
+  const trm_new_variable wanted = {
+      .name = way == TRM_FEED_IN ? "loaded ahead" : "on the way out", .source = source,
+      .category = TRM_CATEGORY_HOST_MESSAGE,
+      .mapping = trm_mapping_spread(builder->program->target, trm_ceil_divide(bytes, io_tiles),
+                                    bytes, request->ipu, builder->target->tiles_per_ipu)};
+  if (wanted.mapping.kind == TRM_MAPPING_NONE) return TRM_OK;
+  uint32_t variable;
+  TRY(trm_program_add_variable(builder, &wanted, &variable, error));
+  builder->variables.items[variable].live.begin = loop->first_step;
+  if (!VECTOR_PUSH(&loop->touched, variable)) FAIL_NO_MEMORY("a loop");
+  return TRM_OK;
+}
+
+trm_io_turn trm_io_turn_of(const trm_program *program, uint32_t loop) {
+  const trm_program_step *step = &program->steps[loop];
+  trm_io_turn turn = {.compute = program->target->loop_iteration_cycles};
+  for (uint32_t c = loop + 1; c < step->end; c = program->steps[c].end) {
+    const trm_program_step *child = &program->steps[c];
+    *(child->feed == TRM_FEED_IN    ? &turn.in
+      : child->feed == TRM_FEED_OUT ? &turn.out
+                                    : &turn.compute) += child->cycles;
+  }
+  return turn;
+}
+
+double trm_io_loop_cycles(const trm_io_turn *turn, uint64_t turns) {
+  if (turns < 2) return (double)turns * (double)(turn->in + turn->compute + turn->out);
+  const int64_t first = trm_most(turn->compute, turn->in);
+  const int64_t last = trm_most(turn->compute, turn->out);
+  return (double)(turn->in + first) +
+         (double)(turns - 2) * (double)trm_most(turn->compute, turn->in + turn->out) +
+         (double)(last + turn->out);
+}
