@@ -1,6 +1,7 @@
 /* Owns: compiling, and what an executable says of itself. */
 #include "exec/executable.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
@@ -137,12 +138,16 @@ static trm_status pass_settings(const trm_executable *executable, bool optimise,
                                 trm_pass_settings *out_settings, trm_error *error) {
   const trm_options *options = &executable->options;
   const char *rounding = options->values[TRM_OPTION_stochastic_rounding];
+  const uint32_t group =
+      (uint32_t)strtoul(options->values[TRM_OPTION_batch_norm_group_size], NULL, 10);
   uint32_t replicas = 1;
   const bool if_identical = strcmp(rounding, "replica-identical") == 0;
-  if (if_identical) TRY(trm_executable_num_replicas(executable, &replicas, error));
+  if (if_identical || group > 1) TRY(trm_executable_num_replicas(executable, &replicas, error));
   *out_settings = (trm_pass_settings){
       .optimise = optimise,
       .keep_instructions = float_events(options) != 0,
+      .replicas = replicas,
+      .batch_norm_group = group,
       .nan_on_overflow = trm_options_bool(options, TRM_OPTION_nan_on_overflow),
       .stochastic_rounding = if_identical ? replicas == 1 : strcmp(rounding, "on") == 0};
   return TRM_OK;

@@ -176,12 +176,13 @@ static check_kind kind_of(const trm_instruction *instruction) {
       return CHECK_ARRAYS;
     case TRM_OP_CUSTOM_CALL: {
       static const char *const computing[] = {
-          "tremula.all-reduce", "tremula.batch-norm-statistics", "tremula.dropout",
-          "tremula.reduce-scatter", "tremula.round-half", "tremula.round-half-stochastically"};
+          "tremula.all-reduce", "tremula.batch-norm-gradient-statistics",
+          "tremula.batch-norm-statistics", "tremula.dropout", "tremula.reduce-scatter",
+          "tremula.round-half", "tremula.round-half-stochastically"};
       for (size_t i = 0; instruction->custom_call != NULL &&
                          i < sizeof computing / sizeof *computing; ++i) {
         if (strcmp(computing[i], instruction->custom_call->target) == 0) {
-          return i < 4 ? CHECK_ARRAYS : CHECK_ELEMENTS;
+          return i < 5 ? CHECK_ARRAYS : CHECK_ELEMENTS;
         }
       }
       return CHECK_NOTHING;

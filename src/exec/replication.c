@@ -115,7 +115,9 @@ trm_status trm_executable_num_replicas(const trm_executable *executable, uint32_
 /* Custom calls whose result follows from their operands. */
 static bool is_pure(const trm_custom_call *call) {
   static const char *const pure[] = {"ProductOfElementaryHouseholderReflectors", "Qr",
-                                     "tremula.batch-norm-statistics", "tremula.round-half"};
+                                     "tremula.batch-norm-statistics",
+                                     "tremula.batch-norm-gradient-statistics",
+                                     "tremula.round-half"};
   for (size_t i = 0; call != NULL && i < sizeof pure / sizeof *pure; ++i) {
     if (strcmp(call->target, pure[i]) == 0) return !call->has_side_effect;
   }

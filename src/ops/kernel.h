@@ -104,7 +104,8 @@ trm_status trm_fast_elementwise_create(const trm_kernel_request *, trm_kernel *,
 trm_status trm_fast_data_create(const trm_kernel_request *, trm_kernel *, bool *, trm_error *);
 trm_status trm_fast_reduce_create(const trm_kernel_request *, trm_kernel *, bool *, trm_error *);
 trm_status trm_fast_batch_norm_create(const trm_kernel_request *, trm_kernel *, bool *, trm_error *);
-/* The custom call "tremula.batch-norm-statistics" (reduce/batch_norm_fast.c). */
+/* The custom calls "tremula.batch-norm-statistics" and "tremula.batch-norm-gradient-statistics"
+ * (reduce/batch_norm_fast.c). */
 trm_status trm_batch_norm_statistics_create(const trm_kernel_request *, trm_kernel *, bool *, trm_error *);
 /* The custom call "tremula.assert" (host/assert.c). */
 trm_status trm_assert_create(const trm_kernel_request *, trm_kernel *, bool *, trm_error *);

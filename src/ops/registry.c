@@ -21,6 +21,7 @@ static const struct {
     {"tremula.all-reduce", trm_collective_create},
     {"tremula.all-to-all", trm_collective_create},
     {"tremula.assert", trm_assert_create},
+    {"tremula.batch-norm-gradient-statistics", trm_batch_norm_statistics_create},
     {"tremula.batch-norm-statistics", trm_batch_norm_statistics_create},
     {"tremula.dropout", trm_dropout_create},
     {"tremula.random", trm_reference_random_create},

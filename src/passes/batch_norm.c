@@ -3,7 +3,11 @@
  *
  * y = (x - mean) * (scale * rsqrt(variance + epsilon)) + offset, in float32; float16 results are
  * rounded once, as the reference kernel does. The statistics of training stay one instruction, a
- * custom call whose kernel reads x once. */
+ * custom call whose kernel reads x once.
+ *
+ * Distributed batch norms have the statistics of groups of replicas, which all have as many
+ * elements: the means of their means, of their variances around that, and, for the gradient of x,
+ * of the gradients of scale and offset, which themselves stay those of each replica. */
 #include <string.h>
 
 #include "passes/edit.h"
@@ -63,38 +67,136 @@ static trm_status expand_inference(trm_edit *e, trm_index i, trm_error *error) {
   return TRM_OK;
 }
 
-static trm_status expand_training(trm_edit *e, trm_index i, trm_error *error) {
+/* A custom call with two float32 vectors as results; out_vectors are these. */
+static trm_status add_statistics(trm_edit *e, trm_index i, const char *target, const char *config,
+                                 const trm_index *operands, uint32_t num_operands,
+                                 const trm_shape *vector, trm_index out_vectors[2],
+                                 trm_error *error) {
   trm_arena *arena = &e->module->arena;
-  const trm_instruction norm = *trm_edit_at(e, i);
-  trm_shape vectors[2] = {norm.shape.elements[1], norm.shape.elements[2]}, pair;
+  trm_shape vectors[2] = {*vector, *vector}, pair;
   for (int k = 0; k < 2; ++k) vectors[k].dtype = TRM_F32, vectors[k].layout = NULL;
   trm_custom_call *call = ARENA_NEW(arena, trm_custom_call, 1);
-  const char *config = trm_arena_format(arena, "{\"feature_index\":%d}", (int)norm.number);
   if (call == NULL || config == NULL || !trm_shape_make_tuple(arena, 2, vectors, &pair)) {
     FAIL_NO_MEMORY("a batch norm");
   }
-  *call = (trm_custom_call){.target = "tremula.batch-norm-statistics"};
-  trm_index x = trm_edit_operand(e, i, 0), statistics;
-  const trm_instruction custom = {.opcode = TRM_OP_CUSTOM_CALL, .shape = pair, .num_operands = 1,
-                                  .operands = &x, .custom_call = call, .backend_config = config,
-                                  .backend_config_size = strlen(config)};
+  *call = (trm_custom_call){.target = target};
+  trm_index statistics;
+  const trm_instruction custom = {.opcode = TRM_OP_CUSTOM_CALL, .shape = pair,
+                                  .num_operands = num_operands, .operands = (trm_index *)operands,
+                                  .custom_call = call, .backend_config = config,
+                                  .backend_config_size = strlen(config),
+                                  .sharding = trm_edit_at(e, i)->sharding};
   TRY(trm_edit_add(e, i, custom, &statistics, error));
-  trm_index results[3];
   for (int k = 0; k < 2; ++k) {
     const trm_instruction gte = {.opcode = TRM_OP_GET_TUPLE_ELEMENT, .shape = vectors[k],
                                  .num_operands = 1, .operands = &statistics, .number = k};
-    TRY(trm_edit_add(e, i, gte, &results[k + 1], error));
+    TRY(trm_edit_add(e, i, gte, &out_vectors[k], error));
   }
-  TRY(normalise(e, i, norm.shape.elements[0], results[1], results[2], &results[0], error));
-  for (int k = 1; k < 3; ++k) {
-    TRY(as_result(e, i, &norm.shape.elements[k], &results[k], error));
-  }
-  const trm_instruction tuple = {.opcode = TRM_OP_TUPLE, .shape = norm.shape, .num_operands = 3,
+  return TRM_OK;
+}
+
+/* The mean of a float32 vector over the replicas of a group. */
+static trm_status group_mean(trm_edit *e, trm_index i, uint32_t group, trm_index vector,
+                             trm_index *out, trm_error *error) {
+  trm_arena *arena = &e->module->arena;
+  trm_custom_call *call = ARENA_NEW(arena, trm_custom_call, 1);
+  const char *config = trm_arena_format(arena, "{\"op\":\"mean\",\"group_size\":%u}", group);
+  if (call == NULL || config == NULL) FAIL_NO_MEMORY("a batch norm");
+  *call = (trm_custom_call){.target = "tremula.all-reduce"};
+  const trm_instruction custom = {.opcode = TRM_OP_CUSTOM_CALL,
+                                  .shape = trm_edit_at(e, vector)->shape, .num_operands = 1,
+                                  .operands = &vector, .custom_call = call,
+                                  .backend_config = config, .backend_config_size = strlen(config),
+                                  .sharding = trm_edit_at(e, i)->sharding};
+  return trm_edit_add(e, i, custom, out, error);
+}
+
+/* Puts the tuple of results, which get their types, in the place of a batch norm. */
+static trm_status replace_with(trm_edit *e, trm_index i, trm_index results[3], trm_error *error) {
+  const trm_shape shape = trm_edit_at(e, i)->shape;
+  for (int k = 1; k < 3; ++k) TRY(as_result(e, i, &shape.elements[k], &results[k], error));
+  const trm_instruction tuple = {.opcode = TRM_OP_TUPLE, .shape = shape, .num_operands = 3,
                                  .operands = results};
   trm_index whole;
   TRY(trm_edit_add(e, i, tuple, &whole, error));
   trm_edit_replace(e, i, whole);
   return TRM_OK;
+}
+
+/* `group`: how many replicas share the statistics. */
+static trm_status expand_training(trm_edit *e, trm_index i, uint32_t group, trm_error *error) {
+  const trm_instruction norm = *trm_edit_at(e, i);
+  const char *config =
+      trm_arena_format(&e->module->arena, "{\"feature_index\":%d}", (int)norm.number);
+  const trm_index x = trm_edit_operand(e, i, 0);
+  trm_index results[3];
+  TRY(add_statistics(e, i, "tremula.batch-norm-statistics", config, &x, 1,
+                     &norm.shape.elements[1], &results[1], error));
+  if (group > 1) {
+    const trm_shape vector = trm_edit_at(e, results[1])->shape;
+    trm_index mean, off;
+    TRY(group_mean(e, i, group, results[1], &mean, error));
+    TRY(trm_edit_binary(e, i, TRM_OP_SUBTRACT, vector, results[1], mean, &off, error));
+    TRY(trm_edit_binary(e, i, TRM_OP_MULTIPLY, vector, off, off, &off, error));
+    TRY(trm_edit_binary(e, i, TRM_OP_ADD, vector, results[2], off, &off, error));
+    TRY(group_mean(e, i, group, off, &results[2], error));
+    results[1] = mean;
+  }
+  TRY(normalise(e, i, norm.shape.elements[0], results[1], results[2], &results[0], error));
+  return replace_with(e, i, results, error);
+}
+
+/* The gradient of x: scale * r * (dy - offset's - (x - mean) * r * scale's), where r is
+ * rsqrt(variance + epsilon) and the two are means over all elements of a feature. */
+static trm_status gradient_of_x(trm_edit *e, trm_index i, trm_index d_scale, trm_index d_offset,
+                                trm_index *out, trm_error *error) {
+  const trm_instruction norm = *trm_edit_at(e, i);
+  const int64_t feature[1] = {norm.number};
+  trm_shape full = norm.shape.elements[0];
+  const trm_shape vector = trm_edit_at(e, d_scale)->shape;
+  full.dtype = TRM_F32;
+  full.layout = NULL;
+  const int64_t features = trm_shape_count(&vector);
+  const double count = features == 0 ? 1 : (double)(trm_shape_count(&full) / features);
+  trm_index in[5], share, factor, product;
+  for (uint32_t k = 0; k < 5; ++k) {
+    TRY(as_float(e, i, trm_edit_operand(e, i, k), &in[k], error));
+  }
+  const trm_index x = in[0], scale = in[1], mean = in[2], variance = in[3], dy = in[4];
+  TRY(trm_edit_scalar(e, i, TRM_F32, (double)norm.epsilon, &factor, error));
+  TRY(trm_edit_broadcast(e, i, vector, factor, 0, NULL, &factor, error));
+  TRY(trm_edit_binary(e, i, TRM_OP_ADD, vector, variance, factor, &factor, error));
+  TRY(trm_edit_unary(e, i, TRM_OP_RSQRT, vector, factor, &factor, error));
+  TRY(trm_edit_scalar(e, i, TRM_F32, 1 / count, &share, error));
+  TRY(trm_edit_broadcast(e, i, vector, share, 0, NULL, &share, error));
+  TRY(trm_edit_binary(e, i, TRM_OP_MULTIPLY, vector, d_offset, share, &d_offset, error));
+  TRY(trm_edit_binary(e, i, TRM_OP_MULTIPLY, vector, d_scale, share, &d_scale, error));
+  TRY(trm_edit_binary(e, i, TRM_OP_MULTIPLY, vector, d_scale, factor, &d_scale, error));
+  TRY(trm_edit_binary(e, i, TRM_OP_MULTIPLY, vector, scale, factor, &factor, error));
+  trm_index wide[4] = {mean, d_offset, d_scale, factor};
+  for (int k = 0; k < 4; ++k) {
+    TRY(trm_edit_broadcast(e, i, full, wide[k], 1, feature, &wide[k], error));
+  }
+  TRY(trm_edit_binary(e, i, TRM_OP_SUBTRACT, full, x, wide[0], &product, error));
+  TRY(trm_edit_binary(e, i, TRM_OP_MULTIPLY, full, product, wide[2], &product, error));
+  TRY(trm_edit_binary(e, i, TRM_OP_SUBTRACT, full, dy, wide[1], out, error));
+  TRY(trm_edit_binary(e, i, TRM_OP_SUBTRACT, full, *out, product, out, error));
+  TRY(trm_edit_binary(e, i, TRM_OP_MULTIPLY, full, *out, wide[3], out, error));
+  return as_result(e, i, &norm.shape.elements[0], out, error);
+}
+
+static trm_status expand_gradient(trm_edit *e, trm_index i, uint32_t group, trm_error *error) {
+  const trm_instruction norm = *trm_edit_at(e, i);
+  const char *config =
+      trm_arena_format(&e->module->arena, "{\"feature_index\":%d,\"epsilon\":%.9g}",
+                       (int)norm.number, (double)norm.epsilon);
+  trm_index operands[5], results[3], sums[2];
+  for (uint32_t k = 0; k < 5; ++k) operands[k] = trm_edit_operand(e, i, k);
+  TRY(add_statistics(e, i, "tremula.batch-norm-gradient-statistics", config, operands, 5,
+                     &norm.shape.elements[1], &results[1], error));
+  for (int k = 0; k < 2; ++k) TRY(group_mean(e, i, group, results[k + 1], &sums[k], error));
+  TRY(gradient_of_x(e, i, sums[0], sums[1], &results[0], error));
+  return replace_with(e, i, results, error);
 }
 
 static bool is_served(const trm_edit *e, trm_index i) {
@@ -107,20 +209,61 @@ static bool is_served(const trm_edit *e, trm_index i) {
   return true;
 }
 
-trm_status trm_pass_expand_batch_norm(trm_module *module, trm_error *error) {
+static trm_status expand(trm_edit *e, trm_index i, uint32_t group, trm_error *error) {
+  switch (trm_edit_at(e, i)->opcode) {
+    case TRM_OP_BATCH_NORM_INFERENCE: return expand_inference(e, i, error);
+    case TRM_OP_BATCH_NORM_TRAINING: return expand_training(e, i, group, error);
+    default: return expand_gradient(e, i, group, error);
+  }
+}
+
+/* Expands the batch norms of the module that `is_wanted` says. */
+static trm_status expand_all(trm_module *module, bool (*is_wanted)(trm_opcode), uint32_t group,
+                             trm_error *error) {
   for (uint32_t c = 0; c < module->num_computations; ++c) {
     trm_edit edit;
     TRY(trm_edit_begin(&edit, module, c, error));
     trm_status status = TRM_OK;
     const uint32_t count = module->computations[c].num_instructions;
     for (trm_index i = 0; i < count && status == TRM_OK; ++i) {
-      const trm_opcode opcode = trm_edit_at(&edit, i)->opcode;
-      if (opcode != TRM_OP_BATCH_NORM_INFERENCE && opcode != TRM_OP_BATCH_NORM_TRAINING) continue;
-      if (!is_served(&edit, i)) continue;
-      status = opcode == TRM_OP_BATCH_NORM_INFERENCE ? expand_inference(&edit, i, error)
-                                                     : expand_training(&edit, i, error);
+      if (!is_wanted(trm_edit_at(&edit, i)->opcode) || !is_served(&edit, i)) continue;
+      status = expand(&edit, i, group, error);
     }
     TRY(trm_edit_end(&edit, status, error));
   }
   return TRM_OK;
+}
+
+static bool is_forward(trm_opcode opcode) {
+  return opcode == TRM_OP_BATCH_NORM_INFERENCE || opcode == TRM_OP_BATCH_NORM_TRAINING;
+}
+
+static bool is_training(trm_opcode opcode) {
+  return opcode == TRM_OP_BATCH_NORM_TRAINING || opcode == TRM_OP_BATCH_NORM_GRAD;
+}
+
+trm_status trm_pass_expand_batch_norm(trm_module *module, trm_error *error) {
+  return expand_all(module, is_forward, 1, error);
+}
+
+static bool has_training(const trm_module *module) {
+  for (uint32_t c = 0; c < module->num_computations; ++c) {
+    const trm_computation *computation = &module->computations[c];
+    for (trm_index i = 0; i < computation->num_instructions; ++i) {
+      if (is_training(computation->instructions[i].opcode)) return true;
+    }
+  }
+  return false;
+}
+
+trm_status trm_pass_distribute_batch_norm(trm_module *module, uint32_t group, uint32_t replicas,
+                                          trm_error *error) {
+  if (group <= 1 || replicas <= 1 || !has_training(module)) return TRM_OK;
+  if (replicas % group != 0) {
+    FAIL(INVALID_ARGUMENT,
+         "The replica group size (got %u) does not evenly divide the total number of replicas (got "
+         "%u): norms.experimental.distributed_batch_norm_replica_group_size",
+         group, replicas);
+  }
+  return expand_all(module, is_training, group, error);
 }

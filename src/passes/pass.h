@@ -28,7 +28,11 @@ trm_status trm_pass_round_halves(trm_module *module, bool stochastic, bool nan_o
 trm_status trm_pass_fold_constants(trm_module *module, trm_error *error);
 /* cse.c: equal instructions become one. */
 trm_status trm_pass_common_subexpressions(trm_module *module, trm_error *error);
-/* batch_norm.c: batch-norm-inference becomes elementwise instructions. */
+/* batch_norm.c: batch norms for training, and their gradients, get the statistics of `group`
+ * replicas that follow each other, of `replicas`; fails where these are no multiple. */
+trm_status trm_pass_distribute_batch_norm(trm_module *module, uint32_t group, uint32_t replicas,
+                                          trm_error *error);
+/* batch_norm.c: batch norms become elementwise instructions, but for gradients. */
 trm_status trm_pass_expand_batch_norm(trm_module *module, trm_error *error);
 /* hoist.c: moves out of while loops what does not change in them. */
 trm_status trm_pass_hoist(trm_module *module, trm_error *error);
@@ -46,6 +50,8 @@ typedef struct trm_pass_settings {
   bool optimise;          /* off: only what the engine cannot do without */
   bool keep_instructions; /* neither fused nor computed beforehand: each result is to be seen */
   bool nan_on_overflow, stochastic_rounding; /* of float16 results */
+  uint32_t replicas;         /* that the program will run on */
+  uint32_t batch_norm_group; /* of replicas with common statistics; 0, 1: none */
 } trm_pass_settings;
 
 /* Runs the pipeline. */

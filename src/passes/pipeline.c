@@ -10,22 +10,36 @@ typedef struct pass_row {
     OPTIMISING,
     HIDING      /* the same, and afterwards some results are in no memory */
   } when;
+  trm_status (*run_with)(trm_module *module, const trm_pass_settings *settings, trm_error *error);
 } pass_row;
 
+static trm_status round_halves(trm_module *module, const trm_pass_settings *settings,
+                               trm_error *error) {
+  return trm_pass_round_halves(module, settings->stochastic_rounding, settings->nan_on_overflow,
+                               error);
+}
+
+static trm_status distribute_batch_norm(trm_module *module, const trm_pass_settings *settings,
+                                        trm_error *error) {
+  return trm_pass_distribute_batch_norm(module, settings->batch_norm_group, settings->replicas,
+                                        error);
+}
+
 static const pass_row pipeline[] = {
-    {"inline", trm_pass_inline, ALWAYS},
-    {"simplify-tuples", trm_pass_simplify_tuples, ALWAYS},
-    {"round-halves", NULL, ALWAYS},
-    {"simplify", trm_pass_simplify, OPTIMISING},
-    {"fold-constants", trm_pass_fold_constants, HIDING},
-    {"common-subexpressions", trm_pass_common_subexpressions, OPTIMISING},
-    {"expand-batch-norm", trm_pass_expand_batch_norm, OPTIMISING},
-    {"simplify-tuples-again", trm_pass_simplify_tuples, OPTIMISING},
-    {"simplify-again", trm_pass_simplify, OPTIMISING},
-    {"hoist", trm_pass_hoist, OPTIMISING},
-    {"common-subexpressions-again", trm_pass_common_subexpressions, OPTIMISING},
-    {"fuse", trm_pass_fuse, HIDING},
-    {"unique-names", trm_pass_unique_names, ALWAYS},
+    {"inline", trm_pass_inline, ALWAYS, NULL},
+    {"simplify-tuples", trm_pass_simplify_tuples, ALWAYS, NULL},
+    {"round-halves", NULL, ALWAYS, round_halves},
+    {"distribute-batch-norm", NULL, ALWAYS, distribute_batch_norm},
+    {"simplify", trm_pass_simplify, OPTIMISING, NULL},
+    {"fold-constants", trm_pass_fold_constants, HIDING, NULL},
+    {"common-subexpressions", trm_pass_common_subexpressions, OPTIMISING, NULL},
+    {"expand-batch-norm", trm_pass_expand_batch_norm, OPTIMISING, NULL},
+    {"simplify-tuples-again", trm_pass_simplify_tuples, OPTIMISING, NULL},
+    {"simplify-again", trm_pass_simplify, OPTIMISING, NULL},
+    {"hoist", trm_pass_hoist, OPTIMISING, NULL},
+    {"common-subexpressions-again", trm_pass_common_subexpressions, OPTIMISING, NULL},
+    {"fuse", trm_pass_fuse, HIDING, NULL},
+    {"unique-names", trm_pass_unique_names, ALWAYS, NULL},
 };
 
 enum { NUM_PASSES = sizeof pipeline / sizeof *pipeline };
@@ -52,10 +66,8 @@ static trm_status run_pass(const pass_row *pass, trm_module *module,
   const bool logs = trm_log_enabled(TRM_LOG_INFO, origin);
   const uint64_t before = logs ? count_instructions(module) : 0;
   const double start = logs ? trm_log_now_ms() : 0;
-  const trm_status status =
-      pass->run != NULL ? pass->run(module, error)
-                        : trm_pass_round_halves(module, settings->stochastic_rounding,
-                                                settings->nan_on_overflow, error);
+  const trm_status status = pass->run != NULL ? pass->run(module, error)
+                                              : pass->run_with(module, settings, error);
   TRY_NOTE(status, "in pass %s", pass->name);
   if (logs) {
     trm_log(TRM_LOG_INFO, origin, "pass %-27s %8llu -> %8llu instructions %9.2f ms", pass->name,

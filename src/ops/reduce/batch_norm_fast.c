@@ -1,6 +1,8 @@
 /* Fast kernels of the batch-norm opcodes, and of the custom call "tremula.batch-norm-statistics" that
  * the passes make of batch-norm-training: its operand's mean and variance for each feature, the
- * index of the feature dimension in the backend_config, {"feature_index":3}.
+ * index of the feature dimension in the backend_config, {"feature_index":3}. The custom call
+ * "tremula.batch-norm-gradient-statistics" takes the operands of batch-norm-grad, needs an "epsilon"
+ * too, and gives the gradients of scale and offset alone.
  *
  * The array is [before, features, after]. It is walked as rows of lanes: with the features last
  * (after = 1) a row is one or several whole lines of features, each lane a feature; otherwise a row
@@ -230,7 +232,7 @@ static trm_status run_batch_norm(const trm_kernel *kernel, const trm_kernel_call
       if (is_grad) m.mean += part.mean, m.squares += part.squares;
       else merge(&m, part);
     }
-    if (state->statistics_only) {
+    if (state->statistics_only && !is_grad) {
       if (total == 0) m.mean = m.squares = (double)NAN;
       ((float *)call->results[0])[f] = (float)m.mean;
       ((float *)call->results[1])[f] = (float)(m.squares / (total == 0 ? 1 : count));
@@ -239,6 +241,11 @@ static trm_status run_batch_norm(const trm_kernel *kernel, const trm_kernel_call
     const double scale = load(state->dtypes[1], call->operands[1], f);
     if (is_grad) {
       const double deviation = sqrt(load(state->dtypes[3], call->operands[3], f) + state->epsilon);
+      if (state->statistics_only) {
+        ((float *)call->results[0])[f] = (float)(m.squares / deviation);
+        ((float *)call->results[1])[f] = (float)m.mean;
+        continue;
+      }
       store(state->result_types[1], call->results[1], f, m.squares / deviation);
       store(state->result_types[2], call->results[2], f, m.mean);
       run.arrays[1][f] = (float)(scale / deviation);
@@ -266,7 +273,7 @@ static trm_status run_batch_norm(const trm_kernel *kernel, const trm_kernel_call
 }
 
 static trm_status create(const trm_kernel_request *request, trm_opcode opcode, int64_t feature,
-                         trm_kernel *out_kernel, bool *out_supported, trm_error *error) {
+                         double epsilon, trm_kernel *out_kernel, bool *out_supported, trm_error *error) {
   const trm_instruction *instruction = request->instruction;
   const trm_shape *operand = trm_operand_shape(request, 0);
   *out_supported = false;
@@ -283,7 +290,7 @@ static trm_status create(const trm_kernel_request *request, trm_opcode opcode, i
     state->result_types[i] = trm_shape_leaf(&instruction->shape, i)->dtype;
     if (state->result_types[i] != TRM_F32 && state->result_types[i] != TRM_F16) return TRM_OK;
   }
-  state->epsilon = (double)instruction->epsilon;
+  state->epsilon = epsilon;
   state->before = state->after = state->group = state->chunks = 1;
   state->features = operand->dims[feature];
   for (int32_t d = 0; d < operand->rank; d++) {
@@ -320,35 +327,54 @@ static trm_status create(const trm_kernel_request *request, trm_opcode opcode, i
 
 trm_status trm_fast_batch_norm_create(const trm_kernel_request *request, trm_kernel *out_kernel,
                                       bool *out_supported, trm_error *error) {
-  return create(request, request->instruction->opcode, request->instruction->number, out_kernel,
-                out_supported, error);
+  const trm_instruction *instruction = request->instruction;
+  return create(request, instruction->opcode, instruction->number, (double)instruction->epsilon,
+                out_kernel, out_supported, error);
 }
 
 trm_status trm_batch_norm_statistics_create(const trm_kernel_request *request,
                                             trm_kernel *out_kernel, bool *out_supported,
                                             trm_error *error) {
   const trm_instruction *instruction = request->instruction;
+  const bool is_grad = strcmp(instruction->custom_call->target,
+                              "tremula.batch-norm-gradient-statistics") == 0;
   json_t *config = instruction->backend_config == NULL
                        ? NULL
                        : json_loadb(instruction->backend_config, instruction->backend_config_size,
                                     0, NULL);
   const json_t *feature = json_object_get(config, "feature_index");
+  const json_t *epsilon = json_object_get(config, "epsilon");
   const int64_t index = json_is_integer(feature) ? json_integer_value(feature) : -1;
+  const double small = json_number_value(epsilon);
+  bool good = !is_grad || json_is_number(epsilon);
   json_decref(config);
+  const uint32_t count = is_grad ? 5 : 1;
   const trm_shape *operand =
-      instruction->num_operands == 1 ? trm_operand_shape(request, 0) : NULL;
-  bool good = operand != NULL && index >= 0 && index < operand->rank &&
-              instruction->shape.num_elements == 2;
+      instruction->num_operands == count ? trm_operand_shape(request, 0) : NULL;
+  good = good && operand != NULL && index >= 0 && index < operand->rank &&
+         instruction->shape.num_elements == 2;
+  for (uint32_t k = 1; k < count && good; k++) {
+    const trm_shape *other = trm_operand_shape(request, k);
+    good = k == 4 ? trm_shape_same_dims(other, operand)
+                  : other->rank == 1 && other->dims[0] == operand->dims[index];
+  }
   for (int i = 0; i < 2 && good; i++) {
     const trm_shape *result = &instruction->shape.elements[i];
     good = result->dtype == TRM_F32 && result->rank == 1 &&
            result->dims[0] == operand->dims[index];
   }
-  if (good) TRY(create(request, TRM_OP_BATCH_NORM_TRAINING, index, out_kernel, out_supported, error));
-  if (!good || !*out_supported) {
-    FAIL(INVALID_ARGUMENT,
-         "the custom call tremula.batch-norm-statistics takes one f16 or f32 array and the "
-         "backend_config {\"feature_index\":N}, and gives two f32 vectors");
+  if (good) {
+    TRY(create(request, is_grad ? TRM_OP_BATCH_NORM_GRAD : TRM_OP_BATCH_NORM_TRAINING, index, small,
+               out_kernel, out_supported, error));
   }
-  return TRM_OK;
+  if (good && *out_supported) return TRM_OK;
+  if (is_grad) {
+    FAIL(INVALID_ARGUMENT,
+         "the custom call tremula.batch-norm-gradient-statistics takes the f16 or f32 operands of "
+         "batch-norm-grad and the backend_config {\"feature_index\":N,\"epsilon\":X}, and gives "
+         "two f32 vectors");
+  }
+  FAIL(INVALID_ARGUMENT,
+       "the custom call tremula.batch-norm-statistics takes one f16 or f32 array and the "
+       "backend_config {\"feature_index\":N}, and gives two f32 vectors");
 }

@@ -245,6 +245,31 @@ static int64_t feature_channels(const trm_tile_request *request) {
   return feature >= 0 && feature < x->shape.rank ? trm_most(1, x->shape.dims[feature]) : 1;
 }
 
+/* The custom call tremula.batch-norm-gradient-statistics. */
+static trm_status add_gradient_statistics(const trm_tile_request *request, trm_tile_cost *cost,
+                                          trm_error *error) {
+  const trm_tile_operand *x = &request->operands[0], *gradient = &request->operands[4];
+  const double vector = 3.0 / trm_tile_vector_width(x->shape.dtype);
+  const trm_shape *result = trm_shape_leaf(&request->instruction->shape, 0);
+  const int64_t channels = trm_most(1, trm_shape_count(result));
+  const trm_mapping place = x->mapping;
+  trm_tile_incoming incoming = {0};
+  trm_tile_incoming_add(&incoming, gradient, &place);
+  TRY(trm_tile_add_incoming(request, cost, &incoming, error));
+  TRY(add_pass(request, cost, "Whiten", &place, channels, 2 * vector, x->shape.dtype, 2, error));
+  TRY(add_pass(request, cost, "GammaProduct", &place, 0, vector, x->shape.dtype, 1, error));
+  trm_tile_reduction r = {.name = "JointGammaBeta", .operation = "ADD", .op_cycles = 1,
+                          .outputs = channels, .partials = TRM_F32,
+                          .minor = x->shape.dims[x->shape.rank - 1] != channels, .together = 2};
+  trm_mapping sums;
+  TRY(trm_tile_add_reduction(request, cost, x, &r, TRM_F32, &sums, error));
+  const int64_t bytes = trm_tile_dtype_bytes(x->shape.dtype);
+  cost->temporary_worst += 2 * place.worst * bytes;
+  cost->temporary_total += 2 * place.count * bytes;
+  for (uint32_t k = 0; k < cost->num_results; ++k) cost->results[k].mapping = sums;
+  return TRM_OK;
+}
+
 trm_status trm_tile_batch_norm(const trm_tile_request *request, trm_tile_cost *cost,
                                trm_error *error) {
   TRY(trm_tile_cost_begin(cost, request, error));
@@ -259,7 +284,8 @@ trm_status trm_tile_batch_norm(const trm_tile_request *request, trm_tile_cost *c
   const int64_t channels = feature_channels(request);
   trm_mapping mean, deviation;
   switch (instruction->opcode) {
-    case TRM_OP_CUSTOM_CALL: /* tremula.batch-norm-statistics */
+    case TRM_OP_CUSTOM_CALL: /* statistics alone */
+      if (request->num_operands == 5) return add_gradient_statistics(request, cost, error);
       TRY(add_statistics(request, cost, &mean, &deviation, error));
       if (cost->num_results >= 2) {
         cost->results[0].mapping = mean;

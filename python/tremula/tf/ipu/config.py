@@ -121,6 +121,9 @@ class IPUConfig(ConfigBase):
                 and not connection.version):
             raise ValueError("device_connection.version must be set when device_connection.type "
                              "is DeviceConnectionType.NEVER or DeviceConnectionType.PRE_COMPILE")
+        if self.norms.experimental.distributed_batch_norm_replica_group_size < 1:
+            raise ValueError("norms.experimental.distributed_batch_norm_replica_group_size must be "
+                             "at least 1.")
         if (self.norms.experimental.distributed_batch_norm_replica_group_size > 1
                 and self.io_tiles.num_io_tiles > 0):
             raise ValueError("norms.experimental.distributed_batch_norm_replica_group_size is not "

@@ -235,7 +235,11 @@ OPTIONS = (
            "zero."),
     _category("norms.experimental", "Options that may change."),
     Option("norms.experimental.distributed_batch_norm_replica_group_size", int, 1,
-           "How many replicas share the statistics of a batch normalisation."),
+           "How many replicas share the statistics of a batch normalisation.",
+           effect="On several replicas fused batch norms in training and their gradients have the "
+           "statistics of so many that follow each other, which must divide their number. The "
+           "gradients of scale and offset are those of each replica, and so is the size that "
+           "TensorFlow unbiases the variance with."),
 
     _category("optimizations", "What the compiler does to make a program smaller or faster."),
     _category("optimizations.math", "Changes to arithmetic."),

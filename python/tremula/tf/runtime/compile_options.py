@@ -41,6 +41,9 @@ def lines(snapshot, device, ipus_of_id, architecture):
             chosen["io_tile_memory_proportion"] = options["io_tiles.available_memory_proportion"]
     if options.get("allow_recompute"):
         chosen["recompute"] = "true"
+    group = options.get("norms.experimental.distributed_batch_norm_replica_group_size", 1)
+    if group > 1:
+        chosen["batch_norm_group_size"] = group
     chosen.update(_floating_point_options(options))
     if snapshot["flags"]["use_ipu_model"]:
         chosen.update(_model_options(snapshot))
