@@ -132,24 +132,27 @@ static trm_status verify(const char *pass, const trm_module *module, void *conte
   return v->observer == NULL ? TRM_OK : v->observer(pass, module, v->context, error);
 }
 
-/* How float16 is rounded where the program does not say so itself. Replicas compute other values,
- * as far as is known here, so with several of them nothing is known to be identical. */
 static trm_status pass_settings(const trm_executable *executable, bool optimise,
                                 trm_pass_settings *out_settings, trm_error *error) {
   const trm_options *options = &executable->options;
   const char *rounding = options->values[TRM_OPTION_stochastic_rounding];
+  const trm_stochastic stochastic = strcmp(rounding, "on") == 0 ? TRM_STOCHASTIC_ALL
+                                    : strcmp(rounding, "replica-identical") == 0
+                                        ? TRM_STOCHASTIC_IDENTICAL
+                                        : TRM_STOCHASTIC_NONE;
+  const bool alike = trm_options_bool(options, TRM_OPTION_prng_stability);
   const uint32_t group =
       (uint32_t)strtoul(options->values[TRM_OPTION_batch_norm_group_size], NULL, 10);
   uint32_t replicas = 1;
-  const bool if_identical = strcmp(rounding, "replica-identical") == 0;
-  if (if_identical || group > 1) TRY(trm_executable_num_replicas(executable, &replicas, error));
+  if (stochastic == TRM_STOCHASTIC_IDENTICAL || alike || group > 1) {
+    TRY(trm_executable_num_replicas(executable, &replicas, error));
+  }
   *out_settings = (trm_pass_settings){
       .optimise = optimise,
       .keep_instructions = float_events(options) != 0,
-      .replicas = replicas,
-      .batch_norm_group = group,
-      .nan_on_overflow = trm_options_bool(options, TRM_OPTION_nan_on_overflow),
-      .stochastic_rounding = if_identical ? replicas == 1 : strcmp(rounding, "on") == 0};
+      .rounding = {.stochastic = stochastic, .alike = alike, .replicas = replicas,
+                   .nan_on_overflow = trm_options_bool(options, TRM_OPTION_nan_on_overflow)},
+      .batch_norm_group = group};
   return TRM_OK;
 }
 

@@ -14,6 +14,13 @@ static uint64_t mix(uint64_t a, uint64_t b) {
   return x ^ x >> 31;
 }
 
+/* The seeds of a step: of this replica, and the one that all replicas have. */
+typedef struct seeds {
+  uint64_t own, shared;
+} seeds;
+
+static seeds mix_both(seeds s, uint64_t b) { return (seeds){mix(s.own, b), mix(s.shared, b)}; }
+
 /* What the steps of one replica's run share. */
 typedef struct runner {
   trm_engine *engine;
@@ -22,7 +29,7 @@ typedef struct runner {
   trm_step_time *times; /* NULL: not measured */
 } runner;
 
-static trm_status run_range(const runner *r, trm_step_range range, uint64_t seed,
+static trm_status run_range(const runner *r, trm_step_range range, seeds seed,
                             trm_error *error);
 
 static trm_status check_cancelled(const runner *r, trm_error *error) {
@@ -47,7 +54,7 @@ static trm_status note_step(const runner *r, const trm_step *step, trm_status st
                       text, sizeof text));
 }
 
-static trm_status run_kernel(const runner *r, uint32_t i, uint64_t seed, trm_error *error) {
+static trm_status run_kernel(const runner *r, uint32_t i, seeds seed, trm_error *error) {
   const trm_step *step = &r->plan->steps[i];
   const trm_replica *replica = r->replica;
   const trm_kernel_call call = {
@@ -56,7 +63,8 @@ static trm_status run_kernel(const runner *r, uint32_t i, uint64_t seed, trm_err
       .results = replica->results + r->engine->first_result[i],
       .scratch = step->scratch != TRM_NO_INDEX ? replica->pointers[step->scratch] : NULL,
       .persistent = replica->persistent + step->persistent,
-      .seed = seed,
+      .seed = seed.own,
+      .shared_seed = seed.shared,
       .exchange = replica->exchange};
   const trm_status status = step->kernel->run(step->kernel, &call, error);
   if (status != TRM_OK) return note_step(r, step, status, error);
@@ -68,10 +76,10 @@ static trm_status run_kernel(const runner *r, uint32_t i, uint64_t seed, trm_err
 }
 
 static trm_status run_while(const runner *r, const trm_step *step, const bool *condition,
-                            uint64_t seed, trm_error *error) {
+                            seeds seed, trm_error *error) {
   for (uint64_t iteration = 0;; ++iteration) {
     TRY(check_cancelled(r, error));
-    const uint64_t inner = mix(seed, iteration);
+    const seeds inner = mix_both(seed, iteration);
     TRY(run_range(r, step->ranges[0], inner, error));
     if (!*condition) return TRM_OK;
     TRY(run_range(r, step->ranges[1], inner, error));
@@ -128,7 +136,7 @@ static trm_status run_outfeed(const runner *r, uint32_t i, trm_error *error) {
 
 /* ---- Steps ---------------------------------------------------------------------------------- */
 
-static trm_status run_step(const runner *r, uint32_t i, uint64_t seed, trm_error *error) {
+static trm_status run_step(const runner *r, uint32_t i, seeds seed, trm_error *error) {
   const trm_step *step = &r->plan->steps[i];
   const void *const *operands = r->replica->operands + r->engine->first_operand[i];
   void *const *results = r->replica->results + r->engine->first_result[i];
@@ -158,13 +166,13 @@ static trm_status run_step(const runner *r, uint32_t i, uint64_t seed, trm_error
   FAIL(INTERNAL, "a step has an unknown kind");
 }
 
-static trm_status run_range(const runner *r, trm_step_range range, uint64_t seed,
+static trm_status run_range(const runner *r, trm_step_range range, seeds seed,
                             trm_error *error) {
   for (uint32_t i = range.begin; i < range.end; ++i) {
     const trm_step *step = &r->plan->steps[i];
     TRY(check_cancelled(r, error));
     const uint64_t start = r->times != NULL ? trm_now() : 0;
-    TRY(run_step(r, i, mix(seed, i), error));
+    TRY(run_step(r, i, mix_both(seed, i), error));
     if (r->times != NULL) {
       r->times[i].nanoseconds += trm_now() - start;
       r->times[i].calls++;
@@ -178,8 +186,9 @@ static trm_status run_range(const runner *r, trm_step_range range, uint64_t seed
 trm_status trm_replica_run(trm_engine *engine, uint32_t number, trm_error *error) {
   const trm_plan *plan = engine->executable->plan;
   const runner r = {engine, plan, &engine->replicas[number], number == 0 ? engine->times : NULL};
-  uint64_t seed = mix(engine->seed & ~identical_replicas, engine->runs);
-  if (number > 0 && (engine->seed & identical_replicas) == 0) seed = mix(seed, number);
+  const uint64_t shared = mix(engine->seed & ~identical_replicas, engine->runs);
+  const bool own = number > 0 && (engine->seed & identical_replicas) == 0;
+  const seeds seed = {own ? mix(shared, number) : shared, shared};
   const trm_step_range all = {0, plan->num_steps};
   return run_range(&r, all, seed, error);
 }

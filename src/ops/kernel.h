@@ -49,6 +49,7 @@ struct trm_kernel_call {
   void *persistent; /* persistent_bytes, 64-byte aligned, zero at the engine's first call, then
                        kept from call to call (packed weights); one an engine */
   uint64_t seed;    /* random kernels: differs for every run, iteration and replica */
+  uint64_t shared_seed; /* the same, but equal on all replicas */
   trm_exchange *exchange; /* NULL: there is one replica */
 };
 

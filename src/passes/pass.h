@@ -19,10 +19,23 @@ trm_status trm_pass_inline(trm_module *module, trm_error *error);
 trm_status trm_pass_simplify_tuples(trm_module *module, trm_error *error);
 /* simplify.c: algebraic identities that keep every bit of the result. */
 trm_status trm_pass_simplify(trm_module *module, trm_error *error);
+/* Which float16 results are rounded at random; IDENTICAL: those that are the same on all replicas,
+ * which round them alike. */
+typedef enum trm_stochastic {
+  TRM_STOCHASTIC_NONE, TRM_STOCHASTIC_ALL, TRM_STOCHASTIC_IDENTICAL
+} trm_stochastic;
+
+typedef struct trm_rounding_settings {
+  trm_stochastic stochastic;
+  bool alike; /* what is the same on all replicas is rounded alike by all */
+  bool nan_on_overflow;
+  uint32_t replicas; /* that the program will run on; 0 is 1 */
+} trm_rounding_settings;
+
 /* round.c: float16 results are rounded by instructions of their own, at random or so that overflow
  * gives NaN: all of them as the settings say, but what has the frontend attribute
  * stochastic_rounding as that says. */
-trm_status trm_pass_round_halves(trm_module *module, bool stochastic, bool nan_on_overflow,
+trm_status trm_pass_round_halves(trm_module *module, const trm_rounding_settings *settings,
                                  trm_error *error);
 /* fold.c: computes what is constant, when the result is small. */
 trm_status trm_pass_fold_constants(trm_module *module, trm_error *error);
@@ -49,8 +62,7 @@ typedef trm_status (*trm_pass_observer)(const char *pass, const trm_module *modu
 typedef struct trm_pass_settings {
   bool optimise;          /* off: only what the engine cannot do without */
   bool keep_instructions; /* neither fused nor computed beforehand: each result is to be seen */
-  bool nan_on_overflow, stochastic_rounding; /* of float16 results */
-  uint32_t replicas;         /* that the program will run on */
+  trm_rounding_settings rounding;
   uint32_t batch_norm_group; /* of replicas with common statistics; 0, 1: none */
 } trm_pass_settings;
 

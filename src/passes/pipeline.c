@@ -15,14 +15,13 @@ typedef struct pass_row {
 
 static trm_status round_halves(trm_module *module, const trm_pass_settings *settings,
                                trm_error *error) {
-  return trm_pass_round_halves(module, settings->stochastic_rounding, settings->nan_on_overflow,
-                               error);
+  return trm_pass_round_halves(module, &settings->rounding, error);
 }
 
 static trm_status distribute_batch_norm(trm_module *module, const trm_pass_settings *settings,
                                         trm_error *error) {
-  return trm_pass_distribute_batch_norm(module, settings->batch_norm_group, settings->replicas,
-                                        error);
+  return trm_pass_distribute_batch_norm(module, settings->batch_norm_group,
+                                        settings->rounding.replicas, error);
 }
 
 static const pass_row pipeline[] = {

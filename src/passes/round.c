@@ -2,15 +2,18 @@
  *
  * What computes in float16 is to compute in float32, which the kernels do anyway, and the custom
  * call "tremula.round-half" or "tremula.round-half-stochastically" rounds. Without this pass all
- * results are rounded to nearest. Reductions other than plain sums and products, scatters and batch
+ * results are rounded to nearest. Where all replicas round the same value they may do so alike, or
+ * may be the only ones to round at random. Reductions other than plain sums and products, scatters and batch
  * norms are left as they are. */
 #include <string.h>
 
 #include "passes/edit.h"
+#include "passes/identical.h"
 #include "passes/pass.h"
 
 typedef struct rounding {
   bool stochastic, nan_on_overflow;
+  bool alike; /* all replicas draw the same random numbers */
 } rounding;
 
 static rounding rounding_of(const trm_instruction *instruction, rounding all) {
@@ -109,7 +112,9 @@ static trm_status take_apart(trm_edit *e, trm_index i, rounding how, trm_error *
   CHECK_MEMORY(call, "a rounding");
   *call = (trm_custom_call){.target = how.stochastic ? "tremula.round-half-stochastically"
                                                      : "tremula.round-half"};
-  const char *config = how.nan_on_overflow ? "{\"nan_on_overflow\":true}" : "{}";
+  const char *config = how.alike ? how.nan_on_overflow ? "{\"nan_on_overflow\":true,\"alike\":true}"
+                                                       : "{\"alike\":true}"
+                                 : how.nan_on_overflow ? "{\"nan_on_overflow\":true}" : "{}";
   const trm_instruction custom = {
       .opcode = TRM_OP_CUSTOM_CALL, .shape = trm_edit_at(e, i)->shape, .num_operands = 1,
       .operands = &operand, .custom_call = call, .backend_config = config,
@@ -119,40 +124,70 @@ static trm_status take_apart(trm_edit *e, trm_index i, rounding how, trm_error *
   return TRM_OK;
 }
 
-static trm_status round_computation(trm_module *module, uint32_t c, rounding all,
+/* What the whole module's roundings follow from. */
+typedef struct rounder {
+  const trm_rounding_settings *settings;
+  trm_identical identical;
+} rounder;
+
+static trm_status round_computation(trm_module *module, uint32_t c, const rounder *r,
                                     trm_error *error) {
+  const trm_rounding_settings *settings = r->settings;
   trm_edit edit;
   TRY(trm_edit_begin(&edit, module, c, error));
   trm_status status = TRM_OK;
   const uint32_t count = module->computations[c].num_instructions;
   for (trm_index i = 0; i < count && status == TRM_OK; ++i) {
     if (!is_served(&edit, i)) continue;
-    const rounding how = rounding_of(trm_edit_at(&edit, i), all);
+    const bool same = r->identical.first != NULL && trm_is_identical(&r->identical, c, i);
+    const rounding all = {
+        .stochastic = settings->stochastic == TRM_STOCHASTIC_ALL ||
+                      (settings->stochastic == TRM_STOCHASTIC_IDENTICAL && same),
+        .nan_on_overflow = settings->nan_on_overflow};
+    rounding how = rounding_of(trm_edit_at(&edit, i), all);
+    how.alike = how.stochastic && same;
     if (how.stochastic || how.nan_on_overflow) status = take_apart(&edit, i, how, error);
   }
   return trm_edit_end(&edit, status, error);
 }
 
-trm_status trm_pass_round_halves(trm_module *module, bool stochastic, bool nan_on_overflow,
-                                 trm_error *error) {
-  const uint32_t count = module->num_computations;
-  /* Only what runs instruction by instruction: not the scalar functions of reductions. */
-  bool *runs = trm_allocate_zeroed(count, sizeof *runs);
-  CHECK_MEMORY(runs, "a pass");
+/* What runs instruction by instruction: not the scalar functions of reductions. */
+static void mark_running(const trm_module *module, bool *runs) {
   runs[module->entry] = true;
-  trm_status status = TRM_OK;
-  for (uint32_t c = count; c-- > 0 && status == TRM_OK;) { /* callers before callees */
-    if (!runs[c]) continue;
+  for (uint32_t c = module->num_computations; c-- > 0;) { /* callers before callees */
     const trm_computation *computation = &module->computations[c];
-    for (trm_index i = 0; i < computation->num_instructions; ++i) {
+    for (trm_index i = 0; runs[c] && i < computation->num_instructions; ++i) {
       const trm_instruction *instruction = &computation->instructions[i];
       if (instruction->opcode != TRM_OP_WHILE && instruction->opcode != TRM_OP_CONDITIONAL) {
         continue;
       }
       for (uint32_t k = 0; k < instruction->num_called; ++k) runs[instruction->called[k]] = true;
     }
-    status = round_computation(module, c, (rounding){stochastic, nan_on_overflow}, error);
   }
+}
+
+static trm_status round_all(trm_module *module, const trm_rounding_settings *settings,
+                            const bool *runs, trm_arena *arena, trm_error *error) {
+  const uint32_t count = module->num_computations;
+  rounder r = {.settings = settings};
+  if (settings->stochastic == TRM_STOCHASTIC_IDENTICAL || settings->alike) {
+    TRY(trm_find_identical(module, runs, settings->replicas, arena, &r.identical, error));
+  }
+  for (uint32_t c = 0; c < count; ++c) {
+    if (runs[c]) TRY(round_computation(module, c, &r, error));
+  }
+  return TRM_OK;
+}
+
+trm_status trm_pass_round_halves(trm_module *module, const trm_rounding_settings *settings,
+                                 trm_error *error) {
+  const uint32_t count = module->num_computations;
+  bool *runs = trm_allocate_zeroed(count, sizeof *runs);
+  CHECK_MEMORY(runs, "a pass");
+  mark_running(module, runs);
+  trm_arena arena = {0};
+  const trm_status status = round_all(module, settings, runs, &arena, error);
+  trm_arena_free(&arena);
   trm_free(runs);
   TRY(status);
   return module->num_computations == count ? TRM_OK : trm_module_compact(module, error);

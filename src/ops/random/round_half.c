@@ -3,7 +3,8 @@
  * The first rounds to nearest, the second up or down with the probability that makes the mean
  * right. With backend_config {"nan_on_overflow":true} a finite number that is too large becomes
  * NaN, else infinity; too large is what nearest rounding takes to infinity, 65520 and more. The
- * random bits of element i follow from the seed of the call and i alone. */
+ * random bits of element i follow from the seed of the call and i alone; with {"alike":true} the
+ * seed is that of all replicas. */
 #include "ops/reference.h"
 
 #include <string.h>
@@ -14,7 +15,7 @@
 
 typedef struct round_half {
   int64_t count;
-  bool stochastic, nan_on_overflow;
+  bool stochastic, nan_on_overflow, alike;
 } round_half;
 
 typedef struct round_half_run {
@@ -77,7 +78,8 @@ static trm_status run_round_half(const trm_kernel *kernel, const trm_kernel_call
   (void)error;
   const round_half *state = kernel->state;
   const round_half_run run = {state, call->operands[0], call->results[0],
-                              trm_random_stream_make(&call->seed, 1)};
+                              trm_random_stream_make(
+                                  state->alike ? &call->shared_seed : &call->seed, 1)};
   const size_t work = (size_t)state->count * (state->stochastic ? 24 : 8);
   trm_parallel_ranges(trm_threads_for(work), (state->count + 3) / 4, run_blocks, &run);
   return TRM_OK;
@@ -98,7 +100,8 @@ trm_status trm_round_half_create(const trm_kernel_request *request, trm_kernel *
   *state = (round_half){
       .count = trm_shape_count(x),
       .stochastic = strcmp(instruction->custom_call->target, "tremula.round-half") != 0,
-      .nan_on_overflow = strstr(config, "\"nan_on_overflow\":true") != NULL};
+      .nan_on_overflow = strstr(config, "\"nan_on_overflow\":true") != NULL,
+      .alike = strstr(config, "\"alike\":true") != NULL};
   *out_supported = true;
   *out_kernel = (trm_kernel){.name = "reference.round-half", .state = state,
                              .run = run_round_half};

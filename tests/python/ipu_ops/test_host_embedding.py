@@ -144,6 +144,29 @@ def test_written_while_registered(random, session):
             close(s.run(table.get_embedding_tensor()), expected(second, 1))
 
 
+def test_rows_that_the_host_reads(random, session):
+    """Once a variable was read row by row, TensorFlow copies whatever is read of it."""
+    start = random(6, 4)
+    table, ids = make(start, sgd()), placeholder()
+    result = compiled(lambda ids: step(table, ids), [ids])
+    with tf.device("cpu"):
+        row = tf.gather(table.get_embedding_tensor(), 3)
+        doubled = tf.scatter_mul(table.get_embedding_tensor(), [0, 1, 2, 3, 4, 5], 2.)
+    wanted = start
+    with session() as s:
+        s.run(tf.global_variables_initializer())
+        with table.register(s):
+            for _ in range(3):
+                s.run(result, {ids: IDS})
+                wanted = expected(wanted, 1)
+                close(s.run(row), wanted[3])
+            s.run(doubled)
+            s.run(result, {ids: IDS})
+            wanted = expected(2 * wanted, 1)
+            close(s.run(table.get_embedding_tensor()), wanted)
+        close(s.run(row), wanted[3])
+
+
 def test_checkpoint(random, session, tmp_path):
     start = random(6, 4)
     table, ids = make(start, sgd()), placeholder()
@@ -349,6 +372,18 @@ def test_pipeline(random, session, devices, replicas, accumulates):
 
 
 # ---- Errors and other spellings ----
+
+def test_in_a_monitored_session(random):
+    """Whose graph takes no more operations."""
+    start = random(6, 4)
+    table, ids = make(start, sgd()), placeholder()
+    result = compiled(lambda ids: step(table, ids), [ids])
+    value = table.get_embedding_tensor().read_value()
+    with tf.train.MonitoredSession() as s:
+        with table.register(s):
+            s.run(result, {ids: IDS})
+        close(s.run(value), expected(start, 1))
+
 
 def test_not_registered(random, session):
     table, ids = make(random(6, 4), sgd()), placeholder()

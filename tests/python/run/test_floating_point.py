@@ -6,13 +6,15 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 from tensorflow.python import ipu
+from tensorflow.python.ipu.ops import replication_ops
 
 ROUNDING = ipu.config.StochasticRoundingBehaviour
 
 
-def configure(**behaviour):
+def configure(ipus=1, stable=False, **behaviour):
     config = ipu.config.IPUConfig()
-    config.auto_select_ipus = 1
+    config.auto_select_ipus = ipus
+    config.experimental.enable_prng_stability = stable
     for name, value in behaviour.items():
         setattr(config.floating_point_behaviour, name, value)
     config.configure_ipu_system()
@@ -150,7 +152,7 @@ def test_stochastic_rounding(on_ipu, session):
     for name, esr, seed in (("off", ROUNDING.OFF, 1), ("on", ROUNDING.ON, 1),
                             ("again", ROUNDING.ON, 1), ("other", ROUNDING.ON, 2),
                             ("identical", ROUNDING.REPLICA_IDENTICAL_ONLY, 1)):
-        configure(esr=esr)
+        configure(stable=name == "identical", esr=esr)
         ipu.utils.reset_ipu_seed(seed)
         with tf.Graph().as_default():
             results[name] = run(session, on_ipu, to_half, X)
@@ -174,3 +176,101 @@ def test_scope_overrides(on_ipu, session):
         with tf.Graph().as_default():
             on, off = run(session, on_ipu, both, X)
         assert len(set(on)) == 2 and len(set(off)) == 1
+
+
+# ---- On several replicas ----
+
+def of_replicas(session, replicas, body, **behaviour):
+    """What body(x) gives on each replica, with X as an input of the program; x is a float32."""
+    configure(replicas, **behaviour)
+    ipu.utils.reset_ipu_seed(3)
+    with tf.Graph().as_default():
+        outfeed = ipu.ipu_outfeed_queue.IPUOutfeedQueue(feed_name="rounded")
+        with tf.device("cpu"):
+            x = tf.placeholder(tf.float32, X.shape)
+        with ipu.scopes.ipu_scope("/device:IPU:0"):
+            result = ipu.ipu_compiler.compile(lambda x: outfeed.enqueue(body(x)), [x])
+        taken = outfeed.dequeue()
+        with session() as s:
+            s.run(result, {x: X})
+            return [one[0] for one in s.run(taken)]
+
+
+def differing(x):
+    """The same numbers, of which nobody can know that they are the same on all replicas."""
+    return x + tf.cast(replication_ops.replication_index(), tf.float32) * 0.0
+
+
+def is_random(halves):
+    return len(set(halves.tolist())) == 2
+
+
+@pytest.mark.parametrize("esr,stable,same,others", [
+    (ROUNDING.REPLICA_IDENTICAL_ONLY, True, "alike", "nearest"),
+    (ROUNDING.REPLICA_IDENTICAL_ONLY, False, "nearest", "nearest"),
+    (ROUNDING.ON, True, "alike", "apart"),
+    (ROUNDING.ON, False, "apart", "apart"),
+    (ROUNDING.OFF, True, "nearest", "nearest")])
+def test_replicas(session, esr, stable, same, others):
+    def body(x):
+        y = differing(x)
+        total = ipu.cross_replica_ops.cross_replica_mean(y)
+
+        def loop(n, x, y):
+            return n + 1, x * 1.0, tf.where(tf.equal(n, 1), y, x)
+
+        _, kept, mixed = tf.while_loop(lambda n, x, y: n < 2, loop, [0, x, y],
+                                       maximum_iterations=2)
+        return tuple(tf.cast(one, tf.float16) for one in (x, y, total, kept, mixed))
+
+    found = of_replicas(session, 2, body, esr=esr, stable=stable)
+    assert len(found) == 5
+    for name, halves, expected in zip(("input", "differing", "reduced", "kept", "mixed"), found,
+                                      (same, others, same, same, others)):
+        one, two = halves
+        if expected == "nearest":
+            assert not is_random(one) and not is_random(two), name
+            continue
+        assert is_random(one) and is_random(two), name
+        assert np.array_equal(one, two) == (expected == "alike"), name
+    if same == "alike":  # not the same random numbers everywhere
+        assert np.any(found[0][0] != found[2][0])
+
+
+def test_a_scope_on_replicas(session):
+    """What a scope rounds at random is rounded alike where it is the same."""
+    def body(x):
+        with ipu.scopes.stochastic_rounding(True):
+            return tf.cast(x, tf.float16), tf.cast(differing(x), tf.float16)
+
+    same, others = of_replicas(session, 2, body, esr=ROUNDING.REPLICA_IDENTICAL_ONLY, stable=True)
+    assert is_random(same[0]) and np.array_equal(*same)
+    assert is_random(others[0]) and not np.array_equal(*others)
+
+
+def test_weights_stay_the_same_on_all_replicas(session):
+    """Half weights, trained on different data by all-reduced gradients."""
+    configure(2, stable=True, esr=ROUNDING.REPLICA_IDENTICAL_ONLY)
+    data = np.random.RandomState(0).rand(16, 64).astype(np.float16)
+    infeed = ipu.ipu_infeed_queue.IPUInfeedQueue(tf.data.Dataset.from_tensor_slices(data),
+                                                 feed_name="data")
+    outfeed = ipu.ipu_outfeed_queue.IPUOutfeedQueue(feed_name="weights")
+
+    def body(x):
+        with tf.variable_scope("net", use_resource=True):
+            weight = tf.get_variable("w", [64], tf.float16, tf.ones_initializer())
+        loss = tf.reduce_sum(tf.square(weight * x - 0.3))
+        optimizer = ipu.optimizers.CrossReplicaOptimizer(tf.train.GradientDescentOptimizer(0.01))
+        train = optimizer.minimize(loss)
+        with tf.control_dependencies([train]):
+            return outfeed.enqueue(weight.read_value())
+
+    with ipu.scopes.ipu_scope("/device:IPU:0"):
+        result = ipu.ipu_compiler.compile(lambda: ipu.loops.repeat(8, body, [], infeed))
+    taken = outfeed.dequeue()
+    with session() as s:
+        s.run([tf.global_variables_initializer(), infeed.initializer])
+        s.run(result)
+        weights = s.run(taken)
+    np.testing.assert_array_equal(weights[:, 0], weights[:, 1])
+    assert np.any(weights[0] != weights[-1])

@@ -128,6 +128,11 @@ class IPUConfig(ConfigBase):
                 and self.io_tiles.num_io_tiles > 0):
             raise ValueError("norms.experimental.distributed_batch_norm_replica_group_size is not "
                              "supported with I/O tiles.")
+        floats = self.floating_point_behaviour
+        if (floats.esr is StochasticRoundingBehaviour.REPLICA_IDENTICAL_ONLY
+                and not floats.set_all and not self.experimental.enable_prng_stability):
+            LOG.warning("floating_point_behaviour.esr is REPLICA_IDENTICAL_ONLY, which acts with "
+                        "experimental.enable_prng_stability only: all is rounded to nearest.")
         for path, metadata, value in self._walk():
             if path.endswith("poplar_options"):
                 _check_text(metadata.name, value)

@@ -164,7 +164,9 @@ OPTIONS = (
            "Keep host embeddings in remote buffers."),
     Option("experimental.enable_prng_stability", bool, False,
            "Keep the random numbers of the replicas apart or equal as the program says, at some "
-           "cost."),
+           "cost.",
+           effect="With stochastic rounding, what is the same on all replicas is rounded alike by "
+           "all; without it each draws its own numbers. See floating_point_behaviour.esr."),
     _category("experimental.multi_replica_distribution",
               "Replicas of one program in several processes."),
     Option("experimental.multi_replica_distribution.process_index", int, 0,
@@ -191,8 +193,11 @@ OPTIONS = (
            effect="ON: float16 results of elementwise operations, casts, matmuls, convolutions, "
            "sums and products are rounded up or down at random, by a generator that "
            "reset_ipu_seed() seeds; gradients of pooling, scatters and gradients of batch norms "
-           "are rounded to nearest. REPLICA_IDENTICAL_ONLY: the same on one replica; on several, "
-           "all is rounded to nearest. scopes.stochastic_rounding() overrides it for operations."),
+           "are rounded to nearest. REPLICA_IDENTICAL_ONLY: so is only what is the same on all "
+           "replicas, which round it alike: what follows from a program's inputs and variables and "
+           "from reductions over all replicas, not from feeds, random numbers or custom calls; as "
+           "in the original it needs experimental.enable_prng_stability, else all is rounded to "
+           "nearest. scopes.stochastic_rounding() overrides it for operations."),
     Option("floating_point_behaviour.nanoo", bool, False,
            "An overflow in float16 gives NaN, instead of the largest float16.",
            effect="On, an overflow gives NaN in what esr rounds. Off, it gives infinity, as in "

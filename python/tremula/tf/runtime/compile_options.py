@@ -56,8 +56,11 @@ def _floating_point_options(options):
     """What is not as it is by default."""
     category = "floating_point_behaviour."
     chosen = {key: "true" for name, key in _FLOATING_POINT.items() if options.get(category + name)}
+    stable = options.get("experimental.enable_prng_stability")
+    if stable:
+        chosen["prng_stability"] = "true"
     rounding = _ROUNDING.get(options.get(category + "esr"))
-    if rounding:
+    if rounding == "on" or (rounding and stable):  # as in the original
         chosen["stochastic_rounding"] = rounding
     return chosen
 

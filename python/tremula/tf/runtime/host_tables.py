@@ -3,7 +3,9 @@ them, and how the variable that holds the rows is made known before it runs.
 
 A program does not take the table. It stays where the variable's value is, and the plugin answers
 the calls there (src/tf/host_tables.h). Before each run a node hands the variable's buffer over; if
-somebody else has written the variable since the last time, it gets a copy of its own first.
+somebody else has written the variable since the last time, it gets a copy of its own first. After
+each run the variable is assigned that buffer again: it has it already, unless TensorFlow copies
+whatever is read of a variable and assigned to it, as it does once a variable was read row by row.
 """
 
 import weakref
@@ -35,6 +37,7 @@ class HostTable:
         `accumulates` when the program next updates its weights, if it adds gradients up."""
         import tensorflow.compat.v1 as tf
         rows = tf.ensure_shape(rows, [_length(indices), self.variable.shape.as_list()[1]])
+        tracing.current().updated[self.id] = self
         if not accumulates:
             return self._call("update", [rows, indices], [], [], together=True)
         tracing.current().accumulating.setdefault(self.id, self)
@@ -85,29 +88,48 @@ def apply_accumulated():
 def hand_over(trace):
     """Operations that must run before a Trace's program does, in the default graph."""
     import tensorflow.compat.v1 as tf
+    nodes = _nodes()
+    for table in trace.tables.values():
+        if table.id not in nodes:  # one serves all programs of a step
+            with tf.control_dependencies(None):
+                nodes[table.id] = (table, *_hand_over(table))
+    return [nodes[one][1] for one in trace.tables]
+
+
+def take_back(trace):
+    """Operations that must run after a Trace's program has run."""
+    nodes = _nodes()
+    return [_assign(table.variable, nodes[table.id][2]) for table in trace.updated.values()]
+
+
+def _nodes():
+    """By the id of a table, what the default graph has for it: (table, the operation that hands it
+    over, the tensor that programs use)."""
+    import tensorflow.compat.v1 as tf
     graph = tf.get_default_graph()
     if not hasattr(graph, "_tremula_host_tables"):
         graph._tremula_host_tables = {}
-    done = graph._tremula_host_tables
-    for table in trace.tables.values():
-        if table.id in done:
-            continue  # one node serves all programs of a step
-        with tf.control_dependencies(None), inside.without_marks(), tf.device("/device:CPU:0"):
-            done[table.id] = (table, _hand_over(table))
-    return [done[one][1] for one in trace.tables]
+    return graph._tremula_host_tables
 
 
 def _hand_over(table):
     import tensorflow.compat.v1 as tf
-    variable = table.variable
-    if not hasattr(variable, "handle"):
-        return inside.apply_op("IpuHostTableUse", table=table.id, value=variable)
-    handle = variable.handle
-    with tf.device(handle.device):
-        value = inside.apply_op("ReadVariableOp", resource=handle,
-                                dtype=variable.dtype.base_dtype).outputs[0]
-    shared = inside.apply_op("IpuHostTableUse", table=table.id, value=value).outputs[0]
+    value = variable = table.variable
+    is_variable = hasattr(variable, "handle")
+    with inside.without_marks():
+        if is_variable:
+            with tf.device(variable.handle.device):
+                value = inside.apply_op("ReadVariableOp", resource=variable.handle,
+                                        dtype=variable.dtype.base_dtype).outputs[0]
+        with tf.device("/device:CPU:0"):
+            use = inside.apply_op("IpuHostTableUse", table=table.id, value=value)
+    shared = use.outputs[0]
     shared.set_shape(variable.shape)
-    with tf.device(handle.device):
-        return inside.apply_op("AssignVariableOp", resource=handle, value=shared,
+    return _assign(variable, shared) if is_variable else use, shared
+
+
+def _assign(variable, value):
+    import tensorflow.compat.v1 as tf
+    with inside.without_marks(), tf.device(variable.handle.device):
+        return inside.apply_op("AssignVariableOp", resource=variable.handle, value=value,
                                validate_shape=False)

@@ -46,6 +46,8 @@ def launch(trace, name):
             with tf.device(trace.handles[i].device):
                 done.append(inside.apply_op("AssignVariableOp", resource=trace.handles[i],
                                             value=value, validate_shape=False))
+        with tf.control_dependencies([operation]):
+            done += host_tables.take_back(trace)
         with tf.device("/device:CPU:0"), tf.control_dependencies(done):
             return [tf.identity(tensor) for tensor in results], done
 

@@ -27,6 +27,7 @@ class Trace:
     feeds      the ids of the queues that it reads and writes, and of what it calls on the host, in
                the order of their numbers
     tables     the host tables that it uses (host_tables.py), by id
+    updated    those of them that it updates
     accumulating  those of them whose updates wait for the update of the weights
     refusals   why it cannot be run though it can be built: texts
     """
@@ -42,7 +43,7 @@ class Trace:
         self.infeed = None
         self.feeds = []
         self.refusals = []
-        self.tables, self.accumulating = {}, {}
+        self.tables, self.updated, self.accumulating = {}, {}, {}
 
     def run(self, computation, inputs):
         """Traces computation(*inputs) and returns what it returned. `inputs` are tensors outside

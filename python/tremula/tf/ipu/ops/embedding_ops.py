@@ -275,7 +275,7 @@ def _table_of(embedding_tensor, name):
 
 
 def _register(table, registered):
-    if tf.executing_eagerly():
+    if tf.executing_eagerly() or tf.get_default_graph().finalized:
         table.set_registered(registered)
         return None
     return table.register_operation(registered)
