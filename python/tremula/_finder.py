@@ -31,6 +31,16 @@ KERAS_IPU = ("keras.ipu", "tf_keras.ipu", "tensorflow.keras.ipu")
 # `ipu.nn_ops`.
 FLATTENED = ("ops", "optimizers", "ops.experimental")
 
+# Modules of the IPU API that had other names when it was `tensorflow.contrib.ipu`.
+MOVED = {
+    "internal": "ops.internal_ops",
+    "popnn_embedding": "ops.embedding_ops",
+    "popnn_normalization": "ops.normalization_ops",
+    "popnn_rnn": "ops.rnn_ops",
+    "popops_cross_replica_sum": "ops.cross_replica_ops",
+    "poprand": "ops.rand_ops",
+}
+
 
 class AliasLoader:
     """Loads `target` and shows it under the name that was asked for."""
@@ -93,8 +103,8 @@ class LastFinder:
 def resolve(package, tail):
     """The full name of the module `tail` of `package`, or None where there is none.
 
-    In `tremula.tf.ipu` a name is looked for at its own place, at the top, and in the FLATTENED
-    packages, so that all spellings reach one module.
+    In `tremula.tf.ipu` a name is looked for at its own place, at the top, in the FLATTENED
+    packages, and where a module of MOVED is now, so that all spellings reach one module.
     """
     candidates = [tail]
     if package == "tremula.tf.ipu":
@@ -104,6 +114,7 @@ def resolve(package, tail):
                 leaf = tail[len(inner) + 1:]
                 break
         candidates += [leaf] + [f"{inner}.{leaf}" for inner in FLATTENED]
+        candidates += [MOVED[tail]] if tail in MOVED else []
     for candidate in candidates:
         name = f"{package}.{candidate}"
         if _exists(name):

@@ -114,7 +114,10 @@ static unsigned events_of_elements(trm_opcode opcode, array result, const array 
       finite = finite && isfinite(values[k]);
       nan = nan || isnan(values[k]);
     }
-    if (isnan(r)) {
+    if (isnan(r) && opcode == TRM_OP_CUSTOM_CALL) {
+      /* Rounding to half; where overflow makes a NaN. */
+      if (finite) events |= TRM_FLOAT_OVERFLOW;
+    } else if (isnan(r)) {
       if (!nan) events |= TRM_FLOAT_INVALID;
     } else if (finite) {
       events |= is_pole(opcode, values[0], values[1]) ? TRM_FLOAT_DIVISION_BY_ZERO

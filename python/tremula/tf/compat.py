@@ -66,6 +66,42 @@ def inherit_graph_attributes(names):
     func_graph.FuncGraph.__init__ = make_inheriting
 
 
+def compile_xla_on_ipus(compile_on_ipu):
+    """Makes `xla.compile(computation, inputs)`, as the first IPU programs had it, call
+    `compile_on_ipu` with these where the device scope around names an IPU."""
+    from tensorflow.python.compiler.xla import xla
+    from tensorflow.python.framework import ops
+
+    compile_elsewhere = xla._compile_internal
+
+    @functools.wraps(compile_elsewhere)
+    def compile_anywhere(computation, inputs=None):
+        scopes = ops.get_default_graph()._device_function_stack.peek_objs()
+        if any("device:ipu" in str(scope.display_name).lower() for scope in scopes):
+            return compile_on_ipu(computation, inputs)
+        return compile_elsewhere(computation, inputs)
+
+    xla._compile_internal = compile_anywhere
+
+
+def leave_dependencies_unmarked():
+    """Keeps TensorFlow from marking operations that others are made to wait for.
+
+    Only statistics read the mark, and setting it on an operation that a session has seen, such as
+    the initializer of a variable, prints a warning that the program is wrong.
+    """
+    from tensorflow.python.framework import ops
+
+    set_attribute = ops.Operation._set_attr
+
+    @functools.wraps(set_attribute)
+    def set_but_for_the_mark(self, attr_name, attr_value):
+        if attr_name != "_has_manual_control_dependencies":
+            set_attribute(self, attr_name, attr_value)
+
+    ops.Operation._set_attr = set_but_for_the_mark
+
+
 def graph_attribute(name):
     """The bytes that graph_attributes() puts on new nodes as `name` now, or None."""
     from tensorflow.python.framework import ops

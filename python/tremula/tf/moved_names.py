@@ -22,8 +22,30 @@ _MOVED = {
     "tensorflow.python.eager.function": {
         "defun": "tensorflow.python.eager.def_function:function",
     },
+    "tensorflow.python.framework.graph_util": {
+        "convert_variables_to_constants":
+            "tensorflow.compat.v1.graph_util:convert_variables_to_constants",
+    },
+    "tensorflow.python.framework.graph_util_impl": {
+        "convert_variables_to_constants":
+            "tensorflow.compat.v1.graph_util:convert_variables_to_constants",
+    },
     "tensorflow.python.framework.ops": {
         "Tensor": "tensorflow.python.framework.tensor:Tensor",
+        "register_tensor_conversion_function": "tensorflow.python.framework."
+        "tensor_conversion_registry:register_tensor_conversion_function",
+        **{name: f"tensorflow.python.framework.indexed_slices:{name}" for name in (
+            "IndexedSlices", "IndexedSlicesValue", "convert_to_tensor_or_indexed_slices")},
+    },
+    "tensorflow.python.ops.functional_ops": {
+        "map_fn": "tensorflow.python.ops.map_fn:map_fn",
+    },
+    "tensorflow.python.ops.variables": {
+        "VariableV1": "tensorflow.compat.v1:Variable",
+        "is_variable_initialized": "tensorflow.compat.v1:is_variable_initialized",
+    },
+    "tensorflow.python.pywrap_tensorflow": {
+        "NewCheckpointReader": "tensorflow.compat.v1.train:NewCheckpointReader",
     },
     "tensorflow.python.util.nest": {
         "is_sequence": "tensorflow.python.util.nest:is_nested",

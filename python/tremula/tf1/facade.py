@@ -1,10 +1,23 @@
 """The module that a TensorFlow 1 script gets as `tensorflow`."""
 
 import importlib
+import os
+import sys
 import types
 
 _OWN = {"contrib": "tremula.tf1.contrib"}
 _REAL = ("compat", "compiler", "core", "python")
+
+# The release that programs of the last SDKs with TensorFlow 1 ran on.
+VERSION = "1.15.5"
+
+
+def version(tensorflow, frame):
+    """What `tf.__version__` is to the code of `frame`: TensorFlow 1's to programs, which may refuse
+    to run with another, and the one there is to installed packages, which want it or a newer one."""
+    file = frame.f_code.co_filename
+    installed = f"{os.sep}site-packages{os.sep}" in file or f"{os.sep}dist-packages{os.sep}" in file
+    return tensorflow.__version__ if installed else VERSION
 
 
 class TensorFlow1(types.ModuleType):
@@ -15,10 +28,11 @@ class TensorFlow1(types.ModuleType):
         super().__init__("tensorflow", tensorflow.__doc__)
         self.__dict__.update(
             __file__=tensorflow.__file__, __path__=tensorflow.__path__,
-            __package__="tensorflow", __spec__=tensorflow.__spec__,
-            __version__=tensorflow.__version__, _real=tensorflow, _v1=v1)
+            __package__="tensorflow", __spec__=tensorflow.__spec__, _real=tensorflow, _v1=v1)
 
     def __getattr__(self, name):  # only called for what is not there
+        if name in ("__version__", "VERSION"):
+            return version(self._real, sys._getframe(1))
         if name in _OWN:
             value = importlib.import_module(_OWN[name])
         elif name in _REAL:

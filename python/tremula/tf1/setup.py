@@ -4,16 +4,23 @@ import importlib
 import importlib.util
 import logging
 import sys
+import types
 import warnings
 from importlib.machinery import PathFinder
 
 from tremula._finder import alias_spec
 from tremula.tf import compat
-from tremula.tf1 import contrib, contrib_slim, facade, missing, shims
+from tremula.tf1 import contrib, contrib_slim, facade, inner_names, missing, shims
 
 # Packages of TensorFlow that are not its public API: they stay what they are.
 _INNER = ("_api", "compat", "compiler", "core", "distribute", "dtensor", "include", "lite",
           "python", "security", "tools", "tsl")
+
+# Inner modules that have other names today.
+_RENAMED = {
+    "python.distribute.distribution_strategy_context": "tensorflow.python.distribute.distribute_lib",
+    "python.training.distribute": "tensorflow.python.distribute.distribute_lib",
+}
 
 _V1 = "tensorflow.compat.v1"
 _OWN_CONTRIB = "tremula.tf1.contrib."
@@ -22,6 +29,7 @@ _OWN_CONTRIB = "tremula.tf1.contrib."
 _CONTRIB_ALIASES = {
     "contrib.compiler.jit": "tensorflow.python.compiler.xla.jit",
     "contrib.compiler.xla": "tensorflow.python.compiler.xla.xla",
+    "contrib.ipu.python": "tensorflow.python.ipu",
     "contrib.ipu": "tensorflow.python.ipu",
     "contrib.slim": "tf_slim",
 }
@@ -35,16 +43,22 @@ def install():
     v1 = importlib.import_module(_V1)
     _without_warnings(v1.disable_v2_behavior)
     warnings.filterwarnings("ignore", message=r"`tf\.layers\..*` is deprecated")
+    shims.silence_deprecations()
     shims.accept_float_dimensions()
     shims.restore_numpy_names()
-    shims.restore_inner_names(v1)
+    inner_names.restore(v1)
     shims.restore_layer_classes(v1)
+    from tremula.tf1 import data_statistics
+    data_statistics.restore()
+    v1.app.flags = v1.flags
+    v1.__version__ = v1.VERSION = facade.VERSION
     sys.modules["tensorflow"] = facade.TensorFlow1(tensorflow, v1)
     sys.meta_path.insert(0, TensorFlow1Finder())
 
 
 class TensorFlow1Finder:
-    """Finds `tensorflow_core`, `tensorflow.contrib` and the public modules below `tensorflow`."""
+    """Finds `tensorflow_core`, `tensorflow.contrib`, `tensorflow.examples`, the public modules below
+    `tensorflow`, and inner ones that have other names today."""
 
     def find_spec(self, fullname, path=None, target=None):
         if fullname.startswith(_OWN_CONTRIB):
@@ -57,8 +71,16 @@ class TensorFlow1Finder:
         first = tail.partition(".")[0]
         if first == "contrib":
             return self._contrib(fullname, tail)
+        if first == "examples":
+            own = f"tremula.tf1.{tail}"
+            return alias_spec(fullname, own) if importlib.util.find_spec(own) else None
+        if tail in _RENAMED:
+            return alias_spec(fullname, _RENAMED[tail])
         if first in _INNER:
             return None
+        public = _public_module(tail)
+        if public is not None:
+            return alias_spec(fullname, public)
         own = f"{_V1}.{tail}"
         try:
             known = own in sys.modules or importlib.util.find_spec(own) is not None
@@ -89,6 +111,17 @@ class TensorFlow1Finder:
         if own not in sys.modules and not (tail.count(".") < 2 and _is_file(own)):
             raise ImportError(missing.message(fullname), name=fullname)
         return alias_spec(fullname, own)
+
+
+def _public_module(tail):
+    """The name of the module that is tf.`tail`, or None. By the name of its file TensorFlow would
+    make a second one."""
+    value = sys.modules[_V1]
+    for part in tail.split("."):
+        value = getattr(value, part, None)
+    name = getattr(value, "__name__", "") if isinstance(value, types.ModuleType) else ""
+    inner = name.startswith(("tensorflow._api.", "tensorflow.python."))
+    return name if inner and name in sys.modules else None
 
 
 def _is_file(name):

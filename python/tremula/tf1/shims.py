@@ -9,6 +9,13 @@ _RENAMED = {"float_": "float64", "complex_": "complex128", "string_": "bytes_",
             "round_": "round", "row_stack": "vstack", "in1d": "isin"}
 
 
+def silence_deprecations():
+    """Stops TensorFlow 2 from saying of TensorFlow 1's names that they are TensorFlow 1's."""
+    from tensorflow.python.util import deprecation, module_wrapper
+    deprecation._PRINT_DEPRECATION_WARNINGS = False
+    module_wrapper._PER_MODULE_WARNING_LIMIT = 0
+
+
 def restore_numpy_names():
     """Gives NumPy the removed names again, where they are missing."""
     import numpy
@@ -49,13 +56,6 @@ def accept_float_dimensions():
     tensor_shape.Dimension.__rtruediv__ = divide_by
 
 
-def restore_inner_names(v1):
-    """Gives inner modules of TensorFlow, which old programs import, names that moved."""
-    from tensorflow.python.framework import ops
-    if not hasattr(ops, "Tensor"):
-        ops.Tensor = v1.Tensor
-
-
 def restore_layer_classes(v1):
     """Gives `tensorflow.python.layers` the classes of tf.layers: TensorFlow looks for them in a
     package, legacy_tf_layers, that Keras keeps elsewhere now."""
@@ -80,3 +80,6 @@ def restore_layer_classes(v1):
         module = importlib.import_module(f"tensorflow.python.layers.{name}")
         for attribute in (*own, *functions[name]):
             setattr(module, attribute, getattr(v1.layers, attribute))
+    together = importlib.import_module("tensorflow.python.layers.layers")
+    for attribute in sum(functions.values(), ()):
+        setattr(together, attribute, getattr(v1.layers, attribute))

@@ -264,6 +264,56 @@ def test_captured_tensors_are_refused():
             ipu.ipu_compiler.compile(build)
 
 
+def train_with_rate(rate_of):
+    """The weights after a pipeline whose optimizer_function makes the learning rate by
+    rate_of(step, element), from its input, 3.0, and what the last stage returned of an element."""
+    with tf.Graph().as_default():
+        infeed = ipu.ipu_infeed_queue.IPUInfeedQueue(plain.dataset())
+        outfeed = ipu.ipu_outfeed_queue.IPUOutfeedQueue()
+        with tf.device("cpu"):
+            step = tf.placeholder(tf.float32, [])
+
+        def first(step, x, y):
+            return step, plain.layer(x, "first", tf.nn.tanh), y
+
+        def second(step, x, y):
+            return step, plain.loss_of(plain.layer(x, "third"), y)
+
+        def optimizer(step, loss):
+            return pipelining_ops.OptimizerFunctionOutput(
+                tf.train.MomentumOptimizer(rate_of(step, loss), 0.9), loss)
+
+        def network(step):
+            return pipelining_ops.pipeline(
+                [first, second], gradient_accumulation_count=4, inputs=[step],
+                infeed_queue=infeed, outfeed_queue=outfeed, optimizer_function=optimizer,
+                outfeed_loss=True)
+
+        with ipu.scopes.ipu_scope("/device:IPU:0"):
+            run = ipu.ipu_compiler.compile(network, [step])
+        configure(2)
+        with tf.Session() as session:
+            session.run([tf.global_variables_initializer(), infeed.initializer])
+            session.run(run, {step: 3.0})
+            return session.run(tf.trainable_variables())
+
+
+@pytest.mark.parametrize("rate_of", [
+    lambda step, _: tf.train.exponential_decay(0.4, step, 1, 0.5),
+    lambda step, _: tf.train.polynomial_decay(0.06, step, 9, 0.03),
+    lambda step, _: tf.cond(step > 2.0, lambda: step / 60, lambda: step),
+], ids=["exponential", "polynomial", "cond"])
+def test_a_learning_rate_that_the_optimizer_function_computes(rate_of):
+    for value, wanted in zip(train_with_rate(rate_of),
+                             train_with_rate(lambda step, _: tf.constant(0.05))):
+        np.testing.assert_allclose(value, wanted, rtol=1e-5)
+
+
+def test_a_learning_rate_of_the_data_is_refused():
+    with pytest.raises(ValueError, match="depends on the mini-batch"):
+        train_with_rate(lambda step, loss: 0.1 * loss)
+
+
 def test_a_count_that_does_not_fill_the_pipeline():
     outfeed = ipu.ipu_outfeed_queue.IPUOutfeedQueue()
     with ipu.scopes.ipu_scope("/device:IPU:0"):

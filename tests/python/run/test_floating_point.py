@@ -140,6 +140,12 @@ def test_nan_on_overflow(on_ipu, session):
     np.testing.assert_array_equal(results[1], array(4, np.nan, np.inf, dtype=np.float16))
 
 
+def test_a_nan_that_overflow_makes_is_an_overflow(on_ipu, session):
+    configure(inv=True, oflo=True, nanoo=True)
+    with pytest.raises(tf.errors.InternalError, match=r"overflow \(FP_OFLO\) in"):
+        run(session, on_ipu, lambda x: x * x, array(2, 300, dtype=np.float16))
+
+
 X = np.full([20000], 1.00025, np.float32)  # a quarter of the way between two halves
 
 

@@ -35,6 +35,11 @@ def _function(name, module_name):
     return getattr(importlib.import_module(module), "outlined_function")
 
 
+def _compile(computation, inputs):
+    from tremula.tf.ipu import ipu_compiler
+    return ipu_compiler.compile(computation, inputs)
+
+
 def __dir__():
     names = {info.name for info in pkgutil.iter_modules(__path__)}
     for package in _finder.FLATTENED:
@@ -47,11 +52,14 @@ def __dir__():
 
 def _on_tensorflow_import():
     """Run by the finder when a program first imports `tensorflow.python.ipu`."""
-    from tremula.tf import compat, moved_names, runtime
+    from tremula.tf import compat, graph_mode, moved_names, runtime
     from tremula.tf.ipu import scopes, sharding, sharding_proto
+    graph_mode.begin_if_wanted()
     compat.inherit_graph_attributes(
         (sharding_proto.ATTRIBUTE, scopes.FRONTEND_ATTRIBUTES_NAME))
     moved_names.restore()
+    compat.compile_xla_on_ipus(_compile)
+    compat.leave_dependencies_unmarked()
     sharding.enable_sharded_gradients()
     sharding.enable_sharded_gradient_tape()
     try:

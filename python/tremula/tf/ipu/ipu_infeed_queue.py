@@ -73,7 +73,7 @@ class IPUInfeedQueue:
 
     @property
     def initializer(self):
-        """The operation that starts the dataset from its beginning; in eager mode that is done at
+        """The operation, in the dataset's graph, that starts it from its beginning; in eager mode that is done at
         once, and this is None. May be read once. Running it fails with FailedPreconditionError
         for elements of types that cannot be fed, with InvalidArgumentError for those that have a
         tensor of no elements.
@@ -87,8 +87,9 @@ class IPUInfeedQueue:
         if tf.executing_eagerly():
             self._initialize_now()
             return None
-        with tf.device("/device:CPU:0"):
-            return tf.group(self._iterator.initializer, self._reset())
+        start = self._iterator.initializer
+        with start.graph.as_default(), tf.device("/device:CPU:0"):
+            return tf.group(start, self._reset())
 
     @property
     def deleter(self):

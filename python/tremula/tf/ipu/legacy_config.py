@@ -213,21 +213,28 @@ def set_experimental_multi_replica_distribution_options(opts, process_count, pro
     return opts
 
 
-def auto_select_ipus(opts, num_ipus):
+def auto_select_ipus(opts, num_ipus, sharded=None, number_of_replicas=None):
     """Sets `auto_select_ipus`: a number of IPUs, or a list with one for each device.
+
+    `sharded` and `number_of_replicas` are of the first releases: what a program does with its
+    IPUs says its sharding.
 
     Raises Exception if the IPUs are selected already.
     """
+    del sharded, number_of_replicas
     _refuse_second_selection(opts)
     opts.auto_select_ipus = num_ipus
     return opts
 
 
-def select_ipus(opts, indices):
+def select_ipus(opts, indices, sharded=None, number_of_replicas=None):
     """Sets `select_ipus`: a list with the id of each device's IPU or group of IPUs.
+
+    `sharded` and `number_of_replicas` are as in auto_select_ipus().
 
     Raises Exception if the IPUs are selected already.
     """
+    del sharded, number_of_replicas
     _refuse_second_selection(opts)
     opts.select_ipus = indices
     return opts

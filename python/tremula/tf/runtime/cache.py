@@ -124,7 +124,7 @@ def _environment():
     """What lowering depends on beside the graph: TensorFlow, this package, the bridge's flags."""
     import tensorflow as tf
     digest = hashlib.blake2b(digest_size=_DIGEST_BYTES)
-    for one in (tf.__version__, os.environ.get("XLA_FLAGS", ""),
+    for one in (tf.version.VERSION, os.environ.get("XLA_FLAGS", ""),
                 os.environ.get("TF_XLA_FLAGS", "")):
         digest.update(one.encode() + b"\0")
     for name in sorted(glob.glob(os.path.join(os.path.dirname(__file__), "*.py"))):

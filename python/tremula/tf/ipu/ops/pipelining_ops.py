@@ -14,7 +14,7 @@ import tensorflow.compat.v1 as tf
 
 from tremula.tf.ipu import gradient_accumulation as ga
 from tremula.tf.ipu import ipu_infeed_queue, ipu_outfeed_queue, loops, scopes, sharding
-from tremula.tf.runtime import accumulation, host_tables, tracing
+from tremula.tf.runtime import accumulation, hoisting, host_tables, tracing
 
 # Attributes of what is built, for the model of the machine.
 PIPELINE_ATTRIBUTE = "pipeline"       # of the loop: JSON
@@ -398,6 +398,7 @@ class _Build:
     def __init__(self, plan):
         self.plan = plan
         self._grads_and_vars, self._sums = [], []
+        self._body = None  # the graph of a mini-batch
         self._optimizer = None
         self._outfed, self._outfed_sums = None, []
         self._used = set()  # ids of the handles of variables that stages use
@@ -405,6 +406,7 @@ class _Build:
     def mini_batch(self, values, named):
         """Returns the operations of one mini-batch."""
         plan = self.plan
+        self._body = tf.get_default_graph()
         stage_values, effects = values, []
         for number, (stage, device) in enumerate(zip(plan.stages, plan.devices)):
             with scopes.frontend_attribute(STAGE_ATTRIBUTE, str(number)):
@@ -514,8 +516,9 @@ class _Build:
         made = self._optimizer
         accumulated = [(one if one is None else one.read(), variable)
                        for one, (_, variable) in zip(self._sums, self._grads_and_vars)]
-        applied = made.opt.apply_gradients(accumulated, *made.apply_gradients_args,
-                                           **made.apply_gradients_kwargs)
+        with hoisting.usable_after(self._body):
+            applied = made.opt.apply_gradients(accumulated, *made.apply_gradients_args,
+                                               **made.apply_gradients_kwargs)
         return [*([applied] if applied is not None else []), *host_tables.apply_accumulated()]
 
 

@@ -3,6 +3,14 @@
 import tensorflow.compat.v1 as tf
 
 
+def __getattr__(name):
+    # In the first releases this was the module of that class.
+    if name == "CrossReplicaOptimizer":
+        from tremula.tf.ipu.optimizers import cross_replica_optimizer
+        return getattr(cross_replica_optimizer, name)
+    raise AttributeError(f"module 'tensorflow.python.ipu.ipu_optimizer' has no attribute {name!r}")
+
+
 class IpuOptimizer(tf.train.Optimizer):
     """Hands everything on to the optimizer `opt`, a `tf.train.Optimizer`; subclasses change what
     they are there for."""

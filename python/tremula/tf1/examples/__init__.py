@@ -1,0 +1,1 @@
+"""`tensorflow.examples`, as far as programs import it."""

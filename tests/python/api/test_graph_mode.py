@@ -1,0 +1,64 @@
+"""Programs of TensorFlow 1.15 that use it as tensorflow.compat.v1, run as they are."""
+
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+from tremula.tf import graph_mode
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+USES = "x = tf.placeholder(tf.float32, [2])\n"
+V1 = "import tensorflow.compat.v1 as tf\n"
+
+
+@pytest.mark.parametrize("source, wanted", [
+    (V1 + USES, True),
+    ("from tensorflow.compat import v1 as tf\nwith tf.Session() as sess:\n  pass", True),
+    (V1 + "from tensorflow import keras\n" + USES, True),
+    (V1 + "tf.disable_v2_behavior()\n" + USES, False),
+    (V1 + "tf.enable_eager_execution()\n" + USES, False),
+    (V1 + "import tensorflow as tf2\n" + USES, False),
+    ("import tensorflow as tf\nwith tf.compat.v1.Session():\n  pass", False),
+    (V1 + "print(tf.constant(1))", False),
+    (V1 + "text = 'tf.placeholder'", False),
+    (b"\x00", False), ("def", False), ("", False),
+])
+def test_what_a_program_wants(source, wanted):
+    assert graph_mode.wants_graphs(source) is wanted
+
+
+PROGRAM = """
+import tensorflow.compat.v1 as tf
+from tensorflow.python import ipu
+from tensorflow.python.ipu import utils
+
+x = tf.placeholder(tf.float32, [2, 3])
+cfg = utils.auto_select_ipus(utils.create_ipu_config(), 1)
+utils.configure_ipu_system(cfg)
+with ipu.scopes.ipu_scope("/device:IPU:0"):
+    y, = ipu.ipu_compiler.compile(lambda x: x * x.shape[1].value, [x])
+with tf.Session() as sess:
+    print(sess.run(y, {x: [[1, 2, 3], [4, 5, 6]]}).tolist())
+"""
+
+
+@pytest.mark.parametrize("first, code", [("", 0), ("import tensorflow as tf2\n", 1)])
+def test_a_program_that_does_not_say_it_wants_graphs(tmp_path, first, code):
+    program = tmp_path / "program.py"
+    program.write_text(first + PROGRAM)
+    path = os.pathsep.join([str(ROOT / "python"), os.environ.get("PYTHONPATH", "")])
+    environment = dict(os.environ, PYTHONPATH=path, TREMULA_RUNTIME_DIR=str(tmp_path),
+                       TF_CPP_MIN_LOG_LEVEL="3")
+    environment.setdefault("TREMULA_LIBRARY_DIR", str(ROOT / "build/release/lib"))
+    start = ("import sys, runpy, tremula._finder; sys.argv = sys.argv[1:]; "
+             "runpy.run_path(sys.argv[0], run_name='__main__')")
+    result = subprocess.run([sys.executable, "-c", start, str(program)], env=environment,
+                            capture_output=True, text=True, timeout=300, check=False)
+    assert result.returncode == code, result.stderr[-2000:]
+    if code == 0:
+        assert result.stdout == "[[3.0, 6.0, 9.0], [12.0, 15.0, 18.0]]\n"
+    else:
+        assert "not compatible with eager execution" in result.stderr
