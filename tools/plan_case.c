@@ -34,6 +34,10 @@ static trm_program_options options_of(const plan_request *request, double value)
   options.convolution_options = option_of(request, "convolution_options", NULL);
   options.matmul_options = option_of(request, "matmul_options", NULL);
   options.io_tiles = (uint32_t)strtoul(option_of(request, "io_tiles", "0"), NULL, 10);
+  const char *place = option_of(request, "place_ops_on_io_tiles", "false");
+  options.place_ops_on_io_tiles = strcmp(place, "true") == 0 || strcmp(place, "1") == 0;
+  options.io_tile_memory_proportion =
+      strtod(option_of(request, "io_tile_memory_proportion", "0.9"), NULL);
   options.compile_ipu_code = strcmp(code, "true") == 0 || strcmp(code, "1") == 0;
   options.recompute = strcmp(again, "true") == 0 || strcmp(again, "1") == 0;
   if (request->swept == NULL) return options;

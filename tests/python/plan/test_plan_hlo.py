@@ -40,6 +40,35 @@ ENTRY main {
 """
 
 
+FED = """HloModule fed
+
+cond {
+  s = (s32[]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  n = s32[] constant(100)
+  ROOT less = pred[] compare(i, n), direction=LT
+}
+
+body {
+  s = (s32[]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  one = s32[] constant(1)
+  j = s32[] add(i, one)
+  in = (f32[8,32,32,3], s32[8]) custom-call(), custom_call_target="tremula.infeed", custom_call_has_side_effect=true, backend_config="{\\"feed\\":\\"in\\"}"
+  x = f32[8,32,32,3] get-tuple-element(in), index=0
+  y = f32[8,32,32,3] tanh(x)
+  out = () custom-call(y), custom_call_target="tremula.outfeed", custom_call_has_side_effect=true, backend_config="{\\"feed\\":\\"out\\"}"
+  ROOT t = (s32[]) tuple(j)
+}
+
+ENTRY main {
+  z = s32[] constant(0)
+  t = (s32[]) tuple(z)
+  ROOT w = (s32[]) while(t), condition=cond, body=body
+}
+"""
+
+
 @pytest.fixture
 def machine(tool):
     """Writes a machine like an mk2 with fewer tiles; its path."""
@@ -83,6 +112,17 @@ def test_json_of_one_that_fits(tool):
     layer = next(one for one in case["layers"] if one["name"] == "a")
     assert layer["weights_bytes"] == 2 * PARAMETERS
     assert layer["flops"] > 2 * PARAMETERS * 4 * 54 * 54
+
+
+def test_items_that_infeeds_bring_and_io_tiles(tool):
+    source = tool.write("fed.hlo", FED)
+    case, = plan(tool, source)["cases"]
+    assert case["items"] == 8 * 100
+    assert case["items_per_second"] == pytest.approx(800 / case["seconds"])
+    beside, = plan(tool, source, "--option", "io_tiles=64", "--option",
+                   "place_ops_on_io_tiles=true")["cases"]
+    assert beside["cycles"]["overlapped"] > case["cycles"]["overlapped"] == 0
+    assert beside["cycles"]["total"] < case["cycles"]["total"]
 
 
 def test_text_is_the_same_each_time(tool):
