@@ -10,7 +10,7 @@ static void test_elementwise_formula(void **state) {
   const char *text = "HloModule m\nENTRY e { a = f32[1472,120] parameter(0)\n"
                      "b = f32[1472,120] parameter(1)  ROOT c = f32[1472,120] add(a, b) }";
   trm_program *p = plan_text(text, "mk2", NULL);
-  const trm_program_step *step = find_step(p, "ADD");
+  const trm_program_step *step = find_step(p, "Op/Add");
   assert_non_null(step);
   const trm_program_compute_set *set = &p->compute_sets[step->compute_set];
   assert_int_equal(set->active_tiles, 1472);
