@@ -34,7 +34,7 @@ typedef struct trm_rounding_settings {
 
 /* round.c: float16 results are rounded by instructions of their own, at random or so that overflow
  * gives NaN: all of them as the settings say, but what has the frontend attribute
- * stochastic_rounding as that says. */
+ * STOCHASTIC_ROUNDING as that says. */
 trm_status trm_pass_round_halves(trm_module *module, const trm_rounding_settings *settings,
                                  trm_error *error);
 /* fold.c: computes what is constant, when the result is small. */

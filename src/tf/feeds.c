@@ -4,6 +4,7 @@
 
 #include "settings.h"
 
+#include <inttypes.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,6 +29,7 @@ typedef struct declaration {
   struct declaration *next;
   char *id;
   size_t depth;
+  uint32_t replicas; /* that it is made for; 0: as many as there are */
   bool keep_last;
   bool started; /* an infeed: since it was last deleted */
 } declaration;
@@ -43,7 +45,7 @@ static declaration *find_declaration(const char *id) {
   return NULL;
 }
 
-static void declare(const char *id, size_t depth, bool keep_last) {
+static void declare(const char *id, size_t depth, bool keep_last, uint32_t replicas) {
   declaration *d = calloc(1, sizeof *d);
   char *copy = strdup(id);
   if (!d || !copy) { /* the defaults hold, then */
@@ -51,16 +53,28 @@ static void declare(const char *id, size_t depth, bool keep_last) {
     free(copy);
     return;
   }
-  *d = (declaration){NULL, copy, depth, keep_last, false};
+  *d = (declaration){NULL, copy, depth, replicas, keep_last, false};
   pthread_mutex_lock(&lock);
   d->next = declarations;
   declarations = d;
   pthread_mutex_unlock(&lock);
 }
 
-void trm_tf_declare_infeed(const char *id, uint64_t depth) { declare(id, depth, false); }
-void trm_tf_declare_outfeed(const char *id, int32_t keep_last) {
-  declare(id, DEFAULT_DEPTH, keep_last != 0);
+void trm_tf_declare_infeed(const char *id, uint64_t depth, uint32_t replicas) {
+  declare(id, depth, false, replicas);
+}
+void trm_tf_declare_outfeed(const char *id, int32_t keep_last, uint32_t replicas) {
+  declare(id, DEFAULT_DEPTH, keep_last != 0, replicas);
+}
+
+/* Call with the lock held. */
+static bool fits_replicas(const char *kind, const char *id, uint32_t replicas, TF_Status *status) {
+  const declaration *declared = find_declaration(id);
+  if (!declared || declared->replicas == 0 || declared->replicas == replicas) return true;
+  return fail(status, TF_FAILED_PRECONDITION,
+              "Current program has been created with replication_factor %" PRIu32
+              ", but its %s '%s' with replication_factor %" PRIu32 ".",
+              replicas, kind, id, declared->replicas);
 }
 
 static bool same_elements(const trm_tensor_info *a, size_t num_a, const trm_tensor_info *b,
@@ -120,7 +134,9 @@ bool infeed_get(const char *id, const trm_tensor_info *elements, size_t num_elem
                 uint32_t num_replicas, tf_infeed **out, TF_Status *status) {
   pthread_mutex_lock(&lock);
   tf_infeed *feed = find_infeed(id);
-  if (!feed)
+  if (!fits_replicas("infeed", id, num_replicas, status))
+    feed = NULL;
+  else if (!feed)
     feed = make_infeed(id, elements, num_elements, num_replicas, status);
   else if (!same_elements(feed->elements, feed->num_elements, elements, num_elements))
     fail(status, TF_ALREADY_EXISTS,
@@ -203,8 +219,10 @@ static outfeed *find_outfeed(const char *id, const trm_tensor_info *elements, si
 bool outfeed_get(const char *id, const trm_tensor_info *elements, size_t num_elements,
                  uint32_t num_replicas, bool keep_last, trm_outfeed **out, TF_Status *status) {
   pthread_mutex_lock(&lock);
-  outfeed *feed = find_outfeed(id, elements, num_elements, status);
-  if (!feed)
+  outfeed *feed = NULL;
+  if (fits_replicas("outfeed", id, num_replicas, status))
+    feed = find_outfeed(id, elements, num_elements, status);
+  if (!feed && is_ok(status))
     feed = make_outfeed(id, elements, num_elements, num_replicas, keep_last, status);
   else if (is_ok(status) && feed->num_replicas != num_replicas)
     fail(status, TF_ALREADY_EXISTS, OTHER_OUTFEED, id);

@@ -49,9 +49,10 @@ bool feeds_has_infeed(const trm_executable *executable);
 
 /* ---- For Python ---- */
 
-/* Depth of the infeed's queue, told before its first run. */
-TRM_TF_API void trm_tf_declare_infeed(const char *id, uint64_t depth);
-/* Whether the outfeed keeps only the last element, told before its first run. */
-TRM_TF_API void trm_tf_declare_outfeed(const char *id, int32_t keep_last);
+/* Depth of the infeed's queue, told before its first run; and how many replicas it is made for, 0
+ * if it does not say. */
+TRM_TF_API void trm_tf_declare_infeed(const char *id, uint64_t depth, uint32_t replicas);
+/* Whether the outfeed keeps only the last element; likewise. */
+TRM_TF_API void trm_tf_declare_outfeed(const char *id, int32_t keep_last, uint32_t replicas);
 
 #endif /* TREMULA_TF_FEEDS_H_ */

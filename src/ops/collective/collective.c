@@ -157,8 +157,9 @@ static trm_status run_reduce_scatter(const trm_kernel *kernel, const trm_kernel_
     const int64_t long_side = operand->dims[state->dimension];
     const int64_t short_side = result->dims[state->dimension];
     const int64_t n = m.group.count, p = m.group.position;
-    TRY(check_group_count(&m, short_side == 0 ? n : (long_side + short_side - 1) / short_side,
-                          error));
+    /* Parts are padded, so that several numbers of replicas may have parts of one size. */
+    const bool fits = short_side == 0 || (long_side + n - 1) / n == short_side;
+    TRY(check_group_count(&m, fits ? n : (long_side + short_side - 1) / short_side, error));
     collect(&m, leaf, sources, NULL);
     if (state->combine == TRM_COMBINE_LOCAL) sources[0] = call->operands[leaf];
     const trm_combine_job job = {state, operand->dtype, sources,

@@ -250,7 +250,7 @@ static trm_plan_pass pass_of(const trm_instruction *instruction) {
 /* An option that scopes put on one op, by poplibs' name. */
 static trm_status own_options(const trm_instruction *instruction, trm_plan_options *options,
                               trm_error *error) {
-  static const char *const keys[][2] = {{"partials_type", "partialsType"},
+  static const char *const keys[][2] = {{"PARTIALS_TYPE", "partialsType"},
                                         {"availableMemoryProportion", "availableMemoryProportion"}};
   for (const char *const *a = instruction->frontend_attributes; a != NULL && *a != NULL; a += 2) {
     for (size_t k = 0; k < sizeof keys / sizeof *keys; ++k) {

@@ -192,11 +192,11 @@ static void test_attribute(void **state) {
   static uint16_t halves[COUNT];
   const uint16_t nearest = trm_float_to_half(1.0003f);
   bool differs = false;
-  round_many(", frontend_attributes={stochastic_rounding=\"THREESTATE_ON\"}", "off", 1.0003f, 1,
+  round_many(", frontend_attributes={STOCHASTIC_ROUNDING=\"THREESTATE_ON\"}", "off", 1.0003f, 1,
              halves);
   for (int i = 0; i < COUNT; ++i) differs = differs || halves[i] != nearest;
   assert_true(differs);
-  round_many(", frontend_attributes={stochastic_rounding=\"THREESTATE_OFF\"}", "on", 1.0003f, 1,
+  round_many(", frontend_attributes={STOCHASTIC_ROUNDING=\"THREESTATE_OFF\"}", "on", 1.0003f, 1,
              halves);
   for (int i = 0; i < COUNT; ++i) assert_int_equal(halves[i], nearest);
 }

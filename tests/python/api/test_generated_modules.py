@@ -142,6 +142,16 @@ def test_slices_and_updates():
         np.testing.assert_array_equal(value, wanted)
 
 
+def test_rows_may_be_a_column_and_a_gather_one_tensor():
+    ops = generated("popops_ops")
+    table, rows = np.zeros([4, 2], np.float32), np.int32([[1], [1], [3]])
+    added, = evaluate(lambda: [
+        ops.ipu_multi_update_add(table, rows, np.ones([3, 2], np.float32), np.float32(2))])
+    np.testing.assert_array_equal(added[:, 0], [0, 4, 0, 2])
+    with tf.Graph().as_default():
+        assert ops.ipu_all_gather(tf.constant(table), 8).shape == [8, 4, 2]
+
+
 def test_dropout_hands_its_seed_on():
     """`rate` is what is kept; the seed and the reference give the same mask again."""
     ops = generated("poprand_ops")

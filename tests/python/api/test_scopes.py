@@ -98,7 +98,7 @@ def test_marks_reach_loops():
     body = graph._get_function(loop.get_attr("body").name)
     tanh, = [one for one in body.graph.get_operations() if one.type == "Tanh"]
     assert sharding.get_shards(tanh) == [1]
-    assert _frontend(tanh.outputs[0]) == {"stochastic_rounding": "THREESTATE_ON"}
+    assert _frontend(tanh.outputs[0]) == {"STOCHASTIC_ROUNDING": "THREESTATE_ON"}
     exp, = [one for one in graph.get_operations() if one.type == "Exp"]
     assert sharding.get_shards(exp) == []
 
@@ -109,6 +109,7 @@ def test_dependencies(graph):
         b = a + 1.
     order = [operation.name for operation in sharding.dependencies([b.op])]
     assert set(order) == {"Const", "first", "add", "add/y"} and order[-1] == "add"
+    assert [operation.name for operation in sharding.dependencies([b])] == order
 
 
 def test_propagate_sharding(graph):
@@ -134,10 +135,12 @@ def test_frontend_attributes(graph):
         with scopes.frontend_attribute("a", "b", restore_to="c"):
             three = tf.constant(1.)
         after = tf.constant(1.)
-    assert _frontend(both) == {"stochastic_rounding": "THREESTATE_OFF", "partials_type": "half"}
+    assert _frontend(both) == {"STOCHASTIC_ROUNDING": "THREESTATE_OFF", "PARTIALS_TYPE": "half"}
     assert _frontend(three)["a"] == "b" and _frontend(after)["a"] == "c"
-    assert not sharding.has_attr(tf.constant(1.).op, "_XlaFrontendAttributes")
-    with pytest.raises(ValueError), scopes.partials_type(np.int32):
+    assert _frontend(tf.constant(1.)) == {"STOCHASTIC_ROUNDING": "THREESTATE_UNDEFINED"}
+    with tf.Graph().as_default():
+        assert not sharding.has_attr(tf.constant(1.).op, "_XlaFrontendAttributes")
+    with pytest.raises(ValueError, match="provided int32"), scopes.partials_type(np.int32):
         pass
 
 

@@ -212,3 +212,27 @@ def test_finding_them_in_a_graph():
         cross_replica_ops.cross_replica_sum(tf.zeros([2]))
         assert cross_replica_ops.in_graph(other)
     del x
+
+
+def test_reduce_scatter_of_less_than_there_are_replicas(devices, session):
+    devices(4)
+    outfeed = ipu.ipu_outfeed_queue.IPUOutfeedQueue()
+    inputs = [np.arange(1, n + 1, dtype=np.float32) for n in (1, 2, 3, 5)]
+    with ipu.scopes.ipu_scope("/device:IPU:0"):
+        run = ipu.ipu_compiler.compile(lambda *values: outfeed.enqueue(
+            [reduce_scatter_op.reduce_scatter(one, 4) for one in values]), inputs)
+    parts = outfeed.dequeue()
+    with session() as s:
+        s.run(run)
+        for one, found in zip(inputs, s.run(parts)):
+            whole = np.zeros(found.size)
+            whole[:len(one)] = 4 * one
+            np.testing.assert_array_equal(found.ravel(), whole)
+
+
+def test_normalising_where_nothing_is_compiled(devices, session):
+    devices(2)
+    with tf.device("/device:IPU:0"):
+        half = ipu.replication_ops.replication_normalise(tf.ones([3]))
+    with session() as s:
+        np.testing.assert_array_equal(s.run(half), [0.5, 0.5, 0.5])

@@ -116,3 +116,22 @@ def test_outfeed_of_another_replication_factor(devices, session):
         devices(4)
         with pytest.raises(tf.errors.AlreadyExistsError, match="replication factor"):
             s.run(run)
+
+
+@pytest.mark.parametrize("kind", ["infeed", "outfeed"])
+def test_a_queue_made_for_another_number_of_replicas(devices, session, kind):
+    devices(2)
+    infeed = ipu.ipu_infeed_queue.IPUInfeedQueue(
+        tf.data.Dataset.from_tensors(1.0).repeat(), "in", replication_factor=4)
+    outfeed = ipu.ipu_outfeed_queue.IPUOutfeedQueue("out", replication_factor=4)
+    with ipu.scopes.ipu_scope("/device:IPU:0"):
+        if kind == "infeed":
+            run = ipu.ipu_compiler.compile(
+                lambda: ipu.loops.repeat(2, lambda total, x: total + x, [0.0], infeed))
+        else:
+            run = ipu.ipu_compiler.compile(lambda: outfeed.enqueue(tf.constant(1.0)))
+    with session() as s:
+        s.run(infeed.initializer)
+        with pytest.raises(tf.errors.FailedPreconditionError, match=(
+                f"created with replication_factor 2, but its {kind} .* replication_factor 4")):
+            s.run(run)

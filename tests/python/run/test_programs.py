@@ -118,7 +118,7 @@ def test_names_lines_shards_and_attributes():
     assert tanh.metadata.op_name == "squash"
     assert tanh.metadata.source_file.endswith("test_programs.py")
     assert list(tanh.sharding.tile_assignment_devices) == [2]
-    assert dict(tanh.frontend_attributes.map) == {"partials_type": "half"}
+    assert dict(tanh.frontend_attributes.map) == {"PARTIALS_TYPE": "half"}
 
 
 def test_gradients_are_on_their_forward_ops_ipu():

@@ -81,3 +81,14 @@ def test_a_monitored_session_goes_on_from_its_checkpoint(on_ipu, tmp_path):
 
     assert run(3) == [3, 3]
     assert run(5) == [5, 5]
+
+
+def test_a_hook_logs_by_tensorflows_log(on_ipu, monkeypatch):
+    from tensorflow.python.platform import tf_logging
+    hook = ipu.ipu_session_run_hooks.IPULoggingTensorHook(at_end=True)
+    run = on_ipu(lambda: hook.log(tf.constant(42.0, name="answer")))
+    logged = []
+    monkeypatch.setattr(tf_logging, "info", lambda *arguments: logged.append(arguments))
+    with tf.train.MonitoredTrainingSession(hooks=[hook]) as session:
+        session.run(run)
+    assert logged[-1] == ("%s", "answer:0 = 42.0")

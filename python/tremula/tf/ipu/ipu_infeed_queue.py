@@ -28,8 +28,9 @@ class IPUInfeedQueue:
         optimise_latency=False), and as before SDK 2.4 IPUInfeedQueue(dataset, feed_name,
         device_ordinal=0, replication_factor=1, data_to_prefetch=1, prefetch_depth=None).
 
-        `prefetch_depth` elements, 1 to 255, wait in the queue at most. What else there is makes
-        no difference.
+        `prefetch_depth` elements, 1 to 255, wait in the queue at most. A program of another number
+        of replicas than a `replication_factor` that is given fails. What else there is makes no
+        difference.
 
         Raises TypeError for what is no dataset and for other arguments, ValueError for shapes
         that are not known and for a depth that is out of range.
@@ -54,7 +55,8 @@ class IPUInfeedQueue:
             raise ValueError("prefetch_depth must be greater than zero and less than 256, but it is "
                              f"{depth}.")
         self._id = f"{options['feed_name'] or 'infeed'}.{next(_numbers)}"
-        plugin.library().trm_tf_declare_infeed(self._id.encode(), depth)
+        plugin.library().trm_tf_declare_infeed(
+            self._id.encode(), depth, options["replication_factor"] or 0)
         self._dequeued = self._initialized = False
         with tf.device("/device:CPU:0"):
             self._dataset = dataset

@@ -39,7 +39,8 @@ class IPUOutfeedQueue(collections.abc.Iterable):
         outfeed_mode=None, outfeed_all=None, device_ordinal=0, replication_factor=1,
         io_batch_size=1).
 
-        The mode is IPUOutfeedMode.ALL if it is not given. What else there is makes no difference.
+        The mode is IPUOutfeedMode.ALL if it is not given. A program of another number of replicas
+        than a `replication_factor` that is given fails. What else there is makes no difference.
 
         Raises TypeError for other arguments, ValueError for a mode that is none.
         """
@@ -47,8 +48,9 @@ class IPUOutfeedQueue(collections.abc.Iterable):
         options = feed_arguments.either_generation("IPUOutfeedQueue", 0, args, kwargs, _NEW, _OLD)
         self._mode = _mode(options)
         self._id = f"{options['feed_name'] or 'outfeed'}.{next(_numbers)}"
-        plugin.library().trm_tf_declare_outfeed(self._id.encode(),
-                                                int(self._mode is IPUOutfeedMode.LAST))
+        plugin.library().trm_tf_declare_outfeed(
+            self._id.encode(), int(self._mode is IPUOutfeedMode.LAST),
+            options["replication_factor"] or 0)
         self._structure = None
         self._types, self._shapes = [], []
         self._enqueued_in = None  # the outermost graph of what enqueues, by a weak reference

@@ -2,6 +2,7 @@
 
 import numpy as np
 import tensorflow.compat.v1 as tf
+from tensorflow.python.platform import tf_logging
 
 from tremula.tf.ipu import ipu_outfeed_queue
 
@@ -87,4 +88,4 @@ class IPULoggingTensorHook(tf.train.SessionRunHook):
                 f"{name} = {value}" for name, value in values.items())
         if seconds is not None and self._formatter is None:
             text += f" ({seconds:.3f} sec)"
-        tf.logging.info("%s", text)
+        tf_logging.info("%s", text)

@@ -16,8 +16,8 @@ from tremula.tf.ipu import sharding_proto
 FRONTEND_ATTRIBUTES_NAME = "_XlaFrontendAttributes"
 OUTSIDE_COMPILATION_NAME = "_xla_outside_compilation"
 
-_STOCHASTIC_ROUNDING = "stochastic_rounding"
-_PARTIALS_TYPE = "partials_type"
+_STOCHASTIC_ROUNDING = "STOCHASTIC_ROUNDING"
+_PARTIALS_TYPE = "PARTIALS_TYPE"
 
 _outside_scopes = itertools.count()
 
@@ -107,7 +107,7 @@ def stochastic_rounding(override):
     if isinstance(override, StochasticRoundingBehaviour):
         override = override != StochasticRoundingBehaviour.OFF
     value = "THREESTATE_ON" if override else "THREESTATE_OFF"
-    with frontend_attribute(_STOCHASTIC_ROUNDING, value):
+    with frontend_attribute(_STOCHASTIC_ROUNDING, value, restore_to="THREESTATE_UNDEFINED"):
         yield
 
 
@@ -121,6 +121,6 @@ def partials_type(override_type):
     import numpy as np
     name = getattr(override_type, "name", None) or np.dtype(override_type).name
     if name not in ("float32", "float16"):
-        raise ValueError("Only support float16, float32, provided %s" % override_type)
+        raise ValueError("Only support float16, float32, provided %s" % name)
     with frontend_attribute(_PARTIALS_TYPE, "float" if name == "float32" else "half"):
         yield

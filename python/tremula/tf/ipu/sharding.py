@@ -14,10 +14,10 @@ def has_attr(o, attr_name):
 
 
 def dependencies(roots):
-    """All operations that the operations `roots` need, themselves included, through data and
+    """All operations that `roots`, operations or tensors, need, themselves included, through data and
     control inputs: a list in which an operation comes after what it needs."""
     order, seen = [], set()
-    stack = [(operation, False) for operation in reversed(list(roots))]
+    stack = [(getattr(one, "op", one), False) for one in reversed(list(roots))]
     while stack:
         operation, done = stack.pop()
         if done:

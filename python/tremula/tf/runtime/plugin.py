@@ -76,11 +76,12 @@ HostFunctionType = ctypes.CFUNCTYPE(None, ctypes.POINTER(HostRequest))
 LowerFunction = ctypes.CFUNCTYPE(None, ctypes.POINTER(Request))
 
 _text, _int, _size = ctypes.c_char_p, ctypes.c_int32, ctypes.c_uint64
+_number = ctypes.c_uint32
 _SIGNATURES = {
     "trm_tf_architecture": (_int, [_text, _text, _size]),
     "trm_tf_configure": (_int, [_int, ctypes.POINTER(DeviceSettings), _text, _size]),
-    "trm_tf_declare_infeed": (None, [_text, _size]),
-    "trm_tf_declare_outfeed": (None, [_text, _int]),
+    "trm_tf_declare_infeed": (None, [_text, _size, _number]),
+    "trm_tf_declare_outfeed": (None, [_text, _int, _number]),
     "trm_tf_dump_plans": (None, [_int, _text]),
     "trm_tf_forget_programs": (None, []),
     "trm_tf_host_error": (None, [ctypes.POINTER(HostRequest), _int, _text]),

@@ -319,7 +319,7 @@ def _marks(partials_dtype, fraction_forward, fraction_backward, options, options
         raise ValueError(f"Only support float16, float32, provided {partials}")
     if fraction_backward is None:
         fraction_backward = fraction_forward
-    return {"partials_type": "half" if partials == tf.float16 else "float",
+    return {"PARTIALS_TYPE": "half" if partials == tf.float16 else "float",
             "available_memory_proportion_fwd": fraction_forward,
             "available_memory_proportion_bwd": fraction_backward,
             "popnn_options": json.dumps(options) if options else None,

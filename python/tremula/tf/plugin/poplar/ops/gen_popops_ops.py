@@ -15,8 +15,8 @@ def __getattr__(name):
 
 
 def ipu_all_gather(inputs, replication_factor, name=None):
-    """The list of ipu.all_to_all_op.all_gather() of the list `inputs`."""
-    return all_to_all_op.all_gather(list(inputs), replication_factor, name)
+    """See ipu.all_to_all_op.all_gather()."""
+    return all_to_all_op.all_gather(inputs, replication_factor, name)
 
 
 def ipu_all_to_all(input, split_dimension, concat_dimension, number_of_replicas, name=None):
@@ -61,15 +61,22 @@ def ipu_multi_slice(input, indices, indices_are_sorted=False, name=None):
 
 
 def ipu_multi_update(input, indices, updates, indices_are_sorted=False, name=None):
-    """`input` with the rows `indices` replaced by `updates`."""
+    """`input` with the rows `indices`, of any shape, replaced by `updates`."""
     del indices_are_sorted
-    return tf.tensor_scatter_nd_update(input, tf.expand_dims(indices, -1), updates, name=name)
+    return tf.tensor_scatter_nd_update(input, tf.reshape(indices, [-1, 1]), _rows(updates, input),
+                                       name=name)
 
 
 def ipu_multi_update_add(input, indices, updates, scale, indices_are_sorted=False, name=None):
-    """`input` with `scale` times `updates` added to the rows `indices`."""
+    """`input` with `scale` times `updates` added to the rows `indices`, of any shape."""
     del indices_are_sorted
-    return tf.tensor_scatter_nd_add(input, tf.expand_dims(indices, -1), scale * updates, name=name)
+    return tf.tensor_scatter_nd_add(input, tf.reshape(indices, [-1, 1]),
+                                    scale * _rows(updates, input), name=name)
+
+
+def _rows(updates, like):
+    """Updates in one dimension of rows as those of `like`."""
+    return tf.reshape(updates, [-1, *tf.convert_to_tensor(like).shape.as_list()[1:]])
 
 
 def normalise_image(image, channel_offsets, channel_scales, scale, name=None):
