@@ -227,17 +227,39 @@ def test_shapes_that_depend_on_values_stay_outside(x, run):
         assert programs["StridedSlice"] == 1 and programs["IpuLaunch"] == 2
 
 
-def test_op_that_an_ipu_has_not(x, session):
-    """Its run fails as always; other runs of the graph do not, though then nothing is clustered."""
+def test_ops_that_an_ipu_has_not(x, session):
+    """A run that needs one fails and says where it is; others do not, and are clustered as always,
+    also when the op is added later."""
     with scope():
         y = tf.nn.relu(x) * 2.
-        bad = tf.fft(tf.complex(x, x))
+        bad = [tf.fft(tf.complex(x, x)) for _ in range(2)]
+    words = (r"(?s)Cannot assign a device for operation FFT.*test_clusters.py:.*"
+             r"no supported kernel for IPU devices")
+
+    def run(fetches, s):
+        metadata = tf.RunMetadata()
+        values = s.run(fetches, {x: [1]}, tf.RunOptions(output_partition_graphs=True), metadata)
+        return values, launched(metadata.partition_graphs)
+
     with session() as s:
-        np.testing.assert_array_equal(s.run(y, {x: [1]}), [2])
-        with pytest.raises(tf.errors.InvalidArgumentError,
-                           match="Cannot assign a device for operation.*FFT|no supported kernel"):
-            s.run(bad, {x: [1]})
-        np.testing.assert_array_equal(s.run(y, {x: [1]}), [2])
+        for _ in range(2):
+            got, programs = run(y, s)
+            assert got == [2] and programs["IpuLaunch"] == 1
+            with pytest.raises(tf.errors.InvalidArgumentError, match=words):
+                s.run(bad[0], {x: [1]})
+        with pytest.raises(tf.errors.InvalidArgumentError, match=words):
+            s.make_callable(bad[1], [x])
+        np.testing.assert_array_equal(s.run(bad[0], {bad[0]: [3]}), [3])  # it does not run
+        with scope():
+            z = tf.nn.tanh(x) * 0. + 5.
+            other = tf.as_string(x * 3.)
+        got, programs = run(z, s)
+        assert got == [5] and programs["IpuLaunch"] == 1
+        with pytest.raises(tf.errors.InvalidArgumentError, match="operation AsString.*defined at"):
+            s.run(other, {x: [1]})
+        assert s.run(y, {x: [1]}) == [2]
+    with tf.Session(config=tf.ConfigProto(allow_soft_placement=True)) as s:
+        np.testing.assert_array_equal(s.run(bad[0], {x: [1]}), [1 + 1j])
 
 
 def test_error_names_the_op_and_its_line(x, session):

@@ -1,13 +1,20 @@
 """How sessions place graphs.
 
-A session places its whole graph before it optimises it, so an op that an IPU has not would make
+A session places its whole graph before it optimises it, so one op that an IPU has not would make
 every run fail, also those that do not need the op. TensorFlow can place only what a run needs, but
-then optimises nothing, and ops on an IPU would run one by one. So a session places the whole graph
-if it can, and what runs if it cannot.
+then optimises nothing, and ops on an IPU would run one by one. So ops that cannot be placed are
+put aside: their session takes them for ops of the CPU, which never run; a run that needs one fails
+with the error that placing it gave. What else keeps a session's first graph from being placed (two
+ops that must be on one device, an op inside of a loop) makes that session place only what runs.
 """
 
 import functools
+import re
 import threading
+
+_UNPLACEABLE = re.compile(r"Cannot assign a device for operation ([^\s:]+)")
+_MOST_TRIES = 64  # each reads the graph anew
+_CPU = "/device:CPU:0"
 
 
 def place_what_can_be_placed():
@@ -16,6 +23,8 @@ def place_what_can_be_placed():
     from tensorflow.python.framework import errors_impl
     base = session.BaseSession
     create, extend, set_up = base.__init__, base._extend_graph, base.partial_run_setup
+    run, make_callable = base._do_run, base._make_callable_from_options
+    make_simple_callable = base.make_callable
 
     @functools.wraps(create)
     def create_undecided(self, target="", graph=None, config=None):
@@ -28,25 +37,48 @@ def place_what_can_be_placed():
     def extend_and_decide(self):
         lock = getattr(self, "_tremula_undecided", None)
         if lock is None:
-            return extend(self)
+            return _extend(self, extend)
         with lock:
             if self._tremula_undecided is not None:
                 try:
-                    extend(self)
+                    _extend(self, extend)
                 except errors_impl.OpError:
                     _start_again(self)  # whose run will say what was wrong, if it needs that
                 if self._graph.version:
                     self._tremula_undecided = None
-        return extend(self)
+        return _extend(self, extend)
+
+    @functools.wraps(run)
+    def run_checked(self, handle, target_list, fetch_list, feed_dict, options, run_metadata):
+        _check(self, [*target_list, *(one.op for one in fetch_list)],
+               [one.deref().name for one in feed_dict])
+        return run(self, handle, target_list, fetch_list, feed_dict, options, run_metadata)
 
     @functools.wraps(set_up)
     def decide_and_set_up(self, fetches, feeds=None):
         self._extend_graph()  # the original takes the session before it does that
+        _check_elements(self, fetches, feeds)
         return set_up(self, fetches, feeds)
+
+    @functools.wraps(make_simple_callable)
+    def make_callable_checked(self, fetches, feed_list=None, accept_options=False):
+        self._extend_graph()
+        _check_elements(self, fetches, feed_list)
+        return make_simple_callable(self, fetches, feed_list, accept_options)
+
+    @functools.wraps(make_callable)
+    def make_from_options_checked(self, callable_options):
+        self._extend_graph()
+        _check_elements(self, [*callable_options.fetch, *callable_options.target],
+                        callable_options.feed)
+        return make_callable(self, callable_options)
 
     base.__init__ = create_undecided
     base._extend_graph = extend_and_decide
+    base._do_run = run_checked
     base.partial_run_setup = decide_and_set_up
+    base.make_callable = make_callable_checked
+    base._make_callable_from_options = make_from_options_checked
 
 
 def _start_again(self):
@@ -65,3 +97,107 @@ def _start_again(self):
     old, self._session, self._config = self._session, new, config
     tf_session.TF_CloseSession(old)
     tf_session.TF_DeleteSession(old)
+
+
+# ---- Ops that cannot be placed ----
+
+def _extend(self, extend):
+    """Extends a session by what its graph has got, and puts aside what cannot be placed."""
+    from tensorflow.python.framework import errors_impl
+    for left in reversed(range(_MOST_TRIES)):
+        try:
+            return extend(self)
+        except errors_impl.InvalidArgumentError as error:
+            if not left or not _put_aside(self._graph, error):
+                raise
+    return None
+
+
+def _put_aside(graph, error):
+    """Whether the op that the error is about could be put aside. It takes with it others of its kind
+    with the same types."""
+    from tensorflow.python.framework import device as device_lib
+    found = _UNPLACEABLE.search(str(error))
+    aside = _aside(graph)
+    try:
+        operation = graph.get_operation_by_name(found.group(1)) if found else None
+    except (KeyError, ValueError):
+        return False
+    if operation is None or operation.name in aside or not _is_on_ipu(operation):
+        return False
+    types = _types(operation)
+    for one in graph.get_operations():
+        if one.name not in aside and one.type == operation.type and _is_on_ipu(one) and \
+                _types(one) == types:
+            aside[one.name] = (one.device, str(error).replace(operation.name, one.name))
+            one._set_device(device_lib.DeviceSpec.from_string(_CPU))
+    return True
+
+
+def _aside(graph):
+    """{name: (device, what placing it gave)} of the ops of a graph that were put aside."""
+    if not hasattr(graph, "_tremula_aside"):
+        graph._tremula_aside = {}
+    return graph._tremula_aside
+
+
+def _is_on_ipu(operation):
+    return "device:IPU:" in operation.device.upper().replace("DEVICE:", "device:")
+
+
+def _types(operation):
+    return [one.dtype for one in operation.inputs], [one.dtype for one in operation.outputs]
+
+
+def _check(self, operations, feeds):
+    """Raises the error of an op that was put aside and that the operations need. `feeds` are names
+    of tensors that are fed."""
+    from tensorflow.python.framework import errors_impl
+    version = self._graph.version
+    if getattr(self, "_tremula_checked", (None,))[0] != version:
+        self._extend_graph()
+        self._tremula_checked = version, set()
+    aside = getattr(self._graph, "_tremula_aside", None)
+    if not aside or self._config.allow_soft_placement:
+        return
+    fed = frozenset(feeds)
+    checked = self._tremula_checked[1]
+    key = frozenset(operations), fed
+    if key in checked:
+        return
+    seen, stack = set(), [one for one in operations
+                          if not one.outputs or one.outputs[0].name not in fed]
+    while stack:
+        one = stack.pop()
+        if one in seen:
+            continue
+        seen.add(one)
+        if one.name in aside:
+            device, said = aside[one.name]
+            raise errors_impl.InvalidArgumentError(one.node_def, one, _explain(one, device, said))
+        stack += one.control_inputs
+        stack += [tensor.op for tensor in one.inputs if tensor.name not in fed]
+    checked.add(key)
+
+
+def _check_elements(self, fetches, feeds):
+    """The same for what a caller names, in any structure."""
+    import tensorflow.compat.v1 as tf
+    element = self._graph.as_graph_element
+    try:
+        wanted = [element(one, allow_tensor=True, allow_operation=True)
+                  for one in tf.nest.flatten(fetches)]
+        fed = [one if isinstance(one, str) else one.name
+               for one in tf.nest.flatten(list(feeds or []))]
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return  # TensorFlow will say what is wrong
+    _check(self, [getattr(one, "op", one) for one in wanted], fed)
+
+
+def _explain(operation, device, said):
+    from tremula.tf.runtime import node_table
+    file, line = node_table.user_frame(operation)
+    where = f"{operation.type}, on '{device}'" + (f", defined at {file}:{line}" if file else "")
+    said = said.replace(f"operation {operation.name}:", f"operation {operation.name} ({where}):", 1)
+    return (f"{said}\nPlace it on the CPU, or let the session do that "
+            "(tf.ConfigProto(allow_soft_placement=True)).")

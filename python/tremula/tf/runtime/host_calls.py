@@ -151,6 +151,12 @@ def _watch_sessions():
     base.__init__, base._do_run = create_known, run_known
 
 
+def running_sessions():
+    """The set of sessions that run something."""
+    with _lock:
+        return set(_running)
+
+
 def _session_of(graph, name):
     """The session that runs the graph."""
     with _lock:

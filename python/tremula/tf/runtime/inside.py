@@ -382,6 +382,16 @@ def failed_precondition(message):
     return errors_impl.FailedPreconditionError(None, None, message)
 
 
+def keep_context():
+    """Keeps TensorFlow from taking its eager context down, in a forked process: it would wait for
+    threads that only the parent has."""
+    import ctypes
+    from tensorflow.python.eager import context
+    handle = getattr(context.context(), "_context_handle", None)
+    if handle is not None:
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(handle))
+
+
 def prefer_cpu():
     """Keeps what is placed nowhere on the CPU.
 

@@ -1,6 +1,6 @@
-"""Ctrl-C (SIGINT) while a session runs.
+"""What ends a session's run from outside: Ctrl-C (SIGINT), closing the session, the process's end.
 
-TensorFlow blocks the main thread during a run, so Python cannot look at signals, and if the run then
+Ctrl-C. TensorFlow blocks the main thread during a run, so Python cannot look at signals, and if the run then
 fails TensorFlow makes a RuntimeError of the KeyboardInterrupt that comes while it reports that. So:
 
     Python's own handler    the plugin cancels what runs and holds the signal; KeyboardInterrupt
@@ -11,14 +11,22 @@ fails TensorFlow makes a RuntimeError of the KeyboardInterrupt that comes while 
                             nothing but the data can end TensorFlow's call then; the call is left
                             to itself
     another thread's runs   are cancelled if the handler is Python's own
+
+Closing a session waits for its runs, so they are cancelled (unless other sessions run as well: the
+plugin does not know whose a run is). When the process ends, the runs of daemon threads are cancelled
+and no other begins: TensorFlow aborts when a thread comes back to an interpreter that is gone.
 """
 
+import atexit
 import collections
 import functools
 import os
 import queue
 import signal
 import threading
+import time
+
+from tremula.tf.runtime import inside
 
 _FIRST_LOOK = .02
 _LOOK = .1
@@ -26,6 +34,11 @@ _PATIENCE = 4  # looks
 
 _idle = collections.deque()  # threads that wait for a call
 _has_infeeds = threading.Event()
+
+_lock = threading.Lock()
+_in_threads = 0  # calls that other threads than the main one make
+_is_ending = False
+_MOST_WAIT = 3.0  # seconds for them at the end
 
 
 def feeds_exist():
@@ -36,11 +49,22 @@ def feeds_exist():
 def install():
     """Makes sessions do all that. Called once."""
     from tensorflow.python.client import session
-    os.register_at_fork(after_in_child=_idle.clear)
+    os.register_at_fork(after_in_child=_forget_threads)
+    atexit.register(_end_all)
     base = session.BaseSession
     for owner, name in ((base, "_call_tf_sessionrun"), (base, "_call_tf_sessionprun"),
                         (base._Callable, "__call__")):
         setattr(owner, name, _interruptible(getattr(owner, name)))
+    base.close = _cancelling(base.close)
+
+
+def _forget_threads():
+    """A forked process has none of its parent's."""
+    global _in_threads, _lock
+    _lock = threading.Lock()
+    _idle.clear()
+    _in_threads = 0
+    inside.keep_context()
 
 
 def _interruptible(call):
@@ -55,7 +79,7 @@ def _interruptible(call):
         is_python_s = handler is signal.default_int_handler
         cancels(is_python_s)
         if threading.current_thread() is not threading.main_thread():
-            return call(*arguments, **keywords)
+            return _in_thread(call, arguments, keywords)
         if callable(handler) and (not is_python_s or _has_infeeds.is_set()):
             return _run_beside(call, arguments, keywords, library)
         if not is_python_s:
@@ -86,7 +110,7 @@ class _Call:
     def make(self):
         """Calls the function."""
         try:
-            self.result = self.function(*self.arguments, **self.keywords)
+            self.result = _in_thread(self.function, self.arguments, self.keywords)
         except BaseException as error:  # pylint: disable=broad-except
             self.error = error
         finally:
@@ -136,3 +160,67 @@ def _end(call, library):
                 return
     finally:
         library.trm_tf_interrupt_resume()
+
+
+# ---- Closing sessions, and the end ----
+
+def _in_thread(call, arguments, keywords):
+    """A call in another thread than the main one."""
+    global _in_threads
+    with _lock:
+        is_too_late = _is_ending
+        _in_threads += not is_too_late
+    if is_too_late:
+        threading.Event().wait()  # for ever: the process ends
+    try:
+        return call(*arguments, **keywords)
+    finally:
+        with _lock:
+            _in_threads -= 1
+
+
+def _cancel_until(is_done, seconds):
+    """Cancels what runs until is_done(seconds to wait), or for so many seconds (None: no end)."""
+    from tremula.tf.runtime import plugin
+    library = plugin.library()
+    end = None if seconds is None else time.monotonic() + seconds
+    try:
+        library.trm_tf_interrupt_runs()
+        while not is_done(_FIRST_LOOK) and (end is None or time.monotonic() < end):
+            library.trm_tf_interrupt_runs()
+    finally:
+        library.trm_tf_interrupt_resume()
+
+
+def _cancelling(close):
+    """BaseSession.close, which also cancels the session's runs."""
+    from tremula.tf.runtime import host_calls
+
+    @functools.wraps(close)
+    def close_cancelling(self):
+        if host_calls.running_sessions() != {self}:
+            return close(self)
+        is_closed = threading.Event()
+        threading.Thread(target=_cancel_until, args=(is_closed.wait, None), daemon=True).start()
+        try:
+            return close(self)
+        finally:
+            is_closed.set()
+
+    return close_cancelling
+
+
+def _end_all():
+    global _is_ending
+    with _lock:
+        _is_ending = True
+
+    def is_done(seconds):
+        with _lock:
+            if not _in_threads:
+                return True
+        time.sleep(seconds)
+        return False
+
+    if not is_done(0):
+        _cancel_until(is_done, _MOST_WAIT)
