@@ -71,7 +71,8 @@ FLAGS = (
     Flag("tensor_map_file_path", "", "folder for the tile mapping of every tensor",
          acts="A file `NAME.tensor_map.json` of every program that is compiled. See dumps.md."),
     Flag("fallback_scheduler", False, "use the simple list scheduler",
-         why="There is one scheduler."),
+         acts="What is planned for an IPU runs in the module's own order, instead of the one of "
+         "three that takes the least memory."),
     Flag("allow_nans", False, "accept constants that hold NaN",
          why="Constants that hold NaN are always accepted."),
     Flag("null_data_feed", False, "give the infeeds no data",

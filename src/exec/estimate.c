@@ -34,6 +34,8 @@ static trm_status options_of(const trm_executable *executable, trm_program_optio
   out_options->compile_ipu_code =
       trm_options_bool(&executable->options, TRM_OPTION_compile_ipu_code);
   out_options->recompute = trm_options_bool(&executable->options, TRM_OPTION_recompute);
+  out_options->schedule_as_written =
+      trm_options_bool(&executable->options, TRM_OPTION_fallback_scheduler);
   return trm_executable_num_replicas(executable, &out_options->replicas, error);
 }
 

@@ -58,6 +58,8 @@ static trm_status plan(trm_executable *executable, const trm_engine_options *eng
   if (is_set(matmul)) options.matmul_options = matmul;
   options.compile_ipu_code = trm_options_bool(&executable->options, TRM_OPTION_compile_ipu_code);
   options.recompute = trm_options_bool(&executable->options, TRM_OPTION_recompute);
+  options.schedule_as_written =
+      trm_options_bool(&executable->options, TRM_OPTION_fallback_scheduler);
   options.is_virtual_ipu = !trm_options_bool(&executable->options, TRM_OPTION_ipu_model);
   options.io_tiles = (uint32_t)strtoul(value_of(executable, TRM_OPTION_io_tiles), NULL, 10);
   options.place_ops_on_io_tiles =

@@ -63,6 +63,7 @@ static void read_environment(void) {
 bool log_is_verbose(int level, const char *source) {
   char stem[64];
   pthread_once(&once, read_environment);
+  if (!modules) return level <= general;
   snprintf(stem, sizeof stem, "%.*s", (int)strcspn(source, "."), source);
   for (const char *one = modules; one && *one; one += strlen(one) + 1) {
     char pattern[64];

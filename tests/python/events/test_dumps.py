@@ -214,6 +214,18 @@ def test_a_schedule_goes_where_xlas_dumps_go(script, tmp_path):
     assert graph.count("color=grey") == len(order) - 1
 
 
+def test_the_fallback_scheduler_keeps_the_order_of_the_module(script, tmp_path):
+    run(script, "[tf.reduce_sum(tf.sin(a @ a)), tf.reduce_max(a), tf.cos(a) @ a]",
+        TF_POPLAR_FLAGS="--dump_schedule_as_dot --fallback_scheduler",
+        XLA_FLAGS=f"--xla_dump_to={tmp_path}")
+    order = places((tmp_path / "module_0000.program.schedule.dot").read_text())
+    text = (tmp_path / "module_0000.program.after_optimizations.txt").read_text()
+    written = [name for name in re.findall(r"^  (?:ROOT )?%([\w.-]+) = ",
+                                           text[text.index("ENTRY"):], re.M) if name in order]
+    steps = [name for name in order if name in written]
+    assert len(written) >= 4 and steps == written
+
+
 def test_a_schedule_without_a_folder_goes_to_the_standard_error(script):
     text = run(script, "a @ a", TF_POPLAR_FLAGS="--dump_schedule_as_dot").stderr
     assert 'digraph "program" {' in text and places(text)

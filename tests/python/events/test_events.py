@@ -355,3 +355,26 @@ def test_the_protobuf_has_the_public_numbers():
     assert event.SerializeToString() == (b"\x09" + np.float64(1.5).tobytes() + b"\x10\x02\x18\x01"
                                          b"\x32\x05\x08\x03\x12\x01m")
     assert (E.COMPILE_BEGIN, E.EXECUTE) == (0, 5) and E.Type.Name(4) == "LOAD_ENGINE"
+
+
+def test_eager_mode(script):
+    done = script("""
+        import unittest, tensorflow as tf
+        from tensorflow.python import ipu
+        from tensorflow.python.ipu import test_utils as tu
+        config = ipu.config.IPUConfig()
+        config.auto_select_ipus = 1
+        tu.enable_ipu_events(config)
+        config.configure_ipu_system()
+        report = tu.ReportJSON(unittest.TestCase(), eager_mode=True)
+        report.reset()
+        product = tf.function(lambda x: tf.matmul(x, x))
+        x = tf.ones([2, 2])
+        with tf.device("/device:IPU:0"):
+            product(x), product(x)
+        _, events = report.get_ipu_events()
+        print([event.type for event in events], report.get_event_trace().shape)
+    """)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == str([E.COMPILE_BEGIN, E.COMPILE_END, E.LOAD_ENGINE,
+                                                E.EXECUTE, E.EXECUTE]) + " (0,)"

@@ -49,6 +49,8 @@ def lines(snapshot, device, ipus_of_id, architecture):
         chosen.update(_model_options(snapshot))
     if snapshot["flags"]["enable_hlo_verifier"]:
         chosen["verify"] = "true"
+    if snapshot["flags"]["fallback_scheduler"]:
+        chosen["fallback_scheduler"] = "true"
     return "".join(f"{key}={value}\n" for key, value in sorted(chosen.items()))
 
 
