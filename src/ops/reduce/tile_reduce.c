@@ -217,19 +217,30 @@ static trm_status add_pass(const trm_tile_request *request, trm_tile_cost *cost,
       trm_mapping_evenness(place), 3, flops * place->count, error);
 }
 
+/* The channels of operand 0 of a batch norm, and whether its rows run across them: the dimension of
+ * an instruction; a custom call has the one that its results have. */
+static int64_t feature_channels(const trm_tile_request *request, bool *out_minor) {
+  const trm_shape *x = &request->operands[0].shape;
+  const trm_instruction *instruction = request->instruction;
+  if (instruction->opcode == TRM_OP_CUSTOM_CALL) {
+    const int64_t channels = trm_shape_count(trm_shape_leaf(&instruction->shape, 0));
+    *out_minor = x->rank > 0 && x->dims[x->rank - 1] != channels;
+    return trm_most(1, channels);
+  }
+  const int64_t feature = instruction->number;
+  const bool in_rank = feature >= 0 && feature < x->rank;
+  *out_minor = in_rank && feature != x->rank - 1;
+  return in_rank ? trm_most(1, x->dims[feature]) : 1;
+}
+
 /* Mean and inverse standard deviation of operand 0. */
 static trm_status add_statistics(const trm_tile_request *request, trm_tile_cost *cost,
                                  trm_mapping *mean, trm_mapping *deviation, trm_error *error) {
-  const trm_instruction *instruction = request->instruction;
-  const trm_tile_operand *x = &request->operands[0];
-  const int64_t feature = instruction->number;
-  const bool in_rank = feature >= 0 && feature < x->shape.rank;
   /* Sums and sums of squares in the same compute sets, as popnn makes them. */
-  const trm_tile_reduction r = {.name = "MeanAndPower", .operation = "ADD", .op_cycles = 1,
-                                .outputs = in_rank ? trm_most(1, x->shape.dims[feature]) : 1,
-                                .minor = in_rank && feature != x->shape.rank - 1,
-                                .partials = TRM_F32, .together = 2};
-  TRY(trm_tile_add_reduction(request, cost, x, &r, TRM_F32, mean, error));
+  trm_tile_reduction r = {.name = "MeanAndPower", .operation = "ADD", .op_cycles = 1,
+                          .partials = TRM_F32, .together = 2};
+  r.outputs = feature_channels(request, &r.minor);
+  TRY(trm_tile_add_reduction(request, cost, &request->operands[0], &r, TRM_F32, mean, error));
   *deviation = *mean;
   const int64_t workers = request->target->num_worker_contexts;
   return trm_tile_add_compute(
@@ -238,29 +249,20 @@ static trm_status add_statistics(const trm_tile_request *request, trm_tile_cost 
       1.0, 2, 2 * r.outputs, error);
 }
 
-/* Of a custom call, whose feature dimension is the one that the results have. */
-static int64_t feature_channels(const trm_tile_request *request) {
-  const trm_tile_operand *x = &request->operands[0];
-  const int64_t feature = request->instruction->number;
-  return feature >= 0 && feature < x->shape.rank ? trm_most(1, x->shape.dims[feature]) : 1;
-}
-
 /* The custom call tremula.batch-norm-gradient-statistics. */
 static trm_status add_gradient_statistics(const trm_tile_request *request, trm_tile_cost *cost,
                                           trm_error *error) {
   const trm_tile_operand *x = &request->operands[0], *gradient = &request->operands[4];
   const double vector = 3.0 / trm_tile_vector_width(x->shape.dtype);
-  const trm_shape *result = trm_shape_leaf(&request->instruction->shape, 0);
-  const int64_t channels = trm_most(1, trm_shape_count(result));
+  trm_tile_reduction r = {.name = "JointGammaBeta", .operation = "ADD", .op_cycles = 1,
+                          .partials = TRM_F32, .together = 2};
+  const int64_t channels = r.outputs = feature_channels(request, &r.minor);
   const trm_mapping place = x->mapping;
   trm_tile_incoming incoming = {0};
   trm_tile_incoming_add(&incoming, gradient, &place);
   TRY(trm_tile_add_incoming(request, cost, &incoming, error));
   TRY(add_pass(request, cost, "Whiten", &place, channels, 2 * vector, x->shape.dtype, 2, error));
   TRY(add_pass(request, cost, "GammaProduct", &place, 0, vector, x->shape.dtype, 1, error));
-  trm_tile_reduction r = {.name = "JointGammaBeta", .operation = "ADD", .op_cycles = 1,
-                          .outputs = channels, .partials = TRM_F32,
-                          .minor = x->shape.dims[x->shape.rank - 1] != channels, .together = 2};
   trm_mapping sums;
   TRY(trm_tile_add_reduction(request, cost, x, &r, TRM_F32, &sums, error));
   const int64_t bytes = trm_tile_dtype_bytes(x->shape.dtype);
@@ -281,7 +283,8 @@ trm_status trm_tile_batch_norm(const trm_tile_request *request, trm_tile_cost *c
   const trm_dtype type = x->shape.dtype;
   const double vector = 3.0 / trm_tile_vector_width(type);
   const trm_mapping place = x->mapping;
-  const int64_t channels = feature_channels(request);
+  bool minor;
+  const int64_t channels = feature_channels(request, &minor);
   trm_mapping mean, deviation;
   switch (instruction->opcode) {
     case TRM_OP_CUSTOM_CALL: /* statistics alone */
@@ -313,10 +316,9 @@ trm_status trm_tile_batch_norm(const trm_tile_request *request, trm_tile_cost *c
       TRY(trm_tile_add_incoming(request, cost, &incoming, error));
       TRY(add_pass(request, cost, "Whiten", &place, channels, 2 * vector, type, 2, error));
       TRY(add_pass(request, cost, "GammaProduct", &place, 0, vector, type, 1, error));
-      const int64_t feature = instruction->number;
-      trm_tile_reduction r = {.name = "JointGammaBeta", .operation = "ADD", .op_cycles = 1,
-                              .outputs = channels, .partials = TRM_F32,
-                              .minor = feature != x->shape.rank - 1, .together = 2};
+      const trm_tile_reduction r = {.name = "JointGammaBeta", .operation = "ADD", .op_cycles = 1,
+                                    .outputs = channels, .partials = TRM_F32, .minor = minor,
+                                    .together = 2};
       TRY(trm_tile_add_reduction(request, cost, x, &r, TRM_F32, &mean, error));
       deviation = mean;
       TRY(add_pass(request, cost, "NormGrad", &place, channels, 4 * vector, type, 5, error));

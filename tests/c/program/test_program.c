@@ -21,6 +21,20 @@ static void test_elementwise_formula(void **state) {
   trm_program_free(p);
 }
 
+/* Statistics are of the channels, in an instruction that a pass has taken apart, too. */
+static void test_batch_norm_channels(void **state) {
+  (void)state;
+  trm_program *p = plan_text(
+      "HloModule m\nENTRY e { x = f32[8,32,32,64] parameter(0)  s = f32[64] parameter(1)\n"
+      "o = f32[64] parameter(2)  n = (f32[8,32,32,64], f32[64], f32[64])\n"
+      "batch-norm-training(x, s, o), epsilon=0.001, feature_index=3\n"
+      "ROOT y = f32[8,32,32,64] get-tuple-element(n), index=0 }", "mk2", NULL);
+  const trm_program_step *step = find_step(p, "VarToInvStdDev");
+  assert_non_null(step);
+  assert_int_equal(p->compute_sets[step->compute_set].flops, 2 * 64);
+  trm_program_free(p);
+}
+
 #define LOOP(limit)                                                                             \
   "HloModule m\n"                                                                               \
   "cond { s = (s32[], f32[64,64], f32[64,64], s32[]) parameter(0)\n"                            \
@@ -431,6 +445,7 @@ static void test_allocation_failures(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_elementwise_formula),
+      cmocka_unit_test(test_batch_norm_channels),
       cmocka_unit_test(test_known_count),
       cmocka_unit_test(test_unknown_count),
       cmocka_unit_test(test_conditional),
