@@ -152,6 +152,16 @@ def test_rows_may_be_a_column_and_a_gather_one_tensor():
         assert ops.ipu_all_gather(tf.constant(table), 8).shape == [8, 4, 2]
 
 
+def test_rows_of_more_dimensions():
+    ops = generated("popops_ops")
+    rows, new = np.int32([[[0, 1]], [[3, 1]]]), np.ones([2, 1, 2, 2], np.float32)
+    added, replaced = evaluate(lambda: [
+        ops.ipu_multi_update_add(np.zeros([4, 2], np.float32), rows, new, 2),
+        ops.ipu_multi_update(np.zeros([4, 2], np.float32), rows, new)])
+    np.testing.assert_array_equal(added[:, 0], [2, 4, 0, 2])
+    np.testing.assert_array_equal(replaced[:, 1], [1, 1, 0, 1])
+
+
 def test_dropout_hands_its_seed_on():
     """`rate` is what is kept; the seed and the reference give the same mask again."""
     ops = generated("poprand_ops")

@@ -70,6 +70,39 @@ def test_variables_that_change(tmp_path):
         session.run(runtime.embedded_runtime_stop(context))
 
 
+def test_variables_by_name_and_generated_operations(tmp_path):
+    """Variables are inputs in the order of their names; the inner operations run the file too."""
+    from tensorflow.compiler.plugin.poplar.ops import gen_application_runtime
+
+    def two():
+        infeed, outfeed = queues()
+
+        def body(x):
+            later, first = (tf.get_variable(name, [], tf.float32, use_resource=True)
+                            for name in ("b/later", "a/first"))
+            return outfeed.enqueue(x * later + first)
+
+        return ipu.loops.repeat(2, body, [], infeed)
+
+    path = str(tmp_path / "model")
+    with tf.Session() as session:
+        compiled = compile_op(two, output_path=path)
+        session.run(tf.global_variables_initializer())
+        session.run(compiled)
+        started = gen_application_runtime.application_runtime(
+            [tf.constant(10.), tf.constant(3.)], path, "two")
+        result = gen_application_runtime.application_call(
+            [tf.constant([1., 2.])], [tf.float32], "two", started)
+        np.testing.assert_array_equal(session.run(result)[0], [13, 16])
+        with pytest.raises(Exception, match=r"input tensor with name 'XLA_Args/b/later'"):
+            runtime.embedded_runtime_start(path, {"XLA_Args/a/first": tf.constant(1.)}, "no")
+        with pytest.raises(Exception, match=r"Expected \[\], but input 1 has shape \[2, 3\]"):
+            runtime.embedded_runtime_start(path, [tf.constant(1.), tf.zeros([2, 3])], "no")
+        with pytest.raises(tf.errors.OpError, match="Failed to open file for writing"):
+            session.run(compile_op(model, output_path=str(tmp_path / "none" / "model")))
+        runtime.applications.stop("two")
+
+
 def test_without_feeds(tmp_path):
     v = tf.placeholder(tf.float32, [2])
     compiled = compile_op(lambda x: x * x, inputs=[v])
@@ -100,12 +133,12 @@ def test_refusals(tmp_path):
     w = tf.constant([1., 1.])
     for message, inputs in [("expects 1 inputs, but 0 were", []),
                             ("Expected the inputs to be a list", 3),
-                            ("Failed to find input tensor with name 'w'", {}),
-                            ("Mismatched input shape at position 0 .'w'.", [tf.zeros([3])]),
+                            ("Failed to find input tensor with name 'XLA_Args/w'", {}),
+                            ("Mismatched input shape at position 0 .'XLA_Args/w'.", [tf.zeros([3])]),
                             ("Mismatched input dtype at position 0", [tf.zeros([2], tf.int32)])]:
         with pytest.raises(Exception, match=message):
             runtime.embedded_runtime_start(path, inputs, "refused")
-    context = runtime.embedded_runtime_start(path, {"w": w}, "refused")
+    context = runtime.embedded_runtime_start(path, {"XLA_Args/w": w}, "refused")
     with pytest.raises(Exception, match="call expects 1 inputs, but 2 were"):
         runtime.embedded_runtime_call([w, w], context)
     other = tmp_path / "other"

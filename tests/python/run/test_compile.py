@@ -201,6 +201,21 @@ def test_assertions(on_ipu, session):
         np.testing.assert_array_equal(s.run(result, {x: [1, 2]})[0], [8, 12])
 
 
+def test_updates_that_nothing_asks_for(on_ipu, session):
+    """A program does the updates that were built in it, whatever it returns."""
+    def computation(x):
+        variable = tf.get_variable("v", [], initializer=tf.ones_initializer(), use_resource=True)
+        loss = variable * x
+        tf.train.GradientDescentOptimizer(.5).minimize(loss)
+        return loss
+
+    x = placeholder([])
+    result = on_ipu(computation, [x])
+    with session() as s:
+        s.run(tf.global_variables_initializer())
+        assert [s.run(result, {x: 1.})[0] for _ in range(3)] == [1, .5, 0]
+
+
 def test_variables_are_resources(session):
     """Also where only a device scope is around, and when TensorFlow began in eager mode."""
     def computation(x):

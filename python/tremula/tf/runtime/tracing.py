@@ -21,8 +21,8 @@ class Trace:
     state      handles of values that live as long as a run (program_state.py)
     outputs    tensors of the graph
     effects    operations that are run though nothing needs them: in a tf.function a program's
-               side effects happen in the order of its lines, in a TensorFlow 1 graph only those
-               that something asks for
+               side effects happen in the order of its lines; for a TensorFlow 1 graph see
+               _unasked_effects()
     infeed     the infeed queue that it reads, or None
     feeds      the ids of the queues that it reads and writes, and of what it calls on the host, in
                the order of their numbers
@@ -56,7 +56,7 @@ class Trace:
             with inside.static_program(self.graph), self._lifting_initial_values(), \
                     compat.resource_variables(), inside.in_program_order(self.graph) as effects:
                 returned = computation(*tf.nest.map_structure(self._placeholder, inputs))
-            self.effects = effects() + pending_effects(self.graph) + _host_effects(self.graph)
+            self.effects = effects() + pending_effects(self.graph) + _unasked_effects(self.graph)
             return returned
         finally:
             stack.pop()
@@ -143,15 +143,26 @@ def pending_effects(graph):
     return [last] if last is not None and graph._add_control_dependencies else []
 
 
-def _host_effects(graph):
-    """What prints and the like in outside_compilation_scopes of a TensorFlow 1 graph: it is done
-    though nothing needs it, as in the original."""
+_UPDATES = ("Assign", "ResourceApply", "ResourceScatter", "ResourceSparseApply",
+            "ResourceStridedSliceAssign")
+
+
+def _unasked_effects(graph):
+    """What a TensorFlow 1 graph does though nothing needs it: variables are updated, elements
+    enqueued, and what is in an outside_compilation_scope prints. In the original, too, a program does
+    all that was built in its computation (not in the bodies of its loops), whatever is returned."""
     from tremula.tf.runtime import outside
     if graph._add_control_dependencies:
         return []
+
+    def is_effect(operation):
+        if operation.type == "XlaCustomCallV2":
+            return operation.get_attr("has_side_effect")
+        return operation.op_def.is_stateful and (
+            operation.type.startswith(_UPDATES) or outside.is_marked(operation))
+
     return [one for one in graph.get_operations()
-            if one.op_def is not None and one.op_def.is_stateful and not one.outputs
-            and outside.is_marked(one)]
+            if not one.outputs and one.op_def is not None and is_effect(one)]
 
 
 def side_effect(target, config, operands, result_dtypes, result_shapes):

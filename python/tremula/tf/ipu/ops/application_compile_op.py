@@ -20,7 +20,7 @@ def experimental_application_compile_op(func, inputs=None, output_path=None,
     inputs            tensors: what the program takes when it starts
     output_path       the file; None: a temporary one
     freeze_variables  whether the values that variables have when it is compiled go into the file;
-                      else they are inputs, after the others
+                      else they are inputs, after the others, in the order of their names
     name              of the operation
 
     It is compiled with the compiler's default options, for one replica. Returns the path, a string
@@ -36,6 +36,9 @@ def experimental_application_compile_op(func, inputs=None, output_path=None,
         with trace.graph.as_default(), tf.device(None):
             tensors, _ = ipu_compiler._outputs(returned, trace.effects)
         trace.finish(tensors)
+    order = sorted(range(len(trace.handles)), key=lambda i: _name(trace.handles[i]))
+    trace.handles = [trace.handles[i] for i in order]
+    trace.variables = [trace.variables[i] for i in order]
     source = staging.stage(trace.graph, trace.placeholders, trace.variables, trace.outputs,
                            trace.device, trace.state)
     try:
@@ -43,7 +46,7 @@ def experimental_application_compile_op(func, inputs=None, output_path=None,
     except inside.LoweringError as error:
         raise inside.error_class(inside.INVALID_ARGUMENT)(None, None, str(error)) from None
     handles = [*trace.arguments, *trace.handles]
-    names = [one.name.partition(":")[0] if not inside.is_eager(one) else f"input_{i}"
+    names = [f"XLA_Args/{_name(one)}" if _name(one) else f"input_{i}"
              for i, one in enumerate(handles)]
     first = len(trace.arguments)
 
@@ -65,3 +68,8 @@ def experimental_application_compile_op(func, inputs=None, output_path=None,
 
     with tf.device("/device:CPU:0"):
         return build()
+
+
+def _name(tensor):
+    """A tensor's name in its graph; nothing in eager mode."""
+    return "" if inside.is_eager(tensor) else tensor.name.partition(":")[0]

@@ -40,7 +40,8 @@ def embedded_runtime_start(executable_file, inputs, name, timeout=None):
     """Starts the program of a file.
 
     executable_file  the path, text or a string tensor whose value is known
-    inputs           list of tensors, or a dict by the names of the signature
+    inputs           list of tensors, or a dict by the names of the signature: "XLA_Args/" and the
+                     name of the variable or tensor
     name             of the runtime: one that runs already is used on
     timeout          is ignored: no program here waits for data to go on
 
@@ -121,6 +122,10 @@ def _run(function, inputs, types):
     return list(outputs) if isinstance(outputs, (list, tuple)) else [outputs]
 
 
+def _sizes(tensor):
+    return tensor.shape.as_list() if tensor.shape.rank is not None else "unknown"
+
+
 def _checked(inputs, wanted, what):
     if len(inputs) != len(wanted):
         raise Exception(  # pylint: disable=broad-exception-raised
@@ -130,9 +135,9 @@ def _checked(inputs, wanted, what):
         if not one.shape.is_compatible_with(info.shape):
             raise Exception(  # pylint: disable=broad-exception-raised
                 f"Mismatched input shape at position {i} ('{info.name}'). Expected "
-                f"{list(info.shape)}, but input {i} has shape {one.shape}.")
+                f"{list(info.shape)}, but input {i} has shape {_sizes(one)}.")
         if one.dtype != tf.as_dtype(info.dtype):
             raise Exception(  # pylint: disable=broad-exception-raised
                 f"Mismatched input dtype at position {i} ('{info.name}'). Expected "
-                f"{tf.as_dtype(info.dtype)}, but input {i} has dtype {one.dtype}.")
+                f"{tf.as_dtype(info.dtype)}, but input {i} has dtype {one.dtype.name}.")
     return inputs

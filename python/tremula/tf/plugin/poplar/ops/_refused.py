@@ -5,8 +5,6 @@ work instead."""
 INSTEAD = {
     "gen_application_runtime": {
         "ipu_application_compile": "ipu.application_compile_op",
-        "application_runtime": "ipu.embedded_runtime",
-        "application_call": "ipu.embedded_runtime",
     },
     "gen_dataset_ops": {
         "buffer_dataset": "ipu.data.ops.dataset_ops.BufferDataset",
