@@ -345,3 +345,15 @@ def test_two_infeeds(on_ipu):
 
     with pytest.raises(tf.errors.FailedPreconditionError, match="multiple IPUInfeedQueue"):
         on_ipu(program)
+
+
+def test_a_name_as_the_outfeed_s_mode(on_ipu, session):
+    """Programs of both generations hand the name on as the first argument."""
+    feed = ipu.ipu_outfeed_queue.IPUOutfeedQueue(outfeed_mode="losses")
+    run = on_ipu(lambda: ipu.loops.repeat(3, lambda i: (i + 1, feed.enqueue(i)), [0]))
+    values = feed.dequeue()
+    with session() as s:
+        s.run(run)
+        assert s.run(values).tolist() == [0, 1, 2]
+    with pytest.raises(ValueError, match="must be an IPUOutfeedMode"):
+        ipu.ipu_outfeed_queue.IPUOutfeedQueue(outfeed_mode=3)

@@ -172,7 +172,7 @@ class IPUOutfeedQueueIterator(collections.abc.Iterator):
 
 def _mode(options):
     mode = options["outfeed_mode"]
-    if mode is None:
+    if mode is None or isinstance(mode, str):  # a name: it was the first argument before SDK 2.4
         mode = IPUOutfeedMode.LAST if options["outfeed_all"] is False else IPUOutfeedMode.ALL
     if not isinstance(mode, IPUOutfeedMode):
         raise ValueError(f"outfeed_mode must be an IPUOutfeedMode, but it is {mode!r}.")
