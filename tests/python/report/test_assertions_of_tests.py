@@ -97,6 +97,33 @@ def test_memory_and_cycles(profile):
             fails()
 
 
+@pytest.mark.parametrize("method", ["SUM", "MEAN", "RUNNING_MEAN"])
+def test_sums_of_mini_batches_have_the_originals_name(method, devices):
+    config = ipu.config.IPUConfig()
+    config.auto_select_ipus = 2
+    helper = tu.ReportHelper()
+    helper.set_autoreport_options(config)
+    config.configure_ipu_system()
+    outfeed = ipu.ipu_outfeed_queue.IPUOutfeedQueue()
+
+    def first(x):
+        return x * tf.get_variable("w", initializer=1.0)
+
+    with ipu.scopes.ipu_scope("/device:IPU:0"):
+        program = ipu.ipu_compiler.compile(lambda: ipu.pipelining_ops.pipeline(
+            [first, lambda x: x + 1.0], 4, inputs=[3.0], outfeed_queue=outfeed,
+            accumulate_outfeed=True, reduction_method=method,
+            optimizer_function=lambda x: ipu.pipelining_ops.OptimizerFunctionOutput(
+                tf.train.GradientDescentOptimizer(0.1), x)))
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        helper.clear_reports()
+        session.run(program)
+    devices(1)
+    Case().assert_compute_sets_contain_list(pva.openReport(helper.find_report()), [
+        "GradientAccumulatorAddWithScale/", "GradientAccumulatorAddWithScale_1/"])
+
+
 def test_a_helper_without_profiles():
     helper = tu.ReportHelper()
     assert helper.find_reports() == []

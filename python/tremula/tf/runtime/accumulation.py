@@ -4,6 +4,7 @@ from tremula.tf.ipu import gradient_accumulation
 from tremula.tf.runtime import program_state
 
 _Method = gradient_accumulation.GradientAccumulationReductionMethod
+_NAME = "GradientAccumulatorAddWithScale"  # of the additions, in profiles
 
 
 class Accumulator:
@@ -28,8 +29,8 @@ class Accumulator:
             before = tf.cast(index, tf.float32)
             share = 1.0 / (before + 1.0)
             kept = self._state.read() * tf.cast(before * share, value.dtype)
-            return self._state.assign(kept + value * tf.cast(share, value.dtype))
-        return self._state.assign_add(value)
+            return self._state.assign(tf.add(kept, value * tf.cast(share, value.dtype), name=_NAME))
+        return self._state.assign_add(value, _NAME)
 
     def read(self):
         """The sum, a tensor of the accumulator's own type."""

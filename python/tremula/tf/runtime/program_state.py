@@ -44,6 +44,7 @@ class State:
                                value=tf.convert_to_tensor(value, self.dtype),
                                validate_shape=False)
 
-    def assign_add(self, value):
+    def assign_add(self, value, name=None):
         """The operation that adds to the value."""
-        return inside.apply_op("AssignAddVariableOp", resource=self._handle, value=value)
+        return inside.apply_op("AssignAddVariableOp", resource=self._handle, value=value,
+                               name=name)
