@@ -95,7 +95,9 @@ FLAGS = (
          why="There is no second runtime; a file of another build is never taken from the cache."),
     Flag("save_vertex_graph", "", "folder for the vertex graph", why=_REMOVED, removed=True),
     Flag("save_interval_report", "", "folder for the interval report", why=_REMOVED, removed=True),
-    Flag("dump_text_reports_to_stdio", False, "print reports", why=_REMOVED, removed=True),
+    Flag("dump_text_reports_to_stdio", False, "print reports",
+         acts="With `profiling` (events.md) text reports of each compilation and of each program's "
+         "first run go to the standard output."),
     Flag("add_all_reduce_copies", False, "copy the operands of all-reduces", why=_REMOVED,
          removed=True),
     Flag("force_replicated_mode", False, "compile for replication", why=_REMOVED, removed=True),

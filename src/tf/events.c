@@ -172,6 +172,19 @@ static trm_program *plan(trm_executable *executable) {
   return NULL;
 }
 
+/* --dump_text_reports_to_stdio. */
+static void print_report(trm_executable *executable, const trm_program *program,
+                         trm_report_part part, const trm_tf_event_settings *wanted) {
+  size_t size;
+  char *text =
+      describe(executable, program, part, TRM_REPORT_AS_TEXT, "text report", wanted, &size);
+  if (text) {
+    fwrite(text, 1, size, stdout);
+    fflush(stdout);
+  }
+  trm_free(text);
+}
+
 void events_compile_end(int ordinal, const char *module, trm_executable *executable,
                         double seconds) {
   if (!events_want(TF_EVENTS)) return;
@@ -180,7 +193,10 @@ void events_compile_end(int ordinal, const char *module, trm_executable *executa
   char *report = NULL, *map = NULL, *graph = NULL;
   size_t report_size = 0, map_size = 0, graph_size = 0;
   trm_program *program =
-      wanted.bits & (TF_EVENTS_REPORT | TF_EVENTS_TENSOR_MAP) ? plan(executable) : NULL;
+      wanted.bits & (TF_EVENTS_REPORT | TF_EVENTS_TENSOR_MAP | TF_EVENTS_PRINT) ? plan(executable)
+                                                                                : NULL;
+  if (program && wanted.bits & TF_EVENTS_PRINT)
+    print_report(executable, program, TRM_REPORT_GRAPH, &wanted);
   if (program && wanted.bits & TF_EVENTS_REPORT) {
     report = describe(executable, program, TRM_REPORT_GRAPH, wanted.form, "compilation report",
                       &wanted, &report_size);
@@ -242,6 +258,11 @@ void events_execute(int ordinal, const char *module, trm_executable *executable,
   const trm_tf_event_settings wanted = copy_settings();
   const bool has_report = wanted.bits & TF_EVENTS_EXECUTION &&
                           (wanted.every == 0 ? run == 1 : (run - 1) % wanted.every == 0);
+  if (run == 1 && wanted.bits & TF_EVENTS_PRINT) {
+    trm_program *program = plan(executable);
+    if (program) print_report(executable, program, TRM_REPORT_EXECUTION, &wanted);
+    trm_program_free(program);
+  }
   if (has_report && !report->is_made) {
     report->is_made = true;
     trm_program *program = plan(executable);

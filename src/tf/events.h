@@ -16,6 +16,7 @@ typedef enum tf_events {
   TF_EVENTS_TENSOR_MAP = 8, /* a tensor map of each compilation */
   TF_EVENTS_GRAPH = 16,     /* the program as HLO text */
   TF_EVENTS_EXECUTION = 32, /* an execution report of the first run, or of every so many */
+  TF_EVENTS_PRINT = 64,     /* text reports of compilations and first runs on standard output */
 } tf_events;
 
 extern atomic_uint events_wanted; /* tf_events bits */

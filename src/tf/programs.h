@@ -7,8 +7,8 @@
 
 typedef struct tf_program tf_program;
 
-/* Who runs a program: the name of a node, the ids of its feeds, one a line (feeds_bind), and how many
- * of the inputs, the last ones, are variables. */
+/* Who runs a program: the name of a node, the ids of its feeds, one a line (feeds_bind), and how
+ * many of the inputs, the last ones, are variables. */
 typedef struct tf_call {
   const char *name;
   const char *feeds;

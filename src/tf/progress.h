@@ -26,7 +26,11 @@ void progress_end(progress *bar, bool finished);
 
 /* ---- For Python ---- */
 
-typedef enum tf_progress_mode { TF_PROGRESS_NEVER, TF_PROGRESS_ALWAYS, TF_PROGRESS_AUTO } tf_progress_mode;
+typedef enum tf_progress_mode {
+  TF_PROGRESS_NEVER,
+  TF_PROGRESS_ALWAYS,
+  TF_PROGRESS_AUTO
+} tf_progress_mode;
 /* A tf_progress_mode. AUTO: on a terminal, when nothing is logged in detail, for programs with at
  * least five of the operations that take long to compile on an IPU. */
 TRM_TF_API void trm_tf_show_progress(int32_t mode);

@@ -47,7 +47,7 @@ static bool document_open(document *d) {
   return d->file != NULL;
 }
 
-/* A tensor is known by its number among the program's inputs or outputs, and a leaf's, which is 0. */
+/* A tensor is known by its number among the program's inputs or outputs, and a leaf's: 0. */
 static void document_add(document *d, const char *prefix, int64_t number, size_t bytes) {
   fprintf(d->file, "%s{\"name\":\"%s%lld.0\",\"size\":%zu}", d->count++ ? "," : "", prefix,
           (long long)number, bytes);

@@ -148,6 +148,23 @@ def test_reports_as_text(profiled, on_ipu, session):
         assert words in everything
 
 
+def test_reports_on_the_standard_output(script):
+    done = script("""
+        import numpy as np, tensorflow.compat.v1 as tf
+        tf.disable_v2_behavior()
+        from tensorflow.python import ipu
+        options = ipu.utils.create_ipu_config(profiling=True)
+        ipu.utils.configure_ipu_system(ipu.utils.auto_select_ipus(options, 1))
+        x = tf.placeholder(tf.float32, [4, 4])
+        with ipu.scopes.ipu_scope("/device:IPU:0"):
+            y = ipu.ipu_compiler.compile(lambda a: tf.matmul(a, a), [x])
+        with tf.Session() as session:
+            session.run(y, {x: np.ones([4, 4])}), session.run(y, {x: np.ones([4, 4])})
+    """, TF_POPLAR_FLAGS="--dump_text_reports_to_stdio")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("Memory: it fits") == done.stdout.count("Cycles of a run") == 1
+
+
 def test_reports_as_cbor(profiled, on_ipu, session):
     profiled(profiling=True, profile_execution=True, use_poplar_cbor_report=True)
     x, y = square_sum(on_ipu)

@@ -47,7 +47,7 @@ def configure(snapshot_json):
     plugin.load()
     reset_configuration()
     set_flags(snapshot["flags"])
-    _set_events(snapshot["options"])
+    _set_events(snapshot["options"], snapshot["flags"])
     try:
         for ordinal, device in enumerate(snapshot["devices"] or [{"auto": 1}]):
             _configure_device(ordinal, device, snapshot)
@@ -65,7 +65,7 @@ def set_flags(values):
                               values["tensor_map_file_path"].encode())
 
 
-def _set_events(options):
+def _set_events(options, values):
     """What is recorded: see docs/events.md and src/tf/events.h, which has the bits."""
     profiling = options.get("_profiling.profiling", False)
     wanted = {
@@ -74,7 +74,8 @@ def _set_events(options):
         4: profiling,
         8: profiling or options.get("_profiling.enable_compilation_trace"),
         16: profiling and options.get("_profiling.enable_poplar_serialized_graph"),
-        32: profiling and options.get("_profiling.profile_execution", _NO_PROFILE) != _NO_PROFILE}
+        32: profiling and options.get("_profiling.profile_execution", _NO_PROFILE) != _NO_PROFILE,
+        64: profiling and values["dump_text_reports_to_stdio"]}
     bits = sum(bit for bit, is_wanted in wanted.items() if is_wanted) if wanted[1] else 0
     plugin.library().trm_tf_set_events(plugin.EventSettings(
         bits=bits,
