@@ -151,7 +151,8 @@ class Fit:
 FITS = [
     Fit("ResNet-50 inference, 90 images, one MK2", resnet50, 90, None, "mk2", 0.6, True),
     Fit("ResNeXt-101 inference, 16 images, one MK2", resnext101, 16, None, "mk2", 0.6, True),
-    Fit("ResNeXt-101 inference, 4 images, one GC2", resnext101, 4, None, "mk1", 0.3, True),
+    Fit("ResNeXt-101 inference, 4 images, one GC2 (the guide's example)", resnext101, 4, None,
+        "mk1", 0.3, True),
     Fit("ResNet-50 training, 8 images, allow_recompute, one MK2", resnet50, 8, "momentum",
         "mk2", 0.6, True),
     Fit("ResNet-50 training, 4 images, allow_recompute, one GC2 (four were taken)", resnet50, 4,
