@@ -36,7 +36,9 @@ def test_imports_of_old_programs(prints):
 
 
 @pytest.mark.parametrize("statement, words", [
-    ("from tensorflow.contrib import seq2seq", "tensorflow.contrib.seq2seq .*tensorflow_addons"),
+    ("from tensorflow.contrib.seq2seq import BasicDecoder", "seq2seq.BasicDecoder .*tensorflow_addons"),
+    ("import tensorflow as tf; tf.contrib.seq2seq.dynamic_decode",
+     "seq2seq.dynamic_decode .*tensorflow_addons"),
     ("import tensorflow.contrib.tpu", "tensorflow.contrib.tpu .*TPUs"),
     ("from tensorflow.contrib.rnn import Foo", "tensorflow.contrib.rnn.Foo is a part"),
     ("from tensorflow.contrib.opt.python.training import foo", "tensorflow.contrib.opt.foo is"),
@@ -291,3 +293,35 @@ def test_without_slim_it_says_so(prints):
                 print(error)
     """)
     assert len(out) == 3 and all(line.endswith("pip install tf_slim") for line in out)
+
+
+def test_seq2seq(prints):
+    """The loss of sequences against its sum by numpy."""
+    out = prints("""
+        import numpy as np
+        import tensorflow as tf
+        from tensorflow.contrib import seq2seq
+        random = np.random.RandomState(3)
+        logits = random.normal(size=[2, 3, 4]).astype(np.float32)
+        targets, weights = random.randint(4, size=[2, 3]), np.array([[1, .5, 0], [2, 0, 0]], "f")
+        picked = np.take_along_axis(logits, targets[..., None], 2)[..., 0]
+        losses = (np.log(np.exp(logits).sum(2)) - picked) * weights
+        args = [tf.constant(one) for one in (logits, targets, weights)]
+        found = [seq2seq.sequence_loss(*args),
+                 seq2seq.sequence_loss(*args, average_across_batch=False),
+                 seq2seq.sequence_loss(*args, average_across_timesteps=False),
+                 seq2seq.sequence_loss(*args, False, False),
+                 seq2seq.sequence_loss(*args, False, False, True, True)]
+        batch = losses.sum(0) / np.array([3, .5, 1])
+        wanted = [losses.sum() / 3.5, losses.sum(1) / [1.5, 2], batch, losses, losses.sum() / 3]
+        with tf.Session() as session:
+            for one, other in zip(session.run(found), wanted):
+                np.testing.assert_allclose(one, other, rtol=1e-5)
+            print(session.run(seq2seq.tile_batch((tf.constant([1, 2]), tf.constant([[3]])), 2))[0].tolist())
+        try:
+            seq2seq.sequence_loss(args[0], args[1], args[2], sum_over_batch=True)
+        except ValueError as error:
+            print(error)
+    """)
+    assert out == ["[1, 1, 2, 2]", "average_across_batch and sum_over_batch cannot be set to True "
+                   "at same time."]

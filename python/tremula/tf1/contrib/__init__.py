@@ -5,7 +5,7 @@ import importlib
 from tremula.tf1 import missing
 
 _MODULES = ("compiler", "data", "framework", "layers", "losses", "metrics", "opt", "rnn",
-            "training", "util")
+            "seq2seq", "training", "util")
 _ELSEWHERE = ("ipu", "slim")  # found under TensorFlow's name
 
 
