@@ -10,6 +10,8 @@ from tensorflow.python.ipu import test_utils as tu
 
 
 class Case(test_util.TensorFlowTestCase):
+    __test__ = False
+
     def runTest(self):
         pass
 
@@ -48,7 +50,7 @@ def profile():
 
 def test_compute_sets_have_poplars_names(profile):
     Case().assert_compute_sets_contain_list(profile[0], [
-        "product/dot*/Conv_1/Convolve", "window/convolution*/Conv_3x3_stride2x2/Convolve",
+        "product/*/Conv_1/Convolve", "window/*/Conv_3x3_stride2x2/Convolve",
         "bend/*/Nonlinearity", "sub/*/Op/Subtract", "smaller/*/Op/LessThan", "/Op/Add"])
 
 
