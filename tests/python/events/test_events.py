@@ -119,6 +119,17 @@ def test_what_a_json_report_tells(profiled, on_ipu, session):
     assert len(report.get_each_tile_memory()) == report.get_num_tiles_per_ipu() == 1472
     assert 0 < report.get_peak_liveness() <= report.get_total_tile_memory()
     assert report.get_always_live_memory() < report.get_total_tile_memory()
+    report.assert_total_tile_memory(report.get_total_tile_memory())
+    report.assert_max_tile_memory(report.get_max_tile_memory())
+    report.assert_always_live_memory(report.get_always_live_memory())
+    report.assert_each_tile_memory_is_less_than(report.get_max_tile_memory())
+    report.assert_execution_report_cycles(0, report.get_execution_report_cycles(0))
+    for fails in (lambda: report.assert_total_tile_memory(1),
+                  lambda: report.assert_max_tile_memory(10 ** 9, tolerance=0.1),
+                  lambda: report.assert_each_tile_memory_is_less_than(1),
+                  lambda: report.assert_execution_report_cycles(0, 0)):
+        with pytest.raises(AssertionError):
+            fails()
     steps = report.get_execution_reports()[0]["simulation"]["steps"]
     assert sum(one["cycles"] * one["executions"] for one in steps) == pytest.approx(
         report.get_execution_report_cycles(0))

@@ -549,6 +549,32 @@ class ReportJSON:
         """Fails the test unless each pattern fits a codelet."""
         self.test.assertFalse(missing_whitelist_entries_in_names(self.get_vertices(), ok))
 
+    # -- numbers, with a tolerance that is a part of what is expected --
+
+    def assert_each_tile_memory_is_less_than(self, expected, tolerance=0.01):
+        """Fails the test if a tile has more bytes."""
+        self.test.assertLessEqual(self.get_max_tile_memory(), int(expected * (1 + tolerance)))
+
+    def assert_total_tile_memory(self, expected, tolerance=0.01):
+        """Fails the test unless there are so many bytes on all tiles."""
+        self._assert_near(self.get_total_tile_memory(), expected, tolerance)
+
+    def assert_max_tile_memory(self, expected, tolerance=0.01):
+        """Fails the test unless there are so many bytes on the fullest tile."""
+        self._assert_near(self.get_max_tile_memory(), expected, tolerance)
+
+    def assert_always_live_memory(self, expected, tolerance=0.01):
+        """Fails the test unless so many bytes are always live."""
+        self._assert_near(self.get_always_live_memory(), expected, tolerance)
+
+    def assert_execution_report_cycles(self, idx, expected, tolerance=0.01):
+        """Fails the test unless the run of this number took so many cycles."""
+        self._assert_near(self.get_execution_report_cycles(idx), expected, tolerance)
+
+    def _assert_near(self, value, expected, tolerance):
+        self.test.assertGreaterEqual(value, int(expected * (1 - tolerance)))
+        self.test.assertLessEqual(value, int(expected * (1 + tolerance)))
+
 
 # The configuration that a ReportJSON has made last, or None.
 _configured = None
