@@ -9,8 +9,8 @@ _INSTEAD = {
     "learn": "Use tf.estimator.",
     "lite": "Use tf.lite.",
     "lookup": "Use tf.lookup.",
-    "seq2seq": "Of seq2seq there are sequence_loss and tile_batch; the package tensorflow_addons has "
-               "decoders and attention as tfa.seq2seq.",
+    "seq2seq": "Of seq2seq there are sequence_loss and tile_batch; the package tensorflow_addons "
+               "has decoders and attention as tfa.seq2seq.",
     "tensorboard": "The package tensorboard has it.",
     "tpu": "Programs for TPUs do not run here.",
     "tensorrt": "Programs for TensorRT do not run here.",

@@ -36,7 +36,8 @@ def test_imports_of_old_programs(prints):
 
 
 @pytest.mark.parametrize("statement, words", [
-    ("from tensorflow.contrib.seq2seq import BasicDecoder", "seq2seq.BasicDecoder .*tensorflow_addons"),
+    ("from tensorflow.contrib.seq2seq import BasicDecoder",
+     "seq2seq.BasicDecoder .*tensorflow_addons"),
     ("import tensorflow as tf; tf.contrib.seq2seq.dynamic_decode",
      "seq2seq.dynamic_decode .*tensorflow_addons"),
     ("import tensorflow.contrib.tpu", "tensorflow.contrib.tpu .*TPUs"),
@@ -317,7 +318,8 @@ def test_seq2seq(prints):
         with tf.Session() as session:
             for one, other in zip(session.run(found), wanted):
                 np.testing.assert_allclose(one, other, rtol=1e-5)
-            print(session.run(seq2seq.tile_batch((tf.constant([1, 2]), tf.constant([[3]])), 2))[0].tolist())
+            tiled = seq2seq.tile_batch((tf.constant([1, 2]), tf.constant([[3]])), 2)
+            print(session.run(tiled)[0].tolist())
         try:
             seq2seq.sequence_loss(args[0], args[1], args[2], sum_over_batch=True)
         except ValueError as error:

@@ -15,7 +15,8 @@ def __getattr__(name):
 def sequence_loss(logits, targets, weights, average_across_timesteps=True,
                   average_across_batch=True, sum_over_timesteps=False, sum_over_batch=False,
                   softmax_loss_function=None, name=None):
-    """The weighted cross-entropy of logits [batch, time, classes] with integer targets [batch, time].
+    """The weighted cross-entropy of logits [batch, time, classes] with integers, targets
+    [batch, time].
 
     weights                       [batch, time]
     average_across_timesteps, average_across_batch   over which dimensions to divide the sum by the
@@ -37,8 +38,8 @@ def sequence_loss(logits, targets, weights, average_across_timesteps=True,
     for average, total, dimension in ((average_across_timesteps, sum_over_timesteps, "timesteps"),
                                       (average_across_batch, sum_over_batch, "batch")):
         if average and total:
-            raise ValueError(f"average_across_{dimension} and sum_over_{dimension} cannot be set to "
-                             "True at same time.")
+            raise ValueError(f"average_across_{dimension} and sum_over_{dimension} cannot be set "
+                             "to True at same time.")
     with tf.name_scope(name, "sequence_loss", [logits, targets, weights]):
         function = softmax_loss_function or tf.nn.sparse_softmax_cross_entropy_with_logits
         flat = tf.reshape(logits, [-1, tf.shape(logits)[2]])
