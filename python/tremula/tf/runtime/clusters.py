@@ -17,6 +17,8 @@ import itertools
 from tremula.tf.runtime import (clusters_graph, clusters_ops, clusters_sources, inside, lowering,
                                 plugin)
 
+_SCOPE = b"jit_scope_ipu_"  # of scopes.ipu_jit_scope
+
 _callback = None  # kept from being collected while the plugin has it
 
 
@@ -56,7 +58,8 @@ def _answer(request):
         fetched = ctypes.string_at(asked.fetched, asked.fetched_size).decode().split("\n")
         # An operation that is fetched itself may be one whose result is fed.
         fetched = (name.rpartition(":")[0] for name in fetched)
-        if cluster(graph_def, frozenset(preserved), frozenset(fetched)):
+        changed = cluster(graph_def, frozenset(preserved), frozenset(fetched))
+        if _leave_to_kernels(graph_def) or changed:
             data = graph_def.SerializeToString()
             plugin.library().trm_tf_reply_graph(request, data, len(data))
     except clusters_graph.Unusual as error:
@@ -92,6 +95,19 @@ def cluster(graph_def, preserved=frozenset(), fetched=frozenset()):
     del graph_def.node[:]
     graph_def.node.extend(new_nodes)
     return True
+
+
+def _leave_to_kernels(graph_def):
+    """Takes the mark of what is to be compiled from nodes of an ipu_scope that are not on an IPU,
+    such as initializers of optimizer slots beside a variable on the CPU: TensorFlow would compile
+    each of them for the CPU. Returns whether there were any."""
+    changed = False
+    for node in graph_def.node:
+        if ("_XlaCompile" in node.attr and "device:IPU:" not in node.device
+                and node.attr["_XlaScope"].s.startswith(_SCOPE)):
+            del node.attr["_XlaCompile"]
+            changed = True
+    return changed
 
 
 def _may_have_groups(graph_def):
