@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "cache.h"
 
+#include <dirent.h>
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -168,25 +169,46 @@ bool cache_lock(cache_entry *entry) {
   return true;
 }
 
+/* Removes a folder and the files in it, or a file. */
+static void remove_folder(const char *path) {
+  DIR *folder = opendir(path);
+  if (!folder) {
+    unlink(path);
+    return;
+  }
+  const struct dirent *entry;
+  while ((entry = readdir(folder)))
+    if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+      unlinkat(dirfd(folder), entry->d_name, 0);
+  closedir(folder);
+  rmdir(path);
+}
+
 bool cache_store(const cache_entry *entry, const trm_executable *executable) {
-  char unfinished[4200];
+  char folder[4200];
+  char unfinished[4220];
   trm_error error = {0};
-  /* With the lock the name is ours, so what a killed process has left is written over. */
+  /* With the lock the name is ours, so what a killed process has left is removed. */
   if (entry->lock >= 0)
-    snprintf(unfinished, sizeof unfinished, "%s.part", entry->path);
+    snprintf(folder, sizeof folder, "%s.part", entry->path);
   else
-    snprintf(unfinished, sizeof unfinished, "%s.part.%ld", entry->path, (long)getpid());
-  if (trm_executable_save(executable, unfinished, &error) != TRM_OK) {
-    log_warning(source, "The executable cache could not write %s: %s", entry->path, error.message);
-  } else if (rename(unfinished, entry->path) != 0) {
+    snprintf(folder, sizeof folder, "%s.part.%ld", entry->path, (long)getpid());
+  snprintf(unfinished, sizeof unfinished, "%s/executable", folder);
+  remove_folder(folder);
+  bool ok = false;
+  if (mkdir(folder, 0777) != 0)
     log_warning(source, "The executable cache could not write %s: %s", entry->path,
                 strerror(errno));
-  } else {
-    trm_log(TRM_LOG_INFO, "CACHE", "saved the executable %s", entry->path);
-    return true;
-  }
-  unlink(unfinished);
-  return false;
+  else if (trm_executable_save(executable, unfinished, &error) != TRM_OK)
+    log_warning(source, "The executable cache could not write %s: %s", entry->path, error.message);
+  else if (rename(unfinished, entry->path) != 0)
+    log_warning(source, "The executable cache could not write %s: %s", entry->path,
+                strerror(errno));
+  else
+    ok = true;
+  if (ok) trm_log(TRM_LOG_INFO, "CACHE", "saved the executable %s", entry->path);
+  remove_folder(folder);
+  return ok;
 }
 
 void cache_unlock(cache_entry *entry) {

@@ -2,6 +2,7 @@
 
 import fcntl
 import shutil
+import signal
 
 import pytest
 
@@ -89,6 +90,26 @@ def test_a_program_waits_for_whoever_compiles_it(filled, start, tmp_path):
         path.write_bytes(kept)
     log = run.finish()
     assert log.compiled == 0
+
+
+def test_a_process_killed_while_it_writes(filled, start, tmp_path):
+    """The kernel kills it after the first 500 bytes; what it leaves is removed by the next one."""
+    folder = tmp_path / "cache"
+    shutil.copytree(filled[0], folder)
+    path = files(folder, ".poplar_exec")[0]
+    path.unlink()
+    known = set(folder.rglob("*"))
+    writer = start(folder, "import resource, signal; signal.signal(signal.SIGXFSZ, signal.SIG_DFL);"
+                   "resource.setrlimit(resource.RLIMIT_FSIZE, (500, 500))").process
+    writer.communicate(timeout=240)
+    assert writer.returncode == -signal.SIGXFSZ
+    left = [one for one in folder.rglob("*") if one not in known and one.is_file()]
+    assert path.with_suffix(".compile_lock") in left
+    assert any(one.stat().st_size == 500 for one in left), left
+    runs = [start(folder) for _ in range(2)]
+    logs = [one.finish() for one in runs]
+    assert sum(log.compiled for log in logs) == 1 and not any(log.lowered for log in logs)
+    assert set(folder.rglob("*")) == known | {path}
 
 
 @pytest.mark.parametrize("first", [

@@ -28,6 +28,40 @@ def test_the_second_process_gets_the_error_and_a_killed_one_frees_its_ipus(scrip
     assert "Device /device:IPU:0 attached to IPUs: 30" in err
 
 
+def test_selected_ids_and_a_killed_process_with_replicas(script, tool):
+    """Two replicas run; who selects all 16 IPUs is refused, or waits until that process is killed."""
+    holder = script(2, "ALWAYS", """
+        print("attached", flush=True)
+        run(lambda x: ipu.loops.repeat(2000000000, lambda x: 0.5 *
+                                       ipu.cross_replica_ops.cross_replica_sum(x), [x]))
+    """)
+    assert holder.stdout.readline() == "attached\n"
+    process = script(1, "NEVER", """
+        for connection in ("ALWAYS", "ON_DEMAND"):
+            config = ipu.config.IPUConfig()
+            config.select_ipus = 30
+            config.device_connection.type = ipu.config.DeviceConnectionType[connection]
+            try:
+                config.configure_ipu_system()
+                print(run())
+            except tf.errors.InternalError as error:
+                print("This device was expected to have 16 IPU(s)" in str(error), flush=True)
+    """, TF_POPLAR_FLAGS="--on_demand_device_timeout=600000 --on_demand_device_poll_time=100")
+    try:
+        assert process.stdout.readline() == "True\n"
+        for line in process.stderr:
+            if "waits for IPUs" in line:
+                break
+        else:
+            raise AssertionError("it did not wait")
+        assert holder.poll() is None and str(holder.pid) in tool("gc-monitor").stdout
+    finally:
+        holder.kill()  # SIGKILL
+        holder.communicate()
+    out, err = finish(process)
+    assert out == "[2.0, 3.0]\n" and "attached to IPUs: 30" in err
+
+
 def test_reset_lets_the_ipus_go(script, tool):
     process = script(16, "ALWAYS", """
         print("attached", flush=True)

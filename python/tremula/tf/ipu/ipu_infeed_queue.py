@@ -51,6 +51,8 @@ class IPUInfeedQueue:
         depth = options["prefetch_depth"]
         if depth is None:
             depth = _DEFAULT_DEPTH
+        if isinstance(depth, bool) or not hasattr(depth, "__index__"):
+            raise TypeError(f"prefetch_depth must be an int, but it is {depth!r}.")
         if not 1 <= depth <= 255:
             raise ValueError("prefetch_depth must be greater than zero and less than 256, but it is "
                              f"{depth}.")

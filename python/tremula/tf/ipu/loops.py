@@ -20,6 +20,8 @@ def repeat(n, body, inputs=None, infeed_queue=None, use_while_v1=True):
     """
     del use_while_v1
     import tensorflow.compat.v1 as tf
+    if n is None or isinstance(n, (bool, str)) or isinstance(n, float) and not n.is_integer():
+        raise TypeError(f"The number of iterations must be an int or an integer tensor, not {n!r}.")
     n = tf.cast(tf.convert_to_tensor(n), tf.int32)
     return _loop(lambda counter, *_: counter < n, body, inputs, infeed_queue, "repeat",
                  tf.get_static_value(n))
@@ -67,6 +69,11 @@ def _inside(counter, trip_count):
 def _loop(goes_on, body, inputs, infeed_queue, name, trip_count=None):
     """The loop with a counter before the loop's variables: goes_on(counter, *values)."""
     import tensorflow.compat.v1 as tf
+    if not callable(body):
+        raise TypeError(f"The body of a loop must be a function, not {body!r}.")
+    if infeed_queue is not None and not hasattr(infeed_queue, "_dequeue"):
+        raise TypeError("infeed_queue must be an ipu_infeed_queue.IPUInfeedQueue, not "
+                        f"{infeed_queue!r}.")
     if inputs is not None and not isinstance(inputs, (list, tuple)):
         inputs = [inputs]
     inputs = [tf.convert_to_tensor(one) for one in inputs or []]

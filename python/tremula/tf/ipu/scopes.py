@@ -35,6 +35,10 @@ def ipu_jit_scope(ipu_scope):
 @contextlib.contextmanager
 def ipu_scope(device):
     """Puts what is built on `device`, such as "/device:IPU:0", and makes variables resources."""
+    if not (device is None or isinstance(device, str) or callable(device)
+            or hasattr(device, "to_string")):
+        raise TypeError(f'ipu_scope takes the name of a device, such as "/device:IPU:0", not '
+                        f"{device!r}.")
     with variable_scope.variable_scope("", use_resource=True):
         with ops.device(device):
             with ipu_jit_scope(0) as scope:

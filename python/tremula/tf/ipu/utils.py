@@ -78,6 +78,8 @@ def move_variable_initialization_to_cpu(graph=None):
     """
     import tensorflow.compat.v1 as tf
     graph = graph or tf.get_default_graph()
+    if not isinstance(graph, tf.Graph):
+        raise TypeError(f"move_variable_initialization_to_cpu takes a tf.Graph, not {graph!r}.")
     initializers = [variable.initializer for variable
                     in graph.get_collection(tf.GraphKeys.GLOBAL_VARIABLES)]
     waiting = [one.inputs[-1].op for one in initializers if one is not None]

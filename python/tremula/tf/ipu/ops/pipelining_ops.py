@@ -197,13 +197,14 @@ class _Plan:
                  accumulate_outfeed, method, continuous):
         self.name = name
         self.count = _checked_count(count)
-        self.repeat_count = repeat_count
+        self.repeat_count = _checked_number("repeat_count", repeat_count)
         self.training = optimizer_function is not None
         self.optimizer_function = optimizer_function
         self.method = ga.GradientAccumulationReductionMethod.parse(method)
         if self.method is not ga.GradientAccumulationReductionMethod.SUM and serialization != 1:
             raise ValueError("batch_serialization_iterations != 1 is only supported when "
                              "reduction_method is GradientAccumulationReductionMethod.SUM")
+        _checked_number("batch_serialization_iterations", serialization)
         if continuous:
             raise NotImplementedError("Continuous weight updates are currently not supported.")
         self.serialization = serialization
@@ -233,6 +234,8 @@ class _Plan:
             raise ValueError("Each stage must be mapped to an IPU: %d mappings != %d stages" %
                              (len(devices), len(stages)))
         flat = tf.nest.flatten(list(devices))
+        for one in flat:
+            _checked_number("Every number of an IPU in device_mapping", one, least=0)
         several = len(flat) != len(set(flat))
         if self.schedule is PipelineSchedule.Interleaved and self.training and several:
             raise NotImplementedError(
@@ -303,9 +306,20 @@ class _Plan:
             "memory": {key: value for key, value in self.memory.items() if value is not None}})
 
 
+def _checked_number(name, value, least=1):
+    """The value, which must be an int of at least `least`."""
+    if isinstance(value, (bool, np.bool_)) or not hasattr(value, "__index__"):
+        raise TypeError(f"{name} must be an int, but it is {value!r}.")
+    if value < least:
+        raise ValueError(f"{name} must be at least {least}, but it is {value}.")
+    return value
+
+
 def _checked_count(count):
     if count is None:
         raise ValueError("gradient_accumulation_count must be specified.")
+    if isinstance(count, (bool, float, str)):
+        raise TypeError(f"gradient_accumulation_count must be an int or a tensor, not {count!r}.")
     if isinstance(count, int):
         if count < 0:
             raise ValueError("gradient_accumulation_count must be >= 0.")
