@@ -88,11 +88,14 @@ static bool has_note(const trm_program *p, const char *part) {
   return false;
 }
 
-static int64_t live_at(const trm_program *p, const char *name) {
+/* While an instruction's products are summed. */
+static int64_t live_at(const trm_program *p, const char *instruction) {
   for (uint32_t s = 0; s < p->num_steps; ++s) {
-    if (strstr(p->steps[s].name, name) != NULL) return p->steps[s].live_total;
+    const char *name = p->steps[s].name;
+    const bool is_it = strncmp(name, instruction, strlen(instruction)) == 0;
+    if (is_it && strstr(name, "/Convolve") != NULL) return p->steps[s].live_total;
   }
-  fail_msg("no step %s", name);
+  fail_msg("no step %s", instruction);
   return 0;
 }
 
@@ -112,8 +115,8 @@ static void test_recomputation(void **state) {
   assert_int_equal(again->recomputed_bytes, bytes);
   assert_true(again->totals.cycles > kept->totals.cycles);
   /* Half way the convolution's result and the chain's are there, and no longer the first of it. */
-  const int64_t kept_bytes = live_at(kept, "r40/Conv_1/Convolve");
-  const int64_t again_bytes = live_at(again, "r40/Conv_1/Convolve");
+  const int64_t kept_bytes = live_at(kept, "r40/");
+  const int64_t again_bytes = live_at(again, "r40/");
   assert_true(kept_bytes - again_bytes > bytes * 9 / 10);
   assert_true(has_note(again, "allow_recompute: 1 results"));
   trm_program_free(kept);
