@@ -223,7 +223,10 @@ def test_configure_hands_the_snapshot_over(runtime):
     (name, snapshot), = runtime.calls
     assert name == "configure" and snapshot["devices"] == [{"auto": 2}]
     options, = ipu_config.get_ipu_config()
-    assert options.device_config[0].auto_count == 2
+    assert options.device_config[0].auto_count == 2 and options.creator_id == 1
+    _set(auto_select_ipus=[2, 4]).configure_ipu_system()
+    assert [[one.auto_count for one in options.device_config]
+            for options in ipu_config.get_ipu_config()] == [[2, 4], [2, 4]]
 
 
 def test_configure_again(runtime, caplog):

@@ -329,6 +329,16 @@ def test_scope_inside_the_computation(session):
         assert s.run(result, {x: [1., 2.]}).tolist() == [2., 4.]
 
 
+def test_scope_inside_a_loop(session):
+    def body(x):
+        with tf.device("/device:IPU:0"):
+            return x * 2.
+
+    result, = ipu.ipu_compiler.compile(lambda: ipu.loops.repeat(3, body, [1.]))
+    with session() as s:
+        assert s.run(result) == 8.
+
+
 def test_estimator_spec_deep_in_the_result():
     class EstimatorSpec:
         pass

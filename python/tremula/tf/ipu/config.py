@@ -209,7 +209,8 @@ def reset_ipu_configuration():
 
 
 def get_ipu_config(session=None):
-    """The configuration in force, as a list of config_pb2.IpuOptions (one: all devices share it).
+    """The configuration in force, as a list of config_pb2.IpuOptions: the same one for each
+    TensorFlow device that it names, or for one.
 
     `session` makes no difference. Raises RuntimeError if no IPU system is configured.
     """
@@ -217,7 +218,7 @@ def get_ipu_config(session=None):
     if _current is None:
         raise RuntimeError("No IPU devices configured.")
     from tremula.tf.plugin.poplar.driver import config_pb2
-    return [config_pb2.IpuOptions(_current)]
+    return [config_pb2.IpuOptions(_current) for _ in _current["devices"] or [None]]
 
 
 def running_on_ipu_model():

@@ -1,6 +1,6 @@
 """Compiling a computation for an IPU (`tensorflow.python.ipu.ipu_compiler`)."""
 
-from tremula.tf.runtime import launching, plugin, tracing
+from tremula.tf.runtime import inside, launching, plugin, tracing
 
 _NOT_ON_AN_IPU = (
     "A computation has been compiled, however it was not placed on an IPU device. This is "
@@ -64,11 +64,12 @@ def _device_around():
 
 
 def _device_inside(graph):
-    """The IPU that operations of a graph are placed on, or None."""
-    for operation in graph.get_operations():
-        device = _ipu(operation.device)
-        if device is not None:
-            return device
+    """The IPU that operations of a graph, or of its loops and branches, are placed on, or None."""
+    for one in [graph, *inside.function_graphs(graph).values()]:
+        for operation in one.get_operations():
+            device = _ipu(operation.device)
+            if device is not None:
+                return device
     return None
 
 

@@ -159,6 +159,8 @@ class IpuOptions:
     that is not filled yet. Serialised, it is JSON. The fields of the original are there to be read.
     """
 
+    creator_id = 1  # made by this API
+
     def __init__(self, snapshot=None):
         self.snapshot = snapshot
 
