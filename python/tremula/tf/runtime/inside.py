@@ -353,6 +353,9 @@ def put_errors_first():
 
     @functools.wraps(interpolate)
     def interpolate_ours(message, graph):
+        if re.search(r"iterator has not been initialized.*\{\{node \S*feed\S*/IteratorGetNextAsOptional",
+                     message, re.DOTALL):
+            return _not_initialized(graph) + "\n" + interpolate(message, graph)
         for name in re.findall(r"\{\{node (\S+?)\}\}", message):
             try:
                 operation = graph.get_operation_by_name(name)
@@ -374,6 +377,15 @@ def outermost_graph():
     while getattr(graph, "outer_graph", None) is not None:
         graph = graph.outer_graph
     return graph
+
+
+def _not_initialized(graph):
+    names = {name.decode() for one in graph.get_operations() if one.type == "IpuStart"
+             for name in one.get_attr("feeds") if name.startswith(b"infeed") or len(
+                 one.get_attr("feeds")) == 1}
+    which = f" '{names.pop()}'" if len(names) == 1 else ""
+    return ("Trying to access an infeed dataset iterator which has not been created. Did you "
+            f"initialize the infeed_queue{which} ? Run its `initializer` first.")
 
 
 def failed_precondition(message):

@@ -1,0 +1,37 @@
+"""What wrong uses of infeeds say, in the original's words."""
+
+import pytest
+import tensorflow.compat.v1 as tf
+from tensorflow.python import ipu
+
+
+def infeed():
+    return ipu.ipu_infeed_queue.IPUInfeedQueue(tf.data.Dataset.from_tensors(1.0).repeat())
+
+
+def test_not_initialized(on_ipu, session):
+    feed = infeed()
+    program = on_ipu(lambda: ipu.loops.repeat(2, lambda v, x: v + x, [0.0], feed))
+    start = feed.initializer
+    with session() as run:
+        with pytest.raises(tf.errors.FailedPreconditionError, match=(
+                "Trying to access an infeed dataset iterator which has not been created. Did you "
+                f"initialize the infeed_queue '{feed._id}' ?")):
+            run.run(program)
+        run.run(start)
+        assert run.run(program) == [2.0]
+
+
+def test_taken_twice_and_never(on_ipu):
+    twice, never = infeed(), infeed()
+    with pytest.raises(tf.errors.FailedPreconditionError, match="multiple times on the same"):
+        on_ipu(lambda: ipu.loops.repeat(2, lambda v, x: v + x + twice._dequeue(), [0.0], twice))
+    never._dequeue = lambda: 1.0
+    with pytest.raises(ValueError, match="The infeed queue has not been dequeued."):
+        on_ipu(lambda: ipu.loops.repeat(2, lambda v, x: v + x, [0.0], never))
+
+
+def test_outside_of_programs():
+    with pytest.raises(tf.errors.FailedPreconditionError,
+                       match="Unsupported use of infeed operation - it's only supported inside"):
+        infeed()._dequeue()
