@@ -204,6 +204,17 @@ static const char *tensorflow_version(void) {
   return text;
 }
 
+/* Once in a process. */
+static void warn_of_traces(void) {
+  static atomic_flag said = ATOMIC_FLAG_INIT;
+  const char *options = getenv("PVTI_OPTIONS");
+  if (options && options[0] && !atomic_flag_test_and_set(&said))
+    log_warning("poplar_compiler.cc:1585",
+                "PVTI_OPTIONS is set, but no traces for the System Analyser are written. "
+                "POPLAR_ENGINE_OPTIONS='{\"autoReport.all\":\"true\"}' writes a profile, with the "
+                "steps of a run.");
+}
+
 static bool build_watched(tf_program *p, const void *module, size_t size,
                           const tf_snapshot *settings, compile_watch *watch, TF_Status *status) {
   trm_executable *executable = NULL;
@@ -213,6 +224,7 @@ static bool build_watched(tf_program *p, const void *module, size_t size,
     trm_executable_free(executable);
     return fail_memory(status);
   }
+  warn_of_traces();
   watch_stage(watch, PROGRESS_PLANNING);
   const trm_report_framework framework = {"TensorFlow", tensorflow_version()};
   trm_report *report = NULL;

@@ -36,8 +36,10 @@ def profiled(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def unfed(profiled):
-    """The folder in which the program without feeds was run."""
-    return profiled(UNFED)[0]
+    """The folder in which the program without feeds was run; its standard error is in "stderr"."""
+    folder, done = profiled(UNFED, PVTI_OPTIONS='{"enable":"true"}')
+    (folder / "stderr").write_text(done.stderr, encoding="utf-8")
+    return folder
 
 
 @pytest.fixture(scope="session")
