@@ -46,7 +46,9 @@ def test_ipu_shard(graph):
     assert sharding.get_shards(one.op) == [3]
     assert sharding.get_shards(several.op) == [1, 2]
     assert sharding.get_sharding(tf.constant(1.).op) is None
-    for wrong in (-1, "0", 1.5, True):
+    with scopes.ipu_shard(3), scopes.ipu_shard(-1):
+        assert sharding.get_sharding(tf.constant(1.).op) is None
+    for wrong in (-2, "0", 1.5, True):
         with pytest.raises(ValueError), scopes.ipu_shard(wrong):
             pass
 
