@@ -8,11 +8,16 @@ import ast
 import os
 import sys
 
-# A program that names one of these says itself what it wants.
+# A program that names one of these says itself what it wants, or asks what it got.
 _DECISIONS = {"disable_eager_execution", "enable_eager_execution", "disable_v2_behavior",
-              "enable_v2_behavior"}
-# What cannot be used while everything runs eagerly.
-_OF_GRAPHS = {"Session", "InteractiveSession", "MonitoredTrainingSession", "placeholder"}
+              "enable_v2_behavior", "executing_eagerly", "run_functions_eagerly"}
+# What there is in eager execution only, or does the same there.
+_OF_EAGER = {"numpy", "wrap_function", "IPUStrategy"}
+# What cannot be used while everything runs eagerly, unless it is in a graph that the program makes.
+_SESSIONS = {"Session", "InteractiveSession", "MonitoredTrainingSession"}
+_OF_GRAPHS = {*_SESSIONS, "placeholder"}
+# What makes graphs of its own.
+_ESTIMATORS = {"Estimator", "IPUEstimator", "IPUPipelineEstimator"}
 
 
 def begin_if_wanted():
@@ -31,23 +36,34 @@ def begin_if_wanted():
 
 
 def wants_graphs(source):
-    """Whether the program of this text imports no other `tensorflow` than `compat.v1`, makes
-    sessions or placeholders, and leaves open whether it wants eager execution. False for what is
-    no Python."""
+    """Whether the program of this text cannot work with eager execution and leaves open whether it
+    wants that. False for what is no Python.
+
+    It imports no other `tensorflow` than `compat.v1`, makes sessions or placeholders, and uses
+    nothing of eager execution. If it makes graphs of its own, sessions work in any case; then it
+    is one only if it reads sizes of shapes as `.value`, which TensorFlow 2's have not.
+    """
     try:
         nodes = list(ast.walk(ast.parse(source)))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False
-    imported = set()
+    imported, named = set(), set()
+    makes_graphs = False
     for node in nodes:
         if isinstance(node, ast.Import):
             imported.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.level == 0:
             imported.update(f"{node.module}.{alias.name}" for alias in node.names)
-    named = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
+        elif isinstance(node, ast.Attribute):
+            named.add(node.attr)
+        elif isinstance(node, ast.keyword):
+            makes_graphs |= node.arg == "graph"
+    names = named | {one.rpartition(".")[2] for one in imported if one.startswith("tensorflow.")}
+    makes_graphs |= "Graph" in names or bool(names & _ESTIMATORS and not named & _SESSIONS)
     return ("tensorflow.compat.v1" in imported and "tensorflow" not in imported
-            and "tensorflow.compat.v2" not in imported
-            and bool(named & _OF_GRAPHS) and not named & _DECISIONS)
+            and "tensorflow.compat.v2" not in imported and bool(named & _OF_GRAPHS)
+            and not names & (_DECISIONS | _OF_EAGER)
+            and (not makes_graphs or "value" in named))
 
 
 def _source():

@@ -16,6 +16,7 @@ V1 = "import tensorflow.compat.v1 as tf\n"
 
 @pytest.mark.parametrize("source, wanted", [
     (V1 + USES, True),
+    ("import numpy\nfrom numpy import value\n" + V1 + USES, True),
     ("from tensorflow.compat import v1 as tf\nwith tf.Session() as sess:\n  pass", True),
     (V1 + "from tensorflow import keras\n" + USES, True),
     (V1 + "tf.disable_v2_behavior()\n" + USES, False),
@@ -23,6 +24,14 @@ V1 = "import tensorflow.compat.v1 as tf\n"
     (V1 + "import tensorflow as tf2\n" + USES, False),
     ("import tensorflow as tf\nwith tf.compat.v1.Session():\n  pass", False),
     (V1 + "print(tf.constant(1))", False),
+    (V1 + "with tf.Graph().as_default():\n  " + USES, False),
+    (V1 + "with tf.Graph().as_default():\n  " + USES + "  print(x.shape[0].value)", True),
+    (V1 + "with tf.Session(graph=make()) as sess:\n  pass", False),
+    (V1 + "tf.estimator.Estimator(lambda: 0)\ndef serve():\n  " + USES, False),
+    (V1 + "tf.estimator.Estimator(lambda: 0)\nsess = tf.Session()", True),
+    (V1 + "print(tf.constant(1).numpy())\ndef serve():\n  " + USES, False),
+    (V1 + "if not tf.executing_eagerly():\n  " + USES, False),
+    (V1 + "from tensorflow.compat.v1 import disable_v2_behavior\n" + USES, False),
     (V1 + "text = 'tf.placeholder'", False),
     (b"\x00", False), ("def", False), ("", False),
 ])
