@@ -99,3 +99,17 @@ def test_a_process_that_ends_while_daemon_threads_run(script):
     time.sleep(1)
     print("end", flush=True)
     """)) == ["end"]
+
+
+def test_a_function_of_atexit_that_runs_a_session(script):
+    """It is older than the IPU API, so it comes after whatever ends threads; the program has an
+    infeed, whose runs are not made by the main thread itself."""
+    assert lines(script("""
+    import atexit
+    atexit.register(lambda: print("last", session.run(loop, {n: 1})[0].shape, flush=True))
+    """ + _BEGINNING + """
+    session = tf.Session()
+    session.run(start)
+    session.run(fed, {n: 1})
+    print("end", flush=True)
+    """)) == ["end", "last (64, 64)"]

@@ -1,7 +1,8 @@
 """What ends a session's run from outside: Ctrl-C (SIGINT), closing the session, the process's end.
 
-Ctrl-C. TensorFlow blocks the main thread during a run, so Python cannot look at signals, and if the run then
-fails TensorFlow makes a RuntimeError of the KeyboardInterrupt that comes while it reports that. So:
+Ctrl-C. TensorFlow blocks the main thread during a run, so Python cannot look at signals, and if the
+run then fails TensorFlow makes a RuntimeError of the KeyboardInterrupt that comes while it reports
+that. So:
 
     Python's own handler    the plugin cancels what runs and holds the signal; KeyboardInterrupt
                             is raised when the call into TensorFlow is over
@@ -13,8 +14,9 @@ fails TensorFlow makes a RuntimeError of the KeyboardInterrupt that comes while 
     another thread's runs   are cancelled if the handler is Python's own
 
 Closing a session waits for its runs, so they are cancelled (unless other sessions run as well: the
-plugin does not know whose a run is). When the process ends, the runs of daemon threads are cancelled
-and no other begins: TensorFlow aborts when a thread comes back to an interpreter that is gone.
+plugin does not know whose a run is). When the process ends, the runs of daemon threads are
+cancelled and none of them begins another: TensorFlow aborts when a thread comes back to an
+interpreter that is gone. The main thread can still run what functions of `atexit` ask for.
 """
 
 import atexit
@@ -80,7 +82,7 @@ def _interruptible(call):
         cancels(is_python_s)
         if threading.current_thread() is not threading.main_thread():
             return _in_thread(call, arguments, keywords)
-        if callable(handler) and (not is_python_s or _has_infeeds.is_set()):
+        if callable(handler) and (not is_python_s or _has_infeeds.is_set()) and not _is_ending:
             return _run_beside(call, arguments, keywords, library)
         if not is_python_s:
             return call(*arguments, **keywords)
