@@ -2,7 +2,8 @@
 """What a profile costs: a small convolutional network's training, 1000 batches a step from an
 infeed, with and without POPLAR_ENGINE_OPTIONS='{"autoReport.all":"true"}', in turns.
 
-    python bench/profile_cost.py [--rounds N] [--batches N] [--steps N] [--output build/profile_cost.json]
+    python bench/profile_cost.py [--rounds N] [--batches N] [--steps N]
+                                 [--output build/profile_cost.json]
 
 Each run is a process of its own. Prints the least wall time and processor time of each, their
 ratios (with a profile / without), and the bytes of the files. The ratio of processor time is the

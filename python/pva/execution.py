@@ -1,8 +1,8 @@
 """What was run: the recorded runs, and the steps of each.
 
 Loops have their first two turns as steps of their own; one more step stands for all the others
-(Step.iterations). What runs beside something that takes longer, such as a pipeline's stages on other
-IPUs, says so (Step.cyclesOverlapped): cycles less cyclesOverlapped add up to those of the run.
+(Step.iterations). What runs beside something that takes longer, such as a pipeline's stages on
+other IPUs, says so (Step.cyclesOverlapped): cycles less cyclesOverlapped add up to those of the run.
 """
 
 import functools
@@ -123,8 +123,8 @@ class ExecutionReport:
 
     @staticmethod
     def blocks(tile):
-        """Programs that were timed on a tile by themselves (PopVision's lightweight profiling): none,
-        for cycles are estimated and no program is instrumented."""
+        """Programs that were timed on a tile by themselves (PopVision's lightweight profiling):
+        none, for cycles are estimated and no program is instrumented."""
         del tile
         return []
 

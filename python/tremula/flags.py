@@ -46,10 +46,10 @@ FLAGS = (
     Flag("synthetic_data_categories", "", "what is synthetic, a comma-separated list of "
          + ", ".join(SYNTHETIC_DATA_CATEGORIES),
          acts="infeed: every element is the same made-up one, and the dataset is not read. "
-         "outfeed: nothing comes out; the mode ALL gives no element, LAST fails. parameters: a program's "
-         "inputs, variables among them, are made up; its results are what it computes from them. "
-         "seed: `reset_ipu_seed` does nothing. hostembedding: lookups in host embeddings are made up, updates go nowhere, and none need be "
-         "registered."),
+         "outfeed: nothing comes out; the mode ALL gives no element, LAST fails. parameters: a "
+         "program's inputs, variables among them, are made up; its results are what it computes from them. "
+         "seed: `reset_ipu_seed` does nothing. hostembedding: lookups in host embeddings are "
+         "made up, updates go nowhere, and none need be registered."),
     Flag("synthetic_data_initializer", "", "values of synthetic data: uniform, normal, random or "
          "a number", acts="uniform, random: from 0 to 1, integers 0 or 1; normal: of mean 0 and "
          "variance 1, integers rounded, unsigned ones without sign. Without it: zeros. The same in "
@@ -78,8 +78,8 @@ FLAGS = (
     Flag("null_data_feed", False, "give the infeeds no data",
          acts="The elements of infeeds are zeros, and the dataset is not read."),
     Flag("show_progress_bar", "auto", "progress bar while compiling: true, false or auto",
-         acts="On the standard error. auto: where that is a terminal, nothing is logged in detail, and "
-         "the program has five or more of the operations that take an IPU's compiler long. See "
+         acts="On the standard error. auto: where that is a terminal, nothing is logged in detail, "
+         "and the program has five or more of the operations that take an IPU's compiler long. See "
          "dumps.md."),
     Flag("use_on_demand", False, "attach to a device when it is first used",
          acts="DeviceConnectionType.ALWAYS counts as ON_DEMAND."),

@@ -165,9 +165,9 @@ def registered_gradient(op_type):
 
 
 def forget_eager_start():
-    """TensorFlow notes in every thread whether it began in eager mode, and goes back there to create
-    variables, even where eager execution has been disabled since. This makes it as if that had come
-    first."""
+    """TensorFlow notes in every thread whether it began in eager mode, and goes back there to
+    create variables, even where eager execution has been disabled since. This makes it as if that
+    had come first."""
     from tensorflow.python.eager import context
     if context.default_execution_mode != context.GRAPH_MODE:
         return

@@ -13,8 +13,9 @@ VERSION = "1.15.5"
 
 
 def version(tensorflow, frame):
-    """What `tf.__version__` is to the code of `frame`: TensorFlow 1's to programs, which may refuse
-    to run with another, and the one there is to installed packages, which want it or a newer one."""
+    """What `tf.__version__` is to the code of `frame`: TensorFlow 1's to programs, which may
+    refuse to run with another, and the one there is to installed packages, which want it or a
+    newer one."""
     file = frame.f_code.co_filename
     installed = f"{os.sep}site-packages{os.sep}" in file or f"{os.sep}dist-packages{os.sep}" in file
     return tensorflow.__version__ if installed else VERSION

@@ -18,7 +18,8 @@ _INNER = ("_api", "compat", "compiler", "core", "distribute", "dtensor", "includ
 
 # Inner modules that have other names today.
 _RENAMED = {
-    "python.distribute.distribution_strategy_context": "tensorflow.python.distribute.distribute_lib",
+    "python.distribute.distribution_strategy_context":
+        "tensorflow.python.distribute.distribute_lib",
     "python.training.distribute": "tensorflow.python.distribute.distribute_lib",
 }
 
@@ -57,8 +58,8 @@ def install():
 
 
 class TensorFlow1Finder:
-    """Finds `tensorflow_core`, `tensorflow.contrib`, `tensorflow.examples`, the public modules below
-    `tensorflow`, and inner ones that have other names today."""
+    """Finds `tensorflow_core`, `tensorflow.contrib`, `tensorflow.examples`, the public modules
+    below `tensorflow`, and inner ones that have other names today."""
 
     def find_spec(self, fullname, path=None, target=None):
         if fullname.startswith(_OWN_CONTRIB):

@@ -29,7 +29,8 @@ def test_the_second_process_gets_the_error_and_a_killed_one_frees_its_ipus(scrip
 
 
 def test_selected_ids_and_a_killed_process_with_replicas(script, tool):
-    """Two replicas run; who selects all 16 IPUs is refused, or waits until that process is killed."""
+    """Two replicas run; who selects all 16 IPUs is refused, or waits until that process is
+    killed."""
     holder = script(2, "ALWAYS", """
         print("attached", flush=True)
         run(lambda x: ipu.loops.repeat(2000000000, lambda x: 0.5 *

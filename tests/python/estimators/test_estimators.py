@@ -210,8 +210,8 @@ def test_batch_sizes_are_shared_out(tmp_path):
 
     with pytest.raises(ValueError, match=r"eval_batch_size \(got 0\) must be positive"):
         make(0)
-    with pytest.raises(ValueError, match=r"got 3\) must be divisible by num_workers \* num_replicas "
-                                         r"\(1 \* 2\)"):
+    with pytest.raises(ValueError, match=r"got 3\) must be divisible by num_workers \* num_replicas"
+                                         r" \(1 \* 2\)"):
         make(3)
     with pytest.raises(ValueError, match="batch_size cannot be passed in params when"):
         make(2, {"batch_size": 2})

@@ -134,7 +134,7 @@ def test_refusals(tmp_path):
     for message, inputs in [("expects 1 inputs, but 0 were", []),
                             ("Expected the inputs to be a list", 3),
                             ("Failed to find input tensor with name 'XLA_Args/w'", {}),
-                            ("Mismatched input shape at position 0 .'XLA_Args/w'.", [tf.zeros([3])]),
+                            ("Mismatched input shape at position 0 .'XLA_Args/w'", [tf.zeros([3])]),
                             ("Mismatched input dtype at position 0", [tf.zeros([2], tf.int32)])]:
         with pytest.raises(Exception, match=message):
             runtime.embedded_runtime_start(path, inputs, "refused")

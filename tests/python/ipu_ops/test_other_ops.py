@@ -99,7 +99,8 @@ def test_normalise_image(run, random, dtype, channels):
 def test_normalise_image_refusals():
     with pytest.raises(TypeError, match="must be either float16, float32 or uint8."):
         image_ops.normalise_image(tf.zeros([1, 2, 2, 3], tf.int32), [0] * 3, [1] * 3)
-    with pytest.raises(tf.errors.InvalidArgumentError, match="The image has 2 channels, expected 3"):
+    with pytest.raises(tf.errors.InvalidArgumentError,
+                       match="The image has 2 channels, expected 3"):
         image_ops.normalise_image(tf.zeros([1, 2, 2, 2]), [0] * 3, [1] * 3)
     for sizes in ((2, 3), (3, 4)):
         with pytest.raises(tf.errors.InvalidArgumentError, match="must be the same size as the "

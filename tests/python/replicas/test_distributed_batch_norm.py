@@ -168,7 +168,7 @@ def test_refusals(devices, on_ipu):
     other = on_ipu(lambda x: ipu.cross_replica_ops.cross_replica_sum(x), [x])
     with tf.Session() as session:
         feed = {x: np.ones(x.shape, np.float32)}
-        with pytest.raises(tf.errors.InvalidArgumentError, match=r"The replica group size \(got 3\) "
-                           r"does not evenly divide the total number of replicas \(got 4\)"):
+        with pytest.raises(tf.errors.InvalidArgumentError, match=r"The replica group size \(got 3\) does "
+                           r"not evenly divide the total number of replicas \(got 4\)"):
             session.run(trained, feed)
         session.run(other, feed)  # has no batch norm

@@ -134,7 +134,7 @@ def test_debug_cbor(unfed, folder, database):
         if op_name:
             assert contexts[contexts[index]["parentId"]]["name"] == op_name
     assert any(op == "first/dense/MatMul" for _, _, op, _ in rows)
-    assert {index: one for index, one in pva.openReport(str(folder)).debugContexts.items()} == contexts
+    assert dict(pva.openReport(str(folder)).debugContexts.items()) == contexts
 
 
 def test_archive(folder, database):

@@ -111,8 +111,8 @@ OPTIONS = (
     Option("allow_recompute", bool, False,
            "Compute values again in the backward pass instead of keeping them from the forward "
            "pass, where that saves memory. In a pipeline: see its `recomputation_mode`.",
-           effect="Of the plan for an IPU: cheap results (activation functions, scalings of norms), "
-                  "in a pipeline all of a stage. Numbers stay as they are."),
+           effect="Of the plan for an IPU: cheap results (activation functions, scalings of norms), in "
+                  "a pipeline all of a stage. Numbers stay as they are."),
     Option("selection_order", SelectionOrder, SelectionOrder.AUTO,
            "The order in which the IPUs of a device are numbered."),
     Option("serialization_output_folder", str, "",

@@ -1,4 +1,4 @@
-"""Reading event traces: what `gen_ipu_ops.ipu_event_trace()` gives when it runs (docs/events.md)."""
+"""Reading event traces (docs/events.md): what `gen_ipu_ops.ipu_event_trace()` gives when it runs."""
 
 import json
 import time

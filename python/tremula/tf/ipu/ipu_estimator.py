@@ -46,7 +46,8 @@ class IPUEstimatorSpec(collections.namedtuple("IPUEstimatorSpec", [
         hooks = [_model_fn._validate_estimator_spec_hooks(one)
                  for one in (training_hooks, evaluation_hooks, prediction_hooks)]
         if eval_metric_ops and eval_metrics:
-            raise ValueError("IPUEstimatorSpec cannot contain both eval_metric_ops and eval_metrics")
+            raise ValueError("IPUEstimatorSpec cannot contain both eval_metric_ops and "
+                             "eval_metrics")
         eval_metric_ops = _model_fn._validate_eval_metric_ops(eval_metric_ops)
         _check_host_call(host_call)
         _check_eval_metrics(eval_metrics)

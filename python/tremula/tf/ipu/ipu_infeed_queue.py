@@ -20,7 +20,8 @@ class IPUInfeedQueue:
     """Gives the elements of a dataset to a loop of a compiled program, one an iteration.
 
     Pass it to loops.repeat or loops.while_loop, and run `initializer` before the program. Several
-    loops, one after the other, take the elements in their order; every run goes on where the one before stopped; past the end it fails with OutOfRangeError.
+    loops, one after the other, take the elements in their order; every run goes on where the one
+    before stopped; past the end it fails with OutOfRangeError.
     """
 
     def __init__(self, dataset, *args, **kwargs):
@@ -54,8 +55,8 @@ class IPUInfeedQueue:
         if isinstance(depth, bool) or not hasattr(depth, "__index__"):
             raise TypeError(f"prefetch_depth must be an int, but it is {depth!r}.")
         if not 1 <= depth <= 255:
-            raise ValueError("prefetch_depth must be greater than zero and less than 256, but it is "
-                             f"{depth}.")
+            raise ValueError("prefetch_depth must be greater than zero and less than 256, but it "
+                             f"is {depth}.")
         self._id = f"{options['feed_name'] or 'infeed'}.{next(_numbers)}"
         plugin.library().trm_tf_declare_infeed(
             self._id.encode(), depth, options["replication_factor"] or 0)
@@ -77,10 +78,10 @@ class IPUInfeedQueue:
 
     @property
     def initializer(self):
-        """The operation, in the dataset's graph, that starts it from its beginning; in eager mode that is done at
-        once, and this is None. May be read once. Running it fails with FailedPreconditionError
-        for elements of types that cannot be fed, with InvalidArgumentError for those that have a
-        tensor of no elements.
+        """The operation, in the dataset's graph, that starts it from its beginning; in eager mode
+        that is done at once, and this is None. May be read once. Running it fails with
+        FailedPreconditionError for elements of types that cannot be fed, with InvalidArgumentError
+        for those that have a tensor of no elements.
 
         Raises ValueError the second time.
         """
@@ -148,8 +149,8 @@ class IPUInfeedQueue:
         block._tremula_infeed = self
         trace.infeed = self
         self._dequeued = True
-        operation = tracing.side_effect("tremula.infeed", {"feed": trace.feed(self._id)}, [], self._types,
-                                        self._shapes)
+        operation = tracing.side_effect("tremula.infeed", {"feed": trace.feed(self._id)}, [],
+                                        self._types, self._shapes)
         return tf.nest.pack_sequence_as(self._structure, list(operation.outputs))
 
     def _refused_types(self):

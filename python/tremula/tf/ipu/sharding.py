@@ -14,8 +14,8 @@ def has_attr(o, attr_name):
 
 
 def dependencies(roots):
-    """All operations that `roots`, operations or tensors, need, themselves included, through data and
-    control inputs: a list in which an operation comes after what it needs."""
+    """All operations that `roots`, operations or tensors, need, themselves included, through data
+    and control inputs: a list in which an operation comes after what it needs."""
     order, seen = [], set()
     stack = [(getattr(one, "op", one), False) for one in reversed(list(roots))]
     while stack:

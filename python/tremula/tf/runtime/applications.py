@@ -1,8 +1,8 @@
 """Programs in files that run without the graph they came from: application_compile_op writes them,
 embedded_runtime runs them.
 
-A file is a zip archive of NumPy's: "executable" as libtremula saves it, "header" (JSON: names of the
-inputs, which of them are frozen) and the values of those as "input_<number>".
+A file is a zip archive of NumPy's: "executable" as libtremula saves it, "header" (JSON: names of
+the inputs, which of them are frozen) and the values of those as "input_<number>".
 """
 
 import atexit

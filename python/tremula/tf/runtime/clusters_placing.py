@@ -114,8 +114,8 @@ def _extend(self, extend):
 
 
 def _put_aside(graph, error):
-    """Whether the op that the error is about could be put aside. It takes with it others of its kind
-    with the same types."""
+    """Whether the op that the error is about could be put aside. It takes with it others of its
+    kind with the same types."""
     from tensorflow.python.framework import device as device_lib
     found = _UNPLACEABLE.search(str(error))
     aside = _aside(graph)

@@ -353,8 +353,8 @@ def put_errors_first():
 
     @functools.wraps(interpolate)
     def interpolate_ours(message, graph):
-        if re.search(r"iterator has not been initialized.*\{\{node \S*feed\S*/IteratorGetNextAsOptional",
-                     message, re.DOTALL):
+        if re.search(r"iterator has not been initialized"
+                     r".*\{\{node \S*feed\S*/IteratorGetNextAsOptional", message, re.DOTALL):
             return _not_initialized(graph) + "\n" + interpolate(message, graph)
         for name in re.findall(r"\{\{node (\S+?)\}\}", message):
             try:

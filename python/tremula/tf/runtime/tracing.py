@@ -149,8 +149,9 @@ _UPDATES = ("Assign", "ResourceApply", "ResourceScatter", "ResourceSparseApply",
 
 def _unasked_effects(graph):
     """What a TensorFlow 1 graph does though nothing needs it: variables are updated, elements
-    enqueued, and what is in an outside_compilation_scope prints. In the original, too, a program does
-    all that was built in its computation (not in the bodies of its loops), whatever is returned."""
+    enqueued, and what is in an outside_compilation_scope prints. In the original, too, a program
+    does all that was built in its computation (not in the bodies of its loops), whatever is
+    returned."""
     from tremula.tf.runtime import outside
     if graph._add_control_dependencies:
         return []

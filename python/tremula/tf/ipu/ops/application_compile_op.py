@@ -12,8 +12,8 @@ _DEVICE = "/device:IPU:0"
 
 def experimental_application_compile_op(func, inputs=None, output_path=None,
                                         freeze_variables=False, name=None):
-    """An operation that compiles func(*inputs) into a file for embedded_runtime_start; in eager mode
-    that is done at once.
+    """An operation that compiles func(*inputs) into a file for embedded_runtime_start; in eager
+    mode that is done at once.
 
     func              as for ipu_compiler.compile; it may loop over an infeed queue and enqueue into
                       an outfeed queue, which are then what a call gives and gets

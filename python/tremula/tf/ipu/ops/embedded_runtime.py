@@ -27,8 +27,8 @@ class RuntimeContext:
         return self._name
 
     def signature(self):
-        """What it takes and gives: `inputs`, `streamed_inputs`, `streamed_outputs`, lists of objects
-        with a name, dtype (NumPy's) and shape."""
+        """What it takes and gives: `inputs`, `streamed_inputs`, `streamed_outputs`, lists of
+        objects with a name, dtype (NumPy's) and shape."""
         return self._application.signature
 
     def output_types(self):
@@ -52,8 +52,8 @@ def embedded_runtime_start(executable_file, inputs, name, timeout=None):
     path = tf.get_static_value(executable_file) if tf.is_tensor(executable_file) else (
         executable_file)
     if path is None:
-        raise ValueError("The path of the executable must be known when the graph is built: run the "
-                         "operation that compiles it first, and pass what it gave.")
+        raise ValueError("The path of the executable must be known when the graph is built: run "
+                         "the operation that compiles it first, and pass what it gave.")
     path = path.decode() if isinstance(path, bytes) else str(getattr(path, "item", lambda: path)())
     application = applications.Application(path)
     wanted = application.signature.inputs

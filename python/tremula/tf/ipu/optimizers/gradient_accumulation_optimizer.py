@@ -1,7 +1,8 @@
 """Optimizers that add up the gradients of several mini-batches before they apply them
 (`tensorflow.python.ipu.gradient_accumulation_optimizer`).
 
-Use one in the body of a loop whose number of iterations is a multiple of the number of mini-batches.
+Use one in the body of a loop whose number of iterations is a multiple of the number of
+mini-batches.
 """
 
 import tensorflow.compat.v1 as tf

@@ -1,5 +1,5 @@
-"""IpuTraceEvent: what happened on a device, and when. The table is that of src/tf/trace.proto, which
-says where its numbers come from."""
+"""IpuTraceEvent: what happened on a device, and when. The table is that of src/tf/trace.proto,
+which says where its numbers come from."""
 
 from tremula.tf.plugin.poplar.driver import _messages
 
