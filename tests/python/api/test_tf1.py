@@ -40,7 +40,7 @@ y = tf.layers.batch_normalization(tf.nn.conv2d(x, kernel, [1, 1, 1, 1], padding=
                                   fused=True)
 loss = tf.reduce_sum(tf.get_collection(tf.GraphKeys.REGULARIZATION_LOSSES)[0])
 data = tf.data.Dataset.range(1).map(lambda k: {"a": tf.cast(k, tf.float32)})
-for name in ("tf.contrib.seq2seq", "tf.contrib.rnn.fully_connected", "tf.nothing"):
+for name in ("tf.contrib.crf", "tf.contrib.rnn.fully_connected", "tf.nothing"):
     try:
         eval(name)
     except AttributeError as error:
