@@ -22,7 +22,10 @@ struct trm_team {
   uint32_t size;
   const atomic_bool *cancelled;
   member *members;
-  const trm_kernel_call **calls; /* by member, of the present meeting */
+  /* By member, of the present meeting: copies, for a member that a cancellation sends away leaves
+   * its own behind while another one still reads. `calls` points to them. */
+  trm_kernel_call *copies;
+  const trm_kernel_call **calls;
   pthread_mutex_t mutex;         /* guards what follows */
   pthread_cond_t changed;
   bool ending;
@@ -101,7 +104,7 @@ static trm_status enter(trm_team *team, const member *m, const void *what,
     return mismatch(m->exchange.replica, error);
   }
   team->what = what;
-  if (call != NULL) team->calls[m->exchange.replica] = call;
+  if (call != NULL) team->copies[m->exchange.replica] = *call;
   *out_phase = atomic_load_explicit(&team->phase, memory_order_relaxed);
   *out_passed = ++team->arrived == team->size;
   if (*out_passed) {
@@ -215,17 +218,19 @@ trm_status trm_team_create(uint32_t size, const atomic_bool *cancelled, trm_team
   CHECK_MEMORY(team, "replicas");
   team->cancelled = cancelled;
   team->members = trm_allocate_zeroed(size, sizeof *team->members);
+  team->copies = trm_allocate_zeroed(size, sizeof *team->copies);
   team->calls = trm_allocate_zeroed(size, sizeof *team->calls);
   pthread_mutex_init(&team->mutex, NULL);
   pthread_cond_init(&team->changed, NULL);
   atomic_init(&team->phase, 0);
   atomic_init(&team->stopped, false);
-  if (team->members == NULL || team->calls == NULL) {
+  if (team->members == NULL || team->copies == NULL || team->calls == NULL) {
     trm_team_free(team);
     FAIL_NO_MEMORY("replicas");
   }
   team->size = size;
   for (uint32_t i = 0; i < size; ++i) {
+    team->calls[i] = &team->copies[i];
     team->members[i].exchange = (trm_exchange){i, size, team->calls, meet, part};
     team->members[i].team = team;
   }
@@ -252,6 +257,7 @@ void trm_team_free(trm_team *team) {
   pthread_cond_destroy(&team->changed);
   pthread_mutex_destroy(&team->mutex);
   trm_free(team->members);
+  trm_free(team->copies);
   trm_free(team->calls);
   trm_free(team);
 }

@@ -1,6 +1,7 @@
 /* Programs that call functions of the host: values, order, loops, branches, replicas, failures. */
 #include <pthread.h>
 #include <stdatomic.h>
+#include <time.h>
 
 #include "../run.h"
 
@@ -288,12 +289,55 @@ static void test_cancel(void **state) {
   trm_engine_free(engine);
 }
 
+/* The first of the calls cancels the run and takes so long that the other replicas have left when
+ * the second comes: its arrays are still what they were. */
+typedef struct straggler {
+  trm_engine *engine;
+  int calls;
+  float sum;
+} straggler;
+
+static trm_status cancel_and_stay(void *user, const void *const *inputs, void *const *outputs,
+                                  uint32_t replica, trm_error *error) {
+  (void)error;
+  straggler *s = user;
+  const struct timespec while_others_leave = {.tv_nsec = 300 * 1000 * 1000};
+  if (replica == 0) trm_engine_cancel(s->engine);
+  if (replica == 0) nanosleep(&while_others_leave, NULL);
+  s->calls++;
+  s->sum += *(const float *)inputs[0];
+  *(float *)outputs[0] = 0;
+  return TRM_OK;
+}
+
+static void test_cancel_together(void **state) {
+  (void)state;
+  const char *text =
+      "HloModule together\n"
+      "ENTRY e { a = f32[] parameter(0)  id = u32[] replica-id()  b = f32[] convert(id)\n"
+      "  c = f32[] add(a, b)\n"
+      "  h = (f32[]) custom-call(c), " CALL "stay\\\",\\\"together\\\":true}\"\n"
+      "  ROOT x = f32[] get-tuple-element(h), index=0 }\n";
+  trm_error error;
+  straggler s = {.engine = engine_of(text, &test_modes[0], 4)};
+  set(s.engine, "stay", cancel_and_stay, &s);
+  const float a = 100;
+  const void *inputs[1] = {&a};
+  float x;
+  void *outputs[1] = {&x};
+  assert_int_equal(trm_engine_run(s.engine, inputs, NULL, outputs, &error), TRM_CANCELLED);
+  assert_int_equal(s.calls, 4);
+  assert_true(s.sum == 406);
+  trm_engine_free(s.engine);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_values),   cmocka_unit_test(test_description),
       cmocka_unit_test(test_failure),  cmocka_unit_test(test_bad_config),
       cmocka_unit_test(test_loop),     cmocka_unit_test(test_replicas),
       cmocka_unit_test(test_cancel),   cmocka_unit_test(test_together),
+      cmocka_unit_test(test_cancel_together),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
