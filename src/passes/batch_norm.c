@@ -217,7 +217,14 @@ static trm_status expand(trm_edit *e, trm_index i, uint32_t group, trm_error *er
   }
 }
 
-/* Expands the batch norms of the module that `is_wanted` says. */
+static trm_status refuse(const trm_instruction *norm, trm_error *error) {
+  FAIL(UNIMPLEMENTED,
+       "%s cannot have the statistics of several replicas: it is in neither float32 nor float16, "
+       "or has control predecessors. Set "
+       "norms.experimental.distributed_batch_norm_replica_group_size to 1", norm->name);
+}
+
+/* Expands the batch norms of the module that `is_wanted` says, those of a `group` all. */
 static trm_status expand_all(trm_module *module, bool (*is_wanted)(trm_opcode), uint32_t group,
                              trm_error *error) {
   for (uint32_t c = 0; c < module->num_computations; ++c) {
@@ -226,8 +233,9 @@ static trm_status expand_all(trm_module *module, bool (*is_wanted)(trm_opcode), 
     trm_status status = TRM_OK;
     const uint32_t count = module->computations[c].num_instructions;
     for (trm_index i = 0; i < count && status == TRM_OK; ++i) {
-      if (!is_wanted(trm_edit_at(&edit, i)->opcode) || !is_served(&edit, i)) continue;
-      status = expand(&edit, i, group, error);
+      if (!is_wanted(trm_edit_at(&edit, i)->opcode)) continue;
+      if (is_served(&edit, i)) status = expand(&edit, i, group, error);
+      else if (group > 1) status = refuse(trm_edit_at(&edit, i), error);
     }
     TRY(trm_edit_end(&edit, status, error));
   }

@@ -208,11 +208,32 @@ static void test_groups(void **state) {
   trm_module_free(module);
 }
 
+/* What cannot be distributed is refused, not computed by each replica for itself. */
+static void test_not_distributed(void **state) {
+  (void)state;
+  const char *text =
+      "HloModule m\n"
+      "ENTRY e { x = f32[6,2] parameter(0)  s = f32[2] parameter(1)  c = f32[6,2] negate(x)\n"
+      "  ROOT n = (f32[6,2], f32[2], f32[2]) batch-norm-training(x, s, s), epsilon=0.001, "
+      "feature_index=1, control-predecessors={c} }\n";
+  const trm_option options[] = {{"ipus", "2"}, {"batch_norm_group_size", "2"}};
+  trm_error error;
+  trm_module *module = NULL;
+  trm_executable *executable = NULL;
+  assert_int_equal(trm_module_read(text, strlen(text), "test", &module, &error), TRM_OK);
+  assert_int_equal(trm_compile(module, options, 2, &executable, &error), TRM_UNIMPLEMENTED);
+  assert_non_null(strstr(error.message, "n cannot have the statistics of several replicas"));
+  assert_int_equal(trm_compile(module, options, 1, &executable, &error), TRM_OK);
+  trm_executable_free(executable);
+  trm_module_free(module);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_sources),  cmocka_unit_test(test_loops),
       cmocka_unit_test(test_branches), cmocka_unit_test(test_long_way),
       cmocka_unit_test(test_same_inputs), cmocka_unit_test(test_groups),
+      cmocka_unit_test(test_not_distributed),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
