@@ -12,34 +12,9 @@ const char *plan_swept_key(size_t i) {
   return i < sizeof swept_keys / sizeof *swept_keys ? swept_keys[i] : NULL;
 }
 
-static const char *option_of(const plan_request *request, const char *key, const char *otherwise) {
-  const char *value = otherwise;
-  for (size_t o = 0; o < request->num_options; ++o) {
-    if (strcmp(request->options[o].key, key) == 0) value = request->options[o].value;
-  }
-  return value;
-}
-
-/* The compiler has checked the values. */
-static trm_program_options options_of(const plan_request *request, double value) {
-  trm_program_options options = trm_program_default_options();
-  const char *share = option_of(request, "available_memory_proportion", NULL);
-  const char *slices = option_of(request, "slice_memory_proportion", NULL);
-  const char *code = option_of(request, "compile_ipu_code", "false");
-  const char *again = option_of(request, "recompute", "false");
-  if (share != NULL) {
-    options.conv_memory_proportion = options.matmul_memory_proportion = strtod(share, NULL);
-  }
-  if (slices != NULL) options.slice_memory_proportion = strtod(slices, NULL);
-  options.convolution_options = option_of(request, "convolution_options", NULL);
-  options.matmul_options = option_of(request, "matmul_options", NULL);
-  options.io_tiles = (uint32_t)strtoul(option_of(request, "io_tiles", "0"), NULL, 10);
-  const char *place = option_of(request, "place_ops_on_io_tiles", "false");
-  options.place_ops_on_io_tiles = strcmp(place, "true") == 0 || strcmp(place, "1") == 0;
-  options.io_tile_memory_proportion =
-      strtod(option_of(request, "io_tile_memory_proportion", "0.9"), NULL);
-  options.compile_ipu_code = strcmp(code, "true") == 0 || strcmp(code, "1") == 0;
-  options.recompute = strcmp(again, "true") == 0 || strcmp(again, "1") == 0;
+static trm_program_options options_of(const plan_model *model, const plan_request *request,
+                                      double value) {
+  trm_program_options options = trm_program_options_of(model->executable);
   if (request->swept == NULL) return options;
   const bool all = strcmp(request->swept, swept_keys[0]) == 0;
   if (all || strcmp(request->swept, swept_keys[1]) == 0) options.conv_memory_proportion = value;
@@ -128,7 +103,7 @@ trm_status plan_case_run(const plan_request *request, const plan_model *model, s
                          trm_error *error) {
   const trm_target *machine = request->machines[target];
   *out_case = (plan_case){.target = trm_target_name(machine), .ipus = ipus, .value = value,
-                          .batch = model->batch, .options = options_of(request, value)};
+                          .batch = model->batch, .options = options_of(model, request, value)};
   trm_program *program;
   trm_status status = plan(model, machine, out_case, &program, error);
   if (status == TRM_OK && program == NULL) return TRM_OK; /* a problem */

@@ -47,8 +47,6 @@ typedef struct trm_program_options {
   bool half_partials;       /* partialsType = half */
   bool compile_ipu_code;    /* count the bytes of code (ipu_model.compile_ipu_code) */
   bool instrument;          /* cycle counters take memory */
-  /* out of memory is an error for whoever asks (trm_program_check_fits) */
-  bool is_virtual_ipu;
   uint32_t io_tiles;        /* kept from compute on every IPU */
   bool place_ops_on_io_tiles; /* feeds of loops go through them, while the others compute */
   double io_tile_memory_proportion; /* of their memory, that feeds may take: 0 to 1 */
@@ -70,6 +68,9 @@ TRM_API trm_status trm_program_create(const trm_module *module, bool optimised,
                                       const trm_target *target,
                                       const trm_program_options *options,
                                       trm_program **out_program, trm_error *error);
+/* Those that an executable was compiled with (options.def), for one replica. Texts live as long as
+ * the executable. */
+TRM_API trm_program_options trm_program_options_of(const trm_executable *executable);
 /* The same of what an executable was compiled from; the executable is kept alive. A target and
  * options that are NULL are those that it was compiled with (options.def). */
 TRM_API trm_status trm_program_create_for_executable(trm_executable *executable,

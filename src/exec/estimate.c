@@ -16,27 +16,25 @@ static double number_of(const trm_executable *executable, trm_option_id id) {
   return text == NULL ? 0 : strtod(text, NULL);
 }
 
-/* What the executable was compiled for. */
-static trm_status options_of(const trm_executable *executable, trm_program_options *out_options,
-                             trm_error *error) {
-  *out_options = trm_program_default_options();
-  out_options->conv_memory_proportion = out_options->matmul_memory_proportion =
+trm_program_options trm_program_options_of(const trm_executable *executable) {
+  trm_program_options options = trm_program_default_options();
+  options.conv_memory_proportion = options.matmul_memory_proportion =
       number_of(executable, TRM_OPTION_available_memory_proportion);
-  out_options->slice_memory_proportion =
+  options.slice_memory_proportion =
       number_of(executable, TRM_OPTION_slice_memory_proportion);
-  out_options->convolution_options = text_of(executable, TRM_OPTION_convolution_options);
-  out_options->matmul_options = text_of(executable, TRM_OPTION_matmul_options);
-  out_options->io_tiles = (uint32_t)number_of(executable, TRM_OPTION_io_tiles);
-  out_options->place_ops_on_io_tiles =
+  options.convolution_options = text_of(executable, TRM_OPTION_convolution_options);
+  options.matmul_options = text_of(executable, TRM_OPTION_matmul_options);
+  options.io_tiles = (uint32_t)number_of(executable, TRM_OPTION_io_tiles);
+  options.place_ops_on_io_tiles =
       trm_options_bool(&executable->options, TRM_OPTION_place_ops_on_io_tiles);
-  out_options->io_tile_memory_proportion =
+  options.io_tile_memory_proportion =
       number_of(executable, TRM_OPTION_io_tile_memory_proportion);
-  out_options->compile_ipu_code =
+  options.compile_ipu_code =
       trm_options_bool(&executable->options, TRM_OPTION_compile_ipu_code);
-  out_options->recompute = trm_options_bool(&executable->options, TRM_OPTION_recompute);
-  out_options->schedule_as_written =
+  options.recompute = trm_options_bool(&executable->options, TRM_OPTION_recompute);
+  options.schedule_as_written =
       trm_options_bool(&executable->options, TRM_OPTION_fallback_scheduler);
-  return trm_executable_num_replicas(executable, &out_options->replicas, error);
+  return options;
 }
 
 static trm_status target_of(const trm_executable *executable, trm_target **out_target,
@@ -61,7 +59,8 @@ trm_status trm_program_create_for_executable(trm_executable *executable, const t
   trm_program_options own_options;
   trm_target *own_target = NULL;
   if (options == NULL) {
-    TRY(options_of(executable, &own_options, error));
+    own_options = trm_program_options_of(executable);
+    TRY(trm_executable_num_replicas(executable, &own_options.replicas, error));
     options = &own_options;
   }
   if (target == NULL) {

@@ -46,26 +46,8 @@ static trm_status choose_target(trm_executable *executable, trm_target **out_tar
 
 static trm_status plan(trm_executable *executable, const trm_engine_options *engine,
                        trm_program **out_program, trm_error *error) {
-  trm_program_options options = trm_program_default_options();
+  trm_program_options options = trm_program_options_of(executable);
   TRY(trm_executable_num_replicas(executable, &options.replicas, error));
-  const double share = strtod(value_of(executable, TRM_OPTION_available_memory_proportion), NULL);
-  options.conv_memory_proportion = options.matmul_memory_proportion = share;
-  const char *slices = value_of(executable, TRM_OPTION_slice_memory_proportion);
-  options.slice_memory_proportion = strtod(slices, NULL);
-  const char *convolution = value_of(executable, TRM_OPTION_convolution_options);
-  const char *matmul = value_of(executable, TRM_OPTION_matmul_options);
-  if (is_set(convolution)) options.convolution_options = convolution;
-  if (is_set(matmul)) options.matmul_options = matmul;
-  options.compile_ipu_code = trm_options_bool(&executable->options, TRM_OPTION_compile_ipu_code);
-  options.recompute = trm_options_bool(&executable->options, TRM_OPTION_recompute);
-  options.schedule_as_written =
-      trm_options_bool(&executable->options, TRM_OPTION_fallback_scheduler);
-  options.is_virtual_ipu = !trm_options_bool(&executable->options, TRM_OPTION_ipu_model);
-  options.io_tiles = (uint32_t)strtoul(value_of(executable, TRM_OPTION_io_tiles), NULL, 10);
-  options.place_ops_on_io_tiles =
-      trm_options_bool(&executable->options, TRM_OPTION_place_ops_on_io_tiles);
-  options.io_tile_memory_proportion =
-      strtod(value_of(executable, TRM_OPTION_io_tile_memory_proportion), NULL);
   options.instrument = trm_engine_option_is_on(engine, TRM_ENGINE_INSTRUMENT) ||
                        trm_engine_option_is_on(engine, TRM_ENGINE_INSTRUMENT_COMPUTE);
   trm_target *target;
