@@ -11,7 +11,12 @@
 
 /* All numbers are little-endian. */
 static const char magic[8] = {'T', 'R', 'M', 'E', 'X', 'E', 'C', '\n'};
-enum { FORMAT_VERSION = 1, HEADER_BYTES = 8 + 4 + 4 + 8 + 8, FLAG_FITS = 1, FLAG_MISFIT = 2 };
+enum {
+  FORMAT_VERSION = 1,
+  HEADER_BYTES = 8 + 4 + 4 + 8 + 8,
+  FLAG_FITS = 1,  /* one of them or none */
+  FLAG_MISFIT = 2 /* the payload says why */
+};
 
 static void put(unsigned char *to, uint64_t value, int bytes) {
   for (int i = 0; i < bytes; ++i) to[i] = (unsigned char)(value >> 8 * i);
@@ -139,7 +144,7 @@ trm_status trm_executable_deserialize(const void *data, size_t size,
          "%d. Compile it again", (unsigned long long)version, FORMAT_VERSION);
   }
   const uint64_t flags = get(bytes + 12, 4);
-  if ((flags & ~(uint64_t)(FLAG_FITS | FLAG_MISFIT)) != 0) FAIL(DATA_LOSS, "the executable has unknown flags");
+  if (flags > FLAG_MISFIT) FAIL(DATA_LOSS, "the executable has unknown flags");
   if (length != size - HEADER_BYTES) {
     FAIL(DATA_LOSS, "the executable is cut short or has bytes after its end: it states %llu bytes "
          "and has %zu", (unsigned long long)length, size - HEADER_BYTES);

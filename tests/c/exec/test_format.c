@@ -76,6 +76,8 @@ static void test_judged_to_fit(void **state) {
   assert_int_equal(trm_executable_deserialize(data, size, &loaded, &error), TRM_OK);
   assert_false(trm_executable_is_judged(loaded));
   trm_executable_free(loaded);
+  ((unsigned char *)data)[12] = 3; /* it cannot both fit and not fit */
+  assert_int_equal(trm_executable_deserialize(data, size, &loaded, &error), TRM_DATA_LOSS);
   ((unsigned char *)data)[12] = 4;
   assert_int_equal(trm_executable_deserialize(data, size, &loaded, &error), TRM_DATA_LOSS);
   trm_free(data);
