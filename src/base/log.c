@@ -43,8 +43,7 @@ static trm_log_level level_from(const char *variable, trm_log_level otherwise) {
 }
 
 /* A file lives as long as the process. */
-static FILE *file_from(const char *variable) {
-  const char *text = getenv(variable);
+static FILE *file_from(const char *variable, const char *text) {
   if (text == NULL || *text == '\0' || strcmp(text, "stderr") == 0) return NULL;
   if (strcmp(text, "stdout") == 0) return stdout;
   FILE *file = fopen(text, "we");
@@ -65,8 +64,10 @@ static void read_environment(void) {
   poplar_level = level_from("POPLAR_LOG_LEVEL", TRM_LOG_WARN);
   if (poplar_level < least) poplar_level = least;
   poplibs_level = level_from("POPLIBS_LOG_LEVEL", TRM_LOG_WARN);
-  poplar_file = file_from("POPLAR_LOG_DEST");
-  poplibs_file = file_from("POPLIBS_LOG_DEST");
+  const char *poplar = getenv("POPLAR_LOG_DEST"), *poplibs = getenv("POPLIBS_LOG_DEST");
+  const bool is_same = poplar != NULL && poplibs != NULL && strcmp(poplar, poplibs) == 0;
+  poplar_file = file_from("POPLAR_LOG_DEST", poplar);
+  poplibs_file = is_same ? poplar_file : file_from("POPLIBS_LOG_DEST", poplibs);
 }
 
 static bool is_poplibs(const char *origin) { return strcmp(origin, "POPLIBS") == 0; }

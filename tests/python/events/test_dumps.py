@@ -256,6 +256,11 @@ def test_poplibs_tells_what_was_planned(script, tmp_path):
     more = run(script, "tf.tanh(a) @ a", POPLIBS_LOG_LEVEL="TRACE", POPLIBS_LOG_DEST=str(log))
     assert "PL:POPLIBS" not in more.stderr
     assert " D: " in log.read_text() and " T: OnTileExecute" in log.read_text()
+    run(script, POPLIBS_LOG_LEVEL="INFO", POPLAR_LOG_LEVEL="DEBUG", POPLIBS_LOG_DEST=str(log),
+        POPLAR_LOG_DEST=str(log))  # of one file
+    lines = log.read_text().splitlines()
+    assert all(re.match(r"\d{4}-\d\d-\d\dT[\d:.]+Z P[LO]:[A-Z]+ +\d", line) for line in lines)
+    assert {"PL", "PO"} == {line.split()[1][:2] for line in lines}
 
 
 NOT_CONFIGURED = """
