@@ -1,5 +1,5 @@
-/* The nodes that feed a program: IpuStart, IpuReady, IpuPush, IpuEnd, IpuFinish, IpuInfeedReset, and
- * IpuRefuse, which stands before one that cannot be run.
+/* The nodes that feed a program: IpuStart, IpuReady, IpuPush, IpuEnd, IpuFinish, IpuInfeedReset,
+ * and IpuRefuse, which stands before one that cannot be run.
  *
  * IpuStart starts a run; a while loop on the CPU gets elements and pushes them; IpuFinish waits for
  * the results. IpuReady and IpuPush say whether the run wants more. The loop finds that out only
@@ -12,6 +12,7 @@
 #include "ops.h"
 #include "runs.h"
 #include "settings.h"
+#include "tensors.h"
 
 static void set_scalar(TF_OpKernelContext *context, TF_DataType type, const void *value,
                        size_t size, TF_Status *status) {
@@ -186,24 +187,6 @@ void finish_compute(void *kernel, TF_OpKernelContext *context) {
 
 /* ---- Resetting ---- */
 
-static char *string_attribute(TF_OpKernelConstruction *construction, const char *name) {
-  TF_Status *status = TF_NewStatus();
-  int32_t list_size = 0;
-  int32_t size = 0;
-  char *text = NULL;
-  TF_OpKernelConstruction_GetAttrSize(construction, name, &list_size, &size, status);
-  if (is_ok(status) && !(text = calloc((size_t)size + 1, 1))) fail_memory(status);
-  if (is_ok(status))
-    TF_OpKernelConstruction_GetAttrString(construction, name, text, (size_t)size, status);
-  if (!is_ok(status)) TF_OpKernelConstruction_Failure(construction, status);
-  TF_DeleteStatus(status);
-  return text;
-}
-
-void *feed_id_create(TF_OpKernelConstruction *construction) {
-  return string_attribute(construction, "feed");
-}
-
 typedef struct reset {
   char *feed;
   char *refusal;
@@ -227,10 +210,11 @@ void *reset_create(TF_OpKernelConstruction *construction) {
     fail_memory(status);
     TF_OpKernelConstruction_Failure(construction, status);
   } else {
-    r->feed = string_attribute(construction, "feed");
-    r->refusal = string_attribute(construction, "refusal");
-    r->empty = string_attribute(construction, "empty");
-    TF_OpKernelConstruction_GetAttrBool(construction, "remove", &r->remove, status);
+    r->feed = string_attribute(construction, "feed", NULL, status);
+    if (is_ok(status)) r->refusal = string_attribute(construction, "refusal", NULL, status);
+    if (is_ok(status)) r->empty = string_attribute(construction, "empty", NULL, status);
+    if (is_ok(status))
+      TF_OpKernelConstruction_GetAttrBool(construction, "remove", &r->remove, status);
     if (!is_ok(status)) TF_OpKernelConstruction_Failure(construction, status);
   }
   TF_DeleteStatus(status);
@@ -263,7 +247,11 @@ void reset_compute(void *kernel, TF_OpKernelContext *context) {
 /* ---- Refusing ---- */
 
 void *refuse_create(TF_OpKernelConstruction *construction) {
-  return string_attribute(construction, "message");
+  TF_Status *status = TF_NewStatus();
+  char *message = string_attribute(construction, "message", NULL, status);
+  if (!is_ok(status)) TF_OpKernelConstruction_Failure(construction, status);
+  TF_DeleteStatus(status);
+  return message;
 }
 
 void refuse_compute(void *kernel, TF_OpKernelContext *context) {

@@ -103,9 +103,7 @@ static void add_rows(table *t, rows r) {
   for (int64_t i = 0; i < r.count; i++) {
     switch (t->dtype) {
       case TRM_F32: ADD(float); break;
-#ifdef __FLT16_MAX__
       case TRM_F16: ADD(_Float16); break;
-#endif
       default: ADD(uint32_t); break; /* and s32: the same bits */
     }
   }
@@ -124,7 +122,8 @@ struct host_sums {
   host_sums *next;
   table *table;
   uint32_t replica;
-  int64_t count, room;
+  int64_t width, count, room;
+  trm_dtype dtype;
   int32_t *indices;
   char *data;
 };
@@ -142,6 +141,8 @@ static bool keep_rows(host_sums **all, table *t, uint32_t replica, rows r) {
   host_sums *s = find_sums(all, t, replica);
   if (!s) return false;
   const size_t size = (size_t)t->width * trm_dtype_size(t->dtype);
+  s->width = t->width;
+  s->dtype = t->dtype;
   if (s->count + r.count > s->room) {
     const int64_t room = 2 * (s->count + r.count);
     int32_t *indices = realloc(s->indices, (size_t)room * sizeof *indices);
@@ -215,9 +216,15 @@ static trm_status serve(table *t, verb v, const host_table_call *call, trm_error
   if (v == APPLY) {
     host_sums *s = find_sums(call->sums, t, call->replica);
     if (!s) return say(error, TRM_RESOURCE_EXHAUSTED, "The host has no memory left for '%.*s'.", t);
-    add_rows(t, (rows){s->count, s->indices, s->data});
+    if (s->count == 0) return TRM_OK;
+    const rows kept = {s->count, s->indices, s->data};
     s->count = 0;
-    return TRM_OK;
+    if (s->width != t->width || s->dtype != t->dtype)
+      return say(error, TRM_FAILED_PRECONDITION,
+                 "The host embedding '%.*s' got another width or type during a run.", t);
+    const trm_status status = check_indices(t, kept.indices, kept.count, error); /* again */
+    if (status == TRM_OK) add_rows(t, kept);
+    return status;
   }
   const bool gives = v == LOOKUP;
   if (call->num_inputs != (gives ? 1 : 2) || call->num_outputs != (gives ? 1 : 0) ||
@@ -266,23 +273,11 @@ typedef struct table_node {
   bool registers;
 } table_node;
 
-static void read_name(TF_OpKernelConstruction *construction, table_node *node, TF_Status *status) {
-  int32_t length = 0;
-  int32_t size = 0;
-  TF_OpKernelConstruction_GetAttrSize(construction, "table", &length, &size, status);
-  if (!is_ok(status)) return;
-  node->name = calloc((size_t)size + 1, 1);
-  if (!node->name)
-    fail_memory(status);
-  else
-    TF_OpKernelConstruction_GetAttrString(construction, "table", node->name, (size_t)size, status);
-}
-
 static void *create_node(TF_OpKernelConstruction *construction, bool registers) {
   TF_Status *status = TF_NewStatus();
   table_node *node = calloc(1, sizeof *node);
   if (!node) fail_memory(status);
-  else read_name(construction, node, status);
+  else node->name = string_attribute(construction, "table", NULL, status);
   if (is_ok(status) && registers) {
     unsigned char value = 0;
     TF_OpKernelConstruction_GetAttrBool(construction, "registers", &value, status);

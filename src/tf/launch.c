@@ -9,20 +9,7 @@
 #include <string.h>
 
 #include "ops.h"
-
-/* An attribute of bytes; *out must be freed. */
-static bool read_bytes(TF_OpKernelConstruction *construction, const char *attribute, char **out,
-                       size_t *out_size, TF_Status *status) {
-  int32_t list_size = 0;
-  int32_t size = 0;
-  TF_OpKernelConstruction_GetAttrSize(construction, attribute, &list_size, &size, status);
-  if (!is_ok(status)) return false;
-  *out_size = size > 0 ? (size_t)size : 0;
-  *out = malloc(*out_size + 1);
-  if (!*out) return fail_memory(status);
-  TF_OpKernelConstruction_GetAttrString(construction, attribute, *out, *out_size, status);
-  return is_ok(status);
-}
+#include "tensors.h"
 
 /* The attribute `feeds` as lines; *out must be freed. */
 static bool read_feeds(TF_OpKernelConstruction *construction, char **out, TF_Status *status) {
@@ -63,8 +50,8 @@ call_site *launch_site(TF_OpKernelConstruction *construction) {
   call_site *site = NULL;
   TF_OpKernelConstruction_GetAttrInt64(construction, "variables", &variables, status);
   if (is_ok(status) &&
-      read_bytes(construction, "module", &module, &module_size, status) &&
-      read_bytes(construction, "graph", &graph, &graph_size, status) &&
+      (module = string_attribute(construction, "module", &module_size, status)) &&
+      (graph = string_attribute(construction, "graph", &graph_size, status)) &&
       read_feeds(construction, &feeds, status)) {
     TF_StringView name = TF_OpKernelConstruction_GetName(construction);
     site = module_size

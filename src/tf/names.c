@@ -12,9 +12,10 @@
 
 enum { MOST_LENGTH = 128 };
 
+/* A name that is taken. */
 typedef struct name_count {
-  char name[MOST_LENGTH];
-  unsigned count;
+  char name[MOST_LENGTH + 12];
+  unsigned count; /* how many have asked for it */
 } name_count;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -24,36 +25,32 @@ static int by_name(const void *a, const void *b) {
   return strcmp(((const name_count *)a)->name, ((const name_count *)b)->name);
 }
 
-/* How many programs have had this name, this one included; 0 when memory has run out. */
-static unsigned count_name(const name_count *wanted) {
+/* Takes the name, or, where it is taken, the next one with a number. NULL when memory has run
+ * out. */
+static const char *take_name(const name_count *wanted) {
   name_count *const *found = tfind(wanted, &counts, by_name);
-  name_count *one = found ? *found : NULL;
-  if (!one) {
-    one = malloc(sizeof *one);
-    if (!one) return 0;
-    *one = *wanted;
-    if (!tsearch(one, &counts, by_name)) {
-      free(one);
-      return 0;
-    }
-  }
-  return ++one->count;
+  name_count numbered = *wanted;
+  while (found && tfind(&numbered, &counts, by_name))
+    snprintf(numbered.name, sizeof numbered.name, "%s_%u", wanted->name, ++(*found)->count);
+  name_count *one = malloc(sizeof *one);
+  if (!one) return NULL;
+  *one = numbered;
+  if (tsearch(one, &counts, by_name)) return one->name;
+  free(one);
+  return NULL;
 }
 
 char *names_claim(const char *module) {
-  name_count wanted = {.count = 0};
-  for (size_t i = 0; module[i] && i + 1 < sizeof wanted.name; i++) {
+  name_count wanted = {.count = 1};
+  for (size_t i = 0; module[i] && i + 1 < MOST_LENGTH; i++) {
     const unsigned char c = (unsigned char)module[i];
     const bool fits = isalnum(c) || c == '_' || c == '-' || (c == '.' && i > 0);
     wanted.name[i] = fits ? (char)c : '_';
   }
   pthread_mutex_lock(&lock);
-  const unsigned count = count_name(&wanted);
+  const char *taken = take_name(&wanted);
   pthread_mutex_unlock(&lock);
-  char *name = NULL;
-  if (count == 1) return strdup(wanted.name);
-  if (count == 0 || asprintf(&name, "%s_%u", wanted.name, count) < 0) return NULL;
-  return name;
+  return taken ? strdup(taken) : NULL; /* what is taken stays */
 }
 
 bool names_make_folder(const char *path) {

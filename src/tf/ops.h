@@ -19,7 +19,6 @@ void push_compute(void *kernel, TF_OpKernelContext *context);
 void end_compute(void *kernel, TF_OpKernelContext *context);
 void finish_compute(void *kernel, TF_OpKernelContext *context);
 
-void *feed_id_create(TF_OpKernelConstruction *construction);
 void *refuse_create(TF_OpKernelConstruction *construction);
 void refuse_compute(void *kernel, TF_OpKernelContext *context);
 void refuse_delete(void *kernel);

@@ -70,9 +70,10 @@ void *dequeue_create(TF_OpKernelConstruction *construction) {
   dequeue *d = calloc(1, sizeof *d);
   if (!d) fail_memory(status);
   if (d) {
-    d->feed = feed_id_create(construction);
+    d->feed = string_attribute(construction, "feed", NULL, status);
     unsigned char keep_last = 0;
-    TF_OpKernelConstruction_GetAttrBool(construction, "keep_last", &keep_last, status);
+    if (is_ok(status))
+      TF_OpKernelConstruction_GetAttrBool(construction, "keep_last", &keep_last, status);
     d->keep_last = keep_last;
     if (is_ok(status)) read_elements(construction, d, status);
   }

@@ -1,4 +1,4 @@
-/* Tensors: gathering a kernel's inputs, and the types of both sides. */
+/* What kernels are given: inputs, attributes, and the types of both sides. */
 #include "tensors.h"
 
 #include <stdlib.h>
@@ -41,6 +41,22 @@ void inputs_free(tf_inputs *inputs) {
     if (inputs->tensors[i]) TF_DeleteTensor(inputs->tensors[i]);
   free(inputs->tensors);
   inputs->tensors = NULL;
+}
+
+char *string_attribute(TF_OpKernelConstruction *construction, const char *name, size_t *out_size,
+                       TF_Status *status) {
+  int32_t list_size = 0;
+  int32_t size = 0;
+  TF_OpKernelConstruction_GetAttrSize(construction, name, &list_size, &size, status);
+  if (!is_ok(status)) return NULL;
+  const size_t bytes = size > 0 ? (size_t)size : 0;
+  char *text = calloc(bytes + 1, 1);
+  if (!text) fail_memory(status);
+  else TF_OpKernelConstruction_GetAttrString(construction, name, text, bytes, status);
+  if (out_size) *out_size = bytes;
+  if (is_ok(status)) return text;
+  free(text);
+  return NULL;
 }
 
 void finish(TF_OpKernelContext *context, TF_Status *status) {

@@ -1,4 +1,4 @@
-/* Tensors: gathering a kernel's inputs, and the types of both sides. */
+/* What kernels are given: inputs, attributes, and the types of both sides. */
 #ifndef TREMULA_TF_TENSORS_H_
 #define TREMULA_TF_TENSORS_H_
 
@@ -17,6 +17,11 @@ typedef struct tf_inputs {
 
 bool inputs_get(TF_OpKernelContext *context, tf_inputs *out, TF_Status *status);
 void inputs_free(tf_inputs *inputs);
+
+/* An attribute of type string, with a NUL after it; free it. *out_size, unless that is NULL: its
+ * bytes without the NUL. NULL after a failure. */
+char *string_attribute(TF_OpKernelConstruction *construction, const char *name, size_t *out_size,
+                       TF_Status *status);
 
 /* Reports a failure to TensorFlow, if there is one, and frees the status. */
 void finish(TF_OpKernelContext *context, TF_Status *status);
