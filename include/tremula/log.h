@@ -4,8 +4,8 @@
  * TF_POPLAR_VLOG_LEVEL 1, 2 and more count as INFO, DEBUG and TRACE; the higher of the two holds.
  * POPLIBS_LOG_LEVEL is the same for the origin "POPLIBS", which tells of planning and whose lines
  * have PL in the place of PO. POPLAR_LOG_DEST and POPLIBS_LOG_DEST say where lines go: stderr (the
- * default), stdout, or a file, which is emptied. They are read when the first line is to be written.
- * A line looks like
+ * default), stdout, or a file, which is emptied. All are read when the first line is
+ * to be written. A line looks like
  *
  *     2026-11-21T13:44:44.123456Z PO:COMPILER 4711.4711 I: read the module step: 1234 instructions
  *

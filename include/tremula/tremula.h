@@ -105,7 +105,7 @@ TRM_API trm_status trm_module_read_file(const char *path, trm_module **out_modul
                                         trm_error *error);
 /* Prints a module as HLO text that trm_module_read takes back. Free *out_text with trm_free. */
 TRM_API trm_status trm_module_print(const trm_module *module, char **out_text, trm_error *error);
-/* The same as a graph in the DOT language, with `colors` a colour for each IPU that shardings name. */
+/* The same as a graph in the DOT language; `colors`: each IPU that shardings name has a colour. */
 TRM_API trm_status trm_module_print_dot(const trm_module *module, bool colors, char **out_text,
                                         trm_error *error);
 /* Lives as long as the module. */
@@ -279,10 +279,10 @@ TRM_API const char *trm_executable_feed(const trm_executable *executable, size_t
 /* Calls to the host. A program calls a function of the host's by custom-call "tremula.host-call" with
  * the backend_config {"host_call":"<id>"}: it gets the operands' arrays and fills in the result's, in
  * the order of their leaves, and the program goes on when it returns. Inputs must not be written.
- * `replica` says whose call it is; replicas call from threads of their own, at the same time, or, with
- * "together":true in the backend_config, one after the other in their order, while all wait. What it
- * returns, with the message, is how the run ends when that is not TRM_OK. The function must not
- * run, free or change the engine; it may cancel it. */
+ * `replica` says whose call it is; replicas call from threads of their own, at the same time, or,
+ * with "together":true in the backend_config, one after the other in their order, while all wait.
+ * What it returns, with the message, is how the run ends when that is not TRM_OK. The function must
+ * not run, free or change the engine; it may cancel it. */
 typedef trm_status (*trm_host_function)(void *user, const void *const *inputs,
                                         void *const *outputs, uint32_t replica, trm_error *error);
 /* The function for all host calls with this id, in runs from now on; NULL: none, and a run that comes

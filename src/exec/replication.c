@@ -24,8 +24,8 @@ static long highest_device(const char *sharding) {
   return highest;
 }
 
-/* The highest IPU in the device mapping of a pipeline, a list of numbers or of lists of them, or -1;
- * stages that compute nothing leave no sharding behind. */
+/* The highest IPU in the device mapping of a pipeline, a list of numbers or of lists of them, or
+ * -1; stages that compute nothing leave no sharding behind. */
 static long highest_of_pipeline(const trm_instruction *instruction) {
   const char *const *pair = instruction->frontend_attributes;
   while (pair != NULL && *pair != NULL && strcmp(pair[0], "pipeline") != 0) pair += 2;

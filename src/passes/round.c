@@ -2,8 +2,8 @@
  *
  * What computes in float16 is to compute in float32, which the kernels do anyway, and the custom
  * call "tremula.round-half" or "tremula.round-half-stochastically" rounds. Without this pass all
- * results are rounded to nearest. Where all replicas round the same value they may do so alike, or
- * may be the only ones to round at random. Reductions other than plain sums and products, scatters and batch
+ * results are rounded to nearest. What is the same on all replicas may be rounded alike by all, or
+ * alone be rounded at random. Reductions other than plain sums and products, scatters and batch
  * norms are left as they are. */
 #include <string.h>
 

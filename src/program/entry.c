@@ -186,7 +186,8 @@ static trm_status add_outputs(trm_program_builder *builder, const entry_values *
     }
   }
   if (!builder->finding) {
-    TRY(trm_program_add_copies(builder, "Copy_UpdateVariables", TRM_NO_INDEX, 0, worst, total, error));
+    TRY(trm_program_add_copies(builder, "Copy_UpdateVariables", TRM_NO_INDEX, 0, worst, total,
+                               error));
   }
   TRY(add_stream(builder, "Outputs", TRM_PHASE_HOST_WRITE, bytes, error));
   for (int32_t l = 0; l < leaves; ++l) TRY(trm_program_touch(builder, &root[l], error));

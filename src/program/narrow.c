@@ -109,7 +109,8 @@ static uint64_t narrow_leaves(const narrower *n, trm_index i) {
   const trm_instruction *instruction = &c->instructions[i];
   if (n->may[i] == 0) return 0;
   if (is_norm(instruction)) {
-    if (instruction->opcode == TRM_OP_CUSTOM_CALL || !is_half(n, instruction->operands[0])) return 0;
+    if (instruction->opcode == TRM_OP_CUSTOM_CALL) return 0;
+    if (!is_half(n, instruction->operands[0])) return 0;
     if (instruction->opcode == TRM_OP_BATCH_NORM_GRAD && !is_half(n, instruction->operands[4])) {
       return 0;
     }

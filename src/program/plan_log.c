@@ -1,4 +1,4 @@
-/* Owns: the log of planning (POPLIBS_LOG_LEVEL): what was chosen for each operation, and its price. */
+/* Owns: the log of planning (POPLIBS_LOG_LEVEL): what each operation got, and at which price. */
 #include "base/log.h"
 #include "program/builder.h"
 
@@ -50,8 +50,8 @@ void trm_program_log_plans(const trm_program *p) {
     const trm_program_source *source = &p->sources[i];
     const char *name = source->op_name[0] != '\0' ? source->op_name : source->hlo_name;
     if (source->plan != NULL) {
-      trm_log(TRM_LOG_INFO, origin, "%s (%s): %s; %lld cycles, %lld temporary bytes on a tile", name,
-              source->hlo_name, source->plan, (long long)prices[i].cycles,
+      trm_log(TRM_LOG_INFO, origin, "%s (%s): %s; %lld cycles, %lld temporary bytes on a tile",
+              name, source->hlo_name, source->plan, (long long)prices[i].cycles,
               (long long)prices[i].temporary);
     }
     if (source->note != NULL) trm_log(TRM_LOG_INFO, origin, "%s: %s", name, source->note);

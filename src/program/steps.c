@@ -398,7 +398,9 @@ static void add_up_cycles(trm_program *program) {
       step->cycles = trm_pipeline_cycles(program);
     } else if (loops) {
       const trm_io_turn io = trm_io_turn_of(program, s);
-      if (io.in + io.out > 0) step->cycles = saturating(trm_io_loop_cycles(&io, step->repeat_count));
+      if (io.in + io.out > 0) {
+        step->cycles = saturating(trm_io_loop_cycles(&io, step->repeat_count));
+      }
     }
     step->overlapped_cycles = in_turn - step->cycles;
   }

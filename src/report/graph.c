@@ -1,5 +1,5 @@
-/* Owns: the graph report: target, compute sets, vertices and memory, in the words and the shape that
- * readers of Poplar's JSON reports look for (docs/events.md). */
+/* Owns: the graph report: target, compute sets, vertices and memory, in the words and the shape
+ * that readers of Poplar's JSON reports look for (docs/events.md). */
 #include <stdlib.h>
 #include <string.h>
 

@@ -42,7 +42,7 @@ static const char trm_report_schema[] =
     "  wait_seconds REAL, host_seconds REAL, infeed_wait_seconds REAL);\n"
     "CREATE TABLE trace(id INTEGER PRIMARY KEY, type TEXT, program INTEGER, compute_set INTEGER,\n"
     "  ipu INTEGER, stage INTEGER, iterations INTEGER, cycles_base INTEGER, cycles INTEGER,\n"
-    "  cycles_overlapped INTEGER, sync_cycles INTEGER, active_tiles INTEGER, data_in INTEGER, data_out INTEGER,\n"
-    "  cycles_mean REAL);\n";
+    "  cycles_overlapped INTEGER, sync_cycles INTEGER, active_tiles INTEGER, data_in INTEGER,\n"
+    "  data_out INTEGER, cycles_mean REAL);\n";
 
 #endif /* TREMULA_REPORT_SCHEMA_H_ */

@@ -91,7 +91,7 @@ static int64_t messages_of(const trm_tile_operand *operand, int64_t elements) {
 }
 
 /* Elements of a vector that is repeated over an array that the fullest tile needs: where the array
- * lies as a plan cuts it, with channels last and groups first, only those of the tile's channels. */
+ * lies as a plan cuts it, channels last and groups first, only those of the tile's channels. */
 static int64_t needed_of_repeated(int64_t count, const trm_mapping *place) {
   int64_t needed = trm_least(count, place->worst);
   if (place->kind == TRM_MAPPING_GRID && place->rank >= 2) {

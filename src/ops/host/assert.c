@@ -22,8 +22,8 @@ trm_status trm_assert_create(const trm_kernel_request *request, trm_kernel *out_
       trm_shape_count(trm_operand_shape(request, 0)) != 1) {
     return trm_reference_refuse(request, "tremula.assert takes one pred[]", error);
   }
-  json_t *config = json_loadb(instruction->backend_config == NULL ? "" : instruction->backend_config,
-                              instruction->backend_config_size, JSON_ALLOW_NUL, NULL);
+  const char *given = instruction->backend_config == NULL ? "" : instruction->backend_config;
+  json_t *config = json_loadb(given, instruction->backend_config_size, JSON_ALLOW_NUL, NULL);
   const char *text = json_string_value(json_object_get(config, "message"));
   assertion *state = ARENA_NEW(request->arena, assertion, 1);
   if (state != NULL && text != NULL) {

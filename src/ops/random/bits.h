@@ -7,8 +7,8 @@
 
 /* 128 bits of the block that the counter numbers. */
 void trm_philox(const uint32_t counter[4], uint64_t key, uint32_t out_bits[4]);
-/* The words of TRM_PHILOX_LANES blocks, whose counters have `first`, `first` + 1, ... as their lower
- * half and `high` as their upper one. */
+/* The words of TRM_PHILOX_LANES blocks, whose counters have `first`, `first` + 1, ... as their
+ * lower half and `high` as their upper one. */
 enum { TRM_PHILOX_LANES = 16, TRM_PHILOX_WORDS = 4 * TRM_PHILOX_LANES };
 void trm_philox_lanes(uint64_t first, uint64_t high, uint64_t key,
                       uint32_t out_words[TRM_PHILOX_WORDS]);

@@ -1,10 +1,11 @@
 /* Distributions. Uniform values use two words of a block an element, normal ones too (Box and
  * Muller), truncated ones a block: two candidates, then the next variant of the block.
  *
- * Normal values of up to 32 bits are computed in float32 by the vectorised loops, others in double. */
+ * Normal values of up to 32 bits are computed in float32 by vectorised loops, others in double. */
 #include "ops/random/distribution.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "ops/elementwise/vector.h"
 #include "ops/threads.h"

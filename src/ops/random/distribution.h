@@ -11,8 +11,8 @@ typedef enum trm_distribution {
 } trm_distribution;
 
 /* Fills `result`, `count` elements of `dtype`. UNIFORM: low <= value < high; UNIFORM_INT too, and
- * all bits when they are equal; the normal ones, of floats: mean `low` and deviation `high`. Element
- * i follows from the stream and i alone, not from threads or instruction sets. */
+ * all bits when they are equal; the normal ones, of floats: mean `low` and deviation `high`.
+ * Element i follows from the stream and i alone, not from threads or instruction sets. */
 void trm_distribution_fill(trm_distribution distribution, trm_dtype dtype, trm_value low,
                            trm_value high, const trm_random_stream *stream, void *result,
                            int64_t count);

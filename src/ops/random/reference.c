@@ -21,8 +21,8 @@ static trm_status run_rng(const trm_kernel *kernel, const trm_kernel_call *call,
   const trm_distribution distribution =
       state->instruction.distribution == 2 ? TRM_NORMAL : is_float ? TRM_UNIFORM : TRM_UNIFORM_INT;
   trm_distribution_fill(distribution, dtype, trm_value_load(dtype, call->operands[0], 0),
-       trm_value_load(dtype, call->operands[1], 0), &stream, call->results[0],
-       trm_shape_count(&state->shape));
+                        trm_value_load(dtype, call->operands[1], 0), &stream, call->results[0],
+                        trm_shape_count(&state->shape));
   return TRM_OK;
 }
 
@@ -207,7 +207,8 @@ static trm_status run_random_call(const trm_kernel *kernel, const trm_kernel_cal
     high = trm_value_load(state->dtype, call->operands[1], 0);
     TRY(check_range(state, low, high, error));
   }
-  trm_distribution_fill(state->distribution, state->dtype, low, high, &stream, call->results[0], state->count);
+  trm_distribution_fill(state->distribution, state->dtype, low, high, &stream, call->results[0],
+                        state->count);
   return TRM_OK;
 }
 

@@ -1,8 +1,8 @@
-/* Fast kernels of the batch-norm opcodes, and of the custom call "tremula.batch-norm-statistics" that
- * the passes make of batch-norm-training: its operand's mean and variance for each feature, the
- * index of the feature dimension in the backend_config, {"feature_index":3}. The custom call
- * "tremula.batch-norm-gradient-statistics" takes the operands of batch-norm-grad, needs an "epsilon"
- * too, and gives the gradients of scale and offset alone.
+/* Fast kernels of the batch-norm opcodes, and of the custom call "tremula.batch-norm-statistics"
+ * that the passes make of batch-norm-training: its operand's mean and variance for each feature,
+ * the index of the feature dimension in the backend_config, {"feature_index":3}. The custom call
+ * "tremula.batch-norm-gradient-statistics" takes the operands of batch-norm-grad, needs an
+ * "epsilon" too, and gives the gradients of scale and offset alone.
  *
  * The array is [before, features, after]. It is walked as rows of lanes: with the features last
  * (after = 1) a row is one or several whole lines of features, each lane a feature; otherwise a row
@@ -273,7 +273,8 @@ static trm_status run_batch_norm(const trm_kernel *kernel, const trm_kernel_call
 }
 
 static trm_status create(const trm_kernel_request *request, trm_opcode opcode, int64_t feature,
-                         double epsilon, trm_kernel *out_kernel, bool *out_supported, trm_error *error) {
+                         double epsilon, trm_kernel *out_kernel, bool *out_supported,
+                         trm_error *error) {
   const trm_instruction *instruction = request->instruction;
   const trm_shape *operand = trm_operand_shape(request, 0);
   *out_supported = false;

@@ -223,8 +223,9 @@ static void test_tensor_map(void **state) {
       const json_t *tensor = json_array_get(tensors, i);
       assert_int_equal(json_array_size(tensor), 9);
       int64_t elements = 0, shape = 1;
-      for (size_t t = 0; t < json_array_size(json_array_get(tensor, 7)); ++t) {
-        elements += json_integer_value(json_array_get(json_array_get(json_array_get(tensor, 7), t), 1));
+      const json_t *tiles = json_array_get(tensor, 7);
+      for (size_t t = 0; t < json_array_size(tiles); ++t) {
+        elements += json_integer_value(json_array_get(json_array_get(tiles, t), 1));
       }
       for (size_t d = 0; d < json_array_size(json_array_get(tensor, 2)); ++d) {
         shape *= json_integer_value(json_array_get(json_array_get(tensor, 2), d));

@@ -111,7 +111,7 @@ static void test_memory(void **unused) {
   trm_program_free(p);
 }
 
-/* Without place_ops_on_io_tiles, or room, or on several IPUs, nothing overlaps, and that is said. */
+/* Without place_ops_on_io_tiles, or room, or on several IPUs nothing overlaps: that is said. */
 static void test_not_placed(void **unused) {
   (void)unused;
   trm_program *p = plan_loop(512, 10, "tanh(x)", 32, false, 0.9);
