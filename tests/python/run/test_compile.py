@@ -216,6 +216,31 @@ def test_updates_that_nothing_asks_for(on_ipu, session):
         assert [s.run(result, {x: 1.})[0] for _ in range(3)] == [1, .5, 0]
 
 
+def test_loops_and_branches_that_nothing_asks_for(on_ipu, session):
+    """They run for what they update and enqueue, also where the computation returns nothing."""
+    out = ipu.ipu_outfeed_queue.IPUOutfeedQueue()
+
+    def variable(name):
+        with tf.variable_scope("", reuse=tf.AUTO_REUSE, use_resource=True):
+            return tf.get_variable(name, [], initializer=tf.zeros_initializer())
+
+    def computation(x):
+        tf.cond(x > 0, lambda: variable("branch").assign_add(x), lambda: variable("branch") + 0)
+        ipu.loops.repeat(2, lambda: tf.cond(
+            x > 0, lambda: variable("loop").assign_add(x), lambda: tf.zeros([])).op)
+        ipu.loops.repeat(3, lambda y: [y + 1, out.enqueue(y)], [x])
+
+    x = placeholder([])
+    run = on_ipu(computation, [x])
+    values, both = out.dequeue(), [variable("branch"), variable("loop")]
+    with session() as s:
+        s.run(tf.global_variables_initializer())
+        s.run(run, {x: 1.})
+        assert s.run(both) == [1, 2] and s.run(values).tolist() == [1, 2, 3]
+        s.run(run, {x: -1.})
+        assert s.run(both) == [1, 2] and s.run(values).tolist() == [-1, 0, 1]
+
+
 def test_variables_are_resources(session):
     """Also where only a device scope is around, and when TensorFlow began in eager mode."""
     def computation(x):

@@ -158,6 +158,26 @@ def function_graphs(graph):
     return found
 
 
+def called_functions(operation):
+    """The names of the functions that an operation calls: a list."""
+    values = operation.node_def.attr.values()
+    return [one.name for value in values
+            for one in ([value.func] if value.HasField("func") else value.list.func)]
+
+
+def needed_operations(function_graph):
+    """The operations of a function's graph that are run: those that its results need, and those
+    that it must run in any case."""
+    waiting = [*(one.op for one in function_graph.outputs), *function_graph.control_outputs]
+    found = set()
+    while waiting:
+        one = waiting.pop()
+        if one not in found:
+            found.add(one)
+            waiting += [*one.control_inputs, *(tensor.op for tensor in one.inputs)]
+    return found
+
+
 def apply_op(op, name=None, **arguments):
     """Adds a node to the default graph and returns the operation."""
     from tensorflow.python.framework import op_def_library

@@ -259,12 +259,7 @@ def _is_written(handle, functions):
 def _inside(call, handle, functions):
     """The placeholders that stand for an input of a call inside the functions that it calls."""
     positions = [i - _CALLS[call.type] for i, one in enumerate(call.inputs) if one is handle]
-    names = []
-    for value in call.node_def.attr.values():
-        if value.func.name:
-            names.append(value.func.name)
-        names += [one.name for one in value.list.func]
-    for name in names:
+    for name in inside.called_functions(call):
         graph = functions.get(name)
         for position in positions:
             if graph is not None and 0 <= position < len(graph.inputs):

@@ -145,25 +145,48 @@ def pending_effects(graph):
 
 _UPDATES = ("Assign", "ResourceApply", "ResourceScatter", "ResourceSparseApply",
             "ResourceStridedSliceAssign")
+# Operations that call functions.
+_CALLING = frozenset(("Case", "If", "PartitionedCall", "StatefulPartitionedCall", "StatelessCase",
+                      "StatelessIf", "StatelessWhile", "While"))
 
 
 def _unasked_effects(graph):
     """What a TensorFlow 1 graph does though nothing needs it: variables are updated, elements
-    enqueued, and what is in an outside_compilation_scope prints. In the original, too, a program
-    does all that was built in its computation (not in the bodies of its loops), whatever is
-    returned."""
-    from tremula.tf.runtime import outside
+    enqueued, and what is in an outside_compilation_scope prints, also in loops and branches. In the
+    original, too, a program does all that was built in its computation, whatever is returned; of a
+    loop's body or a branch, what its results need."""
     if graph._add_control_dependencies:
         return []
+    functions = inside.function_graphs(graph)
+    harmless = set()
+    return [one for one in graph.get_operations() if _acts(one, functions, harmless)]
 
-    def is_effect(operation):
-        if operation.type == "XlaCustomCallV2":
-            return operation.get_attr("has_side_effect")
-        return operation.op_def.is_stateful and (
-            operation.type.startswith(_UPDATES) or outside.is_marked(operation))
 
-    return [one for one in graph.get_operations()
-            if not one.outputs and one.op_def is not None and is_effect(one)]
+def _acts(operation, functions, harmless):
+    """Whether an operation has effects, or what it calls of the graphs `functions`, by name.
+    `harmless` are names of those that are known to have none."""
+    from tremula.tf.runtime import outside
+
+    def is_effect(one):
+        if one.outputs or one.op_def is None:
+            return False
+        if one.type == "XlaCustomCallV2":
+            return one.get_attr("has_side_effect")
+        return one.op_def.is_stateful and (
+            one.type.startswith(_UPDATES) or outside.is_marked(one))
+
+    seen, waiting = set(), [operation]
+    while waiting:
+        one = waiting.pop()
+        if is_effect(one):
+            return True
+        if one.type in _CALLING:
+            called = {name for name in inside.called_functions(one) if name in functions}
+            for name in called - harmless - seen:
+                seen.add(name)
+                waiting += inside.needed_operations(functions[name])
+    harmless |= seen
+    return False
 
 
 def side_effect(target, config, operands, result_dtypes, result_shapes):
