@@ -42,8 +42,8 @@ def fifo(x, depth, offload=False, name=None):
 def print_tensor(input, name=""):  # pylint: disable=redefined-builtin
     """An operation that prints `input` on the standard error, after `name` and a colon.
 
-    In a compiled program it is done by the host. Return it from the computation, or make something
-    depend on it.
+    In a compiled program it is done by the host. From the body of a loop or a branch return it, or
+    make something depend on it.
     """
     from tremula.tf.ipu import scopes
 
