@@ -32,9 +32,12 @@ static bool is_norm(const trm_instruction *instruction) {
   }
 }
 
-/* The operands of full size: the one that is normalised, and its gradient. */
+/* The operands of full size: the one that is normalised, and its gradient. A custom call has five
+ * operands when it is of a gradient's statistics. */
 static bool is_norm_data(const trm_instruction *norm, uint32_t operand) {
-  return operand == 0 || (norm->opcode == TRM_OP_BATCH_NORM_GRAD && operand == 4);
+  const bool is_gradient = norm->opcode == TRM_OP_BATCH_NORM_GRAD ||
+                           (norm->opcode == TRM_OP_CUSTOM_CALL && norm->num_operands == 5);
+  return operand == 0 || (is_gradient && operand == 4);
 }
 
 static bool is_view(trm_opcode opcode) {

@@ -6,6 +6,7 @@
  * (machine_model 2.1). Formulas: docs/cost_model.md, "Reduce". */
 #include "ops/reduce/tile_reduce.h"
 
+#include <jansson.h>
 #include <math.h>
 
 #include "target/target.h"
@@ -217,17 +218,21 @@ static trm_status add_pass(const trm_tile_request *request, trm_tile_cost *cost,
       trm_mapping_evenness(place), 3, flops * place->count, error);
 }
 
-/* The channels of operand 0 of a batch norm, and whether its rows run across them: the dimension of
- * an instruction; a custom call has the one that its results have. */
+/* Of an instruction, or of a custom call that it was taken apart into. */
+static int64_t feature_index(const trm_instruction *norm) {
+  if (norm->opcode != TRM_OP_CUSTOM_CALL) return norm->number;
+  if (norm->backend_config == NULL) return -1;
+  json_t *config = json_loadb(norm->backend_config, norm->backend_config_size, 0, NULL);
+  const json_t *index = json_object_get(config, "feature_index");
+  const int64_t feature = json_is_integer(index) ? json_integer_value(index) : -1;
+  json_decref(config);
+  return feature;
+}
+
+/* The channels of operand 0 of a batch norm, and whether its rows run across them. */
 static int64_t feature_channels(const trm_tile_request *request, bool *out_minor) {
   const trm_shape *x = &request->operands[0].shape;
-  const trm_instruction *instruction = request->instruction;
-  if (instruction->opcode == TRM_OP_CUSTOM_CALL) {
-    const int64_t channels = trm_shape_count(trm_shape_leaf(&instruction->shape, 0));
-    *out_minor = x->rank > 0 && x->dims[x->rank - 1] != channels;
-    return trm_most(1, channels);
-  }
-  const int64_t feature = instruction->number;
+  const int64_t feature = feature_index(request->instruction);
   const bool in_rank = feature >= 0 && feature < x->rank;
   *out_minor = in_rank && feature != x->rank - 1;
   return in_rank ? trm_most(1, x->dims[feature]) : 1;

@@ -80,6 +80,24 @@ static void test_other_readers_keep_it_wide(void **state) {
   trm_program_free(p);
 }
 
+/* So does what the statistics of a distributed batch norm's gradient are made of. */
+static void test_gradient_statistics_of_halves(void **state) {
+  (void)state;
+  trm_program *p = plan_text(
+      "HloModule m\nENTRY e { x = f16[4096,64] parameter(0)  d = f16[4096,64] parameter(1)\n"
+      "  v = f32[64] parameter(2)  a = f16[4096,64] tanh(x)  b = f16[4096,64] tanh(d)\n"
+      "  aw = f32[4096,64] convert(a)  bw = f32[4096,64] convert(b)\n"
+      "  n = (f32[64], f32[64]) custom-call(aw, v, v, v, bw), "
+      "custom_call_target=\"tremula.batch-norm-gradient-statistics\", "
+      "backend_config=\"{\\\"feature_index\\\":1,\\\"epsilon\\\":0.001}\"\n"
+      "  ROOT r = f32[64] get-tuple-element(n), index=0 }", "mk2", NULL);
+  for (uint32_t v = 0; v < p->num_variables; ++v) {
+    const trm_program_variable *variable = &p->variables[v];
+    if (variable->count == 4096 * 64) assert_int_equal(variable->total_bytes, 2 * 4096 * 64);
+  }
+  trm_program_free(p);
+}
+
 static bool has_note(const trm_program *p, const char *part) {
   const char *note;
   for (size_t n = 0; (note = trm_program_note(p, n)) != NULL; ++n) {
@@ -173,6 +191,7 @@ static void test_random_numbers_wait(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_halves_stay_halves), cmocka_unit_test(test_other_readers_keep_it_wide),
+      cmocka_unit_test(test_gradient_statistics_of_halves),
       cmocka_unit_test(test_recomputation),      cmocka_unit_test(test_published_report),
       cmocka_unit_test(test_random_numbers_wait),
   };

@@ -21,6 +21,25 @@ static void test_elementwise_formula(void **state) {
   trm_program_free(p);
 }
 
+static int64_t statistics_cycles(int feature) {
+  char text[512];
+  snprintf(text, sizeof text,
+           "HloModule m\nENTRY e { x = f32[8,32,64,32] parameter(0)\n"
+           "ROOT n = (f32[32], f32[32]) custom-call(x), "
+           "custom_call_target=\"tremula.batch-norm-statistics\", "
+           "backend_config=\"{\\\"feature_index\\\":%d}\" }", feature);
+  trm_program *p = plan_text(text, "mk2", NULL);
+  const int64_t cycles = p->totals.cycles;
+  trm_program_free(p);
+  return cycles;
+}
+
+/* Which dimension that is, where two have the same length, the instruction says. */
+static void test_batch_norm_feature(void **state) {
+  (void)state;
+  assert_int_not_equal(statistics_cycles(1), statistics_cycles(3));
+}
+
 /* Statistics are of the channels, in an instruction that a pass has taken apart, too. */
 static void test_batch_norm_channels(void **state) {
   (void)state;
@@ -446,6 +465,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_elementwise_formula),
       cmocka_unit_test(test_batch_norm_channels),
+      cmocka_unit_test(test_batch_norm_feature),
       cmocka_unit_test(test_known_count),
       cmocka_unit_test(test_unknown_count),
       cmocka_unit_test(test_conditional),
