@@ -18,6 +18,7 @@
 
 #include "interrupt.h"
 #include "log.h"
+#include "names.h"
 #include "tremula/log.h"
 
 static const char source[] = "poplar_compiler.cc:1973";
@@ -86,19 +87,6 @@ static XXH128_hash_t key_of(const tf_snapshot *settings, const void *module, siz
 
 /* ---- Files ----------------------------------------------------------------------------------- */
 
-/* Makes the folder `path` and those above it; what fails is seen when a file is written. */
-static void make_folder(const char *path) {
-  char part[4096];
-  if (strlen(path) >= sizeof part) return;
-  memcpy(part, path, strlen(path) + 1);
-  for (char *slash = strchr(part + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
-    *slash = '\0';
-    mkdir(part, 0777);
-    *slash = '/';
-  }
-  mkdir(part, 0777);
-}
-
 bool cache_find(const tf_snapshot *settings, const void *module, size_t size, cache_entry *entry) {
   if (!settings->cache_path[0]) return false;
   entry->lock = -1;
@@ -114,7 +102,7 @@ bool cache_find(const tf_snapshot *settings, const void *module, size_t size, ca
   }
   snprintf(entry->lock_path, sizeof entry->lock_path, "%.*s/%s.compile_lock",
            (int)strlen(settings->cache_path), settings->cache_path, name);
-  make_folder(settings->cache_path);
+  (void)names_make_folder(settings->cache_path); /* what fails is seen when a file is written */
   return true;
 }
 
