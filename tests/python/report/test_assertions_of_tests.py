@@ -85,8 +85,12 @@ def test_memory_and_cycles(profile):
     case.assert_num_reports(helper, 1)
     case.assert_number_of_executions(report, 2)
     case.assert_execution_report_cycles(report, cycles, expected_executions=2)
-    case.assert_execution_report_cycles(
-        report, 0, sum(step.ipus[0].cycles for step in report.execution.runs[0].steps))
+    case.assert_execution_report_cycles(report, cycles, 0.01, 2)
+    case.assert_execution_report_cycles(report, expected=cycles, expected_executions=2)
+    first = sum(step.ipus[0].cycles for step in report.execution.runs[0].steps)
+    case.assert_execution_report_cycles(report, 0, first)
+    case.assert_execution_report_cycles(report, 0, first, 0.001)
+    case.assert_execution_report_cycles(report, idx=0, expected=first)
     case.assert_global_exchange_percentage(report, 0.0)
     for fails in (lambda: case.assert_total_tile_memory(report, 2 * total),
                   lambda: case.assert_max_tile_memory(report, most, tolerance=-1),
@@ -94,6 +98,8 @@ def test_memory_and_cycles(profile):
                   lambda: case.assert_each_tile_memory_is_less_than(report, most // 2),
                   lambda: case.assert_num_reports(helper, 2),
                   lambda: case.assert_execution_report_cycles(report, cycles),
+                  lambda: case.assert_execution_report_cycles(report, 0, 2 * first),
+                  lambda: case.assert_execution_report_cycles(report, 2 * cycles, 0.01, 2),
                   lambda: case.assert_compute_io_overlap_percentage(report, 1.0)):
         with pytest.raises(AssertionError):
             fails()

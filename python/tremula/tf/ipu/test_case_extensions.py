@@ -91,22 +91,26 @@ class TestCaseExtensions:
         """The profile has so many runs."""
         self.assertLen(report.execution.runs, n)
 
-    def assert_execution_report_cycles(self, report, *expected, tolerance=None,
-                                       expected_executions=1):
+    def assert_execution_report_cycles(self, report, *values, idx=None, expected=None,
+                                       tolerance=None, expected_executions=1):
         """assert_execution_report_cycles(report, expected, tolerance=0.01, expected_executions=1):
         all runs, of which there are so many, together take so many cycles. As in the first of these
-        tests (report, run, expected): the run of that number does."""
-        if len(expected) > 1 and expected[1] > 1:
-            run, cycles, *rest = expected
-            total = sum(step.ipus[0].cycles for step in report.execution.runs[run].steps)
+        tests (report, idx, expected, tolerance=0.01): the run of that number does."""
+        values = list(values)
+        if idx is None and len(values) > 1 and values[1] > 1 or values and expected is not None:
+            idx = values.pop(0)  # a tolerance is not more than 1
+        if expected is None:
+            if not values:
+                raise TypeError("assert_execution_report_cycles() needs the expected cycles.")
+            expected = values.pop(0)
+        if values:
+            tolerance = values.pop(0)
+        if idx is not None:
+            total = sum(step.ipus[0].cycles for step in report.execution.runs[idx].steps)
         else:
-            cycles, *rest = expected
-            self.assert_number_of_executions(report, rest[1] if len(rest) > 1
-                                             else expected_executions)
+            self.assert_number_of_executions(report, *(values or [expected_executions]))
             total = report.execution.totalCycles.total
-        if tolerance is None:
-            tolerance = rest[0] if rest else 0.01
-        self._assert_all_in_tolerance([total], cycles, tolerance)
+        self._assert_all_in_tolerance([total], expected, 0.01 if tolerance is None else tolerance)
 
     def assert_compute_io_overlap_percentage(self, report, p):
         """More than the part `p` of the first run's computing, or of its streaming, happens at the
