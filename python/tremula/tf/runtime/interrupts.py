@@ -106,40 +106,62 @@ class _Call:
     def __init__(self, function, arguments, keywords):
         self.function, self.arguments, self.keywords = function, arguments, keywords
         self.result = self.error = None
+        self.begun = self.over = self.dropped = False
         self.running = threading.Lock()
         self.running.acquire()
 
     def make(self):
-        """Calls the function."""
+        """Calls the function, unless that was done or the call was dropped before."""
+        if self.begun:
+            return
+        self.begun = True
         try:
-            self.result = _in_thread(self.function, self.arguments, self.keywords)
+            if not self.dropped:
+                self.result = _in_thread(self.function, self.arguments, self.keywords)
         except BaseException as error:  # pylint: disable=broad-except
             self.error = error
         finally:
             self.function = self.arguments = self.keywords = None
+            self.over = True
             self.running.release()
 
 
-def _serve(calls):
-    """What such a thread does."""
-    while True:
-        calls.get().make()
-        _idle.append(calls)
+class _Server:
+    """A thread that makes calls."""
+
+    def __init__(self):
+        self.calls, self.retired = queue.SimpleQueue(), False
+        threading.Thread(target=self._serve, name="tremula-session-run", daemon=True).start()
+
+    def _serve(self):
+        while True:
+            self.calls.get().make()
+            if self.retired:
+                return
+            _idle.append(self)
+
+    @staticmethod
+    def idle():
+        """One that waits for a call."""
+        try:
+            while True:
+                server = _idle.pop()
+                if not server.retired:
+                    return server
+        except IndexError:
+            return _Server()
 
 
 def _run_beside(function, arguments, keywords, library):
     """Makes a call in another thread. If a signal handler raises meanwhile, cancels what runs."""
+    server, call = _Server.idle(), _Call(function, arguments, keywords)
     try:
-        calls = _idle.pop()
-    except IndexError:
-        calls = queue.SimpleQueue()
-        threading.Thread(target=_serve, args=(calls,), name="tremula-session-run",
-                         daemon=True).start()
-    call = _Call(function, arguments, keywords)
-    try:
-        calls.put(call)
+        server.calls.put(call)
         call.running.acquire()
     except BaseException:
+        # The exception may have come before the call was handed over, or when it was over.
+        call.dropped = server.retired = True
+        server.calls.put(call)
         _end(call, library)
         raise
     try:
@@ -155,7 +177,7 @@ def _end(call, library):
     try:
         looks = 0
         library.trm_tf_interrupt_runs()
-        while not call.running.acquire(timeout=_LOOK if looks else _FIRST_LOOK):
+        while not call.over and not call.running.acquire(timeout=_LOOK if looks else _FIRST_LOOK):
             library.trm_tf_interrupt_runs()
             looks = looks + 1 if library.trm_tf_interrupted_feeds() else 1
             if looks > _PATIENCE:
