@@ -355,5 +355,6 @@ def test_a_name_as_the_outfeed_s_mode(on_ipu, session):
     with session() as s:
         s.run(run)
         assert s.run(values).tolist() == [0, 1, 2]
-    with pytest.raises(ValueError, match="must be an IPUOutfeedMode"):
-        ipu.ipu_outfeed_queue.IPUOutfeedQueue(outfeed_mode=3)
+    for wrong in (3, "LAST", "last"):
+        with pytest.raises(ValueError, match="must be an IPUOutfeedMode"):
+            ipu.ipu_outfeed_queue.IPUOutfeedQueue(outfeed_mode=wrong)

@@ -39,7 +39,8 @@ class IPUOutfeedQueue(collections.abc.Iterable):
         outfeed_mode=None, outfeed_all=None, device_ordinal=0, replication_factor=1,
         io_batch_size=1).
 
-        The mode is IPUOutfeedMode.ALL if it is not given. A program of another number of replicas
+        The mode is IPUOutfeedMode.ALL if it is not given, or is a name for the queue, which was the
+        first argument before SDK 2.4. A program of another number of replicas
         than a `replication_factor` that is given fails. What else there is makes no difference.
 
         Raises TypeError for other arguments, ValueError for a mode that is none.
@@ -172,7 +173,8 @@ class IPUOutfeedQueueIterator(collections.abc.Iterator):
 
 def _mode(options):
     mode = options["outfeed_mode"]
-    if mode is None or isinstance(mode, str):  # a name: it was the first argument before SDK 2.4
+    is_name = isinstance(mode, str) and mode.upper() not in IPUOutfeedMode.__members__
+    if mode is None or is_name:
         mode = IPUOutfeedMode.LAST if options["outfeed_all"] is False else IPUOutfeedMode.ALL
     if not isinstance(mode, IPUOutfeedMode):
         raise ValueError(f"outfeed_mode must be an IPUOutfeedMode, but it is {mode!r}.")
