@@ -44,7 +44,7 @@ void log_warning(const char *source, const char *format, ...) {
 
 /* Read once: TensorFlow does the same. */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static char *modules; /* TF_CPP_VMODULE with a NUL after each PATTERN=LEVEL, and one more */
+static char *modules; /* TF_CPP_VMODULE: PATTERN=LEVEL,... */
 static int general;   /* the level of what it does not name */
 
 static void read_environment(void) {
@@ -52,12 +52,7 @@ static void read_environment(void) {
   if (!level) level = getenv("TF_CPP_MIN_VLOG_LEVEL"); /* its older name */
   general = level ? (int)strtol(level, NULL, 10) : 0;
   const char *text = getenv("TF_CPP_VMODULE");
-  if (!text) return;
-  modules = calloc(1, strlen(text) + 2);
-  if (!modules) return;
-  memcpy(modules, text, strlen(text));
-  for (char *c = modules; *c; c++)
-    if (*c == ',') *c = '\0';
+  if (text) modules = strdup(text);
 }
 
 bool log_is_verbose(int level, const char *source) {
@@ -65,9 +60,11 @@ bool log_is_verbose(int level, const char *source) {
   pthread_once(&once, read_environment);
   if (!modules) return level <= general;
   snprintf(stem, sizeof stem, "%.*s", (int)strcspn(source, "."), source);
-  for (const char *one = modules; one && *one; one += strlen(one) + 1) {
+  size_t length;
+  for (const char *one = modules; *one; one += length + (one[length] == ',')) {
     char pattern[64];
-    const char *equals = strchr(one, '=');
+    length = strcspn(one, ",");
+    const char *equals = memchr(one, '=', length);
     if (!equals) continue;
     snprintf(pattern, sizeof pattern, "%.*s", (int)(equals - one), one);
     if (fnmatch(pattern, stem, 0) == 0) return level <= (int)strtol(equals + 1, NULL, 10);

@@ -238,7 +238,7 @@ def test_detail_of_the_log(script, tmp_path):
     first = run(script, TF_POPLAR_FLAGS=flags, TF_CPP_VMODULE="poplar_compiler=1").stderr
     assert "poplar_compiler.cc:890] Begin XLA compilation: program" in first
     assert "Loaded program from" not in first and "Executing" not in first
-    again = run(script, TF_POPLAR_FLAGS=flags, TF_CPP_VMODULE="other=1,poplar_*=2").stderr
+    again = run(script, TF_POPLAR_FLAGS=flags, TF_CPP_VMODULE=",other=1,,poplar_*=2").stderr
     assert re.search(r"poplar_compiler.cc:1585\] Loaded program from \S+\.poplar_exec", again)
     assert "poplar_executor.cc:3200] Executing program on /device:IPU:0" in again
     assert "poplar_compiler.cc" not in run(script, TF_CPP_VMODULE="poplar_executor=1").stderr
