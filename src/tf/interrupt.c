@@ -79,6 +79,13 @@ void interrupt_unwatch(void) {
   pthread_mutex_unlock(&lock);
 }
 
+int32_t trm_tf_interrupt_is_watched(void) {
+  pthread_mutex_lock(&lock);
+  const bool is_watched = watchers > 0;
+  pthread_mutex_unlock(&lock);
+  return is_watched;
+}
+
 bool interrupt_is_due(void) { return atomic_load(&is_held) || atomic_load(&is_ending); }
 
 bool interrupt_watch_run(trm_engine *engine, TF_Status *status) {

@@ -37,5 +37,7 @@ TRM_TF_API int32_t trm_tf_interrupt_release(void);
  * trm_tf_interrupt_resume. */
 TRM_TF_API void trm_tf_interrupt_runs(void);
 TRM_TF_API void trm_tf_interrupt_resume(void);
+/* Whether anything of ours runs or waits. */
+TRM_TF_API int32_t trm_tf_interrupt_is_watched(void);
 
 #endif /* TREMULA_TF_INTERRUPT_H_ */

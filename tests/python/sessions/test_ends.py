@@ -113,3 +113,18 @@ def test_a_function_of_atexit_that_runs_a_session(script):
     session.run(fed, {n: 1})
     print("end", flush=True)
     """)) == ["end", "last (64, 64)"]
+
+
+def test_a_process_that_ends_while_tensorflow_alone_waits(script):
+    """Nothing of ours runs, so the end of the process does not wait for it."""
+    assert lines(script(_BEGINNING + """
+    from tremula.tf.runtime import interrupts
+    interrupts._MOST_WAIT = 1e9
+    never = tf.queue.FIFOQueue(1, tf.float32).dequeue()
+    session = tf.Session()
+    session.run(loop, {n: 1})
+    thread(lambda: session.run(never), daemon=True)
+    while session not in host_calls.running_sessions():
+        time.sleep(0.01)
+    print("end", flush=True)
+    """)) == ["end"]

@@ -41,6 +41,7 @@ _lock = threading.Lock()
 _in_threads = 0  # calls that other threads than the main one make
 _is_ending = False
 _MOST_WAIT = 3.0  # seconds for them at the end
+_WAIT_FOR_TENSORFLOW = .2  # of these, for those in which no IPU computes
 
 
 def feeds_exist():
@@ -235,16 +236,21 @@ def _cancelling(close):
 
 
 def _end_all():
+    from tremula.tf.runtime import plugin
     global _is_ending
     with _lock:
         _is_ending = True
+
+    begin = time.monotonic()
 
     def is_done(seconds):
         with _lock:
             if not _in_threads:
                 return True
         time.sleep(seconds)
-        return False
+        # What TensorFlow does without an IPU may go on for ever, and does no harm.
+        return (time.monotonic() - begin > _WAIT_FOR_TENSORFLOW
+                and not plugin.library().trm_tf_interrupt_is_watched())
 
     if not is_done(0):
         _cancel_until(is_done, _MOST_WAIT)
