@@ -27,10 +27,9 @@ static long highest_device(const char *sharding) {
 /* The highest IPU in the device mapping of a pipeline, a list of numbers or of lists of them, or
  * -1; stages that compute nothing leave no sharding behind. */
 static long highest_of_pipeline(const trm_instruction *instruction) {
-  const char *const *pair = instruction->frontend_attributes;
-  while (pair != NULL && *pair != NULL && strcmp(pair[0], "pipeline") != 0) pair += 2;
-  if (pair == NULL || *pair == NULL) return -1;
-  json_t *description = json_loads(pair[1], 0, NULL);
+  const char *text = trm_instruction_frontend_attribute(instruction, "pipeline");
+  if (text == NULL) return -1;
+  json_t *description = json_loads(text, 0, NULL);
   long highest = -1;
   size_t s;
   json_t *stage;

@@ -324,6 +324,10 @@ trm_status trm_hlo_parse_proto(const void *data, size_t size, trm_module **out_m
 trm_status trm_hlo_parse_text(const char *text, size_t size, trm_module **out_module,
                               trm_error *error);
 
+/* The value of a frontend attribute, or NULL. */
+const char *trm_instruction_frontend_attribute(const trm_instruction *instruction,
+                                               const char *key);
+
 /* "%name = f32[2] add(...) (model.py:41, dense/MatMul)": how messages name an instruction. */
 const char *trm_instruction_text(const trm_module *module, const trm_instruction *instruction,
                                  char *buffer, size_t size);

@@ -184,3 +184,12 @@ bool trm_instruction_has_side_effect(const trm_module *module, const trm_instruc
 }
 
 const char *trm_module_name(const trm_module *module) { return module->name; }
+
+const char *trm_instruction_frontend_attribute(const trm_instruction *instruction,
+                                               const char *key) {
+  const char *const *pair = instruction->frontend_attributes;
+  for (; pair != NULL && pair[0] != NULL; pair += 2) {
+    if (strcmp(pair[0], key) == 0) return pair[1];
+  }
+  return NULL;
+}

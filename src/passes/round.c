@@ -17,12 +17,10 @@ typedef struct rounding {
 } rounding;
 
 static rounding rounding_of(const trm_instruction *instruction, rounding all) {
-  const char *const *pair = instruction->frontend_attributes;
-  for (; pair != NULL && pair[0] != NULL; pair += 2) {
-    if (strcmp(pair[0], "STOCHASTIC_ROUNDING") != 0) continue;
-    if (strcmp(pair[1], "THREESTATE_ON") == 0) all.stochastic = true;
-    if (strcmp(pair[1], "THREESTATE_OFF") == 0) all.stochastic = false;
-  }
+  const char *wanted = trm_instruction_frontend_attribute(instruction, "STOCHASTIC_ROUNDING");
+  if (wanted == NULL) return all;
+  if (strcmp(wanted, "THREESTATE_ON") == 0) all.stochastic = true;
+  if (strcmp(wanted, "THREESTATE_OFF") == 0) all.stochastic = false;
   return all;
 }
 

@@ -11,23 +11,16 @@
 #include "program/builder.h"
 #include "program/plan_options.h"
 
-static const char *attribute_of(const trm_instruction *instruction, const char *key) {
-  for (const char *const *a = instruction->frontend_attributes; a != NULL && *a != NULL; a += 2) {
-    if (strcmp(a[0], key) == 0) return a[1];
-  }
-  return NULL;
-}
-
 /* Of a fusion: of the first in it that carries one. */
 static const char *find_attribute(const trm_module *module, const trm_instruction *instruction,
                                   const char *key) {
-  const char *value = attribute_of(instruction, key);
+  const char *value = trm_instruction_frontend_attribute(instruction, key);
   if (value != NULL || instruction->opcode != TRM_OP_FUSION || instruction->num_called == 0) {
     return value;
   }
   const trm_computation *body = &module->computations[instruction->called[0]];
   for (trm_index i = 0; i < body->num_instructions && value == NULL; ++i) {
-    value = attribute_of(&body->instructions[i], key);
+    value = trm_instruction_frontend_attribute(&body->instructions[i], key);
   }
   return value;
 }
@@ -37,7 +30,8 @@ bool trm_module_has_pipeline(const trm_module *module) {
     const trm_computation *computation = &module->computations[c];
     for (trm_index i = 0; i < computation->num_instructions; ++i) {
       const trm_instruction *instruction = &computation->instructions[i];
-      if (instruction->opcode == TRM_OP_WHILE && attribute_of(instruction, "pipeline") != NULL) {
+      if (instruction->opcode == TRM_OP_WHILE &&
+          trm_instruction_frontend_attribute(instruction, "pipeline") != NULL) {
         return true;
       }
     }
@@ -156,7 +150,7 @@ static trm_status read_description(trm_program_builder *builder, const json_t *j
 trm_status trm_pipeline_begin(trm_program_builder *builder, const trm_instruction *loop,
                               bool *out_is_pipeline, trm_error *error) {
   *out_is_pipeline = false;
-  const char *text = attribute_of(loop, "pipeline");
+  const char *text = trm_instruction_frontend_attribute(loop, "pipeline");
   if (text == NULL || builder->pipeline_nesting > 0) return TRM_OK;
   json_t *json = json_loads(text, 0, NULL);
   bool good = false;

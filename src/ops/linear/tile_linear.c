@@ -252,10 +252,9 @@ static trm_status own_options(const trm_instruction *instruction, trm_plan_optio
                               trm_error *error) {
   static const char *const keys[][2] = {{"PARTIALS_TYPE", "partialsType"},
                                         {"availableMemoryProportion", "availableMemoryProportion"}};
-  for (const char *const *a = instruction->frontend_attributes; a != NULL && *a != NULL; a += 2) {
-    for (size_t k = 0; k < sizeof keys / sizeof *keys; ++k) {
-      if (strcmp(*a, keys[k][0]) == 0) TRY(trm_plan_option_set(options, keys[k][1], a[1], error));
-    }
+  for (size_t k = 0; k < sizeof keys / sizeof *keys; ++k) {
+    const char *value = trm_instruction_frontend_attribute(instruction, keys[k][0]);
+    if (value != NULL) TRY(trm_plan_option_set(options, keys[k][1], value, error));
   }
   return TRM_OK;
 }
