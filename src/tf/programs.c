@@ -8,10 +8,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <xxhash.h>
 
 #include "cache.h"
+#include "clock.h"
 #include "cycles.h"
 #include "events.h"
 #include "feeds.h"
@@ -387,13 +387,6 @@ static bool connect(tf_program *p, const tf_call *call, TF_Status *status) {
   return p->feeds || fail_memory(status);
 }
 
-/* Seconds of a clock that does not go back. */
-static double now(void) {
-  struct timespec time;
-  clock_gettime(CLOCK_MONOTONIC, &time);
-  return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
-
 /* Devices draw different numbers. The highest bit is a mark for the engine. */
 static uint64_t seed_of_device(uint64_t seed, int ordinal) {
   return seed ^ ((uint64_t)ordinal * UINT64_C(0x9e3779b97f4a7c15) >> 1);
@@ -436,7 +429,7 @@ bool program_run(tf_program *p, const tf_call *call, TF_Tensor *const *tensors,
   if (!(synthetic & TF_SYNTHETIC_PARAMETERS)) transfers_before_run(&transfers);
   log_verbose(1, "poplar_executor.cc:3200", "Executing %s on /device:IPU:%d", p->name, p->ordinal);
   trm_error error = {0};
-  const double began = p->report ? now() : 0;
+  const double began = p->report ? clock_seconds() : 0;
   const double waited = p->report && p->infeed ? trm_infeed_waited(p->infeed->queue) : 0;
   const unsigned interrupts = interrupt_count();
   if (!interrupt_watch_run(p->engine, status)) return false;
@@ -444,7 +437,7 @@ bool program_run(tf_program *p, const tf_call *call, TF_Tensor *const *tensors,
                                                       p->output_versions, &error);
   interrupt_unwatch_run(p->engine);
   if (interrupt_count() != interrupts) trm_engine_forget_cancel(p->engine); /* it was for this run */
-  const double ended = now();
+  const double ended = clock_seconds();
   switches_set_free(p->ordinal, ended);
   if (result == TRM_OK) {
     const trm_report_times times = {

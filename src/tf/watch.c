@@ -3,18 +3,12 @@
 #include "watch.h"
 
 #include <string.h>
-#include <time.h>
 
+#include "clock.h"
 #include "events.h"
 #include "log.h"
 #include "names.h"
 #include "tremula/log.h"
-
-static double now(void) {
-  struct timespec time;
-  clock_gettime(CLOCK_MONOTONIC, &time);
-  return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
 
 bool watch_name(compile_watch *watch, const char *module) {
   if (!watch->name) watch->name = names_claim(module);
@@ -23,7 +17,7 @@ bool watch_name(compile_watch *watch, const char *module) {
 
 void watch_begin(compile_watch *watch, const trm_module *module) {
   watch->is_on = true;
-  watch->began = now();
+  watch->began = clock_seconds();
   log_verbose(1, "poplar_compiler.cc:890", "Begin XLA compilation: %s for ordinal %d", watch->name,
               watch->ordinal);
   watch->bar = progress_begin(watch->name, module);
@@ -68,7 +62,7 @@ static void dump_plan(const compile_watch *watch, trm_executable *executable) {
 void watch_end(compile_watch *watch, trm_executable *executable) {
   if (!watch->is_on) return;
   watch->is_on = false;
-  const double took = now() - watch->began;
+  const double took = clock_seconds() - watch->began;
   if (executable) {
     log_verbose(1, "poplar_compiler.cc:1310", "End compiling Poplar engine.");
     dump_plan(watch, executable);
