@@ -55,11 +55,22 @@ static void test_round_trip(void **state) {
   assert_non_null(strstr(error.message, "is a directory"));
 }
 
+/* Frees an executable and loads it again; its bytes must be freed. */
+static trm_executable *reload(trm_executable *executable, void **out_data, size_t *out_size) {
+  trm_error error;
+  trm_executable *loaded;
+  assert_int_equal(trm_executable_serialize(executable, out_data, out_size, &error), TRM_OK);
+  trm_executable_free(executable);
+  assert_int_equal(trm_executable_deserialize(*out_data, *out_size, &loaded, &error), TRM_OK);
+  assert_true(trm_executable_is_judged(loaded));
+  return loaded;
+}
+
 /* Whether a program fits is found out once and kept with it. */
 static void test_judged_to_fit(void **state) {
   (void)state;
   trm_error error;
-  trm_executable *executable = test_compile(text, &test_modes[0]), *loaded;
+  trm_executable *executable = test_compile(text, &test_modes[0]);
   assert_false(trm_executable_is_judged(executable));
   trm_report *report;
   if (trm_report_create(executable, NULL, &report, &error) != TRM_OK) fail_msg("%s", error.message);
@@ -67,10 +78,7 @@ static void test_judged_to_fit(void **state) {
   assert_true(trm_executable_is_judged(executable));
   void *data;
   size_t size;
-  assert_int_equal(trm_executable_serialize(executable, &data, &size, &error), TRM_OK);
-  trm_executable_free(executable);
-  assert_int_equal(trm_executable_deserialize(data, size, &loaded, &error), TRM_OK);
-  assert_true(trm_executable_is_judged(loaded));
+  trm_executable *loaded = reload(executable, &data, &size);
   trm_executable_free(loaded);
   ((unsigned char *)data)[12] = 0;
   assert_int_equal(trm_executable_deserialize(data, size, &loaded, &error), TRM_OK);
@@ -89,17 +97,14 @@ static void test_judged_not_to_fit(void **state) {
       "HloModule large\nENTRY main {\n  a = f32[300000000] parameter(0)\n"
       "  ROOT r = f32[300000000] sine(a)\n}\n";
   trm_error first = {0}, error = {0};
-  trm_executable *executable = test_compile(large, &test_modes[0]), *loaded;
+  trm_executable *executable = test_compile(large, &test_modes[0]);
   trm_report *report;
   assert_int_equal(trm_report_create(executable, NULL, &report, &first), TRM_INTERNAL);
   assert_non_null(strstr(first.message, "graph_memory_allocation_error"));
   assert_true(trm_executable_is_judged(executable));
   void *data;
   size_t size;
-  assert_int_equal(trm_executable_serialize(executable, &data, &size, &error), TRM_OK);
-  trm_executable_free(executable);
-  assert_int_equal(trm_executable_deserialize(data, size, &loaded, &error), TRM_OK);
-  assert_true(trm_executable_is_judged(loaded));
+  trm_executable *loaded = reload(executable, &data, &size);
   assert_int_equal(trm_report_create(loaded, NULL, &report, &error), TRM_INTERNAL);
   assert_string_equal(error.message, first.message);
   trm_executable_free(loaded);
