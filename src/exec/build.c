@@ -1,14 +1,13 @@
-/* Owns: walking a scheduled module into steps and slots.
+/* Owns: walking a scheduled module into steps and slots; build_feeds.c has what talks to the host.
  *
  * Values do not change, so what only renames them (tuples, reshapes, copies) makes no step. A while
  * loop keeps its state in slots of its own; elements that the body hands on unchanged stay where
  * they are and are not copied. */
 #include <inttypes.h>
-#include <jansson.h>
 #include <string.h>
 
 #include "base/log.h"
-#include "exec/plan.h"
+#include "exec/build.h"
 
 /* Loops and conditionals inside one another: the walk recurses this deep and no deeper. */
 enum { MAX_DEPTH = 256 };
@@ -17,34 +16,11 @@ enum { MAX_DEPTH = 256 };
  * share computations so that the walk doubles at every level. */
 static const uint64_t max_instructions = UINT64_C(32) << 20;
 
-typedef struct builder {
-  trm_plan *plan;
-  const trm_module *module;
-  bool reference_only;
-  uint32_t clock;
-  uint64_t walked;     /* instructions */
-  uint32_t depth;      /* of loops and conditionals around the walk */
-  uint32_t loop_depth; /* of loops */
-  VECTOR(trm_slot) slots;
-  VECTOR(trm_step) steps;
-  VECTOR(trm_coalesce) wishes;
-  VECTOR(trm_kernel *) kernels;
-  VECTOR(trm_feed_info) feeds;
-  VECTOR(trm_host_call_info) host_calls;
-} builder;
-
-/* The leaves of every value of a computation that is being walked. */
-typedef struct scope {
-  uint32_t computation;
-  const uint32_t *const *parameters;
-  uint32_t **leaves;
-} scope;
-
-static trm_status walk(builder *b, uint32_t computation, const uint32_t *const *parameters,
+static trm_status walk(trm_plan_builder *b, uint32_t computation, const uint32_t *const *parameters,
                        const uint32_t **out_root, trm_error *error);
 
-static trm_status new_slot(builder *b, trm_slot_kind kind, size_t bytes, uint32_t *out_slot,
-                           trm_error *error) {
+static trm_status new_slot(trm_plan_builder *b, trm_slot_kind kind, size_t bytes,
+                           uint32_t *out_slot, trm_error *error) {
   const uint32_t index = (uint32_t)b->slots.count;
   const trm_slot slot = {.kind = kind,
                          .bytes = bytes,
@@ -57,10 +33,10 @@ static trm_status new_slot(builder *b, trm_slot_kind kind, size_t bytes, uint32_
   return TRM_OK;
 }
 
-static void touch(builder *b, uint32_t slot) { b->slots.items[slot].end = b->clock; }
+static void touch(trm_plan_builder *b, uint32_t slot) { b->slots.items[slot].end = b->clock; }
 
-static trm_status new_leaves(builder *b, const trm_shape *shape, uint32_t **out_leaves,
-                             trm_error *error) {
+trm_status trm_plan_new_leaves(trm_plan_builder *b, const trm_shape *shape, uint32_t **out_leaves,
+                               trm_error *error) {
   const int32_t count = trm_shape_num_leaves(shape);
   uint32_t *leaves = ARENA_NEW(&b->plan->arena, uint32_t, (size_t)count);
   CHECK_MEMORY(leaves, "buffers");
@@ -71,9 +47,8 @@ static trm_status new_leaves(builder *b, const trm_shape *shape, uint32_t **out_
   return TRM_OK;
 }
 
-/* Adds a step at the next time; the slots are copied. */
-static trm_status add_step(builder *b, trm_step step, const uint32_t *operands,
-                           const uint32_t *results, uint32_t *out_index, trm_error *error) {
+trm_status trm_plan_add_step(trm_plan_builder *b, trm_step step, const uint32_t *operands,
+                             const uint32_t *results, uint32_t *out_index, trm_error *error) {
   ++b->clock;
   const size_t total = (size_t)step.num_operands + step.num_results;
   step.slots = ARENA_NEW(&b->plan->arena, uint32_t, total);
@@ -96,42 +71,43 @@ static trm_status add_step(builder *b, trm_step step, const uint32_t *operands,
   return TRM_OK;
 }
 
-static trm_status add_copy(builder *b, const scope *s, trm_index instruction, uint32_t source,
-                           uint32_t target, trm_error *error) {
+static trm_status add_copy(trm_plan_builder *b, const trm_plan_scope *s, trm_index instruction,
+                           uint32_t source, uint32_t target, trm_error *error) {
   const trm_step step = {.kind = TRM_STEP_COPY,
                          .computation = s->computation,
                          .instruction = instruction,
                          .num_operands = 1,
                          .num_results = 1,
                          .scratch = TRM_NO_INDEX};
-  return add_step(b, step, &source, &target, NULL, error);
+  return trm_plan_add_step(b, step, &source, &target, NULL, error);
 }
 
-static trm_status wish(builder *b, trm_coalesce what, trm_error *error) {
+static trm_status wish(trm_plan_builder *b, trm_coalesce what, trm_error *error) {
   if (!VECTOR_PUSH(&b->wishes, what)) FAIL_NO_MEMORY("buffer assignment");
   return TRM_OK;
 }
 
 /* ---- Plain instructions --------------------------------------------------------------------- */
 
-static const trm_instruction *at(const builder *b, const scope *s, trm_index i) {
+const trm_instruction *trm_plan_at(const trm_plan_builder *b, const trm_plan_scope *s,
+                                   trm_index i) {
   return &b->module->computations[s->computation].instructions[i];
 }
 
-/* The leaves of all operands of an instruction, one after the other. */
-static trm_status gather_operands(const builder *b, const scope *s, trm_index i, uint32_t first,
-                                  uint32_t **out_leaves, uint32_t *out_count, trm_error *error) {
-  const trm_instruction *instruction = at(b, s, i);
+trm_status trm_plan_gather_operands(const trm_plan_builder *b, const trm_plan_scope *s, trm_index i,
+                                    uint32_t first, uint32_t **out_leaves, uint32_t *out_count,
+                                    trm_error *error) {
+  const trm_instruction *instruction = trm_plan_at(b, s, i);
   uint32_t count = 0;
   for (uint32_t k = first; k < instruction->num_operands; ++k) {
-    count += (uint32_t)trm_shape_num_leaves(&at(b, s, instruction->operands[k])->shape);
+    count += (uint32_t)trm_shape_num_leaves(&trm_plan_at(b, s, instruction->operands[k])->shape);
   }
   uint32_t *leaves = ARENA_NEW(&b->plan->arena, uint32_t, count);
   CHECK_MEMORY(leaves, "operands");
   uint32_t used = 0;
   for (uint32_t k = first; k < instruction->num_operands; ++k) {
     const trm_index operand = instruction->operands[k];
-    const uint32_t n = (uint32_t)trm_shape_num_leaves(&at(b, s, operand)->shape);
+    const uint32_t n = (uint32_t)trm_shape_num_leaves(&trm_plan_at(b, s, operand)->shape);
     if (n > 0) memcpy(leaves + used, s->leaves[operand], n * sizeof *leaves);
     used += n;
   }
@@ -140,9 +116,10 @@ static trm_status gather_operands(const builder *b, const scope *s, trm_index i,
   return TRM_OK;
 }
 
-static trm_status walk_constant(builder *b, const scope *s, trm_index i, trm_error *error) {
-  const trm_instruction *instruction = at(b, s, i);
-  TRY(new_leaves(b, &instruction->shape, &s->leaves[i], error));
+static trm_status walk_constant(trm_plan_builder *b, const trm_plan_scope *s, trm_index i,
+                                trm_error *error) {
+  const trm_instruction *instruction = trm_plan_at(b, s, i);
+  TRY(trm_plan_new_leaves(b, &instruction->shape, &s->leaves[i], error));
   const int32_t count = trm_shape_num_leaves(&instruction->shape);
   for (int32_t k = 0; k < count; ++k) {
     trm_slot *slot = &b->slots.items[s->leaves[i][k]];
@@ -152,8 +129,9 @@ static trm_status walk_constant(builder *b, const scope *s, trm_index i, trm_err
   return TRM_OK;
 }
 
-static trm_status walk_kernel(builder *b, scope *s, trm_index i, trm_error *error) {
-  const trm_instruction *instruction = at(b, s, i);
+static trm_status walk_kernel(trm_plan_builder *b, trm_plan_scope *s, trm_index i,
+                              trm_error *error) {
+  const trm_instruction *instruction = trm_plan_at(b, s, i);
   trm_kernel *kernel = ARENA_NEW(&b->plan->arena, trm_kernel, 1);
   CHECK_MEMORY(kernel, "a kernel");
   const trm_kernel_request request = {b->module, &b->module->computations[s->computation],
@@ -165,8 +143,8 @@ static trm_status walk_kernel(builder *b, scope *s, trm_index i, trm_error *erro
     FAIL_NO_MEMORY("kernels");
   }
   uint32_t *operands, num_operands;
-  TRY(gather_operands(b, s, i, 0, &operands, &num_operands, error));
-  TRY(new_leaves(b, &instruction->shape, &s->leaves[i], error));
+  TRY(trm_plan_gather_operands(b, s, i, 0, &operands, &num_operands, error));
+  TRY(trm_plan_new_leaves(b, &instruction->shape, &s->leaves[i], error));
   trm_step step = {.kind = TRM_STEP_KERNEL,
                    .computation = s->computation,
                    .instruction = i,
@@ -176,7 +154,7 @@ static trm_status walk_kernel(builder *b, scope *s, trm_index i, trm_error *erro
                    .kernel = kernel,
                    .persistent = b->plan->persistent_bytes};
   b->plan->persistent_bytes += (kernel->persistent_bytes + 63) / 64 * 64;
-  TRY(add_step(b, step, operands, s->leaves[i], NULL, error));
+  TRY(trm_plan_add_step(b, step, operands, s->leaves[i], NULL, error));
   if (kernel->scratch_bytes > 0) {
     TRY(new_slot(b, TRM_SLOT_ARENA, kernel->scratch_bytes,
                  &b->steps.items[b->steps.count - 1].scratch, error));
@@ -195,174 +173,11 @@ static trm_status walk_kernel(builder *b, scope *s, trm_index i, trm_error *erro
   return TRM_OK;
 }
 
-/* ---- Feeds and host calls ------------------------------------------------------------------- */
-
-static void describe(const trm_shape *leaf, trm_tensor_info *out_info) {
-  *out_info = (trm_tensor_info){.name = "", .dtype = leaf->dtype, .rank = leaf->rank,
-                                .bytes = trm_shape_bytes(leaf)};
-  if (leaf->rank > 0) memcpy(out_info->dims, leaf->dims, (size_t)leaf->rank * sizeof *leaf->dims);
-}
-
-static bool same_elements(const trm_feed_info *feed, const trm_shape *shape,
-                          uint32_t num_elements) {
-  bool same = feed->num_elements == num_elements;
-  for (uint32_t e = 0; same && e < num_elements; ++e) {
-    trm_tensor_info info;
-    describe(trm_shape_leaf(shape, (int32_t)e), &info);
-    same = info.dtype == feed->elements[e].dtype && info.rank == feed->elements[e].rank &&
-           memcmp(info.dims, feed->elements[e].dims, (size_t)info.rank * sizeof *info.dims) == 0;
-  }
-  return same;
-}
-
-/* Several instructions may read one infeed; in which order is the program's. */
-static trm_status find_feed(builder *b, const char *id, char kind, const trm_shape *shape,
-                            const trm_shape *const *operand_shapes, uint32_t num_elements,
-                            uint32_t *out_feed, trm_error *error) {
-  for (size_t f = 0; f < b->feeds.count; ++f) {
-    if (b->feeds.items[f].kind == kind && strcmp(b->feeds.items[f].id, id) == 0) {
-      if (kind == 'o') {
-        FAIL(FAILED_PRECONDITION, "the outfeed '%s' is enqueued twice in one program", id);
-      }
-      if (!same_elements(&b->feeds.items[f], shape, num_elements)) {
-        FAIL(FAILED_PRECONDITION, "the infeed '%s' is read as elements of different shapes", id);
-      }
-      *out_feed = (uint32_t)f;
-      return TRM_OK;
-    }
-  }
-  trm_feed_info info = {.kind = kind, .num_elements = num_elements};
-  info.id = trm_arena_string(&b->plan->arena, id, strlen(id));
-  info.elements = ARENA_NEW(&b->plan->arena, trm_tensor_info, num_elements);
-  if (info.id == NULL || info.elements == NULL) FAIL_NO_MEMORY("a feed");
-  for (uint32_t e = 0; e < num_elements; ++e) {
-    describe(shape != NULL ? trm_shape_leaf(shape, (int32_t)e) : operand_shapes[e],
-             &info.elements[e]);
-  }
-  *out_feed = (uint32_t)b->feeds.count;
-  if (!VECTOR_PUSH(&b->feeds, info)) FAIL_NO_MEMORY("a feed");
-  return TRM_OK;
-}
-
-/* The id out of {"<key>":"id"}. */
-static trm_status config_id(const builder *b, const trm_instruction *instruction, const char *key,
-                            char *buffer, size_t size, trm_error *error) {
-  char text[256];
-  json_error_t parse_error;
-  json_t *config = instruction->backend_config == NULL
-                       ? NULL
-                       : json_loadb(instruction->backend_config, instruction->backend_config_size,
-                                    0, &parse_error);
-  const char *id = json_string_value(json_object_get(config, key));
-  const bool good = id != NULL && strlen(id) < size;
-  if (good) memcpy(buffer, id, strlen(id) + 1);
-  json_decref(config);
-  if (!good) {
-    FAIL(INVALID_ARGUMENT, "the backend_config of %s must be {\"%s\":\"<id>\"}",
-         trm_instruction_text(b->module, instruction, text, sizeof text), key);
-  }
-  return TRM_OK;
-}
-
-/* Whether the backend_config says {"<key>":true}. */
-static bool config_flag(const trm_instruction *instruction, const char *key) {
-  json_t *config = json_loadb(instruction->backend_config, instruction->backend_config_size, 0,
-                              NULL);
-  const bool set = json_is_true(json_object_get(config, key));
-  json_decref(config);
-  return set;
-}
-
-static trm_status walk_infeed(builder *b, scope *s, trm_index i, trm_error *error) {
-  const trm_instruction *instruction = at(b, s, i);
-  char id[512];
-  if (instruction->opcode == TRM_OP_INFEED) {
-    const char *config = instruction->infeed_config != NULL ? instruction->infeed_config : "";
-    if (strlen(config) >= sizeof id) FAIL(INVALID_ARGUMENT, "an infeed_config is too long");
-    memcpy(id, config, strlen(config) + 1);
-  } else {
-    TRY(config_id(b, instruction, "feed", id, sizeof id, error));
-  }
-  TRY(new_leaves(b, &instruction->shape, &s->leaves[i], error));
-  const uint32_t count = (uint32_t)trm_shape_num_leaves(&instruction->shape);
-  trm_step step = {.kind = TRM_STEP_INFEED, .computation = s->computation, .instruction = i,
-                   .num_results = count, .scratch = TRM_NO_INDEX};
-  TRY(find_feed(b, id, 'i', &instruction->shape, NULL, count, &step.feed, error));
-  return add_step(b, step, NULL, s->leaves[i], NULL, error);
-}
-
-static trm_status walk_outfeed(builder *b, scope *s, trm_index i, trm_error *error) {
-  const trm_instruction *instruction = at(b, s, i);
-  char id[512];
-  if (instruction->opcode == TRM_OP_OUTFEED) {
-    const char *config = instruction->infeed_config != NULL ? instruction->infeed_config : "";
-    if (strlen(config) >= sizeof id) FAIL(INVALID_ARGUMENT, "an outfeed_config is too long");
-    memcpy(id, config, strlen(config) + 1);
-  } else {
-    TRY(config_id(b, instruction, "feed", id, sizeof id, error));
-  }
-  uint32_t *operands, count, used = 0;
-  TRY(gather_operands(b, s, i, 0, &operands, &count, error));
-  const trm_shape **shapes = ARENA_NEW(&b->plan->arena, const trm_shape *, count);
-  CHECK_MEMORY(shapes, "a feed");
-  for (uint32_t k = 0; k < instruction->num_operands; ++k) {
-    const trm_shape *shape = &at(b, s, instruction->operands[k])->shape;
-    const int32_t leaves = trm_shape_num_leaves(shape);
-    for (int32_t l = 0; l < leaves; ++l) shapes[used++] = trm_shape_leaf(shape, l);
-  }
-  if (trm_shape_num_leaves(&instruction->shape) > 0) {
-    char text[512];
-    FAIL(INVALID_ARGUMENT, "%s is an outfeed and must give a token or an empty tuple",
-         trm_instruction_text(b->module, instruction, text, sizeof text));
-  }
-  TRY(new_leaves(b, &instruction->shape, &s->leaves[i], error));
-  trm_step step = {.kind = TRM_STEP_OUTFEED, .computation = s->computation, .instruction = i,
-                   .num_operands = count, .scratch = TRM_NO_INDEX};
-  TRY(find_feed(b, id, 'o', NULL, shapes, count, &step.feed, error));
-  return add_step(b, step, operands, NULL, NULL, error);
-}
-
-/* The leaves of the operands' shapes, one after the other. */
-static void operand_infos(const builder *b, const scope *s, trm_index i, trm_tensor_info *infos) {
-  const trm_instruction *instruction = at(b, s, i);
-  for (uint32_t k = 0, used = 0; k < instruction->num_operands; ++k) {
-    const trm_shape *shape = &at(b, s, instruction->operands[k])->shape;
-    const int32_t leaves = trm_shape_num_leaves(shape);
-    for (int32_t l = 0; l < leaves; ++l) describe(trm_shape_leaf(shape, l), &infos[used++]);
-  }
-}
-
-static trm_status walk_host_call(builder *b, scope *s, trm_index i, trm_error *error) {
-  const trm_instruction *instruction = at(b, s, i);
-  trm_arena *arena = &b->plan->arena;
-  char id[512];
-  TRY(config_id(b, instruction, "host_call", id, sizeof id, error));
-  uint32_t *operands;
-  trm_host_call_info info = {.id = trm_arena_string(arena, id, strlen(id)),
-                             .together = config_flag(instruction, "together"),
-                             .num_outputs = (uint32_t)trm_shape_num_leaves(&instruction->shape)};
-  TRY(gather_operands(b, s, i, 0, &operands, &info.num_inputs, error));
-  info.inputs = ARENA_NEW(arena, trm_tensor_info, info.num_inputs);
-  info.outputs = ARENA_NEW(arena, trm_tensor_info, info.num_outputs);
-  if (info.id == NULL || info.inputs == NULL || info.outputs == NULL) FAIL_NO_MEMORY("a host call");
-  operand_infos(b, s, i, info.inputs);
-  for (uint32_t l = 0; l < info.num_outputs; ++l) {
-    describe(trm_shape_leaf(&instruction->shape, (int32_t)l), &info.outputs[l]);
-  }
-  TRY(new_leaves(b, &instruction->shape, &s->leaves[i], error));
-  const trm_step step = {.kind = TRM_STEP_HOST_CALL, .computation = s->computation,
-                         .instruction = i, .num_operands = info.num_inputs,
-                         .num_results = info.num_outputs, .scratch = TRM_NO_INDEX,
-                         .feed = (uint32_t)b->host_calls.count};
-  if (!VECTOR_PUSH(&b->host_calls, info)) FAIL_NO_MEMORY("a host call");
-  return add_step(b, step, operands, s->leaves[i], NULL, error);
-}
-
 /* ---- Loops ---------------------------------------------------------------------------------- */
 
 /* For every leaf of the loop state: whether the body's root hands its parameter's leaf on. */
-static trm_status find_invariant(const builder *b, uint32_t body, bool *invariant, uint32_t count,
-                                 trm_error *error) {
+static trm_status find_invariant(const trm_plan_builder *b, uint32_t body, bool *invariant,
+                                 uint32_t count, trm_error *error) {
   (void)error;
   memset(invariant, 0, count * sizeof *invariant);
   const trm_computation *computation = &b->module->computations[body];
@@ -386,7 +201,7 @@ static trm_status find_invariant(const builder *b, uint32_t body, bool *invarian
 
 /* Time of the kernel that writes `written` over `state` in place, or 0. Looks back as far as the
  * first step of the body. */
-static uint32_t written_in_place(const builder *b, uint32_t written, uint32_t state,
+static uint32_t written_in_place(const trm_plan_builder *b, uint32_t written, uint32_t state,
                                  uint32_t first_step) {
   for (size_t i = b->steps.count; i-- > first_step;) {
     const trm_step *step = &b->steps.items[i];
@@ -413,9 +228,9 @@ static bool contains(const uint32_t *items, uint32_t count, uint32_t value) {
 }
 
 /* Brings the body's results into the state's slots, as if all at once. */
-static trm_status loop_back(builder *b, const scope *s, trm_index i, const uint32_t *root,
-                            uint32_t *state, const bool *invariant, uint32_t count, uint32_t since,
-                            uint32_t first_step, trm_error *error) {
+static trm_status loop_back(trm_plan_builder *b, const trm_plan_scope *s, trm_index i,
+                            const uint32_t *root, uint32_t *state, const bool *invariant,
+                            uint32_t count, uint32_t since, uint32_t first_step, trm_error *error) {
   uint32_t *source = ARENA_NEW(&b->plan->arena, uint32_t, count);
   CHECK_MEMORY(source, "loop state");
   bool any_state_read = false;
@@ -445,8 +260,9 @@ static trm_status loop_back(builder *b, const scope *s, trm_index i, const uint3
   return TRM_OK;
 }
 
-static trm_status walk_while(builder *b, scope *s, trm_index i, trm_error *error) {
-  const trm_instruction *instruction = at(b, s, i);
+static trm_status walk_while(trm_plan_builder *b, trm_plan_scope *s, trm_index i,
+                             trm_error *error) {
+  const trm_instruction *instruction = trm_plan_at(b, s, i);
   const uint32_t condition = instruction->called[0], body = instruction->called[1];
   const uint32_t *init = s->leaves[instruction->operands[0]];
   const uint32_t count = (uint32_t)trm_shape_num_leaves(&instruction->shape);
@@ -469,7 +285,7 @@ static trm_status walk_while(builder *b, scope *s, trm_index i, trm_error *error
   step.ranges = ARENA_NEW(&b->plan->arena, trm_step_range, 2);
   CHECK_MEMORY(step.ranges, "a loop");
   const uint32_t not_yet = TRM_NO_INDEX;
-  TRY(add_step(b, step, &not_yet, NULL, &index, error));
+  TRY(trm_plan_add_step(b, step, &not_yet, NULL, &index, error));
   const uint32_t *parameters[1] = {state}, *root;
   ++b->loop_depth;
   step.ranges[0].begin = (uint32_t)b->steps.count;
@@ -490,19 +306,20 @@ static trm_status walk_while(builder *b, scope *s, trm_index i, trm_error *error
   return TRM_OK;
 }
 
-static trm_status walk_conditional(builder *b, scope *s, trm_index i, trm_error *error) {
-  const trm_instruction *instruction = at(b, s, i);
+static trm_status walk_conditional(trm_plan_builder *b, trm_plan_scope *s, trm_index i,
+                                   trm_error *error) {
+  const trm_instruction *instruction = trm_plan_at(b, s, i);
   const uint32_t branches = instruction->num_called;
   const uint32_t count = (uint32_t)trm_shape_num_leaves(&instruction->shape);
   const uint32_t *selector = s->leaves[instruction->operands[0]];
   uint32_t index;
   trm_step step = {.kind = TRM_STEP_CONDITIONAL, .computation = s->computation, .instruction = i,
                    .num_operands = 1, .scratch = TRM_NO_INDEX, .num_ranges = branches};
-  step.selector_is_pred = at(b, s, instruction->operands[0])->shape.dtype == TRM_PRED;
+  step.selector_is_pred = trm_plan_at(b, s, instruction->operands[0])->shape.dtype == TRM_PRED;
   step.ranges = ARENA_NEW(&b->plan->arena, trm_step_range, branches);
   CHECK_MEMORY(step.ranges, "a conditional");
-  TRY(add_step(b, step, selector, NULL, &index, error));
-  TRY(new_leaves(b, &instruction->shape, &s->leaves[i], error));
+  TRY(trm_plan_add_step(b, step, selector, NULL, &index, error));
+  TRY(trm_plan_new_leaves(b, &instruction->shape, &s->leaves[i], error));
   for (uint32_t k = 0; k < count; ++k) b->slots.items[s->leaves[i][k]].at_top = false;
   for (uint32_t branch = 0; branch < branches; ++branch) {
     const uint32_t since = ++b->clock;
@@ -529,9 +346,11 @@ static bool is_call_of(const trm_instruction *instruction, const char *target) {
 }
 
 /* A bitcast renames bytes, and ours are row-major: with other layouts it means a transposition. */
-static trm_status check_bitcast(const builder *b, const scope *s, trm_index i, trm_error *error) {
+static trm_status check_bitcast(const trm_plan_builder *b, const trm_plan_scope *s, trm_index i,
+                                trm_error *error) {
   char text[512];
-  const trm_instruction *bitcast = at(b, s, i), *operand = at(b, s, bitcast->operands[0]);
+  const trm_instruction *bitcast = trm_plan_at(b, s, i),
+                        *operand = trm_plan_at(b, s, bitcast->operands[0]);
   if (trm_shape_is_row_major(&bitcast->shape) && trm_shape_is_row_major(&operand->shape)) {
     return TRM_OK;
   }
@@ -541,19 +360,20 @@ static trm_status check_bitcast(const builder *b, const scope *s, trm_index i, t
        trm_instruction_text(b->module, bitcast, text, sizeof text));
 }
 
-static trm_status walk_instruction(builder *b, scope *s, trm_index i, trm_error *error) {
-  const trm_instruction *instruction = at(b, s, i);
+static trm_status walk_instruction(trm_plan_builder *b, trm_plan_scope *s, trm_index i,
+                                   trm_error *error) {
+  const trm_instruction *instruction = trm_plan_at(b, s, i);
   switch (instruction->opcode) {
     case TRM_OP_PARAMETER:
       s->leaves[i] = (uint32_t *)s->parameters[instruction->number];
       return TRM_OK;
     case TRM_OP_TUPLE: {
       uint32_t count;
-      return gather_operands(b, s, i, 0, &s->leaves[i], &count, error);
+      return trm_plan_gather_operands(b, s, i, 0, &s->leaves[i], &count, error);
     }
     case TRM_OP_GET_TUPLE_ELEMENT:
       s->leaves[i] = s->leaves[instruction->operands[0]] +
-                     trm_shape_leaf_offset(&at(b, s, instruction->operands[0])->shape,
+                     trm_shape_leaf_offset(&trm_plan_at(b, s, instruction->operands[0])->shape,
                                            (int32_t)instruction->number);
       return TRM_OK;
     case TRM_OP_BITCAST:
@@ -576,18 +396,20 @@ static trm_status walk_instruction(builder *b, scope *s, trm_index i, trm_error 
     case TRM_OP_CONDITIONAL:
       return walk_conditional(b, s, i, error);
     case TRM_OP_INFEED:
-      return walk_infeed(b, s, i, error);
+      return trm_plan_walk_infeed(b, s, i, error);
     case TRM_OP_OUTFEED:
-      return walk_outfeed(b, s, i, error);
+      return trm_plan_walk_outfeed(b, s, i, error);
     default:
-      if (is_call_of(instruction, "tremula.infeed")) return walk_infeed(b, s, i, error);
-      if (is_call_of(instruction, "tremula.outfeed")) return walk_outfeed(b, s, i, error);
-      if (is_call_of(instruction, "tremula.host-call")) return walk_host_call(b, s, i, error);
+      if (is_call_of(instruction, "tremula.infeed")) return trm_plan_walk_infeed(b, s, i, error);
+      if (is_call_of(instruction, "tremula.outfeed")) return trm_plan_walk_outfeed(b, s, i, error);
+      if (is_call_of(instruction, "tremula.host-call")) {
+        return trm_plan_walk_host_call(b, s, i, error);
+      }
       return walk_kernel(b, s, i, error);
   }
 }
 
-static trm_status walk(builder *b, uint32_t computation, const uint32_t *const *parameters,
+static trm_status walk(trm_plan_builder *b, uint32_t computation, const uint32_t *const *parameters,
                        const uint32_t **out_root, trm_error *error) {
   if (++b->depth > MAX_DEPTH) {
     FAIL(UNIMPLEMENTED, "loops and conditionals are nested more than %d deep", MAX_DEPTH);
@@ -599,7 +421,8 @@ static trm_status walk(builder *b, uint32_t computation, const uint32_t *const *
     FAIL(RESOURCE_EXHAUSTED, "the program has more than %" PRIu64 " instructions when the "
          "computations of its loops and conditionals are written out", max_instructions);
   }
-  scope s = {computation, parameters, trm_allocate_zeroed((size_t)count + 1, sizeof(uint32_t *))};
+  trm_plan_scope s = {computation, parameters,
+                      trm_allocate_zeroed((size_t)count + 1, sizeof(uint32_t *))};
   CHECK_MEMORY(s.leaves, "values");
   trm_status status = TRM_OK;
   for (trm_index i = 0; i < count && status == TRM_OK; ++i) {
@@ -611,7 +434,7 @@ static trm_status walk(builder *b, uint32_t computation, const uint32_t *const *
   return status;
 }
 
-static trm_status walk_entry(builder *b, trm_error *error) {
+static trm_status walk_entry(trm_plan_builder *b, trm_error *error) {
   trm_plan *plan = b->plan;
   const trm_computation *entry = &b->module->computations[b->module->entry];
   const uint32_t **parameters =
@@ -621,7 +444,7 @@ static trm_status walk_entry(builder *b, trm_error *error) {
   for (uint32_t p = 0; p < entry->num_parameters; ++p) {
     const trm_shape *shape = &entry->instructions[entry->parameters[p]].shape;
     uint32_t *leaves;
-    TRY(new_leaves(b, shape, &leaves, error));
+    TRY(trm_plan_new_leaves(b, shape, &leaves, error));
     parameters[p] = leaves;
     const int32_t count = trm_shape_num_leaves(shape);
     for (int32_t k = 0; k < count; ++k) {
@@ -632,7 +455,7 @@ static trm_status walk_entry(builder *b, trm_error *error) {
   }
   const uint32_t *root;
   TRY(walk(b, b->module->entry, parameters, &root, error));
-  const scope top = {b->module->entry, NULL, NULL};
+  const trm_plan_scope top = {b->module->entry, NULL, NULL};
   const uint32_t outputs =
       (uint32_t)trm_shape_num_leaves(&entry->instructions[entry->root].shape);
   for (uint32_t o = 0; o < outputs; ++o) {
@@ -660,7 +483,7 @@ trm_status trm_plan_build(const trm_module *module, bool reference_only, unsigne
   CHECK_MEMORY(plan, "a plan");
   plan->module = module;
   plan->float_events = float_events;
-  builder b = {.plan = plan, .module = module, .reference_only = reference_only};
+  trm_plan_builder b = {.plan = plan, .module = module, .reference_only = reference_only};
   trm_status status = walk_entry(&b, error);
   plan->kernels = b.kernels.items;
   plan->num_kernels = (uint32_t)b.kernels.count;

@@ -1,0 +1,52 @@
+/* The walk of a scheduled module into steps and slots: its state, and what build.c, which walks,
+ * and build_feeds.c use of each other. */
+#ifndef TREMULA_EXEC_BUILD_H_
+#define TREMULA_EXEC_BUILD_H_
+
+#include "exec/plan.h"
+
+typedef struct trm_plan_builder {
+  trm_plan *plan;
+  const trm_module *module;
+  bool reference_only;
+  uint32_t clock;
+  uint64_t walked;     /* instructions */
+  uint32_t depth;      /* of loops and conditionals around the walk */
+  uint32_t loop_depth; /* of loops */
+  VECTOR(trm_slot) slots;
+  VECTOR(trm_step) steps;
+  VECTOR(trm_coalesce) wishes;
+  VECTOR(trm_kernel *) kernels;
+  VECTOR(trm_feed_info) feeds;
+  VECTOR(trm_host_call_info) host_calls;
+} trm_plan_builder;
+
+/* The leaves of every value of a computation that is being walked. */
+typedef struct trm_plan_scope {
+  uint32_t computation;
+  const uint32_t *const *parameters;
+  uint32_t **leaves;
+} trm_plan_scope;
+
+/* The instruction of the computation that is being walked. */
+const trm_instruction *trm_plan_at(const trm_plan_builder *b, const trm_plan_scope *s, trm_index i);
+/* New slots in the arena, one for every leaf of the shape. The plan owns the list. */
+trm_status trm_plan_new_leaves(trm_plan_builder *b, const trm_shape *shape, uint32_t **out_leaves,
+                               trm_error *error);
+/* The leaves of the operands from `first` on, one after the other. The plan owns the list. */
+trm_status trm_plan_gather_operands(const trm_plan_builder *b, const trm_plan_scope *s, trm_index i,
+                                    uint32_t first, uint32_t **out_leaves, uint32_t *out_count,
+                                    trm_error *error);
+/* Adds a step at the next time; the slots are copied. out_index: NULL, or where the step stands. */
+trm_status trm_plan_add_step(trm_plan_builder *b, trm_step step, const uint32_t *operands,
+                             const uint32_t *results, uint32_t *out_index, trm_error *error);
+
+/* build_feeds.c: these give the instruction its leaves and add its step. */
+trm_status trm_plan_walk_infeed(trm_plan_builder *b, trm_plan_scope *s, trm_index i,
+                                trm_error *error);
+trm_status trm_plan_walk_outfeed(trm_plan_builder *b, trm_plan_scope *s, trm_index i,
+                                 trm_error *error);
+trm_status trm_plan_walk_host_call(trm_plan_builder *b, trm_plan_scope *s, trm_index i,
+                                   trm_error *error);
+
+#endif /* TREMULA_EXEC_BUILD_H_ */
