@@ -5,6 +5,7 @@ import tensorflow.compat.v1 as tf
 from tensorflow.python import ipu
 
 tf.disable_v2_behavior()
+tf.set_random_seed(1)  # the same first weights in every run
 
 BATCH, MICRO_BATCHES, STEPS = 8, 16, 10
 

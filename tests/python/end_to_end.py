@@ -5,8 +5,10 @@ build. TensorFlow is the one of the interpreter that runs pytest. The programs a
 programs; those that need a process of their own get one from the fixture `script`.
 """
 
+import atexit
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -19,6 +21,7 @@ os.environ.setdefault("TREMULA_LIBRARY_DIR", str(ROOT / "build/release/lib"))
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 # Locks of our own: tests must not wait for other programs' IPUs.
 os.environ["TREMULA_RUNTIME_DIR"] = tempfile.mkdtemp(prefix="tremula-test-")
+atexit.register(shutil.rmtree, os.environ["TREMULA_RUNTIME_DIR"], ignore_errors=True)
 if str(ROOT / "python") not in sys.path:
     sys.path.insert(0, str(ROOT / "python"))
 
@@ -55,7 +58,9 @@ def devices(configured):
 
 @pytest.fixture(autouse=True)
 def graph():
-    """A graph of its own for every test."""
+    """A graph of its own for every test, and the same random numbers on the device whatever ran
+    before. (TensorFlow's own on the CPU are others in every run.)"""
+    ipu.utils.reset_ipu_seed(0)
     with tf.Graph().as_default() as one:
         yield one
 
@@ -88,5 +93,5 @@ def script():
             [sys.executable, "-c", "import tremula._finder\n" + prologue + "\n"
              + textwrap.dedent(text)],
             env={**os.environ, "PYTHONPATH": path, **environment}, text=True, capture_output=True,
-            timeout=120, check=False)
+            timeout=600, check=False)
     return run

@@ -65,7 +65,7 @@ def test_a_program_that_does_not_say_it_wants_graphs(tmp_path, first, code):
     start = ("import sys, runpy, tremula._finder; sys.argv = sys.argv[1:]; "
              "runpy.run_path(sys.argv[0], run_name='__main__')")
     result = subprocess.run([sys.executable, "-c", start, str(program)], env=environment,
-                            capture_output=True, text=True, timeout=300, check=False)
+                            capture_output=True, text=True, timeout=600, check=False)
     assert result.returncode == code, result.stderr[-2000:]
     if code == 0:
         assert result.stdout == "[[3.0, 6.0, 9.0], [12.0, 15.0, 18.0]]\n"

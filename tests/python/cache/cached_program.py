@@ -85,7 +85,7 @@ class Run:
 
     def finish(self):
         """The Log of a run that must succeed with the right results."""
-        out, err = self.process.communicate(timeout=240)
+        out, err = self.process.communicate(timeout=600)
         assert self.process.returncode == 0, err
         losses, rest = out.split("\n", 1)
         assert rest == RESULT and re.fullmatch(r"\[(0\.\d+, ){8}0\.\d+\]", losses), out

@@ -101,7 +101,7 @@ def test_a_process_killed_while_it_writes(filled, start, tmp_path):
     known = set(folder.rglob("*"))
     writer = start(folder, "import resource, signal; signal.signal(signal.SIGXFSZ, signal.SIG_DFL);"
                    "resource.setrlimit(resource.RLIMIT_FSIZE, (500, 500))").process
-    writer.communicate(timeout=240)
+    writer.communicate(timeout=600)
     assert writer.returncode == -signal.SIGXFSZ
     left = [one for one in folder.rglob("*") if one not in known and one.is_file()]
     assert path.with_suffix(".compile_lock") in left

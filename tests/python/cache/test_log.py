@@ -25,7 +25,7 @@ def compile_with(tmp_path):
         clean = {key: value for key, value in os.environ.items() if "LOG_LEVEL" not in key}
         result = subprocess.run([tool, "compile", "step.hlo", "-o", "step.poplar_exec", *options],
                                 cwd=tmp_path, env={**clean, **variables}, text=True,
-                                capture_output=True, timeout=60, check=True)
+                                capture_output=True, timeout=600, check=True)
         return result.stderr.splitlines()
     return run
 

@@ -18,7 +18,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[3]
 LIBRARIES = os.environ.get("TREMULA_LIBRARY_DIR", str(ROOT / "build/release/lib"))
 
 _HOLDER = """
-import ctypes, sys, time
+import ctypes, sys
 
 class Request(ctypes.Structure):
     _fields_ = [("name", ctypes.c_char_p), ("num_ipus", ctypes.c_uint32),
@@ -31,7 +31,7 @@ error = ctypes.create_string_buffer(8192)
 request = Request(name=b"/device:IPU:0", num_ipus=int(sys.argv[2]))
 status = library.trm_device_attach(None, ctypes.byref(request), ctypes.byref(device), error)
 print("attached" if status == 0 else error.raw[4:].split(b"\\0")[0].decode(), flush=True)
-time.sleep(300)
+sys.stdin.read()  # until it is killed, or whoever started it is gone
 """
 
 
@@ -57,7 +57,7 @@ def tool(environment):
     """Runs a tool; returns the completed process."""
     def run(name, *arguments, **variables):
         return subprocess.run([_find(name), *map(str, arguments)], text=True, capture_output=True,
-                              env={**environment, **variables}, timeout=60, check=False)
+                              env={**environment, **variables}, timeout=600, check=False)
     return run
 
 
@@ -69,7 +69,7 @@ def hold(environment):
     def start(count, **variables):
         process = subprocess.Popen([sys.executable, "-c", _HOLDER, LIBRARIES, str(count)],
                                    env={**environment, **variables}, text=True,
-                                   stdout=subprocess.PIPE)
+                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         started.append(process)
         answer = process.stdout.readline().strip()
         assert answer == "attached", answer
@@ -78,8 +78,7 @@ def hold(environment):
     yield start
     for process in started:
         process.kill()
-        process.wait()
-        process.stdout.close()
+        process.communicate()
 
 
 @pytest.fixture

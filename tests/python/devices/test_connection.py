@@ -3,7 +3,7 @@
 
 def finish(process):
     """(stdout, stderr) of a process that must succeed."""
-    out, err = process.communicate(timeout=120)
+    out, err = process.communicate(timeout=600)
     assert process.returncode == 0, err
     return out, err
 
@@ -11,7 +11,7 @@ def finish(process):
 def test_the_second_process_gets_the_error_and_a_killed_one_frees_its_ipus(script, hold, tool):
     holder = hold(8)
     process = script(16, "ALWAYS", "print(run())")
-    out, err = process.communicate(timeout=120)
+    out, err = process.communicate(timeout=600)
     assert process.returncode == 1 and out == ""
     assert ("InternalError: Could not find an available device for TensorFlow virtual device "
             "/device:IPU:0. This device was expected to have 16 IPU(s).") in err

@@ -23,5 +23,5 @@ def test_interrupting_a_wait(script, hold):
             raise AssertionError("it did not wait")
         process.send_signal(signal.SIGINT)
         assert process.stdout.readline() == "True\n"
-    process.communicate(timeout=120)
+    process.communicate(timeout=600)
     assert process.returncode == 0

@@ -36,7 +36,7 @@ PROGRAM = """
 
 
 def finish(process):
-    out, err = process.communicate(timeout=120)
+    out, err = process.communicate(timeout=600)
     assert process.returncode == 0, err
     return out.splitlines()
 

@@ -44,7 +44,7 @@ def script():
     """As the usual one, but carriage returns stay what they are."""
     def run_script(text, **environment):
         process = start(text, environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        out, err = process.communicate(timeout=120)
+        out, err = process.communicate(timeout=600)
         return types.SimpleNamespace(returncode=process.returncode, stdout=out.decode(),
                                      stderr=err.decode())
     return run_script
@@ -141,7 +141,7 @@ def test_auto_looks_for_a_terminal_and_a_program_that_takes_long(body, shown):
     except OSError:  # the other end is closed
         pass
     os.close(mine)
-    assert process.wait(timeout=60) == 0
+    assert process.wait(timeout=600) == 0
     assert (b"Compiling module program:" in text) == shown, text
     assert (b"100% Compilation Finished" in text) == shown
 

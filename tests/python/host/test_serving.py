@@ -31,7 +31,7 @@ def serve(folder, feeds, tmp_path):
     import json
     done = subprocess.run([sys.executable, "-c", textwrap.dedent(LOAD), folder, json.dumps(feeds)],
                           env={**os.environ, "TREMULA_RUNTIME_DIR": str(tmp_path)}, text=True,
-                          capture_output=True, timeout=120)
+                          capture_output=True, timeout=600)
     assert done.returncode == 0, done.stderr[-3000:]
     assert "ours: False" in done.stdout
     lines = [json.loads(line[5:]) for line in done.stdout.splitlines() if line.startswith("ran:")]

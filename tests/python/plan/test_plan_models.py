@@ -73,7 +73,7 @@ def models(tmp_path_factory):
     result = subprocess.run([sys.executable, "-c", MODELS], cwd=folder, text=True,
                             env={**os.environ, "PYTHONPATH": str(ROOT / "python")},
                             capture_output=True,
-                            timeout=300, check=False)
+                            timeout=600, check=False)
     assert result.returncode == 0, result.stderr
     return folder
 

@@ -28,7 +28,7 @@ def profiled(tmp_path_factory):
         done = subprocess.run(
             [sys.executable, "-c", "import tremula._finder\n" + textwrap.dedent(text)], cwd=folder,
             env={**os.environ, "PYTHONPATH": path, "POPLAR_ENGINE_OPTIONS": json.dumps(wanted),
-                 **environment}, text=True, capture_output=True, timeout=120, check=False)
+                 **environment}, text=True, capture_output=True, timeout=600, check=False)
         assert not check or done.returncode == 0, done.stderr
         return folder, done
     return run

@@ -57,7 +57,7 @@ def build(session, folder, inputs, outputs):
 def run(folder, tmp_path, before=""):
     text = textwrap.dedent(LOAD.format(before=before))
     return subprocess.run([sys.executable, "-c", text, folder], text=True, capture_output=True,
-                          env={**os.environ, "TREMULA_RUNTIME_DIR": str(tmp_path)}, timeout=120,
+                          env={**os.environ, "TREMULA_RUNTIME_DIR": str(tmp_path)}, timeout=600,
                           check=False)
 
 

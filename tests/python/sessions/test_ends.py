@@ -4,7 +4,7 @@ _BEGINNING = """
     import gc, os, sys, threading, time
     import tensorflow.compat.v1 as tf
     from tensorflow.python import ipu
-    from tremula.tf.runtime import host_calls
+    from tremula.tf.runtime import host_calls, plugin
     tf.disable_v2_behavior()
     config = ipu.config.IPUConfig()
     config.auto_select_ipus = 1
@@ -60,9 +60,8 @@ def test_sessions_that_end_before_their_runs(script):
             session.run(start)
         session.run(step, {n: 1})
         running = thread(lambda: attempt("running", lambda: session.run(step, {n: HOURS})))
-        while session not in host_calls.running_sessions():
-            time.sleep(0.01)
-        time.sleep(0.3)
+        while not plugin.library().trm_tf_interrupt_is_watched():
+            time.sleep(0.01)  # until the IPU computes
         session.close()
         running.join()
         print("closed")

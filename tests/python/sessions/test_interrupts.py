@@ -14,6 +14,7 @@ _BEGINNING = """
     import numpy as np
     import tensorflow.compat.v1 as tf
     from tensorflow.python import ipu
+    from tremula.tf.runtime import plugin
     tf.disable_v2_behavior()
     config = ipu.config.IPUConfig()
     config.auto_select_ipus = 1
@@ -21,6 +22,15 @@ _BEGINNING = """
 
     def interrupt():
         os.kill(os.getpid(), signal.SIGINT)
+
+    def soon(act):
+        '''Acts when a run has begun, however long that takes.'''
+        def wait():
+            while not plugin.library().trm_tf_interrupt_is_watched():
+                time.sleep(0.01)
+            time.sleep(0.1)
+            act()
+        threading.Thread(target=wait, daemon=True).start()
 
     def variable():
         with tf.variable_scope("", reuse=tf.AUTO_REUSE, use_resource=True):
@@ -77,17 +87,14 @@ def test_loops(program, tmp_path):
         from tensorflow.core.protobuf import config_pb2
         from tremula.tf.runtime import lowering
 
-        def caught(words, kind, run):
+        def caught(words, kind, run, act=None):
             try:
+                if act is not None:
+                    soon(act)
                 run()
             except kind as error:
                 # In one piece: two threads write here.
                 print(f"{{words}} {{error.__cause__}} {{error.__suppress_context__}}\\n", end="")
-
-        def soon(act):
-            timer = threading.Timer(0.5, act)
-            timer.daemon = True
-            timer.start()
 
         lower = lowering.lower
         def lower_interrupted(*arguments, **keywords):
@@ -112,8 +119,7 @@ def test_loops(program, tmp_path):
                         lambda: session.make_callable(result, [n])(HOURS),
                         lambda: session._make_callable_from_options(options)(np.int32(HOURS))):
                 session.run(result, {{n: 1}})
-                soon(interrupt)
-                caught("caught", KeyboardInterrupt, run)
+                caught("caught", KeyboardInterrupt, run, interrupt)
                 saver.save(session, {str(tmp_path / "saved")!r})
             session.run(result, {{n: 1}})
             print(session.run(v))
@@ -131,8 +137,7 @@ def test_loops(program, tmp_path):
                        lambda: session.run(result, {{n: HOURS}}))
                 ended.set()
             threading.Thread(target=work).start()
-            soon(interrupt)
-            caught("main", KeyboardInterrupt, ended.wait)
+            caught("main", KeyboardInterrupt, ended.wait, interrupt)
             while not ended.wait(1):  # on a busy machine the run may have begun after that
                 try:
                     interrupt()
@@ -150,8 +155,7 @@ def test_loops(program, tmp_path):
             def fail(*_):
                 raise Mine
             signal.signal(signal.SIGINT, fail)
-            soon(interrupt)
-            caught("mine", Mine, lambda: session.run(result, {{n: HOURS}}))
+            caught("mine", Mine, lambda: session.run(result, {{n: HOURS}}), interrupt)
             session.run(result, {{n: 1}})
             print(session.run(v), flush=True)
             signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -179,8 +183,8 @@ def test_an_infeed_that_waits_for_data(program, tmp_path):
 
         with tf.Session() as session:
             session.run([tf.global_variables_initializer(), feed.initializer])
-            threading.Timer(0.5, interrupt).start()
             try:
+                soon(interrupt)
                 session.run(step)
             except KeyboardInterrupt:
                 saver.save(session, {str(tmp_path / "saved")!r})
@@ -191,7 +195,7 @@ def test_an_infeed_that_waits_for_data(program, tmp_path):
             while budget.acquire(blocking=False):
                 pass
             signal.signal(signal.SIGINT, handle)
-            threading.Timer(0.5, interrupt).start()
+            soon(interrupt)
             session.run(step)
             handled.wait()
             print(session.run(v))

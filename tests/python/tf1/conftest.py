@@ -26,7 +26,7 @@ def run(tmp_path):
         code = ("import sys, tremula._finder; from tremula.tf1 import runner; "
                 "runner.main(sys.argv[1:])")
         return subprocess.run([sys.executable, "-c", code, str(program)], env=environment,
-                              capture_output=True, text=True, timeout=300, cwd=tmp_path)
+                              capture_output=True, text=True, timeout=600, cwd=tmp_path)
     return run_text
 
 

@@ -40,7 +40,7 @@ class Tool:
     def __call__(self, *arguments, **environment):
         return subprocess.run([find_tool(), *map(str, arguments)], cwd=self.folder, text=True,
                               env={**self.environment, **environment}, capture_output=True,
-                              timeout=120, check=False)
+                              timeout=600, check=False)
 
     def ok(self, *arguments, **environment):
         """The standard output of a run that must succeed."""

@@ -52,7 +52,7 @@ def models(tmp_path_factory):
     folder = tmp_path_factory.mktemp("models")
     result = subprocess.run([sys.executable, "-c", MODELS], cwd=folder, text=True,
                             env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}, capture_output=True,
-                            timeout=300, check=False)
+                            timeout=600, check=False)
     assert result.returncode == 0, result.stderr
     return folder
 
@@ -99,7 +99,7 @@ def complaints(tool, *runs):
     runs = [[*map(str, arguments), "--output", "lowered.pb"] for arguments in runs]
     result = subprocess.run([sys.executable, "-c", SEVERAL, json.dumps(runs)], text=True,
                             cwd=tool.folder, env=tool.environment, capture_output=True,
-                            timeout=300, check=False)
+                            timeout=600, check=False)
     assert result.returncode == 0, result.stderr
     messages = []
     for line in result.stdout.splitlines():
