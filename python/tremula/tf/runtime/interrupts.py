@@ -38,10 +38,10 @@ _idle = collections.deque()  # threads that wait for a call
 _has_infeeds = threading.Event()
 
 _lock = threading.Lock()
-_in_threads = 0  # calls that other threads than the main one make
+_in_threads = []  # the threads, by the system's numbers, of calls that the main one does not make
 _is_ending = False
-_MOST_WAIT = 3.0  # seconds for them at the end
-_WAIT_FOR_TENSORFLOW = .2  # of these, for those in which no IPU computes
+_MOST_WAIT = 10.0  # seconds for them at the end, on a machine that is slow or busy
+_WAIT_FOR_TENSORFLOW = .2  # of these, at least, for those in which no IPU computes
 
 
 def feeds_exist():
@@ -59,15 +59,27 @@ def install():
                         (base._Callable, "__call__")):
         setattr(owner, name, _interruptible(getattr(owner, name)))
     base.close = _cancelling(base.close)
+    base._extend_graph = _counted(base._extend_graph)
 
 
 def _forget_threads():
     """A forked process has none of its parent's."""
-    global _in_threads, _lock
+    global _lock
     _lock = threading.Lock()
     _idle.clear()
-    _in_threads = 0
+    _in_threads.clear()
     inside.keep_context()
+
+
+def _counted(call):
+    """A call that the end of the process waits for, too."""
+    @functools.wraps(call)
+    def run(*arguments, **keywords):
+        if threading.current_thread() is threading.main_thread():
+            return call(*arguments, **keywords)
+        return _in_thread(call, arguments, keywords)
+
+    return run
 
 
 def _interruptible(call):
@@ -191,17 +203,19 @@ def _end(call, library):
 
 def _in_thread(call, arguments, keywords):
     """A call in another thread than the main one."""
-    global _in_threads
+    thread = threading.get_native_id()
     with _lock:
         is_too_late = _is_ending
-        _in_threads += not is_too_late
+        if not is_too_late:
+            _in_threads.append(thread)
     if is_too_late:
         threading.Event().wait()  # for ever: the process ends
     try:
         return call(*arguments, **keywords)
     finally:
         with _lock:
-            _in_threads -= 1
+            if thread in _in_threads:  # it is not in a forked process
+                _in_threads.remove(thread)
 
 
 def _cancel_until(is_done, seconds):
@@ -241,16 +255,34 @@ def _end_all():
     with _lock:
         _is_ending = True
 
-    begin = time.monotonic()
+    begin, before = time.monotonic(), None
 
     def is_done(seconds):
+        nonlocal before
         with _lock:
             if not _in_threads:
                 return True
+            threads = set(_in_threads)
         time.sleep(seconds)
-        # What TensorFlow does without an IPU may go on for ever, and does no harm.
-        return (time.monotonic() - begin > _WAIT_FOR_TENSORFLOW
+        # What TensorFlow does without an IPU may go on for ever, and does no harm once it waits: a
+        # thread that comes back to Python, or is still on its way into TensorFlow, does.
+        now = {thread: _rest(thread) for thread in threads}
+        rests, before = now == before and None not in now.values(), now
+        return (rests and time.monotonic() - begin > _WAIT_FOR_TENSORFLOW
                 and not plugin.library().trm_tf_interrupt_is_watched())
 
     if not is_done(0):
         _cancel_until(is_done, _MOST_WAIT)
+
+
+def _rest(thread):
+    """Of a thread that sleeps, how often it has begun to; None while it runs. (One that waits for
+    Python wakes up every few milliseconds.)"""
+    try:
+        with open(f"/proc/self/task/{thread}/status", encoding="ascii", errors="replace") as file:
+            said = dict(line.split(":", 1) for line in file if ":" in line)
+    except OSError:
+        return None  # it has ended
+    if not said.get("State", "").strip().startswith("S"):
+        return None
+    return said.get("voluntary_ctxt_switches"), said.get("nonvoluntary_ctxt_switches")
