@@ -162,6 +162,7 @@ typedef struct trm_collective {
   trm_replica_groups replica_groups;
   int64_t channel_id; /* 0: none */
   bool use_global_device_ids, constrain_layout, has_dimension;
+  bool is_host_transfer; /* send, recv and their ends */
   int64_t dimension;  /* all_gather_dimension, scatter or split dimension */
   trm_dims source_target_pairs; /* flattened pairs */
 } trm_collective;

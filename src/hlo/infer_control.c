@@ -151,9 +151,8 @@ static trm_status check_reducer(trm_inference *c) {
 
 /* Along one dimension the result is a multiple of the operand (all-gather) or a part of it
  * (reduce-scatter); by how much only the number of replicas tells, so the stated size is taken. */
-static trm_status infer_scaled(trm_inference *c, bool grows) {
+static trm_status infer_scaled(trm_inference *c, const trm_shape *stated, bool grows) {
   const uint32_t count = c->instruction->num_operands;
-  const trm_shape *stated = &c->instruction->shape;
   const int64_t along = c->instruction->collective->dimension;
   CHECK(c, count == 1 ? trm_shape_is_array(stated)
                       : stated->dtype == TRM_TUPLE && stated->num_elements == (int32_t)count,
@@ -199,18 +198,64 @@ static trm_status infer_all_to_all(trm_inference *c) {
   return trm_infer_give_same(c, operand);
 }
 
+/* What began asynchronously: a tuple of the operands (in a tuple of their own when there are
+ * several, or where `always`), the result, and what else another program notes there. */
+static trm_status check_started(trm_inference *c, bool always) {
+  trm_error *error = c->error;
+  const trm_shape *stated = &c->instruction->shape;
+  const uint32_t count = c->instruction->num_operands;
+  TRY(trm_shape_check(stated, error));
+  CHECK(c, stated->dtype == TRM_TUPLE && stated->num_elements >= 2,
+        "its result must be a tuple of operands and result, not %s", trm_infer_text(c, stated));
+  const trm_shape *taken = &stated->elements[0];
+  const bool packed = always || count != 1;
+  bool fits = !packed || (taken->dtype == TRM_TUPLE && taken->num_elements == (int32_t)count);
+  for (uint32_t i = 0; fits && i < count; ++i) {
+    fits = trm_shape_equal(packed ? &taken->elements[i] : taken, trm_infer_operand(c, i));
+  }
+  CHECK(c, fits, "its result %s does not begin with its operand%s", trm_infer_text(c, stated),
+        packed ? "s in a tuple" : "");
+  for (int32_t i = 2; i < stated->num_elements; ++i) {
+    CHECK(c, stated->elements[i].dtype != TRM_TUPLE && stated->elements[i].dtype != TRM_OPAQUE,
+          "element %d of its result must be an array or a token, not %s", i,
+          trm_infer_text(c, &stated->elements[i]));
+  }
+  return TRM_OK;
+}
+
+static trm_status infer_collective_start(trm_inference *c) {
+  const trm_shape *stated = &c->instruction->shape;
+  TRY(check_started(c, false));
+  const trm_shape result = stated->elements[1];
+  if (c->instruction->opcode == TRM_OP_ALL_GATHER_START) {
+    TRY(infer_scaled(c, &result, true));
+  } else {
+    TRY(give_operands(c));
+    CHECK(c, trm_shape_equal(&result, c->out_shape), "it sends %s and receives %s",
+          trm_infer_text(c, c->out_shape), trm_infer_text(c, &result));
+  }
+  return trm_infer_give_same(c, stated);
+}
+
+/* The end of something asynchronous: one element of what its start gave. */
+static trm_status infer_done(trm_inference *c, int32_t element) {
+  const trm_shape *started = trm_infer_operand(c, 0);
+  CHECK(c, started->dtype == TRM_TUPLE && started->num_elements >= 2,
+        "takes what its start returns, not %s", trm_infer_text(c, started));
+  return trm_infer_give_same(c, &started->elements[element]);
+}
+
 static trm_status infer_collective(trm_inference *c) {
   switch (c->instruction->opcode) {
-    case TRM_OP_ALL_REDUCE:
-    case TRM_OP_ALL_GATHER:
-    case TRM_OP_ALL_TO_ALL:
-    case TRM_OP_REDUCE_SCATTER:
-    case TRM_OP_COLLECTIVE_BROADCAST:
-    case TRM_OP_COLLECTIVE_PERMUTE:
-      break;
+    case TRM_OP_ALL_REDUCE_DONE:
+      return trm_infer_give_same(c, trm_infer_operand(c, 0));
+    case TRM_OP_ALL_GATHER_DONE:
+    case TRM_OP_COLLECTIVE_PERMUTE_DONE:
+      return infer_done(c, 1);
+    case TRM_OP_RAGGED_ALL_TO_ALL:
+      return trm_infer_fail(c, TRM_UNIMPLEMENTED, "is not supported");
     default:
-      return trm_infer_fail(c, TRM_UNIMPLEMENTED,
-                            "is not supported; only the synchronous collectives are");
+      break;
   }
   TRY(trm_infer_check_operands(c, 1));
   TRY(trm_infer_check_arrays(c));
@@ -218,18 +263,69 @@ static trm_status infer_collective(trm_inference *c) {
   TRY(check_groups(c));
   switch (c->instruction->opcode) {
     case TRM_OP_ALL_REDUCE:
+    case TRM_OP_ALL_REDUCE_START:
       TRY(check_reducer(c));
       return give_operands(c);
     case TRM_OP_ALL_GATHER:
-      return infer_scaled(c, true);
+      return infer_scaled(c, &c->instruction->shape, true);
     case TRM_OP_REDUCE_SCATTER:
       TRY(check_reducer(c));
-      return infer_scaled(c, false);
+      return infer_scaled(c, &c->instruction->shape, false);
     case TRM_OP_ALL_TO_ALL:
       return infer_all_to_all(c);
+    case TRM_OP_ALL_GATHER_START:
+    case TRM_OP_COLLECTIVE_PERMUTE_START:
+      return infer_collective_start(c);
     default:
       return give_operands(c);
   }
+}
+
+/* ---- Asynchronous calls and copies ---------------------------------------------------------- */
+
+static bool is_async(const trm_instruction *instruction) {
+  return instruction->opcode == TRM_OP_ASYNC_START || instruction->opcode == TRM_OP_ASYNC_UPDATE;
+}
+
+static trm_status infer_async_start(trm_inference *c) {
+  const trm_computation *called;
+  TRY(trm_infer_called(c, 0, &called));
+  TRY(check_arguments(c, called, 0, c->instruction->num_operands));
+  TRY(check_started(c, true));
+  const trm_shape *result = &c->instruction->shape.elements[1];
+  CHECK(c, trm_shape_equal(result, trm_infer_root(called)), "computation %s returns %s, not %s",
+        called->name, trm_infer_text(c, trm_infer_root(called)), trm_infer_text(c, result));
+  return trm_infer_give_same(c, &c->instruction->shape);
+}
+
+/* An update or the end of an asynchronous call. */
+static trm_status infer_async_next(trm_inference *c) {
+  CHECK(c, c->instruction->num_operands == 1, "takes what async-start returns, and no more");
+  const trm_instruction *start = &c->computation->instructions[c->instruction->operands[0]];
+  CHECK(c, is_async(start), "takes what async-start or async-update returns, not %s",
+        trm_opcode_name(start->opcode));
+  while (start->opcode == TRM_OP_ASYNC_UPDATE && start->num_operands == 1) {
+    start = &c->computation->instructions[start->operands[0]];
+  }
+  if (c->instruction->num_called > 0 && start->num_called > 0) {
+    CHECK(c, c->instruction->called[0] == start->called[0],
+          "calls another computation than its async-start %%%s", start->name);
+  }
+  if (c->instruction->opcode == TRM_OP_ASYNC_DONE) return infer_done(c, 1);
+  return trm_infer_give_same(c, trm_infer_operand(c, 0));
+}
+
+static trm_status infer_copy_start(trm_inference *c) {
+  trm_error *error = c->error;
+  const trm_shape *stated = &c->instruction->shape, *operand = trm_infer_operand(c, 0);
+  TRY(trm_shape_check(stated, error));
+  CHECK(c, stated->dtype == TRM_TUPLE && stated->num_elements == 3 &&
+               trm_shape_equal(&stated->elements[0], operand) &&
+               trm_shape_equal(&stated->elements[1], operand) &&
+               trm_shape_is_array(&stated->elements[2]),
+        "its result must be (copy, operand, u32[]) of %s, not %s", trm_infer_text(c, operand),
+        trm_infer_text(c, stated));
+  return trm_infer_give_same(c, stated);
 }
 
 /* ---- Feeds, sends, receives ----------------------------------------------------------------- */
@@ -326,8 +422,16 @@ static trm_status infer_other(trm_inference *c) {
     case TRM_OP_RNG_GET_AND_UPDATE_STATE:
       return trm_infer_give(c, TRM_U64, 1, &two);
     case TRM_OP_AFTER_ALL:
-      for (uint32_t i = 0; i < c->instruction->num_operands; ++i) TRY(check_token(c, i));
-      return trm_infer_give_same(c, &token);
+      return trm_infer_give_same(c, &token); /* of arrays too: they are to be there */
+    case TRM_OP_ASYNC_START:
+      return infer_async_start(c);
+    case TRM_OP_ASYNC_UPDATE:
+    case TRM_OP_ASYNC_DONE:
+      return infer_async_next(c);
+    case TRM_OP_COPY_START:
+      return infer_copy_start(c);
+    case TRM_OP_COPY_DONE:
+      return infer_done(c, 0);
     case TRM_OP_ADD_DEPENDENCY:
       TRY(check_token(c, 1));
       return trm_infer_give_same(c, trm_infer_operand(c, 0));

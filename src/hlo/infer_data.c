@@ -97,8 +97,14 @@ static trm_status infer_slice(trm_inference *c) {
   return trm_infer_give(c, operand->dtype, operand->rank, out);
 }
 
-/* Start indices: one integer scalar a dimension, all of one type. */
+/* Start indices: one integer scalar a dimension, all of one type; in old modules one array. */
 static trm_status check_start_indices(trm_inference *c, uint32_t first, int32_t rank) {
+  if (c->instruction->num_operands == first + 1 && trm_infer_operand(c, first)->rank == 1) {
+    const trm_shape *indices = trm_infer_operand(c, first);
+    CHECK(c, indices->dims[0] == rank && trm_dtype_is_integral(indices->dtype),
+          "the start indices must be %d integers, not %s", rank, trm_infer_text(c, indices));
+    return TRM_OK;
+  }
   CHECK(c, c->instruction->num_operands == first + (uint32_t)rank,
         "takes %d start indices, one a dimension, not %" PRIu32, rank,
         c->instruction->num_operands - first);

@@ -18,7 +18,7 @@ static const char *skip_space(const char *at, const char *end) {
     if (*at == ' ' || *at == '\n' || *at == '\t' || *at == '\r') {
       ++at;
     } else if (at[0] == '/' && at[1] == '/') {
-      while (at < end && *at != '\n') ++at;
+      while (at < end && *at != '\n' && *at != '\r') ++at;
     } else if (at[0] == '/' && at[1] == '*') {
       const char *close = at + 2;
       while (close + 1 < end && !(close[0] == '*' && close[1] == '/')) ++close;

@@ -53,6 +53,32 @@ static bool is_nan_text(const char *text, size_t length) {
   return length == 3 && memcmp(text, "nan", 3) == 0;
 }
 
+/* Behind `nan`: a payload, as in nan(0x7fc00001), is read over when its bits fit the type. */
+static trm_status read_payload(trm_lexer *lexer, trm_dtype dtype) {
+  if (lexer->kind != '(' || lexer->token != lexer->previous) return TRM_OK;
+  const unsigned bits = dtype == TRM_F16 ? 10 : dtype == TRM_BF16 ? 7
+                        : dtype == TRM_F32 || dtype == TRM_C64 ? 23 : 52;
+  char buffer[32], *end;
+  trm_lexer_next(lexer);
+  const size_t length = lexer->length;
+  if (lexer->kind != TOKEN_NUMBER || length >= sizeof buffer || *lexer->token == '-') {
+    return trm_lexer_unexpected(lexer, "the payload of a NaN, such as 0x1");
+  }
+  memcpy(buffer, lexer->token, length);
+  buffer[length] = '\0';
+  errno = 0;
+  const uint64_t payload = strtoull(buffer, &end, 16);
+  if (end != buffer + length || errno != 0) {
+    return trm_lexer_unexpected(lexer, "the payload of a NaN, such as 0x1");
+  }
+  if (payload == 0 || payload >> bits != 0) {
+    return trm_lexer_fail(lexer, lexer->token, "a NaN of %s has no payload %s",
+                          trm_dtype_name(dtype), buffer);
+  }
+  trm_lexer_next(lexer);
+  return trm_lexer_expect(lexer, ')', "')' behind a payload");
+}
+
 /* Consumes a number; *out_float is rounded from the text to float, *out_double to double. */
 static trm_status read_real(trm_lexer *lexer, trm_dtype dtype, float *out_float,
                             double *out_double) {
@@ -62,10 +88,7 @@ static trm_status read_real(trm_lexer *lexer, trm_dtype dtype, float *out_float,
   if (is_nan_text(lexer->token, lexer->length)) {
     *out_float = NAN, *out_double = (double)NAN;
     trm_lexer_next(lexer);
-    /* A payload, as in nan(0x7fc00001), is read over. */
-    return lexer->kind == '(' && lexer->token == lexer->previous
-               ? trm_lexer_skip_group(lexer, NULL, NULL)
-               : TRM_OK;
+    return read_payload(lexer, dtype);
   }
   char buffer[MAX_NUMBER_LENGTH + 1];
   if (lexer->length > MAX_NUMBER_LENGTH) {
@@ -119,7 +142,10 @@ static trm_status read_integer(trm_lexer *lexer, trm_dtype dtype, void *out) {
       return range_error(lexer, dtype);
     }
   }
-  if (value > most + (negative && is_signed ? 1 : 0) || (negative && !is_signed && value != 0)) {
+  /* A negative u64 is what the same bits are as s64: XLA's readers take it so. */
+  const bool wraps = dtype == TRM_U64 && value <= UINT64_C(1) << 63;
+  if (value > most + (negative && is_signed ? 1 : 0) ||
+      (negative && !is_signed && value != 0 && !wraps)) {
     return range_error(lexer, dtype);
   }
   if (negative) value = 0 - value;

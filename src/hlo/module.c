@@ -174,6 +174,7 @@ bool trm_instruction_has_side_effect(const trm_module *module, const trm_instruc
     case TRM_OP_CALL:
     case TRM_OP_CONDITIONAL:
     case TRM_OP_FUSION:
+    case TRM_OP_ASYNC_START:
       for (uint32_t i = 0; i < instruction->num_called; ++i) {
         if (module->computations[instruction->called[i]].has_side_effect) return true;
       }

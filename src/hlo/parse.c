@@ -28,7 +28,59 @@ trm_status trm_parse_name(trm_parser *parser, const char *what, const char **out
 
 /* ---- Instructions --------------------------------------------------------------------------- */
 
-static trm_status parse_operand(trm_parser *parser) {
+enum { MAX_NESTING = 64, MAX_SINGLE_OPERANDS = 1024 };
+
+static trm_status parse_anonymous(trm_reader *r, trm_pending_computation *computation, int depth,
+                                  const trm_shape *shape, trm_reference *reference);
+
+/* The operand of a text of one instruction: a parameter, which needs its shape and may be without
+ * a name. */
+static trm_status add_parameter(trm_reader *r, trm_pending_computation *computation,
+                                trm_reference *reference) {
+  trm_parser *parser = &r->parser;
+  trm_error *error = parser->error;
+  trm_pending_instruction parameter = {.at = parser->lexer.token, .has_shape = true,
+                                       .num_constraints = TRM_NO_INDEX};
+  if (reference->shape == NULL) {
+    return trm_lexer_fail(&parser->lexer, parser->lexer.token,
+                          "an operand of a text of one instruction needs its shape");
+  }
+  if (parser->lexer.kind == ',' || parser->lexer.kind == ')') {
+    reference->name = trm_arena_format(&parser->module->arena, "parameter.%" PRIu32,
+                                       computation->count);
+    CHECK_MEMORY(reference->name, "a name");
+    reference->length = (uint32_t)strlen(reference->name);
+  } else {
+    size_t length;
+    TRY(trm_parse_name(parser, "an operand", &reference->name, &length));
+    reference->length = (uint32_t)length;
+  }
+  if (computation->count == MAX_SINGLE_OPERANDS) {
+    return trm_lexer_fail(&parser->lexer, parameter.at,
+                          "a text of one instruction has more than %d operands",
+                          MAX_SINGLE_OPERANDS);
+  }
+  for (uint32_t i = 0; i < computation->count; ++i) {
+    const char *known = r->instructions.items[computation->first + i].instruction.name;
+    if (strlen(known) == reference->length &&
+        memcmp(known, reference->name, reference->length) == 0) {
+      return TRM_OK;
+    }
+  }
+  parameter.instruction.opcode = TRM_OP_PARAMETER;
+  parameter.instruction.number = computation->count;
+  parameter.instruction.shape = *reference->shape;
+  parameter.instruction.name =
+      trm_arena_string(&parser->module->arena, reference->name, reference->length);
+  CHECK_MEMORY(parameter.instruction.name, "a name");
+  if (!VECTOR_PUSH(&r->instructions, parameter)) FAIL_NO_MEMORY("instructions");
+  ++computation->count;
+  return TRM_OK;
+}
+
+/* `%x`, `f32[2] %x`, or an instruction: `f32[2] add(%x, %y)`, `add(%x, %y)`. */
+static trm_status parse_operand(trm_reader *r, trm_pending_computation *computation, int depth) {
+  trm_parser *parser = &r->parser;
   trm_error *error = parser->error;
   trm_reference reference = {0};
   size_t length;
@@ -38,16 +90,27 @@ static trm_status parse_operand(trm_parser *parser) {
     TRY(trm_parse_shape(parser, shape));
     reference.shape = shape;
   }
-  TRY(trm_parse_name(parser, "an operand", &reference.name, &length));
-  reference.length = (uint32_t)length;
-  if (!VECTOR_PUSH(&parser->operands, reference)) FAIL_NO_MEMORY("operands");
+  if (parser->lexer.kind == TOKEN_IDENTIFIER && trm_lexer_peek(&parser->lexer) == '(') {
+    TRY(parse_anonymous(r, computation, depth + 1, reference.shape, &reference));
+  } else if (r->is_single) {
+    TRY(add_parameter(r, computation, &reference));
+  } else {
+    TRY(trm_parse_name(parser, "an operand", &reference.name, &length));
+    reference.length = (uint32_t)length;
+  }
+  if (!VECTOR_PUSH(&parser->open, reference)) FAIL_NO_MEMORY("operands");
   return TRM_OK;
 }
 
-/* What stands between the parentheses behind the opcode. */
-static trm_status parse_operands(trm_parser *parser, trm_pending_instruction *pending) {
+/* What stands between the parentheses behind the opcode. Instructions among the operands have
+ * operands too, so the references are brought together at the end. */
+static trm_status parse_operands(trm_reader *r, trm_pending_computation *computation, int depth,
+                                 trm_pending_instruction *pending) {
+  trm_parser *parser = &r->parser;
   trm_lexer *lexer = &parser->lexer;
+  trm_error *error = parser->error;
   trm_instruction *instruction = &pending->instruction;
+  const size_t base = parser->open.count;
   TRY(trm_lexer_expect(lexer, '(', "'(' and the operands"));
   if (instruction->opcode == TRM_OP_PARAMETER) {
     const char *where = lexer->token;
@@ -61,10 +124,15 @@ static trm_status parse_operands(trm_parser *parser, trm_pending_instruction *pe
                           &instruction->literal));
   } else if (lexer->kind != ')') {
     do {
-      TRY(parse_operand(parser));
+      TRY(parse_operand(r, computation, depth));
       ++instruction->num_operands;
     } while (trm_lexer_accept(lexer, ','));
   }
+  pending->operands = parser->operands.count;
+  for (size_t i = base; i < parser->open.count; ++i) {
+    if (!VECTOR_PUSH(&parser->operands, parser->open.items[i])) FAIL_NO_MEMORY("operands");
+  }
+  parser->open.count = base;
   return trm_lexer_expect(lexer, ')', "',' or ')' among the operands");
 }
 
@@ -103,12 +171,25 @@ static trm_status parse_opcode(trm_parser *parser, trm_opcode *out_opcode,
   return TRM_OK;
 }
 
+/* Constants, parameters and the like cannot do without their shape. */
+static trm_status check_has_shape(trm_parser *parser, const trm_pending_instruction *pending) {
+  const trm_opcode opcode = pending->instruction.opcode;
+  if (!pending->has_shape && (opcode == TRM_OP_CONSTANT || opcode == TRM_OP_PARAMETER ||
+                              trm_opcode_class_of(opcode) == TRM_CLASS_SOURCE)) {
+    return trm_lexer_fail(&parser->lexer, pending->at,
+                          "%s needs its shape, as in `f32[2] %s(...)`", trm_opcode_name(opcode),
+                          trm_opcode_name(opcode));
+  }
+  return TRM_OK;
+}
+
 static trm_status check_required(trm_parser *parser, const trm_pending_instruction *pending) {
   const trm_attribute *attribute;
   bool required;
   const trm_opcode opcode = pending->instruction.opcode;
   for (int i = 0; (attribute = trm_attribute_of(opcode, i, &required)) != NULL; ++i) {
-    if (required && (pending->seen >> i & 1) == 0) {
+    /* A broadcast of a scalar has no dimensions to name; of another, inference says so. */
+    if (required && (pending->seen >> i & 1) == 0 && opcode != TRM_OP_BROADCAST) {
       return trm_lexer_fail(&parser->lexer, pending->at, "%s lacks its attribute '%s'",
                             trm_opcode_name(opcode), attribute->name);
     }
@@ -121,19 +202,26 @@ static trm_status check_required(trm_parser *parser, const trm_pending_instructi
   return TRM_OK;
 }
 
-/* `(operands...), attributes` for the opcode in *pending. */
-static trm_status parse_call(trm_parser *parser, trm_pending_instruction *pending) {
-  trm_error *error = parser->error;
-  trm_instruction *instruction = &pending->instruction;
-  pending->operands = parser->operands.count;
+static trm_status parse_attributes(trm_parser *parser, trm_pending_instruction *pending) {
   pending->controls = parser->controls.count;
   pending->called = parser->called.count;
+  while (trm_lexer_accept(&parser->lexer, ',')) TRY(trm_parse_attribute(parser, pending));
+  return TRM_OK;
+}
+
+/* `(operands...), attributes` for the opcode in *pending; inside another instruction (a depth)
+ * there are no attributes. */
+static trm_status parse_call(trm_reader *r, trm_pending_computation *computation, int depth,
+                             trm_pending_instruction *pending) {
+  trm_parser *parser = &r->parser;
+  trm_error *error = parser->error;
+  trm_instruction *instruction = &pending->instruction;
   pending->num_ranges = 0;
   if (!trm_attribute_make_blocks(&parser->module->arena, instruction)) {
     FAIL_NO_MEMORY("an instruction");
   }
-  TRY(parse_operands(parser, pending));
-  while (trm_lexer_accept(&parser->lexer, ',')) TRY(trm_parse_attribute(parser, pending));
+  TRY(parse_operands(r, computation, depth, pending));
+  if (depth == 0) TRY(parse_attributes(parser, pending));
   const int arity = trm_opcode_arity(instruction->opcode);
   if (arity >= 0 && (uint32_t)arity != instruction->num_operands) {
     return trm_lexer_fail(&parser->lexer, pending->at, "%s takes %d operand%s, not %" PRIu32,
@@ -144,16 +232,15 @@ static trm_status parse_call(trm_parser *parser, trm_pending_instruction *pendin
 }
 
 /* Attributes of `<opcode>-start` belong to the wrapped instruction, the operands to both. */
-static trm_status parse_async(trm_reader *r, trm_pending_instruction *pending, trm_opcode wrapped) {
+static trm_status parse_async(trm_reader *r, trm_pending_computation *computation,
+                              trm_pending_instruction *pending, trm_opcode wrapped) {
   trm_parser *parser = &r->parser;
   trm_error *error = parser->error;
+  pending->has_wrapped = true;
+  pending->wrapped = wrapped;
   if (pending->instruction.opcode != TRM_OP_ASYNC_START) {
-    pending->operands = parser->operands.count;
-    pending->controls = parser->controls.count;
-    pending->called = parser->called.count;
-    TRY(parse_operands(parser, pending));
-    while (trm_lexer_accept(&parser->lexer, ',')) TRY(trm_parse_attribute(parser, pending));
-    return TRM_OK;
+    TRY(parse_operands(r, computation, 0, pending));
+    return parse_attributes(parser, pending);
   }
   const trm_shape *shape = &pending->instruction.shape;
   if (!pending->has_shape || shape->dtype != TRM_TUPLE || shape->num_elements < 2 ||
@@ -161,11 +248,11 @@ static trm_status parse_async(trm_reader *r, trm_pending_instruction *pending, t
     return trm_lexer_fail(&parser->lexer, pending->at,
                           "the shape of an asynchronous start is ((operands), result, ...)");
   }
-  trm_pending_async async = {(uint32_t)r->instructions.count, *pending};
+  trm_pending_async async = {.wrapped = *pending};
   trm_pending_instruction *inner = &async.wrapped;
   inner->instruction.opcode = wrapped;
   inner->instruction.shape = shape->elements[1];
-  TRY(parse_call(parser, inner));
+  TRY(parse_call(r, computation, 0, inner));
   if (inner->instruction.num_operands != (uint32_t)shape->elements[0].num_elements) {
     return trm_lexer_fail(&parser->lexer, pending->at,
                           "the shape of an asynchronous start names %d operands; it has %" PRIu32,
@@ -179,20 +266,62 @@ static trm_status parse_async(trm_reader *r, trm_pending_instruction *pending, t
   inner->instruction.num_control_predecessors = 0;
   pending->operands = inner->operands;
   pending->controls = inner->controls;
+  async.instruction = (uint32_t)r->instructions.count; /* behind those among its operands */
   if (!VECTOR_PUSH(&r->asyncs, async)) FAIL_NO_MEMORY("an instruction");
   return TRM_OK;
 }
 
-/* `ROOT %name = f32[2] add(%a, %b), attributes` */
+static trm_status push_instruction(trm_reader *r, trm_pending_computation *computation,
+                                   const trm_pending_instruction *pending) {
+  trm_error *error = r->parser.error;
+  if (r->instructions.count >= TRM_NO_INDEX / 4 || !VECTOR_PUSH(&r->instructions, *pending)) {
+    FAIL_NO_MEMORY("instructions");
+  }
+  ++computation->count;
+  return TRM_OK;
+}
+
+/* `add(%a, %b)` as an operand; `shape` stood before it, or is NULL. */
+static trm_status parse_anonymous(trm_reader *r, trm_pending_computation *computation, int depth,
+                                  const trm_shape *shape, trm_reference *reference) {
+  trm_parser *parser = &r->parser;
+  trm_lexer *lexer = &parser->lexer;
+  trm_error *error = parser->error;
+  trm_opcode wrapped;
+  trm_pending_instruction pending = {.at = lexer->token, .has_shape = shape != NULL,
+                                     .num_constraints = TRM_NO_INDEX};
+  if (depth > MAX_NESTING) {
+    return trm_lexer_fail(lexer, lexer->token, "instructions are nested more than %d deep",
+                          MAX_NESTING);
+  }
+  if (shape != NULL) pending.instruction.shape = *shape;
+  TRY(parse_opcode(parser, &pending.instruction.opcode, &wrapped));
+  if (wrapped != TRM_NUM_OPCODES) {
+    return trm_lexer_fail(lexer, pending.at, "an asynchronous instruction needs a name");
+  }
+  TRY(check_has_shape(parser, &pending));
+  TRY(parse_call(r, computation, depth, &pending));
+  reference->shape = NULL; /* it is the instruction's */
+  reference->name = trm_arena_format(&parser->module->arena, "%s.anon.%" PRIu32,
+                                     trm_opcode_name(pending.instruction.opcode),
+                                     computation->count);
+  CHECK_MEMORY(reference->name, "a name");
+  reference->length = (uint32_t)strlen(reference->name);
+  pending.instruction.name = reference->name;
+  return push_instruction(r, computation, &pending);
+}
+
+/* `ROOT %name = f32[2] add(%a, %b), attributes`; the name may be missing in a text of one
+ * instruction. */
 static trm_status parse_instruction(trm_reader *r, trm_pending_computation *computation) {
   trm_parser *parser = &r->parser;
   trm_lexer *lexer = &parser->lexer;
   trm_error *error = parser->error;
-  trm_pending_instruction pending = {0};
+  trm_pending_instruction pending = {.num_constraints = TRM_NO_INDEX};
   trm_instruction *instruction = &pending.instruction;
   trm_opcode wrapped;
-  const char *name;
-  size_t length;
+  const char *name = "root";
+  size_t length = strlen(name);
   const char next = trm_lexer_peek(lexer);
   const bool is_root = trm_lexer_is(lexer, "ROOT") && next != '=';
   if (is_root) {
@@ -200,32 +329,24 @@ static trm_status parse_instruction(trm_reader *r, trm_pending_computation *comp
       return trm_lexer_fail(lexer, lexer->token, "a second ROOT in computation %.*s",
                             SLICE_ARGS(computation->name, computation->length));
     }
-    computation->root = computation->count;
     trm_lexer_next(lexer);
   }
   pending.at = lexer->token;
-  TRY(trm_parse_name(parser, "an instruction or '}'", &name, &length));
+  if (!r->is_single || !trm_parse_is_shape(parser)) {
+    TRY(trm_parse_name(parser, "an instruction or '}'", &name, &length));
+    TRY(trm_lexer_expect(lexer, '=', "'='"));
+  }
   instruction->name = trm_arena_string(&parser->module->arena, name, length);
   CHECK_MEMORY(instruction->name, "a name");
-  TRY(trm_lexer_expect(lexer, '=', "'='"));
   pending.has_shape = trm_parse_is_shape(parser);
   if (pending.has_shape) TRY(trm_parse_shape(parser, &instruction->shape));
   TRY(parse_opcode(parser, &instruction->opcode, &wrapped));
-  if (!pending.has_shape &&
-      (instruction->opcode == TRM_OP_CONSTANT || instruction->opcode == TRM_OP_PARAMETER ||
-       trm_opcode_class_of(instruction->opcode) == TRM_CLASS_SOURCE)) {
-    return trm_lexer_fail(lexer, pending.at, "%s needs its shape, as in `%.*s = f32[2] %s(...)`",
-                          trm_opcode_name(instruction->opcode), SLICE_ARGS(name, length),
-                          trm_opcode_name(instruction->opcode));
-  }
-  TRY_NOTE(wrapped == TRM_NUM_OPCODES ? parse_call(parser, &pending)
-                                      : parse_async(r, &pending, wrapped),
+  TRY(check_has_shape(parser, &pending));
+  TRY_NOTE(wrapped == TRM_NUM_OPCODES ? parse_call(r, computation, 0, &pending)
+                                      : parse_async(r, computation, &pending, wrapped),
            "while reading %%%s", instruction->name);
-  if (r->instructions.count >= TRM_NO_INDEX / 4 || !VECTOR_PUSH(&r->instructions, pending)) {
-    FAIL_NO_MEMORY("instructions");
-  }
-  ++computation->count;
-  return TRM_OK;
+  if (is_root) computation->root = computation->count;
+  return push_instruction(r, computation, &pending);
 }
 
 /* ---- Computations and the header ------------------------------------------------------------ */
@@ -260,10 +381,21 @@ static trm_status parse_signature(trm_parser *parser, trm_pending_computation *c
   return TRM_OK;
 }
 
+/* Behind the last instruction of a computation. */
+static trm_status end_computation(trm_reader *r, trm_pending_computation *computation) {
+  trm_error *error = r->parser.error;
+  if (computation->count == 0) {
+    return trm_lexer_fail(&r->parser.lexer, computation->at, "computation %.*s has no instructions",
+                          SLICE_ARGS(computation->name, computation->length));
+  }
+  if (computation->root == TRM_NO_INDEX) computation->root = computation->count - 1;
+  if (!VECTOR_PUSH(&r->computations, *computation)) FAIL_NO_MEMORY("computations");
+  return TRM_OK;
+}
+
 static trm_status parse_computation(trm_reader *r) {
   trm_parser *parser = &r->parser;
   trm_lexer *lexer = &parser->lexer;
-  trm_error *error = parser->error;
   trm_pending_computation computation = {.root = TRM_NO_INDEX,
                                      .first = (uint32_t)r->instructions.count};
   if (trm_lexer_is(lexer, "ENTRY")) {
@@ -287,123 +419,66 @@ static trm_status parse_computation(trm_reader *r) {
     TRY(trm_lexer_expect(lexer, '=', "'='"));
     TRY(trm_lexer_skip_value(lexer));
   }
-  if (computation.count == 0) {
-    return trm_lexer_fail(lexer, computation.at, "computation %.*s has no instructions",
-                          SLICE_ARGS(computation.name, computation.length));
-  }
-  if (computation.root == TRM_NO_INDEX) computation.root = computation.count - 1;
-  if (!VECTOR_PUSH(&r->computations, computation)) FAIL_NO_MEMORY("computations");
-  return TRM_OK;
+  return end_computation(r, &computation);
 }
 
-/* `{ {0}: (2, {}, may-alias), {1,0}: (3, {1}) }` */
-static trm_status parse_aliases(trm_parser *parser) {
-  trm_lexer *lexer = &parser->lexer;
-  trm_error *error = parser->error;
-  trm_module *module = parser->module;
-  VECTOR(trm_alias) aliases = {0};
-  trm_status status = TRM_OK;
-  TRY_OR_GOTO(trm_lexer_expect(lexer, '{', "'{'"), done);
-  while (lexer->kind != '}') {
-    trm_alias alias = {0};
-    TRY_OR_GOTO(trm_parse_dims(parser, &alias.output_index), done);
-    TRY_OR_GOTO(trm_lexer_expect(lexer, ':', "':'"), done);
-    if (lexer->kind == TOKEN_NUMBER) {
-      TRY_OR_GOTO(trm_lexer_integer(lexer, &alias.parameter_number), done);
-    } else {
-      TRY_OR_GOTO(trm_lexer_expect(lexer, '(', "'(' and a parameter's number"), done);
-      TRY_OR_GOTO(trm_lexer_integer(lexer, &alias.parameter_number), done);
-      TRY_OR_GOTO(trm_lexer_expect(lexer, ',', "','"), done);
-      TRY_OR_GOTO(trm_parse_dims(parser, &alias.parameter_index), done);
-      if (trm_lexer_accept(lexer, ',')) {
-        alias.must_alias = trm_lexer_is(lexer, "must-alias");
-        if (!alias.must_alias && !trm_lexer_is(lexer, "may-alias")) {
-          status = trm_lexer_unexpected(lexer, "may-alias or must-alias");
-          goto done;
-        }
-        trm_lexer_next(lexer);
-      }
-      TRY_OR_GOTO(trm_lexer_expect(lexer, ')', "')'"), done);
-    }
-    if (!VECTOR_PUSH(&aliases, alias)) FAIL_OR_GOTO(done, RESOURCE_EXHAUSTED, "out of memory");
-    if (!trm_lexer_accept(lexer, ',')) break;
-  }
-  TRY_OR_GOTO(trm_lexer_expect(lexer, '}', "'}'"), done);
-  module->num_aliases = (uint32_t)aliases.count;
-  module->aliases =
-      trm_arena_copy(&module->arena, aliases.items, aliases.count * sizeof *aliases.items);
-  if (module->aliases == NULL) FAIL_OR_GOTO(done, RESOURCE_EXHAUSTED, "out of memory");
-done:
-  VECTOR_FREE(&aliases);
-  return status;
-}
-
-/* The layouts follow from the parameters; partitioning and fingerprints are another program's. */
-static const char *const ignored_header[] = {
-    "entry_computation_layout", "replica_count", "num_partitions", "buffer_donor",
-    "allow_spmd_sharding_propagation_to_parameters", "allow_spmd_sharding_propagation_to_output",
-    "alias_passthrough_params", "spmd_output_sharding", "spmd_parameters_shardings",
-    "use_auto_spmd_partitioning", "fdo_profile", "fingerprint", "execution_thread", "origin"};
-
-static trm_status parse_header_attribute(trm_parser *parser) {
-  trm_lexer *lexer = &parser->lexer;
-  if (lexer->kind != TOKEN_IDENTIFIER) {
-    return trm_lexer_unexpected(lexer, "an attribute of the module");
-  }
-  bool known = false;
-  const char *name = lexer->token;
-  const size_t length = lexer->length;
-  const bool aliases = trm_lexer_is(lexer, "input_output_alias");
-  const bool scheduled = trm_lexer_is(lexer, "is_scheduled");
-  const bool frontend = trm_lexer_is(lexer, "frontend_attributes");
-  for (size_t i = 0; i < sizeof ignored_header / sizeof *ignored_header && !known; ++i) {
-    known = trm_lexer_is(lexer, ignored_header[i]);
-  }
-  if (!known && !aliases && !scheduled && !frontend) {
-    return trm_lexer_fail(lexer, name, "a module has no attribute '%.*s' that Tremula knows",
-                          SLICE_ARGS(name, length));
-  }
-  trm_lexer_next(lexer);
-  TRY(trm_lexer_expect(lexer, '=', "'='"));
-  if (aliases) return parse_aliases(parser);
-  if (scheduled) return trm_lexer_boolean(lexer, &parser->module->is_scheduled);
-  if (!frontend) return trm_lexer_skip_value(lexer);
-  const char *const *list;
-  TRY(trm_parse_frontend_attributes(parser, &list));
-  for (; list != NULL && *list != NULL; list += 2) {
-    if (strcmp(list[0], "tremula_side_table") == 0) parser->module->frontend_side_table = list[1];
-  }
-  return TRM_OK;
-}
-
-static trm_status parse_text(trm_reader *r) {
+/* The computations that stood in the place of their names; they may hold more of them. */
+static trm_status parse_inlines(trm_reader *r) {
   trm_parser *parser = &r->parser;
   trm_lexer *lexer = &parser->lexer;
-  trm_error *error = parser->error;
-  const char *name;
-  size_t length;
-  if (!trm_lexer_is(lexer, "HloModule")) {
-    return trm_lexer_unexpected(lexer, "'HloModule', with which HLO text begins");
-  }
-  trm_lexer_next(lexer);
-  if (lexer->kind == TOKEN_STRING) {
-    TRY(trm_lexer_string(lexer, &parser->module->arena, &name, NULL));
-    length = strlen(name);
-  } else {
-    TRY(trm_parse_name(parser, "the module's name", &name, &length));
-  }
-  parser->module->name = trm_arena_string(&parser->module->arena, name, length);
-  CHECK_MEMORY(parser->module->name, "a name");
-  while (trm_lexer_accept(lexer, ',')) TRY(parse_header_attribute(parser));
-  TRY(trm_parse_frames(parser));
-  while (lexer->kind != TOKEN_END) TRY(parse_computation(r));
-  if (r->computations.count == 0) {
-    return trm_lexer_fail(lexer, lexer->token, "the module has no computations");
-  }
-  if (r->entry == TRM_NO_INDEX) {
-    return trm_lexer_fail(lexer, lexer->token, "no computation is marked ENTRY");
+  for (size_t i = 0; i < parser->inlines.count; ++i) {
+    *lexer = parser->inlines.items[i].lexer;
+    trm_pending_computation computation = {
+        .root = TRM_NO_INDEX, .first = (uint32_t)r->instructions.count, .at = lexer->token,
+        .name = parser->inlines.items[i].name};
+    computation.length = strlen(computation.name);
+    TRY(trm_lexer_expect(lexer, '{', "'{'"));
+    while (lexer->kind != '}') TRY(parse_instruction(r, &computation));
+    TRY(end_computation(r, &computation));
   }
   return TRM_OK;
+}
+
+/* A text of one instruction, `%y = f32[2] add(f32[2] %x, f32[2] %x)`: an entry computation of it
+ * and parameters. */
+static trm_status parse_single(trm_reader *r) {
+  trm_parser *parser = &r->parser;
+  trm_pending_computation computation = {.root = TRM_NO_INDEX, .at = parser->lexer.token,
+                                         .name = "entry", .length = strlen("entry")};
+  r->is_single = true;
+  r->entry = 0;
+  TRY(parse_instruction(r, &computation));
+  r->is_single = false;
+  if (parser->lexer.kind != TOKEN_END) {
+    return trm_lexer_unexpected(&parser->lexer,
+                                "the end of a text of one instruction (several need a computation "
+                                "around them)");
+  }
+  return end_computation(r, &computation);
+}
+
+/* A module; or computations, or one instruction, without a header. */
+static trm_status parse_text(trm_reader *r) {
+  trm_lexer *lexer = &r->parser.lexer;
+  const bool is_named = lexer->kind == TOKEN_NAME || lexer->kind == TOKEN_IDENTIFIER;
+  const char next = trm_lexer_peek(lexer);
+  if (trm_lexer_is(lexer, "HloModule")) {
+    TRY(trm_parse_header(&r->parser));
+  } else if (trm_parse_is_shape(&r->parser) || (is_named && next == '=')) {
+    TRY(parse_single(r));
+  } else if (!trm_lexer_is(lexer, "ENTRY") && !(is_named && (next == '{' || next == '('))) {
+    return trm_lexer_fail(lexer, lexer->token,
+                          "the input is a text that does not begin with 'HloModule'; expected "
+                          "XLA's HLO text or a serialised HloModuleProto");
+  }
+  if (*r->parser.module->name == '\0') r->parser.module->name = "module"; /* had no header */
+  while (lexer->kind != TOKEN_END) TRY(parse_computation(r));
+  const size_t count = r->computations.count;
+  if (count == 0) {
+    return trm_lexer_fail(lexer, lexer->token, "the module has no computations");
+  }
+  if (r->entry == TRM_NO_INDEX) r->entry = (uint32_t)count - 1; /* as XLA: the last one */
+  return parse_inlines(r);
 }
 
 /* Makes a computation of each wrapped instruction: parameters, and the instruction as root. */
@@ -431,7 +506,8 @@ static trm_status expand_asyncs(trm_reader *r) {
     if (!VECTOR_PUSH(&parser->called, called)) FAIL_NO_MEMORY("a name");
     const size_t operands = parser->operands.count;
     for (uint32_t p = 0; p < num_operands; ++p) { /* `outer` may move from here on */
-      trm_pending_instruction parameter = {.at = at, .has_shape = true};
+      trm_pending_instruction parameter = {.at = at, .has_shape = true,
+                                           .num_constraints = TRM_NO_INDEX};
       parameter.instruction.opcode = TRM_OP_PARAMETER;
       parameter.instruction.number = p;
       parameter.instruction.shape = operand_shapes.elements[p];
@@ -492,6 +568,8 @@ done:
   VECTOR_FREE(&r.instructions);
   VECTOR_FREE(&r.asyncs);
   VECTOR_FREE(&r.parser.operands);
+  VECTOR_FREE(&r.parser.open);
+  VECTOR_FREE(&r.parser.inlines);
   VECTOR_FREE(&r.parser.controls);
   VECTOR_FREE(&r.parser.called);
   VECTOR_FREE(&r.parser.numbers);

@@ -1,4 +1,5 @@
-/* What the parts of the parser of HLO text share: the structure (parse.c), shapes (parse_shape.c),
+/* What the parts of the parser of HLO text share: the structure (parse.c), the header
+ * (parse_header.c), shapes (parse_shape.c),
  * the values of attributes (parse_attributes.c, parse_window.c), tables of source lines
  * (parse_frames.c), and the making of the module (parse_build.c). */
 #ifndef TREMULA_HLO_PARSE_H_
@@ -28,17 +29,29 @@ typedef struct trm_pending_instruction {
   uint64_t seen;               /* bit i: the i-th attribute of the opcode */
   int32_t num_ranges;          /* entries of slice or padding */
   bool has_shape;
+  bool has_wrapped;            /* of an async pair: `wrapped` is the opcode in its short form */
+  trm_opcode wrapped;
+  uint32_t num_constraints;    /* operand_layout_constraints; TRM_NO_INDEX: absent */
+  const trm_shape *constraints;
 } trm_pending_instruction;
 
 typedef struct trm_source_location {
   int64_t file, line; /* the file's number, from 1 on */
 } trm_source_location;
 
+/* A computation that stands where its name could: `calls={ ... }`. It is read after the others. */
+typedef struct trm_pending_inline {
+  trm_lexer lexer; /* at its '{' */
+  const char *name;
+} trm_pending_inline;
+
 typedef struct trm_parser {
   trm_lexer lexer;
   trm_module *module;
   trm_error *error;
   trm_references operands, controls, called;
+  trm_references open;          /* scratch: operands of instructions that are being read */
+  VECTOR(trm_pending_inline) inlines;
   VECTOR(int64_t) numbers;      /* scratch */
   VECTOR(trm_shape) shapes;     /* scratch: elements of tuples that are open */
   VECTOR(const char *) files;   /* parse_frames.c: the tables of source lines */
@@ -71,6 +84,7 @@ typedef struct trm_reader {
   VECTOR(trm_pending_instruction) instructions;
   VECTOR(trm_pending_async) asyncs;
   uint32_t entry; /* of computations; TRM_NO_INDEX: not yet */
+  bool is_single; /* the text is one instruction: its operands are the parameters */
 } trm_reader;
 
 /* "f32[2,3]{1,0}", "(s32[], f32[4])". */
@@ -88,6 +102,8 @@ trm_status trm_parse_attribute(trm_parser *parser, trm_pending_instruction *pend
 trm_status trm_parse_padding(trm_parser *parser, trm_pending_instruction *pending);
 trm_status trm_parse_window(trm_parser *parser, trm_window **out_window);
 trm_status trm_parse_dim_labels(trm_parser *parser, trm_instruction *instruction);
+/* `HloModule name, attributes`, and the tables behind it. */
+trm_status trm_parse_header(trm_parser *parser);
 /* The tables of source lines behind the header, if they are there. */
 trm_status trm_parse_frames(trm_parser *parser);
 /* Fills file and line from the tables, where the metadata has none. */

@@ -322,13 +322,30 @@ static trm_status read_metadata(trm_parser *parser, trm_metadata *metadata) {
 
 /* ---- Names ---------------------------------------------------------------------------------- */
 
+/* A computation in the place of its name: noted with a made-up name, and passed over. */
+static trm_status push_inline(trm_parser *parser, trm_reference *reference) {
+  trm_error *error = parser->error;
+  trm_pending_inline found = {.lexer = parser->lexer};
+  found.name = trm_arena_format(&parser->module->arena, "inline.%zu", parser->inlines.count);
+  CHECK_MEMORY(found.name, "a name");
+  TRY(trm_lexer_skip_group(&parser->lexer, NULL, NULL));
+  if (!VECTOR_PUSH(&parser->inlines, found)) FAIL_NO_MEMORY("a computation");
+  reference->name = found.name;
+  reference->length = (uint32_t)strlen(found.name);
+  return TRM_OK;
+}
+
 static trm_status push_reference(trm_parser *parser, trm_references *list, uint32_t slot,
                                  const char *what) {
   trm_error *error = parser->error;
   trm_reference reference = {.slot = slot};
   size_t length;
-  TRY(trm_parse_name(parser, what, &reference.name, &length));
-  reference.length = (uint32_t)length;
+  if (list == &parser->called && parser->lexer.kind == '{') {
+    TRY(push_inline(parser, &reference));
+  } else {
+    TRY(trm_parse_name(parser, what, &reference.name, &length));
+    reference.length = (uint32_t)length;
+  }
   if (!VECTOR_PUSH(list, reference)) FAIL_NO_MEMORY("a name");
   return TRM_OK;
 }
@@ -464,13 +481,6 @@ static trm_status read_value(trm_parser *parser, const trm_attribute *attribute,
     case KIND_COUNT:
       return read_number(parser, attribute, place);
     case KIND_BOOLEAN: return trm_lexer_boolean(lexer, place);
-    case KIND_REFUSED_IF_TRUE: {
-      bool value;
-      const char *where = lexer->token;
-      TRY(trm_lexer_boolean(lexer, &value));
-      if (value) return trm_lexer_fail(lexer, where, "%s=true is not supported", attribute->name);
-      return TRM_OK;
-    }
     case KIND_FLOAT: return read_float(parser, place);
     case KIND_WORD: return read_word_text(parser, place);
     case KIND_STRING: return trm_lexer_string(lexer, arena, place, NULL);
@@ -497,6 +507,64 @@ static trm_status read_value(trm_parser *parser, const trm_attribute *attribute,
   }
 }
 
+/* `{f32[2]{0}, (f32[3]{0}, s32[])}`: layouts are hints, but what is said must fit the operands. */
+static trm_status read_layout_constraints(trm_parser *parser, trm_pending_instruction *pending) {
+  trm_lexer *lexer = &parser->lexer;
+  trm_error *error = parser->error;
+  VECTOR(trm_shape) shapes = {0};
+  trm_status status = TRM_OK;
+  TRY_OR_GOTO(trm_lexer_expect(lexer, '{', "'{'"), done);
+  if (lexer->kind != '}') {
+    do {
+      trm_shape shape;
+      TRY_OR_GOTO(trm_parse_shape(parser, &shape), done);
+      if (!VECTOR_PUSH(&shapes, shape)) FAIL_OR_GOTO(done, RESOURCE_EXHAUSTED, "out of memory");
+    } while (trm_lexer_accept(lexer, ','));
+  }
+  TRY_OR_GOTO(trm_lexer_expect(lexer, '}', "'}'"), done);
+  pending->num_constraints = (uint32_t)shapes.count;
+  pending->constraints =
+      trm_arena_copy(&parser->module->arena, shapes.items, shapes.count * sizeof(trm_shape));
+  if (pending->constraints == NULL) FAIL_OR_GOTO(done, RESOURCE_EXHAUSTED, "out of memory");
+done:
+  VECTOR_FREE(&shapes);
+  return status;
+}
+
+/* `{mode=highest}` or `{tolerance={rtol=0.5, atol=1.0, ulps=2}}`: a wish for accuracy; read over,
+ * as ours is full. */
+static trm_status read_accuracy(trm_parser *parser) {
+  trm_lexer *lexer = &parser->lexer;
+  float ignored;
+  TRY(trm_lexer_expect(lexer, '{', "'{'"));
+  const bool is_mode = trm_lexer_is(lexer, "mode");
+  if (!is_mode && !trm_lexer_is(lexer, "tolerance")) {
+    return trm_lexer_unexpected(lexer, "mode or tolerance");
+  }
+  trm_lexer_next(lexer);
+  TRY(trm_lexer_expect(lexer, '=', "'='"));
+  if (is_mode) {
+    if (!trm_lexer_is(lexer, "default") && !trm_lexer_is(lexer, "highest")) {
+      return trm_lexer_unexpected(lexer, "default or highest");
+    }
+    trm_lexer_next(lexer);
+    return trm_lexer_expect(lexer, '}', "'}'");
+  }
+  TRY(trm_lexer_expect(lexer, '{', "'{'"));
+  while (lexer->kind != '}') {
+    if (!trm_lexer_is(lexer, "rtol") && !trm_lexer_is(lexer, "atol") &&
+        !trm_lexer_is(lexer, "ulps")) {
+      return trm_lexer_unexpected(lexer, "rtol, atol or ulps");
+    }
+    trm_lexer_next(lexer);
+    TRY(trm_lexer_expect(lexer, '=', "'='"));
+    TRY(read_float(parser, &ignored));
+    trm_lexer_accept(lexer, ',');
+  }
+  trm_lexer_next(lexer);
+  return trm_lexer_expect(lexer, '}', "'}'");
+}
+
 trm_status trm_parse_attribute(trm_parser *parser, trm_pending_instruction *pending) {
   trm_lexer *lexer = &parser->lexer;
   const trm_opcode opcode = pending->instruction.opcode;
@@ -505,12 +573,19 @@ trm_status trm_parse_attribute(trm_parser *parser, trm_pending_instruction *pend
   const size_t length = lexer->length;
   int i = 0;
   const trm_attribute *attribute = trm_attribute_find(opcode, name, length, &i);
-  if (attribute == NULL && !trm_attribute_is_ignored(name, length)) {
+  const bool constrains =
+      opcode == TRM_OP_CUSTOM_CALL && trm_lexer_is(lexer, "operand_layout_constraints");
+  const bool is_accuracy =
+      trm_opcode_class_of(opcode) == TRM_CLASS_UNARY && trm_lexer_is(lexer, "result_accuracy");
+  const bool is_read = constrains || is_accuracy;
+  if (attribute == NULL && !is_read && !trm_attribute_is_ignored(name, length)) {
     return trm_lexer_fail(lexer, name, "%s has no attribute '%.*s' that Tremula knows",
                           trm_opcode_name(opcode), SLICE_ARGS(name, length));
   }
   trm_lexer_next(lexer);
   TRY(trm_lexer_expect(lexer, '=', "'='"));
+  if (constrains) return read_layout_constraints(parser, pending);
+  if (is_accuracy) return read_accuracy(parser);
   if (attribute == NULL) return trm_lexer_skip_value(lexer);
   if ((pending->seen >> i & 1) != 0) {
     return trm_lexer_fail(lexer, name, "the attribute '%s' appears twice", attribute->name);

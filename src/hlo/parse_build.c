@@ -306,6 +306,68 @@ static trm_status check_operand_shapes(const trm_reader *r, const trm_computatio
   return TRM_OK;
 }
 
+/* Where the text says more than the instruction: what must agree with its operands. */
+static trm_status check_claims(const trm_reader *r, const trm_computation *computation,
+                               const trm_pending_instruction *pending,
+                               const trm_instruction *instruction) {
+  const trm_lexer *lexer = &r->parser.lexer;
+  const uint32_t count = instruction->num_operands;
+  if (instruction->opcode == TRM_OP_CONDITIONAL && count > 0) {
+    int branches = 0;
+    static const char name[] = "branch_computations";
+    (void)trm_attribute_find(instruction->opcode, name, sizeof name - 1, &branches);
+    const bool is_list = (pending->seen >> branches & 1) != 0;
+    const bool is_predicate =
+        computation->instructions[instruction->operands[0]].shape.dtype == TRM_PRED;
+    if (is_list == is_predicate) {
+      return trm_lexer_fail(lexer, pending->at,
+                            is_list ? "a conditional on pred[] takes true_computation and "
+                                      "false_computation, not branch_computations"
+                                    : "a conditional on a number takes branch_computations, not "
+                                      "true_computation and false_computation");
+    }
+  }
+  if (instruction->opcode == TRM_OP_BROADCAST && count == 1 &&
+      instruction->dimensions.count == 0 &&
+      computation->instructions[instruction->operands[0]].shape.rank > 0) {
+    return trm_lexer_fail(lexer, pending->at, "broadcast lacks its attribute 'dimensions'");
+  }
+  if (pending->num_constraints == TRM_NO_INDEX) return TRM_OK;
+  if (pending->num_constraints != count) {
+    return trm_lexer_fail(lexer, pending->at,
+                          "%s has %" PRIu32 " operands, and layouts for %" PRIu32,
+                          trm_opcode_name(instruction->opcode), count, pending->num_constraints);
+  }
+  for (uint32_t k = 0; k < count; ++k) {
+    const trm_shape *operand = &computation->instructions[instruction->operands[k]].shape;
+    char said[160], found[160];
+    if (!trm_shape_equal(operand, &pending->constraints[k])) {
+      return trm_lexer_fail(lexer, pending->at, "operand %" PRIu32 " is %s, its layout is for %s",
+                            k, trm_shape_text(operand, found, sizeof found),
+                            trm_shape_text(&pending->constraints[k], said, sizeof said));
+    }
+  }
+  return TRM_OK;
+}
+
+/* `custom-call-done` ends what `custom-call-start` began. */
+static trm_status check_wrapped(const trm_reader *r, const trm_computation *computation,
+                                const trm_pending_instruction *pending,
+                                const trm_instruction *instruction) {
+  if (!pending->has_wrapped || instruction->opcode == TRM_OP_ASYNC_START) return TRM_OK;
+  const trm_instruction *start = instruction;
+  while (start->num_operands == 1 &&
+         (start == instruction || start->opcode == TRM_OP_ASYNC_UPDATE)) {
+    start = &computation->instructions[start->operands[0]];
+  }
+  if (start->opcode != TRM_OP_ASYNC_START || start->num_called != 1) return TRM_OK; /* see infer */
+  const trm_computation *called = &r->parser.module->computations[start->called[0]];
+  const trm_opcode begun = called->instructions[called->root].opcode;
+  if (begun == pending->wrapped) return TRM_OK;
+  return trm_lexer_fail(&r->parser.lexer, pending->at, "%%%s began as %s and goes on as %s",
+                        start->name, trm_opcode_name(begun), trm_opcode_name(pending->wrapped));
+}
+
 static trm_status add_instruction(builder *b, uint32_t target, trm_pending_instruction *pending,
                                   int64_t id, trm_index *operands, uint32_t num_operands) {
   trm_reader *r = b->r;
@@ -319,6 +381,8 @@ static trm_status add_instruction(builder *b, uint32_t target, trm_pending_instr
   TRY(fill_called(b, pending, instruction));
   TRY(check_ranges(r, computation, pending, instruction));
   TRY(check_operand_shapes(r, computation, pending, instruction));
+  TRY(check_claims(r, computation, pending, instruction));
+  TRY(check_wrapped(r, computation, pending, instruction));
   trm_error reason;
   if (!pending->has_shape) {
     trm_shape shape;

@@ -25,6 +25,24 @@ static bool find_dtype(const char *name, size_t length, trm_dtype *out_dtype) {
   return false;
 }
 
+/* `D(D,C)`: dense, compressed, singleton or hybrid levels; only dense ones are arrays of ours.
+ * `P(...)` is how a sparse array lies in memory. */
+static trm_status parse_level_types(trm_lexer *lexer) {
+  if (trm_lexer_is(lexer, "P")) {
+    return trm_lexer_fail(lexer, lexer->token, "sparse arrays are not supported");
+  }
+  trm_lexer_next(lexer);
+  TRY(trm_lexer_expect(lexer, '(', "'('"));
+  do {
+    if (trm_lexer_is(lexer, "C") || trm_lexer_is(lexer, "S") || trm_lexer_is(lexer, "H")) {
+      return trm_lexer_fail(lexer, lexer->token, "sparse arrays are not supported");
+    }
+    if (!trm_lexer_is(lexer, "D")) return trm_lexer_unexpected(lexer, "D, C, S or H");
+    trm_lexer_next(lexer);
+  } while (trm_lexer_accept(lexer, ','));
+  return trm_lexer_expect(lexer, ')', "')'");
+}
+
 /* `{1,0:T(8,128)S(1)}`: the permutation is kept, tiles and memory spaces are not. */
 static trm_status parse_layout(trm_parser *parser, trm_shape *shape) {
   trm_lexer *lexer = &parser->lexer;
@@ -45,7 +63,9 @@ static trm_status parse_layout(trm_parser *parser, trm_shape *shape) {
   }
   if (trm_lexer_accept(lexer, ':')) {
     while (lexer->kind != '}') {
-      if (lexer->kind == '(') {
+      if (trm_lexer_is(lexer, "D") || trm_lexer_is(lexer, "P")) {
+        TRY(parse_level_types(lexer));
+      } else if (lexer->kind == '(') {
         TRY(trm_lexer_skip_group(lexer, NULL, NULL));
       } else if (lexer->kind == TOKEN_IDENTIFIER || lexer->kind == '*' || lexer->kind == '#') {
         trm_lexer_next(lexer);

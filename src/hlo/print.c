@@ -306,7 +306,6 @@ static bool is_set(const trm_attribute *attribute, const trm_instruction *instru
              (m->op_name != NULL && *m->op_name != '\0') ||
              (m->source_file != NULL && *m->source_file != '\0') || m->source_line != 0;
     }
-    case KIND_REFUSED_IF_TRUE: return false;
     default: return true;
   }
 }
@@ -377,7 +376,6 @@ static void print_value(const trm_module *module, const trm_computation *computa
       else trm_text_format(out, "%d", *(const int *)place);
       break;
     }
-    case KIND_REFUSED_IF_TRUE: break;
   }
 }
 

@@ -225,6 +225,7 @@ static trm_status read_collective(trm_arena *arena, const instruction_proto *pro
   collective->channel_id = proto->channel_id > 0 ? proto->channel_id : proto->all_reduce_id;
   collective->use_global_device_ids = proto->use_global_device_ids;
   collective->constrain_layout = proto->constrain_layout;
+  collective->is_host_transfer = proto->is_host_transfer;
   if (proto->n_dimensions > 0) {
     collective->has_dimension = true;
     collective->dimension = proto->dimensions[0];
@@ -493,6 +494,11 @@ trm_status trm_proto_read_instruction(trm_arena *arena, const instruction_proto 
   TRY(trm_proto_read_shape(arena, proto->shape, &out->shape, error));
   TRY(read_own(arena, proto, out, error));
   if (proto->window != NULL) TRY(read_window(arena, proto->window, &out->window, error));
+  if (out->window == NULL && (out->opcode == TRM_OP_REDUCE_WINDOW ||
+                              out->opcode == TRM_OP_SELECT_AND_SCATTER)) {
+    out->window = ARENA_NEW(arena, trm_window, 1); /* of a scalar */
+    CHECK_MEMORY(out->window, "a window");
+  }
   const Tremula__Hlo__PrecisionConfig *precision = proto->precision_config;
   if (precision != NULL && precision->n_operand_precision > 0) {
     const size_t count = precision->n_operand_precision;

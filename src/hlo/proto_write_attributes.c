@@ -116,6 +116,7 @@ static trm_status write_collective(writer *w, const trm_collective *from, instru
   proto->channel_id = from->channel_id;
   proto->use_global_device_ids = from->use_global_device_ids;
   proto->constrain_layout = from->constrain_layout;
+  proto->is_host_transfer = from->is_host_transfer;
   if (from->has_dimension) {
     proto->n_dimensions = 1;
     proto->dimensions = (int64_t *)&from->dimension;

@@ -11,8 +11,7 @@ static const char *skip_preamble(const char *at, const char *end) {
     if (*at == ' ' || *at == '\n' || *at == '\t' || *at == '\r') {
       ++at;
     } else if (end - at >= 2 && at[0] == '/' && at[1] == '/') {
-      const char *newline = memchr(at, '\n', (size_t)(end - at));
-      at = newline == NULL ? end : newline + 1;
+      while (at < end && *at != '\n' && *at != '\r') ++at;
     } else if (end - at >= 2 && at[0] == '/' && at[1] == '*') {
       for (at += 2; end - at >= 2 && !(at[0] == '*' && at[1] == '/');) ++at;
       at = end - at >= 2 ? at + 2 : end;
@@ -37,15 +36,16 @@ static trm_status parse(const char *data, size_t size, trm_module **out_module, 
   static const char word[] = "HloModule";
   const char *end = data + size;
   const char *at = skip_preamble(data, end);
-  if ((size_t)(end - at) >= sizeof word - 1 && memcmp(at, word, sizeof word - 1) == 0) {
+  const size_t length = sizeof word - 1;
+  const bool named = (size_t)(end - at) >= length && memcmp(at, word, length) == 0;
+  if (named || (at < end && looks_like_text(data, size))) {
     const size_t mark = size >= 3 && memcmp(data, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
     return trm_hlo_parse_text(data + mark, size - mark, out_module, error);
   }
   if (size == 0) FAIL(INVALID_ARGUMENT, "the input is empty; expected an HLO module");
-  if (at == end || looks_like_text(data, size)) {
+  if (at == end) {
     FAIL(INVALID_ARGUMENT,
-         "the input is a text that does not begin with 'HloModule'; expected XLA's HLO text or a "
-         "serialised HloModuleProto");
+         "the input is a text that does not begin with 'HloModule', and holds nothing else");
   }
   return trm_hlo_parse_proto(data, size, out_module, error);
 }

@@ -12,6 +12,9 @@
 
 typedef trm_status (*trm_pass_fn)(trm_module *module, trm_error *error);
 
+/* synchronous.c: what begins and ends apart (async-start, all-gather-start, copy-start ...) becomes
+ * one operation; start indices in one array become scalars. */
+trm_status trm_pass_synchronous(trm_module *module, trm_error *error);
 /* inline.c: call and fusion instructions become their bodies; then each while and conditional gets
  * computations of its own. */
 trm_status trm_pass_inline(trm_module *module, trm_error *error);

@@ -25,6 +25,7 @@ static trm_status distribute_batch_norm(trm_module *module, const trm_pass_setti
 }
 
 static const pass_row pipeline[] = {
+    {"synchronous", trm_pass_synchronous, ALWAYS, NULL},
     {"inline", trm_pass_inline, ALWAYS, NULL},
     {"simplify-tuples", trm_pass_simplify_tuples, ALWAYS, NULL},
     {"round-halves", NULL, ALWAYS, round_halves},

@@ -214,13 +214,12 @@ static void test_mutations(void **state) {
 static void test_unknown_fields(void **state) {
   (void)state;
   const uint8_t unknown_number[] = {0xd8, 0x07, 0x01}; /* 123: 1 */
-  /* 3 { 2 { 47: 1 } } */
-  const uint8_t host_transfer[] = {0x1a, 0x05, 0x12, 0x03, 0xf8, 0x02, 0x01};
+  /* 3 { 2 { 95: 1 } } */
+  const uint8_t carries[] = {0x1a, 0x05, 0x12, 0x03, 0xf8, 0x05, 0x01};
   const uint8_t is_dynamic[] = {0x58, 0x01}; /* 11: 1, ignorable */
   const uint8_t group[] = {0x0b, 0x0c};
   expect_refused(unknown_number, sizeof unknown_number, "field 123 of HloModuleProto");
-  expect_refused(host_transfer, sizeof host_transfer,
-                 "is_host_transfer (47) of HloInstructionProto");
+  expect_refused(carries, sizeof carries, "num_carries (95) of HloInstructionProto");
   expect_refused(is_dynamic, sizeof is_dynamic, "no computation with the id of its entry");
   expect_refused(group, sizeof group, "not a HloModuleProto");
   expect_refused("HloModule m", 11, "HloModuleProto"); /* 'H' is field 9, which has a name */

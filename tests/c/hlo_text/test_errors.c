@@ -11,14 +11,12 @@ typedef struct wrong_text {
 #define PARAMETERS "p = f32[2,3] parameter(0)\n  "
 
 static const wrong_text wrong_texts[] = {
-    {"", "line 1, column 1: expected 'HloModule'"},
+    {"", "line 1, column 1: the input is a text that does not begin with 'HloModule'"},
+    {"add x, y", "line 1, column 1: the input is a text that does not begin with 'HloModule'"},
     {"HloModule", "expected the module's name, found the end of the text"},
     {"HloModule m", "line 1, column 12: the module has no computations"},
     {"HloModule m, speed=3\n", "line 1, column 14: a module has no attribute 'speed'"},
     {"HloModule m\n/* never closed", "line 2, column 1: a comment does not end"},
-    {"HloModule m\na { ROOT x = f32[] parameter(0) }\n", "no computation is marked ENTRY"},
-    {"HloModule m\na { ROOT x = f32[] parameter(0) }\nb { ROOT x = f32[] parameter(0) }\n",
-     "no computation is marked ENTRY"},
     {"HloModule m\nENTRY a { x = f32[] parameter(0) }\nENTRY b { x = f32[] parameter(0) }\n",
      "line 3, column 1: a second ENTRY computation"},
     {"HloModule m\na { x = f32[] parameter(0) }\nENTRY a { x = f32[] parameter(0) }\n",
@@ -107,9 +105,51 @@ static const wrong_text wrong_texts[] = {
      "stride has 1 dimensions where the window has 2"},
     {BODY(PARAMETERS "x = f32[2,3] convolution(p, p), window={hole=3}, dim_labels=bf_io->bf"),
      "expected a window's size, stride, pad"},
-    {BODY("t = token[] after-all()\n  x = (f32[], u32[], token[]) recv(t), channel_id=1, "
-          "is_host_transfer=true"),
-     "is_host_transfer=true is not supported"},
+    /* Texts of one instruction. */
+    {"%y = f32[2] add(%x, %x)", "an operand of a text of one instruction needs its shape"},
+    {"%y = f32[2] negate(f32[2] %x)\n%z = f32[2] negate(f32[2] %y)",
+     "line 2, column 2: expected the end of a text of one instruction"},
+    {"r = f32[] reduce(f32[2], f32[]), dimensions={0}, to_apply={ ROOT s = f32[] negate(q) }",
+     "no instruction of this computation is called 'q'"},
+    {"r = f32[] reduce(f32[2], f32[]), dimensions={0}, to_apply={ }", "has no instructions"},
+    /* What is said twice must agree. */
+    {BODY("p = pred[] parameter(0)\n  x = f32[] parameter(1)\n"
+          "  ROOT c = f32[] conditional(p, x, x), branch_computations={ "
+          "{ ROOT a = f32[] parameter(0) }, { ROOT a = f32[] parameter(0) } }"),
+     "takes true_computation and false_computation"},
+    {BODY("p = s32[] parameter(0)\n  x = f32[] parameter(1)\n"
+          "  ROOT c = f32[] conditional(p, x, x), "
+          "true_computation={ ROOT a = f32[] parameter(0) }, "
+          "false_computation={ ROOT a = f32[] parameter(0) }"),
+     "a conditional on a number takes branch_computations"},
+    {BODY(PARAMETERS "x = f32[] custom-call(p), custom_call_target=\"t\", "
+          "operand_layout_constraints={}"),
+     "line 4, column 3: custom-call has 1 operands, and layouts for 0"},
+    {BODY(PARAMETERS "x = f32[] custom-call(p), custom_call_target=\"t\", "
+          "operand_layout_constraints={f32[3,2]{1,0}}"),
+     "operand 0 is f32[2,3], its layout is for f32[3,2]"},
+    {BODY(PARAMETERS "s = ((f32[2,3]), f32[2,3], u32[]) negate-start(p)\n"
+          "  d = f32[2,3] abs-done(s)"),
+     "%s began as negate and goes on as abs"},
+    {"HloModule m, buffer_donor={ (x, {}) }\nENTRY e { p = f32[] parameter(0) }",
+     "line 1, column 30: expected an integer"},
+    /* Broadcasts may leave out `dimensions` where there are none. */
+    {BODY(PARAMETERS "x = f32[4,2,3] broadcast(p)"),
+     "line 4, column 3: broadcast lacks its attribute 'dimensions'"},
+    {BODY(PARAMETERS "x = f32[2,3] exponential(p), result_accuracy={mode=good}"),
+     "expected default or highest, found 'good'"},
+    {BODY(PARAMETERS "x = f32[2,3] exponential(p), result_accuracy={0.5}"),
+     "expected mode or tolerance"},
+    {BODY(PARAMETERS "x = f32[2,3] add(p, p), result_accuracy={mode=default}"),
+     "add has no attribute 'result_accuracy'"},
+    {BODY("x = bf16[] constant(nan(0x80))"), "a NaN of bf16 has no payload 0x80"},
+    {BODY("x = f32[] constant(nan(1.5))"), "expected the payload of a NaN"},
+    {BODY("x = u32[] constant(-1)"), "the value -1 does not fit u32"},
+    {BODY("x = u64[] constant(-9223372036854775809)"), "does not fit u64"},
+    {BODY("x = f32[4,4]{1,0:D(D,C)} parameter(0)"), "sparse arrays are not supported"},
+    {BODY("x = f32[4,4]{1,0:D(D,X)} parameter(0)"), "expected D, C, S or H, found 'X'"},
+    {BODY("x = f32[2] add(add-start(y), y)"), "an asynchronous instruction needs a name"},
+    {BODY("x = f32[2] negate(parameter(0))"), "parameter needs its shape"},
 };
 
 static void test_messages(void **state) {
@@ -144,6 +184,19 @@ static void check_deep(const char *before, char c, size_t count, const char *mes
   trm_text_free(&text);
 }
 
+/* An instruction inside an instruction, and so on. */
+static void text_of_nested(const char *opens, size_t count, const char *message) {
+  trm_text text = {0};
+  trm_error error;
+  trm_module *module = NULL;
+  trm_text_format(&text, "HloModule m\nENTRY e {\n x = f32[] ");
+  for (size_t i = 0; i < count; ++i) trm_text_append(&text, opens, strlen(opens));
+  assert_int_equal(trm_hlo_parse_text(text.data, text.length, &module, &error),
+                   TRM_INVALID_ARGUMENT);
+  if (strstr(error.message, message) == NULL) fail_msg("got: %s", error.message);
+  trm_text_free(&text);
+}
+
 static void test_nesting(void **state) {
   (void)state;
   check_deep("HloModule m\nENTRY e {\n x = ", '(', 1000000, "nested more than 60 deep");
@@ -152,6 +205,7 @@ static void test_nesting(void **state) {
   check_deep("HloModule m\nENTRY e {\n x = f32[] negate(y), sharding=", '{', 1000000,
              "is not closed");
   check_deep("HloModule m, entry_computation_layout=", '[', 1000000, "is not closed");
+  text_of_nested("negate(", 1000000, "instructions are nested more than 64 deep");
   /* Tuples of tuples by inference: the size doubles with every line. */
   trm_text text = {0};
   trm_error error;

@@ -31,6 +31,13 @@ static bool check_text(const char *data, size_t size) {
   return true;
 }
 
+/* Only white space between the end of a computation and the cut: what is there is a module, whose
+ * entry is its last computation. */
+static bool ends_computation(const char *data, size_t length) {
+  while (length > 0 && (data[length - 1] == ' ' || data[length - 1] == '\n')) --length;
+  return length > 0 && data[length - 1] == '}';
+}
+
 static void test_truncated(void **state) {
   (void)state;
   static const char *const names[] = {"short_form", "async_sugar", "constants"};
@@ -46,7 +53,9 @@ static void test_truncated(void **state) {
       memcpy(cut, data, length);
       char *exact = realloc(cut, length == 0 ? 1 : length);
       assert_non_null(exact);
-      if (check_text(exact, length)) fail_msg("%s cut at %zu was taken", names[f], length);
+      if (check_text(exact, length) && !ends_computation(data, length)) {
+        fail_msg("%s cut at %zu was taken", names[f], length);
+      }
       free(exact);
     }
     free(data);

@@ -1,0 +1,146 @@
+/* Forms of HLO text that XLA's reader takes beside what its printer writes. */
+#include "files.h"
+
+/* The text reads, verifies and prints `wanted` somewhere; what is printed prints alike. */
+static void expect_read(const char *text, const char *wanted) {
+  trm_error error;
+  trm_module *module = NULL, *again = NULL;
+  if (trm_module_read(text, strlen(text), "test", &module, &error) != TRM_OK) {
+    fail_msg("%s\nof: %s", error.message, text);
+  }
+  char *first = print_ok(module);
+  if (strstr(first, wanted) == NULL) fail_msg("no '%s' in\n%s", wanted, first);
+  if (trm_module_read(first, strlen(first), "again", &again, &error) != TRM_OK) {
+    fail_msg("%s\nof: %s", error.message, first);
+  }
+  char *second = print_ok(again);
+  assert_string_equal(first, second);
+  trm_free(first);
+  trm_free(second);
+  trm_module_free(module);
+  trm_module_free(again);
+}
+
+static void test_nested_instructions(void **state) {
+  (void)state;
+  expect_read("HloModule m\nENTRY e {\n"
+              "  ROOT r = add(f32[4] parameter(0),\n"
+              "    multiply(f32[4] parameter(1), f32[4] parameter(2)))\n}",
+              "ROOT %r = f32[4]{0} add(f32[4]{0} %parameter.anon.0, f32[4]{0} %multiply.anon.3)");
+  /* Named and unnamed ones among the operands; the root is the outermost. */
+  expect_read("HloModule m\nENTRY e {\n  x = f32[2] parameter(0)\n"
+              "  ROOT t = tuple(x, negate(x), (f32[2], f32[2]) tuple(x, abs(negate(x))), x)\n"
+              "  last = f32[2] abs(x)\n}",
+              "ROOT %t = (f32[2]{0}, f32[2]{0}, (f32[2]{0}, f32[2]{0}), f32[2]{0}) tuple(");
+  expect_read("HloModule m\nENTRY e {\n  ROOT r = sqrt(f32[2,2] broadcast(f32[] parameter(0)))\n}",
+              "broadcast(f32[] %parameter.anon.0), dimensions={}");
+}
+
+static void test_without_header(void **state) {
+  (void)state;
+  expect_read("// only a computation\nsquare {\n  x = f32[] parameter(0)\n  y = multiply(x, x)\n}",
+              "HloModule module, entry_computation_layout={(f32[])->f32[]}\n\n"
+              "ENTRY %square (x: f32[])");
+  expect_read("ENTRY %first (x: f32[]) -> f32[] {\n  ROOT %x = f32[] parameter(0)\n}\n"
+              "other { z = s32[] constant(1) }",
+              "ENTRY %first");
+  /* The last computation is the entry where none is marked. */
+  expect_read("HloModule m:\none { a = f32[] constant(1) }\ntwo { b = f32[] constant(2) }",
+              "ENTRY %two");
+}
+
+static void test_single_instruction(void **state) {
+  (void)state;
+  expect_read("%y = f32[2,3]{1,0} multiply(f32[2,3]{1,0} %a, f32[2,3]{1,0} %a)",
+              "ENTRY %entry (a: f32[2,3]) -> f32[2,3] {");
+  expect_read("f32[2,3] subtract(f32[2,3], f32[2,3])",
+              "ENTRY %entry (parameter.0: f32[2,3], parameter.1: f32[2,3]) -> f32[2,3] {");
+  expect_read("r = f32[3] reduce(f32[2,3] x, f32[] zero), dimensions={0}, to_apply=\n{\n"
+              "  a = f32[] parameter(0)\n  b = f32[] parameter(1)\n  ROOT c = f32[] add(a, b)\n}",
+              "to_apply=%inline.0");
+}
+
+/* Computations in the place of their names, and in these again. */
+static void test_inline_computations(void **state) {
+  (void)state;
+  expect_read("f32[4] conditional(s32[], f32[4], f32[4]), branch_computations={\n"
+              "{\n  x = f32[4] parameter(0)\n"
+              "  ROOT y = f32[4] fusion(x), kind=kLoop, calls={\n"
+              "    x = f32[4] parameter(0)\n    ROOT y = f32[4] ceil(x)\n  }\n},\n"
+              "{ ROOT x = f32[4] parameter(0) }\n}",
+              "branch_computations={%inline.0, %inline.1}");
+}
+
+static void test_ends_of_lines(void **state) {
+  (void)state;
+  expect_read("HloModule m\r// a comment\rENTRY e {\r  x = f32[] parameter(0) // another\r}", "%x");
+  expect_read("HloModule m\r\n// a comment\r\nENTRY e {\r\n  x = f32[] parameter(0)\r\n}", "%x");
+}
+
+static void test_attributes_left_out(void **state) {
+  (void)state;
+  static const char add[] = "add {\n  a = f32[] parameter(0)\n  b = f32[] parameter(1)\n"
+                            "  ROOT c = f32[] add(a, b)\n}\n";
+  static const char ge[] = "ge {\n  a = f32[] parameter(0)\n  b = f32[] parameter(1)\n"
+                           "  ROOT c = pred[] compare(a, b), direction=GE\n}\n";
+  char text[1024];
+  snprintf(text, sizeof text, "HloModule m\n%sENTRY e {\n  x = f32[] parameter(0)\n"
+           "  ROOT r = f32[] reduce-window(x, x), to_apply=add\n}", add);
+  expect_read(text, "reduce-window(f32[] %x, f32[] %x), to_apply=%add");
+  snprintf(text, sizeof text, "HloModule m\n%s%sENTRY e {\n  x = f32[] parameter(0)\n"
+           "  ROOT r = f32[] select-and-scatter(x, x, x), select=ge, scatter=add\n}", add, ge);
+  expect_read(text, "select=%ge, scatter=%add");
+  expect_read("HloModule m\nENTRY e {\n  t = token[] after-all()\n"
+              "  r = (f32[], u32[], token[]) recv(t), is_host_transfer=true\n"
+              "  ROOT d = (f32[], token[]) recv-done(r), is_host_transfer=true\n}",
+              "recv(token[] %t), is_host_transfer=true");
+}
+
+/* Read, and nothing is lost by not keeping it. */
+static void test_hints(void **state) {
+  (void)state;
+  expect_read("HloModule m, buffer_donor={ (0, {}), (1, {}) }\nENTRY e {\n"
+              "  a = f32[2,3] parameter(0)\n  b = f32[3,2] parameter(1)\n"
+              "  ROOT d = f32[2,2] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}, "
+              "algorithm=dot_bf16_bf16_f32_x3\n}",
+              "rhs_contracting_dims={0}\n");
+  expect_read("HloModule m, origin_recovery_table={\n  {\"a\"} : {\"b\"},\n  \"ENTRY %x { }\"\n}\n"
+              "ENTRY e {\n  a = f32[2] parameter(0), origin={{\"a\"}}\n"
+              "  ROOT e = f32[2] exponential(a), "
+              "result_accuracy={tolerance={rtol=0.5, atol=1.0, ulps=2}}\n}",
+              "exponential(f32[2]{0} %a)");
+  expect_read("HloModule m\nENTRY e {\n  a = f32[2]{0:D(D)} parameter(0)\n"
+              "  ROOT c = f32[2] custom-call(a), custom_call_target=\"t\", "
+              "schedule=SCHEDULE_LATEST, operand_layout_constraints={f32[2]{0}}\n}",
+              "custom_call_target=\"t\"");
+}
+
+static void test_values(void **state) {
+  (void)state;
+  expect_read("HloModule m\nENTRY e { c = u64[2] constant({-1, -2}) }",
+              "{18446744073709551615, 18446744073709551614}");
+  expect_read("HloModule m\nENTRY e { c = f32[2] constant({nan(0x1), -nan(0x7fffff)}) }", "nan");
+}
+
+/* Of what TensorFlow and XLA schedule in two parts; start indices as they were before 2019. */
+static void test_old_and_new(void **state) {
+  (void)state;
+  expect_read("HloModule m\nENTRY e {\n  x = f32[4,8] parameter(0)\n  i = s32[2] parameter(1)\n"
+              "  s = f32[2,3] dynamic-slice(x, i), dynamic_slice_sizes={2,3}\n"
+              "  ROOT u = f32[4,8] dynamic-update-slice(x, s, i)\n}",
+              "dynamic-slice(f32[4,8]{1,0} %x, s32[2]{0} %i)");
+  expect_read("HloModule m\nENTRY e {\n  x = f32[4] parameter(0)\n"
+              "  t = token[] after-all(x)\n  y = f32[4] add-dependency(x, t)\n"
+              "  s = (f32[4], f32[4], u32[]) copy-start(y)\n  ROOT d = f32[4] copy-done(s)\n}",
+              "after-all(f32[4]{0} %x)");
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_nested_instructions), cmocka_unit_test(test_without_header),
+      cmocka_unit_test(test_single_instruction),  cmocka_unit_test(test_inline_computations),
+      cmocka_unit_test(test_ends_of_lines),       cmocka_unit_test(test_attributes_left_out),
+      cmocka_unit_test(test_hints),               cmocka_unit_test(test_values),
+      cmocka_unit_test(test_old_and_new)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
