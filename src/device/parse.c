@@ -140,8 +140,13 @@ static trm_status take_ipus(parser *p, const json_t *root, trm_error *error) {
     FAIL(INVALID_ARGUMENT, "%s: \"ipus\" must be an array with an object for each IPU", p->source);
   }
   const size_t count = json_array_size(ipus);
-  if (count == 0 || count > TRM_MAX_IPUS) {
-    FAIL(INVALID_ARGUMENT, "%s: \"ipus\" has %zu entries; from 1 to %d are allowed", p->source,
+  if (count == 0) {
+    FAIL(INVALID_ARGUMENT, "Target configuration failed: model disabled and no hardware IPU found. "
+         "(Are you sure you enabled the Poplar driver ?) The inventory %s has no \"ipus\".",
+         p->source);
+  }
+  if (count > TRM_MAX_IPUS) {
+    FAIL(INVALID_ARGUMENT, "%s: \"ipus\" has %zu entries; %d are allowed", p->source,
          count, TRM_MAX_IPUS);
   }
   inventory->num_ipus = (uint32_t)count;

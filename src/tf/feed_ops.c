@@ -1,10 +1,12 @@
 /* The nodes that feed a program: IpuStart, IpuReady, IpuPush, IpuEnd, IpuFinish, IpuInfeedReset,
- * and IpuRefuse, which stands before one that cannot be run.
+ * and IpuRefuse, which stands before one that cannot be run; and what refuses XlaCustomCallV2
+ * outside of programs.
  *
  * IpuStart starts a run; a while loop on the CPU gets elements and pushes them; IpuFinish waits for
  * the results. IpuReady and IpuPush say whether the run wants more. The loop finds that out only
  * after it has got an element, so the last one may find no room: it is parked, and IpuReady gives
  * it to the next run before anything else. */
+#define _POSIX_C_SOURCE 200809L
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,6 +21,21 @@ static void set_scalar(TF_OpKernelContext *context, TF_DataType type, const void
   TF_Tensor *tensor = TF_AllocateOutput(context, 0, type, NULL, 0, size, status);
   if (!is_ok(status)) return;
   memcpy(TF_TensorData(tensor), value, size);
+  TF_DeleteTensor(tensor);
+}
+
+/* The number of a run, for the nodes of its step. It is freed when the step is over, however that
+ * ended: then nobody feeds the run any more. */
+static void set_run(TF_OpKernelContext *context, int64_t id, TF_Status *status) {
+  enum { ALIGNMENT = 64 }; /* of TensorFlow's own: of others it keeps a copy only */
+  int64_t *data = aligned_alloc(ALIGNMENT, ALIGNMENT);
+  if (!data) {
+    fail_memory(status);
+    return;
+  }
+  *data = id;
+  TF_Tensor *tensor = TF_NewTensor(TF_INT64, NULL, 0, data, sizeof id, run_leave, NULL);
+  TF_SetOutput(context, 0, tensor, status);
   TF_DeleteTensor(tensor);
 }
 
@@ -63,7 +80,7 @@ void start_compute(void *kernel, TF_OpKernelContext *context) {
       free(taken);
       inputs_free(&inputs);
     } else if (run_start(p, call, infeed, &inputs, taken, &id, status)) {
-      set_scalar(context, TF_INT64, &id, sizeof id, status);
+      set_run(context, id, status);
     }
   }
   finish(context, status);
@@ -228,6 +245,8 @@ void reset_compute(void *kernel, TF_OpKernelContext *context) {
     fail(status, TF_FAILED_PRECONDITION, "%s", r->refusal);
   } else if (r->empty[0] != '\0') {
     fail(status, TF_INVALID_ARGUMENT, "%s", r->empty);
+  } else if (r->remove && feed_is_used(r->feed)) {
+    fail(status, TF_FAILED_PRECONDITION, "Cannot delete infeed with id='%s' while in use", r->feed);
   } else if (!infeed_set_started(r->feed, !r->remove) && r->remove) {
     fail(status, TF_NOT_FOUND,
          "Infeed with id='%s' has not been started: run the `initializer` of its IPUInfeedQueue "
@@ -240,6 +259,7 @@ void reset_compute(void *kernel, TF_OpKernelContext *context) {
   tf_infeed *feed = failed ? NULL : infeed_find(r->feed);
   if (!feed) return; /* or no program has used it yet */
   trm_infeed_reset(feed->queue);
+  infeed_forget_replicas(feed);
   free_elements(feed->parked, feed->num_elements);
   feed->parked = NULL;
 }
@@ -262,3 +282,31 @@ void refuse_compute(void *kernel, TF_OpKernelContext *context) {
 }
 
 void refuse_delete(void *kernel) { free(kernel); }
+
+/* ---- Calls of ours outside of programs ---- */
+
+/* XlaCustomCallV2 is what the IPU's own operations are built of; only lowering knows it. */
+static void *call_create(TF_OpKernelConstruction *construction) {
+  const TF_StringView name = TF_OpKernelConstruction_GetName(construction);
+  return strndup(name.data, name.len);
+}
+
+static void call_compute(void *kernel, TF_OpKernelContext *context) {
+  TF_Status *status = TF_NewStatus();
+  fail(status, TF_FAILED_PRECONDITION,
+       "Cannot return or take as an argument an opaque type in the entry computation: %s is an "
+       "operation that only an IPU has, used outside of what is compiled. Put it in a function "
+       "that ipu_compiler.compile gets, or use TensorFlow's operation for it.",
+       kernel ? (const char *)kernel : "a node");
+  TF_OpKernelContext_Failure(context, status);
+  TF_DeleteStatus(status);
+}
+
+void calls_register(TF_Status *status) {
+  static const char *const DEVICES[] = {"IPU", "CPU"};
+  for (size_t i = 0; is_ok(status) && i < sizeof DEVICES / sizeof *DEVICES; i++) {
+    TF_KernelBuilder *builder =
+        TF_NewKernelBuilder("XlaCustomCallV2", DEVICES[i], call_create, call_compute, free);
+    TF_RegisterKernelBuilder("TremulaCallOutside", builder, status);
+  }
+}

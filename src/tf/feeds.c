@@ -20,6 +20,7 @@ typedef struct outfeed {
   char *id;
   trm_outfeed *queue;
   uint32_t num_replicas;
+  uint64_t deletions;
   size_t num_elements;
   trm_tensor_info *elements; /* of one replica */
 } outfeed;
@@ -38,6 +39,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static tf_infeed *infeeds;
 static outfeed *outfeeds;
 static declaration *declarations;
+static feed_use *uses;
 
 static declaration *find_declaration(const char *id) {
   for (declaration *d = declarations; d; d = d->next)
@@ -143,6 +145,14 @@ bool infeed_get(const char *id, const trm_tensor_info *elements, size_t num_elem
          "Infeed with id='%s' already exists but with a different tensor shape. Consider changing "
          "the `feed_name` in IPUInfeedQueue.",
          id);
+  else if (feed->num_replicas != 0 && feed->num_replicas != num_replicas)
+    fail(status, TF_FAILED_PRECONDITION,
+         "Iterator for feed %s has already been setup with a replication factor of %" PRIu32
+         " when it should have %" PRIu32
+         ". Programs of different numbers of replicas cannot share an infeed: give each an "
+         "IPUInfeedQueue of its own.",
+         id, feed->num_replicas, num_replicas);
+  if (is_ok(status)) feed->num_replicas = num_replicas;
   pthread_mutex_unlock(&lock);
   if (is_ok(status)) *out = feed;
   return is_ok(status);
@@ -153,6 +163,12 @@ tf_infeed *infeed_find(const char *id) {
   tf_infeed *feed = find_infeed(id);
   pthread_mutex_unlock(&lock);
   return feed;
+}
+
+void infeed_forget_replicas(tf_infeed *feed) {
+  pthread_mutex_lock(&lock);
+  feed->num_replicas = 0;
+  pthread_mutex_unlock(&lock);
 }
 
 bool infeed_set_started(const char *id, bool started) {
@@ -212,7 +228,7 @@ static outfeed *find_outfeed(const char *id, const trm_tensor_info *elements, si
   outfeed *feed = outfeeds;
   while (feed && strcmp(feed->id, id) != 0) feed = feed->next;
   if (feed && !same_elements(feed->elements, feed->num_elements, elements, num_elements))
-    fail(status, TF_ALREADY_EXISTS, OTHER_OUTFEED, id);
+    fail(status, TF_FAILED_PRECONDITION, OTHER_OUTFEED, id);
   return feed;
 }
 
@@ -225,7 +241,7 @@ bool outfeed_get(const char *id, const trm_tensor_info *elements, size_t num_ele
   if (!feed && is_ok(status))
     feed = make_outfeed(id, elements, num_elements, num_replicas, keep_last, status);
   else if (is_ok(status) && feed->num_replicas != num_replicas)
-    fail(status, TF_ALREADY_EXISTS, OTHER_OUTFEED, id);
+    fail(status, TF_FAILED_PRECONDITION, OTHER_OUTFEED, id);
   pthread_mutex_unlock(&lock);
   if (is_ok(status)) *out = feed->queue;
   return is_ok(status);
@@ -239,6 +255,42 @@ bool outfeed_find(const char *id, const trm_tensor_info *elements, size_t num_el
   *out = feed ? feed->queue : NULL;
   *out_replicas = feed ? feed->num_replicas : 1;
   return is_ok(status);
+}
+
+/* Call with the lock held. */
+static outfeed *outfeed_named(const char *id) {
+  outfeed *feed = outfeeds;
+  while (feed && strcmp(feed->id, id) != 0) feed = feed->next;
+  return feed;
+}
+
+bool outfeed_delete(const char *id, TF_Status *status) {
+  pthread_mutex_lock(&lock);
+  outfeed *feed = outfeed_named(id);
+  if (feed) feed->deletions++;
+  trm_outfeed *queue = feed ? feed->queue : NULL;
+  const size_t num_elements = feed ? feed->num_elements : 0;
+  pthread_mutex_unlock(&lock);
+  if (!queue)
+    return fail(status, TF_NOT_FOUND,
+                "Outfeed with id='%s' has not been written to: run the program that enqueues to "
+                "it before its `deleter`.",
+                id);
+  size_t count = 0;
+  void **blocks = NULL;
+  trm_error error = {0};
+  if (trm_outfeed_take(queue, &count, &blocks, &error) != TRM_OK) return fail_with(status, &error);
+  for (size_t i = 0; blocks && i < num_elements; i++) trm_free(blocks[i]);
+  trm_free(blocks);
+  return true;
+}
+
+uint64_t outfeed_deletions(const char *id) {
+  pthread_mutex_lock(&lock);
+  const outfeed *feed = outfeed_named(id);
+  const uint64_t deletions = feed ? feed->deletions : 0;
+  pthread_mutex_unlock(&lock);
+  return deletions;
 }
 
 bool outfeed_keeps_last(const char *id) {
@@ -271,6 +323,42 @@ const char *feed_id(const char *name, const char *names, char *room, size_t size
 }
 
 enum { ID_SIZE = 1024 };
+
+void feed_use_begin(feed_use *use, const char *names) {
+  pthread_mutex_lock(&lock);
+  *use = (feed_use){uses, names, true};
+  uses = use;
+  pthread_mutex_unlock(&lock);
+}
+
+void feed_use_end(feed_use *use) {
+  pthread_mutex_lock(&lock);
+  feed_use **link = &uses;
+  while (*link && *link != use) link = &(*link)->next;
+  if (use->is_on && *link) *link = use->next;
+  use->is_on = false;
+  pthread_mutex_unlock(&lock);
+}
+
+/* Whether one of the lines of `names` is `id`. */
+static bool has_line(const char *names, const char *id) {
+  const size_t length = strlen(id);
+  for (const char *line = names; *line;) {
+    const size_t end = strcspn(line, "\n");
+    if (end == length && memcmp(line, id, length) == 0) return true;
+    line += end + (line[end] != '\0');
+  }
+  return false;
+}
+
+bool feed_is_used(const char *id) {
+  pthread_mutex_lock(&lock);
+  bool is_used = false;
+  for (const feed_use *use = uses; use && !is_used; use = use->next)
+    is_used = has_line(use->names, id);
+  pthread_mutex_unlock(&lock);
+  return is_used;
+}
 
 bool feeds_has_infeed(const trm_executable *executable) {
   char kind = 0;

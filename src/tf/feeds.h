@@ -11,6 +11,7 @@ typedef struct tf_infeed {
   trm_infeed *queue;
   size_t num_elements;
   trm_tensor_info *elements;
+  uint32_t num_replicas; /* that read it; 0: none has since it was deleted */
   TF_Tensor **parked; /* an element tuple that a run had no more use for; NULL: none */
   uint64_t made_up;   /* 0: it gives the host's elements (synthetic.c) */
 } tf_infeed;
@@ -23,6 +24,8 @@ bool infeed_get(const char *id, const trm_tensor_info *elements, size_t num_elem
 tf_infeed *infeed_find(const char *id);
 /* Notes whether the infeed `id` has been started; returns whether it had been before. */
 bool infeed_set_started(const char *id, bool started);
+/* Programs of any number of replicas may read the infeed from now on. */
+void infeed_forget_replicas(tf_infeed *feed);
 
 /* The outfeed `id`, made when it is first named. `elements` are those of one replica. */
 bool outfeed_get(const char *id, const trm_tensor_info *elements, size_t num_elements,
@@ -30,6 +33,10 @@ bool outfeed_get(const char *id, const trm_tensor_info *elements, size_t num_ele
 /* The outfeed `id`, and how many replicas write to it; NULL if no program has named it yet. */
 bool outfeed_find(const char *id, const trm_tensor_info *elements, size_t num_elements,
                   trm_outfeed **out, uint32_t *out_replicas, TF_Status *status);
+/* Drops what the outfeed `id` holds. Fails if no program has named it yet. */
+bool outfeed_delete(const char *id, TF_Status *status);
+/* How often that was done. */
+uint64_t outfeed_deletions(const char *id);
 /* Whether Python has said that only the last element of outfeed `id` is kept. */
 bool outfeed_keeps_last(const char *id);
 
@@ -44,6 +51,19 @@ const char *feed_id(const char *name, const char *names, char *room, size_t size
 /* Only finds the infeed. */
 bool feeds_find_infeed(const trm_executable *executable, uint32_t num_replicas, const char *names,
                        tf_infeed **out_infeed, TF_Status *status);
+/* A program that runs, and the lines of its feeds' ids, which must stay until feed_use_end. */
+typedef struct feed_use {
+  struct feed_use *next;
+  const char *names;
+  bool is_on;
+} feed_use;
+
+void feed_use_begin(feed_use *use, const char *names);
+/* May be called again. */
+void feed_use_end(feed_use *use);
+/* Whether a program that runs has the feed `id`. */
+bool feed_is_used(const char *id);
+
 /* Whether the executable reads an infeed. */
 bool feeds_has_infeed(const trm_executable *executable);
 

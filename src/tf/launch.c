@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "feeds.h"
 #include "ops.h"
 #include "tensors.h"
 
@@ -99,8 +100,11 @@ static void run(tf_program *p, const tf_call *call, TF_Tensor *const *taken,
     if (is_ok(status)) outputs[i] = TF_TensorData(tensors[i]);
   }
   if (is_ok(status)) {
+    feed_use use = {0};
     program_lock(p);
+    if (call->feeds[0]) feed_use_begin(&use, call->feeds);
     program_run(p, call, taken, outputs, status);
+    if (use.is_on) feed_use_end(&use);
     program_unlock(p);
   }
   for (size_t i = 0; tensors && i < count; i++)

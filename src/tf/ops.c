@@ -106,6 +106,12 @@ static const op_spec OPS[] = {
      .create = dequeue_create,
      .compute = dequeue_compute,
      .delete = dequeue_delete},
+    {.name = "IpuOutfeedDelete",
+     .attributes = {"feed: string"},
+     .device = "CPU",
+     .create = outfeed_delete_create,
+     .compute = outfeed_delete_compute,
+     .delete = outfeed_delete_delete},
     {.name = "IpuEventTrace",
      .outputs = {"out: string"},
      .device = "CPU",
@@ -149,5 +155,8 @@ void TF_InitKernel(void) {
   TF_Status *status = TF_NewStatus();
   variables_register(status);
   if (!is_ok(status)) fprintf(stderr, "tremula: VarHandleOp: %s\n", TF_Message(status));
+  TF_SetStatus(status, TF_OK, "");
+  calls_register(status);
+  if (!is_ok(status)) fprintf(stderr, "tremula: XlaCustomCallV2: %s\n", TF_Message(status));
   TF_DeleteStatus(status);
 }

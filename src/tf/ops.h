@@ -22,6 +22,7 @@ void finish_compute(void *kernel, TF_OpKernelContext *context);
 void *refuse_create(TF_OpKernelConstruction *construction);
 void refuse_compute(void *kernel, TF_OpKernelContext *context);
 void refuse_delete(void *kernel);
+void calls_register(TF_Status *status);
 void *reset_create(TF_OpKernelConstruction *construction);
 void reset_delete(void *kernel);
 void reset_compute(void *kernel, TF_OpKernelContext *context);
@@ -35,6 +36,10 @@ void table_node_delete(void *kernel);
 void *dequeue_create(TF_OpKernelConstruction *construction);
 void dequeue_compute(void *kernel, TF_OpKernelContext *context);
 void dequeue_delete(void *kernel);
+
+void *outfeed_delete_create(TF_OpKernelConstruction *construction);
+void outfeed_delete_compute(void *kernel, TF_OpKernelContext *context);
+void outfeed_delete_delete(void *kernel);
 
 void event_trace_compute(void *kernel, TF_OpKernelContext *context);
 

@@ -1,6 +1,7 @@
 /* IpuOutfeedDequeue: what programs have written to an outfeed since the last time.
  *
- * With keep_last it gives the last element, again and again until there is a newer one. */
+ * With keep_last it gives the last element, again and again until there is a newer one.
+ * IpuOutfeedDelete drops all that. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,6 +16,7 @@ typedef struct dequeue {
   size_t num_elements;
   trm_tensor_info *elements;
   void **last; /* with keep_last: the last element tuple; its items are NULL before the first */
+  uint64_t deletions; /* of the queue, when `last` was taken */
 } dequeue;
 
 /* An attribute that is a list; *out must be freed. */
@@ -160,6 +162,12 @@ void dequeue_compute(void *kernel, TF_OpKernelContext *context) {
               "Trying to get the last value from an outfeed queue while outfeeds are synthetic: "
               "nothing leaves the device.");
   if (is_synthetic) count = 0;
+  const uint64_t deletions = outfeed_deletions(d->feed);
+  for (size_t i = 0; deletions != d->deletions && i < d->num_elements; i++) {
+    free(d->last[i]);
+    d->last[i] = NULL;
+  }
+  d->deletions = deletions;
   if (ok && count == 0 && settings_only_compile()) {
     set_zeros(context, d, replicas, status);
   } else if (d->keep_last) {
@@ -178,3 +186,25 @@ void dequeue_compute(void *kernel, TF_OpKernelContext *context) {
   trm_free(blocks);
   finish(context, status);
 }
+
+/* ---- Deleting ---- */
+
+void *outfeed_delete_create(TF_OpKernelConstruction *construction) {
+  TF_Status *status = TF_NewStatus();
+  char *feed = string_attribute(construction, "feed", NULL, status);
+  if (!is_ok(status)) TF_OpKernelConstruction_Failure(construction, status);
+  TF_DeleteStatus(status);
+  return feed;
+}
+
+void outfeed_delete_compute(void *kernel, TF_OpKernelContext *context) {
+  const char *feed = kernel;
+  TF_Status *status = TF_NewStatus();
+  if (feed_is_used(feed))
+    fail(status, TF_FAILED_PRECONDITION, "Cannot delete outfeed with id='%s' while in use", feed);
+  else if (!settings_only_compile()) /* or no program has run, as was wanted */
+    outfeed_delete(feed, status);
+  finish(context, status);
+}
+
+void outfeed_delete_delete(void *kernel) { free(kernel); }

@@ -17,6 +17,7 @@ struct run {
   tf_program *program;
   tf_call call;
   char *name, *feeds; /* the call's */
+  feed_use use;
   tf_infeed *infeed;
   tf_inputs inputs;
   TF_Tensor **taken;
@@ -35,6 +36,7 @@ static run *runs;
 static int64_t last_id;
 
 static void destroy(run *r) {
+  feed_use_end(&r->use);
   inputs_free(&r->inputs);
   free(r->taken);
   for (size_t i = 0; r->outputs && i < r->num_outputs; i++) pool_release(r->outputs[i]);
@@ -74,6 +76,7 @@ static void *thread_main(void *argument) {
     fail(r->status, TF_CANCELLED, "The run was cancelled before it began.");
   else
     program_run(r->program, &r->call, r->taken, r->outputs, r->status);
+  feed_use_end(&r->use);
   pthread_mutex_lock(&lock);
   r->done = true;
   program_forget_cancel(r->program); /* it was for this run */
@@ -151,6 +154,7 @@ bool run_start(tf_program *program, const tf_call *call, tf_infeed *infeed, tf_i
     destroy(r);
     return false;
   }
+  feed_use_begin(&r->use, r->feeds);
   r->references = 2;
   pthread_mutex_lock(&lock);
   *out_id = r->id = ++last_id;
@@ -170,12 +174,27 @@ bool run_start(tf_program *program, const tf_call *call, tf_infeed *infeed, tf_i
   return fail(status, TF_RESOURCE_EXHAUSTED, "The host has no thread left to run a program on.");
 }
 
-run *run_get(int64_t id, TF_Status *status) {
+/* The run, kept, or NULL. */
+static run *find(int64_t id) {
   pthread_mutex_lock(&lock);
   run *r = runs;
   while (r && r->id != id) r = r->next;
   if (r) r->references++;
   pthread_mutex_unlock(&lock);
+  return r;
+}
+
+void run_leave(void *data, size_t size, void *argument) {
+  (void)size, (void)argument;
+  run *r = find(*(const int64_t *)data);
+  free(data);
+  if (!r) return;
+  feed_use_end(&r->use);
+  run_release(r);
+}
+
+run *run_get(int64_t id, TF_Status *status) {
+  run *r = find(id);
   if (!r)
     fail(status, TF_ABORTED,
          "The run of this program was cancelled, because another run with the same infeed was "

@@ -18,6 +18,10 @@ bool run_start(tf_program *program, const tf_call *call, tf_infeed *infeed, tf_i
 run *run_get(int64_t id, TF_Status *status);
 void run_release(run *run);
 
+/* Frees the number of a run, which `data` points to: its step is over. What is left of the run uses
+ * its feeds no more. */
+void run_leave(void *data, size_t size, void *argument);
+
 bool run_is_done(run *run);
 tf_infeed *run_infeed(run *run);
 /* Waits for the end; then, unless it failed, hands over output i as a new tensor. The run is

@@ -194,7 +194,7 @@ static void test_refused(void **state) {
       {"{\"name\":\"..\",\"ipus\":[{}]}", "must not start with '.'"},
       {"{\"name\":\"x\",\"colour\":1}", "unknown key \"colour\""},
       {"{\"name\":\"x\"}", "\"ipus\" must be an array"},
-      {"{\"name\":\"x\",\"ipus\":[]}", "has 0 entries"},
+      {"{\"name\":\"x\",\"ipus\":[]}", "model disabled and no hardware IPU found"},
       {"{\"name\":\"x\",\"ipus\":[3]}", "\"ipus\"[0] must be an object"},
       {"{\"name\":\"x\",\"ipus\":[{}]}", "\"ipus\"[0]: \"architecture\" is missing"},
       {"{\"name\":\"x\",\"ipus\":[{\"architecture\":\"ipu9\"}]}", "unknown architecture \"ipu9\""},

@@ -105,16 +105,26 @@ def test_configured_after_the_graph_was_built(devices, session):
         assert s.run(mean).tolist() == [10, 20]
 
 
-def test_outfeed_of_another_replication_factor(devices, session):
+def test_feeds_of_another_replication_factor(devices, session):
+    """Deleting an infeed lets it be used by others."""
     infeed = ipu.ipu_infeed_queue.IPUInfeedQueue(elements(100))
     outfeed = ipu.ipu_outfeed_queue.IPUOutfeedQueue()
+    start, delete = infeed.initializer, infeed.deleter
     run = program(2, infeed, outfeed)
     devices(2)
     with session() as s:
-        s.run(infeed.initializer)
+        s.run(start)
         s.run(run)
         devices(4)
-        with pytest.raises(tf.errors.AlreadyExistsError, match="replication factor"):
+        with pytest.raises(tf.errors.FailedPreconditionError, match=(
+                f"Iterator for feed {infeed._id} has already been setup with a replication factor "
+                "of 2 when it should have 4")):
+            s.run(run)
+        s.run(delete)
+        s.run(start)
+        with pytest.raises(tf.errors.FailedPreconditionError, match=(
+                f"Outfeed with id='{outfeed._id}' already exists but with a different tensor shape "
+                "or replication factor")):
             s.run(run)
 
 

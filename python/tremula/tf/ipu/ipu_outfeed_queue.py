@@ -65,10 +65,15 @@ class IPUOutfeedQueue(collections.abc.Iterable):
 
     @property
     def deleter(self):
-        """An operation that drops what has not been dequeued."""
+        """An operation that drops what has not been dequeued, and in the mode LAST the last element.
+        It fails with NotFoundError if no program has written to the queue yet, with
+        FailedPreconditionError while one runs.
+        """
+        import tensorflow.compat.v1 as tf
         if not self.enqueued:
             raise ValueError("Nothing has been enqueued, so there is nothing to delete.")
-        return self._dequeue_operation(keep_last=False)
+        with tf.device("/device:CPU:0"):
+            return inside.apply_op("IpuOutfeedDelete", feed=self._id)
 
     def enqueue(self, tensors):
         """Adds the operation that writes `tensors`, a tensor or a structure of them, to the queue.
@@ -120,8 +125,12 @@ class IPUOutfeedQueue(collections.abc.Iterable):
 
     def _dequeue(self):
         import tensorflow.compat.v1 as tf
-        last = self._mode is IPUOutfeedMode.LAST
-        tensors = list(self._dequeue_operation(last).outputs)
+        with tf.device("/device:CPU:0"):
+            operation = inside.apply_op(
+                "IpuOutfeedDequeue", feed=self._id, keep_last=self._mode is IPUOutfeedMode.LAST,
+                dtypes=self._types, ranks=[len(shape) for shape in self._shapes],
+                dims=[size for shape in self._shapes for size in shape])
+        tensors = list(operation.outputs)
         for tensor, shape in zip(tensors, self._shapes):
             tensor.set_shape(self._dequeued_shape(shape))
         return tf.nest.pack_sequence_as(self._structure, tensors)
@@ -132,14 +141,6 @@ class IPUOutfeedQueue(collections.abc.Iterable):
             return None
         return [*([] if self._mode is IPUOutfeedMode.LAST else [None]),
                 *([] if replicas == 1 else [replicas]), *shape]
-
-    def _dequeue_operation(self, keep_last):
-        import tensorflow.compat.v1 as tf
-        with tf.device("/device:CPU:0"):
-            return inside.apply_op(
-                "IpuOutfeedDequeue", feed=self._id, keep_last=keep_last, dtypes=self._types,
-                ranks=[len(shape) for shape in self._shapes],
-                dims=[size for shape in self._shapes for size in shape])
 
     def __iter__(self):
         """The elements that are there, one by one. Eager mode, and the mode ALL, only.

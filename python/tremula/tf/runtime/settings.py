@@ -13,6 +13,12 @@ from tremula.tf.runtime import compile_options, inside, plugin
 
 _NO_ATTACHING = ("IPU Model: /device:IPU:{ordinal} is attached to no IPU; programs are "
                  "compiled for {count}")
+_CLEARING = (
+    "Clearing XLA compilation cache of device '/device:IPU:0' while executable caching is disabled. "
+    "To enable the executable cache and potentially save recompilation time set the "
+    "'executable_cache_path' option, e.g 'TF_POPLAR_FLAGS=--executable_cache_path=/path/to/storage'. "
+    "This is logged at most once.")
+_has_told = False
 _MOST_MS = 2 ** 32 - 1
 _PROGRESS_MODES = ("false", "true", "auto")  # tf_progress_mode in src/tf/progress.h
 _NO_PROFILE = ExecutionProfileType.NO_PROFILE.name
@@ -45,6 +51,7 @@ def configure(snapshot_json):
     """
     snapshot = json.loads(snapshot_json)
     plugin.load()
+    _tell_of_cache(snapshot["flags"])
     reset_configuration()
     set_flags(snapshot["flags"])
     _set_events(snapshot["options"], snapshot["flags"])
@@ -54,6 +61,15 @@ def configure(snapshot_json):
     except Exception:
         reset_configuration()
         raise
+
+
+def _tell_of_cache(values):
+    """Says once that programs will be compiled again which a cache would have kept."""
+    global _has_told
+    if _has_told or values["executable_cache_path"] or not plugin.library().trm_tf_programs_built():
+        return
+    _has_told = True
+    plugin.log(_CLEARING)
 
 
 def set_flags(values):

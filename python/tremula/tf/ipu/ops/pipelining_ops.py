@@ -367,15 +367,26 @@ def overlap_length(devices, schedule, training):
     return len(accepted)
 
 
+_COUNT_NAMES = ("This number might be called `gradient_accumulation_count`, `pipeline_depth` or "
+                "`steps_per_execution`: the schedule %s works on that many mini-batches at once.")
+
+
 def _check_overlap(plan):
+    """Makes a program that breaks the rule of overlap_length() fail when it is run, at once or,
+    where only the program knows the count, in the program. Returns operations that check it."""
     count = tf.get_static_value(plan.count)
     length = overlap_length(plan.devices, plan.schedule, plan.training)
-    if count is not None and (count % length or count < length):
+    if count is None:
+        fits = tf.logical_and(tf.equal(plan.count % length, 0), plan.count >= length)
+        message = ("Pipeline depth is invalid. Check that it is a multiple of the overlap length "
+                   f"({length}), and not less. " + _COUNT_NAMES % plan.schedule.name)
+        return [tracing.side_effect("tremula.assert", {"message": message},
+                                    [tf.reshape(fits, [])], [], [])]
+    if count % length or count < length:
         tracing.refuse(
-            "The number of iterations of the pipeline must be a multiple of %d, but it is %d. "
-            "This number might be called `gradient_accumulation_count`, `pipeline_depth` or "
-            "`steps_per_execution`: the schedule %s works on that many mini-batches at once." %
-            (length, count, plan.schedule.name))
+            "The number of iterations of the pipeline must be a multiple of %d, but it is %d. " %
+            (length, count) + _COUNT_NAMES % plan.schedule.name)
+    return []
 
 
 # ---- Building ----
@@ -384,7 +395,7 @@ def _build(plan, inputs):
     if tracing.current() is None:
         raise RuntimeError("A pipeline is a part of an IPU program: build it in a computation "
                            "that ipu_compiler.compile traces.")
-    _check_overlap(plan)
+    checks = _check_overlap(plan)
     build = _Build(plan)
 
     def mini_batch(*element, **named):
@@ -396,7 +407,8 @@ def _build(plan, inputs):
             with tf.control_dependencies([batches]):
                 return build.finish()
 
-    with tf.name_scope(plan.name), scopes.frontend_attribute(PIPELINE_ATTRIBUTE, plan.describe()):
+    with tf.control_dependencies(checks), tf.name_scope(plan.name), \
+            scopes.frontend_attribute(PIPELINE_ATTRIBUTE, plan.describe()):
         return tf.group(loops.repeat(plan.repeat_count, update, []))
 
 

@@ -18,7 +18,10 @@ COUNT_ATTRIBUTE = "gradient_accumulation_count"
 
 
 class GradientAccumulationOptimizerV2(ipu_optimizer.IpuOptimizer):
-    """Applies the gradients of `num_mini_batches` iterations at once, with any optimizer."""
+    """Applies the gradients of `num_mini_batches` iterations at once, with any optimizer. A loop
+    may have one."""
+
+    _is_resource_update = True
 
     def __init__(self, opt, num_mini_batches, offload_weight_update_variables=None,
                  replicated_optimizer_state_sharding=False, dtype=None,
@@ -48,6 +51,8 @@ class GradientAccumulationOptimizerV2(ipu_optimizer.IpuOptimizer):
         sums. `global_step` counts the times that they are applied."""
         grads_and_vars = list(grads_and_vars)
         _check_loop(self._num_mini_batches)
+        if self._is_resource_update:
+            _check_only_update()
         name = name or self._name
         count = tf.constant(self._num_mini_batches)
         seen = program_state.State(tf.int32, [], f"{name}/count")
@@ -95,7 +100,9 @@ class CrossReplicaGradientAccumulationOptimizerV2(ipu_optimizer.IpuOptimizer):
 
 
 class GradientAccumulationOptimizer(GradientAccumulationOptimizerV2):
-    """The first of these optimizers: as the second, with sums."""
+    """The first of these optimizers: as the second, with sums. A loop may have several."""
+
+    _is_resource_update = False
 
     def __init__(self, opt, num_mini_batches, verify_usage=True,
                  name="GradientAccumulationOptimizer"):
@@ -111,6 +118,19 @@ class CrossReplicaGradientAccumulationOptimizer(CrossReplicaGradientAccumulation
                  name="CrossReplicaGradientAccumulationOptimizer"):
         del verify_usage
         super().__init__(opt, num_mini_batches, name=name)
+        self._opt._is_resource_update = False
+
+
+def _check_only_update():
+    """Makes the program fail with FailedPreconditionError if the loop around has an update that
+    waits for all mini-batches already."""
+    if loops.current() is None:
+        return
+    body = tf.get_default_graph()
+    if getattr(body, "_tremula_resource_update", False):
+        tracing.refuse("Detected multiple resource update instructions inside of a training loop "
+                       "- only one resource update is allowed.")
+    body._tremula_resource_update = True
 
 
 def _check_loop(num_mini_batches):
