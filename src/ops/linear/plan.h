@@ -163,7 +163,9 @@ typedef struct trm_plan_mapping {
 } trm_plan_mapping;
 
 typedef struct trm_plan {
-  trm_conv_params shape; /* canonical: dimensions that need no window are part of the batch */
+  /* Canonical: dimensions that need no window are part of the batch; of those with a kernel of 1 and
+   * an input dilation only the outputs that meet an input: the others are zeros. */
+  trm_conv_params shape;
   trm_plan_transform transform;
   trm_plan_method method;
   trm_plan_partition partition;
@@ -184,7 +186,10 @@ typedef struct trm_plan {
   uint32_t num_phases;
   trm_plan_phase phases[TRM_PLAN_MAX_PHASES];
   trm_plan_mapping inputs, weights, outputs; /* of operand 0, of operand 1 (whichever of them the
-                                                vertices hold as weights), of the result */
+                                                vertices hold as weights), of the result. Of what
+                                                is laid out anew, more than the operand has */
+  bool inputs_rearranged, weights_rearranged; /* they are brought from wherever they are when they
+                                                 are rearranged, which a phase counts */
   uint64_t candidates;    /* plans that the search costed */
   bool exact;             /* no plan of the space is better; false only of extreme shapes */
   uint64_t lower_bound;   /* no plan has fewer cycles (bytes for TRM_FIT_LEAST) than this */

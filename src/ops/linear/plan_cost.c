@@ -40,22 +40,23 @@ void plan_cost_evaluate(const plan_problem *p, const plan_channels *c, const pla
   int64_t inputs = c->tile_groups * at->tile_batch * c->tile_in;
   int64_t own = inputs; /* of the inputs, before they are dealt to the tiles that share them */
   int64_t weights = c->tile_groups * c->tile_in * c->tile_out;
-  int64_t depth = c->in_parallel;
+  int64_t kernel_parts = 1;
   for (uint32_t d = 0; d < p->shape.num_dims; d++) {
     const trm_conv_dim *dim = &p->shape.dims[d];
     const int64_t extent = plan_input_extent(dim, at->tile_field[d], c->tile_kernel[d]);
     inputs *= extent;
-    own *= c->kernel[d] > 1 ? 0 : plan_min(extent, plan_ceil_div(dim->input, at->field[d]));
+    own *= plan_min(extent, plan_ceil_div(dim->input, (int64_t)at->field[d] * c->kernel[d]));
     weights *= c->tile_kernel[d];
-    depth *= c->kernel[d];
+    kernel_parts *= c->kernel[d];
   }
+  const int64_t depth = c->in_parallel * kernel_parts;
   const int64_t partials = c->tile_groups * at->count * c->tile_out;
   out->input_bytes = inputs * p->in_bytes;
   out->weight_bytes = weights * p->in_bytes;
   out->partial_elements = partials;
 
   /* Operands: each tile holds an equal part of what it shares with others. Of inputs it lacks the
-   * overlap with the field's next part; tiles that split the kernel hold none. */
+   * overlap with what the field's or the kernel's next part begins at. */
   out->received_inputs = out->input_bytes - own * p->in_bytes / c->out_parallel;
   out->received_weights = out->weight_bytes - out->weight_bytes / at->parts;
   const bool shared_bus =
@@ -73,10 +74,12 @@ void plan_cost_evaluate(const plan_problem *p, const plan_channels *c, const pla
                                          input_messages + weight_messages);
   }
 
-  /* Rearrangements happen once, on the tiles that take part. */
+  /* Rearrangements happen on the tiles that take part: once, or in each turn what it reads when
+   * the turns cut both operands. */
+  out->rearranges = sums_turns ? turns : 1;
   if (p->rearranged_operands + p->rearranged_output > 0) {
     const int64_t used = depth * c->groups * c->out_parallel * at->parts;
-    out->rearranged_bytes = plan_ceil_div(p->rearranged_operands, used);
+    out->rearranged_bytes = plan_ceil_div(p->rearranged_operands, used * out->rearranges);
     out->output_rearranged_bytes = plan_ceil_div(p->rearranged_output, used);
     if (out->rearranged_bytes > 0) {
       out->rearrange_exchange = plan_exchange_cycles(target, out->rearranged_bytes, 0, 0);
@@ -92,7 +95,10 @@ void plan_cost_evaluate(const plan_problem *p, const plan_channels *c, const pla
   const int64_t slice_bytes = turns > 1 ? plan_ceil_div(out->weight_bytes, at->parts) : 0;
   if (turns > 1) out->slice = plan_slice_cycles(target, slice_bytes);
 
-  out->partials = plan_partial_cycles(p, c, at->count, at->inner, at->inner_zero);
+  out->partials = plan_partial_cycles(p, c, at->count,
+                                      kernel_parts > 1 ? at->inner_dense : at->inner,
+                                      kernel_parts > 1 && !p->pointwise ? at->inner_dense
+                                                                        : at->inner_zero);
   if (depth > 1 && p->exchanged_bytes != p->partial_bytes) {
     out->narrow = plan_cast_cycles(target, partials, p->partial_bytes, p->exchanged_bytes);
   }
@@ -122,7 +128,8 @@ void plan_cost_evaluate(const plan_problem *p, const plan_channels *c, const pla
   if (out->cast > 0 && sums_turns) out->cycles += out->cast + launch;
   if (out->broadcast_exchange > 0) out->cycles += out->broadcast_exchange + step;
   if (out->rearranged_bytes > 0) {
-    out->cycles += out->rearrange_exchange + out->rearrange_copy + step + launch;
+    out->cycles += (uint64_t)out->rearranges *
+                   (out->rearrange_exchange + out->rearrange_copy + step + launch);
   }
   if (out->output_rearranged_bytes > 0) {
     out->cycles += out->output_exchange + out->output_copy + step + launch;
@@ -139,6 +146,10 @@ void plan_cost_evaluate(const plan_problem *p, const plan_channels *c, const pla
   if (out->narrow > 0) {
     moment = plan_max(moment, partials * (int64_t)(p->partial_bytes + p->exchanged_bytes));
   }
+  if (out->cast > 0 && !sums_turns) {
+    const uint32_t from = depth == 1 ? p->partial_bytes : p->exchanged_bytes;
+    moment = plan_max(moment, out->outputs * (int64_t)(from + p->out_bytes));
+  }
   int64_t elements = partials;
   for (uint32_t s = 0; s < out->num_stages; s++) {
     const plan_stage *stage = &out->stages[s];
@@ -148,6 +159,6 @@ void plan_cost_evaluate(const plan_problem *p, const plan_channels *c, const pla
   }
   out->temp = moment;
   if (broadcast) out->temp += out->input_bytes;
-  if (turns > 1) out->temp += out->rearranged_bytes;
+  if (turns > 1 && !sums_turns) out->temp += out->rearranged_bytes;
   if (sums_turns) out->temp += out->outputs * p->exchanged_bytes;
 }

@@ -15,19 +15,6 @@ typedef struct row_split {
   int64_t whole, part_length;
 } row_split;
 
-/* The positions of a tile that a kernel position has work for: rows of the innermost dimension. */
-static int64_t busy_rows(const plan_problem *p, const plan_positions *at, int64_t *out_length) {
-  int64_t rows = at->tile_batch;
-  const uint32_t dims = p->shape.num_dims;
-  if (dims == 0) {
-    *out_length = rows;
-    return 1;
-  }
-  for (uint32_t d = 0; d + 1 < dims; d++) rows *= plan_ceil_div(at->tile_field[d], p->every[d]);
-  *out_length = plan_ceil_div(at->tile_field[dims - 1], p->every[dims - 1]);
-  return rows;
-}
-
 static row_split split_rows(int64_t rows, int64_t length, int64_t workers) {
   const int64_t divisor = plan_greatest_common_divisor(workers, rows);
   const int64_t factor = workers / divisor; /* parts of a row */
@@ -68,16 +55,17 @@ static int64_t window_item(const plan_problem *p, int64_t n) {
   return n == 0 ? 17 : n == 1 ? 29 : n == 2 ? 33 : 34 + 4 * (n - 3);
 }
 
-static uint64_t amp_inner(const plan_problem *p, const plan_positions *at, bool zeroing) {
+static uint64_t pointwise_inner(const plan_problem *p, const plan_positions *at, bool zeroing) {
   const int64_t workers = p->target->num_worker_contexts;
-  if (p->pointwise) {
-    const int64_t most = plan_ceil_div(at->count, workers), least = at->count / workers;
-    const int64_t a = workers * pointwise_worker(p, most, zeroing);
-    const int64_t b = least == 0 ? 0 : workers * pointwise_worker(p, least, zeroing);
-    return (uint64_t)plan_max(plan_max(a, b), plan_min(a, b) + 14);
-  }
-  int64_t length;
-  const int64_t rows = busy_rows(p, at, &length);
+  const int64_t most = plan_ceil_div(at->count, workers), least = at->count / workers;
+  const int64_t a = workers * pointwise_worker(p, most, zeroing);
+  const int64_t b = least == 0 ? 0 : workers * pointwise_worker(p, least, zeroing);
+  return (uint64_t)plan_max(plan_max(a, b), plan_min(a, b) + 14);
+}
+
+/* So many rows of so many positions. */
+static uint64_t amp_inner(const plan_problem *p, int64_t rows, int64_t length) {
+  const int64_t workers = p->target->num_worker_contexts;
   const row_split split = split_rows(rows, length, workers);
   int64_t cycles = 17 + (is_float(p->partial_bytes) ? 0 : 1);
   cycles += split.whole * (3 + window_item(p, length));
@@ -197,10 +185,8 @@ static int64_t dot_cycles(const plan_problem *p, int64_t n) {
   return overhead + (width < wide ? 1 : 0) + n / width * (width == wide ? 1 : 2);
 }
 
-static uint64_t hmac_inner(const plan_problem *p, const plan_positions *at) {
+static uint64_t hmac_inner(const plan_problem *p, int64_t rows, int64_t length) {
   const int64_t workers = p->target->num_worker_contexts;
-  int64_t length;
-  const int64_t rows = busy_rows(p, at, &length);
   const row_split split = split_rows(rows, length, workers);
   /* Half partials take two output channels at once. */
   const int64_t outputs = is_float(p->partial_bytes) ? p->out_grain
@@ -268,17 +254,96 @@ static uint64_t outer_product_partials(const plan_problem *p, const plan_channel
 
 /* ---- All methods ----------------------------------------------------------------------------- */
 
-uint64_t plan_inner_cycles(const plan_problem *problem, const plan_positions *positions,
-                           bool zeroing) {
+/* The worst of the first, the middle and the last part; large kernels are sampled. */
+plan_busy plan_count_busy(const plan_problem *problem, uint32_t d, uint32_t parts, int64_t field) {
+  const trm_conv_dim *dim = &problem->shape.dims[d];
+  const int64_t output = problem->output[d];
+  const int64_t samples = plan_min(dim->kernel, PLAN_MAX_LENGTHS);
+  const int64_t starts[3] = {0, (int64_t)(parts / 2) * field, (int64_t)(parts - 1) * field};
+  plan_busy most = {0};
+  int64_t most_sum = -1;
+  for (int s = 0; s < (parts > 2 ? 3 : (int)parts); s++) {
+    const int64_t begin = s == 1 && parts == 2 ? starts[2] : starts[s];
+    plan_busy busy = {0};
+    int64_t sum = 0;
+    for (int64_t n = 0; n < samples; n++) {
+      const int64_t length = plan_busy_outputs(dim, begin, plan_min(field, output - begin),
+                                               (2 * n + 1) * dim->kernel / (2 * samples));
+      uint32_t i = 0;
+      while (i < busy.count && busy.lengths[i] != length) i++;
+      if (i == busy.count) busy.lengths[busy.count++] = length;
+      busy.times[i]++;
+      sum += length;
+    }
+    if (sum > most_sum) most_sum = sum, most = busy;
+  }
+  return most;
+}
+
+static uint64_t window_inner(const plan_problem *p, int64_t rows, int64_t length) {
+  return p->method == TRM_METHOD_AMP ? amp_inner(p, rows, length) : hmac_inner(p, rows, length);
+}
+
+/* Positions that meet only padding, or the zeros of an input dilation, are in no worker's list. */
+static void window_cycles(const plan_problem *p, const plan_busy *const *busy,
+                          plan_positions *at) {
+  const uint32_t dims = p->shape.num_dims;
+  int64_t rows = at->tile_batch;
+  if (dims == 0) {
+    at->inner = at->inner_dense = window_inner(p, 1, rows);
+    return;
+  }
+  static const plan_busy single = {.count = 1, .lengths = {1}, .times = {1}};
+  plan_busy counted[TRM_PLAN_MAX_DIMS];
+  const plan_busy *of[TRM_PLAN_MAX_DIMS] = {&single, &single, &single};
+  for (uint32_t d = 0; d < dims; d++) {
+    if (busy == NULL) counted[d] = plan_count_busy(p, d, at->field[d], at->tile_field[d]);
+    of[d] = busy == NULL ? &counted[d] : busy[d];
+    if (d + 1 < dims) rows *= plan_ceil_div(at->tile_field[d], p->every[d]);
+  }
+  at->inner_dense =
+      window_inner(p, rows, plan_ceil_div(at->tile_field[dims - 1], p->every[dims - 1]));
+  const plan_busy *last = of[dims - 1], *first = dims > 1 ? of[0] : &single;
+  const plan_busy *middle = dims == 3 ? of[1] : &single;
+  uint64_t sum = 0, times = 0;
+  for (uint32_t i = 0; i < first->count; i++) {
+    for (uint32_t j = 0; j < middle->count; j++) {
+      const int64_t busy_rows = at->tile_batch * first->lengths[i] * middle->lengths[j];
+      for (uint32_t k = 0; k < last->count; k++) {
+        const uint64_t n =
+            (uint64_t)(first->times[i] * middle->times[j] * last->times[k]);
+        const bool idle = busy_rows == 0 || last->lengths[k] == 0;
+        sum += n * window_inner(p, idle ? 0 : busy_rows, idle ? 0 : last->lengths[k]);
+        times += n;
+      }
+    }
+  }
+  at->inner = (sum + times - 1) / times;
+}
+
+void plan_inner_cycles(const plan_problem *problem, const plan_busy *const *busy,
+                       plan_positions *positions) {
   switch (problem->method) {
-    case TRM_METHOD_AMP: return amp_inner(problem, positions, zeroing);
-    case TRM_METHOD_SLIC: return slic_inner(problem, positions, zeroing);
-    case TRM_METHOD_HMAC: return hmac_inner(problem, positions);
+    case TRM_METHOD_AMP:
+      if (problem->pointwise) {
+        positions->inner = positions->inner_dense = pointwise_inner(problem, positions, false);
+        positions->inner_zero = pointwise_inner(problem, positions, true);
+        return;
+      }
+      window_cycles(problem, busy, positions);
+      break;
+    case TRM_METHOD_SLIC:
+      positions->inner = positions->inner_dense = slic_inner(problem, positions, false);
+      positions->inner_zero = slic_inner(problem, positions, true);
+      return;
+    case TRM_METHOD_HMAC: window_cycles(problem, busy, positions); break;
     /* Their cycles follow from the number of positions; that number is their lower bound. */
     case TRM_METHOD_VMAC:
-    case TRM_METHOD_OUTER_PRODUCT: break;
+    case TRM_METHOD_OUTER_PRODUCT:
+      positions->inner = positions->inner_dense = (uint64_t)positions->count;
+      break;
   }
-  return (uint64_t)positions->count;
+  positions->inner_zero = positions->inner;
 }
 
 uint64_t plan_partial_cycles(const plan_problem *problem, const plan_channels *channels,

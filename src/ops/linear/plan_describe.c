@@ -109,9 +109,10 @@ static void describe_before(describer *d) {
   const plan_problem *p = &d->choice->problem;
   const plan_cost *cost = d->cost;
   if (cost->rearranged_bytes > 0) {
-    trm_plan_phase *phase = add_phase(d, TRM_STEP_REARRANGE, NULL, 1, cost->rearrange_exchange,
-                                      cost->rearrange_copy);
-    set_rearranged(d, phase, cost->rearranged_bytes, (uint64_t)p->rearranged_operands);
+    trm_plan_phase *phase = add_phase(d, TRM_STEP_REARRANGE, NULL, (uint64_t)cost->rearranges,
+                                      cost->rearrange_exchange, cost->rearrange_copy);
+    set_rearranged(d, phase, cost->rearranged_bytes,
+                   (uint64_t)(p->rearranged_operands / cost->rearranges));
   }
   if (cost->broadcast_exchange > 0) {
     trm_plan_phase *phase =
@@ -154,7 +155,7 @@ static void describe_partials(describer *d) {
   double busy = 1;
   for (uint32_t i = 0; i < p->shape.num_dims; i++) {
     kernels *= (uint64_t)c->tile_kernel[i];
-    busy /= (double)p->every[i];
+    busy *= p->busy[i];
   }
   const uint64_t groups = (uint64_t)(c->tile_groups / p->group_grain);
   const uint64_t in = (uint64_t)(c->tile_in / p->in_grain);
@@ -237,9 +238,10 @@ static void describe_after(describer *d) {
 /* ---- Mappings -------------------------------------------------------------------------------- */
 
 /* Tiles are numbered with output channels fastest, so that neighbours, which may share a bus, read
- * the same inputs: out, field (the last dimension first), batch, in, kernel, groups. */
+ * the same inputs: out, kernel, in, field (of each the last dimension first), batch, groups. What
+ * shares inputs (out, kernel), outputs (kernel, in) or weights (field, batch) is then in a row. */
 typedef struct tile_strides {
-  uint32_t out, field[TRM_PLAN_MAX_DIMS], batch, in, kernel[TRM_PLAN_MAX_DIMS], groups;
+  uint32_t out, kernels, kernel[TRM_PLAN_MAX_DIMS], in, field[TRM_PLAN_MAX_DIMS], batch, groups;
 } tile_strides;
 
 static tile_strides strides_of(const plan_choice *choice) {
@@ -249,18 +251,19 @@ static tile_strides strides_of(const plan_choice *choice) {
   const plan_positions *at = &choice->positions;
   s.out = stride;
   stride *= c->out_parallel;
+  s.kernels = stride;
+  for (uint32_t d = TRM_PLAN_MAX_DIMS; d-- > 0;) {
+    s.kernel[d] = stride;
+    stride *= c->kernel[d];
+  }
+  s.in = stride;
+  stride *= c->in_parallel;
   for (uint32_t d = TRM_PLAN_MAX_DIMS; d-- > 0;) {
     s.field[d] = stride;
     stride *= at->field[d];
   }
   s.batch = stride;
   stride *= at->batch;
-  s.in = stride;
-  stride *= c->in_parallel;
-  for (uint32_t d = TRM_PLAN_MAX_DIMS; d-- > 0;) {
-    s.kernel[d] = stride;
-    stride *= c->kernel[d];
-  }
   s.groups = stride;
   return s;
 }
@@ -302,12 +305,12 @@ static void describe_mappings(const describer *d) {
   add_cut(&out, shape->out_channels, c->tile_out, c->out_serial, c->out_parallel, s.out);
 
   /* What several tiles read, or add to, is dealt to them. */
-  in.share = c->out_parallel;
+  in.share = c->out_parallel * kernel_parts;
   in.share_stride = s.out;
   weights.share = at->parts;
   weights.share_stride = s.field[TRM_PLAN_MAX_DIMS - 1];
   out.share = c->in_parallel * kernel_parts;
-  out.share_stride = s.in;
+  out.share_stride = s.kernels;
   in.tiles *= in.share;
   weights.tiles *= weights.share;
   out.tiles *= out.share;
@@ -315,6 +318,8 @@ static void describe_mappings(const describer *d) {
   d->plan->inputs = exchanged ? weights : in;
   d->plan->weights = exchanged ? in : weights;
   d->plan->outputs = out;
+  d->plan->inputs_rearranged = exchanged ? p->weights_rearranged : p->inputs_rearranged;
+  d->plan->weights_rearranged = exchanged ? p->inputs_rearranged : p->weights_rearranged;
 }
 
 /* ---- All ------------------------------------------------------------------------------------- */
@@ -359,7 +364,7 @@ void plan_describe(const plan_choice *choice, const trm_conv_params *canonical, 
                 (double)canonical->in_channels * (double)canonical->out_channels;
   for (uint32_t i = 0; i < canonical->num_dims; i++) {
     plan->flops *= (double)trm_conv_output_size(&canonical->dims[i]) *
-                   (double)canonical->dims[i].kernel / (double)plan_every(&canonical->dims[i]);
+                   (double)canonical->dims[i].kernel * plan_busy_share(&canonical->dims[i]);
   }
   for (uint32_t i = 0; i < plan->num_phases; i++) {
     plan->vertices += plan->phases[i].vertices;

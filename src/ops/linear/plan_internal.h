@@ -45,6 +45,7 @@ typedef struct plan_problem {
   /* Of so many output positions in a row, one meets an input at a given kernel position: the others
    * meet the zeros that input dilation puts in. */
   int64_t every[TRM_PLAN_MAX_DIMS];
+  double busy[TRM_PLAN_MAX_DIMS]; /* plan_busy_share */
   uint32_t group_grain, in_grain, out_grain, units;
   int64_t group_grains, in_grains, out_grains;
   uint32_t filter_height; /* kernel rows in a convolution unit: AMP with few channels */
@@ -53,6 +54,7 @@ typedef struct plan_problem {
   bool wide_load, multi_stage, fast_reduce;
   /* Bytes in all tiles that are rearranged before and after; 0: none. */
   int64_t rearranged_operands, rearranged_output;
+  bool inputs_rearranged, weights_rearranged; /* by the roles in `shape` */
   bool operand_vectors, output_vectors; /* channels are whole vectors */
 } plan_problem;
 
@@ -62,7 +64,9 @@ typedef struct plan_positions {
   uint32_t parts;                              /* their product */
   int64_t tile_batch, tile_field[TRM_PLAN_MAX_DIMS];
   int64_t count;                               /* positions of the worst tile */
-  uint64_t inner, inner_zero; /* cycles of all workers; zero: the sums begin at zero */
+  /* Cycles of all workers, the mean over the kernel's positions; zero: the sums begin at zero. A
+   * part of a split kernel may have no position that meets padding: inner_dense is without those. */
+  uint64_t inner, inner_zero, inner_dense;
 } plan_positions;
 
 /* How all else is cut. */
@@ -73,9 +77,21 @@ typedef struct plan_channels {
 
 /* ---- Cycles of vertices (machine_model 2.2): the whole tile, all workers --------------------- */
 
-/* One kernel position and one block of channels over the positions of a tile. */
-uint64_t plan_inner_cycles(const plan_problem *problem, const plan_positions *positions,
-                           bool zeroing);
+/* How many positions of a tile's part of a dimension meet an input at a kernel position, and at how
+ * many of (a sample of) the kernel's positions. */
+enum { PLAN_MAX_LENGTHS = 16 };
+
+typedef struct plan_busy {
+  uint32_t count;
+  int64_t lengths[PLAN_MAX_LENGTHS], times[PLAN_MAX_LENGTHS];
+} plan_busy;
+
+/* Of dimension d cut in so many parts of `field` outputs. */
+plan_busy plan_count_busy(const plan_problem *problem, uint32_t d, uint32_t parts, int64_t field);
+/* Sets inner, inner_zero and inner_dense: one kernel position and one block of channels over the
+ * positions of a tile; `busy` of each dimension, or NULL: it is counted. */
+void plan_inner_cycles(const plan_problem *problem, const plan_busy *const *busy,
+                       plan_positions *positions);
 /* The convolution's vertices of a tile, from inner cycles. */
 uint64_t plan_partial_cycles(const plan_problem *problem, const plan_channels *channels,
                              int64_t positions, uint64_t inner, uint64_t inner_zero);
@@ -105,15 +121,15 @@ typedef struct plan_stage {
   uint64_t exchange, compute;
 } plan_stage;
 
-/* Once or in each turn of the loop; cycles of compute and exchange without sync. Bytes and elements
+/* Once or in each turn of the loop; operands are rearranged `rearranges` times; cycles of compute and exchange without sync. Bytes and elements
  * are those of the worst tile. */
 typedef struct plan_cost {
   int64_t turns;
   bool broadcast;
   int64_t input_bytes, weight_bytes, partial_elements; /* that the vertices read and write */
   int64_t received_inputs, received_weights;
-  int64_t rearranged_bytes, output_rearranged_bytes;
-  uint64_t rearrange_exchange, rearrange_copy; /* once */
+  int64_t rearranges, rearranged_bytes, output_rearranged_bytes;
+  uint64_t rearrange_exchange, rearrange_copy; /* each time */
   uint64_t output_exchange, output_copy;       /* once */
   uint64_t slice;
   uint64_t exchange, broadcast_exchange;
@@ -140,6 +156,11 @@ trm_conv_params plan_transformed(const trm_conv_params *canonical,
 int64_t plan_greatest_common_divisor(int64_t a, int64_t b);
 /* See plan_problem.every. */
 int64_t plan_every(const trm_conv_dim *dim);
+/* Of `field` outputs from `begin` on, those that meet an input at kernel position k: not padding, not
+ * the zeros of an input dilation. */
+int64_t plan_busy_outputs(const trm_conv_dim *dim, int64_t begin, int64_t field, int64_t k);
+/* The part of all outputs times kernel positions that meets an input; sampled for large kernels. */
+double plan_busy_share(const trm_conv_dim *dim);
 /* Input elements that `field` outputs and `kernel` positions of a dimension read. */
 int64_t plan_input_extent(const trm_conv_dim *dim, int64_t field, int64_t kernel);
 

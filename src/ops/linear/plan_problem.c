@@ -34,6 +34,7 @@ bool plan_problem_init(const trm_target *target, const trm_conv_params *canonica
     const trm_conv_dim *dim = &shape->dims[d];
     p.output[d] = trm_conv_output_size(dim);
     p.every[d] = plan_every(dim);
+    p.busy[d] = plan_busy_share(dim);
     if (dim->kernel > 1 || dim->stride > 1 || dim->input_dilation > 1) p.pointwise = false;
     if (dim->kernel > 1) kernel = true;
   }
@@ -84,13 +85,15 @@ bool plan_problem_init(const trm_target *target, const trm_conv_params *canonica
   const bool pad_out = shape->out_channels % out_grain != 0;
   const int64_t groups = p.group_grains * group_grain;
   const int64_t in = p.in_grains * in_grain, out_channels = p.out_grains * out_grain;
-  if (weight_update || full_update || transformed || pad_in ||
-      options->pass == TRM_PASS_FC_TRAINING_BWD) {
+  p.inputs_rearranged = weight_update || full_update || transformed || pad_in ||
+                        options->pass == TRM_PASS_FC_TRAINING_BWD;
+  p.weights_rearranged = weight_update || transformed || pad_in || pad_out;
+  if (p.inputs_rearranged) {
     int64_t bytes = groups * shape->batch * in * p.in_bytes;
     for (uint32_t d = 0; d < shape->num_dims; d++) bytes *= shape->dims[d].input;
     p.rearranged_operands += bytes;
   }
-  if (weight_update || transformed || pad_in || pad_out) {
+  if (p.weights_rearranged) {
     int64_t bytes = groups * in * out_channels * p.in_bytes;
     for (uint32_t d = 0; d < shape->num_dims; d++) bytes *= shape->dims[d].kernel;
     p.rearranged_operands += bytes;

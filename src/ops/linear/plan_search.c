@@ -110,6 +110,17 @@ static trm_status list_positions(search *s, trm_error *error) {
   }
   for (uint32_t d = dims; d < MAX_DIMS; d++) lists[d] = (split_list){1, &one_part};
 
+  plan_busy none = {0};
+  plan_busy *busy[MAX_DIMS] = {&none, &none, &none}; /* of each number of parts */
+  for (uint32_t d = 0; d < dims; d++) {
+    busy[d] = ARENA_NEW(&s->arena, plan_busy, lists[d].count);
+    CHECK_MEMORY(busy[d], "the cuts of a plan");
+    for (uint32_t i = 0; i < lists[d].count; i++) {
+      const uint32_t parts = lists[d].parts[i];
+      busy[d][i] = plan_count_busy(p, d, parts, plan_ceil_div(p->output[d], parts));
+    }
+  }
+
   for (int pass = 0; pass < 2; pass++) {
     uint32_t n = 0;
     for (uint32_t b = 0; b < batches.count; b++) {
@@ -135,8 +146,8 @@ static trm_status list_positions(search *s, trm_error *error) {
                 at->tile_field[d] = plan_ceil_div(p->output[d], at->field[d]);
                 at->count *= at->tile_field[d];
               }
-              at->inner = plan_inner_cycles(p, at, false);
-              at->inner_zero = plan_inner_cycles(p, at, true);
+              const plan_busy *const of[MAX_DIMS] = {busy[0] + i, busy[1] + j, busy[2] + k};
+              plan_inner_cycles(p, of, at);
             }
             n++;
           }
@@ -420,7 +431,7 @@ static uint64_t least_cycles(const search *s) {
   double work = (double)p->shape.groups * (double)p->shape.batch *
                 (double)p->shape.in_channels * (double)p->shape.out_channels;
   for (uint32_t d = 0; d < p->shape.num_dims; d++) {
-    work *= (double)p->output[d] * (double)p->shape.dims[d].kernel / (double)p->every[d];
+    work *= (double)p->output[d] * (double)p->shape.dims[d].kernel * p->busy[d];
   }
   return (uint64_t)(work / (double)rate / s->tiles);
 }
@@ -516,10 +527,11 @@ trm_status plan_search(const trm_target *target, const trm_conv_params *canonica
   }
   trm_status status = TRM_OK;
   const uint32_t dims = canonical->num_dims;
-  for (uint32_t swap = 0; swap <= (dims == 0 ? 1 : 0) && status == TRM_OK; swap++) {
+  for (uint32_t swap = 0; swap <= 1 && status == TRM_OK; swap++) {
     if (constraints->swap_operands >= 0 && constraints->swap_operands != (int)swap) continue;
     for (uint32_t expand = 0; expand < 1u << dims && status == TRM_OK; expand++) {
       if (constraints->has_expand_dims && constraints->expand_dims != expand) continue;
+      if (swap == 1 && expand != (1u << dims) - 1) continue; /* what has windows is not swapped */
       bool sensible = true; /* a kernel of 1 has nothing to lay out */
       for (uint32_t d = 0; d < dims; d++) {
         if ((expand >> d & 1) != 0 && canonical->dims[d].kernel == 1) sensible = false;

@@ -201,6 +201,12 @@ trm_conv_params plan_canonical(const trm_conv_params *params) {
       c.batch *= output; /* a stride only leaves inputs out */
       continue;
     }
+    /* The gradient of a strided pointwise convolution: most of its outputs meet no input. */
+    const int64_t busy = plan_busy_outputs(&dim, 0, output, 0);
+    if (dim.kernel == 1 && dim.input_dilation > 1 && busy > 0) {
+      c.batch *= busy;
+      continue;
+    }
     c.dims[c.num_dims++] = dim;
   }
   return c;
@@ -209,10 +215,6 @@ trm_conv_params plan_canonical(const trm_conv_params *params) {
 trm_conv_params plan_transformed(const trm_conv_params *canonical,
                                  const trm_plan_transform *transform) {
   trm_conv_params t = *canonical;
-  if (transform->swap_operands) {
-    t.batch = canonical->out_channels;
-    t.out_channels = canonical->batch;
-  }
   t.num_dims = 0;
   for (uint32_t d = 0; d < canonical->num_dims; d++) {
     if ((transform->expand_dims >> d & 1) != 0) {
@@ -224,6 +226,11 @@ trm_conv_params plan_transformed(const trm_conv_params *canonical,
   }
   for (uint32_t d = t.num_dims; d < TRM_PLAN_MAX_DIMS; d++) {
     memset(&t.dims[d], 0, sizeof t.dims[d]);
+  }
+  if (transform->swap_operands) {
+    const int64_t batch = t.batch;
+    t.batch = t.out_channels;
+    t.out_channels = batch;
   }
   const int64_t combine = transform->combine_groups;
   if (combine > 1) {
@@ -245,6 +252,31 @@ int64_t plan_greatest_common_divisor(int64_t a, int64_t b) {
 
 int64_t plan_every(const trm_conv_dim *dim) {
   return dim->input_dilation / plan_greatest_common_divisor(dim->input_dilation, dim->stride);
+}
+
+static int64_t floor_div(int64_t a, int64_t b) { return a / b - (a % b < 0 ? 1 : 0); }
+
+int64_t plan_busy_outputs(const trm_conv_dim *dim, int64_t begin, int64_t field, int64_t k) {
+  /* Output o reads position o * stride + shift of the dilated input. */
+  const int64_t shift = k * dim->kernel_dilation - dim->pad_low;
+  const int64_t last = (dim->input - 1) * dim->input_dilation - shift;
+  if (last < 0) return 0;
+  const int64_t from = plan_max(begin, shift < 0 ? plan_ceil_div(-shift, dim->stride) : 0);
+  const int64_t to = plan_min(begin + field, floor_div(last, dim->stride) + 1);
+  return to <= from ? 0 : plan_ceil_div(to - from, plan_every(dim));
+}
+
+enum { BUSY_SAMPLES = 1024 };
+
+double plan_busy_share(const trm_conv_dim *dim) {
+  const int64_t output = trm_conv_output_size(dim);
+  const int64_t samples = plan_min(dim->kernel, BUSY_SAMPLES);
+  double sum = 0;
+  for (int64_t i = 0; i < samples; i++) {
+    const int64_t k = (2 * i + 1) * dim->kernel / (2 * samples);
+    sum += (double)plan_busy_outputs(dim, 0, output, k);
+  }
+  return sum / (double)samples / (double)output;
 }
 
 int64_t plan_input_extent(const trm_conv_dim *dim, int64_t field, int64_t kernel) {

@@ -2,7 +2,8 @@
  *
  * A step of the plan becomes an exchange and a compute set. An operand that does not lie where the
  * plan wants it is fetched in the plan's own first exchange, which then moves more; one whose
- * elements are scattered (a transposed view) is copied into order first ("preRegroup"). */
+ * elements are scattered (a transposed view) is copied into order first ("preRegroup"). What the
+ * plan rearranges anyway is brought by that, from wherever it is. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -259,6 +260,30 @@ static trm_status own_options(const trm_instruction *instruction, trm_plan_optio
   return TRM_OK;
 }
 
+/* Of a result that is larger than what was planned (trm_plan.shape), the rest is zeros, which lie among
+ * what was computed. */
+static trm_status add_zeros(const trm_tile_request *request, trm_tile_cost *cost,
+                            trm_mapping *result, trm_error *error) {
+  const trm_shape *shape = &request->instruction->shape;
+  const int64_t all = trm_shape_count(shape), computed = result->count;
+  if (computed >= all) return TRM_OK;
+  enum { BATCH = 1 }; /* of a plan's outputs: groups, batch, fields, channels */
+  if (all % computed == 0 && result->kind == TRM_MAPPING_GRID && result->rank > BATCH) {
+    result->dims[BATCH] *= all / computed;
+    result->part_size[BATCH] *= all / computed;
+    trm_mapping_finish_grid(request->target, result, shape->dtype, request->ipu, 0);
+  } else {
+    *result = trm_mapping_linear(request->target, shape, request->ipu, 0);
+  }
+  const int64_t zeros = trm_ceil_divide(result->worst * (all - computed), all);
+  const int64_t workers = request->target->num_worker_contexts;
+  const int64_t vectors =
+      trm_ceil_divide(zeros, workers * trm_tile_vector_width(shape->dtype));
+  return trm_tile_add_compute(request, cost, "Zero", "popops::Fill", result->parts, 1,
+                              workers * (26 + vectors) + 11, trm_mapping_evenness(result), 1, 0,
+                              error);
+}
+
 static trm_status cost_linear(const trm_tile_request *request, trm_tile_cost *cost,
                               const trm_plan_options *base, trm_error *error) {
   TRY(trm_tile_cost_begin(cost, request, error));
@@ -285,11 +310,17 @@ static trm_status cost_linear(const trm_tile_request *request, trm_tile_cost *co
   TRY(make_plan(request, &options, cost, plan, &taken, error));
   if (!taken) return cost_scalar(request, cost, error);
   TRY(describe_plan(cost, plan, error));
-  const trm_mapping places[2] = {convert_mapping(request, &plan->inputs, type),
-                                 convert_mapping(request, &plan->weights, type)};
+  trm_mapping places[2] = {convert_mapping(request, &plan->inputs, type),
+                           convert_mapping(request, &plan->weights, type)};
+  const bool rearranged[2] = {plan->inputs_rearranged, plan->weights_rearranged};
   trm_tile_incoming incoming = {0};
   for (uint32_t k = 0; k < 2; ++k) {
-    TRY(fetch_operand(request, cost, k, &places[k], &incoming, error));
+    const trm_shape *shape = &request->operands[k].shape;
+    /* Laid out anew it may have zeros, or elements more than once: the operand has not. */
+    if (rearranged[k] && places[k].count != trm_shape_count(shape)) {
+      places[k] = trm_mapping_linear(request->target, shape, request->ipu, 0);
+    }
+    if (!rearranged[k]) TRY(fetch_operand(request, cost, k, &places[k], &incoming, error));
     cost->wishes[cost->num_wishes++] =
         (trm_tile_wish){.operand = k, .mapping = places[k],
                         .kind = k == 0 ? TRM_WISH_ACTIVATION : TRM_WISH_WEIGHTS};
@@ -326,6 +357,7 @@ static trm_status cost_linear(const trm_tile_request *request, trm_tile_cost *co
   }
   trm_mapping *result = &cost->results[0].mapping;
   *result = convert_mapping(request, &plan->outputs, instruction->shape.dtype);
+  TRY(add_zeros(request, cost, result, error));
   if (cost->phases.count > 0) {
     /* The result is among what the last step holds, and is a variable of its own here. */
     trm_phase *last = &cost->phases.items[cost->phases.count - 1];

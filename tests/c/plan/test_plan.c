@@ -1,5 +1,6 @@
 /* Plans: what they contain, options and constraints, refusals, the cache, and the formulas on
  * numbers that were worked out by hand. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -72,7 +73,12 @@ static void check_plan(const trm_target *target, const trm_plan *plan) {
     cycles += phase->times * (phase->sync_cycles + phase->exchange_cycles + phase->compute_cycles);
     vertices += phase->vertices;
     edges += phase->edges;
-    assert_true(phase->temp_bytes <= plan->temp_bytes);
+    if (phase->temp_bytes > plan->temp_bytes) {
+      trm_text text = {0};
+      trm_plan_print(plan, &text);
+      fail_msg("%s holds %llu bytes\n%s", trm_plan_step_name(phase->step),
+               (unsigned long long)phase->temp_bytes, text.data);
+    }
     assert_true(phase->tiles > 0 && phase->tiles <= target->tiles_per_ipu);
     assert_true((phase->bytes_in > 0) == (phase->exchange_cycles > 0));
     assert_true(phase->bytes_exchanged <= phase->bytes_in * target->tiles_per_ipu);
@@ -136,7 +142,7 @@ static void test_extreme(void **state) {
   trm_target *target = load("mk2");
   trm_conv_params p = {.input_type = TRM_F16, .output_type = TRM_F16, .groups = 61, .batch = 64,
                        .in_channels = 2, .out_channels = 4, .num_dims = 3};
-  static const int64_t sizes[3][3] = {{53, 38, 2}, {32, 32, 1}, {224, 7, 2}};
+  static const int64_t sizes[3][3] = {{153, 18, 2}, {132, 22, 1}, {224, 7, 2}};
   for (int d = 0; d < 3; d++) {
     p.dims[d] = (trm_conv_dim){sizes[d][0], sizes[d][1], sizes[d][2], 0, 0, 1, 1};
   }
@@ -482,14 +488,17 @@ static void test_formulas(void **state) {
   plan_problem p = amp_problem(target, TRM_F16, false);
   /* 60 positions: 10 for each of six workers, 38 + 4 * 7 = 66 without zeroing, 65 with. */
   plan_positions at = {.tile_batch = 60, .count = 60};
-  assert_int_equal(plan_inner_cycles(&p, &at, false), 6 * 66 + 14);
-  assert_int_equal(plan_inner_cycles(&p, &at, true), 6 * 65 + 14);
+  plan_inner_cycles(&p, NULL, &at);
+  assert_int_equal(at.inner, 6 * 66 + 14);
+  assert_int_equal(at.inner_zero, 6 * 65 + 14);
   /* 16 positions: three or two; two cost more (42 against 38). */
   at.count = at.tile_batch = 16;
-  assert_int_equal(plan_inner_cycles(&p, &at, false), 6 * 42);
+  plan_inner_cycles(&p, NULL, &at);
+  assert_int_equal(at.inner, 6 * 42);
   /* One position: one worker. */
   at.count = at.tile_batch = 1;
-  assert_int_equal(plan_inner_cycles(&p, &at, false), 6 * 33);
+  plan_inner_cycles(&p, NULL, &at);
+  assert_int_equal(at.inner, 6 * 33);
   /* Two groups in, three out: 16 units x 32 bytes at 8 a cycle are 64 cycles. */
   plan_channels c = {.tile_groups = 1, .tile_in = 32, .tile_out = 48};
   assert_int_equal(plan_partial_cycles(&p, &c, 60, 400, 390),
@@ -499,7 +508,8 @@ static void test_formulas(void **state) {
                    50 + 12 + 16 + 3 * (19 + 6 + 32 + 400) + 11 + 3 * (19 + 7 + 32 + 390));
   p = amp_problem(target, TRM_F32, false);
   at.count = at.tile_batch = 60;
-  assert_int_equal(plan_inner_cycles(&p, &at, false), 6 * (38 + 8 * 10) + 14);
+  plan_inner_cycles(&p, NULL, &at);
+  assert_int_equal(at.inner, 6 * (38 + 8 * 10) + 14);
 
   /* Reductions: 240 floats of 7: 60 loops, ten for each worker. Six others of 960 bytes are 5 760,
    * one memory element, less than a sixteenth of the tile: a single input. */
@@ -579,7 +589,8 @@ static void test_input_dilation(void **state) {
   }
   const trm_plan a = make(target, &plain, &options), b = make(target, &dilated, &options);
   check_plan(target, &b);
-  assert_true(b.flops == a.flops / 4);
+  /* Every second input in both dimensions, and less padding in proportion. */
+  assert_true(fabs(b.flops / a.flops - 0.25) < 0.01);
   assert_true(b.cycles < a.cycles * 2 / 3);
   trm_target_release(target);
 }

@@ -41,8 +41,7 @@ static void leaf(brute *b, const plan_problem *p, const plan_channels *c, const 
     at.tile_field[d] = (p->output[d] + parts[d + 1] - 1) / parts[d + 1];
     at.count *= at.tile_field[d];
   }
-  at.inner = plan_inner_cycles(p, &at, false);
-  at.inner_zero = plan_inner_cycles(p, &at, true);
+  plan_inner_cycles(p, NULL, &at);
   for (int broadcast = 0; broadcast <= (c->out_serial > 1 ? 1 : 0); broadcast++) {
     plan_cost cost;
     plan_cost_evaluate(p, c, &at, broadcast == 1, &cost);
@@ -173,9 +172,9 @@ static void methods(brute *b, const trm_plan_transform *t) {
 static void search_all(brute *b) {
   const trm_conv_params *s = &b->shape;
   b->found = false;
-  for (uint32_t swap = 0; swap <= (s->num_dims == 0 ? 1u : 0u); swap++) {
+  for (uint32_t swap = 0; swap <= 1u; swap++) {
     for (uint32_t expand = 0; expand < 1u << s->num_dims; expand++) {
-      bool sensible = true;
+      bool sensible = swap == 0 || expand == (1u << s->num_dims) - 1;
       for (uint32_t d = 0; d < s->num_dims; d++) {
         if ((expand >> d & 1) != 0 && s->dims[d].kernel == 1) sensible = false;
       }

@@ -1,0 +1,290 @@
+"""Single layers against the IPU Model of poplibs: cycles and bytes of some two hundred benchmarks.
+
+    python bench/fidelity/layers.py [--update FILE.md] [--set causes|held-out|all] [--each]
+
+layers.csv has what poplibs' own regression tests expect of Graphcore's IPU Model of a GC2 and an MK2
+(tests/benchmark_results.csv of its last public versions), and the layers' sizes (tests/CMakeLists.txt
+there). Every layer becomes an HLO module that does what the benchmark does (docs/fidelity.md), is planned
+with `tremula plan`, and compared. Half of the layers, by the parity of the CRC-32 of the name, are held
+out: causes are looked for in the others. No TensorFlow is needed.
+"""
+
+import argparse
+import csv
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import zlib
+
+from networks import find_tremula
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+MARKS = "<!-- layers: begin -->\n", "<!-- layers: end -->"
+RATE = "  rate = {t}[] constant(0.5)\n"
+ADD = "add {{\n  a = {t}[] parameter(0)\n  b = {t}[] parameter(1)\n  ROOT s = {t}[] add(a, b)\n}}\n\n"
+MAX = ADD.replace("add {{", "max {{").replace(" add(", " maximum(")
+
+
+# ---- What each benchmark does, as HLO --------------------------------------------------------------
+
+def _sizes(text):
+    return [int(size) for size in text.split("x")]
+
+
+def _dims(*sizes):
+    return ",".join(str(size) for size in sizes)
+
+
+def _update(dtype, shape, weights, gradient, result):
+    """weights - rate * gradient, in place."""
+    return (f"{RATE.format(t=dtype)}  rates = {dtype}[{shape}] broadcast(rate), dimensions={{}}\n"
+            f"  step = {dtype}[{shape}] multiply({gradient}, rates)\n"
+            f"  {result} = {dtype}[{shape}] subtract({weights}, step)\n")
+
+
+def gemm(m, k, n):
+    """C + A B, halves; C is updated."""
+    m, k, n = int(m), int(k), int(n)
+    return ("HloModule gemm, input_output_alias={ {}: (2, {}, may-alias) }\n\nENTRY main {\n"
+            f"  a = f16[{m},{k}] parameter(0)\n  b = f16[{k},{n}] parameter(1)\n"
+            f"  c = f16[{m},{n}] parameter(2)\n"
+            f"  ab = f16[{m},{n}] dot(a, b), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}\n"
+            f"  ROOT sum = f16[{m},{n}] add(c, ab)\n}}\n")
+
+
+def fc(batch, inputs, outputs, groups, dtype):
+    """Forward, backward and the update of the weights."""
+    b, i, o, g = int(batch), int(inputs), int(outputs), int(groups)
+    x, w, y = _dims(g, b, i), _dims(g, i, o), _dims(g, b, o)
+    group = "lhs_batch_dims={0}, rhs_batch_dims={0}"
+    return ("HloModule fc, input_output_alias={ {2}: (1, {}, may-alias) }\n\nENTRY main {\n"
+            f"  x = {dtype}[{x}] parameter(0)\n  w = {dtype}[{w}] parameter(1)\n"
+            f"  dy = {dtype}[{y}] parameter(2)\n"
+            f"  y = {dtype}[{y}] dot(x, w), {group}, lhs_contracting_dims={{2}}, "
+            "rhs_contracting_dims={1}\n"
+            f"  dx = {dtype}[{x}] dot(dy, w), {group}, lhs_contracting_dims={{2}}, "
+            "rhs_contracting_dims={2}\n"
+            f"  dw = {dtype}[{w}] dot(x, dy), {group}, lhs_contracting_dims={{1}}, "
+            "rhs_contracting_dims={1}\n"
+            f"{_update(dtype, w, 'w', 'dw', 'new')}"
+            f"  ROOT all = ({dtype}[{y}], {dtype}[{x}], {dtype}[{w}]) tuple(y, dx, new)\n}}\n")
+
+
+def _pads(text):
+    sizes = _sizes(text)
+    return sizes * 2 if len(sizes) == 1 else sizes
+
+
+def conv(field, kernel, stride, before, after, inputs, outputs, groups, batch):
+    """Forward, backward and the update of the weights; halves. Channels are those of a group."""
+    field, kernel, lows, highs = _sizes(field), _sizes(kernel), _pads(before), _pads(after)
+    s, i, o, g, b = int(stride), int(inputs), int(outputs), int(groups), int(batch)
+    out = [(n + low + high - k) // s + 1 for n, k, low, high in zip(field, kernel, lows, highs)]
+    forward, back, update = [], [], []
+    for n, k, p, low, high in zip(field, kernel, out, lows, highs):
+        spread = (p - 1) * s + 1
+        forward.append(f"{low}_{high}")
+        back.append(f"{k - 1 - low}_{n - spread - (k - 1 - low) + k - 1}")
+        update.append(f"{low}_{k - 1 + spread - n - low}")
+    x, w = _dims(b, *field, i * g), _dims(*kernel, i, o * g)
+    y = _dims(b, *out, o * g)
+    strides = f" stride={s}x{s}" if s > 1 else ""
+    spreads = f" lhs_dilate={s}x{s}" if s > 1 else ""
+    holes = f" rhs_dilate={s}x{s}" if s > 1 else ""
+    group = f", feature_group_count={g}" if g > 1 else ""
+    by_batch = f", batch_group_count={g}" if g > 1 else ""
+    size = "x".join(str(k) for k in kernel)
+    many = "x".join(str(p) for p in out)
+    back_labels = "b01f_01io->b01f" if g > 1 else "b01f_01oi->b01f"  # of groups: depthwise only
+    assert g == 1 or i == o == 1
+    return ("HloModule conv, input_output_alias={ {2}: (1, {}, may-alias) }\n\nENTRY main {\n"
+            f"  x = f16[{x}] parameter(0)\n  w = f16[{w}] parameter(1)\n  dy = f16[{y}] parameter(2)\n"
+            f"  y = f16[{y}] convolution(x, w), window={{size={size}{strides} pad={'x'.join(forward)}}}, "
+            f"dim_labels=b01f_01io->b01f{group}, metadata={{op_type=\"Conv2D\"}}\n"
+            f"  turned = f16[{w}] reverse(w), dimensions={{0,1}}\n"
+            f"  dx = f16[{x}] convolution(dy, turned), window={{size={size} pad={'x'.join(back)}{spreads}}}, "
+            f"dim_labels={back_labels}{group}, metadata={{op_type=\"Conv2DBackpropInput\"}}\n"
+            f"  dw = f16[{w}] convolution(x, dy), window={{size={many} pad={'x'.join(update)}{holes}}}, "
+            f"dim_labels=f01b_i01o->01bf{by_batch}, metadata={{op_type=\"Conv2DBackpropFilter\"}}\n"
+            f"{_update('f16', w, 'w', 'dw', 'new')}"
+            f"  ROOT all = (f16[{y}], f16[{x}], f16[{w}]) tuple(y, dx, new)\n}}\n")
+
+
+def pool(field, kernel, stride, padding, channels):
+    """Max pooling of halves, 3 x 3, and its gradient."""
+    n, m = _sizes(field)
+    k, s, p, c = int(kernel), int(stride), int(padding), int(channels)
+    x = _dims(1, n, m, c)
+    y = _dims(1, (n + 2 * p - k) // s + 1, (m + 2 * p - k) // s + 1, c)
+    window = (f"window={{size=1x{k}x{k}x1 stride=1x{s}x{s}x1 "
+              f"pad=0_0x{p}_{p}x{p}_{p}x0_0}}")
+    return ("HloModule pool\n\n" + MAX.format(t="f16") + ADD.format(t="f16") +
+            "ge {\n  a = f16[] parameter(0)\n  b = f16[] parameter(1)\n"
+            "  ROOT s = pred[] compare(a, b), direction=GE\n}\n\nENTRY main {\n"
+            f"  x = f16[{x}] parameter(0)\n  dy = f16[{y}] parameter(1)\n"
+            "  least = f16[] constant(-inf)\n  zero = f16[] constant(0)\n"
+            f"  y = f16[{y}] reduce-window(x, least), {window}, to_apply=max, "
+            "metadata={op_type=\"MaxPool\"}\n"
+            f"  dx = f16[{x}] select-and-scatter(x, dy, zero), {window}, select=ge, scatter=add, "
+            "metadata={op_type=\"MaxPoolGrad\"}\n"
+            f"  ROOT all = (f16[{y}], f16[{x}]) tuple(y, dx)\n}}\n")
+
+
+def reduce(shape, dims, operation, _tiles):
+    """A reduction of halves; they lie on so many tiles."""
+    shape, dims = _sizes(shape), _sizes(dims)
+    left = _dims(*(n for d, n in enumerate(shape) if d not in dims))
+    x = _dims(*shape)
+    squared = "  q = f16[{x}] multiply(x, x)\n".format(x=x) if operation == "squareadd" else ""
+    function = "max" if operation == "max" else "add"
+    return ("HloModule reduce\n\n" + (MAX if function == "max" else ADD).format(t="f16") +
+            f"ENTRY main {{\n  x = f16[{x}] parameter(0)\n{squared}"
+            f"  first = f16[] constant({'-inf' if function == 'max' else 0})\n"
+            f"  ROOT r = f16[{left}] reduce({'q' if squared else 'x'}, first), "
+            f"dimensions={{{_dims(*dims)}}}, to_apply={function}\n}}\n")
+
+
+def embed(shape, indices):
+    """A gather of rows of halves, and the addition of as many to the table."""
+    rows, columns = _sizes(shape)
+    n = int(indices)
+    return ("HloModule embed, input_output_alias={ {1}: (0, {}, may-alias) }\n\n" +
+            ADD.format(t="f16") + "ENTRY main {\n"
+            f"  w = f16[{rows},{columns}] parameter(0)\n  i = s32[{n},1] parameter(1)\n"
+            f"  d = f16[{n},{columns}] parameter(2)\n"
+            f"  y = f16[{n},{columns}] gather(w, i), offset_dims={{1}}, collapsed_slice_dims={{0}}, "
+            f"start_index_map={{0}}, index_vector_dim=1, slice_sizes={{1,{columns}}}\n"
+            f"  new = f16[{rows},{columns}] scatter(w, i, d), update_window_dims={{1}}, "
+            "inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, index_vector_dim=1, "
+            "to_apply=add\n"
+            f"  ROOT all = (f16[{n},{columns}], f16[{rows},{columns}]) tuple(y, new)\n}}\n")
+
+
+KINDS = {"gemm": gemm, "fc": fc, "conv": conv, "pool": pool, "reduce": reduce, "embed": embed}
+
+
+# ---- Planning and comparing -----------------------------------------------------------------------
+
+@dataclasses.dataclass
+class Point:
+    """One layer on one machine."""
+    kind: str
+    name: str
+    target: str
+    held_out: bool
+    cycles: int       # published
+    bytes: int
+    our_cycles: int
+    our_bytes: int
+    case: dict
+
+
+def is_held_out(name):
+    return zlib.crc32(name.encode()) % 2 == 1
+
+
+def plan(module, folder):
+    """The cases of both machines; cycles without the host's transfers."""
+    path = os.path.join(folder, "layer.hlo")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(module)
+    done = subprocess.run([find_tremula(), "plan", path, "--json", "--target", "mk1,mk2", "--option",
+                           "compile_ipu_code=true"], capture_output=True, text=True, check=False,
+                          env={"TREMULA_PYTHON": sys.executable, **os.environ})
+    if done.returncode not in (0, 3):
+        sys.exit(f"{module}\n{done.stderr}")
+    return json.loads(done.stdout)["cases"]
+
+
+def measure(which):
+    """The points of a set: "causes", "held-out" or "all"."""
+    points = []
+    with open(os.path.join(HERE, "layers.csv"), encoding="utf-8") as file, \
+            tempfile.TemporaryDirectory() as folder:
+        for row in csv.DictReader(file):
+            held_out = is_held_out(row["name"])
+            if row["kind"] not in KINDS or which != "all" and held_out != (which == "held-out"):
+                continue
+            module = KINDS[row["kind"]](*row["arguments"].split())
+            for target, case in zip(("mk1", "mk2"), plan(module, folder)):
+                if not row[f"{target}_cycles"] or "cycles" not in case:
+                    continue
+                cycles, memory = case["cycles"], case["memory"]
+                points.append(Point(row["kind"], row["name"], target, held_out,
+                                    int(row[f"{target}_cycles"]), int(row[f"{target}_bytes"]),
+                                    cycles["total"] - cycles["host"],
+                                    memory["each_tile_at_its_peak_bytes"], case))
+    return points
+
+
+def _line(points, ours, published):
+    errors = [ours(p) / published(p) - 1 for p in points]
+    mean = sum(errors) / len(errors)
+    size = sum(abs(e) for e in errors) / len(errors)
+    worst = max(errors, key=abs)
+    return f"{100 * mean:+.0f} % | {100 * size:.0f} % | {100 * worst:+.0f} %"
+
+
+def group_of(point, arguments):
+    """The table's row that a point is in."""
+    if point.kind == "conv":
+        fields = arguments.split()
+        if int(fields[7]) > 1:
+            return "depthwise convolutions, all passes"
+        return ("pointwise convolutions, all passes" if fields[1] == "1x1"
+                else "convolutions with kernels, all passes")
+    if point.kind == "fc":
+        return ("dense layers of BERT, all passes" if point.name.startswith("bert_")
+                else "small dense layers, all passes")
+    return {"gemm": "matmul and addition", "pool": "max pooling and its gradient",
+            "reduce": "reductions", "embed": "embedding lookups and updates"}[point.kind]
+
+
+def table(points):
+    """Errors by group, machine and set, as a table."""
+    with open(os.path.join(HERE, "layers.csv"), encoding="utf-8") as file:
+        arguments = {row["name"]: row["arguments"] for row in csv.DictReader(file)}
+    groups = {}
+    for point in points:
+        groups.setdefault(group_of(point, arguments[point.name]), []).append(point)
+    lines = ["| | machine | set | n | cycles: mean error | mean absolute | worst | bytes: mean error "
+             "| mean absolute | worst |", "|---|---|---|---|---|---|---|---|---|---|"]
+    for name, members in [*groups.items(), ("all", points)]:
+        for target in ("mk1", "mk2"):
+            for held_out in (False, True):
+                some = [p for p in members if p.target == target and p.held_out == held_out]
+                if some:
+                    cycles = _line(some, lambda p: p.our_cycles, lambda p: p.cycles)
+                    size = _line(some, lambda p: p.our_bytes, lambda p: p.bytes)
+                    lines.append(f"| {name} | {target} | {'held out' if held_out else 'causes'} | "
+                                 f"{len(some)} | {cycles} | {size} |")
+    return "\n".join(lines) + "\n"
+
+
+def main():
+    parser = argparse.ArgumentParser(description="layers against the IPU Model of poplibs")
+    parser.add_argument("--update", metavar="FILE.md")
+    parser.add_argument("--set", choices=("causes", "held-out", "all"), default="all")
+    parser.add_argument("--each", action="store_true", help="every layer, too")
+    arguments = parser.parse_args()
+    points = measure(arguments.set)
+    if arguments.each:
+        for p in points:
+            print(f"{p.target} {p.name}: cycles {p.cycles} {p.our_cycles} "
+                  f"{100 * (p.our_cycles / p.cycles - 1):+.0f} %, bytes {p.bytes} {p.our_bytes} "
+                  f"{100 * (p.our_bytes / p.bytes - 1):+.0f} %")
+    text = table(points)
+    print(text, end="")
+    if arguments.update:
+        with open(arguments.update, encoding="utf-8") as file:
+            document = file.read()
+        begin, end = document.index(MARKS[0]) + len(MARKS[0]), document.index(MARKS[1])
+        with open(arguments.update, "w", encoding="utf-8") as file:
+            file.write(document[:begin] + text + document[end:])
+
+
+if __name__ == "__main__":
+    main()
