@@ -21,6 +21,7 @@ from tensorflow_core.python.keras.backend import unique_object_name
 assert __name__ == "__main__" and sys.argv == [__file__, "--flag", "x"]
 assert sys.path[0].endswith("scripts"), sys.path[0]
 assert tf.python.ipu is ipu and Dense is tf.keras.layers.Dense
+tf.set_random_seed(1)
 assert not tf.executing_eagerly() and tf.Session and xla.compile
 assert np.float is float and np.bool and np.product([2, 3]) == 6
 assert unique_object_name("conv", zero_based=True) == "conv"

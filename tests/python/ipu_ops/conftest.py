@@ -16,7 +16,8 @@ from end_to_end import ipu, tf  # noqa: E402
 
 
 class Runner:
-    """Runs a function of tensors: compiled for an IPU, or plainly on the CPU."""
+    """Runs a function of tensors: compiled for an IPU, or plainly on the CPU. Random numbers are the
+    same each time: on the CPU by the graph's seed, on the IPU by its own."""
 
     def __call__(self, function, *arrays, where="ipu", runs=1, variables=None):
         """function(*tensors) for arrays, as a list of arrays. `variables`: {name: value} that the
@@ -27,8 +28,10 @@ class Runner:
             with ipu.scopes.ipu_scope("/device:IPU:0"):
                 results = ipu.ipu_compiler.compile(function, inputs)
         else:
+            tf.set_random_seed(1)
             with tf.device("cpu"), tf.variable_scope("", use_resource=True):
                 results = function(*inputs)
+            tf.set_random_seed(None)
         with tf.Session() as session:
             session.run(tf.global_variables_initializer())
             for variable in tf.global_variables():

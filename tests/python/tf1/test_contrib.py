@@ -58,6 +58,7 @@ def test_lstm_cells(prints):
         import tensorflow as tf
         from tensorflow.contrib import rnn
         np.random.seed(1)
+        tf.set_random_seed(1)
         x = np.random.normal(size=[2, 3]).astype(np.float32)
         c, h = np.random.normal(size=[2, 2, 4]).astype(np.float32)
         one = tf.constant(.3)
@@ -249,6 +250,8 @@ def test_layers_and_slim(prints):
         from tensorflow.contrib import layers, slim
         from tensorflow.contrib.framework import arg_scope
         from tensorflow.python import ipu
+
+        tf.set_random_seed(1)
 
         def network(x, y):
             with arg_scope([layers.conv2d], normalizer_fn=layers.batch_norm,
