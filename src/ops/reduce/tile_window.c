@@ -11,16 +11,162 @@ static int64_t window_size(const trm_window *window) {
   return size;
 }
 
-/* Elements of the operand that n results in a row read: windows overlap. */
-static int64_t elements_read(const trm_window *window, int64_t results) {
-  double factor = 1;
-  for (int32_t d = 0; d < window->rank; ++d) {
-    const double stride = (double)trm_most(1, window->dims[d].stride);
-    const double extra = (double)window->dims[d].size - stride;
-    factor *= stride;
-    if (extra > 0) factor *= 1 + extra / (stride * 8); /* a halo around blocks of about 8 */
+/* ---- Pooling --------------------------------------------------------------------------------- */
+
+enum { POOL_CHANNELS = 8 }; /* of a group, as popnn has them for halves and floats */
+
+/* An array that windows slide over: rows of positions, groups of channels. */
+typedef struct pooling {
+  int64_t rows, columns, groups, vectors; /* vectors of a group's channels */
+  int64_t window, height, width;          /* elements; of a column and of a row of positions */
+  double row_step, column_step;           /* strides; of the gradient, results for an element */
+  bool gradient;
+} pooling;
+
+/* How a tile's share of it is cut, and what that costs. */
+typedef struct pooling_plan {
+  uint32_t tiles;
+  int64_t read; /* elements of one operand that the tile reads */
+  int64_t cycles;
+} pooling_plan;
+
+/* Dimensions with windows are rows and, the last of them, columns; the last one without a window after
+ * those is the channels; all others are rows too. Of the gradient the positions are the operand's. */
+static pooling pooling_of(const trm_window *window, const trm_shape *shape, bool gradient) {
+  pooling p = {.rows = 1, .columns = 1, .groups = 1, .vectors = 1, .window = window_size(window),
+               .height = 1, .width = 1, .row_step = 1, .column_step = 1, .gradient = gradient};
+  int32_t column = -1;
+  for (int32_t d = 0; d < window->rank && d < shape->rank; ++d) {
+    if (window->dims[d].size > 1) column = d;
   }
-  return (int64_t)ceil((double)results * factor);
+  const int32_t last = shape->rank - 1;
+  const bool has_channels = last >= 0 && last != column;
+  for (int32_t d = 0; d < shape->rank; ++d) {
+    const int64_t size = shape->dims[d];
+    const trm_window_dimension *w = d < window->rank ? &window->dims[d] : NULL;
+    const double stride = w == NULL ? 1 : (double)trm_most(1, w->stride);
+    if (d == column) {
+      p.columns = size;
+      p.width = w->size;
+      p.column_step = stride;
+    } else if (has_channels && d == last) {
+      const int64_t lanes = trm_tile_vector_width(shape->dtype);
+      p.groups = trm_ceil_divide(size, POOL_CHANNELS);
+      p.vectors = trm_ceil_divide(trm_least(size, POOL_CHANNELS), lanes);
+    } else {
+      p.rows *= size;
+      if (w != NULL && w->size > 1) {
+        p.height *= w->size;
+        p.row_step *= stride;
+      }
+    }
+  }
+  return p;
+}
+
+/* The vertices of a tile with so many rows, columns and groups: docs/cost_model.md, "Windows". */
+static int64_t pooling_cycles(const pooling *p, int64_t workers, int64_t rows, int64_t columns,
+                              int64_t groups) {
+  const int64_t share = trm_least(columns, trm_most(1, workers / rows)); /* workers of a row */
+  const int64_t each = trm_ceil_divide(rows, workers);
+  int64_t length = trm_ceil_divide(columns, share), items = p->window;
+  int64_t vector = 3 + 4 + 3 * (length - 1), group = 13;
+  if (p->gradient) { /* a window element meets every so many positions */
+    items = (int64_t)ceil((double)p->window / p->row_step);
+    length = (int64_t)ceil((double)length / p->column_step);
+    vector = 3 + 7 + 5 * (length - 1);
+    group = 23;
+  }
+  const int64_t filled = trm_ceil_divide(rows * columns * groups * p->vectors, workers);
+  return workers * (25 + filled + each * (17 + items * (23 + groups * (group + p->vectors * vector)))) +
+         13;
+}
+
+/* The fastest of the cuts in groups, then rows, then columns. */
+static pooling_plan plan_pooling(const trm_target *target, const pooling *p) {
+  const int64_t all = target->tiles_per_ipu, workers = target->num_worker_contexts;
+  pooling_plan best = {.cycles = INT64_MAX};
+  for (int64_t groups = 1; groups <= p->groups && groups <= all; ++groups) {
+    const int64_t g = trm_ceil_divide(p->groups, groups);
+    if (trm_ceil_divide(p->groups, g) != groups) continue;
+    const int64_t rows = trm_least(p->rows, all / groups);
+    const int64_t columns = trm_least(p->columns, all / groups / rows);
+    const int64_t r = trm_ceil_divide(p->rows, rows), c = trm_ceil_divide(p->columns, columns);
+    /* Of the gradient: results and their gradients; else the windows' elements. */
+    const double high = p->gradient ? (double)(r + p->height - 1) / p->row_step
+                                    : (double)(r - 1) * p->row_step + (double)p->height;
+    const double wide = p->gradient ? (double)(c + p->width - 1) / p->column_step
+                                    : (double)(c - 1) * p->column_step + (double)p->width;
+    const int64_t lanes = p->vectors * g;
+    pooling_plan plan = {.tiles = (uint32_t)(groups * rows * columns),
+                         .read = (int64_t)(ceil(high) * ceil(wide)) * lanes,
+                         .cycles = pooling_cycles(p, workers, r, c, g)};
+    /* A vector has eight bytes. */
+    const int64_t with = plan.cycles + plan.read * 8 / target->exchange_bytes_per_cycle;
+    const int64_t best_with =
+        best.cycles == INT64_MAX
+            ? INT64_MAX
+            : best.cycles + best.read * 8 / target->exchange_bytes_per_cycle;
+    if (with < best_with) best = plan;
+  }
+  best.read *= target->data_path_width / 8; /* bytes */
+  return best;
+}
+
+/* Pooling has a plan of its own: what a tile reads is fetched, `operands` arrays of it. */
+static trm_status add_pooling(const trm_tile_request *request, trm_tile_cost *cost,
+                              const pooling *p, int64_t operands, int64_t arrays,
+                              const char *name, const char *codelet, trm_error *error) {
+  const pooling_plan plan = plan_pooling(request->target, p);
+  const int64_t read = plan.read * operands * arrays;
+  int64_t all = 0, out = 0;
+  for (uint32_t k = 0; k < request->num_operands; ++k) {
+    const trm_tile_operand *operand = &request->operands[k];
+    if (trm_shape_count(&operand->shape) <= 1) continue;
+    all += trm_tile_shape_bytes(&operand->shape);
+    out += trm_mapping_worst_bytes(&operand->mapping);
+  }
+  TRY(trm_tile_add_exchange(request, cost, "ExchangePre", read,
+                            trm_least(read * plan.tiles, trm_most(read, p->window * all)), out,
+                            trm_ceil_divide(read, 32), error));
+  const double evenness = (double)(p->rows * p->columns * p->groups) /
+                          (double)plan.tiles /
+                          (double)trm_most(1, trm_ceil_divide(p->rows * p->columns * p->groups,
+                                                              plan.tiles));
+  TRY(trm_tile_add_compute(request, cost, name, codelet, plan.tiles, 1, plan.cycles * arrays,
+                           evenness, p->gradient ? 4 : 2,
+                           p->rows * p->columns * p->groups * POOL_CHANNELS * p->window * arrays,
+                           error));
+  trm_phase *phase = &cost->phases.items[cost->phases.count - 1];
+  phase->temporary_worst = read;
+  phase->temporary_total = read * plan.tiles;
+  phase->temporary_is_message = true;
+  return TRM_OK;
+}
+
+/* Windows of more elements are no pooling: sums up to each element, say. */
+enum { POOL_WINDOW = 1024 };
+
+/* One pass for every element of a window, all results in a row. */
+static trm_status add_long_windows(const trm_tile_request *request, trm_tile_cost *cost,
+                                   int64_t window, int64_t arrays, trm_error *error) {
+  const trm_tile_operand *x = &request->operands[0];
+  const trm_mapping place = cost->results[0].mapping;
+  const int64_t workers = request->target->num_worker_contexts;
+  const int64_t bytes = trm_tile_dtype_bytes(x->shape.dtype);
+  const int64_t read = trm_least(trm_shape_count(&x->shape), place.worst + window) * bytes * arrays;
+  TRY(trm_tile_add_exchange(request, cost, "ExchangePre", read, read * place.parts,
+                            x->mapping.worst * bytes * arrays, trm_ceil_divide(read, 32), error));
+  const int64_t vectors = trm_ceil_divide(
+      trm_ceil_divide(place.worst, trm_tile_vector_width(x->shape.dtype)), workers);
+  TRY(trm_tile_add_compute(request, cost, "ReduceWindow", "popnn::SumPooling", place.parts, 1,
+                           workers * (35 + vectors * (12 + window * 2) * arrays) + 11,
+                           trm_mapping_evenness(&place), 2, place.count * window * arrays, error));
+  trm_phase *phase = &cost->phases.items[cost->phases.count - 1];
+  phase->temporary_worst = read;
+  phase->temporary_total = read * place.parts;
+  phase->temporary_is_message = true;
+  return TRM_OK;
 }
 
 trm_status trm_tile_reduce_window(const trm_tile_request *request, trm_tile_cost *cost,
@@ -31,33 +177,19 @@ trm_status trm_tile_reduce_window(const trm_tile_request *request, trm_tile_cost
       cost->results[0].mapping.kind == TRM_MAPPING_NONE) {
     return TRM_OK;
   }
-  const trm_target *target = request->target;
-  const trm_tile_operand *x = &request->operands[0];
   const int64_t arrays = request->num_operands / 2;
-  const int64_t workers = target->num_worker_contexts;
-  const int64_t width = trm_tile_vector_width(x->shape.dtype);
-  const int64_t bytes = trm_tile_dtype_bytes(x->shape.dtype);
-  const trm_mapping place = cost->results[0].mapping;
   const int64_t window = window_size(instruction->window);
-  const int64_t reads = trm_least(elements_read(instruction->window, place.worst),
-                                  trm_shape_count(&x->shape));
-  /* Pooling has a plan of its own (field, batch, channels): its operand is fetched. */
-  TRY(trm_tile_add_exchange(request, cost, "ExchangePre", reads * bytes * arrays,
-                            trm_least(reads * place.parts, 4 * trm_shape_count(&x->shape)) *
-                                bytes * arrays,
-                            x->mapping.worst * bytes * arrays,
-                            trm_ceil_divide(reads, 16), error));
-  const int64_t vectors = trm_ceil_divide(trm_ceil_divide(place.worst, width), workers);
-  const trm_computation *called = &request->module->computations[instruction->called[0]];
-  const bool sums = called->instructions[called->root].opcode == TRM_OP_ADD;
-  const int64_t cycles = workers * (35 + vectors * (12 + window * 2) * arrays) + 11;
-  TRY(trm_tile_add_compute(request, cost, sums ? "SumPool" : "MaxPool",
-                           sums ? "popnn::SumPooling" : "popnn::MaxPooling", place.parts, 1, cycles,
-                           trm_mapping_evenness(&place), 2, place.count * window * arrays, error));
-  trm_phase *phase = &cost->phases.items[cost->phases.count - 1];
-  phase->temporary_worst = reads * bytes * arrays;
-  phase->temporary_total = reads * bytes * arrays * place.parts;
-  phase->temporary_is_message = true;
+  if (window > POOL_WINDOW) {
+    TRY(add_long_windows(request, cost, window, arrays, error));
+  } else {
+    const trm_computation *called = &request->module->computations[instruction->called[0]];
+    const bool sums = called->instructions[called->root].opcode == TRM_OP_ADD;
+    const pooling p =
+        pooling_of(instruction->window, trm_shape_leaf(&instruction->shape, 0), false);
+    TRY(add_pooling(request, cost, &p, 1, arrays, sums ? "SumPool" : "MaxPool",
+                    sums ? "popnn::SumPooling" : "popnn::MaxPooling", error));
+  }
+  const trm_mapping place = cost->results[0].mapping;
   for (uint32_t l = 1; l < cost->num_results; ++l) {
     cost->results[l].mapping =
         trm_mapping_like(&place, trm_shape_leaf(&instruction->shape, (int32_t)l)->dtype);
@@ -70,35 +202,15 @@ trm_status trm_tile_select_and_scatter(const trm_tile_request *request, trm_tile
   TRY(trm_tile_cost_begin(cost, request, error));
   const trm_instruction *instruction = request->instruction;
   if (cost->results[0].mapping.kind == TRM_MAPPING_NONE || request->num_operands < 2) return TRM_OK;
-  const trm_tile_operand *x = &request->operands[0], *source = &request->operands[1];
-  const int64_t workers = request->target->num_worker_contexts;
-  const int64_t width = trm_tile_vector_width(x->shape.dtype);
-  const int64_t bytes = trm_tile_dtype_bytes(x->shape.dtype);
-  /* The gradient lies where the operand lies; windows and what was chosen are fetched. */
+  const trm_tile_operand *x = &request->operands[0];
+  /* The gradient lies where the operand lies; results and their gradients are fetched. */
   const trm_mapping place = x->is_view ? cost->results[0].mapping : x->mapping;
   cost->results[0].mapping = trm_mapping_like(&place, instruction->shape.dtype);
-  const int64_t window = window_size(instruction->window);
-  const double results_per_element = (double)trm_shape_count(&source->shape) /
-                                     (double)trm_most(1, trm_shape_count(&x->shape));
-  const int64_t sources = trm_ceil_divide((int64_t)((double)place.worst * results_per_element) + 1,
-                                          1) * 5 / 4;
-  const int64_t in = (2 * sources + place.worst / 4) * bytes;
-  TRY(trm_tile_add_exchange(request, cost, "ExchangePre", in,
-                            trm_least(in * place.parts,
-                                      4 * bytes * (trm_shape_count(&x->shape) +
-                                                   trm_shape_count(&source->shape))),
-                            source->mapping.worst * bytes, trm_ceil_divide(sources, 16), error));
-  const int64_t vectors = trm_ceil_divide(trm_ceil_divide(sources, width), workers);
-  const int64_t cycles = workers * (35 + vectors * (12 + window * 5)) + 11;
-  TRY(trm_tile_add_compute(request, cost, "MaxPoolGrad", "popnn::MaxPoolingGradientScale",
-                           place.parts, 1, cycles, trm_mapping_evenness(&place), 4,
-                           trm_shape_count(&source->shape) * window, error));
-  trm_phase *phase = &cost->phases.items[cost->phases.count - 1];
-  phase->temporary_worst = in;
-  phase->temporary_total = in * place.parts;
-  phase->temporary_is_message = true;
-  return TRM_OK;
+  const pooling p = pooling_of(instruction->window, &x->shape, true);
+  return add_pooling(request, cost, &p, 2, 1, "MaxPoolGrad", "popnn::MaxPoolingGrad", error);
 }
+
+/* ---- Sort and scan ----------------------------------------------------------------------------- */
 
 /* A bitonic network over the tiles: log2 n (log2 n + 1) / 2 compare-and-swap steps; those whose
  * distance is beyond a tile exchange first. `independent` sorts run side by side. */
