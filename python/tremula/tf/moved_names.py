@@ -40,6 +40,11 @@ _MOVED = {
     "tensorflow.python.ops.functional_ops": {
         "map_fn": "tensorflow.python.ops.map_fn:map_fn",
     },
+    "tensorflow.python.ops.nn": {
+        name: f"tensorflow.compat.v1.nn:{name}" for name in (
+            "rnn_cell", "dynamic_rnn", "bidirectional_dynamic_rnn", "static_rnn", "raw_rnn",
+            "static_bidirectional_rnn", "static_state_saving_rnn")
+    },
     "tensorflow.python.ops.variables": {
         "VariableV1": "tensorflow.compat.v1:Variable",
         "is_variable_initialized": "tensorflow.compat.v1:is_variable_initialized",

@@ -55,6 +55,8 @@ def install():
     v1.__version__ = v1.VERSION = facade.VERSION
     sys.modules["tensorflow"] = facade.TensorFlow1(tensorflow, v1)
     sys.meta_path.insert(0, TensorFlow1Finder())
+    # There the device was TensorFlow's own: a program needs no import to place something on it.
+    importlib.import_module("tensorflow.python.ipu")
 
 
 class TensorFlow1Finder:

@@ -139,3 +139,18 @@ def test_lstm_inside_a_loop(on_ipu, session):
         s.run(tf.global_variables_initializer())
         first, last = s.run(result, {x: np.random.RandomState(0).randn(BATCH, TIME, WIDTH)})
     assert last < .8 * first
+
+
+def test_the_gradient_of_a_loop(on_ipu, session):
+    """y = a^5 x: dy/dx = a^5 = 32, dy/da = 5 a^4 x = 240 at x = 3."""
+    def program(x):
+        with tf.variable_scope("g", use_resource=True):
+            a = tf.get_variable("a", initializer=2.0)
+        y = ipu.loops.repeat(5, lambda value: a * value, [x])
+        return [y, *tf.gradients(y, [x, a])]
+
+    x = tf.placeholder(tf.float32, [])
+    results = on_ipu(program, [x])
+    with session() as sess:
+        sess.run(tf.global_variables_initializer())
+        np.testing.assert_array_equal(sess.run(results, {x: 3.0}), [96.0, 32.0, 240.0])

@@ -23,8 +23,10 @@ def repeat(n, body, inputs=None, infeed_queue=None, use_while_v1=True):
     if n is None or isinstance(n, (bool, str)) or isinstance(n, float) and not n.is_integer():
         raise TypeError(f"The number of iterations must be an int or an integer tensor, not {n!r}.")
     n = tf.cast(tf.convert_to_tensor(n), tf.int32)
-    return _loop(lambda counter, *_: counter < n, body, inputs, infeed_queue, "repeat",
-                 tf.get_static_value(n))
+    count = tf.get_static_value(n)
+    # TensorFlow's own count of iterations ends a loop of a known number of them.
+    goes_on = (lambda *_: True) if count is not None else lambda counter, *_: counter < n
+    return _loop(goes_on, body, inputs, infeed_queue, "repeat", count)
 
 
 def while_loop(condition, body, inputs=None, infeed_queue=None, maximum_iterations=None,
@@ -90,7 +92,8 @@ def _loop(goes_on, body, inputs, infeed_queue, name, trip_count=None):
 
     counter, *results = tf.while_loop(
         goes_on, step, [tf.constant(0), *inputs], parallel_iterations=1,
-        return_same_structure=True, name=name)
+        # A gradient keeps values of every iteration: in a static program, in lists of that size.
+        maximum_iterations=trip_count, return_same_structure=True, name=name)
     if infeed_queue is not None and not infeed_queue.dequeued:
         raise ValueError("The infeed queue has not been dequeued.")
     if not results:

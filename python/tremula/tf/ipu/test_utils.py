@@ -281,7 +281,8 @@ class TensorMap:
             """Text that is no other value's."""
             return f"{self.inst},{self.index}"
 
-    def __init__(self, tensor_map):
+    def __init__(self, tensor_map, num_tiles_per_ipu=None):
+        self.num_tiles_per_ipu = num_tiles_per_ipu
         self.mappings = {
             computation: [TensorMap.Tensor(*one[:4], bool(one[4]), bool(one[5]), one[6],
                                            [TensorMap.Tile(*tile) for tile in one[7]], *one[8:])
@@ -298,6 +299,10 @@ class TensorMap:
                  else computation or self.computation_names())
         return {tile for name in names for tensor in self.mappings[name]
                 for tile in tensor.tile_ids()}
+
+    def ipu_ids(self, computation=None):
+        """The IPUs of tile_ids(): a set."""
+        return {tile // self.num_tiles_per_ipu for tile in self.tile_ids(computation)}
 
     def computation_names(self):
         """The names of the computations."""
@@ -385,7 +390,9 @@ class ReportJSON:
             self.test.assertNotIn(event.type, self.events, "There is more than one compilation.")
             self.events[event.type] = json.loads(end.compilation_report)
         if end.tensor_map:
-            self.tensor_map = TensorMap(json.loads(end.tensor_map))
+            report = self.events.get(event.type)
+            self.tensor_map = TensorMap(json.loads(end.tensor_map),
+                                        report and report["target"]["tilesPerIPU"])
             self.instruction_info = json.loads(end.instruction_info)
         if event.type == IpuTraceEvent.EXECUTE:
             self.events.setdefault(event.type, [])
@@ -464,6 +471,14 @@ class ReportJSON:
     def _graph(self):
         return self.events[IpuTraceEvent.COMPILE_END]
 
+    def get_num_ipus(self):
+        """The IPUs of the device."""
+        return self._graph()["target"]["numIPUs"]
+
+    def get_num_tiles(self):
+        """The tiles of all IPUs of the device."""
+        return self._graph()["target"]["numTiles"]
+
     def get_num_tiles_per_ipu(self):
         """The tiles of an IPU."""
         return self._graph()["target"]["tilesPerIPU"]
@@ -501,6 +516,31 @@ class ReportJSON:
     def get_compute_sets(self):
         """The names of the compute sets."""
         return self._graph()["computeSets"]["names"]
+
+    def get_program(self, index=0):
+        """The step of this number: a dict with `type`, `name` and `children`, their numbers."""
+        return self._programs()[index]
+
+    def get_first_program_of_type(self, program_type):
+        """The first step of a type, as get_program() gives it, or None."""
+        return next((one for one in self._programs() if one["type"] == program_type), None)
+
+    def get_program_names_of_type(self, program_type):
+        """The names of the steps of a type."""
+        return [one["name"] for one in self._programs() if one["type"] == program_type]
+
+    def _programs(self):
+        """The steps of the report's trees, each before its children."""
+        flat = []
+        waiting = [(one, None) for one in
+                   reversed(self._graph()["memory"]["liveness"]["notAlwaysLive"]["byProgram"])]
+        while waiting:
+            tree, parent = waiting.pop()
+            if parent is not None:
+                parent["children"].append(len(flat))
+            flat.append({"type": tree["type"], "name": tree["name"], "children": []})
+            waiting += [(one, flat[-1]) for one in reversed(tree["children"])]
+        return flat
 
     def get_execution_reports(self):
         """The execution reports, a list."""
@@ -544,6 +584,35 @@ class ReportJSON:
         """Fails the test unless the pattern fits so many compute sets."""
         self.test.assertEqual(count_matches_in_list(self.get_compute_sets(), expr), num_matches,
                               msg)
+
+    def assert_all_global_exchanges_and_list(self, ok):
+        """Fails the test unless each exchange between IPUs fits one of the patterns, and each
+        pattern one."""
+        names = self.get_program_names_of_type("GlobalExchange")
+        self.test.assertFalse(missing_names_in_whitelist_entries(names, ok))
+        self.test.assertFalse(missing_whitelist_entries_in_names(names, ok))
+
+    def assert_pipeline_stages_on_expected_ipu(self, expected_ipus):
+        """Fails the test unless the computations of stage i are on the IPU expected_ipus[i], and
+        there are no more stages."""
+        names = self.tensor_map.computation_names()
+        self.test.assertFalse(items_matching_at_least_one_pattern(
+            names, [f"*_stage_{len(expected_ipus) + 1}_"]), "There are more stages.")
+        for stage, expected in enumerate(expected_ipus):
+            of_stage = items_matching_at_least_one_pattern(names, [f"*_stage_{stage}_"])
+            self.test.assertTrue(of_stage, f"There is no stage {stage}.")
+            self.test.assertLessEqual(self.tensor_map.ipu_ids(of_stage), {expected},
+                                      f"Stage {stage} is on other IPUs.")
+
+    def assert_tensor_inst_name_mappings(self, expected_mappings):
+        """Fails the test unless of each pattern of an instruction there is one tensor, and its
+        name fits the pattern that belongs to it."""
+        mappings = self.tensor_map.tensor_inst_name_mappings()
+        for instruction, name in expected_mappings.items():
+            found = items_matching_at_least_one_pattern(mappings, [instruction])
+            self.test.assertEqual(len(found), 1, f"{instruction}: {found}")
+            self.test.assertTrue(fnmatch.fnmatch(mappings[found[0]], name),
+                                 f"{instruction} is called {mappings[found[0]]}, not {name}.")
 
     def assert_vertices_contain_list(self, ok):
         """Fails the test unless each pattern fits a codelet."""

@@ -14,8 +14,8 @@ import ctypes
 import hashlib
 import itertools
 
-from tremula.tf.runtime import (clusters_graph, clusters_ops, clusters_sources, inside, lowering,
-                                plugin)
+from tremula.tf.runtime import (clusters_graph, clusters_ops, clusters_sources, clusters_updates,
+                                inside, lowering, plugin)
 
 _SCOPE = b"jit_scope_ipu_"  # of scopes.ipu_jit_scope
 
@@ -58,7 +58,8 @@ def _answer(request):
         fetched = ctypes.string_at(asked.fetched, asked.fetched_size).decode().split("\n")
         # An operation that is fetched itself may be one whose result is fed.
         fetched = (name.rpartition(":")[0] for name in fetched)
-        changed = cluster(graph_def, frozenset(preserved), frozenset(fetched))
+        changed = clusters_updates.expand(graph_def)
+        changed |= cluster(graph_def, frozenset(preserved), frozenset(fetched))
         if _leave_to_kernels(graph_def) or changed:
             data = graph_def.SerializeToString()
             plugin.library().trm_tf_reply_graph(request, data, len(data))

@@ -137,12 +137,21 @@ def static_program(graph):
     they need in lists of a fixed size, those of conditions in plain tensors."""
     from tensorflow.python.ops import control_flow_ops
     context = control_flow_ops.XLAControlFlowContext()
-    with graph.as_default():
+    with _entered(graph.outer_graph), graph.as_default():
         context.Enter()
         try:
             yield
         finally:
             context.Exit()
+
+
+def _entered(graph):
+    """A block in a graph that is default because nothing runs eagerly, not because somebody has
+    entered it: so init_scope() finds that graph, and no eager mode around it."""
+    from tensorflow.python.eager import context
+    from tensorflow.python.framework import func_graph
+    is_entered = context.executing_eagerly() or isinstance(graph, func_graph.FuncGraph)
+    return contextlib.nullcontext() if is_entered else graph.as_default()
 
 
 def function_graphs(graph):

@@ -26,6 +26,14 @@ EXCLUDED = frozenset((
 # one they mean nothing to a device, and TensorFlow's own kernels or errors are right.
 _ONLY_COMPILED = ("Stack", "TensorArray", "TensorList", "EmptyTensorList", "Xla", "_Xla")
 
+# Ops that give variables new values out of old ones: see clusters_updates.py.
+_UPDATES = ("ResourceApply", "ResourceScatter", "ResourceStridedSliceAssign")
+
+
+def is_update(op):
+    """Whether an op is one of those."""
+    return op.startswith(_UPDATES)
+
 
 @functools.cache
 def lowered():
@@ -66,7 +74,7 @@ def register():
             continue
         if all(_leave(kernel, other) for other in everywhere.get(kernel.op, [])):
             plugin.check(library.trm_tf_register_kernel, kernel.op.encode(),
-                         kernel.SerializeToString())
+                         kernel.SerializeToString(), int(is_update(kernel.op)))
 
 
 def _leave(kernel, other):
@@ -89,6 +97,8 @@ def _leave(kernel, other):
 
 def _is_functional(op):
     """Whether the op calls functions, or reads or writes resources other than as a whole."""
+    if is_update(op):
+        return False
     definition = inside.op_definition(op)
     if definition is None:
         return True

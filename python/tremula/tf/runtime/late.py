@@ -79,6 +79,8 @@ def _lower_graph(payload, inputs, name):
     """A compiled part: lowered for the shapes that have come."""
     source = lowering.Source.parse(payload)
     num_arguments = len(source.arguments)
+    for variable, value in zip(source.variables, inputs[num_arguments:]):
+        variable.shape = value.shape if variable.shape is None else variable.shape
     plugin.log(f"Compiling {name} for inputs of the shapes "
                + ", ".join(str(tuple(one.shape)) for one in inputs[:num_arguments]))
     from tremula.tf.runtime import collective_shapes, staging
