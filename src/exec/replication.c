@@ -113,7 +113,7 @@ trm_status trm_executable_num_replicas(const trm_executable *executable, uint32_
 
 /* Custom calls whose result follows from their operands. */
 static bool is_pure(const trm_custom_call *call) {
-  static const char *const pure[] = {"ProductOfElementaryHouseholderReflectors", "Qr",
+  static const char *const pure[] = {"Eigh", "ProductOfElementaryHouseholderReflectors", "Qr",
                                      "tremula.batch-norm-statistics",
                                      "tremula.batch-norm-gradient-statistics",
                                      "tremula.round-half"};

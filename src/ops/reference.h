@@ -154,6 +154,9 @@ trm_status trm_reference_fusion_create(const trm_kernel_request *, trm_kernel *,
                                        trm_error *);
 trm_status trm_reference_linear_algebra_create(const trm_kernel_request *, trm_kernel *, bool *,
                                                trm_error *);
+/* The custom call "Eigh". */
+trm_status trm_reference_eigen_create(const trm_kernel_request *, trm_kernel *, bool *,
+                                      trm_error *);
 /* The custom calls "Qr" and "ProductOfElementaryHouseholderReflectors". */
 trm_status trm_reference_qr_create(const trm_kernel_request *, trm_kernel *, bool *, trm_error *);
 trm_status trm_reference_fft_create(const trm_kernel_request *, trm_kernel *, bool *, trm_error *);

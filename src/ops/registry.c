@@ -15,6 +15,7 @@ static const struct {
   const char *target;
   trm_kernel_create_fn create;
 } custom_calls[] = {
+    {"Eigh", trm_reference_eigen_create},
     {"ProductOfElementaryHouseholderReflectors", trm_reference_qr_create},
     {"Qr", trm_reference_qr_create},
     {"tremula.all-gather", trm_collective_create},

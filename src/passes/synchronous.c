@@ -1,8 +1,10 @@
 /* Owns: what XLA's own schedulers split in time, put together again, and old forms brought up to
- * date.
+ * date; what concerns only who cuts a program up for several devices, left out.
  *
  * A start becomes the operation itself and a tuple such as the start gave; its end takes the result
  * out of that. So a start whose end is in another turn of a loop works too. */
+#include <string.h>
+
 #include "hlo/literal.h"
 #include "passes/edit.h"
 #include "passes/pass.h"
@@ -126,6 +128,23 @@ static trm_status split_indices(trm_edit *edit, trm_index index, trm_error *erro
   return TRM_OK;
 }
 
+/* Custom calls that say where or how large a value is to someone who cuts a program up. On one
+ * device the value itself is all there is to them: a shard is the whole. */
+static bool is_annotation(const trm_edit *edit, const trm_instruction *instruction) {
+  static const char *const targets[] = {"Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape",
+                                        "SetBound", "LayoutConstraint", "annotate_device_placement",
+                                        "MoveToDevice", "MoveToHost"};
+  if (instruction->num_operands == 0 || instruction->num_called > 0 ||
+      !trm_shape_equal(&instruction->shape,
+                       &trm_edit_at(edit, instruction->operands[0])->shape)) {
+    return false;
+  }
+  for (size_t i = 0; i < sizeof targets / sizeof *targets; ++i) {
+    if (strcmp(instruction->custom_call->target, targets[i]) == 0) return true;
+  }
+  return false;
+}
+
 static trm_status rewrite(trm_edit *edit, trm_index index, trm_error *error) {
   const trm_instruction *instruction = trm_edit_at(edit, index);
   trm_index copy;
@@ -149,6 +168,9 @@ static trm_status rewrite(trm_edit *edit, trm_index index, trm_error *error) {
       return take_element(edit, index, 1, error);
     case TRM_OP_COPY_DONE:
       return take_element(edit, index, 0, error);
+    case TRM_OP_CUSTOM_CALL:
+      if (is_annotation(edit, instruction)) trm_edit_replace(edit, index, instruction->operands[0]);
+      return TRM_OK;
     case TRM_OP_DYNAMIC_SLICE:
     case TRM_OP_DYNAMIC_UPDATE_SLICE:
       return split_indices(edit, index, error);

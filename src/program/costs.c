@@ -103,6 +103,7 @@ static const struct {
     {"tremula.batch-norm", trm_tile_batch_norm},
     {"tremula.random", trm_tile_random},
     {"tremula.dropout", trm_tile_random},
+    {"Eigh", trm_tile_algebra},
     {"Qr", trm_tile_algebra},
     {"Householder", trm_tile_algebra},
     {"TopK", trm_tile_sort},
