@@ -4,8 +4,8 @@
 
 #include "hlo/infer.h"
 
-/* Dot and convolution may state another result type than the operands', of the same kind; without
- * one the result has the operands' (the wider of two). */
+/* Dot and convolution may state another result type than the operands', of the same kind, or floats
+ * for integers; without one the result has the operands' (the wider of two). */
 static trm_status choose_result_type(trm_inference *c, trm_dtype *out_dtype) {
   const trm_dtype left = trm_infer_operand(c, 0)->dtype, right = trm_infer_operand(c, 1)->dtype;
   const trm_dtype stated = c->instruction->shape.dtype;
@@ -17,7 +17,8 @@ static trm_status choose_result_type(trm_inference *c, trm_dtype *out_dtype) {
   *out_dtype = stated == TRM_INVALID_TYPE ? wider : stated;
   CHECK(c,
         *out_dtype == wider || (trm_dtype_is_floating(wider) && trm_dtype_is_floating(stated)) ||
-            (trm_dtype_is_integral(wider) && trm_dtype_is_integral(stated)) ||
+            (trm_dtype_is_integral(wider) &&
+             (trm_dtype_is_integral(stated) || trm_dtype_is_floating(stated))) ||
             (trm_dtype_is_complex(wider) && trm_dtype_is_complex(stated)),
         "products of %s cannot be summed as %s", trm_dtype_name(wider), trm_dtype_name(stated));
   return TRM_OK;

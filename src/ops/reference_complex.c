@@ -6,7 +6,7 @@
 
 bool trm_complex_op_exists(trm_opcode opcode) {
   switch (opcode) {
-    case TRM_OP_ABS: case TRM_OP_ADD: case TRM_OP_COMPARE: case TRM_OP_COMPLEX: case TRM_OP_CONVERT:
+    case TRM_OP_ABS: case TRM_OP_ADD: case TRM_OP_ATAN2: case TRM_OP_COMPARE: case TRM_OP_COMPLEX: case TRM_OP_CONVERT:
     case TRM_OP_COSINE: case TRM_OP_DIVIDE: case TRM_OP_EXPONENTIAL:
     case TRM_OP_EXPONENTIAL_MINUS_ONE: case TRM_OP_IMAG: case TRM_OP_LOG: case TRM_OP_LOG_PLUS_ONE:
     case TRM_OP_LOGISTIC: case TRM_OP_MULTIPLY: case TRM_OP_NEGATE: case TRM_OP_POWER:
@@ -41,6 +41,9 @@ trm_value trm_complex_op_apply(const trm_scalar_op *op, const trm_value *operand
     case TRM_OP_MULTIPLY: z = a * b; break;
     case TRM_OP_DIVIDE: z = a / b; break;
     case TRM_OP_POWER: z = a == 0.0 ? (b == 0.0 ? 1.0 : 0.0) : cpow(a, b); break;
+    case TRM_OP_ATAN2: /* the angle of b + i a, where both may be complex */
+      z = -I * clog((b + I * a) / csqrt(a * a + b * b));
+      break;
     case TRM_OP_NEGATE: z = -a; break;
     case TRM_OP_COSINE: z = ccos(a); break;
     case TRM_OP_SINE: z = csin(a); break;
