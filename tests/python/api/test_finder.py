@@ -83,6 +83,18 @@ def test_flattened_names(monkeypatch, tmp_path):
         monkeypatch.delattr(tremula.tf.ipu, name)
 
 
+def test_modules_of_packages_need_no_import(monkeypatch):
+    """`ipu.optimizers.X` is there before anybody has imported it."""
+    from tensorflow.python import ipu
+    import tremula.tf.ipu.optimizers as package
+    for name in ("cross_replica_optimizer", "gradient_accumulation_optimizer", "ipu_optimizer",
+                 "map_gradient_optimizer", "sharded_optimizer"):
+        monkeypatch.delattr(package, name, raising=False)
+        module = getattr(ipu.optimizers, name)
+        assert module.__name__ == f"tremula.tf.ipu.optimizers.{name}"
+        assert module is getattr(ipu, name)
+
+
 def test_generated_operations_and_protos():
     from tensorflow.compiler.plugin.poplar.driver import config_pb2, trace_pb2
     from tensorflow.compiler.plugin.poplar.ops import gen_ipu_ops

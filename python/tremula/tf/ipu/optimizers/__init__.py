@@ -16,6 +16,8 @@ _CLASSES = {
 
 
 def __getattr__(name):
+    if name in _CLASSES.values():
+        return importlib.import_module(f"{__name__}.{name}")
     if name not in _CLASSES:
         raise AttributeError(f"module 'tensorflow.python.ipu.optimizers' has no attribute {name!r}")
     return getattr(importlib.import_module(f"{__name__}.{_CLASSES[name]}"), name)
