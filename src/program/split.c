@@ -2,8 +2,10 @@
  *
  * The computation that holds most of the work (the entry, or the body of a loop) is cut between
  * layers into runs of consecutive layers; gradients go where their op is, updates where their
- * variable is. A first cut is by the bytes of results and inputs; then each cut is planned and
- * moved by what every IPU's fullest tile turned out to need, and the best one is kept. */
+ * variable is. A first cut is by the bytes of results and inputs; then each cut is planned, what
+ * every IPU's fullest tile turned out to need corrects what the units are believed to weigh, and
+ * the cuts move. The best one is kept. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,13 +16,14 @@
 #include "program/layers.h"
 #include "target/target.h"
 
-enum { MAX_SHARDS = 64, ROUNDS = 4, NO_UNIT = -1 };
+enum { MAX_SHARDS = 64, ROUNDS = 6, MOVES = 6, FIT_SWEEPS = 30, NO_UNIT = -1 };
 
 /* A run of consecutive forward instructions of one layer: cuts are between units. */
 typedef struct unit {
   const char *layer;
   size_t layer_length;
-  double bytes;    /* results, weights */
+  double weight;   /* what it adds to a fullest tile, in a unit of its own: at first all bytes of
+                    * results and weights */
   double crossing; /* bytes that a cut before it would send */
 } unit;
 
@@ -179,11 +182,11 @@ static trm_status find_units(splitter *s, trm_error *error) {
       *last = (unit){.layer = layer, .layer_length = length};
     }
     s->unit_of[i] = (int32_t)s->num_units - 1;
-    last->bytes += (double)trm_tile_shape_bytes(&instruction->shape);
+    last->weight += (double)trm_tile_shape_bytes(&instruction->shape);
     for (uint32_t k = 0; k < instruction->num_operands; ++k) {
       const trm_index operand = instruction->operands[k];
       if (!s->is_source[operand]) continue;
-      last->bytes += (double)trm_tile_shape_bytes(&computation->instructions[operand].shape);
+      last->weight += (double)trm_tile_shape_bytes(&computation->instructions[operand].shape);
     }
   }
   TRY(find_crossings(s, error));
@@ -192,38 +195,25 @@ static trm_status find_units(splitter *s, trm_error *error) {
 
 /* ---- Cuts ----------------------------------------------------------------------------------- */
 
-/* The first unit of each shard, for shards whose units weigh bytes times scale[their shard in
- * `before`] (before NULL: the bytes alone). Near an even share the cut that sends least. */
-static void choose_cuts(const splitter *s, const uint32_t *before, const double *scale,
-                        uint32_t *cuts) {
-  double total = 0;
-  uint32_t shard = 0;
-  double weights[MAX_SHARDS] = {0};
-  for (uint32_t p = 0; p < s->num_shards; ++p) weights[p] = before == NULL ? 1 : scale[p];
-#define WEIGHT(u)                                                                      \
-  while (before != NULL && shard + 1 < s->num_shards && before[shard + 1] <= (u)) ++shard; \
-  const double weight = s->units[u].bytes * weights[shard]
-  for (uint32_t u = 0; u < s->num_units; ++u) {
-    WEIGHT(u);
-    total += weight;
-  }
+/* The first unit of each shard, for shards of even weight. Near an even share the cut that sends
+ * least. */
+static void choose_cuts(const splitter *s, uint32_t *cuts) {
+  double total = 0, sum = 0, best = -1;
+  for (uint32_t u = 0; u < s->num_units; ++u) total += s->units[u].weight;
   const double share = total / s->num_shards, slack = share / 20;
-  double sum = 0;
   uint32_t next = 1;
-  double best = -1;
   bool found = false;
-  shard = 0;
   cuts[0] = 0;
   for (uint32_t u = 0; u < s->num_units && next < s->num_shards; ++u) {
-    const double target = share * next;
-    const bool possible = u > cuts[next - 1];
-    if (possible && sum >= target - slack && (!found || s->units[u].crossing < best) &&
+    const double target = share * next, weight = s->units[u].weight;
+    /* Of the places before and after the unit that crosses the share, the nearer one. */
+    const double nearest = target - slack - (sum + weight > target + slack ? weight / 2 : 0);
+    if (u > cuts[next - 1] && sum >= nearest && (!found || s->units[u].crossing < best) &&
         (sum <= target + slack || !found)) {
       cuts[next] = u;
       best = s->units[u].crossing;
       found = true;
     }
-    WEIGHT(u);
     sum += weight;
     if (found && sum > target + slack) ++next, found = false;
     /* As many units must be left as shards. */
@@ -233,7 +223,6 @@ static void choose_cuts(const splitter *s, const uint32_t *before, const double 
       found = false;
     }
   }
-#undef WEIGHT
 }
 
 static trm_status plan_cuts(const splitter *s, const uint32_t *cuts, trm_program **out_program,
@@ -295,39 +284,117 @@ static trm_status note_cuts(const splitter *s, const uint32_t *cuts, trm_program
   return TRM_OK;
 }
 
-static trm_status search(splitter *s, trm_program **out_program, trm_error *error) {
-  uint32_t cuts[MAX_SHARDS], best_cuts[MAX_SHARDS];
-  double fullest[MAX_SHARDS], scale[MAX_SHARDS];
-  trm_program *best = NULL;
-  trm_status status = TRM_OK;
-  choose_cuts(s, NULL, NULL, cuts);
-  for (int round = 0; round < ROUNDS; ++round) {
-    trm_program *program;
-    TRY_OR_GOTO(plan_cuts(s, cuts, &program, error), done);
-    fullest_tiles(program, fullest);
-    if (best == NULL || program->totals.worst_tile_bytes < best->totals.worst_tile_bytes) {
-      trm_program_free(best);
-      best = program;
-      memcpy(best_cuts, cuts, sizeof cuts);
-    } else {
-      trm_program_free(program);
+/* What a plan said of the units [begin, end): the bytes of their IPU's fullest tile. */
+typedef struct sighting {
+  uint32_t begin, end;
+  double bytes;
+} sighting;
+
+/* Scales the weights until those of every range seen add up to its bytes, as far as they can: what
+ * several ranges say of a unit is met in the middle. */
+static void fit_weights(splitter *s, const sighting *seen, size_t count) {
+  for (int sweep = 0; sweep < FIT_SWEEPS; ++sweep) {
+    for (size_t i = 0; i < count; ++i) {
+      double sum = 0;
+      for (uint32_t u = seen[i].begin; u < seen[i].end; ++u) sum += s->units[u].weight;
+      if (sum <= 0) continue;
+      const double scale = sqrt(seen[i].bytes / sum);
+      for (uint32_t u = seen[i].begin; u < seen[i].end; ++u) s->units[u].weight *= scale;
     }
-    for (uint32_t p = 0; p < s->num_shards; ++p) {
-      const uint32_t end = p + 1 < s->num_shards ? cuts[p + 1] : s->num_units;
-      double bytes = 1;
-      for (uint32_t u = cuts[p]; u < end; ++u) bytes += s->units[u].bytes;
-      scale[p] = fullest[p] / bytes;
-    }
-    uint32_t moved[MAX_SHARDS];
-    choose_cuts(s, cuts, scale, moved);
-    if (memcmp(moved, cuts, s->num_shards * sizeof *cuts) == 0) break;
-    memcpy(cuts, moved, sizeof cuts);
   }
-  TRY_OR_GOTO(note_cuts(s, best_cuts, best, error), done);
-  *out_program = best;
+}
+
+/* What the search knows. */
+typedef struct found_cuts {
+  trm_program *best;
+  uint32_t best_cuts[MAX_SHARDS];
+  double best_fullest[MAX_SHARDS];
+  uint32_t tried[ROUNDS + MOVES][MAX_SHARDS];
+  uint32_t num_tried;
+  sighting seen[(ROUNDS + MOVES) * MAX_SHARDS];
+  size_t num_seen;
+} found_cuts;
+
+/* Plans the cuts and keeps the program where it is the best one. out_new: whether they were not
+ * tried before. */
+static trm_status try_cuts(const splitter *s, const uint32_t *cuts, found_cuts *found,
+                           bool *out_better, bool *out_new, trm_error *error) {
+  *out_better = *out_new = false;
+  for (uint32_t r = 0; r < found->num_tried; ++r) {
+    if (memcmp(found->tried[r], cuts, s->num_shards * sizeof *cuts) == 0) return TRM_OK;
+  }
+  *out_new = true;
+  memcpy(found->tried[found->num_tried++], cuts, s->num_shards * sizeof *cuts);
+  trm_program *program;
+  TRY(plan_cuts(s, cuts, &program, error));
+  double fullest[MAX_SHARDS];
+  fullest_tiles(program, fullest);
+  for (uint32_t p = 0; p < s->num_shards; ++p) {
+    const uint32_t end = p + 1 < s->num_shards ? cuts[p + 1] : s->num_units;
+    found->seen[found->num_seen++] = (sighting){cuts[p], end, fullest[p]};
+  }
+  if (found->best == NULL ||
+      program->totals.worst_tile_bytes < found->best->totals.worst_tile_bytes) {
+    trm_program_free(found->best);
+    found->best = program;
+    memcpy(found->best_cuts, cuts, s->num_shards * sizeof *cuts);
+    memcpy(found->best_fullest, fullest, sizeof fullest);
+    *out_better = true;
+  } else {
+    trm_program_free(program);
+  }
   return TRM_OK;
-done:
-  trm_program_free(best);
+}
+
+/* Hands a unit of the fullest shard to a neighbour, the one with more room first. */
+static trm_status move_a_unit(const splitter *s, found_cuts *found, bool *out_better,
+                              trm_error *error) {
+  const double *fullest = found->best_fullest;
+  uint32_t most = 0;
+  for (uint32_t p = 1; p < s->num_shards; ++p) {
+    if (fullest[p] > fullest[most]) most = p;
+  }
+  const bool has_before = most > 0, has_after = most + 1 < s->num_shards;
+  const bool before_first = !has_after || (has_before && fullest[most - 1] < fullest[most + 1]);
+  *out_better = false;
+  for (int side = 0; side < 2 && !*out_better; ++side) {
+    const bool before = (side == 0) == before_first;
+    if (before ? !has_before : !has_after) continue;
+    uint32_t cuts[MAX_SHARDS];
+    memcpy(cuts, found->best_cuts, s->num_shards * sizeof *cuts);
+    const uint32_t end = has_after ? cuts[most + 1] : s->num_units;
+    if (end - cuts[most] < 2) continue;
+    if (before) {
+      ++cuts[most];
+    } else {
+      --cuts[most + 1];
+    }
+    bool is_new;
+    TRY(try_cuts(s, cuts, found, out_better, &is_new, error));
+  }
+  return TRM_OK;
+}
+
+static trm_status search(splitter *s, trm_program **out_program, trm_error *error) {
+  found_cuts *found = ARENA_NEW(&s->arena, found_cuts, 1);
+  CHECK_MEMORY(found, "shards");
+  trm_status status = TRM_OK;
+  bool better, is_new = true;
+  for (int round = 0; round < ROUNDS && is_new; ++round) {
+    uint32_t cuts[MAX_SHARDS];
+    choose_cuts(s, cuts);
+    TRY_OR_GOTO(try_cuts(s, cuts, found, &better, &is_new, error), failed);
+    fit_weights(s, found->seen, found->num_seen);
+  }
+  better = true;
+  while (better && found->num_tried + 2 <= ROUNDS + MOVES) {
+    TRY_OR_GOTO(move_a_unit(s, found, &better, error), failed);
+  }
+  TRY_OR_GOTO(note_cuts(s, found->best_cuts, found->best, error), failed);
+  *out_program = found->best;
+  return TRM_OK;
+failed:
+  trm_program_free(found->best);
   return status;
 }
 

@@ -65,6 +65,9 @@ def _rebuild(graph, placeholders, outputs, training):
         cut[key] = made[name].tensor
     norms = [node.name for node in graph_def.node if node.op in _NORMS and node.name in needed]
     for node in graph_def.node:
+        # A custom gradient is a function over tensors of the graph that it was made in (in swish,
+        # to hold less of it). The gradients of what the nodes compute are taken instead.
+        node.attr.pop("_gradient_op_type", None)
         if training and node.op in _NORMS:
             node.attr["is_training"].b = True
             if "exponential_avg_factor" in node.attr:  # V3's

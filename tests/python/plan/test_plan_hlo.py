@@ -201,6 +201,45 @@ def test_shards_are_cut_between_layers_and_balanced(tool):
     assert two["memory"]["bytes_of_machine"] == 2 * one["memory"]["bytes_of_machine"]
 
 
+def _trained(widths, cut=None):
+    """Dense layers of these widths with what their gradients need of them; with `cut` the layers
+    from there on are on the second IPU."""
+    lines, parameters, above = [], [f"h0 = f32[64,{widths[0]}] parameter(0)"], None
+    for i, (rows, columns) in enumerate(zip(widths, widths[1:]), 1):
+        place = "" if cut is None else f", sharding={{maximal device={int(i > cut)}}}"
+        parameters.append(f"w{i} = f32[{rows},{columns}] parameter({i})")
+        lines.append(f"h{i} = f32[64,{columns}] dot(h{i - 1}, w{i}), lhs_contracting_dims={{1}}, "
+                     "rhs_contracting_dims={0}, "
+                     f'metadata={{op_name="net/layer{i}/MatMul"}}{place}')
+    for i in range(len(widths) - 1, 0, -1):
+        place = "" if cut is None else f", sharding={{maximal device={int(i > cut)}}}"
+        name = f'metadata={{op_name="gradients/net/layer{i}/MatMul_grad/'
+        above = above or f"h{i}"
+        lines.append(f"d{i} = f32[{widths[i - 1]},{widths[i]}] dot(h{i - 1}, {above}), "
+                     f'lhs_contracting_dims={{0}}, rhs_contracting_dims={{0}}, {name}W"}}{place}')
+        lines.append(f"g{i} = f32[64,{widths[i - 1]}] dot({above}, w{i}), "
+                     f'lhs_contracting_dims={{1}}, rhs_contracting_dims={{1}}, {name}X"}}{place}')
+        above = f"g{i}"
+    results = [f"d{i}" for i in range(1, len(widths))]
+    shapes = ", ".join(f"f32[{a},{b}]" for a, b in zip(widths, widths[1:]))
+    body = "\n  ".join([*parameters, *lines, f"ROOT all = ({shapes}) tuple({', '.join(results)})"])
+    return f"HloModule trained\n\nENTRY main {{\n  {body}\n}}\n"
+
+
+@pytest.mark.parametrize("widths", [
+    (64, 1024, 1024, 512, 256, 256, 128, 128, 128, 64, 64, 64),
+    (64, 64, 64, 128, 64, 64, 2048, 64, 128, 64, 64, 512),
+    (64,) * 12,
+])
+def test_of_all_places_to_cut_the_most_even_one_is_found(tool, widths):
+    found, = plan(tool, tool.write("trained.hlo", _trained(widths)), "--ipus", "2")["cases"]
+    fullest = []
+    for cut in range(1, len(widths) - 1):
+        case, = plan(tool, tool.write("cut.hlo", _trained(widths, cut)))["cases"]
+        fullest.append(case["memory"]["worst_tile_bytes"])
+    assert found["memory"]["worst_tile_bytes"] == min(fullest) < max(fullest)
+
+
 def test_too_few_layers_are_a_problem_of_that_case(tool):
     source = tool.write("layers.hlo", LAYERS)
     one, many = plan(tool, source, "--ipus", "1,16")["cases"]
