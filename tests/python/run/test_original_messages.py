@@ -117,7 +117,7 @@ class Held:
     def _elements(self):
         yield 1.
         self.waits.set()
-        self.go.wait(120)
+        self.go.wait(600)
         yield 2.
 
 
@@ -142,7 +142,7 @@ def test_deleting_what_is_in_use(on_ipu):
 
         thread = threading.Thread(target=work)
         thread.start()
-        assert held.waits.wait(120)
+        assert held.waits.wait(600)
         for kind, feed, delete in ("infeed", infeed, delete_in), ("outfeed", outfeed, delete_out):
             refused(tf.errors.FailedPreconditionError,
                     f"Cannot delete {kind} with id='{feed._id}' while in use", session.run, delete)

@@ -92,7 +92,8 @@ if __name__ == "__main__":
 @pytest.mark.parametrize("source", [DEVICE_ONLY, IN_GRAPH_MODE], ids=["device", "layers"])
 def test_it_passes(source, runner, tmp_path):
     (tmp_path / "unit_test.py").write_text(source)
-    done = subprocess.run([sys.executable, *runner, "unit_test.py"], cwd=tmp_path, env=os.environ,
+    done = subprocess.run([sys.executable, *runner, "unit_test.py"], cwd=tmp_path,
+                          env={**os.environ, "TREMULA_RUNTIME_DIR": str(tmp_path)},
                           capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr[-3000:]
     assert "OK" in done.stderr
