@@ -570,6 +570,81 @@ static void test_canonical(void **state) {
   assert_int_equal(plan_input_extent(&dim, 100, 3), 20);
 }
 
+/* Positions that meet only padding cost nothing: of 7 x 7 outputs with a border of 1, (19 / 21)^2 of the
+ * work is left. */
+static void test_padding(void **state) {
+  (void)state;
+  trm_target *target = load("mk1");
+  const trm_plan_options options = trm_plan_options_default();
+  trm_conv_params padded = convolution(TRM_F16, 1, 4, 512, 512, 7, 3, 1), whole = padded;
+  for (int d = 0; d < 2; d++) {
+    padded.dims[d].pad_low = padded.dims[d].pad_high = 1;
+    padded.dims[d].input = 7;
+    whole.dims[d].pad_low = whole.dims[d].pad_high = 0;
+    whole.dims[d].input = 9;
+    assert_int_equal(trm_conv_output_size(&padded.dims[d]), 7);
+    assert_int_equal(trm_conv_output_size(&whole.dims[d]), 7);
+    assert_true(fabs(plan_busy_share(&padded.dims[d]) - 19.0 / 21) < 1e-9);
+    assert_true(fabs(plan_busy_share(&whole.dims[d]) - 1) < 1e-9);
+  }
+  const trm_plan a = make(target, &padded, &options), b = make(target, &whole, &options);
+  check_plan(target, &a);
+  assert_true(fabs(a.flops / b.flops - 19.0 * 19 / (21 * 21)) < 1e-6);
+  assert_true(a.cycles < b.cycles);
+  /* A kernel that is nearly all padding: each output meets one input. */
+  const trm_conv_dim wide = {.input = 1, .kernel = 200, .stride = 1, .pad_low = 199, .pad_high = 199,
+                             .input_dilation = 1, .kernel_dilation = 1};
+  assert_int_equal(trm_conv_output_size(&wide), 200);
+  for (int64_t k = 0; k < 200; k += 33) assert_int_equal(plan_busy_outputs(&wide, 0, 200, k), 1);
+  assert_int_equal(plan_busy_outputs(&wide, 0, 100, 0), 0);
+  assert_int_equal(plan_busy_outputs(&wide, 100, 100, 0), 1);
+  trm_target_release(target);
+}
+
+/* The gradient of a pointwise convolution with stride 2: the outputs between are zeros. */
+static void test_strided_gradient(void **state) {
+  (void)state;
+  trm_target *target = load("mk2");
+  const trm_plan_options options = trm_plan_options_default();
+  trm_conv_params strided = convolution(TRM_F16, 1, 4, 2048, 1024, 14, 1, 1), dense = strided;
+  for (int d = 0; d < 2; d++) {
+    strided.dims[d].input = 7;
+    strided.dims[d].input_dilation = 2;
+    strided.dims[d].pad_low = 0;
+    strided.dims[d].pad_high = 1;
+    assert_int_equal(trm_conv_output_size(&strided.dims[d]), 14);
+    dense.dims[d].input = 7;
+  }
+  const trm_plan a = make(target, &strided, &options), b = make(target, &dense, &options);
+  check_plan(target, &a);
+  assert_int_equal(a.shape.batch, 4 * 49);
+  assert_int_equal(a.cycles, b.cycles);
+  trm_target_release(target);
+}
+
+/* The gradient of weights with little memory: what a turn reads is rearranged in that turn. */
+static void test_rearranged_in_turns(void **state) {
+  (void)state;
+  trm_target *target = load("mk1");
+  trm_plan_options options = trm_plan_options_default();
+  options.pass = TRM_PASS_TRAINING_WU;
+  trm_conv_params p = convolution(TRM_F16, 1, 64, 4, 64, 226, 224, 1);
+  for (int d = 0; d < 2; d++) p.dims[d].pad_low = p.dims[d].pad_high = 0, p.dims[d].input = 226;
+  const trm_plan plan = make(target, &p, &options);
+  check_plan(target, &plan);
+  assert_int_equal(plan.fit, TRM_FIT_TARGET);
+  assert_true(plan.partition.in_channels_serial > 1);
+  assert_true(plan.inputs_rearranged && plan.weights_rearranged);
+  bool found = false;
+  for (uint32_t i = 0; i < plan.num_phases; i++) {
+    if (plan.phases[i].step != TRM_STEP_REARRANGE) continue;
+    assert_int_equal(plan.phases[i].times, plan.partition.in_channels_serial);
+    found = true;
+  }
+  assert_true(found);
+  trm_target_release(target);
+}
+
 /* Input dilation puts zeros between inputs, which nothing is computed for: the data gradient of a
  * strided convolution. */
 static void test_input_dilation(void **state) {
@@ -651,6 +726,9 @@ int main(void) {
       cmocka_unit_test(test_cache),        cmocka_unit_test(test_out_of_memory),
       cmocka_unit_test(test_print),        cmocka_unit_test(test_formulas),
       cmocka_unit_test(test_canonical),
+      cmocka_unit_test(test_padding),
+      cmocka_unit_test(test_strided_gradient),
+      cmocka_unit_test(test_rearranged_in_turns),
       cmocka_unit_test(test_input_dilation),    cmocka_unit_test(test_instructions),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
