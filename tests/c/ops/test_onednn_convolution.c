@@ -188,6 +188,9 @@ static void bfloat16_rounds_once(void **state) {
 /* The packed weights are reused: with an unchanged version new weights must not be seen. */
 static void packed_weights_are_kept(void **state) {
   (void)state;
+#if defined(__x86_64__)
+  if (!__builtin_cpu_supports("avx2")) skip(); /* oneDNN takes weights as they are there */
+#endif
   linear_case c;
   linear_case_convolution(&c, &cases[1].convolution, TRM_F32);
   linear_case_fill(&c, 1);
