@@ -195,6 +195,30 @@ def test_options_that_do_not_go_together(options, flags, text, monkeypatch):
     assert text in str(error.value)
 
 
+@pytest.mark.parametrize("name, wrong", [
+    ("auto_select_ipus", [0, -1, [1, -1], (2, 0), 2 ** 40]), ("select_ipus", [-1, [3, -1], 2 ** 40]),
+    ("io_tiles.num_io_tiles", [-1]), ("ipu_model.tiles_per_ipu", [-1, 2 ** 40]),
+    ("io_tiles.available_memory_proportion", [-0.1, 1.1, float("nan")]),
+    ("ipu_model.version", ["ipu3"]), ("device_connection.version", ["x"]),
+    ("scheduling.maximum_scheduler_lookahead_depth", [-1]),
+    ("scheduling.maximum_scheduler_search_space_size", [-1]),
+    ("optimizations.minimum_remote_tensor_size", [-1, 2 ** 70]),
+    ("optimizations.cholesky_block_size", [-1]),
+    ("norms.experimental.distributed_batch_norm_replica_group_size", [0, -1]),
+    ("experimental.multi_replica_distribution.process_index", [-1])])
+def test_values_that_cannot_be_meant_are_refused_when_they_are_set(name, wrong):
+    config = IPUConfig()
+    *path, leaf = name.split(".")
+    owner = config
+    for part in path:
+        owner = getattr(owner, part)
+    before = getattr(owner, leaf)
+    for value in wrong:
+        with pytest.raises(ValueError, match=name):
+            setattr(owner, leaf, value)
+    assert getattr(owner, leaf) == before
+
+
 def test_poplar_options_are_text():
     config = IPUConfig()
     config.matmuls.poplar_options["availableMemoryProportion"] = 0.3

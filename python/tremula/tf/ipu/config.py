@@ -101,10 +101,6 @@ class IPUConfig(ConfigBase):
         connection = self.device_connection
         if counts and ids:
             raise ValueError("Only one of `auto_select_ipus` and `select_ipus` can be set.")
-        if any(count < 1 for count in counts):
-            raise ValueError("`auto_select_ipus` must be 1 or more for every device.")
-        if any(index < 0 for index in ids):
-            raise ValueError("`select_ipus` must be 0 or more for every device.")
         if len(set(ids)) != len(ids):
             raise ValueError("All MultiIPU indices in `select_ipus` must be unique.")
         if on_model:
@@ -121,9 +117,6 @@ class IPUConfig(ConfigBase):
                 and not connection.version):
             raise ValueError("device_connection.version must be set when device_connection.type "
                              "is DeviceConnectionType.NEVER or DeviceConnectionType.PRE_COMPILE")
-        if self.norms.experimental.distributed_batch_norm_replica_group_size < 1:
-            raise ValueError("norms.experimental.distributed_batch_norm_replica_group_size must be "
-                             "at least 1.")
         if (self.norms.experimental.distributed_batch_norm_replica_group_size > 1
                 and self.io_tiles.num_io_tiles > 0):
             raise ValueError("norms.experimental.distributed_batch_norm_replica_group_size is not "

@@ -26,11 +26,12 @@ class AttributeMetadata:
     """What is known of one attribute of a config: a category or an option.
 
     `type` is the type as text, `actual_type` the type itself (None for a category), `default` the
-    value of a new config, `effect` what Tremula does with it.
+    value of a new config, `effect` what Tremula does with it, `check_value` a function that raises
+    ValueError for a value that cannot be meant.
     """
 
     def __init__(self, name, doc="", depth=0, default=None, deprecated_msg=None, attr_type=None,
-                 attr_type_str=None, check_type_fn=_no_check, effect=""):
+                 attr_type_str=None, check_type_fn=_no_check, effect="", check_value=_no_check):
         self._name = name
         self.__doc__ = doc
         self._depth = depth
@@ -39,6 +40,7 @@ class AttributeMetadata:
         self._type = attr_type
         self._type_text = attr_type_str or type_text(attr_type)
         self._check = check_type_fn
+        self.check_value = check_value
         self.effect = effect
 
     @property
@@ -111,7 +113,8 @@ def deprecate_config_attributes(to_deprecate):
 class ConfigBase:
     """A config, or a category of one. Its class attributes are made by define().
 
-    An option is checked when it is set; a category cannot be assigned to.
+    An option is checked when it is set: TypeError for a value of another type, ValueError for one
+    that is out of range; a category cannot be assigned to.
     """
     _metadata = {}     # name -> AttributeMetadata, options and categories of this level
     _categories = {}   # name -> class
@@ -132,6 +135,7 @@ class ConfigBase:
         if name in self._convert:
             value = self._convert[name](metadata, value)
         metadata.check_type(value)
+        metadata.check_value(value)
         metadata.warn_if_deprecated()
         self.__dict__[name] = value
 
@@ -242,7 +246,8 @@ def define(cls, options, converters=None):
             option.path, option.doc, depth=option.path.count(".") + 1, default=option.default,
             deprecated_msg=option.deprecated or None, attr_type=option.type,
             attr_type_str=None if option.type is None else _full_type_text(option.type),
-            check_type_fn=_checker(option.type), effect=option.effect)
+            check_type_fn=_checker(option.type), effect=option.effect,
+            check_value=option.check_value)
         if option.type is None:
             class_name = "".join(word.capitalize() for word in name.split("_"))
             inner = type(class_name, (ConfigBase,), {

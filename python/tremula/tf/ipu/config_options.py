@@ -76,6 +76,10 @@ class StochasticRoundingBehaviour(Enum):
 # The type of auto_select_ipus and select_ipus: one number, or one for each TensorFlow device.
 IPU_SELECTION = Union[int, List[int], Tuple[int, ...]]
 
+MOST = 2 ** 63 - 1  # of a number
+_MOST_TILES = 65536
+_MOST_IPUS = 2 ** 32 - 1
+_VERSIONS = ("", "ipu1", "ipu2", "ipu21")
 NOTHING_YET = "Accepted and kept; nothing acts on it yet."
 
 
@@ -83,8 +87,9 @@ NOTHING_YET = "Accepted and kept; nothing acts on it yet."
 class Option:
     """An option (or, where `type` is None, a category).
 
-    `effect` says what Tremula does with the option; empty where it only keeps it. Private ones
-    are left out of the docs.
+    `effect` says what Tremula does with the option; empty where it only keeps it. A number, or
+    each of several, is from `least` to `most`; a text is one of `choices`, where there are any.
+    Private ones are left out of the docs.
     """
     path: str
     type: Any
@@ -92,6 +97,22 @@ class Option:
     doc: str
     effect: str = ""
     deprecated: str = ""
+    least: float = -MOST
+    most: float = MOST
+    choices: Tuple[str, ...] = ()
+
+    def check_value(self, value):
+        """Raises ValueError for a value of the right type that cannot be meant."""
+        if self.choices and value not in self.choices:
+            words = [repr(one) for one in self.choices]
+            raise ValueError(f"{self.path} must be {', '.join(words[:-1])} or {words[-1]}, not "
+                             f"{value!r}.")
+        for one in value if isinstance(value, (list, tuple)) else [value]:
+            if type(one) not in (int, float) or self.least <= one <= self.most:
+                continue
+            raise ValueError(f"`{self.path}` must be " + (
+                f"{self.least} or more" if one < self.least else f"{self.most} or less")
+                + (" for every device" if self.type is IPU_SELECTION else "") + f", not {one}.")
 
     @property
     def private(self):
@@ -126,11 +147,13 @@ OPTIONS = (
     Option("auto_select_ipus", IPU_SELECTION, [],
            "How many IPUs each TensorFlow device has: a number for /device:IPU:0, or a list with "
            "one number for each device. Any free IPUs will do.",
-           effect="Sets the devices of the system; excludes `select_ipus`."),
+           effect="Sets the devices of the system; excludes `select_ipus`.",
+           least=1, most=_MOST_IPUS),
     Option("select_ipus", IPU_SELECTION, [],
            "Which IPUs each TensorFlow device has: the id of an IPU or of a group of IPUs, as "
            "gc-info lists them, for /device:IPU:0, or a list with one id for each device.",
-           effect="Sets the devices of the system; excludes `auto_select_ipus`."),
+           effect="Sets the devices of the system; excludes `auto_select_ipus`.",
+           least=0, most=_MOST_IPUS),
 
     _category("convolutions", "Options for convolutions."),
     Option("convolutions.poplar_options", dict, {},
@@ -148,7 +171,7 @@ OPTIONS = (
            "The IPU to compile for when none is attached: ipu1, ipu2 or ipu21. Needed for the "
            "types NEVER and PRE_COMPILE.",
            effect="The machine that is compiled for with NEVER and PRE_COMPILE; otherwise it is "
-           "the inventory's."),
+           "the inventory's.", choices=_VERSIONS),
     Option("device_connection.enable_remote_buffers", bool, False,
            "Allow remote buffers when compiling for a device that is not attached."),
 
@@ -170,9 +193,9 @@ OPTIONS = (
     _category("experimental.multi_replica_distribution",
               "Replicas of one program in several processes."),
     Option("experimental.multi_replica_distribution.process_index", int, 0,
-           "The number of this process, from 0."),
+           "The number of this process, from 0.", least=0),
     Option("experimental.multi_replica_distribution.process_count", int, 0,
-           "How many processes there are. 0: one, without distribution."),
+           "How many processes there are. 0: one, without distribution.", least=0),
 
     _category("floating_point_behaviour",
               "Which floating point events stop a program, and how float16 is rounded."),
@@ -208,23 +231,23 @@ OPTIONS = (
 
     _category("io_tiles", "Tiles that are kept for data on its way in and out."),
     Option("io_tiles.num_io_tiles", int, 0, "How many tiles of each IPU are I/O tiles.",
-           effect="The plan for an IPU leaves them out."),
+           effect="The plan for an IPU leaves them out.", least=0, most=_MOST_TILES),
     Option("io_tiles.place_ops_on_io_tiles", bool, False,
            "Put operations on the I/O tiles as well. Needs `num_io_tiles`.",
            effect="In the plan, feeds of loops on one IPU and of grouped pipelines go through them "
            "while the other tiles compute."),
     Option("io_tiles.available_memory_proportion", float, 0.9,
            "The part of the memory of the I/O tiles, from 0 to 1, that operations may use.",
-           effect="Feeds that need more are not placed there."),
+           effect="Feeds that need more are not placed there.", least=0, most=1),
 
     _category("ipu_model", "The IPU Model, used with --use_ipu_model in TF_POPLAR_FLAGS."),
     Option("ipu_model.compile_ipu_code", bool, False,
            "Count the bytes of code in memory reports.",
            effect="As said."),
     Option("ipu_model.tiles_per_ipu", int, 0, "Tiles of one IPU. 0: all of them.",
-           effect="Of the machine that is planned for."),
+           effect="Of the machine that is planned for.", least=0, most=_MOST_TILES),
     Option("ipu_model.version", str, "ipu2", "The IPU that is modelled: ipu1, ipu2 or ipu21.",
-           effect="Of the machine that is planned for."),
+           effect="Of the machine that is planned for.", choices=_VERSIONS),
 
     _category("matmuls", "Options for matrix multiplications."),
     Option("matmuls.clear_pass_type", bool, False,
@@ -244,7 +267,7 @@ OPTIONS = (
            effect="On several replicas fused batch norms in training and their gradients have the "
            "statistics of so many that follow each other, which must divide their number. The "
            "gradients of scale and offset are those of each replica, and so is the size that "
-           "TensorFlow unbiases the variance with."),
+           "TensorFlow unbiases the variance with.", least=1),
 
     _category("optimizations", "What the compiler does to make a program smaller or faster."),
     _category("optimizations.math", "Changes to arithmetic."),
@@ -264,28 +287,28 @@ OPTIONS = (
     Option("optimizations.merge_infeed_io_copies", bool, True,
            "Copy all tensors of an infeed element in one go."),
     Option("optimizations.maximum_cross_replica_sum_buffer_size", int, 0,
-           "Bytes up to which sums over replicas are made together."),
+           "Bytes up to which sums over replicas are made together.", least=0),
     Option("optimizations.maximum_reduce_scatter_buffer_size", int, 0,
-           "Bytes up to which reduce-scatters are made together."),
+           "Bytes up to which reduce-scatters are made together.", least=0),
     Option("optimizations.maximum_inter_ipu_copies_buffer_size", int, 0,
-           "Bytes up to which copies between IPUs are made together."),
+           "Bytes up to which copies between IPUs are made together.", least=0),
     Option("optimizations.maximum_send_recv_cluster_size", int, 0,
-           "Bytes up to which transfers with the host are made together."),
+           "Bytes up to which transfers with the host are made together.", least=0),
     Option("optimizations.maximum_reduce_many_buffer_size", int, 0,
-           "Bytes up to which reductions are made together."),
+           "Bytes up to which reductions are made together.", least=0),
     Option("optimizations.maximum_all_gather_buffer_size", int, 0,
-           "Bytes up to which all-gathers are made together."),
+           "Bytes up to which all-gathers are made together.", least=0),
     Option("optimizations.minimum_remote_tensor_size", int, 128,
-           "Bytes that a tensor must have to be kept in a remote buffer."),
+           "Bytes that a tensor must have to be kept in a remote buffer.", least=0),
     Option("optimizations.merge_remote_buffers", MergeRemoteBuffersBehaviour,
            MergeRemoteBuffersBehaviour.IF_BENEFICIAL,
            "Whether remote buffers of one shape become one buffer."),
     Option("optimizations.enable_gather_simplifier", bool, True,
            "Make slices of gathers where that is cheaper."),
     Option("optimizations.triangular_solve_expander_block_size", int, 0,
-           "Block size of triangular solves. 0: chosen by the compiler."),
+           "Block size of triangular solves. 0: chosen by the compiler.", least=0),
     Option("optimizations.cholesky_block_size", int, 0,
-           "Block size of Cholesky decompositions. 0: chosen by the compiler."),
+           "Block size of Cholesky decompositions. 0: chosen by the compiler.", least=0),
     Option("optimizations.enable_fast_math", bool, False,
            "Older name of `optimizations.math.fast`.",
            deprecated="use `optimizations.math.fast` instead."),
@@ -300,9 +323,9 @@ OPTIONS = (
     Option("scheduling.algorithm", SchedulingAlgorithm, SchedulingAlgorithm.CHOOSE_BEST,
            "How the order is found."),
     Option("scheduling.maximum_scheduler_lookahead_depth", int, 5,
-           "How many steps LOOK_AHEAD looks ahead."),
+           "How many steps LOOK_AHEAD looks ahead.", least=0),
     Option("scheduling.maximum_scheduler_search_space_size", int, 64,
-           "How many orders LOOK_AHEAD compares at a step."),
+           "How many orders LOOK_AHEAD compares at a step.", least=0),
 
     _category("_profiling", "Reports, as the functions of `ipu.utils` set them."),
     Option("_profiling.profiling", bool, False, "Record how programs are compiled."),
