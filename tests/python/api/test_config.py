@@ -196,7 +196,8 @@ def test_options_that_do_not_go_together(options, flags, text, monkeypatch):
 
 
 @pytest.mark.parametrize("name, wrong", [
-    ("auto_select_ipus", [0, -1, [1, -1], (2, 0), 2 ** 40]), ("select_ipus", [-1, [3, -1], 2 ** 40]),
+    ("auto_select_ipus", [0, -1, [1, -1], (2, 0), 2 ** 40]),
+    ("select_ipus", [-1, [3, -1], 2 ** 40]),
     ("io_tiles.num_io_tiles", [-1]), ("ipu_model.tiles_per_ipu", [-1, 2 ** 40]),
     ("io_tiles.available_memory_proportion", [-0.1, 1.1, float("nan")]),
     ("ipu_model.version", ["ipu3"]), ("device_connection.version", ["x"]),

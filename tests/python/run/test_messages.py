@@ -45,6 +45,36 @@ def test_shape_that_is_computed(on_ipu, session):
     said(error, r"zeros \(Fill, defined at .*test_messages\.py:\d+\): its input number 0 must be")
 
 
+def test_values_that_only_a_run_knows_leave_nothing_in_the_log(script):
+    """Neither where they are integers, which become constants then, nor where that is refused."""
+    done = script("""
+        import tensorflow.compat.v1 as tf
+        from tensorflow.python import ipu
+        tf.disable_v2_behavior()
+        x, n = tf.placeholder(tf.float32, [4]), tf.placeholder(tf.int32, [])
+
+        def run(function):
+            with ipu.scopes.ipu_scope("/device:IPU:0"):
+                result = ipu.ipu_compiler.compile(function, [x, n])
+            try:
+                print(session.run(result, {x: [1., 2., 3., 4.], n: 1})[0].shape)
+            except tf.errors.InvalidArgumentError as error:
+                print("must be known" in str(error))
+
+        with tf.Session() as session:
+            run(lambda x, n: tf.zeros([2 * n, 3]))
+            run(lambda x, n: tf.reshape(x, tf.stack([4 * n, n])))
+            run(lambda x, n: tf.tile(x, [n + 1]))
+            run(lambda x, n: tf.reduce_sum(x, n - 1))
+            run(lambda x, n: tf.random.uniform([n, 2]))
+            run(lambda x, n: tf.one_hot([1, 0, 2], n + 4))
+            run(lambda x, n: tf.ones([tf.cast(tf.reduce_sum(x), tf.int32), n]))
+    """, TF_CPP_MIN_LOG_LEVEL="0")
+    assert done.stdout.splitlines() == [
+        "(2, 3)", "(4, 1)", "(8,)", "()", "(1, 2)", "(3, 5)", "True"], done.stderr
+    assert "compile-time constant" not in done.stderr
+
+
 def test_gradient_of_a_loop_without_a_bound(on_ipu):
     def computation(x):
         y = tf.while_loop(lambda i, a: i < 5, lambda i, a: [i + 1, tf.tanh(a)], [0, x])[1]

@@ -214,8 +214,8 @@ def test_outside_compilation_outside_of_programs():
 
 
 def test_arity_of_a_loop(on_ipu):
-    refused(TypeError, "Supplied loop body function cannot be called with the specified inputs. You "
-            "specified 2 inputs", on_ipu,
+    refused(TypeError, "Supplied loop body function cannot be called with the specified inputs. "
+            "You specified 2 inputs", on_ipu,
             lambda: ipu.loops.repeat(2, lambda x: x, [tf.ones([2]), 1.]))
 
 
@@ -295,7 +295,7 @@ MESSAGES = {
     "already been set in this process": "api/test_config.py",
     "attached to IPU": "devices/test_connection.py",
     "No IPU device was configured for /device:IPU:0": "events/test_dumps.py",
-    "Could not find an available device for TensorFlow virtual device": "devices/test_connection.py",
+    "Could not find an available device for TensorFlow": "devices/test_connection.py",
     "No device matches the requested": "../c/device/test_attach.c",
     "Target configuration failed": HERE,
     "No device target has been configured": HERE,

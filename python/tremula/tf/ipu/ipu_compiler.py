@@ -1,6 +1,6 @@
 """Compiling a computation for an IPU (`tensorflow.python.ipu.ipu_compiler`)."""
 
-from tremula.tf.runtime import inside, launching, plugin, tracing
+from tremula.tf.runtime import checks, inside, launching, plugin, tracing
 
 _NOT_ON_AN_IPU = (
     "A computation has been compiled, however it was not placed on an IPU device. This is "
@@ -34,6 +34,7 @@ def compile(computation, inputs=None):  # pylint: disable=redefined-builtin
             "it in a tf.Graph or a tf.function, or use an IPUStrategy.")
     if inputs is not None and not isinstance(inputs, (list, tuple)):
         raise TypeError(f"inputs must be a list of tensors or None, not {type(inputs).__name__}.")
+    checks.function("computation", computation)
     inputs = [_to_tensors(one) for one in inputs or []]
     device = _device_around()
     trace = tracing.Trace("cluster", device)
@@ -54,7 +55,7 @@ def compile(computation, inputs=None):  # pylint: disable=redefined-builtin
 
 def _to_tensors(value):
     import tensorflow.compat.v1 as tf
-    return tf.nest.map_structure(tf.convert_to_tensor, value)
+    return tf.nest.map_structure(lambda one: checks.tensors("inputs", [one])[0], value)
 
 
 def _device_around():

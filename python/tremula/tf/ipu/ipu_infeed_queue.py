@@ -3,7 +3,7 @@
 import itertools
 
 from tremula.tf.ipu import _planned
-from tremula.tf.runtime import feed_arguments, inside, plugin, tracing
+from tremula.tf.runtime import checks, feed_arguments, inside, plugin, tracing
 
 _DEFAULT_DEPTH = 3
 _FED_TYPES = ("float16", "float32", "int32", "bool", "int8", "uint8", "int16", "uint16", "uint32")
@@ -14,6 +14,15 @@ _numbers = itertools.count(1)
 
 def __getattr__(name):
     _planned.attribute(__name__, name)
+
+
+def _check(options):
+    feed_arguments.check(options)
+    depth = checks.integer("prefetch_depth", options["prefetch_depth"], optional=True)
+    if depth is not None and not 1 <= depth <= 255:
+        raise ValueError("prefetch_depth must be greater than zero and less than 256, but it is "
+                         f"{depth}.")
+    checks.integer("data_to_prefetch", options["data_to_prefetch"], least=1, optional=True)
 
 
 class IPUInfeedQueue:
@@ -34,13 +43,14 @@ class IPUInfeedQueue:
         difference.
 
         Raises TypeError for what is no dataset and for other arguments, ValueError for shapes
-        that are not known and for a depth that is out of range.
+        that are not known and for numbers that are out of range.
         """
         import tensorflow.compat.v1 as tf
         options = feed_arguments.either_generation("IPUInfeedQueue", 1, args, kwargs, _NEW, _OLD)
         if not isinstance(dataset, (tf.data.Dataset, tf.compat.v2.data.Dataset)):
             raise TypeError("IPUInfeedQueue takes a tf.data.Dataset, but it was given "
                             f"{type(dataset).__name__}.")
+        _check(options)
         plugin.load()
         self._structure = tf.data.get_output_types(dataset)
         self._types = tf.nest.flatten(self._structure)
@@ -52,11 +62,6 @@ class IPUInfeedQueue:
         depth = options["prefetch_depth"]
         if depth is None:
             depth = _DEFAULT_DEPTH
-        if isinstance(depth, bool) or not hasattr(depth, "__index__"):
-            raise TypeError(f"prefetch_depth must be an int, but it is {depth!r}.")
-        if not 1 <= depth <= 255:
-            raise ValueError("prefetch_depth must be greater than zero and less than 256, but it "
-                             f"is {depth}.")
         self._id = f"{options['feed_name'] or 'infeed'}.{next(_numbers)}"
         plugin.library().trm_tf_declare_infeed(
             self._id.encode(), depth, options["replication_factor"] or 0)

@@ -6,7 +6,7 @@ import itertools
 import weakref
 
 from tremula.tf.ipu import _planned
-from tremula.tf.runtime import feed_arguments, inside, plugin, replication, tracing
+from tremula.tf.runtime import checks, feed_arguments, inside, plugin, replication, tracing
 
 _NEW = ("outfeed_mode", "device_ordinal", "buffer_depth", "optimise_latency")
 _OLD = ("feed_name", "outfeed_mode", "outfeed_all", "device_ordinal", "replication_factor",
@@ -43,11 +43,17 @@ class IPUOutfeedQueue(collections.abc.Iterable):
         first argument before SDK 2.4. A program of another number of replicas
         than a `replication_factor` that is given fails. What else there is makes no difference.
 
-        Raises TypeError for other arguments, ValueError for a mode that is none.
+        Raises TypeError for other arguments, ValueError for a mode that is none and for
+        numbers that are out of range.
         """
         plugin.load()
         options = feed_arguments.either_generation("IPUOutfeedQueue", 0, args, kwargs, _NEW, _OLD)
+        options["outfeed_all"] = checks.boolean("outfeed_all", options["outfeed_all"],
+                                                optional=True)
         self._mode = _mode(options)
+        feed_arguments.check(options)
+        for name in ("buffer_depth", "io_batch_size"):
+            checks.integer(name, options[name], least=1, optional=True)
         self._id = f"{options['feed_name'] or 'outfeed'}.{next(_numbers)}"
         plugin.library().trm_tf_declare_outfeed(
             self._id.encode(), int(self._mode is IPUOutfeedMode.LAST),
@@ -65,8 +71,8 @@ class IPUOutfeedQueue(collections.abc.Iterable):
 
     @property
     def deleter(self):
-        """An operation that drops what has not been dequeued, and in the mode LAST the last element.
-        It fails with NotFoundError if no program has written to the queue yet, with
+        """An operation that drops what has not been dequeued, and in the mode LAST the last
+        element. It fails with NotFoundError if no program has written to the queue yet, with
         FailedPreconditionError while one runs.
         """
         import tensorflow.compat.v1 as tf

@@ -3,7 +3,7 @@
 import collections
 
 from tremula.tf.ipu import config as ipu_config
-from tremula.tf.runtime import estimators
+from tremula.tf.runtime import checks, estimators
 
 
 class IPURunConfig(collections.namedtuple("IPURunConfig", [
@@ -25,6 +25,15 @@ class IPURunConfig(collections.namedtuple("IPURunConfig", [
 
         Raises ValueError and TypeError for numbers and options that do not fit together.
         """
+        for name, value in (("iterations_per_loop", iterations_per_loop),
+                            ("num_replicas", num_replicas), ("num_shards", num_shards)):
+            checks.integer(name, value)
+            if value < 1:
+                raise ValueError(f"{name} must be 1 or more, but it is {value}.")
+        checks.integer("ordinal", ordinal, least=0)
+        checks.integer("prefetch_depth", prefetch_depth, least=1, most=255, optional=True)
+        checks.boolean("compile_summary", compile_summary, optional=True)
+        checks.boolean("autosharding", autosharding, optional=True)
         num_devices = num_replicas * num_shards
         if num_devices > 1 and ipu_options is None:
             raise ValueError("IPU configuration requires more than one device, but `ipu_options` "
@@ -36,9 +45,6 @@ class IPURunConfig(collections.namedtuple("IPURunConfig", [
                     f"`IPURunConfig` configured with {num_devices} devices ({num_replicas} "
                     f"replicas times {num_shards} shards), but `IpuOptions` configured with "
                     f"{configured} devices")
-        if iterations_per_loop < 1:
-            raise ValueError("iterations_per_loop must be 1 or more, but it is "
-                             f"{iterations_per_loop}.")
         return super().__new__(cls, iterations_per_loop, ipu_options, num_replicas, num_shards,
                                ordinal, prefetch_depth, compile_summary, autosharding)
 
@@ -72,6 +78,10 @@ class RunConfig(estimators.base("RunConfig")):
     def __init__(self, ipu_run_config=None, master=None, **kwargs):
         """`kwargs` are the arguments of tf.estimator.RunConfig."""
         kwargs.pop("use_xla_auto_clustering", None)
+        if not isinstance(ipu_run_config, (IPURunConfig, type(None))):
+            raise TypeError(f"ipu_run_config must be an IPURunConfig, but it is "
+                            f"{ipu_run_config!r}.")
+        checks.text("master", master, optional=True)
         super().__init__(**kwargs)
         self._ipu_run_config = ipu_run_config or IPURunConfig()
         if master is not None:

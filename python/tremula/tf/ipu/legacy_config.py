@@ -263,6 +263,9 @@ def _algorithm(value):
         return value
     names = {name.replace("_", ""): member for name, member
              in SchedulingAlgorithm.__members__.items()}
+    if not isinstance(value, str):
+        raise TypeError("A scheduler must be a SchedulingAlgorithm or its name, but it is "
+                        f"{value!r}.")
     key = value.upper().replace("_", "").replace("-", "").replace(" ", "")
     if not key:
         return SchedulingAlgorithm.CHOOSE_BEST

@@ -4,7 +4,7 @@ import contextlib
 import inspect
 import threading
 
-from tremula.tf.runtime import feed_arguments, tracing
+from tremula.tf.runtime import checks, feed_arguments, tracing
 
 
 def repeat(n, body, inputs=None, infeed_queue=None, use_while_v1=True):
@@ -18,10 +18,9 @@ def repeat(n, body, inputs=None, infeed_queue=None, use_while_v1=True):
     Raises TypeError for a body that does not take or return what it must, ValueError if it does
     not return tensors before operations.
     """
-    del use_while_v1
+    checks.boolean("use_while_v1", use_while_v1)
     import tensorflow.compat.v1 as tf
-    if n is None or isinstance(n, (bool, str)) or isinstance(n, float) and not n.is_integer():
-        raise TypeError(f"The number of iterations must be an int or an integer tensor, not {n!r}.")
+    checks.scalar("The number of iterations", n)
     n = tf.cast(tf.convert_to_tensor(n), tf.int32)
     count = tf.get_static_value(n)
     # TensorFlow's own count of iterations ends a loop of a known number of them.
@@ -33,8 +32,12 @@ def while_loop(condition, body, inputs=None, infeed_queue=None, maximum_iteratio
                use_while_v1=True):
     """Runs body(*inputs, *elements) while condition(*inputs) holds, and not more than
     `maximum_iterations` times. The rest is as in repeat()."""
-    del use_while_v1
+    checks.boolean("use_while_v1", use_while_v1)
     import tensorflow.compat.v1 as tf
+    checks.function("The condition of a loop", condition)
+    if maximum_iterations is not None:
+        checks.scalar("maximum_iterations", maximum_iterations)
+        maximum_iterations = tf.cast(tf.convert_to_tensor(maximum_iterations), tf.int32)
 
     def goes_on(counter, *values):
         holds = tf.reshape(tf.convert_to_tensor(condition(*values)), [])
@@ -71,14 +74,13 @@ def _inside(counter, trip_count):
 def _loop(goes_on, body, inputs, infeed_queue, name, trip_count=None):
     """The loop with a counter before the loop's variables: goes_on(counter, *values)."""
     import tensorflow.compat.v1 as tf
-    if not callable(body):
-        raise TypeError(f"The body of a loop must be a function, not {body!r}.")
+    checks.function("The body of a loop", body)
     if infeed_queue is not None and not hasattr(infeed_queue, "_dequeue"):
         raise TypeError("infeed_queue must be an ipu_infeed_queue.IPUInfeedQueue, not "
                         f"{infeed_queue!r}.")
     if inputs is not None and not isinstance(inputs, (list, tuple)):
         inputs = [inputs]
-    inputs = [tf.convert_to_tensor(one) for one in inputs or []]
+    inputs = checks.tensors("The inputs of a loop", inputs or [])
     _check_arity(body, inputs, infeed_queue)
 
     def step(counter, *values):

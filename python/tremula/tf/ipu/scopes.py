@@ -12,6 +12,7 @@ from tensorflow.python.ops import variable_scope
 
 from tremula.tf import compat
 from tremula.tf.ipu import sharding_proto
+from tremula.tf.runtime import checks
 
 FRONTEND_ATTRIBUTES_NAME = "_XlaFrontendAttributes"
 OUTSIDE_COMPILATION_NAME = "_xla_outside_compilation"
@@ -25,6 +26,7 @@ _outside_scopes = itertools.count()
 @contextlib.contextmanager
 def ipu_jit_scope(ipu_scope):
     """Marks what is built as one unit to compile, the scope number `ipu_scope`."""
+    checks.integer("ipu_scope", ipu_scope)
     with compat.graph_attributes({
             "_XlaCompile": True,
             "_XlaSeparateCompiledGradients": False,
@@ -51,6 +53,7 @@ def outside_compilation_scope(name="outside"):
 
     Raises ValueError outside a compiled computation, and inside another such scope.
     """
+    checks.text("name", name)
     if not compat.in_compiled_function():
         raise ValueError("outside_compilation_scope is only allowed in XLA context")
     if compat.graph_attribute(OUTSIDE_COMPILATION_NAME) is not None:
@@ -68,6 +71,9 @@ def ipu_shard(index):
     get the same number. Raises ValueError for what is neither an int nor a list of ints.
     """
     indices = list(index) if isinstance(index, (list, tuple)) else [index]
+    if not indices:
+        raise ValueError("ipu_shard takes the number of an IPU or a list of them, not an empty "
+                         "list.")
     if indices == [-1]:
         around = compat.graph_attribute(sharding_proto.ATTRIBUTE)
         with compat.graph_attributes({} if around is None else {sharding_proto.ATTRIBUTE: None}):
@@ -89,6 +95,9 @@ def frontend_attribute(attribute_name, attribute_value, restore_to=None):
     After the scope the attribute is what it was before; if it was not there, `restore_to`, or
     gone if that is None.
     """
+    checks.text("attribute_name", attribute_name)
+    checks.text("attribute_value", attribute_value)
+    checks.text("restore_to", restore_to, optional=True)
     before = compat.graph_attribute(FRONTEND_ATTRIBUTES_NAME)
     attributes = sharding_proto.decode_map(before or b"")
     outer = attributes.get(attribute_name)
@@ -110,6 +119,7 @@ def stochastic_rounding(override):
     from tremula.tf.ipu.config import StochasticRoundingBehaviour
     if isinstance(override, StochasticRoundingBehaviour):
         override = override != StochasticRoundingBehaviour.OFF
+    checks.boolean("override", override)
     value = "THREESTATE_ON" if override else "THREESTATE_OFF"
     with frontend_attribute(_STOCHASTIC_ROUNDING, value, restore_to="THREESTATE_UNDEFINED"):
         yield
@@ -123,7 +133,12 @@ def partials_type(override_type):
     Raises ValueError for other types.
     """
     import numpy as np
-    name = getattr(override_type, "name", None) or np.dtype(override_type).name
+    name = getattr(override_type, "name", None)
+    if name is None:
+        try:
+            name = np.dtype(override_type).name if override_type is not None else "None"
+        except TypeError:
+            name = repr(override_type)
     if name not in ("float32", "float16"):
         raise ValueError("Only support float16, float32, provided %s" % name)
     with frontend_attribute(_PARTIALS_TYPE, "float" if name == "float32" else "half"):

@@ -47,10 +47,13 @@ def reset_ipu_seed(seed, device="/device:IPU:0", cpu_device="cpu",
     """Starts the random numbers of `device` again from the int `seed`, at once.
 
     `experimental_identical_replicas`: all replicas get the same numbers. `cpu_device` makes no
-    difference. Raises ValueError if `device` is no IPU.
+    difference. Raises ValueError if `device` is no IPU, TypeError for a seed that is no int.
     """
     del cpu_device
     from tremula.tf import runtime
+    from tremula.tf.runtime import checks
+    checks.integer("seed", seed)
+    checks.boolean("experimental_identical_replicas", experimental_identical_replicas)
     runtime.reset_seed(seed, devices.ordinal(device), experimental_identical_replicas)
 
 
@@ -77,7 +80,7 @@ def move_variable_initialization_to_cpu(graph=None):
     one of them. Call it after the variables are made and before a session runs.
     """
     import tensorflow.compat.v1 as tf
-    graph = graph or tf.get_default_graph()
+    graph = tf.get_default_graph() if graph is None else graph
     if not isinstance(graph, tf.Graph):
         raise TypeError(f"move_variable_initialization_to_cpu takes a tf.Graph, not {graph!r}.")
     initializers = [variable.initializer for variable

@@ -1,6 +1,8 @@
 """The arguments of the queues, which changed with SDK 2.4: names and order are of two generations;
 and the arguments that an element of a queue is for who takes it."""
 
+from tremula.tf.runtime import checks
+
 
 def either_generation(queue, before, args, kwargs, new, old):
     """The optional arguments of a queue as a dict by name; None for those that are not given.
@@ -22,6 +24,15 @@ def either_generation(queue, before, args, kwargs, new, old):
         given[name] = value
     options.update(given)
     return options
+
+
+def check(options):
+    """Checks those that both queues have. Raises TypeError and ValueError."""
+    checks.text("feed_name", options["feed_name"], optional=True)
+    checks.integer("device_ordinal", options["device_ordinal"], least=0, optional=True)
+    checks.boolean("optimise_latency", options["optimise_latency"], optional=True)
+    checks.integer("replication_factor", options["replication_factor"], least=1, most=2 ** 32 - 1,
+                   optional=True)
 
 
 def of_element(element):

@@ -1,15 +1,60 @@
 """Which arguments of a graph must be known when it is lowered: those from which shapes, axes and
 the like are computed.
 
-It is a guess that saves attempts, and the warnings that TensorFlow logs of those that fail: late.py
-tries it first and finds out by itself where it was wrong. Functions that the graph calls are not
-looked into.
+arguments_to_know() is a guess that saves attempts: late.py tries it first and finds out by itself
+where it was wrong. refusal() says only what is sure, so that lowering.py need not try: TensorFlow
+logs a warning of each attempt that fails. Functions that the graph calls are not looked into.
 """
 
 from tremula.tf.runtime import clusters_ops, rewriting
 
 # TensorFlow wants to know these too, but makes do without.
 _NOT_NEEDED = {"Slice": 1}  # begin: the size alone gives the shape
+
+
+# These never do without. (Of other ops, TensorFlow computes some results from unknown values.)
+_STRICT = frozenset((
+    "All", "Any", "Fill", "Max", "Mean", "Min", "OneHot", "Prod", "Range", "Reshape", "Sum", "Tile",
+    "Transpose", "UnsortedSegmentSum"))
+# All of a result of these is unknown where one of their inputs is. (Of a Pack's it is not, but all
+# of it must be known.)
+_UNKNOWN_THROUGH = frozenset((
+    "Abs", "Add", "AddV2", "Cast", "Ceil", "ConcatV2", "ExpandDims", "Floor", "FloorDiv",
+    "FloorMod", "Identity", "Max", "Maximum", "Mean", "Min", "Minimum", "Mul", "Neg", "Pack",
+    "Prod", "RealDiv", "Round", "StopGradient", "Sub", "Sum"))
+
+
+def refusal(source, constants):
+    """What TensorFlow would say of a lowering.Source some of whose arguments are `constants`, a
+    container of their numbers: a value must be known that follows from others. None where that is
+    not sure."""
+    graph = source.graph_def
+    nodes = {node.name: node for node in graph.node}
+    unknown = {_tensor(one.tensor) for i, one in enumerate(source.arguments) if i not in constants}
+    seen = set()
+    for node in graph.node:
+        strict = [0] if node.op in rewriting.RANDOM_OPS else (
+            _known_inputs(node) if node.op in _STRICT else ())
+        for i in strict:
+            if _is_unknown(node.input[i], nodes, unknown, seen):
+                return (f"Input {i} to node `{node.name}` with op {node.op} must be a "
+                        "compile-time constant")
+    return None
+
+
+def _is_unknown(tensor, nodes, unknown, seen):
+    """Whether a value follows from those of the tensors `unknown`. `seen` are some that do not."""
+    waiting = [tensor]
+    while waiting:
+        tensor = _tensor(waiting.pop())
+        if tensor in unknown:
+            return True
+        node = nodes.get(rewriting.node_of(tensor))
+        if tensor in seen or node is None or node.op not in _UNKNOWN_THROUGH:
+            continue
+        seen.add(tensor)
+        waiting += [one for one in node.input if not one.startswith("^")]
+    return False
 
 
 def arguments_to_know(source):

@@ -5,7 +5,7 @@ import json
 import re
 import struct
 
-from tremula.tf.runtime import inside, messages, module_state, node_table
+from tremula.tf.runtime import inside, known_values, messages, module_state, node_table
 
 _MAGIC = b"TRMGRAPH"
 _SIDE_TABLE = "tremula.side_table"
@@ -96,6 +96,9 @@ def lower(source, shapes=None, constants=None):
     TensorFlow's bridge refuses.
     """
     table = node_table.NodeTable(source.table)
+    refusal = known_values.refusal(source, constants or {})
+    if refusal:
+        raise inside.LoweringError(messages.explain(refusal, table), refusal)
     try:
         module, num_arguments, num_outputs = _lower(source, shapes, constants)
     except (inside.LoweringError, ValueError) as error:

@@ -14,10 +14,10 @@ from tremula.tf.runtime import compile_options, inside, plugin
 _NO_ATTACHING = ("IPU Model: /device:IPU:{ordinal} is attached to no IPU; programs are "
                  "compiled for {count}")
 _CLEARING = (
-    "Clearing XLA compilation cache of device '/device:IPU:0' while executable caching is disabled. "
-    "To enable the executable cache and potentially save recompilation time set the "
-    "'executable_cache_path' option, e.g 'TF_POPLAR_FLAGS=--executable_cache_path=/path/to/storage'. "
-    "This is logged at most once.")
+    "Clearing XLA compilation cache of device '/device:IPU:0' while executable caching is "
+    "disabled. To enable the executable cache and potentially save recompilation time set the "
+    "'executable_cache_path' option, e.g "
+    "'TF_POPLAR_FLAGS=--executable_cache_path=/path/to/storage'. This is logged at most once.")
 _has_told = False
 _MOST_MS = 2 ** 32 - 1
 _PROGRESS_MODES = ("false", "true", "auto")  # tf_progress_mode in src/tf/progress.h

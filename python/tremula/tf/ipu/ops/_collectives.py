@@ -16,7 +16,7 @@ REDUCTIONS = {
 
 def reduction(op):
     """The compiler's name of a reduction. Raises ValueError for one that there is not."""
-    if op not in REDUCTIONS:
+    if not isinstance(op, str) or op not in REDUCTIONS:
         raise ValueError(f"There is no reduction {op!r}; there are {', '.join(REDUCTIONS)}.")
     return REDUCTIONS[op]
 

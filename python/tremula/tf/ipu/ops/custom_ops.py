@@ -7,7 +7,7 @@ import logging
 import tensorflow.compat.v1 as tf
 
 from tremula.tf.ipu.ops import _building
-from tremula.tf.runtime import inside, tracing, user_libraries
+from tremula.tf.runtime import checks, inside, tracing, user_libraries
 
 _TARGET = "tremula.user-op"
 LOG = logging.getLogger("tremula")
@@ -76,7 +76,11 @@ def _user_op(inputs, library_path, outs, name, op_name, separate_gradients, inpu
     if not _building.in_program():
         raise RuntimeError(f"The user op '{op_name}' must be part of a program: build it inside a "
                            "computation that ipu_compiler.compile traces.")
-    inputs = [tf.convert_to_tensor(one) for one in inputs]
+    for argument, value in ("inputs", inputs), ("inputs_with_gradients", inputs_with_gradients):
+        if not isinstance(value, (list, tuple)) and (value is not None or argument == "inputs"):
+            raise TypeError(f"{argument} must be a list, but it is {value!r}.")
+    checks.text("op_name", op_name)
+    inputs = checks.tensors("inputs", inputs)
     types, shapes = _outputs(outs)
     wanted = list(range(len(inputs))) if inputs_with_gradients is None else list(
         inputs_with_gradients)

@@ -11,7 +11,7 @@ import threading
 import tensorflow.compat.v1 as tf
 
 from tremula.tf.ipu.ops import _building, _generations, embedding_ops_grad
-from tremula.tf.runtime import host_tables
+from tremula.tf.runtime import checks, host_tables
 
 
 @_generations.older_order(
@@ -30,10 +30,12 @@ def embedding_lookup(params, ids, serialization_factor=1, indices_are_sorted=Fal
     rest of params. Raises ValueError for a serialization_factor that does not fit.
     """
     del one_hot_threshold, min_encoding_size
-    factor = int(serialization_factor)
+    factor = int(checks.integer("serialization_factor", serialization_factor))
     if factor < 1:
         raise ValueError(f"serialization_factor has to be at least 1, but was {factor}.")
     params, ids = tf.convert_to_tensor(params), tf.convert_to_tensor(ids)
+    if params.shape.rank == 0:
+        raise ValueError(f"params must have a dimension at least, but {params.name} is a scalar.")
     size, *rest = params.shape.as_list()
     if size is not None and size % factor != 0:
         raise ValueError(f"The serialization_factor ({factor}) must divide the size of the 0th "

@@ -7,6 +7,7 @@ which had `reduction_axes` after `channels_axis`.
 import tensorflow.compat.v1 as tf
 
 from tremula.tf.ipu.ops import _generations, normalization_ops_grad
+from tremula.tf.runtime import checks
 
 DATA_FORMAT_NCHW = "NCHW"
 DATA_FORMAT_NHWC = "NHWC"
@@ -43,7 +44,8 @@ def group_norm(inputs, groups=2, channels_axis=-1, center=True, scale=True, epsi
                               neighbouring ones
     reduction_axes            is ignored, as in the original
 
-    Returns a tensor like inputs. Raises ValueError for shapes that do not fit.
+    Returns a tensor like inputs. Raises ValueError for shapes that do not fit, TypeError for
+    arguments of other kinds.
     """
     del training, reduction_axes
     return _group_norm(inputs, groups, channels_axis, center, scale, epsilon, param_initializers,
@@ -74,7 +76,15 @@ def instance_norm(inputs, channels_axis=-1, center=True, scale=True, epsilon=1.5
 
 def _group_norm(inputs, groups, channels_axis, center, scale, epsilon, initializers, reuse,
                 collections, trainable, scope, strided, kind):
-    inputs = tf.convert_to_tensor(inputs)
+    inputs, = checks.tensors("inputs", [inputs])
+    checks.integer("groups", groups, optional=True)
+    checks.integer("channels_axis", channels_axis)
+    checks.number("epsilon", epsilon, least=0)
+    for option, value in (("center", center), ("scale", scale), ("trainable", trainable),
+                          ("strided_channel_grouping", strided)):
+        checks.boolean(option, value)
+    if initializers is not None and not isinstance(initializers, dict):
+        raise TypeError(f"param_initializers must be a dict, but it is {initializers!r}.")
     name, rank = _name(inputs), inputs.shape.rank
     if rank is None:
         raise ValueError(f"Inputs {name} has undefined rank.")

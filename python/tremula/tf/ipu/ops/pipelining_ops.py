@@ -14,7 +14,7 @@ import tensorflow.compat.v1 as tf
 
 from tremula.tf.ipu import gradient_accumulation as ga
 from tremula.tf.ipu import ipu_infeed_queue, ipu_outfeed_queue, loops, scopes, sharding
-from tremula.tf.runtime import accumulation, hoisting, host_tables, tracing
+from tremula.tf.runtime import accumulation, checks, hoisting, host_tables, tracing
 
 # Attributes of what is built, for the model of the machine.
 PIPELINE_ATTRIBUTE = "pipeline"       # of the loop: JSON
@@ -60,6 +60,11 @@ class OptimizerFunctionOutput:
                 wanted = "dict" if kind is dict else "list or tuple"
                 raise TypeError(f"OptimizerFunctionOutput.{name} must be a {wanted}, not "
                                 f"{type(value).__name__}.")
+        if not hasattr(opt, "apply_gradients"):
+            raise TypeError("OptimizerFunctionOutput.opt must be an optimizer of TensorFlow or "
+                            f"Keras, not {type(opt).__name__}.")
+        _check_queue("OptimizerFunctionOutput.captured_gradient_outfeed",
+                     captured_gradient_outfeed, ipu_outfeed_queue.IPUOutfeedQueue)
         if not tf.is_tensor(loss):
             raise TypeError("OptimizerFunctionOutput.loss must be a Tensor, not "
                             f"{type(loss).__name__}.")
@@ -160,9 +165,15 @@ def pipeline(computational_stages, gradient_accumulation_count=None,
 
     Raises ValueError, TypeError and NotImplementedError for what does not fit together.
     """
-    del gradient_accumulation_for_captured_grads, count_gradient_accumulation_as_iterations
+    checks.boolean("gradient_accumulation_for_captured_grads",
+                   gradient_accumulation_for_captured_grads, optional=True)
+    checks.boolean("count_gradient_accumulation_as_iterations",
+                   count_gradient_accumulation_as_iterations, optional=True)
     if gradient_accumulation_count is None:
         gradient_accumulation_count = pipeline_depth
+    elif pipeline_depth is not None:
+        raise ValueError("pipeline_depth is an older name of gradient_accumulation_count: give one "
+                         "of them.")
     plan = _Plan(
         name=name or "pipeline", stages=computational_stages, count=gradient_accumulation_count,
         repeat_count=repeat_count, serialization=batch_serialization_iterations,
@@ -173,10 +184,6 @@ def pipeline(computational_stages, gradient_accumulation_count=None,
     plan.take_options(
         forward_propagation_stages_poplar_options, backward_propagation_stages_poplar_options,
         weight_update_poplar_options)
-    if replicated_optimizer_state_sharding and offload_weight_update_variables is False:
-        raise ValueError(
-            "replicated_optimizer_state_sharding shares out what is offloaded, so the optimizer "
-            "state must be offloaded, but offload_weight_update_variables is False.")
     plan.memory = {
         "offload_weight_update_variables": offload_weight_update_variables,
         "replicated_optimizer_state_sharding": replicated_optimizer_state_sharding,
@@ -184,9 +191,16 @@ def pipeline(computational_stages, gradient_accumulation_count=None,
         "offload_gradient_accumulation_buffers": offload_gradient_accumulation_buffers,
         "replicated_weight_sharding": replicated_weight_sharding,
         "offload_weights": offload_weights}
-    plan.dtype = gradient_accumulation_dtype
-    plan.outfeed_dtype = accumulate_outfeed_dtype
-    return _build(plan, [tf.convert_to_tensor(one) for one in _to_list(inputs)])
+    plan.memory = {option: checks.boolean(option, value, optional=True)
+                   for option, value in plan.memory.items()}
+    if (plan.memory["replicated_optimizer_state_sharding"]
+            and plan.memory["offload_weight_update_variables"] is False):
+        raise ValueError(
+            "replicated_optimizer_state_sharding shares out what is offloaded, so the optimizer "
+            "state must be offloaded, but offload_weight_update_variables is False.")
+    plan.dtype = checks.dtype("gradient_accumulation_dtype", gradient_accumulation_dtype)
+    plan.outfeed_dtype = checks.dtype("accumulate_outfeed_dtype", accumulate_outfeed_dtype)
+    return _build(plan, checks.tensors("inputs", _to_list(inputs)))
 
 
 class _Plan:
@@ -195,17 +209,18 @@ class _Plan:
     def __init__(self, name, stages, count, repeat_count, serialization, infeed, outfeed,
                  optimizer_function, devices, schedule, recomputation, outfeed_loss, outfeed_mask,
                  accumulate_outfeed, method, continuous):
-        self.name = name
+        self.name = checks.text("name", name)
         self.count = _checked_count(count)
-        self.repeat_count = _checked_number("repeat_count", repeat_count)
+        self.repeat_count = checks.integer("repeat_count", repeat_count, least=1)
+        checks.function("optimizer_function", optimizer_function, optional=True)
         self.training = optimizer_function is not None
         self.optimizer_function = optimizer_function
         self.method = ga.GradientAccumulationReductionMethod.parse(method)
         if self.method is not ga.GradientAccumulationReductionMethod.SUM and serialization != 1:
             raise ValueError("batch_serialization_iterations != 1 is only supported when "
                              "reduction_method is GradientAccumulationReductionMethod.SUM")
-        _checked_number("batch_serialization_iterations", serialization)
-        if continuous:
+        checks.integer("batch_serialization_iterations", serialization, least=1)
+        if checks.boolean("continuous_weight_updates", continuous, optional=True):
             raise NotImplementedError("Continuous weight updates are currently not supported.")
         self.serialization = serialization
         self.schedule = _checked_schedule(schedule, serialization)
@@ -226,6 +241,8 @@ class _Plan:
             raise TypeError("computational_stages argument needs to be a list or a tuple.")
         if len(stages) < 2:
             raise ValueError("Pipeline requires at least two computational stages.")
+        for one in tf.nest.flatten(list(stages)):
+            checks.function("Every one of computational_stages", one)
         if devices is None:
             devices = [0] * len(stages) if self.serialization > 1 else list(range(len(stages)))
         if not isinstance(devices, (list, tuple)):
@@ -235,7 +252,7 @@ class _Plan:
                              (len(devices), len(stages)))
         flat = tf.nest.flatten(list(devices))
         for one in flat:
-            _checked_number("Every number of an IPU in device_mapping", one, least=0)
+            checks.integer("Every number of an IPU in device_mapping", one, least=0)
         several = len(flat) != len(set(flat))
         if self.schedule is PipelineSchedule.Interleaved and self.training and several:
             raise NotImplementedError(
@@ -248,6 +265,12 @@ class _Plan:
         self.stages, self.devices = list(stages), list(devices)
 
     def _take_outfeed(self, loss, mask, accumulate):
+        checks.boolean("outfeed_loss", loss, optional=True)
+        checks.boolean("accumulate_outfeed", accumulate, optional=True)
+        if mask is not None and not isinstance(mask, (list, tuple)):
+            raise TypeError(f"outfeed_mask must be a list of bools, but it is {mask!r}.")
+        for one in mask or []:
+            checks.boolean("Every one of outfeed_mask", one)
         if mask and not self.training:
             raise ValueError("An optimizer_function must be provided when outfeed_mask is set.")
         if loss and not self.training:
@@ -306,20 +329,12 @@ class _Plan:
             "memory": {key: value for key, value in self.memory.items() if value is not None}})
 
 
-def _checked_number(name, value, least=1):
-    """The value, which must be an int of at least `least`."""
-    if isinstance(value, (bool, np.bool_)) or not hasattr(value, "__index__"):
-        raise TypeError(f"{name} must be an int, but it is {value!r}.")
-    if value < least:
-        raise ValueError(f"{name} must be at least {least}, but it is {value}.")
-    return value
-
-
 def _checked_count(count):
     if count is None:
         raise ValueError("gradient_accumulation_count must be specified.")
-    if isinstance(count, (bool, float, str)):
+    if isinstance(count, float):
         raise TypeError(f"gradient_accumulation_count must be an int or a tensor, not {count!r}.")
+    checks.scalar("gradient_accumulation_count", count)
     if isinstance(count, int):
         if count < 0:
             raise ValueError("gradient_accumulation_count must be >= 0.")

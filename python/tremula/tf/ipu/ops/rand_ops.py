@@ -60,8 +60,12 @@ def _dropout(x, seed, mask):
 
 def _check_noise_shape(shape, noise_shape):
     """noise_shape as a list of ints with None for x's own size; None where that is all."""
-    if noise_shape is None or not len(noise_shape):
+    if isinstance(noise_shape, tf.TensorShape):
+        noise_shape = noise_shape.as_list()
+    if noise_shape is None or isinstance(noise_shape, (list, tuple)) and not noise_shape:
         return None
+    if isinstance(noise_shape, str) or not hasattr(noise_shape, "__len__"):
+        raise TypeError(f"noise_shape must be a list of ints, but it is {noise_shape!r}.")
     sizes = [None if one is None or int(one) == -1 else int(one) for one in noise_shape]
     if shape.rank != len(sizes):
         raise ValueError("The length of noise_shape must equal the rank of x.")

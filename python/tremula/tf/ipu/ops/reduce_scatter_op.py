@@ -23,6 +23,9 @@ def reduce_scatter(x, replication_factor, op="COLLECTIVE_OP_ADD", name=None):
     """
     op = _collectives.reduction(op)
     count = _collectives.replicas(replication_factor, "replication_factor")
+    if not tf.nest.flatten(x):
+        raise ValueError("reduce_scatter takes a tensor or a list of tensors, but the list is "
+                         "empty.")
     results = [_scatter(one, count, op, name or "IpuReduceScatter") for one in tf.nest.flatten(x)]
     return results if len(results) > 1 else results[0]
 

@@ -12,6 +12,7 @@ import tensorflow.compat.v1 as tf
 from tensorflow.python.layers import base as base_layer
 
 from tremula.tf.ipu.ops import _building, _rnn, op_util, rnn_ops_grad
+from tremula.tf.runtime import checks
 
 POPNN_LSTM = "lstm"
 POPNN_GRU = "gru"
@@ -60,14 +61,14 @@ class _PopnnRNN(base_layer.Layer):
         if dtype not in (tf.float16, tf.float32):
             raise ValueError(f"Only support float16, float32, provided {dtype}")
         self._plain_dtype = dtype
-        self._num_units = int(num_units)
+        self._num_units = int(checks.integer("num_units", num_units, least=1))
         self._seed = seed
         self._weights_initializer = weights_initializer
         self._bias_initializer = bias_initializer
         self._activation = _known(activation, _rnn.ACTIVATIONS, "activation")
         self._recurrent_activation = _known(recurrent_activation, _rnn.RECURRENT_ACTIVATIONS,
                                             "recurrent_activation")
-        self._return_state = return_state
+        self._return_state = checks.boolean("return_state", return_state)
         self._input_size = None
         self._marks = _marks(partials_dtype, available_memory_proportion_fwd,
                              available_memory_proportion_bwd, options, options_bwd)
@@ -223,7 +224,7 @@ class PopnnGRU(_PopnnRNN):
                          bias_initializer, activation, recurrent_activation, name,
                          available_memory_proportion_fwd, available_memory_proportion_bwd, options,
                          options_bwd, return_state)
-        self._reset_after = bool(reset_after)
+        self._reset_after = checks.boolean("reset_after", reset_after)
 
     @property
     def canonical_bias_shapes(self):
@@ -314,6 +315,11 @@ def _known(activation, accepted, argument):
 
 def _marks(partials_dtype, fraction_forward, fraction_backward, options, options_bwd):
     """Frontend attributes."""
+    checks.number("available_memory_proportion_fwd", fraction_forward, 0, 1, optional=True)
+    checks.number("available_memory_proportion_bwd", fraction_backward, 0, 1, optional=True)
+    for name, value in ("options", options), ("options_bwd", options_bwd):
+        if value is not None and not isinstance(value, dict):
+            raise TypeError(f"{name} must be a dict, but it is {value!r}.")
     partials = tf.as_dtype(partials_dtype)
     if partials not in (tf.float16, tf.float32):
         raise ValueError(f"Only support float16, float32, provided {partials}")

@@ -9,7 +9,7 @@ import tensorflow.compat.v1 as tf
 
 from tremula.tf.ipu import gradient_accumulation, loops, scopes
 from tremula.tf.ipu.optimizers import ipu_optimizer
-from tremula.tf.runtime import accumulation, host_tables, program_state, tracing
+from tremula.tf.runtime import accumulation, checks, host_tables, program_state, tracing
 
 GradientAccumulationReductionMethod = gradient_accumulation.GradientAccumulationReductionMethod
 
@@ -34,14 +34,19 @@ class GradientAccumulationOptimizerV2(ipu_optimizer.IpuOptimizer):
         reduction_method  a GradientAccumulationReductionMethod or its name
 
         Where variables are kept makes no difference to the numbers, so the two options about that
-        are for reports only. Raises ValueError for a number below 1.
+        are for reports only. Raises ValueError for a number below 1, TypeError for wrong kinds.
         """
         super().__init__(opt, name)
+        checks.integer("num_mini_batches", num_mini_batches)
+        for option, value in (
+                ("offload_weight_update_variables", offload_weight_update_variables),
+                ("replicated_optimizer_state_sharding", replicated_optimizer_state_sharding)):
+            checks.boolean(option, value, optional=True)
         if num_mini_batches < 1:
             raise ValueError("num_mini_batches must be a positive number, but it is "
                              f"{num_mini_batches}.")
         self._num_mini_batches = int(num_mini_batches)
-        self._dtype = dtype
+        self._dtype = checks.dtype("dtype", dtype)
         self._method = GradientAccumulationReductionMethod.parse(reduction_method)
         self._offload_weight_update_variables = offload_weight_update_variables
         self._replicated_optimizer_state_sharding = replicated_optimizer_state_sharding

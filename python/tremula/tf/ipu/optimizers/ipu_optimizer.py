@@ -2,6 +2,8 @@
 
 import tensorflow.compat.v1 as tf
 
+from tremula.tf.runtime import checks
+
 
 def __getattr__(name):
     # In the first releases this was the module of that class.
@@ -20,6 +22,7 @@ class IpuOptimizer(tf.train.Optimizer):
         if not isinstance(opt, tf.train.Optimizer):
             raise TypeError(f"{type(self).__name__} wraps a tf.train.Optimizer, not "
                             f"{type(opt).__name__}.")
+        checks.text("name", name, optional=True)
         super().__init__(False, name or type(self).__name__)
         self._opt = opt
         self._use_locking = opt._use_locking

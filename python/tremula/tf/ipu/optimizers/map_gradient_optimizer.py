@@ -1,6 +1,7 @@
 """An optimizer that changes gradients (`tensorflow.python.ipu.map_gradient_optimizer`)."""
 
 from tremula.tf.ipu.optimizers import ipu_optimizer
+from tremula.tf.runtime import checks
 
 
 class MapGradientOptimizer(ipu_optimizer.IpuOptimizer):
@@ -9,7 +10,8 @@ class MapGradientOptimizer(ipu_optimizer.IpuOptimizer):
     def __init__(self, wrapped_optimizer, gradient_mapping_function,
                  name="MapGradientOptimizer"):
         super().__init__(wrapped_optimizer, name)
-        self._gradient_mapping_function = gradient_mapping_function
+        self._gradient_mapping_function = checks.function("gradient_mapping_function",
+                                                          gradient_mapping_function)
 
     def compute_gradients(self, *args, **kwargs):
         """The optimizer's gradients, mapped. A gradient that is None stays None."""
