@@ -27,7 +27,7 @@ class IPURunConfig(collections.namedtuple("IPURunConfig", [
         """
         for name, value in (("iterations_per_loop", iterations_per_loop),
                             ("num_replicas", num_replicas), ("num_shards", num_shards)):
-            checks.integer(name, value)
+            checks.whole(name, value)
             if value < 1:
                 raise ValueError(f"{name} must be 1 or more, but it is {value}.")
         checks.integer("ordinal", ordinal, least=0)

@@ -20,6 +20,13 @@ def integer(name, value, least=None, most=None, optional=False):
     return value
 
 
+def whole(name, value, least=None, optional=False):
+    """An int, also where programs divide with `/`: 64.0 stands for 64. Returns an int."""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return integer(name, value, least, optional=optional)
+
+
 def scalar(name, value):
     """An int or a scalar tensor of any numbers; floats of whole numbers will do."""
     import tensorflow.compat.v1 as tf

@@ -77,7 +77,7 @@ def instance_norm(inputs, channels_axis=-1, center=True, scale=True, epsilon=1.5
 def _group_norm(inputs, groups, channels_axis, center, scale, epsilon, initializers, reuse,
                 collections, trainable, scope, strided, kind):
     inputs, = checks.tensors("inputs", [inputs])
-    checks.integer("groups", groups, optional=True)
+    checks.whole("groups", groups, optional=True)
     checks.integer("channels_axis", channels_axis)
     checks.number("epsilon", epsilon, least=0)
     for option, value in (("center", center), ("scale", scale), ("trainable", trainable),

@@ -37,7 +37,7 @@ class GradientAccumulationOptimizerV2(ipu_optimizer.IpuOptimizer):
         are for reports only. Raises ValueError for a number below 1, TypeError for wrong kinds.
         """
         super().__init__(opt, name)
-        checks.integer("num_mini_batches", num_mini_batches)
+        checks.whole("num_mini_batches", num_mini_batches)
         for option, value in (
                 ("offload_weight_update_variables", offload_weight_update_variables),
                 ("replicated_optimizer_state_sharding", replicated_optimizer_state_sharding)):
