@@ -228,6 +228,36 @@ static trm_status parse_tiles(parser *p, sharding_proto *proto) {
   return TRM_OK;
 }
 
+/* Behind the opening brace of a group, to behind the one that closes it. */
+static bool skip_group(parser *p) {
+  int64_t depth = 1;
+  for (; *p->at != '\0' && depth > 0; ++p->at) {
+    if (*p->at == '"') {
+      for (++p->at; *p->at != '\0' && *p->at != '"'; ++p->at) {
+        if (p->at[0] == '\\' && p->at[1] != '\0') ++p->at;
+      }
+      if (*p->at == '\0') return false;
+    } else if (*p->at == '{' || *p->at == '}') {
+      depth += *p->at == '{' ? 1 : -1;
+    }
+  }
+  return depth == 0;
+}
+
+/* What only a partitioner reads: where a sharding comes from, and what is to be sharded alike. */
+static trm_status skip_notes(parser *p) {
+  int64_t group;
+  for (;;) {
+    if (accept(p, "metadata={")) {
+      if (!skip_group(p)) return bad(p, "the end of metadata");
+    } else if (accept(p, "shard_as") || accept(p, "shard_like")) {
+      if (!parse_number(p, &group)) return bad(p, "a number");
+    } else {
+      return TRM_OK;
+    }
+  }
+}
+
 /* After the opening brace of something that is not a tuple, up to the closing one. */
 static trm_status parse_one(parser *p, sharding_proto *proto) {
   const int32_t plain = accept_plain(p);
@@ -249,6 +279,7 @@ static trm_status parse_one(parser *p, sharding_proto *proto) {
   } else {
     return bad(p, "replicated, manual, unknown, maximal or devices");
   }
+  TRY(skip_notes(p));
   return accept(p, "}") ? TRM_OK : bad(p, "}");
 }
 

@@ -115,6 +115,44 @@ static void test_hints(void **state) {
               "custom_call_target=\"t\"");
 }
 
+/* A module with any of these can be written: what a partitioner notes is left out. */
+static void test_shardings(void **state) {
+  (void)state;
+  static const char *const shardings[][2] = {
+      {"{replicated metadata={op_name=\"a}b\\\"\"}}", "{replicated}"},
+      {"{manual shard_as 1}", "{manual}"},
+      {"{devices=[2,2]<=[4] last_tile_dims={manual, replicated} shard_like 12}",
+       "{devices=[2,2]<=[4] last_tile_dims={manual, replicated}}"},
+      {"{maximal device=1 metadata={{op_name=\"x\"}, {op_name=\"y\"}}}", "{maximal device=1}"}};
+  for (size_t i = 0; i < sizeof shardings / sizeof *shardings; ++i) {
+    char text[512];
+    trm_error error;
+    trm_module *module, *again = NULL;
+    void *data = NULL;
+    size_t size;
+    snprintf(text, sizeof text,
+             "HloModule m\nENTRY e { x = f32[4,4] parameter(0), sharding=%s }", shardings[i][0]);
+    module = parse_ok(text, strlen(text));
+    if (trm_module_serialize(module, &data, &size, &error) != TRM_OK ||
+        trm_module_read(data, size, "again", &again, &error) != TRM_OK) {
+      fail_msg("%s", error.message);
+    }
+    assert_string_equal(find_instruction(again, "x")->sharding, shardings[i][1]);
+    trm_free(data);
+    trm_module_free(module);
+    trm_module_free(again);
+  }
+  trm_error error;
+  void *data = NULL;
+  size_t size;
+  static const char open[] =
+      "HloModule m\nENTRY e { x = f32[4] parameter(0), sharding={manual shard_as} }";
+  trm_module *module = parse_ok(open, sizeof open - 1);
+  assert_int_equal(trm_module_serialize(module, &data, &size, &error), TRM_INVALID_ARGUMENT);
+  assert_non_null(strstr(error.message, "expected a number"));
+  trm_module_free(module);
+}
+
 static void test_values(void **state) {
   (void)state;
   expect_read("HloModule m\nENTRY e { c = u64[2] constant({-1, -2}) }",
@@ -141,6 +179,6 @@ int main(void) {
       cmocka_unit_test(test_single_instruction),  cmocka_unit_test(test_inline_computations),
       cmocka_unit_test(test_ends_of_lines),       cmocka_unit_test(test_attributes_left_out),
       cmocka_unit_test(test_hints),               cmocka_unit_test(test_values),
-      cmocka_unit_test(test_old_and_new)};
+      cmocka_unit_test(test_old_and_new),         cmocka_unit_test(test_shardings)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
