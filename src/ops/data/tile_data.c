@@ -48,8 +48,19 @@ static trm_mapping sliceable_rows(const trm_tile_request *request, trm_dtype dty
   const int64_t allowed = (int64_t)(request->options->slice_memory_proportion *
                                     request->target->bytes_per_tile);
   if (column_bytes <= trm_least(allowed, 4096) || lookups <= 1) rows = 1;
+  /* Nor for what is smaller than its lookups: those are cut instead (lookup_parts). */
+  if (column_bytes <= allowed && column_bytes <= lookups * grain * bytes) rows = 1;
   const uint32_t cuts[2] = {(uint32_t)trm_most(1, rows), (uint32_t)trm_most(1, columns)};
   return trm_mapping_grid(request->target, dtype, 2, dims, cuts, grains, request->ipu, 0);
+}
+
+/* Where rows are not cut, lookups are, over the tiles that are left: each such part needs a copy of
+ * the rows. 1: that is dearer than the lookups. */
+static int64_t lookup_parts(const trm_tile_request *request, const trm_mapping *place,
+                            int64_t lookups) {
+  const int64_t column = place->part_size[1] * place->element_bytes;
+  if (place->cuts[0] > 1 || lookups * column < place->dims[0] * column) return 1;
+  return trm_most(1, trm_least(lookups, request->target->tiles_per_ipu / place->parts));
 }
 
 static const char *type_word(trm_dtype dtype) {
@@ -187,20 +198,26 @@ trm_status trm_tile_gather(const trm_tile_request *request, trm_tile_cost *cost,
   if (table->is_view || !trm_mapping_same_place(&table->mapping, &place)) {
     TRY(trm_tile_bring(request, cost, table, &place, error));
   }
-  const int64_t index_bytes = 4 * trm_shape_count(&request->operands[1].shape);
-  TRY(trm_tile_add_exchange(request, cost, "ExchangePre", index_bytes, index_bytes * place.parts,
-                            request->operands[1].mapping.worst * 4, 2, error));
+  const int64_t parts = lookup_parts(request, &place, lookups);
+  const uint32_t tiles = (uint32_t)(place.parts * parts);
+  const int64_t copied = parts > 1 ? trm_mapping_worst_bytes(&place) : 0; /* rows */
+  const int64_t index_bytes =
+      trm_ceil_divide(4 * trm_shape_count(&request->operands[1].shape), parts);
+  const int64_t received = index_bytes + copied;
+  TRY(trm_tile_add_exchange(request, cost, "ExchangePre", received, received * tiles,
+                            request->operands[1].mapping.worst * 4 + copied, 2, error));
   const int64_t columns = place.part_size[1] * trm_most(1, row / shape.columns);
   const char *codelet =
       trm_arena_format(cost->arena, "popops::MultiSlice<%s>", type_word(dtype));
   CHECK_MEMORY(codelet, "a cost");
-  TRY(trm_tile_add_compute(request, cost, "multiSlice", codelet, place.parts, 1,
-                           multi_slice_cycles(request, &place, dtype, lookups, columns), 1.0, 3, 0,
-                           error));
+  TRY(trm_tile_add_compute(request, cost, "multiSlice", codelet, tiles, 1,
+                           multi_slice_cycles(request, &place, dtype,
+                                              trm_ceil_divide(lookups, parts), columns),
+                           1.0, 3, 0, error));
   const int64_t bytes = trm_tile_dtype_bytes(dtype);
   trm_phase *phase = &cost->phases.items[cost->phases.count - 1];
-  phase->temporary_worst = index_bytes;
-  phase->temporary_total = index_bytes * place.parts;
+  phase->temporary_worst = received;
+  phase->temporary_total = received * tiles;
   phase->temporary_is_message = true;
   if (place.cuts[0] > 1) {
     /* Second stage: the parts that hold a row's lookup are chosen from all row parts. */
@@ -219,7 +236,7 @@ trm_status trm_tile_gather(const trm_tile_request *request, trm_tile_cost *cost,
         trm_mapping_evenness(final), place.cuts[0] + 1, 0, error);
   }
   const int64_t dims[2] = {lookups * trm_most(1, row / shape.columns), shape.columns};
-  const uint32_t cuts[2] = {1, place.cuts[1]};
+  const uint32_t cuts[2] = {(uint32_t)parts, place.cuts[1]};
   const int64_t grains[2] = {1, place.part_size[1]};
   if (dims[0] * dims[1] == results) {
     cost->results[0].mapping = trm_mapping_grid(request->target, dtype, 2, dims, cuts, grains,
@@ -228,7 +245,29 @@ trm_status trm_tile_gather(const trm_tile_request *request, trm_tile_cost *cost,
   return TRM_OK;
 }
 
-/* MULTIUPDATE: W (35 + in range x (11 + 3 (atoms - 1)) + out of range x 5), atoms of a vector. */
+/* Each part of the lookups was added to zeros of its own: the parts' sums, then the table's. */
+static trm_status add_lookup_sums(const trm_tile_request *request, trm_tile_cost *cost,
+                                  const trm_mapping *place, int64_t parts, trm_error *error) {
+  const int64_t workers = workers_of(request);
+  const uint32_t tiles = (uint32_t)(place->parts * parts);
+  const int64_t all = trm_mapping_worst_bytes(place);
+  const int64_t share = trm_ceil_divide(place->worst, parts);
+  TRY(trm_tile_add_exchange(request, cost, "ReduceFinalStage/ExchangePre", all, all * tiles, all,
+                            parts, error));
+  TRY(trm_tile_add_compute(request, cost, "ReduceFinalStage", "popops::Reduce<ReduceOp::ADD>",
+                           tiles, 1,
+                           workers * (33 + trm_ceil_divide(share, workers) * parts) + 11,
+                           1.0, (uint32_t)parts + 1, place->worst * tiles, error));
+  TRY(trm_tile_add_exchange(request, cost, "ExchangePre", all, all * place->parts,
+                            trm_ceil_divide(all, parts), parts, error));
+  const int64_t vectors = trm_ceil_divide(all, 8 * workers);
+  return trm_tile_add_compute(request, cost, "AddTo", "popops::ScaledAddSupervisor",
+                              place->parts, 1, workers * (21 + 3 * vectors) + 36,
+                              trm_mapping_evenness(place), 3, place->count, error);
+}
+
+/* MULTIUPDATE: W (35 + in range x (11 + 3 (atoms - 1)) + out of range x 5), atoms of a vector; in
+ * range of a worker's rows, out of range all other indices of the tile. */
 trm_status trm_tile_scatter(const trm_tile_request *request, trm_tile_cost *cost,
                             trm_error *error) {
   TRY(trm_tile_cost_begin(cost, request, error));
@@ -249,30 +288,34 @@ trm_status trm_tile_scatter(const trm_tile_request *request, trm_tile_cost *cost
     const bool there = !operand->is_view && trm_mapping_same_place(&operand->mapping, &place);
     if (!there) TRY(trm_tile_bring(request, cost, operand, &place, error));
     const int64_t columns = place.part_size[1];
-    const int64_t index_bytes = 4 * trm_shape_count(&indices->shape);
+    const int64_t parts = lookup_parts(request, &place, lookups);
+    const uint32_t tiles = (uint32_t)(place.parts * parts);
+    const int64_t seen = trm_ceil_divide(lookups, parts); /* by a tile */
+    const int64_t index_bytes = trm_ceil_divide(4 * trm_shape_count(&indices->shape), parts);
     /* Every row part needs every index and every update of its columns. */
-    const int64_t in = index_bytes + lookups * columns * bytes;
-    TRY(trm_tile_add_exchange(request, cost, "ExchangePre", in, in * place.parts,
-                              updates->mapping.worst * bytes, trm_ceil_divide(lookups, 16),
+    const int64_t in = index_bytes + seen * columns * bytes;
+    TRY(trm_tile_add_exchange(request, cost, "ExchangePre", in, in * tiles,
+                              updates->mapping.worst * bytes, trm_ceil_divide(seen, 16),
                               error));
     const int64_t workers = workers_of(request);
-    const int64_t mine = trm_ceil_divide(lookups, trm_most(1, place.cuts[0]));
+    const int64_t mine = trm_ceil_divide(seen, trm_most(1, place.cuts[0]));
     const int64_t atoms = trm_ceil_divide(columns * bytes, 8);
     const bool sub_word = columns * bytes < 4;
     const int64_t served = sub_word ? 20 * columns : 11 + 3 * (atoms - 1);
-    /* Workers cut the columns, or rows where there are fewer columns. */
-    const int64_t cycles =
-        workers * (35 + trm_ceil_divide(mine, workers) * served +
-                   trm_ceil_divide(lookups - mine, workers) * 5) + 11;
+    /* Workers cut the rows, so that none adds where another does: each looks at every index. */
+    const int64_t each = trm_ceil_divide(mine, workers);
+    const int64_t cycles = workers * (35 + each * served + (seen - each) * 5) + 11;
     const char *codelet =
         trm_arena_format(cost->arena, "popops::MultiUpdateAdd<%s>", type_word(dtype));
     CHECK_MEMORY(codelet, "a cost");
-    TRY(trm_tile_add_compute(request, cost, "multiUpdateAdd", codelet, place.parts, 1, cycles, 1.0,
-                             4, count, error));
+    TRY(trm_tile_add_compute(request, cost, "multiUpdateAdd", codelet, tiles, 1, cycles, 1.0, 4,
+                             count, error));
+    const int64_t copied = parts > 1 ? trm_mapping_worst_bytes(&place) : 0;
     trm_phase *phase = &cost->phases.items[cost->phases.count - 1];
-    phase->temporary_worst = in;
-    phase->temporary_total = in * place.parts;
+    phase->temporary_worst = in + copied;
+    phase->temporary_total = (in + copied) * tiles;
     phase->temporary_is_message = true;
+    if (parts > 1) TRY(add_lookup_sums(request, cost, &place, parts, error));
     cost->results[k].mapping = place;
     if (operand->dies && there) cost->results[k].in_place = (int32_t)k;
     if (cost->num_wishes + 1 >= sizeof cost->wishes / sizeof *cost->wishes) break;
