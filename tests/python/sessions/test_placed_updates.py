@@ -1,9 +1,12 @@
 """Updates of variables by ops that are placed on an IPU without `compile`."""
 
+import unittest
+
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 from tensorflow.python import ipu
+from tensorflow.python.ipu import test_utils as tu
 
 OPTIMIZERS = {
     "sgd": lambda: tf.train.GradientDescentOptimizer(0.1),
@@ -99,3 +102,38 @@ def test_without_the_optimizer_of_graphs_it_says_what_to_do():
             session.run(variable.initializer)
             with pytest.raises(tf.errors.UnimplementedError, match="use_plugin_optimizers"):
                 session.run(update)
+
+
+def test_an_assignment_before_it_is_seen():
+    with tf.Graph().as_default(), tf.device("/device:IPU:0"):
+        variable = tf.get_variable("v", use_resource=True, initializer=[1.0])
+        x = tf.placeholder(tf.float32, [1])
+        with tf.control_dependencies([variable.assign([10.0])]):
+            delta = x * 2
+        update = tf.raw_ops.ResourceApplyGradientDescent(
+            var=variable.handle, alpha=1.0, delta=delta)
+        with tf.Session() as session:
+            session.run(variable.initializer)
+            for _ in range(3):
+                session.run(update, {x: [1.0]})
+                np.testing.assert_array_equal(session.run(variable), [8.0])
+
+
+@pytest.mark.parametrize("name, programs", [
+    ("sgd", 1), ("rmsprop", 1), ("adam", 3)])  # Adam's two powers are updated after that
+def test_a_step_of_training_is_one_program(name, programs):
+    check = unittest.TestCase()
+    with tf.Graph().as_default(), tf.device("/device:IPU:0"):
+        x = tf.placeholder(tf.float32, [4, 3])
+        for layer in range(3):
+            with tf.variable_scope(f"layer{layer}", use_resource=True):
+                w = tf.get_variable("w", initializer=np.eye(3, dtype=np.float32))
+                y = tf.nn.relu(tf.matmul(y if layer else x, w))
+        loss = tf.reduce_mean(tf.square(y))
+        step = OPTIMIZERS[name]().minimize(loss)
+        with tf.Session() as session:
+            report = tu.ReportJSON(check, session, execution_trace=False)
+            session.run(tf.global_variables_initializer())
+            report.reset()
+            session.run([loss, step], {x: np.ones([4, 3])})
+            assert report.parse_log()[tu.IpuTraceEvent.COMPILE_END] == programs
