@@ -115,7 +115,7 @@ def _may_have_groups(graph_def):
     """Whether two nodes on an IPU would be programs of their own: a quick look, since reading a
     large graph takes long. One whose programs were all compiled as such has none."""
     weights = (clusters_ops.Kind(node).weight for node in graph_def.node
-               if "device:IPU:" in node.device)
+               if clusters_ops.may_have_weight(node.op) and "device:IPU:" in node.device)
     return sum(itertools.islice(filter(None, weights), 2)) > 1
 
 

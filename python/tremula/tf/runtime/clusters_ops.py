@@ -117,6 +117,21 @@ def _kernels():
     return {op: ours.get(op, []) + everywhere.get(op, []) for op in {*ours, *everywhere}}
 
 
+@functools.cache
+def may_join(op):
+    """Whether nodes of an op may be part of a program, as far as the op itself says."""
+    definition = _definition(op)
+    return (definition is not None and not definition.is_stateful and op not in _NEVER
+            and not op.startswith(("_", "Ipu", "Xla", "TensorList"))
+            and not any(one.type in ("func", "list(func)") for one in definition.attr))
+
+
+@functools.cache
+def may_have_weight(op):
+    """Whether a node of an op may be worth a program."""
+    return may_join(op) and any(one.device_type == "IPU" for one in _kernels().get(op, []))
+
+
 def _numbers(value):
     return [value.type] if value.type else list(value.list.type)
 
@@ -149,10 +164,8 @@ class Kind:
             self.host_inputs = {i for i, (name, _) in enumerate(self.inputs) if name in host}
             self.host_outputs = {i for i, (name, _) in enumerate(self.outputs) if name in host}
         self.can_join = (
-            kernel is not None and not definition.is_stateful and bool(self.outputs)
-            and node.op not in _NEVER and not node.op.startswith(("_", "Ipu", "Xla", "TensorList"))
+            kernel is not None and may_join(node.op) and bool(self.outputs)
             and all(is_value(number) for _, number in self.inputs + self.outputs)
-            and not any(one.type in ("func", "list(func)") for one in definition.attr)
             and any(_allows(node, constraints)
                     for constraints in kernel_list.lowered().get(node.op, [])))
         self.weight = int(self.can_join and kernel.device_type == "IPU")

@@ -12,6 +12,8 @@ import functools
 import re
 import threading
 
+from tremula.tf.runtime import inside, plain_graphs
+
 _UNPLACEABLE = re.compile(r"Cannot assign a device for operation ([^\s:]+)")
 _MOST_TRIES = 64  # each reads the graph anew
 _CPU = "/device:CPU:0"
@@ -29,7 +31,13 @@ def place_what_can_be_placed():
     @functools.wraps(create)
     def create_undecided(self, target="", graph=None, config=None):
         self._tremula_undecided = None
-        create(self, target, graph, config)
+        own, kind = plain_graphs.options_for(target, graph, config)
+        create(self, target, graph, config if own is None else own)
+        self._tremula_plain = None
+        if own is not None:
+            self._tremula_plain = self._graph.version, kind
+            # What users see is what they gave.
+            self._config = inside.default_config() if config is None else config
         if not self._config.graph_options.place_pruned_graph:
             self._tremula_undecided = threading.Lock()
 
@@ -40,10 +48,14 @@ def place_what_can_be_placed():
             return _extend(self, extend)
         with lock:
             if self._tremula_undecided is not None:
+                version, kind = self._tremula_plain or (self._graph.version, None)
+                if version != self._graph.version and plain_graphs.kind_of(self._graph) != kind:
+                    _start_again(self)
                 try:
                     _extend(self, extend)
                 except errors_impl.OpError:
-                    _start_again(self)  # whose run will say what was wrong, if it needs that
+                    # A run will say what was wrong, if it needs that.
+                    _start_again(self, place_pruned_graph=True)
                 if self._graph.version:
                     self._tremula_undecided = None
         return _extend(self, extend)
@@ -81,13 +93,15 @@ def place_what_can_be_placed():
     base._make_callable_from_options = make_from_options_checked
 
 
-def _start_again(self):
-    """Gives a session that has run nothing a new inner one, which places only what runs."""
+def _start_again(self, place_pruned_graph=False):
+    """Gives a session that has run nothing a new inner one, with the user's options; which may
+    place only what runs."""
     from tensorflow.core.protobuf import config_pb2
     from tensorflow.python.client import pywrap_tf_session as tf_session
     config = config_pb2.ConfigProto()
     config.CopyFrom(self._config)
-    config.graph_options.place_pruned_graph = True
+    if place_pruned_graph:
+        config.graph_options.place_pruned_graph = True
     options = tf_session.TF_NewSessionOptions(target=self._target, config=config)
     try:
         with self._graph._c_graph.get() as graph:

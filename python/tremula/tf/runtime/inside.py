@@ -499,6 +499,18 @@ def in_program_order(graph):
         yield lambda: list(control.ops_which_must_run)
 
 
+def default_config():
+    """The ConfigProto of sessions that are given none."""
+    from tensorflow.python.eager import context
+    return context.context().config
+
+
+def rewrites_precision():
+    """Whether sessions compute in half precision where TensorFlow finds that good."""
+    from tensorflow.python.client import session
+    return session.mixed_precision_global_state.is_mixed_precision_graph_rewrite_enabled()
+
+
 def dataset_class():
     """The class that the datasets of both APIs are of."""
     from tensorflow.python.data.ops import dataset_ops
