@@ -1,5 +1,7 @@
 """The assertions about profiles that `test_utils` gives to every test of TensorFlow's kind."""
 
+import types
+
 import numpy as np
 import pva
 import pytest
@@ -103,6 +105,15 @@ def test_memory_and_cycles(profile):
                   lambda: case.assert_compute_io_overlap_percentage(report, 1.0)):
         with pytest.raises(AssertionError):
             fails()
+
+
+@pytest.mark.parametrize("runs, words", [
+    ([], "no run"), ([types.SimpleNamespace(steps=[])], "took no cycles")])
+def test_exchanges_of_nothing(runs, words):
+    case = Case()
+    report = types.SimpleNamespace(execution=types.SimpleNamespace(runs=runs))
+    with pytest.raises(AssertionError, match=words):
+        case.assert_global_exchange_percentage(report, 1.0)
 
 
 @pytest.mark.parametrize("method", ["SUM", "MEAN", "RUNNING_MEAN"])

@@ -127,7 +127,9 @@ class TestCaseExtensions:
         self.assertGreater(max(shares, default=0), p)
 
     def assert_global_exchange_percentage(self, report, p):
-        """Exchanges between IPUs take at most the part `p` of the first run's cycles."""
+        """Exchanges between IPUs take at most the part `p` of the first run's cycles. A profile of
+        no run, or of one without cycles, fails."""
+        self.assertTrue(report.execution.runs, "The profile has no run.")
         exchanging, total = [], 0
         for step in report.execution.runs[0].steps:
             when = step.ipus[0].activeCycles
@@ -135,7 +137,8 @@ class TestCaseExtensions:
             total += interval[1] - interval[0]
             step.program.accept(_Intervals(interval, [], [], exchanging))
         spent = sum(end - begin for begin, end in exchanging)
-        self.assertLessEqual(spent / total if total else 0, p)
+        self.assertGreater(total, 0, "The first run of the profile took no cycles.")
+        self.assertLessEqual(spent / total, p)
 
 
 class _Intervals(pva.ProgramVisitor):
