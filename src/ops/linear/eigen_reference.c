@@ -2,8 +2,8 @@
  * Jacobi's method for symmetric and Hermitian matrices, in double.
  *
  * Of each matrix only the triangle that the call names is read. Results: the eigenvectors in
- * columns, and the eigenvalues, which rise. A vector's sign (or phase) is not determined; ours is what the
- * rotations leave. */
+ * columns, and the eigenvalues, which rise. A vector's sign (or phase) is not determined; ours is
+ * what the rotations leave. */
 #include <complex.h>
 #include <math.h>
 #include <stdlib.h>
