@@ -715,13 +715,16 @@ static void make_conditional(body *b) {
       back[k] = bounded(inner, exact_like(inner, results[k]), 32);
     }
     tuple_line(back, num_results, line);
-    used_called += sprintf(called + used_called, "%sc%d", i > 0 ? ", " : "", finish(inner, line));
+    const char *key = !pred ? "" : i == 0 ? "true_computation=" : "false_computation=";
+    used_called += sprintf(called + used_called, "%s%sc%d", i > 0 ? ", " : "", key,
+                           finish(inner, line));
     used_arguments += sprintf(arguments + used_arguments, ", v%d", tuple);
     free(inner);
   }
   const int result = b->g->next_id++;
-  trm_text_format(&b->text, "  v%d = %s conditional(v%d%s), branch_computations={%s}\n", result,
-                  tuple_shape(results, num_results, shape), selector.id, arguments, called);
+  trm_text_format(&b->text, "  v%d = %s conditional(v%d%s), %s%s%s\n", result,
+                  tuple_shape(results, num_results, shape), selector.id, arguments,
+                  pred ? "" : "branch_computations={", called, pred ? "" : "}");
   for (int k = 0; k < num_results; ++k) {
     add(b, results[k], "get-tuple-element(v%d), index=%d", result, k);
   }
