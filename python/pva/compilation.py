@@ -80,7 +80,7 @@ class TileMemory:
         ipu, tile = divmod(self._tile, self._compilation.target.tilesPerIpu)
         found = {}
         for one in self._compilation.computeSets:
-            if one._row["ipu"] != ipu or one._row["shared_with"] >= 0:
+            if one._row["ipu"] != ipu:
                 continue
             for vertex in one.vertices:
                 count = vertex.countByTile[tile]
@@ -290,11 +290,21 @@ class CompilationReport:
 
     @functools.cached_property
     def computeSets(self):
+        """Those that are compiled: equal ones of operations that are outlined are one."""
+        return [one for one in self._all_compute_sets if one._row["shared_with"] < 0]
+
+    @functools.cached_property
+    def _all_compute_sets(self):
         return [ComputeSet(self, row) for row in
                 self._database.rows("SELECT * FROM compute_sets ORDER BY compute_set")]
 
     def compute_set(self, index):
-        return self.computeSets[index] if index >= 0 else None
+        """The one that a program's row names, or that which it shares; None for -1."""
+        if index < 0:
+            return None
+        one = self._all_compute_sets[index]
+        shared = one._row["shared_with"]
+        return one if shared < 0 else self._all_compute_sets[shared]
 
     @functools.cached_property
     def vertices_of(self):

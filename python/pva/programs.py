@@ -23,7 +23,7 @@ class Vertex:
     @property
     def countByTile(self):
         tiles = self._compilation.target.tilesPerIpu
-        active = self._compilation.computeSets[self._compute_set]._row["active_tiles"]
+        active = self._compilation.compute_set(self._compute_set)._row["active_tiles"]
         active = max(1, min(active, tiles, self.count))
         each, more = divmod(self.count, active)
         return [each + (tile < more) for tile in range(active)] + [0] * (tiles - active)

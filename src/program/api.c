@@ -134,6 +134,8 @@ static trm_status make(trm_program *program, const trm_module *module, bool opti
                               &program->recomputed_values, &program->recomputed_bytes, error));
     if (program->recomputed_values > 0) program->module = program->planned_module;
   }
+  trm_tile_role **roles;
+  TRY(trm_program_find_roles(program->planned_module, &program->arena, &roles, error));
   trm_plan_options convolution, matmul;
   TRY(plan_options(options, options->conv_memory_proportion, options->convolution_options,
                    "convolutions", &program->arena, &convolution, error));
@@ -150,7 +152,7 @@ static trm_status make(trm_program *program, const trm_module *module, bool opti
       .tile_options = {.convolution = &convolution, .matmul = &matmul,
                        .slice_memory_proportion = options->slice_memory_proportion,
                        .replicas = options->replicas},
-      .plans = trm_plan_cache_create()};
+      .plans = trm_plan_cache_create(), .roles = roles};
   trm_status status = TRM_RESOURCE_EXHAUSTED;
   if (builder.plans == NULL) trm_fail(error, status, "out of memory while planning");
   else status = trm_program_build(&builder, error);

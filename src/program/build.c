@@ -165,7 +165,7 @@ static trm_status bring_to_ipu(trm_program_builder *builder, trm_value *value,
   const double rate = target->ipu_link_bytes_per_second * target->ipu_link_efficiency;
   trm_tile_cost cost = {.arena = &builder->program->arena};
   const trm_phase phase = {
-      .kind = TRM_PHASE_GLOBAL_EXCHANGE, .name = "InterIpuCopy",
+      .kind = TRM_PHASE_GLOBAL_EXCHANGE, .name = "inter-ipu-copy",
       .cycles = rate > 0 ? (int64_t)((double)bytes / rate * target->clock_frequency) + 1 : 1,
       .sync_cycles = target->global_sync_cycles,
       .cycles_mean = rate > 0 ? (double)bytes / rate * target->clock_frequency : 0,
@@ -290,7 +290,8 @@ static trm_status walk_family(trm_program_builder *builder, trm_program_scope *s
       .module = builder->module,
       .computation = &builder->module->computations[scope->computation],
       .instruction = instruction, .num_operands = count, .operands = operands, .ipu = ipu,
-      .next_tile = builder->next_tile[ipu], .plans = builder->plans};
+      .next_tile = builder->next_tile[ipu], .plans = builder->plans,
+      .roles = (trm_tile_role *const *)builder->roles};
   trm_tile_options io_options;
   trm_feed_way feed;
   TRY(trm_io_tiles_choose(builder, &request, &io_options, &feed));
@@ -344,6 +345,24 @@ static trm_status walk_family(trm_program_builder *builder, trm_program_scope *s
 done:
   trm_tile_cost_free(&cost);
   return status;
+}
+
+/* What another instruction's compute set computes: a name of its operand of full size. */
+static trm_status walk_absorbed(trm_program_builder *builder, trm_program_scope *scope,
+                                trm_index i, trm_error *error) {
+  const trm_instruction *instruction = trm_scope_at(builder, scope, i);
+  uint32_t best = 0;
+  for (uint32_t k = instruction->num_operands; k-- > 0;) {
+    const trm_instruction *operand = trm_scope_at(builder, scope, instruction->operands[k]);
+    if (operand->opcode != TRM_OP_BROADCAST && operand->opcode != TRM_OP_CONSTANT &&
+        trm_shape_count(&operand->shape) == trm_shape_count(&instruction->shape)) {
+      best = k;
+    }
+  }
+  int32_t count;
+  TRY(new_leaves(builder, scope, i, &count, error));
+  if (count > 0) scope->leaves[i][0] = scope->leaves[instruction->operands[best]][0];
+  return TRM_OK;
 }
 
 /* Values with another name: tuples, barriers, the ends of asynchronous pairs. */
@@ -406,6 +425,9 @@ static trm_status walk_instruction(trm_program_builder *builder, trm_program_sco
       }
       return trm_program_walk_conditional(builder, scope, i, error);
     case TRM_COST_FAMILY: break;
+  }
+  if (builder->roles[scope->computation][i].is_absorbed) {
+    return walk_absorbed(builder, scope, i, error);
   }
   return walk_family(builder, scope, i, error);
 }

@@ -49,12 +49,20 @@ typedef struct trm_program_scope {
   uint32_t position;                  /* of the instruction in hand */
 } trm_program_scope;
 
+/* How many patterns have a word (trm_tile_role). */
+typedef struct trm_word_count {
+  const char *word;
+  uint32_t count;
+} trm_word_count;
+
 typedef struct trm_program_builder {
   trm_program *program;
   const trm_module *module;
   const trm_target *target;
   trm_tile_options tile_options;
   struct trm_plan_cache *plans;
+  trm_tile_role **roles;    /* roles.c: [computation][instruction] */
+  VECTOR(trm_word_count) words; /* that names have, and how often */
   bool finding;             /* the first of two walks: only wishes of placement are noted */
   trm_placement ***wishes;  /* [computation][instruction][leaf]; NULL where there are none */
   trm_arena scratch;        /* of one walk */
@@ -76,6 +84,7 @@ typedef struct trm_program_builder {
   VECTOR(trm_stage_use) stage_uses; /* by variable, in the loop of a pipeline */
   trm_tile_options *stage_options; /* by entry of pipeline.stages, last the update's; or NULL */
   int64_t *io_bytes;           /* by IPU: that feeds take on I/O tiles */
+  uint64_t branch;             /* of equal branches of conditionals the same; 0: none, or random */
   int32_t stage;               /* of a pipeline, of the instruction in hand; -1: none */
   uint32_t pipeline_nesting;   /* 0: outside; 1: in the marked loop; 2: in that over mini-batches */
   uint32_t parent;             /* step under which steps are added */
@@ -87,6 +96,13 @@ typedef struct trm_program_builder {
 /* ---- entry.c -------------------------------------------------------------------------------- */
 
 trm_status trm_program_build(trm_program_builder *builder, trm_error *error);
+
+/* ---- roles.c -------------------------------------------------------------------------------- */
+
+/* What the original calls compute sets, and which it makes: *out_roles[computation][instruction], in
+ * the arena. */
+trm_status trm_program_find_roles(const trm_module *module, trm_arena *arena,
+                                  trm_tile_role ***out_roles, trm_error *error);
 
 /* ---- plan_log.c ----------------------------------------------------------------------------- */
 

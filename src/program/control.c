@@ -286,7 +286,7 @@ static trm_status make_state(while_walk *w, trm_index i, trm_error *error) {
     w->state[l] = trm_value_plain(builder, variable);
   }
   (void)i;
-  TRY(flush_copies(builder, &copies, "CopyState", w->source, error));
+  TRY(flush_copies(builder, &copies, "state_to_body", w->source, error));
   for (int32_t l = 0; l < w->count; ++l) {
     TRY(trm_program_touch(builder, &w->init[l], error));
     TRY(trm_program_touch(builder, &w->state[l], error));
@@ -311,7 +311,7 @@ static trm_status loop_back(while_walk *w, const trm_value *root, trm_error *err
     if (in_place) continue;
     add_pending(&copies, &w->builder->variables.items[w->state[l].variable].mapping);
   }
-  TRY(flush_copies(w->builder, &copies, "CopyState", w->source, error));
+  TRY(flush_copies(w->builder, &copies, "state_to_body", w->source, error));
   for (int32_t l = 0; l < w->count; ++l) {
     TRY(trm_program_touch(w->builder, &w->state[l], error));
     if (!w->invariant[l]) TRY(trm_program_touch(w->builder, &root[l], error));
@@ -392,6 +392,46 @@ trm_status trm_program_walk_while(trm_program_builder *builder, trm_program_scop
 /* ---- Conditionals --------------------------------------------------------------------------- */
 
 /* A call that is left over is a conditional of one branch. */
+/* What a branch computes, as a number: equal branches are compiled once. 0 where it draws random
+ * numbers, loops or has a side effect. */
+static uint64_t branch_key(const trm_module *module, uint32_t computation) {
+  const trm_computation *c = &module->computations[computation];
+  uint64_t h = trm_layout_combine(1, c->num_instructions);
+  if (c->has_side_effect) return 0;
+  for (trm_index i = 0; i < c->num_instructions; ++i) {
+    const trm_instruction *instruction = &c->instructions[i];
+    switch (instruction->opcode) {
+      case TRM_OP_RNG:
+      case TRM_OP_RNG_BIT_GENERATOR:
+      case TRM_OP_WHILE:
+      case TRM_OP_CONDITIONAL:
+      case TRM_OP_CALL:
+      case TRM_OP_CUSTOM_CALL: return 0;
+      default: break;
+    }
+    h = trm_layout_combine(h, ((uint64_t)instruction->opcode << 32) ^
+                                  ((uint64_t)instruction->shape.dtype << 16) ^
+                                  (uint64_t)instruction->number);
+    h = trm_layout_combine(h, (uint64_t)trm_shape_num_leaves(&instruction->shape));
+    if (trm_shape_is_array(&instruction->shape)) {
+      for (int32_t d = 0; d < instruction->shape.rank; ++d) {
+        h = trm_layout_combine(h, (uint64_t)instruction->shape.dims[d]);
+      }
+    }
+    for (uint32_t k = 0; k < instruction->num_operands; ++k) {
+      h = trm_layout_combine(h, instruction->operands[k]);
+    }
+    if (instruction->opcode == TRM_OP_FUSION) {
+      const trm_computation *body = &module->computations[instruction->called[0]];
+      for (trm_index b = 0; b < body->num_instructions; ++b) {
+        h = trm_layout_combine(h, ((uint64_t)body->instructions[b].opcode << 32) ^
+                                      (uint64_t)body->instructions[b].num_operands);
+      }
+    }
+  }
+  return h;
+}
+
 trm_status trm_program_walk_conditional(trm_program_builder *builder, trm_program_scope *scope,
                                         trm_index i, trm_error *error) {
   const trm_instruction *instruction = trm_scope_at(builder, scope, i);
@@ -440,7 +480,12 @@ trm_status trm_program_walk_conditional(trm_program_builder *builder, trm_progra
                            error));
     }
     const trm_value *root;
-    TRY(trm_program_walk(builder, instruction->called[b], parameters, owned, &root, error));
+    const uint64_t around = builder->branch;
+    if (!is_call) builder->branch = branch_key(builder->module, instruction->called[b]);
+    const trm_status walked =
+        trm_program_walk(builder, instruction->called[b], parameters, owned, &root, error);
+    builder->branch = around;
+    TRY(walked);
     pending_copies copies = {0};
     for (int32_t l = 0; l < count; ++l) {
       const trm_shape *shape = trm_shape_leaf(&instruction->shape, l);
@@ -458,7 +503,7 @@ trm_status trm_program_walk_conditional(trm_program_builder *builder, trm_progra
       TRY(trm_program_touch(builder, &root[l], error));
       add_pending(&copies, &builder->variables.items[results[l].variable].mapping);
     }
-    TRY(flush_copies(builder, &copies, "CopyResults", source, error));
+    TRY(flush_copies(builder, &copies, "result_to_results", source, error));
     for (int32_t l = 0; l < count; ++l) {
       TRY(trm_program_touch(builder, &root[l], error));
       TRY(trm_program_touch(builder, &results[l], error));

@@ -10,6 +10,7 @@
 #include "hlo/infer.h"
 #include "program/builder.h"
 #include "target/target.h"
+#include "tile/exchange.h"
 
 static uint32_t needed_ipus(const trm_module *module) {
   int32_t most = 0;
@@ -163,6 +164,55 @@ static trm_status add_stream(trm_program_builder *builder, const char *name, trm
   return status;
 }
 
+/* What only programs of TensorFlow do: the original sets the tiles' random seeds before each run, and
+ * puts what the host has sent where it belongs. */
+static bool is_of_tensorflow(const trm_module *module) {
+  for (uint32_t c = 0; c < module->num_computations; ++c) {
+    const trm_computation *computation = &module->computations[c];
+    for (trm_index i = 0; i < computation->num_instructions; ++i) {
+      if (computation->instructions[i].metadata.op_type != NULL) return true;
+    }
+  }
+  return false;
+}
+
+static trm_status add_phases(trm_program_builder *builder, const trm_phase *phases, size_t count,
+                             uint32_t ipu, trm_error *error) {
+  trm_tile_cost cost = {.arena = &builder->program->arena};
+  trm_status status = TRM_OK;
+  uint32_t first, last, writes;
+  for (size_t p = 0; p < count && status == TRM_OK; ++p) {
+    status = trm_tile_cost_add(&cost, &phases[p], error);
+  }
+  if (status == TRM_OK) {
+    status = trm_program_add_cost(builder, &cost, TRM_NO_INDEX, ipu, &first, &last, &writes, error);
+  }
+  trm_tile_cost_free(&cost);
+  return status;
+}
+
+/* The seed, 8 bytes, goes to every tile, and is set there. */
+static trm_status add_seeds(trm_program_builder *builder, trm_error *error) {
+  static const char name[] = "__seed/set/setMasterSeed";
+  const trm_target *target = builder->target;
+  const uint32_t tiles = target->tiles_per_ipu;
+  const bool several = builder->program->num_ipus > 1;
+  for (uint32_t ipu = 0; ipu < builder->program->num_ipus; ++ipu) {
+    const trm_phase phases[] = {
+        {.kind = several ? TRM_PHASE_GLOBAL_EXCHANGE : TRM_PHASE_EXCHANGE, .name = name,
+         .cycles = target->exchange_phase_cycles + 2,
+         .sync_cycles = several ? target->global_sync_cycles : 0, .active_tiles = tiles,
+         .bytes_in_worst = 8, .bytes_in_total = 8 * (int64_t)tiles, .bytes_out_worst = 8,
+         .bytes_out_total = 8, .messages_worst = 1},
+        {.kind = TRM_PHASE_COMPUTE, .name = name, .cycles = 120, .cycles_mean = 120,
+         .active_tiles = tiles, .num_groups = 1, .edges = tiles,
+         .groups = {{.codelet = "poprand::SetSeedSupervisor", .count = tiles, .cycles = 120,
+                     .state_bytes = 12, .code_bytes = 300}}}};
+    TRY(add_phases(builder, phases, 2, ipu, error));
+  }
+  return TRM_OK;
+}
+
 static trm_status add_outputs(trm_program_builder *builder, const entry_values *v,
                               const trm_value *root, trm_error *error) {
   const trm_module *module = builder->module;
@@ -222,6 +272,12 @@ static trm_status walk_entry(trm_program_builder *builder, trm_error *error) {
   json_decref(table);
   TRY(status);
   TRY(add_stream(builder, "Inputs", TRM_PHASE_HOST_READ, bytes, error));
+  if (!builder->finding && is_of_tensorflow(builder->module)) {
+    const int64_t share = trm_ceil_divide(bytes, builder->target->tiles_per_ipu);
+    TRY(trm_program_add_copies(builder, "host-exchange-local-copy-0/OnTileCopy-0", TRM_NO_INDEX, 0,
+                               share, bytes, error));
+    TRY(add_seeds(builder, error));
+  }
   const trm_value *root;
   TRY(trm_program_walk(builder, builder->module->entry, v.parameters, v.owned, &root, error));
   TRY(add_outputs(builder, &v, root, error));
@@ -328,6 +384,7 @@ done:
   VECTOR_FREE(&builder->signatures);
   VECTOR_FREE(&builder->stage_uses);
   VECTOR_FREE(&builder->loops);
+  VECTOR_FREE(&builder->words);
   trm_free(builder->outline_table);
   builder->outline_table = NULL;
   return status;

@@ -1,4 +1,5 @@
 /* Owns: appending steps, and adding up their cycles. */
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -89,13 +90,40 @@ static uint64_t signature_of(const trm_phase *phase, uint32_t ipu) {
   return h;
 }
 
-/* Operations that the original compiles once for all equal ones. */
-static bool is_outlined(const trm_program_builder *builder, uint32_t source) {
+static uint64_t mix_text(uint64_t h, const char *text) {
+  for (; text != NULL && *text != '\0'; ++text) h = trm_layout_combine(h, (uint8_t)*text);
+  return h;
+}
+
+/* Operations that the original compiles once for all equal ones: some by what they are, all that is
+ * in a function that is outlined, and all of branches that are equal. *out_key: what else must be
+ * equal. */
+static bool is_outlined(const trm_program_builder *builder, const trm_phase *phase,
+                        uint32_t source, uint64_t *out_key) {
+  *out_key = 0;
   if (!builder->program->options.outlining || source == TRM_NO_INDEX) return false;
-  const char *opcode = builder->sources.items[source].opcode;
-  return strcmp(opcode, "convolution") == 0 || strcmp(opcode, "dot") == 0 ||
-         strncmp(opcode, "batch-norm", 10) == 0 || strcmp(opcode, "reduce-window") == 0 ||
-         strcmp(opcode, "select-and-scatter") == 0 || strcmp(opcode, "custom-call") == 0;
+  const trm_program_source *s = &builder->sources.items[source];
+  const trm_instruction *whole =
+      &builder->module->computations[s->computation].instructions[s->instruction];
+  const trm_instruction *one = phase->of != NULL ? phase->of : whole;
+  const trm_tile_role *role = phase->role;
+  if (role == NULL && builder->roles != NULL) role = &builder->roles[s->computation][s->instruction];
+  const char *opcode = trm_opcode_name(one->opcode);
+  const bool is_always = strcmp(opcode, "convolution") == 0 || strcmp(opcode, "dot") == 0 ||
+                         strncmp(opcode, "batch-norm", 10) == 0 ||
+                         strcmp(opcode, "reduce-window") == 0 ||
+                         strcmp(opcode, "select-and-scatter") == 0 ||
+                         strcmp(opcode, "custom-call") == 0;
+  if (role != NULL && role->copies != NULL && phase->kind == TRM_PHASE_COPY) {
+    *out_key = mix_text(1, role->copies);
+    return true;
+  }
+  if (is_always || (role != NULL && role->is_shared)) return true;
+  const char *function = trm_instruction_frontend_attribute(one, "outlined_function");
+  if (function == NULL && builder->branch == 0) return false;
+  *out_key = mix_text(mix_text(trm_layout_combine(builder->branch, 1), opcode), phase->name);
+  if (function != NULL) *out_key = mix_text(*out_key, function);
+  return true;
 }
 
 static trm_status grow_table(trm_program_builder *builder, trm_error *error) {
@@ -147,8 +175,9 @@ static trm_status add_compute_set(trm_program_builder *builder, const trm_phase 
     set.vertices += phase->groups[g].count;
     state += phase->groups[g].count * phase->groups[g].state_bytes;
   }
-  const uint64_t signature = signature_of(phase, ipu);
-  if (is_outlined(builder, source)) {
+  uint64_t key, signature = signature_of(phase, ipu);
+  if (is_outlined(builder, phase, source, &key)) {
+    if (key != 0) signature = trm_layout_combine(signature, key);
     TRY(share(builder, signature, index, &set.shared_with, error));
   }
   if (set.shared_with == TRM_NO_INDEX) {
@@ -204,37 +233,93 @@ static trm_status add_temporary(trm_program_builder *builder, const trm_phase *p
   return TRM_OK;
 }
 
-/* What popnn calls the non-linearity of an op such as "layer/Relu_1": "relu". */
-static const char *nonlinearity_of(trm_program_builder *builder, const char *op_name) {
-  const char *last = strrchr(op_name, '/');
-  char *word = trm_arena_format(&builder->program->arena, "%s", last == NULL ? op_name : last + 1);
-  if (word == NULL) return NULL;
-  word[strcspn(word, "_")] = '\0';
-  for (char *c = word; *c != '\0'; ++c) {
-    if (*c >= 'A' && *c <= 'Z') *c = (char)(*c - 'A' + 'a');
+/* One more that has the word. There are a few dozen words. */
+static trm_status count_word(trm_program_builder *builder, const char *word, uint32_t *out_count,
+                             trm_error *error) {
+  size_t w = 0;
+  while (w < builder->words.count && strcmp(builder->words.items[w].word, word) != 0) ++w;
+  if (w == builder->words.count && !VECTOR_PUSH(&builder->words, ((trm_word_count){word, 0}))) {
+    FAIL_NO_MEMORY("names");
   }
-  return word;
+  *out_count = ++builder->words.items[w].count;
+  return TRM_OK;
 }
 
-static const char *phase_name(trm_program_builder *builder, uint32_t source, const char *phase) {
-  if (source == TRM_NO_INDEX) return phase;
-  const trm_program_source *s = &builder->sources.items[source];
-  if (strcmp(phase, "Nonlinearity") == 0 && s->op_name[0] != '\0') {
-    const char *word = nonlinearity_of(builder, s->op_name);
-    return word == NULL ? NULL
-                        : trm_arena_format(&builder->program->arena, "%s/%s/%s", s->op_name, word,
-                                           phase);
+/* The role's word with its number: the first has none. */
+static trm_status word_of(trm_program_builder *builder, trm_tile_role *role, const char **out_word,
+                          trm_error *error) {
+  trm_arena *arena = &builder->program->arena;
+  *out_word = role->word;
+  if (!role->is_plain) {
+    if (role->number == NULL) role->number = ARENA_NEW(arena, uint32_t, 1);
+    CHECK_MEMORY(role->number, "names");
+    if (*role->number == 0) TRY(count_word(builder, role->word, role->number, error));
+    if (*role->number > 1) {
+      *out_word = trm_arena_format(arena, "%s.%" PRIu32, role->word, *role->number - 1);
+    }
   }
-  return s->op_name[0] == '\0'
-             ? trm_arena_format(&builder->program->arena, "%s/%s", s->hlo_name, phase)
-             : trm_arena_format(&builder->program->arena, "%s/%s/%s", s->op_name, s->hlo_name,
-                                phase);
+  if (role->prefix != NULL && *out_word != NULL) {
+    *out_word = trm_arena_format(arena, "%s/%s", *out_word, role->prefix);
+  }
+  CHECK_MEMORY(*out_word, "names");
+  return TRM_OK;
+}
+
+/* The TensorFlow op and the HLO instruction, as the original calls them: "dense/MatMul/dot.1". */
+static trm_status name_of_role(trm_program_builder *builder, const trm_program_source *s,
+                               const trm_phase *phase, trm_tile_role *role, const char **out_name,
+                               trm_error *error) {
+  trm_arena *arena = &builder->program->arena;
+  const trm_instruction *op = role != NULL && role->op != NULL ? role->op : phase->of;
+  const char *op_name = op == NULL || op->metadata.op_name == NULL ? s->op_name
+                                                                    : op->metadata.op_name;
+  const char *hlo = phase->of != NULL ? phase->of->name : s->hlo_name;
+  /* What has no TensorFlow op is found by its HLO name. */
+  const bool has_word = role != NULL && role->word != NULL && op_name[0] != '\0';
+  if (has_word) TRY(word_of(builder, role, &hlo, error));
+  *out_name = op_name[0] == '\0' ? hlo : trm_arena_format(arena, "%s/%s", op_name, hlo);
+  CHECK_MEMORY(*out_name, "names");
+  return TRM_OK;
+}
+
+static trm_status phase_name(trm_program_builder *builder, uint32_t source, const trm_phase *phase,
+                             const char **out_name, trm_error *error) {
+  *out_name = phase->name;
+  if (source == TRM_NO_INDEX) return TRM_OK;
+  const trm_program_source *s = &builder->sources.items[source];
+  trm_tile_role *role = phase->role;
+  if (role == NULL && phase->of == NULL && builder->roles != NULL) {
+    role = &builder->roles[s->computation][s->instruction];
+  }
+  const char *whose;
+  TRY(name_of_role(builder, s, phase, role, &whose, error));
+  if (phase->kind == TRM_PHASE_GLOBAL_EXCHANGE) {
+    uint32_t count;
+    TRY(count_word(builder, phase->name, &count, error));
+    *out_name = trm_arena_format(&builder->program->arena, "Copy_%s_to_/%s.%" PRIu32 "/GlobalPre",
+                                 whose, phase->name, count);
+    CHECK_MEMORY(*out_name, "names");
+    return TRM_OK;
+  }
+  if (phase->kind == TRM_PHASE_COPY && role != NULL && role->copies != NULL &&
+      s->op_name[0] != '\0') {
+    *out_name = trm_arena_format(&builder->program->arena, "%s/%s", s->op_name, role->copies);
+    CHECK_MEMORY(*out_name, "names");
+    return TRM_OK;
+  }
+  const bool computes = phase->kind == TRM_PHASE_COMPUTE;
+  const char *last = computes && role != NULL && role->last != NULL ? role->last : phase->name;
+  *out_name = phase->kind == TRM_PHASE_COPY
+                  ? trm_arena_format(&builder->program->arena, "Copy_%s/%s/OnTileCopy", whose, last)
+                  : trm_arena_format(&builder->program->arena, "%s/%s", whose, last);
+  CHECK_MEMORY(*out_name, "names");
+  return TRM_OK;
 }
 
 static trm_status add_phase(trm_program_builder *builder, const trm_phase *phase, uint32_t source,
                             uint32_t ipu, uint32_t *out_step, trm_error *error) {
-  const char *name = phase_name(builder, source, phase->name);
-  CHECK_MEMORY(name, "steps");
+  const char *name;
+  TRY(phase_name(builder, source, phase, &name, error));
   trm_program_step step = {
       .type = step_type(phase->kind), .name = name, .source = source,
       .compute_set = TRM_NO_INDEX, .ipu = (int32_t)ipu, .stage = builder->stage, .repeat_count = 1,
@@ -311,8 +396,9 @@ trm_status trm_program_add_cost(trm_program_builder *builder, const trm_tile_cos
     const int64_t repeats = cost->phases.items[p].repeats;
     uint32_t loop = TRM_NO_INDEX;
     if (repeats > 1) { /* phases of equal counts are one loop */
-      const char *name = phase_name(builder, source, "Loop");
-      CHECK_MEMORY(name, "steps");
+      const char *name;
+      const trm_phase turns = {.name = "Loop"};
+      TRY(phase_name(builder, source, &turns, &name, error));
       TRY(trm_program_open(builder, TRM_STEP_TYPE_REPEAT, name, source, (int32_t)ipu, &loop,
                            error));
       builder->steps.items[loop].repeat_count = (uint64_t)repeats;
@@ -464,10 +550,10 @@ static void add_up_totals(trm_program *program) {
   t->seconds = (double)t->cycles / program->target->clock_frequency;
   t->tile_balance = worst > 0 ? mean / worst : 1.0;
   t->num_steps = program->num_steps;
-  t->num_compute_sets = program->num_compute_sets;
   t->num_variables = program->num_variables;
   for (uint32_t c = 0; c < program->num_compute_sets; ++c) {
     if (program->compute_sets[c].shared_with != TRM_NO_INDEX) continue;
+    ++t->num_compute_sets;
     t->num_vertices += program->compute_sets[c].vertices;
     t->num_edges += program->compute_sets[c].edges;
   }

@@ -42,12 +42,14 @@ static void put_compute_sets(const trm_program *p, trm_stream *s) {
   trm_stream_key(s, "names");
   trm_stream_array(s);
   for (uint32_t i = 0; i < p->num_compute_sets; ++i) {
+    if (p->compute_sets[i].shared_with != TRM_NO_INDEX) continue; /* compiled once */
     trm_stream_string(s, p->compute_sets[i].name);
   }
   trm_stream_end_array(s);
   trm_stream_key(s, "vertexCounts");
   trm_stream_array(s);
   for (uint32_t i = 0; i < p->num_compute_sets; ++i) {
+    if (p->compute_sets[i].shared_with != TRM_NO_INDEX) continue;
     trm_stream_int(s, p->compute_sets[i].vertices);
   }
   trm_stream_end_array(s);

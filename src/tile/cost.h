@@ -43,8 +43,27 @@ typedef struct trm_vertex_group {
 
 enum { TRM_MAX_VERTEX_GROUPS = 3 };
 
+/* What the original calls the compute sets of an instruction, and which of them there are, where
+ * that is not one of the instruction's own name (src/program/roles.c). */
+typedef struct trm_tile_role {
+  const struct trm_instruction *op; /* whose TensorFlow op names them; NULL: the instruction's */
+  const char *word;    /* in place of the HLO name: "fusion", "max-pool"; NULL: the HLO name */
+  const char *prefix;  /* after that: "maxPool5x5"; or NULL */
+  const char *last;    /* in place of the compute set's own name: "AddTo"; or NULL */
+  const char *copies;  /* of its copies, what stands behind the op; or NULL */
+  uint32_t *number;    /* behind the word, and one more; 0: none was given yet. Roles of one pattern
+                          share it; NULL: nobody does, and there is none yet */
+  bool joins;          /* its user's compute set computes it, in the same fusion */
+  bool is_absorbed;    /* another instruction's compute set computes it */
+  bool is_shared;      /* equal ones are compiled once */
+  bool is_plain;       /* the word has no number */
+} trm_tile_role;
+
 typedef struct trm_phase {
   trm_phase_kind kind;
+  /* The instruction of a fusion's body that it is of, and its role; NULL: of the whole one. */
+  const struct trm_instruction *of;
+  struct trm_tile_role *role;
   /* The last part of Poplar's name: "Convolve", "ExchangePre"; static or in the arena. */
   const char *name;
   int64_t repeats;           /* runs this often in a row (serial splits); at least 1 */
@@ -103,6 +122,7 @@ typedef struct trm_tile_request {
   uint32_t ipu;
   uint32_t next_tile;    /* where a linear mapping begins, so that small arrays spread */
   struct trm_plan_cache *plans; /* ops/linear/plan.h; may be NULL */
+  trm_tile_role *const *roles; /* by computation, instruction; or NULL */
 } trm_tile_request;
 
 /* ---- Results -------------------------------------------------------------------------------- */

@@ -1,8 +1,8 @@
 /* Owns: elementwise instructions and fusions of them on an IPU.
  *
- * One instruction is one compute set. In a kLoop fusion an instruction that is used once, inside
- * the fusion, joins its user: that is a popops expression, for which popops::map generates one
- * codelet. All others (results, what two instructions read) get a compute set of their own. A result
+ * One instruction is one compute set, in a kLoop fusion too: those are made for the host. Where the
+ * original has one codelet for several (popops::scaledAddTo, a ReLU's gradient), which their roles
+ * say, an instruction that is used once, inside the fusion, joins its user. A result
  * lies where the largest operand lies; operands from elsewhere are exchanged first. Formulas:
  * docs/cost_model.md, "Elementwise". */
 #include <string.h>
@@ -150,6 +150,7 @@ typedef struct body {
   double *cycles;      /* worker cycles an element of the expression that ends there */
   uint16_t *size;      /* instructions in it */
   bool in_half;        /* what comes in and goes out is float16, float32 is only inside */
+  int32_t written;     /* operand leaf that may be written; -1: none */
   int64_t *flops;
 } body;
 
@@ -182,8 +183,14 @@ static bool is_repeated(const body *b, trm_index i) {
   return operand->source_count < trm_shape_count(&operand->shape);
 }
 
+static trm_tile_role *role_of(const body *b, trm_index i) {
+  if (b->request->roles == NULL) return NULL;
+  return &b->request->roles[b->computation - b->request->module->computations][i];
+}
+
 static bool joins_user(const body *b, trm_index i) {
-  return b->uses[i] == 1 && b->result_of[i] < 0 && b->size[i] < 24;
+  const trm_tile_role *role = role_of(b, i);
+  return role != NULL && role->joins && b->uses[i] == 1 && b->result_of[i] < 0 && b->size[i] < 24;
 }
 
 typedef struct gathered {
@@ -221,6 +228,9 @@ static const char *codelet_name(trm_arena *arena, const trm_computation *computa
                                 const trm_instruction *instruction, uint32_t size,
                                 uint32_t inputs, bool scalar) {
   const char *type = type_word(instruction->shape.dtype);
+  if (size > 1 && inputs <= 4) {
+    return trm_arena_format(arena, "popops::ScaledAddSupervisor<%s,%s,%s,false>", type, type, type);
+  }
   if (size > 1) return trm_arena_format(arena, "popops::map_%s_%u", type, inputs);
   if (instruction->opcode == TRM_OP_CONVERT) {
     const trm_index from = instruction->operands[0];
@@ -247,25 +257,16 @@ static const char *codelet_name(trm_arena *arena, const trm_computation *computa
                           instruction->num_operands >= 2 ? "Binary" : "Unary", op, type);
 }
 
-/* max(x, 0), as TensorFlow's Relu is lowered. */
-static bool is_relu(const trm_instruction *instruction) {
-  const char *type = instruction->metadata.op_type;
-  return instruction->opcode == TRM_OP_MAXIMUM && type != NULL && strcmp(type, "Relu") == 0;
-}
-
-/* What Poplar calls the compute set of one instruction: "Op/Add", "Cast", "Nonlinearity". */
+/* What popops calls the compute set of one instruction: "Op/Add", "Cast". */
 static const char *compute_set_name(trm_arena *arena, const trm_instruction *instruction) {
   static const char *const comparisons[] = {
       [TRM_CMP_EQ] = "Op/Equal",       [TRM_CMP_NE] = "Op/NotEqual",
       [TRM_CMP_LT] = "Op/LessThan",    [TRM_CMP_LE] = "Op/LessThanEqual",
       [TRM_CMP_GT] = "Op/GreaterThan", [TRM_CMP_GE] = "Op/GreaterThanEqual"};
   const bool logical = instruction->shape.dtype == TRM_PRED;
-  if (is_relu(instruction)) return "Nonlinearity";
   switch (instruction->opcode) {
     case TRM_OP_CONVERT: return "Cast";
     case TRM_OP_IOTA: return "Iota";
-    case TRM_OP_LOGISTIC:
-    case TRM_OP_TANH: return "Nonlinearity";
     case TRM_OP_COMPARE: return comparisons[instruction->comparison];
     case TRM_OP_AND:
       if (logical) return "Op/LogicalAnd";
@@ -306,7 +307,7 @@ static trm_status add_compute_set(body *b, trm_index root, const trm_mapping *pl
   gather(b, root, &inputs);
   trm_tile_incoming incoming = {0};
   uint32_t edges = 1;
-  bool scalar = false;
+  bool scalar = false, in_place = false;
   double loads = 0;
   const double width =
       trm_tile_vector_width(b->in_half && instruction->shape.dtype == TRM_F32
@@ -314,6 +315,10 @@ static trm_status add_compute_set(body *b, trm_index root, const trm_mapping *pl
   for (uint32_t k = 0; k < inputs.num_inputs; ++k) {
     const int32_t leaf = operand_leaf(b, inputs.inputs[k]);
     const trm_instruction *input = &b->computation->instructions[inputs.inputs[k]];
+    const bool same_size = trm_tile_dtype_bytes(input->shape.dtype) ==
+                           trm_tile_dtype_bytes(instruction->shape.dtype);
+    in_place |= same_size && (is_elementwise(input) ? b->uses[inputs.inputs[k]] == 1
+                                                    : leaf >= 0 && leaf == b->written);
     if (leaf >= 0 && (uint32_t)leaf < b->request->num_operands) {
       trm_tile_operand operand = b->request->operands[leaf];
       const bool repeated = is_repeated(b, inputs.inputs[k]);
@@ -329,6 +334,7 @@ static trm_status add_compute_set(body *b, trm_index root, const trm_mapping *pl
       scalar = true;
     }
   }
+  if (in_place && edges > 1) --edges; /* popops' vertices in place have one pointer for both */
   TRY(trm_tile_add_incoming(b->request, b->cost, &incoming, error));
   const int64_t workers = target->num_worker_contexts;
   const int64_t elements = trm_most(1, place->worst);
@@ -346,12 +352,17 @@ static trm_status add_compute_set(body *b, trm_index root, const trm_mapping *pl
   const char *codelet = codelet_name(b->cost->arena, b->computation, instruction, b->size[root],
                                      inputs.num_inputs, scalar);
   CHECK_MEMORY(codelet, "a cost");
-  const char *name =
-      b->size[root] > 1 ? "Op/Map" : compute_set_name(b->cost->arena, instruction);
+  const char *name = compute_set_name(b->cost->arena, instruction);
   CHECK_MEMORY(name, "a cost");
   return trm_tile_add_compute(b->request, b->cost, name, codelet, place->parts, 1, cycles,
                               trm_mapping_evenness(place), edges,
                               b->flops[root] * trm_shape_count(&instruction->shape), error);
+}
+
+/* Whether another instruction's compute set computes it. */
+static bool is_absorbed(const body *b, trm_index i) {
+  const trm_tile_role *role = role_of(b, i);
+  return role != NULL && role->is_absorbed;
 }
 
 /* The operand leaf that the values follow: one of full size, rather one that dies and has the
@@ -448,6 +459,48 @@ static bool is_half_outside(const trm_tile_request *request) {
   return half;
 }
 
+/* A conversion that is none on an IPU: between types that are one there, or, where halves come in
+ * and go out, between them and float32. Small ones are of expressions, which have them. */
+static bool is_no_conversion(const body *b, const trm_instruction *instruction) {
+  if (instruction->opcode != TRM_OP_CONVERT) return false;
+  const trm_dtype to = instruction->shape.dtype;
+  const trm_dtype from = b->computation->instructions[instruction->operands[0]].shape.dtype;
+  if (strcmp(type_word(from), type_word(to)) == 0) return true;
+  const trm_tile_role *role = role_of(b, (trm_index)(instruction - b->computation->instructions));
+  const bool is_expression = role != NULL && role->is_plain;
+  return b->in_half && !is_expression && type_column(from) != 2 && type_column(to) != 2;
+}
+
+/* Whether instruction i has a compute set. */
+static bool has_compute_set(const body *b, trm_index i) {
+  const trm_instruction *instruction = &b->computation->instructions[i];
+  return is_elementwise(instruction) && instruction->opcode != TRM_OP_IOTA && !joins_user(b, i) &&
+         !is_absorbed(b, i) && !is_no_conversion(b, instruction) &&
+         (b->uses[i] > 0 || b->result_of[i] >= 0);
+}
+
+/* Bytes of an element of the values inside that are held beside the results, at the most: a value
+ * is written over one that it is made of and that nobody else needs, and one lies where a result
+ * will. */
+static trm_status inner_bytes(const body *b, int64_t *out_bytes, trm_error *error) {
+  int64_t live = 0, most = 0, widest = 0;
+  uint32_t *left = ARENA_NEW(b->cost->arena, uint32_t, b->count);
+  CHECK_MEMORY(left, "a cost");
+  for (trm_index i = 0; i < b->count; ++i) left[i] = b->uses[i];
+  for (trm_index i = 0; i < b->count; ++i) {
+    const trm_instruction *instruction = &b->computation->instructions[i];
+    for (uint32_t k = 0; k < instruction->num_operands; ++k) {
+      const trm_index operand = instruction->operands[k];
+      if (--left[operand] == 0 && has_compute_set(b, operand) && b->result_of[operand] < 0) --live;
+    }
+    if (!has_compute_set(b, i) || b->result_of[i] >= 0) continue;
+    most = trm_most(most, ++live);
+    widest = trm_most(widest, (int64_t)trm_tile_dtype_bytes(instruction->shape.dtype));
+  }
+  *out_bytes = widest * trm_least(2, trm_most(0, most - 1));
+  return TRM_OK;
+}
+
 static trm_status cost_fusion(const trm_tile_request *request, trm_tile_cost *cost,
                               trm_error *error) {
   body b = {.request = request, .cost = cost,
@@ -460,11 +513,14 @@ static trm_status cost_fusion(const trm_tile_request *request, trm_tile_cost *co
   const int32_t leader = choose_leader(&b, trm_shape_leaf(&request->instruction->shape, 0));
   if (leader >= 0) place = request->operands[leader].mapping;
   wish_to_follow(request, cost, leader);
+  const bool dies = leader >= 0 && request->operands[leader].dies &&
+                    !request->operands[leader].is_view;
+  b.written = dies ? leader : -1;
   for (uint32_t l = 0; l < cost->num_results; ++l) {
     const trm_dtype dtype = trm_shape_leaf(&request->instruction->shape, (int32_t)l)->dtype;
     cost->results[l].mapping = trm_mapping_like(&place, dtype);
   }
-  if (leader >= 0 && request->operands[leader].dies && !request->operands[leader].is_view) {
+  if (dies) {
     for (uint32_t l = 0; l < cost->num_results; ++l) {
       const trm_dtype dtype = trm_shape_leaf(&request->instruction->shape, (int32_t)l)->dtype;
       if (trm_tile_dtype_bytes(dtype) !=
@@ -475,7 +531,6 @@ static trm_status cost_fusion(const trm_tile_request *request, trm_tile_cost *co
       break;
     }
   }
-  int64_t inner = 0; /* values that stay inside: at most two are taken to be alive at once */
   for (trm_index i = 0; i < b.count; ++i) {
     const trm_instruction *instruction = &b.computation->instructions[i];
     if (!is_elementwise(instruction)) continue;
@@ -497,14 +552,19 @@ static trm_status cost_fusion(const trm_tile_request *request, trm_tile_cost *co
       expression = true;
       b.cycles[i] += b.cycles[operand];
     }
-    if (instruction->opcode == TRM_OP_IOTA || joins_user(&b, i)) continue;
-    if (b.uses[i] == 0 && b.result_of[i] < 0) continue;
+    if (!has_compute_set(&b, i)) continue;
     const trm_mapping here = trm_mapping_like(&place, instruction->shape.dtype);
+    const size_t first = cost->phases.count;
     TRY(add_compute_set(&b, i, &here, error));
-    if (b.result_of[i] < 0) inner = trm_most(inner, (int64_t)here.element_bytes);
+    for (size_t p = first; p < cost->phases.count; ++p) {
+      cost->phases.items[p].of = instruction;
+      cost->phases.items[p].role = role_of(&b, i);
+    }
   }
-  cost->temporary_worst += 2 * inner * place.worst;
-  cost->temporary_total += 2 * inner * place.count;
+  int64_t inner;
+  TRY(inner_bytes(&b, &inner, error));
+  cost->temporary_worst += inner * place.worst;
+  cost->temporary_total += inner * place.count;
   return TRM_OK;
 }
 
@@ -528,7 +588,7 @@ static trm_status cost_single(const trm_tile_request *request, trm_tile_cost *co
   }
   trm_tile_incoming incoming = {0};
   bool scalar = false;
-  uint32_t edges = 1;
+  uint32_t edges = cost->results[0].in_place >= 0 ? 0 : 1; /* one pointer for both */
   const int64_t count = trm_shape_count(&instruction->shape);
   for (uint32_t k = 0; k < request->num_operands; ++k) {
     const trm_tile_operand *operand = &request->operands[k];
@@ -550,7 +610,7 @@ static trm_status cost_single(const trm_tile_request *request, trm_tile_cost *co
   const int64_t cycles =
       workers * (setup + (int64_t)(per_element * (double)per_worker + 0.5)) + 11;
   const char *codelet =
-      codelet_name(cost->arena, request->computation, instruction, 1, edges - 1, scalar);
+      codelet_name(cost->arena, request->computation, instruction, 1, 0, scalar);
   CHECK_MEMORY(codelet, "a cost");
   const char *name = compute_set_name(cost->arena, instruction);
   CHECK_MEMORY(name, "a cost");

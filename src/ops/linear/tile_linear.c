@@ -75,8 +75,11 @@ static const char *convolution_name(trm_arena *arena, const trm_instruction *ins
 static trm_status add_step(const trm_tile_request *request, trm_tile_cost *cost,
                            const trm_plan *plan, const char *convolution,
                            const trm_plan_phase *step, trm_error *error) {
-  const char *name =
-      trm_arena_format(cost->arena, "%s/%s", convolution, trm_plan_step_name(step->step));
+  const bool copies = step->vertex == NULL;
+  const char *what = trm_plan_step_name(step->step);
+  if (copies && step->step == TRM_STEP_REARRANGE) what = "actsRearranged";
+  if (copies && step->step == TRM_STEP_REARRANGE_OUTPUT) what = "partials_to_result";
+  const char *name = trm_arena_format(cost->arena, "%s/%s", convolution, what);
   CHECK_MEMORY(name, "a cost");
   const uint32_t all = request->target->tiles_per_ipu;
   const bool moves = step->exchange_cycles > 0 || step->bytes_in > 0 || step->bytes_out > 0;

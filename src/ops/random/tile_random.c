@@ -5,6 +5,16 @@
 #include "target/target.h"
 #include "tile/exchange.h"
 
+/* As poprand calls the compute set. */
+static const char *word_of(bool dropout, bool normal, const trm_instruction *instruction) {
+  if (dropout) return "dropout";
+  if (instruction->backend_config != NULL &&
+      strstr(instruction->backend_config, "truncated") != NULL) {
+    return "truncatedNormal";
+  }
+  return normal ? "normal" : "uniform";
+}
+
 trm_status trm_tile_random(const trm_tile_request *request, trm_tile_cost *cost,
                            trm_error *error) {
   TRY(trm_tile_cost_begin(cost, request, error));
@@ -13,7 +23,11 @@ trm_status trm_tile_random(const trm_tile_request *request, trm_tile_cost *cost,
   for (uint32_t l = 0; l < cost->num_results; ++l) {
     const trm_shape *shape = trm_shape_leaf(&instruction->shape, (int32_t)l);
     trm_mapping *place = &cost->results[l].mapping;
-    if (place->kind == TRM_MAPPING_NONE || trm_shape_count(shape) <= 4) continue; /* a state */
+    if (place->kind == TRM_MAPPING_NONE) continue;
+    if (instruction->opcode != TRM_OP_RNG && instruction->opcode != TRM_OP_CUSTOM_CALL &&
+        trm_shape_count(shape) <= 4) {
+      continue; /* a state */
+    }
     const bool dropout = instruction->opcode == TRM_OP_CUSTOM_CALL &&
                          instruction->custom_call != NULL &&
                          strstr(instruction->custom_call->target, "dropout") != NULL;
@@ -32,12 +46,14 @@ trm_status trm_tile_random(const trm_tile_request *request, trm_tile_cost *cost,
     const char *codelet = dropout  ? "poprand::Dropout"
                           : normal ? "poprand::Normal"
                                    : "poprand::Uniform";
-    /* The seed goes to every tile, and is set there and put back. */
-    TRY(trm_tile_add_exchange(request, cost, "ExchangePre", 8, 8 * (int64_t)place->parts, 8, 1,
-                              error));
-    TRY(trm_tile_add_compute(request, cost, "setSeed", "poprand::SetSeed", place->parts, 1, 120,
-                             1.0, 1, 0, error));
-    TRY(trm_tile_add_compute(request, cost, dropout ? "dropout" : normal ? "normal" : "uniform",
+    if (dropout) {
+      /* Its seed goes to every tile, and is set there and put back. */
+      TRY(trm_tile_add_exchange(request, cost, "ExchangePre", 8, 8 * (int64_t)place->parts, 8, 1,
+                                error));
+      TRY(trm_tile_add_compute(request, cost, "setSeed", "poprand::SetSeed", place->parts, 1, 120,
+                               1.0, 1, 0, error));
+    }
+    TRY(trm_tile_add_compute(request, cost, word_of(dropout, normal, instruction),
                              codelet, place->parts, 1,
                              workers * (40 + per_vector * vectors) + 11,
                              trm_mapping_evenness(place), dropout ? 3 : 1, place->count, error));

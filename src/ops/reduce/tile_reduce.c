@@ -64,6 +64,13 @@ static const char *word_of(trm_dtype type) {
   return trm_tile_dtype_bytes(type) == 2 ? "half" : type == TRM_F32 ? "float" : "int";
 }
 
+/* As popops calls the compute sets of a stage. */
+static const char *stage_name(trm_tile_cost *cost, const trm_tile_reduction *r,
+                              const char *stage) {
+  if (r->name[0] == '\0') return trm_arena_format(cost->arena, "%s/Reduce", stage);
+  return trm_arena_format(cost->arena, "%s/%s/Reduce", r->name, stage);
+}
+
 trm_status trm_tile_add_reduction(const trm_tile_request *request, trm_tile_cost *cost,
                                   const trm_tile_operand *operand,
                                   const trm_tile_reduction *r, trm_dtype result_type,
@@ -91,8 +98,8 @@ trm_status trm_tile_add_reduction(const trm_tile_request *request, trm_tile_cost
    * that is cut in two makes. */
   const bool done = partials <= 1 && local * tiles <= r->outputs + tiles;
   TRY(trm_tile_add_compute(request, cost,
-                           done ? r->name : trm_arena_format(cost->arena, "%s/ReduceOnTile",
-                                                             r->name),
+                           stage_name(cost, r, done ? "ReduceOnTile/InToOutputNoExchange"
+                                                    : "ReduceOnTile/InToIntermediateNoExchange"),
                            codelet, tiles, (uint32_t)together, workers * first + 11, evenness, 2,
                            flops, error));
   if (done) return TRM_OK;
@@ -112,13 +119,14 @@ trm_status trm_tile_add_reduction(const trm_tile_request *request, trm_tile_cost
     const int64_t in = place.worst * depth * bytes;
     TRY(trm_tile_add_exchange(request, cost,
                               last ? "ReduceFinalStage/ExchangePre"
-                                   : "IntermediateStage/ExchangePre",
+                                   : "ReduceStage1/ExchangePre",
                               in, live * bytes, s == 0 ? held : place.worst * bytes, depth + 1,
                               error));
     TRY(trm_tile_add_compute(request, cost,
-                             trm_arena_format(cost->arena,
-                                              last ? "%s/ReduceFinalStage" : "%s/IntermediateStage",
-                                              r->name),
+                             stage_name(cost, r,
+                                        last     ? "ReduceFinalStage/IntermediateToOutput"
+                                        : s == 0 ? "ReduceStage1/IntermediateToIntermediate"
+                                                 : "ReduceStage2/IntermediateToIntermediate"),
                              codelet, place.parts, (uint32_t)together,
                              workers * together *
                                      stage_cycles(place.worst * depth, place.worst, r->partials,
@@ -186,7 +194,7 @@ trm_status trm_tile_reduce(const trm_tile_request *request, trm_tile_cost *cost,
   const uint32_t arrays = request->num_operands / 2;
   if (cost->num_results == 0 || arrays == 0) return TRM_OK;
   trm_tile_reduction r = {
-      .name = "Reduce",
+      .name = "",
       .outputs = trm_most(1, trm_shape_count(trm_shape_leaf(&instruction->shape, 0))),
       .minor = reduces_minor(&request->operands[0].shape, &instruction->dimensions)};
   operation_of(&request->module->computations[instruction->called[0]], &r);

@@ -91,22 +91,49 @@ static void test_casts(void **state) {
   trm_program_free(p);
 }
 
-/* A chain in one fusion is one generated codelet; what two instructions read is its own set. */
-static void test_expressions(void **state) {
+/* Each instruction of a fusion is a compute set, but x + a y, which is one of popops' own. */
+static void test_fusions(void **state) {
   (void)state;
   trm_program *p = plan_text(
       "HloModule m\nENTRY e { x = f32[1472,120] parameter(0)  y = f32[1472,120] parameter(1)\n"
       "a = f32[1472,120] add(x, y)  b = f32[1472,120] multiply(a, x)\n"
       "ROOT c = f32[1472,120] subtract(b, y) }", "mk2", NULL);
-  assert_int_equal(p->num_compute_sets, 1);
-  /* Three operations of 1 cycle a vector, two loads, a store: 6 a vector of 2, 20 elements. */
-  assert_int_equal(p->compute_sets[0].groups[0].cycles, 6 * (30 + 6 * 10) + 11);
+  assert_int_equal(p->num_compute_sets, 3);
+  assert_non_null(find_set(p, "Op/Add"));
+  /* 3 cycles a vector of 2, 20 elements a worker. */
+  assert_int_equal(find_set(p, "Op/Multiply")->groups[0].cycles, 6 * (29 + 30) + 11);
   trm_program_free(p);
   p = plan_text(
       "HloModule m\nENTRY e { x = f32[1472,120] parameter(0)  y = f32[1472,120] parameter(1)\n"
-      "a = f32[1472,120] add(x, y)  b = f32[1472,120] multiply(a, x)\n"
-      "ROOT c = f32[1472,120] subtract(b, a) }", "mk2", NULL);
-  assert_int_equal(p->num_compute_sets, 2);
+      "k = f32[] parameter(2)  b = f32[1472,120] broadcast(k), dimensions={}\n"
+      "m = f32[1472,120] multiply(y, b)  ROOT c = f32[1472,120] add(x, m) }", "mk2", NULL);
+  assert_int_equal(p->num_compute_sets, 1);
+  assert_non_null(find_set(p, "AddTo"));
+  /* Two operations of 1 cycle a vector, two loads, a store: 5 a vector. */
+  assert_int_equal(p->compute_sets[0].groups[0].cycles, 6 * (30 + 5 * 10) + 11);
+  trm_program_free(p);
+}
+
+/* Small trees are called after their last instruction; sums of squares are one reduction. */
+static void test_patterns(void **state) {
+  (void)state;
+  trm_program *p = plan_text(
+      "HloModule m\nsum { x = f32[] parameter(0)  y = f32[] parameter(1)\n"
+      "ROOT z = f32[] add(x, y) }\n"
+      "ENTRY e { x = f32[4] parameter(0)  y = f32[4] parameter(1)\n"
+      "a = f32[4] add(x, y), metadata={op_name=\"one\"}\n"
+      "b = f32[4] divide(a, y), metadata={op_name=\"two\"}\n"
+      "c = f32[4] multiply(b, x), metadata={op_name=\"three\"}\n"
+      "s = f32[4] multiply(x, x), metadata={op_name=\"four\"}  z = f32[] constant(0)\n"
+      "r = f32[] reduce(s, z), dimensions={0}, to_apply=sum, metadata={op_name=\"five\"}\n"
+      "ROOT t = (f32[4], f32[]) tuple(c, r) }", "mk2", NULL);
+  assert_non_null(find_set(p, "/expression/Op/Add"));
+  assert_int_equal(strncmp(find_set(p, "/expression/Op/Add")->name, "two/divide.", 11), 0);
+  assert_non_null(find_set(p, "/expression/Op/Divide"));
+  assert_non_null(find_set(p, "three/multiply."));
+  assert_non_null(find_set(p, "five/fusion/ReduceOnTile/InToOutputNoExchange/Reduce"));
+  assert_int_equal(p->num_compute_sets, 4);
+  check_sums(p);
   trm_program_free(p);
 }
 
@@ -147,7 +174,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_dynamic_slice), cmocka_unit_test(test_update_in_place),
       cmocka_unit_test(test_gather),        cmocka_unit_test(test_reduce),
-      cmocka_unit_test(test_casts),         cmocka_unit_test(test_expressions),
+      cmocka_unit_test(test_casts),         cmocka_unit_test(test_fusions),
+      cmocka_unit_test(test_patterns),
       cmocka_unit_test(test_sort),          cmocka_unit_test(test_half_inside),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

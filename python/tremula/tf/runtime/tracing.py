@@ -189,7 +189,13 @@ def _acts(operation, functions, harmless):
     return False
 
 
-def side_effect(target, config, operands, result_dtypes, result_shapes):
+# What the nodes are called in the original, which profiles show.
+_EFFECT_NAMES = {"tremula.infeed": "PopDatastreamInfeedDequeue",
+                 "tremula.outfeed": "PopDatastreamOutfeedEnqueue",
+                 "tremula.host-call": "HostCall", "tremula.user-op": "UserOp"}
+
+
+def side_effect(target, config, operands, result_dtypes, result_shapes, name=None):
     """Adds a custom call with side effects to the default graph, after those that it has already.
     Returns the operation."""
     import json
@@ -198,8 +204,8 @@ def side_effect(target, config, operands, result_dtypes, result_shapes):
     before = getattr(graph, "_tremula_side_effect", None)
     with tf.control_dependencies([before] if before is not None else []):
         operation = inside.apply_op(
-            "XlaCustomCallV2", operands=operands, call_target_name=target,
-            backend_config=json.dumps(config), has_side_effect=True,
+            "XlaCustomCallV2", name=name or _EFFECT_NAMES.get(target), operands=operands,
+            call_target_name=target, backend_config=json.dumps(config), has_side_effect=True,
             result_dtypes=result_dtypes, result_shapes=result_shapes)
     graph._tremula_side_effect = operation
     return operation

@@ -1,0 +1,681 @@
+/* Owns: what the original calls the compute sets of an instruction, and which of them it makes.
+ *
+ * The original lowers HLO to calls of Poplar's libraries one by one, and brings some patterns of
+ * instructions together first: x + a y, a sum with a factor, a filter's gradient with its
+ * application, a pool with its division. Its compute sets are called after the TensorFlow op, the HLO
+ * instruction or the pattern, and what the library calls them. Here the planned module is searched
+ * for those patterns, across the borders of our own fusions, which are made for the host. The
+ * patterns and the words are those that the original's tests of profiles show
+ * (tests/data/compute_sets.json). */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "program/builder.h"
+
+/* Elementwise trees of at most so many elements are one expression in the original. */
+enum { EXPRESSION_ELEMENTS = 8 };
+
+static const uint32_t none = UINT32_MAX;
+
+/* Where an instruction is: a number over all computations. */
+typedef struct finder {
+  const trm_module *module;
+  trm_arena *arena;
+  trm_tile_role **roles;
+  uint32_t *base;        /* by computation: the number of its first instruction */
+  uint32_t *computation; /* by number */
+  uint32_t *caller;      /* by computation: the one fusion that calls it, or none */
+  uint32_t *value;       /* by number: what it is, seen through views and fusions */
+  uint32_t *uses, *user; /* by number of a value: how often it is read; its last reader */
+  bool *is_output;       /* it leaves its computation */
+  bool *is_kernel;       /* a convolution uses it as it is */
+} finder;
+
+static const trm_instruction *at(const finder *f, uint32_t n) {
+  const uint32_t c = f->computation[n];
+  return &f->module->computations[c].instructions[n - f->base[c]];
+}
+
+static trm_tile_role *role_of(const finder *f, uint32_t n) {
+  const uint32_t c = f->computation[n];
+  return &f->roles[c][n - f->base[c]];
+}
+
+/* The value behind operand k. */
+static uint32_t operand(const finder *f, uint32_t n, uint32_t k) {
+  return f->value[f->base[f->computation[n]] + at(f, n)->operands[k]];
+}
+
+static bool is_float(const trm_instruction *i) {
+  return i->shape.dtype == TRM_F16 || i->shape.dtype == TRM_F32 || i->shape.dtype == TRM_BF16;
+}
+
+static bool has_type(const trm_instruction *i, const char *type) {
+  return i->metadata.op_type != NULL && strcmp(i->metadata.op_type, type) == 0;
+}
+
+static bool same_op(const trm_instruction *a, const trm_instruction *b) {
+  return a->metadata.op_name != NULL && b->metadata.op_name != NULL &&
+         strcmp(a->metadata.op_name, b->metadata.op_name) == 0;
+}
+
+/* ---- Values --------------------------------------------------------------------------------- */
+
+/* One step towards the value that `n` stands for; n itself when it is one. */
+static uint32_t step_back(const finder *f, uint32_t n) {
+  const trm_instruction *i = at(f, n);
+  const uint32_t c = f->computation[n];
+  switch (i->opcode) {
+    case TRM_OP_RESHAPE:
+    case TRM_OP_BITCAST:
+    case TRM_OP_COPY: return f->base[c] + i->operands[0];
+    case TRM_OP_BROADCAST: {
+      const uint32_t from = f->base[c] + i->operands[0];
+      return trm_shape_count(&at(f, from)->shape) == trm_shape_count(&i->shape) ? from : n;
+    }
+    case TRM_OP_PARAMETER: {
+      const uint32_t caller = f->caller[c];
+      if (caller == none || i->number < 0 || i->number >= (int64_t)at(f, caller)->num_operands) {
+        return n;
+      }
+      return f->base[f->computation[caller]] + at(f, caller)->operands[i->number];
+    }
+    case TRM_OP_FUSION: {
+      const uint32_t body = i->called[0];
+      const trm_computation *called = &f->module->computations[body];
+      if (f->caller[body] != n || called->instructions[called->root].opcode == TRM_OP_TUPLE) {
+        return n;
+      }
+      return f->base[body] + called->root;
+    }
+    case TRM_OP_GET_TUPLE_ELEMENT: {
+      const uint32_t from = f->base[c] + i->operands[0];
+      const trm_instruction *fusion = at(f, from);
+      if (fusion->opcode != TRM_OP_FUSION || f->caller[fusion->called[0]] != from) return n;
+      const trm_computation *called = &f->module->computations[fusion->called[0]];
+      const trm_instruction *root = &called->instructions[called->root];
+      if (root->opcode != TRM_OP_TUPLE || i->number < 0 ||
+          i->number >= (int64_t)root->num_operands) {
+        return n;
+      }
+      return f->base[fusion->called[0]] + root->operands[i->number];
+    }
+    default: return n;
+  }
+}
+
+static void find_values(finder *f, uint32_t count) {
+  for (uint32_t n = 0; n < count; ++n) f->value[n] = none;
+  for (uint32_t n = 0; n < count; ++n) {
+    uint32_t last = n;
+    while (f->value[last] == none) {
+      const uint32_t next = step_back(f, last);
+      if (next == last) f->value[last] = last;
+      else last = next;
+    }
+    const uint32_t found = f->value[last];
+    for (uint32_t m = n; f->value[m] == none;) { /* the whole way at once */
+      const uint32_t next = step_back(f, m);
+      f->value[m] = found;
+      m = next;
+    }
+  }
+}
+
+static void find_uses(finder *f, uint32_t count) {
+  for (uint32_t n = 0; n < count; ++n) f->user[n] = none;
+  for (uint32_t n = 0; n < count; ++n) {
+    const trm_instruction *i = at(f, n);
+    const uint32_t c = f->computation[n];
+    const bool is_body = f->caller[c] != none;
+    if (f->value[n] != n || i->opcode == TRM_OP_FUSION ||
+        (is_body && i->opcode == TRM_OP_TUPLE)) {
+      continue;
+    }
+    const bool leaves = i->opcode == TRM_OP_TUPLE;
+    for (uint32_t k = 0; k < i->num_operands; ++k) {
+      const uint32_t v = operand(f, n, k);
+      ++f->uses[v];
+      f->user[v] = n;
+      if (leaves) f->is_output[v] = true;
+    }
+  }
+  for (uint32_t c = 0; c < f->module->num_computations; ++c) {
+    const trm_computation *computation = &f->module->computations[c];
+    if (f->caller[c] != none || computation->num_instructions == 0) continue;
+    const uint32_t root = f->value[f->base[c] + computation->root];
+    ++f->uses[root];
+    f->is_output[root] = true;
+  }
+  /* What a fusion of several results hands to somebody who takes the tuple as it is. */
+  for (uint32_t n = 0; n < count; ++n) {
+    const trm_instruction *i = at(f, n);
+    if (i->opcode == TRM_OP_GET_TUPLE_ELEMENT || i->opcode == TRM_OP_FUSION) continue;
+    for (uint32_t k = 0; k < i->num_operands; ++k) {
+      const uint32_t from = f->base[f->computation[n]] + i->operands[k];
+      if (at(f, from)->opcode != TRM_OP_FUSION || f->value[from] != from) continue;
+      const trm_computation *called = &f->module->computations[at(f, from)->called[0]];
+      for (trm_index b = 0; b < called->num_instructions; ++b) {
+        f->is_output[f->base[at(f, from)->called[0]] + b] = true;
+      }
+    }
+  }
+}
+
+static bool is_used_once(const finder *f, uint32_t v) {
+  return f->uses[v] == 1 && !f->is_output[v];
+}
+
+/* ---- Scalars -------------------------------------------------------------------------------- */
+
+typedef enum scalar_kind { NO_SCALAR, INPUT_SCALAR, CONSTANT_SCALAR } scalar_kind;
+
+/* Whether a value is one number, repeated or not. */
+static scalar_kind scalar_of(const finder *f, uint32_t v) {
+  const trm_instruction *i = at(f, v);
+  if (i->opcode == TRM_OP_BROADCAST) {
+    v = operand(f, v, 0);
+    i = at(f, v);
+  }
+  if (!trm_shape_is_array(&i->shape) || trm_shape_count(&i->shape) != 1) return NO_SCALAR;
+  if (i->opcode == TRM_OP_CONVERT && at(f, operand(f, v, 0))->opcode == TRM_OP_CONSTANT) {
+    return CONSTANT_SCALAR;
+  }
+  return i->opcode == TRM_OP_CONSTANT ? CONSTANT_SCALAR : INPUT_SCALAR;
+}
+
+static bool is_zero(const finder *f, uint32_t v) {
+  const trm_instruction *i = at(f, v);
+  if (i->opcode == TRM_OP_BROADCAST) i = at(f, operand(f, v, 0));
+  if (i->opcode != TRM_OP_CONSTANT || i->literal == NULL || trm_shape_count(&i->shape) != 1) {
+    return false;
+  }
+  static const uint8_t zeros[16];
+  const size_t bytes = trm_shape_bytes(&i->shape);
+  return bytes <= sizeof zeros && memcmp(i->literal->leaves[0], zeros, bytes) == 0;
+}
+
+static bool is_sum(const finder *f, uint32_t v) {
+  const trm_instruction *i = at(f, v);
+  if (i->opcode != TRM_OP_REDUCE || i->num_operands != 2) return false;
+  const trm_computation *called = &f->module->computations[i->called[0]];
+  return called->instructions[called->root].opcode == TRM_OP_ADD;
+}
+
+/* x y with one of them a scalar, or x / constant: *out_value is the other. */
+static scalar_kind scaling_of(const finder *f, uint32_t v, uint32_t *out_value) {
+  const trm_instruction *i = at(f, v);
+  if (!is_float(i)) return NO_SCALAR;
+  if (i->opcode == TRM_OP_DIVIDE) {
+    *out_value = operand(f, v, 0);
+    return scalar_of(f, operand(f, v, 1)) == CONSTANT_SCALAR ? CONSTANT_SCALAR : NO_SCALAR;
+  }
+  if (i->opcode != TRM_OP_MULTIPLY) return NO_SCALAR;
+  for (uint32_t k = 2; k-- > 0;) {
+    const uint32_t other = operand(f, v, 1 - k);
+    const scalar_kind kind = scalar_of(f, operand(f, v, k));
+    if (kind == NO_SCALAR || other == operand(f, v, k)) continue;
+    *out_value = other;
+    return kind;
+  }
+  return NO_SCALAR;
+}
+
+/* ---- Patterns ------------------------------------------------------------------------------- */
+
+static bool in_one_fusion(const finder *f, uint32_t a, uint32_t b) {
+  return f->computation[a] == f->computation[b] && f->caller[f->computation[a]] != none;
+}
+
+/* `v` is computed by its only user's compute set. */
+static void take_over(finder *f, uint32_t v, uint32_t by) {
+  trm_tile_role *role = role_of(f, v);
+  if (in_one_fusion(f, v, by)) role->joins = true;
+  else role->is_absorbed = true;
+}
+
+/* a x + b y, x + b y and the like: popops::scaledAddTo. With a filter's gradient, or the sum of a
+ * bias's, as y, these are one pattern with it. */
+static trm_status find_scaled_sum(finder *f, uint32_t n, trm_error *error) {
+  const trm_instruction *i = at(f, n);
+  const bool subtracts = i->opcode == TRM_OP_SUBTRACT;
+  if ((i->opcode != TRM_OP_ADD && !subtracts) || !is_float(i)) return TRM_OK;
+  uint32_t values[2] = {none, none};
+  scalar_kind kinds[2] = {NO_SCALAR, NO_SCALAR};
+  for (uint32_t k = 0; k < 2; ++k) {
+    const uint32_t v = operand(f, n, k);
+    if (at(f, v)->opcode != TRM_OP_MULTIPLY || !is_used_once(f, v)) continue;
+    kinds[k] = scaling_of(f, v, &values[k]);
+    if (trm_shape_count(&at(f, v)->shape) == 1 || at(f, values[k] == none ? v : values[k])->opcode ==
+                                                      TRM_OP_BROADCAST) {
+      kinds[k] = NO_SCALAR;
+    }
+    /* The other side must be an array too. */
+    if (at(f, operand(f, n, 1 - k))->opcode == TRM_OP_BROADCAST) kinds[k] = NO_SCALAR;
+  }
+  if (kinds[0] == NO_SCALAR && kinds[1] == NO_SCALAR) return TRM_OK;
+  trm_tile_role *role = role_of(f, n);
+  if (role->word != NULL || role->is_absorbed) return TRM_OK;
+  const uint32_t scaled = kinds[1] != NO_SCALAR ? 1 : 0;
+  const uint32_t y = values[scaled];
+  role->word = "fusion";
+  role->number = ARENA_NEW(f->arena, uint32_t, 1);
+  CHECK_MEMORY(role->number, "a program");
+  if (kinds[1 - scaled] == NO_SCALAR && at(f, y)->opcode == TRM_OP_CONVOLUTION &&
+      is_used_once(f, y)) {
+    role->op = at(f, y);
+    role->last = "AddTo";
+    role->is_shared = true;
+    *role_of(f, y) = (trm_tile_role){.word = "fusion", .number = role->number};
+  } else if (kinds[1 - scaled] == NO_SCALAR && subtracts && is_sum(f, y) &&
+             at(f, y)->shape.rank == 1 && is_used_once(f, y)) {
+    *role_of(f, y) = (trm_tile_role){.op = i, .word = "fusion", .number = role->number,
+                                     .is_shared = true};
+    if (kinds[scaled] == CONSTANT_SCALAR) role->is_absorbed = true;
+    role->last = "negate/Op/Negate";
+  } else {
+    role->word = kinds[0] == NO_SCALAR   ? "scaled-inplace-xb-y"
+                 : kinds[1] == NO_SCALAR ? "scaled-inplace-ax-y"
+                                         : "scaled-inplace-axb-y";
+    role->last = "AddTo";
+  }
+  for (uint32_t k = 0; k < 2; ++k) {
+    if (kinds[k] != NO_SCALAR) take_over(f, operand(f, n, k), n);
+  }
+  return TRM_OK;
+}
+
+/* Sums of squares, sums with a factor, and halves that are summed as they are. */
+static void find_reductions(finder *f, uint32_t n) {
+  if (!is_sum(f, n)) return;
+  trm_tile_role *role = role_of(f, n);
+  uint32_t x = operand(f, n, 0);
+  const trm_instruction *i = at(f, n);
+  const bool is_taken = role->word != NULL;
+  bool squares = false, halves = i->shape.dtype == TRM_F16 || at(f, x)->shape.dtype == TRM_F16;
+  if (at(f, x)->opcode == TRM_OP_CONVERT && is_used_once(f, x)) {
+    const uint32_t wide = x;
+    x = operand(f, x, 0);
+    halves = halves || at(f, x)->shape.dtype == TRM_F16;
+    if (at(f, x)->shape.dtype != TRM_F16 || at(f, wide)->shape.dtype == TRM_F16) x = wide;
+    else if (at(f, x)->opcode == TRM_OP_MULTIPLY && is_used_once(f, x) &&
+             operand(f, x, 0) == operand(f, x, 1)) {
+      role_of(f, wide)->is_absorbed = true;
+    }
+  }
+  if (!is_taken && is_float(at(f, x)) && at(f, x)->opcode == TRM_OP_MULTIPLY &&
+      is_used_once(f, x) && operand(f, x, 0) == operand(f, x, 1) &&
+      f->caller[f->computation[x]] == none) {
+    role_of(f, x)->is_absorbed = true;
+    role->word = "fusion";
+    squares = true;
+  } else if (!is_taken && is_float(at(f, x)) && at(f, x)->opcode == TRM_OP_MULTIPLY &&
+             is_used_once(f, x) && operand(f, x, 0) == operand(f, x, 1)) {
+    squares = true; /* in a fusion with others */
+    role->word = "fusion";
+    role_of(f, x)->is_absorbed = true;
+  }
+  if (!is_used_once(f, n)) return;
+  const uint32_t u = f->user[n];
+  if (u == none) return;
+  const trm_instruction *user = at(f, u);
+  uint32_t scaled = none;
+  if (user->opcode == TRM_OP_CONVERT && user->shape.dtype == TRM_F16 && halves) {
+    role_of(f, u)->is_absorbed = true;
+  } else if (!is_taken && scaling_of(f, u, &scaled) != NO_SCALAR && scaled == n &&
+             (halves || !has_type(user, "Mean")) && !(squares && has_type(user, "Mean"))) {
+    role->word = "fusion";
+    role_of(f, u)->is_absorbed = true;
+  }
+}
+
+/* popnn's non-linearities and their gradients. */
+static void find_nonlinearity(finder *f, uint32_t n) {
+  static const struct {
+    const char *type, *word;
+  } gradients[] = {{"ReluGrad", "relu-grad"}, {"SigmoidGrad", "sigmoid-grad"},
+                   {"TanhGrad", "tanh-grad"}};
+  const trm_instruction *i = at(f, n);
+  trm_tile_role *role = role_of(f, n);
+  if (role->word != NULL || role->joins || role->is_absorbed) return;
+  for (size_t g = 0; g < sizeof gradients / sizeof *gradients; ++g) {
+    if (!has_type(i, gradients[g].type)) continue;
+    role->word = gradients[g].word;
+    role->last = "NonLinearityGrad";
+    if (is_used_once(f, n) && f->user[n] != none && same_op(i, at(f, f->user[n]))) {
+      take_over(f, n, f->user[n]);
+      role->is_absorbed = false; /* two compute sets where two fusions have it */
+    }
+    return;
+  }
+  if (i->opcode == TRM_OP_MAXIMUM && is_float(i) &&
+      (is_zero(f, operand(f, n, 0)) || is_zero(f, operand(f, n, 1)))) {
+    role->word = "relu";
+    role->last = "Nonlinearity";
+  } else if (i->opcode == TRM_OP_LOGISTIC) {
+    role->word = "sigmoid";
+    role->last = "Nonlinearity";
+  }
+}
+
+/* "maxPool5x5": of a window's dimensions those that are not the batch and the channels. */
+static const char *pool_name(trm_arena *arena, const char *kind, const trm_window *window) {
+  char sizes[128] = "";
+  int used = 0;
+  const int32_t rank = window->rank;
+  const bool last = rank > 2 && window->dims[rank - 1].size == 1 &&
+                    window->dims[rank - 1].stride == 1;
+  for (int32_t d = rank > 2 ? 1 : 0; d < rank && used < 100; ++d) {
+    if (rank > 2 && d == (last ? rank - 1 : 1)) continue;
+    used += snprintf(sizes + used, sizeof sizes - (size_t)used, "%s%" PRId64, used == 0 ? "" : "x",
+                     window->dims[d].size);
+  }
+  return trm_arena_format(arena, "%s%s", kind, sizes);
+}
+
+static trm_status find_pool(finder *f, uint32_t n, trm_error *error) {
+  const trm_instruction *i = at(f, n);
+  const bool gradient = i->opcode == TRM_OP_SELECT_AND_SCATTER;
+  if ((i->opcode != TRM_OP_REDUCE_WINDOW && !gradient) || i->window == NULL) return TRM_OK;
+  const bool mean = i->metadata.op_type != NULL && strstr(i->metadata.op_type, "AvgPool") != NULL;
+  const bool backwards = gradient || (mean && strstr(i->metadata.op_type, "Grad") != NULL);
+  const trm_computation *called = &f->module->computations[i->called[0]];
+  const bool max = gradient || called->instructions[called->root].opcode == TRM_OP_MAXIMUM;
+  if (!max && !mean) return TRM_OK;
+  trm_tile_role *role = role_of(f, n);
+  role->word = max ? backwards ? "max-pool-grad" : "max-pool"
+                   : backwards ? "avg-pool-grad" : "avg-pool";
+  role->prefix = pool_name(f->arena, max ? "maxPool" : "avgPool", i->window);
+  CHECK_MEMORY(role->prefix, "a program");
+  if (!mean) return TRM_OK;
+  role->number = ARENA_NEW(f->arena, uint32_t, 1);
+  CHECK_MEMORY(role->number, "a program");
+  /* What is padded before and divided after belongs to it. */
+  const uint32_t before = operand(f, n, 0), after = f->user[n];
+  if (same_op(at(f, before), i) && role_of(f, before)->word == NULL) *role_of(f, before) = *role;
+  if (after != none && same_op(at(f, after), i)) *role_of(f, after) = *role;
+  return TRM_OK;
+}
+
+/* The value behind a kernel that is turned round, transposed or converted. */
+static uint32_t kernel_of(const finder *f, uint32_t n) {
+  uint32_t v = operand(f, n, 1);
+  for (;;) {
+    const trm_opcode opcode = at(f, v)->opcode;
+    if (opcode != TRM_OP_REVERSE && opcode != TRM_OP_TRANSPOSE && opcode != TRM_OP_CONVERT) return v;
+    v = operand(f, v, 0);
+  }
+}
+
+/* Kernels that are turned round: the gradient of a convolution by its operand. Where the module has
+ * the convolution with that kernel too, the original turns the kernel and calls that. */
+static void find_reversed(finder *f, uint32_t n, bool forward) {
+  const trm_instruction *i = at(f, n);
+  if (i->opcode != TRM_OP_CONVOLUTION) return;
+  bool reversed = i->metadata.op_type != NULL &&
+                  strstr(i->metadata.op_type, "BackpropInput") != NULL;
+  for (int32_t d = 0; i->window != NULL && d < i->window->rank; ++d) {
+    reversed |= i->window->dims[d].reversal;
+  }
+  reversed |= at(f, operand(f, n, 1))->opcode == TRM_OP_REVERSE;
+  if (reversed == forward) return;
+  const uint32_t kernel = kernel_of(f, n);
+  if (forward) {
+    f->is_kernel[kernel] = true;
+    return;
+  }
+  trm_tile_role *role = role_of(f, n);
+  if (f->is_kernel[kernel]) {
+    role->copies = "weights-transpose-chans-flip-x-y/WeightsTransposeChansFlipXY/WeightsTranspose";
+  } else if (role->word == NULL) {
+    role->word = "conv-with-reverse";
+  }
+}
+
+/* ---- Normalisations ------------------------------------------------------------------------- */
+
+static bool is_statistics(const trm_instruction *i) {
+  return i->opcode == TRM_OP_CUSTOM_CALL && i->custom_call != NULL &&
+         strncmp(i->custom_call->target, "tremula.batch-norm", 18) == 0;
+}
+
+static uint64_t hash_of(const char *text) {
+  uint64_t h = 1;
+  for (; text != NULL && *text != '\0'; ++text) h = trm_layout_combine(h, (uint8_t)*text);
+  return h == 0 ? 1 : h;
+}
+
+/* What a fused batch norm was taken apart into: one normalisation in the original, of training where
+ * the op has statistics of its own. */
+static trm_status find_norms(finder *f, uint32_t count, trm_error *error) {
+  uint32_t statistics = 0, mask = 1;
+  for (uint32_t n = 0; n < count; ++n) statistics += is_statistics(at(f, n));
+  while (mask < 4 * statistics) mask = 2 * mask + 1;
+  uint64_t *ops = trm_allocate_zeroed((size_t)mask + 1, sizeof *ops);
+  CHECK_MEMORY(ops, "a program");
+  for (uint32_t n = 0; n < count; ++n) {
+    if (!is_statistics(at(f, n))) continue;
+    const uint64_t hash = hash_of(at(f, n)->metadata.op_name);
+    uint32_t slot = (uint32_t)hash & mask;
+    while (ops[slot] != 0 && ops[slot] != hash) slot = (slot + 1) & mask;
+    ops[slot] = hash;
+  }
+  for (uint32_t n = 0; n < count; ++n) {
+    const trm_instruction *i = at(f, n);
+    const char *type = i->metadata.op_type;
+    trm_tile_role *role = role_of(f, n);
+    const bool is_part = trm_opcode_is_elementwise(i->opcode) || is_statistics(i);
+    if (!is_part || type == NULL || role->word != NULL || role->is_absorbed ||
+        strncmp(type, "FusedBatchNorm", 14) != 0 || strstr(type, "Grad") != NULL) {
+      continue;
+    }
+    const uint64_t hash = hash_of(i->metadata.op_name);
+    uint32_t slot = (uint32_t)hash & mask;
+    while (ops[slot] != 0 && ops[slot] != hash) slot = (slot + 1) & mask;
+    role->word = ops[slot] == hash ? "batch-norm-training" : "batch-norm-inference";
+    role->is_shared = true;
+    role->is_plain = true;
+  }
+  trm_free(ops);
+  return TRM_OK;
+}
+
+/* Binary and ternary instructions with an operand that is repeated are fusions there; a product of
+ * a value with itself is a square, a division by a constant a product. */
+static void find_binary(finder *f, uint32_t n) {
+  const trm_instruction *i = at(f, n);
+  trm_tile_role *role = role_of(f, n);
+  if (role->word != NULL || !trm_opcode_is_elementwise(i->opcode) || i->num_operands < 2) return;
+  if (i->opcode == TRM_OP_MULTIPLY && operand(f, n, 0) == operand(f, n, 1)) {
+    role->word = "square";
+    role->last = "Op/Square";
+    return;
+  }
+  const bool by_constant = i->opcode == TRM_OP_DIVIDE && is_float(i) &&
+                           scalar_of(f, operand(f, n, 1)) == CONSTANT_SCALAR;
+  if (by_constant) role->last = "Op/Multiply";
+  if (trm_shape_is_array(&i->shape) && i->shape.rank > 0) {
+    for (uint32_t k = 0; k < i->num_operands; ++k) {
+      const uint32_t v = operand(f, n, k);
+      const trm_instruction *o = at(f, v);
+      if (o->opcode == TRM_OP_BROADCAST ||
+          trm_shape_count(&o->shape) < trm_shape_count(&i->shape)) {
+        role->word = "fusion";
+        return;
+      }
+    }
+  }
+  if (by_constant) role->word = "multiply";
+}
+
+/* Small trees: one expression, whose compute sets are called after its last instruction. */
+static bool may_be_in_expression(const finder *f, uint32_t n) {
+  const trm_instruction *i = at(f, n);
+  const trm_tile_role *role = role_of(f, n);
+  if (!trm_opcode_is_elementwise(i->opcode) || !trm_shape_is_array(&i->shape) ||
+      trm_shape_count(&i->shape) > EXPRESSION_ELEMENTS || i->num_control_predecessors > 0 ||
+      i->opcode == TRM_OP_BITCAST_CONVERT || role->joins || role->is_absorbed) {
+    return false;
+  }
+  const bool is_norm = role->word != NULL && strncmp(role->word, "batch-norm", 10) == 0;
+  if (is_norm) return false;
+  if (role->word != NULL && !role->is_plain && strcmp(role->word, "fusion") != 0 &&
+      strcmp(role->word, "square") != 0) {
+    return false;
+  }
+  return is_used_once(f, n) && (role->op == NULL || role->is_plain);
+}
+
+static trm_status find_expression(finder *f, uint32_t n, trm_error *error) {
+  if (!may_be_in_expression(f, n)) return TRM_OK;
+  const uint32_t user = f->user[n];
+  const bool has_root = user != none && may_be_in_expression(f, user);
+  bool has_leaf = false;
+  const trm_instruction *i = at(f, n);
+  for (uint32_t k = 0; k < i->num_operands && !has_leaf; ++k) {
+    has_leaf = may_be_in_expression(f, operand(f, n, k));
+  }
+  if (!has_root && !has_leaf) return TRM_OK;
+  trm_tile_role *role = role_of(f, n);
+  if (has_root && role_of(f, user)->is_plain) { /* readers come first */
+    role->op = role_of(f, user)->op;
+    role->word = role_of(f, user)->word;
+  } else {
+    role->op = i;
+    role->word = trm_arena_format(f->arena, "%s/expression", i->name);
+    CHECK_MEMORY(role->word, "a program");
+  }
+  role->is_plain = true;
+  return TRM_OK;
+}
+
+/* Custom calls that draw random numbers: "rng.7" of "custom-call.7". */
+static trm_status find_random(finder *f, uint32_t n, trm_error *error) {
+  const trm_instruction *i = at(f, n);
+  if (i->opcode != TRM_OP_CUSTOM_CALL || i->custom_call == NULL || i->backend_config == NULL ||
+      strcmp(i->custom_call->target, "tremula.random") != 0) {
+    return TRM_OK;
+  }
+  trm_tile_role *role = role_of(f, n);
+  if (strstr(i->backend_config, "truncated") != NULL) {
+    role->word = "truncated-normal";
+    return TRM_OK;
+  }
+  /* A factor and something added, both constants, are the numbers' standard deviation and mean. */
+  const uint32_t u = f->user[n];
+  uint32_t scaled = none;
+  if (u != none && is_used_once(f, n) && scaling_of(f, u, &scaled) == CONSTANT_SCALAR &&
+      scaled == n && is_used_once(f, u) && f->user[u] != none) {
+    const trm_instruction *sum = at(f, f->user[u]);
+    const bool first = operand(f, f->user[u], 0) == u;
+    if (sum->opcode == TRM_OP_ADD && !role_of(f, f->user[u])->is_absorbed &&
+        scalar_of(f, operand(f, f->user[u], first ? 1 : 0)) == CONSTANT_SCALAR) {
+      role->word = "fusion";
+      role_of(f, u)->is_absorbed = true;
+      *role_of(f, f->user[u]) = (trm_tile_role){.is_absorbed = true};
+      return TRM_OK;
+    }
+  }
+  const char *number = strchr(i->name, '.');
+  role->word = trm_arena_format(f->arena, "rng%s", number == NULL ? "" : number);
+  CHECK_MEMORY(role->word, "a program");
+  role->is_plain = true;
+  return TRM_OK;
+}
+
+/* Instructions that have one pattern to themselves. */
+static void find_single(finder *f, uint32_t n) {
+  const trm_instruction *i = at(f, n);
+  trm_tile_role *role = role_of(f, n);
+  if (role->word != NULL) return;
+  switch (i->opcode) {
+    case TRM_OP_DOT: role->word = "dot"; break;
+    case TRM_OP_GATHER:
+      role->word = "multi-slice";
+      role->prefix = "output/multiSlice";
+      break;
+    case TRM_OP_SCATTER: role->word = "multi-update-add"; break;
+    default: break;
+  }
+}
+
+/* ---- All of them ---------------------------------------------------------------------------- */
+
+static trm_status prepare(finder *f, trm_arena *scratch, uint32_t *out_count, trm_error *error) {
+  const trm_module *module = f->module;
+  const size_t computations = (size_t)module->num_computations + 1;
+  f->roles = ARENA_NEW(f->arena, trm_tile_role *, computations);
+  f->base = ARENA_NEW(scratch, uint32_t, computations);
+  f->caller = ARENA_NEW(scratch, uint32_t, computations);
+  uint32_t *callers = ARENA_NEW(scratch, uint32_t, computations);
+  if (f->roles == NULL || f->base == NULL || f->caller == NULL || callers == NULL) {
+    FAIL_NO_MEMORY("a program");
+  }
+  uint32_t count = 0;
+  for (uint32_t c = 0; c < module->num_computations; ++c) {
+    f->base[c] = count;
+    f->caller[c] = none;
+    count += module->computations[c].num_instructions;
+    f->roles[c] = ARENA_NEW(f->arena, trm_tile_role,
+                            (size_t)module->computations[c].num_instructions + 1);
+    CHECK_MEMORY(f->roles[c], "a program");
+  }
+  const size_t room = (size_t)count + 1;
+  f->computation = ARENA_NEW(scratch, uint32_t, room);
+  f->value = ARENA_NEW(scratch, uint32_t, room);
+  f->uses = ARENA_NEW(scratch, uint32_t, room);
+  f->user = ARENA_NEW(scratch, uint32_t, room);
+  f->is_output = ARENA_NEW(scratch, bool, room);
+  f->is_kernel = ARENA_NEW(scratch, bool, room);
+  if (f->computation == NULL || f->value == NULL || f->uses == NULL || f->user == NULL ||
+      f->is_output == NULL || f->is_kernel == NULL) {
+    FAIL_NO_MEMORY("a program");
+  }
+  for (uint32_t c = 0; c < module->num_computations; ++c) {
+    const trm_computation *computation = &module->computations[c];
+    for (trm_index i = 0; i < computation->num_instructions; ++i) {
+      const trm_instruction *instruction = &computation->instructions[i];
+      f->computation[f->base[c] + i] = c;
+      for (uint32_t k = 0; k < instruction->num_called; ++k) {
+        const uint32_t called = instruction->called[k];
+        const bool fusion = instruction->opcode == TRM_OP_FUSION && callers[called] == 0;
+        f->caller[called] = fusion ? f->base[c] + i : none;
+        ++callers[called];
+      }
+    }
+  }
+  *out_count = count;
+  return TRM_OK;
+}
+
+static trm_status find_all(finder *f, uint32_t count, trm_error *error) {
+  find_values(f, count);
+  find_uses(f, count);
+  for (uint32_t n = 0; n < count; ++n) TRY(find_pool(f, n, error));
+  for (uint32_t n = 0; n < count; ++n) TRY(find_random(f, n, error));
+  for (uint32_t n = 0; n < count; ++n) TRY(find_scaled_sum(f, n, error));
+  for (uint32_t n = 0; n < count; ++n) find_reductions(f, n);
+  for (uint32_t n = 0; n < count; ++n) find_reversed(f, n, true);
+  for (uint32_t n = 0; n < count; ++n) find_reversed(f, n, false);
+  TRY(find_norms(f, count, error));
+  for (uint32_t n = 0; n < count; ++n) {
+    find_nonlinearity(f, n);
+    find_single(f, n);
+    find_binary(f, n);
+  }
+  for (uint32_t n = count; n-- > 0;) TRY(find_expression(f, n, error));
+  return TRM_OK;
+}
+
+trm_status trm_program_find_roles(const trm_module *module, trm_arena *arena,
+                                  trm_tile_role ***out_roles, trm_error *error) {
+  trm_arena scratch = {0};
+  finder f = {.module = module, .arena = arena};
+  uint32_t count;
+  trm_status status = prepare(&f, &scratch, &count, error);
+  if (status == TRM_OK) status = find_all(&f, count, error);
+  *out_roles = f.roles;
+  trm_arena_free(&scratch);
+  return status;
+}
