@@ -273,9 +273,11 @@ static trm_status walk_entry(trm_program_builder *builder, trm_error *error) {
   TRY(status);
   TRY(add_stream(builder, "Inputs", TRM_PHASE_HOST_READ, bytes, error));
   if (!builder->finding && is_of_tensorflow(builder->module)) {
-    const int64_t share = trm_ceil_divide(bytes, builder->target->tiles_per_ipu);
+    const uint32_t inputs = builder->module->computations[builder->module->entry].num_parameters;
+    const int64_t moved = inputs > 0 ? trm_most(bytes, 4) : 0;
     TRY(trm_program_add_copies(builder, "host-exchange-local-copy-0/OnTileCopy-0", TRM_NO_INDEX, 0,
-                               share, bytes, error));
+                               trm_ceil_divide(moved, builder->target->tiles_per_ipu), moved,
+                               error));
     TRY(add_seeds(builder, error));
   }
   const trm_value *root;

@@ -321,9 +321,13 @@ static void find_reductions(finder *f, uint32_t n) {
   if (u == none) return;
   const trm_instruction *user = at(f, u);
   uint32_t scaled = none;
+  if (user->opcode == TRM_OP_MULTIPLY && operand(f, u, 1) == n &&
+      scalar_of(f, operand(f, u, 0)) != NO_SCALAR && is_float(user)) {
+    scaled = n; /* of two scalars either may be the factor */
+  }
   if (user->opcode == TRM_OP_CONVERT && user->shape.dtype == TRM_F16 && halves) {
     role_of(f, u)->is_absorbed = true;
-  } else if (!is_taken && scaling_of(f, u, &scaled) != NO_SCALAR && scaled == n &&
+  } else if (!is_taken && (scaled == n || scaling_of(f, u, &scaled) != NO_SCALAR) && scaled == n &&
              (halves || !has_type(user, "Mean")) && !(squares && has_type(user, "Mean"))) {
     role->word = "fusion";
     role_of(f, u)->is_absorbed = true;

@@ -113,7 +113,8 @@ static bool is_outlined(const trm_program_builder *builder, const trm_phase *pha
                          strncmp(opcode, "batch-norm", 10) == 0 ||
                          strcmp(opcode, "reduce-window") == 0 ||
                          strcmp(opcode, "select-and-scatter") == 0 ||
-                         strcmp(opcode, "custom-call") == 0;
+                         (strcmp(opcode, "custom-call") == 0 &&
+                          !(one->custom_call != NULL && one->custom_call->has_side_effect));
   if (role != NULL && role->copies != NULL && phase->kind == TRM_PHASE_COPY) {
     *out_key = mix_text(1, role->copies);
     return true;

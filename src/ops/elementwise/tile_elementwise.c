@@ -460,15 +460,14 @@ static bool is_half_outside(const trm_tile_request *request) {
 }
 
 /* A conversion that is none on an IPU: between types that are one there, or, where halves come in
- * and go out, between them and float32. Small ones are of expressions, which have them. */
+ * and go out, between them and float32. Those of a few elements are kept: they are the user's. */
 static bool is_no_conversion(const body *b, const trm_instruction *instruction) {
   if (instruction->opcode != TRM_OP_CONVERT) return false;
   const trm_dtype to = instruction->shape.dtype;
   const trm_dtype from = b->computation->instructions[instruction->operands[0]].shape.dtype;
   if (strcmp(type_word(from), type_word(to)) == 0) return true;
-  const trm_tile_role *role = role_of(b, (trm_index)(instruction - b->computation->instructions));
-  const bool is_expression = role != NULL && role->is_plain;
-  return b->in_half && !is_expression && type_column(from) != 2 && type_column(to) != 2;
+  const bool is_small = trm_shape_count(&instruction->shape) <= 8;
+  return b->in_half && !is_small && type_column(from) != 2 && type_column(to) != 2;
 }
 
 /* Whether instruction i has a compute set. */

@@ -1,0 +1,52 @@
+"""The compute sets of small programs have the names that the original's tests ask for, and no others.
+
+tests/data/compute_sets.json says of each program (named_programs.py) which test of the original's
+builds a graph like it, and the patterns there: "all" (each compute set fits one, each fits one; but
+what every program may have, and what is `allowed`), "contain", "absent", "count". `said` has the
+original's pattern where ours is wider. Bytes are compared elsewhere (bench/fidelity/memory_of_tests).
+"""
+
+import json
+import pathlib
+
+import pva
+import pytest
+import tensorflow.compat.v1 as tf
+from named_programs import PROGRAMS, run
+from tensorflow.python.framework import test_util
+from tensorflow.python.ipu import test_utils as tu  # noqa: F401  (adds the assertions)
+
+DATA = pathlib.Path(__file__).resolve().parents[2] / "data/compute_sets.json"
+CASES = [case for case in json.loads(DATA.read_text())
+         if case.keys() & {"all", "contain", "absent", "count"}]
+
+
+class Case(test_util.TensorFlowTestCase):
+    __test__ = False
+
+    def runTest(self):
+        pass
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_ipu_afterwards():
+    yield
+    from end_to_end import _configure
+    _configure(1)
+
+
+@pytest.mark.parametrize("case", CASES, ids=[case["program"] for case in CASES])
+def test_names(case):
+    with tf.Graph().as_default():
+        report = run(PROGRAMS[case["program"]], case.get("tiles", 0))
+    test = Case()
+    if "all" in case:
+        allowed = case.get("allowed", [])
+        names = [one.name for one in report.compilation.computeSets]
+        patterns = case["all"] + [one for one in allowed
+                                  if not tu.missing_whitelist_entries_in_names(names, [one])]
+        test.assert_all_compute_sets_and_list(report, patterns)
+    test.assert_compute_sets_contain_list(report, case.get("contain", []))
+    test.assert_compute_sets_not_in_blacklist(report, case.get("absent", []))
+    for pattern, count in case.get("count", {}).items():
+        test.assert_compute_sets_matches(report, pattern, count)
