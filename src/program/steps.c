@@ -119,10 +119,11 @@ static bool is_outlined(const trm_program_builder *builder, const trm_phase *pha
     *out_key = mix_text(1, role->copies);
     return true;
   }
+  *out_key = mix_text(mix_text(1, opcode), phase->name);
   if (is_always || (role != NULL && role->is_shared)) return true;
   const char *function = trm_instruction_frontend_attribute(one, "outlined_function");
   if (function == NULL && builder->branch == 0) return false;
-  *out_key = mix_text(mix_text(trm_layout_combine(builder->branch, 1), opcode), phase->name);
+  *out_key = trm_layout_combine(*out_key, builder->branch);
   if (function != NULL) *out_key = mix_text(*out_key, function);
   return true;
 }
