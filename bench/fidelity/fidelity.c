@@ -31,13 +31,14 @@ static trm_target *load(const char *name) {
   return target;
 }
 
-static trm_plan plan_of(const trm_target *target, const published_matmul *p, bool half_partials) {
+static trm_linear_plan plan_of(const trm_target *target, const published_matmul *p,
+                               bool half_partials) {
   trm_error error;
   const trm_conv_params params = trm_conv_params_matmul(p->type, p->type, 1, p->m, p->m, p->n);
   trm_plan_options options = trm_plan_options_default();
   if (half_partials) options.partials_type = TRM_F16;
-  trm_plan plan;
-  check(trm_plan_make(target, &params, &options, NULL, &plan, &error), &error);
+  trm_linear_plan plan;
+  check(trm_linear_plan_make(target, &params, &options, NULL, &plan, &error), &error);
   return plan;
 }
 
@@ -72,7 +73,7 @@ static bool print_matmuls(trm_text *out) {
   for (size_t i = 0; i < NUM_PUBLISHED_MATMULS; i++) {
     const published_matmul *p = &published_matmuls[i];
     const double cycles = published_cycles(p);
-    const trm_plan plan = plan_of(bow, p, false);
+    const trm_linear_plan plan = plan_of(bow, p, false);
     const bool is_half = p->type == TRM_F16;
     const double error = add_error(&all, (double)plan.cycles, cycles);
     add_error(is_half ? &half : &single, (double)plan.cycles, cycles);
@@ -94,7 +95,7 @@ static bool print_matmuls(trm_text *out) {
                     plan.partition.in_channels_serial,
                     plan.transform.swap_operands ? ", swapped" : "");
     if (is_half) {
-      const trm_plan other = plan_of(bow, p, true);
+      const trm_linear_plan other = plan_of(bow, p, true);
       trm_text_format(out, " %llu, %+.1f %% |\n", (unsigned long long)other.cycles,
                       add_error(&narrow, (double)other.cycles, cycles));
     } else {
@@ -125,8 +126,8 @@ static bool print_model(trm_text *out) {
     const trm_conv_params params = trm_conv_params_matmul(TRM_F32, TRM_F32, 1, shapes[i][0],
                                                           shapes[i][1], shapes[i][2]);
     const trm_plan_options options = trm_plan_options_default();
-    trm_plan plan;
-    check(trm_plan_make(mk2, &params, &options, NULL, &plan, &error), &error);
+    trm_linear_plan plan;
+    check(trm_linear_plan_make(mk2, &params, &options, NULL, &plan, &error), &error);
     cycles += plan.cycles;
     if (plan.tiles_used > tiles) tiles = plan.tiles_used;
     for (uint32_t k = 0; k < plan.num_phases; k++) {
@@ -187,7 +188,7 @@ static void print_squares(trm_text *out) {
     const published_matmul shape = {p->type, p->size, p->size, p->tflops};
     double rates[2];
     for (int half = 0; half < 2; half++) {
-      const trm_plan plan = plan_of(target, &shape, half == 1);
+      const trm_linear_plan plan = plan_of(target, &shape, half == 1);
       rates[half] = 2.0 * p->size * p->size * p->size / (double)plan.cycles *
                     target->clock_frequency / 1e12;
     }

@@ -20,8 +20,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   trm_plan_options options = trm_plan_options_default();
   options.constraints = text;
   const trm_conv_params matmul = trm_conv_params_matmul(TRM_F16, TRM_F16, 1, 64, 64, 64);
-  trm_plan plan;
-  if (trm_plan_make(small, &matmul, &options, NULL, &plan, NULL) == TRM_OK &&
+  trm_linear_plan plan;
+  if (trm_linear_plan_make(small, &matmul, &options, NULL, &plan, NULL) == TRM_OK &&
       plan.tiles_used > 32) {
     abort();
   }

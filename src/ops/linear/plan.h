@@ -20,7 +20,7 @@ typedef struct trm_conv_dim {
   int64_t input, kernel, stride, pad_low, pad_high, input_dilation, kernel_dilation;
 } trm_conv_dim;
 
-/* Zero-initialise, then fill; trm_plan checks it. */
+/* Zero-initialise, then fill; trm_linear_plan_make checks it. */
 typedef struct trm_conv_params {
   trm_dtype input_type, output_type;          /* both operands have input_type */
   int64_t groups, batch;                      /* convolution groups; batch */
@@ -162,7 +162,7 @@ typedef struct trm_plan_mapping {
   uint32_t tiles;
 } trm_plan_mapping;
 
-typedef struct trm_plan {
+typedef struct trm_linear_plan {
   /* Canonical: dimensions that need no window are part of the batch; of those with a kernel of 1 and
    * an input dilation only the outputs that meet an input: the others are zeros. */
   trm_conv_params shape;
@@ -193,7 +193,7 @@ typedef struct trm_plan {
   uint64_t candidates;    /* plans that the search costed */
   bool exact;             /* no plan of the space is better; false only of extreme shapes */
   uint64_t lower_bound;   /* no plan has fewer cycles (bytes for TRM_FIT_LEAST) than this */
-} trm_plan;
+} trm_linear_plan;
 
 /* ---- Planning ------------------------------------------------------------------------------ */
 
@@ -208,11 +208,11 @@ void trm_plan_cache_counts(const trm_plan_cache *cache, uint64_t *out_hits, uint
  * that is searched, wholly, is stated in docs/fidelity.md; where none fits, see trm_plan_fit.
  * `cache` may be NULL. Refuses proportions outside 0 to 1, types other than F32 and F16, shapes
  * that are not positive, and constraints that no plan can keep. */
-trm_status trm_plan_make(const trm_target *target, const trm_conv_params *params,
-                         const trm_plan_options *options, trm_plan_cache *cache,
-                         trm_plan *out_plan, trm_error *error);
+trm_status trm_linear_plan_make(const trm_target *target, const trm_conv_params *params,
+                                const trm_plan_options *options, trm_plan_cache *cache,
+                                trm_linear_plan *out_plan, trm_error *error);
 
 /* The plan as text, a line a phase, the same each time. */
-void trm_plan_print(const trm_plan *plan, trm_text *text);
+void trm_linear_plan_print(const trm_linear_plan *plan, trm_text *text);
 
 #endif /* TREMULA_OPS_LINEAR_PLAN_H_ */

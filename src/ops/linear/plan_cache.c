@@ -13,7 +13,7 @@ typedef struct plan_key {
 
 typedef struct plan_entry {
   plan_key key;
-  trm_plan plan;
+  trm_linear_plan plan;
 } plan_entry;
 
 struct trm_plan_cache {
@@ -78,13 +78,13 @@ static size_t slot_of(const trm_plan_cache *cache, const plan_key *key) {
   return slot;
 }
 
-static const trm_plan *find(const trm_plan_cache *cache, const plan_key *key) {
+static const trm_linear_plan *find(const trm_plan_cache *cache, const plan_key *key) {
   if (cache->num_slots == 0) return NULL;
   const size_t slot = slot_of(cache, key);
   return cache->slots[slot] == 0 ? NULL : &cache->entries.items[cache->slots[slot] - 1]->plan;
 }
 
-static trm_status insert(trm_plan_cache *cache, const plan_key *key, const trm_plan *plan,
+static trm_status insert(trm_plan_cache *cache, const plan_key *key, const trm_linear_plan *plan,
                          trm_error *error) {
   if (2 * (cache->entries.count + 1) > cache->num_slots) {
     const size_t grown = cache->num_slots == 0 ? 64 : 2 * cache->num_slots;
@@ -127,7 +127,8 @@ static trm_status check_options(const trm_plan_options *options, trm_error *erro
 }
 
 static trm_status plan_new(const trm_target *target, const trm_conv_params *canonical,
-                           const trm_plan_options *options, trm_plan *out, trm_error *error) {
+                           const trm_plan_options *options, trm_linear_plan *out,
+                           trm_error *error) {
   plan_constraints constraints;
   TRY(plan_constraints_parse(options->constraints, &constraints, error));
   memset(out, 0, sizeof *out);
@@ -168,26 +169,26 @@ static trm_status plan_new(const trm_target *target, const trm_conv_params *cano
   return TRM_OK;
 }
 
-trm_status trm_plan_make(const trm_target *target, const trm_conv_params *params,
-                         const trm_plan_options *options, trm_plan_cache *cache,
-                         trm_plan *out_plan, trm_error *error) {
+trm_status trm_linear_plan_make(const trm_target *target, const trm_conv_params *params,
+                                const trm_plan_options *options, trm_plan_cache *cache,
+                                trm_linear_plan *out_plan, trm_error *error) {
   TRY(plan_check_params(params, error));
   TRY(check_options(options, error));
   const trm_conv_params canonical = plan_canonical(params);
   if (cache == NULL) {
-    trm_plan plan;
+    trm_linear_plan plan;
     TRY(plan_new(target, &canonical, options, &plan, error));
     *out_plan = plan;
     return TRM_OK;
   }
   const plan_key key = key_of(target, &canonical, options);
-  const trm_plan *known = find(cache, &key);
+  const trm_linear_plan *known = find(cache, &key);
   if (known != NULL) {
     cache->hits++;
     *out_plan = *known;
     return TRM_OK;
   }
-  trm_plan plan;
+  trm_linear_plan plan;
   TRY(plan_new(target, &canonical, options, &plan, error));
   TRY(insert(cache, &key, &plan, error));
   cache->misses++;

@@ -67,7 +67,7 @@ static const char *reduce_name(uint32_t from, uint32_t to) {
 typedef struct describer {
   const plan_choice *choice;
   const plan_cost *cost;
-  trm_plan *plan;
+  trm_linear_plan *plan;
   uint32_t tiles;
 } describer;
 
@@ -324,7 +324,8 @@ static void describe_mappings(const describer *d) {
 
 /* ---- All ------------------------------------------------------------------------------------- */
 
-void plan_describe(const plan_choice *choice, const trm_conv_params *canonical, trm_plan *plan) {
+void plan_describe(const plan_choice *choice, const trm_conv_params *canonical,
+                   trm_linear_plan *plan) {
   const plan_problem *p = &choice->problem;
   const plan_channels *c = &choice->channels;
   const plan_positions *at = &choice->positions;
@@ -374,7 +375,7 @@ void plan_describe(const plan_choice *choice, const trm_conv_params *canonical, 
   describe_mappings(&d);
 }
 
-void trm_plan_print(const trm_plan *plan, trm_text *text) {
+void trm_linear_plan_print(const trm_linear_plan *plan, trm_text *text) {
   const trm_plan_partition *p = &plan->partition;
   trm_text_format(text, "%s", trm_plan_method_name(plan->method));
   if (plan->conv_units > 0) trm_text_format(text, ", %u units", plan->conv_units);

@@ -8,7 +8,7 @@
  *   plan_cost.c         what a partition costs: cycles and temporary bytes
  *   plan_search.c       the space of plans and the way through it
  *   plan_describe.c     the phases and the mapping of the plan that was chosen
- *   plan_cache.c        plans found again; trm_plan_make
+ *   plan_cache.c        plans found again; trm_linear_plan_make
  */
 #ifndef TREMULA_OPS_LINEAR_PLAN_INTERNAL_H_
 #define TREMULA_OPS_LINEAR_PLAN_INTERNAL_H_
@@ -177,7 +177,7 @@ typedef struct plan_result {
   bool found;
   plan_choice choice;
   uint64_t candidates;
-  uint64_t open_bound; /* see trm_plan.lower_bound; UINT64_MAX: the search was complete */
+  uint64_t open_bound; /* see trm_linear_plan.lower_bound; UINT64_MAX: the search was complete */
 } plan_result;
 
 /* The best choice within `bound` temporary bytes; bound < 0: the least temporary bytes. `known` is
@@ -192,6 +192,7 @@ bool plan_problem_init(const trm_target *target, const trm_conv_params *canonica
                        trm_plan_method method, uint32_t units, uint32_t group_grain,
                        uint32_t in_grain, uint32_t out_grain, plan_problem *out);
 
-void plan_describe(const plan_choice *choice, const trm_conv_params *canonical, trm_plan *plan);
+void plan_describe(const plan_choice *choice, const trm_conv_params *canonical,
+                   trm_linear_plan *plan);
 
 #endif /* TREMULA_OPS_LINEAR_PLAN_INTERNAL_H_ */

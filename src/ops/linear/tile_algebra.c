@@ -20,9 +20,9 @@ static trm_status add_matmul(const trm_tile_request *request, trm_tile_cost *cos
                                                   trm_most(1, m), trm_most(1, k), trm_most(1, n));
   const trm_plan_options options =
       request->options->matmul == NULL ? trm_plan_options_default() : *request->options->matmul;
-  trm_plan *plan = ARENA_NEW(cost->arena, trm_plan, 1);
+  trm_linear_plan *plan = ARENA_NEW(cost->arena, trm_linear_plan, 1);
   CHECK_MEMORY(plan, "a plan");
-  TRY(trm_plan_make(request->target, &params, &options, request->plans, plan, error));
+  TRY(trm_linear_plan_make(request->target, &params, &options, request->plans, plan, error));
   for (uint32_t p = 0; p < plan->num_phases; ++p) {
     const trm_plan_phase *step = &plan->phases[p];
     const int64_t turns = (int64_t)step->times * times;

@@ -73,7 +73,7 @@ static const char *convolution_name(trm_arena *arena, const trm_instruction *ins
 
 /* Phases of one step of the plan. */
 static trm_status add_step(const trm_tile_request *request, trm_tile_cost *cost,
-                           const trm_plan *plan, const char *convolution,
+                           const trm_linear_plan *plan, const char *convolution,
                            const trm_plan_phase *step, trm_error *error) {
   const bool copies = step->vertex == NULL;
   const char *what = trm_plan_step_name(step->step);
@@ -149,7 +149,8 @@ static trm_status fetch_operand(const trm_tile_request *request, trm_tile_cost *
                            trm_mapping_total_bytes(wanted), run, wanted->parts, error);
 }
 
-static trm_status describe_plan(trm_tile_cost *cost, const trm_plan *plan, trm_error *error) {
+static trm_status describe_plan(trm_tile_cost *cost, const trm_linear_plan *plan,
+                                trm_error *error) {
   const trm_plan_partition *p = &plan->partition;
   char field[64] = "";
   int used = 0;
@@ -219,7 +220,7 @@ static trm_status cost_scalar(const trm_tile_request *request, trm_tile_cost *co
 
 /* The plan; *out_taken is false when the planner does not take the shape. */
 static trm_status make_plan(const trm_tile_request *request, const trm_plan_options *options,
-                            trm_tile_cost *cost, trm_plan *plan, bool *out_taken,
+                            trm_tile_cost *cost, trm_linear_plan *plan, bool *out_taken,
                             trm_error *error) {
   trm_conv_params params;
   trm_error why;
@@ -230,7 +231,7 @@ static trm_status make_plan(const trm_tile_request *request, const trm_plan_opti
     if (params.output_type != TRM_F16 && params.output_type != TRM_F32) {
       params.output_type = params.input_type;
     }
-    status = trm_plan_make(request->target, &params, options, request->plans, plan, &why);
+    status = trm_linear_plan_make(request->target, &params, options, request->plans, plan, &why);
   }
   *out_taken = status == TRM_OK;
   if (status == TRM_OK) return TRM_OK;
@@ -263,8 +264,8 @@ static trm_status own_options(const trm_instruction *instruction, trm_plan_optio
   return TRM_OK;
 }
 
-/* Of a result that is larger than what was planned (trm_plan.shape), the rest is zeros, which lie among
- * what was computed. */
+/* Of a result that is larger than what was planned (trm_linear_plan.shape), the rest is zeros, which
+ * lie among what was computed. */
 static trm_status add_zeros(const trm_tile_request *request, trm_tile_cost *cost,
                             trm_mapping *result, trm_error *error) {
   const trm_shape *shape = &request->instruction->shape;
@@ -305,7 +306,7 @@ static trm_status cost_linear(const trm_tile_request *request, trm_tile_cost *co
     return cost_scalar(request, cost, error);
   }
   trm_plan_options options = base == NULL ? trm_plan_options_default() : *base;
-  trm_plan *plan = ARENA_NEW(cost->arena, trm_plan, 1);
+  trm_linear_plan *plan = ARENA_NEW(cost->arena, trm_linear_plan, 1);
   CHECK_MEMORY(plan, "a plan");
   if (options.pass == TRM_PASS_NONE) options.pass = pass_of(instruction);
   TRY(own_options(instruction, &options, error));

@@ -12,14 +12,14 @@
 
 #include "../../../bench/fidelity/published.h"
 
-static trm_plan make(const trm_target *target, trm_dtype type, int64_t m, int64_t k, int64_t n,
-                     bool half_partials) {
+static trm_linear_plan make(const trm_target *target, trm_dtype type, int64_t m, int64_t k,
+                            int64_t n, bool half_partials) {
   const trm_conv_params params = trm_conv_params_matmul(type, type, 1, m, k, n);
   trm_plan_options options = trm_plan_options_default();
   if (half_partials) options.partials_type = TRM_F16;
-  trm_plan plan;
+  trm_linear_plan plan;
   trm_error error;
-  if (trm_plan_make(target, &params, &options, NULL, &plan, &error) != TRM_OK) {
+  if (trm_linear_plan_make(target, &params, &options, NULL, &plan, &error) != TRM_OK) {
     fail_msg("%s", error.message);
   }
   return plan;
@@ -39,7 +39,7 @@ static void test_matmuls(void **state) {
     double sum = 0;
     for (size_t i = 0; i < NUM_PUBLISHED_MATMULS; i++) {
       const published_matmul *p = &published_matmuls[i];
-      const trm_plan plan = make(bow, p->type, p->m, p->m, p->n, half_partials == 1);
+      const trm_linear_plan plan = make(bow, p->type, p->m, p->m, p->n, half_partials == 1);
       const double error = (double)plan.cycles / published_cycles(p) - 1;
       if (fabs(error) > 0.35) {
         fail_msg("%s m = k = %d, n = %d: %llu cycles, published %.0f", trm_dtype_name(p->type),
@@ -58,8 +58,8 @@ static void test_matmuls(void **state) {
 static void test_model(void **state) {
   (void)state;
   trm_target *mk2 = load("mk2");
-  const trm_plan m4 = make(mk2, TRM_F32, 800, 500, 400, false);
-  const trm_plan m5 = make(mk2, TRM_F32, 800, 400, 200, false);
+  const trm_linear_plan m4 = make(mk2, TRM_F32, 800, 500, 400, false);
+  const trm_linear_plan m5 = make(mk2, TRM_F32, 800, 400, 200, false);
   assert_int_equal(m4.tiles_used, 1400);
   const double error = (double)(m4.cycles + m5.cycles) / published_model.cycles - 1;
   assert_true(error < 0 && error > -0.15); /* copies between the two come on top */
@@ -87,7 +87,7 @@ static void test_shape_of_the_model(void **state) {
                           target->tiles_per_ipu;
       double before = 0;
       for (int64_t n = 128; n <= 2048; n *= 2) {
-        const trm_plan plan = make(target, type, n, n, n, false);
+        const trm_linear_plan plan = make(target, type, n, n, n, false);
         const double rate = plan.flops / 2 / (double)plan.cycles / peak;
         assert_true(rate < 0.9);
         assert_true(rate > before);

@@ -20,11 +20,11 @@ static trm_target *load(const char *name) {
   return target;
 }
 
-static trm_plan make(const trm_target *target, const trm_conv_params *params,
-                     const trm_plan_options *options) {
-  trm_plan plan;
+static trm_linear_plan make(const trm_target *target, const trm_conv_params *params,
+                            const trm_plan_options *options) {
+  trm_linear_plan plan;
   trm_error error;
-  if (trm_plan_make(target, params, options, NULL, &plan, &error) != TRM_OK) {
+  if (trm_linear_plan_make(target, params, options, NULL, &plan, &error) != TRM_OK) {
     fail_msg("%s", error.message);
   }
   return plan;
@@ -65,7 +65,7 @@ static void check_mapping(const trm_plan_mapping *m, uint32_t tiles, uint32_t us
   assert_true(m->tiles <= used);
 }
 
-static void check_plan(const trm_target *target, const trm_plan *plan) {
+static void check_plan(const trm_target *target, const trm_linear_plan *plan) {
   uint64_t cycles = 0, vertices = 0, edges = 0, turns = 1;
   for (uint32_t i = 0; i < plan->num_phases; i++) {
     const trm_plan_phase *phase = &plan->phases[i];
@@ -75,7 +75,7 @@ static void check_plan(const trm_target *target, const trm_plan *plan) {
     edges += phase->edges;
     if (phase->temp_bytes > plan->temp_bytes) {
       trm_text text = {0};
-      trm_plan_print(plan, &text);
+      trm_linear_plan_print(plan, &text);
       fail_msg("%s holds %llu bytes\n%s", trm_plan_step_name(phase->step),
                (unsigned long long)phase->temp_bytes, text.data);
     }
@@ -120,7 +120,7 @@ static void test_networks(void **state) {
         };
         for (size_t i = 0; i < sizeof layers / sizeof *layers; i++) {
           const trm_plan_options options = trm_plan_options_default();
-          const trm_plan plan = make(targets[t], &layers[i], &options);
+          const trm_linear_plan plan = make(targets[t], &layers[i], &options);
           check_plan(targets[t], &plan);
           assert_int_equal(plan.fit, TRM_FIT_TARGET);
           assert_true(plan.temp_bytes <= plan.bytes_allowed);
@@ -148,7 +148,7 @@ static void test_extreme(void **state) {
   }
   trm_plan_options options = trm_plan_options_default();
   options.available_memory_proportion = 0.05;
-  const trm_plan plan = make(target, &p, &options);
+  const trm_linear_plan plan = make(target, &p, &options);
   check_plan(target, &plan);
   assert_false(plan.exact);
   assert_true(plan.lower_bound <= (plan.fit == TRM_FIT_LEAST ? plan.temp_bytes : plan.cycles));
@@ -166,7 +166,7 @@ static void test_proportion(void **state) {
     for (int tenth = 10; tenth >= 0; tenth--) {
       trm_plan_options options = trm_plan_options_default();
       options.available_memory_proportion = tenth / 10.0;
-      const trm_plan plan = make(target, &shapes[s], &options);
+      const trm_linear_plan plan = make(target, &shapes[s], &options);
       check_plan(target, &plan);
       if (plan.fit == TRM_FIT_TARGET) {
         assert_true((double)plan.temp_bytes <= tenth / 10.0 * 638976);
@@ -192,12 +192,12 @@ static void test_options_matter(void **state) {
   assert_true(make(target, &matmul, &options).cycles < standard);
   options = trm_plan_options_default();
   options.partials_type = TRM_F16;
-  const trm_plan half = make(target, &matmul, &options);
+  const trm_linear_plan half = make(target, &matmul, &options);
   assert_int_equal(half.partials_type, TRM_F16);
   assert_true(half.cycles < standard);
   options = trm_plan_options_default();
   options.inter_tile_partials_type = TRM_F16;
-  const trm_plan narrowed = make(target, &matmul, &options);
+  const trm_linear_plan narrowed = make(target, &matmul, &options);
   assert_true(narrowed.cycles <= standard);
   options = trm_plan_options_default();
   options.enable_fast_reduce = true;
@@ -207,9 +207,9 @@ static void test_options_matter(void **state) {
   assert_true(make(target, &matmul, &options).cycles > standard);
   const trm_conv_params deep = trm_conv_params_matmul(TRM_F16, TRM_F16, 1, 4, 65536, 4);
   options = trm_plan_options_default();
-  const trm_plan stages = make(target, &deep, &options);
+  const trm_linear_plan stages = make(target, &deep, &options);
   options.enable_multi_stage_reduce = false;
-  const trm_plan one_stage = make(target, &deep, &options);
+  const trm_linear_plan one_stage = make(target, &deep, &options);
   assert_true(stages.num_phases > one_stage.num_phases);
   /* Floats have float partial sums whatever is asked. */
   const trm_conv_params single = trm_conv_params_matmul(TRM_F32, TRM_F32, 1, 64, 64, 64);
@@ -265,8 +265,8 @@ static void test_option_text(void **state) {
   refuse_option("enableConvDithering", "true", TRM_UNIMPLEMENTED, "enableConvDithering");
 }
 
-static trm_plan constrained(const trm_target *target, const trm_conv_params *params,
-                            const char *text) {
+static trm_linear_plan constrained(const trm_target *target, const trm_conv_params *params,
+                                   const char *text) {
   trm_plan_options options = trm_plan_options_default();
   options.constraints = text;
   return make(target, params, &options);
@@ -276,9 +276,9 @@ static void refuse_constraints(const trm_target *target, const trm_conv_params *
                                const char *text, const char *word) {
   trm_plan_options options = trm_plan_options_default();
   options.constraints = text;
-  trm_plan plan;
+  trm_linear_plan plan;
   trm_error error;
-  assert_int_equal(trm_plan_make(target, params, &options, NULL, &plan, &error),
+  assert_int_equal(trm_linear_plan_make(target, params, &options, NULL, &plan, &error),
                    TRM_INVALID_ARGUMENT);
   if (strstr(error.message, word) == NULL) fail_msg("\"%s\" lacks %s", error.message, word);
 }
@@ -288,7 +288,7 @@ static void test_constraints(void **state) {
   trm_target *target = load("mk2");
   const trm_conv_params matmul = trm_conv_params_matmul(TRM_F16, TRM_F16, 1, 512, 512, 512);
   const trm_conv_params window = convolution(TRM_F16, 8, 2, 4, 4, 28, 3, 1);
-  trm_plan plan = constrained(
+  trm_linear_plan plan = constrained(
       target, &matmul, "{\"0\": {\"transform\": {\"swapOperands\": true}, \"partition\":"
       " {\"fieldSplit\": {\"1\": 4}, \"inChanSplit\": 4, \"outChanSplit\": {\"parallel\": 4}}}}");
   check_plan(target, &plan);
@@ -352,9 +352,9 @@ static void test_constraints(void **state) {
 
 static void refuse_params(const trm_target *target, trm_conv_params params, const char *word) {
   const trm_plan_options options = trm_plan_options_default();
-  trm_plan plan;
+  trm_linear_plan plan;
   trm_error error;
-  assert_int_equal(trm_plan_make(target, &params, &options, NULL, &plan, &error),
+  assert_int_equal(trm_linear_plan_make(target, &params, &options, NULL, &plan, &error),
                    TRM_INVALID_ARGUMENT);
   if (strstr(error.message, word) == NULL) fail_msg("\"%s\" lacks %s", error.message, word);
 }
@@ -380,9 +380,9 @@ static void test_refused(void **state) {
     const trm_conv_params matmul = trm_conv_params_matmul(TRM_F16, TRM_F16, 1, 1, 1, 1);
     trm_plan_options options = trm_plan_options_default();
     options.available_memory_proportion = proportions[i];
-    trm_plan plan;
+    trm_linear_plan plan;
     trm_error error;
-    assert_int_equal(trm_plan_make(target, &matmul, &options, NULL, &plan, &error),
+    assert_int_equal(trm_linear_plan_make(target, &matmul, &options, NULL, &plan, &error),
                      TRM_INVALID_ARGUMENT);
     assert_non_null(strstr(error.message, "0 to 1"));
   }
@@ -395,12 +395,12 @@ static void test_cache(void **state) {
   trm_plan_cache *cache = trm_plan_cache_create();
   uint64_t hits, misses;
   trm_error error;
-  trm_plan first, again;
+  trm_linear_plan first, again;
   for (int round = 0; round < 2; round++) {
     for (int64_t n = 1; n <= 80; n++) {
       const trm_conv_params p = trm_conv_params_matmul(TRM_F16, TRM_F16, 1, n, 16, 16);
       const trm_plan_options options = trm_plan_options_default();
-      assert_int_equal(trm_plan_make(n % 2 ? mk2 : bow, &p, &options, cache, &again, &error),
+      assert_int_equal(trm_linear_plan_make(n % 2 ? mk2 : bow, &p, &options, cache, &again, &error),
                        TRM_OK);
     }
   }
@@ -411,16 +411,16 @@ static void test_cache(void **state) {
   trm_conv_params a = convolution(TRM_F16, 1, 2, 64, 64, 14, 1, 1);
   trm_conv_params b = convolution(TRM_F16, 1, 8, 64, 64, 14, 1, 2); /* 7 x 7 outputs */
   trm_plan_options options = trm_plan_options_default();
-  assert_int_equal(trm_plan_make(mk2, &a, &options, cache, &first, &error), TRM_OK);
-  assert_int_equal(trm_plan_make(mk2, &b, &options, cache, &again, &error), TRM_OK);
+  assert_int_equal(trm_linear_plan_make(mk2, &a, &options, cache, &first, &error), TRM_OK);
+  assert_int_equal(trm_linear_plan_make(mk2, &b, &options, cache, &again, &error), TRM_OK);
   assert_memory_equal(&first, &again, sizeof first);
   trm_plan_cache_counts(cache, &hits, &misses);
   assert_int_equal(misses, 81);
   /* An option is another plan. */
   options.use_128bit_conv_unit_load = true;
-  assert_int_equal(trm_plan_make(mk2, &a, &options, cache, &again, &error), TRM_OK);
+  assert_int_equal(trm_linear_plan_make(mk2, &a, &options, cache, &again, &error), TRM_OK);
   options.constraints = "{\"0\": {\"partition\": {\"batchSplit\": 2}}}";
-  assert_int_equal(trm_plan_make(mk2, &a, &options, cache, &again, &error), TRM_OK);
+  assert_int_equal(trm_linear_plan_make(mk2, &a, &options, cache, &again, &error), TRM_OK);
   trm_plan_cache_counts(cache, &hits, &misses);
   assert_int_equal(misses, 83);
   assert_int_equal(again.partition.batch, 2);
@@ -437,10 +437,10 @@ static void test_out_of_memory(void **state) {
   const trm_plan_options options = trm_plan_options_default();
   for (int64_t n = 0;; n++) {
     trm_plan_cache *cache = trm_plan_cache_create();
-    trm_plan plan;
+    trm_linear_plan plan;
     trm_error error;
     trm_allocation_fail_after(n);
-    const trm_status status = trm_plan_make(target, &p, &options, cache, &plan, &error);
+    const trm_status status = trm_linear_plan_make(target, &p, &options, cache, &plan, &error);
     trm_allocation_fail_after(-1);
     trm_plan_cache_free(cache);
     if (status == TRM_OK) {
@@ -457,10 +457,10 @@ static void test_print(void **state) {
   trm_target *target = load("mk2");
   const trm_conv_params p = convolution(TRM_F16, 32, 4, 4, 4, 56, 3, 1);
   const trm_plan_options options = trm_plan_options_default();
-  const trm_plan plan = make(target, &p, &options);
+  const trm_linear_plan plan = make(target, &p, &options);
   trm_text one = {0}, two = {0};
-  trm_plan_print(&plan, &one);
-  trm_plan_print(&plan, &two);
+  trm_linear_plan_print(&plan, &one);
+  trm_linear_plan_print(&plan, &two);
   assert_string_equal(one.data, two.data);
   assert_non_null(strstr(one.data, trm_plan_method_name(plan.method)));
   assert_non_null(strstr(one.data, "Convolve"));
@@ -587,7 +587,7 @@ static void test_padding(void **state) {
     assert_true(fabs(plan_busy_share(&padded.dims[d]) - 19.0 / 21) < 1e-9);
     assert_true(fabs(plan_busy_share(&whole.dims[d]) - 1) < 1e-9);
   }
-  const trm_plan a = make(target, &padded, &options), b = make(target, &whole, &options);
+  const trm_linear_plan a = make(target, &padded, &options), b = make(target, &whole, &options);
   check_plan(target, &a);
   assert_true(fabs(a.flops / b.flops - 19.0 * 19 / (21 * 21)) < 1e-6);
   assert_true(a.cycles < b.cycles);
@@ -615,7 +615,7 @@ static void test_strided_gradient(void **state) {
     assert_int_equal(trm_conv_output_size(&strided.dims[d]), 14);
     dense.dims[d].input = 7;
   }
-  const trm_plan a = make(target, &strided, &options), b = make(target, &dense, &options);
+  const trm_linear_plan a = make(target, &strided, &options), b = make(target, &dense, &options);
   check_plan(target, &a);
   assert_int_equal(a.shape.batch, 4 * 49);
   assert_int_equal(a.cycles, b.cycles);
@@ -630,7 +630,7 @@ static void test_rearranged_in_turns(void **state) {
   options.pass = TRM_PASS_TRAINING_WU;
   trm_conv_params p = convolution(TRM_F16, 1, 64, 4, 64, 226, 224, 1);
   for (int d = 0; d < 2; d++) p.dims[d].pad_low = p.dims[d].pad_high = 0, p.dims[d].input = 226;
-  const trm_plan plan = make(target, &p, &options);
+  const trm_linear_plan plan = make(target, &p, &options);
   check_plan(target, &plan);
   assert_int_equal(plan.fit, TRM_FIT_TARGET);
   assert_true(plan.partition.in_channels_serial > 1);
@@ -662,7 +662,7 @@ static void test_input_dilation(void **state) {
     dilated.dims[d].input_dilation = 2;
     assert_int_equal(trm_conv_output_size(&dilated.dims[d]), 55);
   }
-  const trm_plan a = make(target, &plain, &options), b = make(target, &dilated, &options);
+  const trm_linear_plan a = make(target, &plain, &options), b = make(target, &dilated, &options);
   check_plan(target, &b);
   /* Every second input in both dimensions, and less padding in proportion. */
   assert_true(fabs(b.flops / a.flops - 0.25) < 0.01);

@@ -300,9 +300,9 @@ static void compare(const trm_target *target, const conv_case *c, size_t index, 
   options.available_memory_proportion = c->proportion;
   if (c->half_partials) options.partials_type = TRM_F16;
   options.use_128bit_conv_unit_load = index % 3 == 0;
-  trm_plan plan;
+  trm_linear_plan plan;
   trm_error error;
-  if (trm_plan_make(target, &params, &options, NULL, &plan, &error) != TRM_OK) {
+  if (trm_linear_plan_make(target, &params, &options, NULL, &plan, &error) != TRM_OK) {
     fail_msg("case %zu: %s", index, error.message);
   }
   seen[plan.method]++;
