@@ -50,7 +50,7 @@ typedef struct trm_program_options {
   uint32_t io_tiles;        /* kept from compute on every IPU */
   bool place_ops_on_io_tiles; /* feeds of loops go through them, while the others compute */
   double io_tile_memory_proportion; /* of their memory, that feeds may take: 0 to 1 */
-  uint64_t assumed_trip_count; /* of loops whose count is not known; at least 1 */
+  uint64_t assumed_trip_count; /* of loops whose count is not known; 1 to 2^53 */
   bool recompute;           /* allow_recompute: activations are computed again, in a pipeline all
                                of a stage, elsewhere the cheap ones */
   bool outlining;           /* equal operations share vertices and code (on by default) */

@@ -62,8 +62,8 @@ static trm_status check_options(const trm_program_options *options, const trm_ta
     FAIL(INVALID_ARGUMENT, "%u I/O tiles leave no tile of %u for computing", options->io_tiles,
          target->tiles_per_ipu);
   }
-  if (options->assumed_trip_count < 1) {
-    FAIL(INVALID_ARGUMENT, "assumed_trip_count must be at least 1");
+  if (options->assumed_trip_count < 1 || options->assumed_trip_count > (uint64_t)1 << 53) {
+    FAIL(INVALID_ARGUMENT, "assumed_trip_count must be at least 1 and at most 2^53");
   }
   if (!(options->model_error >= 0 && options->model_error <= 1)) {
     FAIL(INVALID_ARGUMENT, "model_error must be from 0 to 1, not %g", options->model_error);

@@ -6,6 +6,7 @@
  * tiles, which is part of the compute. */
 #include <string.h>
 
+#include "base/cycles.h"
 #include "program/builder.h"
 #include "target/target.h"
 
@@ -101,15 +102,18 @@ trm_io_turn trm_io_turn_of(const trm_program *program, uint32_t loop) {
   trm_io_turn turn = {.compute = program->target->loop_iteration_cycles};
   for (uint32_t c = loop + 1; c < step->end; c = program->steps[c].end) {
     const trm_program_step *child = &program->steps[c];
-    *(child->feed == TRM_FEED_IN    ? &turn.in
-      : child->feed == TRM_FEED_OUT ? &turn.out
-                                    : &turn.compute) += child->cycles;
+    int64_t *into = child->feed == TRM_FEED_IN    ? &turn.in
+                    : child->feed == TRM_FEED_OUT ? &turn.out
+                                                  : &turn.compute;
+    *into = trm_add_cycles(*into, child->cycles);
   }
   return turn;
 }
 
 double trm_io_loop_cycles(const trm_io_turn *turn, uint64_t turns) {
-  if (turns < 2) return (double)turns * (double)(turn->in + turn->compute + turn->out);
+  if (turns < 2) {
+    return (double)turns * ((double)turn->in + (double)turn->compute + (double)turn->out);
+  }
   const int64_t first = trm_most(turn->compute, turn->in);
   const int64_t last = trm_most(turn->compute, turn->out);
   return (double)(turn->in + first) +

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cycles.h"
 #include "program/program.h"
 
 /* ---- Names ---------------------------------------------------------------------------------- */
@@ -176,8 +177,8 @@ static trm_status gather(const trm_program *program, const readers *r, entries *
     if (step->end != i + 1) continue;
     const trm_program_layer layer = {
         .steps = 1,
-        .cycles = (int64_t)((double)step->cycles * step->executions + 0.5),
-        .flops = (int64_t)((double)step->flops * step->executions + 0.5),
+        .cycles = trm_limit_cycles((double)step->cycles * step->executions + 0.5),
+        .flops = trm_limit_cycles((double)step->flops * step->executions + 0.5),
         .live_bytes = step->executions > 0 ? step->live_total : 0,
         .worst_tile_bytes = step->executions > 0 ? step->live_worst : 0};
     TRY(add(list, op_name_of(program, r, step->source, false, named), layer, i, error));
@@ -212,8 +213,8 @@ static void merge(entries *list) {
     trm_program_layer *into = &last->layer;
     const trm_program_layer *from = &next->layer;
     into->steps += from->steps;
-    into->cycles += from->cycles;
-    into->flops += from->flops;
+    into->cycles = trm_add_cycles(into->cycles, from->cycles);
+    into->flops = trm_add_cycles(into->flops, from->flops);
     into->always_live_bytes += from->always_live_bytes;
     into->weights_bytes += from->weights_bytes;
     if (from->live_bytes > into->live_bytes) into->live_bytes = from->live_bytes;

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cycles.h"
 #include "program/builder.h"
 #include "program/plan_options.h"
 
@@ -279,11 +280,12 @@ static void measure_stages(trm_program *program) {
   for (uint32_t c = pipeline->loop_step + 1; c < loop->end; c = program->steps[c].end) {
     trm_pipeline_stage *stage = &pipeline->stages[trm_pipeline_entry_of(program, c)];
     const bool streams = program->steps[c].feed != TRM_FEED_NONE;
-    *(streams ? &stage->io_cycles : &stage->compute_cycles) += program->steps[c].cycles;
+    int64_t *into = streams ? &stage->io_cycles : &stage->compute_cycles;
+    *into = trm_add_cycles(*into, program->steps[c].cycles);
   }
   for (uint32_t s = 0; pipeline->recomputation && s < pipeline->num_stages; ++s) {
-    pipeline->stages[2 * pipeline->num_stages - 1 - s].compute_cycles +=
-        pipeline->stages[s].compute_cycles;
+    int64_t *again = &pipeline->stages[2 * pipeline->num_stages - 1 - s].compute_cycles;
+    *again = trm_add_cycles(*again, pipeline->stages[s].compute_cycles);
   }
   for (uint32_t e = 0; e < pipeline->num_entries; ++e) {
     trm_pipeline_stage *stage = &pipeline->stages[e];
@@ -300,7 +302,7 @@ static int64_t slowest_ipu(const trm_program *program, bool backward) {
     for (uint32_t o = 0; o < pipeline->num_entries; ++o) {
       const trm_pipeline_stage *other = &pipeline->stages[o];
       if (other->is_backward == backward && other->ipu == pipeline->stages[e].ipu) {
-        sum += other->cycles;
+        sum = trm_add_cycles(sum, other->cycles);
       }
     }
     slowest = trm_most(slowest, sum);
@@ -316,7 +318,9 @@ static int64_t slowest_half_round(const trm_program *program) {
   for (uint32_t e = 0; e < pipeline->num_entries; ++e) {
     int64_t sum = 0;
     for (uint32_t o = e % 2; o < pipeline->num_entries; o += 2) {
-      if (pipeline->stages[o].ipu == pipeline->stages[e].ipu) sum += pipeline->stages[o].cycles;
+      if (pipeline->stages[o].ipu == pipeline->stages[e].ipu) {
+        sum = trm_add_cycles(sum, pipeline->stages[o].cycles);
+      }
     }
     slowest = trm_most(slowest, sum);
   }
@@ -333,18 +337,18 @@ int64_t trm_pipeline_cycles(trm_program *program) {
   double sum = 0;
   for (uint32_t e = 0; e < pipeline->num_entries; ++e) sum += (double)pipeline->stages[e].cycles;
   double rounds = batches + stages - 1;
-  pipeline->work_cycles = (int64_t)(batches * sum);
+  pipeline->work_cycles = trm_limit_cycles(batches * sum);
   if (pipeline->schedule == TRM_PIPELINE_SEQUENTIAL) {
-    pipeline->round_cycles = (int64_t)sum;
+    pipeline->round_cycles = trm_limit_cycles(sum);
     rounds = batches;
   } else if (pipeline->schedule == TRM_PIPELINE_INTERLEAVED && pipeline->is_training) {
     pipeline->round_cycles =
-        2 * trm_most(trm_most(forward, backward), slowest_half_round(program));
+        trm_multiply_cycles(2, trm_most(trm_most(forward, backward), slowest_half_round(program)));
   } else {
-    pipeline->round_cycles = forward + backward;
+    pipeline->round_cycles = trm_add_cycles(forward, backward);
   }
   if (batches < 1) rounds = 0;
-  pipeline->total_cycles = (int64_t)(rounds * (double)pipeline->round_cycles);
-  pipeline->ramp_cycles = (int64_t)((rounds - batches) * (double)pipeline->round_cycles);
+  pipeline->total_cycles = trm_limit_cycles(rounds * (double)pipeline->round_cycles);
+  pipeline->ramp_cycles = trm_limit_cycles((rounds - batches) * (double)pipeline->round_cycles);
   return pipeline->total_cycles;
 }

@@ -1,4 +1,5 @@
 /* Owns: the log of planning (POPLIBS_LOG_LEVEL): what each operation got, and at which price. */
+#include "base/cycles.h"
 #include "base/log.h"
 #include "program/builder.h"
 
@@ -19,7 +20,8 @@ static price *add_up(const trm_program *p) {
   for (uint32_t s = 0; s < p->num_steps; ++s) {
     const trm_program_step *step = &p->steps[s];
     if (step->source == TRM_NO_INDEX || step->end != s + 1) continue;
-    prices[step->source].cycles += (int64_t)((double)step->cycles * step->executions);
+    int64_t *cycles = &prices[step->source].cycles;
+    *cycles = trm_add_cycles(*cycles, trm_limit_cycles((double)step->cycles * step->executions));
   }
   for (uint32_t v = 0; v < p->num_variables; ++v) {
     const trm_program_variable *variable = &p->variables[v];

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/cycles.h"
 #include "program/builder.h"
 #include "target/target.h"
 
@@ -333,7 +334,7 @@ static trm_status add_phase(trm_program_builder *builder, const trm_phase *phase
   if (phase->kind == TRM_PHASE_EXCHANGE && step.sync_cycles == 0) {
     step.sync_cycles = sync_delay(builder->target);
   }
-  step.cycles = phase->cycles + step.sync_cycles;
+  step.cycles = trm_add_cycles(phase->cycles, step.sync_cycles);
   if (step.type == TRM_STEP_TYPE_ON_TILE_EXECUTE) {
     TRY(add_compute_set(builder, phase, name, source, ipu, &step.compute_set, error));
   }
@@ -450,10 +451,6 @@ static bool has_children(trm_program_step_type type) {
   }
 }
 
-static int64_t saturating(double cycles) {
-  return cycles > 9e18 ? INT64_MAX / 2 : (int64_t)cycles;
-}
-
 /* Children come after their parents: backwards for cycles, forwards for executions. */
 static void add_up_cycles(trm_program *program) {
   const int64_t turn = program->target->loop_iteration_cycles;
@@ -462,7 +459,7 @@ static void add_up_cycles(trm_program *program) {
     if (!has_children(step->type)) continue;
     int64_t sum = 0, slowest = -1;
     for (uint32_t c = s + 1; c < step->end; c = program->steps[c].end) {
-      sum += program->steps[c].cycles;
+      sum = trm_add_cycles(sum, program->steps[c].cycles);
       if (program->steps[c].cycles > slowest) {
         slowest = program->steps[c].cycles;
         step->taken = c;
@@ -470,24 +467,21 @@ static void add_up_cycles(trm_program *program) {
     }
     const bool chooses = step->type == TRM_STEP_TYPE_IF || step->type == TRM_STEP_TYPE_SWITCH;
     if (chooses) {
-      step->cycles = turn + trm_most(0, slowest);
+      step->cycles = trm_add_cycles(turn, trm_most(0, slowest));
       continue;
     }
     step->taken = TRM_NO_INDEX;
     const bool loops =
         step->type == TRM_STEP_TYPE_REPEAT || step->type == TRM_STEP_TYPE_REPEAT_WHILE;
-    const double turns = (double)step->repeat_count;
-    step->cycles = loops ? saturating(turns * (double)(sum + turn)) : sum;
-    if (loops && turns * (double)(sum + turn) < 9e15) {
-      step->cycles = (int64_t)step->repeat_count * (sum + turn);
-    }
+    step->cycles =
+        loops ? trm_multiply_cycles(step->repeat_count, trm_add_cycles(sum, turn)) : sum;
     const int64_t in_turn = step->cycles;
     if (program->pipeline.present && s == program->pipeline.loop_step && s > 0) {
       step->cycles = trm_pipeline_cycles(program);
     } else if (loops) {
       const trm_io_turn io = trm_io_turn_of(program, s);
       if (io.in + io.out > 0) {
-        step->cycles = saturating(trm_io_loop_cycles(&io, step->repeat_count));
+        step->cycles = trm_limit_cycles(trm_io_loop_cycles(&io, step->repeat_count));
       }
     }
     step->overlapped_cycles = in_turn - step->cycles;
@@ -542,13 +536,14 @@ static void add_up_totals(trm_program *program) {
     }
   }
   t->cycles = program->num_steps > 0 ? program->steps[0].cycles : 0;
-  t->compute_cycles = saturating(compute), t->copy_cycles = saturating(copy);
-  t->exchange_cycles = saturating(exchange), t->global_exchange_cycles = saturating(global);
-  t->host_cycles = saturating(host), t->collective_cycles = saturating(collective);
-  t->sync_cycles = saturating(sync), t->control_cycles = saturating(control);
-  t->flops = saturating(flops);
-  t->overlapped_cycles = saturating(overlapped);
-  t->host_bytes_in = saturating(in), t->host_bytes_out = saturating(out);
+  t->compute_cycles = trm_limit_cycles(compute), t->copy_cycles = trm_limit_cycles(copy);
+  t->exchange_cycles = trm_limit_cycles(exchange);
+  t->global_exchange_cycles = trm_limit_cycles(global);
+  t->host_cycles = trm_limit_cycles(host), t->collective_cycles = trm_limit_cycles(collective);
+  t->sync_cycles = trm_limit_cycles(sync), t->control_cycles = trm_limit_cycles(control);
+  t->flops = trm_limit_cycles(flops);
+  t->overlapped_cycles = trm_limit_cycles(overlapped);
+  t->host_bytes_in = trm_limit_cycles(in), t->host_bytes_out = trm_limit_cycles(out);
   t->seconds = (double)t->cycles / program->target->clock_frequency;
   t->tile_balance = worst > 0 ? mean / worst : 1.0;
   t->num_steps = program->num_steps;

@@ -8,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/cycles.h"
 #include "base/file.h"
 #include "report/database.h"
 #include "report/write.h"
@@ -299,7 +300,7 @@ static int64_t wait_before(const trm_report *report, const trm_report_times *tim
   if (times->device_free > since) since = times->device_free;
   *out_seconds = times->began > since ? times->began - since : 0;
   if (report->runs == 0) *out_seconds = 0;
-  return (int64_t)(*out_seconds * report->clock);
+  return trm_limit_cycles(*out_seconds * report->clock);
 }
 
 void trm_report_run(trm_report *report, const trm_report_times *times) {
@@ -312,7 +313,8 @@ void trm_report_run(trm_report *report, const trm_report_times *times) {
     double wait;
     const int64_t wait_cycles = wait_before(report, times, &wait);
     const int64_t load_cycles = times->is_switch ? report->load_cycles : 0;
-    const int64_t cycles = report->cycles + wait_cycles + load_cycles;
+    const int64_t cycles = trm_add_cycles(
+        report->cycles, trm_add_cycles(wait_cycles, load_cycles));
     if (trm_database_insert(report->insert, &error, "itiiiiffff", report->runs, name,
                             report->cycles_base, wait_cycles, load_cycles, cycles,
                             times->began - report->first_began, wait,
@@ -320,7 +322,7 @@ void trm_report_run(trm_report *report, const trm_report_times *times) {
       trm_log(TRM_LOG_WARN, "REPORT", "%s; no more runs are recorded", error.message);
       report->runs = report->most_runs;
     }
-    report->cycles_base += cycles;
+    report->cycles_base = trm_add_cycles(report->cycles_base, cycles);
     report->last_ended = times->ended;
     ++report->runs;
   }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cycles.h"
 #include "report/read.h"
 
 enum { MOST_OPS = 25 };
@@ -150,9 +151,9 @@ static void append_cycles(const trm_profile *p, trm_text *text) {
   int64_t wait = 0, load = 0, total = 0;
   double starved = 0, host = 0;
   for (size_t r = 0; r < p->runs.count; ++r) {
-    wait += p->runs.items[r].wait_cycles;
-    load += p->runs.items[r].load_cycles;
-    total += p->runs.items[r].cycles;
+    wait = trm_add_cycles(wait, p->runs.items[r].wait_cycles);
+    load = trm_add_cycles(load, p->runs.items[r].load_cycles);
+    total = trm_add_cycles(total, p->runs.items[r].cycles);
     starved += p->runs.items[r].infeed_seconds;
     host += p->runs.items[r].host_seconds;
   }

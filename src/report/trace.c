@@ -8,6 +8,7 @@
  * before the run, row 1 loading the program. */
 #include <stdio.h>
 
+#include "base/cycles.h"
 #include "report/database.h"
 #include "report/write.h"
 #include "target/target.h"
@@ -38,7 +39,7 @@ static trm_status put(tracer *t, const char *type, int64_t program, int64_t set,
       t->clock, cycles, t->is_hidden ? cycles : (int64_t)0, leaf != NULL ? leaf->sync_cycles : 0,
       leaf != NULL ? (int64_t)leaf->active_tiles : 0, leaf != NULL ? leaf->bytes_in_total : 0,
       leaf != NULL ? leaf->bytes_out_total : 0, leaf != NULL ? leaf->cycles_mean : 0.0));
-  t->clock += cycles;
+  t->clock = trm_add_cycles(t->clock, cycles);
   return TRM_OK;
 }
 
@@ -61,7 +62,7 @@ static int64_t own_cycles(const trm_program *p, uint32_t s, int64_t *out_turn) {
   const trm_program_step *step = &p->steps[s];
   int64_t sum = 0;
   for (uint32_t c = s + 1; c < step->end; c = p->steps[c].end) {
-    if (!has_branches(step) || c == step->taken) sum += p->steps[c].cycles;
+    if (!has_branches(step) || c == step->taken) sum = trm_add_cycles(sum, p->steps[c].cycles);
   }
   const int64_t turns = step->repeat_count > 0 ? (int64_t)step->repeat_count : 1;
   *out_turn = step->cycles / turns;
@@ -73,7 +74,7 @@ static trm_status begin_turn(tracer *t, frame *f, trm_error *error) {
   int64_t turn;
   const int64_t own = own_cycles(t->program, f->step, &turn);
   f->child = has_branches(step) ? step->taken : f->step + 1;
-  if (own == 0) return TRM_OK;
+  if (own <= 0) return TRM_OK; /* below: the sums are at their bound */
   return add(t, f->step, 1, own, error);
 }
 
@@ -114,7 +115,7 @@ static trm_status walk(tracer *t, uint32_t begin, uint32_t end, trm_error *error
       if (left > 0) {
         int64_t turn;
         own_cycles(p, top->step, &turn);
-        TRY_OR_GOTO(add(t, top->step, left, turn * (int64_t)left, error), done);
+        TRY_OR_GOTO(add(t, top->step, left, trm_multiply_cycles(left, turn), error), done);
       }
       --stack.count;
       continue;
@@ -185,7 +186,7 @@ static trm_status trace_side_by_side(tracer *t, const side_by_side *o, trm_error
   if (o->own > 0) TRY(add(t, o->loop, 1, o->own, error));
   if (o->again >= 0) TRY(walk_ways(t, o->loop, COMPUTE, o->again, error));
   TRY(walk_ways(t, o->loop, COMPUTE, o->stage, error));
-  t->clock = begin + trm_most(o->io, o->compute);
+  t->clock = trm_add_cycles(begin, trm_most(o->io, o->compute));
   t->is_hidden = was_hidden;
   return TRM_OK;
 }
@@ -204,7 +205,7 @@ static trm_status trace_io_loop(tracer *t, uint32_t loop, trm_error *error) {
   o.streams = IN | OUT, o.io = turn.in + turn.out;
   if (turns > 2) TRY(trace_side_by_side(t, &o, error));
   if (turns > 3) {
-    TRY(add(t, loop, turns - 3, (int64_t)(turns - 3) * trm_most(o.io, o.compute), error));
+    TRY(add(t, loop, turns - 3, trm_multiply_cycles(turns - 3, trm_most(o.io, o.compute)), error));
   }
   o.streams = turns > 1 ? OUT : 0, o.io = turns > 1 ? turn.out : 0;
   TRY(trace_side_by_side(t, &o, error));
@@ -235,7 +236,7 @@ static trm_status trace_stage(tracer *t, uint32_t entry, uint64_t m, uint64_t co
     return trace_side_by_side(t, &o, error);
   }
   return put(t, "Call", pipeline->loop_step, -1, stage->ipu, entry, (int64_t)count,
-             (int64_t)count * stage->cycles, NULL, error);
+             trm_multiply_cycles(count, stage->cycles), NULL, error);
 }
 
 /* Mini-batches that an entry works on in the slots [first, end). */
@@ -247,6 +248,11 @@ static uint64_t mini_batches_in(const pipeline_trace *o, uint32_t entry, uint64_
   if (to > count) to = count;
   *out_first = from;
   return to > from ? to - from : 0;
+}
+
+static void add_busy(pipeline_trace *o, const trm_pipeline_stage *stage, uint64_t count) {
+  int64_t *busy = &o->busy[stage->ipu];
+  *busy = trm_add_cycles(*busy, trm_multiply_cycles(count, stage->cycles));
 }
 
 /* What forward or backward stages (`all`: both) do in the slots [first, end), which take `cycles`.
@@ -263,7 +269,8 @@ static trm_status trace_slots(pipeline_trace *o, uint64_t first, uint64_t end, b
     const trm_pipeline_stage *stage = &pipeline->stages[e];
     uint64_t m;
     if (!all && stage->is_backward != backward) continue;
-    o->busy[stage->ipu] += (int64_t)mini_batches_in(o, e, first, end, &m) * stage->cycles;
+    const uint64_t count = mini_batches_in(o, e, first, end, &m);
+    add_busy(o, stage, count);
     if (o->busy[stage->ipu] > o->busy[busiest]) busiest = stage->ipu;
   }
   const int64_t longest = o->busy[busiest];
@@ -274,13 +281,13 @@ static trm_status trace_slots(pipeline_trace *o, uint64_t first, uint64_t end, b
     if ((!all && stage->is_backward != backward) || stage->cycles == 0) continue;
     const uint64_t count = mini_batches_in(o, e, first, end, &m);
     if (count == 0) continue;
-    t->clock = begin + o->busy[stage->ipu];
+    t->clock = trm_add_cycles(begin, o->busy[stage->ipu]);
     t->is_hidden = stage->ipu != busiest;
     TRY(trace_stage(t, e, m, count, error));
-    o->busy[stage->ipu] += (int64_t)count * stage->cycles;
+    add_busy(o, stage, count);
   }
   t->is_hidden = false;
-  t->clock = begin + longest;
+  t->clock = trm_add_cycles(begin, longest);
   if (cycles <= longest) return TRM_OK;
   return put(t, "Sync", pipeline->loop_step, -1, -1, -1, 1, cycles - longest, NULL, error);
 }
@@ -304,7 +311,7 @@ static trm_status trace_all_slots(pipeline_trace *o, trm_error *error) {
       pipeline->num_entries + o->stride * (pipeline->mini_batches - 1);
   uint64_t most = MOST_SLOTS;
   if (sequential && most < TURNS * pipeline->num_entries) most = TURNS * pipeline->num_entries;
-  const int64_t end = t->clock + pipeline->total_cycles;
+  const int64_t end = trm_add_cycles(t->clock, pipeline->total_cycles);
   uint64_t slot = 0;
   for (; slot < slots && slot < most; ++slot) {
     if (sequential || o->stride == 2) {

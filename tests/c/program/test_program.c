@@ -1,6 +1,8 @@
 /* Programs: loops, conditionals, shards, placement, writing in place, out of memory. */
 #include "plan_case.h"
 
+#include "base/cycles.h"
+
 #define SUM "sum { x = f32[] parameter(0)  y = f32[] parameter(1)  ROOT z = f32[] add(x, y) }\n"
 
 /* 6 x (29 + 3/2 a float) + 11 supervisor cycles + what the target adds to a compute set, for the
@@ -54,7 +56,7 @@ static void test_batch_norm_channels(void **state) {
   trm_program_free(p);
 }
 
-#define LOOP(limit)                                                                             \
+#define LOOP_BODY(limit)                                                                        \
   "HloModule m\n"                                                                               \
   "cond { s = (s32[], f32[64,64], f32[64,64], s32[]) parameter(0)\n"                            \
   "  i = s32[] get-tuple-element(s), index=0  " limit                                           \
@@ -64,7 +66,8 @@ static void test_batch_norm_channels(void **state) {
   "  a = f32[64,64] get-tuple-element(s), index=1  w = f32[64,64] get-tuple-element(s), index=2\n" \
   "  m = s32[] get-tuple-element(s), index=3\n"                                                 \
   "  d = f32[64,64] dot(a, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"            \
-  "  ROOT r = (s32[], f32[64,64], f32[64,64], s32[]) tuple(j, d, w, m) }\n"                     \
+  "  ROOT r = (s32[], f32[64,64], f32[64,64], s32[]) tuple(j, d, w, m) }\n"
+#define LOOP(limit) LOOP_BODY(limit)                                                            \
   "ENTRY e { x = f32[64,64] parameter(0)  w = f32[64,64] parameter(1)  z = s32[] constant(1)\n" \
   "  m = s32[] parameter(2)\n"                                                                  \
   "  t = (s32[], f32[64,64], f32[64,64], s32[]) tuple(z, x, w, m)\n"                            \
@@ -461,6 +464,34 @@ static void test_allocation_failures(void **state) {
   trm_target_release(target);
 }
 
+/* Loops of so many turns that not even three of them can be added up. */
+static void test_endless_loops(void **state) {
+  (void)state;
+  trm_program_options options = trm_program_default_options();
+  options.assumed_trip_count = (uint64_t)1 << 53;
+  trm_program *p = plan_text(
+      LOOP_BODY("n = s32[] get-tuple-element(s), index=3")
+      "ENTRY e { t = (s32[], f32[64,64], f32[64,64], s32[]) parameter(0)\n"
+      "  u = (s32[], f32[64,64], f32[64,64], s32[]) while(t), condition=cond, body=body\n"
+      "  v = (s32[], f32[64,64], f32[64,64], s32[]) while(u), condition=cond, body=body\n"
+      "  w = (s32[], f32[64,64], f32[64,64], s32[]) while(v), condition=cond, body=body\n"
+      "  ROOT o = f32[64,64] get-tuple-element(w), index=1 }", "mk2", &options);
+  assert_int_equal(count_steps(p, TRM_STEP_TYPE_REPEAT_WHILE), 3);
+  for (uint32_t s = 0; s < p->num_steps; ++s) {
+    const bool is_endless = s == 0 || p->steps[s].type == TRM_STEP_TYPE_REPEAT_WHILE;
+    if (is_endless) assert_int_equal(p->steps[s].cycles, TRM_MOST_CYCLES);
+  }
+  assert_int_equal(p->totals.cycles, TRM_MOST_CYCLES);
+  assert_int_equal(p->totals.compute_cycles, TRM_MOST_CYCLES);
+  trm_program_free(p);
+  assert_int_equal(trm_add_cycles(INT64_MAX, INT64_MAX), TRM_MOST_CYCLES);
+  assert_int_equal(trm_add_cycles(INT64_MIN, INT64_MIN), -TRM_MOST_CYCLES);
+  assert_int_equal(trm_add_cycles(3, -5), -2);
+  assert_int_equal(trm_multiply_cycles(UINT64_MAX, INT64_MAX), TRM_MOST_CYCLES);
+  assert_int_equal(trm_multiply_cycles(3, 5), 15);
+  assert_int_equal(trm_limit_cycles(1e300), TRM_MOST_CYCLES);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_elementwise_formula),
@@ -468,6 +499,7 @@ int main(void) {
       cmocka_unit_test(test_batch_norm_feature),
       cmocka_unit_test(test_known_count),
       cmocka_unit_test(test_unknown_count),
+      cmocka_unit_test(test_endless_loops),
       cmocka_unit_test(test_conditional),
       cmocka_unit_test(test_views_are_free_until_copied),
       cmocka_unit_test(test_weights_are_placed_for_their_consumer),

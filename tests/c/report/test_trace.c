@@ -1,5 +1,6 @@
 /* The execution trace: of pipelines in every schedule, of loops, and of what a run comes after. */
 #include "../program/pipeline_case.h"
+#include "base/cycles.h"
 #include "trace_case.h"
 
 /* A mini-batch's first cycle in a stage: rows of it in order of time. */
@@ -105,11 +106,37 @@ static void test_waiting_and_loading(void **unused) {
   trm_program_free(p);
 }
 
+/* Of loops whose cycles are more than can be counted: rows with numbers that make sense. */
+static void test_endless_loops(void **unused) {
+  (void)unused;
+  trm_program_options options = trm_program_default_options();
+  options.assumed_trip_count = (uint64_t)1 << 53;
+  trm_program *p = plan_text(
+      "HloModule m\n"
+      "cond { s = (s32[], f32[64]) parameter(0)  i = s32[] get-tuple-element(s), index=0\n"
+      "  z = s32[] constant(0)  ROOT l = pred[] compare(i, z), direction=NE }\n"
+      "body { s = (s32[], f32[64]) parameter(0)  i = s32[] get-tuple-element(s), index=0\n"
+      "  x = f32[64] get-tuple-element(s), index=1  y = f32[64] tanh(x)  j = s32[] multiply(i, i)\n"
+      "  ROOT r = (s32[], f32[64]) tuple(j, y) }\n"
+      "ENTRY e { t = (s32[], f32[64]) parameter(0)\n"
+      "  u = (s32[], f32[64]) while(t), condition=cond, body=body\n"
+      "  v = (s32[], f32[64]) while(u), condition=cond, body=body\n"
+      "  ROOT w = (s32[], f32[64]) while(v), condition=cond, body=body }", "mk2", &options);
+  assert_int_equal(p->totals.cycles, TRM_MOST_CYCLES);
+  sqlite3 *database = trace_of(p);
+  assert_true(number(database, "SELECT count(*) FROM trace", 0) > 6);
+  assert_int_equal(number(database, "SELECT count(*) FROM trace WHERE cycles < 0 OR"
+                          " cycles_base < 0 OR cycles_base > ?", TRM_MOST_CYCLES), 0);
+  sqlite3_close(database);
+  trm_program_free(p);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_schedules),
       cmocka_unit_test(test_many_mini_batches),
       cmocka_unit_test(test_waiting_and_loading),
+      cmocka_unit_test(test_endless_loops),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
