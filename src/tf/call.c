@@ -23,7 +23,7 @@ typedef struct variant {
   variant_input *inputs;
   void *module;
   size_t size;
-  /* The compiled module and what it was compiled for. */
+  /* The compiled module, which it holds, and what it was compiled for. */
   tf_program *program;
   int ordinal;
   uint64_t generation;
@@ -53,6 +53,7 @@ static void *copy_of(const void *data, size_t size) {
 
 static void variant_free(variant *v) {
   if (!v) return;
+  program_drop(v->program);
   for (int i = 0; i < v->num_inputs; i++) {
     free(v->inputs[i].dims);
     free(v->inputs[i].value);
@@ -248,6 +249,7 @@ static variant *fixed(call_site *site, TF_Status *status) {
 
 bool call_site_find(call_site *site, TF_Tensor *const *inputs, int num_inputs, int ordinal,
                     tf_program **out_program, bool *out_taken, TF_Status *status) {
+  *out_program = NULL;
   pthread_mutex_lock(&site->lock);
   variant *v = site->kind == CALL_MODULE ? fixed(site, status) : find(site, inputs);
   if (!v && is_ok(status)) {
@@ -259,8 +261,10 @@ bool call_site_find(call_site *site, TF_Tensor *const *inputs, int num_inputs, i
     }
   }
   if (v) {
-    uint64_t generation = settings_generation();
-    if (!v->program || v->ordinal != ordinal || v->generation != generation) {
+    const uint64_t generation = settings_generation();
+    const bool fits = v->program && v->ordinal == ordinal && v->generation == generation;
+    if (!fits || !program_use(v->program)) {
+      program_drop(v->program);
       v->program = NULL;
       if (program_get(v->module, v->size, ordinal, &v->program, status)) {
         v->ordinal = ordinal;

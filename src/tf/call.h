@@ -26,7 +26,7 @@ void call_site_set_variables(call_site *site, size_t count);
 const tf_call *call_site_call(const call_site *site);
 void call_site_free(call_site *site);
 
-/* The program for these inputs on a TF device, and which inputs it takes: out_taken, which has room
+/* The program for these inputs on a TF device, which the caller uses (program_done), and which inputs it takes: out_taken, which has room
  * for num_inputs, is false where the input's value has become part of the program. */
 bool call_site_find(call_site *site, TF_Tensor *const *inputs, int num_inputs, int ordinal,
                     tf_program **out_program, bool *out_taken, TF_Status *status);

@@ -12,6 +12,7 @@
 
 #include "launch.h"
 #include "ops.h"
+#include "parking.h"
 #include "runs.h"
 #include "settings.h"
 #include "tensors.h"
@@ -77,6 +78,7 @@ void start_compute(void *kernel, TF_OpKernelContext *context) {
       ok = fail(status, TF_INTERNAL, "A program without an infeed was started as one with it.");
     ok = ok && program_find_infeed(p, call, &infeed, status);
     if (!ok) {
+      if (p) program_done(p);
       free(taken);
       inputs_free(&inputs);
     } else if (run_start(p, call, infeed, &inputs, taken, &id, status)) {
@@ -87,11 +89,6 @@ void start_compute(void *kernel, TF_OpKernelContext *context) {
 }
 
 /* ---- Feeding ---- */
-
-static void free_elements(TF_Tensor **elements, size_t count) {
-  for (size_t i = 0; elements && i < count; i++) TF_DeleteTensor(elements[i]);
-  free(elements);
-}
 
 /* Pushes one element tuple; *out_accepted is false if the run needs no more and there is no room.
  */
@@ -115,9 +112,11 @@ static void ready(TF_OpKernelContext *context, run *r, const tf_inputs *inputs,
     set_more(context, false, status); /* the dataset is left alone */
     return;
   }
-  if (feed->parked && push(feed, feed->parked, &accepted, status) && accepted) {
-    free_elements(feed->parked, feed->num_elements);
-    feed->parked = NULL;
+  /* All that there are: what comes from the dataset is to come after them. */
+  parked_element *parked;
+  while (accepted && is_ok(status) && (parked = parking_take(feed))) {
+    if (push(feed, parked->tensors, &accepted, status) && accepted) parked_free(parked);
+    else parking_put_back(feed, parked);
   }
   if (is_ok(status)) set_more(context, accepted && !run_is_done(r), status);
 }
@@ -143,25 +142,13 @@ static bool check_elements(const tf_infeed *feed, TF_Tensor *const *elements, si
   return true;
 }
 
-/* Keeps the element tuple for the next run. Takes the tensors over. */
-static bool park(tf_infeed *feed, TF_Tensor **elements, TF_Status *status) {
-  TF_Tensor **parked = calloc(feed->num_elements + 1, sizeof *parked);
-  if (!parked) return fail_memory(status);
-  for (size_t i = 0; i < feed->num_elements; i++) {
-    parked[i] = elements[i];
-    elements[i] = NULL;
-  }
-  feed->parked = parked;
-  return true;
-}
-
 static void push_next(TF_OpKernelContext *context, run *r, const tf_inputs *inputs,
                       TF_Status *status) {
   tf_infeed *feed = run_infeed(r);
   TF_Tensor **elements = inputs->tensors + 1;
   bool accepted = false;
   if (check_elements(feed, elements, (size_t)inputs->count - 1, status) &&
-      push(feed, elements, &accepted, status) && (accepted || park(feed, elements, status)))
+      push(feed, elements, &accepted, status) && (accepted || parking_add(feed, elements, status)))
     set_more(context, accepted && !run_is_done(r), status);
 }
 
@@ -260,8 +247,7 @@ void reset_compute(void *kernel, TF_OpKernelContext *context) {
   if (!feed) return; /* or no program has used it yet */
   trm_infeed_reset(feed->queue);
   infeed_forget_replicas(feed);
-  free_elements(feed->parked, feed->num_elements);
-  feed->parked = NULL;
+  parking_reset(feed);
 }
 
 /* ---- Refusing ---- */

@@ -5,7 +5,6 @@
 #include "settings.h"
 
 #include <inttypes.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -47,18 +46,21 @@ static declaration *find_declaration(const char *id) {
   return NULL;
 }
 
+/* What is said of an id last holds. */
 static void declare(const char *id, size_t depth, bool keep_last, uint32_t replicas) {
-  declaration *d = calloc(1, sizeof *d);
-  char *copy = strdup(id);
-  if (!d || !copy) { /* the defaults hold, then */
-    free(d);
-    free(copy);
-    return;
-  }
-  *d = (declaration){NULL, copy, depth, replicas, keep_last, false};
   pthread_mutex_lock(&lock);
-  d->next = declarations;
-  declarations = d;
+  declaration *d = find_declaration(id);
+  if (!d && (d = calloc(1, sizeof *d))) {
+    d->id = strdup(id);
+    if (d->id) {
+      d->next = declarations;
+      declarations = d;
+    } else { /* the defaults hold, then */
+      free(d);
+      d = NULL;
+    }
+  }
+  if (d) *d = (declaration){d->next, d->id, depth, replicas, keep_last, false};
   pthread_mutex_unlock(&lock);
 }
 
@@ -127,6 +129,7 @@ static tf_infeed *make_infeed(const char *id, const trm_tensor_info *elements, s
     free(feed);
     return NULL;
   }
+  pthread_mutex_init(&feed->lock, NULL);
   feed->num_elements = num_elements;
   feed->next = infeeds;
   return infeeds = feed;

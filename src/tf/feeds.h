@@ -3,6 +3,8 @@
 #ifndef TREMULA_TF_FEEDS_H_
 #define TREMULA_TF_FEEDS_H_
 
+#include <pthread.h>
+
 #include "status.h"
 
 typedef struct tf_infeed {
@@ -12,8 +14,10 @@ typedef struct tf_infeed {
   size_t num_elements;
   trm_tensor_info *elements;
   uint32_t num_replicas; /* that read it; 0: none has since it was deleted */
-  TF_Tensor **parked; /* an element tuple that a run had no more use for; NULL: none */
-  uint64_t made_up;   /* 0: it gives the host's elements (synthetic.c) */
+  pthread_mutex_t lock; /* of the rest */
+  struct parked_element *parked; /* the first of a list (parking.h) */
+  uint64_t resets;
+  uint64_t made_up; /* 0: it gives the host's elements (synthetic.c) */
 } tf_infeed;
 
 /* The infeed `id`, made when it is first named, with room for as many elements for each replica as

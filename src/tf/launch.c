@@ -79,11 +79,17 @@ bool launch_prepare(call_site *site, TF_OpKernelContext *context, const tf_input
   for (int i = 0; ok && i < inputs->count; i++)
     if (is_taken[i]) taken[count++] = inputs->tensors[i];
   free(is_taken);
-  if (ok && !program_is_fed(*out_program) &&
+  if (!ok) return false;
+  if (!program_is_fed(*out_program) &&
       program_num_outputs(*out_program) != (size_t)TF_NumOutputs(context))
-    return fail(status, TF_INTERNAL, "The program has %zu results and its node %d outputs.",
-                program_num_outputs(*out_program), TF_NumOutputs(context));
-  return ok && program_check(*out_program, taken, count, status);
+    ok = fail(status, TF_INTERNAL, "The program has %zu results and its node %d outputs.",
+              program_num_outputs(*out_program), TF_NumOutputs(context));
+  ok = ok && program_check(*out_program, taken, count, status);
+  if (!ok) {
+    program_done(*out_program);
+    *out_program = NULL;
+  }
+  return ok;
 }
 
 /* Allocates the outputs, runs, and lets TensorFlow have them. */
@@ -120,8 +126,12 @@ void launch(call_site *site, TF_OpKernelContext *context, TF_Status *status) {
   tf_program *p = NULL;
   if (!taken)
     fail_memory(status);
-  else if (launch_prepare(site, context, &inputs, taken, &p, status))
+  else
+    launch_prepare(site, context, &inputs, taken, &p, status);
+  if (p) {
     run(p, call_site_call(site), taken, context, status);
+    program_done(p);
+  }
   free(taken);
   inputs_free(&inputs);
 }

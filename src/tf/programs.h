@@ -1,4 +1,8 @@
-/* Programs: modules that have been compiled for a TF device. They live as long as the process. */
+/* Programs: modules that have been compiled for a TF device.
+ *
+ * Nodes hold a program, and whoever runs or asks it uses it meanwhile. What nobody holds or uses is
+ * kept for a while, as the same graph may be built again. trm_tf_forget_programs takes all of them:
+ * each goes when its last user is done. */
 #ifndef TREMULA_TF_PROGRAMS_H_
 #define TREMULA_TF_PROGRAMS_H_
 
@@ -16,8 +20,17 @@ typedef struct tf_call {
 } tf_call;
 
 /* The program of a serialised module for a TF device under the present configuration: compiled, or
- * read from the executable cache, when it is first asked for. */
+ * read from the executable cache, when it is first asked for. The caller holds and uses it. */
 bool program_get(const void *module, size_t size, int ordinal, tf_program **out, TF_Status *status);
+
+/* Uses a program that the caller holds; false if it has been forgotten: get it again. */
+bool program_use(tf_program *program);
+/* The end of that. */
+void program_done(tf_program *program);
+/* The end of holding it; NULL is allowed. */
+void program_drop(tf_program *program);
+
+/* ---- For those who use it ---- */
 
 size_t program_num_inputs(const tf_program *program);
 size_t program_num_outputs(const tf_program *program);
@@ -48,5 +61,9 @@ bool program_find_infeed(const tf_program *program, const tf_call *call,
 
 /* How many programs this process has compiled, or read from the executable cache. */
 TRM_TF_API uint64_t trm_tf_programs_built(void);
+/* How many of them are in memory. */
+TRM_TF_API uint64_t trm_tf_programs_kept(void);
+/* Has every program compiled again that runs from now on. */
+TRM_TF_API void trm_tf_forget_programs(void);
 
 #endif /* TREMULA_TF_PROGRAMS_H_ */

@@ -37,6 +37,7 @@ static int64_t last_id;
 
 static void destroy(run *r) {
   feed_use_end(&r->use);
+  program_done(r->program);
   inputs_free(&r->inputs);
   free(r->taken);
   for (size_t i = 0; r->outputs && i < r->num_outputs; i++) pool_release(r->outputs[i]);
@@ -137,6 +138,7 @@ bool run_start(tf_program *program, const tf_call *call, tf_infeed *infeed, tf_i
   }
   run *r = calloc(1, sizeof *r);
   if (!r) {
+    program_done(program);
     inputs_free(inputs);
     free(taken);
     return fail_memory(status);

@@ -10,8 +10,9 @@
 
 typedef struct run run;
 
-/* Starts the program, and copies `call`. Takes over the inputs; `taken` are those that the program takes. Another run
- * of the same infeed that is still there has been left by a step that failed: it is cancelled. */
+/* Starts the program, and copies `call`. Takes over the caller's use of the program, the inputs, and
+ * `taken`, those that the program takes, also when it fails. Another run of the same infeed that is
+ * still there has been left by a step that failed: it is cancelled. */
 bool run_start(tf_program *program, const tf_call *call, tf_infeed *infeed, tf_inputs *inputs,
                TF_Tensor **taken, int64_t *out_id, TF_Status *status);
 /* The run, kept until run_release; NULL with a failure if it is gone. */

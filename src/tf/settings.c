@@ -212,7 +212,7 @@ void trm_tf_set_seed(uint64_t new_seed) {
   pthread_mutex_unlock(&lock);
 }
 
-void trm_tf_forget_programs(void) {
+void settings_begin_epoch(void) {
   pthread_mutex_lock(&lock);
   epoch++;
   generation++;

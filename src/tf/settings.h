@@ -39,8 +39,10 @@ typedef struct tf_snapshot {
  * all has been configured, device 0 gets one IPU, as in the original. */
 bool settings_snapshot(int ordinal, tf_snapshot *out, TF_Status *status);
 void snapshot_free(tf_snapshot *snapshot);
-/* Changes with every configuration. */
+/* Changes with every configuration and every epoch. */
 uint64_t settings_generation(void);
+/* Snapshots from now on are of another epoch. */
+void settings_begin_epoch(void);
 
 /* To be called before every run on a device: attaches it if it waits for its first use. *out_runs
  * is false where results are zeros instead (PRE_COMPILE). Fails where running is refused. */
@@ -76,7 +78,5 @@ TRM_TF_API void trm_tf_set_first_use(trm_tf_first_use callback);
 TRM_TF_API int32_t trm_tf_configure(int32_t ordinal, const trm_tf_device_settings *settings,
                                     char *message, uint64_t message_size);
 TRM_TF_API void trm_tf_set_seed(uint64_t seed);
-/* Has every program compiled again that runs from now on. */
-TRM_TF_API void trm_tf_forget_programs(void);
 
 #endif /* TREMULA_TF_SETTINGS_H_ */

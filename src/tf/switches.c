@@ -13,7 +13,7 @@
 enum { MAX_DEVICES = 16, NAME_SIZE = 128, ENOUGH = 10, USED_TO_IT = 3 };
 
 typedef struct device {
-  const void *program;
+  uint64_t program; /* 0: none */
   uint64_t num_runs;
   char name[NAME_SIZE];
   unsigned switches; /* one after the other, between programs that have run before */
@@ -35,7 +35,7 @@ static void tell(int ordinal, const device *d, const char *name) {
   attach_log(text);
 }
 
-bool switches_note(int ordinal, const void *program, uint64_t num_runs, const char *name) {
+bool switches_note(int ordinal, uint64_t program, uint64_t num_runs, const char *name) {
   if (ordinal < 0 || ordinal >= MAX_DEVICES) return false;
   pthread_mutex_lock(&lock);
   device *d = &devices[ordinal];

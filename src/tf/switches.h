@@ -5,11 +5,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* To be told of each run of a program: the device, the program (any address that is its own), how
+/* To be told of each run of a program: the device, the program's number, how
  * many runs of it there have been with this one, and the name of the node that runs it. Whether the
  * device ran another program before. Once a device has changed back and forth for a while, one line
  * on standard error says so. */
-bool switches_note(int ordinal, const void *program, uint64_t num_runs, const char *name);
+bool switches_note(int ordinal, uint64_t program, uint64_t num_runs, const char *name);
 /* When the last run of a device ended, in seconds of a clock that does not go back: to be told
  * after each run, and asked; 0: never. */
 void switches_set_free(int ordinal, double seconds);

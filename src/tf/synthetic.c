@@ -127,14 +127,15 @@ bool synthetic_feed(tf_infeed *feed, TF_Status *status) {
   const uint32_t bits = settings_synthetic(initializer);
   const bool wanted = bits & (TF_SYNTHETIC_INFEED | TF_SYNTHETIC_NULL_FEED);
   const uint64_t generation = wanted ? settings_generation() : 0;
-  if (feed->made_up == generation) return true;
-  bool ok;
-  if (wanted) {
+  bool ok = true;
+  pthread_mutex_lock(&feed->lock);
+  if (feed->made_up != generation && wanted) {
     ok = make_up(feed, bits & TF_SYNTHETIC_INFEED ? initializer : "", status);
-  } else {
+  } else if (feed->made_up != generation) {
     trm_error error = {0};
     ok = trm_infeed_repeat(feed->queue, NULL, &error) == TRM_OK || fail_with(status, &error);
   }
   if (ok) feed->made_up = generation;
+  pthread_mutex_unlock(&feed->lock);
   return ok;
 }

@@ -22,7 +22,7 @@ typedef struct resident {
 } resident;
 
 typedef struct device {
-  const void *program;
+  uint64_t program; /* what it has loaded; 0: nothing */
   void *residents; /* a tree of them, by block */
   size_t count;
 } device;

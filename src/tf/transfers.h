@@ -12,7 +12,7 @@
 /* A run of a program on a device. Inputs from `first_variable` on are variables. */
 typedef struct transfer_run {
   int ordinal;
-  const void *program; /* an address that is its own */
+  uint64_t program; /* its number, not 0 */
   const char *name;
   const trm_executable *executable;
   const void *const *inputs;

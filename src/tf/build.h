@@ -1,0 +1,42 @@
+/* Building a program: from a serialised module to an executable and an engine. */
+#ifndef TREMULA_TF_BUILD_H_
+#define TREMULA_TF_BUILD_H_
+
+#include "events.h"
+#include "feeds.h"
+#include "host_calls.h"
+#include "settings.h"
+#include "tremula/report.h"
+
+/* What a program is made of, and what its runs leave. */
+typedef struct tf_parts {
+  struct tf_parts *next; /* for whoever makes a list */
+  char *name;            /* no other program's */
+  trm_executable *executable;
+  trm_engine *engine;
+  host_calls *host_calls; /* NULL: none */
+  trm_report *report;     /* the profile that runs are added to, or NULL */
+  size_t bytes;           /* of memory, about */
+  tf_infeed *infeed;      /* as `feeds` say */
+  char *feeds;            /* that the engine is connected with; NULL: none yet */
+  uint64_t num_runs;
+  int64_t cycles;         /* of a run on an IPU, once asked for */
+  event_report execution; /* the report of a run, for events */
+  uint64_t seed_generation;
+  /* The inputs' made-up values, where parameters are synthetic. */
+  void **made_up;
+  void *made_up_block;
+  uint64_t made_up_generation;
+  /* Room for the arguments of a run. */
+  const void **inputs;
+  uint64_t *versions, *output_versions;
+} tf_parts;
+
+/* Compiles the module, or reads the executable from the cache, and makes an engine. NULL with a
+ * failure. */
+tf_parts *parts_build(const void *module, size_t size, int ordinal, const tf_snapshot *settings,
+                      TF_Status *status);
+/* Also ends the profile. NULL is allowed. */
+void parts_free(tf_parts *parts);
+
+#endif /* TREMULA_TF_BUILD_H_ */

@@ -1,0 +1,2 @@
+/* Part of kernels.h here. */
+#include "tensorflow/c/kernels.h"

@@ -1,0 +1,223 @@
+/* Nodes that feed a program: elements in order, what a run does not need waits for the next one, and
+ * nothing of it is lost, freed twice or seen by two threads at once. */
+#include <pthread.h>
+#include <unistd.h>
+
+#include "parking.h"
+#include "tf_case.h"
+
+/* Sums NUM_READ elements f32[2] of the infeed "0" to its input. */
+enum { NUM_READ = 5 };
+static const char sum_text[] =
+    "HloModule fed\n"
+    "cond { s = (s32[], f32[2]) parameter(0)  i = s32[] get-tuple-element(s), index=0\n"
+    "  n = s32[] constant(5)  ROOT l = pred[] compare(i, n), direction=LT }\n"
+    "body { s = (s32[], f32[2]) parameter(0)  i = s32[] get-tuple-element(s), index=0\n"
+    "  one = s32[] constant(1)  j = s32[] add(i, one)  a = f32[2] get-tuple-element(s), index=1\n"
+    "  in = (f32[2]) custom-call(), custom_call_target=\"tremula.infeed\", "
+    "custom_call_has_side_effect=true, backend_config=\"{\\\"feed\\\":\\\"0\\\"}\"\n"
+    "  x = f32[2] get-tuple-element(in), index=0  b = f32[2] add(a, x)\n"
+    "  ROOT t = (s32[], f32[2]) tuple(j, b) }\n"
+    "ENTRY e { z = s32[] constant(0)  f = f32[2] parameter(0)\n"
+    "  t = (s32[], f32[2]) tuple(z, f)\n"
+    "  w = (s32[], f32[2]) while(t), condition=cond, body=body\n"
+    "  ROOT r = f32[2] get-tuple-element(w), index=1 }";
+
+typedef struct dataset {
+  call_site *site;
+  int next; /* the element that it gives next */
+} dataset;
+
+/* One call of a node that takes the run's number and gives whether there is to be more. */
+static bool ask(compute_kernel kernel, int64_t run, float element, TF_OpKernelContext *context) {
+  *context = (TF_OpKernelContext){.num_inputs = 1, .num_outputs = 1};
+  context->inputs[0] = fake_tensor(TF_INT64, NULL, 0, &run);
+  if (kernel == push_compute) {
+    context->inputs[1] = fake_tensor(TF_FLOAT, &(int64_t){2}, 1, (float[2]){element, element});
+    context->num_inputs = 2;
+  }
+  kernel(NULL, context);
+  const bool more = context->code == TF_OK && context->outputs[0] &&
+                    *(char *)TF_TensorData(context->outputs[0]);
+  return more;
+}
+
+static bool ask_once(compute_kernel kernel, int64_t run, float element) {
+  TF_OpKernelContext context;
+  const bool more = ask(kernel, run, element, &context);
+  fake_context_clear(&context);
+  return more;
+}
+
+static int64_t start(call_site *site) {
+  TF_OpKernelContext context = {0};
+  set_input(&context, 0, 0);
+  start_compute(site, &context);
+  if (context.code != TF_OK) fail_msg("%s", context.message);
+  const int64_t run = *(int64_t *)TF_TensorData(context.outputs[0]);
+  fake_context_clear(&context);
+  return run;
+}
+
+/* The sum, or -1 and the code. */
+static float finish_run(int64_t run, TF_Code *out_code) {
+  TF_OpKernelContext context;
+  ask(finish_compute, run, 0, &context);
+  *out_code = context.code;
+  const float sum = context.code == TF_OK ? *(float *)TF_TensorData(context.outputs[0]) : -1;
+  fake_context_clear(&context);
+  return sum;
+}
+
+/* A step, as the graph does it. */
+static float step(dataset *d) {
+  const int64_t run = start(d->site);
+  bool more = ask_once(ready_compute, run, 0);
+  while (more) more = ask_once(push_compute, run, (float)d->next++);
+  TF_Code code;
+  return finish_run(run, &code);
+}
+
+static void reset_feed(const char *id) {
+  const fake_attribute attributes[] = {{"feed", (const char *const[]){id, NULL}, .count = 1},
+                                       {"refusal", (const char *const[]){"", NULL}, .count = 1},
+                                       {"empty", (const char *const[]){"", NULL}, .count = 1},
+                                       {"remove", .numbers = {0}, .count = 1},
+                                       {NULL}};
+  TF_OpKernelConstruction construction = {.name = "reset", .attributes = attributes};
+  void *kernel = reset_create(&construction);
+  TF_OpKernelContext context = {0};
+  reset_compute(kernel, &context);
+  assert_int_equal(context.code, TF_OK);
+  fake_context_clear(&context);
+  reset_delete(kernel);
+}
+
+/* Also the threads of runs, which end a little later than their steps. */
+static void check_all_is_gone(void) {
+  trm_tf_forget_programs();
+  for (int i = 0; i < 60000 && (fake_num_tensors() || trm_tf_programs_kept()); i++) usleep(1000);
+  assert_int_equal(trm_tf_programs_kept(), 0);
+  assert_int_equal(fake_num_tensors(), 0);
+}
+
+/* However far a step reads ahead, the next one goes on where it ended. */
+static void test_order(void **state) {
+  (void)state;
+  dataset d = {node_of(sum_text, "order\n"), 0};
+  for (int k = 0; k < 20; k++) {
+    const int first = k * NUM_READ;
+    assert_true(step(&d) == (float)(NUM_READ * first + NUM_READ * (NUM_READ - 1) / 2));
+  }
+  reset_feed("order"); /* what was read ahead is gone */
+  const int first = d.next;
+  assert_true(step(&d) == (float)(NUM_READ * first + NUM_READ * (NUM_READ - 1) / 2));
+  reset_feed("order");
+  call_site_free(d.site);
+  check_all_is_gone();
+}
+
+/* Two steps may have read ahead by one each. */
+static void test_two_are_parked(void **state) {
+  (void)state;
+  dataset d = {node_of(sum_text, "two\n"), 0};
+  step(&d);
+  tf_infeed *feed = infeed_find("two");
+  parking_reset(feed);
+  TF_Status *status = TF_NewStatus();
+  for (int i = 0; i < 3; i++) {
+    TF_Tensor *tensor = fake_tensor(TF_FLOAT, &(int64_t){2}, 1, (float[2]){(float)i, 0});
+    assert_true(parking_add(feed, &tensor, status));
+    assert_null(tensor);
+  }
+  parked_element *first = parking_take(feed), *second = parking_take(feed);
+  assert_true(*(float *)TF_TensorData(first->tensors[0]) == 0);
+  assert_true(*(float *)TF_TensorData(second->tensors[0]) == 1);
+  parked_free(second);
+  parking_put_back(feed, first);
+  first = parking_take(feed);
+  assert_true(*(float *)TF_TensorData(first->tensors[0]) == 0);
+  parking_reset(feed);
+  parking_put_back(feed, first); /* too late */
+  assert_null(parking_take(feed));
+  TF_DeleteStatus(status);
+  call_site_free(d.site);
+  check_all_is_gone();
+}
+
+/* A step that failed is left: the next one cancels it. The end of the data is an error. */
+static void test_ends(void **state) {
+  (void)state;
+  call_site *site = node_of(sum_text, "ends\n");
+  const int64_t left = start(site);
+  ask_once(push_compute, left, 1);
+  const int64_t run = start(site);
+  TF_Code code;
+  finish_run(left, &code);
+  assert_int_equal(code, TF_ABORTED);
+  TF_OpKernelContext context;
+  ask(end_compute, run, 0, &context);
+  fake_context_clear(&context);
+  finish_run(run, &code);
+  assert_int_equal(code, TF_OUT_OF_RANGE);
+  call_site_free(site);
+  check_all_is_gone();
+}
+
+/* ---- Threads ---- */
+
+typedef struct feeder {
+  pthread_t thread;
+  dataset data;
+  int steps, failed;
+} feeder;
+
+static void *feed_on(void *argument) {
+  feeder *f = argument;
+  for (int i = 0; i < f->steps; i++) f->failed += step(&f->data) < 0;
+  return NULL;
+}
+
+static void *reset_on(void *argument) {
+  const feeder *f = argument;
+  for (int i = 0; i < f->steps; i++) {
+    reset_feed("threads");
+    parked_element *element = parking_take(infeed_find("threads"));
+    if (element) parking_put_back(infeed_find("threads"), element);
+    usleep(100);
+  }
+  return NULL;
+}
+
+/* One thread feeds while another begins the dataset anew, and a third one forgets all programs. */
+static void test_threads(void **state) {
+  (void)state;
+  feeder one = {.data = {node_of(sum_text, "threads\n"), 0}, .steps = 100};
+  step(&one.data); /* the feed is there now */
+  pthread_t resets;
+  assert_int_equal(pthread_create(&one.thread, NULL, feed_on, &one), 0);
+  assert_int_equal(pthread_create(&resets, NULL, reset_on, &one), 0);
+  for (int i = 0; i < 20; i++) {
+    trm_tf_forget_programs();
+    usleep(500);
+  }
+  pthread_join(one.thread, NULL);
+  pthread_join(resets, NULL);
+  assert_int_equal(one.failed, 0);
+  reset_feed("threads");
+  call_site_free(one.data.site);
+  check_all_is_gone();
+}
+
+static int configure_all(void **state) {
+  (void)state;
+  configure();
+  return 0;
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_order), cmocka_unit_test(test_two_are_parked),
+      cmocka_unit_test(test_ends), cmocka_unit_test(test_threads)};
+  return cmocka_run_group_tests(tests, configure_all, NULL);
+}
