@@ -17,7 +17,8 @@ typedef enum call_kind {
 
 typedef struct call_site call_site;
 
-/* Copies payload, name and feeds (tf_call; NULL: none). NULL when memory has run out. */
+/* Copies payload, name and feeds (tf_call; NULL: none). It is of the session for which the thread
+ * calls TensorFlow (trm_tf_session_enter). NULL when memory has run out. */
 call_site *call_site_create(call_kind kind, const void *payload, size_t size, const char *name,
                             size_t name_size, const char *feeds);
 /* How many of its inputs, the last ones, are variables; 0 before. */
@@ -26,8 +27,9 @@ void call_site_set_variables(call_site *site, size_t count);
 const tf_call *call_site_call(const call_site *site);
 void call_site_free(call_site *site);
 
-/* The program for these inputs on a TF device, which the caller uses (program_done), and which inputs it takes: out_taken, which has room
- * for num_inputs, is false where the input's value has become part of the program. */
+/* The program for these inputs on a TF device, which the caller uses (program_done), and which of
+ * them it takes: out_taken, which has room for num_inputs, is false where the value has become part
+ * of the program. */
 bool call_site_find(call_site *site, TF_Tensor *const *inputs, int num_inputs, int ordinal,
                     tf_program **out_program, bool *out_taken, TF_Status *status);
 

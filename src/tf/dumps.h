@@ -4,22 +4,10 @@
 #ifndef TREMULA_TF_DUMPS_H_
 #define TREMULA_TF_DUMPS_H_
 
-#include <regex.h>
-
+#include "dump_flags.h"
 #include "tensorflow.h"
 #include "tremula/inspect.h"
 #include "tremula/program.h"
-
-enum { DUMPS_PATH = 1024 };
-
-/* XLA_FLAGS, as far as it is about dumps. */
-typedef struct dump_flags {
-  char folder[DUMPS_PATH]; /* "": no dumps; "-": standard output */
-  bool text, dot, proto;
-  bool colors;             /* --xla_hlo_graph_sharding_color */
-  bool has_passes, has_modules;
-  regex_t passes, modules; /* --xla_dump_hlo_pass_re, --xla_dump_hlo_module_re */
-} dump_flags;
 
 /* The dumps of one compilation; zeros: none. */
 typedef struct dumps {

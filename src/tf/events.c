@@ -8,6 +8,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "event_queue.h"
 #include "log.h"
 #include "names.h"
 #include "ops.h"
@@ -17,20 +18,10 @@
 #include "tremula/log.h"
 
 enum { PATH_SIZE = 4096 };
-/* Of all events that wait for somebody to take them; what comes when they are more is dropped. */
-static const size_t most_bytes = (size_t)256 << 20;
-
-typedef struct event {
-  struct event *next;
-  size_t size;
-  unsigned char data[];
-} event;
 
 atomic_uint events_wanted;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static event *first, **last = &first;
-static size_t num_events, num_bytes, num_dropped;
 static trm_tf_event_settings settings; /* `directory` is ours */
 
 void trm_tf_set_events(const trm_tf_event_settings *wanted) {
@@ -57,30 +48,13 @@ static void record(int ordinal, Tensorflow__IpuTraceEvent__Type type,
   message->type = type;
   message->timestamp = seconds_since_1970();
   const size_t size = tensorflow__ipu_trace_event__get_packed_size(message);
-  event *e = malloc(sizeof *e + size);
-  if (e) {
-    e->next = NULL;
-    e->size = size;
-    tensorflow__ipu_trace_event__pack(message, e->data);
-  }
-  pthread_mutex_lock(&lock);
-  const bool kept = e && num_bytes + sizeof *e + size <= most_bytes;
-  bool warns = false;
-  if (kept) {
-    *last = e;
-    last = &e->next;
-    num_events++;
-    num_bytes += sizeof *e + size;
-  } else {
-    warns = num_dropped++ == 0;
-  }
-  pthread_mutex_unlock(&lock);
-  if (!kept) free(e);
-  if (warns)
+  event *e = event_create(size);
+  if (e) tensorflow__ipu_trace_event__pack(message, e->data);
+  if (event_queue_add(e))
     log_warning("poplar_executor.cc:1624",
                 "IPU events are recorded, but nobody takes them with ipu_event_trace(): there are "
                 "%zu MB of them, and more are dropped until somebody does.",
-                most_bytes >> 20);
+                (size_t)MOST_EVENT_BYTES >> 20);
 }
 
 static ProtobufCBinaryData bytes_of(const char *text) {
@@ -290,24 +264,20 @@ void events_execute(int ordinal, const char *module, trm_executable *executable,
 void event_trace_compute(void *kernel, TF_OpKernelContext *context) {
   (void)kernel;
   TF_Status *status = TF_NewStatus();
-  pthread_mutex_lock(&lock);
-  event *taken = first;
-  const int64_t count = (int64_t)num_events;
-  first = NULL;
-  last = &first;
-  num_events = num_bytes = num_dropped = 0;
-  pthread_mutex_unlock(&lock);
+  event_list taken = event_queue_take();
+  const int64_t count = (int64_t)taken.count;
   TF_Tensor *tensor = TF_AllocateOutput(context, 0, TF_STRING, &count, 1,
-                                        (size_t)count * sizeof(TF_TString), status);
-  TF_TString *strings = is_ok(status) ? TF_TensorData(tensor) : NULL;
-  for (int64_t i = 0; taken; i++) {
-    event *next = taken->next;
-    if (strings) {
+                                        taken.count * sizeof(TF_TString), status);
+  if (is_ok(status)) {
+    TF_TString *strings = TF_TensorData(tensor);
+    const event *e = taken.first;
+    for (size_t i = 0; i < taken.count; i++, e = e->next) {
       TF_TString_Init(&strings[i]);
-      TF_TString_Copy(&strings[i], (const char *)taken->data, taken->size);
+      TF_TString_Copy(&strings[i], (const char *)e->data, e->size);
     }
-    free(taken);
-    taken = next;
+    event_list_free(&taken);
+  } else {
+    event_queue_put_back(&taken); /* for the next one who asks */
   }
   if (tensor) TF_DeleteTensor(tensor);
   finish(context, status);
