@@ -14,14 +14,20 @@ static struct sigaction before; /* written only while our handler is not install
 static atomic_uint count;
 static atomic_bool is_left_alone; /* interrupts are the process's own affair */
 static bool is_watched_for_main;  /* under the lock */
-static atomic_bool holds;         /* the main thread is in a session's run */
+static atomic_bool holds;         /* the main thread is in TensorFlow */
+static atomic_bool passes_on;     /* and the process's handler gets SIGINT nevertheless */
 static atomic_bool is_held;       /* a SIGINT came meanwhile */
 static atomic_bool is_ending;     /* between trm_tf_interrupt_runs and _resume */
 
 /* What runs: as many as this many at once can be interrupted. */
 enum { MAX_RUNS = 64 };
-static _Atomic(trm_engine *) running[MAX_RUNS];
+static _Atomic(trm_engine *) running[MAX_RUNS]; /* changed under the lock, read without it */
 static atomic_uint cancelling; /* signal handlers that look at them */
+static struct {
+  uint64_t session;
+  bool is_cancelled; /* by trm_tf_session_cancel */
+} run_of[MAX_RUNS]; /* under the lock */
+static _Thread_local uint64_t present_session;
 
 /* Also for signal handlers. */
 static void cancel_running(void) {
@@ -38,7 +44,7 @@ static void on_interrupt(int number, siginfo_t *info, void *context) {
   const bool is_now_held = atomic_load(&holds);
   if (is_now_held) atomic_store(&is_held, true); /* before: what begins looks at it */
   if (is_now_held || !atomic_load(&is_left_alone)) cancel_running();
-  if (is_now_held) return;
+  if (is_now_held && !atomic_load(&passes_on)) return;
   if (before.sa_flags & SA_SIGINFO)
     before.sa_sigaction(number, info, context);
   else
@@ -88,12 +94,17 @@ int32_t trm_tf_interrupt_is_watched(void) {
 
 bool interrupt_is_due(void) { return atomic_load(&is_held) || atomic_load(&is_ending); }
 
-bool interrupt_watch_run(trm_engine *engine, TF_Status *status) {
+bool interrupt_watch_run(trm_engine *engine, uint64_t session, TF_Status *status) {
   interrupt_watch();
-  for (int i = 0; i < MAX_RUNS; i++) {
-    trm_engine *none = NULL;
-    if (atomic_compare_exchange_strong(&running[i], &none, engine)) break;
+  pthread_mutex_lock(&lock);
+  int place = 0;
+  while (place < MAX_RUNS && atomic_load(&running[place])) place++;
+  if (place < MAX_RUNS) {
+    run_of[place].session = session;
+    run_of[place].is_cancelled = false;
+    atomic_store(&running[place], engine);
   }
+  pthread_mutex_unlock(&lock);
   /* After the engine can be found: who interrupts says so first and then looks for engines. */
   if (!interrupt_is_due()) return true;
   interrupt_unwatch_run(engine);
@@ -102,19 +113,57 @@ bool interrupt_watch_run(trm_engine *engine, TF_Status *status) {
 }
 
 void interrupt_unwatch_run(trm_engine *engine) {
-  for (int i = 0; i < MAX_RUNS; i++) {
-    trm_engine *own = engine;
-    if (!atomic_compare_exchange_strong(&running[i], &own, NULL)) continue;
-    /* A handler in another thread may have seen it still: the engine must not go before it. */
-    while (atomic_load(&cancelling) > 0) sched_yield();
-    break;
+  bool is_cancelled = false;
+  pthread_mutex_lock(&lock);
+  int place = 0;
+  while (place < MAX_RUNS && atomic_load(&running[place]) != engine) place++;
+  if (place < MAX_RUNS) {
+    is_cancelled = run_of[place].is_cancelled;
+    atomic_store(&running[place], NULL);
   }
+  pthread_mutex_unlock(&lock);
+  /* A handler in another thread may have seen it still: the engine must not go before it. */
+  while (place < MAX_RUNS && atomic_load(&cancelling) > 0) sched_yield();
+  if (is_cancelled) trm_engine_forget_cancel(engine); /* it was for this run */
   interrupt_unwatch();
 }
 
 unsigned interrupt_count(void) { return atomic_load(&count); }
 
+uint64_t interrupt_session(void) { return present_session; }
+
+void interrupt_forked(void) {
+  pthread_mutex_init(&lock, NULL); /* whoever held it is not here */
+  for (int i = 0; i < MAX_RUNS; i++) atomic_store(&running[i], NULL);
+  atomic_store(&cancelling, 0);
+  atomic_store(&holds, false);
+  atomic_store(&is_held, false);
+  atomic_store(&is_ending, false);
+  struct sigaction present;
+  if (sigaction(SIGINT, NULL, &present) == 0 && is_ours(&present))
+    sigaction(SIGINT, &before, NULL);
+  is_installed = is_watched_for_main = false;
+  watchers = 0;
+}
+
 /* ---- For Python ---- */
+
+uint64_t trm_tf_session_enter(uint64_t session) {
+  const uint64_t last = present_session;
+  present_session = session;
+  return last;
+}
+
+void trm_tf_session_cancel(uint64_t session) {
+  pthread_mutex_lock(&lock);
+  for (int i = 0; i < MAX_RUNS; i++) {
+    trm_engine *engine = atomic_load(&running[i]);
+    if (!engine || run_of[i].session != session) continue;
+    run_of[i].is_cancelled = true;
+    trm_engine_cancel(engine);
+  }
+  pthread_mutex_unlock(&lock);
+}
 
 void trm_tf_interrupt_cancels(int32_t wanted) { atomic_store(&is_left_alone, wanted == 0); }
 
@@ -128,8 +177,9 @@ static void watch_for_main(bool wanted) {
   if (changes && !wanted) interrupt_unwatch();
 }
 
-void trm_tf_interrupt_hold(void) {
+void trm_tf_interrupt_hold(int32_t also_passes_on) {
   watch_for_main(true);
+  atomic_store(&passes_on, also_passes_on != 0);
   atomic_store(&holds, true);
 }
 

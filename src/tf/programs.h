@@ -17,6 +17,7 @@ typedef struct tf_call {
   const char *name;
   const char *feeds;
   size_t variables;
+  uint64_t session; /* whose node it is (interrupt_session); 0: not known */
 } tf_call;
 
 /* The program of a serialised module for a TF device under the present configuration: compiled, or

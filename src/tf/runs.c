@@ -8,6 +8,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "interrupt.h"
 #include "pool.h"
 
 struct run {
@@ -150,7 +151,7 @@ bool run_start(tf_program *program, const tf_call *call, tf_infeed *infeed, tf_i
   r->status = TF_NewStatus();
   r->name = strdup(call->name);
   r->feeds = strdup(call->feeds);
-  r->call = (tf_call){r->name, r->feeds, call->variables};
+  r->call = (tf_call){r->name, r->feeds, call->variables, call->session};
   if (!r->name || !r->feeds) fail_memory(status);
   if (!is_ok(status) || !allocate_outputs(r, status)) {
     destroy(r);
@@ -245,6 +246,13 @@ TF_Tensor *run_take_output(run *r, size_t i) {
   r->outputs[i] = NULL;
   return TF_NewTensor(tensor_type(info->dtype), info->dims, info->rank, block, info->bytes,
                       release_output, NULL);
+}
+
+void trm_tf_forked(void) {
+  pthread_mutex_init(&lock, NULL); /* whoever held it is not here */
+  pthread_cond_init(&changed, NULL);
+  runs = NULL; /* their threads are not here: what they hold is never freed */
+  interrupt_forked();
 }
 
 /* A run that waits for data must not outlive the libraries that it is in. One that computes is not

@@ -10,7 +10,7 @@
 
 typedef struct run run;
 
-/* Starts the program, and copies `call`. Takes over the caller's use of the program, the inputs, and
+/* Starts the program, and copies `call`. Takes over the caller's use of the program, the inputs and
  * `taken`, those that the program takes, also when it fails. Another run of the same infeed that is
  * still there has been left by a step that failed: it is cancelled. */
 bool run_start(tf_program *program, const tf_call *call, tf_infeed *infeed, tf_inputs *inputs,
@@ -35,5 +35,7 @@ TF_Tensor *run_take_output(run *run, size_t i);
 
 /* Whether there is a run that was cancelled and whose step has not noticed: it waits for data. */
 TRM_TF_API int32_t trm_tf_interrupted_feeds(void);
+/* To be called in a forked process: runs and interrupts of its parent's are not its own. */
+TRM_TF_API void trm_tf_forked(void);
 
 #endif /* TREMULA_TF_RUNS_H_ */

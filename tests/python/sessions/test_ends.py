@@ -82,6 +82,30 @@ def test_sessions_that_end_before_their_runs(script):
         "stopping passed", "stopping NotFoundError"]
 
 
+def test_closing_one_of_two_sessions(script):
+    """Only its own run ends. The other one's would last for hours and is cancelled when the process
+    ends."""
+    assert lines(script(_BEGINNING + """
+    first, second = tf.Session(), tf.Session()
+    with ipu.scopes.ipu_scope("/device:IPU:0"):
+        other = ipu.ipu_compiler.compile(
+            lambda n, x: ipu.loops.repeat(n, lambda x: tf.matmul(x, x) * 0.02, [x]),
+            [n, tf.ones([64, 64])])
+    first.run(loop, {n: 1})
+    second.run(other, {n: 1})
+    one = thread(lambda: attempt("first", lambda: first.run(loop, {n: HOURS})))
+    two = thread(lambda: attempt("second", lambda: second.run(other, {n: HOURS})), daemon=True)
+    while host_calls.running_sessions() != {first, second}:
+        time.sleep(0.01)
+    time.sleep(0.3)
+    first.close()
+    one.join()
+    print("closed", host_calls.running_sessions() == {second}, two.is_alive(), flush=True)
+    third = tf.Session()
+    third.close()  # has never run
+    """))[:2] == ["first CancelledError", "closed True True"]
+
+
 def test_a_process_that_ends_while_daemon_threads_run(script):
     assert lines(script(_BEGINNING + """
     session = tf.Session()

@@ -122,12 +122,13 @@ class HostFunction:
 
 # ---- Sessions ----
 
-_sessions = weakref.WeakSet()
+_numbers = weakref.WeakKeyDictionary()  # session -> its number, from 1 on
+_last_number = [0]
 _running = []  # sessions, once for each run that is going on
 
 
 def _watch_sessions():
-    """Keeps a list of the sessions that there are and that run something."""
+    """Numbers the sessions, and keeps a list of those that there are and that run something."""
     from tensorflow.python.client import session
     base = session.BaseSession
     create, run = base.__init__, base._do_run
@@ -136,7 +137,8 @@ def _watch_sessions():
     def create_known(self, *arguments, **keywords):
         create(self, *arguments, **keywords)
         with _lock:
-            _sessions.add(self)
+            _last_number[0] += 1
+            _numbers[self] = _last_number[0]
 
     @functools.wraps(run)
     def run_known(self, *arguments, **keywords):
@@ -151,6 +153,25 @@ def _watch_sessions():
     base.__init__, base._do_run = create_known, run_known
 
 
+def number_of(session):
+    """The number by which the plugin knows a session; 0 for one that is older than the IPU API."""
+    return _numbers.get(session, 0)
+
+
+def last_number():
+    """How many sessions there have been."""
+    with _lock:
+        return _last_number[0]
+
+
+def forget_runs():
+    """In a forked process: the threads of its parent's runs are not there, nor is whoever had the
+    lock."""
+    global _lock
+    _lock = threading.RLock()
+    _running.clear()
+
+
 def running_sessions():
     """The set of sessions that run something."""
     with _lock:
@@ -161,7 +182,7 @@ def _session_of(graph, name):
     """The session that runs the graph."""
     with _lock:
         running = {one for one in _running if one.graph is graph}
-        found = running or {one for one in _sessions
+        found = running or {one for one in _numbers
                             if one.graph is graph and not getattr(one, "_closed", False)}
     if len(found) != 1:
         raise inside.failed_precondition(

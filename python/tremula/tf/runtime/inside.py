@@ -303,6 +303,7 @@ def used_tensors(graph_def):
             for node in graph_def.node for name in node.input if not name.startswith("^")}
 
 
+CANCELLED = 1
 INVALID_ARGUMENT = 3
 UNIMPLEMENTED = 12
 

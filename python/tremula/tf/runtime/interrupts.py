@@ -12,11 +12,16 @@ that. So:
                             nothing but the data can end TensorFlow's call then; the call is left
                             to itself
     another thread's runs   are cancelled if the handler is Python's own
+    eager functions         with Python's own handler what they run on IPUs is cancelled; with one
+                            of the user's they end first
 
-Closing a session waits for its runs, so they are cancelled (unless other sessions run as well: the
-plugin does not know whose a run is). When the process ends, the runs of daemon threads are
-cancelled and none of them begins another: TensorFlow aborts when a thread comes back to an
-interpreter that is gone. The main thread can still run what functions of `atexit` ask for.
+Closing a session waits for its runs, so what they do on IPUs is cancelled; the plugin knows by the
+session's number whose a node is. When the process ends, the runs of daemon threads are cancelled
+and none of them begins another: TensorFlow aborts when a thread comes back to an interpreter that
+is gone. The main thread can still run what functions of `atexit` ask for.
+
+A forked process has none of the threads with which TensorFlow runs sessions once its parent has
+made one, and would wait for them: what would use IPUs by them is refused.
 """
 
 import atexit
@@ -50,25 +55,144 @@ def feeds_exist():
 
 
 def install():
-    """Makes sessions do all that. Called once."""
+    """Makes sessions and eager functions do all that. Called once."""
     from tensorflow.python.client import session
-    os.register_at_fork(after_in_child=_forget_threads)
+    from tensorflow.python.eager import context
+    os.register_at_fork(before=_note_sessions, after_in_child=_forget_threads)
     atexit.register(_end_all)
     base = session.BaseSession
     for owner, name in ((base, "_call_tf_sessionrun"), (base, "_call_tf_sessionprun"),
                         (base._Callable, "__call__")):
         setattr(owner, name, _interruptible(getattr(owner, name)))
+    base._Callable.__init__ = _in_session(base._Callable.__init__)
     base.close = _cancelling(base.close)
     base._extend_graph = _counted(base._extend_graph)
+    context.Context.call_function = _interruptible_function(context.Context.call_function)
+
+
+# ---- Forked processes ----
+
+_parent_s_sessions = None  # that the parent had; None: it had none, or this is no forked process
+_sessions_at_fork = []
+
+
+def _note_sessions():
+    from tremula.tf.runtime import host_calls
+    _sessions_at_fork[:] = [host_calls.last_number()]
 
 
 def _forget_threads():
     """A forked process has none of its parent's."""
-    global _lock
+    from tremula.tf.runtime import host_calls, plugin
+    global _lock, _is_holding, _parent_s_sessions
     _lock = threading.Lock()
     _idle.clear()
     _in_threads.clear()
+    _is_holding = False
+    if _sessions_at_fork and _sessions_at_fork[0]:
+        _parent_s_sessions = _sessions_at_fork[0]
+    host_calls.forget_runs()
+    plugin.library().trm_tf_forked()
     inside.keep_context()
+
+
+def _refuse_in_child(session):
+    """Raises FailedPreconditionError where a session would wait for the parent's threads."""
+    from tremula.tf.runtime import host_calls
+    if host_calls.number_of(session) > _parent_s_sessions and session._config is not None and (
+            session._config.use_per_session_threads
+            or session._config.session_inter_op_thread_pool):
+        return  # it has threads of its own
+    if any("IPU" in node.device for node in session.graph.get_operations()):
+        raise inside.failed_precondition(
+            "This process was forked from one that had made sessions: TensorFlow's threads are not "
+            "in it, and a session that uses IPUs would wait for them for ever. Fork before the "
+            "first session is made, start processes with "
+            "multiprocessing.get_context('spawn'), or make a session in this process with "
+            "ConfigProto(use_per_session_threads=True).")
+
+
+# ---- Sessions ----
+
+def _session_of(owner):
+    """The session of a session or of one of its callables."""
+    from tensorflow.python.client import session
+    return owner if isinstance(owner, session.BaseSession) else owner._session
+
+
+def _in_session(call):
+    """`call`, whose first argument is a session's, or which has one as its second argument, makes
+    nodes of that session."""
+    from tremula.tf.runtime import host_calls, plugin
+    enter, number_of = plugin.library().trm_tf_session_enter, host_calls.number_of
+
+    @functools.wraps(call)
+    def call_in_session(self, *arguments, **keywords):
+        owner = arguments[0] if arguments and not hasattr(self, "_session") else self
+        last = enter(number_of(_session_of(owner)))
+        try:
+            return call(self, *arguments, **keywords)
+        finally:
+            enter(last)
+
+    return call_in_session
+
+
+def _interruptible(call):
+    from tremula.tf.runtime import plugin
+    library = plugin.library()
+    cancels, hold, release = (library.trm_tf_interrupt_cancels, library.trm_tf_interrupt_hold,
+                              library.trm_tf_interrupt_release)
+    is_partial = call.__name__ == "_call_tf_sessionprun"
+    call = _telling_of_partial_runs(_in_session(call), is_partial)
+
+    @functools.wraps(call)
+    def run(*arguments, **keywords):
+        handler = signal.getsignal(signal.SIGINT)
+        is_python_s = handler is signal.default_int_handler
+        cancels(is_python_s)
+        if _parent_s_sessions is not None:
+            _refuse_in_child(_session_of(arguments[0]))
+        if threading.current_thread() is not threading.main_thread():
+            return _in_thread(call, arguments, keywords)
+        if callable(handler) and (not is_python_s or _has_infeeds.is_set()) and not _is_ending:
+            return _run_beside(call, arguments, keywords, library)
+        if not is_python_s or _is_holding:
+            return call(*arguments, **keywords)
+        try:
+            hold(False)
+            result = call(*arguments, **keywords)
+        except BaseException:
+            if release():
+                raise KeyboardInterrupt from None
+            raise
+        if release():
+            raise KeyboardInterrupt
+        return result
+
+    return run
+
+
+def _telling_of_partial_runs(call, is_partial):
+    """After a partial run that failed or was interrupted TensorFlow runs nothing in its session and
+    says that it was cancelled: says why."""
+
+    @functools.wraps(call)
+    def run(owner, *arguments, **keywords):
+        session = _session_of(owner)
+        try:
+            return call(owner, *arguments, **keywords)
+        except Exception as error:
+            if is_partial:
+                session._tremula_partial_run_failed = True
+            elif (getattr(session, "_tremula_partial_run_failed", False)
+                  and inside.error_code(error) == inside.CANCELLED):
+                raise inside.error_class(inside.CANCELLED)(None, None, (
+                    "A partial run of this session failed or was interrupted. TensorFlow runs "
+                    "nothing in a session after that: make a new one.")) from error
+            raise
+
+    return run
 
 
 def _counted(call):
@@ -82,7 +206,14 @@ def _counted(call):
     return run
 
 
-def _interruptible(call):
+# ---- Eager functions ----
+
+_is_holding = False  # the main thread is in one
+
+
+def _interruptible_function(call):
+    """Context.call_function, which runs a tf.function. Python gets its signal as soon as TensorFlow
+    has returned, so here it must only be seen to that no program begins meanwhile."""
     from tremula.tf.runtime import plugin
     library = plugin.library()
     cancels, hold, release = (library.trm_tf_interrupt_cancels, library.trm_tf_interrupt_hold,
@@ -90,28 +221,27 @@ def _interruptible(call):
 
     @functools.wraps(call)
     def run(*arguments, **keywords):
-        handler = signal.getsignal(signal.SIGINT)
-        is_python_s = handler is signal.default_int_handler
+        global _is_holding
+        if _is_holding or threading.current_thread() is not threading.main_thread():
+            return call(*arguments, **keywords)
+        is_python_s = signal.getsignal(signal.SIGINT) is signal.default_int_handler
         cancels(is_python_s)
-        if threading.current_thread() is not threading.main_thread():
-            return _in_thread(call, arguments, keywords)
-        if callable(handler) and (not is_python_s or _has_infeeds.is_set()) and not _is_ending:
-            return _run_beside(call, arguments, keywords, library)
         if not is_python_s:
             return call(*arguments, **keywords)
         try:
-            hold()
-            result = call(*arguments, **keywords)
-        except BaseException:
-            if release():
-                raise KeyboardInterrupt from None
-            raise
-        if release():
-            raise KeyboardInterrupt
-        return result
+            _is_holding = True
+            hold(True)
+            return call(*arguments, **keywords)
+        finally:
+            try:
+                release()
+            finally:
+                _is_holding = False
 
     return run
 
+
+# ---- Calls that another thread makes ----
 
 class _Call:
     """A call that a thread makes for another."""
@@ -218,29 +348,31 @@ def _in_thread(call, arguments, keywords):
                 _in_threads.remove(thread)
 
 
-def _cancel_until(is_done, seconds):
-    """Cancels what runs until is_done(seconds to wait), or for so many seconds (None: no end)."""
-    from tremula.tf.runtime import plugin
-    library = plugin.library()
+def _cancel_until(cancel, is_done, seconds):
+    """Calls cancel() until is_done(seconds to wait), or for so many seconds (None: no end)."""
     end = None if seconds is None else time.monotonic() + seconds
-    try:
-        library.trm_tf_interrupt_runs()
-        while not is_done(_FIRST_LOOK) and (end is None or time.monotonic() < end):
-            library.trm_tf_interrupt_runs()
-    finally:
-        library.trm_tf_interrupt_resume()
+    cancel()
+    while not is_done(_FIRST_LOOK) and (end is None or time.monotonic() < end):
+        cancel()
 
 
 def _cancelling(close):
-    """BaseSession.close, which also cancels the session's runs."""
-    from tremula.tf.runtime import host_calls
+    """BaseSession.close, which also cancels what the session runs."""
+    from tremula.tf.runtime import host_calls, plugin
 
     @functools.wraps(close)
     def close_cancelling(self):
-        if host_calls.running_sessions() != {self}:
+        if self not in host_calls.running_sessions():
             return close(self)
-        is_closed = threading.Event()
-        threading.Thread(target=_cancel_until, args=(is_closed.wait, None), daemon=True).start()
+
+        def cancel():
+            library.trm_tf_session_cancel(number)
+            if host_calls.running_sessions() == {self}:
+                library.trm_tf_session_cancel(0)  # what TensorFlow has made beside
+
+        library, number, is_closed = plugin.library(), host_calls.number_of(self), threading.Event()
+        threading.Thread(target=_cancel_until, args=(cancel, is_closed.wait, None),
+                         daemon=True).start()
         try:
             return close(self)
         finally:
@@ -272,7 +404,10 @@ def _end_all():
                 and not plugin.library().trm_tf_interrupt_is_watched())
 
     if not is_done(0):
-        _cancel_until(is_done, _MOST_WAIT)
+        try:
+            _cancel_until(plugin.library().trm_tf_interrupt_runs, is_done, _MOST_WAIT)
+        finally:
+            plugin.library().trm_tf_interrupt_resume()
 
 
 def _rest(thread):

@@ -1,0 +1,54 @@
+"""Ctrl-C while a tf.function or an op runs eagerly on an IPU: KeyboardInterrupt, and what runs next
+is as before."""
+
+_EAGER = """
+    import os, signal, threading
+    # A shell that starts a job in the background makes it ignore Ctrl-C.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    import tensorflow as tf
+    from tensorflow.python import ipu
+    config = ipu.config.IPUConfig()
+    config.auto_select_ipus = 1
+    config.configure_ipu_system()
+    x = tf.ones([8, 8])
+    HOURS = 2000000000
+
+    @tf.function
+    def loop(n, x):  # TensorFlow goes around: a program for each turn
+        return tf.while_loop(lambda i, x: i < n, lambda i, x: (i + 1, tf.matmul(x, x) * 0.1),
+                             [tf.constant(0), x])[1]
+
+    @tf.function
+    def compiled(n, x):  # the program does
+        with ipu.scopes.ipu_scope("/device:IPU:0"):
+            return ipu.ipu_compiler.compile(
+                lambda n, x: ipu.loops.repeat(n, lambda x: tf.matmul(x, x) * 0.1, [x]), [n, x])[0]
+
+    def ops(n, x):
+        for _ in range(n):
+            x = tf.matmul(x, x) * 0.1
+        return x
+
+    def run(function, n):
+        with tf.device("/device:IPU:0"):
+            return float(function(n if function is ops else tf.constant(n), x)[0, 0])
+
+    for function in loop, compiled, ops:
+        value = run(function, 2)
+        for _ in range(2):
+            timer = threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT))
+            timer.start()
+            try:
+                run(function, HOURS)
+            except KeyboardInterrupt:
+                print("caught")
+            timer.join()
+        print(run(function, 2) == value)
+    print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)
+"""
+
+
+def test_functions_and_ops(script):
+    process = script(_EAGER)
+    assert process.returncode == 0, process.stderr[-3000:]
+    assert process.stdout.split() == ["caught", "caught", "True"] * 3 + ["True"]

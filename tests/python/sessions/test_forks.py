@@ -1,0 +1,90 @@
+"""Forked processes: they work or say what is wrong, and never wait for threads that they lack."""
+
+import textwrap
+
+_BEGINNING = """
+    import os, sys
+    import tensorflow.compat.v1 as tf
+    from tensorflow.python import ipu
+    tf.disable_v2_behavior()
+
+    def configure():
+        config = ipu.config.IPUConfig()
+        config.auto_select_ipus = 1
+        config.configure_ipu_system()
+
+    def in_child(act):
+        sys.stdout.flush()
+        child = os.fork()
+        if not child:
+            try:
+                act()
+            except tf.errors.OpError as error:
+                print(type(error).__name__, "forked" in str(error))
+            sys.stdout.flush()
+            os._exit(0)
+        if os.waitpid(child, 0)[1] != 0:
+            print("failed")
+
+    def triple():
+        x = tf.placeholder(tf.float32, [])
+        with ipu.scopes.ipu_scope("/device:IPU:0"):
+            y, = ipu.ipu_compiler.compile(lambda x: x * 3, [x])
+        return x, y
+
+    def new_session(config=None):
+        configure()
+        with tf.Graph().as_default():
+            x, y = triple()
+            with tf.Session(config=config) as session:
+                print(session.run(y, {x: 2}))
+"""
+
+
+def outputs(script, text):
+    process = script(textwrap.dedent(_BEGINNING) + textwrap.dedent(text))
+    assert process.returncode == 0, process.stderr[-3000:]
+    return process.stdout.splitlines()
+
+
+def test_before_the_first_session(script):
+    assert outputs(script, """
+    in_child(new_session)
+    new_session()
+    """) == ["6.0", "6.0"]
+
+
+def test_after_sessions(script):
+    """Also with an infeed, whose runs have a thread of ours, and from within a run."""
+    assert outputs(script, """
+    from tremula.tf.runtime import host_calls
+    configure()
+    feed = ipu.ipu_infeed_queue.IPUInfeedQueue(
+        tf.data.Dataset.range(10 ** 9).map(lambda k: tf.cast(k, tf.float32)))
+    out = ipu.ipu_outfeed_queue.IPUOutfeedQueue()
+    x, y = triple()
+    with ipu.scopes.ipu_scope("/device:IPU:0"):
+        fed = ipu.ipu_compiler.compile(lambda: ipu.loops.repeat(3, lambda x: out.enqueue(x), [],
+                                                                feed))
+    start, results = feed.initializer, out.dequeue()
+    session = tf.Session()
+    session.run(start)
+    session.run(fed)
+    print(session.run(y, {x: 1}), list(session.run(results)))
+    in_child(lambda: session.run(fed))
+    in_child(lambda: session.run(y, {x: 1}))
+    in_child(lambda: session.make_callable(y, [x])(1))
+    in_child(new_session)
+    ipu.utils.reset_ipu_configuration() if hasattr(ipu.utils, "reset_ipu_configuration") else None
+    in_child(lambda: new_session(tf.ConfigProto(use_per_session_threads=True)))
+    configure()
+
+    def fork_within(x):
+        in_child(lambda: print("running", len(host_calls.running_sessions())))
+        return x
+    inside = tf.py_func(fork_within, [tf.constant(1)], tf.int32)
+    session.run(inside)
+    session.run(fed)
+    print(session.run(y, {x: 1}), list(session.run(results)))
+    """) == ["3.0 [0.0, 1.0, 2.0]"] + ["FailedPreconditionError True"] * 4 + [
+        "6.0", "running 0", "3.0 [3.0, 4.0, 5.0]"]
