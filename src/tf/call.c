@@ -74,7 +74,7 @@ call_site *call_site_create(call_kind kind, const void *payload, size_t size, co
   site->payload = copy_of(payload, size);
   site->name = copy_of(name, name_size);
   site->feeds = copy_of(feeds ? feeds : "", feeds ? strlen(feeds) : 0);
-  site->call = (tf_call){site->name, site->feeds, 0, interrupt_session()};
+  site->call = (tf_call){site->name, site->feeds, 0, kind == CALL_NODE, interrupt_session()};
   pthread_mutex_init(&site->lock, NULL);
   if (site->payload && site->name && site->feeds) return site;
   call_site_free(site);

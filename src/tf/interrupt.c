@@ -1,11 +1,13 @@
 /* Ctrl-C while the plugin waits or runs: a handler of SIGINT before the process's own. */
-#define _POSIX_C_SOURCE 200809L
+#define _GNU_SOURCE
 #include "interrupt.h"
 
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int watchers;
@@ -15,13 +17,15 @@ static atomic_uint count;
 static atomic_bool is_left_alone; /* interrupts are the process's own affair */
 static bool is_watched_for_main;  /* under the lock */
 static atomic_bool holds;         /* the main thread is in TensorFlow */
-static atomic_bool passes_on;     /* and the process's handler gets SIGINT nevertheless */
 static atomic_bool is_held;       /* a SIGINT came meanwhile */
 static atomic_bool is_ending;     /* between trm_tf_interrupt_runs and _resume */
 
 /* What runs: as many as this many at once can be interrupted. */
 enum { MAX_RUNS = 64 };
 static _Atomic(trm_engine *) running[MAX_RUNS]; /* changed under the lock, read without it */
+/* The main thread runs a single op. It ends by itself, and if it failed TensorFlow would make a
+ * RuntimeError of the exception that Python's handler raises. */
+static atomic_bool is_own_op[MAX_RUNS];
 static atomic_uint cancelling; /* signal handlers that look at them */
 static struct {
   uint64_t session;
@@ -30,12 +34,12 @@ static struct {
 static _Thread_local uint64_t present_session;
 
 /* Also for signal handlers. */
-static void cancel_running(void) {
+static void cancel_running(bool own_ops_too) {
   atomic_fetch_add(&count, 1);
   atomic_fetch_add(&cancelling, 1);
   for (int i = 0; i < MAX_RUNS; i++) {
     trm_engine *engine = atomic_load(&running[i]);
-    if (engine) trm_engine_cancel(engine);
+    if (engine && (own_ops_too || !atomic_load(&is_own_op[i]))) trm_engine_cancel(engine);
   }
   atomic_fetch_sub(&cancelling, 1);
 }
@@ -43,8 +47,8 @@ static void cancel_running(void) {
 static void on_interrupt(int number, siginfo_t *info, void *context) {
   const bool is_now_held = atomic_load(&holds);
   if (is_now_held) atomic_store(&is_held, true); /* before: what begins looks at it */
-  if (is_now_held || !atomic_load(&is_left_alone)) cancel_running();
-  if (is_now_held && !atomic_load(&passes_on)) return;
+  if (is_now_held || !atomic_load(&is_left_alone)) cancel_running(is_now_held);
+  if (is_now_held) return;
   if (before.sa_flags & SA_SIGINFO)
     before.sa_sigaction(number, info, context);
   else
@@ -94,7 +98,9 @@ int32_t trm_tf_interrupt_is_watched(void) {
 
 bool interrupt_is_due(void) { return atomic_load(&is_held) || atomic_load(&is_ending); }
 
-bool interrupt_watch_run(trm_engine *engine, uint64_t session, TF_Status *status) {
+static bool is_main_thread(void) { return syscall(SYS_gettid) == getpid(); }
+
+bool interrupt_watch_run(trm_engine *engine, uint64_t session, bool is_one_op, TF_Status *status) {
   interrupt_watch();
   pthread_mutex_lock(&lock);
   int place = 0;
@@ -102,6 +108,7 @@ bool interrupt_watch_run(trm_engine *engine, uint64_t session, TF_Status *status
   if (place < MAX_RUNS) {
     run_of[place].session = session;
     run_of[place].is_cancelled = false;
+    atomic_store(&is_own_op[place], is_one_op && is_main_thread());
     atomic_store(&running[place], engine);
   }
   pthread_mutex_unlock(&lock);
@@ -177,9 +184,8 @@ static void watch_for_main(bool wanted) {
   if (changes && !wanted) interrupt_unwatch();
 }
 
-void trm_tf_interrupt_hold(int32_t also_passes_on) {
+void trm_tf_interrupt_hold(void) {
   watch_for_main(true);
-  atomic_store(&passes_on, also_passes_on != 0);
   atomic_store(&holds, true);
 }
 
@@ -192,7 +198,7 @@ int32_t trm_tf_interrupt_release(void) {
 
 void trm_tf_interrupt_runs(void) {
   atomic_store(&is_ending, true);
-  cancel_running();
+  cancel_running(true);
 }
 
 void trm_tf_interrupt_resume(void) { atomic_store(&is_ending, false); }

@@ -1,13 +1,12 @@
 /* Ctrl-C while the plugin waits or runs. Python handles SIGINT only when the call into TensorFlow
  * is over, so whoever waits long inside of one looks here and gives up, and runs are cancelled.
  *
- * Four cases. The process's handler is one of its own: it gets the signal and nothing is cancelled
+ * Three cases. The process's handler is one of its own: it gets the signal and nothing is cancelled
  * (trm_tf_interrupt_cancels). It is Python's, and a session's run blocks the main thread: runs are
  * cancelled, and the signal is held until that run has returned, because TensorFlow makes a
  * RuntimeError of an exception that comes while it reports another (trm_tf_interrupt_hold). It is
- * Python's, and a function that runs eagerly blocks the main thread: runs are cancelled, none begins
- * before the function has ended, and Python gets it. It is Python's, and the main thread does
- * something else: runs are cancelled and Python gets it. */
+ * Python's, and the main thread does something else: runs are cancelled, but for an op that it runs
+ * itself, which ends soon, and Python gets it. */
 #ifndef TREMULA_TF_INTERRUPT_H_
 #define TREMULA_TF_INTERRUPT_H_
 
@@ -18,10 +17,10 @@
  * seen before the process's own handler gets it. Where it has none, nothing is watched. */
 void interrupt_watch(void);
 void interrupt_unwatch(void);
-/* The same around a run of `engine` for a session (trm_tf_session_enter), which an interrupt, or the
- * end of the session, cancels meanwhile. Fails with TF_CANCELLED,
+/* The same around a run of `engine`, of a single op or more, for a session (trm_tf_session_enter),
+ * which an interrupt, or the end of the session, cancels meanwhile. Fails with TF_CANCELLED,
  * and watches nothing, if an interrupt is being dealt with: nothing new begins then. */
-bool interrupt_watch_run(trm_engine *engine, uint64_t session, TF_Status *status);
+bool interrupt_watch_run(trm_engine *engine, uint64_t session, bool is_one_op, TF_Status *status);
 void interrupt_unwatch_run(trm_engine *engine);
 /* How many interrupts have cancelled what ran or waited. */
 unsigned interrupt_count(void);
@@ -36,11 +35,9 @@ void interrupt_forked(void);
 
 /* Whether SIGINT cancels what runs (the default) or is left to the process's handler. */
 TRM_TF_API void trm_tf_interrupt_cancels(int32_t wanted);
-/* From here to trm_tf_interrupt_release the main thread is in TensorFlow. A SIGINT ends what runs,
- * and with passes_on it reaches the process's handler at once; else it is held. */
-TRM_TF_API void trm_tf_interrupt_hold(int32_t passes_on);
-/* Returns whether a SIGINT came: raise KeyboardInterrupt then, if it was held. May come without a
- * hold. */
+/* From here to trm_tf_interrupt_release the main thread is in TensorFlow, and SIGINT is held. */
+TRM_TF_API void trm_tf_interrupt_hold(void);
+/* Returns whether a SIGINT was held: raise KeyboardInterrupt then. May come without a hold. */
 TRM_TF_API int32_t trm_tf_interrupt_release(void);
 /* From now on this thread calls TensorFlow for that session: the nodes that TensorFlow makes
  * meanwhile are its own. 0: for none. Returns the one before. */

@@ -375,7 +375,7 @@ bool program_run(tf_program *p, const tf_call *call, TF_Tensor *const *tensors,
   trm_infeed *timed = parts->report && parts->infeed ? parts->infeed->queue : NULL;
   const double waited = timed ? trm_infeed_waited(timed) : 0;
   const unsigned interrupts = interrupt_count();
-  if (!interrupt_watch_run(parts->engine, call->session, status)) return false;
+  if (!interrupt_watch_run(parts->engine, call->session, call->is_one_op, status)) return false;
   const trm_status result =
       trm_engine_run_replicated(parts->engine, parts->inputs, parts->versions, outputs,
                                 parts->output_versions, &error);

@@ -17,6 +17,7 @@ typedef struct tf_call {
   const char *name;
   const char *feeds;
   size_t variables;
+  bool is_one_op;
   uint64_t session; /* whose node it is (interrupt_session); 0: not known */
 } tf_call;
 

@@ -151,7 +151,7 @@ bool run_start(tf_program *program, const tf_call *call, tf_infeed *infeed, tf_i
   r->status = TF_NewStatus();
   r->name = strdup(call->name);
   r->feeds = strdup(call->feeds);
-  r->call = (tf_call){r->name, r->feeds, call->variables, call->session};
+  r->call = (tf_call){r->name, r->feeds, call->variables, call->is_one_op, call->session};
   if (!r->name || !r->feeds) fail_memory(status);
   if (!is_ok(status) || !allocate_outputs(r, status)) {
     destroy(r);

@@ -158,10 +158,9 @@ def number_of(session):
     return _numbers.get(session, 0)
 
 
-def last_number():
-    """How many sessions there have been."""
-    with _lock:
-        return _last_number[0]
+def had_sessions():
+    """Whether the process has made a session."""
+    return _last_number[0] > 0
 
 
 def forget_runs():

@@ -20,8 +20,8 @@ session's number whose a node is. When the process ends, the runs of daemon thre
 and none of them begins another: TensorFlow aborts when a thread comes back to an interpreter that
 is gone. The main thread can still run what functions of `atexit` ask for.
 
-A forked process has none of the threads with which TensorFlow runs sessions once its parent has
-made one, and would wait for them: what would use IPUs by them is refused.
+A forked process has none of the threads of TensorFlow and of the IPUs that its parent has started,
+and would wait for them: it is refused the IPUs then.
 """
 
 import atexit
@@ -58,7 +58,7 @@ def install():
     """Makes sessions and eager functions do all that. Called once."""
     from tensorflow.python.client import session
     from tensorflow.python.eager import context
-    os.register_at_fork(before=_note_sessions, after_in_child=_forget_threads)
+    os.register_at_fork(before=_note_runs, after_in_child=_forget_threads)
     atexit.register(_end_all)
     base = session.BaseSession
     for owner, name in ((base, "_call_tf_sessionrun"), (base, "_call_tf_sessionprun"),
@@ -72,44 +72,37 @@ def install():
 
 # ---- Forked processes ----
 
-_parent_s_sessions = None  # that the parent had; None: it had none, or this is no forked process
-_sessions_at_fork = []
+_parent_ran = False  # this process was forked, and its parent had sessions or ran programs
+_is_running = []  # before a fork: whether that is so
 
 
-def _note_sessions():
-    from tremula.tf.runtime import host_calls
-    _sessions_at_fork[:] = [host_calls.last_number()]
+def _note_runs():
+    from tremula.tf.runtime import host_calls, plugin
+    _is_running[:] = [host_calls.had_sessions() or plugin.library().trm_tf_programs_built() > 0]
 
 
 def _forget_threads():
     """A forked process has none of its parent's."""
     from tremula.tf.runtime import host_calls, plugin
-    global _lock, _is_holding, _parent_s_sessions
+    global _lock, _is_holding, _parent_ran
     _lock = threading.Lock()
     _idle.clear()
     _in_threads.clear()
     _is_holding = False
-    if _sessions_at_fork and _sessions_at_fork[0]:
-        _parent_s_sessions = _sessions_at_fork[0]
+    _parent_ran = _parent_ran or any(_is_running)
     host_calls.forget_runs()
     plugin.library().trm_tf_forked()
     inside.keep_context()
 
 
-def _refuse_in_child(session):
-    """Raises FailedPreconditionError where a session would wait for the parent's threads."""
-    from tremula.tf.runtime import host_calls
-    if host_calls.number_of(session) > _parent_s_sessions and session._config is not None and (
-            session._config.use_per_session_threads
-            or session._config.session_inter_op_thread_pool):
-        return  # it has threads of its own
-    if any("IPU" in node.device for node in session.graph.get_operations()):
+def _refuse_in_child(devices):
+    """Raises FailedPreconditionError where one of these devices of nodes is an IPU."""
+    if any("IPU" in device for device in devices):
         raise inside.failed_precondition(
-            "This process was forked from one that had made sessions: TensorFlow's threads are not "
-            "in it, and a session that uses IPUs would wait for them for ever. Fork before the "
-            "first session is made, start processes with "
-            "multiprocessing.get_context('spawn'), or make a session in this process with "
-            "ConfigProto(use_per_session_threads=True).")
+            "This process was forked from one that had made sessions or run programs: the threads "
+            "of TensorFlow and of the IPUs are not in it, and what uses IPUs would wait for them for "
+            "ever. Fork before the first session, or start processes with "
+            "multiprocessing.get_context('spawn').")
 
 
 # ---- Sessions ----
@@ -151,8 +144,9 @@ def _interruptible(call):
         handler = signal.getsignal(signal.SIGINT)
         is_python_s = handler is signal.default_int_handler
         cancels(is_python_s)
-        if _parent_s_sessions is not None:
-            _refuse_in_child(_session_of(arguments[0]))
+        if _parent_ran:
+            _refuse_in_child(node.device
+                             for node in _session_of(arguments[0]).graph.get_operations())
         if threading.current_thread() is not threading.main_thread():
             return _in_thread(call, arguments, keywords)
         if callable(handler) and (not is_python_s or _has_infeeds.is_set()) and not _is_ending:
@@ -160,7 +154,7 @@ def _interruptible(call):
         if not is_python_s or _is_holding:
             return call(*arguments, **keywords)
         try:
-            hold(False)
+            hold()
             result = call(*arguments, **keywords)
         except BaseException:
             if release():
@@ -211,32 +205,40 @@ def _counted(call):
 _is_holding = False  # the main thread is in one
 
 
-def _interruptible_function(call):
-    """Context.call_function, which runs a tf.function. Python gets its signal as soon as TensorFlow
-    has returned, so here it must only be seen to that no program begins meanwhile."""
+def held(call, *arguments, **keywords):
+    """Makes a call into TensorFlow that may last, not a session's; after Ctrl-C it raises
+    KeyboardInterrupt. With a handler of the user's it ends first."""
     from tremula.tf.runtime import plugin
+    global _is_holding
+    if _is_holding or threading.current_thread() is not threading.main_thread():
+        return call(*arguments, **keywords)
     library = plugin.library()
-    cancels, hold, release = (library.trm_tf_interrupt_cancels, library.trm_tf_interrupt_hold,
-                              library.trm_tf_interrupt_release)
+    is_python_s = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    library.trm_tf_interrupt_cancels(is_python_s)
+    if not is_python_s:
+        return call(*arguments, **keywords)
+    try:
+        _is_holding = True
+        library.trm_tf_interrupt_hold()
+        result = call(*arguments, **keywords)
+    except BaseException:
+        _is_holding = False
+        if library.trm_tf_interrupt_release():
+            raise KeyboardInterrupt from None
+        raise
+    _is_holding = False
+    if library.trm_tf_interrupt_release():
+        raise KeyboardInterrupt
+    return result
 
+
+def _interruptible_function(call):
+    """Context.call_function, which runs a tf.function."""
     @functools.wraps(call)
-    def run(*arguments, **keywords):
-        global _is_holding
-        if _is_holding or threading.current_thread() is not threading.main_thread():
-            return call(*arguments, **keywords)
-        is_python_s = signal.getsignal(signal.SIGINT) is signal.default_int_handler
-        cancels(is_python_s)
-        if not is_python_s:
-            return call(*arguments, **keywords)
-        try:
-            _is_holding = True
-            hold(True)
-            return call(*arguments, **keywords)
-        finally:
-            try:
-                release()
-            finally:
-                _is_holding = False
+    def run(self, name, *arguments, **keywords):
+        if _parent_ran:
+            _refuse_in_child(node.device for node in self.get_function_def(name).node_def)
+        return held(call, self, name, *arguments, **keywords)
 
     return run
 
