@@ -156,10 +156,9 @@ def test_inference_has_no_part_in_it(devices, on_ipu):
 def test_refusals(devices, on_ipu):
     del devices
     config = ipu.config.IPUConfig()
-    config.norms.experimental.distributed_batch_norm_replica_group_size = 0
-    with pytest.raises(ValueError, match="distributed_batch_norm_replica_group_size must be at "
-                       "least 1"):
-        config.configure_ipu_system()
+    with pytest.raises(ValueError, match="distributed_batch_norm_replica_group_size` must be 1 or "
+                       "more, not 0"):
+        config.norms.experimental.distributed_batch_norm_replica_group_size = 0
     configure(4, 3)
     with tf.device("cpu"):
         x = tf.placeholder(tf.float32, [BATCH, SIZE, SIZE, CHANNELS])
@@ -168,7 +167,8 @@ def test_refusals(devices, on_ipu):
     other = on_ipu(lambda x: ipu.cross_replica_ops.cross_replica_sum(x), [x])
     with tf.Session() as session:
         feed = {x: np.ones(x.shape, np.float32)}
-        with pytest.raises(tf.errors.InvalidArgumentError, match=r"The replica group size \(got 3\) does "
-                           r"not evenly divide the total number of replicas \(got 4\)"):
+        with pytest.raises(tf.errors.InvalidArgumentError,
+                           match=r"The replica group size \(got 3\) does not evenly divide the "
+                           r"total number of replicas \(got 4\)"):
             session.run(trained, feed)
         session.run(other, feed)  # has no batch norm
