@@ -28,7 +28,8 @@ static void print_help(void) {
       "  tremula --version\n\n"
       "MODEL is a serialised HloModuleProto or XLA's HLO text, told apart by content, or, where\n"
       "Python with TensorFlow is installed, a SavedModel folder or a GraphDef.\n"
-      "The exit code is 0, 1 after a failure, or 2 after a mistake in the command line; of plan also\n"
+      "The exit code is 0, 1 after a failure, or 2 after a mistake in the command line; of plan "
+      "also\n"
       "3 when the model does not fit.\n"
       "TREMULA_PYTHON names the Python to use; otherwise it is the one beside this program, or\n"
       "the first python3 of PATH.\n");

@@ -214,8 +214,8 @@ TRM_API trm_status trm_engine_run_replicated(trm_engine *engine, const void *con
  * what is out of range. */
 TRM_API const void *trm_engine_output(const trm_engine *engine, uint32_t replica, size_t i);
 /* Asks a run to stop; may be called at any time and from any thread, also from a signal handler.
- * Each call is for one run: the one that is going on, which takes the call with it when it ends, even
- * when it came too late to stop it; or, when none is going on, the next, which then fails with
+ * Each call is for one run: the one that is going on, which takes the call with it when it ends,
+ * even when it came too late to stop it; or, when none is going on, the next, which then fails with
  * TRM_CANCELLED before it computes anything. Calls add nothing to one that waits already. */
 TRM_API void trm_engine_cancel(trm_engine *engine);
 /* Takes back a trm_engine_cancel that no run has taken yet. Whoever cancels until a run has ended
@@ -276,17 +276,18 @@ TRM_API trm_status trm_engine_bind_outfeed(trm_engine *engine, const char *id,
 TRM_API const char *trm_executable_feed(const trm_executable *executable, size_t i, char *out_kind,
                                         const trm_tensor_info **out_elements, size_t *out_num);
 
-/* Calls to the host. A program calls a function of the host's by custom-call "tremula.host-call" with
- * the backend_config {"host_call":"<id>"}: it gets the operands' arrays and fills in the result's, in
- * the order of their leaves, and the program goes on when it returns. Inputs must not be written.
- * `replica` says whose call it is; replicas call from threads of their own, at the same time, or,
- * with "together":true in the backend_config, one after the other in their order, while all wait.
- * What it returns, with the message, is how the run ends when that is not TRM_OK. The function must
- * not run, free or change the engine; it may cancel it. */
+/* Calls to the host. A program calls a function of the host's by custom-call "tremula.host-call"
+ * with the backend_config {"host_call":"<id>"}: it gets the operands' arrays and fills in the
+ * result's, in the order of their leaves, and the program goes on when it returns. Inputs must not
+ * be written. `replica` says whose call it is; replicas call from threads of their own, at the same
+ * time, or, with "together":true in the backend_config, one after the other in their order, while
+ * all wait. What it returns, with the message, is how the run ends when that is not TRM_OK. The
+ * function must not run, free or change the engine; it may cancel it. */
 typedef trm_status (*trm_host_function)(void *user, const void *const *inputs,
                                         void *const *outputs, uint32_t replica, trm_error *error);
-/* The function for all host calls with this id, in runs from now on; NULL: none, and a run that comes
- * to such a call fails with TRM_FAILED_PRECONDITION. TRM_NOT_FOUND if the program has none. */
+/* The function for all host calls with this id, in runs from now on; NULL: none, and a run that
+ * comes to such a call fails with TRM_FAILED_PRECONDITION. TRM_NOT_FOUND if the program has none.
+ */
 TRM_API trm_status trm_engine_set_host_function(trm_engine *engine, const char *id,
                                                 trm_host_function function, void *user,
                                                 trm_error *error);
@@ -294,8 +295,8 @@ TRM_API trm_status trm_engine_set_host_function(trm_engine *engine, const char *
 TRM_API trm_status trm_engine_set_host_call(trm_engine *engine, size_t i,
                                             trm_host_function function, void *user,
                                             trm_error *error);
-/* The id of host call i of a program; several may have the same one. inputs and outputs describe the
- * arrays and live as long as the executable. Returns NULL for i out of range. */
+/* The id of host call i of a program; several may have the same one. inputs and outputs describe
+ * the arrays and live as long as the executable. Returns NULL for i out of range. */
 TRM_API const char *trm_executable_host_call(const trm_executable *executable, size_t i,
                                              const trm_tensor_info **out_inputs,
                                              size_t *out_num_inputs,

@@ -62,21 +62,22 @@ typedef struct trm_user_op_call {
   const char *name;       /* of the op in the program */
   uint32_t gradient_size; /* of a gradient: how many of the inputs are gradients; else 0 */
   uint32_t partial_derivative_index; /* of a separate gradient: the input that it is for */
-  char *message;          /* what went wrong, a C string of at most message_size bytes, NUL included */
+  char *message; /* what went wrong, a C string of at most message_size bytes, NUL included */
   uint32_t message_size;
 } trm_user_op_call;
 
 typedef int (*trm_user_op)(const trm_user_op_call *call);
 
-/* What Tremula may know of an op. A library may have a function NAME_metadata that fills it in, which
- * is called with num_inputs and the values below; without one these hold. */
+/* What Tremula may know of an op. A library may have a function NAME_metadata that fills it in,
+ * which is called with num_inputs and the values below; without one these hold. */
 typedef struct trm_user_op_metadata {
   uint32_t size;       /* of this struct, in bytes */
   uint32_t num_inputs;
   bool is_stateless;   /* false: every call is made, in order, even if nobody takes the results */
   bool is_hashable;    /* false: programs with the op are not kept in the executable cache */
   bool is_elementwise; /* false. True: output 0 has the shape of input 0 */
-  uint64_t allocating_inputs; /* 0. Bit i: the op says where input i is on the tiles (not used yet) */
+  /* 0. Bit i: the op says where input i is on the tiles (not used yet) */
+  uint64_t allocating_inputs;
   uint64_t replica_identical_outputs; /* 0. Bit i: output i is the same on all replicas */
 } trm_user_op_metadata;
 

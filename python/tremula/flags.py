@@ -47,7 +47,8 @@ FLAGS = (
          + ", ".join(SYNTHETIC_DATA_CATEGORIES),
          acts="infeed: every element is the same made-up one, and the dataset is not read. "
          "outfeed: nothing comes out; the mode ALL gives no element, LAST fails. parameters: a "
-         "program's inputs, variables among them, are made up; its results are what it computes from them. "
+         "program's inputs, variables among them, are made up; its results are what it computes "
+         "from them. "
          "seed: `reset_ipu_seed` does nothing. hostembedding: lookups in host embeddings are "
          "made up, updates go nowhere, and none need be registered."),
     Flag("synthetic_data_initializer", "", "values of synthetic data: uniform, normal, random or "

@@ -58,8 +58,9 @@ void trm_arena_free(trm_arena *arena);
   }
 
 /* Makes room for one more; yields false when memory runs out. */
-#define VECTOR_GROW(v) \
-  ((v)->count < (v)->capacity || trm_vector_grow((void **)&(v)->items, &(v)->capacity, sizeof *(v)->items))
+#define VECTOR_GROW(v)           \
+  ((v)->count < (v)->capacity || \
+   trm_vector_grow((void **)&(v)->items, &(v)->capacity, sizeof *(v)->items))
 #define VECTOR_PUSH(v, value) (VECTOR_GROW(v) ? ((v)->items[(v)->count++] = (value), true) : false)
 #define VECTOR_FREE(v)                              \
   do {                                              \

@@ -33,8 +33,9 @@ static trm_status read_file(const char *path, char **out_data, size_t *out_size,
     FAIL_OR_GOTO(done, INVALID_ARGUMENT, "the inventory %s is not a regular file", path);
   }
   if (info.st_size > MAX_FILE_BYTES) {
-    FAIL_OR_GOTO(done, INVALID_ARGUMENT, "the inventory file %s has %lld bytes; at most %d are read",
-                 path, (long long)info.st_size, MAX_FILE_BYTES);
+    FAIL_OR_GOTO(done, INVALID_ARGUMENT,
+                 "the inventory file %s has %lld bytes; at most %d are read", path,
+                 (long long)info.st_size, MAX_FILE_BYTES);
   }
   const size_t size = (size_t)info.st_size;
   data = trm_allocate(size + 1);

@@ -18,7 +18,8 @@ enum { MAX_PATH = 4096, MAX_RECORD = 2048, SELECTION_TIMEOUT_MS = 10000, OPEN_AT
 
 /* ---- The folder ---------------------------------------------------------------------------- */
 
-#define USE_ANOTHER "set the environment variable TREMULA_RUNTIME_DIR to a folder that you can write"
+#define USE_ANOTHER \
+  "set the environment variable TREMULA_RUNTIME_DIR to a folder that you can write"
 
 /* Makes a folder and those above it, as `mkdir -p`; what exists is fine. */
 static trm_status make_folders(const char *path, trm_error *error) {

@@ -219,7 +219,8 @@ trm_status trm_infeed_pop(trm_infeed *infeed, void *const *results, const atomic
                           trm_error *error) {
   trm_status status = TRM_OK;
   pthread_mutex_lock(&infeed->mutex);
-  while (infeed->repeated == NULL && infeed->count == 0 && !infeed->ended && !atomic_load(cancelled)) {
+  while (infeed->repeated == NULL && infeed->count == 0 && !infeed->ended &&
+         !atomic_load(cancelled)) {
     /* A cancellation from a signal handler cannot take the lock: look again now and then. */
     struct timespec until;
     clock_gettime(CLOCK_REALTIME, &until);

@@ -1,5 +1,5 @@
-/* Owns: taking out of a module what is not needed: instructions that others replace or nothing uses,
- * computations that nothing calls. Neither recurses. */
+/* Owns: taking out of a module what is not needed: instructions that others replace or nothing
+ * uses, computations that nothing calls. Neither recurses. */
 #include <string.h>
 
 #include "hlo/hlo.h"

@@ -12,7 +12,8 @@
  * result.
  *
  * The engine itself runs tuple, get-tuple-element, parameter, constant, while, conditional, call,
- * opt-barrier, after-all, add-dependency, copies, the feeds and host calls; all others come here. */
+ * opt-barrier, after-all, add-dependency, copies, the feeds and host calls; all others come here.
+ */
 #ifndef TREMULA_OPS_KERNEL_H_
 #define TREMULA_OPS_KERNEL_H_
 
@@ -72,8 +73,9 @@ typedef struct trm_kernel_request {
 
 /* Creates a kernel for the request. A fast creator that cannot serve the instruction sets
  * *out_supported to false and returns TRM_OK. */
-typedef trm_status (*trm_kernel_create_fn)(const trm_kernel_request *request, trm_kernel *out_kernel,
-                                           bool *out_supported, trm_error *error);
+typedef trm_status (*trm_kernel_create_fn)(const trm_kernel_request *request,
+                                           trm_kernel *out_kernel, bool *out_supported,
+                                           trm_error *error);
 
 /* Chooses and creates: the first fast kernel that serves the instruction, else the reference
  * kernel; only the latter with reference_only. An instruction without any is refused with
@@ -90,24 +92,32 @@ static inline const trm_shape *trm_operand_shape(const trm_kernel_request *reque
 }
 
 /* The families' creators; registry.c maps opcodes to them. */
-trm_status trm_reference_elementwise_create(const trm_kernel_request *, trm_kernel *, bool *, trm_error *);
+trm_status trm_reference_elementwise_create(const trm_kernel_request *, trm_kernel *, bool *,
+                                            trm_error *);
 trm_status trm_reference_data_create(const trm_kernel_request *, trm_kernel *, bool *, trm_error *);
-trm_status trm_reference_reduce_create(const trm_kernel_request *, trm_kernel *, bool *, trm_error *);
-trm_status trm_reference_batch_norm_create(const trm_kernel_request *, trm_kernel *, bool *, trm_error *);
+trm_status trm_reference_reduce_create(const trm_kernel_request *, trm_kernel *, bool *,
+                                       trm_error *);
+trm_status trm_reference_batch_norm_create(const trm_kernel_request *, trm_kernel *, bool *,
+                                           trm_error *);
 trm_status trm_reference_dot_create(const trm_kernel_request *, trm_kernel *, bool *, trm_error *);
-trm_status trm_reference_convolution_create(const trm_kernel_request *, trm_kernel *, bool *, trm_error *);
-trm_status trm_reference_random_create(const trm_kernel_request *, trm_kernel *, bool *, trm_error *);
+trm_status trm_reference_convolution_create(const trm_kernel_request *, trm_kernel *, bool *,
+                                            trm_error *);
+trm_status trm_reference_random_create(const trm_kernel_request *, trm_kernel *, bool *,
+                                       trm_error *);
 /* Collectives and replica-id, and our custom calls for them (collective/). */
 trm_status trm_collective_create(const trm_kernel_request *, trm_kernel *, bool *, trm_error *);
 
 /* Fast: elementwise instructions and kLoop fusions of them (elementwise/). */
-trm_status trm_fast_elementwise_create(const trm_kernel_request *, trm_kernel *, bool *, trm_error *);
+trm_status trm_fast_elementwise_create(const trm_kernel_request *, trm_kernel *, bool *,
+                                       trm_error *);
 trm_status trm_fast_data_create(const trm_kernel_request *, trm_kernel *, bool *, trm_error *);
 trm_status trm_fast_reduce_create(const trm_kernel_request *, trm_kernel *, bool *, trm_error *);
-trm_status trm_fast_batch_norm_create(const trm_kernel_request *, trm_kernel *, bool *, trm_error *);
+trm_status trm_fast_batch_norm_create(const trm_kernel_request *, trm_kernel *, bool *,
+                                      trm_error *);
 /* The custom calls "tremula.batch-norm-statistics" and "tremula.batch-norm-gradient-statistics"
  * (reduce/batch_norm_fast.c). */
-trm_status trm_batch_norm_statistics_create(const trm_kernel_request *, trm_kernel *, bool *, trm_error *);
+trm_status trm_batch_norm_statistics_create(const trm_kernel_request *, trm_kernel *, bool *,
+                                            trm_error *);
 /* The custom call "tremula.assert" (host/assert.c). */
 trm_status trm_assert_create(const trm_kernel_request *, trm_kernel *, bool *, trm_error *);
 /* The custom call "tremula.user-op" (host/user_op.c). */
@@ -118,6 +128,7 @@ trm_status trm_round_half_create(const trm_kernel_request *, trm_kernel *, bool 
 /* The custom call "tremula.dropout" (random/dropout.c). */
 trm_status trm_dropout_create(const trm_kernel_request *, trm_kernel *, bool *, trm_error *);
 trm_status trm_onednn_dot_create(const trm_kernel_request *, trm_kernel *, bool *, trm_error *);
-trm_status trm_onednn_convolution_create(const trm_kernel_request *, trm_kernel *, bool *, trm_error *);
+trm_status trm_onednn_convolution_create(const trm_kernel_request *, trm_kernel *, bool *,
+                                         trm_error *);
 
 #endif /* TREMULA_OPS_KERNEL_H_ */

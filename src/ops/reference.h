@@ -69,7 +69,8 @@ int32_t trm_dims_others(const trm_dims *dims, int32_t rank, int64_t out_others[T
 
 static inline void trm_copy_element(size_t size, void *to, int64_t to_index, const void *from,
                                     int64_t from_index) {
-  memcpy((char *)to + (size_t)to_index * size, (const char *)from + (size_t)from_index * size, size);
+  memcpy((char *)to + (size_t)to_index * size, (const char *)from + (size_t)from_index * size,
+         size);
 }
 
 /* ---- Scalar opcodes ------------------------------------------------------------------------- */

@@ -6,7 +6,12 @@
 
 bool trm_complex_op_exists(trm_opcode opcode) {
   switch (opcode) {
-    case TRM_OP_ABS: case TRM_OP_ADD: case TRM_OP_ATAN2: case TRM_OP_COMPARE: case TRM_OP_COMPLEX: case TRM_OP_CONVERT:
+    case TRM_OP_ABS:
+    case TRM_OP_ADD:
+    case TRM_OP_ATAN2:
+    case TRM_OP_COMPARE:
+    case TRM_OP_COMPLEX:
+    case TRM_OP_CONVERT:
     case TRM_OP_COSINE: case TRM_OP_DIVIDE: case TRM_OP_EXPONENTIAL:
     case TRM_OP_EXPONENTIAL_MINUS_ONE: case TRM_OP_IMAG: case TRM_OP_LOG: case TRM_OP_LOG_PLUS_ONE:
     case TRM_OP_LOGISTIC: case TRM_OP_MULTIPLY: case TRM_OP_NEGATE: case TRM_OP_POWER:

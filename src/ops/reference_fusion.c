@@ -119,8 +119,8 @@ static trm_status add_constant(fusion_builder *b, const trm_instruction *instruc
   return TRM_OK;
 }
 
-static trm_status add_step(fusion_builder *b, const trm_kernel_request *request, leaf_list *out_list,
-                           trm_error *error) {
+static trm_status add_step(fusion_builder *b, const trm_kernel_request *request,
+                           leaf_list *out_list, trm_error *error) {
   const trm_instruction *instruction = request->instruction;
   fusion_step step = {.first_operand = (uint32_t)b->operands.count};
   TRY(trm_kernel_create(request, true, &step.kernel, error));

@@ -62,7 +62,8 @@ static kernel_creators creators_of(trm_opcode opcode) {
     case TRM_OP_SCATTER:
       return (kernel_creators){trm_fast_data_create, trm_reference_indexed_create};
 
-    case TRM_OP_REDUCE: return (kernel_creators){trm_fast_reduce_create, trm_reference_reduce_create};
+    case TRM_OP_REDUCE:
+      return (kernel_creators){trm_fast_reduce_create, trm_reference_reduce_create};
     case TRM_OP_REDUCE_WINDOW: case TRM_OP_SELECT_AND_SCATTER:
       return (kernel_creators){trm_fast_reduce_create, trm_reference_window_create};
     case TRM_OP_SORT: case TRM_OP_TOPK:

@@ -164,8 +164,8 @@ static trm_status add_stream(trm_program_builder *builder, const char *name, trm
   return status;
 }
 
-/* What only programs of TensorFlow do: the original sets the tiles' random seeds before each run, and
- * puts what the host has sent where it belongs. */
+/* What only programs of TensorFlow do: the original sets the tiles' random seeds before each run,
+ * and puts what the host has sent where it belongs. */
 static bool is_of_tensorflow(const trm_module *module) {
   for (uint32_t c = 0; c < module->num_computations; ++c) {
     const trm_computation *computation = &module->computations[c];

@@ -2,10 +2,10 @@
  *
  * The original lowers HLO to calls of Poplar's libraries one by one, and brings some patterns of
  * instructions together first: x + a y, a sum with a factor, a filter's gradient with its
- * application, a pool with its division. Its compute sets are called after the TensorFlow op, the HLO
- * instruction or the pattern, and what the library calls them. Here the planned module is searched
- * for those patterns, across the borders of our own fusions, which are made for the host. The
- * patterns and the words are those that the original's tests of profiles show
+ * application, a pool with its division. Its compute sets are called after the TensorFlow op, the
+ * HLO instruction or the pattern, and what the library calls them. Here the planned module is
+ * searched for those patterns, across the borders of our own fusions, which are made for the host.
+ * The patterns and the words are those that the original's tests of profiles show
  * (tests/data/compute_sets.json). */
 #include <inttypes.h>
 #include <stdio.h>
@@ -247,8 +247,8 @@ static trm_status find_scaled_sum(finder *f, uint32_t n, trm_error *error) {
     const uint32_t v = operand(f, n, k);
     if (at(f, v)->opcode != TRM_OP_MULTIPLY || !is_used_once(f, v)) continue;
     kinds[k] = scaling_of(f, v, &values[k]);
-    if (trm_shape_count(&at(f, v)->shape) == 1 || at(f, values[k] == none ? v : values[k])->opcode ==
-                                                      TRM_OP_BROADCAST) {
+    if (trm_shape_count(&at(f, v)->shape) == 1 ||
+        at(f, values[k] == none ? v : values[k])->opcode == TRM_OP_BROADCAST) {
       kinds[k] = NO_SCALAR;
     }
     /* The other side must be an array too. */
@@ -407,7 +407,9 @@ static uint32_t kernel_of(const finder *f, uint32_t n) {
   uint32_t v = operand(f, n, 1);
   for (;;) {
     const trm_opcode opcode = at(f, v)->opcode;
-    if (opcode != TRM_OP_REVERSE && opcode != TRM_OP_TRANSPOSE && opcode != TRM_OP_CONVERT) return v;
+    if (opcode != TRM_OP_REVERSE && opcode != TRM_OP_TRANSPOSE && opcode != TRM_OP_CONVERT) {
+      return v;
+    }
     v = operand(f, v, 0);
   }
 }
@@ -450,8 +452,8 @@ static uint64_t hash_of(const char *text) {
   return h == 0 ? 1 : h;
 }
 
-/* What a fused batch norm was taken apart into: one normalisation in the original, of training where
- * the op has statistics of its own. */
+/* What a fused batch norm was taken apart into: one normalisation in the original, of training
+ * where the op has statistics of its own. */
 static trm_status find_norms(finder *f, uint32_t count, trm_error *error) {
   uint32_t statistics = 0, mask = 1;
   for (uint32_t n = 0; n < count; ++n) statistics += is_statistics(at(f, n));

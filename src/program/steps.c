@@ -108,7 +108,9 @@ static bool is_outlined(const trm_program_builder *builder, const trm_phase *pha
       &builder->module->computations[s->computation].instructions[s->instruction];
   const trm_instruction *one = phase->of != NULL ? phase->of : whole;
   const trm_tile_role *role = phase->role;
-  if (role == NULL && builder->roles != NULL) role = &builder->roles[s->computation][s->instruction];
+  if (role == NULL && builder->roles != NULL) {
+    role = &builder->roles[s->computation][s->instruction];
+  }
   const char *opcode = trm_opcode_name(one->opcode);
   const bool is_always = strcmp(opcode, "convolution") == 0 || strcmp(opcode, "dot") == 0 ||
                          strncmp(opcode, "batch-norm", 10) == 0 ||

@@ -84,7 +84,8 @@ static void append_head(const trm_profile *p, trm_text *text) {
                   " tiles of %s bytes each, %.4g GHz\n", p->target, p->architecture, p->num_ipus,
                   p->num_ipus == 1 ? "" : "s", p->num_replicas, p->num_replicas == 1 ? "" : "s",
                   p->tiles_per_ipu, GROUPED(p->bytes_per_tile), p->clock_frequency / 1e9);
-  trm_text_format(text, "Graph: %s programs, %s compute sets, %s vertices, %s edges, %s variables\n",
+  trm_text_format(text,
+                  "Graph: %s programs, %s compute sets, %s vertices, %s edges, %s variables\n",
                   GROUPED(p->num_steps), GROUPED(p->num_compute_sets), GROUPED(p->num_vertices),
                   GROUPED(p->num_edges), GROUPED(p->num_variables));
   for (size_t n = 0; n < p->notes.count; ++n) {

@@ -145,7 +145,8 @@ static trm_status write_programs(const trm_report_source *s, row_writer *rows, t
   return TRM_OK;
 }
 
-static trm_status write_compute_sets(const trm_report_source *s, row_writer *rows, trm_error *error) {
+static trm_status write_compute_sets(const trm_report_source *s, row_writer *rows,
+                                     trm_error *error) {
   const trm_program *p = s->program;
   TRY(begin(rows, "INSERT INTO compute_sets VALUES(?,?,?,?,?,?,?,?,?,?,?)", error));
   for (int64_t i = 0; i < p->num_compute_sets; ++i) {

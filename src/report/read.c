@@ -1,4 +1,5 @@
-/* Owns: reading profile.pop. A file from elsewhere is untrusted: whatever it holds gives a status. */
+/* Owns: reading profile.pop. A file from elsewhere is untrusted: whatever it holds gives a status.
+ */
 #include "report/read.h"
 
 #include <string.h>

@@ -7,8 +7,8 @@
 #include "tensorflow.h"
 #include "tremula/tremula.h"
 
-/* Logs "Cycle count: N" if that is wanted. N is that of the whole run: all tiles wait for each other
- * at every step. *cycles is of this executable: 0 before the first call. */
+/* Logs "Cycle count: N" if that is wanted. N is that of the whole run: all tiles wait for each
+ * other at every step. *cycles is of this executable: 0 before the first call. */
 void cycles_log(trm_executable *executable, int64_t *cycles);
 
 /* ---- For Python ---- */

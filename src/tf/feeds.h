@@ -44,8 +44,8 @@ uint64_t outfeed_deletions(const char *id);
 /* Whether Python has said that only the last element of outfeed `id` is kept. */
 bool outfeed_keeps_last(const char *id);
 
-/* A program names its feeds "0", "1", ..., so that programs that only differ in their feeds are one.
- * `names` has a line with the id of each; a feed of another name has that as its id.
+/* A program names its feeds "0", "1", ..., so that programs that only differ in their feeds are
+ * one. `names` has a line with the id of each; a feed of another name has that as its id.
  *
  * Connects every feed of the executable with the engine. *out_infeed is the infeed, or NULL. */
 bool feeds_bind(const trm_executable *executable, trm_engine *engine, const char *names,

@@ -34,8 +34,8 @@ static void compute(void *kernel, TF_OpKernelContext *context) {
 
 static void delete(void *kernel) { call_site_free(kernel); }
 
-/* ---- Updates of variables: the graph optimiser has put others in their place (clusters_updates.py),
- * unless it is off or there is no graph. ---- */
+/* ---- Updates of variables: the graph optimiser has put others in their place
+ * (clusters_updates.py), unless it is off or there is no graph. ---- */
 
 static void *create_update(TF_OpKernelConstruction *construction) {
   TF_StringView name = TF_OpKernelConstruction_GetName(construction);

@@ -26,12 +26,13 @@ static device devices[MAX_DEVICES];
 
 static void tell(int ordinal, const device *d, const char *name) {
   char text[3 * NAME_SIZE + 512];
-  snprintf(text, sizeof text,
-           "/device:IPU:%d changes between programs at every step: '%s' and '%s' among them. An IPU "
-           "loads another executable for each change, which takes longer than most steps. Put what "
-           "is small, such as the global step, a counter or a metric, on the CPU (with "
-           "tf.device('cpu')), or compile it together with the rest.",
-           ordinal, d->name, name);
+  snprintf(
+      text, sizeof text,
+      "/device:IPU:%d changes between programs at every step: '%s' and '%s' among them. An IPU "
+      "loads another executable for each change, which takes longer than most steps. Put what "
+      "is small, such as the global step, a counter or a metric, on the CPU (with "
+      "tf.device('cpu')), or compile it together with the rest.",
+      ordinal, d->name, name);
   attach_log(text);
 }
 

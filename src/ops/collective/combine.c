@@ -173,7 +173,8 @@ static void combine_values(const trm_combine_job *job, int64_t begin, int64_t en
     } else {
       sum = combine_first(state->combine, kind, sum);
       for (uint32_t k = 1; k < job->num_sources; ++k) {
-        sum = combine_two(state->combine, kind, sum, trm_value_load(job->dtype, job->sources[k], i));
+        sum =
+            combine_two(state->combine, kind, sum, trm_value_load(job->dtype, job->sources[k], i));
       }
       if (state->combine == TRM_COMBINE_MEAN) sum = divide(kind, sum, job->num_sources);
     }

@@ -90,7 +90,8 @@ static trm_status create_pad(const trm_kernel_request *request, trm_kernel *out_
     /* The first element that is not cut off, and how many are left. */
     const int64_t first = p->low < 0 ? (-p->low + step - 1) / step : 0;
     const int64_t position = p->low + first * step;
-    const int64_t room = position < shape->dims[d] ? (shape->dims[d] - position + step - 1) / step : 0;
+    const int64_t room =
+        position < shape->dims[d] ? (shape->dims[d] - position + step - 1) / step : 0;
     int64_t left = operand->dims[d] - first;
     if (left > room) left = room;
     dims[d] = left > 0 ? left : 0;

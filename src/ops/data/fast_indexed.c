@@ -291,7 +291,8 @@ static void apply_run(const indexed_state *state, char *operand, const char *upd
 }
 
 /* A thread does the part [begin, end) of the innermost dimension of all windows, in the order of
- * the positions, so that what is added twice is added in the same order by any number of threads. */
+ * the positions, so that what is added twice is added in the same order by any number of threads.
+ */
 static void scatter_range(const void *context, int64_t begin, int64_t end, int thread) {
   const scatter_run *run = context;
   const indexed_state *state = run->state;
@@ -380,7 +381,8 @@ static trm_status create_scatter(const trm_kernel_request *request, trm_kernel *
   const trm_instruction *instruction = request->instruction;
   const trm_scatter *scatter = instruction->scatter;
   if (instruction->num_operands != 3 || instruction->num_called != 1) return TRM_OK;
-  const trm_shape *operand = trm_operand_shape(request, 0), *updates = trm_operand_shape(request, 2);
+  const trm_shape *operand = trm_operand_shape(request, 0),
+                  *updates = trm_operand_shape(request, 2);
   indexed_state *state = ARENA_NEW(request->arena, indexed_state, 1);
   CHECK_MEMORY(state, "a data kernel");
   int64_t sizes[TRM_MAX_RANK] = {0}, dims[TRM_MAX_RANK], to[TRM_MAX_RANK], from[TRM_MAX_RANK];

@@ -118,10 +118,13 @@ static void move_block(const move_run *run, int64_t to, int64_t from, int64_t bl
   const char *in = run->from + (from + start * move->from[cut]) * size;
   switch (move->kind) {
     case MOVE_RUNS: copy_run(out, in, (size_t)(n * size)); break;
-    case MOVE_STRIDED: run->ops->strided[move->log2_size](out, in, move->from[last], (size_t)n); break;
+    case MOVE_STRIDED:
+      run->ops->strided[move->log2_size](out, in, move->from[last], (size_t)n);
+      break;
     case MOVE_TRANSPOSE:
       for (int64_t i = 0; i < move->dims[last]; i += TRANSPOSE_BLOCK) {
-        const int64_t m = move->dims[last] - i < TRANSPOSE_BLOCK ? move->dims[last] - i : TRANSPOSE_BLOCK;
+        const int64_t m =
+            move->dims[last] - i < TRANSPOSE_BLOCK ? move->dims[last] - i : TRANSPOSE_BLOCK;
         run->ops->transpose[move->log2_size](out + i * size, move->to[cut],
                                              in + i * move->from[last] * size, move->from[last],
                                              (size_t)m, (size_t)n);
@@ -163,7 +166,8 @@ static void move_range(const void *context, int64_t begin, int64_t end, int thre
 void trm_move_run(const trm_move *move, void *to, const void *from, bool may_thread) {
   if (move->kind == MOVE_NOTHING) return;
   const move_run run = {move, trm_vector_ops_get(), to, from};
-  const int threads = may_thread ? trm_threads_for((size_t)move->count << (move->log2_size + 1)) : 1;
+  const int threads =
+      may_thread ? trm_threads_for((size_t)move->count << (move->log2_size + 1)) : 1;
   trm_parallel_ranges(threads, move->outer * move->num_blocks, move_range, &run);
 }
 

@@ -64,7 +64,8 @@ static trm_status run_dynamic_update_slice(const trm_kernel *kernel, const trm_k
   const int64_t count = trm_shape_count(update);
   for (int64_t i = 0; i < count; i++, trm_odometer_next(&at)) {
     trm_copy_element(size, call->results[0],
-                     base + trm_linear_index(update->rank, strides, at.index), call->operands[1], i);
+                     base + trm_linear_index(update->rank, strides, at.index), call->operands[1],
+                     i);
   }
   return TRM_OK;
 }

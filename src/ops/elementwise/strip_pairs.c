@@ -52,7 +52,8 @@ size_t trm_strip_merge_pairs(const trm_vector_ops *ops, const strip_slot *slots,
     trm_pair_first first;
     trm_pair_second second;
     if (next != NULL && slots[step.out].kind == SLOT_REGISTER &&
-        find_first(ops, step.function, &first) && (next->in[0] == step.out) != (next->in[1] == step.out) &&
+        find_first(ops, step.function, &first) &&
+        (next->in[0] == step.out) != (next->in[1] == step.out) &&
         find_second(ops, next->function, next->in[1] == step.out, &second) &&
         (next->out == step.out || !is_read_later(steps, i + 2, num_steps, step.out))) {
       const uint32_t other = next->in[0] == step.out ? next->in[1] : next->in[0];

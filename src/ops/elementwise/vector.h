@@ -17,7 +17,12 @@ typedef void (*trm_vector_fn)(void *out, const void *a, const void *b, const voi
 
 /* Two float32 operations in one pass: t = a FIRST b, out = t SECOND c (or c SECOND t). The same
  * bits as the two passes. */
-typedef enum trm_pair_first { TRM_FIRST_ADD, TRM_FIRST_SUBTRACT, TRM_FIRST_MULTIPLY, TRM_NUM_FIRSTS } trm_pair_first;
+typedef enum trm_pair_first {
+  TRM_FIRST_ADD,
+  TRM_FIRST_SUBTRACT,
+  TRM_FIRST_MULTIPLY,
+  TRM_NUM_FIRSTS
+} trm_pair_first;
 typedef enum trm_pair_second {
   TRM_SECOND_ADD, TRM_SECOND_SUBTRACT, TRM_SECOND_SUBTRACT_FROM, TRM_SECOND_MULTIPLY,
   TRM_SECOND_MAXIMUM, TRM_SECOND_MAXIMUM_OF, TRM_NUM_SECONDS
@@ -54,7 +59,8 @@ typedef struct trm_vector_ops {
                     const float *offset, size_t n);
   void (*normalize_grad)(float *out, const float *grad, const float *x, const float *mean,
                          const float *scale, const float *grad_mean, const float *slope, size_t n);
-  /* Pooling's gradient: where best is not greater (or equal), x takes its place, and `at` place's. */
+  /* Pooling's gradient: where best is not greater (or equal), x takes its place, and `at` place's.
+   */
   void (*keep_greater)(float *best, int32_t *place, const float *x, int32_t at, size_t n);
   void (*keep_greater_equal)(float *best, int32_t *place, const float *x, int32_t at, size_t n);
   /* Strided loads: out[i] = a[i * stride], and transposed tiles: out[j * out_stride + i] =

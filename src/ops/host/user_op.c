@@ -112,9 +112,11 @@ static trm_status find_op(user_op *op, const char *path, const char *name, bool 
   if (dlsym(op->library, "custom_op_api_level") != NULL || dlsym(op->library, name) != NULL) {
     FAIL(UNIMPLEMENTED,
          "%s does not have the user op '%s' with the C signature of tremula/user_op.h. If the "
-         "function builds a graph with the Poplar C++ library, it cannot run here, where there is no "
+         "function builds a graph with the Poplar C++ library, it cannot run here, where there "
+         "is no "
          "Poplar: write what its vertices compute as a C function (TRM_USER_OP(%s), "
-         "docs/user_ops.md), or with TensorFlow's own ops", path, name, name);
+         "docs/user_ops.md), or with TensorFlow's own ops",
+         path, name, name);
   }
   FAIL(NOT_FOUND, "%s has no function '%s' for the user op", path, name);
 }
@@ -173,7 +175,8 @@ static trm_status open_op(user_op *op, const json_t *config, const trm_kernel_re
   const json_t *attributes = json_object_get(config, "attributes");
   if (!json_is_string(library) || !json_is_string(name) || (shown && !json_is_string(shown)) ||
       (attributes && !json_is_string(attributes))) {
-    FAIL(INVALID_ARGUMENT, "the backend_config of tremula.user-op must give 'library' and 'op', and "
+    FAIL(INVALID_ARGUMENT,
+         "the backend_config of tremula.user-op must give 'library' and 'op', and "
          "may give 'name' and 'attributes', as texts");
   }
   size_t size;
@@ -189,7 +192,8 @@ static trm_status open_op(user_op *op, const json_t *config, const trm_kernel_re
   op->library = dlopen(json_string_value(library), RTLD_NOW | RTLD_LOCAL);
   if (op->library == NULL) {
     const char *reason = dlerror();
-    FAIL(NOT_FOUND, "the library of a user op could not be opened: %s. A library that needs Poplar's "
+    FAIL(NOT_FOUND,
+         "the library of a user op could not be opened: %s. A library that needs Poplar's "
          "own libraries cannot be used: write the op in C (tremula/user_op.h, docs/user_ops.md)",
          reason != NULL ? reason : json_string_value(library));
   }
@@ -207,8 +211,9 @@ trm_status trm_user_op_create(const trm_kernel_request *request, trm_kernel *out
   CHECK_MEMORY(op, "a user op");
   memset(op, 0, sizeof *op);
   TRY(describe_operands(op, request, error));
-  json_t *config = json_loadb(instruction->backend_config == NULL ? "" : instruction->backend_config,
-                              instruction->backend_config_size, JSON_ALLOW_NUL, NULL);
+  json_t *config =
+      json_loadb(instruction->backend_config == NULL ? "" : instruction->backend_config,
+                 instruction->backend_config_size, JSON_ALLOW_NUL, NULL);
   const trm_status status = open_op(op, config, request, error);
   json_decref(config);
   char text[512];

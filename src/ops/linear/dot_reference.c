@@ -41,11 +41,15 @@ static trm_status run_dot(const trm_kernel *kernel, const trm_kernel_call *call,
     result_rhs[rank] = rhs_strides[dot->rhs_batch.items[rank]];
   }
   for (int32_t d = 0; d < lhs->rank; d++) {
-    if (trm_dims_contain(&dot->lhs_batch, d) || trm_dims_contain(&dot->lhs_contracting, d)) continue;
+    if (trm_dims_contain(&dot->lhs_batch, d) || trm_dims_contain(&dot->lhs_contracting, d)) {
+      continue;
+    }
     result_lhs[rank++] = lhs_strides[d];
   }
   for (int32_t d = 0; d < rhs->rank; d++) {
-    if (trm_dims_contain(&dot->rhs_batch, d) || trm_dims_contain(&dot->rhs_contracting, d)) continue;
+    if (trm_dims_contain(&dot->rhs_batch, d) || trm_dims_contain(&dot->rhs_contracting, d)) {
+      continue;
+    }
     result_rhs[rank++] = rhs_strides[d];
   }
   int64_t sum_dims[TRM_MAX_RANK], sum_lhs[TRM_MAX_RANK], sum_rhs[TRM_MAX_RANK];
@@ -68,9 +72,9 @@ static trm_status run_dot(const trm_kernel *kernel, const trm_kernel_call *call,
     for (int64_t j = 0; j < sum_count; j++, trm_odometer_next(&inner)) {
       const int64_t a = lhs_base + trm_linear_index(sum_rank, sum_lhs, inner.index);
       const int64_t b = rhs_base + trm_linear_index(sum_rank, sum_rhs, inner.index);
-      trm_value_multiply_add(kind, &sum,
-                             trm_value_load_as(lhs->dtype, state->shape.dtype, call->operands[0], a),
-                             trm_value_load_as(rhs->dtype, state->shape.dtype, call->operands[1], b));
+      trm_value_multiply_add(
+          kind, &sum, trm_value_load_as(lhs->dtype, state->shape.dtype, call->operands[0], a),
+          trm_value_load_as(rhs->dtype, state->shape.dtype, call->operands[1], b));
     }
     trm_value_store(state->shape.dtype, call->results[0], i, sum);
   }

@@ -44,8 +44,8 @@ INLINE __m512i spread_index(int64_t group, int64_t i) {
   return _mm512_add_epi32(base, _mm512_set1_epi32((int)i));
 }
 
-/* Copies 16 channels of a row, one vector after the other, with zeros left and right. Rows in memory
- * lie a power of two apart and would evict each other from the cache. */
+/* Copies 16 channels of a row, one vector after the other, with zeros left and right. Rows in
+ * memory lie a power of two apart and would evict each other from the cache. */
 INLINE void copy_row(const float *from, int64_t size, int64_t channels, int64_t pad, int64_t width,
                      __m512 *to) {
   const int64_t end = pad + size < width ? pad + size : width;
@@ -145,8 +145,8 @@ void trm_grouped_convolution_forward(const void *data, const void *x, const void
 }
 
 /* Adds the products of one row of x with one of dy (which has two zeros before and after) to the
- * gradients of input channels [first, first + CHUNK) and all three kernel columns. The row is summed
- * apart, which keeps the rounding errors of large images small. */
+ * gradients of input channels [first, first + CHUNK) and all three kernel columns. The row is
+ * summed apart, which keeps the rounding errors of large images small. */
 INLINE void add_gradients(const trm_grouped_convolution *c, const __m512 *x, const __m512 *dy,
                           float *dw, int64_t first, int64_t group, int64_t stride) {
   const int64_t width = c->y_size[1];

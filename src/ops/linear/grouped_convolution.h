@@ -9,8 +9,8 @@
 #define TRM_GROUPED_LANES 16
 
 /* y[n, q, o] = sum over k and the input channels i of o's group of
- * x[n, q * stride + k * dilation - pad, i] * w[o, i, k]; index 0 is rows, 1 columns. Activations are
- * dense with channels last; as many output as input channels. */
+ * x[n, q * stride + k * dilation - pad, i] * w[o, i, k]; index 0 is rows, 1 columns. Activations
+ * are dense with channels last; as many output as input channels. */
 typedef struct trm_grouped_convolution {
   int64_t batch, channels, group; /* group: channels of one group */
   int64_t x_size[2], y_size[2], k_size[2], stride[2], dilation[2], pad[2];

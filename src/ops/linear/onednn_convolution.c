@@ -74,9 +74,9 @@ static bool is_served(const trm_shape *shape) {
          trm_shape_count(shape) > 0;
 }
 
-/* oneDNN 3.2's generated weight gradient in three dimensions reads and writes outside its arrays, or
- * is wrong, when the kernel is large against the image (found by random tests, which find one and two
- * dimensions right). */
+/* oneDNN 3.2's generated weight gradient in three dimensions reads and writes outside its arrays,
+ * or is wrong, when the kernel is large against the image (found by random tests, which find one
+ * and two dimensions right). */
 static bool is_wrong_when_generated(const problem *p) {
   if (p->kind != BACKWARD_WEIGHTS || p->spatial < 3) return false;
   for (int i = 0; i < p->spatial; ++i) {

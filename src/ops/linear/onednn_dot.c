@@ -312,7 +312,9 @@ trm_status trm_onednn_dot_create(const trm_kernel_request *request, trm_kernel *
   trm_status status =
       trm_onednn_program_create(request, work_of(request, &p), &program, error);
   if (status == TRM_OK) status = add_steps(program, request, &p, error);
-  if (status == TRM_OK) status = trm_onednn_program_finish(program, "onednn.dot", out_kernel, error);
+  if (status == TRM_OK) {
+    status = trm_onednn_program_finish(program, "onednn.dot", out_kernel, error);
+  }
   if (status != TRM_OK) trm_onednn_program_free(program);
   if (status == TRM_UNIMPLEMENTED) return TRM_OK;
   *out_supported = status == TRM_OK;

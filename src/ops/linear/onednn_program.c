@@ -228,7 +228,8 @@ trm_status trm_onednn_add_primitive(trm_onednn_program *program, const_dnnl_prim
     own->arguments[i].desc = copy;
   }
   own->num_arguments = num_arguments;
-  const_dnnl_memory_desc_t scratch = dnnl_primitive_desc_query_md(desc, dnnl_query_scratchpad_md, 0);
+  const_dnnl_memory_desc_t scratch =
+      dnnl_primitive_desc_query_md(desc, dnnl_query_scratchpad_md, 0);
   const size_t bytes = scratch != NULL ? dnnl_memory_desc_get_size(scratch) : 0;
   if (bytes > 0) {
     dnnl_memory_desc_t copy = NULL;

@@ -45,8 +45,8 @@ dnnl_primitive_attr_t trm_onednn_attributes(void);
 trm_status trm_onednn_status(dnnl_status_t status, const char *what, trm_error *error);
 #define TRY_DNNL(expression, what) TRY(trm_onednn_status((expression), (what), error))
 
-/* `work` is the bytes touched, or as many cheap operations: it bounds the threads, here and in every
- * run. Until trm_onednn_program_finish or _free the calling thread has that bound too, since
+/* `work` is the bytes touched, or as many cheap operations: it bounds the threads, here and in
+ * every run. Until trm_onednn_program_finish or _free the calling thread has that bound too, since
  * oneDNN cuts the work when a primitive is created. */
 trm_status trm_onednn_program_create(const trm_kernel_request *request, double work,
                                      trm_onednn_program **out_program, trm_error *error);
@@ -57,7 +57,8 @@ trm_onednn_place trm_onednn_result(size_t offset);
 trm_onednn_place trm_onednn_scratch(trm_onednn_program *program, size_t bytes);
 trm_onednn_place trm_onednn_persistent(trm_onednn_program *program, size_t bytes);
 
-/* Whether later calls may bring the same contents (a parameter or constant): worth keeping packed. */
+/* Whether later calls may bring the same contents (a parameter or constant): worth keeping packed.
+ */
 bool trm_onednn_may_repeat(const trm_kernel_request *request, uint32_t operand);
 void trm_onednn_pack_begin(trm_onednn_program *program, uint32_t operand);
 void trm_onednn_pack_end(trm_onednn_program *program);

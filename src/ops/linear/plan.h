@@ -163,8 +163,8 @@ typedef struct trm_plan_mapping {
 } trm_plan_mapping;
 
 typedef struct trm_linear_plan {
-  /* Canonical: dimensions that need no window are part of the batch; of those with a kernel of 1 and
-   * an input dilation only the outputs that meet an input: the others are zeros. */
+  /* Canonical: dimensions that need no window are part of the batch; of those with a kernel of 1
+   * and an input dilation only the outputs that meet an input: the others are zeros. */
   trm_conv_params shape;
   trm_plan_transform transform;
   trm_plan_method method;

@@ -65,7 +65,8 @@ typedef struct plan_positions {
   int64_t tile_batch, tile_field[TRM_PLAN_MAX_DIMS];
   int64_t count;                               /* positions of the worst tile */
   /* Cycles of all workers, the mean over the kernel's positions; zero: the sums begin at zero. A
-   * part of a split kernel may have no position that meets padding: inner_dense is without those. */
+   * part of a split kernel may have no position that meets padding: inner_dense is without those.
+   */
   uint64_t inner, inner_zero, inner_dense;
 } plan_positions;
 
@@ -121,8 +122,8 @@ typedef struct plan_stage {
   uint64_t exchange, compute;
 } plan_stage;
 
-/* Once or in each turn of the loop; operands are rearranged `rearranges` times; cycles of compute and exchange without sync. Bytes and elements
- * are those of the worst tile. */
+/* Once or in each turn of the loop; operands are rearranged `rearranges` times; cycles of compute
+ * and exchange without sync. Bytes and elements are those of the worst tile. */
 typedef struct plan_cost {
   int64_t turns;
   bool broadcast;
@@ -156,8 +157,8 @@ trm_conv_params plan_transformed(const trm_conv_params *canonical,
 int64_t plan_greatest_common_divisor(int64_t a, int64_t b);
 /* See plan_problem.every. */
 int64_t plan_every(const trm_conv_dim *dim);
-/* Of `field` outputs from `begin` on, those that meet an input at kernel position k: not padding, not
- * the zeros of an input dilation. */
+/* Of `field` outputs from `begin` on, those that meet an input at kernel position k: not padding,
+ * not the zeros of an input dilation. */
 int64_t plan_busy_outputs(const trm_conv_dim *dim, int64_t begin, int64_t field, int64_t k);
 /* The part of all outputs times kernel positions that meets an input; sampled for large kernels. */
 double plan_busy_share(const trm_conv_dim *dim);

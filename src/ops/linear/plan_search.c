@@ -100,7 +100,8 @@ static trm_status list_positions(search *s, trm_error *error) {
       fields[kept++] = given->field[d];
     } else if (given->field[d] > 0) {
       const uint64_t product = (uint64_t)(batch == 0 ? 1 : batch) * given->field[d];
-      batch = product > UINT32_MAX ? UINT32_MAX : (uint32_t)product; /* too many are refused below */
+      batch =
+          product > UINT32_MAX ? UINT32_MAX : (uint32_t)product; /* too many are refused below */
     }
   }
   split_list batches, lists[MAX_DIMS] = {{0}};

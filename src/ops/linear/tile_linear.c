@@ -264,8 +264,8 @@ static trm_status own_options(const trm_instruction *instruction, trm_plan_optio
   return TRM_OK;
 }
 
-/* Of a result that is larger than what was planned (trm_linear_plan.shape), the rest is zeros, which
- * lie among what was computed. */
+/* Of a result that is larger than what was planned (trm_linear_plan.shape), the rest is zeros,
+ * which lie among what was computed. */
 static trm_status add_zeros(const trm_tile_request *request, trm_tile_cost *cost,
                             trm_mapping *result, trm_error *error) {
   const trm_shape *shape = &request->instruction->shape;

@@ -15,7 +15,8 @@ void trm_philox_lanes(uint64_t first, uint64_t high, uint64_t key,
 /* 64 bits. */
 void trm_threefry(const uint32_t counter[2], uint64_t key, uint32_t out_bits[2]);
 
-/* A stream of blocks that belongs to a handful of numbers (seeds, ids): equal numbers, equal bits. */
+/* A stream of blocks that belongs to a handful of numbers (seeds, ids): equal numbers, equal bits.
+ */
 typedef struct trm_random_stream {
   uint64_t key, high; /* Philox key, and the counter's upper half */
 } trm_random_stream;

@@ -1,6 +1,7 @@
 /* Kernels of rng, rng-bit-generator and the custom call "tremula.random". rng-bit-generator gives
  * the bits that XLA gives on a CPU. The other two draw from a stream that belongs to the
- * instruction, its seeds and the seed of the call; element i of a result depends on nothing else. */
+ * instruction, its seeds and the seed of the call; element i of a result depends on nothing else.
+ */
 #include "ops/reference.h"
 
 #include <jansson.h>
@@ -291,8 +292,9 @@ static trm_status create_random_call(const trm_kernel_request *request, trm_kern
   if (kind == TRM_KIND_FLOAT) state->high.f = 1.0; /* [0, 1), or mean 0 and deviation 1 */
   TRY(check_operands(request, state, error));
   json_error_t problem;
-  json_t *config = json_loadb(instruction->backend_config == NULL ? "" : instruction->backend_config,
-                              instruction->backend_config_size, 0, &problem);
+  json_t *config =
+      json_loadb(instruction->backend_config == NULL ? "" : instruction->backend_config,
+                 instruction->backend_config_size, 0, &problem);
   if (!json_is_object(config)) {
     json_decref(config);
     FAIL(INVALID_ARGUMENT, "the backend_config of tremula.random is not a JSON object: %s",

@@ -145,7 +145,12 @@ static void find_moments(const void *context, int64_t begin, int64_t end, int th
     const int64_t stop = state->rows * (chunk + 1) / state->chunks;
     memset(lanes, 0, LANES * sizeof *lanes);
     int64_t widest = 0;
-    const float *means = is_grad ? spread(state, run->arrays[0], block, state->after == 1 && state->width - block * LANES < LANES ? state->width - block * LANES : LANES, mean) : mean;
+    const float *means = is_grad ? spread(state, run->arrays[0], block,
+                                          state->after == 1 && state->width - block * LANES < LANES
+                                              ? state->width - block * LANES
+                                              : LANES,
+                                          mean)
+                                 : mean;
     for (int64_t r = first; r < stop;) {
       const float *rows[BLOCK_ROWS], *grads[BLOCK_ROWS];
       int64_t num = 0, n = 0;
@@ -187,7 +192,8 @@ static void write_rows(const void *context, int64_t begin, int64_t end, int thre
     const int64_t offset = row_at(state, block, u % state->rows, &n);
     if (block != spread_block) {
       for (int a = 0; a < (is_grad ? 4 : 3); a++)
-        of[a] = spread(state, run->arrays[a], block, state->after > 1 ? LANES : n, lane + a * LANES);
+        of[a] =
+            spread(state, run->arrays[a], block, state->after > 1 ? LANES : n, lane + a * LANES);
       spread_block = block;
     }
     const float *in = lanes_at(run, 0, offset, n, x);
@@ -199,7 +205,8 @@ static void write_rows(const void *context, int64_t begin, int64_t end, int thre
     else
       run->ops->normalize(to, in, of[0], of[1], of[2], (size_t)n);
     if (state->result_types[0] == TRM_F16)
-      run->ops->float_to_half((uint16_t *)run->call->results[0] + offset, out, NULL, NULL, (size_t)n);
+      run->ops->float_to_half((uint16_t *)run->call->results[0] + offset, out, NULL, NULL,
+                              (size_t)n);
   }
 }
 
@@ -207,7 +214,8 @@ static trm_status run_batch_norm(const trm_kernel *kernel, const trm_kernel_call
                                  trm_error *error) {
   (void)error;
   const norm_state *state = kernel->state;
-  norm_run run = {.state = state, .call = call, .ops = trm_vector_ops_get(), .parts = call->scratch};
+  norm_run run = {
+      .state = state, .call = call, .ops = trm_vector_ops_get(), .parts = call->scratch};
   float *arrays = (float *)(void *)((char *)call->scratch + state->moments_bytes);
   for (int a = 0; a < NUM_ARRAYS; a++) run.arrays[a] = arrays + a * state->features;
   run.files = (char *)call->scratch + state->moments_bytes +
@@ -299,7 +307,8 @@ static trm_status create(const trm_kernel_request *request, trm_opcode opcode, i
     if (d > feature) state->after *= operand->dims[d];
   }
   if (state->after == 1) {
-    for (int64_t g = state->features > 0 ? LANES / state->features : 1; g > 1 && state->group == 1; g--)
+    for (int64_t g = state->features > 0 ? LANES / state->features : 1; g > 1 && state->group == 1;
+         g--)
       if (state->before % g == 0) state->group = g;
     state->width = state->features * state->group;
     state->rows = state->before / state->group;
@@ -310,7 +319,8 @@ static trm_status create(const trm_kernel_request *request, trm_opcode opcode, i
   }
   const int64_t total = state->before * state->features * state->after;
   if (state->blocks < MAX_CHUNKS && state->rows >= 4 * BLOCK_ROWS && total >= 1 << 17)
-    state->chunks = state->rows / (2 * BLOCK_ROWS) < MAX_CHUNKS ? state->rows / (2 * BLOCK_ROWS) : MAX_CHUNKS;
+    state->chunks =
+        state->rows / (2 * BLOCK_ROWS) < MAX_CHUNKS ? state->rows / (2 * BLOCK_ROWS) : MAX_CHUNKS;
   state->moments_bytes =
       ((size_t)(state->chunks * state->features) * sizeof(moments) + 63) & ~(size_t)63;
   const size_t lane = LANES * sizeof(float);

@@ -65,7 +65,9 @@ static trm_status run_training(const trm_kernel *kernel, const trm_kernel_call *
   for (int64_t f = 0; f < view.features; f++) {
     double sum = 0.0, squares = 0.0;
     for (int64_t b = 0; b < view.before; b++) {
-      for (int64_t a = 0; a < view.after; a++) sum += load(state, call, 0, place_of(&view, b, f, a));
+      for (int64_t a = 0; a < view.after; a++) {
+        sum += load(state, call, 0, place_of(&view, b, f, a));
+      }
     }
     const double mean = sum / count;
     for (int64_t b = 0; b < view.before; b++) {

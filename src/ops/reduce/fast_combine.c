@@ -295,7 +295,8 @@ static trm_status run_combine(const trm_kernel *kernel, const trm_kernel_call *c
                         &run);
     if (state->chunks > 1) combine_partials(&run);
   } else if (lanes_are_results(state)) {
-    trm_parallel_ranges(threads, plan->kept_count / plan->kept_dims[plan->num_kept - 1] * state->blocks,
+    trm_parallel_ranges(threads,
+                        plan->kept_count / plan->kept_dims[plan->num_kept - 1] * state->blocks,
                         combine_results, &run);
   } else {
     trm_parallel_ranges(threads, plan->kept_count, combine_rows, &run);
@@ -314,7 +315,8 @@ trm_status trm_fast_combine_create(const trm_kernel_request *request, const redu
   for (uint32_t k = 0; k < state->n; k++)
     state->log2[k] = trm_log2_size(trm_operand_shape(request, k)->dtype);
   if (state->n == 1)
-    state->direct = trm_reduce_vector_fn(function->single_opcode, trm_operand_shape(request, 0)->dtype);
+    state->direct =
+        trm_reduce_vector_fn(function->single_opcode, trm_operand_shape(request, 0)->dtype);
   const int64_t results = plan->kept_count * (plan->inner_is_kept ? plan->inner : 1);
   const int64_t width = plan->inner_is_kept  ? plan->inner
                         : plan->num_kept > 0 ? plan->kept_dims[plan->num_kept - 1]

@@ -1,5 +1,5 @@
-/* Fast sums of floats. Work is cut by the shape alone, in pieces that are summed in short float32 sums
- * and doubles; the pieces are added in order. So a sum does not depend on the threads, and its
+/* Fast sums of floats. Work is cut by the shape alone, in pieces that are summed in short float32
+ * sums and doubles; the pieces are added in order. So a sum does not depend on the threads, and its
  * error is far below that of adding one after the other. */
 #include <string.h>
 
@@ -82,7 +82,8 @@ static void sum_columns(const void *context, int64_t begin, int64_t end, int thr
     const int64_t column = block * REDUCE_BLOCK;
     const int64_t width = plan->inner * state->group;
     const int64_t n = width - column < REDUCE_BLOCK ? width - column : REDUCE_BLOCK;
-    const int64_t base = trm_reduce_offset(plan->num_kept, plan->kept_dims, plan->kept_strides, kept);
+    const int64_t base =
+        trm_reduce_offset(plan->num_kept, plan->kept_dims, plan->kept_strides, kept);
     rows.data = (const char *)run->call->operands[0] + (base << log2);
     const int64_t first = state->rows * chunk / state->chunks;
     const int64_t stop = state->rows * (chunk + 1) / state->chunks;
@@ -92,7 +93,9 @@ static void sum_columns(const void *context, int64_t begin, int64_t end, int thr
     const int64_t columns = n / state->group;
     const int64_t place = kept * plan->inner + column;
     for (int64_t i = 0; i < columns; i++) {
-      if (state->has_partials) run->partials[chunk * plan->kept_count * plan->inner + place + i] = acc[i];
+      if (state->has_partials) {
+        run->partials[chunk * plan->kept_count * plan->inner + place + i] = acc[i];
+      }
       else store(state->dtype, run->call->results[0], place + i, run->initial + acc[i]);
     }
   }
@@ -103,11 +106,12 @@ static double sum_piece(const sum_state *state, const char *data, int64_t piece)
   const int64_t cuts = (plan->inner + PIECE - 1) / PIECE;
   const int64_t start = piece % cuts * PIECE;
   const int64_t n = plan->inner - start < PIECE ? plan->inner - start : PIECE;
-  const int64_t offset =
-      start + trm_reduce_offset(plan->num_reduced, plan->reduced_dims, plan->reduced_strides, piece / cuts);
+  const int64_t offset = start + trm_reduce_offset(plan->num_reduced, plan->reduced_dims,
+                                                   plan->reduced_strides, piece / cuts);
   const trm_vector_ops *ops = trm_vector_ops_get();
-  return state->dtype == TRM_F32 ? ops->sum_f32((const float *)(const void *)data + offset, (size_t)n)
-                                 : ops->sum_half((const uint16_t *)(const void *)data + offset, (size_t)n);
+  return state->dtype == TRM_F32
+             ? ops->sum_f32((const float *)(const void *)data + offset, (size_t)n)
+             : ops->sum_half((const uint16_t *)(const void *)data + offset, (size_t)n);
 }
 
 /* Units: results, or results x pieces. */
@@ -119,7 +123,8 @@ static void sum_row_range(const void *context, int64_t begin, int64_t end, int t
   const uint8_t log2 = trm_log2_size(state->dtype);
   for (int64_t u = begin; u < end; u++) {
     const int64_t kept = state->has_partials ? u / state->pieces : u;
-    const int64_t base = trm_reduce_offset(plan->num_kept, plan->kept_dims, plan->kept_strides, kept);
+    const int64_t base =
+        trm_reduce_offset(plan->num_kept, plan->kept_dims, plan->kept_strides, kept);
     const char *data = (const char *)run->call->operands[0] + (base << log2);
     if (state->has_partials) {
       run->partials[u] = sum_piece(state, data, u % state->pieces);

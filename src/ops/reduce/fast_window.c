@@ -181,9 +181,11 @@ trm_status trm_fast_window_create(const trm_kernel_request *request, trm_kernel 
   window_plan *plan = &state->plan;
   trm_window_plan(instruction->window, operand, &instruction->shape, plan);
   for (int32_t d = 0; d < plan->rank; d++)
-    if (plan->window[d].size < 1 || plan->window[d].stride < 1 || plan->window[d].base_dilation < 1 ||
-        plan->window[d].window_dilation < 1 || plan->window[d].reversal)
+    if (plan->window[d].size < 1 || plan->window[d].stride < 1 ||
+        plan->window[d].base_dilation < 1 || plan->window[d].window_dilation < 1 ||
+        plan->window[d].reversal) {
       return TRM_OK;
+    }
   if (plan->inner == 1 && plan->rank > 0 && plan->window[plan->rank - 1].base_dilation == 1) {
     state->line = plan->out_dims[plan->rank - 1];
     if (state->line == 0) state->line = 1;

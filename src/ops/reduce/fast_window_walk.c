@@ -29,7 +29,9 @@ static int64_t find_inside(const window_walk *walk, int32_t d, int64_t from) {
   const int64_t origin = walk->at[d] * w->stride - w->padding_low;
   const int64_t limit = (walk->plan->in_dims[d] - 1) * w->base_dilation;
   int64_t k = from;
-  if (origin + k * w->window_dilation < 0) k = (-origin + w->window_dilation - 1) / w->window_dilation;
+  if (origin + k * w->window_dilation < 0) {
+    k = (-origin + w->window_dilation - 1) / w->window_dilation;
+  }
   for (; k < w->size; k++) {
     const int64_t position = origin + k * w->window_dilation;
     if (position > limit) return -1;

@@ -30,8 +30,9 @@ typedef struct pooling_plan {
   int64_t cycles;
 } pooling_plan;
 
-/* Dimensions with windows are rows and, the last of them, columns; the last one without a window after
- * those is the channels; all others are rows too. Of the gradient the positions are the operand's. */
+/* Dimensions with windows are rows and, the last of them, columns; the last one without a window
+ * after those is the channels; all others are rows too. Of the gradient the positions are the
+ * operand's. */
 static pooling pooling_of(const trm_window *window, const trm_shape *shape, bool gradient) {
   pooling p = {.rows = 1, .columns = 1, .groups = 1, .vectors = 1, .window = window_size(window),
                .height = 1, .width = 1, .row_step = 1, .column_step = 1, .gradient = gradient};
@@ -78,7 +79,8 @@ static int64_t pooling_cycles(const pooling *p, int64_t workers, int64_t rows, i
     group = 23;
   }
   const int64_t filled = trm_ceil_divide(rows * columns * groups * p->vectors, workers);
-  return workers * (25 + filled + each * (17 + items * (23 + groups * (group + p->vectors * vector)))) +
+  return workers *
+             (25 + filled + each * (17 + items * (23 + groups * (group + p->vectors * vector)))) +
          13;
 }
 
@@ -210,7 +212,7 @@ trm_status trm_tile_select_and_scatter(const trm_tile_request *request, trm_tile
   return add_pooling(request, cost, &p, 2, 1, "MaxPoolGrad", "popnn::MaxPoolingGrad", error);
 }
 
-/* ---- Sort and scan ----------------------------------------------------------------------------- */
+/* ---- Sort and scan -------------------------------------------------------------------------- */
 
 /* A bitonic network over the tiles: log2 n (log2 n + 1) / 2 compare-and-swap steps; those whose
  * distance is beyond a tile exchange first. `independent` sorts run side by side. */

@@ -163,8 +163,8 @@ def _call(library, op_name, name, inputs, types, shapes, attributes, callback, *
     if said.is_stateless:
         operation = inside.apply_op(
             "XlaCustomCallV2", name=name or "UserOp", operands=list(inputs),
-            call_target_name=_TARGET, backend_config=json.dumps(config), has_side_effect=False, result_dtypes=types,
-            result_shapes=shapes)
+            call_target_name=_TARGET, backend_config=json.dumps(config), has_side_effect=False,
+            result_dtypes=types, result_shapes=shapes)
     else:
         operation = tracing.side_effect(_TARGET, config, list(inputs), types, shapes, name)
     return list(operation.outputs) if types else operation
