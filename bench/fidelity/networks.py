@@ -243,8 +243,9 @@ def tables(planner):
         case = fit(planner, one)
         memory = case["memory"]
         share = 100 * memory["worst_tile_bytes"] / memory["bytes_per_tile"]
-        lines.append(f"| {one.what} | {'fits' if one.fits else 'does not fit'} | {share:.0f} % | "
-                     f"{'yes' if case['fits'] else 'no'} |")
+        close = ", within the model's error" if case["is_close"] else ""
+        lines.append(f"| {one.what} | {'fits' if one.fits else 'does not fit'} | {share:.1f} % | "
+                     f"{'yes' if case['fits'] else 'no'}{close} |")
     return "\n".join(lines) + "\n"
 
 
