@@ -55,12 +55,13 @@ static trm_mapping sliceable_rows(const trm_tile_request *request, trm_dtype dty
 }
 
 /* Where rows are not cut, lookups are, over the tiles that are left: each such part needs a copy of
- * the rows. 1: that is dearer than the lookups. */
+ * the rows, and has a lookup for each worker. 1: that is dearer than the lookups. */
 static int64_t lookup_parts(const trm_tile_request *request, const trm_mapping *place,
                             int64_t lookups) {
   const int64_t column = place->part_size[1] * place->element_bytes;
   if (place->cuts[0] > 1 || lookups * column < place->dims[0] * column) return 1;
-  return trm_most(1, trm_least(lookups, request->target->tiles_per_ipu / place->parts));
+  const int64_t parts = lookups / workers_of(request);
+  return trm_most(1, trm_least(parts, request->target->tiles_per_ipu / place->parts));
 }
 
 static const char *type_word(trm_dtype dtype) {
