@@ -20,7 +20,7 @@ import sys
 import tempfile
 import zlib
 
-from tool import find_tremula
+from tool import find_tremula, replace_between
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 MARKS = "<!-- layers: begin -->\n", "<!-- layers: end -->"
@@ -306,11 +306,7 @@ def main():
     text = table(points)
     print(text, end="")
     if arguments.update:
-        with open(arguments.update, encoding="utf-8") as file:
-            document = file.read()
-        begin, end = document.index(MARKS[0]) + len(MARKS[0]), document.index(MARKS[1])
-        with open(arguments.update, "w", encoding="utf-8") as file:
-            file.write(document[:begin] + text + document[end:])
+        replace_between(arguments.update, MARKS, text)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ import tempfile
 
 import tensorflow.compat.v1 as tf
 
-from tool import find_tremula
+from tool import find_tremula, replace_between
 
 HALF = tf.float16
 MARKS = "<!-- networks: begin -->\n", "<!-- networks: end -->"
@@ -258,11 +258,7 @@ def main():
         text = tables(Planner(folder))
     print(text, end="")
     if arguments.update:
-        with open(arguments.update, encoding="utf-8") as file:
-            document = file.read()
-        begin, end = document.index(MARKS[0]) + len(MARKS[0]), document.index(MARKS[1])
-        with open(arguments.update, "w", encoding="utf-8") as file:
-            file.write(document[:begin] + text + document[end:])
+        replace_between(arguments.update, MARKS, text)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Finds the tool `tremula` for the scripts of this folder."""
+"""What the scripts of this folder share: the tool `tremula`, and the tables in documents."""
 
 import os
 import shutil
@@ -14,3 +14,12 @@ def find_tremula():
         if os.path.exists(path):
             return path
     return shutil.which("tremula") or sys.exit("there is no tremula: build it (make demo)")
+
+
+def replace_between(path, marks, text):
+    """Puts a text between two marks of a document."""
+    with open(path, encoding="utf-8") as file:
+        document = file.read()
+    begin, end = document.index(marks[0]) + len(marks[0]), document.index(marks[1])
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(document[:begin] + text + document[end:])

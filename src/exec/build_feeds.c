@@ -72,6 +72,20 @@ static trm_status config_id(const trm_plan_builder *b, const trm_instruction *in
   return TRM_OK;
 }
 
+/* The config of HLO's own feeds, or what the backend_config of ours says. */
+static trm_status feed_id(const trm_plan_builder *b, const trm_instruction *instruction,
+                          char *buffer, size_t size, trm_error *error) {
+  if (instruction->opcode != TRM_OP_INFEED && instruction->opcode != TRM_OP_OUTFEED) {
+    return config_id(b, instruction, "feed", buffer, size, error);
+  }
+  const char *config = instruction->infeed_config != NULL ? instruction->infeed_config : "";
+  if (strlen(config) >= size) {
+    FAIL(INVALID_ARGUMENT, "the config of an infeed or outfeed is longer than %zu bytes", size - 1);
+  }
+  memcpy(buffer, config, strlen(config) + 1);
+  return TRM_OK;
+}
+
 /* Whether the backend_config says {"<key>":true}. */
 static bool config_flag(const trm_instruction *instruction, const char *key) {
   json_t *config = json_loadb(instruction->backend_config, instruction->backend_config_size, 0,
@@ -85,13 +99,7 @@ trm_status trm_plan_walk_infeed(trm_plan_builder *b, trm_plan_scope *s, trm_inde
                                 trm_error *error) {
   const trm_instruction *instruction = trm_plan_at(b, s, i);
   char id[512];
-  if (instruction->opcode == TRM_OP_INFEED) {
-    const char *config = instruction->infeed_config != NULL ? instruction->infeed_config : "";
-    if (strlen(config) >= sizeof id) FAIL(INVALID_ARGUMENT, "an infeed_config is too long");
-    memcpy(id, config, strlen(config) + 1);
-  } else {
-    TRY(config_id(b, instruction, "feed", id, sizeof id, error));
-  }
+  TRY(feed_id(b, instruction, id, sizeof id, error));
   TRY(trm_plan_new_leaves(b, &instruction->shape, &s->leaves[i], error));
   const uint32_t count = (uint32_t)trm_shape_num_leaves(&instruction->shape);
   trm_step step = {.kind = TRM_STEP_INFEED, .computation = s->computation, .instruction = i,
@@ -104,13 +112,7 @@ trm_status trm_plan_walk_outfeed(trm_plan_builder *b, trm_plan_scope *s, trm_ind
                                  trm_error *error) {
   const trm_instruction *instruction = trm_plan_at(b, s, i);
   char id[512];
-  if (instruction->opcode == TRM_OP_OUTFEED) {
-    const char *config = instruction->infeed_config != NULL ? instruction->infeed_config : "";
-    if (strlen(config) >= sizeof id) FAIL(INVALID_ARGUMENT, "an outfeed_config is too long");
-    memcpy(id, config, strlen(config) + 1);
-  } else {
-    TRY(config_id(b, instruction, "feed", id, sizeof id, error));
-  }
+  TRY(feed_id(b, instruction, id, sizeof id, error));
   uint32_t *operands, count, used = 0;
   TRY(trm_plan_gather_operands(b, s, i, 0, &operands, &count, error));
   const trm_shape **shapes = ARENA_NEW(&b->plan->arena, const trm_shape *, count);
