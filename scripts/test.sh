@@ -20,14 +20,34 @@ run() {
 }
 FAILED=0
 
+# build_ahead PRESET: begins a build that test_c will want, on one core, which the Python tests
+# leave idle for much of their time.
+AHEAD=
+build_ahead() {
+  (configure "$1" && exec nice -n 19 ninja -C "build/$1" -j 1) >"$LOGS/ahead-$1.log" 2>&1 &
+  AHEAD=$!
+  trap 'kill $AHEAD 2>/dev/null || true' EXIT
+}
+
+# configure PRESET
+configure() {
+  cmake --preset "$1" -DTREMULA_PYTHON="$PWD/.venv/bin/python" \
+    -DTREMULA_WERROR="${TREMULA_WERROR:-OFF}"
+}
+
 # test_c PRESET: builds and runs the C tests and the replays of the fuzzers.
 test_c() {
-  quietly "configure-$1" cmake --preset "$1" -DTREMULA_PYTHON="$PWD/.venv/bin/python" \
-    -DTREMULA_WERROR="${TREMULA_WERROR:-OFF}" ||
-    die "cmake failed for the preset $1."
+  if [ -n "$AHEAD" ]; then
+    wait "$AHEAD" || true # what went wrong is said below
+    AHEAD=
+  fi
+  quietly "configure-$1" configure "$1" || die "cmake failed for the preset $1."
   quietly "build-$1" cmake --build --preset "$1" || die "the build of the preset $1 failed."
   run "C tests ($1)" ctest --preset "$1" -j "$(nproc)"
 }
+
+WITH_SANITIZERS=0
+if [ "$mode" != quick ] || [ "${TREMULA_SANITIZE_IN_TEST:-1}" = 1 ]; then WITH_SANITIZERS=1; fi
 
 set_up
 need_library cmocka libcmocka-dev
@@ -38,6 +58,7 @@ install_missing
 if [ "$mode" != sanitize ]; then
   install_packages .venv test "pytest>=7" cbor2 pycapnp
   test_c release
+  if [ $WITH_SANITIZERS = 1 ]; then build_ahead asan-ubsan; fi
   longs=(-m "not long")
   if [ "$mode" = all ]; then longs=(); fi
   run "Python tests (TensorFlow $(tensorflow_version .venv))" \
@@ -55,7 +76,7 @@ if [ "$mode" != sanitize ]; then
       .venv-2.21/bin/python -m pytest -q -m smoke
   fi
 fi
-if [ "$mode" != quick ] || [ "${TREMULA_SANITIZE_IN_TEST:-1}" = 1 ]; then test_c asan-ubsan; fi
+if [ $WITH_SANITIZERS = 1 ]; then test_c asan-ubsan; fi
 if [ "$mode" = all ]; then test_c tsan; fi
 
 printf '\n'
