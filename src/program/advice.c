@@ -95,7 +95,7 @@ static trm_status try_shards(const trm_program *program, trm_advice_list *list,
   for (uint32_t shards = 2; shards <= 8; shards *= 2) {
     trm_program *other = NULL;
     trm_error why;
-    const trm_status status = trm_program_create_split(program, shards, &other, &why);
+    const trm_status status = trm_program_create_split_briefly(program, shards, &other, &why);
     if (status == TRM_FAILED_PRECONDITION) return TRM_OK; /* too few layers to cut between */
     if (status != TRM_OK) return trm_fail(error, status, "%s", why.message);
     trm_advice advice = {0};

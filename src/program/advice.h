@@ -22,6 +22,11 @@ typedef VECTOR(trm_advice) trm_advice_list;
 trm_status trm_program_find_advice(const trm_program *program, trm_advice_list *list,
                                    trm_error *error);
 
+/* split.c: trm_program_create_split() for those who want to know whether it would fit: the first
+ * cuts that do, or the best of a few. */
+trm_status trm_program_create_split_briefly(const trm_program *program, uint32_t num_shards,
+                                            trm_program **out_program, trm_error *error);
+
 static inline double trm_least_double(double a, double b) { return a < b ? a : b; }
 
 #endif /* TREMULA_PROGRAM_ADVICE_H_ */

@@ -12,11 +12,12 @@
 
 #include "hlo/infer.h"
 #include "passes/pass.h"
+#include "program/advice.h"
 #include "program/builder.h"
 #include "program/layers.h"
 #include "target/target.h"
 
-enum { MAX_SHARDS = 64, ROUNDS = 6, MOVES = 6, FIT_SWEEPS = 30, NO_UNIT = -1 };
+enum { MAX_SHARDS = 64, ROUNDS = 6, MOVES = 6, BRIEF_ROUNDS = 3, FIT_SWEEPS = 30, NO_UNIT = -1 };
 
 /* A run of consecutive forward instructions of one layer: cuts are between units. */
 typedef struct unit {
@@ -36,6 +37,7 @@ typedef struct named_unit {
 typedef struct splitter {
   const trm_program *program;
   uint32_t computation, num_shards, num_units;
+  bool briefly; /* a few plans, and no more once it fits */
   int32_t *unit_of; /* by instruction */
   bool *is_source;  /* by instruction: inputs, constants */
   unit *units;
@@ -379,14 +381,16 @@ static trm_status search(splitter *s, trm_program **out_program, trm_error *erro
   found_cuts *found = ARENA_NEW(&s->arena, found_cuts, 1);
   CHECK_MEMORY(found, "shards");
   trm_status status = TRM_OK;
+  const int rounds = s->briefly ? BRIEF_ROUNDS : ROUNDS;
   bool better, is_new = true;
-  for (int round = 0; round < ROUNDS && is_new; ++round) {
+  for (int round = 0; round < rounds && is_new; ++round) {
+    if (s->briefly && round > 0 && found->best->totals.fits) break;
     uint32_t cuts[MAX_SHARDS];
     choose_cuts(s, cuts);
     TRY_OR_GOTO(try_cuts(s, cuts, found, &better, &is_new, error), failed);
     fit_weights(s, found->seen, found->num_seen);
   }
-  better = true;
+  better = !s->briefly;
   while (better && found->num_tried + 2 <= ROUNDS + MOVES) {
     TRY_OR_GOTO(move_a_unit(s, found, &better, error), failed);
   }
@@ -398,8 +402,8 @@ failed:
   return status;
 }
 
-trm_status trm_program_create_split(const trm_program *program, uint32_t num_shards,
-                                    trm_program **out_program, trm_error *error) {
+static trm_status create_split(const trm_program *program, uint32_t num_shards, bool briefly,
+                               trm_program **out_program, trm_error *error) {
   if (num_shards < 2 || num_shards > MAX_SHARDS) {
     FAIL(INVALID_ARGUMENT, "a program can be cut into 2 to %d shards, not %u", MAX_SHARDS,
          num_shards);
@@ -408,7 +412,7 @@ trm_status trm_program_create_split(const trm_program *program, uint32_t num_sha
     FAIL(FAILED_PRECONDITION, "the program is on %u IPUs already: it says itself where it is cut",
          program->num_ipus);
   }
-  splitter s = {.program = program, .num_shards = num_shards,
+  splitter s = {.program = program, .num_shards = num_shards, .briefly = briefly,
                 .computation = find_computation(program->module)};
   trm_status status;
   TRY_OR_GOTO(find_units(&s, error), done);
@@ -422,6 +426,16 @@ trm_status trm_program_create_split(const trm_program *program, uint32_t num_sha
 done:
   trm_arena_free(&s.arena);
   return status;
+}
+
+trm_status trm_program_create_split(const trm_program *program, uint32_t num_shards,
+                                    trm_program **out_program, trm_error *error) {
+  return create_split(program, num_shards, false, out_program, error);
+}
+
+trm_status trm_program_create_split_briefly(const trm_program *program, uint32_t num_shards,
+                                            trm_program **out_program, trm_error *error) {
+  return create_split(program, num_shards, true, out_program, error);
 }
 
 bool trm_program_cut_get(const trm_program *program, size_t i, trm_program_cut *out_cut) {
