@@ -17,7 +17,7 @@ PLANNED = {
         "map_gradient_optimizer", "sharded_optimizer", "optimizers"),
     "Keras": ("keras", "layers"),
     "strategies and distribution": (
-        "ipu_strategy", "ipu_multi_worker_strategy", "distributed", "horovod"),
+        "ipu_strategy", "distributed"),
     "operations on replicas": (
         "all_to_all_op", "all_to_all_op_grad", "cross_replica_ops", "cross_replica_ops_grad",
         "reduce_scatter_op", "replication_ops", "within_replica_ops", "within_replica_ops_grad"),
@@ -48,6 +48,18 @@ CLASSES = {
     ("ipu_infeed_queue", "IPUIterator"): "TensorFlow 2",
     ("ipu_infeed_queue", "IPUOwnedIterator"): "TensorFlow 2",
     ("ipu_outfeed_queue", "ScopedIPUOutfeedQueue"): "TensorFlow 2",
+    **{("ipu_multi_worker_strategy", name): "strategies and distribution" for name in (
+        "IPUSyncOnReadVariable",
+        "IPUMirroredVariable",
+        "IPUMultiWorkerExtended",
+        "IPUDistributedVariable",
+        "IPU_VARIABLE_CLASS_MAPPING",
+        "IPUAutoPolicy",
+        "IPUOnWritePolicy",
+        "IPUOnReadPolicy",
+        "IPU_VARIABLE_POLICY_MAPPING",
+        "IPUMultiWorkerExtendedV1",
+    )},
 }
 
 _GROUP = {module: group for group, modules in PLANNED.items() for module in modules}

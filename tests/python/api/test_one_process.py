@@ -1,0 +1,124 @@
+"""PopDist and Horovod in one process, which programs import however they are started."""
+
+import sys
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+
+
+@pytest.fixture(autouse=True)
+def alone(monkeypatch):
+    """No variable of PopRun or MPI; Horovod is not initialised."""
+    import os
+    from tensorflow.python.ipu import horovod as hvd
+    for name in list(os.environ):
+        if name.startswith(("POPDIST_", "OMPI_COMM_WORLD_", "PMI_")):
+            monkeypatch.delenv(name)
+    hvd.shutdown()
+    yield
+    hvd.shutdown()
+
+
+def test_a_process_that_nobody_has_started():
+    import popdist
+    assert not popdist.isPopdistEnvSet()
+    assert (popdist.getNumTotalReplicas(), popdist.getNumLocalReplicas(),
+            popdist.getNumInstances(), popdist.getNumIpusPerReplica()) == (1, 1, 1, 1)
+    assert (popdist.getInstanceIndex(), popdist.getReplicaIndexOffset()) == (0, 0)
+    popdist.init()
+
+
+def test_variables_of_one_process(monkeypatch):
+    import popdist
+    import popdist.tensorflow
+    from tensorflow.python import ipu
+    for name, value in (("NUM_TOTAL_REPLICAS", 2), ("NUM_LOCAL_REPLICAS", 2),
+                        ("NUM_IPUS_PER_REPLICA", 4)):
+        monkeypatch.setenv(f"POPDIST_{name}", str(value))
+    assert popdist.isPopdistEnvSet() and popdist.getNumTotalReplicas() == 2
+    config = ipu.config.IPUConfig()
+    assert popdist.tensorflow.set_ipu_config(config, 4, configure_device=False) is config
+    assert not config.auto_select_ipus
+    assert popdist.tensorflow.set_ipu_config(config, 4).auto_select_ipus == 8
+    with pytest.raises(ValueError, match="3 IPUs for a replica, PopRun was told 4"):
+        popdist.tensorflow.set_ipu_config(config, ipus_per_replica=3)
+    with pytest.raises(NotImplementedError, match="auto_select_ipus"):
+        popdist.getDeviceId()
+    monkeypatch.setenv("POPDIST_NUM_LOCAL_REPLICAS", "two")
+    with pytest.raises(ValueError, match="POPDIST_NUM_LOCAL_REPLICAS is 'two'"):
+        popdist.getNumLocalReplicas()
+
+
+def test_several_processes_are_refused(monkeypatch):
+    import popdist
+    import popdist.tensorflow
+    from tensorflow.python import ipu
+    from tensorflow.python.ipu import horovod as hvd
+    monkeypatch.setenv("OMPI_COMM_WORLD_SIZE", "2")
+    with pytest.raises(NotImplementedError, match="hvd.init: .* started as 2 processes"):
+        hvd.init()
+    with pytest.raises(ValueError, match="use hvd.init"):
+        hvd.size()
+    monkeypatch.setenv("OMPI_COMM_WORLD_SIZE", "1")
+    hvd.init()
+    monkeypatch.setenv("POPDIST_NUM_TOTAL_REPLICAS", "4")
+    monkeypatch.setenv("POPDIST_NUM_LOCAL_REPLICAS", "2")
+    monkeypatch.setenv("POPDIST_REPLICA_INDEX_OFFSET", "2")
+    assert (popdist.getNumInstances(), popdist.getInstanceIndex()) == (2, 1)
+    for call in (popdist.init, lambda: popdist.tensorflow.set_ipu_config(ipu.config.IPUConfig())):
+        with pytest.raises(NotImplementedError, match="started as 2 processes"):
+            call()
+
+
+def test_what_horovod_says_of_one_process():
+    from tensorflow.python.ipu import horovod as hvd
+    for ask in (hvd.size, hvd.rank, hvd.local_size, hvd.local_rank, hvd.is_homogeneous,
+                lambda: hvd.broadcast(1.0, 0)):
+        with pytest.raises(ValueError, match="has not been initialized; use hvd.init"):
+            ask()
+    hvd.init()
+    assert (hvd.size(), hvd.local_size(), hvd.rank(), hvd.local_rank()) == (1, 1, 0, 0)
+    assert not hvd.mpi_built() and not hvd.gloo_enabled()
+    with pytest.raises(ValueError, match="MPI is not enabled"):
+        hvd.mpi_threads_supported()
+    with pytest.raises(ValueError, match="only process"):
+        hvd.init([1])
+
+
+def test_collectives_hand_on_what_they_are_given():
+    """Also where the program asks for the IPU around them, as with a variable there."""
+    from tensorflow.python import ipu
+    from tensorflow.python.ipu import horovod as hvd
+    hvd.init()
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    with tf.Graph().as_default(), tf.Session() as session:
+        with ipu.scopes.ipu_scope("/device:IPU:0"):
+            variable = tf.get_variable("w", initializer=x, use_resource=True)
+            sent = hvd.broadcast(variable, root_rank=0, name="sent")
+        assert sent.op.name == "sent" and "CPU" in sent.device
+        update = variable.assign(hvd.allreduce(sent * 2))
+        slices = hvd.allreduce(tf.IndexedSlices(tf.constant([[5.0]]), tf.constant([1])), hvd.Sum)
+        session.run(tf.global_variables_initializer())
+        np.testing.assert_array_equal(session.run(update), 2 * x)
+        assert session.run(slices.indices).tolist() == [1]
+        assert session.run(hvd.allgather([3, 4])).tolist() == [3, 4]
+        assert session.run(hvd.broadcast(7, root_rank=0)) == 7
+        with pytest.raises(NotImplementedError, match="Adasum"):
+            hvd.allreduce(x, op=hvd.Adasum)
+        with pytest.raises(ValueError, match="root_rank is 1"):
+            hvd.broadcast(x, root_rank=1)
+        with pytest.raises(ValueError, match="op is 9"):
+            hvd.allreduce(x, op=9)
+        with pytest.raises(ValueError, match="scalar"):
+            hvd.allgather(1.0)
+
+
+def test_strategies_say_what_to_do_instead():
+    from tensorflow.python.ipu.horovod import popdist_strategy
+    from tensorflow.python.ipu.horovod.ipu_horovod_strategy import IPUHorovodStrategyV1
+    for make in (lambda: popdist_strategy.PopDistStrategy(add_ipu_cross_replica_reductions=False),
+                 IPUHorovodStrategyV1):
+        with pytest.raises(NotImplementedError, match="without a strategy, with the replicas"):
+            make()
+    assert sys.modules["tensorflow.python.ipu.horovod"].init
