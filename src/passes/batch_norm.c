@@ -224,22 +224,22 @@ static trm_status refuse(const trm_instruction *norm, trm_error *error) {
        "norms.experimental.distributed_batch_norm_replica_group_size to 1", norm->name);
 }
 
-/* Expands the batch norms of the module that `is_wanted` says, those of a `group` all. */
+/* Which batch norms are to go, and of how many replicas the statistics are. */
+typedef struct expansion {
+  bool (*is_wanted)(trm_opcode opcode);
+  uint32_t group;
+} expansion;
+
+static trm_status expand_wanted(trm_edit *e, trm_index i, void *state, trm_error *error) {
+  const expansion *wanted = state;
+  if (!wanted->is_wanted(trm_edit_at(e, i)->opcode)) return TRM_OK;
+  if (is_served(e, i)) return expand(e, i, wanted->group, error);
+  return wanted->group > 1 ? refuse(trm_edit_at(e, i), error) : TRM_OK;
+}
+
 static trm_status expand_all(trm_module *module, bool (*is_wanted)(trm_opcode), uint32_t group,
                              trm_error *error) {
-  for (uint32_t c = 0; c < module->num_computations; ++c) {
-    trm_edit edit;
-    TRY(trm_edit_begin(&edit, module, c, error));
-    trm_status status = TRM_OK;
-    const uint32_t count = module->computations[c].num_instructions;
-    for (trm_index i = 0; i < count && status == TRM_OK; ++i) {
-      if (!is_wanted(trm_edit_at(&edit, i)->opcode)) continue;
-      if (is_served(&edit, i)) status = expand(&edit, i, group, error);
-      else if (group > 1) status = refuse(trm_edit_at(&edit, i), error);
-    }
-    TRY(trm_edit_end(&edit, status, error));
-  }
-  return TRM_OK;
+  return trm_edit_module(module, expand_wanted, &(expansion){is_wanted, group}, error);
 }
 
 static bool is_forward(trm_opcode opcode) {

@@ -115,6 +115,27 @@ trm_status trm_edit_scalar(trm_edit *edit, trm_index like, trm_dtype dtype, doub
   return trm_edit_add(edit, like, prototype, out_index, error);
 }
 
+trm_status trm_edit_instructions(trm_module *module, uint32_t computation, trm_rewrite rewrite,
+                                 void *state, trm_error *error) {
+  trm_edit edit;
+  TRY(trm_edit_begin(&edit, module, computation, error));
+  trm_status status = TRM_OK;
+  const uint32_t count = trm_edit_computation(&edit)->num_instructions;
+  for (trm_index i = 0; i < count && status == TRM_OK; ++i) {
+    status = rewrite(&edit, i, state, error);
+  }
+  return trm_edit_end(&edit, status, error);
+}
+
+trm_status trm_edit_module(trm_module *module, trm_rewrite rewrite, void *state,
+                           trm_error *error) {
+  const uint32_t count = module->num_computations;
+  for (uint32_t c = 0; c < count; ++c) {
+    TRY(trm_edit_instructions(module, c, rewrite, state, error));
+  }
+  return TRM_OK;
+}
+
 uint32_t *trm_count_users(const trm_computation *computation) {
   uint32_t *users = trm_allocate_zeroed((size_t)computation->num_instructions + 1, sizeof *users);
   if (users == NULL) return NULL;

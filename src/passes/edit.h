@@ -49,6 +49,16 @@ trm_status trm_edit_broadcast(trm_edit *edit, trm_index like, trm_shape shape, t
 trm_status trm_edit_scalar(trm_edit *edit, trm_index like, trm_dtype dtype, double value,
                            trm_index *out_index, trm_error *error);
 
+/* What rewrites one instruction of an edit; `state` is the pass's own. */
+typedef trm_status (*trm_rewrite)(trm_edit *edit, trm_index index, void *state, trm_error *error);
+/* Begins an edit of a computation, calls `rewrite` for each of its instructions (not for those that
+ * are added meanwhile), in order, until one fails, and ends the edit. */
+trm_status trm_edit_instructions(trm_module *module, uint32_t computation, trm_rewrite rewrite,
+                                 void *state, trm_error *error);
+/* The same for all computations (callees come before their callers), but for those that are added
+ * meanwhile. */
+trm_status trm_edit_module(trm_module *module, trm_rewrite rewrite, void *state, trm_error *error);
+
 /* Number of users of each instruction (operands only; the root counts one more). The array is
  * freed by the caller; NULL when memory runs out. */
 uint32_t *trm_count_users(const trm_computation *computation);

@@ -73,8 +73,12 @@ static trm_status run_once(const trm_edit *edit, trm_index i, trm_arena *scratch
   return status;
 }
 
-static trm_status fold(trm_edit *edit, trm_index i, trm_error *error) {
+/* `state` is the size_t of bytes that were folded so far in the module. */
+static trm_status fold(trm_edit *edit, trm_index i, void *state, trm_error *error) {
+  size_t *total = state;
   trm_instruction *instruction = trm_edit_at(edit, i);
+  if (*total > max_total_bytes || !is_foldable(edit, instruction)) return TRM_OK;
+  *total += trm_shape_bytes(&instruction->shape);
   trm_arena *arena = &edit->module->arena;
   for (uint32_t k = 0; k < instruction->num_operands; ++k) {
     instruction->operands[k] = trm_edit_resolve(edit, instruction->operands[k]);
@@ -99,17 +103,5 @@ static trm_status fold(trm_edit *edit, trm_index i, trm_error *error) {
 
 trm_status trm_pass_fold_constants(trm_module *module, trm_error *error) {
   size_t total = 0;
-  for (uint32_t c = 0; c < module->num_computations; ++c) {
-    trm_edit edit;
-    TRY(trm_edit_begin(&edit, module, c, error));
-    trm_status status = TRM_OK;
-    const uint32_t count = module->computations[c].num_instructions;
-    for (trm_index i = 0; i < count && status == TRM_OK; ++i) {
-      if (total > max_total_bytes || !is_foldable(&edit, trm_edit_at(&edit, i))) continue;
-      total += trm_shape_bytes(&trm_edit_at(&edit, i)->shape);
-      status = fold(&edit, i, error);
-    }
-    TRY(trm_edit_end(&edit, status, error));
-  }
-  return TRM_OK;
+  return trm_edit_module(module, fold, &total, error);
 }

@@ -251,23 +251,18 @@ done:
   return status;
 }
 
-trm_status trm_pass_hoist(trm_module *module, trm_error *error) {
-  /* Inner loops first: what leaves them may leave the outer one too. */
-  const uint32_t count = module->num_computations;
-  for (uint32_t c = 0; c < count; ++c) {
-    trm_edit edit;
-    TRY(trm_edit_begin(&edit, module, c, error));
-    trm_status status = TRM_OK;
-    const uint32_t instructions = module->computations[c].num_instructions;
-    for (trm_index i = 0; i < instructions && status == TRM_OK; ++i) {
-      const trm_instruction *instruction = trm_edit_at(&edit, i);
-      if (instruction->opcode != TRM_OP_WHILE || !is_taken_apart(trm_edit_computation(&edit), i)) {
-        continue;
-      }
-      const loop l = {module, c, instruction->called[0], instruction->called[1], i};
-      status = hoist_loop(&l, &edit, error);
-    }
-    TRY(trm_edit_end(&edit, status, error));
+static trm_status hoist(trm_edit *edit, trm_index i, void *state, trm_error *error) {
+  (void)state;
+  const trm_instruction *instruction = trm_edit_at(edit, i);
+  if (instruction->opcode != TRM_OP_WHILE || !is_taken_apart(trm_edit_computation(edit), i)) {
+    return TRM_OK;
   }
-  return TRM_OK;
+  const loop l = {edit->module, edit->computation, instruction->called[0], instruction->called[1],
+                  i};
+  return hoist_loop(&l, edit, error);
+}
+
+trm_status trm_pass_hoist(trm_module *module, trm_error *error) {
+  /* Inner loops come first: what leaves them may leave the outer one too. */
+  return trm_edit_module(module, hoist, NULL, error);
 }

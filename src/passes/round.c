@@ -128,25 +128,19 @@ typedef struct rounder {
   trm_identical identical;
 } rounder;
 
-static trm_status round_computation(trm_module *module, uint32_t c, const rounder *r,
-                                    trm_error *error) {
+static trm_status round_instruction(trm_edit *e, trm_index i, void *state, trm_error *error) {
+  const rounder *r = state;
   const trm_rounding_settings *settings = r->settings;
-  trm_edit edit;
-  TRY(trm_edit_begin(&edit, module, c, error));
-  trm_status status = TRM_OK;
-  const uint32_t count = module->computations[c].num_instructions;
-  for (trm_index i = 0; i < count && status == TRM_OK; ++i) {
-    if (!is_served(&edit, i)) continue;
-    const bool same = r->identical.first != NULL && trm_is_identical(&r->identical, c, i);
-    const rounding all = {
-        .stochastic = settings->stochastic == TRM_STOCHASTIC_ALL ||
-                      (settings->stochastic == TRM_STOCHASTIC_IDENTICAL && same),
-        .nan_on_overflow = settings->nan_on_overflow};
-    rounding how = rounding_of(trm_edit_at(&edit, i), all);
-    how.alike = how.stochastic && same;
-    if (how.stochastic || how.nan_on_overflow) status = take_apart(&edit, i, how, error);
-  }
-  return trm_edit_end(&edit, status, error);
+  if (!is_served(e, i)) return TRM_OK;
+  const bool same =
+      r->identical.first != NULL && trm_is_identical(&r->identical, e->computation, i);
+  const rounding all = {
+      .stochastic = settings->stochastic == TRM_STOCHASTIC_ALL ||
+                    (settings->stochastic == TRM_STOCHASTIC_IDENTICAL && same),
+      .nan_on_overflow = settings->nan_on_overflow};
+  rounding how = rounding_of(trm_edit_at(e, i), all);
+  how.alike = how.stochastic && same;
+  return how.stochastic || how.nan_on_overflow ? take_apart(e, i, how, error) : TRM_OK;
 }
 
 /* What runs instruction by instruction: not the scalar functions of reductions. */
@@ -172,7 +166,7 @@ static trm_status round_all(trm_module *module, const trm_rounding_settings *set
     TRY(trm_find_identical(module, runs, settings->replicas, arena, &r.identical, error));
   }
   for (uint32_t c = 0; c < count; ++c) {
-    if (runs[c]) TRY(round_computation(module, c, &r, error));
+    if (runs[c]) TRY(trm_edit_instructions(module, c, round_instruction, &r, error));
   }
   return TRM_OK;
 }

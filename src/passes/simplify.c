@@ -301,7 +301,9 @@ static trm_status simplify_convolution(trm_edit *e, trm_index i, trm_error *erro
   return TRM_OK;
 }
 
-static trm_status simplify_instruction(trm_edit *e, trm_index i, trm_error *error) {
+static trm_status simplify_instruction(trm_edit *e, trm_index i, void *state, trm_error *error) {
+  (void)state;
+  if (trm_edit_at(e, i)->num_control_predecessors > 0) return TRM_OK;
   switch (trm_edit_at(e, i)->opcode) {
     case TRM_OP_CONVERT:
       return simplify_convert(e, i, error);
@@ -356,16 +358,5 @@ static trm_status simplify_instruction(trm_edit *e, trm_index i, trm_error *erro
 }
 
 trm_status trm_pass_simplify(trm_module *module, trm_error *error) {
-  for (uint32_t c = 0; c < module->num_computations; ++c) {
-    trm_edit edit;
-    TRY(trm_edit_begin(&edit, module, c, error));
-    trm_status status = TRM_OK;
-    const uint32_t count = module->computations[c].num_instructions;
-    for (trm_index i = 0; i < count && status == TRM_OK; ++i) {
-      if (trm_edit_at(&edit, i)->num_control_predecessors > 0) continue;
-      status = simplify_instruction(&edit, i, error);
-    }
-    TRY(trm_edit_end(&edit, status, error));
-  }
-  return TRM_OK;
+  return trm_edit_module(module, simplify_instruction, NULL, error);
 }

@@ -145,7 +145,8 @@ static bool is_annotation(const trm_edit *edit, const trm_instruction *instructi
   return false;
 }
 
-static trm_status rewrite(trm_edit *edit, trm_index index, trm_error *error) {
+static trm_status rewrite(trm_edit *edit, trm_index index, void *state, trm_error *error) {
+  (void)state;
   const trm_instruction *instruction = trm_edit_at(edit, index);
   trm_index copy;
   switch (instruction->opcode) {
@@ -180,13 +181,5 @@ static trm_status rewrite(trm_edit *edit, trm_index index, trm_error *error) {
 }
 
 trm_status trm_pass_synchronous(trm_module *module, trm_error *error) {
-  for (uint32_t c = 0; c < module->num_computations; ++c) {
-    trm_edit edit;
-    TRY(trm_edit_begin(&edit, module, c, error));
-    trm_status status = TRM_OK;
-    const uint32_t count = trm_edit_computation(&edit)->num_instructions;
-    for (trm_index i = 0; i < count && status == TRM_OK; ++i) status = rewrite(&edit, i, error);
-    TRY(trm_edit_end(&edit, status, error));
-  }
-  return TRM_OK;
+  return trm_edit_module(module, rewrite, NULL, error);
 }
