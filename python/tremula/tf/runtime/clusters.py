@@ -15,7 +15,7 @@ import hashlib
 import itertools
 
 from tremula.tf.runtime import (clusters_graph, clusters_ops, clusters_sources, clusters_updates,
-                                inside, lowering, plugin)
+                                inside, launching, lowering, plugin)
 
 _SCOPE = b"jit_scope_ipu_"  # of scopes.ipu_jit_scope
 
@@ -159,18 +159,13 @@ def _launch(group, names, renamed):
     arguments = _arguments(group, members)
     results, updates = _outputs(group, members)
     main = next(node for node in reversed(group) if node.kind.weight)
-    proto = type(main.proto)(op="IpuLaunch", device=main.proto.device)
+    proto = type(main.proto)(device=main.proto.device)
     proto.input.extend(_tensor(*one) for one in arguments[0] + arguments[1])
     proto.input.extend(_waits(group, members))
-    for attribute, tensors in (("Thost", arguments[0]), ("Tdevice", arguments[1]),
-                               ("Tresults", results), ("Tupdates", updates)):
-        value = proto.attr[attribute].list
-        value.SetInParent()
-        value.type.extend(node.kind.outputs[number][1] for node, number in tensors)
-    proto.attr["feeds"].list.SetInParent()
-    proto.attr["module"].s = b""
-    proto.attr["graph"].s = _source(group, arguments[0] + arguments[1],
-                                    results + updates).serialize()
+    launching.make_launch(
+        proto, _source(group, arguments[0] + arguments[1], results + updates),
+        *([node.kind.outputs[number][1] for node, number in tensors]
+          for tensors in (*arguments, results, updates)))
     # A session keeps the kernels of all its graphs by the names of their nodes.
     digest = hashlib.sha256(proto.SerializeToString(deterministic=True)).hexdigest()[:8]
     proto.name = name = _unique(f"{main.name}/IpuLaunch_{digest}", names)

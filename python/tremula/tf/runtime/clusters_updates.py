@@ -7,8 +7,8 @@ that computes the gradients (clusters.py); any other update is an IpuLaunch of i
 TensorFlow's bridge when it runs (late.py).
 """
 
-from tremula.tf.runtime import (clusters_ops, clusters_sources, inside, kernel_list, lowering,
-                                rewriting)
+from tremula.tf.runtime import (clusters_ops, clusters_sources, inside, kernel_list, launching,
+                                lowering, rewriting)
 
 
 def expand(graph_def):
@@ -131,15 +131,11 @@ class _Parts:
         values = [i for i in range(len(self._data)) if i not in self._resources]
         assigned = self._resources if self.updates_slots else self._resources[:1]
         made = self._node("IpuLaunch", [*(self._data[i] for i in values), *self._reads.values()])
-        for attribute, types in (("Thost", [self.kind.inputs[i][1] for i in values]),
-                                 ("Tdevice", [self.dtype] * len(self._reads)), ("Tresults", []),
-                                 ("Tupdates", [self.dtype] * len(assigned))):
-            made.attr[attribute].list.SetInParent()
-            made.attr[attribute].list.type.extend(types)
-        made.attr["feeds"].list.SetInParent()
+        launching.make_launch(made, self._source(values),
+                              host=[self.kind.inputs[i][1] for i in values],
+                              device=[self.dtype] * len(self._reads), results=[],
+                              updates=[self.dtype] * len(assigned))
         made.attr["variables"].i = len(self._reads)
-        made.attr["module"].s = b""
-        made.attr["graph"].s = self._source(values).serialize()
         return {self.kind.inputs[i][0]: f"{made.name}:{number}" if number else made.name
                 for number, i in enumerate(assigned)}
 

@@ -52,6 +52,21 @@ def launch(trace, name):
             return [tf.identity(tensor) for tensor in results], done
 
 
+def make_launch(node, source, host, device, results, updates):
+    """Makes a NodeDef an IpuLaunch of a lowering.Source that is lowered when it runs.
+
+    The others are lists of the numbers of types: of what the program takes in host memory and in
+    the device's, and of what it gives in the two.
+    """
+    node.op = "IpuLaunch"
+    for attribute, types in (("Thost", host), ("Tdevice", device), ("Tresults", results),
+                             ("Tupdates", updates), ("feeds", [])):
+        node.attr[attribute].list.SetInParent()
+        node.attr[attribute].list.type.extend(types)
+    node.attr["module"].s = b""
+    node.attr["graph"].s = source.serialize()
+
+
 def _input_names(trace):
     """What TensorFlow calls the arguments and the variables; None where it calls them nothing."""
     variables = {id(one.handle): one.name for one in trace.graph.variables}
