@@ -8,7 +8,6 @@ module (src/tf/cache.c). Several processes may use a folder at once. Whatever is
 or the folder costs a warning and the lowering, never the program.
 """
 
-import collections
 import fcntl
 import functools
 import glob
@@ -17,11 +16,10 @@ import json
 import logging
 import os
 import struct
-import threading
 import time
 
 from tremula import flags
-from tremula.tf.runtime import inside, lowering, plugin
+from tremula.tf.runtime import inside, lowering, plugin, recent
 
 LOG = logging.getLogger("tremula")
 
@@ -70,22 +68,16 @@ def remember(parts, compute):
 
 
 # What this process has lowered lately: estimators build the same graphs again and again.
-_recent = collections.OrderedDict()
-_recent_lock = threading.Lock()
-_MOST_RECENT = 16
+_recent = recent.Recent(16)
 
 
 def _remember_here(key, compute):
-    with _recent_lock:
-        found = _recent.pop(key, None)
+    found = _recent.get(key)
     if found is None:
         found = _timed(compute)
+        _recent.put(key, found)
     else:
         plugin.log_info("CACHE", "the graph has been lowered before")
-    with _recent_lock:
-        _recent[key] = found
-        while len(_recent) > _MOST_RECENT:
-            _recent.popitem(last=False)
     return found
 
 

@@ -5,11 +5,10 @@ placed on the device without `compile`, or a compiled part some of whose shapes 
 Each is lowered once for each set of shapes and of values that must be constants.
 """
 
-import collections
 import ctypes
 import threading
 
-from tremula.tf.runtime import cache, inside, known_values, lowering, plugin, rewriting
+from tremula.tf.runtime import cache, inside, known_values, lowering, plugin, recent, rewriting
 
 _GRAPH, _NODE = ord("g"), ord("n")
 
@@ -20,8 +19,7 @@ _SMALL_BYTES = 8  # of any type: the start of a range, what pads a diagonal
 
 _callback = None  # kept from being collected while the plugin has it
 _lock = threading.RLock()
-_MOST_OPS = 1024
-_ops = collections.OrderedDict()  # the single ops lowered last: key -> (module, constants)
+_ops = recent.Recent(1024)  # the single ops lowered last: key -> (module, constants)
 
 
 def install():
@@ -110,17 +108,15 @@ def _lower_node(payload, inputs, name):
         rewriting.replace_random(node, 1, [int(size) for size in inputs[0].value()])
     key = (node.SerializeToString(deterministic=True), entry["name"],
            tuple(one.key(one.is_small()) for one in inputs))
-    if key in _ops:
-        _ops.move_to_end(key)
-    else:
+    found = _ops.get(key)
+    if found is None:
         source = lowering.Source(
             graph_pb2.GraphDef(node=[node], versions=inside.graph_versions()),
             [lowering.Argument(f"input{i}:0", one.dtype, one.shape)
              for i, one in enumerate(inputs)], [], [], "n1", {"n1": entry})
-        _ops[key] = _lower_with_constants(source, inputs, fixed)
-        while len(_ops) > _MOST_OPS:
-            _ops.popitem(last=False)
-    return _ops[key]
+        found = _lower_with_constants(source, inputs, fixed)
+        _ops.put(key, found)
+    return found
 
 
 def _lower_with_constants(source, inputs, fixed):
