@@ -41,6 +41,17 @@ def test_what_counts_as_a_number(on_ipu, session):
         assert run.run(program) == [3.] * 6
 
 
+def test_whole_numbers():
+    import numpy as np
+    from tremula.tf.runtime import checks
+    for value in (64, 64.0, np.int64(64), np.float64(64)):
+        found = checks.whole("n", value)
+        assert found == 64 and type(found) is int
+    assert checks.whole("n", None, optional=True) is None
+    refused(TypeError, "n must be an int, but it is 1.5", checks.whole, "n", 1.5)
+    refused(ValueError, "n must be at least 1, but it is 0", checks.whole, "n", 0.0, least=1)
+
+
 @pytest.mark.parametrize("wrong, error", [("3", TypeError), (1.5, TypeError), (True, TypeError),
                                           (0, ValueError), (256, ValueError)])
 def test_prefetch_depth(wrong, error):

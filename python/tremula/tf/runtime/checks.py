@@ -21,10 +21,11 @@ def integer(name, value, least=None, most=None, optional=False):
 
 
 def whole(name, value, least=None, optional=False):
-    """An int, also where programs divide with `/`: 64.0 stands for 64. Returns an int."""
+    """An int, also where programs divide with `/`: 64.0 stands for 64. Returns Python's int."""
     if isinstance(value, float) and value.is_integer():
         value = int(value)
-    return integer(name, value, least, optional=optional)
+    value = integer(name, value, least, optional=optional)
+    return None if value is None else int(value)
 
 
 def scalar(name, value):

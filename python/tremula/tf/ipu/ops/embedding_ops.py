@@ -30,7 +30,7 @@ def embedding_lookup(params, ids, serialization_factor=1, indices_are_sorted=Fal
     rest of params. Raises ValueError for a serialization_factor that does not fit.
     """
     del one_hot_threshold, min_encoding_size
-    factor = int(checks.whole("serialization_factor", serialization_factor))
+    factor = checks.whole("serialization_factor", serialization_factor)
     if factor < 1:
         raise ValueError(f"serialization_factor has to be at least 1, but was {factor}.")
     params, ids = tf.convert_to_tensor(params), tf.convert_to_tensor(ids)

@@ -77,7 +77,7 @@ def instance_norm(inputs, channels_axis=-1, center=True, scale=True, epsilon=1.5
 def _group_norm(inputs, groups, channels_axis, center, scale, epsilon, initializers, reuse,
                 collections, trainable, scope, strided, kind):
     inputs, = checks.tensors("inputs", [inputs])
-    checks.whole("groups", groups, optional=True)
+    groups = checks.whole("groups", groups, optional=True)
     checks.integer("channels_axis", channels_axis)
     checks.number("epsilon", epsilon, least=0)
     for option, value in (("center", center), ("scale", scale), ("trainable", trainable),
@@ -97,7 +97,7 @@ def _group_norm(inputs, groups, channels_axis, center, scale, epsilon, initializ
     channels = inputs.shape.as_list()[channels_axis]
     if channels is None:
         raise ValueError(f"Inputs {name} has undefined channel dimension: {channels_axis}.")
-    groups = channels if groups is None else int(groups)
+    groups = channels if groups is None else groups
     if groups > channels:
         raise ValueError(f"Invalid groups {groups} for {channels} channels.")
     if groups < 1 or channels % groups != 0:

@@ -61,7 +61,7 @@ class _PopnnRNN(base_layer.Layer):
         if dtype not in (tf.float16, tf.float32):
             raise ValueError(f"Only support float16, float32, provided {dtype}")
         self._plain_dtype = dtype
-        self._num_units = int(checks.whole("num_units", num_units, least=1))
+        self._num_units = checks.whole("num_units", num_units, least=1)
         self._seed = seed
         self._weights_initializer = weights_initializer
         self._bias_initializer = bias_initializer

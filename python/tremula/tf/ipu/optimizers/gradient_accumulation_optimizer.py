@@ -37,7 +37,7 @@ class GradientAccumulationOptimizerV2(ipu_optimizer.IpuOptimizer):
         are for reports only. Raises ValueError for a number below 1, TypeError for wrong kinds.
         """
         super().__init__(opt, name)
-        checks.whole("num_mini_batches", num_mini_batches)
+        num_mini_batches = checks.whole("num_mini_batches", num_mini_batches)
         for option, value in (
                 ("offload_weight_update_variables", offload_weight_update_variables),
                 ("replicated_optimizer_state_sharding", replicated_optimizer_state_sharding)):
@@ -45,7 +45,7 @@ class GradientAccumulationOptimizerV2(ipu_optimizer.IpuOptimizer):
         if num_mini_batches < 1:
             raise ValueError("num_mini_batches must be a positive number, but it is "
                              f"{num_mini_batches}.")
-        self._num_mini_batches = int(num_mini_batches)
+        self._num_mini_batches = num_mini_batches
         self._dtype = checks.dtype("dtype", dtype)
         self._method = GradientAccumulationReductionMethod.parse(reduction_method)
         self._offload_weight_update_variables = offload_weight_update_variables
