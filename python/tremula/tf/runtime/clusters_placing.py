@@ -12,7 +12,7 @@ import functools
 import re
 import threading
 
-from tremula.tf.runtime import inside, plain_graphs
+from tremula.tf.runtime import inside, placing_on_cpu, plain_graphs
 
 _UNPLACEABLE = re.compile(r"Cannot assign a device for operation ([^\s:]+)")
 _MOST_TRIES = 64  # each reads the graph anew
@@ -118,6 +118,7 @@ def _start_again(self, place_pruned_graph=False):
 def _extend(self, extend):
     """Extends a session by what its graph has got, and puts aside what cannot be placed."""
     from tensorflow.python.framework import errors_impl
+    placing_on_cpu.move(self._graph)
     for left in reversed(range(_MOST_TRIES)):
         try:
             return extend(self)
