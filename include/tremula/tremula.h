@@ -251,6 +251,13 @@ TRM_API trm_status trm_infeed_repeat(trm_infeed *infeed, const void *const *elem
 /* A run is (or is no longer) going to consume. Counted. */
 TRM_API void trm_infeed_open(trm_infeed *infeed);
 TRM_API void trm_infeed_close(trm_infeed *infeed);
+/* The next run reads at least so many element tuples (trm_executable_feed_uses, for each replica);
+ * without this call, any number. */
+TRM_API void trm_infeed_expect(trm_infeed *infeed, uint64_t num_tuples);
+/* For a producer that must not get more from its source than runs read. Waits until there is room
+ * for an element tuple that the run is known to read, or that it waits for; false: no run is open.
+ */
+TRM_API bool trm_infeed_wanted(trm_infeed *infeed);
 /* Seconds that reads have waited for elements in all. */
 TRM_API double trm_infeed_waited(trm_infeed *infeed);
 TRM_API void trm_infeed_release(trm_infeed *infeed);
@@ -275,6 +282,9 @@ TRM_API trm_status trm_engine_bind_outfeed(trm_engine *engine, const char *id,
  * the executable. Returns NULL for i out of range. */
 TRM_API const char *trm_executable_feed(const trm_executable *executable, size_t i, char *out_kind,
                                         const trm_tensor_info **out_elements, size_t *out_num);
+/* How often a run reads or writes feed i on each replica, at least: how often a loop runs, or which
+ * branch, may depend on data. 0 for i out of range. */
+TRM_API uint64_t trm_executable_feed_uses(const trm_executable *executable, size_t i);
 
 /* Calls to the host. A program calls a function of the host's by custom-call "tremula.host-call"
  * with the backend_config {"host_call":"<id>"}: it gets the operands' arrays and fills in the

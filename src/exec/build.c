@@ -8,6 +8,7 @@
 
 #include "base/log.h"
 #include "exec/build.h"
+#include "hlo/loops.h"
 
 /* Loops and conditionals inside one another: the walk recurses this deep and no deeper. */
 enum { MAX_DEPTH = 256 };
@@ -175,30 +176,6 @@ static trm_status walk_kernel(trm_plan_builder *b, trm_plan_scope *s, trm_index 
 
 /* ---- Loops ---------------------------------------------------------------------------------- */
 
-/* For every leaf of the loop state: whether the body's root hands its parameter's leaf on. */
-static trm_status find_invariant(const trm_plan_builder *b, uint32_t body, bool *invariant,
-                                 uint32_t count, trm_error *error) {
-  (void)error;
-  memset(invariant, 0, count * sizeof *invariant);
-  const trm_computation *computation = &b->module->computations[body];
-  const trm_instruction *root = &computation->instructions[computation->root];
-  if (root->opcode == TRM_OP_PARAMETER) {
-    memset(invariant, 1, count * sizeof *invariant);
-    return TRM_OK;
-  }
-  if (root->opcode != TRM_OP_TUPLE) return TRM_OK;
-  uint32_t leaf = 0;
-  for (uint32_t k = 0; k < root->num_operands; ++k) {
-    const trm_instruction *element = &computation->instructions[root->operands[k]];
-    const uint32_t n = (uint32_t)trm_shape_num_leaves(&element->shape);
-    const bool same = element->opcode == TRM_OP_GET_TUPLE_ELEMENT &&
-                      element->number == (int64_t)k &&
-                      computation->instructions[element->operands[0]].opcode == TRM_OP_PARAMETER;
-    for (uint32_t l = 0; l < n; ++l) invariant[leaf++] = same;
-  }
-  return TRM_OK;
-}
-
 /* Time of the kernel that writes `written` over `state` in place, or 0. Looks back as far as the
  * first step of the body. */
 static uint32_t written_in_place(const trm_plan_builder *b, uint32_t written, uint32_t state,
@@ -260,6 +237,22 @@ static trm_status loop_back(trm_plan_builder *b, const trm_plan_scope *s, trm_in
   return TRM_OK;
 }
 
+typedef struct first_values {
+  const trm_plan_builder *builder;
+  const uint32_t *slots; /* by leaf of the state */
+} first_values;
+
+static const void *first_value(const void *context, int32_t leaf) {
+  const first_values *values = context;
+  const trm_slot *slot = &values->builder->slots.items[values->slots[leaf]];
+  return slot->kind == TRM_SLOT_CONSTANT ? slot->constant : NULL;
+}
+
+static uint64_t at_least_product(uint64_t a, uint64_t b) {
+  uint64_t product;
+  return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
+}
+
 static trm_status walk_while(trm_plan_builder *b, trm_plan_scope *s, trm_index i,
                              trm_error *error) {
   const trm_instruction *instruction = trm_plan_at(b, s, i);
@@ -269,7 +262,16 @@ static trm_status walk_while(trm_plan_builder *b, trm_plan_scope *s, trm_index i
   uint32_t *state = ARENA_NEW(&b->plan->arena, uint32_t, count);
   bool *invariant = ARENA_NEW(&b->plan->arena, bool, count);
   if (state == NULL || invariant == NULL) FAIL_NO_MEMORY("loop state");
-  TRY(find_invariant(b, body, invariant, count, error));
+  const trm_loop loop = {.condition = &b->module->computations[condition],
+                         .body = &b->module->computations[body], .state = &instruction->shape,
+                         .invariant = invariant, .first_value = first_value,
+                         .context = &(first_values){b, init}};
+  trm_loop_find_invariant(loop.body, invariant, (int32_t)count);
+  uint64_t turns;
+  bool is_exact;
+  const uint64_t runs = b->runs;
+  const uint64_t body_runs = trm_loop_trip_count(&loop, &turns, &is_exact) && is_exact
+                                 ? at_least_product(runs, turns) : 0;
   for (uint32_t k = 0; k < count; ++k) {
     state[k] = init[k];
     if (invariant[k]) continue;
@@ -296,7 +298,9 @@ static trm_status walk_while(trm_plan_builder *b, trm_plan_scope *s, trm_index i
   touch(b, root[0]);
   const uint32_t since = b->clock;
   step.ranges[1].begin = (uint32_t)b->steps.count;
+  b->runs = body_runs;
   TRY(walk(b, body, parameters, &root, error));
+  b->runs = runs;
   TRY(loop_back(b, s, i, root, state, invariant, count, since, step.ranges[1].begin, error));
   step.ranges[1].end = (uint32_t)b->steps.count;
   --b->loop_depth;
@@ -321,6 +325,8 @@ static trm_status walk_conditional(trm_plan_builder *b, trm_plan_scope *s, trm_i
   TRY(trm_plan_add_step(b, step, selector, NULL, &index, error));
   TRY(trm_plan_new_leaves(b, &instruction->shape, &s->leaves[i], error));
   for (uint32_t k = 0; k < count; ++k) b->slots.items[s->leaves[i][k]].at_top = false;
+  const uint64_t runs = b->runs;
+  if (branches > 1) b->runs = 0;
   for (uint32_t branch = 0; branch < branches; ++branch) {
     const uint32_t since = ++b->clock;
     const uint32_t *parameters[1] = {s->leaves[instruction->operands[branch + 1]]}, *root;
@@ -333,6 +339,7 @@ static trm_status walk_conditional(trm_plan_builder *b, trm_plan_scope *s, trm_i
     }
     step.ranges[branch].end = (uint32_t)b->steps.count;
   }
+  b->runs = runs;
   ++b->clock;
   for (uint32_t k = 0; k < count; ++k) touch(b, s->leaves[i][k]);
   return TRM_OK;
@@ -483,7 +490,8 @@ trm_status trm_plan_build(const trm_module *module, bool reference_only, unsigne
   CHECK_MEMORY(plan, "a plan");
   plan->module = module;
   plan->float_events = float_events;
-  trm_plan_builder b = {.plan = plan, .module = module, .reference_only = reference_only};
+  trm_plan_builder b = {.plan = plan, .module = module, .reference_only = reference_only,
+                        .runs = 1};
   trm_status status = walk_entry(&b, error);
   plan->kernels = b.kernels.items;
   plan->num_kernels = (uint32_t)b.kernels.count;

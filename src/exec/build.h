@@ -13,6 +13,7 @@ typedef struct trm_plan_builder {
   uint64_t walked;     /* instructions */
   uint32_t depth;      /* of loops and conditionals around the walk */
   uint32_t loop_depth; /* of loops */
+  uint64_t runs;       /* of what is being walked, in a run of the program: at least */
   VECTOR(trm_slot) slots;
   VECTOR(trm_step) steps;
   VECTOR(trm_coalesce) wishes;

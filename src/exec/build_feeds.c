@@ -52,6 +52,11 @@ static trm_status find_feed(trm_plan_builder *b, const char *id, char kind, cons
   return TRM_OK;
 }
 
+static void count_use(trm_plan_builder *b, uint32_t feed) {
+  uint64_t *uses = &b->feeds.items[feed].uses;
+  if (__builtin_add_overflow(*uses, b->runs, uses)) *uses = UINT64_MAX;
+}
+
 /* The id out of {"<key>":"id"}. */
 static trm_status config_id(const trm_plan_builder *b, const trm_instruction *instruction,
                             const char *key, char *buffer, size_t size, trm_error *error) {
@@ -105,6 +110,7 @@ trm_status trm_plan_walk_infeed(trm_plan_builder *b, trm_plan_scope *s, trm_inde
   trm_step step = {.kind = TRM_STEP_INFEED, .computation = s->computation, .instruction = i,
                    .num_results = count, .scratch = TRM_NO_INDEX};
   TRY(find_feed(b, id, 'i', &instruction->shape, NULL, count, &step.feed, error));
+  count_use(b, step.feed);
   return trm_plan_add_step(b, step, NULL, s->leaves[i], NULL, error);
 }
 
@@ -131,6 +137,7 @@ trm_status trm_plan_walk_outfeed(trm_plan_builder *b, trm_plan_scope *s, trm_ind
   trm_step step = {.kind = TRM_STEP_OUTFEED, .computation = s->computation, .instruction = i,
                    .num_operands = count, .scratch = TRM_NO_INDEX};
   TRY(find_feed(b, id, 'o', NULL, shapes, count, &step.feed, error));
+  count_use(b, step.feed);
   return trm_plan_add_step(b, step, operands, NULL, NULL, error);
 }
 

@@ -257,3 +257,7 @@ const char *trm_executable_feed(const trm_executable *executable, size_t i, char
   *out_num = feed->num_elements;
   return feed->id;
 }
+
+uint64_t trm_executable_feed_uses(const trm_executable *executable, size_t i) {
+  return i < executable->plan->num_feeds ? executable->plan->feeds[i].uses : 0;
+}

@@ -81,6 +81,8 @@ struct trm_infeed {
   char *ring;
   char *repeated; /* the element tuple that every read gives, or NULL */
   int consumers;  /* runs that are open */
+  int waiting;    /* reads that wait for an element */
+  uint64_t popped, expected; /* tuples, ever: the run reads at least up to `expected` */
   double waited;  /* seconds */
   bool ended;
   trm_error end;
@@ -97,6 +99,7 @@ trm_status trm_infeed_create(const trm_tensor_info *infos, size_t num_elements, 
   pthread_cond_init(&infeed->changed, NULL);
   atomic_init(&infeed->references, 1);
   infeed->depth = depth;
+  infeed->expected = UINT64_MAX;
   trm_status status = elements_create(&infeed->elements, infos, num_elements, error);
   if (status == TRM_OK) {
     infeed->ring = trm_allocate_aligned(infeed->elements.bytes * depth);
@@ -177,6 +180,31 @@ void trm_infeed_open(trm_infeed *infeed) { change_consumers(infeed, 1); }
 void trm_infeed_close(trm_infeed *infeed) { change_consumers(infeed, -1); }
 void trm_infeed_wake(trm_infeed *infeed) { change_consumers(infeed, 0); }
 
+void trm_infeed_expect(trm_infeed *infeed, uint64_t num_tuples) {
+  pthread_mutex_lock(&infeed->mutex);
+  if (__builtin_add_overflow(infeed->popped, num_tuples, &infeed->expected)) {
+    infeed->expected = UINT64_MAX;
+  }
+  pthread_cond_broadcast(&infeed->changed);
+  pthread_mutex_unlock(&infeed->mutex);
+}
+
+/* Call with the lock held. */
+static bool wants_one(const trm_infeed *infeed) {
+  if (infeed->count == 0 && infeed->waiting > 0) return true;
+  return infeed->count < infeed->depth && infeed->count < infeed->expected - infeed->popped;
+}
+
+bool trm_infeed_wanted(trm_infeed *infeed) {
+  pthread_mutex_lock(&infeed->mutex);
+  while (infeed->consumers > 0 && !wants_one(infeed)) {
+    pthread_cond_wait(&infeed->changed, &infeed->mutex);
+  }
+  const bool wanted = infeed->consumers > 0;
+  pthread_mutex_unlock(&infeed->mutex);
+  return wanted;
+}
+
 trm_status trm_infeed_repeat(trm_infeed *infeed, const void *const *data, trm_error *error) {
   char *tuple = NULL;
   if (data != NULL) {
@@ -219,6 +247,8 @@ trm_status trm_infeed_pop(trm_infeed *infeed, void *const *results, const atomic
                           trm_error *error) {
   trm_status status = TRM_OK;
   pthread_mutex_lock(&infeed->mutex);
+  if (infeed->count == 0) pthread_cond_broadcast(&infeed->changed);
+  infeed->waiting++;
   while (infeed->repeated == NULL && infeed->count == 0 && !infeed->ended &&
          !atomic_load(cancelled)) {
     /* A cancellation from a signal handler cannot take the lock: look again now and then. */
@@ -233,6 +263,7 @@ trm_status trm_infeed_pop(trm_infeed *infeed, void *const *results, const atomic
     pthread_cond_timedwait(&infeed->changed, &infeed->mutex, &until);
     infeed->waited += seconds_now() - began;
   }
+  infeed->waiting--;
   if (atomic_load(cancelled)) {
     status = trm_fail(error, TRM_CANCELLED, "the run was cancelled");
   } else if (infeed->repeated != NULL) {
@@ -241,6 +272,7 @@ trm_status trm_infeed_pop(trm_infeed *infeed, void *const *results, const atomic
     give(&infeed->elements, infeed->ring + infeed->first * infeed->elements.bytes, results);
     infeed->first = (infeed->first + 1) % infeed->depth;
     infeed->count--;
+    if (++infeed->popped > infeed->expected) infeed->expected = infeed->popped;
     pthread_cond_broadcast(&infeed->changed);
   } else {
     status = trm_fail(error, infeed->end.status, "%s", infeed->end.message);

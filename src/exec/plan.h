@@ -59,6 +59,7 @@ typedef struct trm_step {
 typedef struct trm_feed_info {
   const char *id;
   char kind; /* 'i' or 'o' */
+  uint64_t uses; /* reads or writes of a run, on one replica: at least */
   uint32_t num_elements;
   trm_tensor_info *elements;
 } trm_feed_info;

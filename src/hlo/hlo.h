@@ -17,6 +17,7 @@
  *   lexer.c parse*.c (parse.h)     HLO text in
  *   print.c                        HLO text out
  *   proto_*.c (proto.h)            HloModuleProto in and out
+ *   loops.c (loops.h)              how often a loop runs, where that can be seen
  *   builder*.c (builder.h)         modules made by calls (tremula/builder.h)
  */
 #ifndef TREMULA_HLO_HLO_H_

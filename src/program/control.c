@@ -7,169 +7,13 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "hlo/loops.h"
 #include "program/builder.h"
-
-/* ---- Counting ------------------------------------------------------------------------------- */
-
-static bool read_integer(const trm_shape *shape, const void *bytes, int64_t *out) {
-  if (bytes == NULL) return false;
-  switch (shape->dtype) {
-    case TRM_S32: *out = *(const int32_t *)bytes; return true;
-    case TRM_U32: *out = *(const uint32_t *)bytes; return true;
-    case TRM_S64:
-    case TRM_U64: *out = *(const int64_t *)bytes; return true;
-    default: return false;
-  }
-}
-
-typedef struct loop_view {
-  const trm_program_builder *builder;
-  const trm_computation *condition, *body;
-  const trm_value *init;   /* leaves of the loop's operand */
-  const bool *invariant;
-  const trm_shape *state;
-} loop_view;
-
-/* The leaf of the loop's state that an instruction of the condition or body is, or -1. */
-static int64_t state_leaf(const loop_view *v, const trm_computation *c, trm_index i) {
-  const trm_instruction *instruction = &c->instructions[i];
-  while (instruction->opcode == TRM_OP_CONVERT || instruction->opcode == TRM_OP_COPY ||
-         instruction->opcode == TRM_OP_RESHAPE || instruction->opcode == TRM_OP_BITCAST) {
-    instruction = &c->instructions[instruction->operands[0]];
-  }
-  if (instruction->opcode == TRM_OP_PARAMETER && trm_shape_is_array(&instruction->shape)) return 0;
-  if (instruction->opcode != TRM_OP_GET_TUPLE_ELEMENT ||
-      c->instructions[instruction->operands[0]].opcode != TRM_OP_PARAMETER) {
-    return -1;
-  }
-  return trm_shape_leaf_offset(v->state, (int32_t)instruction->number);
-}
-
-/* A number that does not change in the loop. */
-static bool fixed_value(const loop_view *v, const trm_computation *c, trm_index i, int64_t *out) {
-  const trm_instruction *instruction = &c->instructions[i];
-  if (instruction->opcode == TRM_OP_CONSTANT && trm_shape_is_scalar(&instruction->shape) &&
-      instruction->literal != NULL) {
-    return read_integer(&instruction->shape, instruction->literal->leaves[0], out);
-  }
-  const int64_t leaf = state_leaf(v, c, i);
-  if (leaf < 0 || !v->invariant[leaf]) return false;
-  return read_integer(trm_shape_leaf(v->state, (int32_t)leaf), v->init[leaf].scalar, out);
-}
-
-/* What the body adds to a leaf of the state in each turn. */
-static bool step_of(const loop_view *v, int64_t leaf, int64_t *out) {
-  const trm_computation *body = v->body;
-  const trm_instruction *root = &body->instructions[body->root];
-  trm_index i = body->root;
-  if (root->opcode == TRM_OP_TUPLE) {
-    int64_t offset = 0;
-    i = TRM_NO_INDEX;
-    for (uint32_t k = 0; k < root->num_operands; ++k) {
-      const trm_shape *shape = &body->instructions[root->operands[k]].shape;
-      if (offset == leaf && trm_shape_is_array(shape)) i = root->operands[k];
-      offset += trm_shape_num_leaves(shape);
-    }
-    if (i == TRM_NO_INDEX) return false;
-  }
-  const trm_instruction *instruction = &body->instructions[i];
-  if (instruction->opcode != TRM_OP_ADD && instruction->opcode != TRM_OP_SUBTRACT) return false;
-  int64_t by;
-  if (state_leaf(v, body, instruction->operands[0]) == leaf &&
-      fixed_value(v, body, instruction->operands[1], &by)) {
-    *out = instruction->opcode == TRM_OP_ADD ? by : -by;
-    return true;
-  }
-  if (instruction->opcode == TRM_OP_ADD && state_leaf(v, body, instruction->operands[1]) == leaf &&
-      fixed_value(v, body, instruction->operands[0], &by)) {
-    *out = by;
-    return true;
-  }
-  return false;
-}
-
-static trm_comparison mirrored(trm_comparison comparison) {
-  switch (comparison) {
-    case TRM_CMP_LT: return TRM_CMP_GT;
-    case TRM_CMP_GT: return TRM_CMP_LT;
-    case TRM_CMP_LE: return TRM_CMP_GE;
-    case TRM_CMP_GE: return TRM_CMP_LE;
-    default: return comparison;
-  }
-}
-
-/* Turns of a loop that runs while counter (compare) limit. */
-static bool count_turns(int64_t begin, int64_t by, int64_t limit, trm_comparison comparison,
-                        uint64_t *out) {
-  const double distance = (double)limit - (double)begin, step = (double)by;
-  double turns;
-  switch (comparison) {
-    case TRM_CMP_LT: turns = by <= 0 ? -1 : distance <= 0 ? 0 : (distance + step - 1) / step; break;
-    case TRM_CMP_LE: turns = by <= 0 ? -1 : distance < 0 ? 0 : distance / step + 1; break;
-    case TRM_CMP_GT: turns = by >= 0 ? -1 : distance >= 0 ? 0 : (distance + step + 1) / step; break;
-    case TRM_CMP_GE: turns = by >= 0 ? -1 : distance > 0 ? 0 : distance / step + 1; break;
-    case TRM_CMP_NE: turns = by == 0 || distance / step < 0 ? -1 : distance / step; break;
-    default: turns = -1; break;
-  }
-  if (turns < 0 || turns > 9e15) return false;
-  *out = (uint64_t)turns;
-  return true;
-}
-
-/* Whether the count is known: the condition compares a counter, or is several of those with `and`
- * (the fewest turns count). */
-static bool trip_count(const loop_view *v, uint64_t *out) {
-  trm_index stack[32];
-  uint32_t depth = 0;
-  bool known = false;
-  stack[depth++] = v->condition->root;
-  while (depth > 0) {
-    const trm_instruction *instruction = &v->condition->instructions[stack[--depth]];
-    if (instruction->opcode == TRM_OP_AND && depth + 2 <= 32) {
-      stack[depth++] = instruction->operands[0];
-      stack[depth++] = instruction->operands[1];
-      continue;
-    }
-    if (instruction->opcode != TRM_OP_COMPARE) continue; /* may only end it sooner */
-    for (int side = 0; side < 2; ++side) {
-      const int64_t leaf = state_leaf(v, v->condition, instruction->operands[side]);
-      int64_t begin, by, limit;
-      uint64_t turns;
-      if (leaf < 0 || v->invariant[leaf] ||
-          !read_integer(trm_shape_leaf(v->state, (int32_t)leaf), v->init[leaf].scalar, &begin) ||
-          !fixed_value(v, v->condition, instruction->operands[1 - side], &limit) ||
-          !step_of(v, leaf, &by) ||
-          !count_turns(begin, by, limit,
-                       side == 0 ? instruction->comparison : mirrored(instruction->comparison),
-                       &turns)) {
-        continue;
-      }
-      if (!known || turns < *out) *out = turns;
-      known = true;
-    }
-  }
-  return known;
-}
 
 /* ---- Loops ---------------------------------------------------------------------------------- */
 
-/* For every leaf of the state: whether the body hands it on. */
-static void find_invariant(const trm_computation *body, bool *invariant, int32_t count) {
-  const trm_instruction *root = &body->instructions[body->root];
-  if (root->opcode == TRM_OP_PARAMETER) {
-    for (int32_t l = 0; l < count; ++l) invariant[l] = true;
-    return;
-  }
-  if (root->opcode != TRM_OP_TUPLE) return;
-  int32_t leaf = 0;
-  for (uint32_t k = 0; k < root->num_operands; ++k) {
-    const trm_instruction *element = &body->instructions[root->operands[k]];
-    const int32_t n = trm_shape_num_leaves(&element->shape);
-    const bool same = element->opcode == TRM_OP_GET_TUPLE_ELEMENT &&
-                      element->number == (int64_t)k &&
-                      body->instructions[element->operands[0]].opcode == TRM_OP_PARAMETER;
-    for (int32_t l = 0; l < n && leaf < count; ++l) invariant[leaf++] = same;
-  }
+static const void *first_value(const void *init, int32_t leaf) {
+  return ((const trm_value *)init)[leaf].scalar;
 }
 
 /* Bytes that a copy step has to move, gathered by IPU. */
@@ -337,13 +181,14 @@ trm_status trm_program_walk_while(trm_program_builder *builder, trm_program_scop
   }
   TRY(trm_program_add_source(builder, scope->computation, i, &w.source, error));
   const trm_module *module = builder->module;
-  const loop_view view = {.builder = builder,
-                          .condition = &module->computations[instruction->called[0]],
-                          .body = &module->computations[instruction->called[1]],
-                          .init = w.init, .invariant = w.invariant, .state = &instruction->shape};
-  find_invariant(view.body, w.invariant, w.count);
+  const trm_loop view = {.condition = &module->computations[instruction->called[0]],
+                         .body = &module->computations[instruction->called[1]],
+                         .state = &instruction->shape, .invariant = w.invariant,
+                         .first_value = first_value, .context = w.init};
+  trm_loop_find_invariant(view.body, w.invariant, w.count);
   uint64_t turns = builder->program->options.assumed_trip_count;
-  const bool known = trip_count(&view, &turns);
+  bool is_exact;
+  const bool known = trm_loop_trip_count(&view, &turns, &is_exact);
   bool is_pipeline;
   TRY(trm_pipeline_begin(builder, instruction, &is_pipeline, error));
   TRY(trm_program_make_placements(builder, scope->computation, i, w.count, error));

@@ -3,16 +3,15 @@
  * outside of programs.
  *
  * IpuStart starts a run; a while loop on the CPU gets elements and pushes them; IpuFinish waits for
- * the results. IpuReady and IpuPush say whether the run wants more. The loop finds that out only
- * after it has got an element, so the last one may find no room: it is parked, and IpuReady gives
- * it to the next run before anything else. */
+ * the results. IpuReady and IpuPush wait until the run wants another element, and say so: the loop
+ * gets what the run is going to read and no more, because what follows in the dataset (an error, or
+ * data that only the result of this run brings about) is not this run's affair. */
 #define _POSIX_C_SOURCE 200809L
 #include <stdlib.h>
 #include <string.h>
 
 #include "launch.h"
 #include "ops.h"
-#include "parking.h"
 #include "runs.h"
 #include "settings.h"
 #include "tensors.h"
@@ -73,15 +72,13 @@ void start_compute(void *kernel, TF_OpKernelContext *context) {
     bool ok = (taken || fail_memory(status)) &&
               launch_prepare(kernel, context, &inputs, taken, &p, status);
     const tf_call *call = call_site_call(kernel);
-    tf_infeed *infeed = NULL;
     if (ok && !program_is_fed(p))
       ok = fail(status, TF_INTERNAL, "A program without an infeed was started as one with it.");
-    ok = ok && program_find_infeed(p, call, &infeed, status);
     if (!ok) {
       if (p) program_done(p);
       free(taken);
       inputs_free(&inputs);
-    } else if (run_start(p, call, infeed, &inputs, taken, &id, status)) {
+    } else if (run_start(p, call, &inputs, taken, &id, status)) {
       set_run(context, id, status);
     }
   }
@@ -90,35 +87,30 @@ void start_compute(void *kernel, TF_OpKernelContext *context) {
 
 /* ---- Feeding ---- */
 
-/* Pushes one element tuple; *out_accepted is false if the run needs no more and there is no room.
- */
-static bool push(tf_infeed *feed, TF_Tensor *const *elements, bool *out_accepted,
-                 TF_Status *status) {
+/* Pushes one element tuple. */
+static bool push(tf_infeed *feed, TF_Tensor *const *elements, TF_Status *status) {
   const void **data = calloc(feed->num_elements + 1, sizeof *data);
   if (!data) return fail_memory(status);
   for (size_t i = 0; i < feed->num_elements; i++) data[i] = TF_TensorData(elements[i]);
   trm_error error = {0};
-  bool ok = trm_infeed_push(feed->queue, data, out_accepted, &error) == TRM_OK;
+  bool accepted;
+  bool ok = trm_infeed_push(feed->queue, data, &accepted, &error) == TRM_OK;
   free(data);
-  return ok || fail_with(status, &error);
+  if (!ok) return fail_with(status, &error);
+  return accepted || fail(status, TF_ABORTED,
+                          "The infeed '%s' has no room for an element: several runs are fed from "
+                          "its dataset at once.",
+                          feed->id);
 }
 
 static void ready(TF_OpKernelContext *context, run *r, const tf_inputs *inputs,
                   TF_Status *status) {
   (void)inputs;
-  tf_infeed *feed = run_infeed(r);
-  bool accepted = true;
   if (settings_synthetic(NULL) & (TF_SYNTHETIC_INFEED | TF_SYNTHETIC_NULL_FEED)) {
     set_more(context, false, status); /* the dataset is left alone */
     return;
   }
-  /* All that there are: what comes from the dataset is to come after them. */
-  parked_element *parked;
-  while (accepted && is_ok(status) && (parked = parking_take(feed))) {
-    if (push(feed, parked->tensors, &accepted, status) && accepted) parked_free(parked);
-    else parking_put_back(feed, parked);
-  }
-  if (is_ok(status)) set_more(context, accepted && !run_is_done(r), status);
+  set_more(context, trm_infeed_wanted(run_infeed(r)->queue), status);
 }
 
 void ready_compute(void *kernel, TF_OpKernelContext *context) {
@@ -146,10 +138,9 @@ static void push_next(TF_OpKernelContext *context, run *r, const tf_inputs *inpu
                       TF_Status *status) {
   tf_infeed *feed = run_infeed(r);
   TF_Tensor **elements = inputs->tensors + 1;
-  bool accepted = false;
   if (check_elements(feed, elements, (size_t)inputs->count - 1, status) &&
-      push(feed, elements, &accepted, status) && (accepted || parking_add(feed, elements, status)))
-    set_more(context, accepted && !run_is_done(r), status);
+      push(feed, elements, status))
+    set_more(context, trm_infeed_wanted(feed->queue), status);
 }
 
 void push_compute(void *kernel, TF_OpKernelContext *context) {
@@ -247,7 +238,6 @@ void reset_compute(void *kernel, TF_OpKernelContext *context) {
   if (!feed) return; /* or no program has used it yet */
   trm_infeed_reset(feed->queue);
   infeed_forget_replicas(feed);
-  parking_reset(feed);
 }
 
 /* ---- Refusing ---- */

@@ -373,7 +373,7 @@ bool feeds_has_infeed(const trm_executable *executable) {
 }
 
 bool feeds_find_infeed(const trm_executable *executable, uint32_t num_replicas, const char *names,
-                       tf_infeed **out_infeed, TF_Status *status) {
+                       tf_infeed **out_infeed, uint64_t *out_reads, TF_Status *status) {
   char kind = 0;
   const trm_tensor_info *elements = NULL;
   size_t num_elements = 0;
@@ -381,9 +381,12 @@ bool feeds_find_infeed(const trm_executable *executable, uint32_t num_replicas, 
   char room[ID_SIZE];
   for (size_t i = 0;
        (name = trm_executable_feed(executable, i, &kind, &elements, &num_elements)); i++)
-    if (kind == 'i')
+    if (kind == 'i') {
+      if (__builtin_mul_overflow(trm_executable_feed_uses(executable, i), num_replicas, out_reads))
+        *out_reads = UINT64_MAX;
       return infeed_get(feed_id(name, names, room, sizeof room), elements, num_elements,
                         num_replicas, out_infeed, status);
+    }
   return fail(status, TF_INTERNAL, "The program reads no infeed.");
 }
 

@@ -14,10 +14,8 @@ typedef struct tf_infeed {
   size_t num_elements;
   trm_tensor_info *elements;
   uint32_t num_replicas; /* that read it; 0: none has since it was deleted */
-  pthread_mutex_t lock; /* of the rest */
-  struct parked_element *parked; /* the first of a list (parking.h) */
-  uint64_t resets;
-  uint64_t made_up; /* 0: it gives the host's elements (synthetic.c) */
+  pthread_mutex_t lock;  /* of the rest */
+  uint64_t made_up;      /* 0: it gives the host's elements (synthetic.c) */
 } tf_infeed;
 
 /* The infeed `id`, made when it is first named, with room for as many elements for each replica as
@@ -52,9 +50,9 @@ bool feeds_bind(const trm_executable *executable, trm_engine *engine, const char
                 tf_infeed **out_infeed, TF_Status *status);
 /* The id that the feed or host call `name` of a program has among `names`, in `room`; or `name`. */
 const char *feed_id(const char *name, const char *names, char *room, size_t size);
-/* Only finds the infeed. */
+/* Only finds the infeed, and how many element tuples a run reads at least. */
 bool feeds_find_infeed(const trm_executable *executable, uint32_t num_replicas, const char *names,
-                       tf_infeed **out_infeed, TF_Status *status);
+                       tf_infeed **out_infeed, uint64_t *out_reads, TF_Status *status);
 /* A program that runs, and the lines of its feeds' ids, which must stay until feed_use_end. */
 typedef struct feed_use {
   struct feed_use *next;

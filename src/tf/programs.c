@@ -258,9 +258,9 @@ const trm_tensor_info *program_output(const tf_program *p, size_t i) {
 bool program_is_fed(const tf_program *p) { return feeds_has_infeed(p->parts->executable); }
 
 bool program_find_infeed(const tf_program *p, const tf_call *call, tf_infeed **out_infeed,
-                         TF_Status *status) {
+                         uint64_t *out_reads, TF_Status *status) {
   return feeds_find_infeed(p->parts->executable, trm_engine_num_replicas(p->parts->engine),
-                           call->feeds, out_infeed, status);
+                           call->feeds, out_infeed, out_reads, status);
 }
 
 bool program_check(const tf_program *p, TF_Tensor *const *tensors, size_t count,

@@ -53,11 +53,12 @@ bool program_run(tf_program *program, const tf_call *call, TF_Tensor *const *ten
 void program_cancel(tf_program *program);
 void program_forget_cancel(tf_program *program);
 
-/* Whether the program reads an infeed, and which one for a call. */
+/* Whether the program reads an infeed; which one for a call, and how many element tuples at least.
+ */
 struct tf_infeed;
 bool program_is_fed(const tf_program *program);
 bool program_find_infeed(const tf_program *program, const tf_call *call,
-                         struct tf_infeed **out_infeed, TF_Status *status);
+                         struct tf_infeed **out_infeed, uint64_t *out_reads, TF_Status *status);
 
 /* ---- For Python ---- */
 

@@ -85,7 +85,7 @@ static void *thread_main(void *argument) {
   pthread_cond_broadcast(&changed);
   pthread_mutex_unlock(&lock);
   program_unlock(r->program);
-  trm_infeed_close(r->infeed->queue); /* lets a push that waits for room return */
+  trm_infeed_close(r->infeed->queue); /* lets whoever feeds it return */
   run_release(r);
   return NULL;
 }
@@ -129,20 +129,24 @@ static bool allocate_outputs(run *r, TF_Status *status) {
   return true;
 }
 
-bool run_start(tf_program *program, const tf_call *call, tf_infeed *infeed, tf_inputs *inputs,
-               TF_Tensor **taken, int64_t *out_id, TF_Status *status) {
+bool run_start(tf_program *program, const tf_call *call, tf_inputs *inputs, TF_Tensor **taken,
+               int64_t *out_id, TF_Status *status) {
+  tf_infeed *infeed = NULL;
+  uint64_t num_reads = 0;
+  run *r = NULL;
+  bool ok = program_find_infeed(program, call, &infeed, &num_reads, status);
+  ok = ok && ((r = calloc(1, sizeof *r)) || fail_memory(status));
+  if (!ok) {
+    program_done(program);
+    inputs_free(inputs);
+    free(taken);
+    return false;
+  }
   run *left_over;
   while ((left_over = find_by_infeed(infeed))) {
     cancel(left_over, 0);
     forget(left_over);
     run_release(left_over);
-  }
-  run *r = calloc(1, sizeof *r);
-  if (!r) {
-    program_done(program);
-    inputs_free(inputs);
-    free(taken);
-    return fail_memory(status);
   }
   r->program = program;
   r->infeed = infeed;
@@ -164,6 +168,7 @@ bool run_start(tf_program *program, const tf_call *call, tf_infeed *infeed, tf_i
   r->next = runs;
   runs = r;
   pthread_mutex_unlock(&lock);
+  trm_infeed_expect(infeed->queue, num_reads);
   trm_infeed_open(infeed->queue);
   pthread_t thread;
   if (pthread_create(&thread, NULL, thread_main, r) == 0) {
@@ -212,13 +217,6 @@ int32_t trm_tf_interrupted_feeds(void) {
     found = r->done && TF_GetCode(r->status) == TF_CANCELLED;
   pthread_mutex_unlock(&lock);
   return found;
-}
-
-bool run_is_done(run *r) {
-  pthread_mutex_lock(&lock);
-  bool done = r->done;
-  pthread_mutex_unlock(&lock);
-  return done;
 }
 
 tf_infeed *run_infeed(run *r) { return r->infeed; }

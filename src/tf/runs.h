@@ -10,11 +10,12 @@
 
 typedef struct run run;
 
-/* Starts the program, and copies `call`. Takes over the caller's use of the program, the inputs and
- * `taken`, those that the program takes, also when it fails. Another run of the same infeed that is
- * still there has been left by a step that failed: it is cancelled. */
-bool run_start(tf_program *program, const tf_call *call, tf_infeed *infeed, tf_inputs *inputs,
-               TF_Tensor **taken, int64_t *out_id, TF_Status *status);
+/* Starts the program, whose feeds are those of `call`, and copies `call`. Takes over the caller's
+ * use of the program, the inputs and `taken`, those that the program takes, also when it fails.
+ * Another run of the same infeed that is still there has been left by a step that failed: it is
+ * cancelled. */
+bool run_start(tf_program *program, const tf_call *call, tf_inputs *inputs, TF_Tensor **taken,
+               int64_t *out_id, TF_Status *status);
 /* The run, kept until run_release; NULL with a failure if it is gone. */
 run *run_get(int64_t id, TF_Status *status);
 void run_release(run *run);
@@ -23,7 +24,6 @@ void run_release(run *run);
  * its feeds no more. */
 void run_leave(void *data, size_t size, void *argument);
 
-bool run_is_done(run *run);
 tf_infeed *run_infeed(run *run);
 /* Waits for the end; then, unless it failed, hands over output i as a new tensor. The run is
  * forgotten: nobody can get it any more. */

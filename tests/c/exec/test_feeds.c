@@ -1,5 +1,6 @@
 /* Infeeds and outfeeds: order, bounds, ends, cancelling. */
 #include <pthread.h>
+#include <stdatomic.h>
 #include <unistd.h>
 
 #include "../run.h"
@@ -238,6 +239,114 @@ static void test_unbound(void **state) {
   trm_engine_free(engine);
 }
 
+#define READ                                                                                  \
+  "custom-call(), custom_call_target=\"tremula.infeed\", custom_call_has_side_effect=true, " \
+  "backend_config=\"{\\\"feed\\\":\\\"in\\\"}\"\n"
+
+/* The number of reads of a program whose entry is a loop of 3 turns, or fewer where `also` says so,
+ * over `body`, which has a state (s32[] turn, s32[] data) named s. */
+static uint64_t reads_of(const char *also, const char *computations, const char *body) {
+  char text[4096];
+  snprintf(text, sizeof text,
+           "HloModule reads\n%s"
+           "cond { s = (s32[], s32[]) parameter(0)  i = s32[] get-tuple-element(s), index=0\n"
+           "  d = s32[] get-tuple-element(s), index=1  n = s32[] constant(3)\n"
+           "  l = pred[] compare(i, n), direction=LT  m = pred[] compare(d, n), direction=LT\n"
+           "  ROOT r = pred[] and(l, %s) }\n"
+           "body { s = (s32[], s32[]) parameter(0)  i = s32[] get-tuple-element(s), index=0\n"
+           "  one = s32[] constant(1)  j = s32[] add(i, one)\n"
+           "  d = s32[] get-tuple-element(s), index=1\n%s"
+           "  ROOT t = (s32[], s32[]) tuple(j, e) }\n"
+           "ENTRY e { z = s32[] constant(0)  d = s32[] parameter(0)\n"
+           "  t = (s32[], s32[]) tuple(z, d)\n"
+           "  ROOT w = (s32[], s32[]) while(t), condition=cond, body=body }\n",
+           computations, also, body);
+  trm_executable *executable = test_compile(text, &test_modes[0]);
+  const uint64_t uses = trm_executable_feed_uses(executable, 0);
+  char kind;
+  size_t count;
+  const trm_tensor_info *elements;
+  assert_string_equal(trm_executable_feed(executable, 0, &kind, &elements, &count), "in");
+  assert_int_equal(trm_executable_feed_uses(executable, 1), 0);
+  trm_executable_free(executable);
+  return uses;
+}
+
+static void test_counted_reads(void **state) {
+  (void)state;
+  static const char one[] = "  in = (s32[]) " READ
+                            "  x = s32[] get-tuple-element(in), index=0  e = s32[] add(d, x)\n";
+  static const char loop[] =
+      "turn { s = (s32[], s32[]) parameter(0)  i = s32[] get-tuple-element(s), index=0\n"
+      "  two = s32[] constant(2)  j = s32[] subtract(i, two)\n"
+      "  d = s32[] get-tuple-element(s), index=1  in = (s32[]) " READ
+      "  x = s32[] get-tuple-element(in), index=0  e = s32[] add(d, x)\n"
+      "  ROOT t = (s32[], s32[]) tuple(j, e) }\n"
+      "more { s = (s32[], s32[]) parameter(0)  i = s32[] get-tuple-element(s), index=0\n"
+      "  n = s32[] constant(0)  ROOT l = pred[] compare(n, i), direction=LT }\n";
+  static const char inner[] =
+      "  seven = s32[] constant(7)  b = (s32[], s32[]) tuple(seven, d)\n"
+      "  w = (s32[], s32[]) while(b), condition=more, body=turn\n"
+      "  e = s32[] get-tuple-element(w), index=1\n";
+  static const char branches[] =
+      "yes { p = s32[] parameter(0)  in = (s32[]) " READ
+      "  ROOT x = s32[] get-tuple-element(in), index=0 }\n"
+      "no { ROOT p = s32[] parameter(0) }\n";
+  static const char choice[] =
+      "  c = pred[] compare(d, i), direction=LT\n"
+      "  e = s32[] conditional(c, d, d), true_computation=yes, false_computation=no\n";
+  assert_int_equal(reads_of("l", "", one), 3);
+  assert_int_equal(reads_of("m", "", one), 0); /* data may end it */
+  assert_int_equal(reads_of("l", loop, inner), 12);
+  assert_int_equal(reads_of("l", branches, choice), 0);
+}
+
+typedef struct asker {
+  trm_infeed *infeed;
+  atomic_int elements; /* pushed */
+} asker;
+
+static void *feed_what_is_wanted(void *argument) {
+  asker *a = argument;
+  while (trm_infeed_wanted(a->infeed)) {
+    const float element[2] = {1, 1};
+    const void *elements[1] = {element};
+    bool accepted = false;
+    if (trm_infeed_push(a->infeed, elements, &accepted, NULL) != TRM_OK || !accepted) break;
+    atomic_fetch_add(&a->elements, 1);
+  }
+  return NULL;
+}
+
+/* Whatever less than the truth the run is said to read, as many elements are wanted as it reads. */
+static void test_wanted(void **state) {
+  (void)state;
+  const uint64_t expected[] = {100, 99, 40, 1, 0};
+  trm_error error;
+  for (size_t k = 0; k < sizeof expected / sizeof *expected; ++k) {
+    setting s = set_up(true);
+    asker a = {.infeed = s.infeed};
+    assert_false(trm_infeed_wanted(s.infeed)); /* nobody reads */
+    for (int run = 1; run <= 2; ++run) {
+      trm_infeed_expect(s.infeed, expected[k]);
+      trm_infeed_open(s.infeed);
+      pthread_t thread;
+      assert_int_equal(pthread_create(&thread, NULL, feed_what_is_wanted, &a), 0);
+      float result[2];
+      void *outputs[1] = {result};
+      if (trm_engine_run(s.engine, NULL, NULL, outputs, &error) != TRM_OK) {
+        fail_msg("%s", error.message);
+      }
+      usleep(100);
+      trm_infeed_close(s.infeed);
+      pthread_join(thread, NULL);
+      assert_true(result[0] == 100);
+      assert_int_equal(a.elements, 100 * run);
+    }
+    tear_down(s);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_sum),
@@ -248,6 +357,8 @@ int main(void) {
       cmocka_unit_test(test_cancel_of_nothing),
       cmocka_unit_test(test_wrong_queues),
       cmocka_unit_test(test_unbound),
+      cmocka_unit_test(test_counted_reads),
+      cmocka_unit_test(test_wanted),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

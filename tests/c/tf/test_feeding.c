@@ -1,9 +1,8 @@
-/* Nodes that feed a program: elements in order, what a run does not need waits for the next one, and
- * nothing of it is lost, freed twice or seen by two threads at once. */
+/* Nodes that feed a program: elements in order, as many as a run reads, and none of them lost,
+ * freed twice or seen by two threads at once. */
 #include <pthread.h>
 #include <unistd.h>
 
-#include "parking.h"
 #include "tf_case.h"
 
 /* Sums NUM_READ elements f32[2] of the infeed "0" to its input. */
@@ -101,46 +100,44 @@ static void check_all_is_gone(void) {
   assert_int_equal(fake_num_tensors(), 0);
 }
 
-/* However far a step reads ahead, the next one goes on where it ended. */
+/* A step gets what it reads and no more, and the next one goes on where it ended. */
 static void test_order(void **state) {
   (void)state;
   dataset d = {node_of(sum_text, "order\n"), 0};
   for (int k = 0; k < 20; k++) {
     const int first = k * NUM_READ;
     assert_true(step(&d) == (float)(NUM_READ * first + NUM_READ * (NUM_READ - 1) / 2));
+    assert_int_equal(d.next, first + NUM_READ);
   }
-  reset_feed("order"); /* what was read ahead is gone */
-  const int first = d.next;
-  assert_true(step(&d) == (float)(NUM_READ * first + NUM_READ * (NUM_READ - 1) / 2));
   reset_feed("order");
   call_site_free(d.site);
   check_all_is_gone();
 }
 
-/* Two steps may have read ahead by one each. */
-static void test_two_are_parked(void **state) {
+/* Adds elements until the sum is over 20: how many, only they say. */
+static const char until_text[] =
+    "HloModule until\n"
+    "cond { s = (f32[2]) parameter(0)  a = f32[2] get-tuple-element(s), index=0\n"
+    "  b = f32[1] slice(a), slice={[0:1]}  c = f32[] reshape(b)  n = f32[] constant(20)\n"
+    "  ROOT l = pred[] compare(c, n), direction=LE }\n"
+    "body { s = (f32[2]) parameter(0)  a = f32[2] get-tuple-element(s), index=0\n"
+    "  in = (f32[2]) custom-call(), custom_call_target=\"tremula.infeed\", "
+    "custom_call_has_side_effect=true, backend_config=\"{\\\"feed\\\":\\\"0\\\"}\"\n"
+    "  x = f32[2] get-tuple-element(in), index=0  b = f32[2] add(a, x)\n"
+    "  ROOT t = (f32[2]) tuple(b) }\n"
+    "ENTRY e { f = f32[2] parameter(0)  t = (f32[2]) tuple(f)\n"
+    "  w = (f32[2]) while(t), condition=cond, body=body\n"
+    "  ROOT r = f32[2] get-tuple-element(w), index=0 }";
+
+static void test_on_demand(void **state) {
   (void)state;
-  dataset d = {node_of(sum_text, "two\n"), 0};
-  step(&d);
-  tf_infeed *feed = infeed_find("two");
-  parking_reset(feed);
-  TF_Status *status = TF_NewStatus();
-  for (int i = 0; i < 3; i++) {
-    TF_Tensor *tensor = fake_tensor(TF_FLOAT, &(int64_t){2}, 1, (float[2]){(float)i, 0});
-    assert_true(parking_add(feed, &tensor, status));
-    assert_null(tensor);
+  dataset d = {node_of(until_text, "until\n"), 1};
+  const int ends[] = {7, 10, 12, 14}; /* 1..6, 7..9, 10+11, 12+13 */
+  for (size_t k = 0; k < sizeof ends / sizeof *ends; k++) {
+    assert_true(step(&d) > 20);
+    assert_int_equal(d.next, ends[k]);
   }
-  parked_element *first = parking_take(feed), *second = parking_take(feed);
-  assert_true(*(float *)TF_TensorData(first->tensors[0]) == 0);
-  assert_true(*(float *)TF_TensorData(second->tensors[0]) == 1);
-  parked_free(second);
-  parking_put_back(feed, first);
-  first = parking_take(feed);
-  assert_true(*(float *)TF_TensorData(first->tensors[0]) == 0);
-  parking_reset(feed);
-  parking_put_back(feed, first); /* too late */
-  assert_null(parking_take(feed));
-  TF_DeleteStatus(status);
+  reset_feed("until");
   call_site_free(d.site);
   check_all_is_gone();
 }
@@ -182,8 +179,6 @@ static void *reset_on(void *argument) {
   const feeder *f = argument;
   for (int i = 0; i < f->steps; i++) {
     reset_feed("threads");
-    parked_element *element = parking_take(infeed_find("threads"));
-    if (element) parking_put_back(infeed_find("threads"), element);
     usleep(100);
   }
   return NULL;
@@ -217,7 +212,7 @@ static int configure_all(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_order), cmocka_unit_test(test_two_are_parked),
+      cmocka_unit_test(test_order), cmocka_unit_test(test_on_demand),
       cmocka_unit_test(test_ends), cmocka_unit_test(test_threads)};
   return cmocka_run_group_tests(tests, configure_all, NULL);
 }

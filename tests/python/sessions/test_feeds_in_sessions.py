@@ -111,3 +111,53 @@ def test_an_iterator_that_raises_in_the_middle(on_ipu, session):
         for wanted in ([0, 1, 2], [3, 4, 5]):
             run.run(program)
             np.testing.assert_array_equal(run.run(results), wanted)
+
+
+def asking(number):
+    """A dataset without an end whose elements are what `number(k)` is when element k is asked for.
+    (from_generator asks for more than it gives, and tf.data reads ahead if it is let.)"""
+    options = tf.data.Options()
+    options.experimental_optimization.inject_prefetch = False
+    return tf.data.Dataset.range(1 << 40).map(
+        lambda k: tf.ensure_shape(tf.py_func(number, [k], tf.float32), [])).with_options(options)
+
+
+def test_what_follows_is_not_asked_for(on_ipu, session):
+    """Elements that only a run's results bring about are asked for by the next run."""
+    asked, known = [], [0.0]
+
+    def number(k):
+        asked.append(k)
+        return np.float32(known[0])
+
+    feed, out, program = loop(on_ipu, asking(number), lambda x: x + 1.0, 3)
+    results = out.dequeue()
+    with session() as run:
+        run.run(feed.initializer)
+        for k in range(4):
+            known[0] = k
+            run.run(program)
+            assert asked == list(range(3 * k + 3))
+            np.testing.assert_array_equal(run.run(results), [k + 1.0] * 3)
+
+
+def test_a_loop_that_data_end(on_ipu, session):
+    """How many elements it takes, only they say; the next run goes on behind them."""
+    asked = []
+
+    def number(k):
+        if k == 13:
+            raise ValueError("too many")
+        asked.append(k)
+        return np.float32(k + 1)
+
+    feed = ipu.ipu_infeed_queue.IPUInfeedQueue(asking(number))
+    program = on_ipu(lambda: ipu.loops.while_loop(
+        lambda total: total <= 20.0, lambda total, x: [total + x], [0.0], feed))
+    with session() as run:
+        run.run(feed.initializer)
+        for wanted, count in [(21, 6), (24, 9), (21, 11), (25, 13)]:
+            assert np.ravel(run.run(program)) == [wanted]
+            assert asked == list(range(count))
+        with pytest.raises(tf.errors.OpError, match="too many"):
+            run.run(program)
