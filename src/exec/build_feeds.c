@@ -1,9 +1,9 @@
 /* Owns: the steps of infeeds, outfeeds and calls of the host's functions, and the lists of those
  * that a program has. */
-#include <jansson.h>
 #include <string.h>
 
 #include "exec/build.h"
+#include "hlo/config.h"
 
 static void describe(const trm_shape *leaf, trm_tensor_info *out_info) {
   *out_info = (trm_tensor_info){.name = "", .dtype = leaf->dtype, .rank = leaf->rank,
@@ -61,11 +61,7 @@ static void count_use(trm_plan_builder *b, uint32_t feed) {
 static trm_status config_id(const trm_plan_builder *b, const trm_instruction *instruction,
                             const char *key, char *buffer, size_t size, trm_error *error) {
   char text[256];
-  json_error_t parse_error;
-  json_t *config = instruction->backend_config == NULL
-                       ? NULL
-                       : json_loadb(instruction->backend_config, instruction->backend_config_size,
-                                    0, &parse_error);
+  json_t *config = trm_instruction_config(instruction, 0, NULL);
   const char *id = json_string_value(json_object_get(config, key));
   const bool good = id != NULL && strlen(id) < size;
   if (good) memcpy(buffer, id, strlen(id) + 1);
@@ -93,8 +89,7 @@ static trm_status feed_id(const trm_plan_builder *b, const trm_instruction *inst
 
 /* Whether the backend_config says {"<key>":true}. */
 static bool config_flag(const trm_instruction *instruction, const char *key) {
-  json_t *config = json_loadb(instruction->backend_config, instruction->backend_config_size, 0,
-                              NULL);
+  json_t *config = trm_instruction_config(instruction, 0, NULL);
   const bool set = json_is_true(json_object_get(config, key));
   json_decref(config);
   return set;

@@ -11,7 +11,7 @@
  *   tremula.replication-factor  s32[] */
 #include "ops/collective/collective.h"
 
-#include <jansson.h>
+#include "hlo/config.h"
 
 static const char *const combine_names[] = {"add", "mul", "min", "max", "logical_and",
                                             "logical_or", "square_add", "local", "mean"};
@@ -311,8 +311,7 @@ static trm_status read_config(const trm_instruction *instruction, trm_collective
                               trm_error *error) {
   if (instruction->backend_config == NULL || instruction->backend_config_size == 0) return TRM_OK;
   json_error_t problem;
-  json_t *config = json_loadb(instruction->backend_config, instruction->backend_config_size, 0,
-                              &problem);
+  json_t *config = trm_instruction_config(instruction, 0, &problem);
   trm_status status = TRM_OK;
   if (!json_is_object(config)) {
     status = trm_fail(error, TRM_INVALID_ARGUMENT, "its backend_config is not a JSON object: %s",

@@ -1,9 +1,9 @@
 /* Owns: what leaves an IPU: collectives between replicas, feeds and other streams of the host.
  * Formulas: docs/cost_model.md, "Collectives, links, host". */
-#include <jansson.h>
 #include <math.h>
 #include <string.h>
 
+#include "hlo/config.h"
 #include "target/target.h"
 #include "tile/exchange.h"
 
@@ -42,9 +42,7 @@ static trm_status add_transfer(const trm_tile_request *request, trm_tile_cost *c
 
 /* The "group_size" of a custom call's config; 0: none. */
 static int64_t stated_group_size(const trm_instruction *instruction) {
-  if (instruction->backend_config == NULL) return 0;
-  json_t *config =
-      json_loadb(instruction->backend_config, instruction->backend_config_size, 0, NULL);
+  json_t *config = trm_instruction_config(instruction, 0, NULL);
   const int64_t size = json_integer_value(json_object_get(config, "group_size"));
   json_decref(config);
   return size > 0 ? size : 0;

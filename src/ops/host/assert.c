@@ -2,7 +2,7 @@
  * backend_config {"message":TEXT}. */
 #include "ops/reference.h"
 
-#include <jansson.h>
+#include "hlo/config.h"
 
 typedef struct assertion {
   const char *message;
@@ -22,8 +22,7 @@ trm_status trm_assert_create(const trm_kernel_request *request, trm_kernel *out_
       trm_shape_count(trm_operand_shape(request, 0)) != 1) {
     return trm_reference_refuse(request, "tremula.assert takes one pred[]", error);
   }
-  const char *given = instruction->backend_config == NULL ? "" : instruction->backend_config;
-  json_t *config = json_loadb(given, instruction->backend_config_size, JSON_ALLOW_NUL, NULL);
+  json_t *config = trm_instruction_config(instruction, JSON_ALLOW_NUL, NULL);
   const char *text = json_string_value(json_object_get(config, "message"));
   assertion *state = ARENA_NEW(request->arena, assertion, 1);
   if (state != NULL && text != NULL) {

@@ -9,10 +9,10 @@
 #include "ops/reference.h"
 
 #include <dlfcn.h>
-#include <jansson.h>
 #include <pthread.h>
 #include <string.h>
 
+#include "hlo/config.h"
 #include "tremula/user_op.h"
 
 typedef struct vector {
@@ -211,9 +211,7 @@ trm_status trm_user_op_create(const trm_kernel_request *request, trm_kernel *out
   CHECK_MEMORY(op, "a user op");
   memset(op, 0, sizeof *op);
   TRY(describe_operands(op, request, error));
-  json_t *config =
-      json_loadb(instruction->backend_config == NULL ? "" : instruction->backend_config,
-                 instruction->backend_config_size, JSON_ALLOW_NUL, NULL);
+  json_t *config = trm_instruction_config(instruction, JSON_ALLOW_NUL, NULL);
   const trm_status status = open_op(op, config, request, error);
   json_decref(config);
   char text[512];

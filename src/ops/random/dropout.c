@@ -7,10 +7,10 @@
  * noise dimension of 1 holds for all of x along it; without noise_shape it is x's shape. */
 #include "ops/reference.h"
 
-#include <jansson.h>
 #include <math.h>
 
 #include "base/half.h"
+#include "hlo/config.h"
 #include "ops/random/bits.h"
 #include "ops/threads.h"
 
@@ -180,9 +180,7 @@ trm_status trm_dropout_create(const trm_kernel_request *request, trm_kernel *out
   dropout *state = ARENA_NEW(request->arena, dropout, 1);
   CHECK_MEMORY(state, "tremula.dropout");
   state->dtype = x->dtype;
-  const char *text_of_config =
-      instruction->backend_config == NULL ? "" : instruction->backend_config;
-  json_t *config = json_loadb(text_of_config, instruction->backend_config_size, 0, NULL);
+  json_t *config = trm_instruction_config(instruction, 0, NULL);
   const trm_status status = read_config(state, x, config, error);
   json_decref(config);
   char text[512];

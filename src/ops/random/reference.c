@@ -4,8 +4,7 @@
  */
 #include "ops/reference.h"
 
-#include <jansson.h>
-
+#include "hlo/config.h"
 #include "ops/random/bits.h"
 #include "ops/random/distribution.h"
 
@@ -292,9 +291,7 @@ static trm_status create_random_call(const trm_kernel_request *request, trm_kern
   if (kind == TRM_KIND_FLOAT) state->high.f = 1.0; /* [0, 1), or mean 0 and deviation 1 */
   TRY(check_operands(request, state, error));
   json_error_t problem;
-  json_t *config =
-      json_loadb(instruction->backend_config == NULL ? "" : instruction->backend_config,
-                 instruction->backend_config_size, 0, &problem);
+  json_t *config = trm_instruction_config(instruction, 0, &problem);
   if (!json_is_object(config)) {
     json_decref(config);
     FAIL(INVALID_ARGUMENT, "the backend_config of tremula.random is not a JSON object: %s",

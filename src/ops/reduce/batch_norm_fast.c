@@ -9,10 +9,10 @@
  * is a piece of one feature's contiguous run, all of its lanes one feature. Statistics are taken
  * in one pass over memory: in blocks that stay in the cache, first the mean, then the squares
  * around it; blocks, lanes and chunks are merged in a fixed order in double. */
-#include <jansson.h>
 #include <math.h>
 #include <string.h>
 
+#include "hlo/config.h"
 #include "ops/reduce/fast.h"
 #include "ops/threads.h"
 
@@ -349,10 +349,7 @@ trm_status trm_batch_norm_statistics_create(const trm_kernel_request *request,
   const trm_instruction *instruction = request->instruction;
   const bool is_grad = strcmp(instruction->custom_call->target,
                               "tremula.batch-norm-gradient-statistics") == 0;
-  json_t *config = instruction->backend_config == NULL
-                       ? NULL
-                       : json_loadb(instruction->backend_config, instruction->backend_config_size,
-                                    0, NULL);
+  json_t *config = trm_instruction_config(instruction, 0, NULL);
   const json_t *feature = json_object_get(config, "feature_index");
   const json_t *epsilon = json_object_get(config, "epsilon");
   const int64_t index = json_is_integer(feature) ? json_integer_value(feature) : -1;

@@ -6,9 +6,9 @@
  * (machine_model 2.1). Formulas: docs/cost_model.md, "Reduce". */
 #include "ops/reduce/tile_reduce.h"
 
-#include <jansson.h>
 #include <math.h>
 
+#include "hlo/config.h"
 #include "target/target.h"
 #include "tile/exchange.h"
 
@@ -229,8 +229,7 @@ static trm_status add_pass(const trm_tile_request *request, trm_tile_cost *cost,
 /* Of an instruction, or of a custom call that it was taken apart into. */
 static int64_t feature_index(const trm_instruction *norm) {
   if (norm->opcode != TRM_OP_CUSTOM_CALL) return norm->number;
-  if (norm->backend_config == NULL) return -1;
-  json_t *config = json_loadb(norm->backend_config, norm->backend_config_size, 0, NULL);
+  json_t *config = trm_instruction_config(norm, 0, NULL);
   const json_t *index = json_object_get(config, "feature_index");
   const int64_t feature = json_is_integer(index) ? json_integer_value(index) : -1;
   json_decref(config);
