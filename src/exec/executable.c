@@ -36,18 +36,6 @@ static trm_status describe_leaf(trm_arena *arena, const trm_instruction *instruc
   return TRM_OK;
 }
 
-/* The leaf that a path of tuple indices leads to, or -1. */
-static int64_t leaf_of_path(const trm_shape *shape, const trm_dims *path) {
-  int64_t leaf = 0;
-  for (int32_t i = 0; i < path->count; ++i) {
-    const int64_t element = path->items[i];
-    if (shape->dtype != TRM_TUPLE || element < 0 || element >= shape->num_elements) return -1;
-    leaf += trm_shape_leaf_offset(shape, (int32_t)element);
-    shape = &shape->elements[element];
-  }
-  return trm_shape_is_array(shape) ? leaf : -1;
-}
-
 static trm_status describe(trm_executable *executable, trm_error *error) {
   const trm_module *module = executable->module;
   const trm_computation *entry = &module->computations[module->entry];
@@ -80,14 +68,14 @@ static trm_status describe(trm_executable *executable, trm_error *error) {
   }
   for (uint32_t a = 0; a < module->num_aliases; ++a) {
     const trm_alias *alias = &module->aliases[a];
-    const int64_t output = leaf_of_path(&root->shape, &alias->output_index);
+    const int64_t output = trm_shape_leaf_at(&root->shape, &alias->output_index);
     if (output < 0 || alias->parameter_number < 0 ||
         alias->parameter_number >= (int64_t)entry->num_parameters) {
       continue; /* the verifier has refused what is wrong; this is a token or a tuple */
     }
     const trm_instruction *parameter =
         &entry->instructions[entry->parameters[alias->parameter_number]];
-    const int64_t leaf = leaf_of_path(&parameter->shape, &alias->parameter_index);
+    const int64_t leaf = trm_shape_leaf_at(&parameter->shape, &alias->parameter_index);
     if (leaf < 0) continue;
     executable->aliases[output] = (int64_t)first[alias->parameter_number] + leaf;
   }

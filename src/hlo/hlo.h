@@ -127,6 +127,9 @@ typedef struct trm_dims {
   int64_t *items;
 } trm_dims;
 
+/* The array leaf that a path of tuple indices leads to; -1 where it leads to none. */
+int64_t trm_shape_leaf_at(const trm_shape *shape, const trm_dims *path);
+
 typedef struct trm_dot {
   trm_dims lhs_batch, rhs_batch, lhs_contracting, rhs_contracting;
 } trm_dot;
@@ -305,6 +308,11 @@ trm_status trm_computation_rewrite(trm_module *module, uint32_t computation,
 /* Drops computations that the entry does not reach and puts callees before callers; fails on a
  * cyclic call graph. */
 trm_status trm_module_compact(trm_module *module, trm_error *error);
+
+/* Sets runs[c] (num_computations, all false before) for what runs instruction by instruction: the
+ * entry, and the computations of whiles and conditionals that do. Callees are to come before
+ * callers. */
+void trm_module_mark_running(const trm_module *module, bool *runs);
 
 /* Must not be removed, duplicated or reordered against others of its kind. */
 bool trm_instruction_has_side_effect(const trm_module *module, const trm_instruction *instruction);

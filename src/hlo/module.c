@@ -194,3 +194,17 @@ const char *trm_instruction_frontend_attribute(const trm_instruction *instructio
   }
   return NULL;
 }
+
+void trm_module_mark_running(const trm_module *module, bool *runs) {
+  runs[module->entry] = true;
+  for (uint32_t c = module->num_computations; c-- > 0;) {
+    if (!runs[c]) continue;
+    for (trm_index i = 0; i < module->computations[c].num_instructions; ++i) {
+      const trm_instruction *instruction = &module->computations[c].instructions[i];
+      if (instruction->opcode != TRM_OP_WHILE && instruction->opcode != TRM_OP_CONDITIONAL) {
+        continue;
+      }
+      for (uint32_t k = 0; k < instruction->num_called; ++k) runs[instruction->called[k]] = true;
+    }
+  }
+}

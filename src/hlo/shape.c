@@ -86,6 +86,17 @@ int32_t trm_shape_leaf_offset(const trm_shape *tuple, int32_t element) {
   return offset;
 }
 
+int64_t trm_shape_leaf_at(const trm_shape *shape, const trm_dims *path) {
+  int64_t leaf = 0;
+  for (int32_t i = 0; i < path->count; ++i) {
+    const int64_t element = path->items[i];
+    if (shape->dtype != TRM_TUPLE || element < 0 || element >= shape->num_elements) return -1;
+    leaf += trm_shape_leaf_offset(shape, (int32_t)element);
+    shape = &shape->elements[element];
+  }
+  return trm_shape_is_array(shape) ? leaf : -1;
+}
+
 bool trm_shape_same_dims(const trm_shape *a, const trm_shape *b) {
   return a->rank == b->rank &&
          (a->rank == 0 || memcmp(a->dims, b->dims, (size_t)a->rank * sizeof *a->dims) == 0);

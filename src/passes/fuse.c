@@ -338,17 +338,7 @@ trm_status trm_pass_fuse(trm_module *module, trm_error *error) {
   const uint32_t count = module->num_computations;
   bool *runs = trm_allocate_zeroed(count, sizeof *runs);
   CHECK_MEMORY(runs, "the call graph");
-  runs[module->entry] = true;
-  /* Callees come before callers: one pass backwards finds all that run by themselves. */
-  for (uint32_t c = count; c-- > 0;) {
-    if (!runs[c]) continue;
-    for (trm_index i = 0; i < module->computations[c].num_instructions; ++i) {
-      const trm_instruction *instruction = &module->computations[c].instructions[i];
-      const trm_opcode opcode = instruction->opcode;
-      if (opcode != TRM_OP_WHILE && opcode != TRM_OP_CONDITIONAL) continue;
-      for (uint32_t k = 0; k < instruction->num_called; ++k) runs[instruction->called[k]] = true;
-    }
-  }
+  trm_module_mark_running(module, runs);
   trm_status status = TRM_OK;
   for (uint32_t c = 0; c < count && status == TRM_OK; ++c) {
     if (runs[c]) status = fuse_computation(module, c, error);

@@ -143,21 +143,6 @@ static trm_status round_instruction(trm_edit *e, trm_index i, void *state, trm_e
   return how.stochastic || how.nan_on_overflow ? take_apart(e, i, how, error) : TRM_OK;
 }
 
-/* What runs instruction by instruction: not the scalar functions of reductions. */
-static void mark_running(const trm_module *module, bool *runs) {
-  runs[module->entry] = true;
-  for (uint32_t c = module->num_computations; c-- > 0;) { /* callers before callees */
-    const trm_computation *computation = &module->computations[c];
-    for (trm_index i = 0; runs[c] && i < computation->num_instructions; ++i) {
-      const trm_instruction *instruction = &computation->instructions[i];
-      if (instruction->opcode != TRM_OP_WHILE && instruction->opcode != TRM_OP_CONDITIONAL) {
-        continue;
-      }
-      for (uint32_t k = 0; k < instruction->num_called; ++k) runs[instruction->called[k]] = true;
-    }
-  }
-}
-
 static trm_status round_all(trm_module *module, const trm_rounding_settings *settings,
                             const bool *runs, trm_arena *arena, trm_error *error) {
   const uint32_t count = module->num_computations;
@@ -176,7 +161,7 @@ trm_status trm_pass_round_halves(trm_module *module, const trm_rounding_settings
   const uint32_t count = module->num_computations;
   bool *runs = trm_allocate_zeroed(count, sizeof *runs);
   CHECK_MEMORY(runs, "a pass");
-  mark_running(module, runs);
+  trm_module_mark_running(module, runs); /* not the scalar functions of reductions */
   trm_arena arena = {0};
   const trm_status status = round_all(module, settings, runs, &arena, error);
   trm_arena_free(&arena);

@@ -24,18 +24,6 @@ static uint32_t needed_ipus(const trm_module *module) {
   return (uint32_t)most + 1;
 }
 
-/* The leaf that a path of tuple indices leads to, or -1. */
-static int64_t leaf_of_path(const trm_shape *shape, const trm_dims *path) {
-  int64_t leaf = 0;
-  for (int32_t i = 0; i < path->count; ++i) {
-    const int64_t element = path->items[i];
-    if (shape->dtype != TRM_TUPLE || element < 0 || element >= shape->num_elements) return -1;
-    leaf += trm_shape_leaf_offset(shape, (int32_t)element);
-    shape = &shape->elements[element];
-  }
-  return trm_shape_is_array(shape) ? leaf : -1;
-}
-
 typedef struct entry_values {
   const trm_value **parameters;
   const bool **owned;
@@ -101,8 +89,8 @@ static trm_status add_inputs(trm_program_builder *builder, entry_values *v, cons
     for (uint32_t a = 0; a < module->num_aliases; ++a) {
       const trm_alias *alias = &module->aliases[a];
       if (alias->parameter_number != (int64_t)p) continue;
-      const int64_t leaf = leaf_of_path(&parameter->shape, &alias->parameter_index);
-      const int64_t output = leaf_of_path(root, &alias->output_index);
+      const int64_t leaf = trm_shape_leaf_at(&parameter->shape, &alias->parameter_index);
+      const int64_t output = trm_shape_leaf_at(root, &alias->output_index);
       if (leaf >= 0) owned[leaf] = true;
       if (leaf >= 0 && output >= 0) v->output_is_update[output] = true;
     }

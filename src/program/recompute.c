@@ -237,21 +237,11 @@ trm_status trm_program_recompute(trm_module *module, bool as_written, uint32_t *
   trm_status status = TRM_OK;
   bool *is_walked = ARENA_NEW(&arena, bool, (size_t)module->num_computations + 1);
   if (is_walked == NULL) status = trm_fail(error, TRM_RESOURCE_EXHAUSTED, "out of memory");
-  else is_walked[module->entry] = true;
+  else trm_module_mark_running(module, is_walked);
   for (uint32_t c = module->num_computations; c-- > 0 && status == TRM_OK;) {
-    const trm_computation *computation = &module->computations[c];
     if (!is_walked[c]) continue;
-    for (trm_index i = 0; i < computation->num_instructions; ++i) {
-      const trm_instruction *instruction = &computation->instructions[i];
-      if (instruction->opcode != TRM_OP_WHILE && instruction->opcode != TRM_OP_CONDITIONAL) {
-        continue;
-      }
-      for (uint32_t k = 0; k < instruction->num_called; ++k) {
-        is_walked[instruction->called[k]] = true;
-      }
-    }
     recomputer r = {.module = module, .computation = &module->computations[c], .index = c,
-                    .count = computation->num_instructions};
+                    .count = module->computations[c].num_instructions};
     uint32_t *order;
     status = trm_program_schedule(module, c, as_written, &arena, &order, error);
     r.order = order;
