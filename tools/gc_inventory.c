@@ -1,6 +1,5 @@
 /* Owns: `gc-inventory`: the attributes of every device, as text or as JSON. */
 #include <jansson.h>
-#include <stdlib.h>
 
 #include "gc_tool.h"
 
@@ -31,12 +30,7 @@ static int print_json(const gc_system *system) {
   json_t *root = json_pack("{s:s, s:s, s:o}", "inventory", trm_inventory_name(system->inventory),
                            "partition", trm_inventory_partition(system->inventory), "devices",
                            devices);
-  char *text = root == NULL ? NULL : json_dumps(root, JSON_INDENT(2));
-  json_decref(root);
-  if (text == NULL) return gc_fail(tool, "the inventory cannot be written as JSON");
-  puts(text);
-  free(text);
-  return 0;
+  return gc_print_json(tool, root);
 }
 
 static int print_text(const gc_system *system) {

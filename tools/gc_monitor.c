@@ -225,12 +225,7 @@ static int print_json(const gc_system *system) {
                            trm_inventory_partition(system->inventory), "inventory",
                            trm_inventory_name(system->inventory), "reconfigurable IPUs",
                            (int)system->num_ipus, "cards", cards);
-  char *text = root == NULL ? NULL : json_dumps(root, JSON_INDENT(2));
-  json_decref(root);
-  if (text == NULL) return gc_fail(tool, "the inventory cannot be written as JSON");
-  puts(text);
-  free(text);
-  return 0;
+  return gc_print_json(tool, root);
 }
 
 /* ---- The command line ------------------------------------------------------------------------ */

@@ -36,6 +36,15 @@ int gc_usage(const char *tool, const char *format, ...) {
   return GC_USAGE;
 }
 
+int gc_print_json(const char *tool, json_t *root) {
+  char *text = root == NULL ? NULL : json_dumps(root, JSON_INDENT(2));
+  json_decref(root);
+  if (text == NULL) return gc_fail(tool, "the inventory cannot be written as JSON");
+  puts(text);
+  free(text);
+  return 0;
+}
+
 int gc_bad_option(const char *tool, int result, const struct option *options, char *const *argv) {
   const char *word = argv[optind - 1];
   if (result == ':') return gc_usage(tool, "'%s' needs a value", word);

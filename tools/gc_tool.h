@@ -7,6 +7,7 @@
 #define TREMULA_TOOLS_GC_TOOL_H_
 
 #include <getopt.h>
+#include <jansson.h>
 #include <stdio.h>
 
 #include "tremula/device.h"
@@ -31,6 +32,9 @@ int gc_usage(const char *tool, const char *format, ...) __attribute__((format(pr
 /* What getopt_long could not take, named: `result` is what it returned, with an option string that
  * begins with ':'. Returns GC_USAGE. */
 int gc_bad_option(const char *tool, int result, const struct option *options, char *const *argv);
+/* Prints a JSON document of jansson's, whose reference it takes; NULL, which jansson gives when
+ * memory runs out, is a failure. Returns 0, or what gc_fail returned. */
+int gc_print_json(const char *tool, json_t *root);
 /* Flushes stdout; GC_FAILED where that does not work, else 0. */
 int gc_finish(const char *tool);
 
