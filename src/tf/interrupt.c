@@ -16,9 +16,16 @@ static struct sigaction before; /* written only while our handler is not install
 static atomic_uint count;
 static atomic_bool is_left_alone; /* interrupts are the process's own affair */
 static bool is_watched_for_main;  /* under the lock */
-static atomic_bool holds;         /* the main thread is in TensorFlow */
-static atomic_bool is_held;       /* a SIGINT came meanwhile */
 static atomic_bool is_ending;     /* between trm_tf_interrupt_runs and _resume */
+
+/* In one word, because the handler may run in any thread: what comes while the main thread lets go
+ * is either held or handed on, never both nor neither. */
+enum {
+  FREE,
+  HOLDS,   /* the main thread is in TensorFlow */
+  HAS_ONE, /* and a SIGINT came meanwhile */
+};
+static atomic_int held;
 
 /* What runs: as many as this many at once can be interrupted. */
 enum { MAX_RUNS = 64 };
@@ -45,10 +52,13 @@ static void cancel_running(bool own_ops_too) {
 }
 
 static void on_interrupt(int number, siginfo_t *info, void *context) {
-  const bool is_now_held = atomic_load(&holds);
-  if (is_now_held) atomic_store(&is_held, true); /* before: what begins looks at it */
-  if (is_now_held || !atomic_load(&is_left_alone)) cancel_running(is_now_held);
-  if (is_now_held) return;
+  atomic_fetch_add(&cancelling, 1);
+  int expected = HOLDS; /* noted before anything is cancelled: what begins looks at it */
+  const bool is_held =
+      atomic_compare_exchange_strong(&held, &expected, HAS_ONE) || expected == HAS_ONE;
+  if (is_held || !atomic_load(&is_left_alone)) cancel_running(is_held);
+  atomic_fetch_sub(&cancelling, 1);
+  if (is_held) return;
   if (before.sa_flags & SA_SIGINFO)
     before.sa_sigaction(number, info, context);
   else
@@ -96,7 +106,7 @@ int32_t trm_tf_interrupt_is_watched(void) {
   return is_watched;
 }
 
-bool interrupt_is_due(void) { return atomic_load(&is_held) || atomic_load(&is_ending); }
+bool interrupt_is_due(void) { return atomic_load(&held) == HAS_ONE || atomic_load(&is_ending); }
 
 static bool is_main_thread(void) { return syscall(SYS_gettid) == getpid(); }
 
@@ -143,8 +153,7 @@ void interrupt_forked(void) {
   pthread_mutex_init(&lock, NULL); /* whoever held it is not here */
   for (int i = 0; i < MAX_RUNS; i++) atomic_store(&running[i], NULL);
   atomic_store(&cancelling, 0);
-  atomic_store(&holds, false);
-  atomic_store(&is_held, false);
+  atomic_store(&held, FREE);
   atomic_store(&is_ending, false);
   struct sigaction present;
   if (sigaction(SIGINT, NULL, &present) == 0 && is_ours(&present))
@@ -186,14 +195,16 @@ static void watch_for_main(bool wanted) {
 
 void trm_tf_interrupt_hold(void) {
   watch_for_main(true);
-  atomic_store(&holds, true);
+  int expected = FREE;
+  atomic_compare_exchange_strong(&held, &expected, HOLDS);
 }
 
 int32_t trm_tf_interrupt_release(void) {
-  atomic_store(&holds, false);
-  const bool was_held = atomic_exchange(&is_held, false);
+  const bool has_one = atomic_exchange(&held, FREE) == HAS_ONE;
+  /* A handler in another thread must not cancel what begins after this. */
+  while (atomic_load(&cancelling) > 0) sched_yield();
   watch_for_main(false);
-  return was_held;
+  return has_one;
 }
 
 void trm_tf_interrupt_runs(void) {

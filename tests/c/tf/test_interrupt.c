@@ -114,6 +114,39 @@ static void test_signals(void **state) {
   assert_true(present.sa_handler == handle);
 }
 
+static void *send_signals(void *argument) {
+  atomic_bool *is_over = argument;
+  for (int i = 0; i < 20000; i++) pthread_kill(pthread_self(), SIGINT);
+  *is_over = true;
+  return NULL;
+}
+
+/* A signal that another thread handles while the main one lets go: it is held or handed on, and
+ * nothing of it is left. */
+static void test_signals_while_letting_go(void **state) {
+  (void)state;
+  struct sigaction own = {.sa_handler = handle}, before;
+  sigaction(SIGINT, &own, &before);
+  interrupt_watch();
+  atomic_bool is_over = false;
+  pthread_t thread;
+  assert_int_equal(pthread_create(&thread, NULL, send_signals, &is_over), 0);
+  int num_left = 0;
+  while (!is_over) {
+    trm_tf_interrupt_hold();
+    trm_tf_interrupt_release();
+    num_left += interrupt_is_due();
+  }
+  pthread_join(thread, NULL);
+  interrupt_unwatch();
+  sigaction(SIGINT, &before, NULL);
+  assert_int_equal(num_left, 0);
+  char text[256];
+  call_site *site = node_of(times(3, text), NULL);
+  assert_true(run_node(site, NULL) == 3);
+  call_site_free(site);
+}
+
 /* In a forked process nothing is watched or runs, whatever its parent did. */
 static void test_forked(void **state) {
   (void)state;
@@ -137,6 +170,8 @@ static int configure_all(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_sessions),
-                                     cmocka_unit_test(test_signals), cmocka_unit_test(test_forked)};
+                                     cmocka_unit_test(test_signals),
+                                     cmocka_unit_test(test_signals_while_letting_go),
+                                     cmocka_unit_test(test_forked)};
   return cmocka_run_group_tests(tests, configure_all, NULL);
 }
