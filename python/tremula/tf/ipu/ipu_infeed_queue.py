@@ -40,8 +40,8 @@ class IPUInfeedQueue:
 
         `prefetch_depth` elements, 1 to 255, wait in the queue at most, and never more than a run is
         going to read: what is to be read ahead of the next run is the dataset's own prefetch to
-        say. A program of another number of replicas than a `replication_factor` that is given fails. What else there is makes no
-        difference.
+        say. A program of another number of replicas than a `replication_factor` that is given
+        fails. What else there is makes no difference.
 
         Raises TypeError for what is no dataset and for other arguments, ValueError for shapes
         that are not known and for numbers that are out of range.
