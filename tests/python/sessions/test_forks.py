@@ -70,7 +70,7 @@ def test_after_sessions(script):
     session = tf.Session()
     session.run(start)
     session.run(fed)
-    print(session.run(y, {x: 1}), list(session.run(results)))
+    print(session.run(y, {x: 1}), session.run(results).tolist())
     in_child(lambda: session.run(fed))
     in_child(lambda: session.run(y, {x: 1}))
     in_child(lambda: session.make_callable(y, [x])(1))
@@ -82,6 +82,60 @@ def test_after_sessions(script):
     inside = tf.py_func(fork_within, [tf.constant(1)], tf.int32)
     session.run(inside)
     session.run(fed)
-    print(session.run(y, {x: 1}), list(session.run(results)))
+    print(session.run(y, {x: 1}), session.run(results).tolist())
     """) == ["3.0 [0.0, 1.0, 2.0]"] + ["FailedPreconditionError True"] * 4 + [
         "running 0", "3.0 [3.0, 4.0, 5.0]"]
+
+
+def test_eager_operations(script):
+    """One by one, on values of the parent's, and in a function. The CPU works."""
+    process = script("""
+    import os, sys
+    import numpy as np
+    import tensorflow as tf
+    from tensorflow.python import ipu
+
+    config = ipu.config.IPUConfig()
+    config.auto_select_ipus = 1
+    config.configure_ipu_system()
+
+    def in_child(act):
+        sys.stdout.flush()
+        child = os.fork()
+        if not child:
+            try:
+                print(act())
+            except tf.errors.FailedPreconditionError as error:
+                print("forked" in str(error) and "spawn" in str(error))
+            sys.stdout.flush()
+            os._exit(0)
+        os.waitpid(child, 0)
+
+    def on_ipu(act):
+        def placed():
+            with tf.device("/device:IPU:0"):
+                return act()
+        return placed
+
+    @tf.function
+    def function(x):
+        return x * 2. + 1.
+
+    with tf.device("/device:CPU:0"):
+        base = tf.constant([1., 2.])
+    in_child(on_ipu(lambda: tf.ones([2])))  # TensorFlow has its devices, but no IPU has run
+    value = on_ipu(lambda: tf.ones([2]) * 3.)()
+    print(float(value[0]))
+    for act in (lambda: tf.ones([2]), lambda: tf.constant(np.ones([2], np.float32)),
+                lambda: tf.Variable(1.), lambda: tf.concat([base, base], 0), lambda: function(base)):
+        in_child(on_ipu(act))
+    for act in (lambda: value + 1., lambda: value.numpy(), lambda: float(value[0]),
+                lambda: tf.identity(value), lambda: value.cpu(), lambda: tf.stack([value, base])):
+        in_child(act)
+    in_child(lambda: (base * 2.).numpy())
+    in_child(lambda: tf.constant([1, 2]).numpy())
+    print(float((value + 1.)[0]))
+    """)
+    assert process.returncode == 0, process.stderr[-3000:]
+    assert process.stdout.splitlines() == ["True", "3.0"] + ["True"] * 11 + [
+        "[2. 4.]", "[1 2]", "4.0"]

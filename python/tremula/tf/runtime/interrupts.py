@@ -19,21 +19,17 @@ Closing a session waits for its runs, so what they do on IPUs is cancelled; the 
 session's number whose a node is. When the process ends, the runs of daemon threads are cancelled
 and none of them begins another: TensorFlow aborts when a thread comes back to an interpreter that
 is gone. The main thread can still run what functions of `atexit` ask for.
-
-A forked process has none of the threads of TensorFlow and of the IPUs that its parent has started,
-and would wait for them: it is refused the IPUs then.
 """
 
 import atexit
 import collections
 import functools
-import os
 import queue
 import signal
 import threading
 import time
 
-from tremula.tf.runtime import inside
+from tremula.tf.runtime import forks, inside
 
 _FIRST_LOOK = .02
 _LOOK = .1
@@ -58,7 +54,7 @@ def install():
     """Makes sessions and eager functions do all that. Called once."""
     from tensorflow.python.client import session
     from tensorflow.python.eager import context
-    os.register_at_fork(before=_note_runs, after_in_child=_forget_threads)
+    forks.install(_forget_threads)
     atexit.register(_end_all)
     base = session.BaseSession
     for owner, name in ((base, "_call_tf_sessionrun"), (base, "_call_tf_sessionprun"),
@@ -70,39 +66,17 @@ def install():
     context.Context.call_function = _interruptible_function(context.Context.call_function)
 
 
-# ---- Forked processes ----
-
-_parent_ran = False  # this process was forked, and its parent had sessions or ran programs
-_is_running = []  # before a fork: whether that is so
-
-
-def _note_runs():
-    from tremula.tf.runtime import host_calls, plugin
-    _is_running[:] = [host_calls.had_sessions() or plugin.library().trm_tf_programs_built() > 0]
-
-
 def _forget_threads():
     """A forked process has none of its parent's."""
     from tremula.tf.runtime import host_calls, plugin
-    global _lock, _is_holding, _parent_ran
+    global _lock, _is_holding
     _lock = threading.Lock()
     _idle.clear()
     _in_threads.clear()
     _is_holding = False
-    _parent_ran = _parent_ran or any(_is_running)
     host_calls.forget_runs()
     plugin.library().trm_tf_forked()
     inside.keep_context()
-
-
-def _refuse_in_child(devices):
-    """Raises FailedPreconditionError where one of these devices of nodes is an IPU."""
-    if any("IPU" in device for device in devices):
-        raise inside.failed_precondition(
-            "This process was forked from one that had made sessions or run programs: the threads "
-            "of TensorFlow and of the IPUs are not in it, and what uses IPUs would wait for them for "
-            "ever. Fork before the first session, or start processes with "
-            "multiprocessing.get_context('spawn').")
 
 
 # ---- Sessions ----
@@ -144,9 +118,8 @@ def _interruptible(call):
         handler = signal.getsignal(signal.SIGINT)
         is_python_s = handler is signal.default_int_handler
         cancels(is_python_s)
-        if _parent_ran:
-            _refuse_in_child(node.device
-                             for node in _session_of(arguments[0]).graph.get_operations())
+        forks.refuse(lambda: (node.device
+                              for node in _session_of(arguments[0]).graph.get_operations()))
         if threading.current_thread() is not threading.main_thread():
             return _in_thread(call, arguments, keywords)
         if callable(handler) and (not is_python_s or _has_infeeds.is_set()) and not _is_ending:
@@ -236,8 +209,7 @@ def _interruptible_function(call):
     """Context.call_function, which runs a tf.function."""
     @functools.wraps(call)
     def run(self, name, *arguments, **keywords):
-        if _parent_ran:
-            _refuse_in_child(node.device for node in self.get_function_def(name).node_def)
+        forks.refuse(lambda: (node.device for node in self.get_function_def(name).node_def))
         return held(call, self, name, *arguments, **keywords)
 
     return run
