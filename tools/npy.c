@@ -24,8 +24,14 @@ static const struct type_row {
     {'u', 1, TRM_U8},  {'u', 2, TRM_U16}, {'u', 4, TRM_U32}, {'u', 8, TRM_U64},
     {'c', 8, TRM_C64}, {'c', 16, TRM_C128},
     {'V', 2, TRM_BF16}, /* as ml_dtypes writes it */
+    {'f', 1, TRM_F8E5M2},
+    {'V', 1, TRM_F8E4M3FN}, /* and every other type of ml_dtypes that takes a byte */
 };
 enum { NUM_TYPES = sizeof types / sizeof *types };
+
+bool npy_is_byte_of_ml_dtypes(trm_dtype dtype) {
+  return dtype >= TRM_F8E5M2 && trm_dtype_size(dtype) == 1;
+}
 
 static trm_status parse_type(const char *descr, const char *name, trm_dtype *out_dtype,
                              trm_error *error) {
@@ -46,7 +52,7 @@ static trm_status parse_type(const char *descr, const char *name, trm_dtype *out
   }
   return fail(error, TRM_UNIMPLEMENTED,
               "%s holds elements of the NumPy type '%s'; supported are f2, f4, f8, i1 to i8, u1 to "
-              "u8, b1, c8 and c16", name, descr);
+              "u8, b1, c8, c16, and V1 and V2 of the package ml_dtypes", name, descr);
 }
 
 /* ---- The header ----------------------------------------------------------------------------- */
@@ -299,6 +305,7 @@ trm_status npy_write_file(const char *path, const npy_array *array, trm_error *e
   for (size_t i = 0; i < NUM_TYPES; ++i) {
     if (types[i].dtype == array->dtype) type = &types[i];
   }
+  if (npy_is_byte_of_ml_dtypes(array->dtype)) type = &types[NUM_TYPES - 1];
   if (type == NULL) {
     return fail(error, TRM_UNIMPLEMENTED, "a .npy file cannot hold %s, the type of %s",
                 trm_dtype_name(array->dtype), path);

@@ -24,6 +24,9 @@ void npy_free(npy_array *array);
  * untrusted. */
 trm_status npy_parse(const void *data, size_t size, const char *name, npy_array *out_array,
                      trm_error *error);
+/* Types that NumPy knows through ml_dtypes and files do not tell apart: an array that was read as
+ * one of them may be any. */
+bool npy_is_byte_of_ml_dtypes(trm_dtype dtype);
 trm_status npy_read_file(const char *path, npy_array *out_array, trm_error *error);
 /* Writes version 1. */
 trm_status npy_write_file(const char *path, const npy_array *array, trm_error *error);

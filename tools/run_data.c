@@ -26,7 +26,10 @@ typedef struct run_feed {
 /* ---- Inputs --------------------------------------------------------------------------------- */
 
 static bool has_type(const npy_array *array, int32_t skipped, const trm_tensor_info *info) {
-  if (array->dtype != info->dtype || array->rank - skipped != info->rank) return false;
+  const bool is_byte =
+      npy_is_byte_of_ml_dtypes(array->dtype) && npy_is_byte_of_ml_dtypes(info->dtype);
+  if (array->dtype != info->dtype && !is_byte) return false;
+  if (array->rank - skipped != info->rank) return false;
   for (int32_t d = 0; d < info->rank; ++d) {
     if (array->dims[skipped + d] != info->dims[d]) return false;
   }

@@ -113,7 +113,7 @@ static void show_element(char *buffer, trm_dtype dtype, const char *at) {
       show_complex(buffer, value.r, value.i);
       return;
     }
-    default: snprintf(buffer, ELEMENT_SIZE, "?"); return;
+    default: trm_element_text(dtype, at, buffer, ELEMENT_SIZE); return;
   }
 #undef SHOW_INTEGER
 #undef LOAD

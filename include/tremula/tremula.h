@@ -80,6 +80,10 @@ typedef enum trm_dtype {
 TRM_API const char *trm_dtype_name(trm_dtype dtype);
 /* Bytes of one element; 0 for tuples, tokens and opaque values. */
 TRM_API size_t trm_dtype_size(trm_dtype dtype);
+/* One element of an array as HLO text writes it: "-2.5", "nan", "true", "(1, 2)"; cut to `size`
+ * bytes, the NUL included. Returns the buffer. */
+TRM_API const char *trm_element_text(trm_dtype dtype, const void *element, char *buffer,
+                                     size_t size);
 
 #define TRM_MAX_RANK 16
 

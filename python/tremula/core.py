@@ -115,19 +115,27 @@ def _call(name, *arguments):
 _NUMBERS = {
     "bool": 1, "int8": 2, "int16": 3, "int32": 4, "int64": 5, "uint8": 6, "uint16": 7, "uint32": 8,
     "uint64": 9, "float16": 10, "float32": 11, "float64": 12, "complex64": 15, "bfloat16": 16,
-    "complex128": 18,
+    "complex128": 18, "float8_e5m2": 19, "float8_e4m3fn": 20, "int4": 21, "uint4": 22,
+    "float8_e4m3b11fnuz": 23, "float8_e5m2fnuz": 24, "float8_e4m3fnuz": 25, "int2": 26, "uint2": 27,
+    "float8_e4m3": 28, "float8_e3m4": 29, "int1": 30, "uint1": 31, "float4_e2m1fn": 32,
+    "float8_e8m0fnu": 33,
 }
 
 
 @functools.lru_cache(maxsize=None)
 def numpy_dtype(number):
-    """The numpy dtype of an HLO type number. bfloat16 is that of the package ml_dtypes."""
+    """The numpy dtype of an HLO type number. bfloat16, floats of 8 bits and fewer and integers of
+    1, 2 and 4 bits are those of the package ml_dtypes; one that knows a type not yet is an
+    InvalidArgumentError."""
     for name, value in _NUMBERS.items():
         if value == number:
-            if name == "bfloat16":
-                import ml_dtypes
-                return np.dtype(ml_dtypes.bfloat16)
-            return np.dtype(name)
+            if number != 16 and number < 19:
+                return np.dtype(name)
+            import ml_dtypes
+            if not hasattr(ml_dtypes, name):
+                raise InvalidArgumentError(
+                    f"the installed ml_dtypes {ml_dtypes.__version__} has no {name}; install a newer one")
+            return np.dtype(getattr(ml_dtypes, name))
     raise InvalidArgumentError(f"HLO type {number} has no numpy dtype")
 
 

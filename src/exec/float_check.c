@@ -62,7 +62,10 @@ static void scan_range(const void *context, int64_t begin, int64_t end, int thre
     case TRM_F64:
       special = any_special_f64((const double *)s->a.data + begin, end - begin);
       break;
-    default:
+    default: /* floats of 8 bits and fewer */
+      for (int64_t i = begin; i < end && !special; ++i) {
+        special = !isfinite(trm_value_load(s->a.dtype, s->a.data, i).f);
+      }
       break;
   }
   if (special) atomic_store_explicit(s->found, true, memory_order_relaxed);

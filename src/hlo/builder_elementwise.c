@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/half.h"
+#include "base/small_float.h"
 #include "hlo/builder.h"
 #include "hlo/infer.h" /* kinds of element types */
 
@@ -76,6 +77,7 @@ trm_value trm_build_scalar(trm_builder *builder, trm_dtype dtype, double value) 
     uint16_t u16;
   } data = {.bytes = {0}};
   const size_t size = trm_dtype_size(dtype);
+  const int bits = trm_dtype_bits(dtype);
   switch (dtype) {
     case TRM_PRED: data.bytes[0] = value != 0; break;
     case TRM_F16: data.u16 = trm_float_to_half((float)value); break;
@@ -89,9 +91,12 @@ trm_value trm_build_scalar(trm_builder *builder, trm_dtype dtype, double value) 
     default:
       /* Little-endian: the low bytes are the narrower integer. */
       if (trm_dtype_is_unsigned(dtype)) {
-        data.s64 = to_integer(value, 0, ldexp(1, (int)size * 8));
+        data.s64 = to_integer(value, 0, ldexp(1, bits));
       } else if (trm_dtype_is_integral(dtype)) {
-        data.s64 = to_integer(value, -ldexp(1, (int)size * 8 - 1), ldexp(1, (int)size * 8 - 1));
+        data.s64 = to_integer(value, -ldexp(1, bits - 1), ldexp(1, bits - 1));
+        if (bits < 8) data.s64 &= (1 << bits) - 1;
+      } else if (trm_dtype_is_small_float(dtype)) {
+        data.bytes[0] = trm_small_float_encode(dtype, value);
       } else {
         MISTAKE(builder, "a scalar cannot be of type %s", trm_dtype_name(dtype));
       }

@@ -51,6 +51,9 @@ bool trm_opcode_find(const char *name, size_t length, trm_opcode *out_opcode);
 /* Elementwise: every operand has the result's dimensions (select and clamp may take scalars). */
 bool trm_opcode_is_elementwise(trm_opcode opcode);
 
+/* Bits of an element that count: 4 for s4, which takes a byte; 8 for pred; 0 for a tuple. */
+int trm_dtype_bits(trm_dtype dtype);
+
 /* ---- Shapes --------------------------------------------------------------------------------- */
 
 typedef struct trm_shape {

@@ -44,8 +44,8 @@ static trm_status infer_bitcast(trm_inference *c) {
 static trm_status infer_bitcast_convert(trm_inference *c) {
   const trm_shape *from = trm_infer_operand(c, 0);
   const trm_dtype to = c->instruction->shape.dtype;
-  const int64_t old_size = (int64_t)trm_dtype_size(from->dtype);
-  const int64_t new_size = (int64_t)trm_dtype_size(to);
+  const int64_t old_size = (int64_t)trm_dtype_bits(from->dtype);
+  const int64_t new_size = (int64_t)trm_dtype_bits(to);
   CHECK(c, new_size > 0, "the element type to convert to is not stated");
   CHECK(c, trm_dtype_is_complex(from->dtype) == trm_dtype_is_complex(to),
         "cannot convert between complex and real: %s to %s", trm_dtype_name(from->dtype),

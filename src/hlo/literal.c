@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/half.h"
+#include "base/small_float.h"
 
 enum { MAX_NUMBER_LENGTH = 1100, MAX_DEPTH = 64 };
 
@@ -53,11 +54,25 @@ static bool is_nan_text(const char *text, size_t length) {
   return length == 3 && memcmp(text, "nan", 3) == 0;
 }
 
-/* Behind `nan`: a payload, as in nan(0x7fc00001), is read over when its bits fit the type. */
-static trm_status read_payload(trm_lexer *lexer, trm_dtype dtype) {
+/* Bits of a float's fraction; of a complex number's parts. */
+static int fraction_bits(trm_dtype dtype) {
+  switch (dtype) {
+    case TRM_F16: return 10;
+    case TRM_BF16: return 7;
+    case TRM_F32:
+    case TRM_C64: return 23;
+    case TRM_F64:
+    case TRM_C128: return 52;
+    default: return trm_small_float_mantissa_bits(dtype);
+  }
+}
+
+/* Behind `nan`: a payload, as in nan(0x7fc01), whose bits must fit the type. *out_payload is for
+ * the fraction of a double. */
+static trm_status read_payload(trm_lexer *lexer, trm_dtype dtype, uint64_t *out_payload) {
+  *out_payload = UINT64_C(1) << 51;
   if (lexer->kind != '(' || lexer->token != lexer->previous) return TRM_OK;
-  const unsigned bits = dtype == TRM_F16 ? 10 : dtype == TRM_BF16 ? 7
-                        : dtype == TRM_F32 || dtype == TRM_C64 ? 23 : 52;
+  const int bits = fraction_bits(dtype);
   char buffer[32], *end;
   trm_lexer_next(lexer);
   const size_t length = lexer->length;
@@ -75,8 +90,23 @@ static trm_status read_payload(trm_lexer *lexer, trm_dtype dtype) {
     return trm_lexer_fail(lexer, lexer->token, "a NaN of %s has no payload %s",
                           trm_dtype_name(dtype), buffer);
   }
+  *out_payload = payload << (52 - bits);
   trm_lexer_next(lexer);
   return trm_lexer_expect(lexer, ')', "')' behind a payload");
+}
+
+/* `nan` and `-nan`, with the bits that they name: conversions would quieten a signalling one. */
+static trm_status read_nan(trm_lexer *lexer, trm_dtype dtype, float *out_float,
+                           double *out_double) {
+  uint64_t payload;
+  const uint64_t negative = *lexer->token == '-';
+  trm_lexer_next(lexer);
+  TRY(read_payload(lexer, dtype, &payload));
+  const uint64_t wide = negative << 63 | UINT64_C(0x7ff) << 52 | payload;
+  const uint32_t narrow = (uint32_t)(negative << 31 | UINT32_C(0xff) << 23 | payload >> 29);
+  memcpy(out_double, &wide, sizeof wide);
+  memcpy(out_float, &narrow, sizeof narrow);
+  return TRM_OK;
 }
 
 /* Consumes a number; *out_float is rounded from the text to float, *out_double to double. */
@@ -86,9 +116,7 @@ static trm_status read_real(trm_lexer *lexer, trm_dtype dtype, float *out_float,
     return trm_lexer_unexpected(lexer, "a number");
   }
   if (is_nan_text(lexer->token, lexer->length)) {
-    *out_float = NAN, *out_double = (double)NAN;
-    trm_lexer_next(lexer);
-    return read_payload(lexer, dtype);
+    return read_nan(lexer, dtype, out_float, out_double);
   }
   char buffer[MAX_NUMBER_LENGTH + 1];
   if (lexer->length > MAX_NUMBER_LENGTH) {
@@ -118,8 +146,21 @@ static trm_status read_real(trm_lexer *lexer, trm_dtype dtype, float *out_float,
       (isinf(*out_float) || isinf(trm_bfloat16_to_float(trm_float_to_bfloat16(*out_float))))) {
     return range_error(lexer, dtype);
   }
+  if (!infinite && trm_dtype_is_small_float(dtype)) {
+    const double nearest =
+        trm_small_float_decode(dtype, trm_small_float_encode(dtype, *out_double));
+    if (!isfinite(nearest)) return range_error(lexer, dtype);
+  }
   trm_lexer_next(lexer);
   return TRM_OK;
+}
+
+static bool is_signed_type(trm_dtype dtype) {
+  switch (dtype) {
+    case TRM_S1: case TRM_S2: case TRM_S4: case TRM_S8: case TRM_S16: case TRM_S32: case TRM_S64:
+      return true;
+    default: return false;
+  }
 }
 
 static trm_status read_integer(trm_lexer *lexer, trm_dtype dtype, void *out) {
@@ -129,10 +170,9 @@ static trm_status read_integer(trm_lexer *lexer, trm_dtype dtype, void *out) {
   const char *at = lexer->token, *end = at + lexer->length;
   const bool negative = *at == '-';
   if (*at == '-' || *at == '+') ++at;
-  const bool is_signed =
-      dtype == TRM_S8 || dtype == TRM_S16 || dtype == TRM_S32 || dtype == TRM_S64;
-  const unsigned bits = (unsigned)trm_dtype_size(dtype) * 8;
-  const uint64_t most = UINT64_MAX >> (64 - bits) >> (is_signed ? 1 : 0);
+  const bool is_signed = is_signed_type(dtype);
+  const unsigned bits = (unsigned)trm_dtype_bits(dtype);
+  const uint64_t mask = UINT64_MAX >> (64 - bits), most = mask >> (is_signed ? 1 : 0);
   uint64_t value = 0;
   if (at == end) return trm_lexer_unexpected(lexer, "an integer");
   for (; at < end; ++at) {
@@ -150,7 +190,11 @@ static trm_status read_integer(trm_lexer *lexer, trm_dtype dtype, void *out) {
   }
   if (negative) value = 0 - value;
   switch (bits) { /* the low bytes, whatever the machine's byte order */
-    case 8: { const uint8_t v = (uint8_t)value; memcpy(out, &v, sizeof v); break; }
+    case 1: case 2: case 4: case 8: {
+      const uint8_t v = (uint8_t)(value & mask);
+      memcpy(out, &v, sizeof v);
+      break;
+    }
     case 16: { const uint16_t v = (uint16_t)value; memcpy(out, &v, sizeof v); break; }
     case 32: { const uint32_t v = (uint32_t)value; memcpy(out, &v, sizeof v); break; }
     default: memcpy(out, &value, sizeof value); break;
@@ -171,6 +215,17 @@ static trm_status read_complex(trm_lexer *lexer, trm_dtype dtype, void *out) {
   return TRM_OK;
 }
 
+/* A float as a half or bfloat16; a NaN keeps its sign and payload. */
+static uint16_t half_bits(trm_dtype dtype, float value) {
+  if (!isnan(value)) {
+    return dtype == TRM_F16 ? trm_float_to_half(value) : trm_float_to_bfloat16(value);
+  }
+  uint32_t bits;
+  memcpy(&bits, &value, sizeof bits);
+  if (dtype == TRM_BF16) return (uint16_t)(bits >> 16);
+  return (uint16_t)((bits >> 16 & 0x8000u) | 0x7c00u | (bits >> 13 & 0x3ffu));
+}
+
 static trm_status read_element(trm_lexer *lexer, trm_dtype dtype, void *out) {
   float narrow;
   double wide;
@@ -187,7 +242,7 @@ static trm_status read_element(trm_lexer *lexer, trm_dtype dtype, void *out) {
     case TRM_F16:
     case TRM_BF16:
       TRY(read_real(lexer, dtype, &narrow, &wide));
-      half = dtype == TRM_F16 ? trm_float_to_half(narrow) : trm_float_to_bfloat16(narrow);
+      half = half_bits(dtype, narrow);
       memcpy(out, &half, sizeof half);
       return TRM_OK;
     case TRM_F32:
@@ -197,6 +252,11 @@ static trm_status read_element(trm_lexer *lexer, trm_dtype dtype, void *out) {
     case TRM_F64:
       TRY(read_real(lexer, dtype, &narrow, &wide));
       memcpy(out, &wide, sizeof wide);
+      return TRM_OK;
+    case TRM_F8E5M2: case TRM_F8E4M3FN: case TRM_F8E4M3B11FNUZ: case TRM_F8E5M2FNUZ:
+    case TRM_F8E4M3FNUZ: case TRM_F8E4M3: case TRM_F8E3M4: case TRM_F4E2M1FN: case TRM_F8E8M0FNU:
+      TRY(read_real(lexer, dtype, &narrow, &wide));
+      *(uint8_t *)out = trm_small_float_encode(dtype, wide);
       return TRM_OK;
     default:
       return read_integer(lexer, dtype, out);
@@ -329,19 +389,29 @@ trm_status trm_literal_parse(trm_lexer *lexer, trm_arena *arena, const trm_shape
 
 /* ---- Printing ------------------------------------------------------------------------------- */
 
+/* A NaN of a type whose fraction is `width` bits: the quiet one of no payload is just "nan". */
+static void print_nan(uint64_t bits, int width, bool negative, trm_text *out) {
+  const uint64_t payload = bits & ((UINT64_C(1) << width) - 1);
+  trm_text_format(out, "%snan", negative ? "-" : "");
+  if (payload != UINT64_C(1) << (width - 1)) trm_text_format(out, "(0x%" PRIx64 ")", payload);
+}
+
 static void print_real(trm_dtype dtype, double value, trm_text *out) {
   char buffer[64];
-  if (isnan(value)) {
-    trm_text_append(out, "nan", 3);
-    return;
-  }
   if (isinf(value)) {
     trm_text_format(out, "%s", value < 0 ? "-inf" : "inf");
     return;
   }
   /* The fewest digits that always suffice to tell a short decimal, then as many as it takes. */
-  const int first = dtype == TRM_F64 ? 15 : dtype == TRM_F32 ? 6 : dtype == TRM_F16 ? 3 : 2;
-  const int last = dtype == TRM_F64 ? 17 : dtype == TRM_F32 ? 9 : dtype == TRM_F16 ? 5 : 4;
+  const bool is_small = trm_dtype_is_small_float(dtype);
+  const int first = dtype == TRM_F64                ? 15
+                    : dtype == TRM_F32 || is_small ? 6
+                    : dtype == TRM_F16             ? 3
+                                                   : 2;
+  const int last = dtype == TRM_F64                ? 17
+                   : dtype == TRM_F32 || is_small ? 9
+                   : dtype == TRM_F16             ? 5
+                                                  : 4;
   for (int digits = first; digits <= last; ++digits) {
     snprintf(buffer, sizeof buffer, "%.*g", digits, value);
     double back;
@@ -353,6 +423,7 @@ static void print_real(trm_dtype dtype, double value, trm_text *out) {
       if (dtype == TRM_BF16) {
         back = (double)trm_bfloat16_to_float(trm_float_to_bfloat16(round_to_odd(back)));
       }
+      if (is_small) back = trm_small_float_decode(dtype, trm_small_float_encode(dtype, back));
     }
     if (back == value) break;
   }
@@ -360,6 +431,10 @@ static void print_real(trm_dtype dtype, double value, trm_text *out) {
 }
 
 static int64_t read_signed(trm_dtype dtype, const void *element) {
+  const int bits = trm_dtype_bits(dtype);
+  if (bits < 8) { /* shifted out of a byte and back, with the sign */
+    return (int64_t)((uint64_t)*(const uint8_t *)element << (64 - bits)) >> (64 - bits);
+  }
   switch (dtype) {
     case TRM_S8: { int8_t v; memcpy(&v, element, sizeof v); return v; }
     case TRM_S16: { int16_t v; memcpy(&v, element, sizeof v); return v; }
@@ -369,6 +444,8 @@ static int64_t read_signed(trm_dtype dtype, const void *element) {
 }
 
 static uint64_t read_unsigned(trm_dtype dtype, const void *element) {
+  const int bits = trm_dtype_bits(dtype);
+  if (bits < 8) return *(const uint8_t *)element & ((1u << bits) - 1);
   switch (dtype) {
     case TRM_U8: { uint8_t v; memcpy(&v, element, sizeof v); return v; }
     case TRM_U16: { uint16_t v; memcpy(&v, element, sizeof v); return v; }
@@ -377,44 +454,88 @@ static uint64_t read_unsigned(trm_dtype dtype, const void *element) {
   }
 }
 
+static void print_float(float value, trm_text *out) {
+  uint32_t bits;
+  memcpy(&bits, &value, sizeof bits);
+  if (isnan(value)) {
+    print_nan(bits, 23, signbit(value) != 0, out);
+  } else {
+    print_real(TRM_F32, (double)value, out);
+  }
+}
+
+static void print_double(double value, trm_text *out) {
+  uint64_t bits;
+  memcpy(&bits, &value, sizeof bits);
+  if (isnan(value)) {
+    print_nan(bits, 52, signbit(value) != 0, out);
+  } else {
+    print_real(TRM_F64, value, out);
+  }
+}
+
+static void print_half(trm_dtype dtype, uint16_t half, trm_text *out) {
+  const float value = dtype == TRM_F16 ? trm_half_to_float(half) : trm_bfloat16_to_float(half);
+  if (isnan(value)) {
+    print_nan(half, fraction_bits(dtype), half >> 15 != 0, out);
+  } else {
+    print_real(dtype, (double)value, out);
+  }
+}
+
+static void print_small(trm_dtype dtype, uint8_t bits, trm_text *out) {
+  const double value = trm_small_float_decode(dtype, bits);
+  if (isnan(value)) {
+    trm_text_format(out, "%snan", signbit(value) ? "-" : "");
+  } else {
+    print_real(dtype, value, out);
+  }
+}
+
 void trm_literal_print_element(trm_dtype dtype, const void *element, trm_text *out_text) {
   float narrow[2];
   double wide[2];
   uint16_t half;
+  if (trm_dtype_is_small_float(dtype)) {
+    print_small(dtype, *(const uint8_t *)element, out_text);
+    return;
+  }
   switch (dtype) {
     case TRM_PRED:
       trm_text_format(out_text, "%s", *(const uint8_t *)element != 0 ? "true" : "false");
       break;
     case TRM_F16:
-      memcpy(&half, element, sizeof half);
-      print_real(dtype, (double)trm_half_to_float(half), out_text);
-      break;
     case TRM_BF16:
       memcpy(&half, element, sizeof half);
-      print_real(dtype, (double)trm_bfloat16_to_float(half), out_text);
+      print_half(dtype, half, out_text);
       break;
     case TRM_F32:
       memcpy(narrow, element, sizeof *narrow);
-      print_real(dtype, (double)narrow[0], out_text);
+      print_float(narrow[0], out_text);
       break;
     case TRM_F64:
       memcpy(wide, element, sizeof *wide);
-      print_real(dtype, wide[0], out_text);
+      print_double(wide[0], out_text);
       break;
     case TRM_C64:
-    case TRM_C128:
-      if (dtype == TRM_C64) {
-        memcpy(narrow, element, sizeof narrow);
-        wide[0] = (double)narrow[0], wide[1] = (double)narrow[1];
-      } else {
-        memcpy(wide, element, sizeof wide);
-      }
+      memcpy(narrow, element, sizeof narrow);
       trm_text_append(out_text, "(", 1);
-      print_real(dtype == TRM_C64 ? TRM_F32 : TRM_F64, wide[0], out_text);
+      print_float(narrow[0], out_text);
       trm_text_append(out_text, ", ", 2);
-      print_real(dtype == TRM_C64 ? TRM_F32 : TRM_F64, wide[1], out_text);
+      print_float(narrow[1], out_text);
       trm_text_append(out_text, ")", 1);
       break;
+    case TRM_C128:
+      memcpy(wide, element, sizeof wide);
+      trm_text_append(out_text, "(", 1);
+      print_double(wide[0], out_text);
+      trm_text_append(out_text, ", ", 2);
+      print_double(wide[1], out_text);
+      trm_text_append(out_text, ")", 1);
+      break;
+    case TRM_S1:
+    case TRM_S2:
+    case TRM_S4:
     case TRM_S8:
     case TRM_S16:
     case TRM_S32:
@@ -425,6 +546,14 @@ void trm_literal_print_element(trm_dtype dtype, const void *element, trm_text *o
       trm_text_format(out_text, "%" PRIu64, read_unsigned(dtype, element));
       break;
   }
+}
+
+const char *trm_element_text(trm_dtype dtype, const void *element, char *buffer, size_t size) {
+  trm_text text = {0};
+  if (trm_dtype_size(dtype) > 0) trm_literal_print_element(dtype, element, &text);
+  snprintf(buffer, size, "%s", text.data != NULL ? text.data : "?");
+  trm_text_free(&text);
+  return buffer;
 }
 
 static void print_leaf(const trm_shape *shape, const char *data, trm_text *out) {

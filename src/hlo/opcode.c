@@ -50,6 +50,15 @@ const char *trm_dtype_name(trm_dtype dtype) {
   return "invalid";
 }
 
+int trm_dtype_bits(trm_dtype dtype) {
+  switch (dtype) {
+    case TRM_S1: case TRM_U1: return 1;
+    case TRM_S2: case TRM_U2: return 2;
+    case TRM_S4: case TRM_U4: case TRM_F4E2M1FN: return 4;
+    default: return (int)trm_dtype_size(dtype) * 8;
+  }
+}
+
 size_t trm_dtype_size(trm_dtype dtype) {
   switch (dtype) {
 #define TRM_DTYPE(id, number, name, bytes) \

@@ -106,6 +106,21 @@ static values literal_values(const literal_proto *proto, trm_dtype dtype) {
     case TRM_F64: return WORDS(f64s);
     case TRM_C64: return (values){proto->c64s, proto->n_c64s / 2, 8};
     case TRM_C128: return (values){proto->c128s, proto->n_c128s / 2, 16};
+    case TRM_S4: return BYTES(s4s, 1);
+    case TRM_U4: return BYTES(u4s, 1);
+    case TRM_S2: return BYTES(s2s, 1);
+    case TRM_U2: return BYTES(u2s, 1);
+    case TRM_S1: return BYTES(s1s, 1);
+    case TRM_U1: return BYTES(u1s, 1);
+    case TRM_F8E5M2: return BYTES(f8e5m2s, 1);
+    case TRM_F8E4M3FN: return BYTES(f8e4m3fns, 1);
+    case TRM_F8E4M3B11FNUZ: return BYTES(f8e4m3b11fnuzs, 1);
+    case TRM_F8E5M2FNUZ: return BYTES(f8e5m2fnuzs, 1);
+    case TRM_F8E4M3FNUZ: return BYTES(f8e4m3fnuzs, 1);
+    case TRM_F8E4M3: return BYTES(f8e4m3s, 1);
+    case TRM_F8E3M4: return BYTES(f8e3m4s, 1);
+    case TRM_F4E2M1FN: return BYTES(f4e2m1fns, 1);
+    case TRM_F8E8M0FNU: return BYTES(f8e8m0fnus, 1);
     default: return (values){0};
   }
 #undef BYTES

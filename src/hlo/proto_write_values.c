@@ -92,6 +92,21 @@ static trm_status write_values(writer *w, const trm_shape *shape, const void *by
     BYTES(TRM_U16, u16s)
     BYTES(TRM_F16, f16s)
     BYTES(TRM_BF16, bf16s)
+    BYTES(TRM_S4, s4s)
+    BYTES(TRM_U4, u4s)
+    BYTES(TRM_S2, s2s)
+    BYTES(TRM_U2, u2s)
+    BYTES(TRM_S1, s1s)
+    BYTES(TRM_U1, u1s)
+    BYTES(TRM_F8E5M2, f8e5m2s)
+    BYTES(TRM_F8E4M3FN, f8e4m3fns)
+    BYTES(TRM_F8E4M3B11FNUZ, f8e4m3b11fnuzs)
+    BYTES(TRM_F8E5M2FNUZ, f8e5m2fnuzs)
+    BYTES(TRM_F8E4M3FNUZ, f8e4m3fnuzs)
+    BYTES(TRM_F8E4M3, f8e4m3s)
+    BYTES(TRM_F8E3M4, f8e3m4s)
+    BYTES(TRM_F4E2M1FN, f4e2m1fns)
+    BYTES(TRM_F8E8M0FNU, f8e8m0fnus)
     case TRM_PRED:
       proto->n_preds = count;
       proto->preds = ARENA_NEW(&w->arena, protobuf_c_boolean, count);

@@ -4,15 +4,38 @@
 #include <math.h>
 
 #include "base/half.h"
+#include "base/small_float.h"
 
 trm_kind trm_dtype_kind(trm_dtype dtype) {
   switch (dtype) {
     case TRM_PRED: return TRM_KIND_PRED;
+    case TRM_S1: case TRM_S2: case TRM_S4:
     case TRM_S8: case TRM_S16: case TRM_S32: case TRM_S64: return TRM_KIND_SIGNED;
+    case TRM_U1: case TRM_U2: case TRM_U4:
     case TRM_U8: case TRM_U16: case TRM_U32: case TRM_U64: return TRM_KIND_UNSIGNED;
     case TRM_F16: case TRM_BF16: case TRM_F32: case TRM_F64: return TRM_KIND_FLOAT;
     case TRM_C64: case TRM_C128: return TRM_KIND_COMPLEX;
-    default: return TRM_KIND_NONE;
+    default: return trm_dtype_is_small_float(dtype) ? TRM_KIND_FLOAT : TRM_KIND_NONE;
+  }
+}
+
+/* Types of less than a byte and floats of one. */
+static void load_small(trm_dtype dtype, uint8_t bits, trm_value *value) {
+  const int width = trm_dtype_bits(dtype);
+  switch (trm_dtype_kind(dtype)) {
+    case TRM_KIND_SIGNED: value->s = (int64_t)((uint64_t)bits << (64 - width)) >> (64 - width); break;
+    case TRM_KIND_UNSIGNED: value->u = bits & ((1u << width) - 1); break;
+    case TRM_KIND_FLOAT: value->f = trm_small_float_decode(dtype, bits); break;
+    default: break;
+  }
+}
+
+static uint8_t small_bits(trm_dtype dtype, trm_value value) {
+  switch (trm_dtype_kind(dtype)) {
+    case TRM_KIND_SIGNED:
+    case TRM_KIND_UNSIGNED: return (uint8_t)(value.u & ((1u << trm_dtype_bits(dtype)) - 1));
+    case TRM_KIND_FLOAT: return trm_small_float_encode(dtype, value.f);
+    default: return 0;
   }
 }
 
@@ -40,7 +63,7 @@ trm_value trm_value_load(trm_dtype dtype, const void *array, int64_t index) {
       value.f = ((const double *)array)[2 * index];
       value.imag = ((const double *)array)[2 * index + 1];
       break;
-    default: break;
+    default: load_small(dtype, ((const uint8_t *)array)[index], &value); break;
   }
   return value;
 }
@@ -64,7 +87,7 @@ void trm_value_store(trm_dtype dtype, void *array, int64_t index, trm_value valu
       ((double *)array)[2 * index] = value.f;
       ((double *)array)[2 * index + 1] = value.imag;
       break;
-    default: break;
+    default: ((uint8_t *)array)[index] = small_bits(dtype, value); break;
   }
 }
 
@@ -83,7 +106,7 @@ uint64_t trm_value_bits(trm_dtype dtype, trm_value value) {
 static int64_t saturate_signed(double value, int bits) {
   if (isnan(value)) return 0;
   const double bound = ldexp(1.0, bits - 1);
-  const int64_t max = (int64_t)(UINT64_MAX >> (65 - bits));
+  const int64_t max = (int64_t)((UINT64_C(1) << (bits - 1)) - 1);
   if (value >= bound) return max;
   if (value < -bound) return -max - 1;
   return (int64_t)value;
@@ -97,7 +120,7 @@ static uint64_t saturate_unsigned(double value, int bits) {
 
 trm_value trm_value_convert(trm_dtype from, trm_dtype to, trm_value value) {
   const trm_kind from_kind = trm_dtype_kind(from), to_kind = trm_dtype_kind(to);
-  const int bits = (int)trm_dtype_size(to) * 8;
+  const int bits = trm_dtype_bits(to);
   trm_value result = {{0}, 0.0};
   const bool from_float = from_kind == TRM_KIND_FLOAT || from_kind == TRM_KIND_COMPLEX;
   switch (to_kind) {

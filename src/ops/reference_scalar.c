@@ -4,6 +4,8 @@
 
 #include <math.h>
 
+#include "base/small_float.h"
+
 bool trm_scalar_op_exists(trm_opcode opcode) {
   if (opcode == TRM_OP_BITCAST_CONVERT) return true;
   if (opcode == TRM_OP_STOCHASTIC_CONVERT) return false;
@@ -63,7 +65,7 @@ trm_status trm_scalar_op_create(const trm_module *module, const trm_computation 
          trm_instruction_text(module, instruction, text, sizeof text), trm_opcode_name(opcode),
          trm_dtype_name(from));
   }
-  if (opcode == TRM_OP_BITCAST_CONVERT && trm_dtype_size(from) != trm_dtype_size(to)) {
+  if (opcode == TRM_OP_BITCAST_CONVERT && trm_dtype_bits(from) != trm_dtype_bits(to)) {
     FAIL(UNIMPLEMENTED, "no kernel computes %s: a scalar cannot be cast to another width",
          trm_instruction_text(module, instruction, text, sizeof text));
   }
@@ -80,7 +82,7 @@ trm_status trm_scalar_op_create(const trm_module *module, const trm_computation 
 /* Bits of a float as an integer that is ordered as IEEE's totalOrder: -NaN < -inf < ... < -0 < +0
  * < ... < inf < NaN. */
 static int64_t total_order_key(trm_dtype dtype, trm_value value) {
-  const int bits = (int)trm_dtype_size(dtype) * 8;
+  const int bits = trm_dtype_bits(dtype);
   const int64_t raw = (int64_t)(trm_value_bits(dtype, value) << (64 - bits)) >> (64 - bits);
   return raw < 0 ? raw ^ INT64_MAX : raw;
 }
@@ -132,7 +134,11 @@ static trm_value reduce_precision(const trm_scalar_op *op, trm_value value) {
     case TRM_F16: exponent_width = 5, mantissa_width = 10; break;
     case TRM_BF16: exponent_width = 8, mantissa_width = 7; break;
     case TRM_F32: exponent_width = 8, mantissa_width = 23; break;
-    default: exponent_width = 11, mantissa_width = 52; break;
+    case TRM_F64: exponent_width = 11, mantissa_width = 52; break;
+    default:
+      exponent_width = trm_small_float_exponent_bits(op->from);
+      mantissa_width = trm_small_float_mantissa_bits(op->from);
+      break;
   }
   uint64_t element[2] = {trm_value_bits(op->from, value), 0};
   const uint64_t sign = element[0] & UINT64_C(1) << (exponent_width + mantissa_width);
@@ -223,7 +229,7 @@ static uint64_t integer_remainder(bool is_signed, uint64_t a, uint64_t b) {
 
 static uint64_t integer_binary(const trm_scalar_op *op, trm_value a, trm_value b) {
   const bool is_signed = trm_dtype_kind(op->from) == TRM_KIND_SIGNED;
-  const uint64_t width = trm_dtype_size(op->from) * 8;
+  const uint64_t width = (uint64_t)trm_dtype_bits(op->from);
   const uint64_t mask = UINT64_MAX >> (64 - width);
   /* Shift counts are read as unsigned numbers of the type. */
   const uint64_t count = b.u & mask;
@@ -251,7 +257,7 @@ static uint64_t integer_binary(const trm_scalar_op *op, trm_value a, trm_value b
 
 static uint64_t integer_unary(const trm_scalar_op *op, trm_value a) {
   const bool is_signed = trm_dtype_kind(op->from) == TRM_KIND_SIGNED;
-  const uint64_t width = trm_dtype_size(op->from) * 8;
+  const uint64_t width = (uint64_t)trm_dtype_bits(op->from);
   const uint64_t bits = a.u & UINT64_MAX >> (64 - width);
   switch (op->opcode) {
     case TRM_OP_ABS: return is_signed && a.s < 0 ? 0 - a.u : a.u;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/half.h"
+#include "base/small_float.h"
 
 trm_status trm_edit_begin(trm_edit *edit, trm_module *module, uint32_t computation,
                           trm_error *error) {
@@ -84,6 +85,7 @@ trm_status trm_edit_scalar(trm_edit *edit, trm_index like, trm_dtype dtype, doub
     float f32;
     double f64;
     uint16_t u16;
+    uint8_t u8;
     int64_t s64;
   } bytes = {.s64 = 0};
   switch (dtype) {
@@ -100,6 +102,10 @@ trm_status trm_edit_scalar(trm_edit *edit, trm_index like, trm_dtype dtype, doub
       bytes.u16 = trm_float_to_bfloat16((float)value);
       break;
     default:
+      if (trm_dtype_is_small_float(dtype)) {
+        bytes.u8 = trm_small_float_encode(dtype, value);
+        break;
+      }
       bytes.s64 = (int64_t)value; /* little-endian: the low bytes are the narrower integer */
       break;
   }

@@ -85,6 +85,36 @@ static trm_status run_same_bytes(const trm_kernel *kernel, const trm_kernel_call
   return TRM_OK;
 }
 
+/* bitcast-convert where one side has elements of less than a byte: those lie in the other side's
+ * from the lowest bits up. */
+static trm_status run_repack(const trm_kernel *kernel, const trm_kernel_call *call,
+                             trm_error *error) {
+  (void)error;
+  const trm_reference_state *state = trm_reference_state_of(kernel);
+  const trm_shape *from = &state->operands[0], *to = &state->shape;
+  const bool splits = trm_dtype_bits(from->dtype) > trm_dtype_bits(to->dtype);
+  const trm_shape *narrow = splits ? to : from, *wide = splits ? from : to;
+  const int bits = trm_dtype_bits(narrow->dtype), parts = trm_dtype_bits(wide->dtype) / bits;
+  const size_t size = trm_dtype_size(wide->dtype);
+  const int64_t count = trm_shape_count(wide);
+  for (int64_t i = 0; i < count; i++) {
+    const size_t at = (size_t)i * size;
+    if (!splits) memset((char *)call->results[0] + at, 0, size);
+    for (int part = 0; part < parts; part++) {
+      const size_t byte = at + (size_t)(part * bits / 8), place = (size_t)(i * parts + part);
+      const int shift = part * bits % 8, mask = (1 << bits) - 1;
+      if (splits) {
+        ((uint8_t *)call->results[0])[place] =
+            (uint8_t)(((const uint8_t *)call->operands[0])[byte] >> shift & mask);
+      } else {
+        ((uint8_t *)call->results[0])[byte] |=
+            (uint8_t)((((const uint8_t *)call->operands[0])[place] & mask) << shift);
+      }
+    }
+  }
+  return TRM_OK;
+}
+
 static trm_status run_concatenate(const trm_kernel *kernel, const trm_kernel_call *call,
                                   trm_error *error) {
   (void)error;
@@ -204,6 +234,14 @@ trm_status trm_reference_data_create(const trm_kernel_request *request, trm_kern
     case TRM_OP_REVERSE: name = "reference.reverse", run = run_place; break;
     case TRM_OP_RESHAPE: case TRM_OP_BITCAST: case TRM_OP_COPY: case TRM_OP_BITCAST_CONVERT:
       name = "reference.copy", run = run_same_bytes, in_place = true;
+      if (instruction->opcode == TRM_OP_BITCAST_CONVERT &&
+          trm_dtype_bits(instruction->shape.dtype) !=
+              trm_dtype_bits(trm_operand_shape(request, 0)->dtype) &&
+          (trm_dtype_bits(instruction->shape.dtype) < 8 ||
+           trm_dtype_bits(trm_operand_shape(request, 0)->dtype) < 8)) {
+        name = "reference.repack", run = run_repack, in_place = false;
+        break;
+      }
       if (trm_shape_bytes(&instruction->shape) != trm_shape_bytes(trm_operand_shape(request, 0))) {
         return trm_reference_refuse(request, "the result and the operand differ in bytes", error);
       }

@@ -7,6 +7,7 @@
  * docs/cost_model.md, "Elementwise". */
 #include <string.h>
 
+#include "base/small_float.h"
 #include "target/target.h"
 #include "tile/exchange.h"
 
@@ -32,7 +33,7 @@ static int type_column(trm_dtype dtype) {
     case TRM_F64:
     case TRM_C64:
     case TRM_C128: return 1;
-    default: return 2;
+    default: return trm_dtype_is_small_float(dtype) ? 0 : 2; /* computed as half */
   }
 }
 
@@ -43,13 +44,19 @@ static const char *type_word(trm_dtype dtype) {
     case TRM_F32:
     case TRM_F64: return "float";
     case TRM_PRED: return "bool";
+    case TRM_S1:
+    case TRM_S2:
+    case TRM_S4:
     case TRM_S8: return "char";
+    case TRM_U1:
+    case TRM_U2:
+    case TRM_U4:
     case TRM_U8: return "unsigned char";
     case TRM_S16: return "short";
     case TRM_U16: return "unsigned short";
     case TRM_U32:
     case TRM_U64: return "unsigned int";
-    default: return "int";
+    default: return trm_dtype_is_small_float(dtype) ? "quarter" : "int";
   }
 }
 

@@ -33,7 +33,7 @@ static trm_dtype planned_type(trm_dtype dtype) {
     case TRM_U16:
     case TRM_S8:
     case TRM_U8: return TRM_F16;
-    default: return TRM_F32;
+    default: return trm_dtype_size(dtype) == 1 ? TRM_F16 : TRM_F32;
   }
 }
 
