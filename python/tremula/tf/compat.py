@@ -102,6 +102,41 @@ def leave_dependencies_unmarked():
     ops.Operation._set_attr = set_but_for_the_mark
 
 
+def accept_half_batch_norm():
+    """Makes `tf.nn.fused_batch_norm` take scale, offset, mean and variance in float16, as IPU
+    programs give them: TensorFlow's own operation has them in float32 always. The statistics that
+    come out are float16 then, too."""
+    from tensorflow.python.framework import dtypes, ops
+    from tensorflow.python.ops import gen_nn_ops, math_ops
+
+    normalise = gen_nn_ops.fused_batch_norm_v3
+
+    @functools.wraps(normalise)
+    def normalise_any(x, scale, offset, mean, variance, *arguments, **keywords):
+        scale = ops.convert_to_tensor(scale)
+        if scale.dtype.base_dtype != dtypes.float16:
+            return normalise(x, scale, offset, mean, variance, *arguments, **keywords)
+        wide = [math_ops.cast(value, dtypes.float32) for value in (scale, offset, mean, variance)]
+        result = normalise(x, *wide, *arguments, **keywords)
+        return result._replace(batch_mean=math_ops.cast(result.batch_mean, dtypes.float16),
+                               batch_variance=math_ops.cast(result.batch_variance, dtypes.float16))
+
+    gen_nn_ops.fused_batch_norm_v3 = normalise_any
+
+
+def restore_initialized_value():
+    """Gives resource variables `initialized_value()` again: the value, or the initial one before
+    the variable has any."""
+    from tensorflow.python.framework import ops
+    from tensorflow.python.ops import cond, resource_variable_ops
+
+    def initialized_value(self):
+        with ops.init_scope():
+            return cond.cond(self.is_initialized(), self.read_value, lambda: self.initial_value)
+
+    resource_variable_ops.BaseResourceVariable.initialized_value = initialized_value
+
+
 def graph_attribute(name):
     """The bytes that graph_attributes() puts on new nodes as `name` now, or None."""
     from tensorflow.python.framework import ops

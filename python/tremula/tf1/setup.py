@@ -47,6 +47,7 @@ def install():
     shims.silence_deprecations()
     shims.accept_float_dimensions()
     shims.restore_numpy_names()
+    shims.restore_python_names()
     inner_names.restore(v1)
     shims.restore_layer_classes(v1)
     from tremula.tf1 import data_statistics

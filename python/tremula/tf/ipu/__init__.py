@@ -60,6 +60,8 @@ def _on_tensorflow_import():
     moved_names.restore()
     compat.compile_xla_on_ipus(_compile)
     compat.leave_dependencies_unmarked()
+    compat.accept_half_batch_norm()
+    compat.restore_initialized_value()
     sharding.enable_sharded_gradients()
     sharding.enable_sharded_gradient_tape()
     try:

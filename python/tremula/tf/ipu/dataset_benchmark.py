@@ -27,6 +27,7 @@ def dataset_benchmark(dataset, number_of_epochs, elements_per_epochs, print_stat
                         ("elements_per_epochs", elements_per_epochs)):
         if value < 1:
             raise ValueError(f"Expected `{name}` to be at least 1.")
+    number_of_epochs, elements_per_epochs = int(number_of_epochs), int(elements_per_epochs)
     if not isinstance(dataset, inside.dataset_class()):
         raise TypeError("Expected `dataset` argument to be of type `tf.data.Dataset`, but got "
                         f"{dataset} instead.")

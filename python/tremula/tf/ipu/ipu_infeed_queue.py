@@ -71,6 +71,7 @@ class IPUInfeedQueue:
             self._dataset = dataset
             self._iterator = iter(dataset) if tf.executing_eagerly() else (
                 tf.data.make_initializable_iterator(dataset))
+        self._initializer = None if tf.executing_eagerly() else self._make_initializer()
 
     @property
     def number_of_tuple_elements(self):
@@ -98,9 +99,7 @@ class IPUInfeedQueue:
         if tf.executing_eagerly():
             self._initialize_now()
             return None
-        start = self._iterator.initializer
-        with start.graph.as_default(), tf.device("/device:CPU:0"):
-            return tf.group(start, self._reset())
+        return self._initializer
 
     @property
     def deleter(self):
@@ -119,6 +118,13 @@ class IPUInfeedQueue:
     def next_element(self):
         """The next element as an optional: how the program is fed. For the runtime."""
         return self._iterator.get_next_as_optional()
+
+    def _make_initializer(self):
+        """Built with the queue: the graph may be finalized when a program asks for it."""
+        import tensorflow.compat.v1 as tf
+        start = self._iterator.initializer
+        with start.graph.as_default(), tf.device("/device:CPU:0"):
+            return tf.group(start, self._reset(), name="InfeedInitializer")
 
     def _initialize_now(self):
         import tensorflow.compat.v1 as tf

@@ -36,10 +36,32 @@ class Accumulator:
         """The sum, a tensor of the accumulator's own type."""
         return self._state.read()
 
+    def assign(self, value):
+        """The operation that makes it a tensor of the accumulator's type and shape."""
+        return self._state.assign(value)
+
     def clear(self):
         """The operation that makes it zeros again."""
         import tensorflow.compat.v1 as tf
         return self._state.assign(tf.zeros(self._state.shape, self._state.dtype))
+
+
+def every(value, count, name):
+    """The sum of `value` over `count` iterations of the loop around in the last of them, zeros in
+    the others: a tensor of its type and shape."""
+    import tensorflow.compat.v1 as tf
+    seen = program_state.State(tf.int32, [], f"{name}/count")
+    total = Accumulator(value, None, f"{name}/sum")
+    with tf.control_dependencies([total.add(value)]):
+        now, summed = tf.identity(seen.read() + 1), total.read()
+    last = tf.equal(now, count)
+    zeros = tf.zeros_like(summed)
+    result = tf.where(last, summed, zeros)
+    with tf.control_dependencies([result]):
+        kept = [total.assign(tf.where(last, zeros, summed)),
+                seen.assign(tf.where(last, tf.zeros_like(now), now))]
+    with tf.control_dependencies(kept):
+        return tf.identity(result)
 
 
 def of_gradients(grads_and_vars, dtype, name):

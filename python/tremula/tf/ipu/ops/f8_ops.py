@@ -22,6 +22,8 @@ class Format(enum.IntEnum):
     F143 = 0
     F152 = 1
 
+    __str__ = enum.Enum.__str__  # the name in every Python
+
 
 def create_metadata(fmt, scale=0):
     """The metadata of a Format and a scale from -32 to 31: an int."""

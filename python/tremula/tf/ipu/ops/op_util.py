@@ -23,6 +23,8 @@ class MLType(enum.IntEnum):
     TRAINING_BWD = 3
     TRAINING_WU = 4
 
+    __str__ = enum.Enum.__str__  # the name in every Python
+
 
 def SetMlType(op, ml_type):
     """Marks an operation, or the operation of a tensor, with an MLType; returns `op`. Nothing is

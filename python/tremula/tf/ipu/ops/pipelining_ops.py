@@ -28,6 +28,8 @@ class PipelineSchedule(enum.IntEnum):
     Interleaved = 1
     Sequential = 2
 
+    __str__ = enum.Enum.__str__  # Python 3.11 made it the number; programs cut the name out of it
+
 
 class RecomputationMode(enum.Enum):
     """How activations are had again in the backward pass, where recomputation is allowed."""

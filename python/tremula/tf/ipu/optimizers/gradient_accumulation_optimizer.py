@@ -55,7 +55,7 @@ class GradientAccumulationOptimizerV2(ipu_optimizer.IpuOptimizer):
         """The operation that adds gradients up, and, in the last of the mini-batches, applies the
         sums. `global_step` counts the times that they are applied."""
         grads_and_vars = list(grads_and_vars)
-        _check_loop(self._num_mini_batches)
+        check_loop(self._num_mini_batches)
         if self._is_resource_update:
             _check_only_update()
         name = name or self._name
@@ -138,7 +138,7 @@ def _check_only_update():
     body._tremula_resource_update = True
 
 
-def _check_loop(num_mini_batches):
+def check_loop(num_mini_batches):
     """Makes the program fail with FailedPreconditionError if the loop around ends in the middle of
     a sum."""
     loop = loops.current()

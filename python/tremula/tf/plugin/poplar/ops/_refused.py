@@ -49,8 +49,7 @@ INSTEAD = {
         "codelet_expression_op": "an expression of TensorFlow's operations",
         "gradient_accumulation_count": "ipu.pipelining_ops.pipeline()",
         **{name: "a gradient accumulation optimizer of ipu.optimizers"
-           for name in ("ipu_stateful_gradient_accumulate",
-                        "ipu_stateful_gradient_accumulate_with_momentum",
+           for name in ("ipu_stateful_gradient_accumulate_with_momentum",
                         "gradient_accumulator_create_from_shape", "gradient_accumulator_create",
                         "gradient_accumulator_add_with_scale", "gradient_accumulator_sink")},
         "ipu_user_op": "ipu.custom_ops.precompiled_user_op()",

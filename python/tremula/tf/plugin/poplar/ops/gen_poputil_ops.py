@@ -6,7 +6,9 @@ import tensorflow.compat.v1 as tf
 
 from tremula.tf.ipu.ops import (control_flow_ops, cross_replica_ops, internal_ops,
                                 replication_ops)
+from tremula.tf.ipu.optimizers import gradient_accumulation_optimizer
 from tremula.tf.plugin.poplar.ops import _refused
+from tremula.tf.runtime import accumulation
 
 
 def __getattr__(name):
@@ -43,6 +45,16 @@ def ipu_fifo(input, depth, offload=False, name=None):
 def ipu_print_tensor(input, tensor_name="", name=None):
     """See ipu.internal_ops.print_tensor()."""
     return internal_ops.print_tensor(input, tensor_name or name or "")
+
+
+def ipu_stateful_gradient_accumulate(input, num_mini_batches, verify_usage=True, name=None):
+    """`input` added up over `num_mini_batches` iterations of a loop: the sum in the last of them,
+    zeros in the others, so that a plain descent by it is one step. A sum begins with
+    every run; `verify_usage` refuses a loop that would end in the middle of one."""
+    with tf.name_scope(name, "IpuStatefulGradientAccumulate", [input]) as scope:
+        if verify_usage:
+            gradient_accumulation_optimizer.check_loop(num_mini_batches)
+        return accumulation.every(tf.convert_to_tensor(input), num_mini_batches, scope[:-1])
 
 
 def ipu_suggest_recompute(input, name=None):
