@@ -141,7 +141,7 @@ def pool(field, kernel, stride, padding, channels):
 
 
 def reduce(shape, dims, operation, _tiles):
-    """A reduction of halves; they lie on so many tiles."""
+    """A reduction of halves, on an IPU of so many tiles; 0: of all."""
     shape, dims = _sizes(shape), _sizes(dims)
     left = _dims(*(n for d, n in enumerate(shape) if d not in dims))
     x = _dims(*shape)
@@ -202,20 +202,21 @@ UNITS = ("fp16InFp16OutConvUnitsPerTile", "fp16InFp32OutConvUnitsPerTile",
          "fp32InFp32OutConvUnitsPerTile")
 
 
-def plan_arguments(module, folder):
-    """What `tremula` is called with to plan a module for both machines; writes into a folder."""
+def plan_arguments(module, folder, tiles=0):
+    """What `tremula` is called with to plan a module for both machines; writes into a folder.
+    `tiles` of each IPU, 0: all."""
     path, machine = os.path.join(folder, "layer.hlo"), os.path.join(folder, "mk2.json")
     with open(machine, "w", encoding="utf-8") as file:
         json.dump({"base": "mk2", "name": "mk2-8", **{key: 8 for key in UNITS}}, file)
     with open(path, "w", encoding="utf-8") as file:
         file.write(module)
     return ["plan", path, "--json", "--target", f"mk1,{machine}",
-            "--option", "compile_ipu_code=true"]
+            "--option", "compile_ipu_code=true", "--option", f"tiles_per_ipu={tiles}"]
 
 
-def plan(module, folder):
+def plan(module, folder, tiles=0):
     """The cases of both machines."""
-    done = subprocess.run([find_tremula(), *plan_arguments(module, folder)],
+    done = subprocess.run([find_tremula(), *plan_arguments(module, folder, tiles)],
                           capture_output=True, text=True, check=False,
                           env={"TREMULA_PYTHON": sys.executable, **os.environ})
     if done.returncode not in (0, 3):
@@ -232,8 +233,10 @@ def measure(which):
             held_out = is_held_out(row["name"])
             if row["kind"] not in KINDS or which != "all" and held_out != (which == "held-out"):
                 continue
-            module = KINDS[row["kind"]](*row["arguments"].split())
-            for target, case in zip(("mk1", "mk2"), plan(module, folder)):
+            arguments = row["arguments"].split()
+            module = KINDS[row["kind"]](*arguments)
+            tiles = int(arguments[3]) if row["kind"] == "reduce" else 0
+            for target, case in zip(("mk1", "mk2"), plan(module, folder, tiles)):
                 if not row[f"{target}_cycles"] or "cycles" not in case:
                     continue
                 cycles = case["cycles"]

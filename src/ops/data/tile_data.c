@@ -32,12 +32,16 @@ static trm_mapping sliceable(const trm_tile_request *request, trm_dtype dtype, t
   return trm_mapping_grid(request->target, dtype, 2, dims, cuts, grains, request->ipu, 0);
 }
 
-/* The same, rows too: for embeddings, whose lookup then has a second, reducing stage. */
+/* What a worker can write without touching what another writes. */
+enum { ATOM_BYTES = 4 };
+
+/* The same, rows too: for embeddings, whose lookup then has a second, reducing stage. Columns are
+ * cut in grains of what one worker can write. */
 static trm_mapping sliceable_rows(const trm_tile_request *request, trm_dtype dtype,
                                   table_shape shape, int64_t lookups) {
   const int64_t tiles = request->target->tiles_per_ipu;
   const int64_t dims[2] = {shape.rows, shape.columns};
-  const int64_t grain = trm_tile_vector_width(dtype);
+  const int64_t grain = trm_most(1, ATOM_BYTES / trm_most(1, trm_tile_dtype_bytes(dtype)));
   const int64_t grains[2] = {1, grain};
   const int64_t columns = trm_least(tiles, trm_ceil_divide(shape.columns, grain));
   int64_t rows = trm_least(tiles / trm_most(1, columns), trm_ceil_divide(shape.rows, 1));
@@ -169,16 +173,14 @@ static table_shape scatter_shape(const trm_instruction *instruction, const trm_s
   return shape;
 }
 
-/* MULTISLICE: W (30 + in range x (19 + 2 vectors) + out of range x 8); a tile that has a part of
- * the rows sees every lookup and serves its share. */
-static int64_t multi_slice_cycles(const trm_tile_request *request, const trm_mapping *place,
-                                  trm_dtype dtype, int64_t lookups, int64_t columns) {
+/* MULTISLICE: workers share a tile's indices; W (29 + indices x (19 + 2 vectors)), vectors of 8
+ * bytes, of halves 4. What indices are is not known: each counts as being in the range of each tile
+ * that has a part of the rows. */
+static int64_t multi_slice_cycles(const trm_tile_request *request, trm_dtype dtype,
+                                  int64_t lookups, int64_t columns) {
   const int64_t workers = workers_of(request);
-  const int64_t mine = trm_ceil_divide(lookups, trm_most(1, place->cuts[0]));
-  const int64_t vectors = trm_ceil_divide(columns, trm_tile_vector_width(dtype));
-  return workers * (30 + trm_ceil_divide(mine, workers) * (19 + 2 * vectors) +
-                    trm_ceil_divide(lookups - mine, workers) * 8) +
-         11;
+  const int64_t vectors = trm_ceil_divide(columns, trm_tile_dtype_bytes(dtype) == 1 ? 4 : 2);
+  return workers * (29 + trm_ceil_divide(lookups, workers) * (19 + 2 * vectors)) + 11;
 }
 
 trm_status trm_tile_gather(const trm_tile_request *request, trm_tile_cost *cost,
@@ -212,8 +214,8 @@ trm_status trm_tile_gather(const trm_tile_request *request, trm_tile_cost *cost,
       trm_arena_format(cost->arena, "popops::MultiSlice<%s>", type_word(dtype));
   CHECK_MEMORY(codelet, "a cost");
   TRY(trm_tile_add_compute(request, cost, "multiSlice", codelet, tiles, 1,
-                           multi_slice_cycles(request, &place, dtype,
-                                              trm_ceil_divide(lookups, parts), columns),
+                           multi_slice_cycles(request, dtype, trm_ceil_divide(lookups, parts),
+                                              columns),
                            1.0, 3, 0, error));
   const int64_t bytes = trm_tile_dtype_bytes(dtype);
   trm_phase *phase = &cost->phases.items[cost->phases.count - 1];
@@ -267,8 +269,8 @@ static trm_status add_lookup_sums(const trm_tile_request *request, trm_tile_cost
                               trm_mapping_evenness(place), 3, place->count, error);
 }
 
-/* MULTIUPDATE: W (35 + in range x (11 + 3 (atoms - 1)) + out of range x 5), atoms of a vector; in
- * range of a worker's rows, out of range all other indices of the tile. */
+/* MULTIUPDATE: W (28 + indices x (12 + 3 (atoms - 1))), of floats 11 for 12; workers share the rows,
+ * and as what indices are is not known, each counts as being one worker's. */
 trm_status trm_tile_scatter(const trm_tile_request *request, trm_tile_cost *cost,
                             trm_error *error) {
   TRY(trm_tile_cost_begin(cost, request, error));
@@ -298,14 +300,10 @@ trm_status trm_tile_scatter(const trm_tile_request *request, trm_tile_cost *cost
     TRY(trm_tile_add_exchange(request, cost, "ExchangePre", in, in * tiles,
                               updates->mapping.worst * bytes, trm_ceil_divide(seen, 16),
                               error));
-    const int64_t workers = workers_of(request);
-    const int64_t mine = trm_ceil_divide(seen, trm_most(1, place.cuts[0]));
-    const int64_t atoms = trm_ceil_divide(columns * bytes, 8);
-    const bool sub_word = columns * bytes < 4;
-    const int64_t served = sub_word ? 20 * columns : 11 + 3 * (atoms - 1);
-    /* Workers cut the rows, so that none adds where another does: each looks at every index. */
-    const int64_t each = trm_ceil_divide(mine, workers);
-    const int64_t cycles = workers * (35 + each * served + (seen - each) * 5) + 11;
+    const int64_t atoms = trm_ceil_divide(columns * bytes, ATOM_BYTES);
+    const bool sub_word = columns * bytes % ATOM_BYTES != 0;
+    const int64_t served = (bytes == 2 ? 12 : 11) + (sub_word ? 20 * columns : 3 * (atoms - 1));
+    const int64_t cycles = workers_of(request) * (28 + seen * served) + 11;
     const char *codelet =
         trm_arena_format(cost->arena, "popops::MultiUpdateAdd<%s>", type_word(dtype));
     CHECK_MEMORY(codelet, "a cost");

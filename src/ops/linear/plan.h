@@ -137,6 +137,7 @@ typedef struct trm_plan_phase {
   uint64_t temp_bytes;          /* that live during the step on the worst tile */
   uint64_t temp_bytes_total;    /* on all tiles, at most */
   uint64_t vertices, edges;     /* on all tiles */
+  uint64_t list_bytes;          /* of one vertex: what each worker has to do */
   uint32_t tiles;               /* that take part */
   double flops;                 /* of all tiles, once */
 } trm_plan_phase;

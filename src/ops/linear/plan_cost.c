@@ -141,6 +141,12 @@ void plan_cost_evaluate(const plan_problem *p, const plan_channels *c, const pla
   if (p->method == TRM_METHOD_SLIC) {
     convolve += partials * p->partial_bytes / c->tile_groups + SLIC_SPARE_BYTES;
   }
+  if (p->method == TRM_METHOD_VMAC) {
+    /* Each worker adds to sums of its own, of one block of groups and one channel. */
+    out->worker_bytes = at->count * p->group_grain * p->partial_bytes *
+                        (int64_t)target->num_worker_contexts;
+    convolve += out->worker_bytes;
+  }
   int64_t moment =
       plan_max(convolve, 2 * plan_max(out->rearranged_bytes, out->output_rearranged_bytes));
   if (out->narrow > 0) {

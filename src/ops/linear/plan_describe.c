@@ -1,4 +1,5 @@
 /* Owns: what a plan says of itself: its phases, how its operands lie, its text. */
+#include <math.h>
 #include <string.h>
 
 #include "ops/linear/plan_internal.h"
@@ -125,6 +126,37 @@ static void describe_before(describer *d) {
   }
 }
 
+/* A vertex's lists of what each worker has to do. The units' have rows of outputs for each position
+ * of the kernel that they do at once, an entry of three 2-byte numbers each; rows that are fewer
+ * than the workers are cut. The vertical one has an entry of four for each output position and row
+ * of the kernel. */
+static uint64_t list_bytes(const describer *d, uint64_t kernels) {
+  const plan_problem *p = &d->choice->problem;
+  const plan_positions *at = &d->choice->positions;
+  const uint64_t workers = p->target->num_worker_contexts;
+  const uint32_t last = p->shape.num_dims > 0 ? p->shape.num_dims - 1 : 0;
+  enum { ENTRY_BYTES = 6, VERTICAL_ENTRY_BYTES = 8, POINTER_BYTES = 4, WINDOW = 4 };
+  uint64_t at_once = 1;
+  switch (p->method) {
+    case TRM_METHOD_OUTER_PRODUCT: return 0;
+    case TRM_METHOD_VMAC:
+      return workers * POINTER_BYTES +
+             (uint64_t)at->count * kernels * VERTICAL_ENTRY_BYTES /
+                 (uint64_t)plan_max(1, d->choice->channels.tile_kernel[last]);
+    case TRM_METHOD_AMP:
+      if (p->pointwise) return workers * ENTRY_BYTES;
+      at_once = p->filter_height;
+      break;
+    case TRM_METHOD_SLIC: at_once = WINDOW; break;
+    case TRM_METHOD_HMAC: break;
+  }
+  double rows = (double)at->tile_batch * p->busy[last]; /* that meet an input */
+  for (uint32_t i = 0; i < last; i++) rows *= (double)at->tile_field[i] * p->busy[i];
+  const uint64_t lists = (kernels + at_once - 1) / at_once * workers;
+  const double entries = ceil(rows / (double)workers) * p->busy[last];
+  return lists * POINTER_BYTES + (uint64_t)((double)lists * entries) * ENTRY_BYTES;
+}
+
 static void describe_partials(describer *d) {
   const plan_problem *p = &d->choice->problem;
   const plan_channels *c = &d->choice->channels;
@@ -150,7 +182,8 @@ static void describe_partials(describer *d) {
   phase->messages =
       distinct_sources(inputs, c->out_parallel) + distinct_sources(weights, at->parts);
   phase->temp_bytes = (uint64_t)(cost->input_bytes + cost->weight_bytes +
-                                 cost->partial_elements * (int64_t)p->partial_bytes);
+                                 cost->partial_elements * (int64_t)p->partial_bytes +
+                                 cost->worker_bytes);
   uint64_t kernels = 1;
   double busy = 1;
   for (uint32_t i = 0; i < p->shape.num_dims; i++) {
@@ -163,6 +196,7 @@ static void describe_partials(describer *d) {
   const bool by_worker = p->method == TRM_METHOD_OUTER_PRODUCT;
   const uint64_t edges = groups * (in + in * out * kernels + out);
   set_vertices(phase, by_worker ? p->target->num_worker_contexts : 1, by_worker ? 2 + out : edges);
+  phase->list_bytes = list_bytes(d, kernels);
   double macs = (double)c->tile_groups * (double)at->count * (double)c->tile_in *
                 (double)c->tile_out * (double)kernels * busy;
   phase->flops = 2 * macs * d->tiles;

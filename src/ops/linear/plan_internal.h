@@ -128,6 +128,7 @@ typedef struct plan_cost {
   int64_t turns;
   bool broadcast;
   int64_t input_bytes, weight_bytes, partial_elements; /* that the vertices read and write */
+  int64_t worker_bytes; /* of the workers' own sums */
   int64_t received_inputs, received_weights;
   int64_t rearranges, rearranged_bytes, output_rearranged_bytes;
   uint64_t rearrange_exchange, rearrange_copy; /* each time */

@@ -28,11 +28,11 @@ static uint32_t code_bytes(trm_plan_step step, trm_plan_method method) {
   return step == TRM_STEP_REDUCE ? 900 : 400;
 }
 
-/* A vertex is a struct of a pointer an edge and some fields; those of the convolution units have
- * worklists, of a start and a length for each worker. */
-static uint32_t vertex_bytes(trm_plan_step step, uint64_t edges) {
-  const uint32_t lists = step == TRM_STEP_PARTIALS ? 40 + 6 * 8 : 8;
-  return lists + 4 * (uint32_t)(edges > 10000 ? 10000 : edges);
+/* A vertex is a struct of a pointer an edge and some fields, and lists of work. */
+static uint32_t vertex_bytes(const trm_plan_phase *step, uint64_t edges) {
+  const uint64_t fields = step->step == TRM_STEP_PARTIALS ? 40 : 8;
+  const uint64_t bytes = fields + step->list_bytes + 4 * edges;
+  return (uint32_t)(bytes > 400000 ? 400000 : bytes);
 }
 
 static trm_mapping convert_mapping(const trm_tile_request *request, const trm_plan_mapping *from,
@@ -128,7 +128,7 @@ static trm_status add_step(const trm_tile_request *request, trm_tile_cost *cost,
                      : trm_arena_string(cost->arena, step->vertex, strlen(step->vertex)),
       .count = (int64_t)step->vertices,
       .cycles = (int64_t)step->compute_cycles,
-      .state_bytes = vertex_bytes(step->step, edges),
+      .state_bytes = vertex_bytes(step, edges),
       .code_bytes = code_bytes(step->step, plan->method),
   };
   CHECK_MEMORY(phase.groups[0].codelet, "a cost");

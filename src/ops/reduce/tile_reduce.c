@@ -7,30 +7,89 @@
 #include "ops/reduce/tile_reduce.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "hlo/config.h"
 #include "target/target.h"
 #include "tile/exchange.h"
 
-/* Results of one tile's elements: how many outputs it has a part in. */
-static int64_t outputs_of_tile(const trm_tile_operand *operand, const trm_tile_reduction *r) {
+/* How many partial results tiles make: the fullest tile, and one on average. */
+typedef struct partial_results {
+  int64_t worst;
+  double mean;
+} partial_results;
+
+/* Of a run of elements that lie in a row: outputs along the dimensions that it covers whole, along
+ * the one that it covers in part, and of two outer ones where it goes over an end. */
+static partial_results results_of_run(const trm_shape *shape, uint32_t reduced, int64_t run) {
+  partial_results results = {1, 1};
+  int64_t inner = 1;
+  int32_t d = shape->rank - 1;
+  for (; d >= 0 && run >= inner * shape->dims[d]; --d) {
+    inner *= shape->dims[d];
+    if ((reduced >> d & 1) == 0) results.worst *= shape->dims[d];
+  }
+  results.mean = (double)results.worst;
+  if (d < 0) return results;
+  const int64_t size = shape->dims[d], span = inner * size;
+  if ((reduced >> d & 1) == 0) {
+    const int64_t steps = trm_ceil_divide(run, inner) + (run % inner != 0);
+    results.mean *= fmin((double)size, (double)run / (double)inner + (run % inner != 0));
+    results.worst *= trm_least(size, steps);
+    return results;
+  }
+  while (--d >= 0 && shape->dims[d] == 1) continue;
+  if (span % run != 0 && d >= 0 && (reduced >> d & 1) == 0) {
+    results.worst *= 2;
+    results.mean *= 1 + (double)run / (double)span;
+  }
+  return results;
+}
+
+/* Of a piece of a plan's output, whose dimensions are groups, batch, fields and channels; of a plan
+ * with swapped operands the channels come before the others. False: they are not the array's. */
+static bool results_of_piece(const trm_mapping *m, const trm_shape *shape, uint32_t reduced,
+                             bool swapped, int64_t *out_results) {
+  int32_t order[TRM_MAPPING_RANK] = {0};
+  const int32_t last = m->rank - 1;
+  for (int32_t k = 1; k < m->rank; ++k) order[k] = !swapped ? k : k == 1 ? last : k - 1;
+  int64_t results = 1;
+  int32_t d = 0;
+  for (int32_t k = 0; k < m->rank; ++k) {
+    const int32_t cut = order[k];
+    const int64_t part = trm_least(m->dims[cut], m->part_size[cut] * m->serial[cut]);
+    int64_t size = 1, kept = 1;
+    for (; d < shape->rank && size * shape->dims[d] <= m->dims[cut]; ++d) {
+      size *= shape->dims[d];
+      if ((reduced >> d & 1) == 0) kept *= shape->dims[d];
+    }
+    if (size != m->dims[cut]) return false;
+    results *= kept == size ? part : trm_least(part, kept);
+  }
+  *out_results = results;
+  return d == shape->rank;
+}
+
+/* Results of the tiles' elements: how many outputs each has a part in. */
+static partial_results results_of_tiles(const trm_tile_operand *operand,
+                                        const trm_tile_reduction *r) {
   const trm_mapping *m = &operand->mapping;
   const int64_t elements = trm_most(1, trm_least(m->worst, operand->source_count));
-  const int64_t count = trm_most(1, trm_shape_count(&operand->shape));
-  const int64_t factor = trm_most(1, count / trm_most(1, r->outputs));
-  if (m->kind == TRM_MAPPING_GRID && m->rank >= 2 && !r->minor) {
-    /* A plan's output: channels are its last dimension, and groups its first. */
-    const int32_t last = m->rank - 1;
-    if (m->dims[0] * m->dims[last] == r->outputs) {
-      const int64_t groups = trm_ceil_divide(m->dims[0], m->cuts[0]);
-      const int64_t channels = m->part_size[last] * m->serial[last];
-      return trm_least(elements, groups * trm_least(channels, m->dims[last]));
-    }
+  const int64_t count = trm_shape_count(&operand->shape);
+  partial_results results = {trm_least(elements, r->outputs), 0};
+  int64_t piece = 0;
+  if (m->kind == TRM_MAPPING_LINEAR && !operand->is_view && m->count == count) {
+    results = results_of_run(&operand->shape, r->reduced, elements);
+  } else if (m->kind == TRM_MAPPING_GRID && m->rank >= 2 && m->count == count &&
+             (results_of_piece(m, &operand->shape, r->reduced, false, &piece) ||
+              results_of_piece(m, &operand->shape, r->reduced, true, &piece))) {
+    results.worst = piece;
   }
-  if (r->minor && m->kind == TRM_MAPPING_LINEAR) {
-    return trm_least(r->outputs, elements / factor + (elements % factor > 0) + (factor > 1));
+  results.worst = trm_least(results.worst, trm_least(elements, r->outputs));
+  if (results.mean == 0 || results.mean > (double)results.worst) {
+    results.mean = (double)results.worst;
   }
-  return trm_least(elements, r->outputs);
+  return results;
 }
 
 /* Worker cycles of reducing `elements` to `outputs` on one tile. */
@@ -80,8 +139,10 @@ trm_status trm_tile_add_reduction(const trm_tile_request *request, trm_tile_cost
   const trm_mapping *from = &operand->mapping;
   const trm_dtype type = operand->shape.dtype;
   const int64_t elements = trm_most(1, trm_least(from->worst, operand->source_count));
-  const int64_t local = outputs_of_tile(operand, r);
+  const partial_results made = results_of_tiles(operand, r);
+  const int64_t local = made.worst;
   const uint32_t tiles = from->parts == 0 ? 1 : from->parts;
+  const int64_t all = (int64_t)ceil(made.mean * tiles);
   *out_mapping = trm_mapping_linear_grain(target, result_type, r->outputs,
                                           trm_tile_vector_width(result_type), 4, request->ipu,
                                           request->next_tile);
@@ -93,10 +154,8 @@ trm_status trm_tile_add_reduction(const trm_tile_request *request, trm_tile_cost
   const int64_t first =
       together * stage_cycles(elements, local, type, r->minor, r->op_cycles, workers);
   const int64_t flops = trm_shape_count(&operand->shape) * together;
-  int64_t partials = trm_ceil_divide(local * tiles, trm_most(1, r->outputs)); /* of an output */
-  /* Each tile has all of its outputs to itself when there are no more partial results than a row
-   * that is cut in two makes. */
-  const bool done = partials <= 1 && local * tiles <= r->outputs + tiles;
+  int64_t partials = trm_ceil_divide(all, trm_most(1, r->outputs)); /* of an output */
+  const bool done = partials <= 1; /* each tile has all of its outputs to itself */
   TRY(trm_tile_add_compute(request, cost,
                            stage_name(cost, r, done ? "ReduceOnTile/InToOutputNoExchange"
                                                     : "ReduceOnTile/InToIntermediateNoExchange"),
@@ -107,7 +166,7 @@ trm_status trm_tile_add_reduction(const trm_tile_request *request, trm_tile_cost
   const int64_t held = local * bytes;
   const int stages = partials < 16 ? 1 : partials < 125 ? 2 : 3;
   const int64_t per_stage = (int64_t)ceil(pow((double)partials, 1.0 / stages));
-  int64_t live = r->outputs * partials; /* partial results, all tiles */
+  int64_t live = trm_most(all, r->outputs); /* partial results, all tiles */
   for (int s = 0; s < stages && partials > 1; ++s) {
     const bool last = s == stages - 1;
     const int64_t depth = last ? partials : trm_least(per_stage, partials);
@@ -141,7 +200,7 @@ trm_status trm_tile_add_reduction(const trm_tile_request *request, trm_tile_cost
     live = results;
   }
   cost->temporary_worst = trm_most(cost->temporary_worst, held);
-  cost->temporary_total = trm_most(cost->temporary_total, held * tiles);
+  cost->temporary_total = trm_most(cost->temporary_total, all * bytes);
   return TRM_OK;
 }
 
@@ -171,21 +230,29 @@ static void operation_of(const trm_computation *called, trm_tile_reduction *r) {
   }
 }
 
-/* Whether the reduced dimensions are the last ones. */
-static bool reduces_minor(const trm_shape *shape, const trm_dims *dimensions) {
-  bool reduced[TRM_MAX_RANK] = {false};
+static uint32_t reduced_dimensions(const trm_dims *dimensions) {
+  uint32_t reduced = 0;
   for (int32_t d = 0; d < dimensions->count; ++d) {
     if (dimensions->items[d] >= 0 && dimensions->items[d] < TRM_MAX_RANK) {
-      reduced[dimensions->items[d]] = true;
+      reduced |= UINT32_C(1) << dimensions->items[d];
     }
   }
+  return reduced;
+}
+
+/* Whether the reduced dimensions are the last ones. */
+static bool reduces_minor(const trm_shape *shape, uint32_t reduced) {
   for (int32_t d = shape->rank - 1; d >= 0; --d) {
-    if (shape->dims[d] != 1) return reduced[d];
+    if (shape->dims[d] != 1) return (reduced >> d & 1) != 0;
   }
   return true;
 }
 
-static trm_dtype partials_of(trm_dtype type) { return type == TRM_F16 ? TRM_F32 : type; }
+/* Sums of halves are floats; the greatest of halves is one of them. */
+static trm_dtype partials_of(const trm_tile_reduction *r, trm_dtype type) {
+  const bool chooses = strcmp(r->operation, "MAX") == 0 || strcmp(r->operation, "MIN") == 0;
+  return type == TRM_F16 && !chooses ? TRM_F32 : type;
+}
 
 trm_status trm_tile_reduce(const trm_tile_request *request, trm_tile_cost *cost,
                            trm_error *error) {
@@ -196,13 +263,14 @@ trm_status trm_tile_reduce(const trm_tile_request *request, trm_tile_cost *cost,
   trm_tile_reduction r = {
       .name = "",
       .outputs = trm_most(1, trm_shape_count(trm_shape_leaf(&instruction->shape, 0))),
-      .minor = reduces_minor(&request->operands[0].shape, &instruction->dimensions)};
+      .reduced = reduced_dimensions(&instruction->dimensions)};
+  r.minor = reduces_minor(&request->operands[0].shape, r.reduced);
   operation_of(&request->module->computations[instruction->called[0]], &r);
   for (uint32_t k = 0; k < arrays && k < cost->num_results; ++k) {
     const trm_tile_operand *operand = &request->operands[k];
     if (trm_shape_count(&operand->shape) == 0) continue;
     const trm_dtype result = trm_shape_leaf(&instruction->shape, (int32_t)k)->dtype;
-    r.partials = partials_of(operand->shape.dtype);
+    r.partials = partials_of(&r, operand->shape.dtype);
     TRY(trm_tile_add_reduction(request, cost, operand, &r, result, &cost->results[k].mapping,
                                error));
   }
@@ -236,13 +304,14 @@ static int64_t feature_index(const trm_instruction *norm) {
   return feature;
 }
 
-/* The channels of operand 0 of a batch norm, and whether its rows run across them. */
-static int64_t feature_channels(const trm_tile_request *request, bool *out_minor) {
+/* The channels of operand 0 of a batch norm; all else is reduced. */
+static int64_t set_features(const trm_tile_request *request, trm_tile_reduction *r) {
   const trm_shape *x = &request->operands[0].shape;
   const int64_t feature = feature_index(request->instruction);
   const bool in_rank = feature >= 0 && feature < x->rank;
-  *out_minor = in_rank && feature != x->rank - 1;
-  return in_rank ? trm_most(1, x->dims[feature]) : 1;
+  r->minor = in_rank && feature != x->rank - 1;
+  r->reduced = UINT32_MAX & ~(in_rank ? UINT32_C(1) << feature : 0);
+  return r->outputs = in_rank ? trm_most(1, x->dims[feature]) : 1;
 }
 
 /* Mean and inverse standard deviation of operand 0. */
@@ -251,7 +320,7 @@ static trm_status add_statistics(const trm_tile_request *request, trm_tile_cost 
   /* Sums and sums of squares in the same compute sets, as popnn makes them. */
   trm_tile_reduction r = {.name = "MeanAndPower", .operation = "ADD", .op_cycles = 1,
                           .partials = TRM_F32, .together = 2};
-  r.outputs = feature_channels(request, &r.minor);
+  set_features(request, &r);
   TRY(trm_tile_add_reduction(request, cost, &request->operands[0], &r, TRM_F32, mean, error));
   *deviation = *mean;
   const int64_t workers = request->target->num_worker_contexts;
@@ -268,7 +337,7 @@ static trm_status add_gradient_statistics(const trm_tile_request *request, trm_t
   const double vector = 3.0 / trm_tile_vector_width(x->shape.dtype);
   trm_tile_reduction r = {.name = "JointGammaBeta", .operation = "ADD", .op_cycles = 1,
                           .partials = TRM_F32, .together = 2};
-  const int64_t channels = r.outputs = feature_channels(request, &r.minor);
+  const int64_t channels = set_features(request, &r);
   const trm_mapping place = x->mapping;
   trm_tile_incoming incoming = {0};
   trm_tile_incoming_add(&incoming, gradient, &place);
@@ -295,8 +364,9 @@ trm_status trm_tile_batch_norm(const trm_tile_request *request, trm_tile_cost *c
   const trm_dtype type = x->shape.dtype;
   const double vector = 3.0 / trm_tile_vector_width(type);
   const trm_mapping place = x->mapping;
-  bool minor;
-  const int64_t channels = feature_channels(request, &minor);
+  trm_tile_reduction gamma_beta = {.name = "JointGammaBeta", .operation = "ADD", .op_cycles = 1,
+                                   .partials = TRM_F32, .together = 2};
+  const int64_t channels = set_features(request, &gamma_beta);
   trm_mapping mean, deviation;
   switch (instruction->opcode) {
     case TRM_OP_CUSTOM_CALL: /* statistics alone */
@@ -328,10 +398,7 @@ trm_status trm_tile_batch_norm(const trm_tile_request *request, trm_tile_cost *c
       TRY(trm_tile_add_incoming(request, cost, &incoming, error));
       TRY(add_pass(request, cost, "Whiten", &place, channels, 2 * vector, type, 2, error));
       TRY(add_pass(request, cost, "GammaProduct", &place, 0, vector, type, 1, error));
-      const trm_tile_reduction r = {.name = "JointGammaBeta", .operation = "ADD", .op_cycles = 1,
-                                    .outputs = channels, .partials = TRM_F32, .minor = minor,
-                                    .together = 2};
-      TRY(trm_tile_add_reduction(request, cost, x, &r, TRM_F32, &mean, error));
+      TRY(trm_tile_add_reduction(request, cost, x, &gamma_beta, TRM_F32, &mean, error));
       deviation = mean;
       TRY(add_pass(request, cost, "NormGrad", &place, channels, 4 * vector, type, 5, error));
       /* The whitened operand and its product with the gradient. */

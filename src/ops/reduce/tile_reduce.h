@@ -9,6 +9,7 @@ typedef struct trm_tile_reduction {
   const char *operation;  /* popops' word: ADD, MAX, ... */
   double op_cycles;       /* worker cycles that a vector's operation adds to the loads; 1 */
   int64_t outputs;        /* of the reduction */
+  uint32_t reduced;       /* bit d: dimension d of the operand is reduced */
   bool minor;             /* what is reduced lies together in the array (the last dimensions) */
   trm_dtype partials;     /* the type of partial sums */
   int64_t together;       /* that many reductions of this kind share the compute sets; at least 1 */

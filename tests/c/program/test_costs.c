@@ -47,13 +47,70 @@ static void test_gather(void **state) {
       "ROOT g = f32[64,128] gather(t, i), offset_dims={1}, collapsed_slice_dims={0},\n"
       "start_index_map={0}, index_vector_dim=1, slice_sizes={1,128} }", "mk2", NULL);
   const trm_program_compute_set *set = find_set(p, "multiSlice");
-  /* 64 column parts of 2 elements and 23 row parts: ceil(64 / 23) lookups are served here. */
-  const int64_t mine = 3, vectors = 1;
-  assert_int_equal(set->active_tiles, 64 * 23);
-  assert_int_equal(set->groups[0].cycles,
-                   6 * (30 + 1 * (19 + 2 * vectors) + (64 - mine + 5) / 6 * 8) + 11);
+  /* 128 column parts of an element and 11 row parts; each counts every lookup, a sixth a worker. */
+  const int64_t vectors = 1;
+  assert_int_equal(set->active_tiles, 128 * 11);
+  assert_int_equal(set->groups[0].cycles, 6 * (29 + (64 + 5) / 6 * (19 + 2 * vectors)) + 11);
   assert_non_null(find_step(p, "ReduceFinalStage"));
   trm_program_free(p);
+}
+
+/* All indices count as one worker's: an atom of two halves each. */
+static void test_scatter(void **state) {
+  (void)state;
+  trm_program *p = plan_text(
+      "HloModule m\nsum { x = f16[] parameter(0)  y = f16[] parameter(1)\n"
+      "ROOT z = f16[] add(x, y) }\n"
+      "ENTRY e { t = f16[100000,200] parameter(0)  i = s32[1440,1] parameter(1)\n"
+      "d = f16[1440,200] parameter(2)\n"
+      "ROOT s = f16[100000,200] scatter(t, i, d), update_window_dims={1},\n"
+      "inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, index_vector_dim=1,\n"
+      "to_apply=sum }", "mk1", NULL);
+  const trm_program_compute_set *set = find_set(p, "multiUpdateAdd");
+  assert_int_equal(set->active_tiles, 100 * 12);
+  assert_int_equal(set->groups[0].cycles, 6 * (28 + 1440 * 12) + 11);
+  trm_program_free(p);
+}
+
+/* Bytes of partial results: a tile has some of each output that its run of elements meets. */
+static void test_partial_results(void **state) {
+  (void)state;
+  static const struct {
+    const char *shape, *left, *dimensions;
+    int64_t results; /* of a tile */
+  } cases[] = {
+      {"64,32,8", "64,8", "1", 8},        /* 32 elements: 4 rows of the same 8 */
+      {"16,4,32,8", "16,32", "1,3", 4},   /* 4 rows of 8 that are summed */
+      {"512,32", "512", "1", 1},          /* a row each: all of it */
+      {"32,512", "512", "0", 32},         /* 32 of a row of 512 */
+  };
+  for (size_t k = 0; k < sizeof cases / sizeof *cases; ++k) {
+    char buffer[512];
+    snprintf(buffer, sizeof buffer,
+             "HloModule m\nsum { x = f32[] parameter(0)  y = f32[] parameter(1)\n"
+             "ROOT z = f32[] add(x, y) }\n"
+             "ENTRY e { x = f32[%s] parameter(0)  z = f32[] constant(0)\n"
+             "ROOT r = f32[%s] reduce(x, z), dimensions={%s}, to_apply=sum }",
+             cases[k].shape, cases[k].left, cases[k].dimensions);
+    trm_program *p = plan_text(buffer, "mk2", NULL);
+    const trm_program_compute_set *set = find_set(p, "ReduceOnTile");
+    assert_int_equal(set->active_tiles, 512);
+    const trm_program_step *final = NULL;
+    for (uint32_t s = 0; s < p->num_steps; ++s) {
+      const trm_program_step *step = &p->steps[s];
+      if (step->compute_set == TRM_NO_INDEX && strstr(step->name, "Stage") != NULL) {
+        final = step;
+        break;
+      }
+    }
+    if (cases[k].results == 1) {
+      assert_null(final); /* each tile has its outputs to itself */
+    } else {
+      assert_non_null(final);
+      assert_int_equal(final->bytes_in_total, 512 * cases[k].results * 4);
+    }
+    trm_program_free(p);
+  }
 }
 
 static void test_reduce(void **state) {
@@ -174,6 +231,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_dynamic_slice), cmocka_unit_test(test_update_in_place),
       cmocka_unit_test(test_gather),        cmocka_unit_test(test_reduce),
+      cmocka_unit_test(test_scatter),       cmocka_unit_test(test_partial_results),
       cmocka_unit_test(test_casts),         cmocka_unit_test(test_fusions),
       cmocka_unit_test(test_patterns),
       cmocka_unit_test(test_sort),          cmocka_unit_test(test_half_inside),
