@@ -171,10 +171,104 @@ def embed(shape, indices):
             f"  ROOT all = (f16[{n},{columns}], f16[{rows},{columns}]) tuple(y, new)\n}}\n")
 
 
+def _recurrent(name, steps, state, body):
+    """A module that runs `body` for each step. state: (name, type) of the loop's values, of which
+    those with a line "next_<name> = ..." in the body change; the last two are the results."""
+    state = [("k", "s32[]"), *state]
+    types = "(" + ", ".join(kind for _, kind in state) + ")"
+    reads = "".join(f"  {one} = {kind} get-tuple-element(p), index={index}\n"
+                    for index, (one, kind) in enumerate(state))
+    body += "  next_k = s32[] add(k, one)\n"
+    left = ", ".join(f"next_{one}" if f"  next_{one} = " in body else one for one, _ in state)
+    made = [index for index, (one, _) in enumerate(state)
+            if f"  next_{one} = " in body and one != "k"]
+    inputs = "".join(f"  {one} = {kind} parameter({index - 1})\n"
+                     for index, (one, kind) in enumerate(state) if index and index not in made)
+    zeros = "".join(f"  {state[index][0]} = {state[index][1]} broadcast(zero), dimensions={{}}\n"
+                    for index in made)
+    last = len(state) - 1
+    dtype = state[last][1].split("[")[0]
+    return (f"HloModule {name}\n\nstep {{\n  p = {types} parameter(0)\n{reads}"
+            f"  one = s32[] constant(1)\n  none = s32[] constant(0)\n{body}"
+            f"  ROOT r = {types} tuple({left})\n}}\n\nmore {{\n  p = {types} parameter(0)\n"
+            f"  k = s32[] get-tuple-element(p), index=0\n  n = s32[] constant({steps})\n"
+            "  ROOT r = pred[] compare(k, n), direction=LT\n}\n\nENTRY main {\n"
+            f"{inputs}  k = s32[] constant(0)\n  zero = {dtype}[] constant(0)\n{zeros}"
+            f"  begin = {types} tuple({', '.join(one for one, _ in state)})\n"
+            f"  end = {types} while(begin), condition=more, body=step\n"
+            f"  a = {state[last - 1][1]} get-tuple-element(end), index={last - 1}\n"
+            f"  b = {state[last][1]} get-tuple-element(end), index={last}\n"
+            f"  ROOT all = ({state[last - 1][1]}, {state[last][1]}) tuple(a, b)\n}}\n")
+
+
+def _columns(dtype, rows, size, index, of):
+    return (f"{dtype}[{rows},{size}] slice({of}), "
+            f"slice={{[0:{rows}], [{index * size}:{(index + 1) * size}]}}")
+
+
+def _read_step(dtype, rows, size):
+    return (f"  x1 = {dtype}[1,{rows},{size}] dynamic-slice(x, k, none, none), "
+            f"dynamic_slice_sizes={{1,{rows},{size}}}\n"
+            f"  x2 = {dtype}[{rows},{size}] reshape(x1)\n")
+
+
+def _keep_step(dtype, rows, size, kept, value, into):
+    return (f"  {into}1 = {dtype}[1,{rows},{size}] reshape({value})\n"
+            f"  next_{into} = {kept} dynamic-update-slice({into}, {into}1, k, none, none)\n")
+
+
+def lstm(batch, steps, inputs, outputs, dtype):
+    """The forward pass of training, which is what the test runs: one product a step; keeps gates,
+    the cell and its tanh for a backward pass."""
+    b, n, i, o, t = int(batch), int(steps), int(inputs), int(outputs), dtype
+    v, g = f"{t}[{b},{o}]", f"{t}[{b},{4 * o}]"
+    ys, kept = f"{t}[{n},{b},{o}]", f"{t}[{n},{b},{6 * o}]"
+    gates = "".join(f"  s{index} = {_columns(t, b, o, index, 'sum')}\n"
+                    f"  g{index} = {v} {'tanh' if index == 2 else 'logistic'}(s{index})\n"
+                    for index in range(4))
+    body = (f"{_read_step(t, b, i)}  xh = {t}[{b},{i + o}] concatenate(x2, h), dimensions={{1}}\n"
+            f"  xw = {g} dot(xh, w), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}\n"
+            f"  bb = {g} broadcast(bias), dimensions={{1}}\n  sum = {g} add(xw, bb)\n{gates}"
+            f"  fc = {v} multiply(g0, c)\n  ig = {v} multiply(g1, g2)\n"
+            f"  next_c = {v} add(fc, ig)\n  tc = {v} tanh(next_c)\n"
+            f"  next_h = {v} multiply(g3, tc)\n"
+            f"  parts = {t}[{b},{6 * o}] concatenate(g0, g1, g2, g3, tc, c), dimensions={{1}}\n"
+            f"{_keep_step(t, b, 6 * o, kept, 'parts', 'kept')}"
+            f"{_keep_step(t, b, o, ys, 'next_h', 'y')}")
+    return _recurrent("lstm", n, [("x", f"{t}[{n},{b},{i}]"), ("w", f"{t}[{i + o},{4 * o}]"),
+                                  ("bias", f"{t}[{4 * o}]"), ("h", v), ("c", v), ("kept", kept),
+                                  ("y", ys)], body)
+
+
+def gru(batch, steps, inputs, outputs, dtype):
+    """Likewise, with two products a step: of the gates, then of the candidate."""
+    b, n, i, o, t = int(batch), int(steps), int(inputs), int(outputs), dtype
+    v, g, joined = f"{t}[{b},{o}]", f"{t}[{b},{2 * o}]", f"{t}[{b},{i + o}]"
+    ys, kept = f"{t}[{n},{b},{o}]", f"{t}[{n},{b},{3 * o}]"
+    dot = "lhs_contracting_dims={1}, rhs_contracting_dims={0}"
+    body = (f"{_read_step(t, b, i)}  xh = {joined} concatenate(x2, h), dimensions={{1}}\n"
+            f"  xw = {g} dot(xh, w), {dot}\n  bb = {g} broadcast(bias), dimensions={{1}}\n"
+            f"  sum = {g} add(xw, bb)\n  both = {g} logistic(sum)\n"
+            f"  gate = {_columns(t, b, o, 0, 'both')}\n  u = {_columns(t, b, o, 1, 'both')}\n"
+            f"  rh = {v} multiply(gate, h)\n"
+            f"  xr = {joined} concatenate(x2, rh), dimensions={{1}}\n"
+            f"  xv = {v} dot(xr, v), {dot}\n"
+            f"  cb = {v} broadcast(shift), dimensions={{1}}\n  xc = {v} add(xv, cb)\n"
+            f"  c = {v} tanh(xc)\n  less = {v} subtract(h, c)\n  part = {v} multiply(u, less)\n"
+            f"  next_h = {v} add(c, part)\n"
+            f"  parts = {t}[{b},{3 * o}] concatenate(gate, u, c), dimensions={{1}}\n"
+            f"{_keep_step(t, b, 3 * o, kept, 'parts', 'kept')}"
+            f"{_keep_step(t, b, o, ys, 'next_h', 'y')}")
+    return _recurrent("gru", n, [("x", f"{t}[{n},{b},{i}]"), ("w", f"{t}[{i + o},{2 * o}]"),
+                                 ("v", f"{t}[{i + o},{o}]"), ("bias", f"{t}[{2 * o}]"),
+                                 ("shift", f"{t}[{o}]"), ("h", v), ("kept", kept), ("y", ys)], body)
+
+
 # The tests count variables, messages and vertices: no code, and no stacks.
 LEFT_OUT = {"stack", "controlCode", "vertexCode", "internalExchangeCode", "hostExchangeCode",
             "globalExchangeCode"}
-KINDS = {"gemm": gemm, "fc": fc, "conv": conv, "pool": pool, "reduce": reduce, "embed": embed}
+KINDS = {"gemm": gemm, "fc": fc, "conv": conv, "pool": pool, "reduce": reduce, "embed": embed,
+         "lstm": lstm, "gru": gru}
 
 
 # ---- Planning and comparing ---------------------------------------------------------------------
@@ -269,7 +363,8 @@ def group_of(point, arguments):
         return ("dense layers of BERT, all passes" if point.name.startswith("bert_")
                 else "small dense layers, all passes")
     return {"gemm": "matmul and addition", "pool": "max pooling and its gradient",
-            "reduce": "reductions", "embed": "embedding lookups and updates"}[point.kind]
+            "reduce": "reductions", "embed": "embedding lookups and updates",
+            "lstm": "LSTM, forward", "gru": "GRU, forward"}[point.kind]
 
 
 def table(points):

@@ -269,7 +269,7 @@ static trm_status add_lookup_sums(const trm_tile_request *request, trm_tile_cost
                               trm_mapping_evenness(place), 3, place->count, error);
 }
 
-/* MULTIUPDATE: W (28 + indices x (12 + 3 (atoms - 1))), of floats 11 for 12; workers share the rows,
+/* MULTIUPDATE: W (28 + indices (12 + 3 (atoms - 1))), of floats 11 for 12; workers share the rows,
  * and as what indices are is not known, each counts as being one worker's. */
 trm_status trm_tile_scatter(const trm_tile_request *request, trm_tile_cost *cost,
                             trm_error *error) {

@@ -191,6 +191,9 @@ typedef struct trm_linear_plan {
                                                 is laid out anew, more than the operand has */
   bool inputs_rearranged, weights_rearranged; /* they are brought from wherever they are when they
                                                  are rearranged, which a phase counts */
+  /* Bytes of them that the vertices of the worst tile read where they lie, each turn, as no other
+   * tile has any of them: of an operand that lies elsewhere, these are among the temporary ones. */
+  uint64_t inputs_in_place, weights_in_place;
   uint64_t candidates;    /* plans that the search costed */
   bool exact;             /* no plan of the space is better; false only of extreme shapes */
   uint64_t lower_bound;   /* no plan has fewer cycles (bytes for TRM_FIT_LEAST) than this */

@@ -354,6 +354,11 @@ static void describe_mappings(const describer *d) {
   d->plan->outputs = out;
   d->plan->inputs_rearranged = exchanged ? p->weights_rearranged : p->inputs_rearranged;
   d->plan->weights_rearranged = exchanged ? p->inputs_rearranged : p->weights_rearranged;
+  const uint64_t inputs = d->cost->received_inputs > 0 || choice->broadcast
+                              ? 0 : (uint64_t)d->cost->input_bytes;
+  const uint64_t held = d->cost->received_weights > 0 ? 0 : (uint64_t)d->cost->weight_bytes;
+  d->plan->inputs_in_place = exchanged ? held : inputs;
+  d->plan->weights_in_place = exchanged ? inputs : held;
 }
 
 /* ---- All ------------------------------------------------------------------------------------- */

@@ -317,14 +317,22 @@ static trm_status cost_linear(const trm_tile_request *request, trm_tile_cost *co
   trm_mapping places[2] = {convert_mapping(request, &plan->inputs, type),
                            convert_mapping(request, &plan->weights, type)};
   const bool rearranged[2] = {plan->inputs_rearranged, plan->weights_rearranged};
+  const uint64_t in_place[2] = {plan->inputs_in_place, plan->weights_in_place};
+  int64_t read_in_place = 0;
   trm_tile_incoming incoming = {0};
   for (uint32_t k = 0; k < 2; ++k) {
-    const trm_shape *shape = &request->operands[k].shape;
+    const trm_tile_operand *operand = &request->operands[k];
+    const trm_shape *shape = &operand->shape;
     /* Laid out anew it may have zeros, or elements more than once: the operand has not. */
     if (rearranged[k] && places[k].count != trm_shape_count(shape)) {
       places[k] = trm_mapping_linear(request->target, shape, request->ipu, 0);
     }
-    if (!rearranged[k]) TRY(fetch_operand(request, cost, k, &places[k], &incoming, error));
+    if (!rearranged[k]) {
+      TRY(fetch_operand(request, cost, k, &places[k], &incoming, error));
+      const bool there = !operand->is_view &&
+                         trm_mapping_same_place(&operand->mapping, &places[k]);
+      read_in_place += there ? (int64_t)in_place[k] : 0;
+    }
     cost->wishes[cost->num_wishes++] =
         (trm_tile_wish){.operand = k, .mapping = places[k],
                         .kind = k == 0 ? TRM_WISH_ACTIVATION : TRM_WISH_WEIGHTS};
@@ -334,6 +342,11 @@ static trm_status cost_linear(const trm_tile_request *request, trm_tile_cost *co
   CHECK_MEMORY(convolution, "a cost");
   for (uint32_t s = 0; s < plan->num_phases; ++s) {
     TRY(add_step(request, cost, plan, convolution, &plan->phases[s], error));
+    if (plan->phases[s].step != TRM_STEP_PARTIALS) continue;
+    trm_phase *phase = &cost->phases.items[cost->phases.count - 1];
+    phase->temporary_worst = trm_most(0, phase->temporary_worst - read_in_place);
+    phase->temporary_total =
+        trm_most(0, phase->temporary_total - read_in_place * phase->active_tiles);
   }
   if (incoming.in_worst > 0) {
     trm_phase *exchange = NULL;
