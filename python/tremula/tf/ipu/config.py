@@ -19,6 +19,7 @@ from tremula import flags
 from tremula.tf.ipu.config_base import (AttributeMetadata, ConfigBase, LOG, define,
                                         deprecate_config_attribute, deprecate_config_attributes,
                                         type_text)
+from tremula.tf.ipu.config_declared import DeclaredConfig as _ConfigBase  # noqa: F401  (shown here)
 from tremula.tf.ipu.config_options import (DeviceConnectionType, ExecutionProfileType,
                                            MergeRemoteBuffersBehaviour, NOTHING_YET, OPTIONS,
                                            SchedulingAlgorithm, SelectionOrder,
@@ -88,8 +89,6 @@ class IPUConfig(ConfigBase):
             for name in ("inv", "div0", "oflo", "nanoo"):
                 options[f"floating_point_behaviour.{name}"] = True
             options["floating_point_behaviour.esr"] = StochasticRoundingBehaviour.ON.name
-        if self.optimizations.enable_fast_math:
-            options["optimizations.math.fast"] = True
         devices = [{"auto": count} for count in _as_list(self.auto_select_ipus)]
         devices += [{"id": index} for index in _as_list(self.select_ipus)]
         snapshot = {"format": SNAPSHOT_FORMAT, "devices": devices, "options": options,
@@ -111,6 +110,12 @@ class IPUConfig(ConfigBase):
                 raise ValueError("Multi-replica distribution is not supported on the IPU model.")
             if not self.ipu_model.version:
                 raise ValueError("ipu_model.version must be set when using the IPUModel.")
+        distribution = self.experimental.multi_replica_distribution
+        if distribution.process_count > 0 \
+                and not 0 <= distribution.process_index < distribution.process_count:
+            raise ValueError("experimental.multi_replica_distribution.process_index must be in "
+                             f"the range [0, {distribution.process_count}), but it is "
+                             f"{distribution.process_index}.")
         if self.io_tiles.place_ops_on_io_tiles and self.io_tiles.num_io_tiles == 0:
             raise ValueError("Cannot place ops on I/O tiles when io_tiles.num_io_tiles == 0")
         if (connection.type in (DeviceConnectionType.NEVER, DeviceConnectionType.PRE_COMPILE)

@@ -7,6 +7,7 @@ import copy
 import difflib
 import json
 import logging
+import sys
 import typing
 from enum import Enum
 
@@ -20,6 +21,22 @@ class InvalidAttribute(AttributeError, ValueError):
 
 def _no_check(_):
     return True
+
+
+def warn(text):
+    """Logs a warning as TensorFlow does."""
+    if "tensorflow" in sys.modules:
+        from tensorflow.python.platform import tf_logging
+        tf_logging.warn(text)
+    else:
+        LOG.warning(text)
+
+
+def nearest(name, names):
+    """Which of `names`, a dict of names to what to call them, may be meant by `name`: a sentence
+    to add to a message, or nothing."""
+    near = difflib.get_close_matches(name, names, n=1)
+    return f" Did you mean '{names[near[0]]}'?" if near else ""
 
 
 class AttributeMetadata:
@@ -49,7 +66,7 @@ class AttributeMetadata:
 
     @property
     def type(self):
-        return self._type_text
+        return self._type_text or None
 
     @property
     def actual_type(self):
@@ -76,7 +93,7 @@ class AttributeMetadata:
     def warn_if_deprecated(self):
         """Logs a warning if the attribute is deprecated."""
         if self.deprecated:
-            LOG.warning('"%s" has been deprecated: %s', self._name, self._deprecated_msg)
+            warn(f"{self._name} has been deprecated: {self._deprecated_msg}")
 
     def __str__(self):
         indent = "  " * (self._depth - 1)
@@ -94,9 +111,13 @@ def deprecate_config_attribute(name, msg):
     Raises ValueError if the class has no such attribute.
     """
     def decorate(cls):
-        if name not in cls._metadata:
+        is_declared = not issubclass(cls, ConfigBase)
+        if name not in (cls._declared if is_declared else cls._metadata):
             raise ValueError(f"{cls.__name__} has no attribute {name!r} to deprecate.")
-        cls._metadata[name]._deprecated_msg = msg
+        if is_declared:
+            cls._deprecations[name] = msg
+        else:
+            cls._metadata[name]._deprecated_msg = msg
         return cls
     return decorate
 
@@ -150,29 +171,24 @@ class ConfigBase:
 
     def _suggestion(self, name):
         # Names of this level first, then full names below it.
-        for names in (list(self._metadata), [path for path, _, _ in self._walk()]):
-            near = difflib.get_close_matches(name, names, n=1)
-            if near:
-                return f" Did you mean '{near[0]}'?"
-        by_leaf = {path.rpartition(".")[2]: path for path, _, _ in self._walk()}
-        near = difflib.get_close_matches(name, by_leaf, n=1)
-        return f" Did you mean '{by_leaf[near[0]]}'?" if near else ""
+        below = {path: metadata.name for path, metadata, _ in self._walk()}
+        return nearest(name, {one: metadata.name for one, metadata in self._metadata.items()}) \
+            or nearest(name, below) \
+            or nearest(name, {path.rpartition(".")[2]: full for path, full in below.items()})
 
     def get_attribute_metadata(self, name):
         """The AttributeMetadata of the option or category `name`, such as "ipu_model.version".
 
         Raises ValueError if there is none.
         """
-        owner = type(self)
-        *path, leaf = name.split(".")
-        for part in path:
+        owner, metadata = type(self), None
+        for part in name.split("."):
+            metadata = owner._metadata.get(part) if owner is not None else None
+            if metadata is None:
+                raise ValueError(f"Could not get attribute metadata for '{name}': '{part}' is not "
+                                 "a valid attribute of this config." + self._suggestion(name))
             owner = owner._categories.get(part)
-            if owner is None:
-                break
-        if owner is None or leaf not in owner._metadata:
-            raise ValueError(f"Could not get attribute metadata for '{name}': it is not a valid "
-                             "attribute of this config." + self._suggestion(name))
-        return owner._metadata[leaf]
+        return metadata
 
     def _walk(self, prefix=""):
         """(path below this config, metadata, value) of every option, in the table's order."""
@@ -245,8 +261,8 @@ def define(cls, options, converters=None):
         owner._metadata[name] = AttributeMetadata(
             option.path, option.doc, depth=option.path.count(".") + 1, default=option.default,
             deprecated_msg=option.deprecated or None, attr_type=option.type,
-            attr_type_str=None if option.type is None else _full_type_text(option.type),
-            check_type_fn=_checker(option.type), effect=option.effect,
+            attr_type_str=None if option.type is None else full_type_text(option.type),
+            check_type_fn=checker(option.type), effect=option.effect,
             check_value=option.check_value)
         if option.type is None:
             class_name = "".join(word.capitalize() for word in name.split("_"))
@@ -283,7 +299,7 @@ def type_text(kind):
     return str(kind).replace("typing.", "")
 
 
-def _full_type_text(kind):
+def full_type_text(kind):
     """The same as Python writes it: with "typing."."""
     return kind.__name__ if isinstance(kind, type) else str(kind)
 
@@ -292,7 +308,7 @@ def _clear(cls):
     cls._metadata, cls._categories, cls._convert = {}, {}, {}
 
 
-def _checker(kind):
+def checker(kind):
     if kind is None:
         return _no_check
     return lambda value: _is(value, kind)
