@@ -141,3 +141,18 @@ def test_what_the_original_has_not():
 def test_keras_names_that_tensorflow_has_lost():
     from tensorflow.python.keras.datasets import mnist
     assert mnist.load_data
+
+
+def test_tests_import_their_helpers_from_beside_them(tmp_path):
+    (tmp_path / "some_helper.py").write_text("NAME = __name__")
+    (tmp_path / "some_test.py").write_text(
+        "import sys\n"
+        f"sys.path.insert(0, {str(PYTHON)!r})\n"
+        "import tremula._finder\n"
+        "from tensorflow.python.ipu.tests import some_helper\n"
+        "import tensorflow.python.ipu.tests.some_helper as again\n"
+        "print(some_helper.NAME, again is some_helper)\n")
+    result = subprocess.run([sys.executable, str(tmp_path / "some_test.py")], capture_output=True,
+                            text=True, env=dict(os.environ, TF_CPP_MIN_LOG_LEVEL="3"))
+    assert result.stdout.split() == ["tremula.tf.ipu.tests.some_helper", "True"], \
+        result.stderr
