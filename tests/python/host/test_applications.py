@@ -147,3 +147,30 @@ def test_refusals(tmp_path):
         runtime.embedded_runtime_start(str(other), [], "refused")
     with pytest.raises(FileNotFoundError):
         runtime.embedded_runtime_start(str(tmp_path / "absent"), [], "refused")
+
+
+def test_an_eager_variable_in_a_pipeline(script, tmp_path):
+    """A function with a pipeline, one of whose stages reads a variable that is there already."""
+    done = script("""
+    import numpy as np
+    import tensorflow as tf
+    from tensorflow.python import ipu
+
+    infeed = ipu.ipu_infeed_queue.IPUInfeedQueue(
+        tf.data.Dataset.from_tensors(np.zeros(2, np.float32)).repeat())
+    outfeed = ipu.ipu_outfeed_queue.IPUOutfeedQueue()
+    w = tf.Variable([2., 3.])
+
+    @tf.function
+    def model():
+        ipu.pipelining_ops.pipeline(
+            [lambda a, x: a * x * w, lambda x: x + 1.], gradient_accumulation_count=4,
+            inputs=[10.], infeed_queue=infeed, outfeed_queue=outfeed, device_mapping=[0, 0])
+
+    path = ipu.application_compile_op.experimental_application_compile_op(
+        model, freeze_variables=True)
+    context = ipu.embedded_runtime.embedded_runtime_start(path.numpy().decode(), [], "eager")
+    print(ipu.embedded_runtime.embedded_runtime_call([tf.constant([1., 2.])], context)[0].numpy())
+    ipu.embedded_runtime.embedded_runtime_stop(context)
+    """, TREMULA_RUNTIME_DIR=str(tmp_path))
+    assert done.stdout.strip() == "[21. 61.]", done.stderr

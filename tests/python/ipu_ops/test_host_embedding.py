@@ -509,3 +509,17 @@ def test_refusals():
         table(iteration_count=3, training=False)
     spec = embedding_ops.HostEmbeddingSGDGAOptimizerSpec(0.5, 4)
     assert spec.get_learning_rate() == 0.5 and spec.get_accumulation_factor() == 4
+
+
+def test_a_table_that_is_given_as_values(session):
+    start = np.arange(12, dtype=np.float32).reshape(6, 2)
+    for name, values in (("array", start), ("tensor", tf.constant(start))):
+        table = embedding_ops.create_host_embedding(name, start.shape, start.dtype,
+                                                    initializer=values)
+        with session() as run:
+            run.run(tf.global_variables_initializer())
+            with table.register(run):
+                np.testing.assert_array_equal(run.run(table.get_embedding_tensor()), start)
+    with pytest.raises(ValueError, match="must be equal"):
+        embedding_ops.create_host_embedding("other", [5, 2], np.float32,
+                                            initializer=tf.constant(start))

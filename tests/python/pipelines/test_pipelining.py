@@ -95,6 +95,11 @@ def test_recomputation_and_memory_options_change_no_numbers():
         expected)
 
 
+def test_a_stage_on_all_ipus():
+    expected = plain.train(momentum, COUNT, UPDATES, mean=False)
+    assert_same(train(device_mapping=[pipelining_ops._ALL_DEVICES, 0, 1], ipus=2), expected)
+
+
 def test_serialised_batches():
     expected = plain.train(momentum, COUNT, UPDATES, mean=False)
     assert_same(train(gradient_accumulation_count=COUNT // 3, batch_serialization_iterations=3,

@@ -35,3 +35,10 @@ def test_outside_of_programs():
     with pytest.raises(tf.errors.FailedPreconditionError,
                        match="Unsupported use of infeed operation - it's only supported inside"):
         infeed()._dequeue()
+
+
+def test_an_outfeed_that_nobody_has_written_to(session):
+    delete = ipu.ipu_outfeed_queue.IPUOutfeedQueue().deleter
+    with session() as run:
+        with pytest.raises(tf.errors.NotFoundError, match="Outfeed with id='"):
+            run.run(delete)

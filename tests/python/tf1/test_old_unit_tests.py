@@ -87,9 +87,61 @@ if __name__ == "__main__":
   googletest.main()
 """
 
+ONE_AFTER_THE_OTHER = """
+import numpy as np
+from tensorflow.compiler.plugin.poplar.tests import test_utils as tu
+from tensorflow.python import ipu
+from tensorflow.python.client import session
+from tensorflow.python.framework import test_util
+from tensorflow.python.platform import googletest
+
+
+def take(count, events=False):
+  cfg = ipu.config.IPUConfig()
+  cfg.auto_select_ipus = count
+  if events:
+    tu.enable_ipu_events(cfg)
+  cfg.configure_ipu_system()
+
+
+def number_of_ipus(test):
+  with ipu.scopes.ipu_scope("/device:IPU:0"):
+    sums = ipu.ipu_compiler.compile(lambda x: x + 2., [np.ones([20], np.float32)])
+  with session.Session() as sess:
+    report = tu.ReportJSON(test, sess)
+    report.reset()
+    sess.run(sums)
+    report.parse_log()
+    devices = ipu.config.get_ipu_config()[0].device_config
+    return bool(report.events), devices[0].auto_count if devices else 1
+
+
+take(4, events=True)
+
+
+class FirstTest(test_util.TensorFlowTestCase):
+  @test_util.deprecated_graph_mode_only
+  def testFirst(self):
+    self.assertEqual(number_of_ipus(self), (True, 4))  # of the module
+
+  @test_util.deprecated_graph_mode_only
+  def testLater(self):
+    take(2)
+    self.assertEqual(number_of_ipus(self), (False, 2))  # this test wants no events
+
+  @test_util.deprecated_graph_mode_only
+  def testLatest(self):
+    self.assertEqual(number_of_ipus(self), (True, 1))  # testLater's is over
+
+
+if __name__ == "__main__":
+  googletest.main()
+"""
+
 
 @pytest.mark.parametrize("runner", [[], ["-m", "tremula.tf1"]], ids=["plain", "tf1"])
-@pytest.mark.parametrize("source", [DEVICE_ONLY, IN_GRAPH_MODE], ids=["device", "layers"])
+@pytest.mark.parametrize("source", [DEVICE_ONLY, IN_GRAPH_MODE, ONE_AFTER_THE_OTHER],
+                         ids=["device", "layers", "order"])
 def test_it_passes(source, runner, tmp_path):
     (tmp_path / "unit_test.py").write_text(source)
     done = subprocess.run([sys.executable, *runner, "unit_test.py"], cwd=tmp_path,

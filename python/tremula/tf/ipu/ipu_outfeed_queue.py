@@ -76,8 +76,6 @@ class IPUOutfeedQueue(collections.abc.Iterable):
         FailedPreconditionError while one runs.
         """
         import tensorflow.compat.v1 as tf
-        if not self.enqueued:
-            raise ValueError("Nothing has been enqueued, so there is nothing to delete.")
         with tf.device("/device:CPU:0"):
             return inside.apply_op("IpuOutfeedDelete", feed=self._id)
 

@@ -31,7 +31,7 @@ class IPURunConfig(collections.namedtuple("IPURunConfig", [
             if value < 1:
                 raise ValueError(f"{name} must be 1 or more, but it is {value}.")
         checks.integer("ordinal", ordinal, least=0)
-        checks.integer("prefetch_depth", prefetch_depth, least=1, most=255, optional=True)
+        checks.integer("prefetch_depth", prefetch_depth, optional=True)  # the queue knows more
         checks.boolean("compile_summary", compile_summary, optional=True)
         checks.boolean("autosharding", autosharding, optional=True)
         num_devices = num_replicas * num_shards

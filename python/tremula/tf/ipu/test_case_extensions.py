@@ -6,6 +6,7 @@ tolerance, a part of what is expected.
 """
 
 import fnmatch
+import functools
 import itertools
 
 import pva
@@ -184,6 +185,37 @@ def _difference(names, patterns, what):
     there = "\n\t".join(names)
     return f"{what}\nCompute sets:\n\t{there}\nPatterns: {list(patterns)}"
 
+
+# ---- Which test has configured the system ----
+
+def is_of_earlier_test(test):
+    """Whether the configuration in force was there when `test` began, and a test before it has made
+    it, or it records no events."""
+    from tremula.tf.ipu import config
+    before, is_of_test = getattr(test, "_configuration_before", (None, False))
+    return before is not None and before is config._current and (
+        is_of_test or not config._records_events(before))
+
+
+_last_before = None  # the configuration when the last test began
+
+
+def _set_up(original):
+    @functools.wraps(original)
+    def setUp(self, *args, **kwargs):  # noqa: N802  (unittest's name)
+        global _last_before
+        from tremula.tf.ipu import config
+        if _last_before is None or _last_before[0] is not type(self):
+            is_of_test = False  # of a module or a class
+        else:
+            is_of_test = config._current is not _last_before[1] or _last_before[2]
+        _last_before = (type(self), config._current, is_of_test)
+        self._configuration_before = (config._current, is_of_test)
+        return original(self, *args, **kwargs)
+    return setUp
+
+
+TensorFlowTestCase.setUp = _set_up(TensorFlowTestCase.setUp)
 
 for _name, _method in vars(TestCaseExtensions).items():
     if not _name.startswith("__"):

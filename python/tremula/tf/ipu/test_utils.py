@@ -18,7 +18,7 @@ import tempfile
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from tremula.tf.ipu import config, utils
+from tremula.tf.ipu import config, test_case_extensions, utils
 from tremula.tf.ipu.config import IPUConfig
 from tremula.tf.ipu.events import enable_ipu_events  # noqa: F401  (shown here too)
 from tremula.tf.ipu.test_case_extensions import TestCaseExtensions  # noqa: F401  (of all tests)
@@ -322,7 +322,8 @@ class ReportJSON:
 
     Before SDK 2.2 it configured the system too, with options that were its arguments (`_configure`
     says which; another one raises TypeError). So it does where there are such arguments, and where
-    nobody but another ReportJSON has configured the system, unless `configure_device` is False.
+    nobody but another ReportJSON has configured the system in this test, unless `configure_device`
+    is False. What a program configured before its first test stays if it records events.
     """
 
     def __init__(self, test, sess=None, eager_mode=False, estimator_hook=False, **options):
@@ -340,7 +341,8 @@ class ReportJSON:
             self.create_ipu_event_trace()
         is_wanted = options.pop("configure_device", True)
         if is_wanted and (sess or eager_mode or estimator_hook) and (
-                options or config._current is None or config._current == _configured):
+                options or config._current is None or config._current == _configured
+                or test_case_extensions.is_of_earlier_test(test)):
             self.ipu_config = _configure(estimator_hook, **options)
 
     def create_ipu_event_trace(self):
@@ -600,17 +602,23 @@ class ReportJSON:
         self.test.assertFalse(missing_names_in_whitelist_entries(names, ok))
         self.test.assertFalse(missing_whitelist_entries_in_names(names, ok))
 
-    def assert_pipeline_stages_on_expected_ipu(self, expected_ipus):
-        """Fails the test unless the computations of stage i are on the IPU expected_ipus[i], and
-        there are no more stages."""
+    def assert_pipeline_stages_on_expected_ipu(self, expected_ipus, tiles_per_ipu=None):
+        """Fails the test unless the computations of stage i are on the IPU expected_ipus[i] (a
+        list of numbers: on some of these; -1: anywhere), and there are no more stages.
+
+        `tiles_per_ipu`: how many tiles an IPU has, if events do not say it."""
+        if tiles_per_ipu is not None:
+            self.tensor_map.num_tiles_per_ipu = tiles_per_ipu
         names = self.tensor_map.computation_names()
         self.test.assertFalse(items_matching_at_least_one_pattern(
             names, [f"*_stage_{len(expected_ipus) + 1}_"]), "There are more stages.")
         for stage, expected in enumerate(expected_ipus):
             of_stage = items_matching_at_least_one_pattern(names, [f"*_stage_{stage}_"])
             self.test.assertTrue(of_stage, f"There is no stage {stage}.")
-            self.test.assertLessEqual(self.tensor_map.ipu_ids(of_stage), {expected},
-                                      f"Stage {stage} is on other IPUs.")
+            allowed = set(expected) if isinstance(expected, (list, tuple)) else {expected}
+            if -1 not in allowed:
+                self.test.assertLessEqual(self.tensor_map.ipu_ids(of_stage), allowed,
+                                          f"Stage {stage} is on other IPUs.")
 
     def assert_tensor_inst_name_mappings(self, expected_mappings):
         """Fails the test unless of each pattern of an instruction there is one tensor, and its

@@ -252,10 +252,16 @@ class _Scope:
 
 def create_host_embedding(name, shape, dtype, partition_strategy="TOKEN", optimizer_spec=None,
                           initializer=None):
-    """A HostEmbedding with a new variable `name` of the shape [tokens, encoding] on the CPU."""
+    """A HostEmbedding with a new variable `name` of the shape [tokens, encoding] on the CPU.
+
+    `initializer`: as tf.get_variable() takes it, or what the table holds at first, of that shape.
+    """
     if isinstance(partition_strategy, HostEmbeddingOptimizerSpec):  # SDK 1.2: it had none
         initializer, optimizer_spec = optimizer_spec, partition_strategy
         partition_strategy = "TOKEN"
+    if initializer is not None and not callable(initializer):  # TensorFlow wants no shape then
+        initializer = tf.ensure_shape(tf.convert_to_tensor(initializer, dtype), shape)
+        shape = None
     with tf.device("cpu"):
         # An optimizer must not take it for a variable of its own.
         table = tf.get_variable(name, shape, dtype, initializer, use_resource=True,

@@ -46,6 +46,13 @@ def function(func, name=None):
     return outlined_function(func, name=name)
 
 
+def _convert_to_list(values):
+    """`values` as a list: the items of a list or tuple, nothing of None, anything else in one."""
+    if values is None:
+        return []
+    return list(values) if isinstance(values, (list, tuple)) else [values]
+
+
 def _to_tensor(value):
     """Numbers and arrays as tensors; what is none, such as a variable or None, as it is."""
     return tf.convert_to_tensor(value) if isinstance(value, (int, float, bool)) \

@@ -14,12 +14,15 @@ import tensorflow.compat.v1 as tf
 
 from tremula.tf.ipu import gradient_accumulation as ga
 from tremula.tf.ipu import ipu_infeed_queue, ipu_outfeed_queue, loops, scopes, sharding
-from tremula.tf.runtime import accumulation, checks, hoisting, host_tables, tracing
+from tremula.tf.runtime import accumulation, checks, hoisting, host_tables, inside, tracing
 
 # Attributes of what is built, for the model of the machine.
 PIPELINE_ATTRIBUTE = "pipeline"       # of the loop: JSON
 STAGE_ATTRIBUTE = "pipeline_stage"    # the number of the stage, from 0
 PHASE_ATTRIBUTE = "pipeline_phase"    # "backward", "update"; forward otherwise
+
+# In a device mapping: on all IPUs.
+_ALL_DEVICES = -1
 
 
 class PipelineSchedule(enum.IntEnum):
@@ -254,7 +257,7 @@ class _Plan:
                              (len(devices), len(stages)))
         flat = tf.nest.flatten(list(devices))
         for one in flat:
-            checks.integer("Every number of an IPU in device_mapping", one, least=0)
+            checks.integer("Every number of an IPU in device_mapping", one, least=_ALL_DEVICES)
         several = len(flat) != len(set(flat))
         if self.schedule is PipelineSchedule.Interleaved and self.training and several:
             raise NotImplementedError(
@@ -580,6 +583,11 @@ def _compute_gradients(made):
     return list(zip(gradients, variables))
 
 
+def _to_flat_list(values):
+    """The items of a list, or of a list with lists in it; what is no list, in one."""
+    return tf.nest.flatten(list(values)) if isinstance(values, (list, tuple, range)) else [values]
+
+
 def _to_list(values):
     if values is None:
         return []
@@ -606,11 +614,12 @@ def _check_captures(graph, before, given):
 
 def _origin(tensor):
     """The tensor of an outer graph that a tensor stands for, or itself."""
-    while True:
+    while not inside.is_eager(tensor):
         captured = _captured(tensor.graph)
         if id(tensor) not in captured:
             return tensor
         tensor = captured[id(tensor)]
+    return tensor
 
 
 def _captured(graph):
