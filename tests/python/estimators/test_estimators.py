@@ -388,6 +388,69 @@ def bad_model(**members):
     return function
 
 
+def batch_size(value):
+    return ipu.ipu_estimator.IPUEstimator(
+        model_fn, config=ipu.ipu_run_config.RunConfig(), params={}, train_batch_size=value)
+
+
+@pytest.mark.parametrize("run, error, words", [
+    (lambda at: estimator(at).train(dataset(), steps=4), TypeError,
+     "input_fn must be a function that makes a tf.data.Dataset and returns it, but it is <_Repeat"),
+    (lambda at: estimator(at).train(None, steps=4), TypeError, "but it is None"),
+    (lambda at: estimator(at).evaluate(3), TypeError, "input_fn .* but it is 3"),
+    (lambda at: next(estimator(at).predict([])), TypeError, r"input_fn .* but it is \[\]"),
+    (lambda at: estimator(at).train(dataset, steps="4"), TypeError,
+     "steps must be an int, but it is '4'"),
+    (lambda at: estimator(at).train(dataset, steps=True), TypeError, "steps must be an int"),
+    (lambda at: estimator(at).train(dataset, steps=-4), ValueError, "Must specify steps > 0"),
+    (lambda at: estimator(at).train(dataset, max_steps="8"), TypeError,
+     "max_steps must be an int, but it is '8'"),
+    (lambda at: estimator(at).train(dataset, hooks=Losses(), steps=4), TypeError,
+     "hooks must be a list, but it is <.*Losses"),
+    (lambda at: estimator(at).train(dataset, steps=4, saving_listeners=3), TypeError,
+     "saving_listeners must be a list, but it is 3"),
+    (lambda at: estimator(at).evaluate(dataset, steps=0), ValueError,
+     "Must specify steps > 0, given: 0"),
+    (lambda at: estimator(at).evaluate(dataset, steps=4, name=3), TypeError,
+     "name must be a str, but it is 3"),
+    (lambda at: next(estimator(at).predict(dataset, num_predictions="2")), TypeError,
+     "num_predictions must be an int, but it is '2'"),
+    (lambda at: next(estimator(at).predict(dataset, num_predictions=-1)), ValueError,
+     "num_predictions must be at least 0"),
+    (lambda at: ipu.ipu_estimator.IPUEstimator(model_fn, 3, ipu.ipu_run_config.RunConfig()),
+     TypeError, "model_dir must be a path, a str or an os.PathLike, but it is 3"),
+    (lambda at: batch_size("8"), TypeError, "train_batch_size must be an int, but it is '8'"),
+    (lambda at: batch_size(8.5), TypeError, "train_batch_size must be an int, but it is 8.5"),
+    (lambda at: estimator(at).export_saved_model(str(at), None), NotImplementedError,
+     "Export what it computes with ipu.serving.export_single_step"),
+    (lambda at: ipu.ipu_estimator.IPUEstimatorSpec("train", tf.zeros([]), tf.zeros([]), tf.no_op(),
+                                                   host_call=(3, [])), TypeError,
+     "first element in `host_call` must be a function, not 3"),
+    (lambda at: ipu.ipu_estimator.IPUEstimatorSpec("banana"), ValueError,
+     "mode must be one of 'train', 'eval', 'infer'.* but it is 'banana'"),
+    (lambda at: ipu.ipu_session_run_hooks.IPULoggingTensorHook(every_n_iter=0), ValueError,
+     "every_n_iter must be at least 1"),
+    (lambda at: ipu.ipu_session_run_hooks.IPULoggingTensorHook(every_n_secs="x"), TypeError,
+     "every_n_secs must be a number"),
+    (lambda at: ipu.ipu_session_run_hooks.IPULoggingTensorHook(at_end=True, formatter=3),
+     TypeError, "formatter must be a function"),
+])
+def test_arguments_of_other_kinds(run, error, words, tmp_path):
+    with pytest.raises(error, match=words):
+        run(tmp_path)
+
+
+def test_numbers_as_other_libraries_have_them(tmp_path):
+    one = ipu.ipu_estimator.IPUEstimator(
+        model_fn, tmp_path, ipu.ipu_run_config.RunConfig(
+            ipu.ipu_run_config.IPURunConfig(iterations_per_loop=4.0)), params={})
+    one.train(lambda mode, params, config: dataset(), hooks=(), steps=8 / 2)
+    one.train(dataset, max_steps=np.int64(8))
+    assert one.get_variable_value("global_step") == 8
+    found = list(one.predict(dataset, predict_keys="class", num_predictions=np.int32(3)))
+    assert len(found) == 3 and set(found[0]) == {"class"}
+
+
 @pytest.mark.parametrize("run, words", [
     (lambda at: estimator(at).train(dataset, steps=3),
      r"steps \(3\) must be a multiple of iterations_per_loop \(4\)"),
@@ -477,6 +540,18 @@ def test_a_pipeline_is_trained_evaluated_and_used(tmp_path):
      ValueError, "must not have `features` or `labels` arguments"),
     (lambda at: ipu.ipu_pipeline_estimator.IPUPipelineEstimatorSpec(ModeKeys.TRAIN, [], 1),
      ValueError, "must contain `optimizer_function` when training"),
+    (lambda at: ipu.ipu_pipeline_estimator.IPUPipelineEstimatorSpec(ModeKeys.PREDICT, []),
+     ValueError, "gradient_accumulation_count must be specified"),
+    (lambda at: ipu.ipu_pipeline_estimator.IPUPipelineEstimatorSpec(ModeKeys.PREDICT, [], 0),
+     ValueError, "gradient_accumulation_count must be at least 1"),
+    (lambda at: ipu.ipu_pipeline_estimator.IPUPipelineEstimatorSpec(ModeKeys.PREDICT, None, 1),
+     TypeError, "computational_stages must be a list of functions, but it is None"),
+    (lambda at: ipu.ipu_pipeline_estimator.IPUPipelineEstimatorSpec(ModeKeys.EVAL, [], 1, 3),
+     TypeError, "eval_metrics_fn must be a function, not 3"),
+    (lambda at: ipu.ipu_pipeline_estimator.IPUPipelineEstimatorSpec("banana", [], 1),
+     ValueError, "mode must be one of 'train', 'eval', 'infer'"),
+    (lambda at: ipu.ipu_pipeline_estimator.IPUPipelineEstimator(None, config=run_config(at)),
+     TypeError, "model_fn must be a function, not None"),
 ])
 def test_refused_pipelines(run, error, words, tmp_path):
     with pytest.raises(error, match=words):

@@ -4,14 +4,15 @@ An IPUEstimator is TensorFlow's Estimator whose model runs `iterations_per_loop`
 each session.run, fed by the dataset of the input_fn. The global step stays on the CPU.
 """
 
-import collections
+import collections.abc
 import itertools
+import os
 
 import tensorflow.compat.v1 as tf
 
 from tremula.tf.ipu import (config as ipu_config, ipu_compiler, ipu_infeed_queue,
                             ipu_outfeed_queue, ipu_run_config, loops, scopes, utils)
-from tremula.tf.runtime import estimators, inside
+from tremula.tf.runtime import checks, estimators, inside
 
 _estimator, _model_fn = estimators.parts()
 _ModeKeys = tf.estimator.ModeKeys
@@ -40,6 +41,7 @@ class IPUEstimatorSpec(collections.namedtuple("IPUEstimatorSpec", [
         The rest is as in tf.estimator.EstimatorSpec. Raises ValueError and TypeError for members
         that do not fit.
         """
+        _check_mode(mode)
         train_op = _model_fn._validate_estimator_spec_train_op(train_op, mode)
         loss = _model_fn._validate_estimator_spec_loss(loss, mode)
         predictions = _model_fn._validate_estimator_spec_predictions(predictions, mode)
@@ -55,6 +57,13 @@ class IPUEstimatorSpec(collections.namedtuple("IPUEstimatorSpec", [
                                eval_metrics, host_call, *hooks)
 
 
+def _check_mode(mode):
+    modes = (_ModeKeys.TRAIN, _ModeKeys.EVAL, _ModeKeys.PREDICT)
+    if mode not in modes:
+        raise ValueError(f"mode must be one of {', '.join(map(repr, modes))} (what model_fn is "
+                         f"given), but it is {mode!r}.")
+
+
 def _check_host_call(host_call):
     if host_call is None:
         return
@@ -64,6 +73,7 @@ def _check_host_call(host_call):
         raise ValueError("`host_call` must have two elements")
     if not isinstance(host_call[1], list):
         raise ValueError("second element in `host_call` must be a list")
+    checks.function("first element in `host_call`", host_call[0])
 
 
 def _check_eval_metrics(eval_metrics):
@@ -92,6 +102,9 @@ class _IPUEstimatorBase(_estimator.Estimator):
             raise ValueError("`config` must be provided with type `ipu_run_config.RunConfig`")
         if params is not None and not isinstance(params, dict):
             raise ValueError("`params` is expected to be of type `dict`")
+        if model_dir is not None and not isinstance(model_dir, (str, bytes, os.PathLike)):
+            raise TypeError("model_dir must be a path, a str or an os.PathLike, but it is "
+                            f"{model_dir!r}.")
         super().__init__(model_fn, model_dir, config, params, warm_start_from)
 
     def _assert_members_are_not_overridden(self):
@@ -102,28 +115,49 @@ class _IPUEstimatorBase(_estimator.Estimator):
     def train(self, input_fn, hooks=None, steps=None, max_steps=None, saving_listeners=None):
         """As tf.estimator.Estimator.train; the numbers of steps are multiples of
         iterations_per_loop. `input_fn` returns a dataset."""
-        self._check_steps(steps)
-        return super().train(input_fn, hooks, steps, max_steps, saving_listeners)
+        _check_input_fn(input_fn)
+        steps = self._checked_steps(steps)
+        max_steps = checks.whole("max_steps", max_steps, optional=True)
+        return super().train(input_fn, _list_of("hooks", hooks), steps, max_steps,
+                             _list_of("saving_listeners", saving_listeners))
 
     def evaluate(self, input_fn, steps=None, hooks=None, checkpoint_path=None, name=None):
         """As tf.estimator.Estimator.evaluate, likewise."""
-        self._check_steps(steps)
-        return super().evaluate(input_fn, steps, hooks, checkpoint_path, name)
+        _check_input_fn(input_fn)
+        checks.text("name", name, optional=True)
+        steps = self._checked_steps(steps)
+        if steps is not None and steps <= 0:
+            raise ValueError(f"Must specify steps > 0, given: {steps}")
+        return super().evaluate(input_fn, steps, _list_of("hooks", hooks), checkpoint_path, name)
 
     def predict(self, input_fn, predict_keys=None, hooks=None, checkpoint_path=None,
                 yield_single_examples=True, num_predictions=None):
         """As tf.estimator.Estimator.predict; ends after `num_predictions` elements if that is
         given, otherwise when the dataset has not enough for a whole loop. Without
         `yield_single_examples` each element is what an iteration gave, on all replicas."""
-        runs = super().predict(input_fn, predict_keys, hooks, checkpoint_path,
+        _check_input_fn(input_fn)
+        num_predictions = checks.whole("num_predictions", num_predictions, least=0, optional=True)
+        checks.boolean("yield_single_examples", yield_single_examples)
+        runs = super().predict(input_fn, predict_keys, _list_of("hooks", hooks), checkpoint_path,
                                yield_single_examples=False)
         return _first_of(_predictions_of(runs, yield_single_examples), num_predictions)
 
-    def _check_steps(self, steps):
+    def export_saved_model(self, *arguments, **keywords):
+        """Refuses: what this class makes of a model takes its inputs from a dataset."""
+        raise NotImplementedError(
+            f"A {type(self).__name__}'s model is a loop over a dataset, which cannot be exported "
+            "with a serving_input_receiver_fn. Export what it computes with "
+            "ipu.serving.export_single_step and checkpoint_restore_dir=model_dir.")
+
+    export_savedmodel = experimental_export_all_saved_models = export_saved_model
+
+    def _checked_steps(self, steps):
+        steps = checks.whole("steps", steps, optional=True)
         per_loop = self._config.ipu_run_config.iterations_per_loop
         if steps is not None and steps % per_loop:
             raise ValueError(f"steps ({steps}) must be a multiple of iterations_per_loop "
                              f"({per_loop})")
+        return steps
 
     # ---- What Estimator calls ----
 
@@ -143,7 +177,7 @@ class _IPUEstimatorBase(_estimator.Estimator):
     def _get_features_and_labels_from_input_fn(self, input_fn, mode):
         dataset = self._call_input_fn(input_fn, mode)
         if not isinstance(dataset, (tf.data.Dataset, inside.dataset_class())):
-            raise ValueError("input_fn must return Dataset")
+            raise ValueError(f"input_fn must return Dataset, but it returned {dataset!r}.")
         return dataset, None, []
 
     def _get_features_from_input_fn(self, input_fn, mode):
@@ -187,11 +221,23 @@ class _IPUEstimatorBase(_estimator.Estimator):
         names = inside.function_arguments(self._model_fn)
         return {name: value for name, value in arguments.items() if name in names}
 
-
     def _params_of(self, mode):
         """The params that functions get in a mode."""
         del mode
         return self.params
+
+
+def _check_input_fn(input_fn):
+    if not callable(input_fn):
+        raise TypeError("input_fn must be a function that makes a tf.data.Dataset and returns it, "
+                        f"but it is {input_fn!r}.")
+
+
+def _list_of(name, values):
+    """The values, None or some in any order that can be iterated."""
+    if values is None or isinstance(values, collections.abc.Iterable):
+        return values
+    raise TypeError(f"{name} must be a list, but it is {values!r}.")
 
 
 def _predictions_of(runs, single):
@@ -519,6 +565,7 @@ class IPUEstimator(_IPUEstimatorBase):
         replicas = config.ipu_run_config.num_replicas
         for mode, (name, size) in self._batch_sizes.items():
             if size is not None:
+                size = checks.whole(name, size)
                 _check_batch_size(name, size, params, workers, replicas)
                 size //= workers * replicas
             self._batch_sizes[mode] = size

@@ -7,7 +7,7 @@ import tensorflow.compat.v1 as tf
 from tremula.tf.ipu import gradient_accumulation as ga
 from tremula.tf.ipu import ipu_estimator, ipu_outfeed_queue
 from tremula.tf.ipu.ops import pipelining_ops
-from tremula.tf.runtime import estimators, inside
+from tremula.tf.runtime import checks, estimators, inside
 
 _model_fn = estimators.parts()[1]
 _ModeKeys = tf.estimator.ModeKeys
@@ -40,6 +40,7 @@ class IPUPipelineEstimatorSpec(collections.namedtuple("IPUPipelineEstimatorSpec"
 
         Raises ValueError if a function is missing that the mode needs.
         """
+        ipu_estimator._check_mode(mode)
         if mode == _ModeKeys.TRAIN and not optimizer_function:
             raise ValueError("`IPUPipelineEstimatorSpec` must contain `optimizer_function` when "
                              "training")
@@ -50,6 +51,15 @@ class IPUPipelineEstimatorSpec(collections.namedtuple("IPUPipelineEstimatorSpec"
             gradient_accumulation_count = pipeline_depth
             if count_gradient_accumulation_as_iterations is None:
                 count_gradient_accumulation_as_iterations = False
+        if not isinstance(computational_stages, (list, tuple)):
+            raise TypeError("computational_stages must be a list of functions, but it is "
+                            f"{computational_stages!r}.")
+        if gradient_accumulation_count is None:
+            raise ValueError("gradient_accumulation_count must be specified.")
+        gradient_accumulation_count = checks.whole(
+            "gradient_accumulation_count", gradient_accumulation_count, least=1)
+        checks.function("eval_metrics_fn", eval_metrics_fn, optional=True)
+        checks.function("optimizer_function", optimizer_function, optional=True)
         hooks = [_model_fn._validate_estimator_spec_hooks(one)
                  for one in (training_hooks, evaluation_hooks, prediction_hooks)]
         return super().__new__(
@@ -157,6 +167,7 @@ class IPUPipelineEstimator(ipu_estimator._IPUEstimatorBase):
     def __init__(self, model_fn, model_dir=None, config=None, params=None, warm_start_from=None):
         """`model_fn` takes mode, params and config, as far as it wants them, and returns an
         IPUPipelineEstimatorSpec. The rest is as in IPUEstimator."""
+        checks.function("model_fn", model_fn)
         super().__init__(_with_params if params is not None else _without_params, model_dir,
                          config, params, warm_start_from)
         self._model_fn = model_fn

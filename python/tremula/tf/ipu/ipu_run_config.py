@@ -25,11 +25,15 @@ class IPURunConfig(collections.namedtuple("IPURunConfig", [
 
         Raises ValueError and TypeError for numbers and options that do not fit together.
         """
-        for name, value in (("iterations_per_loop", iterations_per_loop),
-                            ("num_replicas", num_replicas), ("num_shards", num_shards)):
-            checks.whole(name, value)
+        def count(name, value):
+            value = checks.whole(name, value)
             if value < 1:
                 raise ValueError(f"{name} must be 1 or more, but it is {value}.")
+            return value
+
+        iterations_per_loop = count("iterations_per_loop", iterations_per_loop)
+        num_replicas = count("num_replicas", num_replicas)
+        num_shards = count("num_shards", num_shards)
         checks.integer("ordinal", ordinal, least=0)
         checks.integer("prefetch_depth", prefetch_depth, optional=True)  # the queue knows more
         checks.boolean("compile_summary", compile_summary, optional=True)

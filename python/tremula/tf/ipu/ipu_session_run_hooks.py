@@ -5,6 +5,7 @@ import tensorflow.compat.v1 as tf
 from tensorflow.python.platform import tf_logging
 
 from tremula.tf.ipu import ipu_outfeed_queue
+from tremula.tf.runtime import checks
 
 
 class IPULoggingTensorHook(tf.train.SessionRunHook):
@@ -28,6 +29,9 @@ class IPULoggingTensorHook(tf.train.SessionRunHook):
             raise ValueError("Cannot provide both every_n_iter and every_n_secs")
         if every_n_iter is None and every_n_secs is None and not at_end:
             raise ValueError("Either every_n_iter, every_n_secs or at_end should be provided")
+        every_n_iter = checks.whole("every_n_iter", every_n_iter, least=1, optional=True)
+        checks.number("every_n_secs", every_n_secs, least=0, optional=True)
+        checks.function("formatter", formatter, optional=True)
         self._timer = None
         if every_n_iter is not None or every_n_secs is not None:
             self._timer = tf.train.SecondOrStepTimer(every_secs=every_n_secs,
