@@ -12,39 +12,33 @@
 #include <string.h>
 
 #include "program/builder.h"
+#include "program/role_values.h"
 
 /* Elementwise trees of at most so many elements are one expression in the original. */
 enum { EXPRESSION_ELEMENTS = 8 };
 
-static const uint32_t none = UINT32_MAX;
+static const uint32_t none = TRM_NO_INDEX;
 
-/* Where an instruction is: a number over all computations. */
 typedef struct finder {
-  const trm_module *module;
+  trm_role_values in;
   trm_arena *arena;
   trm_tile_role **roles;
-  uint32_t *base;        /* by computation: the number of its first instruction */
-  uint32_t *computation; /* by number */
-  uint32_t *caller;      /* by computation: the one fusion that calls it, or none */
-  uint32_t *value;       /* by number: what it is, seen through views and fusions */
-  uint32_t *uses, *user; /* by number of a value: how often it is read; its last reader */
-  bool *is_output;       /* it leaves its computation */
-  bool *is_kernel;       /* a convolution uses it as it is */
+  bool *is_kernel; /* by number of a value: a convolution uses it as it is */
 } finder;
 
-static const trm_instruction *at(const finder *f, uint32_t n) {
-  const uint32_t c = f->computation[n];
-  return &f->module->computations[c].instructions[n - f->base[c]];
+static const trm_instruction *at(const finder *f, uint32_t n) { return trm_role_at(&f->in, n); }
+
+static uint32_t operand(const finder *f, uint32_t n, uint32_t k) {
+  return trm_role_operand(&f->in, n, k);
+}
+
+static bool is_used_once(const finder *f, uint32_t v) {
+  return f->in.uses[v] == 1 && !f->in.is_output[v];
 }
 
 static trm_tile_role *role_of(const finder *f, uint32_t n) {
-  const uint32_t c = f->computation[n];
-  return &f->roles[c][n - f->base[c]];
-}
-
-/* The value behind operand k. */
-static uint32_t operand(const finder *f, uint32_t n, uint32_t k) {
-  return f->value[f->base[f->computation[n]] + at(f, n)->operands[k]];
+  const uint32_t c = f->in.computation[n];
+  return &f->roles[c][n - f->in.base[c]];
 }
 
 static bool is_float(const trm_instruction *i) {
@@ -58,113 +52,6 @@ static bool has_type(const trm_instruction *i, const char *type) {
 static bool same_op(const trm_instruction *a, const trm_instruction *b) {
   return a->metadata.op_name != NULL && b->metadata.op_name != NULL &&
          strcmp(a->metadata.op_name, b->metadata.op_name) == 0;
-}
-
-/* ---- Values --------------------------------------------------------------------------------- */
-
-/* One step towards the value that `n` stands for; n itself when it is one. */
-static uint32_t step_back(const finder *f, uint32_t n) {
-  const trm_instruction *i = at(f, n);
-  const uint32_t c = f->computation[n];
-  switch (i->opcode) {
-    case TRM_OP_RESHAPE:
-    case TRM_OP_BITCAST:
-    case TRM_OP_COPY: return f->base[c] + i->operands[0];
-    case TRM_OP_BROADCAST: {
-      const uint32_t from = f->base[c] + i->operands[0];
-      return trm_shape_count(&at(f, from)->shape) == trm_shape_count(&i->shape) ? from : n;
-    }
-    case TRM_OP_PARAMETER: {
-      const uint32_t caller = f->caller[c];
-      if (caller == none || i->number < 0 || i->number >= (int64_t)at(f, caller)->num_operands) {
-        return n;
-      }
-      return f->base[f->computation[caller]] + at(f, caller)->operands[i->number];
-    }
-    case TRM_OP_FUSION: {
-      const uint32_t body = i->called[0];
-      const trm_computation *called = &f->module->computations[body];
-      if (f->caller[body] != n || called->instructions[called->root].opcode == TRM_OP_TUPLE) {
-        return n;
-      }
-      return f->base[body] + called->root;
-    }
-    case TRM_OP_GET_TUPLE_ELEMENT: {
-      const uint32_t from = f->base[c] + i->operands[0];
-      const trm_instruction *fusion = at(f, from);
-      if (fusion->opcode != TRM_OP_FUSION || f->caller[fusion->called[0]] != from) return n;
-      const trm_computation *called = &f->module->computations[fusion->called[0]];
-      const trm_instruction *root = &called->instructions[called->root];
-      if (root->opcode != TRM_OP_TUPLE || i->number < 0 ||
-          i->number >= (int64_t)root->num_operands) {
-        return n;
-      }
-      return f->base[fusion->called[0]] + root->operands[i->number];
-    }
-    default: return n;
-  }
-}
-
-static void find_values(finder *f, uint32_t count) {
-  for (uint32_t n = 0; n < count; ++n) f->value[n] = none;
-  for (uint32_t n = 0; n < count; ++n) {
-    uint32_t last = n;
-    while (f->value[last] == none) {
-      const uint32_t next = step_back(f, last);
-      if (next == last) f->value[last] = last;
-      else last = next;
-    }
-    const uint32_t found = f->value[last];
-    for (uint32_t m = n; f->value[m] == none;) { /* the whole way at once */
-      const uint32_t next = step_back(f, m);
-      f->value[m] = found;
-      m = next;
-    }
-  }
-}
-
-static void find_uses(finder *f, uint32_t count) {
-  for (uint32_t n = 0; n < count; ++n) f->user[n] = none;
-  for (uint32_t n = 0; n < count; ++n) {
-    const trm_instruction *i = at(f, n);
-    const uint32_t c = f->computation[n];
-    const bool is_body = f->caller[c] != none;
-    if (f->value[n] != n || i->opcode == TRM_OP_FUSION ||
-        (is_body && i->opcode == TRM_OP_TUPLE)) {
-      continue;
-    }
-    const bool leaves = i->opcode == TRM_OP_TUPLE;
-    for (uint32_t k = 0; k < i->num_operands; ++k) {
-      const uint32_t v = operand(f, n, k);
-      ++f->uses[v];
-      f->user[v] = n;
-      if (leaves) f->is_output[v] = true;
-    }
-  }
-  for (uint32_t c = 0; c < f->module->num_computations; ++c) {
-    const trm_computation *computation = &f->module->computations[c];
-    if (f->caller[c] != none || computation->num_instructions == 0) continue;
-    const uint32_t root = f->value[f->base[c] + computation->root];
-    ++f->uses[root];
-    f->is_output[root] = true;
-  }
-  /* What a fusion of several results hands to somebody who takes the tuple as it is. */
-  for (uint32_t n = 0; n < count; ++n) {
-    const trm_instruction *i = at(f, n);
-    if (i->opcode == TRM_OP_GET_TUPLE_ELEMENT || i->opcode == TRM_OP_FUSION) continue;
-    for (uint32_t k = 0; k < i->num_operands; ++k) {
-      const uint32_t from = f->base[f->computation[n]] + i->operands[k];
-      if (at(f, from)->opcode != TRM_OP_FUSION || f->value[from] != from) continue;
-      const trm_computation *called = &f->module->computations[at(f, from)->called[0]];
-      for (trm_index b = 0; b < called->num_instructions; ++b) {
-        f->is_output[f->base[at(f, from)->called[0]] + b] = true;
-      }
-    }
-  }
-}
-
-static bool is_used_once(const finder *f, uint32_t v) {
-  return f->uses[v] == 1 && !f->is_output[v];
 }
 
 /* ---- Scalars -------------------------------------------------------------------------------- */
@@ -199,7 +86,7 @@ static bool is_zero(const finder *f, uint32_t v) {
 static bool is_sum(const finder *f, uint32_t v) {
   const trm_instruction *i = at(f, v);
   if (i->opcode != TRM_OP_REDUCE || i->num_operands != 2) return false;
-  const trm_computation *called = &f->module->computations[i->called[0]];
+  const trm_computation *called = &f->in.module->computations[i->called[0]];
   return called->instructions[called->root].opcode == TRM_OP_ADD;
 }
 
@@ -225,7 +112,7 @@ static scalar_kind scaling_of(const finder *f, uint32_t v, uint32_t *out_value) 
 /* ---- Patterns ------------------------------------------------------------------------------- */
 
 static bool in_one_fusion(const finder *f, uint32_t a, uint32_t b) {
-  return f->computation[a] == f->computation[b] && f->caller[f->computation[a]] != none;
+  return f->in.computation[a] == f->in.computation[b] && f->in.caller[f->in.computation[a]] != none;
 }
 
 /* `v` is computed by its only user's compute set. */
@@ -306,7 +193,7 @@ static void find_reductions(finder *f, uint32_t n) {
   }
   if (!is_taken && is_float(at(f, x)) && at(f, x)->opcode == TRM_OP_MULTIPLY &&
       is_used_once(f, x) && operand(f, x, 0) == operand(f, x, 1) &&
-      f->caller[f->computation[x]] == none) {
+      f->in.caller[f->in.computation[x]] == none) {
     role_of(f, x)->is_absorbed = true;
     role->word = "fusion";
     squares = true;
@@ -317,7 +204,7 @@ static void find_reductions(finder *f, uint32_t n) {
     role_of(f, x)->is_absorbed = true;
   }
   if (!is_used_once(f, n)) return;
-  const uint32_t u = f->user[n];
+  const uint32_t u = f->in.user[n];
   if (u == none) return;
   const trm_instruction *user = at(f, u);
   uint32_t scaled = none;
@@ -347,8 +234,8 @@ static void find_nonlinearity(finder *f, uint32_t n) {
     if (!has_type(i, gradients[g].type)) continue;
     role->word = gradients[g].word;
     role->last = "NonLinearityGrad";
-    if (is_used_once(f, n) && f->user[n] != none && same_op(i, at(f, f->user[n]))) {
-      take_over(f, n, f->user[n]);
+    if (is_used_once(f, n) && f->in.user[n] != none && same_op(i, at(f, f->in.user[n]))) {
+      take_over(f, n, f->in.user[n]);
       role->is_absorbed = false; /* two compute sets where two fusions have it */
     }
     return;
@@ -384,7 +271,7 @@ static trm_status find_pool(finder *f, uint32_t n, trm_error *error) {
   if ((i->opcode != TRM_OP_REDUCE_WINDOW && !gradient) || i->window == NULL) return TRM_OK;
   const bool mean = i->metadata.op_type != NULL && strstr(i->metadata.op_type, "AvgPool") != NULL;
   const bool backwards = gradient || (mean && strstr(i->metadata.op_type, "Grad") != NULL);
-  const trm_computation *called = &f->module->computations[i->called[0]];
+  const trm_computation *called = &f->in.module->computations[i->called[0]];
   const bool max = gradient || called->instructions[called->root].opcode == TRM_OP_MAXIMUM;
   if (!max && !mean) return TRM_OK;
   trm_tile_role *role = role_of(f, n);
@@ -396,7 +283,7 @@ static trm_status find_pool(finder *f, uint32_t n, trm_error *error) {
   role->number = ARENA_NEW(f->arena, uint32_t, 1);
   CHECK_MEMORY(role->number, "a program");
   /* What is padded before and divided after belongs to it. */
-  const uint32_t before = operand(f, n, 0), after = f->user[n];
+  const uint32_t before = operand(f, n, 0), after = f->in.user[n];
   if (same_op(at(f, before), i) && role_of(f, before)->word == NULL) *role_of(f, before) = *role;
   if (after != none && same_op(at(f, after), i)) *role_of(f, after) = *role;
   return TRM_OK;
@@ -535,7 +422,7 @@ static bool may_be_in_expression(const finder *f, uint32_t n) {
 
 static trm_status find_expression(finder *f, uint32_t n, trm_error *error) {
   if (!may_be_in_expression(f, n)) return TRM_OK;
-  const uint32_t user = f->user[n];
+  const uint32_t user = f->in.user[n];
   const bool has_root = user != none && may_be_in_expression(f, user);
   bool has_leaf = false;
   const trm_instruction *i = at(f, n);
@@ -569,17 +456,17 @@ static trm_status find_random(finder *f, uint32_t n, trm_error *error) {
     return TRM_OK;
   }
   /* A factor and something added, both constants, are the numbers' standard deviation and mean. */
-  const uint32_t u = f->user[n];
+  const uint32_t u = f->in.user[n];
   uint32_t scaled = none;
   if (u != none && is_used_once(f, n) && scaling_of(f, u, &scaled) == CONSTANT_SCALAR &&
-      scaled == n && is_used_once(f, u) && f->user[u] != none) {
-    const trm_instruction *sum = at(f, f->user[u]);
-    const bool first = operand(f, f->user[u], 0) == u;
-    if (sum->opcode == TRM_OP_ADD && !role_of(f, f->user[u])->is_absorbed &&
-        scalar_of(f, operand(f, f->user[u], first ? 1 : 0)) == CONSTANT_SCALAR) {
+      scaled == n && is_used_once(f, u) && f->in.user[u] != none) {
+    const trm_instruction *sum = at(f, f->in.user[u]);
+    const bool first = operand(f, f->in.user[u], 0) == u;
+    if (sum->opcode == TRM_OP_ADD && !role_of(f, f->in.user[u])->is_absorbed &&
+        scalar_of(f, operand(f, f->in.user[u], first ? 1 : 0)) == CONSTANT_SCALAR) {
       role->word = "fusion";
       role_of(f, u)->is_absorbed = true;
-      *role_of(f, f->user[u]) = (trm_tile_role){.is_absorbed = true};
+      *role_of(f, f->in.user[u]) = (trm_tile_role){.is_absorbed = true};
       return TRM_OK;
     }
   }
@@ -608,56 +495,21 @@ static void find_single(finder *f, uint32_t n) {
 
 /* ---- All of them ---------------------------------------------------------------------------- */
 
-static trm_status prepare(finder *f, trm_arena *scratch, uint32_t *out_count, trm_error *error) {
-  const trm_module *module = f->module;
-  const size_t computations = (size_t)module->num_computations + 1;
-  f->roles = ARENA_NEW(f->arena, trm_tile_role *, computations);
-  f->base = ARENA_NEW(scratch, uint32_t, computations);
-  f->caller = ARENA_NEW(scratch, uint32_t, computations);
-  uint32_t *callers = ARENA_NEW(scratch, uint32_t, computations);
-  if (f->roles == NULL || f->base == NULL || f->caller == NULL || callers == NULL) {
-    FAIL_NO_MEMORY("a program");
-  }
-  uint32_t count = 0;
+static trm_status prepare(finder *f, trm_arena *scratch, trm_error *error) {
+  const trm_module *module = f->in.module;
+  f->roles = ARENA_NEW(f->arena, trm_tile_role *, (size_t)module->num_computations + 1);
+  f->is_kernel = ARENA_NEW(scratch, bool, (size_t)f->in.count + 1);
+  if (f->roles == NULL || f->is_kernel == NULL) FAIL_NO_MEMORY("a program");
   for (uint32_t c = 0; c < module->num_computations; ++c) {
-    f->base[c] = count;
-    f->caller[c] = none;
-    count += module->computations[c].num_instructions;
     f->roles[c] = ARENA_NEW(f->arena, trm_tile_role,
                             (size_t)module->computations[c].num_instructions + 1);
     CHECK_MEMORY(f->roles[c], "a program");
   }
-  const size_t room = (size_t)count + 1;
-  f->computation = ARENA_NEW(scratch, uint32_t, room);
-  f->value = ARENA_NEW(scratch, uint32_t, room);
-  f->uses = ARENA_NEW(scratch, uint32_t, room);
-  f->user = ARENA_NEW(scratch, uint32_t, room);
-  f->is_output = ARENA_NEW(scratch, bool, room);
-  f->is_kernel = ARENA_NEW(scratch, bool, room);
-  if (f->computation == NULL || f->value == NULL || f->uses == NULL || f->user == NULL ||
-      f->is_output == NULL || f->is_kernel == NULL) {
-    FAIL_NO_MEMORY("a program");
-  }
-  for (uint32_t c = 0; c < module->num_computations; ++c) {
-    const trm_computation *computation = &module->computations[c];
-    for (trm_index i = 0; i < computation->num_instructions; ++i) {
-      const trm_instruction *instruction = &computation->instructions[i];
-      f->computation[f->base[c] + i] = c;
-      for (uint32_t k = 0; k < instruction->num_called; ++k) {
-        const uint32_t called = instruction->called[k];
-        const bool fusion = instruction->opcode == TRM_OP_FUSION && callers[called] == 0;
-        f->caller[called] = fusion ? f->base[c] + i : none;
-        ++callers[called];
-      }
-    }
-  }
-  *out_count = count;
   return TRM_OK;
 }
 
-static trm_status find_all(finder *f, uint32_t count, trm_error *error) {
-  find_values(f, count);
-  find_uses(f, count);
+static trm_status find_all(finder *f, trm_error *error) {
+  const uint32_t count = f->in.count;
   for (uint32_t n = 0; n < count; ++n) TRY(find_pool(f, n, error));
   for (uint32_t n = 0; n < count; ++n) TRY(find_random(f, n, error));
   for (uint32_t n = 0; n < count; ++n) TRY(find_scaled_sum(f, n, error));
@@ -677,10 +529,10 @@ static trm_status find_all(finder *f, uint32_t count, trm_error *error) {
 trm_status trm_program_find_roles(const trm_module *module, trm_arena *arena,
                                   trm_tile_role ***out_roles, trm_error *error) {
   trm_arena scratch = {0};
-  finder f = {.module = module, .arena = arena};
-  uint32_t count;
-  trm_status status = prepare(&f, &scratch, &count, error);
-  if (status == TRM_OK) status = find_all(&f, count, error);
+  finder f = {.arena = arena};
+  trm_status status = trm_role_values_find(module, &scratch, &f.in, error);
+  if (status == TRM_OK) status = prepare(&f, &scratch, error);
+  if (status == TRM_OK) status = find_all(&f, error);
   *out_roles = f.roles;
   trm_arena_free(&scratch);
   return status;
