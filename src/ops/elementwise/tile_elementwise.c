@@ -7,141 +7,11 @@
  * docs/cost_model.md, "Elementwise". */
 #include <string.h>
 
-#include "base/small_float.h"
+#include "ops/elementwise/tile_codelets.h"
 #include "target/target.h"
 #include "tile/exchange.h"
 
 enum { MAX_LEAVES = 24 };
-
-typedef struct loop_cost {
-  uint16_t cycles[3], elements[3]; /* half, float, integers */
-  const char *name;
-} loop_cost;
-
-static const loop_cost table[TRM_NUM_OPCODES] = {
-#define TILE_OP(id, popops, hc, he, fc, fe, ic, ie) \
-  [TRM_OP_##id] = {{hc, fc, ic}, {he, fe, ie}, popops},
-#include "ops/elementwise/tile_table.def"
-#undef TILE_OP
-};
-
-static int type_column(trm_dtype dtype) {
-  switch (dtype) {
-    case TRM_F16:
-    case TRM_BF16: return 0;
-    case TRM_F32:
-    case TRM_F64:
-    case TRM_C64:
-    case TRM_C128: return 1;
-    default: return trm_dtype_is_small_float(dtype) ? 0 : 2; /* computed as half */
-  }
-}
-
-static const char *type_word(trm_dtype dtype) {
-  switch (dtype) {
-    case TRM_F16:
-    case TRM_BF16: return "half";
-    case TRM_F32:
-    case TRM_F64: return "float";
-    case TRM_PRED: return "bool";
-    case TRM_S1:
-    case TRM_S2:
-    case TRM_S4:
-    case TRM_S8: return "char";
-    case TRM_U1:
-    case TRM_U2:
-    case TRM_U4:
-    case TRM_U8: return "unsigned char";
-    case TRM_S16: return "short";
-    case TRM_U16: return "unsigned short";
-    case TRM_U32:
-    case TRM_U64: return "unsigned int";
-    default: return trm_dtype_is_small_float(dtype) ? "quarter" : "int";
-  }
-}
-
-/* Worker cycles of a cast, per element: source and target by size. */
-static double cast_cycles(trm_dtype from, trm_dtype to) {
-  const int a = type_column(from), b = type_column(to);
-  if (a != 2 && b != 2) return a == b ? 2.0 / (a == 0 ? 4 : 2) : 2.0 / 2; /* a vector in, out */
-  const uint32_t small = trm_tile_dtype_bytes(from) < trm_tile_dtype_bytes(to)
-                             ? trm_tile_dtype_bytes(from)
-                             : trm_tile_dtype_bytes(to);
-  if (small == 1 && a == 2 && b == 0) return 9.0 / 4;
-  if (small == 1 && a == 0 && b == 2) return 16.0 / 4;
-  return 2.0;
-}
-
-/* select(compare(x, 0), y, 0): the gradient of a ReLU, which popnn has a codelet for. */
-static bool is_relu_gradient(const trm_computation *computation,
-                             const trm_instruction *instruction) {
-  if (instruction->opcode != TRM_OP_SELECT) return false;
-  const trm_instruction *items = computation->instructions;
-  if (items[instruction->operands[0]].opcode != TRM_OP_COMPARE) return false;
-  for (int side = 1; side <= 2; ++side) {
-    const trm_instruction *value = &items[instruction->operands[side]];
-    if (value->opcode == TRM_OP_BROADCAST) value = &items[value->operands[0]];
-    if (value->opcode == TRM_OP_CONSTANT && trm_shape_is_scalar(&value->shape)) return true;
-  }
-  return false;
-}
-
-/* Worker cycles an element of an elementwise instruction. `in_half`: float32 stands for float16,
- * and conversions between the two for nothing. */
-static double element_cycles(const trm_computation *computation,
-                             const trm_instruction *instruction, bool in_half) {
-  trm_dtype result = instruction->shape.dtype;
-  trm_dtype operand =
-      instruction->num_operands == 0
-          ? result
-          : computation->instructions[instruction->operands[instruction->num_operands - 1]]
-                .shape.dtype;
-  if (in_half && result == TRM_F32) result = TRM_F16;
-  if (in_half && operand == TRM_F32) operand = TRM_F16;
-  if (in_half && instruction->opcode == TRM_OP_CONVERT && result == TRM_F16 && operand == TRM_F16) {
-    return 0;
-  }
-  const bool wide = operand == TRM_C64 || operand == TRM_C128;
-  switch (instruction->opcode) {
-    case TRM_OP_CONVERT:
-    case TRM_OP_BITCAST_CONVERT:
-      return cast_cycles(operand, result);
-    case TRM_OP_IOTA:
-      return 3.0 / trm_tile_vector_width(result);
-    case TRM_OP_SELECT:
-      if (is_relu_gradient(computation, instruction)) return 3.0 / trm_tile_vector_width(result);
-      break;
-    case TRM_OP_COMPARE:
-      if (instruction->comparison == TRM_CMP_NE) {
-        return type_column(operand) == 1 ? 20.0 / 4 : 11.0 / 4;
-      }
-      break;
-    default:
-      break;
-  }
-  const loop_cost *row = &table[instruction->opcode];
-  const int column = type_column(operand);
-  if (row->elements[column] == 0) return 7.0; /* one scalar instruction, with its load and store */
-  return (double)row->cycles[column] / row->elements[column] * (wide ? 4.0 : 1.0);
-}
-
-/* Of the cycles above, those of loading operands and storing the result, which a generated
- * expression saves for what stays in a register. */
-static double in_registers(double cycles, trm_dtype dtype) {
-  const double vector = 1.0 / trm_tile_vector_width(dtype);
-  return cycles == 0 ? 0 : cycles > 3 * vector ? cycles - 2 * vector : vector;
-}
-
-static int64_t flops_of(const trm_instruction *instruction) {
-  switch (instruction->opcode) {
-    case TRM_OP_SELECT:
-    case TRM_OP_CONVERT:
-    case TRM_OP_BITCAST_CONVERT:
-    case TRM_OP_IOTA:
-    case TRM_OP_COMPARE: return 0;
-    default: return type_column(instruction->shape.dtype) == 2 ? 0 : 1;
-  }
-}
 
 /* ---- Bodies --------------------------------------------------------------------------------- */
 
@@ -230,80 +100,6 @@ static void gather(const body *b, trm_index root, gathered *out) {
   }
 }
 
-/* Poplar's name for the vertices of an expression of `size` instructions that ends in this one. */
-static const char *codelet_name(trm_arena *arena, const trm_computation *computation,
-                                const trm_instruction *instruction, uint32_t size,
-                                uint32_t inputs, bool scalar) {
-  const char *type = type_word(instruction->shape.dtype);
-  if (size > 1 && inputs <= 4) {
-    return trm_arena_format(arena, "popops::ScaledAddSupervisor<%s,%s,%s,false>", type, type, type);
-  }
-  if (size > 1) return trm_arena_format(arena, "popops::map_%s_%u", type, inputs);
-  if (instruction->opcode == TRM_OP_CONVERT) {
-    const trm_index from = instruction->operands[0];
-    return trm_arena_format(arena, "popops::Cast1D<%s,%s>",
-                            type_word(computation->instructions[from].shape.dtype), type);
-  }
-  if (instruction->opcode == TRM_OP_IOTA) {
-    return trm_arena_format(arena, "popops::Iota<%s>", type);
-  }
-  const char *op = table[instruction->opcode].name;
-  if (op == NULL) op = "COPY";
-  if (instruction->opcode == TRM_OP_SELECT) {
-    return trm_arena_format(arena, "popops::Select<%s>", type);
-  }
-  if (instruction->opcode == TRM_OP_CLAMP) {
-    return trm_arena_format(arena, "popops::Clamp<%s>", type);
-  }
-  if (instruction->num_operands >= 2 && scalar) {
-    return trm_arena_format(arena, "popops::BroadcastScalar1D<expr::BinaryOpType::%s,%s>", op,
-                            type);
-  }
-  return trm_arena_format(arena, "popops::%sOp1D<expr::%sOpType::%s,%s>",
-                          instruction->num_operands >= 2 ? "Binary" : "Unary",
-                          instruction->num_operands >= 2 ? "Binary" : "Unary", op, type);
-}
-
-/* What popops calls the compute set of one instruction: "Op/Add", "Cast". */
-static const char *compute_set_name(trm_arena *arena, const trm_instruction *instruction) {
-  static const char *const comparisons[] = {
-      [TRM_CMP_EQ] = "Op/Equal",       [TRM_CMP_NE] = "Op/NotEqual",
-      [TRM_CMP_LT] = "Op/LessThan",    [TRM_CMP_LE] = "Op/LessThanEqual",
-      [TRM_CMP_GT] = "Op/GreaterThan", [TRM_CMP_GE] = "Op/GreaterThanEqual"};
-  const bool logical = instruction->shape.dtype == TRM_PRED;
-  switch (instruction->opcode) {
-    case TRM_OP_CONVERT: return "Cast";
-    case TRM_OP_IOTA: return "Iota";
-    case TRM_OP_COMPARE: return comparisons[instruction->comparison];
-    case TRM_OP_AND:
-      if (logical) return "Op/LogicalAnd";
-      break;
-    case TRM_OP_OR:
-      if (logical) return "Op/LogicalOr";
-      break;
-    case TRM_OP_NOT:
-      if (logical) return "Op/LogicalNot";
-      break;
-    default: break;
-  }
-  const char *words = table[instruction->opcode].name;
-  if (words == NULL) return "Op/Copy";
-  char *name = trm_arena_format(arena, "Op/%s", words);
-  if (name == NULL) return NULL;
-  char *to = name + 3;
-  for (bool first = true; *words != '\0'; ++words) {
-    if (*words == '_') {
-      first = true;
-      continue;
-    }
-    const bool upper = *words >= 'A' && *words <= 'Z';
-    *to++ = first || !upper ? *words : (char)(*words - 'A' + 'a');
-    first = false;
-  }
-  *to = '\0';
-  return name;
-}
-
 /* One compute set, with the exchange before it. *leader: the mapping of the value, set where it is
  * the first of the body. */
 static trm_status add_compute_set(body *b, trm_index root, const trm_mapping *place,
@@ -350,16 +146,17 @@ static trm_status add_compute_set(body *b, trm_index root, const trm_mapping *pl
   if (b->size[root] > 1) {
     worker = 30 + (int64_t)((b->cycles[root] + loads + 1 / width) * (double)per_worker + 0.5);
   } else {
+    const bool half = trm_codelet_kind_of(instruction->shape.dtype) == TRM_CODELET_HALF;
     const int64_t setup = instruction->num_operands >= 2
-                              ? (type_column(instruction->shape.dtype) == 0 ? 26 : 29)
+                              ? (half ? 26 : 29)
                               : 17 + (instruction->opcode == TRM_OP_CONVERT ? 20 : 0);
     worker = setup + (int64_t)(b->cycles[root] * (double)per_worker + 0.5);
   }
   const int64_t cycles = workers * worker + 11;
-  const char *codelet = codelet_name(b->cost->arena, b->computation, instruction, b->size[root],
-                                     inputs.num_inputs, scalar);
+  const char *codelet = trm_codelet_name(b->cost->arena, b->computation, instruction, b->size[root],
+                                         inputs.num_inputs, scalar);
   CHECK_MEMORY(codelet, "a cost");
-  const char *name = compute_set_name(b->cost->arena, instruction);
+  const char *name = trm_codelet_compute_set(b->cost->arena, instruction);
   CHECK_MEMORY(name, "a cost");
   return trm_tile_add_compute(b->request, b->cost, name, codelet, place->parts, 1, cycles,
                               trm_mapping_evenness(place), edges,
@@ -472,9 +269,10 @@ static bool is_no_conversion(const body *b, const trm_instruction *instruction) 
   if (instruction->opcode != TRM_OP_CONVERT) return false;
   const trm_dtype to = instruction->shape.dtype;
   const trm_dtype from = b->computation->instructions[instruction->operands[0]].shape.dtype;
-  if (strcmp(type_word(from), type_word(to)) == 0) return true;
+  if (strcmp(trm_codelet_type(from), trm_codelet_type(to)) == 0) return true;
   const bool is_small = trm_shape_count(&instruction->shape) <= 8;
-  return b->in_half && !is_small && type_column(from) != 2 && type_column(to) != 2;
+  return b->in_half && !is_small && trm_codelet_kind_of(from) != TRM_CODELET_INTEGER &&
+         trm_codelet_kind_of(to) != TRM_CODELET_INTEGER;
 }
 
 /* Whether instruction i has a compute set. */
@@ -541,8 +339,8 @@ static trm_status cost_fusion(const trm_tile_request *request, trm_tile_cost *co
     const trm_instruction *instruction = &b.computation->instructions[i];
     if (!is_elementwise(instruction)) continue;
     b.size[i] = 1;
-    b.cycles[i] = element_cycles(b.computation, instruction, b.in_half);
-    b.flops[i] = flops_of(instruction);
+    b.cycles[i] = trm_codelet_cycles(b.computation, instruction, b.in_half);
+    b.flops[i] = trm_codelet_flops(instruction);
     bool expression = false;
     for (uint32_t k = 0; k < instruction->num_operands; ++k) {
       const trm_index operand = instruction->operands[k];
@@ -552,9 +350,13 @@ static trm_status cost_fusion(const trm_tile_request *request, trm_tile_cost *co
       b.size[i] = (uint16_t)(b.size[i] + b.size[operand]);
       b.flops[i] += b.flops[operand];
       const trm_dtype type = instruction->shape.dtype;
-      if (b.size[operand] == 1) b.cycles[operand] = in_registers(b.cycles[operand], type);
-      if (is_relu_gradient(b.computation, instruction) && k == 0) b.cycles[operand] = 0;
-      if (!expression) b.cycles[i] = in_registers(b.cycles[i], type);
+      if (b.size[operand] == 1) {
+        b.cycles[operand] = trm_codelet_cycles_inside(b.cycles[operand], type);
+      }
+      if (k == 0 && trm_codelet_is_relu_gradient(b.computation, instruction)) {
+        b.cycles[operand] = 0;
+      }
+      if (!expression) b.cycles[i] = trm_codelet_cycles_inside(b.cycles[i], type);
       expression = true;
       b.cycles[i] += b.cycles[operand];
     }
@@ -606,24 +408,25 @@ static trm_status cost_single(const trm_tile_request *request, trm_tile_cost *co
   const int64_t workers = request->target->num_worker_contexts;
   const int64_t per_worker = trm_ceil_divide(trm_most(1, place.worst), workers);
   const bool relu = instruction->opcode == TRM_OP_MAXIMUM && scalar;
-  double per_element = element_cycles(request->computation, instruction, false);
+  double per_element = trm_codelet_cycles(request->computation, instruction, false);
   const uint32_t width = trm_tile_vector_width(instruction->shape.dtype);
-  if (relu && type_column(instruction->shape.dtype) != 2) per_element = 2.0 / width;
+  const trm_codelet_kind kind = trm_codelet_kind_of(instruction->shape.dtype);
+  if (relu && kind != TRM_CODELET_INTEGER) per_element = 2.0 / width;
   const int64_t setup =
       instruction->num_operands >= 2
-          ? (scalar ? 20 : type_column(instruction->shape.dtype) == 0 ? 26 : 29)
+          ? (scalar ? 20 : kind == TRM_CODELET_HALF ? 26 : 29)
           : instruction->opcode == TRM_OP_EXPONENTIAL ? 33 : 17;
   const int64_t cycles =
       workers * (setup + (int64_t)(per_element * (double)per_worker + 0.5)) + 11;
   const char *codelet =
-      codelet_name(cost->arena, request->computation, instruction, 1, 0, scalar);
+      trm_codelet_name(cost->arena, request->computation, instruction, 1, 0, scalar);
   CHECK_MEMORY(codelet, "a cost");
-  const char *name = compute_set_name(cost->arena, instruction);
+  const char *name = trm_codelet_compute_set(cost->arena, instruction);
   CHECK_MEMORY(name, "a cost");
   if (relu) codelet = "popnn::NonLinearity1D<RELU>";
   return trm_tile_add_compute(request, cost, name, codelet, place.parts, 1, cycles,
-                              trm_mapping_evenness(&place), edges, flops_of(instruction) * count,
-                              error);
+                              trm_mapping_evenness(&place), edges,
+                              trm_codelet_flops(instruction) * count, error);
 }
 
 /* map: the called computation on every element; each of its instructions as an expression. */
@@ -634,8 +437,8 @@ static trm_status cost_map(const trm_tile_request *request, trm_tile_cost *cost,
   int64_t flops = 0;
   for (trm_index i = 0; i < called->num_instructions; ++i) {
     if (!is_elementwise(&called->instructions[i])) continue;
-    cycles += element_cycles(called, &called->instructions[i], false);
-    flops += flops_of(&called->instructions[i]);
+    cycles += trm_codelet_cycles(called, &called->instructions[i], false);
+    flops += trm_codelet_flops(&called->instructions[i]);
   }
   body b = {.request = request, .cost = cost, .computation = called};
   const int32_t leader = choose_leader(&b, &request->instruction->shape);
