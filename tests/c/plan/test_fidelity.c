@@ -2,13 +2,9 @@
  * 12 % in the mean and 35 % each; the plans of the IPU Model's program. bench/fidelity prints the
  * points. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 
-#include <cmocka.h>
+#include "plan_case.h"
 
 #include "../../../bench/fidelity/published.h"
 
@@ -17,19 +13,7 @@ static trm_linear_plan make(const trm_target *target, trm_dtype type, int64_t m,
   const trm_conv_params params = trm_conv_params_matmul(type, type, 1, m, k, n);
   trm_plan_options options = trm_plan_options_default();
   if (half_partials) options.partials_type = TRM_F16;
-  trm_linear_plan plan;
-  trm_error error;
-  if (trm_linear_plan_make(target, &params, &options, NULL, &plan, &error) != TRM_OK) {
-    fail_msg("%s", error.message);
-  }
-  return plan;
-}
-
-static trm_target *load(const char *name) {
-  trm_target *target = NULL;
-  trm_error error;
-  if (trm_target_load(name, &target, &error) != TRM_OK) fail_msg("%s", error.message);
-  return target;
+  return make_plan(target, &params, &options);
 }
 
 static void test_matmuls(void **state) {
