@@ -195,6 +195,8 @@ typedef struct trm_literal {
   trm_shape shape;
   int32_t num_leaves;
   const void **leaves;
+  /* NULL, or which leaves are `{...}` in the text and hold values that stand for theirs. */
+  const bool *elided;
 } trm_literal;
 
 /* ---- Instructions --------------------------------------------------------------------------- */

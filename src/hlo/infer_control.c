@@ -1,6 +1,7 @@
 /* Owns: the shapes of opcodes that run computations or talk to others: control flow, collectives,
  * feeds, random numbers, tokens. */
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "hlo/infer.h"
@@ -118,11 +119,51 @@ static trm_status infer_custom_call(trm_inference *c) {
 /* ---- Collectives ---------------------------------------------------------------------------- */
 
 static trm_status check_groups(trm_inference *c) {
+  trm_error *error = c->error;
+  int64_t count = 0;
   const trm_replica_groups *groups = &c->instruction->collective->replica_groups;
   for (int32_t i = 0; i < groups->count; ++i) {
     CHECK(c, groups->groups[i].count > 0, "replica group %d is empty", i);
     for (int32_t k = 0; k < groups->groups[i].count; ++k) {
       CHECK(c, groups->groups[i].items[k] >= 0, "replica group %d has a negative replica", i);
+    }
+    count += groups->groups[i].count;
+  }
+  if (count == 0 || c->instruction->opcode == TRM_OP_COLLECTIVE_BROADCAST) return TRM_OK;
+  /* Each of 0 .. count - 1 just once. */
+  bool *seen = ARENA_NEW(&c->module->arena, bool, (size_t)count);
+  CHECK_MEMORY(seen, "replica groups");
+  for (int32_t i = 0; i < groups->count; ++i) {
+    for (int32_t k = 0; k < groups->groups[i].count; ++k) {
+      const int64_t replica = groups->groups[i].items[k];
+      CHECK(c, replica < count,
+            "replica group %d names replica %" PRId64 ", but of 0 to %" PRId64 " one is in no group",
+            i, replica, replica);
+      CHECK(c, !seen[replica], "replica %" PRId64 " is in its groups twice", replica);
+      seen[replica] = true;
+    }
+  }
+  return TRM_OK;
+}
+
+static int compare_numbers(const void *a, const void *b) {
+  const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+  return x < y ? -1 : x > y;
+}
+
+/* A device sends to one other at most, and gets from one at most. */
+static trm_status check_pairs(trm_inference *c) {
+  trm_error *error = c->error;
+  const trm_dims *pairs = &c->instruction->collective->source_target_pairs;
+  const size_t count = (size_t)pairs->count / 2;
+  int64_t *side = ARENA_NEW(&c->module->arena, int64_t, count + 1);
+  CHECK_MEMORY(side, "source_target_pairs");
+  for (size_t which = 0; which < 2; ++which) {
+    for (size_t i = 0; i < count; ++i) side[i] = pairs->items[2 * i + which];
+    qsort(side, count, sizeof *side, compare_numbers);
+    for (size_t i = 0; i + 1 < count; ++i) {
+      CHECK(c, side[i] != side[i + 1], "%" PRId64 " is a %s of two pairs", side[i],
+            which == 0 ? "source" : "target");
     }
   }
   return TRM_OK;
@@ -253,7 +294,8 @@ static trm_status infer_collective(trm_inference *c) {
     case TRM_OP_COLLECTIVE_PERMUTE_DONE:
       return infer_done(c, 1);
     case TRM_OP_RAGGED_ALL_TO_ALL:
-      return trm_infer_fail(c, TRM_UNIMPLEMENTED, "is not supported");
+      return trm_infer_fail(c, TRM_UNIMPLEMENTED,
+                            "is not supported; all-to-all exchanges parts of equal sizes");
     default:
       break;
   }
@@ -261,6 +303,7 @@ static trm_status infer_collective(trm_inference *c) {
   TRY(trm_infer_check_arrays(c));
   CHECK(c, c->instruction->collective != NULL, "has no replica groups");
   TRY(check_groups(c));
+  TRY(check_pairs(c));
   switch (c->instruction->opcode) {
     case TRM_OP_ALL_REDUCE:
     case TRM_OP_ALL_REDUCE_START:

@@ -11,7 +11,7 @@
 #include "base/half.h"
 #include "base/small_float.h"
 
-enum { MAX_NUMBER_LENGTH = 1100, MAX_DEPTH = 64 };
+enum { MAX_NUMBER_LENGTH = 1100, MAX_DEPTH = 64, MAX_ELIDED_BYTES = 1 << 30 };
 
 trm_status trm_literal_make(trm_arena *arena, const trm_shape *shape, trm_literal **out_literal,
                             trm_error *error) {
@@ -263,12 +263,38 @@ static trm_status read_element(trm_lexer *lexer, trm_dtype dtype, void *out) {
   }
 }
 
-static trm_status elided(const trm_lexer *lexer) {
-  return trm_lexer_fail(lexer, lexer->token,
-                        "the values of this constant were left out ('{...}') when the text was "
-                        "written; write it with print_large_constants "
-                        "(XLA_FLAGS=--xla_dump_large_constants), or use the serialised "
-                        "HloModuleProto (--xla_dump_hlo_as_proto), which has them");
+/* Values in the place of those that were left out: random, the same for the same text, and other
+ * ones for each constant, so that none is taken for equal to another. */
+static void fill_elided(const trm_shape *shape, uint64_t seed, uint8_t *out) {
+  const size_t size = trm_dtype_size(shape->dtype);
+  const int64_t count = trm_shape_count(shape);
+  uint64_t state = seed * UINT64_C(0x9e3779b97f4a7c15) + 1;
+  for (int64_t i = 0; i < count; ++i, out += size) {
+    float parts[2];
+    double wide[2];
+    for (int k = 0; k < 2; ++k) {
+      state ^= state << 13;
+      state ^= state >> 7;
+      state ^= state << 17;
+      wide[k] = (double)(state >> 40) * 0x1p-24 - 0.5;
+      parts[k] = (float)wide[k];
+    }
+    switch (shape->dtype) {
+      case TRM_F32: memcpy(out, parts, 4); break;
+      case TRM_C64: memcpy(out, parts, 8); break;
+      case TRM_F64: memcpy(out, wide, 8); break;
+      case TRM_C128: memcpy(out, wide, 16); break;
+      case TRM_F16:
+      case TRM_BF16: {
+        const uint16_t half = half_bits(shape->dtype, parts[0]);
+        memcpy(out, &half, sizeof half);
+        break;
+      }
+      default: /* 0 or 1, little-endian; the rest of the element is zeroed */
+        *out = trm_dtype_is_small_float(shape->dtype) ? trm_small_float_encode(shape->dtype, wide[0])
+                                                      : (uint8_t)(state >> 63);
+    }
+  }
 }
 
 static trm_status wrong_count(const trm_lexer *lexer, const trm_shape *shape, int32_t dimension,
@@ -288,7 +314,6 @@ static trm_status read_elements(trm_lexer *lexer, const trm_shape *shape, char *
   int32_t depth = 0; /* of open braces */
   bool wants_comma = false;
   do {
-    if (lexer->kind == TOKEN_DOTS) return elided(lexer);
     if (lexer->kind == '}' && depth > 0) {
       if (seen[depth - 1] != shape->dims[depth - 1] && !(empty && seen[depth - 1] == 0)) {
         return wrong_count(lexer, shape, depth - 1, seen[depth - 1]);
@@ -318,8 +343,30 @@ static trm_status read_elements(trm_lexer *lexer, const trm_shape *shape, char *
   return TRM_OK;
 }
 
+/* `{...}`: how texts are printed that leave large constants out. */
+static trm_status read_elided(trm_lexer *lexer, trm_arena *arena, const trm_shape *shape,
+                              const void **out_leaf) {
+  trm_error *error = lexer->error;
+  const char *where = lexer->token;
+  trm_lexer_next(lexer);
+  if (lexer->kind != TOKEN_DOTS) return trm_lexer_unexpected(lexer, "a value");
+  trm_lexer_next(lexer);
+  TRY(trm_lexer_expect(lexer, '}', "'}' behind '...'"));
+  if (trm_shape_bytes(shape) > MAX_ELIDED_BYTES || arena->total > MAX_ELIDED_BYTES) {
+    return trm_lexer_fail(lexer, where,
+                          "the values of this constant were left out ('{...}') when the text was "
+                          "written, and others that could stand for them would take more than 1 "
+                          "GiB; use the serialised HloModuleProto, which has them");
+  }
+  void *leaf = trm_arena_allocate(arena, 1, trm_shape_bytes(shape));
+  CHECK_MEMORY(leaf, "a constant");
+  fill_elided(shape, (uint64_t)(where - lexer->begin), leaf);
+  *out_leaf = leaf;
+  return TRM_OK;
+}
+
 static trm_status read_leaf(trm_lexer *lexer, trm_arena *arena, const trm_shape *shape,
-                            const void **out_leaf) {
+                            const void **out_leaf, bool *out_elided) {
   trm_error *error = lexer->error;
   if (lexer->kind == TOKEN_IDENTIFIER && trm_lexer_peek(lexer) == '[') {
     /* The shape again, as old versions print it. */
@@ -333,11 +380,11 @@ static trm_status read_leaf(trm_lexer *lexer, trm_arena *arena, const trm_shape 
     return trm_lexer_fail(lexer, lexer->token, "a constant cannot be of type %s",
                           trm_dtype_name(shape->dtype));
   }
-  /* No more memory than the text that is there can fill: each value takes two characters. */
-  if (shape->rank > 0 && trm_lexer_peek(lexer) == '.') {
-    trm_lexer_next(lexer);
-    return lexer->kind == TOKEN_DOTS ? elided(lexer) : trm_lexer_unexpected(lexer, "a value");
+  if (shape->rank > 0 && lexer->kind == '{' && trm_lexer_peek(lexer) == '.') {
+    *out_elided = true;
+    return read_elided(lexer, arena, shape, out_leaf);
   }
+  /* No more memory than the text that is there can fill: each value takes two characters. */
   if (trm_shape_count(shape) > (int64_t)(lexer->end - lexer->token)) {
     char text[256];
     return trm_lexer_fail(lexer, lexer->token, "too few values for a constant of shape %s",
@@ -362,12 +409,20 @@ trm_status trm_literal_parse(trm_lexer *lexer, trm_arena *arena, const trm_shape
   int32_t next[MAX_DEPTH + 1];
   int depth = 0;
   int32_t leaf = 0;
+  bool *elided = NULL;
   stack[0] = shape, next[0] = 0;
   while (depth >= 0) {
     const trm_shape *top = stack[depth];
     if (top->dtype != TRM_TUPLE) {
       const void *bytes = NULL;
-      TRY(read_leaf(lexer, arena, top, &bytes));
+      bool is_elided = false;
+      TRY(read_leaf(lexer, arena, top, &bytes, &is_elided));
+      if (is_elided && elided == NULL) {
+        elided = ARENA_NEW(arena, bool, (size_t)literal->num_leaves);
+        CHECK_MEMORY(elided, "a constant");
+        literal->elided = elided;
+      }
+      if (is_elided) elided[leaf] = true;
       literal->leaves[leaf++] = bytes;
       --depth;
       continue;
@@ -597,7 +652,14 @@ void trm_literal_print(const trm_literal *literal, trm_text *out_text) {
   while (depth >= 0) {
     const trm_shape *top = stack[depth];
     if (top->dtype != TRM_TUPLE || depth == MAX_DEPTH) {
-      if (trm_shape_is_array(top)) print_leaf(top, literal->leaves[leaf++], out_text);
+      if (trm_shape_is_array(top)) {
+        if (literal->elided != NULL && literal->elided[leaf]) {
+          trm_text_append(out_text, "{...}", 5);
+        } else {
+          print_leaf(top, literal->leaves[leaf], out_text);
+        }
+        ++leaf;
+      }
       --depth;
       continue;
     }

@@ -30,6 +30,7 @@ static const trm_literal *copy_literal(copier *c, const trm_literal *literal) {
   trm_literal *copy = copy_block(c, literal, sizeof *literal);
   if (copy == NULL) return NULL;
   if (!trm_shape_copy(c->arena, &literal->shape, &copy->shape)) c->failed = true;
+  copy->elided = copy_block(c, literal->elided, (size_t)literal->num_leaves * sizeof(bool));
   copy->leaves = copy_block(c, literal->leaves, (size_t)literal->num_leaves * sizeof(void *));
   for (int32_t i = 0; i < literal->num_leaves && !c->failed; ++i) {
     copy->leaves[i] =

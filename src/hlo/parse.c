@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "hlo/literal.h"
 
 trm_status trm_parse_name(trm_parser *parser, const char *what, const char **out_name,
@@ -122,6 +123,7 @@ static trm_status parse_operands(trm_reader *r, trm_pending_computation *computa
   } else if (instruction->opcode == TRM_OP_CONSTANT) {
     TRY(trm_literal_parse(lexer, &parser->module->arena, &instruction->shape,
                           &instruction->literal));
+    if (instruction->literal->elided != NULL) ++r->num_elided;
   } else if (lexer->kind != ')') {
     do {
       TRY(parse_operand(r, computation, depth));
@@ -558,6 +560,15 @@ trm_status trm_hlo_parse_text(const char *text, size_t size, trm_module **out_mo
   TRY_OR_GOTO(parse_text(&r), done);
   TRY_OR_GOTO(expand_asyncs(&r), done);
   TRY_OR_GOTO(trm_parse_build(&r), done);
+  if (r.num_elided > 0) {
+    trm_log(TRM_LOG_WARN, "COMPILER",
+            "The text of the module %s leaves out the values of %u constant%s ('{...}'): random "
+            "values stand for them, so its shapes, memory and cycles are right and its numbers "
+            "are not. A text that was printed with print_large_constants "
+            "(XLA_FLAGS=--xla_dump_large_constants) or the serialised HloModuleProto "
+            "(--xla_dump_hlo_as_proto) has them",
+            module->name, r.num_elided, r.num_elided == 1 ? "" : "s");
+  }
   *out_module = module;
   module = NULL;
 done:

@@ -84,6 +84,7 @@ typedef struct trm_reader {
   VECTOR(trm_pending_instruction) instructions;
   VECTOR(trm_pending_async) asyncs;
   uint32_t entry; /* of computations; TRM_NO_INDEX: not yet */
+  uint32_t num_elided; /* constants whose values the text leaves out */
   bool is_single; /* the text is one instruction: its operands are the parameters */
 } trm_reader;
 

@@ -565,6 +565,21 @@ static trm_status read_accuracy(trm_parser *parser) {
   return trm_lexer_expect(lexer, '}', "'}'");
 }
 
+/* `f32[2] {1, 2}` or `(f32[2] {1, 2}, s32[] 3)`: what a program of another's hands to its custom
+ * call. Ours take none; a call that is not known is refused when it is compiled. */
+static trm_status read_over_literal(trm_parser *parser) {
+  trm_lexer *lexer = &parser->lexer;
+  trm_shape shape;
+  if (lexer->kind == '(') return trm_lexer_skip_group(lexer, NULL, NULL);
+  TRY(trm_parse_shape(parser, &shape));
+  if (lexer->kind == '{') return trm_lexer_skip_group(lexer, NULL, NULL);
+  if (lexer->kind != TOKEN_NUMBER && lexer->kind != TOKEN_IDENTIFIER) {
+    return trm_lexer_unexpected(lexer, "a value");
+  }
+  trm_lexer_next(lexer);
+  return TRM_OK;
+}
+
 trm_status trm_parse_attribute(trm_parser *parser, trm_pending_instruction *pending) {
   trm_lexer *lexer = &parser->lexer;
   const trm_opcode opcode = pending->instruction.opcode;
@@ -577,8 +592,14 @@ trm_status trm_parse_attribute(trm_parser *parser, trm_pending_instruction *pend
       opcode == TRM_OP_CUSTOM_CALL && trm_lexer_is(lexer, "operand_layout_constraints");
   const bool is_accuracy =
       trm_opcode_class_of(opcode) == TRM_CLASS_UNARY && trm_lexer_is(lexer, "result_accuracy");
-  const bool is_read = constrains || is_accuracy;
+  const bool is_literal = opcode == TRM_OP_CUSTOM_CALL && trm_lexer_is(lexer, "literal");
+  const bool is_read = constrains || is_accuracy || is_literal;
   if (attribute == NULL && !is_read && !trm_attribute_is_ignored(name, length)) {
+    if (opcode == TRM_OP_SCAN || opcode == TRM_OP_RAGGED_DOT) {
+      return trm_lexer_fail(lexer, pending->at, "%s is not supported; write it as %s",
+                            trm_opcode_name(opcode),
+                            opcode == TRM_OP_SCAN ? "a while loop" : "one dot for each group");
+    }
     return trm_lexer_fail(lexer, name, "%s has no attribute '%.*s' that Tremula knows",
                           trm_opcode_name(opcode), SLICE_ARGS(name, length));
   }
@@ -586,6 +607,7 @@ trm_status trm_parse_attribute(trm_parser *parser, trm_pending_instruction *pend
   TRY(trm_lexer_expect(lexer, '=', "'='"));
   if (constrains) return read_layout_constraints(parser, pending);
   if (is_accuracy) return read_accuracy(parser);
+  if (is_literal) return read_over_literal(parser);
   if (attribute == NULL) return trm_lexer_skip_value(lexer);
   if ((pending->seen >> i & 1) != 0) {
     return trm_lexer_fail(lexer, name, "the attribute '%s' appears twice", attribute->name);

@@ -66,6 +66,36 @@ static trm_status check_instruction(trm_module *scratch, uint32_t c, trm_index i
   return TRM_OK;
 }
 
+static bool is_start(trm_opcode opcode) {
+  return opcode == TRM_OP_ASYNC_START || opcode == TRM_OP_ASYNC_UPDATE ||
+         opcode == TRM_OP_COPY_START;
+}
+
+/* What begins asynchronously ends, and once. */
+static trm_status check_ends(const trm_module *module, const trm_computation *computation,
+                             trm_arena *arena, trm_error *error) {
+  bool any = false;
+  for (trm_index i = 0; i < computation->num_instructions && !any; ++i) {
+    any = is_start(computation->instructions[i].opcode);
+  }
+  if (!any) return TRM_OK;
+  uint32_t *users = ARENA_NEW(arena, uint32_t, computation->num_instructions);
+  CHECK_MEMORY(users, "numbers of users");
+  for (trm_index i = 0; i < computation->num_instructions; ++i) {
+    const trm_instruction *user = &computation->instructions[i];
+    for (uint32_t k = 0; k < user->num_operands; ++k) ++users[user->operands[k]];
+  }
+  for (trm_index i = 0; i < computation->num_instructions; ++i) {
+    const trm_instruction *start = &computation->instructions[i];
+    if (!is_start(start->opcode) || users[i] == 1) continue;
+    char text[512];
+    FAIL(INVALID_ARGUMENT, "%s must have one user, which ends it, not %" PRIu32 " (%s)",
+         trm_opcode_name(start->opcode), users[i],
+         trm_instruction_text(module, start, text, sizeof text));
+  }
+  return TRM_OK;
+}
+
 static trm_status check_name(trm_names *names, const char *name, const char *what,
                              trm_error *error) {
   bool added = false;
@@ -99,7 +129,7 @@ static trm_status check_computation(trm_module *scratch, uint32_t c, trm_names *
                       trm_instruction_text(scratch, instruction, text, sizeof text));
     }
   }
-  return TRM_OK;
+  return check_ends(scratch, computation, &scratch->arena, error);
 }
 
 /* The shape at a path of tuple indices, or NULL. */

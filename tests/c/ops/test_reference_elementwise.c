@@ -449,7 +449,7 @@ static void test_fusion(void **unused) {
   const trm_index p = case_add(&c, fused, (trm_instruction){.opcode = TRM_OP_PARAMETER, .shape = half});
   const uint16_t one = 0x3c00;
   const void *leaves[1] = {&one};
-  const trm_literal literal = {scalar, 1, leaves};
+  const trm_literal literal = {.shape = scalar, .num_leaves = 1, .leaves = leaves};
   trm_index constant = case_add(&c, fused, (trm_instruction){.opcode = TRM_OP_CONSTANT, .shape = scalar, .literal = &literal});
   const trm_index ones = case_add(&c, fused, (trm_instruction){.opcode = TRM_OP_BROADCAST, .shape = half,
       .operands = &constant, .num_operands = 1});
