@@ -16,6 +16,8 @@ typedef struct row {
 #define VIEW {true, TRM_COST_VIEW, NULL}
 #define CONTROL {true, TRM_COST_CONTROL, NULL}
 #define FAMILY(name) {true, TRM_COST_FAMILY, trm_tile_##name}
+/* A view that becomes an array of its own when it has very many sources. */
+#define VIEW_OR(name) {true, TRM_COST_VIEW, trm_tile_##name}
 
 static const row rows[TRM_NUM_OPCODES] = {
     /* Names of values; what is known when compiling. */
@@ -30,7 +32,8 @@ static const row rows[TRM_NUM_OPCODES] = {
     /* Views. */
     [TRM_OP_BITCAST] = VIEW, [TRM_OP_RESHAPE] = VIEW, [TRM_OP_BROADCAST] = VIEW,
     [TRM_OP_TRANSPOSE] = VIEW, [TRM_OP_SLICE] = VIEW, [TRM_OP_REVERSE] = VIEW,
-    [TRM_OP_CONCATENATE] = VIEW, [TRM_OP_COPY] = VIEW, [TRM_OP_BITCAST_CONVERT] = VIEW,
+    [TRM_OP_CONCATENATE] = VIEW_OR(concatenate), [TRM_OP_COPY] = VIEW,
+    [TRM_OP_BITCAST_CONVERT] = VIEW,
     /* Control. */
     [TRM_OP_WHILE] = CONTROL, [TRM_OP_CONDITIONAL] = CONTROL, [TRM_OP_CALL] = CONTROL,
     /* Elementwise. */

@@ -184,6 +184,8 @@ trm_status trm_tile_scatter(const trm_tile_request *, trm_tile_cost *, trm_error
 trm_status trm_tile_pad(const trm_tile_request *, trm_tile_cost *, trm_error *);
 /* A view made an array of its own: copies, dynamic-reshape. */
 trm_status trm_tile_copy(const trm_tile_request *, trm_tile_cost *, trm_error *);
+/* A concatenation that is written, for it has too many sources to be looked up in. */
+trm_status trm_tile_concatenate(const trm_tile_request *, trm_tile_cost *, trm_error *);
 trm_status trm_tile_random(const trm_tile_request *, trm_tile_cost *, trm_error *);
 trm_status trm_tile_convolution(const trm_tile_request *, trm_tile_cost *, trm_error *);
 trm_status trm_tile_dot(const trm_tile_request *, trm_tile_cost *, trm_error *);

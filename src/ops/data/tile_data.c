@@ -360,3 +360,33 @@ trm_status trm_tile_copy(const trm_tile_request *request, trm_tile_cost *cost, t
   }
   return TRM_OK;
 }
+
+trm_status trm_tile_concatenate(const trm_tile_request *request, trm_tile_cost *cost,
+                                trm_error *error) {
+  TRY(trm_tile_cost_begin(cost, request, error));
+  const trm_mapping *place = &cost->results[0].mapping;
+  if (place->kind == TRM_MAPPING_NONE) return TRM_OK;
+  const trm_shape *shape = &request->instruction->shape;
+  const int64_t bytes = trm_tile_dtype_bytes(shape->dtype);
+  const int64_t worst = trm_mapping_worst_bytes(place);
+  trm_tile_incoming incoming = {0};
+  int64_t run = worst, out_worst = 0;
+  for (uint32_t k = 0; k < request->num_operands; ++k) {
+    const trm_tile_operand *operand = &request->operands[k];
+    const int64_t count = trm_shape_count(&operand->shape);
+    if (count == 0) continue;
+    trm_mapping part = *place; /* the operand's share of the result */
+    part.worst = trm_least(place->worst, count);
+    part.layout = 0;
+    incoming.out_worst = 0;
+    trm_tile_incoming_add(&incoming, operand, &part);
+    out_worst = trm_most(out_worst, incoming.out_worst); /* sources lie on tiles of their own */
+    run = trm_least(run, trm_most(1, operand->contiguous) * bytes);
+  }
+  incoming.in_worst = trm_least(incoming.in_worst, worst); /* no tile receives more than it has */
+  incoming.out_worst = trm_most(
+      out_worst, trm_ceil_divide(incoming.in_total, request->target->tiles_per_ipu));
+  TRY(trm_tile_add_incoming(request, cost, &incoming, error));
+  return trm_tile_add_copy(request, cost, "OnTileCopy", worst, trm_shape_count(shape) * bytes,
+                           trm_most(bytes, run), place->parts, error);
+}

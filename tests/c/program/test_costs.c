@@ -227,6 +227,46 @@ static void test_half_inside(void **state) {
   trm_program_free(wide);
 }
 
+/* f32[count * 4,8] negate(concatenate(count arrays of 4 x 8)) */
+static trm_program *concatenation(int count) {
+  char text[16384];
+  int used = snprintf(text, sizeof text, "HloModule m\nENTRY e {\n");
+  for (int i = 0; i < count; ++i) {
+    used += snprintf(text + used, sizeof text - (size_t)used, "p%d = f32[4,8] parameter(%d)\n", i,
+                     i);
+  }
+  used += snprintf(text + used, sizeof text - (size_t)used, "c = f32[%d,8] concatenate(",
+                   4 * count);
+  for (int i = 0; i < count; ++i) {
+    used += snprintf(text + used, sizeof text - (size_t)used, "%sp%d", i == 0 ? "" : ", ", i);
+  }
+  snprintf(text + used, sizeof text - (size_t)used,
+           "), dimensions={0}\nROOT n = f32[%d,8] negate(c) }", 4 * count);
+  return plan_text(text, "mk2", NULL);
+}
+
+/* A few sources are read where they are; very many are written into an array first. */
+static void test_long_concatenation(void **state) {
+  (void)state;
+  trm_program *few = concatenation(64), *many = concatenation(65);
+  check_sums(few);
+  check_sums(many);
+  uint32_t copied[2] = {0, 0};
+  const trm_program *both[2] = {few, many};
+  for (int b = 0; b < 2; ++b) {
+    for (uint32_t s = 0; s < both[b]->num_steps; ++s) {
+      const trm_program_step *step = &both[b]->steps[s];
+      if (strstr(step->name, "OnTileCopy") == NULL || step->compute_set == TRM_NO_INDEX) continue;
+      const trm_program_source *source = &both[b]->sources[step->source];
+      if (strcmp(source->hlo_name, "c") == 0) ++copied[b];
+    }
+  }
+  assert_int_equal(copied[0], 0);
+  assert_int_equal(copied[1], 1);
+  trm_program_free(few);
+  trm_program_free(many);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_dynamic_slice), cmocka_unit_test(test_update_in_place),
@@ -235,6 +275,7 @@ int main(void) {
       cmocka_unit_test(test_casts),         cmocka_unit_test(test_fusions),
       cmocka_unit_test(test_patterns),
       cmocka_unit_test(test_sort),          cmocka_unit_test(test_half_inside),
+      cmocka_unit_test(test_long_concatenation),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
