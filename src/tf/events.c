@@ -186,6 +186,13 @@ void events_compile_end(int ordinal, const char *module, trm_executable *executa
   trm_error error = {0};
   if (wanted.bits & TF_EVENTS_GRAPH && trm_executable_print(executable, &graph, &error) == TRM_OK) {
     graph_size = strlen(graph);
+    if (wanted.most_report_bytes > 0 && graph_size > wanted.most_report_bytes) {
+      error.status = TRM_RESOURCE_EXHAUSTED;
+      tell("serialized graph", &error, &wanted);
+      trm_free(graph);
+      graph = NULL;
+      graph_size = 0;
+    }
     put_aside(&wanted, module, "serialized_graph.hlo", &graph, &graph_size);
   }
   Tensorflow__IpuTraceEvent message = TENSORFLOW__IPU_TRACE_EVENT__INIT;

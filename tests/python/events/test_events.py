@@ -195,7 +195,8 @@ def test_reports_that_are_too_large_are_dropped(script):
         tf.disable_v2_behavior()
         from tensorflow.python import ipu
         from tensorflow.compiler.plugin.poplar.ops import gen_ipu_ops
-        options = ipu.utils.create_ipu_config(profiling=True, max_report_size=100)
+        options = ipu.utils.create_ipu_config(profiling=True, max_report_size=100,
+                                              enable_poplar_serialized_graph=True)
         ipu.utils.configure_ipu_system(ipu.utils.auto_select_ipus(options, 1))
         with ipu.scopes.ipu_scope("/device:IPU:0"):
             x = tf.placeholder(tf.float32, [4, 4])
@@ -204,11 +205,12 @@ def test_reports_that_are_too_large_are_dropped(script):
             session.run(y, {x: np.ones([4, 4])})
             events = session.run(gen_ipu_ops.ipu_event_trace())
         end = ipu.utils.extract_all_events(events)[1].compile_end
-        print(len(events), end.compilation_report, end.tensor_map)
+        print(len(events), end.compilation_report, end.tensor_map, end.poplar_graph)
     """)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.split("\n")[-2] == "4 b'' b''"
+    assert done.stdout.split("\n")[-2] == "4 b'' b'' b''"
     assert "Dropping compilation report which is larger" in done.stderr
+    assert "Dropping serialized graph which is larger" in done.stderr
     assert "report size 100." in done.stderr
 
 

@@ -12,6 +12,7 @@ Needs no TensorFlow until the system is configured. `python -m tremula.tf.ipu.co
 prints the options as a document.
 """
 
+import collections
 import json
 import sys
 
@@ -45,15 +46,15 @@ class KeyId:
 
 
 class VerificationOptions:
-    """Keys and ids of all verified transfers of a program."""
+    """Keys and ids of all verified transfers of a program. A feed that is asked for gets some."""
 
     def __init__(self):
         self.inputs = KeyId()
         self.input_parameters = KeyId()
         self.outputs = KeyId()
         self.output_parameters = KeyId()
-        self.infeeds = {}
-        self.outfeeds = {}
+        self.infeeds = collections.defaultdict(KeyId)
+        self.outfeeds = collections.defaultdict(KeyId)
 
 
 class IPUConfig(ConfigBase):

@@ -5,9 +5,10 @@ dropped are accepted. Reports and events: docs/events.md. Verified transfers are
 and acted on by nothing.
 """
 
-from tremula.tf.ipu.config import (DeviceConnectionType, ExecutionProfileType, IPUConfig,
+from tremula.tf.ipu.config import (DeviceConnectionType, ExecutionProfileType,
                                    MergeRemoteBuffersBehaviour, SchedulingAlgorithm,
                                    SelectionOrder, StochasticRoundingBehaviour)
+from tremula.tf.ipu.legacy_options import LegacyOptions
 
 
 def create_ipu_config(profiling=False, enable_ipu_events=False, use_poplar_text_report=False,
@@ -22,7 +23,7 @@ def create_ipu_config(profiling=False, enable_ipu_events=False, use_poplar_text_
                       max_scheduler_search_space_size=64, prefetch_data_streams=True,
                       selection_order=SelectionOrder.AUTO,
                       enable_experimental_remote_buffer_embedding=False):
-    """A new IPUConfig with these options.
+    """A new IPUConfig with these options, which can be read as IpuOptions too.
 
     `scheduler_selection` may be a SchedulingAlgorithm or its older name as text, such as
     "Clustering". Raises ValueError for profiling settings that exclude each other.
@@ -35,7 +36,7 @@ def create_ipu_config(profiling=False, enable_ipu_events=False, use_poplar_text_
     if use_poplar_text_report and use_poplar_cbor_report:
         raise ValueError("`use_poplar_text_report` and `use_poplar_cbor_report` are mutually "
                          "exclusive.")
-    opts = IPUConfig()
+    opts = LegacyOptions()
     reports = opts._profiling
     reports.profiling = profiling
     reports.enable_ipu_events = enable_ipu_events
@@ -57,6 +58,7 @@ def create_ipu_config(profiling=False, enable_ipu_events=False, use_poplar_text_
     opts.optimizations.maximum_inter_ipu_copies_buffer_size = max_inter_ipu_copies_buffer_size
     opts.optimizations.prefetch_data_streams = prefetch_data_streams
     opts.selection_order = selection_order or SelectionOrder.AUTO
+    opts.optimizations.merge_remote_buffers = MergeRemoteBuffersBehaviour.NO_MERGING
     return opts
 
 
@@ -122,31 +124,32 @@ def set_verification_options(opts, verification_options):
 
 def set_compilation_options(opts, compilation_options=None):
     """Adds to `compilation_poplar_options`."""
-    return _add(opts, opts.compilation_poplar_options, compilation_options)
+    return _add(opts, opts.compilation_poplar_options, compilation_options, "compilation_options")
 
 
 def set_convolution_options(opts, convolution_options=None):
     """Adds to `convolutions.poplar_options`."""
-    return _add(opts, opts.convolutions.poplar_options, convolution_options)
+    return _add(opts, opts.convolutions.poplar_options, convolution_options, "convolution_options")
 
 
 def set_matmul_options(opts, matmul_options=None, clear_pass_type=False):
     """Adds to `matmuls.poplar_options` and sets `matmuls.clear_pass_type`."""
     opts.matmuls.clear_pass_type = clear_pass_type
-    return _add(opts, opts.matmuls.poplar_options, matmul_options)
+    return _add(opts, opts.matmuls.poplar_options, matmul_options, "matmul_options")
 
 
 def set_pooling_options(opts, pooling_options=None):
     """Adds to `pooling.poplar_options`."""
-    return _add(opts, opts.pooling.poplar_options, pooling_options)
+    return _add(opts, opts.pooling.poplar_options, pooling_options, "pooling_options")
 
 
 def set_report_options(opts, report_options=None, graph_options=None, execution_options=None):
     """Adds options of reports; `report_options` are for both kinds."""
-    _add(opts, opts._profiling.graph_poplar_options, report_options)
-    _add(opts, opts._profiling.execution_poplar_options, report_options)
-    _add(opts, opts._profiling.graph_poplar_options, graph_options)
-    return _add(opts, opts._profiling.execution_poplar_options, execution_options)
+    _add(opts, opts._profiling.graph_poplar_options, report_options, "report_options")
+    _add(opts, opts._profiling.execution_poplar_options, report_options, "report_options")
+    _add(opts, opts._profiling.graph_poplar_options, graph_options, "graph_options")
+    return _add(opts, opts._profiling.execution_poplar_options, execution_options,
+                "execution_options")
 
 
 def set_gcl_options(opts, num_io_tiles=0, gcl_options=None):
@@ -158,7 +161,7 @@ def set_gcl_options(opts, num_io_tiles=0, gcl_options=None):
         num_io_tiles, gcl_options = 0, num_io_tiles
     if num_io_tiles:
         opts.io_tiles.num_io_tiles = num_io_tiles
-    return _add(opts, opts.gcl_poplar_options, gcl_options)
+    return _add(opts, opts.gcl_poplar_options, gcl_options, "gcl_options")
 
 
 def set_ipu_model_options(opts, compile_ipu_code=True, tiles_per_ipu=None,
@@ -198,7 +201,14 @@ def set_io_tile_options(opts, num_io_tiles, place_ops_on_io_tiles=None,
 
 def set_ipu_connection_type(opts, connection_type=DeviceConnectionType.ALWAYS, ipu_version="",
                             enable_remote_buffers=False):
-    """Sets `device_connection`. `ipu_version` may be the number 1 or 2, as it was at first."""
+    """Sets `device_connection`. `ipu_version` may be the number 1 or 2, as it was at first.
+
+    Raises ValueError where nothing is attached to and no version says what to compile for.
+    """
+    if connection_type in (DeviceConnectionType.NEVER, DeviceConnectionType.PRE_COMPILE) \
+            and ipu_version in ("", None):
+        raise ValueError("`ipu_version` must be set when `connection_type` is "
+                         "DeviceConnectionType.NEVER or DeviceConnectionType.PRE_COMPILE.")
     opts.device_connection.type = connection_type or DeviceConnectionType.ALWAYS
     opts.device_connection.version = (f"ipu{ipu_version}" if isinstance(ipu_version, int)
                                       else ipu_version or "")
@@ -236,6 +246,8 @@ def select_ipus(opts, indices, sharded=None, number_of_replicas=None):
     """
     del sharded, number_of_replicas
     _refuse_second_selection(opts)
+    if isinstance(indices, (list, tuple)) and len(set(indices)) != len(indices):
+        raise ValueError("All device indices in `indices` must be unique.")
     opts.select_ipus = indices
     return opts
 
@@ -245,9 +257,9 @@ def _refuse_second_selection(opts):
         raise Exception("IPU devices have already been configured.")
 
 
-def _add(opts, kept, added):
+def _add(opts, kept, added, name):
     if added is not None and not isinstance(added, dict):
-        raise TypeError("Poplar options must be a dict of text to text.")
+        raise TypeError(f"`{name}` must be a dictionary of text to text, but it is {added!r}.")
     kept.update(added or {})
     return opts
 
@@ -255,7 +267,7 @@ def _add(opts, kept, added):
 def _profile(value):
     if value is None or value is False:
         return ExecutionProfileType.NO_PROFILE
-    return ExecutionProfileType.TILE_PROFILE if value is True else value
+    return ExecutionProfileType.DEVICE_PROFILE if value is True else value
 
 
 def _algorithm(value):

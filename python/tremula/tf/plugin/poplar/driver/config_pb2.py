@@ -132,10 +132,10 @@ class _Fields:
         self._options, self._prefix = options, prefix
 
     def __getattr__(self, name):
-        return _field(self._options, self._prefix + name)
+        return field(self._options, self._prefix + name)
 
 
-def _field(options, name):
+def field(options, name):
     """The value of a field, for the options of a snapshot. Raises AttributeError if there is no
     such field."""
     path = _FIELDS.get(name)
@@ -181,7 +181,7 @@ class IpuOptions:
     def __getattr__(self, name):  # only called for what is not there
         if name.startswith("__") or not self.__dict__.get("snapshot"):
             raise AttributeError(name)
-        return _field(self.snapshot["options"], name)
+        return field(self.snapshot["options"], name)
 
     def SerializeToString(self):
         """The configuration as bytes."""
