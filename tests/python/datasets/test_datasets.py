@@ -77,6 +77,28 @@ def test_extractor_and_variables(tmp_path):
         ipu.dataset_extractor.import_variables([other], str(tmp_path / "variables"))
 
 
+def test_arguments_of_other_kinds(tmp_path):
+    extract, export = ipu.dataset_extractor.dataset_extractor, ipu.dataset_extractor.export_variables
+    one, path = tf.zeros([2]), tmp_path / "file"
+    for error, message, function, arguments in [
+            (TypeError, "number_of_epochs must be an int", ipu.dataset_benchmark.dataset_benchmark,
+             (dataset(), "2", 1)),
+            (TypeError, "num_elements must be an int", extract, (dataset(), "2", path, "feed")),
+            (TypeError, "filename must be a path", extract, (dataset(), 2, 3, "feed")),
+            (TypeError, "feed_name must be a str", extract, (dataset(), 2, path, 3)),
+            (ValueError, "There are 1 variables, but 2 names", export, ([one], ["a", "b"], path)),
+            (ValueError, "in a file must differ", export, ([one, one], ["a", "a"], path)),
+            (TypeError, "variables must be a list, but it is 3", export, (3, ["a"], path)),
+            (TypeError, "Every one of names must be a str", export, ([one], [3], path)),
+            (TypeError, "filename must be a path", export, ([one], ["a"], 3))]:
+        with pytest.raises(error, match=message):
+            function(*arguments)
+    with tf.Session() as session:
+        session.run(export(one, "a", path))
+    with np.load(path) as archive:
+        np.testing.assert_array_equal(archive["a"], [0, 0])
+
+
 def test_buffer_dataset():
     from tensorflow.python.ipu.data.ops import dataset_ops
     buffered = dataset_ops.BufferDataset(tf.data.Dataset.range(3), 2)

@@ -141,6 +141,18 @@ def test_refusals(tmp_path):
     context = runtime.embedded_runtime_start(path, {"XLA_Args/w": w}, "refused")
     with pytest.raises(Exception, match="call expects 1 inputs, but 2 were"):
         runtime.embedded_runtime_call([w, w], context)
+    for function, arguments, message in [
+            (runtime.embedded_runtime_call, ([w], 3), "context must be what .* but it is 3"),
+            (runtime.embedded_runtime_stop, (3,), "context must be what .* but it is 3"),
+            (runtime.embedded_runtime_call, (3, context), "inputs must be a list of tensors"),
+            (runtime.embedded_runtime_start, (3, [], "x"), "executable_file must be a path"),
+            (runtime.embedded_runtime_start, (path, [w], 3), "name must be a str, but it is 3"),
+            (compile_op, (3,), "func must be a function, not 3"),
+            (compile_op, (model, 3), "inputs must be a list of tensors, but it is 3"),
+            (compile_op, (model, [], 3), "output_path must be a path"),
+            (compile_op, (model, [], path, "x"), "freeze_variables must be a bool")]:
+        with pytest.raises(TypeError, match=message):
+            function(*arguments)
     other = tmp_path / "other"
     other.write_bytes(b"something else")
     with pytest.raises(ValueError, match="was not written by"):

@@ -137,10 +137,44 @@ def test_refusals(tmp_path):
             (TypeError, "instance of tf.Dataset", dict(
                 input_dataset=[1], predict_step_signature=None)),
             (ValueError, "number of output_names", dict(output_names=["a", "b"])),
-            (ValueError, "iterations must be", dict(iterations=0))]:
+            (ValueError, "iterations must be", dict(iterations=0)),
+            (TypeError, "iterations must be an int, but it is '1'", dict(iterations="1")),
+            (TypeError, "export_dir must be a path.* but it is None", dict(export_dir=None)),
+            (ValueError, "export_dir must be a directory", dict(export_dir=str(full / "file"))),
+            (TypeError, "purge_export_dir must be a bool", dict(purge_export_dir="no")),
+            (TypeError, "predict_step must be a function, not 3", dict(predict_step=3)),
+            (TypeError, "preprocessing_step must be a function", dict(preprocessing_step=3)),
+            (TypeError, "postprocessing_step must be a function", dict(postprocessing_step=3)),
+            (TypeError, "variable_initializer must be a function", dict(variable_initializer=3)),
+            (TypeError, "checkpoint_restore_dir must be a path", dict(checkpoint_restore_dir=3)),
+            (TypeError, "consist of tf.TensorSpec, but it has 3", dict(
+                predict_step_signature=[3])),
+            (TypeError, "elements of input_dataset must be tensors or tuples of them", dict(
+                input_dataset=tf.data.Dataset.from_tensors({"x": 1.}),
+                predict_step_signature=None)),
+            (TypeError, "output_names must be a list, but it is 3", dict(output_names=3)),
+            (TypeError, "Every one of output_names must be a str", dict(output_names=[3])),
+            (ValueError, "output_names must differ", dict(
+                predict_step=lambda x: (x, x), output_names=["a", "a"])),
+            (ValueError, "output_names are .'a'., but .* a dict with the names .'y'.", dict(
+                predict_step=lambda x: {"y": x}, output_names="a")),
+            (ValueError, "returned nothing", dict(predict_step=lambda x: None))]:
         given = {"predict_step": step, "export_dir": str(tmp_path / "new"), "iterations": 1,
                  "predict_step_signature": SPEC, **arguments}
         with pytest.raises(error, match=message):
             ipu.serving.export_single_step(**given)
-    ipu.serving.export_single_step(step, str(full), 1, SPEC, purge_export_dir=True)
+    for error, message, arguments in [
+            (TypeError, "computational_stages must be a list, but it is None", dict(
+                computational_stages=None)),
+            (TypeError, "Every one of computational_stages must be a function, not 3", dict(
+                computational_stages=[step, 3])),
+            (TypeError, "device_mapping must be a list, but it is 3", dict(device_mapping=3)),
+            (TypeError, "inputs must be a list, but it is 3", dict(inputs=3))]:
+        given = {"computational_stages": [step, step], "export_dir": str(tmp_path / "new"),
+                 "iterations": 1, "predict_step_signature": SPEC, **arguments}
+        with pytest.raises(error, match=message):
+            ipu.serving.export_pipeline(**given)
+    with pytest.raises(TypeError, match="model must be a Keras model, but it is 3"):
+        ipu.serving.export_keras(3, str(tmp_path / "new"))
+    ipu.serving.export_single_step(step, full, np.int64(1), SPEC, purge_export_dir=True)
     assert not (full / "file").exists()

@@ -6,7 +6,7 @@ import sys
 import tensorflow.compat.v1 as tf
 
 from tremula.tf.ipu import ipu_infeed_queue
-from tremula.tf.runtime import inside
+from tremula.tf.runtime import checks, inside
 
 
 def dataset_benchmark(dataset, number_of_epochs, elements_per_epochs, print_stats=True,
@@ -25,7 +25,7 @@ def dataset_benchmark(dataset, number_of_epochs, elements_per_epochs, print_stat
     del apply_debug_options, apply_options
     for name, value in (("number_of_epochs", number_of_epochs),
                         ("elements_per_epochs", elements_per_epochs)):
-        if value < 1:
+        if checks.whole(name, value) < 1:
             raise ValueError(f"Expected `{name}` to be at least 1.")
     number_of_epochs, elements_per_epochs = int(number_of_epochs), int(elements_per_epochs)
     if not isinstance(dataset, inside.dataset_class()):

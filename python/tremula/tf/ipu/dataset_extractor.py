@@ -9,7 +9,7 @@ import sys
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from tremula.tf.runtime import inside
+from tremula.tf.runtime import checks, inside
 
 
 def dataset_extractor(dataset, num_elements, filename, feed_name, print_stats=True):
@@ -18,8 +18,11 @@ def dataset_extractor(dataset, num_elements, filename, feed_name, print_stats=Tr
     The arrays' names are "<feed_name>.<number of the tensor in an element>". Raises TypeError for
     what is no dataset, ValueError for a number below 1.
     """
+    num_elements = checks.whole("num_elements", num_elements)
     if num_elements < 1:
         raise ValueError("Expected `num_elements` to be at least 1.")
+    filename = checks.path("filename", filename)
+    checks.text("feed_name", feed_name)
     if not isinstance(dataset, inside.dataset_class()):
         raise TypeError("Expected `dataset` argument to be of type `tf.data.Dataset`, but got "
                         f"{dataset} instead.")
@@ -48,11 +51,18 @@ def export_variables(variables, names, filename=None, metadata=None, print_stats
     """The operation that writes variables or tensors to a file, under `names`; as before SDK 2.5
     also export_variables(variables, filename)."""
     del metadata, is_input
-    if isinstance(names, str):
+    variables = _several("variables", variables)
+    if filename is None:
         names, filename = [one.name for one in variables], names
+    names = [checks.text("Every one of names", one)
+             for one in ([names] if isinstance(names, str) else _several("names", names))]
+    if len(names) != len(variables):
+        raise ValueError(f"There are {len(variables)} variables, but {len(names)} names.")
+    if len(set(names)) != len(names):
+        raise ValueError(f"The names of variables in a file must differ, but they are {names!r}.")
     with tf.device("/device:CPU:0"):
-        return _write([tf.convert_to_tensor(one) for one in variables], list(names), filename,
-                      print_stats)
+        return _write([tf.convert_to_tensor(one) for one in variables], names,
+                      checks.path("filename", filename), print_stats)
 
 
 def import_variables(variables, filenames, is_input=True, strict=True, print_stats=True):
@@ -63,8 +73,11 @@ def import_variables(variables, filenames, is_input=True, strict=True, print_sta
     """
     del is_input
     found = {}
-    for filename in [filenames] if isinstance(filenames, str) else filenames:
-        with np.load(filename) as archive:
+    variables = _several("variables", variables)
+    if not isinstance(filenames, (list, tuple)):
+        filenames = [filenames]
+    for filename in filenames:
+        with np.load(checks.path("filenames", filename)) as archive:
             found.update({name: archive[name] for name in archive.files})
     missing = [one.name for one in variables if one.name not in found]
     if missing and strict:
@@ -76,7 +89,15 @@ def import_variables(variables, filenames, is_input=True, strict=True, print_sta
 
 def get_variable_handles(variables):
     """The names under which variables are in files."""
-    return [one.name for one in variables]
+    return [one.name for one in _several("variables", variables)]
+
+
+def _several(name, values):
+    if checks.is_tensor(values):
+        return [values]
+    if isinstance(values, (list, tuple)):
+        return list(values)
+    raise TypeError(f"{name} must be a list, but it is {values!r}.")
 
 
 def _write(tensors, names, filename, print_stats):

@@ -6,7 +6,6 @@ each session.run, fed by the dataset of the input_fn. The global step stays on t
 
 import collections.abc
 import itertools
-import os
 
 import tensorflow.compat.v1 as tf
 
@@ -102,9 +101,7 @@ class _IPUEstimatorBase(_estimator.Estimator):
             raise ValueError("`config` must be provided with type `ipu_run_config.RunConfig`")
         if params is not None and not isinstance(params, dict):
             raise ValueError("`params` is expected to be of type `dict`")
-        if model_dir is not None and not isinstance(model_dir, (str, bytes, os.PathLike)):
-            raise TypeError("model_dir must be a path, a str or an os.PathLike, but it is "
-                            f"{model_dir!r}.")
+        checks.path("model_dir", model_dir, optional=True)
         super().__init__(model_fn, model_dir, config, params, warm_start_from)
 
     def _assert_members_are_not_overridden(self):

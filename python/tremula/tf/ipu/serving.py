@@ -15,6 +15,7 @@ import shutil
 import tensorflow as tf
 
 from tremula.tf.ipu import ipu_compiler, scopes
+from tremula.tf.runtime import checks
 
 _DEVICE = "/device:IPU:0"
 
@@ -45,6 +46,7 @@ def export_single_step(predict_step, export_dir, iterations, predict_step_signat
     Raises ValueError for a folder that is not empty, for signatures that are missing or of another
     length and for wrong output_names, TypeError for what is no signature or dataset.
     """
+    checks.function("predict_step", predict_step)
     program = functools.partial(_compiled, predict_step)
     return _export(program, predict_step, export_dir, iterations,
                    _one("predict_step_signature", predict_step_signature, input_signature),
@@ -81,14 +83,17 @@ def export_pipeline(computational_stages, export_dir, *args, **kwargs):
         given[key] = value
     if "iterations" not in given:
         raise TypeError("export_pipeline() needs the argument 'iterations'.")
-    stages, mapping = list(computational_stages), given.get("device_mapping")
+    stages = _list_of("computational_stages", computational_stages)
+    mapping = given.get("device_mapping")
+    for stage in stages:
+        checks.function("Every one of computational_stages", stage)
     if len(stages) < 2:
         raise ValueError("Pipeline requires at least two computational stages.")
-    mapping = list(range(len(stages))) if mapping is None else list(mapping)
+    mapping = list(range(len(stages))) if mapping is None else _list_of("device_mapping", mapping)
     if len(mapping) != len(stages):
         raise ValueError(f"Each stage must be mapped to an IPU: {len(mapping)} mappings != "
                          f"{len(stages)} stages")
-    before = list(given.get("inputs") or [])
+    before = [] if given.get("inputs") is None else _list_of("inputs", given["inputs"])
 
     def run_stages(*values):
         values = [*before, *values]
@@ -124,6 +129,10 @@ def export_keras(model, export_dir, batch_size=None, output_names=None, preproce
     def predict(*inputs):
         return model(inputs[0] if len(inputs) == 1 else list(inputs))
 
+    if not callable(model) or not hasattr(model, "inputs"):
+        raise TypeError(f"model must be a Keras model, but it is {model!r}.")
+    if not model.inputs:
+        raise ValueError("The model has no inputs yet: build it, or call it once.")
     signature = [spec(one) for one in model.inputs]
     return _export(functools.partial(_compiled, predict), predict, export_dir, 1, signature, None,
                    output_names, preprocessing_step, preprocessing_step_signature,
@@ -137,6 +146,9 @@ def _compiled(function, *values):
 
     def computation(*inside):
         result = function(*inside)
+        if result is None or not tf.nest.flatten(result):
+            raise ValueError("The predict function returned nothing: it must return a tensor, or "
+                             "a list or a dict of them.")
         returned.append(result)
         return tf.nest.flatten(result)
 
@@ -153,6 +165,12 @@ def _one(name, value, older):
     return older if value is None else value
 
 
+def _list_of(name, value):
+    if isinstance(value, (list, tuple)):
+        return list(value)
+    raise TypeError(f"{name} must be a list, but it is {value!r}.")
+
+
 def _signature(function, signature, skipped=0):
     """A list of TensorSpecs with the names of the function's arguments."""
     if signature is None:
@@ -163,6 +181,9 @@ def _signature(function, signature, skipped=0):
     if not isinstance(signature, (tuple, list)):
         raise TypeError("input_signature must be either a tuple or a list, received "
                         f"{type(signature)}")
+    for one in signature:
+        if not isinstance(one, tf.TensorSpec):
+            raise TypeError(f"input_signature must consist of tf.TensorSpec, but it has {one!r}.")
     parameters = list(inspect.signature(getattr(function, "python_function", function)).parameters
                       .values())[skipped:]
     if any(one.kind is one.VAR_POSITIONAL for one in parameters):
@@ -181,21 +202,37 @@ def _signature_of_dataset(dataset, caller):
         raise TypeError("If input_dataset is provided, it should be an instance of tf.Dataset. "
                         f"({caller})")
     spec = tf.data.DatasetSpec.from_value(dataset).element_spec
-    return [spec] if isinstance(spec, tf.TensorSpec) else list(spec)
+    signature = [spec] if isinstance(spec, tf.TensorSpec) else spec
+    if not isinstance(signature, (list, tuple)) or not all(
+            isinstance(one, tf.TensorSpec) for one in signature):
+        raise TypeError("The elements of input_dataset must be tensors or tuples of them, one for "
+                        f"each argument, but they are {spec!r}.")
+    return list(signature)
+
+
+def _names(names):
+    """output_names as a list, or None."""
+    if names is None:
+        return None
+    names = [names] if isinstance(names, str) else _list_of("output_names", names)
+    return [checks.text("Every one of output_names", one) for one in names]
 
 
 def _named(returned, names):
-    """{name: tensor} of what a function returned."""
+    """{name: tensor} of what a function returned. A dict's names are its own."""
     if isinstance(returned, dict):
+        if names is not None and sorted(returned) != sorted(names):
+            raise ValueError(f"output_names are {names!r}, but the predict function returned a "
+                             f"dict with the names {sorted(returned)!r}.")
         return dict(returned)
     flat = tf.nest.flatten(returned)
     if names is None:
         names = [f"output_{i}" for i in range(len(flat))]
-    elif isinstance(names, str):
-        names = [names]
     if len(names) != len(flat):
         raise ValueError("The number of output_names does not match the number of results "
                          "returned by the predict function.")
+    if len(set(names)) != len(names):
+        raise ValueError(f"output_names must differ, but they are {names!r}.")
     return dict(zip(names, flat))
 
 
@@ -204,8 +241,16 @@ def _named(returned, names):
 def _export(program, predict, export_dir, iterations, signature, dataset, output_names, before,
             before_signature, after, after_signature, purge, initializer, checkpoint, caller,
             skipped=0):
-    if not isinstance(iterations, int) or iterations < 1:
-        raise ValueError(f"iterations must be an int of 1 or more, but it is {iterations!r}.")
+    checks.whole("iterations", iterations, least=1)
+    export_dir = checks.path("export_dir", export_dir)
+    if os.path.exists(export_dir) and not os.path.isdir(export_dir):
+        raise ValueError(f"export_dir must be a directory, but {export_dir} is a file.")
+    purge = checks.boolean("purge_export_dir", purge)
+    checks.function("preprocessing_step", before, optional=True)
+    checks.function("postprocessing_step", after, optional=True)
+    checks.function("variable_initializer", initializer, optional=True)
+    checkpoint = checks.path("checkpoint_restore_dir", checkpoint, optional=True)
+    output_names = _names(output_names)
     if signature is not None and dataset is not None:
         raise ValueError("Both predict_step_signature and input_dataset cannot be provided to "
                          f"{caller}. Please pass only one of them.")

@@ -5,6 +5,7 @@ one that is out of range; with `optional`, None stands for the default.
 """
 
 import numbers
+import os
 
 
 def integer(name, value, least=None, most=None, optional=False):
@@ -65,6 +66,15 @@ def text(name, value, optional=False):
     if optional and value is None or isinstance(value, str):
         return value
     raise TypeError(f"{name} must be a str, but it is {value!r}.")
+
+
+def path(name, value, optional=False):
+    """A str, bytes or an os.PathLike. Returns a str."""
+    if optional and value is None:
+        return value
+    if not isinstance(value, (str, bytes, os.PathLike)):
+        raise TypeError(f"{name} must be a path, a str or an os.PathLike, but it is {value!r}.")
+    return os.fsdecode(value)
 
 
 def function(name, value, optional=False):

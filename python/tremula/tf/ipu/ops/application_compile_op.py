@@ -5,7 +5,8 @@ import tempfile
 import tensorflow.compat.v1 as tf
 
 from tremula.tf.ipu import ipu_compiler, scopes
-from tremula.tf.runtime import applications, inside, lowering, plugin, staging, tracing
+from tremula.tf.runtime import (applications, checks, inside, lowering, plugin, staging,
+                                tracing)
 
 _DEVICE = "/device:IPU:0"
 
@@ -27,7 +28,13 @@ def experimental_application_compile_op(func, inputs=None, output_path=None,
     tensor. Raises InvalidArgumentError for what an IPU cannot do and for shapes that are not known.
     """
     plugin.load()
-    inputs = [tf.convert_to_tensor(one) for one in inputs or []]
+    checks.function("func", func)
+    if inputs is not None and not isinstance(inputs, (list, tuple)):
+        raise TypeError(f"inputs must be a list of tensors, but it is {inputs!r}.")
+    inputs = checks.tensors("inputs", inputs or [])
+    output_path = checks.path("output_path", output_path, optional=True)
+    freeze_variables = checks.boolean("freeze_variables", freeze_variables)
+    checks.text("name", name, optional=True)
     eager = tf.executing_eagerly()
     graph = tf.Graph() if eager else tf.get_default_graph()
     with graph.as_default(), scopes.ipu_scope(_DEVICE):

@@ -8,7 +8,7 @@ ipu.serving exports.
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from tremula.tf.runtime import applications
+from tremula.tf.runtime import applications, checks
 
 
 class RuntimeContext:
@@ -54,7 +54,8 @@ def embedded_runtime_start(executable_file, inputs, name, timeout=None):
     if path is None:
         raise ValueError("The path of the executable must be known when the graph is built: run "
                          "the operation that compiles it first, and pass what it gave.")
-    path = path.decode() if isinstance(path, bytes) else str(getattr(path, "item", lambda: path)())
+    path = checks.path("executable_file", getattr(path, "item", lambda: path)())
+    checks.text("name", name)
     application = applications.Application(path)
     wanted = application.signature.inputs
     if isinstance(inputs, dict):
@@ -82,7 +83,9 @@ def embedded_runtime_call(inputs, context):
 
     Raises Exception for inputs that do not fit.
     """
-    signature = context.signature()
+    signature = _context(context).signature()
+    if not isinstance(inputs, (list, tuple)):
+        raise TypeError(f"inputs must be a list of tensors, but it is {inputs!r}.")
     inputs = _checked(list(inputs), signature.streamed_inputs, "Embedded application call")
 
     def call(anchor, *values):
@@ -97,6 +100,8 @@ def embedded_runtime_call(inputs, context):
 
 def embedded_runtime_stop(context):
     """Stops the program: an operation, or in eager mode at once and None."""
+    _context(context)
+
     def stop():
         applications.stop(context.name())
         return _zero()
@@ -109,6 +114,13 @@ def embedded_runtime_start_and_call(executable_file, startup_inputs, call_inputs
     """(outputs, context): embedded_runtime_start(), then embedded_runtime_call()."""
     context = embedded_runtime_start(executable_file, startup_inputs, name)
     return embedded_runtime_call(call_inputs, context), context
+
+
+def _context(context):
+    if isinstance(context, RuntimeContext):
+        return context
+    raise TypeError("context must be what embedded_runtime_start() returned, but it is "
+                    f"{context!r}.")
 
 
 def _zero():
