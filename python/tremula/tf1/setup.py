@@ -21,6 +21,7 @@ _RENAMED = {
     "python.distribute.distribution_strategy_context":
         "tensorflow.python.distribute.distribute_lib",
     "python.training.distribute": "tensorflow.python.distribute.distribute_lib",
+    "tools.graph_transforms": "tremula.tf1.graph_transforms",
 }
 
 _V1 = "tensorflow.compat.v1"
