@@ -1,4 +1,6 @@
-"""The folders of src/ are in layers: each includes only itself and those before it."""
+"""The folders of src/ are in layers: each includes only itself and those before it. So are those of
+python/tremula/tf: the API is over the runtime."""
+import ast
 import pathlib
 import re
 
@@ -57,3 +59,26 @@ def test_outside_uses_the_public_headers(folder):
             if not included.startswith(("tremula/", "tensorflow/")) and included not in own:
                 wrong.append(f'{path.relative_to(ROOT)} includes "{included}"')
     assert not wrong, "\n".join(wrong)
+
+
+def imported_modules(path):
+    """What a Python file imports, at its head or in a function: absolute names."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (one.name for one in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path.relative_to(ROOT)}: a relative import"
+            yield from (f"{node.module}.{one.name}" for one in node.names)
+
+
+def test_the_runtime_imports_nothing_of_the_api():
+    folder = ROOT / "python/tremula/tf/runtime"
+    api = ("tremula.tf.ipu", "tremula.tf.plugin", "tremula.tf.graph_mode", "tremula.tf1",
+           "tensorflow.python.ipu")
+    wrong, count = [], 0
+    for path in sorted(folder.glob("*.py")):
+        for name in imported_modules(path):
+            count += 1
+            if any(name == one or name.startswith(one + ".") for one in api):
+                wrong.append(f"{path.relative_to(ROOT)} imports {name}")
+    assert count > 100 and not wrong, "\n".join(wrong)

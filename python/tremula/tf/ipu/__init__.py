@@ -53,10 +53,11 @@ def __dir__():
 def _on_tensorflow_import():
     """Run by the finder when a program first imports `tensorflow.python.ipu`."""
     from tremula.tf import compat, graph_mode, moved_names, runtime
-    from tremula.tf.ipu import scopes, sharding, sharding_proto
+    from tremula.tf.ipu import config, sharding
+    from tremula.tf.runtime import node_marks, settings
     graph_mode.begin_if_wanted()
     compat.inherit_graph_attributes(
-        (sharding_proto.ATTRIBUTE, scopes.FRONTEND_ATTRIBUTES_NAME))
+        (node_marks.SHARDING, node_marks.FRONTEND_ATTRIBUTES))
     moved_names.restore()
     compat.compile_xla_on_ipus(_compile)
     compat.leave_dependencies_unmarked()
@@ -64,6 +65,7 @@ def _on_tensorflow_import():
     compat.restore_initialized_value()
     sharding.enable_sharded_gradients()
     sharding.enable_sharded_gradient_tape()
+    settings.set_default(config._default_snapshot)
     try:
         runtime.load()  # TensorFlow fixes its devices when it first runs something
     except FileNotFoundError:

@@ -197,6 +197,13 @@ def configure_ipu_system(config, device="cpu", reset_configuration=True):
     _current = snapshot
 
 
+def _default_snapshot():
+    """Of what is used without having been configured: one IPU."""
+    config = IPUConfig()
+    config.auto_select_ipus = 1
+    return config._create_snapshot()
+
+
 def reset_ipu_configuration():
     """Lets the devices go and forgets the configuration, so that another can be set."""
     global _current

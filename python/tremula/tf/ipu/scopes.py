@@ -11,10 +11,9 @@ from tensorflow.python.framework import ops
 from tensorflow.python.ops import variable_scope
 
 from tremula.tf import compat
-from tremula.tf.ipu import sharding_proto
-from tremula.tf.runtime import checks
+from tremula.tf.runtime import checks, node_marks
 
-FRONTEND_ATTRIBUTES_NAME = "_XlaFrontendAttributes"
+FRONTEND_ATTRIBUTES_NAME = node_marks.FRONTEND_ATTRIBUTES
 OUTSIDE_COMPILATION_NAME = "_xla_outside_compilation"
 
 _STOCHASTIC_ROUNDING = "STOCHASTIC_ROUNDING"
@@ -75,15 +74,15 @@ def ipu_shard(index):
         raise ValueError("ipu_shard takes the number of an IPU or a list of them, not an empty "
                          "list.")
     if indices == [-1]:
-        around = compat.graph_attribute(sharding_proto.ATTRIBUTE)
-        with compat.graph_attributes({} if around is None else {sharding_proto.ATTRIBUTE: None}):
+        around = compat.graph_attribute(node_marks.SHARDING)
+        with compat.graph_attributes({} if around is None else {node_marks.SHARDING: None}):
             yield
         return
     for one in indices:
         if isinstance(one, bool) or not hasattr(one, "__index__") or one < 0:
             raise ValueError(f"The number of an IPU must be an int, 0 or more, but it is {one!r}.")
-    encoded = sharding_proto.encode([int(one) for one in indices])
-    with compat.graph_attributes({sharding_proto.ATTRIBUTE: encoded}):
+    encoded = node_marks.encode_sharding([int(one) for one in indices])
+    with compat.graph_attributes({node_marks.SHARDING: encoded}):
         yield
 
 
@@ -99,15 +98,16 @@ def frontend_attribute(attribute_name, attribute_value, restore_to=None):
     checks.text("attribute_value", attribute_value)
     checks.text("restore_to", restore_to, optional=True)
     before = compat.graph_attribute(FRONTEND_ATTRIBUTES_NAME)
-    attributes = sharding_proto.decode_map(before or b"")
+    attributes = node_marks.decode_attributes(before or b"")
     outer = attributes.get(attribute_name)
     attributes[attribute_name] = attribute_value
-    with compat.graph_attributes({FRONTEND_ATTRIBUTES_NAME: sharding_proto.encode_map(attributes)}):
+    with compat.graph_attributes({
+            FRONTEND_ATTRIBUTES_NAME: node_marks.encode_attributes(attributes)}):
         yield
     if restore_to is not None and outer is None:
         attributes[attribute_name] = restore_to
         compat.keep_graph_attribute(FRONTEND_ATTRIBUTES_NAME,
-                                    sharding_proto.encode_map(attributes))
+                                    node_marks.encode_attributes(attributes))
 
 
 @contextlib.contextmanager

@@ -3,7 +3,7 @@
 import contextlib
 
 from tremula.tf import compat
-from tremula.tf.ipu import sharding_proto
+from tremula.tf.runtime import node_marks
 
 _COLOCATION = b"loc:@"
 
@@ -32,13 +32,13 @@ def dependencies(roots):
 
 def get_sharding(op):
     """The serialised OpSharding of the operation `op`, or None if it has none."""
-    return compat.operation_attribute(op, sharding_proto.ATTRIBUTE)
+    return compat.operation_attribute(op, node_marks.SHARDING)
 
 
 def get_shards(op):
     """The numbers of the IPUs that `op` is on: a list, empty if that is left open."""
     data = get_sharding(op)
-    return sharding_proto.decode(data) if data else []
+    return node_marks.decode_sharding(data) if data else []
 
 
 def get_shard_from_colocation(op):
@@ -77,7 +77,7 @@ def propagate_sharding(g):
                                                 for user in value.consumers()])
     for operation, data in known.items():
         if data is not None and operation not in given:
-            compat.set_operation_attribute(operation, sharding_proto.ATTRIBUTE, data)
+            compat.set_operation_attribute(operation, node_marks.SHARDING, data)
 
 
 def enable_sharded_gradients():
@@ -91,7 +91,7 @@ def enable_sharded_gradient_tape():
     """Makes `tf.GradientTape` put the gradient of an operation of a graph on its IPU."""
     if "tape" not in _enabled:
         _enabled.add("tape")
-        compat.wrap_tape_gradients(sharding_proto.ATTRIBUTE, _sharded)
+        compat.wrap_tape_gradients(node_marks.SHARDING, _sharded)
 
 
 def beside(value):
@@ -108,7 +108,7 @@ def _sharded(data):
     if data is None:
         yield
     else:
-        with compat.graph_attributes({sharding_proto.ATTRIBUTE: data}):
+        with compat.graph_attributes({node_marks.SHARDING: data}):
             yield
 
 

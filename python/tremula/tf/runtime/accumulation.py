@@ -1,10 +1,34 @@
 """Sums of gradients, and of other things, over the mini-batches of a run."""
 
-from tremula.tf.ipu import gradient_accumulation
+import enum
+
 from tremula.tf.runtime import program_state
 
-_Method = gradient_accumulation.GradientAccumulationReductionMethod
 _NAME = "GradientAccumulatorAddWithScale"  # of the additions, in profiles
+
+
+class GradientAccumulationReductionMethod(enum.Enum):
+    """SUM: the sum. MEAN: the sum of gradients that are divided by their number first.
+    RUNNING_MEAN: the mean of those so far, which keeps numbers small all the time."""
+    SUM = 0
+    MEAN = 1
+    RUNNING_MEAN = 2
+
+    @classmethod
+    def parse(cls, reduction_method):
+        """The member that is meant: a member, or its name in any case.
+
+        Raises ValueError for anything else.
+        """
+        if isinstance(reduction_method, cls):
+            return reduction_method
+        if isinstance(reduction_method, str) and reduction_method.upper() in cls.__members__:
+            return cls[reduction_method.upper()]
+        names = ", ".join(cls.__members__)
+        raise ValueError(f"Cannot parse {reduction_method!r} as one of {cls.__name__}: {names}.")
+
+
+_Method = GradientAccumulationReductionMethod
 
 
 class Accumulator:

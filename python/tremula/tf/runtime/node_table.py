@@ -8,10 +8,8 @@ after lowering the table's words are written on the instructions that came of it
 import itertools
 import os
 
-from tremula.tf.ipu import sharding_proto
 from tremula.tf import compat
-
-FRONTEND_ATTRIBUTES = "_XlaFrontendAttributes"
+from tremula.tf.runtime import node_marks
 
 # Frames below these folders are not the user's.
 _FOREIGN = None
@@ -46,7 +44,7 @@ def describe(operation):
     entry = {"name": operation.name, "file": file, "line": line}
     sharding, attributes = _marks(operation)
     if sharding:
-        entry["shard"] = sharding_proto.decode(sharding)
+        entry["shard"] = node_marks.decode_sharding(sharding)
     if attributes:
         entry["attributes"] = attributes
     return entry
@@ -59,9 +57,9 @@ def _marks(operation):
     seen = set()
     while operation is not None and operation not in seen:
         seen.add(operation)
-        sharding = sharding or compat.operation_attribute(operation, sharding_proto.ATTRIBUTE)
-        own = compat.operation_attribute(operation, FRONTEND_ATTRIBUTES)
-        attributes = {**sharding_proto.decode_map(own or b""), **attributes}
+        sharding = sharding or compat.operation_attribute(operation, node_marks.SHARDING)
+        own = compat.operation_attribute(operation, node_marks.FRONTEND_ATTRIBUTES)
+        attributes = {**node_marks.decode_attributes(own or b""), **attributes}
         operation = getattr(operation, "_original_op", None)
     return sharding, attributes
 

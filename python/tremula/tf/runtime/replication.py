@@ -5,15 +5,14 @@ shards of the program.
 """
 
 from tremula.tf import compat
-from tremula.tf.runtime import inside
+from tremula.tf.runtime import device_names, inside, node_marks, settings
 
 
 def factor(trace):
     """The number of replicas of a finished Trace; None if no configuration says how many IPUs its
     device has, or if that is not a multiple of its shards."""
-    from tremula.tf.ipu import devices
     try:
-        ipus = devices.num_ipus(devices.ordinal(trace.device))
+        ipus = settings.num_ipus(device_names.ordinal(trace.device))
     except (RuntimeError, ValueError):
         return None
     if ipus == 1:
@@ -25,12 +24,11 @@ def factor(trace):
 def shards(graph):
     """On how many IPUs the operations of a graph, and of the functions that it calls, are: the
     highest that one is marked with and those below it, rounded up to a power of two."""
-    from tremula.tf.ipu import sharding_proto
     highest = 0
     for one in [graph, *inside.function_graphs(graph).values()]:
         for operation in one.get_operations():
-            marks = compat.operation_attribute(operation, sharding_proto.ATTRIBUTE)
-            highest = max([highest, *(sharding_proto.decode(marks) if marks else []),
+            marks = compat.operation_attribute(operation, node_marks.SHARDING)
+            highest = max([highest, *(node_marks.decode_sharding(marks) if marks else []),
                            *_pipeline_devices(operation)])
     return 1 << highest.bit_length()
 
@@ -39,7 +37,6 @@ def _pipeline_devices(operation):
     """The IPUs of a pipeline's stages, if `operation` is its loop."""
     import json
     import tensorflow.compat.v1 as tf
-    from tremula.tf.ipu import scopes, sharding_proto
-    marks = compat.operation_attribute(operation, scopes.FRONTEND_ATTRIBUTES_NAME)
-    description = sharding_proto.decode_map(marks).get("pipeline") if marks else None
+    marks = compat.operation_attribute(operation, node_marks.FRONTEND_ATTRIBUTES)
+    description = node_marks.decode_attributes(marks).get("pipeline") if marks else None
     return tf.nest.flatten(json.loads(description)["device_mapping"]) if description else []

@@ -7,12 +7,10 @@ Its own nodes and those of its functions are treated alike. A function's nodes n
 import hashlib
 import json
 
-from tremula.tf.runtime import inside
-from tremula.tf.runtime.node_table import FRONTEND_ATTRIBUTES
-from tremula.tf.ipu import sharding_proto
+from tremula.tf.runtime import inside, node_marks
 
 # Marks that lowering would act on, or trip over. What they say is in the node table.
-_MARKS = (sharding_proto.ATTRIBUTE, FRONTEND_ATTRIBUTES, "_XlaCompile", "_XlaScope",
+_MARKS = (node_marks.SHARDING, node_marks.FRONTEND_ATTRIBUTES, "_XlaCompile", "_XlaScope",
           "_XlaSeparateCompiledGradients", "_class", "_gradient_op_type")
 
 RANDOM_TARGET = "tremula.random"

@@ -8,7 +8,6 @@ import ctypes
 import json
 
 from tremula import flags
-from tremula.tf.ipu.config_options import DeviceConnectionType, ExecutionProfileType
 from tremula.tf.runtime import compile_options, inside, plugin
 
 _NO_ATTACHING = ("IPU Model: /device:IPU:{ordinal} is attached to no IPU; programs are "
@@ -21,17 +20,27 @@ _CLEARING = (
 _has_told = False
 _MOST_MS = 2 ** 32 - 1
 _PROGRESS_MODES = ("false", "true", "auto")  # tf_progress_mode in src/tf/progress.h
-_NO_PROFILE = ExecutionProfileType.NO_PROFILE.name
+_CONNECTIONS = ("ALWAYS", "ON_DEMAND", "PRE_COMPILE", "NEVER")  # tf_connection in settings.h
+_NO_PROFILE = "NO_PROFILE"
+
+_make_default = None  # see set_default()
+_devices = None       # what the configuration in force says of each TF device; None: there is none
+
+
+def set_default(make_snapshot):
+    """`make_snapshot` gives the snapshot, a dict, of how what is used without having been
+    configured is to be configured."""
+    global _make_default
+    _make_default = make_snapshot
 
 
 @plugin.FirstUseFunction
 def _configure_first_use(message, size):
-    """Configures what is used without having been configured: as an IPUConfig with one IPU."""
-    from tremula.tf.ipu.config import IPUConfig
+    """Configures what is used without having been configured."""
     try:
-        config = IPUConfig()
-        config.auto_select_ipus = 1
-        configure(json.dumps(config._create_snapshot()))
+        if _make_default is None:
+            raise RuntimeError("No IPU devices configured.")
+        _apply(_make_default())
     except Exception as error:  # a C caller must not see it
         text = str(getattr(error, "message", error)).encode()[:size - 1] + b"\0"
         ctypes.memmove(message, text, len(text))
@@ -49,7 +58,13 @@ def configure(snapshot_json):
 
     Raises TensorFlow's errors where no such IPUs are free.
     """
+    global _devices
     snapshot = json.loads(snapshot_json)
+    _apply(snapshot)
+    _devices = snapshot["devices"]
+
+
+def _apply(snapshot):
     plugin.load()
     _tell_of_cache(snapshot["flags"])
     reset_configuration()
@@ -111,7 +126,7 @@ def _configure_device(ordinal, device, snapshot):
     ids = [device["id"]] if "id" in device else []
     plugin.check(plugin.library().trm_tf_configure, ordinal, plugin.DeviceSettings(
         options=lines.encode(), cache_path=values["executable_cache_path"].encode(),
-        connection=connection.value, is_model=values["use_ipu_model"],
+        connection=_CONNECTIONS.index(connection), is_model=values["use_ipu_model"],
         synthetic=_synthetic_bits(values),
         synthetic_initializer=values["synthetic_data_initializer"].encode(),
         attach=plugin.AttachRequest(
@@ -126,11 +141,9 @@ def _configure_device(ordinal, device, snapshot):
 
 
 def _connection(snapshot):
-    chosen = DeviceConnectionType[
-        snapshot["options"].get("device_connection.type", DeviceConnectionType.ALWAYS.name)]
-    if snapshot["flags"]["use_on_demand"] and chosen is DeviceConnectionType.ALWAYS:
-        return DeviceConnectionType.ON_DEMAND
-    return chosen
+    """The name of one of _CONNECTIONS."""
+    chosen = snapshot["options"].get("device_connection.type", "ALWAYS")
+    return "ON_DEMAND" if snapshot["flags"]["use_on_demand"] and chosen == "ALWAYS" else chosen
 
 
 def _synthetic_bits(values):
@@ -138,6 +151,28 @@ def _synthetic_bits(values):
     bits = sum(1 << bit for bit, category in enumerate(flags.SYNTHETIC_DATA_CATEGORIES)
                if flags.uses_synthetic_data_for(category, values))
     return bits | (values["null_data_feed"] << len(flags.SYNTHETIC_DATA_CATEGORIES))
+
+
+def num_ipus(ordinal):
+    """How many IPUs /device:IPU:`ordinal` has; what ipus_of_device() says of the configuration in
+    force. Raises RuntimeError if there is none."""
+    if _devices is None:
+        raise RuntimeError("No IPU devices configured.")
+    return ipus_of_device(_devices, ordinal)
+
+
+def ipus_of_device(devices, ordinal):
+    """How many IPUs /device:IPU:`ordinal` has, of the `devices` of a snapshot.
+
+    Raises ValueError if they do not name the device, InvalidArgumentError if the inventory has not
+    the id that they name.
+    """
+    if not devices and ordinal == 0:
+        return 1  # nothing selected: a device of one IPU
+    if ordinal >= len(devices):
+        raise ValueError(f"Device ordinal {ordinal} not in device configuration list.")
+    device = devices[ordinal]
+    return device["auto"] if "auto" in device else ipus_of_id(device["id"])
 
 
 def ipus_of_id(index):
@@ -159,6 +194,8 @@ def architecture():
 
 def reset_configuration():
     """Lets the IPUs go and forgets the configuration."""
+    global _devices
+    _devices = None
     plugin.library().trm_tf_reset_configuration()
 
 

@@ -10,7 +10,8 @@ import enum
 import tensorflow.compat.v1 as tf
 
 from tremula.tf import compat
-from tremula.tf.ipu import scopes, sharding_proto
+from tremula.tf.ipu import scopes
+from tremula.tf.runtime import node_marks
 
 _ML_TYPE = "ML_TYPE"
 
@@ -32,10 +33,10 @@ def SetMlType(op, ml_type):
     if tf.executing_eagerly() or not ml_type:
         return op
     operation = op if isinstance(op, tf.Operation) else op.op
-    name = scopes.FRONTEND_ATTRIBUTES_NAME
-    attributes = sharding_proto.decode_map(compat.operation_attribute(operation, name) or b"")
+    name = node_marks.FRONTEND_ATTRIBUTES
+    attributes = node_marks.decode_attributes(compat.operation_attribute(operation, name) or b"")
     attributes[_ML_TYPE] = MLType(ml_type).name
-    compat.set_operation_attribute(operation, name, sharding_proto.encode_map(attributes))
+    compat.set_operation_attribute(operation, name, node_marks.encode_attributes(attributes))
     return op
 
 

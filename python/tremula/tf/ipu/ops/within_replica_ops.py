@@ -9,8 +9,8 @@ import functools
 import tensorflow.compat.v1 as tf
 
 from tremula.tf import compat
-from tremula.tf.ipu import scopes, sharding_proto
-from tremula.tf.runtime import inside
+from tremula.tf.ipu import scopes
+from tremula.tf.runtime import inside, node_marks
 
 _COMBINATIONS = {
     "COLLECTIVE_OP_ADD": tf.add, "COLLECTIVE_OP_MUL": tf.multiply,
@@ -99,8 +99,8 @@ def _checked(input_shards):
 
 def _check_order(shards):
     for i, one in enumerate(shards):
-        marks = compat.operation_attribute(one.op, sharding_proto.ATTRIBUTE)
-        found = sharding_proto.decode(marks) if marks else [i]
+        marks = compat.operation_attribute(one.op, node_marks.SHARDING)
+        found = node_marks.decode_sharding(marks) if marks else [i]
         if found != [i]:
             raise inside.failed_precondition(
                 f"The inputs must be in the order of their shards: number {i}, {one.name}, is on "

@@ -1,13 +1,14 @@
-"""The two small protocol buffers that node attributes hold, read and written.
+"""The two attributes that mark nodes for the compiler, and the small protocol buffers in them.
 
 XLA's OpSharding: of it, the kind MAXIMAL, with the numbers of the IPUs. XLA's FrontendAttributes:
 a map of text to text. TensorFlow's own classes for them are only imported where they are read.
 """
 
-ATTRIBUTE = "_XlaSharding"
+SHARDING = "_XlaSharding"
+FRONTEND_ATTRIBUTES = "_XlaFrontendAttributes"
 
 
-def encode(indices):
+def encode_sharding(indices):
     """OpSharding bytes for the IPUs numbered `indices`."""
     from tensorflow.compiler.xla import xla_data_pb2
     return xla_data_pb2.OpSharding(
@@ -15,7 +16,7 @@ def encode(indices):
         tile_assignment_devices=indices).SerializeToString(deterministic=True)
 
 
-def decode(data):
+def decode_sharding(data):
     """The IPU numbers in OpSharding bytes; a tuple's (one sharding an output) one after another."""
     from tensorflow.compiler.xla import xla_data_pb2
     sharding = xla_data_pb2.OpSharding.FromString(data)
@@ -24,13 +25,13 @@ def decode(data):
     return list(sharding.tile_assignment_devices)
 
 
-def encode_map(attributes):
+def encode_attributes(attributes):
     """FrontendAttributes bytes for a dict of text to text."""
     from tensorflow.compiler.xla import xla_data_pb2
     return xla_data_pb2.FrontendAttributes(map=attributes).SerializeToString(deterministic=True)
 
 
-def decode_map(data):
+def decode_attributes(data):
     """The dict in FrontendAttributes bytes."""
     from tensorflow.compiler.xla import xla_data_pb2
     return dict(xla_data_pb2.FrontendAttributes.FromString(data).map)
