@@ -20,22 +20,7 @@
 #include "base/memory.h"
 #include "tremula/device.h"
 
-static char runtime_dir[64];
-
-static int setup(void **state) {
-  (void)state;
-  snprintf(runtime_dir, sizeof runtime_dir, "/tmp/tremula-test-XXXXXX");
-  if (mkdtemp(runtime_dir) == NULL) return -1;
-  unsetenv("TREMULA_INVENTORY");
-  return setenv("TREMULA_RUNTIME_DIR", runtime_dir, 1);
-}
-
-static int teardown(void **state) {
-  (void)state;
-  char command[32 + 2 * sizeof runtime_dir];
-  snprintf(command, sizeof command, "chmod -R u+w %s && rm -rf %s", runtime_dir, runtime_dir);
-  return system(command);
-}
+#include "locks_case.h"
 
 static trm_status try_attach(const char *preset, uint32_t num_ipus, trm_device **out,
                              trm_error *error) {

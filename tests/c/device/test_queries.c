@@ -13,22 +13,7 @@
 #include "base/memory.h"
 #include "tremula/device.h"
 
-static char runtime_dir[64];
-
-static int setup(void **state) {
-  (void)state;
-  snprintf(runtime_dir, sizeof runtime_dir, "/tmp/tremula-test-XXXXXX");
-  if (mkdtemp(runtime_dir) == NULL) return -1;
-  unsetenv("TREMULA_INVENTORY");
-  return setenv("TREMULA_RUNTIME_DIR", runtime_dir, 1);
-}
-
-static int teardown(void **state) {
-  (void)state;
-  char command[128];
-  snprintf(command, sizeof command, "rm -rf %s", runtime_dir);
-  return system(command);
-}
+#include "locks_case.h"
 
 static trm_status check(uint32_t num_ipus, const uint32_t *ids, size_t num_ids, trm_error *error) {
   const trm_device_request request = {

@@ -64,6 +64,19 @@ static inline char *print_ok(const trm_module *module) {
   return text;
 }
 
+/* What was printed is taken, and prints to the same again. */
+static inline void check_fixed_point(const char *text) {
+  trm_error error;
+  trm_module *again = NULL;
+  if (trm_hlo_parse_text(text, strlen(text), &again, &error) != TRM_OK) {
+    fail_msg("printed, but not taken back: %s\n%s", error.message, text);
+  }
+  char *second = print_ok(again);
+  assert_string_equal(text, second);
+  trm_free(second);
+  trm_module_free(again);
+}
+
 static inline const trm_instruction *find_instruction(const trm_module *module, const char *name) {
   for (uint32_t c = 0; c < module->num_computations; ++c) {
     for (trm_index i = 0; i < module->computations[c].num_instructions; ++i) {
