@@ -63,6 +63,9 @@ typedef struct trm_shape {
   const int64_t *layout;      /* minor to major, rank of them; NULL: row-major. A hint only */
   int32_t num_elements;       /* of a tuple */
   const struct trm_shape *elements;
+  /* Bit d: dims[d] is a bound, the size is known at run time only. Shapes are equal whatever this
+   * says; passes/dynamic.c makes all of them static. */
+  uint32_t dynamic;
 } trm_shape;
 
 bool trm_shape_is_array(const trm_shape *shape);

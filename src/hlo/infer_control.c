@@ -490,8 +490,8 @@ static trm_status infer_other(trm_inference *c) {
       return trm_infer_give(c, TRM_S32, 0, NULL);
     }
     case TRM_OP_SET_DIMENSION_SIZE: {
-      /* TensorFlow emits it with the size that the dimension has anyway (TopK, tensor lists); a
-       * smaller one would make the stated shape dynamic, which the readers refuse. */
+      /* TensorFlow emits it with the size that the dimension has anyway (TopK, tensor lists), and
+       * a static shape; one that may be smaller is stated as dynamic. */
       const trm_shape *operand = trm_infer_operand(c, 0), *size = trm_infer_operand(c, 1);
       CHECK(c, trm_shape_is_array(operand) && c->instruction->number >= 0 &&
                    c->instruction->number < operand->rank,
@@ -499,7 +499,9 @@ static trm_status infer_other(trm_inference *c) {
             trm_infer_text(c, operand));
       CHECK(c, size->dtype == TRM_S32 && size->rank == 0, "the size must be s32[], not %s",
             trm_infer_text(c, size));
-      return trm_infer_give_same(c, operand);
+      TRY(trm_infer_give_same(c, operand));
+      c->out_shape->dynamic |= c->instruction->shape.dynamic;
+      return TRM_OK;
     }
     default:
       return trm_infer_fail(c, TRM_UNIMPLEMENTED, "is not supported");

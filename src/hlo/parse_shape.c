@@ -92,6 +92,7 @@ static trm_status parse_array_shape(trm_parser *parser, trm_shape *out_shape) {
   trm_dtype dtype;
   int64_t dims[TRM_MAX_RANK];
   int32_t rank = 0;
+  uint32_t dynamic = 0;
   if (lexer->kind != TOKEN_IDENTIFIER) {
     return trm_lexer_unexpected(lexer, "a shape such as f32[2,3]");
   }
@@ -103,13 +104,18 @@ static trm_status parse_array_shape(trm_parser *parser, trm_shape *out_shape) {
   trm_lexer_next(lexer);
   TRY(trm_lexer_expect(lexer, '[', "'[' of a shape"));
   while (lexer->kind != ']') {
-    if (lexer->kind == '<' || lexer->kind == '?') {
+    if (lexer->kind == '?') {
       return trm_lexer_fail(lexer, lexer->token,
-                            "dynamic shapes are not supported: every dimension needs a fixed size");
+                            "a dimension without a bound is not supported; write a size, or a bound "
+                            "as in f32[<=8]");
     }
     if (rank == TRM_MAX_RANK || !is_array) {
       return trm_lexer_fail(lexer, lexer->token, "a shape has more than %d dimensions",
                             is_array ? TRM_MAX_RANK : 0);
+    }
+    if (trm_lexer_accept(lexer, '<')) {
+      TRY(trm_lexer_expect(lexer, '=', "'<=' before a bound"));
+      dynamic |= UINT32_C(1) << rank;
     }
     TRY(trm_lexer_integer(lexer, &dims[rank++]));
     if (!trm_lexer_accept(lexer, ',')) break;
@@ -118,6 +124,7 @@ static trm_status parse_array_shape(trm_parser *parser, trm_shape *out_shape) {
   if (!trm_shape_make(&parser->module->arena, dtype, rank, dims, out_shape)) {
     FAIL_NO_MEMORY("a shape");
   }
+  out_shape->dynamic = dynamic;
   if (lexer->kind == '{') {
     const char next = trm_lexer_peek(lexer);
     const bool touches = lexer->token == lexer->previous;

@@ -13,14 +13,6 @@ enum { MAX_DEPTH = 100 }; /* what trm_proto_scan lets through */
 
 static trm_status read_array_shape(trm_arena *arena, const shape_proto *proto, trm_shape *out_shape,
                                    trm_error *error) {
-  for (size_t i = 0; i < proto->n_is_dynamic_dimension; ++i) {
-    if (proto->is_dynamic_dimension[i]) {
-      FAIL(UNIMPLEMENTED,
-           "dimension %zu of its shape is dynamic; all shapes must be known when a program is "
-           "compiled",
-           i);
-    }
-  }
   if (proto->n_dimensions > TRM_MAX_RANK) {
     FAIL(INVALID_ARGUMENT, "a shape has %zu dimensions; at most %d are supported",
          proto->n_dimensions, TRM_MAX_RANK);
@@ -29,6 +21,9 @@ static trm_status read_array_shape(trm_arena *arena, const shape_proto *proto, t
   if (!trm_shape_make(arena, (trm_dtype)proto->element_type, (int32_t)proto->n_dimensions,
                       proto->dimensions, out_shape)) {
     FAIL_NO_MEMORY("a shape");
+  }
+  for (size_t i = 0; i < proto->n_is_dynamic_dimension && i < proto->n_dimensions; ++i) {
+    if (proto->is_dynamic_dimension[i]) out_shape->dynamic |= UINT32_C(1) << i;
   }
   const Tremula__Hlo__LayoutProto *layout = proto->layout;
   if (layout == NULL || layout->n_minor_to_major == 0) return TRM_OK;

@@ -16,6 +16,7 @@ static trm_status write_array_shape(writer *w, const trm_shape *shape, shape_pro
   for (size_t i = 0; i < rank; ++i) {
     minor_to_major[i] = shape->layout != NULL && !w->plain_layouts ? shape->layout[i]
                                                                    : (int64_t)(rank - 1 - i);
+    proto->is_dynamic_dimension[i] = (shape->dynamic >> i & 1) != 0;
   }
   proto->n_dimensions = proto->n_is_dynamic_dimension = rank;
   proto->dimensions = (int64_t *)shape->dims;

@@ -198,7 +198,8 @@ bool trm_shape_copy(trm_arena *arena, const trm_shape *shape, trm_shape *out_sha
 static void print_array(const trm_shape *shape, bool with_layout, trm_text *out) {
   trm_text_format(out, "%s[", trm_dtype_name(shape->dtype));
   for (int32_t i = 0; i < shape->rank; ++i) {
-    trm_text_format(out, "%s%" PRId64, i == 0 ? "" : ",", shape->dims[i]);
+    trm_text_format(out, "%s%s%" PRId64, i == 0 ? "" : ",",
+                    (shape->dynamic >> i & 1) != 0 ? "<=" : "", shape->dims[i]);
   }
   trm_text_append(out, "]", 1);
   if (!with_layout || shape->rank == 0) return;

@@ -20,6 +20,9 @@ trm_status trm_pass_synchronous(trm_module *module, trm_error *error);
 trm_status trm_pass_inline(trm_module *module, trm_error *error);
 /* tuples.c: takes apart tuples that are made only to be taken apart. */
 trm_status trm_pass_simplify_tuples(trm_module *module, trm_error *error);
+/* dynamic.c: dimensions of a size that is known at run time only become static ones of their bound;
+ * what cannot be computed so is refused. */
+trm_status trm_pass_dynamic(trm_module *module, trm_error *error);
 /* simplify.c: algebraic identities that keep every bit of the result. */
 trm_status trm_pass_simplify(trm_module *module, trm_error *error);
 /* Which float16 results are rounded at random; IDENTICAL: those that are the same on all replicas,

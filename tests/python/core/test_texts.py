@@ -79,3 +79,70 @@ def test_literals_of_custom_calls_are_read_over():
     values = np.array([1, 2], np.float32)
     result, = core.Engine(core.compile(module)).run([values])
     np.testing.assert_array_equal(result, values)
+
+
+# ---- Sizes that are known at run time --------------------------------------------------------------
+
+A = np.arange(1, 31, dtype=np.float32).reshape(6, 5)
+A[4, :] = np.nan  # beyond the sizes below: must not be seen
+CUT = ("p = f32[6,5] parameter(0)", "n = s32[] parameter(1)",
+       "d = f32[<=6,5] set-dimension-size(p, n), dimensions={0}", "z = f32[] constant(0)")
+
+
+def run_cut(size, *lines, reference=False):
+    """What a program that begins with CUT gives for A and a size."""
+    module = core.Module.read(entry(*CUT, *lines, before=SUM))
+    printed = module.print()
+    assert "f32[<=6,5]" in printed
+    for again in (core.Module.read(printed), core.Module.read(module.serialize())):
+        assert again.print() == printed
+    engine = core.Engine(core.compile(module, reference=reference))
+    return engine.run([A, np.array(size, np.int32)])
+
+
+@pytest.mark.parametrize("reference", [False, True])
+@pytest.mark.parametrize("size", [0, 1, 3, 4])
+def test_reductions_end_at_the_size(size, reference):
+    total, number = run_cut(
+        size, "e2 = f32[<=6,5] negate(d)", "t = f32[5,<=6] transpose(e2), dimensions={1,0}",
+        "u = f32[5,1,<=6] reshape(t)", "v = f32[5,1] reduce(u, z), dimensions={2}, to_apply=sum",
+        "m = s32[] get-dimension-size(t), dimensions={1}", "r = (f32[5,1], s32[]) tuple(v, m)",
+        reference=reference)
+    np.testing.assert_allclose(total[:, 0], -A[:size].sum(axis=0))
+    assert number == size
+
+
+@pytest.mark.parametrize("reference", [False, True])
+def test_products_end_at_the_size(reference):
+    square, rows = run_cut(
+        3, "s = f32[5,5] dot(d, d), lhs_contracting_dims={0}, rhs_contracting_dims={0}",
+        "g = f32[<=6,<=6] dot(d, d), lhs_contracting_dims={1}, rhs_contracting_dims={1}",
+        "v = f32[] reduce(g, z), dimensions={0,1}, to_apply=sum",
+        "r = (f32[5,5], f32[]) tuple(s, v)", reference=reference)
+    np.testing.assert_allclose(square, A[:3].T @ A[:3], rtol=1e-6)
+    np.testing.assert_allclose(rows, (A[:3] @ A[:3].T).sum(), rtol=1e-6)
+
+
+def test_sizes_begin_and_end_at_custom_calls():
+    padded, rows, columns = run_cut(
+        4, 'c = f32[<=6,5] custom-call(p, n, n), custom_call_target="SliceToDynamic"',
+        "a = f32[<=6,5] add(c, d)", 'r = (f32[6,5], s32[], s32[]) custom-call(a), '
+        'custom_call_target="PadToStatic"')
+    assert (rows, columns) == (4, 5)
+    np.testing.assert_array_equal(padded[:4], 2 * A[:4])
+
+
+@pytest.mark.parametrize("lines, what", [
+    (("r = f32[<=6,5] negate(d)",), "of dynamic size; return the custom call PadToStatic"),
+    (("c = f32[<=12,5] concatenate(d, d), dimensions={0}",
+      "r = f32[5] reduce(c, z), dimensions={0}, to_apply=sum"), "joins arrays along a dynamic"),
+    (("c = f32[<=3,5] slice(d), slice={[0:3],[0:5]}",
+      "r = f32[5] reduce(c, z), dimensions={0}, to_apply=sum"), "cuts or regroups a dynamic"),
+    (("c = f32[<=6,5] reverse(d), dimensions={0}",
+      "r = f32[5] reduce(c, z), dimensions={0}, to_apply=sum"), "takes an array of dynamic size"),
+    (("c = f32[<=6] parameter(2)", "r = f32[] reduce(c, z), dimensions={0}, to_apply=sum"),
+     "has a dimension whose size nothing says"),
+])
+def test_sizes_that_cannot_be_followed_are_refused(lines, what):
+    with pytest.raises(core.TremulaError, match=what):
+        core.compile(core.Module.read(entry(*CUT, *lines, before=SUM)))
