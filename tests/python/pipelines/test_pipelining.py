@@ -242,7 +242,7 @@ def optimizer_function(loss):
     ({"repeat_count": 1.5}, TypeError, "repeat_count must be an int, but it is 1.5"),
     ({"batch_serialization_iterations": 0}, ValueError,
      "batch_serialization_iterations must be at least 1"),
-    ({"device_mapping": [-1, 0]}, ValueError, "device_mapping must be at least 0, but it is -1"),
+    ({"device_mapping": [-2, 0]}, ValueError, "device_mapping must be at least -1"),
     ({"device_mapping": ["a", "b"]}, TypeError, "device_mapping must be an int, but it is 'a'"),
     ({"infeed_queue": 3}, TypeError,
      "infeed_queue is not an instance of ipu_infeed_queue.IPUInfeedQueue"),

@@ -55,5 +55,5 @@ def test_halves_are_even(layers):
     with open(FOLDER / "layers.csv", encoding="utf-8") as file:
         names = [row["name"] for row in csv.DictReader(file)]
     held_out = [layers.is_held_out(name) for name in names]
-    assert len(names) == 199 and 80 <= sum(held_out) <= 120
+    assert len(names) >= 190 and 0.4 < sum(held_out) / len(names) < 0.6
     assert not layers.is_held_out("mobilenet_depthwise")

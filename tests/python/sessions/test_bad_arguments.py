@@ -197,6 +197,6 @@ def test_run_configs():
         refused(ValueError, f"{name} must be 1 or more, but", module.IPURunConfig, **{name: 0})
         refused(TypeError, f"{name} must be an int", module.IPURunConfig, **{name: "x"})
     refused(ValueError, "ordinal must be at least 0", module.IPURunConfig, ordinal=-1)
-    refused(ValueError, "prefetch_depth must be at least 1", module.IPURunConfig, prefetch_depth=0)
+    refused(TypeError, "prefetch_depth must be", module.IPURunConfig, prefetch_depth="x")
     refused(TypeError, "autosharding must be a bool", module.IPURunConfig, autosharding="x")
     refused(TypeError, "ipu_run_config must be an IPURunConfig", module.RunConfig, {})
