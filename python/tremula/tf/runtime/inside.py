@@ -434,6 +434,21 @@ def keep_context():
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(handle))
 
 
+def leave_unconverted():
+    """Keeps AutoGraph from rewriting our own functions in a tf.function that calls them, which takes
+    ten seconds: we are no part of the package whose name it knows."""
+    from tensorflow.python.autograph.core import config
+    config.CONVERSION_RULES = (config.DoNotConvert("tremula"), *config.CONVERSION_RULES)
+
+
+def user_function(function):
+    """A function of the program's, to be called while something of it is traced: where a
+    tf.function is traced that AutoGraph rewrites, this is, too."""
+    from tensorflow.python.autograph.core import ag_ctx
+    from tensorflow.python.autograph.impl import api
+    return api.tf_convert(function, ag_ctx.control_status_ctx(), convert_by_default=False)
+
+
 def prefer_cpu():
     """Keeps what is placed nowhere on the CPU.
 

@@ -180,6 +180,7 @@ def load():
         clusters_placing.place_what_can_be_placed()
         interrupts.install()
         inside.prefer_cpu()
+        inside.leave_unconverted()
         inside.put_errors_first()
 
 

@@ -55,7 +55,8 @@ class Trace:
         try:
             with inside.static_program(self.graph), self._lifting_initial_values(), \
                     compat.resource_variables(), inside.in_program_order(self.graph) as effects:
-                returned = computation(*tf.nest.map_structure(self._placeholder, inputs))
+                returned = inside.user_function(computation)(
+                    *tf.nest.map_structure(self._placeholder, inputs))
             self.effects = effects() + pending_effects(self.graph) + _unasked_effects(self.graph)
             return returned
         finally:

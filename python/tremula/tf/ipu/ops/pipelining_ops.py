@@ -466,7 +466,7 @@ class _Build:
         outputs = _to_list(stage_values)
         with scopes.ipu_shard(plan.devices[-1]), \
                 scopes.frontend_attribute(STAGE_ATTRIBUTE, str(len(plan.stages) - 1)):
-            made = plan.optimizer_function(*outputs)
+            made = inside.user_function(plan.optimizer_function)(*outputs)
             if not isinstance(made, OptimizerFunctionOutput):
                 raise TypeError("optimizer_function must return an OptimizerFunctionOutput, not "
                                 f"{type(made).__name__}.")
@@ -482,7 +482,7 @@ class _Build:
         graph = tf.get_default_graph()
         before = len(graph.get_operations())
         with scopes.ipu_shard(device):
-            returned = stage(*_to_list(values), **named)
+            returned = inside.user_function(stage)(*_to_list(values), **named)
         _check_captures(graph, before, [*_to_list(values), *named.values()])
         self._used |= {id(_origin(one)) for operation in graph.get_operations()[before:]
                        for one in operation.inputs if one.dtype == tf.resource}
