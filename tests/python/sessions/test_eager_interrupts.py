@@ -52,3 +52,61 @@ def test_functions_and_ops(script):
     process = script(_EAGER)
     assert process.returncode == 0, process.stderr[-3000:]
     assert process.stdout.split() == ["caught", "caught", "True"] * 3 + ["True"]
+
+
+_WAITING = """
+    import os, signal, sys, threading
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    import numpy as np
+    import tensorflow as tf
+    from tensorflow.python import ipu
+    config = ipu.config.IPUConfig()
+    config.auto_select_ipus = 1
+    config.configure_ipu_system()
+    blocked, never = threading.Event(), threading.Event()
+
+    def elements():
+        for k in range(6):
+            yield np.float32(k)
+        blocked.set()
+        never.wait()
+
+    feed = ipu.ipu_infeed_queue.IPUInfeedQueue(tf.data.Dataset.from_generator(
+        elements, output_signature=tf.TensorSpec([], tf.float32)))
+
+    @tf.function
+    def sum_of_two(x):
+        with ipu.scopes.ipu_scope("/device:IPU:0"):
+            return ipu.ipu_compiler.compile(
+                lambda x: ipu.loops.repeat(2, lambda x, k: x + k, [x], feed), [x])[0]
+
+    @tf.function
+    def step(x):  # what waits is in a function that another one calls
+        return sum_of_two(x) + 0.
+
+    def interrupt():
+        blocked.wait()
+        os.kill(os.getpid(), signal.SIGINT)
+
+    feed.initializer
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    try:
+        with tf.device("/device:CPU:0"):
+            for _ in range(1000):
+                step(tf.constant(0.))
+    except KeyboardInterrupt:
+        print("caught")
+    thread.join()
+    with tf.device("/device:IPU:0"):
+        print(float(tf.reduce_sum(tf.ones([4]) * 2. + 1.)))
+    sys.stdout.flush()
+    os._exit(0)  # the generator waits for ever
+"""
+
+
+def test_a_function_that_waits_for_data(script):
+    """Its dataset never goes on, and nothing but the data can end TensorFlow's call."""
+    process = script(_WAITING)
+    assert process.returncode == 0, process.stderr[-3000:]
+    assert process.stdout.split() == ["caught", "12.0"]

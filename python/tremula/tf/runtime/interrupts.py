@@ -13,7 +13,8 @@ that. So:
                             to itself
     another thread's runs   are cancelled if the handler is Python's own
     eager functions         with Python's own handler what they run on IPUs is cancelled; with one
-                            of the user's they end first
+                            of the user's they end first; those with an infeed are as sessions'
+                            programs with one
 
 Closing a session waits for its runs, so what they do on IPUs is cancelled; the plugin knows by the
 session's number whose a node is. When the process ends, the runs of daemon threads are cancelled
@@ -29,7 +30,7 @@ import signal
 import threading
 import time
 
-from tremula.tf.runtime import forks, inside
+from tremula.tf.runtime import forks, inside, recent
 
 _FIRST_LOOK = .02
 _LOOK = .1
@@ -37,6 +38,8 @@ _PATIENCE = 4  # looks
 
 _idle = collections.deque()  # threads that wait for a call
 _has_infeeds = threading.Event()
+_FED = "IpuStart"  # the node that begins a run with an infeed
+_fed_functions = recent.Recent(1024)  # function: whether it has one
 
 _lock = threading.Lock()
 _in_threads = []  # the threads, by the system's numbers, of calls that the main one does not make
@@ -207,12 +210,78 @@ def held(call, *arguments, **keywords):
 
 def _interruptible_function(call):
     """Context.call_function, which runs a tf.function."""
+    from tremula.tf.runtime import plugin
+
     @functools.wraps(call)
     def run(self, name, *arguments, **keywords):
         forks.refuse(lambda: (node.device for node in self.get_function_def(name).node_def))
+        if _has_infeeds.is_set() and _can_run_beside(self) and _takes_from_feeds(self, name):
+            library = plugin.library()
+            library.trm_tf_interrupt_cancels(
+                signal.getsignal(signal.SIGINT) is signal.default_int_handler)
+            return _run_beside(_in_context(call, self), (self, name, *arguments), keywords, library)
         return held(call, self, name, *arguments, **keywords)
 
     return run
+
+
+def _can_run_beside(context):
+    """Whether another thread may make a call for this one: the main one, which waits for nothing."""
+    return (threading.current_thread() is threading.main_thread() and not _is_ending
+            and not _is_holding and callable(signal.getsignal(signal.SIGINT))
+            and getattr(context._thread_local_data, "executor", None) is None)
+
+
+def _in_context(call, context):
+    """`call`, to be made in another thread, as if in this one: on its device, with its options."""
+    here = _state(context)
+
+    def call_in_context(*arguments, **keywords):
+        there = _state(context)
+        _set_state(context, here)
+        try:
+            return call(*arguments, **keywords)
+        finally:
+            _set_state(context, there)
+
+    return call_in_context
+
+
+def _state(context):
+    data = context._thread_local_data
+    return data.device_name, data.device_spec, data.function_call_options
+
+
+def _set_state(context, state):
+    data = context._thread_local_data
+    data.device_name, data.device_spec, data.function_call_options = state
+
+
+def _takes_from_feeds(context, name):
+    """Whether a function, or one that it calls, runs a program with an infeed."""
+    known = _fed_functions.get(name)
+    if known is None:
+        known = any(node.op == _FED for node in _nodes(context, name))
+        _fed_functions.put(name, known)
+    return known
+
+
+def _nodes(context, name):
+    """The nodes of a function and of all that it calls."""
+    from tensorflow.python.framework import errors_impl
+    seen, left = {name}, [name]
+    while left:
+        try:
+            definition = context.get_function_def(left.pop())
+        except errors_impl.NotFoundError:
+            continue
+        for node in definition.node_def:
+            yield node
+            for value in node.attr.values():
+                for one in (value.func, *value.list.func):
+                    if one.name and one.name not in seen:
+                        seen.add(one.name)
+                        left.append(one.name)
 
 
 # ---- Calls that another thread makes ----
