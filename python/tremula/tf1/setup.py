@@ -54,7 +54,7 @@ def install():
     from tremula.tf1 import data_statistics
     data_statistics.restore()
     v1.app.flags = v1.flags
-    v1.__version__ = v1.VERSION = facade.VERSION
+    facade.show_version(tensorflow, v1)
     sys.modules["tensorflow"] = facade.TensorFlow1(tensorflow, v1)
     sys.meta_path.insert(0, TensorFlow1Finder())
     # There the device was TensorFlow's own: a program needs no import to place something on it.

@@ -59,7 +59,9 @@ def test_xla_compile_on_an_ipu_and_elsewhere(prints):
 def test_the_version_is_tensorflow_1_s_to_programs_only(prints, tmp_path):
     package = tmp_path / "site-packages"
     package.mkdir()
-    (package / "installed.py").write_text("import tensorflow as tf\nversion = tf.__version__\n")
+    (package / "installed.py").write_text(
+        "import tensorflow as tf\nimport tensorflow.compat.v1 as v1\n"
+        "version = tf.__version__\nassert v1.__version__ == v1.VERSION == version\n")
     lines = prints("""
         import sys
         import tensorflow as tf
