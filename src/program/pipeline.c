@@ -12,9 +12,8 @@
 #include "program/builder.h"
 #include "program/plan_options.h"
 
-/* Of a fusion: of the first in it that carries one. */
-static const char *find_attribute(const trm_module *module, const trm_instruction *instruction,
-                                  const char *key) {
+const char *trm_pipeline_attribute(const trm_module *module, const trm_instruction *instruction,
+                                   const char *key) {
   const char *value = trm_instruction_frontend_attribute(instruction, key);
   if (value != NULL || instruction->opcode != TRM_OP_FUSION || instruction->num_called == 0) {
     return value;
@@ -102,7 +101,7 @@ static trm_status read_stage_options(trm_program_builder *builder, const json_t 
 const trm_tile_options *trm_pipeline_options(const trm_program_builder *builder,
                                              const trm_instruction *instruction) {
   if (builder->stage_options == NULL) return &builder->tile_options;
-  const char *phase = find_attribute(builder->module, instruction, "pipeline_phase");
+  const char *phase = trm_pipeline_attribute(builder->module, instruction, "pipeline_phase");
   if (phase != NULL && strcmp(phase, "update") == 0) {
     return &builder->stage_options[builder->program->pipeline.num_entries];
   }
@@ -171,8 +170,8 @@ int32_t trm_pipeline_stage_of(const trm_program_builder *builder,
                               const trm_instruction *instruction, uint32_t ipu) {
   const trm_pipeline *pipeline = &builder->program->pipeline;
   if (builder->pipeline_nesting < 2) return -1;
-  const char *text = find_attribute(builder->module, instruction, "pipeline_stage");
-  const char *phase = find_attribute(builder->module, instruction, "pipeline_phase");
+  const char *text = trm_pipeline_attribute(builder->module, instruction, "pipeline_stage");
+  const char *phase = trm_pipeline_attribute(builder->module, instruction, "pipeline_phase");
   uint32_t stage = 0;
   if (text != NULL) {
     const unsigned long number = strtoul(text, NULL, 10);

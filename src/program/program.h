@@ -198,6 +198,10 @@ uint32_t trm_pipeline_entry_of(const trm_program *program, uint32_t step);
  * e + stride m, where the stride is 2 when Interleaved in training, the number of entries when
  * Sequential, and else 1. */
 uint64_t trm_pipeline_stride(const trm_pipeline *pipeline);
+/* The value of the frontend attribute `key`; of a fusion, that of the first in it that carries it.
+ * NULL if there is none. */
+const char *trm_pipeline_attribute(const trm_module *module, const trm_instruction *instruction,
+                                   const char *key);
 
 /* ---- The program ---------------------------------------------------------------------------- */
 

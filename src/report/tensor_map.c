@@ -3,7 +3,11 @@
  * value is an array, in the original's order:
  *
  *   [instruction, number of the leaf, shape, type, is constant, has aliases, elements,
- *    [[tile, elements], ...], name] */
+ *    [[tile, elements], ...], name]
+ *
+ * What is of a stage of a pipeline is, as in the original, in a computation of the stage's own: that
+ * of stage 1 in `body` is called "body_stage_1_". Every stage has one, if an empty one. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,16 +34,28 @@ static const char *type_name(trm_dtype dtype) {
 
 /* A result of an instruction. A computation that is walked more than once has several. */
 typedef struct value {
-  uint32_t computation, instruction, leaf, variable;
+  uint32_t computation;
+  int32_t stage; /* of a pipeline, from 0; -1: none */
+  uint32_t instruction, leaf, variable;
   const trm_shape *shape;
 } value;
 
 static int by_name(const void *a, const void *b) {
   const value *l = a, *r = b;
   if (l->computation != r->computation) return l->computation < r->computation ? -1 : 1;
+  if (l->stage != r->stage) return l->stage < r->stage ? -1 : 1;
   if (l->instruction != r->instruction) return l->instruction < r->instruction ? -1 : 1;
   if (l->leaf != r->leaf) return l->leaf < r->leaf ? -1 : 1;
   return (l->variable > r->variable) - (l->variable < r->variable);
+}
+
+/* The stage that an instruction says it is of; the backward stages are the forward ones' too. */
+static int32_t stage_of(const trm_program *p, const trm_instruction *instruction) {
+  if (!p->pipeline.present) return -1;
+  const char *text = trm_pipeline_attribute(p->module, instruction, "pipeline_stage");
+  if (text == NULL) return -1;
+  const unsigned long number = strtoul(text, NULL, 10);
+  return number < p->pipeline.num_stages ? (int32_t)number : -1;
 }
 
 /* Whether a variable is a result, and which; otherwise it is code, a buffer, a temporary. */
@@ -48,11 +64,13 @@ static bool value_of(const trm_program *p, uint32_t variable, value *out) {
   if (v->source == TRM_NO_INDEX) return false;
   if (v->category != TRM_CATEGORY_VARIABLE && v->category != TRM_CATEGORY_CONSTANT) return false;
   const trm_program_source *source = &p->sources[v->source];
-  const trm_shape *shape =
-      &p->module->computations[source->computation].instructions[source->instruction].shape;
+  const trm_instruction *instruction =
+      &p->module->computations[source->computation].instructions[source->instruction];
+  const trm_shape *shape = &instruction->shape;
   if (v->leaf >= (uint32_t)trm_shape_num_leaves(shape)) return false;
   const trm_shape *leaf = trm_shape_leaf(shape, (int32_t)v->leaf);
-  *out = (value){source->computation, source->instruction, v->leaf, variable, leaf};
+  *out = (value){source->computation, stage_of(p, instruction), source->instruction,
+                 v->leaf,             variable,                 leaf};
   return trm_shape_is_array(leaf) && trm_shape_count(leaf) == v->count;
 }
 
@@ -100,6 +118,32 @@ static void put_value(const trm_program *p, const value *result, int64_t *elemen
   trm_stream_end_array(s);
 }
 
+/* The key of a group of values. */
+static void put_group(const trm_program *p, const value *first, trm_stream *s) {
+  const char *computation = p->module->computations[first->computation].name;
+  char name[256];
+  if (first->stage >= 0) {
+    snprintf(name, sizeof name, "%.200s_stage_%d_", computation, (int)first->stage);
+    computation = name;
+  }
+  trm_stream_key(s, computation);
+}
+
+/* The stages that no value is of. */
+static void put_empty_stages(const trm_program *p, const value *values, size_t count,
+                             trm_stream *s) {
+  for (uint32_t stage = 0; p->pipeline.present && stage < p->pipeline.num_stages; ++stage) {
+    size_t i = 0;
+    while (i < count && values[i].stage != (int32_t)stage) ++i;
+    if (i < count) continue;
+    char name[64];
+    snprintf(name, sizeof name, "pipeline_stage_%u_", (unsigned)stage);
+    trm_stream_key(s, name);
+    trm_stream_array(s);
+    trm_stream_end_array(s);
+  }
+}
+
 trm_status trm_describe_tensor_map(const trm_program *p, trm_stream *s, trm_error *error) {
   value *values = trm_allocate_zeroed((size_t)p->num_variables + 1, sizeof *values);
   int64_t *elements = trm_allocate_zeroed((size_t)p->tiles_per_ipu + 1, sizeof *elements);
@@ -116,18 +160,20 @@ trm_status trm_describe_tensor_map(const trm_program *p, trm_stream *s, trm_erro
   trm_stream_object(s);
   for (size_t i = 0; i < count; ++i) {
     const value *before = i > 0 ? &values[i - 1] : NULL;
-    const bool same = before != NULL && before->computation == values[i].computation;
+    const bool same = before != NULL && before->computation == values[i].computation &&
+                      before->stage == values[i].stage;
     if (same && before->instruction == values[i].instruction && before->leaf == values[i].leaf) {
       continue;
     }
     if (!same && i > 0) trm_stream_end_array(s);
     if (!same) {
-      trm_stream_key(s, p->module->computations[values[i].computation].name);
+      put_group(p, &values[i], s);
       trm_stream_array(s);
     }
     put_value(p, &values[i], elements, s);
   }
   if (count > 0) trm_stream_end_array(s);
+  put_empty_stages(p, values, count, s);
   trm_stream_end_object(s);
   trm_stream_end_object(s);
   trm_free(values);

@@ -396,7 +396,7 @@ class ReportJSON:
         list of numbers: on some of these; -1: anywhere), and there are no more stages.
 
         `tiles_per_ipu`: how many tiles an IPU has, if events do not say it."""
-        if tiles_per_ipu is not None:
+        if tiles_per_ipu is not None and self.tensor_map.num_tiles_per_ipu is None:
             self.tensor_map.num_tiles_per_ipu = tiles_per_ipu
         names = self.tensor_map.computation_names()
         self.test.assertFalse(items_matching_at_least_one_pattern(
@@ -507,3 +507,28 @@ def _configure(estimator_hook, profiling=True, execution_trace=True, compile_ipu
         opts.configure_ipu_system()
         _configured = config._current
     return opts
+
+
+def configure_ipu_system(compilation_trace=True, io_trace=False, execution_trace=True,
+                         report_every_nth_execution=0, text_report=True, cbor_report=False,
+                         sharded=False, pipelining=False, replicated=False,
+                         compile_ipu_code=False, enable_ipu_events=False, engine_opts=None,
+                         device_count_override=None):
+    """Configures the system as the tests of the first releases want it: by default everything is
+    recorded, on one IPU, or as many as the kind of the test asks for.
+
+    Reports are JSON, whatever `text_report` and `cbor_report` say; `engine_opts` are
+    `compilation_poplar_options`.
+    """
+    del text_report, cbor_report
+
+    def adjust(opts):
+        reports = opts._profiling
+        reports.enable_ipu_events = enable_ipu_events or io_trace or not reports.profiling
+        reports.enable_io_trace = io_trace
+        reports.report_every_nth_execution = report_every_nth_execution
+        opts.compilation_poplar_options.update(engine_opts or {})
+
+    _configure(False, profiling=compilation_trace, execution_trace=execution_trace,
+               compile_ipu_code=compile_ipu_code, device_count_override=device_count_override,
+               sharded=sharded, pipelining=pipelining, replicated=replicated, set_opts_fn=adjust)

@@ -18,7 +18,8 @@ from tremula.tf.ipu._test_ipus import (  # noqa: F401
     skip_if_not_enough_ipus, skip_on_hw, skip_on_hw_with_reason, skip_with_asan,
     test_may_use_ipus_or_model, test_uses_ipus)
 from tremula.tf.ipu._test_reports import (  # noqa: F401
-    ReportJSON, TensorMap, count_matches_in_list, items_matching_at_least_one_pattern,
+    ReportJSON, TensorMap, configure_ipu_system, count_matches_in_list,
+    items_matching_at_least_one_pattern,
     missing_names_in_whitelist_entries, missing_whitelist_entries_in_names, names_in_blacklist)
 from tremula.tf.ipu.events import enable_ipu_events  # noqa: F401
 from tremula.tf.ipu.test_case_extensions import TestCaseExtensions  # noqa: F401  (of all tests)
