@@ -54,7 +54,7 @@ static bool is_nan_text(const char *text, size_t length) {
   return length == 3 && memcmp(text, "nan", 3) == 0;
 }
 
-/* Bits of a float's fraction; of a complex number's parts. */
+/* Bits of a NaN's payload, of a complex number's parts too; 0 where all NaNs are one. */
 static int fraction_bits(trm_dtype dtype) {
   switch (dtype) {
     case TRM_F16: return 10;
@@ -63,7 +63,10 @@ static int fraction_bits(trm_dtype dtype) {
     case TRM_C64: return 23;
     case TRM_F64:
     case TRM_C128: return 52;
-    default: return trm_small_float_mantissa_bits(dtype);
+    default: /* only those with infinities have NaNs that differ */
+      return isinf(trm_small_float_decode(dtype, trm_small_float_encode(dtype, (double)INFINITY)))
+                 ? trm_small_float_mantissa_bits(dtype)
+                 : 0;
   }
 }
 

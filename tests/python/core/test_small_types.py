@@ -124,7 +124,9 @@ def test_text_and_proto_keep_constants(name):
 
 @pytest.mark.parametrize("text, what", [("s4[] constant(8)", "8 does not fit s4"),
                                         ("u2[] constant(-1)", "-1 does not fit u2"),
-                                        ("f8e4m3fn[] constant(480)", "480 does not fit f8e4m3fn")])
+                                        ("f8e4m3fn[] constant(480)", "480 does not fit f8e4m3fn"),
+                                        ("f8e4m3fn[] constant(nan(0x1))",
+                                         "a NaN of f8e4m3fn has no payload 0x1")])
 def test_values_that_do_not_fit(text, what):
     with pytest.raises(core.TremulaError, match=what):
         core.Module.read(f"HloModule m\nENTRY e {{ ROOT c = {text} }}")
