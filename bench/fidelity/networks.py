@@ -40,19 +40,33 @@ def _unit(name, x, size, filters, stride=1, groups=1, activate=True):
         return tf.nn.relu(x) if activate else x
 
 
-def residual(blocks, groups=1, width=1):
+def _group_norm_unit(name, x, size, filters, stride=1, groups=1, activate=True):
+    """The same with normalisation over 32 groups of each image's channels, in two passes."""
+    with tf.variable_scope(name):
+        kernel = _variable("kernel", [size, size, int(x.shape[-1]) // groups, filters])
+        x = tf.nn.conv2d(x, kernel, [1, stride, stride, 1], "SAME")
+        shape = [-1, int(x.shape[1]), int(x.shape[2]), 32, filters // 32]
+        y = tf.reshape(x, shape)
+        y = y - tf.reduce_mean(y, [1, 2, 4], keepdims=True)
+        variance = tf.reduce_mean(tf.square(y), [1, 2, 4], keepdims=True)
+        y = tf.reshape(y * tf.rsqrt(variance + 1e-3), [-1, *x.shape[1:]])
+        y = y * _variable("scale", [filters]) + _variable("offset", [filters])
+        return tf.nn.relu(y) if activate else y
+
+
+def residual(blocks, groups=1, width=1, unit=_unit):
     """ResNet v1.5 and ResNeXt of 224 x 224 images, four channels; classes, softmax."""
     x = tf.placeholder(HALF, [None, 224, 224, 4], "x")
-    y = tf.nn.max_pool2d(_unit("stem", x, 7, 64, 2), 3, 2, "SAME")
+    y = tf.nn.max_pool2d(unit("stem", x, 7, 64, 2), 3, 2, "SAME")
     for stage, count in enumerate(blocks):
         filters = 64 << stage
         for block in range(count):
             stride = 2 if stage and not block else 1
             with tf.variable_scope(f"stage{stage + 1}_{block + 1}"):
-                skip = y if block else _unit("skip", y, 1, 4 * filters, stride, activate=False)
-                y = _unit("reduce", y, 1, filters * width)
-                y = _unit("window", y, 3, filters * width, stride, groups)
-                y = tf.nn.relu(_unit("expand", y, 1, 4 * filters, activate=False) + skip)
+                skip = y if block else unit("skip", y, 1, 4 * filters, stride, activate=False)
+                y = unit("reduce", y, 1, filters * width)
+                y = unit("window", y, 3, filters * width, stride, groups)
+                y = tf.nn.relu(unit("expand", y, 1, 4 * filters, activate=False) + skip)
     y = tf.reduce_mean(y, [1, 2])
     y = tf.matmul(y, _variable("classes", [int(y.shape[-1]), 1000])) + _variable("bias", [1000])
     tf.nn.softmax(y, name="out")
@@ -99,6 +113,10 @@ def resnext101():
     residual((3, 4, 23, 3), groups=32, width=2)
 
 
+def resnext101_group_norm():
+    residual((3, 4, 23, 3), groups=32, width=2, unit=_group_norm_unit)
+
+
 def bert_base():
     transformer(4, 32, 768, 12)
 
@@ -111,8 +129,20 @@ def bert_base_384():
     transformer(4, 8, 768, 12, 384)
 
 
+def bert_base_512():
+    transformer(4, 8, 768, 12, 512)
+
+
+def bert_large_384():
+    transformer(7, 2, 1024, 16, 384)
+
+
 def vit_base():
     transformer(3, 8, 768, 12, 197)
+
+
+def vit_base_17():
+    transformer(3, 17, 768, 12, 197)
 
 
 # ---- What was published --------------------------------------------------------------------------
@@ -143,7 +173,16 @@ RATES = [
          32, 1, 4, 15173, 0.28, OFFLOADED, False),
     Rate("BERT-Large pre-training, 8 sequences of 128, a stage of 7 layers, recomputed", bert_large,
          8, 1, 4, 4527, 0.25, OFFLOADED, False),
+    # Of the last SDK before 3.0, with other numbers of images (held out).
+    Rate("ResNet-50 training, 20 images, recomputed, SDK 2.5 (held out)", resnet50, 20, 1, 16,
+         42029, 0.15),
+    Rate("ResNeXt-101 training, the same with group norms written out (as its configuration has)",
+         resnext101_group_norm, 6, 2, 8, 12277, 0.6),
     # Held out: nothing was looked for in these.
+    Rate("BERT-Base pre-training, 8 sequences of 512, a stage of 4 layers, recomputed, PopART "
+         "(held out)", bert_base_512, 8, 1, 4, 3656, 0.2, OFFLOADED, False),
+    Rate("ViT-Base fine-tuning, 17 images, a stage of 3 layers, recomputed (held out)", vit_base_17,
+         17, 1, 4, 7319, 0.3, OFFLOADED, False),
     Rate("BERT-Base pre-training, 8 sequences of 384, a stage of 4 layers, recomputed (held out)",
          bert_base_384, 8, 1, 4, 4387, 0.28, OFFLOADED, False),
     Rate("ViT-Base pre-training, 8 images, a stage of 3 layers, recomputed (held out)", vit_base,
@@ -175,6 +214,14 @@ FITS = [
         "mk2", 0.28, True),
     Fit("BERT-Large, 7 layers, 8 sequences, allow_recompute, one MK2", bert_large, 0,
         OFFLOADED, "mk2", 0.25, True),
+    # Held out.
+    Fit("ResNet-50 inference, 80 images, one MK2 (held out)", resnet50, 80, None, "mk2", 0.6, True),
+    Fit("BERT-Base, 4 layers, 8 sequences of 512, allow_recompute, one MK2 (held out)",
+        bert_base_512, 0, OFFLOADED, "mk2", 0.2, True),
+    Fit("BERT-Large, 7 layers, 2 sequences of 384, allow_recompute, one MK2 (held out)",
+        bert_large_384, 0, OFFLOADED, "mk2", 0.4, True),
+    Fit("ViT-Base, 3 layers, 17 images, allow_recompute, one MK2 (held out)", vit_base_17, 0,
+        OFFLOADED, "mk2", 0.3, True),
 ]
 
 

@@ -45,7 +45,7 @@ typedef struct trm_program_options {
   double conv_memory_proportion, matmul_memory_proportion, slice_memory_proportion; /* 0 to 1 */
   const char *convolution_options, *matmul_options; /* JSON objects in poplibs' words; NULL: none */
   bool half_partials;       /* partialsType = half */
-  bool compile_ipu_code;    /* count the bytes of code (ipu_model.compile_ipu_code) */
+  bool compile_ipu_code;    /* count code and stacks (ipu_model.compile_ipu_code) */
   bool instrument;          /* cycle counters take memory */
   uint32_t io_tiles;        /* kept from compute on every IPU */
   bool place_ops_on_io_tiles; /* feeds of loops go through them, while the others compute */

@@ -168,6 +168,10 @@ static void gather_code(trm_program_builder *builder, ipu_sums *sums) {
 
 static trm_status add_code(trm_program_builder *builder, const ipu_sums *sum, const codelets *list,
                            uint32_t ipu, trm_error *error) {
+  /* How large stacks are is known of compiled code only: the original's IPU Model has none without. */
+  TRY(add_everywhere(builder, "stacks", TRM_CATEGORY_STACK, ipu,
+                     builder->target->num_worker_contexts * WORKER_STACK + SUPERVISOR_STACK,
+                     error));
   TRY(add_everywhere(builder, "control code", TRM_CATEGORY_CONTROL_CODE, ipu, sum->control, error));
   TRY(add(builder, "exchange code", TRM_CATEGORY_INTERNAL_EXCHANGE_CODE, ipu, sum->exchange_worst,
           sum->exchange_total, error));
@@ -200,9 +204,6 @@ static int64_t code_bytes(const trm_program_builder *builder, const ipu_sums *su
 
 static trm_status add_ipu(trm_program_builder *builder, const ipu_sums *sum, const codelets *list,
                           uint32_t ipu, trm_error *error) {
-  const int64_t workers = builder->target->num_worker_contexts;
-  TRY(add_everywhere(builder, "stacks", TRM_CATEGORY_STACK, ipu,
-                     workers * WORKER_STACK + SUPERVISOR_STACK, error));
   TRY(add_everywhere(builder, "sync ids", TRM_CATEGORY_CONTROL_ID, ipu, CONTROL_ID_BYTES, error));
   TRY(add(builder, "copy descriptors", TRM_CATEGORY_COPY_DESCRIPTOR, ipu, sum->descriptors_worst,
           sum->descriptors_total, error));
@@ -233,7 +234,8 @@ trm_status trm_program_add_always_live(trm_program_builder *builder, trm_error *
   VECTOR_FREE(&list);
   TRY(status);
   if (!builder->program->options.compile_ipu_code) {
-    TRY(trm_program_add_note(builder, "code is not counted (ipu_model.compile_ipu_code is off)"));
+    TRY(trm_program_add_note(builder, "code and stacks are not counted "
+                             "(ipu_model.compile_ipu_code is off)"));
   }
   return TRM_OK;
 }

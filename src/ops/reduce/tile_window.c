@@ -21,6 +21,7 @@ typedef struct pooling {
   int64_t window, height, width;          /* elements; of a column and of a row of positions */
   double row_step, column_step;           /* strides; of the gradient, results for an element */
   bool gradient;
+  int64_t image_rows, result_rows, result_columns; /* of the gradient, of one image */
 } pooling;
 
 /* How a tile's share of it is cut, and what that costs. */
@@ -32,10 +33,13 @@ typedef struct pooling_plan {
 
 /* Dimensions with windows are rows and, the last of them, columns; the last one without a window
  * after those is the channels; all others are rows too. Of the gradient the positions are the
- * operand's. */
-static pooling pooling_of(const trm_window *window, const trm_shape *shape, bool gradient) {
+ * operand's, and `results` is the shape of what the windows gave; else NULL. */
+static pooling pooling_of(const trm_window *window, const trm_shape *shape,
+                          const trm_shape *results) {
   pooling p = {.rows = 1, .columns = 1, .groups = 1, .vectors = 1, .window = window_size(window),
-               .height = 1, .width = 1, .row_step = 1, .column_step = 1, .gradient = gradient};
+               .height = 1, .width = 1, .row_step = 1, .column_step = 1,
+               .gradient = results != NULL, .image_rows = 1, .result_rows = 1,
+               .result_columns = 1};
   int32_t column = -1;
   for (int32_t d = 0; d < window->rank && d < shape->rank; ++d) {
     if (window->dims[d].size > 1) column = d;
@@ -50,6 +54,7 @@ static pooling pooling_of(const trm_window *window, const trm_shape *shape, bool
       p.columns = size;
       p.width = w->size;
       p.column_step = stride;
+      if (p.gradient && d < results->rank) p.result_columns = trm_most(1, results->dims[d]);
     } else if (has_channels && d == last) {
       const int64_t lanes = trm_tile_vector_width(shape->dtype);
       p.groups = trm_ceil_divide(size, POOL_CHANNELS);
@@ -59,6 +64,8 @@ static pooling pooling_of(const trm_window *window, const trm_shape *shape, bool
       if (w != NULL && w->size > 1) {
         p.height *= w->size;
         p.row_step *= stride;
+        p.image_rows *= trm_most(1, size);
+        if (p.gradient && d < results->rank) p.result_rows *= trm_most(1, results->dims[d]);
       }
     }
   }
@@ -72,9 +79,11 @@ static int64_t pooling_cycles(const pooling *p, int64_t workers, int64_t rows, i
   const int64_t each = trm_ceil_divide(rows, workers);
   int64_t length = trm_ceil_divide(columns, share), items = p->window;
   int64_t vector = 3 + 4 + 3 * (length - 1), group = 13;
-  if (p->gradient) { /* a window element meets every so many positions */
-    items = (int64_t)ceil((double)p->window / p->row_step);
-    length = (int64_t)ceil((double)length / p->column_step);
+  if (p->gradient) { /* a window element meets every so many positions, and no more than results */
+    const double reach = (double)length + (double)(p->result_columns - 1) * p->column_step;
+    items = trm_least((int64_t)ceil((double)p->height / p->row_step), p->result_rows) *
+            trm_least(p->width, (int64_t)ceil(reach));
+    length = trm_least((int64_t)ceil((double)length / p->column_step), p->result_columns);
     vector = 3 + 7 + 5 * (length - 1);
     group = 23;
   }
@@ -95,10 +104,13 @@ static pooling_plan plan_pooling(const trm_target *target, const pooling *p) {
     const int64_t columns = trm_least(p->columns, all / groups / rows);
     const int64_t r = trm_ceil_divide(p->rows, rows), c = trm_ceil_divide(p->columns, columns);
     /* Of the gradient: results and their gradients; else the windows' elements. */
-    const double high = p->gradient ? (double)(r + p->height - 1) / p->row_step
-                                    : (double)(r - 1) * p->row_step + (double)p->height;
-    const double wide = p->gradient ? (double)(c + p->width - 1) / p->column_step
-                                    : (double)(c - 1) * p->column_step + (double)p->width;
+    double high = (double)(r - 1) * p->row_step + (double)p->height;
+    double wide = (double)(c - 1) * p->column_step + (double)p->width;
+    if (p->gradient) {
+      const int64_t results = trm_ceil_divide(r, p->image_rows) * p->result_rows;
+      high = fmin((double)(r + p->height - 1) / p->row_step, (double)results);
+      wide = fmin((double)(c + p->width - 1) / p->column_step, (double)p->result_columns);
+    }
     const int64_t lanes = p->vectors * g;
     pooling_plan plan = {.tiles = (uint32_t)(groups * rows * columns),
                          .read = (int64_t)(ceil(high) * ceil(wide)) * lanes,
@@ -187,7 +199,7 @@ trm_status trm_tile_reduce_window(const trm_tile_request *request, trm_tile_cost
     const trm_computation *called = &request->module->computations[instruction->called[0]];
     const bool sums = called->instructions[called->root].opcode == TRM_OP_ADD;
     const pooling p =
-        pooling_of(instruction->window, trm_shape_leaf(&instruction->shape, 0), false);
+        pooling_of(instruction->window, trm_shape_leaf(&instruction->shape, 0), NULL);
     TRY(add_pooling(request, cost, &p, 1, arrays, sums ? "SumPool" : "MaxPool",
                     sums ? "popnn::SumPooling" : "popnn::MaxPooling", error));
   }
@@ -208,7 +220,8 @@ trm_status trm_tile_select_and_scatter(const trm_tile_request *request, trm_tile
   /* The gradient lies where the operand lies; results and their gradients are fetched. */
   const trm_mapping place = x->is_view ? cost->results[0].mapping : x->mapping;
   cost->results[0].mapping = trm_mapping_like(&place, instruction->shape.dtype);
-  const pooling p = pooling_of(instruction->window, &x->shape, true);
+  const pooling p =
+      pooling_of(instruction->window, &x->shape, &request->operands[1].shape);
   return add_pooling(request, cost, &p, 2, 1, "MaxPoolGrad", "popnn::MaxPoolingGrad", error);
 }
 

@@ -318,7 +318,7 @@ static void test_fits(void **state) {
   trm_free(text);
   /* Code is left out unless it is asked for, and that is said. */
   assert_int_equal(trm_program_category_bytes(p, TRM_CATEGORY_VERTEX_CODE), 0);
-  assert_non_null(strstr(trm_program_note(p, 0), "code is not counted"));
+  assert_non_null(strstr(trm_program_note(p, 0), "code and stacks are not counted"));
   trm_program_free(p);
   trm_program_options options = trm_program_default_options();
   options.compile_ipu_code = true;

@@ -24,7 +24,7 @@ def test_compilation(report):
     tile = compilation.tiles[0].memory
     assert tile.total.includingGaps >= tile.total.excludingGaps > 0
     assert tile.alwaysLiveBytes + tile.notAlwaysLiveBytes == tile.total.excludingGaps
-    assert tile.category.stack.total > 0
+    assert tile.category.stack.total == 0  # as code, where that is compiled
     assert sum(one.total for _, one in tile.category) == tile.total.excludingGaps
     assert report.poplarVersion.string and report.version.major == 2
     types = {one.type for one in compilation.programs}
