@@ -2,8 +2,9 @@
 
     python bench/fidelity/memory_of_tests.py [--update FILE.md]
 
-tests/data/compute_sets.json has the bytes of all tiles ("total"), of the fullest ("max") and of what
-is always live, with the tolerance of the test; tests/python/report/named_programs.py the programs.
+tests/data/compute_sets.json has the bytes of all tiles ("total"), of the fullest ("max") and of
+what is always live, with the tolerance of the test; tests/python/report/named_programs.py the
+programs.
 Prints a table, or puts it between the marks of a document. Needs the TensorFlow plugin.
 """
 
@@ -47,9 +48,10 @@ def table():
         for what in case.keys() & WHAT.keys():
             published, tolerance = case[what]
             ours = measure(report, what)
+            error = 100 * (ours / published - 1)
             lines.append(f"| `{case['test']}` | {case.get('tiles', 1472)} | {WHAT[what]}"
                          f"{', with code' if case.get('code') else ''} | {published} | "
-                         f"{100 * tolerance:.0f} % | {ours} | {100 * (ours / published - 1):+.0f} % |")
+                         f"{100 * tolerance:.0f} % | {ours} | {error:+.0f} % |")
     return "\n".join(lines) + "\n"
 
 

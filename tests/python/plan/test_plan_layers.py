@@ -22,6 +22,8 @@ CASES = {
     "mobilenet_depthwise": 0.3,
     "inception_tr_bs1_i1_dmaxpool": 0.35,
     "resnet50_tr_bs1_bm128L0_reduce": 0.4,
+    "embedding_vlarge": 0.15,
+    "gru_16_25_1024_1024_half": 0.2,
 }
 
 
