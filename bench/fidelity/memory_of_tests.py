@@ -3,8 +3,8 @@
     python bench/fidelity/memory_of_tests.py [--update FILE.md]
 
 tests/data/compute_sets.json has the bytes of all tiles ("total"), of the fullest ("max") and of
-what is always live, with the tolerance of the test; tests/python/report/named_programs.py the
-programs.
+what is always live, with the tolerance of the test; tests/python/report has the programs,
+in named_programs.py and sized_programs.py.
 Prints a table, or puts it between the marks of a document. Needs the TensorFlow plugin.
 """
 
@@ -37,14 +37,18 @@ def measure(report, what):
 def table():
     """The table as text."""
     sys.path.insert(0, os.path.join(ROOT, "tests", "python", "report"))
-    from named_programs import PROGRAMS, run
+    import named_programs
+    import sized_programs
+    from program_parts import run
     with open(os.path.join(ROOT, "tests", "data", "compute_sets.json"), encoding="utf-8") as file:
         cases = [case for case in json.load(file) if case.keys() & WHAT.keys()]
     lines = ["| test | tiles | bytes of | its bytes | tolerance | ours | error |",
              "|---|---|---|---|---|---|---|"]
     for case in cases:
         with tf.Graph().as_default():
-            report = run(PROGRAMS[case["program"]], case.get("tiles", 0), case.get("code", False))
+            name = case["program"]
+            program = getattr(named_programs, name, None) or getattr(sized_programs, name)
+            report = run(program, case.get("tiles", 0), case.get("code", False))
         for what in case.keys() & WHAT.keys():
             published, tolerance = case[what]
             ours = measure(report, what)
