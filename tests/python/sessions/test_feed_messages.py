@@ -42,3 +42,14 @@ def test_an_outfeed_that_nobody_has_written_to(session):
     with session() as run:
         with pytest.raises(tf.errors.NotFoundError, match="Outfeed with id='"):
             run.run(delete)
+
+
+def test_a_queue_is_called_by_its_name():
+    """As in the original; a second one of the name, which that refuses, gets a number."""
+    name = "called by its name"
+    first, second = (ipu.ipu_outfeed_queue.IPUOutfeedQueue(feed_name=name) for _ in range(2))
+    with tf.Session() as session:
+        for queue, wanted in ((first, name), (second, f"{name}.2")):
+            delete = queue.deleter
+            with pytest.raises(tf.errors.NotFoundError, match=f"Outfeed with id='{wanted}'"):
+                session.run(delete)

@@ -1,7 +1,5 @@
 """Feeding a loop on the IPU from a dataset (`tensorflow.python.ipu.ipu_infeed_queue`)."""
 
-import itertools
-
 from tremula.tf.ipu import _planned
 from tremula.tf.runtime import checks, feed_arguments, inside, plugin, tracing
 
@@ -9,7 +7,6 @@ _DEFAULT_DEPTH = 3
 _FED_TYPES = ("float16", "float32", "int32", "bool", "int8", "uint8", "int16", "uint16", "uint32")
 _NEW = ("device_ordinal", "prefetch_depth", "optimise_latency")
 _OLD = ("feed_name", "device_ordinal", "replication_factor", "data_to_prefetch", "prefetch_depth")
-_numbers = itertools.count(1)
 
 
 def __getattr__(name):
@@ -63,7 +60,7 @@ class IPUInfeedQueue:
         depth = options["prefetch_depth"]
         if depth is None:
             depth = _DEFAULT_DEPTH
-        self._id = f"{options['feed_name'] or 'infeed'}.{next(_numbers)}"
+        self._id = feed_arguments.new_id(options["feed_name"] or "infeed")
         plugin.library().trm_tf_declare_infeed(
             self._id.encode(), depth, options["replication_factor"] or 0)
         self._dequeued = self._initialized = False

@@ -2,7 +2,6 @@
 
 import collections.abc
 import enum
-import itertools
 import weakref
 
 from tremula.tf.ipu import _planned
@@ -11,7 +10,6 @@ from tremula.tf.runtime import checks, feed_arguments, inside, plugin, replicati
 _NEW = ("outfeed_mode", "device_ordinal", "buffer_depth", "optimise_latency")
 _OLD = ("feed_name", "outfeed_mode", "outfeed_all", "device_ordinal", "replication_factor",
         "io_batch_size")
-_numbers = itertools.count(1)
 
 
 def __getattr__(name):
@@ -54,7 +52,7 @@ class IPUOutfeedQueue(collections.abc.Iterable):
         feed_arguments.check(options)
         for name in ("buffer_depth", "io_batch_size"):
             checks.integer(name, options[name], least=1, optional=True)
-        self._id = f"{options['feed_name'] or 'outfeed'}.{next(_numbers)}"
+        self._id = feed_arguments.new_id(options["feed_name"] or "outfeed")
         plugin.library().trm_tf_declare_outfeed(
             self._id.encode(), int(self._mode is IPUOutfeedMode.LAST),
             options["replication_factor"] or 0)

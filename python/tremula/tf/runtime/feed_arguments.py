@@ -1,7 +1,26 @@
 """The arguments of the queues, which changed with SDK 2.4: names and order are of two generations;
 and the arguments that an element of a queue is for who takes it."""
 
+import collections
+import itertools
+import threading
+
 from tremula.tf.runtime import checks
+
+_ids = set()
+_numbers = collections.defaultdict(lambda: itertools.count(2))  # by name
+_lock = threading.Lock()
+
+
+def new_id(name):
+    """An id for a queue of this name, that no queue had in this process: the name, if it is new, or
+    the name with a number. (The original takes the name itself and refuses the second queue.)"""
+    with _lock:
+        found = name
+        while found in _ids:
+            found = f"{name}.{next(_numbers[name])}"
+        _ids.add(found)
+    return found
 
 
 def either_generation(queue, before, args, kwargs, new, old):
