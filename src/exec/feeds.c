@@ -11,6 +11,7 @@
 #include <time.h>
 
 #include "base/memory.h"
+#include "base/wait.h"
 
 typedef struct elements {
   trm_tensor_info *infos;
@@ -252,15 +253,8 @@ trm_status trm_infeed_pop(trm_infeed *infeed, void *const *results, const atomic
   while (infeed->repeated == NULL && infeed->count == 0 && !infeed->ended &&
          !atomic_load(cancelled)) {
     /* A cancellation from a signal handler cannot take the lock: look again now and then. */
-    struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
     const double began = seconds_now();
-    until.tv_nsec += 100 * 1000 * 1000;
-    if (until.tv_nsec >= 1000 * 1000 * 1000) {
-      until.tv_nsec -= 1000 * 1000 * 1000;
-      until.tv_sec += 1;
-    }
-    pthread_cond_timedwait(&infeed->changed, &infeed->mutex, &until);
+    trm_cond_wait_briefly(&infeed->changed, &infeed->mutex, 100);
     infeed->waited += seconds_now() - began;
   }
   infeed->waiting--;

@@ -4,9 +4,9 @@
 #include <omp.h>
 #include <pthread.h>
 #include <stdio.h>
-#include <time.h>
 
 #include "base/float_mode.h"
+#include "base/wait.h"
 
 /* How often a waiting member looks before it sleeps: some ten microseconds. */
 enum { SPINS = 1000 };
@@ -78,14 +78,7 @@ static bool spin(const trm_team *team, unsigned phase) {
 /* Call with the mutex held. A cancellation from a signal handler cannot take the mutex, so the wait
  * ends now and then to look. */
 static void wait_a_while(trm_team *team) {
-  struct timespec until;
-  clock_gettime(CLOCK_REALTIME, &until);
-  until.tv_nsec += 100 * 1000 * 1000;
-  if (until.tv_nsec >= 1000 * 1000 * 1000) {
-    until.tv_nsec -= 1000 * 1000 * 1000;
-    until.tv_sec += 1;
-  }
-  pthread_cond_timedwait(&team->changed, &team->mutex, &until);
+  trm_cond_wait_briefly(&team->changed, &team->mutex, 100);
 }
 
 static trm_status mismatch(uint32_t number, trm_error *error) {

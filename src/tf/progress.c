@@ -97,11 +97,11 @@ static void *draw_on(void *argument) {
       draw(bar, "\r");
     }
     struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
+    clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_nsec += UPDATE_MS * 1000000L;
     until.tv_sec += until.tv_nsec / 1000000000L;
     until.tv_nsec %= 1000000000L;
-    pthread_cond_timedwait(&bar->changed, &lock, &until);
+    pthread_cond_clockwait(&bar->changed, &lock, CLOCK_MONOTONIC, &until);
   }
   progress *oldest = bars;
   if (!has_head) write_head(bar, oldest != bar);

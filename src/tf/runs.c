@@ -1,5 +1,5 @@
 /* Runs on a thread of their own, of programs that read an infeed. */
-#define _POSIX_C_SOURCE 200809L
+#define _GNU_SOURCE /* pthread_cond_clockwait */
 #include "runs.h"
 
 #include <errno.h>
@@ -94,14 +94,14 @@ static void *thread_main(void *argument) {
  * (0: as long as it takes). Returns whether it is done. */
 static bool cancel(run *r, int seconds) {
   struct timespec until;
-  clock_gettime(CLOCK_REALTIME, &until);
+  clock_gettime(CLOCK_MONOTONIC, &until);
   until.tv_sec += seconds;
   pthread_mutex_lock(&lock);
   r->cancelled = true;
   if (r->begun && !r->done) program_cancel(r->program);
   int result = 0;
   while (!r->done && result != ETIMEDOUT)
-    result = seconds > 0 ? pthread_cond_timedwait(&changed, &lock, &until)
+    result = seconds > 0 ? pthread_cond_clockwait(&changed, &lock, CLOCK_MONOTONIC, &until)
                          : pthread_cond_wait(&changed, &lock);
   bool done = r->done;
   pthread_mutex_unlock(&lock);

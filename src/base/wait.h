@@ -1,0 +1,10 @@
+/* Waiting for a while. */
+#ifndef TREMULA_BASE_WAIT_H_
+#define TREMULA_BASE_WAIT_H_
+
+#include <pthread.h>
+
+/* pthread_cond_wait for at most so many milliseconds, whatever becomes of the time of day. */
+void trm_cond_wait_briefly(pthread_cond_t *condition, pthread_mutex_t *mutex, int milliseconds);
+
+#endif /* TREMULA_BASE_WAIT_H_ */
