@@ -551,8 +551,8 @@ static void print_small(trm_dtype dtype, uint8_t bits, trm_text *out) {
 }
 
 void trm_literal_print_element(trm_dtype dtype, const void *element, trm_text *out_text) {
-  float narrow[2];
-  double wide[2];
+  float narrow;
+  double wide;
   uint16_t half;
   if (trm_dtype_is_small_float(dtype)) {
     print_small(dtype, *(const uint8_t *)element, out_text);
@@ -568,29 +568,23 @@ void trm_literal_print_element(trm_dtype dtype, const void *element, trm_text *o
       print_half(dtype, half, out_text);
       break;
     case TRM_F32:
-      memcpy(narrow, element, sizeof *narrow);
-      print_float(narrow[0], out_text);
+      memcpy(&narrow, element, sizeof narrow);
+      print_float(narrow, out_text);
       break;
     case TRM_F64:
-      memcpy(wide, element, sizeof *wide);
-      print_double(wide[0], out_text);
+      memcpy(&wide, element, sizeof wide);
+      print_double(wide, out_text);
       break;
     case TRM_C64:
-      memcpy(narrow, element, sizeof narrow);
+    case TRM_C128: {
+      const trm_dtype part = dtype == TRM_C64 ? TRM_F32 : TRM_F64;
       trm_text_append(out_text, "(", 1);
-      print_float(narrow[0], out_text);
+      trm_literal_print_element(part, element, out_text);
       trm_text_append(out_text, ", ", 2);
-      print_float(narrow[1], out_text);
+      trm_literal_print_element(part, (const char *)element + trm_dtype_size(part), out_text);
       trm_text_append(out_text, ")", 1);
       break;
-    case TRM_C128:
-      memcpy(wide, element, sizeof wide);
-      trm_text_append(out_text, "(", 1);
-      print_double(wide[0], out_text);
-      trm_text_append(out_text, ", ", 2);
-      print_double(wide[1], out_text);
-      trm_text_append(out_text, ")", 1);
-      break;
+    }
     case TRM_S1:
     case TRM_S2:
     case TRM_S4:
