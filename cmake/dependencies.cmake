@@ -30,6 +30,6 @@ if(NOT ONEDNN_INCLUDE OR NOT ONEDNN_LIBRARY)
     "Python environment that builds (pip install onednn-devel-cpu-gomp==2023.2.0; `make demo` does), "
     "or set TREMULA_ONEDNN_PREFIX.")
 endif()
-add_library(onednn INTERFACE)
-target_include_directories(onednn SYSTEM INTERFACE ${ONEDNN_INCLUDE})
-target_link_libraries(onednn INTERFACE ${ONEDNN_LIBRARY})
+add_library(tremula::onednn INTERFACE IMPORTED GLOBAL)
+set_target_properties(tremula::onednn PROPERTIES
+  INTERFACE_INCLUDE_DIRECTORIES ${ONEDNN_INCLUDE} INTERFACE_LINK_LIBRARIES ${ONEDNN_LIBRARY})

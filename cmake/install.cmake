@@ -1,7 +1,8 @@
 # What is installed where.
 #   In a wheel (scikit-build-core): the libraries in tremula/lib, the tools in the environment's bin,
 #   tremula.pth beside the package, so that `tensorflow.python.ipu` can be imported.
-#   Otherwise (cmake --install): bin, lib and include of the prefix, for programs in C.
+#   Otherwise (cmake --install): bin, lib and include of the prefix, for programs in C, which find
+#   them by CMake's find_package(tremula) or by pkg-config (tests/package shows both).
 #
 # oneDNN lies in <environment>/lib, where pip puts it: four levels above tremula/lib.
 
@@ -37,10 +38,28 @@ if(SKBUILD)
   endif()
 else()
   include(GNUInstallDirs)
+  include(CMakePackageConfigHelpers)
   get_filename_component(onednn_folder "${ONEDNN_LIBRARY}" DIRECTORY)
   set_target_properties(tremula PROPERTIES INSTALL_RPATH "$ORIGIN:${onednn_folder}")
-  install(TARGETS tremula LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  set_target_properties(tremula_static PROPERTIES EXCLUDE_FROM_ALL OFF)
+  install(TARGETS tremula EXPORT tremula-shared LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  install(TARGETS tremula_static EXPORT tremula-static ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
   install(DIRECTORY ${CMAKE_SOURCE_DIR}/include/tremula DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+
+  set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/tremula)
+  install(EXPORT tremula-shared NAMESPACE tremula:: DESTINATION ${package_folder})
+  install(EXPORT tremula-static NAMESPACE tremula:: DESTINATION ${package_folder})
+  configure_package_config_file(${CMAKE_SOURCE_DIR}/cmake/tremula-config.cmake.in
+    ${CMAKE_BINARY_DIR}/tremula-config.cmake INSTALL_DESTINATION ${package_folder})
+  # Before version 1.0 a new minor version may change the interface.
+  write_basic_package_version_file(${CMAKE_BINARY_DIR}/tremula-config-version.cmake
+    COMPATIBILITY SameMinorVersion)
+  install(FILES ${CMAKE_BINARY_DIR}/tremula-config.cmake
+    ${CMAKE_BINARY_DIR}/tremula-config-version.cmake DESTINATION ${package_folder})
+  # Told from where the file lies, so that an installed folder can be moved.
+  file(RELATIVE_PATH prefix_above_lib ${CMAKE_INSTALL_FULL_LIBDIR} ${CMAKE_INSTALL_PREFIX})
+  configure_file(${CMAKE_SOURCE_DIR}/cmake/tremula.pc.in ${CMAKE_BINARY_DIR}/tremula.pc @ONLY)
+  install(FILES ${CMAKE_BINARY_DIR}/tremula.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
   if(TARGET tremula_tf)
     install(TARGETS tremula_tf LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
   endif()

@@ -4,4 +4,9 @@ Importing this package costs next to nothing and loads no TensorFlow: the import
 (`tremula._finder`) is loaded with it at every start of the interpreter.
 """
 
-__version__ = "0.1.0"
+
+def __getattr__(name):
+    if name == "__version__":  # the library's own, which stands in include/tremula/tremula.h
+        from tremula import core
+        return core.version()
+    raise AttributeError(f"module 'tremula' has no attribute {name!r}")
