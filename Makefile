@@ -1,6 +1,6 @@
 # What users and developers type. The work is done by scripts/.
 
-.PHONY: help demo test test-all sanitize bench clean
+.PHONY: help demo test test-all sanitize bench wheel clean
 
 help:
 	@echo "make demo      on a fresh machine: installs what is missing, builds, runs the examples"
@@ -8,6 +8,7 @@ help:
 	@echo "make test-all  the long ones too: differential tests, sanitizers"
 	@echo "make sanitize  the C tests with the address and undefined-behaviour sanitizers"
 	@echo "make bench     the peers side by side, in one run, and a table"
+	@echo "make wheel     a wheel for any x86-64 Linux of the last six years, in build/portable"
 	@echo "make clean     removes build/ and the Python environments"
 	@echo "PYTHON=...     chooses the Python that makes .venv (3.9 to 3.13)"
 
@@ -27,6 +28,9 @@ sanitize:
 
 bench:
 	@bash scripts/bench.sh
+
+wheel:
+	@bash scripts/wheel.sh
 
 clean:
 	rm -rf build .venv .venv-2.21

@@ -11,8 +11,8 @@ run() {
   shift
   say "$name"
   "$@" 2>&1 | tee "$log" || result=$?
-  CLOSING+=("$name: $(grep -E 'tests passed|tests failed| (passed|failed|error|skipped)' "$log" |
-    tail -n 1 | tr -d '=' | xargs)")
+  CLOSING+=("$name: $(grep -E 'tests passed|tests failed| (passed|failed|error|skipped)|^== .*: ' \
+    "$log" | tail -n 1 | tr -d '=' | xargs)")
   if [ $result -ne 0 ]; then
     CLOSING+=("$name: FAILED (exit code $result)")
     FAILED=1
@@ -99,7 +99,10 @@ if [ "$mode" != sanitize ]; then
   if [ -n "$NEWEST" ]; then end_newest; fi
 fi
 if [ $WITH_SANITIZERS = 1 ]; then test_c asan-ubsan; fi
-if [ "$mode" = all ]; then test_c tsan; fi
+if [ "$mode" = all ]; then
+  test_c tsan
+  run "The wheel in a bare system" bash -c 'bash scripts/wheel.sh && bash scripts/try_wheel.sh'
+fi
 
 printf '\n'
 for line in "${CLOSING[@]}"; do say "$line"; done
