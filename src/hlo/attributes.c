@@ -4,6 +4,7 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 enum {
   NONE,
@@ -85,6 +86,22 @@ bool trm_attribute_is_ignored(const char *name, size_t length) {
   return false;
 }
 
+const char *trm_attribute_refusal(trm_opcode opcode, const char *name, size_t length) {
+  static const struct {
+    trm_opcode opcode;
+    const char *name, *advice;
+  } refused[] = {
+#define REFUSED(opcode, name, advice) {TRM_OP_##opcode, name, advice},
+#include "hlo/attributes.def"
+  };
+  for (int i = 0; i < COUNT_OF(refused); ++i) {
+    if (refused[i].opcode == opcode && equals(refused[i].name, name, length)) {
+      return refused[i].advice;
+    }
+  }
+  return NULL;
+}
+
 void *trm_attribute_place(const trm_attribute *attribute, trm_instruction *instruction) {
   void *owner = NULL;
   switch (attribute->owner) {
@@ -149,7 +166,10 @@ const char *trm_attribute_spelling(trm_attribute_kind kind, int64_t value) {
 
 bool trm_attribute_value(trm_attribute_kind kind, const char *text, size_t length, int *out_value) {
   for (int i = 0; i < COUNT_OF(spellings); ++i) {
-    if (spellings[i].kind == kind && equals(spellings[i].text, text, length)) {
+    if (spellings[i].kind != kind) continue;
+    if (equals(spellings[i].text, text, length) ||
+        (kind == KIND_PRECISIONS && strlen(spellings[i].text) == length &&
+         strncasecmp(spellings[i].text, text, length) == 0)) {
       *out_value = spellings[i].value;
       return true;
     }

@@ -10,7 +10,7 @@ typedef enum trm_attribute_kind {
   KIND_GROUPS, KIND_PAIRS, KIND_WORD, KIND_STRING, KIND_TEXT, KIND_FRONTEND, KIND_CONTROL,
   KIND_METADATA, KIND_BACKEND_CONFIG, KIND_COMPUTATION, KIND_COMPUTATIONS,
   /* Spelled values: an int each, PRECISIONS a list of them. */
-  KIND_COMPARISON, KIND_COMPARISON_TYPE, KIND_DISTRIBUTION, KIND_ALGORITHM, KIND_FFT_TYPE,
+  KIND_COMPARISON, KIND_COMPARISON_TYPE, KIND_COMPARISON_ORDER, KIND_DISTRIBUTION, KIND_ALGORITHM, KIND_FFT_TYPE,
   KIND_TRANSPOSE, KIND_API_VERSION, KIND_PRECISIONS
 } trm_attribute_kind;
 
@@ -34,6 +34,8 @@ const trm_attribute *trm_attribute_find(trm_opcode opcode, const char *name, siz
                                         int *out_i);
 /* Known, and nothing is lost by reading over it. */
 bool trm_attribute_is_ignored(const char *name, size_t length);
+/* Known, and asks for what is not supported: what to do instead; or NULL. */
+const char *trm_attribute_refusal(trm_opcode opcode, const char *name, size_t length);
 /* Where the value lives; NULL when the instruction has no such block. */
 void *trm_attribute_place(const trm_attribute *attribute, trm_instruction *instruction);
 /* Makes the blocks that every instruction of its opcode has; false when memory runs out. */
@@ -43,6 +45,7 @@ bool trm_attribute_make_convolution(trm_arena *arena, trm_instruction *instructi
 
 /* NULL for a value that has no spelling. */
 const char *trm_attribute_spelling(trm_attribute_kind kind, int64_t value);
+/* Words of precision may be in capitals. */
 bool trm_attribute_value(trm_attribute_kind kind, const char *text, size_t length, int *out_value);
 /* All spellings, for messages: "EQ, NE, ...". */
 const char *trm_attribute_spellings(trm_attribute_kind kind, char *buffer, size_t size);

@@ -17,6 +17,7 @@
  *   lexer.c parse*.c (parse.h)     HLO text in
  *   print.c                        HLO text out
  *   proto_*.c (proto.h)            HloModuleProto in and out
+ *   groups.c (groups.h)           replica groups in short forms
  *   loops.c (loops.h)              how often a loop runs, where that can be seen
  *   builder*.c (builder.h)         modules made by calls (tremula/builder.h)
  */
@@ -223,7 +224,7 @@ typedef struct trm_instruction {
                           get/set-dimension-size's dimension; topk's k */
   trm_comparison comparison;
   trm_comparison_type comparison_type;
-  bool is_stable;      /* sort */
+  bool is_stable;      /* sort, topk */
   bool lower;          /* cholesky */
   bool largest;        /* topk */
   float epsilon;       /* batch-norm */

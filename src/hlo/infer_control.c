@@ -424,7 +424,8 @@ static trm_status infer_rng(trm_inference *c) {
   const trm_shape *stated = &c->instruction->shape;
   CHECK(c, c->instruction->distribution == 1 || c->instruction->distribution == 2,
         "the distribution must be uniform or normal");
-  CHECK(c, c->instruction->num_operands == 2,
+  /* What follows the two, such as a state, XLA's compilers do not read either. */
+  CHECK(c, c->instruction->num_operands >= 2,
         "takes two parameters of its distribution, not %" PRIu32,
         c->instruction->num_operands);
   TRY(trm_infer_give_stated(c));

@@ -28,7 +28,13 @@ static int kinds_taken(trm_opcode opcode) {
     case TRM_OP_REDUCE_PRECISION:
     case TRM_OP_STOCHASTIC_CONVERT:
       return FLOATING;
+    case TRM_OP_ACOS:
+    case TRM_OP_ACOSH:
+    case TRM_OP_ASIN:
+    case TRM_OP_ASINH:
+    case TRM_OP_ATANH:
     case TRM_OP_CBRT:
+    case TRM_OP_COSH:
     case TRM_OP_COSINE:
     case TRM_OP_EXPONENTIAL:
     case TRM_OP_EXPONENTIAL_MINUS_ONE:
@@ -37,6 +43,7 @@ static int kinds_taken(trm_opcode opcode) {
     case TRM_OP_LOGISTIC:
     case TRM_OP_RSQRT:
     case TRM_OP_SINE:
+    case TRM_OP_SINH:
     case TRM_OP_SQRT:
     case TRM_OP_TAN:
     case TRM_OP_TANH:

@@ -58,16 +58,14 @@ static int32_t add_free(const trm_shape *shape, const trm_dims *batch, const trm
   return rank;
 }
 
-static trm_status infer_dot(trm_inference *c) {
+static trm_status infer_dot(trm_inference *c, trm_dtype dtype) {
   const trm_dot *dot = c->instruction->dot;
   const trm_shape *left = trm_infer_operand(c, 0), *right = trm_infer_operand(c, 1);
-  trm_dtype dtype;
   CHECK(c, dot != NULL, "has no dimension numbers");
   TRY(check_paired(c, "batch", &dot->lhs_batch, &dot->rhs_batch));
   TRY(check_paired(c, "contracting", &dot->lhs_contracting, &dot->rhs_contracting));
   TRY(check_apart(c, &dot->lhs_batch, &dot->lhs_contracting));
   TRY(check_apart(c, &dot->rhs_batch, &dot->rhs_contracting));
-  TRY(choose_result_type(c, &dtype));
   int64_t out[2 * TRM_MAX_RANK];
   int32_t rank = 0;
   for (int32_t i = 0; i < dot->lhs_batch.count; ++i) {
@@ -76,6 +74,28 @@ static trm_status infer_dot(trm_inference *c) {
   rank = add_free(left, &dot->lhs_batch, &dot->lhs_contracting, out, rank);
   rank = add_free(right, &dot->rhs_batch, &dot->rhs_contracting, out, rank);
   return trm_infer_give(c, dtype, rank, out);
+}
+
+/* Operands 2 and 3 scale blocks of 0 and 1: the sizes of an operand are multiples of its scale's. */
+static trm_status infer_scaled_dot(trm_inference *c) {
+  const trm_shape *stated = &c->instruction->shape;
+  for (uint32_t i = 0; i < 4; ++i) {
+    CHECK(c, trm_dtype_is_floating(trm_infer_operand(c, i)->dtype), "operand %" PRIu32
+          " must be of floating point, not %s", i, trm_infer_text(c, trm_infer_operand(c, i)));
+  }
+  for (uint32_t i = 0; i < 2; ++i) {
+    const trm_shape *operand = trm_infer_operand(c, i), *scale = trm_infer_operand(c, i + 2);
+    CHECK(c, scale->rank == operand->rank, "operand %" PRIu32 " is %s, its scale %s: they need as "
+          "many dimensions", i, trm_infer_text(c, operand), trm_infer_text(c, scale));
+    for (int32_t d = 0; d < operand->rank; ++d) {
+      CHECK(c, scale->dims[d] > 0 && operand->dims[d] % scale->dims[d] == 0,
+            "dimension %d of operand %" PRIu32 ", %s, is no multiple of its scale's, %s", d, i,
+            trm_infer_text(c, operand), trm_infer_text(c, scale));
+    }
+  }
+  CHECK(c, stated->dtype == TRM_INVALID_TYPE || trm_dtype_is_floating(stated->dtype),
+        "gives floating point, not %s", trm_dtype_name(stated->dtype));
+  return infer_dot(c, stated->dtype == TRM_INVALID_TYPE ? TRM_BF16 : stated->dtype);
 }
 
 /* Batch, feature and spatial dimensions must be all of them, once each. */
@@ -196,8 +216,13 @@ static trm_status infer_fft(trm_inference *c) {
 trm_status trm_infer_linear(trm_inference *c) {
   TRY(trm_infer_check_arrays(c));
   switch (c->instruction->opcode) {
-    case TRM_OP_DOT:
-      return infer_dot(c);
+    case TRM_OP_DOT: {
+      trm_dtype dtype;
+      TRY(choose_result_type(c, &dtype));
+      return infer_dot(c, dtype);
+    }
+    case TRM_OP_SCALED_DOT:
+      return infer_scaled_dot(c);
     case TRM_OP_CONVOLUTION:
       return infer_convolution(c);
     case TRM_OP_CHOLESKY:

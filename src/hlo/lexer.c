@@ -33,8 +33,10 @@ static const char *skip_space(const char *at, const char *end) {
 
 /* Behind the closing quote, or NULL. */
 static const char *skip_string(const char *at, const char *end) {
+  const char quote = *at;
   for (++at; at < end; ++at) {
-    if (*at == '"') return at + 1;
+    if (*at == quote) return at + 1;
+    if (quote == '\'' && *at == '\n') return NULL; /* a lone apostrophe */
     if (*at == '\\') ++at;
   }
   return NULL;
@@ -100,7 +102,7 @@ void trm_lexer_next(trm_lexer *lexer) {
     set(lexer, TOKEN_IDENTIFIER, at, behind);
   } else if (c == '%') {
     read_name(lexer, at);
-  } else if (c == '"') {
+  } else if (c == '"' || (c == '\'' && skip_string(at, lexer->end) != NULL)) {
     const char *behind = skip_string(at, lexer->end);
     if (behind == NULL) {
       set_bad(lexer, at, "a string does not end");

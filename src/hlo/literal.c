@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/half.h"
+#include "base/log.h"
 #include "base/small_float.h"
 
 enum { MAX_NUMBER_LENGTH = 1100, MAX_DEPTH = 64, MAX_ELIDED_BYTES = 1 << 30 };
@@ -368,6 +369,36 @@ static trm_status read_elided(trm_lexer *lexer, trm_arena *arena, const trm_shap
   return TRM_OK;
 }
 
+/* `f32[4] constant(0)`, one value for an array: as XLA reads it, the first element; the others are
+ * 0. */
+static trm_status read_first(trm_lexer *lexer, trm_arena *arena, const trm_shape *shape,
+                             const void **out_leaf) {
+  trm_error *error = lexer->error;
+  char text[160];
+  const char *where = lexer->token;
+  const size_t length = lexer->length;
+  if (trm_shape_bytes(shape) > MAX_ELIDED_BYTES || arena->total > MAX_ELIDED_BYTES) {
+    return trm_lexer_fail(lexer, where, "one value for a constant of shape %s",
+                          trm_shape_text(shape, text, sizeof text));
+  }
+  char *leaf = trm_arena_allocate(arena, 1, trm_shape_bytes(shape));
+  CHECK_MEMORY(leaf, "a constant");
+  *out_leaf = leaf;
+  if (trm_shape_count(shape) == 0) return trm_lexer_skip_value(lexer);
+  TRY(read_element(lexer, shape->dtype, leaf));
+  const size_t size = trm_dtype_size(shape->dtype);
+  bool is_zero = true;
+  for (size_t i = 0; i < size; ++i) is_zero = is_zero && leaf[i] == 0;
+  if (!is_zero && trm_shape_count(shape) > 1) {
+    trm_log(TRM_LOG_WARN, "COMPILER",
+            "A constant of shape %s has the one value %.*s in the text: as in XLA, that is its "
+            "first element, and the others are 0. Write a broadcast of a scalar for an array of "
+            "equal values",
+            trm_shape_text(shape, text, sizeof text), SLICE_ARGS(where, length));
+  }
+  return TRM_OK;
+}
+
 static trm_status read_leaf(trm_lexer *lexer, trm_arena *arena, const trm_shape *shape,
                             const void **out_leaf, bool *out_elided) {
   trm_error *error = lexer->error;
@@ -387,6 +418,7 @@ static trm_status read_leaf(trm_lexer *lexer, trm_arena *arena, const trm_shape 
     *out_elided = true;
     return read_elided(lexer, arena, shape, out_leaf);
   }
+  if (shape->rank > 0 && lexer->kind != '{') return read_first(lexer, arena, shape, out_leaf);
   /* No more memory than the text that is there can fill: each value takes two characters. */
   if (trm_shape_count(shape) > (int64_t)(lexer->end - lexer->token)) {
     char text[256];

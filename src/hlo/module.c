@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "hlo/hlo.h"
+#include "hlo/infer.h"
 
 trm_status trm_module_create(const char *name, trm_module **out_module, trm_error *error) {
   trm_module *module = trm_allocate_zeroed(1, sizeof *module);
@@ -117,6 +118,12 @@ trm_status trm_computation_add(trm_module *module, uint32_t computation_index,
   instruction->called = copy_indices(arena, prototype->called, prototype->num_called);
   instruction->control_predecessors =
       copy_indices(arena, prototype->control_predecessors, prototype->num_control_predecessors);
+  /* Integers have the one order: to say that it is total says nothing. */
+  if (instruction->opcode == TRM_OP_COMPARE && prototype->num_operands > 0 &&
+      instruction->comparison_type == TRM_CMPTYPE_TOTALORDER &&
+      !trm_dtype_is_floating(computation->instructions[prototype->operands[0]].shape.dtype)) {
+    instruction->comparison_type = TRM_CMPTYPE_DEFAULT;
+  }
   if (instruction->id == 0) instruction->id = module->next_id;
   if (instruction->id >= module->next_id && instruction->id < INT64_MAX) {
     module->next_id = instruction->id + 1;

@@ -5,9 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "hlo/groups.h"
 #include "hlo/parse.h"
-
-enum { MAX_REPLICAS = 1 << 20 };
 
 /* ---- Lists ---------------------------------------------------------------------------------- */
 
@@ -94,69 +93,134 @@ static trm_status read_slice(trm_parser *parser, trm_pending_instruction *pendin
 
 /* ---- Replica groups ------------------------------------------------------------------------- */
 
-/* `[2,4]<=[4,2]T(1,0)`: the numbers 0, 1, ... in the shape [4,2], transposed, cut into groups. */
-static trm_status read_iota_groups(trm_parser *parser, trm_replica_groups *out) {
+/* `[4,2]T(1,0)`: the numbers 0, 1, ... in the shape [4,2], transposed. */
+static trm_status read_iota(trm_parser *parser, trm_dims *out_numbers) {
   trm_lexer *lexer = &parser->lexer;
-  trm_error *error = parser->error;
   const size_t first = parser->numbers.count;
   const char *where = lexer->token;
-  trm_dims shape, reshaped, order = {0};
+  trm_dims shape, order = {0};
   TRY(read_numbers(parser, '[', ']'));
   TRY(take_dims(parser, first, &shape));
-  TRY(trm_lexer_expect(lexer, '<', "'<='"));
-  TRY(trm_lexer_expect(lexer, '=', "'<='"));
-  TRY(read_numbers(parser, '[', ']'));
-  TRY(take_dims(parser, first, &reshaped));
   if (trm_lexer_is(lexer, "T")) {
     trm_lexer_next(lexer);
     TRY(read_numbers(parser, '(', ')'));
     TRY(take_dims(parser, first, &order));
-  }
-  int64_t total = 1;
-  for (int32_t i = 0; i < reshaped.count; ++i) {
-    if (reshaped.items[i] < 1 || __builtin_mul_overflow(total, reshaped.items[i], &total) ||
-        total > MAX_REPLICAS) {
-      return trm_lexer_fail(lexer, where, "replica groups of more than %d replicas", MAX_REPLICAS);
+    if (order.count != shape.count) {
+      return trm_lexer_fail(lexer, where, "T(...) has %d dimensions of %d", order.count,
+                            shape.count);
     }
   }
-  if (shape.count != 2 || shape.items[0] < 1 || shape.items[1] < 1 ||
-      shape.items[0] > MAX_REPLICAS || shape.items[1] > MAX_REPLICAS ||
-      shape.items[0] * shape.items[1] != total || reshaped.count > TRM_MAX_RANK ||
-      (order.count != 0 && order.count != reshaped.count)) {
+  trm_error reason;
+  if (trm_iota_numbers(&parser->module->arena, shape.items, order.items, shape.count, out_numbers,
+                       &reason) != TRM_OK) {
+    return trm_lexer_fail(lexer, where, "%s", reason.message);
+  }
+  return TRM_OK;
+}
+
+/* `[2,4]<=[4,2]T(1,0)`: the numbers of an iota, cut into groups. */
+static trm_status read_iota_groups(trm_parser *parser, trm_replica_groups *out) {
+  trm_lexer *lexer = &parser->lexer;
+  const size_t first = parser->numbers.count;
+  const char *where = lexer->token;
+  trm_dims shape, numbers;
+  trm_error reason;
+  TRY(read_numbers(parser, '[', ']'));
+  TRY(take_dims(parser, first, &shape));
+  TRY(trm_lexer_expect(lexer, '<', "'<='"));
+  TRY(trm_lexer_expect(lexer, '=', "'<='"));
+  TRY(read_iota(parser, &numbers));
+  if (shape.count != 2) {
     return trm_lexer_fail(lexer, where,
-                          "expected replica groups such as [2,4]<=[8] or [2,4]<=[4,2]T(1,0), of "
-                          "as many replicas on both sides");
+                          "expected replica groups such as [2,4]<=[8] or [2,4]<=[4,2]T(1,0)");
   }
-  int64_t strides[TRM_MAX_RANK], sizes[TRM_MAX_RANK], stride = 1;
-  for (int32_t i = reshaped.count - 1; i >= 0; --i) {
-    strides[i] = stride;
-    stride *= reshaped.items[i];
+  if (trm_groups_cut(&parser->module->arena, numbers, shape.items[0], shape.items[1], out,
+                     &reason) != TRM_OK) {
+    return trm_lexer_fail(lexer, where, "%s", reason.message);
   }
-  int64_t walk[TRM_MAX_RANK]; /* strides in the order of the transposed dimensions */
-  uint32_t seen = 0;
-  for (int32_t i = 0; i < reshaped.count; ++i) {
-    const int64_t from = order.count != 0 ? order.items[i] : i;
-    if (from < 0 || from >= reshaped.count || (seen >> from & 1) != 0) {
-      return trm_lexer_fail(lexer, where, "T(...) is not a permutation");
+  return TRM_OK;
+}
+
+typedef struct mesh {
+  int32_t rank, num_axes;
+  int64_t sizes[TRM_MAX_RANK];
+  const char *names[TRM_MAX_RANK];
+  trm_mesh_axis axes[TRM_MAX_RANK];
+} mesh;
+
+/* `['a'=2,'b'=4]` */
+static trm_status read_mesh_axes(trm_parser *parser, mesh *m) {
+  trm_lexer *lexer = &parser->lexer;
+  TRY(trm_lexer_expect(lexer, '[', "'[' and the axes of a mesh"));
+  do {
+    if (m->rank == TRM_MAX_RANK) {
+      return trm_lexer_fail(lexer, lexer->token, "a mesh of more than %d axes", TRM_MAX_RANK);
     }
-    seen |= 1u << from;
-    walk[i] = strides[from];
-    sizes[i] = reshaped.items[from];
-  }
-  int64_t *ids = ARENA_NEW(&parser->module->arena, int64_t, (size_t)total);
-  out->groups = ARENA_NEW(&parser->module->arena, trm_dims, (size_t)shape.items[0]);
-  if (ids == NULL || out->groups == NULL) FAIL_NO_MEMORY("replica groups");
-  for (int64_t i = 0; i < total; ++i) {
-    int64_t rest = i, id = 0;
-    for (int32_t d = reshaped.count - 1; d >= 0; --d) {
-      id += rest % sizes[d] * walk[d];
-      rest /= sizes[d];
+    TRY(trm_lexer_string(lexer, &parser->module->arena, &m->names[m->rank], NULL));
+    TRY(trm_lexer_expect(lexer, '=', "'=' and an axis's size"));
+    TRY(trm_lexer_integer(lexer, &m->sizes[m->rank++]));
+  } while (trm_lexer_accept(lexer, ','));
+  return trm_lexer_expect(lexer, ']', "']'");
+}
+
+/* `{'a', 'b':(2)4}`: the axes of a group; of 'b' the part of size 4 behind one of size 2. */
+static trm_status read_group_axes(trm_parser *parser, mesh *m) {
+  trm_lexer *lexer = &parser->lexer;
+  TRY(trm_lexer_expect(lexer, '{', "'{' and the axes of a group"));
+  while (lexer->kind != '}') {
+    const char *name, *where = lexer->token;
+    if (m->num_axes == TRM_MAX_RANK) {
+      return trm_lexer_fail(lexer, where, "a group over more than %d axes", TRM_MAX_RANK);
     }
-    ids[i] = id;
+    trm_mesh_axis *axis = &m->axes[m->num_axes++];
+    TRY(trm_lexer_string(lexer, &parser->module->arena, &name, NULL));
+    while (axis->axis < m->rank && strcmp(m->names[axis->axis], name) != 0) ++axis->axis;
+    if (axis->axis == m->rank) {
+      return trm_lexer_fail(lexer, where, "the mesh has no axis '%.100s'", name);
+    }
+    if (trm_lexer_accept(lexer, ':')) {
+      TRY(trm_lexer_expect(lexer, '(', "'(' and the size before a part of an axis"));
+      TRY(trm_lexer_integer(lexer, &axis->pre_size));
+      TRY(trm_lexer_expect(lexer, ')', "')'"));
+      TRY(trm_lexer_integer(lexer, &axis->size));
+      if (axis->pre_size < 1 || axis->size < 1) {
+        return trm_lexer_fail(lexer, where, "a part of an axis is smaller than 1");
+      }
+    }
+    if (!trm_lexer_accept(lexer, ',')) break;
   }
-  out->count = (int32_t)shape.items[0];
-  for (int32_t g = 0; g < out->count; ++g) {
-    out->groups[g] = (trm_dims){(int32_t)shape.items[1], ids + g * shape.items[1]};
+  return trm_lexer_expect(lexer, '}', "'}'");
+}
+
+/* `mesh['a'=2,'b'=4], device_ids=([4,2]T(1,0)) {'a'}` */
+static trm_status read_mesh_groups(trm_parser *parser, trm_replica_groups *out) {
+  trm_lexer *lexer = &parser->lexer;
+  const char *where = lexer->token;
+  mesh m = {0};
+  trm_dims devices;
+  trm_error reason;
+  bool has_devices = false;
+  trm_lexer_next(lexer);
+  TRY(read_mesh_axes(parser, &m));
+  if (trm_lexer_accept(lexer, ',')) {
+    if (!trm_lexer_is(lexer, "device_ids")) return trm_lexer_unexpected(lexer, "device_ids");
+    trm_lexer_next(lexer);
+    TRY(trm_lexer_expect(lexer, '=', "'='"));
+    has_devices = true;
+    if (trm_lexer_peek(lexer) == '[') {
+      TRY(trm_lexer_expect(lexer, '(', "'('"));
+      TRY(read_iota(parser, &devices));
+      TRY(trm_lexer_expect(lexer, ')', "')'"));
+    } else {
+      const size_t first = parser->numbers.count;
+      TRY(read_numbers(parser, '(', ')'));
+      TRY(take_dims(parser, first, &devices));
+    }
+  }
+  TRY(read_group_axes(parser, &m));
+  if (trm_groups_of_mesh(&parser->module->arena, m.sizes, m.rank, has_devices ? &devices : NULL,
+                         m.axes, m.num_axes, out, &reason) != TRM_OK) {
+    return trm_lexer_fail(lexer, where, "%s", reason.message);
   }
   return TRM_OK;
 }
@@ -166,14 +230,15 @@ static trm_status read_groups(trm_parser *parser, trm_replica_groups *out) {
   trm_lexer *lexer = &parser->lexer;
   trm_error *error = parser->error;
   if (lexer->kind == '[') return read_iota_groups(parser, out);
+  if (trm_lexer_is(lexer, "mesh")) return read_mesh_groups(parser, out);
   VECTOR(trm_dims) groups = {0};
   trm_status status = TRM_OK;
-  TRY_OR_GOTO(trm_lexer_expect(lexer, '{', "'{' or an iota such as [2,4]<=[8]"), done);
+  TRY_OR_GOTO(trm_lexer_expect(lexer, '{', "'{', an iota such as [2,4]<=[8] or a mesh"), done);
   if (lexer->kind != '}') {
     do {
       trm_dims group;
       TRY_OR_GOTO(trm_parse_dims(parser, &group), done);
-      if (groups.count == MAX_REPLICAS || !VECTOR_PUSH(&groups, group)) {
+      if (groups.count == TRM_MAX_REPLICAS || !VECTOR_PUSH(&groups, group)) {
         FAIL_OR_GOTO(done, RESOURCE_EXHAUSTED, "too many replica groups");
       }
     } while (trm_lexer_accept(lexer, ','));
@@ -493,6 +558,7 @@ static trm_status read_value(trm_parser *parser, const trm_attribute *attribute,
                  : trm_lexer_string(lexer, arena, place, &instruction->backend_config_size);
     case KIND_COMPARISON:
     case KIND_COMPARISON_TYPE:
+    case KIND_COMPARISON_ORDER:
     case KIND_DISTRIBUTION:
     case KIND_ALGORITHM:
     case KIND_FFT_TYPE:
@@ -580,6 +646,21 @@ static trm_status read_over_literal(trm_parser *parser) {
   return TRM_OK;
 }
 
+/* A value that asks for nothing is read over: false, 0, `{}`. */
+static trm_status refuse_value(trm_parser *parser, const trm_pending_instruction *pending,
+                               const char *name, size_t length, const char *advice) {
+  trm_lexer *lexer = &parser->lexer;
+  const bool is_nothing = trm_lexer_is(lexer, "false") ||
+                          (lexer->kind == TOKEN_NUMBER && lexer->length == 1 &&
+                           *lexer->token == '0') ||
+                          (lexer->kind == '{' && trm_lexer_peek(lexer) == '}');
+  TRY(trm_lexer_skip_value(lexer));
+  if (is_nothing) return TRM_OK;
+  trm_lexer_fail(lexer, pending->at, "%s with '%.*s' is not supported; %s",
+                 trm_opcode_name(pending->instruction.opcode), SLICE_ARGS(name, length), advice);
+  return parser->error->status = TRM_UNIMPLEMENTED;
+}
+
 trm_status trm_parse_attribute(trm_parser *parser, trm_pending_instruction *pending) {
   trm_lexer *lexer = &parser->lexer;
   const trm_opcode opcode = pending->instruction.opcode;
@@ -593,13 +674,9 @@ trm_status trm_parse_attribute(trm_parser *parser, trm_pending_instruction *pend
   const bool is_accuracy =
       trm_opcode_class_of(opcode) == TRM_CLASS_UNARY && trm_lexer_is(lexer, "result_accuracy");
   const bool is_literal = opcode == TRM_OP_CUSTOM_CALL && trm_lexer_is(lexer, "literal");
-  const bool is_read = constrains || is_accuracy || is_literal;
+  const char *refusal = trm_attribute_refusal(opcode, name, length);
+  const bool is_read = constrains || is_accuracy || is_literal || refusal != NULL;
   if (attribute == NULL && !is_read && !trm_attribute_is_ignored(name, length)) {
-    if (opcode == TRM_OP_SCAN || opcode == TRM_OP_RAGGED_DOT) {
-      return trm_lexer_fail(lexer, pending->at, "%s is not supported; write it as %s",
-                            trm_opcode_name(opcode),
-                            opcode == TRM_OP_SCAN ? "a while loop" : "one dot for each group");
-    }
     return trm_lexer_fail(lexer, name, "%s has no attribute '%.*s' that Tremula knows",
                           trm_opcode_name(opcode), SLICE_ARGS(name, length));
   }
@@ -608,6 +685,7 @@ trm_status trm_parse_attribute(trm_parser *parser, trm_pending_instruction *pend
   if (constrains) return read_layout_constraints(parser, pending);
   if (is_accuracy) return read_accuracy(parser);
   if (is_literal) return read_over_literal(parser);
+  if (refusal != NULL) return refuse_value(parser, pending, name, length, refusal);
   if (attribute == NULL) return trm_lexer_skip_value(lexer);
   if ((pending->seen >> i & 1) != 0) {
     return trm_lexer_fail(lexer, name, "the attribute '%s' appears twice", attribute->name);

@@ -135,6 +135,11 @@ static trm_status parse_array_shape(trm_parser *parser, trm_shape *out_shape) {
   return TRM_OK;
 }
 
+/* `b(f32[2])` is the memory of an array: to us the array. */
+static bool is_buffer(const trm_lexer *lexer) {
+  return trm_lexer_is(lexer, "b") && *lexer->at == '(';
+}
+
 trm_status trm_parse_shape(trm_parser *parser, trm_shape *out_shape) {
   trm_lexer *lexer = &parser->lexer;
   trm_error *error = parser->error;
@@ -154,7 +159,13 @@ trm_status trm_parse_shape(trm_parser *parser, trm_shape *out_shape) {
       trm_lexer_next(lexer);
       complete = lexer->kind == ')';
     } else {
+      const bool buffer = is_buffer(lexer);
+      if (buffer) {
+        trm_lexer_next(lexer);
+        trm_lexer_next(lexer);
+      }
       TRY(parse_array_shape(parser, &shape));
+      if (buffer) TRY(trm_lexer_expect(lexer, ')', "')' of a buffer's shape"));
       if (depth == 0) break;
       if (!VECTOR_PUSH(&parser->shapes, shape)) FAIL_NO_MEMORY("a shape");
     }
@@ -185,6 +196,6 @@ trm_status trm_parse_shape(trm_parser *parser, trm_shape *out_shape) {
 
 bool trm_parse_is_shape(const trm_parser *parser) {
   const trm_lexer *lexer = &parser->lexer;
-  return lexer->kind == '(' ||
+  return lexer->kind == '(' || is_buffer(lexer) ||
          (lexer->kind == TOKEN_IDENTIFIER && *lexer->at == '[');
 }

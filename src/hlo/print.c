@@ -287,6 +287,7 @@ static bool is_set(const trm_attribute *attribute, const trm_instruction *instru
     case KIND_COUNT: return *(const int64_t *)place != 1;
     case KIND_COLLECTIVE_DIM: return instruction->collective->has_dimension;
     case KIND_GROUPS: return ((const trm_replica_groups *)place)->count > 0;
+    case KIND_COMPARISON_ORDER: return false; /* the type says it */
     case KIND_COMPARISON_TYPE:
     case KIND_API_VERSION: return *(const int *)place != 0;
     case KIND_WORD:
@@ -366,6 +367,7 @@ static void print_value(const trm_module *module, const trm_computation *computa
       break;
     case KIND_COMPARISON:
     case KIND_COMPARISON_TYPE:
+    case KIND_COMPARISON_ORDER:
     case KIND_DISTRIBUTION:
     case KIND_ALGORITHM:
     case KIND_FFT_TYPE:

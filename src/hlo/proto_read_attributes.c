@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "hlo/groups.h"
 #include "hlo/proto.h"
 
 typedef Tremula__Hlo__HloInstructionProto instruction_proto;
@@ -160,51 +161,51 @@ static trm_status read_groups(trm_arena *arena, Tremula__Hlo__ReplicaGroup *cons
 static trm_status read_iota_groups(trm_arena *arena,
                                    const Tremula__Hlo__IotaReplicaGroupListProto *proto,
                                    trm_replica_groups *out_groups, trm_error *error) {
-  enum { MAX_DEVICES = 1 << 20 };
   const size_t rank = proto->n_iota_reshape_dims;
-  const int64_t groups = proto->num_replica_groups, size = proto->num_devices_per_group;
-  int64_t dims[TRM_MAX_RANK], stride[TRM_MAX_RANK], index[TRM_MAX_RANK] = {0};
-  int64_t total = 1;
-  bool fits = rank > 0 && rank <= TRM_MAX_RANK && rank == proto->n_iota_transpose_perm &&
-              groups > 0 && groups <= MAX_DEVICES && size > 0 && size <= MAX_DEVICES;
-  for (size_t i = rank; fits && i-- > 0;) {
-    fits = proto->iota_reshape_dims[i] > 0 && proto->iota_reshape_dims[i] <= MAX_DEVICES;
-    stride[i] = total;
-    if (fits) total *= proto->iota_reshape_dims[i];
-    fits = fits && total <= MAX_DEVICES;
-  }
-  if (!fits || total != groups * size) {
+  int64_t order[TRM_MAX_RANK];
+  trm_dims numbers;
+  if (rank == 0 || rank > TRM_MAX_RANK || rank != proto->n_iota_transpose_perm) {
     FAIL(INVALID_ARGUMENT, "its iota_replica_group_list is inconsistent");
   }
-  uint32_t seen = 0;
-  int64_t steps[TRM_MAX_RANK];
-  for (size_t i = 0; i < rank; ++i) {
-    const int32_t from = proto->iota_transpose_perm[i];
-    if (from < 0 || (size_t)from >= rank || (seen >> from & 1) != 0) {
-      FAIL(INVALID_ARGUMENT, "its iota_transpose_perm is not a permutation");
+  for (size_t i = 0; i < rank; ++i) order[i] = proto->iota_transpose_perm[i];
+  TRY(trm_iota_numbers(arena, proto->iota_reshape_dims, order, (int32_t)rank, &numbers, error));
+  return trm_groups_cut(arena, numbers, proto->num_replica_groups, proto->num_devices_per_group,
+                        out_groups, error);
+}
+
+static trm_status read_mesh_groups(trm_arena *arena,
+                                   const Tremula__Hlo__MeshAxesReplicaGroupListProto *proto,
+                                   trm_replica_groups *out_groups, trm_error *error) {
+  const Tremula__Hlo__MeshProto *mesh = proto->mesh;
+  int64_t sizes[TRM_MAX_RANK];
+  trm_mesh_axis axes[TRM_MAX_RANK];
+  if (mesh == NULL || mesh->n_axes > TRM_MAX_RANK || proto->n_axes > TRM_MAX_RANK ||
+      mesh->n_device_ids > TRM_MAX_REPLICAS) {
+    FAIL(INVALID_ARGUMENT, "its mesh has no or more than %d axes", TRM_MAX_RANK);
+  }
+  for (size_t i = 0; i < mesh->n_axes; ++i) sizes[i] = mesh->axes[i]->size;
+  for (size_t i = 0; i < proto->n_axes; ++i) {
+    const Tremula__Hlo__AxisRefProto__SubAxis *part = proto->axes[i]->sub_axis_info;
+    axes[i] = (trm_mesh_axis){.axis = proto->axes[i]->mesh_axis_index,
+                              .pre_size = part == NULL ? 0 : part->pre_size,
+                              .size = part == NULL ? 0 : part->size};
+    if (part != NULL && (part->pre_size < 1 || part->size < 1)) {
+      FAIL(INVALID_ARGUMENT, "a part of an axis of its mesh is smaller than 1");
     }
-    seen |= UINT32_C(1) << from;
-    dims[i] = proto->iota_reshape_dims[from];
-    steps[i] = stride[from];
   }
-  int64_t *ids = ARENA_NEW(arena, int64_t, (size_t)total);
-  out_groups->groups = ARENA_NEW(arena, trm_dims, (size_t)groups);
-  if (ids == NULL || out_groups->groups == NULL) FAIL_NO_MEMORY("replica groups");
-  int64_t id = 0;
-  for (int64_t n = 0; n < total; ++n) {
-    ids[n] = id;
-    for (size_t d = rank; d-- > 0;) {
-      id += steps[d];
-      if (++index[d] < dims[d]) break;
-      id -= steps[d] * dims[d];
-      index[d] = 0;
+  trm_dims devices = {(int32_t)mesh->n_device_ids, mesh->device_ids};
+  const Tremula__Hlo__MeshProto__IotaTransform *iota = mesh->iota_transform;
+  if (iota != NULL && iota->n_reshape_dims > 0) {
+    if (iota->n_transpose_perm > 0 && iota->n_transpose_perm != iota->n_reshape_dims) {
+      FAIL(INVALID_ARGUMENT, "the iota_transform of its mesh is inconsistent");
     }
+    TRY(trm_iota_numbers(arena, iota->reshape_dims,
+                         iota->n_transpose_perm > 0 ? iota->transpose_perm : NULL,
+                         (int32_t)iota->n_reshape_dims, &devices, error));
   }
-  out_groups->count = (int32_t)groups;
-  for (int64_t i = 0; i < groups; ++i) {
-    out_groups->groups[i] = (trm_dims){(int32_t)size, ids + i * size};
-  }
-  return TRM_OK;
+  return trm_groups_of_mesh(arena, sizes, (int32_t)mesh->n_axes,
+                            devices.count > 0 ? &devices : NULL, axes, (int32_t)proto->n_axes,
+                            out_groups, error);
 }
 
 static trm_status read_collective(trm_arena *arena, const instruction_proto *proto,
@@ -213,7 +214,9 @@ static trm_status read_collective(trm_arena *arena, const instruction_proto *pro
   *out_collective = collective;
   trm_replica_groups *groups = &collective->replica_groups;
   const Tremula__Hlo__CollectiveDeviceListProto *list = proto->collective_device_list;
-  if (proto->iota_collective_device_list != NULL) {
+  if (proto->mesh_axes_replica_group_list != NULL) {
+    TRY(read_mesh_groups(arena, proto->mesh_axes_replica_group_list, groups, error));
+  } else if (proto->iota_collective_device_list != NULL) {
     TRY(read_iota_groups(arena, proto->iota_collective_device_list, groups, error));
   } else if (list != NULL && list->iota_replica_group_list != NULL) {
     TRY(read_iota_groups(arena, list->iota_replica_group_list, groups, error));
@@ -297,6 +300,16 @@ static trm_status read_comparison(const instruction_proto *proto, trm_instructio
   TRY(find_name(types, 5, proto->comparison_type, "comparison type", &type, error));
   out->comparison = (trm_comparison)direction;
   out->comparison_type = (trm_comparison_type)type;
+  /* JAX from 0.12 on says the order beside or in the place of the type. */
+  if (strcmp(proto->comparison_order, "TOTAL") == 0) {
+    if (type == TRM_CMPTYPE_DEFAULT || type == TRM_CMPTYPE_FLOAT) {
+      out->comparison_type = TRM_CMPTYPE_TOTALORDER;
+    }
+  } else if (proto->comparison_order[0] != '\0' &&
+             strcmp(proto->comparison_order, "PARTIAL") != 0) {
+    FAIL(INVALID_ARGUMENT, "its comparison order \"%.100s\" is not known",
+         proto->comparison_order);
+  }
   return TRM_OK;
 }
 
@@ -369,6 +382,7 @@ static trm_status read_own(trm_arena *arena, const instruction_proto *proto, trm
       return TRM_OK;
     case TRM_OP_DOT:
     case TRM_OP_RAGGED_DOT:
+    case TRM_OP_SCALED_DOT:
       return read_dot(arena, proto->dot_dimension_numbers, &out->dot, error);
     case TRM_OP_CONVOLUTION:
       return read_convolution(arena, proto, &out->convolution, error);
@@ -398,6 +412,7 @@ static trm_status read_own(trm_arena *arena, const instruction_proto *proto, trm
     case TRM_OP_TOPK:
       out->number = proto->k;
       out->largest = proto->largest;
+      out->is_stable = proto->is_stable;
       return TRM_OK;
     case TRM_OP_CHOLESKY:
       out->lower = proto->cholesky_options != NULL && proto->cholesky_options->lower;

@@ -9,6 +9,8 @@ typedef Tremula__Hlo__LiteralProto literal_proto;
 
 enum { MAX_DEPTH = 100 }; /* what trm_proto_scan lets through */
 
+enum { BUFFER_TYPE = 34 }; /* the memory of an array: to us the array */
+
 /* ---- Shapes --------------------------------------------------------------------------------- */
 
 static trm_status read_array_shape(trm_arena *arena, const shape_proto *proto, trm_shape *out_shape,
@@ -53,6 +55,10 @@ trm_status trm_proto_read_shape(trm_arena *arena, const shape_proto *proto, trm_
   trm_shape *target = &root;
   const shape_proto *source = proto;
   for (;;) {
+    for (int i = 0; i < MAX_DEPTH && source->element_type == BUFFER_TYPE &&
+                    source->n_tuple_shapes == 1; ++i) {
+      source = source->tuple_shapes[0];
+    }
     if (source->element_type == TRM_TUPLE && depth < MAX_DEPTH) {
       const size_t count = source->n_tuple_shapes;
       if (count > INT32_MAX) FAIL(INVALID_ARGUMENT, "a tuple has too many elements");

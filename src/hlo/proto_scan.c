@@ -7,7 +7,7 @@
 
 enum { MAX_DEPTH = 100 };
 
-/* Fields of TensorFlow 2.15's and 2.21's descriptors that hlo.proto leaves out. An ignorable one
+/* Fields of the descriptors of TensorFlow 2.15 to 2.21 and JAX 0.10 to 0.12 that hlo.proto leaves out. An ignorable one
  * does not change what a program computes; any other is an error when it is set. */
 typedef struct left_out {
   const char *message, *name;
@@ -22,11 +22,17 @@ static const left_out left_out_fields[] = {
     {"HloModuleProto", "spmd_output_sharding", 12, true},
     {"HloModuleProto", "profile_info", 13, true},
     {"HloModuleProto", "spmd_parameters_shardings", 14, true},
-    {"HloModuleProto", "device_assignment", 15, false},
+    {"HloModuleProto", "device_assignment", 15, true}, /* devices are the engine's */
     {"HloModuleProto", "use_auto_spmd_partitioning", 16, true},
     {"HloModuleProto", "buffer_donor", 18, true},
     {"HloModuleProto", "original_value_recovery_table", 20, true},
+    {"HloModuleProto", "device_type", 21, true},
+    {"HloModuleProto", "payloads", 22, false}, /* configurations of instructions are in it */
+    {"HloModuleProto", "pjrt_id", 23, true},
+    {"HloModuleProto", "debug_attributes", 24, true},
+    {"HloModuleProto", "backend_config", 25, true},
     {"HloComputationProto", "execution_thread", 8, true}, /* threads are the engine's */
+    {"HloComputationProto", "backend_config", 9, true},
     {"HloInstructionProto", "domain_entry_sharding", 54, true},
     {"HloInstructionProto", "domain_exit_sharding", 55, true},
     {"HloInstructionProto", "operand_shapes_with_layout", 57, true},
@@ -43,11 +49,15 @@ static const left_out left_out_fields[] = {
     {"HloInstructionProto", "is_composite", 89, true},
     {"HloInstructionProto", "ragged_dot_dimension_numbers", 90, false},
     {"HloInstructionProto", "result_accuracy", 91, true},
-    {"HloInstructionProto", "mesh_axes_replica_group_list", 93, false},
     {"HloInstructionProto", "is_reverse", 94, false},
     {"HloInstructionProto", "num_carries", 95, false},
     {"HloInstructionProto", "is_associative", 96, true},
     {"HloInstructionProto", "conv_kind", 97, true},
+    {"HloInstructionProto", "sparsity_config", 98, false},
+    {"HloInstructionProto", "backend_config_payload", 99, false},
+    {"HloInstructionProto", "has_dynamic_root", 100, false},
+    {"HloInstructionProto", "block_scaling_config", 101, false},
+    {"HloInstructionProto", "shuffle_mode", 103, false},
     {"LayoutProto", "tiles", 6, true}, /* layouts are hints */
     {"LayoutProto", "element_size_in_bits", 7, true},
     {"LayoutProto", "memory_space", 8, true},
@@ -72,22 +82,11 @@ static const left_out left_out_fields[] = {
     {"OpMetadata", "source_end_line", 17, true},
     {"OpMetadata", "source_column", 18, true},
     {"OpMetadata", "source_end_column", 19, true},
+    {"OpMetadata", "metadata_payload", 20, true},
     {"LiteralProto", "sparse_indices", 14, false},
-    {"LiteralProto", "f8e5m2s", 19, false},
-    {"LiteralProto", "f8e4m3fns", 20, false},
-    {"LiteralProto", "s4s", 21, false},
-    {"LiteralProto", "u4s", 22, false},
-    {"LiteralProto", "f8e4m3b11fnuzs", 23, false},
-    {"LiteralProto", "f8e5m2fnuzs", 24, false},
-    {"LiteralProto", "f8e4m3fnuzs", 25, false},
-    {"LiteralProto", "s2s", 26, false},
-    {"LiteralProto", "u2s", 27, false},
-    {"LiteralProto", "f8e4m3s", 28, false},
-    {"LiteralProto", "f8e3m4s", 29, false},
-    {"LiteralProto", "s1s", 30, false},
-    {"LiteralProto", "u1s", 31, false},
-    {"LiteralProto", "f4e2m1fns", 32, false},
-    {"LiteralProto", "f8e8m0fnus", 33, false},
+    {"LiteralProto", "dynamic_sizes", 34, false},
+    {"LiteralProto", "f6e3m2fns", 35, false},
+    {"LiteralProto", "f6e2m3fns", 36, false},
     {"OpSharding", "tile_shape", 2, true}, /* follows from the tile assignment */
     {"OpSharding", "metadata", 7, true},
     {"OpSharding", "is_shard_group", 11, true},
@@ -96,6 +95,27 @@ static const left_out left_out_fields[] = {
     {"OpSharding", "named_sharding", 14, false},
     {"PrecisionConfig", "algorithm", 2, true}, /* we accumulate in float32 in any case */
 };
+
+static bool read_varint(const uint8_t **cursor, const uint8_t *end, uint64_t *out_value);
+
+/* Whether bytes are a message all of whose fields are 0 or such messages: writers leave these where
+ * nothing is meant. Bytes that are no message say something. */
+static bool says_nothing(const uint8_t *cursor, const uint8_t *end, int depth) {
+  while (cursor < end) {
+    uint64_t tag = 0, value = 0;
+    if (depth == 0 || !read_varint(&cursor, end, &tag) || tag >> 3 == 0 ||
+        !read_varint(&cursor, end, &value)) {
+      return false;
+    }
+    if ((tag & 7) == 0 && value == 0) continue;
+    if ((tag & 7) != 2 || value > (uint64_t)(end - cursor) ||
+        !says_nothing(cursor, cursor + value, depth - 1)) {
+      return false;
+    }
+    cursor += value;
+  }
+  return true;
+}
 
 /* `is_set`: the value is not 0 and not empty. */
 static trm_status check_left_out(const char *message, uint32_t number, bool is_set,
@@ -109,7 +129,7 @@ static trm_status check_left_out(const char *message, uint32_t number, bool is_s
   }
   FAIL(UNIMPLEMENTED,
        "the module uses field %" PRIu32 " of %s, which this version does not know; it was probably "
-       "written by a TensorFlow newer than 2.21",
+       "written by a TensorFlow newer than 2.21 or a JAX newer than 0.12",
        number, message);
 }
 
@@ -205,6 +225,7 @@ trm_status trm_proto_scan(const uint8_t *data, size_t size, trm_error *error) {
     const ProtobufCFieldDescriptor *field =
         protobuf_c_message_descriptor_get_field(top.message, number);
     if (field == NULL) {
+      if (is_set && (tag & 7) == 2) is_set = !says_nothing(cursor, cursor + length, 8);
       TRY(check_left_out(message, number, is_set, error));
       cursor += length;
       continue;

@@ -8,6 +8,8 @@ bool trm_complex_op_exists(trm_opcode opcode) {
   switch (opcode) {
     case TRM_OP_ABS:
     case TRM_OP_ADD:
+    case TRM_OP_ACOS: case TRM_OP_ACOSH: case TRM_OP_ASIN: case TRM_OP_ASINH: case TRM_OP_ATANH:
+    case TRM_OP_COSH: case TRM_OP_SINH:
     case TRM_OP_ATAN2:
     case TRM_OP_COMPARE:
     case TRM_OP_COMPLEX:
@@ -50,6 +52,13 @@ trm_value trm_complex_op_apply(const trm_scalar_op *op, const trm_value *operand
       z = -I * clog((b + I * a) / csqrt(a * a + b * b));
       break;
     case TRM_OP_NEGATE: z = -a; break;
+    case TRM_OP_ACOS: z = cacos(a); break;
+    case TRM_OP_ACOSH: z = cacosh(a); break;
+    case TRM_OP_ASIN: z = casin(a); break;
+    case TRM_OP_ASINH: z = casinh(a); break;
+    case TRM_OP_ATANH: z = catanh(a); break;
+    case TRM_OP_COSH: z = ccosh(a); break;
+    case TRM_OP_SINH: z = csinh(a); break;
     case TRM_OP_COSINE: z = ccos(a); break;
     case TRM_OP_SINE: z = csin(a); break;
     case TRM_OP_TAN: z = ctan(a); break;

@@ -16,11 +16,13 @@ bool trm_scalar_op_exists(trm_opcode opcode) {
 /* Opcodes that need floats; on integers they have no meaning. */
 static bool is_float_only(trm_opcode opcode) {
   switch (opcode) {
-    case TRM_OP_ATAN2: case TRM_OP_CBRT: case TRM_OP_CEIL: case TRM_OP_COSINE: case TRM_OP_ERF:
+    case TRM_OP_ACOS: case TRM_OP_ACOSH: case TRM_OP_ASIN: case TRM_OP_ASINH: case TRM_OP_ATAN2:
+    case TRM_OP_ATANH: case TRM_OP_CBRT: case TRM_OP_CEIL: case TRM_OP_COSH: case TRM_OP_COSINE:
+    case TRM_OP_ERF:
     case TRM_OP_EXPONENTIAL: case TRM_OP_EXPONENTIAL_MINUS_ONE: case TRM_OP_FLOOR: case TRM_OP_LOG:
     case TRM_OP_LOG_PLUS_ONE: case TRM_OP_LOGISTIC: case TRM_OP_REDUCE_PRECISION:
     case TRM_OP_ROUND_NEAREST_AFZ: case TRM_OP_ROUND_NEAREST_EVEN: case TRM_OP_RSQRT:
-    case TRM_OP_SINE: case TRM_OP_SQRT: case TRM_OP_TAN: case TRM_OP_TANH:
+    case TRM_OP_SINE: case TRM_OP_SINH: case TRM_OP_SQRT: case TRM_OP_TAN: case TRM_OP_TANH:
       return true;
     default: return false;
   }
@@ -162,8 +164,14 @@ static trm_value reduce_precision(const trm_scalar_op *op, trm_value value) {
 static double float_unary(trm_opcode opcode, double x) {
   switch (opcode) {
     case TRM_OP_ABS: return fabs(x);
+    case TRM_OP_ACOS: return acos(x);
+    case TRM_OP_ACOSH: return acosh(x);
+    case TRM_OP_ASIN: return asin(x);
+    case TRM_OP_ASINH: return asinh(x);
+    case TRM_OP_ATANH: return atanh(x);
     case TRM_OP_CBRT: return cbrt(x);
     case TRM_OP_CEIL: return ceil(x);
+    case TRM_OP_COSH: return cosh(x);
     case TRM_OP_COSINE: return cos(x);
     case TRM_OP_ERF: return erf(x);
     case TRM_OP_EXPONENTIAL: return exp(x);
@@ -180,6 +188,7 @@ static double float_unary(trm_opcode opcode, double x) {
     case TRM_OP_RSQRT: return 1.0 / sqrt(x);
     case TRM_OP_SIGN: return x > 0.0 ? 1.0 : x < 0.0 ? -1.0 : x; /* of zeros and NaN: itself */
     case TRM_OP_SINE: return sin(x);
+    case TRM_OP_SINH: return sinh(x);
     case TRM_OP_SQRT: return sqrt(x);
     case TRM_OP_TAN: return tan(x);
     case TRM_OP_TANH: return tanh(x);

@@ -133,7 +133,7 @@ static trm_status split_indices(trm_edit *edit, trm_index index, trm_error *erro
 static bool is_annotation(const trm_edit *edit, const trm_instruction *instruction) {
   static const char *const targets[] = {"Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape",
                                         "SetBound", "LayoutConstraint", "annotate_device_placement",
-                                        "MoveToDevice", "MoveToHost"};
+                                        "MoveToDevice", "MoveToHost", "Pin", "Unpin"};
   if (instruction->num_operands == 0 || instruction->num_called > 0 ||
       !trm_shape_equal(&instruction->shape,
                        &trm_edit_at(edit, instruction->operands[0])->shape)) {

@@ -38,6 +38,10 @@ static const row rows[TRM_NUM_OPCODES] = {
     [TRM_OP_WHILE] = CONTROL, [TRM_OP_CONDITIONAL] = CONTROL, [TRM_OP_CALL] = CONTROL,
     /* Elementwise. */
     [TRM_OP_FUSION] = FAMILY(elementwise), [TRM_OP_MAP] = FAMILY(elementwise),
+    [TRM_OP_ACOS] = FAMILY(elementwise), [TRM_OP_ACOSH] = FAMILY(elementwise),
+    [TRM_OP_ASIN] = FAMILY(elementwise), [TRM_OP_ASINH] = FAMILY(elementwise),
+    [TRM_OP_ATANH] = FAMILY(elementwise), [TRM_OP_COSH] = FAMILY(elementwise),
+    [TRM_OP_SINH] = FAMILY(elementwise),
     [TRM_OP_ABS] = FAMILY(elementwise), [TRM_OP_ADD] = FAMILY(elementwise),
     [TRM_OP_AND] = FAMILY(elementwise), [TRM_OP_ATAN2] = FAMILY(elementwise),
     [TRM_OP_CBRT] = FAMILY(elementwise), [TRM_OP_CEIL] = FAMILY(elementwise),

@@ -5,6 +5,7 @@
  * infinities, zeros and NaNs as in C's libm; checked by tests/c/ops/test_fast_math.c):
  *
  *   exp, expm1, log, log1p, tanh, logistic, sin, cos, cbrt, atan2        0.51
+ *   acos, asin, acosh, asinh, atanh, cosh, sinh                          0.51
  *   pow, tan, erf                                                        0.52
  *   sqrt                                                                 0.5
  *   rsqrt (two rounded steps)                                            1.5
@@ -214,8 +215,8 @@ INLINE float tan_f32(float x) {
   return x == 0.0f ? x : (float)v;
 }
 
-INLINE float atan2_f32(float y, float x) {
-  const double ay = (double)abs_f32(y), ax = (double)abs_f32(x);
+/* The angle of (ax, ay), both at least 0; 0 for the origin. */
+INLINE double angle_of(double ay, double ax) {
   const double low = ay < ax ? ay : ax, high = ay < ax ? ax : ay;
   double t = low / high;
   t = high == 0.0 ? 0.0 : t;
@@ -235,10 +236,56 @@ INLINE float atan2_f32(float y, float x) {
   p = p * z - 0x1.5555551b37822p-2;
   p = p * z + 0x1.ffffffffeaa6cp-1;
   p = p * t;
-  p = ay > ax ? 0x1.921fb54442d18p+0 - p : p;
+  return ay > ax ? 0x1.921fb54442d18p+0 - p : p;
+}
+INLINE float atan2_f32(float y, float x) {
+  double p = angle_of((double)abs_f32(y), (double)abs_f32(x));
   p = float_bits(x) >> 31 != 0 ? 0x1.921fb54442d18p+1 - p : p;
   const float r = sign_of((float)p, y);
   return (x != x) | (y != y) ? NAN : r;
+}
+
+INLINE float asin_f32(float x) {
+  const double a = (double)abs_f32(x);
+  const float r = sign_of((float)angle_of(a, sqrt((1.0 - a) * (1.0 + a))), x);
+  return a <= 1.0 ? r : NAN;
+}
+INLINE float acos_f32(float x) {
+  const double a = (double)abs_f32(x);
+  const double p = angle_of(sqrt((1.0 - a) * (1.0 + a)), a);
+  const float r = (float)(x < 0.0f ? 0x1.921fb54442d18p+1 - p : p);
+  return a <= 1.0 ? r : NAN;
+}
+
+/* e^|x|, where the sums below have their last digits beyond float32's largest. */
+INLINE float cosh_f32(float x) {
+  const double e = exp_double(limit((double)abs_f32(x), 0.0, 110.0));
+  const float r = (float)(0.5 * (e + 1.0 / e));
+  return x != x ? x : r;
+}
+INLINE float sinh_f32(float x) {
+  const double e = expm1_double(limit((double)abs_f32(x), 0.0, 110.0));
+  const float r = sign_of((float)(0.5 * (e + e / (e + 1.0))), x);
+  return x != x ? x : r;
+}
+/* Below 2^-10 the power series, where the logarithm would lose digits. */
+INLINE float asinh_f32(float x) {
+  const double a = (double)abs_f32(x), z = a * a;
+  const double small = a * (1.0 - z * (1.0 / 6 - z * (3.0 / 40)));
+  const double r = log_double(a + sqrt(z + 1.0));
+  return sign_of((float)(a < 0x1p-10 ? small : r), x);
+}
+INLINE float acosh_f32(float x) {
+  const double t = (double)x - 1.0;
+  const float r = (float)log_double(1.0 + (t + sqrt(t * (t + 2.0))));
+  return x >= 1.0f ? r : NAN;
+}
+INLINE float atanh_f32(float x) {
+  const double a = (double)abs_f32(x), z = a * a;
+  const double small = a * (1.0 + z * (1.0 / 3 + z * (1.0 / 5)));
+  const double r = 0.5 * log_double((1.0 + a) / (1.0 - a));
+  const float v = sign_of((float)(a < 0x1p-10 ? small : r), x);
+  return a <= 1.0 ? v : NAN;
 }
 
 INLINE float erf_f32(float x) {

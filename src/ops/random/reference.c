@@ -33,7 +33,7 @@ static trm_status create_rng(const trm_kernel_request *request, trm_kernel *out_
   const bool is_normal = instruction->distribution == 2;
   if ((instruction->distribution != 1 && !is_normal) || kind == TRM_KIND_NONE ||
       kind == TRM_KIND_COMPLEX || (is_normal && kind != TRM_KIND_FLOAT) ||
-      instruction->num_operands != 2) {
+      instruction->num_operands < 2) {
     return trm_reference_refuse(request, "the distribution or its type is not known", error);
   }
   return trm_reference_kernel_create(request, "reference.rng", run_rng, 0, out_kernel, error);

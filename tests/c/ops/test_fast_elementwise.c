@@ -13,6 +13,8 @@ enum { NUM_COUNTS = sizeof counts / sizeof *counts };
 static double tolerance(trm_opcode opcode) {
   switch (opcode) {
     case TRM_OP_RSQRT: return 2;
+    case TRM_OP_ACOS: case TRM_OP_ACOSH: case TRM_OP_ASIN: case TRM_OP_ASINH: case TRM_OP_ATANH:
+    case TRM_OP_COSH: case TRM_OP_SINH:
     case TRM_OP_ATAN2: case TRM_OP_CBRT: case TRM_OP_COSINE: case TRM_OP_ERF: case TRM_OP_EXPONENTIAL:
     case TRM_OP_EXPONENTIAL_MINUS_ONE: case TRM_OP_LOG: case TRM_OP_LOG_PLUS_ONE:
     case TRM_OP_LOGISTIC: case TRM_OP_POWER: case TRM_OP_SINE: case TRM_OP_TAN: case TRM_OP_TANH:
