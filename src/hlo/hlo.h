@@ -315,8 +315,12 @@ trm_status trm_computation_rewrite(trm_module *module, uint32_t computation,
                                    const trm_index *replacement, trm_error *error);
 
 /* Drops computations that the entry does not reach and puts callees before callers; fails on a
- * cyclic call graph. */
+ * cyclic call graph. An order that is legal stays. */
 trm_status trm_module_compact(trm_module *module, trm_error *error);
+
+/* What readers end with: compacts, and makes each side effect of a computation a control predecessor
+ * of the next, so that their order is the array's whatever passes do. */
+trm_status trm_module_settle(trm_module *module, trm_error *error);
 
 /* Sets runs[c] (num_computations, all false before) for what runs instruction by instruction: the
  * entry, and the computations of whiles and conditionals that do. Callees are to come before

@@ -193,6 +193,21 @@ typedef struct call_visit {
   uint32_t called;       /* the next of its called computations */
 } call_visit;
 
+/* Whether what the entry reaches (a state that is not 0) has callees before callers already: then
+ * that order stays, so that a module which is written and read again is the same. */
+static bool is_ordered(const trm_module *module, const uint8_t *state) {
+  for (uint32_t i = 0; i < module->num_computations; ++i) {
+    const trm_computation *computation = &module->computations[i];
+    for (trm_index k = 0; k < computation->num_instructions && state[i] != 0; ++k) {
+      const trm_instruction *instruction = &computation->instructions[k];
+      for (uint32_t c = 0; c < instruction->num_called; ++c) {
+        if (instruction->called[c] >= i) return false;
+      }
+    }
+  }
+  return true;
+}
+
 trm_status trm_module_compact(trm_module *module, trm_error *error) {
   const uint32_t total = module->num_computations;
   trm_status status = TRM_OK;
@@ -249,6 +264,14 @@ trm_status trm_module_compact(trm_module *module, trm_error *error) {
       }
     }
   }
+  if (is_ordered(module, state)) {
+    count = 0;
+    for (uint32_t i = 0; i < total; ++i) {
+      if (state[i] != DONE) continue;
+      position[i] = count;
+      order[count++] = i;
+    }
+  }
   trm_computation *kept = ARENA_NEW(&module->arena, trm_computation, count);
   if (kept == NULL) FAIL_OR_GOTO(done, RESOURCE_EXHAUSTED, "out of memory");
   for (uint32_t i = 0; i < count; ++i) {
@@ -269,4 +292,42 @@ done:
   trm_free(order);
   trm_free(position);
   return status;
+}
+
+/* ---- Side effects --------------------------------------------------------------------------- */
+
+static bool depends_on(const trm_instruction *instruction, trm_index index) {
+  for (uint32_t k = 0; k < instruction->num_operands + instruction->num_control_predecessors; ++k) {
+    if (dependency(instruction, k) == index) return true;
+  }
+  return false;
+}
+
+static trm_status add_predecessor(trm_module *module, trm_instruction *instruction,
+                                  trm_index before, trm_error *error) {
+  const uint32_t count = instruction->num_control_predecessors;
+  trm_index *list = ARENA_NEW(&module->arena, trm_index, count + 1);
+  CHECK_MEMORY(list, "control predecessors");
+  if (count > 0) memcpy(list, instruction->control_predecessors, count * sizeof *list);
+  list[count] = before;
+  instruction->control_predecessors = list;
+  instruction->num_control_predecessors = count + 1;
+  return TRM_OK;
+}
+
+trm_status trm_module_settle(trm_module *module, trm_error *error) {
+  TRY(trm_module_compact(module, error));
+  for (uint32_t c = 0; c < module->num_computations; ++c) {
+    trm_computation *computation = &module->computations[c];
+    trm_index last = TRM_NO_INDEX;
+    for (trm_index i = 0; i < computation->num_instructions; ++i) {
+      trm_instruction *instruction = &computation->instructions[i];
+      if (!trm_instruction_has_side_effect(module, instruction)) continue;
+      if (last != TRM_NO_INDEX && !depends_on(instruction, last)) {
+        TRY(add_predecessor(module, instruction, last, error));
+      }
+      last = i;
+    }
+  }
+  return TRM_OK;
 }

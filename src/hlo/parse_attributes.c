@@ -7,6 +7,7 @@
 
 #include "hlo/groups.h"
 #include "hlo/parse.h"
+#include "hlo/proto.h"
 
 /* ---- Lists ---------------------------------------------------------------------------------- */
 
@@ -288,6 +289,16 @@ static trm_status read_group_text(trm_parser *parser, const char **out_text, siz
   return TRM_OK;
 }
 
+/* As a proto gives it, which has no notes; one that OpSharding cannot say stays as it is. */
+static trm_status read_sharding(trm_parser *parser, const char **out_text) {
+  trm_arena *arena = &parser->module->arena;
+  Tremula__Hlo__OpSharding *proto;
+  trm_error reason;
+  TRY(read_group_text(parser, out_text, NULL));
+  if (trm_proto_sharding_parse(arena, *out_text, &proto, &reason) != TRM_OK) return TRM_OK;
+  return trm_proto_sharding_text(arena, proto, out_text, parser->error);
+}
+
 static trm_status read_word_text(trm_parser *parser, const char **out_text) {
   trm_error *error = parser->error;
   trm_lexer *lexer = &parser->lexer;
@@ -549,7 +560,7 @@ static trm_status read_value(trm_parser *parser, const trm_attribute *attribute,
     case KIND_FLOAT: return read_float(parser, place);
     case KIND_WORD: return read_word_text(parser, place);
     case KIND_STRING: return trm_lexer_string(lexer, arena, place, NULL);
-    case KIND_TEXT: return read_group_text(parser, place, NULL);
+    case KIND_TEXT: return read_sharding(parser, place);
     case KIND_FRONTEND: return trm_parse_frontend_attributes(parser, place);
     case KIND_METADATA: return read_metadata(parser, place);
     case KIND_BACKEND_CONFIG:

@@ -512,7 +512,7 @@ trm_status trm_parse_build(trm_reader *r) {
     TRY_OR_GOTO(build_computation(b, order[i]), done);
   }
   module->entry = b->computation_index[r->entry];
-  status = trm_module_compact(module, error);
+  status = trm_module_settle(module, error);
 done:
   trm_free(order);
   table_free(&b->module_names);

@@ -1,5 +1,5 @@
 /* Owns: reading a HloModuleProto: computations callees first, instructions in the order of their
- * ids as far as dependencies allow, side effects chained, names made unique. */
+ * ids as far as dependencies allow, names made unique. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -367,7 +367,7 @@ static trm_status apply_schedule(ordering *o, const reader *r, const computation
 
 static trm_status add_instruction(reader *r, uint32_t computation, ordering *o,
                                   const instruction_proto *proto, uint32_t place,
-                                  trm_index *last_effect, trm_error *error) {
+                                  trm_error *error) {
   trm_module *module = r->module;
   trm_arena *arena = &module->arena;
   trm_instruction instruction;
@@ -382,7 +382,7 @@ static trm_status add_instruction(reader *r, uint32_t computation, ordering *o,
   instruction.operands = ARENA_NEW(arena, trm_index, proto->n_operand_ids);
   instruction.called = ARENA_NEW(arena, uint32_t, proto->n_called_computation_ids);
   instruction.control_predecessors =
-      ARENA_NEW(arena, trm_index, proto->n_control_predecessor_ids + 1);
+      ARENA_NEW(arena, trm_index, proto->n_control_predecessor_ids);
   if (instruction.operands == NULL || instruction.called == NULL ||
       instruction.control_predecessors == NULL) {
     FAIL_NO_MEMORY("operands");
@@ -409,16 +409,7 @@ static trm_status add_instruction(reader *r, uint32_t computation, ordering *o,
     o->seen[before] = stamp;
     instruction.control_predecessors[instruction.num_control_predecessors++] = before;
   }
-  const bool has_effect = trm_instruction_has_side_effect(module, &instruction);
-  if (has_effect && *last_effect != TRM_NO_INDEX && o->seen[*last_effect] != stamp) {
-    instruction.control_predecessors[instruction.num_control_predecessors++] = *last_effect;
-  }
-  TRY(trm_computation_add(module, computation, &instruction, &o->position[place], error));
-  if (has_effect) {
-    *last_effect = o->position[place];
-    module->computations[computation].has_side_effect = true;
-  }
-  return TRM_OK;
+  return trm_computation_add(module, computation, &instruction, &o->position[place], error);
 }
 
 static trm_status read_instructions(reader *r, uint32_t index, const computation_proto *proto,
@@ -433,10 +424,9 @@ static trm_status read_instructions(reader *r, uint32_t index, const computation
   for (uint32_t i = 0; i < o->count; ++i) {
     if (o->waiting_for[i] == 0) heap_push(o, i);
   }
-  trm_index last_effect = TRM_NO_INDEX;
   while (o->heap_size > 0) {
     const uint32_t place = heap_pop(o);
-    TRY_NOTE(add_instruction(r, index, o, proto->instructions[place], place, &last_effect, error),
+    TRY_NOTE(add_instruction(r, index, o, proto->instructions[place], place, error),
              "while reading instruction %.200s of computation %.200s",
              proto->instructions[place]->name, proto->name);
     for (uint32_t u = o->first_user[place]; u < o->first_user[place + 1]; ++u) {
@@ -565,6 +555,7 @@ static trm_status read_module(reader *r, trm_error *error) {
   TRY_OR_GOTO(check_ids(r->module, error), done);
   TRY_OR_GOTO(read_aliases(r, error), done);
   TRY_OR_GOTO(read_side_table(r, error), done);
+  TRY_OR_GOTO(trm_module_settle(r->module, error), done);
   r->module->is_scheduled = r->proto->schedule != NULL && r->proto->schedule->n_sequences > 0;
 done:
   trm_free(order);

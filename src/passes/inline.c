@@ -80,7 +80,7 @@ static trm_status translate_predecessors(const frame *top, const trm_instruction
 
 /* One instruction of the top frame; may push a frame. */
 static trm_status inline_next(trm_module *module, uint32_t target, frame_vector *stack,
-                              uint64_t *total, trm_error *error) {
+                              trm_error *error) {
   frame *top = &stack->items[stack->count - 1];
   const trm_index index = top->next++;
   const trm_instruction instruction = module->computations[top->computation].instructions[index];
@@ -104,12 +104,6 @@ static trm_status inline_next(trm_module *module, uint32_t target, frame_vector 
     top->map[index] = below->map[call->operands[instruction.number]];
     return TRM_OK;
   }
-  if (++*total > max_instructions) {
-    FAIL(RESOURCE_EXHAUSTED,
-         "inlining the calls of computation %s gives more than %llu instructions",
-         module->computations[stack->items[0].computation].name,
-         (unsigned long long)max_instructions);
-  }
   trm_instruction copy = instruction;
   copy.operands = ARENA_NEW(&module->arena, trm_index, instruction.num_operands);
   CHECK_MEMORY(copy.operands, "operands");
@@ -130,14 +124,13 @@ static trm_status inline_computation(trm_module *module, uint32_t index, trm_err
   uint32_t target;
   TRY(trm_module_add_computation(module, module->computations[index].name, &target, error));
   frame_vector stack = {0};
-  uint64_t total = 0;
   trm_status status = push_frame(module, &stack, index, 0, TRM_NO_INDEX, error);
   trm_index root = TRM_NO_INDEX;
   while (status == TRM_OK && stack.count > 0) {
     frame *top = &stack.items[stack.count - 1];
     const trm_computation *computation = &module->computations[top->computation];
     if (top->next < computation->num_instructions) {
-      status = inline_next(module, target, &stack, &total, error);
+      status = inline_next(module, target, &stack, error);
       continue;
     }
     root = top->map[computation->root];
@@ -166,7 +159,6 @@ static trm_status inline_computation(trm_module *module, uint32_t index, trm_err
 static trm_status unshare(trm_module *module, trm_error *error) {
   VECTOR(uint32_t) queue = {0};
   trm_status status = TRM_OK;
-  uint64_t total = 0;
   uint32_t capacity = module->num_computations;
   bool *used = trm_allocate_zeroed(capacity, sizeof *used);
   if (used == NULL || !VECTOR_PUSH(&queue, module->entry)) {
@@ -182,13 +174,6 @@ static trm_status unshare(trm_module *module, trm_error *error) {
         if (callee < capacity && !used[callee]) {
           used[callee] = true;
         } else {
-          total += module->computations[callee].num_instructions;
-          if (total > max_instructions) {
-            FAIL_OR_GOTO(done, RESOURCE_EXHAUSTED,
-                         "computations shared by loops and conditionals copy to more than %llu "
-                         "instructions",
-                         (unsigned long long)max_instructions);
-          }
           TRY_OR_GOTO(trm_module_clone_computation(module, callee, &callee, error), done);
           module->computations[caller].instructions[i].called[k] = callee;
         }
@@ -204,8 +189,39 @@ done:
   return status;
 }
 
+/* Counts what inlining and unsharing the entry would give before any of that is made: calls of
+ * calls can double it at each level. Callees come before callers. */
+static trm_status check_size(const trm_module *module, trm_error *error) {
+  uint64_t *size = trm_allocate_zeroed(module->num_computations, sizeof *size);
+  CHECK_MEMORY(size, "the call graph");
+  uint32_t worst = module->entry;
+  for (uint32_t c = 0; c < module->num_computations && size[worst] <= max_instructions; ++c) {
+    const trm_computation *computation = &module->computations[c];
+    size[c] = computation->num_instructions;
+    for (trm_index i = 0; i < computation->num_instructions; ++i) {
+      const trm_instruction *instruction = &computation->instructions[i];
+      if (!is_inlined(instruction->opcode) && instruction->opcode != TRM_OP_WHILE &&
+          instruction->opcode != TRM_OP_CONDITIONAL) {
+        continue;
+      }
+      for (uint32_t k = 0; k < instruction->num_called && size[c] <= max_instructions; ++k) {
+        size[c] += size[instruction->called[k]];
+      }
+    }
+    if (size[c] > max_instructions) worst = c;
+  }
+  const bool fits = size[worst] <= max_instructions;
+  trm_free(size);
+  if (fits) return TRM_OK;
+  FAIL(RESOURCE_EXHAUSTED,
+       "inlining the calls of computation %s gives more than %llu instructions: each of the "
+       "computations that it calls is copied for every call; call them less often, or in a loop",
+       module->computations[worst].name, (unsigned long long)max_instructions);
+}
+
 trm_status trm_pass_inline(trm_module *module, trm_error *error) {
   TRY(trm_module_compact(module, error));
+  TRY(check_size(module, error));
   const uint32_t count = module->num_computations;
   bool *wanted = trm_allocate_zeroed(count, sizeof *wanted);
   CHECK_MEMORY(wanted, "the call graph");

@@ -1,0 +1,41 @@
+/* What the comparator of a sort compares: keys, one after the other, as TensorFlow's and JAX's do. */
+#ifndef TREMULA_OPS_REDUCE_SORT_KEYS_H_
+#define TREMULA_OPS_REDUCE_SORT_KEYS_H_
+
+#include "ops/reduce/fast.h"
+
+enum { SORT_MAX_KEYS = 4 };
+
+typedef enum sort_key_kind {
+  SORT_KEY_PLAIN,     /* the operand's elements */
+  SORT_KEY_CANONICAL, /* these, with one zero and one NaN (JAX) */
+  SORT_KEY_FUNCTION   /* what `function` makes of the operand's elements */
+} sort_key_kind;
+
+typedef struct sort_key {
+  sort_key_kind kind;
+  uint32_t operand;
+  trm_dtype dtype;     /* of the key */
+  bool descends;
+  bool is_total;       /* floats by IEEE's totalOrder; otherwise NaNs have no order */
+  trm_function function;
+} sort_key;
+
+typedef struct sort_keys {
+  uint32_t count; /* 0: the comparator is something else */
+  sort_key keys[SORT_MAX_KEYS]; /* the first decides */
+} sort_keys;
+
+/* Recognises p < q of one operand's two elements, or of the same function of each, and a
+ * lexicographic order of such. */
+trm_status trm_sort_find_keys(const trm_module *module, uint32_t comparator, trm_arena *arena,
+                              sort_keys *out_keys, trm_error *error);
+
+/* Writes n keys as numbers whose unsigned order is the key's: element i is at
+ * base + (places == NULL ? i : places[i]) * stride. Returns whether there is a NaN without order. */
+bool trm_sort_load_keys(const sort_key *key, const void *operand, int64_t base, int64_t stride,
+                        const uint32_t *places, int64_t n, uint64_t *out_keys);
+/* Bits of such a number that may be set. */
+int trm_sort_key_bits(const sort_key *key);
+
+#endif /* TREMULA_OPS_REDUCE_SORT_KEYS_H_ */
