@@ -120,6 +120,9 @@ static bool is_pure(const trm_custom_call *call) {
   for (size_t i = 0; call != NULL && i < sizeof pure / sizeof *pure; ++i) {
     if (strcmp(call->target, pure[i]) == 0) return !call->has_side_effect;
   }
+  if (call != NULL && strncmp(call->target, "lapack_", strlen("lapack_")) == 0) {
+    return !call->has_side_effect;
+  }
   return false;
 }
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "ops/kernel.h"
+#include "ops/linear/linear_reference.h"
 #include "ops/reference.h"
 
 typedef struct kernel_creators {
@@ -41,6 +42,9 @@ static trm_status create_custom_call(const trm_kernel_request *request, trm_kern
     if (strcmp(custom_calls[i].target, target) == 0) {
       return custom_calls[i].create(request, out_kernel, out_supported, error);
     }
+  }
+  if (strncmp(target, "lapack_", strlen("lapack_")) == 0) {
+    return trm_reference_lapack_create(request, out_kernel, out_supported, error);
   }
   char reason[256];
   snprintf(reason, sizeof reason, "no kernel for the custom call target '%s' exists", target);

@@ -1,10 +1,13 @@
 /* Owns: what XLA's own schedulers split in time, put together again, and old forms brought up to
  * date; what concerns only who cuts a program up for several devices, left out.
  *
+ * Operations that XLA's builder or its scaled-dot name become those that compute them.
+ *
  * A start becomes the operation itself and a tuple such as the start gave; its end takes the result
  * out of that. So a start whose end is in another turn of a loop works too. */
 #include <string.h>
 
+#include "hlo/infer.h"
 #include "hlo/literal.h"
 #include "passes/edit.h"
 #include "passes/pass.h"
@@ -145,6 +148,110 @@ static bool is_annotation(const trm_edit *edit, const trm_instruction *instructi
   return false;
 }
 
+/* The custom calls by which XLA's tests name functions of its builder: those that an opcode is.
+ * Sets *out_opcode to TRM_NUM_OPCODES for all others. */
+static void find_function(const trm_edit *edit, const trm_instruction *call,
+                          trm_opcode *out_opcode) {
+  static const struct {
+    const char *target;
+    trm_opcode opcode;
+  } functions[] = {
+      {"xla_builder.math.Acos", TRM_OP_ACOS},   {"xla_builder.math.Acosh", TRM_OP_ACOSH},
+      {"xla_builder.math.Asin", TRM_OP_ASIN},   {"xla_builder.math.Asinh", TRM_OP_ASINH},
+      {"xla_builder.math.Atan", TRM_OP_ATAN2},  {"xla_builder.math.Atanh", TRM_OP_ATANH},
+      {"xla_builder.math.Cosh", TRM_OP_COSH},   {"xla_builder.math.Sinh", TRM_OP_SINH},
+      {"xla_builder.math.Tan", TRM_OP_TAN},     {"mhlo.acos", TRM_OP_ACOS},
+      {"mhlo.acosh", TRM_OP_ACOSH},             {"mhlo.asin", TRM_OP_ASIN},
+      {"mhlo.asinh", TRM_OP_ASINH},             {"mhlo.atanh", TRM_OP_ATANH},
+      {"mhlo.cosh", TRM_OP_COSH},               {"mhlo.sinh", TRM_OP_SINH},
+      {"mhlo.erf", TRM_OP_ERF},                 {"mhlo.tan", TRM_OP_TAN},
+  };
+  *out_opcode = TRM_NUM_OPCODES;
+  if (call->num_operands != 1 || call->num_called > 0 || !trm_shape_is_array(&call->shape) ||
+      !trm_dtype_is_floating(call->shape.dtype) ||
+      !trm_shape_equal(&call->shape, &trm_edit_at(edit, call->operands[0])->shape)) {
+    return;
+  }
+  for (size_t i = 0; i < sizeof functions / sizeof *functions; ++i) {
+    if (strcmp(call->custom_call->target, functions[i].target) == 0) {
+      *out_opcode = functions[i].opcode;
+    }
+  }
+}
+
+static trm_status rewrite_call(trm_edit *edit, trm_index index, trm_error *error) {
+  const trm_instruction call = *trm_edit_at(edit, index);
+  trm_opcode opcode;
+  trm_index result;
+  if (is_annotation(edit, &call)) {
+    trm_edit_replace(edit, index, call.operands[0]);
+    return TRM_OK;
+  }
+  find_function(edit, &call, &opcode);
+  if (opcode == TRM_NUM_OPCODES) return TRM_OK;
+  if (opcode == TRM_OP_ATAN2) { /* the angle beside 1 */
+    trm_index one, ones;
+    TRY(trm_edit_scalar(edit, index, call.shape.dtype, 1.0, &one, error));
+    TRY(trm_edit_broadcast(edit, index, call.shape, one, 0, NULL, &ones, error));
+    TRY(trm_edit_binary(edit, index, opcode, call.shape, call.operands[0], ones, &result, error));
+  } else {
+    TRY(trm_edit_unary(edit, index, opcode, call.shape, call.operands[0], &result, error));
+  }
+  trm_edit_replace(edit, index, result);
+  return TRM_OK;
+}
+
+/* An operand of a scaled-dot times its scale, each element of which is for a block, in float32. */
+static trm_status scale_operand(trm_edit *edit, trm_index index, trm_index operand, trm_index scale,
+                                trm_index *out_product, trm_error *error) {
+  trm_arena *arena = &edit->module->arena;
+  const trm_shape from = trm_edit_at(edit, operand)->shape, of = trm_edit_at(edit, scale)->shape;
+  trm_shape whole, blocks, spread;
+  int64_t sizes[2 * TRM_MAX_RANK], kept[TRM_MAX_RANK];
+  int32_t rank = 0;
+  trm_index number, factor;
+  for (int32_t d = 0; d < from.rank; ++d) {
+    kept[d] = rank;
+    sizes[rank++] = of.dims[d];
+    if (of.dims[d] != from.dims[d]) sizes[rank++] = from.dims[d] / of.dims[d];
+  }
+  if (rank > TRM_MAX_RANK) {
+    FAIL(UNIMPLEMENTED, "scaled-dot with scales of blocks in more than %d dimensions",
+         TRM_MAX_RANK - from.rank);
+  }
+  if (!trm_shape_make(arena, TRM_F32, from.rank, from.dims, &whole) ||
+      !trm_shape_make(arena, TRM_F32, of.rank, of.dims, &blocks) ||
+      !trm_shape_make(arena, TRM_F32, rank, sizes, &spread)) {
+    FAIL_NO_MEMORY("a shape");
+  }
+  TRY(trm_edit_unary(edit, index, TRM_OP_CONVERT, whole, operand, &number, error));
+  TRY(trm_edit_unary(edit, index, TRM_OP_CONVERT, blocks, scale, &factor, error));
+  TRY(trm_edit_broadcast(edit, index, spread, factor, of.rank, kept, &factor, error));
+  TRY(trm_edit_unary(edit, index, TRM_OP_RESHAPE, whole, factor, &factor, error));
+  return trm_edit_binary(edit, index, TRM_OP_MULTIPLY, whole, number, factor, out_product, error);
+}
+
+static trm_status expand_scaled_dot(trm_edit *edit, trm_index index, trm_error *error) {
+  trm_instruction dot = *trm_edit_at(edit, index);
+  const trm_shape stated = dot.shape;
+  trm_index *operands = ARENA_NEW(&edit->module->arena, trm_index, 2);
+  trm_index product;
+  CHECK_MEMORY(operands, "a dot");
+  for (uint32_t i = 0; i < 2; ++i) {
+    TRY(scale_operand(edit, index, dot.operands[i], dot.operands[i + 2], &operands[i], error));
+  }
+  dot.opcode = TRM_OP_DOT;
+  dot.operands = operands;
+  dot.num_operands = 2;
+  dot.shape.dtype = TRM_F32;
+  TRY(trm_edit_add(edit, index, dot, &product, error));
+  if (stated.dtype != TRM_F32) {
+    TRY(trm_edit_unary(edit, index, TRM_OP_CONVERT, stated, product, &product, error));
+  }
+  trm_edit_replace(edit, index, product);
+  return TRM_OK;
+}
+
 static trm_status rewrite(trm_edit *edit, trm_index index, void *state, trm_error *error) {
   (void)state;
   const trm_instruction *instruction = trm_edit_at(edit, index);
@@ -170,8 +277,9 @@ static trm_status rewrite(trm_edit *edit, trm_index index, void *state, trm_erro
     case TRM_OP_COPY_DONE:
       return take_element(edit, index, 0, error);
     case TRM_OP_CUSTOM_CALL:
-      if (is_annotation(edit, instruction)) trm_edit_replace(edit, index, instruction->operands[0]);
-      return TRM_OK;
+      return rewrite_call(edit, index, error);
+    case TRM_OP_SCALED_DOT:
+      return expand_scaled_dot(edit, index, error);
     case TRM_OP_DYNAMIC_SLICE:
     case TRM_OP_DYNAMIC_UPDATE_SLICE:
       return split_indices(edit, index, error);

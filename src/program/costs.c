@@ -113,6 +113,7 @@ static const struct {
     {"Eigh", trm_tile_algebra},
     {"Qr", trm_tile_algebra},
     {"Householder", trm_tile_algebra},
+    {"lapack_", trm_tile_algebra},
     {"TopK", trm_tile_sort},
 };
 

@@ -8,6 +8,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "ops/linear/linear_reference.h"
 #include "ops/reference.h"
 
 enum { MAX_SWEEPS = 64 };
@@ -61,6 +62,19 @@ static int compare(const void *left, const void *right) {
   if (a->value < b->value) return -1;
   if (a->value > b->value) return 1;
   return a->column < b->column ? -1 : 1;
+}
+
+void trm_hermitian_eigen(const double complex *matrix, int64_t n, bool lower, double complex *a,
+                         double complex *vectors) {
+  for (int64_t i = 0; i < n; i++) {
+    for (int64_t j = 0; j <= i; j++) {
+      const double complex z = lower ? matrix[i * n + j] : conj(matrix[j * n + i]);
+      a[i * n + j] = i == j ? creal(z) : z;
+      a[j * n + i] = conj(a[i * n + j]);
+    }
+  }
+  for (int64_t i = 0; i < n * n; i++) vectors[i] = i / n == i % n ? 1.0 : 0.0;
+  for (int round = 0; round < MAX_SWEEPS && sweep(a, vectors, n); round++) continue;
 }
 
 /* The triangle that is read, mirrored; a diagonal is real. */

@@ -1,6 +1,8 @@
-/* What the reference kernels of dot and convolution share. */
+/* What the reference kernels of dot, convolution and linear algebra share. */
 #ifndef TREMULA_OPS_LINEAR_LINEAR_REFERENCE_H_
 #define TREMULA_OPS_LINEAR_LINEAR_REFERENCE_H_
+
+#include <complex.h>
 
 #include "ops/reference.h"
 
@@ -8,5 +10,14 @@
 void trm_value_multiply_add(trm_kind kind, trm_value *sum, trm_value a, trm_value b);
 /* Loads an operand for a result of type `as`: converted where the kinds differ. */
 trm_value trm_value_load_as(trm_dtype dtype, trm_dtype as, const void *array, int64_t index);
+
+/* Of the triangle of a Hermitian n x n matrix: the eigenvalues on the diagonal of `a`, in no order,
+ * and the vectors in columns. */
+void trm_hermitian_eigen(const double complex *matrix, int64_t n, bool lower, double complex *a,
+                         double complex *vectors);
+
+/* The custom calls "lapack_..._ffi" of JAX. */
+trm_status trm_reference_lapack_create(const trm_kernel_request *, trm_kernel *, bool *,
+                                       trm_error *);
 
 #endif /* TREMULA_OPS_LINEAR_LINEAR_REFERENCE_H_ */

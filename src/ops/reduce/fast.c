@@ -100,6 +100,7 @@ trm_status trm_fast_reduce_create(const trm_kernel_request *request, trm_kernel 
       return trm_fast_window_create(request, out_kernel, out_supported, error);
     case TRM_OP_SELECT_AND_SCATTER:
       return trm_fast_select_and_scatter_create(request, out_kernel, out_supported, error);
+    case TRM_OP_TOPK: return trm_fast_topk_create(request, out_kernel, out_supported, error);
     case TRM_OP_SORT: return trm_fast_sort_create(request, out_kernel, out_supported, error);
     default: return TRM_OK;
   }

@@ -42,6 +42,9 @@ trm_status trm_fast_select_and_scatter_create(const trm_kernel_request *request,
 trm_status trm_fast_sort_create(const trm_kernel_request *request, trm_kernel *out_kernel,
                                 bool *out_supported, trm_error *error);
 
+trm_status trm_fast_topk_create(const trm_kernel_request *request, trm_kernel *out_kernel,
+                                bool *out_supported, trm_error *error);
+
 /* Adds rows of n floats (or halves) in double: acc[i] = sum over rows of row(r)[i]. Rows are added
  * in float32 by eights. tmp: 8 * n floats. */
 typedef struct sum_rows {

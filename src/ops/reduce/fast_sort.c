@@ -46,8 +46,7 @@ static void insertion_sort(uint64_t *entries, int64_t n) {
   }
 }
 
-/* Of entries that all differ (their lower half is the place). Returns where the result is. */
-static uint64_t *merge_entries(uint64_t *from, uint64_t *to, int64_t n) {
+uint64_t *trm_sort_numbers(uint64_t *from, uint64_t *to, int64_t n) {
   for (int64_t i = 0; i < n; i += INSERTION)
     insertion_sort(from + i, n - i < INSERTION ? n - i : INSERTION);
   for (int64_t width = INSERTION; width < n; width *= 2) {
@@ -200,7 +199,7 @@ static uint64_t *sort_narrow(const sort_state *state, const sort_key *key,
                              const line_files *files, const uint32_t *payload) {
   uint64_t *entries = (uint64_t *)(void *)files->first, *other = (uint64_t *)(void *)files->second;
   for (int64_t i = 0; i < state->n; i++) entries[i] = files->keys[i] << 32 | payload[i];
-  if (state->n <= MERGED && !state->carries) return merge_entries(entries, other, state->n);
+  if (state->n <= MERGED && !state->carries) return trm_sort_numbers(entries, other, state->n);
   return radix_narrow(entries, other, state->n, 32, trm_sort_key_bits(key));
 }
 

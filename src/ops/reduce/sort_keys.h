@@ -38,4 +38,7 @@ bool trm_sort_load_keys(const sort_key *key, const void *operand, int64_t base, 
 /* Bits of such a number that may be set. */
 int trm_sort_key_bits(const sort_key *key);
 
+/* Sorts numbers that all differ; returns which of the two arrays has them. */
+uint64_t *trm_sort_numbers(uint64_t *numbers, uint64_t *other, int64_t n);
+
 #endif /* TREMULA_OPS_REDUCE_SORT_KEYS_H_ */
