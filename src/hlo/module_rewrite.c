@@ -296,9 +296,9 @@ done:
 
 /* ---- Side effects --------------------------------------------------------------------------- */
 
-static bool depends_on(const trm_instruction *instruction, trm_index index) {
-  for (uint32_t k = 0; k < instruction->num_operands + instruction->num_control_predecessors; ++k) {
-    if (dependency(instruction, k) == index) return true;
+static bool has_predecessor(const trm_instruction *instruction, trm_index index) {
+  for (uint32_t k = 0; k < instruction->num_control_predecessors; ++k) {
+    if (instruction->control_predecessors[k] == index) return true;
   }
   return false;
 }
@@ -323,7 +323,7 @@ trm_status trm_module_settle(trm_module *module, trm_error *error) {
     for (trm_index i = 0; i < computation->num_instructions; ++i) {
       trm_instruction *instruction = &computation->instructions[i];
       if (!trm_instruction_has_side_effect(module, instruction)) continue;
-      if (last != TRM_NO_INDEX && !depends_on(instruction, last)) {
+      if (last != TRM_NO_INDEX && !has_predecessor(instruction, last)) {
         TRY(add_predecessor(module, instruction, last, error));
       }
       last = i;

@@ -413,9 +413,9 @@ static trm_status parse_computation(trm_reader *r) {
   TRY(trm_lexer_expect(lexer, '{', "'{'"));
   while (lexer->kind != '}') TRY(parse_instruction(r, &computation));
   trm_lexer_next(lexer);
-  while (trm_lexer_accept(lexer, ',')) { /* execution_thread="main" */
-    if (!trm_lexer_is(lexer, "execution_thread")) {
-      return trm_lexer_unexpected(lexer, "execution_thread, a computation's only attribute,");
+  while (trm_lexer_accept(lexer, ',')) { /* threads are the engine's, and so is what runs where */
+    if (!trm_lexer_is(lexer, "execution_thread") && !trm_lexer_is(lexer, "backend_config")) {
+      return trm_lexer_unexpected(lexer, "execution_thread or backend_config");
     }
     trm_lexer_next(lexer);
     TRY(trm_lexer_expect(lexer, '=', "'='"));

@@ -621,10 +621,8 @@ static trm_status read_accuracy(trm_parser *parser) {
   trm_lexer_next(lexer);
   TRY(trm_lexer_expect(lexer, '=', "'='"));
   if (is_mode) {
-    if (!trm_lexer_is(lexer, "default") && !trm_lexer_is(lexer, "highest")) {
-      return trm_lexer_unexpected(lexer, "default or highest");
-    }
-    trm_lexer_next(lexer);
+    int ignored_mode;
+    TRY(read_spelled(parser, KIND_PRECISIONS, &ignored_mode));
     return trm_lexer_expect(lexer, '}', "'}'");
   }
   TRY(trm_lexer_expect(lexer, '{', "'{'"));

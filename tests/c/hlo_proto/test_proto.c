@@ -217,10 +217,20 @@ static void test_unknown_fields(void **state) {
   /* 3 { 2 { 95: 1 } } */
   const uint8_t carries[] = {0x1a, 0x05, 0x12, 0x03, 0xf8, 0x05, 0x01};
   const uint8_t is_dynamic[] = {0x58, 0x01}; /* 11: 1, ignorable */
+  /* 3 { 2 { 98 {} } }, as JAX 0.10 writes for every dot; with 98 { 1 {} }; with 98 { 1 { 1: 2 } } */
+  const uint8_t no_sparsity[] = {0x1a, 0x05, 0x12, 0x03, 0x92, 0x06, 0x00};
+  const uint8_t empty_sparsity[] = {0x1a, 0x07, 0x12, 0x05, 0x92, 0x06, 0x02, 0x0a, 0x00};
+  const uint8_t sparsity[] = {0x1a, 0x09, 0x12, 0x07, 0x92, 0x06, 0x04, 0x0a, 0x02, 0x08, 0x02};
+  /* 3 { 2 { 2: "compare" 3 { 2: 1 } 63: "LT" 102: "X" } } */
+  const uint8_t order[] = "\x1a\x18\x12\x16\x12\x07" "compare" "\x1a\x02\x10\x01\xfa\x03\x02LT\xb2\x06\x01X";
   const uint8_t group[] = {0x0b, 0x0c};
   expect_refused(unknown_number, sizeof unknown_number, "field 123 of HloModuleProto");
   expect_refused(carries, sizeof carries, "num_carries (95) of HloInstructionProto");
   expect_refused(is_dynamic, sizeof is_dynamic, "no computation with the id of its entry");
+  expect_refused(no_sparsity, sizeof no_sparsity, "the opcode \"\" is not known");
+  expect_refused(empty_sparsity, sizeof empty_sparsity, "the opcode \"\" is not known");
+  expect_refused(sparsity, sizeof sparsity, "sparsity_config (98) of HloInstructionProto");
+  expect_refused(order, sizeof order - 1, "comparison order \"X\" is not known");
   expect_refused(group, sizeof group, "not a HloModuleProto");
   expect_refused("HloModule m", 11, "HloModuleProto"); /* 'H' is field 9, which has a name */
   expect_refused("", 0, "empty");

@@ -173,8 +173,85 @@ static void test_old_and_new(void **state) {
               "after-all(f32[4]{0} %x)");
 }
 
+/* Replica groups by axes of a mesh are those that they stand for, the axes' parts from the major one. */
+static void test_meshes(void **state) {
+  (void)state;
+  static const struct {
+    const char *groups, *printed;
+  } cases[] = {
+      {"mesh['a'=2,'b'=4] {'a'}", "{{0,4},{1,5},{2,6},{3,7}}"},
+      {"mesh['a'=2,'b'=4] {'b'}", "{{0,1,2,3},{4,5,6,7}}"},
+      {"mesh['a'=2,'b'=4]{'b','a'}", "{{0,4,1,5,2,6,3,7}}"},
+      {"mesh['a'=2,'b'=4] {'b':(1)2}", "{{0,2},{1,3},{4,6},{5,7}}"},
+      {"mesh['a'=2,'b'=4] {'b':(2)2}", "{{0,1},{2,3},{4,5},{6,7}}"},
+      {"mesh['a'=2,'b'=4], device_ids=([4,2]T(1,0)) {'a'}", "{{0,1},{2,3},{4,5},{6,7}}"},
+      {"mesh['a'=1,'b'=2], device_ids=(1,0) {'b'}", "{{1,0}}"},
+      {"mesh['a'=2] {}", "{{0},{1}}"},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
+    char text[512], wanted[128];
+    snprintf(text, sizeof text,
+             "HloModule m\nadd {\n  a = f32[] parameter(0)\n  b = f32[] parameter(1)\n"
+             "  ROOT c = f32[] add(a, b)\n}\nENTRY e {\n  p = f32[4] parameter(0)\n"
+             "  ROOT r = f32[4] all-reduce(p), replica_groups=%s, to_apply=add\n}",
+             cases[i].groups);
+    snprintf(wanted, sizeof wanted, "replica_groups=%s,", cases[i].printed);
+    expect_read(text, wanted);
+  }
+}
+
+static void test_one_value_for_an_array(void **state) {
+  (void)state;
+  /* As XLA reads it: the first element. */
+  expect_read("HloModule m\nENTRY e { ROOT p = f32[2,3] constant(5) }",
+              "constant({ { 5, 0, 0 }, { 0, 0, 0 } })");
+  expect_read("HloModule m\nENTRY e { ROOT p = pred[3] constant(true) }", "constant({1, 0, 0})");
+}
+
+/* An order takes the place of a type; integers have but one. */
+static void test_orders(void **state) {
+  (void)state;
+  expect_read("HloModule m\nENTRY e {\n  p = f32[4] parameter(0)\n"
+              "  ROOT c = pred[4] compare(p, p), direction=LT, order=TOTAL\n}",
+              "direction=LT, type=TOTALORDER");
+  expect_read("HloModule m\nENTRY e {\n  p = s32[4] parameter(0)\n"
+              "  ROOT c = pred[4] compare(p, p), direction=LT, order=TOTAL\n}",
+              "direction=LT\n");
+}
+
+/* What is read and not supported is named, and is no mistake of syntax. */
+static void test_named_refusals(void **state) {
+  (void)state;
+  static const char *const attributes[][2] = {
+      {"dot(p, p), lhs_contracting_dims={1}, rhs_contracting_dims={1}, sparsity_config={lhs={1}}",
+       "dot with 'sparsity_config' is not supported"},
+      {"dot(p, p), lhs_contracting_dims={1}, rhs_contracting_dims={1}, block_scaling_config={lhs={1}}",
+       "dot with 'block_scaling_config' is not supported"},
+      {"collective-broadcast(p), replica_groups={{0,1}}, has_dynamic_root=true",
+       "collective-broadcast with 'has_dynamic_root' is not supported"},
+  };
+  for (size_t i = 0; i < sizeof attributes / sizeof *attributes; ++i) {
+    char text[512];
+    trm_module *module = NULL;
+    trm_error error;
+    snprintf(text, sizeof text,
+             "HloModule m\nENTRY e {\n  p = f32[4,4] parameter(0)\n  ROOT r = f32[4,4] %s\n}",
+             attributes[i][0]);
+    assert_int_equal(trm_module_read(text, strlen(text), "test", &module, &error),
+                     TRM_UNIMPLEMENTED);
+    if (strstr(error.message, attributes[i][1]) == NULL) fail_msg("%s", error.message);
+  }
+  expect_read("HloModule m\nENTRY e {\n  p = f32[4,4] parameter(0)\n  ROOT r = f32[4,4] dot(p, p), "
+              "lhs_contracting_dims={1}, rhs_contracting_dims={1}, sparsity_config={}\n}",
+              "ROOT %r = f32[4,4]{1,0} dot(");
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_meshes),
+      cmocka_unit_test(test_one_value_for_an_array),
+      cmocka_unit_test(test_orders),
+      cmocka_unit_test(test_named_refusals),
       cmocka_unit_test(test_nested_instructions), cmocka_unit_test(test_without_header),
       cmocka_unit_test(test_single_instruction),  cmocka_unit_test(test_inline_computations),
       cmocka_unit_test(test_ends_of_lines),       cmocka_unit_test(test_attributes_left_out),

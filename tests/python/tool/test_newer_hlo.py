@@ -1,0 +1,227 @@
+"""Programs of newer XLA and JAX: their custom calls, scaled-dot, their protos, trees of calls."""
+
+import pathlib
+import shutil
+
+import numpy as np
+import pytest
+
+DATA = pathlib.Path(__file__).resolve().parents[2] / "data"
+LETTERS = {"f32": "s", "f64": "d", "c64": "c"}
+TYPES = {"f32": np.float32, "f64": np.float64, "c64": np.complex64}
+BOUND = {"f32": 2e-5, "f64": 1e-12, "c64": 2e-5}
+
+
+def matrix(dtype, *shape, seed=0):
+    random = np.random.default_rng(seed)
+    values = random.standard_normal(shape)
+    if dtype == "c64":
+        values = values + 1j * random.standard_normal(shape)
+    return values.astype(TYPES[dtype])
+
+
+def shape_of(array):
+    names = {np.dtype(v): k for k, v in {**TYPES, "s32": np.int32}.items()}
+    return f"{names[array.dtype]}[{','.join(map(str, array.shape))}]"
+
+
+def run(tool, text, *inputs):
+    program = tool.compile(text)
+    given = [f"{i}={tool.save(f'{i}.npy', value)}" for i, value in enumerate(inputs)]
+    shutil.rmtree(tool.folder / "out", ignore_errors=True)
+    tool.ok("run", program, *[one for text in given for one in ("--input", text)], "--output", "out")
+    return [tool.load(path) for path in sorted((tool.folder / "out").iterdir())]
+
+
+def call(tool, routine, results, *inputs, **options):
+    """Runs one routine of LAPACK; the results in order."""
+    config = ", ".join(f"{name} = {ord(value)} : ui8" for name, value in options.items())
+    parameters = "\n".join(f"  p{i} = {shape_of(v)} parameter({i})" for i, v in enumerate(inputs))
+    whole = results[0] if len(results) == 1 else f"({', '.join(results)})"
+    dtype = shape_of(inputs[0]).split("[")[0]
+    return run(tool, f"""HloModule lapack
+
+ENTRY main {{
+{parameters}
+  ROOT r = {whole} custom-call({', '.join(f'p{i}' for i in range(len(inputs)))}), \
+custom_call_target="lapack_{LETTERS[dtype]}{routine}_ffi", api_version=API_VERSION_TYPED_FFI, \
+backend_config={{{config}}}
+}}
+""", *inputs)
+
+
+def adjoint(a):
+    return np.conj(np.swapaxes(a, -1, -2))
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_cholesky_and_triangular_systems(tool, dtype):
+    b = matrix(dtype, 2, 5, 5)
+    a = b @ adjoint(b) + 3 * np.eye(5, dtype=TYPES[dtype])
+    factor, info = call(tool, "potrf", [shape_of(a), "s32[2]"], a, uplo="L")
+    lower = np.tril(factor)
+    np.testing.assert_allclose(lower @ adjoint(lower), a, atol=20 * BOUND[dtype])
+    np.testing.assert_array_equal(np.triu(factor, 1), np.triu(a, 1))
+    np.testing.assert_array_equal(info, [0, 0])
+    _, info = call(tool, "potrf", [shape_of(a), "s32[2]"], -a, uplo="U")
+    np.testing.assert_array_equal(info, [1, 1])
+    right = matrix(dtype, 2, 5, 3, seed=1)
+    for uplo in "LU":
+        for trans in "NTC":
+            half = np.tril(a) if uplo == "L" else np.triu(a)
+            x, = call(tool, "trsm", [shape_of(right)], a, right, side="L", uplo=uplo, trans_x=trans,
+                      diag="N")
+            op = {"N": half, "T": np.swapaxes(half, -1, -2), "C": adjoint(half)}[trans]
+            np.testing.assert_allclose(op @ x, right, atol=20 * BOUND[dtype])
+    left = matrix(dtype, 2, 3, 5, seed=2)
+    x, = call(tool, "trsm", [shape_of(left)], a, left, side="R", uplo="L", trans_x="N", diag="U")
+    unit = np.tril(a, -1) + np.eye(5, dtype=TYPES[dtype])
+    np.testing.assert_allclose(x @ unit, left, atol=20 * BOUND[dtype] * np.abs(x).max())
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("rows, columns", [(4, 4), (6, 3), (3, 6)])
+def test_lu(tool, dtype, rows, columns):
+    a = matrix(dtype, rows, columns)
+    size = min(rows, columns)
+    lu, pivots, info = call(tool, "getrf", [shape_of(a), f"s32[{size}]", "s32[]"], a)
+    order = np.arange(rows)
+    for k, pivot in enumerate(pivots):
+        order[[k, pivot - 1]] = order[[pivot - 1, k]]
+    lower = np.tril(lu[:, :size], -1) + np.eye(rows, size)
+    np.testing.assert_allclose(lower @ np.triu(lu[:size]), a[order], atol=BOUND[dtype])
+    assert np.abs(lower).max() <= (1 if dtype != "c64" else 2 ** .5) + 1e-6 and info == 0
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("rows, columns", [(4, 4), (6, 3)])
+def test_qr(tool, dtype, rows, columns):
+    a = matrix(dtype, rows, columns)
+    packed, taus = call(tool, "geqrf", [shape_of(a), shape_of(a[0, :columns])], a)
+    q, = call(tool, "orgqr" if dtype != "c64" else "ungqr", [shape_of(a)], packed, taus)
+    np.testing.assert_allclose(q @ np.triu(packed[:columns]), a, atol=BOUND[dtype])
+    np.testing.assert_allclose(adjoint(q) @ q, np.eye(columns), atol=BOUND[dtype])
+    plain = np.linalg.qr(a)[1]  # LAPACK's, whose signs are the same
+    np.testing.assert_allclose(np.triu(packed[:columns]), plain, atol=BOUND[dtype])
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("rows, columns, rank", [(4, 4, 4), (6, 3, 3), (3, 6, 3), (5, 4, 2)])
+@pytest.mark.parametrize("mode", "AS")
+def test_singular_values(tool, dtype, rows, columns, rank, mode):
+    a = matrix(dtype, rows, rank) @ matrix(dtype, rank, columns, seed=1)
+    size = min(rows, columns)
+    wide = (rows, columns) if mode == "A" else (size, size)
+    name, real = shape_of(a).split("[")[0], "f64" if dtype == "f64" else "f32"
+    _, s, u, vt, info = call(
+        tool, "gesdd", [shape_of(a), f"{real}[{size}]", f"{name}[{rows},{wide[0]}]",
+                        f"{name}[{wide[1]},{columns}]", "s32[]"], a, mode=mode)
+    np.testing.assert_allclose(s, np.linalg.svd(a, compute_uv=False), atol=5 * BOUND[dtype])
+    np.testing.assert_allclose(u[:, :size] * s @ vt[:size], a, atol=5 * BOUND[dtype])
+    np.testing.assert_allclose(adjoint(u) @ u, np.eye(wide[0]), atol=BOUND[dtype])
+    np.testing.assert_allclose(vt @ adjoint(vt), np.eye(wide[1]), atol=BOUND[dtype])
+    assert info == 0
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_eigenvalues(tool, dtype):
+    b = matrix(dtype, 3, 5, 5)
+    a = b + adjoint(b)
+    real = "f64" if dtype == "f64" else "f32"
+    vectors, values, info = call(tool, "heevd" if dtype == "c64" else "syevd",
+                                 [shape_of(a), f"{real}[3,5]", "s32[3]"], a, mode="V", uplo="L")
+    np.testing.assert_allclose(values, np.linalg.eigvalsh(a), atol=5 * BOUND[dtype])
+    np.testing.assert_allclose(a @ vectors, vectors * values[:, None, :], atol=10 * BOUND[dtype])
+    np.testing.assert_array_equal(info, [0, 0, 0])
+
+
+def test_a_routine_that_is_not_known_is_named(tool):
+    tool.write("g.hlo", """HloModule g
+ENTRY e { p = f32[4,4] parameter(0)
+  ROOT r = (f32[4,4], f32[3], s32[]) custom-call(p), custom_call_target="lapack_sgehrd_ffi" }""")
+    message = tool.fails("compile", "g.hlo", "-o", "g.poplar_exec")
+    assert "potrf, getrf, trsm, geqrf, orgqr, ungqr, gesdd, syevd and heevd" in message
+
+
+def test_solve_as_jax_writes_it(tool):
+    a, b = matrix("f32", 4, 4), matrix("f32", 4, 5, seed=1)
+    for version in ("011", "012"):
+        tool.ok("compile", DATA / f"proto/solve_jax{version}.pb", "-o", "solve.poplar_exec")
+        tool.ok("run", "solve.poplar_exec", "--input", f"0={tool.save('a.npy', a)}", "--input",
+                f"1={tool.save('b.npy', b)}", "--output", version)
+        result = tool.load(f"{version}/output0.npy")
+        np.testing.assert_allclose(result, np.linalg.solve(a, b), rtol=1e-4, atol=1e-5)
+
+
+def test_sort_as_jax_writes_it(tool):
+    """Two keys, of floats whose zeros are equal and whose NaNs come last."""
+    x = np.array([[0.0, -0.0, np.nan, 1, -np.inf], [2, 2, 2, 1, 1],
+                  [-np.nan, np.nan, 3, -0.0, 0.0], [5, 4, 3, 2, 1]], np.float32)
+    y = np.array([[3, 1, 0, 5, 2], [9, 7, 8, 2, 1], [1, 0, 4, 6, 2], [0, 0, 0, 0, 0]], np.int32)
+    tool.ok("compile", DATA / "proto/sort_jax012.pb", "-o", "sort.poplar_exec")
+    tool.ok("run", "sort.poplar_exec", "--input", f"0={tool.save('x.npy', x)}", "--input",
+            f"1={tool.save('y.npy', y)}", "--output", "out")
+    order = np.stack([np.lexsort((y[r], np.nan_to_num(x[r], nan=np.inf), np.isnan(x[r])))
+                      for r in range(4)])
+    for i, value in enumerate((x, y)):
+        np.testing.assert_array_equal(tool.load(f"out/output{i}.npy"),
+                                      np.take_along_axis(value, order, 1))
+
+
+@pytest.mark.parametrize("result", ["f32", "f16"])
+def test_scaled_dot_is_a_dot_of_scaled_operands(tool, result):
+    a, b = matrix("f32", 2, 6, 8), matrix("f32", 2, 8, 4, seed=1)
+    sa, sb = np.exp2(np.arange(8)).reshape(2, 1, 4), np.exp2(-np.arange(8)).reshape(2, 2, 2)
+    sa, sb = sa.astype(np.float32), sb.astype(np.float32)
+    out, = run(tool, f"""HloModule scaled
+ENTRY main {{
+  a = f32[2,6,8] parameter(0)
+  b = f32[2,8,4] parameter(1)
+  sa = f32[2,1,4] parameter(2)
+  sb = f32[2,2,2] parameter(3)
+  ROOT r = {result}[2,6,4] scaled-dot(a, b, sa, sb), lhs_batch_dims={{0}}, rhs_batch_dims={{0}}, \
+lhs_contracting_dims={{2}}, rhs_contracting_dims={{1}}
+}}
+""", a, b, sa, sb)
+    wide = lambda s, shape: np.kron(s, np.ones(np.array(shape) // np.array(s.shape)))
+    wanted = np.einsum("bik,bkj->bij", a * wide(sa, a.shape), b * wide(sb, b.shape))
+    np.testing.assert_allclose(out, wanted, rtol=1e-5 if result == "f32" else 2e-3, atol=1e-2)
+
+
+def test_functions_by_opcode_and_by_the_names_of_xlas_builder(tool):
+    names = ["acos", "asin", "atanh", "acosh", "asinh", "cosh", "sinh"]
+    targets = ["Acos", "Asin", "Atan", "Acosh", "Asinh", "Cosh"]
+    lines = [f"  y{n} = f32[5] {n}({'big' if n == 'acosh' else 'x'})" for n in names]
+    lines += [f"  z{t} = f32[5] custom-call({'big' if t == 'Acosh' else 'x'}), "
+              f"custom_call_target=\"xla_builder.math.{t}\"" for t in targets]
+    parts = [f"y{n}" for n in names] + [f"z{t}" for t in targets]
+    body = "\n".join(lines)
+    x = np.array([-0.9, -0.3, 0.0, 0.2, 0.7], np.float32)
+    program = tool.compile(f"""HloModule functions
+ENTRY main {{
+  x = f32[5] parameter(0)
+  big = f32[5] parameter(1)
+{body}
+  ROOT all = f32[65] concatenate({', '.join(parts)}), dimensions={{0}}
+}}
+""")
+    tool.ok("run", program, "--input", f"x={tool.save('x.npy', x)}", "--input",
+            f"big={tool.save('b.npy', x + 2)}", "--output", "out")
+    wide = x.astype(np.float64)
+    wanted = [getattr(np, {"acos": "arccos", "asin": "arcsin", "atan": "arctan", "atanh": "arctanh",
+                           "acosh": "arccosh", "asinh": "arcsinh"}.get(n, n))(
+                               (x + 2).astype(np.float64) if n == "acosh" else wide)
+              for n in names + [t.lower() for t in targets]]
+    np.testing.assert_allclose(tool.load("out/output0.npy"), np.concatenate(wanted), rtol=1e-6)
+
+
+@pytest.mark.parametrize("body", ["add(a, b)", "add(a, a)"])
+def test_a_tree_of_calls_is_refused_before_it_is_written_out(tool, body):
+    levels = ["c0 {\n  p = f32[] parameter(0)\n  ROOT n = f32[] negate(p)\n}"]
+    levels += [f"c{i} {{\n  p = f32[] parameter(0)\n  a = f32[] call(p), to_apply=c{i - 1}\n"
+               f"  b = f32[] call(p), to_apply=c{i - 1}\n  ROOT s = f32[] {body}\n}}"
+               for i in range(1, 40)]
+    entry = "ENTRY e {\n  p = f32[] parameter(0)\n  ROOT r = f32[] call(p), to_apply=c39\n}"
+    tool.write("tree.hlo", "HloModule tree\n" + "\n".join(levels) + "\n" + entry)
+    message = tool.fails("compile", "tree.hlo", "-o", "tree.poplar_exec")
+    assert "more than 1048576 instructions" in message and "call them less often" in message
