@@ -38,10 +38,17 @@ typedef enum trm_memory_category {
 TRM_API const char *trm_program_step_type_name(trm_program_step_type type);
 TRM_API const char *trm_memory_category_name(trm_memory_category category);
 
+/* In which order the IPUs of a replica take its shards; AUTO: the snake for pipelines of stages on
+ * the shards of their numbers, else zigzag. */
+typedef enum trm_selection_order {
+  TRM_SELECTION_AUTO, TRM_SELECTION_ZIGZAG, TRM_SELECTION_SNAKE, TRM_SELECTION_HOOF
+} trm_selection_order;
+
 /* How to plan. Start from trm_program_default_options(). */
 typedef struct trm_program_options {
   uint32_t num_ipus;        /* of a replica; 0: as many as the shards of the module need */
   uint32_t replicas;        /* at least 1 */
+  trm_selection_order selection_order;
   double conv_memory_proportion, matmul_memory_proportion, slice_memory_proportion; /* 0 to 1 */
   const char *convolution_options, *matmul_options; /* JSON objects in poplibs' words; NULL: none */
   bool half_partials;       /* partialsType = half */
@@ -49,7 +56,7 @@ typedef struct trm_program_options {
   bool instrument;          /* cycle counters take memory */
   uint32_t io_tiles;        /* kept from compute on every IPU */
   bool place_ops_on_io_tiles; /* feeds of loops go through them, while the others compute */
-  double io_tile_memory_proportion; /* of their memory, that feeds may take: 0 to 1 */
+  double io_tile_memory_proportion; /* of their memory, that feeds may take: from 0 on */
   uint64_t assumed_trip_count; /* of loops whose count is not known; 1 to 2^53 */
   bool recompute;           /* allow_recompute: activations are computed again, in a pipeline all
                                of a stage, elsewhere the cheap ones */

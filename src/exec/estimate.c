@@ -22,6 +22,8 @@ trm_program_options trm_program_options_of(const trm_executable *executable) {
       number_of(executable, TRM_OPTION_available_memory_proportion);
   options.slice_memory_proportion =
       number_of(executable, TRM_OPTION_slice_memory_proportion);
+  (void)trm_selection_order_parse(executable->options.values[TRM_OPTION_selection_order],
+                                  &options.selection_order); /* checked when it was set */
   options.convolution_options = text_of(executable, TRM_OPTION_convolution_options);
   options.matmul_options = text_of(executable, TRM_OPTION_matmul_options);
   options.io_tiles = (uint32_t)number_of(executable, TRM_OPTION_io_tiles);

@@ -8,7 +8,8 @@
 #include "base/nearest.h"
 
 typedef enum option_kind {
-  KIND_BOOL, KIND_TEXT, KIND_COUNT, KIND_TILES, KIND_PROPORTION, KIND_ROUNDING
+  KIND_BOOL, KIND_TEXT, KIND_COUNT, KIND_TILES, KIND_PROPORTION, KIND_SHARE, KIND_ROUNDING,
+  KIND_SELECTION
 } option_kind;
 
 static const struct {
@@ -46,12 +47,15 @@ static trm_status check_value(trm_option_id id, const char *value, trm_error *er
       }
       return TRM_OK;
     }
-    case KIND_PROPORTION: {
+    case KIND_PROPORTION:
+    case KIND_SHARE: {
       errno = 0;
       const double proportion = strtod(value, &end);
-      if (errno != 0 || end == value || *end != '\0' || !(proportion >= 0 && proportion <= 1)) {
-        FAIL(INVALID_ARGUMENT, "option %s must be a number from 0 to 1, not '%s'", table[id].key,
-             value);
+      const bool bounded = table[id].kind == KIND_PROPORTION;
+      if (errno != 0 || end == value || *end != '\0' || !(proportion >= 0) ||
+          (bounded && proportion > 1)) {
+        FAIL(INVALID_ARGUMENT, "option %s must be a number %s, not '%s'", table[id].key,
+             bounded ? "from 0 to 1" : "from 0 on", value);
       }
       return TRM_OK;
     }
@@ -59,6 +63,12 @@ static trm_status check_value(trm_option_id id, const char *value, trm_error *er
       if (strcmp(value, "off") != 0 && strcmp(value, "on") != 0 &&
           strcmp(value, "replica-identical") != 0) {
         FAIL(INVALID_ARGUMENT, "option %s must be off, on or replica-identical, not '%s'",
+             table[id].key, value);
+      }
+      return TRM_OK;
+    case KIND_SELECTION:
+      if (!trm_selection_order_parse(value, NULL)) {
+        FAIL(INVALID_ARGUMENT, "option %s must be auto, zigzag, snake or hoof, not '%s'",
              table[id].key, value);
       }
       return TRM_OK;
@@ -90,6 +100,16 @@ trm_status trm_options_parse(trm_arena *arena, const trm_option *options, size_t
     out_options->values[found] = copy;
   }
   return TRM_OK;
+}
+
+bool trm_selection_order_parse(const char *text, trm_selection_order *out_order) {
+  static const char *const names[] = {"auto", "zigzag", "snake", "hoof"};
+  for (size_t o = 0; o < sizeof names / sizeof *names; ++o) {
+    if (strcmp(text, names[o]) != 0) continue;
+    if (out_order != NULL) *out_order = (trm_selection_order)o;
+    return true;
+  }
+  return false;
 }
 
 bool trm_options_bool(const trm_options *options, trm_option_id id) {

@@ -3,6 +3,7 @@
 #define TREMULA_EXEC_OPTIONS_H_
 
 #include "base/memory.h"
+#include "tremula/program.h"
 
 typedef enum trm_option_id {
 #define OPTION(key, value, kind, acts, help) TRM_OPTION_##key,
@@ -18,6 +19,8 @@ typedef struct trm_options {
 
 trm_status trm_options_parse(trm_arena *arena, const trm_option *options, size_t num_options,
                              trm_options *out_options, trm_error *error);
+/* Whether `text` names an order, which *out_order (may be NULL) then is. */
+bool trm_selection_order_parse(const char *text, trm_selection_order *out_order);
 bool trm_options_bool(const trm_options *options, trm_option_id id);
 const char *trm_option_key(trm_option_id id);
 const char *trm_option_help(trm_option_id id);

@@ -235,7 +235,7 @@ trm_status trm_program_add_always_live(trm_program_builder *builder, trm_error *
   TRY(status);
   if (!builder->program->options.compile_ipu_code) {
     TRY(trm_program_add_note(builder, "code and stacks are not counted "
-                             "(ipu_model.compile_ipu_code is off)"));
+                             "(compile_ipu_code is off)"));
   }
   return TRM_OK;
 }

@@ -45,14 +45,17 @@ static trm_status check_options(const trm_program_options *options, const trm_ta
     double value;
   } proportions[] = {{"convolutions", options->conv_memory_proportion},
                      {"matmuls", options->matmul_memory_proportion},
-                     {"slices", options->slice_memory_proportion},
-                     {"I/O tiles", options->io_tile_memory_proportion}};
+                     {"slices", options->slice_memory_proportion}};
   for (size_t p = 0; p < sizeof proportions / sizeof *proportions; ++p) {
     if (!(proportions[p].value >= 0 && proportions[p].value <= 1)) {
       FAIL(INVALID_ARGUMENT,
            "availableMemoryProportion of %s must be from 0 to 1, the share of a tile's memory that "
            "temporaries may take; it is %g", proportions[p].name, proportions[p].value);
     }
+  }
+  if (!(options->io_tile_memory_proportion >= 0)) {
+    FAIL(INVALID_ARGUMENT, "the share of the I/O tiles' memory must not be negative; it is %g",
+         options->io_tile_memory_proportion);
   }
   if (options->replicas < 1) FAIL(INVALID_ARGUMENT, "there must be at least one replica");
   if (options->num_ipus > 1024) {

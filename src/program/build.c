@@ -21,12 +21,12 @@ int32_t trm_sharding_device(const char *sharding) {
 static int32_t ipu_of(const trm_program_builder *builder, const trm_program_scope *scope,
                       trm_index i, bool *out_explicit) {
   const trm_instruction *instruction = trm_scope_at(builder, scope, i);
-  int32_t device = trm_sharding_device(instruction->sharding);
+  int32_t device = trm_program_sharded_ipu(builder->program, instruction->sharding);
   *out_explicit = false;
   if (device < 0 && instruction->opcode == TRM_OP_FUSION && instruction->num_called > 0) {
     const trm_computation *body = &builder->module->computations[instruction->called[0]];
     for (trm_index b = 0; b < body->num_instructions && device < 0; ++b) {
-      device = trm_sharding_device(body->instructions[b].sharding);
+      device = trm_program_sharded_ipu(builder->program, body->instructions[b].sharding);
     }
   }
   for (uint32_t k = 0; k < instruction->num_operands && device < 0; ++k) {
@@ -73,9 +73,9 @@ uint32_t trm_program_ipu_for(const trm_program_builder *builder, uint32_t comput
                         uint32_t leaf) {
   const trm_placement *placements = builder->wishes[computation][i];
   const trm_instruction *instruction = &builder->module->computations[computation].instructions[i];
-  const int32_t device = trm_sharding_device(instruction->sharding);
-  uint32_t ipu = device >= 0 ? (uint32_t)device : 0;
-  if (device < 0 && placements != NULL && placements[leaf].ipu_plus_one > 0) {
+  const int32_t sharded = trm_program_sharded_ipu(builder->program, instruction->sharding);
+  uint32_t ipu = sharded >= 0 ? (uint32_t)sharded : 0;
+  if (sharded < 0 && placements != NULL && placements[leaf].ipu_plus_one > 0) {
     ipu = placements[leaf].ipu_plus_one - 1;
   }
   return ipu < builder->program->num_ipus ? ipu : 0;

@@ -115,9 +115,19 @@ void trm_program_log_plans(const trm_program *program);
 trm_status trm_program_find_last_uses(trm_program_builder *builder, trm_program_scope *scope,
                                       const uint32_t *order, trm_error *error);
 
+/* ---- selection.c ---------------------------------------------------------------------------- */
+
+/* Fixes program->selection_order and program->num_ipus, for a module of so many shards. */
+void trm_program_choose_selection(trm_program *program, const trm_module *module,
+                                  uint32_t num_shards);
+/* 0 for a shard that the program has no IPU for. */
+uint32_t trm_program_ipu_of_shard(const trm_program *program, uint32_t shard);
+/* The IPU of "{maximal device=3}", or of the first of a tuple's; -1: none. */
+int32_t trm_program_sharded_ipu(const trm_program *program, const char *sharding);
+
 /* ---- build.c -------------------------------------------------------------------------------- */
 
-/* The device of "{maximal device=3}", or of the first of a tuple's; -1: none. */
+/* The shard of "{maximal device=3}", or of the first of a tuple's; -1: none. */
 int32_t trm_sharding_device(const char *sharding);
 /* Walks a computation; *out_root: the leaves of its root. parameters[p][leaf] are values of the
  * caller's; owned[p][leaf]: its variable may be written when its last use inside is past. */

@@ -12,7 +12,7 @@
 #include "target/target.h"
 #include "tile/exchange.h"
 
-static uint32_t needed_ipus(const trm_module *module) {
+static uint32_t count_shards(const trm_module *module) {
   int32_t most = 0;
   for (uint32_t c = 0; c < module->num_computations; ++c) {
     const trm_computation *computation = &module->computations[c];
@@ -294,8 +294,7 @@ static trm_status prepare(trm_program_builder *builder, trm_error *error) {
   trm_program *program = builder->program;
   const trm_module *module = builder->module;
   trm_arena *arena = &program->arena;
-  const uint32_t needed = needed_ipus(module);
-  program->num_ipus = program->options.num_ipus > needed ? program->options.num_ipus : needed;
+  trm_program_choose_selection(program, module, count_shards(module));
   program->tiles_per_ipu = program->target->tiles_per_ipu;
   builder->wishes = ARENA_NEW(arena, trm_placement **, module->num_computations);
   builder->orders = ARENA_NEW(arena, uint32_t *, module->num_computations);

@@ -46,12 +46,13 @@ static trm_pipeline_schedule schedule_named(const char *name) {
 }
 
 /* The IPU of a stage; of several, the first. */
-static uint32_t device_at(const json_t *mapping, uint32_t stage, uint32_t num_ipus) {
+static uint32_t device_at(const json_t *mapping, uint32_t stage, const trm_program *program) {
   const json_t *device = json_array_get(mapping, stage);
   if (json_is_array(device)) device = json_array_get(device, 0);
   const json_int_t number =
       json_is_integer(device) ? json_integer_value(device) : (json_int_t)stage;
-  return number >= 0 && number < (json_int_t)num_ipus ? (uint32_t)number : 0;
+  const bool good = number >= 0 && number < (json_int_t)program->num_ipus;
+  return good ? trm_program_ipu_of_shard(program, (uint32_t)number) : 0;
 }
 
 /* One kind of options of one stage, over the program's. */
@@ -127,7 +128,7 @@ static trm_status read_description(trm_program_builder *builder, const json_t *j
     trm_pipeline_stage *stage = &pipeline->stages[e];
     const bool backward = e >= pipeline->num_stages;
     const uint32_t s = backward ? 2 * pipeline->num_stages - 1 - e : e;
-    stage->ipu = device_at(mapping, s, builder->program->num_ipus);
+    stage->ipu = device_at(mapping, s, builder->program);
     stage->is_backward = backward;
     stage->stash_depth = 1;
     if (backward || !pipeline->is_training) continue;

@@ -221,6 +221,7 @@ struct trm_program {
   trm_program_variable *variables;
   trm_program_source *sources;
   uint32_t num_ipus, tiles_per_ipu;
+  trm_selection_order selection_order; /* never TRM_SELECTION_AUTO */
   trm_program_memory memory;
   trm_pipeline pipeline;
   trm_program_totals totals;

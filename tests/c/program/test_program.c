@@ -1,5 +1,6 @@
 /* Programs: loops, conditionals, shards, placement, writing in place, out of memory. */
 #include "plan_case.h"
+#include "program/builder.h"
 
 #include "base/cycles.h"
 
@@ -221,6 +222,53 @@ static void test_shards(void **state) {
   }
   check_sums(p);
   trm_program_free(p);
+}
+
+/* Four shards, one after the other: each weight is on the IPU that its shard has in the order. */
+static void test_selection_orders(void **state) {
+  (void)state;
+  static const uint32_t expected[][4] = {[TRM_SELECTION_AUTO] = {0, 1, 2, 3},
+                                         [TRM_SELECTION_ZIGZAG] = {0, 1, 2, 3},
+                                         [TRM_SELECTION_SNAKE] = {0, 1, 3, 2},
+                                         [TRM_SELECTION_HOOF] = {0, 2, 3, 1}};
+  char text[2048] = "HloModule m\nENTRY e { a0 = f32[8,8] parameter(0)\n";
+  for (int s = 0; s < 4; ++s) {
+    const size_t used = strlen(text);
+    snprintf(text + used, sizeof text - used,
+             "w%d = f32[8,8] parameter(%d)\n%sa%d = f32[8,8] dot(a%d, w%d), "
+             "lhs_contracting_dims={1}, rhs_contracting_dims={0}, sharding={maximal device=%d}\n",
+             s, s + 1, s == 3 ? "ROOT " : "", s + 1, s, s, s);
+  }
+  strcat(text, "}");
+  for (uint32_t order = TRM_SELECTION_AUTO; order <= TRM_SELECTION_HOOF; ++order) {
+    trm_program_options options = trm_program_default_options();
+    options.selection_order = (trm_selection_order)order;
+    trm_program *p = plan_text(text, "mk2", &options);
+    assert_int_equal(p->num_ipus, 4);
+    uint32_t found = 0;
+    for (uint32_t v = 0; v < p->num_variables; ++v) {
+      const char *name = p->variables[v].name;
+      if (!p->variables[v].is_weight || name[0] != 'w') continue;
+      assert_int_equal(p->variables[v].mapping.ipu, expected[order][name[1] - '0']);
+      ++found;
+    }
+    assert_int_equal(found, 4);
+    check_sums(p);
+    trm_program_free(p);
+  }
+}
+
+/* Of more IPUs the snake goes by fours, and the hoof goes up the even ones, down the odd ones. */
+static void test_selection_of_eight(void **state) {
+  (void)state;
+  static const uint32_t snake[8] = {0, 1, 3, 2, 4, 5, 7, 6}, hoof[8] = {0, 2, 4, 6, 7, 5, 3, 1};
+  trm_program program = {.num_ipus = 8};
+  for (uint32_t shard = 0; shard < 8; ++shard) {
+    program.selection_order = TRM_SELECTION_SNAKE;
+    assert_int_equal(trm_program_ipu_of_shard(&program, shard), snake[shard]);
+    program.selection_order = TRM_SELECTION_HOOF;
+    assert_int_equal(trm_program_ipu_of_shard(&program, shard), hoof[shard]);
+  }
 }
 
 static void check_all_reduce(const char *text) {
@@ -505,6 +553,8 @@ int main(void) {
       cmocka_unit_test(test_weights_are_placed_for_their_consumer),
       cmocka_unit_test(test_updates_are_in_place),
       cmocka_unit_test(test_shards),
+      cmocka_unit_test(test_selection_orders),
+      cmocka_unit_test(test_selection_of_eight),
       cmocka_unit_test(test_collectives_cost_by_replicas),
       cmocka_unit_test(test_int64_is_32_bit),
       cmocka_unit_test(test_out_of_memory),

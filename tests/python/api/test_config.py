@@ -12,6 +12,7 @@ import pytest
 from tremula.tf.ipu import config as ipu_config
 from tremula.tf.ipu.config import (DeviceConnectionType, IPUConfig, SchedulingAlgorithm,
                                    StochasticRoundingBehaviour)
+from tensorflow.errors import FailedPreconditionError
 from tremula.tf.plugin.poplar.driver import config_pb2
 
 
@@ -23,7 +24,7 @@ def no_flags(monkeypatch):
 def test_some_defaults():
     config = IPUConfig()
     assert config.auto_select_ipus == [] and config.select_ipus == []
-    assert config.ipu_model.compile_ipu_code is False
+    assert config.ipu_model.compile_ipu_code is True
     assert config.ipu_model.version == "ipu2"
     assert config.io_tiles.available_memory_proportion == 0.9
     assert config.optimizations.math.dot_strength is True
@@ -40,7 +41,7 @@ def test_instances_do_not_share_dicts():
 
 @pytest.mark.parametrize("name, value", [
     ("auto_select_ipus", 4), ("auto_select_ipus", [1, 1]), ("auto_select_ipus", (2, 2)),
-    ("io_tiles.available_memory_proportion", 0.5), ("io_tiles.available_memory_proportion", 1),
+    ("io_tiles.available_memory_proportion", 0.5), ("io_tiles.available_memory_proportion", 100.0),
     ("device_connection.type", DeviceConnectionType.NEVER),
     ("compilation_poplar_options", {"debug.allowOutOfMemory": "true"}),
 ])
@@ -180,6 +181,9 @@ def _set(**options):
      "Multi-replica distribution is not supported on the IPU model."),
     ({"io_tiles__place_ops_on_io_tiles": True}, "",
      "Cannot place ops on I/O tiles when io_tiles.num_io_tiles == 0"),
+    ({"experimental__multi_replica_distribution__process_count": 1,
+      "experimental__multi_replica_distribution__process_index": -1}, "",
+     "experimental.multi_replica_distribution.process_index must be in the range [0, 1)"),
     ({"device_connection__type": "NEVER"}, "", "device_connection.version must be set"),
     ({"device_connection__type": "PRE_COMPILE"}, "", "device_connection.version must be set"),
     ({"ipu_model__version": ""}, "--use_ipu_model",
@@ -201,14 +205,13 @@ def test_options_that_do_not_go_together(options, flags, text, monkeypatch):
     ("auto_select_ipus", [0, -1, [1, -1], (2, 0), 2 ** 40]),
     ("select_ipus", [-1, [3, -1], 2 ** 40]),
     ("io_tiles.num_io_tiles", [-1]), ("ipu_model.tiles_per_ipu", [-1, 2 ** 40]),
-    ("io_tiles.available_memory_proportion", [-0.1, 1.1, float("nan")]),
+    ("io_tiles.available_memory_proportion", [-0.1, float("nan")]),
     ("ipu_model.version", ["ipu3"]), ("device_connection.version", ["x"]),
     ("scheduling.maximum_scheduler_lookahead_depth", [-1]),
     ("scheduling.maximum_scheduler_search_space_size", [-1]),
     ("optimizations.minimum_remote_tensor_size", [-1, 2 ** 70]),
     ("optimizations.cholesky_block_size", [-1]),
-    ("norms.experimental.distributed_batch_norm_replica_group_size", [0, -1]),
-    ("experimental.multi_replica_distribution.process_index", [-1])])
+    ("norms.experimental.distributed_batch_norm_replica_group_size", [0, -1])])
 def test_values_that_cannot_be_meant_are_refused_when_they_are_set(name, wrong):
     config = IPUConfig()
     *path, leaf = name.split(".")
@@ -243,6 +246,16 @@ def test_snapshot(monkeypatch):
     assert _set(select_ipus=24)._create_snapshot()["devices"] == [{"id": 24}]
 
 
+@pytest.mark.parametrize("chosen, shown", [("ALWAYS", "ON_DEMAND"), ("NEVER", "NEVER")])
+def test_the_flag_use_on_demand_shows_in_the_configuration(chosen, shown, monkeypatch, runtime):
+    monkeypatch.setenv("TF_POPLAR_FLAGS", "--use_on_demand")
+    config = _set(device_connection__type=chosen, device_connection__version="ipu2")
+    config.configure_ipu_system()
+    shown = config_pb2.IpuDeviceConnectionType[shown]
+    assert config._create_protobuf().device_connection_type == shown
+    assert ipu_config.get_ipu_config()[0].device_connection_type == shown
+
+
 def test_configure_hands_the_snapshot_over(runtime):
     with pytest.raises(RuntimeError, match="No IPU devices configured."):
         ipu_config.get_ipu_config()
@@ -264,7 +277,7 @@ def test_configure_again(runtime, caplog):
         assert not caplog.records
         _set(auto_select_ipus=1).configure_ipu_system()
     assert "Resetting existing IPU configuration before applying new configuration" in caplog.text
-    with pytest.raises(RuntimeError, match="has already been set in this process"):
+    with pytest.raises(FailedPreconditionError, match="has already been set in this process"):
         ipu_config.configure_ipu_system(config, reset_configuration=False)
     ipu_config.reset_ipu_configuration()
     assert runtime.calls[-1] == ("reset_configuration",)

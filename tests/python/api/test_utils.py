@@ -111,6 +111,11 @@ def test_the_size_of_an_id(runtime, index, size):
         utils.get_num_of_ipus_in_device("/device:IPU:1")
 
 
+def test_without_a_configuration_the_first_device_has_one_ipu(runtime):
+    assert utils.get_num_of_ipus_in_device("/device:IPU:0") == 1
+    assert not runtime.calls
+
+
 def test_what_the_flags_say(monkeypatch):
     monkeypatch.setenv("TF_POPLAR_FLAGS", "--use_ipu_model --synthetic_data_categories=infeed")
     assert utils.running_on_ipu_model() is True

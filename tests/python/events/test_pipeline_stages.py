@@ -21,7 +21,7 @@ PROGRAM = """
             tf.train.GradientDescentOptimizer(0.1), tf.reduce_sum(loss))
 
     outfeed = ipu.ipu_outfeed_queue.IPUOutfeedQueue()
-    mapping = [2, 0, 1, 3]
+    mapping, expected = MAPPINGS
 
     def network(x):
         return ipu.pipelining_ops.pipeline(
@@ -40,9 +40,9 @@ PROGRAM = """
         report.reset()
         session.run(step, {x: np.ones([4, 4])})
         report.parse_log()
-    report.assert_pipeline_stages_on_expected_ipu(mapping, 1472)
-    report.assert_pipeline_stages_on_expected_ipu([[2, 3], 0, -1, -1])
-    for wrong in ([0, 0, 1, 3], mapping[:2]):
+    report.assert_pipeline_stages_on_expected_ipu(expected, 1472)
+    report.assert_pipeline_stages_on_expected_ipu([expected[:2], expected[1], -1, -1])
+    for wrong in ([3, *expected[1:]], expected[:2]):
         try:
             report.assert_pipeline_stages_on_expected_ipu(wrong)
         except AssertionError as error:
@@ -50,9 +50,12 @@ PROGRAM = """
 """
 
 
-@pytest.mark.parametrize("optimizer", ["None", "optimizer"], ids=["inference", "training"])
-def test_stages(script, tmp_path, optimizer):
-    done = script(PROGRAM.replace("OPTIMIZER", optimizer), TREMULA_RUNTIME_DIR=str(tmp_path),
-                  TF_POPLAR_FLAGS="--use_ipu_model")
+@pytest.mark.parametrize("optimizer, mappings", [
+    ("None", ([2, 0, 1, 3], [2, 0, 1, 3])), ("optimizer", ([2, 0, 1, 3], [2, 0, 1, 3])),
+    ("None", (None, [0, 1, 3, 2])), ("optimizer", ([0, 1, 2, 3], [0, 1, 3, 2]))],
+    ids=["inference", "training", "by default in inference", "by number in training"])
+def test_stages(script, tmp_path, optimizer, mappings):
+    done = script(PROGRAM.replace("OPTIMIZER", optimizer).replace("MAPPINGS", repr(mappings)),
+                  TREMULA_RUNTIME_DIR=str(tmp_path), TF_POPLAR_FLAGS="--use_ipu_model")
     assert done.stdout.split("\n")[-3:-1] == ["Stage 0 is on other IPUs.",
                                               "There are more stages."], done.stderr[-2000:]

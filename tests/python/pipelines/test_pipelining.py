@@ -158,9 +158,19 @@ def test_a_dict_of_outputs_keeps_its_names():
         np.testing.assert_array_equal(result["double"], [4.0] * 4)
 
 
+@pytest.mark.parametrize("options", [{}, {"accumulate_outfeed": True}])
+@pytest.mark.parametrize("last", [lambda x: x + 1., lambda x: [x + 1.], lambda x: (x + 1.,)])
+def test_one_tensor_of_the_last_stage_is_dequeued_as_a_list_of_one(last, options):
+    with tf.Graph().as_default():
+        result = run_inference([lambda x: x * 2., last], [tf.constant(3.0)],
+                               gradient_accumulation_count=2, **options)
+        assert isinstance(result, list) and len(result) == 1
+        np.testing.assert_array_equal(result[0], [14.] if options else [7., 7.])
+
+
 def test_stages_side_by_side():
     with tf.Graph().as_default():
-        result = run_inference(
+        result, = run_inference(
             [lambda x: (x, x), [lambda x, y: x + y, lambda x, y: x - y], lambda x, y: x * 10 + y],
             [tf.constant(3.0)], gradient_accumulation_count=6,
             device_mapping=[0, [1, 2], 3], ipus=4)
@@ -351,7 +361,7 @@ def test_stages_that_compute_nothing_have_an_ipu_too(stages, devices):
     with ipu.scopes.ipu_scope("/device:IPU:0"):
         program = ipu.ipu_compiler.compile(lambda: pipelining_ops.pipeline(
             [identity] * stages, 12, inputs=[7.0], outfeed_queue=outfeed))
-    results = outfeed.dequeue()
+    results, = outfeed.dequeue()
     replicas = [2] if stages == 2 else []
     assert results.shape.as_list() == [None, *replicas]
     with tf.Session() as session:

@@ -90,6 +90,9 @@ class IPUConfig(ConfigBase):
             for name in ("inv", "div0", "oflo", "nanoo"):
                 options[f"floating_point_behaviour.{name}"] = True
             options["floating_point_behaviour.esr"] = StochasticRoundingBehaviour.ON.name
+        if flag_values["use_on_demand"] and \
+                self.device_connection.type is DeviceConnectionType.ALWAYS:
+            options["device_connection.type"] = DeviceConnectionType.ON_DEMAND.name
         devices = [{"auto": count} for count in _as_list(self.auto_select_ipus)]
         devices += [{"id": index} for index in _as_list(self.select_ipus)]
         snapshot = {"format": SNAPSHOT_FORMAT, "devices": devices, "options": options,
@@ -165,11 +168,10 @@ def configure_ipu_system(config, device="cpu", reset_configuration=True):
     `config` is an IPUConfig or a config_pb2.IpuOptions. `device` is the CPU device that did this
     in the original; it makes no difference here. A configuration that is in force is replaced,
     with a warning if the new one differs, unless `reset_configuration` is False: then it is kept
-    if equal and an error if not.
+    if equal and a FailedPreconditionError if not.
 
     Raises TypeError if `config` is neither, ValueError for options that do not go together and
-    for unknown flags in TF_POPLAR_FLAGS, RuntimeError as said, and TensorFlow's errors where no
-    such devices are free.
+    for unknown flags in TF_POPLAR_FLAGS, and TensorFlow's errors where no such devices are free.
     """
     from tremula.tf.plugin.poplar.driver import config_pb2
     if isinstance(config, IPUConfig):
@@ -186,9 +188,12 @@ def configure_ipu_system(config, device="cpu", reset_configuration=True):
     global _current
     if _current is not None and _current != snapshot:
         if not reset_configuration:
-            raise RuntimeError("IPU system configuration has already been set in this process, "
-                               "but it should have been reset automatically by the call to "
-                               "'tensorflow.python.ipu.config.configure_ipu_system'.")
+            from tensorflow.python.framework import errors
+            raise errors.FailedPreconditionError(
+                None, None,
+                "IPU system configuration has already been set in this process, but it should "
+                "have been reset automatically by the call to "
+                "'tensorflow.python.ipu.config.configure_ipu_system'.")
         LOG.warning("Resetting existing IPU configuration before applying new configuration")
     if _current == snapshot and not _records_events(snapshot):
         return  # programs that are compiled stay, and so do the IPUs
@@ -225,6 +230,11 @@ def get_ipu_config(session=None):
         raise RuntimeError("No IPU devices configured.")
     from tremula.tf.plugin.poplar.driver import config_pb2
     return [config_pb2.IpuOptions(_current) for _ in _current["devices"] or [None]]
+
+
+def configured_devices():
+    """The `devices` of the snapshot in force; none where nothing is configured."""
+    return [] if _current is None else _current["devices"]
 
 
 def running_on_ipu_model():

@@ -135,7 +135,10 @@ OPTIONS = (
            effect="Of the plan for an IPU: cheap results (activation functions, scalings of norms), in "
                   "a pipeline all of a stage. Numbers stay as they are."),
     Option("selection_order", SelectionOrder, SelectionOrder.AUTO,
-           "The order in which the IPUs of a device are numbered."),
+           "The order in which the IPUs of a replica take the shards of a program.",
+           effect="Of the plan for an IPU. ZIGZAG: 0, 1, 2, 3, ...; SNAKE: 0, 1, 3, 2, and so on "
+           "by fours; HOOF: the even ones up, then the odd ones down. AUTO is SNAKE where stage i "
+           "of every pipeline is on shard i, ZIGZAG otherwise."),
     Option("serialization_output_folder", str, "",
            "Folder for compiled programs as files that run without TensorFlow. Empty: none are "
            "written."),
@@ -193,7 +196,7 @@ OPTIONS = (
     _category("experimental.multi_replica_distribution",
               "Replicas of one program in several processes."),
     Option("experimental.multi_replica_distribution.process_index", int, 0,
-           "The number of this process, from 0.", least=0),
+           "The number of this process, from 0."),
     Option("experimental.multi_replica_distribution.process_count", int, 0,
            "How many processes there are. 0: one, without distribution.", least=0),
 
@@ -237,13 +240,15 @@ OPTIONS = (
            effect="In the plan, feeds of loops on one IPU and of grouped pipelines go through them "
            "while the other tiles compute."),
     Option("io_tiles.available_memory_proportion", float, 0.9,
-           "The part of the memory of the I/O tiles, from 0 to 1, that operations may use.",
-           effect="Feeds that need more are not placed there.", least=0, most=1),
+           "The part of the memory of the I/O tiles that operations may use. Above 1 it limits "
+           "nothing.",
+           effect="Feeds that need more are not placed there.", least=0),
 
     _category("ipu_model", "The IPU Model, used with --use_ipu_model in TF_POPLAR_FLAGS."),
-    Option("ipu_model.compile_ipu_code", bool, False,
+    Option("ipu_model.compile_ipu_code", bool, True,
            "Count the bytes of code in memory reports.",
-           effect="As said."),
+           effect="As said, with --use_ipu_model only: of virtual IPUs code is never counted, "
+           "because its estimate is rough and would refuse programs."),
     Option("ipu_model.tiles_per_ipu", int, 0, "Tiles of one IPU. 0: all of them.",
            effect="Of the machine that is planned for.", least=0, most=_MOST_TILES),
     Option("ipu_model.version", str, "ipu2", "The IPU that is modelled: ipu1, ipu2 or ipu21.",

@@ -8,10 +8,9 @@ __all__ = ["num_ipus", "ordinal"]
 
 
 def num_ipus(device_ordinal):
-    """How many IPUs /device:IPU:`device_ordinal` has in the configuration in force.
+    """How many IPUs /device:IPU:`device_ordinal` has in the configuration in force, or without one.
 
-    Raises RuntimeError if there is none, ValueError if it does not name the device,
-    InvalidArgumentError if the inventory has not the id that it names.
+    Raises ValueError if there is no such device, InvalidArgumentError if the inventory has not the
+    id that the configuration names.
     """
-    snapshot = config.get_ipu_config()[0].snapshot
-    return settings.ipus_of_device(snapshot["devices"], device_ordinal)
+    return settings.ipus_of_device(config.configured_devices(), device_ordinal)

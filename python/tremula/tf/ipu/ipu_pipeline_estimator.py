@@ -118,8 +118,7 @@ class _PipelineProgram(ipu_estimator._Program):
         if isinstance(values, dict):
             metrics = self._eval_metrics_fn(**values)
         else:
-            metrics = self._eval_metrics_fn(*(values if isinstance(values, (list, tuple))
-                                              else [values]))
+            metrics = self._eval_metrics_fn(*values)
         if not isinstance(metrics, dict):
             raise TypeError("The `eval_metrics_fn` must return a dict, but got "
                             f"{type(metrics)}.")

@@ -31,14 +31,10 @@ def dependencies(roots):
 
 
 def get_sharding(op):
-    """The serialised OpSharding of the operation `op`, or None if it has none."""
-    return compat.operation_attribute(op, node_marks.SHARDING)
-
-
-def get_shards(op):
-    """The numbers of the IPUs that `op` is on: a list, empty if that is left open."""
-    data = get_sharding(op)
-    return node_marks.decode_sharding(data) if data else []
+    """The numbers of the shards that the operation `op` is on, a list; None if it has no sharding.
+    """
+    data = _mark(op)
+    return None if data is None else node_marks.decode_sharding(data)
 
 
 def get_shard_from_colocation(op):
@@ -50,7 +46,7 @@ def get_shard_from_colocation(op):
             other = op.graph.get_operation_by_name(name[len(_COLOCATION):].decode())
         except KeyError:
             continue
-        data = get_sharding(other)
+        data = _mark(other)
         if data is not None:
             return data
     return None
@@ -63,7 +59,7 @@ def propagate_sharding(g):
     then that of the first user of their outputs, until nothing changes.
     """
     operations = g.get_operations()
-    known = {operation: get_sharding(operation) for operation in operations}
+    known = {operation: _mark(operation) for operation in operations}
     given = {operation for operation, data in known.items() if data is not None}
     for operation in operations:
         known[operation] = known[operation] or get_shard_from_colocation(operation)
@@ -84,7 +80,7 @@ def enable_sharded_gradients():
     """Makes `tf.gradients`, and so optimizers, put the gradient of an operation on its IPU."""
     if "graph" not in _enabled:
         _enabled.add("graph")
-        compat.wrap_gradients(lambda operation: _sharded(get_sharding(operation)))
+        compat.wrap_gradients(lambda operation: _sharded(_mark(operation)))
 
 
 def enable_sharded_gradient_tape():
@@ -97,10 +93,15 @@ def enable_sharded_gradient_tape():
 def beside(value):
     """A context manager: what is built in it is on the IPU of `value`, a tensor or the like."""
     operation = getattr(value, "op", None)
-    return _sharded(get_sharding(operation) if operation is not None else None)
+    return _sharded(_mark(operation) if operation is not None else None)
 
 
 _enabled = set()
+
+
+def _mark(operation):
+    """The serialised OpSharding of an operation, or None."""
+    return compat.operation_attribute(operation, node_marks.SHARDING)
 
 
 @contextlib.contextmanager

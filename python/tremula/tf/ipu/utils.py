@@ -60,8 +60,8 @@ def reset_ipu_seed(seed, device="/device:IPU:0", cpu_device="cpu",
 def get_num_of_ipus_in_device(ipu_device, device="cpu"):
     """How many IPUs the TensorFlow device `ipu_device` has, such as "/device:IPU:0".
 
-    `device` makes no difference. Raises RuntimeError if no IPU system is configured, ValueError if
-    the configuration does not name the device.
+    Without a configuration /device:IPU:0 has one. `device` makes no difference. Raises ValueError
+    if there is no such device.
     """
     del device
     return devices.num_ipus(devices.ordinal(ipu_device))

@@ -39,6 +39,8 @@ def lines(snapshot, device, ipus_of_id, architecture):
         if options.get("io_tiles.place_ops_on_io_tiles"):
             chosen["place_ops_on_io_tiles"] = "true"
             chosen["io_tile_memory_proportion"] = options["io_tiles.available_memory_proportion"]
+    if options.get("selection_order", "AUTO") != "AUTO":
+        chosen["selection_order"] = options["selection_order"].lower()
     if options.get("allow_recompute"):
         chosen["recompute"] = "true"
     group = options.get("norms.experimental.distributed_batch_norm_replica_group_size", 1)

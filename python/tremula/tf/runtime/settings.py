@@ -121,7 +121,7 @@ def _set_events(options, values):
 
 def _configure_device(ordinal, device, snapshot):
     values = snapshot["flags"]
-    connection = _connection(snapshot)
+    connection = snapshot["options"].get("device_connection.type", "ALWAYS")
     lines = compile_options.lines(snapshot, device, ipus_of_id, architecture)
     ids = [device["id"]] if "id" in device else []
     plugin.check(plugin.library().trm_tf_configure, ordinal, plugin.DeviceSettings(
@@ -138,12 +138,6 @@ def _configure_device(ordinal, device, snapshot):
         count = device.get("auto", 1)
         plugin.log(_NO_ATTACHING.format(
             ordinal=ordinal, count=f"{count} IPU" + ("s" if count > 1 else "")))
-
-
-def _connection(snapshot):
-    """The name of one of _CONNECTIONS."""
-    chosen = snapshot["options"].get("device_connection.type", "ALWAYS")
-    return "ON_DEMAND" if snapshot["flags"]["use_on_demand"] and chosen == "ALWAYS" else chosen
 
 
 def _synthetic_bits(values):

@@ -160,10 +160,11 @@ def pipeline(computational_stages, gradient_accumulation_count=None,
                             element may be a list of functions, that run side by side.
     optimizer_function      gets what the last stage returned and returns an
                             OptimizerFunctionOutput; without it nothing is trained
-    outfeed_queue           gets what the last stage returned (a list), or the loss with
-                            `outfeed_loss`; not those for which `outfeed_mask` is true; their sums
+    outfeed_queue           gets what the last stage returned (a list, also of one tensor, or a
+                            dict), or the loss with `outfeed_loss`; not those for which `outfeed_mask` is true; their sums
                             over the mini-batches with `accumulate_outfeed`
-    device_mapping          the IPU of each stage; stage i is on IPU i without it
+    device_mapping          the shard of each stage; stage i is on shard i without it. The
+                            configuration's `selection_order` says which IPUs take the shards
     pipeline_depth          an older name of gradient_accumulation_count
 
     Options of memory and plans travel with the program and change no numbers. Returns an operation.
@@ -460,7 +461,9 @@ class _Build:
             effects += operations
             named = {}
         if not plan.training:
-            if not isinstance(stage_values, list) or stage_values:
+            if not isinstance(stage_values, dict):
+                stage_values = _to_list(stage_values)  # one tensor is enqueued as a list of one
+            if stage_values:
                 effects += self._out(stage_values)
             return effects
         outputs = _to_list(stage_values)
@@ -513,8 +516,7 @@ class _Build:
                 "been provided." % ", ".join(str(one) for one in tf.nest.flatten(values)))
         if not plan.accumulate:
             return [plan.outfeed.enqueue(values)]
-        self._outfed = values if plan.outfeed_loss or isinstance(values, dict) \
-            else _to_list(values)
+        self._outfed = values
         flat = tf.nest.flatten(self._outfed)
         self._outfed_sums = [accumulation.Accumulator(one, plan.outfeed_dtype, "outfeed sum")
                              for one in flat]
