@@ -239,8 +239,9 @@ static trm_status create(trm_executable *executable, const trm_report_framework 
   trm_program *program;
   trm_error why = {0};
   const trm_status planned = plan(executable, options, &program, &why);
-  if (planned != TRM_OK && planned != TRM_UNIMPLEMENTED && planned != TRM_INTERNAL) {
+  if (planned != TRM_OK && planned != TRM_UNIMPLEMENTED) {
     if (error != NULL) *error = why;
+    if (planned == TRM_INTERNAL) return planned; /* in Poplar's words */
     return trm_note(error, planned, "while planning for an IPU");
   }
   if (planned != TRM_OK) { /* the numbers do not need it */

@@ -62,13 +62,13 @@ static trm_status check_value(int id, const char *value, const char *source, trm
   return TRM_OK;
 }
 
-static void warn_unknown(const char *key, const char *source) {
+static trm_status refuse_unknown(const char *key, const char *source, trm_error *error) {
   const char *names[TRM_NUM_ENGINE_OPTIONS];
   for (int i = 0; i < TRM_NUM_ENGINE_OPTIONS; ++i) names[i] = table[i].key;
   const char *nearest = trm_nearest_name(key, names, TRM_NUM_ENGINE_OPTIONS);
-  trm_log(TRM_LOG_WARN, "ENGINE", "%s: '%s' is not an engine option%s%s%s; it is left out", source,
-          key, nearest != NULL ? ". Did you mean '" : "", nearest != NULL ? nearest : "",
-          nearest != NULL ? "'?" : "");
+  FAIL(INTERNAL, "[Poplar][Compile engine] invalid_option: Unrecognised option '%.80s' in %s%s%s%s",
+       key, source, nearest != NULL ? "; did you mean '" : "", nearest != NULL ? nearest : "",
+       nearest != NULL ? "'?" : "");
 }
 
 static trm_status add_one(trm_engine_options *options, trm_arena *arena, const char *key,
@@ -77,10 +77,7 @@ static trm_status add_one(trm_engine_options *options, trm_arena *arena, const c
   for (int i = 0; i < TRM_NUM_ENGINE_OPTIONS; ++i) {
     if (strcmp(key, table[i].key) == 0) found = i;
   }
-  if (found < 0) {
-    warn_unknown(key, source);
-    return TRM_OK;
-  }
+  if (found < 0) return refuse_unknown(key, source, error);
   const char *text = json_string_value(value);
   char number[32];
   if (json_is_boolean(value)) text = json_is_true(value) ? "true" : "false";

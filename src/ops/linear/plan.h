@@ -69,8 +69,8 @@ typedef struct trm_plan_options {
 
 trm_plan_options trm_plan_options_default(void);
 /* Sets an option by Poplar's name and text ("partialsType", "half"), as in poplar_options. An
- * unknown name (the nearest is named), a value that does not fit or one that plans do not honour
- * is an error. */
+ * unknown name is TRM_INTERNAL in Poplar's words (the nearest is named); a value that does not fit
+ * or one that plans do not honour is an error too. */
 trm_status trm_plan_option_set(trm_plan_options *options, const char *key, const char *value,
                                trm_error *error);
 

@@ -131,6 +131,6 @@ trm_status trm_plan_option_set(trm_plan_options *options, const char *key, const
       "disableSRForAMPVertices", "enableTileLevelExpandDims", "planConstraintsOutputFilename"};
   const char *nearest = trm_nearest_name(key, known, sizeof known / sizeof *known);
   if (nearest == NULL) nearest = known[0];
-  FAIL(INVALID_ARGUMENT, "unknown convolution or matmul option \"%.80s\"; did you mean %s?", key,
-       nearest);
+  FAIL(INTERNAL, "[Poplar][Build graph] invalid_option: Unrecognised option '%.80s'. It is no "
+       "option of convolutions or matmuls; did you mean %s?", key, nearest);
 }

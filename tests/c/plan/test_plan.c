@@ -168,7 +168,9 @@ static void test_option_text(void **state) {
   for (size_t i = 0; i < sizeof proportions / sizeof *proportions; i++) {
     refuse_option("availableMemoryProportion", proportions[i], TRM_INVALID_ARGUMENT, "0 to 1");
   }
-  refuse_option("partialType", "half", TRM_INVALID_ARGUMENT, "partialsType");
+  refuse_option("partialType", "half", TRM_INTERNAL,
+                "invalid_option: Unrecognised option 'partialType'");
+  refuse_option("partialType", "half", TRM_INTERNAL, "did you mean partialsType?");
   refuse_option("partialsType", "double", TRM_INVALID_ARGUMENT, "half or float");
   refuse_option("enableFastReduce", "yes", TRM_INVALID_ARGUMENT, "true or false");
   refuse_option("pass", "TRAINING", TRM_INVALID_ARGUMENT, "TRAINING_");

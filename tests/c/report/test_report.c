@@ -80,9 +80,11 @@ static void test_options(void **state) {
     assert_non_null(strstr(error.message, bad[b].part));
     assert_non_null(strstr(error.message, "test"));
   }
-  /* Unknown ones are left out. */
   assert_int_equal(trm_engine_options_add(&options, &arena, "{\"autoReport.al\":\"x\"}", "test",
-                                          &error), TRM_OK);
+                                          &error), TRM_INTERNAL);
+  assert_string_equal(error.message,
+                      "[Poplar][Compile engine] invalid_option: Unrecognised option "
+                      "'autoReport.al' in test; did you mean 'autoReport.all'?");
   trm_arena_free(&arena);
 }
 
