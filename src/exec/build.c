@@ -4,11 +4,13 @@
  * loop keeps its state in slots of its own; elements that the body hands on unchanged stay where
  * they are and are not copied. */
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
 #include "exec/build.h"
 #include "hlo/loops.h"
+#include "program/program.h"
 
 /* Loops and conditionals inside one another: the walk recurses this deep and no deeper. */
 enum { MAX_DEPTH = 256 };
@@ -253,6 +255,22 @@ static uint64_t at_least_product(uint64_t a, uint64_t b) {
   return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
 }
 
+/* A sum over mini-batches (its instructions name their number) must not end in the middle. */
+static trm_status check_accumulation(const trm_module *module, const trm_computation *body,
+                                     uint64_t turns, trm_error *error) {
+  for (trm_index i = 0; i < body->num_instructions; ++i) {
+    const char *text = trm_pipeline_attribute(module, &body->instructions[i],
+                                              "gradient_accumulation_count");
+    const unsigned long long count = text == NULL ? 0 : strtoull(text, NULL, 10);
+    if (count == 0 || turns % count == 0) continue;
+    FAIL(FAILED_PRECONDITION,
+         "Detected a gradient accumulation operation with %llu number of mini batches inside a "
+         "loop with %" PRIu64 " iterations. The number of iterations must be a multiple of the "
+         "number of mini batches, or gradients would be lost.", count, turns);
+  }
+  return TRM_OK;
+}
+
 static trm_status walk_while(trm_plan_builder *b, trm_plan_scope *s, trm_index i,
                              trm_error *error) {
   const trm_instruction *instruction = trm_plan_at(b, s, i);
@@ -272,6 +290,7 @@ static trm_status walk_while(trm_plan_builder *b, trm_plan_scope *s, trm_index i
   const uint64_t runs = b->runs;
   const uint64_t body_runs = trm_loop_trip_count(&loop, &turns, &is_exact) && is_exact
                                  ? at_least_product(runs, turns) : 0;
+  if (body_runs > 0) TRY(check_accumulation(b->module, loop.body, turns, error));
   for (uint32_t k = 0; k < count; ++k) {
     state[k] = init[k];
     if (invariant[k]) continue;

@@ -242,22 +242,40 @@ void reset_compute(void *kernel, TF_OpKernelContext *context) {
 
 /* ---- Refusing ---- */
 
+typedef struct refusal {
+  char *message;
+  int64_t code;
+} refusal;
+
 void *refuse_create(TF_OpKernelConstruction *construction) {
   TF_Status *status = TF_NewStatus();
-  char *message = string_attribute(construction, "message", NULL, status);
+  refusal *why = calloc(1, sizeof *why);
+  if (why == NULL) {
+    fail(status, TF_RESOURCE_EXHAUSTED, "out of memory for a node");
+  } else {
+    why->message = string_attribute(construction, "message", NULL, status);
+    if (is_ok(status)) {
+      TF_OpKernelConstruction_GetAttrInt64(construction, "code", &why->code, status);
+    }
+  }
   if (!is_ok(status)) TF_OpKernelConstruction_Failure(construction, status);
   TF_DeleteStatus(status);
-  return message;
+  return why;
 }
 
 void refuse_compute(void *kernel, TF_OpKernelContext *context) {
+  const refusal *why = kernel;
   TF_Status *status = TF_NewStatus();
-  fail(status, TF_FAILED_PRECONDITION, "%s", (const char *)kernel);
+  fail(status, (TF_Code)why->code, "%s", why->message);
   TF_OpKernelContext_Failure(context, status);
   TF_DeleteStatus(status);
 }
 
-void refuse_delete(void *kernel) { free(kernel); }
+void refuse_delete(void *kernel) {
+  refusal *why = kernel;
+  if (why != NULL) free(why->message);
+  free(why);
+}
 
 /* ---- Calls of ours outside of programs ---- */
 

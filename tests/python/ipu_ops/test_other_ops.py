@@ -1,5 +1,7 @@
 """Serialized products, segments, images, slices, histograms: against numpy and TensorFlow."""
 
+import re
+
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
@@ -78,6 +80,23 @@ def test_segment_sum(run, random, where):
     np.testing.assert_allclose(sums, want[:4], rtol=1e-6)
     np.testing.assert_array_equal(gradient, np.vstack([np.arange(12.).reshape(4, 3),
                                                        np.zeros((1, 3))])[ids])
+
+
+@pytest.mark.parametrize("data, ids, number, words", [
+    (np.zeros([]), np.arange(20), 20, "Shape () must have rank at least 1"),
+    (np.arange(20), np.zeros((10, 2), np.int32), 20, "Shape (10, 2) must have rank 1"),
+    (np.arange(20), np.arange(20), -123, "num_segments must be greater than 0; got -123"),
+    (np.arange(20), np.arange(20), 0, "num_segments must be greater than 0; got 0"),
+    (np.arange(20), np.arange(10), 10,
+     "segment_ids (shape (10,)) must have same length as axis 0 of data (shape (20,))"),
+    ((1, None, 4), np.arange(20), 20, "Shape of data must be fully defined"),
+    (np.arange(20), (None,), 20, "Shape of segment_ids must be fully defined")])
+def test_segment_sum_of_what_does_not_fit(data, ids, number, words):
+    with tf.Graph().as_default():
+        data, ids = (tf.placeholder(tf.int32, one) if isinstance(one, tuple) else one
+                     for one in (data, ids))
+        with pytest.raises(ValueError, match=re.escape(words)):
+            math_ops.segment_sum(data, ids, number)
 
 
 # ---- image_ops ----

@@ -5,6 +5,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 import plain_training as plain
+from tensorflow.compiler.plugin.poplar.ops import gen_poputil_ops
 from tensorflow.python import ipu
 from tensorflow.python.ipu import gradient_accumulation_optimizer as accumulating
 
@@ -83,6 +84,29 @@ def test_a_loop_that_ends_within_a_sum_is_refused():
             "Detected a gradient accumulation operation with 4 number of mini batches inside a "
             "loop with 6 iterations")):
         train(lambda: accumulating.GradientAccumulationOptimizerV2(momentum(), COUNT), 6)
+
+
+@pytest.mark.parametrize("turns", [4, 6])
+@pytest.mark.parametrize("sums", [
+    lambda x: gen_poputil_ops.ipu_stateful_gradient_accumulate(tf.ones_like(x), 4),
+    lambda x: gen_poputil_ops.ipu_stateful_gradient_accumulate(tf.ones_like(x), 4,
+                                                               verify_usage=False)])
+@pytest.mark.parametrize("repeat", [
+    lambda turns, body, x: tf.while_loop(lambda i, x: i < turns,
+                                         lambda i, x: (i + 1, body(x)), (0, x))[1],
+    lambda turns, body, x: ipu.loops.repeat(turns, body, [x])], ids=["while", "repeat"])
+def test_every_loop_is_as_long_as_whole_sums(turns, sums, repeat):
+    with tf.Graph().as_default(), tf.Session() as session:
+        with ipu.scopes.ipu_scope("/device:IPU:0"):
+            result, = ipu.ipu_compiler.compile(
+                lambda x: repeat(turns, lambda x: x + sums(x), x), [tf.constant([10.])])
+        if turns == 4:
+            assert session.run(result).tolist() == [14.]
+            return
+        with pytest.raises(tf.errors.FailedPreconditionError, match=(
+                "Detected a gradient accumulation operation with 4 number of mini batches inside "
+                "a loop with 6 iterations")):
+            session.run(result)
 
 
 def test_bad_numbers_are_refused():

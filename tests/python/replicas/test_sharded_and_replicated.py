@@ -159,10 +159,21 @@ def test_wrong_shards(shards, words):
             function(shards(*on_shards([[1, 1], [2, 2]])))
 
 
-def test_shards_in_another_order():
+@pytest.mark.parametrize("function", [
+    within_replica_ops.all_gather,
+    lambda shards: within_replica_ops.all_reduce(shards, "COLLECTIVE_OP_ADD"),
+    lambda shards: within_replica_ops.reduce_scatter(shards, "COLLECTIVE_OP_ADD")])
+def test_shards_in_another_order_are_refused_when_the_program_runs(devices, session, on_ipu,
+                                                                   function):
+    devices(2)
+    compiled = on_ipu(lambda: function(on_shards([[1, 1], [2, 2]])[::-1]))
+    with session() as s, pytest.raises(tf.errors.FailedPreconditionError,
+                                       match="in the order of their shards"):
+        s.run(compiled)
+
+
+def test_wrong_arguments_within():
     a, b = on_shards([[1, 1], [2, 2]])
-    with pytest.raises(tf.errors.FailedPreconditionError, match="in the order of their shards"):
-        within_replica_ops.all_gather([b, a])
     with pytest.raises(ValueError, match="all have the same sizes"):
         within_replica_ops.all_gather([tf.zeros([1, 2, 3]), tf.zeros([1, 3, 3])])
     with pytest.raises(ValueError, match="There is no reduction"):

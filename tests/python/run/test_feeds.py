@@ -336,6 +336,15 @@ def test_dimension_of_size_zero(on_ipu, session):
         s.run(infeed.initializer)
 
 
+def test_an_outfeed_of_a_dimension_of_size_zero(on_ipu, session):
+    outfeed = IPUOutfeedQueue()
+    compiled = on_ipu(lambda: ipu.loops.repeat(2, lambda: outfeed.enqueue(tf.zeros([0, 3]))))
+    with session() as s, pytest.raises(
+            tf.errors.InvalidArgumentError,
+            match="Detected an input tensor to an outfeed queue with a dimension of size 0"):
+        s.run(compiled)
+
+
 def test_two_infeeds(on_ipu):
     a, b = IPUInfeedQueue(counting()), IPUInfeedQueue(counting())
 

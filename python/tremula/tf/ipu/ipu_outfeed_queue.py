@@ -81,7 +81,8 @@ class IPUOutfeedQueue(collections.abc.Iterable):
         """Adds the operation that writes `tensors`, a tensor or a structure of them, to the queue.
         Return it from the loop body, or let something that is returned depend on it.
 
-        Raises ValueError the second time in a graph, and for shapes that are not known.
+        Raises ValueError the second time in a graph, and for shapes that are not known. A program
+        that enqueues a tensor without elements fails with InvalidArgumentError when it is run.
         """
         import tensorflow.compat.v1 as tf
         if self.enqueued:
@@ -94,6 +95,9 @@ class IPUOutfeedQueue(collections.abc.Iterable):
             if not one.shape.is_fully_defined():
                 raise ValueError(f"The tensor {one.name} has the shape {one.shape}, but what goes "
                                  "to an outfeed must have a shape that is known.")
+        if any(0 in one.shape.as_list() for one in flat):
+            tracing.refuse("Detected an input tensor to an outfeed queue with a dimension of size "
+                           "0. Please remove it from the inputs.", inside.INVALID_ARGUMENT)
         self._structure = tensors
         self._types = [one.dtype.base_dtype for one in flat]
         self._shapes = [one.shape.as_list() for one in flat]

@@ -4,6 +4,9 @@ import enum
 
 from tremula.tf.runtime import program_state
 
+# On instructions that add up: over how many iterations (src/exec/build.c checks that).
+COUNT_ATTRIBUTE = "gradient_accumulation_count"
+
 _NAME = "GradientAccumulatorAddWithScale"  # of the additions, in profiles
 
 
@@ -72,7 +75,8 @@ class Accumulator:
 
 def every(value, count, name):
     """The sum of `value` over `count` iterations of the loop around in the last of them, zeros in
-    the others: a tensor of its type and shape."""
+    the others: a tensor of its type and shape. Build it in the frontend attribute
+    COUNT_ATTRIBUTE."""
     import tensorflow.compat.v1 as tf
     seen = program_state.State(tf.int32, [], f"{name}/count")
     total = Accumulator(value, None, f"{name}/sum")

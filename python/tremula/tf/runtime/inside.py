@@ -305,6 +305,7 @@ def used_tensors(graph_def):
 
 CANCELLED = 1
 INVALID_ARGUMENT = 3
+FAILED_PRECONDITION = 9
 UNIMPLEMENTED = 12
 
 
@@ -416,6 +417,12 @@ def _not_initialized(graph):
     which = f" '{names.pop()}'" if len(names) == 1 else ""
     return ("Trying to access an infeed dataset iterator which has not been created. Did you "
             f"initialize the infeed_queue{which} ? Run its `initializer` first.")
+
+
+def is_loop_body(graph):
+    """Whether a graph is the body of a while loop."""
+    from tensorflow.python.ops import control_flow_v2_func_graphs
+    return isinstance(graph, control_flow_v2_func_graphs.WhileBodyFuncGraph)
 
 
 def failed_precondition(message):

@@ -33,7 +33,8 @@ def launch(trace, name):
                  "Tupdates": [values[i].dtype for i in updates]}
         run = _launch_fed if trace.infeed is not None else _launch
         with tf.device("/device:CPU:0"):
-            refusals = [inside.apply_op("IpuRefuse", message=one) for one in trace.refusals]
+            refusals = [inside.apply_op("IpuRefuse", message=message, code=code)
+                        for message, code in trace.refusals]
         with tf.control_dependencies([*refusals, *host_tables.hand_over(trace)]):
             operation = run(trace, values, program, types, name)
         outputs = list(operation.outputs)

@@ -29,7 +29,7 @@ class Trace:
     tables     the host tables that it uses (host_tables.py), by id
     updated    those of them that it updates
     accumulating  those of them whose updates wait for the update of the weights
-    refusals   why it cannot be run though it can be built: texts
+    refusals   why it cannot be run though it can be built: texts, each with a status code
     """
 
     def __init__(self, name, device):
@@ -129,13 +129,13 @@ def current():
     return stack[-1] if stack else None
 
 
-def refuse(message):
-    """Makes running what is traced fail with a FailedPreconditionError. Outside of a trace, raises
-    it."""
+def refuse(message, code=inside.FAILED_PRECONDITION):
+    """Makes running what is traced fail with the error of a status code. Outside of a trace,
+    raises it."""
     trace = current()
     if trace is None:
-        raise inside.failed_precondition(message)
-    trace.refusals.append(message)
+        raise inside.error_class(code)(None, None, message)
+    trace.refusals.append((message, code))
 
 
 def pending_effects(graph):

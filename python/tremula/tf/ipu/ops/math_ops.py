@@ -99,8 +99,21 @@ def segment_sum(data, segment_ids, num_segments, name=None):
     segment_ids   int32, as many as slices, sorted upwards
     num_segments  the result's first dimension, an int; segments without slices are zero, and
                   slices with ids that are not below it are dropped
+
+    Raises ValueError for shapes that are not known or do not fit, and for a `num_segments` below 1.
     """
     with tf.name_scope(name, "segment_sum", [data, segment_ids]):
         data, segment_ids = tf.convert_to_tensor(data), tf.convert_to_tensor(segment_ids)
+        for label, tensor in (("data", data), ("segment_ids", segment_ids)):
+            if not tensor.shape.is_fully_defined():
+                raise ValueError(f"Shape of {label} must be fully defined, but it is "
+                                 f"{tensor.shape}.")
+        data.shape.with_rank_at_least(1)
+        segment_ids.shape.with_rank(1)
+        if data.shape[:1].as_list() != segment_ids.shape.as_list():
+            raise ValueError(f"segment_ids (shape {segment_ids.shape}) must have same length as "
+                             f"axis 0 of data (shape {data.shape}).")
+        if num_segments <= 0:
+            raise ValueError(f"num_segments must be greater than 0; got {num_segments}.")
         segment_ids = tf.where_v2(segment_ids < num_segments, segment_ids, -1)
         return tf.math.unsorted_segment_sum(data, segment_ids, num_segments)

@@ -10,7 +10,7 @@ import tensorflow.compat.v1 as tf
 
 from tremula.tf import compat
 from tremula.tf.ipu import scopes
-from tremula.tf.runtime import inside, node_marks
+from tremula.tf.runtime import node_marks, tracing
 
 _COMBINATIONS = {
     "COLLECTIVE_OP_ADD": tf.add, "COLLECTIVE_OP_MUL": tf.multiply,
@@ -29,8 +29,8 @@ def all_reduce(input_shards, op):
 
     Returns a list with a tensor of rank 1 for each shard.
 
-    Raises ValueError for what does not fit, FailedPreconditionError for shards that are marked to
-    be on other IPUs.
+    Raises ValueError for what does not fit. A program whose shards are marked to be on other IPUs
+    fails with FailedPreconditionError when it is run.
     """
     shards = _vectors(input_shards)
     return [_on_shard(i, tf.identity, _combine(shards, op, i)) for i in range(len(shards))]
@@ -102,7 +102,7 @@ def _check_order(shards):
         marks = compat.operation_attribute(one.op, node_marks.SHARDING)
         found = node_marks.decode_sharding(marks) if marks else [i]
         if found != [i]:
-            raise inside.failed_precondition(
+            tracing.refuse(
                 f"The inputs must be in the order of their shards: number {i}, {one.name}, is on "
                 f"IPU {', '.join(map(str, found))}.")
 

@@ -9,12 +9,10 @@ import tensorflow.compat.v1 as tf
 
 from tremula.tf.ipu import gradient_accumulation, loops, scopes
 from tremula.tf.ipu.optimizers import ipu_optimizer
-from tremula.tf.runtime import accumulation, checks, host_tables, program_state, tracing
+from tremula.tf.runtime import (accumulation, checks, host_tables, inside, program_state,
+                                tracing)
 
 GradientAccumulationReductionMethod = gradient_accumulation.GradientAccumulationReductionMethod
-
-# The attribute by which reports know what is done only once in so many iterations.
-COUNT_ATTRIBUTE = "gradient_accumulation_count"
 
 
 class GradientAccumulationOptimizerV2(ipu_optimizer.IpuOptimizer):
@@ -83,7 +81,8 @@ class GradientAccumulationOptimizerV2(ipu_optimizer.IpuOptimizer):
                 return tf.constant(False)
 
         with tf.control_dependencies(added), \
-                scopes.frontend_attribute(COUNT_ATTRIBUTE, str(self._num_mini_batches)):
+                scopes.frontend_attribute(accumulation.COUNT_ATTRIBUTE,
+                                          str(self._num_mini_batches)):
             applied = tf.cond(last, apply, go_on)
         return tf.group(applied, name=name)
 
@@ -142,6 +141,8 @@ def check_loop(num_mini_batches):
     """Makes the program fail with FailedPreconditionError if the loop around ends in the middle of
     a sum."""
     loop = loops.current()
+    if loop is None and inside.is_loop_body(tf.get_default_graph()):
+        return  # of TensorFlow's own: its iterations are counted when it is compiled
     trip_count = loop[1] if loop is not None else 1
     if trip_count is not None and trip_count % num_mini_batches:
         tracing.refuse(

@@ -4,6 +4,7 @@
 
 import tensorflow.compat.v1 as tf
 
+from tremula.tf.ipu import loops, scopes
 from tremula.tf.ipu.ops import (control_flow_ops, cross_replica_ops, internal_ops,
                                 replication_ops)
 from tremula.tf.ipu.optimizers import gradient_accumulation_optimizer
@@ -50,9 +51,11 @@ def ipu_print_tensor(input, tensor_name="", name=None):
 def ipu_stateful_gradient_accumulate(input, num_mini_batches, verify_usage=True, name=None):
     """`input` added up over `num_mini_batches` iterations of a loop: the sum in the last of them,
     zeros in the others, so that a plain descent by it is one step. A sum begins with
-    every run; `verify_usage` refuses a loop that would end in the middle of one."""
-    with tf.name_scope(name, "IpuStatefulGradientAccumulate", [input]) as scope:
-        if verify_usage:
+    every run. A program fails with FailedPreconditionError if a loop would end in the middle of a
+    sum; `verify_usage` refuses it outside of loops too."""
+    with tf.name_scope(name, "IpuStatefulGradientAccumulate", [input]) as scope, \
+            scopes.frontend_attribute(accumulation.COUNT_ATTRIBUTE, str(num_mini_batches)):
+        if verify_usage or loops.current() is not None:
             gradient_accumulation_optimizer.check_loop(num_mini_batches)
         return accumulation.every(tf.convert_to_tensor(input), num_mini_batches, scope[:-1])
 
