@@ -32,6 +32,30 @@ def test_an_outlined_function_and_its_gradient():
     assert y == 432.0 and gradient == 864.0
 
 
+def test_what_an_outlined_function_takes_is_no_constant():
+    seen = []
+
+    @ipu.outlined_function
+    def shaped(x, size):
+        seen.append(tf.get_static_value(size))
+        return tf.reshape(x, [size, 2])
+
+    with pytest.raises(tf.errors.InvalidArgumentError, match="must be a compile-time constant"):
+        compute(lambda x: shaped(x, 3), tf.ones([6]))
+    assert seen == [None]
+
+    @ipu.outlined_function
+    def scaled(x, by):
+        return x * by
+
+    def program(x):
+        by = tf.constant(3.0)
+        y = scaled(x, by)
+        return [y, *tf.gradients(y, [x, by])]
+
+    assert compute(program, tf.constant(2.0)) == [6.0, 3.0, 2.0]
+
+
 def test_structures_and_options():
     @ipu.functional_ops.outlined_function(unique_sharding=True, name="pair")
     def pair(a, b):

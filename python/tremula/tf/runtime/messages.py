@@ -16,9 +16,12 @@ _LOOP = ("{what} belongs to a loop whose number of iterations is not known when 
          "compiled, but a TensorArray in it, or its gradient, needs to know. Pass "
          "maximum_iterations to tf.while_loop (or, for a gradient, to the loop that is "
          "differentiated; loops.repeat has none).")
-_UNKNOWN = ("{what}: its input number {number} must be known when the program is compiled, but "
-            "it is computed from values that are not. " + _STATIC + " Make it a constant, or "
+_UNKNOWN = ("{what}: its input number {number} must be a compile-time constant: it must be known "
+            "when the program is compiled, but it is computed from values that are not. " + _STATIC + " Make it a constant, or "
             "compute it outside the compiled part and pass it in as an integer tensor.")
+_HIDDEN = ("{what}: an input of it must be a compile-time constant, but what comes out of a barrier "
+           "and what an outlined function takes is none. Take a constant instead, such as a number "
+           "of Python's that the function knows without being given it.")
 _DYNAMIC = ("{what}: the shape of its result depends on values. " + _STATIC + " Use what keeps "
             "the shape instead, such as tf.where(condition, x, 0) for tf.boolean_mask, or do "
             "this outside the compiled part.")
@@ -46,6 +49,8 @@ def explain(text, table):
         return pattern.format(what=what(name, op), number=number)
     if "requires a fixed tensor list size" in text:
         return _LOOP.format(what=what(tags[0]) if tags else "A list")
+    if "unhandled HLO ops for HloEvaluator: opt-barrier" in text:
+        return _HIDDEN.format(what=what(tags[0]) if tags else "An operation")
     inference = _INFERENCE.match(text)
     if inference:
         said, name, op = inference.groups()

@@ -10,6 +10,8 @@ import functools
 import tensorflow.compat.v1 as tf
 
 from tremula.tf.ipu import scopes
+from tremula.tf.ipu.ops import control_flow_ops
+from tremula.tf.runtime import tracing
 
 OUTLINED_ATTRIBUTE = "outlined_function"
 
@@ -18,7 +20,9 @@ def outlined_function(func=None, unique_sharding=False, keep_input_layouts=None,
     """Makes calls of `func` share their code: use it as a decorator, with or without arguments.
 
     func  takes tensors and structures of them and returns None, a tensor, operations or a structure
-          of tensors, which is what a call returns; a single-element list stays one
+          of tensors, which is what a call returns; a single-element list stays one. What it
+          takes is no constant to it: an operation that needs one, such as the shape of a reshape,
+          cannot have a parameter there
 
     The options are about layouts and placement and change no numbers. Raises TypeError for what
     cannot be called.
@@ -54,6 +58,10 @@ def _convert_to_list(values):
 
 
 def _to_tensor(value):
-    """Numbers and arrays as tensors; what is none, such as a variable or None, as it is."""
-    return tf.convert_to_tensor(value) if isinstance(value, (int, float, bool)) \
-        or hasattr(value, "__array_interface__") else value
+    """Numbers and arrays as tensors, none of which is a constant in a program; what is none, such
+    as a variable or None, as it is."""
+    if isinstance(value, (int, float, bool)) or hasattr(value, "__array_interface__"):
+        value = tf.convert_to_tensor(value)
+    is_constant = tf.is_tensor(value) and tracing.current() is not None \
+        and tf.get_static_value(value) is not None
+    return control_flow_ops.barrier(value) if is_constant else value
