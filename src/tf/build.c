@@ -133,7 +133,7 @@ static bool create_engine(tf_parts *parts, int ordinal, TF_Status *status) {
 }
 
 /* TF_Version is in no library that the plugin is linked to, but in one that is loaded. */
-static const char *tensorflow_version(void) {
+const char *tensorflow_version(void) {
   void *library = dlopen("libtensorflow_cc.so.2", RTLD_LAZY | RTLD_NOLOAD);
   const char *(*version)(void) = NULL;
   if (library) *(void **)&version = dlsym(library, "TF_Version");
@@ -190,6 +190,11 @@ tf_parts *parts_build(const void *module, size_t size, int ordinal, const tf_sna
   const bool ok = build(parts, module, size, settings, &watch, status);
   watch_end(&watch, ok ? parts->executable : NULL);
   parts->name = watch.name;
+  static atomic_bool has_told;
+  if (ok && !atomic_exchange(&has_told, true))
+    log_info("compiler/jit/xla_compilation_cache.cc:251",
+             "Compiled cluster using XLA!  This line is logged at most once for the lifetime of "
+             "the process.");
   if (ok) return parts;
   parts_free(parts);
   return NULL;

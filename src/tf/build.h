@@ -36,6 +36,8 @@ typedef struct tf_parts {
  * failure. */
 tf_parts *parts_build(const void *module, size_t size, int ordinal, const tf_snapshot *settings,
                       TF_Status *status);
+/* Such as "2.15.1"; NULL where TensorFlow is not there. */
+const char *tensorflow_version(void);
 /* Also ends the profile. NULL is allowed. */
 void parts_free(tf_parts *parts);
 

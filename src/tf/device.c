@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "pool.h"
+#include "quiet.h"
 #include "tensorflow.h"
 #include "tensorflow/c/experimental/stream_executor/stream_executor.h"
 #include "transfers.h"
@@ -229,10 +230,17 @@ static void destroy_device(const SP_Platform *platform, SP_Device *device) {
   (void)platform, (void)device;
 }
 
+/* Any will do. TensorFlow logs two lines for each session about a device that has none. */
+static int32_t numa_node(const SP_Device *device) {
+  (void)device;
+  return 0;
+}
+
 static void create_device_functions(const SP_Platform *platform, SE_CreateDeviceFnsParams *params,
                                     TF_Status *status) {
   (void)platform;
   params->device_fns->struct_size = SP_DEVICE_FNS_STRUCT_SIZE;
+  params->device_fns->get_numa_node = numa_node;
   ok(status);
 }
 
@@ -298,6 +306,7 @@ static void destroy_platform_functions(SP_PlatformFns *functions) { (void)functi
 TRM_TF_API void SE_InitPlugin(SE_PlatformRegistrationParams *params, TF_Status *status);
 
 void SE_InitPlugin(SE_PlatformRegistrationParams *params, TF_Status *status) {
+  quiet_install();
   params->platform->struct_size = SP_PLATFORM_STRUCT_SIZE;
   params->platform->name = "POPLAR";
   params->platform->type = "IPU";

@@ -22,8 +22,9 @@ static void write_line(char severity, const char *source, const char *format, va
   localtime_r(&now.tv_sec, &local);
   strftime(date, sizeof date, "%Y-%m-%d %H:%M:%S", &local);
   vsnprintf(text, sizeof text, format, args);
-  fprintf(stderr, "%s.%06ld: %c tensorflow/compiler/plugin/poplar/driver/%s] %s\n", date,
-          (long)now.tv_usec, severity, source, text);
+  const char *folder = strchr(source, '/') != NULL ? "" : "compiler/plugin/poplar/driver/";
+  fprintf(stderr, "%s.%06ld: %c tensorflow/%s%s] %s\n", date, (long)now.tv_usec, severity, folder,
+          source, text);
 }
 
 void log_info(const char *source, const char *format, ...) {

@@ -4,7 +4,8 @@
 
 #include <stdbool.h>
 
-/* What the original logs from its file `source`, such as "poplar_compiler.cc:1973". */
+/* What the original logs from its file `source`, such as "poplar_compiler.cc:1973" (of its driver)
+ * or "compiler/jit/xla_compilation_cache.cc:251" (of TensorFlow). */
 __attribute__((format(printf, 2, 3))) void log_info(const char *source, const char *format, ...);
 __attribute__((format(printf, 2, 3))) void log_warning(const char *source, const char *format, ...);
 /* The same at a level of detail, 1 and more, that the environment asks for: TF_CPP_VMODULE, as in

@@ -19,6 +19,7 @@ _SMALL_BYTES = 8  # of any type: the start of a range, what pads a diagonal
 
 _callback = None  # kept from being collected while the plugin has it
 _lock = threading.RLock()
+_parts = recent.Recent(1024)  # the compiled parts lowered last
 _ops = recent.Recent(1024)  # the single ops lowered last: key -> (module, constants)
 
 
@@ -81,8 +82,11 @@ def _lower_graph(payload, inputs, name):
     num_arguments = len(source.arguments)
     for variable, value in zip(source.variables, inputs[num_arguments:]):
         variable.shape = value.shape if variable.shape is None else variable.shape
-    plugin.log(f"Compiling {name} for inputs of the shapes "
-               + ", ".join(str(tuple(one.shape)) for one in inputs[:num_arguments]))
+    part = (name, hash(payload))
+    if _parts.get(part):  # the first time is what every program takes
+        plugin.log(f"Compiling {name} again, for inputs of the shapes "
+                   + ", ".join(str(tuple(one.shape)) for one in inputs[:num_arguments]))
+    _parts.put(part, True)
     from tremula.tf.runtime import collective_shapes, staging
     shapes = [one.shape for one in inputs[:num_arguments]]
     staging.infer_random_shapes(source, shapes)

@@ -1,0 +1,51 @@
+"""What a program that asks for nothing finds on standard error."""
+
+import re
+
+import pytest
+import tensorflow as tf
+
+PROGRAM = """
+    import tensorflow.compat.v1 as tf
+    from tensorflow.python import ipu
+    tf.disable_v2_behavior()
+    config = ipu.config.IPUConfig()
+    config.auto_select_ipus = 1
+    config.configure_ipu_system()
+    x = tf.placeholder(tf.float32, [None])
+    with ipu.scopes.ipu_scope("/device:IPU:0"):
+        doubled = x + x
+        squared, = ipu.ipu_compiler.compile(lambda: tf.constant(3.0) ** 2.0)
+    for _ in range(2):
+        with tf.Session() as session:
+            print(session.run([doubled, squared], {x: [1.0]}))
+    with tf.Session() as session:
+        print(session.run(doubled, {x: [1.0, 2.0]}))
+"""
+OF_DEVICES = ("NUMA", "Created TensorFlow device", "Plugin optimizer", "IPU:1")
+
+
+def lines_of(script, folder, **environment):
+    done = script(PROGRAM, TF_CPP_MIN_LOG_LEVEL="0", TREMULA_RUNTIME_DIR=str(folder),
+                  **environment)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return done.stderr.splitlines()
+
+
+def test_sessions_tell_nothing_of_devices_but_what_is_attached(script, tmp_path):
+    lines = lines_of(script, tmp_path)
+    # What TensorFlow 2.15 says in every session of any plugin's device is kept back.
+    kept_back = OF_DEVICES if tf.__version__.startswith("2.15.") else ("NUMA",)
+    assert not [line for line in lines if any(words in line for words in kept_back)], lines
+    own = [line.partition("] ")[2] for line in lines if re.search("compiler/(plugin|jit)/", line)]
+    assert own[0] == "Device /device:IPU:0 attached to IPU: 0"
+    assert own[1] == ("Compiled cluster using XLA!  This line is logged at most once for the "
+                      "lifetime of the process.")
+    assert len(own) == 3 and re.fullmatch(  # what costs is said: other shapes
+        r"Compiling \S+ again, for inputs of the shapes \(2,\)", own[2]), own
+
+
+@pytest.mark.skipif(not tf.__version__.startswith("2.15."), reason="TensorFlow's own lines")
+def test_they_do_where_detail_is_asked_for(script, tmp_path):
+    lines = lines_of(script, tmp_path, TF_CPP_VMODULE="quiet=1")
+    assert any("Created TensorFlow device" in line for line in lines), lines
