@@ -71,9 +71,9 @@ def accumulated(iterations, count, **options):
 def test_gradients_that_are_accumulated_one_by_one():
     assert accumulated(6, 3) == [(0, 0), (0, 0), (6, -6), (0, -6), (0, -6), (15, -21)]
     assert accumulated(3, 1) == [(1, -1), (2, -3), (3, -6)]
-    assert accumulated(3, 2, verify_usage=False) == [(0, 0), (3, -3), (0, -3)]
-    with pytest.raises(tf.errors.FailedPreconditionError, match="loop with 3 iterations"):
-        accumulated(3, 2)
+    for verify in (True, False):
+        with pytest.raises(tf.errors.FailedPreconditionError, match="loop with 3 iterations"):
+            accumulated(3, 2, verify_usage=verify)
 
 
 def test_a_queue_that_is_initialized_when_its_graph_is_final():

@@ -15,12 +15,12 @@ PROGRAM = """
     x = tf.placeholder(tf.float32, [None])
     with ipu.scopes.ipu_scope("/device:IPU:0"):
         doubled = x + x
-        squared, = ipu.ipu_compiler.compile(lambda: tf.constant(3.0) ** 2.0)
+        squared, = ipu.ipu_compiler.compile(lambda y: y * y, [x])
     for _ in range(2):
         with tf.Session() as session:
             print(session.run([doubled, squared], {x: [1.0]}))
     with tf.Session() as session:
-        print(session.run(doubled, {x: [1.0, 2.0]}))
+        print(session.run(squared, {x: [1.0, 2.0]}))
 """
 OF_DEVICES = ("NUMA", "Created TensorFlow device", "Plugin optimizer", "IPU:1")
 

@@ -19,7 +19,7 @@ _SMALL_BYTES = 8  # of any type: the start of a range, what pads a diagonal
 
 _callback = None  # kept from being collected while the plugin has it
 _lock = threading.RLock()
-_parts = recent.Recent(1024)  # the compiled parts lowered last
+_parts = recent.Recent(1024)  # the parts lowered last -> their inputs' shapes as text
 _ops = recent.Recent(1024)  # the single ops lowered last: key -> (module, constants)
 
 
@@ -82,16 +82,22 @@ def _lower_graph(payload, inputs, name):
     num_arguments = len(source.arguments)
     for variable, value in zip(source.variables, inputs[num_arguments:]):
         variable.shape = value.shape if variable.shape is None else variable.shape
-    part = (name, hash(payload))
-    if _parts.get(part):  # the first time is what every program takes
-        plugin.log(f"Compiling {name} again, for inputs of the shapes "
-                   + ", ".join(str(tuple(one.shape)) for one in inputs[:num_arguments]))
-    _parts.put(part, True)
+    _tell_of_shapes((name, hash(payload)), name, inputs[:num_arguments])
     from tremula.tf.runtime import collective_shapes, staging
     shapes = [one.shape for one in inputs[:num_arguments]]
     staging.infer_random_shapes(source, shapes)
     collective_shapes.replace(source, shapes)
     return _lower_with_constants(source, inputs[:num_arguments], fixed=())
+
+
+def _tell_of_shapes(part, name, inputs):
+    """Says that a part is compiled for further shapes, which costs: the first ones are what every
+    program takes."""
+    shapes = ", ".join(str(tuple(one.shape)) for one in inputs)
+    known = _parts.get(part) or set()
+    if known and shapes not in known:
+        plugin.log(f"Compiling {name} again, for inputs of the shapes {shapes}")
+    _parts.put(part, known | {shapes})
 
 
 def _lower_node(payload, inputs, name):

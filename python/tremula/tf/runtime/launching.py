@@ -13,10 +13,12 @@ def launch(trace, name):
     """
     import tensorflow.compat.v1 as tf
     host = outside.Host(trace)
-    source = staging.stage(trace.graph, trace.placeholders, trace.variables, trace.outputs,
-                           trace.device, trace.state, host)
+    names = _input_names(trace)
+    source = staging.stage(
+        trace.graph, trace.placeholders, trace.variables, trace.outputs, trace.device, trace.state,
+        host, None if trace.graph._add_control_dependencies else names)
     host.keep()
-    source.names = _input_names(trace)
+    source.names = names
     lowered = _lower_now(source)
     if lowered is not None:
         program = {"module": lowered.module, "graph": b""}

@@ -2,7 +2,7 @@
 
 import zlib
 
-from tremula.tf.runtime import (inside, lowering, node_table, outside, random_functions,
+from tremula.tf.runtime import (inside, lowering, name_order, node_table, outside, random_functions,
                                 rewriting, support)
 
 _READING_OPS = frozenset(("ReadVariableOp", "ResourceGather", "ResourceGatherNd", "VariableShape",
@@ -12,7 +12,7 @@ _CALLS = {"While": 0, "StatelessWhile": 0, "PartitionedCall": 0, "StatefulPartit
           "If": 1, "StatelessIf": 1, "Case": 1, "StatelessCase": 1}
 
 
-def stage(graph, arguments, variables, outputs, device, state=(), host=None):
+def stage(graph, arguments, variables, outputs, device, state=(), host=None, names=None):
     """The Source of a function graph.
 
     arguments, variables   placeholders of the graph: for values, and for handles of variables
@@ -20,6 +20,8 @@ def stage(graph, arguments, variables, outputs, device, state=(), host=None):
     outputs                tensors of the graph; what they need is what the program does
     device                 the device's name, for messages
     host                   outside.Host: gets what runs on the host (None: nothing does)
+    names                  what TensorFlow calls the arguments, then the variables, where accesses to
+                           variables that nothing orders go by names (name_order.py)
 
     Raises InvalidArgumentError for operations that an IPU has not.
     """
@@ -43,8 +45,16 @@ def stage(graph, arguments, variables, outputs, device, state=(), host=None):
         if inner is not None:
             support.check(_needed(inner), device)
 
+    order = None
+    if names is not None:
+        order = name_order.of_graph(graph_def, {
+            one.op.name: known or one.op.name
+            for one, known in zip([*arguments, *variables, *state],
+                                  [*names, *(one.op.name for one in state)])})
     table = node_table.NodeTable()
     new_names = _rename_graph(graph_def, operations, table)
+    if order is not None:
+        name_order.apply(graph_def, [new_names[name] for name in order])
     for function in list(graph_def.library.function):
         _stage_function(graph_def, function, functions.get(function.signature.name), table,
                         numbers, host and host.described.get(function.signature.name))

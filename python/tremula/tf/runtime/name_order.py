@@ -1,0 +1,54 @@
+"""In which order a TensorFlow 1 graph reads and writes a variable where the program leaves it open.
+
+The original compiled the nodes of a graph in reverse postorder of a search that takes neighbours
+by their names, and a read saw what the writes compiled before it had left. So it was the names
+that decided whether a variable is read before or after an update; programs rely on what they met.
+"""
+
+import re
+
+from tremula.tf.runtime import rewriting
+
+
+def of_graph(graph_def, arguments):
+    """The names of a GraphDef's nodes in that order.
+
+    `arguments`: {name of a node that is an input of the program: what TensorFlow calls the input}
+    """
+    users, roots = {}, []
+    for node in graph_def.node:
+        needed = {rewriting.node_of(one) for one in node.input}
+        for one in needed:
+            users.setdefault(one, []).append(node.name)
+        if not needed:
+            roots.append(node.name)
+    called = {name: _argument_name(outside) for name, outside in arguments.items()}
+
+    def by_name(names):
+        return sorted(names, key=lambda name: called.get(name, name))
+
+    left, seen = [], set()
+    waiting = [(name, False) for name in by_name([*roots, *(set(called) & set(users))])]
+    while waiting:
+        name, is_done = waiting.pop()
+        if is_done:
+            left.append(name)
+        elif name not in seen:
+            seen.add(name)
+            waiting.append((name, True))
+            waiting += [(one, False) for one in by_name(users.get(name, ())) if one not in seen]
+    return [name for name in reversed(left) if name not in called]
+
+
+def apply(graph_def, names):
+    """Puts the nodes of a GraphDef in the order of a list of their names."""
+    nodes = {node.name: node for node in graph_def.node}
+    assert len(nodes) == len(names), "every node must be in the order once"
+    ordered = [nodes[name] for name in names]
+    del graph_def.node[:]
+    graph_def.node.extend(ordered)
+
+
+def _argument_name(name):
+    """What the function that the original made of the program called an input."""
+    return re.sub("[^a-z0-9]", "_", f"{name}_0_arg".lower())
