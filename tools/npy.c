@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "tool.h"
+#include "tremula/inspect.h"
 
 static const char magic[6] = {'\x93', 'N', 'U', 'M', 'P', 'Y'};
 static const size_t max_file_bytes = (size_t)1 << 38;
@@ -321,20 +322,12 @@ trm_status npy_write_file(const char *path, const npy_array *array, trm_error *e
   /* Padded with spaces, so that the data begins at a multiple of 64. */
   while ((10 + length + 1) % 64 != 0) text[length++] = ' ';
   text[length++] = '\n';
-  const unsigned char start[4] = {1, 0, (unsigned char)(length & 255),
-                                  (unsigned char)(length >> 8)};
-
-  FILE *file = fopen(path, "wb");
-  if (file == NULL) {
-    return fail(error, TRM_NOT_FOUND, "cannot write %s: %s", path, strerror(errno));
-  }
-  bool written = fwrite(magic, 1, sizeof magic, file) == sizeof magic &&
-                 fwrite(start, 1, sizeof start, file) == sizeof start &&
-                 fwrite(text, 1, (size_t)length, file) == (size_t)length &&
-                 fwrite(array->data, 1, array->bytes, file) == array->bytes;
-  if (fclose(file) != 0) written = false;
-  if (!written) {
-    return fail(error, TRM_RESOURCE_EXHAUSTED, "cannot write %s: %s", path, strerror(errno));
-  }
-  return TRM_OK;
+  unsigned char head[sizeof magic + 4 + sizeof text] = {0};
+  memcpy(head, magic, sizeof magic);
+  head[sizeof magic] = 1; /* version 1.0 */
+  head[sizeof magic + 2] = (unsigned char)(length & 255);
+  head[sizeof magic + 3] = (unsigned char)(length >> 8);
+  memcpy(head + sizeof magic + 4, text, (size_t)length);
+  return trm_inspect_replace_file(path, head, sizeof magic + 4 + (size_t)length, array->data,
+                                  array->bytes, error);
 }

@@ -1,5 +1,5 @@
-/* What the tools look at beyond the rest of the API: passes, options, opcodes. Unstable: for the
- * tools of the same build only. */
+/* What the tools and the plugin use beyond the rest of the API: passes, options, opcodes, files.
+ * Unstable: for those of the same build only. */
 #ifndef TREMULA_INSPECT_H_
 #define TREMULA_INSPECT_H_
 
@@ -36,6 +36,12 @@ TRM_API bool trm_inspect_opcode(size_t i, trm_inspect_opcode_row *out_row);
 /* How many instructions of the module have one of these opcodes, by their names. */
 TRM_API uint64_t trm_inspect_count(const trm_module *module, const char *const *opcodes,
                                    size_t num_opcodes);
+
+/* Writes `head` (head_size bytes, may be 0) and then `data` into a file that then takes the place of
+ * `path` at once: nobody sees half of it, what lies there (a link, a FIFO) is not written through,
+ * and on failure nothing is left. */
+TRM_API trm_status trm_inspect_replace_file(const char *path, const void *head, size_t head_size,
+                                            const void *data, size_t size, trm_error *error);
 
 /* The JSON that travels with a module; NULL: none. */
 TRM_API const char *trm_inspect_side_table(const trm_executable *executable);

@@ -70,6 +70,63 @@ trm_status trm_read_file(const char *path, const char *contents, char **out_data
   return status;
 }
 
+/* ---- Regular files ---------------------------------------------------------------------------- */
+
+trm_status trm_open_regular(const char *path, const char *what, int *out_file, size_t *out_size,
+                            trm_error *error) {
+  /* O_NONBLOCK: opening a FIFO does not wait for its writer. */
+  const int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+  if (file < 0) {
+    if (errno == ENOENT || errno == ENOTDIR) FAIL(NOT_FOUND, "there is no file %s", path);
+    if (errno == ENXIO) FAIL(INVALID_ARGUMENT, "the %s %s is not a regular file", what, path);
+    FAIL(UNAVAILABLE, "cannot open the %s %s: %s", what, path, strerror(errno));
+  }
+  struct stat info;
+  if (fstat(file, &info) != 0 || !S_ISREG(info.st_mode)) {
+    close(file);
+    FAIL(INVALID_ARGUMENT, "the %s %s is not a regular file", what, path);
+  }
+  *out_file = file;
+  *out_size = (size_t)info.st_size;
+  return TRM_OK;
+}
+
+/* errno, or 0; fewer bytes where the file has become shorter. */
+static int read_all(int file, char *data, size_t size, size_t *out_read) {
+  size_t used = 0;
+  while (used < size) {
+    const ssize_t got = read(file, data + used, size - used);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return errno;
+    if (got == 0) break;
+    used += (size_t)got;
+  }
+  *out_read = used;
+  return 0;
+}
+
+trm_status trm_read_regular(const char *path, const char *what, size_t most_bytes, char **out_data,
+                            size_t *out_size, trm_error *error) {
+  int file;
+  size_t size;
+  TRY(trm_open_regular(path, what, &file, &size, error));
+  if (size > most_bytes) {
+    close(file);
+    FAIL(INVALID_ARGUMENT, "the %s %s has %zu bytes; at most %zu are read", what, path, size,
+         most_bytes);
+  }
+  char *data = trm_allocate(size + 1);
+  const int problem = data == NULL ? 0 : read_all(file, data, size, out_size);
+  close(file);
+  if (data == NULL) FAIL(RESOURCE_EXHAUSTED, "out of memory while reading %s", path);
+  if (problem != 0) {
+    trm_free(data);
+    FAIL(UNAVAILABLE, "cannot read the %s %s: %s", what, path, strerror(problem));
+  }
+  *out_data = data;
+  return TRM_OK;
+}
+
 /* ---- Writing -------------------------------------------------------------------------------- */
 
 static trm_status fail_to_write(const char *path, int problem, trm_error *error) {
@@ -119,7 +176,53 @@ static int write_all(int file, const char *data, size_t size) {
   return 0;
 }
 
-trm_status trm_write_file(const char *path, const void *data, size_t size, trm_error *error) {
+trm_status trm_new_file_open(const char *path, trm_new_file *out_file, trm_error *error) {
+  trm_text name = {0};
+  const int file = create_beside(path, &name);
+  int problem = file < 0 ? errno : 0;
+  FILE *stream = file < 0 ? NULL : fdopen(file, "wb");
+  if (stream == NULL && file >= 0) {
+    problem = errno;
+    close(file);
+    unlink(name.data);
+  }
+  if (stream == NULL) {
+    trm_text_free(&name);
+    return fail_to_write(path, problem, error);
+  }
+  *out_file = (trm_new_file){.stream = stream, .name = name.data};
+  return TRM_OK;
+}
+
+trm_status trm_new_file_close(trm_new_file *file, const char *path, bool keep, trm_error *error) {
+  int problem = file->problem;
+  if (fflush(file->stream) != 0 && problem == 0) problem = errno;
+  if (fclose(file->stream) != 0 && problem == 0) problem = errno;
+  if (keep && problem == 0 && rename(file->name, path) != 0) problem = errno;
+  if (!keep || problem != 0) unlink(file->name);
+  trm_free(file->name);
+  *file = (trm_new_file){0};
+  return keep && problem != 0 ? fail_to_write(path, problem, error) : TRM_OK;
+}
+
+/* A device, a FIFO or a socket, such as /dev/stdout. */
+static bool is_special(const char *path) {
+  struct stat info;
+  return stat(path, &info) == 0 && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode);
+}
+
+/* errno, or 0. A FIFO that nobody reads is an error, not a wait. */
+static int write_special(const char *path, const char *data, size_t size) {
+  const int file = open(path, O_WRONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+  if (file < 0) return errno;
+  (void)fcntl(file, F_SETFL, 0); /* its reader may be slow */
+  int problem = write_all(file, data, size);
+  if (close(file) != 0 && problem == 0) problem = errno;
+  return problem;
+}
+
+/* errno, or 0. */
+static int replace_file(const char *path, const char *data, size_t size) {
   trm_text name = {0};
   const int file = create_beside(path, &name);
   int problem = file < 0 ? errno : write_all(file, data, size);
@@ -129,5 +232,11 @@ trm_status trm_write_file(const char *path, const void *data, size_t size, trm_e
     if (problem != 0) unlink(name.data);
   }
   trm_text_free(&name);
+  return problem;
+}
+
+trm_status trm_write_file(const char *path, const void *data, size_t size, trm_error *error) {
+  const int problem =
+      is_special(path) ? write_special(path, data, size) : replace_file(path, data, size);
   return problem == 0 ? TRM_OK : fail_to_write(path, problem, error);
 }

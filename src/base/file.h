@@ -2,11 +2,23 @@
 #ifndef TREMULA_BASE_FILE_H_
 #define TREMULA_BASE_FILE_H_
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 
 #include "base/status.h"
 
 enum { TRM_MAX_FILE_GIB = 2 };
+
+/* Opens a file for reading that may lie where others can write, and makes sure that it is a regular
+ * one: a FIFO, a device or a socket in its place neither hangs the process nor is read. `what` is
+ * what messages call it ("inventory"). NOT_FOUND when there is none, INVALID_ARGUMENT when it is
+ * something else, UNAVAILABLE when it cannot be opened. Close *out_file. */
+trm_status trm_open_regular(const char *path, const char *what, int *out_file, size_t *out_size,
+                            trm_error *error);
+/* Reads such a file, of at most most_bytes. Free *out_data with trm_free; it is never NULL. */
+trm_status trm_read_regular(const char *path, const char *what, size_t most_bytes, char **out_data,
+                            size_t *out_size, trm_error *error);
 
 /* Reads a file, a pipe or a device to its end, at most TRM_MAX_FILE_GIB. `contents` says in the
  * plural what is read ("modules"), for messages. NOT_FOUND when there is no such file,
@@ -15,9 +27,21 @@ enum { TRM_MAX_FILE_GIB = 2 };
 trm_status trm_read_file(const char *path, const char *contents, char **out_data, size_t *out_size,
                          trm_error *error);
 
+/* A file that is written beside `path`, and gets that name when it is whole. */
+typedef struct trm_new_file {
+  FILE *stream;
+  char *name;  /* while it is written */
+  int problem; /* 0; set it to errno when a write fails */
+} trm_new_file;
+trm_status trm_new_file_open(const char *path, trm_new_file *out_file, trm_error *error);
+/* Gives the file its name if `keep` and all could be written; otherwise removes it. What lay there,
+ * a link included, is replaced, never written through. */
+trm_status trm_new_file_close(trm_new_file *file, const char *path, bool keep, trm_error *error);
+
 /* Replaces the file at once: the bytes are written to a new file in the same directory, which then
  * gets the name, so that nobody ever sees half a file; of several writers one wins. On failure
- * `path` is as it was and nothing is left beside it. The mode is as the umask allows. */
+ * `path` is as it was and nothing is left beside it. The mode is as the umask allows. A device or a
+ * FIFO that lies there is not replaced: it gets the bytes. */
 trm_status trm_write_file(const char *path, const void *data, size_t size, trm_error *error);
 
 #endif /* TREMULA_BASE_FILE_H_ */

@@ -1,12 +1,10 @@
 /* Owns: inventories: where they come from (environment, preset, file) and what they answer. */
 #include "device/inventory.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
+
+#include "base/file.h"
 
 static const char default_preset[] = "mk2-16";
 enum { MAX_FILE_BYTES = 4 << 20 };
@@ -14,51 +12,6 @@ enum { MAX_FILE_BYTES = 4 << 20 };
 static bool is_path(const char *name) {
   const size_t length = strlen(name);
   return strchr(name, '/') != NULL || (length > 5 && strcmp(name + length - 5, ".json") == 0);
-}
-
-/* Reads a whole regular file; free *out_data with trm_free. */
-static trm_status read_file(const char *path, char **out_data, size_t *out_size,
-                            trm_error *error) {
-  /* O_NONBLOCK: a FIFO must not hang the process; it is refused below. */
-  const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (fd < 0) {
-    return trm_fail(error, errno == ENOENT ? TRM_NOT_FOUND : TRM_INVALID_ARGUMENT,
-                    "cannot open the inventory file %s: %s", path, strerror(errno));
-  }
-  trm_status status = TRM_OK;
-  char *data = NULL;
-  size_t used = 0;
-  struct stat info;
-  if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
-    FAIL_OR_GOTO(done, INVALID_ARGUMENT, "the inventory %s is not a regular file", path);
-  }
-  if (info.st_size > MAX_FILE_BYTES) {
-    FAIL_OR_GOTO(done, INVALID_ARGUMENT,
-                 "the inventory file %s has %lld bytes; at most %d are read", path,
-                 (long long)info.st_size, MAX_FILE_BYTES);
-  }
-  const size_t size = (size_t)info.st_size;
-  data = trm_allocate(size + 1);
-  if (data == NULL) FAIL_OR_GOTO(done, RESOURCE_EXHAUSTED, "out of memory while reading %s", path);
-  while (used < size) {
-    const ssize_t got = read(fd, data + used, size - used);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) {
-      FAIL_OR_GOTO(done, DATA_LOSS, "cannot read the inventory file %s: %s", path,
-                   strerror(errno));
-    }
-    if (got == 0) break;
-    used += (size_t)got;
-  }
-done:
-  close(fd);
-  if (status != TRM_OK) {
-    trm_free(data);
-    return status;
-  }
-  *out_data = data;
-  *out_size = used;
-  return TRM_OK;
 }
 
 trm_status trm_inventory_load(const char *name_or_path, trm_inventory **out_inventory,
@@ -75,7 +28,7 @@ trm_status trm_inventory_load(const char *name_or_path, trm_inventory **out_inve
   if (is_path(name)) {
     char *data = NULL;
     size_t size = 0;
-    status = read_file(name, &data, &size, error);
+    status = trm_read_regular(name, "inventory", MAX_FILE_BYTES, &data, &size, error);
     if (status == TRM_OK) status = trm_inventory_parse(data, size, name, out_inventory, error);
     trm_free(data);
   } else {

@@ -39,7 +39,8 @@ static trm_status make_folders(const char *path, trm_error *error) {
   return TRM_OK;
 }
 
-/* A folder in a shared place could have been put there by somebody else. */
+/* A folder in a shared place could have been put there by somebody else, who could then take the
+ * locks away, or lay something else in their places. */
 static trm_status check_owner(int fd, const char *path, trm_error *error) {
   struct stat info;
   if (fstat(fd, &info) != 0 || info.st_uid != geteuid() || (info.st_mode & 022) != 0) {
@@ -89,6 +90,8 @@ trm_status trm_lock_folder_open(const trm_inventory *inventory, bool create, int
     }
   }
   close(parent);
+  if (status == TRM_OK && folder >= 0) status = check_owner(folder, path, error);
+  if (status != TRM_OK && folder >= 0) close(folder);
   if (status == TRM_OK) *out_fd = folder;
   return status;
 }
@@ -121,15 +124,34 @@ void trm_lock_release(int fd) {
   close(fd);
 }
 
+/* Opens a lock file: a regular one of this user, and nothing else that may lie in its place. Fails
+ * with NOT_FOUND, and *out_fd -1, where there is none and `flags` do not make it. */
+static trm_status open_lock(int folder, const char *name, int flags, int *out_fd,
+                            trm_error *error) {
+  /* O_NONBLOCK: opening a FIFO does not wait for its other end. */
+  const int fd = openat(folder, name, flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0600);
+  struct stat info;
+  *out_fd = -1;
+  if (fd < 0 && errno == ENOENT && (flags & O_CREAT) == 0) return TRM_NOT_FOUND;
+  if (fd < 0) {
+    FAIL(FAILED_PRECONDITION, "cannot open the lock file %s of the virtual IPUs: %s; remove it, or "
+         USE_ANOTHER, name, strerror(errno));
+  }
+  if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode) || info.st_uid != geteuid()) {
+    close(fd);
+    FAIL(FAILED_PRECONDITION, "the lock file %s of the virtual IPUs is not a regular file of this "
+         "user; remove it, or " USE_ANOTHER, name);
+  }
+  *out_fd = fd;
+  return TRM_OK;
+}
+
 /* Opens and locks a file of the folder. A cleaner of /tmp may remove it between the two: then the
  * lock would be on a file that nobody else can find, and the file is made again. */
 static trm_status open_and_lock(int folder, const char *name, int *out_fd, trm_error *error) {
   for (int attempt = 0; attempt < OPEN_ATTEMPTS; attempt++) {
-    const int fd = openat(folder, name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (fd < 0) {
-      FAIL(FAILED_PRECONDITION, "cannot open the lock file %s of the virtual IPUs: %s; "
-           USE_ANOTHER, name, strerror(errno));
-    }
+    int fd;
+    TRY(open_lock(folder, name, O_RDWR | O_CREAT, &fd, error));
     const int locked = try_lock(fd);
     if (locked <= 0) {
       const int reason = errno;
@@ -259,11 +281,9 @@ trm_status trm_lock_query(int folder, uint32_t ipu, trm_attachment *out_attachme
   trm_attachment attachment = {0};
   char name[32];
   ipu_file_name(ipu, name);
-  const int fd = openat(folder, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-  if (fd < 0 && errno != ENOENT) {
-    FAIL(FAILED_PRECONDITION, "cannot read the lock file %s of the virtual IPUs: %s", name,
-         strerror(errno));
-  }
+  int fd;
+  const trm_status opened = open_lock(folder, name, O_RDONLY, &fd, error);
+  if (opened != TRM_OK && opened != TRM_NOT_FOUND) return opened;
   if (fd >= 0) {
     struct flock lock = whole_file(F_WRLCK);
     if (fcntl(fd, F_OFD_GETLK, &lock) != 0) {

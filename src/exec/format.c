@@ -173,7 +173,8 @@ trm_status trm_executable_load(const char *path, trm_executable **out_executable
                                trm_error *error) {
   char *data;
   size_t size;
-  TRY(trm_read_file(path, "executables", &data, &size, error));
+  TRY(trm_read_regular(path, "executable", (size_t)TRM_MAX_FILE_GIB << 30, &data, &size,
+                       error));
   const trm_status status = trm_executable_deserialize(data, size, out_executable, error);
   trm_free(data);
   return status == TRM_OK ? TRM_OK : trm_note(error, status, "while loading %s", path);

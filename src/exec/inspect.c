@@ -1,8 +1,10 @@
 /* Owns: what libtremula shows to its own tools. */
 #include "tremula/inspect.h"
 
+#include <errno.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "exec/executable.h"
 #include "ops/kernel.h"
 
@@ -55,4 +57,15 @@ uint64_t trm_inspect_count(const trm_module *module, const char *const *opcodes,
 
 const char *trm_inspect_side_table(const trm_executable *executable) {
   return executable->module->frontend_side_table;
+}
+
+trm_status trm_inspect_replace_file(const char *path, const void *head, size_t head_size,
+                                    const void *data, size_t size, trm_error *error) {
+  trm_new_file file;
+  TRY(trm_new_file_open(path, &file, error));
+  if (fwrite(head, 1, head_size, file.stream) != head_size ||
+      fwrite(data, 1, size, file.stream) != size) {
+    file.problem = errno;
+  }
+  return trm_new_file_close(&file, path, true, error);
 }

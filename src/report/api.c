@@ -1,6 +1,7 @@
 /* Owns: reports: planning when a program is compiled, the directory, runs. */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -171,15 +172,27 @@ static trm_status begin_runs(const trm_report_source *s, sqlite3 *database, trm_
   return TRM_OK;
 }
 
+/* Nothing half written is left. */
+static void remove_files(const trm_report_source *s) {
+  static const char *const files[] = {"profile.pop", "vars.capnp", "archive.a",
+                                      "serialized_graph.hlo", "framework.json"};
+  char path[TRM_REPORT_PATH + 32];
+  for (size_t f = 0; f < sizeof files / sizeof *files; ++f) unlink(path_of(s, files[f], path));
+  rmdir(s->directory);
+}
+
 static trm_status write_report(trm_report_source *s, trm_report **out_report, trm_error *error) {
   TRY(make_directory(s->options->values[TRM_ENGINE_REPORT_DIRECTORY], s->directory, s->timestamp,
                      error));
-  TRY(trm_lowered_create(s->program, &s->lowered, error));
   sqlite3 *database = NULL;
-  trm_status status = write_files(s, &database, error);
-  trm_lowered_free(&s->lowered);
+  trm_status status = trm_lowered_create(s->program, &s->lowered, error);
+  if (status == TRM_OK) {
+    status = write_files(s, &database, error);
+    trm_lowered_free(&s->lowered);
+  }
   if (status != TRM_OK) {
     sqlite3_close(database);
+    remove_files(s);
     return status;
   }
   trm_log(TRM_LOG_INFO, "REPORT", "wrote the profile of %s into %s", s->program->module->name,
@@ -190,6 +203,25 @@ static trm_status write_report(trm_report_source *s, trm_report **out_report, tr
     return TRM_OK;
   }
   return begin_runs(s, database, out_report, error);
+}
+
+/* A profile that cannot be written, for want of room or of a right, is no reason not to compile:
+ * a warning, and for the programs that follow it no more than a line for those who want to know.
+ * What is wrong with the options is an error. */
+static trm_status try_report(trm_report_source *s, trm_report **out_report, bool *out_written,
+                             trm_error *error) {
+  static atomic_bool told;
+  trm_error why = {0};
+  const trm_status status = write_report(s, out_report, &why);
+  *out_written = status == TRM_OK;
+  if (status == TRM_OK) return TRM_OK;
+  if (status == TRM_INVALID_ARGUMENT) {
+    if (error != NULL) *error = why;
+    return status;
+  }
+  trm_log(atomic_exchange(&told, true) ? TRM_LOG_INFO : TRM_LOG_WARN, "REPORT",
+          "No profile of %s is written: %s", s->program->module->name, why.message);
+  return TRM_OK;
 }
 
 /* That a program does not fit: an error on an IPU, a warning on the IPU Model. */
@@ -256,10 +288,10 @@ static trm_status create(trm_executable *executable, const trm_report_framework 
           framework != NULL && framework->version != NULL ? framework->version : "",
       .is_model = trm_options_bool(&executable->options, TRM_OPTION_ipu_model)};
   const bool fits = program->totals.fits;
-  const bool written = trm_engine_options_want_report(options) &&
-                       (fits || s.is_model ||
-                        trm_engine_option_is_on(options, TRM_ENGINE_ALLOW_OOM));
-  trm_status status = written ? write_report(&s, out_report, error) : TRM_OK;
+  bool written = trm_engine_options_want_report(options) &&
+                 (fits || s.is_model ||
+                  trm_engine_option_is_on(options, TRM_ENGINE_ALLOW_OOM));
+  trm_status status = written ? try_report(&s, out_report, &written, error) : TRM_OK;
   if (status == TRM_OK) status = judge(&s, executable, written, lasting, error);
   trm_program_free(program);
   return status;

@@ -6,10 +6,12 @@
 #define _GNU_SOURCE
 #include <cbor.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -103,12 +105,38 @@ static trm_status put_sources(const trm_program *p, uint64_t first, trm_text *ou
   return TRM_OK;
 }
 
+/* errno, or 0. The file is as it was where not all could be written. */
+static int append(int file, bool fresh, const trm_text *text) {
+  struct stat info;
+  if (fstat(file, &info) != 0) return errno;
+  if (!S_ISREG(info.st_mode)) return EEXIST;
+  const off_t before = fresh ? 0 : info.st_size;
+  if (ftruncate(file, before) != 0) return errno;
+  for (size_t done = 0; done < text->length;) {
+    const ssize_t written =
+        pwrite(file, text->data + done, text->length - done, before + (off_t)done);
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) {
+      const int problem = errno;
+      (void)!ftruncate(file, before);
+      return problem;
+    }
+    done += (size_t)written;
+  }
+  return 0;
+}
+
+/* A link or a FIFO that lies in the file's place is neither followed nor waited for. */
 static trm_status append_file(const char *path, bool fresh, const trm_text *text,
                               trm_error *error) {
-  FILE *file = fopen(path, fresh ? "wb" : "ab");
-  bool good = file != NULL && fwrite(text->data, 1, text->length, file) == text->length;
-  if (file != NULL) good = fclose(file) == 0 && good;
-  if (!good) FAIL(UNAVAILABLE, "cannot write %s: %s", path, strerror(errno));
+  const int file = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY,
+                        0666);
+  int problem = file < 0 ? errno : append(file, fresh, text);
+  if (file >= 0 && close(file) != 0 && problem == 0) problem = errno;
+  if (problem == ELOOP || problem == ENXIO || problem == EEXIST) {
+    FAIL(UNAVAILABLE, "cannot write %s: it is not a regular file", path);
+  }
+  if (problem != 0) FAIL(UNAVAILABLE, "cannot write %s: %s", path, strerror(problem));
   return TRM_OK;
 }
 

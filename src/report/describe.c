@@ -8,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "report/read.h"
 #include "report/write.h"
 
@@ -15,8 +16,10 @@ static bool is_model(const trm_executable *executable) {
   return trm_options_bool(&executable->options, TRM_OPTION_ipu_model);
 }
 
+/* `what`: what messages call the document. */
 static trm_status put_part(const trm_executable *executable, const trm_program *program,
-                           trm_report_part part, trm_stream *stream, trm_error *error) {
+                           trm_report_part part, trm_stream *stream, const char *what,
+                           trm_error *error) {
   trm_stream_open(stream);
   switch (part) {
     case TRM_REPORT_GRAPH:
@@ -26,7 +29,7 @@ static trm_status put_part(const trm_executable *executable, const trm_program *
     case TRM_REPORT_TENSOR_MAP: TRY(trm_describe_tensor_map(program, stream, error)); break;
     default: FAIL(INVALID_ARGUMENT, "there is no part %d of a report", (int)part);
   }
-  return trm_stream_close(stream, "a report", error);
+  return trm_stream_close(stream, what, error);
 }
 
 /* ---- As text: what `tremula report` prints of a profile, which is made and deleted ----------- */
@@ -90,7 +93,7 @@ trm_status trm_report_describe(const trm_executable *executable, const trm_progr
     return TRM_OK;
   }
   trm_stream stream = {.cbor = form == TRM_REPORT_AS_CBOR, .limit = most_bytes};
-  const trm_status status = put_part(executable, program, part, &stream, error);
+  const trm_status status = put_part(executable, program, part, &stream, "a report", error);
   if (status != TRM_OK) {
     trm_text_free(&stream.text);
     return status;
@@ -102,12 +105,12 @@ trm_status trm_report_describe(const trm_executable *executable, const trm_progr
 
 trm_status trm_report_describe_file(const trm_executable *executable, const trm_program *program,
                                     trm_report_part part, const char *path, trm_error *error) {
-  trm_stream stream = {.file = fopen(path, "w")};
-  if (stream.file == NULL) FAIL(UNAVAILABLE, "cannot write %s: %s", path, strerror(errno));
-  trm_status status = put_part(executable, program, part, &stream, error);
+  trm_new_file file;
+  TRY(trm_new_file_open(path, &file, error));
+  trm_stream stream = {.file = file.stream};
+  const trm_status status = put_part(executable, program, part, &stream, path, error);
   trm_text_free(&stream.text);
-  if (fclose(stream.file) != 0 && status == TRM_OK) {
-    status = trm_fail(error, TRM_UNAVAILABLE, "cannot write %s: %s", path, strerror(errno));
-  }
-  return status;
+  file.problem = stream.file_problem;
+  const trm_status closed = trm_new_file_close(&file, path, status == TRM_OK, error);
+  return status != TRM_OK ? status : closed;
 }

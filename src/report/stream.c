@@ -2,6 +2,7 @@
 #include "report/stream.h"
 
 #include <cbor.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <math.h>
@@ -12,12 +13,12 @@ enum { BLOCK = 1 << 16, SELF_DESCRIBED = 55799 };
 
 static void flush(trm_stream *s) {
   if (s->file == NULL || s->text.length == 0) return;
-  if (fwrite(s->text.data, 1, s->text.length, s->file) != s->text.length) s->file_failed = true;
+  if (fwrite(s->text.data, 1, s->text.length, s->file) != s->text.length) s->file_problem = errno;
   s->text.length = 0;
 }
 
 static void put(trm_stream *s, const void *data, size_t size) {
-  if (s->is_too_long || s->file_failed || s->text.failed) return;
+  if (s->is_too_long || s->file_problem != 0 || s->text.failed) return;
   if (s->limit > 0 && s->written + size > s->limit) {
     s->is_too_long = true;
     return;
@@ -115,11 +116,13 @@ void trm_stream_bool(trm_stream *s, bool value) {
 
 trm_status trm_stream_close(trm_stream *s, const char *what, trm_error *error) {
   flush(s);
-  if (s->file != NULL && fflush(s->file) != 0) s->file_failed = true;
+  if (s->file != NULL && fflush(s->file) != 0 && s->file_problem == 0) s->file_problem = errno;
   if (s->is_too_long) {
     FAIL(RESOURCE_EXHAUSTED, "%s would take more than %zu bytes", what, s->limit);
   }
   if (s->text.failed) FAIL_NO_MEMORY(what);
-  if (s->file_failed) FAIL(UNAVAILABLE, "cannot write %s", what);
+  if (s->file_problem != 0) {
+    FAIL(UNAVAILABLE, "cannot write %s: %s", what, strerror(s->file_problem));
+  }
   return TRM_OK;
 }

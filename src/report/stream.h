@@ -17,7 +17,7 @@ typedef struct trm_stream {
   size_t written;    /* bytes, of both */
   bool wants_comma;
   bool is_too_long;  /* more than the limit */
-  bool file_failed;
+  int file_problem;  /* errno of the file; 0: none */
 } trm_stream;
 
 /* The document's first byte. */

@@ -53,6 +53,8 @@ const trm_target_text *trm_target_find_text(const char *name) {
   return NULL;
 }
 
+enum { MAX_FILE_BYTES = 1 << 20 };
+
 trm_status trm_target_load(const char *name_or_path, trm_target **out_target, trm_error *error) {
   const char *name = name_or_path == NULL ? "mk2" : name_or_path;
   const size_t length = strlen(name);
@@ -68,7 +70,7 @@ trm_status trm_target_load(const char *name_or_path, trm_target **out_target, tr
   }
   char *data = NULL;
   size_t size = 0;
-  TRY(trm_read_file(name, "machine descriptions", &data, &size, error));
+  TRY(trm_read_regular(name, "machine description", MAX_FILE_BYTES, &data, &size, error));
   const trm_status status = trm_target_parse(data, size, name, out_target, error);
   trm_free(data);
   return status;

@@ -131,11 +131,25 @@ static bool is_current(int fd, const char *path) {
          by_fd.st_dev == by_name.st_dev;
 }
 
+/* The folder may be others' too: a link or a FIFO that lies in the lock's place is neither followed
+ * nor waited for. -1: there is no lock to be had. */
+static int open_lock(const char *path) {
+  struct stat info;
+  const int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY,
+                      0666);
+  if (fd >= 0 && fstat(fd, &info) == 0 && S_ISREG(info.st_mode)) return fd;
+  if (fd >= 0 || errno == ELOOP || errno == EISDIR || errno == ENXIO)
+    log_warning(source, "The executable cache compiles without a lock: %s is not a regular file; "
+                "remove it.", path);
+  if (fd >= 0) close(fd);
+  return -1;
+}
+
 bool cache_lock(cache_entry *entry) {
   const unsigned interrupts = interrupt_count();
   for (long waited = 0; waited <= MOST_WAIT_MS; waited += POLL_MS) {
     if (interrupt_is_due() || interrupt_count() != interrupts) return false;
-    const int fd = open(entry->lock_path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    const int fd = open_lock(entry->lock_path);
     if (fd < 0) return true;
     if (flock(fd, LOCK_EX | LOCK_NB) == 0) {
       if (is_current(fd, entry->lock_path)) {
@@ -157,10 +171,12 @@ bool cache_lock(cache_entry *entry) {
   return true;
 }
 
-/* Removes a folder and the files in it, or a file. */
+/* Removes a folder and the files in it, or a file. Of a link that lies there, only the link. */
 static void remove_folder(const char *path) {
-  DIR *folder = opendir(path);
+  const int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+  DIR *folder = fd >= 0 ? fdopendir(fd) : NULL;
   if (!folder) {
+    if (fd >= 0) close(fd);
     unlink(path);
     return;
   }

@@ -2,7 +2,6 @@
 #define _GNU_SOURCE
 #include "dumps.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -28,12 +27,11 @@ static void write_file(const char *folder, const char *name, const void *data, s
     return;
   }
   char *path = NULL;
+  trm_error error = {0};
   if (asprintf(&path, "%s/%s", folder, name) < 0) return; /* no memory, not for a message either */
-  FILE *file = names_make_folder(folder) ? fopen(path, "w") : NULL;
-  bool written = file && fwrite(data, 1, size, file) == size;
-  const int reason = errno;
-  if (file && fclose(file) != 0) written = false;
-  if (!written) log_warning(source, "Cannot write %s: %s", path, strerror(reason));
+  (void)names_make_folder(folder); /* what fails is seen when the file is written */
+  if (trm_inspect_replace_file(path, NULL, 0, data, size, &error) != TRM_OK)
+    log_warning(source, "%s", error.message);
   free(path);
 }
 

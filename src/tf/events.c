@@ -15,6 +15,7 @@
 #include "tensorflow/core/platform/ctstring.h"
 #include "tensors.h"
 #include "trace.pb-c.h"
+#include "tremula/inspect.h"
 #include "tremula/log.h"
 
 enum { PATH_SIZE = 4096 };
@@ -100,16 +101,18 @@ static void put_aside(const trm_tf_event_settings *wanted, const char *module, c
                       char **data, size_t *size) {
   if (!*data || !wanted->directory || !wanted->directory[0]) return;
   char path[PATH_SIZE];
-  FILE *file = NULL;
+  trm_error error = {.message = "the path is too long"};
   const int length = snprintf(path, sizeof path, "%s/%s", wanted->directory, module);
-  if (length > 0 && (size_t)length < sizeof path - 64 && names_make_folder(path)) {
+  bool written = false;
+  if (length > 0 && (size_t)length < sizeof path - 64) {
+    (void)names_make_folder(path); /* what fails is seen when the file is written */
     snprintf(path + length, sizeof path - (size_t)length, "/%s", name);
-    file = fopen(path, "w");
+    written = trm_inspect_replace_file(path, NULL, 0, *data, *size, &error) == TRM_OK;
   }
-  const bool written = file && fwrite(*data, 1, *size, file) == *size;
-  if ((file && fclose(file) != 0) || !written) {
-    log_warning("poplar_executor.cc:1624", "Cannot write %s of %s into the report directory %s.",
-                name, module, wanted->directory);
+  if (!written) {
+    log_warning("poplar_executor.cc:1624",
+                "Cannot write %s of %s into the report directory %s: %s", name, module,
+                wanted->directory, error.message);
     return; /* the event holds it */
   }
   char *copy = strdup(path);

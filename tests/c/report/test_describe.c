@@ -258,7 +258,7 @@ static void test_text(void **state) {
                                        TRM_REPORT_AS_TEXT, 0, &data, &size, &error),
                    TRM_INVALID_ARGUMENT);
   assert_int_equal(trm_report_describe_file(executable, program, TRM_REPORT_TENSOR_MAP,
-                                            "/no/such/folder/map.json", &error), TRM_UNAVAILABLE);
+                                            "/no/such/folder/map.json", &error), TRM_NOT_FOUND);
 }
 
 /* ---- Graphs ---- */
