@@ -132,8 +132,7 @@ static void append_json(const trm_profile *a, const trm_profile *b, const pair *
                           (json_int_t)equal, "ops", ops);
   char *dumped = all != NULL ? json_dumps(all, JSON_INDENT(1)) : NULL;
   json_decref(all);
-  if (dumped == NULL) text->failed = true;
-  else trm_text_format(text, "%s\n", dumped);
+  if (dumped != NULL) trm_text_format(text, "%s\n", dumped);
   free(dumped);
 }
 
@@ -148,6 +147,9 @@ trm_status trm_profile_compare(const trm_profile *a, const trm_profile *b, bool 
   if (text.failed) {
     trm_text_free(&text);
     FAIL_NO_MEMORY("a comparison");
+  }
+  if (text.length == 0) {
+    FAIL(INVALID_ARGUMENT, "%s or %s holds text that is not UTF-8", a->path, b->path);
   }
   *out_text = text.data;
   return TRM_OK;

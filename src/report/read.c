@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "report/database.h"
+#include "report/schema.h"
 #include "report/write.h"
 
 static const char *text_at(trm_arena *arena, sqlite3_stmt *row, int column) {
@@ -14,12 +15,16 @@ static const char *text_at(trm_arena *arena, sqlite3_stmt *row, int column) {
   return trm_arena_string(arena, text, strlen(text));
 }
 
+/* No number of a profile is beyond 2^62, so that what is added up of a damaged one does not wrap. */
 static int64_t number_at(sqlite3_stmt *row, int column) {
-  return sqlite3_column_int64(row, column);
+  const int64_t most = INT64_C(1) << 62, number = sqlite3_column_int64(row, column);
+  return number > most ? most : number < -most ? -most : number;
 }
 
+typedef enum taken { TAKEN, NO_MEMORY, DAMAGED } taken;
+
 /* Calls `take` for each row of a query. */
-typedef bool (*take_row)(trm_profile *profile, sqlite3_stmt *row);
+typedef taken (*take_row)(trm_profile *profile, sqlite3_stmt *row);
 
 static trm_status each(trm_profile *p, sqlite3 *database, const char *sql, take_row take,
                        trm_error *error) {
@@ -29,25 +34,37 @@ static trm_status each(trm_profile *p, sqlite3 *database, const char *sql, take_
          sqlite3_errmsg(database));
   }
   int result;
-  bool memory = true;
-  while (memory && (result = sqlite3_step(rows)) == SQLITE_ROW) memory = take(p, rows);
+  taken is = TAKEN;
+  while (is == TAKEN && (result = sqlite3_step(rows)) == SQLITE_ROW) is = take(p, rows);
   sqlite3_finalize(rows);
-  if (!memory) FAIL_NO_MEMORY("a profile");
+  if (is == NO_MEMORY) FAIL_NO_MEMORY("a profile");
+  if (is == DAMAGED) FAIL(INVALID_ARGUMENT, "%s is damaged: a value is of a wrong kind", p->path);
   if (result != SQLITE_DONE) {
     FAIL(INVALID_ARGUMENT, "%s cannot be read: %s", p->path, sqlite3_errmsg(database));
   }
   return TRM_OK;
 }
 
-static bool take_value(trm_profile *p, sqlite3_stmt *row) {
+/* The values of meta, target and totals have no kind of their own. */
+static taken take_value(trm_profile *p, sqlite3_stmt *row) {
   const char *key = (const char *)sqlite3_column_text(row, 0);
-  if (key == NULL) return true;
-#define NUMBER(member) \
-  if (strcmp(key, #member) == 0) p->member = number_at(row, 1);
-#define REAL(member) \
-  if (strcmp(key, #member) == 0) p->member = sqlite3_column_double(row, 1);
-#define TEXT(member, name) \
-  if (strcmp(key, name) == 0 && (p->member = text_at(&p->arena, row, 1)) == NULL) return false;
+  const int kind = sqlite3_column_type(row, 1);
+  if (key == NULL) return DAMAGED;
+#define NUMBER(member)               \
+  if (strcmp(key, #member) == 0) {   \
+    if (kind != SQLITE_INTEGER) return DAMAGED; \
+    p->member = number_at(row, 1);   \
+  }
+#define REAL(member)                 \
+  if (strcmp(key, #member) == 0) {   \
+    if (kind != SQLITE_INTEGER && kind != SQLITE_FLOAT) return DAMAGED; \
+    p->member = sqlite3_column_double(row, 1); \
+  }
+#define TEXT(member, name)           \
+  if (strcmp(key, name) == 0) {      \
+    if (kind != SQLITE_TEXT) return DAMAGED; \
+    if ((p->member = text_at(&p->arena, row, 1)) == NULL) return NO_MEMORY; \
+  }
   TEXT(module, "module")
   TEXT(framework, "framework")
   TEXT(framework_version, "framework_version")
@@ -88,10 +105,10 @@ static bool take_value(trm_profile *p, sqlite3_stmt *row) {
 #undef NUMBER
 #undef REAL
 #undef TEXT
-  return true;
+  return TAKEN;
 }
 
-static bool take_op(trm_profile *p, sqlite3_stmt *row) {
+static taken take_op(trm_profile *p, sqlite3_stmt *row) {
   const trm_profile_op op = {.name = text_at(&p->arena, row, 0),
                              .layer = text_at(&p->arena, row, 1),
                              .plan = text_at(&p->arena, row, 2),
@@ -99,30 +116,30 @@ static bool take_op(trm_profile *p, sqlite3_stmt *row) {
                              .compute_cycles = number_at(row, 4),
                              .flops = number_at(row, 5),
                              .temporary_bytes = number_at(row, 6)};
-  return op.name != NULL && op.layer != NULL && VECTOR_PUSH(&p->ops, op);
+  return op.name != NULL && op.layer != NULL && VECTOR_PUSH(&p->ops, op) ? TAKEN : NO_MEMORY;
 }
 
-static bool take_category(trm_profile *p, sqlite3_stmt *row) {
+static taken take_category(trm_profile *p, sqlite3_stmt *row) {
   const trm_profile_category category = {text_at(&p->arena, row, 0), number_at(row, 1),
                                          number_at(row, 2)};
-  return category.name != NULL && VECTOR_PUSH(&p->categories, category);
+  return category.name != NULL && VECTOR_PUSH(&p->categories, category) ? TAKEN : NO_MEMORY;
 }
 
-static bool take_tile(trm_profile *p, sqlite3_stmt *row) {
+static taken take_tile(trm_profile *p, sqlite3_stmt *row) {
   const trm_profile_tile tile = {number_at(row, 0), number_at(row, 1), number_at(row, 2),
                                  number_at(row, 3), number_at(row, 4)};
-  return VECTOR_PUSH(&p->tiles, tile);
+  return VECTOR_PUSH(&p->tiles, tile) ? TAKEN : NO_MEMORY;
 }
 
-static bool take_run(trm_profile *p, sqlite3_stmt *row) {
+static taken take_run(trm_profile *p, sqlite3_stmt *row) {
   const trm_profile_run run = {number_at(row, 0), number_at(row, 1), number_at(row, 2),
                                sqlite3_column_double(row, 3), sqlite3_column_double(row, 4)};
-  return VECTOR_PUSH(&p->runs, run);
+  return VECTOR_PUSH(&p->runs, run) ? TAKEN : NO_MEMORY;
 }
 
-static bool take_note(trm_profile *p, sqlite3_stmt *row) {
+static taken take_note(trm_profile *p, sqlite3_stmt *row) {
   const char *note = text_at(&p->arena, row, 0);
-  return note != NULL && VECTOR_PUSH(&p->notes, note);
+  return note != NULL && VECTOR_PUSH(&p->notes, note) ? TAKEN : NO_MEMORY;
 }
 
 /* Ops by cycles; of each, the most temporary bytes that one of its programs finds. A tensor is a
@@ -144,11 +161,112 @@ static const char ops_query[] =
     " CAST(sum(flops * executions) AS INTEGER), coalesce(max(held.bytes), 0)"
     " FROM leaves LEFT JOIN held ON held.id = leaves.id GROUP BY op ORDER BY 4 DESC, op";
 
+/* ---- Whether it is sound -------------------------------------------------------------------- */
+
+enum { MOST_IPUS = 1 << 16, MOST_TILES = 1 << 16, MOST_TILE_BYTES = 1 << 30 };
+
+/* The condition that a row of a table has a value of another kind than its column: texts may be
+ * missing in `sources` only. `columns`: the table's PRAGMA table_info. */
+static void append_wrong_kinds(trm_text *sql, const char *table, sqlite3_stmt *columns) {
+  const char *const texts = strcmp(table, "sources") == 0 ? "'text','null'" : "'text'";
+  trm_text_format(sql, "SELECT 1 FROM %s WHERE 0", table);
+  while (sqlite3_step(columns) == SQLITE_ROW) {
+    const char *kind = (const char *)sqlite3_column_text(columns, 1);
+    trm_text_format(sql, " OR typeof(\"%s\") NOT IN (%s)",
+                    (const char *)sqlite3_column_text(columns, 0),
+                    strcmp(kind, "TEXT") == 0   ? texts
+                    : strcmp(kind, "REAL") == 0 ? "'real','integer'"
+                                                : "'integer'");
+  }
+  trm_text_append(sql, " LIMIT 1", 8);
+}
+
+static trm_status check_kinds(const trm_profile *p, const char *table, sqlite3 *database,
+                              trm_error *error) {
+  trm_text sql = {0};
+  sqlite3_stmt *columns = NULL, *rows = NULL;
+  trm_text_format(&sql, "SELECT name, type FROM pragma_table_info('%s')", table);
+  int result = sqlite3_prepare_v2(database, sql.data, -1, &columns, NULL);
+  sql.length = 0;
+  if (result == SQLITE_OK) append_wrong_kinds(&sql, table, columns);
+  sqlite3_finalize(columns);
+  if (result == SQLITE_OK && !sql.failed) {
+    result = sqlite3_prepare_v2(database, sql.data, -1, &rows, NULL);
+  }
+  if (result == SQLITE_OK && !sql.failed) result = sqlite3_step(rows);
+  sqlite3_finalize(rows);
+  const bool failed = sql.failed;
+  trm_text_free(&sql);
+  if (failed) FAIL_NO_MEMORY("a profile");
+  if (result == SQLITE_DONE) return TRM_OK;
+  if (result == SQLITE_ROW) {
+    FAIL(INVALID_ARGUMENT, "%s is damaged: the table %s has a value of a wrong kind", p->path,
+         table);
+  }
+  FAIL(INVALID_ARGUMENT, "%s cannot be read: %s", p->path, sqlite3_errmsg(database));
+}
+
+static char *table_text(trm_arena *arena, sqlite3 *database, const char *table) {
+  sqlite3_stmt *row = NULL;
+  char *text = NULL;
+  if (sqlite3_prepare_v2(database, "SELECT sql FROM sqlite_master WHERE type = 'table' AND name = ?",
+                         -1, &row, NULL) == SQLITE_OK &&
+      sqlite3_bind_text(row, 1, table, -1, SQLITE_STATIC) == SQLITE_OK &&
+      sqlite3_step(row) == SQLITE_ROW) {
+    const char *found = (const char *)sqlite3_column_text(row, 0);
+    if (found != NULL) text = trm_arena_string(arena, found, strlen(found));
+  }
+  sqlite3_finalize(row);
+  return text;
+}
+
+/* The tables are those that Tremula makes: no views, no other columns. */
+static trm_status check_tables(trm_profile *p, sqlite3 *database, trm_error *error) {
+  static const char *const tables[] = {"meta", "target", "totals", "notes", "var_categories",
+                                       "sources", "programs", "variables", "vars_info",
+                                       "memory_by_tile", "runs"};
+  enum { FIRST_WITH_KINDS = 3 };
+  sqlite3 *known = NULL;
+  trm_status status = TRM_OK;
+  if (sqlite3_open_v2(":memory:", &known, SQLITE_OPEN_READWRITE, NULL) != SQLITE_OK ||
+      sqlite3_exec(known, trm_report_schema, NULL, NULL, NULL) != SQLITE_OK) {
+    status = trm_fail(error, TRM_RESOURCE_EXHAUSTED, "out of memory for a profile");
+  }
+  for (size_t t = 0; t < sizeof tables / sizeof *tables && status == TRM_OK; ++t) {
+    const char *wanted = table_text(&p->arena, known, tables[t]);
+    const char *found = table_text(&p->arena, database, tables[t]);
+    if (wanted == NULL) {
+      status = trm_fail(error, TRM_RESOURCE_EXHAUSTED, "out of memory for a profile");
+    } else if (found == NULL || strcmp(found, wanted) != 0) {
+      status = trm_fail(error, TRM_INVALID_ARGUMENT, "%s is no profile that can be read: its table "
+                        "%s is missing or another", p->path, tables[t]);
+    } else if (t >= FIRST_WITH_KINDS) {
+      status = check_kinds(p, tables[t], database, error);
+    }
+  }
+  sqlite3_close(known);
+  return status;
+}
+
+/* A damaged tree of pages can be walked for ever. No sound profile needs as much work as is allowed,
+ * counted in WORK_STEPs of SQLite's instructions. */
+enum { WORK_STEP = 1000 };
+
+static int spend(void *context) {
+  int64_t *left = context;
+  return --*left < 0;
+}
+
+/* ---- Reading -------------------------------------------------------------------------------- */
+
 static trm_status read_tables(trm_profile *p, sqlite3 *database, trm_error *error) {
+  TRY(check_tables(p, database, error));
   TRY(each(p, database,
            "SELECT key, value FROM meta UNION ALL SELECT key, value FROM target"
            " UNION ALL SELECT key, value FROM totals", take_value, error));
-  if (p->bytes_per_tile <= 0 || p->tiles_per_ipu <= 0 || !(p->clock_frequency > 0)) {
+  if (p->bytes_per_tile <= 0 || p->bytes_per_tile > MOST_TILE_BYTES || p->tiles_per_ipu <= 0 ||
+      p->tiles_per_ipu > MOST_TILES || p->ipus_per_replica > MOST_IPUS ||
+      !(p->clock_frequency > 0)) {
     FAIL(INVALID_ARGUMENT, "%s does not say what its target is", p->path);
   }
   TRY(each(p, database, ops_query, take_op, error));
@@ -191,13 +309,23 @@ trm_status trm_profile_read(const char *path, trm_profile *out_profile, trm_erro
   CHECK_MEMORY(p->path, "a profile");
   sqlite3 *database = NULL;
   trm_status status = TRM_OK;
+  int64_t left = 0;
   if (stat(p->path, &info) != 0) {
     status = trm_fail(error, TRM_NOT_FOUND, "there is no profile.pop in %s", path);
+  } else if (!S_ISREG(info.st_mode)) { /* SQLite would wait for a FIFO's writer */
+    status = trm_fail(error, TRM_INVALID_ARGUMENT, "%s is not a regular file", p->path);
   } else if (sqlite3_open_v2(p->path, &database, SQLITE_OPEN_READONLY, NULL) != SQLITE_OK) {
     status = trm_fail(error, TRM_UNAVAILABLE, "cannot open %s", p->path);
+  } else {
+    left = 1000000 + info.st_size / 4;
+    sqlite3_progress_handler(database, WORK_STEP, spend, &left);
   }
   if (status == TRM_OK) status = check_format(p->path, database, error);
   if (status == TRM_OK) status = read_tables(p, database, error);
+  if (left < 0) {
+    status = trm_fail(error, TRM_INVALID_ARGUMENT, "%s is damaged: reading it does not end",
+                      p->path);
+  }
   sqlite3_close(database);
   if (status != TRM_OK) trm_profile_free(p);
   return status;

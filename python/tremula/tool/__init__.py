@@ -19,6 +19,15 @@ class Complaint(Exception):
     """A failure whose text is for the user."""
 
 
+def write(path, data):
+    """Writes a file. Raises Complaint."""
+    try:
+        with open(path, "wb") as file:
+            file.write(data)
+    except OSError as error:
+        raise Complaint(f"cannot write {path}: {error.strerror}") from None
+
+
 @contextlib.contextmanager
 def complaining():
     """Ends the process with one line on stderr for a Complaint."""

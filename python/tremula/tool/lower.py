@@ -36,8 +36,7 @@ def main():
             program = saved_model(arguments.model, arguments.signature, shapes)
         else:
             program = graph(arguments.model, arguments.feed, arguments.fetch, shapes)
-        with open(arguments.output, "wb") as file:
-            file.write(lower(*program))
+        tool.write(arguments.output, lower(*program))
 
 
 # ---- Shapes and types ----

@@ -27,9 +27,7 @@ def main(arguments=None):
         tool.need_tensorflow()
         for batch in arguments.batch or [None]:
             module = _module(arguments, batch)
-            path = os.path.join(arguments.folder, f"{batch or 0}.hlo.pb")
-            with open(path, "wb") as file:
-                file.write(module)
+            tool.write(os.path.join(arguments.folder, f"{batch or 0}.hlo.pb"), module)
 
 
 def _module(arguments, batch):

@@ -1,6 +1,7 @@
 """What the executable cache does, and what it does not let spoil a program."""
 
 import fcntl
+import os
 import shutil
 import signal
 
@@ -124,3 +125,29 @@ def test_a_cache_that_cannot_be_written_is_only_a_warning(start, tmp_path, first
     assert log.compiled == NUM_PROGRAMS
     assert any("could not write" in line or "cannot make" in line for line in log.warnings)
     assert not files(tmp_path, ".poplar_exec") and not files(tmp_path, ".part")
+
+
+def test_what_lies_in_the_place_of_files(filled, start, tmp_path):
+    """A FIFO is not waited for, a link is not written through, and what it points to stays."""
+    folder, victims = tmp_path / "cache", tmp_path / "victims"
+    shutil.copytree(filled[0], folder)
+    victims.mkdir()
+    (victims / "letter").write_text("dear")
+    fifo, part, locked = sorted(files(folder, ".poplar_exec"))
+    for one in (fifo, part, locked):
+        one.unlink()
+    os.mkfifo(fifo)
+    part.with_name(part.name + ".part").symlink_to(victims)  # where the next owner tidies up
+    os.mkfifo(locked.with_suffix(".compile_lock"))
+    lowered = sorted(files(folder, ".hlo"))
+    for one in lowered:
+        one.unlink()
+    os.mkfifo(lowered[0])
+    lowered[1].with_name(lowered[1].name + ".lock").symlink_to(victims / "new")
+    lowered[2].with_name(lowered[2].name + ".part").symlink_to(victims / "letter")
+    log = start(folder).finish()
+    assert (log.lowered, log.compiled) == (NUM_PROGRAMS, NUM_PROGRAMS)
+    assert sum("not a regular file" in line for line in log.warnings) >= 4, log.text
+    assert os.listdir(victims) == ["letter"] and (victims / "letter").read_text() == "dear"
+    log = start(folder).finish()
+    assert (log.lowered, log.compiled) == (0, 0)

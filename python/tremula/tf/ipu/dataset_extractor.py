@@ -5,11 +5,13 @@ or for each variable. The original's format was its own and could be read by not
 """
 
 import sys
+import zipfile
+import zlib
 
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from tremula.tf.runtime import checks, inside
+from tremula.tf.runtime import checks, inside, regular
 
 
 def dataset_extractor(dataset, num_elements, filename, feed_name, print_stats=True):
@@ -77,14 +79,24 @@ def import_variables(variables, filenames, is_input=True, strict=True, print_sta
     if not isinstance(filenames, (list, tuple)):
         filenames = [filenames]
     for filename in filenames:
-        with np.load(checks.path("filenames", filename)) as archive:
-            found.update({name: archive[name] for name in archive.files})
+        found.update(read_arrays(checks.path("filenames", filename)))
     missing = [one.name for one in variables if one.name not in found]
     if missing and strict:
         raise ValueError(f"The files {filenames} have no values for {', '.join(missing)}.")
     if print_stats:
         print(f"{len(variables) - len(missing)} variables from {filenames}", file=sys.stderr)
     return tf.group(*[one.assign(found[one.name]) for one in variables if one.name in found])
+
+
+def read_arrays(filename):
+    """{name: array} of a file that was written here. Raises ValueError for any other, and for a
+    damaged one."""
+    try:
+        with open(filename, "rb", opener=regular.opener) as file, np.load(file) as archive:
+            return {name: archive[name] for name in archive.files}
+    except (ValueError, EOFError, KeyError, TypeError, AttributeError, NotImplementedError,
+            zipfile.BadZipFile, zlib.error) as error:
+        raise ValueError(f"{filename} is no file of variables, or is damaged: {error}") from None
 
 
 def get_variable_handles(variables):
@@ -102,7 +114,7 @@ def _several(name, values):
 
 def _write(tensors, names, filename, print_stats):
     def write(*arrays):
-        with open(filename, "wb") as file:
+        with regular.replacing(filename) as file:
             np.savez(file, **dict(zip(names, arrays)))
         if print_stats:
             print(f"{sum(one.nbytes for one in arrays)} bytes of {', '.join(names)} written to "

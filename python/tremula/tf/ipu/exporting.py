@@ -3,6 +3,7 @@
 import tensorflow.compat.v1 as tf
 
 from tremula.tf.ipu import dataset_extractor, ipu_infeed_queue
+from tremula.tf.runtime import regular
 
 
 def export_dataset_to_file(dataset_or_infeed, output_filename, num_elements, feed_name="",
@@ -45,7 +46,7 @@ def import_data_in_live_session(session, filename, strict=True):
 def export_variables_from_live_model(model, filename):
     """Writes the values of the variables of a Keras model."""
     import numpy as np
-    with open(filename, "wb") as file:
+    with regular.replacing(filename) as file:
         np.savez(file, **{one.name: one.numpy() for one in model.variables})
 
 
@@ -54,10 +55,9 @@ def import_data_in_live_model(model, filename, strict=True):
 
     Raises ValueError, with `strict`, for those that it does not have.
     """
-    import numpy as np
-    with np.load(filename) as archive:
-        for one in model.variables:
-            if one.name in archive.files:
-                one.assign(archive[one.name])
-            elif strict:
-                raise ValueError(f"The file {filename} has no value for {one.name}.")
+    arrays = dataset_extractor.read_arrays(filename)
+    for one in model.variables:
+        if one.name in arrays:
+            one.assign(arrays[one.name])
+        elif strict:
+            raise ValueError(f"The file {filename} has no value for {one.name}.")

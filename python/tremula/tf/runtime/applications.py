@@ -10,9 +10,12 @@ import collections
 import json
 import threading
 import time
+import zipfile
+import zlib
 from typing import NamedTuple
 
 from tremula import core
+from tremula.tf.runtime import regular
 
 _FORMAT = 1
 
@@ -32,13 +35,12 @@ def write(path, module, names, frozen):
     executable = core.compile(core.Module.read(module, "the module from TensorFlow"))
     header = json.dumps({"format": _FORMAT, "names": names, "frozen": sorted(frozen)})
     try:
-        file = open(path, "wb")  # pylint: disable=consider-using-with
+        with regular.replacing(path) as file:
+            np.savez(file, executable=np.frombuffer(executable.serialize(), np.uint8),
+                     header=np.frombuffer(header.encode(), np.uint8),
+                     **{f"input_{i}": value for i, value in frozen.items()})
     except OSError as error:
         raise OSError(f"Failed to open file for writing: {path}: {error.strerror}") from None
-    with file:
-        np.savez(file, executable=np.frombuffer(executable.serialize(), np.uint8),
-                 header=np.frombuffer(header.encode(), np.uint8),
-                 **{f"input_{i}": value for i, value in frozen.items()})
 
 
 class Application:
@@ -50,7 +52,8 @@ class Application:
     def __init__(self, path):
         import numpy as np
         try:
-            with np.load(path, allow_pickle=False) as archive:
+            with open(path, "rb", opener=regular.opener) as file, np.load(
+                    file, allow_pickle=False) as archive:
                 header = json.loads(bytes(archive["header"]))
                 if header["format"] != _FORMAT:
                     raise ValueError(f"its format is {header['format']}")
@@ -58,7 +61,8 @@ class Application:
                 executable = bytes(archive["executable"])
         except FileNotFoundError:
             raise
-        except (KeyError, ValueError, OSError, TypeError) as error:
+        except (KeyError, ValueError, OSError, TypeError, AttributeError, EOFError,
+                NotImplementedError, zipfile.BadZipFile, zlib.error) as error:
             raise ValueError(f"{path} was not written by experimental_application_compile_op: "
                              f"{error}") from None
         self.executable = core.Executable.deserialize(executable)

@@ -19,7 +19,7 @@ import struct
 import time
 
 from tremula import flags
-from tremula.tf.runtime import inside, lowering, plugin, recent
+from tremula.tf.runtime import inside, lowering, plugin, recent, regular
 
 LOG = logging.getLogger("tremula")
 
@@ -138,7 +138,7 @@ def _key(parts):
 def _read(path):
     """(header, module), or None for what is not there or not sound."""
     try:
-        with open(path, "rb") as file:
+        with open(path, "rb", opener=regular.opener) as file:
             data = file.read()
     except FileNotFoundError:
         return None
@@ -164,15 +164,15 @@ def _write(path, found, is_locked):
     # With the lock the name is ours, so what a killed process has left is written over.
     unfinished = path + (".part" if is_locked else f".part.{os.getpid()}")
     try:
-        with open(unfinished, "wb") as file:
+        regular.remove(unfinished)
+        with open(unfinished, "xb") as file:
             file.write(data)
         os.replace(unfinished, path)
-    except OSError as error:
+    except BaseException as error:  # Ctrl-C too leaves no half
+        regular.remove(unfinished)
+        if not isinstance(error, OSError):
+            raise
         _warn(f"The executable cache could not write {path}: {error}")
-        try:
-            os.unlink(unfinished)
-        except OSError:
-            pass
 
 
 class _Locked:
@@ -191,7 +191,10 @@ class _Locked:
         end = time.monotonic() + _MOST_SECONDS
         while time.monotonic() < end:
             try:
-                file = open(self._path, "ab")
+                file = open(self._path, "ab", opener=regular.opener)
+            except regular.NotRegularError as error:
+                _warn(f"The executable cache lowers without a lock: {error}")
+                return self
             except OSError:
                 return self
             try:

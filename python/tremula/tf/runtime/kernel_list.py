@@ -7,9 +7,8 @@ second. So the list is kept in a file for each version of TensorFlow.
 import functools
 import hashlib
 import os
-import tempfile
 
-from tremula.tf.runtime import inside, plugin, rewriting
+from tremula.tf.runtime import inside, plugin, regular, rewriting
 
 _FORMAT = 6  # changes with the rules below
 
@@ -175,7 +174,7 @@ def _cache_path():
 
 def _read_cache():
     try:
-        with open(_cache_path(), "rb") as file:
+        with open(_cache_path(), "rb", opener=regular.opener) as file:
             data = file.read()
     except OSError:
         return None
@@ -191,8 +190,7 @@ def _write_cache(kernels):
     body = kernels.SerializeToString()
     try:
         os.makedirs(os.path.dirname(_cache_path()), exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=os.path.dirname(_cache_path()), delete=False) as file:
+        with regular.replacing(_cache_path()) as file:
             file.write(hashlib.sha256(body).digest() + body)
-        os.replace(file.name, _cache_path())
     except OSError:
         pass
