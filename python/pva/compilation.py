@@ -141,6 +141,7 @@ class StepMemory(Bytes):
     def variables(self):
         step = self._program._id
         return [NotAlwaysLiveVariable(row) for row in self._compilation._database.rows(
+            "variables",
             "SELECT name, total_bytes FROM variables WHERE NOT always_live AND first_step <= ?"
             " AND ? < end_step ORDER BY total_bytes DESC, id", step, step)]
 
@@ -248,25 +249,26 @@ class CompilationReport:
     @functools.cached_property
     def engineOptions(self):
         return {row["name"]: row["value"] for row in
-                self._database.rows("SELECT name, value FROM engine_options")}
+                self._database.rows("engine_options", "SELECT name, value FROM engine_options")}
 
     @functools.cached_property
     def category_names(self):
         return {row["id"]: row["name"] for row in
-                self._database.rows("SELECT id, name FROM var_categories ORDER BY id")}
+                self._database.rows("var_categories",
+                                    "SELECT id, name FROM var_categories ORDER BY id")}
 
     @functools.cached_property
     def categories_of(self):
         found = {}
-        for row in self._database.rows("SELECT tile, category, size_bytes, always_live "
-                                       "FROM vars_info"):
+        for row in self._database.rows(
+                "vars_info", "SELECT tile, category, size_bytes, always_live FROM vars_info"):
             found.setdefault(row["tile"], []).append(tuple(row)[1:])
         return found
 
     @functools.cached_property
     def tiles(self):
         return [Tile(self, row) for row in
-                self._database.rows("SELECT * FROM memory_by_tile ORDER BY tile")]
+                self._database.rows("memory_by_tile", "SELECT * FROM memory_by_tile ORDER BY tile")]
 
     @functools.cached_property
     def ipus(self):
@@ -276,12 +278,12 @@ class CompilationReport:
 
     @functools.cached_property
     def sources(self):
-        return {row["id"]: row for row in self._database.rows("SELECT * FROM sources")}
+        return {row["id"]: row for row in self._database.rows("sources", "SELECT * FROM sources")}
 
     @functools.cached_property
     def all_programs(self):
         return [Program(self, row) for row in
-                self._database.rows("SELECT * FROM programs ORDER BY id")]
+                self._database.rows("programs", "SELECT * FROM programs ORDER BY id")]
 
     @property
     def programs(self):
@@ -296,7 +298,7 @@ class CompilationReport:
     @functools.cached_property
     def _all_compute_sets(self):
         return [ComputeSet(self, row) for row in
-                self._database.rows("SELECT * FROM compute_sets ORDER BY compute_set")]
+                self._database.rows("compute_sets", "SELECT * FROM compute_sets ORDER BY compute_set")]
 
     def compute_set(self, index):
         """The one that a program's row names, or that which it shares; None for -1."""
@@ -309,7 +311,7 @@ class CompilationReport:
     @functools.cached_property
     def vertices_of(self):
         found = {}
-        for row in self._database.rows("SELECT * FROM vertices JOIN vertex_types "
+        for row in self._database.rows("vertices", "SELECT * FROM vertices JOIN vertex_types "
                                        "ON vertex_types.id = vertices.vertex_type"):
             found.setdefault(row["compute_set"], []).append(Vertex(self, row))
         return found
@@ -317,7 +319,7 @@ class CompilationReport:
     @functools.cached_property
     def liveness_of(self):
         found = [([], []) for _ in range(self.target.ipusPerReplica)]
-        for row in self._database.rows("SELECT * FROM liveness ORDER BY ipu, program"):
+        for row in self._database.rows("liveness", "SELECT * FROM liveness ORDER BY ipu, program"):
             times, sizes = found[row["ipu"]]
             times.append(row["program"])
             sizes.append(row["not_always_live"])
@@ -332,7 +334,7 @@ class CompilationReport:
     @functools.cached_property
     def alwaysLiveVariables(self):
         return [AlwaysLiveVariable(row) for row in self._database.rows(
-            "SELECT name, total_bytes FROM variables WHERE always_live ORDER BY id")]
+            "variables", "SELECT name, total_bytes FROM variables WHERE always_live ORDER BY id")]
 
     def alwaysLiveVariablesForTile(self, tile):
         """Those with bytes on a tile (needs vars.capnp)."""

@@ -4,6 +4,11 @@ maps of definite length (RFC 8949)."""
 import os
 import warnings
 
+from pva.sound import DamagedError
+
+
+_MOST_DEPTH = 8
+
 
 class _Reader:
     def __init__(self, data):
@@ -18,28 +23,46 @@ class _Reader:
         if size > 27:
             raise ValueError(f"no CBOR that is written here (byte {self.at - 1})")
         length = 1 << (size - 24)
-        self.at += length
-        return kind, int.from_bytes(self.data[self.at - length:self.at], "big")
+        return kind, int.from_bytes(self._take(length), "big")
 
-    def item(self):
+    def _take(self, length):
+        self.at += length
+        if self.at > len(self.data):
+            raise ValueError("it is cut short")
+        return self.data[self.at - length:self.at]
+
+    def item(self, depth=0):
+        if self.at >= len(self.data):
+            raise ValueError("it is cut short")
         kind, number = self._head()
         if kind == 0:
             return number
         if kind == 3:
-            self.at += number
-            return self.data[self.at - number:self.at].decode(errors="replace")
-        if kind == 5:
-            return {self.item(): self.item() for _ in range(number)}
+            return self._take(number).decode(errors="replace")
+        if kind == 5 and depth < _MOST_DEPTH:
+            return {self._key(): self.item(depth + 1) for _ in range(number)}
         raise ValueError(f"no CBOR that is written here (byte {self.at})")
+
+    def _key(self):
+        return self.item(_MOST_DEPTH)  # no map
 
 
 def read_file(path):
-    """The maps of a debug.cbor, in order."""
+    """The maps of a debug.cbor, in order. Raises ValueError for a file that is damaged."""
+    if not os.path.isfile(path):
+        raise DamagedError(f"{path} is not a regular file")
     with open(path, "rb") as file:
         reader = _Reader(file.read())
     maps = []
-    while reader.at < len(reader.data):
-        maps.append(reader.item())
+    try:
+        while reader.at < len(reader.data):
+            maps.append(reader.item())
+            if not isinstance(maps[-1], dict):
+                raise ValueError("a part of it is no map")
+            if len(maps) > 1 and not isinstance(maps[-1].get("id"), int):
+                raise ValueError("a context has no id")
+    except ValueError as error:
+        raise DamagedError(f"{path} is damaged: {error}") from None
     return maps
 
 
@@ -48,7 +71,8 @@ def _candidates(database):
     for _ in range(4):
         yield os.path.join(folder, "debug.cbor")
         folder = os.path.dirname(folder)
-    yield database.meta.get("debug_path") or ""
+    path = database.meta.get("debug_path")
+    yield path if isinstance(path, str) else ""
     yield os.path.join(os.getcwd(), "debug.cbor")
 
 

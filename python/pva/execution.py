@@ -8,6 +8,7 @@ other IPUs, says so (Step.cyclesOverlapped): cycles less cyclesOverlapped add up
 import functools
 
 from pva.programs import HostWork, spread
+from pva.sound import DamagedError
 
 
 class Range:
@@ -114,7 +115,7 @@ class ExecutionReport:
     @functools.cached_property
     def runs(self):
         return [Run(self, row) for row in
-                self._database.rows("SELECT * FROM runs ORDER BY id")]
+                self._database.rows("runs", "SELECT * FROM runs ORDER BY id")]
 
     @property
     def steps(self):
@@ -135,10 +136,14 @@ class ExecutionReport:
     def steps_of(self, run):
         rows = {}
         for row in self._database.rows(
-                "SELECT * FROM steps_by_ipu WHERE run = ? ORDER BY step_id, ipu", run):
+                "steps_by_ipu", "SELECT * FROM steps_by_ipu WHERE run = ? ORDER BY step_id, ipu", run):
             rows.setdefault(row["step_id"], []).append(row)
         steps = self._database.rows(
-            "SELECT id, program, iterations, stage FROM steps WHERE run = ? ORDER BY id", run)
+            "steps", "SELECT id, program, iterations, stage FROM steps WHERE run = ? ORDER BY id", run)
+        for step in steps:
+            if step["id"] not in rows:
+                raise DamagedError(f"{self._database.path} is damaged: a step of its run {run} is "
+                                   "on no IPU")
         programs = self._compilation.all_programs
         count = self._compilation.target.ipusPerReplica
         return [Step(programs[step["program"]] if step["program"] >= 0

@@ -105,7 +105,7 @@ class Program:
     def __init__(self, compilation, row):
         self._compilation, self._row = compilation, row
         self._id, self.name = row["id"], row["name"]
-        self.type = getattr(Program.Type, row["type"], Program.Type.Unknown)
+        self.type = Program.Type.__members__.get(row["type"], Program.Type.Unknown)
 
     @property
     def children(self):

@@ -2,6 +2,7 @@
 
 import enum
 import functools
+import re
 
 from pva import debug
 from pva.compilation import CompilationReport
@@ -14,8 +15,9 @@ class PoplarVersion:
 
     def __init__(self, text):
         self.string = text
-        parts = text.split()[-1].split(".")
-        self.major, self.minor, self.point = (int(part) for part in parts)
+        numbers = re.search(r"(\d+)\.(\d+)\.(\d+)$", text)
+        self.major, self.minor, self.point = (
+            (int(one) for one in numbers.groups()) if numbers else (0, 0, 0))
         self.packageHash = ""
 
     def __str__(self):
