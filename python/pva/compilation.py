@@ -298,7 +298,8 @@ class CompilationReport:
     @functools.cached_property
     def _all_compute_sets(self):
         return [ComputeSet(self, row) for row in
-                self._database.rows("compute_sets", "SELECT * FROM compute_sets ORDER BY compute_set")]
+                self._database.rows("compute_sets",
+                                    "SELECT * FROM compute_sets ORDER BY compute_set")]
 
     def compute_set(self, index):
         """The one that a program's row names, or that which it shares; None for -1."""

@@ -60,7 +60,7 @@ class Database:
         self._work = 0
         try:
             return self._connection.execute(query, values).fetchall()
-        except (sqlite3.Error, OverflowError) as error:
+        except (sqlite3.Error, OverflowError, UnicodeDecodeError) as error:
             why = ("reading it does not end" if self._work > self._most_work else error)
             raise sound.DamagedError(f"{self.path} is damaged: {why}") from error
 

@@ -136,10 +136,12 @@ class ExecutionReport:
     def steps_of(self, run):
         rows = {}
         for row in self._database.rows(
-                "steps_by_ipu", "SELECT * FROM steps_by_ipu WHERE run = ? ORDER BY step_id, ipu", run):
+                "steps_by_ipu",
+                "SELECT * FROM steps_by_ipu WHERE run = ? ORDER BY step_id, ipu", run):
             rows.setdefault(row["step_id"], []).append(row)
         steps = self._database.rows(
-            "steps", "SELECT id, program, iterations, stage FROM steps WHERE run = ? ORDER BY id", run)
+            "steps",
+            "SELECT id, program, iterations, stage FROM steps WHERE run = ? ORDER BY id", run)
         for step in steps:
             if step["id"] not in rows:
                 raise DamagedError(f"{self._database.path} is damaged: a step of its run {run} is "

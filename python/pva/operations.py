@@ -52,7 +52,8 @@ class Operation:
         """Names of its variables."""
         sources = {one._row["source"] for one in self._programs}
         return [row["name"] for row in self._report._database.rows(
-            "variables", "SELECT name, source FROM variables ORDER BY id") if row["source"] in sources]
+            "variables",
+            "SELECT name, source FROM variables ORDER BY id") if row["source"] in sources]
 
 
 class OperationAnalysis:
