@@ -206,22 +206,14 @@ static trm_status write_report(trm_report_source *s, trm_report **out_report, tr
 }
 
 /* A profile that cannot be written, for want of room or of a right, is no reason not to compile:
- * a warning, and for the programs that follow it no more than a line for those who want to know.
- * What is wrong with the options is an error. */
-static trm_status try_report(trm_report_source *s, trm_report **out_report, bool *out_written,
-                             trm_error *error) {
+ * a warning, and for the programs that follow it no more than a line for those who want to know. */
+static bool try_report(trm_report_source *s, trm_report **out_report) {
   static atomic_bool told;
   trm_error why = {0};
-  const trm_status status = write_report(s, out_report, &why);
-  *out_written = status == TRM_OK;
-  if (status == TRM_OK) return TRM_OK;
-  if (status == TRM_INVALID_ARGUMENT) {
-    if (error != NULL) *error = why;
-    return status;
-  }
+  if (write_report(s, out_report, &why) == TRM_OK) return true;
   trm_log(atomic_exchange(&told, true) ? TRM_LOG_INFO : TRM_LOG_WARN, "REPORT",
           "No profile of %s is written: %s", s->program->module->name, why.message);
-  return TRM_OK;
+  return false;
 }
 
 /* That a program does not fit: an error on an IPU, a warning on the IPU Model. */
@@ -288,11 +280,11 @@ static trm_status create(trm_executable *executable, const trm_report_framework 
           framework != NULL && framework->version != NULL ? framework->version : "",
       .is_model = trm_options_bool(&executable->options, TRM_OPTION_ipu_model)};
   const bool fits = program->totals.fits;
-  bool written = trm_engine_options_want_report(options) &&
-                 (fits || s.is_model ||
-                  trm_engine_option_is_on(options, TRM_ENGINE_ALLOW_OOM));
-  trm_status status = written ? try_report(&s, out_report, &written, error) : TRM_OK;
-  if (status == TRM_OK) status = judge(&s, executable, written, lasting, error);
+  const bool written = trm_engine_options_want_report(options) &&
+                       (fits || s.is_model ||
+                        trm_engine_option_is_on(options, TRM_ENGINE_ALLOW_OOM)) &&
+                       try_report(&s, out_report);
+  const trm_status status = judge(&s, executable, written, lasting, error);
   trm_program_free(program);
   return status;
 }

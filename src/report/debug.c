@@ -15,6 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "report/write.h"
 
 static const char file_name[] = "debug.cbor";
@@ -106,19 +107,17 @@ static trm_status put_sources(const trm_program *p, uint64_t first, trm_text *ou
 }
 
 /* errno, or 0. The file is as it was where not all could be written. */
-static int append(int file, bool fresh, const trm_text *text) {
+static int append(int file, const trm_text *text) {
   struct stat info;
   if (fstat(file, &info) != 0) return errno;
   if (!S_ISREG(info.st_mode)) return EEXIST;
-  const off_t before = fresh ? 0 : info.st_size;
-  if (ftruncate(file, before) != 0) return errno;
   for (size_t done = 0; done < text->length;) {
-    const ssize_t written =
-        pwrite(file, text->data + done, text->length - done, before + (off_t)done);
+    const ssize_t written = pwrite(file, text->data + done, text->length - done,
+                                   info.st_size + (off_t)done);
     if (written < 0 && errno == EINTR) continue;
     if (written < 0) {
       const int problem = errno;
-      (void)!ftruncate(file, before);
+      (void)!ftruncate(file, info.st_size);
       return problem;
     }
     done += (size_t)written;
@@ -127,17 +126,23 @@ static int append(int file, bool fresh, const trm_text *text) {
 }
 
 /* A link or a FIFO that lies in the file's place is neither followed nor waited for. */
-static trm_status append_file(const char *path, bool fresh, const trm_text *text,
-                              trm_error *error) {
+static trm_status append_file(const char *path, const trm_text *text, trm_error *error) {
   const int file = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY,
                         0666);
-  int problem = file < 0 ? errno : append(file, fresh, text);
+  int problem = file < 0 ? errno : append(file, text);
   if (file >= 0 && close(file) != 0 && problem == 0) problem = errno;
   if (problem == ELOOP || problem == ENXIO || problem == EEXIST) {
     FAIL(UNAVAILABLE, "cannot write %s: it is not a regular file", path);
   }
   if (problem != 0) FAIL(UNAVAILABLE, "cannot write %s: %s", path, strerror(problem));
   return TRM_OK;
+}
+
+static trm_status make_file(const char *path, const trm_text *text, trm_error *error) {
+  trm_new_file file;
+  TRY(trm_new_file_open(path, &file, error));
+  if (fwrite(text->data, 1, text->length, file.stream) != text->length) file.problem = errno;
+  return trm_new_file_close(&file, path, true, error);
 }
 
 static trm_status write_locked(trm_report_source *source, trm_error *error) {
@@ -164,7 +169,7 @@ static trm_status write_locked(trm_report_source *source, trm_error *error) {
     status = trm_fail(error, TRM_RESOURCE_EXHAUSTED, "out of memory for debug information");
   }
   if (status == TRM_OK && text.length > 0) {
-    status = append_file(stream.path, fresh, &text, error);
+    status = (fresh ? make_file : append_file)(stream.path, &text, error);
   }
   trm_text_free(&text);
   TRY(status);

@@ -2,6 +2,7 @@
  */
 #include "report/read.h"
 
+#include <jansson.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -9,10 +10,19 @@
 #include "report/schema.h"
 #include "report/write.h"
 
+/* Characters that would act on a terminal, and bytes that are no UTF-8, become question marks. */
 static const char *text_at(trm_arena *arena, sqlite3_stmt *row, int column) {
   const char *text = (const char *)sqlite3_column_text(row, column);
   if (text == NULL) return NULL;
-  return trm_arena_string(arena, text, strlen(text));
+  char *copy = trm_arena_string(arena, text, strlen(text));
+  if (copy == NULL) return NULL;
+  json_t *checked = json_string(copy); /* NULL for what is not UTF-8 */
+  for (char *c = copy; *c != '\0'; ++c) {
+    const unsigned char byte = (unsigned char)*c;
+    if (byte < ' ' || byte == 0x7f || (byte >= 0x80 && checked == NULL)) *c = '?';
+  }
+  json_decref(checked);
+  return copy;
 }
 
 /* No number of a profile is beyond 2^62, so that what is added up of a damaged one does not wrap. */

@@ -52,7 +52,8 @@ def test_liveness_and_variables(report):
 
 
 def test_inputs_have_tensorflow_s_names(report):
-    rows = report._database.rows("SELECT name, is_weight FROM variables WHERE is_input ORDER BY id")
+    rows = report._database.rows(
+        "variables", "SELECT name, is_weight FROM variables WHERE is_input ORDER BY id")
     assert [tuple(row) for row in rows] == [
         ("Placeholder", 0), ("first/dense/kernel", 1), ("first/dense/bias", 1),
         ("second/dense/kernel", 1), ("second/dense/bias", 1)]
