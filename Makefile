@@ -1,12 +1,13 @@
 # What users and developers type. The work is done by scripts/.
 
-.PHONY: help demo test test-all sanitize bench wheel clean
+.PHONY: help demo test test-all sanitize nightly bench wheel clean
 
 help:
 	@echo "make demo      on a fresh machine: installs what is missing, builds, runs the examples"
 	@echo "make test      the same set-up, then the tests"
 	@echo "make test-all  the long ones too: differential tests, sanitizers"
 	@echo "make sanitize  the C tests with the address and undefined-behaviour sanitizers"
+	@echo "make nightly   hours: fuzzing, interrupts, damaged profiles, failing writes (after make test)"
 	@echo "make bench     the peers side by side, in one run, and a table"
 	@echo "make wheel     a wheel for any x86-64 Linux of the last six years, in build/portable"
 	@echo "make clean     removes build/ and the Python environments"
@@ -25,6 +26,9 @@ test-all:
 
 sanitize:
 	@bash scripts/test.sh sanitize
+
+nightly:
+	@bash scripts/nightly.sh
 
 bench:
 	@bash scripts/bench.sh
