@@ -379,6 +379,7 @@ class _Program:
 
     def _call_model_fn(self, args, kwargs):
         features, labels = _features_and_labels(self._infeed, args, kwargs)
+        first = tf.nest.flatten(features)[0]  # a model_fn may take features out of their dict
         if self._mode == _ModeKeys.PREDICT:
             labels = None
         arguments = self._estimator._user_arguments(self._mode, labels=labels)
@@ -389,7 +390,7 @@ class _Program:
             raise ValueError("`model_fn` must return IPUEstimatorSpec or EstimatorSpec")
         if self._autosharding and self._shards > 1 and spec.loss is not None:
             from tremula.tf.ipu import autoshard
-            autoshard.automatic_sharding(self._shards, tf.nest.flatten(features)[0], spec.loss)
+            autoshard.automatic_sharding(self._shards, first, spec.loss)
         return spec
 
     def _train(self, total, *args, **kwargs):

@@ -36,7 +36,9 @@ def outlined_function(func=None, unique_sharding=False, keep_input_layouts=None,
 
         @functools.wraps(inner, updated=())
         def call(*args, **kwargs):
+            # The function may change the lists and dicts that it gets: they are its own.
             args = tf.nest.map_structure(_to_tensor, args)
+            kwargs = tf.nest.map_structure(lambda one: one, kwargs)
             with tf.name_scope(label), scopes.frontend_attribute(OUTLINED_ATTRIBUTE, label):
                 return inner(*args, **kwargs)
 

@@ -217,7 +217,7 @@ class _Plan:
                  accumulate_outfeed, method, continuous):
         self.name = checks.text("name", name)
         self.count = _checked_count(count)
-        self.repeat_count = checks.integer("repeat_count", repeat_count, least=1)
+        self.repeat_count = checks.whole("repeat_count", repeat_count, least=1)
         checks.function("optimizer_function", optimizer_function, optional=True)
         self.training = optimizer_function is not None
         self.optimizer_function = optimizer_function
@@ -225,11 +225,10 @@ class _Plan:
         if self.method is not ga.GradientAccumulationReductionMethod.SUM and serialization != 1:
             raise ValueError("batch_serialization_iterations != 1 is only supported when "
                              "reduction_method is GradientAccumulationReductionMethod.SUM")
-        checks.integer("batch_serialization_iterations", serialization, least=1)
         if checks.boolean("continuous_weight_updates", continuous, optional=True):
             raise NotImplementedError("Continuous weight updates are currently not supported.")
-        self.serialization = serialization
-        self.schedule = _checked_schedule(schedule, serialization)
+        self.serialization = checks.whole("batch_serialization_iterations", serialization, least=1)
+        self.schedule = _checked_schedule(schedule, self.serialization)
         self.recomputation = RecomputationMode.Auto if recomputation is None else recomputation
         if not isinstance(self.recomputation, RecomputationMode):
             raise TypeError("The given recomputation_mode is not a member of the "
@@ -338,6 +337,8 @@ class _Plan:
 def _checked_count(count):
     if count is None:
         raise ValueError("gradient_accumulation_count must be specified.")
+    if isinstance(count, float) and count.is_integer():
+        count = int(count)
     if isinstance(count, float):
         raise TypeError(f"gradient_accumulation_count must be an int or a tensor, not {count!r}.")
     checks.scalar("gradient_accumulation_count", count)
@@ -484,9 +485,13 @@ class _Build:
                     [one for _, operations in results for one in operations])
         graph = tf.get_default_graph()
         before = len(graph.get_operations())
+        # A stage may change the lists and dicts that it gets: they are its own.
+        values, named = _copied(_to_list(values)), _copied(named)
+        # The counter of mini-batches is the loop's: internal_ops.get_current_iteration_counter().
+        given = [*tf.nest.flatten([values, named]), loops.current()[0]]
         with scopes.ipu_shard(device):
-            returned = inside.user_function(stage)(*_to_list(values), **named)
-        _check_captures(graph, before, [*_to_list(values), *named.values()])
+            returned = inside.user_function(stage)(*values, **named)
+        _check_captures(graph, before, given)
         self._used |= {id(_origin(one)) for operation in graph.get_operations()[before:]
                        for one in operation.inputs if one.dtype == tf.resource}
         if isinstance(returned, dict) or tf.is_tensor(returned):
@@ -596,10 +601,15 @@ def _to_list(values):
     return list(values) if isinstance(values, (list, tuple)) else [values]
 
 
+def _copied(structure):
+    """The same tensors in lists and dicts of their own."""
+    return tf.nest.map_structure(lambda one: one, structure)
+
+
 def _check_captures(graph, before, given):
     """Raises ValueError if operations that a stage has added take tensors from outside of it that
     are no handles and have not been given to it."""
-    given = {id(_origin(one)) for one in tf.nest.flatten(given)}
+    given = {id(_origin(one)) for one in given if tf.is_tensor(one)}
     inner = set(graph.get_operations()[before:])
     captured = _captured(graph)
     for operation in inner:
