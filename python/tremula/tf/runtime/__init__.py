@@ -5,6 +5,7 @@
     kernel_list  which ops an IPU has, and registering their kernels
     tracing      a Python function -> a function graph
     node_table   unique names for nodes, and what is known about each (the side table)
+    pruning      what of a graph and its functions is compiled
     rewriting    what a graph needs done to it before it can be lowered
     lowering     a graph -> HLO, with TensorFlow's own bridge
     late         lowering while a program runs, when shapes were not known before

@@ -62,7 +62,6 @@ class Host:
     def __init__(self, trace):
         self._trace = trace
         self.functions = []
-        self.described = {}  # function's name -> {node: operation}, of those that were cut
 
     def add(self, function):
         """What the program calls the function."""

@@ -26,42 +26,6 @@ def node_of(tensor):
     return tensor.removeprefix("^").split(":", 1)[0]
 
 
-def prune(graph_def, roots, stops):
-    """Drops nodes of the graph (not of its functions) that the nodes `roots` do not need. `stops`
-    are nodes that are fed: they and what only they need go too."""
-    nodes = {node.name: node for node in graph_def.node}
-    needed, waiting = set(), [name for name in roots if name not in stops]
-    while waiting:
-        name = waiting.pop()
-        if name in needed:
-            continue
-        needed.add(name)
-        waiting += [one for one in map(node_of, nodes[name].input) if one not in stops]
-    kept = [node for node in graph_def.node if node.name in needed]
-    del graph_def.node[:]
-    graph_def.node.extend(kept)
-    for node in graph_def.node:  # a fed node has nothing that one could wait for
-        waits = [one for one in node.input if one.startswith("^") and one[1:] in stops]
-        for one in waits:
-            node.input.remove(one)
-
-
-def prune_function(function):
-    """Drops nodes of a FunctionDef that nothing which it returns, or must do, needs."""
-    nodes = {node.name: node for node in function.node_def}
-    waiting = [node_of(one) for returned in (function.ret, function.control_ret)
-               for one in returned.values()]
-    needed = set()
-    while waiting:
-        name = waiting.pop()
-        if name in nodes and name not in needed:
-            needed.add(name)
-            waiting += map(node_of, nodes[name].input)
-    kept = [node for node in function.node_def if node.name in needed]
-    del function.node_def[:]
-    function.node_def.extend(kept)
-
-
 def strip(nodes):
     """Takes marks and devices off."""
     for node in nodes:
@@ -254,7 +218,7 @@ def order_functions(graph_def):
     functions = {function.signature.name: function for function in graph_def.library.function}
     ordered, waiting = {}, [graph_def.node]
     while waiting:
-        for name in _called(waiting.pop(0)):
+        for name in called(waiting.pop(0)):
             if name in functions and name not in ordered:
                 ordered[name] = functions[name]
                 waiting.append(functions[name].node_def)
@@ -263,7 +227,7 @@ def order_functions(graph_def):
     graph_def.library.function.extend(kept)
 
 
-def _called(nodes):
+def called(nodes):
     """The names of the functions that nodes call, and of ops."""
     for node in nodes:
         yield node.op

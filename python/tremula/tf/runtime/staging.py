@@ -2,8 +2,8 @@
 
 import zlib
 
-from tremula.tf.runtime import (inside, lowering, name_order, node_table, outside, random_functions,
-                                rewriting, support)
+from tremula.tf.runtime import (inside, lowering, name_order, node_table, outside, pruning,
+                                random_functions, rewriting, support)
 
 _READING_OPS = frozenset(("ReadVariableOp", "ResourceGather", "ResourceGatherNd", "VariableShape",
                           "VarIsInitializedOp", "_ReadVariablesOp"))
@@ -27,37 +27,39 @@ def stage(graph, arguments, variables, outputs, device, state=(), host=None, nam
     """
     functions = inside.function_graphs(graph)
     stops = {tensor.op.name for tensor in [*arguments, *variables, *state]}
+    roots = [tensor.op.name for tensor in outputs]
     graph_def = graph.as_graph_def()
     operations = {op.name: op for op in graph.get_operations()}
-    _cut_outside(graph_def, graph, operations, functions, outputs, stops, host)
-    # Assertions and random numbers are cut off from some of their inputs, which may then go too.
-    rewriting.replace_checks(graph_def.node, operations)
+    rewriting.order_functions(graph_def)
+    known = {function.signature.name: _operations_of(function, functions[function.signature.name])
+             for function in graph_def.library.function if function.signature.name in functions}
+    library = inside.new_graph_def(graph_def.library).library
+    _prune(graph_def, operations, known, roots, stops, host)
+    if _cut_outside(graph_def, graph, operations, functions, known, library, host):
+        _prune(graph_def, operations, known, roots, stops, host)
+    # Random numbers are cut off from some of their inputs, which may then go too.
     rewriting.use_plain_ops(graph_def.node)
     numbers = _RandomNumbers()
     _replace_random(graph_def.node, operations, numbers)
-    rewriting.prune(graph_def, [tensor.op.name for tensor in outputs], stops)
+    pruning.prune(graph_def, roots, stops)
     rewriting.order_functions(graph_def)
-    kept = {node.name for node in graph_def.node}
-    support.check((op for op in graph.get_operations()
-                   if op.name in kept and not outside.runs_outside(op)), device)
+    _check(graph_def.node, operations, device)
     for function in graph_def.library.function:
-        inner = functions.get(function.signature.name)
-        if inner is not None:
-            support.check(_needed(inner), device)
+        _check(function.node_def, known.get(function.signature.name, {}), device)
 
     order = None
     if names is not None:
         order = name_order.of_graph(graph_def, {
-            one.op.name: known or one.op.name
-            for one, known in zip([*arguments, *variables, *state],
+            one.op.name: called or one.op.name
+            for one, called in zip([*arguments, *variables, *state],
                                   [*names, *(one.op.name for one in state)])})
     table = node_table.NodeTable()
     new_names = _rename_graph(graph_def, operations, table)
     if order is not None:
         name_order.apply(graph_def, [new_names[name] for name in order])
     for function in list(graph_def.library.function):
-        _stage_function(graph_def, function, functions.get(function.signature.name), table,
-                        numbers, host and host.described.get(function.signature.name))
+        _stage_function(graph_def, function, known.get(function.signature.name, {}), table,
+                        numbers)
     _call_random(graph_def, {new_names[name]: one for name, one in operations.items()
                              if name in new_names}, graph_def.node, numbers)
     rewriting.rename_functions(graph_def)
@@ -74,30 +76,41 @@ def stage(graph, arguments, variables, outputs, device, state=(), host=None, nam
         state=[_variable_argument(one, name(one)) for one in state])
 
 
-def _cut_outside(graph_def, graph, operations, functions, outputs, stops, host):
-    """Cuts what runs on the host out of the graph and of its functions. `operations` gets entries
-    for what takes its place."""
-    if host is None or not any(map(outside.has_any, [
-            graph_def.node, *[one.node_def for one in graph_def.library.function]])):
-        return
-    library = inside.new_graph_def(graph_def.library).library
-    roots = [tensor.op.name for tensor in outputs]
-    rewriting.replace_checks([one for one in graph_def.node if not outside.is_marked_node(one)],
-                             operations)
-    rewriting.prune(graph_def, roots, stops)
-    outside.cut(outside.Part(graph_def.node, graph, operations), library, host)
-    rewriting.prune(graph_def, roots, stops)
+def _prune(graph_def, operations, known, roots, stops, host):
+    """Drops what the graph and its functions neither give nor do. `operations` and `known` are the
+    operations of the graph's nodes and, by their names, of the functions'."""
+    def replace_checks(nodes, described):
+        rewriting.replace_checks(
+            [one for one in nodes if host is None or not outside.is_marked_node(one)], described)
+
+    replace_checks(graph_def.node, operations)
+    pruning.prune(graph_def, roots, stops)
     rewriting.order_functions(graph_def)
     for function in graph_def.library.function:
-        inner, nodes = functions.get(function.signature.name), function.node_def
-        if inner is None or not outside.has_any(nodes):
-            continue
-        known = _operations_of(function, inner)
-        rewriting.replace_checks([one for one in nodes if not outside.is_marked_node(one)], known)
-        rewriting.prune_function(function)
-        outside.cut(outside.Part(nodes, inner, known, function), library, host)
-        rewriting.prune_function(function)
-        host.described[function.signature.name] = known
+        replace_checks(function.node_def, known.get(function.signature.name, {}))
+    pruning.prune_functions(graph_def)
+    rewriting.order_functions(graph_def)
+
+
+def _cut_outside(graph_def, graph, operations, functions, known, library, host):
+    """Cuts what runs on the host out of the graph and of its functions; whether there was any.
+    `library` has the functions as they were. `operations` and `known` get entries for what takes
+    its place."""
+    parts = [] if host is None else [outside.Part(graph_def.node, graph, operations)] + [
+        outside.Part(function.node_def, functions[function.signature.name],
+                     known[function.signature.name], function)
+        for function in graph_def.library.function if function.signature.name in functions]
+    parts = [one for one in parts if outside.has_any(one.nodes)]
+    for one in parts:
+        outside.cut(one, library, host)
+    return bool(parts)
+
+
+def _check(nodes, operations, device):
+    """Raises InvalidArgumentError for the first of the nodes that an IPU has not."""
+    found = (operations.get(node.name) for node in nodes)
+    support.check((one for one in found if one is not None and not outside.runs_outside(one)),
+                  device)
 
 
 def _shape(shape):
@@ -122,12 +135,8 @@ def _rename_graph(graph_def, operations, table):
     return new_names
 
 
-def _stage_function(graph_def, function, graph, table, numbers, known):
-    """The same for a FunctionDef; `graph` is where it came from, or None, and `known` what it is
-    made of as _operations_of() says it, or None."""
-    if known is None:
-        known = _operations_of(function, graph) if graph is not None else {}
-    rewriting.replace_checks(function.node_def, known)
+def _stage_function(graph_def, function, known, table, numbers):
+    """The same for a FunctionDef; `known` is what it is made of as _operations_of() says it."""
     for name in rewriting.use_plain_ops(function.node_def):
         rewriting.redirect_output(function, name, "y", "output")
     for name in _replace_random(function.node_def, known, numbers):
@@ -229,21 +238,6 @@ def infer_random_shapes(source, shapes):
 
 
 # ---- What a graph does ----
-
-def _needed(graph):
-    """The operations that a function graph's results need."""
-    waiting = [tensor.op for tensor in graph.outputs] + list(graph.control_outputs)
-    seen = set()
-    while waiting:
-        operation = waiting.pop()
-        if operation not in seen:
-            seen.add(operation)
-            waiting += operation.control_inputs
-            # Of an Assert what it would print is left out.
-            waiting += [tensor.op for tensor in
-                        operation.inputs[:1 if operation.type == "Assert" else None]]
-    return {one for one in seen if not outside.runs_outside(one) and not outside.makes_text(one)}
-
 
 def written(graph, handles):
     """The numbers of those of the placeholders `handles` whose variables the graph writes to."""

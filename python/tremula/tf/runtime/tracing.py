@@ -144,8 +144,6 @@ def pending_effects(graph):
     return [last] if last is not None and graph._add_control_dependencies else []
 
 
-_UPDATES = ("Assign", "ResourceApply", "ResourceScatter", "ResourceSparseApply",
-            "ResourceStridedSliceAssign")
 # Operations that call functions.
 _CALLING = frozenset(("Case", "If", "PartitionedCall", "StatefulPartitionedCall", "StatelessCase",
                       "StatelessIf", "StatelessWhile", "While"))
@@ -154,8 +152,9 @@ _CALLING = frozenset(("Case", "If", "PartitionedCall", "StatefulPartitionedCall"
 def _unasked_effects(graph):
     """What a TensorFlow 1 graph does though nothing needs it: variables are updated, elements
     enqueued, and what is in an outside_compilation_scope prints, also in loops and branches. In the
-    original, too, a program does all that was built in its computation, whatever is returned; of a
-    loop's body or a branch, what its results need."""
+    original, too, a program does all that was built in its computation, whatever is returned. A loop
+    or a branch runs for what its results need; it then does all that was built in it (pruning.py).
+    """
     if graph._add_control_dependencies:
         return []
     functions = inside.function_graphs(graph)
@@ -166,7 +165,7 @@ def _unasked_effects(graph):
 def _acts(operation, functions, harmless):
     """Whether an operation has effects, or what it calls of the graphs `functions`, by name.
     `harmless` are names of those that are known to have none."""
-    from tremula.tf.runtime import outside
+    from tremula.tf.runtime import outside, pruning
 
     def is_effect(one):
         if one.outputs or one.op_def is None:
@@ -174,7 +173,7 @@ def _acts(operation, functions, harmless):
         if one.type == "XlaCustomCallV2":
             return one.get_attr("has_side_effect")
         return one.op_def.is_stateful and (
-            one.type.startswith(_UPDATES) or outside.is_marked(one))
+            one.type.startswith(pruning.UPDATES) or outside.is_marked(one))
 
     seen, waiting = set(), [operation]
     while waiting:
