@@ -60,6 +60,7 @@ typedef enum trm_report_part {
   TRM_REPORT_GRAPH,      /* target, compute sets, vertices, memory */
   TRM_REPORT_EXECUTION,  /* the cycles of a run and its steps */
   TRM_REPORT_TENSOR_MAP, /* how many elements of each value are on which tile; never text */
+  TRM_REPORT_INSTRUCTIONS, /* which part of training each product is; never text */
 } trm_report_part;
 typedef enum trm_report_form {
   TRM_REPORT_AS_JSON,

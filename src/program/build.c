@@ -188,6 +188,7 @@ static trm_status bring_to_ipu(trm_program_builder *builder, trm_value *value,
                                    .category = TRM_CATEGORY_VARIABLE};
   uint32_t copy;
   TRY(trm_program_add_variable(builder, &wanted, &copy, error));
+  builder->variables.items[copy].copied = shape;
   builder->last_use.items[copy] = TRM_NEVER_DIES;
   if (copy < builder->stage_uses.count) builder->stage_uses.items[copy].comes_in = true;
   while (builder->copies_of.count <= value->variable) {

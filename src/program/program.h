@@ -112,6 +112,7 @@ typedef struct trm_program_variable {
   trm_dtype dtype;
   int64_t count;           /* elements */
   trm_mapping mapping;
+  const trm_shape *copied; /* of a copy to another IPU: the shape, the module's; else NULL */
   trm_memory_category category;
   bool always_live;
   bool is_input, is_output, is_weight; /* weight: an input that an output updates, or that is only

@@ -27,6 +27,7 @@ static trm_status put_part(const trm_executable *executable, const trm_program *
       break;
     case TRM_REPORT_EXECUTION: trm_describe_execution(program, stream); break;
     case TRM_REPORT_TENSOR_MAP: TRY(trm_describe_tensor_map(program, stream, error)); break;
+    case TRM_REPORT_INSTRUCTIONS: TRY(trm_describe_instructions(program, stream, error)); break;
     default: FAIL(INVALID_ARGUMENT, "there is no part %d of a report", (int)part);
   }
   return trm_stream_close(stream, what, error);
@@ -80,7 +81,9 @@ trm_status trm_report_describe(const trm_executable *executable, const trm_progr
                                trm_report_part part, trm_report_form form, size_t most_bytes,
                                char **out_data, size_t *out_size, trm_error *error) {
   if (form == TRM_REPORT_AS_TEXT) {
-    if (part == TRM_REPORT_TENSOR_MAP) FAIL(INVALID_ARGUMENT, "a tensor map is no text");
+    if (part != TRM_REPORT_GRAPH && part != TRM_REPORT_EXECUTION) {
+      FAIL(INVALID_ARGUMENT, "part %d of a report is no text", (int)part);
+    }
     char *text;
     TRY(print(executable, program, part, &text, error));
     const size_t size = strlen(text);

@@ -5,13 +5,20 @@
  *   [instruction, number of the leaf, shape, type, is constant, has aliases, elements,
  *    [[tile, elements], ...], name]
  *
+ * A copy to another IPU is a value "inter-ipu-copy.1" and so on, as an instruction of the original.
+ *
+ * The name is the TensorFlow op's, of an argument "XLA_Args/" and what the program calls it.
+ *
  * What is of a stage of a pipeline is, as in the original, in a computation of the stage's own: that
- * of stage 1 in `body` is called "body_stage_1_". Every stage has one, if an empty one. */
+ * of stage 1 in `body` is called "body_stage_1_". Every stage has one, if an empty one. So is what is
+ * of an outlined function that is called more than once, and what is of its gradient: they are
+ * called after the scope of the first call, "layer" and "layer_grad". */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "report/describe.h"
+#include "report/groups.h"
 
 enum { WORD = 4 };
 
@@ -36,14 +43,27 @@ static const char *type_name(trm_dtype dtype) {
 typedef struct value {
   uint32_t computation;
   int32_t stage; /* of a pipeline, from 0; -1: none */
+  uint32_t call; /* 2 times the call of an outlined function, and 1 if of its gradient; or
+                    TRM_NO_INDEX */
   uint32_t instruction, leaf, variable;
+  uint32_t copy; /* the number of a copy to another IPU, from 1; 0: none */
   const trm_shape *shape;
 } value;
 
+/* Calls first: theirs is one group, whichever computation they are in. */
+static int by_group(const value *l, const value *r) {
+  if (l->call != r->call) return l->call < r->call ? -1 : 1;
+  if (l->call != TRM_NO_INDEX) return 0;
+  if (l->computation != r->computation) return l->computation < r->computation ? -1 : 1;
+  return (l->stage > r->stage) - (l->stage < r->stage);
+}
+
 static int by_name(const void *a, const void *b) {
   const value *l = a, *r = b;
+  const int order = by_group(l, r);
+  if (order != 0) return order;
   if (l->computation != r->computation) return l->computation < r->computation ? -1 : 1;
-  if (l->stage != r->stage) return l->stage < r->stage ? -1 : 1;
+  if (l->copy != r->copy) return l->copy < r->copy ? -1 : 1;
   if (l->instruction != r->instruction) return l->instruction < r->instruction ? -1 : 1;
   if (l->leaf != r->leaf) return l->leaf < r->leaf ? -1 : 1;
   return (l->variable > r->variable) - (l->variable < r->variable);
@@ -58,8 +78,32 @@ static int32_t stage_of(const trm_program *p, const trm_instruction *instruction
   return number < p->pipeline.num_stages ? (int32_t)number : -1;
 }
 
+static const char call_key[] = "outlined_call";
+
+/* The calls of outlined functions. */
+typedef struct call_list {
+  trm_scopes scopes;
+  uint32_t *matches;
+} call_list;
+
+/* value.call of an instruction; of a fusion that of the first instruction in it that has one. */
+static uint32_t call_of(const trm_program *p, const call_list *calls,
+                        const trm_instruction *instruction) {
+  bool is_gradient;
+  uint32_t scope = trm_scope_of(&calls->scopes, call_key, instruction, &is_gradient);
+  if (scope == TRM_NO_INDEX && instruction->opcode == TRM_OP_FUSION) {
+    const trm_computation *body = &p->module->computations[instruction->called[0]];
+    for (trm_index i = 0; i < body->num_instructions && scope == TRM_NO_INDEX; ++i) {
+      scope = trm_scope_of(&calls->scopes, call_key, &body->instructions[i], &is_gradient);
+    }
+  }
+  if (scope == TRM_NO_INDEX || calls->matches[scope] == TRM_NO_INDEX) return TRM_NO_INDEX;
+  return 2 * calls->matches[scope] + is_gradient;
+}
+
 /* Whether a variable is a result, and which; otherwise it is code, a buffer, a temporary. */
-static bool value_of(const trm_program *p, uint32_t variable, value *out) {
+static bool value_of(const trm_program *p, const call_list *calls, uint32_t variable,
+                     value *out) {
   const trm_program_variable *v = &p->variables[variable];
   if (v->source == TRM_NO_INDEX) return false;
   if (v->category != TRM_CATEGORY_VARIABLE && v->category != TRM_CATEGORY_CONSTANT) return false;
@@ -67,10 +111,17 @@ static bool value_of(const trm_program *p, uint32_t variable, value *out) {
   const trm_instruction *instruction =
       &p->module->computations[source->computation].instructions[source->instruction];
   const trm_shape *shape = &instruction->shape;
-  if (v->leaf >= (uint32_t)trm_shape_num_leaves(shape)) return false;
-  const trm_shape *leaf = trm_shape_leaf(shape, (int32_t)v->leaf);
-  *out = (value){source->computation, stage_of(p, instruction), source->instruction,
-                 v->leaf,             variable,                 leaf};
+  const trm_shape *leaf = v->copied;
+  if (leaf == NULL) {
+    if (v->leaf >= (uint32_t)trm_shape_num_leaves(shape)) return false;
+    leaf = trm_shape_leaf(shape, (int32_t)v->leaf);
+  }
+  const int32_t stage = stage_of(p, instruction);
+  const uint32_t call = calls->scopes.count == 0 || stage >= 0 ? TRM_NO_INDEX
+                                                               : call_of(p, calls, instruction);
+  *out = (value){.computation = source->computation, .stage = stage, .call = call,
+                 .instruction = source->instruction, .leaf = v->leaf, .variable = variable,
+                 .shape = leaf};
   return trm_shape_is_array(leaf) && trm_shape_count(leaf) == v->count;
 }
 
@@ -104,8 +155,10 @@ static void put_value(const trm_program *p, const value *result, int64_t *elemen
                       trm_stream *s) {
   const trm_program_variable *v = &p->variables[result->variable];
   const trm_program_source *source = &p->sources[v->source];
+  char name[1024];
+  snprintf(name, sizeof name, "inter-ipu-copy.%u", (unsigned)result->copy);
   trm_stream_array(s);
-  trm_stream_string(s, source->hlo_name);
+  trm_stream_string(s, result->copy > 0 ? name : source->hlo_name);
   trm_stream_int(s, v->leaf);
   trm_stream_array(s);
   for (int32_t d = 0; d < result->shape->rank; ++d) trm_stream_int(s, result->shape->dims[d]);
@@ -114,15 +167,24 @@ static void put_value(const trm_program *p, const value *result, int64_t *elemen
   trm_stream_int(s, strcmp(source->opcode, "constant") == 0);
   trm_stream_int(s, 0); /* a variable is memory of its own */
   put_tiles(p, &v->mapping, elements, s);
-  trm_stream_string(s, v->name);
+  const bool is_argument = strcmp(source->opcode, "parameter") == 0 && v->is_input;
+  const char *known = source->op_name[0] == '\0' ? source->hlo_name : source->op_name;
+  snprintf(name, sizeof name, "%s%.1000s", is_argument ? "XLA_Args/" : "",
+           is_argument ? known : source->op_name);
+  trm_stream_string(s, name);
   trm_stream_end_array(s);
 }
 
 /* The key of a group of values. */
-static void put_group(const trm_program *p, const value *first, trm_stream *s) {
+static void put_group(const trm_program *p, const call_list *calls, const value *first,
+                      trm_stream *s) {
   const char *computation = p->module->computations[first->computation].name;
   char name[256];
-  if (first->stage >= 0) {
+  if (first->call != TRM_NO_INDEX) {
+    snprintf(name, sizeof name, "%.200s%s", calls->scopes.items[first->call / 2],
+             first->call % 2 == 1 ? "_grad" : "");
+    computation = name;
+  } else if (first->stage >= 0) {
     snprintf(name, sizeof name, "%.200s_stage_%d_", computation, (int)first->stage);
     computation = name;
   }
@@ -144,30 +206,22 @@ static void put_empty_stages(const trm_program *p, const value *values, size_t c
   }
 }
 
-trm_status trm_describe_tensor_map(const trm_program *p, trm_stream *s, trm_error *error) {
-  value *values = trm_allocate_zeroed((size_t)p->num_variables + 1, sizeof *values);
-  int64_t *elements = trm_allocate_zeroed((size_t)p->tiles_per_ipu + 1, sizeof *elements);
-  size_t count = 0;
-  if (values == NULL || elements == NULL) {
-    trm_free(values);
-    trm_free(elements);
-    FAIL_NO_MEMORY("a tensor map");
-  }
-  for (uint32_t v = 0; v < p->num_variables; ++v) count += value_of(p, v, &values[count]);
+static void put_mappings(const trm_program *p, const call_list *calls, value *values,
+                         size_t count, int64_t *elements, trm_stream *s) {
   qsort(values, count, sizeof *values, by_name);
   trm_stream_object(s);
   trm_stream_key(s, "mappings");
   trm_stream_object(s);
   for (size_t i = 0; i < count; ++i) {
     const value *before = i > 0 ? &values[i - 1] : NULL;
-    const bool same = before != NULL && before->computation == values[i].computation &&
-                      before->stage == values[i].stage;
-    if (same && before->instruction == values[i].instruction && before->leaf == values[i].leaf) {
+    const bool same = before != NULL && by_group(before, &values[i]) == 0;
+    if (same && before->copy == values[i].copy && before->computation == values[i].computation &&
+        before->instruction == values[i].instruction && before->leaf == values[i].leaf) {
       continue;
     }
     if (!same && i > 0) trm_stream_end_array(s);
     if (!same) {
-      put_group(p, &values[i], s);
+      put_group(p, calls, &values[i], s);
       trm_stream_array(s);
     }
     put_value(p, &values[i], elements, s);
@@ -176,7 +230,36 @@ trm_status trm_describe_tensor_map(const trm_program *p, trm_stream *s, trm_erro
   put_empty_stages(p, values, count, s);
   trm_stream_end_object(s);
   trm_stream_end_object(s);
+}
+
+trm_status trm_describe_tensor_map(const trm_program *p, trm_stream *s, trm_error *error) {
+  call_list calls = {0};
+  value *values = NULL;
+  int64_t *elements = NULL;
+  size_t count = 0;
+  trm_status status = trm_scopes_find(p->module, call_key, &calls.scopes, error);
+  if (status == TRM_OK) {
+    status = trm_scopes_match(p->module, &calls.scopes, call_key, &calls.matches, error);
+  }
+  if (status == TRM_OK) {
+    values = trm_allocate_zeroed((size_t)p->num_variables + 1, sizeof *values);
+    elements = trm_allocate_zeroed((size_t)p->tiles_per_ipu + 1, sizeof *elements);
+    if (values == NULL || elements == NULL) {
+      status = trm_fail(error, TRM_RESOURCE_EXHAUSTED, "out of memory for a tensor map");
+    }
+  }
+  if (status == TRM_OK) {
+    uint32_t copies = 0;
+    for (uint32_t v = 0; v < p->num_variables; ++v) {
+      if (!value_of(p, &calls, v, &values[count])) continue;
+      if (p->variables[v].copied != NULL) values[count].copy = ++copies;
+      ++count;
+    }
+    put_mappings(p, &calls, values, count, elements, s);
+  }
   trm_free(values);
   trm_free(elements);
-  return TRM_OK;
+  trm_free(calls.matches);
+  VECTOR_FREE(&calls.scopes);
+  return status;
 }

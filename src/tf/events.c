@@ -167,8 +167,8 @@ void events_compile_end(int ordinal, const char *module, trm_executable *executa
   if (!events_want(TF_EVENTS)) return;
   const trm_tf_event_settings wanted = copy_settings();
   char name[64];
-  char *report = NULL, *map = NULL, *graph = NULL;
-  size_t report_size = 0, map_size = 0, graph_size = 0;
+  char *report = NULL, *map = NULL, *graph = NULL, *info = NULL;
+  size_t report_size = 0, map_size = 0, graph_size = 0, info_size = 0;
   trm_program *program =
       wanted.bits & (TF_EVENTS_REPORT | TF_EVENTS_TENSOR_MAP | TF_EVENTS_PRINT) ? plan(executable)
                                                                                 : NULL;
@@ -184,6 +184,8 @@ void events_compile_end(int ordinal, const char *module, trm_executable *executa
     map = describe(executable, program, TRM_REPORT_TENSOR_MAP, TRM_REPORT_AS_JSON, "tensor map",
                    &wanted, &map_size);
     put_aside(&wanted, module, "tensor_map.json", &map, &map_size);
+    info = describe(executable, program, TRM_REPORT_INSTRUCTIONS, TRM_REPORT_AS_JSON,
+                    "instruction info", &wanted, &info_size);
   }
   trm_program_free(program);
   trm_error error = {0};
@@ -204,13 +206,14 @@ void events_compile_end(int ordinal, const char *module, trm_executable *executa
   end.duration = (int64_t)(seconds * 1e6);
   end.compilation_report = (ProtobufCBinaryData){report_size, (uint8_t *)report};
   end.tensor_map = (ProtobufCBinaryData){map_size, (uint8_t *)map};
-  end.instruction_info = bytes_of("{}");
+  end.instruction_info = bytes_of(info ? info : "{}");
   end.poplar_graph = (ProtobufCBinaryData){graph_size, (uint8_t *)graph};
   message.msg_case = TENSORFLOW__IPU_TRACE_EVENT__MSG_COMPILE_END;
   message.compile_end = &end;
   record(ordinal, TENSORFLOW__IPU_TRACE_EVENT__TYPE__COMPILE_END, &message);
   trm_free(report);
   trm_free(map);
+  trm_free(info);
   trm_free(graph);
   free((char *)(uintptr_t)wanted.directory);
 }

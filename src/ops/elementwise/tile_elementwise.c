@@ -211,9 +211,9 @@ static void wish_to_follow(const trm_tile_request *request, trm_tile_cost *cost,
     }
     if (!first->is_movable && !other->is_movable) continue;
     cost->wishes[cost->num_wishes++] =
-        first->is_movable ? (trm_tile_wish){.operand = (uint32_t)leader, .mapping = other->mapping,
+        other->is_movable ? (trm_tile_wish){.operand = k, .mapping = first->mapping,
                                             .kind = TRM_WISH_FOLLOW}
-                          : (trm_tile_wish){.operand = k, .mapping = first->mapping,
+                          : (trm_tile_wish){.operand = (uint32_t)leader, .mapping = other->mapping,
                                             .kind = TRM_WISH_FOLLOW};
     return;
   }

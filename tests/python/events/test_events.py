@@ -85,8 +85,10 @@ def test_events_without_reports(profiled, on_ipu, session):
     with session() as sess:
         sess.run(y, {x: X})
         events = utils.extract_all_events(sess.run(report))
-    assert [one.type for one in events] == [E.COMPILE_BEGIN, E.COMPILE_END, E.EXECUTE]
-    assert not events[1].compile_end.compilation_report and not events[2].execute.execution_report
+    assert [one.type for one in events] == [E.COMPILE_BEGIN, E.COMPILE_END, E.LOAD_ENGINE,
+                                            E.EXECUTE]
+    assert not events[1].compile_end.compilation_report and not events[3].execute.execution_report
+    assert json.loads(events[1].compile_end.tensor_map)["mappings"]
 
 
 @pytest.mark.parametrize("every, reports", [(0, 1), (1, 5), (2, 3)])

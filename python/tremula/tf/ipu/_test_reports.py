@@ -189,9 +189,14 @@ class ReportJSON:
             self.events[event.type] = report
         if end.tensor_map and is_largest:
             report = self.events.get(event.type)
-            self.tensor_map = TensorMap(json.loads(end.tensor_map),
-                                        report and report["target"]["tilesPerIPU"])
-            self.instruction_info = json.loads(end.instruction_info)
+            tensor_map = TensorMap(json.loads(end.tensor_map),
+                                   report and report["target"]["tilesPerIPU"])
+            if report or self.tensor_map is None or len(list(tensor_map.all_tensors())) \
+                    >= len(list(self.tensor_map.all_tensors())):
+                self.tensor_map = tensor_map
+        if end.instruction_info:
+            self.instruction_info.setdefault("ml_types", {}).update(
+                json.loads(end.instruction_info).get("ml_types", {}))
         if event.type == IpuTraceEvent.EXECUTE:
             self.events.setdefault(event.type, [])
         if run.execution_report:
@@ -349,8 +354,14 @@ class ReportJSON:
         return self.get_execution_reports()[idx]["simulation"]["cycles"]
 
     def get_instruction_info(self):
-        """What the compilation tells of instructions: nothing, here."""
+        """What compilations tell of instructions: {"ml_types": {name: number of an MLType}}."""
         return self.instruction_info
+
+    def get_ml_type_counts(self):
+        """How many instructions are of inference, of the forward pass of training, of the backward
+        pass and of the weight update: a list of four numbers."""
+        counts = collections.Counter(self.instruction_info.get("ml_types", {}).values())
+        return [counts[number] for number in range(1, 5)]
 
     def get_tensor_map(self):
         """The TensorMap of the compilation, or None."""
@@ -418,6 +429,17 @@ class ReportJSON:
             self.test.assertEqual(len(found), 1, f"{instruction}: {found}")
             self.test.assertTrue(fnmatch.fnmatch(mappings[found[0]], name),
                                  f"{instruction} is called {mappings[found[0]]}, not {name}.")
+
+    def assert_tensor_input_names(self, *expected_inputs):
+        """Fails the test unless the program's arguments and variables have these names
+        (patterns), in order."""
+        mappings = self.tensor_map.tensor_inst_name_mappings()
+        for number, expected in enumerate(expected_inputs):
+            found = items_matching_at_least_one_pattern(mappings, [f"arg{number}."])
+            self.test.assertEqual(len(found), 1, f"arg{number}: {found}")
+            name = mappings[found[0]].removeprefix("XLA_Args/")
+            self.test.assertTrue(fnmatch.fnmatch(name, expected),
+                                 f"arg{number} is called {name}, not {expected}.")
 
     def assert_vertices_contain_list(self, ok):
         """Fails the test unless each pattern fits a codelet."""

@@ -37,6 +37,7 @@ class Trace:
         self.device = device
         self.arguments, self.placeholders = [], []
         self.handles, self.variables = [], []
+        self._created = []  # handles of variables that the computation makes
         self.state = []
         self.outputs = []
         self.effects = []
@@ -86,7 +87,9 @@ class Trace:
             value = arguments.get("initial_value")
             if inside.is_in_graph(value, self.graph):
                 arguments["initial_value"] = lambda: inside.lift(value, outer)
-            return next_creator(**arguments)
+            variable = next_creator(**arguments)
+            self._created.append(getattr(variable, "handle", None))
+            return variable
 
         return self.graph._variable_creator_scope(create)
 
@@ -115,6 +118,17 @@ class Trace:
             else:
                 self.arguments.append(outside)
                 self.placeholders.append(placeholder)
+        self._order_variables()
+
+    def _order_variables(self):
+        """Puts the variables that the computation has made into the order in which it made them, in
+        the places that they have among the others: what is made is read at once, in the original."""
+        made = {id(handle): number for number, handle in enumerate(self._created)}
+        places = [i for i, handle in enumerate(self.handles) if id(handle) in made]
+        ordered = sorted(places, key=lambda i: made[id(self.handles[i])])
+        for one in (self.handles, self.variables):
+            for place, value in zip(places, [one[i] for i in ordered]):
+                one[place] = value
 
 
 def _stack():

@@ -13,7 +13,8 @@ from tremula.tf.ipu import scopes
 from tremula.tf.ipu.ops import control_flow_ops
 from tremula.tf.runtime import tracing
 
-OUTLINED_ATTRIBUTE = "outlined_function"
+OUTLINED_ATTRIBUTE = "outlined_function"  # which function: its operations share code
+CALL_ATTRIBUTE = "outlined_call"  # which call of it: the name scope
 
 
 def outlined_function(func=None, unique_sharding=False, keep_input_layouts=None, name=None):
@@ -39,7 +40,9 @@ def outlined_function(func=None, unique_sharding=False, keep_input_layouts=None,
             # The function may change the lists and dicts that it gets: they are its own.
             args = tf.nest.map_structure(_to_tensor, args)
             kwargs = tf.nest.map_structure(lambda one: one, kwargs)
-            with tf.name_scope(label), scopes.frontend_attribute(OUTLINED_ATTRIBUTE, label):
+            with tf.name_scope(label) as scope, \
+                    scopes.frontend_attribute(OUTLINED_ATTRIBUTE, label), \
+                    scopes.frontend_attribute(CALL_ATTRIBUTE, (scope or label).rstrip("/")):
                 return inner(*args, **kwargs)
 
         return call

@@ -1,14 +1,12 @@
 """Neural network operations (`tensorflow.python.ipu.ops.nn_ops`)."""
 
 import functools
-import itertools
 import json
 
 import tensorflow.compat.v1 as tf
 
 from tremula.tf.ipu.ops import _building, _ctc, _generations, nn_ops_grad
 
-_multi_convs = itertools.count()
 
 
 @_generations.older_order(
@@ -60,8 +58,8 @@ def multi_conv(func=None, options=None):
             arguments = tf.nest.map_structure(tf.convert_to_tensor, arguments)
             graph = None if tf.executing_eagerly() else tf.get_default_graph()
             first = len(graph.get_operations()) if graph is not None else 0
-            with tf.name_scope("multi_conv"), _building.marked(
-                    multi_conv=next(_multi_convs),
+            with tf.name_scope("multi_conv") as scope, _building.marked(
+                    multi_conv=(scope or "multi_conv").rstrip("/"),
                     multi_conv_options=json.dumps(chosen) if chosen else None):
                 result = inner(*arguments)
             if graph is not None:
