@@ -63,6 +63,8 @@ typedef struct trm_program_options {
   bool outlining;           /* equal operations share vertices and code (on by default) */
   /* keep the module's order; otherwise the order that needs least memory */
   bool schedule_as_written;
+  bool remote_memory;       /* there is some, for what is offloaded where that is left to it */
+  int64_t minimum_remote_bytes; /* smaller variables are never offloaded: 128 */
   double model_error;       /* relative error that memory totals are thought to have: 0.05 */
 } trm_program_options;
 
@@ -110,7 +112,8 @@ typedef struct trm_program_totals {
   uint32_t worst_step;
   int64_t bytes_over;        /* of the worst tile beyond its end; 0 when it fits */
   uint32_t tiles_over;       /* tiles that do not fit */
-  int64_t weights_bytes;     /* inputs that stay on the IPU */
+  int64_t weights_bytes;     /* inputs that stay on the IPU, or in remote memory */
+  int64_t remote_bytes;      /* of them: in remote memory */
   uint32_t num_steps, num_compute_sets, num_variables;
   int64_t num_vertices, num_edges;
   int64_t host_bytes_in, host_bytes_out; /* one run */

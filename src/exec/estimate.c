@@ -33,6 +33,9 @@ trm_program_options trm_program_options_of(const trm_executable *executable) {
       number_of(executable, TRM_OPTION_io_tile_memory_proportion);
   options.compile_ipu_code =
       trm_options_bool(&executable->options, TRM_OPTION_compile_ipu_code);
+  options.remote_memory = !trm_options_bool(&executable->options, TRM_OPTION_ipu_model);
+  options.minimum_remote_bytes =
+      (int64_t)number_of(executable, TRM_OPTION_minimum_remote_bytes);
   options.recompute = trm_options_bool(&executable->options, TRM_OPTION_recompute);
   options.schedule_as_written =
       trm_options_bool(&executable->options, TRM_OPTION_fallback_scheduler);

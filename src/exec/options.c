@@ -2,14 +2,15 @@
 #include "exec/options.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/nearest.h"
 
 typedef enum option_kind {
-  KIND_BOOL, KIND_TEXT, KIND_COUNT, KIND_TILES, KIND_PROPORTION, KIND_SHARE, KIND_ROUNDING,
-  KIND_SELECTION
+  KIND_BOOL, KIND_TEXT, KIND_COUNT, KIND_TILES, KIND_BYTES, KIND_PROPORTION, KIND_SHARE,
+  KIND_ROUNDING, KIND_SELECTION
 } option_kind;
 
 static const struct {
@@ -37,13 +38,15 @@ static trm_status check_value(trm_option_id id, const char *value, trm_error *er
       }
       return TRM_OK;
     case KIND_COUNT:
-    case KIND_TILES: {
+    case KIND_TILES:
+    case KIND_BYTES: {
       errno = 0;
       const long least = table[id].kind == KIND_COUNT ? 1 : 0;
+      const long most = table[id].kind == KIND_BYTES ? LONG_MAX : 65536;
       const long count = strtol(value, &end, 10);
-      if (errno != 0 || end == value || *end != '\0' || count < least || count > 65536) {
-        FAIL(INVALID_ARGUMENT, "option %s must be a number from %ld to 65536, not '%s'",
-             table[id].key, least, value);
+      if (errno != 0 || end == value || *end != '\0' || count < least || count > most) {
+        FAIL(INVALID_ARGUMENT, "option %s must be a number from %ld to %ld, not '%s'",
+             table[id].key, least, most, value);
       }
       return TRM_OK;
     }

@@ -35,6 +35,8 @@ trm_program_options trm_program_default_options(void) {
                                .assumed_trip_count = 1,
                                .io_tile_memory_proportion = 0.9,
                                .outlining = true,
+                               .remote_memory = true,
+                               .minimum_remote_bytes = 128,
                                .model_error = 0.05};
 }
 

@@ -242,6 +242,8 @@ static trm_status make_results(trm_program_builder *builder, trm_program_scope *
       TRY(trm_program_add_variable(builder, &wanted, &variable, error));
       builder->variables.items[variable].leaf = (uint32_t)l;
       builder->variables.items[variable].live = (trm_program_interval){writes, writes};
+      builder->variables.items[variable].is_remote =
+          trm_remote_is(builder, scope->computation, i, (uint32_t)l, shape);
       for (uint32_t k = 0; k < request->num_operands; ++k) {
         const trm_tile_operand *operand = &request->operands[k];
         if (!operand->is_view && operands[k].num_more == 0 &&
@@ -332,6 +334,7 @@ static trm_status walk_family(trm_program_builder *builder, trm_program_scope *s
   }
   uint32_t first = 0, last = 0, writes = 0;
   if (!builder->finding) {
+    TRY_OR_GOTO(trm_remote_read(builder, values, count, source, ipu, error), done);
     TRY_OR_GOTO(trm_program_add_cost(builder, &cost, source, ipu, &first, &last, &writes, error),
                 done);
     const bool linear = instruction->opcode == TRM_OP_CONVOLUTION ||
@@ -342,7 +345,13 @@ static trm_status walk_family(trm_program_builder *builder, trm_program_scope *s
   for (uint32_t k = 0; k < count; ++k) {
     TRY_OR_GOTO(trm_program_touch(builder, &values[k], error), done);
   }
+  trm_remote_note_use(builder, instruction, values, count);
   status = make_results(builder, scope, i, &cost, &request, values, source, writes, error);
+  if (status == TRM_OK) {
+    status = trm_remote_write(builder, values, count, scope->leaves[i],
+                              (size_t)trm_shape_num_leaves(&instruction->shape), first_step, source,
+                              ipu, error);
+  }
 done:
   trm_tile_cost_free(&cost);
   return status;

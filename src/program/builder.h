@@ -23,7 +23,13 @@ typedef struct trm_placement {
   trm_tile_wish wish;    /* priority 0: none */
   uint32_t ipu_plus_one; /* of its first consumer; 0: none yet */
   const char *reader;    /* TensorFlow's name of its first consumer that has one; or NULL */
+  uint8_t remote;        /* remote.c: who uses it; bits */
 } trm_placement;
+
+/* What a pipeline keeps in remote memory beside what only the update uses. */
+typedef struct trm_remote_options {
+  bool weights, sums, activations;
+} trm_remote_options;
 
 /* Who reads a variable in a pipeline. */
 typedef struct trm_stage_use {
@@ -83,6 +89,7 @@ typedef struct trm_program_builder {
   uint32_t outline_capacity;
   VECTOR(trm_stage_use) stage_uses; /* by variable, in the loop of a pipeline */
   trm_tile_options *stage_options; /* by entry of pipeline.stages, last the update's; or NULL */
+  trm_remote_options remote;
   int64_t *io_bytes;           /* by IPU: that feeds take on I/O tiles */
   uint64_t branch;             /* of equal branches of conditionals the same; 0: none, or random */
   int32_t stage;               /* of a pipeline, of the instruction in hand; -1: none */
@@ -124,6 +131,23 @@ void trm_program_choose_selection(trm_program *program, const trm_module *module
 uint32_t trm_program_ipu_of_shard(const trm_program *program, uint32_t shard);
 /* The IPU of "{maximal device=3}", or of the first of a tuple's; -1: none. */
 int32_t trm_program_sharded_ipu(const trm_program *program, const char *sharding);
+/* ---- remote.c ------------------------------------------------------------------------------- */
+
+/* In the first walk: an instruction uses these values; a state of a loop becomes this one. */
+void trm_remote_note_use(trm_program_builder *builder, const trm_instruction *instruction,
+                         const trm_value *values, size_t count);
+trm_status trm_remote_note_result(trm_program_builder *builder, const trm_value *state,
+                                  const trm_value *result, trm_error *error);
+/* In the second: whether a leaf of an instruction is in remote memory. */
+bool trm_remote_is(const trm_program_builder *builder, uint32_t computation, trm_index i,
+                   uint32_t leaf, const trm_shape *shape);
+/* Before and after an instruction whose operands and results may be: copies, and the arrays on the
+ * tiles from `first_step` on. */
+trm_status trm_remote_read(trm_program_builder *builder, const trm_value *values, size_t count,
+                           uint32_t source, uint32_t ipu, trm_error *error);
+trm_status trm_remote_write(trm_program_builder *builder, const trm_value *values, size_t count,
+                            const trm_value *results, size_t num_results, uint32_t first_step,
+                            uint32_t source, uint32_t ipu, trm_error *error);
 
 /* ---- build.c -------------------------------------------------------------------------------- */
 
@@ -175,6 +199,8 @@ const trm_mapping *trm_value_mapping(const trm_program_builder *builder, const t
 trm_tile_operand trm_value_operand(trm_program_builder *builder, const trm_value *value,
                                    const trm_shape *shape, uint32_t position);
 /* Whether its variable may be written at `position` of the scope in hand. */
+/* In the first walk the placement of the leaf that a value's array came of, or NULL. */
+trm_placement *trm_program_placement_of(trm_program_builder *builder, const trm_value *value);
 bool trm_value_dies(const trm_program_builder *builder, const trm_value *value,
                     uint32_t position);
 /* The view that an instruction makes of its operands (slice, transpose, broadcast, concatenate,

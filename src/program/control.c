@@ -57,7 +57,11 @@ static trm_status own_variable(trm_program_builder *builder, const trm_value *va
   const trm_new_variable wanted = {.name = name, .source = source, .shape = shape,
                                    .mapping = mapping, .category = TRM_CATEGORY_VARIABLE};
   TRY(trm_program_add_variable(builder, &wanted, out_variable, error));
-  builder->variables.items[*out_variable].leaf = leaf;
+  trm_program_variable *made = &builder->variables.items[*out_variable];
+  made->leaf = leaf;
+  made->is_remote = trm_remote_is(builder, s->computation, s->instruction, leaf, shape) ||
+                    (!value->is_view && value->variable != TRM_NO_INDEX &&
+                     builder->variables.items[value->variable].is_remote);
   if (!value->is_view && value->num_more == 0 && value->source_count == count &&
       value->variable != TRM_NO_INDEX) {
     builder->follows.items[*out_variable] = value->variable;
@@ -65,10 +69,14 @@ static trm_status own_variable(trm_program_builder *builder, const trm_value *va
   return TRM_OK;
 }
 
-static void add_pending(pending_copies *copies, const trm_mapping *mapping) {
-  copies->worst += trm_mapping_worst_bytes(mapping);
-  copies->total += trm_mapping_total_bytes(mapping);
-  copies->ipu = mapping->ipu;
+/* What is in remote memory is where it is. */
+static void add_pending(const trm_program_builder *builder, pending_copies *copies,
+                        uint32_t variable) {
+  const trm_program_variable *v = &builder->variables.items[variable];
+  if (v->is_remote) return;
+  copies->worst += trm_mapping_worst_bytes(&v->mapping);
+  copies->total += trm_mapping_total_bytes(&v->mapping);
+  copies->ipu = v->mapping.ipu;
 }
 
 static trm_status begin_loop(trm_program_builder *builder, trm_program_loop **out_loop,
@@ -126,7 +134,7 @@ static trm_status make_state(while_walk *w, trm_index i, trm_error *error) {
     uint32_t variable;
     TRY(own_variable(builder, &w->init[l], shape, w->instruction->name, w->source, (uint32_t)l,
                      &variable, error));
-    add_pending(&copies, &builder->variables.items[variable].mapping);
+    add_pending(builder, &copies, variable);
     w->state[l] = trm_value_plain(builder, variable);
   }
   (void)i;
@@ -151,9 +159,12 @@ static trm_status loop_back(while_walk *w, const trm_value *root, trm_error *err
   for (int32_t l = 0; l < w->count; ++l) {
     if (w->invariant[l] || w->state[l].variable == TRM_NO_INDEX) continue;
     TRY(trm_program_touch(w->builder, &root[l], error));
+    if (w->builder->finding) {
+      TRY(trm_remote_note_result(w->builder, &w->state[l], &root[l], error));
+    }
     const bool in_place = root[l].variable == w->state[l].variable && !root[l].is_view;
     if (in_place) continue;
-    add_pending(&copies, &w->builder->variables.items[w->state[l].variable].mapping);
+    add_pending(w->builder, &copies, w->state[l].variable);
   }
   TRY(flush_copies(w->builder, &copies, "state_to_body", w->source, error));
   for (int32_t l = 0; l < w->count; ++l) {
@@ -346,7 +357,7 @@ trm_status trm_program_walk_conditional(trm_program_builder *builder, trm_progra
         results[l] = trm_value_plain(builder, variable);
       }
       TRY(trm_program_touch(builder, &root[l], error));
-      add_pending(&copies, &builder->variables.items[results[l].variable].mapping);
+      add_pending(builder, &copies, results[l].variable);
     }
     TRY(flush_copies(builder, &copies, "result_to_results", source, error));
     for (int32_t l = 0; l < count; ++l) {

@@ -102,17 +102,19 @@ static trm_status add_inputs(trm_program_builder *builder, entry_values *v, cons
       const uint32_t ipu = trm_program_ipu_for(builder, module->entry, i, (uint32_t)l);
       const bool weight =
           is_weight(builder, module->entry, i, (uint32_t)l, shape, owned[l]);
+      const bool remote = weight && trm_remote_is(builder, module->entry, i, (uint32_t)l, shape);
       const char *name;
       TRY(name_input(builder, names, index++, i, (uint32_t)l, source, &name, error));
       const trm_new_variable wanted = {
           .name = name, .source = source, .shape = shape,
           .mapping = trm_program_allocate(builder, module->entry, i, (uint32_t)l, shape, ipu),
-          .category = TRM_CATEGORY_VARIABLE, .always_live = weight};
+          .category = TRM_CATEGORY_VARIABLE, .always_live = weight && !remote};
       TRY(trm_program_add_variable(builder, &wanted, &variable, error));
       trm_program_variable *added = &builder->variables.items[variable];
       added->leaf = (uint32_t)l;
       added->is_input = true;
       added->is_weight = weight;
+      added->is_remote = remote;
       values[l] = trm_value_plain(builder, variable);
       if (!weight) {
         *out_bytes += added->total_bytes;

@@ -139,11 +139,17 @@ static trm_status read_description(trm_program_builder *builder, const json_t *j
     }
   }
   TRY(read_stage_options(builder, json_object_get(json, "options"), error));
+  const json_t *memory = json_object_get(json, "memory");
+  builder->remote.weights = json_is_true(json_object_get(memory, "offload_weights"));
+  builder->remote.sums =
+      json_is_true(json_object_get(memory, "offload_gradient_accumulation_buffers"));
+  builder->remote.activations = json_is_true(json_object_get(memory, "offload_activations"));
   const char *key;
   const json_t *value;
-  json_object_foreach((json_t *)(uintptr_t)json_object_get(json, "memory"), key, value) {
-    if (json_is_false(value) || json_is_null(value)) continue;
-    TRY(trm_program_add_note(builder, "the pipeline's %s is not modelled", key));
+  json_object_foreach((json_t *)(uintptr_t)memory, key, value) {
+    if (!json_is_true(value) || strncmp(key, "replicated_", 11) != 0) continue;
+    TRY(trm_program_add_note(builder, "the pipeline's %s is not modelled: every replica is counted "
+                             "with all of what it shares", key));
   }
   return TRM_OK;
 }
@@ -207,7 +213,7 @@ static bool comes_from_outside(const trm_program_builder *builder, uint32_t v) {
 
 static trm_status add_stash(trm_program_builder *builder, uint32_t v, uint32_t depth,
                             uint32_t begin, uint32_t end, trm_error *error) {
-  if (depth <= 1) return TRM_OK;
+  if (depth <= 1 || builder->remote.activations) return TRM_OK;
   const trm_program_variable *variable = &builder->variables.items[v];
   trm_new_variable wanted = {.source = variable->source, .mapping = variable->mapping,
                              .category = TRM_CATEGORY_VARIABLE};

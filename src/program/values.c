@@ -44,6 +44,7 @@ trm_status trm_program_touch_variable(trm_program_builder *builder, uint32_t v,
   if (v == TRM_NO_INDEX) return TRM_OK;
   trm_program_variable *variable = &builder->variables.items[v];
   const uint32_t now = (uint32_t)builder->steps.count;
+  if (variable->is_remote) return TRM_OK;
   if (variable->live.end < now) variable->live.end = now;
   if (v < builder->stage_uses.count && builder->pipeline_nesting >= 2) {
     trm_stage_use *use = &builder->stage_uses.items[v];
@@ -91,6 +92,11 @@ static trm_placement *placement_of(trm_program_builder *builder, const trm_value
   const trm_program_source *source = &builder->sources.items[(*out_variable)->source];
   trm_placement *placements = builder->wishes[source->computation][source->instruction];
   return placements == NULL ? NULL : &placements[(*out_variable)->leaf];
+}
+
+trm_placement *trm_program_placement_of(trm_program_builder *builder, const trm_value *value) {
+  const trm_program_variable *variable;
+  return placement_of(builder, value, &variable);
 }
 
 trm_tile_operand trm_value_operand(trm_program_builder *builder, const trm_value *value,

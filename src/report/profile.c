@@ -101,6 +101,7 @@ static trm_status write_totals(const trm_report_source *s, row_writer *rows, trm
   TOTAL(bytes_over);
   TOTAL(tiles_over);
   TOTAL(weights_bytes);
+  TOTAL(remote_bytes);
   TOTAL(num_steps);
   TOTAL(num_compute_sets);
   TOTAL(num_variables);

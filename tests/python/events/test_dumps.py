@@ -157,7 +157,7 @@ def test_a_tensor_map(script, tmp_path):
     assert len({(tensor[0], tensor[1]) for tensor in tensors}) == len(tensors)
     _, leaf, shape, dtype, constant, aliases, elements, tiles, name = by_name["arg0.1"]
     assert (leaf, shape, dtype, constant, aliases, elements) == (0, [4, 4], "float", 0, 0, 16)
-    assert sum(count for _, count in tiles) == 16 and name == "Placeholder"
+    assert sum(count for _, count in tiles) == 16 and name == "XLA_Args/Placeholder"
     assert all(0 <= tile < 1472 for tensor in tensors for tile, _ in tensor[7])
 
 

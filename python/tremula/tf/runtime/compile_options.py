@@ -43,6 +43,9 @@ def lines(snapshot, device, ipus_of_id, architecture):
         chosen["selection_order"] = options["selection_order"].lower()
     if options.get("allow_recompute"):
         chosen["recompute"] = "true"
+    smallest = options.get("optimizations.minimum_remote_tensor_size", 128)
+    if smallest != 128:
+        chosen["minimum_remote_bytes"] = smallest
     group = options.get("norms.experimental.distributed_batch_norm_replica_group_size", 1)
     if group > 1:
         chosen["batch_norm_group_size"] = group

@@ -14,6 +14,7 @@ import tensorflow.compat.v1 as tf
 
 from tremula.tf.ipu import gradient_accumulation as ga
 from tremula.tf.ipu import ipu_infeed_queue, ipu_outfeed_queue, loops, scopes, sharding
+from tremula.tf.ipu.optimizers import gradient_accumulation_optimizer
 from tremula.tf.runtime import accumulation, checks, hoisting, host_tables, inside, tracing
 
 # Attributes of what is built, for the model of the machine.
@@ -553,7 +554,10 @@ class _Build:
     def finish(self):
         """Operations of what is done once all mini-batches are: the update of the weights."""
         done = []
-        with scopes.frontend_attribute(PHASE_ATTRIBUTE, "update"):
+        place = gradient_accumulation_optimizer.place_of_state(
+            self.plan.memory["offload_weight_update_variables"])
+        with scopes.frontend_attribute(PHASE_ATTRIBUTE, "update"), \
+                scopes.frontend_attribute(gradient_accumulation_optimizer.UPDATE_ATTRIBUTE, place):
             if self.plan.training:
                 done += self._update()
             if self._outfed_sums:

@@ -14,6 +14,9 @@ from tremula.tf.runtime import (accumulation, checks, host_tables, inside, progr
 
 GradientAccumulationReductionMethod = gradient_accumulation.GradientAccumulationReductionMethod
 
+# The attribute of the weight update: where what only it reads is kept (src/program/remote.c).
+UPDATE_ATTRIBUTE = "weight_update"
+
 
 class GradientAccumulationOptimizerV2(ipu_optimizer.IpuOptimizer):
     """Applies the gradients of `num_mini_batches` iterations at once, with any optimizer. A loop
@@ -68,6 +71,11 @@ class GradientAccumulationOptimizerV2(ipu_optimizer.IpuOptimizer):
             last = tf.equal(now, count)
 
         def apply():
+            with scopes.frontend_attribute(
+                    UPDATE_ATTRIBUTE, place_of_state(self._offload_weight_update_variables)):
+                return update()
+
+        def update():
             accumulated = [(one if one is None else one.read(), variable)
                            for one, (_, variable) in zip(sums, grads_and_vars)]
             applied = self._opt.apply_gradients(accumulated, global_step)
@@ -123,6 +131,11 @@ class CrossReplicaGradientAccumulationOptimizer(CrossReplicaGradientAccumulation
         del verify_usage
         super().__init__(opt, num_mini_batches, name=name)
         self._opt._is_resource_update = False
+
+
+def place_of_state(offload):
+    """UPDATE_ATTRIBUTE's value for an option that is True, False or None."""
+    return "auto" if offload is None else "offload" if offload else "keep"
 
 
 def _check_only_update():
