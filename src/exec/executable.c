@@ -137,6 +137,7 @@ static trm_status pass_settings(const trm_executable *executable, bool optimise,
   }
   *out_settings = (trm_pass_settings){
       .optimise = optimise,
+      .disabled = options->values[TRM_OPTION_disabled_passes],
       .keep_instructions = float_events(options) != 0,
       .rounding = {.stochastic = stochastic, .alike = alike, .replicas = replicas,
                    .nan_on_overflow = trm_options_bool(options, TRM_OPTION_nan_on_overflow)},

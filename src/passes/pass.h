@@ -68,6 +68,7 @@ typedef trm_status (*trm_pass_observer)(const char *pass, const trm_module *modu
 typedef struct trm_pass_settings {
   bool optimise;          /* off: only what the engine cannot do without */
   bool keep_instructions; /* neither fused nor computed beforehand: each result is to be seen */
+  const char *disabled;   /* names of optimising passes with commas between them; NULL: none */
   trm_rounding_settings rounding;
   uint32_t batch_norm_group; /* of replicas with common statistics; 0, 1: none */
 } trm_pass_settings;

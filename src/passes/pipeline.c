@@ -1,4 +1,6 @@
 /* Owns: the order of the passes. */
+#include <string.h>
+
 #include "base/log.h"
 #include "passes/pass.h"
 
@@ -61,6 +63,39 @@ static void log_module(const trm_module *module, const char *what) {
           module->name, (unsigned long long)count_instructions(module), module->num_computations);
 }
 
+/* Whether `name`, so long, is the pass, or an earlier run of it ("simplify-again"). */
+static bool is_named(const char *pass, const char *name, size_t length) {
+  return strncmp(pass, name, length) == 0 &&
+         (pass[length] == '\0' || strcmp(pass + length, "-again") == 0);
+}
+
+static bool is_disabled(const pass_row *pass, const char *disabled) {
+  if (pass->when == ALWAYS) return false;
+  for (const char *name = disabled; name != NULL && *name != '\0';) {
+    const size_t length = strcspn(name, ",");
+    if (is_named(pass->name, name, length)) return true;
+    name += length + (name[length] == ',');
+  }
+  return false;
+}
+
+static trm_status check_disabled(const char *disabled, trm_error *error) {
+  for (const char *name = disabled; name != NULL && *name != '\0';) {
+    const size_t length = strcspn(name, ",");
+    bool found = false;
+    for (size_t i = 0; i < NUM_PASSES && !found; ++i) {
+      found = pipeline[i].when != ALWAYS && is_named(pipeline[i].name, name, length);
+    }
+    if (!found) {
+      FAIL(INVALID_ARGUMENT, "option disabled_passes names '%.*s', which is no optimising pass: "
+           "these are simplify, simplify-tuples, fold-constants, common-subexpressions, "
+           "expand-batch-norm, hoist and fuse", (int)length, name);
+    }
+    name += length + (name[length] == ',');
+  }
+  return TRM_OK;
+}
+
 /* Runs a pass and logs what it did to the number of instructions, and how long it took. */
 static trm_status run_pass(const pass_row *pass, trm_module *module,
                            const trm_pass_settings *settings, trm_error *error) {
@@ -80,9 +115,11 @@ static trm_status run_pass(const pass_row *pass, trm_module *module,
 
 trm_status trm_passes_run_with(trm_module *module, const trm_pass_settings *settings,
                                trm_pass_observer observer, void *context, trm_error *error) {
+  TRY(check_disabled(settings->disabled, error));
   log_module(module, "compiling");
   for (size_t i = 0; i < NUM_PASSES; ++i) {
     if (!settings->optimise && pipeline[i].when != ALWAYS) continue;
+    if (is_disabled(&pipeline[i], settings->disabled)) continue;
     if (settings->keep_instructions && pipeline[i].when == HIDING) continue;
     TRY(run_pass(&pipeline[i], module, settings, error));
     if (observer != NULL) TRY(observer(pipeline[i].name, module, context, error));

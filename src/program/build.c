@@ -283,6 +283,7 @@ static trm_status walk_family(trm_program_builder *builder, trm_program_scope *s
     for (int32_t l = 0; l < leaves; ++l) {
       const trm_shape *leaf = trm_shape_leaf(shape, l);
       values[used] = scope->leaves[operand][l];
+      trm_remote_note_use(builder, instruction, &values[used]);
       TRY(bring_to_ipu(builder, &values[used], leaf, ipu, source, error));
       operands[used] = trm_value_operand(builder, &values[used], leaf, scope->position);
       ++used;
@@ -345,7 +346,6 @@ static trm_status walk_family(trm_program_builder *builder, trm_program_scope *s
   for (uint32_t k = 0; k < count; ++k) {
     TRY_OR_GOTO(trm_program_touch(builder, &values[k], error), done);
   }
-  trm_remote_note_use(builder, instruction, values, count);
   status = make_results(builder, scope, i, &cost, &request, values, source, writes, error);
   if (status == TRM_OK) {
     status = trm_remote_write(builder, values, count, scope->leaves[i],

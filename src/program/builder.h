@@ -133,9 +133,9 @@ uint32_t trm_program_ipu_of_shard(const trm_program *program, uint32_t shard);
 int32_t trm_program_sharded_ipu(const trm_program *program, const char *sharding);
 /* ---- remote.c ------------------------------------------------------------------------------- */
 
-/* In the first walk: an instruction uses these values; a state of a loop becomes this one. */
+/* In the first walk: an instruction uses a value; a state of a loop becomes another. */
 void trm_remote_note_use(trm_program_builder *builder, const trm_instruction *instruction,
-                         const trm_value *values, size_t count);
+                         const trm_value *value);
 trm_status trm_remote_note_result(trm_program_builder *builder, const trm_value *state,
                                   const trm_value *result, trm_error *error);
 /* In the second: whether a leaf of an instruction is in remote memory. */

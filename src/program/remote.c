@@ -37,19 +37,15 @@ static bool adds_gradients(const trm_program_builder *builder, const trm_instruc
 }
 
 void trm_remote_note_use(trm_program_builder *builder, const trm_instruction *instruction,
-                         const trm_value *values, size_t count) {
-  if (!builder->finding) return;
+                         const trm_value *value) {
+  trm_placement *placement = trm_program_placement_of(builder, value);
+  if (placement == NULL) return;
   const uint8_t kind = kind_of_use(builder, instruction);
-  const bool adds = kind == ELSEWHERE && builder->remote.sums && adds_gradients(builder, instruction);
-  for (size_t k = 0; k < count; ++k) {
-    trm_placement *placement = trm_program_placement_of(builder, &values[k]);
-    if (placement == NULL) continue;
-    placement->remote |= kind;
-    if (adds && builder->variables.items[values[k].variable].source != TRM_NO_INDEX) {
-      const trm_program_source *source =
-          &builder->sources.items[builder->variables.items[values[k].variable].source];
-      if (strcmp(source->opcode, "while") == 0) placement->remote |= SUM;
-    }
+  placement->remote |= kind;
+  const uint32_t source = builder->variables.items[value->variable].source;
+  if (kind == ELSEWHERE && builder->remote.sums && adds_gradients(builder, instruction) &&
+      strcmp(builder->sources.items[source].opcode, "while") == 0) {
+    placement->remote |= SUM;
   }
 }
 

@@ -306,3 +306,11 @@ def cpu_operation(op, name, shape):
         result = inside.apply_op(op, name=name).outputs[0]
     result.set_shape(shape)
     return result
+
+
+def dataset_of_variant(variant, types, shapes):
+    """The tf.data.Dataset of a variant tensor, whose elements are tuples."""
+    import tensorflow as tf
+    from tensorflow.python.data.ops import dataset_ops
+    spec = tuple(tf.TensorSpec(shape, dtype) for shape, dtype in zip(shapes, types))
+    return dataset_ops._VariantDataset(variant, spec)

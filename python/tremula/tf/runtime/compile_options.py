@@ -2,6 +2,8 @@
 
 import json
 
+from tremula import xla_flags
+
 # The versions of an IPU that a configuration may name, and the machine that each is.
 _TARGETS = {"ipu1": "mk1", "ipu2": "mk2", "ipu21": "bow"}
 
@@ -50,6 +52,9 @@ def lines(snapshot, device, ipus_of_id, architecture):
     if group > 1:
         chosen["batch_norm_group_size"] = group
     chosen.update(_floating_point_options(options))
+    disabled = xla_flags.disabled_passes()
+    if disabled:
+        chosen["disabled_passes"] = ",".join(disabled)
     if snapshot["flags"]["use_ipu_model"]:
         chosen.update(_model_options(snapshot))
     if snapshot["flags"]["enable_hlo_verifier"]:

@@ -7,6 +7,7 @@ while it is registered; elsewhere a lookup is a gather.
 
 import contextlib
 import threading
+import weakref
 
 import tensorflow.compat.v1 as tf
 
@@ -74,12 +75,19 @@ class HostEmbeddingOptimizerSpec:
         """The rows that `indices` [n] name. Its gradient updates the table; to be reached by an
         optimizer it belongs to a trainable variable of its own, `<name>/__dummy`."""
         del slot_vars, partition_strategy
+        dummy = None
+        if self._learning_rate != 0:
+            with tf.variable_scope(name, reuse=tf.AUTO_REUSE, use_resource=True):
+                dummy = tf.get_variable("__dummy", [], embedding_tensor.dtype.base_dtype,
+                                        tf.zeros_initializer(), trainable=True)
+        return self.lookup_rows(dummy, embedding_tensor, indices, name)
+
+    def lookup_rows(self, dummy, embedding_tensor, indices, name):
+        """The rows that `indices` [n] name; their gradient goes to `dummy`, a scalar, and on the
+        way updates the table. None: they are not trained."""
         table = _table_of(embedding_tensor, name) if _building.in_program() else None
-        if self._learning_rate == 0:
+        if dummy is None:
             return _rows(table, embedding_tensor, indices)
-        with tf.variable_scope(name, reuse=tf.AUTO_REUSE, use_resource=True):
-            dummy = tf.get_variable("__dummy", [], embedding_tensor.dtype.base_dtype,
-                                    tf.zeros_initializer(), trainable=True)
 
         @tf.custom_gradient
         def lookup(dummy, indices):
@@ -91,6 +99,11 @@ class HostEmbeddingOptimizerSpec:
             return _rows(table, embedding_tensor, indices), gradient
 
         return lookup(tf.convert_to_tensor(dummy), indices)
+
+    def update_rows(self, embedding_tensor, indices, d_rows, name):
+        """The operation that updates the table by the gradients of rows."""
+        table = _table_of(embedding_tensor, name) if _building.in_program() else None
+        return self._update(table, embedding_tensor, indices, d_rows)
 
     def _update(self, table, embedding_tensor, indices, d_rows):
         """The operation that updates the table by the gradients of rows."""
@@ -168,6 +181,7 @@ class HostEmbedding:
         self._partition_strategy = partition_strategy
         self._optimizer_spec = optimizer_spec
         self._slot_vars = optimizer_spec.create_slot_variables(embedding_tensor, name)
+        _tensors[name] = weakref.ref(embedding_tensor)
 
     def get_embedding_tensor(self):
         """The table. It holds what programs have made of it so far, also while it is registered.
@@ -270,6 +284,28 @@ def create_host_embedding(name, shape, dtype, partition_strategy="TOKEN", optimi
 
 
 _lock = threading.Lock()
+_tensors = {}  # by the name of an embedding: its table, weakly
+
+
+def tensor_of(name, shape, dtype):
+    """The table of the latest HostEmbedding of that name. Raises ValueError if there is none, or
+    one of another shape or type."""
+    tensor = _tensors[name]() if name in _tensors else None
+    if tensor is None:
+        raise ValueError(f"There is no host embedding {name!r}: make a HostEmbedding of that name "
+                         "before its lookups.")
+    if tensor.shape.as_list() != tf.TensorShape(shape).as_list() \
+            or tensor.dtype.base_dtype != tf.as_dtype(dtype).base_dtype:
+        raise ValueError(f"The host embedding {name} is {tensor.dtype.base_dtype.name} "
+                         f"{tensor.shape}, not {tf.as_dtype(dtype).name} {shape}.")
+    return tensor
+
+
+def register_table(embedding_tensor, name, registered):
+    """What HostEmbedding.register() begins or ends with, for a table by its name."""
+    with _lock:
+        _tensors.setdefault(name, weakref.ref(embedding_tensor))
+    return _register(_table_of(embedding_tensor, name), registered)
 
 
 def _table_of(embedding_tensor, name):

@@ -23,31 +23,35 @@ def __getattr__(name):
 
 def ipu_dropout(input, rate, scale, noise_shape=None, name=None):
     """(output, seed that was drawn, reference)."""
-    return ipu_dropout_with_seed(input, _drawn(), rate, scale, noise_shape, name)
+    return ipu_dropout_with_seed(input, _drawn(), rate, scale, noise_shape, name or "IpuDropout")
 
 
 def ipu_dropout_no_ref(input, rate, scale, noise_shape=None, name=None):
     """(output, seed that was drawn)."""
-    return ipu_dropout_with_seed_no_ref(input, _drawn(), rate, scale, noise_shape, name)
+    return ipu_dropout_with_seed_no_ref(input, _drawn(), rate, scale, noise_shape,
+                                        name or "IpuDropoutNoRef")
 
 
 def ipu_dropout_with_seed(input, seed, rate, scale, noise_shape=None, name=None):
     """(output, seed, reference); equal seeds drop equal elements."""
     seed = tf.convert_to_tensor(seed)
-    return _WithReference(_dropout(input, seed, rate, scale, noise_shape, name), seed, seed)
+    output = _dropout(input, seed, rate, scale, noise_shape, name or "IpuDropoutWithSeed")
+    return _WithReference(output, seed, seed)
 
 
 def ipu_dropout_with_seed_no_ref(input, seed, rate, scale, noise_shape=None, name=None):
     """(output, seed)."""
     seed = tf.convert_to_tensor(seed)
-    return _NoReference(_dropout(input, seed, rate, scale, noise_shape, name), seed)
+    output = _dropout(input, seed, rate, scale, noise_shape, name or "IpuDropoutWithSeedNoRef")
+    return _NoReference(output, seed)
 
 
 def ipu_dropout_with_seed_and_reference(input, seed, reference, rate, scale, noise_shape=None,
                                         name=None):
     """(output, seed), dropping what the call that gave `reference` dropped."""
-    return _NoReference(_dropout(input, reference, rate, scale, noise_shape, name),
-                        tf.convert_to_tensor(seed))
+    output = _dropout(input, reference, rate, scale, noise_shape,
+                      name or "IpuDropoutWithSeedAndReference")
+    return _NoReference(output, tf.convert_to_tensor(seed))
 
 
 def _dropout(value, seed, rate, scale, noise_shape, name):

@@ -9,7 +9,7 @@ from tremula.tf.ipu.ops import (control_flow_ops, cross_replica_ops, internal_op
                                 replication_ops)
 from tremula.tf.ipu.optimizers import gradient_accumulation_optimizer
 from tremula.tf.plugin.poplar.ops import _refused
-from tremula.tf.runtime import accumulation
+from tremula.tf.runtime import accumulation, inside, program_state
 
 
 def __getattr__(name):
@@ -58,6 +58,79 @@ def ipu_stateful_gradient_accumulate(input, num_mini_batches, verify_usage=True,
         if verify_usage or loops.current() is not None:
             gradient_accumulation_optimizer.check_loop(num_mini_batches)
         return accumulation.every(tf.convert_to_tensor(input), num_mini_batches, scope[:-1])
+
+
+def ipu_stateful_gradient_accumulate_with_momentum(accum, grad, momentum, num_mini_batches,
+                                                   name=None):
+    """As ipu_stateful_gradient_accumulate(), with the sum in the variable `accum`, a resource
+    variable or its handle: it is multiplied by `momentum` at the first of `num_mini_batches`
+    iterations, and `grad` is added in each."""
+    with tf.name_scope(name, "IpuStatefulGradientAccumulateWithMomentum", [grad]) as scope:
+        grad = tf.convert_to_tensor(grad)
+        handle = getattr(accum, "handle", accum)
+        seen = program_state.State(tf.int32, [], f"{scope}count")
+        before = seen.read()
+        factor = tf.where(tf.equal(before, 0), tf.cast(momentum, grad.dtype),
+                          tf.ones([], grad.dtype))
+        total = inside.apply_op("ReadVariableOp", resource=handle, dtype=grad.dtype).outputs[0]
+        total = tf.ensure_shape(total, grad.shape) * factor + grad
+        last = tf.equal(before + 1, num_mini_batches)
+        with tf.control_dependencies([
+                inside.apply_op("AssignVariableOp", resource=handle, value=total,
+                                validate_shape=False),
+                seen.assign(tf.where(last, 0, before + 1))]):
+            return tf.where(last, total, tf.zeros_like(total))
+
+
+def gradient_accumulator_create(variable, output_type, name=None):
+    """A sum of gradients of a variable (or of a tensor of its shape), of the type `output_type`:
+    zeros when a run of the program begins. Hand what it returns to
+    gradient_accumulator_add_with_scale()."""
+    return gradient_accumulator_create_from_shape(
+        variable.shape, output_type, name or "GradientAccumulatorCreate")
+
+
+def gradient_accumulator_create_from_shape(shape, output_type, name=None):
+    """The same for a shape."""
+    with tf.name_scope(name, "GradientAccumulatorCreateFromShape") as scope:
+        return _accumulator(program_state.State(output_type, shape, scope[:-1]))
+
+
+def gradient_accumulator_add_with_scale(accumulator, gradients, accumulator_scale, name=None):
+    """The sum times `accumulator_scale` plus `gradients`, which becomes the sum; for
+    gradient_accumulator_sink()."""
+    state = _state_of(accumulator)
+    with tf.name_scope(name, "GradientAccumulatorAddWithScale", [gradients]):
+        added = tf.cast(gradients, state.dtype)
+        scale = tf.cast(accumulator_scale, state.dtype)
+        with tf.control_dependencies([state.assign(state.read() * scale + added)]):
+            return _accumulator(state)
+
+
+def gradient_accumulator_sink(input, name=None):
+    """The sum."""
+    state = _state_of(input)
+    with tf.control_dependencies([input]):
+        return tf.identity(state.read(), name or "GradientAccumulatorSink")
+
+
+def gradient_accumulation_count(value, name=None):
+    """An operation that does nothing: sums are added up as often as the loop around says."""
+    with tf.control_dependencies([tf.convert_to_tensor(value)]):
+        return tf.no_op(name=name or "GradientAccumulationCount")
+
+
+def _accumulator(state):
+    tensor = state.read()
+    tensor._tremula_sum = state
+    return tensor
+
+
+def _state_of(tensor):
+    if not hasattr(tensor, "_tremula_sum"):
+        raise ValueError(f"{tensor} is no sum of gradients: gradient_accumulator_create() makes "
+                         "one.")
+    return tensor._tremula_sum
 
 
 def ipu_suggest_recompute(input, name=None):

@@ -1,0 +1,93 @@
+"""What is offloaded to remote memory takes no tile's memory but while it is used: pipelines and
+gradient accumulation, optimizers with state."""
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+
+from tensorflow.python import ipu
+from tensorflow.python.ipu import pipelining_ops
+from tensorflow.python.ipu import test_utils as tu
+
+SIZE = 256
+WEIGHT = 4 * SIZE * SIZE  # bytes
+
+
+def dense(x, name):
+    with tf.variable_scope(name, use_resource=True):
+        return tf.matmul(x, tf.get_variable("w", [SIZE, SIZE], initializer=tf.ones_initializer()))
+
+
+def accumulating(infeed, outfeed, **options):
+    def body(x):
+        loss = tf.reduce_mean(dense(dense(x, "a"), "b") ** 2)
+        optimizer = ipu.optimizers.GradientAccumulationOptimizerV2(
+            tf.train.AdamOptimizer(0.1), 4, **options)
+        return outfeed.enqueue(loss), optimizer.minimize(loss)
+    return ipu.loops.repeat(4, body, [], infeed)
+
+
+def pipelined(infeed, outfeed, **options):
+    def optimizer(loss):
+        return pipelining_ops.OptimizerFunctionOutput(tf.train.AdamOptimizer(0.1), loss)
+
+    def last(x):
+        return tf.reduce_mean(dense(x, "b") ** 2)
+
+    return pipelining_ops.pipeline(
+        [lambda x: dense(x, "a"), last], 4, infeed_queue=infeed, outfeed_queue=outfeed,
+        optimizer_function=optimizer, **options)
+
+
+@pytest.fixture
+def measured(on_ipu, session):
+    """measured(program, options): (bytes always live, bytes at each tile's peak, a trained
+    weight)."""
+    def run(program, num_ipus, settings=None, **options):
+        config = ipu.config.IPUConfig()
+        config.auto_select_ipus = num_ipus
+        config._profiling.profiling = True
+        for name, value in (settings or {}).items():
+            setattr(config.optimizations, name, value)
+        config.configure_ipu_system()
+        with tf.Graph().as_default(), session() as sess:
+            infeed = ipu.ipu_infeed_queue.IPUInfeedQueue(
+                tf.data.Dataset.from_tensors(np.ones([4, SIZE], "f")).repeat())
+            outfeed = ipu.ipu_outfeed_queue.IPUOutfeedQueue()
+            trained = on_ipu(lambda: program(infeed, outfeed, **options))
+            report = tu.ReportJSON(None, sess, configure_device=False)
+            sess.run([tf.global_variables_initializer(), infeed.initializer])
+            report.reset()
+            sess.run(trained)
+            report.parse_log()
+            weight = sess.run(tf.global_variables()[0])
+        return report.get_always_live_memory(), report.get_total_tile_memory(), weight
+    yield run
+    ipu.config.reset_ipu_configuration()
+
+
+@pytest.mark.parametrize("program, num_ipus", [(accumulating, 1), (pipelined, 2)])
+def test_what_only_the_update_uses(measured, program, num_ipus):
+    kept, peak, weight = measured(program, num_ipus, offload_weight_update_variables=False)
+    moved, lower_peak, same = measured(program, num_ipus, offload_weight_update_variables=True)
+    # Of two weights two moments each, and what belongs to their copies.
+    assert 4 * WEIGHT <= kept - moved < 5 * WEIGHT
+    assert peak - lower_peak > WEIGHT
+    np.testing.assert_array_equal(weight, same)
+
+
+def test_where_nothing_is_said(measured):
+    offloaded = measured(accumulating, 1, offload_weight_update_variables=True)[0]
+    assert measured(accumulating, 1)[0] == offloaded  # there is remote memory
+    few = {"minimum_remote_tensor_size": WEIGHT + 1}
+    assert measured(accumulating, 1, few)[0] - offloaded == pytest.approx(4 * WEIGHT, rel=0.05)
+
+
+def test_weights_and_sums_and_activations_of_a_pipeline(measured):
+    states = {"offload_weight_update_variables": True}
+    always, peak, _ = measured(pipelined, 2, **states)
+    no_weights, _, _ = measured(pipelined, 2, **states, offload_weights=True)
+    assert 2 * WEIGHT <= always - no_weights < 3 * WEIGHT
+    _, no_sums, _ = measured(pipelined, 2, **states, offload_activations=True,
+                             offload_gradient_accumulation_buffers=True)
+    assert no_sums <= peak
