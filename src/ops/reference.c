@@ -103,19 +103,21 @@ uint64_t trm_value_bits(trm_dtype dtype, trm_value value) {
   return element[0];
 }
 
-static int64_t saturate_signed(double value, int bits) {
-  if (isnan(value)) return 0;
+/* Towards zero, to `bits` bits (32 or 64); the smallest number for what is out of range and NaN. */
+static int64_t float_to_integer(double value, int bits) {
   const double bound = ldexp(1.0, bits - 1);
-  const int64_t max = (int64_t)((UINT64_C(1) << (bits - 1)) - 1);
-  if (value >= bound) return max;
-  if (value < -bound) return -max - 1;
-  return (int64_t)value;
+  return (int64_t)(value >= -bound && value < bound ? value : -bound);
 }
 
-static uint64_t saturate_unsigned(double value, int bits) {
-  if (isnan(value) || value <= 0.0) return 0;
-  if (value >= ldexp(1.0, bits)) return UINT64_MAX >> (64 - bits);
-  return (uint64_t)value;
+/* As x86 has it, and with it TensorFlow's kernels: small types keep the low bits of an int32, an
+ * unsigned type of 32 or 64 bits those of an int64. */
+static int64_t float_to_signed(double value, int bits) {
+  return float_to_integer(value, bits <= 32 ? 32 : 64);
+}
+
+static uint64_t float_to_unsigned(double value, int bits) {
+  if (bits == 64 && value >= 0x1p63 && value < 0x1p64) return (uint64_t)value;
+  return (uint64_t)float_to_integer(value, bits < 32 ? 32 : 64);
 }
 
 trm_value trm_value_convert(trm_dtype from, trm_dtype to, trm_value value) {
@@ -128,11 +130,11 @@ trm_value trm_value_convert(trm_dtype from, trm_dtype to, trm_value value) {
       result.u = from_float ? value.f != 0.0 || value.imag != 0.0 : value.u != 0;
       return result;
     case TRM_KIND_SIGNED:
-      if (from_float) result.s = saturate_signed(value.f, bits);
+      if (from_float) result.s = float_to_signed(value.f, bits);
       else result = value;
       break;
     case TRM_KIND_UNSIGNED:
-      if (from_float) result.u = saturate_unsigned(value.f, bits);
+      if (from_float) result.u = float_to_unsigned(value.f, bits);
       else result = value;
       break;
     case TRM_KIND_FLOAT: case TRM_KIND_COMPLEX: {

@@ -42,8 +42,10 @@ trm_value trm_value_load(trm_dtype dtype, const void *array, int64_t index);
 void trm_value_store(trm_dtype dtype, void *array, int64_t index, trm_value value);
 /* What a store and a load would give. */
 trm_value trm_value_round(trm_dtype dtype, trm_value value);
-/* HLO's convert: float to integer truncates and saturates, NaN becomes 0; to pred is "not zero";
- * f64 to f16 or bf16 goes by way of f32, as in XLA. */
+/* HLO's convert. Float to integer truncates; what does not fit int32 is its smallest number, of
+ * which smaller types keep the low bits, as in TensorFlow's kernels (XLA saturates); the same with
+ * int64 for 64 bits and for u32. To pred is "not zero". f64 to f16 or bf16 goes by way of f32, as
+ * in XLA. */
 trm_value trm_value_convert(trm_dtype from, trm_dtype to, trm_value value);
 /* The bits of a real value, in the low bytes. */
 uint64_t trm_value_bits(trm_dtype dtype, trm_value value);

@@ -214,7 +214,9 @@ static double float_binary(trm_opcode opcode, double a, double b) {
 /* ---- Integers: all arithmetic is modulo 2^64, wrapped to the type by the caller ------------- */
 
 static uint64_t integer_power(bool is_signed, uint64_t base, uint64_t exponent) {
-  if (is_signed && (int64_t)exponent < 0) return base == 1; /* also for base -1, as in XLA */
+  if (is_signed && (int64_t)exponent < 0) { /* 1 / base^-exponent, towards zero; of 0: 0 */
+    return base == UINT64_MAX ? (exponent & 1 ? base : 1) : base == 1;
+  }
   uint64_t result = 1;
   for (; exponent != 0; exponent >>= 1, base *= base) {
     if (exponent & 1) result *= base;

@@ -90,7 +90,7 @@ static trm_status simplify_convert(trm_edit *e, trm_index i, trm_error *error) {
   const trm_index origin = trm_edit_operand(e, operand, 0);
   const trm_dtype first = shape_at(e, origin)->dtype;
   if (!widens_exactly(first, from)) return TRM_OK;
-  /* Floats saturate where integers wrap: u8 -> f32 -> s8 is not u8 -> s8. */
+  /* Of a float that does not fit int32 a small type does not keep the low bits. */
   if (is_integer(first) && !is_integer(from) && is_integer(to)) {
     if (!widens_exactly(first, to)) return TRM_OK;
   }

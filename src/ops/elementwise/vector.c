@@ -226,22 +226,20 @@ ANGLE_LOOP(tan_F32, tan_f32, tan)
   LOOP1(convert_##V##_F32, float, T, x)
 INTEGER_TYPES(CONVERTS_FROM)
 
-/* Out of range saturates, NaN gives 0. The limits are exact in float32; `top` is the largest float
- * below the limit. */
-#define CLAMPED(low, high) (x >= (high) ? (high) : x > (low) ? x : x == x ? (low) : 0.0f)
+/* As trm_value_convert() says: what is out of range, and NaN, is the smallest int32 or int64. */
+#define IN_RANGE(bound) ((x >= -(bound)) & (x < (bound)) ? x : -(bound))
+#define TO_INT32 ((int32_t)IN_RANGE(0x1p31f))
+#define TO_INT64 ((int64_t)IN_RANGE(0x1p63f))
 LOOP1(convert_F32_PRED, uint8_t, float, x != 0.0f)
-LOOP1(convert_F32_S8, int8_t, float, (int32_t)CLAMPED(-128.0f, 127.0f))
-LOOP1(convert_F32_S16, int16_t, float, (int32_t)CLAMPED(-32768.0f, 32767.0f))
-LOOP1(convert_F32_U8, uint8_t, float, (int32_t)CLAMPED(0.0f, 255.0f))
-LOOP1(convert_F32_U16, uint16_t, float, (int32_t)CLAMPED(0.0f, 65535.0f))
-LOOP1(convert_F32_S32, int32_t, float,
-      x >= 0x1p31f ? INT32_MAX : (int32_t)CLAMPED(-0x1p31f, 0x1.fffffep30f))
-LOOP1(convert_F32_U32, uint32_t, float,
-      x >= 0x1p32f ? UINT32_MAX : (uint32_t)CLAMPED(0.0f, 0x1.fffffep31f))
-LOOP1(convert_F32_S64, int64_t, float,
-      x >= 0x1p63f ? INT64_MAX : (int64_t)CLAMPED(-0x1p63f, 0x1.fffffep62f))
+LOOP1(convert_F32_S8, int8_t, float, TO_INT32)
+LOOP1(convert_F32_S16, int16_t, float, TO_INT32)
+LOOP1(convert_F32_U8, uint8_t, float, TO_INT32)
+LOOP1(convert_F32_U16, uint16_t, float, TO_INT32)
+LOOP1(convert_F32_S32, int32_t, float, TO_INT32)
+LOOP1(convert_F32_U32, uint32_t, float, TO_INT64)
+LOOP1(convert_F32_S64, int64_t, float, TO_INT64)
 LOOP1(convert_F32_U64, uint64_t, float,
-      x >= 0x1p64f ? UINT64_MAX : (uint64_t)CLAMPED(0.0f, 0x1.fffffep63f))
+      (x >= 0x1p63f) & (x < 0x1p64f) ? (uint64_t)x : (uint64_t)TO_INT64)
 
 #if defined(__F16C__)
 static void half_to_float(SIGNATURE) {

@@ -136,6 +136,32 @@ def test_other_collectives_within(devices, session, on_ipu):
         on_shards([[1], [2]]), "COLLECTIVE_OP_LOCAL")) == [[1], [2]]
 
 
+@pytest.mark.parametrize("length,parts", [
+    (1, [[1], [0], [0], [0]]), (2, [[1], [2], [0], [0]]), (4, [[1], [2], [3], [4]]),
+    (5, [[1, 2], [3, 0], [4, 0], [5, 0]]), (6, [[1, 2], [3, 4], [5, 0], [6, 0]]),
+    (7, [[1, 2], [3, 4], [5, 6], [7, 0]]), (8, [[1, 2], [3, 4], [5, 6], [7, 8]])])
+def test_parts_of_a_reduction_within(devices, session, on_ipu, length, parts):
+    """They are even: the first shards have one element more."""
+    devices(4)
+
+    def net():
+        shards = on_shards([[(i + 1) * (n + 1) for n in range(length)] for i in range(4)])
+        return within_replica_ops.reduce_scatter(shards, "COLLECTIVE_OP_ADD")
+
+    assert within(session, on_ipu, net) == [[10 * one for one in part] for part in parts]
+
+
+def test_gradients_of_uneven_parts_within(devices, session, on_ipu):
+    devices(2)
+
+    def net():
+        a, b = on_shards([[1., 2., 3.], [4., 5., 6.]], tf.float32)
+        parts = within_replica_ops.reduce_scatter([a, b], "COLLECTIVE_OP_ADD")
+        return tf.gradients(tf.add_n([tf.reduce_sum(one ** 2) for one in parts]), [a, b])
+
+    assert within(session, on_ipu, net) == [[10, 14, 18]] * 2
+
+
 def test_gradients_within(devices, session, on_ipu):
     devices(2)
 

@@ -153,7 +153,7 @@ def _gradient(states, log_probs, data_lengths, d_loss):
 def beam_search(log_probs, data_lengths, beam_width, top_paths, blank):
     """The most probable label sequences found with `beam_width` beams.
 
-    Returns (negative log probabilities float32 [B, P], lengths int32 [B, P], labels int32
+    Returns (log probabilities float32 [B, P], lengths int32 [B, P], labels int32
     [B, P, T], filled up with the blank) for P = top_paths.
     """
     count, batch, classes = (int(one) for one in log_probs.shape)
@@ -180,7 +180,7 @@ def beam_search(log_probs, data_lengths, beam_width, top_paths, blank):
     _, *beams = tf.while_loop(lambda t, *_: t < count, step, [0, *initial],
                               maximum_iterations=count, parallel_iterations=1)
     total, order = tf.math.top_k(_logsumexp(beams[0], beams[1]), top_paths)
-    return (-total, tf.gather(beams[2], order, batch_dims=1),
+    return (total, tf.gather(beams[2], order, batch_dims=1),
             tf.gather(beams[8], order, batch_dims=1))
 
 

@@ -207,9 +207,9 @@ def ctc_beam_search_decoder(logits, logits_lengths, beam_width=100, top_paths=1,
     logits_lengths  int32 [batch]
     beam_width, top_paths   sequences that are kept on the way, and in the end
 
-    Returns (negative log probabilities [batch, top_paths] of logits' type, int32 lengths
-    [batch, top_paths], int32 labels [batch, top_paths, time]); beyond a sequence's length its
-    labels are the blank. Raises ValueError for shapes that are not known, and for more paths than
+    Returns (log probabilities [batch, top_paths] of logits' type, as tf.nn.ctc_beam_search_decoder
+    gives them, int32 lengths [batch, top_paths], int32 labels [batch, top_paths, time]); beyond a
+    sequence's length its labels are the blank. Raises ValueError for shapes that are not known, and for more paths than
     beams.
     """
     return _beam_search(logits, tf.nn.log_softmax, logits_lengths, beam_width, top_paths,

@@ -66,4 +66,4 @@ gelu_erf = activation("IpuGeluErf", lambda x: x * _normal_below(x), _gelu_erf_gr
 swish = activation("IpuSwish", lambda x: x * tf.sigmoid(x), _swish_grad)
 hard_sigmoid = activation(
     "IpuHardSigmoid", lambda x: tf.clip_by_value(0.2 * x + 0.5, 0.0, 1.0),
-    lambda x: tf.where_v2(tf.abs(x) < 2.5, 0.2, 0.0))
+    lambda x: tf.where_v2(tf.abs(x) <= 2.5, 0.2, 0.0))

@@ -37,16 +37,19 @@ def all_reduce(input_shards, op):
 
 
 def reduce_scatter(input_shards, op):
-    """As all_reduce, but shard i gets elements i * n and on, n = ceil(length / shards) of them;
-    what there is too little at the end is zeros."""
+    """As all_reduce, but each shard gets a part of the result, in their order.
+
+    The parts are as even as can be: with r left over of length / shards, the first r shards have
+    one element more. The other shards fill theirs up to that size with a zero. Five elements on
+    four shards are [s0, s1], [s2, 0], [s3, 0] and [s4, 0].
+    """
     shards = _vectors(input_shards)
-    share = -(-shards[0].shape.as_list()[0] // len(shards))
-    padding = share * len(shards) - shards[0].shape.as_list()[0]
-    shards = [tf.pad(one, [[0, padding]]) for one in shards]
+    share, longer = divmod(shards[0].shape.as_list()[0], len(shards))
 
     def scatter(i):
-        parts = [one[i * share:(i + 1) * share] for one in shards]
-        return _combine(parts, op, i)
+        begin, size = i * share + min(i, longer), share + (i < longer)
+        part = _combine([one[begin:begin + size] for one in shards], op, i)
+        return tf.pad(part, [[0, 1]]) if longer and i >= longer else part
 
     return [_on_shard(i, scatter, i) for i in range(len(shards))]
 
