@@ -9,6 +9,7 @@
 
 #include "base/log.h"
 #include "exec/build.h"
+#include "exec/float_check.h"
 #include "hlo/loops.h"
 #include "program/program.h"
 
@@ -140,7 +141,9 @@ static trm_status walk_kernel(trm_plan_builder *b, trm_plan_scope *s, trm_index 
   const trm_kernel_request request = {b->module, &b->module->computations[s->computation],
                                       instruction, &b->plan->arena};
   TRY(trm_kernel_create(&request, b->reference_only, kernel, error));
-  if (b->plan->float_events != 0) kernel->in_place_operands = 0;
+  const bool limits_halves = trm_must_limit_halves(b->module, instruction);
+  /* What looks at results looks at the operands too. */
+  if (b->plan->float_events != 0 || limits_halves) kernel->in_place_operands = 0;
   if (!VECTOR_PUSH(&b->kernels, kernel)) {
     trm_kernel_destroy(kernel);
     FAIL_NO_MEMORY("kernels");
@@ -150,6 +153,7 @@ static trm_status walk_kernel(trm_plan_builder *b, trm_plan_scope *s, trm_index 
   TRY(trm_plan_new_leaves(b, &instruction->shape, &s->leaves[i], error));
   trm_step step = {.kind = TRM_STEP_KERNEL,
                    .computation = s->computation,
+                   .limits_halves = limits_halves,
                    .instruction = i,
                    .num_operands = num_operands,
                    .num_results = (uint32_t)trm_shape_num_leaves(&instruction->shape),

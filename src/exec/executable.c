@@ -90,6 +90,14 @@ static unsigned float_events(const trm_options *options) {
   return events;
 }
 
+/* Where overflow ends a run, it must not hide in a number. */
+static trm_half_overflow half_overflow(const trm_options *options) {
+  const char *value = options->values[TRM_OPTION_half_overflow];
+  if (strcmp(value, "infinity") == 0) return TRM_HALF_INFINITY;
+  return strcmp(value, "nan") == 0 || trm_options_bool(options, TRM_OPTION_overflow)
+             ? TRM_HALF_NAN : TRM_HALF_LARGEST;
+}
+
 /* Everything after the passes: the plan and the interface. Takes the module, also on failure. */
 static trm_status finish(trm_executable *executable, trm_error *error) {
   TRY(trm_plan_build(executable->module,
@@ -139,8 +147,7 @@ static trm_status pass_settings(const trm_executable *executable, bool optimise,
       .optimise = optimise,
       .disabled = options->values[TRM_OPTION_disabled_passes],
       .keep_instructions = float_events(options) != 0,
-      .rounding = {.stochastic = stochastic, .alike = alike, .replicas = replicas,
-                   .nan_on_overflow = trm_options_bool(options, TRM_OPTION_nan_on_overflow)},
+      .rounding = {.stochastic = stochastic, .alike = alike, .replicas = replicas},
       .batch_norm_group = group};
   return TRM_OK;
 }
@@ -159,6 +166,7 @@ trm_status trm_compile_observed(const trm_module *module, const trm_option *opti
                           !trm_options_bool(&executable->options, TRM_OPTION_reference);
     verifier v = {observer, context};
     const bool verifies = trm_options_bool(&executable->options, TRM_OPTION_verify);
+    executable->module->half_overflow = half_overflow(&executable->options);
     trm_pass_settings settings;
     status = pass_settings(executable, optimise, &settings, error);
     if (status == TRM_OK) {
@@ -191,7 +199,10 @@ trm_status trm_executable_from_optimised(trm_module *module, const trm_option *o
   }
   executable->module = module;
   status = trm_options_parse(&executable->arena, options, num_options, &executable->options, error);
-  if (status == TRM_OK) status = finish(executable, error);
+  if (status == TRM_OK) {
+    module->half_overflow = half_overflow(&executable->options);
+    status = finish(executable, error);
+  }
   if (status != TRM_OK) {
     trm_executable_free(executable);
     return status;

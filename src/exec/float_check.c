@@ -1,9 +1,11 @@
-/* Owns: telling which floating-point event an instruction's results speak of.
+/* Owns: telling which floating-point event an instruction's results speak of, and the limits of
+ * float16 results.
  *
  * The CPU's own flags are of no use: vector kernels compute lanes that nobody reads, and library
  * functions raise flags on the way to exact results. So the results are looked at. That they hold
  * no NaN and no infinity is one fast pass over them; else an elementwise instruction is judged
- * element by element, one that combines elements by all of its operands together. */
+ * element by element, one that combines elements by all of its operands together. The same goes
+ * for float16 results that must not be infinite. */
 #include "exec/float_check.h"
 
 #include <math.h>
@@ -104,30 +106,51 @@ static bool is_pole(trm_opcode opcode, double a, double b) {
   }
 }
 
-static unsigned events_of_elements(trm_opcode opcode, array result, const array *operands,
+/* Events of elements; a half is judged by the float that it was before it was rounded to `result`,
+ * for overflow and poles may have made it a NaN. */
+static unsigned events_of_elements(const trm_scalar_op *op, array result, const array *operands,
                                    uint32_t num_operands) {
   unsigned events = 0;
+  const trm_opcode opcode = op->opcode;
   for (int64_t i = 0; i < result.count; ++i) {
-    const double r = element(result, i);
+    double r = element(result, i);
     if (isfinite(r)) continue;
-    double values[3] = {0};
+    trm_value values[3] = {{{0}, 0}};
+    double floats[3] = {0};
     bool finite = true, nan = false;
     for (uint32_t k = 0; k < num_operands; ++k) {
-      values[k] = element(operands[k], operands[k].count == 1 ? 0 : i);
-      finite = finite && isfinite(values[k]);
-      nan = nan || isnan(values[k]);
+      const int64_t at = operands[k].count == 1 ? 0 : i;
+      values[k] = trm_value_load(operands[k].dtype, operands[k].data, at);
+      floats[k] = element(operands[k], at);
+      finite = finite && isfinite(floats[k]);
+      nan = nan || isnan(floats[k]);
     }
-    if (isnan(r) && opcode == TRM_OP_CUSTOM_CALL) {
-      /* Rounding to half; where overflow makes a NaN. */
-      if (finite) events |= TRM_FLOAT_OVERFLOW;
-    } else if (isnan(r)) {
+    if (result.dtype == TRM_F16) {
+      const bool is_nan = isnan(r);
+      r = opcode == TRM_OP_CUSTOM_CALL ? floats[0] : trm_scalar_op_apply(op, values).f;
+      if (isfinite(r)) events |= TRM_FLOAT_OVERFLOW | (is_nan ? TRM_FLOAT_INVALID : 0u);
+    }
+    if (isfinite(r)) continue;
+    if (isnan(r)) {
       if (!nan) events |= TRM_FLOAT_INVALID;
     } else if (finite) {
-      events |= is_pole(opcode, values[0], values[1]) ? TRM_FLOAT_DIVISION_BY_ZERO
+      events |= is_pole(opcode, floats[0], floats[1]) ? TRM_FLOAT_DIVISION_BY_ZERO
                                                       : TRM_FLOAT_OVERFLOW;
     }
   }
   return events;
+}
+
+/* Whether a float does not fit the integer type that it is converted to. */
+static bool any_out_of_range(trm_dtype to, array from) {
+  const bool is_wide = trm_dtype_bits(to) > 32 || to == TRM_U32;
+  const double low = is_wide ? -0x1p63 : -0x1p31;
+  const double high = to == TRM_U64 ? 0x1p64 : -low;
+  for (int64_t i = 0; i < from.count; ++i) {
+    const double value = element(from, i);
+    if (!(trunc(value) >= low && value < high)) return true;
+  }
+  return false;
 }
 
 /* ---- Whole arrays --------------------------------------------------------------------------- */
@@ -166,6 +189,8 @@ static unsigned events_of_arrays(trm_opcode opcode, array result, const array *o
   return events | TRM_FLOAT_OVERFLOW;
 }
 
+enum { MAX_OPERANDS = 64 };
+
 /* ---- Instructions --------------------------------------------------------------------------- */
 
 typedef enum check_kind { CHECK_NOTHING, CHECK_ELEMENTS, CHECK_ARRAYS } check_kind;
@@ -184,7 +209,7 @@ static check_kind kind_of(const trm_instruction *instruction) {
       static const char *const computing[] = {
           "tremula.all-reduce", "tremula.batch-norm-gradient-statistics",
           "tremula.batch-norm-statistics", "tremula.dropout", "tremula.reduce-scatter",
-          "tremula.round-half", "tremula.round-half-stochastically"};
+          "tremula.round-half-stochastically"};
       for (size_t i = 0; instruction->custom_call != NULL &&
                          i < sizeof computing / sizeof *computing; ++i) {
         if (strcmp(computing[i], instruction->custom_call->target) == 0) {
@@ -229,12 +254,25 @@ static const char *event_text(unsigned events) {
 trm_status trm_float_check(const trm_module *module, const trm_computation *computation,
                            const trm_instruction *instruction, unsigned events,
                            const void *const *operands, void *const *results, trm_error *error) {
-  enum { MAX_OPERANDS = 64 };
   const check_kind kind = kind_of(instruction);
   if (kind == CHECK_NOTHING) return TRM_OK;
   unsigned happened = 0;
   array inputs[MAX_OPERANDS];
   uint32_t num_inputs = UINT32_MAX;
+  if (instruction->opcode == TRM_OP_CONVERT && (events & TRM_FLOAT_INVALID) != 0 &&
+      trm_kind_is_integer(trm_dtype_kind(instruction->shape.dtype))) {
+    list_operands(computation, instruction, operands, inputs, MAX_OPERANDS);
+    if (trm_dtype_kind(inputs[0].dtype) == TRM_KIND_FLOAT &&
+        any_out_of_range(instruction->shape.dtype, inputs[0])) {
+      happened = TRM_FLOAT_INVALID;
+    }
+  }
+  trm_scalar_op op = {.opcode = instruction->opcode};
+  if (kind == CHECK_ELEMENTS && instruction->shape.dtype == TRM_F16 &&
+      instruction->opcode != TRM_OP_CUSTOM_CALL) {
+    TRY(trm_scalar_op_create(module, computation, instruction, &op, error));
+    op.to = TRM_F32;
+  }
   const int32_t leaves = trm_shape_num_leaves(&instruction->shape);
   for (int32_t l = 0; l < leaves; ++l) {
     const trm_shape *leaf = trm_shape_leaf(&instruction->shape, l);
@@ -245,7 +283,7 @@ trm_status trm_float_check(const trm_module *module, const trm_computation *comp
       if (num_inputs > MAX_OPERANDS) return TRM_OK; /* only collectives of many arrays */
     }
     happened |= kind == CHECK_ELEMENTS
-                    ? events_of_elements(instruction->opcode, result, inputs, num_inputs)
+                    ? events_of_elements(&op, result, inputs, num_inputs)
                     : events_of_arrays(instruction->opcode, result, inputs, num_inputs);
   }
   if ((happened & events) == 0) return TRM_OK;
@@ -255,4 +293,44 @@ trm_status trm_float_check(const trm_module *module, const trm_computation *comp
        "excepted state: %s in %s",
        event_text(happened & events),
        trm_instruction_text(module, instruction, text, sizeof text));
+}
+
+/* ---- Limits of halves ----------------------------------------------------------------------- */
+
+bool trm_must_limit_halves(const trm_module *module, const trm_instruction *instruction) {
+  if (module->half_overflow == TRM_HALF_INFINITY || kind_of(instruction) != CHECK_ARRAYS ||
+      instruction->opcode == TRM_OP_FUSION) {
+    return false;
+  }
+  const int32_t leaves = trm_shape_num_leaves(&instruction->shape);
+  for (int32_t l = 0; l < leaves; ++l) {
+    if (trm_shape_leaf(&instruction->shape, l)->dtype == TRM_F16) return true;
+  }
+  return false;
+}
+
+void trm_limit_halves(const trm_module *module, const trm_computation *computation,
+                      const trm_instruction *instruction, const void *const *operands,
+                      void *const *results) {
+  const int32_t leaves = trm_shape_num_leaves(&instruction->shape);
+  bool is_new = false; /* no operand is infinite */
+  for (int32_t l = 0; l < leaves; ++l) {
+    const trm_shape *leaf = trm_shape_leaf(&instruction->shape, l);
+    const array result = {leaf->dtype, results[l], trm_shape_count(leaf)};
+    if (leaf->dtype != TRM_F16 || !holds_special(result)) continue;
+    if (!is_new) {
+      array inputs[MAX_OPERANDS];
+      const uint32_t count =
+          list_operands(computation, instruction, operands, inputs, MAX_OPERANDS);
+      for (uint32_t k = 0; k < count && k < MAX_OPERANDS; ++k) {
+        if (specials_of(inputs[k]).infinity) return;
+      }
+      is_new = true;
+    }
+    uint16_t *halves = results[l];
+    for (int64_t i = 0; i < result.count; ++i) {
+      if ((halves[i] & 0x7fff) != 0x7c00) continue;
+      halves[i] = module->half_overflow == TRM_HALF_NAN ? 0x7e00 : (uint16_t)(halves[i] - 1);
+    }
+  }
 }

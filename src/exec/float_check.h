@@ -19,4 +19,12 @@ trm_status trm_float_check(const trm_module *module, const trm_computation *comp
                            const trm_instruction *instruction, unsigned events,
                            const void *const *operands, void *const *results, trm_error *error);
 
+/* Whether an instruction's float16 results must be looked at after its kernel has run, for the
+ * module's half_overflow; elementwise kernels see to that themselves. */
+bool trm_must_limit_halves(const trm_module *module, const trm_instruction *instruction);
+/* Makes infinite float16 results what half_overflow says, if no operand is infinite. */
+void trm_limit_halves(const trm_module *module, const trm_computation *computation,
+                      const trm_instruction *instruction, const void *const *operands,
+                      void *const *results);
+
 #endif /* TREMULA_EXEC_FLOAT_CHECK_H_ */

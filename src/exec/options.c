@@ -10,7 +10,7 @@
 
 typedef enum option_kind {
   KIND_BOOL, KIND_TEXT, KIND_COUNT, KIND_TILES, KIND_BYTES, KIND_PROPORTION, KIND_SHARE,
-  KIND_ROUNDING, KIND_SELECTION
+  KIND_ROUNDING, KIND_SELECTION, KIND_OVERFLOW
 } option_kind;
 
 static const struct {
@@ -72,6 +72,13 @@ static trm_status check_value(trm_option_id id, const char *value, trm_error *er
     case KIND_SELECTION:
       if (!trm_selection_order_parse(value, NULL)) {
         FAIL(INVALID_ARGUMENT, "option %s must be auto, zigzag, snake or hoof, not '%s'",
+             table[id].key, value);
+      }
+      return TRM_OK;
+    case KIND_OVERFLOW:
+      if (strcmp(value, "infinity") != 0 && strcmp(value, "largest") != 0 &&
+          strcmp(value, "nan") != 0) {
+        FAIL(INVALID_ARGUMENT, "option %s must be infinity, largest or nan, not '%s'",
              table[id].key, value);
       }
       return TRM_OK;

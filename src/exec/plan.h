@@ -49,6 +49,7 @@ typedef struct trm_step {
   uint32_t *slots;       /* operands, then results */
   uint32_t scratch;      /* slot, or TRM_NO_INDEX */
   trm_kernel *kernel;
+  bool limits_halves;    /* trm_limit_halves after it */
   size_t persistent;     /* offset in the engine's persistent block */
   uint32_t num_ranges;
   trm_step_range *ranges; /* while: condition, body; conditional: the branches. They come next */

@@ -115,8 +115,7 @@ trm_status trm_executable_num_replicas(const trm_executable *executable, uint32_
 static bool is_pure(const trm_custom_call *call) {
   static const char *const pure[] = {"Eigh", "ProductOfElementaryHouseholderReflectors", "Qr",
                                      "tremula.batch-norm-statistics",
-                                     "tremula.batch-norm-gradient-statistics",
-                                     "tremula.round-half"};
+                                     "tremula.batch-norm-gradient-statistics"};
   for (size_t i = 0; call != NULL && i < sizeof pure / sizeof *pure; ++i) {
     if (strcmp(call->target, pure[i]) == 0) return !call->has_side_effect;
   }

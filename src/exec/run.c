@@ -68,11 +68,18 @@ static trm_status run_kernel(const runner *r, uint32_t i, seeds seed, trm_error 
       .exchange = replica->exchange};
   const trm_status status = step->kernel->run(step->kernel, &call, error);
   if (status != TRM_OK) return note_step(r, step, status, error);
-  if (r->plan->float_events == 0) return TRM_OK;
-  const trm_computation *computation = &r->plan->module->computations[step->computation];
-  return trm_float_check(r->plan->module, computation,
-                         &computation->instructions[step->instruction], r->plan->float_events,
-                         call.operands, call.results, error);
+  if (r->plan->float_events == 0 && !step->limits_halves) return TRM_OK;
+  const trm_module *module = r->plan->module;
+  const trm_computation *computation = &module->computations[step->computation];
+  const trm_instruction *instruction = &computation->instructions[step->instruction];
+  if (r->plan->float_events != 0) {
+    TRY(trm_float_check(module, computation, instruction, r->plan->float_events, call.operands,
+                        call.results, error));
+  }
+  if (step->limits_halves) {
+    trm_limit_halves(module, computation, instruction, call.operands, call.results);
+  }
+  return TRM_OK;
 }
 
 static trm_status run_while(const runner *r, const trm_step *step, const bool *condition,

@@ -273,6 +273,12 @@ typedef struct trm_alias {
   bool must_alias;
 } trm_alias;
 
+/* What float16 is where no infinity went in but something too large comes out: LARGEST, +-65504;
+ * NAN; or INFINITY, as in IEEE 754. At a pole, such as 1 / 0, it is NaN but with INFINITY. */
+typedef enum trm_half_overflow {
+  TRM_HALF_INFINITY, TRM_HALF_LARGEST, TRM_HALF_NAN
+} trm_half_overflow;
+
 struct trm_module {
   trm_arena arena;
   const char *name;
@@ -283,6 +289,7 @@ struct trm_module {
   uint32_t num_aliases;
   trm_alias *aliases;
   bool is_scheduled; /* instruction order is to be kept */
+  trm_half_overflow half_overflow; /* of those who compile; in no text and no proto */
   const char *frontend_side_table; /* JSON: node id -> TensorFlow name, file, line, shard; NULL */
 };
 

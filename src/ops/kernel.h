@@ -122,8 +122,7 @@ trm_status trm_batch_norm_statistics_create(const trm_kernel_request *, trm_kern
 trm_status trm_assert_create(const trm_kernel_request *, trm_kernel *, bool *, trm_error *);
 /* The custom call "tremula.user-op" (host/user_op.c). */
 trm_status trm_user_op_create(const trm_kernel_request *, trm_kernel *, bool *, trm_error *);
-/* The custom calls "tremula.round-half" and "tremula.round-half-stochastically"
- * (random/round_half.c). */
+/* The custom call "tremula.round-half-stochastically" (random/round_half.c). */
 trm_status trm_round_half_create(const trm_kernel_request *, trm_kernel *, bool *, trm_error *);
 /* The custom call "tremula.dropout" (random/dropout.c). */
 trm_status trm_dropout_create(const trm_kernel_request *, trm_kernel *, bool *, trm_error *);

@@ -83,6 +83,7 @@ typedef struct trm_scalar_op {
   trm_comparison comparison;
   trm_comparison_type comparison_type;
   int32_t exponent_bits, mantissa_bits;
+  trm_half_overflow half_overflow;
 } trm_scalar_op;
 
 /* Whether trm_scalar_op_create knows the opcode. */

@@ -75,7 +75,8 @@ trm_status trm_scalar_op_create(const trm_module *module, const trm_computation 
                             .comparison = instruction->comparison,
                             .comparison_type = instruction->comparison_type,
                             .exponent_bits = instruction->exponent_bits,
-                            .mantissa_bits = instruction->mantissa_bits};
+                            .mantissa_bits = instruction->mantissa_bits,
+                            .half_overflow = module->half_overflow};
   return TRM_OK;
 }
 
@@ -315,7 +316,7 @@ static trm_value clamp(const trm_scalar_op *op, const trm_value *operands) {
   return result;
 }
 
-trm_value trm_scalar_op_apply(const trm_scalar_op *op, const trm_value *operands) {
+static trm_value apply(const trm_scalar_op *op, const trm_value *operands) {
   const trm_kind kind = trm_dtype_kind(op->from);
   trm_value result = {{0}, 0.0};
   switch (op->opcode) {
@@ -356,4 +357,32 @@ trm_value trm_scalar_op_apply(const trm_scalar_op *op, const trm_value *operands
       break;
   }
   return trm_value_round(op->to, result);
+}
+
+/* What an infinite half is that comes of finite operands (trm_half_overflow). */
+static double limit_half(const trm_scalar_op *op, const trm_value *operands, double infinity) {
+  const trm_opcode_class class = trm_opcode_class_of(op->opcode);
+  if ((class != TRM_CLASS_UNARY && class != TRM_CLASS_BINARY) ||
+      op->opcode == TRM_OP_BITCAST_CONVERT || op->opcode == TRM_OP_REDUCE_PRECISION) {
+    return infinity;
+  }
+  for (int k = 0; k < (class == TRM_CLASS_BINARY ? 2 : 1); ++k) {
+    if (trm_dtype_kind(op->from) == TRM_KIND_FLOAT && !isfinite(operands[k].f)) return infinity;
+  }
+  switch (op->opcode) {
+    case TRM_OP_DIVIDE: case TRM_OP_LOG: case TRM_OP_LOG_PLUS_ONE: case TRM_OP_RSQRT: return NAN;
+    case TRM_OP_POWER:
+      if (operands[0].f == 0) return NAN;
+      break;
+    default: break;
+  }
+  return op->half_overflow == TRM_HALF_NAN ? NAN : copysign(65504, infinity);
+}
+
+trm_value trm_scalar_op_apply(const trm_scalar_op *op, const trm_value *operands) {
+  trm_value result = apply(op, operands);
+  if (op->half_overflow != TRM_HALF_INFINITY && op->to == TRM_F16 && isinf(result.f)) {
+    result.f = limit_half(op, operands, result.f);
+  }
+  return result;
 }

@@ -29,7 +29,6 @@ static const struct {
     {"tremula.random", trm_reference_random_create},
     {"tremula.reduce-scatter", trm_collective_create},
     {"tremula.replication-factor", trm_collective_create},
-    {"tremula.round-half", trm_round_half_create},
     {"tremula.round-half-stochastically", trm_round_half_create},
     {"tremula.user-op", trm_user_op_create},
 };

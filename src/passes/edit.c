@@ -121,6 +121,80 @@ trm_status trm_edit_scalar(trm_edit *edit, trm_index like, trm_dtype dtype, doub
   return trm_edit_add(edit, like, prototype, out_index, error);
 }
 
+trm_status trm_edit_convert(trm_edit *edit, trm_index like, trm_dtype dtype, trm_index operand,
+                            trm_index *out_index, trm_error *error) {
+  *out_index = operand;
+  trm_instruction prototype = {.opcode = TRM_OP_CONVERT, .shape = trm_edit_at(edit, operand)->shape,
+                               .num_operands = 1, .operands = &operand,
+                               .sharding = trm_edit_at(edit, like)->sharding,
+                               .frontend_attributes = trm_edit_at(edit, like)->frontend_attributes};
+  if (prototype.shape.dtype == dtype) return TRM_OK;
+  prototype.shape.dtype = dtype;
+  prototype.shape.layout = NULL;
+  return trm_edit_add(edit, like, prototype, out_index, error);
+}
+
+/* A computation of float32 in the place of one of float16. */
+static trm_status widen_body(trm_module *module, uint32_t *body, trm_error *error) {
+  TRY(trm_module_clone_computation(module, *body, body, error));
+  trm_computation *computation = &module->computations[*body];
+  for (uint32_t i = 0; i < computation->num_instructions; ++i) {
+    computation->instructions[i].shape.dtype = TRM_F32;
+  }
+  return TRM_OK;
+}
+
+trm_status trm_edit_widen(trm_edit *edit, trm_index i, const trm_index *operands,
+                          trm_index *out_index, trm_error *error) {
+  enum { MOST = 2 };
+  trm_instruction wide = *trm_edit_at(edit, i);
+  trm_index converted[MOST];
+  for (uint32_t k = 0; k < wide.num_operands && k < MOST; ++k) {
+    TRY(trm_edit_convert(edit, i, TRM_F32, operands[k], &converted[k], error));
+  }
+  uint32_t body;
+  if (wide.num_called > 0 && wide.shape.dtype == TRM_F16) {
+    body = wide.called[0];
+    TRY(widen_body(edit->module, &body, error));
+    wide.called = &body;
+  }
+  wide.operands = converted;
+  wide.shape.dtype = TRM_F32;
+  wide.shape.layout = NULL;
+  return trm_edit_add(edit, i, wide, out_index, error);
+}
+
+bool trm_edit_is_constant(const trm_edit *e, trm_index i, double value) {
+  const trm_instruction *instruction = trm_edit_at(e, i);
+  if (instruction->opcode == TRM_OP_BROADCAST) {
+    instruction = trm_edit_at(e, trm_edit_operand(e, i, 0));
+  }
+  if (instruction->opcode != TRM_OP_CONSTANT || !trm_shape_is_scalar(&instruction->shape)) {
+    return false;
+  }
+  const void *data = instruction->literal->leaves[0];
+  int64_t integer = 0;
+  float real;
+  uint16_t half;
+  switch (instruction->shape.dtype) {
+    case TRM_F32:
+      memcpy(&real, data, sizeof real);
+      return (double)real == value;
+    case TRM_F16:
+      memcpy(&half, data, sizeof half);
+      return (double)trm_half_to_float(half) == value;
+    case TRM_S32:
+    case TRM_U32:
+    case TRM_S64:
+    case TRM_U64:
+    case TRM_PRED:
+      memcpy(&integer, data, trm_dtype_size(instruction->shape.dtype));
+      return (double)integer == value;
+    default:
+      return false;
+  }
+}
+
 trm_status trm_edit_instructions(trm_module *module, uint32_t computation, trm_rewrite rewrite,
                                  void *state, trm_error *error) {
   trm_edit edit;

@@ -49,6 +49,16 @@ trm_status trm_edit_broadcast(trm_edit *edit, trm_index like, trm_shape shape, t
 trm_status trm_edit_scalar(trm_edit *edit, trm_index like, trm_dtype dtype, double value,
                            trm_index *out_index, trm_error *error);
 
+/* `operand` as another type; itself where it has that. Marks come from `like` too. */
+trm_status trm_edit_convert(trm_edit *edit, trm_index like, trm_dtype dtype, trm_index operand,
+                            trm_index *out_index, trm_error *error);
+/* The float16 or float32 instruction, of one or two operands, in float32 over `operands`, which are
+ * converted; with its computation of plain sums or products, if it has one. */
+trm_status trm_edit_widen(trm_edit *edit, trm_index i, const trm_index *operands,
+                          trm_index *out_index, trm_error *error);
+/* Whether an instruction is a constant (or a broadcast of a scalar one) equal to `value`. */
+bool trm_edit_is_constant(const trm_edit *edit, trm_index i, double value);
+
 /* What rewrites one instruction of an edit; `state` is the pass's own. */
 typedef trm_status (*trm_rewrite)(trm_edit *edit, trm_index index, void *state, trm_error *error);
 /* Begins an edit of a computation, calls `rewrite` for each of its instructions (not for those that

@@ -1,10 +1,10 @@
 /* Owns: finding out which values are the same on all replicas.
  *
- * The program's inputs are, and what follows from them alone, and what all replicas compute
- * together. What comes out of feeds, of random numbers or of custom calls is not. Of a tuple each
- * leaf counts for itself. Loops and branches make it a fixed point: all is taken to be the same
- * until something says otherwise. Should that take too many rounds, the rest is taken to differ,
- * which is always right. */
+ * The program's inputs are, and what follows from them alone, what all replicas compute together,
+ * and what the program says is. What comes out of feeds, of random numbers or of custom calls is
+ * not. Of a tuple each leaf counts for itself. Loops and branches make it a fixed point: all is
+ * taken to be the same until something says otherwise. Should that take too many rounds, the rest
+ * is taken to differ, which is always right. */
 #include "passes/identical.h"
 
 #include <string.h>
@@ -103,6 +103,9 @@ static bool result_differs(const analysis *a, uint32_t c, const trm_instruction 
       return true;
     case TRM_OP_CUSTOM_CALL:
       return custom_call_differs(a, instruction);
+    case TRM_OP_OPT_BARRIER: /* assume_equal_across_replicas() of cross_replica_ops.py */
+      return trm_instruction_frontend_attribute(instruction, "ASSUME_EQUAL") == NULL &&
+             operands_differ(a, c, instruction);
     default:
       return operands_differ(a, c, instruction);
   }

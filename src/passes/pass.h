@@ -25,6 +25,8 @@ trm_status trm_pass_simplify_tuples(trm_module *module, trm_error *error);
 trm_status trm_pass_dynamic(trm_module *module, trm_error *error);
 /* simplify.c: algebraic identities that keep every bit of the result. */
 trm_status trm_pass_simplify(trm_module *module, trm_error *error);
+/* halves.c: what the original computes in float32 between float16 operands and a float16 result. */
+trm_status trm_pass_widen_halves(trm_module *module, trm_error *error);
 /* Which float16 results are rounded at random; IDENTICAL: those that are the same on all replicas,
  * which round them alike. */
 typedef enum trm_stochastic {
@@ -34,13 +36,11 @@ typedef enum trm_stochastic {
 typedef struct trm_rounding_settings {
   trm_stochastic stochastic;
   bool alike; /* what is the same on all replicas is rounded alike by all */
-  bool nan_on_overflow;
   uint32_t replicas; /* that the program will run on; 0 is 1 */
 } trm_rounding_settings;
 
-/* round.c: float16 results are rounded by instructions of their own, at random or so that overflow
- * gives NaN: all of them as the settings say, but what has the frontend attribute
- * STOCHASTIC_ROUNDING as that says. */
+/* round.c: float16 results are rounded at random by instructions of their own: those that the
+ * settings say, but what has the frontend attribute STOCHASTIC_ROUNDING as that says. */
 trm_status trm_pass_round_halves(trm_module *module, const trm_rounding_settings *settings,
                                  trm_error *error);
 /* fold.c: computes what is constant, when the result is small. */

@@ -31,6 +31,7 @@ static const pass_row pipeline[] = {
     {"inline", trm_pass_inline, ALWAYS, NULL},
     {"simplify-tuples", trm_pass_simplify_tuples, ALWAYS, NULL},
     {"dynamic", trm_pass_dynamic, ALWAYS, NULL},
+    {"widen-halves", trm_pass_widen_halves, ALWAYS, NULL},
     {"round-halves", NULL, ALWAYS, round_halves},
     {"distribute-batch-norm", NULL, ALWAYS, distribute_batch_norm},
     {"simplify", trm_pass_simplify, OPTIMISING, NULL},

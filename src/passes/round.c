@@ -1,8 +1,8 @@
 /* Owns: making the rounding of float16 results an instruction of its own.
  *
  * What computes in float16 is to compute in float32, which the kernels do anyway, and the custom
- * call "tremula.round-half" or "tremula.round-half-stochastically" rounds. Without this pass all
- * results are rounded to nearest. What is the same on all replicas may be rounded alike by all, or
+ * call "tremula.round-half-stochastically" rounds. Without this pass all results are rounded to
+ * nearest. What is the same on all replicas may be rounded alike by all, or
  * alone be rounded at random. Reductions other than plain sums and products, scatters and batch
  * norms are left as they are. */
 #include <string.h>
@@ -12,7 +12,7 @@
 #include "passes/pass.h"
 
 typedef struct rounding {
-  bool stochastic, nan_on_overflow;
+  bool stochastic;
   bool alike; /* all replicas draw the same random numbers */
 } rounding;
 
@@ -67,54 +67,20 @@ static bool is_served(const trm_edit *e, trm_index i) {
   }
 }
 
-/* A sum or product of float32 in the place of one of float16. */
-static trm_status widen_body(trm_module *module, uint32_t *body, trm_error *error) {
-  TRY(trm_module_clone_computation(module, *body, body, error));
-  trm_computation *computation = &module->computations[*body];
-  for (uint32_t i = 0; i < computation->num_instructions; ++i) {
-    computation->instructions[i].shape.dtype = TRM_F32;
-  }
-  return TRM_OK;
-}
-
-/* The instruction in float32. */
-static trm_status widen(trm_edit *e, trm_index i, trm_index *out_wide, trm_error *error) {
-  trm_instruction wide = *trm_edit_at(e, i);
-  trm_index operands[2];
-  for (uint32_t k = 0; k < wide.num_operands; ++k) {
-    operands[k] = trm_edit_operand(e, i, k);
-    trm_shape shape = trm_edit_at(e, operands[k])->shape;
-    if (shape.dtype == TRM_F32) continue;
-    shape.dtype = TRM_F32;
-    shape.layout = NULL;
-    TRY(trm_edit_unary(e, i, TRM_OP_CONVERT, shape, operands[k], &operands[k], error));
-  }
-  if (wide.opcode == TRM_OP_CONVERT) {
-    *out_wide = operands[0];
-    return TRM_OK;
-  }
-  uint32_t body;
-  if (wide.num_called > 0) {
-    body = wide.called[0];
-    TRY(widen_body(e->module, &body, error));
-    wide.called = &body;
-  }
-  wide.operands = operands;
-  wide.shape.dtype = TRM_F32;
-  wide.shape.layout = NULL;
-  return trm_edit_add(e, i, wide, out_wide, error);
-}
-
 static trm_status take_apart(trm_edit *e, trm_index i, rounding how, trm_error *error) {
   trm_index operand, rounded;
-  TRY(widen(e, i, &operand, error));
+  if (trm_edit_at(e, i)->opcode == TRM_OP_CONVERT) {
+    TRY(trm_edit_convert(e, i, TRM_F32, trm_edit_operand(e, i, 0), &operand, error));
+  } else {
+    const trm_index operands[2] = {trm_edit_operand(e, i, 0),
+                                   trm_edit_at(e, i)->num_operands > 1 ? trm_edit_operand(e, i, 1)
+                                                                       : 0};
+    TRY(trm_edit_widen(e, i, operands, &operand, error));
+  }
   trm_custom_call *call = ARENA_NEW(&e->module->arena, trm_custom_call, 1);
   CHECK_MEMORY(call, "a rounding");
-  *call = (trm_custom_call){.target = how.stochastic ? "tremula.round-half-stochastically"
-                                                     : "tremula.round-half"};
-  const char *config = how.alike ? how.nan_on_overflow ? "{\"nan_on_overflow\":true,\"alike\":true}"
-                                                       : "{\"alike\":true}"
-                                 : how.nan_on_overflow ? "{\"nan_on_overflow\":true}" : "{}";
+  *call = (trm_custom_call){.target = "tremula.round-half-stochastically"};
+  const char *config = how.alike ? "{\"alike\":true}" : "{}";
   const trm_instruction custom = {
       .opcode = TRM_OP_CUSTOM_CALL, .shape = trm_edit_at(e, i)->shape, .num_operands = 1,
       .operands = &operand, .custom_call = call, .backend_config = config,
@@ -138,11 +104,10 @@ static trm_status round_instruction(trm_edit *e, trm_index i, void *state, trm_e
       r->identical.first != NULL && trm_is_identical(&r->identical, e->computation, i);
   const rounding all = {
       .stochastic = settings->stochastic == TRM_STOCHASTIC_ALL ||
-                    (settings->stochastic == TRM_STOCHASTIC_IDENTICAL && same),
-      .nan_on_overflow = settings->nan_on_overflow};
+                    (settings->stochastic == TRM_STOCHASTIC_IDENTICAL && same)};
   rounding how = rounding_of(trm_edit_at(e, i), all);
   how.alike = how.stochastic && same;
-  return how.stochastic || how.nan_on_overflow ? take_apart(e, i, how, error) : TRM_OK;
+  return how.stochastic ? take_apart(e, i, how, error) : TRM_OK;
 }
 
 static trm_status round_all(trm_module *module, const trm_rounding_settings *settings,

@@ -11,38 +11,6 @@ static const trm_shape *shape_at(const trm_edit *e, trm_index i) {
   return &trm_edit_at(e, i)->shape;
 }
 
-/* Whether an instruction is a constant (or a broadcast of a scalar one) equal to `value`. */
-static bool is_constant_value(const trm_edit *e, trm_index i, double value) {
-  const trm_instruction *instruction = trm_edit_at(e, i);
-  if (instruction->opcode == TRM_OP_BROADCAST) {
-    instruction = trm_edit_at(e, trm_edit_operand(e, i, 0));
-  }
-  if (instruction->opcode != TRM_OP_CONSTANT || !trm_shape_is_scalar(&instruction->shape)) {
-    return false;
-  }
-  const void *data = instruction->literal->leaves[0];
-  int64_t integer = 0;
-  float real;
-  uint16_t half;
-  switch (instruction->shape.dtype) {
-    case TRM_F32:
-      memcpy(&real, data, sizeof real);
-      return (double)real == value;
-    case TRM_F16:
-      memcpy(&half, data, sizeof half);
-      return (double)trm_half_to_float(half) == value;
-    case TRM_S32:
-    case TRM_U32:
-    case TRM_S64:
-    case TRM_U64:
-    case TRM_PRED:
-      memcpy(&integer, data, trm_dtype_size(instruction->shape.dtype));
-      return (double)integer == value;
-    default:
-      return false;
-  }
-}
-
 static bool is_integer(trm_dtype dtype) {
   switch (dtype) {
     case TRM_S8: case TRM_S16: case TRM_S32: case TRM_S64:
@@ -208,18 +176,18 @@ static void simplify_arithmetic(trm_edit *e, trm_index i) {
   const bool integer = is_integer(shape_at(e, i)->dtype);
   switch (trm_edit_at(e, i)->opcode) {
     case TRM_OP_MULTIPLY: /* also right for NaN and infinity */
-      if (is_constant_value(e, right, 1)) trm_edit_replace(e, i, left);
-      else if (is_constant_value(e, left, 1)) trm_edit_replace(e, i, right);
+      if (trm_edit_is_constant(e, right, 1)) trm_edit_replace(e, i, left);
+      else if (trm_edit_is_constant(e, left, 1)) trm_edit_replace(e, i, right);
       break;
     case TRM_OP_DIVIDE:
-      if (is_constant_value(e, right, 1)) trm_edit_replace(e, i, left);
+      if (trm_edit_is_constant(e, right, 1)) trm_edit_replace(e, i, left);
       break;
     case TRM_OP_ADD: /* x + 0.0 turns -0.0 into 0.0: only for integers */
-      if (integer && is_constant_value(e, right, 0)) trm_edit_replace(e, i, left);
-      else if (integer && is_constant_value(e, left, 0)) trm_edit_replace(e, i, right);
+      if (integer && trm_edit_is_constant(e, right, 0)) trm_edit_replace(e, i, left);
+      else if (integer && trm_edit_is_constant(e, left, 0)) trm_edit_replace(e, i, right);
       break;
     case TRM_OP_SUBTRACT: /* x - 0.0 is x for every x */
-      if (is_constant_value(e, right, 0) && integer) trm_edit_replace(e, i, left);
+      if (trm_edit_is_constant(e, right, 0) && integer) trm_edit_replace(e, i, left);
       break;
     default:
       break;
@@ -260,9 +228,9 @@ static bool reverse_is_nothing(const trm_edit *e, trm_index i) {
 static trm_status simplify_power(trm_edit *e, trm_index i, trm_error *error) {
   const trm_index base = trm_edit_operand(e, i, 0);
   const trm_index exponent = trm_edit_operand(e, i, 1);
-  if (is_constant_value(e, exponent, 1)) {
+  if (trm_edit_is_constant(e, exponent, 1)) {
     trm_edit_replace(e, i, base);
-  } else if (is_constant_value(e, exponent, 2) && !is_integer(shape_at(e, i)->dtype)) {
+  } else if (trm_edit_is_constant(e, exponent, 2) && !is_integer(shape_at(e, i)->dtype)) {
     trm_index square;
     TRY(trm_edit_binary(e, i, TRM_OP_MULTIPLY, *shape_at(e, i), base, base, &square, error));
     trm_edit_replace(e, i, square);

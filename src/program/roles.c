@@ -122,6 +122,13 @@ static void take_over(finder *f, uint32_t v, uint32_t by) {
   else role->is_absorbed = true;
 }
 
+/* A cast that widen-halves (src/passes/halves.c) has put around an instruction is part of it. */
+static bool absorb_cast(finder *f, uint32_t v, uint32_t n) {
+  if (at(f, v)->opcode != TRM_OP_CONVERT || !same_op(at(f, v), at(f, n))) return false;
+  role_of(f, v)->is_absorbed = true;
+  return true;
+}
+
 /* a x + b y, x + b y and the like: popops::scaledAddTo. With a filter's gradient, or the sum of a
  * bias's, as y, these are one pattern with it. */
 static trm_status find_scaled_sum(finder *f, uint32_t n, trm_error *error) {
@@ -168,8 +175,10 @@ static trm_status find_scaled_sum(finder *f, uint32_t n, trm_error *error) {
     role->last = "AddTo";
   }
   for (uint32_t k = 0; k < 2; ++k) {
+    absorb_cast(f, kinds[k] != NO_SCALAR ? values[k] : operand(f, n, k), n);
     if (kinds[k] != NO_SCALAR) take_over(f, operand(f, n, k), n);
   }
+  if (f->in.user[n] != none) absorb_cast(f, f->in.user[n], n);
   return TRM_OK;
 }
 
@@ -197,11 +206,13 @@ static void find_reductions(finder *f, uint32_t n) {
     role_of(f, x)->is_absorbed = true;
     role->word = "fusion";
     squares = true;
+    halves = absorb_cast(f, operand(f, x, 0), n) || halves;
   } else if (!is_taken && is_float(at(f, x)) && at(f, x)->opcode == TRM_OP_MULTIPLY &&
              is_used_once(f, x) && operand(f, x, 0) == operand(f, x, 1)) {
     squares = true; /* in a fusion with others */
     role->word = "fusion";
     role_of(f, x)->is_absorbed = true;
+    halves = absorb_cast(f, operand(f, x, 0), n) || halves;
   }
   if (!is_used_once(f, n)) return;
   const uint32_t u = f->in.user[n];

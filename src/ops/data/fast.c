@@ -188,7 +188,7 @@ static trm_status create_iota(const trm_kernel_request *request, trm_kernel *out
   trm_strip_program *program;
   trm_instruction instruction = *request->instruction;
   const trm_computation single = {.num_instructions = 1, .instructions = &instruction};
-  TRY(trm_strip_compile(&single, request->arena, &program, out_supported, error));
+  TRY(trm_strip_compile(request->module, &single, request->arena, &program, out_supported, error));
   if (!*out_supported) return TRM_OK;
   *out_kernel = (trm_kernel){.name = "fast.iota", .scratch_bytes = trm_strip_scratch_bytes(program),
                              .state = program, .run = run_iota};

@@ -41,13 +41,15 @@ trm_status trm_fast_elementwise_create(const trm_kernel_request *request, trm_ke
     if (instruction->fusion_kind == NULL || strcmp(instruction->fusion_kind, "kLoop") != 0 ||
         instruction->num_called != 1)
       return TRM_OK;
-    TRY(trm_strip_compile(&request->module->computations[instruction->called[0]], request->arena,
+    TRY(trm_strip_compile(request->module,
+                          &request->module->computations[instruction->called[0]], request->arena,
                           &program, out_supported, error));
   } else {
     if (!trm_strip_supports(request->module, request->computation, instruction)) return TRM_OK;
     trm_computation wrapped;
     TRY(wrap_instruction(request, &wrapped, error));
-    TRY(trm_strip_compile(&wrapped, request->arena, &program, out_supported, error));
+    TRY(trm_strip_compile(request->module, &wrapped, request->arena, &program, out_supported,
+                          error));
   }
   if (!*out_supported) return TRM_OK;
   /* An operand that comes in twice must allow it in both places. */

@@ -20,11 +20,12 @@ bool trm_strip_supports(const trm_module *module, const trm_computation *computa
 
 typedef struct trm_strip_program trm_strip_program;
 
-/* Compiles a whole computation: parameter i is operand i, an array; the root is an array or a flat
- * tuple of arrays. Sets *out_supported to false when the computation holds something else. */
-trm_status trm_strip_compile(const trm_computation *computation, trm_arena *arena,
-                             trm_strip_program **out_program, bool *out_supported,
-                             trm_error *error);
+/* Compiles a whole computation of `module`: parameter i is operand i, an array; the root is an array
+ * or a flat tuple of arrays. Sets *out_supported to false when the computation holds something
+ * else. */
+trm_status trm_strip_compile(const trm_module *module, const trm_computation *computation,
+                             trm_arena *arena, trm_strip_program **out_program,
+                             bool *out_supported, trm_error *error);
 size_t trm_strip_scratch_bytes(const trm_strip_program *program);
 uint32_t trm_strip_in_place_operands(const trm_strip_program *program);
 void trm_strip_run(const trm_strip_program *program, const void *const *operands,

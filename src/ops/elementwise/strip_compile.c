@@ -356,6 +356,23 @@ static trm_status emit_iota(compiler *c, trm_index index, trm_error *error) {
 
 /* ---- Computing ------------------------------------------------------------------------------ */
 
+/* What a half result is where it overflows and at poles; `out` is not rounded yet. */
+static trm_status emit_half_limit(compiler *c, trm_opcode opcode, uint32_t out, uint32_t a,
+                                  uint32_t b, trm_error *error) {
+  const trm_vector_fn limit = c->ops->half_limit[c->half_overflow];
+  if (limit == NULL) return TRM_OK;
+  switch (opcode) {
+    case TRM_OP_DIVIDE: case TRM_OP_LOG: case TRM_OP_LOG_PLUS_ONE: case TRM_OP_RSQRT:
+      TRY(add_step(c, c->ops->half_pole, NULL, out, out, a, b, error));
+      break;
+    case TRM_OP_POWER: case TRM_OP_EXPONENTIAL: case TRM_OP_EXPONENTIAL_MINUS_ONE:
+      TRY(add_step(c, c->ops->half_large, NULL, out, out, a, b, error));
+      break;
+    default: break;
+  }
+  return add_step(c, limit, NULL, out, out, out, out, error);
+}
+
 static trm_status emit_elementwise(compiler *c, trm_index index, bool skip_rounding,
                                    trm_error *error) {
   const trm_instruction *instruction = strip_at(c, index);
@@ -374,16 +391,20 @@ static trm_status emit_elementwise(compiler *c, trm_index index, bool skip_round
   }
   trm_vector_fn function = find_function(c->ops, c->computation, instruction);
   bool rounds = to == TRM_F16 && !is_exact(opcode) && !skip_rounding;
+  bool overflows = to == TRM_F16 && !is_exact(opcode);
   if (opcode == TRM_OP_CONVERT && from == TRM_F32 && to == TRM_F16) {
-    if (skip_rounding) {
+    const trm_vector_fn limit = c->ops->half_limit[c->half_overflow];
+    if (skip_rounding && limit == NULL) {
       c->value_slot[index] = in[0];
       return TRM_OK;
     }
-    function = c->ops->round_half;
-    rounds = false;
+    function = limit != NULL ? limit : c->ops->round_half;
+    rounds = rounds && limit != NULL;
+    overflows = false;
   }
   const uint32_t out = add_register(c, register_log2(to));
   TRY(add_step(c, function, NULL, out, in[0], in[1], in[2], error));
+  if (overflows) TRY(emit_half_limit(c, opcode, out, in[0], in[1], error));
   if (rounds) TRY(add_step(c, c->ops->round_half, NULL, out, out, out, out, error));
   c->value_slot[index] = out;
   return TRM_OK;
@@ -603,10 +624,11 @@ static trm_status compile_all(compiler *c, trm_strip_program **out_program, trm_
 }
 
 trm_status trm_strip_compile_any(const trm_computation *computation, bool is_function,
-                                 trm_arena *arena, trm_strip_program **out_program,
-                                 bool *out_supported, trm_error *error) {
+                                 trm_half_overflow half_overflow, trm_arena *arena,
+                                 trm_strip_program **out_program, bool *out_supported,
+                                 trm_error *error) {
   compiler c = {.computation = computation, .ops = trm_vector_ops_get(), .arena = arena,
-                .is_function = is_function};
+                .is_function = is_function, .half_overflow = half_overflow};
   *out_supported = is_supported(&c);
   if (!*out_supported) return TRM_OK;
   const trm_status status = compile_all(&c, out_program, error);
@@ -620,8 +642,9 @@ trm_status trm_strip_compile_any(const trm_computation *computation, bool is_fun
   return status;
 }
 
-trm_status trm_strip_compile(const trm_computation *computation, trm_arena *arena,
-                             trm_strip_program **out_program, bool *out_supported,
-                             trm_error *error) {
-  return trm_strip_compile_any(computation, false, arena, out_program, out_supported, error);
+trm_status trm_strip_compile(const trm_module *module, const trm_computation *computation,
+                             trm_arena *arena, trm_strip_program **out_program,
+                             bool *out_supported, trm_error *error) {
+  return trm_strip_compile_any(computation, false, module->half_overflow, arena, out_program,
+                               out_supported, error);
 }

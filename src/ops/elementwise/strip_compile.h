@@ -20,6 +20,7 @@ typedef struct strip_compiler {
   trm_arena *arena; /* the program's */
   trm_arena scratch;
   bool is_function;
+  trm_half_overflow half_overflow;
   bool *is_staged;        /* by instruction: has a temporary */
   size_t *temporary;      /* its offset */
   size_t temporary_bytes;

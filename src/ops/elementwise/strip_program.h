@@ -67,6 +67,7 @@ size_t trm_strip_merge_pairs(const trm_vector_ops *ops, const strip_slot *slots,
 
 /* With is_function, parameters and results are arrays of any length instead of scalars. */
 trm_status trm_strip_compile_any(const trm_computation *computation, bool is_function,
+                                 trm_half_overflow half_overflow,
                                  trm_arena *arena, trm_strip_program **out_program,
                                  bool *out_supported, trm_error *error);
 

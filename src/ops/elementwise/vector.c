@@ -281,6 +281,16 @@ LOOP1(float_to_half, uint16_t, float, trm_float_to_half(x))
 LOOP1(round_half, float, float, round_half_f32(x))
 #endif
 
+/* Of a float that a half cannot hold; 65520 is the least that is rounded to more than 65504. */
+LOOP1(half_largest, float, float,
+      (abs_f32(x) > 65504.0f) & (abs_f32(x) < INFINITY) ? (x > 0.0f ? 65504.0f : -65504.0f) : x)
+LOOP1(half_nan, float, float, (abs_f32(x) >= 65520.0f) & (abs_f32(x) < INFINITY) ? NAN : x)
+#define IS_NEW_INFINITY \
+  ((abs_f32(x) == INFINITY) & (abs_f32(y) < INFINITY) & (abs_f32(z) < INFINITY))
+LOOP3(half_pole, float, float, IS_NEW_INFINITY ? NAN : x)
+LOOP3(half_large, float, float,
+      IS_NEW_INFINITY ? (y == 0.0f ? NAN : x > 0.0f ? 0x1p127f : -0x1p127f) : x)
+
 /* ---- Moving --------------------------------------------------------------------------------- */
 
 #define MOVES(index, T)                                                                       \
@@ -559,6 +569,9 @@ const trm_vector_ops CONCATENATE(trm_vector_ops_, TRM_ISA) = {
     .half_to_float = half_to_float,
     .float_to_half = float_to_half,
     .round_half = round_half,
+    .half_limit = {[TRM_HALF_LARGEST] = half_largest, [TRM_HALF_NAN] = half_nan},
+    .half_pole = half_pole,
+    .half_large = half_large,
     .sum_f32 = sum_f32,
     .sum_half = sum_half,
     .sum_squares_f32 = sum_squares_f32,

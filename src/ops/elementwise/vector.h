@@ -40,6 +40,10 @@ typedef struct trm_vector_ops {
   trm_vector_fn pair[TRM_NUM_FIRSTS][TRM_NUM_SECONDS];
   trm_vector_fn half_to_float, float_to_half;
   trm_vector_fn round_half; /* float to float, through half */
+  /* By trm_half_overflow. What is finite and too large for half, before it is rounded; and, of
+   * (result, operands), an infinity that comes of finite operands: at a pole, and of too large a
+   * result (or power's pole). NULL for INFINITY. */
+  trm_vector_fn half_limit[3], half_pole, half_large;
   /* Sums whose order of additions is fixed by n alone. */
   double (*sum_f32)(const float *a, size_t n);
   double (*sum_half)(const uint16_t *a, size_t n);

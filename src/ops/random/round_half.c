@@ -1,10 +1,9 @@
-/* The custom calls "tremula.round-half" and "tremula.round-half-stochastically": f32 -> f16.
+/* The custom call "tremula.round-half-stochastically": f32 -> f16.
  *
- * The first rounds to nearest, the second up or down with the probability that makes the mean
- * right. With backend_config {"nan_on_overflow":true} a finite number that is too large becomes
- * NaN, else infinity; too large is what nearest rounding takes to infinity, 65520 and more. The
- * random bits of element i follow from the seed of the call and i alone; with {"alike":true} the
- * seed is that of all replicas. */
+ * A number is rounded up or down with the probability that makes the mean right. What is finite and
+ * too large, which is what nearest rounding takes to infinity, 65520 and more, becomes what the
+ * module's half_overflow says. The random bits of element i follow from the seed of the call and i
+ * alone; with backend_config {"alike":true} the seed is that of all replicas. */
 #include "ops/reference.h"
 
 #include <string.h>
@@ -15,7 +14,8 @@
 
 typedef struct round_half {
   int64_t count;
-  bool stochastic, nan_on_overflow, alike;
+  bool alike;
+  trm_half_overflow half_overflow;
 } round_half;
 
 typedef struct round_half_run {
@@ -53,9 +53,11 @@ static uint16_t round_one(const round_half *state, float value, uint32_t random)
   const uint32_t magnitude = bits & 0x7fffffffu;
   const bool finite = magnitude < 0x7f800000u;
   if (finite && magnitude >= 0x477ff000u) {
-    return state->nan_on_overflow ? 0x7e00u : (uint16_t)((bits >> 16 & 0x8000u) | 0x7c00u);
+    static const uint16_t limits[] = {
+        [TRM_HALF_INFINITY] = 0x7c00u, [TRM_HALF_LARGEST] = 0x7bffu, [TRM_HALF_NAN] = 0x7e00u};
+    return (uint16_t)((bits >> 16 & 0x8000u) | limits[state->half_overflow]);
   }
-  return finite && state->stochastic ? round_at_random(value, random) : trm_float_to_half(value);
+  return finite ? round_at_random(value, random) : trm_float_to_half(value);
 }
 
 /* Blocks of four elements. */
@@ -65,7 +67,7 @@ static void run_blocks(const void *context, int64_t begin, int64_t end, int thre
   const int64_t count = run->state->count;
   for (int64_t block = begin; block < end; ++block) {
     uint32_t words[4] = {0};
-    if (run->state->stochastic) trm_random_block(&run->stream, (uint64_t)block, 0, words);
+    trm_random_block(&run->stream, (uint64_t)block, 0, words);
     const int64_t first = 4 * block, last = first + 4 < count ? first + 4 : count;
     for (int64_t i = first; i < last; ++i) {
       run->result[i] = round_one(run->state, run->x[i], words[i - first]);
@@ -80,7 +82,7 @@ static trm_status run_round_half(const trm_kernel *kernel, const trm_kernel_call
   const round_half_run run = {state, call->operands[0], call->results[0],
                               trm_random_stream_make(
                                   state->alike ? &call->shared_seed : &call->seed, 1)};
-  const size_t work = (size_t)state->count * (state->stochastic ? 24 : 8);
+  const size_t work = (size_t)state->count * 24;
   trm_parallel_ranges(trm_threads_for(work), (state->count + 3) / 4, run_blocks, &run);
   return TRM_OK;
 }
@@ -99,8 +101,7 @@ trm_status trm_round_half_create(const trm_kernel_request *request, trm_kernel *
   const char *config = instruction->backend_config == NULL ? "" : instruction->backend_config;
   *state = (round_half){
       .count = trm_shape_count(x),
-      .stochastic = strcmp(instruction->custom_call->target, "tremula.round-half") != 0,
-      .nan_on_overflow = strstr(config, "\"nan_on_overflow\":true") != NULL,
+      .half_overflow = request->module->half_overflow,
       .alike = strstr(config, "\"alike\":true") != NULL};
   *out_supported = true;
   *out_kernel = (trm_kernel){.name = "reference.round-half", .state = state,

@@ -109,12 +109,138 @@ static void test_half_overflow(void **state) {
   assert_int_equal(run(text, &events[2], 1, x, y, &error), TRM_INTERNAL);
   assert_int_equal(run(text, &events[0], 1, x, y, &error), TRM_OK);
   assert_int_equal(y[1], 0x7c00);
-  static const char *const nan_on_overflow[2] = {"nan_on_overflow", "reference"};
-  for (size_t keys = 1; keys <= 2; ++keys) {
-    assert_int_equal(run(text, nan_on_overflow, keys, x, y, &error), TRM_OK);
-    assert_int_equal(y[0], trm_float_to_half(4));
-    assert_true(isnan(trm_half_to_float(y[1])) && isnan(trm_half_to_float(y[2])));
-    assert_int_equal(y[3], 0x7c00); /* it has not overflowed: it was infinite */
+}
+
+/* ---- Too large for a half ------------------------------------------------------------------- */
+
+/* Runs a program of f16[8] -> f16[8] in which `body` computes r of x; by fast kernels, by the
+ * optimiser's fusions and by reference kernels. `expected`: with largest; NaN with nan, too, where
+ * it is not finite or +-65504. */
+static void expect_halves(const char *body, const float *x, const float *expected) {
+  static const char *const modes[3][2] = {
+      {"optimise", "true"}, {"optimise", "false"}, {"reference", "true"}};
+  char text[2048];
+  snprintf(text, sizeof text, "HloModule m\n"
+           "sum { a = f16[] parameter(0)  b = f16[] parameter(1)  ROOT s = f16[] add(a, b) }\n"
+           "ENTRY e { x = f16[8] parameter(0)  %s }\n", body);
+  uint16_t halves[8], y[8];
+  for (int i = 0; i < 8; ++i) halves[i] = trm_float_to_half(x[i]);
+  for (int m = 0; m < 6; ++m) {
+    const bool nan = m >= 3;
+    const trm_option options[2] = {{modes[m % 3][0], modes[m % 3][1]},
+                                   {"half_overflow", nan ? "nan" : "largest"}};
+    trm_executable *executable = compile(text, options, 2);
+    trm_engine *engine = NULL;
+    trm_error error;
+    if (trm_engine_create(executable, &engine, &error) != TRM_OK) fail_msg("%s", error.message);
+    const void *inputs[1] = {halves};
+    void *outputs[1] = {y};
+    if (trm_engine_run(engine, inputs, NULL, outputs, &error) != TRM_OK) {
+      fail_msg("%s", error.message);
+    }
+    trm_engine_free(engine);
+    trm_executable_free(executable);
+    for (int i = 0; i < 8; ++i) {
+      const float found = trm_half_to_float(y[i]);
+      const float wanted = nan && fabsf(expected[i]) == 65504 ? NAN : expected[i];
+      if (!(found == wanted || (isnan(found) && isnan(wanted)))) {
+        fail_msg("mode %d, element %d of %s: %g, not %g", m, i, body, (double)found,
+                 (double)wanted);
+      }
+    }
+  }
+}
+
+static void test_halves_that_overflow(void **state) {
+  (void)state;
+  const float x[8] = {2, 300, -300, INFINITY, -INFINITY, NAN, 0, 255};
+  expect_halves("y = f16[8] multiply(x, x)  ROOT r = f16[8] multiply(y, x)", x,
+                (float[8]){8, 65504, -65504, INFINITY, -INFINITY, NAN, 0, 65504});
+  /* What has overflowed inside a fusion is a number there: 65504 / 64. */
+  expect_halves("y = f16[8] multiply(x, x)  c = f16[] constant(0.015625)\n"
+                "  b = f16[8] broadcast(c), dimensions={}  z = f16[8] multiply(y, b)\n"
+                "  m = f16[] constant(1023.5)  l = f16[8] broadcast(m), dimensions={}\n"
+                "  e = pred[8] compare(z, l), direction=EQ\n"
+                "  ROOT r = f16[8] select(e, y, z)", x,
+                (float[8]){0.0625f, 65504, 65504, INFINITY, INFINITY, NAN, 0, 1016});
+  expect_halves("w = f32[8] convert(x)  v = f32[8] multiply(w, w)  ROOT r = f16[8] convert(v)", x,
+                (float[8]){4, 65504, 65504, INFINITY, INFINITY, NAN, 0, 65024});
+  expect_halves("ROOT r = f16[8] exponential(x)", x,
+                (float[8]){7.390625f, 65504, 0, INFINITY, 0, NAN, 1, 65504});
+}
+
+static void test_poles_of_halves(void **state) {
+  (void)state;
+  const float x[8] = {2, 0, -0.0f, INFINITY, 4, NAN, 0.5f, 1};
+  expect_halves("c = f16[] constant(1)  b = f16[8] broadcast(c), dimensions={}\n"
+                "  ROOT r = f16[8] divide(b, x)", x,
+                (float[8]){0.5f, NAN, NAN, 0, 0.25f, NAN, 2, 1});
+  expect_halves("y = f16[8] multiply(x, x)  ROOT r = f16[8] rsqrt(y)", x,
+                (float[8]){0.5f, NAN, NAN, 0, 0.25f, NAN, 2, 1});
+  expect_halves("y = f16[8] multiply(x, x)  ROOT r = f16[8] log(y)", x,
+                (float[8]){1.38671875f, NAN, NAN, INFINITY, 2.7734375f, NAN, -1.38671875f, 0});
+}
+
+static void test_sums_of_halves_that_overflow(void **state) {
+  (void)state;
+  const char *sum = "z = f16[] constant(0)  s = f16[] reduce(x, z), dimensions={0}, to_apply=sum\n"
+                    "  ROOT r = f16[8] broadcast(s), dimensions={}";
+  const float many = 65504;
+  expect_halves(sum, (float[8]){60000, 60000, 1, 1, 1, 1, 1, 1},
+                (float[8]){many, many, many, many, many, many, many, many});
+  expect_halves(sum, (float[8]){-60000, -60000, 1, 1, 1, 1, 1, 1},
+                (float[8]){-many, -many, -many, -many, -many, -many, -many, -many});
+  expect_halves(sum, (float[8]){INFINITY, 60000, 60000, 1, 1, 1, 1, 1},
+                (float[8]){INFINITY, INFINITY, INFINITY, INFINITY, INFINITY, INFINITY, INFINITY,
+                           INFINITY});
+  expect_halves("a = f16[8,1] reshape(x)  b = f16[1,8] reshape(x)\n"
+                "  d = f16[1,1] dot(b, a), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+                "  s = f16[] reshape(d)  ROOT r = f16[8] broadcast(s), dimensions={}",
+                (float[8]){255, 255, 1, 1, 1, 1, 1, 1},
+                (float[8]){many, many, many, many, many, many, many, many});
+}
+
+/* Events that limits would hide, and what is no event. */
+static void test_events_of_halves(void **state) {
+  (void)state;
+  static const char square[] = "HloModule m\n"
+      "ENTRY e { x = f16[4] parameter(0)  ROOT culprit = f16[4] multiply(x, x) }\n";
+  static const char inverse[] = "HloModule m\nENTRY e { x = f16[4] parameter(0)\n"
+      "  c = f16[] constant(1)  b = f16[4] broadcast(c), dimensions={}\n"
+      "  ROOT culprit = f16[4] divide(b, x) }\n";
+  static const char number[] = "HloModule m\n"
+      "ENTRY e { x = f16[4] parameter(0)  ROOT culprit = s32[4] convert(x) }\n";
+  static const struct {
+    const char *text, *event, *overflow;
+    float x;
+    const char *words; /* of the error; NULL: there is none */
+  } rows[] = {
+      {square, "overflow", "largest", 300, "FP_OFLO"}, {square, "overflow", "nan", 300, "FP_OFLO"},
+      {square, "invalid", "nan", 300, "FP_INV"}, {square, "invalid", "largest", 300, NULL},
+      {square, "overflow", "largest", INFINITY, NULL}, {inverse, "overflow", "largest", 0, NULL},
+      {inverse, "division_by_zero", "largest", 0, "FP_DIV0"},
+      {inverse, "division_by_zero", "nan", 0, "FP_DIV0"}, {inverse, "invalid", "largest", 0, NULL},
+      {number, "invalid", "largest", NAN, "FP_INV"},
+      {number, "invalid", "infinity", INFINITY, "FP_INV"},
+      {number, "overflow", "largest", NAN, NULL}, {number, "invalid", "largest", -7.5f, NULL}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
+    const trm_option options[2] = {{rows[i].event, "true"}, {"half_overflow", rows[i].overflow}};
+    trm_executable *executable = compile(rows[i].text, options, 2);
+    trm_engine *engine = NULL;
+    trm_error error;
+    if (trm_engine_create(executable, &engine, &error) != TRM_OK) fail_msg("%s", error.message);
+    const uint16_t one = trm_float_to_half(1);
+    const uint16_t x[4] = {one, one, trm_float_to_half(rows[i].x), one};
+    uint32_t y[4];
+    const void *inputs[1] = {x};
+    void *outputs[1] = {y};
+    const trm_status status = trm_engine_run(engine, inputs, NULL, outputs, &error);
+    trm_engine_free(engine);
+    trm_executable_free(executable);
+    if ((status == TRM_OK) != (rows[i].words == NULL) ||
+        (status != TRM_OK && strstr(error.message, rows[i].words) == NULL)) {
+      fail_msg("row %zu: %s", i, status == TRM_OK ? "no error" : error.message);
+    }
   }
 }
 
@@ -257,7 +383,10 @@ static void test_unknown_rounding(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_events),      cmocka_unit_test(test_update_in_place),
-      cmocka_unit_test(test_half_overflow), cmocka_unit_test(test_mean),
+      cmocka_unit_test(test_half_overflow),
+      cmocka_unit_test(test_halves_that_overflow), cmocka_unit_test(test_poles_of_halves),
+      cmocka_unit_test(test_sums_of_halves_that_overflow),
+      cmocka_unit_test(test_events_of_halves), cmocka_unit_test(test_mean),
       cmocka_unit_test(test_seeds),       cmocka_unit_test(test_attribute),
       cmocka_unit_test(test_program),     cmocka_unit_test(test_unknown_rounding)};
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -58,7 +58,7 @@ static void test_converts(void **state) {
                             "  n = f16[2] convert(w)\n  ROOT r = f16[2] negate(n)\n");
   expect(exact, " convert(", 0);
   const char *rounds = ENTRY("  p = f32[2] parameter(0)\n  h = f16[2] convert(p)\n"
-                             "  w = f32[2] convert(h)\n  ROOT r = f32[2] negate(w)\n");
+                             "  n = f16[2] negate(h)\n  ROOT w = f32[2] convert(n)\n");
   expect(rounds, " convert(", 2);
 }
 

@@ -56,12 +56,14 @@ static void test_sources(void **state) {
       "backend_config=\"{\\\"op\\\":\\\"local\\\",\\\"group_size\\\":0}\"\n"
       "  four = f32[4] custom-call(y), custom_call_target=\"tremula.all-reduce\", "
       "backend_config=\"{\\\"op\\\":\\\"mean\\\",\\\"group_size\\\":4}\"\n"
+      "  said = f32[4] opt-barrier(y), frontend_attributes={ASSUME_EQUAL=\"true\"}\n"
+      "  kept = f32[4] opt-barrier(y)  a7 = f16[4] convert(said)  a8 = f16[4] convert(kept)\n"
       "  a1 = f16[4] convert(x)  a2 = f16[4] convert(y)  a3 = f16[4] convert(all)\n"
       "  a4 = f16[4] convert(some)  a5 = f16[4] convert(mine)  a6 = f16[4] convert(four)\n"
-      "  ROOT t = (f16[4], f16[4], f16[4], f16[4], f16[4], f16[4]) "
-      "tuple(a1, a2, a3, a4, a5, a6) }\n";
-  expect_same(text, "4", 3); /* x, all, four */
-  expect_same(text, "1", 6);
+      "  ROOT t = (f16[4], f16[4], f16[4], f16[4], f16[4], f16[4], f16[4], f16[4]) "
+      "tuple(a1, a2, a3, a4, a5, a6, a7, a8) }\n";
+  expect_same(text, "4", 4); /* x, all, four, said */
+  expect_same(text, "1", 8);
 }
 
 /* A value goes round in the state of a loop; `limit` is what the condition compares with. */
@@ -95,7 +97,8 @@ static void test_loops(void **state) {
 static void test_branches(void **state) {
   (void)state;
   static const char form[] =
-      "yes { p = f32[] parameter(0)  h = f16[] convert(p)  ROOT r = f32[] convert(h) }\n"
+      "yes { p = f32[] parameter(0)  h = f16[] convert(p)  n = f16[] negate(h)\n"
+      "  ROOT r = f32[] convert(n) }\n"
       "no { p = f32[] parameter(0)  ROOT r = f32[] negate(p) }\n"
       "ENTRY e { x = f32[] parameter(0)  id = u32[] replica-id()  d = f32[] convert(id)\n"
       "  one = f32[] constant(1)  is = pred[] compare(%s, one), direction=LT\n"

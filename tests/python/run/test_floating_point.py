@@ -1,5 +1,6 @@
 """IPUConfig.floating_point_behaviour: what stops a program, and how float16 is rounded."""
 
+import contextlib
 import re
 
 import numpy as np
@@ -129,15 +130,42 @@ def test_training_with_all_events_on_gives_the_same(on_ipu, session):
     np.testing.assert_allclose(*losses, rtol=1e-6)
 
 
-def test_nan_on_overflow(on_ipu, session):
-    results = []
-    for behaviour in ({}, {"nanoo": True}):
-        configure(**behaviour)
-        with tf.Graph().as_default():
-            results.append(run(session, on_ipu, lambda x: x * x,
-                               array(2, 300, np.inf, dtype=np.float16)))
-    np.testing.assert_array_equal(results[0], array(4, np.inf, np.inf, dtype=np.float16))
-    np.testing.assert_array_equal(results[1], array(4, np.nan, np.inf, dtype=np.float16))
+def halves(*values):
+    return np.array(values, np.float16)
+
+
+@pytest.mark.parametrize("flags, nanoo, large, pole", [
+    ("", False, 65504, np.nan), ("", True, np.nan, np.nan),
+    ("--use_ipu_model", False, np.inf, np.inf), ("--use_ipu_model", True, np.nan, np.nan)])
+def test_halves_that_overflow(on_ipu, session, monkeypatch, flags, nanoo, large, pole):
+    """On an IPU and on the IPU Model. What was infinite before has not overflowed."""
+    monkeypatch.setenv("TF_POPLAR_FLAGS", flags)
+    configure(nanoo=nanoo)
+
+    def compute(x, y, wide):
+        return tf.stack([x * y, tf.reduce_sum(x * 3), tf.matmul(x[None, None], y[None, None])[0, 0],
+                         tf.exp(y), tf.cast(wide, tf.float16), x / (y - y), tf.math.rsqrt(y - y),
+                         x * float("inf"), -x * y])
+
+    found = run(session, on_ipu, lambda *scalars: [compute(*scalars)], np.float16(1e4),
+                np.float16(1e4), np.float32(-1e6))
+    np.testing.assert_array_equal(
+        found, halves(large, 30000, large, large, -large, pole, pole, np.inf, -large))
+    sums = run(session, on_ipu, lambda x: [tf.reduce_sum(x), tf.reduce_mean(x)],
+               halves(60000, 60000, 1))
+    assert sums == halves(large) or np.isnan(large)
+
+
+def test_numbers_that_are_none(on_ipu, session):
+    """The smallest integer for a NaN, and an exception with inv."""
+    nan = halves(np.nan, 7)
+    configure()
+    with tf.Graph().as_default():
+        found = run(session, on_ipu, lambda x: tf.cast(x, tf.int32), nan)
+    assert found.tolist() == [-2 ** 31, 7]
+    configure(inv=True)
+    with pytest.raises(tf.errors.InternalError, match=r"Tiles in excepted state: .*FP_INV"):
+        run(session, on_ipu, lambda x: tf.cast(x, tf.int32), nan)
 
 
 def test_a_nan_that_overflow_makes_is_an_overflow(on_ipu, session):
@@ -184,6 +212,24 @@ def test_scope_overrides(on_ipu, session):
         assert len(set(on)) == 2 and len(set(off)) == 1
 
 
+def test_scopes_without_compile(session):
+    """Operations that run one by one, and some that run as one program."""
+    configure(esr=ROUNDING.ON)
+    with tf.device("cpu"):
+        x, y = (tf.placeholder(tf.float16, [4096]) for _ in range(2))
+    results, random = [], []
+    for function in (lambda: x + y, lambda: tf.negative(tf.sqrt(x + y) + y)):
+        for nested in ((), (False,), (True,), (False, True), (True, False)):
+            with ipu.scopes.ipu_scope("/device:IPU:0"), contextlib.ExitStack() as scopes:
+                for override in nested:
+                    scopes.enter_context(ipu.scopes.stochastic_rounding(override=override))
+                results.append(function())
+                random.append(not nested or nested[-1])
+    with session() as s:
+        found = s.run(results, {x: np.full(4096, 1), y: np.full(4096, 1e-3)})
+    assert [len(set(one.tolist())) > 1 for one in found] == random
+
+
 # ---- On several replicas ----
 
 def of_replicas(session, replicas, body, **behaviour):
@@ -207,8 +253,8 @@ def differing(x):
     return x + tf.cast(replication_ops.replication_index(), tf.float32) * 0.0
 
 
-def is_random(halves):
-    return len(set(halves.tolist())) == 2
+def is_random(values):
+    return len(set(values.tolist())) == 2
 
 
 @pytest.mark.parametrize("esr,stable,same,others", [
@@ -221,19 +267,20 @@ def test_replicas(session, esr, stable, same, others):
     def body(x):
         y = differing(x)
         total = ipu.cross_replica_ops.cross_replica_mean(y)
+        said = ipu.cross_replica_ops.assume_equal_across_replicas(y)
 
         def loop(n, x, y):
             return n + 1, x * 1.0, tf.where(tf.equal(n, 1), y, x)
 
         _, kept, mixed = tf.while_loop(lambda n, x, y: n < 2, loop, [0, x, y],
                                        maximum_iterations=2)
-        return tuple(tf.cast(one, tf.float16) for one in (x, y, total, kept, mixed))
+        return tuple(tf.cast(one, tf.float16) for one in (x, y, total, kept, mixed, said))
 
     found = of_replicas(session, 2, body, esr=esr, stable=stable)
-    assert len(found) == 5
-    for name, halves, expected in zip(("input", "differing", "reduced", "kept", "mixed"), found,
-                                      (same, others, same, same, others)):
-        one, two = halves
+    names = ("input", "differing", "reduced", "kept", "mixed", "said")
+    assert len(found) == len(names)
+    for name, values, expected in zip(names, found, (same, others, same, same, others, same)):
+        one, two = values
         if expected == "nearest":
             assert not is_random(one) and not is_random(two), name
             continue

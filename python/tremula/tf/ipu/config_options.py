@@ -205,7 +205,8 @@ OPTIONS = (
     Option("floating_point_behaviour.inv", bool, False,
            "Stop at an invalid operation, such as infinity minus infinity.",
            effect="A NaN that an operation makes out of operands that are none raises "
-           "InternalError, which names it." + _EVENTS),
+           "InternalError, which names it. So does the cast of a NaN, or of a number that does not "
+           "fit, to an integer; without inv that gives the smallest integer." + _EVENTS),
     Option("floating_point_behaviour.div0", bool, False, "Stop at a division by zero.",
            effect="An infinity that is exact, of a finite number divided by zero or of log(0), "
            "raises InternalError, which names the operation." + _EVENTS),
@@ -221,13 +222,17 @@ OPTIONS = (
            "reset_ipu_seed() seeds; gradients of pooling, scatters and gradients of batch norms "
            "are rounded to nearest. REPLICA_IDENTICAL_ONLY: so is only what is the same on all "
            "replicas, which round it alike: what follows from a program's inputs and variables and "
-           "from reductions over all replicas, not from feeds, random numbers or custom calls; as "
+           "from reductions over all replicas, and what assume_equal_across_replicas() says, not "
+           "from feeds, random numbers or custom calls; as "
            "in the original it needs experimental.enable_prng_stability, else all is rounded to "
            "nearest. scopes.stochastic_rounding() overrides it for operations."),
     Option("floating_point_behaviour.nanoo", bool, False,
            "An overflow in float16 gives NaN, instead of the largest float16.",
-           effect="On, an overflow gives NaN in what esr rounds. Off, it gives infinity, as in "
-           "TensorFlow, and not the largest float16."),
+           effect="An overflow is a finite result that rounds to more than 65504. On, it gives "
+           "NaN. Off, it gives 65504 with the result's sign. Either way float16 has NaN at a pole, "
+           "such as 1 / 0 or log(0), and what comes of an infinite operand is as in IEEE 754. On "
+           "the IPU Model, off means infinity at overflows and poles, as in TensorFlow. Float32 is "
+           "always as in IEEE 754."),
     Option("floating_point_behaviour.set_all", bool, False,
            "Turn inv, div0, oflo, esr and nanoo on, whatever they are set to.",
            effect="As they are."),

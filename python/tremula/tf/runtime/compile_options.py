@@ -15,8 +15,7 @@ _JSON_OPTIONS = {"compilation_poplar_options": "engine_options",
                  "matmuls.poplar_options": "matmul_options"}
 
 # Floating-point behaviour that is on or off, in the compiler's words.
-_FLOATING_POINT = {"inv": "invalid", "div0": "division_by_zero", "oflo": "overflow",
-                   "nanoo": "nan_on_overflow"}
+_FLOATING_POINT = {"inv": "invalid", "div0": "division_by_zero", "oflo": "overflow"}
 _ROUNDING = {"ON": "on", "REPLICA_IDENTICAL_ONLY": "replica-identical"}
 
 
@@ -57,6 +56,8 @@ def lines(snapshot, device, ipus_of_id, architecture):
         chosen["disabled_passes"] = ",".join(disabled)
     if snapshot["flags"]["use_ipu_model"]:
         chosen.update(_model_options(snapshot))
+    else:  # an IPU's arithmetic; the IPU Model computes as the CPU does
+        chosen.setdefault("half_overflow", "largest")
     if snapshot["flags"]["enable_hlo_verifier"]:
         chosen["verify"] = "true"
     if snapshot["flags"]["fallback_scheduler"]:
@@ -68,6 +69,8 @@ def _floating_point_options(options):
     """What is not as it is by default."""
     category = "floating_point_behaviour."
     chosen = {key: "true" for name, key in _FLOATING_POINT.items() if options.get(category + name)}
+    if options.get(category + "nanoo"):
+        chosen["half_overflow"] = "nan"
     stable = options.get("experimental.enable_prng_stability")
     if stable:
         chosen["prng_stability"] = "true"

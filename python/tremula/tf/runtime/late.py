@@ -8,7 +8,8 @@ Each is lowered once for each set of shapes and of values that must be constants
 import ctypes
 import threading
 
-from tremula.tf.runtime import cache, inside, known_values, lowering, plugin, recent, rewriting
+from tremula.tf.runtime import (cache, inside, known_values, lowering, node_marks, plugin, recent,
+                                rewriting)
 
 _GRAPH, _NODE = ord("g"), ord("n")
 
@@ -106,6 +107,9 @@ def _lower_node(payload, inputs, name):
     node = node_def_pb2.NodeDef.FromString(payload)
     del name
     entry = {"name": node.name, "file": None, "line": 0}
+    attributes = node_marks.decode_attributes(node.attr[node_marks.FRONTEND_ATTRIBUTES].s)
+    if attributes:
+        entry["attributes"] = attributes
     node.name = "n1"
     del node.input[:]
     node.input.extend(f"input{i}:0" for i in range(len(inputs)))
@@ -116,7 +120,7 @@ def _lower_node(payload, inputs, name):
     if node.op in rewriting.RANDOM_OPS:
         fixed = (0,)
         rewriting.replace_random(node, 1, [int(size) for size in inputs[0].value()])
-    key = (node.SerializeToString(deterministic=True), entry["name"],
+    key = (node.SerializeToString(deterministic=True), entry["name"], repr(attributes),
            tuple(one.key(one.is_small()) for one in inputs))
     found = _ops.get(key)
     if found is None:

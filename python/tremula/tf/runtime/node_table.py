@@ -42,7 +42,7 @@ def describe(operation):
     "shard" (a list of IPU numbers) and "attributes" (a dict of text)."""
     file, line = user_frame(operation)
     entry = {"name": operation.name, "file": file, "line": line}
-    sharding, attributes = _marks(operation)
+    sharding, attributes = marks(operation)
     if sharding:
         entry["shard"] = node_marks.decode_sharding(sharding)
     if attributes:
@@ -50,7 +50,7 @@ def describe(operation):
     return entry
 
 
-def _marks(operation):
+def marks(operation):
     """The sharding (bytes or None) and the attributes (a dict) of an operation. What a gradient
     has not itself it has from the operation that it is the gradient of."""
     sharding, attributes = None, {}

@@ -2,8 +2,9 @@
 
 import tensorflow.compat.v1 as tf
 
+from tremula.tf.ipu import scopes
 from tremula.tf.ipu.ops import _collectives, cross_replica_ops_grad
-from tremula.tf.runtime import inside
+from tremula.tf.runtime import inside, tracing
 
 
 def cross_replica_sum(x, replica_group_size=None, name=None):
@@ -30,12 +31,26 @@ def assume_equal_across_replicas(tensors, inplace=False):
     them.
 
     The original needed that before it let them decide whether a collective is reached. Here any
-    value may; replicas that then go different ways are an error when the program runs. `inplace`
-    makes no difference.
+    value may; replicas that then go different ways are an error when the program runs. With
+    enable_prng_stability, what follows from these tensors is rounded alike on all replicas.
+    `inplace` makes no difference.
     """
     del inplace
-    return tf.nest.map_structure(lambda one: tf.identity(one, "AssumeEqualAcrossReplicas"),
-                                 tensors)
+    return tf.nest.map_structure(_assumed_equal, tensors)
+
+
+def _assumed_equal(value):
+    if tracing.current() is None:  # there are no replicas
+        return tf.identity(value, "AssumeEqualAcrossReplicas")
+
+    @tf.custom_gradient
+    def assume(value):
+        with scopes.frontend_attribute("ASSUME_EQUAL", "true"):  # src/passes/identical.c
+            barrier = inside.apply_op("XlaOptimizationBarrier", input=[value],
+                                      name="AssumeEqualAcrossReplicas").outputs[0]
+        return barrier, lambda gradient: gradient
+
+    return assume(tf.convert_to_tensor(value))
 
 
 def in_graph(graph):
