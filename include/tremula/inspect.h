@@ -43,6 +43,13 @@ TRM_API uint64_t trm_inspect_count(const trm_module *module, const char *const *
 TRM_API trm_status trm_inspect_replace_file(const char *path, const void *head, size_t head_size,
                                             const void *data, size_t size, trm_error *error);
 
+/* Whether a program that has been optimised needs no device, and so has no profile and no events:
+ * without side effects, all its results are constants, or all are inputs, or it makes scalars of
+ * scalars, elementwise. */
+TRM_API bool trm_inspect_is_trivial(const trm_module *module);
+/* The module that an executable runs. */
+TRM_API const trm_module *trm_inspect_module(const trm_executable *executable);
+
 /* The JSON that travels with a module; NULL: none. */
 TRM_API const char *trm_inspect_side_table(const trm_executable *executable);
 

@@ -32,6 +32,8 @@ typedef struct trm_report_framework {
 TRM_API trm_status trm_report_create(trm_executable *executable,
                                      const trm_report_framework *framework,
                                      trm_report **out_report, trm_error *error);
+/* The same without a profile: only whether the program fits. */
+TRM_API trm_status trm_report_check(trm_executable *executable, trm_error *error);
 /* When a run was, in seconds of any clock that does not go back. */
 typedef struct trm_report_times {
   double began, ended;

@@ -69,3 +69,7 @@ trm_status trm_inspect_replace_file(const char *path, const void *head, size_t h
   }
   return trm_new_file_close(&file, path, true, error);
 }
+
+const trm_module *trm_inspect_module(const trm_executable *executable) {
+  return executable->module;
+}

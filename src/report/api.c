@@ -309,6 +309,13 @@ trm_status trm_report_create(trm_executable *executable, const trm_report_framew
   return status;
 }
 
+trm_status trm_report_check(trm_executable *executable, trm_error *error) {
+  trm_engine_options options;
+  trm_engine_options_default(&options);
+  trm_report *report = NULL;
+  return create(executable, NULL, &options, &report, error);
+}
+
 /* ---- Runs ----------------------------------------------------------------------------------- */
 
 static void close_database(trm_report *report) {

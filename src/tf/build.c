@@ -10,6 +10,7 @@
 #include "cache.h"
 #include "interrupt.h"
 #include "log.h"
+#include "tremula/inspect.h"
 #include "tremula/log.h"
 #include "watch.h"
 
@@ -153,17 +154,25 @@ static void warn_of_traces(void) {
                 "steps of a run.");
 }
 
+/* Writes a profile where one is asked for, of what has been compiled now: what comes out of the cache
+ * had one when it was. Fails if the program does not fit. */
+static trm_status report(tf_parts *parts, bool is_compiled, trm_error *error) {
+  const trm_report_framework framework = {"TensorFlow", tensorflow_version()};
+  parts->is_trivial = trm_inspect_is_trivial(trm_inspect_module(parts->executable));
+  if (parts->is_trivial) return TRM_OK;
+  if (!is_compiled) return trm_report_check(parts->executable, error);
+  return trm_report_create(parts->executable, &framework, &parts->report, error);
+}
+
 static bool build(tf_parts *parts, const void *module, size_t size, const tf_snapshot *settings,
                   compile_watch *watch, TF_Status *status) {
   if (!load_or_compile(module, size, settings, watch, &parts->executable, status)) return false;
   if (!watch_name(watch, trm_executable_name(parts->executable))) return fail_memory(status);
   warn_of_traces();
   watch_stage(watch, PROGRESS_PLANNING);
-  const trm_report_framework framework = {"TensorFlow", tensorflow_version()};
   trm_error error = {0};
   const bool was_judged = trm_executable_is_judged(parts->executable);
-  const trm_status reported =
-      trm_report_create(parts->executable, &framework, &parts->report, &error);
+  const trm_status reported = report(parts, watch->is_on, &error);
   if (!was_judged && trm_executable_is_judged(parts->executable))
     store_again(module, size, settings, parts->executable);
   if (reported != TRM_OK) return fail_with(status, &error);

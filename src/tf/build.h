@@ -16,6 +16,7 @@ typedef struct tf_parts {
   trm_engine *engine;
   host_calls *host_calls; /* NULL: none */
   trm_report *report;     /* the profile that runs are added to, or NULL */
+  bool is_trivial;        /* it needs no device: trm_inspect_is_trivial() */
   size_t bytes;           /* of memory, about */
   tf_infeed *infeed;      /* as `feeds` say */
   char *feeds;            /* that the engine is connected with; NULL: none yet */

@@ -279,7 +279,7 @@ void refuse_delete(void *kernel) {
 
 /* ---- Calls of ours outside of programs ---- */
 
-/* XlaCustomCallV2 is what the IPU's own operations are built of; only lowering knows it. */
+/* XlaCustomCallV2 is what the IPU's own operations are built of; a CPU has no such operation. */
 static void *call_create(TF_OpKernelConstruction *construction) {
   const TF_StringView name = TF_OpKernelConstruction_GetName(construction);
   return strndup(name.data, name.len);
@@ -289,7 +289,7 @@ static void call_compute(void *kernel, TF_OpKernelContext *context) {
   TF_Status *status = TF_NewStatus();
   fail(status, TF_FAILED_PRECONDITION,
        "Cannot return or take as an argument an opaque type in the entry computation: %s is an "
-       "operation that only an IPU has, used outside of what is compiled. Put it in a function "
+       "operation that only an IPU has, but it is on the CPU. Put it in an ipu_scope or in a function "
        "that ipu_compiler.compile gets, or use TensorFlow's operation for it.",
        kernel ? (const char *)kernel : "a node");
   TF_OpKernelContext_Failure(context, status);
@@ -297,10 +297,7 @@ static void call_compute(void *kernel, TF_OpKernelContext *context) {
 }
 
 void calls_register(TF_Status *status) {
-  static const char *const DEVICES[] = {"IPU", "CPU"};
-  for (size_t i = 0; is_ok(status) && i < sizeof DEVICES / sizeof *DEVICES; i++) {
-    TF_KernelBuilder *builder =
-        TF_NewKernelBuilder("XlaCustomCallV2", DEVICES[i], call_create, call_compute, free);
-    TF_RegisterKernelBuilder("TremulaCallOutside", builder, status);
-  }
+  TF_KernelBuilder *builder =
+      TF_NewKernelBuilder("XlaCustomCallV2", "CPU", call_create, call_compute, free);
+  TF_RegisterKernelBuilder("TremulaCallOutside", builder, status);
 }

@@ -34,28 +34,28 @@ static void compute(void *kernel, TF_OpKernelContext *context) {
 
 static void delete(void *kernel) { call_site_free(kernel); }
 
-/* ---- Updates of variables: the graph optimiser has put others in their place
- * (clusters_updates.py), unless it is off or there is no graph. ---- */
+/* ---- Ops on variables: the graph optimiser has put others in their place
+ * (clusters_variables.py), unless it is off or there is no graph. ---- */
 
-static void *create_update(TF_OpKernelConstruction *construction) {
+static void *create_on_variables(TF_OpKernelConstruction *construction) {
   TF_StringView name = TF_OpKernelConstruction_GetName(construction);
   return strndup(name.data, name.len);
 }
 
-static void refuse_update(void *kernel, TF_OpKernelContext *context) {
+static void refuse_on_variables(void *kernel, TF_OpKernelContext *context) {
   TF_Status *status = TF_NewStatus();
   fail(status, TF_UNIMPLEMENTED,
-       "%s updates a variable of an IPU, which cannot be done by one operation alone: run it in a "
+       "%s works on a variable of an IPU, which cannot be done by one operation alone: run it in a "
        "session or in a tf.function, and leave the option use_plugin_optimizers on.",
        kernel ? (const char *)kernel : "An operation");
   finish(context, status);
 }
 
-int32_t trm_tf_register_kernel(const char *op, const char *kernel_def, int32_t is_update,
+int32_t trm_tf_register_kernel(const char *op, const char *kernel_def, int32_t on_variables,
                                char *message, uint64_t message_size) {
   TF_Status *status = TF_NewStatus();
   TF_KernelBuilder *builder =
-      is_update ? TF_NewKernelBuilder(op, "IPU", create_update, refuse_update, free)
+      on_variables ? TF_NewKernelBuilder(op, "IPU", create_on_variables, refuse_on_variables, free)
                 : TF_NewKernelBuilder(op, "IPU", create, compute, delete);
   TF_RegisterKernelBuilderWithKernelDef(kernel_def, op, builder, status);
   int32_t code = (int32_t)TF_GetCode(status);

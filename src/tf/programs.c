@@ -49,7 +49,8 @@ static atomic_uint_fast64_t num_built, num_kept;
 uint64_t trm_tf_programs_built(void) { return atomic_load(&num_built); }
 uint64_t trm_tf_programs_kept(void) { return atomic_load(&num_kept); }
 
-/* Module and configuration; the ordinal too, because a device runs a program of its own. */
+/* Module and configuration, to which Poplar's options for profiles belong; the ordinal too, because
+ * a device runs a program of its own. */
 static XXH128_hash_t key_of(const void *module, size_t size, int ordinal,
                             const tf_snapshot *settings) {
   XXH3_state_t *state = XXH3_createState();
@@ -59,6 +60,8 @@ static XXH128_hash_t key_of(const void *module, size_t size, int ordinal,
   XXH3_128bits_update(state, &ordinal, sizeof ordinal);
   XXH3_128bits_update(state, &settings->epoch, sizeof settings->epoch);
   XXH3_128bits_update(state, settings->options, strlen(settings->options));
+  const char *engine_options = getenv("POPLAR_ENGINE_OPTIONS");
+  if (engine_options) XXH3_128bits_update(state, engine_options, strlen(engine_options));
   XXH128_hash_t key = XXH3_128bits_digest(state);
   XXH3_freeState(state);
   return key;
@@ -344,7 +347,9 @@ bool program_run(tf_program *p, const tf_call *call, TF_Tensor *const *tensors,
   if (!connect(parts, call, status)) return false;
   host_calls_name(parts->host_calls, call->feeds);
   const double device_free = switches_free_since(p->ordinal);
-  const bool is_switch = switches_note(p->ordinal, p->number, ++parts->num_runs, call->name);
+  ++parts->num_runs;
+  const bool is_switch = !parts->is_trivial &&
+                         switches_note(p->ordinal, p->number, parts->num_runs, call->name);
   char initializer[SYNTHETIC_INITIALIZER_SIZE];
   const uint32_t synthetic = settings_synthetic(initializer);
   if (parts->infeed && !synthetic_feed(parts->infeed, status)) return false;
@@ -367,9 +372,13 @@ bool program_run(tf_program *p, const tf_call *call, TF_Tensor *const *tensors,
   const size_t variables = call->variables < count ? call->variables : count;
   const transfer_run transfers = {p->ordinal,    p->number, parts->name, parts->executable,
                                   parts->inputs, outputs,   count - variables};
-  if (!(synthetic & TF_SYNTHETIC_PARAMETERS)) transfers_before_run(&transfers);
-  log_verbose(1, "poplar_executor.cc:3200", "Executing %s on /device:IPU:%d", parts->name,
-              p->ordinal);
+  const bool transfers_any = !(synthetic & TF_SYNTHETIC_PARAMETERS) && !parts->is_trivial;
+  if (transfers_any) transfers_before_run(&transfers);
+  if (parts->is_trivial) /* the host computes it */
+    for (size_t i = count - variables; i < count; i++) transfers_note_read(parts->inputs[i]);
+  else
+    log_verbose(1, "poplar_executor.cc:3200", "Executing %s on /device:IPU:%d", parts->name,
+                p->ordinal);
   trm_error error = {0};
   const double began = parts->report ? clock_seconds() : 0;
   trm_infeed *timed = parts->report && parts->infeed ? parts->infeed->queue : NULL;
@@ -388,9 +397,10 @@ bool program_run(tf_program *p, const tf_call *call, TF_Tensor *const *tensors,
     const trm_report_times times = {
         .began = began, .ended = ended, .device_free = device_free, .is_switch = is_switch,
         .infeed_wait = timed ? trm_infeed_waited(timed) - waited : 0};
+    if (parts->is_trivial) return true;
     trm_report_run(parts->report, &times);
     cycles_log(parts->executable, &parts->cycles);
-    if (!(synthetic & TF_SYNTHETIC_PARAMETERS)) transfers_after_run(&transfers);
+    if (transfers_any) transfers_after_run(&transfers);
     events_execute(p->ordinal, parts->name, parts->executable, parts->num_runs,
                    &parts->execution);
     return true;

@@ -8,6 +8,7 @@
 #include "events.h"
 #include "log.h"
 #include "names.h"
+#include "tremula/inspect.h"
 #include "tremula/log.h"
 
 bool watch_name(compile_watch *watch, const char *module) {
@@ -21,7 +22,6 @@ void watch_begin(compile_watch *watch, const trm_module *module) {
   log_verbose(1, "poplar_compiler.cc:890", "Begin XLA compilation: %s for ordinal %d", watch->name,
               watch->ordinal);
   watch->bar = progress_begin(watch->name, module);
-  events_compile_begin(watch->ordinal, watch->name);
   dumps_begin(&watch->dumps, watch->name, module);
 }
 
@@ -35,6 +35,8 @@ trm_status watch_pass(const char *pass, const trm_module *module, void *context,
   progress_update(watch->bar, PROGRESS_PASSES, ++watch->passes, total);
   if (strcmp(pass, trm_inspect_pass(total - 1)) != 0) return TRM_OK;
   log_verbose(1, "poplar_compiler.cc:1010", "End XLA compilation: %s", watch->name);
+  watch->has_events = !trm_inspect_is_trivial(module);
+  if (watch->has_events) events_compile_begin(watch->ordinal, watch->name);
   progress_update(watch->bar, PROGRESS_KERNELS, 0, 0);
   return TRM_OK;
 }
@@ -66,7 +68,7 @@ void watch_end(compile_watch *watch, trm_executable *executable) {
   if (executable) {
     log_verbose(1, "poplar_compiler.cc:1310", "End compiling Poplar engine.");
     dump_plan(watch, executable);
-    events_compile_end(watch->ordinal, watch->name, executable, took);
+    if (watch->has_events) events_compile_end(watch->ordinal, watch->name, executable, took);
   }
   progress_end(watch->bar, executable != NULL);
   watch->bar = NULL;

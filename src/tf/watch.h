@@ -11,6 +11,7 @@ typedef struct compile_watch {
   int ordinal;
   char *name;    /* of the program; for the program to take when all is done */
   bool is_on;    /* something is being compiled */
+  bool has_events; /* it needs a device */
   double began;
   size_t passes; /* so far */
   dumps dumps;

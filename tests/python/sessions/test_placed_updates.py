@@ -119,9 +119,8 @@ def test_an_assignment_before_it_is_seen():
                 np.testing.assert_array_equal(session.run(variable), [8.0])
 
 
-@pytest.mark.parametrize("name, programs", [
-    ("sgd", 1), ("rmsprop", 1), ("adam", 3)])  # Adam's two powers are updated after that
-def test_a_step_of_training_is_one_program(name, programs):
+@pytest.mark.parametrize("name", ["sgd", "rmsprop", "adam", "ftrl"])
+def test_a_step_of_training_is_one_program(name):
     check = unittest.TestCase()
     with tf.Graph().as_default(), tf.device("/device:IPU:0"):
         x = tf.placeholder(tf.float32, [4, 3])
@@ -136,4 +135,4 @@ def test_a_step_of_training_is_one_program(name, programs):
             session.run(tf.global_variables_initializer())
             report.reset()
             session.run([loss, step], {x: np.ones([4, 3])})
-            assert report.parse_log()[tu.IpuTraceEvent.COMPILE_END] == programs
+            assert report.parse_log()[tu.IpuTraceEvent.COMPILE_END] == 1

@@ -20,6 +20,8 @@ class Node:
     earlier   the nodes that it comes after if it is part of a program, which has its own copies of
               small constants; later: the other way around
     runs      what must hold for it to run, a set of words: branches taken, the loop that it is in
+    variables  {input: the variable that it is a handle of}; a variable is a tuple that no other has
+    writers   {variable: nodes that may write to it}, the same for all nodes of a graph
     level     of two nodes with a path between them the later one has no lower level; it is higher
               where the path leaves what can be one program
     """
@@ -30,6 +32,7 @@ class Node:
         self.on_ipu = bool(_PLACED.match(proto.device))
         self.inputs, self.controls, self.users = [], [], []
         self.earlier, self.later = [], []
+        self.variables, self.writers = {}, {}
         self.runs = frozenset()
         self.level = 0
         self.can_join = self.is_static = False
@@ -56,7 +59,8 @@ def read(graph_def, preserved, fetched):
     by_name = {node.name: node for node in nodes}
     for node in nodes:
         node.preserved = node.name in preserved
-        node.fed = node.preserved and node.name not in fetched
+        # What gives nothing cannot be fed: it is a target of the run.
+        node.fed = node.preserved and node.name not in fetched and node.kind.outputs != []
         for text in node.proto.input:
             source = by_name.get(text.removeprefix("^").split(":", 1)[0])
             if source is None:
@@ -70,6 +74,7 @@ def read(graph_def, preserved, fetched):
                 source.users.append((node, len(node.inputs), number))
                 node.inputs.append((source, number))
     ordered = _sort(nodes)
+    _find_variables(ordered)
     for node in ordered:
         node.runs = _runs(node)
     for node in ordered:
@@ -101,6 +106,47 @@ def _sort(nodes):
     if len(ordered) != len(nodes):
         raise Unusual("it has a cycle")
     return ordered
+
+
+# ---- Variables ----
+
+# The name with which TensorFlow 2 asks for a variable that nobody else can name.
+_ANONYMOUS = b"cd2c89b7-88b7-44c8-ad83-06c2a9158347"
+
+
+def _find_variables(ordered):
+    writers = {}
+    for node in ordered:
+        node.writers = writers
+        for i in node.kind.resources[:len(node.inputs)]:
+            variable = _variable(*node.inputs[i])
+            node.variables[i] = variable
+            if node.op not in clusters_ops.READS and not _passes_on(node):
+                writers.setdefault(variable, []).append(node)
+
+
+def _passes_on(node):
+    return node.op == "Identity" or clusters_ops.control_flow(node.op) in ("Enter", "Switch")
+
+
+def _variable(source, number):
+    """The variable that a tensor is a handle of."""
+    while _passes_on(source) and source.inputs:
+        source, number = source.inputs[0]
+    if source.op != "VarHandleOp":
+        return source.name, number
+    attributes = source.proto.attr
+    shared = attributes["shared_name"].s
+    if shared in (b"", _ANONYMOUS):
+        shared = source.name.encode()
+    return source.proto.device, attributes["container"].s, shared
+
+
+def _is_known(source):
+    """Whether a node's result can be the handle of one variable only."""
+    while _passes_on(source) and source.inputs:
+        source, _ = source.inputs[0]
+    return source.op in ("VarHandleOp", "_Arg")
 
 
 # ---- When a node runs ----
@@ -187,12 +233,13 @@ def _judge(node):
         return
     if len(kind.inputs) != len(node.inputs):
         raise Unusual(f"{node.name} has {len(node.inputs)} inputs")
-    node.is_static = not node.fed and (node.op in clusters_ops.SHAPE_OPS or (
+    node.is_static = not node.fed and kind.is_pure and (node.op in clusters_ops.SHAPE_OPS or (
         bool(node.inputs) and all(one.is_static for one, _ in node.inputs)))
     node.can_join = (
-        node.on_ipu and not node.fed and not (node.preserved and len(kind.outputs) > 1)
-        and not any(word[0] == "once" for word in node.runs)
+        node.on_ipu and not node.fed and not any(word[0] == "once" for word in node.runs)
         and all(node.inputs[i][0].is_static for i in kind.known_inputs(node.op)))
+    if not all(_is_known(node.inputs[i][0]) for i in kind.resources):
+        node.runs |= {("node", node.name)}  # nobody knows whose variable it is
 
 
 def _joins(source, target):
@@ -219,8 +266,10 @@ def _leave_out(ordered):
     would only divide what is around it."""
     for node in ordered:
         if node.can_join and not node.kind.weight:
+            enough = any if node.op in clusters_ops.READS else all
             node.can_join = (any(_joins(one, node) for one in node.earlier)
-                             or bool(node.later) and all(_joins(node, one) for one in node.later))
+                             or bool(node.later)
+                             and enough(_joins(node, one) for one in node.later))
     for node in reversed(ordered):
         if node.can_join and not node.kind.weight and node.op in clusters_ops.RENAMES:
             node.can_join = any(_joins(node, one) for one in node.later) or any(

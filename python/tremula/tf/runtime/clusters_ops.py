@@ -46,7 +46,8 @@ _KNOWN = {
              "StatelessRandomNormal StatelessRandomNormalV2 StatelessRandomUniform "
              "StatelessRandomUniformFullInt StatelessRandomUniformFullIntV2 "
              "StatelessRandomUniformInt StatelessRandomUniformIntV2 StatelessRandomUniformV2 "
-             "StatelessTruncatedNormal StatelessTruncatedNormalV2 StridedSliceGrad",
+             "StatelessTruncatedNormal StatelessTruncatedNormalV2 StridedSliceGrad "
+             + " ".join(rewriting.RANDOM_OPS),
     "alg": "StatelessRandomNormalV2 StatelessRandomUniformFullIntV2 StatelessRandomUniformIntV2 "
            "StatelessRandomUniformV2 StatelessTruncatedNormalV2 StochasticCastToInt",
     "size": "Bincount DenseBincount ResizeBilinear ResizeNearestNeighbor Slice",
@@ -74,8 +75,12 @@ _DYNAMIC = frozenset(("Where", "Unique", "UniqueV2", "ListDiff", "NonMaxSuppress
                       "DynamicPartition"))
 _CONTROL_FLOW = frozenset(("Switch", "Merge", "Enter", "Exit", "NextIteration", "LoopCond"))
 _NEVER = _DYNAMIC | _CONTROL_FLOW | frozenset((
-    "Const", "NoOp", "ControlTrigger", "Placeholder", "PlaceholderWithDefault", "FakeParam",
-    "DeviceIndex", "SymbolicGradient")) | frozenset(rewriting.RANDOM_OPS)
+    "Const", "ControlTrigger", "Placeholder", "PlaceholderWithDefault", "FakeParam",
+    "DeviceIndex", "SymbolicGradient"))
+
+# Ops on variables, beside the updates of kernel_list.py.
+READS = frozenset(("ReadVariableOp", "ResourceGather", "ResourceGatherNd"))
+ASSIGN, ADDS = "AssignVariableOp", frozenset(("AssignAddVariableOp", "AssignSubVariableOp"))
 
 # Ops that may wait for what another part of the same step does, without an edge that says so.
 _BLOCKING = ("Queue", "Barrier", "Stage", "Unstage", "Map", "OrderedMap", "Stack", "Tensor",
@@ -117,10 +122,17 @@ def _kernels():
     return {op: ours.get(op, []) + everywhere.get(op, []) for op in {*ours, *everywhere}}
 
 
+def is_on_variables(op):
+    """Whether an op reads or writes variables, in a way that a program can."""
+    return op in READS or op == ASSIGN or op in ADDS or kernel_list.needs_variables(op)
+
+
 @functools.cache
 def may_join(op):
     """Whether nodes of an op may be part of a program, as far as the op itself says."""
     definition = _definition(op)
+    if op in kernel_list.IPU_OPS or op in rewriting.RANDOM_OPS or is_on_variables(op):
+        return True
     return (definition is not None and not definition.is_stateful and op not in _NEVER
             and not op.startswith(("_", "Ipu", "Xla", "TensorList"))
             and not any(one.type in ("func", "list(func)") for one in definition.attr))
@@ -129,7 +141,8 @@ def may_join(op):
 @functools.cache
 def may_have_weight(op):
     """Whether a node of an op may be worth a program."""
-    return may_join(op) and any(one.device_type == "IPU" for one in _kernels().get(op, []))
+    return op in ADDS or may_join(op) and any(
+        one.device_type == "IPU" for one in _kernels().get(op, []))
 
 
 def _numbers(value):
@@ -144,6 +157,12 @@ class Kind:
     host_inputs, host_outputs  the tensors that the node's kernel has in host memory, on an IPU
     can_join         whether it may be part of a program, as far as the node itself says
     weight           1 if on its own it is a program that must be launched, else 0
+    resources        the inputs that are handles
+    is_pure          whether its results follow from its inputs
+    is_program       whether it must be part of a program, even if it is alone in that: no kernel can
+                     do what it does
+    has_effects      whether it does something that its results do not show, beside what it does to
+                     variables
     """
 
     def __init__(self, node):
@@ -151,6 +170,11 @@ class Kind:
         self.inputs = self.outputs = None
         self.host_inputs = self.host_outputs = frozenset()
         self.can_join, self.weight = False, 0
+        self.resources = []
+        self.is_pure = definition is not None and not definition.is_stateful and (
+            node.op not in kernel_list.IPU_OPS)
+        self.has_effects = node.op == kernel_list.CALL and node.attr["has_side_effect"].b
+        self.is_program = self.has_effects or kernel_list.needs_variables(node.op)
         if definition is None:
             return
         self.inputs = _expand(definition.input_arg, node)
@@ -158,17 +182,21 @@ class Kind:
         if self.inputs is None or self.outputs is None:
             self.inputs = self.outputs = None
             return
+        self.resources = [i for i, (_, number) in enumerate(self.inputs)
+                          if inside.dtype_name(number) == "resource"]
         kernel = next((one for one in _kernels().get(node.op, []) if _fits(node, one)), None)
         if kernel is not None:
             host = set(kernel.host_memory_arg)
             self.host_inputs = {i for i, (name, _) in enumerate(self.inputs) if name in host}
             self.host_outputs = {i for i, (name, _) in enumerate(self.outputs) if name in host}
         self.can_join = (
-            kernel is not None and may_join(node.op) and bool(self.outputs)
-            and all(is_value(number) for _, number in self.inputs + self.outputs)
+            kernel is not None and may_join(node.op)
+            and bool(self.resources) == is_on_variables(node.op)
+            and all(is_value(number) for i, (_, number) in enumerate(self.inputs + self.outputs)
+                    if i not in self.resources)
             and any(_allows(node, constraints)
                     for constraints in kernel_list.lowered().get(node.op, [])))
-        self.weight = int(self.can_join and kernel.device_type == "IPU")
+        self.weight = int(self.can_join and (kernel.device_type == "IPU" or node.op in ADDS))
 
     def known_inputs(self, op):
         """The inputs whose values must be known when the op is compiled."""

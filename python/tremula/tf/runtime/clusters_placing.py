@@ -12,7 +12,7 @@ import functools
 import re
 import threading
 
-from tremula.tf.runtime import inside, placing_on_cpu, plain_graphs
+from tremula.tf.runtime import clusters, inside, placing_on_cpu, plain_graphs
 
 _UNPLACEABLE = re.compile(r"Cannot assign a device for operation ([^\s:]+)")
 _MOST_TRIES = 64  # each reads the graph anew
@@ -32,12 +32,12 @@ def place_what_can_be_placed():
     def create_undecided(self, target="", graph=None, config=None):
         self._tremula_undecided = None
         own, kind = plain_graphs.options_for(target, graph, config)
-        create(self, target, graph, config if own is None else own)
+        create(self, target, graph, _optimized(config) if own is None else own)
         self._tremula_plain = None
         if own is not None:
             self._tremula_plain = self._graph.version, kind
-            # What users see is what they gave.
-            self._config = inside.default_config() if config is None else config
+        # What users see is what they gave.
+        self._config = inside.default_config() if config is None else config
         if not self._config.graph_options.place_pruned_graph:
             self._tremula_undecided = threading.Lock()
 
@@ -93,13 +93,30 @@ def place_what_can_be_placed():
     base._make_callable_from_options = make_from_options_checked
 
 
+def _optimized(config):
+    """A ConfigProto, or None, with what optimising graphs for an IPU needs: small graphs are
+    optimised too. TensorFlow's remapper makes operations of CPUs out of some on IPUs; the plugin
+    turns it off (optimizer.c), unless its optimiser is off."""
+    from tensorflow.core.protobuf import config_pb2
+    if not isinstance(config, (config_pb2.ConfigProto, type(None))):
+        return config  # TensorFlow says what is wrong
+    own = config_pb2.ConfigProto()
+    own.CopyFrom(inside.default_config() if config is None else config)
+    rewriting = own.graph_options.rewrite_options
+    if not rewriting.min_graph_nodes:
+        rewriting.min_graph_nodes = clusters.LEAST_NODES
+    if rewriting.use_plugin_optimizers == rewriting.OFF:
+        rewriting.remapping = rewriting.OFF
+    return own
+
+
 def _start_again(self, place_pruned_graph=False):
     """Gives a session that has run nothing a new inner one, with the user's options; which may
     place only what runs."""
     from tensorflow.core.protobuf import config_pb2
     from tensorflow.python.client import pywrap_tf_session as tf_session
     config = config_pb2.ConfigProto()
-    config.CopyFrom(self._config)
+    config.CopyFrom(_optimized(self._config))
     if place_pruned_graph:
         config.graph_options.place_pruned_graph = True
     options = tf_session.TF_NewSessionOptions(target=self._target, config=config)

@@ -277,6 +277,12 @@ def import_nodes(graph_def, feeds, names, prefix):
                                      name=prefix)
 
 
+def set_function_options(options):
+    """Sets options of the graph optimiser for every tf.function of the process."""
+    from tensorflow.python.eager import context
+    context.context().set_optimizer_experimental_options(options)
+
+
 def new_graph_def(library):
     """A GraphDef without nodes, with a copy of a FunctionDefLibrary."""
     from tensorflow.core.framework import graph_pb2

@@ -25,13 +25,19 @@ EXCLUDED = frozenset((
 # one they mean nothing to a device, and TensorFlow's own kernels or errors are right.
 _ONLY_COMPILED = ("Stack", "TensorArray", "TensorList", "EmptyTensorList", "Xla", "_Xla")
 
-# Ops that give variables new values out of old ones: see clusters_updates.py.
-_UPDATES = ("ResourceApply", "ResourceScatter", "ResourceStridedSliceAssign")
+# Of these, what the IPU's own operations are built of.
+CALL = "XlaCustomCallV2"
+IPU_OPS = frozenset((CALL, "XlaReplicaId", "XlaOptimizationBarrier"))
+
+# Ops on variables that TensorFlow has no kernels of for every device, and for which a plugin cannot
+# have kernels in all versions of TensorFlow: see clusters_variables.py.
+_ON_VARIABLES = ("ResourceApply", "ResourceGather", "ResourceScatter",
+                 "ResourceStridedSliceAssign")
 
 
-def is_update(op):
+def needs_variables(op):
     """Whether an op is one of those."""
-    return op.startswith(_UPDATES)
+    return op.startswith(_ON_VARIABLES)
 
 
 @functools.cache
@@ -69,11 +75,12 @@ def register():
     for listed in _kernel_defs().kernel:
         kernel = type(listed)()
         kernel.CopyFrom(listed)
-        if kernel.op.startswith(_ONLY_COMPILED) or _is_functional(kernel.op):
+        if kernel.op not in IPU_OPS and (
+                kernel.op.startswith(_ONLY_COMPILED) or _is_functional(kernel.op)):
             continue
         if all(_leave(kernel, other) for other in everywhere.get(kernel.op, [])):
             plugin.check(library.trm_tf_register_kernel, kernel.op.encode(),
-                         kernel.SerializeToString(), int(is_update(kernel.op)))
+                         kernel.SerializeToString(), int(needs_variables(kernel.op)))
 
 
 def _leave(kernel, other):
@@ -96,7 +103,7 @@ def _leave(kernel, other):
 
 def _is_functional(op):
     """Whether the op calls functions, or reads or writes resources other than as a whole."""
-    if is_update(op):
+    if needs_variables(op):
         return False
     definition = inside.op_definition(op)
     if definition is None:

@@ -8,8 +8,8 @@ Each is lowered once for each set of shapes and of values that must be constants
 import ctypes
 import threading
 
-from tremula.tf.runtime import (cache, inside, known_values, lowering, node_marks, plugin, recent,
-                                rewriting)
+from tremula.tf.runtime import (cache, inside, kernel_list, known_values, lowering, node_marks,
+                                plugin, recent, rewriting)
 
 _GRAPH, _NODE = ord("g"), ord("n")
 
@@ -117,9 +117,15 @@ def _lower_node(payload, inputs, name):
     rewriting.elide_checks([node])
     rewriting.use_plain_ops([node])
     fixed = ()
+    if node.op == kernel_list.CALL and node.attr["has_side_effect"].b:
+        raise inside.LoweringError(
+            f"{entry['name']} does something that only a program can do: run it in a session or in "
+            "a tf.function, and leave the option use_plugin_optimizers on.")
     if node.op in rewriting.RANDOM_OPS:
+        from tremula.tf.runtime import staging
         fixed = (0,)
-        rewriting.replace_random(node, 1, [int(size) for size in inputs[0].value()])
+        rewriting.replace_random(node, staging.random_number(entry["name"]),
+                                 [int(size) for size in inputs[0].value()])
     key = (node.SerializeToString(deterministic=True), entry["name"], repr(attributes),
            tuple(one.key(one.is_small()) for one in inputs))
     found = _ops.get(key)

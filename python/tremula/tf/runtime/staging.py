@@ -169,6 +169,11 @@ def _operations_of(function, graph):
 
 # ---- Random numbers ----
 
+def random_number(name):
+    """A number for a random op of that name, an int below 2**32."""
+    return zlib.crc32(name.encode())
+
+
 class _RandomNumbers:
     """Numbers that tell a program's random ops apart: the same in every process and every time,
     because a number follows from a name."""
@@ -177,16 +182,17 @@ class _RandomNumbers:
         self._used = set()
 
     def of(self, name):
-        """A number for an op of that name, an int below 2**32 that none had before."""
-        number = zlib.crc32(name.encode())
+        """The number of an op of that name, or the next that none had before."""
+        number = random_number(name)
         while number in self._used:
             number = (number + 1) % 2 ** 32
         self._used.add(number)
         return number
 
 
-def _replace_random(nodes, operations, numbers):
-    """Makes the stateful random ops whose shapes are known custom calls. Returns their names."""
+def _replace_random(nodes, operations, numbers, names=None):
+    """Makes the stateful random ops whose shapes are known custom calls. `names` are what the
+    program's author calls the nodes, where they have other names. Returns their names."""
     replaced = []
     for node in nodes:
         operation = operations.get(node.name)
@@ -194,16 +200,17 @@ def _replace_random(nodes, operations, numbers):
             continue
         shape = operation.outputs[0].shape
         if shape.is_fully_defined():
-            rewriting.replace_random(node, numbers.of(operation.name), shape.as_list(),
-                                     _known_bounds(operation))
+            number = numbers.of((names or {}).get(node.name, operation.name))
+            rewriting.replace_random(node, number, shape.as_list(), _known_bounds(operation))
             replaced.append(node.name)
     return replaced
 
 
-def _seed_random(nodes, numbers, in_function):
+def _seed_random(nodes, numbers, in_function, names=None):
     """The same for those whose shapes are not known."""
     for node in [one for one in nodes if one.op in rewriting.RANDOM_OPS]:
-        rewriting.seed_random(nodes, node, numbers.of(node.name), in_function)
+        number = numbers.of((names or {}).get(node.name, node.name))
+        rewriting.seed_random(nodes, node, number, in_function)
 
 
 def _known_bounds(operation):
@@ -233,8 +240,9 @@ def infer_random_shapes(source, shapes):
         return
     operations = inside.inferred_operations(source, shapes)
     numbers = _RandomNumbers()
-    _replace_random(source.graph_def.node, operations, numbers)
-    _seed_random(source.graph_def.node, numbers, in_function=False)
+    names = {name: entry["name"] for name, entry in source.table.items()}
+    _replace_random(source.graph_def.node, operations, numbers, names)
+    _seed_random(source.graph_def.node, numbers, in_function=False, names=names)
 
 
 # ---- What a graph does ----
