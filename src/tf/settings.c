@@ -46,22 +46,25 @@ static bool set(int ordinal, const char *options, const char *cache_path,
   return true;
 }
 
-static bool is_configured(void) {
+/* Whether nobody has configured what a device uses for the first time: the first device, or one
+ * that a configuration does not name. */
+static bool is_first_use(int ordinal) {
   pthread_mutex_lock(&lock);
-  const bool is = configured;
+  const bool is = ordinal >= 0 && ordinal < MAX_DEVICES && !devices[ordinal].options &&
+                  (ordinal == 0 || configured);
   pthread_mutex_unlock(&lock);
   return is;
 }
 
 /* Without Python (SavedModels run without it) settings_snapshot does what it can. */
-static bool configure_by_python(TF_Status *status) {
+static bool configure_by_python(int ordinal, TF_Status *status) {
   char message[TRM_ERROR_SIZE] = "";
   pthread_mutex_lock(&first_use_lock);
   pthread_mutex_lock(&lock);
-  const trm_tf_first_use callback = configured ? NULL : first_use;
+  const trm_tf_first_use callback = devices[ordinal].options ? NULL : first_use;
   pthread_mutex_unlock(&lock);
   if (callback) attach_log(not_configured);
-  const int32_t code = callback ? callback(message, sizeof message) : TF_OK;
+  const int32_t code = callback ? callback(ordinal, message, sizeof message) : TF_OK;
   pthread_mutex_unlock(&first_use_lock);
   return code == TF_OK || fail(status, (TF_Code)code, "%s", message);
 }
@@ -74,7 +77,7 @@ void trm_tf_set_first_use(trm_tf_first_use callback) {
 
 bool settings_snapshot(int ordinal, tf_snapshot *out, TF_Status *status) {
   *out = (tf_snapshot){0};
-  if (ordinal == 0 && !is_configured() && !configure_by_python(status)) return false;
+  if (is_first_use(ordinal) && !configure_by_python(ordinal, status)) return false;
   bool ok = true;
   pthread_mutex_lock(&lock);
   if (!configured && ordinal == 0) {

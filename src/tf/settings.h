@@ -70,9 +70,9 @@ typedef struct trm_tf_device_settings {
 
 /* Forgets every configuration and lets go of the IPUs. */
 TRM_TF_API void trm_tf_reset_configuration(void);
-/* Has Python configure what is used without having been configured: one IPU, and the flags. Returns
- * a code, and with a failure a message. */
-typedef int32_t (*trm_tf_first_use)(char *message, uint64_t message_size);
+/* Has Python configure a device that is used without having been configured: one IPU, and the
+ * flags. Returns a code, and with a failure a message. */
+typedef int32_t (*trm_tf_first_use)(int32_t ordinal, char *message, uint64_t message_size);
 TRM_TF_API void trm_tf_set_first_use(trm_tf_first_use callback);
 /* Configures a TF device, and attaches it where that is to be done at once. */
 TRM_TF_API int32_t trm_tf_configure(int32_t ordinal, const trm_tf_device_settings *settings,

@@ -92,15 +92,6 @@ def test_late_shapes_that_do_not_fit(on_ipu, session):
     said(error, r"MatMul\w* \(.*test_messages\.py:\d+\): Dimensions must be equal")
 
 
-def test_device_that_is_not_configured(session):
-    x = placeholder([2])
-    with ipu.scopes.ipu_scope("/device:IPU:1"):
-        y = ipu.ipu_compiler.compile(lambda x: x + 1., [x])
-    with session() as s, pytest.raises(tf.errors.FailedPreconditionError) as error:
-        s.run(y, {x: [1, 2]})
-    said(error, r"Device ordinal 1 not in device configuration list: .*auto_select_ipus")
-
-
 def test_errors_of_other_nodes_are_tensorflows(session):
     x = placeholder([None])
     with tf.device("cpu"):

@@ -83,12 +83,15 @@ def test_what_is_placed_nowhere_stays_on_the_cpu(session):
         assert not [node.name for node in graph.node if "IPU" in node.device]
 
 
-def test_device_that_is_not_configured(x, session):
+@pytest.mark.parametrize("compiled", [False, True])
+def test_device_that_no_configuration_names(x, session, devices, capfd, compiled):
+    """It has a single IPU, whatever the others have."""
+    devices(2)
     with ipu.scopes.ipu_scope("/device:IPU:1"):
-        y = x + 1.
-    with session() as s, pytest.raises(tf.errors.FailedPreconditionError,
-                                       match="ordinal 1 not in device configuration list"):
-        s.run(y, {x: [1]})
+        y = ipu.ipu_compiler.compile(lambda x: x + 1., [x])[0] if compiled else x + 1.
+    with session() as s:
+        np.testing.assert_array_equal(s.run(y, {x: [1]}), [2])
+    assert "/device:IPU:1, creating a device with a single IPU" in capfd.readouterr().err
 
 
 def test_supported_ops():

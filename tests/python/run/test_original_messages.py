@@ -303,7 +303,7 @@ MESSAGES = {
     "Target configuration failed": HERE,
     "No device target has been configured": HERE,
     "Unsupported number of IPUs": "../c/device/test_attach.c",
-    "not in device configuration list": "run/test_messages.py",
+    "not in device configuration list": "api/test_utils.py",
     "Badly initialized IpuOptions": "api/test_config.py",
     "The number of shards needs to divide the number": "../c/exec/test_replicas.c",
     "Cannot assign a device for operation": "run/test_clusters.py",

@@ -71,7 +71,8 @@ class HostRequest(ctypes.Structure):
                 ("reply", ctypes.c_void_p)]
 
 
-FirstUseFunction = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.POINTER(ctypes.c_char), ctypes.c_uint64)
+FirstUseFunction = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int32, ctypes.POINTER(ctypes.c_char),
+                                    ctypes.c_uint64)
 HostFunctionType = ctypes.CFUNCTYPE(None, ctypes.POINTER(HostRequest))
 LowerFunction = ctypes.CFUNCTYPE(None, ctypes.POINTER(Request))
 

@@ -35,12 +35,18 @@ def set_default(make_snapshot):
 
 
 @plugin.FirstUseFunction
-def _configure_first_use(message, size):
-    """Configures what is used without having been configured."""
+def _configure_first_use(ordinal, message, size):
+    """Configures what is used without having been configured. A device that a configuration does
+    not name has one IPU and no options, as in the original."""
     try:
         if _make_default is None:
             raise RuntimeError("No IPU devices configured.")
-        _apply(_make_default())
+        if ordinal == 0:
+            _apply(_make_default())
+        else:
+            plugin.log(f"No IPU device was configured for /device:IPU:{ordinal}, creating a "
+                       "device with a single IPU.")
+            _configure_device(ordinal, {"auto": 1}, _make_default())
     except Exception as error:  # a C caller must not see it
         text = str(getattr(error, "message", error)).encode()[:size - 1] + b"\0"
         ctypes.memmove(message, text, len(text))
