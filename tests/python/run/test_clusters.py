@@ -208,14 +208,17 @@ def test_branches_that_are_not_taken_do_not_run(x, session):
         assert s.run(v) == 2
 
 
-def test_random_ops(x, run):
-    """They are part of a program, and draw what they draw alone."""
+def test_random_ops(x, session):
+    """They are part of a program, and draw different numbers."""
     with scope():
-        y = tf.random_uniform([3], seed=3) * 2. + x
-        z = tf.random_uniform([3]) + y * 0.
-    (y_value, z_value), programs = run([y, z], {x: [0, 0, 0]})
-    assert programs == {"IpuLaunch": 1}
-    assert not np.any(y_value == z_value * 2)
+        y = tf.random_uniform([64], seed=3) * 2. + x
+        z = tf.random_uniform([64]) + y * 0.
+    metadata = tf.RunMetadata()
+    with session() as s:
+        y_value, z_value = s.run([y, z], {x: [0] * 64}, tf.RunOptions(
+            output_partition_graphs=True), metadata)
+    assert launched(metadata.partition_graphs) == {"IpuLaunch": 1}
+    assert not np.any(y_value == z_value * 2) and 0.7 < y_value.mean() < 1.3
 
 
 def test_shapes_that_depend_on_values_stay_outside(x, run):

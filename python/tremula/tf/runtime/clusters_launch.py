@@ -158,7 +158,8 @@ class Launch:
         state = self._state
         values = {one: self._output(i)
                   for i, one in enumerate(state.written, self._first_variable)}
-        values.update((one, self._find(end)) for one, end in state.assigned.items())
+        values.update((one, self._constant(end[0]) if end[0].is_copied() else self._find(end))
+                      for one, end in state.assigned.items())
         launch = self.nodes[0]
         waits = ["^" + launch.name] if state.assigned else []
         done = ["^" + self._add("AssignVariableOp", variable,
@@ -169,6 +170,15 @@ class Launch:
         self.nodes.append(type(launch)(name=self._unique(f"{launch.name}/done"), op="NoOp",
                                        device=launch.device, input=["^" + launch.name, *done]))
         return self.nodes[-1].name
+
+    def _constant(self, node):
+        """A copy of a constant, which waits for nothing: the node may wait for the program."""
+        copy = type(node.proto)()
+        copy.CopyFrom(node.proto)
+        copy.name = self._unique(f"{self.nodes[0].name}/Const")
+        del copy.input[:]
+        self.nodes.append(copy)
+        return copy.name
 
     def _stays(self, node):
         """Whether a node is needed outside of the program too."""
