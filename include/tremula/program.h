@@ -44,6 +44,14 @@ typedef enum trm_selection_order {
   TRM_SELECTION_AUTO, TRM_SELECTION_ZIGZAG, TRM_SELECTION_SNAKE, TRM_SELECTION_HOOF
 } trm_selection_order;
 
+/* What is not moved between host and IPU, because its data is made up; bits. */
+typedef enum trm_synthetic {
+  TRM_SYNTHETIC_PARAMETERS = 1, /* inputs and outputs */
+  TRM_SYNTHETIC_INFEED = 2,
+  TRM_SYNTHETIC_OUTFEED = 4,
+  TRM_SYNTHETIC_HOST_EMBEDDING = 8
+} trm_synthetic;
+
 /* How to plan. Start from trm_program_default_options(). */
 typedef struct trm_program_options {
   uint32_t num_ipus;        /* of a replica; 0: as many as the shards of the module need */
@@ -57,12 +65,14 @@ typedef struct trm_program_options {
   uint32_t io_tiles;        /* kept from compute on every IPU */
   bool place_ops_on_io_tiles; /* feeds of loops go through them, while the others compute */
   double io_tile_memory_proportion; /* of their memory, that feeds may take: from 0 on */
+  uint32_t synthetic;       /* bits of trm_synthetic */
   uint64_t assumed_trip_count; /* of loops whose count is not known; 1 to 2^53 */
   bool recompute;           /* allow_recompute: activations are computed again, in a pipeline all
                                of a stage, elsewhere the cheap ones */
   bool outlining;           /* equal operations share vertices and code (on by default) */
-  /* keep the module's order; otherwise the order that needs least memory */
-  bool schedule_as_written;
+  /* keep the module's order; go depth first from the root; otherwise the order that needs least
+   * memory */
+  bool schedule_as_written, schedule_post_order;
   bool remote_memory;       /* there is some, for what is offloaded where that is left to it */
   int64_t minimum_remote_bytes; /* smaller variables are never offloaded: 128 */
   double model_error;       /* relative error that memory totals are thought to have: 0.05 */

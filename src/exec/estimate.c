@@ -36,9 +36,14 @@ trm_program_options trm_program_options_of(const trm_executable *executable) {
   options.remote_memory = !trm_options_bool(&executable->options, TRM_OPTION_ipu_model);
   options.minimum_remote_bytes =
       (int64_t)number_of(executable, TRM_OPTION_minimum_remote_bytes);
+  trm_error ignored; /* the list was checked with the other options */
+  (void)trm_synthetic_parse(executable->options.values[TRM_OPTION_synthetic_data],
+                            &options.synthetic, &ignored);
   options.recompute = trm_options_bool(&executable->options, TRM_OPTION_recompute);
   options.schedule_as_written =
       trm_options_bool(&executable->options, TRM_OPTION_fallback_scheduler);
+  options.schedule_post_order =
+      trm_options_bool(&executable->options, TRM_OPTION_post_order_scheduler);
   return options;
 }
 

@@ -7,10 +7,11 @@
 #include <string.h>
 
 #include "base/nearest.h"
+#include "tremula/program.h"
 
 typedef enum option_kind {
   KIND_BOOL, KIND_TEXT, KIND_COUNT, KIND_TILES, KIND_BYTES, KIND_PROPORTION, KIND_SHARE,
-  KIND_ROUNDING, KIND_SELECTION, KIND_OVERFLOW
+  KIND_ROUNDING, KIND_SELECTION, KIND_OVERFLOW, KIND_SYNTHETIC
 } option_kind;
 
 static const struct {
@@ -28,6 +29,31 @@ const char *trm_option_key(trm_option_id id) { return table[id].key; }
 const char *trm_option_help(trm_option_id id) { return table[id].help; }
 const char *trm_option_default(trm_option_id id) { return table[id].value; }
 bool trm_option_acts(trm_option_id id) { return table[id].acts; }
+
+trm_status trm_synthetic_parse(const char *list, uint32_t *out_bits, trm_error *error) {
+  static const struct {
+    const char *name;
+    uint32_t bits;
+  } rows[] = {{"parameters", TRM_SYNTHETIC_PARAMETERS}, {"infeed", TRM_SYNTHETIC_INFEED},
+              {"outfeed", TRM_SYNTHETIC_OUTFEED}, {"hostembedding", TRM_SYNTHETIC_HOST_EMBEDDING},
+              {"seed", 0}}; /* which takes no stream of its own */
+  *out_bits = 0;
+  for (const char *at = list; *at != '\0';) {
+    const size_t length = strcspn(at, ",");
+    size_t r = 0;
+    while (r < sizeof rows / sizeof *rows &&
+           (strlen(rows[r].name) != length || strncmp(rows[r].name, at, length) != 0)) {
+      ++r;
+    }
+    if (r == sizeof rows / sizeof *rows) {
+      FAIL(INVALID_ARGUMENT, "option synthetic_data names '%.*s'; it takes parameters, seed, infeed, "
+           "outfeed and hostembedding", (int)length, at);
+    }
+    *out_bits |= rows[r].bits;
+    at += length + (at[length] == ',');
+  }
+  return TRM_OK;
+}
 
 static trm_status check_value(trm_option_id id, const char *value, trm_error *error) {
   char *end;
@@ -82,6 +108,10 @@ static trm_status check_value(trm_option_id id, const char *value, trm_error *er
              table[id].key, value);
       }
       return TRM_OK;
+    case KIND_SYNTHETIC: {
+      uint32_t bits;
+      return trm_synthetic_parse(value, &bits, error);
+    }
     case KIND_TEXT:
       return TRM_OK;
   }

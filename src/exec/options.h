@@ -21,6 +21,8 @@ trm_status trm_options_parse(trm_arena *arena, const trm_option *options, size_t
                              trm_options *out_options, trm_error *error);
 /* Whether `text` names an order, which *out_order (may be NULL) then is. */
 bool trm_selection_order_parse(const char *text, trm_selection_order *out_order);
+/* The bits of trm_synthetic that a comma-separated list names. */
+trm_status trm_synthetic_parse(const char *list, uint32_t *out_bits, trm_error *error);
 bool trm_options_bool(const trm_options *options, trm_option_id id);
 const char *trm_option_key(trm_option_id id);
 const char *trm_option_help(trm_option_id id);

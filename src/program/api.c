@@ -135,7 +135,7 @@ static trm_status make(trm_program *program, const trm_module *module, bool opti
   TRY(trm_module_clone(program->module, &program->planned_module, error));
   TRY(trm_program_narrow(program->planned_module, error));
   if (options->recompute && !trm_module_has_pipeline(program->module)) {
-    TRY(trm_program_recompute(program->planned_module, options->schedule_as_written,
+    TRY(trm_program_recompute(program->planned_module, trm_order_kind_of(options),
                               &program->recomputed_values, &program->recomputed_bytes, error));
     if (program->recomputed_values > 0) program->module = program->planned_module;
   }
@@ -156,7 +156,7 @@ static trm_status make(trm_program *program, const trm_module *module, bool opti
       .target = compute != NULL ? compute : program->target,
       .tile_options = {.convolution = &convolution, .matmul = &matmul,
                        .slice_memory_proportion = options->slice_memory_proportion,
-                       .replicas = options->replicas},
+                       .replicas = options->replicas, .synthetic = options->synthetic},
       .plans = trm_plan_cache_create(), .roles = roles};
   trm_status status = TRM_RESOURCE_EXHAUSTED;
   if (builder.plans == NULL) trm_fail(error, status, "out of memory while planning");

@@ -458,7 +458,7 @@ trm_status trm_program_walk(trm_program_builder *builder, uint32_t computation,
   }
   if (builder->orders[computation] == NULL) {
     TRY(trm_program_schedule(builder->module, computation,
-                             builder->program->options.schedule_as_written,
+                             trm_order_kind_of(&builder->program->options),
                              &builder->program->arena, &builder->orders[computation], error));
   }
   const uint32_t *order = builder->orders[computation];

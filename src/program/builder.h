@@ -100,6 +100,17 @@ typedef struct trm_program_builder {
   uint32_t **orders;           /* by computation: instructions in order of execution */
 } trm_program_builder;
 
+/* How the order of a computation is found (schedule.c). */
+typedef enum trm_order_kind {
+  TRM_ORDER_LEAST_MEMORY, TRM_ORDER_AS_WRITTEN, TRM_ORDER_DEPTH_FIRST
+} trm_order_kind;
+
+static inline trm_order_kind trm_order_kind_of(const trm_program_options *options) {
+  return options->schedule_as_written   ? TRM_ORDER_AS_WRITTEN
+         : options->schedule_post_order ? TRM_ORDER_DEPTH_FIRST
+                                        : TRM_ORDER_LEAST_MEMORY;
+}
+
 /* ---- entry.c -------------------------------------------------------------------------------- */
 
 trm_status trm_program_build(trm_program_builder *builder, trm_error *error);
@@ -287,7 +298,7 @@ int64_t trm_pipeline_cycles(trm_program *program);
  * then, not run. */
 trm_status trm_program_narrow(trm_module *module, trm_error *error);
 /* Cheap values are made again for uses that come much later. How many, and of how many bytes. */
-trm_status trm_program_recompute(trm_module *module, bool as_written, uint32_t *out_values,
+trm_status trm_program_recompute(trm_module *module, trm_order_kind kind, uint32_t *out_values,
                                  int64_t *out_bytes, trm_error *error);
 
 /* ---- io_tiles.c ----------------------------------------------------------------------------- */
@@ -305,8 +316,9 @@ trm_status trm_io_tiles_place(trm_program_builder *builder, const trm_tile_reque
 
 /* An order of a computation's instructions that obeys operands and control predecessors: of
  * several, the one whose values hold the least memory at once. NULL when memory runs out. */
-trm_status trm_program_schedule(const trm_module *module, uint32_t computation, bool as_written,
-                                trm_arena *arena, uint32_t **out_order, trm_error *error);
+trm_status trm_program_schedule(const trm_module *module, uint32_t computation,
+                                trm_order_kind kind, trm_arena *arena, uint32_t **out_order,
+                                trm_error *error);
 
 /* ---- always_live.c, liveness.c -------------------------------------------------------------- */
 

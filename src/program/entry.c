@@ -229,6 +229,7 @@ static trm_status add_outputs(trm_program_builder *builder, const entry_values *
     TRY(trm_program_add_copies(builder, "Copy_UpdateVariables", TRM_NO_INDEX, 0, worst, total,
                                error));
   }
+  if ((builder->program->options.synthetic & TRM_SYNTHETIC_PARAMETERS) != 0) bytes = 0;
   TRY(add_stream(builder, "Outputs", TRM_PHASE_HOST_WRITE, bytes, error));
   for (int32_t l = 0; l < leaves; ++l) TRY(trm_program_touch(builder, &root[l], error));
   return TRM_OK;
@@ -261,10 +262,12 @@ static trm_status walk_entry(trm_program_builder *builder, trm_error *error) {
   const trm_status status = add_inputs(builder, &v, names, &bytes, error);
   json_decref(table);
   TRY(status);
+  if ((builder->program->options.synthetic & TRM_SYNTHETIC_PARAMETERS) != 0) bytes = 0;
   TRY(add_stream(builder, "Inputs", TRM_PHASE_HOST_READ, bytes, error));
   if (!builder->finding && is_of_tensorflow(builder->module)) {
     const uint32_t inputs = builder->module->computations[builder->module->entry].num_parameters;
-    const int64_t moved = inputs > 0 ? trm_most(bytes, 4) : 0;
+    const bool made_up = (builder->program->options.synthetic & TRM_SYNTHETIC_PARAMETERS) != 0;
+    const int64_t moved = inputs > 0 && !made_up ? trm_most(bytes, 4) : 0;
     TRY(trm_program_add_copies(builder, "host-exchange-local-copy-0/OnTileCopy-0", TRM_NO_INDEX, 0,
                                trm_ceil_divide(moved, builder->target->tiles_per_ipu), moved,
                                error));

@@ -229,7 +229,7 @@ static trm_status recompute(recomputer *r, trm_arena *arena, trm_error *error) {
   return trm_edit_end(&r->edit, status, error);
 }
 
-trm_status trm_program_recompute(trm_module *module, bool as_written, uint32_t *out_values,
+trm_status trm_program_recompute(trm_module *module, trm_order_kind kind, uint32_t *out_values,
                                  int64_t *out_bytes, trm_error *error) {
   *out_values = 0;
   *out_bytes = 0;
@@ -243,7 +243,7 @@ trm_status trm_program_recompute(trm_module *module, bool as_written, uint32_t *
     recomputer r = {.module = module, .computation = &module->computations[c], .index = c,
                     .count = module->computations[c].num_instructions};
     uint32_t *order;
-    status = trm_program_schedule(module, c, as_written, &arena, &order, error);
+    status = trm_program_schedule(module, c, kind, &arena, &order, error);
     r.order = order;
     if (status == TRM_OK) status = recompute(&r, &arena, error);
     *out_values += r.values;

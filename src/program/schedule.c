@@ -3,7 +3,7 @@
  * Three orders are tried: the module's own; what the root needs, depth first, the operand with the
  * most bytes first; and the greedy one that always runs what frees most. The one whose values hold
  * the least memory at once is taken (the original's CHOOSE_BEST does the same with its own
- * schedulers). Values are counted by instruction: views hold what they are views of. */
+ * schedulers), or the second where POST_ORDER asks for it. Values are counted by instruction: views hold what they are views of. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -327,14 +327,16 @@ static bool order_late(const graph *g, trm_arena *arena, uint32_t *order) {
   return true;
 }
 
-trm_status trm_program_schedule(const trm_module *module, uint32_t computation, bool as_written,
-                                trm_arena *arena, uint32_t **out_order, trm_error *error) {
+trm_status trm_program_schedule(const trm_module *module, uint32_t computation,
+                                trm_order_kind kind, trm_arena *arena, uint32_t **out_order, trm_error *error) {
   const trm_computation *c = &module->computations[computation];
   uint32_t *best = ARENA_NEW(arena, uint32_t, (size_t)c->num_instructions + 1);
   CHECK_MEMORY(best, "a schedule");
   for (uint32_t p = 0; p < c->num_instructions; ++p) best[p] = p;
   *out_order = best;
-  if (as_written || module->is_scheduled || c->num_instructions < 3) return TRM_OK;
+  if (kind == TRM_ORDER_AS_WRITTEN || module->is_scheduled || c->num_instructions < 3) {
+    return TRM_OK;
+  }
   trm_arena scratch = {0};
   graph g = {.module = module, .computation = c, .count = c->num_instructions};
   uint32_t *order = ARENA_NEW(&scratch, uint32_t, (size_t)g.count + 1);
@@ -352,7 +354,8 @@ trm_status trm_program_schedule(const trm_module *module, uint32_t computation, 
                                      : order_depth_first(&g, &scratch, order);
     if (!made || !order_late(&g, &scratch, order)) continue;
     const int64_t peak = peak_of(&g, order);
-    if (peak < least) {
+    const bool asked = kind == TRM_ORDER_DEPTH_FIRST && candidate == 1;
+    if (peak < least || asked) {
       least = peak;
       memcpy(best, order, (size_t)g.count * sizeof *best);
     }

@@ -109,6 +109,7 @@ typedef struct trm_tile_options {
   double slice_memory_proportion;
   uint32_t replicas; /* for collectives */
   uint32_t io_tiles; /* that a feed goes through; 0: none */
+  uint32_t synthetic; /* what is not moved between host and IPU: bits of trm_synthetic */
 } trm_tile_options;
 
 typedef struct trm_tile_request {

@@ -6,6 +6,7 @@
 #include "hlo/config.h"
 #include "target/target.h"
 #include "tile/exchange.h"
+#include "tremula/program.h"
 
 static int64_t cycles_of(const trm_target *target, double bytes, double bytes_per_second) {
   return bytes_per_second <= 0
@@ -197,6 +198,25 @@ static trm_status add_io_feed(const trm_tile_request *request, trm_tile_cost *co
   return reads ? add_io_copy(request, cost, reads, bytes, error) : TRM_OK;
 }
 
+/* Whether the data of a feed, or of a host embedding's table, is made up. */
+static bool is_synthetic(const trm_tile_request *request, const char *target) {
+  const trm_opcode opcode = request->instruction->opcode;
+  const uint32_t bits = request->options->synthetic;
+  if (opcode == TRM_OP_INFEED || strcmp(target, "tremula.infeed") == 0) {
+    return (bits & TRM_SYNTHETIC_INFEED) != 0;
+  }
+  if (opcode == TRM_OP_OUTFEED || strcmp(target, "tremula.outfeed") == 0) {
+    return (bits & TRM_SYNTHETIC_OUTFEED) != 0;
+  }
+  if ((bits & TRM_SYNTHETIC_HOST_EMBEDDING) == 0 || strcmp(target, "tremula.host-call") != 0) {
+    return false;
+  }
+  json_t *config = trm_instruction_config(request->instruction, 0, NULL);
+  const bool is_table = json_is_true(json_object_get(config, "table"));
+  json_decref(config);
+  return is_table;
+}
+
 /* Feeds, sends and receives, remote buffers: one copy for all arrays of an element. A call of the
  * host sends its operands and waits for its results. */
 trm_status trm_tile_transfer(const trm_tile_request *request, trm_tile_cost *cost,
@@ -205,6 +225,7 @@ trm_status trm_tile_transfer(const trm_tile_request *request, trm_tile_cost *cos
   const trm_instruction *instruction = request->instruction;
   const char *name = instruction->custom_call != NULL ? instruction->custom_call->target : "";
   const bool remote = strncmp(name, "tremula.remote", strlen("tremula.remote")) == 0;
+  if (is_synthetic(request, name)) return TRM_OK;
   const bool calls =
       strcmp(name, "tremula.host-call") == 0 || strcmp(name, "tremula.user-op") == 0;
   const bool reads = instruction->opcode == TRM_OP_INFEED || instruction->opcode == TRM_OP_RECV ||

@@ -95,3 +95,49 @@ def test_parameters_and_seed(script):
     print(restarts(), ipu.utils.use_synthetic_data_for(ipu.utils.SyntheticDataCategory.Seed),
           ipu.utils.use_synthetic_data_for(ipu.utils.SyntheticDataCategory.Infeed))
     """)) == ["[4.0, 4.0]", "[1.0, 1.0]", "[25.0, 49.0]", "True", "False True False"]
+
+
+def test_the_profile_has_no_streams_of_what_is_made_up(script):
+    """The memory of a program with all kinds of streams goes down with each that is made up."""
+    assert finish(script(1, "ALWAYS", PROGRAM + """
+    import pva
+    from tensorflow.python.ipu import test_utils
+
+    def profiled(text):
+        os.environ["TF_POPLAR_FLAGS"] = text
+        config, helper = ipu.config.IPUConfig(), test_utils.ReportHelper()
+        config.auto_select_ipus = 1
+        helper.set_autoreport_options(config)
+        config.configure_ipu_system()
+        with tf.Graph().as_default(), tf.Session() as session:
+            infeed = ipu.ipu_infeed_queue.IPUInfeedQueue(tf.data.Dataset.from_tensors(
+                tf.ones([64])).repeat())
+            outfeed = ipu.ipu_outfeed_queue.IPUOutfeedQueue()
+            table = ipu.embedding_ops.create_host_embedding("table", [20, 64], tf.float32)
+
+            def body(total, x):
+                rows = table.lookup(tf.constant([1, 2]))
+                return total + x + rows[0], outfeed.enqueue(total * 2.0)
+
+            start = tf.placeholder(tf.float32, [64])
+            with ipu.scopes.ipu_scope("/device:IPU:0"):
+                total, = ipu.ipu_compiler.compile(
+                    lambda x: ipu.loops.repeat(2, body, [x], infeed), [start])
+            session.run(tf.global_variables_initializer())
+            session.run(infeed.initializer)
+            helper.clear_reports()
+            with table.register(session):
+                session.run(total, {start: np.ones([64])})
+            report = pva.openReport(helper.find_report())
+        streams = sum(step.type == pva.Program.Type.StreamCopyMid
+                      for step in report.compilation.programs)
+        return streams, sum(tile.memory.total.excludingGaps for tile in report.compilation.tiles)
+
+    streams, usual = profiled("")
+    for category in "parameters", "infeed", "outfeed", "hostembedding":
+        fewer, memory = profiled("--synthetic_data_categories=" + category)
+        print(fewer < streams, memory < usual)
+    none, least = profiled("--use_synthetic_data=true")
+    listed = profiled("--synthetic_data_categories='parameters, seed, infeed,outfeed,hostembedding'")
+    print(none, listed == (none, least))
+    """)) == ["True True"] * 4 + ["0 True"]

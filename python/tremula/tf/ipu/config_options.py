@@ -331,7 +331,9 @@ OPTIONS = (
 
     _category("scheduling", "In which order a program is run."),
     Option("scheduling.algorithm", SchedulingAlgorithm, SchedulingAlgorithm.CHOOSE_BEST,
-           "How the order is found."),
+           "How the order is found.",
+           effect="POST_ORDER plans what the results need depth first; all others take the order of "
+                  "several that needs least memory."),
     Option("scheduling.maximum_scheduler_lookahead_depth", int, 5,
            "How many steps LOOK_AHEAD looks ahead.", least=0),
     Option("scheduling.maximum_scheduler_search_space_size", int, 64,

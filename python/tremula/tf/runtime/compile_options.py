@@ -2,7 +2,7 @@
 
 import json
 
-from tremula import xla_flags
+from tremula import flags, xla_flags
 
 # The versions of an IPU that a configuration may name, and the machine that each is.
 _TARGETS = {"ipu1": "mk1", "ipu2": "mk2", "ipu21": "bow"}
@@ -42,6 +42,10 @@ def lines(snapshot, device, ipus_of_id, architecture):
             chosen["io_tile_memory_proportion"] = options["io_tiles.available_memory_proportion"]
     if options.get("selection_order", "AUTO") != "AUTO":
         chosen["selection_order"] = options["selection_order"].lower()
+    synthetic = [category for category in flags.SYNTHETIC_DATA_CATEGORIES
+                 if flags.uses_synthetic_data_for(category, snapshot["flags"])]
+    if synthetic:
+        chosen["synthetic_data"] = ",".join(synthetic)
     if options.get("allow_recompute"):
         chosen["recompute"] = "true"
     smallest = options.get("optimizations.minimum_remote_tensor_size", 128)
@@ -60,6 +64,8 @@ def lines(snapshot, device, ipus_of_id, architecture):
         chosen.setdefault("half_overflow", "largest")
     if snapshot["flags"]["enable_hlo_verifier"]:
         chosen["verify"] = "true"
+    if options.get("scheduling.algorithm") == "POST_ORDER":
+        chosen["post_order_scheduler"] = "true"
     if snapshot["flags"]["fallback_scheduler"]:
         chosen["fallback_scheduler"] = "true"
     return "".join(f"{key}={value}\n" for key, value in sorted(chosen.items()))

@@ -51,7 +51,7 @@ class HostTable:
         trace = tracing.current()
         trace.tables.setdefault(self.id, self)
         number = trace.feed(f"host_table/{what}/{self.id}")
-        return tracing.side_effect(_TARGET, {"host_call": number, **config}, operands, dtypes,
+        return tracing.side_effect(_TARGET, {"host_call": number, "table": True, **config}, operands, dtypes,
                                    shapes)
 
     def set_registered(self, registered):
