@@ -177,6 +177,11 @@ static trm_status bring_to_ipu(trm_program_builder *builder, trm_value *value,
       .messages_worst = 2};
   uint32_t first, last, writes;
   trm_status status = trm_tile_cost_add(&cost, &phase, error);
+  const trm_tile_request request = {.target = target};
+  if (status == TRM_OK) { /* a message is in one piece, which is put where it belongs */
+    status = trm_tile_add_copy(&request, &cost, "inter-ipu-copy", trm_mapping_worst_bytes(&to),
+                               trm_mapping_total_bytes(&to), 8, to.parts, error);
+  }
   if (status == TRM_OK && !builder->finding) {
     status = trm_program_add_cost(builder, &cost, source, ipu, &first, &last, &writes, error);
   }

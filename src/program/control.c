@@ -174,6 +174,37 @@ static trm_status loop_back(while_walk *w, const trm_value *root, trm_error *err
   return TRM_OK;
 }
 
+/* Of a loop of a known count, the increments of counters that nothing but the condition reads: the
+ * Repeat counts. */
+static void leave_out_counters(trm_program_builder *builder, uint32_t computation) {
+  const trm_computation *body = &builder->module->computations[computation];
+  const trm_instruction *root = &body->instructions[body->root];
+  if (root->opcode != TRM_OP_TUPLE) return;
+  for (uint32_t k = 0; k < root->num_operands; ++k) {
+    const trm_index i = root->operands[k];
+    const trm_instruction *sum = &body->instructions[i];
+    if (sum->opcode != TRM_OP_ADD || trm_shape_count(&sum->shape) != 1) continue;
+    const trm_instruction *old = &body->instructions[sum->operands[0]];
+    const trm_instruction *step = &body->instructions[sum->operands[1]];
+    if (old->opcode != TRM_OP_GET_TUPLE_ELEMENT || old->number != (int64_t)k ||
+        step->opcode != TRM_OP_CONSTANT ||
+        body->instructions[old->operands[0]].opcode != TRM_OP_PARAMETER) {
+      continue;
+    }
+    uint32_t reads = 0;
+    for (trm_index r = 0; r < body->num_instructions; ++r) {
+      const trm_instruction *reader = &body->instructions[r];
+      for (uint32_t o = 0; o < reader->num_operands; ++o) {
+        const trm_instruction *read = &body->instructions[reader->operands[o]];
+        reads += reader->operands[o] == i;
+        reads += read->opcode == TRM_OP_GET_TUPLE_ELEMENT && read->number == (int64_t)k &&
+                 read->operands[0] == old->operands[0];
+      }
+    }
+    if (reads == 2) builder->roles[computation][i].is_absorbed = true;
+  }
+}
+
 trm_status trm_program_walk_while(trm_program_builder *builder, trm_program_scope *scope,
                                   trm_index i, trm_error *error) {
   const trm_instruction *instruction = trm_scope_at(builder, scope, i);
@@ -200,6 +231,7 @@ trm_status trm_program_walk_while(trm_program_builder *builder, trm_program_scop
   uint64_t turns = builder->program->options.assumed_trip_count;
   bool is_exact;
   const bool known = trm_loop_trip_count(&view, &turns, &is_exact);
+  if (known) leave_out_counters(builder, instruction->called[1]);
   bool is_pipeline;
   TRY(trm_pipeline_begin(builder, instruction, &is_pipeline, error));
   TRY(trm_program_make_placements(builder, scope->computation, i, w.count, error));

@@ -187,6 +187,16 @@ static trm_status add_seeds(trm_program_builder *builder, trm_error *error) {
   const trm_target *target = builder->target;
   const uint32_t tiles = target->tiles_per_ipu;
   const bool several = builder->program->num_ipus > 1;
+  if (several) { /* the host tells one IPU which program to run, and that the others */
+    const trm_phase broadcast = {
+        .kind = TRM_PHASE_GLOBAL_EXCHANGE, .name = "switchControlBroadcast2/GlobalPre",
+        .cycles = target->exchange_phase_cycles + 1, .sync_cycles = target->global_sync_cycles,
+        .active_tiles = tiles, .bytes_in_worst = 4, .bytes_in_total = 4 * (int64_t)tiles,
+        .bytes_out_worst = 4, .bytes_out_total = 4, .messages_worst = 1};
+    TRY(add_phases(builder, &broadcast, 1, 0, error));
+    TRY(trm_program_add_copies(builder, "switchControlBroadcast2/OnTileCopy", TRM_NO_INDEX, 0, 4,
+                               4 * (int64_t)tiles, error));
+  }
   for (uint32_t ipu = 0; ipu < builder->program->num_ipus; ++ipu) {
     const trm_phase phases[] = {
         {.kind = several ? TRM_PHASE_GLOBAL_EXCHANGE : TRM_PHASE_EXCHANGE, .name = name,

@@ -58,7 +58,11 @@ static bool takes_halves(const narrower *n, trm_index u, uint32_t k) {
   const trm_instruction *reader = &n->computation->instructions[u];
   if (is_norm(reader)) return is_norm_data(reader, k);
   switch (reader->opcode) {
-    case TRM_OP_REDUCE: return k < reader->num_operands / 2;
+    case TRM_OP_REDUCE: { /* the greatest of halves is one, which the original widens before */
+      const trm_computation *sum = &n->module->computations[reader->called[0]];
+      return k < reader->num_operands / 2 && (reader->shape.dtype == TRM_F16 ||
+                                              sum->instructions[sum->root].opcode == TRM_OP_ADD);
+    }
     case TRM_OP_FUSION: return n->callers[reader->called[0]] == 1;
     case TRM_OP_CONVERT: return true;
     default: return is_view(reader->opcode) && (n->may[u] & 1) != 0;

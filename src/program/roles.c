@@ -109,6 +109,20 @@ static scalar_kind scaling_of(const finder *f, uint32_t v, uint32_t *out_value) 
   return NO_SCALAR;
 }
 
+/* ---- Marks ---------------------------------------------------------------------------------- */
+
+/* What a library's layer was taken apart into carries the layer's word, its op and the part. */
+static void find_marked(finder *f, uint32_t n) {
+  const trm_instruction *i = at(f, n);
+  const char *word = trm_instruction_frontend_attribute(i, "popnn_word");
+  if (word == NULL) return;
+  *role_of(f, n) = (trm_tile_role){
+      .scope = trm_instruction_frontend_attribute(i, "popnn_scope"), .word = word,
+      .prefix = trm_instruction_frontend_attribute(i, "popnn_part"),
+      .key = trm_instruction_frontend_attribute(i, "popnn_key"), .is_shared = true,
+      .is_plain = true};
+}
+
 /* ---- Patterns ------------------------------------------------------------------------------- */
 
 static bool in_one_fusion(const finder *f, uint32_t a, uint32_t b) {
@@ -129,6 +143,31 @@ static bool absorb_cast(finder *f, uint32_t v, uint32_t n) {
   return true;
 }
 
+/* The cast of the scalar in v = scalar x value: popops takes scalars of either type. */
+static void absorb_cast_of_scalar(finder *f, uint32_t v, uint32_t value) {
+  for (uint32_t k = 0; k < 2; ++k) {
+    uint32_t scalar = operand(f, v, k);
+    if (scalar == value) continue;
+    if (at(f, scalar)->opcode == TRM_OP_BROADCAST) scalar = operand(f, scalar, 0);
+    if (at(f, scalar)->opcode == TRM_OP_CONVERT && trm_shape_count(&at(f, scalar)->shape) == 1 &&
+        f->in.uses[scalar] <= 1 && is_float(at(f, operand(f, scalar, 0)))) {
+      role_of(f, scalar)->is_absorbed = true;
+    }
+  }
+}
+
+static bool draws_truncated(const finder *f, uint32_t v) {
+  const trm_instruction *i = at(f, v);
+  return i->opcode == TRM_OP_CUSTOM_CALL && i->backend_config != NULL &&
+         strstr(i->backend_config, "truncated") != NULL;
+}
+
+/* A scatter that adds to zeros. */
+static bool adds_to_zeros(const finder *f, uint32_t v) {
+  const trm_instruction *i = at(f, v);
+  return i->opcode == TRM_OP_SCATTER && i->num_operands == 3 && is_zero(f, operand(f, v, 0));
+}
+
 /* a x + b y, x + b y and the like: popops::scaledAddTo. With a filter's gradient, or the sum of a
  * bias's, as y, these are one pattern with it. */
 static trm_status find_scaled_sum(finder *f, uint32_t n, trm_error *error) {
@@ -146,7 +185,10 @@ static trm_status find_scaled_sum(finder *f, uint32_t n, trm_error *error) {
       kinds[k] = NO_SCALAR;
     }
     /* The other side must be an array too. */
-    if (at(f, operand(f, n, 1 - k))->opcode == TRM_OP_BROADCAST) kinds[k] = NO_SCALAR;
+    if (at(f, operand(f, n, 1 - k))->opcode == TRM_OP_BROADCAST &&
+        !(kinds[k] != NO_SCALAR && draws_truncated(f, values[k]))) {
+      kinds[k] = NO_SCALAR;
+    }
   }
   if (kinds[0] == NO_SCALAR && kinds[1] == NO_SCALAR) return TRM_OK;
   trm_tile_role *role = role_of(f, n);
@@ -168,6 +210,10 @@ static trm_status find_scaled_sum(finder *f, uint32_t n, trm_error *error) {
                                      .is_shared = true};
     if (kinds[scaled] == CONSTANT_SCALAR) role->is_absorbed = true;
     role->last = "negate/Op/Negate";
+  } else if (kinds[1 - scaled] == NO_SCALAR && adds_to_zeros(f, y) && is_used_once(f, y)) {
+    /* The update adds to x itself, with the scale. */
+    if (kinds[scaled] == CONSTANT_SCALAR || !subtracts) role->is_absorbed = true;
+    role->last = "negate/Op/Negate";
   } else {
     role->word = kinds[0] == NO_SCALAR   ? "scaled-inplace-xb-y"
                  : kinds[1] == NO_SCALAR ? "scaled-inplace-ax-y"
@@ -176,10 +222,17 @@ static trm_status find_scaled_sum(finder *f, uint32_t n, trm_error *error) {
   }
   for (uint32_t k = 0; k < 2; ++k) {
     absorb_cast(f, kinds[k] != NO_SCALAR ? values[k] : operand(f, n, k), n);
-    if (kinds[k] != NO_SCALAR) take_over(f, operand(f, n, k), n);
+    if (kinds[k] == NO_SCALAR) continue;
+    absorb_cast_of_scalar(f, operand(f, n, k), values[k]);
+    take_over(f, operand(f, n, k), n);
   }
   if (f->in.user[n] != none) absorb_cast(f, f->in.user[n], n);
   return TRM_OK;
+}
+
+/* An op that divides: its factor comes of a later pass of the original, and stays a product. */
+static bool is_division(const trm_instruction *i) {
+  return i->metadata.op_type != NULL && strstr(i->metadata.op_type, "Div") != NULL;
 }
 
 /* Sums of squares, sums with a factor, and halves that are summed as they are. */
@@ -194,10 +247,11 @@ static void find_reductions(finder *f, uint32_t n) {
     const uint32_t wide = x;
     x = operand(f, x, 0);
     halves = halves || at(f, x)->shape.dtype == TRM_F16;
-    if (at(f, x)->shape.dtype != TRM_F16 || at(f, wide)->shape.dtype == TRM_F16) x = wide;
-    else if (at(f, x)->opcode == TRM_OP_MULTIPLY && is_used_once(f, x) &&
-             operand(f, x, 0) == operand(f, x, 1)) {
+    if (at(f, x)->opcode == TRM_OP_MULTIPLY && is_used_once(f, x) &&
+        operand(f, x, 0) == operand(f, x, 1) && at(f, x)->shape.dtype == TRM_F16) {
       role_of(f, wide)->is_absorbed = true;
+    } else if (at(f, x)->shape.dtype != TRM_F16 || at(f, wide)->shape.dtype == TRM_F16) {
+      x = wide;
     }
   }
   if (!is_taken && is_float(at(f, x)) && at(f, x)->opcode == TRM_OP_MULTIPLY &&
@@ -226,7 +280,7 @@ static void find_reductions(finder *f, uint32_t n) {
   if (user->opcode == TRM_OP_CONVERT && user->shape.dtype == TRM_F16 && halves) {
     role_of(f, u)->is_absorbed = true;
   } else if (!is_taken && (scaled == n || scaling_of(f, u, &scaled) != NO_SCALAR) && scaled == n &&
-             (halves || !has_type(user, "Mean")) && !(squares && has_type(user, "Mean"))) {
+             !is_division(user) && (halves || !has_type(user, "Mean")) && !(squares && has_type(user, "Mean"))) {
     role->word = "fusion";
     role_of(f, u)->is_absorbed = true;
   }
@@ -337,6 +391,23 @@ static void find_reversed(finder *f, uint32_t n, bool forward) {
   }
 }
 
+/* The kernels of groups are transposed by vertices when they are turned round. */
+static trm_status find_transposed(finder *f, uint32_t n, trm_error *error) {
+  const trm_instruction *i = at(f, n);
+  trm_tile_role *role = role_of(f, n);
+  if (i->opcode != TRM_OP_CONVOLUTION || i->window == NULL || role->word == NULL ||
+      strcmp(role->word, "conv-with-reverse") != 0 || i->convolution == NULL ||
+      i->convolution->feature_group_count <= 1) {
+    return TRM_OK;
+  }
+  role->copies = pool_name(f->arena, "conv-with-reverse/Conv_", i->window);
+  if (role->copies != NULL) {
+    role->copies = trm_arena_format(f->arena, "%s/WeightsTranspose", role->copies);
+  }
+  CHECK_MEMORY(role->copies, "a program");
+  return TRM_OK;
+}
+
 /* ---- Normalisations ------------------------------------------------------------------------- */
 
 static bool is_statistics(const trm_instruction *i) {
@@ -358,6 +429,8 @@ static trm_status find_norms(finder *f, uint32_t count, trm_error *error) {
   while (mask < 4 * statistics) mask = 2 * mask + 1;
   uint64_t *ops = trm_allocate_zeroed((size_t)mask + 1, sizeof *ops);
   CHECK_MEMORY(ops, "a program");
+  uint64_t last = 0;
+  uint32_t *number = NULL, norms = 0;
   for (uint32_t n = 0; n < count; ++n) {
     if (!is_statistics(at(f, n))) continue;
     const uint64_t hash = hash_of(at(f, n)->metadata.op_name);
@@ -379,9 +452,16 @@ static trm_status find_norms(finder *f, uint32_t count, trm_error *error) {
     while (ops[slot] != 0 && ops[slot] != hash) slot = (slot + 1) & mask;
     role->word = ops[slot] == hash ? "batch-norm-training" : "batch-norm-inference";
     role->is_shared = true;
-    role->is_plain = true;
+    if (hash != last || number == NULL) { /* all parts of one have its number, from 1 on */
+      number = ARENA_NEW(f->arena, uint32_t, 1);
+      if (number == NULL) break;
+      *number = 2 + norms++;
+      last = hash;
+    }
+    role->number = number;
   }
   trm_free(ops);
+  CHECK_MEMORY(norms == 0 ? ops : (void *)number, "a program");
   return TRM_OK;
 }
 
@@ -403,7 +483,7 @@ static void find_binary(finder *f, uint32_t n) {
     for (uint32_t k = 0; k < i->num_operands; ++k) {
       const uint32_t v = operand(f, n, k);
       const trm_instruction *o = at(f, v);
-      if (o->opcode == TRM_OP_BROADCAST ||
+      if (o->opcode == TRM_OP_BROADCAST || o->shape.rank < i->shape.rank ||
           trm_shape_count(&o->shape) < trm_shape_count(&i->shape)) {
         role->word = "fusion";
         return;
@@ -423,7 +503,7 @@ static bool may_be_in_expression(const finder *f, uint32_t n) {
     return false;
   }
   const bool is_norm = role->word != NULL && strncmp(role->word, "batch-norm", 10) == 0;
-  if (is_norm) return false;
+  if (is_norm || role->scope != NULL) return false;
   if (role->word != NULL && !role->is_plain && strcmp(role->word, "fusion") != 0 &&
       strcmp(role->word, "square") != 0) {
     return false;
@@ -435,14 +515,16 @@ static trm_status find_expression(finder *f, uint32_t n, trm_error *error) {
   if (!may_be_in_expression(f, n)) return TRM_OK;
   const uint32_t user = f->in.user[n];
   const bool has_root = user != none && may_be_in_expression(f, user);
-  bool has_leaf = false;
+  bool has_leaf = false, has_scalar = false;
   const trm_instruction *i = at(f, n);
-  for (uint32_t k = 0; k < i->num_operands && !has_leaf; ++k) {
-    has_leaf = may_be_in_expression(f, operand(f, n, k));
+  for (uint32_t k = 0; k < i->num_operands; ++k) {
+    has_leaf = has_leaf || may_be_in_expression(f, operand(f, n, k));
+    has_scalar = has_scalar || scalar_of(f, operand(f, n, k)) != NO_SCALAR;
   }
-  if (!has_root && !has_leaf) return TRM_OK;
   trm_tile_role *role = role_of(f, n);
-  if (has_root && role_of(f, user)->is_plain) { /* readers come first */
+  const bool belongs = has_root && role_of(f, user)->is_plain; /* readers come first */
+  if (!belongs && !(has_leaf && has_scalar)) return TRM_OK;
+  if (belongs) {
     role->op = role_of(f, user)->op;
     role->word = role_of(f, user)->word;
   } else {
@@ -521,12 +603,14 @@ static trm_status prepare(finder *f, trm_arena *scratch, trm_error *error) {
 
 static trm_status find_all(finder *f, trm_error *error) {
   const uint32_t count = f->in.count;
+  for (uint32_t n = 0; n < count; ++n) find_marked(f, n);
   for (uint32_t n = 0; n < count; ++n) TRY(find_pool(f, n, error));
   for (uint32_t n = 0; n < count; ++n) TRY(find_random(f, n, error));
   for (uint32_t n = 0; n < count; ++n) TRY(find_scaled_sum(f, n, error));
   for (uint32_t n = 0; n < count; ++n) find_reductions(f, n);
   for (uint32_t n = 0; n < count; ++n) find_reversed(f, n, true);
   for (uint32_t n = 0; n < count; ++n) find_reversed(f, n, false);
+  for (uint32_t n = 0; n < count; ++n) TRY(find_transposed(f, n, error));
   TRY(find_norms(f, count, error));
   for (uint32_t n = 0; n < count; ++n) {
     find_nonlinearity(f, n);

@@ -96,6 +96,21 @@ static uint64_t mix_text(uint64_t h, const char *text) {
   return h;
 }
 
+/* Products of equal plans are alike only where their shapes are equal, too. */
+static uint64_t mix_shapes(const trm_program_builder *builder, const trm_program_source *source,
+                           const trm_instruction *instruction, uint64_t h) {
+  const trm_computation *computation = &builder->module->computations[source->computation];
+  if (instruction->opcode != TRM_OP_CONVOLUTION) return h;
+  for (uint32_t k = 0; k <= instruction->num_operands; ++k) {
+    const trm_shape *shape = k == 0 ? &instruction->shape
+                                    : &computation->instructions[instruction->operands[k - 1]].shape;
+    for (int32_t d = 0; d < shape->rank; ++d) {
+      h = trm_layout_combine(h, (uint64_t)shape->dims[d]);
+    }
+  }
+  return h;
+}
+
 /* Operations that the original compiles once for all equal ones: some by what they are, all that is
  * in a function that is outlined, and all of branches that are equal. *out_key: what else must be
  * equal. */
@@ -123,6 +138,8 @@ static bool is_outlined(const trm_program_builder *builder, const trm_phase *pha
     return true;
   }
   *out_key = mix_text(mix_text(1, opcode), phase->name);
+  if (is_always) *out_key = mix_shapes(builder, s, one, *out_key);
+  if (role != NULL) *out_key = mix_text(*out_key, role->key);
   if (is_always || (role != NULL && role->is_shared)) return true;
   const char *function = trm_instruction_frontend_attribute(one, "outlined_function");
   if (function == NULL && builder->branch == 0) return false;
@@ -276,8 +293,9 @@ static trm_status name_of_role(trm_program_builder *builder, const trm_program_s
                                trm_error *error) {
   trm_arena *arena = &builder->program->arena;
   const trm_instruction *op = role != NULL && role->op != NULL ? role->op : phase->of;
-  const char *op_name = op == NULL || op->metadata.op_name == NULL ? s->op_name
-                                                                    : op->metadata.op_name;
+  const char *op_name = role != NULL && role->scope != NULL        ? role->scope
+                        : op == NULL || op->metadata.op_name == NULL ? s->op_name
+                                                                     : op->metadata.op_name;
   const char *hlo = phase->of != NULL ? phase->of->name : s->hlo_name;
   /* What has no TensorFlow op is found by its HLO name. */
   const bool has_word = role != NULL && role->word != NULL && op_name[0] != '\0';
@@ -303,6 +321,14 @@ static trm_status phase_name(trm_program_builder *builder, uint32_t source, cons
     TRY(count_word(builder, phase->name, &count, error));
     *out_name = trm_arena_format(&builder->program->arena, "Copy_%s_to_/%s.%" PRIu32 "/GlobalPre",
                                  whose, phase->name, count);
+    CHECK_MEMORY(*out_name, "names");
+    return TRM_OK;
+  }
+  if (phase->kind == TRM_PHASE_COPY && strcmp(phase->name, "inter-ipu-copy") == 0) {
+    uint32_t count; /* the one of the exchange before it */
+    TRY(count_word(builder, "inter-ipu-copy/OnTileCopy", &count, error));
+    *out_name = trm_arena_format(&builder->program->arena,
+                                 "Copy_%s_to_/inter-ipu-copy.%" PRIu32 "/OnTileCopy", whose, count);
     CHECK_MEMORY(*out_name, "names");
     return TRM_OK;
   }

@@ -47,6 +47,7 @@ enum { TRM_MAX_VERTEX_GROUPS = 3 };
  * that is not one of the instruction's own name (src/program/roles.c). */
 typedef struct trm_tile_role {
   const struct trm_instruction *op; /* whose TensorFlow op names them; NULL: the instruction's */
+  const char *scope;   /* in place of that name: of an op that was taken apart; or NULL */
   const char *word;    /* in place of the HLO name: "fusion", "max-pool"; NULL: the HLO name */
   const char *prefix;  /* after that: "maxPool5x5"; or NULL */
   const char *last;    /* in place of the compute set's own name: "AddTo"; or NULL */
@@ -55,6 +56,7 @@ typedef struct trm_tile_role {
                           share it; NULL: nobody does, and there is none yet */
   bool joins;          /* its user's compute set computes it, in the same fusion */
   bool is_absorbed;    /* another instruction's compute set computes it */
+  const char *key;     /* of what is shared, what must be equal beside the vertices; or NULL */
   bool is_shared;      /* equal ones are compiled once */
   bool is_plain;       /* the word has no number */
 } trm_tile_role;

@@ -5,6 +5,7 @@
  * elements are scattered (a transposed view) is copied into order first ("preRegroup"). What the
  * plan rearranges anyway is brought by that, from wherever it is. */
 #include <inttypes.h>
+#include <jansson.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -252,6 +253,28 @@ static trm_plan_pass pass_of(const trm_instruction *instruction) {
   return TRM_PASS_NONE;
 }
 
+/* The options of a recurrent layer, JSON: those that its products have. */
+static trm_status set_layer_options(const char *json, trm_plan_options *options,
+                                    trm_error *error) {
+  static const char *const keys[] = {"partialsType", "availableMemoryProportion"};
+  json_t *object = json_loads(json, 0, NULL);
+  trm_status status = TRM_OK;
+  for (size_t k = 0; k < sizeof keys / sizeof *keys && status == TRM_OK; ++k) {
+    const json_t *value = json_object_get(object, keys[k]);
+    char text[64];
+    if (json_is_number(value)) {
+      snprintf(text, sizeof text, "%.17g", json_number_value(value));
+    } else if (json_is_string(value)) {
+      snprintf(text, sizeof text, "%s", json_string_value(value));
+    } else {
+      continue;
+    }
+    status = trm_plan_option_set(options, keys[k], text, error);
+  }
+  json_decref(object);
+  return status;
+}
+
 /* An option that scopes put on one op, by poplibs' name. */
 static trm_status own_options(const trm_instruction *instruction, trm_plan_options *options,
                               trm_error *error) {
@@ -261,7 +284,8 @@ static trm_status own_options(const trm_instruction *instruction, trm_plan_optio
     const char *value = trm_instruction_frontend_attribute(instruction, keys[k][0]);
     if (value != NULL) TRY(trm_plan_option_set(options, keys[k][1], value, error));
   }
-  return TRM_OK;
+  const char *layer = trm_instruction_frontend_attribute(instruction, "popnn_options");
+  return layer == NULL ? TRM_OK : set_layer_options(layer, options, error);
 }
 
 /* Of a result that is larger than what was planned (trm_linear_plan.shape), the rest is zeros,

@@ -221,6 +221,41 @@ def test_random_ops(x, session):
     assert not np.any(y_value == z_value * 2) and 0.7 < y_value.mean() < 1.3
 
 
+def test_an_update_of_several_variables_is_one_program(run):
+    """Though nothing but the NoOp that waits for all of them is common to them: what one of them
+    adds is a constant, which is known before it runs."""
+    with scope():
+        variables = [tf.get_variable(f"v{i}", initializer=tf.ones([3]), use_resource=True)
+                     for i in range(3)]
+        step = tf.group(*[v.assign_sub(v * 0.5 + i) for i, v in enumerate(variables)])
+    _, programs = run(step)
+    assert programs["IpuLaunch"] == 1
+
+
+def test_the_second_result_of_an_op_may_be_fetched_or_not(x, run):
+    with scope():
+        image = tf.reshape(x, [1, 1, 1, 3]) * 2. + 1.
+        y, mean, _ = tf.nn.fused_batch_norm(image, [1., 1, 1], [0., 0, 0], epsilon=0.)
+    _, programs = run(y, {x: [1, 2, 3]})
+    assert programs["IpuLaunch"] == 1 and programs["FusedBatchNormV3"] == 0
+    (_, found), programs = run([y, mean], {x: [1, 2, 3]})
+    assert found.tolist() == [3, 5, 7] and programs["IpuLaunch"] == 1
+
+
+@pytest.mark.parametrize("channels", [2, 4])
+def test_a_normalisation_and_its_relu(channels, session):
+    """TensorFlow's optimisers put the two together as for a GPU, whose kernel wants channels by
+    fours."""
+    with scope():
+        image = tf.placeholder(tf.float32, [1, 2, 2, channels])
+        ones = tf.ones([channels])
+        y = tf.nn.relu(tf.nn.fused_batch_norm(image * 2., ones, 0 * ones, 3 * ones, ones,
+                                              epsilon=0., is_training=False)[0])
+    values = np.arange(4. * channels).reshape(1, 2, 2, channels)
+    with session() as s:
+        assert np.allclose(s.run(y, {image: values}), np.maximum(2 * values - 3, 0))
+
+
 def test_shapes_that_depend_on_values_stay_outside(x, run):
     """Each slice is a program of its own, as without clustering; the rest is not compiled anew."""
     with tf.device("cpu"):

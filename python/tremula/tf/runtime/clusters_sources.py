@@ -41,8 +41,8 @@ def _remember(graph):
 
 def describe(nodes):
     """{name: node table entry} for nodes with a `name` and an `op`. The file, the line and the
-    attributes are those of the latest graph that has such nodes; None, 0 and none where it does not
-    have one."""
+    marks are those of the latest graph that has such nodes; None, 0 and none where it does not have
+    one."""
     with _lock:
         graphs = sorted(_graphs, key=lambda one: one._tremula_order, reverse=True)
     samples = nodes[::max(1, len(nodes) // _MOST_SAMPLES)]
@@ -60,7 +60,6 @@ def _find(graph, node):
 
 
 def _entry(node, operation):
-    file, line = (None, 0) if operation is None else node_table.user_frame(operation)
-    entry = {"name": node.name, "file": file, "line": line}
-    attributes = {} if operation is None else node_table.marks(operation)[1]
-    return {**entry, "attributes": attributes} if attributes else entry
+    if operation is None:
+        return {"name": node.name, "file": None, "line": 0}
+    return node_table.describe(operation)

@@ -7,6 +7,10 @@ a map of text to text. TensorFlow's own classes for them are only imported where
 SHARDING = "_XlaSharding"
 FRONTEND_ATTRIBUTES = "_XlaFrontendAttributes"
 
+# The frontend attribute with the name scope of a call of an outlined function. Names in the profile
+# do not have that scope: there the function is a graph of its own.
+OUTLINED_CALL = "outlined_call"
+
 
 def encode_sharding(indices):
     """OpSharding bytes for the IPUs numbered `indices`."""

@@ -45,9 +45,19 @@ def describe(operation):
     sharding, attributes = marks(operation)
     if sharding:
         entry["shard"] = node_marks.decode_sharding(sharding)
+    scope = attributes.get(node_marks.OUTLINED_CALL)
+    if scope:
+        entry["name"] = _without_last(operation.name, scope + "/")
     if attributes:
         entry["attributes"] = attributes
     return entry
+
+
+def _without_last(name, scope):
+    """A name in which the scope, "outer/function_1/", or a gradient's of what is in it, has lost
+    its last part."""
+    outer, _, _ = scope.rstrip("/").rpartition("/")
+    return name.replace(scope, outer and outer + "/", 1)
 
 
 def marks(operation):

@@ -4,6 +4,7 @@ Variables that the computation creates are made in the graph around it, as ordin
 ordinary initialisers.
 """
 
+import contextlib
 import threading
 
 from tremula.tf import compat
@@ -55,7 +56,8 @@ class Trace:
         stack.append(self)
         try:
             with inside.static_program(self.graph), self._lifting_initial_values(), \
-                    compat.resource_variables(), inside.in_program_order(self.graph) as effects:
+                    compat.resource_variables(), self._name_scope(), \
+                    inside.in_program_order(self.graph) as effects:
                 returned = inside.user_function(computation)(
                     *tf.nest.map_structure(self._placeholder, inputs))
             self.effects = effects() + pending_effects(self.graph) + _unasked_effects(self.graph)
@@ -92,6 +94,13 @@ class Trace:
             return variable
 
         return self.graph._variable_creator_scope(create)
+
+    def _name_scope(self):
+        """Names begin with the name scope that the program is built in, as in the original, where
+        it is a part of the graph."""
+        import tensorflow.compat.v1 as tf
+        outer = getattr(self.graph.outer_graph, "get_name_scope", lambda: "")()
+        return tf.name_scope(outer + "/") if outer else contextlib.nullcontext()
 
     def finish(self, outputs):
         """Takes in the outputs, tensors of the graph, and what the graph has captured.

@@ -73,3 +73,18 @@ def marked(**attributes):
             if value is not None:
                 stack.enter_context(scopes.frontend_attribute(name, str(value)))
         yield
+
+
+@contextlib.contextmanager
+def layer(scope, word, key):
+    """Marks what is built as one layer of a library: profiles call it by the name scope `scope` and
+    the library's `word` for it, and layers of the same word and `key` (any value) share their code,
+    as in the original."""
+    scope = scope.rstrip("/").replace("/IdentityN_grad", "_grad")  # of custom gradients
+    with marked(popnn_word=word, popnn_scope=scope, popnn_key=key):
+        yield
+
+
+def part(name):
+    """Marks a part of a layer by what the library calls it."""
+    return marked(popnn_part=name)

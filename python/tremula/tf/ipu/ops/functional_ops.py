@@ -6,15 +6,15 @@ on its instructions, for the model of the machine.
 """
 
 import functools
+import re
 
 import tensorflow.compat.v1 as tf
 
 from tremula.tf.ipu import scopes
 from tremula.tf.ipu.ops import control_flow_ops
-from tremula.tf.runtime import tracing
+from tremula.tf.runtime import node_marks, tracing
 
 OUTLINED_ATTRIBUTE = "outlined_function"  # which function: its operations share code
-CALL_ATTRIBUTE = "outlined_call"  # which call of it: the name scope
 
 
 def outlined_function(func=None, unique_sharding=False, keep_input_layouts=None, name=None):
@@ -33,7 +33,8 @@ def outlined_function(func=None, unique_sharding=False, keep_input_layouts=None,
     def decorate(inner):
         if not callable(inner):
             raise TypeError(f"outlined_function takes a function, not {type(inner).__name__}.")
-        label = name or getattr(inner, "__name__", "function")
+        label = name or getattr(inner, "__name__", "")
+        label = re.sub(r"^[^A-Za-z0-9.]+|[^A-Za-z0-9_.\\/>-]", "", label) or "function"  # a lambda's
 
         @functools.wraps(inner, updated=())
         def call(*args, **kwargs):
@@ -42,7 +43,7 @@ def outlined_function(func=None, unique_sharding=False, keep_input_layouts=None,
             kwargs = tf.nest.map_structure(lambda one: one, kwargs)
             with tf.name_scope(label) as scope, \
                     scopes.frontend_attribute(OUTLINED_ATTRIBUTE, label), \
-                    scopes.frontend_attribute(CALL_ATTRIBUTE, (scope or label).rstrip("/")):
+                    scopes.frontend_attribute(node_marks.OUTLINED_CALL, scope.rstrip("/")):
                 return inner(*args, **kwargs)
 
         return call

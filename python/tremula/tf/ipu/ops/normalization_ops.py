@@ -116,10 +116,10 @@ def _group_norm(inputs, groups, channels_axis, center, scale, epsilon, initializ
     with tf.variable_scope(scope, kind, [inputs], reuse=reuse):
         beta = parameter(center, "beta", tf.zeros_initializer(), 0.0)
         gamma = parameter(scale, "gamma", tf.ones_initializer(), 1.0)
-        with tf.name_scope("PopnnGroupNorm"):
-            return normalization_ops_grad.group_norm(
-                inputs, gamma, beta, normalization_ops_grad.Groups(
-                    groups, channels, channels_axis == 1, strided, float(epsilon)))
+        cut = normalization_ops_grad.Groups(groups, channels, channels_axis == 1, strided,
+                                            float(epsilon))
+        with tf.name_scope("PopnnGroupNormTraining") as name, cut.layer(name, "training", inputs):
+            return normalization_ops_grad.group_norm(inputs, gamma, beta, cut)
 
 
 def _name(tensor):

@@ -8,6 +8,8 @@ import dataclasses
 
 import tensorflow.compat.v1 as tf
 
+from tremula.tf.ipu.ops import _building
+
 
 @dataclasses.dataclass
 class Groups:
@@ -61,9 +63,26 @@ class Groups:
     def statistics(self, cut):
         """(mean, inverse of the standard deviation) of each group of each sample."""
         axes = self._layout()[2]
-        mean = tf.reduce_mean(cut, axes, keepdims=True)
-        variance = tf.reduce_mean(tf.square(cut - mean), axes, keepdims=True)
-        return mean, tf.math.rsqrt(variance + self.epsilon)
+        with _building.part("Norm/statistics"):
+            mean = tf.reduce_mean(cut, axes, keepdims=True)
+            variance = tf.reduce_mean(tf.square(cut - mean), axes, keepdims=True)
+        with _building.part("iStdDev"):
+            return mean, tf.math.rsqrt(variance + self.epsilon)
+
+    def whiten(self, cut, mean, inverse):
+        """(cut - mean) inverse."""
+        with _building.part("Whiten"):
+            return (cut - mean) * inverse
+
+    def scale(self, whitened, gamma, beta):
+        """whitened, times gamma, plus beta; vectors of one value a channel."""
+        with _building.part("Norm"):
+            return whitened * self.cut_parameter(gamma) + self.cut_parameter(beta)
+
+    def layer(self, scope, word, x):
+        """The mark of a layer that normalises x (profiles show it)."""
+        key = f"{x.shape} {x.dtype.name} {dataclasses.astuple(self)}"
+        return _building.layer(scope, f"group-norm-{word}", key)
 
     def group_mean(self, cut):
         """The mean of each group of each sample."""
@@ -82,10 +101,10 @@ def group_norm(x, gamma, beta, groups):
     def normalize(x, gamma, beta):
         cut = groups.cut(x)
         mean, inverse = groups.statistics(cut)
-        y = ((cut - mean) * inverse * groups.cut_parameter(gamma) + groups.cut_parameter(beta))
+        y = groups.scale(groups.whiten(cut, mean, inverse), gamma, beta)
 
         def gradient(dy):
-            with tf.name_scope("PopnnGroupNormGrad"):
+            with tf.name_scope("PopnnGroupNormGrad") as scope, groups.layer(scope, "grad", x):
                 return group_norm_grad(x, gamma, mean, inverse, dy, groups)
 
         return groups.paste(y, x), gradient
@@ -96,7 +115,7 @@ def group_norm(x, gamma, beta, groups):
 def group_norm_grad(x, gamma, mean, inverse, dy, groups):
     """Gradients for (x, gamma, beta)."""
     dy_cut = groups.cut(dy)
-    normalized = (groups.cut(x) - mean) * inverse
+    normalized = groups.whiten(groups.cut(x), mean, inverse)
     d_beta = groups.channel_sum(dy_cut)
     d_gamma = groups.channel_sum(dy_cut * normalized)
     d_normalized = dy_cut * groups.cut_parameter(gamma)

@@ -37,7 +37,7 @@ class _PopnnRNN(base_layer.Layer):
     num_units                  size U of the state
     dtype                      of weights, inputs and outputs: float32 or float16
     partials_dtype, available_memory_proportion_fwd, available_memory_proportion_bwd, options,
-    options_bwd                marks for the cost model; they change no number
+    options_bwd                of the products' plans; they change no number
     seed                       of the default weights_initializer, Glorot's uniform one
     weights_initializer        of the variable `kernel`, [inputs + U, gates * U]
     bias_initializer           of `biases`, [gates, U]; zeros by default
@@ -185,9 +185,10 @@ class PopnnLSTM(_PopnnRNN):
             raise ValueError(f"Invalid initial_state type: `{type(initial_state)}`, expecting "
                              "`LSTMStateTuple`.")
         h, c = self._tensors(h, c)
-        with tf.name_scope(kind), _building.marked(popnn=kind, **self._marks):
+        with tf.name_scope(kind):
             outputs, h, c = _lstm(inputs, h, c, *self._tensors(self.kernel, self.biases), lengths,
-                                  self._activation, self._recurrent_activation, training, kind)
+                                  self._activation, self._recurrent_activation, training, kind,
+                                  self._marks)
         return self._result(outputs, make(c, h))
 
     def state_shape(self, batch_size):
@@ -243,10 +244,10 @@ class PopnnGRU(_PopnnRNN):
     def _run(self, inputs, lengths, scores, initial_state, training, kind):
         inputs, = self._tensors(inputs)
         h, = self._tensors(self._zeros(inputs) if initial_state is None else initial_state)
-        with tf.name_scope(kind), _building.marked(popnn=kind, **self._marks):
+        with tf.name_scope(kind):
             outputs, state = _gru(inputs, h, *self._tensors(self.kernel, self.biases), lengths,
                                   scores, self._activation, self._recurrent_activation,
-                                  self._reset_after, training, kind)
+                                  self._reset_after, training, kind, self._marks)
         return self._result(outputs, state)
 
     def state_shape(self, batch_size):
@@ -314,7 +315,8 @@ def _known(activation, accepted, argument):
 
 
 def _marks(partials_dtype, fraction_forward, fraction_backward, options, options_bwd):
-    """Frontend attributes."""
+    """What the planner is told of the products of the forward and of the backward pass, two dicts
+    of frontend attributes. An argument wins over the word of the options."""
     checks.number("available_memory_proportion_fwd", fraction_forward, 0, 1, optional=True)
     checks.number("available_memory_proportion_bwd", fraction_backward, 0, 1, optional=True)
     for name, value in ("options", options), ("options_bwd", options_bwd):
@@ -325,11 +327,13 @@ def _marks(partials_dtype, fraction_forward, fraction_backward, options, options
         raise ValueError(f"Only support float16, float32, provided {partials}")
     if fraction_backward is None:
         fraction_backward = fraction_forward
-    return {"PARTIALS_TYPE": "half" if partials == tf.float16 else "float",
-            "available_memory_proportion_fwd": fraction_forward,
-            "available_memory_proportion_bwd": fraction_backward,
-            "popnn_options": json.dumps(options) if options else None,
-            "popnn_options_bwd": json.dumps(options_bwd) if options_bwd else None}
+    marks = []
+    for fraction, chosen in (fraction_forward, options), (fraction_backward, options_bwd):
+        chosen = {"partialsType": "half" if partials == tf.float16 else "float", **(chosen or {})}
+        if fraction is not None:
+            chosen["availableMemoryProportion"] = fraction
+        marks.append({"popnn_options": json.dumps(chosen, sort_keys=True, default=str)})
+    return marks
 
 
 def _state_tuple():
@@ -342,22 +346,24 @@ def _state_tuple():
         return rnn_cell.LSTMStateTuple
 
 
-def _lstm(x, h, c, kernel, bias, lengths, activation, recurrent, training, kind, keep=False):
+def _lstm(x, h, c, kernel, bias, lengths, activation, recurrent, training, kind, marks,
+          keep=False):
     """(outputs, h, c), with their gradient; if `keep`, also what the gradient needs of the forward
-    pass: gates and cells, [T, B, 5 U], or nothing, [0], without training."""
+    pass: gates and cells, [T, B, 5 U], or nothing, [0], without training. marks: see _marks()."""
     extra = [] if lengths is None else [lengths]
 
     @_building.whole
     @tf.custom_gradient
     def run(x, h, c, kernel, bias, *lengths):
         lengths = lengths[0] if lengths else None
-        outputs, last_h, last_c, gates, cells = _rnn.lstm(
-            x, h, c, kernel, bias, lengths, activation, recurrent, training)
+        with _building.marked(**marks[0]):
+            outputs, last_h, last_c, gates, cells = _rnn.lstm(
+                x, h, c, kernel, bias, lengths, activation, recurrent, training)
 
         def gradient(d_outputs, d_h, d_c, *_):
             if not training:
                 raise rnn_ops_grad.refuse(kind)
-            with tf.name_scope(kind + "Backprop"):
+            with tf.name_scope(kind + "Backprop"), _building.marked(**marks[1]):
                 found = rnn_ops_grad.lstm_grad(
                     x, h, c, kernel, bias, lengths, outputs, gates, cells, d_outputs, d_h, d_c,
                     activation, recurrent)
@@ -370,9 +376,10 @@ def _lstm(x, h, c, kernel, bias, lengths, activation, recurrent, training, kind,
 
 
 def _gru(x, h, kernel, bias, lengths, scores, activation, recurrent, reset_after, training, kind,
-         keep=False):
+         marks, keep=False):
     """(outputs, h), with their gradient; if `keep`, also what the gradient needs of the forward
-    pass: gates, [T, B, 3 U] or with reset_after [T, B, 4 U], or nothing, [0], without training."""
+    pass: gates, [T, B, 3 U] or with reset_after [T, B, 4 U], or nothing, [0], without training.
+    marks: see _marks()."""
     extra = [one for one in (lengths, scores) if one is not None]
 
     @_building.whole
@@ -380,13 +387,14 @@ def _gru(x, h, kernel, bias, lengths, scores, activation, recurrent, reset_after
     def run(x, h, kernel, bias, *extra):
         lengths_ = extra[0] if lengths is not None else None
         scores_ = extra[-1] if scores is not None else None
-        outputs, last, gates = _rnn.gru(x, h, kernel, bias, lengths_, scores_, activation,
-                                        recurrent, reset_after, training)
+        with _building.marked(**marks[0]):
+            outputs, last, gates = _rnn.gru(x, h, kernel, bias, lengths_, scores_, activation,
+                                            recurrent, reset_after, training)
 
         def gradient(d_outputs, d_h, *_):
             if not training:
                 raise rnn_ops_grad.refuse(kind)
-            with tf.name_scope(kind + "Backprop"):
+            with tf.name_scope(kind + "Backprop"), _building.marked(**marks[1]):
                 *found, d_scores = rnn_ops_grad.gru_grad(
                     x, h, kernel, bias, lengths_, scores_, outputs, gates, d_outputs, d_h,
                     activation, recurrent, reset_after)

@@ -41,11 +41,11 @@ def _lstm(kind, inputs, h, c, kernel, biases, seq_len, activation, recurrent_act
           num_channels, is_training, partials_dtype, options, options_bwd, name):
     kernel, inputs, h, c, biases = _prepared(kernel, 4, num_channels, inputs, h, c, biases)
     lengths = None if seq_len is None else rnn_ops._lengths(seq_len)
-    with tf.name_scope(name, kind), _building.marked(
-            popnn=kind, **_marks(partials_dtype, options, options_bwd)):
+    marks = _marks(partials_dtype, options, options_bwd)
+    with tf.name_scope(name, kind):
         outputs, _, last_c, kept = rnn_ops._lstm(
             inputs, h, c, kernel, biases, lengths, *_activations(activation, recurrent_activation),
-            is_training, kind, keep=True)
+            is_training, kind, marks, keep=True)
         return outputs, last_c, kept
 
 
@@ -75,12 +75,12 @@ def _gru(kind, inputs, h, kernel, biases, seq_len, att_score, activation, recurr
     kernel, inputs, h, biases = _prepared(kernel, 3, num_channels, inputs, h, biases)
     lengths = None if seq_len is None else rnn_ops._lengths(seq_len)
     scores = None if att_score is None else tf.convert_to_tensor(att_score)
-    with tf.name_scope(name, kind), _building.marked(
-            popnn=kind, **_marks(partials_dtype, options, options_bwd)):
+    marks = _marks(partials_dtype, options, options_bwd)
+    with tf.name_scope(name, kind):
         outputs, _, kept = rnn_ops._gru(
             inputs, h, kernel, biases, lengths, scores,
             *_activations(activation, recurrent_activation), reset_after, is_training, kind,
-            keep=True)
+            marks, keep=True)
         return outputs, kept
 
 

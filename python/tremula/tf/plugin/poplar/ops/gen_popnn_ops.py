@@ -89,7 +89,8 @@ def popnn_group_norm_training(inputs, gamma, beta, data_format, epsilon, num_gro
     vectors."""
     inputs = tf.convert_to_tensor(inputs)
     groups = _groups(inputs, data_format, epsilon, num_groups, strided_channel_grouping)
-    with tf.name_scope(name, "PopnnGroupNormTraining", [inputs]):
+    with tf.name_scope(name, "PopnnGroupNormTraining", [inputs]) as scope, \
+            groups.layer(scope, "training", inputs):
         output = normalization_ops_grad.group_norm(inputs, gamma, beta, groups)
         return (output, *_statistics(inputs, groups))
 
@@ -99,7 +100,8 @@ def popnn_group_norm_statistics(inputs, data_format, epsilon, num_groups,
     """(mean, inverse standard deviation) of each sample's groups, vectors."""
     inputs = tf.convert_to_tensor(inputs)
     groups = _groups(inputs, data_format, epsilon, num_groups, strided_channel_grouping)
-    with tf.name_scope(name, "PopnnGroupNormStatistics", [inputs]):
+    with tf.name_scope(name, "PopnnGroupNormStatistics", [inputs]) as scope, \
+            groups.layer(scope, "statistics", inputs):
         return _statistics(inputs, groups)
 
 
@@ -108,12 +110,12 @@ def popnn_group_norm_inference(inputs, gamma, beta, mean, inv_std_dev, data_form
     """`inputs`, normalized by given statistics."""
     inputs = tf.convert_to_tensor(inputs)
     groups = _groups(inputs, data_format, epsilon, num_groups, strided_channel_grouping)
-    with tf.name_scope(name, "PopnnGroupNormInference", [inputs]):
+    with tf.name_scope(name, "PopnnGroupNormInference", [inputs]) as scope, \
+            groups.layer(scope, "inference", inputs):
         cut = groups.cut(inputs)
         mean, inverse = (_per_group(one, cut, groups) for one in (mean, inv_std_dev))
-        normalized = (cut - mean) * inverse
-        return groups.paste(normalized * groups.cut_parameter(gamma)
-                            + groups.cut_parameter(beta), inputs)
+        normalized = groups.whiten(cut, mean, inverse)
+        return groups.paste(groups.scale(normalized, gamma, beta), inputs)
 
 
 def popnn_group_norm_grad(inputs, gamma, mean, inv_std_dev, output_backprop, data_format, epsilon,
@@ -121,7 +123,8 @@ def popnn_group_norm_grad(inputs, gamma, mean, inv_std_dev, output_backprop, dat
     """Gradients for (inputs, gamma, beta)."""
     inputs = tf.convert_to_tensor(inputs)
     groups = _groups(inputs, data_format, epsilon, num_groups, strided_channel_grouping)
-    with tf.name_scope(name, "PopnnGroupNormGrad", [inputs]):
+    with tf.name_scope(name, "PopnnGroupNormGrad", [inputs]) as scope, \
+            groups.layer(scope, "grad", inputs):
         cut = groups.cut(inputs)
         return normalization_ops_grad.group_norm_grad(
             inputs, tf.convert_to_tensor(gamma), _per_group(mean, cut, groups),
