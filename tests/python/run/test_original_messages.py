@@ -365,3 +365,20 @@ def test_list(message):
     text = (root / MESSAGES[message]).read_text()
     text = text[:text.index("# ---- The list ----")] if MESSAGES[message] == HERE else text
     assert message in re.sub(r'"\s*f?r?"', "", text).replace("\\", "")
+
+
+@pytest.mark.parametrize("option, prefix", [
+    ("compilation_poplar_options", r"\[Poplar\]\[Compile engine\] invalid_option: "),
+    ("matmuls.poplar_options", r"\[Poplar\]\[Build graph\] invalid_option: "),
+    ("convolutions.poplar_options", r"\[Poplar\]\[Build graph\] invalid_option: ")])
+def test_an_option_that_poplar_has_not(on_ipu, session, devices, option, prefix):
+    del devices  # configures again afterwards
+    x = tf.placeholder(tf.float32, [2, 2])
+    product = on_ipu(lambda x: tf.matmul(x, x), [x])
+    config = ipu.config.IPUConfig()
+    config.auto_select_ipus = 1
+    config.from_dict({option: {"notAnOption": "1"}})
+    config.configure_ipu_system()
+    with session() as s, pytest.raises(tf.errors.InternalError,
+                                       match=prefix + "Unrecognised option 'notAnOption'"):
+        s.run(product, {x: np.ones([2, 2])})
