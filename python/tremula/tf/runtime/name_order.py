@@ -13,9 +13,11 @@ from tremula.tf.runtime import rewriting
 def of_graph(graph_def, arguments):
     """The names of a GraphDef's nodes in that order.
 
-    `arguments`: {name of a node that is an input of the program: what TensorFlow calls the input}
+    `arguments`: {name of a node that is an input of the program: what TensorFlow calls the input}.
+    Inputs are no nodes of the GraphDef.
     """
     users, roots = {}, []
+    nodes = {node.name for node in graph_def.node}
     for node in graph_def.node:
         needed = {rewriting.node_of(one) for one in node.input}
         for one in needed:
@@ -28,7 +30,7 @@ def of_graph(graph_def, arguments):
         return sorted(names, key=lambda name: called.get(name, name))
 
     left, seen = [], set()
-    waiting = [(name, False) for name in by_name([*roots, *(set(called) & set(users))])]
+    waiting = [(name, False) for name in by_name([*roots, *(set(users) - nodes)])]
     while waiting:
         name, is_done = waiting.pop()
         if is_done:
@@ -37,7 +39,7 @@ def of_graph(graph_def, arguments):
             seen.add(name)
             waiting.append((name, True))
             waiting += [(one, False) for one in by_name(users.get(name, ())) if one not in seen]
-    return [name for name in reversed(left) if name not in called]
+    return [name for name in reversed(left) if name in nodes]
 
 
 def apply(graph_def, names):
