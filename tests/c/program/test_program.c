@@ -403,7 +403,7 @@ static void test_bad_options(void **state) {
       BAD("I/O tiles", .io_tiles = 1472),
       BAD("model_error", .model_error = 2),
       BAD("1024", .num_ipus = 5000),
-      BAD("availableMemoryProporton",
+      BAD("Unrecognised option 'availableMemoryProporton'",
           .convolution_options = "{\"availableMemoryProporton\":\"1\"}"),
       BAD("JSON", .matmul_options = "[1]"),
       BAD("must be text", .matmul_options = "{\"partialsType\":1}"),
@@ -413,9 +413,11 @@ static void test_bad_options(void **state) {
   };
   for (size_t c = 0; c < sizeof cases / sizeof *cases; ++c) {
     trm_program *program = NULL;
+    /* What Poplar has not is refused in its words, as an internal error. */
+    const bool is_unknown = strncmp(cases[c].word, "Unrecognised option", 19) == 0;
     assert_int_equal(
         trm_program_create(module, false, target, &cases[c].options, &program, &error),
-        TRM_INVALID_ARGUMENT);
+        is_unknown ? TRM_INTERNAL : TRM_INVALID_ARGUMENT);
     if (strstr(error.message, cases[c].word) == NULL) {
       fail_msg("'%s' does not name '%s'", error.message, cases[c].word);
     }
