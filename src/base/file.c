@@ -72,8 +72,8 @@ trm_status trm_read_file(const char *path, const char *contents, char **out_data
 
 /* ---- Regular files ---------------------------------------------------------------------------- */
 
-trm_status trm_open_regular(const char *path, const char *what, int *out_file, size_t *out_size,
-                            trm_error *error) {
+static trm_status open_regular(const char *path, const char *what, int *out_file,
+                               size_t *out_size, trm_error *error) {
   /* O_NONBLOCK: opening a FIFO does not wait for its writer. */
   const int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   if (file < 0) {
@@ -109,7 +109,7 @@ trm_status trm_read_regular(const char *path, const char *what, size_t most_byte
                             size_t *out_size, trm_error *error) {
   int file;
   size_t size;
-  TRY(trm_open_regular(path, what, &file, &size, error));
+  TRY(open_regular(path, what, &file, &size, error));
   if (size > most_bytes) {
     close(file);
     FAIL(INVALID_ARGUMENT, "the %s %s has %zu bytes; at most %zu are read", what, path, size,

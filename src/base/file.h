@@ -10,13 +10,10 @@
 
 enum { TRM_MAX_FILE_GIB = 2 };
 
-/* Opens a file for reading that may lie where others can write, and makes sure that it is a regular
- * one: a FIFO, a device or a socket in its place neither hangs the process nor is read. `what` is
- * what messages call it ("inventory"). NOT_FOUND when there is none, INVALID_ARGUMENT when it is
- * something else, UNAVAILABLE when it cannot be opened. Close *out_file. */
-trm_status trm_open_regular(const char *path, const char *what, int *out_file, size_t *out_size,
-                            trm_error *error);
-/* Reads such a file, of at most most_bytes. Free *out_data with trm_free; it is never NULL. */
+/* Reads a file that may lie where others can write: a FIFO, a device or a socket in its place neither
+ * hangs the process nor is read. `what` is what messages call it ("inventory"). NOT_FOUND when there
+ * is none, INVALID_ARGUMENT when it is something else or has more than most_bytes, UNAVAILABLE when
+ * it cannot be read. Free *out_data with trm_free; it is never NULL. */
 trm_status trm_read_regular(const char *path, const char *what, size_t most_bytes, char **out_data,
                             size_t *out_size, trm_error *error);
 
