@@ -8,6 +8,7 @@ import contextlib
 import errno
 import os
 import stat
+import threading
 
 
 class NotRegularError(OSError):
@@ -44,12 +45,12 @@ def remove(path):
 def replacing(path):
     """A file to write to, which takes the place of `path` when all is written; nothing is left of
     one that could not be. What is no regular file, such as /dev/stdout, is written to itself."""
-    path = os.fspath(path)
+    path = os.fsdecode(path)
     if os.path.exists(path) and not os.path.isfile(path):
         with open(path, "wb") as file:
             yield file
         return
-    unfinished = f"{path}.{os.getpid()}.part"
+    unfinished = f"{path}.{os.getpid()}-{threading.get_ident()}.part"
     remove(unfinished)
     try:
         with open(unfinished, "xb") as file:
