@@ -149,6 +149,8 @@ def main():
                   f"{kept}", flush=True)
             if number == 0:
                 break
+        if number and number % 20 == 0:
+            print(f"{number} interrupts, {failures} failures", flush=True)
     print(f"{count} interrupts, {failures} failures", flush=True)
     if not failures:
         shutil.rmtree(work)
