@@ -37,10 +37,11 @@ class Tool:
         path = os.pathsep.join([str(ROOT / "python"), os.environ.get("PYTHONPATH", "")])
         self.environment = {**os.environ, "TREMULA_PYTHON": sys.executable, "PYTHONPATH": path}
 
-    def __call__(self, *arguments, **environment):
+    def __call__(self, *arguments, before=None, **environment):
+        """The completed process; `before` is called in it first."""
         return subprocess.run([find_tool(), *map(str, arguments)], cwd=self.folder, text=True,
                               env={**self.environment, **environment}, capture_output=True,
-                              timeout=600, check=False)
+                              timeout=600, check=False, preexec_fn=before)
 
     def ok(self, *arguments, **environment):
         """The standard output of a run that must succeed."""
@@ -77,3 +78,9 @@ class Tool:
 @pytest.fixture
 def tool(tmp_path):
     return Tool(tmp_path)
+
+
+@pytest.fixture(scope="session")
+def tool_in():
+    """tool_in(folder): the tool in another folder."""
+    return Tool

@@ -42,12 +42,11 @@ ROUNDS = int(os.environ.get("TREMULA_DAMAGE_ROUNDS", "60"))
 
 
 @pytest.fixture(scope="module")
-def profile(tmp_path_factory):
+def profile(tmp_path_factory, tool_in):
     """The folder of a profile of a small program with a loop, that was run twice."""
-    from conftest import Tool  # pylint: disable=import-outside-toplevel
     folder = tmp_path_factory.mktemp("whole")
     (folder / "looped.hlo").write_text(MODULE)
-    tool = Tool(folder)
+    tool = tool_in(folder)
     tool.ok("compile", "looped.hlo", "-o", "x", "--option", "tiles_per_ipu=4")
     tool.ok("run", "x", "--repeat", "2", POPLAR_ENGINE_OPTIONS='{"autoReport.all":"true"}')
     found, = folder.glob("tf_report__*")

@@ -42,10 +42,7 @@ def limited(tool, size, *arguments, **environment):
     def limit():
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
-    from conftest import find_tool  # pylint: disable=import-outside-toplevel
-    return subprocess.run([find_tool(), *arguments], cwd=tool.folder, text=True,
-                          env={**tool.environment, **environment}, capture_output=True,
-                          timeout=600, check=False, preexec_fn=limit)
+    return tool(*arguments, before=limit, **environment)
 
 
 def expect_profile_or_warning(tool, done, known):
