@@ -24,15 +24,21 @@ static bool is_cast(const trm_edit *e, trm_index i, trm_dtype from, trm_dtype to
 
 /* ---- Pairs of casts ------------------------------------------------------------------------- */
 
+/* Casts of what is one operation in the original (one_op() of _building.py). */
+static bool is_kept(const trm_edit *e, trm_index i) {
+  return at(e, i)->num_control_predecessors > 0 ||
+         trm_instruction_frontend_attribute(at(e, i), "KEEP_CASTS") != NULL;
+}
+
 static trm_status drop_pair(trm_edit *e, trm_index i, void *state, trm_error *error) {
   (void)state, (void)error;
-  if (at(e, i)->opcode != TRM_OP_CONVERT || at(e, i)->num_control_predecessors > 0) return TRM_OK;
+  if (at(e, i)->opcode != TRM_OP_CONVERT || is_kept(e, i)) return TRM_OK;
   const trm_index inner = trm_edit_operand(e, i, 0);
   const trm_dtype to = dtype_of(e, i), from = dtype_of(e, inner);
   if (from == to) { /* TensorFlow's bridge leaves some */
     trm_edit_replace(e, i, inner);
   } else if (((from == TRM_F16 && to == TRM_F32) || (from == TRM_F32 && to == TRM_F16)) &&
-             is_cast(e, inner, to, from) && at(e, inner)->num_control_predecessors == 0) {
+             is_cast(e, inner, to, from) && !is_kept(e, inner)) {
     trm_edit_replace(e, i, trm_edit_operand(e, inner, 0));
   }
   return TRM_OK;

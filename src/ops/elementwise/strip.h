@@ -20,9 +20,9 @@ bool trm_strip_supports(const trm_module *module, const trm_computation *computa
 
 typedef struct trm_strip_program trm_strip_program;
 
-/* Compiles a whole computation of `module`: parameter i is operand i, an array; the root is an array
- * or a flat tuple of arrays. Sets *out_supported to false when the computation holds something
- * else. */
+/* Compiles a whole computation of `module`: parameter i is operand i, an array; the root is an
+ * array or a flat tuple of arrays. Sets *out_supported to false when the computation holds
+ * something else. */
 trm_status trm_strip_compile(const trm_module *module, const trm_computation *computation,
                              trm_arena *arena, trm_strip_program **out_program,
                              bool *out_supported, trm_error *error);

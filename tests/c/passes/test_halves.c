@@ -54,6 +54,9 @@ static void test_pairs_of_casts(void **state) {
   expect("f = f32[] convert(s)  h = f16[] convert(f)  g = f16[] convert(h)\n"
          "  ROOT w = f32[] convert(g)",
          "");
+  expect("h = f16[] convert(s)\n"
+         "  ROOT w = f32[] convert(h), frontend_attributes={KEEP_CASTS=\"true\"}",
+         "convert:f16 convert:f32");
   /* Others read the half. */
   expect("h = f16[] convert(s)  w = f32[] convert(h)  v = f32[] negate(w)  n = f16[] negate(h)\n"
          "  ROOT r = (f32[], f16[]) tuple(v, n)", "convert:f16 negate:f32 negate:f16");

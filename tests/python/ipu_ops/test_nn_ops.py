@@ -49,7 +49,7 @@ def test_activations(run, where, dtype, name):
     np.testing.assert_allclose(dx, slope, rtol=tolerance, atol=max(tolerance, 1e-5))
 
 
-# Not selu, whose slope at 0 is another one by XLA's lowering, the original's too, than by the kernel.
+# Not selu: at 0 XLA's lowering, which is the original's, has another slope than the kernel.
 KINKS = ["relu", "relu6", "leaky_relu", "elu", "crelu", "softsign", "softplus"]
 
 

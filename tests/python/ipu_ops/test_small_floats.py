@@ -27,8 +27,10 @@ def test_every_code(run, where, fmt, scale):
     values, back = run(mine, CODES, where=where)
     with np.errstate(over="ignore"):
         want = (CODES.view(FORMATS[fmt]).astype(np.float32) * 2.0 ** scale).astype(np.float16)
-    np.testing.assert_array_equal(values, want.astype(np.float32))
     held = np.isfinite(want) & (np.abs(want) >= 2.0 ** -14) | (want == 0) | np.isnan(want)
+    if where == "ipu":
+        want = np.clip(want, -65504, 65504)
+    np.testing.assert_array_equal(values, want.astype(np.float32))
     np.testing.assert_array_equal(back[held], CODES[held])
 
 

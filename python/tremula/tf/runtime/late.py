@@ -107,8 +107,9 @@ def _lower_node(payload, inputs, name):
     node = node_def_pb2.NodeDef.FromString(payload)
     del name
     entry = {"name": node.name, "file": None, "line": 0}
-    attributes = node_marks.decode_attributes(node.attr[node_marks.FRONTEND_ATTRIBUTES].s)
-    if attributes:
+    attributes = {}
+    if node_marks.FRONTEND_ATTRIBUTES in node.attr:
+        attributes = node_marks.decode_attributes(node.attr[node_marks.FRONTEND_ATTRIBUTES].s)
         entry["attributes"] = attributes
     node.name = "n1"
     del node.input[:]

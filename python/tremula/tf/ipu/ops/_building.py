@@ -81,10 +81,16 @@ def layer(scope, word, key):
     the library's `word` for it, and layers of the same word and `key` (any value) share their code,
     as in the original."""
     scope = scope.rstrip("/").replace("/IdentityN_grad", "_grad")  # of custom gradients
-    with marked(popnn_word=word, popnn_scope=scope, popnn_key=key):
+    with marked(popnn_word=word, popnn_scope=scope, popnn_key=key), one_op():
         yield
 
 
 def part(name):
     """Marks a part of a layer by what the library calls it."""
     return marked(popnn_part=name)
+
+
+def one_op():
+    """For what is one operation in the original: casts to float16 before it round, as do its own,
+    though it begins and ends with casts (src/passes/halves.c)."""
+    return marked(KEEP_CASTS="true")

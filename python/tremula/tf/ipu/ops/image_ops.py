@@ -2,6 +2,8 @@
 
 import tensorflow.compat.v1 as tf
 
+from tremula.tf.ipu.ops import _building
+
 
 def normalise_image(image, channel_offsets, channel_scales, scale=1, name=None):
     """(image * scale - channel_offsets) * channel_scales, with a fourth channel of zeros.
@@ -32,7 +34,7 @@ def normalise_image(image, channel_offsets, channel_scales, scale=1, name=None):
                 f"{value.shape}."))
         return tf.cast(tf.cast(value, dtype), tf.float32)
 
-    with tf.name_scope(name, "NormaliseImage", [image]):
+    with tf.name_scope(name, "NormaliseImage", [image]), _building.one_op():
         wide = tf.cast(image[..., :3], tf.float32)
         result = ((wide * float(scale) - vector("channel_offsets", channel_offsets))
                   * vector("channel_scales", channel_scales))

@@ -186,7 +186,7 @@ def _ctc_loss(labels, data, label_length, data_length, blank_index, out_dtype, n
                                  blank_index % int(data.shape[2])), out_dtype)
 
     with tf.name_scope(name, "PopnnCTCLossWithLogits" if are_logits
-                       else "PopnnCTCLossWithLogProbs", [labels, data]):
+                       else "PopnnCTCLossWithLogProbs", [labels, data]), _building.one_op():
         return loss(labels, data, label_length, data_length)
 
 
@@ -209,8 +209,8 @@ def ctc_beam_search_decoder(logits, logits_lengths, beam_width=100, top_paths=1,
 
     Returns (log probabilities [batch, top_paths] of logits' type, as tf.nn.ctc_beam_search_decoder
     gives them, int32 lengths [batch, top_paths], int32 labels [batch, top_paths, time]); beyond a
-    sequence's length its labels are the blank. Raises ValueError for shapes that are not known, and for more paths than
-    beams.
+    sequence's length its labels are the blank. Raises ValueError for shapes that are not known, and
+    for more paths than beams.
     """
     return _beam_search(logits, tf.nn.log_softmax, logits_lengths, beam_width, top_paths,
                         blank_index, name, "PopnnCTCBeamSearchWithLogits")
@@ -235,5 +235,5 @@ def _beam_search(data, to_log_probs, lengths, beam_width, top_paths, blank_index
             to_log_probs(tf.cast(data, tf.float32)), lengths, beam_width, top_paths, blank_index)
         return tf.cast(scores, data.dtype), counts, labels
 
-    with tf.name_scope(name, kind, [data]):
+    with tf.name_scope(name, kind, [data]), _building.one_op():
         return search(data, lengths)

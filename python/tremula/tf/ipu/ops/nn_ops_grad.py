@@ -7,6 +7,8 @@ import math
 
 import tensorflow.compat.v1 as tf
 
+from tremula.tf.ipu.ops import _building
+
 _SQRT_2_OVER_PI = math.sqrt(2.0 / math.pi)
 _CUBIC = 0.044715
 
@@ -18,11 +20,11 @@ def activation(name, forward, derivative):
         @tf.custom_gradient
         def run(x):
             def gradient(dy):
-                with tf.name_scope(name + "Grad"):
+                with tf.name_scope(name + "Grad"), _building.one_op():
                     return tf.cast(tf.cast(dy, tf.float32) * derivative(_wide(x)), x.dtype)
             return tf.cast(forward(_wide(x)), x.dtype), gradient
 
-        with tf.name_scope(scope, name, [x]):
+        with tf.name_scope(scope, name, [x]), _building.one_op():
             x = tf.convert_to_tensor(x)
             if x.dtype.base_dtype not in (tf.float16, tf.float32):
                 raise TypeError(f"{name} takes float16 or float32, not {x.dtype.name}.")

@@ -185,7 +185,7 @@ class PopnnLSTM(_PopnnRNN):
             raise ValueError(f"Invalid initial_state type: `{type(initial_state)}`, expecting "
                              "`LSTMStateTuple`.")
         h, c = self._tensors(h, c)
-        with tf.name_scope(kind):
+        with tf.name_scope(kind), _building.one_op():
             outputs, h, c = _lstm(inputs, h, c, *self._tensors(self.kernel, self.biases), lengths,
                                   self._activation, self._recurrent_activation, training, kind,
                                   self._marks)
@@ -244,7 +244,7 @@ class PopnnGRU(_PopnnRNN):
     def _run(self, inputs, lengths, scores, initial_state, training, kind):
         inputs, = self._tensors(inputs)
         h, = self._tensors(self._zeros(inputs) if initial_state is None else initial_state)
-        with tf.name_scope(kind):
+        with tf.name_scope(kind), _building.one_op():
             outputs, state = _gru(inputs, h, *self._tensors(self.kernel, self.biases), lengths,
                                   scores, self._activation, self._recurrent_activation,
                                   self._reset_after, training, kind, self._marks)
