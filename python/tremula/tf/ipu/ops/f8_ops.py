@@ -12,7 +12,7 @@ import enum
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from tremula.tf.ipu.ops import _small_floats
+from tremula.tf.ipu.ops import _building, _small_floats
 
 _NAN = 0x80
 
@@ -94,7 +94,7 @@ def _format(metadata):
 
 def convert_to_f8(values, metadata, name=None):
     """A QuarterTensor of `values`, which are rounded to float16 before."""
-    with tf.name_scope(name, "IpuConvertToF8", [values]):
+    with tf.name_scope(name, "IpuConvertToF8", [values]), _building.one_op():
         values = tf.cast(tf.cast(tf.convert_to_tensor(values), tf.float16), tf.float32)
         metadata = tf.cast(tf.convert_to_tensor(metadata), tf.uint8)
         man, bias, scale, largest = _format(metadata)
@@ -109,7 +109,7 @@ def convert_to_f8(values, metadata, name=None):
 def convert_from_f8(packed_input, dtype=tf.float16, name=None):
     """The numbers of a QuarterTensor, or of (codes, metadata), in the type `dtype`."""
     data, metadata = packed_input
-    with tf.name_scope(name, "IpuConvertFromF8"):
+    with tf.name_scope(name, "IpuConvertFromF8"), _building.one_op():
         return tf.cast(tf.cast(_decode(data, metadata), tf.float16), dtype)
 
 
@@ -154,7 +154,7 @@ def _wide(tensor):
 def f8_matmul(lhs, rhs, name="f8_matmul"):
     """The product of matrices, or of groups of them ([groups, rows, columns]), each a
     QuarterTensor or a tensor; summed in float32: float16."""
-    with tf.name_scope(name, "f8_matmul"):
+    with tf.name_scope(name, "f8_matmul"), _building.one_op():
         sides = [QuarterTensor(*canonicalise_input(one)) if isinstance(one, QuarterTensor)
                  else canonicalise_input(one)[0] for one in (lhs, rhs)]
         product = tf.matmul(*map(_wide, sides))
@@ -184,7 +184,7 @@ def f8_conv_3d(inputs, filters, strides, padding, data_format="NDHWC",
 
 
 def _convolution(inputs, filters, strides, padding, data_format, dilations, name, rank):
-    with tf.name_scope(name, "f8_conv"):
+    with tf.name_scope(name, "f8_conv"), _building.one_op():
         channels_first = data_format[1] == "C"
         result = tf.nn.convolution(
             _wide(inputs), _wide(filters), padding=padding, data_format=data_format,

@@ -10,7 +10,7 @@ through.
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from tremula.tf.ipu.ops import _small_floats
+from tremula.tf.ipu.ops import _building, _small_floats
 from tremula.tf.ipu.ops.experimental import popfloat_ops_grad
 
 cast_to_gfloat16_param_size = 29
@@ -304,7 +304,7 @@ def cast_native_to_gfloat(inputs, params, en_nanoo=True, round_mode="RN", sr_bit
     def straight_through(x):
         return cast(x), lambda d: popfloat_ops_grad.cast_grad(d, x.dtype)
 
-    with tf.name_scope("CastNativeToGfloat"):
+    with tf.name_scope("CastNativeToGfloat"), _building.one_op():
         inputs = tf.convert_to_tensor(inputs)
         return cast(inputs) if out_type.is_integer else straight_through(inputs)
 
@@ -363,7 +363,7 @@ def cast_gfloat_to_native(inputs, params, gfloat_format="Invalid", calc_type=tf.
     float16."""
     del gfloat_format, calc_type
     format_ = _Params(params)
-    with tf.name_scope("CastGfloatToNative"):
+    with tf.name_scope("CastGfloatToNative"), _building.one_op():
         code = tf.cast(tf.convert_to_tensor(inputs), tf.int32)
         sign = tf.bitwise.bitwise_and(code, tf.bitwise.left_shift(1, format_.sign_bit)) > 0
         code = tf.bitwise.bitwise_and(code, tf.bitwise.left_shift(1, format_.sign_bit) - 1)
