@@ -34,10 +34,7 @@ static trm_status sort_by(const trm_program *program, bool by_end, uint32_t **ou
   for (int fill = 0; fill < 2; ++fill) {
     for (uint32_t v = 0; v < program->num_variables; ++v) {
       const trm_program_variable *variable = &program->variables[v];
-      if (variable->always_live || variable->is_remote ||
-          variable->mapping.kind == TRM_MAPPING_NONE) {
-        continue;
-      }
+      if (variable->always_live || variable->mapping.kind == TRM_MAPPING_NONE) continue;
       const uint32_t time = by_end ? variable->live.end : variable->live.begin;
       if (fill == 0) ++start[time + 1], ++count;
       else sorted[start[time]++] = v;
@@ -264,8 +261,9 @@ static trm_status measure(trm_program *program, trm_arena *arena, trm_error *err
   for (uint32_t v = 0; v < program->num_variables; ++v) {
     trm_program_variable *variable = &program->variables[v];
     if (variable->live.end <= variable->live.begin) variable->live.end = variable->live.begin + 1;
-    if (variable->is_remote && variable->is_input) {
-      program->totals.remote_bytes += variable->total_bytes;
+    if (variable->is_remote) { /* the arrays that its users read are variables of their own */
+      if (variable->is_input) program->totals.remote_bytes += variable->total_bytes;
+      variable->mapping.kind = TRM_MAPPING_NONE;
     }
     if (variable->is_weight) program->totals.weights_bytes += variable->total_bytes;
     if (!variable->always_live || variable->mapping.kind == TRM_MAPPING_NONE) continue;

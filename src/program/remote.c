@@ -8,6 +8,7 @@
  * update reads. What replaces them in a loop is in remote memory as well. */
 #include <string.h>
 
+#include "base/cycles.h"
 #include "program/builder.h"
 #include "target/target.h"
 
@@ -43,7 +44,8 @@ void trm_remote_note_use(trm_program_builder *builder, const trm_instruction *in
   const uint8_t kind = kind_of_use(builder, instruction);
   placement->remote |= kind;
   const uint32_t source = builder->variables.items[value->variable].source;
-  if (kind == ELSEWHERE && builder->remote.sums && adds_gradients(builder, instruction) &&
+  if (kind == ELSEWHERE && builder->remote.sums && source != TRM_NO_INDEX &&
+      adds_gradients(builder, instruction) &&
       strcmp(builder->sources.items[source].opcode, "while") == 0) {
     placement->remote |= SUM;
   }
@@ -99,13 +101,13 @@ static trm_status add_copy(trm_program_builder *builder, bool reads, int64_t byt
                            uint32_t ipu, trm_error *error) {
   if (bytes == 0 || builder->finding) return TRM_OK;
   const trm_target *target = builder->target;
-  const double cycles =
-      (double)bytes / target->streaming_bytes_per_second * target->clock_frequency;
+  const double rate = target->streaming_bytes_per_second;
+  const double cycles = rate > 0 ? (double)bytes / rate * target->clock_frequency : 0;
   const int64_t share = trm_ceil_divide(bytes, target->tiles_per_ipu);
   const trm_phase phase = {
       .kind = reads ? TRM_PHASE_REMOTE_READ : TRM_PHASE_REMOTE_WRITE,
       .name = reads ? "RemoteBufferRead" : "RemoteBufferWrite",
-      .cycles = (int64_t)(target->host_latency_seconds * target->clock_frequency + cycles),
+      .cycles = trm_limit_cycles(target->host_latency_seconds * target->clock_frequency + cycles),
       .sync_cycles = target->global_sync_cycles, .cycles_mean = cycles,
       .active_tiles = (uint32_t)trm_least(target->tiles_per_ipu, bytes),
       .bytes_in_worst = reads ? share : 0, .bytes_in_total = reads ? bytes : 0,

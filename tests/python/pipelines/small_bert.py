@@ -107,10 +107,11 @@ class AdamWeightDecay(tf.train.Optimizer):
             next_m = 0.9 * m + 0.1 * gradient
             next_v = 0.99 * v + 0.01 * tf.square(gradient)
             update = next_m / (tf.sqrt(next_v) + 1e-3)
-            if "bias" not in name and "norm" not in name:
+            decays = "bias" not in name and "norm" not in name
+            if decays:
                 update += 0.01 * weight
             rate = self._rate
-            if self._is_lamb:
+            if self._is_lamb and decays:
                 norms = [tf.sqrt(tf.reduce_sum(tf.square(one))) for one in (weight, update)]
                 rate *= tf.where(norms[0] > 0, tf.where(norms[1] > 0, norms[0] / norms[1], 1.0),
                                  1.0)

@@ -1,0 +1,53 @@
+"""An autoencoder that feeds 1600 parts of its gradients out, in memory that a laptop has."""
+
+
+def test_1600_tensors_of_an_outfeed(script):
+    done = script("""
+        import resource
+        import numpy as np, tensorflow.compat.v1 as tf
+        tf.disable_v2_behavior()
+        from tensorflow.python import ipu
+        LAYERS, SIZE, TURNS, PARTS = 25, 32, 4, 32
+        config = ipu.config.IPUConfig()
+        config.auto_select_ipus = 1
+        config.configure_ipu_system()
+        infeed = ipu.ipu_infeed_queue.IPUInfeedQueue(
+            tf.data.Dataset.from_tensors(np.linspace(-1, 1, 4 * SIZE, dtype="f").reshape(4, SIZE)
+                                         ).repeat())
+        outfeed = ipu.ipu_outfeed_queue.IPUOutfeedQueue()
+        random = np.random.RandomState(0)
+
+        def body(x):
+            y, weights = x, []
+            for i in range(LAYERS):
+                with tf.variable_scope(f"layer_{i}", use_resource=True):
+                    weights += [tf.get_variable("w", initializer=tf.constant(
+                        random.randn(SIZE, SIZE).astype("f") / SIZE ** 0.5)),
+                        tf.get_variable("b", [SIZE], initializer=tf.zeros_initializer())]
+                y = tf.tanh(tf.matmul(y, weights[-2]) + weights[-1])
+            loss = tf.reduce_mean((x - y) ** 2)
+            gradients = tf.gradients(loss, weights)
+            update = tf.train.GradientDescentOptimizer(0.5).apply_gradients(
+                zip(gradients, weights))
+            parts = [one for gradient in gradients for one in tf.split(gradient, PARTS, -1)]
+            return update, outfeed.enqueue(parts)
+
+        with ipu.scopes.ipu_scope("/device:IPU:0"):
+            run = ipu.ipu_compiler.compile(lambda: ipu.loops.repeat(TURNS, body, [], infeed))
+        fed_out = outfeed.dequeue()
+        last = tf.global_variables()[-1]
+        with tf.Session() as session:
+            session.run([tf.global_variables_initializer(), infeed.initializer])
+            before = session.run(last)
+            session.run(run)
+            values = session.run(fed_out)
+            moved = session.run(last) - before
+        found = np.concatenate(values[-PARTS:], -1).sum(0)  # of the last bias, over the turns
+        np.testing.assert_allclose(moved, -0.5 * found, rtol=1e-4, atol=1e-6)
+        assert moved.any()
+        print(len(values), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+    """)
+    assert done.returncode == 0, done.stderr
+    count, kilobytes = map(int, done.stdout.split()[-2:])
+    assert count == 1600
+    assert kilobytes < 1_500_000
