@@ -21,8 +21,9 @@ def test_1600_tensors_of_an_outfeed(script):
             y, weights = x, []
             for i in range(LAYERS):
                 with tf.variable_scope(f"layer_{i}", use_resource=True):
-                    weights += [tf.get_variable("w", initializer=tf.constant(
-                        random.randn(SIZE, SIZE).astype("f") / SIZE ** 0.5)),
+                    weights += [tf.get_variable(
+                        "w", [SIZE, SIZE], initializer=tf.constant_initializer(
+                            random.randn(SIZE, SIZE) / SIZE ** 0.5)),
                         tf.get_variable("b", [SIZE], initializer=tf.zeros_initializer())]
                 y = tf.tanh(tf.matmul(y, weights[-2]) + weights[-1])
             loss = tf.reduce_mean((x - y) ** 2)

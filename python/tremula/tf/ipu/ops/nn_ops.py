@@ -8,7 +8,6 @@ import tensorflow.compat.v1 as tf
 from tremula.tf.ipu.ops import _building, _ctc, _generations, nn_ops_grad
 
 
-
 @_generations.older_order(
     ("x", "name"), lambda arguments: len(arguments) > 1 and isinstance(arguments[1], str))
 def gelu(x, approximate=True, name=None):
