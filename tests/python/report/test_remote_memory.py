@@ -70,8 +70,8 @@ def measured(on_ipu, session):
 def test_what_only_the_update_uses(measured, program, num_ipus):
     kept, peak, weight = measured(program, num_ipus, offload_weight_update_variables=False)
     moved, lower_peak, same = measured(program, num_ipus, offload_weight_update_variables=True)
-    # Of two weights two moments each, and what belongs to their copies.
-    assert 4 * WEIGHT <= kept - moved < 5 * WEIGHT
+    # Of two weights two moments each; their copies need vertices and descriptors of their own.
+    assert kept - moved == pytest.approx(4 * WEIGHT, rel=0.2)
     assert peak - lower_peak > WEIGHT
     np.testing.assert_array_equal(weight, same)
 
@@ -80,14 +80,14 @@ def test_where_nothing_is_said(measured):
     offloaded = measured(accumulating, 1, offload_weight_update_variables=True)[0]
     assert measured(accumulating, 1)[0] == offloaded  # there is remote memory
     few = {"minimum_remote_tensor_size": WEIGHT + 1}
-    assert measured(accumulating, 1, few)[0] - offloaded == pytest.approx(4 * WEIGHT, rel=0.05)
+    assert measured(accumulating, 1, few)[0] - offloaded == pytest.approx(4 * WEIGHT, rel=0.2)
 
 
 def test_weights_and_sums_and_activations_of_a_pipeline(measured):
     states = {"offload_weight_update_variables": True}
     always, peak, _ = measured(pipelined, 2, **states)
     no_weights, _, _ = measured(pipelined, 2, **states, offload_weights=True)
-    assert 2 * WEIGHT <= always - no_weights < 3 * WEIGHT
+    assert always - no_weights == pytest.approx(2 * WEIGHT, rel=0.3)
     _, no_sums, _ = measured(pipelined, 2, **states, offload_activations=True,
                              offload_gradient_accumulation_buffers=True)
     assert no_sums <= peak
