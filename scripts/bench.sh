@@ -7,7 +7,7 @@ need_library cmocka libcmocka-dev
 install_missing
 quietly configure-release cmake --preset release -DTREMULA_PYTHON="$PWD/.venv/bin/python" ||
   die "cmake failed for the preset release."
-quietly build-bench cmake --build --preset release --target benchmarks ||
+quietly build-bench cmake --build --preset release --target benchmarks tremula_tool ||
   die "the build of the benchmarks failed."
 for benchmark in build/release/bin/bench_*; do
   printf '\n'

@@ -77,7 +77,7 @@ static const row rows[TRM_NUM_OPCODES] = {
     [TRM_OP_SELECT_AND_SCATTER] = FAMILY(select_and_scatter), [TRM_OP_SORT] = FAMILY(sort),
     [TRM_OP_TOPK] = FAMILY(sort), [TRM_OP_SCAN] = FAMILY(scan),
     [TRM_OP_CONVOLUTION] = FAMILY(convolution), [TRM_OP_DOT] = FAMILY(dot),
-    [TRM_OP_RAGGED_DOT] = FAMILY(dot), [TRM_OP_CHOLESKY] = FAMILY(algebra),
+    [TRM_OP_RAGGED_DOT] = FAMILY(dot), [TRM_OP_SCALED_DOT] = FAMILY(dot), [TRM_OP_CHOLESKY] = FAMILY(algebra),
     [TRM_OP_TRIANGULAR_SOLVE] = FAMILY(algebra), [TRM_OP_FFT] = FAMILY(fft),
     [TRM_OP_DYNAMIC_SLICE] = FAMILY(slice), [TRM_OP_DYNAMIC_UPDATE_SLICE] = FAMILY(slice),
     [TRM_OP_GATHER] = FAMILY(gather), [TRM_OP_SCATTER] = FAMILY(scatter),

@@ -6,13 +6,13 @@
 
 /* ---- Recognising ---------------------------------------------------------------------------- */
 
-enum { MAX_DEPTH = 32 };
+enum { MAX_DEPTH = 32, MAX_VISITS = 1 << 14 };
 
 typedef struct comparator {
   const trm_module *module;
   const trm_computation *computation;
-  uint32_t index;
   trm_arena *arena;
+  uint32_t *visits; /* values that are used often are visited often: not for ever */
 } comparator;
 
 static const trm_instruction *at(const comparator *c, trm_index index) {
@@ -22,7 +22,7 @@ static const trm_instruction *at(const comparator *c, trm_index index) {
 /* Whether b is a with every parameter 2k in the place of 2k + 1 and the other way round. */
 static bool mirrors(const comparator *c, trm_index a, trm_index b, int depth) {
   const trm_instruction *x = at(c, a), *y = at(c, b);
-  if (x->opcode != y->opcode || depth == MAX_DEPTH || x->num_operands != y->num_operands ||
+  if (x->opcode != y->opcode || depth == MAX_DEPTH || ++*c->visits > MAX_VISITS || x->num_operands != y->num_operands ||
       x->shape.dtype != y->shape.dtype || x->num_called != 0 ||
       x->comparison != y->comparison || x->comparison_type != y->comparison_type) {
     return false;
@@ -50,7 +50,10 @@ static bool find_parameter(const comparator *c, trm_index index, int depth, int6
     return true;
   }
   for (uint32_t k = 0; k < x->num_operands; ++k) {
-    if (depth == MAX_DEPTH || !find_parameter(c, x->operands[k], depth + 1, number)) return false;
+    if (depth == MAX_DEPTH || ++*c->visits > MAX_VISITS ||
+        !find_parameter(c, x->operands[k], depth + 1, number)) {
+      return false;
+    }
   }
   return true;
 }
@@ -95,6 +98,24 @@ static bool is_canonical(const comparator *c, trm_index index) {
 
 static bool is_key_type(trm_dtype dtype) {
   return (dtype >= TRM_PRED && dtype <= TRM_F64) || dtype == TRM_BF16;
+}
+
+/* What a value is behind broadcasts of scalars and selects by a constant, as TensorFlow wraps its
+ * comparators. */
+static trm_index see_through(const comparator *c, trm_index index) {
+  for (int depth = 0; depth < MAX_DEPTH; ++depth) {
+    const trm_instruction *x = at(c, index);
+    if (x->opcode == TRM_OP_BROADCAST || x->opcode == TRM_OP_COPY) {
+      index = x->operands[0];
+      continue;
+    }
+    if (x->opcode != TRM_OP_SELECT) return index;
+    const trm_instruction *which = at(c, x->operands[0]);
+    if (which->opcode == TRM_OP_BROADCAST) which = at(c, which->operands[0]);
+    if (which->opcode != TRM_OP_CONSTANT) return index;
+    index = x->operands[*(const uint8_t *)which->literal->leaves[0] != 0 ? 1 : 2];
+  }
+  return index;
 }
 
 /* `less` is a < b or a > b, b the mirror of a. */
@@ -144,8 +165,9 @@ static bool is_tie(const comparator *c, trm_index index, trm_index less) {
 
 trm_status trm_sort_find_keys(const trm_module *module, uint32_t index, trm_arena *arena,
                               sort_keys *out_keys, trm_error *error) {
-  const comparator state = {module, &module->computations[index], index, arena}, *c = &state;
-  trm_index rest = c->computation->root;
+  uint32_t visits = 0;
+  const comparator state = {module, &module->computations[index], arena, &visits}, *c = &state;
+  trm_index rest = see_through(c, c->computation->root);
   out_keys->count = 0;
   /* less(first) or (tie(first) and rest) */
   for (uint32_t n = 0; n < SORT_MAX_KEYS; ++n) {
@@ -168,7 +190,7 @@ trm_status trm_sort_find_keys(const trm_module *module, uint32_t index, trm_aren
       out_keys->count = n + 1;
       return TRM_OK;
     }
-    rest = next;
+    rest = see_through(c, next);
   }
   return TRM_OK;
 }

@@ -137,6 +137,17 @@ static void test_comparators(void **state) {
         root = add_select(&c, body, case_shape(&c, TRM_PRED, 0, NULL), tie, next, root);
       }
     }
+    if (case_random_below(2)) { /* as TensorFlow wraps it */
+      const trm_shape one = case_shape(&c, TRM_PRED, 0, NULL);
+      trm_instruction i = case_op(TRM_OP_CONSTANT, one, 0, NULL);
+      trm_literal *yes;
+      case_check(trm_literal_make(&c.module->arena, &one, &yes, &error), &error);
+      *(uint8_t *)yes->leaves[0] = 1;
+      i.literal = yes;
+      const trm_index constant = case_add(&c, body, i);
+      const trm_index all = case_add(&c, body, case_op(TRM_OP_BROADCAST, one, 1, (trm_index *)&constant));
+      root = add_select(&c, body, one, all, root, all);
+    }
     c.module->computations[body].root = root;
     trm_shape shapes[2] = {array, array}, tuple;
     assert_true(trm_shape_make_tuple(&c.module->arena, 2, shapes, &tuple));
