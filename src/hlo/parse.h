@@ -1,6 +1,6 @@
 /* What the parts of the parser of HLO text share: the structure (parse.c), the header
  * (parse_header.c), shapes (parse_shape.c),
- * the values of attributes (parse_attributes.c, parse_window.c), tables of source lines
+ * the values of attributes (parse_attributes.c, parse_groups.c, parse_window.c), tables of source lines
  * (parse_frames.c), and the making of the module (parse_build.c). */
 #ifndef TREMULA_HLO_PARSE_H_
 #define TREMULA_HLO_PARSE_H_
@@ -92,6 +92,10 @@ typedef struct trm_reader {
 trm_status trm_parse_shape(trm_parser *parser, trm_shape *out_shape);
 /* The next tokens are a shape, not a name. */
 bool trm_parse_is_shape(const trm_parser *parser);
+/* Numbers between two characters. */
+trm_status trm_parse_numbers(trm_parser *parser, int open, int close, trm_dims *out_dims);
+/* Replica groups: `{{0,1},{2,3}}`, `[2,2]<=[4]`, `mesh['a'=4] {'a'}`. */
+trm_status trm_parse_groups(trm_parser *parser, trm_replica_groups *out);
 /* `{0,1}`. */
 trm_status trm_parse_dims(trm_parser *parser, trm_dims *out_dims);
 /* A name with or without its percent sign. */

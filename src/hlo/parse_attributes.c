@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "hlo/groups.h"
 #include "hlo/parse.h"
 #include "hlo/proto.h"
 
@@ -46,10 +45,14 @@ static trm_status read_numbers(trm_parser *parser, int open, int close) {
   return trm_lexer_expect(lexer, close, close == '}' ? "'}'" : close == ']' ? "']'" : "')'");
 }
 
-trm_status trm_parse_dims(trm_parser *parser, trm_dims *out_dims) {
+trm_status trm_parse_numbers(trm_parser *parser, int open, int close, trm_dims *out_dims) {
   const size_t first = parser->numbers.count;
-  TRY(read_numbers(parser, '{', '}'));
+  TRY(read_numbers(parser, open, close));
   return take_dims(parser, first, out_dims);
+}
+
+trm_status trm_parse_dims(trm_parser *parser, trm_dims *out_dims) {
+  return trm_parse_numbers(parser, '{', '}', out_dims);
 }
 
 static trm_status read_one_dim(trm_parser *parser, int64_t *out_dim) {
@@ -90,168 +93,6 @@ static trm_status read_slice(trm_parser *parser, trm_pending_instruction *pendin
       trm_arena_copy(&parser->module->arena, ranges, (size_t)count * sizeof *ranges);
   CHECK_MEMORY(pending->instruction.slice, "a slice");
   return TRM_OK;
-}
-
-/* ---- Replica groups ------------------------------------------------------------------------- */
-
-/* `[4,2]T(1,0)`: the numbers 0, 1, ... in the shape [4,2], transposed. */
-static trm_status read_iota(trm_parser *parser, trm_dims *out_numbers) {
-  trm_lexer *lexer = &parser->lexer;
-  const size_t first = parser->numbers.count;
-  const char *where = lexer->token;
-  trm_dims shape, order = {0};
-  TRY(read_numbers(parser, '[', ']'));
-  TRY(take_dims(parser, first, &shape));
-  if (trm_lexer_is(lexer, "T")) {
-    trm_lexer_next(lexer);
-    TRY(read_numbers(parser, '(', ')'));
-    TRY(take_dims(parser, first, &order));
-    if (order.count != shape.count) {
-      return trm_lexer_fail(lexer, where, "T(...) has %d dimensions of %d", order.count,
-                            shape.count);
-    }
-  }
-  trm_error reason;
-  if (trm_iota_numbers(&parser->module->arena, shape.items, order.items, shape.count, out_numbers,
-                       &reason) != TRM_OK) {
-    return trm_lexer_fail(lexer, where, "%s", reason.message);
-  }
-  return TRM_OK;
-}
-
-/* `[2,4]<=[4,2]T(1,0)`: the numbers of an iota, cut into groups. */
-static trm_status read_iota_groups(trm_parser *parser, trm_replica_groups *out) {
-  trm_lexer *lexer = &parser->lexer;
-  const size_t first = parser->numbers.count;
-  const char *where = lexer->token;
-  trm_dims shape, numbers;
-  trm_error reason;
-  TRY(read_numbers(parser, '[', ']'));
-  TRY(take_dims(parser, first, &shape));
-  TRY(trm_lexer_expect(lexer, '<', "'<='"));
-  TRY(trm_lexer_expect(lexer, '=', "'<='"));
-  TRY(read_iota(parser, &numbers));
-  if (shape.count != 2) {
-    return trm_lexer_fail(lexer, where,
-                          "expected replica groups such as [2,4]<=[8] or [2,4]<=[4,2]T(1,0)");
-  }
-  if (trm_groups_cut(&parser->module->arena, numbers, shape.items[0], shape.items[1], out,
-                     &reason) != TRM_OK) {
-    return trm_lexer_fail(lexer, where, "%s", reason.message);
-  }
-  return TRM_OK;
-}
-
-typedef struct mesh {
-  int32_t rank, num_axes;
-  int64_t sizes[TRM_MAX_RANK];
-  const char *names[TRM_MAX_RANK];
-  trm_mesh_axis axes[TRM_MAX_RANK];
-} mesh;
-
-/* `['a'=2,'b'=4]` */
-static trm_status read_mesh_axes(trm_parser *parser, mesh *m) {
-  trm_lexer *lexer = &parser->lexer;
-  TRY(trm_lexer_expect(lexer, '[', "'[' and the axes of a mesh"));
-  do {
-    if (m->rank == TRM_MAX_RANK) {
-      return trm_lexer_fail(lexer, lexer->token, "a mesh of more than %d axes", TRM_MAX_RANK);
-    }
-    TRY(trm_lexer_string(lexer, &parser->module->arena, &m->names[m->rank], NULL));
-    TRY(trm_lexer_expect(lexer, '=', "'=' and an axis's size"));
-    TRY(trm_lexer_integer(lexer, &m->sizes[m->rank++]));
-  } while (trm_lexer_accept(lexer, ','));
-  return trm_lexer_expect(lexer, ']', "']'");
-}
-
-/* `{'a', 'b':(2)4}`: the axes of a group; of 'b' the part of size 4 behind one of size 2. */
-static trm_status read_group_axes(trm_parser *parser, mesh *m) {
-  trm_lexer *lexer = &parser->lexer;
-  TRY(trm_lexer_expect(lexer, '{', "'{' and the axes of a group"));
-  while (lexer->kind != '}') {
-    const char *name, *where = lexer->token;
-    if (m->num_axes == TRM_MAX_RANK) {
-      return trm_lexer_fail(lexer, where, "a group over more than %d axes", TRM_MAX_RANK);
-    }
-    trm_mesh_axis *axis = &m->axes[m->num_axes++];
-    TRY(trm_lexer_string(lexer, &parser->module->arena, &name, NULL));
-    while (axis->axis < m->rank && strcmp(m->names[axis->axis], name) != 0) ++axis->axis;
-    if (axis->axis == m->rank) {
-      return trm_lexer_fail(lexer, where, "the mesh has no axis '%.100s'", name);
-    }
-    if (trm_lexer_accept(lexer, ':')) {
-      TRY(trm_lexer_expect(lexer, '(', "'(' and the size before a part of an axis"));
-      TRY(trm_lexer_integer(lexer, &axis->pre_size));
-      TRY(trm_lexer_expect(lexer, ')', "')'"));
-      TRY(trm_lexer_integer(lexer, &axis->size));
-      if (axis->pre_size < 1 || axis->size < 1) {
-        return trm_lexer_fail(lexer, where, "a part of an axis is smaller than 1");
-      }
-    }
-    if (!trm_lexer_accept(lexer, ',')) break;
-  }
-  return trm_lexer_expect(lexer, '}', "'}'");
-}
-
-/* `mesh['a'=2,'b'=4], device_ids=([4,2]T(1,0)) {'a'}` */
-static trm_status read_mesh_groups(trm_parser *parser, trm_replica_groups *out) {
-  trm_lexer *lexer = &parser->lexer;
-  const char *where = lexer->token;
-  mesh m = {0};
-  trm_dims devices;
-  trm_error reason;
-  bool has_devices = false;
-  trm_lexer_next(lexer);
-  TRY(read_mesh_axes(parser, &m));
-  if (trm_lexer_accept(lexer, ',')) {
-    if (!trm_lexer_is(lexer, "device_ids")) return trm_lexer_unexpected(lexer, "device_ids");
-    trm_lexer_next(lexer);
-    TRY(trm_lexer_expect(lexer, '=', "'='"));
-    has_devices = true;
-    if (trm_lexer_peek(lexer) == '[') {
-      TRY(trm_lexer_expect(lexer, '(', "'('"));
-      TRY(read_iota(parser, &devices));
-      TRY(trm_lexer_expect(lexer, ')', "')'"));
-    } else {
-      const size_t first = parser->numbers.count;
-      TRY(read_numbers(parser, '(', ')'));
-      TRY(take_dims(parser, first, &devices));
-    }
-  }
-  TRY(read_group_axes(parser, &m));
-  if (trm_groups_of_mesh(&parser->module->arena, m.sizes, m.rank, has_devices ? &devices : NULL,
-                         m.axes, m.num_axes, out, &reason) != TRM_OK) {
-    return trm_lexer_fail(lexer, where, "%s", reason.message);
-  }
-  return TRM_OK;
-}
-
-/* `{{0,1},{2,3}}` */
-static trm_status read_groups(trm_parser *parser, trm_replica_groups *out) {
-  trm_lexer *lexer = &parser->lexer;
-  trm_error *error = parser->error;
-  if (lexer->kind == '[') return read_iota_groups(parser, out);
-  if (trm_lexer_is(lexer, "mesh")) return read_mesh_groups(parser, out);
-  VECTOR(trm_dims) groups = {0};
-  trm_status status = TRM_OK;
-  TRY_OR_GOTO(trm_lexer_expect(lexer, '{', "'{', an iota such as [2,4]<=[8] or a mesh"), done);
-  if (lexer->kind != '}') {
-    do {
-      trm_dims group;
-      TRY_OR_GOTO(trm_parse_dims(parser, &group), done);
-      if (groups.count == TRM_MAX_REPLICAS || !VECTOR_PUSH(&groups, group)) {
-        FAIL_OR_GOTO(done, RESOURCE_EXHAUSTED, "too many replica groups");
-      }
-    } while (trm_lexer_accept(lexer, ','));
-  }
-  TRY_OR_GOTO(trm_lexer_expect(lexer, '}', "'}'"), done);
-  out->count = (int32_t)groups.count;
-  out->groups =
-      trm_arena_copy(&parser->module->arena, groups.items, groups.count * sizeof *groups.items);
-  if (out->groups == NULL) FAIL_OR_GOTO(done, RESOURCE_EXHAUSTED, "out of memory");
-done:
-  VECTOR_FREE(&groups);
-  return status;
 }
 
 /* `{{0,1},{1,0}}` as a flat list. */
@@ -505,7 +346,7 @@ static trm_status read_list_value(trm_parser *parser, const trm_attribute *attri
     case KIND_PADDING: return trm_parse_padding(parser, pending);
     case KIND_WINDOW: return trm_parse_window(parser, place);
     case KIND_DIM_LABELS: return trm_parse_dim_labels(parser, instruction);
-    case KIND_GROUPS: return read_groups(parser, place);
+    case KIND_GROUPS: return trm_parse_groups(parser, place);
     case KIND_PAIRS: return read_pairs(parser, place);
     case KIND_PRECISIONS: return read_precisions(parser, place);
     default: return trm_lexer_unexpected(&parser->lexer, "another kind of value");
