@@ -7,7 +7,8 @@
 
 enum { MAX_DEPTH = 100 };
 
-/* Fields of the descriptors of TensorFlow 2.15 to 2.21 and JAX 0.10 to 0.12 that hlo.proto leaves out. An ignorable one
+/* Fields of the descriptors of TensorFlow 2.15 to 2.21 and JAX 0.10 to 0.12 that hlo.proto leaves
+ * out. An ignorable one
  * does not change what a program computes; any other is an error when it is set. */
 typedef struct left_out {
   const char *message, *name;

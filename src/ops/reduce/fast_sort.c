@@ -164,7 +164,8 @@ static bool load_keys(const sort_state *state, const sort_key *key, const trm_ke
   void *value = (char *)files->column + (size_t)state->n * sizeof(uint64_t);
   for (int64_t i = 0; i < state->n; i++) {
     const int64_t from = base + (places == NULL ? i : (int64_t)places[i]) * state->stride;
-    memcpy((char *)files->column + ((size_t)i << log2), (const char *)operand + ((size_t)from << log2),
+    memcpy((char *)files->column + ((size_t)i << log2),
+           (const char *)operand + ((size_t)from << log2),
            (size_t)1 << log2);
   }
   for (uint32_t p = 0; p < 2 * state->num_operands; p++) args[p] = files->column;

@@ -22,7 +22,8 @@ static const trm_instruction *at(const comparator *c, trm_index index) {
 /* Whether b is a with every parameter 2k in the place of 2k + 1 and the other way round. */
 static bool mirrors(const comparator *c, trm_index a, trm_index b, int depth) {
   const trm_instruction *x = at(c, a), *y = at(c, b);
-  if (x->opcode != y->opcode || depth == MAX_DEPTH || ++*c->visits > MAX_VISITS || x->num_operands != y->num_operands ||
+  if (x->opcode != y->opcode || depth == MAX_DEPTH || ++*c->visits > MAX_VISITS ||
+      x->num_operands != y->num_operands ||
       x->shape.dtype != y->shape.dtype || x->num_called != 0 ||
       x->comparison != y->comparison || x->comparison_type != y->comparison_type) {
     return false;
