@@ -173,6 +173,34 @@ def test_what_a_body_does_is_done(place, beside_host, in_function):
         assert len(seen) == (times if beside_host else 0)
 
 
+@pytest.mark.parametrize("place", [in_a_computation, in_a_loop, in_a_branch])
+def test_updates_by_what_nobody_feeds_are_not_done(place, monkeypatch):
+    """Keras's layers make such updates for the inputs that a model was built with, savers others."""
+    def with_updates(x):
+        mean = tf.get_variable("mean", initializer=1.0, use_resource=True)
+        mean.assign_sub(tf.reduce_mean(tf.placeholder(tf.float32, [2], name="input")))
+        mean.assign(tf.raw_ops.RestoreV2(prefix="nowhere", tensor_names=["mean"],
+                                         shape_and_slices=[""], dtypes=[tf.float32])[0])
+        mean.assign_add(x[0])
+        return 2.0 * x
+
+    monkeypatch.setitem(globals(), "doubled", with_updates)
+    with tf.Graph().as_default():
+        (result,), (mean,) = run(place)
+        np.testing.assert_array_equal(result, FACTORS[place] * np.float32([1, 2]))
+        assert mean == 1.0 + sum(2.0 ** i for i in range({2: 1, 8: 3}[FACTORS[place]]))
+
+
+def test_an_update_that_is_asked_for_needs_what_it_takes():
+    with tf.Graph().as_default():
+        def program(x):
+            mean = tf.get_variable("mean", initializer=1.0, use_resource=True)
+            return x, mean.assign(tf.placeholder(tf.float32, [], name="input")).op
+
+        with pytest.raises(tf.errors.InvalidArgumentError, match="input.*Placeholder"):
+            run(program)
+
+
 def test_an_assertion_of_a_body_ends_the_run():
     with tf.Graph().as_default():
         def body(x):

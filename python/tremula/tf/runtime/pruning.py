@@ -10,6 +10,10 @@ from tremula.tf.runtime import inside, outside, rewriting
 UPDATES = ("Assign", "ResourceApply", "ResourceScatter", "ResourceSparseApply",
            "ResourceStridedSliceAssign")
 
+# What is in a graph and can only be had outside of a program: what somebody feeds, where nothing
+# stands for it, and what a saver restores.
+UNKNOWN = frozenset(("Placeholder", "Restore", "RestoreSlice", "RestoreV2"))
+
 
 def prune(graph_def, roots, stops):
     """Drops nodes of the graph (not of its functions) that the nodes `roots` do not need. `stops`
@@ -42,7 +46,9 @@ def _prune_function(function, acting):
     nodes = {node.name: node for node in function.node_def}
     waiting = [rewriting.node_of(one) for returned in (function.ret, function.control_ret)
                for one in returned.values()]
-    waiting += [node.name for node in function.node_def if _acts(node, acting)]
+    impossible = _impossible(function.node_def)
+    waiting += [node.name for node in function.node_def
+                if node.name not in impossible and _acts(node, acting)]
     needed = set()
     while waiting:
         name = waiting.pop()
@@ -57,6 +63,25 @@ def _keep(nodes, names):
     if len(kept) < len(nodes):
         del nodes[:]
         nodes.extend(kept)
+
+
+def _impossible(nodes):
+    """The names of those of a function's nodes that need what is UNKNOWN. Keras's layers, for one,
+    leave updates by the inputs that a model was built with."""
+    waiting = [node.name for node in nodes if node.op in UNKNOWN]
+    if not waiting:
+        return ()
+    users = {}
+    for node in nodes:
+        for one in node.input:
+            users.setdefault(rewriting.node_of(one), []).append(node.name)
+    found = set()
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found.add(name)
+            waiting += users.get(name, [])
+    return found
 
 
 def _acting_functions(functions):

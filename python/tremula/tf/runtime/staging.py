@@ -33,9 +33,13 @@ def stage(graph, arguments, variables, outputs, device, state=(), host=None, nam
     rewriting.order_functions(graph_def)
     known = {function.signature.name: _operations_of(function, functions[function.signature.name])
              for function in graph_def.library.function if function.signature.name in functions}
-    library = inside.new_graph_def(graph_def.library).library
+    calls_host = host is not None and any(map(outside.has_any, [
+        graph_def.node, *[one.node_def for one in graph_def.library.function]]))
+    # What the host calls is as it was built.
+    library = inside.new_graph_def(graph_def.library).library if calls_host else None
     _prune(graph_def, operations, known, roots, stops, host)
-    if _cut_outside(graph_def, graph, operations, functions, known, library, host):
+    if calls_host:
+        _cut_outside(graph_def, graph, operations, functions, known, library, host)
         _prune(graph_def, operations, known, roots, stops, host)
     # Random numbers are cut off from some of their inputs, which may then go too.
     rewriting.use_plain_ops(graph_def.node)
@@ -93,17 +97,15 @@ def _prune(graph_def, operations, known, roots, stops, host):
 
 
 def _cut_outside(graph_def, graph, operations, functions, known, library, host):
-    """Cuts what runs on the host out of the graph and of its functions; whether there was any.
-    `library` has the functions as they were. `operations` and `known` get entries for what takes
-    its place."""
-    parts = [] if host is None else [outside.Part(graph_def.node, graph, operations)] + [
+    """Cuts what runs on the host out of the graph and of its functions. `library` has the functions
+    that it calls. `operations` and `known` get entries for what takes its place."""
+    parts = [outside.Part(graph_def.node, graph, operations)] + [
         outside.Part(function.node_def, functions[function.signature.name],
                      known[function.signature.name], function)
         for function in graph_def.library.function if function.signature.name in functions]
-    parts = [one for one in parts if outside.has_any(one.nodes)]
     for one in parts:
-        outside.cut(one, library, host)
-    return bool(parts)
+        if outside.has_any(one.nodes):
+            outside.cut(one, library, host)
 
 
 def _check(nodes, operations, device):

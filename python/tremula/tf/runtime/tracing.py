@@ -60,7 +60,8 @@ class Trace:
                     inside.in_program_order(self.graph) as effects:
                 returned = inside.user_function(computation)(
                     *tf.nest.map_structure(self._placeholder, inputs))
-            self.effects = effects() + pending_effects(self.graph) + _unasked_effects(self.graph)
+            self.effects = (effects() + pending_effects(self.graph)
+                            + _unasked_effects(self.graph, self.placeholders))
             return returned
         finally:
             stack.pop()
@@ -172,17 +173,38 @@ _CALLING = frozenset(("Case", "If", "PartitionedCall", "StatefulPartitionedCall"
                       "StatelessIf", "StatelessWhile", "While"))
 
 
-def _unasked_effects(graph):
+def _unasked_effects(graph, placeholders):
     """What a TensorFlow 1 graph does though nothing needs it: variables are updated, elements
     enqueued, and what is in an outside_compilation_scope prints, also in loops and branches. In the
     original, too, a program does all that was built in its computation, whatever is returned. A loop
     or a branch runs for what its results need; it then does all that was built in it (pruning.py).
-    """
+    What nobody asks for and nobody can know, as nothing feeds it, is not done. `placeholders` stand
+    for the computation's inputs."""
     if graph._add_control_dependencies:
         return []
     functions = inside.function_graphs(graph)
     harmless = set()
-    return [one for one in graph.get_operations() if _acts(one, functions, harmless)]
+    impossible = _impossible(graph, placeholders)
+    return [one for one in graph.get_operations()
+            if one not in impossible and _acts(one, functions, harmless)]
+
+
+def _impossible(graph, placeholders):
+    """The operations of a graph that need what is pruning.UNKNOWN."""
+    from tremula.tf.runtime import pruning
+    known = {id(one) for one in [*placeholders, *(inner for _, inner in graph.captures)]}
+
+    def is_unknown(one):
+        return one.type in pruning.UNKNOWN and not any(
+            id(tensor) in known or tensor.dtype.name == "resource" for tensor in one.outputs)
+
+    operations = graph.get_operations()
+    found = set(filter(is_unknown, operations))
+    for one in operations if found else ():  # which are in the order in which they were built
+        if any(tensor.op in found for tensor in one.inputs) or not found.isdisjoint(
+                one.control_inputs):
+            found.add(one)
+    return found
 
 
 def _acts(operation, functions, harmless):
