@@ -3,7 +3,6 @@
 #include "build.h"
 
 #include <dlfcn.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -143,17 +142,6 @@ const char *tensorflow_version(void) {
   return text;
 }
 
-/* Once in a process. */
-static void warn_of_traces(void) {
-  static atomic_flag said = ATOMIC_FLAG_INIT;
-  const char *options = getenv("PVTI_OPTIONS");
-  if (options && options[0] && !atomic_flag_test_and_set(&said))
-    log_warning("poplar_compiler.cc:1585",
-                "PVTI_OPTIONS is set, but no traces for the System Analyser are written. "
-                "POPLAR_ENGINE_OPTIONS='{\"autoReport.all\":\"true\"}' writes a profile, with the "
-                "steps of a run.");
-}
-
 /* Writes a profile where one is asked for, of what has been compiled now: what comes out of the cache
  * had one when it was. Fails if the program does not fit. */
 static trm_status report(tf_parts *parts, bool is_compiled, trm_error *error) {
@@ -168,7 +156,6 @@ static bool build(tf_parts *parts, const void *module, size_t size, const tf_sna
                   compile_watch *watch, TF_Status *status) {
   if (!load_or_compile(module, size, settings, watch, &parts->executable, status)) return false;
   if (!watch_name(watch, trm_executable_name(parts->executable))) return fail_memory(status);
-  warn_of_traces();
   watch_stage(watch, PROGRESS_PLANNING);
   trm_error error = {0};
   const bool was_judged = trm_executable_is_judged(parts->executable);

@@ -6,6 +6,7 @@ anything eagerly, so load() is called when `tensorflow.python.ipu` is first impo
 
 import ctypes
 import functools
+import importlib
 import os
 import threading
 
@@ -170,6 +171,8 @@ def load():
     with _lock:
         compat.prefer_legacy_keras()
         library()
+        if os.environ.get("PVTI_OPTIONS"):
+            importlib.import_module("libpvti")  # which warns that no trace is written
         from tremula.tf.runtime import (clusters, clusters_placing, host_calls, interrupts,
                                         kernel_list, late, outside, settings)
         kernel_list.register()
