@@ -6,8 +6,10 @@ here, so that a new version of TensorFlow is one file's work.
 
 import contextlib
 import functools
+import importlib
 import importlib.util
 import os
+import sys
 
 
 def has_legacy_keras():
@@ -122,6 +124,22 @@ def accept_half_batch_norm():
                                batch_variance=math_ops.cast(result.batch_variance, dtypes.float16))
 
     gen_nn_ops.fused_batch_norm_v3 = normalise_any
+
+
+def keep_half_batch_norm_parameters(load=False):
+    """Makes the parameters of Keras 2's and tf.layers' batch normalization float16 where the layer
+    is, as in the original: Keras has them in float32 always. `load` loads Keras if it is not."""
+    name = f"{keras_package()}.src.layers.normalization.batch_normalization"
+    module = importlib.import_module(name) if load else sys.modules.get(name)
+    base = getattr(module, "BatchNormalizationBase", None)  # Keras 3 has none
+    if base is None:
+        return
+
+    def parameters_type(self):
+        # bfloat16, which no IPU has, stays as it is.
+        return "float32" if self.dtype in (None, "bfloat16") else self.dtype
+
+    base._param_dtype = property(parameters_type)
 
 
 def restore_initialized_value():

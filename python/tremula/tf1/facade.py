@@ -5,7 +5,8 @@ import os
 import sys
 import types
 
-_OWN = {"contrib": "tremula.tf1.contrib"}
+_OWN = {"contrib": "tremula.tf1.contrib",
+        "pywrap_tensorflow": "tensorflow.python.pywrap_tensorflow"}
 _REAL = ("compat", "compiler", "core", "python")
 
 # The release that programs of the last SDKs with TensorFlow 1 ran on.

@@ -1,46 +1,108 @@
-"""The command: sets TensorFlow 1 up, then runs a script as `python script.py` would."""
+"""The command: sets TensorFlow 1 up, then runs a script, a module or a text as `python` would."""
 
+import importlib.util
 import os
 import sys
 import types
 
-_USAGE = "usage: python -m tremula.tf1 SCRIPT [ARGUMENT...]"
+_USAGE = """usage: python -m tremula.tf1 SCRIPT [ARGUMENT...]
+       python -m tremula.tf1 -m MODULE [ARGUMENT...]
+       python -m tremula.tf1 -c CODE [ARGUMENT...]"""
 
 
 def main(arguments):
-    """Runs the script `arguments[0]` with the other arguments, and exits as it does.
+    """Runs the program that `arguments` begin with, with the other arguments, and exits as it does.
 
-    Exits with 2 where there is no script to run.
+    Exits with 2 where there is no program to run.
     """
-    if not arguments or arguments[0] in ("-h", "--help"):
-        print(_USAGE, file=sys.stdout if arguments else sys.stderr)
-        sys.exit(0 if arguments else 2)
+    option = arguments[0] if arguments else None
+    if option is None or option in ("-h", "--help") or option in ("-m", "-c") and not arguments[1:]:
+        print(_USAGE, file=sys.stdout if option in ("-h", "--help") else sys.stderr)
+        sys.exit(0 if option in ("-h", "--help") else 2)
+    if option == "-m":
+        module = _module
+    elif option == "-c":
+        module = _text
+    elif option.startswith("-") and not os.path.exists(option):
+        _end(2, f"unknown option {option}\n{_USAGE}")
+    else:
+        module = _script
+    _run(*module(arguments))
+
+
+def _script(arguments):
+    """(the attributes of __main__, its code) of a script, when TensorFlow 1 has been set up."""
     script = arguments[0]
     try:
         with open(script, "rb") as file:
             source = file.read()
     except OSError as error:
-        print(f"python -m tremula.tf1: can't open file {script!r}: {error}", file=sys.stderr)
-        sys.exit(2)
+        _end(2, f"can't open file {script!r}: {error}")
     sys.argv[:] = arguments
     sys.path[0] = os.path.dirname(os.path.realpath(script))
+    _set_up()
+    return {"__file__": script}, lambda: compile(source, script, "exec")
+
+
+def _text(arguments):
+    """The same for a text."""
+    sys.argv[:] = ["-c", *arguments[2:]]
+    sys.path[0] = ""
+    _set_up()
+    return {}, lambda: compile(arguments[1], "<string>", "exec")
+
+
+def _module(arguments):
+    """The same for a module, or for the `__main__` of a package."""
+    name = arguments[1]
+    sys.argv[:] = ["-m", *arguments[2:]]  # as Python has it while it looks for the module
+    sys.path[0] = os.getcwd()
+    _set_up()
+    spec = _find(name)
+    if spec is not None and spec.submodule_search_locations is not None:
+        name += ".__main__"
+        spec = _find(name)
+    code = spec.loader.get_code(name) if hasattr(getattr(spec, "loader", None), "get_code") else None
+    if code is None:
+        _end(1, f"No module named {name}")
+    sys.argv[0] = spec.origin
+    return {"__file__": spec.origin, "__cached__": spec.cached, "__loader__": spec.loader,
+            "__package__": spec.parent, "__spec__": spec}, lambda: code
+
+
+def _find(name):
+    """The spec of a module; None where there is none, or no package that it is in."""
+    try:
+        return importlib.util.find_spec(name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not (name + ".").startswith(error.name + "."):
+            raise  # a package of the program lacks something
+        return None
+
+
+def _end(code, message):
+    print(f"python -m tremula.tf1: {message}", file=sys.stderr)
+    sys.exit(code)
+
+
+def _set_up():
     from tremula.tf1 import setup
     setup.install()
-    _run(script, source)
 
 
-def _run(script, source):
+def _run(attributes, make_code):
     module = types.ModuleType("__main__")
-    module.__dict__.update(__file__=script, __builtins__=__builtins__, __cached__=None,
-                           __loader__=None)
+    module.__dict__.update({"__builtins__": __builtins__, "__cached__": None, "__loader__": None,
+                            **attributes})
     sys.modules["__main__"] = module
     try:
-        exec(compile(source, script, "exec"), module.__dict__)
+        exec(make_code(), module.__dict__)
     except SystemExit:
         raise
     except BaseException as error:
-        # Without this function's own frame, the traceback is the script's.
-        traceback = error.__traceback__.tb_next
+        traceback = error.__traceback__
+        while traceback is not None and traceback.tb_frame.f_code.co_filename == __file__:
+            traceback = traceback.tb_next  # what is left is the program's
         error.__traceback__ = traceback
         sys.excepthook(type(error), error, traceback)
         sys.stdout.flush()

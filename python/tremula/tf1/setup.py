@@ -21,6 +21,7 @@ _RENAMED = {
     "python.distribute.distribution_strategy_context":
         "tensorflow.python.distribute.distribute_lib",
     "python.training.distribute": "tensorflow.python.distribute.distribute_lib",
+    "pywrap_tensorflow": "tensorflow.python.pywrap_tensorflow",
     "tools.graph_transforms": "tremula.tf1.graph_transforms",
 }
 
@@ -51,6 +52,8 @@ def install():
     shims.restore_python_names()
     inner_names.restore(v1)
     shims.restore_layer_classes(v1)
+    shims.count_resources_as_variables(v1)
+    compat.keep_half_batch_norm_parameters(load=True)
     from tremula.tf1 import data_statistics
     data_statistics.restore()
     v1.app.flags = v1.flags

@@ -92,6 +92,16 @@ def accept_float_dimensions():
     tensor_shape.Dimension.__rtruediv__ = divide_by
 
 
+def count_resources_as_variables(v1):
+    """Makes `isinstance(variable, tf.Variable)` true of resource variables too."""
+    from tensorflow.python.ops import variables
+
+    def is_variable(cls, value):
+        return type.__instancecheck__(variables.Variable if cls is v1.Variable else cls, value)
+
+    variables.VariableMetaclass.__instancecheck__ = is_variable
+
+
 def restore_layer_classes(v1):
     """Gives `tensorflow.python.layers` the classes of tf.layers: TensorFlow looks for them in a
     package, legacy_tf_layers, that Keras keeps elsewhere now."""

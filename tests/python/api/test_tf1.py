@@ -21,6 +21,13 @@ from tensorflow_core.python.keras.backend import unique_object_name
 assert __name__ == "__main__" and sys.argv == [__file__, "--flag", "x"]
 assert sys.path[0].endswith("scripts"), sys.path[0]
 assert tf.python.ipu is ipu and Dense is tf.keras.layers.Dense
+import tensorflow.pywrap_tensorflow
+from tensorflow import pywrap_tensorflow
+from tensorflow.python import pywrap_tensorflow as inner
+
+assert tf.pywrap_tensorflow is pywrap_tensorflow is inner
+assert pywrap_tensorflow.NewCheckpointReader is tf.train.NewCheckpointReader
+assert ipu.data.ops.dataset_ops.BufferDataset
 tf.set_random_seed(1)
 assert not tf.executing_eagerly() and tf.Session and xla.compile
 assert np.float is float and np.bool and np.product([2, 3]) == 6
@@ -39,6 +46,10 @@ other = tf.get_variable("o", [64, 64], initializer=tf.variance_scaling_initializ
 x = tf.placeholder(tf.float16, [2, 8, 8, 4])
 y = tf.layers.batch_normalization(tf.nn.conv2d(x, kernel, [1, 1, 1, 1], padding="SAME"),
                                   fused=True)
+assert {one.dtype.base_dtype for one in tf.global_variables()[-4:]} == {tf.float16}
+resource = tf.get_variable("r", [], use_resource=True)
+assert all(isinstance(one, tf.Variable) for one in (resource, resource.assign_add(1), kernel, other))
+assert not isinstance(x, tf.Variable) and not isinstance(kernel, type(resource))
 loss = tf.reduce_sum(tf.get_collection(tf.GraphKeys.REGULARIZATION_LOSSES)[0])
 data = tf.data.Dataset.range(1).map(lambda k: {"a": tf.cast(k, tf.float32)})
 for name in ("tf.contrib.crf", "tf.contrib.rnn.fully_connected", "tf.nothing"):
@@ -83,6 +94,59 @@ def test_a_traceback_is_the_scripts(tmp_path):
     trace = result.stderr[result.stderr.index("Traceback"):]
     assert trace.count('File "') == 2 and "tremula" not in trace
     assert trace.rstrip().endswith("RuntimeError: no")
+
+
+TRAINS = '''
+import tensorflow as tf
+from tensorflow.python import ipu
+
+
+def model_fn(features, labels, mode):
+    step = tf.get_variable("step", initializer=0.0)
+    return tf.estimator.EstimatorSpec(mode, loss=tf.reduce_mean(features.pop("x")),
+                                      train_op=step.assign_add(1.0))
+
+
+config = ipu.ipu_run_config.RunConfig(
+    ipu_run_config=ipu.ipu_run_config.IPURunConfig(iterations_per_loop=2))
+estimator = ipu.ipu_estimator.IPUEstimator(model_fn, config=config)
+estimator.train(lambda: tf.data.Dataset.from_tensors(({"x": [1.0]}, [1.0])).repeat(), steps=4)
+print(estimator.get_variable_value("step"))
+'''
+
+
+def test_an_estimator_whose_train_op_is_an_assignment(tmp_path):
+    result = run(tmp_path, "import tremula._finder\n" + TRAINS)
+    assert result.returncode == 0, result.stderr[-3000:]
+    assert result.stdout == "4.0\n"
+
+
+def command(folder, *arguments):
+    return subprocess.run([sys.executable, "-m", "tremula.tf1", *arguments], capture_output=True,
+                          text=True, cwd=folder,
+                          env=dict(os.environ, TF_CPP_MIN_LOG_LEVEL="3", PYTHONPATH=str(PYTHON)))
+
+
+def test_modules_and_texts(tmp_path):
+    (tmp_path / "pack").mkdir()
+    (tmp_path / "pack/__init__.py").write_text("import tensorflow as tf\nSESSION = tf.Session\n")
+    (tmp_path / "pack/__main__.py").write_text(
+        "import sys\nfrom . import SESSION\n"
+        "print(__name__, __package__, sys.argv[1:], sys.argv[0] == __file__, SESSION.__name__)\n")
+    (tmp_path / "pack/fails.py").write_text("import os\nimport no_such_module\n")
+    done = command(tmp_path, "-m", "pack", "-x", "y")
+    assert done.stdout == "__main__ pack ['-x', 'y'] True Session\n", done.stderr
+    done = command(tmp_path, "-c", "import sys, pack, tensorflow as tf\n"
+                   "print(sys.argv, tf.__version__)", "z")
+    assert done.stdout == "['-c', 'z'] 1.15.5\n", done.stderr
+    done = command(tmp_path, "-m", "pack.fails")
+    assert done.returncode == 1 and done.stderr.rstrip().endswith("No module named 'no_such_module'")
+    assert "tremula" not in done.stderr[done.stderr.index("Traceback"):]
+    for arguments, code, text in ((["-m", "pack.none"], 1, "No module named pack.none"),
+                                  (["-m"], 2, "usage"), (["-x"], 2, "unknown option -x"),
+                                  (["-c", "1 +"], 1, "SyntaxError")):
+        done = command(tmp_path, *arguments)
+        assert done.returncode == code and text in done.stderr, done.stderr
 
 
 def test_exit_codes(tmp_path):

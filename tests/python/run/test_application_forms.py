@@ -47,6 +47,46 @@ def test_batch_norm_with_half_parameters(training):
     np.testing.assert_allclose(offset, weights.sum((0, 1, 2)), rtol=5e-3)
 
 
+@pytest.mark.parametrize("layer", ["tf.layers", "keras"])
+@pytest.mark.parametrize("fused", [True, False])
+def test_batch_norm_layers_of_half_numbers(layer, fused):
+    """Variables and gradients are of the layer's type. (In TensorFlow's own they are float32.)"""
+    values = np.random.RandomState(5).normal(3, 2, (4, 3, 3, 2)).astype(np.float16)
+
+    def step(x):
+        if layer == "keras":
+            norm = tf.keras.layers.BatchNormalization(dtype="float16", fused=fused, momentum=0.5)
+            y = norm(x, training=True)
+            updates = [] if norm.updates is None else list(norm.updates)
+        else:
+            y = tf.layers.batch_normalization(x, training=True, fused=fused, momentum=0.5)
+            updates = tf.get_collection(tf.GraphKeys.UPDATE_OPS)
+        weights = tf.constant(np.arange(72).reshape(4, 3, 3, 2) / 32, tf.float16)
+        loss = tf.reduce_sum(y * weights)
+        trained = [one for one in tf.global_variables() if one.trainable]
+        slopes = tf.gradients(loss, trained)
+        assert {one.dtype for one in [y, *slopes]} == {tf.float16} and len(slopes) == 2
+        return (y, *slopes, *updates)
+
+    wide = values.astype(np.float64)
+    mean, variance = wide.mean((0, 1, 2)), wide.var((0, 1, 2))
+    unit = (wide - mean) / np.sqrt(variance + 1e-3)
+    weights = np.arange(72).reshape(4, 3, 3, 2) / 32
+    with tf.Graph().as_default(), tf.Session() as session:
+        results = compiled(lambda: step(tf.constant(values)))
+        variables = tf.global_variables()
+        assert {one.dtype.base_dtype for one in variables} == {tf.float16} and len(variables) == 4
+        session.run(tf.global_variables_initializer())
+        y, scale, offset = session.run(results)[:3]
+        moved = {one.op.name.rpartition("/")[2]: session.run(one) for one in variables}
+    np.testing.assert_allclose(y, unit, rtol=5e-3, atol=5e-3)
+    np.testing.assert_allclose(scale, (weights * unit).sum((0, 1, 2)), rtol=1e-2, atol=0.1)
+    np.testing.assert_allclose(offset, weights.sum((0, 1, 2)), rtol=5e-3)
+    np.testing.assert_allclose(moved["moving_mean"], mean / 2, rtol=5e-3)
+    sample = variance * (36 / 35 if fused else 1)  # fused: Bessel's correction
+    np.testing.assert_allclose(moved["moving_variance"], (1 + sample) / 2, rtol=5e-3)
+
+
 def accumulated(iterations, count, **options):
     """[(what the operation gave, w after a descent by it)] of a loop with gradients 1, 2, .."""
     with tf.Graph().as_default():

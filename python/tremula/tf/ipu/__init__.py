@@ -62,6 +62,7 @@ def _on_tensorflow_import():
     compat.compile_xla_on_ipus(_compile)
     compat.leave_dependencies_unmarked()
     compat.accept_half_batch_norm()
+    compat.keep_half_batch_norm_parameters()
     compat.restore_initialized_value()
     sharding.enable_sharded_gradients()
     sharding.enable_sharded_gradient_tape()
