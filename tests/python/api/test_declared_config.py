@@ -80,6 +80,27 @@ def test_refused(path, value, error, text):
         setattr(owner, path[-1], value)
 
 
+def test_dicts_and_json(caplog):
+    config = Config()
+    config.category.inner.width = [1, 2]
+    values = {"title": "none", "old": (1,), "category.inner.depth": 3,
+              "category.inner.width": [1, 2], "category.is_on": False}
+    assert config.to_dict() == values
+    assert config.category.to_dict()["inner.width"] == [1, 2]
+    other = Config()
+    other.from_dict(values)
+    other.from_dict({"category": {"is_on": True, "inner": {"depth": 5}}})
+    assert other.to_dict() == {**values, "category.is_on": True, "category.inner.depth": 5}
+    third = Config()
+    third.from_json(other.to_json())
+    assert third.to_dict() == other.to_dict() and third.old == (1,)
+    assert caplog.text.count("has been deprecated") == 5  # width of all three, depth of two
+    for wrong, error in (({"titel": "a"}, ValueError), ({"title.more": 1}, ValueError),
+                         ({"category.inner.depth": "3"}, TypeError)):
+        with pytest.raises(error):
+            config.from_dict(wrong)
+
+
 def test_metadata_and_deprecation(caplog):
     config = Config()
     about = config.get_attribute_metadata("category.inner.width")

@@ -1,5 +1,6 @@
 """What create_ipu_config() returns can be read as IpuOptions, in the words of the first releases."""
 
+import numpy as np
 import pytest
 from tensorflow.compiler.plugin.poplar.driver import config_pb2, threestate_pb2
 from tensorflow.python import ipu
@@ -56,6 +57,25 @@ def test_fields_in_messages():
     assert config.snapshot["options"]["floating_point_behaviour.inv"] is True
     assert config.speed_size_config.allow_recompute is False
     assert utils.set_recomputation_options(config).speed_size_config.allow_recompute is True
+
+
+def test_integers_stand_for_bools():
+    """As in the original's protocol buffers."""
+    config = options(profiling=1, always_rearrange_copies_on_the_host=np.int64(1))
+    assert config._profiling.profiling is True
+    assert config.experimental.always_rearrange_copies_on_the_host is True
+    utils.set_floating_point_behaviour_options(config, esr=1, inv=1, div0=0, oflo=np.int32(0))
+    chosen = config.floating_point_behaviour
+    assert (chosen.inv, chosen.div0, chosen.oflo, chosen.nanoo) == (True, False, False, True)
+    assert chosen.esr is ipu.config.StochasticRoundingBehaviour.ON
+    utils.set_floating_point_behaviour_options(
+        config, esr=ipu.config.StochasticRoundingBehaviour.REPLICA_IDENTICAL_ONLY)
+    assert chosen.esr is ipu.config.StochasticRoundingBehaviour.REPLICA_IDENTICAL_ONLY
+    assert utils.set_optimization_options(config, 1).optimizations.combine_embedding_lookups is True
+    assert utils.set_recomputation_options(config, 0).allow_recompute is False
+    assert utils.set_io_tile_options(config, 32, 1).io_tiles.place_ops_on_io_tiles is True
+    with pytest.raises(TypeError, match="oflo to yes, but it must be of type bool"):
+        utils.set_floating_point_behaviour_options(config, oflo="yes")
 
 
 def test_transfers():

@@ -133,6 +133,29 @@ class FirstTest(test_util.TensorFlowTestCase):
   def testLatest(self):
     self.assertEqual(number_of_ipus(self), (True, 1))  # testLater's is over
 
+  def testMost(self):
+    take(4, events=True)
+
+
+class SecondTest(test_util.TensorFlowTestCase):
+  def setUp(self):
+    pass  # not that of the class above
+
+  @test_util.deprecated_graph_mode_only
+  def testIts(self):
+    self.assertEqual(number_of_ipus(self), (True, 1))  # testMost's is over
+
+
+class ThirdTest(test_util.TensorFlowTestCase):
+  @classmethod
+  def setUpClass(cls):
+    super().setUpClass()
+    take(2, events=True)
+
+  @test_util.deprecated_graph_mode_only
+  def testIts(self):
+    self.assertEqual(number_of_ipus(self), (True, 2))  # of the class
+
 
 if __name__ == "__main__":
   googletest.main()

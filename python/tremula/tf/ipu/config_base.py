@@ -131,7 +131,52 @@ def deprecate_config_attributes(to_deprecate):
     return decorate
 
 
-class ConfigBase:
+class Exported:
+    """What configs of both kinds share: they become dicts and JSON and are made from them.
+
+    _metadata        name -> AttributeMetadata, options and categories of this level
+    _walk(prefix="") (path below this config, metadata, value) of every option, in order
+    """
+
+    def to_dict(self):
+        """Every option by its full name; an enum by its number."""
+        return {path: copy.deepcopy(value.value if isinstance(value, Enum) else value)
+                for path, _, value in self._walk()}
+
+    def from_dict(self, dct):
+        """Sets the options in `dct`, as to_dict() returns them; nested dicts and names of enums
+        will do too.
+
+        Raises ValueError and TypeError as setting the attributes does.
+        """
+        for name, value in dct.items():
+            *path, leaf = name.split(".")
+            owner = self
+            for part in path:
+                owner = getattr(owner, part)
+            if not isinstance(owner, Exported):
+                raise InvalidAttribute(f"'{name}' is not a valid attribute of this config.")
+            before = owner.__dict__.get(leaf)
+            if isinstance(before, Exported):
+                before.from_dict(value)
+                continue
+            metadata = owner._metadata.get(leaf)
+            if metadata is not None:
+                value = _from_plain(metadata.actual_type, value)
+                if repr(value) == repr(before):
+                    continue  # no warning for a deprecated option that stays as it is
+            setattr(owner, leaf, value)
+
+    def to_json(self):
+        """to_dict() as JSON text."""
+        return json.dumps(self.to_dict(), indent=2)
+
+    def from_json(self, json_cfg):
+        """from_dict() of JSON text."""
+        self.from_dict(json.loads(json_cfg))
+
+
+class ConfigBase(Exported):
     """A config, or a category of one. Its class attributes are made by define().
 
     An option is checked when it is set: TypeError for a value of another type, ValueError for one
@@ -198,43 +243,9 @@ class ConfigBase:
             else:
                 yield prefix + name, metadata, self.__dict__[name]
 
-    def to_dict(self):
-        """Every option by its full name; an enum by its number."""
-        return {path: copy.deepcopy(value.value if isinstance(value, Enum) else value)
-                for path, _, value in self._walk()}
-
     def _to_named(self):
         """The same with an enum by its name."""
         return {path: _plain(value) for path, _, value in self._walk()}
-
-    def from_dict(self, dct):
-        """Sets the options in `dct`, as to_dict() returns them; nested dicts and names of enums
-        will do too.
-
-        Raises ValueError and TypeError as setting the attributes does.
-        """
-        for name, value in dct.items():
-            *path, leaf = name.split(".")
-            owner = self
-            for part in path:
-                owner = getattr(owner, part)
-            if leaf in owner._categories:
-                owner.__dict__[leaf].from_dict(value)
-            else:
-                metadata = owner._metadata.get(leaf)
-                if metadata is not None:
-                    value = _from_plain(metadata.actual_type, value)
-                    if repr(value) == repr(owner.__dict__[leaf]):
-                        continue  # no warning for a deprecated option that stays as it is
-                setattr(owner, leaf, value)
-
-    def to_json(self):
-        """to_dict() as JSON text."""
-        return json.dumps(self.to_dict(), indent=2)
-
-    def from_json(self, json_cfg):
-        """from_dict() of JSON text."""
-        self.from_dict(json.loads(json_cfg))
 
     def __str__(self):
         return "\n".join(f"{metadata.name} = {value}" for _, metadata, value in self._walk()

@@ -9,13 +9,13 @@ import ast
 import inspect
 import textwrap
 
-from tremula.tf.ipu.config_base import (AttributeMetadata, InvalidAttribute, checker, full_type_text,
-                                        nearest)
+from tremula.tf.ipu.config_base import (AttributeMetadata, Exported, InvalidAttribute, checker,
+                                        full_type_text, nearest)
 
 _NO_DOC = "No description provided."
 
 
-class DeclaredConfig:
+class DeclaredConfig(Exported):
     """A config, or a category of one. The outermost `__init__` ends with _finalize_base_config();
     from then on attributes are checked as those of an IPUConfig are."""
 
@@ -118,6 +118,14 @@ class DeclaredConfig:
                 raise ValueError(f"Could not get attribute metadata for '{attr}': {near}")
             metadata, owner = owner._metadata[name], owner.__dict__[name]
         return metadata
+
+    def _walk(self, prefix=""):
+        for name, metadata in self._metadata.items():
+            value = self.__dict__[name]
+            if isinstance(value, DeclaredConfig):
+                yield from value._walk(f"{prefix}{name}.")
+            else:
+                yield prefix + name, metadata, value
 
     def _to_protobuf(self, pb):
         """Writes all categories to `pb`; a class that has something to write itself does so and

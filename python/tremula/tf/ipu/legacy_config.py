@@ -5,12 +5,37 @@ dropped are accepted. Reports and events: docs/events.md. Verified transfers are
 and acted on by nothing.
 """
 
+import enum
+import functools
+import inspect
+
 from tremula.tf.ipu.config import (DeviceConnectionType, ExecutionProfileType,
                                    MergeRemoteBuffersBehaviour, SchedulingAlgorithm,
                                    SelectionOrder, StochasticRoundingBehaviour)
 from tremula.tf.ipu.legacy_options import LegacyOptions
+from tremula.tf.runtime import checks
 
 
+def _flags_may_be_numbers(function):
+    """A decorator: an integer will do for an argument whose default is a bool. (The original kept
+    these in a protocol buffer, which takes one.)"""
+    signature = inspect.signature(function)
+    flags = [name for name, parameter in signature.parameters.items()
+             if isinstance(parameter.default, bool)]
+
+    @functools.wraps(function)
+    def call(*args, **kwargs):
+        given = signature.bind(*args, **kwargs)
+        for name in flags:
+            value = given.arguments.get(name)
+            if hasattr(value, "__index__") and not isinstance(value, enum.Enum):
+                given.arguments[name] = bool(value)
+        return function(*given.args, **given.kwargs)
+
+    return call
+
+
+@_flags_may_be_numbers
 def create_ipu_config(profiling=False, enable_ipu_events=False, use_poplar_text_report=False,
                       use_poplar_cbor_report=False, profile_execution=None,
                       enable_poplar_serialized_graph=False, report_every_nth_execution=0,
@@ -68,6 +93,7 @@ def set_serialization_options(opts, output_folder=""):
     return opts
 
 
+@_flags_may_be_numbers
 def set_optimization_options(opts, combine_embedding_lookups=False, combine_matmuls=False,
                              max_cross_replica_sum_buffer_size=0,
                              max_reduce_scatter_buffer_size=0,
@@ -96,6 +122,7 @@ def set_optimization_options(opts, combine_embedding_lookups=False, combine_matm
     return opts
 
 
+@_flags_may_be_numbers
 def set_norm_options(opts, use_stable_statistics=False,
                      experimental_distributed_batch_norm_replica_group_size=1):
     """Sets `norms`."""
@@ -105,6 +132,7 @@ def set_norm_options(opts, use_stable_statistics=False,
     return opts
 
 
+@_flags_may_be_numbers
 def set_transfer_options(opts, use_verified_transfers=False):
     """Asks for checked transfers with the host."""
     opts._verified_transfers.enabled = use_verified_transfers
@@ -132,6 +160,7 @@ def set_convolution_options(opts, convolution_options=None):
     return _add(opts, opts.convolutions.poplar_options, convolution_options, "convolution_options")
 
 
+@_flags_may_be_numbers
 def set_matmul_options(opts, matmul_options=None, clear_pass_type=False):
     """Adds to `matmuls.poplar_options` and sets `matmuls.clear_pass_type`."""
     opts.matmuls.clear_pass_type = clear_pass_type
@@ -164,6 +193,7 @@ def set_gcl_options(opts, num_io_tiles=0, gcl_options=None):
     return _add(opts, opts.gcl_poplar_options, gcl_options, "gcl_options")
 
 
+@_flags_may_be_numbers
 def set_ipu_model_options(opts, compile_ipu_code=True, tiles_per_ipu=None,
                           ipu_model_version="ipu2"):
     """Sets `ipu_model`."""
@@ -173,6 +203,7 @@ def set_ipu_model_options(opts, compile_ipu_code=True, tiles_per_ipu=None,
     return opts
 
 
+@_flags_may_be_numbers
 def set_recomputation_options(opts, allow_recompute=True, allow_stateful_recompute=None):
     """Sets `allow_recompute`."""
     del allow_stateful_recompute
@@ -180,6 +211,7 @@ def set_recomputation_options(opts, allow_recompute=True, allow_stateful_recompu
     return opts
 
 
+@_flags_may_be_numbers
 def set_floating_point_behaviour_options(opts, inv=True, div0=True, oflo=True, esr=True,
                                          nanoo=True):
     """Sets `floating_point_behaviour`; `esr` is a bool or a StochasticRoundingBehaviour."""
@@ -194,11 +226,13 @@ def set_io_tile_options(opts, num_io_tiles, place_ops_on_io_tiles=None,
     """Sets `io_tiles`."""
     opts.io_tiles.num_io_tiles = num_io_tiles
     if place_ops_on_io_tiles is not None:
-        opts.io_tiles.place_ops_on_io_tiles = place_ops_on_io_tiles
+        opts.io_tiles.place_ops_on_io_tiles = checks.boolean("place_ops_on_io_tiles",
+                                                             place_ops_on_io_tiles)
     opts.io_tiles.available_memory_proportion = io_tile_available_memory_proportion
     return opts
 
 
+@_flags_may_be_numbers
 def set_ipu_connection_type(opts, connection_type=DeviceConnectionType.ALWAYS, ipu_version="",
                             enable_remote_buffers=False):
     """Sets `device_connection`. `ipu_version` may be the number 1 or 2, as it was at first.

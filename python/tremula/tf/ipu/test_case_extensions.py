@@ -188,34 +188,36 @@ def _difference(names, patterns, what):
 
 # ---- Which test has configured the system ----
 
+_made_by_test = None  # the configuration that a test made which is over
+
+
 def is_of_earlier_test(test):
     """Whether the configuration in force was there when `test` began, and a test before it has made
     it, or it records no events."""
     from tremula.tf.ipu import config
-    before, is_of_test = getattr(test, "_configuration_before", (None, False))
-    return before is not None and before is config._current and (
-        is_of_test or not config._records_events(before))
+    now = config._current
+    if not hasattr(test, "_configuration_before"):  # not a test of unittest's
+        return now is not None and now is _made_by_test
+    return now is not None and now is test._configuration_before and (
+        now is _made_by_test or not config._records_events(now))
 
 
-_last_before = None  # the configuration when the last test began
-
-
-def _set_up(original):
+def _noting_configurations(original):
     @functools.wraps(original)
-    def setUp(self, *args, **kwargs):  # noqa: N802  (unittest's name)
-        global _last_before
+    def run(self, *args, **kwargs):
+        global _made_by_test
         from tremula.tf.ipu import config
-        if _last_before is None or _last_before[0] is not type(self):
-            is_of_test = False  # of a module or a class
-        else:
-            is_of_test = config._current is not _last_before[1] or _last_before[2]
-        _last_before = (type(self), config._current, is_of_test)
-        self._configuration_before = (config._current, is_of_test)
-        return original(self, *args, **kwargs)
-    return setUp
+        self._configuration_before = config._current
+        try:
+            return original(self, *args, **kwargs)
+        finally:
+            if config._current is not self._configuration_before:
+                _made_by_test = config._current
+    return run
 
 
-TensorFlowTestCase.setUp = _set_up(TensorFlowTestCase.setUp)
+# Not setUp: tests override that, and need not call it.
+TensorFlowTestCase.run = _noting_configurations(TensorFlowTestCase.run)
 
 for _name, _method in vars(TestCaseExtensions).items():
     if not _name.startswith("__"):
