@@ -62,7 +62,8 @@ def _module(arguments):
     if spec is not None and spec.submodule_search_locations is not None:
         name += ".__main__"
         spec = _find(name)
-    code = spec.loader.get_code(name) if hasattr(getattr(spec, "loader", None), "get_code") else None
+    get_code = getattr(getattr(spec, "loader", None), "get_code", None)
+    code = get_code(name) if get_code is not None else None
     if code is None:
         _end(1, f"No module named {name}")
     sys.argv[0] = spec.origin

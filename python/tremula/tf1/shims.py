@@ -95,9 +95,10 @@ def accept_float_dimensions():
 def count_resources_as_variables(v1):
     """Makes `isinstance(variable, tf.Variable)` true of resource variables too."""
     from tensorflow.python.ops import variables
+    first, any_variable = v1.Variable, variables.Variable
 
     def is_variable(cls, value):
-        return type.__instancecheck__(variables.Variable if cls is v1.Variable else cls, value)
+        return type.__instancecheck__(any_variable if cls is first else cls, value)
 
     variables.VariableMetaclass.__instancecheck__ = is_variable
 

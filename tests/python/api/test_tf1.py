@@ -48,7 +48,8 @@ y = tf.layers.batch_normalization(tf.nn.conv2d(x, kernel, [1, 1, 1, 1], padding=
                                   fused=True)
 assert {one.dtype.base_dtype for one in tf.global_variables()[-4:]} == {tf.float16}
 resource = tf.get_variable("r", [], use_resource=True)
-assert all(isinstance(one, tf.Variable) for one in (resource, resource.assign_add(1), kernel, other))
+variables = resource, resource.assign_add(1), kernel, other
+assert all(isinstance(one, tf.Variable) for one in variables)
 assert not isinstance(x, tf.Variable) and not isinstance(kernel, type(resource))
 loss = tf.reduce_sum(tf.get_collection(tf.GraphKeys.REGULARIZATION_LOSSES)[0])
 data = tf.data.Dataset.range(1).map(lambda k: {"a": tf.cast(k, tf.float32)})
@@ -140,7 +141,8 @@ def test_modules_and_texts(tmp_path):
                    "print(sys.argv, tf.__version__)", "z")
     assert done.stdout == "['-c', 'z'] 1.15.5\n", done.stderr
     done = command(tmp_path, "-m", "pack.fails")
-    assert done.returncode == 1 and done.stderr.rstrip().endswith("No module named 'no_such_module'")
+    assert done.returncode == 1
+    assert done.stderr.rstrip().endswith("No module named 'no_such_module'")
     assert "tremula" not in done.stderr[done.stderr.index("Traceback"):]
     for arguments, code, text in ((["-m", "pack.none"], 1, "No module named pack.none"),
                                   (["-m"], 2, "usage"), (["-x"], 2, "unknown option -x"),

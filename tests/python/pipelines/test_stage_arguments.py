@@ -1,5 +1,5 @@
-"""What stages, outlined functions and loop bodies get: structures that they may change, numbers, the
-count of mini-batches."""
+"""What stages, outlined functions and loop bodies get: structures that they may change, numbers,
+the count of mini-batches."""
 
 import numpy as np
 import pytest

@@ -175,7 +175,7 @@ def test_what_a_body_does_is_done(place, beside_host, in_function):
 
 @pytest.mark.parametrize("place", [in_a_computation, in_a_loop, in_a_branch])
 def test_updates_by_what_nobody_feeds_are_not_done(place, monkeypatch):
-    """Keras's layers make such updates for the inputs that a model was built with, savers others."""
+    """Keras's layers make such updates for a model's own inputs, and savers make others."""
     def with_updates(x):
         mean = tf.get_variable("mean", initializer=1.0, use_resource=True)
         mean.assign_sub(tf.reduce_mean(tf.placeholder(tf.float32, [2], name="input")))

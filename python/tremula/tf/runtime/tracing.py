@@ -176,10 +176,11 @@ _CALLING = frozenset(("Case", "If", "PartitionedCall", "StatefulPartitionedCall"
 def _unasked_effects(graph, placeholders):
     """What a TensorFlow 1 graph does though nothing needs it: variables are updated, elements
     enqueued, and what is in an outside_compilation_scope prints, also in loops and branches. In the
-    original, too, a program does all that was built in its computation, whatever is returned. A loop
-    or a branch runs for what its results need; it then does all that was built in it (pruning.py).
-    What nobody asks for and nobody can know, as nothing feeds it, is not done. `placeholders` stand
-    for the computation's inputs."""
+    original, too, a program does all that was built in its computation, whatever is returned.
+
+    A loop or a branch runs for what its results need; it then does all that was built in it
+    (pruning.py). What nobody asks for and nobody can know, as nothing feeds it, is not done.
+    `placeholders` stand for the computation's inputs."""
     if graph._add_control_dependencies:
         return []
     functions = inside.function_graphs(graph)
