@@ -280,17 +280,18 @@ void refuse_delete(void *kernel) {
 /* ---- Calls of ours outside of programs ---- */
 
 /* XlaCustomCallV2 is what the IPU's own operations are built of; a CPU has no such operation. */
-static void *call_create(TF_OpKernelConstruction *construction) {
+void *call_create(TF_OpKernelConstruction *construction) {
   const TF_StringView name = TF_OpKernelConstruction_GetName(construction);
   return strndup(name.data, name.len);
 }
 
-static void call_compute(void *kernel, TF_OpKernelContext *context) {
+void call_compute(void *kernel, TF_OpKernelContext *context) {
   TF_Status *status = TF_NewStatus();
   fail(status, TF_FAILED_PRECONDITION,
        "Cannot return or take as an argument an opaque type in the entry computation: %s is an "
-       "operation that only an IPU has, but it is on the CPU. Put it in an ipu_scope or in a function "
-       "that ipu_compiler.compile gets, or use TensorFlow's operation for it.",
+       "operation that only an IPU has, outside of a program. Put it in a function that "
+       "ipu_compiler.compile gets, or in an ipu_scope, and leave the option use_plugin_optimizers on; "
+       "or use TensorFlow's operation for it.",
        kernel ? (const char *)kernel : "a node");
   TF_OpKernelContext_Failure(context, status);
   TF_DeleteStatus(status);

@@ -5,6 +5,7 @@
 #include "ops.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "variables.h"
 
@@ -77,6 +78,14 @@ static const op_spec OPS[] = {
      .create = reset_create,
      .compute = reset_compute,
      .delete = reset_delete},
+    {.name = "IpuEffect", /* as XlaCustomCallV2, but TensorFlow must not take it away; it becomes part
+                           * of a program (clusters_launch.py) */
+     .attributes = {"call_target_name: string", "backend_config: string", "T: list(type) >= 0"},
+     .inputs = {"operands: T"},
+     .device = "IPU",
+     .create = call_create,
+     .compute = call_compute,
+     .delete = free},
     {.name = "IpuRefuse", /* fails with the message and the status code */
      .attributes = {"message: string", "code: int"},
      .device = "CPU",

@@ -60,6 +60,7 @@ class IPUOutfeedQueue(collections.abc.Iterable):
         self._types, self._shapes = [], []
         self._enqueued_in = None  # the outermost graph of what enqueues, by a weak reference
         self._trace = None  # of the program that enqueues
+        self._place = None  # that, or the operation that enqueues without one
         self._eager_dequeue = None
 
     @property
@@ -104,7 +105,9 @@ class IPUOutfeedQueue(collections.abc.Iterable):
         self._enqueued_in = weakref.ref(inside.outermost_graph())
         self._trace = tracing.current()
         feed = self._id if self._trace is None else self._trace.feed(self._id)
-        return tracing.side_effect("tremula.outfeed", {"feed": feed}, flat, [], [])
+        operation = tracing.side_effect("tremula.outfeed", {"feed": feed}, flat, [], [])
+        self._place = self._trace or operation
+        return operation
 
     def dequeue(self, wait_for_completion=False):
         """The tensors that read the queue, in the structure that was enqueued.
@@ -142,7 +145,7 @@ class IPUOutfeedQueue(collections.abc.Iterable):
         return tf.nest.pack_sequence_as(self._structure, tensors)
 
     def _dequeued_shape(self, shape):
-        replicas = replication.factor(self._trace) if self._trace is not None else 1
+        replicas = replication.factor(self._place)
         if replicas is None:
             return None
         return [*([] if self._mode is IPUOutfeedMode.LAST else [None]),

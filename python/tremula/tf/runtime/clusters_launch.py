@@ -275,7 +275,12 @@ class _Program:
         for i, one in enumerate(self._inputs(node)):
             proto.input.append(self._handle(node.variables[i]) if one is None
                                else self._tensor(*one))
-        if node.op == kernel_list.CALL:
+        if node.op == kernel_list.EFFECT:
+            rewriting.custom_call(
+                proto, proto.attr["call_target_name"].s.decode(),
+                json.loads(proto.attr["backend_config"].s), list(proto.input), [],
+                list(proto.attr["T"].list.type), [], [])
+        if node.kind.has_effects:
             self._connect(proto)
         if node.kind.has_effects:
             if self._effect:

@@ -173,7 +173,8 @@ class Kind:
         self.resources = []
         self.is_pure = definition is not None and not definition.is_stateful and (
             node.op not in kernel_list.IPU_OPS)
-        self.has_effects = node.op == kernel_list.CALL and node.attr["has_side_effect"].b
+        self.has_effects = node.op == kernel_list.EFFECT or (
+            node.op == kernel_list.CALL and node.attr["has_side_effect"].b)
         self.is_program = self.has_effects or kernel_list.needs_variables(node.op)
         if definition is None:
             return
@@ -195,7 +196,8 @@ class Kind:
             and all(is_value(number) for i, (_, number) in enumerate(self.inputs + self.outputs)
                     if i not in self.resources)
             and any(_allows(node, constraints)
-                    for constraints in kernel_list.lowered().get(node.op, [])))
+                    for constraints in kernel_list.lowered().get(
+                        kernel_list.CALL if node.op == kernel_list.EFFECT else node.op, [])))
         self.weight = int(self.can_join and (kernel.device_type == "IPU" or node.op in ADDS))
 
     def known_inputs(self, op):

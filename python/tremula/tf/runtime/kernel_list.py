@@ -27,7 +27,8 @@ _ONLY_COMPILED = ("Stack", "TensorArray", "TensorList", "EmptyTensorList", "Xla"
 
 # Of these, what the IPU's own operations are built of.
 CALL = "XlaCustomCallV2"
-IPU_OPS = frozenset((CALL, "XlaReplicaId", "XlaOptimizationBarrier"))
+EFFECT = "IpuEffect"  # as CALL where that is done for its effects only
+IPU_OPS = frozenset((CALL, EFFECT, "XlaReplicaId", "XlaOptimizationBarrier"))
 
 # Ops on variables that TensorFlow has no kernels of for every device, and for which a plugin cannot
 # have kernels in all versions of TensorFlow: see clusters_variables.py.

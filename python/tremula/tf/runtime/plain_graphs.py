@@ -44,6 +44,7 @@ _PLAIN_ON_CPU = frozenset((
     "StatelessRandomUniformV2", "StatelessTruncatedNormalV2", "StringJoin", "Sub",
     "TruncatedNormal", "ZerosLike"))
 _RUNS_PROGRAM = frozenset(("IpuLaunch", "IpuStart"))
+_EFFECT = "IpuEffect"  # it is to become part of a program (clusters.py)
 
 
 def options_for(target, graph, config):
@@ -80,6 +81,8 @@ def kind_of(graph):
         op, on_ipu = operation.type, "device:IPU:" in operation.device
         if op in _RUNS_PROGRAM:
             runs_program = True
+        elif op == _EFFECT:
+            return NOT_PLAIN
         elif op not in _PLAIN and not op.startswith("Ipu") and "Dataset" not in op and (
                 on_ipu or op not in _PLAIN_ON_CPU):
             return NOT_PLAIN

@@ -248,10 +248,14 @@ def side_effect(target, config, operands, result_dtypes, result_shapes, name=Non
     import tensorflow.compat.v1 as tf
     graph = tf.get_default_graph()
     before = getattr(graph, "_tremula_side_effect", None)
+    common = {"name": name or _EFFECT_NAMES.get(target), "operands": operands,
+              "call_target_name": target, "backend_config": json.dumps(config)}
+    if current() is None and not result_dtypes:
+        # TensorFlow takes away what has no state and gives nothing.
+        return inside.apply_op("IpuEffect", **common)
     with tf.control_dependencies([before] if before is not None else []):
         operation = inside.apply_op(
-            "XlaCustomCallV2", name=name or _EFFECT_NAMES.get(target), operands=operands,
-            call_target_name=target, backend_config=json.dumps(config), has_side_effect=True,
-            result_dtypes=result_dtypes, result_shapes=result_shapes)
+            "XlaCustomCallV2", has_side_effect=True, result_dtypes=result_dtypes,
+            result_shapes=result_shapes, **common)
     graph._tremula_side_effect = operation
     return operation
