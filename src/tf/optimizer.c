@@ -154,6 +154,8 @@ void TF_InitGraph(TP_OptimizerRegistrationParams *params, TF_Status *status) {
   params->struct_size = TP_OPTIMIZER_REGISTRATION_PARAMS_STRUCT_SIZE;
   params->device_type = "IPU";
   params->optimizer_configs->struct_size = TP_OPTIMIZER_CONFIGS_STRUCT_SIZE;
+  /* It makes operations that only a CPU has of those on an IPU, such as _FusedBatchNormEx and
+   * _MklFusedInstanceNorm. TensorFlow's other optimisers leave what an IPU has. */
   params->optimizer_configs->remapping = TF_TriState_Off;
   params->optimizer->struct_size = TP_OPTIMIZER_STRUCT_SIZE;
   params->optimizer->create_func = create;

@@ -159,8 +159,8 @@ class Kind:
     weight           1 if on its own it is a program that must be launched, else 0
     resources        the inputs that are handles
     is_pure          whether its results follow from its inputs
-    is_program       whether it must be part of a program, even if it is alone in that: no kernel can
-                     do what it does
+    is_program       whether it must be part of a program, even if it is alone in that: no kernel
+                     can do what it does
     has_effects      whether it does something that its results do not show, beside what it does to
                      variables
     """

@@ -1,10 +1,10 @@
 """What a program of ops that are placed on an IPU without `compile` does to variables.
 
 A plugin's kernel cannot write to a variable in all versions of TensorFlow. So the program takes the
-old values and gives the new ones, and nodes of TensorFlow's read and assign the variables around it.
-Inside, TensorFlow's bridge lowers the ops on variables as they are. Of a variable that the program
-assigns to before anything needs its value there is no old value: the values in the program are
-followed here.
+old values and gives the new ones, and nodes of TensorFlow's read and assign the variables around
+it. Inside, TensorFlow's bridge lowers the ops on variables as they are. Where the program assigns
+to a variable before anything needs its value, there is no old value: the values in the program
+are followed here.
 """
 
 import heapq
