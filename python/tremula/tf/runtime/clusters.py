@@ -14,7 +14,7 @@ variables.
 import ctypes
 
 from tremula.tf.runtime import (clusters_graph, clusters_launch, clusters_ops, clusters_sources,
-                                inside, plugin, rewriting)
+                                inside, plugin)
 
 _SCOPE = b"jit_scope_ipu_"  # of scopes.ipu_jit_scope
 
@@ -61,8 +61,7 @@ def _answer(request):
         fetched = ctypes.string_at(asked.fetched, asked.fetched_size).decode().split("\n")
         # An operation that is fetched itself may be one whose result is fed.
         fetched = (name.rpartition(":")[0] for name in fetched)
-        changed = _elide_checks(graph_def)
-        changed |= cluster(graph_def, frozenset(preserved), frozenset(fetched))
+        changed = cluster(graph_def, frozenset(preserved), frozenset(fetched))
         if _leave_to_kernels(graph_def) or changed:
             data = graph_def.SerializeToString()
             plugin.library().trm_tf_reply_graph(request, data, len(data))
@@ -97,15 +96,6 @@ def cluster(graph_def, preserved=frozenset(), fetched=frozenset()):
     del graph_def.node[:]
     graph_def.node.extend(new_nodes)
     return True
-
-
-def _elide_checks(graph_def):
-    """Takes away the assertions on an IPU, as the original does: they would only divide what is
-    around them. Returns whether there were any."""
-    checks = [node for node in graph_def.node
-              if node.op == "Assert" and "device:IPU:" in node.device]
-    rewriting.elide_checks(checks)
-    return bool(checks)
 
 
 def _leave_to_kernels(graph_def):

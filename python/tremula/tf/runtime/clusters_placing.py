@@ -116,10 +116,10 @@ def _start_again(self, place_pruned_graph=False):
     from tensorflow.core.protobuf import config_pb2
     from tensorflow.python.client import pywrap_tf_session as tf_session
     config = config_pb2.ConfigProto()
-    config.CopyFrom(_optimized(self._config))
+    config.CopyFrom(self._config)
     if place_pruned_graph:
         config.graph_options.place_pruned_graph = True
-    options = tf_session.TF_NewSessionOptions(target=self._target, config=config)
+    options = tf_session.TF_NewSessionOptions(target=self._target, config=_optimized(config))
     try:
         with self._graph._c_graph.get() as graph:
             new = tf_session.TF_NewSessionRef(graph, options)

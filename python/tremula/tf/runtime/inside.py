@@ -530,8 +530,19 @@ def in_program_order(graph):
 
 def default_config():
     """The ConfigProto of sessions that are given none."""
+    from tensorflow.core.protobuf import config_pb2
     from tensorflow.python.eager import context
-    return context.context().config
+    config = config_pb2.ConfigProto()
+    config.CopyFrom(context.context().config)
+    # Options of functions are in there, ours among them: set_function_options().
+    rewriting = config.graph_options.rewrite_options
+    if rewriting.min_graph_nodes < 0:
+        rewriting.ClearField("min_graph_nodes")
+    if not rewriting.ByteSize():
+        config.graph_options.ClearField("rewrite_options")
+    if not config.graph_options.ByteSize():
+        config.ClearField("graph_options")
+    return config
 
 
 def rewrites_precision():
