@@ -30,7 +30,7 @@ def measure(report, what):
     if what == "total":
         return sum(one.total.excludingGaps for one in memory)
     if what == "max":
-        return max(one.total.includingGaps for one in memory)
+        return max(one.total.excludingGaps for one in memory)
     return sum(one.alwaysLiveBytes for one in memory)
 
 

@@ -7,38 +7,19 @@
  * searched for those patterns, across the borders of our own fusions, which are made for the host.
  * The patterns and the words are those that the original's tests of profiles show
  * (tests/data/compute_sets.json). */
-#include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
-#include "program/builder.h"
-#include "program/role_values.h"
+#include "program/role_finder.h"
 
 /* Elementwise trees of at most so many elements are one expression in the original. */
 enum { EXPRESSION_ELEMENTS = 8 };
 
 static const uint32_t none = TRM_NO_INDEX;
 
-typedef struct finder {
-  trm_role_values in;
-  trm_arena *arena;
-  trm_tile_role **roles;
-  bool *is_kernel; /* by number of a value: a convolution uses it as it is */
-} finder;
-
-static const trm_instruction *at(const finder *f, uint32_t n) { return trm_role_at(&f->in, n); }
-
-static uint32_t operand(const finder *f, uint32_t n, uint32_t k) {
-  return trm_role_operand(&f->in, n, k);
-}
+typedef trm_role_finder finder;
 
 static bool is_used_once(const finder *f, uint32_t v) {
   return f->in.uses[v] == 1 && !f->in.is_output[v];
-}
-
-static trm_tile_role *role_of(const finder *f, uint32_t n) {
-  const uint32_t c = f->in.computation[n];
-  return &f->roles[c][n - f->in.base[c]];
 }
 
 static bool is_float(const trm_instruction *i) {
@@ -47,11 +28,6 @@ static bool is_float(const trm_instruction *i) {
 
 static bool has_type(const trm_instruction *i, const char *type) {
   return i->metadata.op_type != NULL && strcmp(i->metadata.op_type, type) == 0;
-}
-
-static bool same_op(const trm_instruction *a, const trm_instruction *b) {
-  return a->metadata.op_name != NULL && b->metadata.op_name != NULL &&
-         strcmp(a->metadata.op_name, b->metadata.op_name) == 0;
 }
 
 /* ---- Scalars -------------------------------------------------------------------------------- */
@@ -107,20 +83,6 @@ static scalar_kind scaling_of(const finder *f, uint32_t v, uint32_t *out_value) 
     return kind;
   }
   return NO_SCALAR;
-}
-
-/* ---- Marks ---------------------------------------------------------------------------------- */
-
-/* What a library's layer was taken apart into carries the layer's word, its op and the part. */
-static void find_marked(finder *f, uint32_t n) {
-  const trm_instruction *i = at(f, n);
-  const char *word = trm_instruction_frontend_attribute(i, "popnn_word");
-  if (word == NULL) return;
-  *role_of(f, n) = (trm_tile_role){
-      .scope = trm_instruction_frontend_attribute(i, "popnn_scope"), .word = word,
-      .prefix = trm_instruction_frontend_attribute(i, "popnn_part"),
-      .key = trm_instruction_frontend_attribute(i, "popnn_key"), .is_shared = true,
-      .is_plain = true};
 }
 
 /* ---- Patterns ------------------------------------------------------------------------------- */
@@ -255,17 +217,10 @@ static void find_reductions(finder *f, uint32_t n) {
     }
   }
   if (!is_taken && is_float(at(f, x)) && at(f, x)->opcode == TRM_OP_MULTIPLY &&
-      is_used_once(f, x) && operand(f, x, 0) == operand(f, x, 1) &&
-      f->in.caller[f->in.computation[x]] == none) {
+      is_used_once(f, x) && operand(f, x, 0) == operand(f, x, 1)) {
     role_of(f, x)->is_absorbed = true;
     role->word = "fusion";
     squares = true;
-    halves = absorb_cast(f, operand(f, x, 0), n) || halves;
-  } else if (!is_taken && is_float(at(f, x)) && at(f, x)->opcode == TRM_OP_MULTIPLY &&
-             is_used_once(f, x) && operand(f, x, 0) == operand(f, x, 1)) {
-    squares = true; /* in a fusion with others */
-    role->word = "fusion";
-    role_of(f, x)->is_absorbed = true;
     halves = absorb_cast(f, operand(f, x, 0), n) || halves;
   }
   if (!is_used_once(f, n)) return;
@@ -280,7 +235,7 @@ static void find_reductions(finder *f, uint32_t n) {
   if (user->opcode == TRM_OP_CONVERT && user->shape.dtype == TRM_F16 && halves) {
     role_of(f, u)->is_absorbed = true;
   } else if (!is_taken && (scaled == n || scaling_of(f, u, &scaled) != NO_SCALAR) && scaled == n &&
-             !is_division(user) && (halves || !has_type(user, "Mean")) && !(squares && has_type(user, "Mean"))) {
+             !is_division(user) && !(has_type(user, "Mean") && (squares || !halves))) {
     role->word = "fusion";
     role_of(f, u)->is_absorbed = true;
   }
@@ -313,156 +268,6 @@ static void find_nonlinearity(finder *f, uint32_t n) {
     role->word = "sigmoid";
     role->last = "Nonlinearity";
   }
-}
-
-/* "maxPool5x5": of a window's dimensions those that are not the batch and the channels. */
-static const char *pool_name(trm_arena *arena, const char *kind, const trm_window *window) {
-  char sizes[128] = "";
-  int used = 0;
-  const int32_t rank = window->rank;
-  const bool last = rank > 2 && window->dims[rank - 1].size == 1 &&
-                    window->dims[rank - 1].stride == 1;
-  for (int32_t d = rank > 2 ? 1 : 0; d < rank && used < 100; ++d) {
-    if (rank > 2 && d == (last ? rank - 1 : 1)) continue;
-    used += snprintf(sizes + used, sizeof sizes - (size_t)used, "%s%" PRId64, used == 0 ? "" : "x",
-                     window->dims[d].size);
-  }
-  return trm_arena_format(arena, "%s%s", kind, sizes);
-}
-
-static trm_status find_pool(finder *f, uint32_t n, trm_error *error) {
-  const trm_instruction *i = at(f, n);
-  const bool gradient = i->opcode == TRM_OP_SELECT_AND_SCATTER;
-  if ((i->opcode != TRM_OP_REDUCE_WINDOW && !gradient) || i->window == NULL) return TRM_OK;
-  const bool mean = i->metadata.op_type != NULL && strstr(i->metadata.op_type, "AvgPool") != NULL;
-  const bool backwards = gradient || (mean && strstr(i->metadata.op_type, "Grad") != NULL);
-  const trm_computation *called = &f->in.module->computations[i->called[0]];
-  const bool max = gradient || called->instructions[called->root].opcode == TRM_OP_MAXIMUM;
-  if (!max && !mean) return TRM_OK;
-  trm_tile_role *role = role_of(f, n);
-  role->word = max ? backwards ? "max-pool-grad" : "max-pool"
-                   : backwards ? "avg-pool-grad" : "avg-pool";
-  role->prefix = pool_name(f->arena, max ? "maxPool" : "avgPool", i->window);
-  CHECK_MEMORY(role->prefix, "a program");
-  if (!mean) return TRM_OK;
-  role->number = ARENA_NEW(f->arena, uint32_t, 1);
-  CHECK_MEMORY(role->number, "a program");
-  /* What is padded before and divided after belongs to it. */
-  const uint32_t before = operand(f, n, 0), after = f->in.user[n];
-  if (same_op(at(f, before), i) && role_of(f, before)->word == NULL) *role_of(f, before) = *role;
-  if (after != none && same_op(at(f, after), i)) *role_of(f, after) = *role;
-  return TRM_OK;
-}
-
-/* The value behind a kernel that is turned round, transposed or converted. */
-static uint32_t kernel_of(const finder *f, uint32_t n) {
-  uint32_t v = operand(f, n, 1);
-  for (;;) {
-    const trm_opcode opcode = at(f, v)->opcode;
-    if (opcode != TRM_OP_REVERSE && opcode != TRM_OP_TRANSPOSE && opcode != TRM_OP_CONVERT) {
-      return v;
-    }
-    v = operand(f, v, 0);
-  }
-}
-
-/* Kernels that are turned round: the gradient of a convolution by its operand. Where the module has
- * the convolution with that kernel too, the original turns the kernel and calls that. */
-static void find_reversed(finder *f, uint32_t n, bool forward) {
-  const trm_instruction *i = at(f, n);
-  if (i->opcode != TRM_OP_CONVOLUTION) return;
-  bool reversed = i->metadata.op_type != NULL &&
-                  strstr(i->metadata.op_type, "BackpropInput") != NULL;
-  for (int32_t d = 0; i->window != NULL && d < i->window->rank; ++d) {
-    reversed |= i->window->dims[d].reversal;
-  }
-  reversed |= at(f, operand(f, n, 1))->opcode == TRM_OP_REVERSE;
-  if (reversed == forward) return;
-  const uint32_t kernel = kernel_of(f, n);
-  if (forward) {
-    f->is_kernel[kernel] = true;
-    return;
-  }
-  trm_tile_role *role = role_of(f, n);
-  if (f->is_kernel[kernel]) {
-    role->copies = "weights-transpose-chans-flip-x-y/WeightsTransposeChansFlipXY/WeightsTranspose";
-  } else if (role->word == NULL) {
-    role->word = "conv-with-reverse";
-  }
-}
-
-/* The kernels of groups are transposed by vertices when they are turned round. */
-static trm_status find_transposed(finder *f, uint32_t n, trm_error *error) {
-  const trm_instruction *i = at(f, n);
-  trm_tile_role *role = role_of(f, n);
-  if (i->opcode != TRM_OP_CONVOLUTION || i->window == NULL || role->word == NULL ||
-      strcmp(role->word, "conv-with-reverse") != 0 || i->convolution == NULL ||
-      i->convolution->feature_group_count <= 1) {
-    return TRM_OK;
-  }
-  role->copies = pool_name(f->arena, "conv-with-reverse/Conv_", i->window);
-  if (role->copies != NULL) {
-    role->copies = trm_arena_format(f->arena, "%s/WeightsTranspose", role->copies);
-  }
-  CHECK_MEMORY(role->copies, "a program");
-  return TRM_OK;
-}
-
-/* ---- Normalisations ------------------------------------------------------------------------- */
-
-static bool is_statistics(const trm_instruction *i) {
-  return i->opcode == TRM_OP_CUSTOM_CALL && i->custom_call != NULL &&
-         strncmp(i->custom_call->target, "tremula.batch-norm", 18) == 0;
-}
-
-static uint64_t hash_of(const char *text) {
-  uint64_t h = 1;
-  for (; text != NULL && *text != '\0'; ++text) h = trm_layout_combine(h, (uint8_t)*text);
-  return h == 0 ? 1 : h;
-}
-
-/* What a fused batch norm was taken apart into: one normalisation in the original, of training
- * where the op has statistics of its own. */
-static trm_status find_norms(finder *f, uint32_t count, trm_error *error) {
-  uint32_t statistics = 0, mask = 1;
-  for (uint32_t n = 0; n < count; ++n) statistics += is_statistics(at(f, n));
-  while (mask < 4 * statistics) mask = 2 * mask + 1;
-  uint64_t *ops = trm_allocate_zeroed((size_t)mask + 1, sizeof *ops);
-  CHECK_MEMORY(ops, "a program");
-  uint64_t last = 0;
-  uint32_t *number = NULL, norms = 0;
-  for (uint32_t n = 0; n < count; ++n) {
-    if (!is_statistics(at(f, n))) continue;
-    const uint64_t hash = hash_of(at(f, n)->metadata.op_name);
-    uint32_t slot = (uint32_t)hash & mask;
-    while (ops[slot] != 0 && ops[slot] != hash) slot = (slot + 1) & mask;
-    ops[slot] = hash;
-  }
-  for (uint32_t n = 0; n < count; ++n) {
-    const trm_instruction *i = at(f, n);
-    const char *type = i->metadata.op_type;
-    trm_tile_role *role = role_of(f, n);
-    const bool is_part = trm_opcode_is_elementwise(i->opcode) || is_statistics(i);
-    if (!is_part || type == NULL || role->word != NULL || role->is_absorbed ||
-        strncmp(type, "FusedBatchNorm", 14) != 0 || strstr(type, "Grad") != NULL) {
-      continue;
-    }
-    const uint64_t hash = hash_of(i->metadata.op_name);
-    uint32_t slot = (uint32_t)hash & mask;
-    while (ops[slot] != 0 && ops[slot] != hash) slot = (slot + 1) & mask;
-    role->word = ops[slot] == hash ? "batch-norm-training" : "batch-norm-inference";
-    role->is_shared = true;
-    if (hash != last || number == NULL) { /* all parts of one have its number, from 1 on */
-      number = ARENA_NEW(f->arena, uint32_t, 1);
-      if (number == NULL) break;
-      *number = 2 + norms++;
-      last = hash;
-    }
-    role->number = number;
-  }
-  trm_free(ops);
-  CHECK_MEMORY(norms == 0 ? ops : (void *)number, "a program");
-  return TRM_OK;
 }
 
 /* Binary and ternary instructions with an operand that is repeated are fusions there; a product of
@@ -603,15 +408,12 @@ static trm_status prepare(finder *f, trm_arena *scratch, trm_error *error) {
 
 static trm_status find_all(finder *f, trm_error *error) {
   const uint32_t count = f->in.count;
-  for (uint32_t n = 0; n < count; ++n) find_marked(f, n);
-  for (uint32_t n = 0; n < count; ++n) TRY(find_pool(f, n, error));
+  TRY(trm_program_find_layers(f, error));
   for (uint32_t n = 0; n < count; ++n) TRY(find_random(f, n, error));
   for (uint32_t n = 0; n < count; ++n) TRY(find_scaled_sum(f, n, error));
   for (uint32_t n = 0; n < count; ++n) find_reductions(f, n);
-  for (uint32_t n = 0; n < count; ++n) find_reversed(f, n, true);
-  for (uint32_t n = 0; n < count; ++n) find_reversed(f, n, false);
-  for (uint32_t n = 0; n < count; ++n) TRY(find_transposed(f, n, error));
-  TRY(find_norms(f, count, error));
+  TRY(trm_program_find_kernels(f, error));
+  TRY(trm_program_find_norms(f, error));
   for (uint32_t n = 0; n < count; ++n) {
     find_nonlinearity(f, n);
     find_single(f, n);

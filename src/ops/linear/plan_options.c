@@ -69,7 +69,11 @@ trm_status trm_plan_option_set(trm_plan_options *options, const char *key, const
   if (strcmp(key, "availableMemoryProportion") == 0) {
     char *end = NULL;
     const double number = strtod(value, &end);
-    if (end == value || *end != '\0' || !(number >= 0 && number <= 1)) {
+    if (end != value && *end == '\0' && number < 0) { /* Poplar's words */
+      FAIL(INVALID_ARGUMENT, "the option availableMemoryProportion is \"%.60s\": Value must be "
+           "greater than or equal to 0", value);
+    }
+    if (end == value || *end != '\0' || !(number <= 1)) {
       FAIL(INVALID_ARGUMENT, "the option availableMemoryProportion is \"%.60s\"; it must be a "
            "number from 0 to 1", value);
     }

@@ -172,14 +172,15 @@ static void test_fusions(void **state) {
 }
 
 /* Small trees are called after their last instruction; sums of squares are one reduction. */
+/* A small tree is one expression where its root has a scalar; other instructions stand alone. */
 static void test_patterns(void **state) {
   (void)state;
   trm_program *p = plan_text(
       "HloModule m\nsum { x = f32[] parameter(0)  y = f32[] parameter(1)\n"
       "ROOT z = f32[] add(x, y) }\n"
-      "ENTRY e { x = f32[4] parameter(0)  y = f32[4] parameter(1)\n"
-      "a = f32[4] add(x, y), metadata={op_name=\"one\"}\n"
-      "b = f32[4] divide(a, y), metadata={op_name=\"two\"}\n"
+      "ENTRY e { x = f32[4] parameter(0)  y = f32[4] parameter(1)  k = f32[] parameter(2)\n"
+      "a = f32[4] add(x, y), metadata={op_name=\"one\"}  d = f32[4] broadcast(k), dimensions={}\n"
+      "b = f32[4] divide(d, a), metadata={op_name=\"two\"}\n"
       "c = f32[4] multiply(b, x), metadata={op_name=\"three\"}\n"
       "s = f32[4] multiply(x, x), metadata={op_name=\"four\"}  z = f32[] constant(0)\n"
       "r = f32[] reduce(s, z), dimensions={0}, to_apply=sum, metadata={op_name=\"five\"}\n"

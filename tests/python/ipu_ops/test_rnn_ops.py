@@ -2,6 +2,7 @@
 against Keras's layers."""
 
 import numpy as np
+import pva
 import pytest
 import tensorflow.compat.v1 as tf
 from tensorflow.python import ipu
@@ -341,7 +342,42 @@ def test_options_are_marks():
     with ipu.scopes.ipu_scope("/device:IPU:0"):
         ipu.ipu_compiler.compile(program, [tf.zeros([TIME, BATCH, INPUTS])])
     assert marks and all(word in one for one in marks for word in (
-        "PopnnLstmLayer", "half", "0.3", "availableMemoryProportion"))
+        "popnn_options", "half", "0.3", "availableMemoryProportion"))
+
+
+@pytest.mark.parametrize("layer", [rnn_ops.PopnnLSTM, rnn_ops.PopnnGRU])
+@pytest.mark.parametrize("of", [
+    lambda part: {"options": {"availableMemoryProportion": str(part)}},
+    lambda part: {"available_memory_proportion_fwd": part}])
+def test_a_smaller_proportion_takes_less_memory(layer, of, monkeypatch):
+    """256 units on 32 tiles, at 0.8 and at 0.1 of their memory."""
+    monkeypatch.setenv("TF_POPLAR_FLAGS", "--use_ipu_model")
+
+    def total(part):
+        config = ipu.config.IPUConfig()
+        config.ipu_model.tiles_per_ipu = 32
+        helper = ipu.test_utils.ReportHelper()
+        helper.set_autoreport_options(config)
+        config.configure_ipu_system()
+        with tf.Graph().as_default(), tf.Session() as session:
+            x = tf.placeholder(tf.float32, [4, 256, 256])
+            with ipu.scopes.ipu_scope("/device:IPU:0"):
+                result, = ipu.ipu_compiler.compile(
+                    lambda x: layer(256, **of(part))(x, training=False)[0], [x])
+            session.run(tf.global_variables_initializer())
+            helper.clear_reports()
+            session.run(result, {x: np.zeros(x.shape)})
+        tiles = pva.openReport(helper.find_report()).compilation.tiles
+        return sum(tile.memory.total.includingGaps for tile in tiles)
+
+    assert total(.1) < .9 * total(.8)
+
+
+def test_a_negative_proportion(run):
+    layer = rnn_ops.PopnnLSTM(UNITS, available_memory_proportion_fwd=-1.)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="Value must be greater than or "
+                       "equal to 0"):
+        run(lambda x: layer(x, training=False)[0], np.zeros([TIME, BATCH, INPUTS], np.float32))
 
 
 def test_refusals(run, random):

@@ -130,7 +130,7 @@ def test_compile():
     (ValueError, "the list is empty", lambda x: ipu.reduce_scatter_op.reduce_scatter([], 2)),
     (TypeError, "num_units must be an int", lambda x: ipu.rnn_ops.PopnnLSTM("x")),
     (ValueError, "num_units must be at least 1", lambda x: ipu.rnn_ops.PopnnGRU(0)),
-    (ValueError, "available_memory_proportion_fwd must be at least 0 and at most 1",
+    (ValueError, "available_memory_proportion_fwd must be at most 1",
      lambda x: ipu.rnn_ops.PopnnLSTM(3, available_memory_proportion_fwd=1.5)),
     (TypeError, "options must be a dict", lambda x: ipu.rnn_ops.PopnnLSTM(3, options="x")),
     (TypeError, "inputs must be a list", lambda x: ipu.custom_ops.precompiled_user_op(x, "x.so")),

@@ -47,8 +47,9 @@ def number(name, value, least=None, most=None, optional=False):
     if is_bool(value) or not isinstance(value, numbers.Real):
         raise TypeError(f"{name} must be a number, but it is {value!r}.")
     if least is not None and not value >= least or most is not None and not value <= most:
-        most = "" if most is None else f" and at most {most}"
-        raise ValueError(f"{name} must be at least {least}{most}, but it is {value}.")
+        bounds = " and ".join(f"{words} {bound}" for words, bound in (
+            ("at least", least), ("at most", most)) if bound is not None)
+        raise ValueError(f"{name} must be {bounds}, but it is {value}.")
     return value
 
 

@@ -317,8 +317,8 @@ def _known(activation, accepted, argument):
 def _marks(partials_dtype, fraction_forward, fraction_backward, options, options_bwd):
     """What the planner is told of the products of the forward and of the backward pass, two dicts
     of frontend attributes. An argument wins over the word of the options."""
-    checks.number("available_memory_proportion_fwd", fraction_forward, 0, 1, optional=True)
-    checks.number("available_memory_proportion_bwd", fraction_backward, 0, 1, optional=True)
+    checks.number("available_memory_proportion_fwd", fraction_forward, most=1, optional=True)
+    checks.number("available_memory_proportion_bwd", fraction_backward, most=1, optional=True)
     for name, value in ("options", options), ("options_bwd", options_bwd):
         if value is not None and not isinstance(value, dict):
             raise TypeError(f"{name} must be a dict, but it is {value!r}.")

@@ -1,0 +1,195 @@
+/* Owns: the layers of popnn among the roles (roles.c): what its normalisations, recurrences, pools
+ * and convolutions were taken apart into, and what the library calls the parts. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "program/role_finder.h"
+
+typedef trm_role_finder finder;
+
+static const uint32_t none = TRM_NO_INDEX;
+
+/* ---- Marks ---------------------------------------------------------------------------------- */
+
+/* What a library's layer was taken apart into carries the layer's word, its op and the part. */
+static void find_marked(finder *f, uint32_t n) {
+  const trm_instruction *i = at(f, n);
+  const char *word = trm_instruction_frontend_attribute(i, "popnn_word");
+  if (word == NULL) return;
+  *role_of(f, n) = (trm_tile_role){
+      .scope = trm_instruction_frontend_attribute(i, "popnn_scope"), .word = word,
+      .prefix = trm_instruction_frontend_attribute(i, "popnn_part"),
+      .key = trm_instruction_frontend_attribute(i, "popnn_key"), .is_shared = true,
+      .is_plain = true};
+}
+
+/* "maxPool5x5": of a window's dimensions those that are not the batch and the channels. */
+static const char *pool_name(trm_arena *arena, const char *kind, const trm_window *window) {
+  char sizes[128] = "";
+  int used = 0;
+  const int32_t rank = window->rank;
+  const bool last = rank > 2 && window->dims[rank - 1].size == 1 &&
+                    window->dims[rank - 1].stride == 1;
+  for (int32_t d = rank > 2 ? 1 : 0; d < rank && used < 100; ++d) {
+    if (rank > 2 && d == (last ? rank - 1 : 1)) continue;
+    used += snprintf(sizes + used, sizeof sizes - (size_t)used, "%s%" PRId64, used == 0 ? "" : "x",
+                     window->dims[d].size);
+  }
+  return trm_arena_format(arena, "%s%s", kind, sizes);
+}
+
+static trm_status find_pool(finder *f, uint32_t n, trm_error *error) {
+  const trm_instruction *i = at(f, n);
+  const bool gradient = i->opcode == TRM_OP_SELECT_AND_SCATTER;
+  if ((i->opcode != TRM_OP_REDUCE_WINDOW && !gradient) || i->window == NULL) return TRM_OK;
+  const bool mean = i->metadata.op_type != NULL && strstr(i->metadata.op_type, "AvgPool") != NULL;
+  const bool backwards = gradient || (mean && strstr(i->metadata.op_type, "Grad") != NULL);
+  const trm_computation *called = &f->in.module->computations[i->called[0]];
+  const bool max = gradient || called->instructions[called->root].opcode == TRM_OP_MAXIMUM;
+  if (!max && !mean) return TRM_OK;
+  trm_tile_role *role = role_of(f, n);
+  role->word = max ? backwards ? "max-pool-grad" : "max-pool"
+                   : backwards ? "avg-pool-grad" : "avg-pool";
+  role->prefix = pool_name(f->arena, max ? "maxPool" : "avgPool", i->window);
+  CHECK_MEMORY(role->prefix, "a program");
+  if (!mean) return TRM_OK;
+  role->number = ARENA_NEW(f->arena, uint32_t, 1);
+  CHECK_MEMORY(role->number, "a program");
+  /* What is padded before and divided after belongs to it. */
+  const uint32_t before = operand(f, n, 0), after = f->in.user[n];
+  if (same_op(at(f, before), i) && role_of(f, before)->word == NULL) *role_of(f, before) = *role;
+  if (after != none && same_op(at(f, after), i)) *role_of(f, after) = *role;
+  return TRM_OK;
+}
+
+/* The value behind a kernel that is turned round, transposed or converted. */
+static uint32_t kernel_of(const finder *f, uint32_t n) {
+  uint32_t v = operand(f, n, 1);
+  for (;;) {
+    const trm_opcode opcode = at(f, v)->opcode;
+    if (opcode != TRM_OP_REVERSE && opcode != TRM_OP_TRANSPOSE && opcode != TRM_OP_CONVERT) {
+      return v;
+    }
+    v = operand(f, v, 0);
+  }
+}
+
+/* Kernels that are turned round: the gradient of a convolution by its operand. Where the module has
+ * the convolution with that kernel too, the original turns the kernel and calls that. */
+static void find_reversed(finder *f, uint32_t n, bool forward) {
+  const trm_instruction *i = at(f, n);
+  if (i->opcode != TRM_OP_CONVOLUTION) return;
+  bool reversed = i->metadata.op_type != NULL &&
+                  strstr(i->metadata.op_type, "BackpropInput") != NULL;
+  for (int32_t d = 0; i->window != NULL && d < i->window->rank; ++d) {
+    reversed |= i->window->dims[d].reversal;
+  }
+  reversed |= at(f, operand(f, n, 1))->opcode == TRM_OP_REVERSE;
+  if (reversed == forward) return;
+  const uint32_t kernel = kernel_of(f, n);
+  if (forward) {
+    f->is_kernel[kernel] = true;
+    return;
+  }
+  trm_tile_role *role = role_of(f, n);
+  if (f->is_kernel[kernel]) {
+    role->copies = "weights-transpose-chans-flip-x-y/WeightsTransposeChansFlipXY/WeightsTranspose";
+  } else if (role->word == NULL) {
+    role->word = "conv-with-reverse";
+  }
+}
+
+/* The kernels of groups are transposed by vertices when they are turned round. */
+static trm_status find_transposed(finder *f, uint32_t n, trm_error *error) {
+  const trm_instruction *i = at(f, n);
+  trm_tile_role *role = role_of(f, n);
+  if (i->opcode != TRM_OP_CONVOLUTION || i->window == NULL || role->word == NULL ||
+      strcmp(role->word, "conv-with-reverse") != 0 || i->convolution == NULL ||
+      i->convolution->feature_group_count <= 1) {
+    return TRM_OK;
+  }
+  role->copies = pool_name(f->arena, "conv-with-reverse/Conv_", i->window);
+  if (role->copies != NULL) {
+    role->copies = trm_arena_format(f->arena, "%s/WeightsTranspose", role->copies);
+  }
+  CHECK_MEMORY(role->copies, "a program");
+  return TRM_OK;
+}
+
+/* ---- Normalisations ------------------------------------------------------------------------- */
+
+static bool is_statistics(const trm_instruction *i) {
+  return i->opcode == TRM_OP_CUSTOM_CALL && i->custom_call != NULL &&
+         strncmp(i->custom_call->target, "tremula.batch-norm", 18) == 0;
+}
+
+static bool is_of_norm(const trm_instruction *i) {
+  const char *type = i->metadata.op_type;
+  return (trm_opcode_is_elementwise(i->opcode) || is_statistics(i)) && type != NULL &&
+         i->metadata.op_name != NULL && strncmp(type, "FusedBatchNorm", 14) == 0 &&
+         strstr(type, "Grad") == NULL;
+}
+
+typedef struct norm {
+  const char *op;
+  bool is_training;
+  uint32_t *number; /* that of all its parts: the first of inference has none */
+} norm;
+
+/* The entry of an op in a table of `mask` + 1 entries. */
+static norm *norm_of(norm *norms, uint32_t mask, const char *op) {
+  uint64_t hash = 1;
+  for (const char *c = op; *c != '\0'; ++c) hash = trm_layout_combine(hash, (uint8_t)*c);
+  uint32_t slot = (uint32_t)hash & mask;
+  while (norms[slot].op != NULL && strcmp(norms[slot].op, op) != 0) slot = (slot + 1) & mask;
+  norms[slot].op = op;
+  return &norms[slot];
+}
+
+/* What a fused batch norm was taken apart into: one normalisation in the original, of training
+ * where the op has statistics of its own. */
+trm_status trm_program_find_norms(trm_role_finder *f, trm_error *error) {
+  uint32_t parts = 0, mask = 1, trained = 0, inferred = 0;
+  for (uint32_t n = 0; n < f->in.count; ++n) parts += is_of_norm(at(f, n));
+  if (parts == 0) return TRM_OK;
+  while (mask < 2 * parts) mask = 2 * mask + 1;
+  bool is_complete = true;
+  norm *norms = trm_allocate_zeroed((size_t)mask + 1, sizeof *norms);
+  CHECK_MEMORY(norms, "a program");
+  for (uint32_t n = 0; n < f->in.count; ++n) {
+    if (!is_of_norm(at(f, n))) continue;
+    norm *of = norm_of(norms, mask, at(f, n)->metadata.op_name);
+    of->is_training |= is_statistics(at(f, n));
+  }
+  for (uint32_t n = 0; n < f->in.count; ++n) {
+    trm_tile_role *role = role_of(f, n);
+    if (!is_of_norm(at(f, n)) || role->word != NULL || role->is_absorbed) continue;
+    norm *of = norm_of(norms, mask, at(f, n)->metadata.op_name);
+    if (of->number == NULL) {
+      of->number = ARENA_NEW(f->arena, uint32_t, 1);
+      is_complete = of->number != NULL;
+      if (!is_complete) break;
+      *of->number = of->is_training ? 2 + trained++ : 1 + inferred++;
+    }
+    role->word = of->is_training ? "batch-norm-training" : "batch-norm-inference";
+    role->is_shared = true;
+    role->number = of->number;
+  }
+  trm_free(norms);
+  if (!is_complete) FAIL_NO_MEMORY("a program");
+  return TRM_OK;
+}
+
+trm_status trm_program_find_layers(trm_role_finder *f, trm_error *error) {
+  for (uint32_t n = 0; n < f->in.count; ++n) find_marked(f, n);
+  for (uint32_t n = 0; n < f->in.count; ++n) TRY(find_pool(f, n, error));
+  return TRM_OK;
+}
+
+trm_status trm_program_find_kernels(trm_role_finder *f, trm_error *error) {
+  for (uint32_t n = 0; n < f->in.count; ++n) find_reversed(f, n, true);
+  for (uint32_t n = 0; n < f->in.count; ++n) find_reversed(f, n, false);
+  for (uint32_t n = 0; n < f->in.count; ++n) TRY(find_transposed(f, n, error));
+  return TRM_OK;
+}
