@@ -50,7 +50,8 @@ FLAGS = (
          "program's inputs, variables among them, are made up; its results are what it computes "
          "from them. "
          "seed: `reset_ipu_seed` does nothing. hostembedding: lookups in host embeddings are "
-         "made up, updates go nowhere, and none need be registered."),
+         "made up, updates go nowhere, and none need be registered. A profile has no streams of "
+         "what is made up."),
     Flag("synthetic_data_initializer", "", "values of synthetic data: uniform, normal, random or "
          "a number", acts="uniform, random: from 0 to 1, integers 0 or 1; normal: of mean 0 and "
          "variance 1, integers rounded, unsigned ones without sign. Without it: zeros. The same in "

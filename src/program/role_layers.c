@@ -134,7 +134,7 @@ static bool is_of_norm(const trm_instruction *i) {
 typedef struct norm {
   const char *op;
   bool is_training;
-  uint32_t *number; /* that of all its parts: the first of inference has none */
+  uint32_t *number; /* that of all its parts, from .1 on; a lone inference has none */
 } norm;
 
 /* The entry of an op in a table of `mask` + 1 entries. */
@@ -154,6 +154,7 @@ trm_status trm_program_find_norms(trm_role_finder *f, trm_error *error) {
   for (uint32_t n = 0; n < f->in.count; ++n) parts += is_of_norm(at(f, n));
   if (parts == 0) return TRM_OK;
   while (mask < 2 * parts) mask = 2 * mask + 1;
+  uint32_t *last = NULL;
   bool is_complete = true;
   norm *norms = trm_allocate_zeroed((size_t)mask + 1, sizeof *norms);
   CHECK_MEMORY(norms, "a program");
@@ -170,7 +171,8 @@ trm_status trm_program_find_norms(trm_role_finder *f, trm_error *error) {
       of->number = ARENA_NEW(f->arena, uint32_t, 1);
       is_complete = of->number != NULL;
       if (!is_complete) break;
-      *of->number = of->is_training ? 2 + trained++ : 1 + inferred++;
+      *of->number = 2 + (of->is_training ? trained++ : inferred++);
+      if (!of->is_training) last = of->number;
     }
     role->word = of->is_training ? "batch-norm-training" : "batch-norm-inference";
     role->is_shared = true;
@@ -178,6 +180,7 @@ trm_status trm_program_find_norms(trm_role_finder *f, trm_error *error) {
   }
   trm_free(norms);
   if (!is_complete) FAIL_NO_MEMORY("a program");
+  if (inferred == 1) *last = 1;
   return TRM_OK;
 }
 
