@@ -166,7 +166,8 @@ static void test_option_text(void **state) {
   assert_int_equal(options.pass, TRM_PASS_FC_TRAINING_WU);
   static const char *const proportions[] = {"-0.1", "1.01", "nan", "", "0.5x", "half"};
   for (size_t i = 0; i < sizeof proportions / sizeof *proportions; i++) {
-    refuse_option("availableMemoryProportion", proportions[i], TRM_INVALID_ARGUMENT, "0 to 1");
+    refuse_option("availableMemoryProportion", proportions[i], TRM_INVALID_ARGUMENT,
+                  proportions[i][0] == '-' ? "greater than or equal to 0" : "0 to 1");
   }
   refuse_option("partialType", "half", TRM_INTERNAL,
                 "invalid_option: Unrecognised option 'partialType'");

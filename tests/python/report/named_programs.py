@@ -2,6 +2,7 @@
 
 import tensorflow.compat.v1 as tf
 from program_parts import compiled, convolution, descent, feed, on_ipu, ones, variable
+from tensorflow.compiler.plugin.poplar.ops import gen_popnn_ops
 from tensorflow.python import ipu
 
 # ---- non-linearities, elementwise ----
@@ -260,6 +261,19 @@ def equal_batch_norms():
     return compiled(network, feed(1, 4, 4, 2))
 
 
+def _group_norm(x):
+    constant = tf.constant([.5, .5])
+    return gen_popnn_ops.popnn_group_norm_inference(
+        x, constant, constant, constant, constant, data_format="NHWC", epsilon=.0015, num_groups=2)
+
+
+def equal_group_norms():
+    def network(x):
+        with tf.variable_scope("vs", use_resource=True):
+            return _group_norm(convolution(_group_norm(convolution(x))))
+    return on_ipu(network, feed(1, 4, 4, 2))
+
+
 def batch_norms_of_two_types():
     def network(x):
         with tf.variable_scope("vs", use_resource=True):
@@ -393,3 +407,14 @@ def equal_branches_with_random_numbers():
             return x * 10 * tf.random_uniform([2, 2], 1, 9, tf.int32, name="namef1")
         return tf.cond(tf.less(z[0], z[1]), draw, draw)
     return compiled(network, feed(2, 2, dtype=tf.int32), feed(2, dtype=tf.int32))
+
+
+# ---- several IPUs ----
+
+def sums_on_two_ipus():
+    def network(a, b, c):
+        with ipu.scopes.ipu_shard(0):
+            first = a + b
+        with ipu.scopes.ipu_shard(1):
+            return first + (a + c)
+    return compiled(network, feed(2), feed(2), feed(2))

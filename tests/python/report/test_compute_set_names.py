@@ -40,7 +40,8 @@ def one_ipu_afterwards():
 @pytest.mark.parametrize("case", CASES, ids=[case["program"] for case in CASES])
 def test_names(case):
     with tf.Graph().as_default():
-        report = run(getattr(named_programs, case["program"]), case.get("tiles", 0))
+        report = run(getattr(named_programs, case["program"]), case.get("tiles", 0),
+                     ipus=case.get("ipus", 1))
     test = Case()
     if "all" in case:
         allowed = case.get("allowed", [])
