@@ -46,8 +46,8 @@ trm_status trm_synthetic_parse(const char *list, uint32_t *out_bits, trm_error *
       ++r;
     }
     if (r == sizeof rows / sizeof *rows) {
-      FAIL(INVALID_ARGUMENT, "option synthetic_data names '%.*s'; it takes parameters, seed, infeed, "
-           "outfeed and hostembedding", (int)length, at);
+      FAIL(INVALID_ARGUMENT, "option synthetic_data names '%.*s'; it takes parameters, seed, "
+           "infeed, outfeed and hostembedding", (int)length, at);
     }
     *out_bits |= rows[r].bits;
     at += length + (at[length] == ',');

@@ -3,7 +3,8 @@
  * Three orders are tried: the module's own; what the root needs, depth first, the operand with the
  * most bytes first; and the greedy one that always runs what frees most. The one whose values hold
  * the least memory at once is taken (the original's CHOOSE_BEST does the same with its own
- * schedulers), or the second where POST_ORDER asks for it. Values are counted by instruction: views hold what they are views of. */
+ * schedulers), or the second where POST_ORDER asks for it. Values are counted by instruction: views
+ * hold what they are views of. */
 #include <stdlib.h>
 #include <string.h>
 

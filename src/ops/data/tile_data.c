@@ -255,10 +255,10 @@ static trm_status add_lookup_sums(const trm_tile_request *request, trm_tile_cost
   const uint32_t tiles = (uint32_t)(place->parts * parts);
   const int64_t all = trm_mapping_worst_bytes(place);
   const int64_t share = trm_ceil_divide(place->worst, parts);
-  TRY(trm_tile_add_exchange(request, cost, "multiUpdateAdd/ReduceFinalStage/ExchangePre", all, all * tiles, all,
-                            parts, error));
-  TRY(trm_tile_add_compute(request, cost, "multiUpdateAdd/ReduceFinalStage", "popops::Reduce<ReduceOp::ADD>",
-                           tiles, 1,
+  TRY(trm_tile_add_exchange(request, cost, "multiUpdateAdd/ReduceFinalStage/ExchangePre", all,
+                            all * tiles, all, parts, error));
+  TRY(trm_tile_add_compute(request, cost, "multiUpdateAdd/ReduceFinalStage",
+                           "popops::Reduce<ReduceOp::ADD>", tiles, 1,
                            workers * (33 + trm_ceil_divide(share, workers) * parts) + 11,
                            1.0, (uint32_t)parts + 1, place->worst * tiles, error));
   TRY(trm_tile_add_exchange(request, cost, "ExchangePre", all, all * place->parts,

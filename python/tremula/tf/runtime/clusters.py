@@ -3,7 +3,8 @@
 The plugin's graph optimiser calls back with a graph whose nodes have been placed, in a session or
 in a tf.function. Ops that can be compiled together become one IpuLaunch, which is lowered when it
 runs, as soon as the shapes are known (late.py). What it gives is what the ops one by one would
-have given; who has no Python, or turns off `use_plugin_optimizers`, gets them one by one.
+have given, random numbers apart; who has no Python, or turns off `use_plugin_optimizers`, gets them
+one by one.
 
 A node on an IPU stays as it is if it calls functions or has side effects that a program cannot
 have, if the shape of its result depends on values, if it must know a value that is no constant, or

@@ -51,8 +51,8 @@ class HostTable:
         trace = tracing.current()
         trace.tables.setdefault(self.id, self)
         number = trace.feed(f"host_table/{what}/{self.id}")
-        return tracing.side_effect(_TARGET, {"host_call": number, "table": True, **config}, operands, dtypes,
-                                   shapes)
+        config = {"host_call": number, "table": True, **config}
+        return tracing.side_effect(_TARGET, config, operands, dtypes, shapes)
 
     def set_registered(self, registered):
         """Whether programs may use the table from now on."""

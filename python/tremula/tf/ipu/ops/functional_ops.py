@@ -34,7 +34,8 @@ def outlined_function(func=None, unique_sharding=False, keep_input_layouts=None,
         if not callable(inner):
             raise TypeError(f"outlined_function takes a function, not {type(inner).__name__}.")
         label = name or getattr(inner, "__name__", "")
-        label = re.sub(r"^[^A-Za-z0-9.]+|[^A-Za-z0-9_.\\/>-]", "", label) or "function"  # a lambda's
+        # The name of a lambda has no allowed character but its letters.
+        label = re.sub(r"^[^A-Za-z0-9.]+|[^A-Za-z0-9_.\\/>-]", "", label) or "function"
 
         @functools.wraps(inner, updated=())
         def call(*args, **kwargs):
