@@ -63,8 +63,8 @@ trm_status trm_inspect_replace_file(const char *path, const void *head, size_t h
                                     const void *data, size_t size, trm_error *error) {
   trm_new_file file;
   TRY(trm_new_file_open(path, &file, error));
-  if (fwrite(head, 1, head_size, file.stream) != head_size ||
-      fwrite(data, 1, size, file.stream) != size) {
+  if ((head_size != 0 && fwrite(head, 1, head_size, file.stream) != head_size) ||
+      (size != 0 && fwrite(data, 1, size, file.stream) != size)) {
     file.problem = errno;
   }
   return trm_new_file_close(&file, path, true, error);
