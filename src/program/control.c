@@ -174,9 +174,24 @@ static trm_status loop_back(while_walk *w, const trm_value *root, trm_error *err
   return TRM_OK;
 }
 
+/* Whether the k-th of a loop's results is used. */
+static bool is_result_used(const trm_computation *c, trm_index loop, uint32_t k) {
+  if (c->root == loop) return true;
+  for (trm_index r = 0; r < c->num_instructions; ++r) {
+    const trm_instruction *reader = &c->instructions[r];
+    for (uint32_t o = 0; o < reader->num_operands; ++o) {
+      if (reader->operands[o] != loop) continue;
+      if (reader->opcode != TRM_OP_GET_TUPLE_ELEMENT || reader->number == (int64_t)k) return true;
+    }
+  }
+  return false;
+}
+
 /* Of a loop of a known count, the increments of counters that nothing but the condition reads: the
- * Repeat counts. */
-static void leave_out_counters(trm_program_builder *builder, uint32_t computation) {
+ * Repeat counts. `loop` is an instruction of the computation `caller`. */
+static void leave_out_counters(trm_program_builder *builder, uint32_t caller, trm_index loop) {
+  const trm_computation *outside = &builder->module->computations[caller];
+  const uint32_t computation = outside->instructions[loop].called[1];
   const trm_computation *body = &builder->module->computations[computation];
   const trm_instruction *root = &body->instructions[body->root];
   if (root->opcode != TRM_OP_TUPLE) return;
@@ -188,7 +203,8 @@ static void leave_out_counters(trm_program_builder *builder, uint32_t computatio
     const trm_instruction *step = &body->instructions[sum->operands[1]];
     if (old->opcode != TRM_OP_GET_TUPLE_ELEMENT || old->number != (int64_t)k ||
         step->opcode != TRM_OP_CONSTANT ||
-        body->instructions[old->operands[0]].opcode != TRM_OP_PARAMETER) {
+        body->instructions[old->operands[0]].opcode != TRM_OP_PARAMETER ||
+        is_result_used(outside, loop, k)) {
       continue;
     }
     uint32_t reads = 0;
@@ -231,7 +247,7 @@ trm_status trm_program_walk_while(trm_program_builder *builder, trm_program_scop
   uint64_t turns = builder->program->options.assumed_trip_count;
   bool is_exact;
   const bool known = trm_loop_trip_count(&view, &turns, &is_exact);
-  if (known) leave_out_counters(builder, instruction->called[1]);
+  if (known) leave_out_counters(builder, scope->computation, i);
   bool is_pipeline;
   TRY(trm_pipeline_begin(builder, instruction, &is_pipeline, error));
   TRY(trm_program_make_placements(builder, scope->computation, i, w.count, error));

@@ -101,7 +101,7 @@ def test_a_stage_may_return_numbers():
     with tf.Graph().as_default():
         result = run_inference([lambda x: (x, 2.0, np.float32(3)), lambda x, a, b: x * a + b],
                                [tf.constant(4.0)], gradient_accumulation_count=2)
-        np.testing.assert_array_equal(result, [11.0] * 2)
+        np.testing.assert_array_equal(result, [[11.0] * 2])
 
 
 def test_stages_know_which_mini_batch_it_is():
@@ -118,7 +118,7 @@ def test_counts_that_a_division_made():
     with tf.Graph().as_default():
         result = run_inference([lambda x: x, lambda x: x], [tf.constant(1.0)], repeat_count=8 / 2,
                                gradient_accumulation_count=4 / 2)
-        assert len(result) == 8
+        assert [len(one) for one in result] == [8]
         for name, value in (("repeat_count", 2.5), ("gradient_accumulation_count", 2.5),
                             ("batch_serialization_iterations", 1.5)):
             with pytest.raises(TypeError, match=f"{name} must be an int"):

@@ -108,10 +108,11 @@ def test_cycle_counts_are_logged(script):
         tf.disable_v2_behavior()
         ipu.config.IPUConfig().configure_ipu_system()
         with ipu.scopes.ipu_scope("/device:IPU:0"):
-            result = ipu.ipu_compiler.compile(lambda: tf.ones([256, 256]) @ tf.ones([256, 256]))
+            x = tf.placeholder(tf.float32, [256, 256])
+            result = ipu.ipu_compiler.compile(lambda x: x @ x, [x])
         with tf.Session() as session:
             for _ in range(2):
-                session.run(result)
+                session.run(result, {x: [[1.] * 256] * 256})
     """, TF_POPLAR_FLAGS="--log_cycle_count=0 --use_ipu_model")
     counts = re.findall(r"Cycle count: (\d+)", done.stderr)
     assert len(counts) == 2 and counts[0] == counts[1] and int(counts[0]) > 0, done.stderr

@@ -278,10 +278,10 @@ def test_pipeline_depth_that_only_a_run_knows(devices, session):
         for wrong in (0, 1, 3):
             refused(tf.errors.InternalError, r"Pipeline depth is invalid\. .*overlap length \(2\)",
                     s.run, run, {count: wrong})
-        assert s.run(dequeue).size == 0
+        assert s.run(dequeue)[0].size == 0
         for right in (2, 4):
             s.run(run, {count: right})
-            np.testing.assert_array_equal(s.run(dequeue), [4.] * right)
+            np.testing.assert_array_equal(s.run(dequeue), [[4.] * right])
 
 
 def test_pipeline_without_an_outfeed(on_ipu):

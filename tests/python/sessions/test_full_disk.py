@@ -38,11 +38,13 @@ def test_everything_beside_the_work(script, tmp_path):
         ipu.utils.configure_ipu_system(config)
         resource.setrlimit(resource.RLIMIT_FSIZE, (20, resource.RLIM_INFINITY))
         with ipu.scopes.ipu_scope("/device:IPU:0"):
-            y, = ipu.ipu_compiler.compile(lambda: tf.matmul(tf.ones([4, 40]), tf.ones([40, 4])))
+            x = tf.placeholder(tf.float32, [4, 40])
+            y, = ipu.ipu_compiler.compile(lambda x: tf.matmul(x, tf.ones([40, 4])), [x])
         with tf.device("cpu"):
             events = gen_ipu_ops.ipu_event_trace()
         with tf.Session() as session:
-            print(session.run(y)[0, 0], session.run(y)[3, 3])
+            ones = {{x: [[1.] * 40] * 4}}
+            print(session.run(y, ones)[0, 0], session.run(y, ones)[3, 3])
             session.run(events)
     """, TREMULA_RUNTIME_DIR=str(tmp_path / "locks"), POPLAR_LOG_LEVEL="WARN",
                   XLA_FLAGS=f"--xla_dump_to={places['dumps']} --xla_dump_hlo_as_text "
