@@ -32,6 +32,10 @@ static inline bool same_op(const trm_instruction *a, const trm_instruction *b) {
          strcmp(a->metadata.op_name, b->metadata.op_name) == 0;
 }
 
+static inline bool is_used_once(const trm_role_finder *f, uint32_t v) {
+  return f->in.uses[v] == 1 && !f->in.is_output[v];
+}
+
 /* Marked layers and pools, before the patterns of sums. */
 trm_status trm_program_find_layers(trm_role_finder *f, trm_error *error);
 

@@ -131,6 +131,20 @@ static bool is_of_norm(const trm_instruction *i) {
          strstr(type, "Grad") == NULL;
 }
 
+/* Parameters of a normalisation that are halves: popnn reads them as they are. */
+static bool is_cast_for_norm(const trm_role_finder *f, uint32_t n) {
+  const trm_instruction *i = at(f, n);
+  if (i->opcode != TRM_OP_CONVERT || i->shape.rank > 1 ||
+      at(f, operand(f, n, 0))->shape.dtype != TRM_F16 || !is_used_once(f, n)) {
+    return false;
+  }
+  uint32_t user = f->in.user[n];
+  if (user != TRM_NO_INDEX && at(f, user)->opcode == TRM_OP_BROADCAST && is_used_once(f, user)) {
+    user = f->in.user[user];
+  }
+  return user != TRM_NO_INDEX && is_of_norm(at(f, user));
+}
+
 typedef struct norm {
   const char *op;
   bool is_training;
@@ -165,6 +179,7 @@ trm_status trm_program_find_norms(trm_role_finder *f, trm_error *error) {
   }
   for (uint32_t n = 0; n < f->in.count; ++n) {
     trm_tile_role *role = role_of(f, n);
+    if (is_cast_for_norm(f, n)) role->is_absorbed = true;
     if (!is_of_norm(at(f, n)) || role->word != NULL || role->is_absorbed) continue;
     norm *of = norm_of(norms, mask, at(f, n)->metadata.op_name);
     if (of->number == NULL) {

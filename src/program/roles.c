@@ -18,10 +18,6 @@ static const uint32_t none = TRM_NO_INDEX;
 
 typedef trm_role_finder finder;
 
-static bool is_used_once(const finder *f, uint32_t v) {
-  return f->in.uses[v] == 1 && !f->in.is_output[v];
-}
-
 static bool is_float(const trm_instruction *i) {
   return i->shape.dtype == TRM_F16 || i->shape.dtype == TRM_F32 || i->shape.dtype == TRM_BF16;
 }

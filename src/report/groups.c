@@ -34,7 +34,7 @@ uint32_t trm_scope_of(const trm_scopes *scopes, const char *key,
   const char *scope = trm_instruction_frontend_attribute(instruction, key);
   const char *name = instruction->metadata.op_name;
   const char *gradients = name == NULL ? NULL : strstr(name, "gradients");
-  *out_is_gradient = scope != NULL && gradients != NULL && strstr(gradients, scope) != NULL;
+  *out_is_gradient = scope != NULL && gradients != NULL && strstr(scope, "gradients") == NULL;
   return scope == NULL ? TRM_NO_INDEX : find(scopes, scope);
 }
 
