@@ -94,6 +94,17 @@ static bool is_half(const narrower *n, trm_index i) {
   return n->computation->instructions[i].shape.dtype == TRM_F16 || (n->is_narrow[i] & 1) != 0;
 }
 
+/* Whether a value of a computation is a half that was made wide, or the square of one:
+ * popops::reduce squares what it reads. */
+static bool is_widened(const trm_computation *c, const trm_instruction *value) {
+  if (value->shape.dtype != TRM_F32) return false;
+  if (value->opcode == TRM_OP_MULTIPLY && value->operands[0] == value->operands[1]) {
+    value = &c->instructions[value->operands[0]];
+  }
+  return value->opcode == TRM_OP_CONVERT &&
+         c->instructions[value->operands[0]].shape.dtype == TRM_F16;
+}
+
 /* Leaves of a fusion that are halves made wide at the end. */
 static uint64_t widened_leaves(const narrower *n, const trm_instruction *fusion) {
   const trm_computation *body = &n->module->computations[fusion->called[0]];
@@ -103,10 +114,7 @@ static uint64_t widened_leaves(const narrower *n, const trm_instruction *fusion)
   uint64_t leaves = 0;
   for (uint32_t l = 0; l < (several ? root->num_operands : 1) && l < MAX_LEAVES; ++l) {
     const trm_instruction *result = several ? &body->instructions[root->operands[l]] : root;
-    if (result->opcode == TRM_OP_CONVERT && result->shape.dtype == TRM_F32 &&
-        body->instructions[result->operands[0]].shape.dtype == TRM_F16) {
-      leaves |= UINT64_C(1) << l;
-    }
+    if (is_widened(body, result)) leaves |= UINT64_C(1) << l;
   }
   return leaves;
 }
@@ -128,6 +136,7 @@ static uint64_t narrow_leaves(const narrower *n, trm_index i) {
     case TRM_OP_CONVERT:
       return instruction->shape.dtype == TRM_F32 && is_half(n, instruction->operands[0])
                  ? n->may[i] & 1 : 0;
+    case TRM_OP_MULTIPLY: return is_widened(c, instruction) ? n->may[i] & 1 : 0;
     case TRM_OP_GET_TUPLE_ELEMENT: {
       const int32_t leaf = trm_shape_leaf_offset(
           &c->instructions[instruction->operands[0]].shape, (int32_t)instruction->number);

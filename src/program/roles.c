@@ -96,7 +96,9 @@ static void take_over(finder *f, uint32_t v, uint32_t by) {
 
 /* A cast that widen-halves (src/passes/halves.c) has put around an instruction is part of it. */
 static bool absorb_cast(finder *f, uint32_t v, uint32_t n) {
-  if (at(f, v)->opcode != TRM_OP_CONVERT || !same_op(at(f, v), at(f, n))) return false;
+  const char *cast_op = at(f, v)->metadata.op_name, *op = at(f, n)->metadata.op_name;
+  const bool is_same = (cast_op == NULL && op == NULL) || same_op(at(f, v), at(f, n));
+  if (at(f, v)->opcode != TRM_OP_CONVERT || !is_same) return false;
   role_of(f, v)->is_absorbed = true;
   return true;
 }
