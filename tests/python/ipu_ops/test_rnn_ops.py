@@ -349,8 +349,9 @@ def test_options_are_marks():
 @pytest.mark.parametrize("of", [
     lambda part: {"options": {"availableMemoryProportion": str(part)}},
     lambda part: {"available_memory_proportion_fwd": part}])
-def test_a_smaller_proportion_takes_less_memory(layer, of, monkeypatch):
+def test_a_smaller_proportion_takes_less_memory(layer, of, devices, monkeypatch):
     """256 units on 32 tiles, at 0.8 and at 0.1 of their memory."""
+    del devices  # which configures one IPU again afterwards
     monkeypatch.setenv("TF_POPLAR_FLAGS", "--use_ipu_model")
 
     def total(part):
