@@ -40,9 +40,11 @@ def pipelined(infeed, outfeed, **options):
 
 
 @pytest.fixture
-def measured(on_ipu, session):
+def measured(on_ipu, session, devices):
     """measured(program, options): (bytes always live, bytes at each tile's peak, a trained
     weight, reads of remote memory)."""
+    del devices  # which configures one IPU again at the end
+
     def run(program, num_ipus, settings=None, **options):
         config = ipu.config.IPUConfig()
         config.auto_select_ipus = num_ipus
