@@ -148,8 +148,8 @@ static trm_status compile(arguments *a, trm_error *error) {
   trm_status status = model_read(a->model, &a->lowering, &module, error);
   if (status != TRM_OK) return status;
   trm_executable *executable;
-  status = trm_inspect_compile(module, a->options, a->num_options,
-                               a->dumps.count > 0 ? dump : NULL, &a->dumps, &executable, error);
+  status = trm_inspect_compile(module, a->options, a->num_options, a->dumps.count > 0 ? dump : NULL,
+                               &a->dumps, &executable, error);
   trm_module_free(module);
   if (status != TRM_OK) return status;
   note_idle_options(a);

@@ -36,8 +36,7 @@ static void print_help(void) {
       "  --training sgd|momentum|adam\n"
       "                           plan a training step, of a SavedModel or GraphDef\n"
       "  --json                   the answer as JSON\n"
-      "  --option KEY=VALUE       an option of the compiler, see below; may be repeated\n"
-      LOWERING_HELP
+      "  --option KEY=VALUE       an option of the compiler, see below; may be repeated\n" LOWERING_HELP
       "\nThe exit code is 0 when it fits (in one of the cases asked for), 3 when it does not, 1\n"
       "after a failure, 2 after a mistake in the command line.\n\nOptions:\n");
   trm_inspect_option_row row;
@@ -135,8 +134,15 @@ static int add_targets(char *text, plan_request *request, bool *out_memory) {
   return -1;
 }
 
-enum { OPTION_TARGET = OPTION_OWN, OPTION_IPUS, OPTION_OPTION, OPTION_BATCH, OPTION_SWEEP,
-       OPTION_TRAINING, OPTION_JSON };
+enum {
+  OPTION_TARGET = OPTION_OWN,
+  OPTION_IPUS,
+  OPTION_OPTION,
+  OPTION_BATCH,
+  OPTION_SWEEP,
+  OPTION_TRAINING,
+  OPTION_JSON
+};
 
 /* Takes one option; -1 to go on, otherwise the exit code. */
 static int take(int option, char **argv, plan_request *request, bool *memory) {
@@ -156,7 +162,7 @@ static int take(int option, char **argv, plan_request *request, bool *memory) {
         return -1;
       }
       return complain_usage("plan", "--batch wants numbers that rise from 1 on, such as 1,2,4 or "
-                            "1,2,4,...");
+                                    "1,2,4,...");
     case OPTION_TRAINING:
       request->training = optarg;
       if (strcmp(optarg, "sgd") == 0 || strcmp(optarg, "momentum") == 0 ||
@@ -244,8 +250,8 @@ static trm_status grow(plan_answer *answer, trm_error *error) {
 /* All cases of one model. Shown in full: those of a single number of IPUs, batch and value. */
 static trm_status plan_model_cases(const plan_request *request, const plan_model *model,
                                    plan_answer *answer, bool *out_fits, trm_error *error) {
-  const bool full = request->num_batches <= 1 && !request->batches_go_on &&
-                    request->num_values <= 1;
+  const bool full =
+      request->num_batches <= 1 && !request->batches_go_on && request->num_values <= 1;
   static const long own[] = {0};
   const long *ipus = request->num_ipus > 0 ? request->ipus : own;
   *out_fits = false;
@@ -272,8 +278,8 @@ static trm_status plan_all(plan_request *request, plan_answer *answer, trm_error
   answer->models = calloc(PLAN_MAX_LIST, sizeof *answer->models);
   if (answer->models == NULL) status = fail(error, TRM_RESOURCE_EXHAUSTED, "out of memory");
   if (status == TRM_OK) {
-    status = plan_models_read(request, request->batches, request->num_batches, answer->models,
-                              error);
+    status =
+        plan_models_read(request, request->batches, request->num_batches, answer->models, error);
   }
   if (status != TRM_OK) return status;
   answer->num_models = first;

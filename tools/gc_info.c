@@ -37,7 +37,7 @@ static int list_devices(const gc_system *system) {
   printf("Graphcore device listing:\n\n");
   if (partition[0] != '\0') printf("Partition: %s [active]\n", partition);
   const uint32_t num_ids = trm_inventory_num_ids(system->inventory);
-  for (uint32_t id = 0; id < num_ids; id++) {
+  for (uint32_t id = 0; id < num_ids; ++id) {
     const trm_ipu_info *ipu = trm_inventory_ipu(system->inventory, id);
     if (ipu != NULL) {
       printf("-+- Id: [%u], target: [%s], ", id, gc_target(ipu));
@@ -47,7 +47,7 @@ static int list_devices(const gc_system *system) {
     uint32_t count;
     const uint32_t *members = trm_inventory_members(system->inventory, id, &count);
     printf("\n-+- Id: [%u], target: [Multi IPU]\n", id);
-    for (uint32_t i = 0; i < count; i++) {
+    for (uint32_t i = 0; i < count; ++i) {
       printf(" |--- Id: [%u], DNC Id: [%u], ", members[i], i);
       print_place(trm_inventory_ipu(system->inventory, members[i]));
     }
@@ -59,7 +59,7 @@ static int print_info(const gc_system *system, uint32_t id) {
   gc_attribute attributes[GC_MAX_ATTRIBUTES];
   const size_t count = gc_attributes(system, id, attributes);
   printf("Device Info:\n");
-  for (size_t i = 0; i < count; i++) {
+  for (size_t i = 0; i < count; ++i) {
     printf("  %s: %s\n", attributes[i].key, attributes[i].value);
   }
   return 0;
@@ -71,8 +71,10 @@ static int show(const gc_system *system, int what, bool has_id, uint32_t id) {
   uint32_t count;
   const uint32_t *members = trm_inventory_members(system->inventory, id, &count);
   if (has_id && members == NULL) {
-    return gc_fail(tool, "there is no device %u: the inventory %s has the ids 0 to %u "
-                   "(gc-info -l lists them)", id, trm_inventory_name(system->inventory),
+    return gc_fail(tool,
+                   "there is no device %u: the inventory %s has the ids 0 to %u "
+                   "(gc-info -l lists them)",
+                   id, trm_inventory_name(system->inventory),
                    trm_inventory_num_ids(system->inventory) - 1);
   }
   const trm_ipu_info *first = trm_inventory_ipu(system->inventory, members[0]);

@@ -18,28 +18,28 @@ static void print_help(void) {
 
 static int print_json(const gc_system *system) {
   json_t *devices = json_array();
-  for (uint32_t id = 0; id < system->num_ipus; id++) {
+  for (uint32_t id = 0; id < system->num_ipus; ++id) {
     gc_attribute attributes[GC_MAX_ATTRIBUTES];
     const size_t count = gc_attributes(system, id, attributes);
     json_t *object = json_object();
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; ++i) {
       json_object_set_new(object, attributes[i].key, json_string(attributes[i].value));
     }
     json_array_append_new(devices, object);
   }
-  json_t *root = json_pack("{s:s, s:s, s:o}", "inventory", trm_inventory_name(system->inventory),
-                           "partition", trm_inventory_partition(system->inventory), "devices",
-                           devices);
+  json_t *root =
+      json_pack("{s:s, s:s, s:o}", "inventory", trm_inventory_name(system->inventory), "partition",
+                trm_inventory_partition(system->inventory), "devices", devices);
   return gc_print_json(tool, root);
 }
 
 static int print_text(const gc_system *system) {
   printf("Device inventory: %s\n", trm_inventory_name(system->inventory));
-  for (uint32_t id = 0; id < system->num_ipus; id++) {
+  for (uint32_t id = 0; id < system->num_ipus; ++id) {
     gc_attribute attributes[GC_MAX_ATTRIBUTES];
     const size_t count = gc_attributes(system, id, attributes);
     printf("\nDevice %u:\n", id);
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; ++i) {
       printf("  %s: %s\n", attributes[i].key, attributes[i].value);
     }
   }

@@ -28,7 +28,7 @@ typedef struct table {
 
 static bool table_create(table *t, const char *const *headings, size_t max_rows) {
   *t = (table){0};
-  for (; headings[t->num_columns] != NULL; t->num_columns++) {
+  for (; headings[t->num_columns] != NULL; ++t->num_columns) {
     t->headings[t->num_columns] = headings[t->num_columns];
     t->widths[t->num_columns] = strlen(headings[t->num_columns]);
   }
@@ -43,7 +43,7 @@ static void table_free(table *t) {
 }
 
 static void table_add(table *t, const char *const *values, bool rule) {
-  for (size_t c = 0; c < t->num_columns; c++) {
+  for (size_t c = 0; c < t->num_columns; ++c) {
     snprintf(t->cells[t->num_rows][c], CELL_SIZE, "%s", values[c]);
     const size_t length = strlen(t->cells[t->num_rows][c]);
     if (length > t->widths[c]) t->widths[c] = length;
@@ -54,14 +54,14 @@ static void table_add(table *t, const char *const *values, bool rule) {
 /* Bytes between the outer bars of `count` columns from `first`. */
 static size_t inner_width(const table *t, size_t first, size_t count) {
   size_t width = 3 * count - 1;
-  for (size_t c = first; c < first + count; c++) width += t->widths[c];
+  for (size_t c = first; c < first + count; ++c) width += t->widths[c];
   return width;
 }
 
 static void print_rule(const table *t) {
-  for (size_t c = 0; c < t->num_columns; c++) {
+  for (size_t c = 0; c < t->num_columns; ++c) {
     putchar('+');
-    for (size_t i = 0; i < t->widths[c] + 2; i++) putchar('-');
+    for (size_t i = 0; i < t->widths[c] + 2; ++i) putchar('-');
   }
   printf("+\n");
 }
@@ -75,7 +75,7 @@ static void print_cell(const char *text, size_t width) {
 /* The last column takes what a long title needs. */
 static void make_room(table *t, const span *spans) {
   size_t first = 0;
-  for (; spans->columns > 0; spans++) {
+  for (; spans->columns > 0; ++spans) {
     const size_t has = inner_width(t, first, spans->columns), wants = strlen(spans->text) + 2;
     first += spans->columns;
     if (wants > has) t->widths[first - 1] += wants - has;
@@ -85,7 +85,7 @@ static void make_room(table *t, const span *spans) {
 static void print_spans(const table *t, const span *spans) {
   size_t first = 0;
   print_rule(t);
-  for (; spans->columns > 0; spans++) {
+  for (; spans->columns > 0; ++spans) {
     print_cell(spans->text, inner_width(t, first, spans->columns));
     first += spans->columns;
   }
@@ -96,12 +96,12 @@ static void table_print(table *t, const span *spans) {
   make_room(t, spans);
   print_spans(t, spans);
   print_rule(t);
-  for (size_t c = 0; c < t->num_columns; c++) print_cell(t->headings[c], t->widths[c] + 2);
+  for (size_t c = 0; c < t->num_columns; ++c) print_cell(t->headings[c], t->widths[c] + 2);
   printf("|\n");
   print_rule(t);
-  for (size_t r = 0; r < t->num_rows; r++) {
+  for (size_t r = 0; r < t->num_rows; ++r) {
     if (t->rules[r] && r > 0) print_rule(t);
-    for (size_t c = 0; c < t->num_columns; c++) print_cell(t->cells[r][c], t->widths[c] + 2);
+    for (size_t c = 0; c < t->num_columns; ++c) print_cell(t->cells[r][c], t->widths[c] + 2);
     printf("|\n");
   }
   print_rule(t);
@@ -117,25 +117,25 @@ static bool begins_board(const gc_system *system, uint32_t id, uint32_t previous
 }
 
 static bool print_ipus(const gc_system *system) {
-  static const char *const machine_headings[] = {"IPU-M", "Serial",  "ICU FW",  "Type",
-                                                 "Server version", "ID", "PCIe ID", "Routing",
-                                                 "GWSW", NULL};
-  static const char *const card_headings[] = {"Serial", "ICU FW", "Type",      "ID", "IPU#",
+  static const char *const machine_headings[] = {"IPU-M",          "Serial", "ICU FW",  "Type",
+                                                 "Server version", "ID",     "PCIe ID", "Routing",
+                                                 "GWSW",           NULL};
+  static const char *const card_headings[] = {"Serial",  "ICU FW",  "Type",      "ID", "IPU#",
                                               "PCIe ID", "Routing", "NUMA node", NULL};
   const bool machines = trm_inventory_ipu(system->inventory, 0)->host[0] != '\0';
   table t;
-  const bool ok =
-      table_create(&t, machines ? machine_headings : card_headings, system->num_ipus);
-  for (uint32_t i = 0; ok && i < system->num_ipus; i++) {
+  const bool ok = table_create(&t, machines ? machine_headings : card_headings, system->num_ipus);
+  for (uint32_t i = 0; ok && i < system->num_ipus; ++i) {
     const trm_ipu_info *ipu = trm_inventory_ipu(system->inventory, i);
     char id[16], number[16], numa[16];
     snprintf(id, sizeof id, "%u", i);
     snprintf(number, sizeof number, "%u", ipu->number);
     snprintf(numa, sizeof numa, "%u", ipu->numa_node);
-    const char *machine[] = {ipu->host, ipu->serial, ipu->firmware, ipu->board,
-                             ipu->server_version, id, number, ipu->routing, ipu->software};
-    const char *card[] = {ipu->serial, ipu->firmware, ipu->board, id, number,
-                          ipu->pci, ipu->routing, numa};
+    const char *machine[] = {ipu->host,  ipu->serial,         ipu->firmware,
+                             ipu->board, ipu->server_version, id,
+                             number,     ipu->routing,        ipu->software};
+    const char *card[] = {ipu->serial, ipu->firmware, ipu->board,   id,
+                          number,      ipu->pci,      ipu->routing, numa};
     table_add(&t, machines ? machine : card, i > 0 && begins_board(system, i, i - 1));
   }
   if (ok) {
@@ -154,12 +154,12 @@ static bool print_ipus(const gc_system *system) {
 /* ---- The processes --------------------------------------------------------------------------- */
 
 static bool print_processes(const gc_system *system) {
-  static const char *const headings[] = {"PID",   "Command", "Time", "User", "ID",
+  static const char *const headings[] = {"PID",   "Command", "Time", "User",  "ID",
                                          "Clock", "Temp",    "Temp", "Power", NULL};
   table t;
   const bool ok = table_create(&t, headings, system->num_ipus);
   uint32_t previous = 0;
-  for (uint32_t i = 0; ok && i < system->num_ipus; i++) {
+  for (uint32_t i = 0; ok && i < system->num_ipus; ++i) {
     const trm_attachment *attachment = &system->attachments[i];
     if (!attachment->attached) continue;
     char pid[32], elapsed[GC_ELAPSED_SIZE], id[16], clock_speed[32];
@@ -168,8 +168,8 @@ static bool print_processes(const gc_system *system) {
     snprintf(id, sizeof id, "%u", i);
     snprintf(clock_speed, sizeof clock_speed, "%uMHz",
              trm_inventory_ipu(system->inventory, i)->clock_mhz);
-    const char *values[] = {pid, attachment->command, elapsed, attachment->user, id,
-                            clock_speed, "N/A", "N/A", "N/A"};
+    const char *values[] = {
+        pid, attachment->command, elapsed, attachment->user, id, clock_speed, "N/A", "N/A", "N/A"};
     table_add(&t, values, t.num_rows > 0 && begins_board(system, i, previous));
     previous = i;
   }
@@ -194,7 +194,7 @@ static json_t *ipu_object(const gc_system *system, uint32_t id) {
   const size_t count = gc_attributes(system, id, attributes);
   const trm_attachment *attachment = &system->attachments[id];
   json_t *object = json_object();
-  for (size_t i = 0; object != NULL && i < count; i++) {
+  for (size_t i = 0; object != NULL && i < count; ++i) {
     json_object_set_new(object, attributes[i].key, json_string(attributes[i].value));
   }
   char pid[32] = "N/A", elapsed[GC_ELAPSED_SIZE] = "N/A";
@@ -212,7 +212,7 @@ static json_t *ipu_object(const gc_system *system, uint32_t id) {
 static int print_json(const gc_system *system) {
   json_t *cards = json_array();
   json_t *ipus = NULL;
-  for (uint32_t i = 0; i < system->num_ipus; i++) {
+  for (uint32_t i = 0; i < system->num_ipus; ++i) {
     if (i == 0 || begins_board(system, i, i - 1)) {
       const trm_ipu_info *ipu = trm_inventory_ipu(system->inventory, i);
       ipus = json_array();
@@ -221,10 +221,10 @@ static int print_json(const gc_system *system) {
     }
     json_array_append_new(ipus, ipu_object(system, i));
   }
-  json_t *root = json_pack("{s:s, s:s, s:i, s:o}", "partition",
-                           trm_inventory_partition(system->inventory), "inventory",
-                           trm_inventory_name(system->inventory), "reconfigurable IPUs",
-                           (int)system->num_ipus, "cards", cards);
+  json_t *root =
+      json_pack("{s:s, s:s, s:i, s:o}", "partition", trm_inventory_partition(system->inventory),
+                "inventory", trm_inventory_name(system->inventory), "reconfigurable IPUs",
+                (int)system->num_ipus, "cards", cards);
   return gc_print_json(tool, root);
 }
 

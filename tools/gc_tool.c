@@ -11,7 +11,7 @@
 static void complain(const char *tool, const char *format, va_list args, const char *end) {
   char text[TRM_ERROR_SIZE];
   vsnprintf(text, sizeof text, format, args);
-  for (char *c = text; *c != '\0'; c++) {
+  for (char *c = text; *c != '\0'; ++c) {
     if ((unsigned char)*c < 0x20 || *c == 0x7f) *c = ' ';
   }
   fflush(stdout);
@@ -48,7 +48,7 @@ int gc_print_json(const char *tool, json_t *root) {
 int gc_bad_option(const char *tool, int result, const struct option *options, char *const *argv) {
   const char *word = argv[optind - 1];
   if (result == ':') return gc_usage(tool, "'%s' needs a value", word);
-  for (; options->name != NULL; options++) {
+  for (; options->name != NULL; ++options) {
     if (optopt != 0 && options->val == optopt) {
       return gc_usage(tool, "'%s': no value goes there", word);
     }
@@ -127,7 +127,7 @@ __attribute__((format(printf, 3, 4))) static void add(attribute_list *list, cons
 }
 
 static void add_unknown(attribute_list *list, const char *const *keys) {
-  for (; *keys != NULL; keys++) add(list, *keys, "N/A");
+  for (; *keys != NULL; ++keys) add(list, *keys, "N/A");
 }
 
 /* "2.4.4" -> 2, 4, 4; a part that is not there is N/A. */
@@ -135,7 +135,7 @@ static void add_firmware(attribute_list *list, const char *version) {
   static const char *const keys[] = {"firmware major version", "firmware minor version",
                                      "firmware patch version"};
   const char *rest = version;
-  for (size_t i = 0; i < 3; i++) {
+  for (size_t i = 0; i < 3; ++i) {
     const int length = (int)strcspn(rest, ".");
     add(list, keys[i], "%.*s", length, rest);
     rest += length + (rest[length] == '.');
@@ -165,7 +165,7 @@ static void add_ipu(attribute_list *list, const gc_system *system, const trm_ipu
   static const char *const physical_2[] = {"driver version", NULL};
   static const char *const physical_3[] = {
       "hexoatt active size (bytes)", "hexoatt total size (bytes)", "hexopt active size (bytes)",
-      "hexopt total size (bytes)", "icu bootloader version", NULL};
+      "hexopt total size (bytes)",   "icu bootloader version",     NULL};
   static const char *const physical_4[] = {"ipu error state",
                                            "ipu power",
                                            "ipu utilisation",
@@ -209,7 +209,7 @@ static void add_group(attribute_list *list, const gc_system *system, const uint3
                       uint32_t count) {
   const trm_ipu_info *first = trm_inventory_ipu(system->inventory, members[0]);
   char ids[160] = "";
-  for (uint32_t i = 0; i < count; i++) {
+  for (uint32_t i = 0; i < count; ++i) {
     const size_t used = strlen(ids);
     snprintf(ids + used, sizeof ids - used, "%s%u", i == 0 ? "" : ",", members[i]);
   }

@@ -80,8 +80,8 @@ trm_status run_python(const char *module, char *const *arguments, trm_error *err
   }
   return fail(error, TRM_FAILED_PRECONDITION,
               "'%s -m %s' did not work (%s %d; its own message is above). Set TREMULA_PYTHON to a "
-              "Python that has Tremula and TensorFlow", python, module,
-              WIFSIGNALED(state) ? "signal" : "exit code",
+              "Python that has Tremula and TensorFlow",
+              python, module, WIFSIGNALED(state) ? "signal" : "exit code",
               WIFSIGNALED(state) ? WTERMSIG(state) : WEXITSTATUS(state));
 }
 
@@ -111,8 +111,8 @@ static trm_status lower(const char *path, bool is_folder, const lowering_options
   const struct {
     char *option;
     const string_list *values;
-  } lists[] = {{"--feed", &options->feeds}, {"--fetch", &options->fetches},
-               {"--shape", &options->shapes}};
+  } lists[] = {
+      {"--feed", &options->feeds}, {"--fetch", &options->fetches}, {"--shape", &options->shapes}};
   for (size_t l = 0; l < sizeof lists / sizeof *lists; ++l) {
     for (size_t i = 0; i < lists[l].values->count; ++i) {
       fits = fits && string_list_add(&arguments, lists[l].option) &&
@@ -136,11 +136,14 @@ trm_status model_read(const char *path, const lowering_options *options, trm_mod
   if (is_folder && is_graph) {
     return fail(error, TRM_INVALID_ARGUMENT,
                 "%s is a folder, so a SavedModel: choose a --signature; --feed and --fetch are for "
-                "GraphDefs", path);
+                "GraphDefs",
+                path);
   }
   if (is_graph && options->fetches.count == 0) {
-    return fail(error, TRM_INVALID_ARGUMENT, "%s: a GraphDef needs --fetch NAME, the output to "
-                "compute", path);
+    return fail(error, TRM_INVALID_ARGUMENT,
+                "%s: a GraphDef needs --fetch NAME, the output to "
+                "compute",
+                path);
   }
   if (!is_folder && options->signature != NULL) {
     return fail(error, TRM_INVALID_ARGUMENT,

@@ -30,8 +30,7 @@ bool interface_names_create(const trm_executable *executable, interface_names *o
       .numbered = calloc(num_outputs + 1, sizeof *out_names->numbered),
       .table = text != NULL ? json_loads(text, 0, NULL) : NULL,
   };
-  if (out_names->inputs == NULL || out_names->outputs == NULL ||
-      out_names->numbered == NULL) {
+  if (out_names->inputs == NULL || out_names->outputs == NULL || out_names->numbered == NULL) {
     interface_names_free(out_names);
     return false;
   }

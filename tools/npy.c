@@ -20,13 +20,12 @@ static const struct type_row {
   int size;
   trm_dtype dtype;
 } types[] = {
-    {'f', 4, TRM_F32}, {'f', 2, TRM_F16}, {'f', 8, TRM_F64}, {'b', 1, TRM_PRED},
-    {'i', 1, TRM_S8},  {'i', 2, TRM_S16}, {'i', 4, TRM_S32}, {'i', 8, TRM_S64},
-    {'u', 1, TRM_U8},  {'u', 2, TRM_U16}, {'u', 4, TRM_U32}, {'u', 8, TRM_U64},
-    {'c', 8, TRM_C64}, {'c', 16, TRM_C128},
-    {'V', 2, TRM_BF16}, /* as ml_dtypes writes it */
-    {'f', 1, TRM_F8E5M2},
-    {'V', 1, TRM_F8E4M3FN}, /* and every other type of ml_dtypes that takes a byte */
+    {'f', 4, TRM_F32},    {'f', 2, TRM_F16},      {'f', 8, TRM_F64},  {'b', 1, TRM_PRED},
+    {'i', 1, TRM_S8},     {'i', 2, TRM_S16},      {'i', 4, TRM_S32},  {'i', 8, TRM_S64},
+    {'u', 1, TRM_U8},     {'u', 2, TRM_U16},      {'u', 4, TRM_U32},  {'u', 8, TRM_U64},
+    {'c', 8, TRM_C64},    {'c', 16, TRM_C128},    {'V', 2, TRM_BF16}, /* as ml_dtypes writes it */
+    {'f', 1, TRM_F8E5M2}, {'V', 1, TRM_F8E4M3FN}, /* and every other type of ml_dtypes that takes a
+                                                     byte */
 };
 enum { NUM_TYPES = sizeof types / sizeof *types };
 
@@ -45,7 +44,8 @@ static trm_status parse_type(const char *descr, const char *name, trm_dtype *out
       if (order == '>' && size > 1) {
         return fail(error, TRM_UNIMPLEMENTED,
                     "%s holds big-endian numbers (%s); save it with "
-                    "array.astype(array.dtype.newbyteorder('<'))", name, descr);
+                    "array.astype(array.dtype.newbyteorder('<'))",
+                    name, descr);
       }
       *out_dtype = types[i].dtype;
       return TRM_OK;
@@ -53,7 +53,8 @@ static trm_status parse_type(const char *descr, const char *name, trm_dtype *out
   }
   return fail(error, TRM_UNIMPLEMENTED,
               "%s holds elements of the NumPy type '%s'; supported are f2, f4, f8, i1 to i8, u1 to "
-              "u8, b1, c8, c16, and V1 and V2 of the package ml_dtypes", name, descr);
+              "u8, b1, c8, c16, and V1 and V2 of the package ml_dtypes",
+              name, descr);
 }
 
 /* ---- The header ----------------------------------------------------------------------------- */
@@ -208,13 +209,15 @@ trm_status npy_parse(const void *data, size_t size, const char *name, npy_array 
                      trm_error *error) {
   const unsigned char *bytes = data;
   if (size < 10 || memcmp(bytes, magic, sizeof magic) != 0) {
-    return fail(error, TRM_INVALID_ARGUMENT,
-                "%s is not a .npy file (numpy.save writes them)", name);
+    return fail(error, TRM_INVALID_ARGUMENT, "%s is not a .npy file (numpy.save writes them)",
+                name);
   }
   const int version = bytes[6];
   if (version < 1 || version > 3 || bytes[7] != 0) {
-    return fail(error, TRM_UNIMPLEMENTED, "%s is a .npy file of version %d.%d; 1.0 to 3.0 can be "
-                "read", name, version, bytes[7]);
+    return fail(error, TRM_UNIMPLEMENTED,
+                "%s is a .npy file of version %d.%d; 1.0 to 3.0 can be "
+                "read",
+                name, version, bytes[7]);
   }
   const size_t start = version == 1 ? 10 : 12;
   size_t length = bytes[8] | (size_t)bytes[9] << 8;
@@ -227,7 +230,8 @@ trm_status npy_parse(const void *data, size_t size, const char *name, npy_array 
   if (!take_header(&r, &h)) {
     return fail(error, TRM_UNIMPLEMENTED,
                 "%s has a header that is not understood (only plain arrays of at most %d "
-                "dimensions can be read)", name, NPY_MAX_RANK);
+                "dimensions can be read)",
+                name, NPY_MAX_RANK);
   }
   npy_array array = {.rank = h.rank};
   memcpy(array.dims, h.dims, sizeof array.dims);

@@ -16,19 +16,19 @@ enum { EXIT_DOES_NOT_FIT = 3, PLAN_MAX_LIST = 256 };
 
 typedef struct plan_request {
   const char *model;
-  string_list targets;              /* names or paths; loaded: machines */
+  string_list targets; /* names or paths; loaded: machines */
   trm_target *machines[PLAN_MAX_LIST];
   long ipus[PLAN_MAX_LIST];
-  size_t num_ipus;                  /* 0: as many as the model says */
+  size_t num_ipus; /* 0: as many as the model says */
   long batches[PLAN_MAX_LIST];
-  size_t num_batches;               /* 0: the model's own */
-  bool batches_go_on;               /* "...": doubled until one does not fit */
-  const char *swept;                /* key, or NULL */
+  size_t num_batches; /* 0: the model's own */
+  bool batches_go_on; /* "...": doubled until one does not fit */
+  const char *swept;  /* key, or NULL */
   double values[PLAN_MAX_LIST];
   size_t num_values;
-  const char *training;             /* "sgd", "momentum", "adam", or NULL */
+  const char *training; /* "sgd", "momentum", "adam", or NULL */
   bool json;
-  trm_option *options;              /* as --option says */
+  trm_option *options; /* as --option says */
   size_t num_options;
   lowering_options lowering;
 } plan_request;
@@ -40,10 +40,10 @@ const char *plan_swept_key(size_t i);
 
 typedef struct plan_model {
   trm_executable *executable;
-  long batch;                       /* that was asked for; 0: none */
-  int64_t items;                    /* of one run: first dimension of the first input; 0: unknown */
-  bool is_fed;                      /* the items come from feeds: trm_program_items */
-  trm_tensor_info input;            /* that one; name "" and rank 0 when there is none */
+  long batch;            /* that was asked for; 0: none */
+  int64_t items;         /* of one run: first dimension of the first input; 0: unknown */
+  bool is_fed;           /* the items come from feeds: trm_program_items */
+  trm_tensor_info input; /* that one; name "" and rank 0 when there is none */
   int64_t parameters, parameter_bytes; /* -1: the model does not say */
 } plan_model;
 
@@ -57,15 +57,15 @@ void plan_model_free(plan_model *model);
 /* ---- plan_case.c ---------------------------------------------------------------------------- */
 
 typedef struct plan_case {
-  const char *target;               /* its name; the machine's */
-  long ipus, batch;                 /* ipus: what was asked for; 0: what the model says */
-  double value;                     /* swept */
+  const char *target; /* its name; the machine's */
+  long ipus, batch;   /* ipus: what was asked for; 0: what the model says */
+  double value;       /* swept */
   trm_program_options options;
   trm_program_totals totals;
-  trm_program *program;             /* of cases that are shown in full; or NULL */
+  trm_program *program; /* of cases that are shown in full; or NULL */
   trm_program_layer *layers;
   size_t num_layers;
-  int64_t always_live_worst_bytes;  /* on the fullest tile */
+  int64_t always_live_worst_bytes; /* on the fullest tile */
   int64_t items, parameters, parameter_bytes, inputs_bytes;
   int64_t categories[TRM_NUM_MEMORY_CATEGORIES];
   double seconds, items_per_second; /* 0: unknown */
@@ -77,8 +77,7 @@ typedef struct plan_case {
 /* Plans a case: `full` keeps what is needed to show it in full. What makes this case impossible is
  * its `problem`; an error is one of the command. */
 trm_status plan_case_run(const plan_request *request, const plan_model *model, size_t target,
-                         long ipus, double value, bool full, plan_case *out_case,
-                         trm_error *error);
+                         long ipus, double value, bool full, plan_case *out_case, trm_error *error);
 void plan_case_free(plan_case *one);
 
 /* ---- plan_text.c, plan_json.c --------------------------------------------------------------- */

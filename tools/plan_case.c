@@ -43,8 +43,8 @@ static trm_status plan(const plan_model *model, const trm_target *target, plan_c
   if (!split) one->options.replicas = (uint32_t)one->ipus / shards;
   one->options.num_ipus = shards;
   trm_program *program;
-  trm_status status = trm_program_create_for_executable(model->executable, target, &one->options,
-                                                        &program, error);
+  trm_status status =
+      trm_program_create_for_executable(model->executable, target, &one->options, &program, error);
   if (status != TRM_OK || !split) {
     if (status == TRM_OK) *out_program = program;
     return status;
@@ -92,8 +92,7 @@ static trm_status describe(const plan_model *model, const trm_target *target,
   if (one->seconds > 0) one->items_per_second = (double)one->items / one->seconds;
   one->bytes_total = one->totals.bytes_per_tile * one->totals.tiles_per_ipu * one->totals.num_ipus;
   if (!full) return TRM_OK;
-  const trm_status status =
-      trm_program_list_layers(program, &one->layers, &one->num_layers, error);
+  const trm_status status = trm_program_list_layers(program, &one->layers, &one->num_layers, error);
   if (status != TRM_OK || one->totals.fits) return status;
   return trm_program_explain(program, true, &one->explanation, error);
 }
@@ -102,8 +101,11 @@ trm_status plan_case_run(const plan_request *request, const plan_model *model, s
                          long ipus, double value, bool full, plan_case *out_case,
                          trm_error *error) {
   const trm_target *machine = request->machines[target];
-  *out_case = (plan_case){.target = trm_target_name(machine), .ipus = ipus, .value = value,
-                          .batch = model->batch, .options = options_of(model, request, value)};
+  *out_case = (plan_case){.target = trm_target_name(machine),
+                          .ipus = ipus,
+                          .value = value,
+                          .batch = model->batch,
+                          .options = options_of(model, request, value)};
   trm_program *program;
   trm_status status = plan(model, machine, out_case, &program, error);
   if (status == TRM_OK && program == NULL) return TRM_OK; /* a problem */

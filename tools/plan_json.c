@@ -14,28 +14,24 @@ static json_t *memory_of(const plan_case *one) {
     json_object_set_new(categories, trm_memory_category_name((trm_memory_category)c),
                         integer(one->categories[c]));
   }
-  return json_pack(
-      "{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o}",
-      "bytes_of_machine", (json_int_t)one->bytes_total,
-      "bytes_per_tile", (json_int_t)t->bytes_per_tile,
-      "peak_bytes", (json_int_t)t->max_step_bytes,
-      "always_live_bytes", (json_int_t)t->always_live_bytes,
-      "temporary_bytes", (json_int_t)(t->max_step_bytes - t->always_live_bytes),
-      "each_tile_at_its_peak_bytes", (json_int_t)t->memory_bytes,
-      "gap_bytes", (json_int_t)(t->memory_bytes_with_gaps - t->memory_bytes),
-      "worst_tile", (json_int_t)t->worst_tile,
-      "worst_tile_bytes", (json_int_t)t->worst_tile_bytes,
-      "bytes_over", (json_int_t)t->bytes_over, "tiles_over", (json_int_t)t->tiles_over,
-      "by_category", categories);
+  return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o}",
+                   "bytes_of_machine", (json_int_t)one->bytes_total, "bytes_per_tile",
+                   (json_int_t)t->bytes_per_tile, "peak_bytes", (json_int_t)t->max_step_bytes,
+                   "always_live_bytes", (json_int_t)t->always_live_bytes, "temporary_bytes",
+                   (json_int_t)(t->max_step_bytes - t->always_live_bytes),
+                   "each_tile_at_its_peak_bytes", (json_int_t)t->memory_bytes, "gap_bytes",
+                   (json_int_t)(t->memory_bytes_with_gaps - t->memory_bytes), "worst_tile",
+                   (json_int_t)t->worst_tile, "worst_tile_bytes", (json_int_t)t->worst_tile_bytes,
+                   "bytes_over", (json_int_t)t->bytes_over, "tiles_over", (json_int_t)t->tiles_over,
+                   "by_category", categories);
 }
 
 static json_t *cycles_of(const trm_program_totals *t) {
-  return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}",
-                   "total", (json_int_t)t->cycles, "compute", (json_int_t)t->compute_cycles,
-                   "copy", (json_int_t)t->copy_cycles, "exchange", (json_int_t)t->exchange_cycles,
-                   "global_exchange", (json_int_t)t->global_exchange_cycles,
-                   "host", (json_int_t)t->host_cycles,
-                   "collective", (json_int_t)t->collective_cycles,
+  return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "total",
+                   (json_int_t)t->cycles, "compute", (json_int_t)t->compute_cycles, "copy",
+                   (json_int_t)t->copy_cycles, "exchange", (json_int_t)t->exchange_cycles,
+                   "global_exchange", (json_int_t)t->global_exchange_cycles, "host",
+                   (json_int_t)t->host_cycles, "collective", (json_int_t)t->collective_cycles,
                    "sync", (json_int_t)t->sync_cycles, "control", (json_int_t)t->control_cycles,
                    "overlapped", (json_int_t)t->overlapped_cycles);
 }
@@ -45,13 +41,12 @@ static json_t *layers_of(const plan_case *one) {
   for (size_t l = 0; l < one->num_layers; ++l) {
     const trm_program_layer *layer = &one->layers[l];
     json_array_append_new(
-        list, json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "name", layer->name,
-                        "steps", (json_int_t)layer->steps, "cycles", (json_int_t)layer->cycles,
-                        "flops", (json_int_t)layer->flops,
-                        "weights_bytes", (json_int_t)layer->weights_bytes,
-                        "always_live_bytes", (json_int_t)layer->always_live_bytes,
-                        "live_bytes", (json_int_t)layer->live_bytes,
-                        "worst_tile_bytes", (json_int_t)layer->worst_tile_bytes));
+        list, json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "name", layer->name, "steps",
+                        (json_int_t)layer->steps, "cycles", (json_int_t)layer->cycles, "flops",
+                        (json_int_t)layer->flops, "weights_bytes", (json_int_t)layer->weights_bytes,
+                        "always_live_bytes", (json_int_t)layer->always_live_bytes, "live_bytes",
+                        (json_int_t)layer->live_bytes, "worst_tile_bytes",
+                        (json_int_t)layer->worst_tile_bytes));
   }
   return list;
 }

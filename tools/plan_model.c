@@ -60,10 +60,10 @@ static void find_items(plan_model *model) {
 
 static trm_status compile(const plan_request *request, const trm_module *module, long batch,
                           plan_model *out_model, trm_error *error) {
-  *out_model = (plan_model){.batch = batch, .parameters = -1, .parameter_bytes = -1,
-                            .input = {.name = ""}};
-  const trm_status status = trm_compile(module, request->options, request->num_options,
-                                        &out_model->executable, error);
+  *out_model =
+      (plan_model){.batch = batch, .parameters = -1, .parameter_bytes = -1, .input = {.name = ""}};
+  const trm_status status =
+      trm_compile(module, request->options, request->num_options, &out_model->executable, error);
   if (status != TRM_OK) return status;
   read_side_table(out_model);
   find_items(out_model);
@@ -74,13 +74,13 @@ static trm_status compile(const plan_request *request, const trm_module *module,
 
 enum { PATH_SIZE = 4096 };
 
-static trm_status add_lists(string_list *arguments, const plan_request *request,
-                            trm_error *error) {
+static trm_status add_lists(string_list *arguments, const plan_request *request, trm_error *error) {
   const lowering_options *lowering = &request->lowering;
   const struct {
     char *option;
     const string_list *values;
-  } lists[] = {{"--feed", &lowering->feeds}, {"--fetch", &lowering->fetches},
+  } lists[] = {{"--feed", &lowering->feeds},
+               {"--fetch", &lowering->fetches},
                {"--shape", &lowering->shapes}};
   bool fits = true;
   for (size_t l = 0; l < sizeof lists / sizeof *lists; ++l) {
@@ -109,8 +109,7 @@ static trm_status lower(const plan_request *request, const long *batches, size_t
               string_list_add(&arguments, (char *)(uintptr_t)folder);
   for (size_t b = 0; b < count; ++b) {
     snprintf(texts[b], sizeof texts[b], "%ld", batches[b]);
-    fits = fits && string_list_add(&arguments, "--batch") &&
-           string_list_add(&arguments, texts[b]);
+    fits = fits && string_list_add(&arguments, "--batch") && string_list_add(&arguments, texts[b]);
   }
   trm_status status = fits ? add_lists(&arguments, request, error)
                            : fail(error, TRM_RESOURCE_EXHAUSTED, "out of memory");
@@ -163,7 +162,8 @@ trm_status plan_models_read(const plan_request *request, const long *batches, si
   if (request->training != NULL) {
     return fail(error, TRM_INVALID_ARGUMENT,
                 "--training: %s is HLO, of which no gradients can be taken; give the SavedModel or "
-                "GraphDef, or HLO that trains", request->model);
+                "GraphDef, or HLO that trains",
+                request->model);
   }
   trm_module *module;
   trm_status status = model_read(request->model, &request->lowering, &module, error);

@@ -113,10 +113,10 @@ static void print_cycles(const plan_case *one) {
   const struct {
     const char *name;
     int64_t cycles;
-  } kinds[] = {{"compute", t->compute_cycles}, {"copies on tiles", t->copy_cycles},
+  } kinds[] = {{"compute", t->compute_cycles},   {"copies on tiles", t->copy_cycles},
                {"exchange", t->exchange_cycles}, {"between IPUs", t->global_exchange_cycles},
-               {"host", t->host_cycles}, {"collectives", t->collective_cycles},
-               {"sync", t->sync_cycles}, {"control", t->control_cycles}};
+               {"host", t->host_cycles},         {"collectives", t->collective_cycles},
+               {"sync", t->sync_cycles},         {"control", t->control_cycles}};
   printf("\nCycles of a run: %s, of which mean over tiles / fullest tile is %.2f\n",
          NUMBER(t->cycles), t->tile_balance);
   for (size_t k = 0; k < sizeof kinds / sizeof *kinds; ++k) {
@@ -283,8 +283,8 @@ static void print_largest(const plan_answer *answer) {
     const plan_case *one = &answer->cases[c];
     bool first = true;
     for (size_t d = 0; d < c; ++d) {
-      first = first && (answer->cases[d].target != one->target ||
-                        answer->cases[d].ipus != one->ipus);
+      first =
+          first && (answer->cases[d].target != one->target || answer->cases[d].ipus != one->ipus);
     }
     if (!first) continue;
     long largest = 0;

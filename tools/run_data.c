@@ -55,9 +55,9 @@ static void list_inputs(const run_data *data, char *buffer, size_t size) {
   buffer[0] = '\0';
   for (size_t i = 0; i < count && used + TYPE_TEXT_SIZE < size; ++i) {
     char text[TYPE_TEXT_SIZE];
-    const int added = snprintf(buffer + used, size - used, "%s%.200s %s", i > 0 ? ", " : "",
-                               data->names.inputs[i],
-                               info_text(trm_executable_input(data->executable, i), text));
+    const int added =
+        snprintf(buffer + used, size - used, "%s%.200s %s", i > 0 ? ", " : "",
+                 data->names.inputs[i], info_text(trm_executable_input(data->executable, i), text));
     used += added > 0 ? (size_t)added : 0;
   }
 }
@@ -100,8 +100,7 @@ static trm_status read_inputs(run_data *data, const string_list *given, trm_erro
     return fail(error, TRM_INVALID_ARGUMENT,
                 "the input '%s' (number %zu, %s) is missing: give it with --input %s=FILE.npy",
                 data->names.inputs[i], i,
-                info_text(trm_executable_input(data->executable, i), text),
-                data->names.inputs[i]);
+                info_text(trm_executable_input(data->executable, i), text), data->names.inputs[i]);
   }
   return TRM_OK;
 }
@@ -144,8 +143,8 @@ static trm_status read_infeed_file(run_feed *feed, size_t element, const char *p
   if (element > 0 && array->dims[0] != feed->count) {
     return fail(error, TRM_INVALID_ARGUMENT,
                 "the files of the infeed '%s' have %lld and %lld elements (their first dimension); "
-                "they must be as many", feed->id, (long long)feed->count,
-                (long long)array->dims[0]);
+                "they must be as many",
+                feed->id, (long long)feed->count, (long long)array->dims[0]);
   }
   feed->count = array->dims[0];
   return TRM_OK;
@@ -195,8 +194,8 @@ static trm_status find_feeds(run_data *data, trm_error *error) {
   if (data->feeds == NULL) return fail(error, TRM_RESOURCE_EXHAUSTED, "out of memory");
   for (size_t f = 0; f < data->num_feeds; ++f) {
     run_feed *feed = &data->feeds[f];
-    feed->id = trm_executable_feed(data->executable, f, &feed->kind, &feed->elements,
-                                   &feed->num_elements);
+    feed->id =
+        trm_executable_feed(data->executable, f, &feed->kind, &feed->elements, &feed->num_elements);
   }
   return TRM_OK;
 }
@@ -211,8 +210,8 @@ static trm_status read_infeeds(run_data *data, const string_list *given, trm_err
     if (feed->kind != 'i' || feed->arrays != NULL) continue;
     return fail(error, TRM_INVALID_ARGUMENT,
                 "the program reads the infeed '%s', whose elements have %zu array%s: give it with "
-                "--infeed %s=FILE.npy[,FILE.npy]", feed->id, feed->num_elements,
-                feed->num_elements == 1 ? "" : "s", feed->id);
+                "--infeed %s=FILE.npy[,FILE.npy]",
+                feed->id, feed->num_elements, feed->num_elements == 1 ? "" : "s", feed->id);
   }
   return TRM_OK;
 }
@@ -257,7 +256,8 @@ static void *push_all(void *argument) {
     char message[512];
     snprintf(message, sizeof message,
              "the infeed '%.200s' has no element left: its files have %lld, and the program reads "
-             "more", feed->id, (long long)feed->count);
+             "more",
+             feed->id, (long long)feed->count);
     trm_infeed_end(feed->infeed, TRM_OUT_OF_RANGE, message);
   }
   free(element);
@@ -271,8 +271,8 @@ static trm_status start_feed(run_feed *feed, trm_engine *engine, trm_error *erro
     if (status != TRM_OK) return status;
     return trm_engine_bind_outfeed(engine, feed->id, feed->outfeed, error);
   }
-  status = trm_infeed_create(feed->elements, feed->num_elements, INFEED_DEPTH, &feed->infeed,
-                             error);
+  status =
+      trm_infeed_create(feed->elements, feed->num_elements, INFEED_DEPTH, &feed->infeed, error);
   if (status != TRM_OK) return status;
   status = trm_engine_bind_infeed(engine, feed->id, feed->infeed, error);
   if (status != TRM_OK) return status;
@@ -362,8 +362,11 @@ static trm_status write_outfeed(writer *w, const run_feed *feed, trm_error *erro
   if (status != TRM_OK) return status;
   for (size_t e = 0; e < feed->num_elements; ++e) {
     const trm_tensor_info *info = &feed->elements[e];
-    npy_array array = {.dtype = info->dtype, .rank = info->rank + 1, .dims = {(int64_t)count},
-                       .bytes = count * info->bytes, .data = blocks[e]};
+    npy_array array = {.dtype = info->dtype,
+                       .rank = info->rank + 1,
+                       .dims = {(int64_t)count},
+                       .bytes = count * info->bytes,
+                       .data = blocks[e]};
     memcpy(array.dims + 1, info->dims, (size_t)info->rank * sizeof *info->dims);
     char name[512];
     snprintf(name, sizeof name, feed->num_elements == 1 ? "%.400s" : "%.400s:%zu", feed->id, e);

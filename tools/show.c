@@ -62,12 +62,14 @@ static void show_complex(char *buffer, double real, double imaginary) {
 }
 
 static void show_element(char *buffer, trm_dtype dtype, const char *at) {
-#define LOAD(type) type value; memcpy(&value, at, sizeof value)
-#define SHOW_INTEGER(id, type, format)                   \
-  case TRM_##id: {                                       \
-    LOAD(type);                                          \
-    snprintf(buffer, ELEMENT_SIZE, "%" format, value);   \
-    return;                                              \
+#define LOAD(type) \
+  type value;      \
+  memcpy(&value, at, sizeof value)
+#define SHOW_INTEGER(id, type, format)                 \
+  case TRM_##id: {                                     \
+    LOAD(type);                                        \
+    snprintf(buffer, ELEMENT_SIZE, "%" format, value); \
+    return;                                            \
   }
   switch (dtype) {
     SHOW_INTEGER(S8, int8_t, PRId8)
@@ -104,12 +106,18 @@ static void show_element(char *buffer, trm_dtype dtype, const char *at) {
       return;
     }
     case TRM_C64: {
-      LOAD(struct { float r; float i; });
+      LOAD(struct {
+        float r;
+        float i;
+      });
       show_complex(buffer, (double)value.r, (double)value.i);
       return;
     }
     case TRM_C128: {
-      LOAD(struct { double r; double i; });
+      LOAD(struct {
+        double r;
+        double i;
+      });
       show_complex(buffer, value.r, value.i);
       return;
     }

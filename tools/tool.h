@@ -63,17 +63,18 @@ typedef struct lowering_options {
 
 /* What getopt_long may return for them: above the characters. */
 enum { OPTION_SIGNATURE = 1000, OPTION_FEED, OPTION_FETCH, OPTION_SHAPE, OPTION_OWN };
-#define LOWERING_LONG_OPTIONS                             \
+#define LOWERING_LONG_OPTIONS                               \
   {"signature", required_argument, NULL, OPTION_SIGNATURE}, \
       {"feed", required_argument, NULL, OPTION_FEED},       \
-      {"fetch", required_argument, NULL, OPTION_FETCH},     \
-      {"shape", required_argument, NULL, OPTION_SHAPE}
-#define LOWERING_HELP                                                                       \
-  "A SavedModel (needs Python with TensorFlow):\n"                                          \
-  "  --signature NAME         the signature to take (serving_default)\n"                    \
+      {"fetch", required_argument, NULL, OPTION_FETCH}, {   \
+    "shape", required_argument, NULL, OPTION_SHAPE          \
+  }
+#define LOWERING_HELP                                                                             \
+  "A SavedModel (needs Python with TensorFlow):\n"                                                \
+  "  --signature NAME         the signature to take (serving_default)\n"                          \
   "  --shape NAME=DIMS        the shape of an input that has unknown dimensions: x=1,224,224,3\n" \
-  "A GraphDef, .pb or .pbtxt, frozen (needs Python with TensorFlow):\n"                     \
-  "  --feed NAME[:TYPE[DIMS]] an input: x, or x:f32[1,28,28]; may be repeated\n"            \
+  "A GraphDef, .pb or .pbtxt, frozen (needs Python with TensorFlow):\n"                           \
+  "  --feed NAME[:TYPE[DIMS]] an input: x, or x:f32[1,28,28]; may be repeated\n"                  \
   "  --fetch NAME             an output; may be repeated\n"
 
 /* Takes the option if it is one of these; *out_memory is false when memory runs out. */

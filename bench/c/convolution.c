@@ -50,7 +50,8 @@ typedef float lanes __attribute__((vector_size(64)));
 __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default"), noinline,
                optimize("fp-contract=fast")))
 #endif
-static float multiply_add(int64_t rounds) {
+static float
+multiply_add(int64_t rounds) {
   lanes sums[24];
   for (int i = 0; i < 24; ++i) sums[i] = (lanes){0} + (float)i;
   const lanes a = (lanes){0} + 0.5f, b = (lanes){0} + 0.25f;
@@ -132,8 +133,8 @@ int main(int argc, char **argv) {
     return 2;
   }
   const double peak = peak_gflops();
-  printf("%s, batch %lld, %d threads, peak %.0f GFLOP/s\n", trm_dtype_name(dtype),
-         (long long)batch, omp_get_max_threads(), peak);
+  printf("%s, batch %lld, %d threads, peak %.0f GFLOP/s\n", trm_dtype_name(dtype), (long long)batch,
+         omp_get_max_threads(), peak);
   printf("%-26s %28s %28s %28s\n", "layer", "forward us  GFLOP/s  peak", "data us  GFLOP/s  peak",
          "weights us  GFLOP/s  peak");
   for (size_t i = 0; i < sizeof layers / sizeof *layers; ++i) {
@@ -148,9 +149,27 @@ int main(int argc, char **argv) {
     const trm_window_dimension wd = {0, 1, k - 1 - low, data_high, 1, s, true};
     const trm_window_dimension ww = {0, 1, low, pad - low, s, 1, false};
     const convolution_case forms[3] = {
-        {l->name, "b01f_01io->b01f", {batch, l->size, l->size, l->in}, {k, k, l->in / g, l->out}, {wf, wf}, g, 1},
-        {l->name, "b01f_01oi->b01f", {batch, out, out, l->out}, {k, k, l->in, l->out / g}, {wd, wd}, g, 1},
-        {l->name, "f01b_i01o->01bf", {batch, l->size, l->size, l->in}, {batch, out, out, l->out}, {ww, ww}, 1, g},
+        {l->name,
+         "b01f_01io->b01f",
+         {batch, l->size, l->size, l->in},
+         {k, k, l->in / g, l->out},
+         {wf, wf},
+         g,
+         1},
+        {l->name,
+         "b01f_01oi->b01f",
+         {batch, out, out, l->out},
+         {k, k, l->in, l->out / g},
+         {wd, wd},
+         g,
+         1},
+        {l->name,
+         "f01b_i01o->01bf",
+         {batch, l->size, l->size, l->in},
+         {batch, out, out, l->out},
+         {ww, ww},
+         1,
+         g},
     };
     const double work = 2.0 * (double)(batch * out * out * l->out * k * k * (l->in / g)) * 1e-9;
     printf("%-26s", l->name);

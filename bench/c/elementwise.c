@@ -42,15 +42,17 @@ static void bench(const char *name, trm_dtype dtype, int64_t n, const trm_opcode
   trm_shape shape;
   if (!trm_shape_make(&module->arena, dtype, 1, &n, &shape)) die("memory");
   trm_index index[2], value;
-  for (int i = 0; i < 2; i++) {
+  for (int i = 0; i < 2; ++i) {
     const trm_instruction p = {.opcode = TRM_OP_PARAMETER, .shape = shape, .number = i};
     if (trm_computation_add(module, body, &p, &index[i], &error) != TRM_OK) die(error.message);
   }
   value = index[0];
   int inputs = 1;
-  for (size_t i = 0; i < length; i++) {
+  for (size_t i = 0; i < length; ++i) {
     trm_index operands[2] = {value, index[1]};
-    const trm_instruction op = {.opcode = chain[i], .shape = shape, .operands = operands,
+    const trm_instruction op = {.opcode = chain[i],
+                                .shape = shape,
+                                .operands = operands,
                                 .num_operands = (uint32_t)trm_opcode_arity(chain[i])};
     if (op.num_operands == 2) inputs = 2;
     if (trm_computation_add(module, body, &op, &value, &error) != TRM_OK) die(error.message);
@@ -58,8 +60,9 @@ static void bench(const char *name, trm_dtype dtype, int64_t n, const trm_opcode
   module->computations[body].root = value;
   trm_strip_program *program;
   bool supported;
-  if (trm_strip_compile(&module->computations[body], &module->arena, &program, &supported, &error) !=
-          TRM_OK || !supported)
+  if (trm_strip_compile(&module->computations[body], &module->arena, &program, &supported,
+                        &error) != TRM_OK ||
+      !supported)
     die("not supported");
   const size_t bytes = trm_shape_bytes(&shape);
   char *a = trm_allocate_aligned(bytes + 64), *b = trm_allocate_aligned(bytes + 64);
@@ -76,15 +79,15 @@ static void bench(const char *name, trm_dtype dtype, int64_t n, const trm_opcode
   void *results[1] = {out};
   const int repeats = n < 10000 ? 2000 : 30;
   double best = 1e9, copy = 1e9;
-  for (int i = 0; i < repeats; i++) {
+  for (int i = 0; i < repeats; ++i) {
     const int inner = n < 10000 ? 100 : 1;
     double t = now();
-    for (int k = 0; k < inner; k++) trm_strip_run(program, operands, results, scratch);
+    for (int k = 0; k < inner; ++k) trm_strip_run(program, operands, results, scratch);
     t = (now() - t) / inner;
     if (t < best) best = t;
     const copy_task task = {out, a};
     t = now();
-    for (int k = 0; k < inner; k++)
+    for (int k = 0; k < inner; ++k)
       trm_parallel_ranges(trm_threads_for(2 * bytes), (int64_t)bytes, copy_range, &task);
     t = (now() - t) / inner;
     if (t < copy) copy = t;
@@ -111,11 +114,11 @@ int main(void) {
   bench("chain of 5", TRM_F32, 64, chain, 5);
   bench("chain of 5", TRM_F16, 64, chain, 5);
   bench("add", TRM_F32, 1, chain, 1);
-  const trm_opcode functions[] = {
-      TRM_OP_EXPONENTIAL, TRM_OP_TANH, TRM_OP_LOGISTIC, TRM_OP_LOG, TRM_OP_LOG_PLUS_ONE,
-      TRM_OP_ERF, TRM_OP_SINE, TRM_OP_TAN, TRM_OP_RSQRT, TRM_OP_CBRT, TRM_OP_POWER, TRM_OP_ATAN2,
-      TRM_OP_DIVIDE};
-  for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)
+  const trm_opcode functions[] = {TRM_OP_EXPONENTIAL,  TRM_OP_TANH, TRM_OP_LOGISTIC, TRM_OP_LOG,
+                                  TRM_OP_LOG_PLUS_ONE, TRM_OP_ERF,  TRM_OP_SINE,     TRM_OP_TAN,
+                                  TRM_OP_RSQRT,        TRM_OP_CBRT, TRM_OP_POWER,    TRM_OP_ATAN2,
+                                  TRM_OP_DIVIDE};
+  for (size_t i = 0; i < sizeof functions / sizeof *functions; ++i)
     bench(trm_opcode_name(functions[i]), TRM_F32, 1 << 22, &functions[i], 1);
   bench("exponential", TRM_F16, 1 << 22, functions, 1);
   return 0;

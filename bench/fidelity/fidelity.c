@@ -52,25 +52,28 @@ static double add_error(errors *e, double predicted, double published) {
   e->sum += fabs(error);
   e->bias += error;
   if (fabs(error) > e->worst) e->worst = fabs(error);
-  e->count++;
+  ++e->count;
   return 100 * error;
 }
 
 static void print_errors(trm_text *out, const char *what, const errors *e) {
-  trm_text_format(out, "- %s: mean absolute error %.1f %%, mean error %+.1f %%, worst %.1f %%, %d "
-                  "points\n", what, 100 * e->sum / e->count, 100 * e->bias / e->count,
-                  100 * e->worst, e->count);
+  trm_text_format(out,
+                  "- %s: mean absolute error %.1f %%, mean error %+.1f %%, worst %.1f %%, %d "
+                  "points\n",
+                  what, 100 * e->sum / e->count, 100 * e->bias / e->count, 100 * e->worst,
+                  e->count);
 }
 
 /* Convolve is the vertices' part; the exchange column has all exchanges, syncs and set-ups. */
 static bool print_matmuls(trm_text *out) {
   trm_target *bow = load("bow");
   errors all = {0}, half = {0}, single = {0}, narrow = {0};
-  trm_text_format(out, "### Dense matmuls on a Bow (B)\n\n"
+  trm_text_format(out,
+                  "### Dense matmuls on a Bow (B)\n\n"
                   "| type | m = k | n | published TFLOP/s | cycles | model | error | vertices | "
                   "reduce | exchange, sync | rest | splits: rows, out (serial), in (serial) | with "
                   "half partials |\n|---|---|---|---|---|---|---|---|---|---|---|---|---|\n");
-  for (size_t i = 0; i < NUM_PUBLISHED_MATMULS; i++) {
+  for (size_t i = 0; i < NUM_PUBLISHED_MATMULS; ++i) {
     const published_matmul *p = &published_matmuls[i];
     const double cycles = published_cycles(p);
     const trm_linear_plan plan = plan_of(bow, p, false);
@@ -78,22 +81,22 @@ static bool print_matmuls(trm_text *out) {
     const double error = add_error(&all, (double)plan.cycles, cycles);
     add_error(is_half ? &half : &single, (double)plan.cycles, cycles);
     uint64_t vertices = 0, reduce = 0, exchange = 0;
-    for (uint32_t k = 0; k < plan.num_phases; k++) {
+    for (uint32_t k = 0; k < plan.num_phases; ++k) {
       const trm_plan_phase *phase = &plan.phases[k];
       exchange += phase->times * (phase->exchange_cycles + phase->sync_cycles);
       if (phase->step == TRM_STEP_PARTIALS) vertices += phase->times * phase->compute_cycles;
       if (phase->step == TRM_STEP_REDUCE) reduce += phase->times * phase->compute_cycles;
     }
-    trm_text_format(out, "| %s | %d | %d | %.1f | %.0f | %llu | %+.1f %% | %llu | %llu | %llu | "
-                    "%llu | %u, %u (%u), %u (%u)%s |", trm_dtype_name(p->type), p->m, p->n,
-                    p->tflops, cycles, (unsigned long long)plan.cycles, error,
-                    (unsigned long long)vertices, (unsigned long long)reduce,
-                    (unsigned long long)exchange,
-                    (unsigned long long)(plan.cycles - vertices - reduce - exchange),
-                    plan.partition.batch, plan.partition.out_channels,
-                    plan.partition.out_channels_serial, plan.partition.in_channels,
-                    plan.partition.in_channels_serial,
-                    plan.transform.swap_operands ? ", swapped" : "");
+    trm_text_format(
+        out,
+        "| %s | %d | %d | %.1f | %.0f | %llu | %+.1f %% | %llu | %llu | %llu | "
+        "%llu | %u, %u (%u), %u (%u)%s |",
+        trm_dtype_name(p->type), p->m, p->n, p->tflops, cycles, (unsigned long long)plan.cycles,
+        error, (unsigned long long)vertices, (unsigned long long)reduce,
+        (unsigned long long)exchange,
+        (unsigned long long)(plan.cycles - vertices - reduce - exchange), plan.partition.batch,
+        plan.partition.out_channels, plan.partition.out_channels_serial, plan.partition.in_channels,
+        plan.partition.in_channels_serial, plan.transform.swap_operands ? ", swapped" : "");
     if (is_half) {
       const trm_linear_plan other = plan_of(bow, p, true);
       trm_text_format(out, " %llu, %+.1f %% |\n", (unsigned long long)other.cycles,
@@ -122,15 +125,15 @@ static bool print_model(trm_text *out) {
   uint64_t convolve = 0, reduce = 0, cycles = 0;
   uint32_t tiles = 0;
   static const int shapes[2][3] = {{800, 500, 400}, {800, 400, 200}};
-  for (size_t i = 0; i < 2; i++) {
-    const trm_conv_params params = trm_conv_params_matmul(TRM_F32, TRM_F32, 1, shapes[i][0],
-                                                          shapes[i][1], shapes[i][2]);
+  for (size_t i = 0; i < 2; ++i) {
+    const trm_conv_params params =
+        trm_conv_params_matmul(TRM_F32, TRM_F32, 1, shapes[i][0], shapes[i][1], shapes[i][2]);
     const trm_plan_options options = trm_plan_options_default();
     trm_linear_plan plan;
     check(trm_linear_plan_make(mk2, &params, &options, NULL, &plan, &error), &error);
     cycles += plan.cycles;
     if (plan.tiles_used > tiles) tiles = plan.tiles_used;
-    for (uint32_t k = 0; k < plan.num_phases; k++) {
+    for (uint32_t k = 0; k < plan.num_phases; ++k) {
       const trm_plan_phase *phase = &plan.phases[k];
       if (phase->step == TRM_STEP_PARTIALS) convolve += phase->times * phase->compute_cycles;
       if (phase->step == TRM_STEP_REDUCE) reduce += phase->times * phase->compute_cycles;
@@ -145,7 +148,7 @@ static bool print_model(trm_text *out) {
   const trm_program_totals t = trm_program_get_totals(program);
   const double on_chip = (double)(t.cycles - t.host_cycles);
   trm_text_format(out, "\n### Graphcore's IPU Model of an MK2 (A)\n\n"
-                  "| | published | model | error |\n|---|---|---|---|\n");
+                       "| | published | model | error |\n|---|---|---|---|\n");
   print_row(out, "cycles of the program, host transfers apart", published_model.cycles, on_chip);
   print_row(out, "of it the two plans", published_model.cycles, (double)cycles);
   print_row(out, "Convolve", published_model.convolve, (double)convolve);
@@ -169,7 +172,7 @@ static void print_halo(trm_text *out) {
       (double)plan_exchange_cycles(mk1, published_halo.bytes, 0, published_halo.messages) +
       mk1->exchange_phase_cycles;
   trm_text_format(out, "\n### A stencil's halo on a GC2 (C)\n\n"
-                  "| | published | model | error |\n|---|---|---|---|\n");
+                       "| | published | model | error |\n|---|---|---|---|\n");
   print_row(out, "exchange, ten iterations", published_halo.exchange,
             each * published_halo.iterations);
   print_row(out, "sync, ten iterations of two", published_halo.sync,
@@ -179,18 +182,19 @@ static void print_halo(trm_text *out) {
 
 /* Rates of square matmuls on other machines; half with half partials too. Checks: nothing fails. */
 static void print_squares(trm_text *out) {
-  trm_text_format(out, "\n### Square matmuls on other machines (recollected from papers)\n\n"
+  trm_text_format(out,
+                  "\n### Square matmuls on other machines (recollected from papers)\n\n"
                   "| machine | type | m = k = n | published TFLOP/s | model | error | with half "
                   "partials |\n|---|---|---|---|---|---|---|\n");
-  for (size_t i = 0; i < NUM_PUBLISHED_SQUARES; i++) {
+  for (size_t i = 0; i < NUM_PUBLISHED_SQUARES; ++i) {
     const published_square *p = &published_squares[i];
     trm_target *target = load(p->target);
     const published_matmul shape = {p->type, p->size, p->size, p->tflops};
     double rates[2];
-    for (int half = 0; half < 2; half++) {
+    for (int half = 0; half < 2; ++half) {
       const trm_linear_plan plan = plan_of(target, &shape, half == 1);
-      rates[half] = 2.0 * p->size * p->size * p->size / (double)plan.cycles *
-                    target->clock_frequency / 1e12;
+      rates[half] =
+          2.0 * p->size * p->size * p->size / (double)plan.cycles * target->clock_frequency / 1e12;
     }
     trm_text_format(out, "| %s | %s | %d | %.1f | %.1f | %+.1f %% |", p->target,
                     trm_dtype_name(p->type), p->size, p->tflops, rates[0],
@@ -207,14 +211,15 @@ static void print_small(trm_text *out) {
   trm_target *mk1 = load("mk1");
   trm_module *module = NULL;
   check(trm_module_read(published_small_program, sizeof published_small_program - 1, "small",
-                        &module, &error), &error);
+                        &module, &error),
+        &error);
   trm_program_options options = trm_program_default_options();
   options.compile_ipu_code = true;
   trm_program *program = NULL;
   check(trm_program_create(module, false, mk1, &options, &program, &error), &error);
   trm_text_format(out, "\n### Memory by category of two additions on a GC2, bytes\n\n"
-                  "| | published | model | error |\n|---|---|---|---|\n");
-  for (size_t c = 0; c < NUM_PUBLISHED_CATEGORIES; c++) {
+                       "| | published | model | error |\n|---|---|---|---|\n");
+  for (size_t c = 0; c < NUM_PUBLISHED_CATEGORIES; ++c) {
     const published_category *one = &published_small[c];
     print_row(out, trm_memory_category_name(one->category), one->bytes,
               (double)trm_program_category_bytes(program, one->category));

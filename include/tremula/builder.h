@@ -245,8 +245,7 @@ TRM_API trm_value trm_build_batch_norm_grad(trm_builder *builder, trm_value oper
 /* ---- Tuples, control flow, the outside ------------------------------------------------------ */
 
 TRM_API trm_value trm_build_tuple(trm_builder *builder, const trm_value *elements, size_t count);
-TRM_API trm_value trm_build_get_tuple_element(trm_builder *builder, trm_value tuple,
-                                              int64_t index);
+TRM_API trm_value trm_build_get_tuple_element(trm_builder *builder, trm_value tuple, int64_t index);
 /* condition: state -> pred[]; body: state -> state. */
 TRM_API trm_value trm_build_while(trm_builder *builder, trm_value state, trm_function condition,
                                   trm_function body);

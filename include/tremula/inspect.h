@@ -37,9 +37,9 @@ TRM_API bool trm_inspect_opcode(size_t i, trm_inspect_opcode_row *out_row);
 TRM_API uint64_t trm_inspect_count(const trm_module *module, const char *const *opcodes,
                                    size_t num_opcodes);
 
-/* Writes `head` (head_size bytes, may be 0) and then `data` into a file that then takes the place of
- * `path` at once: nobody sees half of it, what lies there (a link, a FIFO) is not written through,
- * and on failure nothing is left. */
+/* Writes `head` (head_size bytes, may be 0) and then `data` into a file that then takes the place
+ * of `path` at once: nobody sees half of it, what lies there (a link, a FIFO) is not written
+ * through, and on failure nothing is left. */
 TRM_API trm_status trm_inspect_replace_file(const char *path, const void *head, size_t head_size,
                                             const void *data, size_t size, trm_error *error);
 

@@ -41,7 +41,10 @@ TRM_API const char *trm_memory_category_name(trm_memory_category category);
 /* In which order the IPUs of a replica take its shards; AUTO: the snake for pipelines of stages on
  * the shards of their numbers, else zigzag. */
 typedef enum trm_selection_order {
-  TRM_SELECTION_AUTO, TRM_SELECTION_ZIGZAG, TRM_SELECTION_SNAKE, TRM_SELECTION_HOOF
+  TRM_SELECTION_AUTO,
+  TRM_SELECTION_ZIGZAG,
+  TRM_SELECTION_SNAKE,
+  TRM_SELECTION_HOOF
 } trm_selection_order;
 
 /* What is not moved between host and IPU, because its data is made up; bits. */
@@ -54,28 +57,28 @@ typedef enum trm_synthetic {
 
 /* How to plan. Start from trm_program_default_options(). */
 typedef struct trm_program_options {
-  uint32_t num_ipus;        /* of a replica; 0: as many as the shards of the module need */
-  uint32_t replicas;        /* at least 1 */
+  uint32_t num_ipus; /* of a replica; 0: as many as the shards of the module need */
+  uint32_t replicas; /* at least 1 */
   trm_selection_order selection_order;
   double conv_memory_proportion, matmul_memory_proportion, slice_memory_proportion; /* 0 to 1 */
   const char *convolution_options, *matmul_options; /* JSON objects in poplibs' words; NULL: none */
-  bool half_partials;       /* partialsType = half */
-  bool compile_ipu_code;    /* count code and stacks (ipu_model.compile_ipu_code) */
-  bool instrument;          /* cycle counters take memory */
-  uint32_t io_tiles;        /* kept from compute on every IPU */
-  bool place_ops_on_io_tiles; /* feeds of loops go through them, while the others compute */
+  bool half_partials;                               /* partialsType = half */
+  bool compile_ipu_code;            /* count code and stacks (ipu_model.compile_ipu_code) */
+  bool instrument;                  /* cycle counters take memory */
+  uint32_t io_tiles;                /* kept from compute on every IPU */
+  bool place_ops_on_io_tiles;       /* feeds of loops go through them, while the others compute */
   double io_tile_memory_proportion; /* of their memory, that feeds may take: from 0 on */
-  uint32_t synthetic;       /* bits of trm_synthetic */
-  uint64_t assumed_trip_count; /* of loops whose count is not known; 1 to 2^53 */
-  bool recompute;           /* allow_recompute: activations are computed again, in a pipeline all
-                               of a stage, elsewhere the cheap ones */
-  bool outlining;           /* equal operations share vertices and code (on by default) */
+  uint32_t synthetic;               /* bits of trm_synthetic */
+  uint64_t assumed_trip_count;      /* of loops whose count is not known; 1 to 2^53 */
+  bool recompute; /* allow_recompute: activations are computed again, in a pipeline all
+                     of a stage, elsewhere the cheap ones */
+  bool outlining; /* equal operations share vertices and code (on by default) */
   /* keep the module's order; go depth first from the root; otherwise the order that needs least
    * memory */
   bool schedule_as_written, schedule_post_order;
-  bool remote_memory;       /* there is some, for what is offloaded where that is left to it */
+  bool remote_memory;           /* there is some, for what is offloaded where that is left to it */
   int64_t minimum_remote_bytes; /* smaller variables are never offloaded: 128 */
-  double model_error;       /* relative error that memory totals are thought to have: 0.05 */
+  double model_error;           /* relative error that memory totals are thought to have: 0.05 */
 } trm_program_options;
 
 TRM_API trm_program_options trm_program_default_options(void);
@@ -84,8 +87,7 @@ TRM_API trm_program_options trm_program_default_options(void);
  * not been: `optimised` says); it must outlive the program when it is. The target is retained.
  * Fails on options out of bounds, naming them; not on a program that does not fit. */
 TRM_API trm_status trm_program_create(const trm_module *module, bool optimised,
-                                      const trm_target *target,
-                                      const trm_program_options *options,
+                                      const trm_target *target, const trm_program_options *options,
                                       trm_program **out_program, trm_error *error);
 /* Those that an executable was compiled with (options.def), for one replica. Texts live as long as
  * the executable. */
@@ -101,11 +103,11 @@ TRM_API void trm_program_free(trm_program *program);
 /* ---- Totals --------------------------------------------------------------------------------- */
 
 typedef struct trm_program_totals {
-  bool fits;                 /* the worst tile is within bytes_per_tile */
-  bool is_close;             /* nearer to the limit than model_error */
+  bool fits;     /* the worst tile is within bytes_per_tile */
+  bool is_close; /* nearer to the limit than model_error */
   uint32_t num_ipus, tiles_per_ipu, replicas;
   int64_t bytes_per_tile;
-  int64_t cycles;            /* one run */
+  int64_t cycles; /* one run */
   int64_t compute_cycles, copy_cycles, exchange_cycles, global_exchange_cycles, host_cycles,
       collective_cycles, sync_cycles, control_cycles; /* they add up to cycles + overlapped */
   int64_t overlapped_cycles; /* work that runs while other does: of another stage of a pipeline, of
@@ -113,23 +115,23 @@ typedef struct trm_program_totals {
   double seconds;            /* cycles / clock */
   double tile_balance;       /* mean compute cycles of a tile / cycles of the worst, 0 to 1 */
   int64_t flops;
-  int64_t memory_bytes;      /* all tiles, each at its own peak, gaps excluded */
+  int64_t memory_bytes; /* all tiles, each at its own peak, gaps excluded */
   int64_t memory_bytes_with_gaps;
   int64_t always_live_bytes; /* all tiles */
   int64_t max_step_bytes;    /* of the fullest step, all tiles, always live included */
   int64_t worst_tile_bytes;  /* gaps included */
   uint32_t worst_tile;       /* ipu * tiles_per_ipu + tile */
   uint32_t worst_step;
-  int64_t bytes_over;        /* of the worst tile beyond its end; 0 when it fits */
-  uint32_t tiles_over;       /* tiles that do not fit */
-  int64_t weights_bytes;     /* inputs that stay on the IPU, or in remote memory */
-  int64_t remote_bytes;      /* of them: in remote memory */
+  int64_t bytes_over;    /* of the worst tile beyond its end; 0 when it fits */
+  uint32_t tiles_over;   /* tiles that do not fit */
+  int64_t weights_bytes; /* inputs that stay on the IPU, or in remote memory */
+  int64_t remote_bytes;  /* of them: in remote memory */
   uint32_t num_steps, num_compute_sets, num_variables;
   int64_t num_vertices, num_edges;
   int64_t host_bytes_in, host_bytes_out; /* one run */
-  int64_t code_bytes;        /* of all tiles, also when compile_ipu_code is off */
-  int64_t load_bytes;        /* code and what is always live: what loading the program brings */
-  int64_t load_cycles;       /* load_bytes over the host's link, and the sync before */
+  int64_t code_bytes;                    /* of all tiles, also when compile_ipu_code is off */
+  int64_t load_bytes;  /* code and what is always live: what loading the program brings */
+  int64_t load_cycles; /* load_bytes over the host's link, and the sync before */
 } trm_program_totals;
 
 TRM_API trm_program_totals trm_program_get_totals(const trm_program *program);
@@ -160,7 +162,7 @@ typedef struct trm_program_step_info {
   int64_t bytes_in_worst, bytes_in_total, bytes_out_worst, bytes_out_total, flops, vertices;
   int64_t live_total, live_worst; /* bytes of all tiles, of the fullest; always live included */
   uint32_t live_worst_tile;
-  const char *plan;         /* of a convolution or matmul; or NULL */
+  const char *plan; /* of a convolution or matmul; or NULL */
 } trm_program_step_info;
 /* false for i out of range. Step 0 is the whole run. */
 TRM_API bool trm_program_step_get(const trm_program *program, size_t i,
@@ -171,10 +173,10 @@ typedef struct trm_program_variable_info {
   int32_t line;
   trm_dtype dtype;
   int64_t count, worst_bytes, total_bytes;
-  uint32_t ipu, tiles;      /* tiles used */
+  uint32_t ipu, tiles; /* tiles used */
   trm_memory_category category;
   bool always_live, is_input, is_output, is_weight;
-  uint32_t begin, end;      /* steps, when not always live */
+  uint32_t begin, end; /* steps, when not always live */
 } trm_program_variable_info;
 TRM_API bool trm_program_variable_get(const trm_program *program, size_t i,
                                       trm_program_variable_info *out_info);
@@ -191,7 +193,7 @@ TRM_API bool trm_program_tile_get(const trm_program *program, size_t tile,
 /* A pipeline: its loop over mini-batches takes total_cycles, of which ramp_cycles while it fills
  * and drains; one after the other the mini-batches would take work_cycles. */
 typedef struct trm_program_pipeline_info {
-  const char *schedule;      /* "Grouped", "Interleaved", "Sequential" */
+  const char *schedule; /* "Grouped", "Interleaved", "Sequential" */
   bool is_training, recomputation;
   uint32_t num_stages, loop_step;
   uint64_t mini_batches;
@@ -204,9 +206,9 @@ TRM_API bool trm_program_pipeline_get(const trm_program *program,
 typedef struct trm_program_stage_info {
   uint32_t ipu;
   bool is_backward;
-  int64_t cycles;            /* of one mini-batch */
-  int64_t stash_bytes;       /* of one mini-batch; forward stages */
-  uint32_t stash_depth;      /* mini-batches that wait at once */
+  int64_t cycles;       /* of one mini-batch */
+  int64_t stash_bytes;  /* of one mini-batch; forward stages */
+  uint32_t stash_depth; /* mini-batches that wait at once */
 } trm_program_stage_info;
 TRM_API bool trm_program_stage_get(const trm_program *program, size_t i,
                                    trm_program_stage_info *out_info);
@@ -214,7 +216,7 @@ TRM_API bool trm_program_stage_get(const trm_program *program, size_t i,
 /* A layer: a scope of TensorFlow's op names ("resnet/block1" of "resnet/block1/Conv2D"). Gradients
  * count with the layer that they are of, inputs and constants with the first that reads them. */
 typedef struct trm_program_layer {
-  const char *name;          /* "": what belongs to no layer, such as code and transfers */
+  const char *name; /* "": what belongs to no layer, such as code and transfers */
   uint32_t steps;
   int64_t cycles, flops;     /* of one run; of a pipeline, those that overlap too */
   int64_t weights_bytes;     /* weights and constants */

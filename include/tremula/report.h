@@ -30,8 +30,8 @@ typedef struct trm_report_framework {
  * Poplar's words with the profile already written, or, with the executable's option ipu_model, a
  * warning in the log. *out_report is NULL when no runs are to be recorded. */
 TRM_API trm_status trm_report_create(trm_executable *executable,
-                                     const trm_report_framework *framework,
-                                     trm_report **out_report, trm_error *error);
+                                     const trm_report_framework *framework, trm_report **out_report,
+                                     trm_error *error);
 /* The same without a profile: only whether the program fits. */
 TRM_API trm_status trm_report_check(trm_executable *executable, trm_error *error);
 /* When a run was, in seconds of any clock that does not go back. */
@@ -59,9 +59,9 @@ TRM_API trm_status trm_report_print(const char *directory, const char *other, bo
 /* ---- Without a profile ---------------------------------------------------------------------- */
 
 typedef enum trm_report_part {
-  TRM_REPORT_GRAPH,      /* target, compute sets, vertices, memory */
-  TRM_REPORT_EXECUTION,  /* the cycles of a run and its steps */
-  TRM_REPORT_TENSOR_MAP, /* how many elements of each value are on which tile; never text */
+  TRM_REPORT_GRAPH,        /* target, compute sets, vertices, memory */
+  TRM_REPORT_EXECUTION,    /* the cycles of a run and its steps */
+  TRM_REPORT_TENSOR_MAP,   /* how many elements of each value are on which tile; never text */
   TRM_REPORT_INSTRUCTIONS, /* which part of training each product is; never text */
 } trm_report_part;
 typedef enum trm_report_form {
@@ -73,10 +73,10 @@ typedef enum trm_report_form {
 /* The part of `program`, which is that of `executable`, as docs/events.md has it; at most
  * most_bytes of it (0: no bound), or RESOURCE_EXHAUSTED. *out_data ends with a NUL that *out_size
  * does not count; free it with trm_free. */
-TRM_API trm_status trm_report_describe(const trm_executable *executable,
-                                       const trm_program *program, trm_report_part part,
-                                       trm_report_form form, size_t most_bytes, char **out_data,
-                                       size_t *out_size, trm_error *error);
+TRM_API trm_status trm_report_describe(const trm_executable *executable, const trm_program *program,
+                                       trm_report_part part, trm_report_form form,
+                                       size_t most_bytes, char **out_data, size_t *out_size,
+                                       trm_error *error);
 /* The same as JSON into a new file, of any length. */
 TRM_API trm_status trm_report_describe_file(const trm_executable *executable,
                                             const trm_program *program, trm_report_part part,

@@ -74,8 +74,7 @@ TRM_API uint32_t trm_target_global_sync_cycles(const trm_target *target);
 /* Convolution units, for inputs of `input` and partial sums of `partials` (0: there is none). */
 TRM_API uint32_t trm_target_num_conv_units(const trm_target *target, trm_dtype input,
                                            trm_dtype partials);
-TRM_API uint32_t trm_target_conv_unit_max_pipeline_depth(const trm_target *target,
-                                                         trm_dtype input);
+TRM_API uint32_t trm_target_conv_unit_max_pipeline_depth(const trm_target *target, trm_dtype input);
 TRM_API uint32_t trm_target_conv_unit_input_load_elems_per_cycle(const trm_target *target,
                                                                  trm_dtype input);
 /* Weights that one unit holds: load elements a cycle times the chain of loads. */

@@ -115,8 +115,8 @@ TRM_API trm_status trm_module_print_dot(const trm_module *module, bool colors, c
 /* Lives as long as the module. */
 TRM_API const char *trm_module_name(const trm_module *module);
 /* Serialises a module as an HloModuleProto. Free *out_data with trm_free. */
-TRM_API trm_status trm_module_serialize(const trm_module *module, void **out_data,
-                                        size_t *out_size, trm_error *error);
+TRM_API trm_status trm_module_serialize(const trm_module *module, void **out_data, size_t *out_size,
+                                        trm_error *error);
 /* Checks a module: every operand, attribute and shape of every instruction. */
 TRM_API trm_status trm_module_verify(const trm_module *module, trm_error *error);
 TRM_API void trm_module_free(trm_module *module);
@@ -203,8 +203,7 @@ TRM_API uint32_t trm_engine_num_replicas(const trm_engine *engine);
  * number that changes whenever the contents behind inputs[i] may have changed, so that packed
  * weights can be kept. Returns TRM_CANCELLED soon after trm_engine_cancel. */
 TRM_API trm_status trm_engine_run(trm_engine *engine, const void *const *inputs,
-                                  const uint64_t *versions, void *const *outputs,
-                                  trm_error *error);
+                                  const uint64_t *versions, void *const *outputs, trm_error *error);
 /* The same, and keeps variables on the replicas: outputs are those of replica 0. Where output o
  * updates an input (trm_executable_output_alias) and output_versions[o] is not 0, every other
  * replica keeps its own new value, and reads that instead of the input in a later run that gives
@@ -268,8 +267,7 @@ TRM_API void trm_infeed_release(trm_infeed *infeed);
 
 /* `keep_last`: only the last element tuple is kept (IPUOutfeedMode.LAST). */
 TRM_API trm_status trm_outfeed_create(const trm_tensor_info *elements, size_t num_elements,
-                                      bool keep_last, trm_outfeed **out_outfeed,
-                                      trm_error *error);
+                                      bool keep_last, trm_outfeed **out_outfeed, trm_error *error);
 /* Takes everything that has been enqueued since the last call. *out_count is the number of element
  * tuples; (*out_blocks)[e] holds *out_count arrays of element e one after the other. Free each
  * block and the array with trm_free. */
@@ -280,8 +278,8 @@ TRM_API void trm_outfeed_release(trm_outfeed *outfeed);
 /* Connects the feed `id` of a program to a queue. The element types must agree. */
 TRM_API trm_status trm_engine_bind_infeed(trm_engine *engine, const char *id, trm_infeed *infeed,
                                           trm_error *error);
-TRM_API trm_status trm_engine_bind_outfeed(trm_engine *engine, const char *id,
-                                           trm_outfeed *outfeed, trm_error *error);
+TRM_API trm_status trm_engine_bind_outfeed(trm_engine *engine, const char *id, trm_outfeed *outfeed,
+                                           trm_error *error);
 /* The feeds a program uses: kind is 'i' or 'o'; elements has *out_num entries and lives as long as
  * the executable. Returns NULL for i out of range. */
 TRM_API const char *trm_executable_feed(const trm_executable *executable, size_t i, char *out_kind,
@@ -297,8 +295,8 @@ TRM_API uint64_t trm_executable_feed_uses(const trm_executable *executable, size
  * time, or, with "together":true in the backend_config, one after the other in their order, while
  * all wait. What it returns, with the message, is how the run ends when that is not TRM_OK. The
  * function must not run, free or change the engine; it may cancel it. */
-typedef trm_status (*trm_host_function)(void *user, const void *const *inputs,
-                                        void *const *outputs, uint32_t replica, trm_error *error);
+typedef trm_status (*trm_host_function)(void *user, const void *const *inputs, void *const *outputs,
+                                        uint32_t replica, trm_error *error);
 /* The function for all host calls with this id, in runs from now on; NULL: none, and a run that
  * comes to such a call fails with TRM_FAILED_PRECONDITION. TRM_NOT_FOUND if the program has none.
  */

@@ -71,7 +71,7 @@ typedef int (*trm_user_op)(const trm_user_op_call *call);
 /* What Tremula may know of an op. A library may have a function NAME_metadata that fills it in,
  * which is called with num_inputs and the values below; without one these hold. */
 typedef struct trm_user_op_metadata {
-  uint32_t size;       /* of this struct, in bytes */
+  uint32_t size; /* of this struct, in bytes */
   uint32_t num_inputs;
   bool is_stateless;   /* false: every call is made, in order, even if nobody takes the results */
   bool is_hashable;    /* false: programs with the op are not kept in the executable cache */
@@ -84,13 +84,13 @@ typedef struct trm_user_op_metadata {
 typedef void (*trm_user_op_metadata_function)(trm_user_op_metadata *metadata);
 
 /* Declares the op NAME and says that it has this header's signature. */
-#define TRM_USER_OP(NAME)                                                                     \
-  TRM_USER_OP_EXTERN __attribute__((visibility("default"))) const uint32_t NAME##_tremula;     \
-  __attribute__((visibility("default"))) const uint32_t NAME##_tremula = TRM_USER_OP_API;      \
+#define TRM_USER_OP(NAME)                                                                  \
+  TRM_USER_OP_EXTERN __attribute__((visibility("default"))) const uint32_t NAME##_tremula; \
+  __attribute__((visibility("default"))) const uint32_t NAME##_tremula = TRM_USER_OP_API;  \
   TRM_USER_OP_EXTERN __attribute__((visibility("default"))) int NAME(const trm_user_op_call *call);
 /* Declares NAME_metadata. */
-#define TRM_USER_OP_METADATA(NAME)                                                            \
-  TRM_USER_OP_EXTERN __attribute__((visibility("default"))) void NAME##_metadata(             \
-      trm_user_op_metadata *metadata);
+#define TRM_USER_OP_METADATA(NAME) \
+  TRM_USER_OP_EXTERN               \
+  __attribute__((visibility("default"))) void NAME##_metadata(trm_user_op_metadata *metadata);
 
 #endif /* TREMULA_USER_OP_H_ */

@@ -72,8 +72,8 @@ trm_status trm_read_file(const char *path, const char *contents, char **out_data
 
 /* ---- Regular files ---------------------------------------------------------------------------- */
 
-static trm_status open_regular(const char *path, const char *what, int *out_file,
-                               size_t *out_size, trm_error *error) {
+static trm_status open_regular(const char *path, const char *what, int *out_file, size_t *out_size,
+                               trm_error *error) {
   /* O_NONBLOCK: opening a FIFO does not wait for its writer. */
   const int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   if (file < 0) {
@@ -131,14 +131,17 @@ trm_status trm_read_regular(const char *path, const char *what, size_t most_byte
 
 static trm_status fail_to_write(const char *path, int problem, trm_error *error) {
   switch (problem) {
-    case ENOENT: case ENOTDIR:
-      FAIL(NOT_FOUND, "cannot write %s: there is no such directory", path);
-    case ENOSPC: case EDQUOT: case EFBIG: case ENOMEM: case EMFILE: case ENFILE:
-      FAIL(RESOURCE_EXHAUSTED, "cannot write %s: %s", path, strerror(problem));
-    case EISDIR: case ENAMETOOLONG:
-      FAIL(INVALID_ARGUMENT, "cannot write %s: %s", path, strerror(problem));
-    default:
-      FAIL(UNAVAILABLE, "cannot write %s: %s", path, strerror(problem));
+    case ENOENT:
+    case ENOTDIR: FAIL(NOT_FOUND, "cannot write %s: there is no such directory", path);
+    case ENOSPC:
+    case EDQUOT:
+    case EFBIG:
+    case ENOMEM:
+    case EMFILE:
+    case ENFILE: FAIL(RESOURCE_EXHAUSTED, "cannot write %s: %s", path, strerror(problem));
+    case EISDIR:
+    case ENAMETOOLONG: FAIL(INVALID_ARGUMENT, "cannot write %s: %s", path, strerror(problem));
+    default: FAIL(UNAVAILABLE, "cannot write %s: %s", path, strerror(problem));
   }
 }
 

@@ -10,10 +10,10 @@
 
 enum { TRM_MAX_FILE_GIB = 2 };
 
-/* Reads a file that may lie where others can write: a FIFO, a device or a socket in its place neither
- * hangs the process nor is read. `what` is what messages call it ("inventory"). NOT_FOUND when there
- * is none, INVALID_ARGUMENT when it is something else or has more than most_bytes, UNAVAILABLE when
- * it cannot be read. Free *out_data with trm_free; it is never NULL. */
+/* Reads a file that may lie where others can write: a FIFO, a device or a socket in its place
+ * neither hangs the process nor is read. `what` is what messages call it ("inventory"). NOT_FOUND
+ * when there is none, INVALID_ARGUMENT when it is something else or has more than most_bytes,
+ * UNAVAILABLE when it cannot be read. Free *out_data with trm_free; it is never NULL. */
 trm_status trm_read_regular(const char *path, const char *what, size_t most_bytes, char **out_data,
                             size_t *out_size, trm_error *error);
 

@@ -32,7 +32,7 @@ static inline uint16_t trm_float_to_half(float value) {
   const uint32_t magnitude = bits & 0x7fffffffu;
   if (magnitude > 0x7f800000u) return (uint16_t)(sign | 0x7e00u | (magnitude >> 13 & 0x3ffu));
   if (magnitude >= 0x477ff000u) return (uint16_t)(sign | 0x7c00u); /* rounds to infinity */
-  if (magnitude < 0x38800000u) {                                  /* subnormal or zero */
+  if (magnitude < 0x38800000u) {                                   /* subnormal or zero */
     float scaled, shifted;
     memcpy(&scaled, &magnitude, sizeof scaled);
     shifted = scaled + 0.5f; /* units of 2^-24 in the last places, rounded by the addition */

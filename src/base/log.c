@@ -74,8 +74,7 @@ static bool is_poplibs(const char *origin) { return strcmp(origin, "POPLIBS") ==
 
 bool trm_log_enabled(trm_log_level level, const char *origin) {
   pthread_once(&once, read_environment);
-  return level <= (is_poplibs(origin) ? poplibs_level : poplar_level) &&
-         level != TRM_LOG_OFF;
+  return level <= (is_poplibs(origin) ? poplibs_level : poplar_level) && level != TRM_LOG_OFF;
 }
 
 /* One write a line, so that lines of several threads do not mix. */
@@ -87,9 +86,10 @@ void trm_log(trm_log_level level, const char *origin, const char *format, ...) {
   clock_gettime(CLOCK_REALTIME, &now);
   gmtime_r(&now.tv_sec, &utc);
   size_t used = strftime(line, sizeof line, "%Y-%m-%dT%H:%M:%S", &utc);
-  used += (size_t)snprintf(line + used, sizeof line - used, ".%06ldZ %s:%-8.16s %ld.%ld %c: ",
-                           now.tv_nsec / 1000, is_poplibs(origin) ? "PL" : "PO", origin,
-                           (long)getpid(), (long)syscall(SYS_gettid), letters[level]);
+  used += (size_t)snprintf(line + used, sizeof line - used,
+                           ".%06ldZ %s:%-8.16s %ld.%ld %c: ", now.tv_nsec / 1000,
+                           is_poplibs(origin) ? "PL" : "PO", origin, (long)getpid(),
+                           (long)syscall(SYS_gettid), letters[level]);
   va_list args;
   va_start(args, format);
   const int length = vsnprintf(line + used, sizeof line - used - 1, format, args);

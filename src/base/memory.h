@@ -45,15 +45,15 @@ void trm_arena_free(trm_arena *arena);
 
 /* What a function says when memory runs out. */
 #define FAIL_NO_MEMORY(what) FAIL(RESOURCE_EXHAUSTED, "out of memory while allocating %s", (what))
-#define CHECK_MEMORY(pointer, what)               \
-  do {                                            \
-    if ((pointer) == NULL) FAIL_NO_MEMORY(what);  \
+#define CHECK_MEMORY(pointer, what)              \
+  do {                                           \
+    if ((pointer) == NULL) FAIL_NO_MEMORY(what); \
   } while (0)
 
 /* A growing array. Declare with VECTOR(type) name = {0}; the items are freed by VECTOR_FREE. */
-#define VECTOR(type) \
-  struct {           \
-    type *items;     \
+#define VECTOR(type)        \
+  struct {                  \
+    type *items;            \
     size_t count, capacity; \
   }
 
@@ -62,9 +62,9 @@ void trm_arena_free(trm_arena *arena);
   ((v)->count < (v)->capacity || \
    trm_vector_grow((void **)&(v)->items, &(v)->capacity, sizeof *(v)->items))
 #define VECTOR_PUSH(v, value) (VECTOR_GROW(v) ? ((v)->items[(v)->count++] = (value), true) : false)
-#define VECTOR_FREE(v)                              \
-  do {                                              \
-    trm_free((v)->items);                           \
+#define VECTOR_FREE(v)                                 \
+  do {                                                 \
+    trm_free((v)->items);                              \
     (v)->items = NULL, (v)->count = (v)->capacity = 0; \
   } while (0)
 bool trm_vector_grow(void **items, size_t *capacity, size_t item_size);
@@ -76,8 +76,7 @@ typedef struct trm_text {
   bool failed; /* memory ran out: what follows is dropped */
 } trm_text;
 void trm_text_append(trm_text *text, const char *data, size_t length);
-void trm_text_format(trm_text *text, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
+void trm_text_format(trm_text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void trm_text_free(trm_text *text);
 
 /* false on overflow. */

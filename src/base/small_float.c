@@ -66,7 +66,7 @@ double trm_small_float_decode(trm_dtype dtype, uint8_t bits) {
 
 static uint8_t encode_power(double value) {
   int exponent;
-  if (!(value > 0) || isinf(value)) return 0xff; /* NaN too */
+  if (!(value > 0) || isinf(value)) return 0xff;       /* NaN too */
   const double fraction = frexp(value, &exponent) * 2; /* in [1, 2) */
   const int code = exponent - 1 + 127 + (fraction >= 1.5);
   return (uint8_t)(code < 0 ? 0 : code > 0xff ? 0xff : code);

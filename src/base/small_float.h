@@ -1,9 +1,9 @@
 /* Floats of 8 bits and fewer, exact in every case. Rounding is to nearest, ties to even.
  *
- * What is beyond the largest number becomes infinity where the type has one, otherwise NaN; f4e2m1fn
- * has neither and keeps the largest. The fnuz types have no negative zero, f8e8m0fnu has powers of
- * two only, to the larger of two equally near: nothing below 2^-127, no zero and no sign (those
- * become NaN). */
+ * What is beyond the largest number becomes infinity where the type has one, otherwise NaN;
+ * f4e2m1fn has neither and keeps the largest. The fnuz types have no negative zero, f8e8m0fnu has
+ * powers of two only, to the larger of two equally near: nothing below 2^-127, no zero and no sign
+ * (those become NaN). */
 #ifndef TREMULA_BASE_SMALL_FLOAT_H_
 #define TREMULA_BASE_SMALL_FLOAT_H_
 

@@ -10,8 +10,7 @@ const char *trm_version(void) { return TRM_VERSION_STRING; }
 const char *trm_status_name(trm_status status) {
   switch (status) {
 #define TRM_STATUS(name, code, whose) \
-  case TRM_##name:                    \
-    return #name;
+  case TRM_##name: return #name;
 #include "tremula/status.def"
 #undef TRM_STATUS
   }

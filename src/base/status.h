@@ -18,30 +18,30 @@ trm_status trm_note(trm_error *error, trm_status status, const char *format, ...
 /* The constant is returned, not the call, so that the compiler knows that it is a failure. */
 #define FAIL(code, ...) return ((void)trm_fail(error, TRM_##code, __VA_ARGS__), TRM_##code)
 
-#define TRY(expression)                           \
-  do {                                            \
-    const trm_status try_status_ = (expression);  \
+#define TRY(expression)                            \
+  do {                                             \
+    const trm_status try_status_ = (expression);   \
     if (try_status_ != TRM_OK) return try_status_; \
   } while (0)
 
-#define TRY_NOTE(expression, ...)                                               \
-  do {                                                                          \
-    const trm_status try_status_ = (expression);                                \
+#define TRY_NOTE(expression, ...)                                                \
+  do {                                                                           \
+    const trm_status try_status_ = (expression);                                 \
     if (try_status_ != TRM_OK) return trm_note(error, try_status_, __VA_ARGS__); \
   } while (0)
 
 /* For functions that must release something: sets `status` and jumps to `done`. */
-#define TRY_OR_GOTO(expression, label)  \
-  do {                                  \
-    status = (expression);              \
-    if (status != TRM_OK) goto label;   \
+#define TRY_OR_GOTO(expression, label) \
+  do {                                 \
+    status = (expression);             \
+    if (status != TRM_OK) goto label;  \
   } while (0)
 
-#define FAIL_OR_GOTO(label, code, ...)                  \
-  do {                                                  \
-    trm_fail(error, TRM_##code, __VA_ARGS__);           \
-    status = TRM_##code;                                \
-    goto label;                                         \
+#define FAIL_OR_GOTO(label, code, ...)        \
+  do {                                        \
+    trm_fail(error, TRM_##code, __VA_ARGS__); \
+    status = TRM_##code;                      \
+    goto label;                               \
   } while (0)
 
 #endif /* TREMULA_BASE_STATUS_H_ */

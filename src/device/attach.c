@@ -30,7 +30,7 @@ static pthread_mutex_t devices_mutex = PTHREAD_MUTEX_INITIALIZER;
 static trm_device *devices;
 
 static void close_locks(trm_device *device, bool unlock) {
-  for (uint32_t i = 0; i < device->num_ipus; i++) {
+  for (uint32_t i = 0; i < device->num_ipus; ++i) {
     if (device->locks[i] < 0) continue;
     if (unlock) {
       trm_lock_release(device->locks[i]);
@@ -71,7 +71,7 @@ typedef struct choice {
 } choice;
 
 static bool all_free(const choice *c, const uint32_t *ipus, uint32_t count) {
-  for (uint32_t i = 0; i < count; i++) {
+  for (uint32_t i = 0; i < count; ++i) {
     if (c->states[ipus[i]].attached) return false;
   }
   return true;
@@ -92,24 +92,27 @@ static trm_status check_request(choice *c, trm_error *error) {
   if (request->num_ids == 0) {
     if (request->num_ipus == 0) FAIL(INVALID_ARGUMENT, "a device needs at least one IPU");
     if (request->num_ipus > available) {
-      FAIL(INVALID_ARGUMENT, "Unsupported number of IPUs requested - could not find an IPU device "
+      FAIL(INVALID_ARGUMENT,
+           "Unsupported number of IPUs requested - could not find an IPU device "
            "with %u IPUs for the TensorFlow virtual device %s. The inventory %s has %u. Use "
            "`gc-info -l` to list the devices; the environment variable TREMULA_INVENTORY chooses "
-           "another inventory.", request->num_ipus, name, c->inventory->name, available);
+           "another inventory.",
+           request->num_ipus, name, c->inventory->name, available);
     }
     return TRM_OK;
   }
   uint32_t total = 0;
-  for (size_t i = 0; i < request->num_ids; i++) {
+  for (size_t i = 0; i < request->num_ids; ++i) {
     uint32_t count;
     const uint32_t *members = trm_inventory_members(c->inventory, request->ids[i], &count);
     if (members == NULL) {
-      FAIL(INVALID_ARGUMENT, "No device matches the requested configuration for %s: the inventory "
+      FAIL(INVALID_ARGUMENT,
+           "No device matches the requested configuration for %s: the inventory "
            "%s has the ids 0 to %u, not %u. Use `gc-info -l` to list the devices.",
            *name == '\0' ? "a device" : name, c->inventory->name, c->inventory->num_ids - 1,
            request->ids[i]);
     }
-    for (uint32_t m = 0; m < count; m++) {
+    for (uint32_t m = 0; m < count; ++m) {
       /* The states serve as marks here: nothing has been asked yet. */
       if (c->states[members[m]].attached) {
         FAIL(INVALID_ARGUMENT, "the ids requested for %s name IPU %u twice",
@@ -132,13 +135,13 @@ static void choose(choice *c) {
   c->count = 0;
   c->id = -1;
   if (request->num_ids > 0) {
-    for (size_t i = 0; i < request->num_ids; i++) take_members(c, request->ids[i]);
+    for (size_t i = 0; i < request->num_ids; ++i) take_members(c, request->ids[i]);
     if (request->num_ids == 1) c->id = request->ids[0];
     if (!all_free(c, c->ipus, c->count)) c->count = 0;
     return;
   }
   bool has_id = false;
-  for (uint32_t id = 0; id < c->inventory->num_ids; id++) {
+  for (uint32_t id = 0; id < c->inventory->num_ids; ++id) {
     uint32_t count;
     const uint32_t *members = trm_inventory_members(c->inventory, id, &count);
     if (count != request->num_ipus) continue;
@@ -149,7 +152,7 @@ static void choose(choice *c) {
     return;
   }
   if (has_id) return;
-  for (uint32_t i = 0; i < c->inventory->num_ipus && c->count < request->num_ipus; i++) {
+  for (uint32_t i = 0; i < c->inventory->num_ipus && c->count < request->num_ipus; ++i) {
     if (!c->states[i].attached) c->ipus[c->count++] = i;
   }
   if (c->count < request->num_ipus) c->count = 0;
@@ -160,7 +163,7 @@ static trm_status fail_taken(const choice *c, trm_error *error) {
   uint32_t wanted = request->num_ipus;
   if (request->num_ids > 0) {
     wanted = 0;
-    for (size_t i = 0; i < request->num_ids; i++) {
+    for (size_t i = 0; i < request->num_ids; ++i) {
       uint32_t count;
       trm_inventory_members(c->inventory, request->ids[i], &count);
       wanted += count;
@@ -168,10 +171,10 @@ static trm_status fail_taken(const choice *c, trm_error *error) {
   }
   trm_text taken = {0};
   uint32_t num_free = 0;
-  for (uint32_t i = 0; i < c->inventory->num_ipus; i++) {
+  for (uint32_t i = 0; i < c->inventory->num_ipus; ++i) {
     const trm_attachment *state = &c->states[i];
     if (!state->attached) {
-      num_free++;
+      ++num_free;
       continue;
     }
     if (taken.length > 1500) continue; /* an error's room is limited */
@@ -210,18 +213,18 @@ static trm_status device_new(const choice *c, trm_device **out_device, trm_error
   if (device->ipus != NULL && device->locks != NULL) {
     device->num_ipus = c->count;
     memcpy(device->ipus, c->ipus, c->count * sizeof *c->ipus);
-    for (uint32_t i = 0; i < c->count; i++) device->locks[i] = -1;
+    for (uint32_t i = 0; i < c->count; ++i) device->locks[i] = -1;
     const trm_device_request *request = c->request;
     trm_text *text = &device->text;
     trm_text_format(text, c->count == 1 ? "IPU: " : "IPUs: ");
     if (c->id >= 0) {
       trm_text_format(text, "%lld", (long long)c->id);
     } else if (request->num_ids > 0) {
-      for (size_t i = 0; i < request->num_ids; i++) {
+      for (size_t i = 0; i < request->num_ids; ++i) {
         trm_text_format(text, "%s%u", i == 0 ? "" : ",", request->ids[i]);
       }
     } else {
-      for (uint32_t i = 0; i < c->count; i++) {
+      for (uint32_t i = 0; i < c->count; ++i) {
         trm_text_format(text, "%s%u", i == 0 ? "" : ",", c->ipus[i]);
       }
     }
@@ -238,7 +241,7 @@ static trm_status device_new(const choice *c, trm_device **out_device, trm_error
 /* Locks what was chosen. All is known to be free and nobody else may choose, so a lock that is
  * taken nevertheless is a file that somebody uses for something else. */
 static trm_status lock_device(trm_device *device, int folder, const char *name, trm_error *error) {
-  for (uint32_t i = 0; i < device->num_ipus; i++) {
+  for (uint32_t i = 0; i < device->num_ipus; ++i) {
     TRY(trm_lock_ipu(folder, device->ipus[i], &device->locks[i], error));
     if (device->locks[i] < 0) {
       FAIL(UNAVAILABLE, "the lock of IPU %u was taken meanwhile; try again", device->ipus[i]);
@@ -253,7 +256,7 @@ static trm_status lock_device(trm_device *device, int folder, const char *name, 
 
 /* One attempt, with the selection lock held; *out_device stays NULL when the IPUs are taken. */
 static trm_status attempt(choice *c, int folder, trm_device **out_device, trm_error *error) {
-  for (uint32_t i = 0; i < c->inventory->num_ipus; i++) {
+  for (uint32_t i = 0; i < c->inventory->num_ipus; ++i) {
     TRY(trm_lock_query(folder, i, &c->states[i], error));
   }
   choose(c);
@@ -338,8 +341,7 @@ static trm_status attach(trm_inventory *inventory, const trm_device_request *req
     trm_inventory_retain(inventory);
     device->inventory = inventory;
     trm_log(TRM_LOG_INFO, "DEVICE", "%s attached to %s of the inventory %s",
-            request->name == NULL ? "a device" : request->name, device->text.data,
-            inventory->name);
+            request->name == NULL ? "a device" : request->name, device->text.data, inventory->name);
     *out_device = device;
   }
 done:

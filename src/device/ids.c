@@ -6,7 +6,7 @@ trm_status trm_inventory_number_ids(trm_inventory *inventory, trm_error *error) 
   uint32_t count = 0;
   for (uint32_t size = 2; size <= n; size *= 2) count += n / size;
   const bool all_has_block = (n & (n - 1)) == 0;
-  if (!all_has_block) count++;
+  if (!all_has_block) ++count;
   inventory->blocks = ARENA_NEW(&inventory->arena, struct trm_id_block, count);
   inventory->singles = ARENA_NEW(&inventory->arena, uint32_t, n);
   if (inventory->blocks == NULL || inventory->singles == NULL) FAIL_NO_MEMORY("an inventory");
@@ -17,7 +17,7 @@ trm_status trm_inventory_number_ids(trm_inventory *inventory, trm_error *error) 
     }
   }
   if (!all_has_block) inventory->blocks[block++] = (struct trm_id_block){0, n};
-  for (uint32_t i = 0; i < n; i++) inventory->singles[i] = i;
+  for (uint32_t i = 0; i < n; ++i) inventory->singles[i] = i;
   inventory->num_ids = n + block;
   return TRM_OK;
 }

@@ -37,7 +37,8 @@ trm_status trm_inventory_load(const char *name_or_path, trm_inventory **out_inve
       status = trm_fail(error, TRM_NOT_FOUND,
                         "there is no inventory \"%s\". Use one of the presets mk2-16, m2000-2 and "
                         "c2-16, or the path of a JSON file (it must contain a '/' or end in "
-                        ".json)", name);
+                        ".json)",
+                        name);
     } else {
       trm_inventory *inventory = NULL;
       status = trm_inventory_parse(text, strlen(text), name, &inventory, error);
@@ -63,9 +64,7 @@ void trm_inventory_release(trm_inventory *inventory) {
 }
 
 const char *trm_inventory_name(const trm_inventory *inventory) { return inventory->name; }
-const char *trm_inventory_partition(const trm_inventory *inventory) {
-  return inventory->partition;
-}
+const char *trm_inventory_partition(const trm_inventory *inventory) { return inventory->partition; }
 
 const trm_ipu_info *trm_inventory_ipu(const trm_inventory *inventory, uint32_t id) {
   return id < inventory->num_ipus ? &inventory->ipus[id] : NULL;

@@ -14,8 +14,8 @@ struct trm_inventory {
   const char *lock_folder; /* the name; for a file, with a hash, so that two files differ */
   trm_ipu_info *ipus;
   uint32_t num_ipus, num_ids;
-  uint32_t *singles;  /* 0, 1, 2, ...: the members of single ids */
-  uint32_t *order;    /* routing order: every id of several IPUs is a block of it */
+  uint32_t *singles; /* 0, 1, 2, ...: the members of single ids */
+  uint32_t *order;   /* routing order: every id of several IPUs is a block of it */
   struct trm_id_block {
     uint32_t start, count;
   } *blocks; /* num_ids - num_ipus of them */

@@ -25,7 +25,7 @@ enum { MAX_PATH = 4096, MAX_RECORD = 2048, SELECTION_TIMEOUT_MS = 10000, OPEN_AT
 static trm_status make_folders(const char *path, trm_error *error) {
   char prefix[MAX_PATH];
   const size_t length = strlen(path);
-  for (size_t i = 1; i <= length; i++) {
+  for (size_t i = 1; i <= length; ++i) {
     if (path[i] != '/' && path[i] != '\0') continue;
     memcpy(prefix, path, i);
     prefix[i] = '\0';
@@ -33,8 +33,9 @@ static trm_status make_folders(const char *path, trm_error *error) {
     const int reason = errno;
     struct stat info; /* a read-only parent that exists says EROFS or EACCES */
     if (stat(prefix, &info) == 0 && S_ISDIR(info.st_mode)) continue;
-    FAIL(FAILED_PRECONDITION, "cannot make the folder %s for the locks of the virtual IPUs: %s; "
-         USE_ANOTHER, prefix, strerror(reason));
+    FAIL(FAILED_PRECONDITION,
+         "cannot make the folder %s for the locks of the virtual IPUs: %s; " USE_ANOTHER, prefix,
+         strerror(reason));
   }
   return TRM_OK;
 }
@@ -44,7 +45,8 @@ static trm_status make_folders(const char *path, trm_error *error) {
 static trm_status check_owner(int fd, const char *path, trm_error *error) {
   struct stat info;
   if (fstat(fd, &info) != 0 || info.st_uid != geteuid() || (info.st_mode & 022) != 0) {
-    FAIL(FAILED_PRECONDITION, "the folder %s is not this user's alone (owner and mode must be the "
+    FAIL(FAILED_PRECONDITION,
+         "the folder %s is not this user's alone (owner and mode must be the "
          "user's and 0700), so the locks of the virtual IPUs cannot be kept in it; " USE_ANOTHER,
          path);
   }
@@ -59,34 +61,37 @@ trm_status trm_lock_folder_open(const trm_inventory *inventory, bool create, int
   if (is_default) {
     snprintf(base, sizeof base, "/tmp/tremula-%lu", (unsigned long)geteuid());
   } else if (chosen[0] != '/' || strlen(chosen) >= sizeof base) {
-    FAIL(INVALID_ARGUMENT, "TREMULA_RUNTIME_DIR must be an absolute path of less than %zu bytes, "
-         "not \"%.200s\"", sizeof base, chosen);
+    FAIL(INVALID_ARGUMENT,
+         "TREMULA_RUNTIME_DIR must be an absolute path of less than %zu bytes, "
+         "not \"%.200s\"",
+         sizeof base, chosen);
   } else {
     snprintf(base, sizeof base, "%s", chosen);
   }
   snprintf(path, sizeof path, "%s/%s", base, inventory->lock_folder);
   if (create) TRY(make_folders(base, error));
-  const int parent =
-      open(base, O_RDONLY | O_DIRECTORY | O_CLOEXEC | (is_default ? O_NOFOLLOW : 0));
+  const int parent = open(base, O_RDONLY | O_DIRECTORY | O_CLOEXEC | (is_default ? O_NOFOLLOW : 0));
   if (parent < 0) {
     if (!create && errno == ENOENT) {
       *out_fd = -1;
       return TRM_OK;
     }
-    FAIL(FAILED_PRECONDITION, "cannot use the folder %s for the locks of the virtual IPUs: %s; "
-         USE_ANOTHER, base, strerror(errno));
+    FAIL(FAILED_PRECONDITION,
+         "cannot use the folder %s for the locks of the virtual IPUs: %s; " USE_ANOTHER, base,
+         strerror(errno));
   }
   trm_status status = is_default ? check_owner(parent, base, error) : TRM_OK;
   int folder = -1;
   if (status == TRM_OK) {
     int made = 0;
     if (create && mkdirat(parent, inventory->lock_folder, 0700) != 0) made = errno;
-    folder = openat(parent, inventory->lock_folder,
-                    O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    folder =
+        openat(parent, inventory->lock_folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
     if (folder < 0 && (create || errno != ENOENT)) {
-      status = trm_fail(error, TRM_FAILED_PRECONDITION,
-                        "cannot use the folder %s for the locks of the virtual IPUs: %s; "
-                        USE_ANOTHER, path, strerror(made != 0 && made != EEXIST ? made : errno));
+      status =
+          trm_fail(error, TRM_FAILED_PRECONDITION,
+                   "cannot use the folder %s for the locks of the virtual IPUs: %s; " USE_ANOTHER,
+                   path, strerror(made != 0 && made != EEXIST ? made : errno));
     }
   }
   close(parent);
@@ -134,13 +139,16 @@ static trm_status open_lock(int folder, const char *name, int flags, int *out_fd
   *out_fd = -1;
   if (fd < 0 && errno == ENOENT && (flags & O_CREAT) == 0) return TRM_NOT_FOUND;
   if (fd < 0) {
-    FAIL(FAILED_PRECONDITION, "cannot open the lock file %s of the virtual IPUs: %s; remove it, or "
-         USE_ANOTHER, name, strerror(errno));
+    FAIL(FAILED_PRECONDITION,
+         "cannot open the lock file %s of the virtual IPUs: %s; remove it, or " USE_ANOTHER, name,
+         strerror(errno));
   }
   if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode) || info.st_uid != geteuid()) {
     close(fd);
-    FAIL(FAILED_PRECONDITION, "the lock file %s of the virtual IPUs is not a regular file of this "
-         "user; remove it, or " USE_ANOTHER, name);
+    FAIL(FAILED_PRECONDITION,
+         "the lock file %s of the virtual IPUs is not a regular file of this "
+         "user; remove it, or " USE_ANOTHER,
+         name);
   }
   *out_fd = fd;
   return TRM_OK;
@@ -149,7 +157,7 @@ static trm_status open_lock(int folder, const char *name, int flags, int *out_fd
 /* Opens and locks a file of the folder. A cleaner of /tmp may remove it between the two: then the
  * lock would be on a file that nobody else can find, and the file is made again. */
 static trm_status open_and_lock(int folder, const char *name, int *out_fd, trm_error *error) {
-  for (int attempt = 0; attempt < OPEN_ATTEMPTS; attempt++) {
+  for (int attempt = 0; attempt < OPEN_ATTEMPTS; ++attempt) {
     int fd;
     TRY(open_lock(folder, name, O_RDWR | O_CREAT, &fd, error));
     const int locked = try_lock(fd);
@@ -177,7 +185,7 @@ static void ipu_file_name(uint32_t ipu, char name[32]) { snprintf(name, 32, "ipu
 
 trm_status trm_lock_selection(int folder, int *out_fd, trm_error *error) {
   int fd = -1;
-  for (int waited = 0; waited <= SELECTION_TIMEOUT_MS; waited++) {
+  for (int waited = 0; waited <= SELECTION_TIMEOUT_MS; ++waited) {
     TRY(open_and_lock(folder, "selection.lock", &fd, error));
     if (fd >= 0) {
       *out_fd = fd;
@@ -200,7 +208,7 @@ trm_status trm_lock_ipu(int folder, uint32_t ipu, int *out_fd, trm_error *error)
 /* Printable ASCII: what others show in tables and what JSON takes in any case. */
 static void copy_clean(char *to, size_t size, const char *from) {
   size_t i = 0;
-  for (; i + 1 < size && from[i] != '\0'; i++) {
+  for (; i + 1 < size && from[i] != '\0'; ++i) {
     to[i] = from[i] >= 0x20 && from[i] < 0x7f ? from[i] : '?';
   }
   to[i] = '\0';
@@ -305,7 +313,7 @@ static trm_status query_range(const trm_inventory *inventory, uint32_t first, ui
   int folder = -1;
   TRY(trm_lock_folder_open(inventory, false, &folder, error));
   trm_status status = TRM_OK;
-  for (uint32_t i = 0; i < count && status == TRM_OK; i++) {
+  for (uint32_t i = 0; i < count && status == TRM_OK; ++i) {
     if (folder < 0) {
       out_attachments[i] = (trm_attachment){0};
     } else {

@@ -18,20 +18,22 @@ typedef struct parser {
 static const struct {
   const char *key;
   size_t offset;
-} string_fields[] = {
-    {"architecture", offsetof(trm_ipu_info, architecture)},
-    {"board", offsetof(trm_ipu_info, board)},
-    {"host", offsetof(trm_ipu_info, host)},
-    {"pci", offsetof(trm_ipu_info, pci)},
-    {"serial", offsetof(trm_ipu_info, serial)},
-    {"firmware", offsetof(trm_ipu_info, firmware)},
-    {"software", offsetof(trm_ipu_info, software)},
-    {"server_version", offsetof(trm_ipu_info, server_version)},
-    {"routing", offsetof(trm_ipu_info, routing)},
-}, number_fields[] = {
-    {"number", offsetof(trm_ipu_info, number)},
-    {"clock_mhz", offsetof(trm_ipu_info, clock_mhz)},
-    {"numa_node", offsetof(trm_ipu_info, numa_node)},
+} string_fields[] =
+    {
+        {"architecture", offsetof(trm_ipu_info, architecture)},
+        {"board", offsetof(trm_ipu_info, board)},
+        {"host", offsetof(trm_ipu_info, host)},
+        {"pci", offsetof(trm_ipu_info, pci)},
+        {"serial", offsetof(trm_ipu_info, serial)},
+        {"firmware", offsetof(trm_ipu_info, firmware)},
+        {"software", offsetof(trm_ipu_info, software)},
+        {"server_version", offsetof(trm_ipu_info, server_version)},
+        {"routing", offsetof(trm_ipu_info, routing)},
+},
+  number_fields[] = {
+      {"number", offsetof(trm_ipu_info, number)},
+      {"clock_mhz", offsetof(trm_ipu_info, clock_mhz)},
+      {"numa_node", offsetof(trm_ipu_info, numa_node)},
 };
 enum {
   NUM_STRINGS = sizeof string_fields / sizeof *string_fields,
@@ -52,10 +54,10 @@ static trm_status take_string(parser *p, const json_t *value, const char *where,
   const char *text = json_string_value(value);
   const size_t length = json_string_length(value);
   if (length > MAX_STRING) {
-    FAIL(INVALID_ARGUMENT, "%s: %s: \"%s\" has %zu bytes; at most %d are allowed", p->source,
-         where, key, length, MAX_STRING);
+    FAIL(INVALID_ARGUMENT, "%s: %s: \"%s\" has %zu bytes; at most %d are allowed", p->source, where,
+         key, length, MAX_STRING);
   }
-  for (size_t i = 0; i < length; i++) {
+  for (size_t i = 0; i < length; ++i) {
     if ((unsigned char)text[i] < 0x20 || text[i] == 0x7f) {
       FAIL(INVALID_ARGUMENT, "%s: %s: \"%s\" contains a control character", p->source, where, key);
     }
@@ -87,22 +89,24 @@ static trm_status take_ipu(parser *p, const json_t *object, const char *where, t
   json_t *value;
   json_object_foreach((json_t *)object, key, value) {
     bool known = false;
-    for (size_t i = 0; i < NUM_STRINGS && !known; i++) {
+    for (size_t i = 0; i < NUM_STRINGS && !known; ++i) {
       if (strcmp(key, string_fields[i].key) != 0) continue;
       const char **field = (const char **)(void *)((char *)ipu + string_fields[i].offset);
       TRY(take_string(p, value, where, key, field, error));
       known = true;
     }
-    for (size_t i = 0; i < NUM_NUMBERS && !known; i++) {
+    for (size_t i = 0; i < NUM_NUMBERS && !known; ++i) {
       if (strcmp(key, number_fields[i].key) != 0) continue;
       uint32_t *field = (uint32_t *)(void *)((char *)ipu + number_fields[i].offset);
       TRY(take_number(p, value, where, key, 1000000, field, error));
       known = true;
     }
     if (!known) {
-      FAIL(INVALID_ARGUMENT, "%s: %s: unknown key \"%.80s\"; known are architecture, board, host, "
+      FAIL(INVALID_ARGUMENT,
+           "%s: %s: unknown key \"%.80s\"; known are architecture, board, host, "
            "pci, serial, firmware, software, server_version, routing, number, clock_mhz and "
-           "numa_node", p->source, where, key);
+           "numa_node",
+           p->source, where, key);
     }
   }
   return TRM_OK;
@@ -110,20 +114,24 @@ static trm_status take_ipu(parser *p, const json_t *object, const char *where, t
 
 static trm_status complete_ipu(parser *p, const char *where, trm_ipu_info *ipu, trm_error *error) {
   if (ipu->architecture == NULL) {
-    FAIL(INVALID_ARGUMENT, "%s: %s: \"architecture\" is missing (ipu1, ipu2 or ipu21), here and in "
-         "\"defaults\"", p->source, where);
+    FAIL(INVALID_ARGUMENT,
+         "%s: %s: \"architecture\" is missing (ipu1, ipu2 or ipu21), here and in "
+         "\"defaults\"",
+         p->source, where);
   }
   const size_t count = sizeof architectures / sizeof *architectures;
   size_t a = 0;
-  while (a < count && strcmp(architectures[a].name, ipu->architecture) != 0) a++;
+  while (a < count && strcmp(architectures[a].name, ipu->architecture) != 0) ++a;
   if (a == count) {
-    FAIL(INVALID_ARGUMENT, "%s: %s: unknown architecture \"%s\"; known are ipu1 (MK1), ipu2 (MK2) "
-         "and ipu21 (Bow)", p->source, where, ipu->architecture);
+    FAIL(INVALID_ARGUMENT,
+         "%s: %s: unknown architecture \"%s\"; known are ipu1 (MK1), ipu2 (MK2) "
+         "and ipu21 (Bow)",
+         p->source, where, ipu->architecture);
   }
   if (ipu->board == NULL) ipu->board = architectures[a].board;
   if (ipu->clock_mhz == 0) ipu->clock_mhz = architectures[a].clock_mhz;
   if (ipu->routing == NULL) ipu->routing = "DNC";
-  for (size_t i = 0; i < NUM_STRINGS; i++) {
+  for (size_t i = 0; i < NUM_STRINGS; ++i) {
     const char **field = (const char **)(void *)((char *)ipu + string_fields[i].offset);
     if (*field == NULL) *field = "";
   }
@@ -141,18 +149,19 @@ static trm_status take_ipus(parser *p, const json_t *root, trm_error *error) {
   }
   const size_t count = json_array_size(ipus);
   if (count == 0) {
-    FAIL(INVALID_ARGUMENT, "Target configuration failed: model disabled and no hardware IPU found. "
+    FAIL(INVALID_ARGUMENT,
+         "Target configuration failed: model disabled and no hardware IPU found. "
          "(Are you sure you enabled the Poplar driver ?) The inventory %s has no \"ipus\".",
          p->source);
   }
   if (count > TRM_MAX_IPUS) {
-    FAIL(INVALID_ARGUMENT, "%s: \"ipus\" has %zu entries; %d are allowed", p->source,
-         count, TRM_MAX_IPUS);
+    FAIL(INVALID_ARGUMENT, "%s: \"ipus\" has %zu entries; %d are allowed", p->source, count,
+         TRM_MAX_IPUS);
   }
   inventory->num_ipus = (uint32_t)count;
   inventory->ipus = ARENA_NEW(&inventory->arena, trm_ipu_info, count);
   CHECK_MEMORY(inventory->ipus, "an inventory");
-  for (uint32_t i = 0; i < count; i++) {
+  for (uint32_t i = 0; i < count; ++i) {
     char where[32];
     snprintf(where, sizeof where, "\"ipus\"[%u]", i);
     trm_ipu_info *ipu = &inventory->ipus[i];
@@ -162,9 +171,10 @@ static trm_status take_ipus(parser *p, const json_t *root, trm_error *error) {
     TRY(take_ipu(p, json_array_get(ipus, i), where, ipu, error));
     TRY(complete_ipu(p, where, ipu, error));
     if (strcmp(ipu->architecture, inventory->ipus[0].architecture) != 0) {
-      FAIL(INVALID_ARGUMENT, "%s: %s is of architecture %s and \"ipus\"[0] of %s; the IPUs of an "
-           "inventory must agree", p->source, where, ipu->architecture,
-           inventory->ipus[0].architecture);
+      FAIL(INVALID_ARGUMENT,
+           "%s: %s is of architecture %s and \"ipus\"[0] of %s; the IPUs of an "
+           "inventory must agree",
+           p->source, where, ipu->architecture, inventory->ipus[0].architecture);
     }
   }
   return TRM_OK;
@@ -177,14 +187,14 @@ static trm_status take_order(parser *p, const json_t *order, trm_error *error) {
   bool *seen = ARENA_NEW(&inventory->arena, bool, count);
   if (inventory->order == NULL || seen == NULL) FAIL_NO_MEMORY("an inventory");
   if (order == NULL) {
-    for (uint32_t i = 0; i < count; i++) inventory->order[i] = i;
+    for (uint32_t i = 0; i < count; ++i) inventory->order[i] = i;
     return TRM_OK;
   }
   if (!json_is_array(order) || json_array_size(order) != count) {
     FAIL(INVALID_ARGUMENT, "%s: \"order\" must be an array that names each of the %u IPUs once",
          p->source, count);
   }
-  for (uint32_t i = 0; i < count; i++) {
+  for (uint32_t i = 0; i < count; ++i) {
     char where[32];
     snprintf(where, sizeof where, "entry %u", i);
     uint32_t id = 0;
@@ -202,14 +212,16 @@ static trm_status take_order(parser *p, const json_t *order, trm_error *error) {
 static trm_status check_name(const parser *p, const char *name, trm_error *error) {
   const size_t length = strlen(name);
   bool good = length > 0 && length <= MAX_NAME && name[0] != '.';
-  for (size_t i = 0; i < length && good; i++) {
+  for (size_t i = 0; i < length && good; ++i) {
     const char c = name[i];
-    good = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-           c == '-' || c == '_' || c == '.';
+    good = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+           c == '_' || c == '.';
   }
   if (!good) {
-    FAIL(INVALID_ARGUMENT, "%s: \"name\" must have 1 to %d letters, digits, '-', '_' or '.', and "
-         "must not start with '.'", p->source, MAX_NAME);
+    FAIL(INVALID_ARGUMENT,
+         "%s: \"name\" must have 1 to %d letters, digits, '-', '_' or '.', and "
+         "must not start with '.'",
+         p->source, MAX_NAME);
   }
   return TRM_OK;
 }
@@ -222,10 +234,12 @@ static trm_status parse_root(parser *p, const json_t *root, uint64_t hash, trm_e
   json_t *value;
   json_object_foreach((json_t *)root, key, value) {
     size_t i = 0;
-    while (i < sizeof known / sizeof *known && strcmp(known[i], key) != 0) i++;
+    while (i < sizeof known / sizeof *known && strcmp(known[i], key) != 0) ++i;
     if (i == sizeof known / sizeof *known) {
-      FAIL(INVALID_ARGUMENT, "%s: unknown key \"%.80s\"; known are name, partition, defaults, ipus "
-           "and order", p->source, key);
+      FAIL(INVALID_ARGUMENT,
+           "%s: unknown key \"%.80s\"; known are name, partition, defaults, ipus "
+           "and order",
+           p->source, key);
     }
   }
   const json_t *name = json_object_get(root, "name");

@@ -69,7 +69,7 @@ const char *trm_inventory_preset(size_t i) {
 }
 
 const char *trm_preset_text(const char *name) {
-  for (size_t i = 0; i < sizeof presets / sizeof *presets; i++) {
+  for (size_t i = 0; i < sizeof presets / sizeof *presets; ++i) {
     if (strcmp(presets[i].name, name) == 0) return presets[i].text;
   }
   return NULL;

@@ -23,10 +23,8 @@ static bool may_merge_kinds(const trm_slot *a, const trm_slot *b) {
 static bool is_safe(const trm_slot *target, const trm_slot *source, const trm_coalesce *wish) {
   switch (wish->kind) {
     case TRM_COALESCE_COPY:
-    case TRM_COALESCE_IN_PLACE:
-      return source->end == wish->time && target->begin == wish->time;
-    case TRM_COALESCE_BRANCH:
-      return source->end == wish->time && source->begin > wish->since;
+    case TRM_COALESCE_IN_PLACE: return source->end == wish->time && target->begin == wish->time;
+    case TRM_COALESCE_BRANCH: return source->end == wish->time && source->begin > wish->since;
     case TRM_COALESCE_LOOP_BACK:
       return source->end == wish->time && source->begin > wish->since &&
              (wish->last_read < source->begin ||
@@ -67,7 +65,7 @@ static bool release(gap_vector *gaps, size_t offset, size_t bytes) {
     gaps->items[low - 1].bytes += bytes + gaps->items[low].bytes;
     memmove(&gaps->items[low], &gaps->items[low + 1],
             (gaps->count - low - 1) * sizeof *gaps->items);
-    gaps->count--;
+    --gaps->count;
   } else if (joins_before) {
     gaps->items[low - 1].bytes += bytes;
   } else if (joins_after) {
@@ -94,10 +92,9 @@ static size_t take(gap_vector *gaps, size_t bytes, size_t *arena_bytes) {
   }
   if (best == SIZE_MAX) {
     const size_t last = gaps->count - 1;
-    if (gaps->count > 0 &&
-        gaps->items[last].offset + gaps->items[last].bytes == *arena_bytes) {
+    if (gaps->count > 0 && gaps->items[last].offset + gaps->items[last].bytes == *arena_bytes) {
       const size_t offset = gaps->items[last].offset;
-      gaps->count--;
+      --gaps->count;
       *arena_bytes = offset + bytes;
       return offset;
     }
@@ -111,7 +108,7 @@ static size_t take(gap_vector *gaps, size_t bytes, size_t *arena_bytes) {
   if (gaps->items[best].bytes == 0) {
     memmove(&gaps->items[best], &gaps->items[best + 1],
             (gaps->count - best - 1) * sizeof *gaps->items);
-    gaps->count--;
+    --gaps->count;
   }
   return offset;
 }

@@ -174,8 +174,12 @@ static trm_status walk_kernel(trm_plan_builder *b, trm_plan_scope *s, trm_index 
                                 (j >= 32 || (kernel->in_place_operands >> j & 1) == 0));
     }
     if (elsewhere) continue;
-    TRY(wish(b, (trm_coalesce){.kind = TRM_COALESCE_IN_PLACE, .target = s->leaves[i][0],
-                               .source = operands[k], .time = b->clock}, error));
+    TRY(wish(b,
+             (trm_coalesce){.kind = TRM_COALESCE_IN_PLACE,
+                            .target = s->leaves[i][0],
+                            .source = operands[k],
+                            .time = b->clock},
+             error));
   }
   return TRM_OK;
 }
@@ -236,9 +240,15 @@ static trm_status loop_back(trm_plan_builder *b, const trm_plan_scope *s, trm_in
     const uint32_t last_read = b->slots.items[state[k]].end;
     const uint32_t in_place = written_in_place(b, source[k], state[k], first_step);
     TRY(add_copy(b, s, i, source[k], state[k], error));
-    TRY(wish(b, (trm_coalesce){.kind = TRM_COALESCE_LOOP_BACK, .target = state[k],
-                               .source = source[k], .time = b->clock, .since = since,
-                               .last_read = last_read, .in_place_at = in_place}, error));
+    TRY(wish(b,
+             (trm_coalesce){.kind = TRM_COALESCE_LOOP_BACK,
+                            .target = state[k],
+                            .source = source[k],
+                            .time = b->clock,
+                            .since = since,
+                            .last_read = last_read,
+                            .in_place_at = in_place},
+             error));
   }
   return TRM_OK;
 }
@@ -263,14 +273,15 @@ static uint64_t at_least_product(uint64_t a, uint64_t b) {
 static trm_status check_accumulation(const trm_module *module, const trm_computation *body,
                                      uint64_t turns, trm_error *error) {
   for (trm_index i = 0; i < body->num_instructions; ++i) {
-    const char *text = trm_pipeline_attribute(module, &body->instructions[i],
-                                              "gradient_accumulation_count");
+    const char *text =
+        trm_pipeline_attribute(module, &body->instructions[i], "gradient_accumulation_count");
     const unsigned long long count = text == NULL ? 0 : strtoull(text, NULL, 10);
     if (count == 0 || turns % count == 0) continue;
     FAIL(FAILED_PRECONDITION,
          "Detected a gradient accumulation operation with %llu number of mini batches inside a "
          "loop with %" PRIu64 " iterations. The number of iterations must be a multiple of the "
-         "number of mini batches, or gradients would be lost.", count, turns);
+         "number of mini batches, or gradients would be lost.",
+         count, turns);
   }
   return TRM_OK;
 }
@@ -285,15 +296,17 @@ static trm_status walk_while(trm_plan_builder *b, trm_plan_scope *s, trm_index i
   bool *invariant = ARENA_NEW(&b->plan->arena, bool, count);
   if (state == NULL || invariant == NULL) FAIL_NO_MEMORY("loop state");
   const trm_loop loop = {.condition = &b->module->computations[condition],
-                         .body = &b->module->computations[body], .state = &instruction->shape,
-                         .invariant = invariant, .first_value = first_value,
+                         .body = &b->module->computations[body],
+                         .state = &instruction->shape,
+                         .invariant = invariant,
+                         .first_value = first_value,
                          .context = &(first_values){b, init}};
   trm_loop_find_invariant(loop.body, invariant, (int32_t)count);
   uint64_t turns;
   bool is_exact;
   const uint64_t runs = b->runs;
-  const uint64_t body_runs = trm_loop_trip_count(&loop, &turns, &is_exact) && is_exact
-                                 ? at_least_product(runs, turns) : 0;
+  const uint64_t body_runs =
+      trm_loop_trip_count(&loop, &turns, &is_exact) && is_exact ? at_least_product(runs, turns) : 0;
   if (body_runs > 0) TRY(check_accumulation(b->module, loop.body, turns, error));
   for (uint32_t k = 0; k < count; ++k) {
     state[k] = init[k];
@@ -301,12 +314,19 @@ static trm_status walk_while(trm_plan_builder *b, trm_plan_scope *s, trm_index i
     TRY(new_slot(b, TRM_SLOT_ARENA, b->slots.items[init[k]].bytes, &state[k], error));
     TRY(add_copy(b, s, i, init[k], state[k], error));
     b->slots.items[state[k]].at_top = false;
-    TRY(wish(b, (trm_coalesce){.kind = TRM_COALESCE_COPY, .target = state[k], .source = init[k],
-                               .time = b->clock}, error));
+    TRY(wish(
+        b,
+        (trm_coalesce){
+            .kind = TRM_COALESCE_COPY, .target = state[k], .source = init[k], .time = b->clock},
+        error));
   }
   uint32_t index;
-  trm_step step = {.kind = TRM_STEP_WHILE, .computation = s->computation, .instruction = i,
-                   .num_operands = 1, .scratch = TRM_NO_INDEX, .num_ranges = 2};
+  trm_step step = {.kind = TRM_STEP_WHILE,
+                   .computation = s->computation,
+                   .instruction = i,
+                   .num_operands = 1,
+                   .scratch = TRM_NO_INDEX,
+                   .num_ranges = 2};
   step.ranges = ARENA_NEW(&b->plan->arena, trm_step_range, 2);
   CHECK_MEMORY(step.ranges, "a loop");
   const uint32_t not_yet = TRM_NO_INDEX;
@@ -340,8 +360,12 @@ static trm_status walk_conditional(trm_plan_builder *b, trm_plan_scope *s, trm_i
   const uint32_t count = (uint32_t)trm_shape_num_leaves(&instruction->shape);
   const uint32_t *selector = s->leaves[instruction->operands[0]];
   uint32_t index;
-  trm_step step = {.kind = TRM_STEP_CONDITIONAL, .computation = s->computation, .instruction = i,
-                   .num_operands = 1, .scratch = TRM_NO_INDEX, .num_ranges = branches};
+  trm_step step = {.kind = TRM_STEP_CONDITIONAL,
+                   .computation = s->computation,
+                   .instruction = i,
+                   .num_operands = 1,
+                   .scratch = TRM_NO_INDEX,
+                   .num_ranges = branches};
   step.selector_is_pred = trm_plan_at(b, s, instruction->operands[0])->shape.dtype == TRM_PRED;
   step.ranges = ARENA_NEW(&b->plan->arena, trm_step_range, branches);
   CHECK_MEMORY(step.ranges, "a conditional");
@@ -357,8 +381,13 @@ static trm_status walk_conditional(trm_plan_builder *b, trm_plan_scope *s, trm_i
     TRY(walk(b, instruction->called[branch], parameters, &root, error));
     for (uint32_t k = 0; k < count; ++k) {
       TRY(add_copy(b, s, i, root[k], s->leaves[i][k], error));
-      TRY(wish(b, (trm_coalesce){.kind = TRM_COALESCE_BRANCH, .target = s->leaves[i][k],
-                                 .source = root[k], .time = b->clock, .since = since}, error));
+      TRY(wish(b,
+               (trm_coalesce){.kind = TRM_COALESCE_BRANCH,
+                              .target = s->leaves[i][k],
+                              .source = root[k],
+                              .time = b->clock,
+                              .since = since},
+               error));
     }
     step.ranges[branch].end = (uint32_t)b->steps.count;
   }
@@ -414,21 +443,13 @@ static trm_status walk_instruction(trm_plan_builder *b, trm_plan_scope *s, trm_i
     case TRM_OP_COPY:
     case TRM_OP_DOMAIN:
     case TRM_OP_OPT_BARRIER:
-    case TRM_OP_ADD_DEPENDENCY:
-      s->leaves[i] = s->leaves[instruction->operands[0]];
-      return TRM_OK;
-    case TRM_OP_AFTER_ALL:
-      return TRM_OK;
-    case TRM_OP_CONSTANT:
-      return walk_constant(b, s, i, error);
-    case TRM_OP_WHILE:
-      return walk_while(b, s, i, error);
-    case TRM_OP_CONDITIONAL:
-      return walk_conditional(b, s, i, error);
-    case TRM_OP_INFEED:
-      return trm_plan_walk_infeed(b, s, i, error);
-    case TRM_OP_OUTFEED:
-      return trm_plan_walk_outfeed(b, s, i, error);
+    case TRM_OP_ADD_DEPENDENCY: s->leaves[i] = s->leaves[instruction->operands[0]]; return TRM_OK;
+    case TRM_OP_AFTER_ALL: return TRM_OK;
+    case TRM_OP_CONSTANT: return walk_constant(b, s, i, error);
+    case TRM_OP_WHILE: return walk_while(b, s, i, error);
+    case TRM_OP_CONDITIONAL: return walk_conditional(b, s, i, error);
+    case TRM_OP_INFEED: return trm_plan_walk_infeed(b, s, i, error);
+    case TRM_OP_OUTFEED: return trm_plan_walk_outfeed(b, s, i, error);
     default:
       if (is_call_of(instruction, "tremula.infeed")) return trm_plan_walk_infeed(b, s, i, error);
       if (is_call_of(instruction, "tremula.outfeed")) return trm_plan_walk_outfeed(b, s, i, error);
@@ -448,8 +469,10 @@ static trm_status walk(trm_plan_builder *b, uint32_t computation, const uint32_t
   const uint32_t count = b->module->computations[computation].num_instructions;
   b->walked += (uint64_t)count + 1;
   if (b->walked > max_instructions) {
-    FAIL(RESOURCE_EXHAUSTED, "the program has more than %" PRIu64 " instructions when the "
-         "computations of its loops and conditionals are written out", max_instructions);
+    FAIL(RESOURCE_EXHAUSTED,
+         "the program has more than %" PRIu64 " instructions when the "
+         "computations of its loops and conditionals are written out",
+         max_instructions);
   }
   trm_plan_scope s = {computation, parameters,
                       trm_allocate_zeroed((size_t)count + 1, sizeof(uint32_t *))};
@@ -467,8 +490,7 @@ static trm_status walk(trm_plan_builder *b, uint32_t computation, const uint32_t
 static trm_status walk_entry(trm_plan_builder *b, trm_error *error) {
   trm_plan *plan = b->plan;
   const trm_computation *entry = &b->module->computations[b->module->entry];
-  const uint32_t **parameters =
-      ARENA_NEW(&plan->arena, const uint32_t *, entry->num_parameters);
+  const uint32_t **parameters = ARENA_NEW(&plan->arena, const uint32_t *, entry->num_parameters);
   CHECK_MEMORY(parameters, "parameters");
   ++b->clock;
   for (uint32_t p = 0; p < entry->num_parameters; ++p) {
@@ -486,15 +508,16 @@ static trm_status walk_entry(trm_plan_builder *b, trm_error *error) {
   const uint32_t *root;
   TRY(walk(b, b->module->entry, parameters, &root, error));
   const trm_plan_scope top = {b->module->entry, NULL, NULL};
-  const uint32_t outputs =
-      (uint32_t)trm_shape_num_leaves(&entry->instructions[entry->root].shape);
+  const uint32_t outputs = (uint32_t)trm_shape_num_leaves(&entry->instructions[entry->root].shape);
   for (uint32_t o = 0; o < outputs; ++o) {
     uint32_t slot;
     TRY(new_slot(b, TRM_SLOT_OUTPUT, b->slots.items[root[o]].bytes, &slot, error));
     b->slots.items[slot].number = plan->num_outputs++;
     TRY(add_copy(b, &top, entry->root, root[o], slot, error));
-    TRY(wish(b, (trm_coalesce){.kind = TRM_COALESCE_COPY, .target = slot, .source = root[o],
-                               .time = b->clock}, error));
+    TRY(wish(b,
+             (trm_coalesce){
+                 .kind = TRM_COALESCE_COPY, .target = slot, .source = root[o], .time = b->clock},
+             error));
   }
   return TRM_OK;
 }
@@ -513,8 +536,8 @@ trm_status trm_plan_build(const trm_module *module, bool reference_only, unsigne
   CHECK_MEMORY(plan, "a plan");
   plan->module = module;
   plan->float_events = float_events;
-  trm_plan_builder b = {.plan = plan, .module = module, .reference_only = reference_only,
-                        .runs = 1};
+  trm_plan_builder b = {
+      .plan = plan, .module = module, .reference_only = reference_only, .runs = 1};
   trm_status status = walk_entry(&b, error);
   plan->kernels = b.kernels.items;
   plan->num_kernels = (uint32_t)b.kernels.count;

@@ -6,8 +6,8 @@
 #include "hlo/config.h"
 
 static void describe(const trm_shape *leaf, trm_tensor_info *out_info) {
-  *out_info = (trm_tensor_info){.name = "", .dtype = leaf->dtype, .rank = leaf->rank,
-                                .bytes = trm_shape_bytes(leaf)};
+  *out_info = (trm_tensor_info){
+      .name = "", .dtype = leaf->dtype, .rank = leaf->rank, .bytes = trm_shape_bytes(leaf)};
   if (leaf->rank > 0) memcpy(out_info->dims, leaf->dims, (size_t)leaf->rank * sizeof *leaf->dims);
 }
 
@@ -102,8 +102,11 @@ trm_status trm_plan_walk_infeed(trm_plan_builder *b, trm_plan_scope *s, trm_inde
   TRY(feed_id(b, instruction, id, sizeof id, error));
   TRY(trm_plan_new_leaves(b, &instruction->shape, &s->leaves[i], error));
   const uint32_t count = (uint32_t)trm_shape_num_leaves(&instruction->shape);
-  trm_step step = {.kind = TRM_STEP_INFEED, .computation = s->computation, .instruction = i,
-                   .num_results = count, .scratch = TRM_NO_INDEX};
+  trm_step step = {.kind = TRM_STEP_INFEED,
+                   .computation = s->computation,
+                   .instruction = i,
+                   .num_results = count,
+                   .scratch = TRM_NO_INDEX};
   TRY(find_feed(b, id, 'i', &instruction->shape, NULL, count, &step.feed, error));
   count_use(b, step.feed);
   return trm_plan_add_step(b, step, NULL, s->leaves[i], NULL, error);
@@ -129,8 +132,11 @@ trm_status trm_plan_walk_outfeed(trm_plan_builder *b, trm_plan_scope *s, trm_ind
          trm_instruction_text(b->module, instruction, text, sizeof text));
   }
   TRY(trm_plan_new_leaves(b, &instruction->shape, &s->leaves[i], error));
-  trm_step step = {.kind = TRM_STEP_OUTFEED, .computation = s->computation, .instruction = i,
-                   .num_operands = count, .scratch = TRM_NO_INDEX};
+  trm_step step = {.kind = TRM_STEP_OUTFEED,
+                   .computation = s->computation,
+                   .instruction = i,
+                   .num_operands = count,
+                   .scratch = TRM_NO_INDEX};
   TRY(find_feed(b, id, 'o', NULL, shapes, count, &step.feed, error));
   count_use(b, step.feed);
   return trm_plan_add_step(b, step, operands, NULL, NULL, error);
@@ -166,9 +172,12 @@ trm_status trm_plan_walk_host_call(trm_plan_builder *b, trm_plan_scope *s, trm_i
     describe(trm_shape_leaf(&instruction->shape, (int32_t)l), &info.outputs[l]);
   }
   TRY(trm_plan_new_leaves(b, &instruction->shape, &s->leaves[i], error));
-  const trm_step step = {.kind = TRM_STEP_HOST_CALL, .computation = s->computation,
-                         .instruction = i, .num_operands = info.num_inputs,
-                         .num_results = info.num_outputs, .scratch = TRM_NO_INDEX,
+  const trm_step step = {.kind = TRM_STEP_HOST_CALL,
+                         .computation = s->computation,
+                         .instruction = i,
+                         .num_operands = info.num_inputs,
+                         .num_results = info.num_outputs,
+                         .scratch = TRM_NO_INDEX,
                          .feed = (uint32_t)b->host_calls.count};
   if (!VECTOR_PUSH(&b->host_calls, info)) FAIL_NO_MEMORY("a host call");
   return trm_plan_add_step(b, step, operands, s->leaves[i], NULL, error);

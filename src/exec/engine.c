@@ -16,9 +16,8 @@ static trm_status engine_allocate(trm_engine *engine, trm_error *error) {
   engine->outfeeds = trm_allocate_zeroed(plan->num_feeds, sizeof *engine->outfeeds);
   engine->host_functions =
       trm_allocate_zeroed(plan->num_host_calls, sizeof *engine->host_functions);
-  if (engine->host_functions == NULL || engine->replicas == NULL ||
-      engine->first_operand == NULL || engine->first_result == NULL || engine->infeeds == NULL ||
-      engine->outfeeds == NULL) {
+  if (engine->host_functions == NULL || engine->replicas == NULL || engine->first_operand == NULL ||
+      engine->first_result == NULL || engine->infeeds == NULL || engine->outfeeds == NULL) {
     FAIL_NO_MEMORY("an engine");
   }
   uint32_t operands = 0, results = 0;
@@ -144,7 +143,7 @@ trm_status trm_engine_run_replicated(trm_engine *engine, const void *const *inpu
                                      const uint64_t *output_versions, trm_error *error) {
   const trm_plan *plan = engine->executable->plan;
   if (atomic_exchange(&engine->cancelled, false)) FAIL(CANCELLED, "the run was cancelled");
-  engine->runs++;
+  ++engine->runs;
   for (uint32_t r = 0; r < engine->num_replicas; ++r) {
     trm_replica_locate(engine, r, inputs, versions, outputs);
   }

@@ -27,8 +27,8 @@ typedef struct trm_own_output {
 
 typedef struct trm_replica {
   char *arena, *persistent;
-  void **pointers;        /* by slot */
-  const void **operands;  /* for each step, one after the other */
+  void **pointers;       /* by slot */
+  const void **operands; /* for each step, one after the other */
   void **results;
   uint64_t *versions;     /* for each operand */
   trm_exchange *exchange; /* NULL: it is the only one */
@@ -54,13 +54,13 @@ struct trm_engine {
   trm_team *team;          /* NULL: there is one replica */
   uint32_t *first_operand; /* by step */
   uint32_t *first_result;
-  trm_infeed **infeeds;    /* by feed; NULL: not bound */
+  trm_infeed **infeeds; /* by feed; NULL: not bound */
   trm_outfeed **outfeeds;
   trm_host_binding *host_functions; /* by host call */
-  uint64_t seed, runs;     /* runs since the seed was set */
-  uint64_t contents;       /* a number for what this run computes; never used twice */
+  uint64_t seed, runs;              /* runs since the seed was set */
+  uint64_t contents;                /* a number for what this run computes; never used twice */
   atomic_bool cancelled;
-  trm_step_time *times;    /* by step, of the first replica; NULL: not measured */
+  trm_step_time *times; /* by step, of the first replica; NULL: not measured */
 };
 
 /* replica.c. num_operands and num_results are those of all steps together. */
@@ -71,8 +71,7 @@ void trm_replica_free(const trm_engine *engine, trm_replica *replica);
 void trm_replica_locate(trm_engine *engine, uint32_t number, const void *const *inputs,
                         const uint64_t *versions, void *const *outputs);
 /* After a run: output_versions as in trm_engine_run_replicated; NULL also if the run failed. */
-void trm_replica_keep_outputs(trm_engine *engine, uint32_t number,
-                              const uint64_t *output_versions);
+void trm_replica_keep_outputs(trm_engine *engine, uint32_t number, const uint64_t *output_versions);
 
 /* run.c. Runs all steps of one replica. */
 trm_status trm_replica_run(trm_engine *engine, uint32_t number, trm_error *error);

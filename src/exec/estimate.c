@@ -20,8 +20,7 @@ trm_program_options trm_program_options_of(const trm_executable *executable) {
   trm_program_options options = trm_program_default_options();
   options.conv_memory_proportion = options.matmul_memory_proportion =
       number_of(executable, TRM_OPTION_available_memory_proportion);
-  options.slice_memory_proportion =
-      number_of(executable, TRM_OPTION_slice_memory_proportion);
+  options.slice_memory_proportion = number_of(executable, TRM_OPTION_slice_memory_proportion);
   (void)trm_selection_order_parse(executable->options.values[TRM_OPTION_selection_order],
                                   &options.selection_order); /* checked when it was set */
   options.convolution_options = text_of(executable, TRM_OPTION_convolution_options);
@@ -29,13 +28,10 @@ trm_program_options trm_program_options_of(const trm_executable *executable) {
   options.io_tiles = (uint32_t)number_of(executable, TRM_OPTION_io_tiles);
   options.place_ops_on_io_tiles =
       trm_options_bool(&executable->options, TRM_OPTION_place_ops_on_io_tiles);
-  options.io_tile_memory_proportion =
-      number_of(executable, TRM_OPTION_io_tile_memory_proportion);
-  options.compile_ipu_code =
-      trm_options_bool(&executable->options, TRM_OPTION_compile_ipu_code);
+  options.io_tile_memory_proportion = number_of(executable, TRM_OPTION_io_tile_memory_proportion);
+  options.compile_ipu_code = trm_options_bool(&executable->options, TRM_OPTION_compile_ipu_code);
   options.remote_memory = !trm_options_bool(&executable->options, TRM_OPTION_ipu_model);
-  options.minimum_remote_bytes =
-      (int64_t)number_of(executable, TRM_OPTION_minimum_remote_bytes);
+  options.minimum_remote_bytes = (int64_t)number_of(executable, TRM_OPTION_minimum_remote_bytes);
   trm_error ignored; /* the list was checked with the other options */
   (void)trm_synthetic_parse(executable->options.values[TRM_OPTION_synthetic_data],
                             &options.synthetic, &ignored);

@@ -95,7 +95,8 @@ static trm_half_overflow half_overflow(const trm_options *options) {
   const char *value = options->values[TRM_OPTION_half_overflow];
   if (strcmp(value, "infinity") == 0) return TRM_HALF_INFINITY;
   return strcmp(value, "nan") == 0 || trm_options_bool(options, TRM_OPTION_overflow)
-             ? TRM_HALF_NAN : TRM_HALF_LARGEST;
+             ? TRM_HALF_NAN
+             : TRM_HALF_LARGEST;
 }
 
 /* Everything after the passes: the plan and the interface. Takes the module, also on failure. */

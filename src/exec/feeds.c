@@ -63,9 +63,9 @@ static trm_status elements_check(const elements *e, const char *kind, const char
     if (!same) {
       FAIL(FAILED_PRECONDITION,
            "element %zu of the %s '%s' has type %s and rank %d, the program uses %s of rank %d "
-           "with other dimensions, on %u replica%s", i, kind, id, trm_dtype_name(mine->dtype),
-           mine->rank, trm_dtype_name(theirs->dtype), theirs->rank, num_replicas,
-           num_replicas > 1 ? "s" : "");
+           "with other dimensions, on %u replica%s",
+           i, kind, id, trm_dtype_name(mine->dtype), mine->rank, trm_dtype_name(theirs->dtype),
+           theirs->rank, num_replicas, num_replicas > 1 ? "s" : "");
     }
   }
   return TRM_OK;
@@ -80,11 +80,11 @@ struct trm_infeed {
   elements elements;
   size_t depth, first, count; /* of the ring */
   char *ring;
-  char *repeated; /* the element tuple that every read gives, or NULL */
-  int consumers;  /* runs that are open */
-  int waiting;    /* reads that wait for an element */
+  char *repeated;            /* the element tuple that every read gives, or NULL */
+  int consumers;             /* runs that are open */
+  int waiting;               /* reads that wait for an element */
   uint64_t popped, expected; /* tuples, ever: the run reads at least up to `expected` */
-  double waited;  /* seconds */
+  double waited;             /* seconds */
   bool ended;
   trm_error end;
 };
@@ -146,7 +146,7 @@ trm_status trm_infeed_push(trm_infeed *infeed, const void *const *data, bool *ou
       const size_t bytes = infeed->elements.infos[i].bytes;
       if (bytes > 0) memcpy(tuple + infeed->elements.offsets[i], data[i], bytes);
     }
-    infeed->count++;
+    ++infeed->count;
     pthread_cond_broadcast(&infeed->changed);
   }
   pthread_mutex_unlock(&infeed->mutex);
@@ -249,7 +249,7 @@ trm_status trm_infeed_pop(trm_infeed *infeed, void *const *results, const atomic
   trm_status status = TRM_OK;
   pthread_mutex_lock(&infeed->mutex);
   if (infeed->count == 0) pthread_cond_broadcast(&infeed->changed);
-  infeed->waiting++;
+  ++infeed->waiting;
   while (infeed->repeated == NULL && infeed->count == 0 && !infeed->ended &&
          !atomic_load(cancelled)) {
     /* A cancellation from a signal handler cannot take the lock: look again now and then. */
@@ -257,7 +257,7 @@ trm_status trm_infeed_pop(trm_infeed *infeed, void *const *results, const atomic
     trm_cond_wait_briefly(&infeed->changed, &infeed->mutex, 100);
     infeed->waited += seconds_now() - began;
   }
-  infeed->waiting--;
+  --infeed->waiting;
   if (atomic_load(cancelled)) {
     status = trm_fail(error, TRM_CANCELLED, "the run was cancelled");
   } else if (infeed->repeated != NULL) {
@@ -265,7 +265,7 @@ trm_status trm_infeed_pop(trm_infeed *infeed, void *const *results, const atomic
   } else if (infeed->count > 0) {
     give(&infeed->elements, infeed->ring + infeed->first * infeed->elements.bytes, results);
     infeed->first = (infeed->first + 1) % infeed->depth;
-    infeed->count--;
+    --infeed->count;
     if (++infeed->popped > infeed->expected) infeed->expected = infeed->popped;
     pthread_cond_broadcast(&infeed->changed);
   } else {
@@ -275,8 +275,8 @@ trm_status trm_infeed_pop(trm_infeed *infeed, void *const *results, const atomic
   return status;
 }
 
-trm_status trm_infeed_check(const trm_infeed *infeed, const char *id,
-                            const trm_tensor_info *infos, size_t count, trm_error *error) {
+trm_status trm_infeed_check(const trm_infeed *infeed, const char *id, const trm_tensor_info *infos,
+                            size_t count, trm_error *error) {
   return elements_check(&infeed->elements, "infeed", id, infos, count, 1, error);
 }
 
@@ -358,7 +358,7 @@ trm_status trm_outfeed_push(trm_outfeed *outfeed, const trm_kernel_call *const *
         memcpy(tuple + r * share, calls[r]->operands[i], share);
       }
     }
-    outfeed->count++;
+    ++outfeed->count;
   }
   pthread_mutex_unlock(&outfeed->mutex);
   return status;

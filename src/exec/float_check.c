@@ -61,9 +61,7 @@ static void scan_range(const void *context, int64_t begin, int64_t end, int thre
     case TRM_BF16:
       special = any_special_u16((const uint16_t *)s->a.data + begin, end - begin, 0x7f80);
       break;
-    case TRM_F64:
-      special = any_special_f64((const double *)s->a.data + begin, end - begin);
-      break;
+    case TRM_F64: special = any_special_f64((const double *)s->a.data + begin, end - begin); break;
     default: /* floats of 8 bits and fewer */
       for (int64_t i = begin; i < end && !special; ++i) {
         special = !isfinite(trm_value_load(s->a.dtype, s->a.data, i).f);
@@ -99,7 +97,8 @@ static double element(array a, int64_t i) {
 static bool is_pole(trm_opcode opcode, double a, double b) {
   switch (opcode) {
     case TRM_OP_DIVIDE: return b == 0;
-    case TRM_OP_LOG: case TRM_OP_RSQRT: return a == 0;
+    case TRM_OP_LOG:
+    case TRM_OP_RSQRT: return a == 0;
     case TRM_OP_LOG_PLUS_ONE: return a == -1;
     case TRM_OP_POWER: return a == 0;
     default: return false;
@@ -134,8 +133,8 @@ static unsigned events_of_elements(const trm_scalar_op *op, array result, const 
     if (isnan(r)) {
       if (!nan) events |= TRM_FLOAT_INVALID;
     } else if (finite) {
-      events |= is_pole(opcode, floats[0], floats[1]) ? TRM_FLOAT_DIVISION_BY_ZERO
-                                                      : TRM_FLOAT_OVERFLOW;
+      events |=
+          is_pole(opcode, floats[0], floats[1]) ? TRM_FLOAT_DIVISION_BY_ZERO : TRM_FLOAT_OVERFLOW;
     }
   }
   return events;
@@ -198,32 +197,45 @@ typedef enum check_kind { CHECK_NOTHING, CHECK_ELEMENTS, CHECK_ARRAYS } check_ki
 /* What moves or chooses values makes no event, nor does what draws them or comes from outside. */
 static check_kind kind_of(const trm_instruction *instruction) {
   switch (instruction->opcode) {
-    case TRM_OP_ABS: case TRM_OP_CLAMP: case TRM_OP_MAXIMUM: case TRM_OP_MINIMUM:
-    case TRM_OP_NEGATE: case TRM_OP_SELECT: case TRM_OP_SIGN: case TRM_OP_COMPLEX:
-    case TRM_OP_REAL: case TRM_OP_IMAG: case TRM_OP_SORT: case TRM_OP_TOPK:
-      return CHECK_NOTHING;
-    case TRM_OP_SCATTER: case TRM_OP_ALL_REDUCE: case TRM_OP_REDUCE_SCATTER: case TRM_OP_MAP:
-    case TRM_OP_FUSION:
-      return CHECK_ARRAYS;
+    case TRM_OP_ABS:
+    case TRM_OP_CLAMP:
+    case TRM_OP_MAXIMUM:
+    case TRM_OP_MINIMUM:
+    case TRM_OP_NEGATE:
+    case TRM_OP_SELECT:
+    case TRM_OP_SIGN:
+    case TRM_OP_COMPLEX:
+    case TRM_OP_REAL:
+    case TRM_OP_IMAG:
+    case TRM_OP_SORT:
+    case TRM_OP_TOPK: return CHECK_NOTHING;
+    case TRM_OP_SCATTER:
+    case TRM_OP_ALL_REDUCE:
+    case TRM_OP_REDUCE_SCATTER:
+    case TRM_OP_MAP:
+    case TRM_OP_FUSION: return CHECK_ARRAYS;
     case TRM_OP_CUSTOM_CALL: {
-      static const char *const computing[] = {
-          "tremula.all-reduce", "tremula.batch-norm-gradient-statistics",
-          "tremula.batch-norm-statistics", "tremula.dropout", "tremula.reduce-scatter",
-          "tremula.round-half-stochastically"};
-      for (size_t i = 0; instruction->custom_call != NULL &&
-                         i < sizeof computing / sizeof *computing; ++i) {
+      static const char *const computing[] = {"tremula.all-reduce",
+                                              "tremula.batch-norm-gradient-statistics",
+                                              "tremula.batch-norm-statistics",
+                                              "tremula.dropout",
+                                              "tremula.reduce-scatter",
+                                              "tremula.round-half-stochastically"};
+      for (size_t i = 0;
+           instruction->custom_call != NULL && i < sizeof computing / sizeof *computing; ++i) {
         if (strcmp(computing[i], instruction->custom_call->target) == 0) {
           return i < 5 ? CHECK_ARRAYS : CHECK_ELEMENTS;
         }
       }
       return CHECK_NOTHING;
     }
-    default:
-      break;
+    default: break;
   }
   switch (trm_opcode_class_of(instruction->opcode)) {
-    case TRM_CLASS_UNARY: case TRM_CLASS_BINARY: return CHECK_ELEMENTS;
-    case TRM_CLASS_REDUCE: case TRM_CLASS_LINEAR: return CHECK_ARRAYS;
+    case TRM_CLASS_UNARY:
+    case TRM_CLASS_BINARY: return CHECK_ELEMENTS;
+    case TRM_CLASS_REDUCE:
+    case TRM_CLASS_LINEAR: return CHECK_ARRAYS;
     default: return CHECK_NOTHING;
   }
 }
@@ -291,8 +303,7 @@ trm_status trm_float_check(const trm_module *module, const trm_computation *comp
   FAIL(INTERNAL,
        "[Poplar][Execute engine] application_runtime_error: [Recovery action: IPU_RESET] Tiles in "
        "excepted state: %s in %s",
-       event_text(happened & events),
-       trm_instruction_text(module, instruction, text, sizeof text));
+       event_text(happened & events), trm_instruction_text(module, instruction, text, sizeof text));
 }
 
 /* ---- Limits of halves ----------------------------------------------------------------------- */

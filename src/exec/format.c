@@ -57,9 +57,11 @@ trm_status trm_executable_serialize(const trm_executable *executable, void **out
   trm_text file = {0};
   trm_text_append(&file, magic, sizeof magic);
   append_number(&file, FORMAT_VERSION, 4);
-  append_number(&file, executable->misfit != NULL    ? FLAG_MISFIT
-                       : executable->known_to_fit ? FLAG_FITS
-                                                  : 0, 4);
+  append_number(&file,
+                executable->misfit != NULL ? FLAG_MISFIT
+                : executable->known_to_fit ? FLAG_FITS
+                                           : 0,
+                4);
   append_number(&file, payload.length, 8);
   append_number(&file, payload.failed ? 0 : XXH3_64bits(payload.data, payload.length), 8);
   trm_text_append(&file, payload.data, payload.length);
@@ -124,8 +126,7 @@ static trm_status read_payload(reader *r, uint64_t flags, trm_arena *scratch,
   TRY(trm_executable_from_optimised(module, options, (size_t)num_options, out_executable, error));
   (*out_executable)->known_to_fit = (flags & FLAG_FITS) != 0;
   if (misfit == NULL) return TRM_OK;
-  (*out_executable)->misfit =
-      trm_arena_string(&(*out_executable)->arena, misfit, strlen(misfit));
+  (*out_executable)->misfit = trm_arena_string(&(*out_executable)->arena, misfit, strlen(misfit));
   if ((*out_executable)->misfit != NULL) return TRM_OK;
   trm_executable_free(*out_executable);
   FAIL_NO_MEMORY("an executable");
@@ -136,18 +137,22 @@ trm_status trm_executable_deserialize(const void *data, size_t size,
   const unsigned char *bytes = data;
   if (size < HEADER_BYTES || memcmp(bytes, magic, sizeof magic) != 0) {
     FAIL(DATA_LOSS, "this is not a Tremula executable (its first bytes are other ones, or it is "
-         "cut short)");
+                    "cut short)");
   }
   const uint64_t version = get(bytes + 8, 4), length = get(bytes + 16, 8);
   if (version != FORMAT_VERSION) {
-    FAIL(FAILED_PRECONDITION, "the executable has format version %llu; this library reads version "
-         "%d. Compile it again", (unsigned long long)version, FORMAT_VERSION);
+    FAIL(FAILED_PRECONDITION,
+         "the executable has format version %llu; this library reads version "
+         "%d. Compile it again",
+         (unsigned long long)version, FORMAT_VERSION);
   }
   const uint64_t flags = get(bytes + 12, 4);
   if (flags > FLAG_MISFIT) FAIL(DATA_LOSS, "the executable has unknown flags");
   if (length != size - HEADER_BYTES) {
-    FAIL(DATA_LOSS, "the executable is cut short or has bytes after its end: it states %llu bytes "
-         "and has %zu", (unsigned long long)length, size - HEADER_BYTES);
+    FAIL(DATA_LOSS,
+         "the executable is cut short or has bytes after its end: it states %llu bytes "
+         "and has %zu",
+         (unsigned long long)length, size - HEADER_BYTES);
   }
   if (XXH3_64bits(bytes + HEADER_BYTES, (size_t)length) != get(bytes + 24, 8)) {
     FAIL(DATA_LOSS, "the executable is altered: its contents do not have the hash that it states");
@@ -173,8 +178,7 @@ trm_status trm_executable_load(const char *path, trm_executable **out_executable
                                trm_error *error) {
   char *data;
   size_t size;
-  TRY(trm_read_regular(path, "executable", (size_t)TRM_MAX_FILE_GIB << 30, &data, &size,
-                       error));
+  TRY(trm_read_regular(path, "executable", (size_t)TRM_MAX_FILE_GIB << 30, &data, &size, error));
   const trm_status status = trm_executable_deserialize(data, size, out_executable, error);
   trm_free(data);
   return status == TRM_OK ? TRM_OK : trm_note(error, status, "while loading %s", path);

@@ -4,8 +4,7 @@
 #include "exec/engine.h"
 
 trm_status trm_engine_set_host_function(trm_engine *engine, const char *id,
-                                        trm_host_function function, void *user,
-                                        trm_error *error) {
+                                        trm_host_function function, void *user, trm_error *error) {
   const trm_plan *plan = engine->executable->plan;
   bool found = false;
   for (uint32_t h = 0; h < plan->num_host_calls; ++h) {
@@ -29,8 +28,7 @@ trm_status trm_engine_set_host_call(trm_engine *engine, size_t i, trm_host_funct
 
 const char *trm_executable_host_call(const trm_executable *executable, size_t i,
                                      const trm_tensor_info **out_inputs, size_t *out_num_inputs,
-                                     const trm_tensor_info **out_outputs,
-                                     size_t *out_num_outputs) {
+                                     const trm_tensor_info **out_outputs, size_t *out_num_outputs) {
   if (i >= executable->plan->num_host_calls) return NULL;
   const trm_host_call_info *info = &executable->plan->host_calls[i];
   *out_inputs = info->inputs;
@@ -59,7 +57,8 @@ trm_status trm_replica_call_host(const trm_engine *engine, uint32_t number, uint
   if (binding->function == NULL) {
     FAIL(FAILED_PRECONDITION,
          "the program calls a function of the host, '%s', but none has been set for it "
-         "(trm_engine_set_host_function)", plan->host_calls[call].id);
+         "(trm_engine_set_host_function)",
+         plan->host_calls[call].id);
   }
   const trm_replica *replica = &engine->replicas[number];
   const trm_kernel_call arrays = {.operands = replica->operands + engine->first_operand[i],

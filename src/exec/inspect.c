@@ -33,8 +33,8 @@ bool trm_inspect_opcode(size_t i, trm_inspect_opcode_row *out_row) {
   };
   if (i >= TRM_NUM_OPCODES) return false;
   const trm_opcode opcode = (trm_opcode)i;
-  *out_row = (trm_inspect_opcode_row){trm_opcode_name(opcode), classes[i],
-                                      trm_opcode_arity(opcode), trm_kernel_exists(opcode)};
+  *out_row = (trm_inspect_opcode_row){trm_opcode_name(opcode), classes[i], trm_opcode_arity(opcode),
+                                      trm_kernel_exists(opcode)};
   return true;
 }
 

@@ -10,8 +10,17 @@
 #include "tremula/program.h"
 
 typedef enum option_kind {
-  KIND_BOOL, KIND_TEXT, KIND_COUNT, KIND_TILES, KIND_BYTES, KIND_PROPORTION, KIND_SHARE,
-  KIND_ROUNDING, KIND_SELECTION, KIND_OVERFLOW, KIND_SYNTHETIC
+  KIND_BOOL,
+  KIND_TEXT,
+  KIND_COUNT,
+  KIND_TILES,
+  KIND_BYTES,
+  KIND_PROPORTION,
+  KIND_SHARE,
+  KIND_ROUNDING,
+  KIND_SELECTION,
+  KIND_OVERFLOW,
+  KIND_SYNTHETIC
 } option_kind;
 
 static const struct {
@@ -34,8 +43,10 @@ trm_status trm_synthetic_parse(const char *list, uint32_t *out_bits, trm_error *
   static const struct {
     const char *name;
     uint32_t bits;
-  } rows[] = {{"parameters", TRM_SYNTHETIC_PARAMETERS}, {"infeed", TRM_SYNTHETIC_INFEED},
-              {"outfeed", TRM_SYNTHETIC_OUTFEED}, {"hostembedding", TRM_SYNTHETIC_HOST_EMBEDDING},
+  } rows[] = {{"parameters", TRM_SYNTHETIC_PARAMETERS},
+              {"infeed", TRM_SYNTHETIC_INFEED},
+              {"outfeed", TRM_SYNTHETIC_OUTFEED},
+              {"hostembedding", TRM_SYNTHETIC_HOST_EMBEDDING},
               {"seed", 0}}; /* which takes no stream of its own */
   *out_bits = 0;
   for (const char *at = list; *at != '\0';) {
@@ -46,8 +57,10 @@ trm_status trm_synthetic_parse(const char *list, uint32_t *out_bits, trm_error *
       ++r;
     }
     if (r == sizeof rows / sizeof *rows) {
-      FAIL(INVALID_ARGUMENT, "option synthetic_data names '%.*s'; it takes parameters, seed, "
-           "infeed, outfeed and hostembedding", (int)length, at);
+      FAIL(INVALID_ARGUMENT,
+           "option synthetic_data names '%.*s'; it takes parameters, seed, "
+           "infeed, outfeed and hostembedding",
+           (int)length, at);
     }
     *out_bits |= rows[r].bits;
     at += length + (at[length] == ',');
@@ -112,8 +125,7 @@ static trm_status check_value(trm_option_id id, const char *value, trm_error *er
       uint32_t bits;
       return trm_synthetic_parse(value, &bits, error);
     }
-    case KIND_TEXT:
-      return TRM_OK;
+    case KIND_TEXT: return TRM_OK;
   }
   return TRM_OK;
 }

@@ -11,19 +11,22 @@
 #include "ops/kernel.h"
 
 typedef enum trm_slot_kind {
-  TRM_SLOT_ARENA, TRM_SLOT_INPUT, TRM_SLOT_OUTPUT, TRM_SLOT_CONSTANT
+  TRM_SLOT_ARENA,
+  TRM_SLOT_INPUT,
+  TRM_SLOT_OUTPUT,
+  TRM_SLOT_CONSTANT
 } trm_slot_kind;
 
 typedef struct trm_slot {
   trm_slot_kind kind;
-  uint32_t number;      /* of the input or output */
+  uint32_t number; /* of the input or output */
   const void *constant;
   size_t bytes;
-  uint32_t begin, end;  /* first write, last use */
-  bool written;         /* the walk has met a step that writes it */
-  bool at_top;          /* written once a run, outside every loop */
-  uint32_t parent;      /* of the union-find; itself for a representative */
-  size_t offset;        /* in the arena, after assignment */
+  uint32_t begin, end; /* first write, last use */
+  bool written;        /* the walk has met a step that writes it */
+  bool at_top;         /* written once a run, outside every loop */
+  uint32_t parent;     /* of the union-find; itself for a representative */
+  size_t offset;       /* in the arena, after assignment */
 } trm_slot;
 
 typedef enum trm_step_kind {
@@ -43,23 +46,23 @@ typedef struct trm_step_range {
 
 typedef struct trm_step {
   trm_step_kind kind;
-  uint32_t computation;  /* for messages */
+  uint32_t computation; /* for messages */
   trm_index instruction;
   uint32_t num_operands, num_results;
-  uint32_t *slots;       /* operands, then results */
-  uint32_t scratch;      /* slot, or TRM_NO_INDEX */
+  uint32_t *slots;  /* operands, then results */
+  uint32_t scratch; /* slot, or TRM_NO_INDEX */
   trm_kernel *kernel;
-  bool limits_halves;    /* trm_limit_halves after it */
-  size_t persistent;     /* offset in the engine's persistent block */
+  bool limits_halves; /* trm_limit_halves after it */
+  size_t persistent;  /* offset in the engine's persistent block */
   uint32_t num_ranges;
   trm_step_range *ranges; /* while: condition, body; conditional: the branches. They come next */
   bool selector_is_pred;
-  uint32_t feed;         /* or host call */
+  uint32_t feed; /* or host call */
 } trm_step;
 
 typedef struct trm_feed_info {
   const char *id;
-  char kind; /* 'i' or 'o' */
+  char kind;     /* 'i' or 'o' */
   uint64_t uses; /* reads or writes of a run, on one replica: at least */
   uint32_t num_elements;
   trm_tensor_info *elements;
@@ -85,7 +88,7 @@ typedef struct trm_plan {
   uint32_t num_kernels;
   trm_kernel **kernels;
   size_t arena_bytes, persistent_bytes;
-  uint32_t max_depth; /* of nested loops and conditionals */
+  uint32_t max_depth;    /* of nested loops and conditionals */
   unsigned float_events; /* that end a run (float_check.h) */
 } trm_plan;
 

@@ -71,9 +71,8 @@ static trm_status count_shards(const trm_module *module, uint32_t *out_shards, t
 trm_status trm_executable_note_shards(trm_module *module, trm_error *error) {
   uint32_t shards;
   TRY(count_shards(module, &shards, error));
-  json_t *table = module->frontend_side_table == NULL
-                      ? NULL
-                      : json_loads(module->frontend_side_table, 0, NULL);
+  json_t *table =
+      module->frontend_side_table == NULL ? NULL : json_loads(module->frontend_side_table, 0, NULL);
   if (shards == 1 && json_object_get(table, shards_key) == NULL) {
     json_decref(table);
     return TRM_OK;

@@ -29,8 +29,7 @@ typedef struct runner {
   trm_step_time *times; /* NULL: not measured */
 } runner;
 
-static trm_status run_range(const runner *r, trm_step_range range, seeds seed,
-                            trm_error *error);
+static trm_status run_range(const runner *r, trm_step_range range, seeds seed, trm_error *error);
 
 static trm_status check_cancelled(const runner *r, trm_error *error) {
   if (atomic_load_explicit(&r->engine->cancelled, memory_order_relaxed)) {
@@ -47,11 +46,11 @@ static trm_status note_step(const runner *r, const trm_step *step, trm_status st
   if (status == TRM_OK || status == TRM_CANCELLED || status == TRM_OUT_OF_RANGE) return status;
   char text[512];
   const trm_module *module = r->plan->module;
-  return trm_note(error, status, "while running %s",
-                  trm_instruction_text(
-                      module,
-                      &module->computations[step->computation].instructions[step->instruction],
-                      text, sizeof text));
+  return trm_note(
+      error, status, "while running %s",
+      trm_instruction_text(module,
+                           &module->computations[step->computation].instructions[step->instruction],
+                           text, sizeof text));
 }
 
 static trm_status run_kernel(const runner *r, uint32_t i, seeds seed, trm_error *error) {
@@ -148,21 +147,19 @@ static trm_status run_step(const runner *r, uint32_t i, seeds seed, trm_error *e
   const void *const *operands = r->replica->operands + r->engine->first_operand[i];
   void *const *results = r->replica->results + r->engine->first_result[i];
   switch (step->kind) {
-    case TRM_STEP_KERNEL:
-      return run_kernel(r, i, seed, error);
+    case TRM_STEP_KERNEL: return run_kernel(r, i, seed, error);
     case TRM_STEP_COPY:
       if (operands[0] != results[0] && r->plan->slots[step->slots[0]].bytes > 0) {
         memcpy(results[0], operands[0], r->plan->slots[step->slots[0]].bytes);
       }
       return TRM_OK;
-    case TRM_STEP_WHILE:
-      return run_while(r, step, operands[0], seed, error);
+    case TRM_STEP_WHILE: return run_while(r, step, operands[0], seed, error);
     case TRM_STEP_CONDITIONAL:
       return run_range(r, step->ranges[chosen_branch(step, operands[0])], seed, error);
     case TRM_STEP_INFEED:
     case TRM_STEP_OUTFEED: {
-      const trm_status status = step->kind == TRM_STEP_INFEED ? run_infeed(r, i, error)
-                                                              : run_outfeed(r, i, error);
+      const trm_status status =
+          step->kind == TRM_STEP_INFEED ? run_infeed(r, i, error) : run_outfeed(r, i, error);
       return status;
     }
     case TRM_STEP_HOST_CALL: {
@@ -173,8 +170,7 @@ static trm_status run_step(const runner *r, uint32_t i, seeds seed, trm_error *e
   FAIL(INTERNAL, "a step has an unknown kind");
 }
 
-static trm_status run_range(const runner *r, trm_step_range range, seeds seed,
-                            trm_error *error) {
+static trm_status run_range(const runner *r, trm_step_range range, seeds seed, trm_error *error) {
   for (uint32_t i = range.begin; i < range.end; ++i) {
     const trm_step *step = &r->plan->steps[i];
     TRY(check_cancelled(r, error));
@@ -182,7 +178,7 @@ static trm_status run_range(const runner *r, trm_step_range range, seeds seed,
     TRY(run_step(r, i, mix_both(seed, i), error));
     if (r->times != NULL) {
       r->times[i].nanoseconds += trm_now() - start;
-      r->times[i].calls++;
+      ++r->times[i].calls;
     }
     /* What a loop or conditional ran stands behind it. */
     if (step->num_ranges > 0) i = step->ranges[step->num_ranges - 1].end - 1;

@@ -26,7 +26,7 @@ struct trm_team {
    * its own behind while another one still reads. `calls` points to them. */
   trm_kernel_call *copies;
   const trm_kernel_call **calls;
-  pthread_mutex_t mutex;         /* guards what follows */
+  pthread_mutex_t mutex; /* guards what follows */
   pthread_cond_t changed;
   bool ending;
   uint64_t run; /* number of the present one; threads wait for the next */
@@ -152,7 +152,7 @@ static void run_member(trm_team *team, uint32_t number, trm_team_fn function, vo
     status = mismatch(number, &error);
   }
   if (status != TRM_OK) stop(team, status, error.message);
-  team->finished++;
+  ++team->finished;
   pthread_cond_broadcast(&team->changed);
   pthread_mutex_unlock(&team->mutex);
 }
@@ -188,7 +188,7 @@ trm_status trm_team_run(trm_team *team, trm_team_fn function, void *context, trm
   team->arrived = team->finished = 0;
   atomic_store(&team->stopped, false);
   team->failure.status = TRM_OK;
-  team->run++;
+  ++team->run;
   const int each = team->threads_each;
   pthread_cond_broadcast(&team->changed);
   pthread_mutex_unlock(&team->mutex);

@@ -12,9 +12,9 @@ uint64_t trm_now(void) {
 
 void trm_engine_time_steps(trm_engine *engine, bool on) {
   trm_free(engine->times);
-  engine->times = on ? trm_allocate_zeroed(engine->executable->plan->num_steps + 1,
-                                           sizeof *engine->times)
-                     : NULL;
+  engine->times =
+      on ? trm_allocate_zeroed(engine->executable->plan->num_steps + 1, sizeof *engine->times)
+         : NULL;
 }
 
 typedef struct timed_step {

@@ -148,9 +148,9 @@ bool trm_attribute_make_blocks(trm_arena *arena, trm_instruction *instruction) {
       case OWNER_called: break;
     }
   }
-  if (made && (instruction->opcode == TRM_OP_CONVOLUTION ||
-               instruction->opcode == TRM_OP_REDUCE_WINDOW ||
-               instruction->opcode == TRM_OP_SELECT_AND_SCATTER)) {
+  if (made &&
+      (instruction->opcode == TRM_OP_CONVOLUTION || instruction->opcode == TRM_OP_REDUCE_WINDOW ||
+       instruction->opcode == TRM_OP_SELECT_AND_SCATTER)) {
     made = MAKE(window, trm_window); /* of no dimensions, where the text has none */
   }
 #undef MAKE

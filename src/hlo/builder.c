@@ -112,8 +112,8 @@ trm_value trm_builder_add(trm_builder *b, trm_instruction *instruction, const tr
       instruction->control_predecessors = &function->last_effect;
       instruction->num_control_predecessors = 1;
     }
-    const trm_status added = trm_computation_add(b->module, function->computation, instruction,
-                                                 &index, &b->first);
+    const trm_status added =
+        trm_computation_add(b->module, function->computation, instruction, &index, &b->first);
     if (trm_builder_keep(b, added, opcode) && has_effect) {
       function->last_effect = index;
       b->module->computations[function->computation].has_side_effect = true;
@@ -182,8 +182,7 @@ bool trm_builder_value_info(const trm_builder *builder, trm_value value,
       trm_builder_is_fine(builder) ? trm_builder_shape_of(builder, value) : NULL;
   if (shape == NULL || !trm_shape_is_array(shape)) return false;
   *out_info = (trm_tensor_info){
-      .name =
-          builder->module->computations[value.function].instructions[value.instruction].name,
+      .name = builder->module->computations[value.function].instructions[value.instruction].name,
       .dtype = shape->dtype,
       .rank = shape->rank,
       .bytes = trm_shape_bytes(shape)};
@@ -237,10 +236,10 @@ void trm_builder_begin(trm_builder *builder, const char *name) {
                        builder->module->num_computations);
   if (unique == NULL) {
     trm_builder_no_memory(builder);
-  } else if (trm_builder_keep(builder,
-                              trm_module_add_computation(builder->module, unique, &index,
-                                                         &builder->first),
-                              "a function") &&
+  } else if (trm_builder_keep(
+                 builder,
+                 trm_module_add_computation(builder->module, unique, &index, &builder->first),
+                 "a function") &&
              !VECTOR_PUSH(&builder->open, ((trm_open_function){index, TRM_NO_INDEX}))) {
     trm_builder_no_memory(builder);
   }

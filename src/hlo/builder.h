@@ -20,7 +20,7 @@ typedef struct trm_open_function {
 } trm_open_function;
 
 struct trm_builder {
-  trm_module *module; /* NULL once built */
+  trm_module *module;             /* NULL once built */
   VECTOR(trm_open_function) open; /* the innermost last; the first is the entry */
   VECTOR(trm_alias) aliases;
   const char *sharding; /* of what is built next; in the module's arena, as the metadata */
@@ -34,11 +34,11 @@ static const trm_value trm_no_value = {TRM_NO_INDEX, TRM_NO_INDEX};
 
 static inline bool trm_builder_is_fine(const trm_builder *b) { return b->first.status == TRM_OK; }
 
-#define MISTAKE(b, ...)                                                                     \
-  do {                                                                                      \
-    if (trm_builder_is_fine(b)) {                                                           \
-      (b)->first.status = trm_fail(&(b)->first, TRM_INVALID_ARGUMENT, __VA_ARGS__);         \
-    }                                                                                       \
+#define MISTAKE(b, ...)                                                             \
+  do {                                                                              \
+    if (trm_builder_is_fine(b)) {                                                   \
+      (b)->first.status = trm_fail(&(b)->first, TRM_INVALID_ARGUMENT, __VA_ARGS__); \
+    }                                                                               \
   } while (0)
 
 /* Keeps the failure of a function that was given &b->first; true if there is none. */

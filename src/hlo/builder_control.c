@@ -57,9 +57,9 @@ trm_value trm_build_all_reduce(trm_builder *builder, trm_value operand, trm_func
   return trm_builder_add(builder, &instruction, &operand, 1);
 }
 
-trm_value trm_build_custom_call(trm_builder *builder, const char *target,
-                                const trm_value *operands, size_t count, const trm_type *results,
-                                size_t num_results, bool has_side_effect, const char *config) {
+trm_value trm_build_custom_call(trm_builder *builder, const char *target, const trm_value *operands,
+                                size_t count, const trm_type *results, size_t num_results,
+                                bool has_side_effect, const char *config) {
   if (!trm_builder_is_fine(builder)) return trm_no_value;
   trm_instruction instruction = {.opcode = TRM_OP_CUSTOM_CALL,
                                  .backend_config = trm_builder_text(builder, config),

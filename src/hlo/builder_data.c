@@ -50,8 +50,8 @@ static bool fit_rank(trm_builder *b, const char *opcode, trm_value operand, trm_
   return trm_builder_is_fine(b);
 }
 
-trm_value trm_build_slice(trm_builder *builder, trm_value operand, trm_axes starts,
-                          trm_axes limits, trm_axes strides) {
+trm_value trm_build_slice(trm_builder *builder, trm_value operand, trm_axes starts, trm_axes limits,
+                          trm_axes strides) {
   trm_instruction instruction = {.opcode = TRM_OP_SLICE};
   if (!fit_rank(builder, "slice", operand, starts, limits, strides)) return trm_no_value;
   instruction.slice = ARENA_NEW(&builder->module->arena, trm_slice_dimension, (size_t)starts.count);
@@ -110,8 +110,8 @@ trm_value trm_build_pad(trm_builder *builder, trm_value operand, trm_value value
     return trm_no_value;
   }
   for (int32_t i = 0; i < low.count; ++i) {
-    instruction.padding[i] = (trm_padding_dimension){
-        low.items[i], high.items[i], interior.count == 0 ? 0 : interior.items[i]};
+    instruction.padding[i] = (trm_padding_dimension){low.items[i], high.items[i],
+                                                     interior.count == 0 ? 0 : interior.items[i]};
   }
   return trm_builder_add(builder, &instruction, operands, 2);
 }
@@ -137,8 +137,7 @@ trm_value trm_build_gather(trm_builder *builder, trm_value operand, trm_value in
 }
 
 trm_value trm_build_scatter(trm_builder *builder, trm_value operand, trm_value indices,
-                            trm_value updates, const trm_scatter_spec *spec,
-                            trm_function combine) {
+                            trm_value updates, const trm_scatter_spec *spec, trm_function combine) {
   trm_scatter scatter = {
       .update_window_dims = trm_builder_axes(builder, spec->update_window_dims),
       .inserted_window_dims = trm_builder_axes(builder, spec->inserted_window_dims),

@@ -86,8 +86,10 @@ trm_value trm_build_scalar(trm_builder *builder, trm_dtype dtype, double value) 
     case TRM_C64: data.f32 = (float)value; break;
     case TRM_F64:
     case TRM_C128: data.f64 = value; break;
-    case TRM_U64: data.u64 = value >= 0x1p63 ? (uint64_t)fmin(value, 0x1.fffffffffffffp63)
-                                             : (uint64_t)to_integer(value, 0, 0x1p63); break;
+    case TRM_U64:
+      data.u64 = value >= 0x1p63 ? (uint64_t)fmin(value, 0x1.fffffffffffffp63)
+                                 : (uint64_t)to_integer(value, 0, 0x1p63);
+      break;
     default:
       /* Little-endian: the low bytes are the narrower integer. */
       if (trm_dtype_is_unsigned(dtype)) {
@@ -194,8 +196,8 @@ trm_value trm_build_bitcast_convert(trm_builder *builder, trm_value operand, trm
   return trm_builder_add(builder, &instruction, &operand, 1);
 }
 
-trm_value trm_build_reduce_precision(trm_builder *builder, trm_value operand,
-                                     int32_t exponent_bits, int32_t mantissa_bits) {
+trm_value trm_build_reduce_precision(trm_builder *builder, trm_value operand, int32_t exponent_bits,
+                                     int32_t mantissa_bits) {
   trm_instruction instruction = {.opcode = TRM_OP_REDUCE_PRECISION,
                                  .exponent_bits = exponent_bits,
                                  .mantissa_bits = mantissa_bits};

@@ -59,9 +59,8 @@ static int32_t rank_of(const trm_builder *b, trm_value value) {
 
 trm_value trm_build_reduce_window(trm_builder *builder, trm_value operand, trm_value init,
                                   const trm_window_spec *window, trm_function combine) {
-  trm_instruction instruction = {
-      .opcode = TRM_OP_REDUCE_WINDOW,
-      .window = make_window(builder, window, rank_of(builder, operand))};
+  trm_instruction instruction = {.opcode = TRM_OP_REDUCE_WINDOW,
+                                 .window = make_window(builder, window, rank_of(builder, operand))};
   const trm_value operands[] = {operand, init};
   uint32_t called[1];
   trm_builder_call(builder, &instruction, called, &combine, 1);
@@ -71,9 +70,8 @@ trm_value trm_build_reduce_window(trm_builder *builder, trm_value operand, trm_v
 trm_value trm_build_select_and_scatter(trm_builder *builder, trm_value operand, trm_value source,
                                        trm_value init, const trm_window_spec *window,
                                        trm_function select, trm_function scatter) {
-  trm_instruction instruction = {
-      .opcode = TRM_OP_SELECT_AND_SCATTER,
-      .window = make_window(builder, window, rank_of(builder, operand))};
+  trm_instruction instruction = {.opcode = TRM_OP_SELECT_AND_SCATTER,
+                                 .window = make_window(builder, window, rank_of(builder, operand))};
   const trm_value operands[] = {operand, source, init};
   const trm_function functions[] = {select, scatter};
   uint32_t called[2];
@@ -94,8 +92,8 @@ trm_value trm_build_sort(trm_builder *builder, const trm_value *operands, size_t
 /* ---- Linear algebra ------------------------------------------------------------------------- */
 
 trm_value trm_build_dot(trm_builder *builder, trm_value left, trm_value right, trm_axes left_batch,
-                        trm_axes right_batch, trm_axes left_contracting,
-                        trm_axes right_contracting, trm_dtype dtype) {
+                        trm_axes right_batch, trm_axes left_contracting, trm_axes right_contracting,
+                        trm_dtype dtype) {
   trm_dot dot = {.lhs_batch = trm_builder_axes(builder, left_batch),
                  .rhs_batch = trm_builder_axes(builder, right_batch),
                  .lhs_contracting = trm_builder_axes(builder, left_contracting),
@@ -158,10 +156,10 @@ trm_value trm_build_convolution(trm_builder *builder, trm_value input, trm_value
                          .output_spatial = spatial + 2 * MAX_SPATIAL,
                          .feature_group_count = feature_groups,
                          .batch_group_count = batch_groups};
-  const char *at = labels == NULL ? NULL
-                                  : read_labels(labels, "_", "bf", &n->input_batch,
-                                                &n->input_feature, n->input_spatial,
-                                                &n->spatial_rank);
+  const char *at = labels == NULL
+                       ? NULL
+                       : read_labels(labels, "_", "bf", &n->input_batch, &n->input_feature,
+                                     n->input_spatial, &n->spatial_rank);
   if (at != NULL) {
     at = read_labels(at, "->", "io", &n->kernel_input_feature, &n->kernel_output_feature,
                      n->kernel_spatial, &n->spatial_rank);

@@ -66,8 +66,8 @@ static void append_edges(const trm_module *module, uint32_t c, trm_index i, trm_
 /* From each instruction to the next in order: places are 1, 2, ... without gaps. */
 static void append_order(const trm_computation *computation, uint32_t c, const uint32_t *places,
                          trm_text *text) {
-  trm_index *by_place = trm_allocate_zeroed((size_t)computation->num_instructions + 1,
-                                            sizeof *by_place);
+  trm_index *by_place =
+      trm_allocate_zeroed((size_t)computation->num_instructions + 1, sizeof *by_place);
   if (by_place == NULL) {
     text->failed = true;
     return;

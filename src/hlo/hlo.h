@@ -38,9 +38,18 @@ typedef enum trm_opcode {
 } trm_opcode;
 
 typedef enum trm_opcode_class {
-  TRM_CLASS_UNARY, TRM_CLASS_BINARY, TRM_CLASS_TERNARY, TRM_CLASS_DATA, TRM_CLASS_REDUCE,
-  TRM_CLASS_LINEAR, TRM_CLASS_CONTROL, TRM_CLASS_TUPLE, TRM_CLASS_SOURCE, TRM_CLASS_COLLECTIVE,
-  TRM_CLASS_COMMUNICATION, TRM_CLASS_OTHER
+  TRM_CLASS_UNARY,
+  TRM_CLASS_BINARY,
+  TRM_CLASS_TERNARY,
+  TRM_CLASS_DATA,
+  TRM_CLASS_REDUCE,
+  TRM_CLASS_LINEAR,
+  TRM_CLASS_CONTROL,
+  TRM_CLASS_TUPLE,
+  TRM_CLASS_SOURCE,
+  TRM_CLASS_COLLECTIVE,
+  TRM_CLASS_COMMUNICATION,
+  TRM_CLASS_OTHER
 } trm_opcode_class;
 
 const char *trm_opcode_name(trm_opcode opcode);
@@ -58,11 +67,11 @@ int trm_dtype_bits(trm_dtype dtype);
 /* ---- Shapes --------------------------------------------------------------------------------- */
 
 typedef struct trm_shape {
-  trm_dtype dtype;            /* TRM_TUPLE, TRM_TOKEN and TRM_OPAQUE are not arrays */
+  trm_dtype dtype; /* TRM_TUPLE, TRM_TOKEN and TRM_OPAQUE are not arrays */
   int32_t rank;
-  const int64_t *dims;        /* rank of them */
-  const int64_t *layout;      /* minor to major, rank of them; NULL: row-major. A hint only */
-  int32_t num_elements;       /* of a tuple */
+  const int64_t *dims;   /* rank of them */
+  const int64_t *layout; /* minor to major, rank of them; NULL: row-major. A hint only */
+  int32_t num_elements;  /* of a tuple */
   const struct trm_shape *elements;
   /* Bit d: dims[d] is a bound, the size is known at run time only. Shapes are equal whatever this
    * says; passes/dynamic.c makes all of them static. */
@@ -102,11 +111,19 @@ const char *trm_shape_text(const trm_shape *shape, char *buffer, size_t size);
 /* ---- Attributes ----------------------------------------------------------------------------- */
 
 typedef enum trm_comparison {
-  TRM_CMP_EQ, TRM_CMP_NE, TRM_CMP_GE, TRM_CMP_GT, TRM_CMP_LE, TRM_CMP_LT
+  TRM_CMP_EQ,
+  TRM_CMP_NE,
+  TRM_CMP_GE,
+  TRM_CMP_GT,
+  TRM_CMP_LE,
+  TRM_CMP_LT
 } trm_comparison;
 /* FLOAT, TOTALORDER, SIGNED, UNSIGNED; DEFAULT follows from the operands' type. */
 typedef enum trm_comparison_type {
-  TRM_CMPTYPE_DEFAULT, TRM_CMPTYPE_FLOAT, TRM_CMPTYPE_TOTALORDER, TRM_CMPTYPE_SIGNED,
+  TRM_CMPTYPE_DEFAULT,
+  TRM_CMPTYPE_FLOAT,
+  TRM_CMPTYPE_TOTALORDER,
+  TRM_CMPTYPE_SIGNED,
   TRM_CMPTYPE_UNSIGNED
 } trm_comparison_type;
 
@@ -173,8 +190,8 @@ typedef struct trm_collective {
   trm_replica_groups replica_groups;
   int64_t channel_id; /* 0: none */
   bool use_global_device_ids, constrain_layout, has_dimension;
-  bool is_host_transfer; /* send, recv and their ends */
-  int64_t dimension;  /* all_gather_dimension, scatter or split dimension */
+  bool is_host_transfer;        /* send, recv and their ends */
+  int64_t dimension;            /* all_gather_dimension, scatter or split dimension */
   trm_dims source_target_pairs; /* flattened pairs */
 } trm_collective;
 
@@ -224,16 +241,16 @@ typedef struct trm_instruction {
                           get/set-dimension-size's dimension; topk's k */
   trm_comparison comparison;
   trm_comparison_type comparison_type;
-  bool is_stable;      /* sort, topk */
-  bool lower;          /* cholesky */
-  bool largest;        /* topk */
-  float epsilon;       /* batch-norm */
+  bool is_stable;                       /* sort, topk */
+  bool lower;                           /* cholesky */
+  bool largest;                         /* topk */
+  float epsilon;                        /* batch-norm */
   int32_t exponent_bits, mantissa_bits; /* reduce-precision */
-  int32_t distribution; /* rng: HLO's RandomDistribution (1 uniform, 2 normal) */
-  int32_t algorithm;    /* rng-bit-generator: 0 default, 1 three-fry, 2 philox */
-  int32_t fft_type;     /* 0 FFT, 1 IFFT, 2 RFFT, 3 IRFFT */
-  int64_t delta;        /* rng-get-and-update-state */
-  trm_dims sizes;       /* dynamic_slice_sizes; fft_length; slice_sizes live in gather */
+  int32_t distribution;                 /* rng: HLO's RandomDistribution (1 uniform, 2 normal) */
+  int32_t algorithm;                    /* rng-bit-generator: 0 default, 1 three-fry, 2 philox */
+  int32_t fft_type;                     /* 0 FFT, 1 IFFT, 2 RFFT, 3 IRFFT */
+  int64_t delta;                        /* rng-get-and-update-state */
+  trm_dims sizes;                 /* dynamic_slice_sizes; fft_length; slice_sizes live in gather */
   trm_slice_dimension *slice;     /* rank of the operand */
   trm_padding_dimension *padding; /* rank of the operand */
   trm_window *window;
@@ -245,12 +262,12 @@ typedef struct trm_instruction {
   trm_triangular_solve *triangular_solve;
   trm_custom_call *custom_call;
   const trm_literal *literal;
-  trm_dims operand_precision;  /* precision_config: 0 default, 1 high, 2 highest */
-  const char *fusion_kind;     /* "kLoop", "kInput", "kOutput", "kCustom" */
-  const char *backend_config;  /* bytes, may hold a NUL; one more NUL follows them */
+  trm_dims operand_precision; /* precision_config: 0 default, 1 high, 2 highest */
+  const char *fusion_kind;    /* "kLoop", "kInput", "kOutput", "kCustom" */
+  const char *backend_config; /* bytes, may hold a NUL; one more NUL follows them */
   size_t backend_config_size;
-  const char *infeed_config;   /* infeed's or outfeed's */
-  const char *sharding;        /* as text, braces included; NULL: none */
+  const char *infeed_config;              /* infeed's or outfeed's */
+  const char *sharding;                   /* as text, braces included; NULL: none */
   const char *const *frontend_attributes; /* key, value, key, value, ..., NULL */
   trm_metadata metadata;
 } trm_instruction;
@@ -276,7 +293,9 @@ typedef struct trm_alias {
 /* What float16 is where no infinity went in but something too large comes out: LARGEST, +-65504;
  * NAN; or INFINITY, as in IEEE 754. At a pole, such as 1 / 0, it is NaN but with INFINITY. */
 typedef enum trm_half_overflow {
-  TRM_HALF_INFINITY, TRM_HALF_LARGEST, TRM_HALF_NAN
+  TRM_HALF_INFINITY,
+  TRM_HALF_LARGEST,
+  TRM_HALF_NAN
 } trm_half_overflow;
 
 struct trm_module {
@@ -288,7 +307,7 @@ struct trm_module {
   int64_t next_id;
   uint32_t num_aliases;
   trm_alias *aliases;
-  bool is_scheduled; /* instruction order is to be kept */
+  bool is_scheduled;               /* instruction order is to be kept */
   trm_half_overflow half_overflow; /* of those who compile; in no text and no proto */
   const char *frontend_side_table; /* JSON: node id -> TensorFlow name, file, line, shard; NULL */
 };
@@ -325,8 +344,8 @@ trm_status trm_computation_rewrite(trm_module *module, uint32_t computation,
  * cyclic call graph. An order that is legal stays. */
 trm_status trm_module_compact(trm_module *module, trm_error *error);
 
-/* What readers end with: compacts, and makes each side effect of a computation a control predecessor
- * of the next, so that their order is the array's whatever passes do. */
+/* What readers end with: compacts, and makes each side effect of a computation a control
+ * predecessor of the next, so that their order is the array's whatever passes do. */
 trm_status trm_module_settle(trm_module *module, trm_error *error);
 
 /* Sets runs[c] (num_computations, all false before) for what runs instruction by instruction: the
@@ -355,8 +374,7 @@ trm_status trm_hlo_parse_text(const char *text, size_t size, trm_module **out_mo
                               trm_error *error);
 
 /* The value of a frontend attribute, or NULL. */
-const char *trm_instruction_frontend_attribute(const trm_instruction *instruction,
-                                               const char *key);
+const char *trm_instruction_frontend_attribute(const trm_instruction *instruction, const char *key);
 
 /* "%name = f32[2] add(...) (model.py:41, dense/MatMul)": how messages name an instruction. */
 const char *trm_instruction_text(const trm_module *module, const trm_instruction *instruction,

@@ -24,13 +24,13 @@ const char *trm_infer_text(trm_inference *c, const trm_shape *shape) {
 /* ---- Types ---------------------------------------------------------------------------------- */
 
 bool trm_dtype_is_floating(trm_dtype dtype) {
-  return dtype == TRM_F16 || dtype == TRM_BF16 || dtype == TRM_F32 ||
-         dtype == TRM_F64 || trm_dtype_is_small_float(dtype);
+  return dtype == TRM_F16 || dtype == TRM_BF16 || dtype == TRM_F32 || dtype == TRM_F64 ||
+         trm_dtype_is_small_float(dtype);
 }
 bool trm_dtype_is_complex(trm_dtype dtype) { return dtype == TRM_C64 || dtype == TRM_C128; }
 bool trm_dtype_is_unsigned(trm_dtype dtype) {
-  return dtype == TRM_U8 || dtype == TRM_U16 || dtype == TRM_U32 ||
-         dtype == TRM_U64 || dtype == TRM_U4 || dtype == TRM_U2 || dtype == TRM_U1;
+  return dtype == TRM_U8 || dtype == TRM_U16 || dtype == TRM_U32 || dtype == TRM_U64 ||
+         dtype == TRM_U4 || dtype == TRM_U2 || dtype == TRM_U1;
 }
 bool trm_dtype_is_integral(trm_dtype dtype) {
   return trm_dtype_is_unsigned(dtype) || dtype == TRM_S8 || dtype == TRM_S16 || dtype == TRM_S32 ||
@@ -175,10 +175,9 @@ trm_status trm_infer_window(trm_inference *c, const trm_window *window, int32_t 
         rank);
   for (int32_t i = 0; i < rank; ++i) {
     const trm_window_dimension *w = &window->dims[i];
-    CHECK(c,
-          w->size >= 1 && w->stride >= 1 && w->window_dilation >= 1 && w->base_dilation >= 1,
-          "dimension %d of its window has size %" PRId64 ", stride %" PRId64
-          ", dilations %" PRId64 " and %" PRId64 "; all must be at least 1",
+    CHECK(c, w->size >= 1 && w->stride >= 1 && w->window_dilation >= 1 && w->base_dilation >= 1,
+          "dimension %d of its window has size %" PRId64 ", stride %" PRId64 ", dilations %" PRId64
+          " and %" PRId64 "; all must be at least 1",
           i, w->size, w->stride, w->window_dilation, w->base_dilation);
     int64_t base = 0, extent = 0;
     const bool fits =
@@ -200,8 +199,7 @@ trm_status trm_infer_window(trm_inference *c, const trm_window *window, int32_t 
 static int calls_of(trm_opcode opcode) {
   switch (opcode) {
     case TRM_OP_WHILE:
-    case TRM_OP_SELECT_AND_SCATTER:
-      return 2;
+    case TRM_OP_SELECT_AND_SCATTER: return 2;
     case TRM_OP_ALL_REDUCE:
     case TRM_OP_CALL:
     case TRM_OP_FUSION:
@@ -210,11 +208,9 @@ static int calls_of(trm_opcode opcode) {
     case TRM_OP_REDUCE_SCATTER:
     case TRM_OP_REDUCE_WINDOW:
     case TRM_OP_SCATTER:
-    case TRM_OP_SORT:
-      return 1;
+    case TRM_OP_SORT: return 1;
     case TRM_OP_CONDITIONAL:
-    case TRM_OP_CUSTOM_CALL:
-      return -1;
+    case TRM_OP_CUSTOM_CALL: return -1;
     default: /* what is refused anyway may call what it likes */
       return trm_opcode_class_of(opcode) == TRM_CLASS_COLLECTIVE ||
                      trm_opcode_class_of(opcode) == TRM_CLASS_OTHER || opcode == TRM_OP_SCAN
@@ -229,31 +225,23 @@ static trm_status infer(trm_inference *c) {
   CHECK(c, calls < 0 || instruction->num_called == (uint32_t)calls,
         "calls %" PRIu32 " computations; it must call %d", instruction->num_called, calls);
   switch (instruction->opcode) {
-    case TRM_OP_GATHER:
-      return trm_infer_gather(c);
-    case TRM_OP_SCATTER:
-      return trm_infer_scatter(c);
-    default:
-      break;
+    case TRM_OP_GATHER: return trm_infer_gather(c);
+    case TRM_OP_SCATTER: return trm_infer_scatter(c);
+    default: break;
   }
   switch (trm_opcode_class_of(instruction->opcode)) {
     case TRM_CLASS_UNARY:
     case TRM_CLASS_BINARY:
-    case TRM_CLASS_TERNARY:
-      return trm_infer_elementwise(c);
+    case TRM_CLASS_TERNARY: return trm_infer_elementwise(c);
     case TRM_CLASS_DATA:
     case TRM_CLASS_SOURCE:
-    case TRM_CLASS_TUPLE:
-      return trm_infer_data(c);
-    case TRM_CLASS_REDUCE:
-      return trm_infer_reduction(c);
-    case TRM_CLASS_LINEAR:
-      return trm_infer_linear(c);
+    case TRM_CLASS_TUPLE: return trm_infer_data(c);
+    case TRM_CLASS_REDUCE: return trm_infer_reduction(c);
+    case TRM_CLASS_LINEAR: return trm_infer_linear(c);
     case TRM_CLASS_CONTROL:
     case TRM_CLASS_COLLECTIVE:
     case TRM_CLASS_COMMUNICATION:
-    case TRM_CLASS_OTHER:
-      return trm_infer_control(c);
+    case TRM_CLASS_OTHER: return trm_infer_control(c);
   }
   return trm_infer_fail(c, TRM_INTERNAL, "has no rule for its shape");
 }

@@ -18,8 +18,8 @@ typedef struct trm_inference {
 
 /* Fails about the instruction in hand. */
 #define BAD(c, ...) return trm_infer_fail((c), TRM_INVALID_ARGUMENT, __VA_ARGS__)
-#define CHECK(c, condition, ...)         \
-  do {                                   \
+#define CHECK(c, condition, ...)           \
+  do {                                     \
     if (!(condition)) BAD(c, __VA_ARGS__); \
   } while (0)
 

@@ -9,8 +9,9 @@
 static const trm_shape token = {.dtype = TRM_TOKEN};
 
 static trm_status check_token(trm_inference *c, uint32_t i) {
-  CHECK(c, trm_infer_operand(c, i)->dtype == TRM_TOKEN, "operand %" PRIu32
-        " must be a token, not %s", i, trm_infer_text(c, trm_infer_operand(c, i)));
+  CHECK(c, trm_infer_operand(c, i)->dtype == TRM_TOKEN,
+        "operand %" PRIu32 " must be a token, not %s", i,
+        trm_infer_text(c, trm_infer_operand(c, i)));
   return TRM_OK;
 }
 
@@ -25,8 +26,7 @@ static trm_status check_arguments(trm_inference *c, const trm_computation *calle
     const trm_shape *operand = trm_infer_operand(c, first + i);
     CHECK(c, parameter != NULL && trm_shape_equal(parameter, operand),
           "parameter %" PRIu32 " of computation %s is %s and is given %s", i, called->name,
-          parameter == NULL ? "missing" : trm_infer_text(c, parameter),
-          trm_infer_text(c, operand));
+          parameter == NULL ? "missing" : trm_infer_text(c, parameter), trm_infer_text(c, operand));
   }
   return TRM_OK;
 }
@@ -40,8 +40,7 @@ static trm_status infer_while(trm_inference *c) {
   TRY(check_arguments(c, body, 0, 1));
   const trm_shape *goes_on = trm_infer_root(condition);
   CHECK(c, goes_on->dtype == TRM_PRED && goes_on->rank == 0,
-        "the condition %s must return pred[], not %s", condition->name,
-        trm_infer_text(c, goes_on));
+        "the condition %s must return pred[], not %s", condition->name, trm_infer_text(c, goes_on));
   CHECK(c, trm_shape_equal(trm_infer_root(body), state),
         "the body %s must return %s, as it takes, not %s", body->name, trm_infer_text(c, state),
         trm_infer_text(c, trm_infer_root(body)));
@@ -56,8 +55,8 @@ static trm_status infer_conditional(trm_inference *c) {
         branches, c->instruction->num_operands);
   const trm_shape *choice = trm_infer_operand(c, 0);
   CHECK(c,
-        choice->rank == 0 && ((choice->dtype == TRM_PRED && branches == 2) ||
-                              choice->dtype == TRM_S32),
+        choice->rank == 0 &&
+            ((choice->dtype == TRM_PRED && branches == 2) || choice->dtype == TRM_S32),
         "the choice must be s32[], or pred[] for two branches, not %s for %" PRIu32,
         trm_infer_text(c, choice), branches);
   const trm_shape *result = NULL;
@@ -137,7 +136,8 @@ static trm_status check_groups(trm_inference *c) {
     for (int32_t k = 0; k < groups->groups[i].count; ++k) {
       const int64_t replica = groups->groups[i].items[k];
       CHECK(c, replica < count,
-            "replica group %d names replica %" PRId64 ", but of 0 to %" PRId64 " one is in no group",
+            "replica group %d names replica %" PRId64 ", but of 0 to %" PRId64
+            " one is in no group",
             i, replica, replica);
       CHECK(c, !seen[replica], "replica %" PRId64 " is in its groups twice", replica);
       seen[replica] = true;
@@ -195,8 +195,9 @@ static trm_status check_reducer(trm_inference *c) {
 static trm_status infer_scaled(trm_inference *c, const trm_shape *stated, bool grows) {
   const uint32_t count = c->instruction->num_operands;
   const int64_t along = c->instruction->collective->dimension;
-  CHECK(c, count == 1 ? trm_shape_is_array(stated)
-                      : stated->dtype == TRM_TUPLE && stated->num_elements == (int32_t)count,
+  CHECK(c,
+        count == 1 ? trm_shape_is_array(stated)
+                   : stated->dtype == TRM_TUPLE && stated->num_elements == (int32_t)count,
         "its result %s does not have an array for each operand", trm_infer_text(c, stated));
   for (uint32_t i = 0; i < count; ++i) {
     const trm_shape *operand = trm_infer_operand(c, i);
@@ -228,8 +229,9 @@ static trm_status infer_all_to_all(trm_inference *c) {
     return trm_infer_give_tuple(c, (int32_t)count, elements);
   }
   const trm_shape *operand = trm_infer_operand(c, 0);
-  CHECK(c, c->instruction->num_operands == 1 && collective->dimension >= 0 &&
-               collective->dimension < operand->rank,
+  CHECK(c,
+        c->instruction->num_operands == 1 && collective->dimension >= 0 &&
+            collective->dimension < operand->rank,
         "takes one operand and one of its dimensions to split");
   const trm_replica_groups *groups = &collective->replica_groups;
   CHECK(c,
@@ -288,16 +290,13 @@ static trm_status infer_done(trm_inference *c, int32_t element) {
 
 static trm_status infer_collective(trm_inference *c) {
   switch (c->instruction->opcode) {
-    case TRM_OP_ALL_REDUCE_DONE:
-      return trm_infer_give_same(c, trm_infer_operand(c, 0));
+    case TRM_OP_ALL_REDUCE_DONE: return trm_infer_give_same(c, trm_infer_operand(c, 0));
     case TRM_OP_ALL_GATHER_DONE:
-    case TRM_OP_COLLECTIVE_PERMUTE_DONE:
-      return infer_done(c, 1);
+    case TRM_OP_COLLECTIVE_PERMUTE_DONE: return infer_done(c, 1);
     case TRM_OP_RAGGED_ALL_TO_ALL:
       return trm_infer_fail(c, TRM_UNIMPLEMENTED,
                             "is not supported; all-to-all exchanges parts of equal sizes");
-    default:
-      break;
+    default: break;
   }
   TRY(trm_infer_check_operands(c, 1));
   TRY(trm_infer_check_arrays(c));
@@ -306,21 +305,15 @@ static trm_status infer_collective(trm_inference *c) {
   TRY(check_pairs(c));
   switch (c->instruction->opcode) {
     case TRM_OP_ALL_REDUCE:
-    case TRM_OP_ALL_REDUCE_START:
-      TRY(check_reducer(c));
-      return give_operands(c);
-    case TRM_OP_ALL_GATHER:
-      return infer_scaled(c, &c->instruction->shape, true);
+    case TRM_OP_ALL_REDUCE_START: TRY(check_reducer(c)); return give_operands(c);
+    case TRM_OP_ALL_GATHER: return infer_scaled(c, &c->instruction->shape, true);
     case TRM_OP_REDUCE_SCATTER:
       TRY(check_reducer(c));
       return infer_scaled(c, &c->instruction->shape, false);
-    case TRM_OP_ALL_TO_ALL:
-      return infer_all_to_all(c);
+    case TRM_OP_ALL_TO_ALL: return infer_all_to_all(c);
     case TRM_OP_ALL_GATHER_START:
-    case TRM_OP_COLLECTIVE_PERMUTE_START:
-      return infer_collective_start(c);
-    default:
-      return give_operands(c);
+    case TRM_OP_COLLECTIVE_PERMUTE_START: return infer_collective_start(c);
+    default: return give_operands(c);
   }
 }
 
@@ -362,10 +355,11 @@ static trm_status infer_copy_start(trm_inference *c) {
   trm_error *error = c->error;
   const trm_shape *stated = &c->instruction->shape, *operand = trm_infer_operand(c, 0);
   TRY(trm_shape_check(stated, error));
-  CHECK(c, stated->dtype == TRM_TUPLE && stated->num_elements == 3 &&
-               trm_shape_equal(&stated->elements[0], operand) &&
-               trm_shape_equal(&stated->elements[1], operand) &&
-               trm_shape_is_array(&stated->elements[2]),
+  CHECK(c,
+        stated->dtype == TRM_TUPLE && stated->num_elements == 3 &&
+            trm_shape_equal(&stated->elements[0], operand) &&
+            trm_shape_equal(&stated->elements[1], operand) &&
+            trm_shape_is_array(&stated->elements[2]),
         "its result must be (copy, operand, u32[]) of %s, not %s", trm_infer_text(c, operand),
         trm_infer_text(c, stated));
   return trm_infer_give_same(c, stated);
@@ -378,18 +372,16 @@ static trm_status infer_communication(trm_inference *c) {
   const trm_shape *stated = &c->instruction->shape;
   trm_shape elements[3] = {{0}};
   switch (c->instruction->opcode) {
-    case TRM_OP_CUSTOM_CALL:
-      return infer_custom_call(c);
+    case TRM_OP_CUSTOM_CALL: return infer_custom_call(c);
     case TRM_OP_INFEED:
       TRY(check_token(c, 0));
       TRY(trm_shape_check(stated, error));
-      CHECK(c, stated->dtype == TRM_TUPLE && stated->num_elements == 2 &&
-                   stated->elements[1].dtype == TRM_TOKEN,
+      CHECK(c,
+            stated->dtype == TRM_TUPLE && stated->num_elements == 2 &&
+                stated->elements[1].dtype == TRM_TOKEN,
             "its result must be a tuple of data and a token, not %s", trm_infer_text(c, stated));
       return trm_infer_give_same(c, stated);
-    case TRM_OP_OUTFEED:
-      TRY(check_token(c, 1));
-      return trm_infer_give_same(c, &token);
+    case TRM_OP_OUTFEED: TRY(check_token(c, 1)); return trm_infer_give_same(c, &token);
     case TRM_OP_SEND:
       TRY(check_token(c, 1));
       elements[0] = *trm_infer_operand(c, 0);
@@ -399,8 +391,9 @@ static trm_status infer_communication(trm_inference *c) {
     case TRM_OP_RECV:
       TRY(check_token(c, 0));
       TRY(trm_shape_check(stated, error));
-      CHECK(c, stated->dtype == TRM_TUPLE && stated->num_elements == 3 &&
-                   stated->elements[1].dtype == TRM_U32 && stated->elements[2].dtype == TRM_TOKEN,
+      CHECK(c,
+            stated->dtype == TRM_TUPLE && stated->num_elements == 3 &&
+                stated->elements[1].dtype == TRM_U32 && stated->elements[2].dtype == TRM_TOKEN,
             "its result must be (data, u32[], token), not %s", trm_infer_text(c, stated));
       return trm_infer_give_same(c, stated);
     case TRM_OP_SEND_DONE:
@@ -413,8 +406,7 @@ static trm_status infer_communication(trm_inference *c) {
       elements[1] = token;
       return trm_infer_give_tuple(c, 2, elements);
     }
-    default:
-      return trm_infer_fail(c, TRM_UNIMPLEMENTED, "is not supported");
+    default: return trm_infer_fail(c, TRM_UNIMPLEMENTED, "is not supported");
   }
 }
 
@@ -426,8 +418,7 @@ static trm_status infer_rng(trm_inference *c) {
         "the distribution must be uniform or normal");
   /* What follows the two, such as a state, XLA's compilers do not read either. */
   CHECK(c, c->instruction->num_operands >= 2,
-        "takes two parameters of its distribution, not %" PRIu32,
-        c->instruction->num_operands);
+        "takes two parameters of its distribution, not %" PRIu32, c->instruction->num_operands);
   TRY(trm_infer_give_stated(c));
   for (uint32_t i = 0; i < 2; ++i) {
     const trm_shape *operand = trm_infer_operand(c, i);
@@ -446,11 +437,12 @@ static trm_status infer_rng_bit_generator(trm_inference *c) {
   TRY(trm_shape_check(stated, error));
   CHECK(c, c->instruction->algorithm >= 0 && c->instruction->algorithm <= 2,
         "has the algorithm number %d, which is not known", c->instruction->algorithm);
-  CHECK(c, state->dtype == TRM_U64 && state->rank <= 1,
-        "the state must be u64 numbers, not %s", trm_infer_text(c, state));
-  CHECK(c, stated->dtype == TRM_TUPLE && stated->num_elements == 2 &&
-               trm_shape_equal(&stated->elements[0], state) &&
-               trm_dtype_is_integral(stated->elements[1].dtype),
+  CHECK(c, state->dtype == TRM_U64 && state->rank <= 1, "the state must be u64 numbers, not %s",
+        trm_infer_text(c, state));
+  CHECK(c,
+        stated->dtype == TRM_TUPLE && stated->num_elements == 2 &&
+            trm_shape_equal(&stated->elements[0], state) &&
+            trm_dtype_is_integral(stated->elements[1].dtype),
         "its result must be a tuple of %s and an array of integers, not %s",
         trm_infer_text(c, state), trm_infer_text(c, stated));
   return trm_infer_give_same(c, stated);
@@ -459,33 +451,26 @@ static trm_status infer_rng_bit_generator(trm_inference *c) {
 static trm_status infer_other(trm_inference *c) {
   const int64_t two = 2;
   switch (c->instruction->opcode) {
-    case TRM_OP_RNG:
-      return infer_rng(c);
-    case TRM_OP_RNG_BIT_GENERATOR:
-      return infer_rng_bit_generator(c);
-    case TRM_OP_RNG_GET_AND_UPDATE_STATE:
-      return trm_infer_give(c, TRM_U64, 1, &two);
+    case TRM_OP_RNG: return infer_rng(c);
+    case TRM_OP_RNG_BIT_GENERATOR: return infer_rng_bit_generator(c);
+    case TRM_OP_RNG_GET_AND_UPDATE_STATE: return trm_infer_give(c, TRM_U64, 1, &two);
     case TRM_OP_AFTER_ALL:
       return trm_infer_give_same(c, &token); /* of arrays too: they are to be there */
-    case TRM_OP_ASYNC_START:
-      return infer_async_start(c);
+    case TRM_OP_ASYNC_START: return infer_async_start(c);
     case TRM_OP_ASYNC_UPDATE:
-    case TRM_OP_ASYNC_DONE:
-      return infer_async_next(c);
-    case TRM_OP_COPY_START:
-      return infer_copy_start(c);
-    case TRM_OP_COPY_DONE:
-      return infer_done(c, 0);
+    case TRM_OP_ASYNC_DONE: return infer_async_next(c);
+    case TRM_OP_COPY_START: return infer_copy_start(c);
+    case TRM_OP_COPY_DONE: return infer_done(c, 0);
     case TRM_OP_ADD_DEPENDENCY:
       TRY(check_token(c, 1));
       return trm_infer_give_same(c, trm_infer_operand(c, 0));
     case TRM_OP_OPT_BARRIER:
-    case TRM_OP_DOMAIN:
-      return trm_infer_give_same(c, trm_infer_operand(c, 0));
+    case TRM_OP_DOMAIN: return trm_infer_give_same(c, trm_infer_operand(c, 0));
     case TRM_OP_GET_DIMENSION_SIZE: {
       const trm_shape *operand = trm_infer_operand(c, 0);
-      CHECK(c, trm_shape_is_array(operand) && c->instruction->number >= 0 &&
-                   c->instruction->number < operand->rank,
+      CHECK(c,
+            trm_shape_is_array(operand) && c->instruction->number >= 0 &&
+                c->instruction->number < operand->rank,
             "dimension %" PRId64 " is not one of %s", c->instruction->number,
             trm_infer_text(c, operand));
       return trm_infer_give(c, TRM_S32, 0, NULL);
@@ -494,8 +479,9 @@ static trm_status infer_other(trm_inference *c) {
       /* TensorFlow emits it with the size that the dimension has anyway (TopK, tensor lists), and
        * a static shape; one that may be smaller is stated as dynamic. */
       const trm_shape *operand = trm_infer_operand(c, 0), *size = trm_infer_operand(c, 1);
-      CHECK(c, trm_shape_is_array(operand) && c->instruction->number >= 0 &&
-                   c->instruction->number < operand->rank,
+      CHECK(c,
+            trm_shape_is_array(operand) && c->instruction->number >= 0 &&
+                c->instruction->number < operand->rank,
             "dimension %" PRId64 " is not one of %s", c->instruction->number,
             trm_infer_text(c, operand));
       CHECK(c, size->dtype == TRM_S32 && size->rank == 0, "the size must be s32[], not %s",
@@ -504,31 +490,22 @@ static trm_status infer_other(trm_inference *c) {
       c->out_shape->dynamic |= c->instruction->shape.dynamic;
       return TRM_OK;
     }
-    default:
-      return trm_infer_fail(c, TRM_UNIMPLEMENTED, "is not supported");
+    default: return trm_infer_fail(c, TRM_UNIMPLEMENTED, "is not supported");
   }
 }
 
 trm_status trm_infer_control(trm_inference *c) {
   switch (c->instruction->opcode) {
-    case TRM_OP_WHILE:
-      return infer_while(c);
-    case TRM_OP_CONDITIONAL:
-      return infer_conditional(c);
+    case TRM_OP_WHILE: return infer_while(c);
+    case TRM_OP_CONDITIONAL: return infer_conditional(c);
     case TRM_OP_CALL:
-    case TRM_OP_FUSION:
-      return infer_call(c);
-    case TRM_OP_MAP:
-      return infer_map(c);
-    default:
-      break;
+    case TRM_OP_FUSION: return infer_call(c);
+    case TRM_OP_MAP: return infer_map(c);
+    default: break;
   }
   switch (trm_opcode_class_of(c->instruction->opcode)) {
-    case TRM_CLASS_COLLECTIVE:
-      return infer_collective(c);
-    case TRM_CLASS_COMMUNICATION:
-      return infer_communication(c);
-    default:
-      return infer_other(c);
+    case TRM_CLASS_COLLECTIVE: return infer_collective(c);
+    case TRM_CLASS_COMMUNICATION: return infer_communication(c);
+    default: return infer_other(c);
   }
 }

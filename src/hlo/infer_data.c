@@ -10,8 +10,8 @@ static trm_status infer_broadcast(trm_inference *c) {
   TRY(trm_infer_give_stated(c));
   CHECK(c, stated->dtype == operand->dtype, "changes the element type from %s to %s",
         trm_dtype_name(operand->dtype), trm_dtype_name(stated->dtype));
-  CHECK(c, dims->count == operand->rank,
-        "names %d dimensions for an operand that has %d", dims->count, operand->rank);
+  CHECK(c, dims->count == operand->rank, "names %d dimensions for an operand that has %d",
+        dims->count, operand->rank);
   TRY(trm_infer_check_distinct(c, "dimensions", dims, stated->rank));
   for (int32_t i = 0; i < operand->rank; ++i) {
     CHECK(c, operand->dims[i] == stated->dims[dims->items[i]],
@@ -26,8 +26,8 @@ static trm_status infer_reshape(trm_inference *c) {
   const trm_shape *operand = trm_infer_operand(c, 0), *stated = &c->instruction->shape;
   TRY(trm_infer_give_stated(c));
   CHECK(c, stated->dtype == operand->dtype && trm_shape_count(stated) == trm_shape_count(operand),
-        "%s cannot become %s: type and number of elements must stay",
-        trm_infer_text(c, operand), trm_infer_text(c, stated));
+        "%s cannot become %s: type and number of elements must stay", trm_infer_text(c, operand),
+        trm_infer_text(c, stated));
   return TRM_OK;
 }
 
@@ -81,8 +81,8 @@ static trm_status infer_slice(trm_inference *c) {
   const trm_shape *operand = trm_infer_operand(c, 0);
   int64_t out[TRM_MAX_RANK];
   CHECK(c, c->instruction->slice != NULL, "has no slice attribute");
-  CHECK(c, !trm_shape_is_array(&c->instruction->shape) ||
-               c->instruction->shape.rank == operand->rank,
+  CHECK(c,
+        !trm_shape_is_array(&c->instruction->shape) || c->instruction->shape.rank == operand->rank,
         "operand %s and result %s must have equally many dimensions", trm_infer_text(c, operand),
         trm_infer_text(c, &c->instruction->shape));
   for (int32_t i = 0; i < operand->rank; ++i) {
@@ -180,8 +180,8 @@ static trm_status infer_pad(trm_inference *c) {
         "the padding value must be %s[], not %s", trm_dtype_name(operand->dtype),
         trm_infer_text(c, value));
   CHECK(c, c->instruction->padding != NULL, "has no padding attribute");
-  CHECK(c, !trm_shape_is_array(&c->instruction->shape) ||
-               c->instruction->shape.rank == operand->rank,
+  CHECK(c,
+        !trm_shape_is_array(&c->instruction->shape) || c->instruction->shape.rank == operand->rank,
         "operand %s and result %s must have equally many dimensions", trm_infer_text(c, operand),
         trm_infer_text(c, &c->instruction->shape));
   for (int32_t i = 0; i < operand->rank; ++i) {
@@ -254,46 +254,28 @@ static trm_status infer_parameter(trm_inference *c) {
 
 trm_status trm_infer_data(trm_inference *c) {
   switch (c->instruction->opcode) {
-    case TRM_OP_TUPLE:
-      return infer_tuple(c);
-    case TRM_OP_GET_TUPLE_ELEMENT:
-      return infer_get_tuple_element(c);
-    case TRM_OP_COPY: /* of a tuple too */
-      return trm_infer_give_same(c, trm_infer_operand(c, 0));
-    case TRM_OP_PARAMETER:
-      return infer_parameter(c);
-    case TRM_OP_CONSTANT:
-      return infer_constant(c);
-    case TRM_OP_IOTA:
-      return infer_iota(c);
+    case TRM_OP_TUPLE: return infer_tuple(c);
+    case TRM_OP_GET_TUPLE_ELEMENT: return infer_get_tuple_element(c);
+    case TRM_OP_COPY: /* of a tuple too */ return trm_infer_give_same(c, trm_infer_operand(c, 0));
+    case TRM_OP_PARAMETER: return infer_parameter(c);
+    case TRM_OP_CONSTANT: return infer_constant(c);
+    case TRM_OP_IOTA: return infer_iota(c);
     case TRM_OP_PARTITION_ID:
-    case TRM_OP_REPLICA_ID:
-      return trm_infer_give(c, TRM_U32, 0, NULL);
-    default:
-      break;
+    case TRM_OP_REPLICA_ID: return trm_infer_give(c, TRM_U32, 0, NULL);
+    default: break;
   }
   TRY(trm_infer_check_arrays(c));
   switch (c->instruction->opcode) {
-    case TRM_OP_BROADCAST:
-      return infer_broadcast(c);
-    case TRM_OP_RESHAPE:
-      return infer_reshape(c);
-    case TRM_OP_BITCAST:
-      return infer_bitcast(c);
-    case TRM_OP_BITCAST_CONVERT:
-      return infer_bitcast_convert(c);
-    case TRM_OP_TRANSPOSE:
-      return infer_transpose(c);
-    case TRM_OP_SLICE:
-      return infer_slice(c);
-    case TRM_OP_DYNAMIC_SLICE:
-      return infer_dynamic_slice(c);
-    case TRM_OP_DYNAMIC_UPDATE_SLICE:
-      return infer_dynamic_update_slice(c);
-    case TRM_OP_CONCATENATE:
-      return infer_concatenate(c);
-    case TRM_OP_PAD:
-      return infer_pad(c);
+    case TRM_OP_BROADCAST: return infer_broadcast(c);
+    case TRM_OP_RESHAPE: return infer_reshape(c);
+    case TRM_OP_BITCAST: return infer_bitcast(c);
+    case TRM_OP_BITCAST_CONVERT: return infer_bitcast_convert(c);
+    case TRM_OP_TRANSPOSE: return infer_transpose(c);
+    case TRM_OP_SLICE: return infer_slice(c);
+    case TRM_OP_DYNAMIC_SLICE: return infer_dynamic_slice(c);
+    case TRM_OP_DYNAMIC_UPDATE_SLICE: return infer_dynamic_update_slice(c);
+    case TRM_OP_CONCATENATE: return infer_concatenate(c);
+    case TRM_OP_PAD: return infer_pad(c);
     case TRM_OP_REVERSE:
       TRY(trm_infer_check_distinct(c, "dimensions", &c->instruction->dimensions,
                                    trm_infer_operand(c, 0)->rank));

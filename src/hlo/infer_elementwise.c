@@ -3,7 +3,11 @@
 
 /* Which element types an opcode takes. */
 enum {
-  PRED = 1, SIGNED = 2, UNSIGNED = 4, FLOATING = 8, COMPLEX = 16,
+  PRED = 1,
+  SIGNED = 2,
+  UNSIGNED = 4,
+  FLOATING = 8,
+  COMPLEX = 16,
   INTEGRAL = SIGNED | UNSIGNED,
   REAL = INTEGRAL | FLOATING,
   NUMBER = REAL | COMPLEX,
@@ -26,8 +30,7 @@ static int kinds_taken(trm_opcode opcode) {
     case TRM_OP_IS_FINITE:
     case TRM_OP_ERF:
     case TRM_OP_REDUCE_PRECISION:
-    case TRM_OP_STOCHASTIC_CONVERT:
-      return FLOATING;
+    case TRM_OP_STOCHASTIC_CONVERT: return FLOATING;
     case TRM_OP_ACOS:
     case TRM_OP_ACOSH:
     case TRM_OP_ASIN:
@@ -49,36 +52,28 @@ static int kinds_taken(trm_opcode opcode) {
     case TRM_OP_TANH:
     case TRM_OP_REAL:
     case TRM_OP_IMAG:
-    case TRM_OP_ATAN2:
-      return FLOATING | COMPLEX;
-    case TRM_OP_COMPLEX:
-      return FLOATING;
+    case TRM_OP_ATAN2: return FLOATING | COMPLEX;
+    case TRM_OP_COMPLEX: return FLOATING;
     case TRM_OP_ABS:
     case TRM_OP_NEGATE:
     case TRM_OP_SIGN:
     case TRM_OP_SUBTRACT:
     case TRM_OP_DIVIDE:
-    case TRM_OP_POWER:
-      return NUMBER;
-    case TRM_OP_REMAINDER:
-      return REAL;
+    case TRM_OP_POWER: return NUMBER;
+    case TRM_OP_REMAINDER: return REAL;
     case TRM_OP_COUNT_LEADING_ZEROS:
     case TRM_OP_POPULATION_COUNT:
     case TRM_OP_SHIFT_LEFT:
     case TRM_OP_SHIFT_RIGHT_ARITHMETIC:
-    case TRM_OP_SHIFT_RIGHT_LOGICAL:
-      return INTEGRAL;
+    case TRM_OP_SHIFT_RIGHT_LOGICAL: return INTEGRAL;
     case TRM_OP_AND:
     case TRM_OP_OR:
     case TRM_OP_XOR:
-    case TRM_OP_NOT:
-      return PRED | INTEGRAL;
+    case TRM_OP_NOT: return PRED | INTEGRAL;
     case TRM_OP_MAXIMUM:
     case TRM_OP_MINIMUM:
-    case TRM_OP_CLAMP:
-      return PRED | REAL;
-    default:
-      return ANY;
+    case TRM_OP_CLAMP: return PRED | REAL;
+    default: return ANY;
   }
 }
 
@@ -109,10 +104,8 @@ static trm_status infer_unary(trm_inference *c) {
   const trm_shape *operand = trm_infer_operand(c, 0);
   TRY(check_kind(c, 0));
   switch (c->instruction->opcode) {
-    case TRM_OP_CONVERT:
-      return infer_converted(c);
-    case TRM_OP_IS_FINITE:
-      return trm_infer_give(c, TRM_PRED, operand->rank, operand->dims);
+    case TRM_OP_CONVERT: return infer_converted(c);
+    case TRM_OP_IS_FINITE: return trm_infer_give(c, TRM_PRED, operand->rank, operand->dims);
     case TRM_OP_ABS:
     case TRM_OP_REAL:
     case TRM_OP_IMAG:
@@ -122,8 +115,7 @@ static trm_status infer_unary(trm_inference *c) {
             "needs at least 1 exponent bit and no less than 0 mantissa bits, not %d and %d",
             c->instruction->exponent_bits, c->instruction->mantissa_bits);
       return trm_infer_give_same(c, operand);
-    default:
-      return trm_infer_give_same(c, operand);
+    default: return trm_infer_give_same(c, operand);
   }
 }
 
@@ -154,11 +146,10 @@ static trm_status infer_binary(trm_inference *c) {
             "complex numbers have no order; only EQ and NE are defined");
       return trm_infer_give(c, TRM_PRED, left->rank, left->dims);
     case TRM_OP_COMPLEX:
-      CHECK(c, left->dtype == TRM_F32 || left->dtype == TRM_F64,
-            "takes f32 or f64 parts, not %s", trm_dtype_name(left->dtype));
+      CHECK(c, left->dtype == TRM_F32 || left->dtype == TRM_F64, "takes f32 or f64 parts, not %s",
+            trm_dtype_name(left->dtype));
       return trm_infer_give(c, left->dtype == TRM_F32 ? TRM_C64 : TRM_C128, left->rank, left->dims);
-    default:
-      return trm_infer_give_same(c, left);
+    default: return trm_infer_give_same(c, left);
   }
 }
 
@@ -167,9 +158,7 @@ static trm_status infer_select(trm_inference *c) {
   const trm_shape *on_true = trm_infer_operand(c, 1), *on_false = trm_infer_operand(c, 2);
   CHECK(c, trm_shape_equal(on_true, on_false), "the two values differ: %s and %s",
         trm_infer_text(c, on_true), trm_infer_text(c, on_false));
-  CHECK(c,
-        choice->dtype == TRM_PRED &&
-            (choice->rank == 0 || trm_shape_same_dims(choice, on_true)),
+  CHECK(c, choice->dtype == TRM_PRED && (choice->rank == 0 || trm_shape_same_dims(choice, on_true)),
         "the predicate must be pred[] or a pred of the values' size, not %s for %s",
         trm_infer_text(c, choice), trm_infer_text(c, on_true));
   return trm_infer_give_same(c, on_true);
@@ -180,11 +169,11 @@ static trm_status infer_clamp(trm_inference *c) {
   TRY(check_kind(c, 1));
   for (uint32_t i = 0; i < 3; i += 2) {
     const trm_shape *bound = trm_infer_operand(c, i);
-    CHECK(c,
-          bound->dtype == operand->dtype &&
-              (bound->rank == 0 || trm_shape_same_dims(bound, operand)),
-          "a bound must be a scalar or an array like the operand %s, not %s",
-          trm_infer_text(c, operand), trm_infer_text(c, bound));
+    CHECK(
+        c,
+        bound->dtype == operand->dtype && (bound->rank == 0 || trm_shape_same_dims(bound, operand)),
+        "a bound must be a scalar or an array like the operand %s, not %s",
+        trm_infer_text(c, operand), trm_infer_text(c, bound));
   }
   return trm_infer_give_same(c, operand);
 }
@@ -192,11 +181,8 @@ static trm_status infer_clamp(trm_inference *c) {
 trm_status trm_infer_elementwise(trm_inference *c) {
   TRY(trm_infer_check_arrays(c));
   switch (c->instruction->opcode) {
-    case TRM_OP_SELECT:
-      return infer_select(c);
-    case TRM_OP_CLAMP:
-      return infer_clamp(c);
-    default:
-      return c->instruction->num_operands == 1 ? infer_unary(c) : infer_binary(c);
+    case TRM_OP_SELECT: return infer_select(c);
+    case TRM_OP_CLAMP: return infer_clamp(c);
+    default: return c->instruction->num_operands == 1 ? infer_unary(c) : infer_binary(c);
   }
 }

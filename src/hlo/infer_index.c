@@ -168,8 +168,8 @@ trm_status trm_infer_scatter(trm_inference *c) {
   const trm_scatter *s = c->instruction->scatter;
   const uint32_t total = c->instruction->num_operands;
   CHECK(c, s != NULL, "has no dimension numbers");
-  CHECK(c, total >= 3 && total % 2 == 1, "takes operands, indices and as many updates, not %" PRIu32
-        " operands", total);
+  CHECK(c, total >= 3 && total % 2 == 1,
+        "takes operands, indices and as many updates, not %" PRIu32 " operands", total);
   const uint32_t count = total / 2;
   const trm_shape *first = trm_infer_operand(c, 0);
   index_shape indices;
@@ -177,17 +177,16 @@ trm_status trm_infer_scatter(trm_inference *c) {
   TRY(check_batching(c, first, &s->input_batching_dims, &indices,
                      &s->scatter_indices_batching_dims));
   TRY(check_sorted(c, "inserted_window_dims", &s->inserted_window_dims, first->rank));
-  TRY(check_disjoint(c, "inserted_window_dims", &s->inserted_window_dims,
-                     &s->input_batching_dims));
-  TRY(check_index_map(c, "scatter_dims_to_operand_dims", &s->scatter_dims_to_operand_dims,
-                      &indices, first, &s->input_batching_dims));
-  CHECK(c,
-        s->update_window_dims.count + s->inserted_window_dims.count +
-                s->input_batching_dims.count ==
-            first->rank,
-        "update_window_dims, inserted_window_dims and batching dimensions must add up to the %d "
-        "dimensions of the operand",
-        first->rank);
+  TRY(check_disjoint(c, "inserted_window_dims", &s->inserted_window_dims, &s->input_batching_dims));
+  TRY(check_index_map(c, "scatter_dims_to_operand_dims", &s->scatter_dims_to_operand_dims, &indices,
+                      first, &s->input_batching_dims));
+  CHECK(
+      c,
+      s->update_window_dims.count + s->inserted_window_dims.count + s->input_batching_dims.count ==
+          first->rank,
+      "update_window_dims, inserted_window_dims and batching dimensions must add up to the %d "
+      "dimensions of the operand",
+      first->rank);
   trm_error *error = c->error;
   trm_dtype *types = ARENA_NEW(&c->module->arena, trm_dtype, count);
   trm_shape *results = ARENA_NEW(&c->module->arena, trm_shape, count);

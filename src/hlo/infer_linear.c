@@ -76,17 +76,21 @@ static trm_status infer_dot(trm_inference *c, trm_dtype dtype) {
   return trm_infer_give(c, dtype, rank, out);
 }
 
-/* Operands 2 and 3 scale blocks of 0 and 1: the sizes of an operand are multiples of its scale's. */
+/* Operands 2 and 3 scale blocks of 0 and 1: the sizes of an operand are multiples of its scale's.
+ */
 static trm_status infer_scaled_dot(trm_inference *c) {
   const trm_shape *stated = &c->instruction->shape;
   for (uint32_t i = 0; i < 4; ++i) {
-    CHECK(c, trm_dtype_is_floating(trm_infer_operand(c, i)->dtype), "operand %" PRIu32
-          " must be of floating point, not %s", i, trm_infer_text(c, trm_infer_operand(c, i)));
+    CHECK(c, trm_dtype_is_floating(trm_infer_operand(c, i)->dtype),
+          "operand %" PRIu32 " must be of floating point, not %s", i,
+          trm_infer_text(c, trm_infer_operand(c, i)));
   }
   for (uint32_t i = 0; i < 2; ++i) {
     const trm_shape *operand = trm_infer_operand(c, i), *scale = trm_infer_operand(c, i + 2);
-    CHECK(c, scale->rank == operand->rank, "operand %" PRIu32 " is %s, its scale %s: they need as "
-          "many dimensions", i, trm_infer_text(c, operand), trm_infer_text(c, scale));
+    CHECK(c, scale->rank == operand->rank,
+          "operand %" PRIu32 " is %s, its scale %s: they need as "
+          "many dimensions",
+          i, trm_infer_text(c, operand), trm_infer_text(c, scale));
     for (int32_t d = 0; d < operand->rank; ++d) {
       CHECK(c, scale->dims[d] > 0 && operand->dims[d] % scale->dims[d] == 0,
             "dimension %d of operand %" PRIu32 ", %s, is no multiple of its scale's, %s", d, i,
@@ -137,8 +141,9 @@ static trm_status infer_convolution(trm_inference *c) {
   CHECK(c, kernel_out % feature_groups == 0 && kernel_out % batch_groups == 0,
         "the %" PRId64 " output features of the kernel are not a multiple of the group count",
         kernel_out);
-  CHECK(c, batch % batch_groups == 0, "the batch of %" PRId64 " is not a multiple of %" PRId64
-        ", the batch_group_count", batch, batch_groups);
+  CHECK(c, batch % batch_groups == 0,
+        "the batch of %" PRId64 " is not a multiple of %" PRId64 ", the batch_group_count", batch,
+        batch_groups);
   int64_t base[TRM_MAX_RANK], positions[TRM_MAX_RANK], out[TRM_MAX_RANK];
   for (int32_t i = 0; i < spatial; ++i) {
     base[i] = input->dims[n->input_spatial[i]];
@@ -202,8 +207,9 @@ static trm_status infer_fft(trm_inference *c) {
     const bool is_halved = i == length->count - 1 && (type == RFFT || type == IRFFT);
     const int64_t half = size == 0 ? 0 : size / 2 + 1;
     const int64_t wanted = is_halved && type == IRFFT ? half : size;
-    CHECK(c, out[first + i] == wanted, "fft_length %" PRId64 " needs %" PRId64
-          " elements in dimension %d of %s", size, wanted, first + i, trm_infer_text(c, operand));
+    CHECK(c, out[first + i] == wanted,
+          "fft_length %" PRId64 " needs %" PRId64 " elements in dimension %d of %s", size, wanted,
+          first + i, trm_infer_text(c, operand));
     if (is_halved) out[first + i] = type == RFFT ? half : size;
   }
   const trm_dtype in = operand->dtype;
@@ -221,18 +227,13 @@ trm_status trm_infer_linear(trm_inference *c) {
       TRY(choose_result_type(c, &dtype));
       return infer_dot(c, dtype);
     }
-    case TRM_OP_SCALED_DOT:
-      return infer_scaled_dot(c);
-    case TRM_OP_CONVOLUTION:
-      return infer_convolution(c);
+    case TRM_OP_SCALED_DOT: return infer_scaled_dot(c);
+    case TRM_OP_CONVOLUTION: return infer_convolution(c);
     case TRM_OP_CHOLESKY:
       TRY(check_square(c, trm_infer_operand(c, 0)));
       return trm_infer_give_same(c, trm_infer_operand(c, 0));
-    case TRM_OP_TRIANGULAR_SOLVE:
-      return infer_triangular_solve(c);
-    case TRM_OP_FFT:
-      return infer_fft(c);
-    default:
-      return trm_infer_fail(c, TRM_UNIMPLEMENTED, "is not supported");
+    case TRM_OP_TRIANGULAR_SOLVE: return infer_triangular_solve(c);
+    case TRM_OP_FFT: return infer_fft(c);
+    default: return trm_infer_fail(c, TRM_UNIMPLEMENTED, "is not supported");
   }
 }

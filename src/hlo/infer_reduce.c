@@ -114,8 +114,9 @@ static trm_status infer_sort(trm_inference *c) {
   trm_dtype *pairs = ARENA_NEW(&c->module->arena, trm_dtype, 2 * (size_t)count);
   trm_dtype *types = ARENA_NEW(&c->module->arena, trm_dtype, count);
   if (pairs == NULL || types == NULL) FAIL_NO_MEMORY("types");
-  CHECK(c, dims->count == 1 && dims->items[0] >= 0 &&
-               dims->items[0] < (first->rank > 0 ? first->rank : 1),
+  CHECK(c,
+        dims->count == 1 && dims->items[0] >= 0 &&
+            dims->items[0] < (first->rank > 0 ? first->rank : 1),
         "must name one dimension of %s", trm_infer_text(c, first));
   for (uint32_t i = 0; i < count; ++i) {
     const trm_shape *operand = trm_infer_operand(c, i);
@@ -170,21 +171,14 @@ static trm_status infer_batch_norm(trm_inference *c) {
 trm_status trm_infer_reduction(trm_inference *c) {
   TRY(trm_infer_check_arrays(c));
   switch (c->instruction->opcode) {
-    case TRM_OP_REDUCE:
-      return infer_reduce(c);
-    case TRM_OP_REDUCE_WINDOW:
-      return infer_reduce_window(c);
-    case TRM_OP_SELECT_AND_SCATTER:
-      return infer_select_and_scatter(c);
-    case TRM_OP_SORT:
-      return infer_sort(c);
-    case TRM_OP_TOPK:
-      return infer_topk(c);
+    case TRM_OP_REDUCE: return infer_reduce(c);
+    case TRM_OP_REDUCE_WINDOW: return infer_reduce_window(c);
+    case TRM_OP_SELECT_AND_SCATTER: return infer_select_and_scatter(c);
+    case TRM_OP_SORT: return infer_sort(c);
+    case TRM_OP_TOPK: return infer_topk(c);
     case TRM_OP_BATCH_NORM_GRAD:
     case TRM_OP_BATCH_NORM_INFERENCE:
-    case TRM_OP_BATCH_NORM_TRAINING:
-      return infer_batch_norm(c);
-    default:
-      return trm_infer_fail(c, TRM_UNIMPLEMENTED, "is not supported");
+    case TRM_OP_BATCH_NORM_TRAINING: return infer_batch_norm(c);
+    default: return trm_infer_fail(c, TRM_UNIMPLEMENTED, "is not supported");
   }
 }

@@ -161,8 +161,13 @@ static trm_status read_real(trm_lexer *lexer, trm_dtype dtype, float *out_float,
 
 static bool is_signed_type(trm_dtype dtype) {
   switch (dtype) {
-    case TRM_S1: case TRM_S2: case TRM_S4: case TRM_S8: case TRM_S16: case TRM_S32: case TRM_S64:
-      return true;
+    case TRM_S1:
+    case TRM_S2:
+    case TRM_S4:
+    case TRM_S8:
+    case TRM_S16:
+    case TRM_S32:
+    case TRM_S64: return true;
     default: return false;
   }
 }
@@ -194,13 +199,24 @@ static trm_status read_integer(trm_lexer *lexer, trm_dtype dtype, void *out) {
   }
   if (negative) value = 0 - value;
   switch (bits) { /* the low bytes, whatever the machine's byte order */
-    case 1: case 2: case 4: case 8: {
+    case 1:
+    case 2:
+    case 4:
+    case 8: {
       const uint8_t v = (uint8_t)(value & mask);
       memcpy(out, &v, sizeof v);
       break;
     }
-    case 16: { const uint16_t v = (uint16_t)value; memcpy(out, &v, sizeof v); break; }
-    case 32: { const uint32_t v = (uint32_t)value; memcpy(out, &v, sizeof v); break; }
+    case 16: {
+      const uint16_t v = (uint16_t)value;
+      memcpy(out, &v, sizeof v);
+      break;
+    }
+    case 32: {
+      const uint32_t v = (uint32_t)value;
+      memcpy(out, &v, sizeof v);
+      break;
+    }
     default: memcpy(out, &value, sizeof value); break;
   }
   trm_lexer_next(lexer);
@@ -241,8 +257,7 @@ static trm_status read_element(trm_lexer *lexer, trm_dtype dtype, void *out) {
       *(uint8_t *)out = truth;
       return TRM_OK;
     case TRM_C64:
-    case TRM_C128:
-      return read_complex(lexer, dtype, out);
+    case TRM_C128: return read_complex(lexer, dtype, out);
     case TRM_F16:
     case TRM_BF16:
       TRY(read_real(lexer, dtype, &narrow, &wide));
@@ -257,13 +272,19 @@ static trm_status read_element(trm_lexer *lexer, trm_dtype dtype, void *out) {
       TRY(read_real(lexer, dtype, &narrow, &wide));
       memcpy(out, &wide, sizeof wide);
       return TRM_OK;
-    case TRM_F8E5M2: case TRM_F8E4M3FN: case TRM_F8E4M3B11FNUZ: case TRM_F8E5M2FNUZ:
-    case TRM_F8E4M3FNUZ: case TRM_F8E4M3: case TRM_F8E3M4: case TRM_F4E2M1FN: case TRM_F8E8M0FNU:
+    case TRM_F8E5M2:
+    case TRM_F8E4M3FN:
+    case TRM_F8E4M3B11FNUZ:
+    case TRM_F8E5M2FNUZ:
+    case TRM_F8E4M3FNUZ:
+    case TRM_F8E4M3:
+    case TRM_F8E3M4:
+    case TRM_F4E2M1FN:
+    case TRM_F8E8M0FNU:
       TRY(read_real(lexer, dtype, &narrow, &wide));
       *(uint8_t *)out = trm_small_float_encode(dtype, wide);
       return TRM_OK;
-    default:
-      return read_integer(lexer, dtype, out);
+    default: return read_integer(lexer, dtype, out);
   }
 }
 
@@ -295,8 +316,9 @@ static void fill_elided(const trm_shape *shape, uint64_t seed, uint8_t *out) {
         break;
       }
       default: /* 0 or 1, little-endian; the rest of the element is zeroed */
-        *out = trm_dtype_is_small_float(shape->dtype) ? trm_small_float_encode(shape->dtype, wide[0])
-                                                      : (uint8_t)(state >> 63);
+        *out = trm_dtype_is_small_float(shape->dtype)
+                   ? trm_small_float_encode(shape->dtype, wide[0])
+                   : (uint8_t)(state >> 63);
     }
   }
 }
@@ -494,11 +516,11 @@ static void print_real(trm_dtype dtype, double value, trm_text *out) {
   }
   /* The fewest digits that always suffice to tell a short decimal, then as many as it takes. */
   const bool is_small = trm_dtype_is_small_float(dtype);
-  const int first = dtype == TRM_F64                ? 15
+  const int first = dtype == TRM_F64               ? 15
                     : dtype == TRM_F32 || is_small ? 6
                     : dtype == TRM_F16             ? 3
                                                    : 2;
-  const int last = dtype == TRM_F64                ? 17
+  const int last = dtype == TRM_F64               ? 17
                    : dtype == TRM_F32 || is_small ? 9
                    : dtype == TRM_F16             ? 5
                                                   : 4;
@@ -523,13 +545,29 @@ static void print_real(trm_dtype dtype, double value, trm_text *out) {
 static int64_t read_signed(trm_dtype dtype, const void *element) {
   const int bits = trm_dtype_bits(dtype);
   if (bits < 8) { /* shifted out of a byte and back, with the sign */
-    return (int64_t)((uint64_t)*(const uint8_t *)element << (64 - bits)) >> (64 - bits);
+    return (int64_t)((uint64_t) * (const uint8_t *)element << (64 - bits)) >> (64 - bits);
   }
   switch (dtype) {
-    case TRM_S8: { int8_t v; memcpy(&v, element, sizeof v); return v; }
-    case TRM_S16: { int16_t v; memcpy(&v, element, sizeof v); return v; }
-    case TRM_S32: { int32_t v; memcpy(&v, element, sizeof v); return v; }
-    default: { int64_t v; memcpy(&v, element, sizeof v); return v; }
+    case TRM_S8: {
+      int8_t v;
+      memcpy(&v, element, sizeof v);
+      return v;
+    }
+    case TRM_S16: {
+      int16_t v;
+      memcpy(&v, element, sizeof v);
+      return v;
+    }
+    case TRM_S32: {
+      int32_t v;
+      memcpy(&v, element, sizeof v);
+      return v;
+    }
+    default: {
+      int64_t v;
+      memcpy(&v, element, sizeof v);
+      return v;
+    }
   }
 }
 
@@ -537,10 +575,26 @@ static uint64_t read_unsigned(trm_dtype dtype, const void *element) {
   const int bits = trm_dtype_bits(dtype);
   if (bits < 8) return *(const uint8_t *)element & ((1u << bits) - 1);
   switch (dtype) {
-    case TRM_U8: { uint8_t v; memcpy(&v, element, sizeof v); return v; }
-    case TRM_U16: { uint16_t v; memcpy(&v, element, sizeof v); return v; }
-    case TRM_U32: { uint32_t v; memcpy(&v, element, sizeof v); return v; }
-    default: { uint64_t v; memcpy(&v, element, sizeof v); return v; }
+    case TRM_U8: {
+      uint8_t v;
+      memcpy(&v, element, sizeof v);
+      return v;
+    }
+    case TRM_U16: {
+      uint16_t v;
+      memcpy(&v, element, sizeof v);
+      return v;
+    }
+    case TRM_U32: {
+      uint32_t v;
+      memcpy(&v, element, sizeof v);
+      return v;
+    }
+    default: {
+      uint64_t v;
+      memcpy(&v, element, sizeof v);
+      return v;
+    }
   }
 }
 
@@ -623,12 +677,8 @@ void trm_literal_print_element(trm_dtype dtype, const void *element, trm_text *o
     case TRM_S8:
     case TRM_S16:
     case TRM_S32:
-    case TRM_S64:
-      trm_text_format(out_text, "%" PRId64, read_signed(dtype, element));
-      break;
-    default:
-      trm_text_format(out_text, "%" PRIu64, read_unsigned(dtype, element));
-      break;
+    case TRM_S64: trm_text_format(out_text, "%" PRId64, read_signed(dtype, element)); break;
+    default: trm_text_format(out_text, "%" PRIu64, read_unsigned(dtype, element)); break;
   }
 }
 

@@ -43,7 +43,7 @@ trm_status trm_module_add_computation(trm_module *module, const char *name, uint
                           ? trm_arena_string(&module->arena, name, strlen(name))
                           : trm_arena_format(&module->arena, "computation.%" PRIu32, index);
   CHECK_MEMORY(computation->name, "a computation");
-  module->num_computations++;
+  ++module->num_computations;
   *out_index = index;
   return TRM_OK;
 }
@@ -84,8 +84,8 @@ static trm_status enter_parameter(trm_module *module, trm_computation *computati
     const uint32_t count = (uint32_t)number + 1;
     const uint32_t rounded = count < 8 ? 8 : UINT32_C(1) << (32 - __builtin_clz(count - 1));
     const uint32_t before = computation->num_parameters;
-    const uint32_t had = before == 0 ? 0
-                         : before < 8 ? 8
+    const uint32_t had = before == 0   ? 0
+                         : before < 8  ? 8
                          : before == 1 ? 8
                                        : UINT32_C(1) << (32 - __builtin_clz(before - 1));
     if (rounded > had) {
@@ -129,8 +129,8 @@ trm_status trm_computation_add(trm_module *module, uint32_t computation_index,
     module->next_id = instruction->id + 1;
   }
   if (instruction->name == NULL) {
-    instruction->name = trm_arena_format(arena, "%s.%" PRId64, trm_opcode_name(prototype->opcode),
-                                         instruction->id);
+    instruction->name =
+        trm_arena_format(arena, "%s.%" PRId64, trm_opcode_name(prototype->opcode), instruction->id);
   }
   if (instruction->operands == NULL || instruction->called == NULL ||
       instruction->control_predecessors == NULL || instruction->name == NULL) {
@@ -139,7 +139,7 @@ trm_status trm_computation_add(trm_module *module, uint32_t computation_index,
   if (instruction->opcode == TRM_OP_PARAMETER) {
     TRY(enter_parameter(module, computation, index, instruction->number, error));
   }
-  computation->num_instructions++;
+  ++computation->num_instructions;
   *out_index = index;
   return TRM_OK;
 }
@@ -175,8 +175,7 @@ bool trm_instruction_has_side_effect(const trm_module *module, const trm_instruc
     case TRM_OP_RECV:
     case TRM_OP_RECV_DONE:
     case TRM_OP_RNG:
-    case TRM_OP_RNG_GET_AND_UPDATE_STATE:
-      return true;
+    case TRM_OP_RNG_GET_AND_UPDATE_STATE: return true;
     case TRM_OP_WHILE:
     case TRM_OP_CALL:
     case TRM_OP_CONDITIONAL:
@@ -186,8 +185,7 @@ bool trm_instruction_has_side_effect(const trm_module *module, const trm_instruc
         if (module->computations[instruction->called[i]].has_side_effect) return true;
       }
       return false;
-    default:
-      return false;
+    default: return false;
   }
 }
 

@@ -136,15 +136,14 @@ trm_status trm_module_clone(const trm_module *module, trm_module **out_module, t
   clone->is_scheduled = module->is_scheduled;
   clone->frontend_side_table = copy_text(&c, module->frontend_side_table);
   clone->num_aliases = module->num_aliases;
-  clone->aliases =
-      copy_block(&c, module->aliases, module->num_aliases * sizeof *module->aliases);
+  clone->aliases = copy_block(&c, module->aliases, module->num_aliases * sizeof *module->aliases);
   for (uint32_t i = 0; i < module->num_aliases && !c.failed; ++i) {
     clone->aliases[i].output_index = copy_dims(&c, module->aliases[i].output_index);
     clone->aliases[i].parameter_index = copy_dims(&c, module->aliases[i].parameter_index);
   }
   clone->num_computations = clone->capacity = module->num_computations;
-  clone->computations = copy_block(&c, module->computations,
-                                   module->num_computations * sizeof *module->computations);
+  clone->computations =
+      copy_block(&c, module->computations, module->num_computations * sizeof *module->computations);
   for (uint32_t i = 0; i < module->num_computations && !c.failed; ++i) {
     const trm_computation *from = &module->computations[i];
     trm_computation *to = &clone->computations[i];

@@ -42,8 +42,7 @@ bool trm_opcode_is_elementwise(trm_opcode opcode) {
 const char *trm_dtype_name(trm_dtype dtype) {
   switch (dtype) {
 #define TRM_DTYPE(id, number, name, bytes) \
-  case TRM_##id:                           \
-    return name;
+  case TRM_##id: return name;
 #include "tremula/dtype.def"
 #undef TRM_DTYPE
   }
@@ -52,9 +51,13 @@ const char *trm_dtype_name(trm_dtype dtype) {
 
 int trm_dtype_bits(trm_dtype dtype) {
   switch (dtype) {
-    case TRM_S1: case TRM_U1: return 1;
-    case TRM_S2: case TRM_U2: return 2;
-    case TRM_S4: case TRM_U4: case TRM_F4E2M1FN: return 4;
+    case TRM_S1:
+    case TRM_U1: return 1;
+    case TRM_S2:
+    case TRM_U2: return 2;
+    case TRM_S4:
+    case TRM_U4:
+    case TRM_F4E2M1FN: return 4;
     default: return (int)trm_dtype_size(dtype) * 8;
   }
 }
@@ -62,8 +65,7 @@ int trm_dtype_bits(trm_dtype dtype) {
 size_t trm_dtype_size(trm_dtype dtype) {
   switch (dtype) {
 #define TRM_DTYPE(id, number, name, bytes) \
-  case TRM_##id:                           \
-    return bytes;
+  case TRM_##id: return bytes;
 #include "tremula/dtype.def"
 #undef TRM_DTYPE
   }

@@ -40,15 +40,15 @@ static trm_status add_parameter(trm_reader *r, trm_pending_computation *computat
                                 trm_reference *reference) {
   trm_parser *parser = &r->parser;
   trm_error *error = parser->error;
-  trm_pending_instruction parameter = {.at = parser->lexer.token, .has_shape = true,
-                                       .num_constraints = TRM_NO_INDEX};
+  trm_pending_instruction parameter = {
+      .at = parser->lexer.token, .has_shape = true, .num_constraints = TRM_NO_INDEX};
   if (reference->shape == NULL) {
     return trm_lexer_fail(&parser->lexer, parser->lexer.token,
                           "an operand of a text of one instruction needs its shape");
   }
   if (parser->lexer.kind == ',' || parser->lexer.kind == ')') {
-    reference->name = trm_arena_format(&parser->module->arena, "parameter.%" PRIu32,
-                                       computation->count);
+    reference->name =
+        trm_arena_format(&parser->module->arena, "parameter.%" PRIu32, computation->count);
     CHECK_MEMORY(reference->name, "a name");
     reference->length = (uint32_t)strlen(reference->name);
   } else {
@@ -178,9 +178,8 @@ static trm_status check_has_shape(trm_parser *parser, const trm_pending_instruct
   const trm_opcode opcode = pending->instruction.opcode;
   if (!pending->has_shape && (opcode == TRM_OP_CONSTANT || opcode == TRM_OP_PARAMETER ||
                               trm_opcode_class_of(opcode) == TRM_CLASS_SOURCE)) {
-    return trm_lexer_fail(&parser->lexer, pending->at,
-                          "%s needs its shape, as in `f32[2] %s(...)`", trm_opcode_name(opcode),
-                          trm_opcode_name(opcode));
+    return trm_lexer_fail(&parser->lexer, pending->at, "%s needs its shape, as in `f32[2] %s(...)`",
+                          trm_opcode_name(opcode), trm_opcode_name(opcode));
   }
   return TRM_OK;
 }
@@ -290,8 +289,8 @@ static trm_status parse_anonymous(trm_reader *r, trm_pending_computation *comput
   trm_lexer *lexer = &parser->lexer;
   trm_error *error = parser->error;
   trm_opcode wrapped;
-  trm_pending_instruction pending = {.at = lexer->token, .has_shape = shape != NULL,
-                                     .num_constraints = TRM_NO_INDEX};
+  trm_pending_instruction pending = {
+      .at = lexer->token, .has_shape = shape != NULL, .num_constraints = TRM_NO_INDEX};
   if (depth > MAX_NESTING) {
     return trm_lexer_fail(lexer, lexer->token, "instructions are nested more than %d deep",
                           MAX_NESTING);
@@ -304,9 +303,9 @@ static trm_status parse_anonymous(trm_reader *r, trm_pending_computation *comput
   TRY(check_has_shape(parser, &pending));
   TRY(parse_call(r, computation, depth, &pending));
   reference->shape = NULL; /* it is the instruction's */
-  reference->name = trm_arena_format(&parser->module->arena, "%s.anon.%" PRIu32,
-                                     trm_opcode_name(pending.instruction.opcode),
-                                     computation->count);
+  reference->name =
+      trm_arena_format(&parser->module->arena, "%s.anon.%" PRIu32,
+                       trm_opcode_name(pending.instruction.opcode), computation->count);
   CHECK_MEMORY(reference->name, "a name");
   reference->length = (uint32_t)strlen(reference->name);
   pending.instruction.name = reference->name;
@@ -375,9 +374,8 @@ static trm_status parse_signature(trm_parser *parser, trm_pending_computation *c
   TRY(trm_parse_shape(parser, &computation->result));
   computation->has_signature = true;
   computation->num_parameters = (uint32_t)(parser->shapes.count - base);
-  computation->parameters =
-      trm_arena_copy(&parser->module->arena, parser->shapes.items + base,
-                     computation->num_parameters * sizeof(trm_shape));
+  computation->parameters = trm_arena_copy(&parser->module->arena, parser->shapes.items + base,
+                                           computation->num_parameters * sizeof(trm_shape));
   CHECK_MEMORY(computation->parameters, "a signature");
   parser->shapes.count = base;
   return TRM_OK;
@@ -399,7 +397,7 @@ static trm_status parse_computation(trm_reader *r) {
   trm_parser *parser = &r->parser;
   trm_lexer *lexer = &parser->lexer;
   trm_pending_computation computation = {.root = TRM_NO_INDEX,
-                                     .first = (uint32_t)r->instructions.count};
+                                         .first = (uint32_t)r->instructions.count};
   if (trm_lexer_is(lexer, "ENTRY")) {
     if (r->entry != TRM_NO_INDEX) {
       return trm_lexer_fail(lexer, lexer->token, "a second ENTRY computation");
@@ -430,9 +428,10 @@ static trm_status parse_inlines(trm_reader *r) {
   trm_lexer *lexer = &parser->lexer;
   for (size_t i = 0; i < parser->inlines.count; ++i) {
     *lexer = parser->inlines.items[i].lexer;
-    trm_pending_computation computation = {
-        .root = TRM_NO_INDEX, .first = (uint32_t)r->instructions.count, .at = lexer->token,
-        .name = parser->inlines.items[i].name};
+    trm_pending_computation computation = {.root = TRM_NO_INDEX,
+                                           .first = (uint32_t)r->instructions.count,
+                                           .at = lexer->token,
+                                           .name = parser->inlines.items[i].name};
     computation.length = strlen(computation.name);
     TRY(trm_lexer_expect(lexer, '{', "'{'"));
     while (lexer->kind != '}') TRY(parse_instruction(r, &computation));
@@ -445,8 +444,8 @@ static trm_status parse_inlines(trm_reader *r) {
  * and parameters. */
 static trm_status parse_single(trm_reader *r) {
   trm_parser *parser = &r->parser;
-  trm_pending_computation computation = {.root = TRM_NO_INDEX, .at = parser->lexer.token,
-                                         .name = "entry", .length = strlen("entry")};
+  trm_pending_computation computation = {
+      .root = TRM_NO_INDEX, .at = parser->lexer.token, .name = "entry", .length = strlen("entry")};
   r->is_single = true;
   r->entry = 0;
   TRY(parse_instruction(r, &computation));
@@ -494,8 +493,9 @@ static trm_status expand_asyncs(trm_reader *r) {
     trm_instruction *wrapped = &async->wrapped.instruction;
     const uint32_t num_operands = wrapped->num_operands;
     trm_pending_computation computation = {.first = (uint32_t)r->instructions.count,
-                                       .count = num_operands + 1, .root = num_operands,
-                                       .at = outer->at};
+                                           .count = num_operands + 1,
+                                           .root = num_operands,
+                                           .at = outer->at};
     const char *name = trm_arena_format(arena, "%s.wrapped", outer->instruction.name);
     CHECK_MEMORY(name, "a name");
     computation.name = name;
@@ -508,16 +508,15 @@ static trm_status expand_asyncs(trm_reader *r) {
     if (!VECTOR_PUSH(&parser->called, called)) FAIL_NO_MEMORY("a name");
     const size_t operands = parser->operands.count;
     for (uint32_t p = 0; p < num_operands; ++p) { /* `outer` may move from here on */
-      trm_pending_instruction parameter = {.at = at, .has_shape = true,
-                                           .num_constraints = TRM_NO_INDEX};
+      trm_pending_instruction parameter = {
+          .at = at, .has_shape = true, .num_constraints = TRM_NO_INDEX};
       parameter.instruction.opcode = TRM_OP_PARAMETER;
       parameter.instruction.number = p;
       parameter.instruction.shape = operand_shapes.elements[p];
       parameter.instruction.name = trm_arena_format(arena, "%s.p%" PRIu32, name, p);
       CHECK_MEMORY(parameter.instruction.name, "a name");
-      const trm_reference operand = {
-          .name = parameter.instruction.name,
-          .length = (uint32_t)strlen(parameter.instruction.name)};
+      const trm_reference operand = {.name = parameter.instruction.name,
+                                     .length = (uint32_t)strlen(parameter.instruction.name)};
       if (!VECTOR_PUSH(&r->instructions, parameter) || !VECTOR_PUSH(&parser->operands, operand)) {
         FAIL_NO_MEMORY("instructions");
       }

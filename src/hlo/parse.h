@@ -1,7 +1,7 @@
 /* What the parts of the parser of HLO text share: the structure (parse.c), the header
  * (parse_header.c), shapes (parse_shape.c),
- * the values of attributes (parse_attributes.c, parse_groups.c, parse_window.c), tables of source lines
- * (parse_frames.c), and the making of the module (parse_build.c). */
+ * the values of attributes (parse_attributes.c, parse_groups.c, parse_window.c), tables of source
+ * lines (parse_frames.c), and the making of the module (parse_build.c). */
 #ifndef TREMULA_HLO_PARSE_H_
 #define TREMULA_HLO_PARSE_H_
 
@@ -26,12 +26,12 @@ typedef struct trm_pending_instruction {
   trm_instruction instruction; /* num_operands, num_control_predecessors and num_called are set */
   const char *at;              /* its name in the text */
   size_t operands, controls, called; /* the first reference of each kind */
-  uint64_t seen;               /* bit i: the i-th attribute of the opcode */
-  int32_t num_ranges;          /* entries of slice or padding */
+  uint64_t seen;                     /* bit i: the i-th attribute of the opcode */
+  int32_t num_ranges;                /* entries of slice or padding */
   bool has_shape;
-  bool has_wrapped;            /* of an async pair: `wrapped` is the opcode in its short form */
+  bool has_wrapped; /* of an async pair: `wrapped` is the opcode in its short form */
   trm_opcode wrapped;
-  uint32_t num_constraints;    /* operand_layout_constraints; TRM_NO_INDEX: absent */
+  uint32_t num_constraints; /* operand_layout_constraints; TRM_NO_INDEX: absent */
   const trm_shape *constraints;
 } trm_pending_instruction;
 
@@ -50,13 +50,13 @@ typedef struct trm_parser {
   trm_module *module;
   trm_error *error;
   trm_references operands, controls, called;
-  trm_references open;          /* scratch: operands of instructions that are being read */
+  trm_references open; /* scratch: operands of instructions that are being read */
   VECTOR(trm_pending_inline) inlines;
-  VECTOR(int64_t) numbers;      /* scratch */
-  VECTOR(trm_shape) shapes;     /* scratch: elements of tuples that are open */
-  VECTOR(const char *) files;   /* parse_frames.c: the tables of source lines */
+  VECTOR(int64_t) numbers;    /* scratch */
+  VECTOR(trm_shape) shapes;   /* scratch: elements of tuples that are open */
+  VECTOR(const char *) files; /* parse_frames.c: the tables of source lines */
   VECTOR(trm_source_location) locations;
-  VECTOR(int64_t) frames;       /* the location's number */
+  VECTOR(int64_t) frames; /* the location's number */
 } trm_parser;
 
 typedef struct trm_pending_computation {
@@ -83,9 +83,9 @@ typedef struct trm_reader {
   VECTOR(trm_pending_computation) computations;
   VECTOR(trm_pending_instruction) instructions;
   VECTOR(trm_pending_async) asyncs;
-  uint32_t entry; /* of computations; TRM_NO_INDEX: not yet */
+  uint32_t entry;      /* of computations; TRM_NO_INDEX: not yet */
   uint32_t num_elided; /* constants whose values the text leaves out */
-  bool is_single; /* the text is one instruction: its operands are the parameters */
+  bool is_single;      /* the text is one instruction: its operands are the parameters */
 } trm_reader;
 
 /* "f32[2,3]{1,0}", "(s32[], f32[4])". */

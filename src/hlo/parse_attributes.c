@@ -189,11 +189,19 @@ done:
   return status;
 }
 
-static const char *const ignored_metadata[] = {
-    "source_end_line", "source_column", "source_end_column", "profile_type", "profile_info",
-    "deduplicated_name", "preserve_layout", "scheduling_name", "creation_pass_id",
-    "logical_creation_pass_id", "size_of_generated_code_in_bytes",
-    "size_of_memory_working_set_in_bytes", "xla_op_name"};
+static const char *const ignored_metadata[] = {"source_end_line",
+                                               "source_column",
+                                               "source_end_column",
+                                               "profile_type",
+                                               "profile_info",
+                                               "deduplicated_name",
+                                               "preserve_layout",
+                                               "scheduling_name",
+                                               "creation_pass_id",
+                                               "logical_creation_pass_id",
+                                               "size_of_generated_code_in_bytes",
+                                               "size_of_memory_working_set_in_bytes",
+                                               "xla_op_name"};
 
 /* `{op_type="a" op_name="b" source_file="c" source_line=3}` */
 static trm_status read_metadata(trm_parser *parser, trm_metadata *metadata) {
@@ -395,8 +403,7 @@ static trm_status read_value(trm_parser *parser, const trm_attribute *attribute,
                              "an instruction");
     case KIND_NUMBER:
     case KIND_NUMBER32:
-    case KIND_COUNT:
-      return read_number(parser, attribute, place);
+    case KIND_COUNT: return read_number(parser, attribute, place);
     case KIND_BOOLEAN: return trm_lexer_boolean(lexer, place);
     case KIND_FLOAT: return read_float(parser, place);
     case KIND_WORD: return read_word_text(parser, place);
@@ -500,10 +507,10 @@ static trm_status read_over_literal(trm_parser *parser) {
 static trm_status refuse_value(trm_parser *parser, const trm_pending_instruction *pending,
                                const char *name, size_t length, const char *advice) {
   trm_lexer *lexer = &parser->lexer;
-  const bool is_nothing = trm_lexer_is(lexer, "false") ||
-                          (lexer->kind == TOKEN_NUMBER && lexer->length == 1 &&
-                           *lexer->token == '0') ||
-                          (lexer->kind == '{' && trm_lexer_peek(lexer) == '}');
+  const bool is_nothing =
+      trm_lexer_is(lexer, "false") ||
+      (lexer->kind == TOKEN_NUMBER && lexer->length == 1 && *lexer->token == '0') ||
+      (lexer->kind == '{' && trm_lexer_peek(lexer) == '}');
   TRY(trm_lexer_skip_value(lexer));
   if (is_nothing) return TRM_OK;
   trm_lexer_fail(lexer, pending->at, "%s with '%.*s' is not supported; %s",

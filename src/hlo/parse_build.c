@@ -49,7 +49,7 @@ static name_entry *table_find(const name_table *table, const char *name, size_t 
 /* Edges node -> its dependencies, in compressed rows. */
 typedef struct graph {
   uint32_t count;
-  size_t *rows;      /* count + 1 */
+  size_t *rows; /* count + 1 */
   uint32_t *targets;
 } graph;
 
@@ -130,8 +130,8 @@ static trm_status unique_names(builder *b) {
     const char *taken = r->instructions.items[i].instruction.name;
     name_entry *original = table_find(&b->module_names, taken, strlen(taken));
     while (b->names[i] == NULL) {
-      const char *name = trm_arena_format(&r->parser.module->arena, "%s.%" PRIu32, taken,
-                                          ++original->value);
+      const char *name =
+          trm_arena_format(&r->parser.module->arena, "%s.%" PRIu32, taken, ++original->value);
       CHECK_MEMORY(name, "names");
       name_entry *entry = table_find(&b->module_names, name, strlen(name));
       if (entry->name != NULL) continue;
@@ -269,8 +269,7 @@ static trm_status fill_called(builder *b, const trm_pending_instruction *pending
                             "%s names its computations in ways that exclude each other",
                             trm_opcode_name(instruction->opcode));
     }
-    instruction->called[reference->slot] =
-        b->computation_index[b->called[pending->called + c]];
+    instruction->called[reference->slot] = b->computation_index[b->called[pending->called + c]];
   }
   return TRM_OK;
 }
@@ -327,8 +326,7 @@ static trm_status check_claims(const trm_reader *r, const trm_computation *compu
                                       "true_computation and false_computation");
     }
   }
-  if (instruction->opcode == TRM_OP_BROADCAST && count == 1 &&
-      instruction->dimensions.count == 0 &&
+  if (instruction->opcode == TRM_OP_BROADCAST && count == 1 && instruction->dimensions.count == 0 &&
       computation->instructions[instruction->operands[0]].shape.rank > 0) {
     return trm_lexer_fail(lexer, pending->at, "broadcast lacks its attribute 'dimensions'");
   }
@@ -412,7 +410,8 @@ static trm_status check_signature(const trm_reader *r, const trm_pending_computa
     if (computation->parameters[p] == TRM_NO_INDEX) {
       return trm_lexer_fail(lexer, pending->at,
                             "computation %s has a parameter %" PRIu32 " but none with number "
-                            "%" PRIu32, computation->name, computation->num_parameters - 1, p);
+                            "%" PRIu32,
+                            computation->name, computation->num_parameters - 1, p);
     }
   }
   if (!pending->has_signature) return TRM_OK;

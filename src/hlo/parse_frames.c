@@ -22,9 +22,9 @@ static trm_status read_fields(trm_parser *parser, const char *first, int64_t *ou
   TRY(trm_lexer_expect(lexer, '{', "'{'"));
   while (lexer->kind != '}') {
     int64_t ignored;
-    int64_t *value = trm_lexer_is(lexer, first)                        ? out_first
+    int64_t *value = trm_lexer_is(lexer, first)                      ? out_first
                      : second != NULL && trm_lexer_is(lexer, second) ? out_second
-                                                                       : &ignored;
+                                                                     : &ignored;
     TRY(trm_lexer_expect(lexer, TOKEN_IDENTIFIER, "a field"));
     TRY(trm_lexer_expect(lexer, '=', "'='"));
     TRY(trm_lexer_integer(lexer, value));

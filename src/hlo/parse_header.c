@@ -63,12 +63,22 @@ static trm_status parse_donors(trm_parser *parser) {
 }
 
 /* The layouts follow from the parameters; partitioning and fingerprints are another program's. */
-static const char *const ignored_header[] = {
-    "entry_computation_layout", "replica_count", "num_partitions",
-    "allow_spmd_sharding_propagation_to_parameters", "allow_spmd_sharding_propagation_to_output",
-    "alias_passthrough_params", "spmd_output_sharding", "spmd_parameters_shardings",
-    "use_auto_spmd_partitioning", "fdo_profile", "fingerprint", "execution_thread", "origin",
-    "origin_recovery_table", "backend_config", "debug_attributes"};
+static const char *const ignored_header[] = {"entry_computation_layout",
+                                             "replica_count",
+                                             "num_partitions",
+                                             "allow_spmd_sharding_propagation_to_parameters",
+                                             "allow_spmd_sharding_propagation_to_output",
+                                             "alias_passthrough_params",
+                                             "spmd_output_sharding",
+                                             "spmd_parameters_shardings",
+                                             "use_auto_spmd_partitioning",
+                                             "fdo_profile",
+                                             "fingerprint",
+                                             "execution_thread",
+                                             "origin",
+                                             "origin_recovery_table",
+                                             "backend_config",
+                                             "debug_attributes"};
 
 static trm_status parse_header_attribute(trm_parser *parser) {
   trm_lexer *lexer = &parser->lexer;

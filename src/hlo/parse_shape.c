@@ -105,9 +105,10 @@ static trm_status parse_array_shape(trm_parser *parser, trm_shape *out_shape) {
   TRY(trm_lexer_expect(lexer, '[', "'[' of a shape"));
   while (lexer->kind != ']') {
     if (lexer->kind == '?') {
-      return trm_lexer_fail(lexer, lexer->token,
-                            "a dimension without a bound is not supported; write a size, or a bound "
-                            "as in f32[<=8]");
+      return trm_lexer_fail(
+          lexer, lexer->token,
+          "a dimension without a bound is not supported; write a size, or a bound "
+          "as in f32[<=8]");
     }
     if (rank == TRM_MAX_RANK || !is_array) {
       return trm_lexer_fail(lexer, lexer->token, "a shape has more than %d dimensions",

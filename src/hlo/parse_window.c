@@ -75,8 +75,15 @@ trm_status trm_parse_padding(trm_parser *parser, trm_pending_instruction *pendin
   return TRM_OK;
 }
 
-enum { FIELD_SIZE, FIELD_STRIDE, FIELD_PAD, FIELD_LHS_DILATE, FIELD_RHS_DILATE, FIELD_REVERSAL,
-       NUM_FIELDS };
+enum {
+  FIELD_SIZE,
+  FIELD_STRIDE,
+  FIELD_PAD,
+  FIELD_LHS_DILATE,
+  FIELD_RHS_DILATE,
+  FIELD_REVERSAL,
+  NUM_FIELDS
+};
 static const char *const window_fields[NUM_FIELDS] = {"size",       "stride",     "pad",
                                                       "lhs_dilate", "rhs_dilate", "rhs_reversal"};
 
@@ -99,8 +106,8 @@ trm_status trm_parse_window(trm_parser *parser, trm_window **out_window) {
   int32_t rank = -1;
   unsigned seen = 0;
   for (int i = 0; i < TRM_MAX_RANK; ++i) {
-    dims[i] = (trm_window_dimension){
-        .size = 1, .stride = 1, .window_dilation = 1, .base_dilation = 1};
+    dims[i] =
+        (trm_window_dimension){.size = 1, .stride = 1, .window_dilation = 1, .base_dilation = 1};
   }
   const char *where = lexer->token;
   TRY(trm_lexer_expect(lexer, '{', "'{'"));
@@ -138,8 +145,7 @@ trm_status trm_parse_window(trm_parser *parser, trm_window **out_window) {
   trm_window *window = ARENA_NEW(&parser->module->arena, trm_window, 1);
   CHECK_MEMORY(window, "a window");
   window->rank = rank < 0 ? 0 : rank;
-  window->dims =
-      trm_arena_copy(&parser->module->arena, dims, (size_t)window->rank * sizeof *dims);
+  window->dims = trm_arena_copy(&parser->module->arena, dims, (size_t)window->rank * sizeof *dims);
   CHECK_MEMORY(window->dims, "a window");
   *out_window = window;
   return TRM_OK;

@@ -38,8 +38,8 @@ static bool is_plain_name(const char *name) {
   if (*name == '\0') return false;
   for (; *name != '\0'; ++name) {
     const char c = *name;
-    if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-          c == '_' || c == '.' || c == '-')) {
+    if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+          c == '.' || c == '-')) {
       return false;
     }
   }
@@ -116,11 +116,11 @@ static void print_window(const trm_window *window, trm_text *out) {
     dilation = dilation || d->window_dilation != 1;
     reversal = reversal || d->reversal;
   }
-#define PRINT_FIELD(wanted, name, value)                                                        \
-  if (wanted) {                                                                                 \
-    for (int32_t i = 0; i < rank; ++i) {                                                        \
+#define PRINT_FIELD(wanted, name, value)                                                           \
+  if (wanted) {                                                                                    \
+    for (int32_t i = 0; i < rank; ++i) {                                                           \
       trm_text_format(out, "%s%" PRId64, i == 0 ? name "=" : "x", (int64_t)window->dims[i].value); \
-    }                                                                                           \
+    }                                                                                              \
   }
   append(out, "{");
   PRINT_FIELD(true, "size", size)
@@ -138,15 +138,15 @@ static void print_window(const trm_window *window, trm_text *out) {
 #undef PRINT_FIELD
 }
 
-static void print_labels(const char *letters, int64_t first, int64_t second,
-                         const int64_t *spatial, int32_t count, trm_text *out) {
+static void print_labels(const char *letters, int64_t first, int64_t second, const int64_t *spatial,
+                         int32_t count, trm_text *out) {
   char labels[TRM_MAX_RANK + 1];
   int64_t last = -1;
   memset(labels, '?', sizeof labels);
-#define PUT(position, letter)                                     \
-  if ((position) >= 0 && (position) < TRM_MAX_RANK) {             \
-    labels[position] = (char)(letter);                            \
-    if ((position) > last) last = (position);                     \
+#define PUT(position, letter)                         \
+  if ((position) >= 0 && (position) < TRM_MAX_RANK) { \
+    labels[position] = (char)(letter);                \
+    if ((position) > last) last = (position);         \
   }
   PUT(first, letters[0])
   PUT(second, letters[1])
@@ -232,10 +232,10 @@ static void print_references(const trm_module *module, const trm_computation *co
   const uint32_t count = control ? instruction->num_control_predecessors : instruction->num_called;
   for (uint32_t i = 0; i < count; ++i) {
     if (i > 0) append(out, ", ");
-    print_percent_name(
-        control ? computation->instructions[instruction->control_predecessors[i]].name
-                : module->computations[instruction->called[i]].name,
-        out);
+    print_percent_name(control
+                           ? computation->instructions[instruction->control_predecessors[i]].name
+                           : module->computations[instruction->called[i]].name,
+                       out);
   }
   append(out, "}");
 }
@@ -331,15 +331,11 @@ static void print_value(const trm_module *module, const trm_computation *computa
     case KIND_COMPUTATION:
       print_percent_name(module->computations[instruction->called[attribute->place]].name, out);
       break;
-    case KIND_COMPUTATIONS:
-      print_references(module, computation, instruction, false, out);
-      break;
+    case KIND_COMPUTATIONS: print_references(module, computation, instruction, false, out); break;
     case KIND_CONTROL: print_references(module, computation, instruction, true, out); break;
     case KIND_DIMS: print_numbers(place, out); break;
     case KIND_ONE_DIM:
-    case KIND_COLLECTIVE_DIM:
-      trm_text_format(out, "{%" PRId64 "}", *(const int64_t *)place);
-      break;
+    case KIND_COLLECTIVE_DIM: trm_text_format(out, "{%" PRId64 "}", *(const int64_t *)place); break;
     case KIND_IOTA_DIM: {
       const trm_dims *dims = place;
       trm_text_format(out, "%" PRId64, dims->count > 0 ? dims->items[0] : 0);
@@ -529,8 +525,7 @@ const char *trm_instruction_text(const trm_module *module, const trm_instruction
   if (has_file && metadata->source_line != 0) {
     snprintf(line, sizeof line, ":%" PRId32, metadata->source_line);
   }
-  snprintf(buffer + used, size - (size_t)used, " (%s%s%s%s)",
-           has_file ? metadata->source_file : "", line, has_file && has_name ? ", " : "",
-           has_name ? metadata->op_name : "");
+  snprintf(buffer + used, size - (size_t)used, " (%s%s%s%s)", has_file ? metadata->source_file : "",
+           line, has_file && has_name ? ", " : "", has_name ? metadata->op_name : "");
   return buffer;
 }

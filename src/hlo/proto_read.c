@@ -43,8 +43,8 @@ typedef struct reader {
   uint32_t num_computations;
   id_entry *computation_ids; /* of the proto's list */
   uint32_t num_sequences;
-  id_entry *sequence_ids;    /* of the schedule, by computation */
-  uint32_t *computation_of;  /* place in the proto -> index in the module */
+  id_entry *sequence_ids;   /* of the schedule, by computation */
+  uint32_t *computation_of; /* place in the proto -> index in the module */
   trm_names instruction_names, computation_names;
   uint64_t suffix; /* of names that were made unique */
 } reader;
@@ -56,8 +56,8 @@ static char *clean_name(trm_arena *arena, const char *name) {
   const size_t length = strlen(name);
   char *clean = trm_arena_allocate(arena, length + 2, 1);
   if (clean == NULL) return NULL;
-  const bool starts_well = length > 0 && !(name[0] >= '0' && name[0] <= '9') && name[0] != '-' &&
-                           name[0] != '.';
+  const bool starts_well =
+      length > 0 && !(name[0] >= '0' && name[0] <= '9') && name[0] != '-' && name[0] != '.';
   char *out = clean;
   if (!starts_well) *out++ = '_';
   for (size_t i = 0; i < length; ++i) {
@@ -207,11 +207,11 @@ typedef struct ordering {
   uint32_t *waiting_for; /* dependencies that have no position yet */
   uint32_t *first_user;  /* count + 1: where its users start in users */
   uint32_t *users;
-  uint64_t *key;         /* what decides among those that are ready; all differ */
+  uint64_t *key; /* what decides among those that are ready; all differ */
   uint32_t *heap;
   uint32_t heap_size;
-  uint32_t *position;    /* the index in the module */
-  uint32_t *seen;        /* by index in the module: for leaving out repeated control edges */
+  uint32_t *position; /* the index in the module */
+  uint32_t *seen;     /* by index in the module: for leaving out repeated control edges */
 } ordering;
 
 static void ordering_free(ordering *o) {
@@ -381,8 +381,7 @@ static trm_status add_instruction(reader *r, uint32_t computation, ordering *o,
   instruction.num_operands = (uint32_t)proto->n_operand_ids;
   instruction.operands = ARENA_NEW(arena, trm_index, proto->n_operand_ids);
   instruction.called = ARENA_NEW(arena, uint32_t, proto->n_called_computation_ids);
-  instruction.control_predecessors =
-      ARENA_NEW(arena, trm_index, proto->n_control_predecessor_ids);
+  instruction.control_predecessors = ARENA_NEW(arena, trm_index, proto->n_control_predecessor_ids);
   if (instruction.operands == NULL || instruction.called == NULL ||
       instruction.control_predecessors == NULL) {
     FAIL_NO_MEMORY("operands");

@@ -37,8 +37,8 @@ trm_status trm_proto_read_dims(trm_arena *arena, const int64_t *items, size_t co
 
 #define READ_DIMS(field, target) \
   TRY(trm_proto_read_dims(arena, proto->field, proto->n_##field, (target), error))
-#define NEW_ATTRIBUTE(variable, type)                \
-  type *variable = ARENA_NEW(arena, type, 1);        \
+#define NEW_ATTRIBUTE(variable, type)         \
+  type *variable = ARENA_NEW(arena, type, 1); \
   CHECK_MEMORY(variable, "an attribute")
 
 static trm_status read_window(trm_arena *arena, const Tremula__Hlo__Window *proto,
@@ -87,8 +87,8 @@ static trm_status read_convolution(trm_arena *arena, const instruction_proto *in
   READ_DIMS(output_spatial_dimensions, &output);
   if (input.count != kernel.count || input.count != output.count || input.count > TRM_MAX_RANK) {
     FAIL(INVALID_ARGUMENT,
-         "its convolution has %d input, %d kernel and %d output spatial dimensions",
-         input.count, kernel.count, output.count);
+         "its convolution has %d input, %d kernel and %d output spatial dimensions", input.count,
+         kernel.count, output.count);
   }
   convolution->spatial_rank = input.count;
   convolution->input_spatial = input.items;
@@ -245,8 +245,8 @@ static trm_status read_collective(trm_arena *arena, const instruction_proto *pro
   return TRM_OK;
 }
 
-static trm_status read_slice(trm_arena *arena, const instruction_proto *proto,
-                             trm_instruction *out, trm_error *error) {
+static trm_status read_slice(trm_arena *arena, const instruction_proto *proto, trm_instruction *out,
+                             trm_error *error) {
   const size_t count = proto->n_slice_dimensions;
   out->slice = ARENA_NEW(arena, trm_slice_dimension, TRM_MAX_RANK);
   CHECK_MEMORY(out->slice, "slice dimensions");
@@ -307,8 +307,7 @@ static trm_status read_comparison(const instruction_proto *proto, trm_instructio
     }
   } else if (proto->comparison_order[0] != '\0' &&
              strcmp(proto->comparison_order, "PARTIAL") != 0) {
-    FAIL(INVALID_ARGUMENT, "its comparison order \"%.100s\" is not known",
-         proto->comparison_order);
+    FAIL(INVALID_ARGUMENT, "its comparison order \"%.100s\" is not known", proto->comparison_order);
   }
   return TRM_OK;
 }
@@ -356,40 +355,26 @@ static trm_status read_own(trm_arena *arena, const instruction_proto *proto, trm
       out->is_stable = out->opcode == TRM_OP_SORT && proto->is_stable;
       return TRM_OK;
     case TRM_OP_GET_DIMENSION_SIZE:
-    case TRM_OP_SET_DIMENSION_SIZE:
-      return first_dimension(proto, &out->number, error);
-    case TRM_OP_PARAMETER:
-      out->number = proto->parameter_number;
-      return TRM_OK;
-    case TRM_OP_GET_TUPLE_ELEMENT:
-      out->number = proto->tuple_index;
-      return TRM_OK;
+    case TRM_OP_SET_DIMENSION_SIZE: return first_dimension(proto, &out->number, error);
+    case TRM_OP_PARAMETER: out->number = proto->parameter_number; return TRM_OK;
+    case TRM_OP_GET_TUPLE_ELEMENT: out->number = proto->tuple_index; return TRM_OK;
     case TRM_OP_CONSTANT:
       if (proto->literal == NULL) FAIL(INVALID_ARGUMENT, "it has no literal");
       return trm_proto_read_literal(arena, proto->literal, &out->literal, error);
-    case TRM_OP_COMPARE:
-      return read_comparison(proto, out, error);
-    case TRM_OP_SLICE:
-      return read_slice(arena, proto, out, error);
-    case TRM_OP_PAD:
-      return read_padding(arena, proto, out, error);
-    case TRM_OP_DYNAMIC_SLICE:
-      READ_DIMS(dynamic_slice_sizes, &out->sizes);
-      return TRM_OK;
+    case TRM_OP_COMPARE: return read_comparison(proto, out, error);
+    case TRM_OP_SLICE: return read_slice(arena, proto, out, error);
+    case TRM_OP_PAD: return read_padding(arena, proto, out, error);
+    case TRM_OP_DYNAMIC_SLICE: READ_DIMS(dynamic_slice_sizes, &out->sizes); return TRM_OK;
     case TRM_OP_FFT:
       out->fft_type = proto->fft_type;
       READ_DIMS(fft_length, &out->sizes);
       return TRM_OK;
     case TRM_OP_DOT:
     case TRM_OP_RAGGED_DOT:
-    case TRM_OP_SCALED_DOT:
-      return read_dot(arena, proto->dot_dimension_numbers, &out->dot, error);
-    case TRM_OP_CONVOLUTION:
-      return read_convolution(arena, proto, &out->convolution, error);
-    case TRM_OP_GATHER:
-      return read_gather(arena, proto, &out->gather, error);
-    case TRM_OP_SCATTER:
-      return read_scatter(arena, proto, &out->scatter, error);
+    case TRM_OP_SCALED_DOT: return read_dot(arena, proto->dot_dimension_numbers, &out->dot, error);
+    case TRM_OP_CONVOLUTION: return read_convolution(arena, proto, &out->convolution, error);
+    case TRM_OP_GATHER: return read_gather(arena, proto, &out->gather, error);
+    case TRM_OP_SCATTER: return read_scatter(arena, proto, &out->scatter, error);
     case TRM_OP_BATCH_NORM_TRAINING:
     case TRM_OP_BATCH_NORM_INFERENCE:
     case TRM_OP_BATCH_NORM_GRAD:
@@ -400,15 +385,9 @@ static trm_status read_own(trm_arena *arena, const instruction_proto *proto, trm
       out->exponent_bits = proto->exponent_bits;
       out->mantissa_bits = proto->mantissa_bits;
       return TRM_OK;
-    case TRM_OP_RNG:
-      out->distribution = proto->distribution;
-      return TRM_OK;
-    case TRM_OP_RNG_BIT_GENERATOR:
-      out->algorithm = proto->rng_algorithm;
-      return TRM_OK;
-    case TRM_OP_RNG_GET_AND_UPDATE_STATE:
-      out->delta = proto->delta;
-      return TRM_OK;
+    case TRM_OP_RNG: out->distribution = proto->distribution; return TRM_OK;
+    case TRM_OP_RNG_BIT_GENERATOR: out->algorithm = proto->rng_algorithm; return TRM_OK;
+    case TRM_OP_RNG_GET_AND_UPDATE_STATE: out->delta = proto->delta; return TRM_OK;
     case TRM_OP_TOPK:
       out->number = proto->k;
       out->largest = proto->largest;
@@ -428,20 +407,17 @@ static trm_status read_own(trm_arena *arena, const instruction_proto *proto, trm
       out->triangular_solve = solve;
       return TRM_OK;
     }
-    case TRM_OP_INFEED:
-      return read_bytes(arena, proto->infeed_config, &out->infeed_config, error);
+    case TRM_OP_INFEED: return read_bytes(arena, proto->infeed_config, &out->infeed_config, error);
     case TRM_OP_OUTFEED:
       return read_bytes(arena, proto->outfeed_config, &out->infeed_config, error);
-    case TRM_OP_FUSION:
-      return copy_string(arena, proto->fusion_kind, &out->fusion_kind, error);
+    case TRM_OP_FUSION: return copy_string(arena, proto->fusion_kind, &out->fusion_kind, error);
     case TRM_OP_CUSTOM_CALL:
       TRY(read_custom_call(arena, proto, out, error));
       return read_convolution(arena, proto, &out->convolution, error);
     case TRM_OP_SEND:
     case TRM_OP_SEND_DONE:
     case TRM_OP_RECV:
-    case TRM_OP_RECV_DONE:
-      return read_collective(arena, proto, &out->collective, error);
+    case TRM_OP_RECV_DONE: return read_collective(arena, proto, &out->collective, error);
     default:
       if (trm_opcode_class_of(out->opcode) == TRM_CLASS_COLLECTIVE) {
         return read_collective(arena, proto, &out->collective, error);
@@ -475,8 +451,8 @@ static trm_status read_frontend_attributes(trm_arena *arena,
 }
 
 static trm_status read_metadata(trm_arena *arena, const Tremula__Hlo__OpMetadata *proto,
-                                const Tremula__Hlo__StackFrameIndexProto *frames,
-                                trm_metadata *out, trm_error *error) {
+                                const Tremula__Hlo__StackFrameIndexProto *frames, trm_metadata *out,
+                                trm_error *error) {
   if (proto == NULL) return TRM_OK;
   TRY(copy_optional(arena, proto->op_type, &out->op_type, error));
   TRY(copy_optional(arena, proto->op_name, &out->op_name, error));
@@ -509,8 +485,8 @@ trm_status trm_proto_read_instruction(trm_arena *arena, const instruction_proto 
   TRY(trm_proto_read_shape(arena, proto->shape, &out->shape, error));
   TRY(read_own(arena, proto, out, error));
   if (proto->window != NULL) TRY(read_window(arena, proto->window, &out->window, error));
-  if (out->window == NULL && (out->opcode == TRM_OP_REDUCE_WINDOW ||
-                              out->opcode == TRM_OP_SELECT_AND_SCATTER)) {
+  if (out->window == NULL &&
+      (out->opcode == TRM_OP_REDUCE_WINDOW || out->opcode == TRM_OP_SELECT_AND_SCATTER)) {
     out->window = ARENA_NEW(arena, trm_window, 1); /* of a scalar */
     CHECK_MEMORY(out->window, "a window");
   }

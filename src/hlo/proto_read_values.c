@@ -35,8 +35,7 @@ static trm_status read_array_shape(trm_arena *arena, const shape_proto *proto, t
   }
   bool is_default = true;
   for (size_t i = 0; i < proto->n_dimensions; ++i) {
-    is_default = is_default &&
-                 layout->minor_to_major[i] == (int64_t)(proto->n_dimensions - 1 - i);
+    is_default = is_default && layout->minor_to_major[i] == (int64_t)(proto->n_dimensions - 1 - i);
   }
   if (is_default) return TRM_OK;
   out_shape->layout = trm_arena_copy(arena, layout->minor_to_major,
@@ -55,8 +54,8 @@ trm_status trm_proto_read_shape(trm_arena *arena, const shape_proto *proto, trm_
   trm_shape *target = &root;
   const shape_proto *source = proto;
   for (;;) {
-    for (int i = 0; i < MAX_DEPTH && source->element_type == BUFFER_TYPE &&
-                    source->n_tuple_shapes == 1; ++i) {
+    for (int i = 0;
+         i < MAX_DEPTH && source->element_type == BUFFER_TYPE && source->n_tuple_shapes == 1; ++i) {
       source = source->tuple_shapes[0];
     }
     if (source->element_type == TRM_TUPLE && depth < MAX_DEPTH) {

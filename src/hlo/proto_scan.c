@@ -153,18 +153,14 @@ static uint64_t wire_type_of(const ProtobufCFieldDescriptor *field) {
   switch (field->type) {
     case PROTOBUF_C_TYPE_STRING:
     case PROTOBUF_C_TYPE_BYTES:
-    case PROTOBUF_C_TYPE_MESSAGE:
-      return WIRE_BYTES;
+    case PROTOBUF_C_TYPE_MESSAGE: return WIRE_BYTES;
     case PROTOBUF_C_TYPE_FLOAT:
     case PROTOBUF_C_TYPE_FIXED32:
-    case PROTOBUF_C_TYPE_SFIXED32:
-      return WIRE_32;
+    case PROTOBUF_C_TYPE_SFIXED32: return WIRE_32;
     case PROTOBUF_C_TYPE_DOUBLE:
     case PROTOBUF_C_TYPE_FIXED64:
-    case PROTOBUF_C_TYPE_SFIXED64:
-      return WIRE_64;
-    default:
-      return WIRE_VARINT;
+    case PROTOBUF_C_TYPE_SFIXED64: return WIRE_64;
+    default: return WIRE_VARINT;
   }
 }
 
@@ -187,14 +183,9 @@ static bool read_value(const uint8_t **cursor, const uint8_t *end, uint64_t wire
     case WIRE_BYTES:
       if (!read_varint(cursor, end, &value)) return false;
       break;
-    case WIRE_64:
-      value = 8;
-      break;
-    case WIRE_32:
-      value = 4;
-      break;
-    default:
-      return false;
+    case WIRE_64: value = 8; break;
+    case WIRE_32: value = 4; break;
+    default: return false;
   }
   *out_length = value;
   *out_is_set = value != 0;

@@ -106,9 +106,8 @@ trm_status trm_proto_sharding_text(trm_arena *arena, const sharding_proto *proto
                                    const char **out_text, trm_error *error) {
   trm_text text = {0};
   const trm_status status = print_nested(&text, proto, error);
-  const char *copy = status != TRM_OK || text.failed
-                         ? NULL
-                         : trm_arena_string(arena, text.data, text.length);
+  const char *copy =
+      status != TRM_OK || text.failed ? NULL : trm_arena_string(arena, text.data, text.length);
   trm_text_free(&text);
   if (status != TRM_OK) return status;
   CHECK_MEMORY(copy, "a sharding");
@@ -304,8 +303,8 @@ static trm_status append(parser *p, sharding_proto *tuple, sharding_proto *eleme
   return TRM_OK;
 }
 
-trm_status trm_proto_sharding_parse(trm_arena *arena, const char *text,
-                                    sharding_proto **out_proto, trm_error *error) {
+trm_status trm_proto_sharding_parse(trm_arena *arena, const char *text, sharding_proto **out_proto,
+                                    trm_error *error) {
   parser state = {text, text, arena, error};
   parser *p = &state;
   sharding_proto *stack[MAX_DEPTH];

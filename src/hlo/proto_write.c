@@ -187,8 +187,7 @@ static trm_status write_aliases(writer *w, Tremula__Hlo__HloModuleProto *proto, 
   return TRM_OK;
 }
 
-static trm_status write_schedule(writer *w, Tremula__Hlo__HloModuleProto *proto,
-                                 trm_error *error) {
+static trm_status write_schedule(writer *w, Tremula__Hlo__HloModuleProto *proto, trm_error *error) {
   const trm_module *module = w->module;
   if (!module->is_scheduled) return TRM_OK;
   NEW_PROTO(w, schedule, HloScheduleProto, tremula__hlo__hlo_schedule_proto);

@@ -12,9 +12,9 @@ typedef struct trm_proto_writer {
   int64_t *first_id; /* without keep_ids: of each computation's instructions */
 } trm_proto_writer;
 
-#define NEW_PROTO(w, variable, type, prefix)                      \
+#define NEW_PROTO(w, variable, type, prefix)                                        \
   Tremula__Hlo__##type *variable = ARENA_NEW(&(w)->arena, Tremula__Hlo__##type, 1); \
-  CHECK_MEMORY(variable, "a proto");                              \
+  CHECK_MEMORY(variable, "a proto");                                                \
   prefix##__init(variable)
 
 static inline char *trm_proto_borrow(const char *text) { /* protobuf-c only reads it */

@@ -130,12 +130,8 @@ static trm_status write_own(writer *w, const trm_instruction *from, instruction_
   static const char *const directions[] = {"EQ", "NE", "GE", "GT", "LE", "LT"};
   static const char *const types[] = {"", "FLOAT", "TOTALORDER", "SIGNED", "UNSIGNED"};
   switch (from->opcode) {
-    case TRM_OP_PARAMETER:
-      proto->parameter_number = from->number;
-      return TRM_OK;
-    case TRM_OP_GET_TUPLE_ELEMENT:
-      proto->tuple_index = from->number;
-      return TRM_OK;
+    case TRM_OP_PARAMETER: proto->parameter_number = from->number; return TRM_OK;
+    case TRM_OP_GET_TUPLE_ELEMENT: proto->tuple_index = from->number; return TRM_OK;
     case TRM_OP_GET_DIMENSION_SIZE:
     case TRM_OP_SET_DIMENSION_SIZE:
       proto->n_dimensions = 1;
@@ -155,9 +151,7 @@ static trm_status write_own(writer *w, const trm_instruction *from, instruction_
       proto->comparison_direction = trm_proto_borrow(directions[from->comparison]);
       proto->comparison_type = trm_proto_borrow(types[from->comparison_type]);
       return TRM_OK;
-    case TRM_OP_DYNAMIC_SLICE:
-      SET_DIMS(&from->sizes, proto, dynamic_slice_sizes);
-      return TRM_OK;
+    case TRM_OP_DYNAMIC_SLICE: SET_DIMS(&from->sizes, proto, dynamic_slice_sizes); return TRM_OK;
     case TRM_OP_FFT:
       proto->fft_type = from->fft_type;
       SET_DIMS(&from->sizes, proto, fft_length);
@@ -191,8 +185,7 @@ static trm_status write_own(writer *w, const trm_instruction *from, instruction_
       config->len = strlen((const char *)config->data);
       return TRM_OK;
     }
-    default:
-      return TRM_OK;
+    default: return TRM_OK;
   }
 }
 
@@ -253,8 +246,7 @@ trm_status trm_proto_write_map(writer *w, const char *const *pairs,
   attributes->map = ARENA_NEW(&w->arena, Tremula__Hlo__FrontendAttributes__MapEntry *, count);
   CHECK_MEMORY(attributes->map, "frontend attributes");
   for (size_t i = 0; i < count; ++i) {
-    NEW_PROTO(w, entry, FrontendAttributes__MapEntry,
-              tremula__hlo__frontend_attributes__map_entry);
+    NEW_PROTO(w, entry, FrontendAttributes__MapEntry, tremula__hlo__frontend_attributes__map_entry);
     entry->key = trm_proto_borrow(pairs[2 * i]);
     entry->value = trm_proto_borrow(pairs[2 * i + 1]);
     attributes->map[i] = entry;

@@ -14,8 +14,8 @@ static trm_status write_array_shape(writer *w, const trm_shape *shape, shape_pro
   proto->is_dynamic_dimension = ARENA_NEW(&w->arena, protobuf_c_boolean, rank);
   if (minor_to_major == NULL || proto->is_dynamic_dimension == NULL) FAIL_NO_MEMORY("a shape");
   for (size_t i = 0; i < rank; ++i) {
-    minor_to_major[i] = shape->layout != NULL && !w->plain_layouts ? shape->layout[i]
-                                                                   : (int64_t)(rank - 1 - i);
+    minor_to_major[i] =
+        shape->layout != NULL && !w->plain_layouts ? shape->layout[i] : (int64_t)(rank - 1 - i);
     proto->is_dynamic_dimension[i] = (shape->dynamic >> i & 1) != 0;
   }
   proto->n_dimensions = proto->n_is_dynamic_dimension = rank;
@@ -69,15 +69,13 @@ static trm_status write_values(writer *w, const trm_shape *shape, const void *by
                                Tremula__Hlo__LiteralProto *proto, trm_error *error) {
   const size_t count = (size_t)trm_shape_count(shape);
   const ProtobufCBinaryData raw = {trm_shape_bytes(shape), (uint8_t *)bytes};
-#define WORDS(dtype, field, type, parts)  \
-  case dtype:                             \
-    proto->n_##field = count * (parts);   \
-    proto->field = (type *)bytes;         \
+#define WORDS(dtype, field, type, parts) \
+  case dtype:                            \
+    proto->n_##field = count * (parts);  \
+    proto->field = (type *)bytes;        \
     return TRM_OK;
-#define BYTES(dtype, field)  \
-  case dtype:                \
-    proto->field = raw;      \
-    return TRM_OK;
+#define BYTES(dtype, field) \
+  case dtype: proto->field = raw; return TRM_OK;
   switch (shape->dtype) {
     WORDS(TRM_S32, s32s, int32_t, 1)
     WORDS(TRM_U32, u32s, uint32_t, 1)
@@ -114,8 +112,7 @@ static trm_status write_values(writer *w, const trm_shape *shape, const void *by
       CHECK_MEMORY(proto->preds, "a literal");
       for (size_t i = 0; i < count; ++i) proto->preds[i] = ((const uint8_t *)bytes)[i] != 0;
       return TRM_OK;
-    default:
-      FAIL(INVALID_ARGUMENT, "a literal cannot hold %s", trm_dtype_name(shape->dtype));
+    default: FAIL(INVALID_ARGUMENT, "a literal cannot hold %s", trm_dtype_name(shape->dtype));
   }
 #undef WORDS
 #undef BYTES

@@ -50,8 +50,8 @@ static trm_status parse(const char *data, size_t size, trm_module **out_module, 
   return trm_hlo_parse_proto(data, size, out_module, error);
 }
 
-trm_status trm_module_read(const void *data, size_t size, const char *name,
-                           trm_module **out_module, trm_error *error) {
+trm_status trm_module_read(const void *data, size_t size, const char *name, trm_module **out_module,
+                           trm_error *error) {
   const char *called = name != NULL ? name : "a module";
   trm_module *module = NULL;
   if (size > (size_t)TRM_MAX_FILE_GIB << 30) {

@@ -46,19 +46,19 @@ struct trm_kernel_call {
   /* One pointer an array leaf of the result. Does not overlap operands, but result leaf 0 may be
    * the buffer of an operand named in in_place_operands. */
   void *const *results;
-  void *scratch;    /* scratch_bytes, 64-byte aligned, contents undefined */
-  void *persistent; /* persistent_bytes, 64-byte aligned, zero at the engine's first call, then
-                       kept from call to call (packed weights); one an engine */
-  uint64_t seed;    /* random kernels: differs for every run, iteration and replica */
+  void *scratch;        /* scratch_bytes, 64-byte aligned, contents undefined */
+  void *persistent;     /* persistent_bytes, 64-byte aligned, zero at the engine's first call, then
+                           kept from call to call (packed weights); one an engine */
+  uint64_t seed;        /* random kernels: differs for every run, iteration and replica */
   uint64_t shared_seed; /* the same, but equal on all replicas */
   trm_exchange *exchange; /* NULL: there is one replica */
 };
 
 struct trm_kernel {
-  const char *name;            /* such as "reference.dot", "onednn.convolution" */
+  const char *name; /* such as "reference.dot", "onednn.convolution" */
   size_t scratch_bytes, persistent_bytes;
-  uint32_t in_place_operands;  /* bit i: result leaf 0 may be written over operand leaf i */
-  void *state;                 /* in the arena of the request, or released by destroy */
+  uint32_t in_place_operands; /* bit i: result leaf 0 may be written over operand leaf i */
+  void *state;                /* in the arena of the request, or released by destroy */
   trm_status (*run)(const trm_kernel *kernel, const trm_kernel_call *call, trm_error *error);
   void (*destroy)(trm_kernel *kernel); /* NULL: nothing to do */
 };

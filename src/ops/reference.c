@@ -9,12 +9,26 @@
 trm_kind trm_dtype_kind(trm_dtype dtype) {
   switch (dtype) {
     case TRM_PRED: return TRM_KIND_PRED;
-    case TRM_S1: case TRM_S2: case TRM_S4:
-    case TRM_S8: case TRM_S16: case TRM_S32: case TRM_S64: return TRM_KIND_SIGNED;
-    case TRM_U1: case TRM_U2: case TRM_U4:
-    case TRM_U8: case TRM_U16: case TRM_U32: case TRM_U64: return TRM_KIND_UNSIGNED;
-    case TRM_F16: case TRM_BF16: case TRM_F32: case TRM_F64: return TRM_KIND_FLOAT;
-    case TRM_C64: case TRM_C128: return TRM_KIND_COMPLEX;
+    case TRM_S1:
+    case TRM_S2:
+    case TRM_S4:
+    case TRM_S8:
+    case TRM_S16:
+    case TRM_S32:
+    case TRM_S64: return TRM_KIND_SIGNED;
+    case TRM_U1:
+    case TRM_U2:
+    case TRM_U4:
+    case TRM_U8:
+    case TRM_U16:
+    case TRM_U32:
+    case TRM_U64: return TRM_KIND_UNSIGNED;
+    case TRM_F16:
+    case TRM_BF16:
+    case TRM_F32:
+    case TRM_F64: return TRM_KIND_FLOAT;
+    case TRM_C64:
+    case TRM_C128: return TRM_KIND_COMPLEX;
     default: return trm_dtype_is_small_float(dtype) ? TRM_KIND_FLOAT : TRM_KIND_NONE;
   }
 }
@@ -23,7 +37,9 @@ trm_kind trm_dtype_kind(trm_dtype dtype) {
 static void load_small(trm_dtype dtype, uint8_t bits, trm_value *value) {
   const int width = trm_dtype_bits(dtype);
   switch (trm_dtype_kind(dtype)) {
-    case TRM_KIND_SIGNED: value->s = (int64_t)((uint64_t)bits << (64 - width)) >> (64 - width); break;
+    case TRM_KIND_SIGNED:
+      value->s = (int64_t)((uint64_t)bits << (64 - width)) >> (64 - width);
+      break;
     case TRM_KIND_UNSIGNED: value->u = bits & ((1u << width) - 1); break;
     case TRM_KIND_FLOAT: value->f = trm_small_float_decode(dtype, bits); break;
     default: break;
@@ -71,10 +87,14 @@ trm_value trm_value_load(trm_dtype dtype, const void *array, int64_t index) {
 void trm_value_store(trm_dtype dtype, void *array, int64_t index, trm_value value) {
   switch (dtype) {
     case TRM_PRED: ((uint8_t *)array)[index] = value.u != 0; break;
-    case TRM_S8: case TRM_U8: ((uint8_t *)array)[index] = (uint8_t)value.u; break;
-    case TRM_S16: case TRM_U16: ((uint16_t *)array)[index] = (uint16_t)value.u; break;
-    case TRM_S32: case TRM_U32: ((uint32_t *)array)[index] = (uint32_t)value.u; break;
-    case TRM_S64: case TRM_U64: ((uint64_t *)array)[index] = value.u; break;
+    case TRM_S8:
+    case TRM_U8: ((uint8_t *)array)[index] = (uint8_t)value.u; break;
+    case TRM_S16:
+    case TRM_U16: ((uint16_t *)array)[index] = (uint16_t)value.u; break;
+    case TRM_S32:
+    case TRM_U32: ((uint32_t *)array)[index] = (uint32_t)value.u; break;
+    case TRM_S64:
+    case TRM_U64: ((uint64_t *)array)[index] = value.u; break;
     case TRM_F16: ((uint16_t *)array)[index] = trm_float_to_half((float)value.f); break;
     case TRM_BF16: ((uint16_t *)array)[index] = trm_float_to_bfloat16((float)value.f); break;
     case TRM_F32: ((float *)array)[index] = (float)value.f; break;
@@ -137,7 +157,8 @@ trm_value trm_value_convert(trm_dtype from, trm_dtype to, trm_value value) {
       if (from_float) result.u = float_to_unsigned(value.f, bits);
       else result = value;
       break;
-    case TRM_KIND_FLOAT: case TRM_KIND_COMPLEX: {
+    case TRM_KIND_FLOAT:
+    case TRM_KIND_COMPLEX: {
       const bool is_double = to == TRM_F64 || to == TRM_C128;
       if (from_kind == TRM_KIND_SIGNED) {
         result.f = is_double ? (double)value.s : (double)(float)value.s;
@@ -156,12 +177,12 @@ trm_value trm_value_convert(trm_dtype from, trm_dtype to, trm_value value) {
 
 void trm_odometer_init(trm_odometer *odometer, int32_t rank, const int64_t *dims) {
   odometer->rank = rank;
-  for (int32_t d = 0; d < rank; d++) odometer->dims[d] = dims[d];
+  for (int32_t d = 0; d < rank; ++d) odometer->dims[d] = dims[d];
   memset(odometer->index, 0, sizeof odometer->index);
 }
 
 void trm_odometer_next(trm_odometer *odometer) {
-  for (int32_t d = odometer->rank - 1; d >= 0; d--) {
+  for (int32_t d = odometer->rank - 1; d >= 0; --d) {
     if (++odometer->index[d] < odometer->dims[d]) return;
     odometer->index[d] = 0;
   }
@@ -169,13 +190,13 @@ void trm_odometer_next(trm_odometer *odometer) {
 
 int64_t trm_dims_count(int32_t rank, const int64_t *dims) {
   int64_t count = 1;
-  for (int32_t d = 0; d < rank; d++) count *= dims[d];
+  for (int32_t d = 0; d < rank; ++d) count *= dims[d];
   return count;
 }
 
 void trm_shape_strides(const trm_shape *shape, int64_t strides[TRM_MAX_RANK]) {
   int64_t stride = 1;
-  for (int32_t d = shape->rank - 1; d >= 0; d--) {
+  for (int32_t d = shape->rank - 1; d >= 0; --d) {
     strides[d] = stride;
     stride *= shape->dims[d];
   }
@@ -183,12 +204,12 @@ void trm_shape_strides(const trm_shape *shape, int64_t strides[TRM_MAX_RANK]) {
 
 int64_t trm_linear_index(int32_t rank, const int64_t *strides, const int64_t *index) {
   int64_t linear = 0;
-  for (int32_t d = 0; d < rank; d++) linear += strides[d] * index[d];
+  for (int32_t d = 0; d < rank; ++d) linear += strides[d] * index[d];
   return linear;
 }
 
 bool trm_dims_contain(const trm_dims *dims, int64_t dimension) {
-  for (int32_t i = 0; i < dims->count; i++) {
+  for (int32_t i = 0; i < dims->count; ++i) {
     if (dims->items[i] == dimension) return true;
   }
   return false;
@@ -196,7 +217,7 @@ bool trm_dims_contain(const trm_dims *dims, int64_t dimension) {
 
 int32_t trm_dims_others(const trm_dims *dims, int32_t rank, int64_t out_others[TRM_MAX_RANK]) {
   int32_t count = 0;
-  for (int32_t d = 0; d < rank; d++) {
+  for (int32_t d = 0; d < rank; ++d) {
     if (!trm_dims_contain(dims, d)) out_others[count++] = d;
   }
   return count;
@@ -212,11 +233,11 @@ trm_status trm_reference_kernel_create(const trm_kernel_request *request, const 
   state->num_operands = request->instruction->num_operands;
   state->operands = ARENA_NEW(request->arena, trm_shape, state->num_operands + 1);
   CHECK_MEMORY(state->operands, "a reference kernel");
-  for (uint32_t i = 0; i < state->num_operands; i++) {
+  for (uint32_t i = 0; i < state->num_operands; ++i) {
     state->operands[i] = *trm_operand_shape(request, i);
   }
   size_t scratch = 0;
-  for (uint32_t i = 0; i < num_called; i++) {
+  for (uint32_t i = 0; i < num_called; ++i) {
     if (i >= request->instruction->num_called) {
       return trm_reference_refuse(request, "it calls no computation", error);
     }

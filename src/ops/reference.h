@@ -28,7 +28,11 @@ typedef struct trm_value {
 } trm_value;
 
 typedef enum trm_kind {
-  TRM_KIND_NONE, TRM_KIND_PRED, TRM_KIND_SIGNED, TRM_KIND_UNSIGNED, TRM_KIND_FLOAT,
+  TRM_KIND_NONE,
+  TRM_KIND_PRED,
+  TRM_KIND_SIGNED,
+  TRM_KIND_UNSIGNED,
+  TRM_KIND_FLOAT,
   TRM_KIND_COMPLEX
 } trm_kind;
 

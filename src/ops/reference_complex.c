@@ -8,19 +8,38 @@ bool trm_complex_op_exists(trm_opcode opcode) {
   switch (opcode) {
     case TRM_OP_ABS:
     case TRM_OP_ADD:
-    case TRM_OP_ACOS: case TRM_OP_ACOSH: case TRM_OP_ASIN: case TRM_OP_ASINH: case TRM_OP_ATANH:
-    case TRM_OP_COSH: case TRM_OP_SINH:
+    case TRM_OP_ACOS:
+    case TRM_OP_ACOSH:
+    case TRM_OP_ASIN:
+    case TRM_OP_ASINH:
+    case TRM_OP_ATANH:
+    case TRM_OP_COSH:
+    case TRM_OP_SINH:
     case TRM_OP_ATAN2:
     case TRM_OP_COMPARE:
     case TRM_OP_COMPLEX:
     case TRM_OP_CONVERT:
-    case TRM_OP_COSINE: case TRM_OP_DIVIDE: case TRM_OP_EXPONENTIAL:
-    case TRM_OP_EXPONENTIAL_MINUS_ONE: case TRM_OP_IMAG: case TRM_OP_LOG: case TRM_OP_LOG_PLUS_ONE:
-    case TRM_OP_LOGISTIC: case TRM_OP_MULTIPLY: case TRM_OP_NEGATE: case TRM_OP_POWER:
-    case TRM_OP_REAL: case TRM_OP_RSQRT: case TRM_OP_SELECT: case TRM_OP_SIGN: case TRM_OP_SINE:
-    case TRM_OP_SQRT: case TRM_OP_SUBTRACT: case TRM_OP_TAN: case TRM_OP_TANH:
-    case TRM_OP_BITCAST_CONVERT:
-      return true;
+    case TRM_OP_COSINE:
+    case TRM_OP_DIVIDE:
+    case TRM_OP_EXPONENTIAL:
+    case TRM_OP_EXPONENTIAL_MINUS_ONE:
+    case TRM_OP_IMAG:
+    case TRM_OP_LOG:
+    case TRM_OP_LOG_PLUS_ONE:
+    case TRM_OP_LOGISTIC:
+    case TRM_OP_MULTIPLY:
+    case TRM_OP_NEGATE:
+    case TRM_OP_POWER:
+    case TRM_OP_REAL:
+    case TRM_OP_RSQRT:
+    case TRM_OP_SELECT:
+    case TRM_OP_SIGN:
+    case TRM_OP_SINE:
+    case TRM_OP_SQRT:
+    case TRM_OP_SUBTRACT:
+    case TRM_OP_TAN:
+    case TRM_OP_TANH:
+    case TRM_OP_BITCAST_CONVERT: return true;
     default: return false;
   }
 }
@@ -37,9 +56,7 @@ trm_value trm_complex_op_apply(const trm_scalar_op *op, const trm_value *operand
       result.u = op->comparison == TRM_CMP_NE ? !equal : op->comparison == TRM_CMP_EQ && equal;
       return result;
     }
-    case TRM_OP_COMPLEX:
-      result.f = operands[0].f, result.imag = operands[1].f;
-      return result;
+    case TRM_OP_COMPLEX: result.f = operands[0].f, result.imag = operands[1].f; return result;
     case TRM_OP_REAL: result.f = creal(a); return result;
     case TRM_OP_IMAG: result.f = cimag(a); return result;
     case TRM_OP_ABS: result.f = cabs(a); return result;
@@ -66,8 +83,7 @@ trm_value trm_complex_op_apply(const trm_scalar_op *op, const trm_value *operand
     case TRM_OP_EXPONENTIAL: z = cexp(a); break;
     case TRM_OP_EXPONENTIAL_MINUS_ONE: { /* exact near zero: real part by expm1 */
       const double half_sine = sin(cimag(a) / 2.0), real = expm1(creal(a));
-      z = CMPLX(real * cos(cimag(a)) - 2.0 * half_sine * half_sine,
-                exp(creal(a)) * sin(cimag(a)));
+      z = CMPLX(real * cos(cimag(a)) - 2.0 * half_sine * half_sine, exp(creal(a)) * sin(cimag(a)));
       break;
     }
     case TRM_OP_LOG: z = clog(a); break;

@@ -54,9 +54,13 @@ static bool is_call(trm_opcode opcode) {
 /* Moves a value of one element: nothing happens to it. */
 static bool is_identity(const trm_instruction *instruction) {
   switch (instruction->opcode) {
-    case TRM_OP_COPY: case TRM_OP_RESHAPE: case TRM_OP_BITCAST: case TRM_OP_BROADCAST:
-    case TRM_OP_TRANSPOSE: case TRM_OP_REVERSE: case TRM_OP_OPT_BARRIER:
-      return instruction->num_operands == 1;
+    case TRM_OP_COPY:
+    case TRM_OP_RESHAPE:
+    case TRM_OP_BITCAST:
+    case TRM_OP_BROADCAST:
+    case TRM_OP_TRANSPOSE:
+    case TRM_OP_REVERSE:
+    case TRM_OP_OPT_BARRIER: return instruction->num_operands == 1;
     default: return false;
   }
 }
@@ -78,10 +82,10 @@ static trm_status add_step(builder *b, const frame *f, const trm_instruction *in
   if (b->steps.count >= MAX_STEPS) {
     FAIL(RESOURCE_EXHAUSTED, "a scalar computation has more than %u steps", MAX_STEPS);
   }
-  for (uint32_t k = 0; k < instruction->num_operands; k++) {
+  for (uint32_t k = 0; k < instruction->num_operands; ++k) {
     step.operands[k] = b->slots.items[f->values[instruction->operands[k]].first];
   }
-  b->num_slots++;
+  ++b->num_slots;
   if (!VECTOR_PUSH(&b->steps, step)) FAIL_NO_MEMORY("a scalar computation");
   *out_range = (slot_range){(uint32_t)b->slots.count, 1};
   return push_slot(b, step.result, error);
@@ -95,7 +99,7 @@ static trm_status add_instruction(builder *b, trm_error *error) {
   slot_range *value = &f->values[index];
   char text[512];
   const int32_t leaves = trm_shape_num_leaves(&instruction->shape);
-  for (int32_t i = 0; i < leaves; i++) {
+  for (int32_t i = 0; i < leaves; ++i) {
     const trm_shape *leaf = trm_shape_leaf(&instruction->shape, i);
     if (trm_shape_count(leaf) != 1) {
       FAIL(UNIMPLEMENTED,
@@ -104,11 +108,9 @@ static trm_status add_instruction(builder *b, trm_error *error) {
            trm_instruction_text(b->module, instruction, text, sizeof text));
     }
   }
-  f->next++;
+  ++f->next;
   switch (instruction->opcode) {
-    case TRM_OP_PARAMETER:
-      *value = f->arguments[instruction->number];
-      return TRM_OK;
+    case TRM_OP_PARAMETER: *value = f->arguments[instruction->number]; return TRM_OK;
     case TRM_OP_CONSTANT: {
       const trm_value constant =
           trm_value_load(instruction->shape.dtype, instruction->literal->leaves[0], 0);
@@ -117,9 +119,9 @@ static trm_status add_instruction(builder *b, trm_error *error) {
     case TRM_OP_IOTA: return add_constant(b, (trm_value){{0}, 0.0}, value, error);
     case TRM_OP_TUPLE: {
       *value = (slot_range){(uint32_t)b->slots.count, 0};
-      for (uint32_t k = 0; k < instruction->num_operands; k++) {
+      for (uint32_t k = 0; k < instruction->num_operands; ++k) {
         const slot_range element = f->values[instruction->operands[k]];
-        for (uint32_t i = 0; i < element.count; i++) {
+        for (uint32_t i = 0; i < element.count; ++i) {
           TRY(push_slot(b, b->slots.items[element.first + i], error));
         }
         value->count += element.count;
@@ -142,7 +144,7 @@ static trm_status add_instruction(builder *b, trm_error *error) {
   if (is_call(instruction->opcode)) {
     slot_range *arguments = ARENA_NEW(&b->scratch, slot_range, instruction->num_operands + 1);
     CHECK_MEMORY(arguments, "a scalar computation");
-    for (uint32_t k = 0; k < instruction->num_operands; k++) {
+    for (uint32_t k = 0; k < instruction->num_operands; ++k) {
       arguments[k] = f->values[instruction->operands[k]];
     }
     return push_frame(b, instruction->called[0], arguments, error);
@@ -160,7 +162,7 @@ static trm_status build(builder *b, uint32_t computation, slot_range *arguments,
       continue;
     }
     const slot_range root = f->values[f->computation->root];
-    b->frames.count--;
+    --b->frames.count;
     if (b->frames.count == 0) {
       *out_root = root;
       return TRM_OK;
@@ -178,17 +180,17 @@ static trm_status create(builder *b, uint32_t computation, trm_arena *arena,
   CHECK_MEMORY(e, "a scalar computation");
   slot_range *arguments = ARENA_NEW(&b->scratch, slot_range, c->num_parameters + 1);
   CHECK_MEMORY(arguments, "a scalar computation");
-  for (uint32_t p = 0; p < c->num_parameters; p++) {
+  for (uint32_t p = 0; p < c->num_parameters; ++p) {
     const trm_shape *shape = &c->instructions[c->parameters[p]].shape;
     arguments[p] = (slot_range){(uint32_t)b->slots.count, (uint32_t)trm_shape_num_leaves(shape)};
-    for (uint32_t i = 0; i < arguments[p].count; i++) TRY(push_slot(b, b->num_slots++, error));
+    for (uint32_t i = 0; i < arguments[p].count; ++i) TRY(push_slot(b, ++b->num_slots, error));
   }
   e->num_parameters = b->num_slots;
   e->parameter_types = ARENA_NEW(arena, trm_dtype, e->num_parameters + 1);
   CHECK_MEMORY(e->parameter_types, "a scalar computation");
-  for (uint32_t p = 0, slot = 0; p < c->num_parameters; p++) {
+  for (uint32_t p = 0, slot = 0; p < c->num_parameters; ++p) {
     const trm_shape *shape = &c->instructions[c->parameters[p]].shape;
-    for (uint32_t i = 0; i < arguments[p].count; i++) {
+    for (uint32_t i = 0; i < arguments[p].count; ++i) {
       e->parameter_types[slot++] = trm_shape_leaf(shape, (int32_t)i)->dtype;
     }
   }
@@ -212,7 +214,7 @@ static trm_status create(builder *b, uint32_t computation, trm_arena *arena,
       e->result_types == NULL) {
     FAIL_NO_MEMORY("a scalar computation");
   }
-  for (uint32_t i = 0; i < root.count; i++) {
+  for (uint32_t i = 0; i < root.count; ++i) {
     e->results[i] = b->slots.items[root.first + i];
     e->result_types[i] = trm_shape_leaf(&c->instructions[c->root].shape, (int32_t)i)->dtype;
   }
@@ -234,16 +236,16 @@ trm_status trm_evaluator_create(const trm_module *module, uint32_t computation, 
 }
 
 void trm_evaluator_prepare(const trm_evaluator *evaluator, trm_value *slots) {
-  for (uint32_t i = 0; i < evaluator->num_constants; i++) {
+  for (uint32_t i = 0; i < evaluator->num_constants; ++i) {
     slots[evaluator->constant_slots[i]] = evaluator->constants[i];
   }
 }
 
 void trm_evaluator_run(const trm_evaluator *evaluator, trm_value *slots) {
-  for (uint32_t i = 0; i < evaluator->num_steps; i++) {
+  for (uint32_t i = 0; i < evaluator->num_steps; ++i) {
     const trm_evaluator_step *step = &evaluator->steps[i];
     trm_value operands[3];
-    for (int k = 0; k < 3; k++) operands[k] = slots[step->operands[k]];
+    for (int k = 0; k < 3; ++k) operands[k] = slots[step->operands[k]];
     slots[step->result] = trm_scalar_op_apply(&step->op, operands);
   }
 }

@@ -31,28 +31,31 @@ static trm_status run_fusion(const trm_kernel *kernel, const trm_kernel_call *ca
   void **results = (void **)(void *)(operands + state->max_leaves);
   uint64_t *versions = (uint64_t *)(void *)(results + state->max_leaves);
   char *const values = (char *)call->scratch + state->tables_bytes;
-  for (uint32_t i = 0; i < state->num_leaves; i++) {
+  for (uint32_t i = 0; i < state->num_leaves; ++i) {
     leaves[i] = state->offsets[i] == SIZE_MAX ? NULL : values + state->offsets[i];
   }
-  for (uint32_t i = 0; i < state->num_parameters; i++) leaves[i] = call->operands[i];
-  for (uint32_t i = 0; i < state->num_constants; i++) {
+  for (uint32_t i = 0; i < state->num_parameters; ++i) leaves[i] = call->operands[i];
+  for (uint32_t i = 0; i < state->num_constants; ++i) {
     leaves[state->constant_leaves[i]] = state->constants[i];
   }
-  for (uint32_t s = 0; s < state->num_steps; s++) {
+  for (uint32_t s = 0; s < state->num_steps; ++s) {
     const fusion_step *step = &state->steps[s];
-    for (uint32_t k = 0; k < step->num_operands; k++) {
+    for (uint32_t k = 0; k < step->num_operands; ++k) {
       operands[k] = leaves[state->operand_leaves[step->first_operand + k]];
       versions[k] = 0;
     }
-    for (uint32_t k = 0; k < step->num_results; k++) {
+    for (uint32_t k = 0; k < step->num_results; ++k) {
       results[k] = values + state->offsets[step->first_result + k];
     }
-    const trm_kernel_call inner = {.operands = operands, .versions = versions, .results = results,
-                                   .scratch = values + state->values_bytes, .seed = call->seed,
+    const trm_kernel_call inner = {.operands = operands,
+                                   .versions = versions,
+                                   .results = results,
+                                   .scratch = values + state->values_bytes,
+                                   .seed = call->seed,
                                    .exchange = call->exchange};
     TRY(step->kernel.run(&step->kernel, &inner, error));
   }
-  for (uint32_t i = 0; i < state->num_roots; i++) {
+  for (uint32_t i = 0; i < state->num_roots; ++i) {
     if (state->root_bytes[i] > 0) {
       memcpy(call->results[i], leaves[state->roots[i]], state->root_bytes[i]);
     }
@@ -66,13 +69,13 @@ typedef struct leaf_list {
 } leaf_list;
 
 typedef struct fusion_builder {
-  VECTOR(uint32_t) numbers;      /* lists of leaf numbers */
-  VECTOR(uint32_t) operands;     /* lists of leaf numbers, for the steps */
-  VECTOR(size_t) offsets;        /* one a leaf */
+  VECTOR(uint32_t) numbers;  /* lists of leaf numbers */
+  VECTOR(uint32_t) operands; /* lists of leaf numbers, for the steps */
+  VECTOR(size_t) offsets;    /* one a leaf */
   VECTOR(uint32_t) constant_leaves;
   VECTOR(const void *) constants;
   VECTOR(fusion_step) steps;
-  leaf_list *lists;              /* one an instruction */
+  leaf_list *lists; /* one an instruction */
   size_t values_bytes, inner_scratch;
   uint32_t max_leaves;
 } fusion_builder;
@@ -81,7 +84,7 @@ static trm_status new_leaves(fusion_builder *b, const trm_shape *shape, bool is_
                              leaf_list *out_list, trm_error *error) {
   const int32_t count = trm_shape_num_leaves(shape);
   *out_list = (leaf_list){(uint32_t)b->numbers.count, (uint32_t)count};
-  for (int32_t i = 0; i < count; i++) {
+  for (int32_t i = 0; i < count; ++i) {
     const size_t offset = is_computed ? b->values_bytes : SIZE_MAX;
     if (is_computed) b->values_bytes += round_up(trm_shape_bytes(trm_shape_leaf(shape, i)) + 1);
     const uint32_t number = (uint32_t)b->offsets.count;
@@ -95,9 +98,9 @@ static trm_status new_leaves(fusion_builder *b, const trm_shape *shape, bool is_
 static trm_status add_tuple(fusion_builder *b, const trm_instruction *instruction,
                             leaf_list *out_list, trm_error *error) {
   *out_list = (leaf_list){(uint32_t)b->numbers.count, 0};
-  for (uint32_t k = 0; k < instruction->num_operands; k++) {
+  for (uint32_t k = 0; k < instruction->num_operands; ++k) {
     const leaf_list element = b->lists[instruction->operands[k]];
-    for (uint32_t i = 0; i < element.count; i++) {
+    for (uint32_t i = 0; i < element.count; ++i) {
       const uint32_t number = b->numbers.items[element.first + i];
       if (!VECTOR_PUSH(&b->numbers, number)) FAIL_NO_MEMORY("a fusion");
     }
@@ -109,7 +112,7 @@ static trm_status add_tuple(fusion_builder *b, const trm_instruction *instructio
 static trm_status add_constant(fusion_builder *b, const trm_instruction *instruction,
                                leaf_list *out_list, trm_error *error) {
   TRY(new_leaves(b, &instruction->shape, false, out_list, error));
-  for (uint32_t i = 0; i < out_list->count; i++) {
+  for (uint32_t i = 0; i < out_list->count; ++i) {
     const uint32_t number = b->numbers.items[out_list->first + i];
     const void *bytes = instruction->literal->leaves[i];
     if (!VECTOR_PUSH(&b->constant_leaves, number) || !VECTOR_PUSH(&b->constants, bytes)) {
@@ -124,12 +127,12 @@ static trm_status add_step(fusion_builder *b, const trm_kernel_request *request,
   const trm_instruction *instruction = request->instruction;
   fusion_step step = {.first_operand = (uint32_t)b->operands.count};
   TRY(trm_kernel_create(request, true, &step.kernel, error));
-  for (uint32_t k = 0; k < instruction->num_operands; k++) {
+  for (uint32_t k = 0; k < instruction->num_operands; ++k) {
     const leaf_list operand = b->lists[instruction->operands[k]];
-    for (uint32_t i = 0; i < operand.count; i++) {
+    for (uint32_t i = 0; i < operand.count; ++i) {
       const uint32_t number = b->numbers.items[operand.first + i];
       if (!VECTOR_PUSH(&b->operands, number)) FAIL_NO_MEMORY("a fusion");
-      step.num_operands++;
+      ++step.num_operands;
     }
   }
   TRY(new_leaves(b, &instruction->shape, true, out_list, error));
@@ -146,12 +149,12 @@ static trm_status build(fusion_builder *b, const trm_kernel_request *request,
                         const trm_computation *fused, uint32_t *out_num_parameters,
                         trm_error *error) {
   /* Parameters first, so that their leaves are those of the call. */
-  for (uint32_t p = 0; p < fused->num_parameters; p++) {
+  for (uint32_t p = 0; p < fused->num_parameters; ++p) {
     const trm_index index = fused->parameters[p];
     TRY(new_leaves(b, &fused->instructions[index].shape, false, &b->lists[index], error));
   }
   *out_num_parameters = (uint32_t)b->offsets.count;
-  for (trm_index i = 0; i < fused->num_instructions; i++) {
+  for (trm_index i = 0; i < fused->num_instructions; ++i) {
     const trm_instruction *instruction = &fused->instructions[i];
     leaf_list *list = &b->lists[i];
     switch (instruction->opcode) {
@@ -199,14 +202,14 @@ static trm_status finish(fusion_builder *b, const trm_kernel_request *request,
       state->root_bytes == NULL) {
     FAIL_NO_MEMORY("a fusion");
   }
-  for (size_t i = 0; i < b->steps.count; i++) state->steps[i] = b->steps.items[i];
-  for (size_t i = 0; i < b->operands.count; i++) state->operand_leaves[i] = b->operands.items[i];
-  for (size_t i = 0; i < b->offsets.count; i++) state->offsets[i] = b->offsets.items[i];
-  for (size_t i = 0; i < b->constants.count; i++) {
+  for (size_t i = 0; i < b->steps.count; ++i) state->steps[i] = b->steps.items[i];
+  for (size_t i = 0; i < b->operands.count; ++i) state->operand_leaves[i] = b->operands.items[i];
+  for (size_t i = 0; i < b->offsets.count; ++i) state->offsets[i] = b->offsets.items[i];
+  for (size_t i = 0; i < b->constants.count; ++i) {
     state->constant_leaves[i] = b->constant_leaves.items[i];
     state->constants[i] = b->constants.items[i];
   }
-  for (uint32_t i = 0; i < root.count; i++) {
+  for (uint32_t i = 0; i < root.count; ++i) {
     state->roots[i] = b->numbers.items[root.first + i];
     state->root_bytes[i] =
         trm_shape_bytes(trm_shape_leaf(&fused->instructions[fused->root].shape, (int32_t)i));

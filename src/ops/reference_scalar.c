@@ -16,23 +16,43 @@ bool trm_scalar_op_exists(trm_opcode opcode) {
 /* Opcodes that need floats; on integers they have no meaning. */
 static bool is_float_only(trm_opcode opcode) {
   switch (opcode) {
-    case TRM_OP_ACOS: case TRM_OP_ACOSH: case TRM_OP_ASIN: case TRM_OP_ASINH: case TRM_OP_ATAN2:
-    case TRM_OP_ATANH: case TRM_OP_CBRT: case TRM_OP_CEIL: case TRM_OP_COSH: case TRM_OP_COSINE:
+    case TRM_OP_ACOS:
+    case TRM_OP_ACOSH:
+    case TRM_OP_ASIN:
+    case TRM_OP_ASINH:
+    case TRM_OP_ATAN2:
+    case TRM_OP_ATANH:
+    case TRM_OP_CBRT:
+    case TRM_OP_CEIL:
+    case TRM_OP_COSH:
+    case TRM_OP_COSINE:
     case TRM_OP_ERF:
-    case TRM_OP_EXPONENTIAL: case TRM_OP_EXPONENTIAL_MINUS_ONE: case TRM_OP_FLOOR: case TRM_OP_LOG:
-    case TRM_OP_LOG_PLUS_ONE: case TRM_OP_LOGISTIC: case TRM_OP_REDUCE_PRECISION:
-    case TRM_OP_ROUND_NEAREST_AFZ: case TRM_OP_ROUND_NEAREST_EVEN: case TRM_OP_RSQRT:
-    case TRM_OP_SINE: case TRM_OP_SINH: case TRM_OP_SQRT: case TRM_OP_TAN: case TRM_OP_TANH:
-      return true;
+    case TRM_OP_EXPONENTIAL:
+    case TRM_OP_EXPONENTIAL_MINUS_ONE:
+    case TRM_OP_FLOOR:
+    case TRM_OP_LOG:
+    case TRM_OP_LOG_PLUS_ONE:
+    case TRM_OP_LOGISTIC:
+    case TRM_OP_REDUCE_PRECISION:
+    case TRM_OP_ROUND_NEAREST_AFZ:
+    case TRM_OP_ROUND_NEAREST_EVEN:
+    case TRM_OP_RSQRT:
+    case TRM_OP_SINE:
+    case TRM_OP_SINH:
+    case TRM_OP_SQRT:
+    case TRM_OP_TAN:
+    case TRM_OP_TANH: return true;
     default: return false;
   }
 }
 
 static bool is_integer_only(trm_opcode opcode) {
   switch (opcode) {
-    case TRM_OP_COUNT_LEADING_ZEROS: case TRM_OP_POPULATION_COUNT: case TRM_OP_SHIFT_LEFT:
-    case TRM_OP_SHIFT_RIGHT_ARITHMETIC: case TRM_OP_SHIFT_RIGHT_LOGICAL:
-      return true;
+    case TRM_OP_COUNT_LEADING_ZEROS:
+    case TRM_OP_POPULATION_COUNT:
+    case TRM_OP_SHIFT_LEFT:
+    case TRM_OP_SHIFT_RIGHT_ARITHMETIC:
+    case TRM_OP_SHIFT_RIGHT_LOGICAL: return true;
     default: return false;
   }
 }
@@ -61,8 +81,7 @@ trm_status trm_scalar_op_create(const trm_module *module, const trm_computation 
       (is_float_only(opcode) && from_kind != TRM_KIND_FLOAT && from_kind != TRM_KIND_COMPLEX) ||
       (is_integer_only(opcode) && !trm_kind_is_integer(from_kind)) ||
       (is_bitwise(opcode) && !trm_kind_is_integer(from_kind) && from_kind != TRM_KIND_PRED) ||
-      (opcode == TRM_OP_COMPLEX && !is_complex) ||
-      (is_complex && !trm_complex_op_exists(opcode))) {
+      (opcode == TRM_OP_COMPLEX && !is_complex) || (is_complex && !trm_complex_op_exists(opcode))) {
     FAIL(UNIMPLEMENTED, "no kernel computes %s: '%s' has no meaning for %s",
          trm_instruction_text(module, instruction, text, sizeof text), trm_opcode_name(opcode),
          trm_dtype_name(from));
@@ -71,7 +90,9 @@ trm_status trm_scalar_op_create(const trm_module *module, const trm_computation 
     FAIL(UNIMPLEMENTED, "no kernel computes %s: a scalar cannot be cast to another width",
          trm_instruction_text(module, instruction, text, sizeof text));
   }
-  *out_op = (trm_scalar_op){.opcode = opcode, .from = from, .to = to,
+  *out_op = (trm_scalar_op){.opcode = opcode,
+                            .from = from,
+                            .to = to,
                             .comparison = instruction->comparison,
                             .comparison_type = instruction->comparison_type,
                             .exponent_bits = instruction->exponent_bits,
@@ -95,13 +116,13 @@ static uint64_t compare(const trm_scalar_op *op, trm_value a, trm_value b) {
   bool less, equal, greater; /* all false: unordered */
   if (kind == TRM_KIND_FLOAT && op->comparison_type == TRM_CMPTYPE_TOTALORDER) {
     const int64_t x = total_order_key(op->from, a), y = total_order_key(op->from, b);
-    less = x < y, equal = x == y, greater = x > y;
+    less = x<y, equal = x == y, greater = x> y;
   } else if (kind == TRM_KIND_FLOAT) {
-    less = a.f < b.f, equal = a.f == b.f, greater = a.f > b.f;
+    less = a.f<b.f, equal = a.f == b.f, greater = a.f> b.f;
   } else if (kind == TRM_KIND_SIGNED) {
-    less = a.s < b.s, equal = a.s == b.s, greater = a.s > b.s;
+    less = a.s<b.s, equal = a.s == b.s, greater = a.s> b.s;
   } else {
-    less = a.u < b.u, equal = a.u == b.u, greater = a.u > b.u;
+    less = a.u<b.u, equal = a.u == b.u, greater = a.u> b.u;
   }
   switch (op->comparison) {
     case TRM_CMP_EQ: return equal;
@@ -287,9 +308,14 @@ static uint64_t integer_unary(const trm_scalar_op *op, trm_value a) {
 /* Truth values: add and maximum are "or", multiply and minimum "and", subtract is "xor". */
 static uint64_t pred_binary(trm_opcode opcode, uint64_t a, uint64_t b) {
   switch (opcode) {
-    case TRM_OP_ADD: case TRM_OP_OR: case TRM_OP_MAXIMUM: return a | b;
-    case TRM_OP_MULTIPLY: case TRM_OP_AND: case TRM_OP_MINIMUM: return a & b;
-    case TRM_OP_SUBTRACT: case TRM_OP_XOR: return a ^ b;
+    case TRM_OP_ADD:
+    case TRM_OP_OR:
+    case TRM_OP_MAXIMUM: return a | b;
+    case TRM_OP_MULTIPLY:
+    case TRM_OP_AND:
+    case TRM_OP_MINIMUM: return a & b;
+    case TRM_OP_SUBTRACT:
+    case TRM_OP_XOR: return a ^ b;
     case TRM_OP_DIVIDE: return b ? a : 1;
     case TRM_OP_REMAINDER: return b ? 0 : a;
     case TRM_OP_POWER: return a | !b;
@@ -352,8 +378,8 @@ static trm_value apply(const trm_scalar_op *op, const trm_value *operands) {
       else result.u = op->opcode == TRM_OP_NOT ? !operands[0].u : operands[0].u;
       break;
     default:
-      result.u = is_binary ? integer_binary(op, operands[0], operands[1])
-                           : integer_unary(op, operands[0]);
+      result.u =
+          is_binary ? integer_binary(op, operands[0], operands[1]) : integer_unary(op, operands[0]);
       break;
   }
   return trm_value_round(op->to, result);
@@ -370,7 +396,10 @@ static double limit_half(const trm_scalar_op *op, const trm_value *operands, dou
     if (trm_dtype_kind(op->from) == TRM_KIND_FLOAT && !isfinite(operands[k].f)) return infinity;
   }
   switch (op->opcode) {
-    case TRM_OP_DIVIDE: case TRM_OP_LOG: case TRM_OP_LOG_PLUS_ONE: case TRM_OP_RSQRT: return NAN;
+    case TRM_OP_DIVIDE:
+    case TRM_OP_LOG:
+    case TRM_OP_LOG_PLUS_ONE:
+    case TRM_OP_RSQRT: return NAN;
     case TRM_OP_POWER:
       if (operands[0].f == 0) return NAN;
       break;

@@ -74,15 +74,14 @@ static inline void trm_parallel_ranges(int threads, int64_t count, trm_range_fn 
   trm_range ranges[TRM_MAX_THREADS];
   pthread_t started[TRM_MAX_THREADS];
   bool is_started[TRM_MAX_THREADS];
-  for (int i = 0; i < threads; i++) {
+  for (int i = 0; i < threads; ++i) {
     ranges[i] = (trm_range){function, context, trm_range_begin(count, i, threads),
                             trm_range_begin(count, i + 1, threads), i};
-    is_started[i] =
-        i > 0 && pthread_create(&started[i], NULL, trm_range_run, &ranges[i]) == 0;
+    is_started[i] = i > 0 && pthread_create(&started[i], NULL, trm_range_run, &ranges[i]) == 0;
     if (i > 0 && !is_started[i]) trm_range_run(&ranges[i]);
   }
   trm_range_run(&ranges[0]);
-  for (int i = 1; i < threads; i++) {
+  for (int i = 1; i < threads; ++i) {
     if (is_started[i]) pthread_join(started[i], NULL);
   }
 #else

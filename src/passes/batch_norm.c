@@ -81,15 +81,21 @@ static trm_status add_statistics(trm_edit *e, trm_index i, const char *target, c
   }
   *call = (trm_custom_call){.target = target};
   trm_index statistics;
-  const trm_instruction custom = {.opcode = TRM_OP_CUSTOM_CALL, .shape = pair,
-                                  .num_operands = num_operands, .operands = (trm_index *)operands,
-                                  .custom_call = call, .backend_config = config,
+  const trm_instruction custom = {.opcode = TRM_OP_CUSTOM_CALL,
+                                  .shape = pair,
+                                  .num_operands = num_operands,
+                                  .operands = (trm_index *)operands,
+                                  .custom_call = call,
+                                  .backend_config = config,
                                   .backend_config_size = strlen(config),
                                   .sharding = trm_edit_at(e, i)->sharding};
   TRY(trm_edit_add(e, i, custom, &statistics, error));
   for (int k = 0; k < 2; ++k) {
-    const trm_instruction gte = {.opcode = TRM_OP_GET_TUPLE_ELEMENT, .shape = vectors[k],
-                                 .num_operands = 1, .operands = &statistics, .number = k};
+    const trm_instruction gte = {.opcode = TRM_OP_GET_TUPLE_ELEMENT,
+                                 .shape = vectors[k],
+                                 .num_operands = 1,
+                                 .operands = &statistics,
+                                 .number = k};
     TRY(trm_edit_add(e, i, gte, &out_vectors[k], error));
   }
   return TRM_OK;
@@ -104,9 +110,12 @@ static trm_status group_mean(trm_edit *e, trm_index i, uint32_t group, trm_index
   if (call == NULL || config == NULL) FAIL_NO_MEMORY("a batch norm");
   *call = (trm_custom_call){.target = "tremula.all-reduce"};
   const trm_instruction custom = {.opcode = TRM_OP_CUSTOM_CALL,
-                                  .shape = trm_edit_at(e, vector)->shape, .num_operands = 1,
-                                  .operands = &vector, .custom_call = call,
-                                  .backend_config = config, .backend_config_size = strlen(config),
+                                  .shape = trm_edit_at(e, vector)->shape,
+                                  .num_operands = 1,
+                                  .operands = &vector,
+                                  .custom_call = call,
+                                  .backend_config = config,
+                                  .backend_config_size = strlen(config),
                                   .sharding = trm_edit_at(e, i)->sharding};
   return trm_edit_add(e, i, custom, out, error);
 }
@@ -115,8 +124,8 @@ static trm_status group_mean(trm_edit *e, trm_index i, uint32_t group, trm_index
 static trm_status replace_with(trm_edit *e, trm_index i, trm_index results[3], trm_error *error) {
   const trm_shape shape = trm_edit_at(e, i)->shape;
   for (int k = 1; k < 3; ++k) TRY(as_result(e, i, &shape.elements[k], &results[k], error));
-  const trm_instruction tuple = {.opcode = TRM_OP_TUPLE, .shape = shape, .num_operands = 3,
-                                 .operands = results};
+  const trm_instruction tuple = {
+      .opcode = TRM_OP_TUPLE, .shape = shape, .num_operands = 3, .operands = results};
   trm_index whole;
   TRY(trm_edit_add(e, i, tuple, &whole, error));
   trm_edit_replace(e, i, whole);
@@ -130,8 +139,8 @@ static trm_status expand_training(trm_edit *e, trm_index i, uint32_t group, trm_
       trm_arena_format(&e->module->arena, "{\"feature_index\":%d}", (int)norm.number);
   const trm_index x = trm_edit_operand(e, i, 0);
   trm_index results[3];
-  TRY(add_statistics(e, i, "tremula.batch-norm-statistics", config, &x, 1,
-                     &norm.shape.elements[1], &results[1], error));
+  TRY(add_statistics(e, i, "tremula.batch-norm-statistics", config, &x, 1, &norm.shape.elements[1],
+                     &results[1], error));
   if (group > 1) {
     const trm_shape vector = trm_edit_at(e, results[1])->shape;
     trm_index mean, off;
@@ -221,7 +230,8 @@ static trm_status refuse(const trm_instruction *norm, trm_error *error) {
   FAIL(UNIMPLEMENTED,
        "%s cannot have the statistics of several replicas: it is in neither float32 nor float16, "
        "or has control predecessors. Set "
-       "norms.experimental.distributed_batch_norm_replica_group_size to 1", norm->name);
+       "norms.experimental.distributed_batch_norm_replica_group_size to 1",
+       norm->name);
 }
 
 /* Which batch norms are to go, and of how many replicas the statistics are. */

@@ -20,13 +20,10 @@ static bool is_served(const trm_instruction *instruction) {
     case TRM_OP_RESHAPE:
     case TRM_OP_REVERSE:
     case TRM_OP_SLICE:
-    case TRM_OP_TRANSPOSE:
-      return true;
+    case TRM_OP_TRANSPOSE: return true;
     case TRM_OP_CONSTANT: /* small ones: comparing must not cost more than it saves */
-      return instruction->literal->num_leaves == 1 &&
-             trm_shape_bytes(&instruction->shape) <= 4096;
-    default:
-      return trm_opcode_is_elementwise(instruction->opcode);
+      return instruction->literal->num_leaves == 1 && trm_shape_bytes(&instruction->shape) <= 4096;
+    default: return trm_opcode_is_elementwise(instruction->opcode);
   }
 }
 
@@ -75,8 +72,8 @@ static bool equal(const trm_computation *computation, const trm_instruction *a,
     const int32_t rank = computation->instructions[a->operands[0]].shape.rank;
     if (rank > 0 && memcmp(a->slice, b->slice, (size_t)rank * sizeof *a->slice) != 0) return false;
   }
-  return a->opcode != TRM_OP_CONSTANT || memcmp(a->literal->leaves[0], b->literal->leaves[0],
-                                                trm_shape_bytes(&a->shape)) == 0;
+  return a->opcode != TRM_OP_CONSTANT ||
+         memcmp(a->literal->leaves[0], b->literal->leaves[0], trm_shape_bytes(&a->shape)) == 0;
 }
 
 static trm_status merge_equal(trm_edit *edit, trm_error *error) {

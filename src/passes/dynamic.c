@@ -20,8 +20,7 @@ typedef struct tracker {
   const size_row **rows; /* of each instruction that the computation began with; NULL: static */
 } tracker;
 
-static trm_status refuse(const trm_edit *edit, trm_index index, const char *why,
-                         trm_error *error) {
+static trm_status refuse(const trm_edit *edit, trm_index index, const char *why, trm_error *error) {
   char text[512];
   FAIL(UNIMPLEMENTED,
        "%s %s; sizes up to a bound can begin at set-dimension-size of a static array, go through "
@@ -57,24 +56,24 @@ static trm_status mask(trm_edit *edit, trm_index like, trm_index x, int32_t d, t
                        trm_index fill, trm_index *out, trm_error *error) {
   trm_shape shape = trm_edit_at(edit, x)->shape;
   shape.dynamic = 0;
-  trm_shape places = {.dtype = trm_edit_at(edit, size)->shape.dtype, .rank = shape.rank,
-                      .dims = shape.dims};
+  trm_shape places = {
+      .dtype = trm_edit_at(edit, size)->shape.dtype, .rank = shape.rank, .dims = shape.dims};
   trm_shape truths = {.dtype = TRM_PRED, .rank = shape.rank, .dims = shape.dims};
   trm_index place, sizes, inside, fills;
   int64_t *dimension = trm_arena_copy(&edit->module->arena, &(int64_t){d}, sizeof(int64_t));
   trm_index *operands = ARENA_NEW(&edit->module->arena, trm_index, 3);
   CHECK_MEMORY(dimension, "a mask");
   CHECK_MEMORY(operands, "a mask");
-  const trm_instruction iota = {.opcode = TRM_OP_IOTA, .shape = places,
-                                .dimensions = {1, dimension}};
+  const trm_instruction iota = {
+      .opcode = TRM_OP_IOTA, .shape = places, .dimensions = {1, dimension}};
   TRY(trm_edit_add(edit, like, iota, &place, error));
   TRY(trm_edit_broadcast(edit, like, places, size, 0, NULL, &sizes, error));
   TRY(trm_edit_binary(edit, like, TRM_OP_COMPARE, truths, place, sizes, &inside, error));
   trm_edit_at(edit, inside)->comparison = TRM_CMP_LT;
   TRY(trm_edit_broadcast(edit, like, shape, fill, 0, NULL, &fills, error));
   operands[0] = inside, operands[1] = x, operands[2] = fills;
-  const trm_instruction select = {.opcode = TRM_OP_SELECT, .shape = shape, .num_operands = 3,
-                                  .operands = operands};
+  const trm_instruction select = {
+      .opcode = TRM_OP_SELECT, .shape = shape, .num_operands = 3, .operands = operands};
   return trm_edit_add(edit, like, select, out, error);
 }
 
@@ -82,9 +81,8 @@ static trm_status mask(trm_edit *edit, trm_index like, trm_index x, int32_t d, t
 static trm_status set_operand(trm_edit *edit, trm_index index, uint32_t k, trm_index value,
                               trm_error *error) {
   trm_instruction *instruction = trm_edit_at(edit, index);
-  trm_index *operands =
-      trm_arena_copy(&edit->module->arena, instruction->operands,
-                     instruction->num_operands * sizeof *instruction->operands);
+  trm_index *operands = trm_arena_copy(&edit->module->arena, instruction->operands,
+                                       instruction->num_operands * sizeof *instruction->operands);
   CHECK_MEMORY(operands, "operands");
   operands[k] = value;
   instruction->operands = operands;
@@ -213,7 +211,7 @@ static trm_status dot(tracker *t, trm_edit *edit, trm_index index, trm_error *er
       for (int32_t i = 0; i < contracting->count; ++i) {
         if (contracting->items[i] == d) in_sum = i;
       }
-      const int32_t to = in_batch >= 0 ? in_batch : in_sum >= 0 ? -1 : place++;
+      const int32_t to = in_batch >= 0 ? in_batch : in_sum >= 0 ? -1 : ++place;
       if (sizes == NULL || sizes->of[d] == TRM_NO_INDEX) continue;
       if (to >= 0) {
         row->of[to] = sizes->of[d];
@@ -278,8 +276,10 @@ static trm_status pad_to_static(tracker *t, trm_edit *edit, trm_index index, trm
     }
   }
   trm_index tuple;
-  const trm_instruction prototype = {.opcode = TRM_OP_TUPLE, .shape = shape,
-                                     .num_operands = (uint32_t)rank + 1, .operands = elements};
+  const trm_instruction prototype = {.opcode = TRM_OP_TUPLE,
+                                     .shape = shape,
+                                     .num_operands = (uint32_t)rank + 1,
+                                     .operands = elements};
   TRY(trm_edit_add(edit, index, prototype, &tuple, error));
   trm_edit_replace(edit, index, tuple);
   return TRM_OK;
@@ -339,9 +339,11 @@ static trm_status rewrite(trm_edit *edit, trm_index index, void *state, trm_erro
       if (size != TRM_NO_INDEX) trm_edit_replace(edit, index, size);
       return TRM_OK;
     }
-    case TRM_OP_COPY: case TRM_OP_BROADCAST: case TRM_OP_TRANSPOSE: case TRM_OP_RESHAPE:
-    case TRM_OP_SLICE:
-      return move(t, edit, index, error);
+    case TRM_OP_COPY:
+    case TRM_OP_BROADCAST:
+    case TRM_OP_TRANSPOSE:
+    case TRM_OP_RESHAPE:
+    case TRM_OP_SLICE: return move(t, edit, index, error);
     case TRM_OP_CONCATENATE: return concatenate(t, edit, index, error);
     case TRM_OP_REDUCE: return reduce(t, edit, index, error);
     case TRM_OP_DOT: return dot(t, edit, index, error);

@@ -89,18 +89,10 @@ trm_status trm_edit_scalar(trm_edit *edit, trm_index like, trm_dtype dtype, doub
     int64_t s64;
   } bytes = {.s64 = 0};
   switch (dtype) {
-    case TRM_F32:
-      bytes.f32 = (float)value;
-      break;
-    case TRM_F64:
-      bytes.f64 = value;
-      break;
-    case TRM_F16:
-      bytes.u16 = trm_float_to_half((float)value);
-      break;
-    case TRM_BF16:
-      bytes.u16 = trm_float_to_bfloat16((float)value);
-      break;
+    case TRM_F32: bytes.f32 = (float)value; break;
+    case TRM_F64: bytes.f64 = value; break;
+    case TRM_F16: bytes.u16 = trm_float_to_half((float)value); break;
+    case TRM_BF16: bytes.u16 = trm_float_to_bfloat16((float)value); break;
     default:
       if (trm_dtype_is_small_float(dtype)) {
         bytes.u8 = trm_small_float_encode(dtype, value);
@@ -124,8 +116,10 @@ trm_status trm_edit_scalar(trm_edit *edit, trm_index like, trm_dtype dtype, doub
 trm_status trm_edit_convert(trm_edit *edit, trm_index like, trm_dtype dtype, trm_index operand,
                             trm_index *out_index, trm_error *error) {
   *out_index = operand;
-  trm_instruction prototype = {.opcode = TRM_OP_CONVERT, .shape = trm_edit_at(edit, operand)->shape,
-                               .num_operands = 1, .operands = &operand,
+  trm_instruction prototype = {.opcode = TRM_OP_CONVERT,
+                               .shape = trm_edit_at(edit, operand)->shape,
+                               .num_operands = 1,
+                               .operands = &operand,
                                .sharding = trm_edit_at(edit, like)->sharding,
                                .frontend_attributes = trm_edit_at(edit, like)->frontend_attributes};
   if (prototype.shape.dtype == dtype) return TRM_OK;
@@ -177,12 +171,8 @@ bool trm_edit_is_constant(const trm_edit *e, trm_index i, double value) {
   float real;
   uint16_t half;
   switch (instruction->shape.dtype) {
-    case TRM_F32:
-      memcpy(&real, data, sizeof real);
-      return (double)real == value;
-    case TRM_F16:
-      memcpy(&half, data, sizeof half);
-      return (double)trm_half_to_float(half) == value;
+    case TRM_F32: memcpy(&real, data, sizeof real); return (double)real == value;
+    case TRM_F16: memcpy(&half, data, sizeof half); return (double)trm_half_to_float(half) == value;
     case TRM_S32:
     case TRM_U32:
     case TRM_S64:
@@ -190,8 +180,7 @@ bool trm_edit_is_constant(const trm_edit *e, trm_index i, double value) {
     case TRM_PRED:
       memcpy(&integer, data, trm_dtype_size(instruction->shape.dtype));
       return (double)integer == value;
-    default:
-      return false;
+    default: return false;
   }
 }
 
@@ -207,8 +196,7 @@ trm_status trm_edit_instructions(trm_module *module, uint32_t computation, trm_r
   return trm_edit_end(&edit, status, error);
 }
 
-trm_status trm_edit_module(trm_module *module, trm_rewrite rewrite, void *state,
-                           trm_error *error) {
+trm_status trm_edit_module(trm_module *module, trm_rewrite rewrite, void *state, trm_error *error) {
   const uint32_t count = module->num_computations;
   for (uint32_t c = 0; c < count; ++c) {
     TRY(trm_edit_instructions(module, c, rewrite, state, error));
@@ -223,6 +211,6 @@ uint32_t *trm_count_users(const trm_computation *computation) {
     const trm_instruction *instruction = &computation->instructions[i];
     for (uint32_t k = 0; k < instruction->num_operands; ++k) users[instruction->operands[k]]++;
   }
-  users[computation->root]++;
+  ++users[computation->root];
   return users;
 }

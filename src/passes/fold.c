@@ -25,9 +25,14 @@ static bool is_foldable(const trm_edit *edit, const trm_instruction *instruction
     case TRM_OP_BROADCAST:
       if (!trm_shape_is_scalar(&instruction->shape)) return false;
       break;
-    case TRM_OP_CONCATENATE: case TRM_OP_GATHER: case TRM_OP_PAD: case TRM_OP_RESHAPE:
-    case TRM_OP_REVERSE: case TRM_OP_SLICE: case TRM_OP_TRANSPOSE: case TRM_OP_DYNAMIC_SLICE:
-      break;
+    case TRM_OP_CONCATENATE:
+    case TRM_OP_GATHER:
+    case TRM_OP_PAD:
+    case TRM_OP_RESHAPE:
+    case TRM_OP_REVERSE:
+    case TRM_OP_SLICE:
+    case TRM_OP_TRANSPOSE:
+    case TRM_OP_DYNAMIC_SLICE: break;
     default:
       if (!trm_opcode_is_elementwise(instruction->opcode)) return false;
   }
@@ -63,8 +68,11 @@ static trm_status run_once(const trm_edit *edit, trm_index i, trm_arena *scratch
   } else {
     memset(persistent, 0, kernel.persistent_bytes);
     void *results[1] = {result};
-    const trm_kernel_call call = {.operands = operands, .versions = versions, .results = results,
-                                  .scratch = working, .persistent = persistent};
+    const trm_kernel_call call = {.operands = operands,
+                                  .versions = versions,
+                                  .results = results,
+                                  .scratch = working,
+                                  .persistent = persistent};
     status = kernel.run(&kernel, &call, error);
   }
   trm_free(working);
@@ -93,8 +101,8 @@ static trm_status fold(trm_edit *edit, trm_index i, void *state, trm_error *erro
   TRY(status);
   leaves[0] = data;
   *literal = (trm_literal){.shape = instruction->shape, .num_leaves = 1, .leaves = leaves};
-  const trm_instruction constant = {.opcode = TRM_OP_CONSTANT, .shape = instruction->shape,
-                                    .literal = literal};
+  const trm_instruction constant = {
+      .opcode = TRM_OP_CONSTANT, .shape = instruction->shape, .literal = literal};
   trm_index folded;
   TRY(trm_edit_add(edit, i, constant, &folded, error));
   trm_edit_replace(edit, i, folded);

@@ -23,9 +23,9 @@ typedef struct group {
 
 typedef struct fuser {
   trm_edit edit;
-  uint32_t count;      /* instructions before the pass */
-  uint32_t *group_of;  /* by instruction */
-  bool *is_result;     /* used outside its group */
+  uint32_t count;     /* instructions before the pass */
+  uint32_t *group_of; /* by instruction */
+  bool *is_result;    /* used outside its group */
   VECTOR(group) groups;
   uint32_t *first_user, *next_user; /* lists of users, control edges too: next_user by edge */
   trm_index *edge_user;
@@ -39,21 +39,17 @@ static bool is_absorbed(const trm_computation *computation, const trm_instructio
       /* A broadcast that hardly grows is better read as it is. */
       return trm_shape_count(&computation->instructions[instruction->operands[0]].shape) * 2 <=
              trm_shape_count(&instruction->shape);
-    case TRM_OP_IOTA:
-      return true;
-    case TRM_OP_CONSTANT:
-      return trm_shape_is_scalar(&instruction->shape);
-    default:
-      return false;
+    case TRM_OP_IOTA: return true;
+    case TRM_OP_CONSTANT: return trm_shape_is_scalar(&instruction->shape);
+    default: return false;
   }
 }
 
 static bool is_member(const fuser *f, const trm_computation *computation, trm_index i) {
   const trm_instruction *instruction = &computation->instructions[i];
   return trm_opcode_is_elementwise(instruction->opcode) &&
-         instruction->num_control_predecessors == 0 &&
-         trm_shape_is_array(&instruction->shape) && instruction->shape.rank > 0 &&
-         trm_shape_count(&instruction->shape) > 0 &&
+         instruction->num_control_predecessors == 0 && trm_shape_is_array(&instruction->shape) &&
+         instruction->shape.rank > 0 && trm_shape_count(&instruction->shape) > 0 &&
          trm_strip_supports(f->edit.module, computation, instruction);
 }
 
@@ -128,12 +124,15 @@ static trm_status group_instruction(fuser *f, const trm_computation *computation
     group *joined = &f->groups.items[g];
     f->group_of[i] = g;
     f->is_result[i] = result;
-    joined->members++;
+    ++joined->members;
     joined->results += result;
     joined->operands += computation->instructions[i].num_operands;
     return TRM_OK;
   }
-  const group fresh = {.last = i, .shape = i, .members = 1, .results = 1,
+  const group fresh = {.last = i,
+                       .shape = i,
+                       .members = 1,
+                       .results = 1,
                        .operands = computation->instructions[i].num_operands};
   f->group_of[i] = (uint32_t)f->groups.count;
   f->is_result[i] = true;
@@ -145,11 +144,11 @@ static trm_status group_instruction(fuser *f, const trm_computation *computation
 
 typedef struct maker {
   fuser *f;
-  uint32_t body;             /* the fusion's computation */
-  VECTOR(trm_index) operands; /* outside */
+  uint32_t body;                /* the fusion's computation */
+  VECTOR(trm_index) operands;   /* outside */
   VECTOR(trm_index) parameters; /* inside */
-  trm_index *inside;         /* by outside instruction; TRM_NO_INDEX: not there yet */
-  VECTOR(trm_index) touched; /* entries of inside to reset */
+  trm_index *inside;            /* by outside instruction; TRM_NO_INDEX: not there yet */
+  VECTOR(trm_index) touched;    /* entries of inside to reset */
 } maker;
 
 static trm_status note_inside(maker *m, trm_index outside, trm_index inside, trm_error *error) {
@@ -233,15 +232,18 @@ static trm_status finish_fusion(maker *m, const trm_index *members, uint32_t num
     if (!trm_shape_make_tuple(&module->arena, (int32_t)count, shapes, &shape)) {
       FAIL_NO_MEMORY("a fusion");
     }
-    const trm_instruction tuple = {.opcode = TRM_OP_TUPLE, .shape = shape, .num_operands = count,
-                                   .operands = inside};
+    const trm_instruction tuple = {
+        .opcode = TRM_OP_TUPLE, .shape = shape, .num_operands = count, .operands = inside};
     TRY(trm_computation_add(module, m->body, &tuple, &root, error));
   }
   module->computations[m->body].root = root;
   uint32_t body = m->body;
-  const trm_instruction fusion = {.opcode = TRM_OP_FUSION, .shape = shape,
+  const trm_instruction fusion = {.opcode = TRM_OP_FUSION,
+                                  .shape = shape,
                                   .num_operands = (uint32_t)m->operands.count,
-                                  .operands = m->operands.items, .num_called = 1, .called = &body,
+                                  .operands = m->operands.items,
+                                  .num_called = 1,
+                                  .called = &body,
                                   .fusion_kind = "kLoop"};
   trm_index fused;
   /* The last result names the fusion: it is what the chain was for. */
@@ -252,8 +254,11 @@ static trm_status finish_fusion(maker *m, const trm_index *members, uint32_t num
   }
   for (uint32_t r = 0; r < count; ++r) {
     trm_index element;
-    const trm_instruction gte = {.opcode = TRM_OP_GET_TUPLE_ELEMENT, .shape = shapes[r],
-                                 .num_operands = 1, .operands = &fused, .number = r};
+    const trm_instruction gte = {.opcode = TRM_OP_GET_TUPLE_ELEMENT,
+                                 .shape = shapes[r],
+                                 .num_operands = 1,
+                                 .operands = &fused,
+                                 .number = r};
     TRY(trm_edit_add(&f->edit, results[r], gte, &element, error));
     trm_edit_replace(&f->edit, results[r], element);
   }

@@ -49,8 +49,8 @@ static trm_status drop_pair(trm_edit *e, trm_index i, void *state, trm_error *er
 /* Whether a computation is x + y. */
 static bool is_sum(const trm_computation *body) {
   const trm_instruction *root = &body->instructions[body->root];
-  return body->num_parameters == 2 && body->num_instructions == 3 &&
-         root->opcode == TRM_OP_ADD && root->operands[0] != root->operands[1];
+  return body->num_parameters == 2 && body->num_instructions == 3 && root->opcode == TRM_OP_ADD &&
+         root->operands[0] != root->operands[1];
 }
 
 /* What is squared, or TRM_NO_INDEX. */
@@ -167,7 +167,8 @@ static trm_status widen(trm_edit *e, trm_index i, void *state, trm_error *error)
   if (at(e, i)->num_control_predecessors > 0) return TRM_OK;
   switch (at(e, i)->opcode) {
     case TRM_OP_REDUCE: return widen_squares(e, i, error);
-    case TRM_OP_ADD: case TRM_OP_SUBTRACT: return widen_scaled_sum(e, i, error);
+    case TRM_OP_ADD:
+    case TRM_OP_SUBTRACT: return widen_scaled_sum(e, i, error);
     default: return TRM_OK;
   }
 }

@@ -21,12 +21,18 @@ static bool may_move(const trm_instruction *instruction) {
     return false;
   }
   switch (instruction->opcode) {
-    case TRM_OP_RESHAPE: case TRM_OP_TRANSPOSE: case TRM_OP_SLICE: case TRM_OP_REVERSE:
-    case TRM_OP_PAD: case TRM_OP_CONCATENATE: case TRM_OP_DOT: case TRM_OP_CONVOLUTION:
-    case TRM_OP_GATHER: case TRM_OP_DYNAMIC_SLICE: case TRM_OP_BROADCAST:
-      return true;
-    default:
-      return trm_opcode_is_elementwise(instruction->opcode);
+    case TRM_OP_RESHAPE:
+    case TRM_OP_TRANSPOSE:
+    case TRM_OP_SLICE:
+    case TRM_OP_REVERSE:
+    case TRM_OP_PAD:
+    case TRM_OP_CONCATENATE:
+    case TRM_OP_DOT:
+    case TRM_OP_CONVOLUTION:
+    case TRM_OP_GATHER:
+    case TRM_OP_DYNAMIC_SLICE:
+    case TRM_OP_BROADCAST: return true;
+    default: return trm_opcode_is_elementwise(instruction->opcode);
   }
 }
 
@@ -74,8 +80,8 @@ static trm_status append_elements(trm_module *module, uint32_t computation, trm_
   CHECK_MEMORY(elements, "loop state");
   memcpy(elements, instruction->shape.elements, before * sizeof *elements);
   memcpy(elements + before, shapes, extra * sizeof *elements);
-  instruction->shape = (trm_shape){.dtype = TRM_TUPLE, .num_elements = (int32_t)(before + extra),
-                                   .elements = elements};
+  instruction->shape = (trm_shape){
+      .dtype = TRM_TUPLE, .num_elements = (int32_t)(before + extra), .elements = elements};
   return TRM_OK;
 }
 
@@ -148,15 +154,19 @@ static trm_status hoist_moves(const loop *l, trm_edit *edit, const int64_t *sour
   edit->changed = true;
   for (int side = 0; side < 2; ++side) {
     const uint32_t c = side == 0 ? l->condition : l->body;
-    TRY_OR_GOTO(append_elements(module, c, module->computations[c].parameters[0], shapes, extra,
-                                error), done);
+    TRY_OR_GOTO(
+        append_elements(module, c, module->computations[c].parameters[0], shapes, extra, error),
+        done);
   }
   TRY_OR_GOTO(trm_edit_begin(&inner, module, l->body, error), done);
   const trm_index parameter = module->computations[l->body].parameters[0];
   for (uint32_t r = 0; r < extra && status == TRM_OK; ++r) {
     trm_index from = parameter;
-    const trm_instruction gte = {.opcode = TRM_OP_GET_TUPLE_ELEMENT, .shape = shapes[r],
-                                 .num_operands = 1, .operands = &from, .number = before + r};
+    const trm_instruction gte = {.opcode = TRM_OP_GET_TUPLE_ELEMENT,
+                                 .shape = shapes[r],
+                                 .num_operands = 1,
+                                 .operands = &from,
+                                 .number = before + r};
     status = trm_edit_add(&inner, results[r], gte, &operands[r], error);
     if (status == TRM_OK) trm_edit_replace(&inner, results[r], operands[r]);
   }
@@ -199,8 +209,7 @@ static bool is_taken_apart(const trm_computation *computation, trm_index index) 
   for (trm_index i = index + 1; i < computation->num_instructions; ++i) {
     const trm_instruction *instruction = &computation->instructions[i];
     for (uint32_t k = 0; k < instruction->num_operands; ++k) {
-      if (instruction->operands[k] == index &&
-          instruction->opcode != TRM_OP_GET_TUPLE_ELEMENT) {
+      if (instruction->operands[k] == index && instruction->opcode != TRM_OP_GET_TUPLE_ELEMENT) {
         return false;
       }
     }

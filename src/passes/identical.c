@@ -67,10 +67,11 @@ static bool is_of_all(const analysis *a, const trm_collective *collective) {
 /* The number behind "group_size" in a custom call's configuration; 0: all replicas. */
 static bool call_is_of_all(const analysis *a, const trm_instruction *instruction) {
   static const char key[] = "\"group_size\":";
-  const char *at = instruction->backend_config == NULL ? NULL
-                                                       : strstr(instruction->backend_config, key);
+  const char *at =
+      instruction->backend_config == NULL ? NULL : strstr(instruction->backend_config, key);
   uint32_t size = 0;
-  for (at = at == NULL ? "" : at + sizeof key - 1; *at == ' '; ++at) {}
+  for (at = at == NULL ? "" : at + sizeof key - 1; *at == ' '; ++at) {
+  }
   for (; *at >= '0' && *at <= '9' && size < UINT32_MAX / 16; ++at) {
     size = 10 * size + (uint32_t)(*at - '0');
   }
@@ -90,24 +91,30 @@ static bool custom_call_differs(const analysis *a, const trm_instruction *instru
 
 static bool result_differs(const analysis *a, uint32_t c, const trm_instruction *instruction) {
   switch (instruction->opcode) {
-    case TRM_OP_PARAMETER: case TRM_OP_CONSTANT:
-      return false; /* a parameter's come from the caller */
-    case TRM_OP_ALL_REDUCE: case TRM_OP_ALL_REDUCE_START: case TRM_OP_ALL_GATHER:
-    case TRM_OP_ALL_GATHER_START:
-      return !is_of_all(a, instruction->collective);
-    case TRM_OP_INFEED: case TRM_OP_REPLICA_ID: case TRM_OP_PARTITION_ID: case TRM_OP_RNG:
-    case TRM_OP_RNG_GET_AND_UPDATE_STATE: case TRM_OP_RECV: case TRM_OP_RECV_DONE:
-    case TRM_OP_ALL_TO_ALL: case TRM_OP_RAGGED_ALL_TO_ALL: case TRM_OP_REDUCE_SCATTER:
-    case TRM_OP_COLLECTIVE_BROADCAST: case TRM_OP_COLLECTIVE_PERMUTE:
-    case TRM_OP_COLLECTIVE_PERMUTE_START:
-      return true;
-    case TRM_OP_CUSTOM_CALL:
-      return custom_call_differs(a, instruction);
+    case TRM_OP_PARAMETER:
+    case TRM_OP_CONSTANT: return false; /* a parameter's come from the caller */
+    case TRM_OP_ALL_REDUCE:
+    case TRM_OP_ALL_REDUCE_START:
+    case TRM_OP_ALL_GATHER:
+    case TRM_OP_ALL_GATHER_START: return !is_of_all(a, instruction->collective);
+    case TRM_OP_INFEED:
+    case TRM_OP_REPLICA_ID:
+    case TRM_OP_PARTITION_ID:
+    case TRM_OP_RNG:
+    case TRM_OP_RNG_GET_AND_UPDATE_STATE:
+    case TRM_OP_RECV:
+    case TRM_OP_RECV_DONE:
+    case TRM_OP_ALL_TO_ALL:
+    case TRM_OP_RAGGED_ALL_TO_ALL:
+    case TRM_OP_REDUCE_SCATTER:
+    case TRM_OP_COLLECTIVE_BROADCAST:
+    case TRM_OP_COLLECTIVE_PERMUTE:
+    case TRM_OP_COLLECTIVE_PERMUTE_START: return true;
+    case TRM_OP_CUSTOM_CALL: return custom_call_differs(a, instruction);
     case TRM_OP_OPT_BARRIER: /* assume_equal_across_replicas() of cross_replica_ops.py */
       return trm_instruction_frontend_attribute(instruction, "ASSUME_EQUAL") == NULL &&
              operands_differ(a, c, instruction);
-    default:
-      return operands_differ(a, c, instruction);
+    default: return operands_differ(a, c, instruction);
   }
 }
 
@@ -225,8 +232,13 @@ trm_status trm_find_identical(const trm_module *module, const bool *runs, uint32
     diverges[c] = false;
     TRY(lay_out(&module->computations[c], arena, &first[c], &taken[c], &differs[c], error));
   }
-  analysis a = {.module = module, .replicas = replicas, .first = first, .taken = taken,
-                .differs = differs, .diverges = diverges, .changed = replicas > 1};
+  analysis a = {.module = module,
+                .replicas = replicas,
+                .first = first,
+                .taken = taken,
+                .differs = differs,
+                .diverges = diverges,
+                .changed = replicas > 1};
   for (; a.changed; ++a.round) {
     a.changed = false;
     for (uint32_t c = count; c-- > 0;) { /* callers before callees */

@@ -88,8 +88,8 @@ static trm_status inline_next(trm_module *module, uint32_t target, frame_vector 
   if (is_inlined(instruction.opcode)) {
     trm_instruction entered = {0};
     TRY(translate_predecessors(top, &instruction, side_effect, &module->arena, &entered, error));
-    trm_index after = entered.num_control_predecessors > 0 ? entered.control_predecessors[0]
-                                                          : TRM_NO_INDEX;
+    trm_index after =
+        entered.num_control_predecessors > 0 ? entered.control_predecessors[0] : TRM_NO_INDEX;
     if (side_effect && entered.num_control_predecessors > 1) { /* a token stands for all of them */
       entered.opcode = TRM_OP_AFTER_ALL;
       entered.shape.dtype = TRM_TOKEN;

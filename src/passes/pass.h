@@ -30,12 +30,14 @@ trm_status trm_pass_widen_halves(trm_module *module, trm_error *error);
 /* Which float16 results are rounded at random; IDENTICAL: those that are the same on all replicas,
  * which round them alike. */
 typedef enum trm_stochastic {
-  TRM_STOCHASTIC_NONE, TRM_STOCHASTIC_ALL, TRM_STOCHASTIC_IDENTICAL
+  TRM_STOCHASTIC_NONE,
+  TRM_STOCHASTIC_ALL,
+  TRM_STOCHASTIC_IDENTICAL
 } trm_stochastic;
 
 typedef struct trm_rounding_settings {
   trm_stochastic stochastic;
-  bool alike; /* what is the same on all replicas is rounded alike by all */
+  bool alike;        /* what is the same on all replicas is rounded alike by all */
   uint32_t replicas; /* that the program will run on; 0 is 1 */
 } trm_rounding_settings;
 

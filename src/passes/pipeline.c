@@ -8,9 +8,9 @@ typedef struct pass_row {
   const char *name;
   trm_pass_fn run;
   enum {
-    ALWAYS,     /* the engine cannot do without */
+    ALWAYS, /* the engine cannot do without */
     OPTIMISING,
-    HIDING      /* the same, and afterwards some results are in no memory */
+    HIDING /* the same, and afterwards some results are in no memory */
   } when;
   trm_status (*run_with)(trm_module *module, const trm_pass_settings *settings, trm_error *error);
 } pass_row;
@@ -88,9 +88,11 @@ static trm_status check_disabled(const char *disabled, trm_error *error) {
       found = pipeline[i].when != ALWAYS && is_named(pipeline[i].name, name, length);
     }
     if (!found) {
-      FAIL(INVALID_ARGUMENT, "option disabled_passes names '%.*s', which is no optimising pass: "
+      FAIL(INVALID_ARGUMENT,
+           "option disabled_passes names '%.*s', which is no optimising pass: "
            "these are simplify, simplify-tuples, fold-constants, common-subexpressions, "
-           "expand-batch-norm, hoist and fuse", (int)length, name);
+           "expand-batch-norm, hoist and fuse",
+           (int)length, name);
     }
     name += length + (name[length] == ',');
   }
@@ -103,8 +105,8 @@ static trm_status run_pass(const pass_row *pass, trm_module *module,
   const bool logs = trm_log_enabled(TRM_LOG_INFO, origin);
   const uint64_t before = logs ? count_instructions(module) : 0;
   const double start = logs ? trm_log_now_ms() : 0;
-  const trm_status status = pass->run != NULL ? pass->run(module, error)
-                                              : pass->run_with(module, settings, error);
+  const trm_status status =
+      pass->run != NULL ? pass->run(module, error) : pass->run_with(module, settings, error);
   TRY_NOTE(status, "in pass %s", pass->name);
   if (logs) {
     trm_log(TRM_LOG_INFO, origin, "pass %-27s %8llu -> %8llu instructions %9.2f ms", pass->name,

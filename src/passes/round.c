@@ -50,20 +50,40 @@ static bool is_served(const trm_edit *e, trm_index i) {
   switch (instruction->opcode) {
     case TRM_OP_CONVERT:
       return !is_exact_source(trm_edit_at(e, instruction->operands[0])->shape.dtype);
-    case TRM_OP_ADD: case TRM_OP_SUBTRACT: case TRM_OP_MULTIPLY: case TRM_OP_DIVIDE:
-    case TRM_OP_POWER: case TRM_OP_REMAINDER: case TRM_OP_ATAN2: case TRM_OP_CBRT:
-    case TRM_OP_ACOS: case TRM_OP_ACOSH: case TRM_OP_ASIN: case TRM_OP_ASINH: case TRM_OP_ATANH:
-    case TRM_OP_COSH: case TRM_OP_SINH:
-    case TRM_OP_COSINE: case TRM_OP_ERF: case TRM_OP_EXPONENTIAL:
-    case TRM_OP_EXPONENTIAL_MINUS_ONE: case TRM_OP_LOG: case TRM_OP_LOG_PLUS_ONE:
-    case TRM_OP_LOGISTIC: case TRM_OP_RSQRT: case TRM_OP_SINE: case TRM_OP_SQRT: case TRM_OP_TAN:
-    case TRM_OP_TANH: case TRM_OP_DOT: case TRM_OP_CONVOLUTION:
-      return true;
-    case TRM_OP_REDUCE: case TRM_OP_REDUCE_WINDOW:
+    case TRM_OP_ADD:
+    case TRM_OP_SUBTRACT:
+    case TRM_OP_MULTIPLY:
+    case TRM_OP_DIVIDE:
+    case TRM_OP_POWER:
+    case TRM_OP_REMAINDER:
+    case TRM_OP_ATAN2:
+    case TRM_OP_CBRT:
+    case TRM_OP_ACOS:
+    case TRM_OP_ACOSH:
+    case TRM_OP_ASIN:
+    case TRM_OP_ASINH:
+    case TRM_OP_ATANH:
+    case TRM_OP_COSH:
+    case TRM_OP_SINH:
+    case TRM_OP_COSINE:
+    case TRM_OP_ERF:
+    case TRM_OP_EXPONENTIAL:
+    case TRM_OP_EXPONENTIAL_MINUS_ONE:
+    case TRM_OP_LOG:
+    case TRM_OP_LOG_PLUS_ONE:
+    case TRM_OP_LOGISTIC:
+    case TRM_OP_RSQRT:
+    case TRM_OP_SINE:
+    case TRM_OP_SQRT:
+    case TRM_OP_TAN:
+    case TRM_OP_TANH:
+    case TRM_OP_DOT:
+    case TRM_OP_CONVOLUTION: return true;
+    case TRM_OP_REDUCE:
+    case TRM_OP_REDUCE_WINDOW:
       return instruction->num_operands == 2 &&
              is_sum_or_product(&e->module->computations[instruction->called[0]]);
-    default:
-      return false;
+    default: return false;
   }
 }
 
@@ -72,19 +92,23 @@ static trm_status take_apart(trm_edit *e, trm_index i, rounding how, trm_error *
   if (trm_edit_at(e, i)->opcode == TRM_OP_CONVERT) {
     TRY(trm_edit_convert(e, i, TRM_F32, trm_edit_operand(e, i, 0), &operand, error));
   } else {
-    const trm_index operands[2] = {trm_edit_operand(e, i, 0),
-                                   trm_edit_at(e, i)->num_operands > 1 ? trm_edit_operand(e, i, 1)
-                                                                       : 0};
+    const trm_index operands[2] = {trm_edit_operand(e, i, 0), trm_edit_at(e, i)->num_operands > 1
+                                                                  ? trm_edit_operand(e, i, 1)
+                                                                  : 0};
     TRY(trm_edit_widen(e, i, operands, &operand, error));
   }
   trm_custom_call *call = ARENA_NEW(&e->module->arena, trm_custom_call, 1);
   CHECK_MEMORY(call, "a rounding");
   *call = (trm_custom_call){.target = "tremula.round-half-stochastically"};
   const char *config = how.alike ? "{\"alike\":true}" : "{}";
-  const trm_instruction custom = {
-      .opcode = TRM_OP_CUSTOM_CALL, .shape = trm_edit_at(e, i)->shape, .num_operands = 1,
-      .operands = &operand, .custom_call = call, .backend_config = config,
-      .backend_config_size = strlen(config), .sharding = trm_edit_at(e, i)->sharding};
+  const trm_instruction custom = {.opcode = TRM_OP_CUSTOM_CALL,
+                                  .shape = trm_edit_at(e, i)->shape,
+                                  .num_operands = 1,
+                                  .operands = &operand,
+                                  .custom_call = call,
+                                  .backend_config = config,
+                                  .backend_config_size = strlen(config),
+                                  .sharding = trm_edit_at(e, i)->sharding};
   TRY(trm_edit_add(e, i, custom, &rounded, error));
   trm_edit_replace(e, i, rounded);
   return TRM_OK;
@@ -102,9 +126,8 @@ static trm_status round_instruction(trm_edit *e, trm_index i, void *state, trm_e
   if (!is_served(e, i)) return TRM_OK;
   const bool same =
       r->identical.first != NULL && trm_is_identical(&r->identical, e->computation, i);
-  const rounding all = {
-      .stochastic = settings->stochastic == TRM_STOCHASTIC_ALL ||
-                    (settings->stochastic == TRM_STOCHASTIC_IDENTICAL && same)};
+  const rounding all = {.stochastic = settings->stochastic == TRM_STOCHASTIC_ALL ||
+                                      (settings->stochastic == TRM_STOCHASTIC_IDENTICAL && same)};
   rounding how = rounding_of(trm_edit_at(e, i), all);
   how.alike = how.stochastic && same;
   return how.stochastic ? take_apart(e, i, how, error) : TRM_OK;

@@ -13,11 +13,15 @@ static const trm_shape *shape_at(const trm_edit *e, trm_index i) {
 
 static bool is_integer(trm_dtype dtype) {
   switch (dtype) {
-    case TRM_S8: case TRM_S16: case TRM_S32: case TRM_S64:
-    case TRM_U8: case TRM_U16: case TRM_U32: case TRM_U64:
-      return true;
-    default:
-      return false;
+    case TRM_S8:
+    case TRM_S16:
+    case TRM_S32:
+    case TRM_S64:
+    case TRM_U8:
+    case TRM_U16:
+    case TRM_U32:
+    case TRM_U64: return true;
+    default: return false;
   }
 }
 
@@ -25,25 +29,19 @@ static bool is_integer(trm_dtype dtype) {
 static bool widens_exactly(trm_dtype from, trm_dtype to) {
   if (from == to) return true;
   switch (from) {
-    case TRM_F16: case TRM_BF16:
-      return to == TRM_F32 || to == TRM_F64;
-    case TRM_F32:
-      return to == TRM_F64;
-    case TRM_S8:
-      return to == TRM_S16 || to == TRM_S32 || to == TRM_S64 || to == TRM_F32;
+    case TRM_F16:
+    case TRM_BF16: return to == TRM_F32 || to == TRM_F64;
+    case TRM_F32: return to == TRM_F64;
+    case TRM_S8: return to == TRM_S16 || to == TRM_S32 || to == TRM_S64 || to == TRM_F32;
     case TRM_U8:
       return to == TRM_S16 || to == TRM_U16 || to == TRM_S32 || to == TRM_U32 || to == TRM_S64 ||
              to == TRM_U64 || to == TRM_F32;
-    case TRM_S16:
-      return to == TRM_S32 || to == TRM_S64 || to == TRM_F32;
+    case TRM_S16: return to == TRM_S32 || to == TRM_S64 || to == TRM_F32;
     case TRM_U16:
       return to == TRM_S32 || to == TRM_U32 || to == TRM_S64 || to == TRM_U64 || to == TRM_F32;
-    case TRM_S32:
-      return to == TRM_S64;
-    case TRM_U32:
-      return to == TRM_S64 || to == TRM_U64;
-    default:
-      return false;
+    case TRM_S32: return to == TRM_S64;
+    case TRM_U32: return to == TRM_S64 || to == TRM_U64;
+    default: return false;
   }
 }
 
@@ -189,8 +187,7 @@ static void simplify_arithmetic(trm_edit *e, trm_index i) {
     case TRM_OP_SUBTRACT: /* x - 0.0 is x for every x */
       if (trm_edit_is_constant(e, right, 0) && integer) trm_edit_replace(e, i, left);
       break;
-    default:
-      break;
+    default: break;
   }
 }
 
@@ -255,8 +252,8 @@ static trm_status simplify_convolution(trm_edit *e, trm_index i, trm_error *erro
   }
   trm_window *turned = trm_arena_copy(&e->module->arena, window, sizeof *window);
   CHECK_MEMORY(turned, "a window");
-  turned->dims = trm_arena_copy(&e->module->arena, window->dims,
-                                (size_t)window->rank * sizeof *window->dims);
+  turned->dims =
+      trm_arena_copy(&e->module->arena, window->dims, (size_t)window->rank * sizeof *window->dims);
   CHECK_MEMORY(turned->dims, "a window");
   for (int32_t d = 0; d < numbers->spatial_rank; ++d) turned->dims[d].reversal ^= turns[d];
   trm_index operands[2] = {trm_edit_operand(e, i, 0), trm_edit_operand(e, kernel, 0)};
@@ -273,29 +270,19 @@ static trm_status simplify_instruction(trm_edit *e, trm_index i, void *state, tr
   (void)state;
   if (trm_edit_at(e, i)->num_control_predecessors > 0) return TRM_OK;
   switch (trm_edit_at(e, i)->opcode) {
-    case TRM_OP_CONVERT:
-      return simplify_convert(e, i, error);
+    case TRM_OP_CONVERT: return simplify_convert(e, i, error);
     case TRM_OP_BITCAST:
-    case TRM_OP_RESHAPE:
-      return simplify_reshape(e, i, error);
-    case TRM_OP_TRANSPOSE:
-      return simplify_transpose(e, i, error);
-    case TRM_OP_BROADCAST:
-      return simplify_broadcast(e, i, error);
-    case TRM_OP_POWER:
-      return simplify_power(e, i, error);
-    case TRM_OP_CONVOLUTION:
-      return simplify_convolution(e, i, error);
+    case TRM_OP_RESHAPE: return simplify_reshape(e, i, error);
+    case TRM_OP_TRANSPOSE: return simplify_transpose(e, i, error);
+    case TRM_OP_BROADCAST: return simplify_broadcast(e, i, error);
+    case TRM_OP_POWER: return simplify_power(e, i, error);
+    case TRM_OP_CONVOLUTION: return simplify_convolution(e, i, error);
     case TRM_OP_COPY:
-    case TRM_OP_DOMAIN:
-      trm_edit_replace(e, i, trm_edit_operand(e, i, 0));
-      return TRM_OK;
+    case TRM_OP_DOMAIN: trm_edit_replace(e, i, trm_edit_operand(e, i, 0)); return TRM_OK;
     case TRM_OP_ADD:
     case TRM_OP_SUBTRACT:
     case TRM_OP_MULTIPLY:
-    case TRM_OP_DIVIDE:
-      simplify_arithmetic(e, i);
-      return TRM_OK;
+    case TRM_OP_DIVIDE: simplify_arithmetic(e, i); return TRM_OK;
     case TRM_OP_SLICE:
       if (slice_is_whole(e, i)) trm_edit_replace(e, i, trm_edit_operand(e, i, 0));
       return TRM_OK;
@@ -320,8 +307,7 @@ static trm_status simplify_instruction(trm_edit *e, trm_index i, void *state, tr
         trm_edit_replace(e, i, trm_edit_operand(e, i, 1));
       }
       return TRM_OK;
-    default:
-      return TRM_OK;
+    default: return TRM_OK;
   }
 }
 

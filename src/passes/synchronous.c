@@ -82,14 +82,15 @@ static trm_status split_start(trm_edit *edit, trm_index index, trm_error *error)
   return replace_start(edit, index, result, error);
 }
 
-static trm_status take_element(trm_edit *edit, trm_index index, int64_t element,
-                               trm_error *error) {
+static trm_status take_element(trm_edit *edit, trm_index index, int64_t element, trm_error *error) {
   const trm_instruction done = *trm_edit_at(edit, index);
-  const trm_instruction prototype = {
-      .opcode = TRM_OP_GET_TUPLE_ELEMENT, .shape = done.shape, .num_operands = 1,
-      .operands = done.operands, .number = element,
-      .control_predecessors = done.control_predecessors,
-      .num_control_predecessors = done.num_control_predecessors};
+  const trm_instruction prototype = {.opcode = TRM_OP_GET_TUPLE_ELEMENT,
+                                     .shape = done.shape,
+                                     .num_operands = 1,
+                                     .operands = done.operands,
+                                     .number = element,
+                                     .control_predecessors = done.control_predecessors,
+                                     .num_control_predecessors = done.num_control_predecessors};
   trm_index taken;
   TRY(trm_edit_add(edit, index, prototype, &taken, error));
   trm_edit_replace(edit, index, taken);
@@ -116,8 +117,11 @@ static trm_status split_indices(trm_edit *edit, trm_index index, trm_error *erro
     trm_slice_dimension *range = ARENA_NEW(arena, trm_slice_dimension, 1);
     CHECK_MEMORY(range, "start indices");
     *range = (trm_slice_dimension){d, d + 1, 1};
-    const trm_instruction part = {.opcode = TRM_OP_SLICE, .shape = single, .num_operands = 1,
-                                  .operands = &slice.operands[first], .slice = range};
+    const trm_instruction part = {.opcode = TRM_OP_SLICE,
+                                  .shape = single,
+                                  .num_operands = 1,
+                                  .operands = &slice.operands[first],
+                                  .slice = range};
     trm_index taken;
     TRY(trm_edit_add(edit, index, part, &taken, error));
     TRY(trm_edit_unary(edit, index, TRM_OP_RESHAPE, (trm_shape){.dtype = indices.dtype}, taken,
@@ -134,12 +138,13 @@ static trm_status split_indices(trm_edit *edit, trm_index index, trm_error *erro
 /* Custom calls that say where or how large a value is to someone who cuts a program up. On one
  * device the value itself is all there is to them: a shard is the whole. */
 static bool is_annotation(const trm_edit *edit, const trm_instruction *instruction) {
-  static const char *const targets[] = {"Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape",
-                                        "SetBound", "LayoutConstraint", "annotate_device_placement",
-                                        "MoveToDevice", "MoveToHost", "Pin", "Unpin"};
+  static const char *const targets[] = {
+      "Sharding",     "SPMDFullToShardShape", "SPMDShardToFullShape",
+      "SetBound",     "LayoutConstraint",     "annotate_device_placement",
+      "MoveToDevice", "MoveToHost",           "Pin",
+      "Unpin"};
   if (instruction->num_operands == 0 || instruction->num_called > 0 ||
-      !trm_shape_equal(&instruction->shape,
-                       &trm_edit_at(edit, instruction->operands[0])->shape)) {
+      !trm_shape_equal(&instruction->shape, &trm_edit_at(edit, instruction->operands[0])->shape)) {
     return false;
   }
   for (size_t i = 0; i < sizeof targets / sizeof *targets; ++i) {
@@ -156,15 +161,24 @@ static void find_function(const trm_edit *edit, const trm_instruction *call,
     const char *target;
     trm_opcode opcode;
   } functions[] = {
-      {"xla_builder.math.Acos", TRM_OP_ACOS},   {"xla_builder.math.Acosh", TRM_OP_ACOSH},
-      {"xla_builder.math.Asin", TRM_OP_ASIN},   {"xla_builder.math.Asinh", TRM_OP_ASINH},
-      {"xla_builder.math.Atan", TRM_OP_ATAN2},  {"xla_builder.math.Atanh", TRM_OP_ATANH},
-      {"xla_builder.math.Cosh", TRM_OP_COSH},   {"xla_builder.math.Sinh", TRM_OP_SINH},
-      {"xla_builder.math.Tan", TRM_OP_TAN},     {"mhlo.acos", TRM_OP_ACOS},
-      {"mhlo.acosh", TRM_OP_ACOSH},             {"mhlo.asin", TRM_OP_ASIN},
-      {"mhlo.asinh", TRM_OP_ASINH},             {"mhlo.atanh", TRM_OP_ATANH},
-      {"mhlo.cosh", TRM_OP_COSH},               {"mhlo.sinh", TRM_OP_SINH},
-      {"mhlo.erf", TRM_OP_ERF},                 {"mhlo.tan", TRM_OP_TAN},
+      {"xla_builder.math.Acos", TRM_OP_ACOS},
+      {"xla_builder.math.Acosh", TRM_OP_ACOSH},
+      {"xla_builder.math.Asin", TRM_OP_ASIN},
+      {"xla_builder.math.Asinh", TRM_OP_ASINH},
+      {"xla_builder.math.Atan", TRM_OP_ATAN2},
+      {"xla_builder.math.Atanh", TRM_OP_ATANH},
+      {"xla_builder.math.Cosh", TRM_OP_COSH},
+      {"xla_builder.math.Sinh", TRM_OP_SINH},
+      {"xla_builder.math.Tan", TRM_OP_TAN},
+      {"mhlo.acos", TRM_OP_ACOS},
+      {"mhlo.acosh", TRM_OP_ACOSH},
+      {"mhlo.asin", TRM_OP_ASIN},
+      {"mhlo.asinh", TRM_OP_ASINH},
+      {"mhlo.atanh", TRM_OP_ATANH},
+      {"mhlo.cosh", TRM_OP_COSH},
+      {"mhlo.sinh", TRM_OP_SINH},
+      {"mhlo.erf", TRM_OP_ERF},
+      {"mhlo.tan", TRM_OP_TAN},
   };
   *out_opcode = TRM_NUM_OPCODES;
   if (call->num_operands != 1 || call->num_called > 0 || !trm_shape_is_array(&call->shape) ||
@@ -260,8 +274,7 @@ static trm_status rewrite(trm_edit *edit, trm_index index, void *state, trm_erro
     case TRM_OP_ALL_GATHER_START:
     case TRM_OP_ALL_REDUCE_START:
     case TRM_OP_COLLECTIVE_PERMUTE_START:
-    case TRM_OP_ASYNC_START:
-      return split_start(edit, index, error);
+    case TRM_OP_ASYNC_START: return split_start(edit, index, error);
     case TRM_OP_COPY_START:
       TRY(trm_edit_unary(edit, index, TRM_OP_COPY, instruction->shape.elements[0],
                          instruction->operands[0], &copy, error));
@@ -272,19 +285,13 @@ static trm_status rewrite(trm_edit *edit, trm_index index, void *state, trm_erro
       return TRM_OK;
     case TRM_OP_ALL_GATHER_DONE:
     case TRM_OP_COLLECTIVE_PERMUTE_DONE:
-    case TRM_OP_ASYNC_DONE:
-      return take_element(edit, index, 1, error);
-    case TRM_OP_COPY_DONE:
-      return take_element(edit, index, 0, error);
-    case TRM_OP_CUSTOM_CALL:
-      return rewrite_call(edit, index, error);
-    case TRM_OP_SCALED_DOT:
-      return expand_scaled_dot(edit, index, error);
+    case TRM_OP_ASYNC_DONE: return take_element(edit, index, 1, error);
+    case TRM_OP_COPY_DONE: return take_element(edit, index, 0, error);
+    case TRM_OP_CUSTOM_CALL: return rewrite_call(edit, index, error);
+    case TRM_OP_SCALED_DOT: return expand_scaled_dot(edit, index, error);
     case TRM_OP_DYNAMIC_SLICE:
-    case TRM_OP_DYNAMIC_UPDATE_SLICE:
-      return split_indices(edit, index, error);
-    default:
-      return TRM_OK;
+    case TRM_OP_DYNAMIC_UPDATE_SLICE: return split_indices(edit, index, error);
+    default: return TRM_OK;
   }
 }
 

@@ -20,7 +20,7 @@ static trm_index whole_tuple(const trm_computation *computation, const trm_instr
     whole = gte->operands[0];
   }
   return trm_shape_equal(&computation->instructions[whole].shape, &tuple->shape) ? whole
-                                                                                : TRM_NO_INDEX;
+                                                                                 : TRM_NO_INDEX;
 }
 
 static trm_status simplify(trm_module *module, uint32_t c, trm_error *error) {

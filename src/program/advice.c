@@ -89,8 +89,7 @@ static trm_status try_half(const trm_program *program, trm_advice_list *list, tr
   return status;
 }
 
-static trm_status try_shards(const trm_program *program, trm_advice_list *list,
-                             trm_error *error) {
+static trm_status try_shards(const trm_program *program, trm_advice_list *list, trm_error *error) {
   if (program->num_ipus > 1) return TRM_OK;
   for (uint32_t shards = 2; shards <= 8; shards *= 2) {
     trm_program *other = NULL;
@@ -128,7 +127,8 @@ static trm_status work_out_batch(const trm_program *program, trm_advice_list *li
                                      "not planned)",
                              .worst_tile_bytes = worst,
                              .fits = worst <= program->totals.bytes_per_tile,
-                             .num_ipus = program->num_ipus, .cycles = 0};
+                             .num_ipus = program->num_ipus,
+                             .cycles = 0};
   return add(list, program, advice, error);
 }
 

@@ -13,7 +13,7 @@ typedef struct trm_advice {
   int64_t saved;            /* fewer than now, on the fullest tile */
   bool fits;
   uint32_t num_ipus;
-  int64_t cycles;           /* of a run; 0: not known */
+  int64_t cycles; /* of a run; 0: not known */
 } trm_advice;
 
 typedef VECTOR(trm_advice) trm_advice_list;

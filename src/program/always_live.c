@@ -8,7 +8,7 @@
 /* Bytes. Those marked * are read off a memory report of the original: a program of two additions
  * and a random seed on a GC2, which Graphcore's guide prints (bench/fidelity/published.h). */
 enum {
-  WORKER_STACK = 400,      /* * one worker's; with the supervisor's 3168 a tile */
+  WORKER_STACK = 400, /* * one worker's; with the supervisor's 3168 a tile */
   SUPERVISOR_STACK = 768,
   CONTROL_ID_BYTES = 16,   /* a tile's ids of the host's sync */
   CONTROL_BASE = 560,      /* * control code of a program that does nothing: start, host sync */
@@ -16,17 +16,22 @@ enum {
   EXCHANGE_CALL_CODE = 12, /* control code of an exchange */
   LOOP_CODE = 48,
   EXCHANGE_SETUP_CODE = 16, /* * exchange code: one exchange */
-  MESSAGE_CODE = 8,        /* * exchange code: one message, sent or received */
-  HOST_COPY_CODE = 144, HOST_PACKET_HEADER = 4, /* * */
-  GLOBAL_COPY_CODE = 144, GLOBAL_PACKET_HEADER = 4,
-  COPY_DESCRIPTOR = 8,     /* of a tile's part of a copy */
-  COUNTER_BYTES = 4        /* * instrumentation of one compute set on a tile that it is on */
+  MESSAGE_CODE = 8,         /* * exchange code: one message, sent or received */
+  HOST_COPY_CODE = 144,
+  HOST_PACKET_HEADER = 4, /* * */
+  GLOBAL_COPY_CODE = 144,
+  GLOBAL_PACKET_HEADER = 4,
+  COPY_DESCRIPTOR = 8, /* of a tile's part of a copy */
+  COUNTER_BYTES = 4    /* * instrumentation of one compute set on a tile that it is on */
 };
 
 static trm_status add(trm_program_builder *builder, const char *name, trm_memory_category category,
                       uint32_t ipu, int64_t worst, int64_t total, trm_error *error) {
   const trm_new_variable wanted = {
-      .name = name, .source = TRM_NO_INDEX, .category = category, .always_live = true,
+      .name = name,
+      .source = TRM_NO_INDEX,
+      .category = category,
+      .always_live = true,
       .mapping = trm_mapping_spread(builder->target, worst, total, ipu, 0)};
   uint32_t variable;
   return wanted.mapping.kind == TRM_MAPPING_NONE
@@ -38,8 +43,8 @@ static trm_status add(trm_program_builder *builder, const char *name, trm_memory
 static trm_status add_everywhere(trm_program_builder *builder, const char *name,
                                  trm_memory_category category, uint32_t ipu, int64_t bytes,
                                  trm_error *error) {
-  return add(builder, name, category, ipu, bytes,
-             bytes * (int64_t)builder->target->tiles_per_ipu, error);
+  return add(builder, name, category, ipu, bytes, bytes * (int64_t)builder->target->tiles_per_ipu,
+             error);
 }
 
 /* What one IPU's tiles hold, gathered over compute sets and steps. */
@@ -78,9 +83,11 @@ static trm_status add_vertices(trm_program_builder *builder, ipu_sums *sums, cod
     sum->counters_total += COUNTER_BYTES * (int64_t)set->active_tiles;
     if (set->shared_with != TRM_NO_INDEX) continue;
     if (set->state.kind != TRM_MAPPING_NONE) {
-      const trm_new_variable wanted = {
-          .name = set->name, .source = set->source, .mapping = set->state, .always_live = true,
-          .category = TRM_CATEGORY_VERTEX_INSTANCE_STATE};
+      const trm_new_variable wanted = {.name = set->name,
+                                       .source = set->source,
+                                       .mapping = set->state,
+                                       .always_live = true,
+                                       .category = TRM_CATEGORY_VERTEX_INSTANCE_STATE};
       uint32_t variable;
       TRY(trm_program_add_variable(builder, &wanted, &variable, error));
     }
@@ -104,8 +111,8 @@ static bool next_is_shared(const trm_program_builder *builder, size_t s) {
 
 /* Code of a step on the tile that has most of it, and on all tiles of one IPU; added to the sums of
  * the IPU that it is on. */
-static void code_of(const trm_program_builder *builder, size_t s, ipu_sums *sum,
-                    int64_t *out_worst, int64_t *out_total) {
+static void code_of(const trm_program_builder *builder, size_t s, ipu_sums *sum, int64_t *out_worst,
+                    int64_t *out_total) {
   const trm_program_step *step = &builder->steps.items[s];
   const int64_t tiles = builder->target->tiles_per_ipu;
   int64_t everywhere = 0, worst = 0, active = 0;
@@ -168,7 +175,8 @@ static void gather_code(trm_program_builder *builder, ipu_sums *sums) {
 
 static trm_status add_code(trm_program_builder *builder, const ipu_sums *sum, const codelets *list,
                            uint32_t ipu, trm_error *error) {
-  /* How large stacks are is known of compiled code only: the original's IPU Model has none without. */
+  /* How large stacks are is known of compiled code only: the original's IPU Model has none without.
+   */
   TRY(add_everywhere(builder, "stacks", TRM_CATEGORY_STACK, ipu,
                      builder->target->num_worker_contexts * WORKER_STACK + SUPERVISOR_STACK,
                      error));
@@ -191,10 +199,9 @@ static trm_status add_code(trm_program_builder *builder, const ipu_sums *sum, co
 /* What add_code adds, on all tiles. */
 static int64_t code_bytes(const trm_program_builder *builder, const ipu_sums *sum,
                           const codelets *list, uint32_t ipu) {
-  int64_t bytes = sum->exchange_total +
-                  (int64_t)builder->target->tiles_per_ipu *
-                      (sum->control + HOST_COPY_CODE * sum->host_copies +
-                       GLOBAL_COPY_CODE * sum->global_copies);
+  int64_t bytes = sum->exchange_total + (int64_t)builder->target->tiles_per_ipu *
+                                            (sum->control + HOST_COPY_CODE * sum->host_copies +
+                                             GLOBAL_COPY_CODE * sum->global_copies);
   for (size_t c = 0; c < list->count; ++c) {
     const codelet *one = &list->items[c];
     if (one->ipu == ipu) bytes += (int64_t)one->bytes * one->tiles;
@@ -209,9 +216,8 @@ static trm_status add_ipu(trm_program_builder *builder, const ipu_sums *sum, con
           sum->descriptors_total, error));
   TRY(add_everywhere(builder, "host packet headers", TRM_CATEGORY_HOST_EXCHANGE_PACKET_HEADER, ipu,
                      HOST_PACKET_HEADER * sum->host_copies, error));
-  TRY(add_everywhere(builder, "global packet headers",
-                     TRM_CATEGORY_GLOBAL_EXCHANGE_PACKET_HEADER, ipu,
-                     GLOBAL_PACKET_HEADER * sum->global_copies, error));
+  TRY(add_everywhere(builder, "global packet headers", TRM_CATEGORY_GLOBAL_EXCHANGE_PACKET_HEADER,
+                     ipu, GLOBAL_PACKET_HEADER * sum->global_copies, error));
   if (builder->program->options.instrument) {
     TRY(add(builder, "cycle counters", TRM_CATEGORY_INSTRUMENTATION_RESULTS, ipu,
             sum->counters_worst, sum->counters_total, error));
@@ -235,7 +241,7 @@ trm_status trm_program_add_always_live(trm_program_builder *builder, trm_error *
   TRY(status);
   if (!builder->program->options.compile_ipu_code) {
     TRY(trm_program_add_note(builder, "code and stacks are not counted "
-                             "(compile_ipu_code is off)"));
+                                      "(compile_ipu_code is off)"));
   }
   return TRM_OK;
 }

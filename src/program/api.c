@@ -52,7 +52,8 @@ static trm_status check_options(const trm_program_options *options, const trm_ta
     if (!(proportions[p].value >= 0 && proportions[p].value <= 1)) {
       FAIL(INVALID_ARGUMENT,
            "availableMemoryProportion of %s must be from 0 to 1, the share of a tile's memory that "
-           "temporaries may take; it is %g", proportions[p].name, proportions[p].value);
+           "temporaries may take; it is %g",
+           proportions[p].name, proportions[p].value);
     }
   }
   if (!(options->io_tile_memory_proportion >= 0)) {
@@ -152,12 +153,16 @@ static trm_status make(trm_program *program, const trm_module *module, bool opti
                           &compute, error));
   }
   trm_program_builder builder = {
-      .program = program, .module = program->planned_module,
+      .program = program,
+      .module = program->planned_module,
       .target = compute != NULL ? compute : program->target,
-      .tile_options = {.convolution = &convolution, .matmul = &matmul,
+      .tile_options = {.convolution = &convolution,
+                       .matmul = &matmul,
                        .slice_memory_proportion = options->slice_memory_proportion,
-                       .replicas = options->replicas, .synthetic = options->synthetic},
-      .plans = trm_plan_cache_create(), .roles = roles};
+                       .replicas = options->replicas,
+                       .synthetic = options->synthetic},
+      .plans = trm_plan_cache_create(),
+      .roles = roles};
   trm_status status = TRM_RESOURCE_EXHAUSTED;
   if (builder.plans == NULL) trm_fail(error, status, "out of memory while planning");
   else status = trm_program_build(&builder, error);
@@ -218,15 +223,30 @@ const char *trm_program_note(const trm_program *program, size_t i) {
 bool trm_program_step_get(const trm_program *program, size_t i, trm_program_step_info *out_info) {
   if (i >= program->num_steps) return false;
   const trm_program_step *s = &program->steps[i];
-  *out_info = (trm_program_step_info){
-      .type = s->type, .name = s->name, .hlo_name = "", .op_name = "", .op_type = "", .layer = "",
-      .ipu = s->ipu, .stage = s->stage, .parent = s->parent, .end = s->end,
-      .repeat_count = s->repeat_count, .executions = s->executions, .cycles = s->cycles,
-      .sync_cycles = s->sync_cycles, .cycles_mean = s->cycles_mean,
-      .active_tiles = s->active_tiles, .bytes_in_worst = s->bytes_in_worst,
-      .bytes_in_total = s->bytes_in_total, .bytes_out_worst = s->bytes_out_worst,
-      .bytes_out_total = s->bytes_out_total, .flops = s->flops, .live_total = s->live_total,
-      .live_worst = s->live_worst, .live_worst_tile = s->live_worst_tile};
+  *out_info = (trm_program_step_info){.type = s->type,
+                                      .name = s->name,
+                                      .hlo_name = "",
+                                      .op_name = "",
+                                      .op_type = "",
+                                      .layer = "",
+                                      .ipu = s->ipu,
+                                      .stage = s->stage,
+                                      .parent = s->parent,
+                                      .end = s->end,
+                                      .repeat_count = s->repeat_count,
+                                      .executions = s->executions,
+                                      .cycles = s->cycles,
+                                      .sync_cycles = s->sync_cycles,
+                                      .cycles_mean = s->cycles_mean,
+                                      .active_tiles = s->active_tiles,
+                                      .bytes_in_worst = s->bytes_in_worst,
+                                      .bytes_in_total = s->bytes_in_total,
+                                      .bytes_out_worst = s->bytes_out_worst,
+                                      .bytes_out_total = s->bytes_out_total,
+                                      .flops = s->flops,
+                                      .live_total = s->live_total,
+                                      .live_worst = s->live_worst,
+                                      .live_worst_tile = s->live_worst_tile};
   if (s->compute_set != TRM_NO_INDEX) {
     out_info->vertices = program->compute_sets[s->compute_set].vertices;
   }
@@ -246,12 +266,21 @@ bool trm_program_variable_get(const trm_program *program, size_t i,
                               trm_program_variable_info *out_info) {
   if (i >= program->num_variables) return false;
   const trm_program_variable *v = &program->variables[i];
-  *out_info = (trm_program_variable_info){
-      .name = v->name, .op_name = "", .dtype = v->dtype, .count = v->count,
-      .worst_bytes = v->worst_bytes, .total_bytes = v->total_bytes, .ipu = v->mapping.ipu,
-      .tiles = v->mapping.parts, .category = v->category, .always_live = v->always_live,
-      .is_input = v->is_input, .is_output = v->is_output, .is_weight = v->is_weight,
-      .begin = v->live.begin, .end = v->live.end};
+  *out_info = (trm_program_variable_info){.name = v->name,
+                                          .op_name = "",
+                                          .dtype = v->dtype,
+                                          .count = v->count,
+                                          .worst_bytes = v->worst_bytes,
+                                          .total_bytes = v->total_bytes,
+                                          .ipu = v->mapping.ipu,
+                                          .tiles = v->mapping.parts,
+                                          .category = v->category,
+                                          .always_live = v->always_live,
+                                          .is_input = v->is_input,
+                                          .is_output = v->is_output,
+                                          .is_weight = v->is_weight,
+                                          .begin = v->live.begin,
+                                          .end = v->live.end};
   if (v->source == TRM_NO_INDEX) return true;
   const trm_program_source *source = &program->sources[v->source];
   out_info->op_name = source->op_name;
@@ -264,21 +293,26 @@ bool trm_program_pipeline_get(const trm_program *program, trm_program_pipeline_i
   static const char *const schedules[] = {"Grouped", "Interleaved", "Sequential"};
   const trm_pipeline *p = &program->pipeline;
   if (!p->present) return false;
-  *out_info = (trm_program_pipeline_info){
-      .schedule = schedules[p->schedule], .is_training = p->is_training,
-      .recomputation = p->recomputation, .num_stages = p->num_stages, .loop_step = p->loop_step,
-      .mini_batches = p->mini_batches, .round_cycles = p->round_cycles,
-      .total_cycles = p->total_cycles, .ramp_cycles = p->ramp_cycles,
-      .work_cycles = p->work_cycles};
+  *out_info = (trm_program_pipeline_info){.schedule = schedules[p->schedule],
+                                          .is_training = p->is_training,
+                                          .recomputation = p->recomputation,
+                                          .num_stages = p->num_stages,
+                                          .loop_step = p->loop_step,
+                                          .mini_batches = p->mini_batches,
+                                          .round_cycles = p->round_cycles,
+                                          .total_cycles = p->total_cycles,
+                                          .ramp_cycles = p->ramp_cycles,
+                                          .work_cycles = p->work_cycles};
   return true;
 }
 
-bool trm_program_stage_get(const trm_program *program, size_t i,
-                           trm_program_stage_info *out_info) {
+bool trm_program_stage_get(const trm_program *program, size_t i, trm_program_stage_info *out_info) {
   if (!program->pipeline.present || i >= program->pipeline.num_entries) return false;
   const trm_pipeline_stage *s = &program->pipeline.stages[i];
-  *out_info = (trm_program_stage_info){.ipu = s->ipu, .is_backward = s->is_backward,
-                                       .cycles = s->cycles, .stash_bytes = s->stash_bytes,
+  *out_info = (trm_program_stage_info){.ipu = s->ipu,
+                                       .is_backward = s->is_backward,
+                                       .cycles = s->cycles,
+                                       .stash_bytes = s->stash_bytes,
                                        .stash_depth = s->stash_depth};
   return true;
 }
@@ -287,10 +321,12 @@ bool trm_program_tile_get(const trm_program *program, size_t tile,
                           trm_program_tile_info *out_info) {
   const trm_program_memory *m = &program->memory;
   if (tile >= m->num_tiles) return false;
-  *out_info = (trm_program_tile_info){
-      .always_live = m->always_live[tile], .not_always_live = m->not_always_live[tile],
-      .gaps = m->gaps[tile], .interleaved = m->interleaved[tile],
-      .overflowed = m->overflowed[tile], .peak_step = m->peak_step[tile]};
+  *out_info = (trm_program_tile_info){.always_live = m->always_live[tile],
+                                      .not_always_live = m->not_always_live[tile],
+                                      .gaps = m->gaps[tile],
+                                      .interleaved = m->interleaved[tile],
+                                      .overflowed = m->overflowed[tile],
+                                      .peak_step = m->peak_step[tile]};
   for (int c = 0; c < TRM_NUM_MEMORY_CATEGORIES; ++c) {
     out_info->by_category[c] = m->by_category[c][tile];
   }

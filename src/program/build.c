@@ -62,7 +62,7 @@ static trm_status new_leaves(trm_program_builder *builder, trm_program_scope *sc
 }
 
 const trm_tile_wish *trm_program_wish_for(const trm_program_builder *builder, uint32_t computation,
-                                     trm_index i, uint32_t leaf) {
+                                          trm_index i, uint32_t leaf) {
   const trm_placement *placements = builder->wishes[computation][i];
   if (placements == NULL || placements[leaf].wish.kind == TRM_WISH_NONE) return NULL;
   return &placements[leaf].wish;
@@ -70,7 +70,7 @@ const trm_tile_wish *trm_program_wish_for(const trm_program_builder *builder, ui
 
 /* The IPU of a leaf that nothing computes: its own sharding, else its first reader's. */
 uint32_t trm_program_ipu_for(const trm_program_builder *builder, uint32_t computation, trm_index i,
-                        uint32_t leaf) {
+                             uint32_t leaf) {
   const trm_placement *placements = builder->wishes[computation][i];
   const trm_instruction *instruction = &builder->module->computations[computation].instructions[i];
   const int32_t sharded = trm_program_sharded_ipu(builder->program, instruction->sharding);
@@ -82,10 +82,8 @@ uint32_t trm_program_ipu_for(const trm_program_builder *builder, uint32_t comput
 }
 
 /* A linear mapping, after the one before it, so that small arrays spread over the tiles. */
-static trm_mapping next_linear(trm_program_builder *builder, const trm_shape *shape,
-                               uint32_t ipu) {
-  const trm_mapping m =
-      trm_mapping_linear(builder->target, shape, ipu, builder->next_tile[ipu]);
+static trm_mapping next_linear(trm_program_builder *builder, const trm_shape *shape, uint32_t ipu) {
+  const trm_mapping m = trm_mapping_linear(builder->target, shape, ipu, builder->next_tile[ipu]);
   if (m.parts > 0) {
     builder->next_tile[ipu] = (builder->next_tile[ipu] + m.parts) % m.tiles;
   }
@@ -111,8 +109,8 @@ trm_status trm_program_make_placements(trm_program_builder *builder, uint32_t co
   return TRM_OK;
 }
 
-static trm_status walk_constant(trm_program_builder *builder, trm_program_scope *scope,
-                                trm_index i, trm_error *error) {
+static trm_status walk_constant(trm_program_builder *builder, trm_program_scope *scope, trm_index i,
+                                trm_error *error) {
   const trm_instruction *instruction = trm_scope_at(builder, scope, i);
   int32_t count;
   TRY(new_leaves(builder, scope, i, &count, error));
@@ -123,9 +121,12 @@ static trm_status walk_constant(trm_program_builder *builder, trm_program_scope 
     TRY(trm_program_add_source(builder, scope->computation, i, &source, error));
     const uint32_t ipu = trm_program_ipu_for(builder, scope->computation, i, (uint32_t)l);
     const trm_new_variable wanted = {
-        .name = instruction->name, .source = source, .shape = shape,
+        .name = instruction->name,
+        .source = source,
+        .shape = shape,
         .mapping = trm_program_allocate(builder, scope->computation, i, (uint32_t)l, shape, ipu),
-        .category = TRM_CATEGORY_CONSTANT, .always_live = true};
+        .category = TRM_CATEGORY_CONSTANT,
+        .always_live = true};
     TRY(trm_program_add_variable(builder, &wanted, &variable, error));
     builder->variables.items[variable].leaf = (uint32_t)l;
     builder->last_use.items[variable] = TRM_NEVER_DIES;
@@ -165,15 +166,18 @@ static trm_status bring_to_ipu(trm_program_builder *builder, trm_value *value,
   const double rate = target->ipu_link_bytes_per_second * target->ipu_link_efficiency;
   trm_tile_cost cost = {.arena = &builder->program->arena};
   const trm_phase phase = {
-      .kind = TRM_PHASE_GLOBAL_EXCHANGE, .name = "inter-ipu-copy",
+      .kind = TRM_PHASE_GLOBAL_EXCHANGE,
+      .name = "inter-ipu-copy",
       .cycles = rate > 0 ? (int64_t)((double)bytes / rate * target->clock_frequency) + 1 : 1,
       .sync_cycles = target->global_sync_cycles,
       .cycles_mean = rate > 0 ? (double)bytes / rate * target->clock_frequency : 0,
       .active_tiles = trm_most(from->parts, to.parts) > target->tiles_per_ipu
                           ? target->tiles_per_ipu
                           : (uint32_t)trm_most(from->parts, to.parts),
-      .bytes_in_worst = trm_mapping_worst_bytes(&to), .bytes_in_total = bytes,
-      .bytes_out_worst = trm_mapping_worst_bytes(from), .bytes_out_total = bytes,
+      .bytes_in_worst = trm_mapping_worst_bytes(&to),
+      .bytes_in_total = bytes,
+      .bytes_out_worst = trm_mapping_worst_bytes(from),
+      .bytes_out_total = bytes,
       .messages_worst = 2};
   uint32_t first, last, writes;
   trm_status status = trm_tile_cost_add(&cost, &phase, error);
@@ -189,7 +193,9 @@ static trm_status bring_to_ipu(trm_program_builder *builder, trm_value *value,
   TRY(status);
   TRY(trm_program_touch(builder, value, error));
   const trm_new_variable wanted = {.name = builder->variables.items[value->variable].name,
-                                   .source = source, .shape = shape, .mapping = to,
+                                   .source = source,
+                                   .shape = shape,
+                                   .mapping = to,
                                    .category = TRM_CATEGORY_VARIABLE};
   uint32_t copy;
   TRY(trm_program_add_variable(builder, &wanted, &copy, error));
@@ -227,22 +233,22 @@ static trm_status make_results(trm_program_builder *builder, trm_program_scope *
     const trm_shape *shape = trm_shape_leaf(&instruction->shape, l);
     const trm_tile_result *result = &cost->results[l];
     uint32_t variable;
-    const bool in_place = result->in_place >= 0 &&
-                          (uint32_t)result->in_place < request->num_operands &&
-                          request->operands[result->in_place].dies &&
-                          !request->operands[result->in_place].is_view;
+    const bool in_place =
+        result->in_place >= 0 && (uint32_t)result->in_place < request->num_operands &&
+        request->operands[result->in_place].dies && !request->operands[result->in_place].is_view;
     if (in_place) {
       variable = operands[result->in_place].variable;
       if (variable < builder->copies_of.count) builder->copies_of.items[variable] = TRM_NO_INDEX;
     } else {
       trm_mapping mapping = result->mapping;
-      const trm_tile_wish *wish =
-          trm_program_wish_for(builder, scope->computation, i, (uint32_t)l);
+      const trm_tile_wish *wish = trm_program_wish_for(builder, scope->computation, i, (uint32_t)l);
       if (feed && wish != NULL && wish->mapping.ipu == request->ipu) {
         mapping = trm_mapping_like(&wish->mapping, shape->dtype);
       }
-      const trm_new_variable wanted = {.name = instruction->name, .source = source,
-                                       .shape = shape, .mapping = mapping,
+      const trm_new_variable wanted = {.name = instruction->name,
+                                       .source = source,
+                                       .shape = shape,
+                                       .mapping = mapping,
                                        .category = TRM_CATEGORY_VARIABLE};
       TRY(trm_program_add_variable(builder, &wanted, &variable, error));
       builder->variables.items[variable].leaf = (uint32_t)l;
@@ -294,13 +300,17 @@ static trm_status walk_family(trm_program_builder *builder, trm_program_scope *s
       ++used;
     }
   }
-  trm_tile_request request = {
-      .target = builder->target, .options = trm_pipeline_options(builder, instruction),
-      .module = builder->module,
-      .computation = &builder->module->computations[scope->computation],
-      .instruction = instruction, .num_operands = count, .operands = operands, .ipu = ipu,
-      .next_tile = builder->next_tile[ipu], .plans = builder->plans,
-      .roles = (trm_tile_role *const *)builder->roles};
+  trm_tile_request request = {.target = builder->target,
+                              .options = trm_pipeline_options(builder, instruction),
+                              .module = builder->module,
+                              .computation = &builder->module->computations[scope->computation],
+                              .instruction = instruction,
+                              .num_operands = count,
+                              .operands = operands,
+                              .ipu = ipu,
+                              .next_tile = builder->next_tile[ipu],
+                              .plans = builder->plans,
+                              .roles = (trm_tile_role *const *)builder->roles};
   trm_tile_options io_options;
   trm_feed_way feed;
   TRY(trm_io_tiles_choose(builder, &request, &io_options, &feed));
@@ -343,8 +353,8 @@ static trm_status walk_family(trm_program_builder *builder, trm_program_scope *s
     TRY_OR_GOTO(trm_remote_read(builder, values, count, source, ipu, error), done);
     TRY_OR_GOTO(trm_program_add_cost(builder, &cost, source, ipu, &first, &last, &writes, error),
                 done);
-    const bool linear = instruction->opcode == TRM_OP_CONVOLUTION ||
-                        instruction->opcode == TRM_OP_DOT;
+    const bool linear =
+        instruction->opcode == TRM_OP_CONVOLUTION || instruction->opcode == TRM_OP_DOT;
     if (linear && last + 1 > first) writes = last; /* partial sums are temporaries until then */
   }
   TRY_OR_GOTO(trm_io_tiles_place(builder, &request, feed, source, first_step, error), done);
@@ -363,8 +373,8 @@ done:
 }
 
 /* What another instruction's compute set computes: a name of its operand of full size. */
-static trm_status walk_absorbed(trm_program_builder *builder, trm_program_scope *scope,
-                                trm_index i, trm_error *error) {
+static trm_status walk_absorbed(trm_program_builder *builder, trm_program_scope *scope, trm_index i,
+                                trm_error *error) {
   const trm_instruction *instruction = trm_scope_at(builder, scope, i);
   uint32_t best = 0;
   for (uint32_t k = instruction->num_operands; k-- > 0;) {
@@ -458,8 +468,10 @@ trm_status trm_program_walk(trm_program_builder *builder, uint32_t computation,
   const uint32_t count = c->num_instructions;
   builder->walked += (uint64_t)count + 1;
   if (builder->walked > 2 * max_instructions) {
-    FAIL(RESOURCE_EXHAUSTED, "the program has more than %" PRIu64 " instructions when the "
-         "computations of its loops and conditionals are written out", max_instructions);
+    FAIL(RESOURCE_EXHAUSTED,
+         "the program has more than %" PRIu64 " instructions when the "
+         "computations of its loops and conditionals are written out",
+         max_instructions);
   }
   if (builder->orders[computation] == NULL) {
     TRY(trm_program_schedule(builder->module, computation,

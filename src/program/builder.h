@@ -15,7 +15,7 @@ typedef struct trm_value {
   uint32_t place;          /* of a view, in builder.places; TRM_NO_INDEX: the variable's own */
   int64_t source_count, contiguous;
   bool is_view, is_constant;
-  const void *scalar;      /* a constant's element, whose type is that of the leaf */
+  const void *scalar; /* a constant's element, whose type is that of the leaf */
 } trm_value;
 
 /* Where a leaf that nothing computes (an input, a constant, what a feed brings) should be. */
@@ -67,11 +67,11 @@ typedef struct trm_program_builder {
   const trm_target *target;
   trm_tile_options tile_options;
   struct trm_plan_cache *plans;
-  trm_tile_role **roles;    /* roles.c: [computation][instruction] */
+  trm_tile_role **roles;        /* roles.c: [computation][instruction] */
   VECTOR(trm_word_count) words; /* that names have, and how often */
-  bool finding;             /* the first of two walks: only wishes of placement are noted */
-  trm_placement ***wishes;  /* [computation][instruction][leaf]; NULL where there are none */
-  trm_arena scratch;        /* of one walk */
+  bool finding;                 /* the first of two walks: only wishes of placement are noted */
+  trm_placement ***wishes;      /* [computation][instruction][leaf]; NULL where there are none */
+  trm_arena scratch;            /* of one walk */
   VECTOR(trm_program_step) steps;
   VECTOR(trm_program_compute_set) compute_sets;
   VECTOR(trm_program_variable) variables;
@@ -79,30 +79,32 @@ typedef struct trm_program_builder {
   VECTOR(trm_mapping) places;
   VECTOR(uint32_t) more;
   VECTOR(const char *) notes;
-  VECTOR(uint32_t) last_use;   /* by variable: position in the scope in hand */
-  VECTOR(uint32_t) follows;    /* by variable: the one whose place it took; TRM_NO_INDEX */
-  VECTOR(uint32_t) copies_of;  /* by variable: its copy on another IPU; TRM_NO_INDEX */
+  VECTOR(uint32_t) last_use;        /* by variable: position in the scope in hand */
+  VECTOR(uint32_t) follows;         /* by variable: the one whose place it took; TRM_NO_INDEX */
+  VECTOR(uint32_t) copies_of;       /* by variable: its copy on another IPU; TRM_NO_INDEX */
   VECTOR(trm_program_loop *) loops; /* around */
-  VECTOR(uint64_t) signatures; /* by compute set, for outlining */
-  uint32_t *next_tile;         /* by IPU: where the next linear mapping begins */
-  uint32_t *outline_table;     /* hash table of compute sets */
+  VECTOR(uint64_t) signatures;      /* by compute set, for outlining */
+  uint32_t *next_tile;              /* by IPU: where the next linear mapping begins */
+  uint32_t *outline_table;          /* hash table of compute sets */
   uint32_t outline_capacity;
   VECTOR(trm_stage_use) stage_uses; /* by variable, in the loop of a pipeline */
-  trm_tile_options *stage_options; /* by entry of pipeline.stages, last the update's; or NULL */
+  trm_tile_options *stage_options;  /* by entry of pipeline.stages, last the update's; or NULL */
   trm_remote_options remote;
-  int64_t *io_bytes;           /* by IPU: that feeds take on I/O tiles */
-  uint64_t branch;             /* of equal branches of conditionals the same; 0: none, or random */
-  int32_t stage;               /* of a pipeline, of the instruction in hand; -1: none */
-  uint32_t pipeline_nesting;   /* 0: outside; 1: in the marked loop; 2: in that over mini-batches */
-  uint32_t parent;             /* step under which steps are added */
+  int64_t *io_bytes;         /* by IPU: that feeds take on I/O tiles */
+  uint64_t branch;           /* of equal branches of conditionals the same; 0: none, or random */
+  int32_t stage;             /* of a pipeline, of the instruction in hand; -1: none */
+  uint32_t pipeline_nesting; /* 0: outside; 1: in the marked loop; 2: in that over mini-batches */
+  uint32_t parent;           /* step under which steps are added */
   uint32_t depth;
   uint64_t walked;
-  uint32_t **orders;           /* by computation: instructions in order of execution */
+  uint32_t **orders; /* by computation: instructions in order of execution */
 } trm_program_builder;
 
 /* How the order of a computation is found (schedule.c). */
 typedef enum trm_order_kind {
-  TRM_ORDER_LEAST_MEMORY, TRM_ORDER_AS_WRITTEN, TRM_ORDER_DEPTH_FIRST
+  TRM_ORDER_LEAST_MEMORY,
+  TRM_ORDER_AS_WRITTEN,
+  TRM_ORDER_DEPTH_FIRST
 } trm_order_kind;
 
 static inline trm_order_kind trm_order_kind_of(const trm_program_options *options) {
@@ -178,8 +180,8 @@ static inline const trm_instruction *trm_scope_at(const trm_program_builder *bui
  * the wish for a leaf, or NULL; its IPU. */
 trm_status trm_program_make_placements(trm_program_builder *builder, uint32_t computation,
                                        trm_index i, int32_t leaves, trm_error *error);
-const trm_tile_wish *trm_program_wish_for(const trm_program_builder *builder,
-                                          uint32_t computation, trm_index i, uint32_t leaf);
+const trm_tile_wish *trm_program_wish_for(const trm_program_builder *builder, uint32_t computation,
+                                          trm_index i, uint32_t leaf);
 uint32_t trm_program_ipu_for(const trm_program_builder *builder, uint32_t computation, trm_index i,
                              uint32_t leaf);
 
@@ -212,8 +214,7 @@ trm_tile_operand trm_value_operand(trm_program_builder *builder, const trm_value
 /* Whether its variable may be written at `position` of the scope in hand. */
 /* In the first walk the placement of the leaf that a value's array came of, or NULL. */
 trm_placement *trm_program_placement_of(trm_program_builder *builder, const trm_value *value);
-bool trm_value_dies(const trm_program_builder *builder, const trm_value *value,
-                    uint32_t position);
+bool trm_value_dies(const trm_program_builder *builder, const trm_value *value, uint32_t position);
 /* The view that an instruction makes of its operands (slice, transpose, broadcast, concatenate,
  * reverse, reshape, ...). */
 trm_status trm_program_view(trm_program_builder *builder, const trm_program_scope *scope,
@@ -316,9 +317,8 @@ trm_status trm_io_tiles_place(trm_program_builder *builder, const trm_tile_reque
 
 /* An order of a computation's instructions that obeys operands and control predecessors: of
  * several, the one whose values hold the least memory at once. NULL when memory runs out. */
-trm_status trm_program_schedule(const trm_module *module, uint32_t computation,
-                                trm_order_kind kind, trm_arena *arena, uint32_t **out_order,
-                                trm_error *error);
+trm_status trm_program_schedule(const trm_module *module, uint32_t computation, trm_order_kind kind,
+                                trm_arena *arena, uint32_t **out_order, trm_error *error);
 
 /* ---- always_live.c, liveness.c -------------------------------------------------------------- */
 

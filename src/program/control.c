@@ -41,12 +41,13 @@ static trm_status own_variable(trm_program_builder *builder, const trm_value *va
   const trm_program_source *s = &builder->sources.items[source];
   const trm_tile_wish *wish = trm_program_wish_for(builder, s->computation, s->instruction, leaf);
   const bool repeats = value->source_count < count; /* such as zeros to begin with */
-  if (repeats) mapping = (trm_mapping){.ipu = trm_program_ipu_for(builder, s->computation,
-                                                                  s->instruction, leaf)};
+  if (repeats)
+    mapping =
+        (trm_mapping){.ipu = trm_program_ipu_for(builder, s->computation, s->instruction, leaf)};
   if (repeats && wish != NULL && wish->mapping.ipu == mapping.ipu) {
     mapping = wish->mapping;
   } else if (value->source_count != count || mapping.kind == TRM_MAPPING_NONE ||
-      (value->is_view && mapping.count != count)) {
+             (value->is_view && mapping.count != count)) {
     const uint32_t ipu = mapping.ipu;
     mapping = trm_mapping_linear(builder->target, shape, ipu, builder->next_tile[ipu]);
     if (mapping.parts > 0) {
@@ -54,8 +55,11 @@ static trm_status own_variable(trm_program_builder *builder, const trm_value *va
     }
   }
   mapping.element_bytes = trm_tile_dtype_bytes(shape->dtype);
-  const trm_new_variable wanted = {.name = name, .source = source, .shape = shape,
-                                   .mapping = mapping, .category = TRM_CATEGORY_VARIABLE};
+  const trm_new_variable wanted = {.name = name,
+                                   .source = source,
+                                   .shape = shape,
+                                   .mapping = mapping,
+                                   .category = TRM_CATEGORY_VARIABLE};
   TRY(trm_program_add_variable(builder, &wanted, out_variable, error));
   trm_program_variable *made = &builder->variables.items[*out_variable];
   made->leaf = leaf;
@@ -90,9 +94,8 @@ static trm_status begin_loop(trm_program_builder *builder, trm_program_loop **ou
 }
 
 /* What the loop read from outside is needed until it ends. */
-static trm_status end_loop(trm_program_builder *builder, trm_program_loop *loop,
-                           trm_error *error) {
-  builder->loops.count--;
+static trm_status end_loop(trm_program_builder *builder, trm_program_loop *loop, trm_error *error) {
+  --builder->loops.count;
   trm_status status = TRM_OK;
   for (size_t t = 0; t < loop->touched.count && status == TRM_OK; ++t) {
     status = trm_program_touch_variable(builder, loop->touched.items[t], error);
@@ -224,7 +227,9 @@ static void leave_out_counters(trm_program_builder *builder, uint32_t caller, tr
 trm_status trm_program_walk_while(trm_program_builder *builder, trm_program_scope *scope,
                                   trm_index i, trm_error *error) {
   const trm_instruction *instruction = trm_scope_at(builder, scope, i);
-  while_walk w = {.builder = builder, .scope = scope, .instruction = instruction,
+  while_walk w = {.builder = builder,
+                  .scope = scope,
+                  .instruction = instruction,
                   .count = trm_shape_num_leaves(&instruction->shape),
                   .init = scope->leaves[instruction->operands[0]]};
   const size_t room = (size_t)w.count + 1;
@@ -241,8 +246,10 @@ trm_status trm_program_walk_while(trm_program_builder *builder, trm_program_scop
   const trm_module *module = builder->module;
   const trm_loop view = {.condition = &module->computations[instruction->called[0]],
                          .body = &module->computations[instruction->called[1]],
-                         .state = &instruction->shape, .invariant = w.invariant,
-                         .first_value = first_value, .context = w.init};
+                         .state = &instruction->shape,
+                         .invariant = w.invariant,
+                         .first_value = first_value,
+                         .context = w.init};
   trm_loop_find_invariant(view.body, w.invariant, w.count);
   uint64_t turns = builder->program->options.assumed_trip_count;
   bool is_exact;
@@ -256,8 +263,8 @@ trm_status trm_program_walk_while(trm_program_builder *builder, trm_program_scop
   trm_program_loop *loop;
   uint32_t step = 0;
   TRY(begin_loop(builder, &loop, error));
-  const char *name = instruction->metadata.op_name == NULL ? instruction->name
-                                                           : instruction->metadata.op_name;
+  const char *name =
+      instruction->metadata.op_name == NULL ? instruction->name : instruction->metadata.op_name;
   if (!builder->finding) {
     TRY(trm_program_open(builder, known ? TRM_STEP_TYPE_REPEAT : TRM_STEP_TYPE_REPEAT_WHILE, name,
                          w.source, -1, &step, error));
@@ -265,8 +272,10 @@ trm_status trm_program_walk_while(trm_program_builder *builder, trm_program_scop
     builder->steps.items[step].repeat_is_assumed = !known;
   }
   if (!known) {
-    TRY(trm_program_add_note(builder, "the loop %s has a count that is not known when compiling: "
-                             "it is counted %" PRIu64 " times", name, turns));
+    TRY(trm_program_add_note(builder,
+                             "the loop %s has a count that is not known when compiling: "
+                             "it is counted %" PRIu64 " times",
+                             name, turns));
   }
   for (int32_t l = 0; l < w.count; ++l) {
     if (w.state[l].variable != TRM_NO_INDEX) {
@@ -345,8 +354,8 @@ trm_status trm_program_walk_conditional(trm_program_builder *builder, trm_progra
   CHECK_MEMORY(results, "a conditional");
   uint32_t source, step = 0, branch = 0;
   TRY(trm_program_add_source(builder, scope->computation, i, &source, error));
-  const char *name = instruction->metadata.op_name == NULL ? instruction->name
-                                                           : instruction->metadata.op_name;
+  const char *name =
+      instruction->metadata.op_name == NULL ? instruction->name : instruction->metadata.op_name;
   const bool is_pred =
       !is_call && trm_scope_at(builder, scope, instruction->operands[0])->shape.dtype == TRM_PRED;
   if (!builder->finding) {

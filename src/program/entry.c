@@ -48,8 +48,7 @@ static trm_status name_input(trm_program_builder *builder, const json_t *names, 
                              trm_index i, uint32_t leaf, uint32_t source, const char **out_name,
                              trm_error *error) {
   const trm_module *module = builder->module;
-  const trm_instruction *parameter =
-      &module->computations[module->entry].instructions[i];
+  const trm_instruction *parameter = &module->computations[module->entry].instructions[i];
   const trm_placement *placements = builder->wishes[module->entry][i];
   const char *listed = json_string_value(json_array_get(names, index));
   *out_name = parameter->name;
@@ -100,15 +99,17 @@ static trm_status add_inputs(trm_program_builder *builder, entry_values *v, cons
       uint32_t variable, source;
       TRY(trm_program_add_source(builder, module->entry, i, &source, error));
       const uint32_t ipu = trm_program_ipu_for(builder, module->entry, i, (uint32_t)l);
-      const bool weight =
-          is_weight(builder, module->entry, i, (uint32_t)l, shape, owned[l]);
+      const bool weight = is_weight(builder, module->entry, i, (uint32_t)l, shape, owned[l]);
       const bool remote = weight && trm_remote_is(builder, module->entry, i, (uint32_t)l, shape);
       const char *name;
       TRY(name_input(builder, names, index++, i, (uint32_t)l, source, &name, error));
       const trm_new_variable wanted = {
-          .name = name, .source = source, .shape = shape,
+          .name = name,
+          .source = source,
+          .shape = shape,
           .mapping = trm_program_allocate(builder, module->entry, i, (uint32_t)l, shape, ipu),
-          .category = TRM_CATEGORY_VARIABLE, .always_live = weight && !remote};
+          .category = TRM_CATEGORY_VARIABLE,
+          .always_live = weight && !remote};
       TRY(trm_program_add_variable(builder, &wanted, &variable, error));
       trm_program_variable *added = &builder->variables.items[variable];
       added->leaf = (uint32_t)l;
@@ -135,15 +136,21 @@ static trm_status add_stream(trm_program_builder *builder, const char *name, trm
   const bool in = kind == TRM_PHASE_HOST_READ;
   const int64_t share = trm_ceil_divide(bytes, target->tiles_per_ipu);
   const trm_phase phase = {
-      .kind = kind, .name = name,
+      .kind = kind,
+      .name = name,
       .cycles = (int64_t)(target->host_latency_seconds * target->clock_frequency +
                           (double)bytes / target->host_bytes_per_second * target->clock_frequency),
       .sync_cycles = target->global_sync_cycles,
       .cycles_mean = (double)bytes / target->host_bytes_per_second * target->clock_frequency,
-      .active_tiles = target->tiles_per_ipu, .messages_worst = 1,
-      .bytes_in_worst = in ? share : 0, .bytes_in_total = in ? bytes : 0,
-      .bytes_out_worst = in ? 0 : share, .bytes_out_total = in ? 0 : bytes,
-      .temporary_worst = share, .temporary_total = bytes, .temporary_is_message = true};
+      .active_tiles = target->tiles_per_ipu,
+      .messages_worst = 1,
+      .bytes_in_worst = in ? share : 0,
+      .bytes_in_total = in ? bytes : 0,
+      .bytes_out_worst = in ? 0 : share,
+      .bytes_out_total = in ? 0 : bytes,
+      .temporary_worst = share,
+      .temporary_total = bytes,
+      .temporary_is_message = true};
   trm_tile_cost cost = {.arena = &builder->program->arena};
   uint32_t first, last, writes;
   trm_status status = trm_tile_cost_add(&cost, &phase, error);
@@ -188,26 +195,43 @@ static trm_status add_seeds(trm_program_builder *builder, trm_error *error) {
   const uint32_t tiles = target->tiles_per_ipu;
   const bool several = builder->program->num_ipus > 1;
   if (several) { /* the host tells one IPU which program to run, and that the others */
-    const trm_phase broadcast = {
-        .kind = TRM_PHASE_GLOBAL_EXCHANGE, .name = "switchControlBroadcast2/GlobalPre",
-        .cycles = target->exchange_phase_cycles + 1, .sync_cycles = target->global_sync_cycles,
-        .active_tiles = tiles, .bytes_in_worst = 4, .bytes_in_total = 4 * (int64_t)tiles,
-        .bytes_out_worst = 4, .bytes_out_total = 4, .messages_worst = 1};
+    const trm_phase broadcast = {.kind = TRM_PHASE_GLOBAL_EXCHANGE,
+                                 .name = "switchControlBroadcast2/GlobalPre",
+                                 .cycles = target->exchange_phase_cycles + 1,
+                                 .sync_cycles = target->global_sync_cycles,
+                                 .active_tiles = tiles,
+                                 .bytes_in_worst = 4,
+                                 .bytes_in_total = 4 * (int64_t)tiles,
+                                 .bytes_out_worst = 4,
+                                 .bytes_out_total = 4,
+                                 .messages_worst = 1};
     TRY(add_phases(builder, &broadcast, 1, 0, error));
     TRY(trm_program_add_copies(builder, "switchControlBroadcast2/OnTileCopy", TRM_NO_INDEX, 0, 4,
                                4 * (int64_t)tiles, error));
   }
   for (uint32_t ipu = 0; ipu < builder->program->num_ipus; ++ipu) {
-    const trm_phase phases[] = {
-        {.kind = several ? TRM_PHASE_GLOBAL_EXCHANGE : TRM_PHASE_EXCHANGE, .name = name,
-         .cycles = target->exchange_phase_cycles + 2,
-         .sync_cycles = several ? target->global_sync_cycles : 0, .active_tiles = tiles,
-         .bytes_in_worst = 8, .bytes_in_total = 8 * (int64_t)tiles, .bytes_out_worst = 8,
-         .bytes_out_total = 8, .messages_worst = 1},
-        {.kind = TRM_PHASE_COMPUTE, .name = name, .cycles = 120, .cycles_mean = 120,
-         .active_tiles = tiles, .num_groups = 1, .edges = tiles,
-         .groups = {{.codelet = "poprand::SetSeedSupervisor", .count = tiles, .cycles = 120,
-                     .state_bytes = 12, .code_bytes = 300}}}};
+    const trm_phase phases[] = {{.kind = several ? TRM_PHASE_GLOBAL_EXCHANGE : TRM_PHASE_EXCHANGE,
+                                 .name = name,
+                                 .cycles = target->exchange_phase_cycles + 2,
+                                 .sync_cycles = several ? target->global_sync_cycles : 0,
+                                 .active_tiles = tiles,
+                                 .bytes_in_worst = 8,
+                                 .bytes_in_total = 8 * (int64_t)tiles,
+                                 .bytes_out_worst = 8,
+                                 .bytes_out_total = 8,
+                                 .messages_worst = 1},
+                                {.kind = TRM_PHASE_COMPUTE,
+                                 .name = name,
+                                 .cycles = 120,
+                                 .cycles_mean = 120,
+                                 .active_tiles = tiles,
+                                 .num_groups = 1,
+                                 .edges = tiles,
+                                 .groups = {{.codelet = "poprand::SetSeedSupervisor",
+                                             .count = tiles,
+                                             .cycles = 120,
+                                             .state_bytes = 12,
+                                             .code_bytes = 300}}}};
     TRY(add_phases(builder, phases, 2, ipu, error));
   }
   return TRM_OK;
@@ -349,11 +373,12 @@ static trm_status note_recomputation(trm_program_builder *builder, trm_error *er
   const trm_program *program = builder->program;
   if (program->recomputed_values == 0) {
     return trm_program_add_note(builder, "allow_recompute finds nothing to compute again: no cheap "
-                                "result is kept for long");
+                                         "result is kept for long");
   }
-  return trm_program_add_note(builder, "allow_recompute: %" PRIu32 " results of %.1f MB in all are "
-                              "computed again instead of kept", program->recomputed_values,
-                              (double)program->recomputed_bytes / 1e6);
+  return trm_program_add_note(builder,
+                              "allow_recompute: %" PRIu32 " results of %.1f MB in all are "
+                              "computed again instead of kept",
+                              program->recomputed_values, (double)program->recomputed_bytes / 1e6);
 }
 
 trm_status trm_program_build(trm_program_builder *builder, trm_error *error) {

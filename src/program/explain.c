@@ -82,7 +82,8 @@ static void append_answer(const trm_program *program, const trm_advice *best, tr
   } else {
     trm_text_format(text,
                     "Out of memory: tile %u of IPU %u needs %s bytes, %s more than the %s that it "
-                    "has (%.0f %%)", tile, ipu, NUMBER(t->worst_tile_bytes), NUMBER(t->bytes_over),
+                    "has (%.0f %%)",
+                    tile, ipu, NUMBER(t->worst_tile_bytes), NUMBER(t->bytes_over),
                     NUMBER(t->bytes_per_tile), share);
   }
   if (t->is_close) {
@@ -125,9 +126,9 @@ static trm_status append_details(const trm_program *program, trm_text *text, trm
                     v->is_input ? v->name : source_name(program, v->source, v->name));
     const bool tensor = v->category == TRM_CATEGORY_VARIABLE && strcmp(v->name, "variable") != 0;
     if (!tensor) {
-      trm_text_format(text, ": %s", v->category == TRM_CATEGORY_VARIABLE
-                                        ? "temporaries"
-                                        : trm_memory_category_name(v->category));
+      trm_text_format(text, ": %s",
+                      v->category == TRM_CATEGORY_VARIABLE ? "temporaries"
+                                                           : trm_memory_category_name(v->category));
     } else if (v->is_weight) {
       trm_text_format(text, ": a weight");
     }

@@ -49,7 +49,7 @@ trm_status trm_io_tiles_choose(trm_program_builder *builder, trm_tile_request *r
   }
   if (!overlaps(builder)) {
     return trm_program_add_note(builder, "feeds are not placed on I/O tiles: that is done in loops "
-                                "on one IPU, and in grouped pipelines");
+                                         "on one IPU, and in grouped pipelines");
   }
   int64_t *used = &builder->io_bytes[request->ipu];
   const int64_t bytes = bytes_of(request, way);
@@ -57,9 +57,10 @@ trm_status trm_io_tiles_choose(trm_program_builder *builder, trm_tile_request *r
                       options->io_tile_memory_proportion;
   if ((double)(*used + bytes) > room) {
     return trm_program_add_note(
-        builder, "feeds of %lld bytes are not placed on I/O tiles: %u of them have room for %.0f "
-        "(io_tiles.available_memory_proportion %g)", (long long)(*used + bytes), options->io_tiles,
-        room, options->io_tile_memory_proportion);
+        builder,
+        "feeds of %lld bytes are not placed on I/O tiles: %u of them have room for %.0f "
+        "(io_tiles.available_memory_proportion %g)",
+        (long long)(*used + bytes), options->io_tiles, room, options->io_tile_memory_proportion);
   }
   *used += bytes;
   *own = *request->options;
@@ -85,7 +86,8 @@ trm_status trm_io_tiles_place(trm_program_builder *builder, const trm_tile_reque
   const int64_t bytes = bytes_of(request, way);
   trm_program_loop *loop = builder->loops.items[builder->loops.count - 1];
   const trm_new_variable wanted = {
-      .name = way == TRM_FEED_IN ? "loaded ahead" : "on the way out", .source = source,
+      .name = way == TRM_FEED_IN ? "loaded ahead" : "on the way out",
+      .source = source,
       .category = TRM_CATEGORY_HOST_MESSAGE,
       .mapping = trm_mapping_spread(builder->program->target, trm_ceil_divide(bytes, io_tiles),
                                     bytes, request->ipu, builder->target->tiles_per_ipu)};

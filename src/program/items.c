@@ -24,9 +24,8 @@ static const trm_instruction *instruction_of(const trm_program *p, uint32_t sour
 }
 
 static bool is_infeed(const trm_instruction *i) {
-  return i->opcode == TRM_OP_INFEED ||
-         (i->custom_call != NULL && i->custom_call->target != NULL &&
-          strcmp(i->custom_call->target, "tremula.infeed") == 0);
+  return i->opcode == TRM_OP_INFEED || (i->custom_call != NULL && i->custom_call->target != NULL &&
+                                        strcmp(i->custom_call->target, "tremula.infeed") == 0);
 }
 
 double trm_program_items(const trm_program *p, bool *out_images) {

@@ -188,9 +188,8 @@ static trm_status gather(const trm_program *program, const readers *r, entries *
     if (!variable->always_live) continue;
     const bool constant = variable->category == TRM_CATEGORY_CONSTANT;
     const bool weight = variable->is_weight || constant;
-    const trm_program_layer layer = {
-        .always_live_bytes = variable->total_bytes,
-        .weights_bytes = weight ? variable->total_bytes : 0};
+    const trm_program_layer layer = {.always_live_bytes = variable->total_bytes,
+                                     .weights_bytes = weight ? variable->total_bytes : 0};
     TRY(add(list, op_name_of(program, r, variable->source, variable->is_input || constant, named),
             layer, program->num_steps + v, error));
   }
@@ -230,8 +229,7 @@ static void merge(entries *list) {
 static trm_status hand_out(const entries *list, trm_program_layer **out_layers, trm_error *error) {
   size_t characters = 0;
   for (size_t e = 0; e < list->count; ++e) characters += list->items[e].length + 1;
-  trm_program_layer *layers =
-      trm_allocate_zeroed(list->count * sizeof *layers + characters + 1, 1);
+  trm_program_layer *layers = trm_allocate_zeroed(list->count * sizeof *layers + characters + 1, 1);
   CHECK_MEMORY(layers, "layers");
   char *names = (char *)(layers + list->count);
   for (size_t e = 0; e < list->count; ++e) {

@@ -14,12 +14,12 @@ enum { BYTES_ALIGNMENT = 4, GAP_ALIGNMENT = 8 };
 
 typedef struct sweep {
   trm_program *program;
-  uint32_t tiles;           /* of an IPU */
-  int64_t *live;            /* [ipu][tile] */
-  int64_t *worst, *total;   /* by IPU: of live and always live */
+  uint32_t tiles;         /* of an IPU */
+  int64_t *live;          /* [ipu][tile] */
+  int64_t *worst, *total; /* by IPU: of live and always live */
   uint32_t *worst_tile;
-  bool *changed;            /* by IPU */
-  uint32_t *begins, *ends;  /* variables that are not always live, by begin and by end */
+  bool *changed;           /* by IPU */
+  uint32_t *begins, *ends; /* variables that are not always live, by begin and by end */
   uint32_t count;
 } sweep;
 
@@ -236,10 +236,10 @@ static void finish_tiles(trm_program *program, const int64_t *with_gaps, int64_t
 static void add_up_load(trm_program *program) {
   trm_program_totals *totals = &program->totals;
   const trm_target *target = program->target;
-  totals->load_bytes = totals->always_live_bytes +
-                       (program->options.compile_ipu_code ? 0 : totals->code_bytes);
-  const double seconds = target->host_latency_seconds +
-                         (double)totals->load_bytes / target->host_bytes_per_second;
+  totals->load_bytes =
+      totals->always_live_bytes + (program->options.compile_ipu_code ? 0 : totals->code_bytes);
+  const double seconds =
+      target->host_latency_seconds + (double)totals->load_bytes / target->host_bytes_per_second;
   totals->load_cycles =
       (int64_t)ceil(seconds * target->clock_frequency) + target->global_sync_cycles;
 }

@@ -60,8 +60,8 @@ static bool takes_halves(const narrower *n, trm_index u, uint32_t k) {
   switch (reader->opcode) {
     case TRM_OP_REDUCE: { /* the greatest of halves is one, which the original widens before */
       const trm_computation *sum = &n->module->computations[reader->called[0]];
-      return k < reader->num_operands / 2 && (reader->shape.dtype == TRM_F16 ||
-                                              sum->instructions[sum->root].opcode == TRM_OP_ADD);
+      return k < reader->num_operands / 2 &&
+             (reader->shape.dtype == TRM_F16 || sum->instructions[sum->root].opcode == TRM_OP_ADD);
     }
     case TRM_OP_FUSION: return n->callers[reader->called[0]] == 1;
     case TRM_OP_CONVERT: return true;
@@ -135,16 +135,18 @@ static uint64_t narrow_leaves(const narrower *n, trm_index i) {
     case TRM_OP_FUSION: return n->may[i] & widened_leaves(n, instruction);
     case TRM_OP_CONVERT:
       return instruction->shape.dtype == TRM_F32 && is_half(n, instruction->operands[0])
-                 ? n->may[i] & 1 : 0;
+                 ? n->may[i] & 1
+                 : 0;
     case TRM_OP_MULTIPLY: return is_widened(c, instruction) ? n->may[i] & 1 : 0;
     case TRM_OP_GET_TUPLE_ELEMENT: {
-      const int32_t leaf = trm_shape_leaf_offset(
-          &c->instructions[instruction->operands[0]].shape, (int32_t)instruction->number);
+      const int32_t leaf = trm_shape_leaf_offset(&c->instructions[instruction->operands[0]].shape,
+                                                 (int32_t)instruction->number);
       return leaf < MAX_LEAVES ? n->is_narrow[instruction->operands[0]] >> leaf & 1 : 0;
     }
     default:
       return is_view(instruction->opcode) && instruction->num_operands == 1
-                 ? n->is_narrow[instruction->operands[0]] & 1 : 0;
+                 ? n->is_narrow[instruction->operands[0]] & 1
+                 : 0;
   }
 }
 
@@ -152,8 +154,7 @@ static uint64_t narrow_leaves(const narrower *n, trm_index i) {
 static trm_status narrow_shape(narrower *n, trm_shape *shape, uint64_t leaves, trm_error *error) {
   if (shape->dtype == TRM_F32 && (leaves & 1) != 0) shape->dtype = TRM_F16;
   if (shape->dtype != TRM_TUPLE) return TRM_OK;
-  trm_shape *elements =
-      ARENA_NEW(&n->module->arena, trm_shape, (size_t)shape->num_elements + 1);
+  trm_shape *elements = ARENA_NEW(&n->module->arena, trm_shape, (size_t)shape->num_elements + 1);
   CHECK_MEMORY(elements, "a program");
   for (int32_t e = 0; e < shape->num_elements; ++e) {
     elements[e] = shape->elements[e];

@@ -109,8 +109,8 @@ const trm_tile_options *trm_pipeline_options(const trm_program_builder *builder,
   return builder->stage >= 0 ? &builder->stage_options[builder->stage] : &builder->tile_options;
 }
 
-static trm_status read_description(trm_program_builder *builder, const json_t *json,
-                                   bool *out_good, trm_error *error) {
+static trm_status read_description(trm_program_builder *builder, const json_t *json, bool *out_good,
+                                   trm_error *error) {
   trm_pipeline *pipeline = &builder->program->pipeline;
   const json_int_t stages = json_integer_value(json_object_get(json, "stages"));
   *out_good = stages >= 1 && stages <= 1024;
@@ -148,8 +148,10 @@ static trm_status read_description(trm_program_builder *builder, const json_t *j
   const json_t *value;
   json_object_foreach((json_t *)(uintptr_t)memory, key, value) {
     if (!json_is_true(value) || strncmp(key, "replicated_", 11) != 0) continue;
-    TRY(trm_program_add_note(builder, "the pipeline's %s is not modelled: every replica is counted "
-                             "with all of what it shares", key));
+    TRY(trm_program_add_note(builder,
+                             "the pipeline's %s is not modelled: every replica is counted "
+                             "with all of what it shares",
+                             key));
   }
   return TRM_OK;
 }
@@ -167,7 +169,7 @@ trm_status trm_pipeline_begin(trm_program_builder *builder, const trm_instructio
   TRY(status);
   if (!good) {
     return trm_program_add_note(builder, "the description of a pipeline is not understood: its "
-                                "stages are counted one after the other");
+                                         "stages are counted one after the other");
   }
   *out_is_pipeline = true;
   return TRM_OK;
@@ -215,8 +217,8 @@ static trm_status add_stash(trm_program_builder *builder, uint32_t v, uint32_t d
                             uint32_t begin, uint32_t end, trm_error *error) {
   if (depth <= 1 || builder->remote.activations) return TRM_OK;
   const trm_program_variable *variable = &builder->variables.items[v];
-  trm_new_variable wanted = {.source = variable->source, .mapping = variable->mapping,
-                             .category = TRM_CATEGORY_VARIABLE};
+  trm_new_variable wanted = {
+      .source = variable->source, .mapping = variable->mapping, .category = TRM_CATEGORY_VARIABLE};
   wanted.name = trm_arena_format(&builder->program->arena, "stash of %s", variable->name);
   CHECK_MEMORY(wanted.name, "a pipeline");
   wanted.mapping.element_bytes *= depth - 1;
@@ -249,8 +251,10 @@ trm_status trm_pipeline_end(trm_program_builder *builder, uint32_t loop_step, ui
       const uint32_t first = begin_of[use.last_in];
       if (use.forward_end >= first || again.live.end <= first) continue;
       builder->variables.items[v].live.end = use.forward_end;
-      const trm_new_variable wanted = {.name = again.name, .source = again.source,
-                                       .mapping = again.mapping, .category = again.category};
+      const trm_new_variable wanted = {.name = again.name,
+                                       .source = again.source,
+                                       .mapping = again.mapping,
+                                       .category = again.category};
       uint32_t second;
       TRY(trm_program_add_variable(builder, &wanted, &second, error));
       builder->variables.items[second].live = (trm_program_interval){first, again.live.end};

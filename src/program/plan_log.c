@@ -6,8 +6,8 @@
 static const char origin[] = "POPLIBS";
 
 typedef struct price {
-  int64_t cycles;     /* of one run */
-  int64_t temporary;  /* bytes of its worst tile: buffers, partials */
+  int64_t cycles;    /* of one run */
+  int64_t temporary; /* bytes of its worst tile: buffers, partials */
 } price;
 
 static bool is_planned(const trm_program_source *source) {

@@ -35,31 +35,31 @@
 typedef struct trm_program_source {
   uint32_t computation;
   trm_index instruction;
-  const char *hlo_name;  /* "convolution.3" */
+  const char *hlo_name; /* "convolution.3" */
   const char *opcode;
-  const char *op_name;   /* TensorFlow's, "layer1/conv2d/Conv2D"; "" when unknown */
-  const char *op_type;   /* "Conv2D" */
-  const char *layer;     /* op_name without its last part; "" at the top */
-  const char *file;      /* the user's; NULL when unknown */
+  const char *op_name; /* TensorFlow's, "layer1/conv2d/Conv2D"; "" when unknown */
+  const char *op_type; /* "Conv2D" */
+  const char *layer;   /* op_name without its last part; "" at the top */
+  const char *file;    /* the user's; NULL when unknown */
   int32_t line;
-  const char *plan;      /* text of the plan chosen, or NULL */
-  const char *note;      /* such as a planner's fallback, or NULL */
+  const char *plan; /* text of the plan chosen, or NULL */
+  const char *note; /* such as a planner's fallback, or NULL */
 } trm_program_source;
 
 /* ---- Compute sets --------------------------------------------------------------------------- */
 
 typedef struct trm_program_compute_set {
-  const char *name;      /* "layer1/conv2d/Conv2D/convolution.3/Convolve" */
+  const char *name; /* "layer1/conv2d/Conv2D/convolution.3/Convolve" */
   uint32_t source, ipu;
   uint32_t num_groups;
   trm_vertex_group groups[TRM_MAX_VERTEX_GROUPS];
   int64_t vertices, edges, flops;
-  int64_t cycles;        /* the worst tile */
-  double cycles_mean;    /* over all tiles */
+  int64_t cycles;     /* the worst tile */
+  double cycles_mean; /* over all tiles */
   uint32_t active_tiles;
-  uint32_t shared_with;  /* an earlier compute set whose vertices and code it uses (outlining), or
-                            TRM_NO_INDEX */
-  trm_mapping state;     /* bytes of vertex state by tile; NONE when shared */
+  uint32_t shared_with; /* an earlier compute set whose vertices and code it uses (outlining), or
+                           TRM_NO_INDEX */
+  trm_mapping state;    /* bytes of vertex state by tile; NONE when shared */
 } trm_program_compute_set;
 
 /* ---- Steps ---------------------------------------------------------------------------------- */
@@ -71,30 +71,30 @@ typedef enum trm_feed_way { TRM_FEED_NONE, TRM_FEED_IN, TRM_FEED_OUT } trm_feed_
  * s + 1, the next sibling of c is steps[c].end. */
 typedef struct trm_program_step {
   trm_program_step_type type;
-  uint32_t parent;         /* TRM_NO_INDEX for the root */
-  uint32_t end;            /* one past its subtree */
+  uint32_t parent; /* TRM_NO_INDEX for the root */
+  uint32_t end;    /* one past its subtree */
   const char *name;
-  uint32_t source;         /* or TRM_NO_INDEX */
-  uint32_t compute_set;    /* OnTileExecute; or TRM_NO_INDEX */
-  int32_t ipu;             /* -1: all IPUs of the replica */
-  int32_t stage;           /* pipeline stage, -1: none */
-  uint64_t repeat_count;   /* Repeat and RepeatWhile: runs of the children; else 1 */
-  bool repeat_is_assumed;  /* the count is an assumption (option assumed_trip_count) */
-  uint32_t taken;          /* If, Switch: the child counted (the slowest); TRM_NO_INDEX elsewhere */
-  double executions;       /* in one run of the program; 0 in a branch that is not counted */
-  trm_feed_way feed;       /* leaves right inside a loop */
-  int64_t cycles;          /* once; with children, sync included */
+  uint32_t source;        /* or TRM_NO_INDEX */
+  uint32_t compute_set;   /* OnTileExecute; or TRM_NO_INDEX */
+  int32_t ipu;            /* -1: all IPUs of the replica */
+  int32_t stage;          /* pipeline stage, -1: none */
+  uint64_t repeat_count;  /* Repeat and RepeatWhile: runs of the children; else 1 */
+  bool repeat_is_assumed; /* the count is an assumption (option assumed_trip_count) */
+  uint32_t taken;         /* If, Switch: the child counted (the slowest); TRM_NO_INDEX elsewhere */
+  double executions;      /* in one run of the program; 0 in a branch that is not counted */
+  trm_feed_way feed;      /* leaves right inside a loop */
+  int64_t cycles;         /* once; with children, sync included */
   int64_t overlapped_cycles; /* of a loop: what its turns take one after the other, less cycles */
-  int64_t sync_cycles;     /* the part of own cycles that is waiting for sync; leaves only */
-  double cycles_mean;      /* mean over the tiles of the IPU, without sync; leaves only */
+  int64_t sync_cycles;       /* the part of own cycles that is waiting for sync; leaves only */
+  double cycles_mean;        /* mean over the tiles of the IPU, without sync; leaves only */
   uint32_t active_tiles;
   int64_t bytes_in_worst, bytes_in_total, bytes_out_worst, bytes_out_total;
   int64_t messages_worst;
-  int64_t flops;           /* leaves only */
-  trm_mapping code;        /* its control and exchange code, when code is counted; of a step on all
-                              IPUs that of the first */
-  int64_t live_total;      /* bytes at this step, all IPUs, always live and gaps included */
-  int64_t live_worst;      /* bytes of the worst tile, always live included */
+  int64_t flops;            /* leaves only */
+  trm_mapping code;         /* its control and exchange code, when code is counted; of a step on all
+                               IPUs that of the first */
+  int64_t live_total;       /* bytes at this step, all IPUs, always live and gaps included */
+  int64_t live_worst;       /* bytes of the worst tile, always live included */
   uint32_t live_worst_tile; /* ipu * tiles_per_ipu + tile */
 } trm_program_step;
 
@@ -107,18 +107,18 @@ typedef struct trm_program_interval {
 
 typedef struct trm_program_variable {
   const char *name;
-  uint32_t source;         /* what made it, or TRM_NO_INDEX */
-  uint32_t leaf;           /* of the source's results */
+  uint32_t source; /* what made it, or TRM_NO_INDEX */
+  uint32_t leaf;   /* of the source's results */
   trm_dtype dtype;
-  int64_t count;           /* elements */
+  int64_t count; /* elements */
   trm_mapping mapping;
   const trm_shape *copied; /* of a copy to another IPU: the shape, the module's; else NULL */
   trm_memory_category category;
   bool always_live;
   bool is_input, is_output, is_weight; /* weight: an input that an output updates, or that is only
                                           read by the program */
-  bool is_remote;          /* in remote memory: on tiles are the arrays that its users read */
-  bool interleaved;        /* wants the interleaved region */
+  bool is_remote;            /* in remote memory: on tiles are the arrays that its users read */
+  bool interleaved;          /* wants the interleaved region */
   trm_program_interval live; /* of a variable that is not always live */
   int64_t worst_bytes, total_bytes;
 } trm_program_variable;
@@ -131,11 +131,11 @@ typedef struct trm_program_memory {
   int64_t *always_live;     /* bytes, gaps excluded */
   int64_t *not_always_live; /* at the tile's own peak step */
   int64_t *gaps;
-  int64_t *interleaved;     /* of the two above: placed in the interleaved region */
-  int64_t *overflowed;      /* beyond the end of the tile */
-  uint32_t *peak_step;      /* of the tile */
+  int64_t *interleaved; /* of the two above: placed in the interleaved region */
+  int64_t *overflowed;  /* beyond the end of the tile */
+  uint32_t *peak_step;  /* of the tile */
   int64_t *by_category[TRM_NUM_MEMORY_CATEGORIES]; /* at the tile's own peak step */
-  bool *is_always_live;     /* [category]: of the category's bytes, whether they are always live */
+  bool *is_always_live; /* [category]: of the category's bytes, whether they are always live */
   /* Worst tile and step of the whole program, gaps included. */
   uint32_t worst_tile, worst_step;
   int64_t worst_bytes, total_bytes, total_gaps, max_step_total;
@@ -154,7 +154,9 @@ double trm_io_loop_cycles(const trm_io_turn *turn, uint64_t turns);
 /* ---- Pipelines ------------------------------------------------------------------------------ */
 
 typedef enum trm_pipeline_schedule {
-  TRM_PIPELINE_GROUPED, TRM_PIPELINE_INTERLEAVED, TRM_PIPELINE_SEQUENTIAL
+  TRM_PIPELINE_GROUPED,
+  TRM_PIPELINE_INTERLEAVED,
+  TRM_PIPELINE_SEQUENTIAL
 } trm_pipeline_schedule;
 
 /* Stage s of S is at index s; its backward stage, in training, at 2 S - 1 - s, so that a mini-batch
@@ -162,11 +164,11 @@ typedef enum trm_pipeline_schedule {
 typedef struct trm_pipeline_stage {
   uint32_t ipu;
   bool is_backward;
-  int64_t cycles;        /* of one mini-batch, with what is computed again */
+  int64_t cycles;                    /* of one mini-batch, with what is computed again */
   int64_t compute_cycles, io_cycles; /* of `cycles`: what computes, and streams on I/O tiles
                                         beside it; `cycles` is the longer */
-  int64_t stash_bytes;   /* of one mini-batch, that wait for the backward stage; forward stages */
-  uint32_t stash_depth;  /* mini-batches that wait at once */
+  int64_t stash_bytes;  /* of one mini-batch, that wait for the backward stage; forward stages */
+  uint32_t stash_depth; /* mini-batches that wait at once */
 } trm_pipeline_stage;
 
 /* Of a loop that carries the attribute "pipeline" (python/tremula/tf/ipu/ops/pipelining_ops.py
@@ -182,16 +184,16 @@ typedef struct trm_pipeline {
   bool present;
   trm_pipeline_schedule schedule;
   bool is_training, recomputation;
-  uint32_t num_stages;     /* S */
-  uint32_t num_entries;    /* of `stages`: S, or 2 S in training */
-  uint64_t mini_batches;   /* N */
+  uint32_t num_stages;   /* S */
+  uint32_t num_entries;  /* of `stages`: S, or 2 S in training */
+  uint64_t mini_batches; /* N */
   trm_pipeline_stage *stages;
-  uint32_t loop_step;      /* the Repeat over mini-batches */
+  uint32_t loop_step;                      /* the Repeat over mini-batches */
   int64_t forward_cycles, backward_cycles; /* F and B */
-  int64_t round_cycles;    /* of a round of the full pipeline */
-  int64_t total_cycles;    /* of the loop */
-  int64_t ramp_cycles;     /* of them, while the pipeline fills and drains */
-  int64_t work_cycles;     /* what the mini-batches would take one after the other */
+  int64_t round_cycles;                    /* of a round of the full pipeline */
+  int64_t total_cycles;                    /* of the loop */
+  int64_t ramp_cycles;                     /* of them, while the pipeline fills and drains */
+  int64_t work_cycles; /* what the mini-batches would take one after the other */
 } trm_pipeline;
 
 /* The stage (an entry of `stages`) that a step right inside the loop over mini-batches is of. */
@@ -209,13 +211,13 @@ const char *trm_pipeline_attribute(const trm_module *module, const trm_instructi
 
 struct trm_program {
   trm_arena arena;
-  const trm_module *module;   /* not owned, or owned_module; what sources index */
+  const trm_module *module; /* not owned, or owned_module; what sources index */
   trm_module *owned_module;
   trm_module *planned_module; /* a copy of module with the types that an IPU has (narrow.c);
                                  module itself when values are computed again (recompute.c) */
   uint32_t recomputed_values;
   int64_t recomputed_bytes;
-  const trm_target *target;   /* counted or copied: see api.c */
+  const trm_target *target; /* counted or copied: see api.c */
   trm_program_options options;
   uint32_t num_steps, num_compute_sets, num_variables, num_sources;
   trm_program_step *steps;
@@ -229,10 +231,10 @@ struct trm_program {
   trm_program_totals totals;
   void (*release)(void *keeper); /* of what keeps `module` alive, when it is not ours; or NULL */
   void *keeper;
-  uint32_t num_cuts;          /* of a program cut by split.c */
+  uint32_t num_cuts; /* of a program cut by split.c */
   trm_program_cut *cuts;
   uint32_t num_notes;
-  const char **notes;         /* what the user should know: assumptions, fallbacks */
+  const char **notes; /* what the user should know: assumptions, fallbacks */
 };
 
 #endif /* TREMULA_PROGRAM_PROGRAM_H_ */

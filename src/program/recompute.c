@@ -31,12 +31,12 @@ typedef struct recomputer {
   trm_computation *computation; /* moves when instructions are added */
   uint32_t index, count;        /* of the computation; of its instructions before */
   const uint32_t *order;
-  uint32_t *position, *last;    /* by instruction; last: of its uses, through views */
-  trm_index *owner;             /* whose memory it is */
+  uint32_t *position, *last; /* by instruction; last: of its uses, through views */
+  trm_index *owner;          /* whose memory it is */
   bool *passes, *is_pinned, *is_again;
-  uint32_t *first_use;          /* of the owner's: uses[first_use[i] .. first_use[i + 1]) */
+  uint32_t *first_use; /* of the owner's: uses[first_use[i] .. first_use[i + 1]) */
   use *uses;
-  trm_index *copy;              /* of what is computed again, and of views of it */
+  trm_index *copy; /* of what is computed again, and of views of it */
   trm_edit edit;
   int64_t bytes;
   uint32_t values;
@@ -160,8 +160,8 @@ static trm_index anchor_of(const recomputer *r, trm_index i, const use *first) {
 static trm_status add_copy(recomputer *r, trm_index i, trm_index anchor, trm_index *out_copy,
                            trm_error *error) {
   trm_instruction prototype = r->computation->instructions[i];
-  trm_index *control = ARENA_NEW(&r->module->arena, trm_index,
-                                 (size_t)prototype.num_control_predecessors + 1);
+  trm_index *control =
+      ARENA_NEW(&r->module->arena, trm_index, (size_t)prototype.num_control_predecessors + 1);
   CHECK_MEMORY(control, "recomputation");
   if (prototype.num_control_predecessors > 0) {
     memcpy(control, prototype.control_predecessors,
@@ -240,7 +240,9 @@ trm_status trm_program_recompute(trm_module *module, trm_order_kind kind, uint32
   else trm_module_mark_running(module, is_walked);
   for (uint32_t c = module->num_computations; c-- > 0 && status == TRM_OK;) {
     if (!is_walked[c]) continue;
-    recomputer r = {.module = module, .computation = &module->computations[c], .index = c,
+    recomputer r = {.module = module,
+                    .computation = &module->computations[c],
+                    .index = c,
                     .count = module->computations[c].num_instructions};
     uint32_t *order;
     status = trm_program_schedule(module, c, kind, &arena, &order, error);

@@ -108,10 +108,13 @@ static trm_status add_copy(trm_program_builder *builder, bool reads, int64_t byt
       .kind = reads ? TRM_PHASE_REMOTE_READ : TRM_PHASE_REMOTE_WRITE,
       .name = reads ? "RemoteBufferRead" : "RemoteBufferWrite",
       .cycles = trm_limit_cycles(target->host_latency_seconds * target->clock_frequency + cycles),
-      .sync_cycles = target->global_sync_cycles, .cycles_mean = cycles,
+      .sync_cycles = target->global_sync_cycles,
+      .cycles_mean = cycles,
       .active_tiles = (uint32_t)trm_least(target->tiles_per_ipu, bytes),
-      .bytes_in_worst = reads ? share : 0, .bytes_in_total = reads ? bytes : 0,
-      .bytes_out_worst = reads ? 0 : share, .bytes_out_total = reads ? 0 : bytes};
+      .bytes_in_worst = reads ? share : 0,
+      .bytes_in_total = reads ? bytes : 0,
+      .bytes_out_worst = reads ? 0 : share,
+      .bytes_out_total = reads ? 0 : bytes};
   trm_tile_cost cost = {.arena = &builder->program->arena};
   uint32_t first, last, writes;
   trm_status status = trm_tile_cost_add(&cost, &phase, error);
@@ -137,7 +140,8 @@ trm_status trm_remote_read(trm_program_builder *builder, const trm_value *values
 static trm_status add_array(trm_program_builder *builder, uint32_t v, uint32_t first_step,
                             trm_error *error) {
   const trm_program_variable *variable = &builder->variables.items[v];
-  const trm_new_variable wanted = {.name = variable->name, .source = variable->source,
+  const trm_new_variable wanted = {.name = variable->name,
+                                   .source = variable->source,
                                    .mapping = variable->mapping,
                                    .category = TRM_CATEGORY_VARIABLE};
   uint32_t array;

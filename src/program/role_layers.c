@@ -17,11 +17,12 @@ static void find_marked(finder *f, uint32_t n) {
   const trm_instruction *i = at(f, n);
   const char *word = trm_instruction_frontend_attribute(i, "popnn_word");
   if (word == NULL) return;
-  *role_of(f, n) = (trm_tile_role){
-      .scope = trm_instruction_frontend_attribute(i, "popnn_scope"), .word = word,
-      .prefix = trm_instruction_frontend_attribute(i, "popnn_part"),
-      .key = trm_instruction_frontend_attribute(i, "popnn_key"), .is_shared = true,
-      .is_plain = true};
+  *role_of(f, n) = (trm_tile_role){.scope = trm_instruction_frontend_attribute(i, "popnn_scope"),
+                                   .word = word,
+                                   .prefix = trm_instruction_frontend_attribute(i, "popnn_part"),
+                                   .key = trm_instruction_frontend_attribute(i, "popnn_key"),
+                                   .is_shared = true,
+                                   .is_plain = true};
 }
 
 /* "maxPool5x5": of a window's dimensions those that are not the batch and the channels. */
@@ -29,8 +30,8 @@ static const char *pool_name(trm_arena *arena, const char *kind, const trm_windo
   char sizes[128] = "";
   int used = 0;
   const int32_t rank = window->rank;
-  const bool last = rank > 2 && window->dims[rank - 1].size == 1 &&
-                    window->dims[rank - 1].stride == 1;
+  const bool last =
+      rank > 2 && window->dims[rank - 1].size == 1 && window->dims[rank - 1].stride == 1;
   for (int32_t d = rank > 2 ? 1 : 0; d < rank && used < 100; ++d) {
     if (rank > 2 && d == (last ? rank - 1 : 1)) continue;
     used += snprintf(sizes + used, sizeof sizes - (size_t)used, "%s%" PRId64, used == 0 ? "" : "x",
@@ -49,8 +50,9 @@ static trm_status find_pool(finder *f, uint32_t n, trm_error *error) {
   const bool max = gradient || called->instructions[called->root].opcode == TRM_OP_MAXIMUM;
   if (!max && !mean) return TRM_OK;
   trm_tile_role *role = role_of(f, n);
-  role->word = max ? backwards ? "max-pool-grad" : "max-pool"
-                   : backwards ? "avg-pool-grad" : "avg-pool";
+  role->word = max         ? backwards ? "max-pool-grad" : "max-pool"
+               : backwards ? "avg-pool-grad"
+                           : "avg-pool";
   role->prefix = pool_name(f->arena, max ? "maxPool" : "avgPool", i->window);
   CHECK_MEMORY(role->prefix, "a program");
   if (!mean) return TRM_OK;
@@ -80,8 +82,8 @@ static uint32_t kernel_of(const finder *f, uint32_t n) {
 static void find_reversed(finder *f, uint32_t n, bool forward) {
   const trm_instruction *i = at(f, n);
   if (i->opcode != TRM_OP_CONVOLUTION) return;
-  bool reversed = i->metadata.op_type != NULL &&
-                  strstr(i->metadata.op_type, "BackpropInput") != NULL;
+  bool reversed =
+      i->metadata.op_type != NULL && strstr(i->metadata.op_type, "BackpropInput") != NULL;
   for (int32_t d = 0; i->window != NULL && d < i->window->rank; ++d) {
     reversed |= i->window->dims[d].reversal;
   }

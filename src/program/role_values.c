@@ -69,8 +69,7 @@ static void find_uses(trm_role_values *v) {
     const trm_instruction *i = trm_role_at(v, n);
     const uint32_t c = v->computation[n];
     const bool is_body = v->caller[c] != TRM_NO_INDEX;
-    if (v->value[n] != n || i->opcode == TRM_OP_FUSION ||
-        (is_body && i->opcode == TRM_OP_TUPLE)) {
+    if (v->value[n] != n || i->opcode == TRM_OP_FUSION || (is_body && i->opcode == TRM_OP_TUPLE)) {
       continue;
     }
     const bool leaves = i->opcode == TRM_OP_TUPLE;

@@ -166,8 +166,8 @@ static trm_status find_scaled_sum(finder *f, uint32_t n, trm_error *error) {
     *role_of(f, y) = (trm_tile_role){.word = "fusion", .number = role->number};
   } else if (kinds[1 - scaled] == NO_SCALAR && subtracts && is_sum(f, y) &&
              at(f, y)->shape.rank == 1 && is_used_once(f, y)) {
-    *role_of(f, y) = (trm_tile_role){.op = i, .word = "fusion", .number = role->number,
-                                     .is_shared = true};
+    *role_of(f, y) =
+        (trm_tile_role){.op = i, .word = "fusion", .number = role->number, .is_shared = true};
     if (kinds[scaled] == CONSTANT_SCALAR) role->is_absorbed = true;
     role->last = "negate/Op/Negate";
   } else if (kinds[1 - scaled] == NO_SCALAR && adds_to_zeros(f, y) && is_used_once(f, y)) {
@@ -243,8 +243,8 @@ static void find_reductions(finder *f, uint32_t n) {
 static void find_nonlinearity(finder *f, uint32_t n) {
   static const struct {
     const char *type, *word;
-  } gradients[] = {{"ReluGrad", "relu-grad"}, {"SigmoidGrad", "sigmoid-grad"},
-                   {"TanhGrad", "tanh-grad"}};
+  } gradients[] = {
+      {"ReluGrad", "relu-grad"}, {"SigmoidGrad", "sigmoid-grad"}, {"TanhGrad", "tanh-grad"}};
   const trm_instruction *i = at(f, n);
   trm_tile_role *role = role_of(f, n);
   if (role->word != NULL || role->joins || role->is_absorbed) return;
@@ -397,8 +397,8 @@ static trm_status prepare(finder *f, trm_arena *scratch, trm_error *error) {
   f->is_kernel = ARENA_NEW(scratch, bool, (size_t)f->in.count + 1);
   if (f->roles == NULL || f->is_kernel == NULL) FAIL_NO_MEMORY("a program");
   for (uint32_t c = 0; c < module->num_computations; ++c) {
-    f->roles[c] = ARENA_NEW(f->arena, trm_tile_role,
-                            (size_t)module->computations[c].num_instructions + 1);
+    f->roles[c] =
+        ARENA_NEW(f->arena, trm_tile_role, (size_t)module->computations[c].num_instructions + 1);
     CHECK_MEMORY(f->roles[c], "a program");
   }
   return TRM_OK;

@@ -14,11 +14,11 @@ typedef struct graph {
   const trm_module *module;
   const trm_computation *computation;
   uint32_t count;
-  int64_t *bytes;       /* that the instruction's result takes; 0 for views and names */
-  bool *passes;         /* hands its operands on */
-  trm_index *owner;     /* whose memory the value is */
+  int64_t *bytes;                   /* that the instruction's result takes; 0 for views and names */
+  bool *passes;                     /* hands its operands on */
+  trm_index *owner;                 /* whose memory the value is */
   uint32_t *first_edge, *edge_user; /* users of i: edge_user[first_edge[i] .. first_edge[i + 1]) */
-  uint32_t *scratch;    /* 4 x count */
+  uint32_t *scratch;                /* 4 x count */
 } graph;
 
 static uint32_t num_needs(const trm_instruction *instruction) {
@@ -328,8 +328,8 @@ static bool order_late(const graph *g, trm_arena *arena, uint32_t *order) {
   return true;
 }
 
-trm_status trm_program_schedule(const trm_module *module, uint32_t computation,
-                                trm_order_kind kind, trm_arena *arena, uint32_t **out_order, trm_error *error) {
+trm_status trm_program_schedule(const trm_module *module, uint32_t computation, trm_order_kind kind,
+                                trm_arena *arena, uint32_t **out_order, trm_error *error) {
   const trm_computation *c = &module->computations[computation];
   uint32_t *best = ARENA_NEW(arena, uint32_t, (size_t)c->num_instructions + 1);
   CHECK_MEMORY(best, "a schedule");
@@ -351,8 +351,8 @@ trm_status trm_program_schedule(const trm_module *module, uint32_t computation,
   }
   int64_t least = peak_of(&g, best);
   for (int candidate = 0; candidate < 2; ++candidate) {
-    const bool made = candidate == 0 ? order_greedy(&g, &scratch, order)
-                                     : order_depth_first(&g, &scratch, order);
+    const bool made =
+        candidate == 0 ? order_greedy(&g, &scratch, order) : order_depth_first(&g, &scratch, order);
     if (!made || !order_late(&g, &scratch, order)) continue;
     const int64_t peak = peak_of(&g, order);
     const bool asked = kind == TRM_ORDER_DEPTH_FIRST && candidate == 1;

@@ -37,7 +37,7 @@ typedef struct named_unit {
 typedef struct splitter {
   const trm_program *program;
   uint32_t computation, num_shards, num_units;
-  bool briefly; /* a few plans, and no more once it fits */
+  bool briefly;     /* a few plans, and no more once it fits */
   int32_t *unit_of; /* by instruction */
   bool *is_source;  /* by instruction: inputs, constants */
   unit *units;
@@ -233,7 +233,7 @@ static trm_status plan_cuts(const splitter *s, const uint32_t *cuts, trm_program
   trm_module *module;
   TRY(trm_module_clone(s->program->module, &module, error));
   trm_computation *computation = &module->computations[s->computation];
-  char *texts = ARENA_NEW(&module->arena, char, s->num_shards * room);
+  char *texts = ARENA_NEW(&module->arena, char, s->num_shards *room);
   trm_status status = TRM_OK;
   if (texts == NULL) FAIL_OR_GOTO(failed, RESOURCE_EXHAUSTED, "out of memory while sharding");
   for (uint32_t p = 0; p < s->num_shards; ++p) {
@@ -275,10 +275,10 @@ static trm_status note_cuts(const splitter *s, const uint32_t *cuts, trm_program
   CHECK_MEMORY(program->cuts, "shards");
   for (uint32_t c = 0; c < program->num_cuts; ++c) {
     const unit *after = &s->units[cuts[c + 1]], *before = after - 1;
-    program->cuts[c] = (trm_program_cut){
-        .before = trm_arena_string(arena, after->layer, after->layer_length),
-        .after = trm_arena_string(arena, before->layer, before->layer_length),
-        .bytes = (int64_t)after->crossing};
+    program->cuts[c] =
+        (trm_program_cut){.before = trm_arena_string(arena, after->layer, after->layer_length),
+                          .after = trm_arena_string(arena, before->layer, before->layer_length),
+                          .bytes = (int64_t)after->crossing};
     if (program->cuts[c].before == NULL || program->cuts[c].after == NULL) {
       FAIL_NO_MEMORY("shards");
     }
@@ -412,15 +412,17 @@ static trm_status create_split(const trm_program *program, uint32_t num_shards, 
     FAIL(FAILED_PRECONDITION, "the program is on %u IPUs already: it says itself where it is cut",
          program->num_ipus);
   }
-  splitter s = {.program = program, .num_shards = num_shards, .briefly = briefly,
+  splitter s = {.program = program,
+                .num_shards = num_shards,
+                .briefly = briefly,
                 .computation = find_computation(program->module)};
   trm_status status;
   TRY_OR_GOTO(find_units(&s, error), done);
   if (s.num_units < num_shards) {
     FAIL_OR_GOTO(done, FAILED_PRECONDITION,
                  "the program has %u layers that follow each other, which is too few for %u shards "
-                 "(layers are told by the scopes of TensorFlow's op names)", s.num_units,
-                 num_shards);
+                 "(layers are told by the scopes of TensorFlow's op names)",
+                 s.num_units, num_shards);
   }
   status = search(&s, out_program, error);
 done:

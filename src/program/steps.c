@@ -29,12 +29,14 @@ trm_status trm_program_add_source(trm_program_builder *builder, uint32_t computa
                                   uint32_t *out_source, trm_error *error) {
   const trm_instruction *instruction = &builder->module->computations[computation].instructions[i];
   const trm_metadata *metadata = &instruction->metadata;
-  trm_program_source source = {.computation = computation, .instruction = i,
+  trm_program_source source = {.computation = computation,
+                               .instruction = i,
                                .hlo_name = instruction->name,
                                .opcode = trm_opcode_name(instruction->opcode),
                                .op_name = metadata->op_name == NULL ? "" : metadata->op_name,
                                .op_type = metadata->op_type == NULL ? "" : metadata->op_type,
-                               .layer = "", .file = metadata->source_file,
+                               .layer = "",
+                               .file = metadata->source_file,
                                .line = metadata->source_line};
   if (strcmp(source.op_name, "XLA_Args") == 0) source.op_name = ""; /* XLA's word for inputs */
   if (source.file != NULL && source.file[0] == '\0') source.file = NULL;
@@ -63,8 +65,12 @@ static trm_status push(trm_program_builder *builder, const trm_program_step *ste
 trm_status trm_program_open(trm_program_builder *builder, trm_program_step_type type,
                             const char *name, uint32_t source, int32_t ipu, uint32_t *out_step,
                             trm_error *error) {
-  const trm_program_step step = {.type = type, .name = name, .source = source, .ipu = ipu,
-                                 .stage = builder->stage, .repeat_count = 1,
+  const trm_program_step step = {.type = type,
+                                 .name = name,
+                                 .source = source,
+                                 .ipu = ipu,
+                                 .stage = builder->stage,
+                                 .repeat_count = 1,
                                  .compute_set = TRM_NO_INDEX,
                                  .taken = TRM_NO_INDEX};
   TRY(push(builder, &step, out_step, error));
@@ -102,8 +108,9 @@ static uint64_t mix_shapes(const trm_program_builder *builder, const trm_program
   const trm_computation *computation = &builder->module->computations[source->computation];
   if (instruction->opcode != TRM_OP_CONVOLUTION) return h;
   for (uint32_t k = 0; k <= instruction->num_operands; ++k) {
-    const trm_shape *shape = k == 0 ? &instruction->shape
-                                    : &computation->instructions[instruction->operands[k - 1]].shape;
+    const trm_shape *shape = k == 0
+                                 ? &instruction->shape
+                                 : &computation->instructions[instruction->operands[k - 1]].shape;
     for (int32_t d = 0; d < shape->rank; ++d) {
       h = trm_layout_combine(h, (uint64_t)shape->dims[d]);
     }
@@ -114,8 +121,8 @@ static uint64_t mix_shapes(const trm_program_builder *builder, const trm_program
 /* Operations that the original compiles once for all equal ones: some by what they are, all that is
  * in a function that is outlined, and all of branches that are equal. *out_key: what else must be
  * equal. */
-static bool is_outlined(const trm_program_builder *builder, const trm_phase *phase,
-                        uint32_t source, uint64_t *out_key) {
+static bool is_outlined(const trm_program_builder *builder, const trm_phase *phase, uint32_t source,
+                        uint64_t *out_key) {
   *out_key = 0;
   if (!builder->program->options.outlining || source == TRM_NO_INDEX) return false;
   const trm_program_source *s = &builder->sources.items[source];
@@ -186,11 +193,16 @@ static trm_status add_compute_set(trm_program_builder *builder, const trm_phase 
                                   const char *name, uint32_t source, uint32_t ipu,
                                   uint32_t *out_index, trm_error *error) {
   const uint32_t index = (uint32_t)builder->compute_sets.count;
-  trm_program_compute_set set = {
-      .name = name, .source = source, .ipu = ipu, .num_groups = phase->num_groups,
-      .edges = phase->edges, .flops = phase->flops, .cycles = phase->cycles,
-      .cycles_mean = phase->cycles_mean, .active_tiles = phase->active_tiles,
-      .shared_with = TRM_NO_INDEX};
+  trm_program_compute_set set = {.name = name,
+                                 .source = source,
+                                 .ipu = ipu,
+                                 .num_groups = phase->num_groups,
+                                 .edges = phase->edges,
+                                 .flops = phase->flops,
+                                 .cycles = phase->cycles,
+                                 .cycles_mean = phase->cycles_mean,
+                                 .active_tiles = phase->active_tiles,
+                                 .shared_with = TRM_NO_INDEX};
   int64_t state = 0;
   for (uint32_t g = 0; g < phase->num_groups; ++g) {
     set.groups[g] = phase->groups[g];
@@ -245,9 +257,11 @@ static trm_status add_temporary(trm_program_builder *builder, const trm_phase *p
   else if (is_stream(phase->kind)) category = TRM_CATEGORY_HOST_MESSAGE;
   else if (phase->temporary_is_message) category = TRM_CATEGORY_MESSAGE;
   const trm_new_variable wanted = {
-      .name = trm_memory_category_name(category), .source = source, .category = category,
-      .mapping = trm_mapping_spread(builder->target, phase->temporary_worst,
-                                    phase->temporary_total, ipu, 0)};
+      .name = trm_memory_category_name(category),
+      .source = source,
+      .category = category,
+      .mapping = trm_mapping_spread(builder->target, phase->temporary_worst, phase->temporary_total,
+                                    ipu, 0)};
   if (wanted.mapping.kind == TRM_MAPPING_NONE) return TRM_OK;
   uint32_t variable;
   TRY(trm_program_add_variable(builder, &wanted, &variable, error));
@@ -293,7 +307,7 @@ static trm_status name_of_role(trm_program_builder *builder, const trm_program_s
                                trm_error *error) {
   trm_arena *arena = &builder->program->arena;
   const trm_instruction *op = role != NULL && role->op != NULL ? role->op : phase->of;
-  const char *op_name = role != NULL && role->scope != NULL        ? role->scope
+  const char *op_name = role != NULL && role->scope != NULL          ? role->scope
                         : op == NULL || op->metadata.op_name == NULL ? s->op_name
                                                                      : op->metadata.op_name;
   const char *hlo = phase->of != NULL ? phase->of->name : s->hlo_name;
@@ -351,14 +365,23 @@ static trm_status add_phase(trm_program_builder *builder, const trm_phase *phase
                             uint32_t ipu, uint32_t *out_step, trm_error *error) {
   const char *name;
   TRY(phase_name(builder, source, phase, &name, error));
-  trm_program_step step = {
-      .type = step_type(phase->kind), .name = name, .source = source,
-      .compute_set = TRM_NO_INDEX, .ipu = (int32_t)ipu, .stage = builder->stage, .repeat_count = 1,
-      .taken = TRM_NO_INDEX, .sync_cycles = phase->sync_cycles,
-      .cycles_mean = phase->cycles_mean, .active_tiles = phase->active_tiles,
-      .bytes_in_worst = phase->bytes_in_worst, .bytes_in_total = phase->bytes_in_total,
-      .bytes_out_worst = phase->bytes_out_worst, .bytes_out_total = phase->bytes_out_total,
-      .messages_worst = phase->messages_worst, .flops = phase->flops};
+  trm_program_step step = {.type = step_type(phase->kind),
+                           .name = name,
+                           .source = source,
+                           .compute_set = TRM_NO_INDEX,
+                           .ipu = (int32_t)ipu,
+                           .stage = builder->stage,
+                           .repeat_count = 1,
+                           .taken = TRM_NO_INDEX,
+                           .sync_cycles = phase->sync_cycles,
+                           .cycles_mean = phase->cycles_mean,
+                           .active_tiles = phase->active_tiles,
+                           .bytes_in_worst = phase->bytes_in_worst,
+                           .bytes_in_total = phase->bytes_in_total,
+                           .bytes_out_worst = phase->bytes_out_worst,
+                           .bytes_out_total = phase->bytes_out_total,
+                           .messages_worst = phase->messages_worst,
+                           .flops = phase->flops};
   if (phase->kind == TRM_PHASE_EXCHANGE && step.sync_cycles == 0) {
     step.sync_cycles = sync_delay(builder->target);
   }
@@ -368,9 +391,13 @@ static trm_status add_phase(trm_program_builder *builder, const trm_phase *phase
   }
   uint32_t edge;
   if (is_stream(phase->kind)) { /* Begin and End are where the tiles wait for the host */
-    trm_program_step side = {.type = TRM_STEP_TYPE_STREAM_COPY_BEGIN, .name = name,
-                             .source = source, .compute_set = TRM_NO_INDEX, .ipu = (int32_t)ipu,
-                             .stage = builder->stage, .repeat_count = 1,
+    trm_program_step side = {.type = TRM_STEP_TYPE_STREAM_COPY_BEGIN,
+                             .name = name,
+                             .source = source,
+                             .compute_set = TRM_NO_INDEX,
+                             .ipu = (int32_t)ipu,
+                             .stage = builder->stage,
+                             .repeat_count = 1,
                              .taken = TRM_NO_INDEX,
                              .sync_cycles = step.sync_cycles / 2,
                              .cycles = step.sync_cycles / 2};
@@ -406,7 +433,8 @@ static trm_status hold_temporaries(trm_program_builder *builder, const trm_tile_
     TRY(add_temporary(builder, phase, source, ipu, step_of[p], end, error));
   }
   if (cost->temporary_worst <= 0 && cost->temporary_total <= 0) return TRM_OK;
-  const trm_phase whole = {.kind = TRM_PHASE_COMPUTE, .temporary_worst = cost->temporary_worst,
+  const trm_phase whole = {.kind = TRM_PHASE_COMPUTE,
+                           .temporary_worst = cost->temporary_worst,
                            .temporary_total = cost->temporary_total};
   return add_temporary(builder, &whole, source, ipu, step_of[0],
                        step_of[cost->phases.count - 1] + 1, error);
@@ -452,11 +480,10 @@ trm_status trm_program_add_copies(trm_program_builder *builder, const char *what
   if (worst <= 0) return TRM_OK;
   trm_tile_cost cost = {.arena = &builder->program->arena};
   const trm_tile_request request = {.target = builder->target};
-  trm_status status =
-      trm_tile_add_copy(&request, &cost, what, worst, total, 8,
-                        (uint32_t)trm_least(trm_target_tiles_per_ipu(builder->target),
-                                            trm_ceil_divide(total, worst)),
-                        error);
+  trm_status status = trm_tile_add_copy(
+      &request, &cost, what, worst, total, 8,
+      (uint32_t)trm_least(trm_target_tiles_per_ipu(builder->target), trm_ceil_divide(total, worst)),
+      error);
   uint32_t first, last, writes;
   if (status == TRM_OK) {
     status = trm_program_add_cost(builder, &cost, source, ipu, &first, &last, &writes, error);
@@ -501,8 +528,7 @@ static void add_up_cycles(trm_program *program) {
     step->taken = TRM_NO_INDEX;
     const bool loops =
         step->type == TRM_STEP_TYPE_REPEAT || step->type == TRM_STEP_TYPE_REPEAT_WHILE;
-    step->cycles =
-        loops ? trm_multiply_cycles(step->repeat_count, trm_add_cycles(sum, turn)) : sum;
+    step->cycles = loops ? trm_multiply_cycles(step->repeat_count, trm_add_cycles(sum, turn)) : sum;
     const int64_t in_turn = step->cycles;
     if (program->pipeline.present && s == program->pipeline.loop_step && s > 0) {
       step->cycles = trm_pipeline_cycles(program);

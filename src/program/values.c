@@ -35,12 +35,11 @@ trm_status trm_program_add_variable(trm_program_builder *builder, const trm_new_
 
 trm_value trm_value_plain(const trm_program_builder *builder, uint32_t variable) {
   const int64_t count = builder->variables.items[variable].count;
-  return (trm_value){.variable = variable, .place = TRM_NO_INDEX, .source_count = count,
-                     .contiguous = count};
+  return (trm_value){
+      .variable = variable, .place = TRM_NO_INDEX, .source_count = count, .contiguous = count};
 }
 
-trm_status trm_program_touch_variable(trm_program_builder *builder, uint32_t v,
-                                      trm_error *error) {
+trm_status trm_program_touch_variable(trm_program_builder *builder, uint32_t v, trm_error *error) {
   if (v == TRM_NO_INDEX) return TRM_OK;
   trm_program_variable *variable = &builder->variables.items[v];
   const uint32_t now = (uint32_t)builder->steps.count;
@@ -75,8 +74,7 @@ const trm_mapping *trm_value_mapping(const trm_program_builder *builder, const t
   return &builder->variables.items[value->variable].mapping;
 }
 
-bool trm_value_dies(const trm_program_builder *builder, const trm_value *value,
-                    uint32_t position) {
+bool trm_value_dies(const trm_program_builder *builder, const trm_value *value, uint32_t position) {
   if (value->variable == TRM_NO_INDEX || value->num_more > 0 || value->is_constant) return false;
   return builder->last_use.items[value->variable] <= position;
 }
@@ -208,8 +206,8 @@ static trm_status view_slice(trm_program_builder *builder, const trm_instruction
                                 instruction->slice[k].stride};
     what = hash_numbers(what, numbers, 3);
   }
-  const trm_mapping mapping = part_of(builder, trm_value_mapping(builder, value), to->dtype, count,
-                                      what, in_one_piece);
+  const trm_mapping mapping =
+      part_of(builder, trm_value_mapping(builder, value), to->dtype, count, what, in_one_piece);
   value->contiguous = trm_least(value->contiguous, run);
   value->source_count = value->source_count == all
                             ? count
@@ -269,9 +267,8 @@ static trm_status view_concatenate(trm_program_builder *builder, const trm_progr
   const uint32_t ipu = (uint32_t)scope->ipus[instruction->operands[0]];
   const int64_t count = trm_shape_count(shape);
   parts = trm_most(1, trm_least(trm_least(parts, tiles), count));
-  trm_mapping mapping =
-      trm_mapping_linear_grain(builder->target, shape->dtype, count, 1,
-                               trm_ceil_divide(trm_most(1, count), parts), ipu, 0);
+  trm_mapping mapping = trm_mapping_linear_grain(
+      builder->target, shape->dtype, count, 1, trm_ceil_divide(trm_most(1, count), parts), ipu, 0);
   mapping.worst = trm_most(mapping.worst, trm_least(worst, mapping.worst * 4));
   mapping.layout = layout;
   return own_place(builder, value, mapping, error);

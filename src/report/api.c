@@ -269,21 +269,25 @@ static trm_status create(trm_executable *executable, const trm_report_framework 
     return trm_note(error, planned, "while planning for an IPU");
   }
   if (planned != TRM_OK) { /* the numbers do not need it */
-    trm_log(TRM_LOG_WARN, "COMPILER", "The program is not planned for an IPU, so nothing is known "
-            "of its memory and cycles: %s", why.message);
+    trm_log(TRM_LOG_WARN, "COMPILER",
+            "The program is not planned for an IPU, so nothing is known "
+            "of its memory and cycles: %s",
+            why.message);
     return TRM_OK;
   }
   trm_report_source s = {
-      .executable = executable, .program = program, .options = options,
+      .executable = executable,
+      .program = program,
+      .options = options,
       .framework = framework != NULL && framework->name != NULL ? framework->name : "",
       .framework_version =
           framework != NULL && framework->version != NULL ? framework->version : "",
       .is_model = trm_options_bool(&executable->options, TRM_OPTION_ipu_model)};
   const bool fits = program->totals.fits;
-  const bool written = trm_engine_options_want_report(options) &&
-                       (fits || s.is_model ||
-                        trm_engine_option_is_on(options, TRM_ENGINE_ALLOW_OOM)) &&
-                       try_report(&s, out_report);
+  const bool written =
+      trm_engine_options_want_report(options) &&
+      (fits || s.is_model || trm_engine_option_is_on(options, TRM_ENGINE_ALLOW_OOM)) &&
+      try_report(&s, out_report);
   const trm_status status = judge(&s, executable, written, lasting, error);
   trm_program_free(program);
   return status;
@@ -345,12 +349,11 @@ void trm_report_run(trm_report *report, const trm_report_times *times) {
     double wait;
     const int64_t wait_cycles = wait_before(report, times, &wait);
     const int64_t load_cycles = times->is_switch ? report->load_cycles : 0;
-    const int64_t cycles = trm_add_cycles(
-        report->cycles, trm_add_cycles(wait_cycles, load_cycles));
+    const int64_t cycles = trm_add_cycles(report->cycles, trm_add_cycles(wait_cycles, load_cycles));
     if (trm_database_insert(report->insert, &error, "itiiiiffff", report->runs, name,
                             report->cycles_base, wait_cycles, load_cycles, cycles,
-                            times->began - report->first_began, wait,
-                            times->ended - times->began, times->infeed_wait) != TRM_OK) {
+                            times->began - report->first_began, wait, times->ended - times->began,
+                            times->infeed_wait) != TRM_OK) {
       trm_log(TRM_LOG_WARN, "REPORT", "%s; no more runs are recorded", error.message);
       report->runs = report->most_runs;
     }

@@ -79,10 +79,10 @@ static void append_row(trm_text *text, const char *name, int64_t a, int64_t b) {
   trm_text_format(text, "  %-26s %16s %16s %+7.1f%%\n", name, GROUPED(a), GROUPED(b), change);
 }
 
-static void append_text(const trm_profile *a, const trm_profile *b, const pair *pairs,
-                        size_t count, size_t equal, trm_text *text) {
-  trm_text_format(text, "A: %s, %s, %s\nB: %s, %s, %s\n\n%-28s %16s %16s %8s\n", a->path,
-                  a->target, a->fits ? "fits" : "OUT OF MEMORY", b->path, b->target,
+static void append_text(const trm_profile *a, const trm_profile *b, const pair *pairs, size_t count,
+                        size_t equal, trm_text *text) {
+  trm_text_format(text, "A: %s, %s, %s\nB: %s, %s, %s\n\n%-28s %16s %16s %8s\n", a->path, a->target,
+                  a->fits ? "fits" : "OUT OF MEMORY", b->path, b->target,
                   b->fits ? "fits" : "OUT OF MEMORY", "", "A", "B", "change");
   append_row(text, "cycles of a run", a->cycles, b->cycles);
   append_row(text, "  compute", a->compute_cycles, b->compute_cycles);
@@ -98,7 +98,10 @@ static void append_text(const trm_profile *a, const trm_profile *b, const pair *
     const pair *p = &pairs[i];
     trm_text_format(text, "%14s %14s %12s %12s  %s%s\n", GROUPED(cycles_of(p->a)),
                     GROUPED(cycles_of(p->b)), GROUPED(bytes_of(p->a)), GROUPED(bytes_of(p->b)),
-                    name_of(p), p->a == NULL ? " (B only)" : p->b == NULL ? " (A only)" : "");
+                    name_of(p),
+                    p->a == NULL   ? " (B only)"
+                    : p->b == NULL ? " (A only)"
+                                   : "");
     if (strcmp(plan_of(p->a), plan_of(p->b)) == 0) continue;
     trm_text_format(text, "%57s A: %s\n%57s B: %s\n", "", plan_of(p->a), "", plan_of(p->b));
   }
@@ -121,8 +124,8 @@ static json_t *op_of(const trm_profile_op *op) {
                    (json_int_t)op->temporary_bytes, "plan", op->plan);
 }
 
-static void append_json(const trm_profile *a, const trm_profile *b, const pair *pairs,
-                        size_t count, size_t equal, trm_text *text) {
+static void append_json(const trm_profile *a, const trm_profile *b, const pair *pairs, size_t count,
+                        size_t equal, trm_text *text) {
   json_t *ops = json_array();
   for (size_t i = 0; i < count; ++i) {
     json_array_append_new(ops, json_pack("{sssoso}", "op", name_of(&pairs[i]), "a",

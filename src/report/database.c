@@ -29,8 +29,8 @@ trm_status trm_database_insert(sqlite3_stmt *statement, trm_error *error, const 
       case 'i': result = sqlite3_bind_int64(statement, i + 1, va_arg(args, int64_t)); break;
       case 'f': result = sqlite3_bind_double(statement, i + 1, va_arg(args, double)); break;
       case 't':
-        result = sqlite3_bind_text(statement, i + 1, va_arg(args, const char *), -1,
-                                   SQLITE_TRANSIENT);
+        result =
+            sqlite3_bind_text(statement, i + 1, va_arg(args, const char *), -1, SQLITE_TRANSIENT);
         break;
       default: result = sqlite3_bind_null(statement, i + 1); break;
     }

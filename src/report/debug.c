@@ -112,8 +112,8 @@ static int append(int file, const trm_text *text) {
   if (fstat(file, &info) != 0) return errno;
   if (!S_ISREG(info.st_mode)) return EEXIST;
   for (size_t done = 0; done < text->length;) {
-    const ssize_t written = pwrite(file, text->data + done, text->length - done,
-                                   info.st_size + (off_t)done);
+    const ssize_t written =
+        pwrite(file, text->data + done, text->length - done, info.st_size + (off_t)done);
     if (written < 0 && errno == EINTR) continue;
     if (written < 0) {
       const int problem = errno;
@@ -127,8 +127,8 @@ static int append(int file, const trm_text *text) {
 
 /* A link or a FIFO that lies in the file's place is neither followed nor waited for. */
 static trm_status append_file(const char *path, const trm_text *text, trm_error *error) {
-  const int file = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY,
-                        0666);
+  const int file =
+      open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0666);
   int problem = file < 0 ? errno : append(file, text);
   if (file >= 0 && close(file) != 0 && problem == 0) problem = errno;
   if (problem == ELOOP || problem == ENXIO || problem == EEXIST) {

@@ -39,8 +39,11 @@ static trm_status write_profile(const trm_executable *executable, const trm_prog
                                 const char *path, trm_error *error) {
   trm_engine_options options;
   trm_engine_options_default(&options);
-  trm_report_source source = {.executable = executable, .program = program, .options = &options,
-                              .framework = "", .framework_version = "",
+  trm_report_source source = {.executable = executable,
+                              .program = program,
+                              .options = &options,
+                              .framework = "",
+                              .framework_version = "",
                               .is_model = is_model(executable)};
   const time_t now = time(NULL);
   struct tm parts;

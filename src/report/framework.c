@@ -23,8 +23,7 @@ static json_t *instruction_of(const trm_computation *computation,
   bool good = object != NULL && operands != NULL;
   for (uint32_t o = 0; o < instruction->num_operands && good; ++o) {
     const trm_index operand = instruction->operands[o];
-    good = json_array_append_new(operands,
-                                 text_of(computation->instructions[operand].name)) == 0;
+    good = json_array_append_new(operands, text_of(computation->instructions[operand].name)) == 0;
   }
   json_t *dims = json_array();
   good = good && dims != NULL;
@@ -79,8 +78,8 @@ static json_t *options_of(const trm_report_source *s, bool engine) {
     }
   } else {
     for (int o = 0; o < TRM_NUM_OPTIONS && good; ++o) {
-      good = set(object, trm_option_key((trm_option_id)o),
-                 text_of(s->executable->options.values[o]));
+      good =
+          set(object, trm_option_key((trm_option_id)o), text_of(s->executable->options.values[o]));
     }
   }
   if (good) return object;

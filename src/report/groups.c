@@ -17,8 +17,7 @@ trm_status trm_scopes_find(const trm_module *module, const char *key, trm_scopes
   for (uint32_t c = 0; c < module->num_computations; ++c) {
     const trm_computation *computation = &module->computations[c];
     for (trm_index i = 0; i < computation->num_instructions; ++i) {
-      const char *scope =
-          trm_instruction_frontend_attribute(&computation->instructions[i], key);
+      const char *scope = trm_instruction_frontend_attribute(&computation->instructions[i], key);
       if (scope == NULL || find(out_scopes, scope) != TRM_NO_INDEX) continue;
       if (!VECTOR_PUSH(out_scopes, scope)) {
         VECTOR_FREE(out_scopes);
@@ -29,8 +28,8 @@ trm_status trm_scopes_find(const trm_module *module, const char *key, trm_scopes
   return TRM_OK;
 }
 
-uint32_t trm_scope_of(const trm_scopes *scopes, const char *key,
-                      const trm_instruction *instruction, bool *out_is_gradient) {
+uint32_t trm_scope_of(const trm_scopes *scopes, const char *key, const trm_instruction *instruction,
+                      bool *out_is_gradient) {
   const char *scope = trm_instruction_frontend_attribute(instruction, key);
   const char *name = instruction->metadata.op_name;
   const char *gradients = name == NULL ? NULL : strstr(name, "gradients");
@@ -54,9 +53,17 @@ static uint64_t mix(uint64_t h, uint64_t value) {
 /* What passes leave alone in one call and not in another does not tell calls apart. */
 static bool is_telling(trm_opcode opcode) {
   switch (opcode) {
-    case TRM_OP_PARAMETER: case TRM_OP_CONSTANT: case TRM_OP_BROADCAST: case TRM_OP_RESHAPE:
-    case TRM_OP_BITCAST: case TRM_OP_COPY: case TRM_OP_CONVERT: case TRM_OP_TRANSPOSE:
-    case TRM_OP_TUPLE: case TRM_OP_GET_TUPLE_ELEMENT: case TRM_OP_FUSION: return false;
+    case TRM_OP_PARAMETER:
+    case TRM_OP_CONSTANT:
+    case TRM_OP_BROADCAST:
+    case TRM_OP_RESHAPE:
+    case TRM_OP_BITCAST:
+    case TRM_OP_COPY:
+    case TRM_OP_CONVERT:
+    case TRM_OP_TRANSPOSE:
+    case TRM_OP_TUPLE:
+    case TRM_OP_GET_TUPLE_ELEMENT:
+    case TRM_OP_FUSION: return false;
     default: return true;
   }
 }

@@ -4,8 +4,8 @@
  * The original goes by what reads what: of the products with the same first operand those that look
  * like a gradient by the weights are weight updates, and the others the forward pass; what else
  * shares its second operand with the forward pass is the backward pass; the rest is inference. An
- * ML_TYPE that the program has set wins. A gradient by a convolution's operand is two instructions of
- * the forward pass where it can use the forward convolution with the kernel turned round. */
+ * ML_TYPE that the program has set wins. A gradient by a convolution's operand is two instructions
+ * of the forward pass where it can use the forward convolution with the kernel turned round. */
 #include <stdio.h>
 #include <string.h>
 
@@ -17,12 +17,12 @@ typedef enum ml_type { NONE, INFERENCE_FWD, TRAINING_FWD, TRAINING_BWD, TRAINING
 
 /* A convolution or a matrix product. */
 typedef struct product {
-  uint32_t n;            /* its number, and those of the values that it multiplies */
+  uint32_t n; /* its number, and those of the values that it multiplies */
   uint32_t first, second;
-  bool is_update;        /* looks like a gradient by the weights */
-  bool is_reversed;      /* a convolution with its kernel turned round */
+  bool is_update;   /* looks like a gradient by the weights */
+  bool is_reversed; /* a convolution with its kernel turned round */
   bool is_strided;
-  uint32_t multi_conv;   /* the number of its scope, or TRM_NO_INDEX */
+  uint32_t multi_conv; /* the number of its scope, or TRM_NO_INDEX */
   bool is_gradient;
   ml_type type;
 } product;
@@ -59,12 +59,12 @@ static uint32_t source_of(const finder *f, uint32_t n, uint32_t k) {
     const trm_instruction *i = trm_role_at(f->values, v);
     uint32_t next = v;
     switch (i->opcode) {
-      case TRM_OP_TRANSPOSE: case TRM_OP_REVERSE: case TRM_OP_PAD: case TRM_OP_SLICE:
-        next = trm_role_operand(f->values, v, 0);
-        break;
+      case TRM_OP_TRANSPOSE:
+      case TRM_OP_REVERSE:
+      case TRM_OP_PAD:
+      case TRM_OP_SLICE: next = trm_role_operand(f->values, v, 0); break;
       case TRM_OP_GET_TUPLE_ELEMENT:
-        if (trm_role_at(f->values, trm_role_operand(f->values, v, 0))->opcode ==
-            TRM_OP_PARAMETER) {
+        if (trm_role_at(f->values, trm_role_operand(f->values, v, 0))->opcode == TRM_OP_PARAMETER) {
           next = before_loop(f, v, i->number);
         }
         break;
@@ -98,8 +98,7 @@ static bool is_update(const trm_role_values *values, uint32_t n) {
   const trm_computation *computation = &values->module->computations[values->computation[n]];
   const trm_instruction *left = &computation->instructions[i->operands[0]];
   const trm_dims *contracting = &i->dot->lhs_contracting;
-  if (left->num_operands > 0 &&
-      swaps_two(left, &computation->instructions[left->operands[0]])) {
+  if (left->num_operands > 0 && swaps_two(left, &computation->instructions[left->operands[0]])) {
     return true;
   }
   if (contracting->count == 0) return true; /* the outer product of two vectors */
@@ -109,8 +108,8 @@ static bool is_update(const trm_role_values *values, uint32_t n) {
 static void look_at_convolution(const trm_role_values *values, product *p) {
   const trm_instruction *i = trm_role_at(values, p->n);
   p->is_reversed = type_contains(i, "BackpropInput");
-  p->is_reversed |= trm_role_at(values, trm_role_operand(values, p->n, 1))->opcode ==
-                    TRM_OP_REVERSE;
+  p->is_reversed |=
+      trm_role_at(values, trm_role_operand(values, p->n, 1))->opcode == TRM_OP_REVERSE;
   for (int32_t d = 0; i->window != NULL && d < i->window->rank; ++d) {
     p->is_reversed |= i->window->dims[d].reversal;
     p->is_strided |= i->window->dims[d].stride != 1;
@@ -150,8 +149,11 @@ static trm_status find_products(const finder *f, product_list *list, trm_error *
   for (uint32_t n = 0; n < values->count; ++n) {
     const trm_instruction *i = trm_role_at(values, n);
     if (i->opcode != TRM_OP_CONVOLUTION && i->opcode != TRM_OP_DOT) continue;
-    product p = {.n = n, .first = source_of(f, n, 0), .second = source_of(f, n, 1),
-                 .is_update = is_update(values, n), .multi_conv = TRM_NO_INDEX,
+    product p = {.n = n,
+                 .first = source_of(f, n, 0),
+                 .second = source_of(f, n, 1),
+                 .is_update = is_update(values, n),
+                 .multi_conv = TRM_NO_INDEX,
                  .type = INFERENCE_FWD};
     if (is_zeros(values, p.first) || is_zeros(values, p.second)) continue;
     if (i->opcode == TRM_OP_CONVOLUTION) {
@@ -178,8 +180,12 @@ static ml_type given_type(const trm_instruction *i) {
 }
 
 /* By number of a value: bits of who reads it. */
-enum { READ_FIRST_BY_UPDATE = 1, READ_FIRST_BY_OTHER = 2, READ_SECOND_BY_FORWARD = 4,
-       READ_SECOND_BY_STRIDED = 8 };
+enum {
+  READ_FIRST_BY_UPDATE = 1,
+  READ_FIRST_BY_OTHER = 2,
+  READ_SECOND_BY_FORWARD = 4,
+  READ_SECOND_BY_STRIDED = 8
+};
 
 static void classify(const trm_role_values *values, product_list *list, uint8_t *bits) {
   for (size_t k = 0; k < list->count; ++k) {
@@ -214,8 +220,8 @@ static void put_type(const trm_instruction *i, const char *more, ml_type type, t
   trm_stream_put_int(s, name, type);
 }
 
-static void put_types(const trm_role_values *values, const product_list *list,
-                      const uint8_t *bits, trm_stream *s) {
+static void put_types(const trm_role_values *values, const product_list *list, const uint8_t *bits,
+                      trm_stream *s) {
   trm_stream_object(s);
   trm_stream_key(s, "ml_types");
   trm_stream_object(s);

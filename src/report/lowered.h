@@ -22,8 +22,8 @@ typedef struct trm_lowered_distribution {
 typedef struct trm_lowered {
   VECTOR(trm_lowered_run) runs;
   VECTOR(trm_lowered_distribution) distributions; /* the first has no runs */
-  uint32_t *of_variable; /* index of a distribution */
-  int64_t *always[TRM_NUM_MEMORY_CATEGORIES]; /* always live bytes by tile; NULL: none */
+  uint32_t *of_variable;                          /* index of a distribution */
+  int64_t *always[TRM_NUM_MEMORY_CATEGORIES];     /* always live bytes by tile; NULL: none */
   trm_arena arena;
 } trm_lowered;
 

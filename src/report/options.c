@@ -54,8 +54,8 @@ static trm_status check_value(int id, const char *value, const char *source, trm
       if (errno == 0 && end != value && *end == '\0' && count >= 0 && count <= 1000000000) {
         return TRM_OK;
       }
-      FAIL(INVALID_ARGUMENT, "%s: %s must be a number from 0 on, not \"%s\"", source,
-           table[id].key, value);
+      FAIL(INVALID_ARGUMENT, "%s: %s must be a number from 0 on, not \"%s\"", source, table[id].key,
+           value);
     }
     case KIND_TEXT: return TRM_OK;
   }
@@ -108,14 +108,15 @@ trm_status trm_engine_options_add(trm_engine_options *options, trm_arena *arena,
   if (object == NULL) {
     FAIL(INVALID_ARGUMENT,
          "%s is not JSON: %s at line %d, column %d. It must be an object of text to text, such as "
-         "{\"autoReport.all\":\"true\"}", source, parse_error.text, parse_error.line,
-         parse_error.column);
+         "{\"autoReport.all\":\"true\"}",
+         source, parse_error.text, parse_error.line, parse_error.column);
   }
   trm_status status = TRM_OK;
   if (!json_is_object(object)) {
     status = trm_fail(error, TRM_INVALID_ARGUMENT,
                       "%s must be a JSON object of text to text, such as "
-                      "{\"autoReport.all\":\"true\"}", source);
+                      "{\"autoReport.all\":\"true\"}",
+                      source);
   }
   const char *key;
   json_t *value;
@@ -139,7 +140,7 @@ int64_t trm_engine_option_count(const trm_engine_options *options, trm_engine_op
 bool trm_engine_options_want_report(const trm_engine_options *options) {
   static const trm_engine_option_id files[] = {
       TRM_ENGINE_OUTPUT_GRAPH, TRM_ENGINE_OUTPUT_EXECUTION, TRM_ENGINE_OUTPUT_DEBUG,
-      TRM_ENGINE_OUTPUT_VARS, TRM_ENGINE_OUTPUT_ARCHIVE, TRM_ENGINE_OUTPUT_SERIALIZED};
+      TRM_ENGINE_OUTPUT_VARS,  TRM_ENGINE_OUTPUT_ARCHIVE,   TRM_ENGINE_OUTPUT_SERIALIZED};
   for (size_t f = 0; f < sizeof files / sizeof *files; ++f) {
     if (trm_engine_option_is_on(options, files[f])) return true;
   }

@@ -60,8 +60,8 @@ static double rate(const trm_profile *p, double seconds) {
 void trm_profile_summary(const trm_profile *p, trm_text *text) {
   char target[64] = {0};
   for (size_t i = 0; p->target[i] != '\0' && i + 1 < sizeof target; ++i) {
-    target[i] = (char)(p->target[i] >= 'a' && p->target[i] <= 'z' ? p->target[i] - 32
-                                                                  : p->target[i]);
+    target[i] =
+        (char)(p->target[i] >= 'a' && p->target[i] <= 'z' ? p->target[i] - 32 : p->target[i]);
   }
   if (p->num_ipus == 1) trm_text_format(text, "on one %s: ", target);
   else trm_text_format(text, "on %" PRId64 " %s: ", p->num_ipus, target);
@@ -81,9 +81,10 @@ static void append_head(const trm_profile *p, trm_text *text) {
                   p->framework_version[0] != '\0' ? " " : "", p->framework_version, p->timestamp);
   trm_text_format(text,
                   "Target: %s (%s), %" PRId64 " IPU%s in %" PRId64 " replica%s, %" PRId64
-                  " tiles of %s bytes each, %.4g GHz\n", p->target, p->architecture, p->num_ipus,
-                  p->num_ipus == 1 ? "" : "s", p->num_replicas, p->num_replicas == 1 ? "" : "s",
-                  p->tiles_per_ipu, GROUPED(p->bytes_per_tile), p->clock_frequency / 1e9);
+                  " tiles of %s bytes each, %.4g GHz\n",
+                  p->target, p->architecture, p->num_ipus, p->num_ipus == 1 ? "" : "s",
+                  p->num_replicas, p->num_replicas == 1 ? "" : "s", p->tiles_per_ipu,
+                  GROUPED(p->bytes_per_tile), p->clock_frequency / 1e9);
   trm_text_format(text,
                   "Graph: %s programs, %s compute sets, %s vertices, %s edges, %s variables\n",
                   GROUPED(p->num_steps), GROUPED(p->num_compute_sets), GROUPED(p->num_vertices),
@@ -112,8 +113,8 @@ static void append_memory(const trm_profile *p, trm_text *text) {
   for (size_t t = 0; t < p->tiles.count; ++t) {
     const trm_profile_tile *one = &p->tiles.items[t];
     trm_text_format(text, "  IPU %-4" PRId64 " tile %-12" PRId64 " %16s %16s %16s\n",
-                    one->tile / p->tiles_per_ipu, one->tile % p->tiles_per_ipu,
-                    GROUPED(one->bytes), GROUPED(one->always_live), GROUPED(one->gaps));
+                    one->tile / p->tiles_per_ipu, one->tile % p->tiles_per_ipu, GROUPED(one->bytes),
+                    GROUPED(one->always_live), GROUPED(one->gaps));
   }
 }
 
@@ -159,8 +160,7 @@ static void append_cycles(const trm_profile *p, trm_text *text) {
     host += p->runs.items[r].host_seconds;
   }
   trm_text_format(text, "  %zu run%s recorded: waiting for the host %.1f %% of %s cycles\n",
-                  p->runs.count, p->runs.count == 1 ? "" : "s", share(wait, total),
-                  GROUPED(total));
+                  p->runs.count, p->runs.count == 1 ? "" : "s", share(wait, total), GROUPED(total));
   if (load > 0) {
     trm_text_format(text, "  loading the program after another one: %.1f %% of them\n",
                     share(load, total));
@@ -204,9 +204,8 @@ static char *json_of(const trm_profile *p) {
     const trm_profile_op *one = &p->ops.items[o];
     json_array_append_new(
         ops, json_pack("{sssssIsIsIss?}", "op", one->name, "layer", one->layer, "cycles",
-                       (json_int_t)one->cycles, "flops", (json_int_t)one->flops,
-                       "temporary_bytes", (json_int_t)one->temporary_bytes, "plan",
-                       one->plan));
+                       (json_int_t)one->cycles, "flops", (json_int_t)one->flops, "temporary_bytes",
+                       (json_int_t)one->temporary_bytes, "plan", one->plan));
   }
   for (size_t t = 0; t < p->tiles.count; ++t) {
     json_array_append_new(tiles, json_pack("{sIsI}", "tile", (json_int_t)p->tiles.items[t].tile,
@@ -214,23 +213,23 @@ static char *json_of(const trm_profile *p) {
   }
   for (size_t r = 0; r < p->runs.count; ++r) {
     const trm_profile_run *one = &p->runs.items[r];
-    json_array_append_new(runs, json_pack("{sIsIsIsf}", "cycles", (json_int_t)one->cycles,
-                                          "wait_cycles", (json_int_t)one->wait_cycles,
-                                          "load_cycles", (json_int_t)one->load_cycles,
-                                          "host_seconds", one->host_seconds));
+    json_array_append_new(
+        runs, json_pack("{sIsIsIsf}", "cycles", (json_int_t)one->cycles, "wait_cycles",
+                        (json_int_t)one->wait_cycles, "load_cycles", (json_int_t)one->load_cycles,
+                        "host_seconds", one->host_seconds));
   }
   for (size_t n = 0; n < p->notes.count; ++n) {
     json_array_append_new(notes, json_string(p->notes.items[n]));
   }
   json_object_set_new(cycles, "overlapped", json_integer(p->overlapped_cycles));
-  json_t *all = json_pack(
-      "{sssssssIsIsIsIsbsIsIsososososososs*}", "module", p->module, "timestamp", p->timestamp,
-      "target", p->target, "num_ipus", (json_int_t)p->num_ipus, "num_replicas",
-      (json_int_t)p->num_replicas, "bytes_per_tile", (json_int_t)p->bytes_per_tile, "cycles",
-      (json_int_t)p->cycles, "fits", (int)p->fits, "worst_tile_bytes",
-      (json_int_t)p->worst_tile_bytes, "memory_bytes", (json_int_t)p->memory_bytes_with_gaps,
-      "cycles_by_part", cycles, "memory_by_category", memory, "fullest_tiles", tiles, "ops", ops,
-      "runs", runs, "notes", notes, "summary", summary.data);
+  json_t *all = json_pack("{sssssssIsIsIsIsbsIsIsososososososs*}", "module", p->module, "timestamp",
+                          p->timestamp, "target", p->target, "num_ipus", (json_int_t)p->num_ipus,
+                          "num_replicas", (json_int_t)p->num_replicas, "bytes_per_tile",
+                          (json_int_t)p->bytes_per_tile, "cycles", (json_int_t)p->cycles, "fits",
+                          (int)p->fits, "worst_tile_bytes", (json_int_t)p->worst_tile_bytes,
+                          "memory_bytes", (json_int_t)p->memory_bytes_with_gaps, "cycles_by_part",
+                          cycles, "memory_by_category", memory, "fullest_tiles", tiles, "ops", ops,
+                          "runs", runs, "notes", notes, "summary", summary.data);
   char *text = all != NULL ? json_dumps(all, JSON_INDENT(1)) : NULL;
   json_decref(all);
   trm_text_free(&summary);

@@ -137,11 +137,11 @@ static trm_status write_programs(const trm_report_source *s, row_writer *rows, t
     const trm_program_step *o = &p->steps[i];
     ROW("ittiiiiiiifiifiiiiiiiiii", i, o->name, trm_program_step_type_name(o->type),
         index_or_none(o->parent), (int64_t)o->end, index_or_none(o->source),
-        index_or_none(o->compute_set), (int64_t)o->ipu, (int64_t)o->stage,
-        (int64_t)o->repeat_count, o->executions, o->cycles, o->sync_cycles, o->cycles_mean,
-        (int64_t)o->active_tiles, o->bytes_in_total, o->bytes_in_worst, o->bytes_out_total,
-        o->bytes_out_worst, o->flops, trm_mapping_total_bytes(&o->code), o->live_total,
-        o->live_worst, (int64_t)o->live_worst_tile);
+        index_or_none(o->compute_set), (int64_t)o->ipu, (int64_t)o->stage, (int64_t)o->repeat_count,
+        o->executions, o->cycles, o->sync_cycles, o->cycles_mean, (int64_t)o->active_tiles,
+        o->bytes_in_total, o->bytes_in_worst, o->bytes_out_total, o->bytes_out_worst, o->flops,
+        trm_mapping_total_bytes(&o->code), o->live_total, o->live_worst,
+        (int64_t)o->live_worst_tile);
   }
   return TRM_OK;
 }
@@ -152,15 +152,17 @@ static trm_status write_compute_sets(const trm_report_source *s, row_writer *row
   TRY(begin(rows, "INSERT INTO compute_sets VALUES(?,?,?,?,?,?,?,?,?,?,?)", error));
   for (int64_t i = 0; i < p->num_compute_sets; ++i) {
     const trm_program_compute_set *o = &p->compute_sets[i];
-    ROW("itiiiiiifii", i, o->name, index_or_none(o->source), (int64_t)o->ipu, o->vertices,
-        o->edges, o->flops, o->cycles, o->cycles_mean, (int64_t)o->active_tiles,
+    ROW("itiiiiiifii", i, o->name, index_or_none(o->source), (int64_t)o->ipu, o->vertices, o->edges,
+        o->flops, o->cycles, o->cycles_mean, (int64_t)o->active_tiles,
         index_or_none(o->shared_with));
   }
   /* Codelets get their numbers from SQLite, which finds equal names by an index. */
   TRY(trm_database_run(rows->database, "CREATE UNIQUE INDEX vertex_names ON vertex_types(name)",
                        error));
-  TRY(begin(rows, "INSERT INTO vertex_types(name, code_bytes) VALUES(?,?) ON CONFLICT(name) DO "
-                  "UPDATE SET code_bytes = max(code_bytes, excluded.code_bytes)", error));
+  TRY(begin(rows,
+            "INSERT INTO vertex_types(name, code_bytes) VALUES(?,?) ON CONFLICT(name) DO "
+            "UPDATE SET code_bytes = max(code_bytes, excluded.code_bytes)",
+            error));
   for (uint32_t i = 0; i < p->num_compute_sets; ++i) {
     for (uint32_t g = 0; g < p->compute_sets[i].num_groups; ++g) {
       const trm_vertex_group *group = &p->compute_sets[i].groups[g];
@@ -230,8 +232,7 @@ static trm_status write_liveness(const trm_report_source *s, row_writer *rows, t
     for (uint32_t v = 0; v < p->num_variables; ++v) {
       const trm_program_variable *o = &p->variables[v];
       if (o->always_live || o->mapping.ipu != (uint32_t)ipu) continue;
-      const int64_t bytes =
-          s->lowered.distributions.items[s->lowered.of_variable[v]].total_bytes;
+      const int64_t bytes = s->lowered.distributions.items[s->lowered.of_variable[v]].total_bytes;
       changes[o->live.begin] += bytes;
       changes[o->live.end] -= bytes;
     }
@@ -248,8 +249,8 @@ static trm_status write_liveness(const trm_report_source *s, row_writer *rows, t
 
 static trm_status write_tables(const trm_report_source *s, bool with_graph, row_writer *rows,
                                trm_error *error) {
-  TRY(trm_database_run(rows->database,
-                       "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; BEGIN", error));
+  TRY(trm_database_run(rows->database, "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; BEGIN",
+                       error));
   TRY(trm_database_run(rows->database, trm_report_schema, error));
   TRY(write_meta(s, rows, error));
   TRY(write_target(s, rows, error));
@@ -271,8 +272,9 @@ trm_status trm_report_write_profile(const trm_report_source *source, const char 
                                     bool with_graph, sqlite3 **out_database, trm_error *error) {
   row_writer rows = {0};
   trm_status status = TRM_OK;
-  if (sqlite3_open_v2(path, &rows.database, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE |
-                      SQLITE_OPEN_FULLMUTEX, NULL) != SQLITE_OK) {
+  if (sqlite3_open_v2(path, &rows.database,
+                      SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_FULLMUTEX,
+                      NULL) != SQLITE_OK) {
     status = trm_fail(error, TRM_UNAVAILABLE, "cannot make the profile %s: %s", path,
                       rows.database != NULL ? sqlite3_errmsg(rows.database) : "out of memory");
   }

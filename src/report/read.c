@@ -25,7 +25,8 @@ static const char *text_at(trm_arena *arena, sqlite3_stmt *row, int column) {
   return copy;
 }
 
-/* No number of a profile is beyond 2^62, so that what is added up of a damaged one does not wrap. */
+/* No number of a profile is beyond 2^62, so that what is added up of a damaged one does not wrap.
+ */
 static int64_t number_at(sqlite3_stmt *row, int column) {
   const int64_t most = INT64_C(1) << 62, number = sqlite3_column_int64(row, column);
   return number > most ? most : number < -most ? -most : number;
@@ -60,19 +61,19 @@ static taken take_value(trm_profile *p, sqlite3_stmt *row) {
   const char *key = (const char *)sqlite3_column_text(row, 0);
   const int kind = sqlite3_column_type(row, 1);
   if (key == NULL) return DAMAGED;
-#define NUMBER(member)               \
-  if (strcmp(key, #member) == 0) {   \
+#define NUMBER(member)                          \
+  if (strcmp(key, #member) == 0) {              \
     if (kind != SQLITE_INTEGER) return DAMAGED; \
-    p->member = number_at(row, 1);   \
+    p->member = number_at(row, 1);              \
   }
-#define REAL(member)                 \
-  if (strcmp(key, #member) == 0) {   \
+#define REAL(member)                                                    \
+  if (strcmp(key, #member) == 0) {                                      \
     if (kind != SQLITE_INTEGER && kind != SQLITE_FLOAT) return DAMAGED; \
-    p->member = sqlite3_column_double(row, 1); \
+    p->member = sqlite3_column_double(row, 1);                          \
   }
-#define TEXT(member, name)           \
-  if (strcmp(key, name) == 0) {      \
-    if (kind != SQLITE_TEXT) return DAMAGED; \
+#define TEXT(member, name)                                                  \
+  if (strcmp(key, name) == 0) {                                             \
+    if (kind != SQLITE_TEXT) return DAMAGED;                                \
     if ((p->member = text_at(&p->arena, row, 1)) == NULL) return NO_MEMORY; \
   }
   TEXT(module, "module")
@@ -219,8 +220,9 @@ static trm_status check_kinds(const trm_profile *p, const char *table, sqlite3 *
 static char *table_text(trm_arena *arena, sqlite3 *database, const char *table) {
   sqlite3_stmt *row = NULL;
   char *text = NULL;
-  if (sqlite3_prepare_v2(database, "SELECT sql FROM sqlite_master WHERE type = 'table' AND name = ?",
-                         -1, &row, NULL) == SQLITE_OK &&
+  if (sqlite3_prepare_v2(database,
+                         "SELECT sql FROM sqlite_master WHERE type = 'table' AND name = ?", -1,
+                         &row, NULL) == SQLITE_OK &&
       sqlite3_bind_text(row, 1, table, -1, SQLITE_STATIC) == SQLITE_OK &&
       sqlite3_step(row) == SQLITE_ROW) {
     const char *found = (const char *)sqlite3_column_text(row, 0);
@@ -232,9 +234,9 @@ static char *table_text(trm_arena *arena, sqlite3 *database, const char *table) 
 
 /* The tables are those that Tremula makes: no views, no other columns. */
 static trm_status check_tables(trm_profile *p, sqlite3 *database, trm_error *error) {
-  static const char *const tables[] = {"meta", "target", "totals", "notes", "var_categories",
-                                       "sources", "programs", "variables", "vars_info",
-                                       "memory_by_tile", "runs"};
+  static const char *const tables[] = {"meta",           "target",         "totals",   "notes",
+                                       "var_categories", "sources",        "programs", "variables",
+                                       "vars_info",      "memory_by_tile", "runs"};
   enum { FIRST_WITH_KINDS = 3 };
   sqlite3 *known = NULL;
   trm_status status = TRM_OK;
@@ -248,8 +250,10 @@ static trm_status check_tables(trm_profile *p, sqlite3 *database, trm_error *err
     if (wanted == NULL) {
       status = trm_fail(error, TRM_RESOURCE_EXHAUSTED, "out of memory for a profile");
     } else if (found == NULL || strcmp(found, wanted) != 0) {
-      status = trm_fail(error, TRM_INVALID_ARGUMENT, "%s is no profile that can be read: its table "
-                        "%s is missing or another", p->path, tables[t]);
+      status = trm_fail(error, TRM_INVALID_ARGUMENT,
+                        "%s is no profile that can be read: its table "
+                        "%s is missing or another",
+                        p->path, tables[t]);
     } else if (t >= FIRST_WITH_KINDS) {
       status = check_kinds(p, tables[t], database, error);
     }
@@ -258,8 +262,8 @@ static trm_status check_tables(trm_profile *p, sqlite3 *database, trm_error *err
   return status;
 }
 
-/* A damaged tree of pages can be walked for ever. No sound profile needs as much work as is allowed,
- * counted in WORK_STEPs of SQLite's instructions. */
+/* A damaged tree of pages can be walked for ever. No sound profile needs as much work as is
+ * allowed, counted in WORK_STEPs of SQLite's instructions. */
 enum { WORK_STEP = 1000 };
 
 static int spend(void *context) {
@@ -273,7 +277,8 @@ static trm_status read_tables(trm_profile *p, sqlite3 *database, trm_error *erro
   TRY(check_tables(p, database, error));
   TRY(each(p, database,
            "SELECT key, value FROM meta UNION ALL SELECT key, value FROM target"
-           " UNION ALL SELECT key, value FROM totals", take_value, error));
+           " UNION ALL SELECT key, value FROM totals",
+           take_value, error));
   if (p->bytes_per_tile <= 0 || p->bytes_per_tile > MOST_TILE_BYTES || p->tiles_per_ipu <= 0 ||
       p->tiles_per_ipu > MOST_TILES || p->ipus_per_replica > MOST_IPUS ||
       !(p->clock_frequency > 0)) {
@@ -284,21 +289,25 @@ static trm_status read_tables(trm_profile *p, sqlite3 *database, trm_error *erro
            "SELECT name, sum(CASE vars_info.always_live WHEN 1 THEN size_bytes ELSE 0 END),"
            " sum(CASE vars_info.always_live WHEN 1 THEN 0 ELSE size_bytes END) FROM vars_info"
            " JOIN var_categories ON var_categories.id = category GROUP BY category"
-           " ORDER BY sum(size_bytes) DESC, name", take_category, error));
+           " ORDER BY sum(size_bytes) DESC, name",
+           take_category, error));
   TRY(each(p, database,
            "SELECT tile, total_including_gaps, gaps, always_live, not_always_live"
-           " FROM memory_by_tile ORDER BY total_including_gaps DESC, tile LIMIT 5", take_tile,
-           error));
+           " FROM memory_by_tile ORDER BY total_including_gaps DESC, tile LIMIT 5",
+           take_tile, error));
   TRY(each(p, database, "SELECT text FROM notes ORDER BY id", take_note, error));
-  return each(p, database, "SELECT cycles, wait_cycles, load_cycles, host_seconds,"
-              " infeed_wait_seconds FROM runs ORDER BY id", take_run, error);
+  return each(p, database,
+              "SELECT cycles, wait_cycles, load_cycles, host_seconds,"
+              " infeed_wait_seconds FROM runs ORDER BY id",
+              take_run, error);
 }
 
 static trm_status check_format(const char *path, sqlite3 *database, trm_error *error) {
   sqlite3_stmt *row = NULL;
   int64_t format = -1;
-  if (sqlite3_prepare_v2(database, "SELECT value FROM meta WHERE key = 'format'", -1, &row,
-                         NULL) == SQLITE_OK && sqlite3_step(row) == SQLITE_ROW) {
+  if (sqlite3_prepare_v2(database, "SELECT value FROM meta WHERE key = 'format'", -1, &row, NULL) ==
+          SQLITE_OK &&
+      sqlite3_step(row) == SQLITE_ROW) {
     format = number_at(row, 0);
   }
   sqlite3_finalize(row);
@@ -309,8 +318,13 @@ static trm_status check_format(const char *path, sqlite3 *database, trm_error *e
 }
 
 trm_status trm_profile_read(const char *path, trm_profile *out_profile, trm_error *error) {
-  *out_profile = (trm_profile){.module = "", .framework = "", .framework_version = "",
-                               .timestamp = "", .target = "", .architecture = "", .item = "runs"};
+  *out_profile = (trm_profile){.module = "",
+                               .framework = "",
+                               .framework_version = "",
+                               .timestamp = "",
+                               .target = "",
+                               .architecture = "",
+                               .item = "runs"};
   struct stat info;
   if (stat(path, &info) != 0) FAIL(NOT_FOUND, "there is no profile %s", path);
   trm_profile *p = out_profile;
@@ -333,8 +347,8 @@ trm_status trm_profile_read(const char *path, trm_profile *out_profile, trm_erro
   if (status == TRM_OK) status = check_format(p->path, database, error);
   if (status == TRM_OK) status = read_tables(p, database, error);
   if (left < 0) {
-    status = trm_fail(error, TRM_INVALID_ARGUMENT, "%s is damaged: reading it does not end",
-                      p->path);
+    status =
+        trm_fail(error, TRM_INVALID_ARGUMENT, "%s is damaged: reading it does not end", p->path);
   }
   sqlite3_close(database);
   if (status != TRM_OK) trm_profile_free(p);

@@ -84,8 +84,9 @@ void trm_stream_int(trm_stream *s, int64_t value) {
   before(s);
   if (s->cbor) {
     unsigned char buffer[9];
-    put(s, buffer, value >= 0 ? cbor_encode_uint((uint64_t)value, buffer, sizeof buffer)
-                              : cbor_encode_negint(~(uint64_t)value, buffer, sizeof buffer));
+    put(s, buffer,
+        value >= 0 ? cbor_encode_uint((uint64_t)value, buffer, sizeof buffer)
+                   : cbor_encode_negint(~(uint64_t)value, buffer, sizeof buffer));
   } else {
     char text[24];
     put(s, text, (size_t)snprintf(text, sizeof text, "%" PRId64, value));

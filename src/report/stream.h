@@ -13,11 +13,11 @@ typedef struct trm_stream {
   bool cbor;
   FILE *file;
   size_t limit;
-  trm_text text;     /* all of it, or what the file has not got yet */
-  size_t written;    /* bytes, of both */
+  trm_text text;  /* all of it, or what the file has not got yet */
+  size_t written; /* bytes, of both */
   bool wants_comma;
-  bool is_too_long;  /* more than the limit */
-  int file_problem;  /* errno of the file; 0: none */
+  bool is_too_long; /* more than the limit */
+  int file_problem; /* errno of the file; 0: none */
 } trm_stream;
 
 /* The document's first byte. */

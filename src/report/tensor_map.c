@@ -9,10 +9,10 @@
  *
  * The name is the TensorFlow op's, of an argument "XLA_Args/" and what the program calls it.
  *
- * What is of a stage of a pipeline is, as in the original, in a computation of the stage's own: that
- * of stage 1 in `body` is called "body_stage_1_". Every stage has one, if an empty one. So is what is
- * of an outlined function that is called more than once, and what is of its gradient: they are
- * called after the scope of the first call, "layer" and "layer_grad". */
+ * What is of a stage of a pipeline is, as in the original, in a computation of the stage's own:
+ * that of stage 1 in `body` is called "body_stage_1_". Every stage has one, if an empty one. So is
+ * what is of an outlined function that is called more than once, and what is of its gradient: they
+ * are called after the scope of the first call, "layer" and "layer_grad". */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,8 +33,10 @@ static const char *type_name(trm_dtype dtype) {
     case TRM_U8: return "unsigned char";
     case TRM_S16: return "short";
     case TRM_U16: return "unsigned short";
-    case TRM_S32: case TRM_S64: return "int";
-    case TRM_U32: case TRM_U64: return "unsigned int";
+    case TRM_S32:
+    case TRM_S64: return "int";
+    case TRM_U32:
+    case TRM_U64: return "unsigned int";
     default: return trm_dtype_name(dtype);
   }
 }
@@ -102,8 +104,7 @@ static uint32_t call_of(const trm_program *p, const call_list *calls,
 }
 
 /* Whether a variable is a result, and which; otherwise it is code, a buffer, a temporary. */
-static bool value_of(const trm_program *p, const call_list *calls, uint32_t variable,
-                     value *out) {
+static bool value_of(const trm_program *p, const call_list *calls, uint32_t variable, value *out) {
   const trm_program_variable *v = &p->variables[variable];
   if (v->source == TRM_NO_INDEX) return false;
   if (v->category != TRM_CATEGORY_VARIABLE && v->category != TRM_CATEGORY_CONSTANT) return false;
@@ -117,17 +118,21 @@ static bool value_of(const trm_program *p, const call_list *calls, uint32_t vari
     leaf = trm_shape_leaf(shape, (int32_t)v->leaf);
   }
   const int32_t stage = stage_of(p, instruction);
-  const uint32_t call = calls->scopes.count == 0 || stage >= 0 ? TRM_NO_INDEX
-                                                               : call_of(p, calls, instruction);
-  *out = (value){.computation = source->computation, .stage = stage, .call = call,
-                 .instruction = source->instruction, .leaf = v->leaf, .variable = variable,
+  const uint32_t call =
+      calls->scopes.count == 0 || stage >= 0 ? TRM_NO_INDEX : call_of(p, calls, instruction);
+  *out = (value){.computation = source->computation,
+                 .stage = stage,
+                 .call = call,
+                 .instruction = source->instruction,
+                 .leaf = v->leaf,
+                 .variable = variable,
                  .shape = leaf};
   return trm_shape_is_array(leaf) && trm_shape_count(leaf) == v->count;
 }
 
 /* Elements by tile: the parts of the mapping, those on one tile added up. */
 static void put_tiles(const trm_program *p, const trm_mapping *mapping, int64_t *elements,
-                         trm_stream *s) {
+                      trm_stream *s) {
   const uint32_t tiles = p->tiles_per_ipu;
   int64_t total = 0;
   memset(elements, 0, tiles * sizeof *elements);
@@ -151,8 +156,7 @@ static void put_tiles(const trm_program *p, const trm_mapping *mapping, int64_t 
   trm_stream_end_array(s);
 }
 
-static void put_value(const trm_program *p, const value *result, int64_t *elements,
-                      trm_stream *s) {
+static void put_value(const trm_program *p, const value *result, int64_t *elements, trm_stream *s) {
   const trm_program_variable *v = &p->variables[result->variable];
   const trm_program_source *source = &p->sources[v->source];
   char name[1024];
@@ -206,8 +210,8 @@ static void put_empty_stages(const trm_program *p, const value *values, size_t c
   }
 }
 
-static void put_mappings(const trm_program *p, const call_list *calls, value *values,
-                         size_t count, int64_t *elements, trm_stream *s) {
+static void put_mappings(const trm_program *p, const call_list *calls, value *values, size_t count,
+                         int64_t *elements, trm_stream *s) {
   qsort(values, count, sizeof *values, by_name);
   trm_stream_object(s);
   trm_stream_key(s, "mappings");

@@ -20,8 +20,8 @@ typedef struct tracer {
   const trm_program *program;
   sqlite3_stmt *insert;
   int64_t rows;
-  int64_t clock;   /* cycles since the run began */
-  bool is_hidden;  /* what is added runs beside something that takes longer */
+  int64_t clock;  /* cycles since the run began */
+  bool is_hidden; /* what is added runs beside something that takes longer */
 } tracer;
 
 /* A sequence that is being walked: of one turn of a loop, or of a branch. */
@@ -170,9 +170,9 @@ static trm_status walk_ways(tracer *t, uint32_t loop, int ways, int64_t stage, t
 /* What runs beside each other: streams, and what computes. */
 typedef struct side_by_side {
   uint32_t loop;
-  int streams;                   /* the ways of those that run */
-  int64_t stage, again;          /* of a pipeline; the stage that is computed again; -1: none */
-  int64_t own, compute, io;      /* cycles: of the loop itself, of what computes, of the streams */
+  int streams;              /* the ways of those that run */
+  int64_t stage, again;     /* of a pipeline; the stage that is computed again; -1: none */
+  int64_t own, compute, io; /* cycles: of the loop itself, of what computes, of the streams */
 } side_by_side;
 
 /* The shorter of the two overlaps with the other. */
@@ -195,7 +195,10 @@ static trm_status trace_side_by_side(tracer *t, const side_by_side *o, trm_error
 static trm_status trace_io_loop(tracer *t, uint32_t loop, trm_error *error) {
   const trm_io_turn turn = trm_io_turn_of(t->program, loop);
   const uint64_t turns = t->program->steps[loop].repeat_count;
-  side_by_side o = {.loop = loop, .stage = -1, .again = -1, .compute = turn.compute,
+  side_by_side o = {.loop = loop,
+                    .stage = -1,
+                    .again = -1,
+                    .compute = turn.compute,
                     .own = t->program->target->loop_iteration_cycles};
   TRY(walk_ways(t, loop, IN, -1, error));
   if (turns > 1) {
@@ -230,9 +233,12 @@ static trm_status trace_stage(tracer *t, uint32_t entry, uint64_t m, uint64_t co
   const trm_pipeline_stage *stage = &pipeline->stages[entry];
   if (m < TURNS && count == 1 && t->rows < MOST_ROWS) {
     const bool again = stage->is_backward && pipeline->recomputation;
-    const side_by_side o = {.loop = pipeline->loop_step, .streams = IN | OUT, .stage = entry,
+    const side_by_side o = {.loop = pipeline->loop_step,
+                            .streams = IN | OUT,
+                            .stage = entry,
                             .again = again ? (int64_t)pipeline->num_entries - 1 - entry : -1,
-                            .compute = stage->compute_cycles, .io = stage->io_cycles};
+                            .compute = stage->compute_cycles,
+                            .io = stage->io_cycles};
     return trace_side_by_side(t, &o, error);
   }
   return put(t, "Call", pipeline->loop_step, -1, stage->ipu, entry, (int64_t)count,
@@ -307,8 +313,7 @@ static trm_status trace_all_slots(pipeline_trace *o, trm_error *error) {
   tracer *t = o->tracer;
   const trm_pipeline *pipeline = &t->program->pipeline;
   const bool sequential = pipeline->schedule == TRM_PIPELINE_SEQUENTIAL;
-  const uint64_t slots =
-      pipeline->num_entries + o->stride * (pipeline->mini_batches - 1);
+  const uint64_t slots = pipeline->num_entries + o->stride * (pipeline->mini_batches - 1);
   uint64_t most = MOST_SLOTS;
   if (sequential && most < TURNS * pipeline->num_entries) most = TURNS * pipeline->num_entries;
   const int64_t end = trm_add_cycles(t->clock, pipeline->total_cycles);
@@ -333,7 +338,8 @@ static trm_status trace_all_slots(pipeline_trace *o, trm_error *error) {
 static trm_status trace_pipeline(tracer *t, trm_error *error) {
   const trm_program *p = t->program;
   if (p->pipeline.mini_batches == 0) return TRM_OK;
-  pipeline_trace o = {.tracer = t, .stride = trm_pipeline_stride(&p->pipeline),
+  pipeline_trace o = {.tracer = t,
+                      .stride = trm_pipeline_stride(&p->pipeline),
                       .busy = trm_allocate_zeroed(p->num_ipus, sizeof *o.busy)};
   CHECK_MEMORY(o.busy, "the trace of a pipeline");
   const trm_status status = trace_all_slots(&o, error);

@@ -9,10 +9,13 @@
 
 enum {
   /* Words of data and of pointers, as `capnp compile` lays the structs out. */
-  ROOT_DATA = 2, ROOT_POINTERS = 2,
-  DISTRIBUTION_DATA = 1, DISTRIBUTION_POINTERS = 1,
+  ROOT_DATA = 2,
+  ROOT_POINTERS = 2,
+  DISTRIBUTION_DATA = 1,
+  DISTRIBUTION_POINTERS = 1,
   RUN_DATA = 2,
-  VARIABLE_DATA = 3, VARIABLE_POINTERS = 1
+  VARIABLE_DATA = 3,
+  VARIABLE_POINTERS = 1
 };
 
 typedef struct message {
@@ -108,11 +111,10 @@ trm_status trm_report_write_vars(const trm_report_source *s, const char *path, t
   put_u32(m.words + 1, 0, TRM_REPORT_FORMAT);
   put_u32(m.words + 1, 1, s->program->num_ipus);
   put_u32(m.words + 1, 2, s->program->tiles_per_ipu);
-  const size_t distributions =
-      add_structs(&m, 1 + ROOT_DATA, s->lowered.distributions.count, DISTRIBUTION_DATA,
-                  DISTRIBUTION_POINTERS);
-  const size_t variables = add_structs(&m, 2 + ROOT_DATA, s->program->num_variables,
-                                       VARIABLE_DATA, VARIABLE_POINTERS);
+  const size_t distributions = add_structs(&m, 1 + ROOT_DATA, s->lowered.distributions.count,
+                                           DISTRIBUTION_DATA, DISTRIBUTION_POINTERS);
+  const size_t variables =
+      add_structs(&m, 2 + ROOT_DATA, s->program->num_variables, VARIABLE_DATA, VARIABLE_POINTERS);
   put_distributions(&m, distributions, &s->lowered);
   put_variables(&m, variables, s);
   trm_status status = TRM_OK;

@@ -18,7 +18,7 @@ enum {
 /* The contexts of debug.cbor of one executable: source s is `first + s`, and 0 is none. */
 typedef struct trm_report_debug {
   uint64_t first;
-  char stream[64];      /* names the process's debug.cbor */
+  char stream[64];            /* names the process's debug.cbor */
   char path[TRM_REPORT_PATH]; /* absolute; "" when none is written */
 } trm_report_debug;
 

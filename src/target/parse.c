@@ -61,7 +61,7 @@ static trm_status take_string(const reader *r, const char *key, const json_t *va
                               size_t size, trm_error *error) {
   const char *text = json_string_value(value);
   bool good = text != NULL && json_string_length(value) < size && *text != '\0';
-  for (const char *c = text; good && *c != '\0'; c++) good = *c >= ' ' && *c <= '~';
+  for (const char *c = text; good && *c != '\0'; ++c) good = *c >= ' ' && *c <= '~';
   if (!good) {
     FAIL(INVALID_ARGUMENT, "%s: \"%s\" must be a string of 1 to %zu printable characters",
          r->source, key, size - 1);
@@ -76,13 +76,15 @@ static trm_status take_offsets(reader *r, const json_t *value, trm_error *error)
     FAIL(INVALID_ARGUMENT, "%s: \"memoryElementOffsets\" must be an array of 1 to %d offsets",
          r->source, TRM_TARGET_MAX_ELEMENTS);
   }
-  for (size_t i = 0; i < count; i++) {
+  for (size_t i = 0; i < count; ++i) {
     const json_t *item = json_array_get(value, i);
     const json_int_t offset = json_integer_value(item);
     const bool ascends = i == 0 ? offset == 0 : offset > r->target->element_offsets[i - 1];
     if (!json_is_integer(item) || offset < 0 || offset > INT32_MAX || !ascends) {
-      FAIL(INVALID_ARGUMENT, "%s: \"memoryElementOffsets\" must be ascending byte offsets from 0; "
-           "entry %zu is not", r->source, i);
+      FAIL(INVALID_ARGUMENT,
+           "%s: \"memoryElementOffsets\" must be ascending byte offsets from 0; "
+           "entry %zu is not",
+           r->source, i);
     }
     r->target->element_offsets[i] = (uint32_t)offset;
   }
@@ -123,7 +125,7 @@ static trm_status take_key(reader *r, const char *key, const json_t *value, trm_
   if (strcmp(key, "memoryElementOffsets") == 0) return take_offsets(r, value, error);
   const char *names[NUM_FIELDS + 5] = {"base", "name", "architecture", "system",
                                        "memoryElementOffsets"};
-  for (size_t i = 0; i < NUM_FIELDS; i++) {
+  for (size_t i = 0; i < NUM_FIELDS; ++i) {
     if (strcmp(key, fields[i].key) == 0) {
       r->seen[i] = true;
       return take_field(r, &fields[i], value, error);
@@ -142,8 +144,10 @@ static trm_status take_key(reader *r, const char *key, const json_t *value, trm_
 static trm_status check_target(const reader *r, trm_error *error) {
   const trm_target *t = r->target;
   if (t->element_offsets[t->num_elements - 1] >= t->bytes_per_tile) {
-    FAIL(INVALID_ARGUMENT, "%s: \"memoryElementOffsets\" ends at %u, beyond \"memoryBytesPerTile\" "
-         "%u", r->source, t->element_offsets[t->num_elements - 1], t->bytes_per_tile);
+    FAIL(INVALID_ARGUMENT,
+         "%s: \"memoryElementOffsets\" ends at %u, beyond \"memoryBytesPerTile\" "
+         "%u",
+         r->source, t->element_offsets[t->num_elements - 1], t->bytes_per_tile);
   }
   if (t->min_sync_delay > t->max_sync_delay) {
     FAIL(INVALID_ARGUMENT, "%s: \"minIPUSyncDelay\" %u is above \"maxIPUSyncDelay\" %u", r->source,
@@ -170,12 +174,14 @@ static trm_status take_root(reader *r, const json_t *root, trm_error *error) {
   if (!r->seen_architecture) missing = "architecture";
   if (!r->seen_system) missing = "system";
   if (!r->seen_offsets) missing = "memoryElementOffsets";
-  for (size_t i = 0; i < NUM_FIELDS; i++) {
+  for (size_t i = 0; i < NUM_FIELDS; ++i) {
     if (!r->seen[i]) missing = fields[i].key;
   }
   if (missing != NULL) {
-    FAIL(INVALID_ARGUMENT, "%s: \"%s\" is missing; state it, or start from a preset with "
-         "\"base\": \"mk2\"", r->source, missing);
+    FAIL(INVALID_ARGUMENT,
+         "%s: \"%s\" is missing; state it, or start from a preset with "
+         "\"base\": \"mk2\"",
+         r->source, missing);
   }
   TRY(check_target(r, error));
   trm_target_rehash(r->target);
@@ -186,7 +192,7 @@ void trm_target_rehash(trm_target *target) {
   unsigned char bytes[NUM_FIELDS * sizeof(double) + sizeof target->architecture +
                       sizeof target->element_offsets] = {0};
   size_t used = 0;
-  for (size_t i = 0; i < NUM_FIELDS; i++) {
+  for (size_t i = 0; i < NUM_FIELDS; ++i) {
     const size_t size = fields[i].kind == KIND_COUNT  ? sizeof(uint32_t)
                         : fields[i].kind == KIND_REAL ? sizeof(double)
                                                       : sizeof(bool);

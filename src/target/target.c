@@ -41,13 +41,13 @@ const char *trm_target_preset(size_t i) {
 const trm_target_text *trm_target_find_text(const char *name) {
   static const struct {
     const char *other, *name;
-  } others[] = {{"ipu1", "mk1"},  {"gc2", "mk1"},   {"c2", "mk1"},      {"ipu2", "mk2"},
-                {"gc200", "mk2"}, {"m2000", "mk2"}, {"ipu21", "bow"},   {"bow-2000", "bow"},
-                {"MK1", "mk1"},   {"MK2", "mk2"},   {"BOW", "bow"},     {"Bow", "bow"}};
-  for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+  } others[] = {{"ipu1", "mk1"},  {"gc2", "mk1"},   {"c2", "mk1"},    {"ipu2", "mk2"},
+                {"gc200", "mk2"}, {"m2000", "mk2"}, {"ipu21", "bow"}, {"bow-2000", "bow"},
+                {"MK1", "mk1"},   {"MK2", "mk2"},   {"BOW", "bow"},   {"Bow", "bow"}};
+  for (size_t i = 0; i < sizeof others / sizeof *others; ++i) {
     if (strcmp(name, others[i].other) == 0) name = others[i].name;
   }
-  for (size_t i = 0; i < trm_target_num_texts; i++) {
+  for (size_t i = 0; i < trm_target_num_texts; ++i) {
     if (strcmp(name, trm_target_texts[i].name) == 0) return &trm_target_texts[i];
   }
   return NULL;
@@ -63,8 +63,10 @@ trm_status trm_target_load(const char *name_or_path, trm_target **out_target, tr
   if (!is_path) {
     const trm_target_text *text = trm_target_find_text(name);
     if (text == NULL) {
-      FAIL(NOT_FOUND, "there is no target \"%.80s\"; use mk1, mk2, bow or the path of a JSON file "
-           "(it must contain a '/' or end in .json)", name);
+      FAIL(NOT_FOUND,
+           "there is no target \"%.80s\"; use mk1, mk2, bow or the path of a JSON file "
+           "(it must contain a '/' or end in .json)",
+           name);
     }
     return trm_target_parse(text->text, text->size, text->name, out_target, error);
   }
@@ -79,8 +81,10 @@ trm_status trm_target_load(const char *name_or_path, trm_target **out_target, tr
 trm_status trm_target_resize(const trm_target *target, uint32_t num_ipus, uint32_t tiles_per_ipu,
                              trm_target **out_target, trm_error *error) {
   if (num_ipus > 1024 || tiles_per_ipu > 65536) {
-    FAIL(INVALID_ARGUMENT, "a target of %u IPUs with %u tiles each: at most 1024 and 65536 are "
-         "allowed", num_ipus, tiles_per_ipu);
+    FAIL(INVALID_ARGUMENT,
+         "a target of %u IPUs with %u tiles each: at most 1024 and 65536 are "
+         "allowed",
+         num_ipus, tiles_per_ipu);
   }
   trm_target *copy = NULL;
   TRY(trm_target_new(&copy, error));

@@ -8,8 +8,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "log.h"
 #include "interrupt.h"
+#include "log.h"
 #include "tremula/device.h"
 
 enum { MAX_DEVICES = 64, SLICE_MS = 50 };
@@ -29,7 +29,7 @@ static slot slots[MAX_DEVICES];
 static uint64_t resets; /* how often everything has been let go */
 
 static void make_locks(void) {
-  for (int i = 0; i < MAX_DEVICES; i++) pthread_mutex_init(&attaching[i], NULL);
+  for (int i = 0; i < MAX_DEVICES; ++i) pthread_mutex_init(&attaching[i], NULL);
 }
 
 void attach_log(const char *text) { log_info("executor.cc:660", "%s", text); }
@@ -73,8 +73,8 @@ bool attach_now(int ordinal, const trm_tf_attach_request *request, TF_Status *st
   trm_device *device = NULL;
   pthread_mutex_lock(&lock);
   empty(&slots[ordinal]);
-  bool ok = trm_device_attach(NULL, &wanted, &device, &error) == TRM_OK ||
-            fail_with(status, &error);
+  bool ok =
+      trm_device_attach(NULL, &wanted, &device, &error) == TRM_OK || fail_with(status, &error);
   if (ok) {
     slots[ordinal].device = device;
     log_attached(ordinal, device);
@@ -89,10 +89,10 @@ bool attach_now(int ordinal, const trm_tf_attach_request *request, TF_Status *st
 static bool mark(const trm_inventory *inventory, const uint32_t *ids, uint32_t num_ids,
                  bool *marks) {
   bool is_new = true;
-  for (uint32_t i = 0; i < num_ids; i++) {
+  for (uint32_t i = 0; i < num_ids; ++i) {
     uint32_t count;
     const uint32_t *members = trm_inventory_members(inventory, ids[i], &count);
-    for (uint32_t m = 0; m < count; m++) {
+    for (uint32_t m = 0; m < count; ++m) {
       if (marks[members[m]]) is_new = false;
       marks[members[m]] = true;
     }
@@ -103,7 +103,7 @@ static bool mark(const trm_inventory *inventory, const uint32_t *ids, uint32_t n
 /* How many IPUs a request is for. */
 static uint64_t request_size(const trm_inventory *inventory, const trm_tf_attach_request *request) {
   uint64_t total = request->num_ids ? 0 : request->num_ipus;
-  for (uint32_t i = 0; i < request->num_ids; i++) {
+  for (uint32_t i = 0; i < request->num_ids; ++i) {
     uint32_t count;
     trm_inventory_members(inventory, request->ids[i], &count);
     total += count;
@@ -117,12 +117,12 @@ static bool check_overlap(const trm_inventory *inventory, int ordinal,
   bool *marks = calloc(trm_inventory_num_ipus(inventory), sizeof *marks);
   if (!marks) return fail_memory(status);
   uint64_t total = request_size(inventory, request);
-  for (int i = 0; i < MAX_DEVICES; i++) {
+  for (int i = 0; i < MAX_DEVICES; ++i) {
     if (i == ordinal) continue;
     total += request_size(inventory, &slots[i].request);
     mark(inventory, slots[i].request.ids, slots[i].request.num_ids, marks);
     const uint32_t count = slots[i].device ? trm_device_num_ipus(slots[i].device) : 0;
-    for (uint32_t m = 0; m < count; m++) {
+    for (uint32_t m = 0; m < count; ++m) {
       const uint32_t id = trm_device_ipu(slots[i].device, m)->id;
       if (id < trm_inventory_num_ipus(inventory)) marks[id] = true;
     }
@@ -198,8 +198,8 @@ static void log_waiting(int ordinal, const trm_tf_attach_request *request) {
   char text[256];
   snprintf(text, sizeof text,
            "/device:IPU:%d waits for IPUs that others have, for up to %u s; it tries every %u ms "
-           "(gc-monitor shows who has them)", ordinal, request->timeout_ms / 1000,
-           request->poll_ms);
+           "(gc-monitor shows who has them)",
+           ordinal, request->timeout_ms / 1000, request->poll_ms);
   attach_log(text);
 }
 
@@ -218,8 +218,8 @@ static bool attach_waiting(int ordinal, TF_Status *status) {
     trm_status result = TRM_OK;
     trm_tf_attach_request request = {0};
     pthread_mutex_lock(&lock);
-    const bool is_due = resets == resets_before && !s->device &&
-                        (s->request.num_ipus || s->request.num_ids);
+    const bool is_due =
+        resets == resets_before && !s->device && (s->request.num_ipus || s->request.num_ids);
     if (is_due) {
       request = s->request;
       const trm_device_request wanted = device_request(name, &request);
@@ -263,8 +263,8 @@ bool attach_ensure(int ordinal, TF_Status *status) {
 
 void attach_release_all(void) {
   pthread_mutex_lock(&lock);
-  resets++;
-  for (int i = 0; i < MAX_DEVICES; i++) empty(&slots[i]);
+  ++resets;
+  for (int i = 0; i < MAX_DEVICES; ++i) empty(&slots[i]);
   pthread_mutex_unlock(&lock);
 }
 
@@ -272,8 +272,7 @@ void attach_release_all(void) {
 
 void trm_tf_log(const char *text) { attach_log(text); }
 
-int32_t trm_tf_ipus_of_id(uint32_t id, uint32_t *out_count, char *message,
-                          uint64_t message_size) {
+int32_t trm_tf_ipus_of_id(uint32_t id, uint32_t *out_count, char *message, uint64_t message_size) {
   trm_inventory *inventory = NULL;
   trm_error error = {0};
   trm_status result = trm_inventory_load(NULL, &inventory, &error);
@@ -293,10 +292,8 @@ int32_t trm_tf_architecture(char *out, char *message, uint64_t message_size) {
   trm_inventory *inventory = NULL;
   trm_error error = {0};
   const trm_status result = trm_inventory_load(NULL, &inventory, &error);
-  if (result == TRM_OK)
-    snprintf(out, 16, "%s", trm_inventory_ipu(inventory, 0)->architecture);
-  else
-    snprintf(message, message_size, "%s", error.message);
+  if (result == TRM_OK) snprintf(out, 16, "%s", trm_inventory_ipu(inventory, 0)->architecture);
+  else snprintf(message, message_size, "%s", error.message);
   trm_inventory_release(inventory);
   return (int32_t)result;
 }

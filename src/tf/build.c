@@ -27,17 +27,16 @@ static size_t split_options(char *text, trm_option *options, size_t room) {
   return count;
 }
 
-static bool compile(const void *module, size_t size, const char *options_text,
-                    compile_watch *watch, trm_executable **out, TF_Status *status) {
+static bool compile(const void *module, size_t size, const char *options_text, compile_watch *watch,
+                    trm_executable **out, TF_Status *status) {
   size_t lines = 1;
-  for (const char *c = options_text; *c; c++) lines += *c == '\n';
+  for (const char *c = options_text; *c; ++c) lines += *c == '\n';
   char *text = strdup(options_text);
   trm_option *options = calloc(lines, sizeof *options);
   trm_module *parsed = NULL;
   trm_error error = {0};
   bool ok = (text && options) || fail_memory(status);
-  if (ok &&
-      trm_module_read(module, size, "the module from TensorFlow", &parsed, &error) != TRM_OK)
+  if (ok && trm_module_read(module, size, "the module from TensorFlow", &parsed, &error) != TRM_OK)
     ok = fail_with(status, &error);
   if (ok) ok = watch_name(watch, trm_module_name(parsed)) || fail_memory(status);
   if (ok) {
@@ -142,8 +141,8 @@ const char *tensorflow_version(void) {
   return text;
 }
 
-/* Writes a profile where one is asked for, of what has been compiled now: what comes out of the cache
- * had one when it was. Fails if the program does not fit. */
+/* Writes a profile where one is asked for, of what has been compiled now: what comes out of the
+ * cache had one when it was. Fails if the program does not fit. */
 static trm_status report(tf_parts *parts, bool is_compiled, trm_error *error) {
   const trm_report_framework framework = {"TensorFlow", tensorflow_version()};
   parts->is_trivial = trm_inspect_is_trivial(trm_inspect_module(parts->executable));

@@ -55,14 +55,14 @@ static int visit_library(struct dl_phdr_info *info, size_t info_size, void *cont
   library_search *search = context;
   (void)info_size;
   bool has_address = false;
-  for (int i = 0; i < info->dlpi_phnum; i++) {
+  for (int i = 0; i < info->dlpi_phnum; ++i) {
     const ElfW(Phdr) *part = &info->dlpi_phdr[i];
     const uintptr_t start = info->dlpi_addr + part->p_vaddr;
     if (part->p_type == PT_LOAD && search->address >= start &&
         search->address < start + part->p_memsz)
       has_address = true;
   }
-  for (int i = 0; has_address && i < info->dlpi_phnum && !search->size; i++) {
+  for (int i = 0; has_address && i < info->dlpi_phnum && !search->size; ++i) {
     const ElfW(Phdr) *part = &info->dlpi_phdr[i];
     if (part->p_type == PT_NOTE)
       read_notes((const char *)(info->dlpi_addr + part->p_vaddr), part->p_memsz, search);
@@ -94,8 +94,8 @@ bool cache_find(const tf_snapshot *settings, const void *module, size_t size, ca
   char name[40];
   snprintf(name, sizeof name, "%016llx%016llx", (unsigned long long)key.high64,
            (unsigned long long)key.low64);
-  const int length = snprintf(entry->path, sizeof entry->path, "%s/%s.poplar_exec",
-                              settings->cache_path, name);
+  const int length =
+      snprintf(entry->path, sizeof entry->path, "%s/%s.poplar_exec", settings->cache_path, name);
   if (length < 0 || (size_t)length >= sizeof entry->path - 16) {
     log_warning(source, "The path of the executable cache is too long; nothing is cached.");
     return false;
@@ -135,12 +135,14 @@ static bool is_current(int fd, const char *path) {
  * nor waited for. -1: there is no lock to be had. */
 static int open_lock(const char *path) {
   struct stat info;
-  const int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY,
-                      0666);
+  const int fd =
+      open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0666);
   if (fd >= 0 && fstat(fd, &info) == 0 && S_ISREG(info.st_mode)) return fd;
   if (fd >= 0 || errno == ELOOP || errno == EISDIR || errno == ENXIO)
-    log_warning(source, "The executable cache compiles without a lock: %s is not a regular file; "
-                "remove it.", path);
+    log_warning(source,
+                "The executable cache compiles without a lock: %s is not a regular file; "
+                "remove it.",
+                path);
   if (fd >= 0) close(fd);
   return -1;
 }
@@ -166,8 +168,10 @@ bool cache_lock(cache_entry *entry) {
       log_info(source, "Another process compiles this program: waiting for %s", entry->path);
     sleep_ms(POLL_MS);
   }
-  log_warning(source, "Another process has been compiling for %d s (stopped?): compiling here too: "
-              "%s", MOST_WAIT_MS / 1000, entry->lock_path);
+  log_warning(source,
+              "Another process has been compiling for %d s (stopped?): compiling here too: "
+              "%s",
+              MOST_WAIT_MS / 1000, entry->lock_path);
   return true;
 }
 
@@ -193,10 +197,8 @@ bool cache_store(const cache_entry *entry, const trm_executable *executable) {
   char unfinished[4220];
   trm_error error = {0};
   /* With the lock the name is ours, so what a killed process has left is removed. */
-  if (entry->lock >= 0)
-    snprintf(folder, sizeof folder, "%s.part", entry->path);
-  else
-    snprintf(folder, sizeof folder, "%s.part.%ld", entry->path, (long)getpid());
+  if (entry->lock >= 0) snprintf(folder, sizeof folder, "%s.part", entry->path);
+  else snprintf(folder, sizeof folder, "%s.part.%ld", entry->path, (long)getpid());
   snprintf(unfinished, sizeof unfinished, "%s/executable", folder);
   remove_folder(folder);
   bool ok = false;
@@ -208,8 +210,7 @@ bool cache_store(const cache_entry *entry, const trm_executable *executable) {
   else if (rename(unfinished, entry->path) != 0)
     log_warning(source, "The executable cache could not write %s: %s", entry->path,
                 strerror(errno));
-  else
-    ok = true;
+  else ok = true;
   if (ok) trm_log(TRM_LOG_INFO, "CACHE", "saved the executable %s", entry->path);
   remove_folder(folder);
   return ok;

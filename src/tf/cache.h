@@ -11,9 +11,9 @@
 
 /* A program's place in the cache. */
 typedef struct cache_entry {
-  char path[4096];       /* of the file */
+  char path[4096]; /* of the file */
   char lock_path[4096];
-  int lock;              /* the descriptor of the lock file while locked, or -1 */
+  int lock; /* the descriptor of the lock file while locked, or -1 */
 } cache_entry;
 
 /* The entry of a module; false where there is no cache or the module is not to be cached. Makes the

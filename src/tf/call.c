@@ -56,7 +56,7 @@ static void *copy_of(const void *data, size_t size) {
 static void variant_free(variant *v) {
   if (!v) return;
   program_drop(v->program);
-  for (int i = 0; i < v->num_inputs; i++) {
+  for (int i = 0; i < v->num_inputs; ++i) {
     free(v->inputs[i].dims);
     free(v->inputs[i].value);
   }
@@ -101,13 +101,13 @@ void call_site_free(call_site *site) {
 
 static bool input_fits(const variant_input *input, const TF_Tensor *tensor) {
   if (input->type != TF_TensorType(tensor) || input->rank != TF_NumDims(tensor)) return false;
-  for (int i = 0; i < input->rank; i++)
+  for (int i = 0; i < input->rank; ++i)
     if (input->dims[i] != TF_Dim(tensor, i)) return false;
   return !input->value || memcmp(input->value, TF_TensorData(tensor), input->bytes) == 0;
 }
 
 static bool variant_fits(const variant *v, TF_Tensor *const *inputs) {
-  for (int i = 0; i < v->num_inputs; i++)
+  for (int i = 0; i < v->num_inputs; ++i)
     if (!input_fits(&v->inputs[i], inputs[i])) return false;
   return true;
 }
@@ -127,7 +127,7 @@ static variant *find(call_site *site, TF_Tensor *const *inputs) {
 /* Drops all but the first MAX_VARIANTS. */
 static void trim(call_site *site) {
   variant **link = &site->variants;
-  for (int i = 0; *link && i < MAX_VARIANTS; i++) link = &(*link)->next;
+  for (int i = 0; *link && i < MAX_VARIANTS; ++i) link = &(*link)->next;
   while (*link) {
     variant *v = *link;
     *link = v->next;
@@ -151,14 +151,14 @@ static variant *variant_create(TF_Tensor *const *inputs, int num_inputs) {
   v->inputs = calloc((size_t)num_inputs + 1, sizeof *v->inputs);
   bool ok = v->inputs != NULL;
   if (!ok) v->num_inputs = 0;
-  for (int i = 0; ok && i < num_inputs; i++) {
+  for (int i = 0; ok && i < num_inputs; ++i) {
     variant_input *input = &v->inputs[i];
     input->type = TF_TensorType(inputs[i]);
     input->rank = TF_NumDims(inputs[i]);
     input->bytes = TF_TensorByteSize(inputs[i]);
     input->dims = calloc((size_t)input->rank + 1, sizeof *input->dims);
     ok = input->dims != NULL;
-    for (int d = 0; ok && d < input->rank; d++) input->dims[d] = TF_Dim(inputs[i], d);
+    for (int d = 0; ok && d < input->rank; ++d) input->dims[d] = TF_Dim(inputs[i], d);
   }
   if (ok) return v;
   variant_free(v);
@@ -187,7 +187,7 @@ static variant *lower(const call_site *site, TF_Tensor *const *inputs, int num_i
     fail_memory(status);
     return NULL;
   }
-  for (int i = 0; i < num_inputs; i++)
+  for (int i = 0; i < num_inputs; ++i)
     views[i] = (trm_tf_input){(int32_t)v->inputs[i].type, v->inputs[i].rank, v->inputs[i].dims,
                               TF_TensorData(inputs[i]), v->inputs[i].bytes};
   reply answer = {v, false, status};
@@ -216,7 +216,7 @@ void trm_tf_reply_module(const trm_tf_request *request, const void *module, uint
   v->size = size;
   v->module = copy_of(module, size);
   bool ok = v->module != NULL;
-  for (int i = 0; ok && i < v->num_inputs; i++) {
+  for (int i = 0; ok && i < v->num_inputs; ++i) {
     if (!constant[i]) continue;
     v->inputs[i].value = copy_of(request->inputs[i].data, v->inputs[i].bytes);
     ok = v->inputs[i].value != NULL;
@@ -274,7 +274,7 @@ bool call_site_find(call_site *site, TF_Tensor *const *inputs, int num_inputs, i
       }
     }
     *out_program = v->program;
-    for (int i = 0; i < num_inputs; i++) out_taken[i] = i >= v->num_inputs || !v->inputs[i].value;
+    for (int i = 0; i < num_inputs; ++i) out_taken[i] = i >= v->num_inputs || !v->inputs[i].value;
   }
   pthread_mutex_unlock(&site->lock);
   return is_ok(status);

@@ -211,10 +211,8 @@ static void device_count(const SP_Platform *platform, int *out_count, TF_Status 
   char *end;
   long count = strtol(text, &end, 10);
   if (*end || count < 1 || count > MAX_DEVICES)
-    TF_SetStatus(status, TF_INVALID_ARGUMENT,
-                 "TREMULA_NUM_DEVICES must be a number from 1 to 64.");
-  else
-    *out_count = (int)count;
+    TF_SetStatus(status, TF_INVALID_ARGUMENT, "TREMULA_NUM_DEVICES must be a number from 1 to 64.");
+  else *out_count = (int)count;
 }
 
 static void create_device(const SP_Platform *platform, SE_CreateDeviceParams *params,

@@ -74,15 +74,15 @@ void dumps_begin(dumps *d, const char *name, const trm_module *module) {
   *d = (dumps){.name = name};
   dump_flags_read(&d->flags);
   d->number = atomic_fetch_add(&num_modules, 1);
-  d->is_on = d->flags.folder && (!d->flags.has_modules ||
-                                 matches(&d->flags.modules, trm_module_name(module)));
+  d->is_on = d->flags.folder &&
+             (!d->flags.has_modules || matches(&d->flags.modules, trm_module_name(module)));
   if (!d->is_on) return;
   dump_module(d, module, "before_optimizations");
 }
 
 /* The pass after this one, in the order of all of them. */
 static const char *pass_after(const char *pass) {
-  for (size_t i = 0; trm_inspect_pass(i); i++)
+  for (size_t i = 0; trm_inspect_pass(i); ++i)
     if (strcmp(trm_inspect_pass(i), pass) == 0) return trm_inspect_pass(i + 1);
   return NULL;
 }
@@ -97,7 +97,7 @@ void dumps_pass(dumps *d, const char *pass, const trm_module *module) {
              next ? next : "pipeline-end");
     dump_module(d, module, what);
   }
-  d->pass++;
+  ++d->pass;
   if (!next) dump_module(d, module, "after_optimizations");
 }
 

@@ -22,7 +22,7 @@ bool event_queue_add(event *added) {
   if (kept) {
     *waiting.last = added;
     waiting.last = &added->next;
-    waiting.count++;
+    ++waiting.count;
     waiting.bytes += bytes;
   } else {
     is_first_loss = num_dropped++ == 0;

@@ -91,8 +91,7 @@ static void tell(const char *what, const trm_error *error, const trm_tf_event_se
              "the maximum report size use the max_report_size argument in "
              "ipu.utils.create_ipu_config, in bytes.",
              what, (unsigned long long)wanted->most_report_bytes);
-  else
-    log_warning("poplar_compiler.cc:1973", "There is no %s: %s", what, error->message);
+  else log_warning("poplar_compiler.cc:1973", "There is no %s: %s", what, error->message);
 }
 
 /* With a report directory the document goes into the file `name` below it, and the path takes the
@@ -110,9 +109,8 @@ static void put_aside(const trm_tf_event_settings *wanted, const char *module, c
     written = trm_inspect_replace_file(path, NULL, 0, *data, *size, &error) == TRM_OK;
   }
   if (!written) {
-    log_warning("poplar_executor.cc:1624",
-                "Cannot write %s of %s into the report directory %s: %s", name, module,
-                wanted->directory, error.message);
+    log_warning("poplar_executor.cc:1624", "Cannot write %s of %s into the report directory %s: %s",
+                name, module, wanted->directory, error.message);
     return; /* the event holds it */
   }
   char *copy = strdup(path);
@@ -169,9 +167,9 @@ void events_compile_end(int ordinal, const char *module, trm_executable *executa
   char name[64];
   char *report = NULL, *map = NULL, *graph = NULL, *info = NULL;
   size_t report_size = 0, map_size = 0, graph_size = 0, info_size = 0;
-  trm_program *program =
-      wanted.bits & (TF_EVENTS_REPORT | TF_EVENTS_TENSOR_MAP | TF_EVENTS_PRINT) ? plan(executable)
-                                                                                : NULL;
+  trm_program *program = wanted.bits & (TF_EVENTS_REPORT | TF_EVENTS_TENSOR_MAP | TF_EVENTS_PRINT)
+                             ? plan(executable)
+                             : NULL;
   if (program && wanted.bits & TF_EVENTS_PRINT)
     print_report(executable, program, TRM_REPORT_GRAPH, &wanted);
   if (program && wanted.bits & TF_EVENTS_REPORT) {
@@ -235,8 +233,10 @@ void events_transfer(int ordinal, bool to_device, const char *json) {
   transfer.data_transfer = bytes_of(json);
   message.msg_case = TENSORFLOW__IPU_TRACE_EVENT__MSG_DATA_TRANSFER;
   message.data_transfer = &transfer;
-  record(ordinal, to_device ? TENSORFLOW__IPU_TRACE_EVENT__TYPE__HOST_TO_DEVICE_TRANSFER
-                            : TENSORFLOW__IPU_TRACE_EVENT__TYPE__DEVICE_TO_HOST_TRANSFER, &message);
+  record(ordinal,
+         to_device ? TENSORFLOW__IPU_TRACE_EVENT__TYPE__HOST_TO_DEVICE_TRANSFER
+                   : TENSORFLOW__IPU_TRACE_EVENT__TYPE__DEVICE_TO_HOST_TRANSFER,
+         &message);
 }
 
 void events_execute(int ordinal, const char *module, trm_executable *executable, uint64_t run,
@@ -279,12 +279,12 @@ void event_trace_compute(void *kernel, TF_OpKernelContext *context) {
   TF_Status *status = TF_NewStatus();
   event_list taken = event_queue_take();
   const int64_t count = (int64_t)taken.count;
-  TF_Tensor *tensor = TF_AllocateOutput(context, 0, TF_STRING, &count, 1,
-                                        taken.count * sizeof(TF_TString), status);
+  TF_Tensor *tensor =
+      TF_AllocateOutput(context, 0, TF_STRING, &count, 1, taken.count * sizeof(TF_TString), status);
   if (is_ok(status)) {
     TF_TString *strings = TF_TensorData(tensor);
     const event *e = taken.first;
-    for (size_t i = 0; i < taken.count; i++, e = e->next) {
+    for (size_t i = 0; i < taken.count; ++i, e = e->next) {
       TF_TString_Init(&strings[i]);
       TF_TString_Copy(&strings[i], (const char *)e->data, e->size);
     }

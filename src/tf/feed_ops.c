@@ -91,7 +91,7 @@ void start_compute(void *kernel, TF_OpKernelContext *context) {
 static bool push(tf_infeed *feed, TF_Tensor *const *elements, TF_Status *status) {
   const void **data = calloc(feed->num_elements + 1, sizeof *data);
   if (!data) return fail_memory(status);
-  for (size_t i = 0; i < feed->num_elements; i++) data[i] = TF_TensorData(elements[i]);
+  for (size_t i = 0; i < feed->num_elements; ++i) data[i] = TF_TensorData(elements[i]);
   trm_error error = {0};
   bool accepted;
   bool ok = trm_infeed_push(feed->queue, data, &accepted, &error) == TRM_OK;
@@ -103,8 +103,7 @@ static bool push(tf_infeed *feed, TF_Tensor *const *elements, TF_Status *status)
                           feed->id);
 }
 
-static void ready(TF_OpKernelContext *context, run *r, const tf_inputs *inputs,
-                  TF_Status *status) {
+static void ready(TF_OpKernelContext *context, run *r, const tf_inputs *inputs, TF_Status *status) {
   (void)inputs;
   if (settings_synthetic(NULL) & (TF_SYNTHETIC_INFEED | TF_SYNTHETIC_NULL_FEED)) {
     set_more(context, false, status); /* the dataset is left alone */
@@ -124,7 +123,7 @@ static bool check_elements(const tf_infeed *feed, TF_Tensor *const *elements, si
     return fail(status, TF_INVALID_ARGUMENT,
                 "The infeed '%s' takes %zu tensors and its dataset gave %zu.", feed->id,
                 feed->num_elements, count);
-  for (size_t i = 0; i < count; i++)
+  for (size_t i = 0; i < count; ++i)
     if (hlo_type(TF_TensorType(elements[i])) != feed->elements[i].dtype ||
         TF_TensorByteSize(elements[i]) != feed->elements[i].bytes)
       return fail(status, TF_INVALID_ARGUMENT,
@@ -168,7 +167,7 @@ static void take_results(TF_OpKernelContext *context, run *r, const tf_inputs *i
     fail(status, TF_INTERNAL, "The program has %zu results and its node %d outputs.",
          run_num_outputs(r), TF_NumOutputs(context));
   if (!run_wait(r, status)) return;
-  for (size_t i = 0; is_ok(status) && i < run_num_outputs(r); i++) {
+  for (size_t i = 0; is_ok(status) && i < run_num_outputs(r); ++i) {
     TF_Tensor *tensor = run_take_output(r, i);
     TF_SetOutput(context, (int)i, tensor, status);
     TF_DeleteTensor(tensor);
@@ -287,12 +286,13 @@ void *call_create(TF_OpKernelConstruction *construction) {
 
 void call_compute(void *kernel, TF_OpKernelContext *context) {
   TF_Status *status = TF_NewStatus();
-  fail(status, TF_FAILED_PRECONDITION,
-       "Cannot return or take as an argument an opaque type in the entry computation: %s is an "
-       "operation that only an IPU has, outside of a program. Put it in a function that "
-       "ipu_compiler.compile gets, or in an ipu_scope, and leave the option use_plugin_optimizers on; "
-       "or use TensorFlow's operation for it.",
-       kernel ? (const char *)kernel : "a node");
+  fail(
+      status, TF_FAILED_PRECONDITION,
+      "Cannot return or take as an argument an opaque type in the entry computation: %s is an "
+      "operation that only an IPU has, outside of a program. Put it in a function that "
+      "ipu_compiler.compile gets, or in an ipu_scope, and leave the option use_plugin_optimizers on; "
+      "or use TensorFlow's operation for it.",
+      kernel ? (const char *)kernel : "a node");
   TF_OpKernelContext_Failure(context, status);
   TF_DeleteStatus(status);
 }

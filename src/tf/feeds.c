@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define OTHER_OUTFEED                                                                            \
+#define OTHER_OUTFEED                                                                             \
   "Outfeed with id='%s' already exists but with a different tensor shape or replication factor. " \
   "Consider changing the `feed_name` in IPUOutfeedQueue."
 
@@ -84,7 +84,7 @@ static bool fits_replicas(const char *kind, const char *id, uint32_t replicas, T
 static bool same_elements(const trm_tensor_info *a, size_t num_a, const trm_tensor_info *b,
                           size_t num_b) {
   if (num_a != num_b) return false;
-  for (size_t i = 0; i < num_a; i++)
+  for (size_t i = 0; i < num_a; ++i)
     if (a[i].dtype != b[i].dtype || a[i].rank != b[i].rank ||
         memcmp(a[i].dims, b[i].dims, (size_t)a[i].rank * sizeof *a[i].dims) != 0)
       return false;
@@ -93,7 +93,7 @@ static bool same_elements(const trm_tensor_info *a, size_t num_a, const trm_tens
 
 static trm_tensor_info *copy_elements(const trm_tensor_info *elements, size_t count) {
   trm_tensor_info *copy = calloc(count + 1, sizeof *copy);
-  for (size_t i = 0; copy && i < count; i++) {
+  for (size_t i = 0; copy && i < count; ++i) {
     copy[i] = elements[i];
     copy[i].name = "";
   }
@@ -116,9 +116,8 @@ static tf_infeed *make_infeed(const char *id, const trm_tensor_info *elements, s
   if (!feed || !(feed->id = strdup(id)) ||
       !(feed->elements = copy_elements(elements, num_elements))) {
     fail_memory(status);
-  } else if (trm_infeed_create(feed->elements, num_elements,
-                               depth < MAX_DEPTH ? depth : MAX_DEPTH, &feed->queue,
-                               &error) != TRM_OK) {
+  } else if (trm_infeed_create(feed->elements, num_elements, depth < MAX_DEPTH ? depth : MAX_DEPTH,
+                               &feed->queue, &error) != TRM_OK) {
     fail_with(status, &error);
   }
   if (!is_ok(status)) {
@@ -139,10 +138,8 @@ bool infeed_get(const char *id, const trm_tensor_info *elements, size_t num_elem
                 uint32_t num_replicas, tf_infeed **out, TF_Status *status) {
   pthread_mutex_lock(&lock);
   tf_infeed *feed = find_infeed(id);
-  if (!fits_replicas("infeed", id, num_replicas, status))
-    feed = NULL;
-  else if (!feed)
-    feed = make_infeed(id, elements, num_elements, num_replicas, status);
+  if (!fits_replicas("infeed", id, num_replicas, status)) feed = NULL;
+  else if (!feed) feed = make_infeed(id, elements, num_elements, num_replicas, status);
   else if (!same_elements(feed->elements, feed->num_elements, elements, num_elements))
     fail(status, TF_ALREADY_EXISTS,
          "Infeed with id='%s' already exists but with a different tensor shape. Consider changing "
@@ -186,13 +183,13 @@ bool infeed_set_started(const char *id, bool started) {
 /* The elements of all replicas together. */
 static bool stack_elements(trm_tensor_info *elements, size_t count, uint32_t num_replicas,
                            TF_Status *status) {
-  for (size_t i = 0; num_replicas > 1 && i < count; i++) {
+  for (size_t i = 0; num_replicas > 1 && i < count; ++i) {
     trm_tensor_info *info = &elements[i];
     if (info->rank + 1 >= TRM_MAX_RANK || info->bytes > SIZE_MAX / num_replicas)
       return fail(status, TF_INVALID_ARGUMENT, "Element %zu of an outfeed is too large.", i);
     memmove(info->dims + 1, info->dims, (size_t)info->rank * sizeof *info->dims);
     info->dims[0] = num_replicas;
-    info->rank++;
+    ++info->rank;
     info->bytes *= num_replicas;
   }
   return true;
@@ -270,7 +267,7 @@ static outfeed *outfeed_named(const char *id) {
 bool outfeed_delete(const char *id, TF_Status *status) {
   pthread_mutex_lock(&lock);
   outfeed *feed = outfeed_named(id);
-  if (feed) feed->deletions++;
+  if (feed) ++feed->deletions;
   trm_outfeed *queue = feed ? feed->queue : NULL;
   const size_t num_elements = feed ? feed->num_elements : 0;
   pthread_mutex_unlock(&lock);
@@ -283,7 +280,7 @@ bool outfeed_delete(const char *id, TF_Status *status) {
   void **blocks = NULL;
   trm_error error = {0};
   if (trm_outfeed_take(queue, &count, &blocks, &error) != TRM_OK) return fail_with(status, &error);
-  for (size_t i = 0; blocks && i < num_elements; i++) trm_free(blocks[i]);
+  for (size_t i = 0; blocks && i < num_elements; ++i) trm_free(blocks[i]);
   trm_free(blocks);
   return true;
 }
@@ -367,7 +364,7 @@ bool feeds_has_infeed(const trm_executable *executable) {
   char kind = 0;
   const trm_tensor_info *elements = NULL;
   size_t num_elements = 0;
-  for (size_t i = 0; trm_executable_feed(executable, i, &kind, &elements, &num_elements); i++)
+  for (size_t i = 0; trm_executable_feed(executable, i, &kind, &elements, &num_elements); ++i)
     if (kind == 'i') return true;
   return false;
 }
@@ -379,8 +376,8 @@ bool feeds_find_infeed(const trm_executable *executable, uint32_t num_replicas, 
   size_t num_elements = 0;
   const char *name = NULL;
   char room[ID_SIZE];
-  for (size_t i = 0;
-       (name = trm_executable_feed(executable, i, &kind, &elements, &num_elements)); i++)
+  for (size_t i = 0; (name = trm_executable_feed(executable, i, &kind, &elements, &num_elements));
+       i++)
     if (kind == 'i') {
       if (__builtin_mul_overflow(trm_executable_feed_uses(executable, i), num_replicas, out_reads))
         *out_reads = UINT64_MAX;
@@ -399,8 +396,8 @@ bool feeds_bind(const trm_executable *executable, trm_engine *engine, const char
   size_t num_elements = 0;
   const char *name = NULL;
   char room[ID_SIZE];
-  for (size_t i = 0; is_ok(status) && (name = trm_executable_feed(executable, i, &kind, &elements,
-                                                                  &num_elements));
+  for (size_t i = 0; is_ok(status) &&
+                     (name = trm_executable_feed(executable, i, &kind, &elements, &num_elements));
        i++) {
     const char *id = feed_id(name, names, room, sizeof room);
     trm_error error = {0};

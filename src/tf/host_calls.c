@@ -54,12 +54,16 @@ static trm_status call_table(const one_call *call, const char *id, const void *c
                              void *const *outputs, uint32_t replica, trm_error *error) {
   char room[ID_SIZE];
   const char *names = call->all->names ? call->all->names : "";
-  const host_table_call table = {
-      id,           is_named(names, host_table_apply_id(id, room, sizeof room)),
-      replica,      call->num_inputs,
-      call->num_outputs, call->inputs,
-      call->outputs, inputs,
-      outputs,      &call->all->sums};
+  const host_table_call table = {id,
+                                 is_named(names, host_table_apply_id(id, room, sizeof room)),
+                                 replica,
+                                 call->num_inputs,
+                                 call->num_outputs,
+                                 call->inputs,
+                                 call->outputs,
+                                 inputs,
+                                 outputs,
+                                 &call->all->sums};
   return host_table_run(&table, error);
 }
 
@@ -81,21 +85,20 @@ static trm_status call_python(const one_call *call, const char *id, const void *
     snprintf(error->message, sizeof error->message, "The host has no memory left.");
     return error->status;
   }
-  for (size_t i = 0; i < call->num_inputs; i++) {
+  for (size_t i = 0; i < call->num_inputs; ++i) {
     void *data;
     memcpy(&data, &inputs[i], sizeof data); /* Python only reads it */
     view(&call->inputs[i], data, &arrays[i]);
   }
-  for (size_t i = 0; i < call->num_outputs; i++)
+  for (size_t i = 0; i < call->num_outputs; ++i)
     view(&call->outputs[i], outputs[i], &arrays[call->num_inputs + i]);
-  const trm_tf_host_request request = {
-      id,
-      replica,
-      (int32_t)call->num_inputs,
-      (int32_t)call->num_outputs,
-      arrays,
-      arrays + call->num_inputs,
-      error};
+  const trm_tf_host_request request = {id,
+                                       replica,
+                                       (int32_t)call->num_inputs,
+                                       (int32_t)call->num_outputs,
+                                       arrays,
+                                       arrays + call->num_inputs,
+                                       error};
   function(&request);
   free(arrays);
   return error->status;
@@ -105,8 +108,7 @@ static trm_status call_host(void *user, const void *const *inputs, void *const *
                             uint32_t replica, trm_error *error) {
   const one_call *call = user;
   char room[ID_SIZE];
-  const char *id =
-      feed_id(call->name, call->all->names ? call->all->names : "", room, sizeof room);
+  const char *id = feed_id(call->name, call->all->names ? call->all->names : "", room, sizeof room);
   return (host_table_is_named(id) ? call_table : call_python)(call, id, inputs, outputs, replica,
                                                               error);
 }
@@ -118,7 +120,7 @@ bool host_calls_create(const trm_executable *executable, trm_engine *engine, hos
   size_t count = 0;
   while (trm_executable_host_call(executable, count, &call.inputs, &call.num_inputs, &call.outputs,
                                   &call.num_outputs))
-    count++;
+    ++count;
   if (!count) return true;
   host_calls *calls = calloc(1, sizeof *calls);
   if (!calls || !(calls->calls = calloc(count, sizeof *calls->calls))) {
@@ -126,7 +128,7 @@ bool host_calls_create(const trm_executable *executable, trm_engine *engine, hos
     return fail_memory(status);
   }
   calls->count = count;
-  for (size_t i = 0; i < count; i++) {
+  for (size_t i = 0; i < count; ++i) {
     one_call *one = &calls->calls[i];
     one->all = calls;
     one->name = trm_executable_host_call(executable, i, &one->inputs, &one->num_inputs,

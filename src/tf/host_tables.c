@@ -79,7 +79,7 @@ static trm_status say(trm_error *error, trm_status code, const char *text, const
 
 static trm_status check_indices(const table *t, const int32_t *indices, int64_t count,
                                 trm_error *error) {
-  for (int64_t i = 0; i < count; i++) {
+  for (int64_t i = 0; i < count; ++i) {
     if (indices[i] >= 0 && indices[i] < t->rows) continue;
     error->status = TRM_INVALID_ARGUMENT;
     snprintf(error->message, sizeof error->message,
@@ -91,16 +91,16 @@ static trm_status check_indices(const table *t, const int32_t *indices, int64_t 
   return TRM_OK;
 }
 
-#define ADD(type)                                                               \
-  do {                                                                          \
+#define ADD(type)                                                                \
+  do {                                                                           \
     type *to = (type *)TF_TensorData(t->tensor) + (int64_t)r.indices[i] * width; \
-    const type *from = (const type *)r.data + i * width;                        \
-    for (int64_t k = 0; k < width; k++) to[k] = (type)(to[k] + from[k]);        \
+    const type *from = (const type *)r.data + i * width;                         \
+    for (int64_t k = 0; k < width; ++k) to[k] = (type)(to[k] + from[k]);         \
   } while (0)
 
 static void add_rows(table *t, rows r) {
   const int64_t width = t->width;
-  for (int64_t i = 0; i < r.count; i++) {
+  for (int64_t i = 0; i < r.count; ++i) {
     switch (t->dtype) {
       case TRM_F32: ADD(float); break;
       case TRM_F16: ADD(_Float16); break;
@@ -112,7 +112,7 @@ static void add_rows(table *t, rows r) {
 static void copy_rows(const table *t, const int32_t *indices, int64_t count, char *out) {
   const size_t size = (size_t)t->width * trm_dtype_size(t->dtype);
   const char *data = TF_TensorData(t->tensor);
-  for (int64_t i = 0; size && i < count; i++)
+  for (int64_t i = 0; size && i < count; ++i)
     memcpy(out + (size_t)i * size, data + (size_t)indices[i] * size, size);
 }
 
@@ -184,7 +184,7 @@ typedef enum verb { LOOKUP, UPDATE, ACCUMULATE, APPLY, NUM_VERBS } verb;
 static verb verb_of(const char *id, const char **out_table) {
   static const char *const names[] = {"lookup/", "update/", "accumulate/", "apply/"};
   const char *rest = id + sizeof prefix - 1;
-  for (int v = 0; v < NUM_VERBS; v++) {
+  for (int v = 0; v < NUM_VERBS; ++v) {
     const size_t length = strlen(names[v]);
     if (strncmp(rest, names[v], length) != 0) continue;
     *out_table = rest + length;
@@ -203,8 +203,7 @@ const char *host_table_apply_id(const char *id, char *room, size_t size) {
 /* Whether the arrays of a call are what the table can serve. */
 static bool fits(const table *t, const trm_tensor_info *rows_info, const trm_tensor_info *indices) {
   return rows_info->dtype == t->dtype && rows_info->rank == 2 && rows_info->dims[1] == t->width &&
-         indices->dtype == TRM_S32 && indices->rank == 1 &&
-         indices->dims[0] == rows_info->dims[0];
+         indices->dtype == TRM_S32 && indices->rank == 1 && indices->dims[0] == rows_info->dims[0];
 }
 
 /* With the table locked. */
@@ -212,7 +211,8 @@ static trm_status serve(table *t, verb v, const host_table_call *call, trm_error
   if (!t->registered || !t->tensor)
     return say(error, TRM_FAILED_PRECONDITION,
                "Host embedding interface with id='%.*s' not registered. Did you run the associated "
-               "host_embedding op in the session?", t);
+               "host_embedding op in the session?",
+               t);
   if (v == APPLY) {
     host_sums *s = find_sums(call->sums, t, call->replica);
     if (!s) return say(error, TRM_RESOURCE_EXHAUSTED, "The host has no memory left for '%.*s'.", t);
@@ -317,13 +317,13 @@ static void adopt(table *t, TF_OpKernelContext *context, const TF_Tensor *value,
       (dtype != TRM_F32 && dtype != TRM_F16 && dtype != TRM_S32 && dtype != TRM_U32)) {
     fail(status, TF_INVALID_ARGUMENT,
          "The host embedding '%.*s' must be a table [tokens, encoding] of float32, float16, int32 "
-         "or uint32.", t->shown, t->name);
+         "or uint32.",
+         t->shown, t->name);
     return;
   }
   const int64_t dims[2] = {TF_Dim(value, 0), TF_Dim(value, 1)};
   const size_t bytes = TF_TensorByteSize(value);
-  TF_Tensor *own =
-      TF_AllocateOutput(context, 0, TF_TensorType(value), dims, 2, bytes, status);
+  TF_Tensor *own = TF_AllocateOutput(context, 0, TF_TensorType(value), dims, 2, bytes, status);
   if (!is_ok(status)) return;
   if (bytes) memcpy(TF_TensorData(own), TF_TensorData(value), bytes);
   if (t->tensor) TF_DeleteTensor(t->tensor);
@@ -349,11 +349,11 @@ void table_use_compute(void *kernel, TF_OpKernelContext *context) {
       if (!t->registered && !synthetic)
         fail(status, TF_FAILED_PRECONDITION,
              "Host embedding interface with id='%.*s' not registered. Did you run the associated "
-             "host_embedding op in the session?", t->shown, t->name);
+             "host_embedding op in the session?",
+             t->shown, t->name);
       else if (synthetic || (t->tensor && TF_TensorData(t->tensor) == TF_TensorData(value)))
         TF_SetOutput(context, 0, value, status);
-      else
-        adopt(t, context, value, status);
+      else adopt(t, context, value, status);
       pthread_rwlock_unlock(&t->lock);
     }
     inputs_free(&inputs);

@@ -37,14 +37,14 @@ static atomic_uint cancelling; /* signal handlers that look at them */
 static struct {
   uint64_t session;
   bool is_cancelled; /* by trm_tf_session_cancel */
-} run_of[MAX_RUNS]; /* under the lock */
+} run_of[MAX_RUNS];  /* under the lock */
 static _Thread_local uint64_t present_session;
 
 /* Also for signal handlers. */
 static void cancel_running(bool own_ops_too) {
   atomic_fetch_add(&count, 1);
   atomic_fetch_add(&cancelling, 1);
-  for (int i = 0; i < MAX_RUNS; i++) {
+  for (int i = 0; i < MAX_RUNS; ++i) {
     trm_engine *engine = atomic_load(&running[i]);
     if (engine && (own_ops_too || !atomic_load(&is_own_op[i]))) trm_engine_cancel(engine);
   }
@@ -59,10 +59,8 @@ static void on_interrupt(int number, siginfo_t *info, void *context) {
   if (is_held || !atomic_load(&is_left_alone)) cancel_running(is_held);
   atomic_fetch_sub(&cancelling, 1);
   if (is_held) return;
-  if (before.sa_flags & SA_SIGINFO)
-    before.sa_sigaction(number, info, context);
-  else
-    before.sa_handler(number);
+  if (before.sa_flags & SA_SIGINFO) before.sa_sigaction(number, info, context);
+  else before.sa_handler(number);
 }
 
 static bool is_ours(const struct sigaction *action) {
@@ -114,7 +112,7 @@ bool interrupt_watch_run(trm_engine *engine, uint64_t session, bool is_one_op, T
   interrupt_watch();
   pthread_mutex_lock(&lock);
   int place = 0;
-  while (place < MAX_RUNS && atomic_load(&running[place])) place++;
+  while (place < MAX_RUNS && atomic_load(&running[place])) ++place;
   if (place < MAX_RUNS) {
     run_of[place].session = session;
     run_of[place].is_cancelled = false;
@@ -133,7 +131,7 @@ void interrupt_unwatch_run(trm_engine *engine) {
   bool is_cancelled = false;
   pthread_mutex_lock(&lock);
   int place = 0;
-  while (place < MAX_RUNS && atomic_load(&running[place]) != engine) place++;
+  while (place < MAX_RUNS && atomic_load(&running[place]) != engine) ++place;
   if (place < MAX_RUNS) {
     is_cancelled = run_of[place].is_cancelled;
     atomic_store(&running[place], NULL);
@@ -151,13 +149,12 @@ uint64_t interrupt_session(void) { return present_session; }
 
 void interrupt_forked(void) {
   pthread_mutex_init(&lock, NULL); /* whoever held it is not here */
-  for (int i = 0; i < MAX_RUNS; i++) atomic_store(&running[i], NULL);
+  for (int i = 0; i < MAX_RUNS; ++i) atomic_store(&running[i], NULL);
   atomic_store(&cancelling, 0);
   atomic_store(&held, FREE);
   atomic_store(&is_ending, false);
   struct sigaction present;
-  if (sigaction(SIGINT, NULL, &present) == 0 && is_ours(&present))
-    sigaction(SIGINT, &before, NULL);
+  if (sigaction(SIGINT, NULL, &present) == 0 && is_ours(&present)) sigaction(SIGINT, &before, NULL);
   is_installed = is_watched_for_main = false;
   watchers = 0;
 }
@@ -172,7 +169,7 @@ uint64_t trm_tf_session_enter(uint64_t session) {
 
 void trm_tf_session_cancel(uint64_t session) {
   pthread_mutex_lock(&lock);
-  for (int i = 0; i < MAX_RUNS; i++) {
+  for (int i = 0; i < MAX_RUNS; ++i) {
     trm_engine *engine = atomic_load(&running[i]);
     if (!engine || run_of[i].session != session) continue;
     run_of[i].is_cancelled = true;

@@ -56,7 +56,7 @@ int32_t trm_tf_register_kernel(const char *op, const char *kernel_def, int32_t o
   TF_Status *status = TF_NewStatus();
   TF_KernelBuilder *builder =
       on_variables ? TF_NewKernelBuilder(op, "IPU", create_on_variables, refuse_on_variables, free)
-                : TF_NewKernelBuilder(op, "IPU", create, compute, delete);
+                   : TF_NewKernelBuilder(op, "IPU", create, compute, delete);
   TF_RegisterKernelBuilderWithKernelDef(kernel_def, op, builder, status);
   int32_t code = (int32_t)TF_GetCode(status);
   if (code != TF_OK) snprintf(message, message_size, "%s: %s", op, TF_Message(status));

@@ -29,7 +29,7 @@ static bool read_feeds(TF_OpKernelConstruction *construction, char **out, TF_Sta
     TF_OpKernelConstruction_GetAttrStringList(construction, "feeds", values, lengths, (int)num,
                                               storage, size, status);
   char *at = *out;
-  for (size_t i = 0; ok && is_ok(status) && i < num; i++) {
+  for (size_t i = 0; ok && is_ok(status) && i < num; ++i) {
     memcpy(at, values[i], lengths[i]);
     at += lengths[i];
     *at++ = '\n';
@@ -50,8 +50,7 @@ call_site *launch_site(TF_OpKernelConstruction *construction) {
   int64_t variables = 0;
   call_site *site = NULL;
   TF_OpKernelConstruction_GetAttrInt64(construction, "variables", &variables, status);
-  if (is_ok(status) &&
-      (module = string_attribute(construction, "module", &module_size, status)) &&
+  if (is_ok(status) && (module = string_attribute(construction, "module", &module_size, status)) &&
       (graph = string_attribute(construction, "graph", &graph_size, status)) &&
       read_feeds(construction, &feeds, status)) {
     TF_StringView name = TF_OpKernelConstruction_GetName(construction);
@@ -76,7 +75,7 @@ bool launch_prepare(call_site *site, TF_OpKernelContext *context, const tf_input
   bool ok = call_site_find(site, inputs->tensors, inputs->count, TF_GetDeviceId(context),
                            out_program, is_taken, status);
   size_t count = 0;
-  for (int i = 0; ok && i < inputs->count; i++)
+  for (int i = 0; ok && i < inputs->count; ++i)
     if (is_taken[i]) taken[count++] = inputs->tensors[i];
   free(is_taken);
   if (!ok) return false;
@@ -99,7 +98,7 @@ static void run(tf_program *p, const tf_call *call, TF_Tensor *const *taken,
   TF_Tensor **tensors = calloc(count + 1, sizeof *tensors);
   void **outputs = calloc(count + 1, sizeof *outputs);
   if (!tensors || !outputs) fail_memory(status);
-  for (size_t i = 0; i < count && is_ok(status); i++) {
+  for (size_t i = 0; i < count && is_ok(status); ++i) {
     const trm_tensor_info *info = program_output(p, i);
     tensors[i] = TF_AllocateOutput(context, (int)i, tensor_type(info->dtype), info->dims,
                                    info->rank, info->bytes, status);
@@ -113,7 +112,7 @@ static void run(tf_program *p, const tf_call *call, TF_Tensor *const *taken,
     if (use.is_on) feed_use_end(&use);
     program_unlock(p);
   }
-  for (size_t i = 0; tensors && i < count; i++)
+  for (size_t i = 0; tensors && i < count; ++i)
     if (tensors[i]) TF_DeleteTensor(tensors[i]);
   free(tensors);
   free(outputs);
@@ -124,10 +123,8 @@ void launch(call_site *site, TF_OpKernelContext *context, TF_Status *status) {
   if (!inputs_get(context, &inputs, status)) return;
   TF_Tensor **taken = calloc((size_t)inputs.count + 1, sizeof *taken);
   tf_program *p = NULL;
-  if (!taken)
-    fail_memory(status);
-  else
-    launch_prepare(site, context, &inputs, taken, &p, status);
+  if (!taken) fail_memory(status);
+  else launch_prepare(site, context, &inputs, taken, &p, status);
   if (p) {
     run(p, call_site_call(site), taken, context, status);
     program_done(p);

@@ -42,7 +42,7 @@ static const char *take_name(const name_count *wanted) {
 
 char *names_claim(const char *module) {
   name_count wanted = {.count = 1};
-  for (size_t i = 0; module[i] && i + 1 < MOST_LENGTH; i++) {
+  for (size_t i = 0; module[i] && i + 1 < MOST_LENGTH; ++i) {
     const unsigned char c = (unsigned char)module[i];
     const bool fits = isalnum(c) || c == '_' || c == '-' || (c == '.' && i > 0);
     wanted.name[i] = fits ? (char)c : '_';

@@ -23,8 +23,8 @@ typedef struct op_spec {
   delete_kernel delete;
 } op_spec;
 
-#define LAUNCH_ATTRIBUTES \
-  "Thost: list(type) >= 0", "Tdevice: list(type) >= 0", "module: string", "graph: string",        \
+#define LAUNCH_ATTRIBUTES                                                                  \
+  "Thost: list(type) >= 0", "Tdevice: list(type) >= 0", "module: string", "graph: string", \
       "feeds: list(string) = []", "variables: int = 0" /* of `device`, the last so many */
 #define RESULT_ATTRIBUTES "Tresults: list(type) >= 0", "Tupdates: list(type) >= 0"
 
@@ -78,8 +78,8 @@ static const op_spec OPS[] = {
      .create = reset_create,
      .compute = reset_compute,
      .delete = reset_delete},
-    {.name = "IpuEffect", /* as XlaCustomCallV2, but TensorFlow must not take it away; it becomes part
-                           * of a program (clusters_launch.py) */
+    {.name = "IpuEffect", /* as XlaCustomCallV2, but TensorFlow must not take it away; it becomes
+                           * part of a program (clusters_launch.py) */
      .attributes = {"call_target_name: string", "backend_config: string", "T: list(type) >= 0"},
      .inputs = {"operands: T"},
      .device = "IPU",
@@ -133,11 +133,11 @@ static void unknown_shapes(TF_ShapeInferenceContext *context, TF_Status *status)
 
 static void register_op(const op_spec *op, TF_Status *status) {
   TF_OpDefinitionBuilder *builder = TF_NewOpDefinitionBuilder(op->name);
-  for (int i = 0; i < MAX_SPECS && op->attributes[i]; i++)
+  for (int i = 0; i < MAX_SPECS && op->attributes[i]; ++i)
     TF_OpDefinitionBuilderAddAttr(builder, op->attributes[i]);
-  for (int i = 0; i < MAX_SPECS && op->inputs[i]; i++)
+  for (int i = 0; i < MAX_SPECS && op->inputs[i]; ++i)
     TF_OpDefinitionBuilderAddInput(builder, op->inputs[i]);
-  for (int i = 0; i < MAX_SPECS && op->outputs[i]; i++)
+  for (int i = 0; i < MAX_SPECS && op->outputs[i]; ++i)
     TF_OpDefinitionBuilderAddOutput(builder, op->outputs[i]);
   TF_OpDefinitionBuilderSetIsStateful(builder, true);
   TF_OpDefinitionBuilderSetShapeInferenceFunction(builder, unknown_shapes);
@@ -147,13 +147,13 @@ static void register_op(const op_spec *op, TF_Status *status) {
 static void register_kernel(const op_spec *op, TF_Status *status) {
   TF_KernelBuilder *builder =
       TF_NewKernelBuilder(op->name, op->device, op->create, op->compute, op->delete);
-  for (int i = 0; i < MAX_SPECS && op->host_memory[i]; i++)
+  for (int i = 0; i < MAX_SPECS && op->host_memory[i]; ++i)
     TF_KernelBuilder_HostMemory(builder, op->host_memory[i]);
   TF_RegisterKernelBuilder(op->name, builder, status);
 }
 
 void TF_InitKernel(void) {
-  for (size_t i = 0; i < sizeof OPS / sizeof *OPS; i++) {
+  for (size_t i = 0; i < sizeof OPS / sizeof *OPS; ++i) {
     TF_Status *status = TF_NewStatus();
     register_op(&OPS[i], status);
     if (is_ok(status)) register_kernel(&OPS[i], status);

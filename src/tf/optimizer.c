@@ -38,11 +38,11 @@ static void *find_function(const char *name) {
 /* Writes the names as a request has them. Returns what the caller frees, or NULL. */
 static char *join(char *const *names, const size_t *lengths, int count, size_t *out_size) {
   size_t size = 0;
-  for (int i = 0; i < count; i++) size += lengths[i] + 1;
+  for (int i = 0; i < count; ++i) size += lengths[i] + 1;
   char *text = malloc(size + 1);
   if (!text) return NULL;
   char *at = text;
-  for (int i = 0; i < count; i++) {
+  for (int i = 0; i < count; ++i) {
     memcpy(at, names[i], lengths[i]);
     at += lengths[i];
     *at++ = '\n';
@@ -98,10 +98,8 @@ void trm_tf_reply_graph(const trm_tf_optimize_request *request, const void *grap
   free(answer->graph);
   answer->graph = malloc(size + 1);
   answer->size = size;
-  if (!answer->graph)
-    fail_memory(answer->status);
-  else if (size)
-    memcpy(answer->graph, graph, size);
+  if (!answer->graph) fail_memory(answer->status);
+  else if (size) memcpy(answer->graph, graph, size);
 }
 
 static void free_graph(void *data, size_t size) {
@@ -125,8 +123,8 @@ static void optimize(void *optimizer, const TF_Buffer *graph, const TF_GrapplerI
     preserved = names_of(item, "TF_GetNodesToPreserveListSize", "TF_GetNodesToPreserveList",
                          &preserved_size, status);
   if (preserved)
-    fetched = names_of(item, "TF_GetFetchNodesListSize", "TF_GetFetchNodesList", &fetched_size,
-                       status);
+    fetched =
+        names_of(item, "TF_GetFetchNodesListSize", "TF_GetFetchNodesList", &fetched_size, status);
   if (fetched) {
     trm_tf_optimize_request request = {graph->data, graph->length, preserved, preserved_size,
                                        fetched,     fetched_size,  &answer};

@@ -46,7 +46,7 @@ static void read_elements(TF_OpKernelConstruction *construction, dequeue *d, TF_
   if (is_ok(status))
     TF_OpKernelConstruction_GetAttrInt64List(construction, "dims", dims, (int)num_dims, status);
   size_t at = 0;
-  for (size_t i = 0; is_ok(status) && i < count; i++) {
+  for (size_t i = 0; is_ok(status) && i < count; ++i) {
     trm_tensor_info *info = &d->elements[i];
     info->name = "";
     info->dtype = hlo_type(types[i]);
@@ -56,7 +56,7 @@ static void read_elements(TF_OpKernelConstruction *construction, dequeue *d, TF_
       break;
     }
     info->rank = (int32_t)ranks[i];
-    for (int32_t j = 0; j < info->rank; j++) {
+    for (int32_t j = 0; j < info->rank; ++j) {
       info->dims[j] = dims[at++];
       info->bytes *= (size_t)info->dims[j];
     }
@@ -87,7 +87,7 @@ void *dequeue_create(TF_OpKernelConstruction *construction) {
 void dequeue_delete(void *kernel) {
   dequeue *d = kernel;
   if (!d) return;
-  for (size_t i = 0; i < d->num_elements; i++) free(d->last[i]);
+  for (size_t i = 0; i < d->num_elements; ++i) free(d->last[i]);
   free(d->last);
   free(d->elements);
   free(d->feed);
@@ -103,10 +103,10 @@ static void set_output(TF_OpKernelContext *context, const dequeue *d, size_t i, 
   int rank = 0;
   if (!d->keep_last) dims[rank++] = (int64_t)count;
   if (replicas > 1) dims[rank++] = replicas;
-  for (int32_t j = 0; j < info->rank; j++) dims[rank++] = info->dims[j];
+  for (int32_t j = 0; j < info->rank; ++j) dims[rank++] = info->dims[j];
   size_t bytes = info->bytes * count * replicas;
-  TF_Tensor *tensor = TF_AllocateOutput(context, (int)i, tensor_type(info->dtype), dims, rank,
-                                        bytes, status);
+  TF_Tensor *tensor =
+      TF_AllocateOutput(context, (int)i, tensor_type(info->dtype), dims, rank, bytes, status);
   if (!is_ok(status)) return;
   if (bytes) memcpy(TF_TensorData(tensor), data, bytes);
   TF_DeleteTensor(tensor);
@@ -115,12 +115,10 @@ static void set_output(TF_OpKernelContext *context, const dequeue *d, size_t i, 
 /* What stands for the results of programs that are compiled and not run: one element of zeros. */
 static void set_zeros(TF_OpKernelContext *context, const dequeue *d, uint32_t replicas,
                       TF_Status *status) {
-  for (size_t i = 0; is_ok(status) && i < d->num_elements; i++) {
+  for (size_t i = 0; is_ok(status) && i < d->num_elements; ++i) {
     void *zeros = calloc(d->elements[i].bytes + 1, replicas);
-    if (zeros)
-      set_output(context, d, i, zeros, 1, replicas, status);
-    else
-      fail_memory(status);
+    if (zeros) set_output(context, d, i, zeros, 1, replicas, status);
+    else fail_memory(status);
     free(zeros);
   }
 }
@@ -128,7 +126,7 @@ static void set_zeros(TF_OpKernelContext *context, const dequeue *d, uint32_t re
 /* Keeps the newest of `count` element tuples. A queue has the same number of replicas always. */
 static void remember(dequeue *d, void *const *blocks, size_t count, uint32_t replicas,
                      TF_Status *status) {
-  for (size_t i = 0; i < d->num_elements; i++) {
+  for (size_t i = 0; i < d->num_elements; ++i) {
     size_t bytes = d->elements[i].bytes * replicas;
     if (!d->last[i] && !(d->last[i] = malloc(bytes + 1))) {
       fail_memory(status);
@@ -163,7 +161,7 @@ void dequeue_compute(void *kernel, TF_OpKernelContext *context) {
               "nothing leaves the device.");
   if (is_synthetic) count = 0;
   const uint64_t deletions = outfeed_deletions(d->feed);
-  for (size_t i = 0; deletions != d->deletions && i < d->num_elements; i++) {
+  for (size_t i = 0; deletions != d->deletions && i < d->num_elements; ++i) {
     free(d->last[i]);
     d->last[i] = NULL;
   }
@@ -176,13 +174,13 @@ void dequeue_compute(void *kernel, TF_OpKernelContext *context) {
       fail(status, TF_FAILED_PRECONDITION,
            "Trying to get the last value from an outfeed queue before it was executed. Make sure "
            "that the enqueue operation is executed before dequeuing.");
-    for (size_t i = 0; is_ok(status) && i < d->num_elements; i++)
+    for (size_t i = 0; is_ok(status) && i < d->num_elements; ++i)
       set_output(context, d, i, d->last[i], 1, replicas, status);
   } else {
-    for (size_t i = 0; is_ok(status) && i < d->num_elements; i++)
+    for (size_t i = 0; is_ok(status) && i < d->num_elements; ++i)
       set_output(context, d, i, blocks ? blocks[i] : NULL, count, replicas, status);
   }
-  for (size_t i = 0; blocks && i < d->num_elements; i++) trm_free(blocks[i]);
+  for (size_t i = 0; blocks && i < d->num_elements; ++i) trm_free(blocks[i]);
   trm_free(blocks);
   finish(context, status);
 }

@@ -26,14 +26,14 @@ static const size_t MOST_IDLE_BYTES = (size_t)1 << 30;
 struct tf_program {
   XXH128_hash_t key;
   int ordinal;
-  uint64_t number; /* no other program's */
+  uint64_t number;          /* no other program's */
   pthread_mutex_t building; /* held while compiling */
   pthread_mutex_t running;  /* held by a run; not asked for to find the program, or a run that
                                waits for data would block the one that is to cancel it */
   /* The rest under the registry's lock. */
   unsigned holders, users;
-  bool is_known;            /* it is in its bucket: who wants such a program gets this one */
-  tf_program *next;         /* in its bucket */
+  bool is_known;             /* it is in its bucket: who wants such a program gets this one */
+  tf_program *next;          /* in its bucket */
   tf_program *newer, *older; /* among the idle ones, which have no holder and no user */
   /* NULL: not built yet, or gone. Who uses the program reads it without the lock. */
   tf_parts *parts;
@@ -73,16 +73,14 @@ static tf_program **bucket_of(XXH128_hash_t key) { return &buckets[key.low64 % N
 
 static size_t bytes_of(const tf_program *p) { return p->parts ? p->parts->bytes : 0; }
 
-static bool is_idle(const tf_program *p) {
-  return p->is_known && p->holders == 0 && p->users == 0;
-}
+static bool is_idle(const tf_program *p) { return p->is_known && p->holders == 0 && p->users == 0; }
 
 static void enter_idle(tf_program *p) {
   p->newer = NULL;
   p->older = newest_idle;
   *(newest_idle ? &newest_idle->newer : &oldest_idle) = p;
   newest_idle = p;
-  num_idle++;
+  ++num_idle;
   idle_bytes += bytes_of(p);
 }
 
@@ -90,7 +88,7 @@ static void leave_idle(tf_program *p) {
   *(p->newer ? &p->newer->older : &newest_idle) = p->older;
   *(p->older ? &p->older->newer : &oldest_idle) = p->newer;
   p->newer = p->older = NULL;
-  num_idle--;
+  --num_idle;
   idle_bytes -= bytes_of(p);
 }
 
@@ -164,8 +162,8 @@ static tf_program *find(XXH128_hash_t key, int ordinal) {
   return p;
 }
 
-static bool build_once(tf_program *p, const void *module, size_t size,
-                       const tf_snapshot *settings, TF_Status *status) {
+static bool build_once(tf_program *p, const void *module, size_t size, const tf_snapshot *settings,
+                       TF_Status *status) {
   pthread_mutex_lock(&p->building);
   if (!p->parts) {
     tf_parts *parts = parts_build(module, size, p->ordinal, settings, status);
@@ -205,7 +203,7 @@ bool program_get(const void *module, size_t size, int ordinal, tf_program **out,
 bool program_use(tf_program *p) {
   pthread_mutex_lock(&registry_lock);
   const bool is_known = p->is_known;
-  if (is_known) p->users++;
+  if (is_known) ++p->users;
   pthread_mutex_unlock(&registry_lock);
   return is_known;
 }
@@ -213,7 +211,7 @@ bool program_use(tf_program *p) {
 void program_done(tf_program *p) {
   tf_parts *gone = NULL;
   pthread_mutex_lock(&registry_lock);
-  p->users--;
+  --p->users;
   settle(p, &gone);
   pthread_mutex_unlock(&registry_lock);
   free_all(gone);
@@ -223,7 +221,7 @@ void program_drop(tf_program *p) {
   if (!p) return;
   tf_parts *gone = NULL;
   pthread_mutex_lock(&registry_lock);
-  p->holders--;
+  --p->holders;
   settle(p, &gone);
   pthread_mutex_unlock(&registry_lock);
   free_all(gone);
@@ -233,7 +231,7 @@ void trm_tf_forget_programs(void) {
   tf_parts *gone = NULL;
   settings_begin_epoch(); /* first: what is built from now on is not forgotten */
   pthread_mutex_lock(&registry_lock);
-  for (size_t i = 0; i < NUM_BUCKETS; i++) {
+  for (size_t i = 0; i < NUM_BUCKETS; ++i) {
     while (buckets[i]) {
       tf_program *p = buckets[i];
       if (is_idle(p)) leave_idle(p);
@@ -271,11 +269,11 @@ bool program_check(const tf_program *p, TF_Tensor *const *tensors, size_t count,
   if (count != program_num_inputs(p))
     return fail(status, TF_INVALID_ARGUMENT, "The program takes %zu inputs and was given %zu.",
                 program_num_inputs(p), count);
-  for (size_t i = 0; i < count; i++) {
+  for (size_t i = 0; i < count; ++i) {
     const trm_tensor_info *info = trm_executable_input(p->parts->executable, i);
     TF_DataType type = TF_TensorType(tensors[i]);
     bool same = hlo_type(type) == info->dtype && TF_NumDims(tensors[i]) == info->rank;
-    for (int d = 0; same && d < info->rank; d++) same = TF_Dim(tensors[i], d) == info->dims[d];
+    for (int d = 0; same && d < info->rank; ++d) same = TF_Dim(tensors[i], d) == info->dims[d];
     if (!same)
       return fail(status, TF_INVALID_ARGUMENT,
                   "Input %zu of the program has another shape or type than the one it was compiled "
@@ -300,7 +298,7 @@ static bool make_up_inputs(tf_program *p, const char *initializer, TF_Status *st
   if (parts->made_up_generation != generation) {
     const trm_tensor_info **infos = calloc(count + 1, sizeof *infos);
     if (!infos) return fail_memory(status);
-    for (size_t i = 0; i < count; i++) infos[i] = trm_executable_input(parts->executable, i);
+    for (size_t i = 0; i < count; ++i) infos[i] = trm_executable_input(parts->executable, i);
     void *block = NULL;
     void **arrays = synthetic_create(infos, count, initializer, &block);
     free(infos);
@@ -311,7 +309,7 @@ static bool make_up_inputs(tf_program *p, const char *initializer, TF_Status *st
     parts->made_up_block = block;
     parts->made_up_generation = generation;
   }
-  for (size_t i = 0; i < count; i++) {
+  for (size_t i = 0; i < count; ++i) {
     parts->inputs[i] = parts->made_up[i];
     parts->versions[i] = UINT64_MAX - generation; /* no number of the pool's */
   }
@@ -340,7 +338,7 @@ bool program_run(tf_program *p, const tf_call *call, TF_Tensor *const *tensors,
   bool runs;
   if (!settings_before_run(p->ordinal, &runs, status)) return false;
   if (!runs) {
-    for (size_t i = 0; i < program_num_outputs(p); i++)
+    for (size_t i = 0; i < program_num_outputs(p); ++i)
       memset(outputs[i], 0, program_output(p, i)->bytes);
     return true;
   }
@@ -348,8 +346,8 @@ bool program_run(tf_program *p, const tf_call *call, TF_Tensor *const *tensors,
   host_calls_name(parts->host_calls, call->feeds);
   const double device_free = switches_free_since(p->ordinal);
   ++parts->num_runs;
-  const bool is_switch = !parts->is_trivial &&
-                         switches_note(p->ordinal, p->number, parts->num_runs, call->name);
+  const bool is_switch =
+      !parts->is_trivial && switches_note(p->ordinal, p->number, parts->num_runs, call->name);
   char initializer[SYNTHETIC_INITIALIZER_SIZE];
   const uint32_t synthetic = settings_synthetic(initializer);
   if (parts->infeed && !synthetic_feed(parts->infeed, status)) return false;
@@ -360,22 +358,21 @@ bool program_run(tf_program *p, const tf_call *call, TF_Tensor *const *tensors,
     parts->seed_generation = seed_generation;
   }
   size_t count = program_num_inputs(p);
-  for (size_t i = 0; i < count; i++) {
+  for (size_t i = 0; i < count; ++i) {
     parts->inputs[i] = TF_TensorData(tensors[i]);
     parts->versions[i] = pool_generation(parts->inputs[i]);
   }
   if (synthetic & TF_SYNTHETIC_PARAMETERS && !make_up_inputs(p, initializer, status)) return false;
   /* By these numbers the variables come back, if nobody has written to them since. */
   const size_t replicated = trm_engine_num_replicas(parts->engine) > 1 ? program_num_outputs(p) : 0;
-  for (size_t i = 0; i < replicated; i++)
-    parts->output_versions[i] = pool_generation(outputs[i]);
+  for (size_t i = 0; i < replicated; ++i) parts->output_versions[i] = pool_generation(outputs[i]);
   const size_t variables = call->variables < count ? call->variables : count;
-  const transfer_run transfers = {p->ordinal,    p->number, parts->name, parts->executable,
+  const transfer_run transfers = {p->ordinal,    p->number, parts->name,      parts->executable,
                                   parts->inputs, outputs,   count - variables};
   const bool transfers_any = !(synthetic & TF_SYNTHETIC_PARAMETERS) && !parts->is_trivial;
   if (transfers_any) transfers_before_run(&transfers);
   if (parts->is_trivial) /* the host computes it */
-    for (size_t i = count - variables; i < count; i++) transfers_note_read(parts->inputs[i]);
+    for (size_t i = count - variables; i < count; ++i) transfers_note_read(parts->inputs[i]);
   else
     log_verbose(1, "poplar_executor.cc:3200", "Executing %s on /device:IPU:%d", parts->name,
                 p->ordinal);
@@ -385,24 +382,24 @@ bool program_run(tf_program *p, const tf_call *call, TF_Tensor *const *tensors,
   const double waited = timed ? trm_infeed_waited(timed) : 0;
   const unsigned interrupts = interrupt_count();
   if (!interrupt_watch_run(parts->engine, call->session, call->is_one_op, status)) return false;
-  const trm_status result =
-      trm_engine_run_replicated(parts->engine, parts->inputs, parts->versions, outputs,
-                                parts->output_versions, &error);
+  const trm_status result = trm_engine_run_replicated(parts->engine, parts->inputs, parts->versions,
+                                                      outputs, parts->output_versions, &error);
   interrupt_unwatch_run(parts->engine);
   /* It was for this run. */
   if (interrupt_count() != interrupts) trm_engine_forget_cancel(parts->engine);
   const double ended = clock_seconds();
   switches_set_free(p->ordinal, ended);
   if (result == TRM_OK) {
-    const trm_report_times times = {
-        .began = began, .ended = ended, .device_free = device_free, .is_switch = is_switch,
-        .infeed_wait = timed ? trm_infeed_waited(timed) - waited : 0};
+    const trm_report_times times = {.began = began,
+                                    .ended = ended,
+                                    .device_free = device_free,
+                                    .is_switch = is_switch,
+                                    .infeed_wait = timed ? trm_infeed_waited(timed) - waited : 0};
     if (parts->is_trivial) return true;
     trm_report_run(parts->report, &times);
     cycles_log(parts->executable, &parts->cycles);
     if (transfers_any) transfers_after_run(&transfers);
-    events_execute(p->ordinal, parts->name, parts->executable, parts->num_runs,
-                   &parts->execution);
+    events_execute(p->ordinal, parts->name, parts->executable, parts->num_runs, &parts->execution);
     return true;
   }
   return fail_with(status, &error);

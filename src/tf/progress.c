@@ -45,7 +45,7 @@ void trm_tf_show_progress(int32_t wanted) { atomic_store(&mode, wanted); }
 
 static bool is_wanted(const trm_module *module) {
   static const char *const slow[] = {"all-reduce", "cholesky", "convolution", "custom-call",
-                                     "dot", "infeed", "outfeed", "triangular-solve"};
+                                     "dot",        "infeed",   "outfeed",     "triangular-solve"};
   switch (atomic_load(&mode)) {
     case TF_PROGRESS_ALWAYS: return true;
     case TF_PROGRESS_AUTO:
@@ -75,7 +75,8 @@ static void draw(const progress *bar, const char *end) {
   struct timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
   const long long tenths = ((long long)(now.tv_sec - bar->began.tv_sec) * 1000000000LL +
-                            (now.tv_nsec - bar->began.tv_nsec)) / 100000000LL;
+                            (now.tv_nsec - bar->began.tv_nsec)) /
+                           100000000LL;
   const unsigned length = bar->percent * WIDTH / 100;
   memset(filled, ' ', WIDTH);
   memset(filled, '#', length);
@@ -135,7 +136,7 @@ progress *progress_begin(const char *name, const trm_module *module) {
 void progress_update(progress *bar, progress_stage stage, size_t done, size_t total) {
   if (!bar) return;
   unsigned percent = 0;
-  for (int s = 0; s < (int)stage; s++) percent += percents[s];
+  for (int s = 0; s < (int)stage; ++s) percent += percents[s];
   if (total) percent += (unsigned)(percents[stage] * done / total);
   pthread_mutex_lock(&lock);
   bar->stage = stage;

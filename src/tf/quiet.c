@@ -76,8 +76,7 @@ void quiet_install(void) {
   *(void **)&add = dlsym(RTLD_DEFAULT, "_ZN3tsl12TFAddLogSinkEPNS_9TFLogSinkE");
   *(void **)&drop = dlsym(RTLD_DEFAULT, "_ZN3tsl15TFRemoveLogSinkEPNS_9TFLogSinkE");
   *(void **)&get = dlsym(RTLD_DEFAULT, "_ZN3tsl13TFGetLogSinksEv");
-  *(void **)&write_entry =
-      dlsym(RTLD_DEFAULT, "_ZN3tsl16TFDefaultLogSink4SendERKNS_10TFLogEntryE");
+  *(void **)&write_entry = dlsym(RTLD_DEFAULT, "_ZN3tsl16TFDefaultLogSink4SendERKNS_10TFLogEntryE");
   if (add == NULL || drop == NULL || get == NULL || write_entry == NULL) return;
   sink_list sinks = {0}; /* its few bytes are C++'s to free: they stay, once in a process */
   get(&sinks);

@@ -41,7 +41,7 @@ static void destroy(run *r) {
   program_done(r->program);
   inputs_free(&r->inputs);
   free(r->taken);
-  for (size_t i = 0; r->outputs && i < r->num_outputs; i++) pool_release(r->outputs[i]);
+  for (size_t i = 0; r->outputs && i < r->num_outputs; ++i) pool_release(r->outputs[i]);
   free(r->outputs);
   free(r->name);
   free(r->feeds);
@@ -74,10 +74,8 @@ static void *thread_main(void *argument) {
   bool cancelled = r->cancelled;
   r->begun = true;
   pthread_mutex_unlock(&lock);
-  if (cancelled)
-    fail(r->status, TF_CANCELLED, "The run was cancelled before it began.");
-  else
-    program_run(r->program, &r->call, r->taken, r->outputs, r->status);
+  if (cancelled) fail(r->status, TF_CANCELLED, "The run was cancelled before it began.");
+  else program_run(r->program, &r->call, r->taken, r->outputs, r->status);
   feed_use_end(&r->use);
   pthread_mutex_lock(&lock);
   r->done = true;
@@ -113,7 +111,7 @@ static run *find_by_infeed(const tf_infeed *feed) {
   pthread_mutex_lock(&lock);
   run *r = runs;
   while (r && r->infeed != feed) r = r->next;
-  if (r) r->references++;
+  if (r) ++r->references;
   pthread_mutex_unlock(&lock);
   return r;
 }
@@ -122,7 +120,7 @@ static bool allocate_outputs(run *r, TF_Status *status) {
   r->num_outputs = program_num_outputs(r->program);
   r->outputs = calloc(r->num_outputs + 1, sizeof *r->outputs);
   if (!r->outputs) return fail_memory(status);
-  for (size_t i = 0; i < r->num_outputs; i++) {
+  for (size_t i = 0; i < r->num_outputs; ++i) {
     r->outputs[i] = pool_allocate(program_output(r->program, i)->bytes);
     if (!r->outputs[i]) return fail_memory(status);
   }
@@ -187,7 +185,7 @@ static run *find(int64_t id) {
   pthread_mutex_lock(&lock);
   run *r = runs;
   while (r && r->id != id) r = r->next;
-  if (r) r->references++;
+  if (r) ++r->references;
   pthread_mutex_unlock(&lock);
   return r;
 }
@@ -259,13 +257,13 @@ __attribute__((destructor)) static void cancel_all(void) {
   enum { MOST_SECONDS = 1 };
   pthread_mutex_lock(&lock);
   run *r = runs;
-  if (r) r->references++; /* never given back: the process ends */
+  if (r) ++r->references; /* never given back: the process ends */
   pthread_mutex_unlock(&lock);
   while (r && cancel(r, MOST_SECONDS)) {
     forget(r);
     pthread_mutex_lock(&lock);
     r = runs;
-    if (r) r->references++;
+    if (r) ++r->references;
     pthread_mutex_unlock(&lock);
   }
 }

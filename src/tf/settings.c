@@ -42,7 +42,7 @@ static bool set(int ordinal, const char *options, const char *cache_path,
   free(devices[ordinal].cache_path);
   devices[ordinal] = new_settings;
   configured = true;
-  generation++;
+  ++generation;
   return true;
 }
 
@@ -83,8 +83,7 @@ bool settings_snapshot(int ordinal, tf_snapshot *out, TF_Status *status) {
   if (!configured && ordinal == 0) {
     attach_log(not_configured);
     const trm_tf_attach_request one = {.num_ipus = 1};
-    ok = attach_now(0, &one, status) &&
-         (set(0, "", "", TF_CONNECT_ALWAYS) || fail_memory(status));
+    ok = attach_now(0, &one, status) && (set(0, "", "", TF_CONNECT_ALWAYS) || fail_memory(status));
   }
   if (ok && (ordinal < 0 || ordinal >= MAX_DEVICES || !devices[ordinal].options)) {
     ok = configured
@@ -127,9 +126,8 @@ uint64_t settings_generation(void) {
 
 bool settings_before_run(int ordinal, bool *out_runs, TF_Status *status) {
   pthread_mutex_lock(&lock);
-  const tf_connection connection = ordinal >= 0 && ordinal < MAX_DEVICES
-                                       ? devices[ordinal].connection
-                                       : TF_CONNECT_ALWAYS;
+  const tf_connection connection =
+      ordinal >= 0 && ordinal < MAX_DEVICES ? devices[ordinal].connection : TF_CONNECT_ALWAYS;
   pthread_mutex_unlock(&lock);
   *out_runs = connection != TF_CONNECT_PRE_COMPILE;
   if (connection == TF_CONNECT_NEVER)
@@ -165,14 +163,14 @@ uint64_t settings_seed(uint64_t *out_generation) {
 void trm_tf_reset_configuration(void) {
   attach_release_all();
   pthread_mutex_lock(&lock);
-  for (int i = 0; i < MAX_DEVICES; i++) {
+  for (int i = 0; i < MAX_DEVICES; ++i) {
     free(devices[i].options);
     free(devices[i].cache_path);
     devices[i] = (device_settings){0};
   }
   configured = false;
   synthetic = 0;
-  generation++;
+  ++generation;
   pthread_mutex_unlock(&lock);
 }
 
@@ -183,8 +181,7 @@ static bool configure(int ordinal, const trm_tf_device_settings *settings, TF_St
     return fail(status, TF_INVALID_ARGUMENT, "There is no connection type %d.",
                 settings->connection);
   tf_connection connection = (tf_connection)settings->connection;
-  const bool compiles_only =
-      connection == TF_CONNECT_PRE_COMPILE || connection == TF_CONNECT_NEVER;
+  const bool compiles_only = connection == TF_CONNECT_PRE_COMPILE || connection == TF_CONNECT_NEVER;
   if (settings->is_model && !compiles_only) connection = TF_CONNECT_ALWAYS;
   pthread_mutex_lock(&lock);
   const bool ok = set(ordinal, settings->options, settings->cache_path, connection);
@@ -211,13 +208,13 @@ int32_t trm_tf_configure(int32_t ordinal, const trm_tf_device_settings *settings
 void trm_tf_set_seed(uint64_t new_seed) {
   pthread_mutex_lock(&lock);
   seed = new_seed;
-  seed_generation++;
+  ++seed_generation;
   pthread_mutex_unlock(&lock);
 }
 
 void settings_begin_epoch(void) {
   pthread_mutex_lock(&lock);
-  epoch++;
-  generation++;
+  ++epoch;
+  ++generation;
   pthread_mutex_unlock(&lock);
 }

@@ -62,7 +62,7 @@ typedef struct trm_tf_device_settings {
   const char *options;
   const char *cache_path;
   int32_t connection;
-  int32_t is_model; /* nothing is attached whatever the connection says */
+  int32_t is_model;   /* nothing is attached whatever the connection says */
   uint32_t synthetic; /* tf_synthetic bits */
   const char *synthetic_initializer;
   trm_tf_attach_request attach;

@@ -7,8 +7,8 @@
 
 /* Sets `status` to `code` with a formatted message (cut at TRM_ERROR_SIZE); returns false, so that
  * a failing function can end with `return fail(...)`. */
-__attribute__((format(printf, 3, 4))) bool fail(TF_Status *status, TF_Code code,
-                                                const char *format, ...);
+__attribute__((format(printf, 3, 4))) bool fail(TF_Status *status, TF_Code code, const char *format,
+                                                ...);
 /* The same from what libtremula reported. The codes of both are the same numbers. */
 bool fail_with(TF_Status *status, const trm_error *error);
 /* True while nothing has failed. */

@@ -41,14 +41,13 @@ bool switches_note(int ordinal, uint64_t program, uint64_t num_runs, const char 
   pthread_mutex_lock(&lock);
   device *d = &devices[ordinal];
   const bool is_switch = d->program && d->program != program;
-  if (is_switch && num_runs >= USED_TO_IT &&
-      d->num_runs >= USED_TO_IT) {
+  if (is_switch && num_runs >= USED_TO_IT && d->num_runs >= USED_TO_IT) {
     if (++d->switches >= ENOUGH && !d->told) {
       d->told = true;
       tell(ordinal, d, name);
     }
   } else if (d->program == program && d->switches > 0) {
-    d->switches--; /* several steps in a row are what it should be */
+    --d->switches; /* several steps in a row are what it should be */
   }
   d->program = program;
   d->num_runs = num_runs;

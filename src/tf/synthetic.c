@@ -64,19 +64,16 @@ void synthetic_fill(void *data, const trm_tensor_info *info, const char *initial
   if (!initializer[0]) return;
   distribution kind = CONSTANT;
   double constant = 0;
-  if (strcmp(initializer, "uniform") == 0 || strcmp(initializer, "random") == 0)
-    kind = UNIFORM;
-  else if (strcmp(initializer, "normal") == 0)
-    kind = NORMAL;
-  else
-    constant = strtod(initializer, NULL); /* Python has checked it */
+  if (strcmp(initializer, "uniform") == 0 || strcmp(initializer, "random") == 0) kind = UNIFORM;
+  else if (strcmp(initializer, "normal") == 0) kind = NORMAL;
+  else constant = strtod(initializer, NULL); /* Python has checked it */
   const trm_dtype dtype = info->dtype;
   const bool is_integer = dtype != TRM_F16 && dtype != TRM_F32 && dtype != TRM_F64;
   const bool is_unsigned = dtype == TRM_U8 || dtype == TRM_U16 || dtype == TRM_U32 ||
                            dtype == TRM_U64 || dtype == TRM_PRED;
   const size_t size = trm_dtype_size(dtype);
   uint64_t state = stream * 0x9e3779b97f4a7c15u;
-  for (size_t i = 0; size && i < info->bytes / size; i++) {
+  for (size_t i = 0; size && i < info->bytes / size; ++i) {
     const double value = next_value(kind, constant, is_integer, &state);
     store(data, i, dtype, is_unsigned ? fabs(value) : value);
   }
@@ -84,10 +81,10 @@ void synthetic_fill(void *data, const trm_tensor_info *info, const char *initial
 
 /* ---- Arrays ---- */
 
-void **synthetic_create(const trm_tensor_info *const *infos, size_t count,
-                        const char *initializer, void **out_block) {
+void **synthetic_create(const trm_tensor_info *const *infos, size_t count, const char *initializer,
+                        void **out_block) {
   size_t total = 64;
-  for (size_t i = 0; i < count; i++) total += (infos[i]->bytes + 63) / 64 * 64;
+  for (size_t i = 0; i < count; ++i) total += (infos[i]->bytes + 63) / 64 * 64;
   void **arrays = calloc(count + 1, sizeof *arrays);
   char *block = aligned_alloc(64, total);
   if (!arrays || !block) {
@@ -96,7 +93,7 @@ void **synthetic_create(const trm_tensor_info *const *infos, size_t count,
     return NULL;
   }
   size_t at = 0;
-  for (size_t i = 0; i < count; i++) {
+  for (size_t i = 0; i < count; ++i) {
     arrays[i] = block + at;
     synthetic_fill(arrays[i], infos[i], initializer, i + 1);
     at += (infos[i]->bytes + 63) / 64 * 64;
@@ -110,7 +107,7 @@ void **synthetic_create(const trm_tensor_info *const *infos, size_t count,
 static bool make_up(tf_infeed *feed, const char *initializer, TF_Status *status) {
   const trm_tensor_info **infos = calloc(feed->num_elements + 1, sizeof *infos);
   if (!infos) return fail_memory(status);
-  for (size_t i = 0; i < feed->num_elements; i++) infos[i] = &feed->elements[i];
+  for (size_t i = 0; i < feed->num_elements; ++i) infos[i] = &feed->elements[i];
   void *block = NULL;
   void **arrays = synthetic_create(infos, feed->num_elements, initializer, &block);
   free(infos);

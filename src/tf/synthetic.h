@@ -15,8 +15,8 @@ void synthetic_fill(void *data, const trm_tensor_info *info, const char *initial
 
 /* Arrays for `count` infos in one block, filled; free both with free(). NULL when memory has run
  * out. */
-void **synthetic_create(const trm_tensor_info *const *infos, size_t count,
-                        const char *initializer, void **out_block);
+void **synthetic_create(const trm_tensor_info *const *infos, size_t count, const char *initializer,
+                        void **out_block);
 
 /* Makes the infeed give made-up elements, or the host's again, as the settings say. Called between
  * runs only. */

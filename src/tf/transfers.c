@@ -23,7 +23,7 @@ typedef struct resident {
 
 typedef struct device {
   uint64_t program; /* what it has loaded; 0: nothing */
-  void *residents; /* a tree of them, by block */
+  void *residents;  /* a tree of them, by block */
   size_t count;
 } device;
 
@@ -89,7 +89,7 @@ static resident *enter(device *dev, const void *block, size_t bytes) {
   *r = wanted;
   if (found) return r;
   if (tsearch(r, &dev->residents, by_block)) {
-    dev->count++;
+    ++dev->count;
     return r;
   }
   free(r);
@@ -103,7 +103,7 @@ static void forget(device *dev, const void *block) {
   resident *r = *found;
   tdelete(&wanted, &dev->residents, by_block);
   free(r);
-  dev->count--;
+  --dev->count;
 }
 
 typedef struct collection {
@@ -129,12 +129,12 @@ static void bring_back(device *dev, int ordinal) {
   twalk_r(dev->residents, collect, &c);
   qsort(c.items, c.count, sizeof *c.items, by_output);
   if (document_open(&d)) {
-    for (size_t i = 0; i < c.count; i++)
+    for (size_t i = 0; i < c.count; ++i)
       if (c.items[i]->output != NONE)
         document_add(&d, "out_", c.items[i]->output, c.items[i]->bytes);
     document_close(&d, ordinal, false);
   }
-  for (size_t i = 0; i < c.count; i++) forget(dev, c.items[i]->block);
+  for (size_t i = 0; i < c.count; ++i) forget(dev, c.items[i]->block);
   free(c.items);
 }
 
@@ -142,7 +142,7 @@ static void bring_back(device *dev, int ordinal) {
 
 /* Whether a variable is not on the device, or not where this program has it. */
 static bool wants_sending(const device *dev, const transfer_run *run, size_t count) {
-  for (size_t i = run->first_variable; i < count; i++) {
+  for (size_t i = run->first_variable; i < count; ++i) {
     const resident *r = find(dev, run->inputs[i]);
     if (!r || r->input != (int64_t)i) return true;
   }
@@ -152,7 +152,7 @@ static bool wants_sending(const device *dev, const transfer_run *run, size_t cou
 static void send(device *dev, const transfer_run *run, size_t count) {
   document d;
   if (!document_open(&d)) return;
-  for (size_t i = run->first_variable; i < count; i++) {
+  for (size_t i = run->first_variable; i < count; ++i) {
     const size_t bytes = trm_executable_input(run->executable, i)->bytes;
     resident *r = enter(dev, run->inputs[i], bytes);
     if (!r) break;
@@ -187,7 +187,7 @@ void transfers_after_run(const transfer_run *run) {
   if (!dev) return;
   const size_t count = trm_executable_num_outputs(run->executable);
   pthread_mutex_lock(&lock);
-  for (size_t i = 0; i < count; i++) {
+  for (size_t i = 0; i < count; ++i) {
     const int64_t input = trm_executable_output_alias(run->executable, i);
     if (input < 0 || (size_t)input < run->first_variable) continue;
     forget(dev, run->inputs[input]); /* the old value is no variable's any more */
@@ -202,7 +202,7 @@ void transfers_after_run(const transfer_run *run) {
 void transfers_note_read(const void *block) {
   if (!events_want(TF_EVENTS_TRANSFERS)) return;
   pthread_mutex_lock(&lock);
-  for (int ordinal = 0; ordinal < MAX_DEVICES; ordinal++) {
+  for (int ordinal = 0; ordinal < MAX_DEVICES; ++ordinal) {
     const resident *r = find(&devices[ordinal], block);
     if (r && r->output != NONE) bring_back(&devices[ordinal], ordinal);
   }

@@ -51,7 +51,7 @@ static char *text_of(const ProtobufCBinaryData *bytes) {
 
 /* The value of an attribute, or NULL. */
 static TrmTf__AttrValue *find_attribute(const TrmTf__Node *node, const char *key) {
-  for (size_t i = 0; i < node->n_attr; i++)
+  for (size_t i = 0; i < node->n_attr; ++i)
     if (strcmp(node->attr[i]->key, key) == 0) return node->attr[i]->value;
   return NULL;
 }
@@ -82,10 +82,8 @@ static bool read_node(handle_kernel *handle, TF_OpKernelConstruction *constructi
 static void *handle_create(TF_OpKernelConstruction *construction) {
   TF_Status *status = TF_NewStatus();
   handle_kernel *handle = calloc(1, sizeof *handle);
-  if (handle)
-    read_node(handle, construction, status);
-  else
-    fail_memory(status);
+  if (handle) read_node(handle, construction, status);
+  else fail_memory(status);
   if (!is_ok(status)) {
     TF_OpKernelConstruction_Failure(construction, status);
     handle_free(handle);
@@ -184,8 +182,6 @@ void variables_register(TF_Status *status) {
       TF_NewKernelBuilder("VarHandleOp", "IPU", handle_create, handle_compute, handle_free);
   TF_KernelBuilder_TypeConstraint(builder, "dtype", TF_INT32, status);
   TF_KernelBuilder_HostMemory(builder, "resource");
-  if (is_ok(status))
-    TF_RegisterKernelBuilder("VarHandleOp", builder, status);
-  else
-    TF_DeleteKernelBuilder(builder);
+  if (is_ok(status)) TF_RegisterKernelBuilder("VarHandleOp", builder, status);
+  else TF_DeleteKernelBuilder(builder);
 }

@@ -25,12 +25,11 @@ void watch_begin(compile_watch *watch, const trm_module *module) {
   dumps_begin(&watch->dumps, watch->name, module);
 }
 
-trm_status watch_pass(const char *pass, const trm_module *module, void *context,
-                      trm_error *error) {
+trm_status watch_pass(const char *pass, const trm_module *module, void *context, trm_error *error) {
   (void)error;
   compile_watch *watch = context;
   size_t total = 0;
-  while (trm_inspect_pass(total)) total++;
+  while (trm_inspect_pass(total)) ++total;
   dumps_pass(&watch->dumps, pass, module);
   progress_update(watch->bar, PROGRESS_PASSES, ++watch->passes, total);
   if (strcmp(pass, trm_inspect_pass(total - 1)) != 0) return TRM_OK;

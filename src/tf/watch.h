@@ -9,8 +9,8 @@
 /* Begin with the ordinal of the TF device and zeros. */
 typedef struct compile_watch {
   int ordinal;
-  char *name;    /* of the program; for the program to take when all is done */
-  bool is_on;    /* something is being compiled */
+  char *name;      /* of the program; for the program to take when all is done */
+  bool is_on;      /* something is being compiled */
   bool has_events; /* it needs a device */
   double began;
   size_t passes; /* so far */

@@ -19,8 +19,8 @@ trm_status trm_tile_cost_begin(trm_tile_cost *cost, const trm_tile_request *requ
   uint32_t tile = request->next_tile;
   for (uint32_t l = 0; l < cost->num_results; ++l) {
     cost->results[l].in_place = -1;
-    cost->results[l].mapping = trm_mapping_linear(
-        request->target, trm_shape_leaf(shape, (int32_t)l), request->ipu, tile);
+    cost->results[l].mapping =
+        trm_mapping_linear(request->target, trm_shape_leaf(shape, (int32_t)l), request->ipu, tile);
     tile += cost->results[l].mapping.parts;
   }
   return TRM_OK;

@@ -34,11 +34,11 @@ typedef enum trm_phase_kind {
 
 /* Vertices of one codelet in a compute set. */
 typedef struct trm_vertex_group {
-  const char *codelet;   /* Poplar's name, "popops::BinaryOp1D<ADD,float>"; in the cost's arena */
-  int64_t count;         /* vertices, over all tiles */
-  int64_t cycles;        /* of the slowest, a whole tile's: supervisor cycles */
-  uint32_t state_bytes;  /* of one vertex: struct, edge pointers; always live */
-  uint32_t code_bytes;   /* of the codelet on a tile that has it */
+  const char *codelet;  /* Poplar's name, "popops::BinaryOp1D<ADD,float>"; in the cost's arena */
+  int64_t count;        /* vertices, over all tiles */
+  int64_t cycles;       /* of the slowest, a whole tile's: supervisor cycles */
+  uint32_t state_bytes; /* of one vertex: struct, edge pointers; always live */
+  uint32_t code_bytes;  /* of the codelet on a tile that has it */
 } trm_vertex_group;
 
 enum { TRM_MAX_VERTEX_GROUPS = 3 };
@@ -47,18 +47,18 @@ enum { TRM_MAX_VERTEX_GROUPS = 3 };
  * that is not one of the instruction's own name (src/program/roles.c). */
 typedef struct trm_tile_role {
   const struct trm_instruction *op; /* whose TensorFlow op names them; NULL: the instruction's */
-  const char *scope;   /* in place of that name: of an op that was taken apart; or NULL */
-  const char *word;    /* in place of the HLO name: "fusion", "max-pool"; NULL: the HLO name */
-  const char *prefix;  /* after that: "maxPool5x5"; or NULL */
-  const char *last;    /* in place of the compute set's own name: "AddTo"; or NULL */
-  const char *copies;  /* of its copies, what stands behind the op; or NULL */
-  uint32_t *number;    /* behind the word, and one more; 0: none was given yet. Roles of one pattern
-                          share it; NULL: nobody does, and there is none yet */
-  bool joins;          /* its user's compute set computes it, in the same fusion */
-  bool is_absorbed;    /* another instruction's compute set computes it */
-  const char *key;     /* of what is shared, what must be equal beside the vertices; or NULL */
-  bool is_shared;      /* equal ones are compiled once */
-  bool is_plain;       /* the word has no number */
+  const char *scope;  /* in place of that name: of an op that was taken apart; or NULL */
+  const char *word;   /* in place of the HLO name: "fusion", "max-pool"; NULL: the HLO name */
+  const char *prefix; /* after that: "maxPool5x5"; or NULL */
+  const char *last;   /* in place of the compute set's own name: "AddTo"; or NULL */
+  const char *copies; /* of its copies, what stands behind the op; or NULL */
+  uint32_t *number;   /* behind the word, and one more; 0: none was given yet. Roles of one pattern
+                         share it; NULL: nobody does, and there is none yet */
+  bool joins;         /* its user's compute set computes it, in the same fusion */
+  bool is_absorbed;   /* another instruction's compute set computes it */
+  const char *key;    /* of what is shared, what must be equal beside the vertices; or NULL */
+  bool is_shared;     /* equal ones are compiled once */
+  bool is_plain;      /* the word has no number */
 } trm_tile_role;
 
 typedef struct trm_phase {
@@ -68,19 +68,19 @@ typedef struct trm_phase {
   struct trm_tile_role *role;
   /* The last part of Poplar's name: "Convolve", "ExchangePre"; static or in the arena. */
   const char *name;
-  int64_t repeats;           /* runs this often in a row (serial splits); at least 1 */
-  int64_t cycles;            /* one run, the worst tile */
-  int64_t sync_cycles;       /* one run, beside `cycles`; 0: the program adds the target's delay to
-                                an EXCHANGE, and none to others */
-  double cycles_mean;        /* one run, mean over all tiles of the IPU (idle ones count 0) */
+  int64_t repeats;     /* runs this often in a row (serial splits); at least 1 */
+  int64_t cycles;      /* one run, the worst tile */
+  int64_t sync_cycles; /* one run, beside `cycles`; 0: the program adds the target's delay to
+                          an EXCHANGE, and none to others */
+  double cycles_mean;  /* one run, mean over all tiles of the IPU (idle ones count 0) */
   uint32_t active_tiles;
-  int64_t bytes_in_worst, bytes_in_total;   /* one run; EXCHANGE and transfers */
+  int64_t bytes_in_worst, bytes_in_total; /* one run; EXCHANGE and transfers */
   int64_t bytes_out_worst, bytes_out_total;
-  int64_t messages_worst;    /* fragments that the worst tile sends and receives: exchange code */
+  int64_t messages_worst; /* fragments that the worst tile sends and receives: exchange code */
   uint32_t num_groups;
   trm_vertex_group groups[TRM_MAX_VERTEX_GROUPS];
-  int64_t edges;             /* all vertices */
-  int64_t flops;             /* one run, all tiles */
+  int64_t edges;                            /* all vertices */
+  int64_t flops;                            /* one run, all tiles */
   int64_t temporary_worst, temporary_total; /* bytes held during this phase only, beside
                                                operands, results and the cost's own temporaries */
   /* category `message`, else `variable` (COMPUTE) or `rearrangement` (COPY) */
@@ -92,15 +92,15 @@ typedef struct trm_phase {
 /* Where an operand (one array leaf) is. A view is an array that is no variable of its own: its
  * elements are elements of a variable in another order, or some of them, or repeated. */
 typedef struct trm_tile_operand {
-  trm_shape shape;        /* as the instruction sees it */
-  trm_mapping mapping;    /* of the variable behind it; its layout is that of the view */
-  int64_t source_count;   /* distinct elements behind it: fewer than the shape's for a broadcast */
-  int64_t contiguous;     /* elements in a row in the variable, on average: 1 for a transposed
-                             matrix, the whole count for a plain array */
-  bool is_view;           /* transposed, sliced, broadcast or put together of several */
-  bool is_constant;       /* known when compiling */
-  bool is_movable;        /* nothing computes it: it can be allocated where a wish says */
-  const void *scalar;     /* the constant's bytes when it is (a broadcast of) a scalar, else NULL */
+  trm_shape shape;      /* as the instruction sees it */
+  trm_mapping mapping;  /* of the variable behind it; its layout is that of the view */
+  int64_t source_count; /* distinct elements behind it: fewer than the shape's for a broadcast */
+  int64_t contiguous;   /* elements in a row in the variable, on average: 1 for a transposed
+                           matrix, the whole count for a plain array */
+  bool is_view;         /* transposed, sliced, broadcast or put together of several */
+  bool is_constant;     /* known when compiling */
+  bool is_movable;      /* nothing computes it: it can be allocated where a wish says */
+  const void *scalar;   /* the constant's bytes when it is (a broadcast of) a scalar, else NULL */
   /* its variable is not needed after this instruction, and may be written */
   bool dies;
 } trm_tile_operand;
@@ -109,8 +109,8 @@ typedef struct trm_tile_operand {
 typedef struct trm_tile_options {
   const struct trm_plan_options *convolution, *matmul; /* ops/linear/plan.h */
   double slice_memory_proportion;
-  uint32_t replicas; /* for collectives */
-  uint32_t io_tiles; /* that a feed goes through; 0: none */
+  uint32_t replicas;  /* for collectives */
+  uint32_t io_tiles;  /* that a feed goes through; 0: none */
   uint32_t synthetic; /* what is not moved between host and IPU: bits of trm_synthetic */
 } trm_tile_options;
 
@@ -123,9 +123,9 @@ typedef struct trm_tile_request {
   uint32_t num_operands; /* array leaves of all operands, in order */
   const trm_tile_operand *operands;
   uint32_t ipu;
-  uint32_t next_tile;    /* where a linear mapping begins, so that small arrays spread */
+  uint32_t next_tile;           /* where a linear mapping begins, so that small arrays spread */
   struct trm_plan_cache *plans; /* ops/linear/plan.h; may be NULL */
-  trm_tile_role *const *roles; /* by computation, instruction; or NULL */
+  trm_tile_role *const *roles;  /* by computation, instruction; or NULL */
 } trm_tile_request;
 
 /* ---- Results -------------------------------------------------------------------------------- */
@@ -138,11 +138,11 @@ typedef struct trm_tile_result {
 /* Where the plan would like an operand to be: what the allocation of an input or weight follows,
  * and what costs a rearrangement when it is elsewhere. */
 typedef enum trm_wish_kind { /* the more demanding wins */
-  TRM_WISH_NONE,
-  TRM_WISH_FOLLOW,     /* to lie where another operand lies */
-  TRM_WISH_ACTIVATION, /* what a convolution or matmul reads */
-  TRM_WISH_TABLE,      /* what is sliced */
-  TRM_WISH_WEIGHTS     /* what a convolution's or matmul's vertices hold */
+                             TRM_WISH_NONE,
+                             TRM_WISH_FOLLOW,     /* to lie where another operand lies */
+                             TRM_WISH_ACTIVATION, /* what a convolution or matmul reads */
+                             TRM_WISH_TABLE,      /* what is sliced */
+                             TRM_WISH_WEIGHTS /* what a convolution's or matmul's vertices hold */
 } trm_wish_kind;
 
 typedef struct trm_tile_wish {
@@ -152,15 +152,15 @@ typedef struct trm_tile_wish {
 } trm_tile_wish;
 
 typedef struct trm_tile_cost {
-  trm_arena *arena;        /* the caller's: names and phases live there */
-  VECTOR(trm_phase) phases;  /* freed by trm_tile_cost_free */
-  uint32_t num_results;    /* array leaves of the instruction's shape */
-  trm_tile_result *results; /* in the arena */
+  trm_arena *arena;                         /* the caller's: names and phases live there */
+  VECTOR(trm_phase) phases;                 /* freed by trm_tile_cost_free */
+  uint32_t num_results;                     /* array leaves of the instruction's shape */
+  trm_tile_result *results;                 /* in the arena */
   int64_t temporary_worst, temporary_total; /* bytes held over the whole instruction */
   uint32_t num_wishes;
   trm_tile_wish wishes[4];
-  const char *plan;        /* one line of text on what was chosen, or NULL; in the arena */
-  const char *note;        /* a fallback that the user must hear of, or NULL */
+  const char *plan; /* one line of text on what was chosen, or NULL; in the arena */
+  const char *note; /* a fallback that the user must hear of, or NULL */
 } trm_tile_cost;
 
 void trm_tile_cost_free(trm_tile_cost *cost);

@@ -49,9 +49,9 @@ trm_status trm_tile_add_exchange(const trm_tile_request *request, trm_tile_cost 
   return trm_tile_cost_add(cost, &phase, error);
 }
 
-trm_status trm_tile_add_copy(const trm_tile_request *request, trm_tile_cost *cost,
-                             const char *name, int64_t worst, int64_t total, int64_t run,
-                             uint32_t tiles, trm_error *error) {
+trm_status trm_tile_add_copy(const trm_tile_request *request, trm_tile_cost *cost, const char *name,
+                             int64_t worst, int64_t total, int64_t run, uint32_t tiles,
+                             trm_error *error) {
   if (worst <= 0) return TRM_OK;
   const trm_target *target = request->target;
   const int64_t cycles = trm_copy_cycles(target, worst, run);
@@ -65,12 +65,12 @@ trm_status trm_tile_add_copy(const trm_tile_request *request, trm_tile_cost *cos
       .num_groups = 1,
       .edges = 2 * each * tiles,
   };
-  phase.groups[0] = (trm_vertex_group){.codelet = run >= 8 ? "poplar_rt::LongMemcpy64Bit"
-                                                           : "poplar_rt::DstStridedCopyDA32",
-                                       .count = each * tiles,
-                                       .cycles = cycles,
-                                       .state_bytes = 16,
-                                       .code_bytes = 400};
+  phase.groups[0] = (trm_vertex_group){
+      .codelet = run >= 8 ? "poplar_rt::LongMemcpy64Bit" : "poplar_rt::DstStridedCopyDA32",
+      .count = each * tiles,
+      .cycles = cycles,
+      .state_bytes = 16,
+      .code_bytes = 400};
   return trm_tile_cost_add(cost, &phase, error);
 }
 
@@ -83,8 +83,7 @@ double trm_mapping_evenness(const trm_mapping *mapping) {
 /* Messages that bring `elements` of an operand to one tile: each tile that has some of them sends a
  * few rows; where elements are scattered, one a run. */
 static int64_t messages_of(const trm_tile_operand *operand, int64_t elements) {
-  const int64_t sources =
-      trm_least(elements, elements / trm_most(1, operand->mapping.worst) + 2);
+  const int64_t sources = trm_least(elements, elements / trm_most(1, operand->mapping.worst) + 2);
   const int64_t run = trm_most(1, trm_least(operand->contiguous, GROUP_ELEMENTS));
   const int64_t rows = ROWS_OF_A_PIECE * (GROUP_ELEMENTS / run);
   return trm_least(sources * rows, trm_ceil_divide(elements, run));
@@ -125,8 +124,8 @@ void trm_tile_incoming_add(trm_tile_incoming *incoming, const trm_tile_operand *
 
 trm_status trm_tile_add_incoming(const trm_tile_request *request, trm_tile_cost *cost,
                                  const trm_tile_incoming *incoming, trm_error *error) {
-  return trm_tile_add_exchange(request, cost, "ExchangePre", incoming->in_worst,
-                               incoming->in_total, incoming->out_worst, incoming->messages, error);
+  return trm_tile_add_exchange(request, cost, "ExchangePre", incoming->in_worst, incoming->in_total,
+                               incoming->out_worst, incoming->messages, error);
 }
 
 trm_status trm_tile_bring(const trm_tile_request *request, trm_tile_cost *cost,

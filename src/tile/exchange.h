@@ -22,9 +22,9 @@ trm_status trm_tile_add_exchange(const trm_tile_request *request, trm_tile_cost 
                                  const char *name, int64_t in_worst, int64_t in_total,
                                  int64_t out_worst, int64_t messages, trm_error *error);
 /* A compute set of copy vertices on `tiles` tiles, the worst copying `worst` bytes in runs. */
-trm_status trm_tile_add_copy(const trm_tile_request *request, trm_tile_cost *cost,
-                             const char *name, int64_t worst, int64_t total, int64_t run,
-                             uint32_t tiles, trm_error *error);
+trm_status trm_tile_add_copy(const trm_tile_request *request, trm_tile_cost *cost, const char *name,
+                             int64_t worst, int64_t total, int64_t run, uint32_t tiles,
+                             trm_error *error);
 
 /* What operands that lie elsewhere cost a compute set that works where `place` is: gathered over
  * operands, then one exchange. */

@@ -56,16 +56,20 @@ static void give_layout(trm_mapping *m) {
 trm_mapping trm_mapping_linear_grain(const trm_target *target, trm_dtype dtype, int64_t count,
                                      int64_t grain, int64_t min_elements, uint32_t ipu,
                                      uint32_t first_tile) {
-  trm_mapping m = {.kind = TRM_MAPPING_NONE, .ipu = ipu, .tiles = target->tiles_per_ipu,
-                   .element_bytes = trm_tile_dtype_bytes(dtype), .count = count, .grain = 1};
+  trm_mapping m = {.kind = TRM_MAPPING_NONE,
+                   .ipu = ipu,
+                   .tiles = target->tiles_per_ipu,
+                   .element_bytes = trm_tile_dtype_bytes(dtype),
+                   .count = count,
+                   .grain = 1};
   if (count <= 0 || m.element_bytes == 0) return m;
   m.kind = TRM_MAPPING_LINEAR;
   m.first_tile = first_tile % m.tiles;
   m.grain = most(grain, 1);
   const int64_t grains = ceil_divide(count, m.grain);
   const int64_t min_grains = most(1, ceil_divide(min_elements, m.grain));
-  const int64_t per_tile = most(ceil_divide(grains, m.tiles),
-                                ceil_divide(grains, most(1, grains / min_grains)));
+  const int64_t per_tile =
+      most(ceil_divide(grains, m.tiles), ceil_divide(grains, most(1, grains / min_grains)));
   m.parts = (uint32_t)ceil_divide(grains, per_tile);
   m.worst = least(count, ceil_divide(grains, m.parts) * m.grain);
   give_layout(&m);
@@ -146,8 +150,11 @@ trm_mapping trm_mapping_grid(const trm_target *target, trm_dtype dtype, int32_t 
 
 trm_mapping trm_mapping_spread(const trm_target *target, int64_t worst_bytes, int64_t total_bytes,
                                uint32_t ipu, uint32_t first_tile) {
-  trm_mapping m = {.kind = TRM_MAPPING_NONE, .ipu = ipu, .tiles = target->tiles_per_ipu,
-                   .element_bytes = 1, .grain = 1};
+  trm_mapping m = {.kind = TRM_MAPPING_NONE,
+                   .ipu = ipu,
+                   .tiles = target->tiles_per_ipu,
+                   .element_bytes = 1,
+                   .grain = 1};
   if (worst_bytes <= 0 && total_bytes <= 0) return m;
   m.kind = TRM_MAPPING_SPREAD;
   m.first_tile = first_tile % m.tiles;
@@ -191,10 +198,8 @@ int64_t trm_mapping_part_elements(const trm_mapping *m, uint32_t part) {
       }
       return shared_part(m, elements, run);
     }
-    case TRM_MAPPING_SPREAD:
-      return least(m->worst, m->count - m->worst * part);
-    case TRM_MAPPING_NONE:
-      break;
+    case TRM_MAPPING_SPREAD: return least(m->worst, m->count - m->worst * part);
+    case TRM_MAPPING_NONE: break;
   }
   return 0;
 }

@@ -40,15 +40,15 @@ typedef struct trm_mapping {
   uint32_t first_tile; /* of the IPU */
   bool descending;     /* part p is on tile first - p */
   uint32_t element_bytes;
-  int64_t count;       /* elements, as dense; SPREAD: bytes, and element_bytes is 1 */
-  int64_t grain;       /* elements that stay together; at least 1 */
-  uint32_t parts;      /* tiles used; of a GRID the product of cuts times share */
-  int64_t worst;       /* elements of the fullest tile */
-  int32_t rank;        /* GRID: the rest */
+  int64_t count;  /* elements, as dense; SPREAD: bytes, and element_bytes is 1 */
+  int64_t grain;  /* elements that stay together; at least 1 */
+  uint32_t parts; /* tiles used; of a GRID the product of cuts times share */
+  int64_t worst;  /* elements of the fullest tile */
+  int32_t rank;   /* GRID: the rest */
   int64_t dims[TRM_MAPPING_RANK], part_size[TRM_MAPPING_RANK];
   uint32_t cuts[TRM_MAPPING_RANK], serial[TRM_MAPPING_RANK], strides[TRM_MAPPING_RANK];
   uint32_t share, share_stride;
-  uint64_t layout;     /* 0: like nothing else */
+  uint64_t layout; /* 0: like nothing else */
 } trm_mapping;
 
 /* Bytes of an element on an IPU: 4 for 64-bit integers and for 64-bit floats, 1 for pred; 0 for

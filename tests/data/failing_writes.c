@@ -1,5 +1,5 @@
-/* To be preloaded: the FAIL_AT-th write to a regular file, and every one after it, fails with ENOSPC,
- * as on a full disk. (stdio's own writes do not come here.) */
+/* To be preloaded: the FAIL_AT-th write to a regular file, and every one after it, fails with
+ * ENOSPC, as on a full disk. (stdio's own writes do not come here.) */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>

@@ -16,7 +16,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                                     trm_conv_params_matmul(TRM_F32, TRM_F32, 2, 3, 17, 64)};
   /* Any tile memory, units or bandwidths; not so many tiles that planning takes long. */
   if (trm_target_resize(target, 1, 1 + target->tiles_per_ipu % 64, &small, NULL) == TRM_OK) {
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 2; ++i) {
       if (trm_linear_plan_make(small, &shapes[i], &options, NULL, &plan, NULL) != TRM_OK) abort();
     }
   }

@@ -13,8 +13,8 @@
 
 #include "hlo/config.h"
 
-static const char *const combine_names[] = {"add", "mul", "min", "max", "logical_and",
-                                            "logical_or", "square_add", "local", "mean"};
+static const char *const combine_names[] = {
+    "add", "mul", "min", "max", "logical_and", "logical_or", "square_add", "local", "mean"};
 
 static trm_collective_state *state_of(const trm_kernel *kernel) {
   return (trm_collective_state *)kernel->state;
@@ -33,8 +33,8 @@ static trm_status find_in_groups(const trm_replica_groups *groups, meeting *m, t
     const trm_dims *members = &groups->groups[g];
     for (int32_t i = 0; i < members->count; ++i) {
       if (members->items[i] >= m->num_replicas) {
-        FAIL(INVALID_ARGUMENT, "replica group %d names replica %lld, but the program runs on %u",
-             g, (long long)members->items[i], m->num_replicas);
+        FAIL(INVALID_ARGUMENT, "replica group %d names replica %lld, but the program runs on %u", g,
+             (long long)members->items[i], m->num_replicas);
       }
       if (members->items[i] != m->replica) continue;
       m->group = (trm_group){members->items, 0, (uint32_t)members->count, (uint32_t)i};
@@ -53,8 +53,8 @@ static trm_status find_group(const trm_collective_state *state, meeting *m, trm_
          "(got %u)",
          (long long)size, m->num_replicas);
   }
-  m->group = (trm_group){NULL, m->replica / size * size, (uint32_t)size,
-                         (uint32_t)(m->replica % size)};
+  m->group =
+      (trm_group){NULL, m->replica / size * size, (uint32_t)size, (uint32_t)(m->replica % size)};
   return TRM_OK;
 }
 
@@ -103,9 +103,9 @@ static void collect(const meeting *m, uint32_t leaf, const void **sources, void 
 
 static trm_status check_group(const meeting *m, trm_error *error) {
   if (m->group.count > 0 && m->group.count <= MAX_GROUP) return TRM_OK;
-  FAIL(INVALID_ARGUMENT, m->group.count == 0
-                             ? "replica %u is in none of its replica groups"
-                             : "replica %u is in a group of more than 4096 replicas",
+  FAIL(INVALID_ARGUMENT,
+       m->group.count == 0 ? "replica %u is in none of its replica groups"
+                           : "replica %u is in a group of more than 4096 replicas",
        m->replica);
 }
 
@@ -133,7 +133,7 @@ static trm_status run_all_reduce(const trm_kernel *kernel, const trm_kernel_call
       continue;
     }
     collect(&m, leaf, sources, targets);
-    const trm_combine_job job = {state,   operand->dtype, sources, m.group.count,
+    const trm_combine_job job = {state,   operand->dtype, sources,      m.group.count,
                                  targets, m.group.count,  call->scratch};
     /* Parts of whole cache lines, so that no two replicas write to one. */
     const int64_t lines = (count + 63) / 64, share = m.group.position;
@@ -162,9 +162,13 @@ static trm_status run_reduce_scatter(const trm_kernel *kernel, const trm_kernel_
     TRY(check_group_count(&m, fits ? n : (long_side + short_side - 1) / short_side, error));
     collect(&m, leaf, sources, NULL);
     if (state->combine == TRM_COMBINE_LOCAL) sources[0] = call->operands[leaf];
-    const trm_combine_job job = {state, operand->dtype, sources,
+    const trm_combine_job job = {state,
+                                 operand->dtype,
+                                 sources,
                                  state->combine == TRM_COMBINE_LOCAL ? 1 : m.group.count,
-                                 &call->results[leaf], 1, call->scratch};
+                                 &call->results[leaf],
+                                 1,
+                                 call->scratch};
     int64_t rows = 1, inner = 1;
     for (int32_t d = 0; d < state->dimension; ++d) rows *= operand->dims[d];
     for (int32_t d = state->dimension + 1; d < operand->rank; ++d) inner *= operand->dims[d];
@@ -216,7 +220,8 @@ static trm_status run_all_to_all(const trm_kernel *kernel, const trm_kernel_call
       fits = result->dims[d] == expected;
     }
     if (!fits) {
-      FAIL(INVALID_ARGUMENT, "its operand cannot be split in %u along dimension %d to give its "
+      FAIL(INVALID_ARGUMENT,
+           "its operand cannot be split in %u along dimension %d to give its "
            "result: the number of replicas that it was given is not that of the program",
            m.group.count, state->split);
     }
@@ -292,8 +297,10 @@ static trm_status read_member(trm_collective_state *state, const char *key, cons
       state->combine = (trm_combine)i;
       return TRM_OK;
     }
-    FAIL(INVALID_ARGUMENT, "its 'op' is '%.40s', which is none of add, mul, min, max, logical_and, "
-         "logical_or, square_add, local and mean", json_string_value(value));
+    FAIL(INVALID_ARGUMENT,
+         "its 'op' is '%.40s', which is none of add, mul, min, max, logical_and, "
+         "logical_or, square_add, local and mean",
+         json_string_value(value));
   }
   const json_int_t number = json_is_integer(value) ? json_integer_value(value) : -1;
   const bool is_group = strcmp(key, "group_size") == 0;
@@ -364,8 +371,10 @@ static trm_status check_custom_call(const trm_collective_state *state, trm_kerne
   }
   const uint32_t count = state->base.num_operands;
   if (count == 0 || trm_shape_num_leaves(result) != (int32_t)count) {
-    FAIL(INVALID_ARGUMENT, "it has %u operands and %d results; it takes one or more, and gives as "
-         "many", count, trm_shape_num_leaves(result));
+    FAIL(INVALID_ARGUMENT,
+         "it has %u operands and %d results; it takes one or more, and gives as "
+         "many",
+         count, trm_shape_num_leaves(result));
   }
   for (uint32_t i = 0; i < count; ++i) {
     const trm_shape *from = &state->base.operands[i], *to = trm_shape_leaf(result, (int32_t)i);

@@ -16,8 +16,15 @@
 /* How elements are combined. CALLED: as the instruction's computation does; the others in float32
  * for floats, rounded once. LOCAL: nothing is combined, a replica keeps its own. */
 typedef enum trm_combine {
-  TRM_COMBINE_ADD, TRM_COMBINE_MUL, TRM_COMBINE_MIN, TRM_COMBINE_MAX, TRM_COMBINE_LOGICAL_AND,
-  TRM_COMBINE_LOGICAL_OR, TRM_COMBINE_SQUARE_ADD, TRM_COMBINE_LOCAL, TRM_COMBINE_MEAN,
+  TRM_COMBINE_ADD,
+  TRM_COMBINE_MUL,
+  TRM_COMBINE_MIN,
+  TRM_COMBINE_MAX,
+  TRM_COMBINE_LOGICAL_AND,
+  TRM_COMBINE_LOGICAL_OR,
+  TRM_COMBINE_SQUARE_ADD,
+  TRM_COMBINE_LOCAL,
+  TRM_COMBINE_MEAN,
   TRM_COMBINE_CALLED
 } trm_combine;
 

@@ -17,18 +17,15 @@ bool trm_combine_fits(trm_combine combine, trm_dtype dtype) {
   const trm_kind kind = trm_dtype_kind(dtype);
   switch (combine) {
     case TRM_COMBINE_CALLED:
-    case TRM_COMBINE_LOCAL:
-      return true;
+    case TRM_COMBINE_LOCAL: return true;
     case TRM_COMBINE_LOGICAL_AND:
-    case TRM_COMBINE_LOGICAL_OR:
-      return kind == TRM_KIND_PRED || trm_kind_is_integer(kind);
+    case TRM_COMBINE_LOGICAL_OR: return kind == TRM_KIND_PRED || trm_kind_is_integer(kind);
     case TRM_COMBINE_MIN:
     case TRM_COMBINE_MAX:
       return kind == TRM_KIND_FLOAT || kind == TRM_KIND_PRED || trm_kind_is_integer(kind);
     case TRM_COMBINE_ADD:
       return kind == TRM_KIND_COMPLEX || kind == TRM_KIND_FLOAT || trm_kind_is_integer(kind);
-    default:
-      return kind == TRM_KIND_FLOAT || trm_kind_is_integer(kind);
+    default: return kind == TRM_KIND_FLOAT || trm_kind_is_integer(kind);
   }
 }
 
@@ -118,10 +115,12 @@ static trm_value combine_two(trm_combine combine, trm_kind kind, trm_value a, tr
   const bool is_float = kind == TRM_KIND_FLOAT, is_signed = kind == TRM_KIND_SIGNED;
   switch (combine) {
     case TRM_COMBINE_MUL:
-      if (is_float) a.f *= b.f; else a.u *= b.u;
+      if (is_float) a.f *= b.f;
+      else a.u *= b.u;
       return a;
     case TRM_COMBINE_SQUARE_ADD:
-      if (is_float) a.f += b.f * b.f; else a.u += b.u * b.u;
+      if (is_float) a.f += b.f * b.f;
+      else a.u += b.u * b.u;
       return a;
     case TRM_COMBINE_MIN:
       if (is_float) return isnan(a.f) || a.f <= b.f ? a : b;
@@ -133,7 +132,8 @@ static trm_value combine_two(trm_combine combine, trm_kind kind, trm_value a, tr
     case TRM_COMBINE_LOGICAL_OR: a.u = a.u != 0 || b.u != 0; return a;
     default:
       if (kind == TRM_KIND_COMPLEX) a.imag += b.imag;
-      if (is_float || kind == TRM_KIND_COMPLEX) a.f += b.f; else a.u += b.u;
+      if (is_float || kind == TRM_KIND_COMPLEX) a.f += b.f;
+      else a.u += b.u;
       return a;
   }
 }

@@ -9,9 +9,8 @@
 #include "tremula/program.h"
 
 static int64_t cycles_of(const trm_target *target, double bytes, double bytes_per_second) {
-  return bytes_per_second <= 0
-             ? 0
-             : (int64_t)ceil(bytes / bytes_per_second * target->clock_frequency);
+  return bytes_per_second <= 0 ? 0
+                               : (int64_t)ceil(bytes / bytes_per_second * target->clock_frequency);
 }
 
 static double link_rate(const trm_target *target) {
@@ -19,8 +18,8 @@ static double link_rate(const trm_target *target) {
 }
 
 static trm_status add_transfer(const trm_tile_request *request, trm_tile_cost *cost,
-                               trm_phase_kind kind, const char *name, int64_t cycles,
-                               int64_t bytes, bool in, trm_error *error) {
+                               trm_phase_kind kind, const char *name, int64_t cycles, int64_t bytes,
+                               bool in, trm_error *error) {
   const uint32_t tiles = request->target->tiles_per_ipu;
   const trm_phase phase = {
       .kind = kind,
@@ -80,9 +79,8 @@ static trm_status add_ring(const trm_tile_request *request, trm_tile_cost *cost,
   if (!reduces) return TRM_OK;
   const int64_t worst = trm_ceil_divide(share / 4 + 1, target->tiles_per_ipu);
   TRY(trm_tile_add_compute(request, cost, "AllReduceAdd", "popops::BinaryOp1DInPlace<ADD,float>",
-                           target->tiles_per_ipu, 1,
-                           6 * (58 + trm_ceil_divide(worst, 6) * 2) + 11, 1.0, 2, share / 4,
-                           error));
+                           target->tiles_per_ipu, 1, 6 * (58 + trm_ceil_divide(worst, 6) * 2) + 11,
+                           1.0, 2, share / 4, error));
   cost->phases.items[cost->phases.count - 1].repeats = steps;
   return TRM_OK;
 }
@@ -157,8 +155,7 @@ static int64_t operand_bytes(const trm_tile_request *request) {
 static trm_status add_host(const trm_tile_request *request, trm_tile_cost *cost, bool reads,
                            bool remote, int64_t bytes, trm_error *error) {
   const trm_target *target = request->target;
-  const double rate =
-      remote ? target->streaming_bytes_per_second : target->host_bytes_per_second;
+  const double rate = remote ? target->streaming_bytes_per_second : target->host_bytes_per_second;
   const double latency = target->host_latency_seconds * target->clock_frequency;
   const trm_phase_kind kind = remote ? (reads ? TRM_PHASE_REMOTE_READ : TRM_PHASE_REMOTE_WRITE)
                                      : (reads ? TRM_PHASE_HOST_READ : TRM_PHASE_HOST_WRITE);
@@ -182,8 +179,10 @@ static trm_status add_io_copy(const trm_tile_request *request, trm_tile_cost *co
                 trm_ceil_divide(trm_most(on_io, on_others), target->exchange_bytes_per_cycle),
       .cycles_mean = (double)on_others / target->exchange_bytes_per_cycle,
       .active_tiles = target->tiles_per_ipu,
-      .bytes_in_worst = reads ? on_others : on_io, .bytes_in_total = bytes,
-      .bytes_out_worst = reads ? on_io : on_others, .bytes_out_total = bytes,
+      .bytes_in_worst = reads ? on_others : on_io,
+      .bytes_in_total = bytes,
+      .bytes_out_worst = reads ? on_io : on_others,
+      .bytes_out_total = bytes,
       .messages_worst = trm_ceil_divide(target->tiles_per_ipu, request->options->io_tiles)};
   return trm_tile_cost_add(cost, &phase, error);
 }
@@ -226,12 +225,10 @@ trm_status trm_tile_transfer(const trm_tile_request *request, trm_tile_cost *cos
   const char *name = instruction->custom_call != NULL ? instruction->custom_call->target : "";
   const bool remote = strncmp(name, "tremula.remote", strlen("tremula.remote")) == 0;
   if (is_synthetic(request, name)) return TRM_OK;
-  const bool calls =
-      strcmp(name, "tremula.host-call") == 0 || strcmp(name, "tremula.user-op") == 0;
+  const bool calls = strcmp(name, "tremula.host-call") == 0 || strcmp(name, "tremula.user-op") == 0;
   const bool reads = instruction->opcode == TRM_OP_INFEED || instruction->opcode == TRM_OP_RECV ||
                      instruction->opcode == TRM_OP_RECV_DONE ||
-                     strcmp(name, "tremula.infeed") == 0 ||
-                     (remote && request->num_operands == 0);
+                     strcmp(name, "tremula.infeed") == 0 || (remote && request->num_operands == 0);
   const int64_t in = trm_tile_shape_bytes(&instruction->shape), out = operand_bytes(request);
   if (calls) {
     if (out > 0) TRY(add_host(request, cost, false, false, out, error));

@@ -9,8 +9,8 @@
 
 typedef struct move_state {
   trm_move move;
-  int64_t base;          /* of the operand */
-  int64_t fill_count;    /* pad: elements to fill first; 0 otherwise */
+  int64_t base;       /* of the operand */
+  int64_t fill_count; /* pad: elements to fill first; 0 otherwise */
   int64_t to_base;
 } move_state;
 
@@ -29,7 +29,7 @@ static trm_status run_move(const trm_kernel *kernel, const trm_kernel_call *call
 
 void trm_row_major_strides(const trm_shape *shape, int64_t *out_strides) {
   int64_t stride = 1;
-  for (int32_t d = shape->rank - 1; d >= 0; d--) {
+  for (int32_t d = shape->rank - 1; d >= 0; --d) {
     out_strides[d] = stride;
     stride *= shape->dims[d];
   }
@@ -40,8 +40,8 @@ static void plan_reading(const trm_instruction *instruction, const trm_shape *op
                          int64_t *from, int64_t *out_base) {
   int64_t strides[TRM_MAX_RANK], base = 0;
   trm_row_major_strides(operand, strides);
-  for (int32_t d = 0; d < instruction->shape.rank; d++) from[d] = 0;
-  for (int32_t d = 0; d < operand->rank; d++) {
+  for (int32_t d = 0; d < instruction->shape.rank; ++d) from[d] = 0;
+  for (int32_t d = 0; d < operand->rank; ++d) {
     switch (instruction->opcode) {
       case TRM_OP_BROADCAST: from[instruction->dimensions.items[d]] = strides[d]; break;
       case TRM_OP_TRANSPOSE: from[d] = strides[instruction->dimensions.items[d]]; break;
@@ -53,7 +53,7 @@ static void plan_reading(const trm_instruction *instruction, const trm_shape *op
     }
   }
   if (instruction->opcode == TRM_OP_REVERSE) {
-    for (int32_t i = 0; i < instruction->dimensions.count; i++) {
+    for (int32_t i = 0; i < instruction->dimensions.count; ++i) {
       const int64_t d = instruction->dimensions.items[i];
       if (from[d] <= 0) continue; /* named twice */
       base += (operand->dims[d] - 1) * strides[d];
@@ -84,7 +84,7 @@ static trm_status create_pad(const trm_kernel_request *request, trm_kernel *out_
   int64_t to[TRM_MAX_RANK], from[TRM_MAX_RANK], dims[TRM_MAX_RANK], moved = 1;
   trm_row_major_strides(shape, to);
   trm_row_major_strides(operand, from);
-  for (int32_t d = 0; d < operand->rank; d++) {
+  for (int32_t d = 0; d < operand->rank; ++d) {
     const trm_padding_dimension *p = &request->instruction->padding[d];
     const int64_t step = p->interior + 1;
     /* The first element that is not cut off, and how many are left. */
@@ -122,8 +122,8 @@ static trm_status create_copy(const trm_kernel_request *request, trm_kernel *out
   size_t *bytes = ARENA_NEW(request->arena, size_t, 1);
   CHECK_MEMORY(bytes, "a data kernel");
   *bytes = trm_shape_bytes(&request->instruction->shape);
-  *out_kernel = (trm_kernel){.name = "fast.copy", .in_place_operands = 1, .state = bytes,
-                             .run = run_copy};
+  *out_kernel =
+      (trm_kernel){.name = "fast.copy", .in_place_operands = 1, .state = bytes, .run = run_copy};
   return TRM_OK;
 }
 
@@ -139,7 +139,7 @@ static trm_status run_concatenate(const trm_kernel *kernel, const trm_kernel_cal
                                   trm_error *error) {
   (void)error;
   const concatenate_state *state = kernel->state;
-  for (uint32_t i = 0; i < state->count; i++) {
+  for (uint32_t i = 0; i < state->count; ++i) {
     const trm_move *move = &state->moves[i];
     trm_move_run(move, (char *)call->results[0] + (state->offsets[i] << move->log2_size),
                  call->operands[i], true);
@@ -161,7 +161,7 @@ static trm_status create_concatenate(const trm_kernel_request *request, trm_kern
   const int64_t dimension = instruction->dimensions.items[0];
   int64_t to[TRM_MAX_RANK], offset = 0;
   trm_row_major_strides(shape, to);
-  for (uint32_t i = 0; i < state->count; i++) {
+  for (uint32_t i = 0; i < state->count; ++i) {
     const trm_shape *operand = trm_operand_shape(request, i);
     int64_t from[TRM_MAX_RANK];
     trm_row_major_strides(operand, from);
@@ -190,8 +190,10 @@ static trm_status create_iota(const trm_kernel_request *request, trm_kernel *out
   const trm_computation single = {.num_instructions = 1, .instructions = &instruction};
   TRY(trm_strip_compile(request->module, &single, request->arena, &program, out_supported, error));
   if (!*out_supported) return TRM_OK;
-  *out_kernel = (trm_kernel){.name = "fast.iota", .scratch_bytes = trm_strip_scratch_bytes(program),
-                             .state = program, .run = run_iota};
+  *out_kernel = (trm_kernel){.name = "fast.iota",
+                             .scratch_bytes = trm_strip_scratch_bytes(program),
+                             .state = program,
+                             .run = run_iota};
   return TRM_OK;
 }
 
@@ -206,18 +208,24 @@ trm_status trm_fast_data_create(const trm_kernel_request *request, trm_kernel *o
   if (size != 1 && size != 2 && size != 4 && size != 8) return TRM_OK;
   *out_supported = true;
   switch (instruction->opcode) {
-    case TRM_OP_RESHAPE: case TRM_OP_BITCAST: case TRM_OP_COPY: case TRM_OP_BITCAST_CONVERT:
+    case TRM_OP_RESHAPE:
+    case TRM_OP_BITCAST:
+    case TRM_OP_COPY:
+    case TRM_OP_BITCAST_CONVERT:
       if (trm_shape_bytes(trm_operand_shape(request, 0)) != trm_shape_bytes(&instruction->shape))
         break;
       return create_copy(request, out_kernel, error);
-    case TRM_OP_BROADCAST: case TRM_OP_SLICE: case TRM_OP_REVERSE: case TRM_OP_TRANSPOSE:
-      return create_move(request, out_kernel, error);
+    case TRM_OP_BROADCAST:
+    case TRM_OP_SLICE:
+    case TRM_OP_REVERSE:
+    case TRM_OP_TRANSPOSE: return create_move(request, out_kernel, error);
     case TRM_OP_PAD: return create_pad(request, out_kernel, error);
     case TRM_OP_CONCATENATE: return create_concatenate(request, out_kernel, error);
     case TRM_OP_IOTA: return create_iota(request, out_kernel, out_supported, error);
-    case TRM_OP_DYNAMIC_SLICE: case TRM_OP_DYNAMIC_UPDATE_SLICE: case TRM_OP_GATHER:
-    case TRM_OP_SCATTER:
-      return trm_fast_indexed_create(request, out_kernel, out_supported, error);
+    case TRM_OP_DYNAMIC_SLICE:
+    case TRM_OP_DYNAMIC_UPDATE_SLICE:
+    case TRM_OP_GATHER:
+    case TRM_OP_SCATTER: return trm_fast_indexed_create(request, out_kernel, out_supported, error);
     default: break;
   }
   *out_supported = false;

@@ -32,7 +32,7 @@ static int64_t clamp_index(int64_t index, int64_t high) {
 }
 
 static bool contains(const trm_dims *dims, int64_t dimension) {
-  for (int32_t i = 0; i < dims->count; i++)
+  for (int32_t i = 0; i < dims->count; ++i)
     if (dims->items[i] == dimension) return true;
   return false;
 }
@@ -51,7 +51,7 @@ typedef struct slice_state {
 
 static int64_t find_base(const slice_state *state, const trm_kernel_call *call) {
   int64_t base = 0;
-  for (int32_t d = 0; d < state->rank; d++) {
+  for (int32_t d = 0; d < state->rank; ++d) {
     const void *array = call->operands[state->first + (state->is_vector ? 0 : (uint32_t)d)];
     const int64_t start = load_index(state->dtypes[d], array, state->is_vector ? d : 0);
     base += clamp_index(start, state->highest[d]) * state->strides[d];
@@ -96,7 +96,7 @@ static trm_status create_slice(const trm_kernel_request *request, trm_kernel *ou
   trm_row_major_strides(large, state->strides);
   int64_t dense[TRM_MAX_RANK];
   trm_row_major_strides(small, dense);
-  for (int32_t d = 0; d < large->rank; d++) {
+  for (int32_t d = 0; d < large->rank; ++d) {
     state->highest[d] = large->dims[d] - small->dims[d];
     state->dtypes[d] =
         trm_operand_shape(request, state->first + (state->is_vector ? 0 : (uint32_t)d))->dtype;
@@ -116,18 +116,18 @@ static trm_status create_slice(const trm_kernel_request *request, trm_kernel *ou
 
 /* What both share: the batch positions, and where in the operand each one's slice starts. */
 typedef struct indexed_state {
-  trm_move move;              /* gather: of one slice */
+  trm_move move; /* gather: of one slice */
   int32_t operand_rank, batch_rank, num_indexed;
   trm_dtype index_dtype;
   int64_t num_positions;
-  int64_t batch_dims[TRM_MAX_RANK];         /* of the indices without the vector dimension */
-  int64_t batch_index_strides[TRM_MAX_RANK]; /* in the indices */
-  int64_t batch_other_strides[TRM_MAX_RANK]; /* in the result (gather) or the updates (scatter) */
+  int64_t batch_dims[TRM_MAX_RANK];            /* of the indices without the vector dimension */
+  int64_t batch_index_strides[TRM_MAX_RANK];   /* in the indices */
+  int64_t batch_other_strides[TRM_MAX_RANK];   /* in the result (gather) or the updates (scatter) */
   int64_t batch_operand_strides[TRM_MAX_RANK]; /* batching dimensions; 0 otherwise */
   int64_t vector_stride;
-  int64_t indexed_strides[TRM_MAX_RANK];     /* of the operand, by component of the index vector */
+  int64_t indexed_strides[TRM_MAX_RANK]; /* of the operand, by component of the index vector */
   int64_t indexed_highest[TRM_MAX_RANK];
-  bool never_fits; /* scatter: a window larger than the operand */
+  bool never_fits;   /* scatter: a window larger than the operand */
   bool is_divisible; /* scatter: threads may share the innermost dimension */
   /* scatter: */
   size_t bytes; /* of the operand */
@@ -157,27 +157,27 @@ static bool plan_indices(indexed_state *state, const trm_shape *operand, const t
   state->num_positions = 1;
   state->vector_stride = vector_dimension < indices->rank ? index_strides[vector_dimension] : 0;
   int32_t o = 0;
-  for (int32_t d = 0; d < indices->rank; d++) {
+  for (int32_t d = 0; d < indices->rank; ++d) {
     if (d == vector_dimension) continue;
-    while (o < other->rank && contains(other_window, o)) o++;
+    while (o < other->rank && contains(other_window, o)) ++o;
     if (o == other->rank) return false;
     const int32_t b = state->batch_rank++;
     state->batch_dims[b] = indices->dims[d];
     state->batch_index_strides[b] = index_strides[d];
     state->batch_other_strides[b] = other_strides[o++];
-    for (int32_t i = 0; i < operand_batching->count; i++) {
+    for (int32_t i = 0; i < operand_batching->count; ++i) {
       if (indices_batching->items[i] == d)
         state->batch_operand_strides[b] = operand_strides[operand_batching->items[i]];
     }
     state->num_positions *= indices->dims[d];
   }
   state->num_indexed = map->count;
-  for (int32_t i = 0; i < map->count; i++) {
+  for (int32_t i = 0; i < map->count; ++i) {
     const int64_t d = map->items[i];
     state->indexed_strides[i] = operand_strides[d];
     state->indexed_highest[i] = operand->dims[d] - slice_sizes[d];
   }
-  for (int32_t d = 0; d < operand->rank; d++)
+  for (int32_t d = 0; d < operand->rank; ++d)
     if (slice_sizes[d] > operand->dims[d]) state->never_fits = true;
   return is_integer(indices->dtype);
 }
@@ -186,14 +186,14 @@ static bool plan_indices(indexed_state *state, const trm_shape *operand, const t
 static bool find_position(const indexed_state *state, const void *indices, int64_t position,
                           bool clamps, int64_t *out_operand, int64_t *out_other) {
   int64_t at = 0, operand = 0, other = 0;
-  for (int32_t b = state->batch_rank - 1; b >= 0; b--) {
+  for (int32_t b = state->batch_rank - 1; b >= 0; --b) {
     const int64_t index = position % state->batch_dims[b];
     position /= state->batch_dims[b];
     at += index * state->batch_index_strides[b];
     other += index * state->batch_other_strides[b];
     operand += index * state->batch_operand_strides[b];
   }
-  for (int32_t i = 0; i < state->num_indexed; i++) {
+  for (int32_t i = 0; i < state->num_indexed; ++i) {
     const int64_t start = load_index(state->index_dtype, indices, at + i * state->vector_stride);
     const int64_t highest = state->indexed_highest[i];
     if (!clamps && (start < 0 || start > highest)) return false;
@@ -216,7 +216,7 @@ static void gather_range(const void *context, int64_t begin, int64_t end, int th
   char *result = run->call->results[0];
   const char *operand = run->call->operands[0];
   const bool is_run = state->move.kind == MOVE_RUNS && state->move.outer == 1;
-  for (int64_t i = begin; i < end; i++) {
+  for (int64_t i = begin; i < end; ++i) {
     int64_t from, to;
     find_position(state, run->call->operands[1], i, true, &from, &to);
     if (is_run)
@@ -258,14 +258,14 @@ static trm_status create_gather(const trm_kernel_request *request, trm_kernel *o
   trm_row_major_strides(operand, operand_strides);
   trm_row_major_strides(result, result_strides);
   int32_t rank = 0;
-  for (int32_t d = 0; d < operand->rank; d++) {
+  for (int32_t d = 0; d < operand->rank; ++d) {
     if (contains(&gather->collapsed_slice_dims, d) || contains(&gather->operand_batching_dims, d))
       continue;
     if (rank == gather->offset_dims.count) return TRM_OK;
     dims[rank] = gather->slice_sizes.items[d];
     from[rank] = operand_strides[d];
     to[rank] = result_strides[gather->offset_dims.items[rank]];
-    rank++;
+    ++rank;
   }
   trm_move_plan(rank, dims, to, from, trm_dtype_size(operand->dtype), &state->move);
   *out_supported = true;
@@ -301,14 +301,14 @@ static void scatter_range(const void *context, int64_t begin, int64_t end, int t
   char *result = run->call->results[0];
   const char *updates = run->call->operands[2];
   const int32_t walked = state->window_rank - 1;
-  for (int64_t i = 0; i < state->num_positions; i++) {
+  for (int64_t i = 0; i < state->num_positions; ++i) {
     int64_t to, from, index[TRM_MAX_RANK + 1] = {0};
     if (!find_position(state, run->call->operands[1], i, false, &to, &from)) continue;
     for (bool more = true; more;) {
       apply_run(state, result + ((to + begin) << state->log2_size),
                 updates + ((from + begin) << state->log2_size), end - begin, scratch);
       more = false;
-      for (int32_t d = walked - 1; d >= 0 && !more; d--) {
+      for (int32_t d = walked - 1; d >= 0 && !more; --d) {
         to += state->window_operand[d], from += state->window_updates[d];
         more = ++index[d] < state->window_dims[d];
         if (more) break;
@@ -339,11 +339,11 @@ static trm_status run_scatter(const trm_kernel *kernel, const trm_kernel_call *c
 static void plan_window(indexed_state *state, int32_t rank, const int64_t *dims,
                         const int64_t *operand, const int64_t *updates) {
   int32_t r = 0;
-  for (int32_t d = 0; d < rank; d++) {
+  for (int32_t d = 0; d < rank; ++d) {
     if (dims[d] == 1) continue;
     if (r > 0 && state->window_operand[r - 1] == operand[d] * dims[d] &&
         state->window_updates[r - 1] == updates[d] * dims[d]) {
-      r--;
+      --r;
       state->window_dims[r] *= dims[d];
     } else {
       state->window_dims[r] = dims[d];
@@ -353,7 +353,7 @@ static void plan_window(indexed_state *state, int32_t rank, const int64_t *dims,
   }
   if (r == 0 || state->window_operand[r - 1] != 1 || state->window_updates[r - 1] != 1) {
     state->window_dims[r] = state->window_operand[r] = state->window_updates[r] = 1;
-    r++;
+    ++r;
   }
   state->window_rank = r;
 }
@@ -365,12 +365,12 @@ static bool is_divisible(const indexed_state *state, const trm_scatter *scatter,
   const int64_t inner = state->window_dims[state->window_rank - 1];
   if (inner == 0) return false;
   bool divides = true;
-  for (int32_t d = 0; d < state->window_rank - 1; d++)
+  for (int32_t d = 0; d < state->window_rank - 1; ++d)
     divides = divides && state->window_operand[d] % inner == 0;
   const trm_dims *const moved[2] = {&scatter->scatter_dims_to_operand_dims,
                                     &scatter->input_batching_dims};
-  for (int k = 0; k < 2; k++) {
-    for (int32_t i = 0; i < moved[k]->count; i++)
+  for (int k = 0; k < 2; ++k) {
+    for (int32_t i = 0; i < moved[k]->count; ++i)
       divides = divides && operand_strides[moved[k]->items[i]] % inner == 0;
   }
   return divides;
@@ -391,7 +391,7 @@ static trm_status create_scatter(const trm_kernel_request *request, trm_kernel *
   trm_row_major_strides(updates, updates_strides);
   int32_t rank = 0;
   state->slice_count = 1;
-  for (int32_t d = 0; d < operand->rank; d++) {
+  for (int32_t d = 0; d < operand->rank; ++d) {
     sizes[d] = 1;
     if (contains(&scatter->inserted_window_dims, d) || contains(&scatter->input_batching_dims, d))
       continue;
@@ -422,7 +422,7 @@ static trm_status create_scatter(const trm_kernel_request *request, trm_kernel *
     TRY(trm_function_compile(request->module, called, request->arena, &state->function, &supported,
                              error));
     if (!supported) return TRM_OK;
-    for (trm_index i = 0; i < 2; i++)
+    for (trm_index i = 0; i < 2; ++i)
       if (body->instructions[body->parameters[i]].shape.dtype != operand->dtype) return TRM_OK;
   }
   const size_t scratch = (state->function.scratch_bytes + 63) & ~(size_t)63;

@@ -10,7 +10,7 @@ enum { TRANSPOSE_BLOCK = 64, RUN_BLOCK_BYTES = 64 * 1024 };
 /* Drops dimensions of 1 and merges neighbours that run on, on both sides. */
 static void collapse(trm_move *move) {
   int32_t rank = 0;
-  for (int32_t d = 0; d < move->rank; d++) {
+  for (int32_t d = 0; d < move->rank; ++d) {
     if (move->dims[d] == 1) continue;
     if (rank > 0 && move->to[rank - 1] == move->to[d] * move->dims[d] &&
         move->from[rank - 1] == move->from[d] * move->dims[d]) {
@@ -30,7 +30,7 @@ static void collapse(trm_move *move) {
 /* Moves dimension d to place `where`, which is behind it. */
 static void move_dimension(trm_move *move, int32_t d, int32_t where) {
   const int64_t dim = move->dims[d], to = move->to[d], from = move->from[d];
-  for (; d < where; d++) {
+  for (; d < where; ++d) {
     move->dims[d] = move->dims[d + 1];
     move->to[d] = move->to[d + 1];
     move->from[d] = move->from[d + 1];
@@ -41,7 +41,7 @@ static void move_dimension(trm_move *move, int32_t d, int32_t where) {
 void trm_move_plan(int32_t rank, const int64_t *dims, const int64_t *to, const int64_t *from,
                    size_t element_bytes, trm_move *out_move) {
   trm_move move = {.log2_size = (uint8_t)__builtin_ctzll(element_bytes), .rank = rank, .count = 1};
-  for (int32_t d = 0; d < rank; d++) {
+  for (int32_t d = 0; d < rank; ++d) {
     move.dims[d] = dims[d], move.to[d] = to[d], move.from[d] = from[d];
     move.count *= dims[d];
   }
@@ -51,14 +51,12 @@ void trm_move_plan(int32_t rank, const int64_t *dims, const int64_t *to, const i
   }
   collapse(&move);
   const int32_t last = move.rank - 1;
-  move.kind = move.to[last] != 1    ? MOVE_SCATTERED
-              : move.from[last] == 1 ? MOVE_RUNS
-                                     : MOVE_STRIDED;
+  move.kind = move.to[last] != 1 ? MOVE_SCATTERED : move.from[last] == 1 ? MOVE_RUNS : MOVE_STRIDED;
   move.block = RUN_BLOCK_BYTES >> move.log2_size;
   move.num_blocks = (move.dims[last] + move.block - 1) / move.block;
   move.outer = move.count / move.dims[last];
   if (move.kind == MOVE_STRIDED && move.from[last] != 0 && last > 0) {
-    for (int32_t d = 0; d < last; d++) {
+    for (int32_t d = 0; d < last; ++d) {
       if (move.from[d] != 1 || move.dims[d] < 4) continue;
       move_dimension(&move, d, last - 1);
       move.kind = MOVE_TRANSPOSE;
@@ -90,9 +88,9 @@ static void copy_run(char *to, const char *from, size_t bytes) {
   }
 }
 
-#define SCATTERED(T)                                                      \
-  do {                                                                    \
-    for (int64_t i = 0; i < n; i++)                                       \
+#define SCATTERED(T)                                                                       \
+  do {                                                                                     \
+    for (int64_t i = 0; i < n; ++i)                                                        \
       ((T *)(void *)to)[i * to_stride] = ((const T *)(const void *)from)[i * from_stride]; \
   } while (0)
 
@@ -144,17 +142,17 @@ static void move_range(const void *context, int64_t begin, int64_t end, int thre
   const int32_t walked = move->rank - (move->kind == MOVE_TRANSPOSE ? 2 : 1);
   int64_t index[TRM_MAX_RANK] = {0}, to = 0, from = 0;
   int64_t rest = begin / move->num_blocks, block = begin % move->num_blocks;
-  for (int32_t d = walked - 1; d >= 0; d--) {
+  for (int32_t d = walked - 1; d >= 0; --d) {
     index[d] = rest % move->dims[d];
     rest /= move->dims[d];
     to += index[d] * move->to[d];
     from += index[d] * move->from[d];
   }
-  for (int64_t i = begin; i < end; i++) {
+  for (int64_t i = begin; i < end; ++i) {
     move_block(run, to, from, block);
     if (++block < move->num_blocks) continue;
     block = 0;
-    for (int32_t d = walked - 1; d >= 0; d--) {
+    for (int32_t d = walked - 1; d >= 0; --d) {
       to += move->to[d], from += move->from[d];
       if (++index[d] < move->dims[d]) break;
       to -= move->dims[d] * move->to[d], from -= move->dims[d] * move->from[d];

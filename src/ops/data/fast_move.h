@@ -20,7 +20,7 @@ typedef struct trm_move {
   uint8_t log2_size;
   int32_t rank; /* at least 1, unless there is nothing */
   int64_t dims[TRM_MAX_RANK], to[TRM_MAX_RANK], from[TRM_MAX_RANK];
-  int64_t count, outer; /* elements; product of the dims that are walked */
+  int64_t count, outer;      /* elements; product of the dims that are walked */
   int64_t block, num_blocks; /* how the inner part is cut for threads */
 } trm_move;
 

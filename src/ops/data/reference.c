@@ -10,7 +10,7 @@ static int64_t place_broadcast(const trm_reference_state *state, const int64_t *
                                const int64_t *strides) {
   int64_t place = 0;
   const trm_shape *operand = &state->operands[0];
-  for (int32_t d = 0; d < operand->rank; d++) {
+  for (int32_t d = 0; d < operand->rank; ++d) {
     /* A dimension of size one is repeated. */
     if (operand->dims[d] == 1) continue;
     place += strides[d] * index[state->instruction.dimensions.items[d]];
@@ -21,7 +21,7 @@ static int64_t place_broadcast(const trm_reference_state *state, const int64_t *
 static int64_t place_transpose(const trm_reference_state *state, const int64_t *index,
                                const int64_t *strides) {
   int64_t place = 0;
-  for (int32_t d = 0; d < state->shape.rank; d++) {
+  for (int32_t d = 0; d < state->shape.rank; ++d) {
     place += strides[state->instruction.dimensions.items[d]] * index[d];
   }
   return place;
@@ -30,7 +30,7 @@ static int64_t place_transpose(const trm_reference_state *state, const int64_t *
 static int64_t place_slice(const trm_reference_state *state, const int64_t *index,
                            const int64_t *strides) {
   int64_t place = 0;
-  for (int32_t d = 0; d < state->shape.rank; d++) {
+  for (int32_t d = 0; d < state->shape.rank; ++d) {
     const trm_slice_dimension *slice = &state->instruction.slice[d];
     place += strides[d] * (slice->start + index[d] * slice->stride);
   }
@@ -40,7 +40,7 @@ static int64_t place_slice(const trm_reference_state *state, const int64_t *inde
 static int64_t place_reverse(const trm_reference_state *state, const int64_t *index,
                              const int64_t *strides) {
   int64_t place = 0;
-  for (int32_t d = 0; d < state->shape.rank; d++) {
+  for (int32_t d = 0; d < state->shape.rank; ++d) {
     const bool reversed = trm_dims_contain(&state->instruction.dimensions, d);
     place += strides[d] * (reversed ? state->shape.dims[d] - 1 - index[d] : index[d]);
   }
@@ -64,7 +64,7 @@ static trm_status run_place(const trm_kernel *kernel, const trm_kernel_call *cal
   trm_odometer at;
   trm_odometer_init(&at, state->shape.rank, state->shape.dims);
   const int64_t count = trm_shape_count(&state->shape);
-  for (int64_t i = 0; i < count; i++, trm_odometer_next(&at)) {
+  for (int64_t i = 0; i < count; ++i, trm_odometer_next(&at)) {
     trm_copy_element(size, call->results[0], i, call->operands[0], place(state, at.index, strides));
   }
   return TRM_OK;
@@ -76,7 +76,7 @@ static trm_status run_same_bytes(const trm_kernel *kernel, const trm_kernel_call
   (void)error;
   const trm_reference_state *state = trm_reference_state_of(kernel);
   const int32_t leaves = trm_shape_num_leaves(&state->shape);
-  for (int32_t i = 0; i < leaves; i++) {
+  for (int32_t i = 0; i < leaves; ++i) {
     const size_t bytes = trm_shape_bytes(trm_shape_leaf(&state->shape, i));
     if (bytes > 0 && call->results[i] != call->operands[i]) {
       memcpy(call->results[i], call->operands[i], bytes);
@@ -97,10 +97,10 @@ static trm_status run_repack(const trm_kernel *kernel, const trm_kernel_call *ca
   const int bits = trm_dtype_bits(narrow->dtype), parts = trm_dtype_bits(wide->dtype) / bits;
   const size_t size = trm_dtype_size(wide->dtype);
   const int64_t count = trm_shape_count(wide);
-  for (int64_t i = 0; i < count; i++) {
+  for (int64_t i = 0; i < count; ++i) {
     const size_t at = (size_t)i * size;
     if (!splits) memset((char *)call->results[0] + at, 0, size);
-    for (int part = 0; part < parts; part++) {
+    for (int part = 0; part < parts; ++part) {
       const size_t byte = at + (size_t)(part * bits / 8), place = (size_t)(i * parts + part);
       const int shift = part * bits % 8, mask = (1 << bits) - 1;
       if (splits) {
@@ -124,12 +124,12 @@ static trm_status run_concatenate(const trm_kernel *kernel, const trm_kernel_cal
   int64_t strides[TRM_MAX_RANK];
   trm_shape_strides(&state->shape, strides);
   int64_t offset = 0;
-  for (uint32_t k = 0; k < state->num_operands; k++) {
+  for (uint32_t k = 0; k < state->num_operands; ++k) {
     const trm_shape *operand = &state->operands[k];
     trm_odometer at;
     trm_odometer_init(&at, operand->rank, operand->dims);
     const int64_t count = trm_shape_count(operand);
-    for (int64_t i = 0; i < count; i++, trm_odometer_next(&at)) {
+    for (int64_t i = 0; i < count; ++i, trm_odometer_next(&at)) {
       const int64_t place = trm_linear_index(operand->rank, strides, at.index);
       trm_copy_element(size, call->results[0], place + offset * strides[dimension],
                        call->operands[k], i);
@@ -145,7 +145,7 @@ static trm_status run_pad(const trm_kernel *kernel, const trm_kernel_call *call,
   const trm_shape *operand = &state->operands[0];
   const size_t size = trm_dtype_size(state->shape.dtype);
   const int64_t count = trm_shape_count(&state->shape);
-  for (int64_t i = 0; i < count; i++) {
+  for (int64_t i = 0; i < count; ++i) {
     trm_copy_element(size, call->results[0], i, call->operands[1], 0);
   }
   int64_t strides[TRM_MAX_RANK];
@@ -153,10 +153,10 @@ static trm_status run_pad(const trm_kernel *kernel, const trm_kernel_call *call,
   trm_odometer at;
   trm_odometer_init(&at, operand->rank, operand->dims);
   const int64_t operand_count = trm_shape_count(operand);
-  for (int64_t i = 0; i < operand_count; i++, trm_odometer_next(&at)) {
+  for (int64_t i = 0; i < operand_count; ++i, trm_odometer_next(&at)) {
     int64_t place = 0;
     bool inside = true; /* negative padding cuts elements off */
-    for (int32_t d = 0; d < operand->rank; d++) {
+    for (int32_t d = 0; d < operand->rank; ++d) {
       const trm_padding_dimension *padding = &state->instruction.padding[d];
       const int64_t position = padding->low + at.index[d] * (padding->interior + 1);
       if (position < 0 || position >= state->shape.dims[d]) inside = false;
@@ -175,7 +175,7 @@ static trm_status run_iota(const trm_kernel *kernel, const trm_kernel_call *call
   trm_odometer_init(&at, state->shape.rank, state->shape.dims);
   const int64_t count = trm_shape_count(&state->shape);
   const trm_dims *dimensions = &state->instruction.dimensions;
-  for (int64_t i = 0; i < count; i++, trm_odometer_next(&at)) {
+  for (int64_t i = 0; i < count; ++i, trm_odometer_next(&at)) {
     trm_value value = {{0}, 0.0};
     if (dimensions->count > 0) value.s = at.index[dimensions->items[0]];
     trm_value_store(state->shape.dtype, call->results[0], i,
@@ -232,7 +232,10 @@ trm_status trm_reference_data_create(const trm_kernel_request *request, trm_kern
     case TRM_OP_TRANSPOSE: name = "reference.transpose", run = run_place; break;
     case TRM_OP_SLICE: name = "reference.slice", run = run_place; break;
     case TRM_OP_REVERSE: name = "reference.reverse", run = run_place; break;
-    case TRM_OP_RESHAPE: case TRM_OP_BITCAST: case TRM_OP_COPY: case TRM_OP_BITCAST_CONVERT:
+    case TRM_OP_RESHAPE:
+    case TRM_OP_BITCAST:
+    case TRM_OP_COPY:
+    case TRM_OP_BITCAST_CONVERT:
       name = "reference.copy", run = run_same_bytes, in_place = true;
       if (instruction->opcode == TRM_OP_BITCAST_CONVERT &&
           trm_dtype_bits(instruction->shape.dtype) !=

@@ -19,7 +19,7 @@ static void load_starts(const trm_reference_state *state, const trm_kernel_call 
                         uint32_t first, const int64_t *sizes, int64_t *out_starts) {
   const trm_shape *operand = &state->operands[0];
   const bool is_vector = state->num_operands == first + 1 && state->operands[first].rank == 1;
-  for (int32_t d = 0; d < operand->rank; d++) {
+  for (int32_t d = 0; d < operand->rank; ++d) {
     const uint32_t k = is_vector ? first : first + (uint32_t)d;
     const int64_t start = load_index(&state->operands[k], call->operands[k], is_vector ? d : 0);
     out_starts[d] = clamp_index(start, operand->dims[d] - sizes[d]);
@@ -38,7 +38,7 @@ static trm_status run_dynamic_slice(const trm_kernel *kernel, const trm_kernel_c
   trm_odometer at;
   trm_odometer_init(&at, state->shape.rank, state->shape.dims);
   const int64_t count = trm_shape_count(&state->shape);
-  for (int64_t i = 0; i < count; i++, trm_odometer_next(&at)) {
+  for (int64_t i = 0; i < count; ++i, trm_odometer_next(&at)) {
     trm_copy_element(size, call->results[0], i, call->operands[0],
                      base + trm_linear_index(state->shape.rank, strides, at.index));
   }
@@ -62,7 +62,7 @@ static trm_status run_dynamic_update_slice(const trm_kernel *kernel, const trm_k
   trm_odometer at;
   trm_odometer_init(&at, update->rank, update->dims);
   const int64_t count = trm_shape_count(update);
-  for (int64_t i = 0; i < count; i++, trm_odometer_next(&at)) {
+  for (int64_t i = 0; i < count; ++i, trm_odometer_next(&at)) {
     trm_copy_element(size, call->results[0],
                      base + trm_linear_index(update->rank, strides, at.index), call->operands[1],
                      i);
@@ -79,14 +79,14 @@ static void load_index_vector(const trm_shape *indices, const void *array, int64
                               int32_t operand_rank, int64_t *out_start) {
   int64_t strides[TRM_MAX_RANK], index[TRM_MAX_RANK + 1];
   trm_shape_strides(indices, strides);
-  for (int32_t d = 0, b = 0; d < indices->rank; d++) index[d] = d == vector_dim ? 0 : batch[b++];
+  for (int32_t d = 0, b = 0; d < indices->rank; ++d) index[d] = d == vector_dim ? 0 : batch[b++];
   const int64_t base = trm_linear_index(indices->rank, strides, index);
   const int64_t step = vector_dim < indices->rank ? strides[vector_dim] : 0;
-  for (int32_t d = 0; d < operand_rank; d++) out_start[d] = 0;
-  for (int32_t i = 0; i < map->count; i++) {
+  for (int32_t d = 0; d < operand_rank; ++d) out_start[d] = 0;
+  for (int32_t i = 0; i < map->count; ++i) {
     out_start[map->items[i]] = load_index(indices, array, base + i * step);
   }
-  for (int32_t i = 0; i < operand_batching->count; i++) {
+  for (int32_t i = 0; i < operand_batching->count; ++i) {
     out_start[operand_batching->items[i]] = index[indices_batching->items[i]];
   }
 }
@@ -103,11 +103,11 @@ static trm_status run_gather(const trm_kernel *kernel, const trm_kernel_call *ca
   trm_odometer at;
   trm_odometer_init(&at, state->shape.rank, state->shape.dims);
   const int64_t count = trm_shape_count(&state->shape);
-  for (int64_t i = 0; i < count; i++, trm_odometer_next(&at)) {
+  for (int64_t i = 0; i < count; ++i, trm_odometer_next(&at)) {
     /* A result index is a batch index and an offset in the slice, mixed by offset_dims. */
     int64_t batch[TRM_MAX_RANK], offsets[TRM_MAX_RANK], start[TRM_MAX_RANK];
     int32_t num_batch = 0, num_offsets = 0;
-    for (int32_t d = 0; d < state->shape.rank; d++) {
+    for (int32_t d = 0; d < state->shape.rank; ++d) {
       if (trm_dims_contain(&gather->offset_dims, d)) offsets[num_offsets++] = at.index[d];
       else batch[num_batch++] = at.index[d];
     }
@@ -115,7 +115,7 @@ static trm_status run_gather(const trm_kernel *kernel, const trm_kernel_call *ca
                       &gather->start_index_map, &gather->operand_batching_dims,
                       &gather->start_indices_batching_dims, batch, operand->rank, start);
     int64_t place = 0;
-    for (int32_t d = 0, o = 0; d < operand->rank; d++) {
+    for (int32_t d = 0, o = 0; d < operand->rank; ++d) {
       start[d] = clamp_index(start[d], operand->dims[d] - gather->slice_sizes.items[d]);
       const bool dropped = trm_dims_contain(&gather->collapsed_slice_dims, d) ||
                            trm_dims_contain(&gather->operand_batching_dims, d);
@@ -135,7 +135,7 @@ static int64_t scatter_place(const trm_reference_state *state, const void *index
   const trm_scatter *scatter = state->instruction.scatter;
   int64_t batch[TRM_MAX_RANK], window[TRM_MAX_RANK], sizes[TRM_MAX_RANK], start[TRM_MAX_RANK];
   int32_t num_batch = 0, num_window = 0;
-  for (int32_t d = 0; d < updates->rank; d++) {
+  for (int32_t d = 0; d < updates->rank; ++d) {
     if (trm_dims_contain(&scatter->update_window_dims, d)) {
       sizes[num_window] = updates->dims[d];
       window[num_window++] = index[d];
@@ -147,7 +147,7 @@ static int64_t scatter_place(const trm_reference_state *state, const void *index
                     &scatter->scatter_dims_to_operand_dims, &scatter->input_batching_dims,
                     &scatter->scatter_indices_batching_dims, batch, operand->rank, start);
   int64_t place = 0;
-  for (int32_t d = 0, w = 0; d < operand->rank; d++) {
+  for (int32_t d = 0, w = 0; d < operand->rank; ++d) {
     const bool inserted = trm_dims_contain(&scatter->inserted_window_dims, d) ||
                           trm_dims_contain(&scatter->input_batching_dims, d);
     const int64_t size = inserted ? 1 : sizes[w];
@@ -168,7 +168,7 @@ static trm_status run_scatter(const trm_kernel *kernel, const trm_kernel_call *c
   const uint32_t n = (state->num_operands - 1) / 2;
   const trm_shape *operand = &state->operands[0], *indices = &state->operands[n];
   const trm_shape *updates = &state->operands[n + 1];
-  for (uint32_t k = 0; k < n; k++) {
+  for (uint32_t k = 0; k < n; ++k) {
     const size_t bytes = trm_shape_bytes(&state->operands[k]);
     if (bytes > 0 && call->results[k] != call->operands[k]) {
       memcpy(call->results[k], call->operands[k], bytes);
@@ -180,16 +180,16 @@ static trm_status run_scatter(const trm_kernel *kernel, const trm_kernel_call *c
   trm_odometer at;
   trm_odometer_init(&at, updates->rank, updates->dims);
   const int64_t count = trm_shape_count(updates);
-  for (int64_t i = 0; i < count; i++, trm_odometer_next(&at)) {
-    const int64_t place = scatter_place(state, call->operands[n], operand, indices, updates,
-                                        strides, at.index);
+  for (int64_t i = 0; i < count; ++i, trm_odometer_next(&at)) {
+    const int64_t place =
+        scatter_place(state, call->operands[n], operand, indices, updates, strides, at.index);
     if (place < 0) continue;
-    for (uint32_t k = 0; k < n; k++) {
+    for (uint32_t k = 0; k < n; ++k) {
       slots[k] = trm_value_load(state->operands[k].dtype, call->results[k], place);
       slots[n + k] = trm_value_load(state->operands[n + 1 + k].dtype, call->operands[n + 1 + k], i);
     }
     trm_evaluator_run(evaluator, slots);
-    for (uint32_t k = 0; k < n; k++) {
+    for (uint32_t k = 0; k < n; ++k) {
       trm_value_store(state->operands[k].dtype, call->results[k], place,
                       slots[evaluator->results[k]]);
     }

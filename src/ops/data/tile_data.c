@@ -49,8 +49,8 @@ static trm_mapping sliceable_rows(const trm_tile_request *request, trm_dtype dty
    * small, or for one row. */
   const int64_t bytes = trm_tile_dtype_bytes(dtype);
   const int64_t column_bytes = shape.rows * trm_ceil_divide(shape.columns, columns) * bytes;
-  const int64_t allowed = (int64_t)(request->options->slice_memory_proportion *
-                                    request->target->bytes_per_tile);
+  const int64_t allowed =
+      (int64_t)(request->options->slice_memory_proportion * request->target->bytes_per_tile);
   if (column_bytes <= trm_least(allowed, 4096) || lookups <= 1) rows = 1;
   /* Nor for what is smaller than its lookups: those are cut instead (lookup_parts). */
   if (column_bytes <= allowed && column_bytes <= lookups * grain * bytes) rows = 1;
@@ -85,15 +85,13 @@ static void add_wish(trm_tile_cost *cost, uint32_t operand, const trm_mapping *m
 static int64_t dynamic_slice_cycles(const trm_tile_request *request, trm_dtype dtype,
                                     int64_t region, int64_t slices) {
   const int64_t workers = workers_of(request);
-  const int64_t copies = trm_ceil_divide(trm_ceil_divide(region, workers),
-                                         trm_tile_vector_width(dtype));
-  return trm_tile_dtype_bytes(dtype) == 1
-             ? 25 + workers * (76 + (72 + 2 * copies) * slices)
-             : 25 + workers * (39 + (24 + 2 * copies) * slices);
+  const int64_t copies =
+      trm_ceil_divide(trm_ceil_divide(region, workers), trm_tile_vector_width(dtype));
+  return trm_tile_dtype_bytes(dtype) == 1 ? 25 + workers * (76 + (72 + 2 * copies) * slices)
+                                          : 25 + workers * (39 + (24 + 2 * copies) * slices);
 }
 
-trm_status trm_tile_slice(const trm_tile_request *request, trm_tile_cost *cost,
-                          trm_error *error) {
+trm_status trm_tile_slice(const trm_tile_request *request, trm_tile_cost *cost, trm_error *error) {
   TRY(trm_tile_cost_begin(cost, request, error));
   const trm_instruction *instruction = request->instruction;
   const trm_tile_operand *table = &request->operands[0];
@@ -117,8 +115,8 @@ trm_status trm_tile_slice(const trm_tile_request *request, trm_tile_cost *cost,
   const int64_t slice_dims[2] = {slices, shape.columns};
   const uint32_t cuts[2] = {1, place.cuts[1]};
   const int64_t grains[2] = {1, place.part_size[1]};
-  const trm_mapping slice_place = trm_mapping_grid(request->target, slice->dtype, 2, slice_dims,
-                                                   cuts, grains, request->ipu, 0);
+  const trm_mapping slice_place =
+      trm_mapping_grid(request->target, slice->dtype, 2, slice_dims, cuts, grains, request->ipu, 0);
   trm_tile_incoming incoming = {0};
   if (update) {
     trm_tile_incoming_add(&incoming, &request->operands[1], &slice_place);
@@ -131,9 +129,8 @@ trm_status trm_tile_slice(const trm_tile_request *request, trm_tile_cost *cost,
   incoming.messages += 1;
   TRY(trm_tile_add_incoming(request, cost, &incoming, error));
   const int64_t region = place.part_size[1];
-  const char *codelet =
-      trm_arena_format(cost->arena, "popops::Dynamic%sSlice1D<%s>", update ? "Update" : "",
-                       type_word(table->shape.dtype));
+  const char *codelet = trm_arena_format(cost->arena, "popops::Dynamic%sSlice1D<%s>",
+                                         update ? "Update" : "", type_word(table->shape.dtype));
   CHECK_MEMORY(codelet, "a cost");
   TRY(trm_tile_add_compute(request, cost, update ? "dynamicUpdate" : "dynamicSlice", codelet,
                            place.parts, 1,
@@ -176,15 +173,14 @@ static table_shape scatter_shape(const trm_instruction *instruction, const trm_s
 /* MULTISLICE: workers share a tile's indices; W (29 + indices x (19 + 2 vectors)), vectors of 8
  * bytes, of halves 4. What indices are is not known: each counts as being in the range of each tile
  * that has a part of the rows. */
-static int64_t multi_slice_cycles(const trm_tile_request *request, trm_dtype dtype,
-                                  int64_t lookups, int64_t columns) {
+static int64_t multi_slice_cycles(const trm_tile_request *request, trm_dtype dtype, int64_t lookups,
+                                  int64_t columns) {
   const int64_t workers = workers_of(request);
   const int64_t vectors = trm_ceil_divide(columns, trm_tile_dtype_bytes(dtype) == 1 ? 4 : 2);
   return workers * (29 + trm_ceil_divide(lookups, workers) * (19 + 2 * vectors)) + 11;
 }
 
-trm_status trm_tile_gather(const trm_tile_request *request, trm_tile_cost *cost,
-                           trm_error *error) {
+trm_status trm_tile_gather(const trm_tile_request *request, trm_tile_cost *cost, trm_error *error) {
   TRY(trm_tile_cost_begin(cost, request, error));
   const trm_tile_operand *table = &request->operands[0];
   const int64_t results = trm_shape_count(&request->instruction->shape);
@@ -210,13 +206,12 @@ trm_status trm_tile_gather(const trm_tile_request *request, trm_tile_cost *cost,
   TRY(trm_tile_add_exchange(request, cost, "ExchangePre", received, received * tiles,
                             request->operands[1].mapping.worst * 4 + copied, 2, error));
   const int64_t columns = place.part_size[1] * trm_most(1, row / shape.columns);
-  const char *codelet =
-      trm_arena_format(cost->arena, "popops::MultiSlice<%s>", type_word(dtype));
+  const char *codelet = trm_arena_format(cost->arena, "popops::MultiSlice<%s>", type_word(dtype));
   CHECK_MEMORY(codelet, "a cost");
-  TRY(trm_tile_add_compute(request, cost, "multiSlice", codelet, tiles, 1,
-                           multi_slice_cycles(request, dtype, trm_ceil_divide(lookups, parts),
-                                              columns),
-                           1.0, 3, 0, error));
+  TRY(trm_tile_add_compute(
+      request, cost, "multiSlice", codelet, tiles, 1,
+      multi_slice_cycles(request, dtype, trm_ceil_divide(lookups, parts), columns), 1.0, 3, 0,
+      error));
   const int64_t bytes = trm_tile_dtype_bytes(dtype);
   trm_phase *phase = &cost->phases.items[cost->phases.count - 1];
   phase->temporary_worst = received;
@@ -228,22 +223,22 @@ trm_status trm_tile_gather(const trm_tile_request *request, trm_tile_cost *cost,
     cost->temporary_worst += held;
     cost->temporary_total += held * place.parts;
     const trm_mapping *final = &cost->results[0].mapping;
-    TRY(trm_tile_add_exchange(request, cost, "ReduceFinalStage/ExchangePre",
-                              final->worst * bytes * place.cuts[0],
-                              trm_mapping_total_bytes(final) * place.cuts[0], held,
-                              place.cuts[0], error));
+    TRY(trm_tile_add_exchange(
+        request, cost, "ReduceFinalStage/ExchangePre", final->worst * bytes * place.cuts[0],
+        trm_mapping_total_bytes(final) * place.cuts[0], held, place.cuts[0], error));
     return trm_tile_add_compute(
         request, cost, "ReduceFinalStage", "popops::Reduce<ReduceOp::ADD>", final->parts, 1,
         workers_of(request) *
-            (33 + trm_ceil_divide(final->worst, workers_of(request)) * place.cuts[0]) + 11,
+                (33 + trm_ceil_divide(final->worst, workers_of(request)) * place.cuts[0]) +
+            11,
         trm_mapping_evenness(final), place.cuts[0] + 1, 0, error);
   }
   const int64_t dims[2] = {lookups * trm_most(1, row / shape.columns), shape.columns};
   const uint32_t cuts[2] = {(uint32_t)parts, place.cuts[1]};
   const int64_t grains[2] = {1, place.part_size[1]};
   if (dims[0] * dims[1] == results) {
-    cost->results[0].mapping = trm_mapping_grid(request->target, dtype, 2, dims, cuts, grains,
-                                                request->ipu, 0);
+    cost->results[0].mapping =
+        trm_mapping_grid(request->target, dtype, 2, dims, cuts, grains, request->ipu, 0);
   }
   return TRM_OK;
 }
@@ -259,8 +254,8 @@ static trm_status add_lookup_sums(const trm_tile_request *request, trm_tile_cost
                             all * tiles, all, parts, error));
   TRY(trm_tile_add_compute(request, cost, "multiUpdateAdd/ReduceFinalStage",
                            "popops::Reduce<ReduceOp::ADD>", tiles, 1,
-                           workers * (33 + trm_ceil_divide(share, workers) * parts) + 11,
-                           1.0, (uint32_t)parts + 1, place->worst * tiles, error));
+                           workers * (33 + trm_ceil_divide(share, workers) * parts) + 11, 1.0,
+                           (uint32_t)parts + 1, place->worst * tiles, error));
   TRY(trm_tile_add_exchange(request, cost, "ExchangePre", all, all * place->parts,
                             trm_ceil_divide(all, parts), parts, error));
   const int64_t vectors = trm_ceil_divide(all, 8 * workers);
@@ -298,8 +293,7 @@ trm_status trm_tile_scatter(const trm_tile_request *request, trm_tile_cost *cost
     /* Every row part needs every index and every update of its columns. */
     const int64_t in = index_bytes + seen * columns * bytes;
     TRY(trm_tile_add_exchange(request, cost, "ExchangePre", in, in * tiles,
-                              updates->mapping.worst * bytes, trm_ceil_divide(seen, 16),
-                              error));
+                              updates->mapping.worst * bytes, trm_ceil_divide(seen, 16), error));
     const int64_t atoms = trm_ceil_divide(columns * bytes, ATOM_BYTES);
     const bool sub_word = columns * bytes % ATOM_BYTES != 0;
     const int64_t served = (bytes == 2 ? 12 : 11) + (sub_word ? 20 * columns : 3 * (atoms - 1));
@@ -330,10 +324,10 @@ trm_status trm_tile_pad(const trm_tile_request *request, trm_tile_cost *cost, tr
   const trm_tile_operand *x = &request->operands[0];
   const int64_t workers = workers_of(request);
   const int64_t width = trm_tile_vector_width(x->shape.dtype);
-  TRY(trm_tile_add_compute(request, cost, "fill", "popops::Fill", place->parts, 1,
-                           workers * (26 + trm_ceil_divide(trm_ceil_divide(place->worst, width),
-                                                           workers)) + 11,
-                           trm_mapping_evenness(place), 1, 0, error));
+  TRY(trm_tile_add_compute(
+      request, cost, "fill", "popops::Fill", place->parts, 1,
+      workers * (26 + trm_ceil_divide(trm_ceil_divide(place->worst, width), workers)) + 11,
+      trm_mapping_evenness(place), 1, 0, error));
   if (trm_shape_count(&x->shape) == 0) return TRM_OK;
   trm_mapping part = *place; /* the operand's share of the result */
   part.worst = trm_least(place->worst, trm_shape_count(&x->shape));
@@ -350,8 +344,7 @@ trm_status trm_tile_copy(const trm_tile_request *request, trm_tile_cost *cost, t
     if (!operand->is_view && operand->mapping.kind != TRM_MAPPING_NONE) {
       /* A plain array is copied where it lies. */
       cost->results[k].mapping = operand->mapping;
-      TRY(trm_tile_add_copy(request, cost, "OnTileCopy",
-                            trm_mapping_worst_bytes(&operand->mapping),
+      TRY(trm_tile_add_copy(request, cost, "OnTileCopy", trm_mapping_worst_bytes(&operand->mapping),
                             trm_mapping_total_bytes(&operand->mapping), 8 * bytes,
                             operand->mapping.parts, error));
       continue;
@@ -384,8 +377,8 @@ trm_status trm_tile_concatenate(const trm_tile_request *request, trm_tile_cost *
     run = trm_least(run, trm_most(1, operand->contiguous) * bytes);
   }
   incoming.in_worst = trm_least(incoming.in_worst, worst); /* no tile receives more than it has */
-  incoming.out_worst = trm_most(
-      out_worst, trm_ceil_divide(incoming.in_total, request->target->tiles_per_ipu));
+  incoming.out_worst =
+      trm_most(out_worst, trm_ceil_divide(incoming.in_total, request->target->tiles_per_ipu));
   TRY(trm_tile_add_incoming(request, cost, &incoming, error));
   return trm_tile_add_copy(request, cost, "OnTileCopy", worst, trm_shape_count(shape) * bytes,
                            trm_most(bytes, run), place->parts, error);

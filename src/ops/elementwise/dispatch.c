@@ -46,11 +46,13 @@ static const trm_vector_ops *choose(void) {
   if (asked != NULL && asked[0] != '\0') {
     const trm_vector_ops *found = trm_vector_ops_find(asked);
     if (found != NULL) return found;
-    fprintf(stderr, "tremula: TREMULA_ISA=%s is not one of baseline, avx2, avx512 that this CPU "
-            "has; the best one is used\n", asked);
+    fprintf(stderr,
+            "tremula: TREMULA_ISA=%s is not one of baseline, avx2, avx512 that this CPU "
+            "has; the best one is used\n",
+            asked);
   }
   const char *const names[] = {"avx512", "avx2"};
-  for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+  for (size_t i = 0; i < sizeof names / sizeof names[0]; ++i) {
     const trm_vector_ops *found = trm_vector_ops_find(names[i]);
     if (found != NULL) return found;
   }

@@ -14,13 +14,13 @@ static trm_status run_program(const trm_kernel *kernel, const trm_kernel_call *c
 static trm_status wrap_instruction(const trm_kernel_request *request, trm_computation *out_wrapped,
                                    trm_error *error) {
   const uint32_t n = request->instruction->num_operands;
-  trm_computation wrapped = {.name = "single", .num_instructions = n + 1, .root = n,
-                             .num_parameters = n};
+  trm_computation wrapped = {
+      .name = "single", .num_instructions = n + 1, .root = n, .num_parameters = n};
   wrapped.instructions = ARENA_NEW(request->arena, trm_instruction, n + 1);
   wrapped.parameters = ARENA_NEW(request->arena, trm_index, n + 1);
   CHECK_MEMORY(wrapped.instructions, "a strip program");
   CHECK_MEMORY(wrapped.parameters, "a strip program");
-  for (uint32_t i = 0; i < n; i++) {
+  for (uint32_t i = 0; i < n; ++i) {
     wrapped.parameters[i] = i;
     wrapped.instructions[i] = (trm_instruction){
         .opcode = TRM_OP_PARAMETER, .shape = *trm_operand_shape(request, i), .number = i};
@@ -41,9 +41,8 @@ trm_status trm_fast_elementwise_create(const trm_kernel_request *request, trm_ke
     if (instruction->fusion_kind == NULL || strcmp(instruction->fusion_kind, "kLoop") != 0 ||
         instruction->num_called != 1)
       return TRM_OK;
-    TRY(trm_strip_compile(request->module,
-                          &request->module->computations[instruction->called[0]], request->arena,
-                          &program, out_supported, error));
+    TRY(trm_strip_compile(request->module, &request->module->computations[instruction->called[0]],
+                          request->arena, &program, out_supported, error));
   } else {
     if (!trm_strip_supports(request->module, request->computation, instruction)) return TRM_OK;
     trm_computation wrapped;
@@ -55,8 +54,8 @@ trm_status trm_fast_elementwise_create(const trm_kernel_request *request, trm_ke
   /* An operand that comes in twice must allow it in both places. */
   const uint32_t allowed = trm_strip_in_place_operands(program);
   uint32_t in_place = allowed;
-  for (uint32_t i = 0; i < instruction->num_operands && i < 32; i++) {
-    for (uint32_t k = 0; k < instruction->num_operands; k++) {
+  for (uint32_t i = 0; i < instruction->num_operands && i < 32; ++i) {
+    for (uint32_t k = 0; k < instruction->num_operands; ++k) {
       if (instruction->operands[k] == instruction->operands[i] && (k >= 32 || !(allowed >> k & 1)))
         in_place &= ~(UINT32_C(1) << i);
     }

@@ -14,8 +14,8 @@ static trm_status run_elementwise(const trm_kernel *kernel, const trm_kernel_cal
   (void)error;
   const elementwise_state *state = (const elementwise_state *)kernel->state;
   trm_value operands[3];
-  for (int64_t i = 0; i < state->count; i++) {
-    for (uint32_t k = 0; k < state->num_operands; k++) {
+  for (int64_t i = 0; i < state->count; ++i) {
+    for (uint32_t k = 0; k < state->num_operands; ++k) {
       operands[k] = trm_value_load(state->types[k], call->operands[k], state->is_scalar[k] ? 0 : i);
     }
     trm_value_store(state->result_type, call->results[0], i,
@@ -31,7 +31,7 @@ static trm_status run_select(const trm_kernel *kernel, const trm_kernel_call *ca
   const elementwise_state *state = (const elementwise_state *)kernel->state;
   const size_t size = trm_dtype_size(state->result_type);
   const uint8_t *chosen = (const uint8_t *)call->operands[0];
-  for (int64_t i = 0; i < state->count; i++) {
+  for (int64_t i = 0; i < state->count; ++i) {
     const uint32_t k = chosen[state->is_scalar[0] ? 0 : i] ? 1 : 2;
     trm_copy_element(size, call->results[0], i, call->operands[k], state->is_scalar[k] ? 0 : i);
   }
@@ -45,8 +45,8 @@ static trm_status run_map(const trm_kernel *kernel, const trm_kernel_call *call,
   trm_value *slots = (trm_value *)call->scratch;
   trm_evaluator_prepare(evaluator, slots);
   const int64_t count = trm_shape_count(&state->shape);
-  for (int64_t i = 0; i < count; i++) {
-    for (uint32_t k = 0; k < state->num_operands; k++) {
+  for (int64_t i = 0; i < count; ++i) {
+    for (uint32_t k = 0; k < state->num_operands; ++k) {
       slots[k] = trm_value_load(state->operands[k].dtype, call->operands[k], i);
     }
     trm_evaluator_run(evaluator, slots);
@@ -70,7 +70,7 @@ trm_status trm_reference_elementwise_create(const trm_kernel_request *request,
   state->num_operands = instruction->num_operands;
   state->count = trm_shape_count(&instruction->shape);
   memset(out_kernel, 0, sizeof *out_kernel);
-  for (uint32_t k = 0; k < state->num_operands; k++) {
+  for (uint32_t k = 0; k < state->num_operands; ++k) {
     const trm_shape *shape = trm_operand_shape(request, k);
     state->types[k] = shape->dtype;
     state->is_scalar[k] = shape->rank == 0;

@@ -21,7 +21,7 @@ static void load_iota(const strip_access *access, int64_t begin, int64_t n, int6
   int64_t value = begin / inner % dim, rest = inner - begin % inner;
   for (int64_t i = 0; i < n;) {
     const int64_t run = rest < n - i ? rest : n - i;
-    for (int64_t j = 0; j < run; j++) out[i + j] = value;
+    for (int64_t j = 0; j < run; ++j) out[i + j] = value;
     i += run;
     rest = inner;
     if (++value == dim) value = 0;
@@ -41,7 +41,7 @@ static void load(const trm_vector_ops *ops, const strip_access *access, const ch
     return;
   }
   int64_t index[TRM_MAX_RANK], offset = access->base, rest = begin;
-  for (int32_t d = rank - 1; d >= 0; d--) {
+  for (int32_t d = rank - 1; d >= 0; --d) {
     index[d] = rest % access->dims[d];
     rest /= access->dims[d];
     offset += index[d] * access->strides[d];
@@ -58,7 +58,7 @@ static void load(const trm_vector_ops *ops, const strip_access *access, const ch
     out += (size_t)run << log2_size;
     offset -= index[rank - 1] * stride;
     index[rank - 1] = 0;
-    for (int32_t d = rank - 2; d >= 0; d--) {
+    for (int32_t d = rank - 2; d >= 0; --d) {
       offset += access->strides[d];
       if (++index[d] < access->dims[d]) break;
       offset -= access->dims[d] * access->strides[d];
@@ -69,7 +69,7 @@ static void load(const trm_vector_ops *ops, const strip_access *access, const ch
 
 static void run_steps(const trm_vector_ops *ops, const strip_stage *stage, const strip_step *steps,
                       uint32_t num_steps, void **slots, int64_t begin, int64_t n) {
-  for (uint32_t i = 0; i < num_steps; i++) {
+  for (uint32_t i = 0; i < num_steps; ++i) {
     const strip_step *step = &steps[i];
     if (step->function != NULL) {
       step->function(slots[step->out], slots[step->in[0]], slots[step->in[1]], slots[step->in[2]],
@@ -82,7 +82,10 @@ static void run_steps(const trm_vector_ops *ops, const strip_stage *stage, const
 }
 
 static char *slot_address(const strip_run *run, const strip_slot *slot, char *file) {
-  union { const void *in; char *out; } address; /* constants and operands are only read */
+  union {
+    const void *in;
+    char *out;
+  } address; /* constants and operands are only read */
   switch (slot->kind) {
     case SLOT_REGISTER: return file + slot->offset;
     case SLOT_OPERAND: address.in = run->operands[slot->source]; break;
@@ -99,7 +102,7 @@ static void run_strips(const void *context, int64_t begin, int64_t end, int thre
   char *file = run->files + (size_t)thread * run->file_bytes;
   void **slots = (void **)(void *)file;
   const int64_t strip = stage->strip;
-  for (uint32_t i = 0; i < stage->num_slots; i++) {
+  for (uint32_t i = 0; i < stage->num_slots; ++i) {
     const strip_slot *slot = &stage->slots[i];
     char *address = slot_address(run, slot, file);
     if (slot->moves) address += (slot->base + begin * strip) * ((int64_t)1 << slot->log2_size);
@@ -107,11 +110,11 @@ static void run_strips(const void *context, int64_t begin, int64_t end, int thre
   }
   const int64_t first = run->count < strip ? run->count : strip;
   run_steps(run->ops, stage, stage->fills, stage->num_fills, slots, 0, first);
-  for (int64_t s = begin; s < end; s++) {
+  for (int64_t s = begin; s < end; ++s) {
     const int64_t start = s * strip;
     const int64_t n = run->count - start < strip ? run->count - start : strip;
     run_steps(run->ops, stage, stage->steps, stage->num_steps, slots, start, n);
-    for (uint32_t i = 0; i < stage->num_moving; i++) {
+    for (uint32_t i = 0; i < stage->num_moving; ++i) {
       const uint32_t slot = stage->moving[i];
       slots[slot] = (char *)slots[slot] + ((size_t)strip << stage->slots[slot].log2_size);
     }
@@ -128,11 +131,16 @@ uint32_t trm_strip_in_place_operands(const trm_strip_program *program) {
 
 void trm_strip_run(const trm_strip_program *program, const void *const *operands,
                    void *const *results, void *scratch) {
-  for (uint32_t i = 0; i < program->num_stages; i++) {
+  for (uint32_t i = 0; i < program->num_stages; ++i) {
     const strip_stage *stage = &program->stages[i];
     if (stage->count == 0) continue;
-    const strip_run run = {program->ops, stage, operands, results, scratch,
-                           (char *)scratch + program->temporary_bytes, program->file_bytes,
+    const strip_run run = {program->ops,
+                           stage,
+                           operands,
+                           results,
+                           scratch,
+                           (char *)scratch + program->temporary_bytes,
+                           program->file_bytes,
                            stage->count};
     int threads = trm_threads_for((size_t)stage->count * stage->bytes_per_element);
     if (threads > program->max_threads) threads = program->max_threads;
@@ -161,12 +169,11 @@ static trm_opcode find_single_opcode(const trm_computation *computation) {
 }
 
 trm_status trm_function_compile(const trm_module *module, uint32_t computation, trm_arena *arena,
-                                trm_function *out_function, bool *out_supported,
-                                trm_error *error) {
+                                trm_function *out_function, bool *out_supported, trm_error *error) {
   const trm_computation *body = &module->computations[computation];
   trm_function function = {.num_parameters = body->num_parameters};
-  TRY(trm_strip_compile_any(body, true, TRM_HALF_INFINITY, arena, &function.program,
-                            out_supported, error));
+  TRY(trm_strip_compile_any(body, true, TRM_HALF_INFINITY, arena, &function.program, out_supported,
+                            error));
   if (!*out_supported) return TRM_OK;
   const trm_shape *shape = &body->instructions[body->root].shape;
   function.num_results = shape->dtype == TRM_TUPLE ? (uint32_t)shape->num_elements : 1;
@@ -176,16 +183,20 @@ trm_status trm_function_compile(const trm_module *module, uint32_t computation, 
   return TRM_OK;
 }
 
-void trm_function_apply(const trm_function *function, const void *const *args,
-                        void *const *results, size_t count, void *scratch) {
+void trm_function_apply(const trm_function *function, const void *const *args, void *const *results,
+                        size_t count, void *scratch) {
   const trm_strip_program *program = function->program;
-  for (uint32_t i = 0; i < program->num_stages; i++) {
+  for (uint32_t i = 0; i < program->num_stages; ++i) {
     const strip_stage *stage = &program->stages[i];
-    const strip_run run = {program->ops, stage, args, results, scratch,
-                           (char *)scratch + program->temporary_bytes, program->file_bytes,
+    const strip_run run = {program->ops,
+                           stage,
+                           args,
+                           results,
+                           scratch,
+                           (char *)scratch + program->temporary_bytes,
+                           program->file_bytes,
                            (int64_t)count};
-    if (count > 0)
-      run_strips(&run, 0, ((int64_t)count + stage->strip - 1) / stage->strip, 0);
+    if (count > 0) run_strips(&run, 0, ((int64_t)count + stage->strip - 1) / stage->strip, 0);
   }
 }
 

@@ -24,8 +24,8 @@ typedef struct trm_strip_program trm_strip_program;
  * array or a flat tuple of arrays. Sets *out_supported to false when the computation holds
  * something else. */
 trm_status trm_strip_compile(const trm_module *module, const trm_computation *computation,
-                             trm_arena *arena, trm_strip_program **out_program,
-                             bool *out_supported, trm_error *error);
+                             trm_arena *arena, trm_strip_program **out_program, bool *out_supported,
+                             trm_error *error);
 size_t trm_strip_scratch_bytes(const trm_strip_program *program);
 uint32_t trm_strip_in_place_operands(const trm_strip_program *program);
 void trm_strip_run(const trm_strip_program *program, const void *const *operands,
@@ -36,18 +36,17 @@ typedef struct trm_function {
   trm_strip_program *program; /* the index space is `count` elements */
   uint32_t num_parameters, num_results;
   size_t scratch_bytes;
-  trm_opcode single_opcode;   /* TRM_NUM_OPCODES when it is none */
+  trm_opcode single_opcode; /* TRM_NUM_OPCODES when it is none */
 } trm_function;
 
 /* Sets *out_supported to false for what strips cannot do; the reference kernels can. */
 trm_status trm_function_compile(const trm_module *module, uint32_t computation, trm_arena *arena,
-                                trm_function *out_function, bool *out_supported,
-                                trm_error *error);
+                                trm_function *out_function, bool *out_supported, trm_error *error);
 /* args[i] and results[i] are dense arrays of `count` elements in the types of the parameters and
  * results; a result may be an argument's array when that is read by nothing after it. `scratch` is
  * scratch_bytes, 64-byte aligned, one a thread. */
-void trm_function_apply(const trm_function *function, const void *const *args,
-                        void *const *results, size_t count, void *scratch);
+void trm_function_apply(const trm_function *function, const void *const *args, void *const *results,
+                        size_t count, void *scratch);
 /* Whether the function is op(p0, p1) or op(p1, p0) of a commutative op: add, multiply, maximum,
  * minimum, and, or, xor. */
 bool trm_function_single_opcode(const trm_function *function, trm_opcode *out_opcode);

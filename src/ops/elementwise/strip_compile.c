@@ -23,7 +23,8 @@ static trm_vector_type register_type(trm_dtype dtype) {
     case TRM_U16: return TRM_V_U16;
     case TRM_U32: return TRM_V_U32;
     case TRM_U64: return TRM_V_U64;
-    case TRM_F16: case TRM_F32: return TRM_V_F32;
+    case TRM_F16:
+    case TRM_F32: return TRM_V_F32;
     default: return TRM_NUM_VECTOR_TYPES;
   }
 }
@@ -56,7 +57,10 @@ static trm_vector_fn find_function(const trm_vector_ops *ops, const trm_computat
 static bool is_view(const trm_computation *computation, const trm_instruction *instruction) {
   const trm_instruction *operand;
   switch (instruction->opcode) {
-    case TRM_OP_RESHAPE: case TRM_OP_BITCAST: case TRM_OP_COPY: case TRM_OP_BITCAST_CONVERT:
+    case TRM_OP_RESHAPE:
+    case TRM_OP_BITCAST:
+    case TRM_OP_COPY:
+    case TRM_OP_BITCAST_CONVERT:
       operand = &computation->instructions[instruction->operands[0]];
       if (trm_shape_count(&operand->shape) != trm_shape_count(&instruction->shape)) return false;
       if (operand->shape.dtype == instruction->shape.dtype) return true;
@@ -79,7 +83,7 @@ bool trm_strip_supports(const trm_module *module, const trm_computation *computa
   const trm_shape *shape = &instruction->shape;
   if (!trm_shape_is_array(shape) || register_type(shape->dtype) == TRM_NUM_VECTOR_TYPES)
     return false;
-  for (uint32_t i = 0; i < instruction->num_operands; i++) {
+  for (uint32_t i = 0; i < instruction->num_operands; ++i) {
     const trm_shape *operand = &computation->instructions[instruction->operands[i]].shape;
     if (!trm_shape_is_array(operand) || register_type(operand->dtype) == TRM_NUM_VECTOR_TYPES)
       return false;
@@ -88,17 +92,21 @@ bool trm_strip_supports(const trm_module *module, const trm_computation *computa
     case TRM_OP_PARAMETER: return true;
     case TRM_OP_CONSTANT: return instruction->literal != NULL;
     case TRM_OP_IOTA: return shape->dtype != TRM_PRED && instruction->dimensions.count == 1;
-    case TRM_OP_RESHAPE: case TRM_OP_BITCAST: case TRM_OP_COPY: case TRM_OP_BITCAST_CONVERT:
-      return is_view(computation, instruction);
-    case TRM_OP_BROADCAST: case TRM_OP_SLICE: case TRM_OP_REVERSE: case TRM_OP_TRANSPOSE:
-      return true;
+    case TRM_OP_RESHAPE:
+    case TRM_OP_BITCAST:
+    case TRM_OP_COPY:
+    case TRM_OP_BITCAST_CONVERT: return is_view(computation, instruction);
+    case TRM_OP_BROADCAST:
+    case TRM_OP_SLICE:
+    case TRM_OP_REVERSE:
+    case TRM_OP_TRANSPOSE: return true;
     default: break;
   }
   if (!trm_opcode_is_elementwise(instruction->opcode) || instruction->num_operands < 1 ||
       instruction->num_operands > 3)
     return false;
   const int64_t count = trm_shape_count(shape);
-  for (uint32_t i = 0; i < instruction->num_operands; i++) {
+  for (uint32_t i = 0; i < instruction->num_operands; ++i) {
     const trm_shape *operand = &computation->instructions[instruction->operands[i]].shape;
     if (trm_shape_count(operand) != count && operand->rank != 0) return false;
   }
@@ -108,10 +116,18 @@ bool trm_strip_supports(const trm_module *module, const trm_computation *computa
 /* A half result that rounding would not change. */
 static bool is_exact(trm_opcode opcode) {
   switch (opcode) {
-    case TRM_OP_ABS: case TRM_OP_NEGATE: case TRM_OP_SIGN: case TRM_OP_MAXIMUM: case TRM_OP_MINIMUM:
-    case TRM_OP_CLAMP: case TRM_OP_SELECT: case TRM_OP_CEIL: case TRM_OP_FLOOR:
-    case TRM_OP_ROUND_NEAREST_AFZ: case TRM_OP_ROUND_NEAREST_EVEN: case TRM_OP_REMAINDER:
-      return true;
+    case TRM_OP_ABS:
+    case TRM_OP_NEGATE:
+    case TRM_OP_SIGN:
+    case TRM_OP_MAXIMUM:
+    case TRM_OP_MINIMUM:
+    case TRM_OP_CLAMP:
+    case TRM_OP_SELECT:
+    case TRM_OP_CEIL:
+    case TRM_OP_FLOOR:
+    case TRM_OP_ROUND_NEAREST_AFZ:
+    case TRM_OP_ROUND_NEAREST_EVEN:
+    case TRM_OP_REMAINDER: return true;
     default: return false;
   }
 }
@@ -130,7 +146,7 @@ static bool is_alias(const compiler *c, trm_index index) {
     return false;
   /* The dimensions that are not 1 keep their order. */
   int64_t last = -1;
-  for (int32_t d = 0; d < instruction->dimensions.count; d++) {
+  for (int32_t d = 0; d < instruction->dimensions.count; ++d) {
     if (from->dims[d] == 1 && instruction->opcode == TRM_OP_BROADCAST) continue;
     if (instruction->opcode == TRM_OP_TRANSPOSE && to->dims[d] == 1) continue;
     if (instruction->dimensions.items[d] < last) return false;
@@ -159,7 +175,7 @@ static void through_access(const compiler *c, const trm_instruction *instruction
                            coordinates *map) {
   const trm_shape *operand = &strip_at(c, instruction->operands[0])->shape;
   const coordinates old = *map;
-  for (int32_t k = 0; k < operand->rank; k++) {
+  for (int32_t k = 0; k < operand->rank; ++k) {
     switch (instruction->opcode) {
       case TRM_OP_BROADCAST: {
         const int64_t d = instruction->dimensions.items[k];
@@ -178,7 +194,7 @@ static void through_access(const compiler *c, const trm_instruction *instruction
         break;
       }
       default: /* reverse */
-        for (int32_t i = 0; i < instruction->dimensions.count; i++) {
+        for (int32_t i = 0; i < instruction->dimensions.count; ++i) {
           if (instruction->dimensions.items[i] != k) continue;
           map->start[k] = operand->dims[k] - 1 - old.start[k];
           map->step[k] = -old.step[k];
@@ -192,18 +208,18 @@ static void through_access(const compiler *c, const trm_instruction *instruction
 static bool through_reshape(const trm_shape *from, const trm_shape *operand, coordinates *map) {
   const coordinates old = *map;
   int32_t d = 0;
-  for (int32_t k = 0; k < operand->rank; k++) {
+  for (int32_t k = 0; k < operand->rank; ++k) {
     if (operand->dims[k] == 1) {
       map->from[k] = -1, map->start[k] = 0, map->step[k] = 0;
       continue;
     }
-    while (d < from->rank && from->dims[d] == 1) d++;
+    while (d < from->rank && from->dims[d] == 1) ++d;
     if (d == from->rank || from->dims[d] != operand->dims[k]) {
       *map = old;
       return false;
     }
     map->from[k] = old.from[d], map->start[k] = old.start[d], map->step[k] = old.step[d];
-    d++;
+    ++d;
   }
   return true;
 }
@@ -248,7 +264,7 @@ static bool is_leaf(trm_opcode opcode) {
 static trm_index resolve_access(compiler *c, trm_index index, strip_access *access) {
   const trm_shape *space = &strip_at(c, index)->shape;
   coordinates map = {{0}, {0}, {0}};
-  for (int32_t d = 0; d < space->rank; d++) map.from[d] = d, map.step[d] = 1;
+  for (int32_t d = 0; d < space->rank; ++d) map.from[d] = d, map.step[d] = 1;
   trm_index current = index;
   bool is_flat = false; /* past a reshape: only the linear index is known */
   int64_t base = 0, strides[TRM_MAX_RANK] = {0};
@@ -265,7 +281,7 @@ static trm_index resolve_access(compiler *c, trm_index index, strip_access *acce
                      !through_reshape(&instruction->shape,
                                       &strip_at(c, instruction->operands[0])->shape, &map))) {
       int64_t stride = 1;
-      for (int32_t k = instruction->shape.rank - 1; k >= 0; k--) {
+      for (int32_t k = instruction->shape.rank - 1; k >= 0; --k) {
         base += map.start[k] * stride;
         if (map.from[k] >= 0) strides[map.from[k]] += map.step[k] * stride;
         stride *= instruction->shape.dims[k];
@@ -281,7 +297,7 @@ static trm_index resolve_access(compiler *c, trm_index index, strip_access *acce
   }
   /* Collapse: drop dimensions of 1, merge neighbours that run on. */
   *access = (strip_access){.base = base};
-  for (int32_t d = 0; d < space->rank; d++) {
+  for (int32_t d = 0; d < space->rank; ++d) {
     if (space->dims[d] == 1) continue;
     const int32_t last = access->rank - 1;
     if (last >= 0 && access->strides[last] == strides[d] * space->dims[d]) {
@@ -302,8 +318,8 @@ static trm_status emit_read(compiler *c, trm_index index, trm_index source,
   const trm_dtype dtype = strip_at(c, source)->shape.dtype;
   const int64_t count = strip_count(c, index);
   strip_slot raw = source_slot(c, source);
-  const bool is_linear = (access->rank == 0 && count == 1) ||
-                         (access->rank == 1 && access->strides[0] == 1);
+  const bool is_linear =
+      (access->rank == 0 && count == 1) || (access->rank == 1 && access->strides[0] == 1);
   uint32_t slot;
   if (is_linear) {
     raw.moves = true;
@@ -337,7 +353,7 @@ static trm_status emit_iota(compiler *c, trm_index index, trm_error *error) {
   access->rank = 2;
   access->dims[0] = shape->dims[dimension];
   access->dims[1] = 1;
-  for (int64_t d = dimension + 1; d < shape->rank; d++) access->dims[1] *= shape->dims[d];
+  for (int64_t d = dimension + 1; d < shape->rank; ++d) access->dims[1] *= shape->dims[d];
   uint32_t slot = add_register(c, 3);
   access->source = slot;
   TRY(add_step(c, NULL, access, slot, 0, 0, 0, error));
@@ -362,10 +378,13 @@ static trm_status emit_half_limit(compiler *c, trm_opcode opcode, uint32_t out, 
   const trm_vector_fn limit = c->ops->half_limit[c->half_overflow];
   if (limit == NULL) return TRM_OK;
   switch (opcode) {
-    case TRM_OP_DIVIDE: case TRM_OP_LOG: case TRM_OP_LOG_PLUS_ONE: case TRM_OP_RSQRT:
-      TRY(add_step(c, c->ops->half_pole, NULL, out, out, a, b, error));
-      break;
-    case TRM_OP_POWER: case TRM_OP_EXPONENTIAL: case TRM_OP_EXPONENTIAL_MINUS_ONE:
+    case TRM_OP_DIVIDE:
+    case TRM_OP_LOG:
+    case TRM_OP_LOG_PLUS_ONE:
+    case TRM_OP_RSQRT: TRY(add_step(c, c->ops->half_pole, NULL, out, out, a, b, error)); break;
+    case TRM_OP_POWER:
+    case TRM_OP_EXPONENTIAL:
+    case TRM_OP_EXPONENTIAL_MINUS_ONE:
       TRY(add_step(c, c->ops->half_large, NULL, out, out, a, b, error));
       break;
     default: break;
@@ -379,7 +398,7 @@ static trm_status emit_elementwise(compiler *c, trm_index index, bool skip_round
   const trm_opcode opcode = instruction->opcode;
   const trm_dtype to = instruction->shape.dtype;
   uint32_t in[3];
-  for (uint32_t i = 0; i < 3; i++) {
+  for (uint32_t i = 0; i < 3; ++i) {
     const uint32_t k = i < instruction->num_operands ? i : 0;
     in[i] = c->value_slot[instruction->operands[k]];
   }
@@ -422,7 +441,7 @@ static trm_status find_members(compiler *c, const target *t, trm_error *error) {
   const uint32_t stage = ++c->num_stages;
   const int64_t count = strip_count(c, t->roots[0]);
   c->members.count = c->stack.count = 0;
-  for (uint32_t r = 0; r < t->num_roots; r++) {
+  for (uint32_t r = 0; r < t->num_roots; ++r) {
     if (!VECTOR_PUSH(&c->stack, t->roots[r])) FAIL_NO_MEMORY("a strip program");
   }
   while (c->stack.count > 0) {
@@ -435,16 +454,16 @@ static trm_status find_members(compiler *c, const target *t, trm_error *error) {
     if (is_leaf(instruction->opcode) || instruction->opcode == TRM_OP_IOTA ||
         (is_access(instruction) && !is_alias(c, index)))
       continue;
-    for (uint32_t i = 0; i < instruction->num_operands; i++) {
+    for (uint32_t i = 0; i < instruction->num_operands; ++i) {
       const trm_index operand = instruction->operands[i];
       if (strip_count(c, operand) != count) continue; /* a scalar for all */
       if (!VECTOR_PUSH(&c->stack, operand)) FAIL_NO_MEMORY("a strip program");
     }
   }
   qsort(c->members.items, c->members.count, sizeof *c->members.items, compare_indices);
-  for (size_t i = 0; i < c->members.count; i++) {
+  for (size_t i = 0; i < c->members.count; ++i) {
     const trm_instruction *instruction = strip_at(c, c->members.items[i]);
-    for (uint32_t k = 0; k < instruction->num_operands; k++) c->uses[instruction->operands[k]]++;
+    for (uint32_t k = 0; k < instruction->num_operands; ++k) c->uses[instruction->operands[k]]++;
   }
   return TRM_OK;
 }
@@ -493,7 +512,7 @@ static trm_status emit_member(compiler *c, const target *t, trm_index index, trm
     const trm_index source = resolve_access(c, index, &access);
     return emit_read(c, index, source, &access, error);
   }
-  for (uint32_t i = 0; i < instruction->num_operands; i++) {
+  for (uint32_t i = 0; i < instruction->num_operands; ++i) {
     if (strip_count(c, instruction->operands[i]) != count)
       TRY(emit_scalar(c, instruction->operands[i], error));
   }
@@ -504,9 +523,11 @@ static trm_status emit_member(compiler *c, const target *t, trm_index index, trm
 /* Stores the roots; *out_first is the slot of result 0, when it is here. */
 static trm_status emit_roots(compiler *c, const target *t, uint32_t *out_first, trm_error *error) {
   *out_first = NO_SLOT;
-  for (uint32_t r = 0; r < t->num_roots; r++) {
+  for (uint32_t r = 0; r < t->num_roots; ++r) {
     const trm_dtype dtype = strip_at(c, t->roots[r])->shape.dtype;
-    strip_slot place = {.kind = SLOT_RESULT, .moves = true, .source = t->results[r],
+    strip_slot place = {.kind = SLOT_RESULT,
+                        .moves = true,
+                        .source = t->results[r],
                         .log2_size = log2_of_size(trm_dtype_size(dtype))};
     if (t->results[r] == NO_SLOT) {
       place.kind = SLOT_TEMPORARY;
@@ -530,8 +551,7 @@ static trm_status emit_roots(compiler *c, const target *t, uint32_t *out_first, 
 static trm_status compile_stage(compiler *c, const target *t, trm_error *error) {
   c->slots.count = c->steps.count = 0;
   TRY(find_members(c, t, error));
-  for (size_t i = 0; i < c->members.count; i++)
-    TRY(emit_member(c, t, c->members.items[i], error));
+  for (size_t i = 0; i < c->members.count; ++i) TRY(emit_member(c, t, c->members.items[i], error));
   uint32_t first_slot;
   TRY(emit_roots(c, t, &first_slot, error));
   return trm_strip_place_stage(c, t, first_slot, error);
@@ -544,13 +564,13 @@ static trm_status add_root_targets(compiler *c, trm_error *error) {
   const uint32_t num = is_tuple ? root->num_operands : 1;
   bool *done = ARENA_NEW(&c->scratch, bool, num + 1);
   CHECK_MEMORY(done, "a strip program");
-  for (uint32_t i = 0; i < num; i++) {
+  for (uint32_t i = 0; i < num; ++i) {
     if (done[i]) continue;
     target t = {ARENA_NEW(&c->scratch, trm_index, num), ARENA_NEW(&c->scratch, uint32_t, num), 0};
     CHECK_MEMORY(t.roots, "a strip program");
     CHECK_MEMORY(t.results, "a strip program");
     const int64_t count = strip_count(c, is_tuple ? root->operands[i] : c->computation->root);
-    for (uint32_t k = i; k < num; k++) {
+    for (uint32_t k = i; k < num; ++k) {
       const trm_index index = is_tuple ? root->operands[k] : c->computation->root;
       if (done[k] || strip_count(c, index) != count) continue;
       done[k] = true;
@@ -564,11 +584,11 @@ static trm_status add_root_targets(compiler *c, trm_error *error) {
 
 static bool is_supported(const compiler *c) {
   const trm_computation *computation = c->computation;
-  for (trm_index i = 0; i < computation->num_instructions; i++) {
+  for (trm_index i = 0; i < computation->num_instructions; ++i) {
     const trm_instruction *instruction = strip_at(c, i);
     if (i == computation->root && instruction->opcode == TRM_OP_TUPLE &&
         instruction->num_operands > 0) {
-      for (uint32_t k = 0; k < instruction->num_operands; k++)
+      for (uint32_t k = 0; k < instruction->num_operands; ++k)
         if (!trm_shape_is_array(&strip_at(c, instruction->operands[k])->shape)) return false;
       continue;
     }
@@ -593,8 +613,7 @@ static trm_status compile_all(compiler *c, trm_strip_program **out_program, trm_
   CHECK_MEMORY(c->uses, "a strip program");
   CHECK_MEMORY(program, "a strip program");
   TRY(add_root_targets(c, error));
-  for (size_t i = 0; i < c->targets.count; i++)
-    TRY(compile_stage(c, &c->targets.items[i], error));
+  for (size_t i = 0; i < c->targets.count; ++i) TRY(compile_stage(c, &c->targets.items[i], error));
   /* A stage reads staged values that come before its own: so descending, and run in reverse. */
   for (trm_index i = n; i-- > 0;) {
     if (!c->is_staged[i]) continue;
@@ -609,7 +628,7 @@ static trm_status compile_all(compiler *c, trm_strip_program **out_program, trm_
   program->temporary_bytes = c->temporary_bytes;
   program->max_threads = 1;
   program->in_place_operands = c->in_place_operands;
-  for (uint32_t i = 0; i < program->num_stages; i++) {
+  for (uint32_t i = 0; i < program->num_stages; ++i) {
     program->stages[i] = c->stages.items[program->num_stages - 1 - i];
     const size_t bytes = (program->stages[i].file_bytes + 63) & ~(size_t)63;
     if (bytes > program->file_bytes) program->file_bytes = bytes;
@@ -627,8 +646,11 @@ trm_status trm_strip_compile_any(const trm_computation *computation, bool is_fun
                                  trm_half_overflow half_overflow, trm_arena *arena,
                                  trm_strip_program **out_program, bool *out_supported,
                                  trm_error *error) {
-  compiler c = {.computation = computation, .ops = trm_vector_ops_get(), .arena = arena,
-                .is_function = is_function, .half_overflow = half_overflow};
+  compiler c = {.computation = computation,
+                .ops = trm_vector_ops_get(),
+                .arena = arena,
+                .is_function = is_function,
+                .half_overflow = half_overflow};
   *out_supported = is_supported(&c);
   if (!*out_supported) return TRM_OK;
   const trm_status status = compile_all(&c, out_program, error);
@@ -643,8 +665,8 @@ trm_status trm_strip_compile_any(const trm_computation *computation, bool is_fun
 }
 
 trm_status trm_strip_compile(const trm_module *module, const trm_computation *computation,
-                             trm_arena *arena, trm_strip_program **out_program,
-                             bool *out_supported, trm_error *error) {
+                             trm_arena *arena, trm_strip_program **out_program, bool *out_supported,
+                             trm_error *error) {
   return trm_strip_compile_any(computation, false, module->half_overflow, arena, out_program,
                                out_supported, error);
 }

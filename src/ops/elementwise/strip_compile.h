@@ -21,15 +21,15 @@ typedef struct strip_compiler {
   trm_arena scratch;
   bool is_function;
   trm_half_overflow half_overflow;
-  bool *is_staged;        /* by instruction: has a temporary */
-  size_t *temporary;      /* its offset */
+  bool *is_staged;   /* by instruction: has a temporary */
+  size_t *temporary; /* its offset */
   size_t temporary_bytes;
-  uint32_t *mark;         /* by instruction: the stage that last saw it, from 1 */
-  uint32_t *value_slot;   /* by instruction, in the current stage */
+  uint32_t *mark;       /* by instruction: the stage that last saw it, from 1 */
+  uint32_t *value_slot; /* by instruction, in the current stage */
   uint32_t *uses;
   uint32_t num_stages;
   VECTOR(strip_target) targets; /* the results */
-  VECTOR(strip_stage) stages; /* in reverse order of running */
+  VECTOR(strip_stage) stages;   /* in reverse order of running */
   VECTOR(trm_index) members, stack;
   VECTOR(strip_slot) slots;
   VECTOR(strip_step) steps;

@@ -57,8 +57,8 @@ size_t trm_strip_merge_pairs(const trm_vector_ops *ops, const strip_slot *slots,
         find_second(ops, next->function, next->in[1] == step.out, &second) &&
         (next->out == step.out || !is_read_later(steps, i + 2, num_steps, step.out))) {
       const uint32_t other = next->in[0] == step.out ? next->in[1] : next->in[0];
-      step = (strip_step){ops->pair[first][second], NULL, next->out,
-                          {step.in[0], step.in[1], other}};
+      step =
+          (strip_step){ops->pair[first][second], NULL, next->out, {step.in[0], step.in[1], other}};
       ++i;
     }
     steps[kept++] = step;

@@ -17,22 +17,22 @@ static trm_status place_registers(compiler *c, uint32_t num_fills, uint32_t *uni
   uint32_t *last = ARENA_NEW(&c->scratch, uint32_t, num_slots + 1);
   uint32_t *free_units[4] = {0}, num_free[4] = {0};
   CHECK_MEMORY(last, "a strip program");
-  for (int i = 0; i < 4; i++) {
+  for (int i = 0; i < 4; ++i) {
     free_units[i] = ARENA_NEW(&c->scratch, uint32_t, num_slots + 1);
     CHECK_MEMORY(free_units[i], "a strip program");
   }
-  for (uint32_t s = 0; s < num_slots; s++) units[s] = NO_SLOT;
-  for (uint32_t i = 0; i < num_steps; i++) {
+  for (uint32_t s = 0; s < num_slots; ++s) units[s] = NO_SLOT;
+  for (uint32_t i = 0; i < num_steps; ++i) {
     const strip_step *step = &c->steps.items[i];
     last[step->out] = i;
     if (step->function == NULL) continue;
-    for (int k = 0; k < 3; k++) last[step->in[k]] = i;
+    for (int k = 0; k < 3; ++k) last[step->in[k]] = i;
   }
   uint32_t total = 0;
-  for (uint32_t i = 0; i < num_steps; i++) {
+  for (uint32_t i = 0; i < num_steps; ++i) {
     const strip_step *step = &c->steps.items[i];
     /* The operands that die here first: the result may take a place of the same size. */
-    for (int k = 0; k < 3 && step->function != NULL; k++) {
+    for (int k = 0; k < 3 && step->function != NULL; ++k) {
       const uint32_t s = step->in[k];
       const strip_slot *slot = &c->slots.items[s];
       if (slot->kind != SLOT_REGISTER || slot->keeps || last[s] != i || s == step->out ||
@@ -56,8 +56,8 @@ static trm_status place_registers(compiler *c, uint32_t num_fills, uint32_t *uni
 /* Elements after which the access repeats itself; 0: it does not. */
 static int64_t period_of(const strip_access *access, int64_t count) {
   if (count == 0) return 0;
-  if (access->is_iota) return access->dims[1] > INT64_MAX / access->dims[0] ? 0
-                              : access->dims[0] * access->dims[1];
+  if (access->is_iota)
+    return access->dims[1] > INT64_MAX / access->dims[0] ? 0 : access->dims[0] * access->dims[1];
   if (access->rank == 0) return 1;
   if (access->strides[0] != 0) return 0;
   return count / access->dims[0];
@@ -66,7 +66,7 @@ static int64_t period_of(const strip_access *access, int64_t count) {
 /* A strip that is a multiple of the periods found, where that keeps it long enough. */
 static int64_t choose_strip(const compiler *c, int64_t count, int64_t wanted) {
   int64_t unit = 1;
-  for (size_t i = 0; i < c->steps.count; i++) {
+  for (size_t i = 0; i < c->steps.count; ++i) {
     const strip_access *access = c->steps.items[i].access;
     const int64_t period = access == NULL ? 0 : period_of(access, count);
     if (period <= 1 || unit % period == 0) continue;
@@ -83,14 +83,14 @@ static trm_status split_fills(compiler *c, int64_t count, int64_t strip, uint32_
   strip_step *later = ARENA_NEW(&c->scratch, strip_step, n + 1);
   CHECK_MEMORY(later, "a strip program");
   size_t num_fills = 0, num_later = 0;
-  for (size_t i = 0; i < n; i++) {
+  for (size_t i = 0; i < n; ++i) {
     const strip_step step = c->steps.items[i];
     bool fills = c->slots.items[step.out].kind == SLOT_REGISTER;
     if (step.function == NULL) {
       const int64_t period = period_of(step.access, count);
       fills = fills && period > 0 && strip % period == 0;
     } else {
-      for (int k = 0; k < 3; k++) fills = fills && (c->slots.items[step.in[k]].keeps);
+      for (int k = 0; k < 3; ++k) fills = fills && (c->slots.items[step.in[k]].keeps);
     }
     if (fills) {
       c->slots.items[step.out].keeps = true;
@@ -108,23 +108,23 @@ static trm_status split_fills(compiler *c, int64_t count, int64_t strip, uint32_
 static void find_in_place(compiler *c, const target *t, uint32_t result_slot, int64_t count,
                           trm_dtype dtype) {
   bool has_first = false;
-  for (uint32_t r = 0; r < t->num_roots; r++) has_first = has_first || t->results[r] == 0;
+  for (uint32_t r = 0; r < t->num_roots; ++r) has_first = has_first || t->results[r] == 0;
   if (!has_first || result_slot == NO_SLOT) return;
   size_t written = c->steps.count;
   for (size_t i = c->steps.count; i-- > 0;) {
     if (c->steps.items[i].out == result_slot) written = i;
   }
-  for (uint32_t p = 0; p < c->computation->num_parameters && p < 32; p++) {
+  for (uint32_t p = 0; p < c->computation->num_parameters && p < 32; ++p) {
     const trm_shape *shape = &strip_at(c, c->computation->parameters[p])->shape;
-    bool allowed = trm_shape_count(shape) == count &&
-                   trm_dtype_size(shape->dtype) == trm_dtype_size(dtype);
-    for (size_t s = 0; s < c->slots.count && allowed; s++) {
+    bool allowed =
+        trm_shape_count(shape) == count && trm_dtype_size(shape->dtype) == trm_dtype_size(dtype);
+    for (size_t s = 0; s < c->slots.count && allowed; ++s) {
       const strip_slot *slot = &c->slots.items[s];
       if (slot->kind != SLOT_OPERAND || slot->source != p) continue;
       allowed = slot->moves && slot->base == 0;
-      for (size_t i = written + 1; i < c->steps.count && allowed; i++) {
+      for (size_t i = written + 1; i < c->steps.count && allowed; ++i) {
         const strip_step *step = &c->steps.items[i];
-        for (int k = 0; k < 3; k++)
+        for (int k = 0; k < 3; ++k)
           if (step->function != NULL && step->in[k] == s) allowed = false;
       }
     }
@@ -134,7 +134,7 @@ static void find_in_place(compiler *c, const target *t, uint32_t result_slot, in
 
 /* Parameters that another stage reads too must stay as they are. */
 static void forbid_in_place(compiler *c) {
-  for (size_t s = 0; s < c->slots.count; s++) {
+  for (size_t s = 0; s < c->slots.count; ++s) {
     const strip_slot *slot = &c->slots.items[s];
     if (slot->kind == SLOT_OPERAND && slot->source < 32)
       c->in_place_operands &= ~(UINT32_C(1) << slot->source);
@@ -160,7 +160,7 @@ trm_status trm_strip_place_stage(compiler *c, const target *t, uint32_t first_sl
     find_in_place(c, t, first_slot, stage.count, strip_at(c, t->roots[0])->shape.dtype);
   TRY(place_registers(c, 0, units, &total, error));
   uint32_t touched = total; /* bytes an element, registers and arrays */
-  for (uint32_t s = 0; s < stage.num_slots; s++)
+  for (uint32_t s = 0; s < stage.num_slots; ++s)
     if (c->slots.items[s].moves) touched += UINT32_C(1) << c->slots.items[s].log2_size;
   int64_t strip = STRIP_BYTES / (touched > 0 ? touched : 8) / SMALLEST_STRIP * SMALLEST_STRIP;
   strip = strip < SMALLEST_STRIP ? SMALLEST_STRIP : strip > LARGEST_STRIP ? LARGEST_STRIP : strip;
@@ -170,14 +170,14 @@ trm_status trm_strip_place_stage(compiler *c, const target *t, uint32_t first_sl
   }
   stage.strip = strip;
   TRY(split_fills(c, stage.count, strip, &stage.num_fills, error));
-  c->steps.count = stage.num_fills +
-                   trm_strip_merge_pairs(c->ops, c->slots.items, c->steps.items + stage.num_fills,
-                                         c->steps.count - stage.num_fills);
+  c->steps.count = stage.num_fills + trm_strip_merge_pairs(c->ops, c->slots.items,
+                                                           c->steps.items + stage.num_fills,
+                                                           c->steps.count - stage.num_fills);
   stage.num_steps = (uint32_t)c->steps.count;
   TRY(place_registers(c, stage.num_fills, units, &total, error));
   const size_t pointers = (stage.num_slots * sizeof(void *) + 63) & ~(size_t)63;
   stage.bytes_per_element = 4 * stage.num_steps;
-  for (uint32_t s = 0; s < stage.num_slots; s++) {
+  for (uint32_t s = 0; s < stage.num_slots; ++s) {
     strip_slot *slot = &c->slots.items[s];
     if (slot->moves) stage.num_moving++, stage.bytes_per_element += (size_t)1 << slot->log2_size;
     if (slot->kind != SLOT_REGISTER || units[s] == NO_SLOT) continue;
@@ -193,7 +193,7 @@ trm_status trm_strip_place_stage(compiler *c, const target *t, uint32_t first_sl
   CHECK_MEMORY(stage.moving, "a strip program");
   stage.steps = stage.fills + stage.num_fills;
   uint32_t moving = 0;
-  for (uint32_t s = 0; s < stage.num_slots; s++)
+  for (uint32_t s = 0; s < stage.num_slots; ++s)
     if (stage.slots[s].moves) stage.moving[moving++] = s;
   if (!VECTOR_PUSH(&c->stages, stage)) FAIL_NO_MEMORY("a strip program");
   return TRM_OK;

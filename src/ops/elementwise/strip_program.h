@@ -8,7 +8,8 @@
 
 typedef enum strip_slot_kind {
   SLOT_REGISTER, /* in the thread's file, at `offset` */
-  SLOT_OPERAND, SLOT_RESULT, /* index `source` */
+  SLOT_OPERAND,
+  SLOT_RESULT,   /* index `source` */
   SLOT_CONSTANT, /* at `data` */
   SLOT_TEMPORARY /* a stage's result, at `offset` of the scratch */
 } strip_slot_kind;
@@ -16,11 +17,11 @@ typedef enum strip_slot_kind {
 /* A place that steps read and write; a run keeps one pointer for each. */
 typedef struct strip_slot {
   strip_slot_kind kind;
-  bool moves;     /* advances with the strips; otherwise points to the start */
-  bool keeps;     /* a register that is filled once, before the first strip */
+  bool moves; /* advances with the strips; otherwise points to the start */
+  bool keeps; /* a register that is filled once, before the first strip */
   uint8_t log2_size;
   uint32_t source;
-  int64_t base;   /* elements from the start of the array, where it moves */
+  int64_t base; /* elements from the start of the array, where it moves */
   const void *data;
   size_t offset;
 } strip_slot;
@@ -35,7 +36,7 @@ typedef struct strip_access {
 } strip_access;
 
 typedef struct strip_step {
-  trm_vector_fn function;     /* NULL: load by access */
+  trm_vector_fn function; /* NULL: load by access */
   const strip_access *access;
   uint32_t out, in[3];
 } strip_step;
@@ -44,17 +45,17 @@ typedef struct strip_stage {
   int64_t count, strip; /* elements of the index space and of one strip */
   uint32_t num_slots, num_fills, num_steps, num_moving;
   strip_slot *slots;
-  uint32_t *moving;   /* slots that move */
-  strip_step *fills;  /* once a thread */
-  strip_step *steps;  /* each strip */
-  size_t file_bytes;  /* of one thread: the pointers, then the registers */
+  uint32_t *moving;         /* slots that move */
+  strip_step *fills;        /* once a thread */
+  strip_step *steps;        /* each strip */
+  size_t file_bytes;        /* of one thread: the pointers, then the registers */
   size_t bytes_per_element; /* read, written and worked on: to choose the number of threads */
 } strip_stage;
 
 struct trm_strip_program {
   const trm_vector_ops *ops;
   uint32_t num_stages;
-  strip_stage *stages; /* in order of running */
+  strip_stage *stages;                /* in order of running */
   size_t temporary_bytes, file_bytes; /* the largest stage's */
   int max_threads;
   uint32_t in_place_operands;
@@ -67,8 +68,8 @@ size_t trm_strip_merge_pairs(const trm_vector_ops *ops, const strip_slot *slots,
 
 /* With is_function, parameters and results are arrays of any length instead of scalars. */
 trm_status trm_strip_compile_any(const trm_computation *computation, bool is_function,
-                                 trm_half_overflow half_overflow,
-                                 trm_arena *arena, trm_strip_program **out_program,
-                                 bool *out_supported, trm_error *error);
+                                 trm_half_overflow half_overflow, trm_arena *arena,
+                                 trm_strip_program **out_program, bool *out_supported,
+                                 trm_error *error);
 
 #endif /* TREMULA_OPS_ELEMENTWISE_STRIP_PROGRAM_H_ */

@@ -96,10 +96,8 @@ double trm_codelet_cycles(const trm_computation *computation, const trm_instruct
   const bool wide = operand == TRM_C64 || operand == TRM_C128;
   switch (instruction->opcode) {
     case TRM_OP_CONVERT:
-    case TRM_OP_BITCAST_CONVERT:
-      return cast_cycles(operand, result);
-    case TRM_OP_IOTA:
-      return 3.0 / trm_tile_vector_width(result);
+    case TRM_OP_BITCAST_CONVERT: return cast_cycles(operand, result);
+    case TRM_OP_IOTA: return 3.0 / trm_tile_vector_width(result);
     case TRM_OP_SELECT:
       if (trm_codelet_is_relu_gradient(computation, instruction)) {
         return 3.0 / trm_tile_vector_width(result);
@@ -110,8 +108,7 @@ double trm_codelet_cycles(const trm_computation *computation, const trm_instruct
         return trm_codelet_kind_of(operand) == TRM_CODELET_FLOAT ? 20.0 / 4 : 11.0 / 4;
       }
       break;
-    default:
-      break;
+    default: break;
   }
   const loop_cost *row = &table[instruction->opcode];
   const trm_codelet_kind column = trm_codelet_kind_of(operand);

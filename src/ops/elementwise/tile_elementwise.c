@@ -21,13 +21,13 @@ typedef struct body {
   trm_tile_cost *cost;
   const trm_computation *computation;
   uint32_t count;
-  uint32_t *uses;      /* of each instruction, inside */
-  int32_t *result_of;  /* leaf of the result, or -1 */
-  int32_t *leader_of;  /* operand leaf where the instruction's value lies; -1: nowhere yet */
-  double *cycles;      /* worker cycles an element of the expression that ends there */
-  uint16_t *size;      /* instructions in it */
-  bool in_half;        /* what comes in and goes out is float16, float32 is only inside */
-  int32_t written;     /* operand leaf that may be written; -1: none */
+  uint32_t *uses;     /* of each instruction, inside */
+  int32_t *result_of; /* leaf of the result, or -1 */
+  int32_t *leader_of; /* operand leaf where the instruction's value lies; -1: nowhere yet */
+  double *cycles;     /* worker cycles an element of the expression that ends there */
+  uint16_t *size;     /* instructions in it */
+  bool in_half;       /* what comes in and goes out is float16, float32 is only inside */
+  int32_t written;    /* operand leaf that may be written; -1: none */
   int64_t *flops;
 } body;
 
@@ -112,14 +112,13 @@ static trm_status add_compute_set(body *b, trm_index root, const trm_mapping *pl
   uint32_t edges = 1;
   bool scalar = false, in_place = false;
   double loads = 0;
-  const double width =
-      trm_tile_vector_width(b->in_half && instruction->shape.dtype == TRM_F32
-                                ? TRM_F16 : instruction->shape.dtype);
+  const double width = trm_tile_vector_width(
+      b->in_half && instruction->shape.dtype == TRM_F32 ? TRM_F16 : instruction->shape.dtype);
   for (uint32_t k = 0; k < inputs.num_inputs; ++k) {
     const int32_t leaf = operand_leaf(b, inputs.inputs[k]);
     const trm_instruction *input = &b->computation->instructions[inputs.inputs[k]];
-    const bool same_size = trm_tile_dtype_bytes(input->shape.dtype) ==
-                           trm_tile_dtype_bytes(instruction->shape.dtype);
+    const bool same_size =
+        trm_tile_dtype_bytes(input->shape.dtype) == trm_tile_dtype_bytes(instruction->shape.dtype);
     in_place |= same_size && (is_elementwise(input) ? b->uses[inputs.inputs[k]] == 1
                                                     : leaf >= 0 && leaf == b->written);
     if (leaf >= 0 && (uint32_t)leaf < b->request->num_operands) {
@@ -211,10 +210,10 @@ static void wish_to_follow(const trm_tile_request *request, trm_tile_cost *cost,
     }
     if (!first->is_movable && !other->is_movable) continue;
     cost->wishes[cost->num_wishes++] =
-        other->is_movable ? (trm_tile_wish){.operand = k, .mapping = first->mapping,
-                                            .kind = TRM_WISH_FOLLOW}
-                          : (trm_tile_wish){.operand = (uint32_t)leader, .mapping = other->mapping,
-                                            .kind = TRM_WISH_FOLLOW};
+        other->is_movable
+            ? (trm_tile_wish){.operand = k, .mapping = first->mapping, .kind = TRM_WISH_FOLLOW}
+            : (trm_tile_wish){
+                  .operand = (uint32_t)leader, .mapping = other->mapping, .kind = TRM_WISH_FOLLOW};
     return;
   }
 }
@@ -307,7 +306,8 @@ static trm_status inner_bytes(const body *b, int64_t *out_bytes, trm_error *erro
 
 static trm_status cost_fusion(const trm_tile_request *request, trm_tile_cost *cost,
                               trm_error *error) {
-  body b = {.request = request, .cost = cost,
+  body b = {.request = request,
+            .cost = cost,
             .computation = &request->module->computations[request->instruction->called[0]]};
   b.count = b.computation->num_instructions;
   TRY(allocate_body(&b, error));
@@ -317,8 +317,8 @@ static trm_status cost_fusion(const trm_tile_request *request, trm_tile_cost *co
   const int32_t leader = choose_leader(&b, trm_shape_leaf(&request->instruction->shape, 0));
   if (leader >= 0) place = request->operands[leader].mapping;
   wish_to_follow(request, cost, leader);
-  const bool dies = leader >= 0 && request->operands[leader].dies &&
-                    !request->operands[leader].is_view;
+  const bool dies =
+      leader >= 0 && request->operands[leader].dies && !request->operands[leader].is_view;
   b.written = dies ? leader : -1;
   for (uint32_t l = 0; l < cost->num_results; ++l) {
     const trm_dtype dtype = trm_shape_leaf(&request->instruction->shape, (int32_t)l)->dtype;
@@ -412,12 +412,12 @@ static trm_status cost_single(const trm_tile_request *request, trm_tile_cost *co
   const uint32_t width = trm_tile_vector_width(instruction->shape.dtype);
   const trm_codelet_kind kind = trm_codelet_kind_of(instruction->shape.dtype);
   if (relu && kind != TRM_CODELET_INTEGER) per_element = 2.0 / width;
-  const int64_t setup =
-      instruction->num_operands >= 2
-          ? (scalar ? 20 : kind == TRM_CODELET_HALF ? 26 : 29)
-          : instruction->opcode == TRM_OP_EXPONENTIAL ? 33 : 17;
-  const int64_t cycles =
-      workers * (setup + (int64_t)(per_element * (double)per_worker + 0.5)) + 11;
+  const int64_t setup = instruction->num_operands >= 2              ? (scalar                     ? 20
+                                                                       : kind == TRM_CODELET_HALF ? 26
+                                                                                                  : 29)
+                        : instruction->opcode == TRM_OP_EXPONENTIAL ? 33
+                                                                    : 17;
+  const int64_t cycles = workers * (setup + (int64_t)(per_element * (double)per_worker + 0.5)) + 11;
   const char *codelet =
       trm_codelet_name(cost->arena, request->computation, instruction, 1, 0, scalar);
   CHECK_MEMORY(codelet, "a cost");
@@ -430,8 +430,7 @@ static trm_status cost_single(const trm_tile_request *request, trm_tile_cost *co
 }
 
 /* map: the called computation on every element; each of its instructions as an expression. */
-static trm_status cost_map(const trm_tile_request *request, trm_tile_cost *cost,
-                           trm_error *error) {
+static trm_status cost_map(const trm_tile_request *request, trm_tile_cost *cost, trm_error *error) {
   const trm_computation *called = &request->module->computations[request->instruction->called[0]];
   double cycles = 0;
   int64_t flops = 0;

@@ -18,88 +18,88 @@
 #define SIGNATURE void *out, const void *a, const void *b, const void *c, size_t n
 
 /* One loop: R and T are the types of result and operands; x, y, z the operands' elements. */
-#define LOOP1(name, R, T, expression)                       \
-  static void name(SIGNATURE) {                             \
-    UNUSED(b), UNUSED(c);                                   \
-    R *const o = out;                                       \
-    const T *const p = a;                                   \
-    IVDEP for (size_t i = 0; i < n; i++) {                  \
-      const T x = p[i];                                     \
-      o[i] = (R)(expression);                               \
-    }                                                       \
+#define LOOP1(name, R, T, expression)      \
+  static void name(SIGNATURE) {            \
+    UNUSED(b), UNUSED(c);                  \
+    R *const o = out;                      \
+    const T *const p = a;                  \
+    IVDEP for (size_t i = 0; i < n; ++i) { \
+      const T x = p[i];                    \
+      o[i] = (R)(expression);              \
+    }                                      \
   }
-#define LOOP2(name, R, T, expression)                       \
-  static void name(SIGNATURE) {                             \
-    UNUSED(c);                                              \
-    R *const o = out;                                       \
-    const T *const p = a, *const q = b;                     \
-    IVDEP for (size_t i = 0; i < n; i++) {                  \
-      const T x = p[i], y = q[i];                           \
-      o[i] = (R)(expression);                               \
-    }                                                       \
+#define LOOP2(name, R, T, expression)      \
+  static void name(SIGNATURE) {            \
+    UNUSED(c);                             \
+    R *const o = out;                      \
+    const T *const p = a, *const q = b;    \
+    IVDEP for (size_t i = 0; i < n; ++i) { \
+      const T x = p[i], y = q[i];          \
+      o[i] = (R)(expression);              \
+    }                                      \
   }
-#define LOOP3(name, R, T, expression)                       \
-  static void name(SIGNATURE) {                             \
-    R *const o = out;                                       \
-    const T *const p = a, *const q = b, *const s = c;       \
-    IVDEP for (size_t i = 0; i < n; i++) {                  \
-      const T x = p[i], y = q[i], z = s[i];                 \
-      o[i] = (R)(expression);                               \
-    }                                                       \
+#define LOOP3(name, R, T, expression)                 \
+  static void name(SIGNATURE) {                       \
+    R *const o = out;                                 \
+    const T *const p = a, *const q = b, *const s = c; \
+    IVDEP for (size_t i = 0; i < n; ++i) {            \
+      const T x = p[i], y = q[i], z = s[i];           \
+      o[i] = (R)(expression);                         \
+    }                                                 \
   }
 
 /* ---- Integers and pred ---------------------------------------------------------------------- */
 
-#define SIGNED_TYPES(M) \
-  M(S8, int8_t, uint8_t, 8) M(S16, int16_t, uint16_t, 16) M(S32, int32_t, uint32_t, 32) \
-  M(S64, int64_t, uint64_t, 64)
-#define UNSIGNED_TYPES(M) \
-  M(U8, uint8_t, uint8_t, 8) M(U16, uint16_t, uint16_t, 16) M(U32, uint32_t, uint32_t, 32) \
-  M(U64, uint64_t, uint64_t, 64)
+#define SIGNED_TYPES(M)     \
+  M(S8, int8_t, uint8_t, 8) \
+  M(S16, int16_t, uint16_t, 16) M(S32, int32_t, uint32_t, 32) M(S64, int64_t, uint64_t, 64)
+#define UNSIGNED_TYPES(M)    \
+  M(U8, uint8_t, uint8_t, 8) \
+  M(U16, uint16_t, uint16_t, 16) M(U32, uint32_t, uint32_t, 32) M(U64, uint64_t, uint64_t, 64)
 #define INTEGER_TYPES(M) SIGNED_TYPES(M) UNSIGNED_TYPES(M)
 
-#define INTEGER_LOOPS(V, T, U, bits)                                                     \
-  LOOP2(add_##V, T, T, (U)((U)x + (U)y))                                                 \
-  LOOP2(subtract_##V, T, T, (U)((U)x - (U)y))                                            \
-  LOOP2(multiply_##V, T, T, (U)((uint64_t)(U)x * (uint64_t)(U)y))                        \
-  LOOP2(maximum_##V, T, T, x > y ? x : y)                                                \
-  LOOP2(minimum_##V, T, T, x < y ? x : y)                                                \
-  LOOP2(and_##V, T, T, x & y)                                                            \
-  LOOP2(or_##V, T, T, x | y)                                                             \
-  LOOP2(xor_##V, T, T, x ^ y)                                                            \
-  LOOP1(not_##V, T, T, ~x)                                                               \
-  LOOP1(negate_##V, T, T, (U)(0u - (U)x))                                                \
-  LOOP2(shift_left_##V, T, T, (U)y < bits ? (U)((uint64_t)(U)x << ((U)y & (bits - 1))) : (U)0)     \
-  LOOP2(shift_logical_##V, T, T, (U)y < bits ? (U)((U)x >> ((U)y & (bits - 1))) : (U)0)  \
-  LOOP3(clamp_##V, T, T, (x > y ? x : y) < z ? (x > y ? x : y) : z)                      \
-  LOOP1(popcnt_##V, T, T, __builtin_popcountll((uint64_t)(U)x))                          \
-  LOOP1(clz_##V, T, T, (U)x == 0 ? bits : __builtin_clzll((uint64_t)(U)x) - (64 - bits)) \
-  LOOP2(compare_EQ_##V, uint8_t, T, x == y)                                              \
-  LOOP2(compare_NE_##V, uint8_t, T, x != y)                                              \
-  LOOP2(compare_GE_##V, uint8_t, T, x >= y)                                              \
-  LOOP2(compare_GT_##V, uint8_t, T, x > y)                                               \
-  LOOP2(compare_LE_##V, uint8_t, T, x <= y)                                              \
+#define INTEGER_LOOPS(V, T, U, bits)                                                           \
+  LOOP2(add_##V, T, T, (U)((U)x + (U)y))                                                       \
+  LOOP2(subtract_##V, T, T, (U)((U)x - (U)y))                                                  \
+  LOOP2(multiply_##V, T, T, (U)((uint64_t)(U)x * (uint64_t)(U)y))                              \
+  LOOP2(maximum_##V, T, T, x > y ? x : y)                                                      \
+  LOOP2(minimum_##V, T, T, x < y ? x : y)                                                      \
+  LOOP2(and_##V, T, T, x &y)                                                                   \
+  LOOP2(or_##V, T, T, x | y)                                                                   \
+  LOOP2(xor_##V, T, T, x ^ y)                                                                  \
+  LOOP1(not_##V, T, T, ~x)                                                                     \
+  LOOP1(negate_##V, T, T, (U)(0u - (U)x))                                                      \
+  LOOP2(shift_left_##V, T, T, (U)y < bits ? (U)((uint64_t)(U)x << ((U)y & (bits - 1))) : (U)0) \
+  LOOP2(shift_logical_##V, T, T, (U)y < bits ? (U)((U)x >> ((U)y & (bits - 1))) : (U)0)        \
+  LOOP3(clamp_##V, T, T, (x > y ? x : y) < z ? (x > y ? x : y) : z)                            \
+  LOOP1(popcnt_##V, T, T, __builtin_popcountll((uint64_t)(U)x))                                \
+  LOOP1(clz_##V, T, T, (U)x == 0 ? bits : __builtin_clzll((uint64_t)(U)x) - (64 - bits))       \
+  LOOP2(compare_EQ_##V, uint8_t, T, x == y)                                                    \
+  LOOP2(compare_NE_##V, uint8_t, T, x != y)                                                    \
+  LOOP2(compare_GE_##V, uint8_t, T, x >= y)                                                    \
+  LOOP2(compare_GT_##V, uint8_t, T, x > y)                                                     \
+  LOOP2(compare_LE_##V, uint8_t, T, x <= y)                                                    \
   LOOP2(compare_LT_##V, uint8_t, T, x < y)
 INTEGER_TYPES(INTEGER_LOOPS)
 
-#define SIGNED_LOOPS(V, T, U, bits)                                                              \
-  LOOP1(abs_##V, T, T, x < 0 ? (U)(0u - (U)x) : (U)x)                                            \
-  LOOP1(sign_##V, T, T, (x > 0) - (x < 0))                                                       \
-  LOOP2(shift_arithmetic_##V, T, T, x >> ((U)y < bits ? (U)y : (U)(bits - 1)))                   \
-  LOOP2(divide_##V, T, T, y == 0 ? (T)-1 : y == -1 ? (T)(U)(0u - (U)x) : (T)(x / y))             \
+#define SIGNED_LOOPS(V, T, U, bits)                                                    \
+  LOOP1(abs_##V, T, T, x < 0 ? (U)(0u - (U)x) : (U)x)                                  \
+  LOOP1(sign_##V, T, T, (x > 0) - (x < 0))                                             \
+  LOOP2(shift_arithmetic_##V, T, T, x >> ((U)y < bits ? (U)y : (U)(bits - 1)))         \
+  LOOP2(divide_##V, T, T, y == 0 ? (T) - 1 : y == -1 ? (T)(U)(0u - (U)x) : (T)(x / y)) \
   LOOP2(remainder_##V, T, T, y == 0 ? x : y == -1 ? (T)0 : (T)(x % y))
 SIGNED_TYPES(SIGNED_LOOPS)
 
-#define UNSIGNED_LOOPS(V, T, U, bits)                                                            \
-  LOOP1(abs_##V, T, T, x)                                                                        \
-  LOOP1(sign_##V, T, T, x != 0)                                                                  \
-  LOOP2(divide_##V, T, T, y == 0 ? (T)-1 : (T)(x / y))                                           \
-  LOOP2(remainder_##V, T, T, y == 0 ? x : (T)(x % y))                                            \
-  /* The sign bit is spread for unsigned types too. */                                           \
+#define UNSIGNED_LOOPS(V, T, U, bits)                    \
+  LOOP1(abs_##V, T, T, x)                                \
+  LOOP1(sign_##V, T, T, x != 0)                          \
+  LOOP2(divide_##V, T, T, y == 0 ? (T) - 1 : (T)(x / y)) \
+  LOOP2(remainder_##V, T, T, y == 0 ? x : (T)(x % y))    \
+  /* The sign bit is spread for unsigned types too. */   \
   LOOP2(shift_arithmetic_##V, T, T, (int##bits##_t)x >> (y < bits ? y : (U)(bits - 1)))
 UNSIGNED_TYPES(UNSIGNED_LOOPS)
 
-LOOP2(and_PRED, uint8_t, uint8_t, x & y)
+LOOP2(and_PRED, uint8_t, uint8_t, x &y)
 LOOP2(or_PRED, uint8_t, uint8_t, x | y)
 LOOP2(xor_PRED, uint8_t, uint8_t, x ^ y)
 LOOP1(not_PRED, uint8_t, uint8_t, x == 0)
@@ -122,20 +122,22 @@ LOOP2(atan2_F32, float, float, atan2_f32(x, y))
 LOOP3(clamp_F32, float, float, min_nan(z, max_nan(x, y)))
 
 /* x FIRST y, then with z; the maximum keeps which operand was first. */
-#define PAIRS(name, t)                                            \
-  LOOP3(name##_add, float, float, (t) + z)                        \
-  LOOP3(name##_subtract, float, float, (t) - z)                   \
-  LOOP3(name##_subtract_from, float, float, z - (t))              \
-  LOOP3(name##_multiply, float, float, (t) * z)                   \
-  LOOP3(name##_maximum, float, float, max_nan((t), z))            \
+#define PAIRS(name, t)                                 \
+  LOOP3(name##_add, float, float, (t) + z)             \
+  LOOP3(name##_subtract, float, float, (t) - z)        \
+  LOOP3(name##_subtract_from, float, float, z - (t))   \
+  LOOP3(name##_multiply, float, float, (t) * z)        \
+  LOOP3(name##_maximum, float, float, max_nan((t), z)) \
   LOOP3(name##_maximum_of, float, float, max_nan(z, (t)))
 PAIRS(pair_add, x + y)
 PAIRS(pair_subtract, x - y)
 PAIRS(pair_multiply, x *y)
-#define PAIR_ENTRIES(name)                                                            \
-  {[TRM_SECOND_ADD] = name##_add, [TRM_SECOND_SUBTRACT] = name##_subtract,            \
-   [TRM_SECOND_SUBTRACT_FROM] = name##_subtract_from,                                 \
-   [TRM_SECOND_MULTIPLY] = name##_multiply, [TRM_SECOND_MAXIMUM] = name##_maximum,    \
+#define PAIR_ENTRIES(name)                            \
+  {[TRM_SECOND_ADD] = name##_add,                     \
+   [TRM_SECOND_SUBTRACT] = name##_subtract,           \
+   [TRM_SECOND_SUBTRACT_FROM] = name##_subtract_from, \
+   [TRM_SECOND_MULTIPLY] = name##_multiply,           \
+   [TRM_SECOND_MAXIMUM] = name##_maximum,             \
    [TRM_SECOND_MAXIMUM_OF] = name##_maximum_of}
 
 LOOP1(abs_F32, float, float, abs_f32(x))
@@ -184,28 +186,26 @@ LOOP2(total_LT, uint8_t, float, total_order(x) < total_order(y))
 
 /* The fast reduction of angles ends at 2^28; strips with a larger one go element by element
  * through libm, which is then rounded once as well. */
-#define ANGLE_LOOP(name, function, slow)                                        \
-  LOOP1(name##_near, float, float, function(x))                                 \
-  static void name(SIGNATURE) {                                                 \
-    const float *const p = a;                                                   \
-    uint32_t largest = 0;                                                       \
-    for (size_t i = 0; i < n; i++) {                                            \
-      const uint32_t x = float_bits(p[i]) & 0x7fffffffu;                        \
-      const uint32_t finite = x < 0x7f800000u ? x : 0;                          \
-      largest = finite > largest ? finite : largest;                            \
-    }                                                                           \
-    if (largest <= 0x4d800000u) {                                                   \
-      name##_near(out, a, b, c, n);                                             \
-      return;                                                                   \
-    }                                                                           \
-    float *const o = out;                                                       \
-    for (size_t i = 0; i < n; i++) {                                            \
-      const float x = p[i];                                                     \
-      if (abs_f32(x) > 0x1p28f && abs_f32(x) < INFINITY)                        \
-        o[i] = (float)slow((double)x);                                          \
-      else                                                                      \
-        name##_near(&o[i], &x, NULL, NULL, 1);                                  \
-    }                                                                           \
+#define ANGLE_LOOP(name, function, slow)                                                \
+  LOOP1(name##_near, float, float, function(x))                                         \
+  static void name(SIGNATURE) {                                                         \
+    const float *const p = a;                                                           \
+    uint32_t largest = 0;                                                               \
+    for (size_t i = 0; i < n; ++i) {                                                    \
+      const uint32_t x = float_bits(p[i]) & 0x7fffffffu;                                \
+      const uint32_t finite = x < 0x7f800000u ? x : 0;                                  \
+      largest = finite > largest ? finite : largest;                                    \
+    }                                                                                   \
+    if (largest <= 0x4d800000u) {                                                       \
+      name##_near(out, a, b, c, n);                                                     \
+      return;                                                                           \
+    }                                                                                   \
+    float *const o = out;                                                               \
+    for (size_t i = 0; i < n; ++i) {                                                    \
+      const float x = p[i];                                                             \
+      if (abs_f32(x) > 0x1p28f && abs_f32(x) < INFINITY) o[i] = (float)slow((double)x); \
+      else name##_near(&o[i], &x, NULL, NULL, 1);                                       \
+    }                                                                                   \
   }
 ANGLE_LOOP(sin_F32, sin_f32, sin)
 ANGLE_LOOP(cos_F32, cos_f32, cos)
@@ -213,16 +213,16 @@ ANGLE_LOOP(tan_F32, tan_f32, tan)
 
 /* ---- Conversions ---------------------------------------------------------------------------- */
 
-#define CONVERTS_FROM(V, T, U, bits)                        \
-  LOOP1(convert_##V##_PRED, uint8_t, T, x != 0)             \
-  LOOP1(convert_##V##_S8, int8_t, T, x)                     \
-  LOOP1(convert_##V##_S16, int16_t, T, x)                   \
-  LOOP1(convert_##V##_S32, int32_t, T, x)                   \
-  LOOP1(convert_##V##_S64, int64_t, T, x)                   \
-  LOOP1(convert_##V##_U8, uint8_t, T, x)                    \
-  LOOP1(convert_##V##_U16, uint16_t, T, x)                  \
-  LOOP1(convert_##V##_U32, uint32_t, T, x)                  \
-  LOOP1(convert_##V##_U64, uint64_t, T, x)                  \
+#define CONVERTS_FROM(V, T, U, bits)            \
+  LOOP1(convert_##V##_PRED, uint8_t, T, x != 0) \
+  LOOP1(convert_##V##_S8, int8_t, T, x)         \
+  LOOP1(convert_##V##_S16, int16_t, T, x)       \
+  LOOP1(convert_##V##_S32, int32_t, T, x)       \
+  LOOP1(convert_##V##_S64, int64_t, T, x)       \
+  LOOP1(convert_##V##_U8, uint8_t, T, x)        \
+  LOOP1(convert_##V##_U16, uint16_t, T, x)      \
+  LOOP1(convert_##V##_U32, uint32_t, T, x)      \
+  LOOP1(convert_##V##_U64, uint64_t, T, x)      \
   LOOP1(convert_##V##_F32, float, T, x)
 INTEGER_TYPES(CONVERTS_FROM)
 
@@ -253,7 +253,7 @@ static void half_to_float(SIGNATURE) {
 #endif
   for (; i + 8 <= n; i += 8)
     _mm256_storeu_ps(o + i, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(p + i))));
-  for (; i < n; i++) o[i] = _cvtsh_ss(p[i]);
+  for (; i < n; ++i) o[i] = _cvtsh_ss(p[i]);
 }
 static void float_to_half(SIGNATURE) {
   UNUSED(b), UNUSED(c);
@@ -263,7 +263,7 @@ static void float_to_half(SIGNATURE) {
   for (; i + 8 <= n; i += 8)
     _mm_storeu_si128((__m128i *)(o + i),
                      _mm256_cvtps_ph(_mm256_loadu_ps(p + i), _MM_FROUND_TO_NEAREST_INT));
-  for (; i < n; i++) o[i] = (uint16_t)_cvtss_sh(p[i], _MM_FROUND_TO_NEAREST_INT);
+  for (; i < n; ++i) o[i] = (uint16_t)_cvtss_sh(p[i], _MM_FROUND_TO_NEAREST_INT);
 }
 static void round_half(SIGNATURE) {
   UNUSED(b), UNUSED(c);
@@ -271,9 +271,9 @@ static void round_half(SIGNATURE) {
   const float *const p = a;
   size_t i = 0;
   for (; i + 8 <= n; i += 8)
-    _mm256_storeu_ps(o + i, _mm256_cvtph_ps(_mm256_cvtps_ph(_mm256_loadu_ps(p + i),
-                                                            _MM_FROUND_TO_NEAREST_INT)));
-  for (; i < n; i++) o[i] = _cvtsh_ss((uint16_t)_cvtss_sh(p[i], _MM_FROUND_TO_NEAREST_INT));
+    _mm256_storeu_ps(
+        o + i, _mm256_cvtph_ps(_mm256_cvtps_ph(_mm256_loadu_ps(p + i), _MM_FROUND_TO_NEAREST_INT)));
+  for (; i < n; ++i) o[i] = _cvtsh_ss((uint16_t)_cvtss_sh(p[i], _MM_FROUND_TO_NEAREST_INT));
 }
 #else
 LOOP1(half_to_float, float, uint16_t, trm_half_to_float(x))
@@ -289,7 +289,10 @@ LOOP1(half_nan, float, float, (abs_f32(x) >= 65520.0f) & (abs_f32(x) < INFINITY)
   ((abs_f32(x) == INFINITY) & (abs_f32(y) < INFINITY) & (abs_f32(z) < INFINITY))
 LOOP3(half_pole, float, float, IS_NEW_INFINITY ? NAN : x)
 LOOP3(half_large, float, float,
-      IS_NEW_INFINITY ? (y == 0.0f ? NAN : x > 0.0f ? 0x1p127f : -0x1p127f) : x)
+      IS_NEW_INFINITY ? (y == 0.0f  ? NAN
+                         : x > 0.0f ? 0x1p127f
+                                    : -0x1p127f)
+                      : x)
 
 /* ---- Moving --------------------------------------------------------------------------------- */
 
@@ -298,7 +301,7 @@ LOOP3(half_large, float, float,
     T *const o = out;                                                                         \
     const uint8_t *const p = a;                                                               \
     const T *const q = b, *const s = c;                                                       \
-    IVDEP for (size_t i = 0; i < n; i++) o[i] = p[i] != 0 ? q[i] : s[i];                      \
+    IVDEP for (size_t i = 0; i < n; ++i) o[i] = p[i] != 0 ? q[i] : s[i];                      \
   }                                                                                           \
   static void copy_##index(SIGNATURE) {                                                       \
     UNUSED(b), UNUSED(c);                                                                     \
@@ -309,9 +312,9 @@ LOOP3(half_large, float, float,
     const T *const p = a;                                                                     \
     if (stride == 0) {                                                                        \
       const T x = p[0];                                                                       \
-      for (size_t i = 0; i < n; i++) o[i] = x;                                                \
+      for (size_t i = 0; i < n; ++i) o[i] = x;                                                \
     } else {                                                                                  \
-      IVDEP for (size_t i = 0; i < n; i++) o[i] = p[(int64_t)i * stride];                     \
+      IVDEP for (size_t i = 0; i < n; ++i) o[i] = p[(int64_t)i * stride];                     \
     }                                                                                         \
   }                                                                                           \
   static void transpose_##index(void *out, int64_t out_stride, const void *a, int64_t stride, \
@@ -321,13 +324,13 @@ LOOP3(half_large, float, float,
     const size_t tile = 16;                                                                   \
     for (size_t r = 0; r < rows; r += tile) {                                                 \
       const size_t r_end = r + tile < rows ? r + tile : rows;                                 \
-      for (size_t j = 0; j < columns; j++) {                                                  \
+      for (size_t j = 0; j < columns; ++j) {                                                  \
         T *const line = o + (int64_t)j * out_stride;                                          \
         if (r_end - r == tile) {                                                              \
-          IVDEP for (size_t i = 0; i < tile; i++)                                             \
-            line[r + i] = p[(int64_t)(r + i) * stride + (int64_t)j];                          \
+          IVDEP for (size_t i = 0; i < tile; ++i) line[r + i] =                               \
+              p[(int64_t)(r + i) * stride + (int64_t)j];                                      \
         } else {                                                                              \
-          for (size_t i = r; i < r_end; i++) line[i] = p[(int64_t)i * stride + (int64_t)j];   \
+          for (size_t i = r; i < r_end; ++i) line[i] = p[(int64_t)i * stride + (int64_t)j];   \
         }                                                                                     \
       }                                                                                       \
     }                                                                                         \
@@ -346,35 +349,35 @@ typedef float lanes __attribute__((vector_size(LANES * sizeof(float))));
 #define LOAD_LANES(v, a) memcpy(&v, (a), sizeof v)
 
 /* expression: of lanes x, what is summed; element: of float x, the same for the tail. */
-#define SUM_BODY(expression, element)                                         \
-  double total = 0.0;                                                         \
-  size_t i = 0;                                                               \
-  for (; i + LANES <= n;) {                                                   \
-    const size_t end = n - i < BLOCK ? n : i + BLOCK;                         \
-    lanes s0 = {0}, s1 = {0}, s2 = {0}, s3 = {0};                             \
-    for (; i + 4 * LANES <= end; i += 4 * LANES) {                            \
-      lanes x;                                                                \
-      LOAD_LANES(x, a + i);                                                   \
-      s0 += expression;                                                       \
-      LOAD_LANES(x, a + i + LANES);                                           \
-      s1 += expression;                                                       \
-      LOAD_LANES(x, a + i + 2 * LANES);                                       \
-      s2 += expression;                                                       \
-      LOAD_LANES(x, a + i + 3 * LANES);                                       \
-      s3 += expression;                                                       \
-    }                                                                         \
-    for (; i + LANES <= end; i += LANES) {                                    \
-      lanes x;                                                                \
-      LOAD_LANES(x, a + i);                                                   \
-      s0 += expression;                                                       \
-    }                                                                         \
-    s0 = (s0 + s1) + (s2 + s3);                                               \
-    for (int l = 0; l < LANES; l++) total += (double)s0[l];                   \
-  }                                                                           \
-  for (; i < n; i++) {                                                        \
-    const float x = a[i];                                                     \
-    total += (double)(element);                                               \
-  }                                                                           \
+#define SUM_BODY(expression, element)                       \
+  double total = 0.0;                                       \
+  size_t i = 0;                                             \
+  for (; i + LANES <= n;) {                                 \
+    const size_t end = n - i < BLOCK ? n : i + BLOCK;       \
+    lanes s0 = {0}, s1 = {0}, s2 = {0}, s3 = {0};           \
+    for (; i + 4 * LANES <= end; i += 4 * LANES) {          \
+      lanes x;                                              \
+      LOAD_LANES(x, a + i);                                 \
+      s0 += expression;                                     \
+      LOAD_LANES(x, a + i + LANES);                         \
+      s1 += expression;                                     \
+      LOAD_LANES(x, a + i + 2 * LANES);                     \
+      s2 += expression;                                     \
+      LOAD_LANES(x, a + i + 3 * LANES);                     \
+      s3 += expression;                                     \
+    }                                                       \
+    for (; i + LANES <= end; i += LANES) {                  \
+      lanes x;                                              \
+      LOAD_LANES(x, a + i);                                 \
+      s0 += expression;                                     \
+    }                                                       \
+    s0 = (s0 + s1) + (s2 + s3);                             \
+    for (int l = 0; l < LANES; ++l) total += (double)s0[l]; \
+  }                                                         \
+  for (; i < n; ++i) {                                      \
+    const float x = a[i];                                   \
+    total += (double)(element);                             \
+  }                                                         \
   return total;
 
 static double sum_f32(const float *a, size_t n) { SUM_BODY(x, x) }
@@ -392,14 +395,14 @@ static double sum_half(const uint16_t *a, size_t n) {
   return total;
 }
 static void accumulate_double(double *acc, const float *a, size_t n) {
-  IVDEP for (size_t i = 0; i < n; i++) acc[i] += (double)a[i];
+  IVDEP for (size_t i = 0; i < n; ++i) acc[i] += (double)a[i];
 }
 
 static void accumulate_8(double *acc, const float *const *rows, size_t n) {
   const float *const a = rows[0], *const b = rows[1], *const c = rows[2], *const d = rows[3];
   const float *const e = rows[4], *const f = rows[5], *const g = rows[6], *const h = rows[7];
-  IVDEP for (size_t i = 0; i < n; i++)
-    acc[i] += (double)(((a[i] + b[i]) + (c[i] + d[i])) + ((e[i] + f[i]) + (g[i] + h[i])));
+  IVDEP for (size_t i = 0; i < n; ++i) acc[i] +=
+      (double)(((a[i] + b[i]) + (c[i] + d[i])) + ((e[i] + f[i]) + (g[i] + h[i])));
 }
 
 /* ---- Batch norm ----------------------------------------------------------------------------- */
@@ -410,14 +413,14 @@ static void squares_rows(double *acc, const float *const *rows, size_t num_rows,
   size_t r = 0;
 #define SQUARE(k) ((rows[r + k][i] - m) * (rows[r + k][i] - m))
   for (; r + 8 <= num_rows; r += 8) {
-    IVDEP for (size_t i = 0; i < n; i++) {
+    IVDEP for (size_t i = 0; i < n; ++i) {
       const float m = mean[i];
       acc[i] += (double)(((SQUARE(0) + SQUARE(1)) + (SQUARE(2) + SQUARE(3))) +
                          ((SQUARE(4) + SQUARE(5)) + (SQUARE(6) + SQUARE(7))));
     }
   }
-  for (; r < num_rows; r++) {
-    IVDEP for (size_t i = 0; i < n; i++) {
+  for (; r < num_rows; ++r) {
+    IVDEP for (size_t i = 0; i < n; ++i) {
       const float m = mean[i];
       acc[i] += (double)SQUARE(0);
     }
@@ -431,14 +434,14 @@ static void products_rows(double *acc, const float *const *grads, const float *c
   size_t r = 0;
 #define PRODUCT(k) (grads[r + k][i] * (rows[r + k][i] - m))
   for (; r + 8 <= num_rows; r += 8) {
-    IVDEP for (size_t i = 0; i < n; i++) {
+    IVDEP for (size_t i = 0; i < n; ++i) {
       const float m = mean[i];
       acc[i] += (double)(((PRODUCT(0) + PRODUCT(1)) + (PRODUCT(2) + PRODUCT(3))) +
                          ((PRODUCT(4) + PRODUCT(5)) + (PRODUCT(6) + PRODUCT(7))));
     }
   }
-  for (; r < num_rows; r++) {
-    IVDEP for (size_t i = 0; i < n; i++) {
+  for (; r < num_rows; ++r) {
+    IVDEP for (size_t i = 0; i < n; ++i) {
       const float m = mean[i];
       acc[i] += (double)PRODUCT(0);
     }
@@ -448,27 +451,27 @@ static void products_rows(double *acc, const float *const *grads, const float *c
 
 static void normalize(float *out, const float *x, const float *mean, const float *scale,
                       const float *offset, size_t n) {
-  IVDEP for (size_t i = 0; i < n; i++) out[i] = (x[i] - mean[i]) * scale[i] + offset[i];
+  IVDEP for (size_t i = 0; i < n; ++i) out[i] = (x[i] - mean[i]) * scale[i] + offset[i];
 }
 
 static void normalize_grad(float *out, const float *grad, const float *x, const float *mean,
                            const float *scale, const float *grad_mean, const float *slope,
                            size_t n) {
-  IVDEP for (size_t i = 0; i < n; i++)
-    out[i] = scale[i] * ((grad[i] - grad_mean[i]) - (x[i] - mean[i]) * slope[i]);
+  IVDEP for (size_t i = 0; i < n; ++i) out[i] =
+      scale[i] * ((grad[i] - grad_mean[i]) - (x[i] - mean[i]) * slope[i]);
 }
 
 /* ---- Pooling -------------------------------------------------------------------------------- */
 
 static void keep_greater(float *best, int32_t *place, const float *x, int32_t at, size_t n) {
-  IVDEP for (size_t i = 0; i < n; i++) {
+  IVDEP for (size_t i = 0; i < n; ++i) {
     const int keeps = best[i] > x[i];
     place[i] = keeps ? place[i] : at;
     best[i] = keeps ? best[i] : x[i];
   }
 }
 static void keep_greater_equal(float *best, int32_t *place, const float *x, int32_t at, size_t n) {
-  IVDEP for (size_t i = 0; i < n; i++) {
+  IVDEP for (size_t i = 0; i < n; ++i) {
     const int keeps = best[i] >= x[i];
     place[i] = keeps ? place[i] : at;
     best[i] = keeps ? best[i] : x[i];
@@ -477,15 +480,31 @@ static void keep_greater_equal(float *best, int32_t *place, const float *x, int3
 
 /* ---- The table ------------------------------------------------------------------------------ */
 
-#define INTEGER_ENTRIES(OP, name)                                                           \
-  [TRM_OP_##OP] = {[TRM_V_S8] = name##_S8, [TRM_V_S16] = name##_S16, [TRM_V_S32] = name##_S32, \
-                   [TRM_V_S64] = name##_S64, [TRM_V_U8] = name##_U8, [TRM_V_U16] = name##_U16, \
-                   [TRM_V_U32] = name##_U32, [TRM_V_U64] = name##_U64
-#define INTEGERS(OP, name) INTEGER_ENTRIES(OP, name)},
-#define INTEGERS_F32(OP, name) INTEGER_ENTRIES(OP, name), [TRM_V_F32] = name##_F32},
-#define INTEGERS_PRED(OP, name, pred) INTEGER_ENTRIES(OP, name), [TRM_V_PRED] = pred},
-#define ALL(OP, name, pred) \
-  INTEGER_ENTRIES(OP, name), [TRM_V_F32] = name##_F32, [TRM_V_PRED] = pred},
+#define INTEGER_ENTRIES(OP, name)            \
+  [TRM_OP_##OP] = {[TRM_V_S8] = name##_S8,   \
+                   [TRM_V_S16] = name##_S16, \
+                   [TRM_V_S32] = name##_S32, \
+                   [TRM_V_S64] = name##_S64, \
+                   [TRM_V_U8] = name##_U8,   \
+                   [TRM_V_U16] = name##_U16, \
+                   [TRM_V_U32] = name##_U32, \
+                   [TRM_V_U64] = name##_U64
+#define INTEGERS(OP, name)  \
+  INTEGER_ENTRIES(OP, name) \
+  }                         \
+  ,
+#define INTEGERS_F32(OP, name)                        \
+  INTEGER_ENTRIES(OP, name), [TRM_V_F32] = name##_F32 \
+  }                                                   \
+  ,
+#define INTEGERS_PRED(OP, name, pred)            \
+  INTEGER_ENTRIES(OP, name), [TRM_V_PRED] = pred \
+  }                                              \
+  ,
+#define ALL(OP, name, pred)                                                \
+  INTEGER_ENTRIES(OP, name), [TRM_V_F32] = name##_F32, [TRM_V_PRED] = pred \
+  }                                                                        \
+  ,
 #define F32(OP, name) [TRM_OP_##OP] = {[TRM_V_F32] = name##_F32},
 #define COMPARES(CMP)                                                                      \
   [TRM_CMP_##CMP] = {[TRM_V_PRED] = compare_##CMP##_U8, [TRM_V_S8] = compare_##CMP##_S8,   \
@@ -493,12 +512,12 @@ static void keep_greater_equal(float *best, int32_t *place, const float *x, int3
                      [TRM_V_S64] = compare_##CMP##_S64, [TRM_V_U8] = compare_##CMP##_U8,   \
                      [TRM_V_U16] = compare_##CMP##_U16, [TRM_V_U32] = compare_##CMP##_U32, \
                      [TRM_V_U64] = compare_##CMP##_U64, [TRM_V_F32] = compare_##CMP##_F32},
-#define CONVERTS(V, from)                                                                   \
-  [TRM_V_##V] = {[TRM_V_PRED] = convert_##from##_PRED, [TRM_V_S8] = convert_##from##_S8,    \
-                 [TRM_V_S16] = convert_##from##_S16, [TRM_V_S32] = convert_##from##_S32,    \
-                 [TRM_V_S64] = convert_##from##_S64, [TRM_V_U8] = convert_##from##_U8,      \
-                 [TRM_V_U16] = convert_##from##_U16, [TRM_V_U32] = convert_##from##_U32,    \
-                 [TRM_V_U64] = convert_##from##_U64, [TRM_V_F32] = convert_##from##_F32},
+#define CONVERTS(V, from)                                                                  \
+  [TRM_V_##V] = {[TRM_V_PRED] = convert_##from##_PRED, [TRM_V_S8] = convert_##from##_S8,   \
+                 [TRM_V_S16] = convert_##from##_S16,   [TRM_V_S32] = convert_##from##_S32, \
+                 [TRM_V_S64] = convert_##from##_S64,   [TRM_V_U8] = convert_##from##_U8,   \
+                 [TRM_V_U16] = convert_##from##_U16,   [TRM_V_U32] = convert_##from##_U32, \
+                 [TRM_V_U64] = convert_##from##_U64,   [TRM_V_F32] = convert_##from##_F32},
 LOOP1(convert_F32_F32, float, float, x)
 
 #define CONCATENATE_(a, b) a##b
@@ -509,61 +528,46 @@ LOOP1(convert_F32_F32, float, float, x)
 extern const trm_vector_ops CONCATENATE(trm_vector_ops_, TRM_ISA);
 const trm_vector_ops CONCATENATE(trm_vector_ops_, TRM_ISA) = {
     .name = TEXT(TRM_ISA),
-    .op = {
-      ALL(ADD, add, or_PRED)
-      ALL(MULTIPLY, multiply, and_PRED)
-      ALL(MAXIMUM, maximum, or_PRED)
-      ALL(MINIMUM, minimum, and_PRED)
-      ALL(SUBTRACT, subtract, xor_PRED)
-      INTEGERS_F32(DIVIDE, divide)
-      INTEGERS_F32(REMAINDER, remainder)
-      INTEGERS_F32(CLAMP, clamp)
-      INTEGERS_F32(ABS, abs)
-      INTEGERS_F32(SIGN, sign)
-      INTEGERS_F32(NEGATE, negate)
-      INTEGERS_PRED(AND, and, and_PRED)
-      INTEGERS_PRED(OR, or, or_PRED)
-      INTEGERS_PRED(XOR, xor, xor_PRED)
-      INTEGERS_PRED(NOT, not, not_PRED)
-      INTEGERS(SHIFT_LEFT, shift_left)
-      INTEGERS(SHIFT_RIGHT_LOGICAL, shift_logical)
-      INTEGERS(SHIFT_RIGHT_ARITHMETIC, shift_arithmetic)
-      INTEGERS(POPULATION_COUNT, popcnt)
-      INTEGERS(COUNT_LEADING_ZEROS, clz)
-      F32(POWER, power)
-      F32(ATAN2, atan2)
-      F32(CEIL, ceil)
-      F32(FLOOR, floor)
-      F32(ROUND_NEAREST_EVEN, rint)
-      F32(ROUND_NEAREST_AFZ, round)
-      F32(SQRT, sqrt)
-      F32(RSQRT, rsqrt)
-      F32(CBRT, cbrt)
-      F32(EXPONENTIAL, exp)
-      F32(EXPONENTIAL_MINUS_ONE, expm1)
-      F32(LOG, log)
-      F32(LOG_PLUS_ONE, log1p)
-      F32(TANH, tanh)
-      F32(LOGISTIC, logistic)
-      F32(ERF, erf)
-      F32(SINE, sin)
-      F32(COSINE, cos)
-      F32(TAN, tan)
-      F32(ACOS, acos)
-      F32(ACOSH, acosh)
-      F32(ASIN, asin)
-      F32(ASINH, asinh)
-      F32(ATANH, atanh)
-      F32(COSH, cosh)
-      F32(SINH, sinh)
-      F32(IS_FINITE, is_finite)
-    },
+    .op = {ALL(ADD, add, or_PRED) ALL(MULTIPLY, multiply, and_PRED) ALL(MAXIMUM, maximum, or_PRED)
+               ALL(MINIMUM, minimum, and_PRED) ALL(SUBTRACT, subtract, xor_PRED) INTEGERS_F32(
+                   DIVIDE, divide) INTEGERS_F32(REMAINDER, remainder) INTEGERS_F32(CLAMP, clamp)
+                   INTEGERS_F32(ABS, abs) INTEGERS_F32(SIGN, sign) INTEGERS_F32(NEGATE, negate)
+                       INTEGERS_PRED(AND, and, and_PRED) INTEGERS_PRED(OR, or, or_PRED)
+                           INTEGERS_PRED(XOR, xor, xor_PRED) INTEGERS_PRED(NOT, not, not_PRED)
+                               INTEGERS(SHIFT_LEFT, shift_left) INTEGERS(SHIFT_RIGHT_LOGICAL,
+                                                                         shift_logical)
+                                   INTEGERS(SHIFT_RIGHT_ARITHMETIC,
+                                            shift_arithmetic) INTEGERS(POPULATION_COUNT, popcnt)
+                                       INTEGERS(COUNT_LEADING_ZEROS, clz) F32(POWER, power)
+                                           F32(ATAN2, atan2) F32(CEIL, ceil) F32(FLOOR, floor) F32(
+                                               ROUND_NEAREST_EVEN,
+                                               rint) F32(ROUND_NEAREST_AFZ, round) F32(SQRT, sqrt)
+                                               F32(RSQRT, rsqrt) F32(CBRT, cbrt)
+                                                   F32(EXPONENTIAL,
+                                                       exp) F32(EXPONENTIAL_MINUS_ONE, expm1)
+                                                       F32(LOG, log) F32(LOG_PLUS_ONE,
+                                                                         log1p) F32(TANH, tanh)
+                                                           F32(LOGISTIC, logistic) F32(ERF, erf)
+                                                               F32(SINE, sin) F32(COSINE, cos) F32(
+                                                                   TAN,
+                                                                   tan) F32(ACOS, acos)
+                                                                   F32(ACOSH, acosh) F32(ASIN, asin)
+                                                                       F32(ASINH, asinh) F32(ATANH,
+                                                                                             atanh)
+                                                                           F32(COSH, cosh)
+                                                                               F32(SINH, sinh)
+                                                                                   F32(IS_FINITE,
+                                                                                       is_finite)},
     .compare = {COMPARES(EQ) COMPARES(NE) COMPARES(GE) COMPARES(GT) COMPARES(LE) COMPARES(LT)},
-    .compare_total = {[TRM_CMP_EQ] = total_EQ, [TRM_CMP_NE] = total_NE, [TRM_CMP_GE] = total_GE,
-                      [TRM_CMP_GT] = total_GT, [TRM_CMP_LE] = total_LE, [TRM_CMP_LT] = total_LT},
+    .compare_total = {[TRM_CMP_EQ] = total_EQ,
+                      [TRM_CMP_NE] = total_NE,
+                      [TRM_CMP_GE] = total_GE,
+                      [TRM_CMP_GT] = total_GT,
+                      [TRM_CMP_LE] = total_LE,
+                      [TRM_CMP_LT] = total_LT},
     .convert = {CONVERTS(PRED, U8) CONVERTS(S8, S8) CONVERTS(S16, S16) CONVERTS(S32, S32)
-                CONVERTS(S64, S64) CONVERTS(U8, U8) CONVERTS(U16, U16) CONVERTS(U32, U32)
-                CONVERTS(U64, U64) CONVERTS(F32, F32)},
+                    CONVERTS(S64, S64) CONVERTS(U8, U8) CONVERTS(U16, U16) CONVERTS(U32, U32)
+                        CONVERTS(U64, U64) CONVERTS(F32, F32)},
     .select = {select_0, select_1, select_2, select_3},
     .copy = {copy_0, copy_1, copy_2, copy_3},
     .half_to_float = half_to_float,

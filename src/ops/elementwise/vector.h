@@ -9,8 +9,17 @@
 #include "hlo/hlo.h"
 
 typedef enum trm_vector_type {
-  TRM_V_PRED, TRM_V_S8, TRM_V_S16, TRM_V_S32, TRM_V_S64, TRM_V_U8, TRM_V_U16, TRM_V_U32, TRM_V_U64,
-  TRM_V_F32, TRM_NUM_VECTOR_TYPES
+  TRM_V_PRED,
+  TRM_V_S8,
+  TRM_V_S16,
+  TRM_V_S32,
+  TRM_V_S64,
+  TRM_V_U8,
+  TRM_V_U16,
+  TRM_V_U32,
+  TRM_V_U64,
+  TRM_V_F32,
+  TRM_NUM_VECTOR_TYPES
 } trm_vector_type;
 
 typedef void (*trm_vector_fn)(void *out, const void *a, const void *b, const void *c, size_t n);
@@ -24,8 +33,13 @@ typedef enum trm_pair_first {
   TRM_NUM_FIRSTS
 } trm_pair_first;
 typedef enum trm_pair_second {
-  TRM_SECOND_ADD, TRM_SECOND_SUBTRACT, TRM_SECOND_SUBTRACT_FROM, TRM_SECOND_MULTIPLY,
-  TRM_SECOND_MAXIMUM, TRM_SECOND_MAXIMUM_OF, TRM_NUM_SECONDS
+  TRM_SECOND_ADD,
+  TRM_SECOND_SUBTRACT,
+  TRM_SECOND_SUBTRACT_FROM,
+  TRM_SECOND_MULTIPLY,
+  TRM_SECOND_MAXIMUM,
+  TRM_SECOND_MAXIMUM_OF,
+  TRM_NUM_SECONDS
 } trm_pair_second;
 
 typedef struct trm_vector_ops {
@@ -36,7 +50,7 @@ typedef struct trm_vector_ops {
   trm_vector_fn compare[6][TRM_NUM_VECTOR_TYPES]; /* by trm_comparison; gives pred */
   trm_vector_fn compare_total[6];                 /* F32, total order */
   trm_vector_fn convert[TRM_NUM_VECTOR_TYPES][TRM_NUM_VECTOR_TYPES]; /* from, to */
-  trm_vector_fn select[4], copy[4];  /* by log2 of the element's bytes; select's a is pred */
+  trm_vector_fn select[4], copy[4]; /* by log2 of the element's bytes; select's a is pred */
   trm_vector_fn pair[TRM_NUM_FIRSTS][TRM_NUM_SECONDS];
   trm_vector_fn half_to_float, float_to_half;
   trm_vector_fn round_half; /* float to float, through half */

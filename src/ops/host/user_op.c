@@ -31,8 +31,8 @@ typedef void (*callback)(const vector *data, const vector *number_of_elements,
 typedef struct user_op {
   void *library;
   trm_user_op function;
-  callback callback; /* not NULL: called instead */
-  pthread_mutex_t lock; /* callbacks are not told whose call it is, and come one at a time */
+  callback callback;     /* not NULL: called instead */
+  pthread_mutex_t lock;  /* callbacks are not told whose call it is, and come one at a time */
   trm_user_op_call call; /* what is the same in every run */
   uint32_t *counts;      /* elements of the inputs */
 } user_op;
@@ -103,7 +103,8 @@ static trm_status find_op(user_op *op, const char *path, const char *name, bool 
   if (version != NULL && *version != TRM_USER_OP_API) {
     FAIL(FAILED_PRECONDITION,
          "the user op '%s' of %s was written for version %u of tremula/user_op.h, this is version "
-         "%d: compile it again", name, path, *version, TRM_USER_OP_API);
+         "%d: compile it again",
+         name, path, *version, TRM_USER_OP_API);
   }
   if (version != NULL && find_function(op->library, name, &op->function)) return TRM_OK;
   if (version == NULL && callbacks && find_function(op->library, name, &op->callback)) {
@@ -159,8 +160,8 @@ static trm_status describe_operands(user_op *op, const trm_kernel_request *reque
     op->counts[i] = (uint32_t)trm_shape_count(shapes[i]);
   }
   TRY(describe(request->arena, shapes, call->num_inputs, &call->input_info, error));
-  return describe(request->arena, shapes + call->num_inputs, call->num_outputs,
-                  &call->output_info, error);
+  return describe(request->arena, shapes + call->num_inputs, call->num_outputs, &call->output_info,
+                  error);
 }
 
 static const char *copy_text(trm_arena *arena, const json_t *text, size_t *out_size) {
@@ -185,8 +186,7 @@ static trm_status open_op(user_op *op, const json_t *config, const trm_kernel_re
   op->call.attributes_size = size;
   if (op->call.name == NULL || op->call.attributes == NULL) FAIL_NO_MEMORY("a user op");
   op->call.size = sizeof op->call;
-  op->call.gradient_size =
-      (uint32_t)json_integer_value(json_object_get(config, "gradient_size"));
+  op->call.gradient_size = (uint32_t)json_integer_value(json_object_get(config, "gradient_size"));
   op->call.partial_derivative_index =
       (uint32_t)json_integer_value(json_object_get(config, "partial_derivative_index"));
   op->library = dlopen(json_string_value(library), RTLD_NOW | RTLD_LOCAL);
@@ -218,7 +218,7 @@ trm_status trm_user_op_create(const trm_kernel_request *request, trm_kernel *out
   TRY_NOTE(status, "in %s", trm_instruction_text(request->module, instruction, text, sizeof text));
   pthread_mutex_init(&op->lock, NULL);
   *out_supported = true;
-  *out_kernel = (trm_kernel){.name = "host.user-op", .state = op, .run = run_user_op,
-                             .destroy = destroy_user_op};
+  *out_kernel = (trm_kernel){
+      .name = "host.user-op", .state = op, .run = run_user_op, .destroy = destroy_user_op};
   return TRM_OK;
 }

@@ -9,18 +9,18 @@ static void factor(const trm_reference_state *state, const trm_kernel_call *call
                    int64_t n, double *l) {
   const bool lower = state->instruction.lower;
   bool failed = false;
-  for (int64_t i = 0; i < n; i++) {
-    for (int64_t j = 0; j <= i; j++) {
+  for (int64_t i = 0; i < n; ++i) {
+    for (int64_t j = 0; j <= i; ++j) {
       /* Only one triangle of A is read. */
       const int64_t place = lower ? i * n + j : j * n + i;
       double sum = trm_value_load(state->shape.dtype, call->operands[0], base + place).f;
-      for (int64_t k = 0; k < j; k++) sum -= l[i * n + k] * l[j * n + k];
+      for (int64_t k = 0; k < j; ++k) sum -= l[i * n + k] * l[j * n + k];
       if (i == j && !(sum > 0.0)) failed = true;
       l[i * n + j] = i == j ? sqrt(sum) : sum / l[j * n + j];
     }
   }
-  for (int64_t i = 0; i < n; i++) {
-    for (int64_t j = 0; j < n; j++) {
+  for (int64_t i = 0; i < n; ++i) {
+    for (int64_t j = 0; j < n; ++j) {
       const bool inside = lower ? j <= i : i <= j;
       const double value = !inside ? 0.0 : failed ? NAN : lower ? l[i * n + j] : l[j * n + i];
       trm_value_store(state->shape.dtype, call->results[0], base + i * n + j,
@@ -59,15 +59,14 @@ static trm_status run_triangular_solve(const trm_kernel *kernel, const trm_kerne
   const int64_t line_stride = solve->left_side ? 1 : columns;
   double *const x = (double *)call->scratch;
   const int64_t matrices = trm_shape_count(b) / (rows * columns);
-  for (int64_t matrix = 0; matrix < matrices; matrix++) {
+  for (int64_t matrix = 0; matrix < matrices; ++matrix) {
     const int64_t a_base = matrix * m * m, b_base = matrix * rows * columns;
-    for (int64_t line = 0; line < lines; line++) {
+    for (int64_t line = 0; line < lines; ++line) {
       const int64_t base = b_base + line * line_stride;
-      for (int64_t step = 0; step < m; step++) {
+      for (int64_t step = 0; step < m; ++step) {
         const int64_t i = lower ? step : m - 1 - step;
-        double sum =
-            trm_value_load(b->dtype, call->operands[1], base + i * unknown_stride).f;
-        for (int64_t known = 0; known < step; known++) {
+        double sum = trm_value_load(b->dtype, call->operands[1], base + i * unknown_stride).f;
+        for (int64_t known = 0; known < step; ++known) {
           const int64_t j = lower ? known : m - 1 - known;
           const int64_t place = transpose ? j * m + i : i * m + j;
           sum -= trm_value_load(a->dtype, call->operands[0], a_base + place).f * x[j];
@@ -77,7 +76,7 @@ static trm_status run_triangular_solve(const trm_kernel *kernel, const trm_kerne
         }
         x[i] = sum;
       }
-      for (int64_t i = 0; i < m; i++) {
+      for (int64_t i = 0; i < m; ++i) {
         trm_value_store(state->shape.dtype, call->results[0], base + i * unknown_stride,
                         (trm_value){{.f = x[i]}, 0.0});
       }

@@ -25,16 +25,16 @@ static trm_value convolve_one(const convolution_plan *plan, const int64_t *index
   const int64_t batch = batch_group * batch_size + index[c->output_batch];
 
   int64_t sizes[TRM_MAX_RANK];
-  for (int32_t s = 0; s < c->spatial_rank; s++) sizes[s] = window->dims[s].size;
+  for (int32_t s = 0; s < c->spatial_rank; ++s) sizes[s] = window->dims[s].size;
   trm_odometer at;
   trm_odometer_init(&at, c->spatial_rank, sizes);
   const int64_t positions = trm_dims_count(c->spatial_rank, sizes);
   trm_value sum = {{0}, 0.0};
-  for (int64_t p = 0; p < positions; p++, trm_odometer_next(&at)) {
+  for (int64_t p = 0; p < positions; ++p, trm_odometer_next(&at)) {
     int64_t input_base = batch * plan->input_strides[c->input_batch];
     int64_t kernel_base = feature * plan->kernel_strides[c->kernel_output_feature];
     bool inside = true;
-    for (int32_t s = 0; s < c->spatial_rank; s++) {
+    for (int32_t s = 0; s < c->spatial_rank; ++s) {
       const trm_window_dimension *w = &window->dims[s];
       const int64_t position = index[c->output_spatial[s]] * w->stride +
                                at.index[s] * w->window_dilation - w->padding_low;
@@ -48,7 +48,7 @@ static trm_value convolve_one(const convolution_plan *plan, const int64_t *index
       kernel_base += tap * plan->kernel_strides[c->kernel_spatial[s]];
     }
     if (!inside) continue;
-    for (int64_t f = 0; f < plan->features_a_group; f++) {
+    for (int64_t f = 0; f < plan->features_a_group; ++f) {
       const int64_t a = input_base + (feature_group * plan->features_a_group + f) *
                                          plan->input_strides[c->input_feature];
       const int64_t b = kernel_base + f * plan->kernel_strides[c->kernel_input_feature];
@@ -73,7 +73,7 @@ static trm_status run_convolution(const trm_kernel *kernel, const trm_kernel_cal
   trm_odometer at;
   trm_odometer_init(&at, state->shape.rank, state->shape.dims);
   const int64_t count = trm_shape_count(&state->shape);
-  for (int64_t i = 0; i < count; i++, trm_odometer_next(&at)) {
+  for (int64_t i = 0; i < count; ++i, trm_odometer_next(&at)) {
     trm_value_store(state->shape.dtype, call->results[0], i, convolve_one(&plan, at.index));
   }
   return TRM_OK;

@@ -22,8 +22,7 @@ trm_value trm_value_load_as(trm_dtype dtype, trm_dtype as, const void *array, in
 }
 
 /* Dimensions of both operands that advance together (contracting ones), as one odometer. */
-static trm_status run_dot(const trm_kernel *kernel, const trm_kernel_call *call,
-                          trm_error *error) {
+static trm_status run_dot(const trm_kernel *kernel, const trm_kernel_call *call, trm_error *error) {
   (void)error;
   const trm_reference_state *state = trm_reference_state_of(kernel);
   const trm_dot *dot = state->instruction.dot;
@@ -36,17 +35,17 @@ static trm_status run_dot(const trm_kernel *kernel, const trm_kernel_call *call,
   /* The stride of each result dimension in the operands: batch, lhs's others, rhs's others. */
   int64_t result_lhs[TRM_MAX_RANK] = {0}, result_rhs[TRM_MAX_RANK] = {0};
   int32_t rank = 0;
-  for (; rank < dot->lhs_batch.count; rank++) {
+  for (; rank < dot->lhs_batch.count; ++rank) {
     result_lhs[rank] = lhs_strides[dot->lhs_batch.items[rank]];
     result_rhs[rank] = rhs_strides[dot->rhs_batch.items[rank]];
   }
-  for (int32_t d = 0; d < lhs->rank; d++) {
+  for (int32_t d = 0; d < lhs->rank; ++d) {
     if (trm_dims_contain(&dot->lhs_batch, d) || trm_dims_contain(&dot->lhs_contracting, d)) {
       continue;
     }
     result_lhs[rank++] = lhs_strides[d];
   }
-  for (int32_t d = 0; d < rhs->rank; d++) {
+  for (int32_t d = 0; d < rhs->rank; ++d) {
     if (trm_dims_contain(&dot->rhs_batch, d) || trm_dims_contain(&dot->rhs_contracting, d)) {
       continue;
     }
@@ -54,7 +53,7 @@ static trm_status run_dot(const trm_kernel *kernel, const trm_kernel_call *call,
   }
   int64_t sum_dims[TRM_MAX_RANK], sum_lhs[TRM_MAX_RANK], sum_rhs[TRM_MAX_RANK];
   const int32_t sum_rank = dot->lhs_contracting.count;
-  for (int32_t i = 0; i < sum_rank; i++) {
+  for (int32_t i = 0; i < sum_rank; ++i) {
     sum_dims[i] = lhs->dims[dot->lhs_contracting.items[i]];
     sum_lhs[i] = lhs_strides[dot->lhs_contracting.items[i]];
     sum_rhs[i] = rhs_strides[dot->rhs_contracting.items[i]];
@@ -65,11 +64,11 @@ static trm_status run_dot(const trm_kernel *kernel, const trm_kernel_call *call,
   trm_odometer_init(&at, state->shape.rank, state->shape.dims);
   trm_odometer_init(&inner, sum_rank, sum_dims);
   const int64_t count = trm_shape_count(&state->shape);
-  for (int64_t i = 0; i < count; i++, trm_odometer_next(&at)) {
+  for (int64_t i = 0; i < count; ++i, trm_odometer_next(&at)) {
     const int64_t lhs_base = trm_linear_index(at.rank, result_lhs, at.index);
     const int64_t rhs_base = trm_linear_index(at.rank, result_rhs, at.index);
     trm_value sum = {{0}, 0.0};
-    for (int64_t j = 0; j < sum_count; j++, trm_odometer_next(&inner)) {
+    for (int64_t j = 0; j < sum_count; ++j, trm_odometer_next(&inner)) {
       const int64_t a = lhs_base + trm_linear_index(sum_rank, sum_lhs, inner.index);
       const int64_t b = rhs_base + trm_linear_index(sum_rank, sum_rhs, inner.index);
       trm_value_multiply_add(

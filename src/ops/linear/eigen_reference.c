@@ -19,7 +19,7 @@ static void rotate(double complex *a, int64_t n, int64_t p, int64_t q, double c,
                    bool rows) {
   const int64_t step = rows ? 1 : n, at = rows ? n : 1;
   const double complex to_q = rows ? conj(s) : s, to_p = rows ? s : conj(s);
-  for (int64_t i = 0; i < n; i++) {
+  for (int64_t i = 0; i < n; ++i) {
     double complex *const x = &a[i * step + p * at], *const y = &a[i * step + q * at];
     const double complex old_x = *x, old_y = *y;
     *x = c * old_x - to_p * old_y;
@@ -30,8 +30,8 @@ static void rotate(double complex *a, int64_t n, int64_t p, int64_t q, double c,
 /* One pass over all pairs; false when nothing was left to do. */
 static bool sweep(double complex *a, double complex *vectors, int64_t n) {
   bool any = false;
-  for (int64_t p = 0; p < n; p++) {
-    for (int64_t q = p + 1; q < n; q++) {
+  for (int64_t p = 0; p < n; ++p) {
+    for (int64_t q = p + 1; q < n; ++q) {
       const double size = cabs(a[p * n + q]);
       /* Below what adding it to the diagonal could change. */
       const double scale = fabs(creal(a[p * n + p])) + fabs(creal(a[q * n + q]));
@@ -66,22 +66,22 @@ static int compare(const void *left, const void *right) {
 
 void trm_hermitian_eigen(const double complex *matrix, int64_t n, bool lower, double complex *a,
                          double complex *vectors) {
-  for (int64_t i = 0; i < n; i++) {
-    for (int64_t j = 0; j <= i; j++) {
+  for (int64_t i = 0; i < n; ++i) {
+    for (int64_t j = 0; j <= i; ++j) {
       const double complex z = lower ? matrix[i * n + j] : conj(matrix[j * n + i]);
       a[i * n + j] = i == j ? creal(z) : z;
       a[j * n + i] = conj(a[i * n + j]);
     }
   }
-  for (int64_t i = 0; i < n * n; i++) vectors[i] = i / n == i % n ? 1.0 : 0.0;
-  for (int round = 0; round < MAX_SWEEPS && sweep(a, vectors, n); round++) continue;
+  for (int64_t i = 0; i < n * n; ++i) vectors[i] = i / n == i % n ? 1.0 : 0.0;
+  for (int round = 0; round < MAX_SWEEPS && sweep(a, vectors, n); ++round) continue;
 }
 
 /* The triangle that is read, mirrored; a diagonal is real. */
 static void load_hermitian(const trm_shape *shape, const void *array, int64_t base, int64_t n,
                            bool lower, double complex *out) {
-  for (int64_t i = 0; i < n; i++) {
-    for (int64_t j = 0; j <= i; j++) {
+  for (int64_t i = 0; i < n; ++i) {
+    for (int64_t j = 0; j <= i; ++j) {
       const int64_t at = lower ? i * n + j : j * n + i;
       const trm_value value = trm_value_load(shape->dtype, array, base + at);
       const double imag = i == j ? 0.0 : lower ? value.imag : -value.imag;
@@ -102,16 +102,16 @@ static trm_status run(const trm_kernel *kernel, const trm_kernel_call *call, trm
   double complex *const a = call->scratch, *const vectors = a + n * n;
   eigenvalue *const values = (eigenvalue *)(vectors + n * n);
   const int64_t matrices = n == 0 ? 0 : trm_shape_count(shape) / (n * n);
-  for (int64_t m = 0; m < matrices; m++) {
+  for (int64_t m = 0; m < matrices; ++m) {
     load_hermitian(shape, call->operands[0], m * n * n, n, lower, a);
-    for (int64_t i = 0; i < n * n; i++) vectors[i] = i / n == i % n ? 1.0 : 0.0;
-    for (int round = 0; round < MAX_SWEEPS && sweep(a, vectors, n); round++) continue;
-    for (int64_t i = 0; i < n; i++) values[i] = (eigenvalue){creal(a[i * n + i]), i};
+    for (int64_t i = 0; i < n * n; ++i) vectors[i] = i / n == i % n ? 1.0 : 0.0;
+    for (int round = 0; round < MAX_SWEEPS && sweep(a, vectors, n); ++round) continue;
+    for (int64_t i = 0; i < n; ++i) values[i] = (eigenvalue){creal(a[i * n + i]), i};
     qsort(values, (size_t)n, sizeof *values, compare);
-    for (int64_t i = 0; i < n; i++) {
+    for (int64_t i = 0; i < n; ++i) {
       trm_value_store(values_type, call->results[1], m * n + i,
                       (trm_value){{.f = values[i].value}, 0.0});
-      for (int64_t r = 0; r < n; r++) {
+      for (int64_t r = 0; r < n; ++r) {
         const double complex z = vectors[r * n + values[i].column];
         trm_value_store(vectors_type, call->results[0], m * n * n + r * n + i,
                         (trm_value){{.f = creal(z)}, cimag(z)});

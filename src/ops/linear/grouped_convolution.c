@@ -16,8 +16,8 @@
 #define LANES TRM_GROUPED_LANES
 #define TARGET __attribute__((target("avx512f"))) static
 #define INLINE __attribute__((target("avx512f"), always_inline)) static inline
-#define STRIP 8        /* rows of outputs that one thread makes at a time */
-#define CHUNK 4        /* input channels whose gradients are kept in registers */
+#define STRIP 8         /* rows of outputs that one thread makes at a time */
+#define CHUNK 4         /* input channels whose gradients are kept in registers */
 #define MAX_BUFFER 1024 /* vectors of a thread's window of rows, on its stack: 64 KiB */
 
 /* Columns of x that a row of outputs reaches, padding included. */
@@ -197,8 +197,8 @@ INLINE void add_row_gradients(const trm_grouped_convolution *c, const __m512 *x,
     const int64_t source = row * c->stride[0] + k - c->pad[0];
     if (source < 0 || source >= c->x_size[0]) continue;
     for (int64_t first = 0; first < group; first += CHUNK) {
-      add_gradients(c, x + source % c->k_size[0] * padded_width(c), dy,
-                    dw + k * 3 * group * LANES, first, group, stride);
+      add_gradients(c, x + source % c->k_size[0] * padded_width(c), dy, dw + k * 3 * group * LANES,
+                    first, group, stride);
     }
   }
 }

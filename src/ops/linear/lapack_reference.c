@@ -46,17 +46,17 @@ static void run_potrf(const matrices *s, number *const *operands, number *const 
   (void)scratch;
   memcpy(a, operands[0], (size_t)(n * n) * sizeof *a);
 #define AT(i, j) a[lower ? (i) * n + (j) : (j) * n + (i)] /* of the triangle that is given */
-  for (int64_t j = 0; j < n; j++) {
+  for (int64_t j = 0; j < n; ++j) {
     double pivot = creal(AT(j, j));
-    for (int64_t k = 0; k < j; k++) pivot -= creal(AT(j, k) * conj(AT(j, k)));
+    for (int64_t k = 0; k < j; ++k) pivot -= creal(AT(j, k) * conj(AT(j, k)));
     if (!(pivot > 0.0)) {
       *results[1] = (double)(j + 1);
       return;
     }
     AT(j, j) = sqrt(pivot);
-    for (int64_t i = j + 1; i < n; i++) {
+    for (int64_t i = j + 1; i < n; ++i) {
       number sum = AT(i, j);
-      for (int64_t k = 0; k < j; k++) sum -= AT(i, k) * conj(AT(j, k));
+      for (int64_t k = 0; k < j; ++k) sum -= AT(i, k) * conj(AT(j, k));
       AT(i, j) = sum / AT(j, j);
     }
   }
@@ -73,9 +73,9 @@ static void run_getrf(const matrices *s, number *const *operands, number *const 
   (void)scratch;
   memcpy(a, operands[0], (size_t)(m * n) * sizeof *a);
   *results[2] = 0.0;
-  for (int64_t k = 0; k < m && k < n; k++) {
+  for (int64_t k = 0; k < m && k < n; ++k) {
     int64_t best = k;
-    for (int64_t i = k + 1; i < m; i++) {
+    for (int64_t i = k + 1; i < m; ++i) {
       if (one_norm(a[i * n + k]) > one_norm(a[best * n + k])) best = i;
     }
     pivots[k] = (double)(best + 1);
@@ -83,14 +83,14 @@ static void run_getrf(const matrices *s, number *const *operands, number *const 
       if (*results[2] == 0.0) *results[2] = (double)(k + 1);
       continue;
     }
-    for (int64_t j = 0; j < n && best != k; j++) {
+    for (int64_t j = 0; j < n && best != k; ++j) {
       const number t = a[k * n + j];
       a[k * n + j] = a[best * n + j];
       a[best * n + j] = t;
     }
-    for (int64_t i = k + 1; i < m; i++) {
+    for (int64_t i = k + 1; i < m; ++i) {
       const number factor = a[i * n + k] /= a[k * n + k];
-      for (int64_t j = k + 1; j < n; j++) a[i * n + j] -= factor * a[k * n + j];
+      for (int64_t j = k + 1; j < n; ++j) a[i * n + j] -= factor * a[k * n + j];
     }
   }
 }
@@ -108,11 +108,11 @@ static void run_trsm(const matrices *s, number *const *operands, number *const *
   const bool forward = (s->uplo == 'L') != transposed;
   const int64_t systems = left ? columns : rows;
   const int64_t step = left ? columns : 1, next = left ? 1 : columns;
-  for (int64_t c = 0; c < systems; c++) {
-    for (int64_t r = 0; r < n; r++) {
+  for (int64_t c = 0; c < systems; ++c) {
+    for (int64_t r = 0; r < n; ++r) {
       const int64_t i = forward ? r : n - 1 - r;
       number sum = x[i * step + c * next];
-      for (int64_t q = 0; q < r; q++) {
+      for (int64_t q = 0; q < r; ++q) {
         const int64_t k = forward ? q : n - 1 - q;
         const number z = transposed ? a[k * n + i] : a[i * n + k];
         sum -= (s->trans == 'C' ? conj(z) : z) * x[k * step + c * next];
@@ -129,11 +129,11 @@ static void run_trsm(const matrices *s, number *const *operands, number *const *
  * m x width reflectors below row k, with 1 in row k. */
 static void reflect(number *a, int64_t m, int64_t n, int64_t first, const number *reflectors,
                     int64_t width, int64_t k, number tau) {
-  for (int64_t j = first; j < n; j++) {
+  for (int64_t j = first; j < n; ++j) {
     number sum = a[k * n + j];
-    for (int64_t i = k + 1; i < m; i++) sum += conj(reflectors[i * width + k]) * a[i * n + j];
+    for (int64_t i = k + 1; i < m; ++i) sum += conj(reflectors[i * width + k]) * a[i * n + j];
     a[k * n + j] -= tau * sum;
-    for (int64_t i = k + 1; i < m; i++) a[i * n + j] -= tau * sum * reflectors[i * width + k];
+    for (int64_t i = k + 1; i < m; ++i) a[i * n + j] -= tau * sum * reflectors[i * width + k];
   }
 }
 
@@ -143,16 +143,16 @@ static void run_geqrf(const matrices *s, number *const *operands, number *const 
   number *const a = results[0], *const taus = results[1];
   (void)scratch;
   memcpy(a, operands[0], (size_t)(m * n) * sizeof *a);
-  for (int64_t k = 0; k < m && k < n; k++) {
+  for (int64_t k = 0; k < m && k < n; ++k) {
     const number alpha = a[k * n + k];
     double squares = 0.0;
-    for (int64_t i = k + 1; i < m; i++) squares += creal(a[i * n + k] * conj(a[i * n + k]));
+    for (int64_t i = k + 1; i < m; ++i) squares += creal(a[i * n + k] * conj(a[i * n + k]));
     taus[k] = 0.0;
     if (squares == 0.0 && cimag(alpha) == 0.0) continue; /* nothing to remove */
     const double size = sqrt(creal(alpha * conj(alpha)) + squares);
     const double beta = creal(alpha) > 0.0 ? -size : size;
     taus[k] = (beta - alpha) / beta;
-    for (int64_t i = k + 1; i < m; i++) a[i * n + k] /= alpha - beta;
+    for (int64_t i = k + 1; i < m; ++i) a[i * n + k] /= alpha - beta;
     reflect(a, m, n, k + 1, a, n, k, conj(taus[k]));
     a[k * n + k] = beta;
   }
@@ -164,7 +164,7 @@ static void run_orgqr(const matrices *s, number *const *operands, number *const 
   const int64_t m = s->m, n = s->n;
   number *const q = results[0];
   (void)scratch;
-  for (int64_t i = 0; i < m * n; i++) q[i] = i / n == i % n ? 1.0 : 0.0;
+  for (int64_t i = 0; i < m * n; ++i) q[i] = i / n == i % n ? 1.0 : 0.0;
   for (int64_t k = s->columns; k-- > 0;) reflect(q, m, n, 0, operands[0], n, k, operands[1][k]);
 }
 
@@ -174,13 +174,13 @@ static void run_orgqr(const matrices *s, number *const *operands, number *const 
  * it applies to the rows of `right` (n x n) too, as columns: Hestenes' method. */
 static void orthogonalise(number *a, int64_t m, int64_t n, number *right) {
   bool any = true;
-  for (int round = 0; round < MAX_SWEEPS && any; round++) {
+  for (int round = 0; round < MAX_SWEEPS && any; ++round) {
     any = false;
-    for (int64_t p = 0; p < n; p++) {
-      for (int64_t q = p + 1; q < n; q++) {
+    for (int64_t p = 0; p < n; ++p) {
+      for (int64_t q = p + 1; q < n; ++q) {
         double pp = 0.0, qq = 0.0;
         number pq = 0.0;
-        for (int64_t i = 0; i < m; i++) {
+        for (int64_t i = 0; i < m; ++i) {
           const number x = a[i * n + p], y = a[i * n + q];
           pp += creal(x * conj(x));
           qq += creal(y * conj(y));
@@ -194,8 +194,8 @@ static void orthogonalise(number *a, int64_t m, int64_t n, number *right) {
         const double c = 1.0 / sqrt(1.0 + t * t);
         const number phase = pq / size;
         number *const both[] = {a, right};
-        for (int side = 0; side < 2; side++) {
-          for (int64_t i = 0; i < (side == 0 ? m : n); i++) {
+        for (int side = 0; side < 2; ++side) {
+          for (int64_t i = 0; i < (side == 0 ? m : n); ++i) {
             number *const x = &both[side][i * n + p], *const y = &both[side][i * n + q];
             const number old = *x, turned = *y * conj(phase);
             *x = c * old - t * c * turned;
@@ -221,22 +221,23 @@ static int compare_falling(const void *left, const void *right) {
   return a->column < b->column ? -1 : 1;
 }
 
-/* Columns from `have` to `want` of u (m rows, `width` wide): unit vectors orthogonal to those before. */
+/* Columns from `have` to `want` of u (m rows, `width` wide): unit vectors orthogonal to those
+ * before. */
 static void complete(number *u, int64_t m, int64_t width, int64_t have, int64_t want) {
-  for (int64_t c = have, unit = 0; c < want && unit < m; unit++) {
-    for (int64_t i = 0; i < m; i++) u[i * width + c] = i == unit ? 1.0 : 0.0;
-    for (int pass = 0; pass < 2; pass++) { /* twice is enough */
-      for (int64_t k = 0; k < c; k++) {
+  for (int64_t c = have, unit = 0; c < want && unit < m; ++unit) {
+    for (int64_t i = 0; i < m; ++i) u[i * width + c] = i == unit ? 1.0 : 0.0;
+    for (int pass = 0; pass < 2; ++pass) { /* twice is enough */
+      for (int64_t k = 0; k < c; ++k) {
         number dot = 0.0;
-        for (int64_t i = 0; i < m; i++) dot += conj(u[i * width + k]) * u[i * width + c];
-        for (int64_t i = 0; i < m; i++) u[i * width + c] -= dot * u[i * width + k];
+        for (int64_t i = 0; i < m; ++i) dot += conj(u[i * width + k]) * u[i * width + c];
+        for (int64_t i = 0; i < m; ++i) u[i * width + c] -= dot * u[i * width + k];
       }
     }
     double squares = 0.0;
-    for (int64_t i = 0; i < m; i++) squares += creal(u[i * width + c] * conj(u[i * width + c]));
+    for (int64_t i = 0; i < m; ++i) squares += creal(u[i * width + c] * conj(u[i * width + c]));
     if (squares < 0.25 / (double)m) continue; /* it lies among those before: the next one */
-    for (int64_t i = 0; i < m; i++) u[i * width + c] /= sqrt(squares);
-    c++;
+    for (int64_t i = 0; i < m; ++i) u[i * width + c] /= sqrt(squares);
+    ++c;
   }
 }
 
@@ -250,41 +251,41 @@ static void run_gesdd(const matrices *s, number *const *operands, number *const 
   number *const w = scratch, *const right = w + rows * k, *const left = right + k * k;
   ranked *const order = (ranked *)(void *)(left + rows * rows);
   memcpy(results[0], operands[0], (size_t)(m * n) * sizeof *w);
-  for (int64_t i = 0; i < rows; i++) {
-    for (int64_t j = 0; j < k; j++) {
+  for (int64_t i = 0; i < rows; ++i) {
+    for (int64_t j = 0; j < k; ++j) {
       w[i * k + j] = wide ? conj(operands[0][j * n + i]) : operands[0][i * n + j];
     }
   }
-  for (int64_t i = 0; i < k * k; i++) right[i] = i / k == i % k ? 1.0 : 0.0;
+  for (int64_t i = 0; i < k * k; ++i) right[i] = i / k == i % k ? 1.0 : 0.0;
   orthogonalise(w, rows, k, right);
-  for (int64_t j = 0; j < k; j++) {
+  for (int64_t j = 0; j < k; ++j) {
     double squares = 0.0;
-    for (int64_t i = 0; i < rows; i++) squares += creal(w[i * k + j] * conj(w[i * k + j]));
+    for (int64_t i = 0; i < rows; ++i) squares += creal(w[i * k + j] * conj(w[i * k + j]));
     order[j] = (ranked){sqrt(squares), j};
   }
   qsort(order, (size_t)k, sizeof *order, compare_falling);
   int64_t rank = 0;
-  for (int64_t j = 0; j < k; j++) {
+  for (int64_t j = 0; j < k; ++j) {
     results[1][j] = order[j].value;
     if (order[j].value > 0x1p-50 * order[0].value) rank = j + 1;
   }
   *results[4] = 0.0;
   const int64_t kept = s->mode == 'A' ? rows : k; /* vectors of the long side */
-  for (int64_t j = 0; j < rank; j++) {
-    for (int64_t i = 0; i < rows; i++) {
+  for (int64_t j = 0; j < rank; ++j) {
+    for (int64_t i = 0; i < rows; ++i) {
       left[i * kept + j] = w[i * k + order[j].column] / order[j].value;
     }
   }
   complete(left, rows, kept, rank, kept);
   /* w = left S right', and a is w or w'. */
-  for (int64_t i = 0; i < rows; i++) {
-    for (int64_t j = 0; j < kept; j++) {
+  for (int64_t i = 0; i < rows; ++i) {
+    for (int64_t j = 0; j < kept; ++j) {
       if (wide) results[3][j * n + i] = conj(left[i * kept + j]);
       else results[2][i * kept + j] = left[i * kept + j];
     }
   }
-  for (int64_t i = 0; i < k; i++) {
-    for (int64_t j = 0; j < k; j++) {
+  for (int64_t i = 0; i < k; ++i) {
+    for (int64_t j = 0; j < k; ++j) {
       const number v = right[i * k + order[j].column];
       if (wide) results[2][i * k + j] = v;
       else results[3][j * n + i] = conj(v);
@@ -298,11 +299,11 @@ static void run_syevd(const matrices *s, number *const *operands, number *const 
   number *const a = scratch, *const vectors = a + n * n;
   ranked *const order = (ranked *)(void *)(vectors + n * n);
   trm_hermitian_eigen(operands[0], n, s->uplo == 'L', a, vectors);
-  for (int64_t i = 0; i < n; i++) order[i] = (ranked){-creal(a[i * n + i]), i};
+  for (int64_t i = 0; i < n; ++i) order[i] = (ranked){-creal(a[i * n + i]), i};
   qsort(order, (size_t)n, sizeof *order, compare_falling);
-  for (int64_t j = 0; j < n; j++) {
+  for (int64_t j = 0; j < n; ++j) {
     results[1][j] = -order[j].value;
-    for (int64_t i = 0; i < n; i++) results[0][i * n + j] = vectors[i * n + order[j].column];
+    for (int64_t i = 0; i < n; ++i) results[0][i * n + j] = vectors[i * n + order[j].column];
   }
   *results[2] = 0.0;
 }
@@ -322,7 +323,7 @@ static const routine *find_routine(const char *target) {
       strchr("sdcz", target[sizeof prefix - 1]) == NULL) {
     return NULL;
   }
-  for (size_t i = 0; i < sizeof routines / sizeof *routines; i++) {
+  for (size_t i = 0; i < sizeof routines / sizeof *routines; ++i) {
     const size_t length = strlen(routines[i].name);
     if (strncmp(name, routines[i].name, length) == 0 && strcmp(name + length, "_ffi") == 0) {
       return &routines[i];
@@ -336,7 +337,7 @@ static uint8_t option(const char *config, const char *name) {
   const char *at = config == NULL ? NULL : strstr(config, name);
   if (at == NULL) return 0;
   at += strlen(name);
-  while (*at == ' ' || *at == '=' || *at == '"' || *at == ':') at++;
+  while (*at == ' ' || *at == '=' || *at == '"' || *at == ':') ++at;
   return (uint8_t)strtol(at, NULL, 10);
 }
 
@@ -350,28 +351,28 @@ static trm_status run(const trm_kernel *kernel, const trm_kernel_call *call, trm
   const trm_reference_state *base = &state->base;
   const matrices *sizes = &state->sizes;
   const routine *r = sizes->routine;
-  for (int64_t b = 0; b < sizes->batch; b++) {
+  for (int64_t b = 0; b < sizes->batch; ++b) {
     number *operands[2], *results[MAX_RESULTS], *at = call->scratch;
-    for (uint32_t k = 0; k < r->num_operands; k++) {
+    for (uint32_t k = 0; k < r->num_operands; ++k) {
       const int64_t count = leaf_size(&base->operands[k], sizes->batch);
       operands[k] = at;
-      for (int64_t i = 0; i < count; i++) {
+      for (int64_t i = 0; i < count; ++i) {
         const trm_value v =
             trm_value_load(base->operands[k].dtype, call->operands[k], b * count + i);
         const bool is_complex = trm_dtype_kind(base->operands[k].dtype) == TRM_KIND_COMPLEX;
         *at++ = CMPLX(v.f, is_complex ? v.imag : 0.0);
       }
     }
-    for (uint32_t k = 0; k < r->num_results; k++) {
+    for (uint32_t k = 0; k < r->num_results; ++k) {
       results[k] = at;
       at += leaf_size(trm_shape_leaf(&base->shape, (int32_t)k), sizes->batch);
     }
     r->run(sizes, operands, results, at);
-    for (uint32_t k = 0; k < r->num_results; k++) {
+    for (uint32_t k = 0; k < r->num_results; ++k) {
       const trm_shape *shape = trm_shape_leaf(&base->shape, (int32_t)k);
       const int64_t count = leaf_size(shape, sizes->batch);
       const bool whole = trm_dtype_kind(shape->dtype) == TRM_KIND_SIGNED;
-      for (int64_t i = 0; i < count; i++) {
+      for (int64_t i = 0; i < count; ++i) {
         const number z = results[k][i];
         trm_value v = {{.f = creal(z)}, cimag(z)};
         if (whole) v = (trm_value){{.s = (int64_t)creal(z)}, 0.0};
@@ -387,7 +388,7 @@ static bool has_shape(const trm_shape *shape, const matrices *s, trm_dtype dtype
                       int64_t rows, int64_t columns) {
   if (shape == NULL || shape->dtype != dtype || shape->rank < inner) return false;
   int64_t batch = 1;
-  for (int32_t d = 0; d < shape->rank - inner; d++) batch *= shape->dims[d];
+  for (int32_t d = 0; d < shape->rank - inner; ++d) batch *= shape->dims[d];
   return batch == s->batch && (inner < 1 || shape->dims[shape->rank - 1] == columns) &&
          (inner < 2 || shape->dims[shape->rank - 2] == rows);
 }
@@ -397,7 +398,8 @@ static bool shapes_fit(const trm_kernel_request *request, matrices *s) {
   const trm_shape *leaf[MAX_RESULTS];
   const trm_dtype type = a->dtype;
   const trm_dtype real = type == TRM_C64 ? TRM_F32 : type == TRM_C128 ? TRM_F64 : type;
-  for (uint32_t k = 0; k < s->routine->num_results; k++) leaf[k] = trm_shape_leaf(result, (int32_t)k);
+  for (uint32_t k = 0; k < s->routine->num_results; ++k)
+    leaf[k] = trm_shape_leaf(result, (int32_t)k);
   const int64_t m = s->m, n = s->n, k = m < n ? m : n;
   const char *name = s->routine->name;
   if (strcmp(name, "trsm") == 0) {
@@ -422,7 +424,8 @@ static bool shapes_fit(const trm_kernel_request *request, matrices *s) {
   }
   if (s->routine->run == run_geqrf) return has_shape(leaf[1], s, type, 1, 0, k);
   if (s->routine->run == run_syevd) {
-    return m == n && has_shape(leaf[1], s, real, 1, 0, n) && has_shape(leaf[2], s, TRM_S32, 0, 0, 0);
+    return m == n && has_shape(leaf[1], s, real, 1, 0, n) &&
+           has_shape(leaf[2], s, TRM_S32, 0, 0, 0);
   }
   if (s->mode == 'N') s->mode = 'S'; /* the shapes say how many vectors there is room for */
   if (has_shape(leaf[2], s, type, 2, m, m) && has_shape(leaf[3], s, type, 2, n, n)) s->mode = 'A';
@@ -437,7 +440,8 @@ trm_status trm_reference_lapack_create(const trm_kernel_request *request, trm_ke
   const routine *r = find_routine(instruction->custom_call->target);
   *out_supported = true;
   if (r == NULL) {
-    return trm_reference_refuse(request, "of LAPACK's routines it knows potrf, getrf, trsm, geqrf, "
+    return trm_reference_refuse(request,
+                                "of LAPACK's routines it knows potrf, getrf, trsm, geqrf, "
                                 "orgqr, ungqr, gesdd, syevd and heevd, as lapack_spotrf_ffi",
                                 error);
   }
@@ -451,11 +455,16 @@ trm_status trm_reference_lapack_create(const trm_kernel_request *request, trm_ke
     return trm_reference_refuse(request, "it takes matrices of floats", error);
   }
   const char *config = instruction->backend_config;
-  matrices sizes = {.routine = r, .m = a->dims[a->rank - 2], .n = a->dims[a->rank - 1],
-                    .batch = 1, .uplo = option(config, "uplo"), .side = option(config, "side"),
-                    .trans = option(config, "trans_x"), .diag = option(config, "diag"),
+  matrices sizes = {.routine = r,
+                    .m = a->dims[a->rank - 2],
+                    .n = a->dims[a->rank - 1],
+                    .batch = 1,
+                    .uplo = option(config, "uplo"),
+                    .side = option(config, "side"),
+                    .trans = option(config, "trans_x"),
+                    .diag = option(config, "diag"),
                     .mode = option(config, "mode")};
-  for (int32_t d = 0; d < a->rank - 2; d++) sizes.batch *= a->dims[d];
+  for (int32_t d = 0; d < a->rank - 2; ++d) sizes.batch *= a->dims[d];
   if (sizes.uplo == 0) sizes.uplo = 'L';
   if (!shapes_fit(request, &sizes)) {
     return trm_reference_refuse(request, "its shapes do not fit together", error);
@@ -468,12 +477,11 @@ trm_status trm_reference_lapack_create(const trm_kernel_request *request, trm_ke
   out_kernel->state = state;
   const size_t m = (size_t)sizes.m, n = (size_t)sizes.n, most = m > n ? m : n;
   size_t entries = 4 * most * most + 4 * most; /* what the routines themselves need */
-  for (uint32_t k = 0; k < r->num_operands; k++) {
+  for (uint32_t k = 0; k < r->num_operands; ++k) {
     entries += (size_t)leaf_size(trm_operand_shape(request, k), sizes.batch);
   }
-  for (uint32_t k = 0; k < r->num_results; k++) {
-    entries +=
-        (size_t)leaf_size(trm_shape_leaf(&instruction->shape, (int32_t)k), sizes.batch) + 1;
+  for (uint32_t k = 0; k < r->num_results; ++k) {
+    entries += (size_t)leaf_size(trm_shape_leaf(&instruction->shape, (int32_t)k), sizes.batch) + 1;
   }
   out_kernel->scratch_bytes = entries * sizeof(number);
   return TRM_OK;

@@ -53,8 +53,9 @@ static inline __attribute__((always_inline)) void multiply_rows(const trm_matrix
     !defined(__SANITIZE_THREAD__) /* their start comes after the choice among the clones */
 __attribute__((target_clones("avx512f", "avx2", "default"))) /* names that GCC 11 has too */
 #endif
-static void multiply_range(const trm_matrix_vector *p, const float *matrix, const float *vector,
-                           float *out, int64_t begin, int64_t end) {
+static void
+multiply_range(const trm_matrix_vector *p, const float *matrix, const float *vector, float *out,
+               int64_t begin, int64_t end) {
   int64_t r = begin;
   for (; r + ROWS <= end; r += ROWS) {
     multiply_rows(p, matrix + r * p->row_stride, vector, out + r, ROWS);

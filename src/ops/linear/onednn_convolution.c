@@ -103,7 +103,8 @@ static bool restate(const trm_kernel_request *request, problem *p) {
     if (w->base_dilation > 1) is_spread = true;
     if (w->stride > 1) is_strided = true;
     if (w->size > 1) {
-      if (w->reversal) any_reversed = true; else all_reversed = false;
+      if (w->reversal) any_reversed = true;
+      else all_reversed = false;
     }
   }
   const int64_t batch_groups = numbers->batch_group_count;
@@ -145,8 +146,8 @@ static bool restate(const trm_kernel_request *request, problem *p) {
         }
         p->dilation[i] = w->window_dilation;
         p->stride[i] = is_data ? w->base_dilation : w->stride;
-        p->pad_low[i] = is_data ? (kernel_size - 1) * w->window_dilation - w->padding_low
-                                : w->padding_low;
+        p->pad_low[i] =
+            is_data ? (kernel_size - 1) * w->window_dilation - w->padding_low : w->padding_low;
         break;
       }
       case BACKWARD_WEIGHTS:
@@ -212,7 +213,7 @@ static bool restate(const trm_kernel_request *request, problem *p) {
 typedef struct builder {
   trm_onednn_program *program;
   problem p;
-  trm_onednn_place x, w, y;            /* float32 arrays as HLO lays them, then as described */
+  trm_onednn_place x, w, y; /* float32 arrays as HLO lays them, then as described */
   const_dnnl_memory_desc_t x_user, y_user, w_user;  /* as HLO lays them */
   const_dnnl_memory_desc_t x_plain, y_plain, w_any; /* what the primitive is asked for */
   dnnl_primitive_attr_t attributes;
@@ -291,8 +292,7 @@ static trm_status create_descs(builder *b, trm_error *error) {
   dnnl_engine_t engine = trm_onednn_engine();
   dnnl_primitive_desc_t *forward = p->kind == FORWARD ? &b->desc : &b->forward;
   TRY_DNNL(dnnl_convolution_forward_primitive_desc_create(
-               forward, engine,
-               p->kind == FORWARD ? dnnl_forward_inference : dnnl_forward_training,
+               forward, engine, p->kind == FORWARD ? dnnl_forward_inference : dnnl_forward_training,
                dnnl_convolution_direct, b->x_plain, b->w_any, NULL, b->y_plain, strides, dilates,
                low, high, b->attributes),
            "choosing a convolution");
@@ -365,11 +365,9 @@ static trm_status add_convolution(builder *b, const trm_kernel_request *request,
   if (is_copied) plan_weight_copy(p, &copy, &dense);
   TRY(describe_weights(b, &dense, error));
   TRY(create_descs(b, error));
-  const_dnnl_memory_desc_t packed =
-      dnnl_primitive_desc_query_md(b->desc, dnnl_query_weights_md, 0);
-  TRY(add_weight_packing(b, trm_operand_shape(request, 1)->dtype,
-                         trm_onednn_may_repeat(request, 1), is_copied ? &copy : NULL, packed,
-                         error));
+  const_dnnl_memory_desc_t packed = dnnl_primitive_desc_query_md(b->desc, dnnl_query_weights_md, 0);
+  TRY(add_weight_packing(b, trm_operand_shape(request, 1)->dtype, trm_onednn_may_repeat(request, 1),
+                         is_copied ? &copy : NULL, packed, error));
   const bool is_data = p->kind == BACKWARD_DATA;
   const trm_onednn_argument arguments[] = {
       is_data ? (trm_onednn_argument){DNNL_ARG_DIFF_DST, b->y_plain, b->y}
@@ -403,9 +401,8 @@ static trm_status add_weight_gradient(builder *b, trm_error *error) {
 static bool plan_thin(const problem *p, trm_grouped_convolution *thin) {
   if (p->groups == 1 || p->in_channels != p->out_channels || p->spatial > 2) return false;
   const bool is_data = p->kind == BACKWARD_DATA;
-  *thin = (trm_grouped_convolution){.batch = p->batch,
-                                    .channels = p->groups * p->in_channels,
-                                    .group = p->in_channels};
+  *thin = (trm_grouped_convolution){
+      .batch = p->batch, .channels = p->groups * p->in_channels, .group = p->in_channels};
   for (int i = 0; i < 2; ++i) { /* one dimension: a single row */
     const int from = i - (2 - p->spatial);
     const bool is_absent = from < 0;

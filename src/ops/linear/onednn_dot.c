@@ -264,8 +264,8 @@ static trm_status add_steps(trm_onednn_program *program, const trm_kernel_reques
     trm_matrix_vector *own = ARENA_NEW(request->arena, trm_matrix_vector, 1);
     CHECK_MEMORY(own, "a matrix product");
     *own = (trm_matrix_vector){size, inner, m_row};
-    TRY(trm_onednn_add_function(program, trm_matrix_vector_run, own, places[side],
-                                places[1 - side], result, error));
+    TRY(trm_onednn_add_function(program, trm_matrix_vector_run, own, places[side], places[1 - side],
+                                result, error));
     return shape->dtype == TRM_F32
                ? TRM_OK
                : trm_onednn_add_narrow(program, shape->dtype, batch_stride, result, error);
@@ -278,8 +278,8 @@ static trm_status add_steps(trm_onednn_program *program, const trm_kernel_reques
   dnnl_primitive_attr_t attributes = trm_onednn_attributes();
   CHECK_MEMORY(attributes, "oneDNN attributes");
   dnnl_primitive_desc_t desc = NULL;
-  const dnnl_status_t created = dnnl_matmul_primitive_desc_create(
-      &desc, trm_onednn_engine(), lhs, rhs, NULL, out, attributes);
+  const dnnl_status_t created = dnnl_matmul_primitive_desc_create(&desc, trm_onednn_engine(), lhs,
+                                                                  rhs, NULL, out, attributes);
   dnnl_primitive_attr_destroy(attributes);
   TRY_DNNL(created, "choosing a matrix product");
   const trm_onednn_argument arguments[] = {{DNNL_ARG_SRC, lhs, places[LHS]},
@@ -309,8 +309,7 @@ trm_status trm_onednn_dot_create(const trm_kernel_request *request, trm_kernel *
   problem p;
   restate(request, &p);
   trm_onednn_program *program = NULL;
-  trm_status status =
-      trm_onednn_program_create(request, work_of(request, &p), &program, error);
+  trm_status status = trm_onednn_program_create(request, work_of(request, &p), &program, error);
   if (status == TRM_OK) status = add_steps(program, request, &p, error);
   if (status == TRM_OK) {
     status = trm_onednn_program_finish(program, "onednn.dot", out_kernel, error);

@@ -235,8 +235,8 @@ trm_status trm_onednn_add_primitive(trm_onednn_program *program, const_dnnl_prim
     dnnl_memory_desc_t copy = NULL;
     TRY_DNNL(dnnl_memory_desc_clone(&copy, scratch), "copying a descriptor");
     TRY(keep_descriptor(program, copy, error));
-    own->arguments[own->num_arguments++] = (trm_onednn_argument){
-        DNNL_ARG_SCRATCHPAD, copy, trm_onednn_scratch(program, bytes)};
+    own->arguments[own->num_arguments++] =
+        (trm_onednn_argument){DNNL_ARG_SCRATCHPAD, copy, trm_onednn_scratch(program, bytes)};
   }
   TRY_DNNL(dnnl_primitive_create(&own->primitive, desc), "creating a primitive");
   return TRM_OK;
@@ -248,8 +248,8 @@ trm_status trm_onednn_add_reorder(trm_onednn_program *program, const_dnnl_memory
   dnnl_primitive_attr_t attributes = trm_onednn_attributes();
   CHECK_MEMORY(attributes, "oneDNN attributes");
   dnnl_primitive_desc_t desc = NULL;
-  const dnnl_status_t created = dnnl_reorder_primitive_desc_create(
-      &desc, from_desc, engine, to_desc, engine, attributes);
+  const dnnl_status_t created =
+      dnnl_reorder_primitive_desc_create(&desc, from_desc, engine, to_desc, engine, attributes);
   dnnl_primitive_attr_destroy(attributes);
   TRY_DNNL(created, "creating a reorder");
   const trm_onednn_argument arguments[] = {{DNNL_ARG_FROM, from_desc, from},

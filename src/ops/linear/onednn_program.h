@@ -16,7 +16,10 @@
 #include "ops/kernel.h"
 
 typedef enum trm_onednn_space {
-  TRM_ONEDNN_OPERAND, TRM_ONEDNN_RESULT, TRM_ONEDNN_SCRATCH, TRM_ONEDNN_PERSISTENT
+  TRM_ONEDNN_OPERAND,
+  TRM_ONEDNN_RESULT,
+  TRM_ONEDNN_SCRATCH,
+  TRM_ONEDNN_PERSISTENT
 } trm_onednn_space;
 
 typedef struct trm_onednn_place {

@@ -22,11 +22,11 @@ typedef struct trm_conv_dim {
 
 /* Zero-initialise, then fill; trm_linear_plan_make checks it. */
 typedef struct trm_conv_params {
-  trm_dtype input_type, output_type;          /* both operands have input_type */
-  int64_t groups, batch;                      /* convolution groups; batch */
-  int64_t in_channels, out_channels;          /* of one group */
-  bool first_is_weights;                      /* a matmul: see trm_conv_params_matmul */
-  uint32_t num_dims;                          /* 0: a matmul */
+  trm_dtype input_type, output_type; /* both operands have input_type */
+  int64_t groups, batch;             /* convolution groups; batch */
+  int64_t in_channels, out_channels; /* of one group */
+  bool first_is_weights;             /* a matmul: see trm_conv_params_matmul */
+  uint32_t num_dims;                 /* 0: a matmul */
   trm_conv_dim dims[TRM_PLAN_MAX_DIMS];
 } trm_conv_params;
 
@@ -60,9 +60,9 @@ typedef struct trm_plan_options {
   trm_dtype partials_type;            /* F32 or F16, of the vertices; F32 */
   trm_dtype inter_tile_partials_type; /* what is reduced between tiles; F32 */
   trm_plan_pass pass;
-  bool use_128bit_conv_unit_load;     /* false */
-  bool enable_multi_stage_reduce;     /* true */
-  bool enable_fast_reduce;            /* false */
+  bool use_128bit_conv_unit_load; /* false */
+  bool enable_multi_stage_reduce; /* true */
+  bool enable_fast_reduce;        /* false */
   /* Text of Poplar's planConstraints JSON, or NULL. Not copied: it must outlive the call. */
   const char *constraints;
 } trm_plan_options;
@@ -87,9 +87,9 @@ const char *trm_plan_method_name(trm_plan_method method); /* "AMP", ... */
 
 /* How the plan met the memory that it was allowed. */
 typedef enum trm_plan_fit {
-  TRM_FIT_TARGET,  /* temporary bytes <= available_memory_proportion x tile */
-  TRM_FIT_RAISED,  /* none did: the bound was doubled, up to two tiles (fit_bound) */
-  TRM_FIT_LEAST,   /* none did even then: the plan with the least temporary bytes */
+  TRM_FIT_TARGET, /* temporary bytes <= available_memory_proportion x tile */
+  TRM_FIT_RAISED, /* none did: the bound was doubled, up to two tiles (fit_bound) */
+  TRM_FIT_LEAST,  /* none did even then: the plan with the least temporary bytes */
 } trm_plan_fit;
 const char *trm_plan_fit_name(trm_plan_fit fit);
 
@@ -102,23 +102,23 @@ typedef struct trm_plan_partition {
 
 /* What is done before the cutting. Dimensions are those of the canonical shape (`shape`). */
 typedef struct trm_plan_transform {
-  bool swap_operands;       /* rows are computed as output channels */
-  uint32_t expand_dims;     /* bit d: the kernel of dimension d is laid out as input channels */
-  uint32_t combine_groups;  /* that many groups become one, with zeros between them; 1: none */
+  bool swap_operands;      /* rows are computed as output channels */
+  uint32_t expand_dims;    /* bit d: the kernel of dimension d is laid out as input channels */
+  uint32_t combine_groups; /* that many groups become one, with zeros between them; 1: none */
 } trm_plan_transform;
 
 /* Steps of a plan, in the order of execution. */
 typedef enum trm_plan_step {
-  TRM_STEP_BROADCAST_INPUT, /* once, before a loop over output channels: an exchange */
-  TRM_STEP_REARRANGE,       /* of operands that lie otherwise, once: an exchange and copies */
-  TRM_STEP_DYNAMIC_SLICE,   /* of the weights, in each turn of the loop */
-  TRM_STEP_EXCHANGE,        /* an exchange of its own; part of PARTIALS otherwise */
-  TRM_STEP_PARTIALS,        /* operands to the tiles that compute, and the vertices */
-  TRM_STEP_NARROW,          /* partial sums to the type in which they are exchanged */
-  TRM_STEP_REDUCE,          /* a stage: exchange of partial sums and their addition */
-  TRM_STEP_ADD_IN_PLACE,    /* to the sum so far, where input channels are cut serially */
-  TRM_STEP_DYNAMIC_UPDATE,  /* of the output, where output channels are cut serially */
-  TRM_STEP_CAST,            /* partial sums to the output's type */
+  TRM_STEP_BROADCAST_INPUT,  /* once, before a loop over output channels: an exchange */
+  TRM_STEP_REARRANGE,        /* of operands that lie otherwise, once: an exchange and copies */
+  TRM_STEP_DYNAMIC_SLICE,    /* of the weights, in each turn of the loop */
+  TRM_STEP_EXCHANGE,         /* an exchange of its own; part of PARTIALS otherwise */
+  TRM_STEP_PARTIALS,         /* operands to the tiles that compute, and the vertices */
+  TRM_STEP_NARROW,           /* partial sums to the type in which they are exchanged */
+  TRM_STEP_REDUCE,           /* a stage: exchange of partial sums and their addition */
+  TRM_STEP_ADD_IN_PLACE,     /* to the sum so far, where input channels are cut serially */
+  TRM_STEP_DYNAMIC_UPDATE,   /* of the output, where output channels are cut serially */
+  TRM_STEP_CAST,             /* partial sums to the output's type */
   TRM_STEP_REARRANGE_OUTPUT, /* the result into the order that it is wanted in */
   TRM_NUM_STEPS
 } trm_plan_step;
@@ -128,7 +128,7 @@ const char *trm_plan_step_name(trm_plan_step step); /* "Convolve", "Reduce", ...
  * the exchange is there has no vertices. Bytes and cycles are those of the worst tile, once. */
 typedef struct trm_plan_phase {
   trm_plan_step step;
-  const char *vertex;           /* the codelet, such as "poplin::ConvPartial1x1Out"; NULL: copies */
+  const char *vertex; /* the codelet, such as "poplin::ConvPartial1x1Out"; NULL: copies */
   uint64_t times;
   uint64_t sync_cycles, exchange_cycles, compute_cycles;
   uint64_t bytes_in, bytes_out; /* exchanged, by the tile that exchanges most */
@@ -176,27 +176,27 @@ typedef struct trm_linear_plan {
   uint32_t tiles_used;
 
   trm_plan_fit fit;
-  uint64_t bytes_allowed; /* available_memory_proportion x tile */
-  uint64_t fit_bound;     /* the bound that the plan met; 0 for TRM_FIT_LEAST */
-  uint64_t temp_bytes;    /* of the worst tile, at the worst moment */
+  uint64_t bytes_allowed;    /* available_memory_proportion x tile */
+  uint64_t fit_bound;        /* the bound that the plan met; 0 for TRM_FIT_LEAST */
+  uint64_t temp_bytes;       /* of the worst tile, at the worst moment */
   uint64_t temp_bytes_total; /* of all tiles that take part, at most */
 
-  uint64_t cycles;        /* all phases, all times */
-  double flops;           /* 2 x multiply-accumulates that the result needs */
+  uint64_t cycles; /* all phases, all times */
+  double flops;    /* 2 x multiply-accumulates that the result needs */
   uint64_t vertices, edges;
   uint32_t num_phases;
   trm_plan_phase phases[TRM_PLAN_MAX_PHASES];
-  trm_plan_mapping inputs, weights, outputs; /* of operand 0, of operand 1 (whichever of them the
-                                                vertices hold as weights), of the result. Of what
-                                                is laid out anew, more than the operand has */
+  trm_plan_mapping inputs, weights, outputs;  /* of operand 0, of operand 1 (whichever of them the
+                                                 vertices hold as weights), of the result. Of what
+                                                 is laid out anew, more than the operand has */
   bool inputs_rearranged, weights_rearranged; /* they are brought from wherever they are when they
                                                  are rearranged, which a phase counts */
   /* Bytes of them that the vertices of the worst tile read where they lie, each turn, as no other
    * tile has any of them: of an operand that lies elsewhere, these are among the temporary ones. */
   uint64_t inputs_in_place, weights_in_place;
-  uint64_t candidates;    /* plans that the search costed */
-  bool exact;             /* no plan of the space is better; false only of extreme shapes */
-  uint64_t lower_bound;   /* no plan has fewer cycles (bytes for TRM_FIT_LEAST) than this */
+  uint64_t candidates;  /* plans that the search costed */
+  bool exact;           /* no plan of the space is better; false only of extreme shapes */
+  uint64_t lower_bound; /* no plan has fewer cycles (bytes for TRM_FIT_LEAST) than this */
 } trm_linear_plan;
 
 /* ---- Planning ------------------------------------------------------------------------------ */

@@ -29,7 +29,7 @@ trm_plan_cache *trm_plan_cache_create(void) {
 
 void trm_plan_cache_free(trm_plan_cache *cache) {
   if (cache == NULL) return;
-  for (size_t i = 0; i < cache->entries.count; i++) trm_free(cache->entries.items[i]);
+  for (size_t i = 0; i < cache->entries.count; ++i) trm_free(cache->entries.items[i]);
   VECTOR_FREE(&cache->entries);
   trm_free(cache->slots);
   trm_free(cache);
@@ -59,10 +59,11 @@ static plan_key key_of(const trm_target *target, const trm_conv_params *canonica
   *n++ = (int64_t)options->partials_type << 32 | options->inter_tile_partials_type;
   *n++ = (int64_t)options->pass << 3 | options->use_128bit_conv_unit_load << 2 |
          options->enable_multi_stage_reduce << 1 | options->enable_fast_reduce;
-  for (uint32_t d = 0; d < canonical->num_dims; d++) {
+  for (uint32_t d = 0; d < canonical->num_dims; ++d) {
     const trm_conv_dim *dim = &canonical->dims[d];
-    const int64_t fields[7] = {dim->input,    dim->kernel,         dim->stride, dim->pad_low,
-                               dim->pad_high, dim->input_dilation, dim->kernel_dilation};
+    const int64_t fields[7] = {dim->input,          dim->kernel,   dim->stride,
+                               dim->pad_low,        dim->pad_high, dim->input_dilation,
+                               dim->kernel_dilation};
     memcpy(n, fields, sizeof fields);
     n += 7;
   }
@@ -93,7 +94,7 @@ static trm_status insert(trm_plan_cache *cache, const plan_key *key, const trm_l
     trm_free(cache->slots);
     cache->slots = slots;
     cache->num_slots = grown;
-    for (size_t i = 0; i < cache->entries.count; i++) {
+    for (size_t i = 0; i < cache->entries.count; ++i) {
       cache->slots[slot_of(cache, &cache->entries.items[i]->key)] = (uint32_t)i + 1;
     }
   }
@@ -117,7 +118,7 @@ static trm_status check_options(const trm_plan_options *options, trm_error *erro
          options->available_memory_proportion);
   }
   const trm_dtype types[] = {options->partials_type, options->inter_tile_partials_type};
-  for (size_t i = 0; i < 2; i++) {
+  for (size_t i = 0; i < 2; ++i) {
     if (types[i] != TRM_F16 && types[i] != TRM_F32) {
       FAIL(INVALID_ARGUMENT, "partialsType is %s; it must be f16 (half) or f32 (float)",
            trm_dtype_name(types[i]));
@@ -184,14 +185,14 @@ trm_status trm_linear_plan_make(const trm_target *target, const trm_conv_params 
   const plan_key key = key_of(target, &canonical, options);
   const trm_linear_plan *known = find(cache, &key);
   if (known != NULL) {
-    cache->hits++;
+    ++cache->hits;
     *out_plan = *known;
     return TRM_OK;
   }
   trm_linear_plan plan;
   TRY(plan_new(target, &canonical, options, &plan, error));
   TRY(insert(cache, &key, &plan, error));
-  cache->misses++;
+  ++cache->misses;
   *out_plan = plan;
   return TRM_OK;
 }

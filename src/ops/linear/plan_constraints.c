@@ -43,15 +43,17 @@ static trm_status need_object(const json_t *value, const char *what, trm_error *
 }
 
 /* {"0": n, "1": n}. */
-static trm_status take_dims(const json_t *value, const char *key,
-                            uint32_t out[TRM_PLAN_MAX_DIMS], trm_error *error) {
+static trm_status take_dims(const json_t *value, const char *key, uint32_t out[TRM_PLAN_MAX_DIMS],
+                            trm_error *error) {
   TRY(need_object(value, key, error));
   const char *name;
   json_t *item;
   json_object_foreach((json_t *)value, name, item) {
     if (name[0] < '0' || name[0] >= '0' + TRM_PLAN_MAX_DIMS || name[1] != '\0') {
-      FAIL(INVALID_ARGUMENT, "planConstraints: \"%s\" has no dimension \"%.20s\"; from 0 to %d are "
-           "planned", key, name, TRM_PLAN_MAX_DIMS - 1);
+      FAIL(INVALID_ARGUMENT,
+           "planConstraints: \"%s\" has no dimension \"%.20s\"; from 0 to %d are "
+           "planned",
+           key, name, TRM_PLAN_MAX_DIMS - 1);
     }
     TRY(take_count(item, key, &out[name[0] - '0'], error));
   }
@@ -121,7 +123,7 @@ static trm_status take_transform(const json_t *value, plan_constraints *out, trm
         FAIL(INVALID_ARGUMENT, "planConstraints: \"expandDims\" must be an array of dimensions");
       }
       out->has_expand_dims = true;
-      for (size_t i = 0; i < json_array_size(item); i++) {
+      for (size_t i = 0; i < json_array_size(item); ++i) {
         const json_int_t d = json_integer_value(json_array_get(item, i));
         if (!json_is_integer(json_array_get(item, i)) || d < 0 || d >= TRM_PLAN_MAX_DIMS) {
           FAIL(INVALID_ARGUMENT, "planConstraints: \"expandDims\" names dimensions from 0 to %d",
@@ -134,7 +136,7 @@ static trm_status take_transform(const json_t *value, plan_constraints *out, trm
     } else if (strcmp(key, known[3]) == 0) {
       if (!json_is_array(item) || json_array_size(item) != 0) {
         FAIL(UNIMPLEMENTED, "planConstraints: plans flatten no dimensions into output channels; "
-             "\"outChanFlattenDims\" must be []");
+                            "\"outChanFlattenDims\" must be []");
       }
     } else {
       return unknown_key("\"transform\"", key, known, sizeof known / sizeof *known, error);
@@ -152,12 +154,12 @@ static trm_status take_method(const json_t *value, plan_constraints *out, trm_er
       TRY(take_count(item, key, &out->conv_units, error));
     } else if (strcmp(key, "type") == 0) {
       const char *name = json_string_value(item);
-      for (int m = TRM_METHOD_AMP; name != NULL && m <= TRM_METHOD_OUTER_PRODUCT; m++) {
+      for (int m = TRM_METHOD_AMP; name != NULL && m <= TRM_METHOD_OUTER_PRODUCT; ++m) {
         if (strcmp(name, trm_plan_method_name((trm_plan_method)m)) == 0) out->method = m;
       }
       if (out->method < 0) {
         FAIL(INVALID_ARGUMENT, "planConstraints: \"type\" must be AMP, SLIC, HMAC, VMAC or "
-             "OUTER_PRODUCT");
+                               "OUTER_PRODUCT");
       }
     } else {
       static const char *const known[] = {"type", "convUnits"};

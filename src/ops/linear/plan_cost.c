@@ -12,14 +12,14 @@ static void evaluate_stages(const plan_problem *p, int64_t partials, int64_t dep
   int64_t left[3];
   out->num_stages = plan_reduce_stages(depth, p->multi_stage, left);
   int64_t before = depth, elements = partials;
-  for (uint32_t s = 0; s < out->num_stages; s++) {
+  for (uint32_t s = 0; s < out->num_stages; ++s) {
     plan_stage *stage = &out->stages[s];
     stage->depth = plan_ceil_div(before, left[s]);
     stage->outputs = plan_ceil_div(elements, stage->depth);
     stage->bytes = (stage->depth - 1) * stage->outputs * p->exchanged_bytes;
     stage->exchange = plan_exchange_cycles(p->target, stage->bytes, 0, stage->depth - 1);
-    stage->compute = plan_reduce_cycles(p, stage->outputs, stage->depth,
-                                        last_turn && s + 1 == out->num_stages);
+    stage->compute =
+        plan_reduce_cycles(p, stage->outputs, stage->depth, last_turn && s + 1 == out->num_stages);
     before = left[s];
     elements = stage->outputs;
   }
@@ -41,7 +41,7 @@ void plan_cost_evaluate(const plan_problem *p, const plan_channels *c, const pla
   int64_t own = inputs; /* of the inputs, before they are dealt to the tiles that share them */
   int64_t weights = c->tile_groups * c->tile_in * c->tile_out;
   int64_t kernel_parts = 1;
-  for (uint32_t d = 0; d < p->shape.num_dims; d++) {
+  for (uint32_t d = 0; d < p->shape.num_dims; ++d) {
     const trm_conv_dim *dim = &p->shape.dims[d];
     const int64_t extent = plan_input_extent(dim, at->tile_field[d], c->tile_kernel[d]);
     inputs *= extent;
@@ -83,8 +83,8 @@ void plan_cost_evaluate(const plan_problem *p, const plan_channels *c, const pla
     out->output_rearranged_bytes = plan_ceil_div(p->rearranged_output, used);
     if (out->rearranged_bytes > 0) {
       out->rearrange_exchange = plan_exchange_cycles(target, out->rearranged_bytes, 0, 0);
-      out->rearrange_copy = plan_rearrange_cycles(target, out->rearranged_bytes, p->in_bytes,
-                                                  p->operand_vectors);
+      out->rearrange_copy =
+          plan_rearrange_cycles(target, out->rearranged_bytes, p->in_bytes, p->operand_vectors);
     }
     if (out->output_rearranged_bytes > 0) {
       out->output_exchange = plan_exchange_cycles(target, out->output_rearranged_bytes, 0, 0);
@@ -95,10 +95,9 @@ void plan_cost_evaluate(const plan_problem *p, const plan_channels *c, const pla
   const int64_t slice_bytes = turns > 1 ? plan_ceil_div(out->weight_bytes, at->parts) : 0;
   if (turns > 1) out->slice = plan_slice_cycles(target, slice_bytes);
 
-  out->partials = plan_partial_cycles(p, c, at->count,
-                                      kernel_parts > 1 ? at->inner_dense : at->inner,
-                                      kernel_parts > 1 && !p->pointwise ? at->inner_dense
-                                                                        : at->inner_zero);
+  out->partials =
+      plan_partial_cycles(p, c, at->count, kernel_parts > 1 ? at->inner_dense : at->inner,
+                          kernel_parts > 1 && !p->pointwise ? at->inner_dense : at->inner_zero);
   if (depth > 1 && p->exchanged_bytes != p->partial_bytes) {
     out->narrow = plan_cast_cycles(target, partials, p->partial_bytes, p->exchanged_bytes);
   }
@@ -116,7 +115,7 @@ void plan_cost_evaluate(const plan_problem *p, const plan_channels *c, const pla
   if (out->exchange > 0) turn += out->exchange + step;
   if (out->slice > 0) turn += out->slice + launch;
   if (out->narrow > 0) turn += out->narrow + launch;
-  for (uint32_t s = 0; s < out->num_stages; s++) {
+  for (uint32_t s = 0; s < out->num_stages; ++s) {
     turn += out->stages[s].exchange + out->stages[s].compute + step + launch;
   }
   if (out->add > 0) turn += out->add + launch;
@@ -128,8 +127,8 @@ void plan_cost_evaluate(const plan_problem *p, const plan_channels *c, const pla
   if (out->cast > 0 && sums_turns) out->cycles += out->cast + launch;
   if (out->broadcast_exchange > 0) out->cycles += out->broadcast_exchange + step;
   if (out->rearranged_bytes > 0) {
-    out->cycles += (uint64_t)out->rearranges *
-                   (out->rearrange_exchange + out->rearrange_copy + step + launch);
+    out->cycles +=
+        (uint64_t)out->rearranges * (out->rearrange_exchange + out->rearrange_copy + step + launch);
   }
   if (out->output_rearranged_bytes > 0) {
     out->cycles += out->output_exchange + out->output_copy + step + launch;
@@ -143,8 +142,8 @@ void plan_cost_evaluate(const plan_problem *p, const plan_channels *c, const pla
   }
   if (p->method == TRM_METHOD_VMAC) {
     /* Each worker adds to sums of its own, of one block of groups and one channel. */
-    out->worker_bytes = at->count * p->group_grain * p->partial_bytes *
-                        (int64_t)target->num_worker_contexts;
+    out->worker_bytes =
+        at->count * p->group_grain * p->partial_bytes * (int64_t)target->num_worker_contexts;
     convolve += out->worker_bytes;
   }
   int64_t moment =
@@ -157,10 +156,10 @@ void plan_cost_evaluate(const plan_problem *p, const plan_channels *c, const pla
     moment = plan_max(moment, out->outputs * (int64_t)(from + p->out_bytes));
   }
   int64_t elements = partials;
-  for (uint32_t s = 0; s < out->num_stages; s++) {
+  for (uint32_t s = 0; s < out->num_stages; ++s) {
     const plan_stage *stage = &out->stages[s];
-    moment = plan_max(moment, elements * p->exchanged_bytes + stage->bytes +
-                                  stage->outputs * p->exchanged_bytes);
+    moment = plan_max(
+        moment, elements * p->exchanged_bytes + stage->bytes + stage->outputs * p->exchanged_bytes);
     elements = stage->outputs;
   }
   out->temp = moment;

@@ -76,7 +76,8 @@ static uint64_t amp_inner(const plan_problem *p, int64_t rows, int64_t length) {
 static uint64_t amp_load(const plan_problem *p) {
   const uint64_t bytes = (uint64_t)p->units *
                          (is_float(p->in_bytes) ? p->target->fp32_conv_unit_load_elements * 4
-                                                : p->target->fp16_conv_unit_load_elements * 2) * 4;
+                                                : p->target->fp16_conv_unit_load_elements * 2) *
+                         4;
   /* A filter of four rows is not loaded wide. */
   const bool wide = p->wide_load && p->filter_height != 4;
   const uint64_t rate = wide ? WIDE_LOAD_BYTES : p->target->conv_unit_coefficient_load_bytes;
@@ -85,7 +86,7 @@ static uint64_t amp_load(const plan_problem *p) {
 
 static uint64_t kernel_positions(const plan_channels *c, uint32_t dims, uint32_t first) {
   uint64_t product = 1;
-  for (uint32_t d = first; d < dims; d++) product *= (uint64_t)c->tile_kernel[d];
+  for (uint32_t d = first; d < dims; ++d) product *= (uint64_t)c->tile_kernel[d];
   return product;
 }
 
@@ -150,7 +151,7 @@ static uint64_t slic_partials(const plan_problem *p, const plan_channels *c, uin
   const uint32_t dims = p->shape.num_dims;
   const uint64_t groups = (uint64_t)(c->tile_groups / p->group_grain);
   uint64_t kernels = (uint64_t)plan_ceil_div(c->tile_kernel[dims - 1], SLIC_WINDOW);
-  for (uint32_t d = 0; d + 1 < dims; d++) kernels *= (uint64_t)c->tile_kernel[d];
+  for (uint32_t d = 0; d + 1 < dims; ++d) kernels *= (uint64_t)c->tile_kernel[d];
   const uint64_t workers = p->target->num_worker_contexts;
   const bool narrow = p->units < 16 && !is_float(p->partial_bytes);
   uint64_t load = 16;
@@ -189,8 +190,8 @@ static uint64_t hmac_inner(const plan_problem *p, int64_t rows, int64_t length) 
   const int64_t workers = p->target->num_worker_contexts;
   const row_split split = split_rows(rows, length, workers);
   /* Half partials take two output channels at once. */
-  const int64_t outputs = is_float(p->partial_bytes) ? p->out_grain
-                                                     : plan_ceil_div(p->out_grain, 2);
+  const int64_t outputs =
+      is_float(p->partial_bytes) ? p->out_grain : plan_ceil_div(p->out_grain, 2);
   const int64_t position = 7 + outputs * dot_cycles(p, p->in_grain);
   int64_t cycles = 16;
   cycles += split.whole * (19 + length * position);
@@ -216,7 +217,7 @@ static uint64_t vmac_partials(const plan_problem *p, const plan_channels *c, int
   const bool float_partials = is_float(p->partial_bytes);
   const int64_t width = c->tile_kernel[dims - 1];
   int64_t rows = positions; /* every output position, every row of the kernel */
-  for (uint32_t d = 0; d + 1 < dims; d++) rows *= c->tile_kernel[d];
+  for (uint32_t d = 0; d + 1 < dims; ++d) rows *= c->tile_kernel[d];
   const row_split split = split_rows(rows, width, workers);
   const int64_t lanes = p->group_grain;
   const bool by_eight = lanes >= 8 && !float_partials;
@@ -230,15 +231,14 @@ static uint64_t vmac_partials(const plan_problem *p, const plan_channels *c, int
   }
   const int64_t elements = positions * lanes;
   const int64_t zero = 4 + plan_ceil_div(elements, float_partials ? 2 : 4);
-  const int64_t reduction =
-      9 + (float_partials ? 9 + 2 * (workers - 1) : 7 + (workers - 1)) *
-              plan_ceil_div(elements, workers) / lanes;
+  const int64_t reduction = 9 + (float_partials ? 9 + 2 * (workers - 1) : 7 + (workers - 1)) *
+                                    plan_ceil_div(elements, workers) / lanes;
   const int64_t groups = c->tile_groups / p->group_grain;
   /* A channel in and out at a time: the sums over input channels stay where they are. */
   return (uint64_t)(61 + 14 + 25 +
-                    groups * (32 + c->tile_out * (workers * zero +
-                                                  c->tile_in * (24 + workers * cycles) +
-                                                  workers * reduction)));
+                    groups *
+                        (32 + c->tile_out * (workers * zero + c->tile_in * (24 + workers * cycles) +
+                                             workers * reduction)));
 }
 
 static uint64_t outer_product_partials(const plan_problem *p, const plan_channels *c,
@@ -265,17 +265,17 @@ plan_busy plan_count_busy(const plan_problem *problem, uint32_t d, uint32_t part
   const int64_t starts[3] = {0, (int64_t)(parts / 2) * field, (int64_t)(parts - 1) * field};
   plan_busy most = {0};
   int64_t most_sum = -1;
-  for (int s = 0; s < (parts > 2 ? 3 : (int)parts); s++) {
+  for (int s = 0; s < (parts > 2 ? 3 : (int)parts); ++s) {
     const int64_t begin = s == 1 && parts == 2 ? starts[2] : starts[s];
     plan_busy busy = {0};
     int64_t sum = 0;
-    for (int64_t n = 0; n < samples; n++) {
+    for (int64_t n = 0; n < samples; ++n) {
       const int64_t length = plan_busy_outputs(dim, begin, plan_min(field, output - begin),
                                                (2 * n + 1) * dim->kernel / (2 * samples));
       uint32_t i = 0;
-      while (i < busy.count && busy.lengths[i] != length) i++;
+      while (i < busy.count && busy.lengths[i] != length) ++i;
       if (i == busy.count) busy.lengths[busy.count++] = length;
-      busy.times[i]++;
+      ++busy.times[i];
       sum += length;
     }
     if (sum > most_sum) most_sum = sum, most = busy;
@@ -288,8 +288,7 @@ static uint64_t window_inner(const plan_problem *p, int64_t rows, int64_t length
 }
 
 /* Positions that meet only padding, or the zeros of an input dilation, are in no worker's list. */
-static void window_cycles(const plan_problem *p, const plan_busy *const *busy,
-                          plan_positions *at) {
+static void window_cycles(const plan_problem *p, const plan_busy *const *busy, plan_positions *at) {
   const uint32_t dims = p->shape.num_dims;
   int64_t rows = at->tile_batch;
   if (dims == 0) {
@@ -299,7 +298,7 @@ static void window_cycles(const plan_problem *p, const plan_busy *const *busy,
   static const plan_busy single = {.count = 1, .lengths = {1}, .times = {1}};
   plan_busy counted[TRM_PLAN_MAX_DIMS];
   const plan_busy *of[TRM_PLAN_MAX_DIMS] = {&single, &single, &single};
-  for (uint32_t d = 0; d < dims; d++) {
+  for (uint32_t d = 0; d < dims; ++d) {
     if (busy == NULL) counted[d] = plan_count_busy(p, d, at->field[d], at->tile_field[d]);
     of[d] = busy == NULL ? &counted[d] : busy[d];
     if (d + 1 < dims) rows *= plan_ceil_div(at->tile_field[d], p->every[d]);
@@ -309,12 +308,11 @@ static void window_cycles(const plan_problem *p, const plan_busy *const *busy,
   const plan_busy *last = of[dims - 1], *first = dims > 1 ? of[0] : &single;
   const plan_busy *middle = dims == 3 ? of[1] : &single;
   uint64_t sum = 0, times = 0;
-  for (uint32_t i = 0; i < first->count; i++) {
-    for (uint32_t j = 0; j < middle->count; j++) {
+  for (uint32_t i = 0; i < first->count; ++i) {
+    for (uint32_t j = 0; j < middle->count; ++j) {
       const int64_t busy_rows = at->tile_batch * first->lengths[i] * middle->lengths[j];
-      for (uint32_t k = 0; k < last->count; k++) {
-        const uint64_t n =
-            (uint64_t)(first->times[i] * middle->times[j] * last->times[k]);
+      for (uint32_t k = 0; k < last->count; ++k) {
+        const uint64_t n = (uint64_t)(first->times[i] * middle->times[j] * last->times[k]);
         const bool idle = busy_rows == 0 || last->lengths[k] == 0;
         sum += n * window_inner(p, idle ? 0 : busy_rows, idle ? 0 : last->lengths[k]);
         times += n;
@@ -376,7 +374,7 @@ uint32_t plan_reduce_stages(int64_t depth, bool multi_stage, int64_t left[3]) {
   if (depth < 125) {
     /* Two stages: what the first leaves, d, and its own depth, depth / d, about equal. */
     int64_t best = 2;
-    for (int64_t d = 2; d <= depth; d++) {
+    for (int64_t d = 2; d <= depth; ++d) {
       const int64_t sum = plan_ceil_div(depth, d) + d;
       if (sum < plan_ceil_div(depth, best) + best) best = d;
       if (d * d > depth) break;
@@ -386,10 +384,10 @@ uint32_t plan_reduce_stages(int64_t depth, bool multi_stage, int64_t left[3]) {
   }
   /* Three: about depth^(2/3), then depth^(1/3). */
   int64_t root = 2;
-  while ((root + 1) * (root + 1) * (root + 1) <= depth) root++;
+  while ((root + 1) * (root + 1) * (root + 1) <= depth) ++root;
   int64_t best_first = plan_ceil_div(depth, root), best_sum = INT64_MAX;
-  for (int64_t a = root; a <= root + 1; a++) {
-    for (int64_t b = root; b <= root + 1; b++) {
+  for (int64_t a = root; a <= root + 1; ++a) {
+    for (int64_t b = root; b <= root + 1; ++b) {
       const int64_t first = plan_ceil_div(depth, a), second = plan_ceil_div(first, b);
       if (a + b + second >= best_sum) continue;
       best_sum = a + b + second;
@@ -429,7 +427,7 @@ uint64_t plan_reduce_cycles(const plan_problem *problem, int64_t outputs, int64_
     if (outputs % accumulators != 0) {
       cycles += 2 * depth + (float_in ? 13 : 11);
     } else {
-      per_worker++;
+      ++per_worker;
     }
   }
   const int64_t per_loop = plan_max(1, accumulators / path) + 1;

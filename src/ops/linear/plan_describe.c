@@ -17,7 +17,7 @@ const char *trm_plan_fit_name(trm_plan_fit fit) {
 
 const char *trm_plan_step_name(trm_plan_step step) {
   static const char *const names[TRM_NUM_STEPS] = {
-      "BroadcastInput", "Rearrange", "DynamicSlice", "Exchange", "Convolve",  "CastPartials",
+      "BroadcastInput", "Rearrange",  "DynamicSlice",  "Exchange", "Convolve",       "CastPartials",
       "Reduce",         "AddInPlace", "DynamicUpdate", "Cast",     "RearrangeOutput"};
   return names[step];
 }
@@ -102,9 +102,7 @@ static void set_rearranged(const describer *d, trm_plan_phase *phase, int64_t by
   set_vertices(phase, (uint64_t)trm_copy_vertices(d->choice->problem.target, bytes), 2);
 }
 
-static uint64_t distinct_sources(uint64_t bytes, uint64_t tiles) {
-  return bytes == 0 ? 0 : tiles;
-}
+static uint64_t distinct_sources(uint64_t bytes, uint64_t tiles) { return bytes == 0 ? 0 : tiles; }
 
 static void describe_before(describer *d) {
   const plan_problem *p = &d->choice->problem;
@@ -151,7 +149,7 @@ static uint64_t list_bytes(const describer *d, uint64_t kernels) {
     case TRM_METHOD_HMAC: break;
   }
   double rows = (double)at->tile_batch * p->busy[last]; /* that meet an input */
-  for (uint32_t i = 0; i < last; i++) rows *= (double)at->tile_field[i] * p->busy[i];
+  for (uint32_t i = 0; i < last; ++i) rows *= (double)at->tile_field[i] * p->busy[i];
   const uint64_t lists = (kernels + at_once - 1) / at_once * workers;
   const double entries = ceil(rows / (double)workers) * p->busy[last];
   return lists * POINTER_BYTES + (uint64_t)((double)lists * entries) * ENTRY_BYTES;
@@ -181,12 +179,12 @@ static void describe_partials(describer *d) {
   phase->bytes_exchanged = phase->bytes_in * d->tiles;
   phase->messages =
       distinct_sources(inputs, c->out_parallel) + distinct_sources(weights, at->parts);
-  phase->temp_bytes = (uint64_t)(cost->input_bytes + cost->weight_bytes +
-                                 cost->partial_elements * (int64_t)p->partial_bytes +
-                                 cost->worker_bytes);
+  phase->temp_bytes =
+      (uint64_t)(cost->input_bytes + cost->weight_bytes +
+                 cost->partial_elements * (int64_t)p->partial_bytes + cost->worker_bytes);
   uint64_t kernels = 1;
   double busy = 1;
-  for (uint32_t i = 0; i < p->shape.num_dims; i++) {
+  for (uint32_t i = 0; i < p->shape.num_dims; ++i) {
     kernels *= (uint64_t)c->tile_kernel[i];
     busy *= p->busy[i];
   }
@@ -209,13 +207,13 @@ static void describe_reduce(describer *d) {
   const uint64_t turns = (uint64_t)cost->turns;
   const uint64_t width = p->exchanged_bytes;
   if (cost->narrow > 0) {
-    trm_plan_phase *phase = add_phase(d, TRM_STEP_NARROW, "popops::Cast1D<float,half>", turns, 0,
-                                      cost->narrow);
+    trm_plan_phase *phase =
+        add_phase(d, TRM_STEP_NARROW, "popops::Cast1D<float,half>", turns, 0, cost->narrow);
     phase->temp_bytes = (uint64_t)cost->partial_elements * (p->partial_bytes + width);
     set_vertices(phase, 1, 2);
   }
   uint64_t elements = (uint64_t)cost->partial_elements;
-  for (uint32_t s = 0; s < cost->num_stages; s++) {
+  for (uint32_t s = 0; s < cost->num_stages; ++s) {
     const plan_stage *stage = &cost->stages[s];
     const bool last = s + 1 == cost->num_stages && !sums_turns;
     const uint32_t to = last ? p->out_bytes : p->exchanged_bytes;
@@ -238,11 +236,11 @@ static void describe_after(describer *d) {
   const uint64_t turns = (uint64_t)cost->turns, outputs = (uint64_t)cost->outputs;
   const bool sums_turns = d->choice->channels.in_serial > 1;
   if (cost->add > 0) {
-    trm_plan_phase *phase = add_phase(
-        d, TRM_STEP_ADD_IN_PLACE,
-        p->exchanged_bytes == 4 ? "popops::ScaledAddSupervisor<float,float,float>"
-                                : "popops::ScaledAddSupervisor<half,half,half>",
-        turns, 0, cost->add);
+    trm_plan_phase *phase =
+        add_phase(d, TRM_STEP_ADD_IN_PLACE,
+                  p->exchanged_bytes == 4 ? "popops::ScaledAddSupervisor<float,float,float>"
+                                          : "popops::ScaledAddSupervisor<half,half,half>",
+                  turns, 0, cost->add);
     phase->temp_bytes = 2 * outputs * p->exchanged_bytes;
     phase->flops = (double)outputs * d->tiles;
     set_vertices(phase, 1, 3);
@@ -256,15 +254,14 @@ static void describe_after(describer *d) {
     set_vertices(phase, 1, 2);
   }
   if (cost->update > 0) {
-    trm_plan_phase *phase = add_phase(d, TRM_STEP_DYNAMIC_UPDATE,
-                                      "popops::DynamicUpdateSlice1d<float>", turns, 0,
-                                      cost->update);
+    trm_plan_phase *phase = add_phase(
+        d, TRM_STEP_DYNAMIC_UPDATE, "popops::DynamicUpdateSlice1d<float>", turns, 0, cost->update);
     phase->temp_bytes = outputs * p->out_bytes;
     set_vertices(phase, 1, 3);
   }
   if (cost->output_rearranged_bytes > 0) {
-    trm_plan_phase *phase = add_phase(d, TRM_STEP_REARRANGE_OUTPUT, NULL, 1, cost->output_exchange,
-                                      cost->output_copy);
+    trm_plan_phase *phase =
+        add_phase(d, TRM_STEP_REARRANGE_OUTPUT, NULL, 1, cost->output_exchange, cost->output_copy);
     set_rearranged(d, phase, cost->output_rearranged_bytes, (uint64_t)p->rearranged_output);
   }
 }
@@ -325,7 +322,7 @@ static void describe_mappings(const describer *d) {
   add_cut(&in, shape->batch, at->tile_batch, 1, at->batch, s.batch);
   add_cut(&out, shape->batch, at->tile_batch, 1, at->batch, s.batch);
   uint32_t kernel_parts = 1;
-  for (uint32_t i = 0; i < shape->num_dims; i++) {
+  for (uint32_t i = 0; i < shape->num_dims; ++i) {
     /* The part of an input holds what its outputs begin at; the overlap is exchanged. */
     const int64_t part = plan_ceil_div(shape->dims[i].input, at->field[i]);
     add_cut(&in, shape->dims[i].input, part, 1, at->field[i], s.field[i]);
@@ -354,8 +351,8 @@ static void describe_mappings(const describer *d) {
   d->plan->outputs = out;
   d->plan->inputs_rearranged = exchanged ? p->weights_rearranged : p->inputs_rearranged;
   d->plan->weights_rearranged = exchanged ? p->inputs_rearranged : p->weights_rearranged;
-  const uint64_t inputs = d->cost->received_inputs > 0 || choice->broadcast
-                              ? 0 : (uint64_t)d->cost->input_bytes;
+  const uint64_t inputs =
+      d->cost->received_inputs > 0 || choice->broadcast ? 0 : (uint64_t)d->cost->input_bytes;
   const uint64_t held = d->cost->received_weights > 0 ? 0 : (uint64_t)d->cost->weight_bytes;
   d->plan->inputs_in_place = exchanged ? held : inputs;
   d->plan->weights_in_place = exchanged ? inputs : held;
@@ -373,7 +370,7 @@ void plan_describe(const plan_choice *choice, const trm_conv_params *canonical,
   plan->shape = *canonical;
   plan->transform = p->transform;
   plan->method = p->method;
-  for (uint32_t d = 0; d < TRM_PLAN_MAX_DIMS; d++) {
+  for (uint32_t d = 0; d < TRM_PLAN_MAX_DIMS; ++d) {
     plan->partition.field[d] = at->field[d];
     plan->partition.kernel[d] = c->kernel[d];
   }
@@ -402,11 +399,11 @@ void plan_describe(const plan_choice *choice, const trm_conv_params *canonical,
   plan->temp_bytes_total = plan->temp_bytes * plan->tiles_used;
   plan->flops = 2 * (double)canonical->groups * (double)canonical->batch *
                 (double)canonical->in_channels * (double)canonical->out_channels;
-  for (uint32_t i = 0; i < canonical->num_dims; i++) {
+  for (uint32_t i = 0; i < canonical->num_dims; ++i) {
     plan->flops *= (double)trm_conv_output_size(&canonical->dims[i]) *
                    (double)canonical->dims[i].kernel * plan_busy_share(&canonical->dims[i]);
   }
-  for (uint32_t i = 0; i < plan->num_phases; i++) {
+  for (uint32_t i = 0; i < plan->num_phases; ++i) {
     plan->vertices += plan->phases[i].vertices;
     plan->edges += plan->phases[i].edges;
     plan->phases[i].temp_bytes_total = plan->phases[i].temp_bytes * plan->phases[i].tiles;
@@ -421,7 +418,7 @@ void trm_linear_plan_print(const trm_linear_plan *plan, trm_text *text) {
   trm_text_format(text, ", groups of %ux%ux%u", plan->conv_groups_per_group,
                   plan->in_channels_per_group, plan->out_channels_per_group);
   if (plan->transform.swap_operands) trm_text_format(text, ", operands swapped");
-  for (uint32_t d = 0; d < TRM_PLAN_MAX_DIMS; d++) {
+  for (uint32_t d = 0; d < TRM_PLAN_MAX_DIMS; ++d) {
     if ((plan->transform.expand_dims >> d & 1) != 0) trm_text_format(text, ", dim %u expanded", d);
   }
   if (plan->transform.combine_groups > 1) {
@@ -429,19 +426,19 @@ void trm_linear_plan_print(const trm_linear_plan *plan, trm_text *text) {
   }
   if (plan->broadcast_input_before_loop) trm_text_format(text, ", input broadcast before the loop");
   trm_text_format(text, "\n  split: groups %u, batch %u, field", p->groups, p->batch);
-  for (uint32_t d = 0; d < TRM_PLAN_MAX_DIMS; d++) {
+  for (uint32_t d = 0; d < TRM_PLAN_MAX_DIMS; ++d) {
     trm_text_format(text, "%c%u", d == 0 ? ' ' : 'x', p->field[d]);
   }
   trm_text_format(text, ", out %u (serial %u), in %u (serial %u), kernel", p->out_channels,
                   p->out_channels_serial, p->in_channels, p->in_channels_serial);
-  for (uint32_t d = 0; d < TRM_PLAN_MAX_DIMS; d++) {
+  for (uint32_t d = 0; d < TRM_PLAN_MAX_DIMS; ++d) {
     trm_text_format(text, "%c%u", d == 0 ? ' ' : 'x', p->kernel[d]);
   }
   trm_text_format(text, "; %u tiles\n", plan->tiles_used);
   trm_text_format(text, "  %llu cycles, %llu temporary bytes (allowed %llu, fit: %s)\n",
                   (unsigned long long)plan->cycles, (unsigned long long)plan->temp_bytes,
                   (unsigned long long)plan->bytes_allowed, trm_plan_fit_name(plan->fit));
-  for (uint32_t i = 0; i < plan->num_phases; i++) {
+  for (uint32_t i = 0; i < plan->num_phases; ++i) {
     const trm_plan_phase *phase = &plan->phases[i];
     trm_text_format(text, "  %-14s x%-4llu sync %6llu exchange %8llu compute %8llu  %s\n",
                     trm_plan_step_name(phase->step), (unsigned long long)phase->times,

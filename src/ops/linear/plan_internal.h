@@ -55,15 +55,15 @@ typedef struct plan_problem {
   /* Bytes in all tiles that are rearranged before and after; 0: none. */
   int64_t rearranged_operands, rearranged_output;
   bool inputs_rearranged, weights_rearranged; /* by the roles in `shape` */
-  bool operand_vectors, output_vectors; /* channels are whole vectors */
+  bool operand_vectors, output_vectors;       /* channels are whole vectors */
 } plan_problem;
 
 /* How the positions (batch and field) are cut, and what one kernel position costs then. */
 typedef struct plan_positions {
   uint32_t batch, field[TRM_PLAN_MAX_DIMS];
-  uint32_t parts;                              /* their product */
+  uint32_t parts; /* their product */
   int64_t tile_batch, tile_field[TRM_PLAN_MAX_DIMS];
-  int64_t count;                               /* positions of the worst tile */
+  int64_t count; /* positions of the worst tile */
   /* Cycles of all workers, the mean over the kernel's positions; zero: the sums begin at zero. A
    * part of a split kernel may have no position that meets padding: inner_dense is without those.
    */
@@ -128,7 +128,7 @@ typedef struct plan_cost {
   int64_t turns;
   bool broadcast;
   int64_t input_bytes, weight_bytes, partial_elements; /* that the vertices read and write */
-  int64_t worker_bytes; /* of the workers' own sums */
+  int64_t worker_bytes;                                /* of the workers' own sums */
   int64_t received_inputs, received_weights;
   int64_t rearranges, rearranged_bytes, output_rearranged_bytes;
   uint64_t rearrange_exchange, rearrange_copy; /* each time */

@@ -57,9 +57,9 @@ static trm_status set_flag(const char *key, const char *value, bool *out, trm_er
 static const struct {
   const char *key, *value;
 } fixed[] = {
-    {"remapOutputTensor", "true"},        {"enableConvDithering", "false"},
-    {"disableTransformations", "false"},  {"gatherConvOutput", "false"},
-    {"disableSRForAMPVertices", "false"}, {"enableTileLevelExpandDims", "false"},
+    {"remapOutputTensor", "true"},         {"enableConvDithering", "false"},
+    {"disableTransformations", "false"},   {"gatherConvOutput", "false"},
+    {"disableSRForAMPVertices", "false"},  {"enableTileLevelExpandDims", "false"},
     {"planConstraintsOutputFilename", ""},
 };
 enum { NUM_FIXED = sizeof fixed / sizeof *fixed };
@@ -70,12 +70,16 @@ trm_status trm_plan_option_set(trm_plan_options *options, const char *key, const
     char *end = NULL;
     const double number = strtod(value, &end);
     if (end != value && *end == '\0' && number < 0) { /* Poplar's words */
-      FAIL(INVALID_ARGUMENT, "the option availableMemoryProportion is \"%.60s\": Value must be "
-           "greater than or equal to 0", value);
+      FAIL(INVALID_ARGUMENT,
+           "the option availableMemoryProportion is \"%.60s\": Value must be "
+           "greater than or equal to 0",
+           value);
     }
     if (end == value || *end != '\0' || !(number <= 1)) {
-      FAIL(INVALID_ARGUMENT, "the option availableMemoryProportion is \"%.60s\"; it must be a "
-           "number from 0 to 1", value);
+      FAIL(INVALID_ARGUMENT,
+           "the option availableMemoryProportion is \"%.60s\"; it must be a "
+           "number from 0 to 1",
+           value);
     }
     options->available_memory_proportion = number;
     return TRM_OK;
@@ -102,7 +106,7 @@ trm_status trm_plan_option_set(trm_plan_options *options, const char *key, const
   }
   if (strcmp(key, "pass") == 0 || strcmp(key, "fullyConnectedPass") == 0) {
     const char *names[NUM_PASSES];
-    for (size_t i = 0; i < NUM_PASSES; i++) {
+    for (size_t i = 0; i < NUM_PASSES; ++i) {
       names[i] = passes[i].name;
       if (strcmp(value, names[i]) != 0) continue;
       options->pass = passes[i].pass;
@@ -121,20 +125,33 @@ trm_status trm_plan_option_set(trm_plan_options *options, const char *key, const
     options->constraints = value;
     return TRM_OK;
   }
-  for (size_t i = 0; i < NUM_FIXED; i++) {
+  for (size_t i = 0; i < NUM_FIXED; ++i) {
     if (strcmp(key, fixed[i].key) != 0) continue;
     if (strcmp(value, fixed[i].value) == 0) return TRM_OK;
     FAIL(UNIMPLEMENTED, "the option %s is \"%.60s\"; plans are made for \"%s\" only", key, value,
          fixed[i].value);
   }
-  static const char *const known[] = {
-      "availableMemoryProportion", "partialsType", "partialsType.interTile",
-      "partialsType.interIPU", "use128BitConvUnitLoad", "enableMultiStageReduce",
-      "enableFastReduce", "pass", "fullyConnectedPass", "planConstraints", "remapOutputTensor",
-      "enableConvDithering", "disableTransformations", "gatherConvOutput",
-      "disableSRForAMPVertices", "enableTileLevelExpandDims", "planConstraintsOutputFilename"};
+  static const char *const known[] = {"availableMemoryProportion",
+                                      "partialsType",
+                                      "partialsType.interTile",
+                                      "partialsType.interIPU",
+                                      "use128BitConvUnitLoad",
+                                      "enableMultiStageReduce",
+                                      "enableFastReduce",
+                                      "pass",
+                                      "fullyConnectedPass",
+                                      "planConstraints",
+                                      "remapOutputTensor",
+                                      "enableConvDithering",
+                                      "disableTransformations",
+                                      "gatherConvOutput",
+                                      "disableSRForAMPVertices",
+                                      "enableTileLevelExpandDims",
+                                      "planConstraintsOutputFilename"};
   const char *nearest = trm_nearest_name(key, known, sizeof known / sizeof *known);
   if (nearest == NULL) nearest = known[0];
-  FAIL(INTERNAL, "[Poplar][Build graph] invalid_option: Unrecognised option '%.80s'. It is no "
-       "option of convolutions or matmuls; did you mean %s?", key, nearest);
+  FAIL(INTERNAL,
+       "[Poplar][Build graph] invalid_option: Unrecognised option '%.80s'. It is no "
+       "option of convolutions or matmuls; did you mean %s?",
+       key, nearest);
 }

@@ -30,7 +30,7 @@ bool plan_problem_init(const trm_target *target, const trm_conv_params *canonica
 
   p.pointwise = true;
   bool kernel = false;
-  for (uint32_t d = 0; d < shape->num_dims; d++) {
+  for (uint32_t d = 0; d < shape->num_dims; ++d) {
     const trm_conv_dim *dim = &shape->dims[d];
     p.output[d] = trm_conv_output_size(dim);
     p.every[d] = plan_every(dim);
@@ -51,7 +51,7 @@ bool plan_problem_init(const trm_target *target, const trm_conv_params *canonica
     }
     case TRM_METHOD_SLIC:
       if (p.in_bytes != 2 || inner == NULL || !kernel || inner->stride > 2) return false;
-      for (uint32_t d = 0; d < shape->num_dims; d++) {
+      for (uint32_t d = 0; d < shape->num_dims; ++d) {
         if (shape->dims[d].kernel_dilation > 1 || shape->dims[d].input_dilation > 1) return false;
         if (d + 1 < shape->num_dims && shape->dims[d].stride > 1) return false;
       }
@@ -91,18 +91,18 @@ bool plan_problem_init(const trm_target *target, const trm_conv_params *canonica
   p.weights_rearranged = weight_update || transformed || pad_in || pad_out;
   if (p.inputs_rearranged) {
     int64_t bytes = groups * shape->batch * in * p.in_bytes;
-    for (uint32_t d = 0; d < shape->num_dims; d++) bytes *= shape->dims[d].input;
+    for (uint32_t d = 0; d < shape->num_dims; ++d) bytes *= shape->dims[d].input;
     p.rearranged_operands += bytes;
   }
   if (p.weights_rearranged) {
     int64_t bytes = groups * in * out_channels * p.in_bytes;
-    for (uint32_t d = 0; d < shape->num_dims; d++) bytes *= shape->dims[d].kernel;
+    for (uint32_t d = 0; d < shape->num_dims; ++d) bytes *= shape->dims[d].kernel;
     p.rearranged_operands += bytes;
   }
   if (weight_update != transform->swap_operands || full_update || transform->combine_groups > 1 ||
       pad_out) {
     p.rearranged_output = groups * shape->batch * out_channels * p.out_bytes;
-    for (uint32_t d = 0; d < shape->num_dims; d++) p.rearranged_output *= p.output[d];
+    for (uint32_t d = 0; d < shape->num_dims; ++d) p.rearranged_output *= p.output[d];
   }
   p.operand_vectors =
       canonical->in_channels * canonical->out_channels % (8 / (int64_t)p.in_bytes) == 0;

@@ -31,9 +31,9 @@ static const uint32_t one_part = 1;
 
 typedef struct search_node {
   plan_channels channels;
-  uint32_t rest;  /* tiles left for positions */
-  uint32_t index; /* in the order of enumeration */
-  uint64_t bound; /* on cycles; on bytes when those are sought */
+  uint32_t rest;       /* tiles left for positions */
+  uint32_t index;      /* in the order of enumeration */
+  uint64_t bound;      /* on cycles; on bytes when those are sought */
   uint64_t least_rest; /* cycles of a turn beside the vertices, at least */
   int64_t weight_bytes;
 } search_node;
@@ -73,7 +73,7 @@ static trm_status list_splits(search *s, int64_t grains, uint32_t given, split_l
     if (given <= s->tiles) parts[out->count++] = given;
     return TRM_OK;
   }
-  for (int64_t p = 1; p <= most; p++) {
+  for (int64_t p = 1; p <= most; ++p) {
     if (plan_ceil_div(grains, plan_ceil_div(grains, p)) == p) parts[out->count++] = (uint32_t)p;
   }
   return TRM_OK;
@@ -95,7 +95,7 @@ static trm_status list_positions(search *s, trm_error *error) {
   /* Constraints name dimensions of the canonical shape. Of an operation without windows the rows
    * are the batch, whatever dimension is named. */
   uint32_t kept = 0;
-  for (uint32_t d = 0; d < MAX_DIMS; d++) {
+  for (uint32_t d = 0; d < MAX_DIMS; ++d) {
     if (d < s->canonical->num_dims && (p->transform.expand_dims >> d & 1) == 0) {
       fields[kept++] = given->field[d];
     } else if (given->field[d] > 0) {
@@ -106,32 +106,32 @@ static trm_status list_positions(search *s, trm_error *error) {
   }
   split_list batches, lists[MAX_DIMS] = {{0}};
   TRY(list_splits(s, p->shape.batch, batch, &batches, error));
-  for (uint32_t d = 0; d < dims; d++) {
+  for (uint32_t d = 0; d < dims; ++d) {
     TRY(list_splits(s, p->output[d], fields[d], &lists[d], error));
   }
-  for (uint32_t d = dims; d < MAX_DIMS; d++) lists[d] = (split_list){1, &one_part};
+  for (uint32_t d = dims; d < MAX_DIMS; ++d) lists[d] = (split_list){1, &one_part};
 
   plan_busy none = {0};
   plan_busy *busy[MAX_DIMS] = {&none, &none, &none}; /* of each number of parts */
-  for (uint32_t d = 0; d < dims; d++) {
+  for (uint32_t d = 0; d < dims; ++d) {
     busy[d] = ARENA_NEW(&s->arena, plan_busy, lists[d].count);
     CHECK_MEMORY(busy[d], "the cuts of a plan");
-    for (uint32_t i = 0; i < lists[d].count; i++) {
+    for (uint32_t i = 0; i < lists[d].count; ++i) {
       const uint32_t parts = lists[d].parts[i];
       busy[d][i] = plan_count_busy(p, d, parts, plan_ceil_div(p->output[d], parts));
     }
   }
 
-  for (int pass = 0; pass < 2; pass++) {
+  for (int pass = 0; pass < 2; ++pass) {
     uint32_t n = 0;
-    for (uint32_t b = 0; b < batches.count; b++) {
-      for (uint32_t i = 0; i < lists[0].count; i++) {
+    for (uint32_t b = 0; b < batches.count; ++b) {
+      for (uint32_t i = 0; i < lists[0].count; ++i) {
         const uint64_t two = (uint64_t)batches.parts[b] * lists[0].parts[i];
         if (two > s->tiles) break;
-        for (uint32_t j = 0; j < lists[1].count; j++) {
+        for (uint32_t j = 0; j < lists[1].count; ++j) {
           const uint64_t three = two * lists[1].parts[j];
           if (three > s->tiles) break;
-          for (uint32_t k = 0; k < lists[2].count; k++) {
+          for (uint32_t k = 0; k < lists[2].count; ++k) {
             const uint64_t parts = three * lists[2].parts[k];
             if (parts > s->tiles) break;
             if (pass == 1) {
@@ -143,14 +143,14 @@ static trm_status list_positions(search *s, trm_error *error) {
               at->parts = (uint32_t)parts;
               at->tile_batch = plan_ceil_div(p->shape.batch, at->batch);
               at->count = at->tile_batch;
-              for (uint32_t d = 0; d < dims; d++) {
+              for (uint32_t d = 0; d < dims; ++d) {
                 at->tile_field[d] = plan_ceil_div(p->output[d], at->field[d]);
                 at->count *= at->tile_field[d];
               }
               const plan_busy *const of[MAX_DIMS] = {busy[0] + i, busy[1] + j, busy[2] + k};
               plan_inner_cycles(p, of, at);
             }
-            n++;
+            ++n;
           }
         }
       }
@@ -172,23 +172,23 @@ static trm_status list_positions(search *s, trm_error *error) {
       s->least_inputs == NULL) {
     FAIL_NO_MEMORY("the bounds of a plan");
   }
-  for (size_t r = 0; r < entries; r++) {
+  for (size_t r = 0; r < entries; ++r) {
     s->least_inner[r] = s->least_inner_zero[r] = UINT64_MAX;
     s->least_count[r] = s->least_inputs[r] = INT64_MAX;
   }
-  for (uint32_t i = 0; i < s->num_positions; i++) {
+  for (uint32_t i = 0; i < s->num_positions; ++i) {
     const plan_positions *at = &s->positions[i];
     uint64_t *inner = &s->least_inner[at->parts], *zero = &s->least_inner_zero[at->parts];
     if (at->inner < *inner) *inner = at->inner;
     if (at->inner_zero < *zero) *zero = at->inner_zero;
     s->least_count[at->parts] = plan_min(s->least_count[at->parts], at->count);
     int64_t inputs = at->tile_batch; /* of a kernel of one position */
-    for (uint32_t d = 0; d < dims; d++) {
+    for (uint32_t d = 0; d < dims; ++d) {
       inputs *= plan_input_extent(&p->shape.dims[d], at->tile_field[d], 1);
     }
     s->least_inputs[at->parts] = plan_min(s->least_inputs[at->parts], inputs);
   }
-  for (size_t r = 1; r < entries; r++) {
+  for (size_t r = 1; r < entries; ++r) {
     if (s->least_inner[r - 1] < s->least_inner[r]) s->least_inner[r] = s->least_inner[r - 1];
     if (s->least_inner_zero[r - 1] < s->least_inner_zero[r]) {
       s->least_inner_zero[r] = s->least_inner_zero[r - 1];
@@ -214,7 +214,7 @@ static bool better(const search *s, uint64_t cycles, int64_t temp) {
 static void try_leaf(search *s, const plan_channels *c, const plan_positions *at, bool broadcast) {
   plan_cost cost;
   plan_cost_evaluate(&s->problem, c, at, broadcast, &cost);
-  s->candidates++;
+  ++s->candidates;
   if (s->bound >= 0 && cost.temp > s->bound) return;
   if (!better(s, cost.cycles, cost.temp)) return;
   s->found = true;
@@ -239,7 +239,7 @@ static trm_status add_node(search *s, const plan_channels *c, uint64_t used, trm
                       .weight_bytes = c->tile_groups * c->tile_in * c->tile_out * p->in_bytes};
   const int64_t count = s->least_count[node.rest];
   if (count == INT64_MAX) return TRM_OK;
-  for (uint32_t d = 0; d < p->shape.num_dims; d++) node.weight_bytes *= c->tile_kernel[d];
+  for (uint32_t d = 0; d < p->shape.num_dims; ++d) node.weight_bytes *= c->tile_kernel[d];
   const int64_t partial = c->tile_groups * c->tile_out;
   const int64_t inputs = c->tile_groups * c->tile_in * s->least_inputs[node.rest] * p->in_bytes;
   const int64_t bytes = node.weight_bytes + inputs + partial * count * p->partial_bytes;
@@ -250,14 +250,15 @@ static trm_status add_node(search *s, const plan_channels *c, uint64_t used, trm
   const int64_t depth = (int64_t)(used / ((uint64_t)c->groups * c->out_parallel));
   /* Of partial sums at least half of a tile's own are exchanged. */
   if (depth > 1) {
-    node.least_rest = (uint64_t)(partial * count / 2 * p->exchanged_bytes) /
-                          target->exchange_bytes_per_cycle +
-                      trm_target_step_cycles(target);
+    node.least_rest =
+        (uint64_t)(partial * count / 2 * p->exchanged_bytes) / target->exchange_bytes_per_cycle +
+        trm_target_step_cycles(target);
   }
   if (turns > 1) node.least_rest += target->loop_iteration_cycles;
   if (s->bound >= 0) {
     node.bound = turns * (plan_partial_cycles(p, c, count, s->least_inner[node.rest],
-                                              s->least_inner_zero[node.rest]) + node.least_rest);
+                                              s->least_inner_zero[node.rest]) +
+                          node.least_rest);
     if (s->found && node.bound > s->best.cycles) return TRM_OK;
   } else {
     node.bound = (uint64_t)bytes;
@@ -284,7 +285,7 @@ static void expand(search *s, const search_node *node) {
   const uint64_t turns = (uint64_t)c->in_serial * c->out_serial;
   const int64_t count = s->least_count[node->rest];
   const bool cycles_bound = s->bound >= 0;
-  for (uint32_t i = 0; i < s->num_positions; i++) {
+  for (uint32_t i = 0; i < s->num_positions; ++i) {
     const plan_positions *at = &s->positions[i];
     if (at->parts > node->rest) continue;
     if (cycles_bound && s->found) {
@@ -292,16 +293,15 @@ static void expand(search *s, const search_node *node) {
       const uint64_t least =
           plan_partial_cycles(p, c, count, s->least_inner[node->rest], at->inner_zero);
       if (turns * (least + node->least_rest) > s->best.cycles) break;
-      const uint64_t vertices =
-          plan_partial_cycles(p, c, at->count, at->inner, at->inner_zero);
+      const uint64_t vertices = plan_partial_cycles(p, c, at->count, at->inner, at->inner_zero);
       if (turns * (vertices + node->least_rest) > s->best.cycles) continue;
     }
     int64_t inputs = c->tile_groups * c->tile_in * at->tile_batch * p->in_bytes;
-    for (uint32_t d = 0; d < p->shape.num_dims; d++) {
+    for (uint32_t d = 0; d < p->shape.num_dims; ++d) {
       inputs *= plan_input_extent(&p->shape.dims[d], at->tile_field[d], c->tile_kernel[d]);
     }
-    const int64_t bytes = inputs + node->weight_bytes +
-                          c->tile_groups * c->tile_out * at->count * p->partial_bytes;
+    const int64_t bytes =
+        inputs + node->weight_bytes + c->tile_groups * c->tile_out * at->count * p->partial_bytes;
     if (cycles_bound ? bytes > s->bound : s->found && bytes > s->best.temp) continue;
     try_leaf(s, c, at, false);
     if (c->out_serial > 1) try_leaf(s, c, at, true);
@@ -312,7 +312,7 @@ static void expand_nodes(search *s) {
   if (s->nodes.count > 1) {
     qsort(s->nodes.items, s->nodes.count, sizeof *s->nodes.items, by_bound);
   }
-  for (size_t i = 0; i < s->nodes.count; i++) {
+  for (size_t i = 0; i < s->nodes.count; ++i) {
     const search_node *node = &s->nodes.items[i];
     const uint64_t best = s->bound >= 0 ? s->best.cycles : (uint64_t)s->best.temp;
     if (s->found && node->bound > best) break;
@@ -343,30 +343,30 @@ static trm_status search_channels(search *s, uint32_t in_serial, uint32_t out_se
   TRY(list_splits(s, in_grains, given->in_channels, &ins, error));
   TRY(list_splits(s, out_grains, given->out_channels, &outs, error));
   plan_channels c = {.in_serial = in_serial, .out_serial = out_serial};
-  for (uint32_t g = 0; g < groups->count; g++) {
+  for (uint32_t g = 0; g < groups->count; ++g) {
     c.groups = groups->parts[g];
     c.tile_groups = plan_ceil_div(p->group_grains, c.groups) * p->group_grain;
-    for (uint32_t o = 0; o < outs.count; o++) {
+    for (uint32_t o = 0; o < outs.count; ++o) {
       const uint64_t two = (uint64_t)c.groups * outs.parts[o];
       if (two > s->tiles) break;
       c.out_parallel = outs.parts[o];
       c.tile_out = plan_ceil_div(out_grains, c.out_parallel) * p->out_grain;
       /* SLIC's vertices have one grain of each. */
       if (p->method == TRM_METHOD_SLIC && c.tile_out > p->out_grain) continue;
-      for (uint32_t i = 0; i < ins.count; i++) {
+      for (uint32_t i = 0; i < ins.count; ++i) {
         const uint64_t three = two * ins.parts[i];
         if (three > s->tiles) break;
         c.in_parallel = ins.parts[i];
         c.tile_in = plan_ceil_div(in_grains, c.in_parallel) * p->in_grain;
         if (p->method == TRM_METHOD_SLIC && c.tile_in > p->in_grain) continue;
-        for (uint32_t x = 0; x < kernels[0].count; x++) {
-          for (uint32_t y = 0; y < kernels[1].count; y++) {
+        for (uint32_t x = 0; x < kernels[0].count; ++x) {
+          for (uint32_t y = 0; y < kernels[1].count; ++y) {
             const uint64_t used = three * kernels[0].parts[x] * kernels[1].parts[y];
             if (used > s->tiles) break;
             c.kernel[0] = kernels[0].parts[x];
             c.kernel[1] = kernels[1].parts[y];
             c.kernel[2] = 1;
-            for (uint32_t d = 0; d < p->shape.num_dims; d++) {
+            for (uint32_t d = 0; d < p->shape.num_dims; ++d) {
               c.tile_kernel[d] = plan_ceil_div(p->shape.dims[d].kernel, c.kernel[d]);
             }
             TRY(add_node(s, &c, used, error));
@@ -387,7 +387,7 @@ static trm_status search_problem_lists(search *s, trm_error *error) {
   TRY(list_splits(s, p->group_grains, given->groups, &groups, error));
   uint32_t kept = 0;
   kernels[0] = kernels[1] = (split_list){1, &one_part};
-  for (uint32_t d = 0; d < s->canonical->num_dims; d++) {
+  for (uint32_t d = 0; d < s->canonical->num_dims; ++d) {
     if ((p->transform.expand_dims >> d & 1) != 0) {
       if (given->kernel[d] > 1) return TRM_OK;
       continue;
@@ -397,12 +397,12 @@ static trm_status search_problem_lists(search *s, trm_error *error) {
     } else if (given->kernel[d] > 1) {
       return TRM_OK; /* the innermost dimension is not split */
     }
-    kept++;
+    ++kept;
   }
   const uint32_t given_in = given->in_channels_serial, given_out = given->out_channels_serial;
   if (given_in <= 1) {
     const int64_t most = plan_min(p->out_grains, MAX_SERIAL);
-    for (int64_t serial = 1; serial <= most; serial++) {
+    for (int64_t serial = 1; serial <= most; ++serial) {
       if (!serial_allowed(p->out_grains, (uint32_t)serial, given_out)) continue;
       if (serial > 1 && p->method == TRM_METHOD_OUTER_PRODUCT) break;
       TRY(search_channels(s, 1, (uint32_t)serial, &groups, kernels, error));
@@ -410,7 +410,7 @@ static trm_status search_problem_lists(search *s, trm_error *error) {
   }
   if (given_out <= 1) {
     const int64_t most = plan_min(p->in_grains, MAX_SERIAL);
-    for (int64_t serial = 2; serial <= most; serial++) {
+    for (int64_t serial = 2; serial <= most; ++serial) {
       if (!serial_allowed(p->in_grains, (uint32_t)serial, given_in)) continue;
       TRY(search_channels(s, (uint32_t)serial, 1, &groups, kernels, error));
     }
@@ -429,9 +429,9 @@ static uint64_t least_cycles(const search *s) {
   } else if (p->method == TRM_METHOD_SLIC) {
     rate = (uint64_t)4 * p->in_grain * p->out_grain * (p->group_grain < 4 ? p->group_grain : 4);
   }
-  double work = (double)p->shape.groups * (double)p->shape.batch *
-                (double)p->shape.in_channels * (double)p->shape.out_channels;
-  for (uint32_t d = 0; d < p->shape.num_dims; d++) {
+  double work = (double)p->shape.groups * (double)p->shape.batch * (double)p->shape.in_channels *
+                (double)p->shape.out_channels;
+  for (uint32_t d = 0; d < p->shape.num_dims; ++d) {
     work *= (double)p->output[d] * (double)p->shape.dims[d].kernel * p->busy[d];
   }
   return (uint64_t)(work / (double)rate / s->tiles);
@@ -459,8 +459,8 @@ static trm_status try_problem(search *s, const trm_plan_transform *transform,
       (c->out_channels_per_group > 0 && c->out_channels_per_group != out_grain)) {
     return TRM_OK;
   }
-  if (!plan_problem_init(s->target, s->canonical, s->options, transform, method, units,
-                         group_grain, in_grain, out_grain, &s->problem)) {
+  if (!plan_problem_init(s->target, s->canonical, s->options, transform, method, units, group_grain,
+                         in_grain, out_grain, &s->problem)) {
     return TRM_OK;
   }
   return search_problem(s, error);
@@ -492,7 +492,7 @@ static trm_status try_methods(search *s, const trm_plan_transform *transform, tr
   static const struct {
     uint32_t groups, channels;
   } slic[] = {{1, 4}, {2, 2}, {4, 1}, {8, 1}, {16, 1}};
-  for (size_t i = 0; i < sizeof slic / sizeof *slic; i++) {
+  for (size_t i = 0; i < sizeof slic / sizeof *slic; ++i) {
     TRY(try_problem(s, transform, TRM_METHOD_SLIC, all_units, slic[i].groups, slic[i].channels,
                     slic[i].channels, error));
   }
@@ -528,13 +528,13 @@ trm_status plan_search(const trm_target *target, const trm_conv_params *canonica
   }
   trm_status status = TRM_OK;
   const uint32_t dims = canonical->num_dims;
-  for (uint32_t swap = 0; swap <= 1 && status == TRM_OK; swap++) {
+  for (uint32_t swap = 0; swap <= 1 && status == TRM_OK; ++swap) {
     if (constraints->swap_operands >= 0 && constraints->swap_operands != (int)swap) continue;
-    for (uint32_t expand = 0; expand < 1u << dims && status == TRM_OK; expand++) {
+    for (uint32_t expand = 0; expand < 1u << dims && status == TRM_OK; ++expand) {
       if (constraints->has_expand_dims && constraints->expand_dims != expand) continue;
       if (swap == 1 && expand != (1u << dims) - 1) continue; /* what has windows is not swapped */
       bool sensible = true; /* a kernel of 1 has nothing to lay out */
-      for (uint32_t d = 0; d < dims; d++) {
+      for (uint32_t d = 0; d < dims; ++d) {
         if ((expand >> d & 1) != 0 && canonical->dims[d].kernel == 1) sensible = false;
       }
       if (!sensible) continue;

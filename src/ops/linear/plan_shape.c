@@ -4,8 +4,7 @@
 #include "ops/linear/plan_internal.h"
 
 int64_t trm_conv_output_size(const trm_conv_dim *dim) {
-  const int64_t input =
-      (dim->input - 1) * dim->input_dilation + 1 + dim->pad_low + dim->pad_high;
+  const int64_t input = (dim->input - 1) * dim->input_dilation + 1 + dim->pad_low + dim->pad_high;
   const int64_t kernel = (dim->kernel - 1) * dim->kernel_dilation + 1;
   return input < kernel ? 0 : (input - kernel) / dim->stride + 1;
 }
@@ -38,8 +37,8 @@ static trm_dtype planned_type(trm_dtype dtype) {
 }
 
 static trm_status params_from_convolution(const trm_computation *computation,
-                                          const trm_instruction *instruction,
-                                          trm_conv_params *out, trm_error *error) {
+                                          const trm_instruction *instruction, trm_conv_params *out,
+                                          trm_error *error) {
   const trm_convolution *c = instruction->convolution;
   const trm_shape *input = &computation->instructions[instruction->operands[0]].shape;
   const trm_shape *kernel = &computation->instructions[instruction->operands[1]].shape;
@@ -50,7 +49,7 @@ static trm_status params_from_convolution(const trm_computation *computation,
                            .in_channels = kernel->dims[c->kernel_input_feature],
                            .out_channels = kernel->dims[c->kernel_output_feature] /
                                            (c->feature_group_count * c->batch_group_count)};
-  for (int32_t s = 0; s < c->spatial_rank; s++) {
+  for (int32_t s = 0; s < c->spatial_rank; ++s) {
     const trm_window_dimension *w = &instruction->window->dims[s];
     const trm_conv_dim dim = {.input = input->dims[c->input_spatial[s]],
                               .kernel = w->size,
@@ -65,8 +64,10 @@ static trm_status params_from_convolution(const trm_computation *computation,
       continue;
     }
     if (out->num_dims == TRM_PLAN_MAX_DIMS) {
-      FAIL(UNIMPLEMENTED, "a convolution over %d spatial dimensions cannot be planned; at most %d "
-           "may have windows", c->spatial_rank, TRM_PLAN_MAX_DIMS);
+      FAIL(UNIMPLEMENTED,
+           "a convolution over %d spatial dimensions cannot be planned; at most %d "
+           "may have windows",
+           c->spatial_rank, TRM_PLAN_MAX_DIMS);
     }
     out->dims[out->num_dims++] = dim;
   }
@@ -74,7 +75,7 @@ static trm_status params_from_convolution(const trm_computation *computation,
 }
 
 static bool contains(const trm_dims *dims, int64_t d) {
-  for (int32_t i = 0; i < dims->count; i++) {
+  for (int32_t i = 0; i < dims->count; ++i) {
     if (dims->items[i] == d) return true;
   }
   return false;
@@ -82,13 +83,13 @@ static bool contains(const trm_dims *dims, int64_t d) {
 
 static int64_t product_of(const trm_shape *shape, const trm_dims *dims) {
   int64_t product = 1;
-  for (int32_t i = 0; i < dims->count; i++) product *= shape->dims[dims->items[i]];
+  for (int32_t i = 0; i < dims->count; ++i) product *= shape->dims[dims->items[i]];
   return product;
 }
 
 static int64_t product_of_rest(const trm_shape *shape, const trm_dims *a, const trm_dims *b) {
   int64_t product = 1;
-  for (int32_t d = 0; d < shape->rank; d++) {
+  for (int32_t d = 0; d < shape->rank; ++d) {
     if (!contains(a, d) && !contains(b, d)) product *= shape->dims[d];
   }
   return product;
@@ -103,12 +104,12 @@ trm_status trm_conv_params_from_instruction(const trm_computation *computation,
     const trm_dot *dot = instruction->dot;
     const trm_shape *lhs = &computation->instructions[instruction->operands[0]].shape;
     const trm_shape *rhs = &computation->instructions[instruction->operands[1]].shape;
-    *out_params = trm_conv_params_matmul(
-        planned_type(lhs->dtype), planned_type(instruction->shape.dtype),
-        product_of(lhs, &dot->lhs_batch),
-        product_of_rest(lhs, &dot->lhs_batch, &dot->lhs_contracting),
-        product_of(lhs, &dot->lhs_contracting),
-        product_of_rest(rhs, &dot->rhs_batch, &dot->rhs_contracting));
+    *out_params =
+        trm_conv_params_matmul(planned_type(lhs->dtype), planned_type(instruction->shape.dtype),
+                               product_of(lhs, &dot->lhs_batch),
+                               product_of_rest(lhs, &dot->lhs_batch, &dot->lhs_contracting),
+                               product_of(lhs, &dot->lhs_contracting),
+                               product_of_rest(rhs, &dot->rhs_batch, &dot->rhs_contracting));
   } else {
     FAIL(INVALID_ARGUMENT, "%%%s is neither a convolution nor a dot", instruction->name);
   }
@@ -164,7 +165,7 @@ trm_status plan_check_params(const trm_conv_params *params, trm_error *error) {
   TRY(multiply(&outputs, params->out_channels, "number of output channels", error));
   int64_t work = weights;
   TRY(multiply_work(&work, params->batch, error));
-  for (uint32_t d = 0; d < params->num_dims; d++) {
+  for (uint32_t d = 0; d < params->num_dims; ++d) {
     const trm_conv_dim *dim = &params->dims[d];
     int64_t ignored = 1;
     TRY(multiply(&ignored, dim->stride, "stride", error));
@@ -191,7 +192,7 @@ trm_conv_params plan_canonical(const trm_conv_params *params) {
   trm_conv_params c = *params;
   c.num_dims = 0;
   memset(c.dims, 0, sizeof c.dims);
-  for (uint32_t d = 0; d < params->num_dims; d++) {
+  for (uint32_t d = 0; d < params->num_dims; ++d) {
     trm_conv_dim dim = params->dims[d];
     if (dim.kernel == 1) dim.kernel_dilation = 1;
     if (dim.input == 1) dim.input_dilation = 1;
@@ -216,7 +217,7 @@ trm_conv_params plan_transformed(const trm_conv_params *canonical,
                                  const trm_plan_transform *transform) {
   trm_conv_params t = *canonical;
   t.num_dims = 0;
-  for (uint32_t d = 0; d < canonical->num_dims; d++) {
+  for (uint32_t d = 0; d < canonical->num_dims; ++d) {
     if ((transform->expand_dims >> d & 1) != 0) {
       t.in_channels *= canonical->dims[d].kernel;
       t.batch *= trm_conv_output_size(&canonical->dims[d]);
@@ -224,7 +225,7 @@ trm_conv_params plan_transformed(const trm_conv_params *canonical,
       t.dims[t.num_dims++] = canonical->dims[d];
     }
   }
-  for (uint32_t d = t.num_dims; d < TRM_PLAN_MAX_DIMS; d++) {
+  for (uint32_t d = t.num_dims; d < TRM_PLAN_MAX_DIMS; ++d) {
     memset(&t.dims[d], 0, sizeof t.dims[d]);
   }
   if (transform->swap_operands) {
@@ -272,7 +273,7 @@ double plan_busy_share(const trm_conv_dim *dim) {
   const int64_t output = trm_conv_output_size(dim);
   const int64_t samples = plan_min(dim->kernel, BUSY_SAMPLES);
   double sum = 0;
-  for (int64_t i = 0; i < samples; i++) {
+  for (int64_t i = 0; i < samples; ++i) {
     const int64_t k = (2 * i + 1) * dim->kernel / (2 * samples);
     sum += (double)plan_busy_outputs(dim, 0, output, k);
   }

@@ -10,12 +10,12 @@
 
 static void load_matrix(const trm_shape *shape, const void *array, int64_t base, int64_t count,
                         double *out) {
-  for (int64_t i = 0; i < count; i++) out[i] = trm_value_load(shape->dtype, array, base + i).f;
+  for (int64_t i = 0; i < count; ++i) out[i] = trm_value_load(shape->dtype, array, base + i).f;
 }
 
 static void store_matrix(const trm_shape *shape, void *array, int64_t base, int64_t count,
                          const double *from) {
-  for (int64_t i = 0; i < count; i++) {
+  for (int64_t i = 0; i < count; ++i) {
     trm_value_store(shape->dtype, array, base + i, (trm_value){{.f = from[i]}, 0.0});
   }
 }
@@ -24,18 +24,18 @@ static void store_matrix(const trm_shape *shape, void *array, int64_t base, int6
  * `reflectors` (n_reflectors wide) below row k, with 1 in row k. */
 static void reflect(double *a, int64_t m, int64_t n, int64_t first, const double *reflectors,
                     int64_t width, int64_t k, double tau) {
-  for (int64_t j = first; j < n; j++) {
+  for (int64_t j = first; j < n; ++j) {
     double sum = a[k * n + j];
-    for (int64_t i = k + 1; i < m; i++) sum += reflectors[i * width + k] * a[i * n + j];
+    for (int64_t i = k + 1; i < m; ++i) sum += reflectors[i * width + k] * a[i * n + j];
     a[k * n + j] -= tau * sum;
-    for (int64_t i = k + 1; i < m; i++) a[i * n + j] -= tau * sum * reflectors[i * width + k];
+    for (int64_t i = k + 1; i < m; ++i) a[i * n + j] -= tau * sum * reflectors[i * width + k];
   }
 }
 
 static void factor(double *a, int64_t m, int64_t n, double *taus) {
-  for (int64_t k = 0; k < m && k < n; k++) {
+  for (int64_t k = 0; k < m && k < n; ++k) {
     double squares = 0.0;
-    for (int64_t i = k + 1; i < m; i++) squares += a[i * n + k] * a[i * n + k];
+    for (int64_t i = k + 1; i < m; ++i) squares += a[i * n + k] * a[i * n + k];
     const double alpha = a[k * n + k];
     if (squares == 0.0) { /* nothing to remove */
       taus[k] = 0.0;
@@ -43,7 +43,7 @@ static void factor(double *a, int64_t m, int64_t n, double *taus) {
     }
     const double beta = -copysign(sqrt(alpha * alpha + squares), alpha);
     taus[k] = (beta - alpha) / beta;
-    for (int64_t i = k + 1; i < m; i++) a[i * n + k] /= alpha - beta;
+    for (int64_t i = k + 1; i < m; ++i) a[i * n + k] /= alpha - beta;
     reflect(a, m, n, k + 1, a, n, k, taus[k]);
     a[k * n + k] = beta;
   }
@@ -57,7 +57,7 @@ static trm_status run_qr(const trm_kernel *kernel, const trm_kernel_call *call, 
   const int64_t k = m < n ? m : n;
   double *const a = (double *)call->scratch, *const taus = a + m * n;
   const int64_t matrices = m * n == 0 ? 0 : trm_shape_count(shape) / (m * n);
-  for (int64_t matrix = 0; matrix < matrices; matrix++) {
+  for (int64_t matrix = 0; matrix < matrices; ++matrix) {
     load_matrix(shape, call->operands[0], matrix * m * n, m * n, a);
     factor(a, m, n, taus);
     store_matrix(shape, call->results[0], matrix * m * n, m * n, a);
@@ -76,10 +76,10 @@ static trm_status run_product(const trm_kernel *kernel, const trm_kernel_call *c
   double *const reflectors = (double *)call->scratch, *const q = reflectors + m * n;
   double *const taus = q + m * n;
   const int64_t matrices = m * n == 0 ? 0 : trm_shape_count(shape) / (m * n);
-  for (int64_t matrix = 0; matrix < matrices; matrix++) {
+  for (int64_t matrix = 0; matrix < matrices; ++matrix) {
     load_matrix(shape, call->operands[0], matrix * m * n, m * n, reflectors);
     load_matrix(tau_shape, call->operands[1], matrix * k, k, taus);
-    for (int64_t i = 0; i < m * n; i++) q[i] = i / n == i % n ? 1.0 : 0.0;
+    for (int64_t i = 0; i < m * n; ++i) q[i] = i / n == i % n ? 1.0 : 0.0;
     for (int64_t i = k; i-- > 0;) reflect(q, m, n, 0, reflectors, n, i, taus[i]);
     store_matrix(shape, call->results[0], matrix * m * n, m * n, q);
   }

@@ -8,9 +8,9 @@
 #include "tile/exchange.h"
 
 /* A matmul of m x k by k x n, `batch` times side by side, repeated `times` times. */
-static trm_status add_matmul(const trm_tile_request *request, trm_tile_cost *cost,
-                             const char *name, int64_t batch, int64_t m, int64_t k, int64_t n,
-                             int64_t times, trm_error *error) {
+static trm_status add_matmul(const trm_tile_request *request, trm_tile_cost *cost, const char *name,
+                             int64_t batch, int64_t m, int64_t k, int64_t n, int64_t times,
+                             trm_error *error) {
   /* What the planner would refuse as too large is done in turns. */
   const int64_t most_rows = INT64_C(1) << 28;
   if (m > most_rows) {
@@ -38,8 +38,7 @@ static trm_status add_matmul(const trm_tile_request *request, trm_tile_cost *cos
       TRY(trm_tile_add_compute(request, cost, name,
                                step->vertex == NULL ? "poplar_rt::DstStridedCopyDA32"
                                                     : "poplin::ConvPartial1x1Out<float,float>",
-                               (uint32_t)tiles,
-                               (uint32_t)((step->vertices + tiles - 1) / tiles),
+                               (uint32_t)tiles, (uint32_t)((step->vertices + tiles - 1) / tiles),
                                (int64_t)step->compute_cycles, 1.0, 3, (int64_t)step->flops, error));
       cost->phases.items[cost->phases.count - 1].repeats = turns;
     }
@@ -50,9 +49,9 @@ static trm_status add_matmul(const trm_tile_request *request, trm_tile_cost *cos
 }
 
 /* What one tile does with a block by scalar code: block^3 / divisor multiply-adds of 5 cycles. */
-static trm_status add_block(const trm_tile_request *request, trm_tile_cost *cost,
-                            const char *name, const char *codelet, int64_t batch, int64_t block,
-                            double divisor, int64_t times, trm_error *error) {
+static trm_status add_block(const trm_tile_request *request, trm_tile_cost *cost, const char *name,
+                            const char *codelet, int64_t batch, int64_t block, double divisor,
+                            int64_t times, trm_error *error) {
   const double work = (double)block * (double)block * (double)block / divisor;
   const int64_t tiles = trm_least(batch, request->target->tiles_per_ipu);
   const int64_t rounds = trm_ceil_divide(batch, tiles);

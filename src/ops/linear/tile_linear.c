@@ -38,8 +38,10 @@ static uint32_t vertex_bytes(const trm_plan_phase *step, uint64_t edges) {
 
 static trm_mapping convert_mapping(const trm_tile_request *request, const trm_plan_mapping *from,
                                    trm_dtype dtype) {
-  trm_mapping m = {.rank = (int32_t)from->num_cuts, .share = from->share,
-                   .share_stride = from->share_stride, .grain = from->grain};
+  trm_mapping m = {.rank = (int32_t)from->num_cuts,
+                   .share = from->share,
+                   .share_stride = from->share_stride,
+                   .grain = from->grain};
   for (uint32_t d = 0; d < from->num_cuts && d < TRM_MAPPING_RANK; ++d) {
     m.dims[d] = from->cuts[d].size;
     m.part_size[d] = from->cuts[d].part_size;
@@ -91,18 +93,18 @@ static trm_status add_step(const trm_tile_request *request, trm_tile_cost *cost,
         .repeats = (int64_t)step->times,
         .cycles = (int64_t)step->exchange_cycles,
         .sync_cycles = (int64_t)step->sync_cycles,
-        .cycles_mean = (double)step->bytes_exchanged / all /
-                       request->target->exchange_bytes_per_cycle,
+        .cycles_mean =
+            (double)step->bytes_exchanged / all / request->target->exchange_bytes_per_cycle,
         .active_tiles = step->tiles,
         .bytes_in_worst = (int64_t)step->bytes_in,
         .bytes_in_total = (int64_t)step->bytes_exchanged,
         .bytes_out_worst = (int64_t)step->bytes_out,
-        .bytes_out_total = trm_least((int64_t)step->bytes_exchanged,
-                                     (int64_t)step->bytes_out * step->tiles),
+        .bytes_out_total =
+            trm_least((int64_t)step->bytes_exchanged, (int64_t)step->bytes_out * step->tiles),
         .messages_worst = trm_most(1, (int64_t)step->messages),
         .temporary_worst = trm_least((int64_t)step->bytes_in, (int64_t)step->temp_bytes),
-        .temporary_total = trm_least((int64_t)step->bytes_exchanged,
-                                     (int64_t)step->temp_bytes_total),
+        .temporary_total =
+            trm_least((int64_t)step->bytes_exchanged, (int64_t)step->temp_bytes_total),
         .temporary_is_message = true,
     };
     TRY(trm_tile_cost_add(cost, &exchange, error));
@@ -169,11 +171,11 @@ static trm_status describe_plan(trm_tile_cost *cost, const trm_linear_plan *plan
       plan->temp_bytes, plan->bytes_allowed);
   CHECK_MEMORY(cost->plan, "a cost");
   if (plan->fit != TRM_FIT_TARGET) {
-    cost->note = trm_arena_format(
-        cost->arena,
-        "convolution planner unable to meet memory target: the least is %" PRIu64
-        " temporary bytes on a tile, allowed are %" PRIu64 " (%s)",
-        plan->temp_bytes, plan->bytes_allowed, trm_plan_fit_name(plan->fit));
+    cost->note =
+        trm_arena_format(cost->arena,
+                         "convolution planner unable to meet memory target: the least is %" PRIu64
+                         " temporary bytes on a tile, allowed are %" PRIu64 " (%s)",
+                         plan->temp_bytes, plan->bytes_allowed, trm_plan_fit_name(plan->fit));
     CHECK_MEMORY(cost->note, "a cost");
   }
   return TRM_OK;
@@ -207,16 +209,15 @@ static trm_status cost_scalar(const trm_tile_request *request, trm_tile_cost *co
     trm_tile_incoming_add(&incoming, &request->operands[k], place);
   }
   const int64_t bytes = trm_tile_dtype_bytes(request->operands[0].shape.dtype);
-  const int64_t all = trm_shape_count(&request->operands[0].shape) +
-                      trm_shape_count(&request->operands[1].shape);
-  incoming.in_worst =
-      trm_most(incoming.in_worst, trm_least(all, place->worst * depth) * bytes);
+  const int64_t all =
+      trm_shape_count(&request->operands[0].shape) + trm_shape_count(&request->operands[1].shape);
+  incoming.in_worst = trm_most(incoming.in_worst, trm_least(all, place->worst * depth) * bytes);
   TRY(trm_tile_add_incoming(request, cost, &incoming, error));
   const int64_t workers = request->target->num_worker_contexts;
   const int64_t cycles = workers * (30 + trm_ceil_divide(place->worst, workers) * depth * 14) + 11;
-  return trm_tile_add_compute(request, cost, "Convolve", "popops::map_multiply_add",
-                              place->parts, 1, cycles, trm_mapping_evenness(place), 3,
-                              2 * depth * place->count, error);
+  return trm_tile_add_compute(request, cost, "Convolve", "popops::map_multiply_add", place->parts,
+                              1, cycles, trm_mapping_evenness(place), 3, 2 * depth * place->count,
+                              error);
 }
 
 /* The plan; *out_taken is false when the planner does not take the shape. */
@@ -226,8 +227,8 @@ static trm_status make_plan(const trm_tile_request *request, const trm_plan_opti
   trm_conv_params params;
   trm_error why;
   *out_taken = false;
-  trm_status status = trm_conv_params_from_instruction(request->computation, request->instruction,
-                                                       &params, &why);
+  trm_status status =
+      trm_conv_params_from_instruction(request->computation, request->instruction, &params, &why);
   if (status == TRM_OK) {
     if (params.output_type != TRM_F16 && params.output_type != TRM_F32) {
       params.output_type = params.input_type;
@@ -239,8 +240,10 @@ static trm_status make_plan(const trm_tile_request *request, const trm_plan_opti
   if (status == TRM_RESOURCE_EXHAUSTED || options->constraints != NULL) {
     return trm_fail(error, status, "%s", why.message);
   }
-  cost->note = trm_arena_format(cost->arena, "is not planned (%s): it is counted as scalar "
-                                "multiply-adds", why.message);
+  cost->note = trm_arena_format(cost->arena,
+                                "is not planned (%s): it is counted as scalar "
+                                "multiply-adds",
+                                why.message);
   CHECK_MEMORY(cost->note, "a cost");
   return TRM_OK;
 }
@@ -254,8 +257,7 @@ static trm_plan_pass pass_of(const trm_instruction *instruction) {
 }
 
 /* The options of a recurrent layer, JSON: those that its products have. */
-static trm_status set_layer_options(const char *json, trm_plan_options *options,
-                                    trm_error *error) {
+static trm_status set_layer_options(const char *json, trm_plan_options *options, trm_error *error) {
   static const char *const keys[] = {"partialsType", "availableMemoryProportion"};
   json_t *object = json_loads(json, 0, NULL);
   trm_status status = TRM_OK;
@@ -305,8 +307,7 @@ static trm_status add_zeros(const trm_tile_request *request, trm_tile_cost *cost
   }
   const int64_t zeros = trm_ceil_divide(result->worst * (all - computed), all);
   const int64_t workers = request->target->num_worker_contexts;
-  const int64_t vectors =
-      trm_ceil_divide(zeros, workers * trm_tile_vector_width(shape->dtype));
+  const int64_t vectors = trm_ceil_divide(zeros, workers * trm_tile_vector_width(shape->dtype));
   return trm_tile_add_compute(request, cost, "Zero", "popops::Fill", result->parts, 1,
                               workers * (26 + vectors) + 11, trm_mapping_evenness(result), 1, 0,
                               error);
@@ -353,12 +354,12 @@ static trm_status cost_linear(const trm_tile_request *request, trm_tile_cost *co
     }
     if (!rearranged[k]) {
       TRY(fetch_operand(request, cost, k, &places[k], &incoming, error));
-      const bool there = !operand->is_view &&
-                         trm_mapping_same_place(&operand->mapping, &places[k]);
+      const bool there = !operand->is_view && trm_mapping_same_place(&operand->mapping, &places[k]);
       read_in_place += there ? (int64_t)in_place[k] : 0;
     }
     cost->wishes[cost->num_wishes++] =
-        (trm_tile_wish){.operand = k, .mapping = places[k],
+        (trm_tile_wish){.operand = k,
+                        .mapping = places[k],
                         .kind = k == 0 ? TRM_WISH_ACTIVATION : TRM_WISH_WEIGHTS};
   }
   const size_t first = cost->phases.count;

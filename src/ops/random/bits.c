@@ -4,7 +4,7 @@
 void trm_philox(const uint32_t counter[4], uint64_t key, uint32_t out_bits[4]) {
   uint32_t c0 = counter[0], c1 = counter[1], c2 = counter[2], c3 = counter[3];
   uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
-  for (int round = 0; round < 10; round++) {
+  for (int round = 0; round < 10; ++round) {
     const uint64_t p = (uint64_t)c0 * UINT32_C(0xD2511F53);
     const uint64_t q = (uint64_t)c2 * UINT32_C(0xCD9E8D57);
     c0 = (uint32_t)(q >> 32) ^ c1 ^ k0;
@@ -21,15 +21,15 @@ void trm_philox_lanes(uint64_t first, uint64_t high, uint64_t key,
                       uint32_t out_words[TRM_PHILOX_WORDS]) {
   enum { LANES = TRM_PHILOX_LANES };
   uint32_t c0[LANES], c1[LANES], c2[LANES], c3[LANES];
-  for (uint32_t j = 0; j < LANES; j++) {
+  for (uint32_t j = 0; j < LANES; ++j) {
     c0[j] = (uint32_t)(first + j);
     c1[j] = (uint32_t)((first + j) >> 32);
     c2[j] = (uint32_t)high;
     c3[j] = (uint32_t)(high >> 32);
   }
   uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
-  for (int round = 0; round < 10; round++) {
-    for (int j = 0; j < LANES; j++) {
+  for (int round = 0; round < 10; ++round) {
+    for (int j = 0; j < LANES; ++j) {
       const uint64_t p = (uint64_t)c0[j] * UINT32_C(0xD2511F53);
       const uint64_t q = (uint64_t)c2[j] * UINT32_C(0xCD9E8D57);
       c0[j] = (uint32_t)(q >> 32) ^ c1[j] ^ k0;
@@ -40,7 +40,7 @@ void trm_philox_lanes(uint64_t first, uint64_t high, uint64_t key,
     k0 += UINT32_C(0x9E3779B9);
     k1 += UINT32_C(0xBB67AE85);
   }
-  for (int j = 0; j < LANES; j++) {
+  for (int j = 0; j < LANES; ++j) {
     out_words[4 * j] = c0[j];
     out_words[4 * j + 1] = c1[j];
     out_words[4 * j + 2] = c2[j];
@@ -53,8 +53,8 @@ void trm_threefry(const uint32_t counter[2], uint64_t key, uint32_t out_bits[2])
   const uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
   const uint32_t keys[3] = {k0, k1, k0 ^ k1 ^ UINT32_C(0x1BD11BDA)};
   uint32_t x0 = counter[0] + keys[0], x1 = counter[1] + keys[1];
-  for (uint32_t group = 0; group < 5; group++) {
-    for (int round = 0; round < 4; round++) {
+  for (uint32_t group = 0; group < 5; ++group) {
+    for (int round = 0; round < 4; ++round) {
       const int rotation = rotations[group % 2][round];
       x0 += x1;
       x1 = (x1 << rotation | x1 >> (32 - rotation)) ^ x0;
@@ -75,7 +75,7 @@ static uint64_t mix(uint64_t x) {
 
 trm_random_stream trm_random_stream_make(const uint64_t *numbers, int count) {
   trm_random_stream stream = {UINT64_C(0x7472656D756C6131), UINT64_C(0x7472656D756C6132)};
-  for (int i = 0; i < count; i++) {
+  for (int i = 0; i < count; ++i) {
     stream.key = mix(stream.key ^ numbers[i]);
     stream.high = mix(stream.high + numbers[i]);
   }

@@ -56,11 +56,11 @@ static trm_value uniform(const fill_run *run, const uint32_t *words) {
 static void uniform_floats(const fill_run *run, const uint32_t words[WORDS], float out[WORDS / 2]) {
   const double low = run->low.f, range = run->high.f - low;
   int reached = 0;
-  for (int i = 0; i < WORDS / 2; i++) {
+  for (int i = 0; i < WORDS / 2; ++i) {
     out[i] = (float)(low + range * ((double)(int32_t)(words[2 * i] >> 9) * 0x1p-23));
     reached |= (double)out[i] >= run->high.f;
   }
-  for (int i = 0; reached && i < WORDS / 2; i++) out[i] = (float)uniform(run, words + 2 * i).f;
+  for (int i = 0; reached && i < WORDS / 2; ++i) out[i] = (float)uniform(run, words + 2 * i).f;
 }
 
 static trm_value uniform_integer(const fill_run *run, const uint32_t *words) {
@@ -80,26 +80,26 @@ static void standard_normals(const uint32_t *words, int n, float *out) {
   const trm_vector_ops *vector = trm_vector_ops_get();
   float radius[WORDS / 2], angle[WORDS / 2];
   const size_t count = (size_t)n;
-  for (int i = 0; i < n; i++) {
+  for (int i = 0; i < n; ++i) {
     radius[i] = (float)((words[2 * i] >> 8) + 1) * 0x1p-24f; /* in (0, 1] */
     angle[i] = (float)(words[2 * i + 1] >> 8) * (6.28318530717958647692f * 0x1p-24f);
   }
   vector->op[TRM_OP_LOG][TRM_V_F32](radius, radius, NULL, NULL, count);
-  for (int i = 0; i < n; i++) radius[i] *= -2.0f;
+  for (int i = 0; i < n; ++i) radius[i] *= -2.0f;
   vector->op[TRM_OP_SQRT][TRM_V_F32](radius, radius, NULL, NULL, count);
   vector->op[TRM_OP_COSINE][TRM_V_F32](angle, angle, NULL, NULL, count);
-  for (int i = 0; i < n; i++) out[i] = radius[i] * angle[i];
+  for (int i = 0; i < n; ++i) out[i] = radius[i] * angle[i];
 }
 
 static double truncated_normal(const fill_run *run, uint64_t i, uint32_t first_attempt) {
-  for (uint32_t attempt = first_attempt; attempt < MOST_ATTEMPTS; attempt++) {
+  for (uint32_t attempt = first_attempt; attempt < MOST_ATTEMPTS; ++attempt) {
     uint32_t words[4];
     float candidates[2];
     trm_random_block(&run->stream, i, attempt, words);
     if (run->dtype != TRM_F64) standard_normals(words, 2, candidates);
-    for (int half = 0; half < 2; half++) {
-      const double value = run->dtype == TRM_F64 ? standard_normal(words + 2 * half)
-                                                 : (double)candidates[half];
+    for (int half = 0; half < 2; ++half) {
+      const double value =
+          run->dtype == TRM_F64 ? standard_normal(words + 2 * half) : (double)candidates[half];
       if (fabs(value) < 2.0) return value;
     }
   }
@@ -117,7 +117,7 @@ static void store_scaled(const fill_run *run, int64_t at, double standard) {
 static void fill_truncated(const fill_run *run, int64_t at, const uint32_t words[WORDS], int n) {
   float candidates[WORDS / 2];
   if (run->dtype != TRM_F64) standard_normals(words, 2 * n, candidates);
-  for (int i = 0; i < n; i++) {
+  for (int i = 0; i < n; ++i) {
     const float *two = candidates + 2 * i;
     if (run->dtype == TRM_F64) {
       store_scaled(run, at + i, truncated_normal(run, (uint64_t)(at + i), 0));
@@ -138,16 +138,16 @@ static void fill_others(const fill_run *run, int64_t at, const uint32_t words[WO
   }
   const bool is_narrow_normal = run->distribution == TRM_NORMAL && run->dtype != TRM_F64;
   if (is_narrow_normal) standard_normals(words, n, floats);
-  for (int i = 0; i < n; i++) {
+  for (int i = 0; i < n; ++i) {
     const uint32_t *pair = words + 2 * i;
     if (is_narrow_normal) {
       store_scaled(run, at + i, (double)floats[i]);
     } else if (run->distribution == TRM_NORMAL) {
       store_scaled(run, at + i, standard_normal(pair));
     } else {
-      trm_value_store(run->dtype, run->result, at + i, run->distribution == TRM_UNIFORM
-                                                            ? uniform(run, pair)
-                                                            : uniform_integer(run, pair));
+      trm_value_store(
+          run->dtype, run->result, at + i,
+          run->distribution == TRM_UNIFORM ? uniform(run, pair) : uniform_integer(run, pair));
     }
   }
 }

@@ -7,7 +7,10 @@
 
 /* TRM_TRUNCATED_NORMAL keeps what is nearer than two deviations to the mean. */
 typedef enum trm_distribution {
-  TRM_UNIFORM, TRM_NORMAL, TRM_TRUNCATED_NORMAL, TRM_UNIFORM_INT
+  TRM_UNIFORM,
+  TRM_NORMAL,
+  TRM_TRUNCATED_NORMAL,
+  TRM_UNIFORM_INT
 } trm_distribution;
 
 /* Fills `result`, `count` elements of `dtype`. UNIFORM: low <= value < high; UNIFORM_INT too, and

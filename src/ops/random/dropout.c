@@ -36,7 +36,7 @@ typedef struct dropout_run {
 
 static void keep_floats(const dropout *state, const float *x, const uint32_t *words, int64_t count,
                         float *result) {
-  for (int64_t i = 0; i < count; i++) {
+  for (int64_t i = 0; i < count; ++i) {
     const float kept = x[i] * state->scale;
     result[i] = words[i] >= state->threshold ? kept : 0.0f;
   }
@@ -44,7 +44,7 @@ static void keep_floats(const dropout *state, const float *x, const uint32_t *wo
 
 static void keep_halves(const dropout *state, const uint16_t *x, const uint32_t *words,
                         int64_t count, uint16_t *result) {
-  for (int64_t i = 0; i < count; i++) {
+  for (int64_t i = 0; i < count; ++i) {
     result[i] = words[i] >= state->threshold
                     ? trm_float_to_half(trm_half_to_float(x[i]) * state->scale)
                     : 0;
@@ -63,7 +63,7 @@ static void keep(const dropout_run *run, int64_t at, const uint32_t *words, int6
 /* Where the noise of a row begins. */
 static uint64_t noise_of_row(const dropout *state, int64_t row) {
   int64_t noise = 0;
-  for (int32_t d = state->rank - 1; d >= 0; d--) {
+  for (int32_t d = state->rank - 1; d >= 0; --d) {
     noise += row % state->dims[d] * state->strides[d];
     row /= state->dims[d];
   }
@@ -74,7 +74,7 @@ static void run_segments(const void *context, int64_t begin, int64_t end, int th
   (void)thread;
   const dropout_run *run = (const dropout_run *)context;
   const dropout *state = run->state;
-  for (int64_t unit = begin; unit < end; unit++) {
+  for (int64_t unit = begin; unit < end; ++unit) {
     const int64_t row = unit / state->segments, from = unit % state->segments * SEGMENT;
     const int64_t to = from + SEGMENT < state->length ? from + SEGMENT : state->length;
     uint64_t noise = noise_of_row(state, row);
@@ -83,7 +83,7 @@ static void run_segments(const void *context, int64_t begin, int64_t end, int th
       uint32_t block[4];
       const uint32_t counter[4] = {(uint32_t)(noise / 4), (uint32_t)(noise / 4 >> 32), 0, 0};
       trm_philox(counter, run->key, block);
-      for (int i = 0; i < WORDS; i++) words[i] = block[noise % 4];
+      for (int i = 0; i < WORDS; ++i) words[i] = block[noise % 4];
     }
     noise += (uint64_t)from;
     for (int64_t i = from; i < to;) {
@@ -120,7 +120,7 @@ static trm_status cut_rows(dropout *state, const trm_shape *x, const json_t *noi
   }
   int64_t dims[TRM_MAX_RANK], strides[TRM_MAX_RANK], stride = 1;
   int32_t count = 0; /* from the innermost */
-  for (int32_t d = x->rank - 1; d >= 0; d--) {
+  for (int32_t d = x->rank - 1; d >= 0; --d) {
     const json_t *noise = noise_shape == NULL ? NULL : json_array_get(noise_shape, (size_t)d);
     const int64_t size = noise == NULL ? x->dims[d] : json_integer_value(noise);
     if (size != x->dims[d] && size != 1) {
@@ -142,7 +142,7 @@ static trm_status cut_rows(dropout *state, const trm_shape *x, const json_t *noi
   state->segments = (state->length + SEGMENT - 1) / SEGMENT;
   state->rows = 1;
   state->rank = count > 0 ? count - 1 : 0;
-  for (int32_t d = 0; d < state->rank; d++) {
+  for (int32_t d = 0; d < state->rank; ++d) {
     state->dims[d] = dims[count - 1 - d];
     state->strides[d] = strides[count - 1 - d];
     state->rows *= state->dims[d];
@@ -186,7 +186,7 @@ trm_status trm_dropout_create(const trm_kernel_request *request, trm_kernel *out
   char text[512];
   TRY_NOTE(status, "in %s", trm_instruction_text(request->module, instruction, text, sizeof text));
   *out_supported = true;
-  *out_kernel = (trm_kernel){.name = "fast.dropout", .in_place_operands = 1, .state = state,
-                             .run = run_dropout};
+  *out_kernel = (trm_kernel){
+      .name = "fast.dropout", .in_place_operands = 1, .state = state, .run = run_dropout};
   return TRM_OK;
 }

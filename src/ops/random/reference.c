@@ -10,16 +10,16 @@
 
 /* ---- rng ------------------------------------------------------------------------------------ */
 
-static trm_status run_rng(const trm_kernel *kernel, const trm_kernel_call *call,
-                          trm_error *error) {
+static trm_status run_rng(const trm_kernel *kernel, const trm_kernel_call *call, trm_error *error) {
   (void)error;
   const trm_reference_state *state = trm_reference_state_of(kernel);
   const trm_dtype dtype = state->shape.dtype;
   const uint64_t numbers[2] = {call->seed, (uint64_t)state->instruction.id};
   const trm_random_stream stream = trm_random_stream_make(numbers, 2);
   const bool is_float = trm_dtype_kind(dtype) == TRM_KIND_FLOAT;
-  const trm_distribution distribution =
-      state->instruction.distribution == 2 ? TRM_NORMAL : is_float ? TRM_UNIFORM : TRM_UNIFORM_INT;
+  const trm_distribution distribution = state->instruction.distribution == 2 ? TRM_NORMAL
+                                        : is_float                           ? TRM_UNIFORM
+                                                                             : TRM_UNIFORM_INT;
   trm_distribution_fill(distribution, dtype, trm_value_load(dtype, call->operands[0], 0),
                         trm_value_load(dtype, call->operands[1], 0), &stream, call->results[0],
                         trm_shape_count(&state->shape));
@@ -51,7 +51,7 @@ static void generate_philox(const uint64_t *state, size_t state_count, uint64_t 
   const uint64_t upper = state_count > 2 ? state[2] : state[0];
   const uint64_t blocks = (uint64_t)((count + per_block - 1) / per_block);
   uint32_t words[4] = {0};
-  for (int64_t i = 0; i < count; i++) {
+  for (int64_t i = 0; i < count; ++i) {
     const int64_t part = i % per_block;
     if (part == 0) {
       const uint64_t lower = state[1] + (uint64_t)(i / per_block);
@@ -76,12 +76,12 @@ static void generate_threefry(const uint64_t *state, uint64_t *out_state, const 
                               void *result) {
   const bool is_wide = trm_dtype_size(shape->dtype) == 8;
   int32_t split = -1;
-  for (int32_t d = 0; d < shape->rank && split < 0; d++) {
+  for (int32_t d = 0; d < shape->rank && split < 0; ++d) {
     if (shape->dims[d] % 2 == 0) split = d;
   }
-  for (int32_t d = 0; split < 0 && d < shape->rank; d++) {
+  for (int32_t d = 0; split < 0 && d < shape->rank; ++d) {
     bool is_longest = true;
-    for (int32_t e = 0; e < shape->rank; e++) {
+    for (int32_t e = 0; e < shape->rank; ++e) {
       if (shape->dims[e] > shape->dims[d] || (shape->dims[e] == shape->dims[d] && e < d)) {
         is_longest = false;
       }
@@ -91,13 +91,13 @@ static void generate_threefry(const uint64_t *state, uint64_t *out_state, const 
   trm_odometer at;
   trm_odometer_init(&at, shape->rank, shape->dims);
   const int64_t count = trm_shape_count(shape);
-  for (int64_t i = 0; i < count; i++, trm_odometer_next(&at)) {
+  for (int64_t i = 0; i < count; ++i, trm_odometer_next(&at)) {
     /* The place in an array whose split dimension is halved. */
     int64_t block = i;
     int64_t part = 0;
     if (!is_wide && shape->rank > 0) {
       block = 0;
-      for (int32_t d = 0; d < shape->rank; d++) {
+      for (int32_t d = 0; d < shape->rank; ++d) {
         const bool halved = d == split;
         if (halved) part = at.index[d] % 2;
         block = block * (halved ? (shape->dims[d] + 1) / 2 : shape->dims[d]) +
@@ -148,9 +148,8 @@ static trm_status create_bit_generator(const trm_kernel_request *request, trm_ke
       state->rank != 1 || trm_shape_num_leaves(&instruction->shape) != 2 ||
       (is_threefry ? size != 2 : size != 2 && size != 3) ||
       !trm_kind_is_integer(trm_dtype_kind(trm_shape_leaf(&instruction->shape, 1)->dtype))) {
-    return trm_reference_refuse(request,
-                                "it takes a state u64[2] (Philox also u64[3]) and gives integers",
-                                error);
+    return trm_reference_refuse(
+        request, "it takes a state u64[2] (Philox also u64[3]) and gives integers", error);
   }
   return trm_reference_kernel_create(request, "reference.rng-bit-generator", run_bit_generator, 0,
                                      out_kernel, error);
@@ -182,7 +181,7 @@ static trm_status check_operands(const trm_kernel_request *request, random_call 
   const trm_instruction *instruction = request->instruction;
   if (instruction->num_operands == 0) return TRM_OK;
   bool fits = instruction->num_operands == 2;
-  for (uint32_t i = 0; i < 2 && fits; i++) {
+  for (uint32_t i = 0; i < 2 && fits; ++i) {
     const trm_shape *shape = trm_operand_shape(request, i);
     fits = shape->dtype == state->dtype && shape->rank == 0;
   }
@@ -232,7 +231,7 @@ static trm_status read_member(random_call *state, const char *key, const json_t 
   if (strcmp(key, "minval") == 0) return read_bound(value, kind, key, &state->low, error);
   if (strcmp(key, "maxval") == 0) return read_bound(value, kind, key, &state->high, error);
   if (strcmp(key, "distribution") == 0) {
-    for (int i = 0; i < 4 && json_is_string(value); i++) {
+    for (int i = 0; i < 4 && json_is_string(value); ++i) {
       if (strcmp(json_string_value(value), names[i]) != 0) continue;
       state->distribution = (trm_distribution)i;
       return TRM_OK;
@@ -263,7 +262,7 @@ static trm_status read_config(random_call *state, json_t *config, trm_error *err
   const bool given = json_object_get(config, "minval") != NULL;
   if (given && state->bounds_are_operands) {
     FAIL(INVALID_ARGUMENT, "tremula.random is given its bounds twice, as operands and in its "
-         "backend_config");
+                           "backend_config");
   }
   if (given && json_object_get(config, "maxval") != NULL)
     TRY(check_range(state, state->low, state->high, error));
@@ -300,8 +299,7 @@ static trm_status create_random_call(const trm_kernel_request *request, trm_kern
   const trm_status status = read_config(state, config, error);
   json_decref(config);
   char text[512];
-  TRY_NOTE(status, "in %s",
-           trm_instruction_text(request->module, instruction, text, sizeof text));
+  TRY_NOTE(status, "in %s", trm_instruction_text(request->module, instruction, text, sizeof text));
   memset(out_kernel, 0, sizeof *out_kernel);
   out_kernel->name = "reference.random";
   out_kernel->state = state;

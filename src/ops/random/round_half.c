@@ -79,9 +79,9 @@ static trm_status run_round_half(const trm_kernel *kernel, const trm_kernel_call
                                  trm_error *error) {
   (void)error;
   const round_half *state = kernel->state;
-  const round_half_run run = {state, call->operands[0], call->results[0],
-                              trm_random_stream_make(
-                                  state->alike ? &call->shared_seed : &call->seed, 1)};
+  const round_half_run run = {
+      state, call->operands[0], call->results[0],
+      trm_random_stream_make(state->alike ? &call->shared_seed : &call->seed, 1)};
   const size_t work = (size_t)state->count * 24;
   trm_parallel_ranges(trm_threads_for(work), (state->count + 3) / 4, run_blocks, &run);
   return TRM_OK;
@@ -99,12 +99,10 @@ trm_status trm_round_half_create(const trm_kernel_request *request, trm_kernel *
   round_half *state = ARENA_NEW(request->arena, round_half, 1);
   CHECK_MEMORY(state, "a rounding");
   const char *config = instruction->backend_config == NULL ? "" : instruction->backend_config;
-  *state = (round_half){
-      .count = trm_shape_count(x),
-      .half_overflow = request->module->half_overflow,
-      .alike = strstr(config, "\"alike\":true") != NULL};
+  *state = (round_half){.count = trm_shape_count(x),
+                        .half_overflow = request->module->half_overflow,
+                        .alike = strstr(config, "\"alike\":true") != NULL};
   *out_supported = true;
-  *out_kernel = (trm_kernel){.name = "reference.round-half", .state = state,
-                             .run = run_round_half};
+  *out_kernel = (trm_kernel){.name = "reference.round-half", .state = state, .run = run_round_half};
   return TRM_OK;
 }

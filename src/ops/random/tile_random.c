@@ -15,8 +15,7 @@ static const char *word_of(bool dropout, bool normal, const trm_instruction *ins
   return normal ? "normal" : "uniform";
 }
 
-trm_status trm_tile_random(const trm_tile_request *request, trm_tile_cost *cost,
-                           trm_error *error) {
+trm_status trm_tile_random(const trm_tile_request *request, trm_tile_cost *cost, trm_error *error) {
   TRY(trm_tile_cost_begin(cost, request, error));
   const trm_instruction *instruction = request->instruction;
   const int64_t workers = request->target->num_worker_contexts;
@@ -36,9 +35,9 @@ trm_status trm_tile_random(const trm_tile_request *request, trm_tile_cost *cost,
       *place = trm_mapping_like(&request->operands[0].mapping, shape->dtype);
       if (request->operands[0].dies) cost->results[l].in_place = 0;
     }
-    const bool normal = instruction->distribution == 2 ||
-                        (instruction->backend_config != NULL &&
-                         strstr(instruction->backend_config, "normal") != NULL);
+    const bool normal =
+        instruction->distribution == 2 || (instruction->backend_config != NULL &&
+                                           strstr(instruction->backend_config, "normal") != NULL);
     const int64_t width = trm_tile_vector_width(shape->dtype);
     /* A vector: urand64, two or four conversions, a scaled add, a store. */
     const int64_t per_vector = dropout ? 4 : normal ? 8 : 5;
@@ -53,9 +52,8 @@ trm_status trm_tile_random(const trm_tile_request *request, trm_tile_cost *cost,
       TRY(trm_tile_add_compute(request, cost, "setSeed", "poprand::SetSeed", place->parts, 1, 120,
                                1.0, 1, 0, error));
     }
-    TRY(trm_tile_add_compute(request, cost, word_of(dropout, normal, instruction),
-                             codelet, place->parts, 1,
-                             workers * (40 + per_vector * vectors) + 11,
+    TRY(trm_tile_add_compute(request, cost, word_of(dropout, normal, instruction), codelet,
+                             place->parts, 1, workers * (40 + per_vector * vectors) + 11,
                              trm_mapping_evenness(place), dropout ? 3 : 1, place->count, error));
   }
   if (cost->phases.count > 0) return TRM_OK;

@@ -41,8 +41,8 @@ typedef struct norm_run {
   const norm_state *state;
   const trm_kernel_call *call;
   const trm_vector_ops *ops;
-  moments *parts;               /* [chunk][feature] */
-  float *arrays[NUM_ARRAYS];    /* [feature]: mean, scale, offset or what the opcode needs */
+  moments *parts;            /* [chunk][feature] */
+  float *arrays[NUM_ARRAYS]; /* [feature]: mean, scale, offset or what the opcode needs */
   char *files;
 } norm_run;
 
@@ -95,26 +95,25 @@ static void block_moments(const norm_run *run, const float *const *rows, int64_t
   memset(acc, 0, 2 * LANES * sizeof *acc);
   int64_t r = 0;
   for (; r + 8 <= num; r += 8) run->ops->accumulate_8(acc, rows + r, (size_t)n);
-  for (; r < num; r++) run->ops->accumulate_double(acc, rows[r], (size_t)n);
-  for (int64_t i = 0; i < n; i++) mean[i] = (float)(acc[i] / (double)num);
+  for (; r < num; ++r) run->ops->accumulate_double(acc, rows[r], (size_t)n);
+  for (int64_t i = 0; i < n; ++i) mean[i] = (float)(acc[i] / (double)num);
   run->ops->squares_rows(squares, rows, (size_t)num, mean, (size_t)n);
-  for (int64_t i = 0; i < n; i++) {
+  for (int64_t i = 0; i < n; ++i) {
     const double exact = acc[i] / (double)num, shift = exact - (double)mean[i];
     merge(&lanes[i], (moments){(double)num, exact, squares[i] - shift * shift * (double)num});
   }
 }
 
 /* Sums of dy and of dy * (x - mean), added to `lanes`. */
-static void block_products(const norm_run *run, const float *const *rows,
-                           const float *const *grads, int64_t num, int64_t n, const float *mean,
-                           double *acc, moments *lanes) {
+static void block_products(const norm_run *run, const float *const *rows, const float *const *grads,
+                           int64_t num, int64_t n, const float *mean, double *acc, moments *lanes) {
   double *products = acc + LANES;
   memset(acc, 0, 2 * LANES * sizeof *acc);
   int64_t r = 0;
   for (; r + 8 <= num; r += 8) run->ops->accumulate_8(acc, grads + r, (size_t)n);
-  for (; r < num; r++) run->ops->accumulate_double(acc, grads[r], (size_t)n);
+  for (; r < num; ++r) run->ops->accumulate_double(acc, grads[r], (size_t)n);
   run->ops->products_rows(products, grads, rows, (size_t)num, mean, (size_t)n);
-  for (int64_t i = 0; i < n; i++) lanes[i].mean += acc[i], lanes[i].squares += products[i];
+  for (int64_t i = 0; i < n; ++i) lanes[i].mean += acc[i], lanes[i].squares += products[i];
 }
 
 /* A feature's value for each lane of the block. */
@@ -125,7 +124,7 @@ static const float *spread(const norm_state *state, const float *array, int64_t 
     for (int64_t i = 0; i < n; i += state->features)
       memcpy(out + i, array, (size_t)state->features * sizeof *out);
   } else {
-    for (int64_t i = 0; i < n; i++) out[i] = array[block];
+    for (int64_t i = 0; i < n; ++i) out[i] = array[block];
   }
   return out;
 }
@@ -139,7 +138,7 @@ static void find_moments(const void *context, int64_t begin, int64_t end, int th
   moments *lanes = (moments *)(void *)file;
   double *acc = (double *)(void *)(lanes + LANES);
   float *mean = (float *)(void *)(acc + 2 * LANES), *x = mean + LANES, *dy = x + BLOCK_ROWS * LANES;
-  for (int64_t u = begin; u < end; u++) {
+  for (int64_t u = begin; u < end; ++u) {
     const int64_t chunk = u % state->chunks, block = u / state->chunks;
     const int64_t first = state->rows * chunk / state->chunks;
     const int64_t stop = state->rows * (chunk + 1) / state->chunks;
@@ -154,7 +153,7 @@ static void find_moments(const void *context, int64_t begin, int64_t end, int th
     for (int64_t r = first; r < stop;) {
       const float *rows[BLOCK_ROWS], *grads[BLOCK_ROWS];
       int64_t num = 0, n = 0;
-      for (; num < BLOCK_ROWS && r < stop; num++, r++) {
+      for (; num < BLOCK_ROWS && r < stop; ++num, ++r) {
         int64_t width;
         const int64_t offset = row_at(state, block, r, &width);
         if (num > 0 && width != n) break;
@@ -167,10 +166,10 @@ static void find_moments(const void *context, int64_t begin, int64_t end, int th
       else block_moments(run, rows, num, n, acc, mean, lanes);
     }
     moments *parts = run->parts + chunk * state->features;
-    for (int64_t i = 0; i < widest; i++) {
-      const int64_t f = state->after > 1 ? block
+    for (int64_t i = 0; i < widest; ++i) {
+      const int64_t f = state->after > 1   ? block
                         : state->group > 1 ? i % state->features
-                                            : block * LANES + i;
+                                           : block * LANES + i;
       if (!is_grad) merge(&parts[f], lanes[i]);
       else parts[f].mean += lanes[i].mean, parts[f].squares += lanes[i].squares;
     }
@@ -186,12 +185,12 @@ static void write_rows(const void *context, int64_t begin, int64_t end, int thre
   float *x = lane + NUM_ARRAYS * LANES, *dy = x + LANES, *out = dy + LANES;
   const float *of[NUM_ARRAYS] = {NULL};
   int64_t spread_block = -1;
-  for (int64_t u = begin; u < end; u++) {
+  for (int64_t u = begin; u < end; ++u) {
     const int64_t block = u / state->rows;
     int64_t n;
     const int64_t offset = row_at(state, block, u % state->rows, &n);
     if (block != spread_block) {
-      for (int a = 0; a < (is_grad ? 4 : 3); a++)
+      for (int a = 0; a < (is_grad ? 4 : 3); ++a)
         of[a] =
             spread(state, run->arrays[a], block, state->after > 1 ? LANES : n, lane + a * LANES);
       spread_block = block;
@@ -202,8 +201,7 @@ static void write_rows(const void *context, int64_t begin, int64_t end, int thre
     if (is_grad)
       run->ops->normalize_grad(to, lanes_at(run, 4, offset, n, dy), in, of[0], of[1], of[2], of[3],
                                (size_t)n);
-    else
-      run->ops->normalize(to, in, of[0], of[1], of[2], (size_t)n);
+    else run->ops->normalize(to, in, of[0], of[1], of[2], (size_t)n);
     if (state->result_types[0] == TRM_F16)
       run->ops->float_to_half((uint16_t *)run->call->results[0] + offset, out, NULL, NULL,
                               (size_t)n);
@@ -217,7 +215,7 @@ static trm_status run_batch_norm(const trm_kernel *kernel, const trm_kernel_call
   norm_run run = {
       .state = state, .call = call, .ops = trm_vector_ops_get(), .parts = call->scratch};
   float *arrays = (float *)(void *)((char *)call->scratch + state->moments_bytes);
-  for (int a = 0; a < NUM_ARRAYS; a++) run.arrays[a] = arrays + a * state->features;
+  for (int a = 0; a < NUM_ARRAYS; ++a) run.arrays[a] = arrays + a * state->features;
   run.files = (char *)call->scratch + state->moments_bytes +
               ((NUM_ARRAYS * (size_t)state->features * sizeof(float) + 63) & ~(size_t)63);
   const int64_t total = state->before * state->features * state->after;
@@ -226,16 +224,15 @@ static trm_status run_batch_norm(const trm_kernel *kernel, const trm_kernel_call
   const bool is_inference = state->opcode == TRM_OP_BATCH_NORM_INFERENCE;
   const int threads = trm_threads_for((size_t)total * (is_grad ? 12 : 8));
   if (is_grad)
-    for (int64_t f = 0; f < state->features; f++)
+    for (int64_t f = 0; f < state->features; ++f)
       run.arrays[0][f] = (float)load(state->dtypes[2], call->operands[2], f);
   if (!is_inference) {
     memset(run.parts, 0, (size_t)(state->chunks * state->features) * sizeof *run.parts);
-    if (total > 0)
-      trm_parallel_ranges(threads, state->blocks * state->chunks, find_moments, &run);
+    if (total > 0) trm_parallel_ranges(threads, state->blocks * state->chunks, find_moments, &run);
   }
-  for (int64_t f = 0; f < state->features; f++) {
+  for (int64_t f = 0; f < state->features; ++f) {
     moments m = {0};
-    for (int64_t c = 0; c < state->chunks && !is_inference; c++) {
+    for (int64_t c = 0; c < state->chunks && !is_inference; ++c) {
       const moments part = run.parts[c * state->features + f];
       if (is_grad) m.mean += part.mean, m.squares += part.squares;
       else merge(&m, part);
@@ -291,18 +288,18 @@ static trm_status create(const trm_kernel_request *request, trm_opcode opcode, i
   CHECK_MEMORY(state, "a batch norm");
   state->opcode = opcode;
   state->statistics_only = instruction->opcode == TRM_OP_CUSTOM_CALL;
-  for (uint32_t i = 0; i < instruction->num_operands; i++) {
+  for (uint32_t i = 0; i < instruction->num_operands; ++i) {
     state->dtypes[i] = trm_operand_shape(request, i)->dtype;
     if (state->dtypes[i] != TRM_F32 && state->dtypes[i] != TRM_F16) return TRM_OK;
   }
-  for (int32_t i = 0; i < trm_shape_num_leaves(&instruction->shape) && i < 3; i++) {
+  for (int32_t i = 0; i < trm_shape_num_leaves(&instruction->shape) && i < 3; ++i) {
     state->result_types[i] = trm_shape_leaf(&instruction->shape, i)->dtype;
     if (state->result_types[i] != TRM_F32 && state->result_types[i] != TRM_F16) return TRM_OK;
   }
   state->epsilon = epsilon;
   state->before = state->after = state->group = state->chunks = 1;
   state->features = operand->dims[feature];
-  for (int32_t d = 0; d < operand->rank; d++) {
+  for (int32_t d = 0; d < operand->rank; ++d) {
     if (d < feature) state->before *= operand->dims[d];
     if (d > feature) state->after *= operand->dims[d];
   }
@@ -347,8 +344,8 @@ trm_status trm_batch_norm_statistics_create(const trm_kernel_request *request,
                                             trm_kernel *out_kernel, bool *out_supported,
                                             trm_error *error) {
   const trm_instruction *instruction = request->instruction;
-  const bool is_grad = strcmp(instruction->custom_call->target,
-                              "tremula.batch-norm-gradient-statistics") == 0;
+  const bool is_grad =
+      strcmp(instruction->custom_call->target, "tremula.batch-norm-gradient-statistics") == 0;
   json_t *config = trm_instruction_config(instruction, 0, NULL);
   const json_t *feature = json_object_get(config, "feature_index");
   const json_t *epsilon = json_object_get(config, "epsilon");
@@ -361,15 +358,14 @@ trm_status trm_batch_norm_statistics_create(const trm_kernel_request *request,
       instruction->num_operands == count ? trm_operand_shape(request, 0) : NULL;
   good = good && operand != NULL && index >= 0 && index < operand->rank &&
          instruction->shape.num_elements == 2;
-  for (uint32_t k = 1; k < count && good; k++) {
+  for (uint32_t k = 1; k < count && good; ++k) {
     const trm_shape *other = trm_operand_shape(request, k);
     good = k == 4 ? trm_shape_same_dims(other, operand)
                   : other->rank == 1 && other->dims[0] == operand->dims[index];
   }
-  for (int i = 0; i < 2 && good; i++) {
+  for (int i = 0; i < 2 && good; ++i) {
     const trm_shape *result = &instruction->shape.elements[i];
-    good = result->dtype == TRM_F32 && result->rank == 1 &&
-           result->dims[0] == operand->dims[index];
+    good = result->dtype == TRM_F32 && result->rank == 1 && result->dims[0] == operand->dims[index];
   }
   if (good) {
     TRY(create(request, is_grad ? TRM_OP_BATCH_NORM_GRAD : TRM_OP_BATCH_NORM_TRAINING, index, small,

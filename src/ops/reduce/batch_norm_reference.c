@@ -35,8 +35,8 @@ static void normalize(const trm_reference_state *state, const trm_kernel_call *c
                       const feature_view *view, int64_t f, double mean, double variance) {
   const double scale = load(state, call, 1, f), offset = load(state, call, 2, f);
   const double deviation = sqrt(variance + (double)state->instruction.epsilon);
-  for (int64_t b = 0; b < view->before; b++) {
-    for (int64_t a = 0; a < view->after; a++) {
+  for (int64_t b = 0; b < view->before; ++b) {
+    for (int64_t a = 0; a < view->after; ++a) {
       const int64_t i = place_of(view, b, f, a);
       store(state, call, 0, i, (load(state, call, 0, i) - mean) / deviation * scale + offset);
     }
@@ -49,7 +49,7 @@ static trm_status run_inference(const trm_kernel *kernel, const trm_kernel_call 
   (void)error;
   const trm_reference_state *state = trm_reference_state_of(kernel);
   const feature_view view = view_of(state);
-  for (int64_t f = 0; f < view.features; f++) {
+  for (int64_t f = 0; f < view.features; ++f) {
     normalize(state, call, &view, f, load(state, call, 3, f), load(state, call, 4, f));
   }
   return TRM_OK;
@@ -62,16 +62,16 @@ static trm_status run_training(const trm_kernel *kernel, const trm_kernel_call *
   const trm_reference_state *state = trm_reference_state_of(kernel);
   const feature_view view = view_of(state);
   const double count = (double)(view.before * view.after);
-  for (int64_t f = 0; f < view.features; f++) {
+  for (int64_t f = 0; f < view.features; ++f) {
     double sum = 0.0, squares = 0.0;
-    for (int64_t b = 0; b < view.before; b++) {
-      for (int64_t a = 0; a < view.after; a++) {
+    for (int64_t b = 0; b < view.before; ++b) {
+      for (int64_t a = 0; a < view.after; ++a) {
         sum += load(state, call, 0, place_of(&view, b, f, a));
       }
     }
     const double mean = sum / count;
-    for (int64_t b = 0; b < view.before; b++) {
-      for (int64_t a = 0; a < view.after; a++) {
+    for (int64_t b = 0; b < view.before; ++b) {
+      for (int64_t a = 0; a < view.after; ++a) {
         const double distance = load(state, call, 0, place_of(&view, b, f, a)) - mean;
         squares += distance * distance;
       }
@@ -90,26 +90,25 @@ static trm_status run_grad(const trm_kernel *kernel, const trm_kernel_call *call
   const trm_reference_state *state = trm_reference_state_of(kernel);
   const feature_view view = view_of(state);
   const double count = (double)(view.before * view.after);
-  for (int64_t f = 0; f < view.features; f++) {
+  for (int64_t f = 0; f < view.features; ++f) {
     const double scale = load(state, call, 1, f), mean = load(state, call, 2, f);
-    const double deviation =
-        sqrt(load(state, call, 3, f) + (double)state->instruction.epsilon);
+    const double deviation = sqrt(load(state, call, 3, f) + (double)state->instruction.epsilon);
     double grad_sum = 0.0, grad_product = 0.0; /* sums of dy and of dy * normalized x */
-    for (int64_t b = 0; b < view.before; b++) {
-      for (int64_t a = 0; a < view.after; a++) {
+    for (int64_t b = 0; b < view.before; ++b) {
+      for (int64_t a = 0; a < view.after; ++a) {
         const int64_t i = place_of(&view, b, f, a);
         const double grad = load(state, call, 4, i);
         grad_sum += grad;
         grad_product += grad * (load(state, call, 0, i) - mean) / deviation;
       }
     }
-    for (int64_t b = 0; b < view.before; b++) {
-      for (int64_t a = 0; a < view.after; a++) {
+    for (int64_t b = 0; b < view.before; ++b) {
+      for (int64_t a = 0; a < view.after; ++a) {
         const int64_t i = place_of(&view, b, f, a);
         const double normalized = (load(state, call, 0, i) - mean) / deviation;
         store(state, call, 0, i,
-              scale / deviation * (load(state, call, 4, i) - grad_sum / count -
-                                   normalized * grad_product / count));
+              scale / deviation *
+                  (load(state, call, 4, i) - grad_sum / count - normalized * grad_product / count));
       }
     }
     store(state, call, 1, f, grad_product);
@@ -124,8 +123,7 @@ trm_status trm_reference_batch_norm_create(const trm_kernel_request *request,
   *out_supported = true;
   const trm_shape *operand = trm_operand_shape(request, 0);
   const int64_t feature = request->instruction->number;
-  if (feature < 0 || feature >= operand->rank ||
-      trm_dtype_kind(operand->dtype) != TRM_KIND_FLOAT) {
+  if (feature < 0 || feature >= operand->rank || trm_dtype_kind(operand->dtype) != TRM_KIND_FLOAT) {
     return trm_reference_refuse(request, "batch norm takes floats and one of their dimensions",
                                 error);
   }

@@ -8,9 +8,9 @@ void trm_reduce_plan(const trm_shape *operand, const trm_dims *dimensions, reduc
   bool reduced[TRM_MAX_RANK];
   int32_t rank = 0;
   /* From the innermost outwards, merging neighbours of one kind. */
-  for (int32_t d = operand->rank - 1; d >= 0; d--) {
+  for (int32_t d = operand->rank - 1; d >= 0; --d) {
     bool is_reduced = false;
-    for (int32_t i = 0; i < dimensions->count; i++)
+    for (int32_t i = 0; i < dimensions->count; ++i)
       is_reduced = is_reduced || dimensions->items[i] == d;
     const int64_t dim = operand->dims[d];
     if (dim != 1) {
@@ -23,9 +23,9 @@ void trm_reduce_plan(const trm_shape *operand, const trm_dims *dimensions, reduc
     stride *= dim;
   }
   if (rank == 0) dims[0] = 1, strides[0] = 1, reduced[0] = false, rank = 1;
-  reduce_plan plan = {.inner_is_kept = !reduced[0], .inner = dims[0], .kept_count = 1,
-                      .reduced_count = 1};
-  for (int32_t d = rank - 1; d > 0; d--) {
+  reduce_plan plan = {
+      .inner_is_kept = !reduced[0], .inner = dims[0], .kept_count = 1, .reduced_count = 1};
+  for (int32_t d = rank - 1; d > 0; --d) {
     if (reduced[d]) {
       plan.reduced_dims[plan.num_reduced] = dims[d];
       plan.reduced_strides[plan.num_reduced++] = strides[d];
@@ -42,7 +42,7 @@ void trm_reduce_plan(const trm_shape *operand, const trm_dims *dimensions, reduc
 int64_t trm_reduce_offset(int32_t rank, const int64_t *dims, const int64_t *strides,
                           int64_t index) {
   int64_t offset = 0;
-  for (int32_t d = rank - 1; d > 0; d--) {
+  for (int32_t d = rank - 1; d > 0; --d) {
     offset += index % dims[d] * strides[d];
     index /= dims[d];
   }
@@ -50,12 +50,15 @@ int64_t trm_reduce_offset(int32_t rank, const int64_t *dims, const int64_t *stri
 }
 
 trm_vector_fn trm_reduce_vector_fn(trm_opcode opcode, trm_dtype dtype) {
-  static const struct { trm_dtype dtype; trm_vector_type type; } types[] = {
-      {TRM_PRED, TRM_V_PRED}, {TRM_S8, TRM_V_S8}, {TRM_S16, TRM_V_S16}, {TRM_S32, TRM_V_S32},
-      {TRM_S64, TRM_V_S64}, {TRM_U8, TRM_V_U8}, {TRM_U16, TRM_V_U16}, {TRM_U32, TRM_V_U32},
-      {TRM_U64, TRM_V_U64}, {TRM_F32, TRM_V_F32}};
+  static const struct {
+    trm_dtype dtype;
+    trm_vector_type type;
+  } types[] = {{TRM_PRED, TRM_V_PRED}, {TRM_S8, TRM_V_S8},   {TRM_S16, TRM_V_S16},
+               {TRM_S32, TRM_V_S32},   {TRM_S64, TRM_V_S64}, {TRM_U8, TRM_V_U8},
+               {TRM_U16, TRM_V_U16},   {TRM_U32, TRM_V_U32}, {TRM_U64, TRM_V_U64},
+               {TRM_F32, TRM_V_F32}};
   if (opcode == TRM_NUM_OPCODES) return NULL;
-  for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+  for (size_t i = 0; i < sizeof types / sizeof *types; ++i)
     if (types[i].dtype == dtype) return trm_vector_ops_get()->op[opcode][types[i].type];
   return NULL;
 }
@@ -71,7 +74,7 @@ static trm_status create_reduce(const trm_kernel_request *request, trm_kernel *o
   TRY(trm_function_compile(request->module, instruction->called[0], request->arena, &function,
                            &supported, error));
   if (!supported || function.num_parameters != 2 * n || function.num_results != n) return TRM_OK;
-  for (uint32_t i = 0; i < n; i++) {
+  for (uint32_t i = 0; i < n; ++i) {
     /* Accumulators and elements of one type: no promotion on the way. */
     const trm_dtype dtype = trm_operand_shape(request, i)->dtype;
     const trm_dtype initial = trm_operand_shape(request, n + i)->dtype;

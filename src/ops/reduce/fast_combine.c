@@ -33,7 +33,7 @@ static lanes open_lanes(const combine_run *run, int thread) {
   const combine_state *state = run->state;
   char *file = run->files + (size_t)thread * state->file_bytes;
   lanes l = {.state = state, .scratch = file + 3 * state->lane_bytes};
-  for (uint32_t k = 0; k < state->n; k++) {
+  for (uint32_t k = 0; k < state->n; ++k) {
     const size_t at = k * REDUCE_BLOCK * sizeof(uint64_t);
     l.acc[k] = file + at;
     l.next[k] = file + state->lane_bytes + at;
@@ -50,9 +50,9 @@ static void combine(lanes *l, void *const *left, void *const *right, int64_t m) 
     return;
   }
   const void *args[2 * REDUCE_MAX_OPERANDS];
-  for (uint32_t k = 0; k < state->n; k++) args[k] = left[k], args[state->n + k] = right[k];
+  for (uint32_t k = 0; k < state->n; ++k) args[k] = left[k], args[state->n + k] = right[k];
   trm_function_apply(&state->function, args, l->next, (size_t)m, l->scratch);
-  for (uint32_t k = 0; k < state->n; k++) {
+  for (uint32_t k = 0; k < state->n; ++k) {
     void *const swap = l->acc[k];
     l->acc[k] = l->next[k];
     l->next[k] = swap;
@@ -62,8 +62,11 @@ static void combine(lanes *l, void *const *left, void *const *right, int64_t m) 
 /* Pointers to element `offset` of every operand; they are only read. */
 static void point_to(const combine_state *state, const trm_kernel_call *call, int64_t offset,
                      void **out) {
-  for (uint32_t k = 0; k < state->n; k++) {
-    union { const void *in; void *out; } address = {call->operands[k]};
+  for (uint32_t k = 0; k < state->n; ++k) {
+    union {
+      const void *in;
+      void *out;
+    } address = {call->operands[k]};
     out[k] = (char *)address.out + (offset << state->log2[k]);
   }
 }
@@ -71,7 +74,7 @@ static void point_to(const combine_state *state, const trm_kernel_call *call, in
 static void load_lanes(const combine_state *state, const trm_kernel_call *call, int64_t offset,
                        int64_t stride, int64_t m, void *const *out) {
   const trm_vector_ops *ops = trm_vector_ops_get();
-  for (uint32_t k = 0; k < state->n; k++) {
+  for (uint32_t k = 0; k < state->n; ++k) {
     const char *from = (const char *)call->operands[k] + (offset << state->log2[k]);
     if (stride == 1) memcpy(out[k], from, (size_t)m << state->log2[k]);
     else ops->strided[state->log2[k]](out[k], from, stride, (size_t)m);
@@ -82,10 +85,10 @@ static void load_lanes(const combine_state *state, const trm_kernel_call *call, 
 static void finish(lanes *l, const trm_kernel_call *call, int64_t place, int64_t m) {
   const combine_state *state = l->state;
   const trm_vector_ops *ops = trm_vector_ops_get();
-  for (uint32_t k = 0; k < state->n; k++)
+  for (uint32_t k = 0; k < state->n; ++k)
     ops->strided[state->log2[k]](l->in[k], call->operands[state->n + k], 0, (size_t)m);
   combine(l, l->in, l->acc, m);
-  for (uint32_t k = 0; k < state->n; k++)
+  for (uint32_t k = 0; k < state->n; ++k)
     memcpy((char *)call->results[k] + (place << state->log2[k]), l->acc[k],
            (size_t)m << state->log2[k]);
 }
@@ -103,7 +106,7 @@ static void combine_columns(const void *context, int64_t begin, int64_t end, int
   const combine_state *state = run->state;
   const reduce_plan *plan = &state->plan;
   lanes l = open_lanes(run, thread);
-  for (int64_t u = begin; u < end; u++) {
+  for (int64_t u = begin; u < end; ++u) {
     const int64_t chunk = u % state->chunks, block = u / state->chunks % state->blocks;
     const int64_t kept = u / state->chunks / state->blocks, column = block * REDUCE_BLOCK;
     const int64_t m = plan->inner - column < REDUCE_BLOCK ? plan->inner - column : REDUCE_BLOCK;
@@ -111,7 +114,7 @@ static void combine_columns(const void *context, int64_t begin, int64_t end, int
         column + trm_reduce_offset(plan->num_kept, plan->kept_dims, plan->kept_strides, kept);
     const int64_t first = plan->reduced_count * chunk / state->chunks;
     const int64_t stop = plan->reduced_count * (chunk + 1) / state->chunks;
-    for (int64_t r = first; r < stop; r++) {
+    for (int64_t r = first; r < stop; ++r) {
       const int64_t offset =
           base + trm_reduce_offset(plan->num_reduced, plan->reduced_dims, plan->reduced_strides, r);
       if (r == first) {
@@ -127,8 +130,8 @@ static void combine_columns(const void *context, int64_t begin, int64_t end, int
       finish(&l, run->call, place, m);
       continue;
     }
-    for (uint32_t k = 0; k < state->n; k++)
-      for (int64_t i = 0; i < m; i++)
+    for (uint32_t k = 0; k < state->n; ++k)
+      for (int64_t i = 0; i < m; ++i)
         memcpy(partial(run, k, chunk, place + i), (char *)l.acc[k] + (i << state->log2[k]),
                (size_t)1 << state->log2[k]);
   }
@@ -138,12 +141,13 @@ static void combine_columns(const void *context, int64_t begin, int64_t end, int
 static void combine_partials(const combine_run *run) {
   const combine_state *state = run->state;
   lanes l = open_lanes(run, 0);
-  for (int64_t place = 0; place < state->chunk_results; place++) {
-    for (int64_t c = 0; c < state->chunks; c++) {
+  for (int64_t place = 0; place < state->chunk_results; ++place) {
+    for (int64_t c = 0; c < state->chunks; ++c) {
       void *part[REDUCE_MAX_OPERANDS];
-      for (uint32_t k = 0; k < state->n; k++) part[k] = partial(run, k, c, place);
+      for (uint32_t k = 0; k < state->n; ++k) part[k] = partial(run, k, c, place);
       if (c > 0) combine(&l, l.acc, part, 1);
-      else for (uint32_t k = 0; k < state->n; k++) memcpy(l.acc[k], part[k], 8);
+      else
+        for (uint32_t k = 0; k < state->n; ++k) memcpy(l.acc[k], part[k], 8);
     }
     finish(&l, run->call, place, 1);
   }
@@ -166,7 +170,7 @@ static void fold(lanes *l, int64_t m) {
     const int64_t half = m / 2;
     void *left[REDUCE_MAX_OPERANDS], *right[REDUCE_MAX_OPERANDS];
     uint64_t odd[REDUCE_MAX_OPERANDS];
-    for (uint32_t k = 0; k < state->n; k++) {
+    for (uint32_t k = 0; k < state->n; ++k) {
       const size_t size = (size_t)1 << state->log2[k];
       left[k] = l->in[k];
       right[k] = (char *)l->in[k] + REDUCE_BLOCK / 2 * sizeof(uint64_t);
@@ -175,7 +179,7 @@ static void fold(lanes *l, int64_t m) {
       ops->strided[state->log2[k]](right[k], (char *)l->acc[k] + size, 2, (size_t)half);
     }
     combine(l, left, right, half);
-    for (uint32_t k = 0; k < state->n && m % 2 != 0; k++) {
+    for (uint32_t k = 0; k < state->n && m % 2 != 0; ++k) {
       const size_t size = (size_t)1 << state->log2[k];
       memcpy((char *)l->acc[k] + (size_t)half * size, &odd[k], size);
     }
@@ -192,7 +196,7 @@ static void reduce_run(lanes *l, const trm_kernel_call *call, int64_t offset, in
   const int64_t lane_stride = state->direct != NULL ? 1 : each;
   const int64_t step = state->direct != NULL ? m : 1;
   load_lanes(state, call, offset, lane_stride, m, l->acc);
-  for (int64_t i = 1; i < each; i++) {
+  for (int64_t i = 1; i < each; ++i) {
     void *row[REDUCE_MAX_OPERANDS];
     if (lane_stride == 1) {
       point_to(state, call, offset + i * step, row);
@@ -212,25 +216,25 @@ static void combine_rows(const void *context, int64_t begin, int64_t end, int th
   const combine_state *state = run->state;
   const reduce_plan *plan = &state->plan;
   lanes l = open_lanes(run, thread);
-  for (int64_t kept = begin; kept < end; kept++) {
+  for (int64_t kept = begin; kept < end; ++kept) {
     const int64_t base =
         trm_reduce_offset(plan->num_kept, plan->kept_dims, plan->kept_strides, kept);
     uint64_t total[REDUCE_MAX_OPERANDS] = {0};
     bool has_total = false;
-    for (int64_t r = 0; r < plan->reduced_count; r++) {
+    for (int64_t r = 0; r < plan->reduced_count; ++r) {
       int64_t offset =
           base + trm_reduce_offset(plan->num_reduced, plan->reduced_dims, plan->reduced_strides, r);
       for (int64_t rest = plan->inner, done; rest > 0; rest -= done, offset += done) {
         reduce_run(&l, run->call, offset, rest, &done);
         if (has_total) {
           void *left[REDUCE_MAX_OPERANDS], *right[REDUCE_MAX_OPERANDS];
-          for (uint32_t k = 0; k < state->n; k++) {
+          for (uint32_t k = 0; k < state->n; ++k) {
             memcpy(l.in[k], l.acc[k], 8);
             left[k] = &total[k], right[k] = l.in[k];
           }
           combine(&l, left, right, 1);
         }
-        for (uint32_t k = 0; k < state->n; k++) memcpy(&total[k], l.acc[k], 8);
+        for (uint32_t k = 0; k < state->n; ++k) memcpy(&total[k], l.acc[k], 8);
         has_total = true;
       }
     }
@@ -246,17 +250,17 @@ static void combine_results(const void *context, int64_t begin, int64_t end, int
   const reduce_plan *plan = &state->plan;
   const int32_t last = plan->num_kept - 1;
   lanes l = open_lanes(run, thread);
-  for (int64_t u = begin; u < end; u++) {
+  for (int64_t u = begin; u < end; ++u) {
     const int64_t outer = u / state->blocks, start = u % state->blocks * REDUCE_BLOCK;
     const int64_t left = plan->kept_dims[last] - start;
     const int64_t m = left < REDUCE_BLOCK ? left : REDUCE_BLOCK;
     const int64_t place = outer * plan->kept_dims[last] + start;
     const int64_t base =
         trm_reduce_offset(plan->num_kept, plan->kept_dims, plan->kept_strides, place);
-    for (int64_t r = 0; r < plan->reduced_count; r++) {
+    for (int64_t r = 0; r < plan->reduced_count; ++r) {
       const int64_t offset =
           base + trm_reduce_offset(plan->num_reduced, plan->reduced_dims, plan->reduced_strides, r);
-      for (int64_t i = 0; i < plan->inner; i++) {
+      for (int64_t i = 0; i < plan->inner; ++i) {
         const bool first = r == 0 && i == 0;
         load_lanes(state, run->call, offset + i, plan->kept_strides[last], m, first ? l.acc : l.in);
         if (!first) combine(&l, l.acc, l.in, m);
@@ -284,7 +288,7 @@ static trm_status run_combine(const trm_kernel *kernel, const trm_kernel_call *c
   const int64_t results = plan->kept_count * (plan->inner_is_kept ? plan->inner : 1);
   if (results == 0) return TRM_OK;
   if (total == 0) {
-    for (uint32_t k = 0; k < state->n; k++)
+    for (uint32_t k = 0; k < state->n; ++k)
       trm_vector_ops_get()->strided[state->log2[k]](call->results[k], call->operands[state->n + k],
                                                     0, (size_t)results);
     return TRM_OK;
@@ -312,7 +316,7 @@ trm_status trm_fast_combine_create(const trm_kernel_request *request, const redu
   state->plan = *plan;
   state->function = *function;
   state->n = request->instruction->num_operands / 2;
-  for (uint32_t k = 0; k < state->n; k++)
+  for (uint32_t k = 0; k < state->n; ++k)
     state->log2[k] = trm_log2_size(trm_operand_shape(request, k)->dtype);
   if (state->n == 1)
     state->direct =
@@ -320,7 +324,7 @@ trm_status trm_fast_combine_create(const trm_kernel_request *request, const redu
   const int64_t results = plan->kept_count * (plan->inner_is_kept ? plan->inner : 1);
   const int64_t width = plan->inner_is_kept  ? plan->inner
                         : plan->num_kept > 0 ? plan->kept_dims[plan->num_kept - 1]
-                                              : 1;
+                                             : 1;
   state->blocks = (width + REDUCE_BLOCK - 1) / REDUCE_BLOCK;
   state->chunks = 1;
   state->chunk_results = results;

@@ -43,13 +43,13 @@ static void select_range(const void *context, int64_t begin, int64_t end, int th
   float *best = (float *)(void *)(run->files + (size_t)thread * state->file_bytes);
   int32_t *place = (int32_t *)(void *)(best + LANE_BLOCK);
   float *tmp = (float *)(void *)(place + LANE_BLOCK);
-  for (int64_t u = begin; u < end; u++) {
+  for (int64_t u = begin; u < end; ++u) {
     const int64_t image = u / state->blocks, lane = u % state->blocks * LANE_BLOCK;
     const int64_t n = plan->inner - lane < LANE_BLOCK ? plan->inner - lane : LANE_BLOCK;
     float *sums = run->sums + image * state->image;
     for (int64_t i = lane; i < state->image; i += plan->inner)
-      for (int64_t k = 0; k < n; k++) sums[i + k] = run->initial;
-    for (int64_t w = 0; w < state->windows; w++) {
+      for (int64_t k = 0; k < n; ++k) sums[i + k] = run->initial;
+    for (int64_t w = 0; w < state->windows; ++w) {
       window_walk walk;
       int64_t offset;
       const int64_t position = image * state->windows + w;
@@ -60,7 +60,7 @@ static void select_range(const void *context, int64_t begin, int64_t end, int th
         const int32_t at = (int32_t)(offset - image * state->image + lane);
         if (first) {
           memcpy(best, x, (size_t)n * sizeof *best);
-          for (int64_t k = 0; k < n; k++) place[k] = at;
+          for (int64_t k = 0; k < n; ++k) place[k] = at;
           first = false;
         } else if (state->greater_equal) {
           run->ops->keep_greater_equal(best, place, x, at, (size_t)n);
@@ -70,7 +70,7 @@ static void select_range(const void *context, int64_t begin, int64_t end, int th
       }
       if (first) continue;
       const float *source = floats_at(run, 1, position * plan->inner + lane, n, tmp);
-      for (int64_t k = 0; k < n; k++) sums[place[k] + k] += source[k];
+      for (int64_t k = 0; k < n; ++k) sums[place[k] + k] += source[k];
     }
   }
 }
@@ -86,7 +86,9 @@ static trm_status run_select(const trm_kernel *kernel, const trm_kernel_call *ca
                              trm_error *error) {
   (void)error;
   const select_state *state = kernel->state;
-  select_run run = {.state = state, .call = call, .ops = trm_vector_ops_get(),
+  select_run run = {.state = state,
+                    .call = call,
+                    .ops = trm_vector_ops_get(),
                     .sums = state->dtype == TRM_F32 ? call->results[0] : call->scratch,
                     .files = (char *)call->scratch + state->sums_bytes};
   if (state->dtype == TRM_F32) memcpy(&run.initial, call->operands[2], sizeof run.initial);
@@ -142,7 +144,7 @@ trm_status trm_fast_select_and_scatter_create(const trm_kernel_request *request,
   state->count = trm_shape_count(operand);
   state->outer = 1;
   bool leads = true;
-  for (int32_t d = 0; d < plan->rank; d++) {
+  for (int32_t d = 0; d < plan->rank; ++d) {
     const trm_window_dimension *w = &plan->window[d];
     if (w->size < 1 || w->stride < 1 || w->base_dilation != 1 || w->window_dilation < 1 ||
         w->reversal)

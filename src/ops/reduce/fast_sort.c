@@ -26,7 +26,7 @@ typedef struct sort_state {
   sort_merge merge; /* of comparators without keys, or with NaNs */
   int64_t n, stride, lines;
   uint8_t log2[REDUCE_MAX_OPERANDS];
-  bool carries;     /* the one operand's values travel with the key: nothing is looked up */
+  bool carries; /* the one operand's values travel with the key: nothing is looked up */
   size_t file_bytes;
 } sort_state;
 
@@ -38,10 +38,10 @@ typedef struct sort_run {
 /* ---- Entries -------------------------------------------------------------------------------- */
 
 static void insertion_sort(uint64_t *entries, int64_t n) {
-  for (int64_t i = 1; i < n; i++) {
+  for (int64_t i = 1; i < n; ++i) {
     const uint64_t e = entries[i];
     int64_t k = i;
-    for (; k > 0 && entries[k - 1] > e; k--) entries[k] = entries[k - 1];
+    for (; k > 0 && entries[k - 1] > e; --k) entries[k] = entries[k - 1];
     entries[k] = e;
   }
 }
@@ -73,26 +73,26 @@ uint64_t *trm_sort_numbers(uint64_t *from, uint64_t *to, int64_t n) {
 
 /* One pass for each digit of the key's bits, from the lowest; digits that are all equal cost
  * nothing but their count. Stable. */
-#define RADIX(name, T, FIELD)                                                                     \
-  static T *name(T *from, T *to, int64_t n, int first_bit, int bits) {                            \
-    const int width = n >= WIDE_DIGITS && bits > 16 ? 11 : 8;                                     \
-    const uint64_t mask = (UINT64_C(1) << width) - 1;                                             \
-    for (int shift = first_bit; shift < first_bit + bits; shift += width) {                       \
-      uint32_t counts[MAX_DIGITS] = {0};                                                          \
-      for (int64_t i = 0; i < n; i++) counts[FIELD(from[i]) >> shift & mask]++;                   \
-      if (counts[FIELD(from[0]) >> shift & mask] == (uint64_t)n) continue;                        \
-      uint32_t sum = 0;                                                                           \
-      for (uint64_t d = 0; d <= mask; d++) {                                                      \
-        const uint32_t count = counts[d];                                                         \
-        counts[d] = sum;                                                                          \
-        sum += count;                                                                             \
-      }                                                                                           \
-      for (int64_t i = 0; i < n; i++) to[counts[FIELD(from[i]) >> shift & mask]++] = from[i];     \
-      T *const swap = from;                                                                       \
-      from = to;                                                                                  \
-      to = swap;                                                                                  \
-    }                                                                                             \
-    return from;                                                                                  \
+#define RADIX(name, T, FIELD)                                                                 \
+  static T *name(T *from, T *to, int64_t n, int first_bit, int bits) {                        \
+    const int width = n >= WIDE_DIGITS && bits > 16 ? 11 : 8;                                 \
+    const uint64_t mask = (UINT64_C(1) << width) - 1;                                         \
+    for (int shift = first_bit; shift < first_bit + bits; shift += width) {                   \
+      uint32_t counts[MAX_DIGITS] = {0};                                                      \
+      for (int64_t i = 0; i < n; ++i) counts[FIELD(from[i]) >> shift & mask]++;               \
+      if (counts[FIELD(from[0]) >> shift & mask] == (uint64_t)n) continue;                    \
+      uint32_t sum = 0;                                                                       \
+      for (uint64_t d = 0; d <= mask; ++d) {                                                  \
+        const uint32_t count = counts[d];                                                     \
+        counts[d] = sum;                                                                      \
+        sum += count;                                                                         \
+      }                                                                                       \
+      for (int64_t i = 0; i < n; ++i) to[counts[FIELD(from[i]) >> shift & mask]++] = from[i]; \
+      T *const swap = from;                                                                   \
+      from = to;                                                                              \
+      to = swap;                                                                              \
+    }                                                                                         \
+    return from;                                                                              \
   }
 #define NARROW_FIELD(entry) (entry)
 #define WIDE_FIELD(entry) ((entry).key)
@@ -137,7 +137,7 @@ static size_t align_up(size_t bytes) { return (bytes + 63) & ~(size_t)63; }
 static size_t layout_files(const sort_state *state, char *base, line_files *out) {
   const size_t n = (size_t)state->n;
   size_t at = 0, function = 0;
-  for (uint32_t k = 0; k < state->keys.count; k++) {
+  for (uint32_t k = 0; k < state->keys.count; ++k) {
     const size_t bytes = state->keys.keys[k].function.scratch_bytes;
     if (bytes > function) function = bytes;
   }
@@ -162,28 +162,27 @@ static bool load_keys(const sort_state *state, const sort_key *key, const trm_ke
   const uint8_t log2 = state->log2[key->operand];
   const void *args[2 * REDUCE_MAX_OPERANDS];
   void *value = (char *)files->column + (size_t)state->n * sizeof(uint64_t);
-  for (int64_t i = 0; i < state->n; i++) {
+  for (int64_t i = 0; i < state->n; ++i) {
     const int64_t from = base + (places == NULL ? i : (int64_t)places[i]) * state->stride;
     memcpy((char *)files->column + ((size_t)i << log2),
-           (const char *)operand + ((size_t)from << log2),
-           (size_t)1 << log2);
+           (const char *)operand + ((size_t)from << log2), (size_t)1 << log2);
   }
-  for (uint32_t p = 0; p < 2 * state->num_operands; p++) args[p] = files->column;
+  for (uint32_t p = 0; p < 2 * state->num_operands; ++p) args[p] = files->column;
   trm_function_apply(&key->function, args, &value, (size_t)state->n, files->function);
   return trm_sort_load_keys(key, value, 0, 1, NULL, state->n, files->keys);
 }
 
-#define PLACE(T)                                                                          \
-  do {                                                                                    \
-    const T *const from = (const T *)operand + base;                                      \
-    T *const to = (T *)result + base;                                                     \
-    for (int64_t i = 0; i < n; i++) to[i * stride] = from[(int64_t)places[i] * stride];   \
+#define PLACE(T)                                                                        \
+  do {                                                                                  \
+    const T *const from = (const T *)operand + base;                                    \
+    T *const to = (T *)result + base;                                                   \
+    for (int64_t i = 0; i < n; ++i) to[i * stride] = from[(int64_t)places[i] * stride]; \
   } while (0)
 
 static void place_line(const sort_state *state, const trm_kernel_call *call, int64_t base,
                        const uint32_t *places) {
   const int64_t n = state->n, stride = state->stride;
-  for (uint32_t k = 0; k < state->num_operands; k++) {
+  for (uint32_t k = 0; k < state->num_operands; ++k) {
     void *result = call->results[k];
     const void *operand = call->operands[k];
     switch (state->log2[k]) {
@@ -196,10 +195,10 @@ static void place_line(const sort_state *state, const trm_kernel_call *call, int
 }
 
 /* Sorts by one key of at most 32 bits; *out_places gets the order. */
-static uint64_t *sort_narrow(const sort_state *state, const sort_key *key,
-                             const line_files *files, const uint32_t *payload) {
+static uint64_t *sort_narrow(const sort_state *state, const sort_key *key, const line_files *files,
+                             const uint32_t *payload) {
   uint64_t *entries = (uint64_t *)(void *)files->first, *other = (uint64_t *)(void *)files->second;
-  for (int64_t i = 0; i < state->n; i++) entries[i] = files->keys[i] << 32 | payload[i];
+  for (int64_t i = 0; i < state->n; ++i) entries[i] = files->keys[i] << 32 | payload[i];
   if (state->n <= MERGED && !state->carries) return trm_sort_numbers(entries, other, state->n);
   return radix_narrow(entries, other, state->n, 32, trm_sort_key_bits(key));
 }
@@ -208,13 +207,13 @@ static uint64_t *sort_narrow(const sort_state *state, const sort_key *key,
 static void sort_values(const sort_state *state, const trm_kernel_call *call, int64_t base,
                         const line_files *files) {
   const int64_t n = state->n, stride = state->stride;
-#define VALUES(T)                                                                          \
-  do {                                                                                     \
-    const T *const from = (const T *)call->operands[0] + base;                             \
-    T *const to = (T *)call->results[0] + base;                                            \
-    for (int64_t i = 0; i < n; i++) files->places[i] = (uint32_t)from[i * stride];         \
+#define VALUES(T)                                                                            \
+  do {                                                                                       \
+    const T *const from = (const T *)call->operands[0] + base;                               \
+    T *const to = (T *)call->results[0] + base;                                              \
+    for (int64_t i = 0; i < n; ++i) files->places[i] = (uint32_t)from[i * stride];           \
     const uint64_t *sorted = sort_narrow(state, &state->keys.keys[0], files, files->places); \
-    for (int64_t i = 0; i < n; i++) to[i * stride] = (T)sorted[i];                         \
+    for (int64_t i = 0; i < n; ++i) to[i * stride] = (T)sorted[i];                           \
   } while (0)
   switch (state->log2[0]) {
     case 0: VALUES(uint8_t); break;
@@ -243,14 +242,14 @@ static double load_number(trm_dtype dtype, const void *array, int64_t i) {
 static void sort_numbers(const sort_state *state, const trm_kernel_call *call, int64_t base,
                          const line_files *files) {
   const sort_key *key = &state->keys.keys[0];
-  for (int64_t i = 0; i < state->n; i++) {
+  for (int64_t i = 0; i < state->n; ++i) {
     const double value =
         load_number(key->dtype, call->operands[key->operand], base + i * state->stride);
     files->first[i].number = key->descends ? -value : value;
     files->first[i].place = (uint64_t)i;
   }
   const wide_entry *sorted = merge_numbers(files->first, files->second, state->n);
-  for (int64_t i = 0; i < state->n; i++) files->places[i] = (uint32_t)sorted[i].place;
+  for (int64_t i = 0; i < state->n; ++i) files->places[i] = (uint32_t)sorted[i].place;
   place_line(state, call, base, files->places);
 }
 
@@ -270,20 +269,20 @@ static bool sort_line(const sort_state *state, const trm_kernel_call *call, int6
       sort_values(state, call, base, files);
       return true;
     }
-    for (int64_t i = 0; is_first && i < state->n; i++) places[i] = (uint32_t)i;
+    for (int64_t i = 0; is_first && i < state->n; ++i) places[i] = (uint32_t)i;
     if (trm_sort_key_bits(key) <= 32) {
       /* Merging needs entries that differ in order: their numbers, not their places. */
       uint32_t *numbers = (uint32_t *)files->column;
-      for (int64_t i = 0; i < state->n; i++) numbers[i] = (uint32_t)i;
+      for (int64_t i = 0; i < state->n; ++i) numbers[i] = (uint32_t)i;
       const uint64_t *sorted = sort_narrow(state, key, files, numbers);
-      for (int64_t i = 0; i < state->n; i++) numbers[i] = places[(uint32_t)sorted[i]];
+      for (int64_t i = 0; i < state->n; ++i) numbers[i] = places[(uint32_t)sorted[i]];
       memcpy(places, numbers, (size_t)state->n * sizeof *places);
     } else {
-      for (int64_t i = 0; i < state->n; i++) {
+      for (int64_t i = 0; i < state->n; ++i) {
         files->first[i] = (wide_entry){{files->keys[i]}, places[i]};
       }
       const wide_entry *sorted = radix_wide(files->first, files->second, state->n, 0, 64);
-      for (int64_t i = 0; i < state->n; i++) places[i] = (uint32_t)sorted[i].place;
+      for (int64_t i = 0; i < state->n; ++i) places[i] = (uint32_t)sorted[i].place;
     }
   }
   place_line(state, call, base, places);
@@ -304,7 +303,7 @@ static void sort_range(const void *context, int64_t begin, int64_t end, int thre
     trm_sort_merge_lines(&state->merge, run->call, begin, end, file);
     return;
   }
-  for (int64_t line = begin; line < end; line++) {
+  for (int64_t line = begin; line < end; ++line) {
     if (!sort_line(state, run->call, line_base(state, line), &files)) {
       trm_sort_merge_lines(&state->merge, run->call, line, line + 1, file);
     }
@@ -333,7 +332,7 @@ trm_status trm_fast_sort_create(const trm_kernel_request *request, trm_kernel *o
   sort_state *state = ARENA_NEW(request->arena, sort_state, 1);
   CHECK_MEMORY(state, "a sort");
   state->num_operands = instruction->num_operands;
-  for (uint32_t k = 0; k < state->num_operands; k++) {
+  for (uint32_t k = 0; k < state->num_operands; ++k) {
     const size_t size = trm_dtype_size(trm_operand_shape(request, k)->dtype);
     if (size != 1 && size != 2 && size != 4 && size != 8) return TRM_OK;
     state->log2[k] = trm_log2_size(trm_operand_shape(request, k)->dtype);
@@ -342,14 +341,14 @@ trm_status trm_fast_sort_create(const trm_kernel_request *request, trm_kernel *o
   state->n = shape->dims[dimension];
   if (state->n >= UINT32_MAX) return TRM_OK;
   state->stride = 1;
-  for (int64_t d = dimension + 1; d < shape->rank; d++) state->stride *= shape->dims[d];
+  for (int64_t d = dimension + 1; d < shape->rank; ++d) state->stride *= shape->dims[d];
   state->lines = count == 0 ? 0 : count / state->n;
   TRY(trm_sort_find_keys(request->module, instruction->called[0], request->arena, &state->keys,
                          error));
   bool merges;
   TRY(trm_sort_merge_create(request, state->n, state->stride, &state->merge, &merges, error));
   bool needs_merge = state->keys.count == 0; /* NaNs that have no order do too */
-  for (uint32_t k = 0; k < state->keys.count; k++) {
+  for (uint32_t k = 0; k < state->keys.count; ++k) {
     const sort_key *key = &state->keys.keys[k];
     needs_merge = needs_merge || (!key->is_total && trm_dtype_is_floating(key->dtype) &&
                                   (state->keys.count > 1 || key->kind != SORT_KEY_PLAIN));

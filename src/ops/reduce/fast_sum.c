@@ -22,7 +22,7 @@ void trm_sum_rows(const sum_rows *rows, int64_t begin, int64_t end, int64_t colu
   for (int64_t r = begin; r < end;) {
     const float *eight[8];
     const int64_t m = end - r < 8 ? 1 : 8;
-    for (int64_t i = 0; i < m; i++, r++) {
+    for (int64_t i = 0; i < m; ++i, ++r) {
       const int64_t offset = column + trm_reduce_offset(rows->rank, rows->dims, rows->strides, r);
       eight[i] = load_row(rows, offset, n, tmp + i * n);
     }
@@ -34,11 +34,11 @@ void trm_sum_rows(const sum_rows *rows, int64_t begin, int64_t end, int64_t colu
 typedef struct sum_state {
   reduce_plan plan;
   trm_dtype dtype;
-  int64_t group;      /* rows that are taken as one wide row, for narrow rows */
+  int64_t group;                /* rows that are taken as one wide row, for narrow rows */
   int64_t blocks, chunks, rows; /* column blocks; chunks of rows; (wide) rows */
-  int64_t pieces;     /* of the reduced part of one result, where the innermost is reduced */
+  int64_t pieces; /* of the reduced part of one result, where the innermost is reduced */
   bool has_partials;
-  size_t file_bytes;  /* of one thread */
+  size_t file_bytes; /* of one thread */
   size_t partial_bytes;
 } sum_state;
 
@@ -76,7 +76,7 @@ static void sum_columns(const void *context, int64_t begin, int64_t end, int thr
     rows.dims = wide_dims;
     rows.strides = wide_strides;
   }
-  for (int64_t u = begin; u < end; u++) {
+  for (int64_t u = begin; u < end; ++u) {
     const int64_t chunk = u % state->chunks, block = u / state->chunks % state->blocks;
     const int64_t kept = u / state->chunks / state->blocks;
     const int64_t column = block * REDUCE_BLOCK;
@@ -88,15 +88,14 @@ static void sum_columns(const void *context, int64_t begin, int64_t end, int thr
     const int64_t first = state->rows * chunk / state->chunks;
     const int64_t stop = state->rows * (chunk + 1) / state->chunks;
     trm_sum_rows(&rows, first, stop, column, n, acc, tmp);
-    for (int64_t g = 1; g < state->group; g++)
-      for (int64_t i = 0; i < plan->inner; i++) acc[i] += acc[g * plan->inner + i];
+    for (int64_t g = 1; g < state->group; ++g)
+      for (int64_t i = 0; i < plan->inner; ++i) acc[i] += acc[g * plan->inner + i];
     const int64_t columns = n / state->group;
     const int64_t place = kept * plan->inner + column;
-    for (int64_t i = 0; i < columns; i++) {
+    for (int64_t i = 0; i < columns; ++i) {
       if (state->has_partials) {
         run->partials[chunk * plan->kept_count * plan->inner + place + i] = acc[i];
-      }
-      else store(state->dtype, run->call->results[0], place + i, run->initial + acc[i]);
+      } else store(state->dtype, run->call->results[0], place + i, run->initial + acc[i]);
     }
   }
 }
@@ -121,7 +120,7 @@ static void sum_row_range(const void *context, int64_t begin, int64_t end, int t
   const sum_state *state = run->state;
   const reduce_plan *plan = &state->plan;
   const uint8_t log2 = trm_log2_size(state->dtype);
-  for (int64_t u = begin; u < end; u++) {
+  for (int64_t u = begin; u < end; ++u) {
     const int64_t kept = state->has_partials ? u / state->pieces : u;
     const int64_t base =
         trm_reduce_offset(plan->num_kept, plan->kept_dims, plan->kept_strides, kept);
@@ -131,7 +130,7 @@ static void sum_row_range(const void *context, int64_t begin, int64_t end, int t
       continue;
     }
     double total = 0.0;
-    for (int64_t p = 0; p < state->pieces; p++) total += sum_piece(state, data, p);
+    for (int64_t p = 0; p < state->pieces; ++p) total += sum_piece(state, data, p);
     store(state->dtype, run->call->results[0], kept, run->initial + total);
   }
 }
@@ -148,7 +147,7 @@ static trm_status run_sum(const trm_kernel *kernel, const trm_kernel_call *call,
   const int64_t total = plan->kept_count * plan->reduced_count * plan->inner;
   const int64_t results = plan->kept_count * (plan->inner_is_kept ? plan->inner : 1);
   if (total == 0) {
-    for (int64_t i = 0; i < results; i++) store(state->dtype, call->results[0], i, run.initial);
+    for (int64_t i = 0; i < results; ++i) store(state->dtype, call->results[0], i, run.initial);
     return TRM_OK;
   }
   const int threads = trm_threads_for((size_t)total << trm_log2_size(state->dtype));
@@ -157,9 +156,9 @@ static trm_status run_sum(const trm_kernel *kernel, const trm_kernel_call *call,
                                             : plan->kept_count * (state->has_partials ? parts : 1);
   trm_parallel_ranges(threads, units, plan->inner_is_kept ? sum_columns : sum_row_range, &run);
   if (!state->has_partials) return TRM_OK;
-  for (int64_t i = 0; i < results; i++) {
+  for (int64_t i = 0; i < results; ++i) {
     double sum = run.initial;
-    for (int64_t p = 0; p < parts; p++)
+    for (int64_t p = 0; p < parts; ++p)
       sum += plan->inner_is_kept ? run.partials[p * results + i] : run.partials[i * parts + p];
     store(state->dtype, call->results[0], i, sum);
   }
@@ -179,7 +178,7 @@ trm_status trm_fast_sum_create(const trm_kernel_request *request, const reduce_p
     /* The largest divisor of the innermost reduced dimension that makes a row wide enough. */
     const int32_t last = plan->num_reduced - 1;
     if (last >= 0 && plan->inner < REDUCE_BLOCK / 4 && plan->reduced_strides[last] == plan->inner) {
-      for (int64_t g = REDUCE_BLOCK / plan->inner; g > 1 && state->group == 1; g--)
+      for (int64_t g = REDUCE_BLOCK / plan->inner; g > 1 && state->group == 1; --g)
         if (plan->reduced_dims[last] % g == 0) state->group = g;
     }
     state->rows = plan->reduced_count / state->group;

@@ -25,7 +25,7 @@ static void store_line(const topk_state *state, const trm_kernel_call *call, int
   const size_t size = (size_t)1 << state->log2;
   const char *from = (const char *)call->operands[0] + (size_t)(line * state->n) * size;
   char *to = (char *)call->results[0] + (size_t)(line * state->k) * size;
-  for (int64_t i = 0; i < state->k; i++) {
+  for (int64_t i = 0; i < state->k; ++i) {
     const uint32_t place = (uint32_t)best[i];
     memcpy(to + (size_t)i * size, from + place * size, size);
     if (state->index_type == TRM_S32) {
@@ -39,16 +39,16 @@ static void store_line(const topk_state *state, const trm_kernel_call *call, int
 static void topk_range(const void *context, int64_t begin, int64_t end, int thread) {
   const topk_run *run = context;
   const topk_state *state = run->state;
-  uint64_t *keys = (uint64_t *)(void *)((char *)run->call->scratch +
-                                        (size_t)thread * state->file_bytes);
-  for (int64_t line = begin; line < end; line++) {
+  uint64_t *keys =
+      (uint64_t *)(void *)((char *)run->call->scratch + (size_t)thread * state->file_bytes);
+  for (int64_t line = begin; line < end; ++line) {
     uint64_t *buffer = keys + CHUNK, *other = buffer + state->capacity, worst = UINT64_MAX;
     int64_t count = 0;
     for (int64_t first = 0; first < state->n; first += CHUNK) {
       const int64_t n = state->n - first < CHUNK ? state->n - first : CHUNK;
       (void)trm_sort_load_keys(&state->key, run->call->operands[0], line * state->n + first, 1,
                                NULL, n, keys);
-      for (int64_t i = 0; i < n; i++) {
+      for (int64_t i = 0; i < n; ++i) {
         const uint64_t entry = keys[i] << 32 | (uint64_t)(first + i);
         if (entry >= worst) continue;
         buffer[count++] = entry;
@@ -83,22 +83,24 @@ trm_status trm_fast_topk_create(const trm_kernel_request *request, trm_kernel *o
   const trm_shape *values = trm_shape_leaf(result, 0), *indices = trm_shape_leaf(result, 1);
   const trm_dtype dtype = operand->dtype;
   const int64_t n = operand->dims[operand->rank - 1], k = values->dims[values->rank - 1];
-  const bool is_narrow = (dtype >= TRM_PRED && dtype <= TRM_F32 && dtype != TRM_S64 &&
-                          dtype != TRM_U64) || dtype == TRM_BF16;
+  const bool is_narrow =
+      (dtype >= TRM_PRED && dtype <= TRM_F32 && dtype != TRM_S64 && dtype != TRM_U64) ||
+      dtype == TRM_BF16;
   if (!is_narrow || (indices->dtype != TRM_S32 && indices->dtype != TRM_S64) || k < 1 || k > n ||
       n >= INT32_MAX || trm_shape_count(values) == 0) {
     return TRM_OK;
   }
   topk_state *state = ARENA_NEW(request->arena, topk_state, 1);
   CHECK_MEMORY(state, "a topk");
-  *state = (topk_state){.key = {.dtype = dtype, .is_total = true,
-                                .descends = request->instruction->largest},
-                        .index_type = indices->dtype, .n = n, .k = k,
-                        .lines = trm_shape_count(operand) / n,
-                        .capacity = 2 * k < 64 ? 64 : 2 * k,
-                        .log2 = trm_log2_size(dtype)};
-  state->file_bytes =
-      ((size_t)(CHUNK + 2 * state->capacity) * sizeof(uint64_t) + 63) & ~(size_t)63;
+  *state = (topk_state){
+      .key = {.dtype = dtype, .is_total = true, .descends = request->instruction->largest},
+      .index_type = indices->dtype,
+      .n = n,
+      .k = k,
+      .lines = trm_shape_count(operand) / n,
+      .capacity = 2 * k < 64 ? 64 : 2 * k,
+      .log2 = trm_log2_size(dtype)};
+  state->file_bytes = ((size_t)(CHUNK + 2 * state->capacity) * sizeof(uint64_t) + 63) & ~(size_t)63;
   const int64_t limit = trm_threads_limit();
   *out_supported = true;
   *out_kernel = (trm_kernel){

@@ -68,7 +68,7 @@ static void begin_lanes(const pool_run *run, pool_lanes *lanes, int64_t n) {
     if (state->dtype == TRM_F32) memcpy(&value, initial, sizeof value);
     else run->ops->half_to_float(&value, initial, NULL, NULL, 1);
     double *acc = (double *)(void *)lanes->acc;
-    for (int64_t i = 0; i < n; i++) acc[i] = (double)value;
+    for (int64_t i = 0; i < n; ++i) acc[i] = (double)value;
     return;
   }
   float wide;
@@ -86,7 +86,7 @@ static void end_lanes(const pool_run *run, const pool_lanes *lanes, int64_t plac
   if (state->mode == WINDOW_SUM) {
     const double *acc = (const double *)(const void *)lanes->acc;
     float *out = (float *)(void *)lanes->in;
-    for (int64_t i = 0; i < n; i++) out[i] = (float)acc[i];
+    for (int64_t i = 0; i < n; ++i) out[i] = (float)acc[i];
     from = out;
   }
   if (state->widens) run->ops->float_to_half(result, from, NULL, NULL, (size_t)n);
@@ -103,7 +103,7 @@ static void take_line(const pool_run *run, pool_lanes *lanes, int64_t position, 
   int64_t offset;
   trm_window_start(&walk, plan, last, position);
   while (trm_window_next(&walk, &offset)) {
-    for (int64_t k = 0; k < w->size; k++) {
+    for (int64_t k = 0; k < w->size; ++k) {
       /* Results whose k-th element lies inside: 0 <= o * stride + shift < dim. */
       const int64_t shift = k * w->window_dilation - w->padding_low;
       int64_t low = shift < 0 ? (-shift + w->stride - 1) / w->stride : 0;
@@ -126,7 +126,7 @@ static void pool_range(const void *context, int64_t begin, int64_t end, int thre
   const size_t each = REDUCE_BLOCK * sizeof(uint64_t);
   pool_lanes lanes = {file, file + each, file + 2 * each, file + 3 * each, file + 4 * each};
   const int64_t width = state->line > 0 ? state->line : plan->inner;
-  for (int64_t u = begin; u < end; u++) {
+  for (int64_t u = begin; u < end; ++u) {
     const int64_t position = u / state->blocks, start = u % state->blocks * REDUCE_BLOCK;
     const int64_t n = width - start < REDUCE_BLOCK ? width - start : REDUCE_BLOCK;
     begin_lanes(run, &lanes, n);
@@ -149,7 +149,7 @@ static trm_status run_pool(const trm_kernel *kernel, const trm_kernel_call *call
   const window_plan *plan = &state->plan;
   const pool_run run = {state, call, trm_vector_ops_get(), call->scratch};
   int64_t window = 1;
-  for (int32_t d = 0; d < plan->rank; d++) window *= plan->window[d].size;
+  for (int32_t d = 0; d < plan->rank; ++d) window *= plan->window[d].size;
   const int64_t positions = state->line > 0 ? plan->positions / state->line : plan->positions;
   const int64_t width = state->line > 0 ? state->line : plan->inner;
   if (plan->positions == 0 || width == 0) return TRM_OK;
@@ -176,11 +176,11 @@ trm_status trm_fast_window_create(const trm_kernel_request *request, trm_kernel 
                            error));
   if (!supported || state->function.num_parameters != 2 || state->function.num_results != 1)
     return TRM_OK;
-  for (int i = 0; i < 2; i++)
+  for (int i = 0; i < 2; ++i)
     if (body->instructions[body->parameters[i]].shape.dtype != dtype) return TRM_OK;
   window_plan *plan = &state->plan;
   trm_window_plan(instruction->window, operand, &instruction->shape, plan);
-  for (int32_t d = 0; d < plan->rank; d++)
+  for (int32_t d = 0; d < plan->rank; ++d)
     if (plan->window[d].size < 1 || plan->window[d].stride < 1 ||
         plan->window[d].base_dilation < 1 || plan->window[d].window_dilation < 1 ||
         plan->window[d].reversal) {

@@ -12,7 +12,7 @@ void trm_window_plan(const trm_window *window, const trm_shape *in, const trm_sh
   while (plan.rank > 0 && is_trivial(&window->dims[plan.rank - 1]))
     plan.inner *= in->dims[--plan.rank];
   int64_t stride = plan.inner;
-  for (int32_t d = plan.rank - 1; d >= 0; d--) {
+  for (int32_t d = plan.rank - 1; d >= 0; --d) {
     plan.window[d] = window->dims[d];
     plan.in_dims[d] = in->dims[d];
     plan.in_strides[d] = stride;
@@ -32,7 +32,7 @@ static int64_t find_inside(const window_walk *walk, int32_t d, int64_t from) {
   if (origin + k * w->window_dilation < 0) {
     k = (-origin + w->window_dilation - 1) / w->window_dilation;
   }
-  for (; k < w->size; k++) {
+  for (; k < w->size; ++k) {
     const int64_t position = origin + k * w->window_dilation;
     if (position > limit) return -1;
     if (w->base_dilation == 1 || position % w->base_dilation == 0) return k;
@@ -44,8 +44,7 @@ static void set(window_walk *walk, int32_t d, int64_t k) {
   const trm_window_dimension *w = &walk->plan->window[d];
   const int64_t position = walk->at[d] * w->stride - w->padding_low + k * w->window_dilation;
   walk->k[d] = k;
-  walk->offsets[d + 1] =
-      walk->offsets[d] + position / w->base_dilation * walk->plan->in_strides[d];
+  walk->offsets[d + 1] = walk->offsets[d] + position / w->base_dilation * walk->plan->in_strides[d];
 }
 
 void trm_window_start(window_walk *walk, const window_plan *plan, int32_t rank, int64_t position) {
@@ -53,11 +52,11 @@ void trm_window_start(window_walk *walk, const window_plan *plan, int32_t rank, 
   walk->rank = rank;
   walk->is_empty = false;
   walk->offsets[0] = 0;
-  for (int32_t d = rank - 1; d >= 0; d--) {
+  for (int32_t d = rank - 1; d >= 0; --d) {
     walk->at[d] = position % plan->out_dims[d];
     position /= plan->out_dims[d];
   }
-  for (int32_t d = 0; d < rank && !walk->is_empty; d++) {
+  for (int32_t d = 0; d < rank && !walk->is_empty; ++d) {
     const int64_t k = find_inside(walk, d, 0);
     if (k < 0) walk->is_empty = true;
     else set(walk, d, k);
@@ -68,7 +67,7 @@ bool trm_window_next(window_walk *walk, int64_t *out_offset) {
   if (walk->is_empty) return false;
   *out_offset = walk->offsets[walk->rank];
   int32_t d = walk->rank - 1;
-  for (; d >= 0; d--) {
+  for (; d >= 0; --d) {
     const int64_t k = find_inside(walk, d, walk->k[d] + 1);
     if (k < 0) continue;
     set(walk, d, k);
@@ -78,6 +77,6 @@ bool trm_window_next(window_walk *walk, int64_t *out_offset) {
     walk->is_empty = true; /* this was the last */
     return true;
   }
-  for (d++; d < walk->rank; d++) set(walk, d, find_inside(walk, d, 0));
+  for (d++; d < walk->rank; ++d) set(walk, d, find_inside(walk, d, 0));
   return true;
 }

@@ -30,7 +30,7 @@ trm_reducer trm_reducer_begin(const trm_kernel *kernel, const trm_kernel_call *c
 }
 
 void trm_reducer_start(trm_reducer *reducer) {
-  for (uint32_t k = 0; k < reducer->count; k++) {
+  for (uint32_t k = 0; k < reducer->count; ++k) {
     const uint32_t initial = reducer->count + k;
     reducer->slots[k] = trm_value_load(reducer->state->operands[initial].dtype,
                                        reducer->call->operands[initial], 0);
@@ -46,18 +46,18 @@ void trm_reducer_add(trm_reducer *reducer, int64_t place) {
     slots[0].f += trm_value_load(operands[0].dtype, data[0], place).f;
     return;
   }
-  for (uint32_t k = 0; k < n; k++) {
+  for (uint32_t k = 0; k < n; ++k) {
     slots[n + k] = trm_value_load(operands[k].dtype, data[k], place);
   }
   trm_evaluator_run(reducer->evaluator, slots);
   /* Results may be parameters: take all before writing any. */
   trm_value *next = slots + reducer->evaluator->num_slots;
-  for (uint32_t k = 0; k < n; k++) next[k] = slots[reducer->evaluator->results[k]];
-  for (uint32_t k = 0; k < n; k++) slots[k] = next[k];
+  for (uint32_t k = 0; k < n; ++k) next[k] = slots[reducer->evaluator->results[k]];
+  for (uint32_t k = 0; k < n; ++k) slots[k] = next[k];
 }
 
 void trm_reducer_store(trm_reducer *reducer, int64_t result) {
-  for (uint32_t k = 0; k < reducer->count; k++) {
+  for (uint32_t k = 0; k < reducer->count; ++k) {
     trm_value_store(trm_shape_leaf(&reducer->state->shape, (int32_t)k)->dtype,
                     reducer->call->results[k], result, reducer->slots[k]);
   }
@@ -76,7 +76,7 @@ static trm_status run_reduce(const trm_kernel *kernel, const trm_kernel_call *ca
   bool is_reduced[TRM_MAX_RANK];
   int32_t num_reduced = 0;
   int64_t reduced_strides[TRM_MAX_RANK];
-  for (int32_t d = 0; d < operand->rank; d++) {
+  for (int32_t d = 0; d < operand->rank; ++d) {
     is_reduced[d] = trm_dims_contain(reduced, d);
     if (!is_reduced[d]) continue;
     reduced_dims[num_reduced] = operand->dims[d];
@@ -86,15 +86,14 @@ static trm_status run_reduce(const trm_kernel *kernel, const trm_kernel_call *ca
   trm_odometer at;
   trm_odometer_init(&at, result->rank, result->dims);
   const int64_t count = trm_shape_count(result);
-  for (int64_t i = 0; i < count; i++, trm_odometer_next(&at)) {
+  for (int64_t i = 0; i < count; ++i, trm_odometer_next(&at)) {
     int64_t base = 0;
-    for (int32_t d = 0; d < result->rank; d++) base += strides[kept[d]] * at.index[d];
+    for (int32_t d = 0; d < result->rank; ++d) base += strides[kept[d]] * at.index[d];
     trm_reducer_start(&reducer);
     trm_odometer inner;
     trm_odometer_init(&inner, num_reduced, reduced_dims);
-    for (int64_t j = 0; j < reduced_count; j++, trm_odometer_next(&inner)) {
-      trm_reducer_add(&reducer,
-                      base + trm_linear_index(num_reduced, reduced_strides, inner.index));
+    for (int64_t j = 0; j < reduced_count; ++j, trm_odometer_next(&inner)) {
+      trm_reducer_add(&reducer, base + trm_linear_index(num_reduced, reduced_strides, inner.index));
     }
     trm_reducer_store(&reducer, i);
   }

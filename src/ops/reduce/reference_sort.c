@@ -13,7 +13,7 @@ typedef struct sorter {
 /* The comparator takes the pairs of all operands: a0, b0, a1, b1, ... */
 static bool goes_before(const sorter *s, int64_t a, int64_t b) {
   const trm_evaluator *evaluator = s->state->evaluators[0];
-  for (uint32_t k = 0; k < s->state->num_operands; k++) {
+  for (uint32_t k = 0; k < s->state->num_operands; ++k) {
     const trm_dtype dtype = s->state->operands[k].dtype;
     s->slots[2 * k] = trm_value_load(dtype, s->call->operands[k], s->base + a * s->stride);
     s->slots[2 * k + 1] = trm_value_load(dtype, s->call->operands[k], s->base + b * s->stride);
@@ -24,13 +24,13 @@ static bool goes_before(const sorter *s, int64_t a, int64_t b) {
 
 /* Sorts order[0..n) with the help of other[0..n); returns the one that holds the result. */
 static int64_t *merge_sort(const sorter *s, int64_t n, int64_t *order, int64_t *other) {
-  for (int64_t i = 0; i < n; i++) order[i] = i;
+  for (int64_t i = 0; i < n; ++i) order[i] = i;
   for (int64_t width = 1; width < n; width *= 2) {
     for (int64_t low = 0; low < n; low += 2 * width) {
       const int64_t middle = low + width < n ? low + width : n;
       const int64_t high = low + 2 * width < n ? low + 2 * width : n;
       int64_t a = low, b = middle;
-      for (int64_t i = low; i < high; i++) {
+      for (int64_t i = low; i < high; ++i) {
         const bool take_b = a >= middle || (b < high && goes_before(s, order[b], order[a]));
         other[i] = take_b ? order[b++] : order[a++];
       }
@@ -58,12 +58,12 @@ static trm_status run_sort(const trm_kernel *kernel, const trm_kernel_call *call
   sorter s = {state, call, (trm_value *)call->scratch, 0, is_scalar ? 1 : strides[dimension]};
   trm_evaluator_prepare(evaluator, s.slots);
   const int64_t lines = trm_shape_count(shape) / n;
-  for (int64_t line = 0; line < lines; line++) {
+  for (int64_t line = 0; line < lines; ++line) {
     s.base = line / s.stride * s.stride * n + line % s.stride;
     const int64_t *const sorted = merge_sort(&s, n, order, order + n);
-    for (uint32_t k = 0; k < state->num_operands; k++) {
+    for (uint32_t k = 0; k < state->num_operands; ++k) {
       const size_t size = trm_dtype_size(state->operands[k].dtype);
-      for (int64_t i = 0; i < n; i++) {
+      for (int64_t i = 0; i < n; ++i) {
         trm_copy_element(size, call->results[k], s.base + i * s.stride, call->operands[k],
                          s.base + sorted[i] * s.stride);
       }
@@ -89,9 +89,9 @@ static void sift_down(uint64_t *keys, int64_t *places, int64_t count, int64_t i)
   /* A heap whose top comes last: the greatest key, of equal ones the latest place. */
   while (true) {
     int64_t top = i;
-    for (int64_t child = 2 * i + 1; child <= 2 * i + 2; child++) {
-      if (child < count && (keys[child] > keys[top] ||
-                            (keys[child] == keys[top] && places[child] > places[top]))) {
+    for (int64_t child = 2 * i + 1; child <= 2 * i + 2; ++child) {
+      if (child < count &&
+          (keys[child] > keys[top] || (keys[child] == keys[top] && places[child] > places[top]))) {
         top = child;
       }
     }
@@ -117,22 +117,22 @@ static trm_status run_topk(const trm_kernel *kernel, const trm_kernel_call *call
   uint64_t *const keys = (uint64_t *)call->scratch;
   int64_t *const places = (int64_t *)call->scratch + n;
   const int64_t lines = trm_shape_count(operand) / n;
-  for (int64_t line = 0; line < lines; line++) {
-    for (int64_t i = 0; i < n; i++) {
+  for (int64_t line = 0; line < lines; ++line) {
+    for (int64_t i = 0; i < n; ++i) {
       const trm_value value = trm_value_load(operand->dtype, call->operands[0], line * n + i);
       const uint64_t key = order_key(operand->dtype, value);
       keys[i] = state->instruction.largest ? ~key : key;
       places[i] = i;
     }
     for (int64_t i = n / 2; i-- > 0;) sift_down(keys, places, n, i);
-    for (int64_t end = n - 1; end > 0; end--) {
+    for (int64_t end = n - 1; end > 0; --end) {
       const uint64_t key = keys[0];
       const int64_t place = places[0];
       keys[0] = keys[end], places[0] = places[end];
       keys[end] = key, places[end] = place;
       sift_down(keys, places, end, 0);
     }
-    for (int64_t i = 0; i < k; i++) {
+    for (int64_t i = 0; i < k; ++i) {
       trm_copy_element(size, call->results[0], line * k + i, call->operands[0],
                        line * n + places[i]);
       trm_value_store(indices->dtype, call->results[1], line * k + i,
@@ -161,8 +161,10 @@ trm_status trm_reference_sort_create(const trm_kernel_request *request, trm_kern
       operand->rank < 1 || trm_dtype_kind(operand->dtype) == TRM_KIND_COMPLEX ||
       trm_shape_leaf(&instruction->shape, 0)->dims[operand->rank - 1] >
           operand->dims[operand->rank - 1]) {
-    return trm_reference_refuse(request, "topk takes an array of real numbers and k <= its last "
-                                         "dimension, and gives values and indices", error);
+    return trm_reference_refuse(request,
+                                "topk takes an array of real numbers and k <= its last "
+                                "dimension, and gives values and indices",
+                                error);
   }
   TRY(trm_reference_kernel_create(request, "reference.topk", run_topk, 0, out_kernel, error));
   out_kernel->scratch_bytes = 2 * sizeof(int64_t) * (size_t)operand->dims[operand->rank - 1];

@@ -7,10 +7,10 @@ static int64_t window_place(const trm_window *window, const trm_shape *operand,
                             const int64_t *strides, const int64_t *window_index,
                             const int64_t *in_window) {
   int64_t place = 0;
-  for (int32_t d = 0; d < operand->rank; d++) {
+  for (int32_t d = 0; d < operand->rank; ++d) {
     const trm_window_dimension *w = &window->dims[d];
-    const int64_t position = window_index[d] * w->stride + in_window[d] * w->window_dilation -
-                             w->padding_low;
+    const int64_t position =
+        window_index[d] * w->stride + in_window[d] * w->window_dilation - w->padding_low;
     if (position < 0 || position % w->base_dilation != 0) return -1;
     const int64_t element = position / w->base_dilation;
     if (element >= operand->dims[d]) return -1;
@@ -21,7 +21,7 @@ static int64_t window_place(const trm_window *window, const trm_shape *operand,
 
 static void window_odometer(const trm_window *window, trm_odometer *out_odometer) {
   int64_t sizes[TRM_MAX_RANK];
-  for (int32_t d = 0; d < window->rank; d++) sizes[d] = window->dims[d].size;
+  for (int32_t d = 0; d < window->rank; ++d) sizes[d] = window->dims[d].size;
   trm_odometer_init(out_odometer, window->rank, sizes);
 }
 
@@ -41,9 +41,9 @@ static trm_status run_reduce_window(const trm_kernel *kernel, const trm_kernel_c
   window_odometer(window, &inner);
   const int64_t window_count = trm_dims_count(inner.rank, inner.dims);
   const int64_t count = trm_shape_count(result);
-  for (int64_t i = 0; i < count; i++, trm_odometer_next(&at)) {
+  for (int64_t i = 0; i < count; ++i, trm_odometer_next(&at)) {
     trm_reducer_start(&reducer);
-    for (int64_t j = 0; j < window_count; j++, trm_odometer_next(&inner)) {
+    for (int64_t j = 0; j < window_count; ++j, trm_odometer_next(&inner)) {
       const int64_t place = window_place(window, operand, strides, at.index, inner.index);
       if (place >= 0) trm_reducer_add(&reducer, place);
     }
@@ -70,16 +70,16 @@ static trm_status run_select_and_scatter(const trm_kernel *kernel, const trm_ker
   const trm_shape *operand = &state->operands[0], *source = &state->operands[1];
   const int64_t operand_count = trm_shape_count(operand), count = trm_shape_count(source);
   const trm_value initial = trm_value_load(state->operands[2].dtype, call->operands[2], 0);
-  for (int64_t i = 0; i < operand_count; i++) sums[i] = initial;
+  for (int64_t i = 0; i < operand_count; ++i) sums[i] = initial;
   int64_t strides[TRM_MAX_RANK];
   trm_shape_strides(operand, strides);
   trm_odometer at, inner;
   trm_odometer_init(&at, source->rank, source->dims);
   window_odometer(window, &inner);
   const int64_t window_count = trm_dims_count(inner.rank, inner.dims);
-  for (int64_t i = 0; i < count; i++, trm_odometer_next(&at)) {
+  for (int64_t i = 0; i < count; ++i, trm_odometer_next(&at)) {
     int64_t chosen = -1;
-    for (int64_t j = 0; j < window_count; j++, trm_odometer_next(&inner)) {
+    for (int64_t j = 0; j < window_count; ++j, trm_odometer_next(&inner)) {
       const int64_t place = window_place(window, operand, strides, at.index, inner.index);
       if (place < 0) continue;
       if (chosen >= 0) {
@@ -101,7 +101,7 @@ static trm_status run_select_and_scatter(const trm_kernel *kernel, const trm_ker
     trm_evaluator_run(scatter, scatter_slots);
     sums[chosen] = scatter_slots[scatter->results[0]];
   }
-  for (int64_t i = 0; i < operand_count; i++) {
+  for (int64_t i = 0; i < operand_count; ++i) {
     trm_value_store(state->shape.dtype, call->results[0], i, sums[i]);
   }
   return TRM_OK;
@@ -116,8 +116,8 @@ trm_status trm_reference_window_create(const trm_kernel_request *request, trm_ke
                                     out_kernel, error));
     TRY(trm_reducer_check(request, out_kernel, error));
   } else {
-    TRY(trm_reference_kernel_create(request, "reference.select-and-scatter",
-                                    run_select_and_scatter, 2, out_kernel, error));
+    TRY(trm_reference_kernel_create(request, "reference.select-and-scatter", run_select_and_scatter,
+                                    2, out_kernel, error));
     const trm_reference_state *state = trm_reference_state_of(out_kernel);
     if (state->evaluators[0]->num_parameters != 2 || state->evaluators[1]->num_parameters != 2) {
       return trm_reference_refuse(request, "its computations do not take two values", error);

@@ -23,9 +23,9 @@ static const trm_instruction *at(const comparator *c, trm_index index) {
 static bool mirrors(const comparator *c, trm_index a, trm_index b, int depth) {
   const trm_instruction *x = at(c, a), *y = at(c, b);
   if (x->opcode != y->opcode || depth == MAX_DEPTH || ++*c->visits > MAX_VISITS ||
-      x->num_operands != y->num_operands ||
-      x->shape.dtype != y->shape.dtype || x->num_called != 0 ||
-      x->comparison != y->comparison || x->comparison_type != y->comparison_type) {
+      x->num_operands != y->num_operands || x->shape.dtype != y->shape.dtype ||
+      x->num_called != 0 || x->comparison != y->comparison ||
+      x->comparison_type != y->comparison_type) {
     return false;
   }
   if (x->opcode == TRM_OP_PARAMETER) return (x->number ^ 1) == y->number;
@@ -86,8 +86,7 @@ static bool is_canonical(const comparator *c, trm_index index) {
   const trm_instruction *inner = at(c, outer->operands[2]);
   if (inner->opcode != TRM_OP_SELECT) return false;
   const trm_index x = inner->operands[2];
-  if (at(c, x)->opcode != TRM_OP_PARAMETER ||
-      !is_compare(c, outer->operands[0], TRM_CMP_NE) ||
+  if (at(c, x)->opcode != TRM_OP_PARAMETER || !is_compare(c, outer->operands[0], TRM_CMP_NE) ||
       !is_compare(c, inner->operands[0], TRM_CMP_EQ)) {
     return false;
   }
@@ -134,7 +133,8 @@ static trm_status find_key(const comparator *c, trm_index less, sort_key *key, b
       !is_key_type(at(c, a)->shape.dtype)) {
     return TRM_OK;
   }
-  *key = (sort_key){.operand = (uint32_t)(number / 2), .dtype = at(c, a)->shape.dtype,
+  *key = (sort_key){.operand = (uint32_t)(number / 2),
+                    .dtype = at(c, a)->shape.dtype,
                     .descends = (compare->comparison == TRM_CMP_GT) != (number % 2 == 1),
                     .is_total = compare->comparison_type == TRM_CMPTYPE_TOTALORDER};
   *out_found = true;
@@ -214,13 +214,13 @@ static inline uint64_t order_float(uint64_t bits, uint64_t top, uint64_t infinit
   return (bits & top) != 0 ? ~bits & (2 * top - 1) : bits | top;
 }
 
-#define LOAD(T, EXPRESSION)                                                              \
-  do {                                                                                   \
-    const T *const from = (const T *)operand + base;                                     \
-    for (int64_t i = 0; i < n; i++) {                                                    \
+#define LOAD(T, EXPRESSION)                                                                  \
+  do {                                                                                       \
+    const T *const from = (const T *)operand + base;                                         \
+    for (int64_t i = 0; i < n; ++i) {                                                        \
       const uint64_t x = (uint64_t)from[(places == NULL ? i : (int64_t)places[i]) * stride]; \
-      out_keys[i] = (EXPRESSION) ^ flip;                                                 \
-    }                                                                                    \
+      out_keys[i] = (EXPRESSION) ^ flip;                                                     \
+    }                                                                                        \
   } while (0)
 
 bool trm_sort_load_keys(const sort_key *key, const void *operand, int64_t base, int64_t stride,
@@ -233,7 +233,8 @@ bool trm_sort_load_keys(const sort_key *key, const void *operand, int64_t base, 
 #define FLOAT(T, infinity) \
   LOAD(T, order_float(x, top, UINT64_C(infinity), canonical, total, &has_nan))
   switch (key->dtype) {
-    case TRM_PRED: case TRM_U8: LOAD(uint8_t, x); break;
+    case TRM_PRED:
+    case TRM_U8: LOAD(uint8_t, x); break;
     case TRM_U16: LOAD(uint16_t, x); break;
     case TRM_U32: LOAD(uint32_t, x); break;
     case TRM_U64: LOAD(uint64_t, x); break;
@@ -244,8 +245,10 @@ bool trm_sort_load_keys(const sort_key *key, const void *operand, int64_t base, 
     case TRM_F16: FLOAT(uint16_t, 0x7c00); break;
     case TRM_BF16: FLOAT(uint16_t, 0x7f80); break;
     case TRM_F32: FLOAT(uint32_t, 0x7f800000); break;
-    default: LOAD(uint64_t, order_float(x, UINT64_C(1) << 63, UINT64_C(0x7ff0000000000000),
-                                        canonical, total, &has_nan)); break;
+    default:
+      LOAD(uint64_t, order_float(x, UINT64_C(1) << 63, UINT64_C(0x7ff0000000000000), canonical,
+                                 total, &has_nan));
+      break;
   }
 #undef FLOAT
   return has_nan;

@@ -1,4 +1,5 @@
-/* What the comparator of a sort compares: keys, one after the other, as TensorFlow's and JAX's do. */
+/* What the comparator of a sort compares: keys, one after the other, as TensorFlow's and JAX's do.
+ */
 #ifndef TREMULA_OPS_REDUCE_SORT_KEYS_H_
 #define TREMULA_OPS_REDUCE_SORT_KEYS_H_
 
@@ -15,14 +16,14 @@ typedef enum sort_key_kind {
 typedef struct sort_key {
   sort_key_kind kind;
   uint32_t operand;
-  trm_dtype dtype;     /* of the key */
+  trm_dtype dtype; /* of the key */
   bool descends;
-  bool is_total;       /* floats by IEEE's totalOrder; otherwise NaNs have no order */
+  bool is_total; /* floats by IEEE's totalOrder; otherwise NaNs have no order */
   trm_function function;
 } sort_key;
 
 typedef struct sort_keys {
-  uint32_t count; /* 0: the comparator is something else */
+  uint32_t count;               /* 0: the comparator is something else */
   sort_key keys[SORT_MAX_KEYS]; /* the first decides */
 } sort_keys;
 
@@ -32,7 +33,8 @@ trm_status trm_sort_find_keys(const trm_module *module, uint32_t comparator, trm
                               sort_keys *out_keys, trm_error *error);
 
 /* Writes n keys as numbers whose unsigned order is the key's: element i is at
- * base + (places == NULL ? i : places[i]) * stride. Returns whether there is a NaN without order. */
+ * base + (places == NULL ? i : places[i]) * stride. Returns whether there is a NaN without order.
+ */
 bool trm_sort_load_keys(const sort_key *key, const void *operand, int64_t base, int64_t stride,
                         const uint32_t *places, int64_t n, uint64_t *out_keys);
 /* Bits of such a number that may be set. */

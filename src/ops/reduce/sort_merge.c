@@ -56,7 +56,7 @@ static merger make_merger(const sort_merge *merge, const trm_kernel_call *call, 
 
 /* Puts the element at `offset` into slot `s` of one side: 0 is the one that may go before. */
 static inline void load_side(const merger *m, uint32_t side, uint32_t s, int64_t offset) {
-  for (uint32_t k = 0; k < m->merge->num_operands; k++) {
+  for (uint32_t k = 0; k < m->merge->num_operands; ++k) {
     char *column = m->columns + (2 * k + side) * STREAMS * sizeof(uint64_t);
     const char *operand = m->call->operands[k];
     switch (m->merge->log2[k]) {
@@ -70,7 +70,7 @@ static inline void load_side(const merger *m, uint32_t side, uint32_t s, int64_t
 
 /* A slot takes over another's elements. */
 static void move_slot(const merger *m, uint32_t to, uint32_t from) {
-  for (uint32_t p = 0; p < 2 * m->merge->num_operands; p++) {
+  for (uint32_t p = 0; p < 2 * m->merge->num_operands; ++p) {
     const size_t size = (size_t)1 << m->merge->log2[p / 2];
     char *column = m->columns + p * STREAMS * sizeof(uint64_t);
     memcpy(column + to * size, column + from * size, size);
@@ -81,7 +81,7 @@ static void move_slot(const merger *m, uint32_t to, uint32_t from) {
 static void compare_slots(const merger *m, uint32_t count) {
   const void *args[2 * REDUCE_MAX_OPERANDS];
   void *result = m->result;
-  for (uint32_t p = 0; p < 2 * m->merge->num_operands; p++) {
+  for (uint32_t p = 0; p < 2 * m->merge->num_operands; ++p) {
     args[p] = m->columns + p * STREAMS * sizeof(uint64_t);
   }
   trm_function_apply(&m->merge->less, args, &result, count, m->function);
@@ -97,7 +97,7 @@ static void finish(const stream *s) {
 /* Runs all streams to their ends. */
 static void run_streams(merger *m) {
   uint32_t count = 0;
-  for (uint32_t s = 0; s < m->count; s++) {
+  for (uint32_t s = 0; s < m->count; ++s) {
     const stream next = m->streams[s];
     if (next.a_left == 0 || next.b_left == 0) {
       finish(&next);
@@ -120,7 +120,7 @@ static void run_streams(merger *m) {
         if (--now->a_left > 0) load_side(m, 1, s, *now->a);
       }
       if (now->a_left > 0 && now->b_left > 0) {
-        s++;
+        ++s;
         continue;
       }
       finish(now);
@@ -143,15 +143,15 @@ static void add_stream(merger *m, stream s) {
 static void cut_merge(merger *m, const stream *whole, uint32_t parts, int64_t *from_a) {
   const int64_t total = whole->a_left + whole->b_left;
   int64_t low[STREAMS], high[STREAMS];
-  for (uint32_t p = 0; p <= parts; p++) from_a[p] = 0;
-  for (uint32_t p = 1; p < parts; p++) {
+  for (uint32_t p = 0; p <= parts; ++p) from_a[p] = 0;
+  for (uint32_t p = 1; p < parts; ++p) {
     const int64_t d = total * p / parts;
     low[p] = d > whole->b_left ? d - whole->b_left : 0;
     high[p] = d < whole->a_left ? d : whole->a_left;
   }
   for (;;) {
     uint32_t slot[STREAMS], count = 0;
-    for (uint32_t p = 1; p < parts; p++) {
+    for (uint32_t p = 1; p < parts; ++p) {
       if (low[p] >= high[p]) continue;
       const int64_t middle = low[p] + (high[p] - low[p]) / 2, d = total * p / parts;
       load_side(m, 0, count, whole->b[d - middle - 1]);
@@ -160,7 +160,7 @@ static void cut_merge(merger *m, const stream *whole, uint32_t parts, int64_t *f
     }
     if (count == 0) break;
     compare_slots(m, count);
-    for (uint32_t i = 0; i < count; i++) {
+    for (uint32_t i = 0; i < count; ++i) {
       const uint32_t p = slot[i];
       const int64_t middle = low[p] + (high[p] - low[p]) / 2;
       if (m->result[i] != 0) high[p] = middle;
@@ -168,7 +168,7 @@ static void cut_merge(merger *m, const stream *whole, uint32_t parts, int64_t *f
     }
   }
   from_a[parts] = whole->a_left;
-  for (uint32_t p = 1; p < parts; p++) {
+  for (uint32_t p = 1; p < parts; ++p) {
     /* What is no order may cut backwards: both sides go forward all the same. */
     const int64_t step = total * p / parts - total * (p - 1) / parts;
     int64_t i = low[p];
@@ -187,7 +187,7 @@ static void merge_pair(merger *m, stream whole, uint32_t parts) {
   run_streams(m); /* the cut takes the columns */
   cut_merge(m, &whole, parts, from_a);
   const int64_t total = whole.a_left + whole.b_left;
-  for (uint32_t p = 0; p < parts; p++) {
+  for (uint32_t p = 0; p < parts; ++p) {
     const int64_t begin = total * p / parts, end = total * (p + 1) / parts;
     const int64_t a = from_a[p], a_left = from_a[p + 1] - a;
     add_stream(m, (stream){whole.a + a, whole.b + (begin - a), a_left, end - begin - a_left,
@@ -203,13 +203,15 @@ static void sort_block(merger *m, int64_t lines) {
     /* A part of less than 64 is not worth its search. */
     int64_t parts = merges >= STREAMS / 2 ? 1 : STREAMS / merges;
     if (parts > width / 32) parts = width / 32;
-    for (int64_t line = 0; line < lines; line++) {
+    for (int64_t line = 0; line < lines; ++line) {
       const int64_t *from = m->order + line * n;
       for (int64_t low = 0; low < n; low += 2 * width) {
         const int64_t middle = low + width < n ? low + width : n;
         const int64_t high = low + 2 * width < n ? low + 2 * width : n;
-        merge_pair(m, (stream){from + low, from + middle, middle - low, high - middle,
-                               m->other + line * n + low}, (uint32_t)parts);
+        merge_pair(m,
+                   (stream){from + low, from + middle, middle - low, high - middle,
+                            m->other + line * n + low},
+                   (uint32_t)parts);
       }
     }
     run_streams(m);
@@ -219,8 +221,8 @@ static void sort_block(merger *m, int64_t lines) {
   }
 }
 
-#define PLACE(T)                                                                   \
-  for (int64_t i = 0; i < n; i++) ((T *)result)[base + i * stride] = ((const T *)operand)[order[i]]
+#define PLACE(T) \
+  for (int64_t i = 0; i < n; ++i) ((T *)result)[base + i * stride] = ((const T *)operand)[order[i]]
 
 void trm_sort_merge_lines(const sort_merge *merge, const trm_kernel_call *call, int64_t begin,
                           int64_t end, void *scratch) {
@@ -228,15 +230,15 @@ void trm_sort_merge_lines(const sort_merge *merge, const trm_kernel_call *call, 
   for (int64_t first = begin; first < end; first += merge->block) {
     const int64_t lines = end - first < merge->block ? end - first : merge->block;
     merger m = make_merger(merge, call, scratch);
-    for (int64_t l = 0; l < lines; l++) {
+    for (int64_t l = 0; l < lines; ++l) {
       const int64_t base = (first + l) / stride * stride * n + (first + l) % stride;
-      for (int64_t i = 0; i < n; i++) m.order[l * n + i] = base + i * stride;
+      for (int64_t i = 0; i < n; ++i) m.order[l * n + i] = base + i * stride;
     }
     sort_block(&m, lines);
-    for (int64_t l = 0; l < lines; l++) {
+    for (int64_t l = 0; l < lines; ++l) {
       const int64_t base = (first + l) / stride * stride * n + (first + l) % stride;
       const int64_t *order = m.order + l * n;
-      for (uint32_t k = 0; k < merge->num_operands; k++) {
+      for (uint32_t k = 0; k < merge->num_operands; ++k) {
         void *result = call->results[k];
         const void *operand = call->operands[k];
         switch (merge->log2[k]) {
@@ -253,9 +255,11 @@ void trm_sort_merge_lines(const sort_merge *merge, const trm_kernel_call *call, 
 trm_status trm_sort_merge_create(const trm_kernel_request *request, int64_t n, int64_t stride,
                                  sort_merge *out_merge, bool *out_supported, trm_error *error) {
   const trm_instruction *instruction = request->instruction;
-  *out_merge = (sort_merge){.num_operands = instruction->num_operands, .n = n, .stride = stride,
+  *out_merge = (sort_merge){.num_operands = instruction->num_operands,
+                            .n = n,
+                            .stride = stride,
                             .block = n >= BLOCK || n == 0 ? 1 : BLOCK / n};
-  for (uint32_t k = 0; k < instruction->num_operands; k++) {
+  for (uint32_t k = 0; k < instruction->num_operands; ++k) {
     out_merge->log2[k] = trm_log2_size(trm_operand_shape(request, k)->dtype);
   }
   const trm_computation *body = &request->module->computations[instruction->called[0]];

@@ -101,9 +101,7 @@ static int64_t stage_cycles(int64_t elements, int64_t outputs, trm_dtype type, b
     /* Contiguous rows: a row's vectors are loaded and added, one after the other; few rows are cut
      * between the workers. */
     const int64_t rows = trm_ceil_divide(outputs, workers);
-    const int64_t row = outputs < workers
-                            ? trm_ceil_divide(depth * outputs, workers)
-                            : depth;
+    const int64_t row = outputs < workers ? trm_ceil_divide(depth * outputs, workers) : depth;
     const double vectors = ceil((double)row / (double)width);
     return 33 + rows * (24 + (int64_t)(vectors * (1 + op_cycles)) + 8);
   }
@@ -124,16 +122,15 @@ static const char *word_of(trm_dtype type) {
 }
 
 /* As popops calls the compute sets of a stage. */
-static const char *stage_name(trm_tile_cost *cost, const trm_tile_reduction *r,
-                              const char *stage) {
+static const char *stage_name(trm_tile_cost *cost, const trm_tile_reduction *r, const char *stage) {
   if (r->name[0] == '\0') return trm_arena_format(cost->arena, "%s/Reduce", stage);
   return trm_arena_format(cost->arena, "%s/%s/Reduce", r->name, stage);
 }
 
 trm_status trm_tile_add_reduction(const trm_tile_request *request, trm_tile_cost *cost,
-                                  const trm_tile_operand *operand,
-                                  const trm_tile_reduction *r, trm_dtype result_type,
-                                  trm_mapping *out_mapping, trm_error *error) {
+                                  const trm_tile_operand *operand, const trm_tile_reduction *r,
+                                  trm_dtype result_type, trm_mapping *out_mapping,
+                                  trm_error *error) {
   const trm_target *target = request->target;
   const int64_t workers = target->num_worker_contexts;
   const trm_mapping *from = &operand->mapping;
@@ -143,9 +140,9 @@ trm_status trm_tile_add_reduction(const trm_tile_request *request, trm_tile_cost
   const int64_t local = made.worst;
   const uint32_t tiles = from->parts == 0 ? 1 : from->parts;
   const int64_t all = (int64_t)ceil(made.mean * tiles);
-  *out_mapping = trm_mapping_linear_grain(target, result_type, r->outputs,
-                                          trm_tile_vector_width(result_type), 4, request->ipu,
-                                          request->next_tile);
+  *out_mapping =
+      trm_mapping_linear_grain(target, result_type, r->outputs, trm_tile_vector_width(result_type),
+                               4, request->ipu, request->next_tile);
   const char *codelet = trm_arena_format(cost->arena, "popops::Reduce<ReduceOp::%s,%s,%s>",
                                          r->operation, word_of(type), word_of(r->partials));
   CHECK_MEMORY(codelet, "a cost");
@@ -157,8 +154,9 @@ trm_status trm_tile_add_reduction(const trm_tile_request *request, trm_tile_cost
   int64_t partials = trm_ceil_divide(all, trm_most(1, r->outputs)); /* of an output */
   const bool done = partials <= 1; /* each tile has all of its outputs to itself */
   TRY(trm_tile_add_compute(request, cost,
-                           stage_name(cost, r, done ? "ReduceOnTile/InToOutputNoExchange"
-                                                    : "ReduceOnTile/InToIntermediateNoExchange"),
+                           stage_name(cost, r,
+                                      done ? "ReduceOnTile/InToOutputNoExchange"
+                                           : "ReduceOnTile/InToIntermediateNoExchange"),
                            codelet, tiles, (uint32_t)together, workers * first + 11, evenness, 2,
                            flops, error));
   if (done) return TRM_OK;
@@ -172,15 +170,13 @@ trm_status trm_tile_add_reduction(const trm_tile_request *request, trm_tile_cost
     const int64_t depth = last ? partials : trm_least(per_stage, partials);
     const int64_t after = trm_ceil_divide(partials, depth);
     const int64_t results = r->outputs * after;
-    const trm_mapping place = trm_mapping_linear_grain(
-        target, r->partials, results, trm_tile_vector_width(r->partials), 4, request->ipu,
-        request->next_tile);
+    const trm_mapping place =
+        trm_mapping_linear_grain(target, r->partials, results, trm_tile_vector_width(r->partials),
+                                 4, request->ipu, request->next_tile);
     const int64_t in = place.worst * depth * bytes;
-    TRY(trm_tile_add_exchange(request, cost,
-                              last ? "ReduceFinalStage/ExchangePre"
-                                   : "ReduceStage1/ExchangePre",
-                              in, live * bytes, s == 0 ? held : place.worst * bytes, depth + 1,
-                              error));
+    TRY(trm_tile_add_exchange(
+        request, cost, last ? "ReduceFinalStage/ExchangePre" : "ReduceStage1/ExchangePre", in,
+        live * bytes, s == 0 ? held : place.worst * bytes, depth + 1, error));
     TRY(trm_tile_add_compute(request, cost,
                              stage_name(cost, r,
                                         last     ? "ReduceFinalStage/IntermediateToOutput"
@@ -254,8 +250,7 @@ static trm_dtype partials_of(const trm_tile_reduction *r, trm_dtype type) {
   return type == TRM_F16 && !chooses ? TRM_F32 : type;
 }
 
-trm_status trm_tile_reduce(const trm_tile_request *request, trm_tile_cost *cost,
-                           trm_error *error) {
+trm_status trm_tile_reduce(const trm_tile_request *request, trm_tile_cost *cost, trm_error *error) {
   TRY(trm_tile_cost_begin(cost, request, error));
   const trm_instruction *instruction = request->instruction;
   const uint32_t arrays = request->num_operands / 2;
@@ -318,8 +313,11 @@ static int64_t set_features(const trm_tile_request *request, trm_tile_reduction 
 static trm_status add_statistics(const trm_tile_request *request, trm_tile_cost *cost,
                                  trm_mapping *mean, trm_mapping *deviation, trm_error *error) {
   /* Sums and sums of squares in the same compute sets, as popnn makes them. */
-  trm_tile_reduction r = {.name = "MeanAndPower", .operation = "ADD", .op_cycles = 1,
-                          .partials = TRM_F32, .together = 2};
+  trm_tile_reduction r = {.name = "MeanAndPower",
+                          .operation = "ADD",
+                          .op_cycles = 1,
+                          .partials = TRM_F32,
+                          .together = 2};
   set_features(request, &r);
   TRY(trm_tile_add_reduction(request, cost, &request->operands[0], &r, TRM_F32, mean, error));
   *deviation = *mean;
@@ -335,8 +333,11 @@ static trm_status add_gradient_statistics(const trm_tile_request *request, trm_t
                                           trm_error *error) {
   const trm_tile_operand *x = &request->operands[0], *gradient = &request->operands[4];
   const double vector = 3.0 / trm_tile_vector_width(x->shape.dtype);
-  trm_tile_reduction r = {.name = "JointGammaBeta", .operation = "ADD", .op_cycles = 1,
-                          .partials = TRM_F32, .together = 2};
+  trm_tile_reduction r = {.name = "JointGammaBeta",
+                          .operation = "ADD",
+                          .op_cycles = 1,
+                          .partials = TRM_F32,
+                          .together = 2};
   const int64_t channels = set_features(request, &r);
   const trm_mapping place = x->mapping;
   trm_tile_incoming incoming = {0};
@@ -364,8 +365,11 @@ trm_status trm_tile_batch_norm(const trm_tile_request *request, trm_tile_cost *c
   const trm_dtype type = x->shape.dtype;
   const double vector = 3.0 / trm_tile_vector_width(type);
   const trm_mapping place = x->mapping;
-  trm_tile_reduction gamma_beta = {.name = "JointGammaBeta", .operation = "ADD", .op_cycles = 1,
-                                   .partials = TRM_F32, .together = 2};
+  trm_tile_reduction gamma_beta = {.name = "JointGammaBeta",
+                                   .operation = "ADD",
+                                   .op_cycles = 1,
+                                   .partials = TRM_F32,
+                                   .together = 2};
   const int64_t channels = set_features(request, &gamma_beta);
   trm_mapping mean, deviation;
   switch (instruction->opcode) {

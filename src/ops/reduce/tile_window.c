@@ -36,9 +36,18 @@ typedef struct pooling_plan {
  * operand's, and `results` is the shape of what the windows gave; else NULL. */
 static pooling pooling_of(const trm_window *window, const trm_shape *shape,
                           const trm_shape *results) {
-  pooling p = {.rows = 1, .columns = 1, .groups = 1, .vectors = 1, .window = window_size(window),
-               .height = 1, .width = 1, .row_step = 1, .column_step = 1,
-               .gradient = results != NULL, .image_rows = 1, .result_rows = 1,
+  pooling p = {.rows = 1,
+               .columns = 1,
+               .groups = 1,
+               .vectors = 1,
+               .window = window_size(window),
+               .height = 1,
+               .width = 1,
+               .row_step = 1,
+               .column_step = 1,
+               .gradient = results != NULL,
+               .image_rows = 1,
+               .result_rows = 1,
                .result_columns = 1};
   int32_t column = -1;
   for (int32_t d = 0; d < window->rank && d < shape->rank; ++d) {
@@ -117,10 +126,9 @@ static pooling_plan plan_pooling(const trm_target *target, const pooling *p) {
                          .cycles = pooling_cycles(p, workers, r, c, g)};
     /* A vector has eight bytes. */
     const int64_t with = plan.cycles + plan.read * 8 / target->exchange_bytes_per_cycle;
-    const int64_t best_with =
-        best.cycles == INT64_MAX
-            ? INT64_MAX
-            : best.cycles + best.read * 8 / target->exchange_bytes_per_cycle;
+    const int64_t best_with = best.cycles == INT64_MAX
+                                  ? INT64_MAX
+                                  : best.cycles + best.read * 8 / target->exchange_bytes_per_cycle;
     if (with < best_with) best = plan;
   }
   best.read *= target->data_path_width / 8; /* bytes */
@@ -129,8 +137,8 @@ static pooling_plan plan_pooling(const trm_target *target, const pooling *p) {
 
 /* Pooling has a plan of its own: what a tile reads is fetched, `operands` arrays of it. */
 static trm_status add_pooling(const trm_tile_request *request, trm_tile_cost *cost,
-                              const pooling *p, int64_t operands, int64_t arrays,
-                              const char *name, const char *codelet, trm_error *error) {
+                              const pooling *p, int64_t operands, int64_t arrays, const char *name,
+                              const char *codelet, trm_error *error) {
   const pooling_plan plan = plan_pooling(request->target, p);
   const int64_t read = plan.read * operands * arrays;
   int64_t all = 0, out = 0;
@@ -143,10 +151,9 @@ static trm_status add_pooling(const trm_tile_request *request, trm_tile_cost *co
   TRY(trm_tile_add_exchange(request, cost, "ExchangePre", read,
                             trm_least(read * plan.tiles, trm_most(read, p->window * all)), out,
                             trm_ceil_divide(read, 32), error));
-  const double evenness = (double)(p->rows * p->columns * p->groups) /
-                          (double)plan.tiles /
-                          (double)trm_most(1, trm_ceil_divide(p->rows * p->columns * p->groups,
-                                                              plan.tiles));
+  const double evenness =
+      (double)(p->rows * p->columns * p->groups) / (double)plan.tiles /
+      (double)trm_most(1, trm_ceil_divide(p->rows * p->columns * p->groups, plan.tiles));
   TRY(trm_tile_add_compute(request, cost, name, codelet, plan.tiles, 1, plan.cycles * arrays,
                            evenness, p->gradient ? 4 : 2,
                            p->rows * p->columns * p->groups * POOL_CHANNELS * p->window * arrays,
@@ -171,8 +178,8 @@ static trm_status add_long_windows(const trm_tile_request *request, trm_tile_cos
   const int64_t read = trm_least(trm_shape_count(&x->shape), place.worst + window) * bytes * arrays;
   TRY(trm_tile_add_exchange(request, cost, "ExchangePre", read, read * place.parts,
                             x->mapping.worst * bytes * arrays, trm_ceil_divide(read, 32), error));
-  const int64_t vectors = trm_ceil_divide(
-      trm_ceil_divide(place.worst, trm_tile_vector_width(x->shape.dtype)), workers);
+  const int64_t vectors =
+      trm_ceil_divide(trm_ceil_divide(place.worst, trm_tile_vector_width(x->shape.dtype)), workers);
   TRY(trm_tile_add_compute(request, cost, "ReduceWindow", "popnn::SumPooling", place.parts, 1,
                            workers * (35 + vectors * (12 + window * 2) * arrays) + 11,
                            trm_mapping_evenness(&place), 2, place.count * window * arrays, error));
@@ -198,8 +205,7 @@ trm_status trm_tile_reduce_window(const trm_tile_request *request, trm_tile_cost
   } else {
     const trm_computation *called = &request->module->computations[instruction->called[0]];
     const bool sums = called->instructions[called->root].opcode == TRM_OP_ADD;
-    const pooling p =
-        pooling_of(instruction->window, trm_shape_leaf(&instruction->shape, 0), NULL);
+    const pooling p = pooling_of(instruction->window, trm_shape_leaf(&instruction->shape, 0), NULL);
     TRY(add_pooling(request, cost, &p, 1, arrays, sums ? "SumPool" : "MaxPool",
                     sums ? "popnn::SumPooling" : "popnn::MaxPooling", error));
   }
@@ -220,8 +226,7 @@ trm_status trm_tile_select_and_scatter(const trm_tile_request *request, trm_tile
   /* The gradient lies where the operand lies; results and their gradients are fetched. */
   const trm_mapping place = x->is_view ? cost->results[0].mapping : x->mapping;
   cost->results[0].mapping = trm_mapping_like(&place, instruction->shape.dtype);
-  const pooling p =
-      pooling_of(instruction->window, &x->shape, &request->operands[1].shape);
+  const pooling p = pooling_of(instruction->window, &x->shape, &request->operands[1].shape);
   return add_pooling(request, cost, &p, 2, 1, "MaxPoolGrad", "popnn::MaxPoolingGrad", error);
 }
 
@@ -235,8 +240,8 @@ static trm_status add_sort(const trm_tile_request *request, trm_tile_cost *cost,
   const int64_t workers = request->target->num_worker_contexts;
   const int64_t count = trm_most(1, trm_shape_count(&keys->shape));
   const int64_t bytes = trm_tile_dtype_bytes(keys->shape.dtype) + 4 * (arrays - 1);
-  const trm_mapping place = trm_mapping_linear(request->target, &keys->shape, request->ipu,
-                                               request->next_tile);
+  const trm_mapping place =
+      trm_mapping_linear(request->target, &keys->shape, request->ipu, request->next_tile);
   const int64_t here = trm_most(1, place.worst);
   TRY(trm_tile_bring(request, cost, keys, &place, error));
   const int64_t levels = (int64_t)ceil(log2((double)trm_most(2, length)));
@@ -249,8 +254,7 @@ static trm_status add_sort(const trm_tile_request *request, trm_tile_cost *cost,
     far += trm_most(0, trm_least(level, full + 1) - near);
   }
   far = trm_least(far, steps);
-  const double with_values =
-      keys->shape.dtype == TRM_F32 ? 11 + 3.0 * ((double)arrays - 2) : 27;
+  const double with_values = keys->shape.dtype == TRM_F32 ? 11 + 3.0 * ((double)arrays - 2) : 27;
   const double per_pair = arrays == 1 ? 12.5 : with_values;
   const int64_t pairs = trm_ceil_divide(trm_ceil_divide(here, 2), workers);
   const int64_t cycles = workers * (30 + (int64_t)(per_pair * (double)pairs)) + 11;
@@ -298,15 +302,14 @@ trm_status trm_tile_scan(const trm_tile_request *request, trm_tile_cost *cost, t
     trm_tile_incoming_add(&incoming, &request->operands[k], &place);
   }
   TRY(trm_tile_add_incoming(request, cost, &incoming, error));
-  const trm_computation *called =
-      &request->module->computations[request->instruction->called[0]];
+  const trm_computation *called = &request->module->computations[request->instruction->called[0]];
   const int64_t workers = request->target->num_worker_contexts;
   const int64_t per_element = 10 + 4 * (int64_t)called->num_instructions;
   /* In a tile one after the other, then the tiles' sums: 2 log2(tiles) small steps. */
   TRY(trm_tile_add_compute(request, cost, "Scan", "popops::map_scan", place.parts, 1,
                            workers * (30 + trm_ceil_divide(place.worst, workers) * per_element),
-                           trm_mapping_evenness(&place), request->num_operands + 1,
-                           place.count, error));
+                           trm_mapping_evenness(&place), request->num_operands + 1, place.count,
+                           error));
   const int64_t levels = 2 * (int64_t)ceil(log2((double)trm_most(2, place.parts)));
   TRY(trm_tile_add_exchange(request, cost, "ExchangePre", 8, 8 * place.parts, 8, 2, error));
   cost->phases.items[cost->phases.count - 1].repeats = levels;

@@ -121,8 +121,8 @@ static void test_data(void **state) {
                "f32[4,2]");
   const trm_value i = trm_build_iota(b, (trm_type){TRM_S32, 2, two_three}, 1);
   expect_shape(b, i, "s32[2,3]");
-  const trm_value indices = trm_build_reshape(
-      b, trm_build_iota(b, (trm_type){TRM_S32, 1, two_three}, 0), TRM_AXES(2, 1));
+  const trm_value indices =
+      trm_build_reshape(b, trm_build_iota(b, (trm_type){TRM_S32, 1, two_three}, 0), TRM_AXES(2, 1));
   const trm_gather_spec gather = {.offset_dims = TRM_AXES(1),
                                   .collapsed_slice_dims = TRM_AXES(0),
                                   .start_index_map = TRM_AXES(0),
@@ -154,13 +154,12 @@ static void test_reductions(void **state) {
   expect_shape(b, trm_build_reduce(b, x, zero, TRM_AXES(1, 2), sum), "f32[2,3]");
   const trm_window_spec same[] = {{.size = 3, .padding_low = 1, .padding_high = 1},
                                   {.size = 3, .padding_low = 1, .padding_high = 1}};
-  expect_shape(b,
-               trm_build_convolution(b, x, k, "b01f_01io->b01f", same, 1, 1, TRM_INVALID_TYPE),
+  expect_shape(b, trm_build_convolution(b, x, k, "b01f_01io->b01f", same, 1, 1, TRM_INVALID_TYPE),
                "f32[2,8,8,16]");
   expect_shape(b, trm_build_convolution(b, x, k, "b01f_01io->bf01", same, 1, 1, TRM_F16),
                "f16[2,16,8,8]");
-  const trm_window_spec pool[] = {{.size = 1}, {.size = 2, .stride = 2}, {.size = 2, .stride = 2},
-                                  {.size = 1}};
+  const trm_window_spec pool[] = {
+      {.size = 1}, {.size = 2, .stride = 2}, {.size = 2, .stride = 2}, {.size = 1}};
   const trm_value pooled = trm_build_reduce_window(b, x, zero, pool, sum);
   expect_shape(b, pooled, "f32[2,4,4,3]");
   expect_shape(b, trm_build_select_and_scatter(b, x, pooled, zero, pool, ge, sum), "f32[2,8,8,3]");
@@ -211,8 +210,8 @@ static void test_control(void **state) {
   const trm_value last = trm_build_get_tuple_element(b, end, 1);
   trm_build_custom_call(b, "tremula.outfeed", &last, 1, NULL, 0, true, "{\"feed\":\"o\"}");
   trm_builder_begin(b, "negate");
-  const trm_function negate = trm_builder_end(
-      b, trm_build_unary(b, "negate", trm_build_parameter(b, 0, VECTOR4, NULL)));
+  const trm_function negate =
+      trm_builder_end(b, trm_build_unary(b, "negate", trm_build_parameter(b, 0, VECTOR4, NULL)));
   const trm_value choice = trm_build_scalar(b, TRM_PRED, 1);
   const trm_function branches[] = {negate, negate};
   const trm_value arguments[] = {last, last};
@@ -295,9 +294,8 @@ static void test_mistakes(void **state) {
                  "is not a finished function");
   b = create();
   x = trm_build_parameter(b, 0, VECTOR4, "x");
-  expect_mistake(
-      b, trm_build_convolution(b, x, x, "b0f_0io>b0f", NULL, 1, 1, TRM_INVALID_TYPE),
-      "are not of the form");
+  expect_mistake(b, trm_build_convolution(b, x, x, "b0f_0io>b0f", NULL, 1, 1, TRM_INVALID_TYPE),
+                 "are not of the form");
   b = create();
   x = trm_build_parameter(b, 0, VECTOR4, "x");
   trm_builder_alias(b, 3, 0);

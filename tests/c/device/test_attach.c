@@ -1,12 +1,13 @@
-/* Attaching: which ids are chosen, competing processes, killed ones, forks, threads, bad folders. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+/* Attaching: which ids are chosen, competing processes, killed ones, forks, threads, bad folders.
+ */
 #include <errno.h>
 #include <pthread.h>
+#include <setjmp.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,7 +49,7 @@ static trm_status try_ids(const uint32_t *ids, size_t count, trm_device **out, t
 
 static void expect_ipus(const trm_device *device, const uint32_t *ipus, uint32_t count) {
   assert_int_equal(trm_device_num_ipus(device), count);
-  for (uint32_t i = 0; i < count; i++) {
+  for (uint32_t i = 0; i < count; ++i) {
     assert_int_equal(trm_device_ipu(device, i)->id, ipus[i]);
   }
   assert_null(trm_device_ipu(device, count));
@@ -62,12 +63,11 @@ static void test_order(void **state) {
   static const struct {
     uint32_t num_ipus;
     const char *description;
-  } steps[] = {{1, "IPU: 0"},  {4, "IPUs: 24"}, {1, "IPU: 1"}, {2, "IPUs: 19"},
-               {8, "IPUs: 29"}};
-  for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+  } steps[] = {{1, "IPU: 0"}, {4, "IPUs: 24"}, {1, "IPU: 1"}, {2, "IPUs: 19"}, {8, "IPUs: 29"}};
+  for (size_t i = 0; i < sizeof steps / sizeof *steps; ++i) {
     devices[n] = attach(NULL, steps[i].num_ipus);
     assert_string_equal(trm_device_description(devices[n]), steps[i].description);
-    n++;
+    ++n;
   }
   expect_ipus(devices[1], (const uint32_t[]){4, 5, 6, 7}, 4);
   trm_device *none = NULL;
@@ -95,8 +95,8 @@ static void test_ids(void **state) {
   trm_device_release(device);
 
   assert_int_equal(try_ids((const uint32_t[]){31}, 1, &other, &error), TRM_INVALID_ARGUMENT);
-  assert_non_null(strstr(error.message,
-                         "No device matches the requested configuration for /device:IPU:1"));
+  assert_non_null(
+      strstr(error.message, "No device matches the requested configuration for /device:IPU:1"));
   assert_int_equal(try_ids((const uint32_t[]){16, 4}, 2, &other, &error), TRM_INVALID_ARGUMENT);
   assert_non_null(strstr(error.message, "IPU 4 twice"));
   const trm_device_request both = {.num_ipus = 3, .ids = (const uint32_t[]){16}, .num_ids = 1};
@@ -110,8 +110,8 @@ static void test_sizes(void **state) {
   assert_int_equal(try_attach(NULL, 0, &device, &error), TRM_INVALID_ARGUMENT);
   assert_int_equal(try_attach(NULL, 17, &device, &error), TRM_INVALID_ARGUMENT);
   assert_non_null(strstr(error.message, "Unsupported number of IPUs requested - could not find an "
-                         "IPU device with 17 IPUs for the TensorFlow virtual device "
-                         "/device:IPU:0."));
+                                        "IPU device with 17 IPUs for the TensorFlow virtual device "
+                                        "/device:IPU:0."));
   /* Sizes without an id: the first free IPUs. */
   trm_device *one = attach(NULL, 1);
   device = attach(NULL, 3);
@@ -176,13 +176,13 @@ static int stop_holder(holder *h, int signal_number) {
 /* Twelve processes want four IPUs each at the same time: exactly four get them. */
 static void test_processes_compete(void **state) {
   (void)state;
-  for (int round = 0; round < 5; round++) {
+  for (int round = 0; round < 5; ++round) {
     holder holders[12];
-    for (int i = 0; i < 12; i++) holders[i] = start_holder(4);
+    for (int i = 0; i < 12; ++i) holders[i] = start_holder(4);
     int got = 0;
-    for (int i = 0; i < 12; i++) got += answer_of(&holders[i]) == 'y';
+    for (int i = 0; i < 12; ++i) got += answer_of(&holders[i]) == 'y';
     assert_int_equal(got, 4);
-    for (int i = 0; i < 12; i++) stop_holder(&holders[i], SIGTERM);
+    for (int i = 0; i < 12; ++i) stop_holder(&holders[i], SIGTERM);
   }
   trm_device_release(attach(NULL, 16));
 }
@@ -312,7 +312,7 @@ typedef struct shared {
 
 static void *use_shared(void *argument) {
   shared *s = argument;
-  for (int i = 0; i < 200; i++) {
+  for (int i = 0; i < 200; ++i) {
     trm_device_retain(s->device);
     if (strcmp(trm_device_description(s->device), "IPUs: 24") != 0) atomic_fetch_add(&s->wrong, 1);
     if (trm_device_ipu(s->device, 3)->id != 7) atomic_fetch_add(&s->wrong, 1);
@@ -328,8 +328,9 @@ static void test_threads_share(void **state) {
   (void)state;
   shared s = {.device = attach(NULL, 4)};
   pthread_t threads[4];
-  for (int i = 0; i < 4; i++) assert_int_equal(pthread_create(&threads[i], NULL, use_shared, &s), 0);
-  for (int i = 0; i < 4; i++) pthread_join(threads[i], NULL);
+  for (int i = 0; i < 4; ++i)
+    assert_int_equal(pthread_create(&threads[i], NULL, use_shared, &s), 0);
+  for (int i = 0; i < 4; ++i) pthread_join(threads[i], NULL);
   assert_int_equal(s.wrong, 0);
   assert_true(s.got >= 3); /* three quads were free throughout */
   trm_device_release(s.device);
@@ -386,8 +387,8 @@ static void test_folders(void **state) {
   setenv("TREMULA_RUNTIME_DIR", runtime_dir, 1);
 }
 
-/* An unprivileged user with a folder that is not theirs (needs root to become one, and a system that
- * has that user: a container may have few, or a root that may not become another). */
+/* An unprivileged user with a folder that is not theirs (needs root to become one, and a system
+ * that has that user: a container may have few, or a root that may not become another). */
 static void test_foreign_folder(void **state) {
   (void)state;
   if (geteuid() != 0) skip();
@@ -445,7 +446,7 @@ static void test_damaged_record(void **state) {
 
 static void test_allocation_failures(void **state) {
   (void)state;
-  for (int64_t n = 0;; n++) {
+  for (int64_t n = 0;; ++n) {
     trm_device *device = NULL;
     trm_error error;
     trm_allocation_fail_after(n);

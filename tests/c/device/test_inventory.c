@@ -24,7 +24,7 @@ static void expect_members(const trm_inventory *inventory, uint32_t id, const ch
   uint32_t count;
   const uint32_t *members = trm_inventory_members(inventory, id, &count);
   char text[256] = "";
-  for (uint32_t i = 0; i < count; i++) {
+  for (uint32_t i = 0; i < count; ++i) {
     snprintf(text + strlen(text), sizeof text - strlen(text), "%s%u", i == 0 ? "" : " ",
              members[i]);
   }
@@ -36,7 +36,7 @@ static void test_mk2_16(void **state) {
   trm_inventory *inventory = load("mk2-16");
   assert_int_equal(trm_inventory_num_ipus(inventory), 16);
   assert_int_equal(trm_inventory_num_ids(inventory), 31);
-  for (uint32_t i = 0; i < 16; i++) {
+  for (uint32_t i = 0; i < 16; ++i) {
     char expected[8];
     snprintf(expected, sizeof expected, "%u", i);
     expect_members(inventory, i, expected);
@@ -49,12 +49,22 @@ static void test_mk2_16(void **state) {
     assert_string_equal(ipu->routing, "DNC");
     assert_string_equal(ipu->pci, "");
   }
-  static const char *const groups[] = {
-      "4 5",       "6 7",       "0 1",         "2 3",        "12 13",           "14 15",
-      "8 9",       "10 11",     "4 5 6 7",     "0 1 2 3",    "12 13 14 15",     "8 9 10 11",
-      "4 5 6 7 0 1 2 3",        "12 13 14 15 8 9 10 11",
-      "4 5 6 7 0 1 2 3 12 13 14 15 8 9 10 11"};
-  for (uint32_t i = 0; i < 15; i++) expect_members(inventory, 16 + i, groups[i]);
+  static const char *const groups[] = {"4 5",
+                                       "6 7",
+                                       "0 1",
+                                       "2 3",
+                                       "12 13",
+                                       "14 15",
+                                       "8 9",
+                                       "10 11",
+                                       "4 5 6 7",
+                                       "0 1 2 3",
+                                       "12 13 14 15",
+                                       "8 9 10 11",
+                                       "4 5 6 7 0 1 2 3",
+                                       "12 13 14 15 8 9 10 11",
+                                       "4 5 6 7 0 1 2 3 12 13 14 15 8 9 10 11"};
+  for (uint32_t i = 0; i < 15; ++i) expect_members(inventory, 16 + i, groups[i]);
   expect_members(inventory, 31, "");
   uint32_t count;
   assert_null(trm_inventory_members(inventory, 31, &count));
@@ -67,12 +77,22 @@ static void test_c2_16(void **state) {
   (void)state;
   trm_inventory *inventory = load("c2-16");
   assert_int_equal(trm_inventory_num_ids(inventory), 31);
-  static const char *const groups[] = {
-      "5 7",      "4 6",      "3 1",         "2 0",        "13 15",        "12 14",
-      "9 11",     "10 8",     "5 7 4 6",     "3 1 2 0",    "13 15 12 14",  "9 11 10 8",
-      "5 7 4 6 3 1 2 0",      "13 15 12 14 9 11 10 8",
-      "5 7 4 6 3 1 2 0 13 15 12 14 9 11 10 8"};
-  for (uint32_t i = 0; i < 15; i++) expect_members(inventory, 16 + i, groups[i]);
+  static const char *const groups[] = {"5 7",
+                                       "4 6",
+                                       "3 1",
+                                       "2 0",
+                                       "13 15",
+                                       "12 14",
+                                       "9 11",
+                                       "10 8",
+                                       "5 7 4 6",
+                                       "3 1 2 0",
+                                       "13 15 12 14",
+                                       "9 11 10 8",
+                                       "5 7 4 6 3 1 2 0",
+                                       "13 15 12 14 9 11 10 8",
+                                       "5 7 4 6 3 1 2 0 13 15 12 14 9 11 10 8"};
+  for (uint32_t i = 0; i < 15; ++i) expect_members(inventory, 16 + i, groups[i]);
   assert_string_equal(trm_inventory_ipu(inventory, 0)->pci, "0000:1a:00.0");
   assert_string_equal(trm_inventory_ipu(inventory, 15)->pci, "0000:bb:00.0");
   assert_string_equal(trm_inventory_ipu(inventory, 15)->architecture, "ipu1");
@@ -104,7 +124,7 @@ static void test_m2000_2(void **state) {
 static void test_presets(void **state) {
   (void)state;
   size_t count = 0;
-  for (const char *name; (name = trm_inventory_preset(count)) != NULL; count++) {
+  for (const char *name; (name = trm_inventory_preset(count)) != NULL; ++count) {
     trm_inventory *inventory = load(name);
     assert_string_equal(trm_inventory_name(inventory), name);
     trm_inventory_release(inventory);
@@ -114,7 +134,7 @@ static void test_presets(void **state) {
   trm_error error;
   assert_int_equal(trm_inventory_load("mk3", &none, &error), TRM_NOT_FOUND);
   assert_non_null(strstr(error.message, "\"mk3\""));
-  for (size_t i = 0; i < count; i++) {
+  for (size_t i = 0; i < count; ++i) {
     assert_non_null(strstr(error.message, trm_inventory_preset(i)));
   }
   assert_null(none);
@@ -127,9 +147,9 @@ static trm_status parse(const char *text, trm_inventory **out, trm_error *error)
 /* Sizes that are no power of two: blocks that are full, then all. */
 static void test_other_sizes(void **state) {
   (void)state;
-  for (uint32_t n = 1; n <= 70; n++) {
+  for (uint32_t n = 1; n <= 70; ++n) {
     char text[2048] = "{\"name\":\"x\",\"defaults\":{\"architecture\":\"ipu21\"},\"ipus\":[{}";
-    for (uint32_t i = 1; i < n; i++) strcat(text, ",{}");
+    for (uint32_t i = 1; i < n; ++i) strcat(text, ",{}");
     strcat(text, "]}");
     trm_inventory *inventory = NULL;
     trm_error error;
@@ -137,10 +157,10 @@ static void test_other_sizes(void **state) {
     assert_int_equal(trm_inventory_num_ipus(inventory), n);
     uint32_t id = n, count;
     for (uint32_t size = 2; size <= n; size *= 2) {
-      for (uint32_t start = 0; start + size <= n; start += size, id++) {
+      for (uint32_t start = 0; start + size <= n; start += size, ++id) {
         const uint32_t *members = trm_inventory_members(inventory, id, &count);
         assert_int_equal(count, size);
-        for (uint32_t i = 0; i < size; i++) assert_int_equal(members[i], start + i);
+        for (uint32_t i = 0; i < size; ++i) assert_int_equal(members[i], start + i);
       }
     }
     const uint32_t last = trm_inventory_num_ids(inventory) - 1;
@@ -216,9 +236,10 @@ static void test_refused(void **state) {
       {"{\"name\":\"x\",\"ipus\":[{\"architecture\":\"ipu2\"}],\"order\":[]}",
        "names each of the 1 IPUs once"},
       {"{\"name\":\"x\",\"ipus\":[{\"architecture\":\"ipu2\"},{\"architecture\":\"ipu2\"}],"
-       "\"order\":[1,1]}", "names IPU 1 twice"},
+       "\"order\":[1,1]}",
+       "names IPU 1 twice"},
   };
-  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
     trm_inventory *inventory = NULL;
     trm_error error = {0};
     assert_int_equal(parse(cases[i].text, &inventory, &error), TRM_INVALID_ARGUMENT);
@@ -236,7 +257,7 @@ static void test_too_many_and_too_long(void **state) {
   trm_error error;
   trm_text text = {0};
   trm_text_format(&text, "{\"name\":\"x\",\"defaults\":{\"architecture\":\"ipu2\"},\"ipus\":[{}");
-  for (int i = 1; i <= TRM_MAX_IPUS; i++) trm_text_format(&text, ",{}");
+  for (int i = 1; i <= TRM_MAX_IPUS; ++i) trm_text_format(&text, ",{}");
   trm_text_format(&text, "]}");
   assert_int_equal(parse(text.data, &inventory, &error), TRM_INVALID_ARGUMENT);
   assert_non_null(strstr(error.message, "1025 entries"));
@@ -245,7 +266,7 @@ static void test_too_many_and_too_long(void **state) {
   assert_int_equal(parse(text.data, &inventory, &error), TRM_INVALID_ARGUMENT);
   assert_non_null(strstr(error.message, "300 bytes"));
   trm_text_free(&text);
-  for (int i = 0; i < 100000; i++) trm_text_append(&text, "[", 1);
+  for (int i = 0; i < 100000; ++i) trm_text_append(&text, "[", 1);
   assert_int_equal(parse(text.data, &inventory, &error), TRM_INVALID_ARGUMENT);
   trm_text_free(&text);
 }
@@ -255,7 +276,7 @@ static void test_truncation_and_mutation(void **state) {
   (void)state;
   const size_t size = sizeof good - 1;
   trm_error error;
-  for (size_t length = 0; length < size; length++) {
+  for (size_t length = 0; length < size; ++length) {
     trm_inventory *inventory = NULL;
     char *copy = malloc(length == 0 ? 1 : length); /* exact, so that a sanitizer sees overruns */
     assert_non_null(copy);
@@ -266,8 +287,8 @@ static void test_truncation_and_mutation(void **state) {
   }
   static const unsigned char values[] = {0, '"', '{', ']', '-', '9', 'e', ',', 0x80, 0xff};
   uint32_t accepted = 0;
-  for (size_t at = 0; at < size; at++) {
-    for (size_t v = 0; v < sizeof values; v++) {
+  for (size_t at = 0; at < size; ++at) {
+    for (size_t v = 0; v < sizeof values; ++v) {
       char copy[sizeof good];
       memcpy(copy, good, size);
       copy[at] = (char)values[v];
@@ -278,13 +299,13 @@ static void test_truncation_and_mutation(void **state) {
         assert_null(inventory);
         continue;
       }
-      accepted++;
+      ++accepted;
       const uint32_t count = trm_inventory_num_ipus(inventory);
       assert_in_range(count, 1, 3);
-      for (uint32_t id = 0; id < trm_inventory_num_ids(inventory); id++) {
+      for (uint32_t id = 0; id < trm_inventory_num_ids(inventory); ++id) {
         uint32_t members;
         const uint32_t *list = trm_inventory_members(inventory, id, &members);
-        for (uint32_t i = 0; i < members; i++) assert_true(list[i] < count);
+        for (uint32_t i = 0; i < members; ++i) assert_true(list[i] < count);
       }
       trm_inventory_release(inventory);
     }
@@ -295,7 +316,7 @@ static void test_truncation_and_mutation(void **state) {
 static void test_allocation_failures(void **state) {
   (void)state;
   int64_t failures = 0;
-  for (int64_t n = 0;; n++) {
+  for (int64_t n = 0;; ++n) {
     trm_inventory *inventory = NULL;
     trm_error error;
     trm_allocation_fail_after(n);
@@ -307,7 +328,7 @@ static void test_allocation_failures(void **state) {
     }
     assert_int_equal(status, TRM_RESOURCE_EXHAUSTED);
     assert_null(inventory);
-    failures++;
+    ++failures;
   }
   assert_true(failures >= 2);
 }

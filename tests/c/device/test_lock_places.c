@@ -1,10 +1,10 @@
 /* What lies in the place of a lock file, of the locks' folder or of an inventory: a FIFO, a link, a
  * folder of others. Nothing hangs, nothing is written through, and the message says what to do. */
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -66,8 +66,8 @@ static void test_instead_of_a_lock(void **state) {
   static void (*const lay[])(const char *) = {lay_fifo, lay_folder, lay_link, lay_socket};
   static const char *const names[] = {"selection.lock", "ipu-0.lock"};
   make_folder(0700);
-  for (size_t n = 0; n < 2; n++) {
-    for (size_t i = 0; i < sizeof lay / sizeof *lay; i++) {
+  for (size_t n = 0; n < 2; ++n) {
+    for (size_t i = 0; i < sizeof lay / sizeof *lay; ++i) {
       char path[96];
       trm_error error = {0};
       snprintf(path, sizeof path, "%s/%s", folder, names[n]);
@@ -114,7 +114,7 @@ static void test_folder_of_others(void **state) {
 static void test_instead_of_an_inventory(void **state) {
   (void)state;
   static void (*const lay[])(const char *) = {lay_fifo, lay_folder, lay_socket};
-  for (size_t i = 0; i < sizeof lay / sizeof *lay; i++) {
+  for (size_t i = 0; i < sizeof lay / sizeof *lay; ++i) {
     char path[96];
     trm_inventory *inventory = NULL;
     trm_error error = {0};

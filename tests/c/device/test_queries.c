@@ -41,7 +41,7 @@ static void test_check_does_not_attach(void **state) {
 
 static void test_check_without_memory(void **state) {
   (void)state;
-  for (int64_t n = 0; n < 200; n++) {
+  for (int64_t n = 0; n < 200; ++n) {
     trm_error error = {0};
     trm_allocation_fail_after(n);
     const trm_status status = check(1, NULL, 0, &error);
@@ -60,19 +60,19 @@ static void test_attachments_of_all(void **state) {
   trm_attachment attachments[8];
   memset(attachments, 0xff, sizeof attachments);
   assert_int_equal(trm_inventory_attachments(inventory, attachments, &error), TRM_OK);
-  for (int i = 0; i < 8; i++) assert_false(attachments[i].attached); /* no folder yet */
-  const uint32_t id = 9; /* IPUs 2 and 3 */
+  for (int i = 0; i < 8; ++i) assert_false(attachments[i].attached); /* no folder yet */
+  const uint32_t id = 9;                                             /* IPUs 2 and 3 */
   const trm_device_request request = {.name = "/device:IPU:1", .ids = &id, .num_ids = 1};
   trm_device *device = NULL;
   assert_int_equal(trm_device_attach(inventory, &request, &device, &error), TRM_OK);
   assert_int_equal(trm_inventory_attachments(inventory, attachments, &error), TRM_OK);
-  for (int i = 0; i < 8; i++) assert_int_equal(attachments[i].attached, i == 2 || i == 3);
+  for (int i = 0; i < 8; ++i) assert_int_equal(attachments[i].attached, i == 2 || i == 3);
   assert_int_equal(attachments[3].pid, getpid());
   assert_string_equal(attachments[3].device, "/device:IPU:1");
   assert_string_equal(attachments[3].ids, "9");
   trm_device_release(device);
   assert_int_equal(trm_inventory_attachments(inventory, attachments, &error), TRM_OK);
-  for (int i = 0; i < 8; i++) assert_false(attachments[i].attached);
+  for (int i = 0; i < 8; ++i) assert_false(attachments[i].attached);
   trm_inventory_release(inventory);
 }
 

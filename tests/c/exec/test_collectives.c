@@ -49,9 +49,9 @@ static void expect_f32(const char *text, uint32_t replicas, size_t count, const 
 
 #define ADD "add { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT s = f32[] add(a, b) }\n"
 /* x = r + {1, 2, 3, 4} on replica r */
-#define START                                                                              \
-  "ENTRY e { id = u32[] replica-id()  f = f32[] convert(id)\n"                             \
-  "  g = f32[4] broadcast(f), dimensions={}  c = f32[4] constant({1, 2, 3, 4})\n"          \
+#define START                                                                     \
+  "ENTRY e { id = u32[] replica-id()  f = f32[] convert(id)\n"                    \
+  "  g = f32[4] broadcast(f), dimensions={}  c = f32[4] constant({1, 2, 3, 4})\n" \
   "  x = f32[4] add(g, c)\n"
 
 static void test_all_reduce(void **state) {
@@ -60,15 +60,15 @@ static void test_all_reduce(void **state) {
                      "  ROOT y = f32[4] all-reduce(x), replica_groups={}, to_apply=add }\n";
   expect_f32(text, 1, 4, (const float[]){1, 2, 3, 4});
   expect_f32(text, 2, 4, (const float[]){3, 5, 7, 9, 3, 5, 7, 9});
-  expect_f32(text, 4, 4, (const float[]){10, 14, 18, 22, 10, 14, 18, 22, 10, 14, 18, 22, 10, 14,
-                                         18, 22});
+  expect_f32(text, 4, 4,
+             (const float[]){10, 14, 18, 22, 10, 14, 18, 22, 10, 14, 18, 22, 10, 14, 18, 22});
 }
 
 static void test_groups(void **state) {
   (void)state;
-  const char *pairs = "HloModule m\n" ADD START
-                      "  ROOT y = f32[4] all-reduce(x), replica_groups={{0,3},{2,1}}, "
-                      "to_apply=add }\n";
+  const char *pairs =
+      "HloModule m\n" ADD START "  ROOT y = f32[4] all-reduce(x), replica_groups={{0,3},{2,1}}, "
+      "to_apply=add }\n";
   expect_f32(pairs, 4, 4, (const float[]){5, 7, 9, 11, 5, 7, 9, 11, 5, 7, 9, 11, 5, 7, 9, 11});
   const char *consecutive =
       "HloModule m\n" START
@@ -98,7 +98,8 @@ static void test_operations(void **state) {
     snprintf(text, sizeof text,
              "HloModule m\n" START
              "  ROOT y = f32[4] custom-call(x), custom_call_target=\"tremula.all-reduce\",\n"
-             "    backend_config=\"{\\\"op\\\":\\\"%s\\\"}\" }\n", rows[i].op);
+             "    backend_config=\"{\\\"op\\\":\\\"%s\\\"}\" }\n",
+             rows[i].op);
     expect_f32(text, 2, 4, rows[i].expected);
   }
 }
@@ -115,7 +116,8 @@ static void test_nan(void **state) {
              "ENTRY e { id = u32[] replica-id()  one = u32[] constant(1)\n"
              "  p = pred[] compare(id, one), direction=EQ  n = f32[] constant(nan)\n"
              "  z = f32[] constant(3)  x = f32[] select(p, n, z)\n"
-             "  ROOT y = f32[] all-reduce(x), replica_groups={}, to_apply=f }\n", op);
+             "  ROOT y = f32[] all-reduce(x), replica_groups={}, to_apply=f }\n",
+             op);
     float got[2];
     void *results[2] = {&got[0], &got[1]};
     run(text, 2, sizeof *got, results);
@@ -160,11 +162,11 @@ static void test_long_arrays(void **state) {
   enum { N = 10007 };
   char text[1024];
   snprintf(text, sizeof text,
-           "HloModule m\n" ADD
-           "ENTRY e { id = u32[] replica-id()  f = f32[] convert(id)\n"
+           "HloModule m\n" ADD "ENTRY e { id = u32[] replica-id()  f = f32[] convert(id)\n"
            "  g = f32[%d] broadcast(f), dimensions={}  i = f32[%d] iota(), iota_dimension=0\n"
            "  x = f32[%d] multiply(g, i)\n"
-           "  ROOT y = f32[%d] all-reduce(x), replica_groups={}, to_apply=add }\n", N, N, N, N);
+           "  ROOT y = f32[%d] all-reduce(x), replica_groups={}, to_apply=add }\n",
+           N, N, N, N);
   static float got[4][N];
   void *results[4] = {got[0], got[1], got[2], got[3]};
   for (uint32_t replicas = 2; replicas <= 4; ++replicas) {
@@ -178,32 +180,26 @@ static void test_long_arrays(void **state) {
 
 static void test_tuples(void **state) {
   (void)state;
-  const char *text =
-      "HloModule m\n" ADD START
-      "  z = f32[2] slice(x), slice={[1:3]}\n"
-      "  y = (f32[4], f32[2]) all-reduce(x, z), replica_groups={}, to_apply=add\n"
-      "  ROOT w = f32[2] get-tuple-element(y), index=1 }\n";
+  const char *text = "HloModule m\n" ADD START "  z = f32[2] slice(x), slice={[1:3]}\n"
+                     "  y = (f32[4], f32[2]) all-reduce(x, z), replica_groups={}, to_apply=add\n"
+                     "  ROOT w = f32[2] get-tuple-element(y), index=1 }\n";
   expect_f32(text, 2, 2, (const float[]){5, 7, 5, 7});
 }
 
 static void test_gather_and_scatter(void **state) {
   (void)state;
-  const char *gather = "HloModule m\n" START
-                       "  z = f32[2,2] reshape(x)\n"
+  const char *gather = "HloModule m\n" START "  z = f32[2,2] reshape(x)\n"
                        "  ROOT y = f32[2,4] all-gather(z), replica_groups={}, dimensions={1} }\n";
   expect_f32(gather, 2, 8, (const float[]){1, 2, 2, 3, 3, 4, 4, 5, 1, 2, 2, 3, 3, 4, 4, 5});
-  const char *stack = "HloModule m\n" START
-                      "  ROOT y = f32[2,4] custom-call(x), "
+  const char *stack = "HloModule m\n" START "  ROOT y = f32[2,4] custom-call(x), "
                       "custom_call_target=\"tremula.all-gather\" }\n";
   expect_f32(stack, 2, 8, (const float[]){1, 2, 3, 4, 2, 3, 4, 5, 1, 2, 3, 4, 2, 3, 4, 5});
   const char *scatter =
-      "HloModule m\n" ADD START
-      "  z = f32[2,2] reshape(x)\n"
+      "HloModule m\n" ADD START "  z = f32[2,2] reshape(x)\n"
       "  ROOT y = f32[2,1] reduce-scatter(z), replica_groups={}, dimensions={1}, to_apply=add }\n";
   expect_f32(scatter, 2, 2, (const float[]){3, 7, 5, 9});
   const char *padded =
-      "HloModule m\n" START
-      "  z = f32[3] slice(x), slice={[0:3]}\n"
+      "HloModule m\n" START "  z = f32[3] slice(x), slice={[0:3]}\n"
       "  ROOT y = f32[2] custom-call(z), custom_call_target=\"tremula.reduce-scatter\",\n"
       "    backend_config=\"{\\\"op\\\":\\\"add\\\"}\" }\n";
   expect_f32(padded, 2, 2, (const float[]){3, 5, 7, 0});
@@ -214,15 +210,13 @@ static void test_all_to_all(void **state) {
   const char *array = "HloModule m\n" START
                       "  ROOT y = f32[4] all-to-all(x), replica_groups={}, dimensions={0} }\n";
   expect_f32(array, 2, 4, (const float[]){1, 2, 2, 3, 3, 4, 4, 5});
-  const char *tuple =
-      "HloModule m\n" START
-      "  a = f32[2] slice(x), slice={[0:2]}  b = f32[2] slice(x), slice={[2:4]}\n"
-      "  t = (f32[2], f32[2]) all-to-all(a, b), replica_groups={{0,1}}\n"
-      "  ROOT y = f32[2] get-tuple-element(t), index=1 }\n";
+  const char *tuple = "HloModule m\n" START
+                      "  a = f32[2] slice(x), slice={[0:2]}  b = f32[2] slice(x), slice={[2:4]}\n"
+                      "  t = (f32[2], f32[2]) all-to-all(a, b), replica_groups={{0,1}}\n"
+                      "  ROOT y = f32[2] get-tuple-element(t), index=1 }\n";
   expect_f32(tuple, 2, 2, (const float[]){2, 3, 4, 5});
   const char *custom =
-      "HloModule m\n" START
-      "  z = f32[2,2] reshape(x)\n"
+      "HloModule m\n" START "  z = f32[2,2] reshape(x)\n"
       "  ROOT y = f32[1,4] custom-call(z), custom_call_target=\"tremula.all-to-all\",\n"
       "    backend_config=\"{\\\"split\\\":0,\\\"concat\\\":1}\" }\n";
   expect_f32(custom, 2, 4, (const float[]){1, 2, 2, 3, 3, 4, 4, 5});
@@ -230,16 +224,12 @@ static void test_all_to_all(void **state) {
 
 static void test_permute_and_broadcast(void **state) {
   (void)state;
-  const char *permute = "HloModule m\n" START
-                        "  ROOT y = f32[4] collective-permute(x), "
+  const char *permute = "HloModule m\n" START "  ROOT y = f32[4] collective-permute(x), "
                         "source_target_pairs={{0,1},{1,2}} }\n";
-  expect_f32(permute, 4, 4,
-             (const float[]){0, 0, 0, 0, 1, 2, 3, 4, 2, 3, 4, 5, 0, 0, 0, 0});
-  const char *broadcast = "HloModule m\n" START
-                          "  ROOT y = f32[4] collective-broadcast(x), "
+  expect_f32(permute, 4, 4, (const float[]){0, 0, 0, 0, 1, 2, 3, 4, 2, 3, 4, 5, 0, 0, 0, 0});
+  const char *broadcast = "HloModule m\n" START "  ROOT y = f32[4] collective-broadcast(x), "
                           "replica_groups={{1,0},{2,3}} }\n";
-  expect_f32(broadcast, 4, 4,
-             (const float[]){2, 3, 4, 5, 2, 3, 4, 5, 3, 4, 5, 6, 3, 4, 5, 6});
+  expect_f32(broadcast, 4, 4, (const float[]){2, 3, 4, 5, 2, 3, 4, 5, 3, 4, 5, 6, 3, 4, 5, 6});
 }
 
 static void test_replication_factor(void **state) {
@@ -275,24 +265,24 @@ static void test_refused_when_run(void **state) {
   expect_run_fails("HloModule m\n" START
                    "  ROOT y = f32[4] custom-call(x), custom_call_target=\"tremula.all-reduce\",\n"
                    "    backend_config=\"{\\\"group_size\\\":3}\" }\n",
-                   4, "The replica group size (got 3) does not evenly divide the total number of "
-                      "replicas (got 4)");
+                   4,
+                   "The replica group size (got 3) does not evenly divide the total number of "
+                   "replicas (got 4)");
   expect_run_fails("HloModule m\n" ADD START
                    "  ROOT y = f32[4] all-reduce(x), replica_groups={{0,2},{1}}, to_apply=add }\n",
                    2, "replica group 0 names replica 2, but the program runs on 2");
   expect_run_fails("HloModule m\n" ADD START
-                   "  ROOT y = f32[4] all-reduce(x), replica_groups={{0}}, to_apply=add }\n", 2,
-                   "replica 1 is in none of its replica groups");
-  expect_run_fails("HloModule m\n" START
-                   "  ROOT y = f32[4,4] custom-call(x), "
+                   "  ROOT y = f32[4] all-reduce(x), replica_groups={{0}}, to_apply=add }\n",
+                   2, "replica 1 is in none of its replica groups");
+  expect_run_fails("HloModule m\n" START "  ROOT y = f32[4,4] custom-call(x), "
                    "custom_call_target=\"tremula.all-gather\" }\n",
                    2, "the replication factor that it was given is not that of the program");
   expect_run_fails("HloModule m\n" START
-                   "  ROOT y = f32[4] all-to-all(x), replica_groups={}, dimensions={0} }\n", 3,
-                   "cannot be split in 3 along dimension 0");
+                   "  ROOT y = f32[4] all-to-all(x), replica_groups={}, dimensions={0} }\n",
+                   3, "cannot be split in 3 along dimension 0");
   expect_run_fails("HloModule m\n" START
-                   "  ROOT y = f32[4] collective-permute(x), source_target_pairs={{5,1}} }\n", 2,
-                   "names replica 5, but the program runs on 2");
+                   "  ROOT y = f32[4] collective-permute(x), source_target_pairs={{5,1}} }\n",
+                   2, "names replica 5, but the program runs on 2");
 }
 
 static void expect_compile_fails(const char *text, const char *words) {
@@ -311,7 +301,8 @@ static void test_refused_when_compiled(void **state) {
   expect_compile_fails(
       "HloModule m\n" START
       "  ROOT y = f32[4] custom-call(x), custom_call_target=\"tremula.all-reduce\",\n"
-      "    backend_config=\"{\\\"op\\\":\\\"sum\\\"}\" }\n", "its 'op' is 'sum'");
+      "    backend_config=\"{\\\"op\\\":\\\"sum\\\"}\" }\n",
+      "its 'op' is 'sum'");
   expect_compile_fails(
       "HloModule m\n" START
       "  ROOT y = f32[4] custom-call(x), custom_call_target=\"tremula.all-reduce\",\n"
@@ -320,7 +311,8 @@ static void test_refused_when_compiled(void **state) {
   expect_compile_fails(
       "HloModule m\n" START
       "  ROOT y = f32[4] custom-call(x), custom_call_target=\"tremula.all-reduce\",\n"
-      "    backend_config=\"{\\\"groups\\\":2}\" }\n", "the unknown key 'groups'");
+      "    backend_config=\"{\\\"groups\\\":2}\" }\n",
+      "the unknown key 'groups'");
   expect_compile_fails(
       "HloModule m\n" START
       "  ROOT y = f32[5] custom-call(x), custom_call_target=\"tremula.all-reduce\" }\n",

@@ -153,8 +153,8 @@ static void test_deep_calls(void **state) {
                               "q = f32[] add(p, one)  ROOT r = f32[] call(q), to_apply=f%d }\n",
                               i, i - 1);
   }
-  sprintf(text + length, "ENTRY e { p = f32[] parameter(0)  ROOT r = f32[] call(p), to_apply=f%d }\n",
-          DEPTH - 1);
+  sprintf(text + length,
+          "ENTRY e { p = f32[] parameter(0)  ROOT r = f32[] call(p), to_apply=f%d }\n", DEPTH - 1);
   const float p[1] = {5}, expected[1] = {5 + DEPTH};
   const void *inputs[1] = {p};
   test_expect_f32(text, inputs, expected, 1);
@@ -186,9 +186,11 @@ static void test_refusals(void **state) {
   for (int i = 1; i < 40; ++i) {
     length += (size_t)sprintf(text + length,
                               "f%d { p = f32[] parameter(0)  q = f32[] call(p), to_apply=f%d  "
-                              "ROOT r = f32[] call(q), to_apply=f%d }\n", i, i - 1, i - 1);
+                              "ROOT r = f32[] call(q), to_apply=f%d }\n",
+                              i, i - 1, i - 1);
   }
-  sprintf(text + length, "ENTRY e { p = f32[] parameter(0)  ROOT r = f32[] call(p), to_apply=f39 }\n");
+  sprintf(text + length,
+          "ENTRY e { p = f32[] parameter(0)  ROOT r = f32[] call(p), to_apply=f39 }\n");
   expect_refused(text, TRM_RESOURCE_EXHAUSTED, "instructions");
   expect_refused("HloModule m\nENTRY e { p = f32[2] parameter(0)\n ROOT r = f32[2] custom-call(p), "
                  "custom_call_target=\"nobody\", metadata={op_type=\"Mystery\" op_name=\"net/m\" "
@@ -216,8 +218,9 @@ static void test_options(void **state) {
 
 static void test_denormals_whoever_calls(void **state) {
   (void)state;
-  const char *text = "HloModule m\nENTRY e { p = f32[3] parameter(0)  h = f32[] constant(0.5)\n"
-                     "  b = f32[3] broadcast(h), dimensions={}\n  ROOT r = f32[3] multiply(p, b) }\n";
+  const char *text =
+      "HloModule m\nENTRY e { p = f32[3] parameter(0)  h = f32[] constant(0.5)\n"
+      "  b = f32[3] broadcast(h), dimensions={}\n  ROOT r = f32[3] multiply(p, b) }\n";
   const float p[3] = {0x1p-126f, 0x1p-140f, 1}, expected[3] = {0x1p-127f, 0x1p-141f, 0.5f};
   const void *inputs[1] = {p};
   const unsigned mode = _mm_getcsr();
@@ -282,11 +285,16 @@ static void test_two_engines(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_swap_in_a_loop),      cmocka_unit_test(test_shift_through_loop_state),
-      cmocka_unit_test(test_update_in_place),     cmocka_unit_test(test_nested_loops),
-      cmocka_unit_test(test_conditional_forwards), cmocka_unit_test(test_outputs_of_every_kind),
-      cmocka_unit_test(test_deep_calls),          cmocka_unit_test(test_refusals),
-      cmocka_unit_test(test_options),             cmocka_unit_test(test_two_engines),
+      cmocka_unit_test(test_swap_in_a_loop),
+      cmocka_unit_test(test_shift_through_loop_state),
+      cmocka_unit_test(test_update_in_place),
+      cmocka_unit_test(test_nested_loops),
+      cmocka_unit_test(test_conditional_forwards),
+      cmocka_unit_test(test_outputs_of_every_kind),
+      cmocka_unit_test(test_deep_calls),
+      cmocka_unit_test(test_refusals),
+      cmocka_unit_test(test_options),
+      cmocka_unit_test(test_two_engines),
 #if defined(__SSE__)
       cmocka_unit_test(test_denormals_whoever_calls),
 #endif

@@ -37,7 +37,7 @@ static void *produce(void *argument) {
     const void *elements[1] = {element};
     bool accepted = false;
     if (trm_infeed_push(p->infeed, elements, &accepted, NULL) != TRM_OK || !accepted) return NULL;
-    p->pushed++;
+    ++p->pushed;
   }
   return NULL;
 }
@@ -56,8 +56,10 @@ static setting set_up(bool keep_last) {
   trm_executable_free(executable);
   assert_int_equal(trm_infeed_create(&pair, 1, 3, &s.infeed, &error), TRM_OK);
   assert_int_equal(trm_outfeed_create(&pair, 1, keep_last, &s.outfeed, &error), TRM_OK);
-  if (trm_engine_bind_infeed(s.engine, "in", s.infeed, &error) != TRM_OK) fail_msg("%s", error.message);
-  if (trm_engine_bind_outfeed(s.engine, "out", s.outfeed, &error) != TRM_OK) fail_msg("%s", error.message);
+  if (trm_engine_bind_infeed(s.engine, "in", s.infeed, &error) != TRM_OK)
+    fail_msg("%s", error.message);
+  if (trm_engine_bind_outfeed(s.engine, "out", s.outfeed, &error) != TRM_OK)
+    fail_msg("%s", error.message);
   return s;
 }
 
@@ -77,7 +79,8 @@ static void test_sum(void **state) {
   pthread_create(&thread, NULL, produce, &p);
   float result[2];
   void *outputs[1] = {result};
-  if (trm_engine_run(s.engine, NULL, NULL, outputs, &error) != TRM_OK) fail_msg("%s", error.message);
+  if (trm_engine_run(s.engine, NULL, NULL, outputs, &error) != TRM_OK)
+    fail_msg("%s", error.message);
   pthread_join(thread, NULL);
   trm_infeed_close(s.infeed);
   assert_true(result[0] == 5050 && result[1] == -5050);
@@ -190,9 +193,9 @@ static void test_cancel_of_nothing(void **state) {
   (void)state;
   trm_error error;
   trm_engine *engine;
-  trm_executable *executable = test_compile(
-      "HloModule nothing\nENTRY e { x = f32[2] parameter(0)  ROOT t = () tuple() }\n",
-      &test_modes[0]);
+  trm_executable *executable =
+      test_compile("HloModule nothing\nENTRY e { x = f32[2] parameter(0)  ROOT t = () tuple() }\n",
+                   &test_modes[0]);
   assert_int_equal(trm_engine_create(executable, &engine, &error), TRM_OK);
   trm_executable_free(executable);
   const float input[2] = {0, 0};
@@ -239,7 +242,7 @@ static void test_unbound(void **state) {
   trm_engine_free(engine);
 }
 
-#define READ                                                                                  \
+#define READ                                                                                 \
   "custom-call(), custom_call_target=\"tremula.infeed\", custom_call_has_side_effect=true, " \
   "backend_config=\"{\\\"feed\\\":\\\"in\\\"}\"\n"
 
@@ -274,8 +277,8 @@ static uint64_t reads_of(const char *also, const char *computations, const char 
 
 static void test_counted_reads(void **state) {
   (void)state;
-  static const char one[] = "  in = (s32[]) " READ
-                            "  x = s32[] get-tuple-element(in), index=0  e = s32[] add(d, x)\n";
+  static const char one[] =
+      "  in = (s32[]) " READ "  x = s32[] get-tuple-element(in), index=0  e = s32[] add(d, x)\n";
   static const char loop[] =
       "turn { s = (s32[], s32[]) parameter(0)  i = s32[] get-tuple-element(s), index=0\n"
       "  two = s32[] constant(2)  j = s32[] subtract(i, two)\n"
@@ -284,14 +287,12 @@ static void test_counted_reads(void **state) {
       "  ROOT t = (s32[], s32[]) tuple(j, e) }\n"
       "more { s = (s32[], s32[]) parameter(0)  i = s32[] get-tuple-element(s), index=0\n"
       "  n = s32[] constant(0)  ROOT l = pred[] compare(n, i), direction=LT }\n";
-  static const char inner[] =
-      "  seven = s32[] constant(7)  b = (s32[], s32[]) tuple(seven, d)\n"
-      "  w = (s32[], s32[]) while(b), condition=more, body=turn\n"
-      "  e = s32[] get-tuple-element(w), index=1\n";
-  static const char branches[] =
-      "yes { p = s32[] parameter(0)  in = (s32[]) " READ
-      "  ROOT x = s32[] get-tuple-element(in), index=0 }\n"
-      "no { ROOT p = s32[] parameter(0) }\n";
+  static const char inner[] = "  seven = s32[] constant(7)  b = (s32[], s32[]) tuple(seven, d)\n"
+                              "  w = (s32[], s32[]) while(b), condition=more, body=turn\n"
+                              "  e = s32[] get-tuple-element(w), index=1\n";
+  static const char branches[] = "yes { p = s32[] parameter(0)  in = (s32[]) " READ
+                                 "  ROOT x = s32[] get-tuple-element(in), index=0 }\n"
+                                 "no { ROOT p = s32[] parameter(0) }\n";
   static const char choice[] =
       "  c = pred[] compare(d, i), direction=LT\n"
       "  e = s32[] conditional(c, d, d), true_computation=yes, false_computation=no\n";

@@ -42,7 +42,8 @@ static void expect(const char *body, const float x[4], unsigned expected) {
            "HloModule m\n"
            "add { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] add(a, b) }\n"
            "ENTRY e { x = f32[4] parameter(0)  zero = f32[] constant(0)\n"
-           "  z = f32[4] broadcast(zero), dimensions={}  %s }\n", body);
+           "  z = f32[4] broadcast(zero), dimensions={}  %s }\n",
+           body);
   float output[4];
   trm_error error;
   assert_int_equal(run(text, NULL, 0, x, output, &error), TRM_OK);
@@ -100,7 +101,8 @@ static void test_update_in_place(void **state) {
 
 static void test_half_overflow(void **state) {
   (void)state;
-  static const char text[] = "HloModule m\n"
+  static const char text[] =
+      "HloModule m\n"
       "ENTRY e { x = f16[4] parameter(0)  ROOT culprit = f16[4] multiply(x, x) }\n";
   const uint16_t x[4] = {trm_float_to_half(2), trm_float_to_half(300), trm_float_to_half(-300),
                          trm_float_to_half(INFINITY)};
@@ -120,9 +122,11 @@ static void expect_halves(const char *body, const float *x, const float *expecte
   static const char *const modes[3][2] = {
       {"optimise", "true"}, {"optimise", "false"}, {"reference", "true"}};
   char text[2048];
-  snprintf(text, sizeof text, "HloModule m\n"
+  snprintf(text, sizeof text,
+           "HloModule m\n"
            "sum { a = f16[] parameter(0)  b = f16[] parameter(1)  ROOT s = f16[] add(a, b) }\n"
-           "ENTRY e { x = f16[8] parameter(0)  %s }\n", body);
+           "ENTRY e { x = f16[8] parameter(0)  %s }\n",
+           body);
   uint16_t halves[8], y[8];
   for (int i = 0; i < 8; ++i) halves[i] = trm_float_to_half(x[i]);
   for (int m = 0; m < 6; ++m) {
@@ -161,8 +165,8 @@ static void test_halves_that_overflow(void **state) {
                 "  b = f16[8] broadcast(c), dimensions={}  z = f16[8] multiply(y, b)\n"
                 "  m = f16[] constant(1023.5)  l = f16[8] broadcast(m), dimensions={}\n"
                 "  e = pred[8] compare(z, l), direction=EQ\n"
-                "  ROOT r = f16[8] select(e, y, z)", x,
-                (float[8]){0.0625f, 65504, 65504, INFINITY, INFINITY, NAN, 0, 1016});
+                "  ROOT r = f16[8] select(e, y, z)",
+                x, (float[8]){0.0625f, 65504, 65504, INFINITY, INFINITY, NAN, 0, 1016});
   expect_halves("w = f32[8] convert(x)  v = f32[8] multiply(w, w)  ROOT r = f16[8] convert(v)", x,
                 (float[8]){4, 65504, 65504, INFINITY, INFINITY, NAN, 0, 65024});
   expect_halves("ROOT r = f16[8] exponential(x)", x,
@@ -173,8 +177,8 @@ static void test_poles_of_halves(void **state) {
   (void)state;
   const float x[8] = {2, 0, -0.0f, INFINITY, 4, NAN, 0.5f, 1};
   expect_halves("c = f16[] constant(1)  b = f16[8] broadcast(c), dimensions={}\n"
-                "  ROOT r = f16[8] divide(b, x)", x,
-                (float[8]){0.5f, NAN, NAN, 0, 0.25f, NAN, 2, 1});
+                "  ROOT r = f16[8] divide(b, x)",
+                x, (float[8]){0.5f, NAN, NAN, 0, 0.25f, NAN, 2, 1});
   expect_halves("y = f16[8] multiply(x, x)  ROOT r = f16[8] rsqrt(y)", x,
                 (float[8]){0.5f, NAN, NAN, 0, 0.25f, NAN, 2, 1});
   expect_halves("y = f16[8] multiply(x, x)  ROOT r = f16[8] log(y)", x,
@@ -190,9 +194,9 @@ static void test_sums_of_halves_that_overflow(void **state) {
                 (float[8]){many, many, many, many, many, many, many, many});
   expect_halves(sum, (float[8]){-60000, -60000, 1, 1, 1, 1, 1, 1},
                 (float[8]){-many, -many, -many, -many, -many, -many, -many, -many});
-  expect_halves(sum, (float[8]){INFINITY, 60000, 60000, 1, 1, 1, 1, 1},
-                (float[8]){INFINITY, INFINITY, INFINITY, INFINITY, INFINITY, INFINITY, INFINITY,
-                           INFINITY});
+  expect_halves(
+      sum, (float[8]){INFINITY, 60000, 60000, 1, 1, 1, 1, 1},
+      (float[8]){INFINITY, INFINITY, INFINITY, INFINITY, INFINITY, INFINITY, INFINITY, INFINITY});
   expect_halves("a = f16[8,1] reshape(x)  b = f16[1,8] reshape(x)\n"
                 "  d = f16[1,1] dot(b, a), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
                 "  s = f16[] reshape(d)  ROOT r = f16[8] broadcast(s), dimensions={}",
@@ -203,26 +207,32 @@ static void test_sums_of_halves_that_overflow(void **state) {
 /* Events that limits would hide, and what is no event. */
 static void test_events_of_halves(void **state) {
   (void)state;
-  static const char square[] = "HloModule m\n"
+  static const char square[] =
+      "HloModule m\n"
       "ENTRY e { x = f16[4] parameter(0)  ROOT culprit = f16[4] multiply(x, x) }\n";
   static const char inverse[] = "HloModule m\nENTRY e { x = f16[4] parameter(0)\n"
-      "  c = f16[] constant(1)  b = f16[4] broadcast(c), dimensions={}\n"
-      "  ROOT culprit = f16[4] divide(b, x) }\n";
-  static const char number[] = "HloModule m\n"
+                                "  c = f16[] constant(1)  b = f16[4] broadcast(c), dimensions={}\n"
+                                "  ROOT culprit = f16[4] divide(b, x) }\n";
+  static const char number[] =
+      "HloModule m\n"
       "ENTRY e { x = f16[4] parameter(0)  ROOT culprit = s32[4] convert(x) }\n";
   static const struct {
     const char *text, *event, *overflow;
     float x;
     const char *words; /* of the error; NULL: there is none */
-  } rows[] = {
-      {square, "overflow", "largest", 300, "FP_OFLO"}, {square, "overflow", "nan", 300, "FP_OFLO"},
-      {square, "invalid", "nan", 300, "FP_INV"}, {square, "invalid", "largest", 300, NULL},
-      {square, "overflow", "largest", INFINITY, NULL}, {inverse, "overflow", "largest", 0, NULL},
-      {inverse, "division_by_zero", "largest", 0, "FP_DIV0"},
-      {inverse, "division_by_zero", "nan", 0, "FP_DIV0"}, {inverse, "invalid", "largest", 0, NULL},
-      {number, "invalid", "largest", NAN, "FP_INV"},
-      {number, "invalid", "infinity", INFINITY, "FP_INV"},
-      {number, "overflow", "largest", NAN, NULL}, {number, "invalid", "largest", -7.5f, NULL}};
+  } rows[] = {{square, "overflow", "largest", 300, "FP_OFLO"},
+              {square, "overflow", "nan", 300, "FP_OFLO"},
+              {square, "invalid", "nan", 300, "FP_INV"},
+              {square, "invalid", "largest", 300, NULL},
+              {square, "overflow", "largest", INFINITY, NULL},
+              {inverse, "overflow", "largest", 0, NULL},
+              {inverse, "division_by_zero", "largest", 0, "FP_DIV0"},
+              {inverse, "division_by_zero", "nan", 0, "FP_DIV0"},
+              {inverse, "invalid", "largest", 0, NULL},
+              {number, "invalid", "largest", NAN, "FP_INV"},
+              {number, "invalid", "infinity", INFINITY, "FP_INV"},
+              {number, "overflow", "largest", NAN, NULL},
+              {number, "invalid", "largest", -7.5f, NULL}};
   for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
     const trm_option options[2] = {{rows[i].event, "true"}, {"half_overflow", rows[i].overflow}};
     trm_executable *executable = compile(rows[i].text, options, 2);
@@ -254,8 +264,8 @@ static void round_many(const char *attribute, const char *option, float value, u
   char text[512];
   snprintf(text, sizeof text,
            "HloModule m\n"
-           "ENTRY e { x = f32[%d] parameter(0)  ROOT h = f16[%d] convert(x)%s }\n", COUNT, COUNT,
-           attribute);
+           "ENTRY e { x = f32[%d] parameter(0)  ROOT h = f16[%d] convert(x)%s }\n",
+           COUNT, COUNT, attribute);
   const trm_option options[1] = {{"stochastic_rounding", option}};
   trm_executable *executable = compile(text, options, 1);
   trm_engine *engine = NULL;
@@ -286,7 +296,9 @@ static void test_mean(void **state) {
   /* A quarter of the way from a half to the next; the last is a subnormal. */
   static const struct {
     float value, step;
-  } cases[] = {{1 + 0x1p-12f, 0x1p-10f}, {-1000 - 0x1p-3f, 0x1p-1f}, {9.25f * 0x1p-24f, 0x1p-24f},
+  } cases[] = {{1 + 0x1p-12f, 0x1p-10f},
+               {-1000 - 0x1p-3f, 0x1p-1f},
+               {9.25f * 0x1p-24f, 0x1p-24f},
                {0.25f * 0x1p-24f, 0x1p-24f}};
   static uint16_t halves[COUNT];
   for (size_t c = 0; c < sizeof cases / sizeof *cases; ++c) {
@@ -330,7 +342,8 @@ static void test_attribute(void **state) {
 /* Sums, dots and loops too: the pass leaves programs valid and the sums right on average. */
 static void test_program(void **state) {
   (void)state;
-  static const char text[] = "HloModule m\n"
+  static const char text[] =
+      "HloModule m\n"
       "sum { a = f16[] parameter(0)  b = f16[] parameter(1)  ROOT c = f16[] add(a, b) }\n"
       "cond { s = (s32[], f16[8]) parameter(0)  i = s32[] get-tuple-element(s), index=0\n"
       "  n = s32[] constant(3)  ROOT l = pred[] compare(i, n), direction=LT }\n"
@@ -381,13 +394,17 @@ static void test_unknown_rounding(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_events),      cmocka_unit_test(test_update_in_place),
-      cmocka_unit_test(test_half_overflow),
-      cmocka_unit_test(test_halves_that_overflow), cmocka_unit_test(test_poles_of_halves),
-      cmocka_unit_test(test_sums_of_halves_that_overflow),
-      cmocka_unit_test(test_events_of_halves), cmocka_unit_test(test_mean),
-      cmocka_unit_test(test_seeds),       cmocka_unit_test(test_attribute),
-      cmocka_unit_test(test_program),     cmocka_unit_test(test_unknown_rounding)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_events),
+                                     cmocka_unit_test(test_update_in_place),
+                                     cmocka_unit_test(test_half_overflow),
+                                     cmocka_unit_test(test_halves_that_overflow),
+                                     cmocka_unit_test(test_poles_of_halves),
+                                     cmocka_unit_test(test_sums_of_halves_that_overflow),
+                                     cmocka_unit_test(test_events_of_halves),
+                                     cmocka_unit_test(test_mean),
+                                     cmocka_unit_test(test_seeds),
+                                     cmocka_unit_test(test_attribute),
+                                     cmocka_unit_test(test_program),
+                                     cmocka_unit_test(test_unknown_rounding)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

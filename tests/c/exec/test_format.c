@@ -93,9 +93,8 @@ static void test_judged_to_fit(void **state) {
 
 static void test_judged_not_to_fit(void **state) {
   (void)state;
-  static const char large[] =
-      "HloModule large\nENTRY main {\n  a = f32[300000000] parameter(0)\n"
-      "  ROOT r = f32[300000000] sine(a)\n}\n";
+  static const char large[] = "HloModule large\nENTRY main {\n  a = f32[300000000] parameter(0)\n"
+                              "  ROOT r = f32[300000000] sine(a)\n}\n";
   trm_error first = {0}, error = {0};
   trm_executable *executable = test_compile(large, &test_modes[0]);
   trm_report *report;
@@ -239,8 +238,7 @@ static void test_damage(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_round_trip),    cmocka_unit_test(test_two_writers),
-      cmocka_unit_test(test_judged_to_fit),
-      cmocka_unit_test(test_judged_not_to_fit),
+      cmocka_unit_test(test_judged_to_fit), cmocka_unit_test(test_judged_not_to_fit),
       cmocka_unit_test(test_mode_of_saved), cmocka_unit_test(test_failed_save),
       cmocka_unit_test(test_damage),
   };

@@ -5,8 +5,9 @@
 
 #include "../run.h"
 
-#define CALL "custom_call_target=\"tremula.host-call\", custom_call_has_side_effect=true, " \
-             "backend_config=\"{\\\"host_call\\\":\\\""
+#define CALL                                                                     \
+  "custom_call_target=\"tremula.host-call\", custom_call_has_side_effect=true, " \
+  "backend_config=\"{\\\"host_call\\\":\\\""
 #define END "\\\"}\""
 
 static const char *const plain_text =
@@ -34,8 +35,8 @@ static void set(trm_engine *engine, const char *id, trm_host_function function, 
   }
 }
 
-static trm_status add(void *user, const void *const *inputs, void *const *outputs,
-                      uint32_t replica, trm_error *error) {
+static trm_status add(void *user, const void *const *inputs, void *const *outputs, uint32_t replica,
+                      trm_error *error) {
   (void)replica, (void)error;
   const float *a = inputs[0];
   const int32_t b = *(const int32_t *)inputs[1];
@@ -72,8 +73,8 @@ static void test_description(void **state) {
   trm_executable *executable = test_compile(plain_text, &test_modes[0]);
   const trm_tensor_info *inputs, *outputs;
   size_t num_inputs, num_outputs;
-  const char *id = trm_executable_host_call(executable, 0, &inputs, &num_inputs, &outputs,
-                                            &num_outputs);
+  const char *id =
+      trm_executable_host_call(executable, 0, &inputs, &num_inputs, &outputs, &num_outputs);
   assert_string_equal(id, "add");
   assert_int_equal(num_inputs, 2);
   assert_int_equal(num_outputs, 2);
@@ -82,8 +83,8 @@ static void test_description(void **state) {
   assert_int_equal(outputs[1].dtype, TRM_S32);
   assert_int_equal(outputs[1].dims[0], 3);
   assert_int_equal(outputs[1].bytes, 12);
-  assert_null(trm_executable_host_call(executable, 1, &inputs, &num_inputs, &outputs,
-                                       &num_outputs));
+  assert_null(
+      trm_executable_host_call(executable, 1, &inputs, &num_inputs, &outputs, &num_outputs));
   trm_executable_free(executable);
 }
 
@@ -131,11 +132,10 @@ static void test_failure(void **state) {
 
 static void test_bad_config(void **state) {
   (void)state;
-  const char *text =
-      "HloModule bad\nENTRY e { a = f32[] parameter(0)\n"
-      "  h = (f32[]) custom-call(a), custom_call_target=\"tremula.host-call\", "
-      "custom_call_has_side_effect=true, backend_config=\"{}\"\n"
-      "  ROOT x = f32[] get-tuple-element(h), index=0 }\n";
+  const char *text = "HloModule bad\nENTRY e { a = f32[] parameter(0)\n"
+                     "  h = (f32[]) custom-call(a), custom_call_target=\"tremula.host-call\", "
+                     "custom_call_has_side_effect=true, backend_config=\"{}\"\n"
+                     "  ROOT x = f32[] get-tuple-element(h), index=0 }\n";
   trm_error error;
   trm_module *module = NULL;
   trm_executable *executable = NULL;
@@ -223,7 +223,8 @@ static void test_replicas(void **state) {
   const void *inputs[1] = {&a};
   float x = 0;
   void *outputs[1] = {&x};
-  if (trm_engine_run(engine, inputs, NULL, outputs, &error) != TRM_OK) fail_msg("%s", error.message);
+  if (trm_engine_run(engine, inputs, NULL, outputs, &error) != TRM_OK)
+    fail_msg("%s", error.message);
   assert_true(x == 64); /* 1 + 11 + 21 + 31 */
   assert_int_equal(calls, 4);
   trm_engine_free(engine);
@@ -304,7 +305,7 @@ static trm_status cancel_and_stay(void *user, const void *const *inputs, void *c
   const struct timespec while_others_leave = {.tv_nsec = 300 * 1000 * 1000};
   if (replica == 0) trm_engine_cancel(s->engine);
   if (replica == 0) nanosleep(&while_others_leave, NULL);
-  s->calls++;
+  ++s->calls;
   s->sum += *(const float *)inputs[0];
   *(float *)outputs[0] = 0;
   return TRM_OK;
@@ -333,10 +334,14 @@ static void test_cancel_together(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_values),   cmocka_unit_test(test_description),
-      cmocka_unit_test(test_failure),  cmocka_unit_test(test_bad_config),
-      cmocka_unit_test(test_loop),     cmocka_unit_test(test_replicas),
-      cmocka_unit_test(test_cancel),   cmocka_unit_test(test_together),
+      cmocka_unit_test(test_values),
+      cmocka_unit_test(test_description),
+      cmocka_unit_test(test_failure),
+      cmocka_unit_test(test_bad_config),
+      cmocka_unit_test(test_loop),
+      cmocka_unit_test(test_replicas),
+      cmocka_unit_test(test_cancel),
+      cmocka_unit_test(test_together),
       cmocka_unit_test(test_cancel_together),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -83,9 +83,9 @@ static void run_once(place *p) {
   atomic_store(&p->runs, false);
   trm_infeed_close(p->infeed);
   pthread_join(producer, NULL);
-  if (status == TRM_CANCELLED && p->is_cancelled) p->cancelled++;
-  else if (status == TRM_OK && sum == 190) p->finished++; /* 0 + 1 + ... + 19 */
-  else p->wrong++;
+  if (status == TRM_CANCELLED && p->is_cancelled) ++p->cancelled;
+  else if (status == TRM_OK && sum == 190) ++p->finished; /* 0 + 1 + ... + 19 */
+  else ++p->wrong;
 }
 
 static void *run_all(void *argument) {

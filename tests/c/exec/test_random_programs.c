@@ -202,8 +202,8 @@ static void make_unary(body *b) {
   if (v.dtype == TRM_PRED) {
     add(b, v, "not(v%d)", v.id);
   } else if (v.dtype == TRM_S32) {
-    static const char *const names[] = {"negate", "abs", "sign", "not", "popcnt",
-                                        "count-leading-zeros"};
+    static const char *const names[] = {"negate", "abs",    "sign",
+                                        "not",    "popcnt", "count-leading-zeros"};
     add(b, v, "%s(v%d)", names[below(r, 6)], v.id);
   } else if (chance(r, 70)) {
     static const char *const names[] = {"negate", "abs",  "sign",
@@ -232,17 +232,29 @@ static void make_binary(body *b) {
     static const char *const names[] = {"and", "or", "xor", "maximum", "minimum"};
     add(b, v, "%s(v%d, v%d)", names[below(r, 5)], x.id, y.id);
   } else if (x.dtype == TRM_S32) {
-    static const char *const names[] = {"add", "subtract", "multiply", "maximum", "minimum", "and",
-                                        "or", "xor", "shift-left", "shift-right-arithmetic",
-                                        "shift-right-logical", "divide", "remainder"};
+    static const char *const names[] = {"add",
+                                        "subtract",
+                                        "multiply",
+                                        "maximum",
+                                        "minimum",
+                                        "and",
+                                        "or",
+                                        "xor",
+                                        "shift-left",
+                                        "shift-right-arithmetic",
+                                        "shift-right-logical",
+                                        "divide",
+                                        "remainder"};
     add(b, v, "%s(v%d, v%d)", names[below(r, 13)], x.id, y.id);
   } else {
     static const char *const names[] = {"add", "subtract", "maximum", "minimum", "multiply"};
     const int which = below(r, 5);
     x = limit_for(b, x);
     y = limit_for(b, y);
-    v.bound = which == 4 ? x.bound * y.bound : which < 2 ? x.bound + y.bound
-              : x.bound > y.bound ? x.bound : y.bound;
+    v.bound = which == 4          ? x.bound * y.bound
+              : which < 2         ? x.bound + y.bound
+              : x.bound > y.bound ? x.bound
+                                  : y.bound;
     add(b, v, "%s(v%d, v%d)", names[which], x.id, y.id);
   }
 }
@@ -296,13 +308,13 @@ static void make_convert(body *b) {
     value out = v;
     out.dtype = types[below(r, 2)];
     out.bound = 256;
-    b->count--; /* nothing else is made of bytes */
+    --b->count; /* nothing else is made of bytes */
     out = add(b, out, "convert(v%d)", v.id);
     if (chance(r, 30)) {
       value again = v;
       again.dtype = chance(r, 50) ? TRM_S8 : TRM_U8;
       again = add(b, again, "convert(v%d)", out.id);
-      b->count--;
+      --b->count;
       out.dtype = TRM_S32;
       add(b, out, "convert(v%d)", again.id);
     }
@@ -312,7 +324,7 @@ static void make_convert(body *b) {
     /* A large integer is not exact in float32, but the same in every mode; it is cut at once. */
     b->values[b->count - 1].bound = 1e10;
     v.bound = 1e10;
-    b->count--;
+    --b->count;
     bounded(b, v, 64);
   }
 }
@@ -452,7 +464,9 @@ static void make_reduce(body *b) {
   if (x.rank == 0 || !x.exact) return;
   const int which = below(r, 3);
   const char *name = x.dtype == TRM_PRED ? (which == 0 ? "and" : "or")
-                     : which == 0 ? "add" : which == 1 ? "maximum" : "minimum";
+                     : which == 0        ? "add"
+                     : which == 1        ? "maximum"
+                                         : "minimum";
   const int start = x.dtype == TRM_PRED ? which == 0 : 0;
   if (x.dtype == TRM_F16) x = bounded(b, x, 8);
   if (x.dtype == TRM_F32) x = bounded(b, x, 4096);
@@ -663,8 +677,8 @@ static void make_while(body *b) {
   back[0] = add(inner, state[0], "add(v%d, v%d)", counter, one.id);
   for (int k = 1; k < count; ++k) {
     const int kind = below(r, 10);
-    back[k] = elements[k];                               /* handed on */
-    if (kind < 2) {                                      /* swapped with another */
+    back[k] = elements[k]; /* handed on */
+    if (kind < 2) {        /* swapped with another */
       const int other = 1 + below(r, count - 1);
       if (elements[other].dtype == state[k].dtype && same_dims(&elements[other], &state[k])) {
         back[k] = elements[other];
@@ -716,8 +730,8 @@ static void make_conditional(body *b) {
     }
     tuple_line(back, num_results, line);
     const char *key = !pred ? "" : i == 0 ? "true_computation=" : "false_computation=";
-    used_called += sprintf(called + used_called, "%s%sc%d", i > 0 ? ", " : "", key,
-                           finish(inner, line));
+    used_called +=
+        sprintf(called + used_called, "%s%sc%d", i > 0 ? ", " : "", key, finish(inner, line));
     used_arguments += sprintf(arguments + used_arguments, ", v%d", tuple);
     free(inner);
   }
@@ -732,12 +746,18 @@ static void make_conditional(body *b) {
 
 static void fill(body *b, int instructions) {
   typedef void (*maker)(body *);
-  static const maker plain[] = {
-      make_unary,     make_unary,    make_binary,  make_binary,      make_binary,
-      make_binary,    make_choice,   make_convert, make_reshape,     make_transpose,
-      make_broadcast, make_slice,    make_pad,     make_concatenate, make_reverse,
-      make_reduce,    make_reduce,   make_dot,     make_dynamic,     make_dynamic,
-      make_dynamic,   make_tuple_round_trip, make_copy, make_power};
+  static const maker plain[] = {make_unary,     make_unary,
+                                make_binary,    make_binary,
+                                make_binary,    make_binary,
+                                make_choice,    make_convert,
+                                make_reshape,   make_transpose,
+                                make_broadcast, make_slice,
+                                make_pad,       make_concatenate,
+                                make_reverse,   make_reduce,
+                                make_reduce,    make_dot,
+                                make_dynamic,   make_dynamic,
+                                make_dynamic,   make_tuple_round_trip,
+                                make_copy,      make_power};
   static const maker nested[] = {make_call, make_while, make_while, make_conditional};
   enum { NUM_PLAIN = sizeof plain / sizeof *plain };
   for (int i = 0; i < instructions && b->count < MAX_VALUES - 40; ++i) {

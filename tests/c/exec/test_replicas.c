@@ -217,7 +217,8 @@ static void test_feeds(void **state) {
     trm_outfeed *outfeed;
     trm_engine *engine;
     float sum = 0;
-    if (feed(keep_last, 40, &outfeed, &sum, &engine, &error) != TRM_OK) fail_msg("%s", error.message);
+    if (feed(keep_last, 40, &outfeed, &sum, &engine, &error) != TRM_OK)
+      fail_msg("%s", error.message);
     assert_true(sum == 180); /* 0 + 4 + ... + 36 */
     assert_true(*(const float *)trm_engine_output(engine, 3, 0) == 210);
     size_t count;
@@ -272,11 +273,10 @@ static void test_wrong_outfeed(void **state) {
 
 static void test_random_numbers(void **state) {
   (void)state;
-  const char *text =
-      "HloModule m\nENTRY e { ROOT r = f32[8] custom-call(), "
-      "custom_call_target=\"tremula.random\", custom_call_has_side_effect=true, "
-      "backend_config=\"{\\\"distribution\\\":\\\"uniform\\\",\\\"seed\\\":1,"
-      "\\\"seed2\\\":2,\\\"id\\\":3}\" }\n";
+  const char *text = "HloModule m\nENTRY e { ROOT r = f32[8] custom-call(), "
+                     "custom_call_target=\"tremula.random\", custom_call_has_side_effect=true, "
+                     "backend_config=\"{\\\"distribution\\\":\\\"uniform\\\",\\\"seed\\\":1,"
+                     "\\\"seed2\\\":2,\\\"id\\\":3}\" }\n";
   float alone[8], first[8], second[8];
   void *outputs[1] = {alone};
   trm_engine *one = engine_of(text, 1), *two = engine_of(text, 2);
@@ -309,7 +309,8 @@ static void test_numbers_of_threads(void **state) {
            "ENTRY e { x = f32[%d] parameter(0)  id = u32[] replica-id()  f = f32[] convert(id)\n"
            "  g = f32[%d] broadcast(f), dimensions={}  y = f32[%d] add(x, g)\n"
            "  z = f32[%d] tanh(y)\n"
-           "  ROOT w = f32[%d] all-reduce(z), replica_groups={}, to_apply=add }\n", N, N, N, N, N);
+           "  ROOT w = f32[%d] all-reduce(z), replica_groups={}, to_apply=add }\n",
+           N, N, N, N, N);
   float *x = malloc(N * sizeof *x), *expected = malloc(N * sizeof *x), *got = malloc(N * sizeof *x);
   for (int i = 0; i < N; ++i) x[i] = (float)(i % 977) * 0.01f - 5;
   const void *inputs[1] = {x};
@@ -480,9 +481,11 @@ static void test_telling_replicas_apart(void **state) {
       {"HloModule m\nENTRY e { ROOT i = u32[] replica-id() }\n", true},
       {"HloModule m\nadd { a = f32[] parameter(0)  b = f32[] parameter(1)\n"
        "  ROOT s = f32[] add(a, b) }\nENTRY e { x = f32[] parameter(0)\n"
-       "  ROOT y = f32[] all-reduce(x), replica_groups={}, to_apply=add }\n", true},
+       "  ROOT y = f32[] all-reduce(x), replica_groups={}, to_apply=add }\n",
+       true},
       {"HloModule m\nENTRY e { ROOT n = s32[] custom-call(), "
-       "custom_call_target=\"tremula.replication-factor\" }\n", true},
+       "custom_call_target=\"tremula.replication-factor\" }\n",
+       true},
   };
   for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
     trm_executable *executable = test_compile(rows[i].text, &test_modes[0]);

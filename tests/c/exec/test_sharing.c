@@ -90,13 +90,16 @@ static void expect_refused(const char *text, trm_status status, const char *word
 static void test_bitcast_of_layouts(void **state) {
   (void)state;
   expect_refused("HloModule m\nENTRY e { p = f32[2,3]{1,0} parameter(0)\n"
-                 "  ROOT b = f32[3,2]{0,1} bitcast(p) }\n", TRM_UNIMPLEMENTED, "layout");
+                 "  ROOT b = f32[3,2]{0,1} bitcast(p) }\n",
+                 TRM_UNIMPLEMENTED, "layout");
   expect_refused("HloModule m\nENTRY e { p = f32[3,3]{1,0} parameter(0)\n"
-                 "  ROOT b = f32[3,3]{0,1} bitcast(p) }\n", TRM_UNIMPLEMENTED, "layout");
+                 "  ROOT b = f32[3,3]{0,1} bitcast(p) }\n",
+                 TRM_UNIMPLEMENTED, "layout");
   /* Dimensions of size 1 stand anywhere. */
   const float p[3] = {1, 2, 3};
   test_expect_f32("HloModule m\nENTRY e { p = f32[1,3]{1,0} parameter(0)\n"
-                  "  ROOT b = f32[3,1]{0,1} bitcast(p) }\n", (const void *const[]){p}, p, 3);
+                  "  ROOT b = f32[3,1]{0,1} bitcast(p) }\n",
+                  (const void *const[]){p}, p, 3);
 }
 
 static void test_outfeed_with_a_result(void **state) {

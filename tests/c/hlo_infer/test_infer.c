@@ -109,17 +109,23 @@ static const test_case cases[] = {
     {"u32[] replica-id()", NULL},
     /* gather, scatter */
     {"f32[3,4] gather(f34, s31), offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0},"
-     " index_vector_dim=1, slice_sizes={1,4}", NULL},
+     " index_vector_dim=1, slice_sizes={1,4}",
+     NULL},
     {"f32[3,4] gather(f34, s31), offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0},"
-     " index_vector_dim=1, slice_sizes={2,4}", "must have the slice size 1, not 2"},
+     " index_vector_dim=1, slice_sizes={2,4}",
+     "must have the slice size 1, not 2"},
     {"f32[3,4] gather(f34, s31), offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0},"
-     " index_vector_dim=1, slice_sizes={1,5}", "slice size 5 does not fit dimension 1"},
+     " index_vector_dim=1, slice_sizes={1,5}",
+     "slice size 5 does not fit dimension 1"},
     {"f32[3,4] gather(f34, s31), offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0,1},"
-     " index_vector_dim=1, slice_sizes={1,4}", "has 2 dimensions and an index vector 1 elements"},
+     " index_vector_dim=1, slice_sizes={1,4}",
+     "has 2 dimensions and an index vector 1 elements"},
     {"f32[3,4] gather(f34, f3), offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0},"
-     " index_vector_dim=1, slice_sizes={1,4}", "the indices must be integers"},
+     " index_vector_dim=1, slice_sizes={1,4}",
+     "the indices must be integers"},
     {"f32[3,4] scatter(f34, s31, f34), update_window_dims={1}, inserted_window_dims={0},"
-     " scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=add", NULL},
+     " scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=add",
+     NULL},
     {"f32[3,4] scatter(f34, s31, m), update_window_dims={1}, inserted_window_dims={0},"
      " scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=add_s32",
      "of computation add_s32 must be f32[], not s32[]"},
@@ -131,7 +137,8 @@ static const test_case cases[] = {
     {"f32[3] reduce(f23, f), dimensions={1}, to_apply=add", "follows as f32[2]"},
     {"f32[2] reduce(f23, s), dimensions={1}, to_apply=add", "must be f32[], not s32[]"},
     {"f32[2] reduce(f23, f), dimensions={2}, to_apply=add", "names dimension 2"},
-    {"f32[2] reduce(f23, f), dimensions={1}, to_apply=add_s32", "parameter 0 of computation add_s32"},
+    {"f32[2] reduce(f23, f), dimensions={1}, to_apply=add_s32",
+     "parameter 0 of computation add_s32"},
     {"(f32[], s32[]) reduce(f4, s4, f, s), dimensions={0}, to_apply=both", NULL},
     {"f32[2,4,4,3] reduce-window(x, f), window={size=1x2x2x1 stride=1x2x2x1}, to_apply=add", NULL},
     {"f32[2,3] reduce-window(f23, f), window={size=2}, to_apply=add",
@@ -167,7 +174,8 @@ static const test_case cases[] = {
     /* control */
     {"(s32[], f32[4]) while(t), condition=cond, body=body", NULL},
     {"f32[4] while(f4), condition=cond4, body=neg", "must return pred[], not s32[]"},
-    {"f32[4] while(f4), condition=cond, body=neg", "of computation cond is (s32[], f32[4]) and is given"},
+    {"f32[4] while(f4), condition=cond, body=neg",
+     "of computation cond is (s32[], f32[4]) and is given"},
     {"f32[4] conditional(p, f4, f4), true_computation=neg, false_computation=twice", NULL},
     {"f32[4] conditional(s, f4, f4), branch_computations={neg, twice}", NULL},
     {"f32[4] conditional(p, f4, f4), true_computation=neg, false_computation=len2",
@@ -227,7 +235,8 @@ static void test_cases(void **state) {
 static trm_module *parse(const char *text) {
   trm_error error = {0};
   trm_module *module = NULL;
-  if (trm_hlo_parse_text(text, strlen(text), &module, &error) != TRM_OK) fail_msg("%s", error.message);
+  if (trm_hlo_parse_text(text, strlen(text), &module, &error) != TRM_OK)
+    fail_msg("%s", error.message);
   return module;
 }
 
@@ -241,10 +250,10 @@ static void expect_refused(const trm_module *module, const char *message) {
 
 static void test_structure(void **state) {
   (void)state;
-  trm_module *module = parse(
-      "HloModule m\n neg { a = f32[4] parameter(0) ROOT b = f32[4] negate(a) }\n"
-      "ENTRY main { c = f32[4] parameter(0) d = f32[4] call(c), to_apply=neg"
-      " ROOT e = f32[4] add(c, d) }");
+  trm_module *module =
+      parse("HloModule m\n neg { a = f32[4] parameter(0) ROOT b = f32[4] negate(a) }\n"
+            "ENTRY main { c = f32[4] parameter(0) d = f32[4] call(c), to_apply=neg"
+            " ROOT e = f32[4] add(c, d) }");
   trm_error error;
   trm_computation *entry = &module->computations[module->entry];
   assert_int_equal(trm_module_verify(module, &error), TRM_OK);

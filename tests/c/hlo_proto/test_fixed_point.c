@@ -1,4 +1,5 @@
-/* What is printed after a proto or a text stays the same, whatever it is written as and read from. */
+/* What is printed after a proto or a text stays the same, whatever it is written as and read from.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -53,7 +54,8 @@ static void check_file(const char *folder, const char *name, const char *ending)
   static const bool ways[] = {false, true, true, false}; /* each after each */
   for (int i = 0; i < 4; ++i) {
     char *text = print_by_way_of(module, ways[i], &module);
-    if (strcmp(text, first) != 0) fail_msg("%s, step %d: another text\n%s\n%s", path, i, first, text);
+    if (strcmp(text, first) != 0)
+      fail_msg("%s, step %d: another text\n%s\n%s", path, i, first, text);
     trm_free(text);
   }
   trm_free(first);
@@ -63,18 +65,19 @@ static void check_file(const char *folder, const char *name, const char *ending)
 static void test_protos(void **state) {
   (void)state;
   static const char *const names[] = {
-      "conv_bn_215", "conv_bn_221", "effects_215", "effects_221", "indexing_215", "indexing_221",
-      "lstm_215", "lstm_221", "sharding_215", "sharding_221", "transformer_215", "transformer_221",
-      "conv_jax010", "conv_jax011", "conv_jax012", "solve_jax011", "solve_jax012", "sort_jax010",
-      "sort_jax012", "topk_jax011"};
+      "conv_bn_215",     "conv_bn_221",     "effects_215", "effects_221",  "indexing_215",
+      "indexing_221",    "lstm_215",        "lstm_221",    "sharding_215", "sharding_221",
+      "transformer_215", "transformer_221", "conv_jax010", "conv_jax011",  "conv_jax012",
+      "solve_jax011",    "solve_jax012",    "sort_jax010", "sort_jax012",  "topk_jax011"};
   for (size_t i = 0; i < sizeof names / sizeof *names; ++i) check_file("proto", names[i], "pb");
 }
 
 static void test_texts(void **state) {
   (void)state;
-  static const char *const names[] = {
-      "async_sugar", "communication", "constants", "control", "data", "elementwise", "linear",
-      "newer", "random", "short_form", "small_types", "tf215_index", "tf215_train", "tf221_lstm"};
+  static const char *const names[] = {"async_sugar", "communication", "constants",   "control",
+                                      "data",        "elementwise",   "linear",      "newer",
+                                      "random",      "short_form",    "small_types", "tf215_index",
+                                      "tf215_train", "tf221_lstm"};
   for (size_t i = 0; i < sizeof names / sizeof *names; ++i) check_file("hlo", names[i], "hlo");
 }
 

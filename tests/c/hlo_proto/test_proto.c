@@ -13,10 +13,10 @@
 #include "hlo.pb-c.h"
 #include "hlo/hlo.h"
 
-static const char *const files[] = {
-    "conv_bn_215",  "conv_bn_221",  "effects_215",  "effects_221",     "indexing_215",
-    "indexing_221", "lstm_215",     "lstm_221",     "sharding_215",    "sharding_221",
-    "transformer_215", "transformer_221"};
+static const char *const files[] = {"conv_bn_215",  "conv_bn_221",     "effects_215",
+                                    "effects_221",  "indexing_215",    "indexing_221",
+                                    "lstm_215",     "lstm_221",        "sharding_215",
+                                    "sharding_221", "transformer_215", "transformer_221"};
 
 static uint8_t *load(const char *name, size_t *out_size) {
   char path[512];
@@ -217,12 +217,15 @@ static void test_unknown_fields(void **state) {
   /* 3 { 2 { 95: 1 } } */
   const uint8_t carries[] = {0x1a, 0x05, 0x12, 0x03, 0xf8, 0x05, 0x01};
   const uint8_t is_dynamic[] = {0x58, 0x01}; /* 11: 1, ignorable */
-  /* 3 { 2 { 98 {} } }, as JAX 0.10 writes for every dot; with 98 { 1 {} }; with 98 { 1 { 1: 2 } } */
+  /* 3 { 2 { 98 {} } }, as JAX 0.10 writes for every dot; with 98 { 1 {} }; with 98 { 1 { 1: 2 } }
+   */
   const uint8_t no_sparsity[] = {0x1a, 0x05, 0x12, 0x03, 0x92, 0x06, 0x00};
   const uint8_t empty_sparsity[] = {0x1a, 0x07, 0x12, 0x05, 0x92, 0x06, 0x02, 0x0a, 0x00};
   const uint8_t sparsity[] = {0x1a, 0x09, 0x12, 0x07, 0x92, 0x06, 0x04, 0x0a, 0x02, 0x08, 0x02};
   /* 3 { 2 { 2: "compare" 3 { 2: 1 } 63: "LT" 102: "X" } } */
-  const uint8_t order[] = "\x1a\x18\x12\x16\x12\x07" "compare" "\x1a\x02\x10\x01\xfa\x03\x02LT\xb2\x06\x01X";
+  const uint8_t order[] = "\x1a\x18\x12\x16\x12\x07"
+                          "compare"
+                          "\x1a\x02\x10\x01\xfa\x03\x02LT\xb2\x06\x01X";
   const uint8_t group[] = {0x0b, 0x0c};
   expect_refused(unknown_number, sizeof unknown_number, "field 123 of HloModuleProto");
   expect_refused(carries, sizeof carries, "num_carries (95) of HloInstructionProto");
@@ -641,10 +644,16 @@ static void test_schedule(void **state) {
 }
 
 static const char *const shardings[] = {
-    "{replicated}", "{manual}", "{unknown}", "{maximal device=3}", "{devices=[2,1]0,1}",
-    "{devices=[2,2]<=[4]}", "{devices=[2,2]<=[2,2]T(1,0) last_tile_dim_replicate}",
+    "{replicated}",
+    "{manual}",
+    "{unknown}",
+    "{maximal device=3}",
+    "{devices=[2,1]0,1}",
+    "{devices=[2,2]<=[4]}",
+    "{devices=[2,2]<=[2,2]T(1,0) last_tile_dim_replicate}",
     "{devices=[2,1,2]0,1,2,3 last_tile_dims={manual, replicated}}",
-    "{{maximal device=1}, {replicated}, {{manual}, {unknown}}, {}}", "{}"};
+    "{{maximal device=1}, {replicated}, {{manual}, {unknown}}, {}}",
+    "{}"};
 
 static void test_sharding(void **state) {
   (void)state;

@@ -102,7 +102,7 @@ static const wrong_text wrong_texts[] = {
     {BODY(PARAMETERS "x = f32[2,3] convolution(p, p), dim_labels=bf_io"),
      "expected labels such as b01f_01io->b01f"},
     {BODY(PARAMETERS "x = f32[2,3] convolution(p, p), window={size=3x3 stride=2}, "
-          "dim_labels=bf_io->bf"),
+                     "dim_labels=bf_io->bf"),
      "stride has 1 dimensions where the window has 2"},
     {BODY(PARAMETERS "x = f32[2,3] convolution(p, p), window={hole=3}, dim_labels=bf_io->bf"),
      "expected a window's size, stride, pad"},
@@ -124,13 +124,13 @@ static const wrong_text wrong_texts[] = {
           "false_computation={ ROOT a = f32[] parameter(0) }"),
      "a conditional on a number takes branch_computations"},
     {BODY(PARAMETERS "x = f32[] custom-call(p), custom_call_target=\"t\", "
-          "operand_layout_constraints={}"),
+                     "operand_layout_constraints={}"),
      "line 4, column 3: custom-call has 1 operands, and layouts for 0"},
     {BODY(PARAMETERS "x = f32[] custom-call(p), custom_call_target=\"t\", "
-          "operand_layout_constraints={f32[3,2]{1,0}}"),
+                     "operand_layout_constraints={f32[3,2]{1,0}}"),
      "operand 0 is f32[2,3], its layout is for f32[3,2]"},
     {BODY(PARAMETERS "s = ((f32[2,3]), f32[2,3], u32[]) negate-start(p)\n"
-          "  d = f32[2,3] abs-done(s)"),
+                     "  d = f32[2,3] abs-done(s)"),
      "%s began as negate and goes on as abs"},
     {"HloModule m, buffer_donor={ (x, {}) }\nENTRY e { p = f32[] parameter(0) }",
      "line 1, column 30: expected an integer"},
@@ -159,8 +159,7 @@ static void test_messages(void **state) {
     const wrong_text *wrong = &wrong_texts[i];
     trm_module *module = NULL;
     trm_error error = {0};
-    const trm_status status =
-        trm_hlo_parse_text(wrong->text, strlen(wrong->text), &module, &error);
+    const trm_status status = trm_hlo_parse_text(wrong->text, strlen(wrong->text), &module, &error);
     if (status == TRM_OK) fail_msg("this was taken:\n%s", wrong->text);
     assert_int_equal(status, TRM_INVALID_ARGUMENT);
     assert_int_equal(error.status, status);

@@ -84,11 +84,15 @@ static void test_attributes_left_out(void **state) {
   static const char ge[] = "ge {\n  a = f32[] parameter(0)\n  b = f32[] parameter(1)\n"
                            "  ROOT c = pred[] compare(a, b), direction=GE\n}\n";
   char text[1024];
-  snprintf(text, sizeof text, "HloModule m\n%sENTRY e {\n  x = f32[] parameter(0)\n"
-           "  ROOT r = f32[] reduce-window(x, x), to_apply=add\n}", add);
+  snprintf(text, sizeof text,
+           "HloModule m\n%sENTRY e {\n  x = f32[] parameter(0)\n"
+           "  ROOT r = f32[] reduce-window(x, x), to_apply=add\n}",
+           add);
   expect_read(text, "reduce-window(f32[] %x, f32[] %x), to_apply=%add");
-  snprintf(text, sizeof text, "HloModule m\n%s%sENTRY e {\n  x = f32[] parameter(0)\n"
-           "  ROOT r = f32[] select-and-scatter(x, x, x), select=ge, scatter=add\n}", add, ge);
+  snprintf(text, sizeof text,
+           "HloModule m\n%s%sENTRY e {\n  x = f32[] parameter(0)\n"
+           "  ROOT r = f32[] select-and-scatter(x, x, x), select=ge, scatter=add\n}",
+           add, ge);
   expect_read(text, "select=%ge, scatter=%add");
   expect_read("HloModule m\nENTRY e {\n  t = token[] after-all()\n"
               "  r = (f32[], u32[], token[]) recv(t), is_host_transfer=true\n"
@@ -130,8 +134,8 @@ static void test_shardings(void **state) {
     trm_module *module, *again = NULL;
     void *data = NULL;
     size_t size;
-    snprintf(text, sizeof text,
-             "HloModule m\nENTRY e { x = f32[4,4] parameter(0), sharding=%s }", shardings[i][0]);
+    snprintf(text, sizeof text, "HloModule m\nENTRY e { x = f32[4,4] parameter(0), sharding=%s }",
+             shardings[i][0]);
     module = parse_ok(text, strlen(text));
     if (trm_module_serialize(module, &data, &size, &error) != TRM_OK ||
         trm_module_read(data, size, "again", &again, &error) != TRM_OK) {
@@ -173,7 +177,8 @@ static void test_old_and_new(void **state) {
               "after-all(f32[4]{0} %x)");
 }
 
-/* Replica groups by axes of a mesh are those that they stand for, the axes' parts from the major one. */
+/* Replica groups by axes of a mesh are those that they stand for, the axes' parts from the major
+ * one. */
 static void test_meshes(void **state) {
   (void)state;
   static const struct {
@@ -247,15 +252,19 @@ static void test_named_refusals(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_meshes),
-      cmocka_unit_test(test_one_value_for_an_array),
-      cmocka_unit_test(test_orders),
-      cmocka_unit_test(test_named_refusals),
-      cmocka_unit_test(test_nested_instructions), cmocka_unit_test(test_without_header),
-      cmocka_unit_test(test_single_instruction),  cmocka_unit_test(test_inline_computations),
-      cmocka_unit_test(test_ends_of_lines),       cmocka_unit_test(test_attributes_left_out),
-      cmocka_unit_test(test_hints),               cmocka_unit_test(test_values),
-      cmocka_unit_test(test_old_and_new),         cmocka_unit_test(test_shardings)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_meshes),
+                                     cmocka_unit_test(test_one_value_for_an_array),
+                                     cmocka_unit_test(test_orders),
+                                     cmocka_unit_test(test_named_refusals),
+                                     cmocka_unit_test(test_nested_instructions),
+                                     cmocka_unit_test(test_without_header),
+                                     cmocka_unit_test(test_single_instruction),
+                                     cmocka_unit_test(test_inline_computations),
+                                     cmocka_unit_test(test_ends_of_lines),
+                                     cmocka_unit_test(test_attributes_left_out),
+                                     cmocka_unit_test(test_hints),
+                                     cmocka_unit_test(test_values),
+                                     cmocka_unit_test(test_old_and_new),
+                                     cmocka_unit_test(test_shardings)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -59,10 +59,10 @@ static void test_truncated(void **state) {
 static void test_mutated(void **state) {
   (void)state;
   static const char *const pieces[] = {
-      "{",    "}",  "(",   ")",      "[",       "]",          ",",  "=",        "%",   "\"",
-      "-1",   "0",  "1",   "f32[]",  "f32[2]",  "ROOT ",      "->", "/*",       "//",  "\\",
-      "...",  "x",  "_",   "{0}",    "{{0,1}}", "9999999999", "()", "nan",      "inf", "1e9",
-      "pred", "<=", "?",   "token[]", "tuple",  "to_apply=",  ":",  "{1,0}",    "T",   "\n"};
+      "{",    "}",  "(", ")",       "[",       "]",          ",",  "=",     "%",   "\"",
+      "-1",   "0",  "1", "f32[]",   "f32[2]",  "ROOT ",      "->", "/*",    "//",  "\\",
+      "...",  "x",  "_", "{0}",     "{{0,1}}", "9999999999", "()", "nan",   "inf", "1e9",
+      "pred", "<=", "?", "token[]", "tuple",   "to_apply=",  ":",  "{1,0}", "T",   "\n"};
   enum { NUM_PIECES = sizeof pieces / sizeof *pieces, ROUNDS = 400 };
   int taken = 0, total = 0;
   random_state = 20231121;

@@ -38,9 +38,8 @@ static void expect(const char *path, trm_status status, const char *message) {
 
 static void test_text(void **state) {
   (void)state;
-  static const char text[] =
-      "\xef\xbb\xbf // a byte-order mark\n/* and comments */ HloModule m\n"
-      "ENTRY e {\n  ROOT p = f32[2] parameter(0)\n}\n";
+  static const char text[] = "\xef\xbb\xbf // a byte-order mark\n/* and comments */ HloModule m\n"
+                             "ENTRY e {\n  ROOT p = f32[2] parameter(0)\n}\n";
   trm_module *module = NULL;
   trm_error error;
   const char *path = write_file(text, sizeof text - 1);

@@ -106,8 +106,8 @@ static void test_coverage(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_golden), cmocka_unit_test(test_verified),
-      cmocka_unit_test(test_like_xla), cmocka_unit_test(test_coverage)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_golden), cmocka_unit_test(test_verified),
+                                     cmocka_unit_test(test_like_xla),
+                                     cmocka_unit_test(test_coverage)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -126,10 +126,9 @@ static void test_constants(void **state) {
 /* Decimal text just above a tie must not be rounded twice, by way of float. */
 static void test_rounding(void **state) {
   (void)state;
-  static const char text[] =
-      "HloModule m\nENTRY e {\n"
-      "  a = f16[2] constant({1.00048828125, 1.00048828125001})\n"
-      "  ROOT b = bf16[2] constant({1.00390625, 1.00390625000001})\n}\n";
+  static const char text[] = "HloModule m\nENTRY e {\n"
+                             "  a = f16[2] constant({1.00048828125, 1.00048828125001})\n"
+                             "  ROOT b = bf16[2] constant({1.00390625, 1.00390625000001})\n}\n";
   trm_module *module = parse_ok(text, sizeof text - 1);
   const uint16_t *half = find_instruction(module, "a")->literal->leaves[0];
   const uint16_t *bfloat = find_instruction(module, "b")->literal->leaves[0];
@@ -286,7 +285,6 @@ int main(void) {
       cmocka_unit_test(test_constants),         cmocka_unit_test(test_rounding),
       cmocka_unit_test(test_floats_round_trip), cmocka_unit_test(test_order),
       cmocka_unit_test(test_async_sugar),       cmocka_unit_test(test_frames),
-      cmocka_unit_test(test_long_chain),
-      cmocka_unit_test(test_deep_calls)};
+      cmocka_unit_test(test_long_chain),        cmocka_unit_test(test_deep_calls)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -27,7 +27,9 @@ static inline uint64_t case_random(void) {
   case_random_state ^= case_random_state << 17;
   return case_random_state * 0x2545f4914f6cdd1du;
 }
-static inline int64_t case_random_below(int64_t n) { return (int64_t)((case_random() >> 33) % (uint64_t)n); }
+static inline int64_t case_random_below(int64_t n) {
+  return (int64_t)((case_random() >> 33) % (uint64_t)n);
+}
 
 /* What values an operand gets. */
 typedef enum case_values {
@@ -37,15 +39,17 @@ typedef enum case_values {
 } case_values;
 
 static inline double case_special(void) {
-  static const double special[] = {0.0, -0.0, 1.0, -1.0, INFINITY, -INFINITY, NAN, 0.5, -0.5, 1.5,
-                                   2.5, 65504.0, 65520.0, 1e-7, -6e-8, 1e-40, -1e-45, 3e38, -3e38,
-                                   2147483648.0, -2147483648.0, 4294967296.0, 127.5, 255.5, 16777217.0};
+  static const double special[] = {0.0,           -0.0,         1.0,     -1.0,  INFINITY,
+                                   -INFINITY,     NAN,          0.5,     -0.5,  1.5,
+                                   2.5,           65504.0,      65520.0, 1e-7,  -6e-8,
+                                   1e-40,         -1e-45,       3e38,    -3e38, 2147483648.0,
+                                   -2147483648.0, 4294967296.0, 127.5,   255.5, 16777217.0};
   return special[case_random_below((int64_t)(sizeof special / sizeof *special))];
 }
 
 static inline void case_fill(trm_dtype dtype, void *data, int64_t count, case_values values) {
   const size_t size = trm_dtype_size(dtype);
-  for (int64_t i = 0; i < count; i++) {
+  for (int64_t i = 0; i < count; ++i) {
     char *at = (char *)data + (size_t)i * size;
     double v = (double)case_random_below(1 << 20) / (1 << 17) - 4.0;
     if (values == VALUES_WHOLE) v = (double)case_random_below(9) - 4.0;
@@ -57,11 +61,22 @@ static inline void case_fill(trm_dtype dtype, void *data, int64_t count, case_va
     const uint64_t bits = case_random();
     switch (dtype) {
       case TRM_PRED: *(uint8_t *)at = bits >> 40 & 1; break;
-      case TRM_F32: { const float f = (float)v; memcpy(at, &f, 4); break; }
-      case TRM_F16: { const uint16_t h = trm_float_to_half((float)v); memcpy(at, &h, 2); break; }
+      case TRM_F32: {
+        const float f = (float)v;
+        memcpy(at, &f, 4);
+        break;
+      }
+      case TRM_F16: {
+        const uint16_t h = trm_float_to_half((float)v);
+        memcpy(at, &h, 2);
+        break;
+      }
       default:
         if (values == VALUES_WILD && case_random_below(3) > 0) memcpy(at, &bits, size);
-        else { const int64_t small = (int64_t)v; memcpy(at, &small, size); }
+        else {
+          const int64_t small = (int64_t)v;
+          memcpy(at, &small, size);
+        }
         break;
     }
   }
@@ -85,7 +100,8 @@ static inline fast_case case_create(void) {
 }
 static inline void case_free(fast_case *c) { trm_module_free(c->module); }
 
-static inline trm_shape case_shape(fast_case *c, trm_dtype dtype, int32_t rank, const int64_t *dims) {
+static inline trm_shape case_shape(fast_case *c, trm_dtype dtype, int32_t rank,
+                                   const int64_t *dims) {
   trm_shape shape;
   assert_true(trm_shape_make(&c->module->arena, dtype, rank, dims, &shape));
   return shape;
@@ -105,13 +121,14 @@ static inline trm_index case_add(fast_case *c, uint32_t computation, trm_instruc
 }
 static inline trm_index case_parameter(fast_case *c, uint32_t computation, trm_shape shape) {
   return case_add(c, computation,
-                  (trm_instruction){.opcode = TRM_OP_PARAMETER, .shape = shape,
+                  (trm_instruction){.opcode = TRM_OP_PARAMETER,
+                                    .shape = shape,
                                     .number = c->module->computations[computation].num_parameters});
 }
 static inline trm_instruction case_op(trm_opcode opcode, trm_shape shape, uint32_t num_operands,
                                       trm_index *operands) {
-  return (trm_instruction){.opcode = opcode, .shape = shape, .num_operands = num_operands,
-                           .operands = operands};
+  return (trm_instruction){
+      .opcode = opcode, .shape = shape, .num_operands = num_operands, .operands = operands};
 }
 /* A scalar computation op(p0, p1). */
 static inline uint32_t case_reducer(fast_case *c, trm_opcode opcode, trm_dtype dtype) {
@@ -131,7 +148,7 @@ typedef struct case_results {
   void *data[CASE_MAX_LEAVES];
 } case_results;
 static inline void case_results_free(case_results *r) {
-  for (int32_t i = 0; i < r->count; i++) trm_free(r->data[i]);
+  for (int32_t i = 0; i < r->count; ++i) trm_free(r->data[i]);
 }
 
 static inline void *case_allocate(size_t bytes) {
@@ -161,12 +178,12 @@ static inline bool case_run(fast_case *c, trm_index index, bool fast, int in_pla
   if (out_in_place != NULL) *out_in_place = kernel.in_place_operands;
   memset(out, 0, sizeof *out);
   out->count = trm_shape_num_leaves(&instruction->shape);
-  for (int32_t i = 0; i < out->count; i++) {
+  for (int32_t i = 0; i < out->count; ++i) {
     out->shapes[i] = *trm_shape_leaf(&instruction->shape, i);
     out->data[i] = case_allocate(trm_shape_bytes(&out->shapes[i]));
   }
   const void *sources[CASE_MAX_LEAVES] = {NULL};
-  for (uint32_t i = 0; i < instruction->num_operands; i++) sources[i] = operands[i];
+  for (uint32_t i = 0; i < instruction->num_operands; ++i) sources[i] = operands[i];
   if (in_place >= 0) {
     memcpy(out->data[0], operands[in_place], trm_shape_bytes(&out->shapes[0]));
     sources[in_place] = out->data[0];
@@ -175,12 +192,16 @@ static inline bool case_run(fast_case *c, trm_index index, bool fast, int in_pla
   void *scratch = case_allocate(kernel.scratch_bytes);
   void *persistent = case_allocate(kernel.persistent_bytes);
   memset(persistent, 0, kernel.persistent_bytes);
-  const trm_kernel_call call = {.operands = sources, .versions = versions, .results = out->data,
-                                .scratch = scratch, .persistent = persistent, .seed = 1};
+  const trm_kernel_call call = {.operands = sources,
+                                .versions = versions,
+                                .results = out->data,
+                                .scratch = scratch,
+                                .persistent = persistent,
+                                .seed = 1};
   case_check(kernel.run(&kernel, &call, &error), &error);
-  for (int32_t i = 0; i < out->count; i++) { /* nothing behind the end was written */
+  for (int32_t i = 0; i < out->count; ++i) { /* nothing behind the end was written */
     const unsigned char *end = (unsigned char *)out->data[i] + trm_shape_bytes(&out->shapes[i]);
-    for (int k = 0; k < 64; k++) assert_int_equal(end[k], 0xcd);
+    for (int k = 0; k < 64; ++k) assert_int_equal(end[k], 0xcd);
   }
   trm_free(scratch);
   trm_free(persistent);
@@ -199,23 +220,25 @@ static inline double case_value(trm_dtype dtype, const void *data, int64_t i) {
 static inline void case_compare(const case_results *got, const case_results *want, double ulps,
                                 double absolute, const char *what) {
   assert_int_equal(got->count, want->count);
-  for (int32_t leaf = 0; leaf < got->count; leaf++) {
+  for (int32_t leaf = 0; leaf < got->count; ++leaf) {
     const trm_dtype dtype = got->shapes[leaf].dtype;
     const int64_t n = trm_shape_count(&got->shapes[leaf]);
     if (dtype != TRM_F16 && dtype != TRM_F32) {
       const size_t bytes = trm_shape_bytes(&got->shapes[leaf]), size = trm_dtype_size(dtype);
-      for (size_t i = 0; i < bytes; i++) {
+      for (size_t i = 0; i < bytes; ++i) {
         if (((char *)got->data[leaf])[i] != ((char *)want->data[leaf])[i])
           fail_msg("%s: result %d differs at element %zu", what, leaf, i / size);
       }
       continue;
     }
-    for (int64_t i = 0; i < n; i++) {
-      const double g = case_value(dtype, got->data[leaf], i), w = case_value(dtype, want->data[leaf], i);
+    for (int64_t i = 0; i < n; ++i) {
+      const double g = case_value(dtype, got->data[leaf], i),
+                   w = case_value(dtype, want->data[leaf], i);
       if (isnan(g) && isnan(w)) continue;
       if (g == w && (w != 0.0 || ulps > 0 || signbit(g) == signbit(w))) continue;
       const double least = dtype == TRM_F16 ? 0x1p-24 : 0x1p-149;
-      double ulp = w == 0.0 || isinf(w) ? least : ldexp(1.0, ilogb(w) - (dtype == TRM_F16 ? 10 : 23));
+      double ulp =
+          w == 0.0 || isinf(w) ? least : ldexp(1.0, ilogb(w) - (dtype == TRM_F16 ? 10 : 23));
       if (ulp < least) ulp = least;
       const double difference = fabs(g - w);
       if (!(difference <= ulps * ulp) && !(difference <= absolute))
@@ -232,7 +255,7 @@ static inline void case_both(fast_case *c, trm_index index, case_values values, 
   const trm_computation *computation = &c->module->computations[c->computation];
   const trm_instruction *instruction = &computation->instructions[index];
   void *operands[CASE_MAX_LEAVES];
-  for (uint32_t i = 0; i < instruction->num_operands; i++) {
+  for (uint32_t i = 0; i < instruction->num_operands; ++i) {
     const trm_shape *shape = &computation->instructions[instruction->operands[i]].shape;
     operands[i] = case_allocate(trm_shape_bytes(shape));
     case_fill(shape->dtype, operands[i], trm_shape_count(shape), values);
@@ -245,7 +268,7 @@ static inline void case_both(fast_case *c, trm_index index, case_values values, 
     assert_true(case_run(c, index, false, -1, (const void *const *)operands, &want, NULL));
     case_compare(&got, &want, ulps, absolute, what);
     case_results_free(&got);
-    for (int i = 0; i < 16; i++) {
+    for (int i = 0; i < 16; ++i) {
       if (!(in_place >> i & 1) || (uint32_t)i >= instruction->num_operands) continue;
       assert_true(case_run(c, index, true, i, (const void *const *)operands, &got, NULL));
       case_compare(&got, &want, ulps, absolute, what);
@@ -253,7 +276,7 @@ static inline void case_both(fast_case *c, trm_index index, case_values values, 
     }
     case_results_free(&want);
   }
-  for (uint32_t i = 0; i < instruction->num_operands; i++) trm_free(operands[i]);
+  for (uint32_t i = 0; i < instruction->num_operands; ++i) trm_free(operands[i]);
 }
 
 #endif /* TREMULA_TESTS_OPS_FAST_CASE_H_ */

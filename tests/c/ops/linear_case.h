@@ -14,7 +14,7 @@ typedef struct convolution_case {
   const char *name;
   const char *labels; /* "b01f_01io->b01f" */
   int64_t lhs[5], rhs[5];
-  trm_window_dimension window[3]; /* size is filled in; 0 in strides and dilations means 1 */
+  trm_window_dimension window[3];       /* size is filled in; 0 in strides and dilations means 1 */
   int64_t feature_groups, batch_groups; /* 0 means 1 */
 } convolution_case;
 
@@ -38,7 +38,7 @@ typedef struct linear_case {
   int64_t spatial[3][3];
   trm_dot dot;
   int64_t numbers[4][5];
-  void *data[3]; /* lhs, rhs, result */
+  void *data[3];      /* lhs, rhs, result */
   int64_t contracted; /* products summed into one element */
 } linear_case;
 

@@ -3,10 +3,10 @@
 #ifndef TREMULA_TESTS_OPS_REFERENCE_CASE_H_
 #define TREMULA_TESTS_OPS_REFERENCE_CASE_H_
 
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <setjmp.h>
 #include <cmocka.h>
 
 #include <math.h>
@@ -44,8 +44,8 @@ static inline void case_begin(test_case *c) {
 }
 
 static inline void case_end(test_case *c) {
-  for (uint32_t i = 0; i < c->num_inputs; i++) free(c->input_data[i]);
-  for (uint32_t i = 0; i < c->num_results; i++) free(c->results[i]);
+  for (uint32_t i = 0; i < c->num_inputs; ++i) free(c->input_data[i]);
+  for (uint32_t i = 0; i < c->num_results; ++i) free(c->results[i]);
   trm_module_free(c->module);
 }
 
@@ -59,7 +59,8 @@ static inline trm_shape case_shape(test_case *c, trm_dtype dtype, int32_t rank,
 /* A number as the bits of a type. Halves: only numbers that they hold exactly, by their bits. */
 static inline void case_pack(trm_dtype dtype, void *to, int64_t i, double number) {
   switch (dtype) {
-    case TRM_PRED: case TRM_U8: ((uint8_t *)to)[i] = (uint8_t)number; break;
+    case TRM_PRED:
+    case TRM_U8: ((uint8_t *)to)[i] = (uint8_t)number; break;
     case TRM_S8: ((int8_t *)to)[i] = (int8_t)number; break;
     case TRM_S16: ((int16_t *)to)[i] = (int16_t)number; break;
     case TRM_U16: ((uint16_t *)to)[i] = (uint16_t)number; break;
@@ -88,7 +89,8 @@ static inline void case_pack(trm_dtype dtype, void *to, int64_t i, double number
 
 static inline double case_unpack(trm_dtype dtype, const void *from, int64_t i) {
   switch (dtype) {
-    case TRM_PRED: case TRM_U8: return ((const uint8_t *)from)[i];
+    case TRM_PRED:
+    case TRM_U8: return ((const uint8_t *)from)[i];
     case TRM_S8: return ((const int8_t *)from)[i];
     case TRM_S16: return ((const int16_t *)from)[i];
     case TRM_U16: return ((const uint16_t *)from)[i];
@@ -107,7 +109,8 @@ static inline double case_unpack(trm_dtype dtype, const void *from, int64_t i) {
       memcpy(&single, &bits, 4);
       return (double)single;
     }
-    case TRM_F32: case TRM_C64: return (double)((const float *)from)[i];
+    case TRM_F32:
+    case TRM_C64: return (double)((const float *)from)[i];
     case TRM_F64: return ((const double *)from)[i];
     default: fail_msg("no unpacking for this type"); return 0.0;
   }
@@ -116,7 +119,8 @@ static inline double case_unpack(trm_dtype dtype, const void *from, int64_t i) {
 /* Adds a parameter with these bytes. */
 static inline trm_index case_input_bytes(test_case *c, trm_dtype dtype, int32_t rank,
                                          const int64_t *dims, const void *bytes) {
-  const trm_instruction parameter = {.opcode = TRM_OP_PARAMETER, .number = c->num_inputs,
+  const trm_instruction parameter = {.opcode = TRM_OP_PARAMETER,
+                                     .number = c->num_inputs,
                                      .shape = case_shape(c, dtype, rank, dims)};
   const size_t size = trm_shape_bytes(&parameter.shape);
   trm_index index;
@@ -132,7 +136,7 @@ static inline trm_index case_input(test_case *c, trm_dtype dtype, int32_t rank, 
   const trm_index index = case_input_bytes(c, dtype, rank, dims, NULL);
   const trm_shape shape = case_shape(c, dtype, rank, dims);
   const int64_t count = trm_shape_count(&shape) * (dtype == TRM_C64 ? 2 : 1);
-  for (int64_t i = 0; i < count; i++) {
+  for (int64_t i = 0; i < count; ++i) {
     case_pack(dtype, c->input_data[c->num_inputs - 1], i, numbers[i]);
   }
   return index;
@@ -145,7 +149,7 @@ static inline trm_index case_input_pattern(test_case *c, trm_dtype dtype, int32_
   const trm_shape shape = case_shape(c, dtype, rank, dims);
   const int64_t count = trm_shape_count(&shape);
   assert_true(count <= 256);
-  for (int64_t i = 0; i < count; i++) numbers[i] = (double)((i * 7 + start) % 11 - 5);
+  for (int64_t i = 0; i < count; ++i) numbers[i] = (double)((i * 7 + start) % 11 - 5);
   return case_input(c, dtype, rank, dims, numbers);
 }
 
@@ -161,10 +165,11 @@ static inline uint32_t case_computation(test_case *c, int count, const trm_dtype
                                         trm_index *out_parameters) {
   uint32_t computation;
   assert_int_equal(trm_module_add_computation(c->module, NULL, &computation, &c->error), TRM_OK);
-  for (int i = 0; i < count; i++) {
-    out_parameters[i] = case_add(c, computation,
-                                 (trm_instruction){.opcode = TRM_OP_PARAMETER, .number = i,
-                                                   .shape = case_shape(c, types[i], 0, NULL)});
+  for (int i = 0; i < count; ++i) {
+    out_parameters[i] = case_add(
+        c, computation,
+        (trm_instruction){
+            .opcode = TRM_OP_PARAMETER, .number = i, .shape = case_shape(c, types[i], 0, NULL)});
   }
   return computation;
 }
@@ -173,7 +178,9 @@ static inline trm_index case_add_binary(test_case *c, uint32_t computation, trm_
                                         trm_dtype dtype, trm_index a, trm_index b) {
   trm_index operands[2] = {a, b};
   return case_add(c, computation,
-                  (trm_instruction){.opcode = opcode, .operands = operands, .num_operands = 2,
+                  (trm_instruction){.opcode = opcode,
+                                    .operands = operands,
+                                    .num_operands = 2,
                                     .shape = case_shape(c, dtype, 0, NULL)});
 }
 
@@ -196,16 +203,19 @@ static inline uint32_t case_compare_computation(test_case *c, trm_comparison com
   const trm_dtype types[2] = {dtype, dtype};
   trm_index p[2];
   const uint32_t computation = case_computation(c, 2, types, p);
-  const trm_index root =
-      case_add(c, computation, (trm_instruction){.opcode = TRM_OP_COMPARE, .operands = p,
-                                                 .num_operands = 2, .comparison = comparison,
-                                                 .shape = case_shape(c, TRM_PRED, 0, NULL)});
+  const trm_index root = case_add(c, computation,
+                                  (trm_instruction){.opcode = TRM_OP_COMPARE,
+                                                    .operands = p,
+                                                    .num_operands = 2,
+                                                    .comparison = comparison,
+                                                    .shape = case_shape(c, TRM_PRED, 0, NULL)});
   case_set_root(c, computation, root);
   return computation;
 }
 
 /* Creates the reference kernel of the prototype (on all inputs), and runs it twice when it does not
- * draw random numbers: the scratch buffer holds garbage and nothing may be written past the ends. */
+ * draw random numbers: the scratch buffer holds garbage and nothing may be written past the ends.
+ */
 static inline trm_status case_try(test_case *c, trm_instruction prototype, trm_shape shape) {
   prototype.shape = shape;
   prototype.operands = c->inputs;
@@ -223,7 +233,7 @@ static inline trm_status case_try(test_case *c, trm_instruction prototype, trm_s
   }
   c->num_results = (uint32_t)trm_shape_num_leaves(&shape);
   assert_true(c->num_results <= CASE_MAX_RESULTS);
-  for (uint32_t i = 0; i < c->num_results; i++) {
+  for (uint32_t i = 0; i < c->num_results; ++i) {
     c->shapes[i] = *trm_shape_leaf(&shape, (int32_t)i);
     const size_t size = trm_shape_bytes(&c->shapes[i]);
     c->results[i] = malloc(size + CASE_GUARD);
@@ -233,14 +243,16 @@ static inline trm_status case_try(test_case *c, trm_instruction prototype, trm_s
   memset(scratch, 0xcd, kernel.scratch_bytes + CASE_GUARD);
   const uint64_t versions[CASE_MAX_INPUTS] = {0};
   const trm_kernel_call call = {.operands = (const void *const *)c->input_data,
-                                .versions = versions, .results = c->results, .scratch = scratch,
+                                .versions = versions,
+                                .results = c->results,
+                                .scratch = scratch,
                                 .seed = c->seed};
-  for (int run = 0; run < 2 && status == TRM_OK; run++) {
+  for (int run = 0; run < 2 && status == TRM_OK; ++run) {
     status = kernel.run(&kernel, &call, &c->error);
   }
-  for (int i = 0; i < CASE_GUARD; i++) {
+  for (int i = 0; i < CASE_GUARD; ++i) {
     assert_int_equal(((unsigned char *)scratch)[kernel.scratch_bytes + (size_t)i], 0xcd);
-    for (uint32_t k = 0; k < c->num_results; k++) {
+    for (uint32_t k = 0; k < c->num_results; ++k) {
       const size_t size = trm_shape_bytes(&c->shapes[k]);
       assert_int_equal(((unsigned char *)c->results[k])[size + (size_t)i], 0xa5);
     }
@@ -285,7 +297,7 @@ static inline void case_expect(test_case *c, uint32_t result, const double *expe
                                double tolerance) {
   const trm_dtype dtype = c->shapes[result].dtype;
   const int64_t count = trm_shape_count(&c->shapes[result]) * (dtype == TRM_C64 ? 2 : 1);
-  for (int64_t i = 0; i < count; i++) {
+  for (int64_t i = 0; i < count; ++i) {
     const double got = case_unpack(dtype, c->results[result], i), want = expected[i];
     bool same;
     if (isnan(want) || isnan(got)) same = isnan(want) && isnan(got);

@@ -13,7 +13,7 @@ typedef struct dropout_case {
 /* Whether the element of x at row-major place i is kept. */
 static bool kept(const dropout_case *row, int64_t i, uint64_t key, double rate) {
   int64_t noise = 0, stride = 1;
-  for (int32_t d = row->rank - 1; d >= 0; d--) {
+  for (int32_t d = row->rank - 1; d >= 0; --d) {
     if (row->noise[d] != 1) noise += i % row->dims[d] * stride;
     stride *= row->noise[d];
     i /= row->dims[d];
@@ -29,8 +29,10 @@ static const int32_t SEED[2] = {77, -5};
 
 static trm_instruction call_of(const char *config, trm_custom_call *custom) {
   *custom = (trm_custom_call){.target = "tremula.dropout"};
-  return (trm_instruction){.opcode = TRM_OP_CUSTOM_CALL, .custom_call = custom,
-                           .backend_config = config, .backend_config_size = strlen(config)};
+  return (trm_instruction){.opcode = TRM_OP_CUSTOM_CALL,
+                           .custom_call = custom,
+                           .backend_config = config,
+                           .backend_config_size = strlen(config)};
 }
 
 static void test_masks(void **unused) {
@@ -46,14 +48,14 @@ static void test_masks(void **unused) {
       {1, {0}, {0}, "{\"rate\":0.25,\"scale\":2}"},
   };
   const uint64_t key = (uint64_t)(uint32_t)SEED[1] << 32 | (uint32_t)SEED[0];
-  for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
+  for (size_t r = 0; r < sizeof rows / sizeof *rows; ++r) {
     const dropout_case *row = &rows[r];
     int64_t count = 1;
-    for (int32_t d = 0; d < row->rank; d++) count *= row->dims[d];
+    for (int32_t d = 0; d < row->rank; ++d) count *= row->dims[d];
     double *numbers = malloc(((size_t)count + 1) * sizeof *numbers);
     assert_non_null(numbers);
-    for (int64_t i = 0; i < count; i++) numbers[i] = (double)(i % 1000 + 1);
-    for (int half = 0; half < 2; half++) {
+    for (int64_t i = 0; i < count; ++i) numbers[i] = (double)(i % 1000 + 1);
+    for (int half = 0; half < 2; ++half) {
       test_case c;
       case_begin(&c);
       print_message("row %zu, half %d\n", r, half);
@@ -62,7 +64,7 @@ static void test_masks(void **unused) {
       case_input_bytes(&c, TRM_S32, 1, &PAIR, SEED);
       trm_custom_call custom;
       case_run(&c, call_of(row->config, &custom), case_shape(&c, dtype, row->rank, row->dims));
-      for (int64_t i = 0; i < count; i++) {
+      for (int64_t i = 0; i < count; ++i) {
         const double want = kept(row, i, key, 0.25) ? 2.0 * numbers[i] : 0.0;
         assert_true(case_unpack(dtype, c.results[0], i) == want);
       }
@@ -75,13 +77,16 @@ static void test_masks(void **unused) {
 static void test_refusals(void **unused) {
   (void)unused;
   static const char *const configs[] = {
-      "", "{}", "{\"rate\":1.5,\"scale\":1}", "{\"rate\":0.5}",
+      "",
+      "{}",
+      "{\"rate\":1.5,\"scale\":1}",
+      "{\"rate\":0.5}",
       "{\"rate\":0.5,\"scale\":1,\"noise_shape\":[3]}",
       "{\"rate\":0.5,\"scale\":1,\"noise_shape\":[3,4]}",
   };
   static const int64_t dims[2] = {3, 5};
   const double numbers[15] = {0};
-  for (size_t i = 0; i < sizeof configs / sizeof *configs; i++) {
+  for (size_t i = 0; i < sizeof configs / sizeof *configs; ++i) {
     test_case c;
     case_begin(&c);
     case_input(&c, TRM_F32, 2, dims, numbers);

@@ -30,9 +30,9 @@ static void check_real(const double *a, const double *v, const double *w, double
   }
 }
 
-#define EIGH(type, values, batch, config)                                                     \
-  "HloModule m\nENTRY e {\n  x = " type "[" batch "5,5] parameter(0)\n  ROOT r = (" type      \
-  "[" batch "5,5], " values "[" batch "5]) custom-call(x), custom_call_target=\"Eigh\", "       \
+#define EIGH(type, values, batch, config)                                                          \
+  "HloModule m\nENTRY e {\n  x = " type "[" batch "5,5] parameter(0)\n  ROOT r = (" type "[" batch \
+  "5,5], " values "[" batch "5]) custom-call(x), custom_call_target=\"Eigh\", "                    \
   "backend_config=\"" config "\"\n}\n"
 
 static void test_real(void **state) {

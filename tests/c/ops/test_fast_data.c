@@ -10,7 +10,7 @@ static int32_t random_dims(int64_t *dims, int32_t least) {
   static const int64_t choices[] = {1, 2, 3, 4, 7, 16, 33, 70};
   const int32_t rank = least + (int32_t)case_random_below(4);
   int64_t count = 1;
-  for (int32_t d = 0; d < rank; d++) {
+  for (int32_t d = 0; d < rank; ++d) {
     dims[d] = choices[case_random_below(8)];
     if (count * dims[d] > 60000) dims[d] = 1;
     count *= dims[d];
@@ -27,8 +27,8 @@ static void check(fast_case *c, trm_instruction instruction, const char *what, i
 }
 
 static void random_permutation(int64_t *out, int32_t n) {
-  for (int32_t i = 0; i < n; i++) out[i] = i;
-  for (int32_t i = n - 1; i > 0; i--) {
+  for (int32_t i = 0; i < n; ++i) out[i] = i;
+  for (int32_t i = n - 1; i > 0; --i) {
     const int64_t k = case_random_below(i + 1), t = out[i];
     out[i] = out[k], out[k] = t;
   }
@@ -36,14 +36,14 @@ static void random_permutation(int64_t *out, int32_t n) {
 
 static void test_transpose(void **state) {
   (void)state;
-  for (int64_t seed = 1; seed <= 300; seed++) {
+  for (int64_t seed = 1; seed <= 300; ++seed) {
     case_random_state = (uint64_t)seed * 77777;
     fast_case c = case_create();
     int64_t dims[8], out[8], order[8];
     const int32_t rank = random_dims(dims, 1);
     const trm_dtype dtype = random_type();
     random_permutation(order, rank);
-    for (int32_t d = 0; d < rank; d++) out[d] = dims[order[d]];
+    for (int32_t d = 0; d < rank; ++d) out[d] = dims[order[d]];
     trm_index p = case_parameter(&c, c.computation, case_shape(&c, dtype, rank, dims));
     trm_instruction i = case_op(TRM_OP_TRANSPOSE, case_shape(&c, dtype, rank, out), 1, &p);
     i.dimensions = case_dims(&c, rank, order);
@@ -54,13 +54,13 @@ static void test_transpose(void **state) {
 
 static void test_broadcast(void **state) {
   (void)state;
-  for (int64_t seed = 1; seed <= 200; seed++) {
+  for (int64_t seed = 1; seed <= 200; ++seed) {
     case_random_state = (uint64_t)seed * 99991;
     fast_case c = case_create();
     int64_t out[8], dims[8], map[8];
     const int32_t rank = random_dims(out, 0);
     int32_t n = 0;
-    for (int32_t d = 0; d < rank; d++)
+    for (int32_t d = 0; d < rank; ++d)
       if (case_random_below(2) == 0) map[n] = d, dims[n++] = out[d];
     const trm_dtype dtype = random_type();
     trm_index p = case_parameter(&c, c.computation, case_shape(&c, dtype, n, dims));
@@ -73,7 +73,7 @@ static void test_broadcast(void **state) {
 
 static void test_slice_reverse_pad(void **state) {
   (void)state;
-  for (int64_t seed = 1; seed <= 300; seed++) {
+  for (int64_t seed = 1; seed <= 300; ++seed) {
     case_random_state = (uint64_t)seed * 31337;
     fast_case c = case_create();
     int64_t dims[8], out[8], which[8];
@@ -85,7 +85,7 @@ static void test_slice_reverse_pad(void **state) {
     trm_slice_dimension slice[8];
     trm_padding_dimension padding[8];
     int32_t n = 0;
-    for (int32_t d = 0; d < rank; d++) {
+    for (int32_t d = 0; d < rank; ++d) {
       slice[d].start = case_random_below(dims[d] + 1);
       slice[d].stride = case_random_below(3) + 1;
       slice[d].limit = slice[d].start + case_random_below(dims[d] - slice[d].start + 1);
@@ -99,7 +99,7 @@ static void test_slice_reverse_pad(void **state) {
     i.dimensions = case_dims(&c, n, which);
     check(&c, i, "reverse", seed);
     int64_t count = 1;
-    for (int32_t d = 0; d < rank; d++) {
+    for (int32_t d = 0; d < rank; ++d) {
       padding[d].interior = case_random_below(4) == 0 ? case_random_below(3) : 0;
       padding[d].low = case_random_below(2) ? 0 : case_random_below(6) - 2;
       padding[d].high = case_random_below(2) ? 0 : case_random_below(6) - 2;
@@ -119,7 +119,7 @@ static void test_slice_reverse_pad(void **state) {
 
 static void test_concatenate_iota_copy(void **state) {
   (void)state;
-  for (int64_t seed = 1; seed <= 150; seed++) {
+  for (int64_t seed = 1; seed <= 150; ++seed) {
     case_random_state = (uint64_t)seed * 4241;
     fast_case c = case_create();
     int64_t dims[8], out[8];
@@ -130,7 +130,7 @@ static void test_concatenate_iota_copy(void **state) {
     out[along] = 0;
     trm_index p[4];
     const uint32_t n = (uint32_t)case_random_below(4) + 1;
-    for (uint32_t k = 0; k < n; k++) {
+    for (uint32_t k = 0; k < n; ++k) {
       dims[along] = case_random_below(9);
       out[along] += dims[along];
       p[k] = case_parameter(&c, c.computation, case_shape(&c, dtype, rank, dims));
@@ -153,23 +153,26 @@ static void test_concatenate_iota_copy(void **state) {
 static void test_dynamic_slices(void **state) {
   (void)state;
   static const trm_dtype index_types[] = {TRM_S32, TRM_S64, TRM_U32, TRM_S8, TRM_U64};
-  for (int64_t seed = 1; seed <= 200; seed++) {
+  for (int64_t seed = 1; seed <= 200; ++seed) {
     case_random_state = (uint64_t)seed * 1299709;
     fast_case c = case_create();
     int64_t dims[8], sizes[8];
     const int32_t rank = random_dims(dims, 1);
     const trm_dtype dtype = random_type(), index = index_types[case_random_below(5)];
-    for (int32_t d = 0; d < rank; d++) sizes[d] = dims[d] == 0 ? 0 : case_random_below(dims[d]) + 1;
+    for (int32_t d = 0; d < rank; ++d) sizes[d] = dims[d] == 0 ? 0 : case_random_below(dims[d]) + 1;
     trm_index p[10];
     p[0] = case_parameter(&c, c.computation, case_shape(&c, dtype, rank, dims));
     const trm_shape small = case_shape(&c, dtype, rank, sizes);
-    for (int32_t d = 0; d < rank; d++)
+    for (int32_t d = 0; d < rank; ++d)
       p[2 + d] = case_parameter(&c, c.computation, case_shape(&c, index, 0, NULL));
     p[1] = p[0];
-    check(&c, case_op(TRM_OP_DYNAMIC_SLICE, small, (uint32_t)rank + 1, p + 1), "dynamic-slice", seed);
+    check(&c, case_op(TRM_OP_DYNAMIC_SLICE, small, (uint32_t)rank + 1, p + 1), "dynamic-slice",
+          seed);
     p[1] = case_parameter(&c, c.computation, small);
-    check(&c, case_op(TRM_OP_DYNAMIC_UPDATE_SLICE, case_shape(&c, dtype, rank, dims),
-                      (uint32_t)rank + 2, p), "dynamic-update-slice", seed);
+    check(&c,
+          case_op(TRM_OP_DYNAMIC_UPDATE_SLICE, case_shape(&c, dtype, rank, dims),
+                  (uint32_t)rank + 2, p),
+          "dynamic-update-slice", seed);
     case_free(&c);
   }
 }
@@ -182,12 +185,12 @@ static void run_indexed(int64_t seed) {
   const trm_dtype index_type = case_random_below(2) ? TRM_S32 : TRM_S8;
   int64_t dims[6], slice[6], map[6], collapsed[6], batching[1], indices_batching[1];
   const int32_t rank = (int32_t)case_random_below(3) + 1;
-  for (int32_t d = 0; d < rank; d++) dims[d] = case_random_below(12) + 1;
+  for (int32_t d = 0; d < rank; ++d) dims[d] = case_random_below(12) + 1;
   if (case_random_below(3) == 0) dims[rank - 1] = 200;
   const bool batches = rank > 1 && case_random_below(3) == 0;
   int32_t num_map = 0, num_collapsed = 0, num_window = 0;
   int64_t window[6];
-  for (int32_t d = 0; d < rank; d++) {
+  for (int32_t d = 0; d < rank; ++d) {
     slice[d] = case_random_below(3) == 0 ? dims[d] : case_random_below(dims[d]) + 1;
     if (batches && d == 0) {
       slice[d] = 1;
@@ -204,7 +207,7 @@ static void run_indexed(int64_t seed) {
   /* The indices: batch dimensions, then the vector (or none when it has one component). */
   int64_t index_dims[6], batch_dims[4];
   int32_t num_batch = (int32_t)case_random_below(2) + (batches ? 1 : 0);
-  for (int32_t b = 0; b < num_batch; b++) batch_dims[b] = case_random_below(9) + 1;
+  for (int32_t b = 0; b < num_batch; ++b) batch_dims[b] = case_random_below(9) + 1;
   if (batches) {
     batch_dims[0] = dims[0];
     batching[0] = indices_batching[0] = 0;
@@ -231,9 +234,10 @@ static void run_indexed(int64_t seed) {
   }
   const trm_shape operand = case_shape(&c, dtype, rank, dims);
   const trm_shape others = case_shape(&c, dtype, other_rank, other);
-  trm_index p[3] = {case_parameter(&c, c.computation, operand),
-                    case_parameter(&c, c.computation, case_shape(&c, index_type, index_rank, index_dims)),
-                    case_parameter(&c, c.computation, others)};
+  trm_index p[3] = {
+      case_parameter(&c, c.computation, operand),
+      case_parameter(&c, c.computation, case_shape(&c, index_type, index_rank, index_dims)),
+      case_parameter(&c, c.computation, others)};
   trm_gather gather = {.offset_dims = {num_window, window_dims},
                        .collapsed_slice_dims = {num_collapsed, collapsed},
                        .start_index_map = {num_map, map},
@@ -268,7 +272,7 @@ static void run_indexed(int64_t seed) {
 
 static void test_gather_and_scatter(void **state) {
   (void)state;
-  for (int64_t seed = 1; seed <= 1000; seed++) run_indexed(seed);
+  for (int64_t seed = 1; seed <= 1000; ++seed) run_indexed(seed);
 }
 
 /* Large enough for threads. */
@@ -284,14 +288,18 @@ static void test_large(void **state) {
   p[1] = case_parameter(&c, c.computation, case_shape(&c, TRM_S8, 2, num));
   p[2] = case_parameter(&c, c.computation, case_shape(&c, TRM_F32, 2, out));
   int64_t one = 1, zero = 0, sizes[2] = {1, 517};
-  trm_gather gather = {.offset_dims = {1, &one}, .collapsed_slice_dims = {1, &zero},
-                       .start_index_map = {1, &zero}, .index_vector_dim = 1,
+  trm_gather gather = {.offset_dims = {1, &one},
+                       .collapsed_slice_dims = {1, &zero},
+                       .start_index_map = {1, &zero},
+                       .index_vector_dim = 1,
                        .slice_sizes = {2, sizes}};
   i = case_op(TRM_OP_GATHER, case_shape(&c, TRM_F32, 2, out), 2, p);
   i.gather = &gather;
   check(&c, i, "large gather", 0);
-  trm_scatter scatter = {.update_window_dims = {1, &one}, .inserted_window_dims = {1, &zero},
-                         .scatter_dims_to_operand_dims = {1, &zero}, .index_vector_dim = 1};
+  trm_scatter scatter = {.update_window_dims = {1, &one},
+                         .inserted_window_dims = {1, &zero},
+                         .scatter_dims_to_operand_dims = {1, &zero},
+                         .index_vector_dim = 1};
   uint32_t body = case_reducer(&c, TRM_OP_ADD, TRM_F32);
   i = case_op(TRM_OP_SCATTER, case_shape(&c, TRM_F32, 2, dims), 3, p);
   i.scatter = &scatter;

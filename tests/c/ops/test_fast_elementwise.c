@@ -4,8 +4,8 @@
 #include "ops/elementwise/strip.h"
 #include "ops/elementwise/vector.h"
 
-static const trm_dtype all_types[] = {TRM_PRED, TRM_S8, TRM_S16, TRM_S32, TRM_S64, TRM_U8,
-                                      TRM_U16, TRM_U32, TRM_U64, TRM_F16, TRM_F32};
+static const trm_dtype all_types[] = {TRM_PRED, TRM_S8,  TRM_S16, TRM_S32, TRM_S64, TRM_U8,
+                                      TRM_U16,  TRM_U32, TRM_U64, TRM_F16, TRM_F32};
 enum { NUM_TYPES = sizeof all_types / sizeof *all_types };
 static const int64_t counts[] = {0, 1, 3, 17, 64, 1000, 2049, 5003};
 enum { NUM_COUNTS = sizeof counts / sizeof *counts };
@@ -13,12 +13,26 @@ enum { NUM_COUNTS = sizeof counts / sizeof *counts };
 static double tolerance(trm_opcode opcode) {
   switch (opcode) {
     case TRM_OP_RSQRT: return 2;
-    case TRM_OP_ACOS: case TRM_OP_ACOSH: case TRM_OP_ASIN: case TRM_OP_ASINH: case TRM_OP_ATANH:
-    case TRM_OP_COSH: case TRM_OP_SINH:
-    case TRM_OP_ATAN2: case TRM_OP_CBRT: case TRM_OP_COSINE: case TRM_OP_ERF: case TRM_OP_EXPONENTIAL:
-    case TRM_OP_EXPONENTIAL_MINUS_ONE: case TRM_OP_LOG: case TRM_OP_LOG_PLUS_ONE:
-    case TRM_OP_LOGISTIC: case TRM_OP_POWER: case TRM_OP_SINE: case TRM_OP_TAN: case TRM_OP_TANH:
-      return 1;
+    case TRM_OP_ACOS:
+    case TRM_OP_ACOSH:
+    case TRM_OP_ASIN:
+    case TRM_OP_ASINH:
+    case TRM_OP_ATANH:
+    case TRM_OP_COSH:
+    case TRM_OP_SINH:
+    case TRM_OP_ATAN2:
+    case TRM_OP_CBRT:
+    case TRM_OP_COSINE:
+    case TRM_OP_ERF:
+    case TRM_OP_EXPONENTIAL:
+    case TRM_OP_EXPONENTIAL_MINUS_ONE:
+    case TRM_OP_LOG:
+    case TRM_OP_LOG_PLUS_ONE:
+    case TRM_OP_LOGISTIC:
+    case TRM_OP_POWER:
+    case TRM_OP_SINE:
+    case TRM_OP_TAN:
+    case TRM_OP_TANH: return 1;
     default: return 0;
   }
 }
@@ -32,22 +46,23 @@ static bool is_for_floats(trm_opcode opcode) {
 static void test_every_opcode(void **state) {
   (void)state;
   int served = 0;
-  for (int o = 0; o < TRM_NUM_OPCODES; o++) {
+  for (int o = 0; o < TRM_NUM_OPCODES; ++o) {
     const trm_opcode opcode = (trm_opcode)o;
     if (!trm_opcode_is_elementwise(opcode) || opcode == TRM_OP_CONVERT ||
         opcode == TRM_OP_STOCHASTIC_CONVERT || opcode == TRM_OP_REDUCE_PRECISION)
       continue;
-    for (int t = 0; t < NUM_TYPES; t++) {
-      for (int n = 0; n < NUM_COUNTS; n++) {
-        for (int comparison = 0; comparison < (opcode == TRM_OP_COMPARE ? 12 : 1); comparison++) {
+    for (int t = 0; t < NUM_TYPES; ++t) {
+      for (int n = 0; n < NUM_COUNTS; ++n) {
+        for (int comparison = 0; comparison < (opcode == TRM_OP_COMPARE ? 12 : 1); ++comparison) {
           fast_case c = case_create();
           const trm_shape shape = case_shape(&c, all_types[t], 1, &counts[n]);
           const trm_shape pred = case_shape(&c, TRM_PRED, 1, &counts[n]);
           const bool gives_pred = opcode == TRM_OP_COMPARE || opcode == TRM_OP_IS_FINITE;
           trm_index p[3];
           const int arity = trm_opcode_arity(opcode);
-          for (int i = 0; i < arity; i++)
-            p[i] = case_parameter(&c, c.computation, opcode == TRM_OP_SELECT && i == 0 ? pred : shape);
+          for (int i = 0; i < arity; ++i)
+            p[i] =
+                case_parameter(&c, c.computation, opcode == TRM_OP_SELECT && i == 0 ? pred : shape);
           trm_instruction instruction =
               case_op(opcode, gives_pred ? pred : shape, (uint32_t)arity, p);
           instruction.comparison = (trm_comparison)(comparison % 6);
@@ -59,7 +74,7 @@ static void test_every_opcode(void **state) {
             snprintf(what, sizeof what, "%s of %s, %lld", trm_opcode_name(opcode),
                      trm_dtype_name(all_types[t]), (long long)counts[n]);
             case_both(&c, index, VALUES_WILD, tolerance(opcode), 0, false, what);
-            served++;
+            ++served;
           } else if (all_types[t] == TRM_F32 && (is_for_floats(opcode) || opcode == TRM_OP_ADD)) {
             fail_msg("%s of f32 is not served", trm_opcode_name(opcode));
           }
@@ -73,8 +88,8 @@ static void test_every_opcode(void **state) {
 
 static void test_converts(void **state) {
   (void)state;
-  for (int from = 0; from < NUM_TYPES; from++) {
-    for (int to = 0; to < NUM_TYPES; to++) {
+  for (int from = 0; from < NUM_TYPES; ++from) {
+    for (int to = 0; to < NUM_TYPES; ++to) {
       fast_case c = case_create();
       const int64_t n = 4001;
       trm_index p = case_parameter(&c, c.computation, case_shape(&c, all_types[from], 1, &n));
@@ -104,7 +119,7 @@ static void test_scalar_operands(void **state) {
                          case_parameter(&c, c.computation, array)};
   const trm_index a = case_add(&c, c.computation, case_op(TRM_OP_CLAMP, array, 3, clamp));
   const trm_index b = case_add(&c, c.computation, case_op(TRM_OP_SELECT, array, 3, select));
-  for (int i = 0; i < 4; i++) {
+  for (int i = 0; i < 4; ++i) {
     case_both(&c, a, VALUES_WILD, 0, 0, false, "clamp by scalars");
     case_both(&c, b, VALUES_WILD, 0, 0, false, "select by a scalar");
   }
@@ -116,7 +131,7 @@ static void test_scalar_operands(void **state) {
 static trm_shape random_shape(fast_case *c, trm_dtype dtype) {
   int64_t dims[4];
   const int32_t rank = (int32_t)case_random_below(4) + 1;
-  for (int32_t d = 0; d < rank; d++) {
+  for (int32_t d = 0; d < rank; ++d) {
     static const int64_t choices[] = {1, 1, 2, 3, 5, 8, 17, 64};
     dims[d] = choices[case_random_below(8)];
   }
@@ -137,7 +152,7 @@ static void add_random(fast_case *c, uint32_t body, trm_dtype dtype) {
     case 0: { /* broadcast */
       int64_t dims[TRM_MAX_RANK], map[TRM_MAX_RANK];
       int32_t rank = 0;
-      for (int32_t d = 0; d < shape.rank; d++) {
+      for (int32_t d = 0; d < shape.rank; ++d) {
         if (case_random_below(3) == 0) dims[rank++] = case_random_below(4) + 1;
         map[d] = rank;
         dims[rank++] = shape.dims[d];
@@ -153,7 +168,7 @@ static void add_random(fast_case *c, uint32_t body, trm_dtype dtype) {
       if (shape.rank < 2) return;
       int64_t dims[TRM_MAX_RANK], map[TRM_MAX_RANK];
       const int64_t by = case_random_below(shape.rank);
-      for (int32_t d = 0; d < shape.rank; d++) {
+      for (int32_t d = 0; d < shape.rank; ++d) {
         map[d] = (d + by) % shape.rank;
         dims[d] = shape.dims[map[d]];
       }
@@ -166,7 +181,7 @@ static void add_random(fast_case *c, uint32_t body, trm_dtype dtype) {
       int64_t dims[TRM_MAX_RANK];
       trm_slice_dimension *slice =
           ARENA_NEW(&c->module->arena, trm_slice_dimension, (size_t)shape.rank + 1);
-      for (int32_t d = 0; d < shape.rank; d++) {
+      for (int32_t d = 0; d < shape.rank; ++d) {
         if (shape.dims[d] == 0) return;
         slice[d].start = case_random_below(shape.dims[d]);
         slice[d].stride = case_random_below(3) + 1;
@@ -181,7 +196,7 @@ static void add_random(fast_case *c, uint32_t body, trm_dtype dtype) {
     case 3: { /* reverse */
       int64_t which[TRM_MAX_RANK];
       int32_t count = 0;
-      for (int32_t d = 0; d < shape.rank; d++)
+      for (int32_t d = 0; d < shape.rank; ++d)
         if (case_random_below(2) == 0) which[count++] = d;
       trm_instruction i = case_op(TRM_OP_REVERSE, shape, 1, &a);
       i.dimensions = case_dims(c, count, which);
@@ -193,7 +208,7 @@ static void add_random(fast_case *c, uint32_t body, trm_dtype dtype) {
       int32_t rank = 1;
       if (case_random_below(2) == 0 && shape.rank < 8) {
         rank = 0;
-        for (int32_t d = 0; d < shape.rank; d++) {
+        for (int32_t d = 0; d < shape.rank; ++d) {
           if (case_random_below(2) == 0) dims[rank++] = 1;
           dims[rank++] = shape.dims[d];
         }
@@ -211,12 +226,12 @@ static void add_random(fast_case *c, uint32_t body, trm_dtype dtype) {
     }
     case 6: { /* compare and select */
       trm_index three[3] = {0, a, a};
-      for (trm_index k = 0; k < computation->num_instructions; k++)
+      for (trm_index k = 0; k < computation->num_instructions; ++k)
         if (same_dims(&computation->instructions[k].shape, &shape) &&
             computation->instructions[k].shape.dtype == dtype && case_random_below(2) == 0)
           three[2] = k;
-      trm_instruction compare = case_op(
-          TRM_OP_COMPARE, case_shape(c, TRM_PRED, shape.rank, shape.dims), 2, three + 1);
+      trm_instruction compare =
+          case_op(TRM_OP_COMPARE, case_shape(c, TRM_PRED, shape.rank, shape.dims), 2, three + 1);
       compare.comparison = (trm_comparison)case_random_below(6);
       three[0] = case_add(c, body, compare);
       case_add(c, body, case_op(TRM_OP_SELECT, shape, 3, three));
@@ -226,14 +241,14 @@ static void add_random(fast_case *c, uint32_t body, trm_dtype dtype) {
       static const trm_opcode binary[] = {TRM_OP_ADD, TRM_OP_SUBTRACT, TRM_OP_MULTIPLY,
                                           TRM_OP_MAXIMUM, TRM_OP_MINIMUM};
       trm_index two[2] = {a, a};
-      for (trm_index k = 0; k < computation->num_instructions; k++)
+      for (trm_index k = 0; k < computation->num_instructions; ++k)
         if (same_dims(&computation->instructions[k].shape, &shape) &&
             computation->instructions[k].shape.dtype == dtype && case_random_below(2) == 0)
           two[1] = k;
       if (case_random_below(3) == 0)
-        case_add(c, body, case_op(case_random_below(2) ? TRM_OP_NEGATE : TRM_OP_ABS, shape, 1, two));
-      else
-        case_add(c, body, case_op(binary[case_random_below(5)], shape, 2, two));
+        case_add(c, body,
+                 case_op(case_random_below(2) ? TRM_OP_NEGATE : TRM_OP_ABS, shape, 1, two));
+      else case_add(c, body, case_op(binary[case_random_below(5)], shape, 2, two));
       return;
     }
   }
@@ -250,20 +265,20 @@ static void run_random_fusion(uint64_t seed) {
   case_check(trm_module_add_computation(c.module, "body", &body, &error), &error);
   trm_index operands[4];
   const uint32_t num = (uint32_t)case_random_below(3) + 1;
-  for (uint32_t i = 0; i < num; i++) {
+  for (uint32_t i = 0; i < num; ++i) {
     const trm_shape shape = random_shape(&c, dtype);
     operands[i] = case_parameter(&c, c.computation, shape);
     case_parameter(&c, body, shape);
   }
   const int64_t steps = case_random_below(14) + 1;
-  for (int64_t i = 0; i < steps; i++) add_random(&c, body, dtype);
+  for (int64_t i = 0; i < steps; ++i) add_random(&c, body, dtype);
   trm_computation *computation = &c.module->computations[body];
   trm_shape shape = computation->instructions[computation->num_instructions - 1].shape;
   if (case_random_below(2) == 0) {
     trm_index roots[3];
     trm_shape shapes[3];
     const uint32_t num_roots = (uint32_t)case_random_below(3) + 1;
-    for (uint32_t i = 0; i < num_roots; i++) {
+    for (uint32_t i = 0; i < num_roots; ++i) {
       roots[i] = (trm_index)case_random_below(computation->num_instructions);
       shapes[i] = computation->instructions[roots[i]].shape;
     }
@@ -283,7 +298,7 @@ static void run_random_fusion(uint64_t seed) {
 
 static void test_random_fusions(void **state) {
   (void)state;
-  for (uint64_t seed = 1; seed <= 400; seed++) run_random_fusion(seed);
+  for (uint64_t seed = 1; seed <= 400; ++seed) run_random_fusion(seed);
 }
 
 int main(void) {

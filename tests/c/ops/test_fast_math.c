@@ -13,25 +13,36 @@ typedef struct unary_bound {
   double ulps;
 } unary_bound;
 
-static const unary_bound unary_bounds[] = {
-    {TRM_OP_EXPONENTIAL, exp, 0.51}, {TRM_OP_EXPONENTIAL_MINUS_ONE, expm1, 0.51},
-    {TRM_OP_LOG, log, 0.51},         {TRM_OP_LOG_PLUS_ONE, log1p, 0.51},
-    {TRM_OP_TANH, tanh, 0.51},       {TRM_OP_LOGISTIC, logistic, 0.51},
-    {TRM_OP_SINE, sin, 0.51},        {TRM_OP_COSINE, cos, 0.51},
-    {TRM_OP_TAN, tan, 0.51},         {TRM_OP_ERF, erf, 0.52},
-    {TRM_OP_ACOS, acos, 0.51},       {TRM_OP_ASIN, asin, 0.51},
-    {TRM_OP_ACOSH, acosh, 0.51},     {TRM_OP_ASINH, asinh, 0.51},
-    {TRM_OP_ATANH, atanh, 0.51},     {TRM_OP_COSH, cosh, 0.51},
-    {TRM_OP_SINH, sinh, 0.51},
-    {TRM_OP_CBRT, cbrt, 0.51},       {TRM_OP_SQRT, sqrt, 0.5},
-    {TRM_OP_RSQRT, rsqrt, 1.5},      {TRM_OP_FLOOR, floor, 0},
-    {TRM_OP_CEIL, ceil, 0},          {TRM_OP_ROUND_NEAREST_AFZ, round, 0},
-    {TRM_OP_ROUND_NEAREST_EVEN, nearbyint, 0}};
+static const unary_bound unary_bounds[] = {{TRM_OP_EXPONENTIAL, exp, 0.51},
+                                           {TRM_OP_EXPONENTIAL_MINUS_ONE, expm1, 0.51},
+                                           {TRM_OP_LOG, log, 0.51},
+                                           {TRM_OP_LOG_PLUS_ONE, log1p, 0.51},
+                                           {TRM_OP_TANH, tanh, 0.51},
+                                           {TRM_OP_LOGISTIC, logistic, 0.51},
+                                           {TRM_OP_SINE, sin, 0.51},
+                                           {TRM_OP_COSINE, cos, 0.51},
+                                           {TRM_OP_TAN, tan, 0.51},
+                                           {TRM_OP_ERF, erf, 0.52},
+                                           {TRM_OP_ACOS, acos, 0.51},
+                                           {TRM_OP_ASIN, asin, 0.51},
+                                           {TRM_OP_ACOSH, acosh, 0.51},
+                                           {TRM_OP_ASINH, asinh, 0.51},
+                                           {TRM_OP_ATANH, atanh, 0.51},
+                                           {TRM_OP_COSH, cosh, 0.51},
+                                           {TRM_OP_SINH, sinh, 0.51},
+                                           {TRM_OP_CBRT, cbrt, 0.51},
+                                           {TRM_OP_SQRT, sqrt, 0.5},
+                                           {TRM_OP_RSQRT, rsqrt, 1.5},
+                                           {TRM_OP_FLOOR, floor, 0},
+                                           {TRM_OP_CEIL, ceil, 0},
+                                           {TRM_OP_ROUND_NEAREST_AFZ, round, 0},
+                                           {TRM_OP_ROUND_NEAREST_EVEN, nearbyint, 0}};
 
 /* Distance in units of the last place; 0 for two NaNs or equal values. */
 static double distance(float got, double want) {
   if (isnan(want) || isnan(got)) return isnan(want) && isnan(got) ? 0 : INFINITY;
-  if (isinf(got) && fabs(want) >= 0x1.ffffffp127) return !signbit(got) == !signbit(want) ? 0 : INFINITY;
+  if (isinf(got) && fabs(want) >= 0x1.ffffffp127)
+    return !signbit(got) == !signbit(want) ? 0 : INFINITY;
   if (isinf(got) || isinf(want)) return (double)got == want ? 0 : INFINITY;
   if (want == 0.0) return got == 0.0f && !signbit(got) == !signbit(want) ? 0 : INFINITY;
   int exponent = ilogb(want) - 23;
@@ -49,14 +60,15 @@ static void check_unary(const unary_bound *bound) {
   uint64_t bits = 0;
   while (bits <= UINT32_MAX) {
     size_t n = 0;
-    for (; n < CHUNK && bits <= UINT32_MAX; n++, bits += 1021) {
-      const uint32_t b = n < 8 ? (const uint32_t[]){0, 0x80000000u, 0x7f800000u, 0xff800000u,
-                                                    0x7fc00000u, 1, 0x80000001u, 0x3f800000u}[n]
-                               : (uint32_t)bits;
+    for (; n < CHUNK && bits <= UINT32_MAX; ++n, bits += 1021) {
+      const uint32_t b =
+          n < 8 ? (const uint32_t[]){0,           0x80000000u, 0x7f800000u, 0xff800000u,
+                                     0x7fc00000u, 1,           0x80000001u, 0x3f800000u}[n]
+                : (uint32_t)bits;
       memcpy(&in[n], &b, 4);
     }
     ops->op[bound->opcode][TRM_V_F32](out, in, in, in, n);
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; ++i) {
       const double d = distance(out[i], bound->exact((double)in[i]));
       if (d > bound->ulps)
         fail_msg("%s(%a) = %a, not %a: %g ulps", trm_opcode_name(bound->opcode), in[i], out[i],
@@ -69,7 +81,7 @@ static void check_unary(const unary_bound *bound) {
 
 static void test_unary_bounds(void **state) {
   (void)state;
-  for (size_t i = 0; i < sizeof unary_bounds / sizeof *unary_bounds; i++)
+  for (size_t i = 0; i < sizeof unary_bounds / sizeof *unary_bounds; ++i)
     check_unary(&unary_bounds[i]);
 }
 
@@ -83,17 +95,18 @@ static float random_float(void) {
     memcpy(&f, &bits, 4);
     return f;
   }
-  return (float)ldexp((double)(case_random() >> 40) * 0x1p-23 - 1.0, (int)case_random_below(12) - 4);
+  return (float)ldexp((double)(case_random() >> 40) * 0x1p-23 - 1.0,
+                      (int)case_random_below(12) - 4);
 }
 
 static void check_binary(trm_opcode opcode, double (*exact)(double, double), double ulps) {
   const trm_vector_ops *ops = trm_vector_ops_get();
   static float x[CHUNK], y[CHUNK], out[CHUNK];
   double worst = 0;
-  for (int round = 0; round < 400; round++) {
-    for (int i = 0; i < CHUNK; i++) x[i] = random_float(), y[i] = random_float();
+  for (int round = 0; round < 400; ++round) {
+    for (int i = 0; i < CHUNK; ++i) x[i] = random_float(), y[i] = random_float();
     ops->op[opcode][TRM_V_F32](out, x, y, y, CHUNK);
-    for (int i = 0; i < CHUNK; i++) {
+    for (int i = 0; i < CHUNK; ++i) {
       const double d = distance(out[i], exact((double)x[i], (double)y[i]));
       if (d > ulps)
         fail_msg("%s(%a, %a) = %a, not %a: %g ulps", trm_opcode_name(opcode), x[i], y[i], out[i],
@@ -113,13 +126,13 @@ static void test_binary_bounds(void **state) {
 
 static void compare_tables(const trm_vector_ops *a, const trm_vector_ops *b) {
   static uint64_t in[3][CHUNK], got[CHUNK], want[CHUNK];
-  for (int o = 0; o < TRM_NUM_OPCODES; o++) {
-    for (int t = 0; t < TRM_NUM_VECTOR_TYPES; t++) {
+  for (int o = 0; o < TRM_NUM_OPCODES; ++o) {
+    for (int t = 0; t < TRM_NUM_VECTOR_TYPES; ++t) {
       assert_int_equal(a->op[o][t] == NULL, b->op[o][t] == NULL);
       if (a->op[o][t] == NULL) continue;
-      for (int round = 0; round < 8; round++) {
-        for (int i = 0; i < CHUNK; i++) {
-          for (int k = 0; k < 3; k++) {
+      for (int round = 0; round < 8; ++round) {
+        for (int i = 0; i < CHUNK; ++i) {
+          for (int k = 0; k < 3; ++k) {
             in[k][i] = t == TRM_V_PRED ? case_random() & 0x0101010101010101u : case_random();
             if (t != TRM_V_F32) continue;
             const float two[2] = {random_float(), random_float()};
@@ -131,7 +144,7 @@ static void compare_tables(const trm_vector_ops *a, const trm_vector_ops *b) {
         memset(want, 0, sizeof want);
         a->op[o][t](got, in[0], in[1], in[2], n);
         b->op[o][t](want, in[0], in[1], in[2], n);
-        for (size_t i = 0; i < sizeof got / 4; i++) {
+        for (size_t i = 0; i < sizeof got / 4; ++i) {
           float x, y;
           memcpy(&x, (char *)got + 4 * i, 4);
           memcpy(&y, (char *)want + 4 * i, 4);
@@ -145,7 +158,7 @@ static void compare_tables(const trm_vector_ops *a, const trm_vector_ops *b) {
   }
   static float f[CHUNK];
   static uint16_t h[CHUNK];
-  for (int i = 0; i < CHUNK; i++) f[i] = random_float(), h[i] = (uint16_t)(case_random() >> 48);
+  for (int i = 0; i < CHUNK; ++i) f[i] = random_float(), h[i] = (uint16_t)(case_random() >> 48);
   a->round_half(got, f, f, f, CHUNK);
   b->round_half(want, f, f, f, CHUNK);
   assert_memory_equal(got, want, CHUNK * 4);
@@ -155,7 +168,7 @@ static void compare_tables(const trm_vector_ops *a, const trm_vector_ops *b) {
   a->half_to_float(got, h, h, h, CHUNK);
   b->half_to_float(want, h, h, h, CHUNK);
   assert_memory_equal(got, want, CHUNK * 4);
-  for (int i = 0; i < CHUNK; i++) f[i] = (float)case_random_below(1 << 24) * 0x1p-20f;
+  for (int i = 0; i < CHUNK; ++i) f[i] = (float)case_random_below(1 << 24) * 0x1p-20f;
   for (size_t n = 0; n < CHUNK; n += 37) {
     const double x = a->sum_f32(f, n), y = b->sum_f32(f, n);
     assert_memory_equal(&x, &y, sizeof x);
@@ -170,7 +183,7 @@ static void test_instruction_sets_agree(void **state) {
   assert_non_null(baseline);
   assert_null(trm_vector_ops_find("none"));
   const char *const names[] = {"avx2", "avx512"};
-  for (int i = 0; i < 2; i++) {
+  for (int i = 0; i < 2; ++i) {
     const trm_vector_ops *ops = trm_vector_ops_find(names[i]);
     if (ops != NULL) compare_tables(ops, baseline);
   }
@@ -181,10 +194,10 @@ static void test_all_halves(void **state) {
   const trm_vector_ops *ops = trm_vector_ops_get();
   static uint16_t in[65536], back[65536];
   static float out[65536];
-  for (int i = 0; i < 65536; i++) in[i] = (uint16_t)i;
+  for (int i = 0; i < 65536; ++i) in[i] = (uint16_t)i;
   ops->half_to_float(out, in, in, in, 65536);
   ops->float_to_half(back, out, out, out, 65536);
-  for (int i = 0; i < 65536; i++) {
+  for (int i = 0; i < 65536; ++i) {
     const float want = trm_half_to_float((uint16_t)i);
     assert_memory_equal(&out[i], &want, 4);
     assert_int_equal(back[i], trm_float_to_half(want));

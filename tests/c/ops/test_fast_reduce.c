@@ -14,7 +14,7 @@ static int32_t random_dims(int64_t *dims) {
   static const int64_t choices[] = {1, 2, 3, 5, 8, 17, 40, 130, 600, 2100};
   const int32_t rank = 1 + (int32_t)case_random_below(4);
   int64_t count = 1;
-  for (int32_t d = 0; d < rank; d++) {
+  for (int32_t d = 0; d < rank; ++d) {
     dims[d] = choices[case_random_below(10)];
     if (count * dims[d] > 90000) dims[d] = 2;
     count *= dims[d];
@@ -27,7 +27,7 @@ static int32_t random_dims(int64_t *dims) {
 static int32_t random_reduced(int32_t rank, const int64_t *dims, int64_t *reduced, int64_t *kept,
                               int32_t *out_num_kept) {
   int32_t n = 0, k = 0;
-  for (int32_t d = 0; d < rank; d++) {
+  for (int32_t d = 0; d < rank; ++d) {
     if (case_random_below(2) == 0) reduced[n++] = d;
     else kept[k++] = dims[d];
   }
@@ -37,10 +37,10 @@ static int32_t random_reduced(int32_t rank, const int64_t *dims, int64_t *reduce
 
 static void test_single_opcodes(void **state) {
   (void)state;
-  static const trm_opcode opcodes[] = {TRM_OP_ADD, TRM_OP_ADD, TRM_OP_MAXIMUM, TRM_OP_MINIMUM,
+  static const trm_opcode opcodes[] = {TRM_OP_ADD,      TRM_OP_ADD, TRM_OP_MAXIMUM, TRM_OP_MINIMUM,
                                        TRM_OP_MULTIPLY, TRM_OP_AND, TRM_OP_OR};
   static const trm_dtype types[] = {TRM_F32, TRM_F16, TRM_S32, TRM_U8, TRM_PRED, TRM_S64};
-  for (int64_t seed = 1; seed <= 600; seed++) {
+  for (int64_t seed = 1; seed <= 600; ++seed) {
     case_random_state = (uint64_t)seed * 7919;
     const trm_opcode opcode = opcodes[case_random_below(7)];
     trm_dtype dtype = types[case_random_below(6)];
@@ -54,9 +54,9 @@ static void test_single_opcodes(void **state) {
     trm_index p[2] = {case_parameter(&c, c.computation, case_shape(&c, dtype, rank, dims)),
                       case_parameter(&c, c.computation, case_shape(&c, dtype, 0, NULL))};
     uint32_t body = case_reducer(&c, opcode, dtype);
-    const trm_index index =
-        case_add(&c, c.computation, reduce_of(&c, case_shape(&c, dtype, num_kept, kept), 1, p, &body,
-                                              num_reduced, reduced));
+    const trm_index index = case_add(
+        &c, c.computation,
+        reduce_of(&c, case_shape(&c, dtype, num_kept, kept), 1, p, &body, num_reduced, reduced));
     char what[96];
     snprintf(what, sizeof what, "reduce by %s of %s, seed %lld", trm_opcode_name(opcode),
              trm_dtype_name(dtype), (long long)seed);
@@ -103,7 +103,7 @@ static uint32_t argmax_body(fast_case *c, trm_dtype dtype) {
 
 static void test_argmax(void **state) {
   (void)state;
-  for (int64_t seed = 1; seed <= 200; seed++) {
+  for (int64_t seed = 1; seed <= 200; ++seed) {
     case_random_state = (uint64_t)seed * 104729;
     const trm_dtype dtype = case_random_below(2) ? TRM_F32 : TRM_F16;
     fast_case c = case_create();
@@ -132,7 +132,7 @@ static void test_argmax(void **state) {
 /* Order is kept: "the last one" and "the first one" are associative but not commutative. */
 static void test_order(void **state) {
   (void)state;
-  for (int64_t seed = 1; seed <= 100; seed++) {
+  for (int64_t seed = 1; seed <= 100; ++seed) {
     case_random_state = (uint64_t)seed * 3571;
     fast_case c = case_create();
     int64_t dims[8], reduced[8], kept[8];
@@ -144,9 +144,9 @@ static void test_order(void **state) {
     uint32_t body = case_reducer(&c, TRM_OP_ADD, TRM_S32);
     trm_computation *computation = &c.module->computations[body];
     computation->root = computation->parameters[seed % 2];
-    const trm_index index =
-        case_add(&c, c.computation, reduce_of(&c, case_shape(&c, TRM_S32, num_kept, kept), 1, p,
-                                              &body, num_reduced, reduced));
+    const trm_index index = case_add(
+        &c, c.computation,
+        reduce_of(&c, case_shape(&c, TRM_S32, num_kept, kept), 1, p, &body, num_reduced, reduced));
     char what[64];
     snprintf(what, sizeof what, "the first or last, seed %lld", (long long)seed);
     case_both(&c, index, VALUES_WILD, 0, 0, false, what);
@@ -158,20 +158,20 @@ static void test_order(void **state) {
 static void test_large_sums(void **state) {
   (void)state;
   static const int64_t shapes[][2] = {{1, 3000000}, {3000000, 1}, {60000, 50}, {50, 60000},
-                                      {200000, 3}, {7, 400000}, {700, 5000}};
-  for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
-    for (int64_t which = 0; which < 2; which++) {
+                                      {200000, 3},  {7, 400000},  {700, 5000}};
+  for (size_t s = 0; s < sizeof shapes / sizeof *shapes; ++s) {
+    for (int64_t which = 0; which < 2; ++which) {
       fast_case c = case_create();
       int64_t kept = shapes[s][1 - which];
       trm_index p[2] = {case_parameter(&c, c.computation, case_shape(&c, TRM_F32, 2, shapes[s])),
                         case_parameter(&c, c.computation, case_shape(&c, TRM_F32, 0, NULL))};
       uint32_t body = case_reducer(&c, TRM_OP_ADD, TRM_F32);
-      const trm_index index = case_add(
-          &c, c.computation,
-          reduce_of(&c, case_shape(&c, TRM_F32, 1, &kept), 1, p, &body, 1, &which));
+      const trm_index index =
+          case_add(&c, c.computation,
+                   reduce_of(&c, case_shape(&c, TRM_F32, 1, &kept), 1, p, &body, 1, &which));
       const int64_t n = shapes[s][0] * shapes[s][1];
       float *data = case_allocate((size_t)n * 4);
-      for (int64_t i = 0; i < n; i++) data[i] = 1.0f + (float)case_random_below(1000) * 1e-6f;
+      for (int64_t i = 0; i < n; ++i) data[i] = 1.0f + (float)case_random_below(1000) * 1e-6f;
       const float initial = 3.0f;
       const void *operands[2] = {data, &initial};
       case_results got, want;
@@ -189,16 +189,16 @@ static void test_large_sums(void **state) {
 static void test_large_maxima(void **state) {
   (void)state;
   static const int64_t shapes[][2] = {{1, 1000003}, {40000, 50}, {50, 40000}, {100001, 3}};
-  for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
-    for (int64_t which = 0; which < 2; which++) {
+  for (size_t s = 0; s < sizeof shapes / sizeof *shapes; ++s) {
+    for (int64_t which = 0; which < 2; ++which) {
       fast_case c = case_create();
       int64_t kept = shapes[s][1 - which];
       trm_index p[2] = {case_parameter(&c, c.computation, case_shape(&c, TRM_F32, 2, shapes[s])),
                         case_parameter(&c, c.computation, case_shape(&c, TRM_F32, 0, NULL))};
       uint32_t body = case_reducer(&c, TRM_OP_MAXIMUM, TRM_F32);
-      const trm_index index = case_add(
-          &c, c.computation,
-          reduce_of(&c, case_shape(&c, TRM_F32, 1, &kept), 1, p, &body, 1, &which));
+      const trm_index index =
+          case_add(&c, c.computation,
+                   reduce_of(&c, case_shape(&c, TRM_F32, 1, &kept), 1, p, &body, 1, &which));
       case_both(&c, index, VALUES_TAME, 0, 0, false, "a large maximum");
       case_free(&c);
     }

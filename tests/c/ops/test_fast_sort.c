@@ -7,7 +7,7 @@ static void test_sort(void **state) {
   (void)state;
   static const trm_dtype types[] = {TRM_F32, TRM_F16, TRM_S32, TRM_U8, TRM_S64, TRM_U64, TRM_PRED};
   static const int64_t lengths[] = {1, 2, 15, 16, 17, 100, 1000, 3001};
-  for (int64_t seed = 1; seed <= 200; seed++) {
+  for (int64_t seed = 1; seed <= 200; ++seed) {
     case_random_state = (uint64_t)seed * 86028121;
     fast_case c = case_create();
     trm_error error = {0};
@@ -19,7 +19,7 @@ static void test_sort(void **state) {
     case_check(trm_module_add_computation(c.module, NULL, &body, &error), &error);
     trm_index p[3], q[6];
     trm_shape shapes[3], tuple;
-    for (uint32_t k = 0; k < n; k++) {
+    for (uint32_t k = 0; k < n; ++k) {
       const trm_dtype dtype = types[case_random_below(7)];
       shapes[k] = case_shape(&c, dtype, 3, dims);
       p[k] = case_parameter(&c, c.computation, shapes[k]);
@@ -88,18 +88,20 @@ static trm_index add_function(fast_case *c, uint32_t body, trm_shape shape, trm_
   if (!is_bits) return case_add(c, body, case_op(TRM_OP_ABS, shape, 1, &x));
   const trm_shape whole = case_shape(c, TRM_S32, 0, NULL);
   const trm_index bits = case_add(c, body, case_op(TRM_OP_BITCAST_CONVERT, whole, 1, &x));
-  const trm_index zero = add_constant(c, body, whole, 0), all = add_constant(c, body, whole, INT32_MAX);
+  const trm_index zero = add_constant(c, body, whole, 0),
+                  all = add_constant(c, body, whole, INT32_MAX);
   trm_index two[2] = {bits, all};
   const trm_index flipped = case_add(c, body, case_op(TRM_OP_XOR, whole, 2, two));
-  return add_select(c, body, whole, add_compare(c, body, bits, zero, TRM_CMP_LT, TRM_CMPTYPE_DEFAULT),
-                    flipped, bits);
+  return add_select(c, body, whole,
+                    add_compare(c, body, bits, zero, TRM_CMP_LT, TRM_CMPTYPE_DEFAULT), flipped,
+                    bits);
 }
 
 /* Comparators of JAX and TensorFlow with one and two keys, and one that has no keys. */
 static void test_comparators(void **state) {
   (void)state;
   static const int64_t lengths[] = {1, 2, 17, 300, 600, 2500, 40000};
-  for (int64_t seed = 1; seed <= 120; seed++) {
+  for (int64_t seed = 1; seed <= 120; ++seed) {
     case_random_state = (uint64_t)seed * 67867979;
     fast_case c = case_create();
     trm_error error = {0};
@@ -108,21 +110,21 @@ static void test_comparators(void **state) {
     const int64_t dimension = 1;
     uint32_t body;
     case_check(trm_module_add_computation(c.module, NULL, &body, &error), &error);
-    const trm_shape scalar = case_shape(&c, TRM_F32, 0, NULL), array = case_shape(&c, TRM_F32, 2, dims);
+    const trm_shape scalar = case_shape(&c, TRM_F32, 0, NULL),
+                    array = case_shape(&c, TRM_F32, 2, dims);
     trm_index p[2], q[4], key[2][2];
-    for (int k = 0; k < 2; k++) p[k] = case_parameter(&c, c.computation, array);
-    for (int k = 0; k < 4; k++) q[k] = case_parameter(&c, body, scalar);
+    for (int k = 0; k < 2; ++k) p[k] = case_parameter(&c, c.computation, array);
+    for (int k = 0; k < 4; ++k) q[k] = case_parameter(&c, body, scalar);
     const int64_t kind = case_random_below(4);
-    for (int k = 0; k < 2; k++) {
-      for (int side = 0; side < 2; side++) {
+    for (int k = 0; k < 2; ++k) {
+      for (int side = 0; side < 2; ++side) {
         const trm_index x = q[2 * k + side];
         key[k][side] = kind == 0   ? add_canonical(&c, body, scalar, x)
                        : kind == 1 ? x
                                    : add_function(&c, body, scalar, x, kind == 2);
       }
     }
-    const trm_comparison_type type =
-        kind == 2 ? TRM_CMPTYPE_DEFAULT : TRM_CMPTYPE_TOTALORDER;
+    const trm_comparison_type type = kind == 2 ? TRM_CMPTYPE_DEFAULT : TRM_CMPTYPE_TOTALORDER;
     const trm_comparison less = case_random_below(2) ? TRM_CMP_LT : TRM_CMP_GT;
     trm_index root = add_compare(&c, body, key[0][0], key[0][1], less, type);
     const int64_t shape = case_random_below(3);
@@ -131,7 +133,8 @@ static void test_comparators(void **state) {
       const trm_index next = add_compare(&c, body, key[1][0], key[1][1], TRM_CMP_LT, type);
       if (shape == 1) {
         trm_index both[2] = {tie, next}, either[2] = {root, 0};
-        either[1] = case_add(&c, body, case_op(TRM_OP_AND, case_shape(&c, TRM_PRED, 0, NULL), 2, both));
+        either[1] =
+            case_add(&c, body, case_op(TRM_OP_AND, case_shape(&c, TRM_PRED, 0, NULL), 2, both));
         root = case_add(&c, body, case_op(TRM_OP_OR, case_shape(&c, TRM_PRED, 0, NULL), 2, either));
       } else { /* the same, as no order of keys is recognised: it is merged */
         root = add_select(&c, body, case_shape(&c, TRM_PRED, 0, NULL), tie, next, root);
@@ -145,7 +148,8 @@ static void test_comparators(void **state) {
       *(uint8_t *)yes->leaves[0] = 1;
       i.literal = yes;
       const trm_index constant = case_add(&c, body, i);
-      const trm_index all = case_add(&c, body, case_op(TRM_OP_BROADCAST, one, 1, (trm_index *)&constant));
+      const trm_index all =
+          case_add(&c, body, case_op(TRM_OP_BROADCAST, one, 1, (trm_index *)&constant));
       root = add_select(&c, body, one, all, root, all);
     }
     c.module->computations[body].root = root;
@@ -159,7 +163,8 @@ static void test_comparators(void **state) {
     char what[64];
     snprintf(what, sizeof what, "comparator %lld of form %lld, seed %lld", (long long)kind,
              (long long)shape, (long long)seed);
-    case_both(&c, index, kind == 3 || seed % 2 == 0 ? VALUES_WHOLE : VALUES_WILD, 0, 0, false, what);
+    case_both(&c, index, kind == 3 || seed % 2 == 0 ? VALUES_WHOLE : VALUES_WILD, 0, 0, false,
+              what);
     case_free(&c);
   }
 }
@@ -167,7 +172,7 @@ static void test_comparators(void **state) {
 static void test_topk(void **state) {
   (void)state;
   static const trm_dtype types[] = {TRM_F32, TRM_F16, TRM_S32, TRM_U8, TRM_U32};
-  for (int64_t seed = 1; seed <= 60; seed++) {
+  for (int64_t seed = 1; seed <= 60; ++seed) {
     case_random_state = (uint64_t)seed * 49979687;
     fast_case c = case_create();
     const trm_dtype dtype = types[case_random_below(5)];

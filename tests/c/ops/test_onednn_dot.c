@@ -1,7 +1,7 @@
 /* Dots through oneDNN equal the reference for every arrangement of dimension numbers.
  *
- * The bound: float32 sums of K products of values in [-1, 1), in different orders, are asked to agree
- * within 4 sqrt(K) eps of the sum's root mean square, 4 K eps / 3, plus one last place of the
+ * The bound: float32 sums of K products of values in [-1, 1), in different orders, are asked to
+ * agree within 4 sqrt(K) eps of the sum's root mean square, 4 K eps / 3, plus one last place of the
  * result's type. */
 #include <math.h>
 #include <setjmp.h>

@@ -24,7 +24,8 @@ static void test_broadcast(void **unused) {
   case_end(&c);
   case_begin(&c); /* to nothing */
   case_input(&c, TRM_F32, 0, NULL, NUMBERS(3));
-  case_run(&c, (trm_instruction){.opcode = TRM_OP_BROADCAST}, case_shape(&c, TRM_F32, 2, DIMS(0, 4)));
+  case_run(&c, (trm_instruction){.opcode = TRM_OP_BROADCAST},
+           case_shape(&c, TRM_F32, 2, DIMS(0, 4)));
   case_end(&c);
 }
 
@@ -126,7 +127,7 @@ static void test_dynamic_slices(void **unused) {
   /* The start moves so that the slice lies inside. */
   const double starts[3][2] = {{0, 1}, {-5, 7}, {2, 2}};
   const double want[3][4] = {{1, 2, 5, 6}, {2, 3, 6, 7}, {6, 7, 10, 11}};
-  for (int i = 0; i < 3; i++) {
+  for (int i = 0; i < 3; ++i) {
     test_case c;
     case_begin(&c);
     case_input(&c, TRM_S32, 2, DIMS(3, 4), NUMBERS(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11));
@@ -153,8 +154,10 @@ static void test_gather(void **unused) {
   (void)unused;
   test_case c;
   case_begin(&c); /* from XLA: starts are clamped */
-  trm_gather rows = {.offset_dims = LIST(1), .collapsed_slice_dims = LIST(0),
-                     .start_index_map = LIST(0, 1), .index_vector_dim = 1,
+  trm_gather rows = {.offset_dims = LIST(1),
+                     .collapsed_slice_dims = LIST(0),
+                     .start_index_map = LIST(0, 1),
+                     .index_vector_dim = 1,
                      .slice_sizes = LIST(1, 2)};
   case_input_pattern(&c, TRM_F32, 2, DIMS(3, 4), 3);
   case_input(&c, TRM_S32, 2, DIMS(4, 2), NUMBERS(0, 1, 2, 3, -4, 0, 7, 2));
@@ -163,8 +166,10 @@ static void test_gather(void **unused) {
   case_expect(&c, 0, NUMBERS(5, 1, 2, -2, -2, 5, 2, -2), 0);
   case_end(&c);
   case_begin(&c); /* an index vector of one, without a dimension of its own; offset first */
-  trm_gather columns = {.offset_dims = LIST(0), .collapsed_slice_dims = LIST(1),
-                        .start_index_map = LIST(1), .index_vector_dim = 1,
+  trm_gather columns = {.offset_dims = LIST(0),
+                        .collapsed_slice_dims = LIST(1),
+                        .start_index_map = LIST(1),
+                        .index_vector_dim = 1,
                         .slice_sizes = LIST(2, 1)};
   case_input(&c, TRM_S32, 2, DIMS(2, 3), NUMBERS(1, 2, 3, 4, 5, 6));
   case_input(&c, TRM_U8, 1, DIMS(2), NUMBERS(2, 0));
@@ -173,9 +178,12 @@ static void test_gather(void **unused) {
   case_expect(&c, 0, NUMBERS(3, 1, 6, 4), 0);
   case_end(&c);
   case_begin(&c); /* batching dimensions */
-  trm_gather batched = {.start_index_map = LIST(1), .operand_batching_dims = LIST(0),
-                        .start_indices_batching_dims = LIST(0), .collapsed_slice_dims = LIST(1),
-                        .index_vector_dim = 2, .slice_sizes = LIST(1, 1)};
+  trm_gather batched = {.start_index_map = LIST(1),
+                        .operand_batching_dims = LIST(0),
+                        .start_indices_batching_dims = LIST(0),
+                        .collapsed_slice_dims = LIST(1),
+                        .index_vector_dim = 2,
+                        .slice_sizes = LIST(1, 1)};
   case_input(&c, TRM_S32, 2, DIMS(2, 3), NUMBERS(1, 2, 3, 4, 5, 6));
   case_input(&c, TRM_S32, 3, DIMS(2, 2, 1), NUMBERS(2, 1, 0, 2));
   case_run(&c, (trm_instruction){.opcode = TRM_OP_GATHER, .gather = &batched},
@@ -189,13 +197,16 @@ static void test_scatter(void **unused) {
   test_case c;
   case_begin(&c); /* from XLA: windows out of bounds are skipped */
   uint32_t add = case_binary_computation(&c, TRM_OP_ADD, TRM_F32);
-  trm_scatter rows = {.update_window_dims = LIST(1), .inserted_window_dims = LIST(0),
-                      .scatter_dims_to_operand_dims = LIST(0, 1), .index_vector_dim = 1};
+  trm_scatter rows = {.update_window_dims = LIST(1),
+                      .inserted_window_dims = LIST(0),
+                      .scatter_dims_to_operand_dims = LIST(0, 1),
+                      .index_vector_dim = 1};
   case_input_pattern(&c, TRM_F32, 2, DIMS(3, 4), 3);
   case_input(&c, TRM_S32, 2, DIMS(5, 2), NUMBERS(0, 1, 2, 3, -1, 0, 0, 1, 2, 2));
   case_input_pattern(&c, TRM_F32, 2, DIMS(5, 2), 5);
-  case_run(&c, (trm_instruction){.opcode = TRM_OP_SCATTER, .scatter = &rows, .called = &add,
-                                 .num_called = 1},
+  case_run(&c,
+           (trm_instruction){
+               .opcode = TRM_OP_SCATTER, .scatter = &rows, .called = &add, .num_called = 1},
            case_shape(&c, TRM_F32, 2, DIMS(3, 4)));
   case_expect(&c, 0, NUMBERS(-2, 3, 2, -3, 4, 0, -4, 3, -1, -5, 3, -5), 0);
   case_end(&c);
@@ -205,30 +216,46 @@ static void test_scatter(void **unused) {
   trm_index p[4];
   uint32_t keep_less = case_computation(&c, 4, types, p);
   trm_index compared[2] = {p[2], p[0]};
-  const trm_index less = case_add(&c, keep_less, (trm_instruction){
-      .opcode = TRM_OP_COMPARE, .comparison = TRM_CMP_LT, .operands = compared, .num_operands = 2,
-      .shape = case_shape(&c, TRM_PRED, 0, NULL)});
+  const trm_index less = case_add(&c, keep_less,
+                                  (trm_instruction){.opcode = TRM_OP_COMPARE,
+                                                    .comparison = TRM_CMP_LT,
+                                                    .operands = compared,
+                                                    .num_operands = 2,
+                                                    .shape = case_shape(&c, TRM_PRED, 0, NULL)});
   trm_index values[3] = {less, p[2], p[0]}, places[3] = {less, p[3], p[1]}, both[2];
-  both[0] = case_add(&c, keep_less, (trm_instruction){.opcode = TRM_OP_SELECT, .operands = values,
-      .num_operands = 3, .shape = case_shape(&c, TRM_S32, 0, NULL)});
-  both[1] = case_add(&c, keep_less, (trm_instruction){.opcode = TRM_OP_SELECT, .operands = places,
-      .num_operands = 3, .shape = case_shape(&c, TRM_S8, 0, NULL)});
+  both[0] = case_add(&c, keep_less,
+                     (trm_instruction){.opcode = TRM_OP_SELECT,
+                                       .operands = values,
+                                       .num_operands = 3,
+                                       .shape = case_shape(&c, TRM_S32, 0, NULL)});
+  both[1] = case_add(&c, keep_less,
+                     (trm_instruction){.opcode = TRM_OP_SELECT,
+                                       .operands = places,
+                                       .num_operands = 3,
+                                       .shape = case_shape(&c, TRM_S8, 0, NULL)});
   const trm_shape scalars[2] = {case_shape(&c, TRM_S32, 0, NULL), case_shape(&c, TRM_S8, 0, NULL)};
-  const trm_shape arrays[2] = {case_shape(&c, TRM_S32, 1, DIMS(3)), case_shape(&c, TRM_S8, 1, DIMS(3))};
+  const trm_shape arrays[2] = {case_shape(&c, TRM_S32, 1, DIMS(3)),
+                               case_shape(&c, TRM_S8, 1, DIMS(3))};
   trm_shape scalar_pair, array_pair;
   assert_true(trm_shape_make_tuple(&c.module->arena, 2, scalars, &scalar_pair));
   assert_true(trm_shape_make_tuple(&c.module->arena, 2, arrays, &array_pair));
-  case_set_root(&c, keep_less, case_add(&c, keep_less, (trm_instruction){.opcode = TRM_OP_TUPLE,
-      .operands = both, .num_operands = 2, .shape = scalar_pair}));
-  trm_scatter points = {.inserted_window_dims = LIST(0), .scatter_dims_to_operand_dims = LIST(0),
+  case_set_root(
+      &c, keep_less,
+      case_add(
+          &c, keep_less,
+          (trm_instruction){
+              .opcode = TRM_OP_TUPLE, .operands = both, .num_operands = 2, .shape = scalar_pair}));
+  trm_scatter points = {.inserted_window_dims = LIST(0),
+                        .scatter_dims_to_operand_dims = LIST(0),
                         .index_vector_dim = 1};
   case_input(&c, TRM_S32, 1, DIMS(3), NUMBERS(10, 20, 30));
   case_input(&c, TRM_S8, 1, DIMS(3), NUMBERS(0, 0, 0));
   case_input(&c, TRM_S32, 2, DIMS(4, 1), NUMBERS(1, 2, 1, 3));
   case_input(&c, TRM_S32, 1, DIMS(4), NUMBERS(15, 40, 12, 1));
   case_input(&c, TRM_S8, 1, DIMS(4), NUMBERS(1, 2, 3, 4));
-  case_run(&c, (trm_instruction){.opcode = TRM_OP_SCATTER, .scatter = &points, .called = &keep_less,
-                                 .num_called = 1},
+  case_run(&c,
+           (trm_instruction){
+               .opcode = TRM_OP_SCATTER, .scatter = &points, .called = &keep_less, .num_called = 1},
            array_pair);
   case_expect(&c, 0, NUMBERS(10, 12, 30), 0);
   case_expect(&c, 1, NUMBERS(0, 3, 0), 0);
@@ -236,14 +263,17 @@ static void test_scatter(void **unused) {
 
   case_begin(&c); /* batching dimensions; half sums are rounded one by one */
   uint32_t half_add = case_binary_computation(&c, TRM_OP_ADD, TRM_F16);
-  trm_scatter batched = {.inserted_window_dims = LIST(1), .input_batching_dims = LIST(0),
+  trm_scatter batched = {.inserted_window_dims = LIST(1),
+                         .input_batching_dims = LIST(0),
                          .scatter_indices_batching_dims = LIST(0),
-                         .scatter_dims_to_operand_dims = LIST(1), .index_vector_dim = 2};
+                         .scatter_dims_to_operand_dims = LIST(1),
+                         .index_vector_dim = 2};
   case_input(&c, TRM_F16, 2, DIMS(2, 2), NUMBERS(2048, 0, 0, 0));
   case_input(&c, TRM_S32, 3, DIMS(2, 2, 1), NUMBERS(0, 0, 1, 0));
   case_input(&c, TRM_F16, 2, DIMS(2, 2), NUMBERS(1, 1, 3, 4));
-  case_run(&c, (trm_instruction){.opcode = TRM_OP_SCATTER, .scatter = &batched, .called = &half_add,
-                                 .num_called = 1},
+  case_run(&c,
+           (trm_instruction){
+               .opcode = TRM_OP_SCATTER, .scatter = &batched, .called = &half_add, .num_called = 1},
            case_shape(&c, TRM_F16, 2, DIMS(2, 2)));
   case_expect(&c, 0, NUMBERS(2048, 0, 4, 3), 0);
   case_end(&c);

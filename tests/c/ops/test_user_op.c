@@ -8,7 +8,8 @@ static void expect_refusal(const char *config, trm_status status, const char *me
            "HloModule user\nENTRY e { a = f32[2] parameter(0)\n"
            "  h = (f32[2]) custom-call(a), custom_call_target=\"tremula.user-op\", "
            "custom_call_has_side_effect=true, backend_config=\"%s\"\n"
-           "  ROOT x = f32[2] get-tuple-element(h), index=0 }\n", config);
+           "  ROOT x = f32[2] get-tuple-element(h), index=0 }\n",
+           config);
   trm_error error = {0};
   trm_module *module = NULL;
   trm_executable *executable = NULL;
@@ -24,7 +25,12 @@ static void expect_refusal(const char *config, trm_status status, const char *me
 static void test_config(void **state) {
   (void)state;
   static const char *const bad[] = {
-      "", "{", "[]", "{}", "{\\\"library\\\":\\\"x\\\"}", "{\\\"op\\\":\\\"x\\\"}",
+      "",
+      "{",
+      "[]",
+      "{}",
+      "{\\\"library\\\":\\\"x\\\"}",
+      "{\\\"op\\\":\\\"x\\\"}",
       "{\\\"library\\\":1,\\\"op\\\":\\\"x\\\"}",
       "{\\\"library\\\":\\\"x\\\",\\\"op\\\":\\\"x\\\",\\\"attributes\\\":7}"};
   for (size_t i = 0; i < sizeof bad / sizeof *bad; ++i) {

@@ -59,7 +59,8 @@ static void test_pairs_of_casts(void **state) {
          "convert:f16 convert:f32");
   /* Others read the half. */
   expect("h = f16[] convert(s)  w = f32[] convert(h)  v = f32[] negate(w)  n = f16[] negate(h)\n"
-         "  ROOT r = (f32[], f16[]) tuple(v, n)", "convert:f16 negate:f32 negate:f16");
+         "  ROOT r = (f32[], f16[]) tuple(v, n)",
+         "convert:f16 negate:f32 negate:f16");
   expect("h = f16[] convert(s)  n = f16[] negate(h)  ROOT w = f32[] convert(n)",
          "convert:f16 negate:f16 convert:f32");
   /* Through a sum: what it gives is not rounded. */
@@ -89,9 +90,9 @@ static void test_sums_of_squares(void **state) {
          "multiply:f16 constant:f16 reduce:f16");
 }
 
-#define SCALE(name, scalar, array) \
-  name "b = f16[4] broadcast(" scalar "), dimensions={}  " \
-  name " = f16[4] multiply(" array ", " name "b)  "
+#define SCALE(name, scalar, array)                                                          \
+  name "b = f16[4] broadcast(" scalar "), dimensions={}  " name " = f16[4] multiply(" array \
+       ", " name "b)  "
 
 static void test_scaled_sums(void **state) {
   (void)state;
@@ -112,16 +113,16 @@ static void test_scales_of_float(void **state) {
   /* The scalar is not rounded: no cast of it is left. */
   expect("h = f16[] convert(s)  " SCALE("m", "h", "y") "ROOT r = f16[4] add(x, m)",
          "convert:f32 broadcast:f32 convert:f32 multiply:f32 add:f32 convert:f16");
-  expect("v = f32[1] reshape(s)  g = f16[1] convert(v)  h = f16[] reshape(g)  "
-         SCALE("m", "h", "y") "ROOT r = f16[4] add(x, m)",
+  expect("v = f32[1] reshape(s)  g = f16[1] convert(v)  h = f16[] reshape(g)  " SCALE(
+             "m", "h", "y") "ROOT r = f16[4] add(x, m)",
          "reshape:f32 convert:f32 reshape:f32 broadcast:f32 convert:f32 multiply:f32 add:f32 "
          "convert:f16");
   /* It is rounded where something is subtracted, and where only one of two is a cast. */
   expect("h = f16[] convert(s)  " SCALE("m", "h", "y") "ROOT r = f16[4] subtract(x, m)",
          "convert:f16 convert:f32 convert:f32 broadcast:f32 convert:f32 multiply:f32 subtract:f32 "
          "convert:f16");
-  expect("h = f16[] convert(s)  " SCALE("m", "h", "x") SCALE("n", "b", "y")
-         "ROOT r = f16[4] add(m, n)",
+  expect("h = f16[] convert(s)  " SCALE("m", "h", "x")
+             SCALE("n", "b", "y") "ROOT r = f16[4] add(m, n)",
          "convert:f16 convert:f32 broadcast:f32 convert:f32 multiply:f32 convert:f32 broadcast:f32 "
          "convert:f32 multiply:f32 add:f32 convert:f16");
 }

@@ -29,43 +29,48 @@ static void expect(const char *text, const float *expected) {
   trm_executable_free(executable);
 }
 
-#define CONDITION(state)                                                                    \
-  "cond { s = " state " parameter(0)  i = s32[] get-tuple-element(s), index=0\n"            \
+#define CONDITION(state)                                                         \
+  "cond { s = " state " parameter(0)  i = s32[] get-tuple-element(s), index=0\n" \
   "  n = s32[] constant(3)  ROOT l = pred[] compare(i, n), direction=LT }\n"
-#define COUNTER "  i = s32[] get-tuple-element(s), index=0  one = s32[] constant(1)\n" \
-                "  j = s32[] add(i, one)\n"
+#define COUNTER                                                          \
+  "  i = s32[] get-tuple-element(s), index=0  one = s32[] constant(1)\n" \
+  "  j = s32[] add(i, one)\n"
 #define STATE "(s32[], f32[4], f32[4])"
-#define ENTRY                                                                                  \
-  "ENTRY e { p = f32[4] parameter(0)  z = s32[] constant(0)  zero = f32[] constant(0)\n"       \
-  "  b = f32[4] broadcast(zero), dimensions={}  t = " STATE " tuple(z, p, b)\n"                \
-  "  w = " STATE " while(t), condition=cond, body=body\n"                                      \
+#define ENTRY                                                                            \
+  "ENTRY e { p = f32[4] parameter(0)  z = s32[] constant(0)  zero = f32[] constant(0)\n" \
+  "  b = f32[4] broadcast(zero), dimensions={}  t = " STATE " tuple(z, p, b)\n"          \
+  "  w = " STATE " while(t), condition=cond, body=body\n"                                \
   "  ROOT r = f32[4] get-tuple-element(w), index=2 }\n"
 
 /* A reshape is made again in the loop, and read by what leaves it. */
 static void test_free_and_moved(void **state) {
   (void)state;
   const float expected[4] = {6, 12, 18, 24};
-  expect("HloModule m\n" CONDITION(STATE)
-         "body { s = " STATE " parameter(0)\n" COUNTER
-         "  x = f32[4] get-tuple-element(s), index=1  a = f32[4] get-tuple-element(s), index=2\n"
-         "  m = f32[2,2] reshape(x)  n = f32[2,2] add(m, m)  o = f32[4] reshape(n)\n"
-         "  c = f32[2,2] reshape(a)  d = f32[2,2] multiply(c, m)  k = f32[4] reshape(d)\n"
-         "  e1 = f32[4] subtract(k, k)  f = f32[4] add(a, o)  g = f32[4] add(f, e1)\n"
-         "  ROOT r = " STATE " tuple(j, x, g) }\n" ENTRY, expected);
+  expect(
+      "HloModule m\n" CONDITION(
+          STATE) "body { s = " STATE " parameter(0)\n" COUNTER
+                 "  x = f32[4] get-tuple-element(s), index=1  a = f32[4] get-tuple-element(s), index=2\n"
+                 "  m = f32[2,2] reshape(x)  n = f32[2,2] add(m, m)  o = f32[4] reshape(n)\n"
+                 "  c = f32[2,2] reshape(a)  d = f32[2,2] multiply(c, m)  k = f32[4] reshape(d)\n"
+                 "  e1 = f32[4] subtract(k, k)  f = f32[4] add(a, o)  g = f32[4] add(f, e1)\n"
+                 "  ROOT r = " STATE " tuple(j, x, g) }\n" ENTRY,
+      expected);
 }
 
 /* The state goes whole into an inner loop: it must not grow. */
 static void test_state_used_whole(void **state) {
   (void)state;
   const float expected[4] = {6, 24, 54, 96};
-  expect("HloModule m\n"
-         "cond2 { s = " STATE " parameter(0)  ROOT n = pred[] constant(false) }\n"
-         "body2 { ROOT s = " STATE " parameter(0) }\n" CONDITION(STATE)
-         "body { s = " STATE " parameter(0)\n" COUNTER
-         "  x = f32[4] get-tuple-element(s), index=1  y = f32[4] multiply(x, x)\n"
-         "  w = " STATE " while(s), condition=cond2, body=body2\n"
-         "  a = f32[4] get-tuple-element(w), index=2  b = f32[4] add(a, y)  c = f32[4] add(b, y)\n"
-         "  ROOT r = " STATE " tuple(j, x, c) }\n" ENTRY, expected);
+  expect(
+      "HloModule m\n"
+      "cond2 { s = " STATE " parameter(0)  ROOT n = pred[] constant(false) }\n"
+      "body2 { ROOT s = " STATE " parameter(0) }\n" CONDITION(
+          STATE) "body { s = " STATE " parameter(0)\n" COUNTER
+                 "  x = f32[4] get-tuple-element(s), index=1  y = f32[4] multiply(x, x)\n"
+                 "  w = " STATE " while(s), condition=cond2, body=body2\n"
+                 "  a = f32[4] get-tuple-element(w), index=2  b = f32[4] add(a, y)  c = f32[4] add(b, y)\n"
+                 "  ROOT r = " STATE " tuple(j, x, c) }\n" ENTRY,
+      expected);
 }
 
 /* An instruction with many operands, and a constant with a control edge, leave the loop. */
@@ -73,11 +78,12 @@ static void test_many_operands(void **state) {
   (void)state;
   char text[8192];
   int used = snprintf(text, sizeof text,
-                      "HloModule m\n" CONDITION(STATE) "body { s = " STATE " parameter(0)\n" COUNTER
-                      "  x = f32[4] get-tuple-element(s), index=1\n"
-                      "  a = f32[4] get-tuple-element(s), index=2\n"
-                      "  h = f32[4] constant({1, 1, 1, 1}), control-predecessors={j}\n"
-                      "  y = f32[4] add(x, h)\n  c = f32[320] concatenate(y");
+                      "HloModule m\n" CONDITION(
+                          STATE) "body { s = " STATE " parameter(0)\n" COUNTER
+                                 "  x = f32[4] get-tuple-element(s), index=1\n"
+                                 "  a = f32[4] get-tuple-element(s), index=2\n"
+                                 "  h = f32[4] constant({1, 1, 1, 1}), control-predecessors={j}\n"
+                                 "  y = f32[4] add(x, h)\n  c = f32[320] concatenate(y");
   for (int k = 1; k < 80; ++k) used += snprintf(text + used, sizeof text - (size_t)used, ", x");
   snprintf(text + used, sizeof text - (size_t)used,
            "), dimensions={0}\n  d = f32[4] slice(c), slice={[2:6]}\n  b = f32[4] add(a, d)\n"
@@ -98,7 +104,8 @@ static void test_names_that_are_taken(void **state) {
              "  a = f32[4] call(p), to_apply=computation.1\n  b = f32[4] negate(a)\n"
              "  fusion.%d = f32[4] reverse(b), dimensions={0}\n"
              "  c = f32[4] call(fusion.%d), to_apply=computation.1\n"
-             "  ROOT d = f32[4] abs(c) }\n", k, k);
+             "  ROOT d = f32[4] abs(c) }\n",
+             k, k);
     expect(text, expected);
   }
 }
@@ -128,10 +135,11 @@ static void test_convert_through_float(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_free_and_moved),       cmocka_unit_test(test_state_used_whole),
-      cmocka_unit_test(test_many_operands),        cmocka_unit_test(test_names_that_are_taken),
-      cmocka_unit_test(test_control_edge_through_a_fusion),
-      cmocka_unit_test(test_convert_through_float)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_free_and_moved),
+                                     cmocka_unit_test(test_state_used_whole),
+                                     cmocka_unit_test(test_many_operands),
+                                     cmocka_unit_test(test_names_that_are_taken),
+                                     cmocka_unit_test(test_control_edge_through_a_fusion),
+                                     cmocka_unit_test(test_convert_through_float)};
   return cmocka_run_group_tests_name("loops", tests, NULL, NULL);
 }

@@ -27,12 +27,12 @@ static void expect(const char *text, const char *word, int count) {
 
 static void test_no_ops_disappear(void **state) {
   (void)state;
-  const char *text = ENTRY(
-      "  p = f32[2,3] parameter(0)\n  c = f32[2,3] copy(p)\n  r = f32[6] reshape(c)\n"
-      "  s = f32[2,3] reshape(r)\n  t = f32[3,2] transpose(s), dimensions={1,0}\n"
-      "  u = f32[2,3] transpose(t), dimensions={1,0}\n  one = f32[] constant(1)\n"
-      "  b = f32[2,3] broadcast(one), dimensions={}\n  m = f32[2,3] multiply(u, b)\n"
-      "  l = f32[2,3] slice(m), slice={[0:2],[0:3]}\n  ROOT n = f32[2,3] negate(l)\n");
+  const char *text =
+      ENTRY("  p = f32[2,3] parameter(0)\n  c = f32[2,3] copy(p)\n  r = f32[6] reshape(c)\n"
+            "  s = f32[2,3] reshape(r)\n  t = f32[3,2] transpose(s), dimensions={1,0}\n"
+            "  u = f32[2,3] transpose(t), dimensions={1,0}\n  one = f32[] constant(1)\n"
+            "  b = f32[2,3] broadcast(one), dimensions={}\n  m = f32[2,3] multiply(u, b)\n"
+            "  l = f32[2,3] slice(m), slice={[0:2],[0:3]}\n  ROOT n = f32[2,3] negate(l)\n");
   expect(text, " reshape(", 0);
   expect(text, " transpose(", 0);
   expect(text, " multiply(", 0);
@@ -74,26 +74,26 @@ static void test_fusion(void **state) {
   expect(text, " fusion(", 1);
   expect(text, "kind=kLoop", 1);
   /* A cycle would arise: t feeds the dot, and the dot the last add. */
-  const char *cycle = ENTRY(
-      "  x = f32[8,8] parameter(0)\n  s = f32[8,8] add(x, x)\n  t = f32[8,8] tanh(s)\n"
-      "  d = f32[8,8] dot(t, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
-      "  e2 = f32[8,8] negate(d)\n  ROOT u = f32[8,8] multiply(e2, t)\n");
+  const char *cycle =
+      ENTRY("  x = f32[8,8] parameter(0)\n  s = f32[8,8] add(x, x)\n  t = f32[8,8] tanh(s)\n"
+            "  d = f32[8,8] dot(t, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+            "  e2 = f32[8,8] negate(d)\n  ROOT u = f32[8,8] multiply(e2, t)\n");
   expect(cycle, " fusion(", 2);
 }
 
 static void test_common_subexpressions(void **state) {
   (void)state;
-  const char *text = ENTRY(
-      "  x = f32[8] parameter(0)\n  a = f32[8] exponential(x)\n  b = f32[8] exponential(x)\n"
-      "  ROOT r = f32[8] add(a, b)\n");
+  const char *text =
+      ENTRY("  x = f32[8] parameter(0)\n  a = f32[8] exponential(x)\n  b = f32[8] exponential(x)\n"
+            "  ROOT r = f32[8] add(a, b)\n");
   expect(text, " exponential(", 1);
 }
 
 static void test_constants_fold(void **state) {
   (void)state;
-  const char *text = ENTRY(
-      "  x = f32[3] parameter(0)\n  a = f32[3] constant({1, 2, 3})\n  b = f32[3] add(a, a)\n"
-      "  c = f32[3] sqrt(b)\n  ROOT r = f32[3] maximum(x, c)\n");
+  const char *text =
+      ENTRY("  x = f32[3] parameter(0)\n  a = f32[3] constant({1, 2, 3})\n  b = f32[3] add(a, a)\n"
+            "  c = f32[3] sqrt(b)\n  ROOT r = f32[3] maximum(x, c)\n");
   expect(text, " sqrt(", 0);
   expect(text, " constant(", 1);
 }
@@ -137,14 +137,14 @@ static void test_loop_invariants_leave(void **state) {
 
 static void test_side_effects_keep_their_order(void **state) {
   (void)state;
-  const char *text = ENTRY(
-      "  x = f32[2] parameter(0)\n"
-      "  b = () custom-call(x), custom_call_target=\"tremula.outfeed\", "
-      "custom_call_has_side_effect=true, backend_config=\"{\\\"feed\\\":\\\"second\\\"}\", "
-      "control-predecessors={a}\n"
-      "  a = () custom-call(x), custom_call_target=\"tremula.outfeed\", "
-      "custom_call_has_side_effect=true, backend_config=\"{\\\"feed\\\":\\\"first\\\"}\"\n"
-      "  ROOT n = f32[2] negate(x)\n");
+  const char *text =
+      ENTRY("  x = f32[2] parameter(0)\n"
+            "  b = () custom-call(x), custom_call_target=\"tremula.outfeed\", "
+            "custom_call_has_side_effect=true, backend_config=\"{\\\"feed\\\":\\\"second\\\"}\", "
+            "control-predecessors={a}\n"
+            "  a = () custom-call(x), custom_call_target=\"tremula.outfeed\", "
+            "custom_call_has_side_effect=true, backend_config=\"{\\\"feed\\\":\\\"first\\\"}\"\n"
+            "  ROOT n = f32[2] negate(x)\n");
   char *printed = optimised(text);
   const char *first = strstr(printed, "first"), *second = strstr(printed, "second");
   assert_non_null(first);
@@ -155,21 +155,25 @@ static void test_side_effects_keep_their_order(void **state) {
 
 static void test_batch_norm_fuses(void **state) {
   (void)state;
-  const char *text = ENTRY(
-      "  x = f32[2,4] parameter(0)\n  s = f32[4] parameter(1)\n"
-      "  n = f32[2,4] batch-norm-inference(x, s, s, s, s), epsilon=0.001, feature_index=1\n"
-      "  z = f32[] constant(0)\n  b = f32[2,4] broadcast(z), dimensions={}\n"
-      "  ROOT r = f32[2,4] maximum(n, b)\n");
+  const char *text =
+      ENTRY("  x = f32[2,4] parameter(0)\n  s = f32[4] parameter(1)\n"
+            "  n = f32[2,4] batch-norm-inference(x, s, s, s, s), epsilon=0.001, feature_index=1\n"
+            "  z = f32[] constant(0)\n  b = f32[2,4] broadcast(z), dimensions={}\n"
+            "  ROOT r = f32[2,4] maximum(n, b)\n");
   expect(text, "batch-norm", 0);
   expect(text, "kind=kLoop", 2); /* the factor, and all the rest */
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_no_ops_disappear),      cmocka_unit_test(test_adding_zero_stays),
-      cmocka_unit_test(test_converts),              cmocka_unit_test(test_fusion),
-      cmocka_unit_test(test_common_subexpressions), cmocka_unit_test(test_constants_fold),
-      cmocka_unit_test(test_kernel_reverse_folds),  cmocka_unit_test(test_loop_invariants_leave),
+      cmocka_unit_test(test_no_ops_disappear),
+      cmocka_unit_test(test_adding_zero_stays),
+      cmocka_unit_test(test_converts),
+      cmocka_unit_test(test_fusion),
+      cmocka_unit_test(test_common_subexpressions),
+      cmocka_unit_test(test_constants_fold),
+      cmocka_unit_test(test_kernel_reverse_folds),
+      cmocka_unit_test(test_loop_invariants_leave),
       cmocka_unit_test(test_side_effects_keep_their_order),
       cmocka_unit_test(test_batch_norm_fuses),
   };

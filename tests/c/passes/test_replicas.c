@@ -6,8 +6,8 @@
 
 static trm_executable *compiled(const char *text, const char *ipus, const char *key,
                                 const char *value, const char *optimise) {
-  const trm_option options[] = {{"ipus", ipus}, {key, value}, {"optimise", optimise},
-                                {"verify", "true"}};
+  const trm_option options[] = {
+      {"ipus", ipus}, {key, value}, {"optimise", optimise}, {"verify", "true"}};
   trm_error error;
   trm_module *module = NULL;
   trm_executable *executable = NULL;
@@ -83,7 +83,8 @@ static void expect_loop(const char *limit, int same) {
            "  w = (f32[], f32[], f32[], f32[]) while(t), condition=cond, body=body\n"
            "  w0 = f32[] get-tuple-element(w), index=0  h0 = f16[] convert(w0)\n"
            "  w1 = f32[] get-tuple-element(w), index=1  h1 = f16[] convert(w1)\n"
-           "  ROOT r = (f16[], f16[]) tuple(h0, h1) }\n", limit);
+           "  ROOT r = (f16[], f16[]) tuple(h0, h1) }\n",
+           limit);
   expect_same(text, "2", same);
 }
 
@@ -131,7 +132,9 @@ static void test_long_way(void **state) {
   size_t f = 0;
   for (int i = 0; i < LENGTH; ++i) {
     f += (size_t)snprintf(first + f, sizeof first - f, "%s%s", i ? "," : "",
-                          i == 0 ? "z" : i + 1 < LENGTH ? "x" : "d");
+                          i == 0           ? "z"
+                          : i + 1 < LENGTH ? "x"
+                                           : "d");
   }
   snprintf(text, sizeof text,
            "HloModule m\n"
@@ -175,8 +178,8 @@ static void test_same_inputs(void **state) {
   static const char *const groups[] = {"1", "2", "4"};
   for (int g = 0; g < 3; ++g) {
     for (int optimise = 0; optimise < 2; ++optimise) {
-      trm_executable *executable = compiled(norm_text, "4", "batch_norm_group_size", groups[g],
-                                            optimise ? "true" : "false");
+      trm_executable *executable =
+          compiled(norm_text, "4", "batch_norm_group_size", groups[g], optimise ? "true" : "false");
       assert_int_equal(occurrences(executable, "tremula.all-reduce"), g == 0 ? 0 : 4);
       trm_error error;
       trm_engine *engine = NULL;
@@ -207,7 +210,7 @@ static void test_groups(void **state) {
   assert_int_equal(trm_module_read(norm_text, strlen(norm_text), "test", &module, &error), TRM_OK);
   assert_int_equal(trm_compile(module, options, 2, &executable, &error), TRM_INVALID_ARGUMENT);
   assert_non_null(strstr(error.message, "The replica group size (got 3) does not evenly divide the "
-                         "total number of replicas (got 4)"));
+                                        "total number of replicas (got 4)"));
   trm_module_free(module);
 }
 
@@ -233,9 +236,9 @@ static void test_not_distributed(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_sources),  cmocka_unit_test(test_loops),
-      cmocka_unit_test(test_branches), cmocka_unit_test(test_long_way),
-      cmocka_unit_test(test_same_inputs), cmocka_unit_test(test_groups),
+      cmocka_unit_test(test_sources),         cmocka_unit_test(test_loops),
+      cmocka_unit_test(test_branches),        cmocka_unit_test(test_long_way),
+      cmocka_unit_test(test_same_inputs),     cmocka_unit_test(test_groups),
       cmocka_unit_test(test_not_distributed),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -51,25 +51,24 @@ static void test_collectives(void **state) {
 /* The start is in one turn of the loop, its end in the next. */
 static void test_across_turns(void **state) {
   (void)state;
-  test_expect_f32(
-      "HloModule m\n"
-      "cond {\n  s = (s32[], (f32[2,3], f32[2,3], u32[])) parameter(0)\n"
-      "  i = s32[] get-tuple-element(s), index=0\n  n = s32[] constant(4)\n"
-      "  ROOT c = pred[] compare(i, n), direction=LT\n}\n"
-      "body {\n  s = (s32[], (f32[2,3], f32[2,3], u32[])) parameter(0)\n"
-      "  i = s32[] get-tuple-element(s), index=0\n  one = s32[] constant(1)\n"
-      "  j = s32[] add(i, one)\n"
-      "  o = (f32[2,3], f32[2,3], u32[]) get-tuple-element(s), index=1\n"
-      "  d = f32[2,3] copy-done(o)\n  m = f32[2,3] negate(d)\n"
-      "  t = (f32[2,3], f32[2,3], u32[]) copy-start(m)\n"
-      "  ROOT r = (s32[], (f32[2,3], f32[2,3], u32[])) tuple(j, t)\n}\n"
-      "ENTRY e {\n  x = f32[2,3] parameter(0)\n  z = s32[] constant(1)\n"
-      "  t = (f32[2,3], f32[2,3], u32[]) copy-start(x)\n"
-      "  s = (s32[], (f32[2,3], f32[2,3], u32[])) tuple(z, t)\n"
-      "  w = (s32[], (f32[2,3], f32[2,3], u32[])) while(s), condition=cond, body=body\n"
-      "  o = (f32[2,3], f32[2,3], u32[]) get-tuple-element(w), index=1\n"
-      "  ROOT r = f32[2,3] copy-done(o)\n}\n",
-      inputs, negated, 6);
+  test_expect_f32("HloModule m\n"
+                  "cond {\n  s = (s32[], (f32[2,3], f32[2,3], u32[])) parameter(0)\n"
+                  "  i = s32[] get-tuple-element(s), index=0\n  n = s32[] constant(4)\n"
+                  "  ROOT c = pred[] compare(i, n), direction=LT\n}\n"
+                  "body {\n  s = (s32[], (f32[2,3], f32[2,3], u32[])) parameter(0)\n"
+                  "  i = s32[] get-tuple-element(s), index=0\n  one = s32[] constant(1)\n"
+                  "  j = s32[] add(i, one)\n"
+                  "  o = (f32[2,3], f32[2,3], u32[]) get-tuple-element(s), index=1\n"
+                  "  d = f32[2,3] copy-done(o)\n  m = f32[2,3] negate(d)\n"
+                  "  t = (f32[2,3], f32[2,3], u32[]) copy-start(m)\n"
+                  "  ROOT r = (s32[], (f32[2,3], f32[2,3], u32[])) tuple(j, t)\n}\n"
+                  "ENTRY e {\n  x = f32[2,3] parameter(0)\n  z = s32[] constant(1)\n"
+                  "  t = (f32[2,3], f32[2,3], u32[]) copy-start(x)\n"
+                  "  s = (s32[], (f32[2,3], f32[2,3], u32[])) tuple(z, t)\n"
+                  "  w = (s32[], (f32[2,3], f32[2,3], u32[])) while(s), condition=cond, body=body\n"
+                  "  o = (f32[2,3], f32[2,3], u32[]) get-tuple-element(w), index=1\n"
+                  "  ROOT r = f32[2,3] copy-done(o)\n}\n",
+                  inputs, negated, 6);
 }
 
 static void test_start_indices(void **state) {
@@ -130,9 +129,9 @@ static void test_refused(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_copies),        cmocka_unit_test(test_short_form),
-      cmocka_unit_test(test_calls),         cmocka_unit_test(test_collectives),
-      cmocka_unit_test(test_across_turns),  cmocka_unit_test(test_start_indices),
+      cmocka_unit_test(test_copies),         cmocka_unit_test(test_short_form),
+      cmocka_unit_test(test_calls),          cmocka_unit_test(test_collectives),
+      cmocka_unit_test(test_across_turns),   cmocka_unit_test(test_start_indices),
       cmocka_unit_test(test_scalar_windows), cmocka_unit_test(test_refused)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

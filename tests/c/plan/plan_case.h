@@ -42,7 +42,7 @@ static inline trm_conv_params convolution(trm_dtype type, int64_t groups, int64_
                        .out_channels = out,
                        .num_dims = 2};
   const int64_t pad = (kernel - 1) / 2;
-  for (int d = 0; d < 2; d++) {
+  for (int d = 0; d < 2; ++d) {
     p.dims[d] = (trm_conv_dim){field, kernel, stride, pad, kernel - 1 - pad, 1, 1};
   }
   return p;
@@ -51,7 +51,7 @@ static inline trm_conv_params convolution(trm_dtype type, int64_t groups, int64_
 /* The mapping holds every element once, on tiles that there are. */
 static inline void check_mapping(const trm_plan_mapping *m, uint32_t tiles, uint32_t used) {
   uint32_t last = 0, parts = 1;
-  for (uint32_t i = 0; i < m->num_cuts; i++) {
+  for (uint32_t i = 0; i < m->num_cuts; ++i) {
     const trm_plan_cut *cut = &m->cuts[i];
     assert_true(cut->part_size > 0 && cut->parallel > 0 && cut->serial > 0);
     assert_true(cut->part_size * cut->parallel * cut->serial >= cut->size);
@@ -68,7 +68,7 @@ static inline void check_mapping(const trm_plan_mapping *m, uint32_t tiles, uint
 /* What holds for every plan. */
 static inline void check_plan(const trm_target *target, const trm_linear_plan *plan) {
   uint64_t cycles = 0, vertices = 0, edges = 0, turns = 1;
-  for (uint32_t i = 0; i < plan->num_phases; i++) {
+  for (uint32_t i = 0; i < plan->num_phases; ++i) {
     const trm_plan_phase *phase = &plan->phases[i];
     if (phase->times > turns) turns = phase->times;
     cycles += phase->times * (phase->sync_cycles + phase->exchange_cycles + phase->compute_cycles);
@@ -89,7 +89,7 @@ static inline void check_plan(const trm_target *target, const trm_linear_plan *p
   assert_int_equal(edges, plan->edges);
   const trm_plan_partition *p = &plan->partition;
   uint32_t used = p->batch * p->groups * p->in_channels * p->out_channels;
-  for (int d = 0; d < TRM_PLAN_MAX_DIMS; d++) used *= p->field[d] * p->kernel[d];
+  for (int d = 0; d < TRM_PLAN_MAX_DIMS; ++d) used *= p->field[d] * p->kernel[d];
   assert_int_equal(used, plan->tiles_used);
   assert_int_equal(turns, p->in_channels_serial * p->out_channels_serial);
   check_mapping(&plan->inputs, target->tiles_per_ipu, used);

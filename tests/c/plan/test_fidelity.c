@@ -19,9 +19,9 @@ static trm_linear_plan make(const trm_target *target, trm_dtype type, int64_t m,
 static void test_matmuls(void **state) {
   (void)state;
   trm_target *bow = load("bow");
-  for (int half_partials = 0; half_partials < 2; half_partials++) {
+  for (int half_partials = 0; half_partials < 2; ++half_partials) {
     double sum = 0;
-    for (size_t i = 0; i < NUM_PUBLISHED_MATMULS; i++) {
+    for (size_t i = 0; i < NUM_PUBLISHED_MATMULS; ++i) {
       const published_matmul *p = &published_matmuls[i];
       const trm_linear_plan plan = make(bow, p->type, p->m, p->m, p->n, half_partials == 1);
       const double error = (double)plan.cycles / published_cycles(p) - 1;
@@ -48,10 +48,10 @@ static void test_model(void **state) {
   const double error = (double)(m4.cycles + m5.cycles) / published_model.cycles - 1;
   assert_true(error < 0 && error > -0.15); /* copies between the two come on top */
   uint64_t convolve = 0;
-  for (uint32_t i = 0; i < m4.num_phases; i++) {
+  for (uint32_t i = 0; i < m4.num_phases; ++i) {
     if (m4.phases[i].step == TRM_STEP_PARTIALS) convolve += m4.phases[i].compute_cycles;
   }
-  for (uint32_t i = 0; i < m5.num_phases; i++) {
+  for (uint32_t i = 0; i < m5.num_phases; ++i) {
     if (m5.phases[i].step == TRM_STEP_PARTIALS) convolve += m5.phases[i].compute_cycles;
   }
   assert_true(fabs((double)convolve / published_model.convolve - 1) < 0.2);
@@ -63,12 +63,12 @@ static void test_model(void **state) {
 static void test_shape_of_the_model(void **state) {
   (void)state;
   static const char *const names[] = {"mk1", "mk2", "bow"};
-  for (int t = 0; t < 3; t++) {
+  for (int t = 0; t < 3; ++t) {
     trm_target *target = load(names[t]);
-    for (int half = 0; half < 2; half++) {
+    for (int half = 0; half < 2; ++half) {
       const trm_dtype type = half ? TRM_F16 : TRM_F32;
-      const double peak = (half ? 4.0 : 1.0) * target->fp32_in_fp32_out_conv_units *
-                          target->tiles_per_ipu;
+      const double peak =
+          (half ? 4.0 : 1.0) * target->fp32_in_fp32_out_conv_units * target->tiles_per_ipu;
       double before = 0;
       for (int64_t n = 128; n <= 2048; n *= 2) {
         const trm_linear_plan plan = make(target, type, n, n, n, false);

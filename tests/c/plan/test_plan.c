@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "plan_case.h"
 #include "ops/linear/plan_internal.h"
+#include "plan_case.h"
 
 /* ---- What a plan contains -------------------------------------------------------------------- */
 
@@ -14,9 +14,9 @@ static void test_networks(void **state) {
   (void)state;
   trm_target *targets[] = {load("mk1"), load("mk2"), load("bow")};
   uint64_t candidates = 0;
-  for (size_t t = 0; t < 3; t++) {
-    for (int stage = 0; stage < 4; stage++) {
-      for (int half = 0; half < 2; half++) {
+  for (size_t t = 0; t < 3; ++t) {
+    for (int stage = 0; stage < 4; ++stage) {
+      for (int half = 0; half < 2; ++half) {
         const trm_dtype type = half ? TRM_F16 : TRM_F32;
         const int64_t field = 56 >> stage, width = 64 << stage;
         trm_conv_params layers[] = {
@@ -28,7 +28,7 @@ static void test_networks(void **state) {
             convolution(type, 1, width, 4, width, field + 2, field, 1), /* of weights */
             trm_conv_params_matmul(type, type, 1, 4, 2048, 1000),
         };
-        for (size_t i = 0; i < sizeof layers / sizeof *layers; i++) {
+        for (size_t i = 0; i < sizeof layers / sizeof *layers; ++i) {
           const trm_plan_options options = trm_plan_options_default();
           const trm_linear_plan plan = make_plan(targets[t], &layers[i], &options);
           check_plan(targets[t], &plan);
@@ -43,17 +43,22 @@ static void test_networks(void **state) {
   }
   /* Bounds leave most of the space out: it has some millions for each of these. */
   assert_true(candidates < 168 * 20000);
-  for (size_t t = 0; t < 3; t++) trm_target_release(targets[t]);
+  for (size_t t = 0; t < 3; ++t) trm_target_release(targets[t]);
 }
 
 /* A shape that no search can finish: a plan all the same, with the bound that was proved. */
 static void test_extreme(void **state) {
   (void)state;
   trm_target *target = load("mk2");
-  trm_conv_params p = {.input_type = TRM_F16, .output_type = TRM_F16, .groups = 61, .batch = 64,
-                       .in_channels = 2, .out_channels = 4, .num_dims = 3};
+  trm_conv_params p = {.input_type = TRM_F16,
+                       .output_type = TRM_F16,
+                       .groups = 61,
+                       .batch = 64,
+                       .in_channels = 2,
+                       .out_channels = 4,
+                       .num_dims = 3};
   static const int64_t sizes[3][3] = {{153, 18, 2}, {132, 22, 1}, {224, 7, 2}};
-  for (int d = 0; d < 3; d++) {
+  for (int d = 0; d < 3; ++d) {
     p.dims[d] = (trm_conv_dim){sizes[d][0], sizes[d][1], sizes[d][2], 0, 0, 1, 1};
   }
   trm_plan_options options = trm_plan_options_default();
@@ -71,9 +76,9 @@ static void test_proportion(void **state) {
   trm_target *target = load("mk2");
   const trm_conv_params shapes[] = {trm_conv_params_matmul(TRM_F16, TRM_F16, 1, 2048, 2048, 2048),
                                     convolution(TRM_F16, 1, 16, 256, 256, 56, 3, 1)};
-  for (size_t s = 0; s < 2; s++) {
+  for (size_t s = 0; s < 2; ++s) {
     uint64_t before = 0;
-    for (int tenth = 10; tenth >= 0; tenth--) {
+    for (int tenth = 10; tenth >= 0; --tenth) {
       trm_plan_options options = trm_plan_options_default();
       options.available_memory_proportion = tenth / 10.0;
       const trm_linear_plan plan = make_plan(target, &shapes[s], &options);
@@ -131,8 +136,7 @@ static void test_options_matter(void **state) {
 
 /* ---- Options and constraints as text --------------------------------------------------------- */
 
-static void refuse_option(const char *key, const char *value, trm_status status,
-                          const char *word) {
+static void refuse_option(const char *key, const char *value, trm_status status, const char *word) {
   trm_plan_options options = trm_plan_options_default();
   trm_error error;
   assert_int_equal(trm_plan_option_set(&options, key, value, &error), status);
@@ -144,13 +148,18 @@ static void test_option_text(void **state) {
   trm_plan_options options = trm_plan_options_default();
   trm_error error;
   static const char *const good[][2] = {
-      {"availableMemoryProportion", "0.25"}, {"partialsType", "half"},
-      {"partialsType.interTile", "half"},    {"use128BitConvUnitLoad", "true"},
-      {"enableMultiStageReduce", "false"},   {"enableFastReduce", "true"},
-      {"pass", "TRAINING_BWD"},              {"planConstraints", "{}"},
-      {"remapOutputTensor", "true"},         {"partialsType.interIPU", "float"},
+      {"availableMemoryProportion", "0.25"},
+      {"partialsType", "half"},
+      {"partialsType.interTile", "half"},
+      {"use128BitConvUnitLoad", "true"},
+      {"enableMultiStageReduce", "false"},
+      {"enableFastReduce", "true"},
+      {"pass", "TRAINING_BWD"},
+      {"planConstraints", "{}"},
+      {"remapOutputTensor", "true"},
+      {"partialsType.interIPU", "float"},
   };
-  for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+  for (size_t i = 0; i < sizeof good / sizeof *good; ++i) {
     assert_int_equal(trm_plan_option_set(&options, good[i][0], good[i][1], &error), TRM_OK);
   }
   assert_true(options.available_memory_proportion == 0.25);
@@ -165,7 +174,7 @@ static void test_option_text(void **state) {
                    TRM_OK);
   assert_int_equal(options.pass, TRM_PASS_FC_TRAINING_WU);
   static const char *const proportions[] = {"-0.1", "1.01", "nan", "", "0.5x", "half"};
-  for (size_t i = 0; i < sizeof proportions / sizeof *proportions; i++) {
+  for (size_t i = 0; i < sizeof proportions / sizeof *proportions; ++i) {
     refuse_option("availableMemoryProportion", proportions[i], TRM_INVALID_ARGUMENT,
                   proportions[i][0] == '-' ? "greater than or equal to 0" : "0 to 1");
   }
@@ -202,7 +211,8 @@ static void test_constraints(void **state) {
   const trm_conv_params matmul = trm_conv_params_matmul(TRM_F16, TRM_F16, 1, 512, 512, 512);
   const trm_conv_params window = convolution(TRM_F16, 8, 2, 4, 4, 28, 3, 1);
   trm_linear_plan plan = constrained(
-      target, &matmul, "{\"0\": {\"transform\": {\"swapOperands\": true}, \"partition\":"
+      target, &matmul,
+      "{\"0\": {\"transform\": {\"swapOperands\": true}, \"partition\":"
       " {\"fieldSplit\": {\"1\": 4}, \"inChanSplit\": 4, \"outChanSplit\": {\"parallel\": 4}}}}");
   check_plan(target, &plan);
   assert_true(plan.transform.swap_operands);
@@ -210,23 +220,25 @@ static void test_constraints(void **state) {
   assert_int_equal(plan.partition.in_channels, 4);
   assert_int_equal(plan.partition.out_channels, 4);
   /* A split that is no canonical one is kept too: 32 grains in 7. */
-  plan = constrained(target, &matmul, "{\"0\": {\"partition\": {\"outChanSplit\":"
+  plan = constrained(target, &matmul,
+                     "{\"0\": {\"partition\": {\"outChanSplit\":"
                      " {\"parallel\": 7, \"serial\": 2}, \"inChanSplit\": {\"serial\": 1}}}}");
   assert_int_equal(plan.partition.out_channels, 7);
   assert_int_equal(plan.partition.out_channels_serial, 2);
-  plan = constrained(target, &matmul,
-                     "{\"0\": {\"partition\": {\"inChanSplit\": {\"serial\": 8}}}}");
+  plan =
+      constrained(target, &matmul, "{\"0\": {\"partition\": {\"inChanSplit\": {\"serial\": 8}}}}");
   assert_int_equal(plan.partition.in_channels_serial, 8);
   check_plan(target, &plan);
   static const char *const methods[] = {"AMP", "SLIC", "HMAC"};
-  for (int m = 0; m < 3; m++) {
+  for (int m = 0; m < 3; ++m) {
     char text[64];
     snprintf(text, sizeof text, "{\"method\": {\"type\": \"%s\"}}", methods[m]);
     plan = constrained(target, &window, text);
     assert_string_equal(trm_plan_method_name(plan.method), methods[m]);
     check_plan(target, &plan);
   }
-  plan = constrained(target, &window, "{\"method\": {\"type\": \"AMP\", \"convUnits\": 8},"
+  plan = constrained(target, &window,
+                     "{\"method\": {\"type\": \"AMP\", \"convUnits\": 8},"
                      " \"inChansPerGroup\": 4, \"partialChansPerGroup\": 8, \"0\": {\"partition\":"
                      " {\"fieldSplit\": {\"0\": 7, \"1\": 2}, \"batchSplit\": 2, \"kernelSplit\":"
                      " {\"0\": 3}, \"convGroupSplit\": 4}}}");
@@ -237,7 +249,8 @@ static void test_constraints(void **state) {
   assert_int_equal(plan.partition.batch, 2);
   assert_int_equal(plan.partition.kernel[0], 3);
   assert_int_equal(plan.partition.groups, 4);
-  plan = constrained(target, &window, "{\"0\": {\"transform\": {\"expandDims\": [0],"
+  plan = constrained(target, &window,
+                     "{\"0\": {\"transform\": {\"expandDims\": [0],"
                      " \"combineConvGroups\": 2}}}");
   assert_int_equal(plan.transform.expand_dims, 1);
   assert_int_equal(plan.transform.combine_groups, 2);
@@ -246,10 +259,14 @@ static void test_constraints(void **state) {
   refuse_constraints(target, &matmul, "{\"method\": {\"type\": \"VMAC\"}}", "no plan keeps");
   refuse_constraints(target, &matmul, "{\"0\": {\"partition\": {\"batchSplit\": 9999}}}",
                      "no plan keeps");
-  refuse_constraints(target, &matmul, "{\"0\": {\"partition\": {\"outChanSplit\": {\"serial\": 2},"
-                     " \"inChanSplit\": {\"serial\": 2}}}}", "no plan keeps");
-  refuse_constraints(target, &matmul, "{\"0\": {\"partition\": {\"batchSplit\": 65536,"
-                     " \"fieldSplit\": {\"0\": 65536}}}}", "no plan keeps");
+  refuse_constraints(target, &matmul,
+                     "{\"0\": {\"partition\": {\"outChanSplit\": {\"serial\": 2},"
+                     " \"inChanSplit\": {\"serial\": 2}}}}",
+                     "no plan keeps");
+  refuse_constraints(target, &matmul,
+                     "{\"0\": {\"partition\": {\"batchSplit\": 65536,"
+                     " \"fieldSplit\": {\"0\": 65536}}}}",
+                     "no plan keeps");
   refuse_constraints(target, &matmul, "{\"method\": {\"type\": \"AMPX\"}}", "AMP, SLIC");
   refuse_constraints(target, &matmul, "{\"0\": {\"partitions\": {}}}", "partition");
   refuse_constraints(target, &matmul, "{\"0\": {\"partition\": {\"batchSplit\": 0}}}",
@@ -278,8 +295,9 @@ static void test_refused(void **state) {
   refuse_params(target, trm_conv_params_matmul(TRM_S32, TRM_S32, 1, 1, 1, 1), "s32");
   refuse_params(target, trm_conv_params_matmul(TRM_F16, TRM_F16, 1, 0, 1, 1), "output channels");
   refuse_params(target, trm_conv_params_matmul(TRM_F16, TRM_F16, -1, 1, 1, 1), "groups");
-  refuse_params(target, trm_conv_params_matmul(TRM_F16, TRM_F16, 1, (int64_t)1 << 31,
-                                               (int64_t)1 << 31, 1), "elements");
+  refuse_params(target,
+                trm_conv_params_matmul(TRM_F16, TRM_F16, 1, (int64_t)1 << 31, (int64_t)1 << 31, 1),
+                "elements");
   trm_conv_params params = convolution(TRM_F16, 1, 1, 1, 1, 8, 3, 1);
   params.dims[1].stride = 0;
   refuse_params(target, params, "stride");
@@ -289,7 +307,7 @@ static void test_refused(void **state) {
   params.num_dims = 4;
   refuse_params(target, params, "dimensions");
   static const double proportions[] = {-0.01, 1.01, 1e300, -1e300};
-  for (size_t i = 0; i < 4; i++) {
+  for (size_t i = 0; i < 4; ++i) {
     const trm_conv_params matmul = trm_conv_params_matmul(TRM_F16, TRM_F16, 1, 1, 1, 1);
     trm_plan_options options = trm_plan_options_default();
     options.available_memory_proportion = proportions[i];
@@ -309,8 +327,8 @@ static void test_cache(void **state) {
   uint64_t hits, misses;
   trm_error error;
   trm_linear_plan first, again;
-  for (int round = 0; round < 2; round++) {
-    for (int64_t n = 1; n <= 80; n++) {
+  for (int round = 0; round < 2; ++round) {
+    for (int64_t n = 1; n <= 80; ++n) {
       const trm_conv_params p = trm_conv_params_matmul(TRM_F16, TRM_F16, 1, n, 16, 16);
       const trm_plan_options options = trm_plan_options_default();
       assert_int_equal(trm_linear_plan_make(n % 2 ? mk2 : bow, &p, &options, cache, &again, &error),
@@ -348,7 +366,7 @@ static void test_out_of_memory(void **state) {
   trm_target *target = load("mk2");
   const trm_conv_params p = trm_conv_params_matmul(TRM_F32, TRM_F32, 1, 9, 3, 5);
   const trm_plan_options options = trm_plan_options_default();
-  for (int64_t n = 0;; n++) {
+  for (int64_t n = 0;; ++n) {
     trm_plan_cache *cache = trm_plan_cache_create();
     trm_linear_plan plan;
     trm_error error;
@@ -392,8 +410,8 @@ static trm_conv_params params_of(const char *text, trm_module **out_module) {
   }
   const trm_module *module = *out_module;
   const trm_computation *entry = &module->computations[module->entry];
-  if (trm_conv_params_from_instruction(entry, &entry->instructions[entry->root], &params,
-                                       &error) != TRM_OK) {
+  if (trm_conv_params_from_instruction(entry, &entry->instructions[entry->root], &params, &error) !=
+      TRM_OK) {
     fail_msg("%s", error.message);
   }
   return params;
@@ -405,7 +423,8 @@ static void test_instructions(void **state) {
   trm_conv_params p = params_of(
       "HloModule m\n\nENTRY e {\n  a = f16[7,5,32] parameter(0)\n  b = f16[32,7,11] parameter(1)\n"
       "  ROOT d = f16[7,5,11] dot(a, b), lhs_batch_dims={0}, rhs_batch_dims={1},"
-      " lhs_contracting_dims={2}, rhs_contracting_dims={0}\n}\n", &module);
+      " lhs_contracting_dims={2}, rhs_contracting_dims={0}\n}\n",
+      &module);
   assert_int_equal(p.groups, 7);
   assert_int_equal(p.out_channels, 5);
   assert_int_equal(p.in_channels, 32);
@@ -417,7 +436,8 @@ static void test_instructions(void **state) {
       "HloModule m\n\nENTRY e {\n  a = f32[4,56,40,64] parameter(0)\n"
       "  b = f32[3,1,4,96] parameter(1)\n"
       "  ROOT c = f32[4,28,40,96] convolution(a, b), window={size=3x1 stride=2x1 pad=0_1x0_0},"
-      " dim_labels=b01f_01io->b01f, feature_group_count=16\n}\n", &module);
+      " dim_labels=b01f_01io->b01f, feature_group_count=16\n}\n",
+      &module);
   assert_int_equal(p.groups, 16);
   assert_int_equal(p.batch, 160);
   assert_int_equal(p.in_channels, 4);
@@ -431,16 +451,11 @@ static void test_instructions(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_networks),
-      cmocka_unit_test(test_proportion),
-      cmocka_unit_test(test_extreme),
-      cmocka_unit_test(test_options_matter),
-      cmocka_unit_test(test_option_text),
-      cmocka_unit_test(test_constraints),
-      cmocka_unit_test(test_refused),
-      cmocka_unit_test(test_cache),
-      cmocka_unit_test(test_out_of_memory),
-      cmocka_unit_test(test_print),
+      cmocka_unit_test(test_networks),      cmocka_unit_test(test_proportion),
+      cmocka_unit_test(test_extreme),       cmocka_unit_test(test_options_matter),
+      cmocka_unit_test(test_option_text),   cmocka_unit_test(test_constraints),
+      cmocka_unit_test(test_refused),       cmocka_unit_test(test_cache),
+      cmocka_unit_test(test_out_of_memory), cmocka_unit_test(test_print),
       cmocka_unit_test(test_instructions),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

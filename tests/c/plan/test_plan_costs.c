@@ -3,8 +3,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "plan_case.h"
 #include "ops/linear/plan_internal.h"
+#include "plan_case.h"
 
 static plan_problem amp_problem(const trm_target *target, trm_dtype type, bool wide) {
   const trm_conv_params p = trm_conv_params_matmul(type, type, 1, 16, 32, 64);
@@ -62,10 +62,10 @@ static void test_formulas(void **state) {
   assert_int_equal(left[0], 25);
   assert_int_equal(left[1], 5);
   assert_int_equal(plan_reduce_stages(1000, false, left), 1);
-  for (int64_t depth = 2; depth < 1472; depth++) {
+  for (int64_t depth = 2; depth < 1472; ++depth) {
     const uint32_t n = plan_reduce_stages(depth, true, left);
     assert_int_equal(left[n - 1], 1);
-    for (uint32_t s = 0; s + 1 < n; s++) assert_true(left[s] > left[s + 1] && left[s] < depth);
+    for (uint32_t s = 0; s + 1 < n; ++s) assert_true(left[s] > left[s + 1] && left[s] < depth);
   }
 
   /* Moving: 4 bytes a cycle, 8 over a shared bus, 6 a message. */
@@ -98,8 +98,13 @@ static void test_canonical(void **state) {
   assert_int_equal(p.num_dims, 0);
   assert_int_equal(p.batch, 200);
   assert_int_equal(p.in_channels, 24);
-  const trm_conv_dim dim = {.input = 20, .kernel = 3, .stride = 2, .pad_low = 1, .pad_high = 1,
-                            .input_dilation = 1, .kernel_dilation = 2};
+  const trm_conv_dim dim = {.input = 20,
+                            .kernel = 3,
+                            .stride = 2,
+                            .pad_low = 1,
+                            .pad_high = 1,
+                            .input_dilation = 1,
+                            .kernel_dilation = 2};
   assert_int_equal(trm_conv_output_size(&dim), 9);
   assert_int_equal(plan_input_extent(&dim, 3, 3), 9);
   assert_int_equal(plan_input_extent(&dim, 100, 3), 20);
@@ -112,7 +117,7 @@ static void test_padding(void **state) {
   trm_target *target = load("mk1");
   const trm_plan_options options = trm_plan_options_default();
   trm_conv_params padded = convolution(TRM_F16, 1, 4, 512, 512, 7, 3, 1), whole = padded;
-  for (int d = 0; d < 2; d++) {
+  for (int d = 0; d < 2; ++d) {
     padded.dims[d].pad_low = padded.dims[d].pad_high = 1;
     padded.dims[d].input = 7;
     whole.dims[d].pad_low = whole.dims[d].pad_high = 0;
@@ -128,8 +133,13 @@ static void test_padding(void **state) {
   assert_true(fabs(a.flops / b.flops - 19.0 * 19 / (21 * 21)) < 1e-6);
   assert_true(a.cycles < b.cycles);
   /* A kernel that is nearly all padding: each output meets one input. */
-  const trm_conv_dim wide = {.input = 1, .kernel = 200, .stride = 1, .pad_low = 199,
-                             .pad_high = 199, .input_dilation = 1, .kernel_dilation = 1};
+  const trm_conv_dim wide = {.input = 1,
+                             .kernel = 200,
+                             .stride = 1,
+                             .pad_low = 199,
+                             .pad_high = 199,
+                             .input_dilation = 1,
+                             .kernel_dilation = 1};
   assert_int_equal(trm_conv_output_size(&wide), 200);
   for (int64_t k = 0; k < 200; k += 33) assert_int_equal(plan_busy_outputs(&wide, 0, 200, k), 1);
   assert_int_equal(plan_busy_outputs(&wide, 0, 100, 0), 0);
@@ -143,7 +153,7 @@ static void test_strided_gradient(void **state) {
   trm_target *target = load("mk2");
   const trm_plan_options options = trm_plan_options_default();
   trm_conv_params strided = convolution(TRM_F16, 1, 4, 2048, 1024, 14, 1, 1), dense = strided;
-  for (int d = 0; d < 2; d++) {
+  for (int d = 0; d < 2; ++d) {
     strided.dims[d].input = 7;
     strided.dims[d].input_dilation = 2;
     strided.dims[d].pad_low = 0;
@@ -166,14 +176,14 @@ static void test_rearranged_in_turns(void **state) {
   trm_plan_options options = trm_plan_options_default();
   options.pass = TRM_PASS_TRAINING_WU;
   trm_conv_params p = convolution(TRM_F16, 1, 64, 4, 64, 226, 224, 1);
-  for (int d = 0; d < 2; d++) p.dims[d].pad_low = p.dims[d].pad_high = 0, p.dims[d].input = 226;
+  for (int d = 0; d < 2; ++d) p.dims[d].pad_low = p.dims[d].pad_high = 0, p.dims[d].input = 226;
   const trm_linear_plan plan = make_plan(target, &p, &options);
   check_plan(target, &plan);
   assert_int_equal(plan.fit, TRM_FIT_TARGET);
   assert_true(plan.partition.in_channels_serial > 1);
   assert_true(plan.inputs_rearranged && plan.weights_rearranged);
   bool found = false;
-  for (uint32_t i = 0; i < plan.num_phases; i++) {
+  for (uint32_t i = 0; i < plan.num_phases; ++i) {
     if (plan.phases[i].step != TRM_STEP_REARRANGE) continue;
     assert_int_equal(plan.phases[i].times, plan.partition.in_channels_serial);
     found = true;
@@ -187,14 +197,14 @@ static void test_rearranged_in_turns(void **state) {
 static void test_input_dilation(void **state) {
   (void)state;
   static const int64_t dilations[][3] = {{1, 1, 1}, {2, 1, 2}, {2, 2, 1}, {6, 4, 3}, {4, 6, 2}};
-  for (size_t i = 0; i < sizeof dilations / sizeof *dilations; i++) {
+  for (size_t i = 0; i < sizeof dilations / sizeof *dilations; ++i) {
     const trm_conv_dim dim = {.input_dilation = dilations[i][0], .stride = dilations[i][1]};
     assert_int_equal(plan_every(&dim), dilations[i][2]);
   }
   trm_target *target = load("mk2");
   const trm_plan_options options = trm_plan_options_default();
   trm_conv_params plain = convolution(TRM_F16, 1, 4, 128, 128, 55, 3, 1), dilated = plain;
-  for (int d = 0; d < 2; d++) {
+  for (int d = 0; d < 2; ++d) {
     dilated.dims[d].input = 28;
     dilated.dims[d].input_dilation = 2;
     assert_int_equal(trm_conv_output_size(&dilated.dims[d]), 55);

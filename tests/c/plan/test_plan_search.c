@@ -37,15 +37,15 @@ static void leaf(brute *b, const plan_problem *p, const plan_channels *c, const 
   at.parts = at.batch * at.field[0] * at.field[1] * at.field[2];
   at.tile_batch = (p->shape.batch + parts[0] - 1) / parts[0];
   at.count = at.tile_batch;
-  for (uint32_t d = 0; d < p->shape.num_dims; d++) {
+  for (uint32_t d = 0; d < p->shape.num_dims; ++d) {
     at.tile_field[d] = (p->output[d] + parts[d + 1] - 1) / parts[d + 1];
     at.count *= at.tile_field[d];
   }
   plan_inner_cycles(p, NULL, &at);
-  for (int broadcast = 0; broadcast <= (c->out_serial > 1 ? 1 : 0); broadcast++) {
+  for (int broadcast = 0; broadcast <= (c->out_serial > 1 ? 1 : 0); ++broadcast) {
     plan_cost cost;
     plan_cost_evaluate(p, c, &at, broadcast == 1, &cost);
-    b->tried++;
+    ++b->tried;
     if (b->bound >= 0 && cost.temp > b->bound) continue;
     bool better = !b->found;
     if (!better && b->bound >= 0) {
@@ -64,14 +64,14 @@ static void leaf(brute *b, const plan_problem *p, const plan_channels *c, const 
 static void positions(brute *b, const plan_problem *p, const plan_channels *c, int64_t tiles) {
   const uint32_t dims = p->shape.num_dims;
   int64_t n[4] = {p->shape.batch, 1, 1, 1};
-  for (uint32_t d = 0; d < dims; d++) n[d + 1] = p->output[d];
+  for (uint32_t d = 0; d < dims; ++d) n[d + 1] = p->output[d];
   int64_t x[4];
-  for (x[0] = 1; x[0] <= tiles; x[0]++) {
-    for (x[1] = 1; x[0] * x[1] <= tiles; x[1]++) {
-      for (x[2] = 1; x[0] * x[1] * x[2] <= tiles; x[2]++) {
-        for (x[3] = 1; x[0] * x[1] * x[2] * x[3] <= tiles; x[3]++) {
+  for (x[0] = 1; x[0] <= tiles; ++x[0]) {
+    for (x[1] = 1; x[0] * x[1] <= tiles; ++x[1]) {
+      for (x[2] = 1; x[0] * x[1] * x[2] <= tiles; ++x[2]) {
+        for (x[3] = 1; x[0] * x[1] * x[2] * x[3] <= tiles; ++x[3]) {
           bool allowed = true;
-          for (int i = 0; i < 4; i++) allowed = allowed && smallest_split(n[i], x[i]);
+          for (int i = 0; i < 4; ++i) allowed = allowed && smallest_split(n[i], x[i]);
           if (allowed) leaf(b, p, c, x);
         }
       }
@@ -86,11 +86,11 @@ static void channels(brute *b, const plan_problem *p, int64_t in_serial, int64_t
   const uint32_t dims = p->shape.num_dims;
   const int64_t k0 = dims >= 2 ? p->shape.dims[0].kernel : 1;
   const int64_t k1 = dims >= 3 ? p->shape.dims[1].kernel : 1;
-  for (int64_t g = 1; g <= tiles; g++) {
-    for (int64_t o = 1; g * o <= tiles; o++) {
-      for (int64_t i = 1; g * o * i <= tiles; i++) {
-        for (int64_t y = 1; g * o * i * y <= tiles; y++) {
-          for (int64_t x = 1; g * o * i * y * x <= tiles; x++) {
+  for (int64_t g = 1; g <= tiles; ++g) {
+    for (int64_t o = 1; g * o <= tiles; ++o) {
+      for (int64_t i = 1; g * o * i <= tiles; ++i) {
+        for (int64_t y = 1; g * o * i * y <= tiles; ++y) {
+          for (int64_t x = 1; g * o * i * y * x <= tiles; ++x) {
             if (!smallest_split(p->group_grains, g) || !smallest_split(out, o) ||
                 !smallest_split(in, i) || !smallest_split(k0, y) || !smallest_split(k1, x)) {
               continue;
@@ -104,7 +104,7 @@ static void channels(brute *b, const plan_problem *p, int64_t in_serial, int64_t
             c.tile_groups = (p->group_grains + g - 1) / g * p->group_grain;
             c.tile_in = (in + i - 1) / i * p->in_grain;
             c.tile_out = (out + o - 1) / o * p->out_grain;
-            for (uint32_t d = 0; d < dims; d++) {
+            for (uint32_t d = 0; d < dims; ++d) {
               c.tile_kernel[d] = (p->shape.dims[d].kernel + c.kernel[d] - 1) / c.kernel[d];
             }
             if (p->method == TRM_METHOD_SLIC &&
@@ -126,11 +126,11 @@ static void problem(brute *b, const trm_plan_transform *transform, trm_plan_meth
                          out, &p)) {
     return;
   }
-  for (int64_t serial = 1; serial <= p.out_grains && serial <= 1024; serial++) {
+  for (int64_t serial = 1; serial <= p.out_grains && serial <= 1024; ++serial) {
     if (method == TRM_METHOD_OUTER_PRODUCT && serial > 1) break;
     if (p.out_grains % serial == 0) channels(b, &p, 1, serial);
   }
-  for (int64_t serial = 2; serial <= p.in_grains && serial <= 1024; serial++) {
+  for (int64_t serial = 2; serial <= p.in_grains && serial <= 1024; ++serial) {
     if (p.in_grains % serial == 0) channels(b, &p, serial, 1);
   }
 }
@@ -172,10 +172,10 @@ static void methods(brute *b, const trm_plan_transform *t) {
 static void search_all(brute *b) {
   const trm_conv_params *s = &b->shape;
   b->found = false;
-  for (uint32_t swap = 0; swap <= 1u; swap++) {
-    for (uint32_t expand = 0; expand < 1u << s->num_dims; expand++) {
+  for (uint32_t swap = 0; swap <= 1u; ++swap) {
+    for (uint32_t expand = 0; expand < 1u << s->num_dims; ++expand) {
       bool sensible = swap == 0 || expand == (1u << s->num_dims) - 1;
-      for (uint32_t d = 0; d < s->num_dims; d++) {
+      for (uint32_t d = 0; d < s->num_dims; ++d) {
         if ((expand >> d & 1) != 0 && s->dims[d].kernel == 1) sensible = false;
       }
       for (uint32_t combine = 1; sensible && combine <= 16; combine *= 2) {
@@ -270,8 +270,8 @@ static trm_conv_params params_of(const conv_case *c) {
                        .in_channels = c->in,
                        .out_channels = c->out,
                        .num_dims = c->dims};
-  for (uint32_t d = 0; d < c->dims; d++) {
-    p.dims[d] = (trm_conv_dim){c->field[d], c->kernel[d],       c->stride[d],      c->pad,
+  for (uint32_t d = 0; d < c->dims; ++d) {
+    p.dims[d] = (trm_conv_dim){c->field[d], c->kernel[d],      c->stride[d],      c->pad,
                                c->pad,      c->input_dilation, c->kernel_dilation};
   }
   return p;
@@ -305,8 +305,8 @@ static void compare(const trm_target *target, const conv_case *c, size_t index, 
   if (trm_linear_plan_make(target, &params, &options, NULL, &plan, &error) != TRM_OK) {
     fail_msg("case %zu: %s", index, error.message);
   }
-  seen[plan.method]++;
-  fits[plan.fit]++;
+  ++seen[plan.method];
+  ++fits[plan.fit];
   num_broadcast += plan.broadcast_input_before_loop;
   num_serial += plan.partition.in_channels_serial > 1;
 
@@ -347,14 +347,14 @@ static void test_optimal(void **state) {
   trm_target *wide = small_target("mk2", 24, 65536), *narrow = small_target("mk1", 10, 32768);
   uint32_t seen[5] = {0}, fits[3] = {0};
   assert_true(NUM_CASES >= 50);
-  for (size_t i = 0; i < NUM_CASES; i++) {
+  for (size_t i = 0; i < NUM_CASES; ++i) {
     compare(wide, &cases[i], i, seen, fits);
     if (i % 4 == 0) compare(narrow, &cases[i], i, seen, fits);
   }
-  for (int f = 0; f < 3; f++) {
+  for (int f = 0; f < 3; ++f) {
     if (fits[f] == 0) fail_msg("no case had the fit %s", trm_plan_fit_name((trm_plan_fit)f));
   }
-  for (int m = 0; m < 5; m++) {
+  for (int m = 0; m < 5; ++m) {
     if (seen[m] == 0) {
       fail_msg("no case was planned with %s", trm_plan_method_name((trm_plan_method)m));
     }
@@ -375,7 +375,7 @@ static void test_optimal_memory_bound(void **state) {
       {H, 1, 96, 64, 4096, 0, {0}, {0}, {0}, 0, 1, 1, 0.3, false},
       {S, 1, 256, 256, 2048, 0, {0}, {0}, {0}, 0, 1, 1, 0.5, false},
   };
-  for (size_t i = 0; i < sizeof large / sizeof *large; i++) {
+  for (size_t i = 0; i < sizeof large / sizeof *large; ++i) {
     compare(target, &large[i], i, seen, fits);
   }
   assert_true(num_broadcast > 0);

@@ -71,8 +71,8 @@ static inline void check_sums(const trm_program *p) {
   assert_int_equal(p->steps[0].cycles, t->cycles);
   assert_int_equal(t->cycles + t->overlapped_cycles,
                    t->compute_cycles + t->copy_cycles + t->exchange_cycles +
-                                  t->global_exchange_cycles + t->host_cycles +
-                                  t->collective_cycles + t->sync_cycles + t->control_cycles);
+                       t->global_exchange_cycles + t->host_cycles + t->collective_cycles +
+                       t->sync_cycles + t->control_cycles);
   /* Tiles: categories add up; so do totals. */
   const trm_program_memory *m = &p->memory;
   assert_int_equal(m->num_tiles, p->num_ipus * p->tiles_per_ipu);

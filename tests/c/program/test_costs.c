@@ -10,10 +10,11 @@ static const trm_program_compute_set *find_set(const trm_program *p, const char 
 
 static void test_dynamic_slice(void **state) {
   (void)state;
-  trm_program *p = plan_text(
-      "HloModule m\nENTRY e { t = f32[100,5888] parameter(0)  i = s32[] parameter(1)\n"
-      "z = s32[] constant(0)\n"
-      "ROOT s = f32[1,5888] dynamic-slice(t, i, z), dynamic_slice_sizes={1,5888} }", "mk2", NULL);
+  trm_program *p =
+      plan_text("HloModule m\nENTRY e { t = f32[100,5888] parameter(0)  i = s32[] parameter(1)\n"
+                "z = s32[] constant(0)\n"
+                "ROOT s = f32[1,5888] dynamic-slice(t, i, z), dynamic_slice_sizes={1,5888} }",
+                "mk2", NULL);
   const trm_program_compute_set *set = find_set(p, "dynamicSlice");
   /* 5888 columns over 1472 tiles: 4 each, 1 vector of 2 for each of two workers. */
   assert_int_equal(set->active_tiles, 1472);
@@ -32,7 +33,8 @@ static void test_update_in_place(void **state) {
       "HloModule m, input_output_alias={ {}: (0, {}, may-alias) }\n"
       "ENTRY e { t = f32[100,5888] parameter(0)  i = s32[] parameter(1)  z = s32[] constant(0)\n"
       "u = f32[1,5888] parameter(2)\n"
-      "ROOT s = f32[100,5888] dynamic-update-slice(t, u, i, z) }", "mk2", NULL);
+      "ROOT s = f32[100,5888] dynamic-update-slice(t, u, i, z) }",
+      "mk2", NULL);
   for (uint32_t v = 0; v < p->num_variables; ++v) {
     if (p->variables[v].count == 588800) assert_true(p->variables[v].is_input);
   }
@@ -42,10 +44,11 @@ static void test_update_in_place(void **state) {
 
 static void test_gather(void **state) {
   (void)state;
-  trm_program *p = plan_text(
-      "HloModule m\nENTRY e { t = f32[50000,128] parameter(0)  i = s32[64] parameter(1)\n"
-      "ROOT g = f32[64,128] gather(t, i), offset_dims={1}, collapsed_slice_dims={0},\n"
-      "start_index_map={0}, index_vector_dim=1, slice_sizes={1,128} }", "mk2", NULL);
+  trm_program *p =
+      plan_text("HloModule m\nENTRY e { t = f32[50000,128] parameter(0)  i = s32[64] parameter(1)\n"
+                "ROOT g = f32[64,128] gather(t, i), offset_dims={1}, collapsed_slice_dims={0},\n"
+                "start_index_map={0}, index_vector_dim=1, slice_sizes={1,128} }",
+                "mk2", NULL);
   const trm_program_compute_set *set = find_set(p, "multiSlice");
   /* 128 column parts of an element and 11 row parts; each counts every lookup, a sixth a worker. */
   const int64_t vectors = 1;
@@ -58,14 +61,15 @@ static void test_gather(void **state) {
 /* All indices count as one worker's: an atom of two halves each. */
 static void test_scatter(void **state) {
   (void)state;
-  trm_program *p = plan_text(
-      "HloModule m\nsum { x = f16[] parameter(0)  y = f16[] parameter(1)\n"
-      "ROOT z = f16[] add(x, y) }\n"
-      "ENTRY e { t = f16[100000,200] parameter(0)  i = s32[1440,1] parameter(1)\n"
-      "d = f16[1440,200] parameter(2)\n"
-      "ROOT s = f16[100000,200] scatter(t, i, d), update_window_dims={1},\n"
-      "inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, index_vector_dim=1,\n"
-      "to_apply=sum }", "mk1", NULL);
+  trm_program *p =
+      plan_text("HloModule m\nsum { x = f16[] parameter(0)  y = f16[] parameter(1)\n"
+                "ROOT z = f16[] add(x, y) }\n"
+                "ENTRY e { t = f16[100000,200] parameter(0)  i = s32[1440,1] parameter(1)\n"
+                "d = f16[1440,200] parameter(2)\n"
+                "ROOT s = f16[100000,200] scatter(t, i, d), update_window_dims={1},\n"
+                "inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, index_vector_dim=1,\n"
+                "to_apply=sum }",
+                "mk1", NULL);
   const trm_program_compute_set *set = find_set(p, "multiUpdateAdd");
   assert_int_equal(set->active_tiles, 100 * 12);
   assert_int_equal(set->groups[0].cycles, 6 * (28 + 1440 * 12) + 11);
@@ -79,10 +83,10 @@ static void test_partial_results(void **state) {
     const char *shape, *left, *dimensions;
     int64_t results; /* of a tile */
   } cases[] = {
-      {"64,32,8", "64,8", "1", 8},        /* 32 elements: 4 rows of the same 8 */
-      {"16,4,32,8", "16,32", "1,3", 4},   /* 4 rows of 8 that are summed */
-      {"512,32", "512", "1", 1},          /* a row each: all of it */
-      {"32,512", "512", "0", 32},         /* 32 of a row of 512 */
+      {"64,32,8", "64,8", "1", 8},      /* 32 elements: 4 rows of the same 8 */
+      {"16,4,32,8", "16,32", "1,3", 4}, /* 4 rows of 8 that are summed */
+      {"512,32", "512", "1", 1},        /* a row each: all of it */
+      {"32,512", "512", "0", 32},       /* 32 of a row of 512 */
   };
   for (size_t k = 0; k < sizeof cases / sizeof *cases; ++k) {
     char buffer[512];
@@ -115,11 +119,10 @@ static void test_partial_results(void **state) {
 
 static void test_reduce(void **state) {
   (void)state;
-  const char *text =
-      "HloModule m\nsum { x = f32[] parameter(0)  y = f32[] parameter(1)\n"
-      "ROOT z = f32[] add(x, y) }\n"
-      "ENTRY e { x = f32[%d,64] parameter(0)  z = f32[] constant(0)\n"
-      "ROOT r = f32[64] reduce(x, z), dimensions={0}, to_apply=sum }";
+  const char *text = "HloModule m\nsum { x = f32[] parameter(0)  y = f32[] parameter(1)\n"
+                     "ROOT z = f32[] add(x, y) }\n"
+                     "ENTRY e { x = f32[%d,64] parameter(0)  z = f32[] constant(0)\n"
+                     "ROOT r = f32[64] reduce(x, z), dimensions={0}, to_apply=sum }";
   /* Rows of 64: tiles hold 32 elements each, so 2 of them a row and `rows` partial results. */
   const int rows[3] = {8, 64, 736};
   const uint32_t stages[3] = {1, 2, 3};
@@ -141,7 +144,8 @@ static void test_reduce(void **state) {
 static void test_casts(void **state) {
   (void)state;
   trm_program *p = plan_text("HloModule m\nENTRY e { x = f32[1472,60] parameter(0)\n"
-                             "ROOT h = f16[1472,60] convert(x) }", "mk2", NULL);
+                             "ROOT h = f16[1472,60] convert(x) }",
+                             "mk2", NULL);
   const trm_program_compute_set *set = find_set(p, "Cast");
   assert_string_equal(set->groups[0].codelet, "popops::Cast1D<float,half>");
   assert_int_equal(set->groups[0].cycles, 6 * (17 + 10) + 11);
@@ -154,7 +158,8 @@ static void test_fusions(void **state) {
   trm_program *p = plan_text(
       "HloModule m\nENTRY e { x = f32[1472,120] parameter(0)  y = f32[1472,120] parameter(1)\n"
       "a = f32[1472,120] add(x, y)  b = f32[1472,120] multiply(a, x)\n"
-      "ROOT c = f32[1472,120] subtract(b, y) }", "mk2", NULL);
+      "ROOT c = f32[1472,120] subtract(b, y) }",
+      "mk2", NULL);
   assert_int_equal(p->num_compute_sets, 3);
   assert_non_null(find_set(p, "Op/Add"));
   /* 3 cycles a vector of 2, 20 elements a worker. */
@@ -163,7 +168,8 @@ static void test_fusions(void **state) {
   p = plan_text(
       "HloModule m\nENTRY e { x = f32[1472,120] parameter(0)  y = f32[1472,120] parameter(1)\n"
       "k = f32[] parameter(2)  b = f32[1472,120] broadcast(k), dimensions={}\n"
-      "m = f32[1472,120] multiply(y, b)  ROOT c = f32[1472,120] add(x, m) }", "mk2", NULL);
+      "m = f32[1472,120] multiply(y, b)  ROOT c = f32[1472,120] add(x, m) }",
+      "mk2", NULL);
   assert_int_equal(p->num_compute_sets, 1);
   assert_non_null(find_set(p, "AddTo"));
   /* Two operations of 1 cycle a vector, two loads, a store: 5 a vector. */
@@ -184,7 +190,8 @@ static void test_patterns(void **state) {
       "c = f32[4] multiply(b, x), metadata={op_name=\"three\"}\n"
       "s = f32[4] multiply(x, x), metadata={op_name=\"four\"}  z = f32[] constant(0)\n"
       "r = f32[] reduce(s, z), dimensions={0}, to_apply=sum, metadata={op_name=\"five\"}\n"
-      "ROOT t = (f32[4], f32[]) tuple(c, r) }", "mk2", NULL);
+      "ROOT t = (f32[4], f32[]) tuple(c, r) }",
+      "mk2", NULL);
   assert_non_null(find_set(p, "/expression/Op/Add"));
   assert_int_equal(strncmp(find_set(p, "/expression/Op/Add")->name, "two/divide.", 11), 0);
   assert_non_null(find_set(p, "/expression/Op/Divide"));
@@ -197,11 +204,11 @@ static void test_patterns(void **state) {
 
 static void test_sort(void **state) {
   (void)state;
-  trm_program *p = plan_text(
-      "HloModule m\nless { a = f32[] parameter(0)  b = f32[] parameter(1)\n"
-      "ROOT c = pred[] compare(a, b), direction=LT }\n"
-      "ENTRY e { x = f32[65536] parameter(0)\n"
-      "ROOT s = f32[65536] sort(x), dimensions={0}, to_apply=less }", "mk2", NULL);
+  trm_program *p = plan_text("HloModule m\nless { a = f32[] parameter(0)  b = f32[] parameter(1)\n"
+                             "ROOT c = pred[] compare(a, b), direction=LT }\n"
+                             "ENTRY e { x = f32[65536] parameter(0)\n"
+                             "ROOT s = f32[65536] sort(x), dimensions={0}, to_apply=less }",
+                             "mk2", NULL);
   uint64_t steps = 0;
   for (uint32_t s = 0; s < p->num_steps; ++s) {
     if (strstr(p->steps[s].name, "CompareSwap") != NULL) steps += (uint64_t)p->steps[s].executions;
@@ -214,15 +221,17 @@ static void test_sort(void **state) {
 /* What float16 normalisation computes in float32 for exactness counts as half. */
 static void test_half_inside(void **state) {
   (void)state;
-  trm_program *half = plan_text(
-      "HloModule m\nENTRY e { x = f16[1472,240] parameter(0)  k = f32[] parameter(1)\n"
-      "w = f32[1472,240] convert(x)  b = f32[1472,240] broadcast(k), dimensions={}\n"
-      "m = f32[1472,240] multiply(w, b)  a = f32[1472,240] add(m, b)\n"
-      "ROOT c = f16[1472,240] convert(a) }", "mk2", NULL);
-  trm_program *wide = plan_text(
-      "HloModule m\nENTRY e { w = f32[1472,240] parameter(0)  k = f32[] parameter(1)\n"
-      "b = f32[1472,240] broadcast(k), dimensions={}\n"
-      "m = f32[1472,240] multiply(w, b)  ROOT a = f32[1472,240] add(m, b) }", "mk2", NULL);
+  trm_program *half =
+      plan_text("HloModule m\nENTRY e { x = f16[1472,240] parameter(0)  k = f32[] parameter(1)\n"
+                "w = f32[1472,240] convert(x)  b = f32[1472,240] broadcast(k), dimensions={}\n"
+                "m = f32[1472,240] multiply(w, b)  a = f32[1472,240] add(m, b)\n"
+                "ROOT c = f16[1472,240] convert(a) }",
+                "mk2", NULL);
+  trm_program *wide =
+      plan_text("HloModule m\nENTRY e { w = f32[1472,240] parameter(0)  k = f32[] parameter(1)\n"
+                "b = f32[1472,240] broadcast(k), dimensions={}\n"
+                "m = f32[1472,240] multiply(w, b)  ROOT a = f32[1472,240] add(m, b) }",
+                "mk2", NULL);
   assert_true(half->totals.compute_cycles < wide->totals.compute_cycles);
   trm_program_free(half);
   trm_program_free(wide);
@@ -233,11 +242,11 @@ static trm_program *concatenation(int count) {
   char text[16384];
   int used = snprintf(text, sizeof text, "HloModule m\nENTRY e {\n");
   for (int i = 0; i < count; ++i) {
-    used += snprintf(text + used, sizeof text - (size_t)used, "p%d = f32[4,8] parameter(%d)\n", i,
-                     i);
+    used +=
+        snprintf(text + used, sizeof text - (size_t)used, "p%d = f32[4,8] parameter(%d)\n", i, i);
   }
-  used += snprintf(text + used, sizeof text - (size_t)used, "c = f32[%d,8] concatenate(",
-                   4 * count);
+  used +=
+      snprintf(text + used, sizeof text - (size_t)used, "c = f32[%d,8] concatenate(", 4 * count);
   for (int i = 0; i < count; ++i) {
     used += snprintf(text + used, sizeof text - (size_t)used, "%sp%d", i == 0 ? "" : ", ", i);
   }
@@ -274,9 +283,8 @@ int main(void) {
       cmocka_unit_test(test_gather),        cmocka_unit_test(test_reduce),
       cmocka_unit_test(test_scatter),       cmocka_unit_test(test_partial_results),
       cmocka_unit_test(test_casts),         cmocka_unit_test(test_fusions),
-      cmocka_unit_test(test_patterns),
-      cmocka_unit_test(test_sort),          cmocka_unit_test(test_half_inside),
-      cmocka_unit_test(test_long_concatenation),
+      cmocka_unit_test(test_patterns),      cmocka_unit_test(test_sort),
+      cmocka_unit_test(test_half_inside),   cmocka_unit_test(test_long_concatenation),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

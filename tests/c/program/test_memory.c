@@ -27,8 +27,10 @@ static void append_training(trm_text *text) {
                   "  r0 = f16[8,32,32,64] maximum(narrow, zeros)\n");
   enum { BETWEEN = 80 };
   for (int i = 0; i < BETWEEN; ++i) {
-    trm_text_format(text, "  r%d = f16[8,32,32,64] convolution(r%d, v), window={size=1x1}, "
-                    "dim_labels=b01f_01io->b01f\n", i + 1, i);
+    trm_text_format(text,
+                    "  r%d = f16[8,32,32,64] convolution(r%d, v), window={size=1x1}, "
+                    "dim_labels=b01f_01io->b01f\n",
+                    i + 1, i);
   }
   trm_text_format(text,
                   "  late = f16[8,32,32,64] multiply(r%d, r0)\n"
@@ -39,7 +41,8 @@ static void append_training(trm_text *text) {
                   "  h = f16[8,32,32,64] convert(d)\n"
                   "  ROOT k = f16[3,3,64,64] convolution(x, h), "
                   "window={size=32x32 pad=1_1x1_1}, dim_labels=f01b_i01o->01bf\n"
-                  "}\n", BETWEEN);
+                  "}\n",
+                  BETWEEN);
 }
 
 /* What XLA widens for a normalisation is kept in half precision, as popnn reads it. */
@@ -70,7 +73,8 @@ static void test_other_readers_keep_it_wide(void **state) {
       "}\nENTRY e { x = f16[4096,64] parameter(0)  y = f16[4096,64] tanh(x)\n"
       "  wide = f32[4096,64] convert(y)  zero = f32[] constant(0)\n"
       "  r = f32[64] reduce(wide, zero), dimensions={0}, to_apply=sum\n"
-      "  ROOT t = (f32[4096,64], f32[64]) tuple(wide, r) }", "mk2", NULL);
+      "  ROOT t = (f32[4096,64], f32[64]) tuple(wide, r) }",
+      "mk2", NULL);
   bool wide = false;
   for (uint32_t v = 0; v < p->num_variables; ++v) {
     const trm_program_variable *variable = &p->variables[v];
@@ -90,7 +94,8 @@ static void test_gradient_statistics_of_halves(void **state) {
       "  n = (f32[64], f32[64]) custom-call(aw, v, v, v, bw), "
       "custom_call_target=\"tremula.batch-norm-gradient-statistics\", "
       "backend_config=\"{\\\"feature_index\\\":1,\\\"epsilon\\\":0.001}\"\n"
-      "  ROOT r = f32[64] get-tuple-element(n), index=0 }", "mk2", NULL);
+      "  ROOT r = f32[64] get-tuple-element(n), index=0 }",
+      "mk2", NULL);
   for (uint32_t v = 0; v < p->num_variables; ++v) {
     const trm_program_variable *variable = &p->variables[v];
     if (variable->count == 4096 * 64) assert_int_equal(variable->total_bytes, 2 * 4096 * 64);
@@ -142,7 +147,8 @@ static void test_recomputation(void **state) {
   trm_text_free(&text);
   /* Where nothing is kept for long there is nothing to do, and that is said. */
   again = plan_text("HloModule m\nENTRY e { x = f32[4096] parameter(0)  ROOT n = f32[4096] "
-                    "negate(x) }", "mk2", &options);
+                    "negate(x) }",
+                    "mk2", &options);
   assert_true(has_note(again, "finds nothing to compute again"));
   trm_program_free(again);
 }
@@ -178,7 +184,8 @@ static void test_random_numbers_wait(void **state) {
       "  t = f32[1024,512] tanh(a)\n"
       "  b = f32[1024,512] dot(t, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
       "  c = u32[1024,512] bitcast-convert(b)\n"
-      "  ROOT r = u32[1024,512] xor(c, bits)\n}\n", "mk2", NULL);
+      "  ROOT r = u32[1024,512] xor(c, bits)\n}\n",
+      "mk2", NULL);
   uint32_t random = 0, product = 0;
   for (uint32_t s = 0; s < p->num_steps; ++s) {
     if (strstr(p->steps[s].name, "b/Conv_1/Convolve") != NULL) product = s;
@@ -190,9 +197,11 @@ static void test_random_numbers_wait(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_halves_stay_halves), cmocka_unit_test(test_other_readers_keep_it_wide),
+      cmocka_unit_test(test_halves_stay_halves),
+      cmocka_unit_test(test_other_readers_keep_it_wide),
       cmocka_unit_test(test_gradient_statistics_of_halves),
-      cmocka_unit_test(test_recomputation),      cmocka_unit_test(test_published_report),
+      cmocka_unit_test(test_recomputation),
+      cmocka_unit_test(test_published_report),
       cmocka_unit_test(test_random_numbers_wait),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

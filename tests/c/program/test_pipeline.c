@@ -53,10 +53,9 @@ static void test_schedules(void **unused) {
   assert_int_equal(sequential->totals.overlapped_cycles,
                    sequential->totals.compute_cycles + sequential->totals.copy_cycles +
                        sequential->totals.exchange_cycles +
-                       sequential->totals.global_exchange_cycles +
-                       sequential->totals.host_cycles + sequential->totals.collective_cycles +
-                       sequential->totals.sync_cycles + sequential->totals.control_cycles -
-                       sequential->totals.cycles);
+                       sequential->totals.global_exchange_cycles + sequential->totals.host_cycles +
+                       sequential->totals.collective_cycles + sequential->totals.sync_cycles +
+                       sequential->totals.control_cycles - sequential->totals.cycles);
   /* Stashes: 2 (S - 1 - s) + 1, S - s, and 1 mini-batches. */
   for (uint32_t stage = 0; stage < STAGES; ++stage) {
     assert_int_equal(g->stages[stage].stash_depth, 2 * (STAGES - 1 - stage) + 1);
@@ -92,10 +91,9 @@ static void test_recomputation(void **unused) {
 /* The second stage's matmuls get less memory for temporaries than the others. */
 static void test_options_of_stages(void **unused) {
   (void)unused;
-  trm_program *p = plan_with(
-      "Grouped", false,
-      ",\\\"options\\\":{\\\"forward\\\":[{},{\\\"matmul_options\\\":"
-      "{\\\"availableMemoryProportion\\\":\\\"0.25\\\"}},{},{}]}");
+  trm_program *p = plan_with("Grouped", false,
+                             ",\\\"options\\\":{\\\"forward\\\":[{},{\\\"matmul_options\\\":"
+                             "{\\\"availableMemoryProportion\\\":\\\"0.25\\\"}},{},{}]}");
   uint32_t seen[2] = {0, 0};
   for (uint32_t s = 0; s < p->num_sources; ++s) {
     if (p->sources[s].plan == NULL) continue;

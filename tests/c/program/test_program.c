@@ -30,7 +30,8 @@ static int64_t statistics_cycles(int feature) {
            "HloModule m\nENTRY e { x = f32[8,32,64,32] parameter(0)\n"
            "ROOT n = (f32[32], f32[32]) custom-call(x), "
            "custom_call_target=\"tremula.batch-norm-statistics\", "
-           "backend_config=\"{\\\"feature_index\\\":%d}\" }", feature);
+           "backend_config=\"{\\\"feature_index\\\":%d}\" }",
+           feature);
   trm_program *p = plan_text(text, "mk2", NULL);
   const int64_t cycles = p->totals.cycles;
   trm_program_free(p);
@@ -50,25 +51,27 @@ static void test_batch_norm_channels(void **state) {
       "HloModule m\nENTRY e { x = f32[8,32,32,64] parameter(0)  s = f32[64] parameter(1)\n"
       "o = f32[64] parameter(2)  n = (f32[8,32,32,64], f32[64], f32[64])\n"
       "batch-norm-training(x, s, o), epsilon=0.001, feature_index=3\n"
-      "ROOT y = f32[8,32,32,64] get-tuple-element(n), index=0 }", "mk2", NULL);
+      "ROOT y = f32[8,32,32,64] get-tuple-element(n), index=0 }",
+      "mk2", NULL);
   const trm_program_step *step = find_step(p, "VarToInvStdDev");
   assert_non_null(step);
   assert_int_equal(p->compute_sets[step->compute_set].flops, 2 * 64);
   trm_program_free(p);
 }
 
-#define LOOP_BODY(limit)                                                                        \
-  "HloModule m\n"                                                                               \
-  "cond { s = (s32[], f32[64,64], f32[64,64], s32[]) parameter(0)\n"                            \
-  "  i = s32[] get-tuple-element(s), index=0  " limit                                           \
-  "  ROOT l = pred[] compare(i, n), direction=LT }\n"                                           \
-  "body { s = (s32[], f32[64,64], f32[64,64], s32[]) parameter(0)\n"                            \
-  "  i = s32[] get-tuple-element(s), index=0  two = s32[] constant(2)  j = s32[] add(i, two)\n" \
+#define LOOP_BODY(limit)                                                                           \
+  "HloModule m\n"                                                                                  \
+  "cond { s = (s32[], f32[64,64], f32[64,64], s32[]) parameter(0)\n"                               \
+  "  i = s32[] get-tuple-element(s), index=0  " limit                                              \
+  "  ROOT l = pred[] compare(i, n), direction=LT }\n"                                              \
+  "body { s = (s32[], f32[64,64], f32[64,64], s32[]) parameter(0)\n"                               \
+  "  i = s32[] get-tuple-element(s), index=0  two = s32[] constant(2)  j = s32[] add(i, two)\n"    \
   "  a = f32[64,64] get-tuple-element(s), index=1  w = f32[64,64] get-tuple-element(s), index=2\n" \
-  "  m = s32[] get-tuple-element(s), index=3\n"                                                 \
-  "  d = f32[64,64] dot(a, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"            \
+  "  m = s32[] get-tuple-element(s), index=3\n"                                                    \
+  "  d = f32[64,64] dot(a, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"               \
   "  ROOT r = (s32[], f32[64,64], f32[64,64], s32[]) tuple(j, d, w, m) }\n"
-#define LOOP(limit) LOOP_BODY(limit)                                                            \
+#define LOOP(limit)                                                                             \
+  LOOP_BODY(limit)                                                                              \
   "ENTRY e { x = f32[64,64] parameter(0)  w = f32[64,64] parameter(1)  z = s32[] constant(1)\n" \
   "  m = s32[] parameter(2)\n"                                                                  \
   "  t = (s32[], f32[64,64], f32[64,64], s32[]) tuple(z, x, w, m)\n"                            \
@@ -150,10 +153,9 @@ static void test_conditional(void **state) {
 
 static void test_views_are_free_until_copied(void **state) {
   (void)state;
-  const char *views =
-      "HloModule m\nENTRY e { x = f32[64,32] parameter(0)\n"
-      "t = f32[32,64] transpose(x), dimensions={1,0}  r = f32[2048] reshape(t)\n"
-      "s = f32[1024] slice(r), slice={[0:1024]}  ROOT n = f32[1024] negate(s) }";
+  const char *views = "HloModule m\nENTRY e { x = f32[64,32] parameter(0)\n"
+                      "t = f32[32,64] transpose(x), dimensions={1,0}  r = f32[2048] reshape(t)\n"
+                      "s = f32[1024] slice(r), slice={[0:1024]}  ROOT n = f32[1024] negate(s) }";
   trm_program *p = plan_text(views, "mk2", NULL);
   assert_int_equal(p->totals.copy_cycles, 0);
   assert_int_equal(p->num_compute_sets, 1);
@@ -185,10 +187,9 @@ static void test_weights_are_placed_for_their_consumer(void **state) {
 
 static void test_updates_are_in_place(void **state) {
   (void)state;
-  const char *text =
-      "HloModule m, input_output_alias={ {}: (0, {}, may-alias) }\n"
-      "ENTRY e { w = f32[100000] parameter(0)  g = f32[100000] parameter(1)\n"
-      "ROOT u = f32[100000] subtract(w, g) }";
+  const char *text = "HloModule m, input_output_alias={ {}: (0, {}, may-alias) }\n"
+                     "ENTRY e { w = f32[100000] parameter(0)  g = f32[100000] parameter(1)\n"
+                     "ROOT u = f32[100000] subtract(w, g) }";
   trm_program *p = plan_text(text, "mk2", NULL);
   for (uint32_t v = 0; v < p->num_variables; ++v) {
     if (p->variables[v].count == 100000) assert_true(p->variables[v].is_input);
@@ -357,7 +358,8 @@ static void test_out_of_memory(void **state) {
 static void test_fits(void **state) {
   (void)state;
   trm_program *p = plan_text("HloModule m\nENTRY e { x = f32[8] parameter(0)  ROOT n = f32[8] "
-                             "negate(x) }", "mk2", NULL);
+                             "negate(x) }",
+                             "mk2", NULL);
   assert_true(p->totals.fits);
   assert_int_equal(trm_program_check_fits(p, NULL), TRM_OK);
   char *text = NULL;
@@ -396,8 +398,10 @@ static void test_bad_options(void **state) {
     const char *word;
     trm_program_options options;
   } cases[] = {
-#define BAD(word_, ...)                                                     \
-  {word_, {.replicas = 1, .assumed_trip_count = 1, __VA_ARGS__}}
+#define BAD(word_, ...)                                            \
+  {                                                                \
+    word_, { .replicas = 1, .assumed_trip_count = 1, __VA_ARGS__ } \
+  }
       BAD("availableMemoryProportion of convolutions", .conv_memory_proportion = 1.5),
       BAD("availableMemoryProportion of matmuls", .matmul_memory_proportion = -0.1),
       BAD("I/O tiles", .io_tiles = 1472),
@@ -415,9 +419,8 @@ static void test_bad_options(void **state) {
     trm_program *program = NULL;
     /* What Poplar has not is refused in its words, as an internal error. */
     const bool is_unknown = strncmp(cases[c].word, "Unrecognised option", 19) == 0;
-    assert_int_equal(
-        trm_program_create(module, false, target, &cases[c].options, &program, &error),
-        is_unknown ? TRM_INTERNAL : TRM_INVALID_ARGUMENT);
+    assert_int_equal(trm_program_create(module, false, target, &cases[c].options, &program, &error),
+                     is_unknown ? TRM_INTERNAL : TRM_INVALID_ARGUMENT);
     if (strstr(error.message, cases[c].word) == NULL) {
       fail_msg("'%s' does not name '%s'", error.message, cases[c].word);
     }
@@ -431,8 +434,8 @@ static void test_program_of_an_executable(void **state) {
   (void)state;
   const char *text =
       "HloModule m\nENTRY e { x = f32[64] parameter(0)  ROOT n = f32[64] negate(x) }";
-  const trm_option options[] = {{"target", "mk1"}, {"ipus", "2"},
-                                {"available_memory_proportion", "0.25"}};
+  const trm_option options[] = {
+      {"target", "mk1"}, {"ipus", "2"}, {"available_memory_proportion", "0.25"}};
   trm_module *module = NULL;
   trm_executable *executable = NULL;
   trm_program *p = NULL;
@@ -520,12 +523,13 @@ static void test_endless_loops(void **state) {
   trm_program_options options = trm_program_default_options();
   options.assumed_trip_count = (uint64_t)1 << 53;
   trm_program *p = plan_text(
-      LOOP_BODY("n = s32[] get-tuple-element(s), index=3")
-      "ENTRY e { t = (s32[], f32[64,64], f32[64,64], s32[]) parameter(0)\n"
-      "  u = (s32[], f32[64,64], f32[64,64], s32[]) while(t), condition=cond, body=body\n"
-      "  v = (s32[], f32[64,64], f32[64,64], s32[]) while(u), condition=cond, body=body\n"
-      "  w = (s32[], f32[64,64], f32[64,64], s32[]) while(v), condition=cond, body=body\n"
-      "  ROOT o = f32[64,64] get-tuple-element(w), index=1 }", "mk2", &options);
+      LOOP_BODY(
+          "n = s32[] get-tuple-element(s), index=3") "ENTRY e { t = (s32[], f32[64,64], f32[64,64], s32[]) parameter(0)\n"
+                                                     "  u = (s32[], f32[64,64], f32[64,64], s32[]) while(t), condition=cond, body=body\n"
+                                                     "  v = (s32[], f32[64,64], f32[64,64], s32[]) while(u), condition=cond, body=body\n"
+                                                     "  w = (s32[], f32[64,64], f32[64,64], s32[]) while(v), condition=cond, body=body\n"
+                                                     "  ROOT o = f32[64,64] get-tuple-element(w), index=1 }",
+      "mk2", &options);
   assert_int_equal(count_steps(p, TRM_STEP_TYPE_REPEAT_WHILE), 3);
   for (uint32_t s = 0; s < p->num_steps; ++s) {
     const bool is_endless = s == 0 || p->steps[s].type == TRM_STEP_TYPE_REPEAT_WHILE;

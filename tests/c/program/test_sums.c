@@ -12,8 +12,7 @@ static bool read_file(const char *path, trm_module **out_module) {
   return status == TRM_OK;
 }
 
-static void check_file(const char *path, const char *machine,
-                       const trm_program_options *options) {
+static void check_file(const char *path, const char *machine, const trm_program_options *options) {
   trm_error error;
   trm_module *module = NULL;
   trm_target *target = NULL;

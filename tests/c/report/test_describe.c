@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include <cbor.h>
-#include <cmocka.h>
 #include <jansson.h>
+#include <cmocka.h>
 
 #include "report/stream.h"
 #include "tremula/inspect.h"
@@ -134,8 +134,8 @@ static json_t *describe(trm_report_part part) {
   trm_error error;
   char *data;
   size_t size;
-  if (trm_report_describe(executable, program, part, TRM_REPORT_AS_JSON, 0, &data, &size,
-                          &error) != TRM_OK) {
+  if (trm_report_describe(executable, program, part, TRM_REPORT_AS_JSON, 0, &data, &size, &error) !=
+      TRM_OK) {
     fail_msg("%s", error.message);
   }
   json_error_t why;
@@ -177,8 +177,7 @@ static void test_graph(void **state) {
   assert_int_equal(json_integer_value(at(all, "target", "tilesPerIPU", NULL)),
                    totals.tiles_per_ipu);
   assert_int_equal(json_integer_value(at(all, "graph", "numVertices", NULL)), totals.num_vertices);
-  assert_int_equal(json_array_size(at(all, "computeSets", "names", NULL)),
-                   totals.num_compute_sets);
+  assert_int_equal(json_array_size(at(all, "computeSets", "names", NULL)), totals.num_compute_sets);
   assert_int_equal(sum(at(all, "computeSets", "vertexCounts", NULL)), totals.num_vertices);
   const json_t *types = at(all, "vertexTypes", "names", NULL);
   assert_true(json_array_size(types) > 0);
@@ -191,8 +190,7 @@ static void test_graph(void **state) {
                    totals.memory_bytes_with_gaps);
   const json_t *liveness = at(all, "memory", "liveness", NULL);
   assert_int_equal(sum(at(liveness, "alwaysLive", "bytesByTile", NULL)), totals.always_live_bytes);
-  assert_int_equal(count_steps(at(liveness, "notAlwaysLive", "byProgram", NULL)),
-                   totals.num_steps);
+  assert_int_equal(count_steps(at(liveness, "notAlwaysLive", "byProgram", NULL)), totals.num_steps);
   json_decref(all);
 }
 
@@ -244,21 +242,24 @@ static void test_text(void **state) {
   trm_error error;
   char *data;
   size_t size;
-  assert_int_equal(trm_report_describe(executable, program, TRM_REPORT_GRAPH, TRM_REPORT_AS_TEXT,
-                                       0, &data, &size, &error), TRM_OK);
+  assert_int_equal(trm_report_describe(executable, program, TRM_REPORT_GRAPH, TRM_REPORT_AS_TEXT, 0,
+                                       &data, &size, &error),
+                   TRM_OK);
   assert_int_equal(size, strlen(data));
   assert_non_null(strstr(data, "Memory: it fits"));
   assert_null(strstr(data, "Cycles of a run"));
   trm_free(data);
   assert_int_equal(trm_report_describe(executable, program, TRM_REPORT_EXECUTION,
-                                       TRM_REPORT_AS_TEXT, 0, &data, &size, &error), TRM_OK);
+                                       TRM_REPORT_AS_TEXT, 0, &data, &size, &error),
+                   TRM_OK);
   assert_non_null(strstr(data, "Cycles of a run"));
   trm_free(data);
   assert_int_equal(trm_report_describe(executable, program, TRM_REPORT_TENSOR_MAP,
                                        TRM_REPORT_AS_TEXT, 0, &data, &size, &error),
                    TRM_INVALID_ARGUMENT);
   assert_int_equal(trm_report_describe_file(executable, program, TRM_REPORT_TENSOR_MAP,
-                                            "/no/such/folder/map.json", &error), TRM_NOT_FOUND);
+                                            "/no/such/folder/map.json", &error),
+                   TRM_NOT_FOUND);
 }
 
 /* ---- Graphs ---- */
@@ -301,10 +302,10 @@ static void test_schedule(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_json),       cmocka_unit_test(test_limit),
-      cmocka_unit_test(test_cbor),       cmocka_unit_test(test_graph),
-      cmocka_unit_test(test_execution),  cmocka_unit_test(test_tensor_map),
-      cmocka_unit_test(test_text),       cmocka_unit_test(test_dot),
+      cmocka_unit_test(test_json),      cmocka_unit_test(test_limit),
+      cmocka_unit_test(test_cbor),      cmocka_unit_test(test_graph),
+      cmocka_unit_test(test_execution), cmocka_unit_test(test_tensor_map),
+      cmocka_unit_test(test_text),      cmocka_unit_test(test_dot),
       cmocka_unit_test(test_schedule),
   };
   return cmocka_run_group_tests(tests, make, release);

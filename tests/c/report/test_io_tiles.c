@@ -2,8 +2,8 @@
 #include "trace_case.h"
 
 /* A loop that reads f32[n,n], computes something of it and sends it back. */
-static trm_program *plan_loop(int n, int turns, const char *compute, uint32_t io_tiles,
-                              bool place, double proportion) {
+static trm_program *plan_loop(int n, int turns, const char *compute, uint32_t io_tiles, bool place,
+                              double proportion) {
   trm_text text = {0};
   trm_text_format(
       &text,
@@ -53,14 +53,16 @@ static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 static void test_formula(void **unused) {
   (void)unused;
   static const char light[] = "tanh(x)";
-  static const char heavy[] =
-      "dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}";
+  static const char heavy[] = "dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}";
   const struct {
     int n, turns;
     const char *compute;
     bool is_heavy;
-  } cases[] = {{64, 1000, heavy, true}, {1024, 1000, light, false}, {64, 3, heavy, true},
-               {1024, 2, light, false}, {1024, 1, light, false}};
+  } cases[] = {{64, 1000, heavy, true},
+               {1024, 1000, light, false},
+               {64, 3, heavy, true},
+               {1024, 2, light, false},
+               {1024, 1, light, false}};
   for (size_t c = 0; c < sizeof cases / sizeof *cases; ++c) {
     trm_program *p = plan_loop(cases[c].n, cases[c].turns, cases[c].compute, 32, true, 0.9);
     uint32_t l;
@@ -78,8 +80,7 @@ static void test_formula(void **unused) {
     else assert_true(compute < in + out);
     const int64_t n = cases[c].turns;
     const int64_t cycles = n == 1 ? in + compute + out
-                                  : in + most(compute, in) +
-                                        (n - 2) * most(compute, in + out) +
+                                  : in + most(compute, in) + (n - 2) * most(compute, in + out) +
                                         most(compute, out) + out;
     assert_int_equal(loop->cycles, cycles);
     assert_int_equal(p->totals.overlapped_cycles, n * (in + compute + out) - cycles);
@@ -88,10 +89,13 @@ static void test_formula(void **unused) {
     assert_int_equal(number(database, "SELECT sum(cycles_overlapped) > 0 FROM trace", 0), n > 1);
     /* The second element comes while the first is computed with. */
     if (n > 1) {
-      assert_int_equal(number(database, "SELECT (SELECT cycles_base FROM trace"
+      assert_int_equal(number(database,
+                              "SELECT (SELECT cycles_base FROM trace"
                               " WHERE type = 'StreamCopyBegin' AND program > 0 ORDER BY id LIMIT 1"
                               " OFFSET 1) = (SELECT cycles_base FROM trace WHERE program = ?"
-                              " ORDER BY id LIMIT 1)", l), 1);
+                              " ORDER BY id LIMIT 1)",
+                              l),
+                       1);
     }
     sqlite3_close(database);
     trm_program_free(p);

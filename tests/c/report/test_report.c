@@ -60,7 +60,8 @@ static void test_options(void **state) {
                                           "{\"autoReport.all\":\"true\","
                                           "\"autoReport.outputArchive\":\"false\","
                                           "\"autoReport.executionProfileProgramRunCount\":\"10\","
-                                          "\"target.hostSyncTimeout\":\"3000\"}", "test", &error),
+                                          "\"target.hostSyncTimeout\":\"3000\"}",
+                                          "test", &error),
                    TRM_OK);
   assert_true(trm_engine_options_want_report(&options));
   assert_true(trm_engine_option_is_on(&options, TRM_ENGINE_OUTPUT_VARS));
@@ -80,11 +81,11 @@ static void test_options(void **state) {
     assert_non_null(strstr(error.message, bad[b].part));
     assert_non_null(strstr(error.message, "test"));
   }
-  assert_int_equal(trm_engine_options_add(&options, &arena, "{\"autoReport.al\":\"x\"}", "test",
-                                          &error), TRM_INTERNAL);
-  assert_string_equal(error.message,
-                      "[Poplar][Compile engine] invalid_option: Unrecognised option "
-                      "'autoReport.al' in test; did you mean 'autoReport.all'?");
+  assert_int_equal(
+      trm_engine_options_add(&options, &arena, "{\"autoReport.al\":\"x\"}", "test", &error),
+      TRM_INTERNAL);
+  assert_string_equal(error.message, "[Poplar][Compile engine] invalid_option: Unrecognised option "
+                                     "'autoReport.al' in test; did you mean 'autoReport.all'?");
   trm_arena_free(&arena);
 }
 
@@ -124,8 +125,7 @@ static void test_written_and_read(void **state) {
   }
   assert_int_equal(profile.runs.count, 2); /* executionProfileProgramRunCount */
   assert_int_equal(profile.runs.items[0].cycles, profile.cycles);
-  assert_int_equal(profile.runs.items[1].wait_cycles,
-                   (int64_t)(0.5 * profile.clock_frequency));
+  assert_int_equal(profile.runs.items[1].wait_cycles, (int64_t)(0.5 * profile.clock_frequency));
   assert_int_equal(profile.runs.items[1].cycles - profile.runs.items[1].wait_cycles,
                    profile.cycles);
   assert_true(profile.fits);
@@ -149,7 +149,8 @@ static void test_written_and_read(void **state) {
   assert_non_null(strstr(once, "MB of 918, worst tile"));
   assert_non_null(strstr(once, "; this CPU: 512 samples/s\n"));
   assert_int_equal(trm_report_print(trm_report_directory(report), trm_report_directory(report),
-                                    true, &json, &error), TRM_OK);
+                                    true, &json, &error),
+                   TRM_OK);
   assert_non_null(strstr(json, "\"ops\": []"));
   trm_free(once);
   trm_free(again);

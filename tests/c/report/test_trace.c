@@ -9,8 +9,10 @@ static int64_t begin_of(sqlite3 *database, const trm_program *p, uint32_t entry,
   const uint32_t loop = p->pipeline.loop_step;
   uint32_t first = loop + 1; /* the first step of the entry */
   while (trm_pipeline_entry_of(p, first) != entry) first = p->steps[first].end;
-  snprintf(query, sizeof query, "SELECT cycles_base FROM trace WHERE program = %u"
-           " ORDER BY id LIMIT 1 OFFSET ?", first);
+  snprintf(query, sizeof query,
+           "SELECT cycles_base FROM trace WHERE program = %u"
+           " ORDER BY id LIMIT 1 OFFSET ?",
+           first);
   return number(database, query, m);
 }
 
@@ -20,7 +22,8 @@ static int64_t most_at_once(sqlite3 *database) {
                 "SELECT max(n) FROM (SELECT count(DISTINCT b.ipu) AS n FROM trace a JOIN trace b"
                 " ON b.stage >= 0 AND b.cycles_base <= a.cycles_base"
                 " AND a.cycles_base < b.cycles_base + b.cycles WHERE a.stage >= 0"
-                " GROUP BY a.id)", 0);
+                " GROUP BY a.id)",
+                0);
 }
 
 static void check_stages(const trm_program *p, sqlite3 *database) {
@@ -77,14 +80,15 @@ static void test_many_mini_batches(void **unused) {
 static void test_waiting_and_loading(void **unused) {
   (void)unused;
   trm_program *p = plan_text("HloModule m\nENTRY e { x = f32[512,512] parameter(0)\n"
-                             "ROOT t = f32[512,512] tanh(x) }", "mk2", NULL);
+                             "ROOT t = f32[512,512] tanh(x) }",
+                             "mk2", NULL);
   /* Code and what is always live over the host's link. */
   const trm_program_totals *t = &p->totals;
   assert_true(t->code_bytes > 0);
   assert_int_equal(t->load_bytes, t->always_live_bytes + t->code_bytes);
-  const double late = (double)(t->load_cycles - p->target->global_sync_cycles) -
-                      (double)t->load_bytes / p->target->host_bytes_per_second *
-                          p->target->clock_frequency;
+  const double late =
+      (double)(t->load_cycles - p->target->global_sync_cycles) -
+      (double)t->load_bytes / p->target->host_bytes_per_second * p->target->clock_frequency;
   assert_true(late >= 0 && late < 1);
   sqlite3 *database = trace_of(p);
   check_trace(p, database);
@@ -92,16 +96,26 @@ static void test_waiting_and_loading(void **unused) {
   assert_int_equal(trm_database_run(database,
                                     "INSERT INTO ipus VALUES(0,0,1472);"
                                     "INSERT INTO runs VALUES(0,'a',0,0,0,50,0,0,0,0);"
-                                    "INSERT INTO runs VALUES(1,'b',50,7,9,66,0,0,0,0)", &error),
+                                    "INSERT INTO runs VALUES(1,'b',50,7,9,66,0,0,0,0)",
+                                    &error),
                    TRM_OK);
   assert_int_equal(number(database, "SELECT count(*) FROM steps WHERE run = 0 AND program < 0", 0),
                    0);
-  assert_int_equal(number(database, "SELECT cycles FROM steps_by_ipu JOIN steps ON step_id = id"
-                          " WHERE program = -1", 0), 7);
-  assert_int_equal(number(database, "SELECT cycles_base FROM steps_by_ipu JOIN steps"
-                          " ON step_id = id WHERE program = -2 AND cycles = 9", 0), 57);
-  assert_int_equal(number(database, "SELECT min(cycles_base) FROM steps_by_ipu JOIN steps"
-                          " ON step_id = id WHERE steps.run = 1 AND program >= 0", 0), 66);
+  assert_int_equal(number(database,
+                          "SELECT cycles FROM steps_by_ipu JOIN steps ON step_id = id"
+                          " WHERE program = -1",
+                          0),
+                   7);
+  assert_int_equal(number(database,
+                          "SELECT cycles_base FROM steps_by_ipu JOIN steps"
+                          " ON step_id = id WHERE program = -2 AND cycles = 9",
+                          0),
+                   57);
+  assert_int_equal(number(database,
+                          "SELECT min(cycles_base) FROM steps_by_ipu JOIN steps"
+                          " ON step_id = id WHERE steps.run = 1 AND program >= 0",
+                          0),
+                   66);
   sqlite3_close(database);
   trm_program_free(p);
 }
@@ -121,12 +135,16 @@ static void test_endless_loops(void **unused) {
       "ENTRY e { t = (s32[], f32[64]) parameter(0)\n"
       "  u = (s32[], f32[64]) while(t), condition=cond, body=body\n"
       "  v = (s32[], f32[64]) while(u), condition=cond, body=body\n"
-      "  ROOT w = (s32[], f32[64]) while(v), condition=cond, body=body }", "mk2", &options);
+      "  ROOT w = (s32[], f32[64]) while(v), condition=cond, body=body }",
+      "mk2", &options);
   assert_int_equal(p->totals.cycles, TRM_MOST_CYCLES);
   sqlite3 *database = trace_of(p);
   assert_true(number(database, "SELECT count(*) FROM trace", 0) > 6);
-  assert_int_equal(number(database, "SELECT count(*) FROM trace WHERE cycles < 0 OR"
-                          " cycles_base < 0 OR cycles_base > ?", TRM_MOST_CYCLES), 0);
+  assert_int_equal(number(database,
+                          "SELECT count(*) FROM trace WHERE cycles < 0 OR"
+                          " cycles_base < 0 OR cycles_base > ?",
+                          TRM_MOST_CYCLES),
+                   0);
   sqlite3_close(database);
   trm_program_free(p);
 }

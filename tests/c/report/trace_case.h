@@ -36,8 +36,11 @@ static inline void check_trace(const trm_program *p, sqlite3 *database) {
                    p->totals.cycles);
   assert_int_equal(number(database, "SELECT max(cycles_base + cycles) FROM trace", 0),
                    p->totals.cycles);
-  assert_int_equal(number(database, "SELECT count(*) FROM trace WHERE cycles < 0"
-                          " OR cycles_overlapped < 0 OR cycles_overlapped > cycles", 0), 0);
+  assert_int_equal(number(database,
+                          "SELECT count(*) FROM trace WHERE cycles < 0"
+                          " OR cycles_overlapped < 0 OR cycles_overlapped > cycles",
+                          0),
+                   0);
 }
 
 /* An IPU does one thing at a time, where no I/O tiles work beside the others. */
@@ -46,7 +49,9 @@ static inline void check_turns(sqlite3 *database) {
                           "SELECT count(*) FROM (SELECT cycles_base + cycles AS end_cycles,"
                           " lead(cycles_base) OVER (PARTITION BY ipu ORDER BY cycles_base, id)"
                           " AS next_cycles FROM trace WHERE ipu >= 0 AND cycles > 0)"
-                          " WHERE end_cycles > next_cycles", 0), 0);
+                          " WHERE end_cycles > next_cycles",
+                          0),
+                   0);
 }
 
 #endif /* TREMULA_TESTS_REPORT_TRACE_CASE_H_ */

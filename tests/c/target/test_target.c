@@ -53,7 +53,7 @@ static void test_presets(void **state) {
       {"mk2", "ipu2", 1472, 638976, 250.6, 62.7, 7.83},
       {"bow", "ipu21", 1472, 638976, 348.6, 87.1, 10.9},
   };
-  for (size_t i = 0; i < 3; i++) {
+  for (size_t i = 0; i < 3; ++i) {
     assert_string_equal(trm_target_preset(i), known[i].name);
     trm_target *t = load(known[i].name);
     assert_string_equal(trm_target_name(t), known[i].name);
@@ -194,7 +194,7 @@ static void test_file(void **state) {
 static void test_out_of_memory(void **state) {
   (void)state;
   static const char text[] = "{\"base\": \"mk1\", \"name\": \"a\"}";
-  for (int64_t n = 0;; n++) {
+  for (int64_t n = 0;; ++n) {
     trm_target *target = NULL;
     trm_error error;
     trm_allocation_fail_after(n);
@@ -211,9 +211,12 @@ static void test_out_of_memory(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_presets),   cmocka_unit_test(test_memory_elements),
-      cmocka_unit_test(test_changes_to_a_preset), cmocka_unit_test(test_resize),
-      cmocka_unit_test(test_refused),   cmocka_unit_test(test_file),
+      cmocka_unit_test(test_presets),
+      cmocka_unit_test(test_memory_elements),
+      cmocka_unit_test(test_changes_to_a_preset),
+      cmocka_unit_test(test_resize),
+      cmocka_unit_test(test_refused),
+      cmocka_unit_test(test_file),
       cmocka_unit_test(test_out_of_memory),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

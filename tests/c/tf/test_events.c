@@ -14,7 +14,7 @@ static void add(const char *text) {
 static void expect(const event_list *list, const char *const *texts, size_t count) {
   assert_int_equal(list->count, count);
   const event *e = list->first;
-  for (size_t i = 0; i < count; i++, e = e->next) assert_string_equal(e->data, texts[i]);
+  for (size_t i = 0; i < count; ++i, e = e->next) assert_string_equal(e->data, texts[i]);
   assert_null(e);
 }
 
@@ -45,7 +45,7 @@ static void test_order(void **state) {
 static void test_dropping(void **state) {
   (void)state;
   enum { SIZE = 60 << 20 };
-  for (int i = 0; i < 4; i++) assert_false(event_queue_add(event_create(SIZE)));
+  for (int i = 0; i < 4; ++i) assert_false(event_queue_add(event_create(SIZE)));
   assert_true(event_queue_add(event_create(SIZE))); /* told once */
   assert_false(event_queue_add(event_create(SIZE)));
   assert_false(event_queue_add(NULL));

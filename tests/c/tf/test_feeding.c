@@ -36,8 +36,8 @@ static bool ask(compute_kernel kernel, int64_t run, float element, TF_OpKernelCo
     context->num_inputs = 2;
   }
   kernel(NULL, context);
-  const bool more = context->code == TF_OK && context->outputs[0] &&
-                    *(char *)TF_TensorData(context->outputs[0]);
+  const bool more =
+      context->code == TF_OK && context->outputs[0] && *(char *)TF_TensorData(context->outputs[0]);
   return more;
 }
 
@@ -95,7 +95,7 @@ static void reset_feed(const char *id) {
 /* Also the threads of runs, which end a little later than their steps. */
 static void check_all_is_gone(void) {
   trm_tf_forget_programs();
-  for (int i = 0; i < 60000 && (fake_num_tensors() || trm_tf_programs_kept()); i++) usleep(1000);
+  for (int i = 0; i < 60000 && (fake_num_tensors() || trm_tf_programs_kept()); ++i) usleep(1000);
   assert_int_equal(trm_tf_programs_kept(), 0);
   assert_int_equal(fake_num_tensors(), 0);
 }
@@ -104,7 +104,7 @@ static void check_all_is_gone(void) {
 static void test_order(void **state) {
   (void)state;
   dataset d = {node_of(sum_text, "order\n"), 0};
-  for (int k = 0; k < 20; k++) {
+  for (int k = 0; k < 20; ++k) {
     const int first = k * NUM_READ;
     assert_true(step(&d) == (float)(NUM_READ * first + NUM_READ * (NUM_READ - 1) / 2));
     assert_int_equal(d.next, first + NUM_READ);
@@ -133,7 +133,7 @@ static void test_on_demand(void **state) {
   (void)state;
   dataset d = {node_of(until_text, "until\n"), 1};
   const int ends[] = {7, 10, 12, 14}; /* 1..6, 7..9, 10+11, 12+13 */
-  for (size_t k = 0; k < sizeof ends / sizeof *ends; k++) {
+  for (size_t k = 0; k < sizeof ends / sizeof *ends; ++k) {
     assert_true(step(&d) > 20);
     assert_int_equal(d.next, ends[k]);
   }
@@ -171,13 +171,13 @@ typedef struct feeder {
 
 static void *feed_on(void *argument) {
   feeder *f = argument;
-  for (int i = 0; i < f->steps; i++) f->failed += step(&f->data) < 0;
+  for (int i = 0; i < f->steps; ++i) f->failed += step(&f->data) < 0;
   return NULL;
 }
 
 static void *reset_on(void *argument) {
   const feeder *f = argument;
-  for (int i = 0; i < f->steps; i++) {
+  for (int i = 0; i < f->steps; ++i) {
     reset_feed("threads");
     usleep(100);
   }
@@ -192,7 +192,7 @@ static void test_threads(void **state) {
   pthread_t resets;
   assert_int_equal(pthread_create(&one.thread, NULL, feed_on, &one), 0);
   assert_int_equal(pthread_create(&resets, NULL, reset_on, &one), 0);
-  for (int i = 0; i < 20; i++) {
+  for (int i = 0; i < 20; ++i) {
     trm_tf_forget_programs();
     usleep(500);
   }
@@ -211,8 +211,7 @@ static int configure_all(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_order), cmocka_unit_test(test_on_demand),
-      cmocka_unit_test(test_ends), cmocka_unit_test(test_threads)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_order), cmocka_unit_test(test_on_demand),
+                                     cmocka_unit_test(test_ends), cmocka_unit_test(test_threads)};
   return cmocka_run_group_tests(tests, configure_all, NULL);
 }

@@ -24,7 +24,7 @@ static const char endless[] =
 static atomic_int num_handled;
 static void handle(int number) {
   (void)number;
-  num_handled++;
+  ++num_handled;
 }
 
 typedef struct worker {
@@ -85,14 +85,14 @@ static void test_signals(void **state) {
   (void)state;
   struct sigaction own = {.sa_handler = handle}, before;
   sigaction(SIGINT, &own, &before);
-  for (int hold = 0; hold < 2; hold++) {
+  for (int hold = 0; hold < 2; ++hold) {
     num_handled = 0;
     worker w;
     if (hold) trm_tf_interrupt_hold();
     begin(&w, 0, endless);
     while (!trm_tf_interrupt_is_watched() && !w.is_over) usleep(1000);
     int sent = 0;
-    for (; !w.is_over; sent++) {
+    for (; !w.is_over; ++sent) {
       raise(SIGINT);
       usleep(1000);
     }
@@ -116,7 +116,7 @@ static void test_signals(void **state) {
 
 static void *send_signals(void *argument) {
   atomic_bool *is_over = argument;
-  for (int i = 0; i < 20000; i++) pthread_kill(pthread_self(), SIGINT);
+  for (int i = 0; i < 20000; ++i) pthread_kill(pthread_self(), SIGINT);
   *is_over = true;
   return NULL;
 }
@@ -169,9 +169,8 @@ static int configure_all(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_sessions),
-                                     cmocka_unit_test(test_signals),
-                                     cmocka_unit_test(test_signals_while_letting_go),
-                                     cmocka_unit_test(test_forked)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_sessions), cmocka_unit_test(test_signals),
+      cmocka_unit_test(test_signals_while_letting_go), cmocka_unit_test(test_forked)};
   return cmocka_run_group_tests(tests, configure_all, NULL);
 }

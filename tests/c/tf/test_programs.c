@@ -50,7 +50,7 @@ static void test_forgotten(void **state) {
 static void test_graph_after_graph(void **state) {
   (void)state;
   char text[256];
-  for (int i = 1; i <= 200; i++) {
+  for (int i = 1; i <= 200; ++i) {
     call_site *site = node_of(times(i, text), NULL);
     assert_true(run_node(site, NULL) == (float)i);
     call_site_free(site);
@@ -61,7 +61,7 @@ static void test_graph_after_graph(void **state) {
   run_node(last, NULL);
   assert_int_equal(trm_tf_programs_built(), built);
   call_site_free(last);
-  for (int i = 300; i < 400; i++) { /* those that nodes have stay */
+  for (int i = 300; i < 400; ++i) { /* those that nodes have stay */
     call_site *site = node_of(times(i, text), NULL);
     run_node(site, NULL);
     if (i == 300) last = site;
@@ -76,7 +76,7 @@ static void test_graph_after_graph(void **state) {
 /* Of engines with much memory only a few are kept. */
 static void test_large(void **state) {
   (void)state;
-  for (int i = 1; i <= 12; i++) {
+  for (int i = 1; i <= 12; ++i) {
     char text[1024];
     snprintf(text, sizeof text,
              "HloModule large%d\n"
@@ -93,7 +93,8 @@ static void test_large(void **state) {
              "  t = (s32[], f32[2,40000000]) tuple(z, b)\n"
              "  w = (s32[], f32[2,40000000]) while(t), condition=cond, body=body\n"
              "  x = f32[2,40000000] get-tuple-element(w), index=1\n"
-             "  y = f32[2,1] slice(x), slice={[0:2], [7:8]}  ROOT d = f32[2] reshape(y) }", i, i);
+             "  y = f32[2,1] slice(x), slice={[0:2], [7:8]}  ROOT d = f32[2] reshape(y) }",
+             i, i);
     call_site *site = node_of(text, NULL);
     TF_Tensor *input = fake_tensor(TF_FLOAT, &(int64_t){2}, 1, NULL);
     tf_program *program;
@@ -112,7 +113,7 @@ static void test_large(void **state) {
 static void test_broken(void **state) {
   (void)state;
   call_site *site = node_of("HloModule broken\nENTRY e { nothing }", NULL);
-  for (int i = 0; i < 3; i++) {
+  for (int i = 0; i < 3; ++i) {
     TF_Code code;
     run_node(site, &code);
     assert_int_equal(code, TF_INVALID_ARGUMENT);
@@ -136,14 +137,14 @@ static void forget_within(const trm_tf_host_request *request) {
   trm_tf_forget_programs();
   assert_int_equal(trm_tf_programs_kept(), 1);
   memcpy(request->outputs[0].data, request->inputs[0].data, request->inputs[0].bytes);
-  num_calls++;
+  ++num_calls;
 }
 
 static void test_forgotten_while_running(void **state) {
   (void)state;
   trm_tf_set_host_function(forget_within);
   call_site *site = node_of(calling, "function\n");
-  for (int i = 0; i < 3; i++) {
+  for (int i = 0; i < 3; ++i) {
     assert_true(run_node(site, NULL) == 1);
     assert_int_equal(trm_tf_programs_kept(), 0);
   }
@@ -163,7 +164,7 @@ typedef struct worker {
 static void *work(void *argument) {
   worker *w = argument;
   char text[256];
-  for (int i = 0; i < NUM_RUNS; i++) {
+  for (int i = 0; i < NUM_RUNS; ++i) {
     const int factor = 2 + (w->number + i) % 3;
     call_site *own = node_of(times(factor, text), NULL);
     w->wrong += run_node(own, NULL) != (float)factor;
@@ -179,11 +180,11 @@ static void test_threads(void **state) {
   char text[256];
   call_site *shared = node_of(times(7, text), NULL);
   worker workers[NUM_THREADS];
-  for (int i = 0; i < NUM_THREADS; i++) {
+  for (int i = 0; i < NUM_THREADS; ++i) {
     workers[i] = (worker){.number = i, .shared = shared};
     assert_int_equal(pthread_create(&workers[i].thread, NULL, work, &workers[i]), 0);
   }
-  for (int i = 0; i < NUM_THREADS; i++) {
+  for (int i = 0; i < NUM_THREADS; ++i) {
     pthread_join(workers[i].thread, NULL);
     assert_int_equal(workers[i].wrong, 0);
   }

@@ -36,8 +36,8 @@ static inline call_site *node_of(const char *module, const char *feeds) {
 static inline const char *times(int factor, char text[256]) {
   snprintf(text, 256,
            "HloModule times%d\nENTRY e { a = f32[2] parameter(0)  k = f32[] constant(%d)\n"
-           "  b = f32[2] broadcast(k), dimensions={}  ROOT c = f32[2] multiply(a, b) }", factor,
-           factor);
+           "  b = f32[2] broadcast(k), dimensions={}  ROOT c = f32[2] multiply(a, b) }",
+           factor, factor);
   return text;
 }
 

@@ -100,8 +100,8 @@ static void test_grid(void **state) {
       cuts[d] = 1 + (uint32_t)rand() % 5;
       parts *= cuts[d];
     }
-    const trm_mapping m = trm_mapping_grid(target, TRM_F16, 4, dims, cuts, grains, 0,
-                                           (uint32_t)rand() % 1472);
+    const trm_mapping m =
+        trm_mapping_grid(target, TRM_F16, 4, dims, cuts, grains, 0, (uint32_t)rand() % 1472);
     assert_int_equal(m.parts, parts);
     check(&m, true);
   }
@@ -110,8 +110,15 @@ static void test_grid(void **state) {
 /* A plan's cuts: serial parts come to the same tile; a piece is dealt to several. */
 static void test_grid_of_a_plan(void **state) {
   (void)state;
-  trm_mapping m = {.rank = 2, .dims = {10, 24}, .part_size = {3, 2}, .cuts = {2, 3},
-                   .serial = {2, 4}, .strides = {6, 2}, .share = 2, .share_stride = 1, .grain = 4};
+  trm_mapping m = {.rank = 2,
+                   .dims = {10, 24},
+                   .part_size = {3, 2},
+                   .cuts = {2, 3},
+                   .serial = {2, 4},
+                   .strides = {6, 2},
+                   .share = 2,
+                   .share_stride = 1,
+                   .grain = 4};
   trm_mapping_finish_grid(target, &m, TRM_F32, 0, 0);
   assert_int_equal(m.parts, 12);
   /* Rows of part 0: 3 (serial 0) + 3 (serial 1) = 6; columns 4 x 2 = 8: 48 elements, 24 each. */
@@ -127,7 +134,7 @@ static void test_spread(void **state) {
   trm_mapping m = trm_mapping_spread(target, 100, 250, 0, 1471);
   check(&m, true);
   assert_int_equal(m.parts, 3);
-  assert_int_equal(trm_mapping_tile(&m, 1), 0); /* around the end */
+  assert_int_equal(trm_mapping_tile(&m, 1), 0);      /* around the end */
   m = trm_mapping_spread(target, 1, 1472 * 5, 0, 0); /* more than fits: the worst is raised */
   assert_int_equal(m.worst, 5);
   check(&m, true);
@@ -158,9 +165,9 @@ static void test_places(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_linear),         cmocka_unit_test(test_linear_exactly),
-      cmocka_unit_test(test_grid),           cmocka_unit_test(test_grid_of_a_plan),
-      cmocka_unit_test(test_spread),         cmocka_unit_test(test_places),
+      cmocka_unit_test(test_linear), cmocka_unit_test(test_linear_exactly),
+      cmocka_unit_test(test_grid),   cmocka_unit_test(test_grid_of_a_plan),
+      cmocka_unit_test(test_spread), cmocka_unit_test(test_places),
   };
   return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -49,23 +49,28 @@ static void release_data(void *data, size_t size, void *argument) {
 /* Strings are freed with their tensor. */
 static void release_strings(void *data, size_t size, void *argument) {
   (void)argument;
-  for (size_t i = 0; i < size / sizeof(TF_TString); i++) free(((TF_TString *)data)[i].data);
+  for (size_t i = 0; i < size / sizeof(TF_TString); ++i) free(((TF_TString *)data)[i].data);
   free(data);
 }
 
 TF_Tensor *TF_NewTensor(TF_DataType type, const int64_t *dims, int rank, void *data, size_t size,
                         void (*release)(void *, size_t, void *), void *argument) {
   TF_Tensor *tensor = calloc(1, sizeof *tensor);
-  *tensor = (TF_Tensor){.references = 1, .type = type, .rank = rank, .data = data, .size = size,
-                        .release = release, .argument = argument};
-  for (int i = 0; i < rank; i++) tensor->dims[i] = dims[i];
-  num_tensors++;
+  *tensor = (TF_Tensor){.references = 1,
+                        .type = type,
+                        .rank = rank,
+                        .data = data,
+                        .size = size,
+                        .release = release,
+                        .argument = argument};
+  for (int i = 0; i < rank; ++i) tensor->dims[i] = dims[i];
+  ++num_tensors;
   return tensor;
 }
 
 static TF_Tensor *retain(const TF_Tensor *tensor) {
   TF_Tensor *same = (TF_Tensor *)(uintptr_t)tensor;
-  same->references++;
+  ++same->references;
   return same;
 }
 
@@ -73,7 +78,7 @@ void TF_DeleteTensor(TF_Tensor *tensor) {
   if (--tensor->references) return;
   tensor->release(tensor->data, tensor->size, tensor->argument);
   free(tensor);
-  num_tensors--;
+  --num_tensors;
 }
 
 TF_DataType TF_TensorType(const TF_Tensor *tensor) { return tensor->type; }
@@ -90,7 +95,7 @@ static TF_Tensor *allocate(TF_DataType type, const int64_t *dims, int rank, size
 
 TF_Tensor *fake_tensor(TF_DataType type, const int64_t *dims, int rank, const void *values) {
   size_t size = type == TF_INT64 ? 8 : type == TF_BOOL ? 1 : 4;
-  for (int i = 0; i < rank; i++) size *= (size_t)dims[i];
+  for (int i = 0; i < rank; ++i) size *= (size_t)dims[i];
   TF_Tensor *tensor = allocate(type, dims, rank, size);
   if (values) memcpy(tensor->data, values, size);
   return tensor;
@@ -138,7 +143,7 @@ void TF_OpKernelContext_Failure(TF_OpKernelContext *context, TF_Status *status) 
 }
 
 void fake_context_clear(TF_OpKernelContext *context) {
-  for (int i = 0; i < FAKE_MOST; i++) {
+  for (int i = 0; i < FAKE_MOST; ++i) {
     if (context->inputs[i]) TF_DeleteTensor(context->inputs[i]);
     if (context->outputs[i]) TF_DeleteTensor(context->outputs[i]);
   }
@@ -149,7 +154,7 @@ void fake_context_clear(TF_OpKernelContext *context) {
 
 static const fake_attribute *find(const TF_OpKernelConstruction *construction, const char *name,
                                   TF_Status *status) {
-  for (const fake_attribute *a = construction->attributes; a->name; a++)
+  for (const fake_attribute *a = construction->attributes; a->name; ++a)
     if (strcmp(a->name, name) == 0) return a;
   TF_SetStatus(status, TF_NOT_FOUND, name);
   return NULL;
@@ -187,7 +192,7 @@ void TF_OpKernelConstruction_GetAttrStringList(TF_OpKernelConstruction *construc
   (void)storage_size;
   const fake_attribute *a = find(construction, name, status);
   char *at = storage;
-  for (int i = 0; a && i < count; i++) {
+  for (int i = 0; a && i < count; ++i) {
     lengths[i] = text_size(a, i);
     values[i] = memcpy(at, a->texts[i], lengths[i]);
     at += lengths[i];
@@ -198,7 +203,7 @@ void TF_OpKernelConstruction_GetAttrInt64List(TF_OpKernelConstruction *construct
                                               const char *name, int64_t *values, int count,
                                               TF_Status *status) {
   const fake_attribute *a = find(construction, name, status);
-  for (int i = 0; a && i < count; i++) values[i] = a->numbers[i];
+  for (int i = 0; a && i < count; ++i) values[i] = a->numbers[i];
 }
 
 void TF_OpKernelConstruction_GetAttrInt64(TF_OpKernelConstruction *construction, const char *name,
@@ -210,7 +215,7 @@ void TF_OpKernelConstruction_GetAttrTypeList(TF_OpKernelConstruction *constructi
                                              const char *name, TF_DataType *values, int count,
                                              TF_Status *status) {
   const fake_attribute *a = find(construction, name, status);
-  for (int i = 0; a && i < count; i++) values[i] = (TF_DataType)a->numbers[i];
+  for (int i = 0; a && i < count; ++i) values[i] = (TF_DataType)a->numbers[i];
 }
 
 void TF_OpKernelConstruction_GetAttrBool(TF_OpKernelConstruction *construction, const char *name,

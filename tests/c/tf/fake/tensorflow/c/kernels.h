@@ -1,5 +1,5 @@
-/* A stand-in for TensorFlow's C API, as much of it as the plugin's kernels use: with it the plugin is
- * tested without TensorFlow, under sanitizers too. fake.h has what tests control it by. */
+/* A stand-in for TensorFlow's C API, as much of it as the plugin's kernels use: with it the plugin
+ * is tested without TensorFlow, under sanitizers too. fake.h has what tests control it by. */
 #ifndef TREMULA_TESTS_TF_FAKE_KERNELS_H_
 #define TREMULA_TESTS_TF_FAKE_KERNELS_H_
 
