@@ -145,7 +145,7 @@ def reduce(shape, dims, operation, _tiles):
     shape, dims = _sizes(shape), _sizes(dims)
     left = _dims(*(n for d, n in enumerate(shape) if d not in dims))
     x = _dims(*shape)
-    squared = "  q = f16[{x}] multiply(x, x)\n".format(x=x) if operation == "squareadd" else ""
+    squared = f"  q = f16[{x}] multiply(x, x)\n" if operation == "squareadd" else ""
     function = "max" if operation == "max" else "add"
     return ("HloModule reduce\n\n" + (MAX if function == "max" else ADD).format(t="f16") +
             f"ENTRY main {{\n  x = f16[{x}] parameter(0)\n{squared}"

@@ -122,7 +122,7 @@ _NUMBERS = {
 }
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def numpy_dtype(number):
     """The numpy dtype of an HLO type number. bfloat16, floats of 8 bits and fewer and integers of
     1, 2 and 4 bits are those of the package ml_dtypes; one that knows a type not yet is an
@@ -250,7 +250,7 @@ def library_path():
         f"set {LIBRARY_DIR_VARIABLE} to the folder that it is in.")
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def library():
     """The loaded library, by ctypes."""
     waiting.settle()

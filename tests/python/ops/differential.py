@@ -97,7 +97,7 @@ class _Batch:
         except Exception:  # pylint: disable=broad-except
             return None  # alone() shows which one, and how
 
-    @functools.lru_cache(maxsize=None)
+    @functools.cache
     def alone(self, member):
         return self._run([member])[member]
 

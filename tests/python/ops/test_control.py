@@ -1,6 +1,5 @@
 """Loops, branches, nested structures, and recurrent networks made of them."""
 
-import numpy as np
 import pytest
 import tensorflow as tf
 from case_values import anything, fixed, indices, normal, uniform

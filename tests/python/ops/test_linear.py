@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from case_values import anything, floats, normal
-from differential import FLOATS, INTS, Case, check_all, differential, gradients
+from differential import FLOATS, Case, check_all, differential, gradients
 
 SHARED = "TensorFlow's CPU kernels have no gradients of groups or dilations"
 

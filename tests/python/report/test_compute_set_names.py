@@ -11,7 +11,6 @@ import json
 import pathlib
 
 import named_programs
-import pva
 import pytest
 import tensorflow.compat.v1 as tf
 from program_parts import run

@@ -5,7 +5,6 @@ import re
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
-from tensorflow.python import ipu
 
 INNER = re.compile(r"\bn\d+\b|tf2xla|dummy_file_name|\{\{node|root error|__inference")
 

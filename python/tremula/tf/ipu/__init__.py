@@ -32,7 +32,7 @@ def _function(name, module_name):
     if module is None:
         raise AttributeError(_planned.message(module_name).replace(
             f".{module_name} ", f".{name} "))
-    return getattr(importlib.import_module(module), "outlined_function")
+    return importlib.import_module(module).outlined_function
 
 
 def _compile(computation, inputs):

@@ -100,7 +100,6 @@ _SIGNATURES = {
     "trm_tf_programs_kept": (_size, []),
     "trm_tf_log": (None, [_text]),
     "trm_tf_log_cycles": (None, [_int]),
-    "trm_tf_programs_built": (_size, []),
     "trm_tf_register_host_table": (None, [_text, _int]),
     "trm_tf_register_kernel": (_int, [_text, _text, _int, _text, _size]),
     "trm_tf_reply_error": (None, [ctypes.POINTER(Request), _int, _text]),
