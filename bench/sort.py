@@ -56,8 +56,11 @@ def time_xla(compiled, argument):
 def time_tremula(proto, argument, folder):
     (folder / "program.pb").write_bytes(proto)
     np.save(folder / "x.npy", argument)
-    run = lambda *words: subprocess.run([TOOL, *words], cwd=folder, check=True, text=True,
-                                        capture_output=True).stderr
+
+    def run(*words):
+        return subprocess.run([TOOL, *words], cwd=folder, check=True, text=True,
+                              capture_output=True).stderr
+
     run("compile", "program.pb", "-o", "program.poplar_exec")
     printed = run("run", "program.poplar_exec", "--input", "0=x.npy", "--repeat", str(ROUNDS),
                   "--output", "out")

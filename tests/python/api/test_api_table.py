@@ -42,7 +42,7 @@ def test_states_are_known_and_have_reasons(table):
 def test_every_symbol(table):
     """What works or is ignored can be imported; the rest says what it is not."""
     wrong = []
-    for package, module, symbol, member, status, why in table.symbols(table.load()):
+    for package, module, symbol, member, status, _ in table.symbols(table.load()):
         name = ".".join(filter(None, (package, module, symbol, member)))
         if module == "host_compute_ops":
             continue

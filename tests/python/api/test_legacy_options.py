@@ -1,4 +1,4 @@
-"""What create_ipu_config() returns can be read as IpuOptions, in the words of the first releases."""
+"""The result of create_ipu_config() reads as IpuOptions, in the words of the first releases."""
 
 import numpy as np
 import pytest

@@ -55,7 +55,8 @@ def test_rounding(name):
     narrow, = run(f"HloModule m\nENTRY e {{ x = f32[{len(values)}] parameter(0)\n"
                   f" ROOT y = {name}[{len(values)}] convert(x) }}", values)
     assert narrow.dtype == dtype
-    np.testing.assert_array_equal(narrow.astype(np.float32), values.astype(dtype).astype(np.float32))
+    np.testing.assert_array_equal(narrow.astype(np.float32),
+                                  values.astype(dtype).astype(np.float32))
 
 
 @pytest.mark.parametrize("reference", [False, True])

@@ -22,7 +22,7 @@ def entry(*lines, before=""):
             f"\n  ROOT {lines[-1]}\n}}\n")
 
 
-# ---- Constants without values ----------------------------------------------------------------------
+# ---- Constants without values --------------------------------------------------------------------
 
 def test_values_that_were_left_out_are_made_up():
     text = entry("a = f32[40,5] constant({...})", "b = f32[40,5] constant({...})",
@@ -50,7 +50,7 @@ def test_values_of_every_type_are_made_up(dtype):
     assert np.isfinite(numbers).all() and len(set(numbers)) > 1 and np.abs(numbers).max() <= 1
 
 
-# ---- What XLA's verifier refuses -------------------------------------------------------------------
+# ---- What XLA's verifier refuses -----------------------------------------------------------------
 
 @pytest.mark.parametrize("lines, what", [
     (("r = f32[2,3] all-reduce(p), replica_groups={{0,1},{3}}, to_apply=sum",),
@@ -63,7 +63,8 @@ def test_values_of_every_type_are_made_up(dtype):
      "2 is a target of two pairs"),
     (("s = (f32[2,3], f32[2,3], u32[]) copy-start(p)", "a = f32[2,3] copy-done(s)",
       "b = f32[2,3] copy-done(s)", "r = f32[2,3] add(a, b)"), "copy-start must have one user"),
-    (("r = (f32[2,3], f32[2,3], u32[]) copy-start(p)",), "must have one user, which ends it, not 0"),
+    (("r = (f32[2,3], f32[2,3], u32[]) copy-start(p)",),
+     "must have one user, which ends it, not 0"),
     (("r = f32[2,3] scan(p), dimensions={0}",),
      "scan with 'dimensions' is not supported; write it as a while loop"),
 ])
@@ -82,7 +83,7 @@ def test_literals_of_custom_calls_are_read_over():
     np.testing.assert_array_equal(result, values)
 
 
-# ---- Sizes that are known at run time --------------------------------------------------------------
+# ---- Sizes that are known at run time ------------------------------------------------------------
 
 A = np.arange(1, 31, dtype=np.float32).reshape(6, 5)
 A[4, :] = np.nan  # beyond the sizes below: must not be seen

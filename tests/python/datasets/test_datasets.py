@@ -78,7 +78,8 @@ def test_extractor_and_variables(tmp_path):
 
 
 def test_arguments_of_other_kinds(tmp_path):
-    extract, export = ipu.dataset_extractor.dataset_extractor, ipu.dataset_extractor.export_variables
+    extract = ipu.dataset_extractor.dataset_extractor
+    export = ipu.dataset_extractor.export_variables
     one, path = tf.zeros([2]), tmp_path / "file"
     for error, message, function, arguments in [
             (TypeError, "number_of_epochs must be an int", ipu.dataset_benchmark.dataset_benchmark,

@@ -138,6 +138,7 @@ def test_the_profile_has_no_streams_of_what_is_made_up(script):
         fewer, memory = profiled("--synthetic_data_categories=" + category)
         print(fewer < streams, memory < usual)
     none, least = profiled("--use_synthetic_data=true")
-    listed = profiled("--synthetic_data_categories='parameters, seed, infeed,outfeed,hostembedding'")
+    listed = profiled(
+        "--synthetic_data_categories='parameters, seed, infeed,outfeed,hostembedding'")
     print(none, listed == (none, least))
     """)) == ["True True"] * 4 + ["0 True"]

@@ -38,7 +38,8 @@ int Scale(const trm_user_op_call *call) {
 int Scale_grad(const trm_user_op_call *call) {
   float k;
   sscanf(call->attributes, "%f", &k);
-  if (call->gradient_size != 1 || call->num_inputs != 1 + 1 + 2 || call->num_outputs != 1) return 13;
+  if (call->gradient_size != 1 || call->num_inputs != 1 + 1 + 2) return 13;
+  if (call->num_outputs != 1) return 13;
   for (uint64_t i = 0; i < call->input_info[0].elements; ++i) {
     ((float *)call->outputs[0])[i] = ((const float *)call->inputs[0])[i] * k;
   }

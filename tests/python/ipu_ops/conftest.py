@@ -16,8 +16,10 @@ from end_to_end import ipu, tf  # noqa: E402
 
 
 class Runner:
-    """Runs a function of tensors: compiled for an IPU, or plainly on the CPU. Random numbers are the
-    same each time: on the CPU by the graph's seed, on the IPU by its own."""
+    """Runs a function of tensors: compiled for an IPU, or plainly on the CPU.
+
+    Random numbers are the same each time: on the CPU by the graph's seed, on the IPU by its own.
+    """
 
     def __call__(self, function, *arrays, where="ipu", runs=1, variables=None):
         """function(*tensors) for arrays, as a list of arrays. `variables`: {name: value} that the

@@ -68,7 +68,7 @@ def test_training_step_by_step(random, session, dtype):
         seen = [s.run(table.get_embedding_tensor())]
         with table.register(s) as registered:
             assert registered is table
-            for n in range(3):
+            for _ in range(3):
                 s.run(result, {ids: IDS})
                 seen.append(s.run(table.get_embedding_tensor()))
         seen.append(s.run(table.get_embedding_tensor()))

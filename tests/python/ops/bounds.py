@@ -8,7 +8,7 @@ type of the case: float32 results of a float16 case are made of halves. Results 
 differ by one smallest normal number more, since XLA and TensorFlow flush denormals to zero where we
 keep them. Integers and bools always agree exactly.
 
-float32 has one bound against all: the order of sums, the polynomials and fused multiply-adds differ.
+float32 has one bound against all: the order of sums, polynomials and fused multiply-adds differ.
 float16 has three. Against our reference kernels it is narrow: both round after every HLO
 instruction (a kernel that computes in float32 inside one instruction is off by its last bit where
 that straddles two halves). XLA on CPUs computes chains of halves in float32 and rounds at the end.
@@ -38,8 +38,8 @@ BOUNDS = {
                   "a polynomial of ours, one of XLA's or Eigen's (up to 7 ulps off); a half is the "
                   "rounding of a float32 that is a few ulps off"),
     "formula": Bound((8, 1), (1, 1), (4, 1), (4, 1),
-                     "lowered to a few HLO instructions, each of which rounds halves; TensorFlow's own "
-                     "kernels use other formulas"),
+                     "lowered to a few HLO instructions, each of which rounds halves; TensorFlow's "
+                     "own kernels use other formulas"),
     "gamma": Bound((64, 8), (2, 1), (2, 2), (2, 2),
                    "Lanczos' formula in HLO instructions, by its definition in XLA: the sum of its "
                    "terms cancels"),
@@ -91,8 +91,9 @@ def difference(got, want, bound, grain=None):
         return None
     worst = np.argmax(np.where(wrong, 1 if error is None else error, -1))
     place = np.unravel_index(worst, got.shape)
-    words = (f"{np.count_nonzero(wrong)} of {got.size} elements, the worst at {list(map(int, place))}: "
-             f"{got[place]!r} instead of {want[place]!r}")
+    words = (f"{np.count_nonzero(wrong)} of {got.size} elements, the worst at "
+             f"{list(map(int, place))}: {got[place]!r} instead of {want[place]!r}")
     if error is not None:
-        words += f" ({error[place]:.3g} ulps; allowed {bound[0]}, and {bound[1]} of max {largest:.3g})"
+        words += (f" ({error[place]:.3g} ulps; allowed {bound[0]}, and {bound[1]} of max "
+                  f"{largest:.3g})")
     return words

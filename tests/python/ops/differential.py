@@ -5,9 +5,10 @@
     xla         stock XLA, jit_compile=True
     tf          TensorFlow's own kernels, eagerly
 
-A test file has a table of Cases and says `test_x = differential(CASES)`; adding an op is adding a line.
-Lowering and compiling cost most of the time, so neighbours of a table are compiled as one program (which
-tests fusion across them, too); where one of them fails, they are compiled one by one.
+A test file has a table of Cases and says `test_x = differential(CASES)`; adding an op is adding a
+line. Lowering and compiling cost most of the time, so neighbours of a table are compiled as one
+program (which tests fusion across them, too); where one of them fails, they are compiled one by
+one.
 """
 
 import functools
@@ -97,7 +98,7 @@ class _Batch:
         except Exception:  # pylint: disable=broad-except
             return None  # alone() shows which one, and how
 
-    @functools.cache
+    @functools.cache  # noqa: B019 - a handful of tables, which live as long as their module
     def alone(self, member):
         return self._run([member])[member]
 

@@ -4,8 +4,8 @@
 
 Results go to FILE (tests/data/sweep_ops.json), from which docs/supported_ops.md has its column
 "checked". An op that can be placed on the device by itself is; the others are compiled. The result
-must be that of TensorFlow's CPU kernel or of XLA. A process of its own runs them, so that a crash is
-one op's result. test_sweep.py says what must not change.
+must be that of TensorFlow's CPU kernel or of XLA. A process of its own runs them, so that a crash
+is one op's result. test_sweep.py says what must not change.
 """
 
 import argparse

@@ -1,8 +1,8 @@
 """Generated programs: what the passes do to ops next to each other.
 
-A program is a list of ops on earlier results, chosen by a seeded generator and tried eagerly while it
-is made, so that shapes fit and numbers stay ordinary. Ops that jump (comparisons of floats, casts to
-integers) are left out: they would turn a rounding error into another answer.
+A program is a list of ops on earlier results, chosen by a seeded generator and tried eagerly while
+it is made, so that shapes fit and numbers stay ordinary. Ops that jump (comparisons of floats,
+casts to integers) are left out: they would turn a rounding error into another answer.
 """
 
 import numpy as np
@@ -128,7 +128,8 @@ OPS = [
 
 def make_program(rng, dtype, length):
     """(function, input arrays): the function returns some of its values, the last among them."""
-    inputs = [rng.uniform(-1, 1, shape).astype(dtype) for shape in [(4, 6), (6,), (3, 4, 6), (6, 5)]]
+    inputs = [rng.uniform(-1, 1, shape).astype(dtype)
+              for shape in [(4, 6), (6,), (3, 4, 6), (6, 5)]]
     values = [tf.constant(array) for array in inputs]
     ops = []
     while len(ops) < length:

@@ -15,14 +15,15 @@ def _pool(op, window, strides, padding, integers=False):
 
 POOL = sum([
     [Case(f"{kind}_{name}", _pool(op, *how), [normal(2, 9, 7, 5)], bound=bound),
-     Case(f"{kind}_{name}_gradients", gradients(_pool(op, *how)), [normal(2, 9, 7, 5)], bound="sum")]
+     Case(f"{kind}_{name}_gradients", gradients(_pool(op, *how)),
+          [normal(2, 9, 7, 5)], bound="sum")]
     for kind, op, bound in [("max", tf.nn.max_pool2d, "exact"), ("avg", tf.nn.avg_pool2d, "sum")]
     for name, how in [("same", (3, 2, "SAME")), ("valid", (2, 2, "VALID")),
                       ("overlapping", (3, 1, "SAME")), ("oblong", ([2, 3], [3, 1], "VALID"))]
 ], []) + [
     Case("max_ties", gradients(lambda x: tf.nn.max_pool2d(x, 3, 2, "SAME")),
          [lambda rng, dtype: rng.integers(0, 3, (2, 9, 7, 5)).astype(dtype)], FLOATS, "sum",
-         but={"tf": "TensorFlow's own kernel gives a tie's gradient to the first of each row order"}),
+         but={"tf": "TensorFlow's kernel gives a tie's gradient to the first of each row order"}),
     Case("max_1d", lambda x: tf.nn.max_pool1d(x, 3, 2, "SAME"), [normal(2, 9, 5)], FLOATS),
     Case("max_3d", lambda x: tf.nn.max_pool3d(x, 2, 2, "SAME"), [normal(1, 5, 4, 6, 3)],
          ("float32",)),
@@ -98,7 +99,8 @@ SOFTMAX = [
     Case("softmax", tf.nn.softmax, [normal(5, 9, scale=4)], FLOATS, "chain"),
     Case("softmax_axis", lambda x: tf.nn.softmax(x, 1), [normal(3, 5, 4)], FLOATS, "chain"),
     Case("softmax_large", tf.nn.softmax, [normal(4, 1001)], FLOATS, "chain"),
-    Case("softmax_huge_values", tf.nn.softmax, [fixed([[1e4, -1e4, 9990.], [3e4, 3e4, 1.]])], FLOATS,
+    Case("softmax_huge_values", tf.nn.softmax,
+         [fixed([[1e4, -1e4, 9990.], [3e4, 3e4, 1.]])], FLOATS,
          "chain"),
     Case("softmax_masked", lambda x: tf.nn.softmax(tf.where(x > 0, x, -np.inf)), [normal(5, 9)],
          FLOATS, "chain"),
@@ -107,7 +109,8 @@ SOFTMAX = [
     Case("log_softmax_gradients", gradients(tf.nn.log_softmax), [normal(5, 9)], FLOATS, "chain"),
     Case("xent", lambda p, x: _xent(tf.nn.softmax(p), x), [normal(5, 9), normal(5, 9)], FLOATS,
          "chain"),
-    Case("xent_gradients", gradients(_xent, 1), [uniform(5, 9, low=0, high=.2), normal(5, 9)], FLOATS,
+    Case("xent_gradients", gradients(_xent, 1),
+         [uniform(5, 9, low=0, high=.2), normal(5, 9)], FLOATS,
          "chain"),
     Case("sparse_xent", _sparse, [normal(6, 9), indices(6, high=9)], FLOATS, "chain"),
     Case("sparse_xent_gradients", gradients(_sparse, 0), [normal(6, 9), indices(6, high=9)], FLOATS,
@@ -165,7 +168,8 @@ LAYERS = [
     Case("encoder_layer_gradients", gradients(_encoder_layer), _ENCODER, FLOATS, "network"),
     Case("residual_block_gradients", gradients(_residual_block),
          [normal(2, 6, 6, 8), normal(3, 3, 8, 8, scale=.2), positive_floats(8), floats(8, scale=.1),
-          normal(3, 3, 8, 8, scale=.2), positive_floats(8), floats(8, scale=.1)], FLOATS, "network"),
+          normal(3, 3, 8, 8, scale=.2), positive_floats(8), floats(8, scale=.1)],
+         FLOATS, "network"),
     Case("embedding", lambda t, i: tf.nn.embedding_lookup(t, i), [normal(20, 5),
                                                                   indices(3, 4, high=20)], FLOATS),
     Case("embedding_gradients", gradients(lambda t, i: tf.gather(t, i), 0),

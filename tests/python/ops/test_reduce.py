@@ -59,7 +59,8 @@ REDUCE = [
     Case("gradients", gradients(lambda x: (tf.reduce_sum(x, 1), tf.reduce_mean(x, 0),
                                            tf.reduce_max(x, 1), tf.reduce_prod(x, 1))),
          [uniform(5, 6, low=.5, high=1.5)], FLOATS, "chain"),
-    Case("count_nonzero", lambda x: tf.math.count_nonzero(x, 1), [normal(5, 9)], ("float32", "int32")),
+    Case("count_nonzero", lambda x: tf.math.count_nonzero(x, 1),
+         [normal(5, 9)], ("float32", "int32")),
 ]
 
 ARG = [
@@ -77,7 +78,8 @@ CUMULATIVE = [
          FLOATS + ("int32", "int64"), "chain"),
     Case("cumsum_exclusive", lambda x: tf.cumsum(x, 1, exclusive=True), [normal(5, 9)],
          FLOATS + ("int32",), "chain"),
-    Case("cumsum_reverse", lambda x: tf.cumsum(x, 0, reverse=True), [normal(5, 9)], FLOATS, "chain"),
+    Case("cumsum_reverse", lambda x: tf.cumsum(x, 0, reverse=True),
+         [normal(5, 9)], FLOATS, "chain"),
     Case("cumsum_gradient", gradients(lambda x: tf.cumsum(x, 1)), [normal(5, 9)], FLOATS, "chain"),
     Case("cumsum_overflows", lambda x: tf.cumsum(x, 0), [anything(40)], ("int32", "int64")),
     Case("cumprod", lambda x: tf.math.cumprod(x, 1), [uniform(5, 9, low=.5, high=1.5)], FLOATS,

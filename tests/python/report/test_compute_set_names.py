@@ -1,4 +1,4 @@
-"""The compute sets of small programs have the names that the original's tests ask for, and no others.
+"""Compute sets of small programs have the names that the original's tests ask for, and no others.
 
 tests/data/compute_sets.json says of each program (named_programs.py) which test of the original's
 builds a graph like it, and the patterns there: "all" (each compute set fits one, each fits one; but

@@ -74,7 +74,8 @@ def measured(on_ipu, session, devices):
 @pytest.mark.parametrize("program, num_ipus", [(accumulating, 1), (pipelined, 2)])
 def test_what_only_the_update_uses(measured, program, num_ipus):
     kept, peak, weight, none = measured(program, num_ipus, offload_weight_update_variables=False)
-    moved, lower_peak, same, some = measured(program, num_ipus, offload_weight_update_variables=True)
+    moved, lower_peak, same, some = measured(program, num_ipus,
+                                             offload_weight_update_variables=True)
     # Of three weights two moments each; their copies need vertices and descriptors of their own.
     assert kept - moved == pytest.approx(6 * WEIGHT, rel=0.2)
     assert peak - lower_peak > WEIGHT and none == 0 < some

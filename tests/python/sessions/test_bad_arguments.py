@@ -1,5 +1,7 @@
 """What cannot be meant is refused where it is said, by TypeError or ValueError, with its name."""
 
+import functools
+
 import pytest
 import tensorflow.compat.v1 as tf
 from tensorflow.python import ipu
@@ -157,9 +159,9 @@ def test_pipeline(on_ipu, name, error, words):
         if wrong in ({"outfeed_mask": [[]], "name": ["x", []]}.get(name) or ()):
             continue
         options = {"optimizer_function": lambda loss: None, name: wrong}
-        refused(error, f"{name} {words}", on_ipu, lambda: pipelining_ops.pipeline(
-            [lambda: 1., lambda x: x], 4, outfeed_queue=ipu.ipu_outfeed_queue.IPUOutfeedQueue(),
-            **options))
+        refused(error, f"{name} {words}", on_ipu, functools.partial(
+            pipelining_ops.pipeline, [lambda: 1., lambda x: x], 4,
+            outfeed_queue=ipu.ipu_outfeed_queue.IPUOutfeedQueue(), **options))
 
 
 def test_arguments_of_pipelines_that_do_not_go_together(on_ipu):

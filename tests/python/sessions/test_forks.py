@@ -127,7 +127,8 @@ def test_eager_operations(script):
     value = on_ipu(lambda: tf.ones([2]) * 3.)()
     print(float(value[0]))
     for act in (lambda: tf.ones([2]), lambda: tf.constant(np.ones([2], np.float32)),
-                lambda: tf.Variable(1.), lambda: tf.concat([base, base], 0), lambda: function(base)):
+                lambda: tf.Variable(1.), lambda: tf.concat([base, base], 0),
+                lambda: function(base)):
         in_child(on_ipu(act))
     for act in (lambda: value + 1., lambda: value.numpy(), lambda: float(value[0]),
                 lambda: tf.identity(value), lambda: value.cpu(), lambda: tf.stack([value, base])):

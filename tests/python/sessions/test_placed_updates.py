@@ -123,11 +123,11 @@ def test_an_assignment_before_it_is_seen():
 def test_a_step_of_training_is_one_program(name):
     check = unittest.TestCase()
     with tf.Graph().as_default(), tf.device("/device:IPU:0"):
-        x = tf.placeholder(tf.float32, [4, 3])
+        x = y = tf.placeholder(tf.float32, [4, 3])
         for layer in range(3):
             with tf.variable_scope(f"layer{layer}", use_resource=True):
                 w = tf.get_variable("w", initializer=np.eye(3, dtype=np.float32))
-                y = tf.nn.relu(tf.matmul(y if layer else x, w))
+                y = tf.nn.relu(tf.matmul(y, w))
         loss = tf.reduce_mean(tf.square(y))
         step = OPTIMIZERS[name]().minimize(loss)
         with tf.Session() as session:

@@ -1,4 +1,4 @@
-"""Loops of TensorFlow 1 with TensorArrays on an IPU without `compile`: dynamic_rnn, map_fn, scan."""
+"""Loops of TensorFlow 1 with TensorArrays on an IPU without `compile`: dynamic_rnn and others."""
 
 import contextlib
 

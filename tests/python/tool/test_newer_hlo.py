@@ -29,7 +29,8 @@ def run(tool, text, *inputs):
     program = tool.compile(text)
     given = [f"{i}={tool.save(f'{i}.npy', value)}" for i, value in enumerate(inputs)]
     shutil.rmtree(tool.folder / "out", ignore_errors=True)
-    tool.ok("run", program, *[one for text in given for one in ("--input", text)], "--output", "out")
+    inputs = [one for text in given for one in ("--input", text)]
+    tool.ok("run", program, *inputs, "--output", "out")
     return [tool.load(path) for path in sorted((tool.folder / "out").iterdir())]
 
 
@@ -183,7 +184,10 @@ ENTRY main {{
 lhs_contracting_dims={{2}}, rhs_contracting_dims={{1}}
 }}
 """, a, b, sa, sb)
-    wide = lambda s, shape: np.kron(s, np.ones(np.array(shape) // np.array(s.shape)))
+
+    def wide(s, shape):
+        return np.kron(s, np.ones(np.array(shape) // np.array(s.shape)))
+
     wanted = np.einsum("bik,bkj->bij", a * wide(sa, a.shape), b * wide(sb, b.shape))
     np.testing.assert_allclose(out, wanted, rtol=1e-5 if result == "f32" else 2e-3, atol=1e-2)
 

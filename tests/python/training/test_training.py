@@ -4,16 +4,16 @@ Both start from the same weights and see the same data; TensorFlow runs its own 
 XLA. A step's loss is compared before its update, so the first loss tests the forward pass alone,
 and the second one gradients and update as well.
 
-The two round differently, and training magnifies any difference: a rounding error in a weight changes
-the next gradient, and with rectifiers, pooling and a batch normalised over few numbers the change
-grows with every step. So the bound is a few roundings of float32 (2**-24 = 6e-8, or of float16, 5e-4,
-averaged over a batch) for the first loss, grows by a factor a step, and ends at `last`; each is
-about ten times what was measured. All are parts of the largest loss.
+The two round differently, and training magnifies any difference: a rounding error in a weight
+changes the next gradient, and with rectifiers, pooling and a batch normalised over few numbers the
+change grows with every step. So the bound is a few roundings of float32 (2**-24 = 6e-8, or of
+float16, 5e-4, averaged over a batch) for the first loss, grows by a factor a step, and ends at
+`last`; each is about ten times what was measured. All are parts of the largest loss.
 
-The variables after the last step (weights, momenta, moving averages) agree to `variables`, a part of
-their length. That bound is wider in ResNet-50: an activation that is zero but for rounding passes a gradient
-on one side and not on the other. Against float64, gradients of one step are off by 1e-7 to 5e-4 that way, in
-TensorFlow as often as in ours.
+The variables after the last step (weights, momenta, moving averages) agree to `variables`, a part
+of their length. That bound is wider in ResNet-50: an activation that is zero but for rounding
+passes a gradient on one side and not on the other. Against float64, gradients of one step are off
+by 1e-7 to 5e-4 that way, in TensorFlow as often as in ours.
 """
 
 import os

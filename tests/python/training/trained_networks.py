@@ -93,7 +93,7 @@ class ResNet50(Network):
 
     def _make(self, store, size, inputs, outputs, last=False):
         self._convolutions.append(store.weights(size, size, inputs, outputs))
-        # The last scale of a block starts at a fifth, as a residual network that is to train stably.
+        # The last scale of a block starts at a fifth, so that the residual network trains stably.
         norm = [store._add(np.full(outputs, .2 if last else 1.0)), store.zeros(outputs)]
         self.trained += [self._convolutions[-1], *norm]
         self._norms.append(norm + [store.zeros(outputs), store.ones(outputs)])
