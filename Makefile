@@ -1,11 +1,12 @@
 # What users and developers type. The work is done by scripts/.
 
-.PHONY: help demo test test-all sanitize nightly bench wheel clean
+.PHONY: help demo test test-all style sanitize nightly bench wheel clean
 
 help:
 	@echo "make demo      on a fresh machine: installs what is missing, builds, runs the examples"
 	@echo "make test      the same set-up, then the tests"
 	@echo "make test-all  the long ones too: differential tests, sanitizers"
+	@echo "make style     what clang-format, clang-tidy and ruff find (after make test)"
 	@echo "make sanitize  the C tests with the address and undefined-behaviour sanitizers"
 	@echo "make nightly   hours: fuzzing, interrupts, damaged profiles, failing writes (after make test)"
 	@echo "make bench     the peers side by side, in one run, and a table"
@@ -23,6 +24,9 @@ test:
 
 test-all:
 	@bash scripts/test.sh all
+
+style:
+	@bash scripts/style.sh
 
 sanitize:
 	@bash scripts/test.sh sanitize

@@ -20,7 +20,7 @@ run() {
 }
 FAILED=0
 
-# What goes on beside the Python tests, which leave a core idle for much of their time.
+# What goes on beside the Python tests, which leave their cores idle now and then.
 AHEAD=
 NEWEST=
 trap 'kill $AHEAD $NEWEST 2>/dev/null || true' EXIT
@@ -87,14 +87,18 @@ need_command ar binutils
 install_missing
 
 if [ "$mode" != sanitize ]; then
-  install_packages .venv test "pytest>=7" cbor2 pycapnp
+  install_packages .venv test "pytest>=7" pytest-xdist cbor2 pycapnp
+  install_packages .venv style clang-format==18.1.8 clang-tidy==18.1.8 ruff==0.17.6
   test_c release
+  analyze=()
+  if [ "$mode" = all ]; then analyze=(--analyze); fi
+  run "Style" bash scripts/style.sh ${analyze[@]+"${analyze[@]}"}
   if [ $WITH_SANITIZERS = 1 ]; then build_ahead asan-ubsan; fi
   if wants_newest; then begin_newest; fi
   longs=(-m "not long")
   if [ "$mode" = all ]; then longs=(); fi
   run "Python tests (TensorFlow $(tensorflow_version .venv))" \
-    .venv/bin/python -m pytest -q ${longs[@]+"${longs[@]}"}
+    .venv/bin/python -m pytest -q -n 2 --dist loadfile ${longs[@]+"${longs[@]}"}
 
   if [ -n "$NEWEST" ]; then end_newest; fi
 fi

@@ -166,7 +166,8 @@ static trm_status gradient_of_x(trm_edit *e, trm_index i, trm_index d_scale, trm
   full.dtype = TRM_F32;
   full.layout = NULL;
   const int64_t features = trm_shape_count(&vector);
-  const double count = features == 0 ? 1 : (double)(trm_shape_count(&full) / features);
+  const int64_t numbers = features == 0 ? 1 : trm_shape_count(&full) / features;
+  const double count = (double)numbers;
   trm_index in[5], share, factor, product;
   for (uint32_t k = 0; k < 5; ++k) {
     TRY(as_float(e, i, trm_edit_operand(e, i, k), &in[k], error));

@@ -60,7 +60,8 @@ trm_status trm_io_tiles_choose(trm_program_builder *builder, trm_tile_request *r
         builder,
         "feeds of %lld bytes are not placed on I/O tiles: %u of them have room for %.0f "
         "(io_tiles.available_memory_proportion %g)",
-        (long long)(*used + bytes), options->io_tiles, room, options->io_tile_memory_proportion);
+        (long long)*used + (long long)bytes, options->io_tiles, room,
+        options->io_tile_memory_proportion);
   }
   *used += bytes;
   *own = *request->options;

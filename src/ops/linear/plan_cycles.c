@@ -137,7 +137,7 @@ static uint64_t slic_inner(const plan_problem *p, const plan_positions *at, bool
   const int64_t length = at->tile_field[p->shape.num_dims - 1];
   const row_split split = split_rows(at->count / length, length, workers);
   const bool narrow = p->units < 16 && !is_float(p->partial_bytes);
-  int64_t cycles = (narrow ? 17 : 17) + (p->group_grain > 4 ? 4 : 0);
+  int64_t cycles = 17 + (p->group_grain > 4 ? 4 : 0);
   cycles += split.whole * slic_row(p, length, zeroing);
   if (split.part_length > 0) cycles += slic_row(p, split.part_length, zeroing);
   if (narrow) cycles += 2;
