@@ -179,7 +179,6 @@ static void change_consumers(trm_infeed *infeed, int by) {
 
 void trm_infeed_open(trm_infeed *infeed) { change_consumers(infeed, 1); }
 void trm_infeed_close(trm_infeed *infeed) { change_consumers(infeed, -1); }
-void trm_infeed_wake(trm_infeed *infeed) { change_consumers(infeed, 0); }
 
 void trm_infeed_expect(trm_infeed *infeed, uint64_t num_tuples) {
   pthread_mutex_lock(&infeed->mutex);

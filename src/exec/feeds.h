@@ -13,8 +13,6 @@ trm_outfeed *trm_outfeed_retain(trm_outfeed *outfeed);
  * status after the end, TRM_CANCELLED when *cancelled becomes true. */
 trm_status trm_infeed_pop(trm_infeed *infeed, void *const *results, const atomic_bool *cancelled,
                           trm_error *error);
-/* Wakes a blocked pop, so that it sees that it is cancelled. */
-void trm_infeed_wake(trm_infeed *infeed);
 /* Copies the operands of the replicas' calls in: one element tuple, whole or not at all. */
 trm_status trm_outfeed_push(trm_outfeed *outfeed, const trm_kernel_call *const *calls,
                             uint32_t num_replicas, trm_error *error);

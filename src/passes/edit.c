@@ -203,14 +203,3 @@ trm_status trm_edit_module(trm_module *module, trm_rewrite rewrite, void *state,
   }
   return TRM_OK;
 }
-
-uint32_t *trm_count_users(const trm_computation *computation) {
-  uint32_t *users = trm_allocate_zeroed((size_t)computation->num_instructions + 1, sizeof *users);
-  if (users == NULL) return NULL;
-  for (trm_index i = 0; i < computation->num_instructions; ++i) {
-    const trm_instruction *instruction = &computation->instructions[i];
-    for (uint32_t k = 0; k < instruction->num_operands; ++k) users[instruction->operands[k]]++;
-  }
-  ++users[computation->root];
-  return users;
-}

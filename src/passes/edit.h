@@ -69,8 +69,4 @@ trm_status trm_edit_instructions(trm_module *module, uint32_t computation, trm_r
  * meanwhile. */
 trm_status trm_edit_module(trm_module *module, trm_rewrite rewrite, void *state, trm_error *error);
 
-/* Number of users of each instruction (operands only; the root counts one more). The array is
- * freed by the caller; NULL when memory runs out. */
-uint32_t *trm_count_users(const trm_computation *computation);
-
 #endif /* TREMULA_PASSES_EDIT_H_ */

@@ -44,6 +44,14 @@ def test_library_exports_the_list():
     assert exported == set(listed()), difference(exported, "exported")
 
 
+def test_somebody_calls_each():
+    """An exported function without a caller in tests, tools, plugin or Python is tested nowhere."""
+    callers = [path.read_text() for folder in ("tests", "tools", "python", "src/tf", "bench")
+               for path in sorted((ROOT / folder).rglob("*")) if path.suffix in (".c", ".h", ".py")]
+    called = set(re.findall(r"\btrm_\w+", "\n".join(callers)))
+    assert sorted(set(listed()) - called) == []
+
+
 def test_headers_declare_the_list():
     declared = set()
     for header in sorted((ROOT / "include" / "tremula").glob("*.h")):

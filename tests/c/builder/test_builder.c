@@ -179,6 +179,34 @@ static void test_reductions(void **state) {
   trm_module_free(build(b, gradients));
 }
 
+static void test_functions_of_several(void **state) {
+  (void)state;
+  trm_builder *b = create();
+  const trm_value x = trm_build_parameter(b, 0, MATRIX, "x");
+  const trm_value seed = trm_build_convert(b, trm_build_replica_id(b), TRM_U64);
+  const trm_value bits = trm_build_rng_bit_generator(b, trm_build_reshape(b, seed, TRM_AXES(1)), 1,
+                                                     (trm_type){TRM_U32, 2, two_three});
+  const trm_value drawn = trm_build_convert(b, trm_build_get_tuple_element(b, bits, 1), TRM_F32);
+  expect_shape(b, drawn, "f32[2,3]");
+  const trm_value both[] = {x, drawn};
+  const trm_value y =
+      trm_build_map(b, both, 2, trm_builder_scalar_function(b, "multiply", TRM_F32));
+  expect_shape(b, y, "f32[2,3]");
+  trm_builder_begin(b, "sum_and_product");
+  const trm_value a = trm_build_parameter(b, 0, SCALAR(TRM_F32), NULL);
+  const trm_value c = trm_build_parameter(b, 1, SCALAR(TRM_F32), NULL);
+  const trm_value d = trm_build_parameter(b, 2, SCALAR(TRM_F32), NULL);
+  const trm_value e = trm_build_parameter(b, 3, SCALAR(TRM_F32), NULL);
+  const trm_value next[] = {trm_build_binary(b, "add", a, d),
+                            trm_build_binary(b, "multiply", c, e)};
+  const trm_function combine = trm_builder_end(b, trm_build_tuple(b, next, 2));
+  const trm_value inits[] = {trm_build_scalar(b, TRM_F32, 0), trm_build_scalar(b, TRM_F32, 1)};
+  const trm_value operands[] = {x, y};
+  const trm_value r = trm_build_reduce_many(b, operands, inits, 2, TRM_AXES(0), combine);
+  expect_shape(b, trm_build_get_tuple_element(b, r, 1), "f32[3]");
+  trm_module_free(build(b, r));
+}
+
 /* while (i < 3) { outfeed(a); a = a + infeed(); ++i; }, on IPU 1, updating parameter 0. */
 static void test_control(void **state) {
   (void)state;
@@ -353,10 +381,14 @@ static void test_allocation_failure(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_elementwise), cmocka_unit_test(test_scalars),
-      cmocka_unit_test(test_data),        cmocka_unit_test(test_reductions),
-      cmocka_unit_test(test_control),     cmocka_unit_test(test_mistakes),
-      cmocka_unit_test(test_spent),       cmocka_unit_test(test_allocation_failure)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_elementwise),
+                                     cmocka_unit_test(test_scalars),
+                                     cmocka_unit_test(test_data),
+                                     cmocka_unit_test(test_reductions),
+                                     cmocka_unit_test(test_functions_of_several),
+                                     cmocka_unit_test(test_control),
+                                     cmocka_unit_test(test_mistakes),
+                                     cmocka_unit_test(test_spent),
+                                     cmocka_unit_test(test_allocation_failure)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

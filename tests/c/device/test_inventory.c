@@ -371,6 +371,16 @@ static void test_environment_and_files(void **state) {
   unsetenv("TREMULA_INVENTORY");
 }
 
+static void test_counted(void **state) {
+  (void)state;
+  trm_inventory *inventory = load("mk2-16");
+  trm_inventory_retain(inventory);
+  trm_inventory_release(inventory);
+  assert_int_equal(trm_inventory_num_ipus(inventory), 16); /* a sanitizer sees a use after free */
+  trm_inventory_release(inventory);
+  trm_inventory_release(NULL);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_mk2_16),
@@ -384,6 +394,7 @@ int main(void) {
       cmocka_unit_test(test_truncation_and_mutation),
       cmocka_unit_test(test_allocation_failures),
       cmocka_unit_test(test_environment_and_files),
+      cmocka_unit_test(test_counted),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -128,9 +128,10 @@ static void test_end_and_reset(void **state) {
   tear_down(s);
 }
 
-static void *cancel_soon(void *argument) {
-  usleep(50 * 1000);
-  trm_engine_cancel(argument);
+/* Cancels when the run waits for an element: nothing else makes an infeed wanted. */
+static void *cancel_waiting(void *argument) {
+  const setting *s = argument;
+  if (trm_infeed_wanted(s->infeed)) trm_engine_cancel(s->engine);
   return NULL;
 }
 
@@ -138,12 +139,15 @@ static void test_cancel(void **state) {
   (void)state;
   setting s = set_up(false);
   trm_error error;
+  trm_infeed_open(s.infeed);
+  trm_infeed_expect(s.infeed, 0);
   pthread_t thread;
-  pthread_create(&thread, NULL, cancel_soon, s.engine);
+  pthread_create(&thread, NULL, cancel_waiting, &s);
   float result[2];
   void *outputs[1] = {result};
   assert_int_equal(trm_engine_run(s.engine, NULL, NULL, outputs, &error), TRM_CANCELLED);
   pthread_join(thread, NULL);
+  trm_infeed_close(s.infeed);
   tear_down(s);
 }
 

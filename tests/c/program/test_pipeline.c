@@ -88,6 +88,34 @@ static void test_recomputation(void **unused) {
   trm_program_free(again);
 }
 
+/* The public getters say what the planner knows. */
+static void test_getters(void **unused) {
+  (void)unused;
+  trm_program *p = plan("Interleaved", true);
+  trm_program_pipeline_info info;
+  trm_program_stage_info stage;
+  assert_true(trm_program_pipeline_get(p, &info));
+  assert_string_equal(info.schedule, "Interleaved");
+  assert_true(info.is_training && info.recomputation);
+  assert_int_equal(info.num_stages, STAGES);
+  assert_int_equal(info.mini_batches, BATCHES);
+  assert_int_equal(info.total_cycles, p->pipeline.total_cycles);
+  assert_string_equal(trm_program_step_type_name(p->steps[info.loop_step].type), "Repeat");
+  for (uint32_t i = 0; i < 2 * STAGES; ++i) {
+    assert_true(trm_program_stage_get(p, i, &stage));
+    assert_int_equal(stage.is_backward, i >= STAGES);
+    assert_int_equal(stage.ipu, snake[i < STAGES ? i : 2 * STAGES - 1 - i]);
+    assert_int_equal(stage.cycles, p->pipeline.stages[i].cycles);
+  }
+  assert_false(trm_program_stage_get(p, 2 * STAGES, &stage));
+  trm_program_free(p);
+  p = plan_text("HloModule m\nENTRY e { x = f32[4] parameter(0)  ROOT y = f32[4] add(x, x) }",
+                "mk2", NULL);
+  assert_false(trm_program_pipeline_get(p, &info));
+  assert_false(trm_program_stage_get(p, 0, &stage));
+  trm_program_free(p);
+}
+
 /* The second stage's matmuls get less memory for temporaries than the others. */
 static void test_options_of_stages(void **unused) {
   (void)unused;
@@ -112,6 +140,7 @@ int main(void) {
       cmocka_unit_test(test_schedules),
       cmocka_unit_test(test_recomputation),
       cmocka_unit_test(test_options_of_stages),
+      cmocka_unit_test(test_getters),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

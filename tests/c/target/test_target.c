@@ -92,6 +92,42 @@ static void test_presets(void **state) {
   trm_target_release(other);
 }
 
+/* Each getter reads the key of its name: every number of this machine is another one. */
+static void test_getters(void **state) {
+  (void)state;
+  trm_target *t =
+      parse("{\"base\": \"mk2\", \"name\": \"odd\", \"system\": \"S\", \"instructionBytes\": 6,"
+            " \"dataPathWidth\": 128, \"rptCountMax\": 1000, \"memcpyBytesPerCycle\": 12,"
+            " \"supportsExchangeBusSharing\": false, \"tilesPerSuperTile\": 4,"
+            " \"minIPUSyncDelay\": 31, \"maxIPUSyncDelay\": 73, \"globalSyncCycles\": 501,"
+            " \"fp16ConvUnitMaxPipelineDepth\": 5, \"fp32ConvUnitMaxPipelineDepth\": 3,"
+            " \"fp16ConvUnitInputLoadElemsPerCycle\": 8, \"fp32ConvUnitInputLoadElemsPerCycle\": 4,"
+            " \"convUnitCoeffLoadBytesPerCycle\": 24, \"ipuLinkBytesPerSecond\": 1e9,"
+            " \"ipuLinkDomainSize\": 7, \"hostBytesPerSecond\": 2e9,"
+            " \"streamingMemoryBytesPerSecond\": 3e9, \"streamingMemoryBytes\": 4e9}");
+  assert_string_equal(trm_target_system_string(t), "S");
+  assert_int_equal(trm_target_instruction_bytes(t), 6);
+  assert_int_equal(trm_target_data_path_width(t), 128);
+  assert_int_equal(trm_target_rpt_count_max(t), 1000);
+  assert_int_equal(trm_target_memcpy_bytes_per_cycle(t), 12);
+  assert_false(trm_target_supports_exchange_bus_sharing(t));
+  assert_int_equal(trm_target_tiles_per_shared_exchange_bus(t), 4);
+  assert_int_equal(trm_target_min_ipu_sync_delay(t), 31);
+  assert_int_equal(trm_target_max_ipu_sync_delay(t), 73);
+  assert_int_equal(trm_target_global_sync_cycles(t), 501);
+  assert_int_equal(trm_target_conv_unit_max_pipeline_depth(t, TRM_F16), 5);
+  assert_int_equal(trm_target_conv_unit_max_pipeline_depth(t, TRM_F32), 3);
+  assert_int_equal(trm_target_conv_unit_input_load_elems_per_cycle(t, TRM_F16), 8);
+  assert_int_equal(trm_target_conv_unit_input_load_elems_per_cycle(t, TRM_F32), 4);
+  assert_int_equal(trm_target_conv_unit_coeff_load_bytes_per_cycle(t), 24);
+  assert_true(trm_target_ipu_link_bytes_per_second(t) == 1e9);
+  assert_int_equal(trm_target_ipu_link_domain_size(t), 7);
+  assert_true(trm_target_host_bytes_per_second(t) == 2e9);
+  assert_true(trm_target_streaming_memory_bytes_per_second(t) == 3e9);
+  assert_true(trm_target_streaming_memory_bytes(t) == 4e9);
+  trm_target_release(t);
+}
+
 static void test_memory_elements(void **state) {
   (void)state;
   trm_target *t = load("bow");
@@ -212,6 +248,7 @@ static void test_out_of_memory(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_presets),
+      cmocka_unit_test(test_getters),
       cmocka_unit_test(test_memory_elements),
       cmocka_unit_test(test_changes_to_a_preset),
       cmocka_unit_test(test_resize),
