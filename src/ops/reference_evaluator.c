@@ -183,7 +183,7 @@ static trm_status create(builder *b, uint32_t computation, trm_arena *arena,
   for (uint32_t p = 0; p < c->num_parameters; ++p) {
     const trm_shape *shape = &c->instructions[c->parameters[p]].shape;
     arguments[p] = (slot_range){(uint32_t)b->slots.count, (uint32_t)trm_shape_num_leaves(shape)};
-    for (uint32_t i = 0; i < arguments[p].count; ++i) TRY(push_slot(b, ++b->num_slots, error));
+    for (uint32_t i = 0; i < arguments[p].count; ++i) TRY(push_slot(b, b->num_slots++, error));
   }
   e->num_parameters = b->num_slots;
   e->parameter_types = ARENA_NEW(arena, trm_dtype, e->num_parameters + 1);

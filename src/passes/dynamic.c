@@ -211,7 +211,7 @@ static trm_status dot(tracker *t, trm_edit *edit, trm_index index, trm_error *er
       for (int32_t i = 0; i < contracting->count; ++i) {
         if (contracting->items[i] == d) in_sum = i;
       }
-      const int32_t to = in_batch >= 0 ? in_batch : in_sum >= 0 ? -1 : ++place;
+      const int32_t to = in_batch >= 0 ? in_batch : in_sum >= 0 ? -1 : place++;
       if (sizes == NULL || sizes->of[d] == TRM_NO_INDEX) continue;
       if (to >= 0) {
         row->of[to] = sizes->of[d];
