@@ -111,7 +111,7 @@ static void test_getters(void **state) {
   assert_int_equal(trm_target_rpt_count_max(t), 1000);
   assert_int_equal(trm_target_memcpy_bytes_per_cycle(t), 12);
   assert_false(trm_target_supports_exchange_bus_sharing(t));
-  assert_int_equal(trm_target_tiles_per_shared_exchange_bus(t), 4);
+  assert_int_equal(trm_target_tiles_per_shared_exchange_bus(t), 1); /* its own alone */
   assert_int_equal(trm_target_min_ipu_sync_delay(t), 31);
   assert_int_equal(trm_target_max_ipu_sync_delay(t), 73);
   assert_int_equal(trm_target_global_sync_cycles(t), 501);
@@ -125,6 +125,10 @@ static void test_getters(void **state) {
   assert_true(trm_target_host_bytes_per_second(t) == 2e9);
   assert_true(trm_target_streaming_memory_bytes_per_second(t) == 3e9);
   assert_true(trm_target_streaming_memory_bytes(t) == 4e9);
+  trm_target_release(t);
+  t = parse("{\"base\": \"mk2\", \"name\": \"wide\", \"tilesPerSuperTile\": 4}");
+  assert_true(trm_target_supports_exchange_bus_sharing(t));
+  assert_int_equal(trm_target_tiles_per_shared_exchange_bus(t), 4);
   trm_target_release(t);
 }
 
