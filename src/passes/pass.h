@@ -55,6 +55,8 @@ trm_status trm_pass_distribute_batch_norm(trm_module *module, uint32_t group, ui
                                           trm_error *error);
 /* batch_norm.c: batch norms become elementwise instructions, but for gradients. */
 trm_status trm_pass_expand_batch_norm(trm_module *module, trm_error *error);
+/* top_k.c: sorts of which only the first places are read become topk. */
+trm_status trm_pass_top_k(trm_module *module, trm_error *error);
 /* hoist.c: moves out of while loops what does not change in them. */
 trm_status trm_pass_hoist(trm_module *module, trm_error *error);
 /* fuse.c: elementwise chains become kLoop fusions. */

@@ -42,6 +42,7 @@ static const pass_row pipeline[] = {
     {"simplify-again", trm_pass_simplify, OPTIMISING, NULL},
     {"hoist", trm_pass_hoist, OPTIMISING, NULL},
     {"common-subexpressions-again", trm_pass_common_subexpressions, OPTIMISING, NULL},
+    {"top-k", trm_pass_top_k, HIDING, NULL},
     {"fuse", trm_pass_fuse, HIDING, NULL},
     {"unique-names", trm_pass_unique_names, ALWAYS, NULL},
 };
@@ -91,7 +92,7 @@ static trm_status check_disabled(const char *disabled, trm_error *error) {
       FAIL(INVALID_ARGUMENT,
            "option disabled_passes names '%.*s', which is no optimising pass: "
            "these are simplify, simplify-tuples, fold-constants, common-subexpressions, "
-           "expand-batch-norm, hoist and fuse",
+           "expand-batch-norm, hoist, top-k and fuse",
            (int)length, name);
     }
     name += length + (name[length] == ',');

@@ -40,6 +40,48 @@ static void test_no_ops_disappear(void **state) {
   expect(text, " negate(", 1);
 }
 
+/* A stable sort of values and places, of which slices keep the first ones. */
+static void expect_top_k(const char *comparison, const char *stable, const char *slice, int count) {
+  char text[1024];
+  snprintf(text, sizeof text,
+           "HloModule m\n"
+           "order { a = f32[] parameter(0)  b = f32[] parameter(1)  i = s32[] parameter(2)\n"
+           "  j = s32[] parameter(3)  ROOT r = pred[] compare(a, b), %s }\n"
+           "ENTRY e { x = f32[3,64] parameter(0)  i = s32[3,64] iota(), iota_dimension=1\n"
+           "  s = (f32[3,64], s32[3,64]) sort(x, i), dimensions={1}, %s to_apply=order\n"
+           "  v = f32[3,64] get-tuple-element(s), index=0\n"
+           "  p = s32[3,64] get-tuple-element(s), index=1\n"
+           "  f = f32[3,5] slice(v), slice={[0:3],[0:5]}\n  g = s32[%s\n"
+           "  ROOT t = (f32[3,5], s32[3,4]) tuple(f, g) }\n",
+           comparison, stable, slice);
+  expect(text, " topk(", count);
+  expect(text, " sort(", 1 - count);
+}
+
+static void test_top_k(void **state) {
+  (void)state;
+  const char *total = "direction=GT, type=TOTALORDER",
+             *first = "3,4] slice(p), slice={[0:3],[0:4]}";
+  expect_top_k(total, "is_stable=true,", first, 1);
+  expect_top_k("direction=LT, type=TOTALORDER", "is_stable=true,", first, 1);
+  expect_top_k("direction=GT", "is_stable=true,", first, 0); /* NaNs have no order */
+  expect_top_k(total, "", first, 0);                         /* equal ones in any order */
+  expect_top_k(total, "is_stable=true,", "3,4] slice(p), slice={[0:3],[1:5]}", 0);
+  expect_top_k(total, "is_stable=true,", "3,4] slice(p), slice={[0:3],[0:8:2]}", 0);
+  const char *text =
+      "HloModule m\n"
+      "order { a = f32[] parameter(0)  b = f32[] parameter(1)  i = s32[] parameter(2)\n"
+      "  j = s32[] parameter(3)\n"
+      "  ROOT r = pred[] compare(a, b), direction=GT, type=TOTALORDER }\n"
+      "ENTRY e { x = f32[8] parameter(0)  i = s32[8] iota(), iota_dimension=0\n"
+      "  s = (f32[8], s32[8]) sort(x, i), dimensions={0}, is_stable=true, to_apply=order\n"
+      "  v = f32[8] get-tuple-element(s), index=0\n"
+      "  ROOT f = f32[2] slice(v), slice={[0:2]} }\n";
+  const float x[8] = {1, -0.0f, 7, 3, 7, 2, 5, -9}, two[2] = {7, 7};
+  const void *inputs[1] = {x};
+  test_expect_f32(text, inputs, two, 2);
+}
+
 static void test_adding_zero_stays(void **state) {
   (void)state;
   /* -0.0 + 0.0 is 0.0. */
@@ -167,6 +209,7 @@ static void test_batch_norm_fuses(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_no_ops_disappear),
+      cmocka_unit_test(test_top_k),
       cmocka_unit_test(test_adding_zero_stays),
       cmocka_unit_test(test_converts),
       cmocka_unit_test(test_fusion),
