@@ -6,7 +6,7 @@
  * with all its shapes known; what can be decided is decided then. A run reads operands in place,
  * writes results, and allocates nothing.
  *
- * Values (design, decision 13): float16 and bfloat16 results are rounded after every HLO
+ * Values (docs/design/numerics.md): float16 and bfloat16 results are rounded after every HLO
  * instruction, also inside a fusion; dot, convolution, reduce, reduce-window and batch-norm
  * statistics accumulate in float32 and round once. Splitting work over threads never changes a
  * result.

@@ -59,8 +59,8 @@ int64_t trm_tile_shape_bytes(const trm_shape *shape);
 /* Elements in the vector that a worker reads at once: 2 of 4 bytes, 4 of 2, 8 of 1. */
 uint32_t trm_tile_vector_width(trm_dtype dtype);
 
-/* poputil's default (machine_model 2.3): grains of a vector, at least 128 bytes a tile, as many
- * tiles as that gives, from first_tile on. */
+/* As poputil::mapTensorLinearly (docs/machine.md, "How data is mapped to tiles"): grains of a
+ * vector, at least 128 bytes a tile, on as many tiles as that gives, from first_tile on. */
 trm_mapping trm_mapping_linear(const trm_target *target, const trm_shape *shape, uint32_t ipu,
                                uint32_t first_tile);
 /* The same with grain and smallest share stated (elements). */

@@ -81,7 +81,7 @@ static void add_wish(trm_tile_cost *cost, uint32_t operand, const trm_mapping *m
       (trm_tile_wish){.operand = operand, .mapping = *mapping, .kind = TRM_WISH_TABLE};
 }
 
-/* 25 + W (39 + (24 + 2 copies) slices): machine_model 2.2. */
+/* 25 + W (39 + (24 + 2 copies) slices): DynamicSlice1D in popopsCycleEstimators.cpp of poplibs. */
 static int64_t dynamic_slice_cycles(const trm_tile_request *request, trm_dtype dtype,
                                     int64_t region, int64_t slices) {
   const int64_t workers = workers_of(request);

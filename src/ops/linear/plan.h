@@ -2,8 +2,8 @@
  * and what that costs. A matmul is a convolution (plan_shape.c says which).
  *
  * One operation runs on one IPU. Sizes are elements, memory is bytes, time is tile clock cycles.
- * A plan is a plain value: it owns nothing and may be copied. What is costed, with which formulas,
- * and how well it agrees with measurements: docs/fidelity.md. */
+ * A plan is a plain value: it owns nothing and may be copied. The search and the cost:
+ * docs/planner.md. How well the cost agrees with measurements: docs/accuracy.md. */
 #ifndef TREMULA_OPS_LINEAR_PLAN_H_
 #define TREMULA_OPS_LINEAR_PLAN_H_
 
@@ -209,7 +209,7 @@ void trm_plan_cache_counts(const trm_plan_cache *cache, uint64_t *out_hits, uint
 
 /* Finds the plan with the fewest cycles among those whose temporary bytes are within
  * options->available_memory_proportion of a tile (and the fewest bytes among equals). The space
- * that is searched, wholly, is stated in docs/fidelity.md; where none fits, see trm_plan_fit.
+ * that is searched completely is stated in docs/planner.md; where none fits, see trm_plan_fit.
  * `cache` may be NULL. Refuses proportions outside 0 to 1, types other than F32 and F16, shapes
  * that are not positive, and constraints that no plan can keep. */
 trm_status trm_linear_plan_make(const trm_target *target, const trm_conv_params *params,

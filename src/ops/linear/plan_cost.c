@@ -1,5 +1,5 @@
-/* Owns: what a partition costs. The terms are those of the original's planner (machine_model.md
- * 2.1), with sync, exchange set-up and launches from the target added to each step. */
+/* Owns: what a partition costs. The terms are those of the original's planner (docs/planner.md,
+ * "The cost"), with sync, exchange set-up and launches from the target added to each step. */
 #include <string.h>
 
 #include "ops/linear/plan_internal.h"

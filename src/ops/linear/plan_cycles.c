@@ -1,5 +1,5 @@
 /* Owns: cycles of the vertices of convolutions, reductions and copies. The constants are those of
- * machine_model.md 2.1 and 2.2 (public estimators of poplibs); docs/fidelity.md repeats the forms.
+ * poplibs' public estimators (docs/machine.md, "Cycles of vertices", names the files).
  * Worker cycles are multiplied by the number of worker contexts, since each issues in its turn. */
 #include "ops/linear/plan_internal.h"
 

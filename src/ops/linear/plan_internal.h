@@ -76,7 +76,7 @@ typedef struct plan_channels {
   int64_t tile_groups, tile_in, tile_out, tile_kernel[TRM_PLAN_MAX_DIMS]; /* elements, padded */
 } plan_channels;
 
-/* ---- Cycles of vertices (machine_model 2.2): the whole tile, all workers --------------------- */
+/* ---- Cycles of vertices: the whole tile, all workers (docs/machine.md, "Cycles of vertices") - */
 
 /* How many positions of a tile's part of a dimension meet an input at a kernel position, and at how
  * many of (a sample of) the kernel's positions. */

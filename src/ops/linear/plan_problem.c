@@ -77,7 +77,7 @@ bool plan_problem_init(const trm_target *target, const trm_conv_params *canonica
   p.in_grains = plan_ceil_div(shape->in_channels, in_grain);
   p.out_grains = plan_ceil_div(shape->out_channels, out_grain);
 
-  /* What lies in another order than the vertices want (machine_model.md 2.1). */
+  /* Operands in another order than the vertices want (docs/planner.md, "The cost"). */
   const bool weight_update = options->pass == TRM_PASS_TRAINING_WU;
   const bool full_update = options->pass == TRM_PASS_FC_TRAINING_WU;
   const bool transformed =

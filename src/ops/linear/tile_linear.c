@@ -15,7 +15,7 @@
 /* Copies of less than this many bytes in a row are regrouped before the vertices see them. */
 enum { REGROUP_BYTES = 8 };
 
-/* Code of a codelet on a tile, bytes: docs/cost_model.md, "Code". */
+/* Code of a codelet on a tile, bytes: docs/cost_model.md, "Memory". */
 static uint32_t code_bytes(trm_plan_step step, trm_plan_method method) {
   if (step == TRM_STEP_PARTIALS) {
     switch (method) {

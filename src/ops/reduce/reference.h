@@ -15,8 +15,8 @@ typedef struct trm_reducer {
   bool is_float_sum;
 } trm_reducer;
 
-/* Whether to add in double and round once: a plain sum of floats (design, decision 13). Any other
- * computation is followed as it is written, element by element in row-major order. */
+/* Whether to add in double and round once: a plain sum of floats (docs/design/numerics.md). Any
+ * other computation is followed as it is written, element by element in row-major order. */
 bool trm_reducer_is_float_sum(const trm_evaluator *evaluator);
 
 /* When a kernel is created: checks its computation and reserves scratch for the results. */

@@ -3,7 +3,7 @@
  * A reduction works where its operand lies: each tile makes a partial result of every output that
  * it has elements of; the partial results of an output are brought together on the output's tile
  * and reduced there, in one stage when there are fewer than 16, two below 125, else three
- * (machine_model 2.1). Formulas: docs/cost_model.md, "Reduce". */
+ * (docs/machine.md, "Exchange"). Formulas: docs/cost_model.md, "Reduce". */
 #include "ops/reduce/tile_reduce.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-/* The calibration that issue 5 asks for, with the default options: dense matmuls on a Bow within
+/* Plans with the default options against published measurements: dense matmuls on a Bow within
  * 12 % in the mean and 35 % each; the plans of the IPU Model's program. bench/fidelity prints the
  * points. */
 #include <math.h>

@@ -1,4 +1,4 @@
-/* Formulas of the op families, by hand (docs/cost_model.md, machine_model 2.2). */
+/* Formulas of the op families, by hand (docs/cost_model.md). */
 #include "plan_case.h"
 
 /* The compute set of the first step whose name contains `text`. */

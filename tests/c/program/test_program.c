@@ -7,7 +7,7 @@
 #define SUM "sum { x = f32[] parameter(0)  y = f32[] parameter(1)  ROOT z = f32[] add(x, y) }\n"
 
 /* 6 x (29 + 3/2 a float) + 11 supervisor cycles + what the target adds to a compute set, for the
- * six workers' shares: machine_model 2.2, BINARY. */
+ * six workers' shares: docs/machine.md, the example. */
 static void test_elementwise_formula(void **state) {
   (void)state;
   const char *text = "HloModule m\nENTRY e { a = f32[1472,120] parameter(0)\n"

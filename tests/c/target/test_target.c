@@ -41,7 +41,7 @@ static void refuse(const char *text, const char *first, const char *second) {
   }
 }
 
-/* Peak rates, memory and clocks that were published (machine_model.md 1.1). */
+/* Peak rates, memory and clocks that were published (docs/targets.md). */
 static void test_presets(void **state) {
   (void)state;
   static const struct {
