@@ -17,15 +17,20 @@ _WORDS = {"works": "works", "ignored": "accepted and ignored", "refused": "refus
           "not yet": "not yet"}
 _INTRODUCTION = """# The API, symbol by symbol
 
-Every name of `tensorflow.python.ipu` (SDK 1.2 to 3.4, TensorFlow 1 and 2), of the generated
-modules, and of what else programs import. A test imports each. This file is written by
-`docs/data/make_api_table.py`; docs/ipu_config.md has the options, docs/ipu_ops.md what the IPU's
-operations compute.
+This page lists every name of `tensorflow.python.ipu` (SDK 1.2 to 3.4, TensorFlow 1 and 2), of the
+generated modules, and of other modules that programs import, and says whether the name works. For
+example, `ipu.config.KeyId` is accepted and ignored, because transfers to the host are not
+encrypted. [ipu_config.md](ipu_config.md) has the options, [ipu_ops.md](ipu_ops.md) says what the
+IPU's operations compute. A test imports every name.
 
-- **works**
-- **accepted and ignored**: it can be called, and makes no difference, for the reason given
-- **refused**: it is there, and says what to use instead
-- **not yet**: importing it is an error that says so
+| word | meaning |
+|---|---|
+| works | the name does what it does in the original |
+| accepted and ignored | the name can be called and has no effect, for the reason given |
+| refused | the name exists, and its error says what to use instead |
+| not yet | importing the name is an error that says so |
+
+`python docs/data/make_api_table.py` writes this page from `docs/data/api_symbols.json`.
 
 """
 

@@ -34,72 +34,72 @@ _REMOVED = "The original dropped it; it is accepted for old programs."
 
 FLAGS = (
     Flag("help", False, "print all flags",
-         acts="When the system is configured, on the standard error."),
+         acts="Prints on the standard error when the system is configured."),
     Flag("use_ipu_model", False, "run on the IPU Model: no virtual IPU is attached, and running "
          "out of memory is a warning",
-         acts="No attaching; a program that does not fit is run with a warning."),
+         acts="No device attaches. A program that does not fit runs, with a warning."),
     Flag("ipu_model_tiles", -1, "tiles of an IPU of the IPU Model; -1: all. "
          "IPUConfig.ipu_model.tiles_per_ipu wins over it",
-         acts="With --use_ipu_model: of the machine that is planned for."),
+         acts="With --use_ipu_model: the tiles of the machine that the estimate is for."),
     Flag("use_synthetic_data", False, "move no data between host and device",
-         acts="All categories of `synthetic_data_categories`."),
+         acts="The same as all categories of `synthetic_data_categories`."),
     Flag("synthetic_data_categories", "", "what is synthetic, a comma-separated list of "
          + ", ".join(SYNTHETIC_DATA_CATEGORIES),
-         acts="infeed: every element is the same made-up one, and the dataset is not read. "
-         "outfeed: nothing comes out; the mode ALL gives no element, LAST fails. parameters: a "
-         "program's inputs, variables among them, are made up; its results are what it computes "
-         "from them. "
-         "seed: `reset_ipu_seed` does nothing. hostembedding: lookups in host embeddings are "
-         "made up, updates go nowhere, and none need be registered. A profile has no streams of "
-         "what is made up."),
+         acts="infeed: all elements have the same synthetic values, and the dataset is not read. "
+         "outfeed: no element comes out; the mode ALL gives no element, LAST fails. parameters: a "
+         "program's inputs, variables too, have synthetic values; the results are computed from "
+         "these. seed: `reset_ipu_seed` does nothing. hostembedding: lookups in host embeddings "
+         "give synthetic values, updates are dropped, and no table need be registered. A profile "
+         "has no streams of synthetic data."),
     Flag("synthetic_data_initializer", "", "values of synthetic data: uniform, normal, random or "
-         "a number", acts="uniform, random: from 0 to 1, integers 0 or 1; normal: of mean 0 and "
-         "variance 1, integers rounded, unsigned ones without sign. Without it: zeros. The same in "
-         "every process."),
+         "a number", acts="uniform, random: from 0 to 1; integers are 0 or 1. normal: mean 0, "
+         "variance 1; integers are rounded, unsigned integers lose the sign. Without the flag: "
+         "zeros. The values are the same in every process."),
     Flag("executable_cache_path", "", "folder where compiled programs are kept",
-         acts="See cache.md."),
+         acts="See [cache.md](cache.md)."),
     Flag("max_compilation_threads", -1, "threads that compile; -1: as many as there are cores",
-         why="Compiling takes milliseconds, in the thread that asks for it."),
+         why="The thread that needs a program compiles it, in milliseconds."),
     Flag("max_infeed_threads", -1, "threads that feed data; -1: as many as there are cores",
          why="TensorFlow's own threads feed data; tf.data's options say how many."),
     Flag("while_loop_brute_force_max_trip_count", 128, "iterations tried to find out how often a "
-         "while loop runs", why="No loop's trip count is found by trying."),
+         "while loop runs", why="Tremula tries no iterations to find a trip count."),
     Flag("log_cycle_count", -1, "tile whose cycle count is logged after each run; -1: none",
-         acts="Logs `Cycle count: N` after each run, N for the whole run, whichever tile is named: "
-         "the tiles wait for each other at every step."),
+         acts="Logs `Cycle count: N` after each run. N is the cycles of the whole run, for any "
+         "tile, because the tiles wait for each other at every step."),
     Flag("dump_schedule_as_dot", False, "write the schedule as a graph in the DOT language",
-         acts="Of every program that is compiled, into the folder of XLA_FLAGS' `--xla_dump_to`, "
-         "without one to the standard error. See dumps.md."),
+         acts="Writes the schedule of every compiled program into the folder of XLA_FLAGS' "
+         "`--xla_dump_to`, or to the standard error. See [dumps.md](dumps.md)."),
     Flag("tensor_map_file_path", "", "folder for the tile mapping of every tensor",
-         acts="A file `NAME.tensor_map.json` of every program that is compiled. See dumps.md."),
+         acts="Writes `NAME.tensor_map.json` for every compiled program. See "
+         "[dumps.md](dumps.md)."),
     Flag("fallback_scheduler", False, "use the simple list scheduler",
-         acts="What is planned for an IPU runs in the module's own order, instead of the one of "
-         "three that takes the least memory."),
+         acts="The estimate takes the module's own order, instead of the one of three orders that "
+         "needs the least memory."),
     Flag("allow_nans", False, "accept constants that hold NaN",
          why="Constants that hold NaN are always accepted."),
     Flag("null_data_feed", False, "give the infeeds no data",
          acts="The elements of infeeds are zeros, and the dataset is not read."),
     Flag("show_progress_bar", "auto", "progress bar while compiling: true, false or auto",
-         acts="On the standard error. auto: where that is a terminal, nothing is logged in detail, "
-         "and the program has five or more of the operations that take an IPU's compiler long. See "
-         "dumps.md."),
+         acts="Draws the bar on the standard error. auto: when the standard error is a terminal, "
+         "no detailed log is on, and the program has five or more of the operations that take an "
+         "IPU's compiler long. See [dumps.md](dumps.md)."),
     Flag("use_on_demand", False, "attach to a device when it is first used",
          acts="DeviceConnectionType.ALWAYS counts as ON_DEMAND."),
     Flag("on_demand_device_poll_time", 1000, "milliseconds between two tries to attach to a "
-         "device on demand, 100 or more", acts="As it says."),
+         "device on demand, 100 or more", acts="The same."),
     Flag("on_demand_device_timeout", 3600000, "milliseconds until attaching on demand gives up",
-         acts="As it says."),
+         acts="The same."),
     Flag("sync_replica_start", False, "start all replicas at the same time",
          why="The replicas of a process always start together."),
     Flag("enable_hlo_verifier", False, "check the module after every compiler pass",
-         acts="A module that a pass has broken is an error that names the pass."),
+         acts="When a pass breaks the module, an error names the pass."),
     Flag("disable_poplar_version_check", False, "do not compare the versions of the runtime",
-         why="There is no second runtime; a file of another build is never taken from the cache."),
+         why="There is no second runtime, and the cache never gives a file of another build."),
     Flag("save_vertex_graph", "", "folder for the vertex graph", why=_REMOVED, removed=True),
     Flag("save_interval_report", "", "folder for the interval report", why=_REMOVED, removed=True),
     Flag("dump_text_reports_to_stdio", False, "print reports",
-         acts="With `profiling` (events.md) text reports of each compilation and of each program's "
-         "first run go to the standard output."),
+         acts="With `profiling` ([events.md](events.md)), text reports of each compilation and of "
+         "each program's first run go to the standard output."),
     Flag("add_all_reduce_copies", False, "copy the operands of all-reduces", why=_REMOVED,
          removed=True),
     Flag("force_replicated_mode", False, "compile for replication", why=_REMOVED, removed=True),
@@ -152,19 +152,24 @@ def help_text():
 def markdown():
     """The flags as a document."""
     lines = ["# TF_POPLAR_FLAGS", "",
-             "Made by `python -m tremula.flags --markdown` from the table in "
+             "This page lists the flags of the environment variable `TF_POPLAR_FLAGS`, and what",
+             "each does in Tremula. For example:", "",
+             "    TF_POPLAR_FLAGS='--use_ipu_model --executable_cache_path=/tmp/cache' python "
+             "program.py", "",
+             "A flag is `--name=value`, or `--name` for a bool; spaces separate flags. A text that",
+             "does not begin with a dash names a file that holds the flags. Tremula reads the",
+             "variable when the IPU system is configured or first used. An unknown flag is an",
+             "error that names the nearest known flag.", "",
+             "In the last column, \"—\" means that the flag is accepted and has no effect; the",
+             "reason follows.", "",
+             "`python -m tremula.flags --markdown` writes this page from the table in",
              "`python/tremula/flags.py`.", "",
-             "The variable is read when the IPU system is configured or first used. Flags are "
-             "`--name=value`, or `--name`",
-             "for a bool, with spaces between them; text that does not start with a dash names a "
-             "file that holds them.",
-             "An unknown flag is an error that names the nearest known one.", "",
              "| flag | default | meaning | in Tremula |", "|---|---|---|---|"]
     for flag in FLAGS:
         default = f"`{_text(flag.default)}`" if flag.default != "" else ""
         effect = flag.acts or f"— {flag.why}"
         lines.append(f"| `{flag.name}` | {default} | {flag.help} | {effect} |")
-    return "\n".join(lines) + "\n\n\"—\": accepted, and does nothing.\n"
+    return "\n".join(lines) + "\n"
 
 
 def _find(word):

@@ -14,39 +14,41 @@ _SWEEP = os.path.join("tests", "data", "sweep_ops.json")
 
 _HEAD = """# TensorFlow operations on an IPU
 
-`{command}` writes this page. It is of TensorFlow {version}.
+This page lists the operations of TensorFlow {version} that `/device:IPU:N` accepts, with the types
+of each. For example, `Abs` takes float16, float32 and four integer types, and was checked with
+three of them. `{command}` writes this page.
 
-An operation of this list is accepted on `/device:IPU:N` with the types named, and TensorFlow's own
-XLA bridge lowers it to HLO. That is not yet a promise that any inputs work:
+TensorFlow's own XLA bridge lowers these operations to HLO. The list does not promise that an
+operation works with any inputs:
 
 - **Shapes are static.** An operation whose result's shape depends on values, such as `Where`,
   `Unique` or `DynamicPartition`, is refused when it is compiled.
-- **Some arguments must be constants**, such as shapes, axes and paddings: in a compiled function
+- **Some arguments must be constants**, such as shapes, axes and paddings. In a compiled function
   they come from the function itself, not from its inputs. Outside of `compile` their values are
   taken when the operation runs.
-- **HLO that is not computed** is refused when it is compiled, with the instruction's name:
-  communication between programs (`send`, `recv`), dynamic dimensions, and custom calls
-  that the library does not know. `tremula ops --hlo` lists what is computed.
-- float64 and complex types are no types of an IPU.
-- What takes functions (`While`, `If`, `Case`, `PartitionedCall`) and what works on handles
-  (`TensorList`, `TensorArray`, `Stack`) makes sense within a compiled function only.
+- **Some HLO is not computed.** It is refused when it is compiled, with the instruction's name:
+  communication between programs (`send`, `recv`), dynamic dimensions, and custom calls that the
+  library does not know. `tremula ops --hlo` lists the HLO that is computed.
+- float64 and complex types are not types of an IPU.
+- Operations that take functions (`While`, `If`, `Case`, `PartitionedCall`) and operations on
+  handles (`TensorList`, `TensorArray`, `Stack`) work within a compiled function only.
 """
 
 _CHECKED = """
-**Checked** says what came of running each operation on the device, for inputs made from its
-definition, with up to three types (float32, float16 and int32 where it has them); the result was
-compared with TensorFlow's CPU kernel and with XLA. An operation that can be placed on the device
-alone was; one with variables was compiled.
+**Checked** is the result of running each operation on the device. The inputs are made from the
+operation's definition, with up to three types (float32, float16 and int32, where the operation has
+them). The result is compared with TensorFlow's CPU kernel and with XLA. An operation that can be
+placed on the device alone is placed; an operation with variables is compiled.
 
 Of {total} operations {counts}.
 
-| | |
+| checked | meaning |
 |---|---|
-| a type | computes, and gives TensorFlow's or XLA's numbers (random ones: shape and type) |
-| refused | a clear message says that it is not implemented; see below |
-| no lowering | TensorFlow's bridge does not lower it with these inputs |
-| fails, wrong, crash | a bug of ours; see below |
-| - | not run: it takes a function or a handle, or stock TensorFlow did not compute it either |
+| a type | the result is TensorFlow's or XLA's (for random numbers: its shape and type) |
+| refused | a clear message says that the operation is not implemented; see below |
+| no lowering | TensorFlow's bridge does not lower the operation with these inputs |
+| fails, wrong, crash | a bug of Tremula; see below |
+| - | not run: it takes a function or a handle, or stock TensorFlow does not compute it either |
 """
 
 

@@ -254,9 +254,15 @@ def markdown():
             category = option.path.rpartition(".")[0]
             sections.setdefault(category, ["", []])[1].append(option)
     lines = ["# IPUConfig: the options", "",
-             "Made by `python -m tremula.tf.ipu.config --markdown` from the table in",
-             "`python/tremula/tf/ipu/config_options.py`.",
-             f'"—" in the last column: {NOTHING_YET[0].lower()}{NOTHING_YET[1:]}']
+             "This page lists every option of `IPUConfig`, and what each does in Tremula.",
+             "For example:", "",
+             "    config = ipu.config.IPUConfig()",
+             "    config.auto_select_ipus = 4",
+             "    config.floating_point_behaviour.nanoo = True",
+             "    config.configure_ipu_system()", "",
+             "`python -m tremula.tf.ipu.config --markdown` writes this page from the table in",
+             "`python/tremula/tf/ipu/config_options.py`. In the last column \"—\" means:",
+             f"{NOTHING_YET[0].lower()}{NOTHING_YET[1:]}"]
     for path, (doc, options) in sections.items():
         if not options:
             continue

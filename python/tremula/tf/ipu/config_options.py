@@ -80,7 +80,7 @@ MOST = 2 ** 63 - 1  # of a number
 _MOST_TILES = 65536
 _MOST_IPUS = 2 ** 32 - 1
 _VERSIONS = ("", "ipu1", "ipu2", "ipu21")
-NOTHING_YET = "Accepted and kept; nothing acts on it yet."
+NOTHING_YET = "Accepted and kept; the option has no effect yet."
 
 
 @dataclasses.dataclass(frozen=True)
@@ -125,26 +125,27 @@ def _category(path, doc):
 
 _ENGINE_OPTIONS = " A dict of text to text, in the words of Poplar's options."
 
-_EVENTS = (" Then every operation is computed by itself and its results are looked at, which costs "
-           "time; NaNs and infinities that only pass through are no event.")
+_EVENTS = (" With the option every operation is computed by itself and its results are checked, "
+           "which costs time. A NaN or infinity among the operands is no event.")
 
 OPTIONS = (
     Option("allow_recompute", bool, False,
            "Compute values again in the backward pass instead of keeping them from the forward "
            "pass, where that saves memory. In a pipeline: see its `recomputation_mode`.",
-           effect="Of the plan for an IPU: cheap results (activation functions, scalings of norms), in "
-                  "a pipeline all of a stage. Numbers stay as they are."),
+           effect="In the plan for an IPU, cheap results (activation functions, scalings of norms) "
+                  "are computed again, in a pipeline all results of a stage. The program's results "
+                  "do not change."),
     Option("selection_order", SelectionOrder, SelectionOrder.AUTO,
            "The order in which the IPUs of a replica take the shards of a program.",
-           effect="Of the plan for an IPU. ZIGZAG: 0, 1, 2, 3, ...; SNAKE: 0, 1, 3, 2, and so on "
-           "by fours; HOOF: the even ones up, then the odd ones down. AUTO is SNAKE where stage i "
-           "of every pipeline is on shard i, ZIGZAG otherwise."),
+           effect="Used by the plan for an IPU. ZIGZAG: 0, 1, 2, 3, ...; SNAKE: 0, 1, 3, 2, and so "
+           "on by fours; HOOF: the even numbers up, then the odd numbers down. AUTO is SNAKE where "
+           "stage i of every pipeline is on shard i, ZIGZAG otherwise."),
     Option("serialization_output_folder", str, "",
            "Folder for compiled programs as files that run without TensorFlow. Empty: none are "
            "written."),
     Option("compilation_poplar_options", dict, {},
            "Options for compiling and for the engine." + _ENGINE_OPTIONS,
-           effect="See docs/profile_format.md; POPLAR_ENGINE_OPTIONS wins."),
+           effect="See [profile_format.md](profile_format.md); POPLAR_ENGINE_OPTIONS wins."),
     Option("gcl_poplar_options", dict, {},
            "Options for collectives between replicas." + _ENGINE_OPTIONS),
     Option("auto_select_ipus", IPU_SELECTION, [],
@@ -162,26 +163,26 @@ OPTIONS = (
     Option("convolutions.poplar_options", dict, {},
            "Planning options of every convolution, such as availableMemoryProportion and "
            "partialsType." + _ENGINE_OPTIONS,
-           effect="Of the plan for an IPU."),
+           effect="Used by the plan for an IPU."),
 
     _category("device_connection", "When and how to attach to a device."),
     Option("device_connection.type", DeviceConnectionType, DeviceConnectionType.ALWAYS,
            "When to attach to a device.",
-           effect="ALWAYS attaches when the system is configured, ON_DEMAND before the first run, "
-           "waiting as the flags `on_demand_device_...` say; PRE_COMPILE fills the executable "
-           "cache, and runs give zeros; NEVER refuses runs."),
+           effect="ALWAYS attaches when the system is configured. ON_DEMAND attaches before the "
+           "first run and waits as the flags `on_demand_device_...` say. PRE_COMPILE fills the "
+           "executable cache; runs give zeros. NEVER refuses runs."),
     Option("device_connection.version", str, "",
            "The IPU to compile for when none is attached: ipu1, ipu2 or ipu21. Needed for the "
            "types NEVER and PRE_COMPILE.",
-           effect="The machine that is compiled for with NEVER and PRE_COMPILE; otherwise it is "
-           "the inventory's.", choices=_VERSIONS),
+           effect="With NEVER and PRE_COMPILE, programs are compiled for this machine; otherwise "
+           "for the inventory's.", choices=_VERSIONS),
     Option("device_connection.enable_remote_buffers", bool, False,
            "Allow remote buffers when compiling for a device that is not attached."),
 
     _category("slices", "Options for slices of tensors."),
     Option("slices.poplar_options", dict, {},
            "Planning options of slicing and updating slices." + _ENGINE_OPTIONS,
-           effect="availableMemoryProportion, of the plan for an IPU."),
+           effect="The plan for an IPU uses availableMemoryProportion."),
 
     _category("experimental", "Options that may change."),
     Option("experimental.always_rearrange_copies_on_the_host", bool, False,
@@ -191,8 +192,9 @@ OPTIONS = (
     Option("experimental.enable_prng_stability", bool, False,
            "Keep the random numbers of the replicas apart or equal as the program says, at some "
            "cost.",
-           effect="With stochastic rounding, what is the same on all replicas is rounded alike by "
-           "all; without it each draws its own numbers. See floating_point_behaviour.esr."),
+           effect="With stochastic rounding: all replicas round a value that is the same on all of "
+           "them alike. Without this option each replica draws its own random numbers. See "
+           "floating_point_behaviour.esr."),
     _category("experimental.multi_replica_distribution",
               "Replicas of one program in several processes."),
     Option("experimental.multi_replica_distribution.process_index", int, 0,
@@ -204,60 +206,61 @@ OPTIONS = (
               "Which floating point events stop a program, and how float16 is rounded."),
     Option("floating_point_behaviour.inv", bool, False,
            "Stop at an invalid operation, such as infinity minus infinity.",
-           effect="A NaN that an operation makes out of operands that are none raises "
-           "InternalError, which names it. So does the cast of a NaN, or of a number that does not "
-           "fit, to an integer; without inv that gives the smallest integer." + _EVENTS),
+           effect="An operation that makes a NaN from operands without NaN raises an InternalError "
+           "that names the operation. So does the cast to an integer of a NaN or of a number that "
+           "does not fit; without inv such a cast gives the smallest integer." + _EVENTS),
     Option("floating_point_behaviour.div0", bool, False, "Stop at a division by zero.",
-           effect="An infinity that is exact, of a finite number divided by zero or of log(0), "
-           "raises InternalError, which names the operation." + _EVENTS),
+           effect="An exact infinity (a finite number divided by zero, log(0)) raises an "
+           "InternalError that names the operation." + _EVENTS),
     Option("floating_point_behaviour.oflo", bool, False, "Stop at an overflow.",
-           effect="A result of finite operands that is too large for its type, float16 or "
-           "float32, raises InternalError, which names the operation." + _EVENTS),
+           effect="A result of finite operands that is too large for its type (float16 or float32) "
+           "raises an InternalError that names the operation." + _EVENTS),
     Option("floating_point_behaviour.esr", StochasticRoundingBehaviour,
            StochasticRoundingBehaviour.OFF,
            "Round float16 results at random instead of to the nearest. A bool is accepted too, "
            "but deprecated.",
            effect="ON: float16 results of elementwise operations, casts, matmuls, convolutions, "
-           "sums and products are rounded up or down at random, by a generator that "
-           "reset_ipu_seed() seeds; gradients of pooling, scatters and gradients of batch norms "
-           "are rounded to nearest. REPLICA_IDENTICAL_ONLY: so is only what is the same on all "
-           "replicas, which round it alike: what follows from a program's inputs and variables and "
-           "from reductions over all replicas, and what assume_equal_across_replicas() says, not "
-           "from feeds, random numbers or custom calls; as "
-           "in the original it needs experimental.enable_prng_stability, else all is rounded to "
-           "nearest. scopes.stochastic_rounding() overrides it for operations."),
+           "sums and products are rounded up or down at random. reset_ipu_seed() seeds the "
+           "generator. Gradients of pooling, scatters and gradients of batch norms are rounded to "
+           "nearest. REPLICA_IDENTICAL_ONLY: only values that are the same on all replicas are "
+           "rounded at random, alike on all. These are values that follow from a program's inputs "
+           "and variables and from reductions over all replicas, and values of "
+           "assume_equal_across_replicas(); values from feeds, random numbers and custom calls are "
+           "not among them. As in the original this needs experimental.enable_prng_stability; "
+           "otherwise all values are rounded to nearest. scopes.stochastic_rounding() overrides "
+           "the option for operations."),
     Option("floating_point_behaviour.nanoo", bool, False,
            "An overflow in float16 gives NaN, instead of the largest float16.",
-           effect="An overflow is a finite result that rounds to more than 65504. On, it gives "
-           "NaN. Off, it gives 65504 with the result's sign. Either way float16 has NaN at a pole, "
-           "such as 1 / 0 or log(0), and what comes of an infinite operand is as in IEEE 754. On "
-           "the IPU Model, off means infinity at overflows and poles, as in TensorFlow. Float32 is "
-           "always as in IEEE 754."),
+           effect="An overflow is a finite result that rounds to more than 65504. True: an "
+           "overflow gives NaN. False: it gives 65504 with the result's sign. In both cases "
+           "float16 has NaN at a pole, such as 1 / 0 or log(0), and results of infinite operands "
+           "are as in IEEE 754. On the IPU Model, False gives infinity at overflows and poles, as "
+           "in TensorFlow. Float32 always follows IEEE 754."),
     Option("floating_point_behaviour.set_all", bool, False,
            "Turn inv, div0, oflo, esr and nanoo on, whatever they are set to.",
-           effect="As they are."),
+           effect="Turns on the five options, with the effects above."),
 
     _category("io_tiles", "Tiles that are kept for data on its way in and out."),
     Option("io_tiles.num_io_tiles", int, 0, "How many tiles of each IPU are I/O tiles.",
            effect="The plan for an IPU leaves them out.", least=0, most=_MOST_TILES),
     Option("io_tiles.place_ops_on_io_tiles", bool, False,
            "Put operations on the I/O tiles as well. Needs `num_io_tiles`.",
-           effect="In the plan, feeds of loops on one IPU and of grouped pipelines go through them "
-           "while the other tiles compute."),
+           effect="In the plan, feeds of loops on one IPU and of grouped pipelines go through the "
+           "I/O tiles while the other tiles compute."),
     Option("io_tiles.available_memory_proportion", float, 0.9,
            "The part of the memory of the I/O tiles that operations may use. Above 1 it limits "
            "nothing.",
-           effect="Feeds that need more are not placed there.", least=0),
+           effect="Feeds that need more memory are not placed on I/O tiles.", least=0),
 
     _category("ipu_model", "The IPU Model, used with --use_ipu_model in TF_POPLAR_FLAGS."),
     Option("ipu_model.compile_ipu_code", bool, True,
            "Count the bytes of code in memory reports.",
-           effect="As said, with --use_ipu_model only: of virtual IPUs code is never counted, "
-           "because its estimate is rough and would refuse programs."),
+           effect="Counts code with --use_ipu_model only. Virtual IPUs never count code, because "
+           "its estimate is rough and would refuse programs that fit."),
     Option("ipu_model.tiles_per_ipu", int, 0, "Tiles of one IPU. 0: all of them.",
-           effect="Of the machine that is planned for.", least=0, most=_MOST_TILES),
+           effect="Describes the machine that the estimate is for.", least=0, most=_MOST_TILES),
     Option("ipu_model.version", str, "ipu2", "The IPU that is modelled: ipu1, ipu2 or ipu21.",
-           effect="Of the machine that is planned for.", choices=_VERSIONS),
+           effect="Describes the machine that the estimate is for.", choices=_VERSIONS),
 
     _category("matmuls", "Options for matrix multiplications."),
     Option("matmuls.clear_pass_type", bool, False,
@@ -265,7 +268,7 @@ OPTIONS = (
     Option("matmuls.poplar_options", dict, {},
            "Planning options of every matrix multiplication, such as availableMemoryProportion "
            "and partialsType." + _ENGINE_OPTIONS,
-           effect="Of the plan for an IPU."),
+           effect="Used by the plan for an IPU."),
 
     _category("norms", "Options for normalisations."),
     Option("norms.use_stable_statistics", bool, False,
@@ -274,10 +277,10 @@ OPTIONS = (
     _category("norms.experimental", "Options that may change."),
     Option("norms.experimental.distributed_batch_norm_replica_group_size", int, 1,
            "How many replicas share the statistics of a batch normalisation.",
-           effect="On several replicas fused batch norms in training and their gradients have the "
-           "statistics of so many that follow each other, which must divide their number. The "
-           "gradients of scale and offset are those of each replica, and so is the size that "
-           "TensorFlow unbiases the variance with.", least=1),
+           effect="On several replicas, fused batch norms in training and their gradients share "
+           "statistics among this many consecutive replicas; the number of replicas must be a "
+           "multiple of it. The gradients of scale and offset are those of each replica. So is the "
+           "batch size with which TensorFlow unbiases the variance.", least=1),
 
     _category("optimizations", "What the compiler does to make a program smaller or faster."),
     _category("optimizations.math", "Changes to arithmetic."),
@@ -289,33 +292,34 @@ OPTIONS = (
     Option("optimizations.prefetch_data_streams", bool, True,
            "Fetch data from the host before it is needed."),
     Option("optimizations.combine_embedding_lookups", bool, False,
-           "Make one lookup of several into one table."),
+           "Combine several lookups into one table into one lookup."),
     Option("optimizations.combine_matmuls", bool, False,
-           "Make one matrix multiplication of several with a common operand."),
+           "Combine several matrix multiplications with a common operand into one."),
     Option("optimizations.enable_graph_outlining", bool, True,
            "Use one piece of code for equal parts of a program."),
     Option("optimizations.merge_infeed_io_copies", bool, True,
            "Copy all tensors of an infeed element in one go."),
     Option("optimizations.maximum_cross_replica_sum_buffer_size", int, 0,
-           "Bytes up to which sums over replicas are made together.", least=0),
+           "Bytes up to which sums over replicas are combined.", least=0),
     Option("optimizations.maximum_reduce_scatter_buffer_size", int, 0,
-           "Bytes up to which reduce-scatters are made together.", least=0),
+           "Bytes up to which reduce-scatters are combined.", least=0),
     Option("optimizations.maximum_inter_ipu_copies_buffer_size", int, 0,
-           "Bytes up to which copies between IPUs are made together.", least=0),
+           "Bytes up to which copies between IPUs are combined.", least=0),
     Option("optimizations.maximum_send_recv_cluster_size", int, 0,
-           "Bytes up to which transfers with the host are made together.", least=0),
+           "Bytes up to which transfers with the host are combined.", least=0),
     Option("optimizations.maximum_reduce_many_buffer_size", int, 0,
-           "Bytes up to which reductions are made together.", least=0),
+           "Bytes up to which reductions are combined.", least=0),
     Option("optimizations.maximum_all_gather_buffer_size", int, 0,
-           "Bytes up to which all-gathers are made together.", least=0),
+           "Bytes up to which all-gathers are combined.", least=0),
     Option("optimizations.minimum_remote_tensor_size", int, 128,
            "Bytes that a tensor must have to be kept in a remote buffer.",
-           effect="In the plan of memory (cost_model.md).", least=0),
+           effect="Used by the plan of memory ([cost_model.md](cost_model.md#remote-memory)).",
+           least=0),
     Option("optimizations.merge_remote_buffers", MergeRemoteBuffersBehaviour,
            MergeRemoteBuffersBehaviour.IF_BENEFICIAL,
            "Whether remote buffers of one shape become one buffer."),
     Option("optimizations.enable_gather_simplifier", bool, True,
-           "Make slices of gathers where that is cheaper."),
+           "Replace gathers by slices where that is cheaper."),
     Option("optimizations.triangular_solve_expander_block_size", int, 0,
            "Block size of triangular solves. 0: chosen by the compiler.", least=0),
     Option("optimizations.cholesky_block_size", int, 0,
@@ -324,7 +328,7 @@ OPTIONS = (
            "Older name of `optimizations.math.fast`.",
            deprecated="use `optimizations.math.fast` instead."),
     Option("optimizations.enable_dynamic_slice_replacement", bool, True,
-           "Make matrix multiplications of dynamic slices where that is cheaper."),
+           "Replace dynamic slices by matrix multiplications where that is cheaper."),
 
     _category("pooling", "Options for pooling."),
     Option("pooling.poplar_options", dict, {},
@@ -333,8 +337,8 @@ OPTIONS = (
     _category("scheduling", "In which order a program is run."),
     Option("scheduling.algorithm", SchedulingAlgorithm, SchedulingAlgorithm.CHOOSE_BEST,
            "How the order is found.",
-           effect="POST_ORDER plans what the results need depth first; all others take the order of "
-                  "several that needs least memory."),
+           effect="In the plan, POST_ORDER is depth first from the results. All other values take "
+                  "the order of several that needs the least memory."),
     Option("scheduling.maximum_scheduler_lookahead_depth", int, 5,
            "How many steps LOOK_AHEAD looks ahead.", least=0),
     Option("scheduling.maximum_scheduler_search_space_size", int, 64,
