@@ -70,6 +70,32 @@ trm_status trm_read_file(const char *path, const char *contents, char **out_data
   return status;
 }
 
+/* ---- Folders ---------------------------------------------------------------------------------- */
+
+trm_status trm_make_folders(const char *path, trm_error *error) {
+  trm_text part = {0};
+  if (path[0] == '\0') path = ".";
+  trm_text_append(&part, path, strlen(path));
+  if (part.failed) FAIL_NO_MEMORY("the name of a folder");
+  int problem = 0;
+  for (char *end = part.data + strspn(path, "/"); problem == 0; ++end) {
+    end += strcspn(end, "/");
+    const char before = *end;
+    *end = '\0';
+    if (mkdir(part.data, 0777) != 0 && errno != EEXIST) problem = errno;
+    if (before == '\0') break;
+    *end = before;
+  }
+  struct stat info;
+  if (problem == 0 && stat(path, &info) != 0) problem = errno;
+  if (problem == 0 && !S_ISDIR(info.st_mode)) problem = ENOTDIR;
+  if (problem != 0) {
+    trm_fail(error, TRM_UNAVAILABLE, "cannot make the folder %s: %s", part.data, strerror(problem));
+  }
+  trm_text_free(&part);
+  return problem == 0 ? TRM_OK : TRM_UNAVAILABLE;
+}
+
 /* ---- Regular files ---------------------------------------------------------------------------- */
 
 static trm_status open_regular(const char *path, const char *what, int *out_file, size_t *out_size,

@@ -10,6 +10,9 @@
 
 enum { TRM_MAX_FILE_GIB = 2 };
 
+/* Makes a folder and those above it that are not there. UNAVAILABLE where one cannot be made. */
+trm_status trm_make_folders(const char *path, trm_error *error);
+
 /* Reads a file that may lie where others can write: a FIFO, a device or a socket in its place
  * neither hangs the process nor is read. `what` is what messages call it ("inventory"). NOT_FOUND
  * when there is none, INVALID_ARGUMENT when it is something else or has more than most_bytes,

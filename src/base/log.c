@@ -103,9 +103,3 @@ void trm_log(trm_log_level level, const char *origin, const char *format, ...) {
   fputs(line, file);
   if (file != stderr) fflush(file);
 }
-
-double trm_log_now_ms(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (double)now.tv_sec * 1e3 + (double)now.tv_nsec * 1e-6;
-}

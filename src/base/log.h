@@ -1,4 +1,4 @@
-/* The log (tremula/log.h), and how long things take. */
+/* The log (tremula/log.h). */
 #ifndef TREMULA_BASE_LOG_H_
 #define TREMULA_BASE_LOG_H_
 
@@ -6,7 +6,5 @@
 
 /* A level's name, in any case, to the level; false for what is none. */
 bool trm_log_level_parse(const char *name, trm_log_level *out_level);
-/* Milliseconds of a clock that only goes forward. */
-double trm_log_now_ms(void);
 
 #endif /* TREMULA_BASE_LOG_H_ */

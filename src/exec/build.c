@@ -7,11 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/log.h"
+#include "base/wait.h"
 #include "exec/build.h"
 #include "exec/float_check.h"
 #include "hlo/loops.h"
 #include "program/program.h"
+#include "tremula/log.h"
 
 /* Loops and conditionals inside one another: the walk recurses this deep and no deeper. */
 enum { MAX_DEPTH = 256 };
@@ -526,12 +527,12 @@ static void log_plan(const trm_plan *plan, double start) {
   trm_log(TRM_LOG_INFO, "COMPILER",
           "memory plan: %u steps, %u values in %zu bytes, %zu bytes kept by kernels %9.2f ms",
           plan->num_steps, plan->num_slots, plan->arena_bytes, plan->persistent_bytes,
-          trm_log_now_ms() - start);
+          trm_now_ms() - start);
 }
 
 trm_status trm_plan_build(const trm_module *module, bool reference_only, unsigned float_events,
                           trm_plan **out_plan, trm_error *error) {
-  const double start = trm_log_now_ms();
+  const double start = trm_now_ms();
   trm_plan *plan = trm_allocate_zeroed(1, sizeof *plan);
   CHECK_MEMORY(plan, "a plan");
   plan->module = module;

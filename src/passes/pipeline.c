@@ -1,8 +1,9 @@
 /* Owns: the order of the passes. */
 #include <string.h>
 
-#include "base/log.h"
+#include "base/wait.h"
 #include "passes/pass.h"
+#include "tremula/log.h"
 
 typedef struct pass_row {
   const char *name;
@@ -105,14 +106,14 @@ static trm_status run_pass(const pass_row *pass, trm_module *module,
                            const trm_pass_settings *settings, trm_error *error) {
   const bool logs = trm_log_enabled(TRM_LOG_INFO, origin);
   const uint64_t before = logs ? count_instructions(module) : 0;
-  const double start = logs ? trm_log_now_ms() : 0;
+  const double start = logs ? trm_now_ms() : 0;
   const trm_status status =
       pass->run != NULL ? pass->run(module, error) : pass->run_with(module, settings, error);
   TRY_NOTE(status, "in pass %s", pass->name);
   if (logs) {
     trm_log(TRM_LOG_INFO, origin, "pass %-27s %8llu -> %8llu instructions %9.2f ms", pass->name,
             (unsigned long long)before, (unsigned long long)count_instructions(module),
-            trm_log_now_ms() - start);
+            trm_now_ms() - start);
   }
   return TRM_OK;
 }

@@ -62,23 +62,6 @@ static trm_status plan(trm_executable *executable, const trm_engine_options *eng
 
 /* ---- The directory -------------------------------------------------------------------------- */
 
-static trm_status make_folders(const char *path, trm_error *error) {
-  char folder[TRM_REPORT_PATH];
-  snprintf(folder, sizeof folder, "%s", path);
-  for (char *c = folder + 1; is_set(folder); ++c) {
-    const char end = *c;
-    if (end != '/' && end != '\0') continue;
-    *c = '\0';
-    if (mkdir(folder, 0777) != 0 && errno != EEXIST) {
-      FAIL(UNAVAILABLE, "cannot make the directory %s of autoReport.directory: %s", folder,
-           strerror(errno));
-    }
-    if (end == '\0') break;
-    *c = end;
-  }
-  return TRM_OK;
-}
-
 /* tf_report__<date>__<pid>: mkdir makes sure that it is nobody else's. */
 static trm_status make_directory(const char *parent, char out_path[TRM_REPORT_PATH],
                                  char out_timestamp[64], trm_error *error) {
@@ -86,7 +69,7 @@ static trm_status make_directory(const char *parent, char out_path[TRM_REPORT_PA
   if (strlen(parent) > TRM_REPORT_PATH - 128) {
     FAIL(INVALID_ARGUMENT, "autoReport.directory is too long: %zu bytes", strlen(parent));
   }
-  TRY(make_folders(parent, error));
+  TRY_NOTE(trm_make_folders(parent, error), "autoReport.directory");
   struct timespec now;
   struct tm parts;
   clock_gettime(CLOCK_REALTIME, &now);

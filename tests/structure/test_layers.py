@@ -48,17 +48,30 @@ def test_every_folder_is_a_layer():
     assert any(sources(ROOT / "src" / layer) for layer in LAYERS)
 
 
-@pytest.mark.parametrize("folder", ["src/tf", "tools", "examples"])
+# What code outside of the core includes beside the public headers and its own.
+OUTSIDE = {"src/tf": ("base/",), "tools": (), "examples": ()}
+
+
+@pytest.mark.parametrize("folder", OUTSIDE)
 def test_outside_uses_the_public_headers(folder):
     wrong = []
+    allowed = ("tremula/", "tensorflow/", *OUTSIDE[folder])
     for path in sources(ROOT / folder):
         own = {header.name for header in path.parent.glob("*.h")}
         own |= {header for header, of in GENERATED.items() if of == path.parent.name}
         for included in INCLUDE.findall(path.read_text()):
             # TensorFlow's own headers are quoted in its style.
-            if not included.startswith(("tremula/", "tensorflow/")) and included not in own:
+            if not included.startswith(allowed) and included not in own:
                 wrong.append(f'{path.relative_to(ROOT)} includes "{included}"')
     assert not wrong, "\n".join(wrong)
+
+
+def test_the_plugin_and_the_tools_alone_inspect():
+    """tremula/inspect.h is for those of the same build; two files of the core implement it."""
+    users = {str(path.relative_to(ROOT)) for folder in ("src", "tools", "examples")
+             for path in sources(ROOT / folder) if '"tremula/inspect.h"' in path.read_text()}
+    others = {path for path in users if not path.startswith(("src/tf/", "tools/"))}
+    assert others == {"src/exec/inspect.c", "src/hlo/trivial.c"}
 
 
 def imported_modules(path):
