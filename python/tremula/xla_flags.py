@@ -1,5 +1,5 @@
 """XLA_FLAGS, as far as Tremula's compiler obeys them: --xla_disable_hlo_passes. (Those about dumps:
-src/tf/dump_flags.c. The others are XLA's own.)"""
+src/tf/dumps.c. The others are XLA's own.)"""
 
 import logging
 import os

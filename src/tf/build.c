@@ -1,17 +1,242 @@
-/* Building a program. */
+/* Owns: building a program, and the executable cache. */
 #define _GNU_SOURCE
 #include "build.h"
 
+#include <dirent.h>
 #include <dlfcn.h>
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <link.h>
+#include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <xxhash.h>
 
-#include "cache.h"
+#include "base/file.h"
+#include "base/wait.h"
 #include "interrupt.h"
 #include "log.h"
 #include "tremula/inspect.h"
 #include "tremula/log.h"
 #include "watch.h"
+
+/* ---- The executable cache ---------------------------------------------------------------------
+ *
+ * A folder with one file a program, <hash>.poplar_exec. The hash is over the module, the options,
+ * and the very build of libtremula; so a file that is found is the right one. Several processes may
+ * use a folder at once: one compiles a program, the others wait and load it. Whatever is wrong with
+ * a file or the folder costs a warning and a compilation, never the program (docs/cache.md). */
+
+enum { POLL_MS = 50, MOST_WAIT_MS = 600000, PATH_SIZE = 4096 };
+
+/* A program's place in the cache. */
+typedef struct cache_entry {
+  char path[PATH_SIZE]; /* of the file */
+  char lock_path[PATH_SIZE];
+  int lock; /* the descriptor of the lock file while locked, or -1 */
+} cache_entry;
+
+/* The build id of the library that an address is in: other code may compile otherwise. */
+typedef struct library_search {
+  uintptr_t address;
+  unsigned char id[64];
+  size_t size;
+} library_search;
+
+static void read_notes(const char *notes, size_t size, library_search *search) {
+  while (size >= sizeof(ElfW(Nhdr))) {
+    ElfW(Nhdr) header;
+    memcpy(&header, notes, sizeof header);
+    const size_t name = ((size_t)header.n_namesz + 3) & ~(size_t)3;
+    const size_t length = ((size_t)header.n_descsz + 3) & ~(size_t)3;
+    if (name > size - sizeof header || length > size - sizeof header - name) return;
+    const char *value = notes + sizeof header + name;
+    if (header.n_type == NT_GNU_BUILD_ID && header.n_descsz <= sizeof search->id) {
+      memcpy(search->id, value, header.n_descsz);
+      search->size = header.n_descsz;
+      return;
+    }
+    notes = value + length;
+    size -= sizeof header + name + length;
+  }
+}
+
+static int visit_library(struct dl_phdr_info *info, size_t info_size, void *context) {
+  library_search *search = context;
+  (void)info_size;
+  bool has_address = false;
+  for (int i = 0; i < info->dlpi_phnum; ++i) {
+    const ElfW(Phdr) *part = &info->dlpi_phdr[i];
+    const uintptr_t start = info->dlpi_addr + part->p_vaddr;
+    if (part->p_type == PT_LOAD && search->address >= start &&
+        search->address < start + part->p_memsz)
+      has_address = true;
+  }
+  for (int i = 0; has_address && i < info->dlpi_phnum && !search->size; ++i) {
+    const ElfW(Phdr) *part = &info->dlpi_phdr[i];
+    if (part->p_type == PT_NOTE)
+      read_notes((const char *)(info->dlpi_addr + part->p_vaddr), part->p_memsz, search);
+  }
+  return has_address;
+}
+
+static XXH128_hash_t key_of(const trm_tf_snapshot *settings, const void *module, size_t size) {
+  library_search library = {.address = (uintptr_t)&trm_compile};
+  dl_iterate_phdr(visit_library, &library);
+  XXH3_state_t *state = XXH3_createState();
+  if (!state) return (XXH128_hash_t){0, 0};
+  XXH3_128bits_reset(state);
+  XXH3_128bits_update(state, trm_version(), strlen(trm_version()) + 1);
+  XXH3_128bits_update(state, library.id, library.size);
+  XXH3_128bits_update(state, settings->options, strlen(settings->options) + 1);
+  XXH3_128bits_update(state, module, size);
+  const XXH128_hash_t key = XXH3_128bits_digest(state);
+  XXH3_freeState(state);
+  return key;
+}
+
+/* The entry of a module; false where there is no cache. Makes the folder. */
+static bool cache_find(const trm_tf_snapshot *settings, const void *module, size_t size,
+                       cache_entry *entry) {
+  if (!settings->cache_path[0]) return false;
+  entry->lock = -1;
+  const XXH128_hash_t key = key_of(settings, module, size);
+  char name[40];
+  snprintf(name, sizeof name, "%016llx%016llx", (unsigned long long)key.high64,
+           (unsigned long long)key.low64);
+  const int length =
+      snprintf(entry->path, sizeof entry->path, "%s/%s.poplar_exec", settings->cache_path, name);
+  if (length < 0 || (size_t)length >= sizeof entry->path - 16) {
+    TRM_TF_WARN("The path of the executable cache is too long; nothing is cached.");
+    return false;
+  }
+  snprintf(entry->lock_path, sizeof entry->lock_path, "%.*s/%s.compile_lock",
+           (int)strlen(settings->cache_path), settings->cache_path, name);
+  trm_error unused; /* what fails is seen when a file is written */
+  (void)trm_make_folders(settings->cache_path, &unused);
+  return true;
+}
+
+/* Loads the executable; false when it is not there or not sound. `warns`: the latter is told. */
+static bool cache_load(const cache_entry *entry, bool warns, trm_executable **out) {
+  if (access(entry->path, F_OK) != 0) return false;
+  trm_error error = {0};
+  if (trm_executable_load(entry->path, out, &error) == TRM_OK) {
+    trm_log(TRM_LOG_INFO, "CACHE", "loaded the executable %s", entry->path);
+    return true;
+  }
+  if (warns)
+    TRM_TF_WARN("The file %s of the executable cache cannot be used and is made again: %s",
+                entry->path, error.message);
+  return false;
+}
+
+/* Whether the file that was locked is still the one of that name: its last owner removed it. */
+static bool is_current(int fd, const char *path) {
+  struct stat by_fd;
+  struct stat by_name;
+  return fstat(fd, &by_fd) == 0 && stat(path, &by_name) == 0 && by_fd.st_ino == by_name.st_ino &&
+         by_fd.st_dev == by_name.st_dev;
+}
+
+/* The folder may be others' too: a link or a FIFO that lies in the lock's place is neither followed
+ * nor waited for. -1: there is no lock to be had. */
+static int open_lock(const char *path) {
+  struct stat info;
+  const int fd =
+      open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0666);
+  if (fd >= 0 && fstat(fd, &info) == 0 && S_ISREG(info.st_mode)) return fd;
+  if (fd >= 0 || errno == ELOOP || errno == EISDIR || errno == ENXIO)
+    TRM_TF_WARN("The executable cache compiles without a lock: %s is not a regular file; "
+                "remove it.",
+                path);
+  if (fd >= 0) close(fd);
+  return -1;
+}
+
+/* Waits until no other process compiles this program. Without a lock, as in a folder that cannot be
+ * written, the program is merely compiled more than once. False: Ctrl-C was pressed meanwhile (call
+ * it between trm_tf_interrupt_watch and trm_tf_interrupt_unwatch). */
+static bool cache_lock(cache_entry *entry) {
+  const unsigned interrupts = trm_tf_interrupt_count();
+  for (long waited = 0; waited <= MOST_WAIT_MS; waited += POLL_MS) {
+    if (trm_tf_interrupt_is_due() || trm_tf_interrupt_count() != interrupts) return false;
+    const int fd = open_lock(entry->lock_path);
+    if (fd < 0) return true;
+    if (flock(fd, LOCK_EX | LOCK_NB) == 0) {
+      if (is_current(fd, entry->lock_path)) {
+        entry->lock = fd;
+        return true;
+      }
+      close(fd);
+      continue;
+    }
+    const int reason = errno;
+    close(fd);
+    if (reason != EWOULDBLOCK && reason != EINTR) return true; /* a file system without locks */
+    if (waited == 0)
+      TRM_TF_INFO("Another process compiles this program: waiting for %s", entry->path);
+    trm_sleep_ms(POLL_MS);
+  }
+  TRM_TF_WARN("Another process has been compiling for %d s (stopped?): compiling here too: "
+              "%s",
+              MOST_WAIT_MS / 1000, entry->lock_path);
+  return true;
+}
+
+/* Removes a folder and the files in it, or a file. Of a link that lies there, only the link. */
+static void remove_folder(const char *path) {
+  const int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+  DIR *folder = fd >= 0 ? fdopendir(fd) : NULL;
+  if (!folder) {
+    if (fd >= 0) close(fd);
+    unlink(path);
+    return;
+  }
+  const struct dirent *entry;
+  while ((entry = readdir(folder)))
+    if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+      unlinkat(dirfd(folder), entry->d_name, 0);
+  closedir(folder);
+  rmdir(path);
+}
+
+/* Writes the executable: whole or not at all. A failure is a warning, and false. */
+static bool cache_store(const cache_entry *entry, const trm_executable *executable) {
+  char folder[4200];
+  char unfinished[4220];
+  trm_error error = {0};
+  /* With the lock the name is ours, so what a killed process has left is removed. */
+  if (entry->lock >= 0) snprintf(folder, sizeof folder, "%s.part", entry->path);
+  else snprintf(folder, sizeof folder, "%s.part.%ld", entry->path, (long)getpid());
+  snprintf(unfinished, sizeof unfinished, "%s/executable", folder);
+  remove_folder(folder);
+  bool ok = false;
+  if (mkdir(folder, 0777) != 0)
+    TRM_TF_WARN("The executable cache could not write %s: %s", entry->path, strerror(errno));
+  else if (trm_executable_save(executable, unfinished, &error) != TRM_OK)
+    TRM_TF_WARN("The executable cache could not write %s: %s", entry->path, error.message);
+  else if (rename(unfinished, entry->path) != 0)
+    TRM_TF_WARN("The executable cache could not write %s: %s", entry->path, strerror(errno));
+  else ok = true;
+  if (ok) trm_log(TRM_LOG_INFO, "CACHE", "saved the executable %s", entry->path);
+  remove_folder(folder);
+  return ok;
+}
+
+static void cache_unlock(cache_entry *entry) {
+  if (entry->lock < 0) return;
+  unlink(entry->lock_path); /* whoever waits for it sees that, and looks again */
+  close(entry->lock);
+  entry->lock = -1;
+}
+
+/* ---- Compiling ------------------------------------------------------------------------------ */
 
 /* The lines KEY=VALUE of `text`, which is cut up, as options. Returns how many there are. */
 static size_t split_options(char *text, trm_option *options, size_t room) {
@@ -27,28 +252,32 @@ static size_t split_options(char *text, trm_option *options, size_t room) {
   return count;
 }
 
-static bool compile(const void *module, size_t size, const char *options_text, compile_watch *watch,
-                    trm_executable **out, TF_Status *status) {
+static trm_status compile_module(trm_module *module, const char *options_text, trm_tf_watch *watch,
+                                 trm_executable **out, trm_error *error) {
+  if (!trm_tf_watch_name(watch, trm_module_name(module))) FAIL_NO_MEMORY("the name of a program");
   size_t lines = 1;
   for (const char *c = options_text; *c; ++c) lines += *c == '\n';
-  char *text = strdup(options_text);
-  trm_option *options = calloc(lines, sizeof *options);
-  trm_module *parsed = NULL;
-  trm_error error = {0};
-  bool ok = (text && options) || fail_memory(status);
-  if (ok && trm_module_read(module, size, "the module from TensorFlow", &parsed, &error) != TRM_OK)
-    ok = fail_with(status, &error);
-  if (ok) ok = watch_name(watch, trm_module_name(parsed)) || fail_memory(status);
-  if (ok) {
-    const size_t count = split_options(text, options, lines);
-    watch_begin(watch, parsed);
-    ok = trm_inspect_compile(parsed, options, count, watch_pass, watch, out, &error) == TRM_OK ||
-         fail_with(status, &error);
-  }
+  char *text = trm_tf_copy_text(options_text);
+  trm_option *options = trm_allocate_zeroed(lines, sizeof *options);
+  trm_status status = TRM_OK;
+  if (text == NULL || options == NULL)
+    FAIL_OR_GOTO(done, RESOURCE_EXHAUSTED, "out of memory while allocating options");
+  trm_tf_watch_begin(watch, module);
+  status = trm_inspect_compile(module, options, split_options(text, options, lines),
+                               trm_tf_watch_pass, watch, out, error);
+done:
+  trm_free(options);
+  trm_free(text);
+  return status;
+}
+
+static trm_status compile(const void *module, size_t size, const char *options, trm_tf_watch *watch,
+                          trm_executable **out, trm_error *error) {
+  trm_module *parsed;
+  TRY(trm_module_read(module, size, "the module from TensorFlow", &parsed, error));
+  const trm_status status = compile_module(parsed, options, watch, out, error);
   trm_module_free(parsed);
-  free(options);
-  free(text);
-  return ok;
+  return status;
 }
 
 /* A module may say that it holds what the cache could not tell from something else: the ops that
@@ -58,55 +287,61 @@ static bool is_cacheable(const void *module, size_t size) {
   return memmem(module, size, mark, sizeof mark - 1) == NULL;
 }
 
-static bool tell_loaded(const trm_executable *executable, const cache_entry *entry) {
-  log_verbose(1, "poplar_compiler.cc:1585", "Loaded %s from %s", trm_executable_name(executable),
-              entry->path);
+static bool load(const cache_entry *entry, bool warns, trm_executable **out) {
+  if (!cache_load(entry, warns, out)) return false;
+  TRM_TF_DETAIL(1, "poplar_compiler", "Loaded %s from %s", trm_executable_name(*out), entry->path);
   return true;
 }
 
+/* Call with the entry locked. */
+static trm_status compile_and_store(const void *module, size_t size,
+                                    const trm_tf_snapshot *settings, const cache_entry *entry,
+                                    trm_tf_watch *watch, trm_executable **out, trm_error *error) {
+  TRY(compile(module, size, settings->options, watch, out, error));
+  const bool stored = cache_store(entry, *out);
+  if (settings->connection != TRM_TF_CONNECT_PRE_COMPILE) return TRM_OK;
+  if (stored) {
+    TRM_TF_INFO("A pre-compiled Poplar program has been saved to %s", entry->path);
+    return TRM_OK;
+  }
+  trm_executable_free(*out);
+  *out = NULL;
+  FAIL(INTERNAL, "The pre-compiled program could not be saved to %s.", entry->path);
+}
+
 /* Reads the executable from the cache, or compiles it and, with a cache, writes it. */
-static bool load_or_compile(const void *module, size_t size, const tf_snapshot *settings,
-                            compile_watch *watch, trm_executable **out, TF_Status *status) {
+static trm_status load_or_compile(const void *module, size_t size, const trm_tf_snapshot *settings,
+                                  trm_tf_watch *watch, trm_executable **out, trm_error *error) {
   cache_entry entry;
-  const bool only_compiles = settings->connection == TF_CONNECT_PRE_COMPILE;
-  if (only_compiles && !settings->cache_path[0])
-    return fail(status, TF_FAILED_PRECONDITION,
-                "IPU devices have been configured for pre-compilation, however "
-                "'executable_cache_path' in 'TF_POPLAR_FLAGS' has not been set. Set it, e.g. "
-                "'TF_POPLAR_FLAGS=--executable_cache_path=/path/to/storage'.");
-  if (settings->cache_path[0] && !is_cacheable(module, size)) {
-    log_info("poplar_compiler.cc:1585",
-             "Executable caching has been enabled, however the program being compiled contains "
-             "custom user operations which cannot be safely serialized.");
-    return compile(module, size, settings->options, watch, out, status);
+  const bool has_cache = settings->cache_path[0] != '\0';
+  if (settings->connection == TRM_TF_CONNECT_PRE_COMPILE && !has_cache) {
+    FAIL(FAILED_PRECONDITION,
+         "IPU devices have been configured for pre-compilation, however 'executable_cache_path' in "
+         "'TF_POPLAR_FLAGS' has not been set. Set it, e.g. "
+         "'TF_POPLAR_FLAGS=--executable_cache_path=/path/to/storage'.");
   }
-  if (!cache_find(settings, module, size, &entry))
-    return compile(module, size, settings->options, watch, out, status);
-  if (cache_load(&entry, false, out)) return tell_loaded(*out, &entry);
-  interrupt_watch();
+  const bool is_cached = has_cache && is_cacheable(module, size);
+  if (has_cache && !is_cached) {
+    TRM_TF_INFO(
+        "Executable caching has been enabled, however the program being compiled contains custom "
+        "user operations which cannot be safely serialized.");
+  }
+  if (!is_cached || !cache_find(settings, module, size, &entry))
+    return compile(module, size, settings->options, watch, out, error);
+  if (load(&entry, false, out)) return TRM_OK;
+  trm_tf_interrupt_watch();
   const bool may_compile = cache_lock(&entry);
-  interrupt_unwatch();
-  if (!may_compile)
-    return fail(status, TF_CANCELLED, "Interrupted while another process compiled this program.");
-  bool ok = cache_load(&entry, true, out) && tell_loaded(*out, &entry);
-  if (!ok && (ok = compile(module, size, settings->options, watch, out, status))) {
-    const bool stored = cache_store(&entry, *out);
-    if (only_compiles && stored)
-      log_info("poplar_compiler.cc:1973", "A pre-compiled Poplar program has been saved to %s",
-               entry.path);
-    if (only_compiles && !stored) {
-      trm_executable_free(*out);
-      *out = NULL;
-      ok = fail(status, TF_INTERNAL, "The pre-compiled program could not be saved to %s.",
-                entry.path);
-    }
-  }
+  trm_tf_interrupt_unwatch();
+  if (!may_compile) FAIL(CANCELLED, "Interrupted while another process compiled this program.");
+  const trm_status status = load(&entry, true, out) ? TRM_OK
+                                                    : compile_and_store(module, size, settings,
+                                                                        &entry, watch, out, error);
   cache_unlock(&entry);
-  return ok;
+  return status;
 }
 
 /* Writes into the cache what has been found out since the executable was compiled. */
-static void store_again(const void *module, size_t size, const tf_snapshot *settings,
+static void store_again(const void *module, size_t size, const trm_tf_snapshot *settings,
                         const trm_executable *executable) {
   cache_entry entry;
   if (settings->cache_path[0] && is_cacheable(module, size) &&
@@ -116,23 +351,22 @@ static void store_again(const void *module, size_t size, const tf_snapshot *sett
   }
 }
 
-static bool create_engine(tf_parts *parts, int ordinal, TF_Status *status) {
-  trm_error error = {0};
+/* ---- Programs ------------------------------------------------------------------------------- */
+
+static trm_status create_engine(trm_tf_parts *parts, int ordinal, trm_error *error) {
   uint32_t replicas;
   const trm_executable *executable = parts->executable;
-  if (trm_executable_num_replicas(executable, &replicas, &error) != TRM_OK)
-    return fail_with(status, &error);
+  TRY(trm_executable_num_replicas(executable, &replicas, error));
   if (!trm_executable_tells_replicas_apart(executable)) replicas = 1;
-  if (trm_engine_create_replicated(parts->executable, replicas, &parts->engine, &error) != TRM_OK)
-    return fail_with(status, &error);
+  TRY(trm_engine_create_replicated(parts->executable, replicas, &parts->engine, error));
   parts->bytes = trm_executable_arena_bytes(executable) * replicas;
   trm_log(TRM_LOG_INFO, "ENGINE", "created an engine of %zu bytes%s for /device:IPU:%d",
           parts->bytes, replicas > 1 ? ", in replicas," : "", ordinal);
-  return true;
+  return TRM_OK;
 }
 
 /* TF_Version is in no library that the plugin is linked to, but in one that is loaded. */
-const char *tensorflow_version(void) {
+const char *trm_tf_tensorflow_version(void) {
   void *library = dlopen("libtensorflow_cc.so.2", RTLD_LAZY | RTLD_NOLOAD);
   const char *(*version)(void) = NULL;
   if (library) *(void **)&version = dlsym(library, "TF_Version");
@@ -143,71 +377,77 @@ const char *tensorflow_version(void) {
 
 /* Writes a profile where one is asked for, of what has been compiled now: what comes out of the
  * cache had one when it was. Fails if the program does not fit. */
-static trm_status report(tf_parts *parts, bool is_compiled, trm_error *error) {
-  const trm_report_framework framework = {"TensorFlow", tensorflow_version()};
+static trm_status report(trm_tf_parts *parts, bool is_compiled, trm_error *error) {
+  const trm_report_framework framework = {"TensorFlow", trm_tf_tensorflow_version()};
   parts->is_trivial = trm_inspect_is_trivial(trm_inspect_module(parts->executable));
   if (parts->is_trivial) return TRM_OK;
   if (!is_compiled) return trm_report_check(parts->executable, error);
   return trm_report_create(parts->executable, &framework, &parts->report, error);
 }
 
-static bool build(tf_parts *parts, const void *module, size_t size, const tf_snapshot *settings,
-                  compile_watch *watch, TF_Status *status) {
-  if (!load_or_compile(module, size, settings, watch, &parts->executable, status)) return false;
-  if (!watch_name(watch, trm_executable_name(parts->executable))) return fail_memory(status);
-  watch_stage(watch, PROGRESS_PLANNING);
-  trm_error error = {0};
+static trm_status build(trm_tf_parts *parts, const void *module, size_t size,
+                        const trm_tf_snapshot *settings, trm_tf_watch *watch, trm_error *error) {
+  TRY(load_or_compile(module, size, settings, watch, &parts->executable, error));
+  if (!trm_tf_watch_name(watch, trm_executable_name(parts->executable)))
+    FAIL_NO_MEMORY("the name of a program");
+  trm_tf_watch_stage(watch, TRM_TF_STAGE_PLANNING);
   const bool was_judged = trm_executable_is_judged(parts->executable);
-  const trm_status reported = report(parts, watch->is_on, &error);
+  const trm_status reported = report(parts, watch->is_on, error);
   if (!was_judged && trm_executable_is_judged(parts->executable))
     store_again(module, size, settings, parts->executable);
-  if (reported != TRM_OK) return fail_with(status, &error);
-  watch_stage(watch, PROGRESS_ENGINE);
-  if (!create_engine(parts, watch->ordinal, status) ||
-      !host_calls_create(parts->executable, parts->engine, &parts->host_calls, status))
-    return false;
+  TRY(reported);
+  trm_tf_watch_stage(watch, TRM_TF_STAGE_ENGINE);
+  TRY(create_engine(parts, watch->ordinal, error));
+  TRY(trm_tf_host_calls_create(parts->executable, parts->engine, &parts->host_calls, error));
   const size_t num_inputs = trm_executable_num_inputs(parts->executable);
   const size_t num_outputs = trm_executable_num_outputs(parts->executable);
-  parts->inputs = calloc(num_inputs + 1, sizeof *parts->inputs);
-  parts->versions = calloc(num_inputs + 1, sizeof *parts->versions);
-  parts->output_versions = calloc(num_outputs + 1, sizeof *parts->output_versions);
-  return (parts->inputs && parts->versions && parts->output_versions) || fail_memory(status);
+  parts->inputs = trm_allocate_zeroed(num_inputs, sizeof *parts->inputs);
+  parts->versions = trm_allocate_zeroed(num_inputs, sizeof *parts->versions);
+  parts->output_versions = trm_allocate_zeroed(num_outputs, sizeof *parts->output_versions);
+  if (parts->inputs == NULL || parts->versions == NULL || parts->output_versions == NULL)
+    FAIL_NO_MEMORY("the arguments of a program");
+  return TRM_OK;
 }
 
-tf_parts *parts_build(const void *module, size_t size, int ordinal, const tf_snapshot *settings,
-                      TF_Status *status) {
-  tf_parts *parts = calloc(1, sizeof *parts);
-  if (!parts) {
-    fail_memory(status);
-    return NULL;
-  }
-  compile_watch watch = {.ordinal = ordinal};
-  const bool ok = build(parts, module, size, settings, &watch, status);
-  watch_end(&watch, ok ? parts->executable : NULL);
-  parts->name = watch.name;
+static void tell_compiled(void) {
   static atomic_bool has_told;
-  if (ok && !atomic_exchange(&has_told, true))
-    log_info("compiler/jit/xla_compilation_cache.cc:251",
-             "Compiled cluster using XLA!  This line is logged at most once for the lifetime of "
-             "the process.");
-  if (ok) return parts;
-  parts_free(parts);
-  return NULL;
+  if (atomic_exchange(&has_told, true)) return;
+  trm_tf_log_at(TRM_TF_PLACE_COMPILED,
+                "Compiled cluster using XLA!  This line is logged at most once for the lifetime of "
+                "the process.");
 }
 
-void parts_free(tf_parts *parts) {
+trm_status trm_tf_parts_build(const void *module, size_t size, int ordinal,
+                              const trm_tf_snapshot *settings, trm_tf_parts **out,
+                              trm_error *error) {
+  trm_tf_parts *parts = trm_allocate_zeroed(1, sizeof *parts);
+  CHECK_MEMORY(parts, "a program");
+  trm_tf_watch watch = {.ordinal = ordinal};
+  const trm_status status = build(parts, module, size, settings, &watch, error);
+  trm_tf_watch_end(&watch, status == TRM_OK ? parts->executable : NULL);
+  parts->name = watch.name;
+  if (status != TRM_OK) {
+    trm_tf_parts_free(parts);
+    return status;
+  }
+  tell_compiled();
+  *out = parts;
+  return TRM_OK;
+}
+
+void trm_tf_parts_free(trm_tf_parts *parts) {
   if (!parts) return;
   if (parts->engine) trm_engine_free(parts->engine); /* before what it calls and what it runs */
-  host_calls_free(parts->host_calls);
+  trm_tf_host_calls_free(parts->host_calls);
   trm_report_free(parts->report);
   trm_executable_free(parts->executable);
   trm_free(parts->execution.data);
-  free(parts->name);
-  free(parts->feeds);
-  free(parts->made_up);
-  free(parts->made_up_block);
-  free(parts->inputs);
-  free(parts->versions);
-  free(parts->output_versions);
-  free(parts);
+  trm_free(parts->name);
+  trm_free(parts->feeds);
+  trm_free(parts->made_up);
+  trm_free(parts->made_up_block);
+  trm_free(parts->inputs);
+  trm_free(parts->versions);
+  trm_free(parts->output_versions);
+  trm_free(parts);
 }

@@ -1,4 +1,5 @@
-/* Building a program: from a serialised module to an executable and an engine. */
+/* Owns: building a program: from a serialised module to an executable, which is compiled or read
+ * from the executable cache, and an engine. */
 #ifndef TREMULA_TF_BUILD_H_
 #define TREMULA_TF_BUILD_H_
 
@@ -9,20 +10,20 @@
 #include "tremula/report.h"
 
 /* What a program is made of, and what its runs leave. */
-typedef struct tf_parts {
-  struct tf_parts *next; /* for whoever makes a list */
-  char *name;            /* no other program's */
+typedef struct trm_tf_parts {
+  struct trm_tf_parts *next; /* for whoever makes a list */
+  char *name;                /* no other program's */
   trm_executable *executable;
   trm_engine *engine;
-  host_calls *host_calls; /* NULL: none */
-  trm_report *report;     /* the profile that runs are added to, or NULL */
-  bool is_trivial;        /* it needs no device: trm_inspect_is_trivial() */
-  size_t bytes;           /* of memory, about */
-  tf_infeed *infeed;      /* as `feeds` say */
-  char *feeds;            /* that the engine is connected with; NULL: none yet */
+  trm_tf_host_calls *host_calls; /* NULL: none */
+  trm_report *report;            /* the profile that runs are added to, or NULL */
+  bool is_trivial;               /* it needs no device: trm_inspect_is_trivial() */
+  size_t bytes;                  /* of memory, about */
+  trm_tf_infeed *infeed;         /* as `feeds` say */
+  char *feeds;                   /* that the engine is connected with; NULL: none yet */
   uint64_t num_runs;
-  int64_t cycles;         /* of a run on an IPU, once asked for */
-  event_report execution; /* the report of a run, for events */
+  int64_t cycles;                /* of a run on an IPU, once asked for */
+  trm_tf_event_report execution; /* the report of a run, for events */
   uint64_t seed_generation;
   /* The inputs' made-up values, where parameters are synthetic. */
   void **made_up;
@@ -31,15 +32,15 @@ typedef struct tf_parts {
   /* Room for the arguments of a run. */
   const void **inputs;
   uint64_t *versions, *output_versions;
-} tf_parts;
+} trm_tf_parts;
 
-/* Compiles the module, or reads the executable from the cache, and makes an engine. NULL with a
- * failure. */
-tf_parts *parts_build(const void *module, size_t size, int ordinal, const tf_snapshot *settings,
-                      TF_Status *status);
+/* Compiles the module, or reads the executable from the cache, and makes an engine. */
+trm_status trm_tf_parts_build(const void *module, size_t size, int ordinal,
+                              const trm_tf_snapshot *settings, trm_tf_parts **out,
+                              trm_error *error);
 /* Such as "2.15.1"; NULL where TensorFlow is not there. */
-const char *tensorflow_version(void);
+const char *trm_tf_tensorflow_version(void);
 /* Also ends the profile. NULL is allowed. */
-void parts_free(tf_parts *parts);
+void trm_tf_parts_free(trm_tf_parts *parts);
 
 #endif /* TREMULA_TF_BUILD_H_ */

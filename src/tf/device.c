@@ -1,17 +1,18 @@
-/* The device `IPU`: a PluggableDevice whose memory is the host's.
+/* Owns: the device `IPU`: a PluggableDevice whose memory is the host's.
  *
  * Everything is done when a call returns, so streams and events have nothing to wait for. */
 #include <stdlib.h>
 #include <string.h>
 
+#include "build.h"
+#include "log.h"
+#include "observe.h"
 #include "pool.h"
-#include "quiet.h"
 #include "tensorflow.h"
 #include "tensorflow/c/experimental/stream_executor/stream_executor.h"
-#include "transfers.h"
 
 /* The original has two devices where there is no hardware. */
-enum { DEFAULT_DEVICES = 2, MAX_DEVICES = 64 };
+enum { DEFAULT_DEVICES = 2 };
 
 /* These types are the plugin's to define; ours hold nothing. */
 struct SP_Stream_st {
@@ -35,25 +36,25 @@ static void allocate(const SP_Device *device, uint64_t size, int64_t space,
                      SP_DeviceMemoryBase *memory) {
   (void)device, (void)space;
   memory->struct_size = SP_DEVICE_MEMORY_BASE_STRUCT_SIZE;
-  memory->opaque = pool_allocate(size);
+  memory->opaque = trm_tf_pool_allocate(size);
   memory->size = memory->opaque ? size : 0;
 }
 
 static void deallocate(const SP_Device *device, SP_DeviceMemoryBase *memory) {
   (void)device;
-  pool_release(memory->opaque);
+  trm_tf_pool_release(memory->opaque);
   memory->opaque = NULL;
   memory->size = 0;
 }
 
 static void *host_allocate(const SP_Device *device, uint64_t size) {
   (void)device;
-  return pool_allocate(size);
+  return trm_tf_pool_allocate(size);
 }
 
 static void host_deallocate(const SP_Device *device, void *memory) {
   (void)device;
-  pool_release(memory);
+  trm_tf_pool_release(memory);
 }
 
 static TF_Bool allocator_stats(const SP_Device *device, SP_AllocatorStats *stats) {
@@ -70,14 +71,14 @@ static TF_Bool memory_usage(const SP_Device *device, int64_t *free_bytes, int64_
 
 static void copy(void *to, const void *from, uint64_t size, TF_Status *status) {
   if (size) memcpy(to, from, size);
-  pool_touch(to);
+  trm_tf_pool_touch(to);
   ok(status);
 }
 
 static void copy_out(const SP_Device *device, void *host, const SP_DeviceMemoryBase *memory,
                      uint64_t size, TF_Status *status) {
   (void)device;
-  transfers_note_read(memory->opaque);
+  trm_tf_observe_read(memory->opaque);
   copy(host, memory->opaque, size, status);
 }
 
@@ -115,7 +116,7 @@ static void fill_byte(const SP_Device *device, SP_Stream stream, SP_DeviceMemory
                       uint8_t pattern, uint64_t size, TF_Status *status) {
   (void)device, (void)stream;
   if (size) memset(memory->opaque, pattern, size);
-  pool_touch(memory->opaque);
+  trm_tf_pool_touch(memory->opaque);
   ok(status);
 }
 
@@ -129,7 +130,7 @@ static void fill_word(const SP_Device *device, SP_Stream stream, SP_DeviceMemory
   (void)device, (void)stream;
   for (uint64_t at = 0; at + sizeof pattern <= size; at += sizeof pattern)
     memcpy((char *)memory->opaque + at, &pattern, sizeof pattern);
-  pool_touch(memory->opaque);
+  trm_tf_pool_touch(memory->opaque);
   ok(status);
 }
 
@@ -210,7 +211,7 @@ static void device_count(const SP_Platform *platform, int *out_count, TF_Status 
   if (!text || !*text) return;
   char *end;
   long count = strtol(text, &end, 10);
-  if (*end || count < 1 || count > MAX_DEVICES)
+  if (*end || count < 1 || count > TRM_TF_MAX_DEVICES)
     TF_SetStatus(status, TF_INVALID_ARGUMENT, "TREMULA_NUM_DEVICES must be a number from 1 to 64.");
   else *out_count = (int)count;
 }
@@ -304,7 +305,7 @@ static void destroy_platform_functions(SP_PlatformFns *functions) { (void)functi
 TRM_TF_API void SE_InitPlugin(SE_PlatformRegistrationParams *params, TF_Status *status);
 
 void SE_InitPlugin(SE_PlatformRegistrationParams *params, TF_Status *status) {
-  quiet_install();
+  trm_tf_log_quieten(trm_tf_tensorflow_version());
   params->platform->struct_size = SP_PLATFORM_STRUCT_SIZE;
   params->platform->name = "POPLAR";
   params->platform->type = "IPU";

@@ -1,4 +1,4 @@
-/* Recording events, and IpuEventTrace, which takes them. */
+/* Owns: recording events, and IpuEventTrace, which takes them. */
 #define _GNU_SOURCE
 #include "events.h"
 
@@ -8,31 +8,90 @@
 #include <string.h>
 #include <time.h>
 
-#include "event_queue.h"
+#include "base/file.h"
 #include "log.h"
-#include "names.h"
 #include "ops.h"
 #include "tensorflow/core/platform/ctstring.h"
-#include "tensors.h"
 #include "trace.pb-c.h"
 #include "tremula/inspect.h"
 #include "tremula/log.h"
 
 enum { PATH_SIZE = 4096 };
 
-atomic_uint events_wanted;
+atomic_uint trm_tf_events_wanted;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static trm_tf_event_settings settings; /* `directory` is ours */
 
 void trm_tf_set_events(const trm_tf_event_settings *wanted) {
-  char *directory = strdup(wanted->directory);
+  char *directory = trm_tf_copy_text(wanted->directory);
   pthread_mutex_lock(&lock);
-  free((char *)(uintptr_t)settings.directory);
+  trm_free((char *)(uintptr_t)settings.directory);
   settings = *wanted;
   settings.directory = directory;
   pthread_mutex_unlock(&lock);
-  atomic_store(&events_wanted, wanted->bits);
+  atomic_store(&trm_tf_events_wanted, wanted->bits);
+}
+
+/* ---- Events that wait ---- */
+
+static pthread_mutex_t queue_lock = PTHREAD_MUTEX_INITIALIZER;
+static trm_tf_event_list waiting = {.last = &waiting.first};
+static size_t num_dropped;
+
+trm_tf_event *trm_tf_event_create(size_t size) {
+  trm_tf_event *e = trm_allocate(sizeof *e + size);
+  if (e) *e = (trm_tf_event){.next = NULL, .size = size};
+  return e;
+}
+
+bool trm_tf_event_queue_add(trm_tf_event *added) {
+  const size_t bytes = added ? sizeof *added + added->size : 0;
+  bool is_first_loss = false;
+  pthread_mutex_lock(&queue_lock);
+  const bool kept = added && waiting.bytes + bytes <= TRM_TF_MOST_EVENT_BYTES;
+  if (kept) {
+    *waiting.last = added;
+    waiting.last = &added->next;
+    ++waiting.count;
+    waiting.bytes += bytes;
+  } else {
+    is_first_loss = num_dropped++ == 0;
+  }
+  pthread_mutex_unlock(&queue_lock);
+  if (!kept) free(added);
+  return is_first_loss;
+}
+
+trm_tf_event_list trm_tf_event_queue_take(void) {
+  pthread_mutex_lock(&queue_lock);
+  trm_tf_event_list taken = waiting;
+  if (!taken.first) taken.last = NULL;
+  waiting = (trm_tf_event_list){.last = &waiting.first};
+  num_dropped = 0;
+  pthread_mutex_unlock(&queue_lock);
+  return taken;
+}
+
+void trm_tf_event_queue_put_back(trm_tf_event_list *list) {
+  if (!list->first) return;
+  pthread_mutex_lock(&queue_lock);
+  *list->last = waiting.first;
+  if (!waiting.first) waiting.last = list->last;
+  waiting.first = list->first;
+  waiting.count += list->count;
+  waiting.bytes += list->bytes;
+  pthread_mutex_unlock(&queue_lock);
+  *list = (trm_tf_event_list){0};
+}
+
+void trm_tf_event_list_free(trm_tf_event_list *list) {
+  while (list->first) {
+    trm_tf_event *next = list->first->next;
+    trm_free(list->first);
+    list->first = next;
+  }
+  *list = (trm_tf_event_list){0};
 }
 
 /* ---- Recording ---- */
@@ -49,13 +108,12 @@ static void record(int ordinal, Tensorflow__IpuTraceEvent__Type type,
   message->type = type;
   message->timestamp = seconds_since_1970();
   const size_t size = tensorflow__ipu_trace_event__get_packed_size(message);
-  event *e = event_create(size);
+  trm_tf_event *e = trm_tf_event_create(size);
   if (e) tensorflow__ipu_trace_event__pack(message, e->data);
-  if (event_queue_add(e))
-    log_warning("poplar_executor.cc:1624",
-                "IPU events are recorded, but nobody takes them with ipu_event_trace(): there are "
+  if (trm_tf_event_queue_add(e))
+    TRM_TF_WARN("IPU events are recorded, but nobody takes them with ipu_event_trace(): there are "
                 "%zu MB of them, and more are dropped until somebody does.",
-                (size_t)MOST_EVENT_BYTES >> 20);
+                (size_t)TRM_TF_MOST_EVENT_BYTES >> 20);
 }
 
 static ProtobufCBinaryData bytes_of(const char *text) {
@@ -66,13 +124,13 @@ static ProtobufCBinaryData bytes_of(const char *text) {
 static trm_tf_event_settings copy_settings(void) {
   pthread_mutex_lock(&lock);
   trm_tf_event_settings copy = settings;
-  copy.directory = settings.directory ? strdup(settings.directory) : NULL;
+  copy.directory = settings.directory ? trm_tf_copy_text(settings.directory) : NULL;
   pthread_mutex_unlock(&lock);
   return copy;
 }
 
-void events_compile_begin(int ordinal, const char *module) {
-  if (!events_want(TF_EVENTS)) return;
+void trm_tf_events_compile_begin(int ordinal, const char *module) {
+  if (!trm_tf_events_want(TRM_TF_EVENTS)) return;
   Tensorflow__IpuTraceEvent message = TENSORFLOW__IPU_TRACE_EVENT__INIT;
   Tensorflow__IpuTraceCompileBeginEvent begin = TENSORFLOW__IPU_TRACE_COMPILE_BEGIN_EVENT__INIT;
   begin.module_name = bytes_of(module);
@@ -86,12 +144,12 @@ void events_compile_begin(int ordinal, const char *module) {
 /* What becomes of a document that could not be made. */
 static void tell(const char *what, const trm_error *error, const trm_tf_event_settings *wanted) {
   if (error->status == TRM_RESOURCE_EXHAUSTED && wanted->most_report_bytes > 0)
-    log_info("poplar_compiler.cc:1973",
-             "Dropping %s which is larger than the configured maximum report size %llu. To change "
-             "the maximum report size use the max_report_size argument in "
-             "ipu.utils.create_ipu_config, in bytes.",
-             what, (unsigned long long)wanted->most_report_bytes);
-  else log_warning("poplar_compiler.cc:1973", "There is no %s: %s", what, error->message);
+    TRM_TF_INFO(
+        "Dropping %s which is larger than the configured maximum report size %llu. To change "
+        "the maximum report size use the max_report_size argument in "
+        "ipu.utils.create_ipu_config, in bytes.",
+        what, (unsigned long long)wanted->most_report_bytes);
+  else TRM_TF_WARN("There is no %s: %s", what, error->message);
 }
 
 /* With a report directory the document goes into the file `name` below it, and the path takes the
@@ -104,16 +162,16 @@ static void put_aside(const trm_tf_event_settings *wanted, const char *module, c
   const int length = snprintf(path, sizeof path, "%s/%s", wanted->directory, module);
   bool written = false;
   if (length > 0 && (size_t)length < sizeof path - 64) {
-    (void)names_make_folder(path); /* what fails is seen when the file is written */
+    (void)trm_make_folders(path, &error); /* what fails is seen when the file is written */
     snprintf(path + length, sizeof path - (size_t)length, "/%s", name);
     written = trm_inspect_replace_file(path, NULL, 0, *data, *size, &error) == TRM_OK;
   }
   if (!written) {
-    log_warning("poplar_executor.cc:1624", "Cannot write %s of %s into the report directory %s: %s",
-                name, module, wanted->directory, error.message);
+    TRM_TF_WARN("Cannot write %s of %s into the report directory %s: %s", name, module,
+                wanted->directory, error.message);
     return; /* the event holds it */
   }
-  char *copy = strdup(path);
+  char *copy = trm_tf_copy_text(path);
   if (!copy) return;
   trm_free(*data);
   *data = copy;
@@ -160,64 +218,78 @@ static void print_report(trm_executable *executable, const trm_program *program,
   trm_free(text);
 }
 
-void events_compile_end(int ordinal, const char *module, trm_executable *executable,
-                        double seconds) {
-  if (!events_want(TF_EVENTS)) return;
-  const trm_tf_event_settings wanted = copy_settings();
+/* What an event holds of a compilation; from trm_free. */
+typedef struct documents {
+  char *report, *map, *info, *graph;
+  size_t report_size, map_size, info_size, graph_size;
+} documents;
+
+static void describe_program(trm_executable *executable, const char *module,
+                             const trm_tf_event_settings *wanted, documents *d) {
   char name[64];
-  char *report = NULL, *map = NULL, *graph = NULL, *info = NULL;
-  size_t report_size = 0, map_size = 0, graph_size = 0, info_size = 0;
-  trm_program *program = wanted.bits & (TF_EVENTS_REPORT | TF_EVENTS_TENSOR_MAP | TF_EVENTS_PRINT)
-                             ? plan(executable)
-                             : NULL;
-  if (program && wanted.bits & TF_EVENTS_PRINT)
-    print_report(executable, program, TRM_REPORT_GRAPH, &wanted);
-  if (program && wanted.bits & TF_EVENTS_REPORT) {
-    report = describe(executable, program, TRM_REPORT_GRAPH, wanted.form, "compilation report",
-                      &wanted, &report_size);
-    snprintf(name, sizeof name, "graph.%s", extension(wanted.form));
-    put_aside(&wanted, module, name, &report, &report_size);
+  trm_program *program = plan(executable);
+  if (program == NULL) return;
+  if (wanted->bits & TRM_TF_EVENTS_PRINT)
+    print_report(executable, program, TRM_REPORT_GRAPH, wanted);
+  if (wanted->bits & TRM_TF_EVENTS_REPORT) {
+    d->report = describe(executable, program, TRM_REPORT_GRAPH, wanted->form, "compilation report",
+                         wanted, &d->report_size);
+    snprintf(name, sizeof name, "graph.%s", extension(wanted->form));
+    put_aside(wanted, module, name, &d->report, &d->report_size);
   }
-  if (program && wanted.bits & TF_EVENTS_TENSOR_MAP) {
-    map = describe(executable, program, TRM_REPORT_TENSOR_MAP, TRM_REPORT_AS_JSON, "tensor map",
-                   &wanted, &map_size);
-    put_aside(&wanted, module, "tensor_map.json", &map, &map_size);
-    info = describe(executable, program, TRM_REPORT_INSTRUCTIONS, TRM_REPORT_AS_JSON,
-                    "instruction info", &wanted, &info_size);
+  if (wanted->bits & TRM_TF_EVENTS_TENSOR_MAP) {
+    d->map = describe(executable, program, TRM_REPORT_TENSOR_MAP, TRM_REPORT_AS_JSON, "tensor map",
+                      wanted, &d->map_size);
+    put_aside(wanted, module, "tensor_map.json", &d->map, &d->map_size);
+    d->info = describe(executable, program, TRM_REPORT_INSTRUCTIONS, TRM_REPORT_AS_JSON,
+                       "instruction info", wanted, &d->info_size);
   }
   trm_program_free(program);
+}
+
+static void describe_graph(const trm_executable *executable, const char *module,
+                           const trm_tf_event_settings *wanted, documents *d) {
   trm_error error = {0};
-  if (wanted.bits & TF_EVENTS_GRAPH && trm_executable_print(executable, &graph, &error) == TRM_OK) {
-    graph_size = strlen(graph);
-    if (wanted.most_report_bytes > 0 && graph_size > wanted.most_report_bytes) {
-      error.status = TRM_RESOURCE_EXHAUSTED;
-      tell("serialized graph", &error, &wanted);
-      trm_free(graph);
-      graph = NULL;
-      graph_size = 0;
-    }
-    put_aside(&wanted, module, "serialized_graph.hlo", &graph, &graph_size);
+  if (trm_executable_print(executable, &d->graph, &error) != TRM_OK) return;
+  d->graph_size = strlen(d->graph);
+  if (wanted->most_report_bytes > 0 && d->graph_size > wanted->most_report_bytes) {
+    error.status = TRM_RESOURCE_EXHAUSTED;
+    tell("serialized graph", &error, wanted);
+    trm_free(d->graph);
+    d->graph = NULL;
+    d->graph_size = 0;
   }
+  put_aside(wanted, module, "serialized_graph.hlo", &d->graph, &d->graph_size);
+}
+
+void trm_tf_events_compile_end(int ordinal, const char *module, trm_executable *executable,
+                               double seconds) {
+  if (!trm_tf_events_want(TRM_TF_EVENTS)) return;
+  const trm_tf_event_settings wanted = copy_settings();
+  documents d = {0};
+  if (wanted.bits & (TRM_TF_EVENTS_REPORT | TRM_TF_EVENTS_TENSOR_MAP | TRM_TF_EVENTS_PRINT))
+    describe_program(executable, module, &wanted, &d);
+  if (wanted.bits & TRM_TF_EVENTS_GRAPH) describe_graph(executable, module, &wanted, &d);
   Tensorflow__IpuTraceEvent message = TENSORFLOW__IPU_TRACE_EVENT__INIT;
   Tensorflow__IpuTraceCompileEndEvent end = TENSORFLOW__IPU_TRACE_COMPILE_END_EVENT__INIT;
   end.module_name = bytes_of(module);
   end.duration = (int64_t)(seconds * 1e6);
-  end.compilation_report = (ProtobufCBinaryData){report_size, (uint8_t *)report};
-  end.tensor_map = (ProtobufCBinaryData){map_size, (uint8_t *)map};
-  end.instruction_info = bytes_of(info ? info : "{}");
-  end.poplar_graph = (ProtobufCBinaryData){graph_size, (uint8_t *)graph};
+  end.compilation_report = (ProtobufCBinaryData){d.report_size, (uint8_t *)d.report};
+  end.tensor_map = (ProtobufCBinaryData){d.map_size, (uint8_t *)d.map};
+  end.instruction_info = bytes_of(d.info ? d.info : "{}");
+  end.poplar_graph = (ProtobufCBinaryData){d.graph_size, (uint8_t *)d.graph};
   message.msg_case = TENSORFLOW__IPU_TRACE_EVENT__MSG_COMPILE_END;
   message.compile_end = &end;
   record(ordinal, TENSORFLOW__IPU_TRACE_EVENT__TYPE__COMPILE_END, &message);
-  trm_free(report);
-  trm_free(map);
-  trm_free(info);
-  trm_free(graph);
-  free((char *)(uintptr_t)wanted.directory);
+  trm_free(d.report);
+  trm_free(d.map);
+  trm_free(d.info);
+  trm_free(d.graph);
+  trm_free((char *)(uintptr_t)wanted.directory);
 }
 
-void events_load_engine(int ordinal, const char *module) {
-  if (!events_want(TF_EVENTS_TRANSFERS)) return;
+void trm_tf_events_load_engine(int ordinal, const char *module) {
+  if (!trm_tf_events_want(TRM_TF_EVENTS_TRANSFERS)) return;
   Tensorflow__IpuTraceEvent message = TENSORFLOW__IPU_TRACE_EVENT__INIT;
   Tensorflow__IpuTraceLoadEngineEvent load = TENSORFLOW__IPU_TRACE_LOAD_ENGINE_EVENT__INIT;
   load.module_name = bytes_of(module);
@@ -226,8 +298,8 @@ void events_load_engine(int ordinal, const char *module) {
   record(ordinal, TENSORFLOW__IPU_TRACE_EVENT__TYPE__LOAD_ENGINE, &message);
 }
 
-void events_transfer(int ordinal, bool to_device, const char *json) {
-  if (!events_want(TF_EVENTS_TRANSFERS)) return;
+void trm_tf_events_transfer(int ordinal, bool to_device, const char *json) {
+  if (!trm_tf_events_want(TRM_TF_EVENTS_TRANSFERS)) return;
   Tensorflow__IpuTraceEvent message = TENSORFLOW__IPU_TRACE_EVENT__INIT;
   Tensorflow__IpuTraceDataTransferEvent transfer = TENSORFLOW__IPU_TRACE_DATA_TRANSFER_EVENT__INIT;
   transfer.data_transfer = bytes_of(json);
@@ -239,13 +311,13 @@ void events_transfer(int ordinal, bool to_device, const char *json) {
          &message);
 }
 
-void events_execute(int ordinal, const char *module, trm_executable *executable, uint64_t run,
-                    event_report *report) {
-  if (!events_want(TF_EVENTS)) return;
+void trm_tf_events_execute(int ordinal, const char *module, trm_executable *executable,
+                           uint64_t run, trm_tf_event_report *report) {
+  if (!trm_tf_events_want(TRM_TF_EVENTS)) return;
   const trm_tf_event_settings wanted = copy_settings();
-  const bool has_report = wanted.bits & TF_EVENTS_EXECUTION &&
+  const bool has_report = wanted.bits & TRM_TF_EVENTS_EXECUTION &&
                           (wanted.every == 0 ? run == 1 : (run - 1) % wanted.every == 0);
-  if (run == 1 && wanted.bits & TF_EVENTS_PRINT) {
+  if (run == 1 && wanted.bits & TRM_TF_EVENTS_PRINT) {
     trm_program *program = plan(executable);
     if (program) print_report(executable, program, TRM_REPORT_EXECUTION, &wanted);
     trm_program_free(program);
@@ -269,29 +341,31 @@ void events_execute(int ordinal, const char *module, trm_executable *executable,
   message.msg_case = TENSORFLOW__IPU_TRACE_EVENT__MSG_EXECUTE;
   message.execute = &execute;
   record(ordinal, TENSORFLOW__IPU_TRACE_EVENT__TYPE__EXECUTE, &message);
-  free((char *)(uintptr_t)wanted.directory);
+  trm_free((char *)(uintptr_t)wanted.directory);
 }
 
 /* ---- Taking ---- */
 
-void event_trace_compute(void *kernel, TF_OpKernelContext *context) {
+static trm_status take(void *kernel, TF_OpKernelContext *context, trm_error *error) {
   (void)kernel;
-  TF_Status *status = TF_NewStatus();
-  event_list taken = event_queue_take();
+  trm_tf_event_list taken = trm_tf_event_queue_take();
   const int64_t count = (int64_t)taken.count;
-  TF_Tensor *tensor =
-      TF_AllocateOutput(context, 0, TF_STRING, &count, 1, taken.count * sizeof(TF_TString), status);
-  if (is_ok(status)) {
-    TF_TString *strings = TF_TensorData(tensor);
-    const event *e = taken.first;
-    for (size_t i = 0; i < taken.count; ++i, e = e->next) {
-      TF_TString_Init(&strings[i]);
-      TF_TString_Copy(&strings[i], (const char *)e->data, e->size);
-    }
-    event_list_free(&taken);
-  } else {
-    event_queue_put_back(&taken); /* for the next one who asks */
+  TF_Tensor *tensor;
+  const trm_status status = trm_tf_allocate_output(
+      context, 0, TF_STRING, &count, 1, taken.count * sizeof(TF_TString), &tensor, error);
+  if (status != TRM_OK) {
+    trm_tf_event_queue_put_back(&taken); /* for the next one who asks */
+    return status;
   }
-  if (tensor) TF_DeleteTensor(tensor);
-  finish(context, status);
+  TF_TString *strings = TF_TensorData(tensor);
+  const trm_tf_event *e = taken.first;
+  for (size_t i = 0; i < taken.count; ++i, e = e->next) {
+    TF_TString_Init(&strings[i]);
+    TF_TString_Copy(&strings[i], (const char *)e->data, e->size);
+  }
+  trm_tf_event_list_free(&taken);
+  TF_DeleteTensor(tensor);
+  return TRM_OK;
 }
+
+TRM_TF_DEFINE_COMPUTE(event_trace, take)

@@ -1,5 +1,5 @@
-/* Events: what happened on the devices, as serialised IpuTraceEvents (trace.proto), from when a
- * configuration asks for them until the op IpuEventTrace takes them (docs/events.md). */
+/* Owns: events: what happened on the devices, as serialised IpuTraceEvents (trace.proto), from when
+ * a configuration asks for them until the op IpuEventTrace takes them (docs/events.md). */
 #ifndef TREMULA_TF_EVENTS_H_
 #define TREMULA_TF_EVENTS_H_
 
@@ -9,48 +9,77 @@
 #include "tremula/report.h"
 
 /* What is recorded; bits. */
-typedef enum tf_events {
-  TF_EVENTS = 1,            /* compilations and runs */
-  TF_EVENTS_TRANSFERS = 2,  /* loading a program, and variables that go to a device or come back */
-  TF_EVENTS_REPORT = 4,     /* a graph report of each compilation */
-  TF_EVENTS_TENSOR_MAP = 8, /* a tensor map of each compilation */
-  TF_EVENTS_GRAPH = 16,     /* the program as HLO text */
-  TF_EVENTS_EXECUTION = 32, /* an execution report of the first run, or of every so many */
-  TF_EVENTS_PRINT = 64,     /* text reports of compilations and first runs on standard output */
-} tf_events;
+typedef enum trm_tf_events {
+  TRM_TF_EVENTS = 1, /* compilations and runs */
+  TRM_TF_EVENTS_TRANSFERS =
+      2,                    /* loading a program, and variables that go to a device or come back */
+  TRM_TF_EVENTS_REPORT = 4, /* a graph report of each compilation */
+  TRM_TF_EVENTS_TENSOR_MAP = 8, /* a tensor map of each compilation */
+  TRM_TF_EVENTS_GRAPH = 16,     /* the program as HLO text */
+  TRM_TF_EVENTS_EXECUTION = 32, /* an execution report of the first run, or of every so many */
+  TRM_TF_EVENTS_PRINT = 64,     /* text reports of compilations and first runs on standard output */
+} trm_tf_events;
 
-extern atomic_uint events_wanted; /* tf_events bits */
+extern atomic_uint trm_tf_events_wanted; /* trm_tf_events bits */
 
 /* Whether one of these is recorded: all that a program pays that asks for no events. */
-static inline bool events_want(unsigned bits) {
-  return (atomic_load_explicit(&events_wanted, memory_order_relaxed) & bits) != 0;
+static inline bool trm_tf_events_want(unsigned bits) {
+  return (atomic_load_explicit(&trm_tf_events_wanted, memory_order_relaxed) & bits) != 0;
 }
 
 /* An execution report, made when the first is asked for. */
-typedef struct event_report {
+typedef struct trm_tf_event_report {
   bool is_made;
   char *data;
   size_t size;
-} event_report;
+} trm_tf_event_report;
 
 /* Each records one event, if such are recorded. `ordinal` is the TF device's, `module` the name of
- * the program (names.h). */
-void events_compile_begin(int ordinal, const char *module);
+ * the program (watch.h). */
+void trm_tf_events_compile_begin(int ordinal, const char *module);
 /* With the reports that are asked for; `seconds` is how long it took. */
-void events_compile_end(int ordinal, const char *module, trm_executable *executable,
-                        double seconds);
-void events_load_engine(int ordinal, const char *module);
-/* `json` says which tensors, as transfers.c writes it. */
-void events_transfer(int ordinal, bool to_device, const char *json);
+void trm_tf_events_compile_end(int ordinal, const char *module, trm_executable *executable,
+                               double seconds);
+void trm_tf_events_load_engine(int ordinal, const char *module);
+/* `json` says which tensors, as observe.c writes it. */
+void trm_tf_events_transfer(int ordinal, bool to_device, const char *json);
 /* Run number `run`, from 1 on, of a program, whose report `report` keeps. */
-void events_execute(int ordinal, const char *module, trm_executable *executable, uint64_t run,
-                    event_report *report);
+void trm_tf_events_execute(int ordinal, const char *module, trm_executable *executable,
+                           uint64_t run, trm_tf_event_report *report);
+
+/* ---- Events that wait until somebody takes them, as bytes ---- */
+
+typedef struct trm_tf_event {
+  struct trm_tf_event *next;
+  size_t size;
+  unsigned char data[];
+} trm_tf_event;
+
+/* All of them, the oldest first. */
+typedef struct trm_tf_event_list {
+  trm_tf_event *first, **last;
+  size_t count, bytes; /* with what keeping them takes */
+} trm_tf_event_list;
+
+/* Of all events together; what comes when they are more is dropped. */
+enum { TRM_TF_MOST_EVENT_BYTES = 256 << 20 };
+
+/* An event for so many bytes, or NULL. */
+trm_tf_event *trm_tf_event_create(size_t size);
+/* Takes it over; NULL is an event for which there was no memory. Returns whether it is dropped, as
+ * the first one since somebody took events. */
+bool trm_tf_event_queue_add(trm_tf_event *added);
+/* Everything that waits, which does not wait any more. */
+trm_tf_event_list trm_tf_event_queue_take(void);
+/* Puts back what was taken and could not be handed over, before what has come since. */
+void trm_tf_event_queue_put_back(trm_tf_event_list *list);
+void trm_tf_event_list_free(trm_tf_event_list *list);
 
 /* ---- For Python ---- */
 
 /* Field for field as in python/tremula/tf/runtime/plugin.py. */
 typedef struct trm_tf_event_settings {
-  uint32_t bits;              /* tf_events */
+  uint32_t bits;              /* trm_tf_events */
   int32_t form;               /* trm_report_form of the reports */
   uint32_t every;             /* of so many runs one has a report; 0: only the first */
   uint64_t most_report_bytes; /* larger reports are dropped, with a line in the log */

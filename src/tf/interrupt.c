@@ -1,4 +1,4 @@
-/* Ctrl-C while the plugin waits or runs: a handler of SIGINT before the process's own. */
+/* Owns: Ctrl-C while the plugin waits or runs: a handler of SIGINT before the process's own. */
 #define _GNU_SOURCE
 #include "interrupt.h"
 
@@ -72,7 +72,7 @@ static bool has_handler(const struct sigaction *action) {
          (action->sa_handler != SIG_DFL && action->sa_handler != SIG_IGN);
 }
 
-void interrupt_watch(void) {
+void trm_tf_interrupt_watch(void) {
   pthread_mutex_lock(&lock);
   struct sigaction present;
   if (watchers++ == 0 && sigaction(SIGINT, NULL, &present) == 0 && has_handler(&present) &&
@@ -86,7 +86,7 @@ void interrupt_watch(void) {
   pthread_mutex_unlock(&lock);
 }
 
-void interrupt_unwatch(void) {
+void trm_tf_interrupt_unwatch(void) {
   pthread_mutex_lock(&lock);
   struct sigaction present;
   /* Somebody may have set another handler meanwhile: it stays. */
@@ -104,12 +104,15 @@ int32_t trm_tf_interrupt_is_watched(void) {
   return is_watched;
 }
 
-bool interrupt_is_due(void) { return atomic_load(&held) == HAS_ONE || atomic_load(&is_ending); }
+bool trm_tf_interrupt_is_due(void) {
+  return atomic_load(&held) == HAS_ONE || atomic_load(&is_ending);
+}
 
 static bool is_main_thread(void) { return syscall(SYS_gettid) == getpid(); }
 
-bool interrupt_watch_run(trm_engine *engine, uint64_t session, bool is_one_op, TF_Status *status) {
-  interrupt_watch();
+trm_status trm_tf_interrupt_watch_run(trm_engine *engine, uint64_t session, bool is_one_op,
+                                      trm_error *error) {
+  trm_tf_interrupt_watch();
   pthread_mutex_lock(&lock);
   int place = 0;
   while (place < MAX_RUNS && atomic_load(&running[place])) ++place;
@@ -121,13 +124,13 @@ bool interrupt_watch_run(trm_engine *engine, uint64_t session, bool is_one_op, T
   }
   pthread_mutex_unlock(&lock);
   /* After the engine can be found: who interrupts says so first and then looks for engines. */
-  if (!interrupt_is_due()) return true;
-  interrupt_unwatch_run(engine);
+  if (!trm_tf_interrupt_is_due()) return TRM_OK;
+  trm_tf_interrupt_unwatch_run(engine);
   trm_engine_forget_cancel(engine);
-  return fail(status, TF_CANCELLED, "The run was interrupted before it began.");
+  FAIL(CANCELLED, "The run was interrupted before it began.");
 }
 
-void interrupt_unwatch_run(trm_engine *engine) {
+void trm_tf_interrupt_unwatch_run(trm_engine *engine) {
   bool is_cancelled = false;
   pthread_mutex_lock(&lock);
   int place = 0;
@@ -140,14 +143,14 @@ void interrupt_unwatch_run(trm_engine *engine) {
   /* A handler in another thread may have seen it still: the engine must not go before it. */
   while (place < MAX_RUNS && atomic_load(&cancelling) > 0) sched_yield();
   if (is_cancelled) trm_engine_forget_cancel(engine); /* it was for this run */
-  interrupt_unwatch();
+  trm_tf_interrupt_unwatch();
 }
 
-unsigned interrupt_count(void) { return atomic_load(&count); }
+unsigned trm_tf_interrupt_count(void) { return atomic_load(&count); }
 
-uint64_t interrupt_session(void) { return present_session; }
+uint64_t trm_tf_interrupt_session(void) { return present_session; }
 
-void interrupt_forked(void) {
+void trm_tf_interrupt_forked(void) {
   pthread_mutex_init(&lock, NULL); /* whoever held it is not here */
   for (int i = 0; i < MAX_RUNS; ++i) atomic_store(&running[i], NULL);
   atomic_store(&cancelling, 0);
@@ -186,8 +189,8 @@ static void watch_for_main(bool wanted) {
   const bool changes = is_watched_for_main != wanted;
   is_watched_for_main = wanted;
   pthread_mutex_unlock(&lock);
-  if (changes && wanted) interrupt_watch();
-  if (changes && !wanted) interrupt_unwatch();
+  if (changes && wanted) trm_tf_interrupt_watch();
+  if (changes && !wanted) trm_tf_interrupt_unwatch();
 }
 
 void trm_tf_interrupt_hold(void) {

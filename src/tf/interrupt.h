@@ -1,5 +1,6 @@
-/* Ctrl-C while the plugin waits or runs. Python handles SIGINT only when the call into TensorFlow
- * is over, so whoever waits long inside of one looks here and gives up, and runs are cancelled.
+/* Owns: Ctrl-C while the plugin waits or runs. Python handles SIGINT only when the call into
+ * TensorFlow is over, so whoever waits long inside of one looks here and gives up, and runs are
+ * cancelled.
  *
  * Three cases. The process's handler is one of its own: it gets the signal and nothing is cancelled
  * (trm_tf_interrupt_cancels). It is Python's, and a session's run blocks the main thread: runs are
@@ -10,26 +11,27 @@
 #ifndef TREMULA_TF_INTERRUPT_H_
 #define TREMULA_TF_INTERRUPT_H_
 
-#include "status.h"
-#include "tremula/tremula.h"
+#include "tensorflow.h"
 
-/* From interrupt_watch to interrupt_unwatch, which may be nested and in several threads, SIGINT is
- * seen before the process's own handler gets it. Where it has none, nothing is watched. */
-void interrupt_watch(void);
-void interrupt_unwatch(void);
+/* From trm_tf_interrupt_watch to trm_tf_interrupt_unwatch, which may be nested and in several
+ * threads, SIGINT is seen before the process's own handler gets it. Where it has none, nothing is
+ * watched. */
+void trm_tf_interrupt_watch(void);
+void trm_tf_interrupt_unwatch(void);
 /* The same around a run of `engine`, of a single op or more, for a session (trm_tf_session_enter),
- * which an interrupt, or the end of the session, cancels meanwhile. Fails with TF_CANCELLED,
+ * which an interrupt, or the end of the session, cancels meanwhile. Fails with CANCELLED,
  * and watches nothing, if an interrupt is being dealt with: nothing new begins then. */
-bool interrupt_watch_run(trm_engine *engine, uint64_t session, bool is_one_op, TF_Status *status);
-void interrupt_unwatch_run(trm_engine *engine);
+trm_status trm_tf_interrupt_watch_run(trm_engine *engine, uint64_t session, bool is_one_op,
+                                      trm_error *error);
+void trm_tf_interrupt_unwatch_run(trm_engine *engine);
 /* How many interrupts have cancelled what ran or waited. */
-unsigned interrupt_count(void);
+unsigned trm_tf_interrupt_count(void);
 /* Whether an interrupt is being dealt with, so that nothing new is to begin. */
-bool interrupt_is_due(void);
+bool trm_tf_interrupt_is_due(void);
 /* The session for which this thread calls TensorFlow; 0: none that is known. */
-uint64_t interrupt_session(void);
+uint64_t trm_tf_interrupt_session(void);
 /* In a forked process: nothing of its parent's runs here. */
-void interrupt_forked(void);
+void trm_tf_interrupt_forked(void);
 
 /* ---- For Python ---- */
 

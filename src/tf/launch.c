@@ -1,144 +1,425 @@
-/* IpuLaunch: a compiled part of a graph, as one node.
+/* Owns: call sites, and IpuLaunch: a compiled part of a graph, as one node.
  *
  * A list argument of a node is in host memory or in device memory as a whole, so there are two:
  * `host` for what comes from the CPU and `device` for variables, and neither is copied. The program
  * takes them in this order and gives results, then new values of variables, in that order too. */
+#define _POSIX_C_SOURCE 200809L
 #include "launch.h"
 
-#include <stdlib.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "feeds.h"
+#include "interrupt.h"
 #include "ops.h"
-#include "tensors.h"
 
-/* The attribute `feeds` as lines; *out must be freed. */
-static bool read_feeds(TF_OpKernelConstruction *construction, char **out, TF_Status *status) {
-  int32_t count = 0;
-  int32_t bytes = 0;
-  TF_OpKernelConstruction_GetAttrSize(construction, "feeds", &count, &bytes, status);
-  if (!is_ok(status)) return false;
-  size_t num = count > 0 ? (size_t)count : 0;
-  size_t size = bytes > 0 ? (size_t)bytes : 0;
-  char **values = calloc(num + 1, sizeof *values);
-  size_t *lengths = calloc(num + 1, sizeof *lengths);
-  char *storage = malloc(size + 1);
-  *out = calloc(1, size + num + 1);
-  bool ok = (values && lengths && storage && *out) || fail_memory(status);
-  if (ok && num)
-    TF_OpKernelConstruction_GetAttrStringList(construction, "feeds", values, lengths, (int)num,
-                                              storage, size, status);
-  char *at = *out;
-  for (size_t i = 0; ok && is_ok(status) && i < num; ++i) {
-    memcpy(at, values[i], lengths[i]);
-    at += lengths[i];
-    *at++ = '\n';
+/* More variants than this mean that something changes at every step; the oldest one goes. */
+enum { MAX_VARIANTS = 64 };
+
+typedef struct variant_input {
+  TF_DataType type;
+  int rank;
+  int64_t *dims;
+  void *value; /* of a constant; else NULL */
+  size_t bytes;
+} variant_input;
+
+typedef struct variant {
+  struct variant *next;
+  int num_inputs;
+  variant_input *inputs;
+  void *module;
+  size_t size;
+  /* The compiled module, which it holds, and what it was compiled for. */
+  trm_tf_program *program;
+  int ordinal;
+  uint64_t generation;
+} variant;
+
+struct trm_tf_site {
+  trm_tf_call_kind kind;
+  void *payload;
+  size_t size;
+  char *name;
+  char *feeds;
+  trm_tf_call call;
+  pthread_mutex_t lock;
+  variant *variants; /* the one used last is first */
+};
+
+/* ---- Call sites ----------------------------------------------------------------------------- */
+
+static void variant_free(variant *v) {
+  if (v == NULL) return;
+  trm_tf_program_drop(v->program);
+  for (int i = 0; i < v->num_inputs; ++i) {
+    trm_free(v->inputs[i].dims);
+    trm_free(v->inputs[i].value);
   }
-  free(values);
-  free(lengths);
-  free(storage);
-  return ok && is_ok(status);
+  trm_free(v->inputs);
+  trm_free(v->module);
+  trm_free(v);
 }
 
-call_site *launch_site(TF_OpKernelConstruction *construction) {
-  TF_Status *status = TF_NewStatus();
-  char *module = NULL;
-  char *graph = NULL;
-  char *feeds = NULL;
-  size_t module_size = 0;
-  size_t graph_size = 0;
-  int64_t variables = 0;
-  call_site *site = NULL;
-  TF_OpKernelConstruction_GetAttrInt64(construction, "variables", &variables, status);
-  if (is_ok(status) && (module = string_attribute(construction, "module", &module_size, status)) &&
-      (graph = string_attribute(construction, "graph", &graph_size, status)) &&
-      read_feeds(construction, &feeds, status)) {
-    TF_StringView name = TF_OpKernelConstruction_GetName(construction);
-    site = module_size
-               ? call_site_create(CALL_MODULE, module, module_size, name.data, name.len, feeds)
-               : call_site_create(CALL_GRAPH, graph, graph_size, name.data, name.len, feeds);
-    if (!site) fail_memory(status);
-    else call_site_set_variables(site, variables > 0 ? (size_t)variables : 0);
+trm_status trm_tf_site_create(trm_tf_call_kind kind, const void *payload, size_t size,
+                              TF_StringView name, const char *feeds, trm_tf_site **out,
+                              trm_error *error) {
+  trm_tf_site *site = trm_allocate_zeroed(1, sizeof *site);
+  CHECK_MEMORY(site, "a node");
+  site->kind = kind;
+  site->size = size;
+  site->payload = trm_tf_copy_bytes(payload, size);
+  site->name = trm_tf_copy_bytes(name.data, name.len);
+  site->feeds = trm_tf_copy_text(feeds != NULL ? feeds : "");
+  site->call = (trm_tf_call){.name = site->name,
+                             .feeds = site->feeds,
+                             .is_one_op = kind == TRM_TF_CALL_NODE,
+                             .session = trm_tf_interrupt_session()};
+  pthread_mutex_init(&site->lock, NULL);
+  if (site->payload == NULL || site->name == NULL || site->feeds == NULL) {
+    trm_tf_site_free(site);
+    FAIL_NO_MEMORY("a node");
   }
-  free(module);
-  free(graph);
-  free(feeds);
-  if (!is_ok(status)) TF_OpKernelConstruction_Failure(construction, status);
-  TF_DeleteStatus(status);
-  return site;
+  *out = site;
+  return TRM_OK;
 }
 
-bool launch_prepare(call_site *site, TF_OpKernelContext *context, const tf_inputs *inputs,
-                    TF_Tensor **taken, tf_program **out_program, TF_Status *status) {
-  bool *is_taken = calloc((size_t)inputs->count + 1, sizeof *is_taken);
-  if (!is_taken) return fail_memory(status);
-  bool ok = call_site_find(site, inputs->tensors, inputs->count, TF_GetDeviceId(context),
-                           out_program, is_taken, status);
+const trm_tf_call *trm_tf_site_call(const trm_tf_site *site) { return &site->call; }
+
+void trm_tf_site_free(trm_tf_site *site) {
+  if (site == NULL) return;
+  while (site->variants != NULL) {
+    variant *v = site->variants;
+    site->variants = v->next;
+    variant_free(v);
+  }
+  pthread_mutex_destroy(&site->lock);
+  trm_free(site->payload);
+  trm_free(site->feeds);
+  trm_free(site->name);
+  trm_free(site);
+}
+
+static bool input_fits(const variant_input *input, const TF_Tensor *tensor) {
+  if (input->type != TF_TensorType(tensor) || input->rank != TF_NumDims(tensor)) return false;
+  for (int i = 0; i < input->rank; ++i)
+    if (input->dims[i] != TF_Dim(tensor, i)) return false;
+  return !input->value || memcmp(input->value, TF_TensorData(tensor), input->bytes) == 0;
+}
+
+static bool variant_fits(const variant *v, TF_Tensor *const *inputs) {
+  for (int i = 0; i < v->num_inputs; ++i)
+    if (!input_fits(&v->inputs[i], inputs[i])) return false;
+  return true;
+}
+
+/* The variant that fits, moved to the front; NULL if there is none. */
+static variant *find(trm_tf_site *site, TF_Tensor *const *inputs) {
+  for (variant **link = &site->variants; *link; link = &(*link)->next) {
+    variant *v = *link;
+    if (!variant_fits(v, inputs)) continue;
+    *link = v->next;
+    v->next = site->variants;
+    return site->variants = v;
+  }
+  return NULL;
+}
+
+/* Drops all but the first MAX_VARIANTS. */
+static void trim(trm_tf_site *site) {
+  variant **link = &site->variants;
+  for (int i = 0; *link && i < MAX_VARIANTS; ++i) link = &(*link)->next;
+  while (*link) {
+    variant *v = *link;
+    *link = v->next;
+    variant_free(v);
+  }
+}
+
+/* ---- Lowering ------------------------------------------------------------------------------- */
+
+static _Atomic(trm_tf_lower) python;
+
+/* What a reply function fills in. */
+typedef struct reply {
+  variant *variant;
+  bool answered;
+  trm_status status;
+  trm_error *error;
+} reply;
+
+static trm_status describe_input(variant_input *input, const TF_Tensor *tensor, trm_error *error) {
+  *input = (variant_input){.type = TF_TensorType(tensor),
+                           .rank = TF_NumDims(tensor),
+                           .bytes = TF_TensorByteSize(tensor)};
+  input->dims = trm_allocate_zeroed((size_t)input->rank, sizeof *input->dims);
+  CHECK_MEMORY(input->dims, "the shape of an input");
+  for (int d = 0; d < input->rank; ++d) input->dims[d] = TF_Dim(tensor, d);
+  return TRM_OK;
+}
+
+/* Lets Python lower the payload for these inputs, which `v` gets. */
+static trm_status ask_python(const trm_tf_site *site, TF_Tensor *const *inputs, int num_inputs,
+                             variant *v, trm_error *error) {
+  const trm_tf_lower callback = atomic_load(&python);
+  if (callback == NULL) {
+    FAIL(FAILED_PRECONDITION,
+         "%s: the shapes of this program are known only when it runs, and then it is compiled with "
+         "the help of Tremula's Python package, which has not been loaded. Import "
+         "tensorflow.python.ipu, or save the program with fixed shapes.",
+         site->name);
+  }
+  v->inputs = trm_allocate_zeroed((size_t)num_inputs, sizeof *v->inputs);
+  CHECK_MEMORY(v->inputs, "the inputs of a node");
+  for (; v->num_inputs < num_inputs; ++v->num_inputs)
+    TRY(describe_input(&v->inputs[v->num_inputs], inputs[v->num_inputs], error));
+  trm_tf_input *views = trm_allocate_zeroed((size_t)num_inputs, sizeof *views);
+  CHECK_MEMORY(views, "the inputs of a node");
+  for (int i = 0; i < num_inputs; ++i)
+    views[i] = (trm_tf_input){(int32_t)v->inputs[i].type, v->inputs[i].rank, v->inputs[i].dims,
+                              TF_TensorData(inputs[i]), v->inputs[i].bytes};
+  reply answer = {.variant = v, .error = error};
+  const trm_tf_request request = {(int32_t)site->kind, num_inputs, site->payload, site->size,
+                                  site->name,          views,      &answer};
+  callback(&request);
+  trm_free(views);
+  if (!answer.answered)
+    FAIL(INTERNAL, "%s: Python did not answer a request to lower it.", site->name);
+  return answer.status;
+}
+
+void trm_tf_set_lower(trm_tf_lower lower) { atomic_store(&python, lower); }
+
+void trm_tf_reply_module(const trm_tf_request *request, const void *module, uint64_t size,
+                         const uint8_t *constant) {
+  reply *answer = request->reply;
+  variant *v = answer->variant;
+  answer->answered = true;
+  v->size = size;
+  v->module = trm_tf_copy_bytes(module, size);
+  bool ok = v->module != NULL;
+  for (int i = 0; ok && i < v->num_inputs; ++i) {
+    if (!constant[i]) continue;
+    v->inputs[i].value = trm_tf_copy_bytes(request->inputs[i].data, v->inputs[i].bytes);
+    ok = v->inputs[i].value != NULL;
+  }
+  if (!ok)
+    answer->status = trm_fail(answer->error, TRM_RESOURCE_EXHAUSTED,
+                              "out of memory while allocating a lowered module");
+}
+
+void trm_tf_reply_error(const trm_tf_request *request, int32_t code, const char *message) {
+  reply *answer = request->reply;
+  answer->answered = true;
+  answer->status =
+      trm_fail(answer->error, code == TRM_OK ? TRM_UNKNOWN : (trm_status)code, "%s", message);
+}
+
+/* ---- Finding a program ---------------------------------------------------------------------- */
+
+/* A new variant for the site's front: the module that the node carries, or what Python makes. */
+static trm_status add_variant(trm_tf_site *site, TF_Tensor *const *inputs, int num_inputs,
+                              variant **out, trm_error *error) {
+  variant *v = trm_allocate_zeroed(1, sizeof *v);
+  CHECK_MEMORY(v, "a program of a node");
+  trm_status status = TRM_OK;
+  if (site->kind != TRM_TF_CALL_MODULE) {
+    status = ask_python(site, inputs, num_inputs, v, error);
+  } else {
+    v->size = site->size;
+    v->module = trm_tf_copy_bytes(site->payload, site->size);
+    if (v->module == NULL)
+      status = trm_fail(error, TRM_RESOURCE_EXHAUSTED, "out of memory while allocating a module");
+  }
+  if (status != TRM_OK) {
+    variant_free(v);
+    return status;
+  }
+  v->next = site->variants;
+  *out = site->variants = v;
+  trim(site);
+  return TRM_OK;
+}
+
+/* Has the variant's program, which the caller then uses, be that of the present configuration. */
+static trm_status use_program(variant *v, int ordinal, trm_error *error) {
+  const uint64_t generation = trm_tf_settings_generation();
+  const bool fits = v->program && v->ordinal == ordinal && v->generation == generation;
+  if (fits && trm_tf_program_use(v->program)) return TRM_OK;
+  trm_tf_program_drop(v->program);
+  v->program = NULL;
+  TRY(trm_tf_program_get(v->module, v->size, ordinal, &v->program, error));
+  v->ordinal = ordinal;
+  v->generation = generation;
+  return TRM_OK;
+}
+
+/* A module that the node carries is its only variant and fits whatever comes: trm_tf_program_check
+ * says better than we could what is wrong with an input. */
+trm_status trm_tf_site_find(trm_tf_site *site, TF_Tensor *const *inputs, int num_inputs,
+                            int ordinal, trm_tf_program **out_program, bool *out_taken,
+                            trm_error *error) {
+  *out_program = NULL;
+  pthread_mutex_lock(&site->lock);
+  variant *v = site->kind == TRM_TF_CALL_MODULE ? site->variants : find(site, inputs);
+  trm_status status = TRM_OK;
+  if (v == NULL) status = add_variant(site, inputs, num_inputs, &v, error);
+  if (status == TRM_OK) status = use_program(v, ordinal, error);
+  if (status == TRM_OK) {
+    *out_program = v->program;
+    for (int i = 0; i < num_inputs; ++i) out_taken[i] = i >= v->num_inputs || !v->inputs[i].value;
+  }
+  pthread_mutex_unlock(&site->lock);
+  return status;
+}
+
+/* ---- Running -------------------------------------------------------------------------------- */
+
+trm_status trm_tf_launch_prepare(trm_tf_site *site, TF_OpKernelContext *context,
+                                 const trm_tf_inputs *inputs, TF_Tensor **taken,
+                                 trm_tf_program **out_program, trm_error *error) {
+  *out_program = NULL;
+  trm_tf_program *program;
+  bool *is_taken = trm_allocate_zeroed((size_t)inputs->count, sizeof *is_taken);
+  CHECK_MEMORY(is_taken, "the inputs of a node");
+  trm_status status = trm_tf_site_find(site, inputs->tensors, inputs->count,
+                                       TF_GetDeviceId(context), &program, is_taken, error);
   size_t count = 0;
-  for (int i = 0; ok && i < inputs->count; ++i)
+  for (int i = 0; status == TRM_OK && i < inputs->count; ++i)
     if (is_taken[i]) taken[count++] = inputs->tensors[i];
-  free(is_taken);
-  if (!ok) return false;
-  if (!program_is_fed(*out_program) &&
-      program_num_outputs(*out_program) != (size_t)TF_NumOutputs(context))
-    ok = fail(status, TF_INTERNAL, "The program has %zu results and its node %d outputs.",
-              program_num_outputs(*out_program), TF_NumOutputs(context));
-  ok = ok && program_check(*out_program, taken, count, status);
-  if (!ok) {
-    program_done(*out_program);
-    *out_program = NULL;
+  trm_free(is_taken);
+  TRY(status);
+  const size_t num_outputs = trm_tf_program_num_outputs(program);
+  if (!trm_tf_program_is_fed(program) && num_outputs != (size_t)TF_NumOutputs(context)) {
+    status = trm_fail(error, TRM_INTERNAL, "The program has %zu results and its node %d outputs.",
+                      num_outputs, TF_NumOutputs(context));
+  } else {
+    status = trm_tf_program_check(program, taken, count, error);
   }
-  return ok;
+  if (status == TRM_OK) *out_program = program;
+  else trm_tf_program_done(program);
+  return status;
+}
+
+static trm_status run_locked(trm_tf_program *p, const trm_tf_call *call, TF_Tensor *const *taken,
+                             void *const *outputs, trm_error *error) {
+  trm_tf_feed_use use = {0};
+  trm_tf_program_lock(p);
+  if (call->feeds[0] != '\0') trm_tf_feed_use_begin(&use, call->feeds);
+  const trm_status status = trm_tf_program_run(p, call, taken, outputs, error);
+  if (use.is_on) trm_tf_feed_use_end(&use);
+  trm_tf_program_unlock(p);
+  return status;
 }
 
 /* Allocates the outputs, runs, and lets TensorFlow have them. */
-static void run(tf_program *p, const tf_call *call, TF_Tensor *const *taken,
-                TF_OpKernelContext *context, TF_Status *status) {
-  size_t count = program_num_outputs(p);
-  TF_Tensor **tensors = calloc(count + 1, sizeof *tensors);
-  void **outputs = calloc(count + 1, sizeof *outputs);
-  if (!tensors || !outputs) fail_memory(status);
-  for (size_t i = 0; i < count && is_ok(status); ++i) {
-    const trm_tensor_info *info = program_output(p, i);
-    tensors[i] = TF_AllocateOutput(context, (int)i, tensor_type(info->dtype), info->dims,
-                                   info->rank, info->bytes, status);
-    if (is_ok(status)) outputs[i] = TF_TensorData(tensors[i]);
+static trm_status run(trm_tf_program *p, const trm_tf_call *call, TF_Tensor *const *taken,
+                      TF_OpKernelContext *context, trm_error *error) {
+  const size_t count = trm_tf_program_num_outputs(p);
+  TF_Tensor **tensors = trm_allocate_zeroed(count, sizeof *tensors);
+  void **outputs = trm_allocate_zeroed(count, sizeof *outputs);
+  trm_status status = TRM_OK;
+  if (tensors == NULL || outputs == NULL)
+    FAIL_OR_GOTO(done, RESOURCE_EXHAUSTED, "out of memory while allocating the results of a node");
+  for (size_t i = 0; i < count; ++i) {
+    const trm_tensor_info *info = trm_tf_program_output(p, i);
+    TRY_OR_GOTO(trm_tf_allocate_output(context, (int)i, trm_tf_type(info->dtype), info->dims,
+                                       info->rank, info->bytes, &tensors[i], error),
+                done);
+    outputs[i] = TF_TensorData(tensors[i]);
   }
-  if (is_ok(status)) {
-    feed_use use = {0};
-    program_lock(p);
-    if (call->feeds[0]) feed_use_begin(&use, call->feeds);
-    program_run(p, call, taken, outputs, status);
-    if (use.is_on) feed_use_end(&use);
-    program_unlock(p);
-  }
+  status = run_locked(p, call, taken, outputs, error);
+done:
   for (size_t i = 0; tensors && i < count; ++i)
-    if (tensors[i]) TF_DeleteTensor(tensors[i]);
-  free(tensors);
-  free(outputs);
+    if (tensors[i] != NULL) TF_DeleteTensor(tensors[i]);
+  trm_free(tensors);
+  trm_free(outputs);
+  return status;
 }
 
-void launch(call_site *site, TF_OpKernelContext *context, TF_Status *status) {
-  tf_inputs inputs;
-  if (!inputs_get(context, &inputs, status)) return;
-  TF_Tensor **taken = calloc((size_t)inputs.count + 1, sizeof *taken);
-  tf_program *p = NULL;
-  if (!taken) fail_memory(status);
-  else launch_prepare(site, context, &inputs, taken, &p, status);
-  if (p) {
-    run(p, call_site_call(site), taken, context, status);
-    program_done(p);
+trm_status trm_tf_launch(void *kernel, TF_OpKernelContext *context, trm_error *error) {
+  trm_tf_site *site = kernel;
+  trm_tf_inputs inputs;
+  TRY(trm_tf_get_inputs(context, &inputs, error));
+  trm_status status = TRM_OK;
+  trm_tf_program *p = NULL;
+  TF_Tensor **taken = trm_allocate_zeroed((size_t)inputs.count, sizeof *taken);
+  if (taken == NULL)
+    FAIL_OR_GOTO(done, RESOURCE_EXHAUSTED, "out of memory while allocating the inputs of a node");
+  TRY_OR_GOTO(trm_tf_launch_prepare(site, context, &inputs, taken, &p, error), done);
+  status = run(p, &site->call, taken, context, error);
+  trm_tf_program_done(p);
+done:
+  trm_free(taken);
+  trm_tf_inputs_free(&inputs);
+  return status;
+}
+
+/* ---- The node ------------------------------------------------------------------------------- */
+
+/* The attribute `feeds` as lines; free it with trm_free. */
+static trm_status read_feeds(TF_OpKernelConstruction *construction, char **out, trm_error *error) {
+  size_t count, size;
+  TRY(trm_tf_get_list_size(construction, "feeds", &count, &size, error));
+  char **values = trm_allocate_zeroed(count, sizeof *values);
+  size_t *lengths = trm_allocate_zeroed(count, sizeof *lengths);
+  char *storage = trm_allocate(size);
+  trm_text lines = {0};
+  trm_status status = TRM_OK;
+  if (values == NULL || lengths == NULL || storage == NULL)
+    FAIL_OR_GOTO(done, RESOURCE_EXHAUSTED, "out of memory while allocating the feeds of a node");
+  if (count > 0) {
+    TF_Status *call = TF_NewStatus();
+    TF_OpKernelConstruction_GetAttrStringList(construction, "feeds", values, lengths, (int)count,
+                                              storage, size, call);
+    TRY_OR_GOTO(trm_tf_end_call(call, error), done);
   }
-  free(taken);
-  inputs_free(&inputs);
+  trm_text_append(&lines, "", 0); /* also where there is no feed */
+  for (size_t i = 0; i < count; ++i) {
+    trm_text_append(&lines, values[i], lengths[i]);
+    trm_text_append(&lines, "\n", 1);
+  }
+  if (lines.failed)
+    FAIL_OR_GOTO(done, RESOURCE_EXHAUSTED, "out of memory while allocating the feeds of a node");
+  *out = lines.data;
+done:
+  if (status != TRM_OK) trm_text_free(&lines);
+  trm_free(values);
+  trm_free(lengths);
+  trm_free(storage);
+  return status;
 }
 
-void *launch_create(TF_OpKernelConstruction *construction) { return launch_site(construction); }
-
-void launch_compute(void *kernel, TF_OpKernelContext *context) {
-  TF_Status *status = TF_NewStatus();
-  launch(kernel, context, status);
-  finish(context, status);
+/* Reads the attributes `module` and `graph`, one of which is not empty, into a call site. */
+static trm_status create(TF_OpKernelConstruction *construction, void **out_kernel,
+                         trm_error *error) {
+  char *module = NULL, *graph = NULL, *feeds = NULL;
+  size_t module_size, graph_size;
+  int64_t variables = 0;
+  trm_tf_site *site = NULL;
+  trm_status status;
+  TRY(trm_tf_get_number(construction, "variables", &variables, error));
+  TRY_OR_GOTO(trm_tf_get_text(construction, "module", &module, &module_size, error), done);
+  TRY_OR_GOTO(trm_tf_get_text(construction, "graph", &graph, &graph_size, error), done);
+  TRY_OR_GOTO(read_feeds(construction, &feeds, error), done);
+  const TF_StringView name = TF_OpKernelConstruction_GetName(construction);
+  status =
+      module_size > 0
+          ? trm_tf_site_create(TRM_TF_CALL_MODULE, module, module_size, name, feeds, &site, error)
+          : trm_tf_site_create(TRM_TF_CALL_GRAPH, graph, graph_size, name, feeds, &site, error);
+  if (status == TRM_OK) {
+    site->call.variables = variables > 0 ? (size_t)variables : 0;
+    *out_kernel = site;
+  }
+done:
+  trm_free(module);
+  trm_free(graph);
+  trm_free(feeds);
+  return status;
 }
 
-void launch_delete(void *kernel) { call_site_free(kernel); }
+TRM_TF_DEFINE_CREATE(launch, create)
+TRM_TF_DEFINE_COMPUTE(launch, trm_tf_launch)
+
+void trm_tf_launch_delete(void *kernel) { trm_tf_site_free(kernel); }

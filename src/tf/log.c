@@ -1,10 +1,13 @@
-/* Lines on standard error, in TensorFlow's log format. */
+/* Owns: lines on standard error in TensorFlow's log format; TensorFlow's own lines about our
+ * device. */
 #define _GNU_SOURCE
 #include "log.h"
 
+#include <dlfcn.h>
 #include <fnmatch.h>
 #include <pthread.h>
 #include <stdarg.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +16,7 @@
 
 enum { LINE_SIZE = 6144 };
 
-static void write_line(char severity, const char *source, const char *format, va_list args) {
+static void write_line(char severity, const char *place, const char *format, va_list args) {
   struct timeval now;
   struct tm local;
   char date[32];
@@ -22,24 +25,27 @@ static void write_line(char severity, const char *source, const char *format, va
   localtime_r(&now.tv_sec, &local);
   strftime(date, sizeof date, "%Y-%m-%d %H:%M:%S", &local);
   vsnprintf(text, sizeof text, format, args);
-  const char *folder = strchr(source, '/') != NULL ? "" : "compiler/plugin/poplar/driver/";
-  fprintf(stderr, "%s.%06ld: %c tensorflow/%s%s] %s\n", date, (long)now.tv_usec, severity, folder,
-          source, text);
+  fprintf(stderr, "%s.%06ld: %c %s] %s\n", date, (long)now.tv_usec, severity, place, text);
 }
 
-void log_info(const char *source, const char *format, ...) {
+void trm_tf_log_line(char severity, const char *file, int line, const char *format, ...) {
+  const char *slash = strrchr(file, '/');
+  char place[128];
+  snprintf(place, sizeof place, "tremula/src/tf/%.80s:%d", slash != NULL ? slash + 1 : file, line);
   va_list args;
   va_start(args, format);
-  write_line('I', source, format, args);
+  write_line(severity, place, format, args);
   va_end(args);
 }
 
-void log_warning(const char *source, const char *format, ...) {
+void trm_tf_log_at(const char *place, const char *format, ...) {
   va_list args;
   va_start(args, format);
-  write_line('W', source, format, args);
+  write_line('I', place, format, args);
   va_end(args);
 }
+
+void trm_tf_log(const char *place, const char *text) { trm_tf_log_at(place, "%s", text); }
 
 /* ---- Detail ---- */
 
@@ -56,11 +62,9 @@ static void read_environment(void) {
   if (text) modules = strdup(text);
 }
 
-bool log_is_verbose(int level, const char *source) {
-  char stem[64];
+bool trm_tf_log_is_verbose(int level, const char *module) {
   pthread_once(&once, read_environment);
   if (!modules) return level <= general;
-  snprintf(stem, sizeof stem, "%.*s", (int)strcspn(source, "."), source);
   size_t length;
   for (const char *one = modules; *one; one += length + (one[length] == ',')) {
     char pattern[64];
@@ -68,15 +72,91 @@ bool log_is_verbose(int level, const char *source) {
     const char *equals = memchr(one, '=', length);
     if (!equals) continue;
     snprintf(pattern, sizeof pattern, "%.*s", (int)(equals - one), one);
-    if (fnmatch(pattern, stem, 0) == 0) return level <= (int)strtol(equals + 1, NULL, 10);
+    if (fnmatch(pattern, module, 0) == 0) return level <= (int)strtol(equals + 1, NULL, 10);
   }
   return level <= general;
 }
 
-void log_verbose(int level, const char *source, const char *format, ...) {
-  if (!log_is_verbose(level, source)) return;
-  va_list args;
-  va_start(args, format);
-  write_line('I', source, format, args);
-  va_end(args);
+/* ---- TensorFlow's own lines ----
+ *
+ * TensorFlow 2.15 logs at the level INFO whenever it makes a session that there are a device IPU:0
+ * and a device IPU:1, without memory, and a graph optimiser. The original logged none of that. All
+ * of these lines are there at TF_CPP_VMODULE=quiet=1.
+ *
+ * TensorFlow has no C API for that, and no plainer way: TF_CPP_MIN_LOG_LEVEL drops every other line
+ * of the level INFO too, and TF_CPP_VMODULE only adds lines. Its log goes to sinks
+ * (tsl/platform/default/logging.h), and ours stands in front of the one that writes: a C++ object,
+ * made here as the Itanium C++ ABI has it. The layout of an entry is that of TensorFlow 2.15, so
+ * other versions are left alone. */
+
+/* std::string of libstdc++. */
+typedef struct cxx_string {
+  const char *data;
+  size_t size;
+  char local[16];
+} cxx_string;
+
+/* tsl::TFLogEntry */
+typedef struct log_entry {
+  int severity; /* 0: INFO */
+  cxx_string file;
+  int line;
+  cxx_string message;
+} log_entry;
+
+/* tsl::TFLogSink: two destructors, Send, WaitTillSent. */
+typedef void sink_method(void *sink);
+typedef void sink_send(void *sink, const log_entry *entry);
+typedef struct sink_methods {
+  sink_method *destroy, *destroy_and_free;
+  sink_send *send;
+  sink_method *wait;
+} sink_methods;
+typedef struct log_sink {
+  const sink_methods *methods;
+} log_sink;
+
+/* std::vector<tsl::TFLogSink *> */
+typedef struct sink_list {
+  log_sink **begin, **end, **room;
+} sink_list;
+
+static sink_send *write_entry; /* of the sink that we stand for */
+
+static bool is_noise(const log_entry *entry) {
+  static const char *const files[] = {"pluggable_device_factory.cc",
+                                      "custom_graph_optimizer_registry.cc"};
+  if (entry->severity != 0 || strstr(entry->message.data, "IPU") == NULL) return false;
+  for (size_t f = 0; f < sizeof files / sizeof *files; ++f) {
+    if (strstr(entry->file.data, files[f]) != NULL) return true;
+  }
+  return false;
+}
+
+static void send_entry(void *sink, const log_entry *entry) {
+  if (!is_noise(entry)) write_entry(sink, entry);
+}
+
+static void do_nothing(void *sink) { (void)sink; }
+
+void trm_tf_log_quieten(const char *version) {
+  static const sink_methods methods = {do_nothing, do_nothing, send_entry, do_nothing};
+  static log_sink ours = {&methods};
+  if (version == NULL || strncmp(version, "2.15.", 5) != 0 || trm_tf_log_is_verbose(1, "quiet"))
+    return;
+  void (*add)(log_sink *), (*drop)(log_sink *);
+  sink_list *(*get)(sink_list *); /* what is returned in memory has its place as first argument */
+  *(void **)&add = dlsym(RTLD_DEFAULT, "_ZN3tsl12TFAddLogSinkEPNS_9TFLogSinkE");
+  *(void **)&drop = dlsym(RTLD_DEFAULT, "_ZN3tsl15TFRemoveLogSinkEPNS_9TFLogSinkE");
+  *(void **)&get = dlsym(RTLD_DEFAULT, "_ZN3tsl13TFGetLogSinksEv");
+  *(void **)&write_entry = dlsym(RTLD_DEFAULT, "_ZN3tsl16TFDefaultLogSink4SendERKNS_10TFLogEntryE");
+  if (add == NULL || drop == NULL || get == NULL || write_entry == NULL) return;
+  sink_list sinks = {0}; /* its few bytes are C++'s to free: they stay, once in a process */
+  get(&sinks);
+  for (log_sink **sink = sinks.begin; sink < sinks.end; ++sink) {
+    if ((*sink)->methods->send != write_entry) continue;
+    add(&ours); /* first: without a sink TensorFlow adds one */
+    drop(*sink);
+    return;
+  }
 }

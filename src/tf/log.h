@@ -1,17 +1,42 @@
-/* Lines on standard error, in TensorFlow's log format. */
+/* Owns: lines on standard error in TensorFlow's log format, and which of TensorFlow's own lines
+ * about our device are kept back.
+ *
+ * A line names its place in this code. Two lines that users of the original know by heart keep the
+ * place that they had there. */
 #ifndef TREMULA_TF_LOG_H_
 #define TREMULA_TF_LOG_H_
 
 #include <stdbool.h>
 
-/* What the original logs from its file `source`, such as "poplar_compiler.cc:1973" (of its driver)
- * or "compiler/jit/xla_compilation_cache.cc:251" (of TensorFlow). */
-__attribute__((format(printf, 2, 3))) void log_info(const char *source, const char *format, ...);
-__attribute__((format(printf, 2, 3))) void log_warning(const char *source, const char *format, ...);
-/* The same at a level of detail, 1 and more, that the environment asks for: TF_CPP_VMODULE, as in
- * "poplar_compiler=1,poplar_*=2", or TF_CPP_MAX_VLOG_LEVEL. */
-__attribute__((format(printf, 3, 4))) void log_verbose(int level, const char *source,
-                                                       const char *format, ...);
-bool log_is_verbose(int level, const char *source);
+#include "tensorflow.h"
+
+#define TRM_TF_INFO(...) trm_tf_log_line('I', __FILE__, __LINE__, __VA_ARGS__)
+#define TRM_TF_WARN(...) trm_tf_log_line('W', __FILE__, __LINE__, __VA_ARGS__)
+/* A line at a level of detail, 1 and more, that the environment asks for: TF_CPP_VMODULE, as in
+ * "poplar_compiler=1,poplar_*=2", or TF_CPP_MAX_VLOG_LEVEL. `module` is a name of the original's.
+ */
+#define TRM_TF_DETAIL(level, module, ...)                                   \
+  do {                                                                      \
+    if (trm_tf_log_is_verbose((level), (module))) TRM_TF_INFO(__VA_ARGS__); \
+  } while (0)
+
+__attribute__((format(printf, 4, 5))) void trm_tf_log_line(char severity, const char *file,
+                                                           int line, const char *format, ...);
+/* A line from the file and line `place`: the original's, or Python's. */
+__attribute__((format(printf, 2, 3))) void trm_tf_log_at(const char *place, const char *format,
+                                                         ...);
+/* The lines that keep the original's place. */
+#define TRM_TF_PLACE_ATTACHED "tensorflow/compiler/plugin/poplar/driver/executor.cc:660"
+#define TRM_TF_PLACE_COMPILED "tensorflow/compiler/jit/xla_compilation_cache.cc:251"
+
+bool trm_tf_log_is_verbose(int level, const char *module);
+
+/* Drops the lines that TensorFlow 2.15 logs of our device in every session. `version` is
+ * TensorFlow's or NULL. */
+void trm_tf_log_quieten(const char *version);
+
+/* ---- For Python ---- */
+
+TRM_TF_API void trm_tf_log(const char *place, const char *text);
 
 #endif /* TREMULA_TF_LOG_H_ */

@@ -1,13 +1,124 @@
-/* The ops that the plugin adds to TensorFlow, and their kernels.
+/* Owns: the ops that the plugin adds to TensorFlow, kernels for TensorFlow's own ops, and the
+ * kernels that only refuse.
  *
  * Shapes: the C API cannot read a list of shapes, so inference says "unknown" and Python, which
  * knows better, sets them on the tensors. */
 #include "ops.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
-#include "variables.h"
+#include "launch.h"
+
+/* The functions that TensorFlow calls, for kernels of this file. */
+#define STATIC_CREATE(name, function)                        \
+  static void *name(TF_OpKernelConstruction *construction) { \
+    return trm_tf_create_kernel(function, construction);     \
+  }
+#define STATIC_COMPUTE(name, function)                          \
+  static void name(void *kernel, TF_OpKernelContext *context) { \
+    trm_tf_compute_kernel(function, kernel, context);           \
+  }
+
+/* ---- Refusing ------------------------------------------------------------------------------- */
+
+/* IpuRefuse stands before a node that cannot be run. */
+typedef struct refusal {
+  char *message;
+  int64_t code;
+} refusal;
+
+static trm_status read_refusal(TF_OpKernelConstruction *construction, void **out_kernel,
+                               trm_error *error) {
+  refusal *why = *out_kernel = trm_allocate_zeroed(1, sizeof *why);
+  CHECK_MEMORY(why, "a node");
+  TRY(trm_tf_get_text(construction, "message", &why->message, NULL, error));
+  return trm_tf_get_number(construction, "code", &why->code, error);
+}
+
+static trm_status refuse(void *kernel, TF_OpKernelContext *context, trm_error *error) {
+  (void)context;
+  const refusal *why = kernel;
+  return trm_fail(error, (trm_status)why->code, "%s", why->message);
+}
+
+static void delete_refusal(void *kernel) {
+  refusal *why = kernel;
+  if (why != NULL) trm_free(why->message);
+  trm_free(why);
+}
+
+/* A kernel that is its node's name. */
+static trm_status copy_name(TF_OpKernelConstruction *construction, void **out_kernel,
+                            trm_error *error) {
+  const TF_StringView name = TF_OpKernelConstruction_GetName(construction);
+  *out_kernel = trm_tf_copy_bytes(name.data, name.len);
+  CHECK_MEMORY(*out_kernel, "a node");
+  return TRM_OK;
+}
+
+/* XlaCustomCallV2 is what the IPU's own operations are built of; a CPU has no such operation. */
+static trm_status refuse_call_outside(void *kernel, TF_OpKernelContext *context, trm_error *error) {
+  (void)context;
+  FAIL(FAILED_PRECONDITION,
+       "Cannot return or take as an argument an opaque type in the entry computation: %s is an "
+       "operation that only an IPU has, outside of a program. Put it in a function that "
+       "ipu_compiler.compile gets, or in an ipu_scope, and leave the option use_plugin_optimizers "
+       "on; or use TensorFlow's operation for it.",
+       (const char *)kernel);
+}
+
+/* Ops on variables: the graph optimiser has put others in their place (clusters_variables.py),
+ * unless it is off or there is no graph. */
+static trm_status refuse_on_variables(void *kernel, TF_OpKernelContext *context, trm_error *error) {
+  (void)context;
+  FAIL(UNIMPLEMENTED,
+       "%s works on a variable of an IPU, which cannot be done by one operation alone: run it in a "
+       "session or in a tf.function, and leave the option use_plugin_optimizers on.",
+       (const char *)kernel);
+}
+
+STATIC_CREATE(create_refusal, read_refusal)
+STATIC_COMPUTE(compute_refusal, refuse)
+STATIC_CREATE(create_named, copy_name)
+STATIC_COMPUTE(compute_call_outside, refuse_call_outside)
+STATIC_COMPUTE(compute_on_variables, refuse_on_variables)
+
+/* ---- Ops of TensorFlow's that are placed on the device without `compile`, one by one -----------
+ *
+ * Python hands over a KernelDef for each; the kernel keeps its NodeDef and has it lowered when it
+ * sees the shapes of its inputs. */
+
+static trm_status create_site(TF_OpKernelConstruction *construction, void **out_kernel,
+                              trm_error *error) {
+  TF_Status *call = TF_NewStatus();
+  TF_Buffer *node = TF_OpKernelConstruction_GetNodeDef(construction, call);
+  trm_tf_site *site = NULL;
+  trm_status status = trm_tf_end_call(call, error);
+  if (status == TRM_OK)
+    status = trm_tf_site_create(TRM_TF_CALL_NODE, node->data, node->length,
+                                TF_OpKernelConstruction_GetName(construction), NULL, &site, error);
+  if (node != NULL) TF_DeleteBuffer(node);
+  *out_kernel = site;
+  return status;
+}
+
+STATIC_CREATE(create_node, create_site)
+
+int32_t trm_tf_register_kernel(const char *op, const char *kernel_def, int32_t on_variables,
+                               char *message, uint64_t message_size) {
+  TF_KernelBuilder *builder =
+      on_variables ? TF_NewKernelBuilder(op, "IPU", create_named, compute_on_variables, trm_free)
+                   : TF_NewKernelBuilder(op, "IPU", create_node, trm_tf_launch_compute,
+                                         trm_tf_launch_delete);
+  trm_error error = {0};
+  TF_Status *call = TF_NewStatus();
+  TF_RegisterKernelBuilderWithKernelDef(kernel_def, op, builder, call);
+  const trm_status status = trm_tf_end_call(call, &error);
+  if (status != TRM_OK) snprintf(message, message_size, "%s: %s", op, error.message);
+  return (int32_t)status;
+}
+
+/* ---- Ops of ours ---------------------------------------------------------------------------- */
 
 enum { MAX_SPECS = 8 };
 
@@ -18,9 +129,9 @@ typedef struct op_spec {
   const char *outputs[MAX_SPECS];
   const char *device;
   const char *host_memory[MAX_SPECS]; /* arguments that stay in host memory, for device kernels */
-  create_kernel create;
-  compute_kernel compute;
-  delete_kernel delete;
+  void *(*create)(TF_OpKernelConstruction *construction);
+  void (*compute)(void *kernel, TF_OpKernelContext *context);
+  void (*delete)(void *kernel);
 } op_spec;
 
 #define LAUNCH_ATTRIBUTES                                                                  \
@@ -35,103 +146,103 @@ static const op_spec OPS[] = {
      .outputs = {"results: Tresults", "updates: Tupdates"},
      .device = "IPU",
      .host_memory = {"host", "results"},
-     .create = launch_create,
-     .compute = launch_compute,
-     .delete = launch_delete},
+     .create = trm_tf_launch_create,
+     .compute = trm_tf_launch_compute,
+     .delete = trm_tf_launch_delete},
     {.name = "IpuStart",
      .attributes = {LAUNCH_ATTRIBUTES},
      .inputs = {"host: Thost", "device: Tdevice"},
      .outputs = {"run: int64"},
      .device = "IPU",
      .host_memory = {"host", "run"},
-     .create = launch_create,
-     .compute = start_compute,
-     .delete = launch_delete},
+     .create = trm_tf_launch_create,
+     .compute = trm_tf_start_compute,
+     .delete = trm_tf_launch_delete},
     {.name = "IpuReady",
      .inputs = {"run: int64"},
      .outputs = {"more: bool"},
      .device = "CPU",
-     .compute = ready_compute},
+     .compute = trm_tf_ready_compute},
     {.name = "IpuPush",
      .attributes = {"T: list(type) >= 1"},
      .inputs = {"run: int64", "elements: T"},
      .outputs = {"more: bool"},
      .device = "CPU",
-     .compute = push_compute},
+     .compute = trm_tf_push_compute},
     {.name = "IpuEnd",
      .inputs = {"run: int64"},
      .outputs = {"more: bool"},
      .device = "CPU",
-     .compute = end_compute},
+     .compute = trm_tf_end_compute},
     {.name = "IpuFinish",
      .attributes = {RESULT_ATTRIBUTES},
      .inputs = {"run: int64", "fed: bool"},
      .outputs = {"results: Tresults", "updates: Tupdates"},
      .device = "IPU",
      .host_memory = {"run", "fed", "results"},
-     .compute = finish_compute},
+     .compute = trm_tf_finish_compute},
     {.name = "IpuInfeedReset",
      /* remove: it must have been started; refusal, empty: why it cannot be started, because of its
       * elements' types or sizes, or nothing */
      .attributes = {"feed: string", "remove: bool", "refusal: string", "empty: string"},
      .device = "CPU",
-     .create = reset_create,
-     .compute = reset_compute,
-     .delete = reset_delete},
+     .create = trm_tf_reset_create,
+     .compute = trm_tf_reset_compute,
+     .delete = trm_tf_reset_delete},
     {.name = "IpuEffect", /* as XlaCustomCallV2, but TensorFlow must not take it away; it becomes
                            * part of a program (clusters_launch.py) */
      .attributes = {"call_target_name: string", "backend_config: string", "T: list(type) >= 0"},
      .inputs = {"operands: T"},
      .device = "IPU",
-     .create = call_create,
-     .compute = call_compute,
-     .delete = free},
+     .create = create_named,
+     .compute = compute_call_outside,
+     .delete = trm_free},
     {.name = "IpuRefuse", /* fails with the message and the status code */
      .attributes = {"message: string", "code: int"},
      .device = "CPU",
-     .create = refuse_create,
-     .compute = refuse_compute,
-     .delete = refuse_delete},
+     .create = create_refusal,
+     .compute = compute_refusal,
+     .delete = delete_refusal},
     {.name = "IpuHostTableRegister",
      .attributes = {"table: string", "registers: bool"},
      .device = "CPU",
-     .create = table_register_create,
-     .compute = table_register_compute,
-     .delete = table_node_delete},
+     .create = trm_tf_table_register_create,
+     .compute = trm_tf_table_register_compute,
+     .delete = trm_tf_table_node_delete},
     {.name = "IpuHostTableUse",
      .attributes = {"table: string", "T: type"},
      .inputs = {"value: T"},
      .outputs = {"shared: T"},
      .device = "CPU",
-     .create = table_use_create,
-     .compute = table_use_compute,
-     .delete = table_node_delete},
+     .create = trm_tf_table_use_create,
+     .compute = trm_tf_table_use_compute,
+     .delete = trm_tf_table_node_delete},
     {.name = "IpuOutfeedDequeue",
      /* the shapes of the elements: their ranks, and all their dimensions in one list */
      .attributes = {"feed: string", "keep_last: bool", "dtypes: list(type) >= 1",
                     "ranks: list(int)", "dims: list(int)"},
      .outputs = {"elements: dtypes"},
      .device = "CPU",
-     .create = dequeue_create,
-     .compute = dequeue_compute,
-     .delete = dequeue_delete},
+     .create = trm_tf_dequeue_create,
+     .compute = trm_tf_dequeue_compute,
+     .delete = trm_tf_dequeue_delete},
     {.name = "IpuOutfeedDelete",
      .attributes = {"feed: string"},
      .device = "CPU",
-     .create = outfeed_delete_create,
-     .compute = outfeed_delete_compute,
-     .delete = outfeed_delete_delete},
+     .create = trm_tf_outfeed_delete_create,
+     .compute = trm_tf_outfeed_delete_compute,
+     .delete = trm_free},
     {.name = "IpuEventTrace",
      .outputs = {"out: string"},
      .device = "CPU",
-     .compute = event_trace_compute},
+     .compute = trm_tf_event_trace_compute},
 };
 
 static void unknown_shapes(TF_ShapeInferenceContext *context, TF_Status *status) {
   TF_ShapeInferenceContextSetUnknownShape(context, status);
 }
 
-static void register_op(const op_spec *op, TF_Status *status) {
+static trm_status register_op(const op_spec *op, trm_error *error) {
   TF_OpDefinitionBuilder *builder = TF_NewOpDefinitionBuilder(op->name);
   for (int i = 0; i < MAX_SPECS && op->attributes[i]; ++i)
     TF_OpDefinitionBuilderAddAttr(builder, op->attributes[i]);
@@ -141,31 +252,41 @@ static void register_op(const op_spec *op, TF_Status *status) {
     TF_OpDefinitionBuilderAddOutput(builder, op->outputs[i]);
   TF_OpDefinitionBuilderSetIsStateful(builder, true);
   TF_OpDefinitionBuilderSetShapeInferenceFunction(builder, unknown_shapes);
-  TF_RegisterOpDefinition(builder, status);
+  TF_Status *call = TF_NewStatus();
+  TF_RegisterOpDefinition(builder, call);
+  return trm_tf_end_call(call, error);
 }
 
-static void register_kernel(const op_spec *op, TF_Status *status) {
+static trm_status register_kernel(const op_spec *op, trm_error *error) {
   TF_KernelBuilder *builder =
       TF_NewKernelBuilder(op->name, op->device, op->create, op->compute, op->delete);
   for (int i = 0; i < MAX_SPECS && op->host_memory[i]; ++i)
     TF_KernelBuilder_HostMemory(builder, op->host_memory[i]);
-  TF_RegisterKernelBuilder(op->name, builder, status);
+  TF_Status *call = TF_NewStatus();
+  TF_RegisterKernelBuilder(op->name, builder, call);
+  return trm_tf_end_call(call, error);
+}
+
+static trm_status register_call_outside(trm_error *error) {
+  TF_KernelBuilder *builder =
+      TF_NewKernelBuilder("XlaCustomCallV2", "CPU", create_named, compute_call_outside, trm_free);
+  TF_Status *call = TF_NewStatus();
+  TF_RegisterKernelBuilder("TremulaCallOutside", builder, call);
+  return trm_tf_end_call(call, error);
+}
+
+/* TensorFlow gives no way to report a failure from TF_InitKernel. */
+static void tell(const char *name, trm_status status, const trm_error *error) {
+  if (status != TRM_OK) fprintf(stderr, "tremula: %s: %s\n", name, error->message);
 }
 
 void TF_InitKernel(void) {
+  trm_error error = {0};
   for (size_t i = 0; i < sizeof OPS / sizeof *OPS; ++i) {
-    TF_Status *status = TF_NewStatus();
-    register_op(&OPS[i], status);
-    if (is_ok(status)) register_kernel(&OPS[i], status);
-    /* TensorFlow gives no way to report a failure from here. */
-    if (!is_ok(status)) fprintf(stderr, "tremula: %s: %s\n", OPS[i].name, TF_Message(status));
-    TF_DeleteStatus(status);
+    trm_status status = register_op(&OPS[i], &error);
+    if (status == TRM_OK) status = register_kernel(&OPS[i], &error);
+    tell(OPS[i].name, status, &error);
   }
-  TF_Status *status = TF_NewStatus();
-  variables_register(status);
-  if (!is_ok(status)) fprintf(stderr, "tremula: VarHandleOp: %s\n", TF_Message(status));
-  TF_SetStatus(status, TF_OK, "");
-  calls_register(status);
-  if (!is_ok(status)) fprintf(stderr, "tremula: XlaCustomCallV2: %s\n", TF_Message(status));
-  TF_DeleteStatus(status);
+  tell("VarHandleOp", trm_tf_variables_register(&error), &error);
+  tell("XlaCustomCallV2", register_call_outside(&error), &error);
 }

@@ -1,22 +1,15 @@
-/* The plugin's graph optimiser. */
+/* Owns: the plugin's graph optimiser. */
 #define _GNU_SOURCE
-#include "optimizer.h"
-
 #include <dlfcn.h>
-#include <pthread.h>
-#include <stdlib.h>
+#include <stdatomic.h>
 #include <string.h>
 
-#include "status.h"
+#include "ops.h"
+#include "tensorflow/c/experimental/grappler/grappler.h"
 
-static pthread_mutex_t optimize_lock = PTHREAD_MUTEX_INITIALIZER;
-static trm_tf_optimize optimize_callback;
+static _Atomic(trm_tf_optimize) python;
 
-void trm_tf_set_optimize(trm_tf_optimize new_callback) {
-  pthread_mutex_lock(&optimize_lock);
-  optimize_callback = new_callback;
-  pthread_mutex_unlock(&optimize_lock);
-}
+void trm_tf_set_optimize(trm_tf_optimize callback) { atomic_store(&python, callback); }
 
 /* ---- Names of nodes ---- */
 
@@ -35,54 +28,53 @@ static void *find_function(const char *name) {
   return found;
 }
 
-/* Writes the names as a request has them. Returns what the caller frees, or NULL. */
-static char *join(char *const *names, const size_t *lengths, int count, size_t *out_size) {
-  size_t size = 0;
-  for (int i = 0; i < count; ++i) size += lengths[i] + 1;
-  char *text = malloc(size + 1);
-  if (!text) return NULL;
-  char *at = text;
-  for (int i = 0; i < count; ++i) {
-    memcpy(at, names[i], lengths[i]);
-    at += lengths[i];
-    *at++ = '\n';
-  }
-  *at = '\0';
-  *out_size = size;
-  return text;
+typedef struct name_list {
+  char **names;
+  size_t *lengths;
+  char *storage; /* of the names */
+} name_list;
+
+static trm_status read_names(const TF_GrapplerItem *item, names_size get_size, names_get get,
+                             name_list *list, int *out_count, trm_error *error) {
+  size_t storage_size = 0;
+  TF_Status *call = TF_NewStatus();
+  get_size(item, out_count, &storage_size, call);
+  TRY(trm_tf_end_call(call, error));
+  list->names = trm_allocate_zeroed((size_t)*out_count, sizeof *list->names);
+  list->lengths = trm_allocate_zeroed((size_t)*out_count, sizeof *list->lengths);
+  list->storage = trm_allocate(storage_size);
+  if (list->names == NULL || list->lengths == NULL || list->storage == NULL)
+    FAIL_NO_MEMORY("the names of a graph's nodes");
+  call = TF_NewStatus();
+  get(item, list->names, list->lengths, *out_count, list->storage, storage_size, call);
+  return trm_tf_end_call(call, error);
 }
 
-/* The names that a pair of TensorFlow's functions gives; the caller frees them. */
-static char *names_of(const TF_GrapplerItem *item, const char *size_function,
-                      const char *list_function, size_t *out_size, TF_Status *status) {
+/* Appends the names that a pair of TensorFlow's functions gives, as a request has them. */
+static trm_status names_of(const TF_GrapplerItem *item, const char *size_function,
+                           const char *list_function, trm_text *out, trm_error *error) {
   void *symbols[] = {find_function(size_function), find_function(list_function)};
   names_size get_size;
   names_get get;
-  if (!symbols[0] || !symbols[1]) {
-    fail(status, TF_UNIMPLEMENTED, "TensorFlow does not say which nodes must stay.");
-    return NULL;
-  }
+  if (symbols[0] == NULL || symbols[1] == NULL)
+    FAIL(UNIMPLEMENTED, "TensorFlow does not say which nodes must stay.");
   /* A pointer to data is not one to a function in C, but has its bits. */
   memcpy(&get_size, &symbols[0], sizeof get_size);
   memcpy(&get, &symbols[1], sizeof get);
+  name_list list = {0};
   int count = 0;
-  size_t storage_size = 0;
-  get_size(item, &count, &storage_size, status);
-  if (!is_ok(status)) return NULL;
-  char **names = calloc((size_t)count + 1, sizeof *names);
-  size_t *lengths = calloc((size_t)count + 1, sizeof *lengths);
-  char *storage = malloc(storage_size + 1);
-  char *text = NULL;
-  if (!names || !lengths || !storage) fail_memory(status);
-  if (is_ok(status)) get(item, names, lengths, count, storage, storage_size, status);
-  if (is_ok(status)) {
-    text = join(names, lengths, count, out_size);
-    if (!text) fail_memory(status);
+  trm_status status = read_names(item, get_size, get, &list, &count, error);
+  trm_text_append(out, "", 0); /* also where there is none */
+  for (int i = 0; status == TRM_OK && i < count; ++i) {
+    trm_text_append(out, list.names[i], list.lengths[i]);
+    trm_text_append(out, "\n", 1);
   }
-  free(names);
-  free(lengths);
-  free(storage);
-  return text;
+  trm_free(list.names);
+  trm_free(list.lengths);
+  trm_free(list.storage);
+  TRY(status);
+  if (out->failed) FAIL_NO_MEMORY("the names of a graph's nodes");
+  return TRM_OK;
 }
 
 /* ---- Optimising ---- */
@@ -90,55 +82,61 @@ static char *names_of(const TF_GrapplerItem *item, const char *size_function,
 typedef struct reply {
   void *graph;
   size_t size;
-  TF_Status *status;
+  trm_status status;
+  trm_error *error;
 } reply;
 
 void trm_tf_reply_graph(const trm_tf_optimize_request *request, const void *graph, uint64_t size) {
   reply *answer = request->reply;
-  free(answer->graph);
-  answer->graph = malloc(size + 1);
+  trm_free(answer->graph);
+  answer->graph = trm_tf_copy_bytes(graph, size);
   answer->size = size;
-  if (!answer->graph) fail_memory(answer->status);
-  else if (size) memcpy(answer->graph, graph, size);
+  if (answer->graph == NULL)
+    answer->status =
+        trm_fail(answer->error, TRM_RESOURCE_EXHAUSTED, "out of memory while allocating a graph");
 }
 
 static void free_graph(void *data, size_t size) {
   (void)size;
-  free(data);
+  trm_free(data);
+}
+
+/* What Python makes of the graph; *answer stays without a graph where there is nothing to do. */
+static trm_status ask_python(const TF_Buffer *graph, const TF_GrapplerItem *item, reply *answer,
+                             trm_error *error) {
+  const trm_tf_optimize callback = atomic_load(&python);
+  if (callback == NULL) return TRM_OK;
+  trm_text preserved = {0}, fetched = {0};
+  trm_status status = names_of(item, "TF_GetNodesToPreserveListSize", "TF_GetNodesToPreserveList",
+                               &preserved, error);
+  if (status == TRM_OK)
+    status = names_of(item, "TF_GetFetchNodesListSize", "TF_GetFetchNodesList", &fetched, error);
+  if (status == TRM_OK) {
+    const trm_tf_optimize_request request = {
+        graph->data,  graph->length,  preserved.data, preserved.length,
+        fetched.data, fetched.length, answer};
+    callback(&request);
+    status = answer->status;
+  }
+  trm_text_free(&preserved);
+  trm_text_free(&fetched);
+  return status;
 }
 
 static void optimize(void *optimizer, const TF_Buffer *graph, const TF_GrapplerItem *item,
                      TF_Buffer *out_graph, TF_Status *status) {
   (void)optimizer;
-  TF_SetStatus(status, TF_OK, "");
-  pthread_mutex_lock(&optimize_lock);
-  trm_tf_optimize callback = optimize_callback;
-  pthread_mutex_unlock(&optimize_lock);
-  reply answer = {NULL, 0, status};
-  char *preserved = NULL;
-  char *fetched = NULL;
-  size_t preserved_size = 0;
-  size_t fetched_size = 0;
-  if (callback)
-    preserved = names_of(item, "TF_GetNodesToPreserveListSize", "TF_GetNodesToPreserveList",
-                         &preserved_size, status);
-  if (preserved)
-    fetched =
-        names_of(item, "TF_GetFetchNodesListSize", "TF_GetFetchNodesList", &fetched_size, status);
-  if (fetched) {
-    trm_tf_optimize_request request = {graph->data, graph->length, preserved, preserved_size,
-                                       fetched,     fetched_size,  &answer};
-    callback(&request);
-  }
-  free(preserved);
-  free(fetched);
-  if (is_ok(status) && answer.graph) {
+  trm_error error = {0};
+  reply answer = {.error = &error};
+  trm_status result = ask_python(graph, item, &answer, &error);
+  if (result == TRM_OK && answer.graph != NULL) {
     *out_graph = (TF_Buffer){answer.graph, answer.size, free_graph};
-    return;
+  } else {
+    trm_free(answer.graph);
+    /* The code by which TensorFlow's own optimisers say that there was nothing to do. */
+    if (result == TRM_OK) result = trm_fail(&error, TRM_ABORTED, "Nothing to do.");
   }
-  free(answer.graph);
-  /* The code by which TensorFlow's own optimisers say that there was nothing to do. */
-  if (is_ok(status)) fail(status, TF_ABORTED, "Nothing to do.");
+  trm_tf_report(status, result, &error);
 }
 
 static void *create(void) {
@@ -147,6 +145,9 @@ static void *create(void) {
 }
 
 static void destroy(void *optimizer) { (void)optimizer; }
+
+/* Looked up by TensorFlow when the plugin is loaded. */
+TRM_TF_API void TF_InitGraph(TP_OptimizerRegistrationParams *params, TF_Status *status);
 
 void TF_InitGraph(TP_OptimizerRegistrationParams *params, TF_Status *status) {
   params->struct_size = TP_OPTIMIZER_REGISTRATION_PARAMS_STRUCT_SIZE;

@@ -1,4 +1,4 @@
-/* Device memory: a pool with a free list for each size class.
+/* Owns: device memory: a pool with a free list for each size class.
  *
  * A training step allocates and frees the same sizes again and again, and fresh memory costs a page
  * fault every 4 KiB, which is why freed blocks are kept. */
@@ -17,14 +17,14 @@ enum {
 /* Idle blocks beyond this many bytes go back to the system. */
 static const size_t MAX_IDLE_BYTES = (size_t)2 << 30;
 
-/* Lies in the POOL_ALIGNMENT bytes before the block. */
+/* Lies in the TRM_TF_POOL_ALIGNMENT bytes before the block. */
 typedef struct header {
   struct header *next; /* in its free list, or in its bucket of live blocks */
   size_t bytes;
   uint64_t generation;
   unsigned size_class;
 } header;
-_Static_assert(sizeof(header) <= POOL_ALIGNMENT, "the header must fit before the block");
+_Static_assert(sizeof(header) <= TRM_TF_POOL_ALIGNMENT, "the header must fit before the block");
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static header *free_lists[NUM_CLASSES];
@@ -34,22 +34,22 @@ static uint64_t last_generation;
 
 /* The smallest class that holds `size` bytes, and how many bytes its blocks have. */
 static unsigned class_of(size_t size, size_t *out_bytes) {
-  size_t units = (size + POOL_ALIGNMENT - 1) / POOL_ALIGNMENT;
+  size_t units = (size + TRM_TF_POOL_ALIGNMENT - 1) / TRM_TF_POOL_ALIGNMENT;
   if (units < CLASSES_PER_OCTAVE) {
-    *out_bytes = (units ? units : 1) * POOL_ALIGNMENT;
+    *out_bytes = (units ? units : 1) * TRM_TF_POOL_ALIGNMENT;
     return (unsigned)(units ? units : 1);
   }
   unsigned octave = 63u - (unsigned)__builtin_clzll(units);
   size_t step = ((size_t)1 << octave) / CLASSES_PER_OCTAVE;
   size_t steps = (units + step - 1) / step; /* CLASSES_PER_OCTAVE up to twice that */
-  *out_bytes = steps * step * POOL_ALIGNMENT;
+  *out_bytes = steps * step * TRM_TF_POOL_ALIGNMENT;
   return octave * CLASSES_PER_OCTAVE + (unsigned)(steps - CLASSES_PER_OCTAVE);
 }
 
-static void *block_of(header *h) { return (char *)h + POOL_ALIGNMENT; }
+static void *block_of(header *h) { return (char *)h + TRM_TF_POOL_ALIGNMENT; }
 
 static header **bucket_of(const void *block) {
-  uintptr_t bits = (uintptr_t)block / POOL_ALIGNMENT;
+  uintptr_t bits = (uintptr_t)block / TRM_TF_POOL_ALIGNMENT;
   return &live[(bits ^ (bits >> 12)) % NUM_BUCKETS];
 }
 
@@ -60,7 +60,7 @@ static header **find(const void *block) {
   return link;
 }
 
-void *pool_allocate(size_t size) {
+void *trm_tf_pool_allocate(size_t size) {
   if (size > SIZE_MAX / 4) return NULL;
   size_t bytes;
   unsigned size_class = class_of(size, &bytes);
@@ -71,7 +71,7 @@ void *pool_allocate(size_t size) {
     idle_bytes -= h->bytes;
   } else {
     pthread_mutex_unlock(&lock);
-    h = aligned_alloc(POOL_ALIGNMENT, POOL_ALIGNMENT + bytes);
+    h = aligned_alloc(TRM_TF_POOL_ALIGNMENT, TRM_TF_POOL_ALIGNMENT + bytes);
     if (!h) return NULL;
     h->bytes = bytes;
     h->size_class = size_class;
@@ -85,7 +85,7 @@ void *pool_allocate(size_t size) {
   return block_of(h);
 }
 
-void pool_release(void *block) {
+void trm_tf_pool_release(void *block) {
   if (!block) return;
   pthread_mutex_lock(&lock);
   header **link = find(block);
@@ -101,7 +101,7 @@ void pool_release(void *block) {
   if (!keep) free(h);
 }
 
-uint64_t pool_generation(const void *block) {
+uint64_t trm_tf_pool_generation(const void *block) {
   pthread_mutex_lock(&lock);
   header *h = *find(block);
   uint64_t generation = h ? h->generation : 0;
@@ -109,7 +109,7 @@ uint64_t pool_generation(const void *block) {
   return generation;
 }
 
-void pool_touch(const void *block) {
+void trm_tf_pool_touch(const void *block) {
   pthread_mutex_lock(&lock);
   header *h = *find(block);
   if (h) h->generation = ++last_generation;

@@ -1,4 +1,5 @@
-/* Programs: modules that have been compiled for a TF device. */
+/* Owns: programs: modules that have been compiled for a TF device, how long they live, and their
+ * runs. */
 #define _GNU_SOURCE
 #include "programs.h"
 
@@ -9,21 +10,17 @@
 #include <xxhash.h>
 
 #include "build.h"
-#include "clock.h"
-#include "cycles.h"
 #include "interrupt.h"
-#include "log.h"
+#include "observe.h"
 #include "pool.h"
-#include "switches.h"
 #include "synthetic.h"
-#include "transfers.h"
 
 /* Of programs that no node has any more, in case that the same graph is built again: so many at
  * most, and of this many bytes together, but the newest ones whatever their size. */
 enum { MOST_IDLE = 32, SURE_IDLE = 4, NUM_BUCKETS = 1024 };
 static const size_t MOST_IDLE_BYTES = (size_t)1 << 30;
 
-struct tf_program {
+struct trm_tf_program {
   XXH128_hash_t key;
   int ordinal;
   uint64_t number;          /* no other program's */
@@ -32,16 +29,16 @@ struct tf_program {
                                waits for data would block the one that is to cancel it */
   /* The rest under the registry's lock. */
   unsigned holders, users;
-  bool is_known;             /* it is in its bucket: who wants such a program gets this one */
-  tf_program *next;          /* in its bucket */
-  tf_program *newer, *older; /* among the idle ones, which have no holder and no user */
+  bool is_known;                 /* it is in its bucket: who wants such a program gets this one */
+  trm_tf_program *next;          /* in its bucket */
+  trm_tf_program *newer, *older; /* among the idle ones, which have no holder and no user */
   /* NULL: not built yet, or gone. Who uses the program reads it without the lock. */
-  tf_parts *parts;
+  trm_tf_parts *parts;
 };
 
 static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER;
-static tf_program *buckets[NUM_BUCKETS];
-static tf_program *newest_idle, *oldest_idle;
+static trm_tf_program *buckets[NUM_BUCKETS];
+static trm_tf_program *newest_idle, *oldest_idle;
 static size_t num_idle, idle_bytes;
 static uint64_t last_number;
 static atomic_uint_fast64_t num_built, num_kept;
@@ -52,7 +49,7 @@ uint64_t trm_tf_programs_kept(void) { return atomic_load(&num_kept); }
 /* Module and configuration, to which Poplar's options for profiles belong; the ordinal too, because
  * a device runs a program of its own. */
 static XXH128_hash_t key_of(const void *module, size_t size, int ordinal,
-                            const tf_snapshot *settings) {
+                            const trm_tf_snapshot *settings) {
   XXH3_state_t *state = XXH3_createState();
   if (!state) return (XXH128_hash_t){0, 0};
   XXH3_128bits_reset(state);
@@ -69,13 +66,15 @@ static XXH128_hash_t key_of(const void *module, size_t size, int ordinal,
 
 /* ---- How long they live; with the registry's lock held ---- */
 
-static tf_program **bucket_of(XXH128_hash_t key) { return &buckets[key.low64 % NUM_BUCKETS]; }
+static trm_tf_program **bucket_of(XXH128_hash_t key) { return &buckets[key.low64 % NUM_BUCKETS]; }
 
-static size_t bytes_of(const tf_program *p) { return p->parts ? p->parts->bytes : 0; }
+static size_t bytes_of(const trm_tf_program *p) { return p->parts ? p->parts->bytes : 0; }
 
-static bool is_idle(const tf_program *p) { return p->is_known && p->holders == 0 && p->users == 0; }
+static bool is_idle(const trm_tf_program *p) {
+  return p->is_known && p->holders == 0 && p->users == 0;
+}
 
-static void enter_idle(tf_program *p) {
+static void enter_idle(trm_tf_program *p) {
   p->newer = NULL;
   p->older = newest_idle;
   *(newest_idle ? &newest_idle->newer : &oldest_idle) = p;
@@ -84,7 +83,7 @@ static void enter_idle(tf_program *p) {
   idle_bytes += bytes_of(p);
 }
 
-static void leave_idle(tf_program *p) {
+static void leave_idle(trm_tf_program *p) {
   *(p->newer ? &p->newer->older : &newest_idle) = p->older;
   *(p->older ? &p->older->newer : &oldest_idle) = p->newer;
   p->newer = p->older = NULL;
@@ -93,16 +92,16 @@ static void leave_idle(tf_program *p) {
 }
 
 /* Nobody finds it any more. Not for idle ones. */
-static void forget(tf_program *p) {
-  tf_program **link = bucket_of(p->key);
+static void forget(trm_tf_program *p) {
+  trm_tf_program **link = bucket_of(p->key);
   while (*link != p) link = &(*link)->next;
   *link = p->next;
   p->is_known = false;
 }
 
 /* Lets go of what nobody needs of a program that is not known: its parts onto the list *gone, for
- * parts_free once the lock is free, and the program itself. */
-static void let_go(tf_program *p, tf_parts **gone) {
+ * trm_tf_parts_free once the lock is free, and the program itself. */
+static void let_go(trm_tf_program *p, trm_tf_parts **gone) {
   if (p->users > 0) return;
   if (p->parts) {
     p->parts->next = *gone;
@@ -112,11 +111,11 @@ static void let_go(tf_program *p, tf_parts **gone) {
   if (p->holders > 0) return;
   pthread_mutex_destroy(&p->building);
   pthread_mutex_destroy(&p->running);
-  free(p);
+  trm_free(p);
 }
 
 /* After a holder or a user has left. */
-static void settle(tf_program *p, tf_parts **gone) {
+static void settle(trm_tf_program *p, trm_tf_parts **gone) {
   if (p->is_known && p->users == 0 && !p->parts) forget(p); /* it could not be built */
   if (!p->is_known) {
     let_go(p, gone);
@@ -124,7 +123,7 @@ static void settle(tf_program *p, tf_parts **gone) {
   }
   if (is_idle(p)) enter_idle(p);
   while (num_idle > MOST_IDLE || (num_idle > SURE_IDLE && idle_bytes > MOST_IDLE_BYTES)) {
-    tf_program *oldest = oldest_idle;
+    trm_tf_program *oldest = oldest_idle;
     leave_idle(oldest);
     forget(oldest);
     let_go(oldest, gone);
@@ -132,10 +131,10 @@ static void settle(tf_program *p, tf_parts **gone) {
 }
 
 /* Call without the lock: engines end threads. */
-static void free_all(tf_parts *gone) {
+static void free_all(trm_tf_parts *gone) {
   while (gone) {
-    tf_parts *next = gone->next;
-    parts_free(gone);
+    trm_tf_parts *next = gone->next;
+    trm_tf_parts_free(gone);
     atomic_fetch_sub(&num_kept, 1);
     gone = next;
   }
@@ -143,12 +142,12 @@ static void free_all(tf_parts *gone) {
 
 /* ---- For those who hold and use them ---- */
 
-static tf_program *find(XXH128_hash_t key, int ordinal) {
-  tf_program **bucket = bucket_of(key), *p = *bucket;
+static trm_tf_program *find(XXH128_hash_t key, int ordinal) {
+  trm_tf_program **bucket = bucket_of(key), *p = *bucket;
   while (p && !XXH128_isEqual(p->key, key)) p = p->next;
   if (p) {
     if (is_idle(p)) leave_idle(p);
-  } else if ((p = calloc(1, sizeof *p))) {
+  } else if ((p = trm_allocate_zeroed(1, sizeof *p))) {
     p->key = key;
     p->ordinal = ordinal;
     p->number = ++last_number;
@@ -162,12 +161,14 @@ static tf_program *find(XXH128_hash_t key, int ordinal) {
   return p;
 }
 
-static bool build_once(tf_program *p, const void *module, size_t size, const tf_snapshot *settings,
-                       TF_Status *status) {
+static trm_status build_once(trm_tf_program *p, const void *module, size_t size,
+                             const trm_tf_snapshot *settings, trm_error *error) {
+  trm_status status = TRM_OK;
   pthread_mutex_lock(&p->building);
   if (!p->parts) {
-    tf_parts *parts = parts_build(module, size, p->ordinal, settings, status);
-    if (parts) {
+    trm_tf_parts *parts = NULL;
+    status = trm_tf_parts_build(module, size, p->ordinal, settings, &parts, error);
+    if (status == TRM_OK) {
       atomic_fetch_add(&num_built, 1);
       atomic_fetch_add(&num_kept, 1);
     }
@@ -175,32 +176,33 @@ static bool build_once(tf_program *p, const void *module, size_t size, const tf_
     p->parts = parts;
     pthread_mutex_unlock(&registry_lock);
   }
-  const bool ok = p->parts != NULL;
   pthread_mutex_unlock(&p->building);
-  return ok;
+  return status;
 }
 
-bool program_get(const void *module, size_t size, int ordinal, tf_program **out,
-                 TF_Status *status) {
-  tf_snapshot settings;
+trm_status trm_tf_program_get(const void *module, size_t size, int ordinal, trm_tf_program **out,
+                              trm_error *error) {
+  trm_tf_snapshot settings;
   *out = NULL;
-  if (!settings_snapshot(ordinal, &settings, status)) return false;
+  TRY(trm_tf_settings_snapshot(ordinal, &settings, error));
   const XXH128_hash_t key = key_of(module, size, ordinal, &settings);
   pthread_mutex_lock(&registry_lock);
-  tf_program *p = find(key, ordinal);
+  trm_tf_program *p = find(key, ordinal);
   pthread_mutex_unlock(&registry_lock);
-  bool ok = p || fail_memory(status);
-  if (ok && !build_once(p, module, size, &settings, status)) {
-    ok = false;
-    program_done(p);
-    program_drop(p);
+  trm_status status = p == NULL ? trm_fail(error, TRM_RESOURCE_EXHAUSTED,
+                                           "out of memory while allocating a program")
+                                : build_once(p, module, size, &settings, error);
+  trm_tf_snapshot_free(&settings);
+  if (status == TRM_OK) {
+    *out = p;
+  } else if (p != NULL) {
+    trm_tf_program_done(p);
+    trm_tf_program_drop(p);
   }
-  snapshot_free(&settings);
-  if (ok) *out = p;
-  return ok;
+  return status;
 }
 
-bool program_use(tf_program *p) {
+bool trm_tf_program_use(trm_tf_program *p) {
   pthread_mutex_lock(&registry_lock);
   const bool is_known = p->is_known;
   if (is_known) ++p->users;
@@ -208,8 +210,8 @@ bool program_use(tf_program *p) {
   return is_known;
 }
 
-void program_done(tf_program *p) {
-  tf_parts *gone = NULL;
+void trm_tf_program_done(trm_tf_program *p) {
+  trm_tf_parts *gone = NULL;
   pthread_mutex_lock(&registry_lock);
   --p->users;
   settle(p, &gone);
@@ -217,9 +219,9 @@ void program_done(tf_program *p) {
   free_all(gone);
 }
 
-void program_drop(tf_program *p) {
+void trm_tf_program_drop(trm_tf_program *p) {
   if (!p) return;
-  tf_parts *gone = NULL;
+  trm_tf_parts *gone = NULL;
   pthread_mutex_lock(&registry_lock);
   --p->holders;
   settle(p, &gone);
@@ -228,12 +230,12 @@ void program_drop(tf_program *p) {
 }
 
 void trm_tf_forget_programs(void) {
-  tf_parts *gone = NULL;
-  settings_begin_epoch(); /* first: what is built from now on is not forgotten */
+  trm_tf_parts *gone = NULL;
+  trm_tf_settings_begin_epoch(); /* first: what is built from now on is not forgotten */
   pthread_mutex_lock(&registry_lock);
   for (size_t i = 0; i < NUM_BUCKETS; ++i) {
     while (buckets[i]) {
-      tf_program *p = buckets[i];
+      trm_tf_program *p = buckets[i];
       if (is_idle(p)) leave_idle(p);
       forget(p);
       let_go(p, &gone);
@@ -243,68 +245,74 @@ void trm_tf_forget_programs(void) {
   free_all(gone);
 }
 
-/* ---- Running ---- */
+/* ---- What they take and give ---- */
 
-size_t program_num_inputs(const tf_program *p) {
+size_t trm_tf_program_num_inputs(const trm_tf_program *p) {
   return trm_executable_num_inputs(p->parts->executable);
 }
-size_t program_num_outputs(const tf_program *p) {
+size_t trm_tf_program_num_outputs(const trm_tf_program *p) {
   return trm_executable_num_outputs(p->parts->executable);
 }
 
-const trm_tensor_info *program_output(const tf_program *p, size_t i) {
+const trm_tensor_info *trm_tf_program_output(const trm_tf_program *p, size_t i) {
   return trm_executable_output(p->parts->executable, i);
 }
 
-bool program_is_fed(const tf_program *p) { return feeds_has_infeed(p->parts->executable); }
-
-bool program_find_infeed(const tf_program *p, const tf_call *call, tf_infeed **out_infeed,
-                         uint64_t *out_reads, TF_Status *status) {
-  return feeds_find_infeed(p->parts->executable, trm_engine_num_replicas(p->parts->engine),
-                           call->feeds, out_infeed, out_reads, status);
+bool trm_tf_program_is_fed(const trm_tf_program *p) {
+  return trm_tf_feeds_has_infeed(p->parts->executable);
 }
 
-bool program_check(const tf_program *p, TF_Tensor *const *tensors, size_t count,
-                   TF_Status *status) {
-  if (count != program_num_inputs(p))
-    return fail(status, TF_INVALID_ARGUMENT, "The program takes %zu inputs and was given %zu.",
-                program_num_inputs(p), count);
+trm_status trm_tf_program_find_infeed(const trm_tf_program *p, const trm_tf_call *call,
+                                      trm_tf_infeed **out_infeed, uint64_t *out_reads,
+                                      trm_error *error) {
+  return trm_tf_feeds_find_infeed(p->parts->executable, trm_engine_num_replicas(p->parts->engine),
+                                  call->feeds, out_infeed, out_reads, error);
+}
+
+trm_status trm_tf_program_check(const trm_tf_program *p, TF_Tensor *const *tensors, size_t count,
+                                trm_error *error) {
+  if (count != trm_tf_program_num_inputs(p)) {
+    FAIL(INVALID_ARGUMENT, "The program takes %zu inputs and was given %zu.",
+         trm_tf_program_num_inputs(p), count);
+  }
   for (size_t i = 0; i < count; ++i) {
     const trm_tensor_info *info = trm_executable_input(p->parts->executable, i);
-    TF_DataType type = TF_TensorType(tensors[i]);
-    bool same = hlo_type(type) == info->dtype && TF_NumDims(tensors[i]) == info->rank;
+    const trm_dtype dtype = trm_tf_dtype(TF_TensorType(tensors[i]));
+    bool same = dtype == info->dtype && TF_NumDims(tensors[i]) == info->rank;
     for (int d = 0; same && d < info->rank; ++d) same = TF_Dim(tensors[i], d) == info->dims[d];
-    if (!same)
-      return fail(status, TF_INVALID_ARGUMENT,
-                  "Input %zu of the program has another shape or type than the one it was compiled "
-                  "for: it takes %zu bytes of %s and was given %zu bytes of %s. An IPU program is "
-                  "static.",
-                  i, info->bytes, trm_dtype_name(info->dtype), TF_TensorByteSize(tensors[i]),
-                  trm_dtype_name(hlo_type(type)));
+    if (!same) {
+      FAIL(
+          INVALID_ARGUMENT,
+          "Input %zu of the program has another shape or type than the one it was compiled for: it "
+          "takes %zu bytes of %s and was given %zu bytes of %s. An IPU program is static.",
+          i, info->bytes, trm_dtype_name(info->dtype), TF_TensorByteSize(tensors[i]),
+          trm_dtype_name(dtype));
+    }
   }
-  return true;
+  return TRM_OK;
 }
 
-void program_lock(tf_program *p) { pthread_mutex_lock(&p->running); }
-void program_unlock(tf_program *p) { pthread_mutex_unlock(&p->running); }
-void program_cancel(tf_program *p) { trm_engine_cancel(p->parts->engine); }
-void program_forget_cancel(tf_program *p) { trm_engine_forget_cancel(p->parts->engine); }
+/* ---- Running ---- */
+
+void trm_tf_program_lock(trm_tf_program *p) { pthread_mutex_lock(&p->running); }
+void trm_tf_program_unlock(trm_tf_program *p) { pthread_mutex_unlock(&p->running); }
+void trm_tf_program_cancel(trm_tf_program *p) { trm_engine_cancel(p->parts->engine); }
+void trm_tf_program_forget_cancel(trm_tf_program *p) { trm_engine_forget_cancel(p->parts->engine); }
 
 /* Puts made-up values in the place of all inputs: nothing is moved to the device. */
-static bool make_up_inputs(tf_program *p, const char *initializer, TF_Status *status) {
-  tf_parts *parts = p->parts;
-  const size_t count = program_num_inputs(p);
-  const uint64_t generation = settings_generation();
+static trm_status make_up_inputs(trm_tf_parts *parts, const char *initializer, trm_error *error) {
+  const size_t count = trm_executable_num_inputs(parts->executable);
+  const uint64_t generation = trm_tf_settings_generation();
   if (parts->made_up_generation != generation) {
-    const trm_tensor_info **infos = calloc(count + 1, sizeof *infos);
-    if (!infos) return fail_memory(status);
+    const trm_tensor_info **infos = trm_allocate_zeroed(count, sizeof *infos);
+    CHECK_MEMORY(infos, "made-up inputs");
     for (size_t i = 0; i < count; ++i) infos[i] = trm_executable_input(parts->executable, i);
     void *block = NULL;
-    void **arrays = synthetic_create(infos, count, initializer, &block);
-    free(infos);
-    if (!arrays) return fail_memory(status);
-    free(parts->made_up_block);
-    free(parts->made_up);
+    void **arrays = trm_tf_synthetic_create(infos, count, initializer, &block);
+    trm_free(infos);
+    CHECK_MEMORY(arrays, "made-up inputs");
+    trm_free(parts->made_up_block);
+    trm_free(parts->made_up);
     parts->made_up = arrays;
     parts->made_up_block = block;
     parts->made_up_generation = generation;
@@ -313,94 +321,79 @@ static bool make_up_inputs(tf_program *p, const char *initializer, TF_Status *st
     parts->inputs[i] = parts->made_up[i];
     parts->versions[i] = UINT64_MAX - generation; /* no number of the pool's */
   }
-  return true;
+  return TRM_OK;
 }
 
 /* Connects the engine with the call's feeds, unless it is. */
-static bool connect(tf_parts *parts, const tf_call *call, TF_Status *status) {
-  if (parts->feeds && strcmp(parts->feeds, call->feeds) == 0) return true;
-  free(parts->feeds);
+static trm_status connect(trm_tf_parts *parts, const trm_tf_call *call, trm_error *error) {
+  if (parts->feeds && strcmp(parts->feeds, call->feeds) == 0) return TRM_OK;
+  trm_free(parts->feeds);
   parts->feeds = NULL;
-  if (!feeds_bind(parts->executable, parts->engine, call->feeds, &parts->infeed, status))
-    return false;
-  parts->feeds = strdup(call->feeds);
-  return parts->feeds || fail_memory(status);
+  TRY(trm_tf_feeds_bind(parts->executable, parts->engine, call->feeds, &parts->infeed, error));
+  parts->feeds = trm_tf_copy_text(call->feeds);
+  CHECK_MEMORY(parts->feeds, "the names of feeds");
+  return TRM_OK;
 }
 
 /* Devices draw different numbers. The highest bit is a mark for the engine. */
-static uint64_t seed_of_device(uint64_t seed, int ordinal) {
-  return seed ^ ((uint64_t)ordinal * UINT64_C(0x9e3779b97f4a7c15) >> 1);
+static void seed(trm_tf_parts *parts, int ordinal) {
+  uint64_t generation;
+  const uint64_t value = trm_tf_settings_seed(&generation);
+  if (generation == parts->seed_generation) return;
+  trm_engine_set_seed(parts->engine,
+                      value ^ ((uint64_t)ordinal * UINT64_C(0x9e3779b97f4a7c15) >> 1));
+  parts->seed_generation = generation;
 }
 
-bool program_run(tf_program *p, const tf_call *call, TF_Tensor *const *tensors,
-                 void *const *outputs, TF_Status *status) {
-  tf_parts *parts = p->parts;
-  bool runs;
-  if (!settings_before_run(p->ordinal, &runs, status)) return false;
-  if (!runs) {
-    for (size_t i = 0; i < program_num_outputs(p); ++i)
-      memset(outputs[i], 0, program_output(p, i)->bytes);
-    return true;
-  }
-  if (!connect(parts, call, status)) return false;
-  host_calls_name(parts->host_calls, call->feeds);
-  const double device_free = switches_free_since(p->ordinal);
-  ++parts->num_runs;
-  const bool is_switch =
-      !parts->is_trivial && switches_note(p->ordinal, p->number, parts->num_runs, call->name);
-  char initializer[SYNTHETIC_INITIALIZER_SIZE];
-  const uint32_t synthetic = settings_synthetic(initializer);
-  if (parts->infeed && !synthetic_feed(parts->infeed, status)) return false;
-  uint64_t seed_generation;
-  uint64_t seed = settings_seed(&seed_generation);
-  if (seed_generation != parts->seed_generation && !(synthetic & TF_SYNTHETIC_SEED)) {
-    trm_engine_set_seed(parts->engine, seed_of_device(seed, p->ordinal));
-    parts->seed_generation = seed_generation;
-  }
-  size_t count = program_num_inputs(p);
+/* The arguments of a run, and the numbers of their contents: by those of the outputs the variables
+ * come back, if nobody has written to them since. */
+static trm_status set_arguments(trm_tf_parts *parts, TF_Tensor *const *tensors,
+                                void *const *outputs, const char *made_up, trm_error *error) {
+  const size_t count = trm_executable_num_inputs(parts->executable);
   for (size_t i = 0; i < count; ++i) {
     parts->inputs[i] = TF_TensorData(tensors[i]);
-    parts->versions[i] = pool_generation(parts->inputs[i]);
+    parts->versions[i] = trm_tf_pool_generation(parts->inputs[i]);
   }
-  if (synthetic & TF_SYNTHETIC_PARAMETERS && !make_up_inputs(p, initializer, status)) return false;
-  /* By these numbers the variables come back, if nobody has written to them since. */
-  const size_t replicated = trm_engine_num_replicas(parts->engine) > 1 ? program_num_outputs(p) : 0;
-  for (size_t i = 0; i < replicated; ++i) parts->output_versions[i] = pool_generation(outputs[i]);
-  const size_t variables = call->variables < count ? call->variables : count;
-  const transfer_run transfers = {p->ordinal,    p->number, parts->name,      parts->executable,
-                                  parts->inputs, outputs,   count - variables};
-  const bool transfers_any = !(synthetic & TF_SYNTHETIC_PARAMETERS) && !parts->is_trivial;
-  if (transfers_any) transfers_before_run(&transfers);
-  if (parts->is_trivial) /* the host computes it */
-    for (size_t i = count - variables; i < count; ++i) transfers_note_read(parts->inputs[i]);
-  else
-    log_verbose(1, "poplar_executor.cc:3200", "Executing %s on /device:IPU:%d", parts->name,
-                p->ordinal);
-  trm_error error = {0};
-  const double began = parts->report ? clock_seconds() : 0;
-  trm_infeed *timed = parts->report && parts->infeed ? parts->infeed->queue : NULL;
-  const double waited = timed ? trm_infeed_waited(timed) : 0;
-  const unsigned interrupts = interrupt_count();
-  if (!interrupt_watch_run(parts->engine, call->session, call->is_one_op, status)) return false;
-  const trm_status result = trm_engine_run_replicated(parts->engine, parts->inputs, parts->versions,
-                                                      outputs, parts->output_versions, &error);
-  interrupt_unwatch_run(parts->engine);
+  if (made_up != NULL) TRY(make_up_inputs(parts, made_up, error));
+  if (trm_engine_num_replicas(parts->engine) <= 1) return TRM_OK;
+  for (size_t i = 0; i < trm_executable_num_outputs(parts->executable); ++i)
+    parts->output_versions[i] = trm_tf_pool_generation(outputs[i]);
+  return TRM_OK;
+}
+
+trm_status trm_tf_program_run(trm_tf_program *p, const trm_tf_call *call, TF_Tensor *const *tensors,
+                              void *const *outputs, trm_error *error) {
+  trm_tf_parts *parts = p->parts;
+  bool runs;
+  TRY(trm_tf_settings_before_run(p->ordinal, &runs, error));
+  if (!runs) {
+    for (size_t i = 0; i < trm_tf_program_num_outputs(p); ++i)
+      memset(outputs[i], 0, trm_tf_program_output(p, i)->bytes);
+    return TRM_OK;
+  }
+  TRY(connect(parts, call, error));
+  trm_tf_host_calls_name(parts->host_calls, call->feeds);
+  char initializer[TRM_TF_INITIALIZER_SIZE];
+  const uint32_t synthetic = trm_tf_settings_synthetic(initializer);
+  const bool moves = (synthetic & TRM_TF_SYNTHETIC_PARAMETERS) == 0;
+  if (parts->infeed) TRY(trm_tf_synthetic_feed(parts->infeed, error));
+  if (!(synthetic & TRM_TF_SYNTHETIC_SEED)) seed(parts, p->ordinal);
+  TRY(set_arguments(parts, tensors, outputs, moves ? NULL : initializer, error));
+  trm_tf_observation observation = {.parts = parts,
+                                    .ordinal = p->ordinal,
+                                    .program = p->number,
+                                    .node = call->name,
+                                    .outputs = outputs,
+                                    .num_variables = call->variables,
+                                    .moves_inputs = moves};
+  trm_tf_observe_begin(&observation);
+  const unsigned interrupts = trm_tf_interrupt_count();
+  TRY(trm_tf_interrupt_watch_run(parts->engine, call->session, call->is_one_op, error));
+  const trm_status status = trm_engine_run_replicated(parts->engine, parts->inputs, parts->versions,
+                                                      outputs, parts->output_versions, error);
+  trm_tf_interrupt_unwatch_run(parts->engine);
   /* It was for this run. */
-  if (interrupt_count() != interrupts) trm_engine_forget_cancel(parts->engine);
-  const double ended = clock_seconds();
-  switches_set_free(p->ordinal, ended);
-  if (result == TRM_OK) {
-    const trm_report_times times = {.began = began,
-                                    .ended = ended,
-                                    .device_free = device_free,
-                                    .is_switch = is_switch,
-                                    .infeed_wait = timed ? trm_infeed_waited(timed) - waited : 0};
-    if (parts->is_trivial) return true;
-    trm_report_run(parts->report, &times);
-    cycles_log(parts->executable, &parts->cycles);
-    if (transfers_any) transfers_after_run(&transfers);
-    events_execute(p->ordinal, parts->name, parts->executable, parts->num_runs, &parts->execution);
-    return true;
-  }
-  return fail_with(status, &error);
+  if (trm_tf_interrupt_count() != interrupts) trm_engine_forget_cancel(parts->engine);
+  trm_tf_observe_end(&observation, status);
+  return status;
 }

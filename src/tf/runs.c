@@ -1,30 +1,29 @@
-/* Runs on a thread of their own, of programs that read an infeed. */
-#define _GNU_SOURCE /* pthread_cond_clockwait */
+/* Owns: runs on a thread of their own, of programs that read an infeed. */
+#define _GNU_SOURCE
 #include "runs.h"
 
-#include <errno.h>
 #include <pthread.h>
-#include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "base/wait.h"
 #include "interrupt.h"
 #include "pool.h"
 
-struct run {
-  run *next; /* in the list of runs */
+struct trm_tf_run {
+  trm_tf_run *next; /* in the list of runs */
   int64_t id;
-  int references; /* the list, the thread, and whoever has called run_get */
-  tf_program *program;
-  tf_call call;
+  int references; /* the list, the thread, and whoever has called trm_tf_run_get */
+  trm_tf_program *program;
+  trm_tf_call call;
   char *name, *feeds; /* the call's */
-  feed_use use;
-  tf_infeed *infeed;
-  tf_inputs inputs;
+  trm_tf_feed_use use;
+  trm_tf_infeed *infeed;
+  trm_tf_inputs inputs;
   TF_Tensor **taken;
   void **outputs; /* blocks of the pool; NULL once handed over */
   size_t num_outputs;
-  TF_Status *status;
+  trm_status status; /* written by the thread before `done`, as the error */
+  trm_error error;
   bool cancelled; /* under the lock, as the next two */
   bool begun;     /* has its program to itself */
   bool done;
@@ -33,214 +32,207 @@ struct run {
 /* One lock for all runs: it is held for moments only, never while a program runs. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
-static run *runs;
+static trm_tf_run *runs;
 static int64_t last_id;
 
-static void destroy(run *r) {
-  feed_use_end(&r->use);
-  program_done(r->program);
-  inputs_free(&r->inputs);
-  free(r->taken);
-  for (size_t i = 0; r->outputs && i < r->num_outputs; ++i) pool_release(r->outputs[i]);
-  free(r->outputs);
-  free(r->name);
-  free(r->feeds);
-  if (r->status) TF_DeleteStatus(r->status);
-  free(r);
+static void destroy(trm_tf_run *r) {
+  trm_tf_feed_use_end(&r->use);
+  trm_tf_program_done(r->program);
+  trm_tf_inputs_free(&r->inputs);
+  trm_free(r->taken);
+  for (size_t i = 0; r->outputs && i < r->num_outputs; ++i) trm_tf_pool_release(r->outputs[i]);
+  trm_free(r->outputs);
+  trm_free(r->name);
+  trm_free(r->feeds);
+  trm_free(r);
 }
 
-void run_release(run *r) {
+void trm_tf_run_release(trm_tf_run *r) {
   pthread_mutex_lock(&lock);
-  bool last = --r->references == 0;
+  const bool last = --r->references == 0;
   pthread_mutex_unlock(&lock);
   if (last) destroy(r);
 }
 
 /* Takes the run off the list, if it is there. */
-static void forget(run *r) {
+static void forget(trm_tf_run *r) {
   pthread_mutex_lock(&lock);
-  run **link = &runs;
+  trm_tf_run **link = &runs;
   while (*link && *link != r) link = &(*link)->next;
-  bool found = *link == r;
+  const bool found = *link == r;
   if (found) *link = r->next;
   pthread_mutex_unlock(&lock);
-  if (found) run_release(r);
+  if (found) trm_tf_run_release(r);
 }
 
 static void *thread_main(void *argument) {
-  run *r = argument;
-  program_lock(r->program);
+  trm_tf_run *r = argument;
+  trm_tf_program_lock(r->program);
   pthread_mutex_lock(&lock);
-  bool cancelled = r->cancelled;
+  const bool cancelled = r->cancelled;
   r->begun = true;
   pthread_mutex_unlock(&lock);
-  if (cancelled) fail(r->status, TF_CANCELLED, "The run was cancelled before it began.");
-  else program_run(r->program, &r->call, r->taken, r->outputs, r->status);
-  feed_use_end(&r->use);
+  if (cancelled)
+    r->status = trm_fail(&r->error, TRM_CANCELLED, "The run was cancelled before it began.");
+  else r->status = trm_tf_program_run(r->program, &r->call, r->taken, r->outputs, &r->error);
+  trm_tf_feed_use_end(&r->use);
   pthread_mutex_lock(&lock);
   r->done = true;
-  program_forget_cancel(r->program); /* it was for this run */
+  trm_tf_program_forget_cancel(r->program); /* it was for this run */
   pthread_cond_broadcast(&changed);
   pthread_mutex_unlock(&lock);
-  program_unlock(r->program);
+  trm_tf_program_unlock(r->program);
   trm_infeed_close(r->infeed->queue); /* lets whoever feeds it return */
-  run_release(r);
+  trm_tf_run_release(r);
   return NULL;
 }
 
-/* Cancels the run, whether it has begun or not, and waits until it is done, at most so many seconds
- * (0: as long as it takes). Returns whether it is done. */
-static bool cancel(run *r, int seconds) {
-  struct timespec until;
-  clock_gettime(CLOCK_MONOTONIC, &until);
-  until.tv_sec += seconds;
+/* Cancels the run, whether it has begun or not, and waits until it is done, at most so many
+ * milliseconds (0: as long as it takes). Returns whether it is done. */
+static bool cancel(trm_tf_run *r, int milliseconds) {
+  const double until = trm_now_ms() + milliseconds;
   pthread_mutex_lock(&lock);
   r->cancelled = true;
-  if (r->begun && !r->done) program_cancel(r->program);
-  int result = 0;
-  while (!r->done && result != ETIMEDOUT)
-    result = seconds > 0 ? pthread_cond_clockwait(&changed, &lock, CLOCK_MONOTONIC, &until)
-                         : pthread_cond_wait(&changed, &lock);
-  bool done = r->done;
+  if (r->begun && !r->done) trm_tf_program_cancel(r->program);
+  while (!r->done && (milliseconds == 0 || trm_now_ms() < until)) {
+    if (milliseconds == 0) pthread_cond_wait(&changed, &lock);
+    else trm_cond_wait_briefly(&changed, &lock, 1 + (int)(until - trm_now_ms()));
+  }
+  const bool done = r->done;
   pthread_mutex_unlock(&lock);
   return done;
 }
 
-/* Any run of this infeed that is in the list, kept; NULL: there is none. */
-static run *find_by_infeed(const tf_infeed *feed) {
+/* The run with that id, or, if there is one, of that infeed, kept. NULL: there is none. */
+static trm_tf_run *find(int64_t id, const trm_tf_infeed *feed) {
   pthread_mutex_lock(&lock);
-  run *r = runs;
-  while (r && r->infeed != feed) r = r->next;
+  trm_tf_run *r = runs;
+  while (r && (feed ? r->infeed != feed : r->id != id)) r = r->next;
   if (r) ++r->references;
   pthread_mutex_unlock(&lock);
   return r;
 }
 
-static bool allocate_outputs(run *r, TF_Status *status) {
-  r->num_outputs = program_num_outputs(r->program);
-  r->outputs = calloc(r->num_outputs + 1, sizeof *r->outputs);
-  if (!r->outputs) return fail_memory(status);
+static trm_status allocate_outputs(trm_tf_run *r, trm_error *error) {
+  r->num_outputs = trm_tf_program_num_outputs(r->program);
+  r->outputs = trm_allocate_zeroed(r->num_outputs, sizeof *r->outputs);
+  CHECK_MEMORY(r->outputs, "the results of a run");
   for (size_t i = 0; i < r->num_outputs; ++i) {
-    r->outputs[i] = pool_allocate(program_output(r->program, i)->bytes);
-    if (!r->outputs[i]) return fail_memory(status);
+    r->outputs[i] = trm_tf_pool_allocate(trm_tf_program_output(r->program, i)->bytes);
+    CHECK_MEMORY(r->outputs[i], "the results of a run");
   }
-  return true;
+  return TRM_OK;
 }
 
-bool run_start(tf_program *program, const tf_call *call, tf_inputs *inputs, TF_Tensor **taken,
-               int64_t *out_id, TF_Status *status) {
-  tf_infeed *infeed = NULL;
-  uint64_t num_reads = 0;
-  run *r = NULL;
-  bool ok = program_find_infeed(program, call, &infeed, &num_reads, status);
-  ok = ok && ((r = calloc(1, sizeof *r)) || fail_memory(status));
-  if (!ok) {
-    program_done(program);
-    inputs_free(inputs);
-    free(taken);
-    return false;
-  }
-  run *left_over;
-  while ((left_over = find_by_infeed(infeed))) {
+/* Finds the infeed and makes what the run needs beside what it has been given. */
+static trm_status prepare(trm_tf_run *r, const trm_tf_call *call, uint64_t *out_reads,
+                          trm_error *error) {
+  TRY(trm_tf_program_find_infeed(r->program, call, &r->infeed, out_reads, error));
+  trm_tf_run *left_over;
+  while ((left_over = find(0, r->infeed)) != NULL) {
     cancel(left_over, 0);
     forget(left_over);
-    run_release(left_over);
+    trm_tf_run_release(left_over);
+  }
+  r->name = trm_tf_copy_text(call->name);
+  r->feeds = trm_tf_copy_text(call->feeds);
+  if (r->name == NULL || r->feeds == NULL) FAIL_NO_MEMORY("the names of a run");
+  r->call = *call;
+  r->call.name = r->name;
+  r->call.feeds = r->feeds;
+  return allocate_outputs(r, error);
+}
+
+trm_status trm_tf_run_start(trm_tf_program *program, const trm_tf_call *call, trm_tf_inputs *inputs,
+                            TF_Tensor **taken, int64_t *out_id, trm_error *error) {
+  trm_tf_run *r = trm_allocate_zeroed(1, sizeof *r);
+  if (r == NULL) {
+    trm_tf_program_done(program);
+    trm_tf_inputs_free(inputs);
+    trm_free(taken);
+    FAIL_NO_MEMORY("a run");
   }
   r->program = program;
-  r->infeed = infeed;
   r->inputs = *inputs;
   r->taken = taken;
-  r->status = TF_NewStatus();
-  r->name = strdup(call->name);
-  r->feeds = strdup(call->feeds);
-  r->call = (tf_call){r->name, r->feeds, call->variables, call->is_one_op, call->session};
-  if (!r->name || !r->feeds) fail_memory(status);
-  if (!is_ok(status) || !allocate_outputs(r, status)) {
+  uint64_t num_reads = 0;
+  const trm_status status = prepare(r, call, &num_reads, error);
+  if (status != TRM_OK) {
     destroy(r);
-    return false;
+    return status;
   }
-  feed_use_begin(&r->use, r->feeds);
+  trm_tf_feed_use_begin(&r->use, r->feeds);
   r->references = 2;
   pthread_mutex_lock(&lock);
   *out_id = r->id = ++last_id;
   r->next = runs;
   runs = r;
   pthread_mutex_unlock(&lock);
-  trm_infeed_expect(infeed->queue, num_reads);
-  trm_infeed_open(infeed->queue);
+  trm_infeed_expect(r->infeed->queue, num_reads);
+  trm_infeed_open(r->infeed->queue);
   pthread_t thread;
   if (pthread_create(&thread, NULL, thread_main, r) == 0) {
     pthread_detach(thread);
-    return true;
+    return TRM_OK;
   }
-  trm_infeed_close(infeed->queue);
-  r->done = true;
-  forget(r);
-  run_release(r);
-  return fail(status, TF_RESOURCE_EXHAUSTED, "The host has no thread left to run a program on.");
-}
-
-/* The run, kept, or NULL. */
-static run *find(int64_t id) {
+  trm_infeed_close(r->infeed->queue);
   pthread_mutex_lock(&lock);
-  run *r = runs;
-  while (r && r->id != id) r = r->next;
-  if (r) ++r->references;
+  r->done = true;
+  pthread_cond_broadcast(&changed);
   pthread_mutex_unlock(&lock);
-  return r;
+  forget(r);
+  trm_tf_run_release(r);
+  FAIL(RESOURCE_EXHAUSTED, "The host has no thread left to run a program on.");
 }
 
-void run_leave(void *data, size_t size, void *argument) {
+void trm_tf_run_leave(void *data, size_t size, void *argument) {
   (void)size, (void)argument;
-  run *r = find(*(const int64_t *)data);
-  free(data);
-  if (!r) return;
-  feed_use_end(&r->use);
-  run_release(r);
+  trm_tf_run *r = find(*(const int64_t *)data, NULL);
+  trm_free(data);
+  if (r == NULL) return;
+  trm_tf_feed_use_end(&r->use);
+  trm_tf_run_release(r);
 }
 
-run *run_get(int64_t id, TF_Status *status) {
-  run *r = find(id);
-  if (!r)
-    fail(status, TF_ABORTED,
-         "The run of this program was cancelled, because another run with the same infeed was "
-         "started.");
-  return r;
+trm_status trm_tf_run_get(int64_t id, trm_tf_run **out, trm_error *error) {
+  *out = find(id, NULL);
+  if (*out != NULL) return TRM_OK;
+  FAIL(ABORTED,
+       "The run of this program was cancelled, because another run with the same infeed was "
+       "started.");
 }
 
 int32_t trm_tf_interrupted_feeds(void) {
   pthread_mutex_lock(&lock);
   bool found = false;
-  for (const run *r = runs; r && !found; r = r->next)
-    found = r->done && TF_GetCode(r->status) == TF_CANCELLED;
+  for (const trm_tf_run *r = runs; r && !found; r = r->next)
+    found = r->done && r->status == TRM_CANCELLED;
   pthread_mutex_unlock(&lock);
   return found;
 }
 
-tf_infeed *run_infeed(run *r) { return r->infeed; }
+trm_tf_infeed *trm_tf_run_infeed(trm_tf_run *r) { return r->infeed; }
 
-bool run_wait(run *r, TF_Status *status) {
+trm_status trm_tf_run_wait(trm_tf_run *r, trm_error *error) {
   pthread_mutex_lock(&lock);
   while (!r->done) pthread_cond_wait(&changed, &lock);
   pthread_mutex_unlock(&lock);
   forget(r);
-  if (is_ok(r->status)) return true;
-  TF_SetStatus(status, TF_GetCode(r->status), TF_Message(r->status));
-  return false;
+  return r->status == TRM_OK ? TRM_OK : trm_fail(error, r->status, "%s", r->error.message);
 }
 
-size_t run_num_outputs(const run *r) { return r->num_outputs; }
+size_t trm_tf_run_num_outputs(const trm_tf_run *r) { return r->num_outputs; }
 
 static void release_output(void *data, size_t size, void *argument) {
   (void)size, (void)argument;
-  pool_release(data);
+  trm_tf_pool_release(data);
 }
 
-TF_Tensor *run_take_output(run *r, size_t i) {
-  const trm_tensor_info *info = program_output(r->program, i);
+TF_Tensor *trm_tf_run_take_output(trm_tf_run *r, size_t i) {
+  const trm_tensor_info *info = trm_tf_program_output(r->program, i);
   void *block = r->outputs[i];
   r->outputs[i] = NULL;
-  return TF_NewTensor(tensor_type(info->dtype), info->dims, info->rank, block, info->bytes,
+  return TF_NewTensor(trm_tf_type(info->dtype), info->dims, info->rank, block, info->bytes,
                       release_output, NULL);
 }
 
@@ -248,22 +240,21 @@ void trm_tf_forked(void) {
   pthread_mutex_init(&lock, NULL); /* whoever held it is not here */
   pthread_cond_init(&changed, NULL);
   runs = NULL; /* their threads are not here: what they hold is never freed */
-  interrupt_forked();
+  trm_tf_interrupt_forked();
+}
+
+/* The first run of the list, kept, or NULL. */
+static trm_tf_run *first_run(void) {
+  pthread_mutex_lock(&lock);
+  trm_tf_run *r = runs;
+  if (r) ++r->references; /* never given back: the process ends */
+  pthread_mutex_unlock(&lock);
+  return r;
 }
 
 /* A run that waits for data must not outlive the libraries that it is in. One that computes is not
  * waited for long: the process is ending. */
 __attribute__((destructor)) static void cancel_all(void) {
-  enum { MOST_SECONDS = 1 };
-  pthread_mutex_lock(&lock);
-  run *r = runs;
-  if (r) ++r->references; /* never given back: the process ends */
-  pthread_mutex_unlock(&lock);
-  while (r && cancel(r, MOST_SECONDS)) {
-    forget(r);
-    pthread_mutex_lock(&lock);
-    r = runs;
-    if (r) ++r->references;
-    pthread_mutex_unlock(&lock);
-  }
+  enum { MOST_MS = 1000 };
+  for (trm_tf_run *r = first_run(); r && cancel(r, MOST_MS); r = first_run()) forget(r);
 }

@@ -1,4 +1,4 @@
-/* Made-up data: what a program gets instead of data from the host. */
+/* Owns: made-up data: what a program gets instead of data from the host. */
 #include "synthetic.h"
 
 #include <math.h>
@@ -58,8 +58,8 @@ static void store(void *data, size_t i, trm_dtype dtype, double value) {
   }
 }
 
-void synthetic_fill(void *data, const trm_tensor_info *info, const char *initializer,
-                    uint64_t stream) {
+void trm_tf_synthetic_fill(void *data, const trm_tensor_info *info, const char *initializer,
+                           uint64_t stream) {
   memset(data, 0, info->bytes);
   if (!initializer[0]) return;
   distribution kind = CONSTANT;
@@ -81,21 +81,21 @@ void synthetic_fill(void *data, const trm_tensor_info *info, const char *initial
 
 /* ---- Arrays ---- */
 
-void **synthetic_create(const trm_tensor_info *const *infos, size_t count, const char *initializer,
-                        void **out_block) {
+void **trm_tf_synthetic_create(const trm_tensor_info *const *infos, size_t count,
+                               const char *initializer, void **out_block) {
   size_t total = 64;
   for (size_t i = 0; i < count; ++i) total += (infos[i]->bytes + 63) / 64 * 64;
-  void **arrays = calloc(count + 1, sizeof *arrays);
-  char *block = aligned_alloc(64, total);
+  void **arrays = trm_allocate_zeroed(count, sizeof *arrays);
+  char *block = trm_allocate_aligned(total);
   if (!arrays || !block) {
-    free(arrays);
-    free(block);
+    trm_free(arrays);
+    trm_free(block);
     return NULL;
   }
   size_t at = 0;
   for (size_t i = 0; i < count; ++i) {
     arrays[i] = block + at;
-    synthetic_fill(arrays[i], infos[i], initializer, i + 1);
+    trm_tf_synthetic_fill(arrays[i], infos[i], initializer, i + 1);
     at += (infos[i]->bytes + 63) / 64 * 64;
   }
   *out_block = block;
@@ -104,35 +104,31 @@ void **synthetic_create(const trm_tensor_info *const *infos, size_t count, const
 
 /* ---- Infeeds ---- */
 
-static bool make_up(tf_infeed *feed, const char *initializer, TF_Status *status) {
-  const trm_tensor_info **infos = calloc(feed->num_elements + 1, sizeof *infos);
-  if (!infos) return fail_memory(status);
+static trm_status make_up(trm_tf_infeed *feed, const char *initializer, trm_error *error) {
+  const trm_tensor_info **infos = trm_allocate_zeroed(feed->num_elements, sizeof *infos);
+  CHECK_MEMORY(infos, "made-up elements");
   for (size_t i = 0; i < feed->num_elements; ++i) infos[i] = &feed->elements[i];
   void *block = NULL;
-  void **arrays = synthetic_create(infos, feed->num_elements, initializer, &block);
-  free(infos);
-  if (!arrays) return fail_memory(status);
-  trm_error error = {0};
-  const bool ok = trm_infeed_repeat(feed->queue, (const void *const *)arrays, &error) == TRM_OK;
-  free(block);
-  free(arrays);
-  return ok || fail_with(status, &error);
+  void **arrays = trm_tf_synthetic_create(infos, feed->num_elements, initializer, &block);
+  trm_free(infos);
+  CHECK_MEMORY(arrays, "made-up elements");
+  const trm_status status = trm_infeed_repeat(feed->queue, (const void *const *)arrays, error);
+  trm_free(block);
+  trm_free(arrays);
+  return status;
 }
 
-bool synthetic_feed(tf_infeed *feed, TF_Status *status) {
-  char initializer[SYNTHETIC_INITIALIZER_SIZE];
-  const uint32_t bits = settings_synthetic(initializer);
-  const bool wanted = bits & (TF_SYNTHETIC_INFEED | TF_SYNTHETIC_NULL_FEED);
-  const uint64_t generation = wanted ? settings_generation() : 0;
-  bool ok = true;
+trm_status trm_tf_synthetic_feed(trm_tf_infeed *feed, trm_error *error) {
+  char initializer[TRM_TF_INITIALIZER_SIZE];
+  const uint32_t bits = trm_tf_settings_synthetic(initializer);
+  const bool wanted = bits & (TRM_TF_SYNTHETIC_INFEED | TRM_TF_SYNTHETIC_NULL_FEED);
+  const uint64_t generation = wanted ? trm_tf_settings_generation() : 0;
+  trm_status status = TRM_OK;
   pthread_mutex_lock(&feed->lock);
-  if (feed->made_up != generation && wanted) {
-    ok = make_up(feed, bits & TF_SYNTHETIC_INFEED ? initializer : "", status);
-  } else if (feed->made_up != generation) {
-    trm_error error = {0};
-    ok = trm_infeed_repeat(feed->queue, NULL, &error) == TRM_OK || fail_with(status, &error);
-  }
-  if (ok) feed->made_up = generation;
+  if (feed->made_up != generation && wanted)
+    status = make_up(feed, bits & TRM_TF_SYNTHETIC_INFEED ? initializer : "", error);
+  else if (feed->made_up != generation) status = trm_infeed_repeat(feed->queue, NULL, error);
+  if (status == TRM_OK) feed->made_up = generation;
   pthread_mutex_unlock(&feed->lock);
-  return ok;
+  return status;
 }

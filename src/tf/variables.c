@@ -1,11 +1,9 @@
-/* Variables of 32-bit integers.
+/* Owns: variables of 32-bit integers.
  *
  * TensorFlow has kernels for every device that read, assign and add to variables of all types, and
  * that make handles of all types but int32, which on a GPU lives in host memory. So this is the one
  * kernel that is missing. */
 #define _GNU_SOURCE
-#include "variables.h"
-
 #include <dlfcn.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -13,7 +11,7 @@
 #include <string.h>
 
 #include "node.pb-c.h"
-#include "status.h"
+#include "ops.h"
 
 /* What a handle says of the type that it leads to: its mangled name, and TensorFlow's hash of that.
  * 2.15 and 2.21 have the same; with another one TensorFlow would refuse to use the handle. */
@@ -36,17 +34,9 @@ static void handle_free(void *kernel) {
   handle_kernel *handle = kernel;
   if (!handle) return;
   if (handle->node) trm_tf__node__free_unpacked(handle->node, NULL);
-  free(handle->container);
-  free(handle->name);
-  free(handle);
-}
-
-static char *text_of(const ProtobufCBinaryData *bytes) {
-  char *text = malloc(bytes->len + 1);
-  if (!text) return NULL;
-  if (bytes->len) memcpy(text, bytes->data, bytes->len);
-  text[bytes->len] = '\0';
-  return text;
+  trm_free(handle->container);
+  trm_free(handle->name);
+  trm_free(handle);
 }
 
 /* The value of an attribute, or NULL. */
@@ -60,37 +50,35 @@ static TrmTf__AttrValue *find_attribute(const TrmTf__Node *node, const char *key
 static char *text_attribute(const TrmTf__Node *node, const char *key) {
   static const ProtobufCBinaryData none;
   const TrmTf__AttrValue *value = find_attribute(node, key);
-  return text_of(value && value->value_case == TRM_TF__ATTR_VALUE__VALUE_S ? &value->s : &none);
+  const ProtobufCBinaryData *bytes =
+      value && value->value_case == TRM_TF__ATTR_VALUE__VALUE_S ? &value->s : &none;
+  return trm_tf_copy_bytes(bytes->data, bytes->len);
 }
 
-static bool read_node(handle_kernel *handle, TF_OpKernelConstruction *construction,
-                      TF_Status *status) {
-  TF_Buffer *buffer = TF_OpKernelConstruction_GetNodeDef(construction, status);
-  if (is_ok(status)) handle->node = trm_tf__node__unpack(NULL, buffer->length, buffer->data);
-  if (buffer) TF_DeleteBuffer(buffer);
-  if (!is_ok(status)) return false;
-  if (!handle->node) return fail(status, TF_INTERNAL, "VarHandleOp: its node cannot be read.");
+static trm_status read_node(TF_OpKernelConstruction *construction, TrmTf__Node **out,
+                            trm_error *error) {
+  TF_Status *call = TF_NewStatus();
+  TF_Buffer *buffer = TF_OpKernelConstruction_GetNodeDef(construction, call);
+  const trm_status status = trm_tf_end_call(call, error);
+  if (status == TRM_OK) *out = trm_tf__node__unpack(NULL, buffer->length, buffer->data);
+  if (buffer != NULL) TF_DeleteBuffer(buffer);
+  TRY(status);
+  if (*out == NULL) FAIL(INTERNAL, "VarHandleOp: its node cannot be read.");
+  return TRM_OK;
+}
+
+static trm_status create_handle(TF_OpKernelConstruction *construction, void **out_kernel,
+                                trm_error *error) {
+  handle_kernel *handle = *out_kernel = trm_allocate_zeroed(1, sizeof *handle);
+  CHECK_MEMORY(handle, "a node");
+  TRY(read_node(construction, &handle->node, error));
   const TrmTf__AttrValue *shape = find_attribute(handle->node, "shape");
   if (shape && shape->value_case == TRM_TF__ATTR_VALUE__VALUE_SHAPE) handle->shape = shape->shape;
   handle->container = text_attribute(handle->node, "container");
   handle->name = text_attribute(handle->node, "shared_name");
-  if (!handle->container || !handle->name) return fail_memory(status);
+  if (handle->container == NULL || handle->name == NULL) FAIL_NO_MEMORY("a node");
   handle->anonymous = strcmp(handle->name, ANONYMOUS) == 0;
-  return true;
-}
-
-static void *handle_create(TF_OpKernelConstruction *construction) {
-  TF_Status *status = TF_NewStatus();
-  handle_kernel *handle = calloc(1, sizeof *handle);
-  if (handle) read_node(handle, construction, status);
-  else fail_memory(status);
-  if (!is_ok(status)) {
-    TF_OpKernelConstruction_Failure(construction, status);
-    handle_free(handle);
-    handle = NULL;
-  }
-  TF_DeleteStatus(status);
-  return handle;
+  return TRM_OK;
 }
 
 /* The job in the name of a device, "/job:NAME/...", which is what a device calls its default
@@ -102,46 +90,53 @@ static size_t job_of(const char *device, const char **out) {
   return strcspn(*out, "/");
 }
 
-/* A tensor with the handle in it; NULL if there is none. A kernel cannot make one of bytes: only
- * this function of TensorFlow's can, which lies in a library that we do not need otherwise. */
-static TF_Tensor *tensor_of(TrmTf__ResourceHandle *handle, TF_Status *status) {
-  void (*from_proto)(const TF_Buffer *from, TF_Tensor *to, TF_Status *status) = NULL;
+/* TensorFlow's function that makes a tensor of bytes, which a kernel cannot: it lies in a library
+ * that we do not need otherwise. */
+typedef void (*from_proto)(const TF_Buffer *from, TF_Tensor *to, TF_Status *status);
+
+static trm_status find_from_proto(from_proto *out, trm_error *error) {
   void *library = dlopen("libtensorflow_cc.so.2", RTLD_LAZY | RTLD_NOLOAD);
   void *symbol = dlsym(library ? library : RTLD_DEFAULT, "TF_TensorFromProto");
-  if (symbol) memcpy(&from_proto, &symbol, sizeof symbol);
   if (library) dlclose(library); /* TensorFlow keeps it */
-  if (!from_proto) {
-    fail(status, TF_UNIMPLEMENTED,
+  if (symbol == NULL) {
+    FAIL(UNIMPLEMENTED,
          "Variables of int32 on an IPU need TensorFlow's library libtensorflow_cc.so.2, which this "
          "process has not loaded.");
-    return NULL;
   }
+  memcpy(out, &symbol, sizeof symbol);
+  return TRM_OK;
+}
+
+/* A tensor with the handle in it. */
+static trm_status tensor_of(TrmTf__ResourceHandle *handle, TF_Tensor **out, trm_error *error) {
+  from_proto convert;
+  TRY(find_from_proto(&convert, error));
   TrmTf__Tensor message = TRM_TF__TENSOR__INIT;
   TrmTf__Shape scalar = TRM_TF__SHAPE__INIT;
   message.dtype = TF_RESOURCE;
   message.tensor_shape = &scalar;
   message.n_resource_handle_val = 1;
   message.resource_handle_val = &handle;
-  size_t size = trm_tf__tensor__get_packed_size(&message);
-  uint8_t *bytes = malloc(size);
+  const size_t size = trm_tf__tensor__get_packed_size(&message);
+  uint8_t *bytes = trm_allocate(size);
+  CHECK_MEMORY(bytes, "the handle of a variable");
+  trm_tf__tensor__pack(&message, bytes);
   TF_Tensor *tensor = TF_AllocateTensor(TF_UINT8, NULL, 0, 1);
-  if (bytes && tensor) {
-    trm_tf__tensor__pack(&message, bytes);
-    TF_Buffer buffer = {bytes, size, NULL};
-    from_proto(&buffer, tensor, status);
-  } else {
-    fail_memory(status);
-  }
-  free(bytes);
-  if (is_ok(status)) return tensor;
-  if (tensor) TF_DeleteTensor(tensor);
-  return NULL;
+  const TF_Buffer buffer = {bytes, size, NULL};
+  TF_Status *call = TF_NewStatus();
+  if (tensor != NULL) convert(&buffer, tensor, call);
+  else TF_SetStatus(call, TF_RESOURCE_EXHAUSTED, "The host has no memory left.");
+  const trm_status status = trm_tf_end_call(call, error);
+  trm_free(bytes);
+  if (status == TRM_OK) *out = tensor;
+  else if (tensor != NULL) TF_DeleteTensor(tensor);
+  return status;
 }
 
-static void handle_compute(void *kernel, TF_OpKernelContext *context) {
+/* The handle's name, container, device and type, as TensorFlow's own kernels give them. */
+static trm_status compute_handle(void *kernel, TF_OpKernelContext *context, trm_error *error) {
   static atomic_ullong last_anonymous;
   const handle_kernel *handle = kernel;
-  TF_Status *status = TF_NewStatus();
   char name[NAME_ROOM];
   char own_device[DEVICE_ROOM];
   snprintf(name, sizeof name, "_AnonymousVarOfIpu%llu",
@@ -151,7 +146,7 @@ static void handle_compute(void *kernel, TF_OpKernelContext *context) {
   char *device = handle->node->device[0] ? handle->node->device : own_device;
   const char *job = NULL;
   size_t job_size = handle->container[0] ? 0 : job_of(device, &job);
-  char *default_container = job_size ? strndup(job, job_size) : NULL;
+  char *default_container = job_size ? trm_tf_copy_bytes(job, job_size) : NULL;
 
   TrmTf__Shape unknown = TRM_TF__SHAPE__INIT;
   unknown.unknown_rank = true;
@@ -167,21 +162,31 @@ static void handle_compute(void *kernel, TF_OpKernelContext *context) {
   message.maybe_type_name = (char *)(uintptr_t)VARIABLE_TYPE;
   message.n_dtypes_and_shapes = 1;
   message.dtypes_and_shapes = elements;
-  TF_Tensor *tensor = tensor_of(&message, status);
-  if (tensor) {
-    TF_SetOutput(context, 0, tensor, status);
+  TF_Tensor *tensor;
+  trm_status status = tensor_of(&message, &tensor, error);
+  if (status == TRM_OK) {
+    status = trm_tf_set_output(context, 0, tensor, error);
     TF_DeleteTensor(tensor);
   }
-  free(default_container);
-  if (!is_ok(status)) TF_OpKernelContext_Failure(context, status);
-  TF_DeleteStatus(status);
+  trm_free(default_container);
+  return status;
 }
 
-void variables_register(TF_Status *status) {
+static void *handle_create(TF_OpKernelConstruction *construction) {
+  return trm_tf_create_kernel(create_handle, construction);
+}
+
+static void handle_compute(void *kernel, TF_OpKernelContext *context) {
+  trm_tf_compute_kernel(compute_handle, kernel, context);
+}
+
+trm_status trm_tf_variables_register(trm_error *error) {
   TF_KernelBuilder *builder =
       TF_NewKernelBuilder("VarHandleOp", "IPU", handle_create, handle_compute, handle_free);
-  TF_KernelBuilder_TypeConstraint(builder, "dtype", TF_INT32, status);
+  TF_Status *call = TF_NewStatus();
+  TF_KernelBuilder_TypeConstraint(builder, "dtype", TF_INT32, call);
   TF_KernelBuilder_HostMemory(builder, "resource");
-  if (is_ok(status)) TF_RegisterKernelBuilder("VarHandleOp", builder, status);
+  if (TF_GetCode(call) == TF_OK) TF_RegisterKernelBuilder("VarHandleOp", builder, call);
   else TF_DeleteKernelBuilder(builder);
+  return trm_tf_end_call(call, error);
 }

@@ -1,75 +1,271 @@
-/* Watching a compilation. */
-#define _POSIX_C_SOURCE 200809L
+/* Owns: watching a compilation: its name, log lines, the progress bar. */
+#define _GNU_SOURCE
 #include "watch.h"
 
+#include <ctype.h>
+#include <pthread.h>
+#include <search.h>
+#include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
-#include "clock.h"
+#include "base/wait.h"
 #include "events.h"
 #include "log.h"
-#include "names.h"
 #include "tremula/inspect.h"
 #include "tremula/log.h"
 
-bool watch_name(compile_watch *watch, const char *module) {
-  if (!watch->name) watch->name = names_claim(module);
+/* ---- Names ---------------------------------------------------------------------------------- */
+
+enum { MOST_LENGTH = 128 };
+
+/* A name that is taken. */
+typedef struct name_count {
+  char name[MOST_LENGTH + 12];
+  unsigned count; /* how many have asked for it */
+} name_count;
+
+static pthread_mutex_t names_lock = PTHREAD_MUTEX_INITIALIZER;
+static void *counts; /* a tree of name_counts */
+
+static int by_name(const void *a, const void *b) {
+  return strcmp(((const name_count *)a)->name, ((const name_count *)b)->name);
+}
+
+/* Takes the name, or, where it is taken, the next one with a number. NULL when memory has run
+ * out. */
+static const char *take_name(const name_count *wanted) {
+  name_count *const *found = tfind(wanted, &counts, by_name);
+  name_count numbered = *wanted;
+  while (found && tfind(&numbered, &counts, by_name))
+    snprintf(numbered.name, sizeof numbered.name, "%s_%u", wanted->name, ++(*found)->count);
+  name_count *one = trm_allocate(sizeof *one);
+  if (!one) return NULL;
+  *one = numbered;
+  if (tsearch(one, &counts, by_name)) return one->name;
+  trm_free(one);
+  return NULL;
+}
+
+char *trm_tf_claim_name(const char *module) {
+  name_count wanted = {.count = 1};
+  for (size_t i = 0; module[i] && i + 1 < MOST_LENGTH; ++i) {
+    const unsigned char c = (unsigned char)module[i];
+    const bool fits = isalnum(c) || c == '_' || c == '-' || (c == '.' && i > 0);
+    wanted.name[i] = fits ? (char)c : '_';
+  }
+  pthread_mutex_lock(&names_lock);
+  const char *taken = take_name(&wanted);
+  pthread_mutex_unlock(&names_lock);
+  return taken ? trm_tf_copy_text(taken) : NULL; /* what is taken stays */
+}
+
+/* ---- The progress bar -------------------------------------------------------------------------
+ *
+ * A thread draws it ten times a second, over itself. Of several compilations at once only the
+ * oldest is drawn; another one that ends meanwhile is written above it. */
+
+enum { WIDTH = 50, UPDATE_MS = 100, FEW_OPERATIONS = 5, LINE_SIZE = 256 };
+
+/* The percents that each stage takes of the bar, as the original shares it out. */
+static const unsigned percents[] = {2, 2, 36, 60, 0};
+static const char *const texts[] = {"Step: Hlo Optimizations", "Step: Pre-Planning Operations",
+                                    "Step: Graph Construction", "Step: Graph Compilation",
+                                    "Compilation Finished"};
+
+struct trm_tf_progress {
+  trm_tf_progress *next;
+  const char *name;
+  double began; /* in milliseconds */
+  unsigned percent;
+  trm_tf_stage stage;
+  bool ends;
+  bool has_thread;
+  pthread_t thread;
+  pthread_cond_t changed;
+};
+
+static atomic_int mode = TRM_TF_PROGRESS_NEVER;
+/* Guards the list and standard error; the oldest bar is first. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static trm_tf_progress *bars;
+
+void trm_tf_show_progress(int32_t wanted) { atomic_store(&mode, wanted); }
+
+static bool is_wanted(const trm_module *module) {
+  static const char *const slow[] = {"all-reduce", "cholesky", "convolution", "custom-call",
+                                     "dot",        "infeed",   "outfeed",     "triangular-solve"};
+  switch (atomic_load(&mode)) {
+    case TRM_TF_PROGRESS_ALWAYS: return true;
+    case TRM_TF_PROGRESS_AUTO:
+      return isatty(STDERR_FILENO) && !trm_log_enabled(TRM_LOG_INFO, "COMPILER") &&
+             !trm_tf_log_is_verbose(1, "poplar_compiler") &&
+             trm_inspect_count(module, slow, sizeof slow / sizeof *slow) >= FEW_OPERATIONS;
+    default: return false;
+  }
+}
+
+/* ---- Drawing; with the lock held ---- */
+
+static void write_text(const char *text) {
+  fputs(text, stderr);
+  fflush(stderr);
+}
+
+/* On a line of its own, over the bar of another one. */
+static void write_head(const trm_tf_progress *bar, bool over) {
+  char line[LINE_SIZE];
+  snprintf(line, sizeof line, "%sCompiling module %.200s:\n", over ? "\33[2K" : "", bar->name);
+  write_text(line);
+}
+
+static void draw(const trm_tf_progress *bar, const char *end) {
+  char line[LINE_SIZE], filled[WIDTH + 1];
+  const long long tenths = (long long)((trm_now_ms() - bar->began) / 100);
+  const unsigned length = bar->percent * WIDTH / 100;
+  memset(filled, ' ', WIDTH);
+  memset(filled, '#', length);
+  filled[WIDTH] = '\0';
+  snprintf(line, sizeof line, "\33[2K[%s] %u%% %s [Elapsed: %02lld:%02lld:%02lld.%lld]%s", filled,
+           bar->percent, texts[bar->stage], tenths / 36000, tenths / 600 % 60, tenths / 10 % 60,
+           tenths % 10, end);
+  write_text(line);
+}
+
+static void *draw_on(void *argument) {
+  trm_tf_progress *bar = argument;
+  bool has_head = false;
+  pthread_mutex_lock(&lock);
+  while (!bar->ends) {
+    if (bars == bar) {
+      if (!has_head) write_head(bar, false);
+      has_head = true;
+      draw(bar, "\r");
+    }
+    trm_cond_wait_briefly(&bar->changed, &lock, UPDATE_MS);
+  }
+  trm_tf_progress *oldest = bars;
+  if (!has_head) write_head(bar, oldest != bar);
+  draw(bar, "\n");
+  if (oldest != bar) {
+    write_head(oldest, false);
+    draw(oldest, "\r");
+  }
+  pthread_mutex_unlock(&lock);
+  return NULL;
+}
+
+/* ---- A compilation ---- */
+
+/* NULL: there is no bar to be shown. `name` must live as long as the bar. */
+static trm_tf_progress *progress_begin(const char *name, const trm_module *module) {
+  if (!is_wanted(module)) return NULL;
+  trm_tf_progress *bar = trm_allocate_zeroed(1, sizeof *bar);
+  if (!bar) return NULL;
+  bar->name = name;
+  bar->began = trm_now_ms();
+  pthread_cond_init(&bar->changed, NULL);
+  pthread_mutex_lock(&lock);
+  trm_tf_progress **link = &bars;
+  while (*link) link = &(*link)->next;
+  *link = bar;
+  pthread_mutex_unlock(&lock);
+  bar->has_thread = pthread_create(&bar->thread, NULL, draw_on, bar) == 0;
+  return bar;
+}
+
+static void progress_update(trm_tf_progress *bar, trm_tf_stage stage, size_t done, size_t total) {
+  if (!bar) return;
+  unsigned percent = 0;
+  for (int s = 0; s < (int)stage; ++s) percent += percents[s];
+  if (total) percent += (unsigned)(percents[stage] * done / total);
+  pthread_mutex_lock(&lock);
+  bar->stage = stage;
+  bar->percent = percent;
+  pthread_mutex_unlock(&lock);
+}
+
+static void progress_end(trm_tf_progress *bar, bool finished) {
+  if (!bar) return;
+  if (finished) progress_update(bar, TRM_TF_STAGE_FINISHED, 0, 0);
+  pthread_mutex_lock(&lock);
+  bar->ends = true;
+  pthread_cond_signal(&bar->changed);
+  pthread_mutex_unlock(&lock);
+  if (bar->has_thread) pthread_join(bar->thread, NULL);
+  pthread_mutex_lock(&lock);
+  trm_tf_progress **link = &bars;
+  while (*link != bar) link = &(*link)->next;
+  *link = bar->next;
+  pthread_mutex_unlock(&lock);
+  pthread_cond_destroy(&bar->changed);
+  trm_free(bar);
+}
+
+/* ---- Watching ------------------------------------------------------------------------------- */
+
+bool trm_tf_watch_name(trm_tf_watch *watch, const char *module) {
+  if (!watch->name) watch->name = trm_tf_claim_name(module);
   return watch->name != NULL;
 }
 
-void watch_begin(compile_watch *watch, const trm_module *module) {
+void trm_tf_watch_begin(trm_tf_watch *watch, const trm_module *module) {
   watch->is_on = true;
-  watch->began = clock_seconds();
-  log_verbose(1, "poplar_compiler.cc:890", "Begin XLA compilation: %s for ordinal %d", watch->name,
-              watch->ordinal);
+  watch->began = trm_now_ms();
+  TRM_TF_DETAIL(1, "poplar_compiler", "Begin XLA compilation: %s for ordinal %d", watch->name,
+                watch->ordinal);
   watch->bar = progress_begin(watch->name, module);
-  dumps_begin(&watch->dumps, watch->name, module);
+  trm_tf_dumps_begin(&watch->dumps, watch->name, module);
 }
 
-trm_status watch_pass(const char *pass, const trm_module *module, void *context, trm_error *error) {
+trm_status trm_tf_watch_pass(const char *pass, const trm_module *module, void *context,
+                             trm_error *error) {
   (void)error;
-  compile_watch *watch = context;
+  trm_tf_watch *watch = context;
   size_t total = 0;
   while (trm_inspect_pass(total)) ++total;
-  dumps_pass(&watch->dumps, pass, module);
-  progress_update(watch->bar, PROGRESS_PASSES, ++watch->passes, total);
+  trm_tf_dumps_pass(&watch->dumps, pass, module);
+  progress_update(watch->bar, TRM_TF_STAGE_PASSES, ++watch->passes, total);
   if (strcmp(pass, trm_inspect_pass(total - 1)) != 0) return TRM_OK;
-  log_verbose(1, "poplar_compiler.cc:1010", "End XLA compilation: %s", watch->name);
+  TRM_TF_DETAIL(1, "poplar_compiler", "End XLA compilation: %s", watch->name);
   watch->has_events = !trm_inspect_is_trivial(module);
-  if (watch->has_events) events_compile_begin(watch->ordinal, watch->name);
-  progress_update(watch->bar, PROGRESS_KERNELS, 0, 0);
+  if (watch->has_events) trm_tf_events_compile_begin(watch->ordinal, watch->name);
+  progress_update(watch->bar, TRM_TF_STAGE_KERNELS, 0, 0);
   return TRM_OK;
 }
 
-void watch_stage(compile_watch *watch, progress_stage stage) {
+void trm_tf_watch_stage(trm_tf_watch *watch, trm_tf_stage stage) {
   if (!watch->is_on) return;
-  if (stage == PROGRESS_ENGINE)
-    log_verbose(1, "poplar_compiler.cc:1180", "Begin compiling Poplar engine %s", watch->name);
+  if (stage == TRM_TF_STAGE_ENGINE)
+    TRM_TF_DETAIL(1, "poplar_compiler", "Begin compiling Poplar engine %s", watch->name);
   progress_update(watch->bar, stage, 0, 0);
 }
 
 /* The schedule and the tensor map, where they are asked for. */
-static void dump_plan(const compile_watch *watch, trm_executable *executable) {
-  if (!dumps_want_plan()) return;
+static void dump_plan(const trm_tf_watch *watch, trm_executable *executable) {
+  if (!trm_tf_dumps_want_plan()) return;
   trm_program *program = NULL;
   trm_error error = {0};
   if (trm_program_create_for_executable(executable, NULL, NULL, &program, &error) == TRM_OK)
-    dumps_plan(&watch->dumps, executable, program);
+    trm_tf_dumps_plan(&watch->dumps, executable, program);
   else
     trm_log(TRM_LOG_WARN, "COMPILER", "no tensor map and no schedule of %s: %s", watch->name,
             error.message);
   trm_program_free(program);
 }
 
-void watch_end(compile_watch *watch, trm_executable *executable) {
+void trm_tf_watch_end(trm_tf_watch *watch, trm_executable *executable) {
   if (!watch->is_on) return;
   watch->is_on = false;
-  const double took = clock_seconds() - watch->began;
+  const double took = trm_now_ms() - watch->began;
   if (executable) {
-    log_verbose(1, "poplar_compiler.cc:1310", "End compiling Poplar engine.");
+    TRM_TF_DETAIL(1, "poplar_compiler", "End compiling Poplar engine.");
     dump_plan(watch, executable);
-    if (watch->has_events) events_compile_end(watch->ordinal, watch->name, executable, took);
+    if (watch->has_events)
+      trm_tf_events_compile_end(watch->ordinal, watch->name, executable, took / 1e3);
   }
   progress_end(watch->bar, executable != NULL);
   watch->bar = NULL;
-  dumps_end(&watch->dumps);
+  trm_tf_dumps_end(&watch->dumps);
 }

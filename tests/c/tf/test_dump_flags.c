@@ -14,11 +14,11 @@
 
 #include <cmocka.h>
 
-static dump_flags read_flags(const char *text) {
-  dump_flags flags;
+static trm_tf_dump_flags read_flags(const char *text) {
+  trm_tf_dump_flags flags;
   if (text) setenv("XLA_FLAGS", text, 1);
   else unsetenv("XLA_FLAGS");
-  dump_flags_read(&flags);
+  trm_tf_dump_flags_read(&flags);
   return flags;
 }
 
@@ -28,33 +28,33 @@ static bool matches(const regex_t *expression, const char *text) {
 
 static void test_folder(void **state) {
   (void)state;
-  dump_flags flags = read_flags(NULL);
+  trm_tf_dump_flags flags = read_flags(NULL);
   assert_null(flags.folder);
-  dump_flags_free(&flags);
+  trm_tf_dump_flags_free(&flags);
   flags = read_flags("--xla_dump_to=/first --xla_dump_to='/a b' --xla_cpu_x=1");
   assert_string_equal(flags.folder, "/a b");
   assert_true(flags.text && !flags.dot && !flags.proto);
-  dump_flags_free(&flags);
+  trm_tf_dump_flags_free(&flags);
   flags = read_flags("--xla_dump_to=/first --xla_dump_to=");
   assert_null(flags.folder);
-  dump_flags_free(&flags);
+  trm_tf_dump_flags_free(&flags);
   flags = read_flags("--xla_dump_hlo_as_dot --xla_dump_hlo_as_proto=false");
   assert_string_equal(flags.folder, "-");
   assert_true(flags.dot && !flags.text);
-  dump_flags_free(&flags);
+  trm_tf_dump_flags_free(&flags);
 }
 
 static void test_expressions(void **state) {
   (void)state;
-  dump_flags flags = read_flags("--xla_dump_to=/d --xla_dump_hlo_pass_re=cse "
-                                "--xla_dump_hlo_module_re=a --xla_dump_hlo_pass_re=fu.e "
-                                "--xla_dump_hlo_module_re=");
+  trm_tf_dump_flags flags = read_flags("--xla_dump_to=/d --xla_dump_hlo_pass_re=cse "
+                                       "--xla_dump_hlo_module_re=a --xla_dump_hlo_pass_re=fu.e "
+                                       "--xla_dump_hlo_module_re=");
   assert_true(flags.has_passes && !flags.has_modules);
   assert_true(matches(&flags.passes, "fuse") && !matches(&flags.passes, "cse"));
-  dump_flags_free(&flags);
+  trm_tf_dump_flags_free(&flags);
   flags = read_flags("--xla_dump_to=/d --xla_dump_hlo_pass_re=cse --xla_dump_hlo_pass_re=(");
   assert_false(flags.has_passes); /* it is told */
-  dump_flags_free(&flags);
+  trm_tf_dump_flags_free(&flags);
 }
 
 /* Standard error while `text` is read. */
@@ -64,7 +64,7 @@ static void read_and_listen(const char *text, char *said, size_t size) {
   assert_true(file >= 0 && before >= 0);
   fflush(stderr);
   dup2(file, STDERR_FILENO);
-  dump_flags flags = read_flags(text);
+  trm_tf_dump_flags flags = read_flags(text);
   fflush(stderr);
   dup2(before, STDERR_FILENO);
   close(before);
@@ -72,7 +72,7 @@ static void read_and_listen(const char *text, char *said, size_t size) {
   said[length > 0 ? length : 0] = '\0';
   close(file);
   unlink(path);
-  dump_flags_free(&flags);
+  trm_tf_dump_flags_free(&flags);
 }
 
 static void test_others_are_told_once(void **state) {
@@ -106,9 +106,9 @@ static void test_long_folder(void **state) {
   trm_error error;
   if (trm_module_read(text, strlen(text), "test", &module, &error) != TRM_OK)
     fail_msg("%s", error.message);
-  dumps d;
-  dumps_begin(&d, "name", module);
-  dumps_end(&d);
+  trm_tf_dumps d;
+  trm_tf_dumps_begin(&d, "name", module);
+  trm_tf_dumps_end(&d);
   trm_module_free(module);
   snprintf(path, sizeof path, "%s/module_0000.name.before_optimizations.txt", folder);
   struct stat info;

@@ -22,16 +22,19 @@ static const char sum_text[] =
     "  w = (s32[], f32[2]) while(t), condition=cond, body=body\n"
     "  ROOT r = f32[2] get-tuple-element(w), index=1 }";
 
+/* A kernel's compute function, as TensorFlow calls it. */
+typedef void compute_function(void *kernel, TF_OpKernelContext *context);
+
 typedef struct dataset {
-  call_site *site;
+  trm_tf_site *site;
   int next; /* the element that it gives next */
 } dataset;
 
 /* One call of a node that takes the run's number and gives whether there is to be more. */
-static bool ask(compute_kernel kernel, int64_t run, float element, TF_OpKernelContext *context) {
+static bool ask(compute_function *kernel, int64_t run, float element, TF_OpKernelContext *context) {
   *context = (TF_OpKernelContext){.num_inputs = 1, .num_outputs = 1};
   context->inputs[0] = fake_tensor(TF_INT64, NULL, 0, &run);
-  if (kernel == push_compute) {
+  if (kernel == trm_tf_push_compute) {
     context->inputs[1] = fake_tensor(TF_FLOAT, &(int64_t){2}, 1, (float[2]){element, element});
     context->num_inputs = 2;
   }
@@ -41,17 +44,17 @@ static bool ask(compute_kernel kernel, int64_t run, float element, TF_OpKernelCo
   return more;
 }
 
-static bool ask_once(compute_kernel kernel, int64_t run, float element) {
+static bool ask_once(compute_function *kernel, int64_t run, float element) {
   TF_OpKernelContext context;
   const bool more = ask(kernel, run, element, &context);
   fake_context_clear(&context);
   return more;
 }
 
-static int64_t start(call_site *site) {
+static int64_t start(trm_tf_site *site) {
   TF_OpKernelContext context = {0};
   set_input(&context, 0, 0);
-  start_compute(site, &context);
+  trm_tf_start_compute(site, &context);
   if (context.code != TF_OK) fail_msg("%s", context.message);
   const int64_t run = *(int64_t *)TF_TensorData(context.outputs[0]);
   fake_context_clear(&context);
@@ -61,7 +64,7 @@ static int64_t start(call_site *site) {
 /* The sum, or -1 and the code. */
 static float finish_run(int64_t run, TF_Code *out_code) {
   TF_OpKernelContext context;
-  ask(finish_compute, run, 0, &context);
+  ask(trm_tf_finish_compute, run, 0, &context);
   *out_code = context.code;
   const float sum = context.code == TF_OK ? *(float *)TF_TensorData(context.outputs[0]) : -1;
   fake_context_clear(&context);
@@ -71,8 +74,8 @@ static float finish_run(int64_t run, TF_Code *out_code) {
 /* A step, as the graph does it. */
 static float step(dataset *d) {
   const int64_t run = start(d->site);
-  bool more = ask_once(ready_compute, run, 0);
-  while (more) more = ask_once(push_compute, run, (float)d->next++);
+  bool more = ask_once(trm_tf_ready_compute, run, 0);
+  while (more) more = ask_once(trm_tf_push_compute, run, (float)d->next++);
   TF_Code code;
   return finish_run(run, &code);
 }
@@ -84,12 +87,12 @@ static void reset_feed(const char *id) {
                                        {"remove", .numbers = {0}, .count = 1},
                                        {NULL}};
   TF_OpKernelConstruction construction = {.name = "reset", .attributes = attributes};
-  void *kernel = reset_create(&construction);
+  void *kernel = trm_tf_reset_create(&construction);
   TF_OpKernelContext context = {0};
-  reset_compute(kernel, &context);
+  trm_tf_reset_compute(kernel, &context);
   assert_int_equal(context.code, TF_OK);
   fake_context_clear(&context);
-  reset_delete(kernel);
+  trm_tf_reset_delete(kernel);
 }
 
 /* Also the threads of runs, which end a little later than their steps. */
@@ -110,7 +113,7 @@ static void test_order(void **state) {
     assert_int_equal(d.next, first + NUM_READ);
   }
   reset_feed("order");
-  call_site_free(d.site);
+  trm_tf_site_free(d.site);
   check_all_is_gone();
 }
 
@@ -138,26 +141,26 @@ static void test_on_demand(void **state) {
     assert_int_equal(d.next, ends[k]);
   }
   reset_feed("until");
-  call_site_free(d.site);
+  trm_tf_site_free(d.site);
   check_all_is_gone();
 }
 
 /* A step that failed is left: the next one cancels it. The end of the data is an error. */
 static void test_ends(void **state) {
   (void)state;
-  call_site *site = node_of(sum_text, "ends\n");
+  trm_tf_site *site = node_of(sum_text, "ends\n");
   const int64_t left = start(site);
-  ask_once(push_compute, left, 1);
+  ask_once(trm_tf_push_compute, left, 1);
   const int64_t run = start(site);
   TF_Code code;
   finish_run(left, &code);
   assert_int_equal(code, TF_ABORTED);
   TF_OpKernelContext context;
-  ask(end_compute, run, 0, &context);
+  ask(trm_tf_end_compute, run, 0, &context);
   fake_context_clear(&context);
   finish_run(run, &code);
   assert_int_equal(code, TF_OUT_OF_RANGE);
-  call_site_free(site);
+  trm_tf_site_free(site);
   check_all_is_gone();
 }
 
@@ -200,7 +203,7 @@ static void test_threads(void **state) {
   pthread_join(resets, NULL);
   assert_int_equal(one.failed, 0);
   reset_feed("threads");
-  call_site_free(one.data.site);
+  trm_tf_site_free(one.data.site);
   check_all_is_gone();
 }
 

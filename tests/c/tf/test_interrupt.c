@@ -29,7 +29,7 @@ static void handle(int number) {
 
 typedef struct worker {
   pthread_t thread;
-  call_site *site;
+  trm_tf_site *site;
   TF_Code code;
   atomic_bool is_over;
 } worker;
@@ -51,7 +51,7 @@ static void begin(worker *w, uint64_t session, const char *module) {
 
 static TF_Code end(worker *w) {
   pthread_join(w->thread, NULL);
-  call_site_free(w->site);
+  trm_tf_site_free(w->site);
   return w->code;
 }
 
@@ -76,9 +76,9 @@ static void test_sessions(void **state) {
   }
   assert_int_equal(end(&two), TF_CANCELLED);
   char text[256];
-  call_site *site = node_of(times(3, text), NULL); /* nothing of that is left */
+  trm_tf_site *site = node_of(times(3, text), NULL); /* nothing of that is left */
   assert_true(run_node(site, NULL) == 3);
-  call_site_free(site);
+  trm_tf_site_free(site);
 }
 
 static void test_signals(void **state) {
@@ -98,13 +98,13 @@ static void test_signals(void **state) {
     }
     assert_int_equal(end(&w), TF_CANCELLED);
     char text[256];
-    call_site *site = node_of(times(3, text), NULL);
+    trm_tf_site *site = node_of(times(3, text), NULL);
     TF_Code code;
     run_node(site, &code); /* held: nothing begins before it is let go */
     assert_int_equal(code, hold ? TF_CANCELLED : TF_OK);
     assert_int_equal(trm_tf_interrupt_release(), hold);
     assert_true(run_node(site, NULL) == 3);
-    call_site_free(site);
+    trm_tf_site_free(site);
     if (hold) assert_int_equal(num_handled, 0);
     else assert_true(num_handled == sent);
   }
@@ -127,7 +127,7 @@ static void test_signals_while_letting_go(void **state) {
   (void)state;
   struct sigaction own = {.sa_handler = handle}, before;
   sigaction(SIGINT, &own, &before);
-  interrupt_watch();
+  trm_tf_interrupt_watch();
   atomic_bool is_over = false;
   pthread_t thread;
   assert_int_equal(pthread_create(&thread, NULL, send_signals, &is_over), 0);
@@ -135,16 +135,16 @@ static void test_signals_while_letting_go(void **state) {
   while (!is_over) {
     trm_tf_interrupt_hold();
     trm_tf_interrupt_release();
-    num_left += interrupt_is_due();
+    num_left += trm_tf_interrupt_is_due();
   }
   pthread_join(thread, NULL);
-  interrupt_unwatch();
+  trm_tf_interrupt_unwatch();
   sigaction(SIGINT, &before, NULL);
   assert_int_equal(num_left, 0);
   char text[256];
-  call_site *site = node_of(times(3, text), NULL);
+  trm_tf_site *site = node_of(times(3, text), NULL);
   assert_true(run_node(site, NULL) == 3);
-  call_site_free(site);
+  trm_tf_site_free(site);
 }
 
 /* In a forked process nothing is watched or runs, whatever its parent did. */
@@ -152,7 +152,7 @@ static void test_forked(void **state) {
   (void)state;
   struct sigaction own = {.sa_handler = handle}, before;
   sigaction(SIGINT, &own, &before);
-  interrupt_watch();
+  trm_tf_interrupt_watch();
   assert_true(trm_tf_interrupt_is_watched());
   trm_tf_forked();
   assert_false(trm_tf_interrupt_is_watched());

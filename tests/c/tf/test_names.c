@@ -1,17 +1,18 @@
-/* Names of programs: no two are the same. The plugin needs TensorFlow; this file of it does not. */
-#include "../../../src/tf/names.c"
-
+/* Names of programs: no two are the same. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
+
+#include "watch.h"
 
 #include <cmocka.h>
 
 static void expect(const char *module, const char *wanted) {
-  char *name = names_claim(module);
+  char *name = trm_tf_claim_name(module);
   assert_string_equal(name, wanted);
-  free(name);
+  trm_free(name);
 }
 
 static void test_numbers(void **state) {
@@ -31,11 +32,11 @@ static void test_letters(void **state) {
   char longer[400];
   memset(longer, 'x', sizeof longer);
   longer[sizeof longer - 1] = '\0';
-  char *first = names_claim(longer), *second = names_claim(longer);
+  char *first = trm_tf_claim_name(longer), *second = trm_tf_claim_name(longer);
   assert_true(strlen(first) < 200 && strlen(second) < 200);
   assert_string_not_equal(first, second);
-  free(first);
-  free(second);
+  trm_free(first);
+  trm_free(second);
 }
 
 int main(void) {

@@ -19,22 +19,22 @@ static void test_shared(void **state) {
   (void)state;
   char text[256];
   const uint64_t built = trm_tf_programs_built();
-  call_site *one = node_of(times(3, text), NULL), *two = node_of(text, NULL);
+  trm_tf_site *one = node_of(times(3, text), NULL), *two = node_of(text, NULL);
   assert_true(run_node(one, NULL) == 3 && run_node(two, NULL) == 3);
-  call_site_free(one);
-  call_site_free(two);
-  call_site *three = node_of(text, NULL); /* the same graph, built again */
+  trm_tf_site_free(one);
+  trm_tf_site_free(two);
+  trm_tf_site *three = node_of(text, NULL); /* the same graph, built again */
   assert_true(run_node(three, NULL) == 3);
   assert_int_equal(trm_tf_programs_built() - built, 1);
-  call_site_free(three);
+  trm_tf_site_free(three);
 }
 
 static void test_forgotten(void **state) {
   (void)state;
   char text[256];
-  call_site *held = node_of(times(3, text), NULL), *gone = node_of(times(4, text), NULL);
+  trm_tf_site *held = node_of(times(3, text), NULL), *gone = node_of(times(4, text), NULL);
   assert_true(run_node(held, NULL) == 3 && run_node(gone, NULL) == 4);
-  call_site_free(gone);
+  trm_tf_site_free(gone);
   assert_int_equal(trm_tf_programs_kept(), 2);
   trm_tf_forget_programs(); /* of nodes that are there, too */
   assert_int_equal(trm_tf_programs_kept(), 0);
@@ -43,7 +43,7 @@ static void test_forgotten(void **state) {
   assert_true(run_node(held, NULL) == 3);
   assert_int_equal(trm_tf_programs_built() - built, 1);
   trm_tf_forget_programs();
-  call_site_free(held);
+  trm_tf_site_free(held);
 }
 
 /* However many graphs a process builds. */
@@ -51,26 +51,26 @@ static void test_graph_after_graph(void **state) {
   (void)state;
   char text[256];
   for (int i = 1; i <= 200; ++i) {
-    call_site *site = node_of(times(i, text), NULL);
+    trm_tf_site *site = node_of(times(i, text), NULL);
     assert_true(run_node(site, NULL) == (float)i);
-    call_site_free(site);
+    trm_tf_site_free(site);
     assert_true(trm_tf_programs_kept() <= 40);
   }
   const uint64_t built = trm_tf_programs_built();
-  call_site *last = node_of(text, NULL);
+  trm_tf_site *last = node_of(text, NULL);
   run_node(last, NULL);
   assert_int_equal(trm_tf_programs_built(), built);
-  call_site_free(last);
+  trm_tf_site_free(last);
   for (int i = 300; i < 400; ++i) { /* those that nodes have stay */
-    call_site *site = node_of(times(i, text), NULL);
+    trm_tf_site *site = node_of(times(i, text), NULL);
     run_node(site, NULL);
     if (i == 300) last = site;
-    else call_site_free(site);
+    else trm_tf_site_free(site);
   }
   const uint64_t before = trm_tf_programs_built();
   run_node(last, NULL);
   assert_int_equal(trm_tf_programs_built(), before);
-  call_site_free(last);
+  trm_tf_site_free(last);
 }
 
 /* Of engines with much memory only a few are kept. */
@@ -95,31 +95,30 @@ static void test_large(void **state) {
              "  x = f32[2,40000000] get-tuple-element(w), index=1\n"
              "  y = f32[2,1] slice(x), slice={[0:2], [7:8]}  ROOT d = f32[2] reshape(y) }",
              i, i);
-    call_site *site = node_of(text, NULL);
+    trm_tf_site *site = node_of(text, NULL);
     TF_Tensor *input = fake_tensor(TF_FLOAT, &(int64_t){2}, 1, NULL);
-    tf_program *program;
+    trm_tf_program *program;
     bool taken;
-    TF_Status *status = TF_NewStatus();
-    if (!call_site_find(site, &input, 1, 0, &program, &taken, status))
-      fail_msg("%s", TF_Message(status));
-    program_done(program);
-    TF_DeleteStatus(status);
+    trm_error error = {0};
+    if (trm_tf_site_find(site, &input, 1, 0, &program, &taken, &error) != TRM_OK)
+      fail_msg("%s", error.message);
+    trm_tf_program_done(program);
     TF_DeleteTensor(input);
-    call_site_free(site);
+    trm_tf_site_free(site);
   }
   assert_int_equal(trm_tf_programs_kept(), 4);
 }
 
 static void test_broken(void **state) {
   (void)state;
-  call_site *site = node_of("HloModule broken\nENTRY e { nothing }", NULL);
+  trm_tf_site *site = node_of("HloModule broken\nENTRY e { nothing }", NULL);
   for (int i = 0; i < 3; ++i) {
     TF_Code code;
     run_node(site, &code);
     assert_int_equal(code, TF_INVALID_ARGUMENT);
   }
   assert_int_equal(trm_tf_programs_kept(), 0);
-  call_site_free(site);
+  trm_tf_site_free(site);
 }
 
 /* ---- Forgetting while programs run ---- */
@@ -143,13 +142,13 @@ static void forget_within(const trm_tf_host_request *request) {
 static void test_forgotten_while_running(void **state) {
   (void)state;
   trm_tf_set_host_function(forget_within);
-  call_site *site = node_of(calling, "function\n");
+  trm_tf_site *site = node_of(calling, "function\n");
   for (int i = 0; i < 3; ++i) {
     assert_true(run_node(site, NULL) == 1);
     assert_int_equal(trm_tf_programs_kept(), 0);
   }
   assert_int_equal(num_calls, 3);
-  call_site_free(site);
+  trm_tf_site_free(site);
   trm_tf_set_host_function(NULL);
 }
 
@@ -158,7 +157,7 @@ enum { NUM_THREADS = 4, NUM_RUNS = 60 };
 typedef struct worker {
   pthread_t thread;
   int number, wrong;
-  call_site *shared;
+  trm_tf_site *shared;
 } worker;
 
 static void *work(void *argument) {
@@ -166,10 +165,10 @@ static void *work(void *argument) {
   char text[256];
   for (int i = 0; i < NUM_RUNS; ++i) {
     const int factor = 2 + (w->number + i) % 3;
-    call_site *own = node_of(times(factor, text), NULL);
+    trm_tf_site *own = node_of(times(factor, text), NULL);
     w->wrong += run_node(own, NULL) != (float)factor;
     w->wrong += run_node(w->shared, NULL) != 7;
-    call_site_free(own);
+    trm_tf_site_free(own);
     if (i % 7 == w->number) trm_tf_forget_programs();
   }
   return NULL;
@@ -178,7 +177,7 @@ static void *work(void *argument) {
 static void test_threads(void **state) {
   (void)state;
   char text[256];
-  call_site *shared = node_of(times(7, text), NULL);
+  trm_tf_site *shared = node_of(times(7, text), NULL);
   worker workers[NUM_THREADS];
   for (int i = 0; i < NUM_THREADS; ++i) {
     workers[i] = (worker){.number = i, .shared = shared};
@@ -188,7 +187,7 @@ static void test_threads(void **state) {
     pthread_join(workers[i].thread, NULL);
     assert_int_equal(workers[i].wrong, 0);
   }
-  call_site_free(shared);
+  trm_tf_site_free(shared);
   trm_tf_forget_programs();
   assert_int_equal(trm_tf_programs_kept(), 0);
   assert_int_equal(fake_num_tensors(), 0);

@@ -25,10 +25,13 @@ static inline void configure(void) {
 }
 
 /* A node that runs the module, with lines of feeds. */
-static inline call_site *node_of(const char *module, const char *feeds) {
-  call_site *site =
-      call_site_create(CALL_MODULE, module, strlen(module), "node", strlen("node"), feeds);
-  assert_non_null(site);
+static inline trm_tf_site *node_of(const char *module, const char *feeds) {
+  trm_tf_site *site = NULL;
+  trm_error error = {0};
+  const TF_StringView name = {"node", strlen("node")};
+  assert_int_equal(
+      trm_tf_site_create(TRM_TF_CALL_MODULE, module, strlen(module), name, feeds, &site, &error),
+      TRM_OK);
   return site;
 }
 
@@ -47,10 +50,10 @@ static inline void set_input(TF_OpKernelContext *context, float first, float sec
 }
 
 /* Runs such a node on [1, 2]; its first result, or -1 and what failed. */
-static inline float run_node(call_site *site, TF_Code *out_code) {
+static inline float run_node(trm_tf_site *site, TF_Code *out_code) {
   TF_OpKernelContext context = {0};
   set_input(&context, 1, 2);
-  launch_compute(site, &context);
+  trm_tf_launch_compute(site, &context);
   float result = -1;
   if (context.code == TF_OK) result = *(float *)TF_TensorData(context.outputs[0]);
   if (out_code) *out_code = context.code;

@@ -26,7 +26,7 @@ _callback = None  # kept from being collected while the plugin has it
 
 
 class Request(ctypes.Structure):
-    """A graph to optimise: trm_tf_optimize_request in src/tf/optimizer.h."""
+    """A graph to optimise: trm_tf_optimize_request in src/tf/ops.h."""
     _fields_ = [("graph", ctypes.c_void_p), ("graph_size", ctypes.c_uint64),
                 ("preserved", ctypes.c_void_p), ("preserved_size", ctypes.c_uint64),
                 ("fetched", ctypes.c_void_p), ("fetched_size", ctypes.c_uint64),

@@ -2,7 +2,7 @@
 them, and how the variable that holds the rows is made known before it runs.
 
 A program does not take the table. It stays where the variable's value is, and the plugin answers
-the calls there (src/tf/host_tables.h). Before each run a node hands the variable's buffer over; if
+the calls there (src/tf/host_calls.h). Before each run a node hands the variable's buffer over; if
 somebody else has written the variable since the last time, it gets a copy of its own first. After
 each run the variable is assigned that buffer again: it has it already, unless TensorFlow copies
 whatever is read of a variable and assigned to it, as it does once a variable was read row by row.

@@ -8,6 +8,7 @@ import ctypes
 import functools
 import importlib
 import os
+import sys
 import threading
 
 from tremula import waiting
@@ -22,14 +23,14 @@ _lock = threading.RLock()
 
 
 class Input(ctypes.Structure):
-    """An input of a program that is lowered late: trm_tf_input in src/tf/call.h."""
+    """An input of a program that is lowered late: trm_tf_input in src/tf/launch.h."""
     _fields_ = [("dtype", ctypes.c_int32), ("rank", ctypes.c_int32),
                 ("dims", ctypes.POINTER(ctypes.c_int64)), ("data", ctypes.c_void_p),
                 ("bytes", ctypes.c_uint64)]
 
 
 class Request(ctypes.Structure):
-    """A request to lower something: trm_tf_request in src/tf/call.h."""
+    """A request to lower something: trm_tf_request in src/tf/launch.h."""
     _fields_ = [("kind", ctypes.c_int32), ("num_inputs", ctypes.c_int32),
                 ("payload", ctypes.c_void_p), ("payload_size", ctypes.c_uint64),
                 ("name", ctypes.c_char_p), ("inputs", ctypes.POINTER(Input)),
@@ -37,7 +38,7 @@ class Request(ctypes.Structure):
 
 
 class AttachRequest(ctypes.Structure):
-    """What a device is to be attached to: trm_tf_attach_request in src/tf/attach.h."""
+    """What a device is to be attached to: trm_tf_attach_request in src/tf/settings.h."""
     _fields_ = [("num_ipus", ctypes.c_uint32), ("num_ids", ctypes.c_uint32),
                 ("ids", ctypes.POINTER(ctypes.c_uint32)), ("timeout_ms", ctypes.c_uint32),
                 ("poll_ms", ctypes.c_uint32)]
@@ -98,7 +99,7 @@ _SIGNATURES = {
     "trm_tf_ipus_of_id": (_int, [ctypes.c_uint32, ctypes.POINTER(ctypes.c_uint32), _text, _size]),
     "trm_tf_programs_built": (_size, []),
     "trm_tf_programs_kept": (_size, []),
-    "trm_tf_log": (None, [_text]),
+    "trm_tf_log": (None, [_text, _text]),
     "trm_tf_log_cycles": (None, [_int]),
     "trm_tf_register_host_table": (None, [_text, _int]),
     "trm_tf_register_kernel": (_int, [_text, _text, _int, _text, _size]),
@@ -204,5 +205,7 @@ def log_info(origin, text):
 
 
 def log(text):
-    """One line on standard error, in TensorFlow's log format."""
-    library().trm_tf_log(text.encode())
+    """One line on standard error, in TensorFlow's log format, from whoever calls this."""
+    caller = sys._getframe(1)
+    place = "tremula" + caller.f_code.co_filename.rpartition(os.sep + "tremula")[2]
+    library().trm_tf_log(f"{place}:{caller.f_lineno}".encode(), text.encode())

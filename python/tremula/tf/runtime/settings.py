@@ -19,7 +19,7 @@ _CLEARING = (
     "'TF_POPLAR_FLAGS=--executable_cache_path=/path/to/storage'. This is logged at most once.")
 _has_told = False
 _MOST_MS = 2 ** 32 - 1
-_PROGRESS_MODES = ("false", "true", "auto")  # tf_progress_mode in src/tf/progress.h
+_PROGRESS_MODES = ("false", "true", "auto")  # trm_tf_progress_mode in src/tf/watch.h
 _CONNECTIONS = ("ALWAYS", "ON_DEMAND", "PRE_COMPILE", "NEVER")  # tf_connection in settings.h
 _NO_PROFILE = "NO_PROFILE"
 
@@ -147,7 +147,7 @@ def _configure_device(ordinal, device, snapshot):
 
 
 def _synthetic_bits(values):
-    """tf_synthetic in src/tf/settings.h."""
+    """trm_tf_synthetic in src/tf/settings.h."""
     bits = sum(1 << bit for bit, category in enumerate(flags.SYNTHETIC_DATA_CATEGORIES)
                if flags.uses_synthetic_data_for(category, values))
     return bits | (values["null_data_feed"] << len(flags.SYNTHETIC_DATA_CATEGORIES))
