@@ -4,7 +4,6 @@
 
 #include <pthread.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -59,7 +58,7 @@ bool trm_tf_event_queue_add(trm_tf_event *added) {
     is_first_loss = num_dropped++ == 0;
   }
   pthread_mutex_unlock(&queue_lock);
-  if (!kept) free(added);
+  if (!kept) trm_free(added);
   return is_first_loss;
 }
 

@@ -6,7 +6,6 @@
  * gets what the run is going to read and no more, because what follows in the dataset (an error, or
  * data that only the result of this run brings about) is not this run's affair. */
 #define _POSIX_C_SOURCE 200809L
-#include <stdlib.h>
 #include <string.h>
 
 #include "feeds.h"

@@ -7,7 +7,8 @@
 
 #include <pthread.h>
 #include <stdbool.h>
-#include <stdlib.h>
+
+#include "base/memory.h"
 
 enum {
   CLASSES_PER_OCTAVE = 4, /* so at most a quarter of a block is wasted */
@@ -71,7 +72,7 @@ void *trm_tf_pool_allocate(size_t size) {
     idle_bytes -= h->bytes;
   } else {
     pthread_mutex_unlock(&lock);
-    h = aligned_alloc(TRM_TF_POOL_ALIGNMENT, TRM_TF_POOL_ALIGNMENT + bytes);
+    h = trm_allocate_aligned(TRM_TF_POOL_ALIGNMENT + bytes);
     if (!h) return NULL;
     h->bytes = bytes;
     h->size_class = size_class;
@@ -98,7 +99,7 @@ void trm_tf_pool_release(void *block) {
     idle_bytes += h->bytes;
   }
   pthread_mutex_unlock(&lock);
-  if (!keep) free(h);
+  if (!keep) trm_free(h);
 }
 
 uint64_t trm_tf_pool_generation(const void *block) {
