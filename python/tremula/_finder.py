@@ -90,9 +90,9 @@ class LastFinder:
         elif fullname.startswith("tensorflow.python.keras."):
             for alias, name in KERAS_ALIASES.items():
                 if fullname == alias or fullname.startswith(alias + "."):
-                    from tremula.tf import compat
+                    from tremula.tf.inner import versions
                     return alias_spec(
-                        fullname, f"{compat.keras_package()}.{name}{fullname[len(alias):]}")
+                        fullname, f"{versions.keras_package()}.{name}{fullname[len(alias):]}")
         elif fullname in KERAS_IPU:
             import tremula
             raise ImportError(f"{fullname} is a part of the IPU API that Tremula "

@@ -9,7 +9,7 @@ import warnings
 from importlib.machinery import PathFinder
 
 from tremula._finder import alias_spec
-from tremula.tf import compat
+from tremula.tf.inner import patches, versions
 from tremula.tf1 import contrib, contrib_slim, facade, inner_names, missing, shims
 
 # Packages of TensorFlow that are not its public API: they stay what they are.
@@ -41,7 +41,7 @@ _CONTRIB_ALIASES = {
 def install():
     """Does it, once for the process; before anything imports TensorFlow, if Keras 2 is to be
     found on a TensorFlow that comes with Keras 3."""
-    compat.prefer_legacy_keras()
+    versions.prefer_legacy_keras()
     import tensorflow
     v1 = importlib.import_module(_V1)
     _without_warnings(v1.disable_v2_behavior)
@@ -53,7 +53,7 @@ def install():
     inner_names.restore(v1)
     shims.restore_layer_classes(v1)
     shims.count_resources_as_variables(v1)
-    compat.keep_half_batch_norm_parameters(load=True)
+    patches.keep_half_batch_norm_parameters(load=True)
     from tremula.tf1 import data_statistics
     data_statistics.restore()
     v1.app.flags = v1.flags

@@ -257,7 +257,8 @@ def lower(from_graph, placeholders, outputs, input_names, output_names, updates=
     notes    what the side table says besides, by key
     """
     import tensorflow as tf
-    from tremula.tf.runtime import inside, kernel_list, lowering, staging
+    from tremula.tf.inner import bridge
+    from tremula.tf.runtime import kernel_list, lowering, staging
     for kind, tensors, names in (("input", placeholders, input_names),
                                  ("output", outputs, output_names)):
         for tensor, name in zip(tensors, names):
@@ -267,14 +268,14 @@ def lower(from_graph, placeholders, outputs, input_names, output_names, updates=
     try:
         source = staging.stage(from_graph, placeholders, [], outputs, _DEVICE)
         lowered = lowering.lower(source)
-    except inside.LoweringError as error:
-        if inside.wants_constant(error):
+    except bridge.LoweringError as error:
+        if bridge.wants_constant(error):
             raise tool.Complaint(f"{error} (an input decides on a shape; save the model with that "
                                  "value as a constant)") from error
         raise tool.Complaint(str(error)) from error
     except tf.errors.OpError as error:
         raise tool.Complaint(error.message) from error
-    module = inside.hlo_module(lowered.module)
+    module = bridge.hlo_module(lowered.module)
     for output, parameter in updates:
         module.input_output_alias.entries.add(
             output_shape_index=[output] if len(outputs) > 1 else [], parameter_number=parameter,

@@ -19,7 +19,8 @@ import struct
 import time
 
 from tremula import flags
-from tremula.tf.runtime import inside, lowering, plugin, recent, regular
+from tremula.tf.inner import bridge
+from tremula.tf.runtime import lowering, plugin, recent, regular
 
 LOG = logging.getLogger("tremula")
 
@@ -34,8 +35,8 @@ def lower(source):
     def compute():
         try:
             lowered = lowering.lower(source)
-        except inside.LoweringError as error:
-            if not inside.wants_constant(error):
+        except bridge.LoweringError as error:
+            if not bridge.wants_constant(error):
                 raise
             failed.append(error)
             return {"late": [str(error), error.said]}, b""
@@ -44,7 +45,7 @@ def lower(source):
     failed = []
     header, module = remember([source.serialize()], compute)
     if "late" in header:
-        raise failed[0] if failed else inside.LoweringError(*header["late"])
+        raise failed[0] if failed else bridge.LoweringError(*header["late"])
     return lowering.Lowered(module, header["updates"], header["shapes"])
 
 

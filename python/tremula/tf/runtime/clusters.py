@@ -14,8 +14,9 @@ variables.
 
 import ctypes
 
+from tremula.tf.inner import eager
 from tremula.tf.runtime import (clusters_graph, clusters_launch, clusters_ops, clusters_sources,
-                                inside, plugin)
+                                plugin)
 
 _SCOPE = b"jit_scope_ipu_"  # of scopes.ipu_jit_scope
 
@@ -47,7 +48,7 @@ def install():
     library.trm_tf_reply_graph.argtypes = [ctypes.POINTER(Request), ctypes.c_char_p,
                                            ctypes.c_uint64]
     clusters_sources.remember_graphs()
-    inside.set_function_options({"min_graph_nodes": LEAST_NODES})
+    eager.set_function_options({"min_graph_nodes": LEAST_NODES})
     library.trm_tf_set_optimize(_callback)
 
 

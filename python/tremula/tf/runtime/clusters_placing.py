@@ -12,7 +12,8 @@ import functools
 import re
 import threading
 
-from tremula.tf.runtime import clusters, inside, placing_on_cpu, plain_graphs
+from tremula.tf.inner import sessions
+from tremula.tf.runtime import clusters, placing_on_cpu, plain_graphs
 
 _UNPLACEABLE = re.compile(r"Cannot assign a device for operation ([^\s:]+)")
 _MOST_TRIES = 64  # each reads the graph anew
@@ -37,7 +38,7 @@ def place_what_can_be_placed():
         if own is not None:
             self._tremula_plain = self._graph.version, kind
         # What users see is what they gave.
-        self._config = inside.default_config() if config is None else config
+        self._config = sessions.default_config() if config is None else config
         if not self._config.graph_options.place_pruned_graph:
             self._tremula_undecided = threading.Lock()
 
@@ -101,7 +102,7 @@ def _optimized(config):
     if not isinstance(config, (config_pb2.ConfigProto, type(None))):
         return config  # TensorFlow says what is wrong
     own = config_pb2.ConfigProto()
-    own.CopyFrom(inside.default_config() if config is None else config)
+    own.CopyFrom(sessions.default_config() if config is None else config)
     rewriting = own.graph_options.rewrite_options
     if not rewriting.min_graph_nodes:
         rewriting.min_graph_nodes = clusters.LEAST_NODES

@@ -8,7 +8,7 @@ by sessions, functions and single operations. The CPU is left to TensorFlow.
 import functools
 import os
 
-from tremula.tf.runtime import inside
+from tremula.tf.inner import errors
 
 _had_devices = False  # in the parent: this process was forked, and its parent had made devices
 _has_devices = []  # before a fork: whether that is so
@@ -37,7 +37,7 @@ def _note_devices():
 def refuse(devices):
     """In such a process, raises FailedPreconditionError where a device of `devices()` is an IPU."""
     if _had_devices and any("IPU" in device for device in devices()):
-        raise inside.failed_precondition(
+        raise errors.failed_precondition(
             "This process was forked from one that had made sessions or run programs or eager "
             "operations: the threads of TensorFlow and of the IPUs are not in it, and what uses "
             "IPUs would wait for them for ever. Fork before TensorFlow is first used, or start "

@@ -30,7 +30,8 @@ import signal
 import threading
 import time
 
-from tremula.tf.runtime import forks, inside, recent
+from tremula.tf.inner import eager, errors
+from tremula.tf.runtime import forks, recent
 
 _FIRST_LOOK = .02
 _LOOK = .1
@@ -79,7 +80,7 @@ def _forget_threads():
     _is_holding = False
     host_calls.forget_runs()
     plugin.library().trm_tf_forked()
-    inside.keep_context()
+    eager.keep_context()
 
 
 # ---- Sessions ----
@@ -156,8 +157,8 @@ def _telling_of_partial_runs(call, is_partial):
             if is_partial:
                 session._tremula_partial_run_failed = True
             elif (getattr(session, "_tremula_partial_run_failed", False)
-                  and inside.error_code(error) == inside.CANCELLED):
-                raise inside.error_class(inside.CANCELLED)(None, None, (
+                  and errors.error_code(error) == errors.CANCELLED):
+                raise errors.error_class(errors.CANCELLED)(None, None, (
                     "A partial run of this session failed or was interrupted. TensorFlow runs "
                     "nothing in a session after that: make a new one.")) from error
             raise

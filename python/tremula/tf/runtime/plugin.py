@@ -11,8 +11,7 @@ import os
 import threading
 
 from tremula import waiting
-from tremula.tf import compat
-from tremula.tf.runtime import inside
+from tremula.tf.inner import errors, patches, registry, versions
 
 LIBRARY_DIR_VARIABLE = "TREMULA_LIBRARY_DIR"
 _NAME = "libtremula_tf.so"
@@ -152,7 +151,7 @@ def library():
         waiting.settle()
         before = _loaded_path()
         if before is None:
-            inside.load_device_plugin(path())
+            registry.load_device_plugin(path())
         elif not os.path.samefile(before, path()):
             # A second one would make TensorFlow abort.
             raise ImportError(f"This process has loaded the TensorFlow plugin {before}, but "
@@ -168,7 +167,7 @@ def library():
 def load():
     """Makes the IPU devices and everything on them known to TensorFlow. Later calls do nothing."""
     with _lock:
-        compat.prefer_legacy_keras()
+        versions.prefer_legacy_keras()
         library()
         if os.environ.get("PVTI_OPTIONS"):
             importlib.import_module("libpvti")  # which warns that no trace is written
@@ -182,9 +181,9 @@ def load():
         clusters.install()
         clusters_placing.place_what_can_be_placed()
         interrupts.install()
-        inside.prefer_cpu()
-        inside.leave_unconverted()
-        inside.put_errors_first()
+        patches.prefer_cpu()
+        patches.leave_unconverted()
+        patches.put_errors_first()
 
 
 def check(call, *arguments):
@@ -195,7 +194,7 @@ def check(call, *arguments):
     message = ctypes.create_string_buffer(_MESSAGE_SIZE)
     code = call(*arguments, message, _MESSAGE_SIZE)
     if code:
-        raise inside.error_class(code)(None, None, message.value.decode(errors="replace"))
+        raise errors.error_class(code)(None, None, message.value.decode(errors="replace"))
 
 
 def log_info(origin, text):

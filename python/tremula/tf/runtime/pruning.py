@@ -4,7 +4,8 @@ Functions are the bodies of loops, branches and calls. Nodes that nothing needs 
 that they may be of any kind: placeholders, texts, what saves and restores variables.
 """
 
-from tremula.tf.runtime import inside, outside, rewriting
+from tremula.tf.inner import registry
+from tremula.tf.runtime import outside, rewriting
 
 # How the names of the operations begin that update variables.
 UPDATES = ("Assign", "ResourceApply", "ResourceScatter", "ResourceSparseApply",
@@ -114,7 +115,7 @@ def _acts(node, acting):
 
 def _only_acts(node):
     """Whether a node has effects and no results."""
-    definition = inside.op_definition(node.op)
+    definition = registry.op_definition(node.op)
     return definition is not None and definition.is_stateful and not any(
         not one.type_list_attr or node.attr[one.type_list_attr].list.type
         for one in definition.output_arg)

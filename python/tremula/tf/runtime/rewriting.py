@@ -7,7 +7,8 @@ Its own nodes and those of its functions are treated alike. A function's nodes n
 import hashlib
 import json
 
-from tremula.tf.runtime import inside, node_marks
+from tremula.tf.inner import graphs
+from tremula.tf.runtime import node_marks
 
 # Marks that lowering would act on, or trip over. What they say is in the node table.
 _MARKS = (node_marks.SHARDING, node_marks.FRONTEND_ATTRIBUTES, "_XlaCompile", "_XlaScope",
@@ -65,14 +66,14 @@ def _failure(operation):
     """What an Assert says: those of its data that are text. Numbers stay on the IPU."""
     words = []
     for tensor in operation.inputs[1:] if operation is not None else ():
-        value = inside.constant_value(_outside(tensor)) if tensor.dtype.name == "string" else None
+        value = graphs.constant_value(_outside(tensor)) if tensor.dtype.name == "string" else None
         words += [] if value is None else [bytes(value).decode(errors="replace")]
     return f"assertion failed: {' '.join(words) or 'the condition is false'}"
 
 
 def _outside(tensor):
     """What a tensor in a function is outside of it, where it is one that the function takes."""
-    while inside.is_function_graph(tensor.graph):
+    while graphs.is_function_graph(tensor.graph):
         found = [external for external, internal in tensor.graph.captures if internal is tensor]
         if not found:
             break

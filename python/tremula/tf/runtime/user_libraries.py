@@ -4,7 +4,7 @@ import ctypes
 import hashlib
 import os
 
-from tremula.tf.runtime import inside
+from tremula.tf.inner import errors
 
 _API = 1  # TRM_USER_OP_API
 
@@ -71,7 +71,7 @@ _NOT_FOUND, _FAILED_PRECONDITION, _UNIMPLEMENTED = 5, 9, 12
 
 
 def _error(code, message):
-    return inside.error_class(code)(None, None, message)
+    return errors.error_class(code)(None, None, message)
 
 
 def _open(path, op):

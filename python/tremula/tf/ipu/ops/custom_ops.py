@@ -6,8 +6,9 @@ import logging
 
 import tensorflow.compat.v1 as tf
 
+from tremula.tf.inner import graphs
 from tremula.tf.ipu.ops import _building
-from tremula.tf.runtime import checks, inside, tracing, user_libraries
+from tremula.tf.runtime import checks, tracing, user_libraries
 
 _TARGET = "tremula.user-op"
 LOG = logging.getLogger("tremula")
@@ -161,7 +162,7 @@ def _call(library, op_name, name, inputs, types, shapes, attributes, callback, *
         config["digest"] = user_libraries.digest(library)
     shapes = [one.as_list() for one in shapes]
     if said.is_stateless:
-        operation = inside.apply_op(
+        operation = graphs.apply_op(
             "XlaCustomCallV2", name=name or "UserOp", operands=list(inputs),
             call_target_name=_TARGET, backend_config=json.dumps(config), has_side_effect=False,
             result_dtypes=types, result_shapes=shapes)
