@@ -99,7 +99,7 @@ def saved_model(path, name, shapes, batch=None):
     """What lower() takes, of a signature of a SavedModel. batch: of inputs whose first dimension is
     unknown."""
     import tensorflow as tf
-    from tensorflow.python.framework import convert_to_constants
+    from tremula.tf.inner import graphs
     if not tf.saved_model.contains_saved_model(path):
         raise tool.Complaint(f"{path} is a folder without a saved_model.pb, so not a SavedModel")
     try:
@@ -123,9 +123,7 @@ def saved_model(path, name, shapes, batch=None):
         return [results[one] for one in outputs]
 
     concrete = tf.function(program, autograph=False).get_concrete_function(*full)
-    # Loops stay functions: TensorFlow's bridge cannot lower the other form.
-    frozen = convert_to_constants.convert_variables_to_constants_v2(
-        concrete, lower_control_flow=False)
+    frozen = graphs.without_variables(concrete)
     if len(frozen.inputs) != len(inputs):
         extra = ", ".join(one.name for one in frozen.inputs[len(inputs):])
         raise tool.Complaint(f"the signature '{name}' of {path} uses something that cannot be made "

@@ -83,3 +83,26 @@ def cpu_operation(op, name, shape):
         result = graphs.apply_op(op, name=name).outputs[0]
     result.set_shape(shape)
     return result
+
+
+def has_devices():
+    """Whether the process has made TensorFlow's devices."""
+    from tensorflow.python.eager import context
+    return getattr(context.context(), "_context_handle", None) is not None
+
+
+def has_executor(owner):
+    """Whether operations of this thread in the context `owner` run in an executor."""
+    return getattr(owner._thread_local_data, "executor", None) is not None
+
+
+def thread_state(owner):
+    """What the context `owner` keeps for this thread: its device and its options."""
+    data = owner._thread_local_data
+    return data.device_name, data.device_spec, data.function_call_options
+
+
+def set_thread_state(owner, state):
+    """Makes what the context `owner` keeps for this thread what thread_state() gave in another."""
+    data = owner._thread_local_data
+    data.device_name, data.device_spec, data.function_call_options = state

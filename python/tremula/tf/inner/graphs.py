@@ -212,3 +212,11 @@ def in_static_program():
     from tensorflow.python.framework import ops
     from tensorflow.python.ops import control_flow_util
     return control_flow_util.GraphOrParentsInXlaContext(ops.get_default_graph())
+
+
+def without_variables(concrete_function):
+    """A concrete function with constants for its variables. Loops stay functions: TensorFlow's
+    bridge cannot lower the other form."""
+    from tensorflow.python.framework import convert_to_constants
+    return convert_to_constants.convert_variables_to_constants_v2(
+        concrete_function, lower_control_flow=False)

@@ -23,3 +23,24 @@ def rewrites_precision():
     """Whether sessions compute in half precision where TensorFlow finds that good."""
     from tensorflow.python.client import session
     return session.mixed_precision_global_state.is_mixed_precision_graph_rewrite_enabled()
+
+
+def is_session(value):
+    """Whether something is a session, of any kind."""
+    from tensorflow.python.client import session
+    return isinstance(value, session.BaseSession)
+
+
+def start_again(owner, config):
+    """Puts a new session of the runtime's, with the ConfigProto `config`, below `owner`, which has
+    run nothing."""
+    from tensorflow.python.client import pywrap_tf_session as tf_session
+    options = tf_session.TF_NewSessionOptions(target=owner._target, config=config)
+    try:
+        with owner._graph._c_graph.get() as graph:
+            new = tf_session.TF_NewSessionRef(graph, options)
+    finally:
+        tf_session.TF_DeleteSessionOptions(options)
+    old, owner._session = owner._session, new
+    tf_session.TF_CloseSession(old)
+    tf_session.TF_DeleteSession(old)

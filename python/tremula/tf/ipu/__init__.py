@@ -53,13 +53,13 @@ def __dir__():
 def _on_tensorflow_import():
     """Run by the finder when a program first imports `tensorflow.python.ipu`."""
     from tremula.tf.inner import patches
-    from tremula.tf import graph_mode, moved_names, runtime
+    from tremula.tf import graph_mode, runtime
     from tremula.tf.ipu import config, sharding
     from tremula.tf.runtime import node_marks, settings
     graph_mode.begin_if_wanted()
     patches.inherit_graph_attributes(
         (node_marks.SHARDING, node_marks.FRONTEND_ATTRIBUTES))
-    moved_names.restore()
+    patches.restore_moved_names()
     patches.compile_xla_on_ipus(_compile)
     patches.leave_dependencies_unmarked()
     patches.accept_half_batch_norm()

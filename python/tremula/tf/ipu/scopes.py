@@ -7,8 +7,7 @@ the compiler is taken off again before TensorFlow lowers the graph and travels b
 import contextlib
 import itertools
 
-from tensorflow.python.framework import ops
-from tensorflow.python.ops import variable_scope
+import tensorflow.compat.v1 as tf
 
 from tremula.tf.inner import graphs, marks
 from tremula.tf.runtime import checks, node_marks
@@ -40,8 +39,8 @@ def ipu_scope(device):
             or hasattr(device, "to_string")):
         raise TypeError(f'ipu_scope takes the name of a device, such as "/device:IPU:0", not '
                         f"{device!r}.")
-    with variable_scope.variable_scope("", use_resource=True):
-        with ops.device(device):
+    with tf.variable_scope("", use_resource=True):
+        with tf.device(device):
             with ipu_jit_scope(0) as scope:
                 yield scope
 
@@ -57,7 +56,7 @@ def outside_compilation_scope(name="outside"):
         raise ValueError("outside_compilation_scope is only allowed in XLA context")
     if marks.graph_attribute(OUTSIDE_COMPILATION_NAME) is not None:
         raise ValueError("Illegal nesting of outside_compilation_scope")
-    with ops.name_scope(name), marks.graph_attributes({
+    with tf.name_scope(name), marks.graph_attributes({
             OUTSIDE_COMPILATION_NAME: f"{name}_{next(_outside_scopes)}"}):
         yield
 

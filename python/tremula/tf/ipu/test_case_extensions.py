@@ -10,7 +10,9 @@ import functools
 import itertools
 
 import pva
-from tensorflow.python.framework.test_util import TensorFlowTestCase
+import tensorflow.compat.v1 as tf
+
+from tremula.tf.inner import patches
 
 # Compute sets that every program may have.
 _COMMON = ("*__seed*", "*host-exchange-*", "*[cC]opy_*")
@@ -217,8 +219,7 @@ def _noting_configurations(original):
 
 
 # Not setUp: tests override that, and need not call it.
-TensorFlowTestCase.run = _noting_configurations(TensorFlowTestCase.run)
-
-for _name, _method in vars(TestCaseExtensions).items():
-    if not _name.startswith("__"):
-        setattr(TensorFlowTestCase, _name, _method)
+patches.add_test_methods({
+    "run": _noting_configurations(tf.test.TestCase.run),
+    **{name: method for name, method in vars(TestCaseExtensions).items()
+       if not name.startswith("__")}})

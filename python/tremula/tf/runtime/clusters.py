@@ -55,9 +55,9 @@ def install():
 def _answer(request):
     """Called by the plugin. A graph that gets no reply stays as it is."""
     try:
-        from tensorflow.core.framework import graph_pb2
+        import tensorflow.compat.v1 as tf
         asked = request.contents
-        graph_def = graph_pb2.GraphDef.FromString(
+        graph_def = tf.GraphDef.FromString(
             ctypes.string_at(asked.graph, asked.graph_size))
         preserved = ctypes.string_at(asked.preserved, asked.preserved_size).decode().split("\n")
         fetched = ctypes.string_at(asked.fetched, asked.fetched_size).decode().split("\n")

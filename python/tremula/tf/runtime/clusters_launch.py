@@ -247,8 +247,8 @@ class _Program:
 
     def source(self):
         """The lowering.Source."""
-        from tensorflow.core.framework import graph_pb2
-        graph_def = graph_pb2.GraphDef(versions=versions.graph_versions())
+        import tensorflow.compat.v1 as tf
+        graph_def = tf.GraphDef(versions=versions.graph_versions())
         for node in self._nodes:
             self._add(graph_def.node.add(), node)
         rewriting.elide_checks(graph_def.node)

@@ -6,12 +6,11 @@ of summaries) is run by the session that runs the program.
 """
 
 import ctypes
-import functools
 import re
 import threading
 import weakref
 
-from tremula.tf.inner import dtypes, eager, errors, graphs, marks
+from tremula.tf.inner import dtypes, eager, errors, graphs, marks, patches
 from tremula.tf.runtime import plugin
 
 # What TensorFlow says of functions before it says what was wrong.
@@ -130,19 +129,20 @@ _running = []  # sessions, once for each run that is going on
 
 def _watch_sessions():
     """Numbers the sessions, and keeps a list of those that there are and that run something."""
-    from tensorflow.python.client import session
-    base = session.BaseSession
-    create, run = base.__init__, base._do_run
+    patches.wrap_session(create=_known, run=_noted)
 
-    @functools.wraps(create)
+
+def _known(create):
     def create_known(self, *arguments, **keywords):
         create(self, *arguments, **keywords)
         with _lock:
             _last_number[0] += 1
             _numbers[self] = _last_number[0]
+    return create_known
 
-    @functools.wraps(run)
-    def run_known(self, *arguments, **keywords):
+
+def _noted(run):
+    def run_noted(self, *arguments, **keywords):
         with _lock:
             _running.append(self)
         try:
@@ -150,8 +150,7 @@ def _watch_sessions():
         finally:
             with _lock:
                 _running.remove(self)
-
-    base.__init__, base._do_run = create_known, run_known
+    return run_noted
 
 
 def number_of(session):

@@ -30,7 +30,7 @@ import signal
 import threading
 import time
 
-from tremula.tf.inner import eager, errors
+from tremula.tf.inner import eager, errors, patches, sessions
 from tremula.tf.runtime import forks, recent
 
 _FIRST_LOOK = .02
@@ -56,18 +56,13 @@ def feeds_exist():
 
 def install():
     """Makes sessions and eager functions do all that. Called once."""
-    from tensorflow.python.client import session
-    from tensorflow.python.eager import context
     forks.install(_forget_threads)
     atexit.register(_end_all)
-    base = session.BaseSession
-    for owner, name in ((base, "_call_tf_sessionrun"), (base, "_call_tf_sessionprun"),
-                        (base._Callable, "__call__")):
-        setattr(owner, name, _interruptible(getattr(owner, name)))
-    base._Callable.__init__ = _in_session(base._Callable.__init__)
-    base.close = _cancelling(base.close)
-    base._extend_graph = _counted(base._extend_graph)
-    context.Context.call_function = _interruptible_function(context.Context.call_function)
+    patches.wrap_session(
+        call=_interruptible, call_partial=functools.partial(_interruptible, is_partial=True),
+        call_callable=_interruptible, create_callable=_in_session, close=_cancelling,
+        extend=_counted)
+    patches.wrap_function_calls(_interruptible_function)
 
 
 def _forget_threads():
@@ -87,8 +82,7 @@ def _forget_threads():
 
 def _session_of(owner):
     """The session of a session or of one of its callables."""
-    from tensorflow.python.client import session
-    return owner if isinstance(owner, session.BaseSession) else owner._session
+    return owner if sessions.is_session(owner) else owner._session
 
 
 def _in_session(call):
@@ -109,12 +103,11 @@ def _in_session(call):
     return call_in_session
 
 
-def _interruptible(call):
+def _interruptible(call, is_partial=False):
     from tremula.tf.runtime import plugin
     library = plugin.library()
     cancels, hold, release = (library.trm_tf_interrupt_cancels, library.trm_tf_interrupt_hold,
                               library.trm_tf_interrupt_release)
-    is_partial = call.__name__ == "_call_tf_sessionprun"
     call = _telling_of_partial_runs(_in_session(call), is_partial)
 
     @functools.wraps(call)
@@ -230,32 +223,22 @@ def _can_run_beside(context):
     """Whether another thread may make a call for this one: the main one, which waits for nothing."""
     return (threading.current_thread() is threading.main_thread() and not _is_ending
             and not _is_holding and callable(signal.getsignal(signal.SIGINT))
-            and getattr(context._thread_local_data, "executor", None) is None)
+            and not eager.has_executor(context))
 
 
 def _in_context(call, context):
     """`call`, to be made in another thread, as if in this one: on its device, with its options."""
-    here = _state(context)
+    here = eager.thread_state(context)
 
     def call_in_context(*arguments, **keywords):
-        there = _state(context)
-        _set_state(context, here)
+        there = eager.thread_state(context)
+        eager.set_thread_state(context, here)
         try:
             return call(*arguments, **keywords)
         finally:
-            _set_state(context, there)
+            eager.set_thread_state(context, there)
 
     return call_in_context
-
-
-def _state(context):
-    data = context._thread_local_data
-    return data.device_name, data.device_spec, data.function_call_options
-
-
-def _set_state(context, state):
-    data = context._thread_local_data
-    data.device_name, data.device_spec, data.function_call_options = state
 
 
 def _takes_from_feeds(context, name):
@@ -269,12 +252,12 @@ def _takes_from_feeds(context, name):
 
 def _nodes(context, name):
     """The nodes of a function and of all that it calls."""
-    from tensorflow.python.framework import errors_impl
+    import tensorflow.compat.v1 as tf
     seen, left = {name}, [name]
     while left:
         try:
             definition = context.get_function_def(left.pop())
-        except errors_impl.NotFoundError:
+        except tf.errors.NotFoundError:
             continue
         for node in definition.node_def:
             yield node

@@ -104,8 +104,8 @@ def _tell_of_shapes(part, name, inputs):
 
 def _lower_node(payload, inputs, name):
     """A single op."""
-    from tensorflow.core.framework import graph_pb2, node_def_pb2
-    node = node_def_pb2.NodeDef.FromString(payload)
+    import tensorflow.compat.v1 as tf
+    node = tf.NodeDef.FromString(payload)
     del name
     entry = {"name": node.name, "file": None, "line": 0}
     attributes = {}
@@ -133,7 +133,7 @@ def _lower_node(payload, inputs, name):
     found = _ops.get(key)
     if found is None:
         source = lowering.Source(
-            graph_pb2.GraphDef(node=[node], versions=versions.graph_versions()),
+            tf.GraphDef(node=[node], versions=versions.graph_versions()),
             [lowering.Argument(f"input{i}:0", one.dtype, one.shape)
              for i, one in enumerate(inputs)], [], [], "n1", {"n1": entry})
         found = _lower_with_constants(source, inputs, fixed)

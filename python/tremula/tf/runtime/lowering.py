@@ -57,13 +57,13 @@ class Source:
     @classmethod
     def parse(cls, data):
         """What serialize() wrote. Raises ValueError for anything else."""
-        from tensorflow.core.framework import graph_pb2
+        import tensorflow.compat.v1 as tf
         start = len(_MAGIC) + 8
         if not data.startswith(_MAGIC) or len(data) < start:
             raise ValueError("This is not a graph that Tremula has written.")
         size, = struct.unpack("<Q", data[len(_MAGIC):start])
         header = json.loads(data[start:start + size])
-        return cls(graph_pb2.GraphDef.FromString(data[start + size:]),
+        return cls(tf.GraphDef.FromString(data[start + size:]),
                    [Argument(*one) for one in header["arguments"]],
                    [Argument(*one) for one in header["variables"]],
                    header["outputs"], header["outputs_of"], header["table"],

@@ -8,7 +8,7 @@ after lowering the table's words are written on the instructions that came of it
 import itertools
 import os
 
-from tremula.tf.inner import marks
+from tremula.tf.inner import marks, protos
 from tremula.tf.runtime import node_marks
 
 # Frames below these folders are not the user's.
@@ -96,8 +96,7 @@ class NodeTable:
 
     def annotate(self, module):
         """Writes on the instructions of an HloModuleProto what is known about their nodes."""
-        from tensorflow.compiler.xla import xla_data_pb2
-        maximal = xla_data_pb2.OpSharding.MAXIMAL
+        maximal = protos.OpSharding.MAXIMAL
         for computation in module.computations:
             for instruction in computation.instructions:
                 entry = self.find(instruction.metadata.op_name)

@@ -66,8 +66,8 @@ def _leave(operation, arrays):
             _is_on_ipu(graph.get_operation_by_name(name)) for name in strangers):
         return
     if strangers:
-        from tensorflow.core.framework import attr_value_pb2
-        value = attr_value_pb2.AttrValue()
+        import tensorflow.compat.v1 as tf
+        value = tf.AttrValue()
         value.list.s.extend(f"loc:@{name}".encode() for name in classes if name in arrays)
         operation._clear_attr(_CLASS)
         if value.list.s:

@@ -7,7 +7,7 @@ Its own nodes and those of its functions are treated alike. A function's nodes n
 import hashlib
 import json
 
-from tremula.tf.inner import graphs
+from tremula.tf.inner import graphs, protos
 from tremula.tf.runtime import node_marks
 
 # Marks that lowering would act on, or trip over. What they say is in the node table.
@@ -85,12 +85,12 @@ def use_plain_ops(nodes):
     """Puts other ops for those that TensorFlow's bridge lowers for some types only: an IPU has no
     complex numbers to conjugate, and integers are round. Returns the names of nodes whose output
     was "y" and is "output" now, which matters in a FunctionDef."""
-    from tensorflow.python.framework import dtypes
+    import tensorflow.compat.v1 as tf
     changed = []
     for node in nodes:
         if node.op == "ConjugateTranspose":
             node.op = "Transpose"
-        elif node.op == "Round" and dtypes.as_dtype(node.attr["T"].type).is_integer:
+        elif node.op == "Round" and tf.dtypes.as_dtype(node.attr["T"].type).is_integer:
             node.op = "Identity"
             changed.append(node.name)
     return changed
@@ -182,7 +182,6 @@ def call_function(node, function, input_types, output_types):
 def custom_call(node, target, config, inputs, controls, operand_types, result_types,
                 result_shapes):
     """Makes a node a custom call with side effects."""
-    from tensorflow.core.framework import tensor_shape_pb2
     node.op = "XlaCustomCallV2"
     node.attr.clear()
     del node.input[:]
@@ -197,8 +196,8 @@ def custom_call(node, target, config, inputs, controls, operand_types, result_ty
     node.attr["result_dtypes"].list.SetInParent()
     node.attr["result_shapes"].list.SetInParent()
     for shape in result_shapes:
-        node.attr["result_shapes"].list.shape.append(tensor_shape_pb2.TensorShapeProto(
-            dim=[tensor_shape_pb2.TensorShapeProto.Dim(size=size) for size in shape]))
+        node.attr["result_shapes"].list.shape.append(protos.TensorShapeProto(
+            dim=[protos.TensorShapeProto.Dim(size=size) for size in shape]))
 
 
 def redirect_output(function, name, old_output, new_output):
