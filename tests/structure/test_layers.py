@@ -76,7 +76,7 @@ def test_the_runtime_imports_nothing_of_the_api():
     api = ("tremula.tf.ipu", "tremula.tf.plugin", "tremula.tf.graph_mode", "tremula.tf1",
            "tensorflow.python.ipu")
     wrong, count = [], 0
-    for path in sorted(folder.glob("*.py")):
+    for path in sorted(folder.rglob("*.py")):
         for name in imported_modules(path):
             count += 1
             if any(name == one or name.startswith(one + ".") for one in api):
@@ -172,3 +172,57 @@ def test_changes_are_found():
     tree = ast.parse("import tensorflow as tf\nbase = tf.Session\nbase.run = 1\n"
                      "setattr(tf.nn, 'x', 1)\nown = tf.Session()\nown.x = 1\n")
     assert list(changes(tree, tensorflow_names(tree))) == [3, 4]
+
+
+def modules():
+    """{name: file} of the modules of python/tremula."""
+    found = {}
+    for path in (PYTHON / "tremula").rglob("*.py"):
+        parts = path.relative_to(PYTHON).with_suffix("").parts
+        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+def import_graph():
+    """{module: the modules that it imports, at its head or in a function}."""
+    known = modules()
+    own_names = {"tensorflow.python.ipu": "tremula.tf.ipu",
+                 "tensorflow.compiler.plugin": "tremula.tf.plugin"}
+    graph = {}
+    for module, path in known.items():
+        graph[module] = set()
+        for name in imported_modules(path):
+            for alias, own in own_names.items():
+                name = own + name[len(alias):] if (name + ".").startswith(alias + ".") else name
+            while name and name not in known:  # a function of a module, or of another package
+                name = name.rpartition(".")[0]
+            graph[module] |= {name} & known.keys() - {module}
+    return graph
+
+
+def in_circles(graph):
+    """The nodes that lead to themselves, sorted."""
+    found = []
+    for start in sorted(graph):
+        seen, waiting = set(), list(graph[start])
+        while waiting:
+            one = waiting.pop()
+            if one not in seen:
+                seen.add(one)
+                waiting += graph[one]
+        found += [start] if start in seen else []
+    return found
+
+
+def test_python_modules_import_each_other_in_no_circle():
+    graph = import_graph()
+    assert sum(map(len, graph.values())) > 300
+    assert in_circles(graph) == [], "end it by registration: plugin.on_load()"
+    assert in_circles({"a": {"b"}, "b": {"c"}, "c": {"b"}}) == ["b", "c"]
+
+
+def test_the_door_to_tensorflow_imports_nothing_of_tremula():
+    wrong = [f"{module} imports {name}" for module, names in import_graph().items()
+             if module.startswith("tremula.tf.inner.") for name in names
+             if not name.startswith("tremula.tf.inner")]
+    assert not wrong, "\n".join(wrong)

@@ -14,10 +14,19 @@
     clusters     ops on an IPU without `compile`, put together into programs
 """
 
+from tremula.tf.inner import patches
+from tremula.tf.runtime import (clusters, clusters_placing, host_calls, interrupts, kernel_list,
+                                late, outside, plugin, settings)
 from tremula.tf.runtime.kernel_list import supported_ops
 from tremula.tf.runtime.plugin import load
 from tremula.tf.runtime.settings import (clear_compilation_caches, configure, reset_configuration,
                                          reset_seed)
+
+# What loading the plugin sets up, in this order. The modules only know the plugin.
+plugin.on_load(
+    kernel_list.register, late.install, settings.install, host_calls.install, outside.install,
+    clusters.install, clusters_placing.place_what_can_be_placed, interrupts.install,
+    patches.prefer_cpu, patches.leave_unconverted, patches.put_errors_first)
 
 __all__ = ["clear_compilation_caches", "configure", "load", "reset_configuration", "reset_seed",
            "supported_ops"]

@@ -18,6 +18,7 @@ import os
 import struct
 import time
 
+import tremula
 from tremula import flags
 from tremula.tf.inner import bridge
 from tremula.tf.runtime import lowering, plugin, recent, regular
@@ -120,10 +121,17 @@ def _environment():
     for one in (tf.version.VERSION, os.environ.get("XLA_FLAGS", ""),
                 os.environ.get("TF_XLA_FLAGS", "")):
         digest.update(one.encode() + b"\0")
-    for name in sorted(glob.glob(os.path.join(os.path.dirname(__file__), "*.py"))):
+    for name in _sources():
         with open(name, "rb") as file:
             digest.update(file.read())
     return digest.digest()
+
+
+def _sources():
+    """The files that have a part in lowering: all of the runtime and of its door to TensorFlow."""
+    top = os.path.join(os.path.dirname(tremula.__file__), "tf")
+    return sorted(name for folder in ("inner", "runtime")
+                  for name in glob.glob(os.path.join(top, folder, "**", "*.py"), recursive=True))
 
 
 def _key(parts):

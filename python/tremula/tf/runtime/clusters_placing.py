@@ -12,7 +12,7 @@ import re
 import threading
 
 from tremula.tf.inner import marks, patches, sessions
-from tremula.tf.runtime import clusters, placing_on_cpu, plain_graphs
+from tremula.tf.runtime import clusters, node_table, placing_on_cpu, plain_graphs
 
 _UNPLACEABLE = re.compile(r"Cannot assign a device for operation ([^\s:]+)")
 _MOST_TRIES = 64  # each reads the graph anew
@@ -223,7 +223,6 @@ def _check_elements(self, fetches, feeds):
 
 
 def _explain(operation, device, said):
-    from tremula.tf.runtime import node_table
     file, line = node_table.user_frame(operation)
     where = f"{operation.type}, on '{device}'" + (f", defined at {file}:{line}" if file else "")
     said = said.replace(f"operation {operation.name}:", f"operation {operation.name} ({where}):", 1)

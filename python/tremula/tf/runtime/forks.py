@@ -8,6 +8,7 @@ by sessions, functions and single operations. The CPU is left to TensorFlow.
 import os
 
 from tremula.tf.inner import eager, errors, patches
+from tremula.tf.runtime import host_calls, plugin
 
 _had_devices = False  # in the parent: this process was forked, and its parent had made devices
 _has_devices = []  # before a fork: whether that is so
@@ -26,7 +27,6 @@ def install(forget_threads):
 
 
 def _note_devices():
-    from tremula.tf.runtime import host_calls, plugin
     _has_devices[:] = [
         host_calls.had_sessions() or plugin.library().trm_tf_programs_built() > 0
         or eager.has_devices()]

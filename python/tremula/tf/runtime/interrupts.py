@@ -31,7 +31,7 @@ import threading
 import time
 
 from tremula.tf.inner import eager, errors, patches, sessions
-from tremula.tf.runtime import forks, recent
+from tremula.tf.runtime import forks, host_calls, plugin, recent
 
 _FIRST_LOOK = .02
 _LOOK = .1
@@ -67,7 +67,6 @@ def install():
 
 def _forget_threads():
     """A forked process has none of its parent's."""
-    from tremula.tf.runtime import host_calls, plugin
     global _lock, _is_holding
     _lock = threading.Lock()
     _idle.clear()
@@ -88,7 +87,6 @@ def _session_of(owner):
 def _in_session(call):
     """`call`, whose first argument is a session's, or which has one as its second argument, makes
     nodes of that session."""
-    from tremula.tf.runtime import host_calls, plugin
     enter, number_of = plugin.library().trm_tf_session_enter, host_calls.number_of
 
     @functools.wraps(call)
@@ -104,7 +102,6 @@ def _in_session(call):
 
 
 def _interruptible(call, is_partial=False):
-    from tremula.tf.runtime import plugin
     library = plugin.library()
     cancels, hold, release = (library.trm_tf_interrupt_cancels, library.trm_tf_interrupt_hold,
                               library.trm_tf_interrupt_release)
@@ -178,7 +175,6 @@ _is_holding = False  # the main thread is in one
 def held(call, *arguments, **keywords):
     """Makes a call into TensorFlow that may last, not a session's; after Ctrl-C it raises
     KeyboardInterrupt. With a handler of the user's it ends first."""
-    from tremula.tf.runtime import plugin
     global _is_holding
     if _is_holding or threading.current_thread() is not threading.main_thread():
         return call(*arguments, **keywords)
@@ -204,8 +200,6 @@ def held(call, *arguments, **keywords):
 
 def _interruptible_function(call):
     """Context.call_function, which runs a tf.function."""
-    from tremula.tf.runtime import plugin
-
     @functools.wraps(call)
     def run(self, name, *arguments, **keywords):
         forks.refuse(lambda: (node.device for node in self.get_function_def(name).node_def))
@@ -385,8 +379,6 @@ def _cancel_until(cancel, is_done, seconds):
 
 def _cancelling(close):
     """BaseSession.close, which also cancels what the session runs."""
-    from tremula.tf.runtime import host_calls, plugin
-
     @functools.wraps(close)
     def close_cancelling(self):
         if self not in host_calls.running_sessions():
@@ -409,7 +401,6 @@ def _cancelling(close):
 
 
 def _end_all():
-    from tremula.tf.runtime import plugin
     global _is_ending
     with _lock:
         _is_ending = True

@@ -9,8 +9,8 @@ import ctypes
 import threading
 
 from tremula.tf.inner import bridge, dtypes, errors, versions
-from tremula.tf.runtime import (cache, kernel_list, known_values, lowering, node_marks, plugin,
-                                recent, rewriting)
+from tremula.tf.runtime import (cache, collective_shapes, kernel_list, known_values, lowering,
+                                node_marks, plugin, recent, rewriting, staging)
 
 _GRAPH, _NODE = ord("g"), ord("n")
 
@@ -85,7 +85,6 @@ def _lower_graph(payload, inputs, name):
     for variable, value in zip(source.variables, inputs[num_arguments:]):
         variable.shape = value.shape if variable.shape is None else variable.shape
     _tell_of_shapes((name, hash(payload)), name, inputs[:num_arguments])
-    from tremula.tf.runtime import collective_shapes, staging
     shapes = [one.shape for one in inputs[:num_arguments]]
     staging.infer_random_shapes(source, shapes)
     collective_shapes.replace(source, shapes)
@@ -124,7 +123,6 @@ def _lower_node(payload, inputs, name):
             f"{entry['name']} does something that only a program can do: run it in a session or in "
             "a tf.function, and leave the option use_plugin_optimizers on.")
     if node.op in rewriting.RANDOM_OPS:
-        from tremula.tf.runtime import staging
         fixed = (0,)
         rewriting.replace_random(node, staging.random_number(entry["name"]),
                                  [int(size) for size in inputs[0].value()])

@@ -11,7 +11,7 @@ import os
 import threading
 
 from tremula import waiting
-from tremula.tf.inner import errors, patches, registry, versions
+from tremula.tf.inner import errors, registry, versions
 
 LIBRARY_DIR_VARIABLE = "TREMULA_LIBRARY_DIR"
 _NAME = "libtremula_tf.so"
@@ -163,6 +163,14 @@ def library():
         return loaded
 
 
+_installers = []
+
+
+def on_load(*installers):
+    """Has load() call these functions, in their order, once the library is there."""
+    _installers.extend(installers)
+
+
 @functools.cache
 def load():
     """Makes the IPU devices and everything on them known to TensorFlow. Later calls do nothing."""
@@ -171,19 +179,8 @@ def load():
         library()
         if os.environ.get("PVTI_OPTIONS"):
             importlib.import_module("libpvti")  # which warns that no trace is written
-        from tremula.tf.runtime import (clusters, clusters_placing, host_calls, interrupts,
-                                        kernel_list, late, outside, settings)
-        kernel_list.register()
-        late.install()
-        settings.install()
-        host_calls.install()
-        outside.install()
-        clusters.install()
-        clusters_placing.place_what_can_be_placed()
-        interrupts.install()
-        patches.prefer_cpu()
-        patches.leave_unconverted()
-        patches.put_errors_first()
+        for install in _installers:
+            install()
 
 
 def check(call, *arguments):

@@ -20,13 +20,8 @@ def prune(graph_def, roots, stops):
     """Drops nodes of the graph (not of its functions) that the nodes `roots` do not need. `stops`
     are nodes that are fed: they and what only they need go too."""
     nodes = {node.name: node for node in graph_def.node}
-    needed, waiting = set(), [name for name in roots if name not in stops]
-    while waiting:
-        name = waiting.pop()
-        if name in needed:
-            continue
-        needed.add(name)
-        waiting += [one for one in map(rewriting.node_of, nodes[name].input) if one not in stops]
+    needed = _reached((name for name in roots if name not in stops), lambda name: (
+        one for one in map(rewriting.node_of, nodes[name].input) if one not in stops))
     _keep(graph_def.node, needed)
     for node in graph_def.node:  # a fed node has nothing that one could wait for
         waits = [one for one in node.input if one.startswith("^") and one[1:] in stops]
@@ -50,13 +45,20 @@ def _prune_function(function, acting):
     impossible = _impossible(function.node_def)
     waiting += [node.name for node in function.node_def
                 if node.name not in impossible and _acts(node, acting)]
-    needed = set()
+    needed = _reached(waiting, lambda name: (  # an argument has no node
+        map(rewriting.node_of, nodes[name].input) if name in nodes else ()))
+    _keep(function.node_def, needed)
+
+
+def _reached(names, following):
+    """The set of `names` and of those that following(name) leads to, on and on."""
+    found, waiting = set(), list(names)
     while waiting:
         name = waiting.pop()
-        if name in nodes and name not in needed:
-            needed.add(name)
-            waiting += map(rewriting.node_of, nodes[name].input)
-    _keep(function.node_def, needed)
+        if name not in found:
+            found.add(name)
+            waiting += following(name)
+    return found
 
 
 def _keep(nodes, names):
@@ -76,13 +78,7 @@ def _impossible(nodes):
     for node in nodes:
         for one in node.input:
             users.setdefault(rewriting.node_of(one), []).append(node.name)
-    found = set()
-    while waiting:
-        name = waiting.pop()
-        if name not in found:
-            found.add(name)
-            waiting += users.get(name, [])
-    return found
+    return _reached(waiting, lambda name: users.get(name, ()))
 
 
 def _acting_functions(functions):
@@ -94,13 +90,7 @@ def _acting_functions(functions):
             callers.setdefault(called, []).append(name)
         if any(_acts(node, ()) for node in function.node_def):
             waiting.append(name)
-    acting = set()
-    while waiting:
-        name = waiting.pop()
-        if name not in acting:
-            acting.add(name)
-            waiting += callers.get(name, [])
-    return acting
+    return _reached(waiting, lambda name: callers.get(name, ()))
 
 
 def _acts(node, acting):

@@ -8,7 +8,7 @@ import contextlib
 import threading
 
 from tremula.tf.inner import dtypes, eager, errors, graphs, handles, python_code
-from tremula.tf.runtime import support
+from tremula.tf.runtime import outside, pruning, support
 
 _local = threading.local()
 
@@ -110,23 +110,22 @@ class Trace:
         things than variables.
         """
         import tensorflow.compat.v1 as tf
-        from tremula.tf.runtime import outside as host
         self.outputs = list(outputs)
-        for outside, placeholder in self.graph.captures:
-            if outside.dtype._is_ref_dtype:
-                raise support.refuse_reference(outside.op, self.device)
-            if host.is_used_outside_only(placeholder) and outside.dtype in (tf.resource, tf.string):
+        for taken, placeholder in self.graph.captures:
+            if taken.dtype._is_ref_dtype:
+                raise support.refuse_reference(taken.op, self.device)
+            if outside.is_used_outside_only(placeholder) and taken.dtype in (tf.resource, tf.string):
                 continue  # the host takes it from outside
             if handles.is_resource_variable_handle(placeholder):
-                self.handles.append(outside)
+                self.handles.append(taken)
                 self.variables.append(placeholder)
-            elif dtypes.dtype_name(outside.dtype.as_datatype_enum) in ("resource", "variant"):
+            elif dtypes.dtype_name(taken.dtype.as_datatype_enum) in ("resource", "variant"):
                 raise errors.error_class(errors.INVALID_ARGUMENT)(None, None, (
-                    f"The compiled part uses {outside.name}, the handle of something that is not "
+                    f"The compiled part uses {taken.name}, the handle of something that is not "
                     "a variable. Of what is outside, an IPU program can take tensors and "
                     "variables."))
             else:
-                self.arguments.append(outside)
+                self.arguments.append(taken)
                 self.placeholders.append(placeholder)
         self._order_variables()
 
@@ -192,7 +191,6 @@ def _unasked_effects(graph, placeholders):
 
 def _impossible(graph, placeholders):
     """The operations of a graph that need what is pruning.UNKNOWN."""
-    from tremula.tf.runtime import pruning
     known = {id(one) for one in [*placeholders, *(inner for _, inner in graph.captures)]}
 
     def is_unknown(one):
@@ -211,7 +209,6 @@ def _impossible(graph, placeholders):
 def _acts(operation, functions, harmless):
     """Whether an operation has effects, or what it calls of the graphs `functions`, by name.
     `harmless` are names of those that are known to have none."""
-    from tremula.tf.runtime import outside, pruning
 
     def is_effect(one):
         if one.outputs or one.op_def is None:
