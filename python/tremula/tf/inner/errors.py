@@ -7,7 +7,6 @@ INVALID_ARGUMENT = 3
 
 FAILED_PRECONDITION = 9
 
-UNIMPLEMENTED = 12
 
 
 def error_class(code):

@@ -87,7 +87,7 @@ ASSIGN, ADDS = "AssignVariableOp", frozenset(("AssignAddVariableOp", "AssignSubV
 _BLOCKING = ("Queue", "Barrier", "Stage", "Unstage", "Map", "OrderedMap", "Stack", "Tensor",
              "Collective", "Recv", "_Recv", "_HostRecv", "Send", "_Send", "_HostSend", "PyFunc",
              "EagerPyFunc", "Rpc", "IpuStart",
-             "IpuFinish", "ConditionalAccumulator", "Accumulator", "Dequeue")
+             "IpuFinish", "ConditionalAccumulator", "Accumulator")
 
 
 def control_flow(op):

@@ -17,6 +17,9 @@ _MARKS = (node_marks.SHARDING, node_marks.FRONTEND_ATTRIBUTES, "_XlaCompile", "_
 RANDOM_TARGET = "tremula.random"
 ASSERT_TARGET = "tremula.assert"
 _INT32, _BOOL = 3, 10  # the types' numbers in protocol buffers
+# Ops that call functions: how many inputs come before those that the functions get.
+CALLS = {"While": 0, "StatelessWhile": 0, "PartitionedCall": 0, "StatefulPartitionedCall": 0,
+         "If": 1, "StatelessIf": 1, "Case": 1, "StatelessCase": 1}
 # Stateful random ops and the names of what they draw.
 RANDOM_OPS = {"RandomUniform": "uniform", "RandomStandardNormal": "normal",
               "TruncatedNormal": "truncated_normal", "RandomUniformInt": "uniform_int"}

@@ -8,9 +8,6 @@ from tremula.tf.runtime import (lowering, name_order, node_table, outside, pruni
 
 _READING_OPS = frozenset(("ReadVariableOp", "ResourceGather", "ResourceGatherNd", "VariableShape",
                           "VarIsInitializedOp", "_ReadVariablesOp"))
-# Ops that call functions: how many inputs come before those that the functions get.
-_CALLS = {"While": 0, "StatelessWhile": 0, "PartitionedCall": 0, "StatefulPartitionedCall": 0,
-          "If": 1, "StatelessIf": 1, "Case": 1, "StatelessCase": 1}
 
 
 def stage(graph, arguments, variables, outputs, device, state=(), host=None, names=None):
@@ -263,7 +260,7 @@ def _is_written(handle, functions):
         if user.type in ("Identity", "EnsureShape"):
             if _is_written(user.outputs[0], functions):
                 return True
-        elif user.type in _CALLS:
+        elif user.type in rewriting.CALLS:
             if any(_is_written(inner, functions) for inner in _inside(user, handle, functions)):
                 return True
         elif user.type not in _READING_OPS:
@@ -273,7 +270,7 @@ def _is_written(handle, functions):
 
 def _inside(call, handle, functions):
     """The placeholders that stand for an input of a call inside the functions that it calls."""
-    positions = [i - _CALLS[call.type] for i, one in enumerate(call.inputs) if one is handle]
+    positions = [i - rewriting.CALLS[call.type] for i, one in enumerate(call.inputs) if one is handle]
     for name in graphs.called_functions(call):
         graph = functions.get(name)
         for position in positions:

@@ -8,7 +8,7 @@ import contextlib
 import threading
 
 from tremula.tf.inner import dtypes, eager, errors, graphs, handles, python_code
-from tremula.tf.runtime import outside, pruning, support
+from tremula.tf.runtime import outside, pruning, rewriting, support
 
 _local = threading.local()
 
@@ -167,11 +167,6 @@ def pending_effects(graph):
     return [last] if last is not None and graph._add_control_dependencies else []
 
 
-# Operations that call functions.
-_CALLING = frozenset(("Case", "If", "PartitionedCall", "StatefulPartitionedCall", "StatelessCase",
-                      "StatelessIf", "StatelessWhile", "While"))
-
-
 def _unasked_effects(graph, placeholders):
     """What a TensorFlow 1 graph does though nothing needs it: variables are updated, elements
     enqueued, and what is in an outside_compilation_scope prints, also in loops and branches. In the
@@ -223,7 +218,7 @@ def _acts(operation, functions, harmless):
         one = waiting.pop()
         if is_effect(one):
             return True
-        if one.type in _CALLING:
+        if one.type in rewriting.CALLS:
             called = {name for name in graphs.called_functions(one) if name in functions}
             for name in called - harmless - seen:
                 seen.add(name)
