@@ -59,7 +59,7 @@ class AliasLoader:
     def exec_module(self, module):
         module.__spec__ = self._own_spec  # the import system has put the alias's there
         if self._on_load is not None:
-            self._on_load(module)
+            self._on_load()
 
 
 class AliasFinder:
@@ -72,7 +72,7 @@ class AliasFinder:
                     import importlib
                     ready = getattr(importlib.import_module(package), "_on_tensorflow_import",
                                     None)
-                    return alias_spec(fullname, package, on_load=ready and (lambda _: ready()))
+                    return alias_spec(fullname, package, on_load=ready)
                 if fullname.startswith(alias + "."):
                     return _module_spec(fullname, package, fullname[len(alias) + 1:])
         return None

@@ -510,7 +510,8 @@ def _configure(estimator_hook, profiling=True, execution_trace=True, compile_ipu
     opts.optimizations.maximum_inter_ipu_copies_buffer_size = max_inter_ipu_copies_buffer_size
     opts.optimizations.triangular_solve_expander_block_size = triangular_solve_expander_block_size
     opts.optimizations.minimum_remote_tensor_size = minimum_remote_tensor_size
-    count = device_count_override or _test_ipus.compute_device_count(pipelining, sharded, replicated)
+    count = device_count_override or _test_ipus.compute_device_count(
+        pipelining, sharded, replicated)
     if count:
         opts.auto_select_ipus = count
     opts.serialization_output_folder = serialization_folder

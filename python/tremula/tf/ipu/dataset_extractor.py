@@ -1,7 +1,7 @@
 """Writing datasets and variables to files (`tensorflow.python.ipu.dataset_extractor`).
 
-The files are numpy's .npz archives: an array for each tensor of an element, with one dimension more,
-or for each variable. The original's format was its own and could be read by nothing else.
+The files are numpy's .npz archives: an array for each tensor of an element, with one dimension
+more, or for each variable. The original's format was its own and could be read by nothing else.
 """
 
 import sys

@@ -1,5 +1,6 @@
 """What the ops of a graph are to clustering (see clusters.py): which can be part of a program,
-which of them are worth one, what they need to know when compiled, and which tensors are in host memory.
+which of them are worth one, what they need to know when compiled, and which tensors are in host
+memory.
 """
 
 import functools

@@ -214,7 +214,7 @@ def _interruptible_function(call):
 
 
 def _can_run_beside(context):
-    """Whether another thread may make a call for this one: the main one, which waits for nothing."""
+    """Whether another thread may make a call for this one: the main one, waiting for nothing."""
     return (threading.current_thread() is threading.main_thread() and not _is_ending
             and not _is_holding and callable(signal.getsignal(signal.SIGINT))
             and not eager.has_executor(context))

@@ -1,8 +1,9 @@
 """Cutting out of a graph what runs on the host.
 
 What was built in an outside_compilation_scope, and what prints, becomes a HostFunction, and in its
-place comes a custom call that calls it. It is done in the graph and in each of its functions, before
-anything else is done to them. What strings need to be made goes along, as a program has none.
+place comes a custom call that calls it. It is done in the graph and in each of its functions,
+before anything else is done to them. What strings need to be made goes along, as a program has
+none.
 """
 
 import re
@@ -201,8 +202,8 @@ class Part:
         return False
 
     def replace(self, cluster, call, outputs, results):
-        """Takes the nodes of a cluster away. Who took a tensor in `outputs`, {(node, number): number
-        of the call's output}, takes the call's; `results` are these tensors."""
+        """Takes the nodes of a cluster away. Who took a tensor in `outputs`, {(node, number):
+        number of the call's output}, takes the call's; `results` are these tensors."""
         self.operations[call.name] = self.operations[cluster[0].name]
         self._results[call.name] = results
         members = {node.name for node in cluster}

@@ -1,9 +1,10 @@
 """What programs place on an IPU without `compile` though TensorFlow has it for CPUs only.
 
-TensorArrays, which are what TensorFlow 1's loops (dynamic_rnn, map_fn, scan) read and write: they are
-to be where the first value that is written to one is, and so is what passes a handle on. Constants
-that are texts, which every assertion has. The original has both on its device. So before a session
-places a graph, these go to the CPU; what computes the values stays where the program wants it.
+TensorArrays, which are what TensorFlow 1's loops (dynamic_rnn, map_fn, scan) read and write: they
+are to be where the first value that is written to one is, and so is what passes a handle on.
+Constants that are texts, which every assertion has. The original has both on its device. So before
+a session places a graph, these go to the CPU; what computes the values stays where the program
+wants it.
 """
 
 import threading

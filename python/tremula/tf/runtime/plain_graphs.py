@@ -2,9 +2,9 @@
 
 A graph of a program for the IPU is mostly variables, what initialises and saves them, and nodes
 that run compiled parts. TensorFlow optimises its whole graph at every new kind of run all the same,
-before it takes out what the run needs: for ResNet-50's training that was more than half of what lies
-between the graph and the first step, and nothing came of it. So a session that is made for such a
-graph gets options of its own. If it has no functions:
+before it takes out what the run needs: for ResNet-50's training that was more than half of what
+lies between the graph and the first step, and nothing came of it. So a session that is made for
+such a graph gets options of its own. If it has no functions:
 
     rewrite_options.min_graph_nodes   graphs with fewer nodes are not optimised: a few more than the
                                       graph has. Once others have been added, TensorFlow optimises

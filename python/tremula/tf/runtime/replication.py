@@ -9,8 +9,8 @@ from tremula.tf.runtime import device_names, node_marks, settings
 
 
 def factor(trace):
-    """The number of replicas of a finished Trace, or of what holds an operation; None if no configuration says how many IPUs its
-    device has, or if that is not a multiple of its shards."""
+    """The number of replicas of a finished Trace, or of what holds an operation; None if no
+    configuration says how many IPUs its device has, or if that is not a multiple of its shards."""
     try:
         ipus = settings.num_ipus(device_names.ordinal(trace.device))
     except (RuntimeError, ValueError):

@@ -18,8 +18,8 @@ def stage(graph, arguments, variables, outputs, device, state=(), host=None, nam
     outputs                tensors of the graph; what they need is what the program does
     device                 the device's name, for messages
     host                   outside.Host: gets what runs on the host (None: nothing does)
-    names                  what TensorFlow calls the arguments, then the variables, where accesses to
-                           variables that nothing orders go by names (name_order.py)
+    names                  what TensorFlow calls the arguments, then the variables, where accesses
+                           to variables that nothing orders go by names (name_order.py)
 
     Raises InvalidArgumentError for operations that an IPU has not.
     """
@@ -270,7 +270,8 @@ def _is_written(handle, functions):
 
 def _inside(call, handle, functions):
     """The placeholders that stand for an input of a call inside the functions that it calls."""
-    positions = [i - rewriting.CALLS[call.type] for i, one in enumerate(call.inputs) if one is handle]
+    before = rewriting.CALLS[call.type]
+    positions = [i - before for i, one in enumerate(call.inputs) if one is handle]
     for name in graphs.called_functions(call):
         graph = functions.get(name)
         for position in positions:

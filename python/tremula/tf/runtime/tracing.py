@@ -114,7 +114,8 @@ class Trace:
         for taken, placeholder in self.graph.captures:
             if taken.dtype._is_ref_dtype:
                 raise support.refuse_reference(taken.op, self.device)
-            if outside.is_used_outside_only(placeholder) and taken.dtype in (tf.resource, tf.string):
+            if taken.dtype in (tf.resource, tf.string) and outside.is_used_outside_only(
+                    placeholder):
                 continue  # the host takes it from outside
             if handles.is_resource_variable_handle(placeholder):
                 self.handles.append(taken)
@@ -131,7 +132,8 @@ class Trace:
 
     def _order_variables(self):
         """Puts the variables that the computation has made into the order in which it made them, in
-        the places that they have among the others: what is made is read at once, in the original."""
+        the places that they have among the others: in the original, what is made is read at once.
+        """
         made = {id(handle): number for number, handle in enumerate(self._created)}
         places = [i for i, handle in enumerate(self.handles) if id(handle) in made]
         ordered = sorted(places, key=lambda i: made[id(self.handles[i])])

@@ -78,7 +78,7 @@ def _open(path, op):
     try:
         return ctypes.CDLL(path, mode=os.RTLD_NOW | os.RTLD_LOCAL)
     except OSError as error:
-        needs_poplar = any(word in str(error) for word in ("poplar", "poputil", "popops", "6poplar"))
+        needs_poplar = any(word in str(error) for word in ("poplar", "poputil", "popops"))
         raise _error(_UNIMPLEMENTED if needs_poplar else _NOT_FOUND, (
             f"The library of the user op '{op}' could not be opened: {error}."
             + (" " + _NO_POPLAR.format(op=op) if needs_poplar else ""))) from None

@@ -56,8 +56,8 @@ def precompiled_user_op(inputs, library_path, gp_path="", outs=None, name="UserO
     arguments that do not fit.
     """
     if gp_path:
-        LOG.warning("The codelets in %s are not used: there is no Poplar, and the user op '%s' is a "
-                    "C function.", gp_path, op_name)
+        LOG.warning("The codelets in %s are not used: there is no Poplar, and the user op '%s' is "
+                    "a C function.", gp_path, op_name)
     return _user_op(inputs, library_path, outs, name, op_name, separate_gradients,
                     inputs_with_gradients, attributes, gradient_attributes, callback=False)
 
@@ -137,8 +137,8 @@ def _outputs(outs):
         raise ValueError(f"outs has {len(types)} output_types and {len(shapes)} output_shapes.")
     for shape in shapes:
         if not shape.is_fully_defined():
-            raise ValueError(f"outs has the shape {shape}, but an IPU program is static: all shapes "
-                             "must be known.")
+            raise ValueError(f"outs has the shape {shape}, but an IPU program is static: all "
+                             "shapes must be known.")
     return types, shapes
 
 

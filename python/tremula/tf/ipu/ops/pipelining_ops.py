@@ -163,8 +163,9 @@ def pipeline(computational_stages, gradient_accumulation_count=None,
     optimizer_function      gets what the last stage returned and returns an
                             OptimizerFunctionOutput; without it nothing is trained
     outfeed_queue           gets what the last stage returned (a list, also of one tensor, or a
-                            dict), or the loss with `outfeed_loss`; not those for which `outfeed_mask` is true; their sums
-                            over the mini-batches with `accumulate_outfeed`
+                            dict), or the loss with `outfeed_loss`; not those for which
+                            `outfeed_mask` is true; their sums over the mini-batches with
+                            `accumulate_outfeed`
     device_mapping          the shard of each stage; stage i is on shard i without it. The
                             configuration's `selection_order` says which IPUs take the shards
     pipeline_depth          an older name of gradient_accumulation_count
