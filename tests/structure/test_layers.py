@@ -226,3 +226,13 @@ def test_the_door_to_tensorflow_imports_nothing_of_tremula():
              if module.startswith("tremula.tf.inner.") for name in names
              if not name.startswith("tremula.tf.inner")]
     assert not wrong, "\n".join(wrong)
+
+
+def test_the_product_does_without_what_is_for_tests():
+    doors = {"tremula.tf.ipu.test_utils", "tremula.tf.ipu.test_case_extensions"}
+    using = {module for module, names in import_graph().items()
+             if not module.startswith("tremula.tf.testing")
+             and any(name.startswith("tremula.tf.testing") for name in names)}
+    assert using == doors
+    through = {module for module, names in import_graph().items() if names & doors}
+    assert through == {"tremula.tf.plugin.poplar.tests.test_utils"}
