@@ -16,7 +16,11 @@ the rest of Tremula.
     eager        eager mode
     sessions     sessions of TensorFlow 1
     datasets     tf.data
+    layers       classes that layers on an IPU derive from
+    logs         TensorFlow's log
     python_code  the program's own Python functions
     bridge       from graphs to HLO
     patches      everything that is changed in TensorFlow
+    old_names    names that patches.py puts back
+    contrib      what was part of tf.contrib; importing it imports TensorFlow
 """
