@@ -5,3 +5,7 @@ from tremula.tf.ipu.optimizers._ipu_optimizer import IpuOptimizer
 from tremula.tf.ipu.optimizers.cross_replica_optimizer import CrossReplicaOptimizer
 
 __all__ = ["CrossReplicaOptimizer", "IpuOptimizer"]
+
+
+def __getattr__(name):
+    raise AttributeError(f"module 'tensorflow.python.ipu.ipu_optimizer' has no attribute {name!r}")
