@@ -95,5 +95,5 @@ def read(database, path=None):
     if path:
         raise FileNotFoundError(f"There is no {path}")
     warnings.warn("The debug.cbor of this profile was not found: a later program may have "
-                  "overwritten it. Give its path to openReport.")
+                  "overwritten it. Give its path to openReport.", stacklevel=2)
     return {}

@@ -2,7 +2,8 @@
 
 Loops have their first two turns as steps of their own; one more step stands for all the others
 (Step.iterations). What runs beside something that takes longer, such as a pipeline's stages on
-other IPUs, says so (Step.cyclesOverlapped): cycles less cyclesOverlapped add up to those of the run.
+other IPUs, says so (Step.cyclesOverlapped): cycles less cyclesOverlapped add up to those of the
+run.
 """
 
 import functools

@@ -1,8 +1,8 @@
 """What a profile must be like so that everything else here can rely on it.
 
-A profile may come from anywhere, and may be cut short or changed. Each table is checked before it is
-read for the first time: its columns, the kinds of their values, and that what refers to something
-refers to something that is there. The C side's schema is src/report/schema.h.
+A profile may come from anywhere, and may be cut short or changed. Each table is checked before it
+is read for the first time: its columns, the kinds of their values, and that what refers to
+something refers to something that is there. The C side's schema is src/report/schema.h.
 """
 
 import math

@@ -59,7 +59,7 @@ class AliasLoader:
     def exec_module(self, module):
         module.__spec__ = self._own_spec  # the import system has put the alias's there
         if self._on_load is not None:
-            self._on_load(module)
+            self._on_load()
 
 
 class AliasFinder:
@@ -72,7 +72,7 @@ class AliasFinder:
                     import importlib
                     ready = getattr(importlib.import_module(package), "_on_tensorflow_import",
                                     None)
-                    return alias_spec(fullname, package, on_load=ready and (lambda _: ready()))
+                    return alias_spec(fullname, package, on_load=ready)
                 if fullname.startswith(alias + "."):
                     return _module_spec(fullname, package, fullname[len(alias) + 1:])
         return None
@@ -90,9 +90,9 @@ class LastFinder:
         elif fullname.startswith("tensorflow.python.keras."):
             for alias, name in KERAS_ALIASES.items():
                 if fullname == alias or fullname.startswith(alias + "."):
-                    from tremula.tf import compat
+                    from tremula.tf.inner import versions
                     return alias_spec(
-                        fullname, f"{compat.keras_package()}.{name}{fullname[len(alias):]}")
+                        fullname, f"{versions.keras_package()}.{name}{fullname[len(alias):]}")
         elif fullname in KERAS_IPU:
             import tremula
             raise ImportError(f"{fullname} is a part of the IPU API that Tremula "

@@ -134,7 +134,8 @@ def numpy_dtype(number):
             import ml_dtypes
             if not hasattr(ml_dtypes, name):
                 raise InvalidArgumentError(
-                    f"the installed ml_dtypes {ml_dtypes.__version__} has no {name}; install a newer one")
+                    f"the installed ml_dtypes {ml_dtypes.__version__} has no {name}; install a "
+                    "newer one")
             return np.dtype(getattr(ml_dtypes, name))
     raise InvalidArgumentError(f"HLO type {number} has no numpy dtype")
 

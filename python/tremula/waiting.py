@@ -12,6 +12,6 @@ _SPINS = "2000"
 
 
 def settle():
-    """Bounds the spinning, unless the user has said otherwise. To be called before libgomp loads."""
+    """Bounds the spinning, unless the user has said otherwise. Call this before libgomp loads."""
     if "OMP_WAIT_POLICY" not in os.environ:
         os.environ.setdefault("GOMP_SPINCOUNT", _SPINS)

@@ -51,9 +51,10 @@ ORIGINAL = frozenset("""
     recomputation-checkpoint-remover recomputation-input-remover
     redundant-triangular-mask-remover remote-buffer-canonicalizer remote-buffer-merger
     remote-parameter-parallel-combiner remove-blocked-recompute-suggestions
-    remove-recompute-suggestions repeat-loop-copy-inserter replicated-resource-update-elementwise-clustering
-    replication-factor-to-constant resource-update-checker resource-update-copy-inserter
-    resource-update-fixer resource-update-merger resource-update-schedule-optimizer
+    remove-recompute-suggestions repeat-loop-copy-inserter
+    replicated-resource-update-elementwise-clustering replication-factor-to-constant
+    resource-update-checker resource-update-copy-inserter resource-update-fixer
+    resource-update-merger resource-update-schedule-optimizer
     root-token-replacer seed-hoisting serialize-gradient-accumulation sharding-pass slice-optimizer
     suggest-recompute variables-offload-and-partition while-loop-condition-simplify
     while-loop-constant-sinking while-loop-recomputation-optimiser while-loop-to-repeat-simplify

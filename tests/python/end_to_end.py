@@ -26,9 +26,9 @@ if str(ROOT / "python") not in sys.path:
     sys.path.insert(0, str(ROOT / "python"))
 
 import tremula._finder  # noqa: E402,F401  (serves tensorflow.python.ipu)
-from tremula.tf import compat  # noqa: E402
+from tremula.tf.inner import versions
 
-compat.prefer_legacy_keras()
+versions.prefer_legacy_keras()
 import tensorflow.compat.v1 as tf  # noqa: E402
 from tensorflow.python import ipu  # noqa: E402
 

@@ -89,9 +89,163 @@ def test_the_runtime_imports_nothing_of_the_api():
     api = ("tremula.tf.ipu", "tremula.tf.plugin", "tremula.tf.graph_mode", "tremula.tf1",
            "tensorflow.python.ipu")
     wrong, count = [], 0
-    for path in sorted(folder.glob("*.py")):
+    for path in sorted(folder.rglob("*.py")):
         for name in imported_modules(path):
             count += 1
             if any(name == one or name.startswith(one + ".") for one in api):
                 wrong.append(f"{path.relative_to(ROOT)} imports {name}")
     assert count > 100 and not wrong, "\n".join(wrong)
+
+
+# ---- Python ----
+
+PYTHON = ROOT / "python"
+INNER = PYTHON / "tremula/tf/inner"
+# TensorFlow's packages that are no public API.
+PRIVATE = re.compile(r"tensorflow\.(python|core|compiler|lite|tools|_api)(\.|$)")
+# What Tremula itself puts there.
+OURS = re.compile(r"tensorflow\.(python\.ipu|compiler\.plugin|compiler\.tests)(\.|$)")
+
+
+def product_files():
+    return sorted(path for path in PYTHON.rglob("*.py"))
+
+
+def private_names(path):
+    """The names of TensorFlow's private modules that a file imports, by a statement or by a call of
+    import_module()."""
+    names = list(imported_modules(path))
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "import_module":
+            first = node.args[0]
+            first = first.values[0] if isinstance(first, ast.JoinedStr) else first
+            names.append(first.value if isinstance(first, ast.Constant) else "")
+    # `from tensorflow.python import ipu` gives tensorflow.python.ipu.
+    return [name for name in names if PRIVATE.match(name) and not OURS.match(name)]
+
+
+def test_one_package_imports_private_modules_of_tensorflow():
+    inside = [path for path in product_files() if INNER in path.parents and private_names(path)]
+    wrong = [f"{path.relative_to(ROOT)} imports {name}: move that into {INNER.relative_to(ROOT)}"
+             for path in product_files() if INNER not in path.parents
+             for name in private_names(path)]
+    assert len(inside) > 10 and not wrong, "\n".join(wrong)
+
+
+def tensorflow_names(tree):
+    """The names in a file that are TensorFlow, its modules or what is imported from them."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (one.asname or one.name.partition(".")[0] for one in node.names
+                        if one.name.partition(".")[0] == "tensorflow")
+        elif isinstance(node, ast.ImportFrom) and node.module.partition(".")[0] == "tensorflow" \
+                and not OURS.match(node.module + "."):
+            yield from (one.asname or one.name for one in node.names)
+
+
+def root_of(node):
+    while isinstance(node, (ast.Attribute, ast.Subscript, ast.Call)):
+        node = node.func if isinstance(node, ast.Call) else node.value
+    return node.id if isinstance(node, ast.Name) else None
+
+
+def changes(tree, names):
+    """The lines on which a file sets an attribute of something that one of `names` leads to, or
+    of a name that it has given to that."""
+    names = set(names)
+    for node in ast.walk(tree):  # base = tf.Session
+        if isinstance(node, ast.Assign) and isinstance(node.value, (ast.Name, ast.Attribute)) \
+                and root_of(node.value) in names:
+            names.update(one.id for one in node.targets if isinstance(one, ast.Name))
+    for node in ast.walk(tree):
+        targets = node.targets if isinstance(node, (ast.Assign, ast.Delete)) else \
+            [node.target] if isinstance(node, (ast.AugAssign, ast.AnnAssign)) else []
+        flat = [leaf for target in targets for leaf in (
+            target.elts if isinstance(target, (ast.Tuple, ast.List)) else [target])]
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("setattr", "delattr"):
+            flat.append(ast.Attribute(node.args[0]))
+        if any(isinstance(one, ast.Attribute) and root_of(one) in names for one in flat):
+            yield node.lineno
+
+
+def test_one_file_changes_tensorflow():
+    wrong, inside = [], 0
+    for path in product_files():
+        tree = ast.parse(path.read_text())
+        lines = list(changes(tree, tensorflow_names(tree)))
+        if path == INNER / "patches.py":
+            inside = len(lines)
+        else:
+            wrong += [f"{path.relative_to(ROOT)}:{line} changes TensorFlow: move that into "
+                      "patches.py" for line in lines]
+    assert inside > 5 and not wrong, "\n".join(wrong)
+
+
+def test_changes_are_found():
+    tree = ast.parse("import tensorflow as tf\nbase = tf.Session\nbase.run = 1\n"
+                     "setattr(tf.nn, 'x', 1)\nown = tf.Session()\nown.x = 1\n")
+    assert list(changes(tree, tensorflow_names(tree))) == [3, 4]
+
+
+def modules():
+    """{name: file} of the modules of python/tremula."""
+    found = {}
+    for path in (PYTHON / "tremula").rglob("*.py"):
+        parts = path.relative_to(PYTHON).with_suffix("").parts
+        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+def import_graph():
+    """{module: the modules that it imports, at its head or in a function}."""
+    known = modules()
+    own_names = {"tensorflow.python.ipu": "tremula.tf.ipu",
+                 "tensorflow.compiler.plugin": "tremula.tf.plugin"}
+    graph = {}
+    for module, path in known.items():
+        graph[module] = set()
+        for name in imported_modules(path):
+            for alias, own in own_names.items():
+                name = own + name[len(alias):] if (name + ".").startswith(alias + ".") else name
+            while name and name not in known:  # a function of a module, or of another package
+                name = name.rpartition(".")[0]
+            graph[module] |= {name} & known.keys() - {module}
+    return graph
+
+
+def in_circles(graph):
+    """The nodes that lead to themselves, sorted."""
+    found = []
+    for start in sorted(graph):
+        seen, waiting = set(), list(graph[start])
+        while waiting:
+            one = waiting.pop()
+            if one not in seen:
+                seen.add(one)
+                waiting += graph[one]
+        found += [start] if start in seen else []
+    return found
+
+
+def test_python_modules_import_each_other_in_no_circle():
+    graph = import_graph()
+    assert sum(map(len, graph.values())) > 300
+    assert in_circles(graph) == [], "end it by registration: plugin.on_load()"
+    assert in_circles({"a": {"b"}, "b": {"c"}, "c": {"b"}}) == ["b", "c"]
+
+
+def test_the_door_to_tensorflow_imports_nothing_of_tremula():
+    wrong = [f"{module} imports {name}" for module, names in import_graph().items()
+             if module.startswith("tremula.tf.inner.") for name in names
+             if not name.startswith("tremula.tf.inner")]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_the_product_does_without_what_is_for_tests():
+    doors = {"tremula.tf.ipu.test_utils", "tremula.tf.ipu.test_case_extensions"}
+    using = {module for module, names in import_graph().items()
+             if not module.startswith("tremula.tf.testing")
+             and any(name.startswith("tremula.tf.testing") for name in names)}
+    assert using == doors
+    through = {module for module, names in import_graph().items() if names & doors}
+    assert through == {"tremula.tf.plugin.poplar.tests.test_utils"}

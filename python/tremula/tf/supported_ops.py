@@ -66,13 +66,14 @@ def main():
 
 def page(checked=None, checked_version=None):
     """The page as a text. `checked` is {op: {type: [outcome, message]}}."""
-    from tremula.tf.runtime import inside, supported_ops
+    from tremula.tf.inner import versions
+    from tremula.tf.runtime import supported_ops
     table = supported_ops()
     text = _HEAD.format(command="python -m tremula.tf.supported_ops",
-                        version=inside.tensorflow_version())
+                        version=versions.tensorflow_version())
     if checked:
         text += _CHECKED.format(total=len(table), counts=_counts(table, checked))
-        if checked_version != inside.tensorflow_version():
+        if checked_version != versions.tensorflow_version():
             text += f"\nThe check was made with TensorFlow {checked_version}.\n"
         text += _problems(table, checked)
     text += "\n## The operations\n\n| operation | types |" + (" checked |\n" if checked else "\n")

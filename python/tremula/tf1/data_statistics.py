@@ -6,6 +6,8 @@ that there are none, and their summaries are empty.
 
 import tensorflow.compat.v1 as tf
 
+from tremula.tf.inner import patches
+
 
 class StatsAggregator:
     """Where statistics would meet."""
@@ -42,13 +44,10 @@ def set_stats_aggregator(stats_aggregator, prefix="", counter_prefix=""):
 
 def restore():
     """Gives TensorFlow these names again."""
-    experimental = tf.data.experimental
-    for value in (StatsAggregator, StatsOptions, latency_stats, bytes_produced_stats,
-                  set_stats_aggregator):
-        if not hasattr(experimental, value.__name__):
-            setattr(experimental, value.__name__, value)
-    if not hasattr(tf.data.Options, "experimental_stats"):
-        tf.data.Options.experimental_stats = property(_options, _set_options)
+    patches.restore_data_statistics(
+        {one.__name__: one for one in (StatsAggregator, StatsOptions, latency_stats,
+                                       bytes_produced_stats, set_stats_aggregator)},
+        property(_options, _set_options))
 
 
 def _unmeasured(what):

@@ -22,26 +22,6 @@ def version(tensorflow, frame):
     return tensorflow.__version__ if installed else VERSION
 
 
-def show_version(tensorflow, v1):
-    """Makes `tensorflow.compat.v1.__version__` and VERSION that of version() for who asks."""
-    def get(name):
-        if name not in ("__version__", "VERSION"):
-            if before is not None:
-                return before(name)
-            raise AttributeError(f"module {v1.__name__!r} has no attribute {name!r}")
-        frame = sys._getframe(1)
-        while frame.f_code.co_filename.endswith("module_wrapper.py"):
-            frame = frame.f_back
-        return version(tensorflow, frame)
-
-    wrapped = getattr(v1, "_tfmw_wrapped_module", v1)  # TensorFlow asks it for what v1 lacks
-    before = vars(wrapped).get("__getattr__")
-    for module in (v1, wrapped):
-        for name in ("__version__", "VERSION"):
-            vars(module).pop(name, None)
-    wrapped.__dict__["__getattr__"] = get
-
-
 class TensorFlow1(types.ModuleType):
     """`tensorflow.compat.v1`, then tf.contrib and TensorFlow's inner packages, then what only
     TensorFlow 2 has."""

@@ -6,6 +6,8 @@ There are the transforms that need no knowledge of single operations' quantised 
 
 import re
 
+from tremula.tf.inner import registry
+
 _CONTROL_FLOW = ("Enter", "Exit", "Merge", "NextIteration", "Switch", "LoopCond")
 _FOLDED_AT_MOST = 10 << 20  # bytes of one constant
 
@@ -16,8 +18,8 @@ def TransformGraph(input_graph_def, inputs, outputs, transforms):  # its name th
     `inputs` and `outputs` are names of nodes or of their outputs. Raises ValueError for a
     transform that is not here, and for an output that is not in the graph.
     """
-    from tensorflow.core.framework import graph_pb2
-    graph = graph_pb2.GraphDef()
+    import tensorflow.compat.v1 as tf
+    graph = tf.GraphDef()
     graph.CopyFrom(input_graph_def)
     inputs, outputs = ([_node_of(name) for name in names] for names in (inputs, outputs))
     missing = set(outputs) - {node.name for node in graph.node}
@@ -47,8 +49,8 @@ def _node_of(name):
 
 def _without(graph, drop):
     """A copy of the graph without the nodes that `drop(node)` names."""
-    from tensorflow.core.framework import graph_pb2
-    kept = graph_pb2.GraphDef(versions=graph.versions, library=graph.library)
+    import tensorflow.compat.v1 as tf
+    kept = tf.GraphDef(versions=graph.versions, library=graph.library)
     kept.node.extend(node for node in graph.node if not drop(node))
     return kept
 
@@ -170,8 +172,7 @@ def _in_order(graph, nodes):
 
 def _is_pure(op):
     """Whether an operation of constants gives the same always."""
-    from tensorflow.python.framework import op_def_registry
-    known = op_def_registry.get(op)
+    known = registry.op_definition(op)
     return known is not None and not known.is_stateful and op not in _CONTROL_FLOW
 
 

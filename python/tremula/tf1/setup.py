@@ -1,5 +1,6 @@
 """Makes the modules of this process look like TensorFlow 1's."""
 
+import functools
 import importlib
 import importlib.util
 import logging
@@ -9,8 +10,8 @@ import warnings
 from importlib.machinery import PathFinder
 
 from tremula._finder import alias_spec
-from tremula.tf import compat
-from tremula.tf1 import contrib, contrib_slim, facade, inner_names, missing, shims
+from tremula.tf.inner import patches, versions
+from tremula.tf1 import contrib, contrib_slim, facade, missing, shims
 
 # Packages of TensorFlow that are not its public API: they stay what they are.
 _INNER = ("_api", "compat", "compiler", "core", "distribute", "dtensor", "include", "lite",
@@ -41,23 +42,25 @@ _CONTRIB_ALIASES = {
 def install():
     """Does it, once for the process; before anything imports TensorFlow, if Keras 2 is to be
     found on a TensorFlow that comes with Keras 3."""
-    compat.prefer_legacy_keras()
+    versions.prefer_legacy_keras()
     import tensorflow
     v1 = importlib.import_module(_V1)
     _without_warnings(v1.disable_v2_behavior)
     warnings.filterwarnings("ignore", message=r"`tf\.layers\..*` is deprecated")
-    shims.silence_deprecations()
-    shims.accept_float_dimensions()
+    patches.silence_deprecations()
+    patches.accept_float_dimensions()
     shims.restore_numpy_names()
     shims.restore_python_names()
-    inner_names.restore(v1)
-    shims.restore_layer_classes(v1)
-    shims.count_resources_as_variables(v1)
-    compat.keep_half_batch_norm_parameters(load=True)
+    patches.restore_moved_names()
+    patches.restore_scalar_shape()
+    patches.restore_keras_modules(v1)
+    patches.restore_layer_classes(v1)
+    patches.count_resources_as_variables(v1)
+    patches.keep_half_batch_norm_parameters(load=True)
     from tremula.tf1 import data_statistics
     data_statistics.restore()
-    v1.app.flags = v1.flags
-    facade.show_version(tensorflow, v1)
+    patches.restore_app_flags(v1)
+    patches.answer_version(v1, functools.partial(facade.version, tensorflow))
     sys.modules["tensorflow"] = facade.TensorFlow1(tensorflow, v1)
     sys.meta_path.insert(0, TensorFlow1Finder())
     # There the device was TensorFlow's own: a program needs no import to place something on it.

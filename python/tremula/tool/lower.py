@@ -99,7 +99,7 @@ def saved_model(path, name, shapes, batch=None):
     """What lower() takes, of a signature of a SavedModel. batch: of inputs whose first dimension is
     unknown."""
     import tensorflow as tf
-    from tensorflow.python.framework import convert_to_constants
+    from tremula.tf.inner import graphs
     if not tf.saved_model.contains_saved_model(path):
         raise tool.Complaint(f"{path} is a folder without a saved_model.pb, so not a SavedModel")
     try:
@@ -123,9 +123,7 @@ def saved_model(path, name, shapes, batch=None):
         return [results[one] for one in outputs]
 
     concrete = tf.function(program, autograph=False).get_concrete_function(*full)
-    # Loops stay functions: TensorFlow's bridge cannot lower the other form.
-    frozen = convert_to_constants.convert_variables_to_constants_v2(
-        concrete, lower_control_flow=False)
+    frozen = graphs.without_variables(concrete)
     if len(frozen.inputs) != len(inputs):
         extra = ", ".join(one.name for one in frozen.inputs[len(inputs):])
         raise tool.Complaint(f"the signature '{name}' of {path} uses something that cannot be made "
@@ -257,7 +255,8 @@ def lower(from_graph, placeholders, outputs, input_names, output_names, updates=
     notes    what the side table says besides, by key
     """
     import tensorflow as tf
-    from tremula.tf.runtime import inside, kernel_list, lowering, staging
+    from tremula.tf.inner import bridge
+    from tremula.tf.runtime import kernel_list, lowering, staging
     for kind, tensors, names in (("input", placeholders, input_names),
                                  ("output", outputs, output_names)):
         for tensor, name in zip(tensors, names):
@@ -267,14 +266,14 @@ def lower(from_graph, placeholders, outputs, input_names, output_names, updates=
     try:
         source = staging.stage(from_graph, placeholders, [], outputs, _DEVICE)
         lowered = lowering.lower(source)
-    except inside.LoweringError as error:
-        if inside.wants_constant(error):
+    except bridge.LoweringError as error:
+        if bridge.wants_constant(error):
             raise tool.Complaint(f"{error} (an input decides on a shape; save the model with that "
                                  "value as a constant)") from error
         raise tool.Complaint(str(error)) from error
     except tf.errors.OpError as error:
         raise tool.Complaint(error.message) from error
-    module = inside.hlo_module(lowered.module)
+    module = bridge.hlo_module(lowered.module)
     for output, parameter in updates:
         module.input_output_alias.entries.add(
             output_shape_index=[output] if len(outputs) > 1 else [], parameter_number=parameter,

@@ -5,7 +5,8 @@ import re
 import pytest
 import tensorflow.compat.v1 as tf
 from tensorflow.python import ipu
-from tremula.tf.runtime import inside, lowering, staging, tracing
+from tremula.tf.inner import bridge
+from tremula.tf.runtime import lowering, staging, tracing
 
 ADD_ONE = """
     import os
@@ -98,7 +99,7 @@ def lower(computation):
                                "/device:IPU:0")
     again = lowering.Source.parse(source.serialize())
     assert again == source
-    return inside.hlo_module(lowering.lower(again).module)
+    return bridge.hlo_module(lowering.lower(again).module)
 
 
 def instructions(module, opcode):

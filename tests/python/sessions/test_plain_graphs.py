@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 from tensorflow.python import ipu
-from tremula.tf.runtime import clusters, inside, plain_graphs
+from tremula.tf.inner import sessions
+from tremula.tf.runtime import clusters, plain_graphs
 
 IPU = "/device:IPU:0"
 
@@ -122,7 +123,7 @@ def test_which_sessions_are_left_alone(on_ipu):
     own = options()
     assert own.graph_options.rewrite_options.min_graph_nodes > len(graph.get_operations())
     own.ClearField("graph_options")
-    assert own == inside.default_config()
+    assert own == sessions.default_config()
     assert options(of=None) is not None  # the default graph
     soft = options(tf.ConfigProto(allow_soft_placement=True))
     assert soft.allow_soft_placement
@@ -147,7 +148,7 @@ def test_sessions_see_their_options(on_ipu):
     with tf.Session(config=config) as one:
         assert one._config is config
     with tf.Session() as one:
-        assert one._config == inside.default_config()
+        assert one._config == sessions.default_config()
 
 
 def _initialisers_on_the_ipu(on_ipu):

@@ -52,18 +52,19 @@ def __dir__():
 
 def _on_tensorflow_import():
     """Run by the finder when a program first imports `tensorflow.python.ipu`."""
-    from tremula.tf import compat, graph_mode, moved_names, runtime
+    from tremula.tf.inner import patches
+    from tremula.tf import graph_mode, runtime
     from tremula.tf.ipu import config, sharding
     from tremula.tf.runtime import node_marks, settings
     graph_mode.begin_if_wanted()
-    compat.inherit_graph_attributes(
+    patches.inherit_graph_attributes(
         (node_marks.SHARDING, node_marks.FRONTEND_ATTRIBUTES))
-    moved_names.restore()
-    compat.compile_xla_on_ipus(_compile)
-    compat.leave_dependencies_unmarked()
-    compat.accept_half_batch_norm()
-    compat.keep_half_batch_norm_parameters()
-    compat.restore_initialized_value()
+    patches.restore_moved_names()
+    patches.compile_xla_on_ipus(_compile)
+    patches.leave_dependencies_unmarked()
+    patches.accept_half_batch_norm()
+    patches.keep_half_batch_norm_parameters()
+    patches.restore_initialized_value()
     sharding.enable_sharded_gradients()
     sharding.enable_sharded_gradient_tape()
     settings.set_default(config._default_snapshot)

@@ -2,7 +2,7 @@
 
 import contextlib
 
-from tremula.tf import compat
+from tremula.tf.inner import marks
 from tremula.tf.ipu import autoshard_cnn
 
 automatic_sharding = autoshard_cnn.automatic_sharding
@@ -11,5 +11,5 @@ automatic_sharding = autoshard_cnn.automatic_sharding
 @contextlib.contextmanager
 def ipu_autoshard():
     """Marks what is built: automatic_sharding() then spreads that and nothing else."""
-    with compat.graph_attributes({autoshard_cnn.AUTOSHARD_ATTRIBUTE: "ON"}):
+    with marks.graph_attributes({autoshard_cnn.AUTOSHARD_ATTRIBUTE: "ON"}):
         yield

@@ -7,7 +7,7 @@ memory each, cut where few bytes cross.
 
 import tensorflow.compat.v1 as tf
 
-from tremula.tf import compat
+from tremula.tf.inner import marks
 from tremula.tf.ipu import sharding
 from tremula.tf.runtime import node_marks
 
@@ -38,7 +38,7 @@ def automatic_sharding(num_shards, input_ts, loss_ts, edge_filter=None, frozen_i
     for shard, operations in enumerate(_pieces(path, num_shards, edge_filter)):
         for operation in operations:
             if sharding.get_sharding(operation) is None:
-                compat.set_operation_attribute(operation, node_marks.SHARDING,
+                marks.set_operation_attribute(operation, node_marks.SHARDING,
                                                node_marks.encode_sharding([shard]))
     sharding.propagate_sharding(loss_ts.graph)
 

@@ -188,8 +188,8 @@ def configure_ipu_system(config, device="cpu", reset_configuration=True):
     global _current
     if _current is not None and _current != snapshot:
         if not reset_configuration:
-            from tensorflow.python.framework import errors
-            raise errors.FailedPreconditionError(
+            import tensorflow as tf
+            raise tf.errors.FailedPreconditionError(
                 None, None,
                 "IPU system configuration has already been set in this process, but it should "
                 "have been reset automatically by the call to "

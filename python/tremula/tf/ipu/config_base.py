@@ -11,6 +11,8 @@ import sys
 import typing
 from enum import Enum
 
+from tremula.tf.inner import logs
+
 LOG = logging.getLogger("tensorflow")  # so that lines look like TensorFlow's
 
 
@@ -26,8 +28,7 @@ def _no_check(_):
 def warn(text):
     """Logs a warning as TensorFlow does."""
     if "tensorflow" in sys.modules:
-        from tensorflow.python.platform import tf_logging
-        tf_logging.warn(text)
+        logs.module().warn(text)
     else:
         LOG.warning(text)
 

@@ -5,8 +5,9 @@ import sys
 
 import tensorflow.compat.v1 as tf
 
+from tremula.tf.inner import datasets
 from tremula.tf.ipu import ipu_infeed_queue
-from tremula.tf.runtime import checks, inside
+from tremula.tf.runtime import checks
 
 
 def dataset_benchmark(dataset, number_of_epochs, elements_per_epochs, print_stats=True,
@@ -28,7 +29,7 @@ def dataset_benchmark(dataset, number_of_epochs, elements_per_epochs, print_stat
         if checks.whole(name, value) < 1:
             raise ValueError(f"Expected `{name}` to be at least 1.")
     number_of_epochs, elements_per_epochs = int(number_of_epochs), int(elements_per_epochs)
-    if not isinstance(dataset, inside.dataset_class()):
+    if not isinstance(dataset, datasets.dataset_class()):
         raise TypeError("Expected `dataset` argument to be of type `tf.data.Dataset`, but got "
                         f"{dataset} instead.")
     with tf.device("/device:CPU:0"):

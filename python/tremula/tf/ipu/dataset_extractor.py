@@ -1,7 +1,7 @@
 """Writing datasets and variables to files (`tensorflow.python.ipu.dataset_extractor`).
 
-The files are numpy's .npz archives: an array for each tensor of an element, with one dimension more,
-or for each variable. The original's format was its own and could be read by nothing else.
+The files are numpy's .npz archives: an array for each tensor of an element, with one dimension
+more, or for each variable. The original's format was its own and could be read by nothing else.
 """
 
 import sys
@@ -11,7 +11,8 @@ import zlib
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from tremula.tf.runtime import checks, inside, regular
+from tremula.tf.inner import datasets
+from tremula.tf.runtime import checks, regular
 
 
 def dataset_extractor(dataset, num_elements, filename, feed_name, print_stats=True):
@@ -25,7 +26,7 @@ def dataset_extractor(dataset, num_elements, filename, feed_name, print_stats=Tr
         raise ValueError("Expected `num_elements` to be at least 1.")
     filename = checks.path("filename", filename)
     checks.text("feed_name", feed_name)
-    if not isinstance(dataset, inside.dataset_class()):
+    if not isinstance(dataset, datasets.dataset_class()):
         raise TypeError("Expected `dataset` argument to be of type `tf.data.Dataset`, but got "
                         f"{dataset} instead.")
     with tf.device("/device:CPU:0"):

@@ -1,4 +1,4 @@
-"""Reading event traces (docs/events.md): what `gen_ipu_ops.ipu_event_trace()` gives when it runs."""
+"""Reading event traces (docs/events.md): what `gen_ipu_ops.ipu_event_trace()` gives."""
 
 import json
 import time

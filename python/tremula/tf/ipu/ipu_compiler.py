@@ -1,6 +1,7 @@
 """Compiling a computation for an IPU (`tensorflow.python.ipu.ipu_compiler`)."""
 
-from tremula.tf.runtime import checks, inside, launching, plugin, tracing
+from tremula.tf.inner import graphs
+from tremula.tf.runtime import checks, launching, plugin, tracing
 
 _NOT_ON_AN_IPU = (
     "A computation has been compiled, however it was not placed on an IPU device. This is "
@@ -66,7 +67,7 @@ def _device_around():
 
 def _device_inside(graph):
     """The IPU that operations of a graph, or of its loops and branches, are placed on, or None."""
-    for one in [graph, *inside.function_graphs(graph).values()]:
+    for one in [graph, *graphs.function_graphs(graph).values()]:
         for operation in one.get_operations():
             device = _ipu(operation.device)
             if device is not None:

@@ -9,9 +9,10 @@ import itertools
 
 import tensorflow.compat.v1 as tf
 
+from tremula.tf.inner import datasets, python_code
 from tremula.tf.ipu import (config as ipu_config, ipu_compiler, ipu_infeed_queue,
                             ipu_outfeed_queue, ipu_run_config, loops, scopes, utils)
-from tremula.tf.runtime import checks, estimators, inside
+from tremula.tf.runtime import checks, estimators
 
 _estimator, _model_fn = estimators.parts()
 _ModeKeys = tf.estimator.ModeKeys
@@ -173,7 +174,7 @@ class _IPUEstimatorBase(_estimator.Estimator):
 
     def _get_features_and_labels_from_input_fn(self, input_fn, mode):
         dataset = self._call_input_fn(input_fn, mode)
-        if not isinstance(dataset, (tf.data.Dataset, inside.dataset_class())):
+        if not isinstance(dataset, (tf.data.Dataset, datasets.dataset_class())):
             raise ValueError(f"input_fn must return Dataset, but it returned {dataset!r}.")
         return dataset, None, []
 
@@ -215,7 +216,7 @@ class _IPUEstimatorBase(_estimator.Estimator):
     def _user_arguments(self, mode, **arguments):
         """The arguments that the user's model_fn takes, by name."""
         arguments.update(mode=mode, params=self._params_of(mode), config=self._config)
-        names = inside.function_arguments(self._model_fn)
+        names = python_code.function_arguments(self._model_fn)
         return {name: value for name, value in arguments.items() if name in names}
 
     def _params_of(self, mode):
@@ -575,7 +576,7 @@ class IPUEstimator(_IPUEstimatorBase):
     def _call_input_fn(self, input_fn, mode, input_context=None):
         if self._batch_sizes[mode] is None:
             return super()._call_input_fn(input_fn, mode, input_context)
-        if "params" not in inside.function_arguments(input_fn):
+        if "params" not in python_code.function_arguments(input_fn):
             raise ValueError("input_fn must have params argument to receive params['batch_size']")
         params = self._params
         self._params = self._params_of(mode)

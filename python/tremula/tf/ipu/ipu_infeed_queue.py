@@ -1,7 +1,8 @@
 """Feeding a loop on the IPU from a dataset (`tensorflow.python.ipu.ipu_infeed_queue`)."""
 
+from tremula.tf.inner import datasets, errors, graphs
 from tremula.tf.ipu import _planned
-from tremula.tf.runtime import checks, feed_arguments, inside, plugin, tracing
+from tremula.tf.runtime import checks, feed_arguments, plugin, tracing
 
 _DEFAULT_DEPTH = 3
 _FED_TYPES = ("float16", "float32", "int32", "bool", "int8", "uint8", "int16", "uint16", "uint32")
@@ -131,12 +132,12 @@ class IPUInfeedQueue:
 
         tf.function(reset, autograph=False)()
         with tf.device("/device:CPU:0"):
-            inside.restart_iterator(self._iterator, self._dataset)
+            datasets.restart_iterator(self._iterator, self._dataset)
 
     def _reset(self, delete=False):
         import tensorflow.compat.v1 as tf
         with tf.device("/device:CPU:0"):
-            return inside.apply_op("IpuInfeedReset", feed=self._id, remove=delete,
+            return graphs.apply_op("IpuInfeedReset", feed=self._id, remove=delete,
                                    refusal="" if delete else self._refused_types(),
                                    empty="" if delete else self._empty())
 
@@ -145,14 +146,14 @@ class IPUInfeedQueue:
         import tensorflow.compat.v1 as tf
         trace = tracing.current()
         if trace is None:
-            raise inside.failed_precondition("Unsupported use of infeed operation - it's only "
+            raise errors.failed_precondition("Unsupported use of infeed operation - it's only "
                                              "supported inside of what is compiled for an IPU.")
         if trace.infeed not in (None, self):
-            raise inside.failed_precondition(
+            raise errors.failed_precondition(
                 "Currently multiple IPUInfeedQueue in the same program are not supported.")
         block = tf.get_default_graph()
         if getattr(block, "_tremula_infeed", None) is self:
-            raise inside.failed_precondition(
+            raise errors.failed_precondition(
                 "Currently calling `get_next()` multiple times on the same IPUInfeedQueue in the "
                 "same computation block is not supported.")
         block._tremula_infeed = self

@@ -4,8 +4,9 @@ import collections.abc
 import enum
 import weakref
 
+from tremula.tf.inner import errors, graphs
 from tremula.tf.ipu import _planned
-from tremula.tf.runtime import checks, feed_arguments, inside, plugin, replication, tracing
+from tremula.tf.runtime import checks, feed_arguments, plugin, replication, tracing
 
 _NEW = ("outfeed_mode", "device_ordinal", "buffer_depth", "optimise_latency")
 _OLD = ("feed_name", "outfeed_mode", "outfeed_all", "device_ordinal", "replication_factor",
@@ -66,7 +67,7 @@ class IPUOutfeedQueue(collections.abc.Iterable):
     @property
     def enqueued(self):
         """Whether a program of the default graph writes to this queue."""
-        return self._enqueued_in is not None and self._enqueued_in() is inside.outermost_graph()
+        return self._enqueued_in is not None and self._enqueued_in() is graphs.outermost_graph()
 
     @property
     def deleter(self):
@@ -76,7 +77,7 @@ class IPUOutfeedQueue(collections.abc.Iterable):
         """
         import tensorflow.compat.v1 as tf
         with tf.device("/device:CPU:0"):
-            return inside.apply_op("IpuOutfeedDelete", feed=self._id)
+            return graphs.apply_op("IpuOutfeedDelete", feed=self._id)
 
     def enqueue(self, tensors):
         """Adds the operation that writes `tensors`, a tensor or a structure of them, to the queue.
@@ -98,11 +99,11 @@ class IPUOutfeedQueue(collections.abc.Iterable):
                                  "to an outfeed must have a shape that is known.")
         if any(0 in one.shape.as_list() for one in flat):
             tracing.refuse("Detected an input tensor to an outfeed queue with a dimension of size "
-                           "0. Please remove it from the inputs.", inside.INVALID_ARGUMENT)
+                           "0. Please remove it from the inputs.", errors.INVALID_ARGUMENT)
         self._structure = tensors
         self._types = [one.dtype.base_dtype for one in flat]
         self._shapes = [one.shape.as_list() for one in flat]
-        self._enqueued_in = weakref.ref(inside.outermost_graph())
+        self._enqueued_in = weakref.ref(graphs.outermost_graph())
         self._trace = tracing.current()
         feed = self._id if self._trace is None else self._trace.feed(self._id)
         operation = tracing.side_effect("tremula.outfeed", {"feed": feed}, flat, [], [])
@@ -135,7 +136,7 @@ class IPUOutfeedQueue(collections.abc.Iterable):
     def _dequeue(self):
         import tensorflow.compat.v1 as tf
         with tf.device("/device:CPU:0"):
-            operation = inside.apply_op(
+            operation = graphs.apply_op(
                 "IpuOutfeedDequeue", feed=self._id, keep_last=self._mode is IPUOutfeedMode.LAST,
                 dtypes=self._types, ranks=[len(shape) for shape in self._shapes],
                 dims=[size for shape in self._shapes for size in shape])

@@ -4,10 +4,11 @@ import collections
 
 import tensorflow.compat.v1 as tf
 
+from tremula.tf.inner import python_code
 from tremula.tf.ipu import gradient_accumulation as ga
 from tremula.tf.ipu import ipu_estimator, ipu_outfeed_queue
 from tremula.tf.ipu.ops import pipelining_ops
-from tremula.tf.runtime import checks, estimators, inside
+from tremula.tf.runtime import checks, estimators
 
 _model_fn = estimators.parts()[1]
 _ModeKeys = tf.estimator.ModeKeys
@@ -130,7 +131,7 @@ class _PipelineProgram(ipu_estimator._Program):
         return {"loss": tf.reduce_mean(loss), "eval_metric_ops": metrics}
 
     def _call_pipeline_fn(self):
-        names = inside.function_arguments(self._estimator._model_fn)
+        names = python_code.function_arguments(self._estimator._model_fn)
         if "features" in names or "labels" in names:
             raise ValueError(
                 "The `model_fn` used with `IPUPipelineEstimator` must not have `features` or "

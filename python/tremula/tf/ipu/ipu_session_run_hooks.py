@@ -2,8 +2,8 @@
 
 import numpy as np
 import tensorflow.compat.v1 as tf
-from tensorflow.python.platform import tf_logging
 
+from tremula.tf.inner import logs
 from tremula.tf.ipu import ipu_outfeed_queue
 from tremula.tf.runtime import checks
 
@@ -92,4 +92,4 @@ class IPULoggingTensorHook(tf.train.SessionRunHook):
                 f"{name} = {value}" for name, value in values.items())
         if seconds is not None and self._formatter is None:
             text += f" ({seconds:.3f} sec)"
-        tf_logging.info("%s", text)
+        logs.module().info("%s", text)

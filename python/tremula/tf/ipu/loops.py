@@ -4,7 +4,8 @@ import contextlib
 import inspect
 import threading
 
-from tremula.tf.runtime import checks, feed_arguments, inside, tracing
+from tremula.tf.inner import python_code
+from tremula.tf.runtime import checks, feed_arguments, tracing
 
 
 def repeat(n, body, inputs=None, infeed_queue=None, use_while_v1=True):
@@ -40,7 +41,7 @@ def while_loop(condition, body, inputs=None, infeed_queue=None, maximum_iteratio
         maximum_iterations = tf.cast(tf.convert_to_tensor(maximum_iterations), tf.int32)
 
     def goes_on(counter, *values):
-        holds = inside.user_function(condition)(*values)
+        holds = python_code.user_function(condition)(*values)
         holds = tf.reshape(tf.convert_to_tensor(holds), [])
         return holds if maximum_iterations is None else tf.logical_and(
             holds, counter < maximum_iterations)
@@ -105,7 +106,7 @@ def _loop(goes_on, body, inputs, infeed_queue, name, trip_count=None):
 
 
 def _call(body, values, infeed_queue):
-    body = inside.user_function(body)
+    body = python_code.user_function(body)
     if infeed_queue is None:
         return body(*values)
     positional, named = feed_arguments.of_element(infeed_queue._dequeue())

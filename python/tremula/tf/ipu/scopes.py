@@ -7,10 +7,9 @@ the compiler is taken off again before TensorFlow lowers the graph and travels b
 import contextlib
 import itertools
 
-from tensorflow.python.framework import ops
-from tensorflow.python.ops import variable_scope
+import tensorflow.compat.v1 as tf
 
-from tremula.tf import compat
+from tremula.tf.inner import graphs, marks
 from tremula.tf.runtime import checks, node_marks
 
 FRONTEND_ATTRIBUTES_NAME = node_marks.FRONTEND_ATTRIBUTES
@@ -26,7 +25,7 @@ _outside_scopes = itertools.count()
 def ipu_jit_scope(ipu_scope):
     """Marks what is built as one unit to compile, the scope number `ipu_scope`."""
     checks.integer("ipu_scope", ipu_scope)
-    with compat.graph_attributes({
+    with marks.graph_attributes({
             "_XlaCompile": True,
             "_XlaSeparateCompiledGradients": False,
             "_XlaScope": f"jit_scope_ipu_{ipu_scope}"}):
@@ -40,8 +39,8 @@ def ipu_scope(device):
             or hasattr(device, "to_string")):
         raise TypeError(f'ipu_scope takes the name of a device, such as "/device:IPU:0", not '
                         f"{device!r}.")
-    with variable_scope.variable_scope("", use_resource=True):
-        with ops.device(device):
+    with tf.variable_scope("", use_resource=True):
+        with tf.device(device):
             with ipu_jit_scope(0) as scope:
                 yield scope
 
@@ -53,11 +52,11 @@ def outside_compilation_scope(name="outside"):
     Raises ValueError outside a compiled computation, and inside another such scope.
     """
     checks.text("name", name)
-    if not compat.in_compiled_function():
+    if not graphs.in_compiled_function():
         raise ValueError("outside_compilation_scope is only allowed in XLA context")
-    if compat.graph_attribute(OUTSIDE_COMPILATION_NAME) is not None:
+    if marks.graph_attribute(OUTSIDE_COMPILATION_NAME) is not None:
         raise ValueError("Illegal nesting of outside_compilation_scope")
-    with ops.name_scope(name), compat.graph_attributes({
+    with tf.name_scope(name), marks.graph_attributes({
             OUTSIDE_COMPILATION_NAME: f"{name}_{next(_outside_scopes)}"}):
         yield
 
@@ -74,15 +73,15 @@ def ipu_shard(index):
         raise ValueError("ipu_shard takes the number of an IPU or a list of them, not an empty "
                          "list.")
     if indices == [-1]:
-        around = compat.graph_attribute(node_marks.SHARDING)
-        with compat.graph_attributes({} if around is None else {node_marks.SHARDING: None}):
+        around = marks.graph_attribute(node_marks.SHARDING)
+        with marks.graph_attributes({} if around is None else {node_marks.SHARDING: None}):
             yield
         return
     for one in indices:
         if isinstance(one, bool) or not hasattr(one, "__index__") or one < 0:
             raise ValueError(f"The number of an IPU must be an int, 0 or more, but it is {one!r}.")
     encoded = node_marks.encode_sharding([int(one) for one in indices])
-    with compat.graph_attributes({node_marks.SHARDING: encoded}):
+    with marks.graph_attributes({node_marks.SHARDING: encoded}):
         yield
 
 
@@ -97,16 +96,16 @@ def frontend_attribute(attribute_name, attribute_value, restore_to=None):
     checks.text("attribute_name", attribute_name)
     checks.text("attribute_value", attribute_value)
     checks.text("restore_to", restore_to, optional=True)
-    before = compat.graph_attribute(FRONTEND_ATTRIBUTES_NAME)
+    before = marks.graph_attribute(FRONTEND_ATTRIBUTES_NAME)
     attributes = node_marks.decode_attributes(before or b"")
     outer = attributes.get(attribute_name)
     attributes[attribute_name] = attribute_value
-    with compat.graph_attributes({
+    with marks.graph_attributes({
             FRONTEND_ATTRIBUTES_NAME: node_marks.encode_attributes(attributes)}):
         yield
     if restore_to is not None and outer is None:
         attributes[attribute_name] = restore_to
-        compat.keep_graph_attribute(FRONTEND_ATTRIBUTES_NAME,
+        marks.keep_graph_attribute(FRONTEND_ATTRIBUTES_NAME,
                                     node_marks.encode_attributes(attributes))
 
 

@@ -2,7 +2,7 @@
 
 import contextlib
 
-from tremula.tf import compat
+from tremula.tf.inner import marks, patches
 from tremula.tf.runtime import node_marks
 
 _COLOCATION = b"loc:@"
@@ -10,7 +10,7 @@ _COLOCATION = b"loc:@"
 
 def has_attr(o, attr_name):
     """Whether the operation `o` has the attribute `attr_name`."""
-    return compat.operation_attribute(o, attr_name) is not None
+    return marks.operation_attribute(o, attr_name) is not None
 
 
 def dependencies(roots):
@@ -39,7 +39,7 @@ def get_sharding(op):
 
 def get_shard_from_colocation(op):
     """The serialised OpSharding of an operation that `op` is colocated with, or None."""
-    for name in compat.operation_attribute(op, "_class") or []:
+    for name in marks.operation_attribute(op, "_class") or []:
         if not name.startswith(_COLOCATION):
             continue
         try:
@@ -73,21 +73,21 @@ def propagate_sharding(g):
                                                 for user in value.consumers()])
     for operation, data in known.items():
         if data is not None and operation not in given:
-            compat.set_operation_attribute(operation, node_marks.SHARDING, data)
+            marks.set_operation_attribute(operation, node_marks.SHARDING, data)
 
 
 def enable_sharded_gradients():
     """Makes `tf.gradients`, and so optimizers, put the gradient of an operation on its IPU."""
     if "graph" not in _enabled:
         _enabled.add("graph")
-        compat.wrap_gradients(lambda operation: _sharded(_mark(operation)))
+        patches.wrap_gradients(lambda operation: _sharded(_mark(operation)))
 
 
 def enable_sharded_gradient_tape():
     """Makes `tf.GradientTape` put the gradient of an operation of a graph on its IPU."""
     if "tape" not in _enabled:
         _enabled.add("tape")
-        compat.wrap_tape_gradients(node_marks.SHARDING, _sharded)
+        patches.wrap_tape_gradients(node_marks.SHARDING, _sharded)
 
 
 def beside(value):
@@ -101,7 +101,7 @@ _enabled = set()
 
 def _mark(operation):
     """The serialised OpSharding of an operation, or None."""
-    return compat.operation_attribute(operation, node_marks.SHARDING)
+    return marks.operation_attribute(operation, node_marks.SHARDING)
 
 
 @contextlib.contextmanager
@@ -109,7 +109,7 @@ def _sharded(data):
     if data is None:
         yield
     else:
-        with compat.graph_attributes({node_marks.SHARDING: data}):
+        with marks.graph_attributes({node_marks.SHARDING: data}):
             yield
 
 

@@ -5,7 +5,7 @@ they fill in an IPUConfig now. All of them are shown here, as is the config modu
 """
 
 from tremula import flags
-from tremula.tf import compat
+from tremula.tf.inner import marks
 from tremula.tf.ipu import devices
 from tremula.tf.ipu.config import (DeviceConnectionType, ExecutionProfileType, IPUConfig, KeyId,
                                    MergeRemoteBuffersBehaviour, SchedulingAlgorithm,
@@ -95,10 +95,10 @@ def move_variable_initialization_to_cpu(graph=None):
         if _touches_variable(operation):
             continue
         waiting += [value.op for value in operation.inputs] + list(operation.control_inputs)
-        compat.set_operation_device(operation, "/device:CPU:0")
-        compat.clear_operation_attribute(operation, "_class")  # may name a variable on the IPU
-        compat.set_operation_attribute(operation, "_XlaCompile", False)
-        compat.set_operation_attribute(operation, "_XlaScope", "")
+        marks.set_operation_device(operation, "/device:CPU:0")
+        marks.clear_operation_attribute(operation, "_class")  # may name a variable on the IPU
+        marks.set_operation_attribute(operation, "_XlaCompile", False)
+        marks.set_operation_attribute(operation, "_XlaScope", "")
 
 
 def _touches_variable(operation):

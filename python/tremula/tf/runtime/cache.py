@@ -18,8 +18,10 @@ import os
 import struct
 import time
 
+import tremula
 from tremula import flags
-from tremula.tf.runtime import inside, lowering, plugin, recent, regular
+from tremula.tf.inner import bridge
+from tremula.tf.runtime import lowering, plugin, recent, regular
 
 LOG = logging.getLogger("tremula")
 
@@ -34,8 +36,8 @@ def lower(source):
     def compute():
         try:
             lowered = lowering.lower(source)
-        except inside.LoweringError as error:
-            if not inside.wants_constant(error):
+        except bridge.LoweringError as error:
+            if not bridge.wants_constant(error):
                 raise
             failed.append(error)
             return {"late": [str(error), error.said]}, b""
@@ -44,7 +46,7 @@ def lower(source):
     failed = []
     header, module = remember([source.serialize()], compute)
     if "late" in header:
-        raise failed[0] if failed else inside.LoweringError(*header["late"])
+        raise failed[0] if failed else bridge.LoweringError(*header["late"])
     return lowering.Lowered(module, header["updates"], header["shapes"])
 
 
@@ -119,10 +121,17 @@ def _environment():
     for one in (tf.version.VERSION, os.environ.get("XLA_FLAGS", ""),
                 os.environ.get("TF_XLA_FLAGS", "")):
         digest.update(one.encode() + b"\0")
-    for name in sorted(glob.glob(os.path.join(os.path.dirname(__file__), "*.py"))):
+    for name in _sources():
         with open(name, "rb") as file:
             digest.update(file.read())
     return digest.digest()
+
+
+def _sources():
+    """The files that have a part in lowering: all of the runtime and of its door to TensorFlow."""
+    top = os.path.join(os.path.dirname(tremula.__file__), "tf")
+    return sorted(name for folder in ("inner", "runtime")
+                  for name in glob.glob(os.path.join(top, folder, "**", "*.py"), recursive=True))
 
 
 def _key(parts):

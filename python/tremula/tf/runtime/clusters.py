@@ -14,8 +14,9 @@ variables.
 
 import ctypes
 
+from tremula.tf.inner import eager
 from tremula.tf.runtime import (clusters_graph, clusters_launch, clusters_ops, clusters_sources,
-                                inside, plugin)
+                                plugin)
 
 _SCOPE = b"jit_scope_ipu_"  # of scopes.ipu_jit_scope
 
@@ -47,16 +48,16 @@ def install():
     library.trm_tf_reply_graph.argtypes = [ctypes.POINTER(Request), ctypes.c_char_p,
                                            ctypes.c_uint64]
     clusters_sources.remember_graphs()
-    inside.set_function_options({"min_graph_nodes": LEAST_NODES})
+    eager.set_function_options({"min_graph_nodes": LEAST_NODES})
     library.trm_tf_set_optimize(_callback)
 
 
 def _answer(request):
     """Called by the plugin. A graph that gets no reply stays as it is."""
     try:
-        from tensorflow.core.framework import graph_pb2
+        import tensorflow.compat.v1 as tf
         asked = request.contents
-        graph_def = graph_pb2.GraphDef.FromString(
+        graph_def = tf.GraphDef.FromString(
             ctypes.string_at(asked.graph, asked.graph_size))
         preserved = ctypes.string_at(asked.preserved, asked.preserved_size).decode().split("\n")
         fetched = ctypes.string_at(asked.fetched, asked.fetched_size).decode().split("\n")

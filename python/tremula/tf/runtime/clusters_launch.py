@@ -5,8 +5,9 @@ assigns its variables, and what has the names of nodes that are fetched.
 import hashlib
 import json
 
-from tremula.tf.runtime import (clusters_graph, clusters_sources, clusters_variables, inside,
-                                kernel_list, launching, lowering, rewriting)
+from tremula.tf.inner import versions
+from tremula.tf.runtime import (clusters_graph, clusters_sources, clusters_variables, kernel_list,
+                                launching, lowering, rewriting)
 
 _INT32 = 3  # the type's number in protocol buffers
 
@@ -246,8 +247,8 @@ class _Program:
 
     def source(self):
         """The lowering.Source."""
-        from tensorflow.core.framework import graph_pb2
-        graph_def = graph_pb2.GraphDef(versions=inside.graph_versions())
+        import tensorflow.compat.v1 as tf
+        graph_def = tf.GraphDef(versions=versions.graph_versions())
         for node in self._nodes:
             self._add(graph_def.node.add(), node)
         rewriting.elide_checks(graph_def.node)

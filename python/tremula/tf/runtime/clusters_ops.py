@@ -1,10 +1,12 @@
 """What the ops of a graph are to clustering (see clusters.py): which can be part of a program,
-which of them are worth one, what they need to know when compiled, and which tensors are in host memory.
+which of them are worth one, what they need to know when compiled, and which tensors are in host
+memory.
 """
 
 import functools
 
-from tremula.tf.runtime import inside, kernel_list, rewriting
+from tremula.tf.inner import dtypes, registry
+from tremula.tf.runtime import kernel_list, rewriting
 
 # The inputs that TensorFlow's lowering must know the value of, as TensorFlow 2.15 and 2.21 say
 # (XlaOpRegistry::CompileTimeConstantInputArgNames).
@@ -86,7 +88,7 @@ ASSIGN, ADDS = "AssignVariableOp", frozenset(("AssignAddVariableOp", "AssignSubV
 _BLOCKING = ("Queue", "Barrier", "Stage", "Unstage", "Map", "OrderedMap", "Stack", "Tensor",
              "Collective", "Recv", "_Recv", "_HostRecv", "Send", "_Send", "_HostSend", "PyFunc",
              "EagerPyFunc", "Rpc", "IpuStart",
-             "IpuFinish", "ConditionalAccumulator", "Accumulator", "Dequeue")
+             "IpuFinish", "ConditionalAccumulator", "Accumulator")
 
 
 def control_flow(op):
@@ -105,14 +107,14 @@ def may_block(op):
 
 @functools.cache
 def _definition(op):
-    return inside.op_definition(op)
+    return registry.op_definition(op)
 
 
 @functools.cache
 def _kernels():
     """{op: [KernelDef]} that nodes on an IPU may use: ours, then TensorFlow's for every device."""
     ours, everywhere = {}, {}
-    for kernel in inside.registered_kernels().kernel:
+    for kernel in registry.registered_kernels().kernel:
         if kernel.label:
             continue
         if kernel.device_type == "IPU":
@@ -184,7 +186,7 @@ class Kind:
             self.inputs = self.outputs = None
             return
         self.resources = [i for i, (_, number) in enumerate(self.inputs)
-                          if inside.dtype_name(number) == "resource"]
+                          if dtypes.dtype_name(number) == "resource"]
         kernel = next((one for one in _kernels().get(node.op, []) if _fits(node, one)), None)
         if kernel is not None:
             host = set(kernel.host_memory_arg)
@@ -209,7 +211,7 @@ class Kind:
 @functools.cache
 def is_value(number):
     """Whether tensors of this type hold values that a program can take."""
-    return number < 100 and inside.dtype_name(number) in kernel_list.TYPES[:-2]
+    return number < 100 and dtypes.dtype_name(number) in kernel_list.TYPES[:-2]
 
 
 def _fits(node, kernel):
@@ -223,7 +225,7 @@ def _fits(node, kernel):
 
 
 def _allows(node, constraints):
-    return all({inside.dtype_name(number) for number in _numbers(node.attr[name])} <= set(names)
+    return all({dtypes.dtype_name(number) for number in _numbers(node.attr[name])} <= set(names)
                for name, names in constraints.items() if name in node.attr)
 
 

@@ -8,11 +8,11 @@ with the error that placing it gave. What else keeps a session's first graph fro
 ops that must be on one device, an op inside of a loop) makes that session place only what runs.
 """
 
-import functools
 import re
 import threading
 
-from tremula.tf.runtime import clusters, inside, placing_on_cpu, plain_graphs
+from tremula.tf.inner import marks, patches, sessions
+from tremula.tf.runtime import clusters, node_table, placing_on_cpu, plain_graphs
 
 _UNPLACEABLE = re.compile(r"Cannot assign a device for operation ([^\s:]+)")
 _MOST_TRIES = 64  # each reads the graph anew
@@ -21,14 +21,13 @@ _CPU = "/device:CPU:0"
 
 def place_what_can_be_placed():
     """Makes sessions do that. The choice is made before a session first runs anything."""
-    from tensorflow.python.client import session
-    from tensorflow.python.framework import errors_impl
-    base = session.BaseSession
-    create, extend, set_up = base.__init__, base._extend_graph, base.partial_run_setup
-    run, make_callable = base._do_run, base._make_callable_from_options
-    make_simple_callable = base.make_callable
+    patches.wrap_session(
+        create=_undecided, extend=_deciding, run=_checking_run,
+        set_up_partial_run=_checking_set_up, make_callable=_checking_callable,
+        make_callable_from_options=_checking_options)
 
-    @functools.wraps(create)
+
+def _undecided(create):
     def create_undecided(self, target="", graph=None, config=None):
         self._tremula_undecided = None
         own, kind = plain_graphs.options_for(target, graph, config)
@@ -37,11 +36,15 @@ def place_what_can_be_placed():
         if own is not None:
             self._tremula_plain = self._graph.version, kind
         # What users see is what they gave.
-        self._config = inside.default_config() if config is None else config
+        self._config = sessions.default_config() if config is None else config
         if not self._config.graph_options.place_pruned_graph:
             self._tremula_undecided = threading.Lock()
+    return create_undecided
 
-    @functools.wraps(extend)
+
+def _deciding(extend):
+    import tensorflow.compat.v1 as tf
+
     def extend_and_decide(self):
         lock = getattr(self, "_tremula_undecided", None)
         if lock is None:
@@ -53,55 +56,57 @@ def place_what_can_be_placed():
                     _start_again(self)
                 try:
                     _extend(self, extend)
-                except errors_impl.OpError:
+                except tf.errors.OpError:
                     # A run will say what was wrong, if it needs that.
                     _start_again(self, place_pruned_graph=True)
                 if self._graph.version:
                     self._tremula_undecided = None
         return _extend(self, extend)
+    return extend_and_decide
 
-    @functools.wraps(run)
+
+def _checking_run(run):
     def run_checked(self, handle, target_list, fetch_list, feed_dict, options, run_metadata):
         _check(self, [*target_list, *(one.op for one in fetch_list)],
                [one.deref().name for one in feed_dict])
         return run(self, handle, target_list, fetch_list, feed_dict, options, run_metadata)
+    return run_checked
 
-    @functools.wraps(set_up)
+
+def _checking_set_up(set_up):
     def decide_and_set_up(self, fetches, feeds=None):
         self._extend_graph()  # the original takes the session before it does that
         _check_elements(self, fetches, feeds)
         return set_up(self, fetches, feeds)
+    return decide_and_set_up
 
-    @functools.wraps(make_simple_callable)
-    def make_callable_checked(self, fetches, feed_list=None, accept_options=False):
+
+def _checking_callable(make_callable):
+    def make_checked(self, fetches, feed_list=None, accept_options=False):
         self._extend_graph()
         _check_elements(self, fetches, feed_list)
-        return make_simple_callable(self, fetches, feed_list, accept_options)
+        return make_callable(self, fetches, feed_list, accept_options)
+    return make_checked
 
-    @functools.wraps(make_callable)
-    def make_from_options_checked(self, callable_options):
+
+def _checking_options(make_callable):
+    def make_checked(self, callable_options):
         self._extend_graph()
         _check_elements(self, [*callable_options.fetch, *callable_options.target],
                         callable_options.feed)
         return make_callable(self, callable_options)
-
-    base.__init__ = create_undecided
-    base._extend_graph = extend_and_decide
-    base._do_run = run_checked
-    base.partial_run_setup = decide_and_set_up
-    base.make_callable = make_callable_checked
-    base._make_callable_from_options = make_from_options_checked
+    return make_checked
 
 
 def _optimized(config):
     """A ConfigProto, or None, with what optimising graphs for an IPU needs: small graphs are
     optimised too. TensorFlow's remapper makes operations of CPUs out of some on IPUs; the plugin
     turns it off (optimizer.c), unless its optimiser is off."""
-    from tensorflow.core.protobuf import config_pb2
-    if not isinstance(config, (config_pb2.ConfigProto, type(None))):
+    import tensorflow.compat.v1 as tf
+    if not isinstance(config, (tf.ConfigProto, type(None))):
         return config  # TensorFlow says what is wrong
-    own = config_pb2.ConfigProto()
-    own.CopyFrom(inside.default_config() if config is None else config)
+    own = tf.ConfigProto()
+    own.CopyFrom(sessions.default_config() if config is None else config)
     rewriting = own.graph_options.rewrite_options
     if not rewriting.min_graph_nodes:
         rewriting.min_graph_nodes = clusters.LEAST_NODES
@@ -113,33 +118,25 @@ def _optimized(config):
 def _start_again(self, place_pruned_graph=False):
     """Gives a session that has run nothing a new inner one, with the user's options; which may
     place only what runs."""
-    from tensorflow.core.protobuf import config_pb2
-    from tensorflow.python.client import pywrap_tf_session as tf_session
-    config = config_pb2.ConfigProto()
+    import tensorflow.compat.v1 as tf
+    config = tf.ConfigProto()
     config.CopyFrom(self._config)
     if place_pruned_graph:
         config.graph_options.place_pruned_graph = True
-    options = tf_session.TF_NewSessionOptions(target=self._target, config=_optimized(config))
-    try:
-        with self._graph._c_graph.get() as graph:
-            new = tf_session.TF_NewSessionRef(graph, options)
-    finally:
-        tf_session.TF_DeleteSessionOptions(options)
-    old, self._session, self._config = self._session, new, config
-    tf_session.TF_CloseSession(old)
-    tf_session.TF_DeleteSession(old)
+    sessions.start_again(self, _optimized(config))
+    self._config = config
 
 
 # ---- Ops that cannot be placed ----
 
 def _extend(self, extend):
     """Extends a session by what its graph has got, and puts aside what cannot be placed."""
-    from tensorflow.python.framework import errors_impl
+    import tensorflow.compat.v1 as tf
     placing_on_cpu.move(self._graph)
     for left in reversed(range(_MOST_TRIES)):
         try:
             return extend(self)
-        except errors_impl.InvalidArgumentError as error:
+        except tf.errors.InvalidArgumentError as error:
             if not left or not _put_aside(self._graph, error):
                 raise
     return None
@@ -148,7 +145,6 @@ def _extend(self, extend):
 def _put_aside(graph, error):
     """Whether the op that the error is about could be put aside. It takes with it others of its
     kind with the same types."""
-    from tensorflow.python.framework import device as device_lib
     found = _UNPLACEABLE.search(str(error))
     aside = _aside(graph)
     try:
@@ -162,7 +158,7 @@ def _put_aside(graph, error):
         if one.name not in aside and one.type == operation.type and _is_on_ipu(one) and \
                 _types(one) == types:
             aside[one.name] = (one.device, str(error).replace(operation.name, one.name))
-            one._set_device(device_lib.DeviceSpec.from_string(_CPU))
+            marks.set_operation_device(one, _CPU)
     return True
 
 
@@ -184,7 +180,7 @@ def _types(operation):
 def _check(self, operations, feeds):
     """Raises the error of an op that was put aside and that the operations need. `feeds` are names
     of tensors that are fed."""
-    from tensorflow.python.framework import errors_impl
+    import tensorflow.compat.v1 as tf
     version = self._graph.version
     if getattr(self, "_tremula_checked", (None,))[0] != version:
         self._extend_graph()
@@ -206,7 +202,7 @@ def _check(self, operations, feeds):
         seen.add(one)
         if one.name in aside:
             device, said = aside[one.name]
-            raise errors_impl.InvalidArgumentError(one.node_def, one, _explain(one, device, said))
+            raise tf.errors.InvalidArgumentError(one.node_def, one, _explain(one, device, said))
         stack += one.control_inputs
         stack += [tensor.op for tensor in one.inputs if tensor.name not in fed]
     checked.add(key)
@@ -227,7 +223,6 @@ def _check_elements(self, fetches, feeds):
 
 
 def _explain(operation, device, said):
-    from tremula.tf.runtime import node_table
     file, line = node_table.user_frame(operation)
     where = f"{operation.type}, on '{device}'" + (f", defined at {file}:{line}" if file else "")
     said = said.replace(f"operation {operation.name}:", f"operation {operation.name} ({where}):", 1)

@@ -4,11 +4,11 @@ TensorFlow optimises graphs without what Python knows of them, so we look for th
 graphs that Python has.
 """
 
-import functools
 import itertools
 import threading
 import weakref
 
+from tremula.tf.inner import patches
 from tremula.tf.runtime import node_table
 
 _lock = threading.Lock()
@@ -19,18 +19,7 @@ _MOST_SAMPLES = 8  # nodes by which a graph is chosen
 
 def remember_graphs():
     """Remembers every graph that the program makes, as long as it lives."""
-    from tensorflow.python.framework import ops
-    create = ops.Graph.__init__
-
-    @functools.wraps(create)
-    def create_remembering(self, *arguments, **keywords):
-        create(self, *arguments, **keywords)
-        _remember(self)
-
-    ops.Graph.__init__ = create_remembering
-    graph = ops._default_graph_stack._global_default_graph
-    if graph is not None:
-        _remember(graph)
+    patches.after_new_graph(_remember)
 
 
 def _remember(graph):

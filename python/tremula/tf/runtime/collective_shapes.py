@@ -4,7 +4,8 @@ A custom call must say what the shape of its result is. Until that is known an o
 stands for it, XlaAllReduce, which TensorFlow cannot lower.
 """
 
-from tremula.tf.runtime import inside, rewriting
+from tremula.tf.inner import graphs
+from tremula.tf.runtime import rewriting
 
 STAND_IN = "XlaAllReduce"
 TARGET = "tremula.all-reduce"
@@ -15,7 +16,7 @@ def stand_in(value, op, name):
     """Adds the node that stands for the all-reduce of `value` over all replicas by the reduction
     `op`. Returns its result."""
     import tensorflow.compat.v1 as tf
-    result = inside.apply_op(
+    result = graphs.apply_op(
         STAND_IN, name=name, input=value, group_assignment=tf.zeros([0, 0], tf.int32),
         reduce_op=REDUCTIONS[op], mode="CrossReplica").outputs[0]
     result.set_shape(value.shape)
@@ -28,7 +29,7 @@ def replace(source, shapes):
     nodes = [node for node in source.graph_def.node if node.op == STAND_IN]
     if not nodes:
         return
-    operations = inside.inferred_operations(source, shapes)
+    operations = graphs.inferred_operations(source, shapes)
     names = {attribute: op for op, attribute in REDUCTIONS.items()}
     for node in nodes:
         config = {"op": names[node.attr["reduce_op"].s.decode()], "group_size": 0}

@@ -6,12 +6,12 @@ of summaries) is run by the session that runs the program.
 """
 
 import ctypes
-import functools
 import re
 import threading
 import weakref
 
-from tremula.tf.runtime import inside, plugin
+from tremula.tf.inner import dtypes, eager, errors, graphs, marks, patches
+from tremula.tf.runtime import plugin
 
 # What TensorFlow says of functions before it says what was wrong.
 _PREAMBLE = re.compile(r"\A(Graph execution error:\s+)?Detected at node .*?"
@@ -33,19 +33,19 @@ class HostFunction:
     """
 
     def __init__(self, graph_def, inputs, resources, outputs, name, keep):
-        self.id = inside.unique_name("host_function")
+        self.id = graphs.unique_name("host_function")
         self.name = name
         self._graph_def, self._inputs, self._resources = graph_def, inputs, resources
         self._outputs = outputs
         self._keep = keep  # graphs that Python functions of py_func belong to
         self._eager = None
         self._session_graph, self._session_feeds, self._session_fetches = None, None, None
-        graphs = {one.graph for _, one in resources if not inside.is_eager(one)}
-        if len(graphs) > 1:
-            raise inside.error_class(inside.INVALID_ARGUMENT)(None, None, (
+        owners = {one.graph for _, one in resources if not eager.is_eager(one)}
+        if len(owners) > 1:
+            raise errors.error_class(errors.INVALID_ARGUMENT)(None, None, (
                 f"{name} takes resources of several graphs."))
-        if graphs:
-            self._add_to(graphs.pop())
+        if owners:
+            self._add_to(owners.pop())
         with _lock:
             _functions[self.id] = self
 
@@ -54,16 +54,16 @@ class HostFunction:
         import tensorflow.compat.v1 as tf
         scope = self.id + "/"
         with graph.as_default(), graph.control_dependencies(None), tf.device("/device:CPU:0"), \
-                inside.without_marks():
+                marks.without_marks():
             with tf.name_scope(scope):
                 feeds = [tf.placeholder(tf.dtypes.as_dtype(dtype), shape)
                          for _, dtype, shape in self._inputs]
             known = dict(zip((name for name, _, _ in self._inputs), feeds))
             known.update(self._resources)
-            used = inside.used_tensors(self._graph_def)
+            used = graphs.used_tensors(self._graph_def)
             names = [name for name, _, _ in self._outputs]
             nodes = [node.name for node in self._graph_def.node]
-            found = inside.import_nodes(self._graph_def, {
+            found = graphs.import_nodes(self._graph_def, {
                 name: tensor for name, tensor in known.items() if name in used},
                 names + nodes, self.id + "_nodes")
         self._session_graph = weakref.ref(graph)
@@ -79,9 +79,9 @@ class HostFunction:
     def _checked(self, value, output):
         import numpy as np
         name, dtype, shape = output
-        array = np.ascontiguousarray(value, inside.numpy_type(dtype)).reshape(np.shape(value))
+        array = np.ascontiguousarray(value, dtypes.numpy_type(dtype)).reshape(np.shape(value))
         if list(array.shape) != shape:
-            raise inside.error_class(inside.INVALID_ARGUMENT)(None, None, (
+            raise errors.error_class(errors.INVALID_ARGUMENT)(None, None, (
                 f"{name.split(':')[0]} has the shape {list(array.shape)}, and the program was "
                 f"compiled for {shape}."))
         return array
@@ -97,7 +97,7 @@ class HostFunction:
 
     def _run_eagerly(self, values):
         import tensorflow as tf
-        with inside.eagerly_on_cpu():
+        with eager.eagerly_on_cpu():
             with _lock:
                 if self._eager is None:
                     self._eager = self._build()
@@ -111,8 +111,8 @@ class HostFunction:
             feeds = {name: value for (name, _, _), value in zip(self._inputs, values)}
             if self._resources:
                 names, outside = zip(*self._resources)
-                feeds.update(zip(names, inside.capture(outside)))
-            return inside.import_graph(self._graph_def, feeds,
+                feeds.update(zip(names, eager.capture(outside)))
+            return graphs.import_graph(self._graph_def, feeds,
                                        [name for name, _, _ in self._outputs], "")
 
         function = tf.function(call, autograph=False)
@@ -129,19 +129,20 @@ _running = []  # sessions, once for each run that is going on
 
 def _watch_sessions():
     """Numbers the sessions, and keeps a list of those that there are and that run something."""
-    from tensorflow.python.client import session
-    base = session.BaseSession
-    create, run = base.__init__, base._do_run
+    patches.wrap_session(create=_known, run=_noted)
 
-    @functools.wraps(create)
+
+def _known(create):
     def create_known(self, *arguments, **keywords):
         create(self, *arguments, **keywords)
         with _lock:
             _last_number[0] += 1
             _numbers[self] = _last_number[0]
+    return create_known
 
-    @functools.wraps(run)
-    def run_known(self, *arguments, **keywords):
+
+def _noted(run):
+    def run_noted(self, *arguments, **keywords):
         with _lock:
             _running.append(self)
         try:
@@ -149,8 +150,7 @@ def _watch_sessions():
         finally:
             with _lock:
                 _running.remove(self)
-
-    base.__init__, base._do_run = create_known, run_known
+    return run_noted
 
 
 def number_of(session):
@@ -184,7 +184,7 @@ def _session_of(graph, name):
         found = running or {one for one in _numbers
                             if one.graph is graph and not getattr(one, "_closed", False)}
     if len(found) != 1:
-        raise inside.failed_precondition(
+        raise errors.failed_precondition(
             f"{name} uses variables or other resources of a session, and {len(found)} sessions run "
             "its graph: it cannot be told which one is meant.")
     return found.pop()
@@ -206,7 +206,7 @@ def _answer(request):
         asked = request.contents
         function = _functions.get(asked.id.decode())
         if function is None:
-            raise inside.failed_precondition(
+            raise errors.failed_precondition(
                 "The program runs part of its operations on the host, and the graph that they were "
                 "built in is gone: it was made in another process, or has been deleted.")
         values = [_array(asked.inputs[i]) for i in range(asked.num_inputs)]
@@ -214,7 +214,7 @@ def _answer(request):
             if result.nbytes:
                 ctypes.memmove(asked.outputs[i].data, result.ctypes.data, result.nbytes)
     except Exception as error:  # pylint: disable=broad-except
-        plugin.library().trm_tf_host_error(request, inside.error_code(error),
+        plugin.library().trm_tf_host_error(request, errors.error_code(error),
                                            _said(error).encode())
 
 
@@ -229,5 +229,5 @@ def _array(raw):
     """A copy of an input."""
     import numpy as np
     data = ctypes.string_at(raw.data, raw.bytes) if raw.bytes else b""
-    return np.frombuffer(data, inside.numpy_type(raw.dtype)).reshape(
+    return np.frombuffer(data, dtypes.numpy_type(raw.dtype)).reshape(
         [raw.dims[i] for i in range(raw.rank)])

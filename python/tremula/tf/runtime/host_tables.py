@@ -10,7 +10,8 @@ whatever is read of a variable and assigned to it, as it does once a variable wa
 
 import weakref
 
-from tremula.tf.runtime import inside, plugin, tracing
+from tremula.tf.inner import errors, graphs, marks
+from tremula.tf.runtime import plugin, tracing
 
 _TARGET = "tremula.host-call"
 
@@ -20,7 +21,7 @@ class HostTable:
     is only looked up. `name` is for messages."""
 
     def __init__(self, name, variable):
-        self.id = f"{name}#{inside.unique_name('host_table')}"
+        self.id = f"{name}#{graphs.unique_name('host_table')}"
         self.variable = variable
         weakref.finalize(self, _forget, self.id).atexit = False
 
@@ -61,8 +62,8 @@ class HostTable:
     def register_operation(self, registered):
         """The operation that does so in a session."""
         import tensorflow.compat.v1 as tf
-        with tf.device("/device:CPU:0"), inside.without_marks():
-            return inside.apply_op("IpuHostTableRegister", table=self.id, registers=registered)
+        with tf.device("/device:CPU:0"), marks.without_marks():
+            return graphs.apply_op("IpuHostTableRegister", table=self.id, registers=registered)
 
 
 def _forget(table):
@@ -72,7 +73,7 @@ def _forget(table):
 def _length(indices):
     size = indices.shape.as_list()[0] if indices.shape.rank == 1 else None
     if size is None:
-        raise inside.error_class(inside.INVALID_ARGUMENT)(None, None, (
+        raise errors.error_class(errors.INVALID_ARGUMENT)(None, None, (
             f"The indices of a host embedding have the shape {indices.shape}, and an IPU program "
             "is static: their number must be known. Set it with set_shape() or tf.ensure_shape()."))
     return size
@@ -116,13 +117,13 @@ def _hand_over(table):
     import tensorflow.compat.v1 as tf
     value = variable = table.variable
     is_variable = hasattr(variable, "handle")
-    with inside.without_marks():
+    with marks.without_marks():
         if is_variable:
             with tf.device(variable.handle.device):
-                value = inside.apply_op("ReadVariableOp", resource=variable.handle,
+                value = graphs.apply_op("ReadVariableOp", resource=variable.handle,
                                         dtype=variable.dtype.base_dtype).outputs[0]
         with tf.device("/device:CPU:0"):
-            use = inside.apply_op("IpuHostTableUse", table=table.id, value=value)
+            use = graphs.apply_op("IpuHostTableUse", table=table.id, value=value)
     shared = use.outputs[0]
     shared.set_shape(variable.shape)
     return _assign(variable, shared) if is_variable else use, shared
@@ -130,6 +131,6 @@ def _hand_over(table):
 
 def _assign(variable, value):
     import tensorflow.compat.v1 as tf
-    with inside.without_marks(), tf.device(variable.handle.device):
-        return inside.apply_op("AssignVariableOp", resource=variable.handle, value=value,
+    with marks.without_marks(), tf.device(variable.handle.device):
+        return graphs.apply_op("AssignVariableOp", resource=variable.handle, value=value,
                                validate_shape=False)

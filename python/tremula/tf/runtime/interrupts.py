@@ -30,7 +30,8 @@ import signal
 import threading
 import time
 
-from tremula.tf.runtime import forks, inside, recent
+from tremula.tf.inner import eager, errors, patches, sessions
+from tremula.tf.runtime import forks, host_calls, plugin, recent
 
 _FIRST_LOOK = .02
 _LOOK = .1
@@ -55,23 +56,17 @@ def feeds_exist():
 
 def install():
     """Makes sessions and eager functions do all that. Called once."""
-    from tensorflow.python.client import session
-    from tensorflow.python.eager import context
     forks.install(_forget_threads)
     atexit.register(_end_all)
-    base = session.BaseSession
-    for owner, name in ((base, "_call_tf_sessionrun"), (base, "_call_tf_sessionprun"),
-                        (base._Callable, "__call__")):
-        setattr(owner, name, _interruptible(getattr(owner, name)))
-    base._Callable.__init__ = _in_session(base._Callable.__init__)
-    base.close = _cancelling(base.close)
-    base._extend_graph = _counted(base._extend_graph)
-    context.Context.call_function = _interruptible_function(context.Context.call_function)
+    patches.wrap_session(
+        call=_interruptible, call_partial=functools.partial(_interruptible, is_partial=True),
+        call_callable=_interruptible, create_callable=_in_session, close=_cancelling,
+        extend=_counted)
+    patches.wrap_function_calls(_interruptible_function)
 
 
 def _forget_threads():
     """A forked process has none of its parent's."""
-    from tremula.tf.runtime import host_calls, plugin
     global _lock, _is_holding
     _lock = threading.Lock()
     _idle.clear()
@@ -79,21 +74,19 @@ def _forget_threads():
     _is_holding = False
     host_calls.forget_runs()
     plugin.library().trm_tf_forked()
-    inside.keep_context()
+    eager.keep_context()
 
 
 # ---- Sessions ----
 
 def _session_of(owner):
     """The session of a session or of one of its callables."""
-    from tensorflow.python.client import session
-    return owner if isinstance(owner, session.BaseSession) else owner._session
+    return owner if sessions.is_session(owner) else owner._session
 
 
 def _in_session(call):
     """`call`, whose first argument is a session's, or which has one as its second argument, makes
     nodes of that session."""
-    from tremula.tf.runtime import host_calls, plugin
     enter, number_of = plugin.library().trm_tf_session_enter, host_calls.number_of
 
     @functools.wraps(call)
@@ -108,12 +101,10 @@ def _in_session(call):
     return call_in_session
 
 
-def _interruptible(call):
-    from tremula.tf.runtime import plugin
+def _interruptible(call, is_partial=False):
     library = plugin.library()
     cancels, hold, release = (library.trm_tf_interrupt_cancels, library.trm_tf_interrupt_hold,
                               library.trm_tf_interrupt_release)
-    is_partial = call.__name__ == "_call_tf_sessionprun"
     call = _telling_of_partial_runs(_in_session(call), is_partial)
 
     @functools.wraps(call)
@@ -156,8 +147,8 @@ def _telling_of_partial_runs(call, is_partial):
             if is_partial:
                 session._tremula_partial_run_failed = True
             elif (getattr(session, "_tremula_partial_run_failed", False)
-                  and inside.error_code(error) == inside.CANCELLED):
-                raise inside.error_class(inside.CANCELLED)(None, None, (
+                  and errors.error_code(error) == errors.CANCELLED):
+                raise errors.error_class(errors.CANCELLED)(None, None, (
                     "A partial run of this session failed or was interrupted. TensorFlow runs "
                     "nothing in a session after that: make a new one.")) from error
             raise
@@ -184,7 +175,6 @@ _is_holding = False  # the main thread is in one
 def held(call, *arguments, **keywords):
     """Makes a call into TensorFlow that may last, not a session's; after Ctrl-C it raises
     KeyboardInterrupt. With a handler of the user's it ends first."""
-    from tremula.tf.runtime import plugin
     global _is_holding
     if _is_holding or threading.current_thread() is not threading.main_thread():
         return call(*arguments, **keywords)
@@ -210,8 +200,6 @@ def held(call, *arguments, **keywords):
 
 def _interruptible_function(call):
     """Context.call_function, which runs a tf.function."""
-    from tremula.tf.runtime import plugin
-
     @functools.wraps(call)
     def run(self, name, *arguments, **keywords):
         forks.refuse(lambda: (node.device for node in self.get_function_def(name).node_def))
@@ -226,35 +214,25 @@ def _interruptible_function(call):
 
 
 def _can_run_beside(context):
-    """Whether another thread may make a call for this one: the main one, which waits for nothing."""
+    """Whether another thread may make a call for this one: the main one, waiting for nothing."""
     return (threading.current_thread() is threading.main_thread() and not _is_ending
             and not _is_holding and callable(signal.getsignal(signal.SIGINT))
-            and getattr(context._thread_local_data, "executor", None) is None)
+            and not eager.has_executor(context))
 
 
 def _in_context(call, context):
     """`call`, to be made in another thread, as if in this one: on its device, with its options."""
-    here = _state(context)
+    here = eager.thread_state(context)
 
     def call_in_context(*arguments, **keywords):
-        there = _state(context)
-        _set_state(context, here)
+        there = eager.thread_state(context)
+        eager.set_thread_state(context, here)
         try:
             return call(*arguments, **keywords)
         finally:
-            _set_state(context, there)
+            eager.set_thread_state(context, there)
 
     return call_in_context
-
-
-def _state(context):
-    data = context._thread_local_data
-    return data.device_name, data.device_spec, data.function_call_options
-
-
-def _set_state(context, state):
-    data = context._thread_local_data
-    data.device_name, data.device_spec, data.function_call_options = state
 
 
 def _takes_from_feeds(context, name):
@@ -268,12 +246,12 @@ def _takes_from_feeds(context, name):
 
 def _nodes(context, name):
     """The nodes of a function and of all that it calls."""
-    from tensorflow.python.framework import errors_impl
+    import tensorflow.compat.v1 as tf
     seen, left = {name}, [name]
     while left:
         try:
             definition = context.get_function_def(left.pop())
-        except errors_impl.NotFoundError:
+        except tf.errors.NotFoundError:
             continue
         for node in definition.node_def:
             yield node
@@ -401,8 +379,6 @@ def _cancel_until(cancel, is_done, seconds):
 
 def _cancelling(close):
     """BaseSession.close, which also cancels what the session runs."""
-    from tremula.tf.runtime import host_calls, plugin
-
     @functools.wraps(close)
     def close_cancelling(self):
         if self not in host_calls.running_sessions():
@@ -425,7 +401,6 @@ def _cancelling(close):
 
 
 def _end_all():
-    from tremula.tf.runtime import plugin
     global _is_ending
     with _lock:
         _is_ending = True

@@ -8,7 +8,8 @@ import functools
 import hashlib
 import os
 
-from tremula.tf.runtime import inside, plugin, regular, rewriting
+from tremula.tf.inner import bridge, dtypes, registry, versions
+from tremula.tf.runtime import plugin, regular, rewriting
 
 _FORMAT = 6  # changes with the rules below
 
@@ -50,7 +51,7 @@ def lowered():
         constraints = {}
         for constraint in kernel.constraint:
             constraints[constraint.name] = [
-                inside.dtype_name(number) for number in constraint.allowed_values.list.type]
+                dtypes.dtype_name(number) for number in constraint.allowed_values.list.type]
         kernels.setdefault(kernel.op, []).append(constraints)
     return kernels
 
@@ -70,7 +71,7 @@ def register():
     """Registers a kernel of the device for every op of the list that can run on its own."""
     library = plugin.library()
     everywhere = {}
-    for kernel in inside.registered_kernels().kernel:
+    for kernel in registry.registered_kernels().kernel:
         if kernel.device_type == "DEFAULT" and not kernel.label:
             everywhere.setdefault(kernel.op, []).append(kernel)
     for listed in _kernel_defs().kernel:
@@ -106,13 +107,13 @@ def _is_functional(op):
     """Whether the op calls functions, or reads or writes resources other than as a whole."""
     if needs_variables(op):
         return False
-    definition = inside.op_definition(op)
+    definition = registry.op_definition(op)
     if definition is None:
         return True
     if any(attribute.type in ("func", "list(func)") for attribute in definition.attr):
         return True
     arguments = list(definition.input_arg) + list(definition.output_arg)
-    return any(inside.dtype_name(argument.type) in ("resource", "variant") if argument.type
+    return any(dtypes.dtype_name(argument.type) in ("resource", "variant") if argument.type
                else False for argument in arguments)
 
 
@@ -122,9 +123,9 @@ def _kernel_defs():
     cached = _read_cache()
     if cached is not None:
         return cached
-    inside.lower_something()
-    kernels = inside.kernel_list()
-    for kernel in inside.registered_kernels().kernel:
+    bridge.lower_something()
+    kernels = registry.kernel_list()
+    for kernel in registry.registered_kernels().kernel:
         own = kernel.device_type == "XLA_CPU_JIT" and _for_ipu(kernel)
         if own:
             kernels.kernel.append(own)
@@ -144,12 +145,12 @@ def _for_ipu(kernel):
     possible = _types_of_definition(kernel.op)
     for constraint in own.constraint:
         kept = [number for number in constraint.allowed_values.list.type
-                if inside.dtype_name(number) in TYPES
+                if dtypes.dtype_name(number) in TYPES
                 and number in possible.get(constraint.name, (number,))]
         if not kept:
             return None
         if kernel.op in rewriting.RANDOM_OPS and constraint.name == "dtype":
-            kept = inside.with_half(kept)  # which TensorFlow's lowering has not for all of them
+            kept = dtypes.with_half(kept)  # which TensorFlow's lowering has not for all of them
         del constraint.allowed_values.list.type[:]
         constraint.allowed_values.list.type.extend(kept)
     return own
@@ -157,7 +158,7 @@ def _for_ipu(kernel):
 
 def _types_of_definition(op):
     """{attribute: numbers of the types that the op itself allows}, where it does not allow all."""
-    definition = inside.op_definition(op)
+    definition = registry.op_definition(op)
     return {one.name: set(one.allowed_values.list.type)
             for one in (definition.attr if definition is not None else [])
             if one.HasField("allowed_values") and one.allowed_values.list.type}
@@ -165,10 +166,10 @@ def _types_of_definition(op):
 
 def _has_types_of_ipu(op):
     """Whether those arguments of the op that have the same type always have one of an IPU's."""
-    definition = inside.op_definition(op)
+    definition = registry.op_definition(op)
     if definition is None:
         return True
-    return all(inside.dtype_name(argument.type) in (*TYPES, "string")
+    return all(dtypes.dtype_name(argument.type) in (*TYPES, "string")
                for argument in [*definition.input_arg, *definition.output_arg] if argument.type)
 
 
@@ -176,7 +177,7 @@ def _has_types_of_ipu(op):
 
 def _cache_path():
     folder = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    version = f"{inside.tensorflow_version()}-{_FORMAT}"
+    version = f"{versions.tensorflow_version()}-{_FORMAT}"
     return os.path.join(folder, "tremula", f"kernels-{version}.pb")
 
 
@@ -189,7 +190,7 @@ def _read_cache():
     digest, body = data[:32], data[32:]
     if hashlib.sha256(body).digest() != digest:
         return None
-    return inside.kernel_list(body)
+    return registry.kernel_list(body)
 
 
 def _write_cache(kernels):

@@ -8,8 +8,9 @@ Each is lowered once for each set of shapes and of values that must be constants
 import ctypes
 import threading
 
-from tremula.tf.runtime import (cache, inside, kernel_list, known_values, lowering, node_marks,
-                                plugin, recent, rewriting)
+from tremula.tf.inner import bridge, dtypes, errors, versions
+from tremula.tf.runtime import (cache, collective_shapes, kernel_list, known_values, lowering,
+                                node_marks, plugin, recent, rewriting, staging)
 
 _GRAPH, _NODE = ord("g"), ord("n")
 
@@ -48,9 +49,9 @@ def _answer(request):
 
 
 def _describe(error):
-    if isinstance(error, inside.LoweringError):
-        return inside.INVALID_ARGUMENT, str(error).encode()
-    return inside.error_code(error), (str(error) or repr(error)).encode()
+    if isinstance(error, bridge.LoweringError):
+        return errors.INVALID_ARGUMENT, str(error).encode()
+    return errors.error_code(error), (str(error) or repr(error)).encode()
 
 
 class _Input:
@@ -65,10 +66,10 @@ class _Input:
         """A copy of the value, as an array."""
         import numpy as np
         data = ctypes.string_at(self._data, self.bytes) if self.bytes else b""
-        return np.frombuffer(data, inside.numpy_type(self.dtype)).reshape(self.shape)
+        return np.frombuffer(data, dtypes.numpy_type(self.dtype)).reshape(self.shape)
 
     def may_be_constant(self):
-        return inside.dtype_name(self.dtype) in _INTEGERS and self.bytes <= _MOST_BYTES
+        return dtypes.dtype_name(self.dtype) in _INTEGERS and self.bytes <= _MOST_BYTES
 
     def is_small(self):
         return self.bytes <= _SMALL_BYTES or self.may_be_constant()
@@ -84,7 +85,6 @@ def _lower_graph(payload, inputs, name):
     for variable, value in zip(source.variables, inputs[num_arguments:]):
         variable.shape = value.shape if variable.shape is None else variable.shape
     _tell_of_shapes((name, hash(payload)), name, inputs[:num_arguments])
-    from tremula.tf.runtime import collective_shapes, staging
     shapes = [one.shape for one in inputs[:num_arguments]]
     staging.infer_random_shapes(source, shapes)
     collective_shapes.replace(source, shapes)
@@ -103,8 +103,8 @@ def _tell_of_shapes(part, name, inputs):
 
 def _lower_node(payload, inputs, name):
     """A single op."""
-    from tensorflow.core.framework import graph_pb2, node_def_pb2
-    node = node_def_pb2.NodeDef.FromString(payload)
+    import tensorflow.compat.v1 as tf
+    node = tf.NodeDef.FromString(payload)
     del name
     entry = {"name": node.name, "file": None, "line": 0}
     attributes = {}
@@ -119,11 +119,10 @@ def _lower_node(payload, inputs, name):
     rewriting.use_plain_ops([node])
     fixed = ()
     if node.op == kernel_list.CALL and node.attr["has_side_effect"].b:
-        raise inside.LoweringError(
+        raise bridge.LoweringError(
             f"{entry['name']} does something that only a program can do: run it in a session or in "
             "a tf.function, and leave the option use_plugin_optimizers on.")
     if node.op in rewriting.RANDOM_OPS:
-        from tremula.tf.runtime import staging
         fixed = (0,)
         rewriting.replace_random(node, staging.random_number(entry["name"]),
                                  [int(size) for size in inputs[0].value()])
@@ -132,7 +131,7 @@ def _lower_node(payload, inputs, name):
     found = _ops.get(key)
     if found is None:
         source = lowering.Source(
-            graph_pb2.GraphDef(node=[node], versions=inside.graph_versions()),
+            tf.GraphDef(node=[node], versions=versions.graph_versions()),
             [lowering.Argument(f"input{i}:0", one.dtype, one.shape)
              for i, one in enumerate(inputs)], [], [], "n1", {"n1": entry})
         found = _lower_with_constants(source, inputs, fixed)
@@ -163,7 +162,7 @@ def _find_constants(source, inputs, fixed):
     constants = {i: inputs[i].value() for i in expected.union(fixed)}
     try:
         return lowering.lower(source, shapes, constants).module, set(constants)
-    except inside.LoweringError as error:
+    except bridge.LoweringError as error:
         failed = error
     tried = constants
     for may_be_known in (lambda one: False, _Input.may_be_constant, _Input.is_small):
@@ -175,7 +174,7 @@ def _find_constants(source, inputs, fixed):
         try:
             module, failed = lowering.lower(source, shapes, constants).module, None
             break
-        except inside.LoweringError as error:
+        except bridge.LoweringError as error:
             failed = error
     if failed:
         raise failed

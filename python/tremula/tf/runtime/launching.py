@@ -2,7 +2,8 @@
 IpuFinish. Variables are read before and assigned after; the program never writes to them itself.
 """
 
-from tremula.tf.runtime import cache, host_tables, inside, interrupts, outside, staging
+from tremula.tf.inner import bridge, errors, graphs, marks
+from tremula.tf.runtime import cache, host_tables, interrupts, outside, staging
 
 
 def launch(trace, name):
@@ -28,14 +29,14 @@ def launch(trace, name):
         updates = staging.written(trace.graph, trace.variables)
         shapes = [one.shape for one in trace.outputs]
     program["feeds"] = trace.feeds
-    with inside.without_marks():
+    with marks.without_marks():
         values = [_read(handle, variable)
                   for handle, variable in zip(trace.handles, source.variables)]
         types = {"Tresults": [one.dtype for one in trace.outputs],
                  "Tupdates": [values[i].dtype for i in updates]}
         run = _launch_fed if trace.infeed is not None else _launch
         with tf.device("/device:CPU:0"):
-            refusals = [inside.apply_op("IpuRefuse", message=message, code=code)
+            refusals = [graphs.apply_op("IpuRefuse", message=message, code=code)
                         for message, code in trace.refusals]
         with tf.control_dependencies([*refusals, *host_tables.hand_over(trace)]):
             operation = run(trace, values, program, types, name)
@@ -47,7 +48,7 @@ def launch(trace, name):
         for i, value in zip(updates, new_values):
             value.set_shape(values[i].shape)
             with tf.device(trace.handles[i].device):
-                done.append(inside.apply_op("AssignVariableOp", resource=trace.handles[i],
+                done.append(graphs.apply_op("AssignVariableOp", resource=trace.handles[i],
                                             value=value, validate_shape=False))
         with tf.control_dependencies([operation]):
             done += host_tables.take_back(trace)
@@ -84,35 +85,35 @@ def _lower_now(source):
         return None
     try:
         return cache.lower(source)
-    except inside.LoweringError as error:
-        if inside.wants_constant(error):
+    except bridge.LoweringError as error:
+        if bridge.wants_constant(error):
             return None
-        raise inside.error_class(inside.INVALID_ARGUMENT)(None, None, str(error)) from None
+        raise errors.error_class(errors.INVALID_ARGUMENT)(None, None, str(error)) from None
 
 
 def _read(handle, variable):
     import tensorflow.compat.v1 as tf
     with tf.device(handle.device):
-        value = inside.apply_op("ReadVariableOp", resource=handle,
+        value = graphs.apply_op("ReadVariableOp", resource=handle,
                                 dtype=tf.dtypes.as_dtype(variable.dtype)).outputs[0]
     value.set_shape(variable.shape)
     return value
 
 
 def _launch(trace, values, program, types, name):
-    return inside.apply_op("IpuLaunch", name=name, host=trace.arguments, device=values,
+    return graphs.apply_op("IpuLaunch", name=name, host=trace.arguments, device=values,
                            variables=len(values), **program, **types)
 
 
 def _launch_fed(trace, values, program, types, name):
     import tensorflow.compat.v1 as tf
     interrupts.feeds_exist()
-    start = inside.apply_op("IpuStart", name=f"{name}/start", host=trace.arguments, device=values,
+    start = graphs.apply_op("IpuStart", name=f"{name}/start", host=trace.arguments, device=values,
                             variables=len(values), **program)
     run = _scalar(start)
     with tf.device("/device:CPU:0"):
         fed = _feed(trace.infeed, run)
-    return inside.apply_op("IpuFinish", name=name, run=run, fed=fed, **types)
+    return graphs.apply_op("IpuFinish", name=name, run=run, fed=fed, **types)
 
 
 def _feed(infeed, run):
@@ -121,15 +122,15 @@ def _feed(infeed, run):
     import tensorflow.compat.v1 as tf
 
     def push(element):
-        return _scalar(inside.apply_op("IpuPush", run=run, elements=tf.nest.flatten(element)))
+        return _scalar(graphs.apply_op("IpuPush", run=run, elements=tf.nest.flatten(element)))
 
     def body(more):
         del more
         element = infeed.next_element()
         return tf.cond(element.has_value(), lambda: push(element.get_value()),
-                       lambda: _scalar(inside.apply_op("IpuEnd", run=run)))
+                       lambda: _scalar(graphs.apply_op("IpuEnd", run=run)))
 
-    return tf.while_loop(lambda more: more, body, [_scalar(inside.apply_op("IpuReady", run=run))],
+    return tf.while_loop(lambda more: more, body, [_scalar(graphs.apply_op("IpuReady", run=run))],
                          parallel_iterations=1, name="feed")
 
 

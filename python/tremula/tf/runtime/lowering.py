@@ -5,7 +5,8 @@ import json
 import re
 import struct
 
-from tremula.tf.runtime import inside, known_values, messages, module_state, node_table
+from tremula.tf.inner import bridge, eager, graphs, handles
+from tremula.tf.runtime import known_values, messages, module_state, node_table
 
 _MAGIC = b"TRMGRAPH"
 _SIDE_TABLE = "tremula.side_table"
@@ -56,13 +57,13 @@ class Source:
     @classmethod
     def parse(cls, data):
         """What serialize() wrote. Raises ValueError for anything else."""
-        from tensorflow.core.framework import graph_pb2
+        import tensorflow.compat.v1 as tf
         start = len(_MAGIC) + 8
         if not data.startswith(_MAGIC) or len(data) < start:
             raise ValueError("This is not a graph that Tremula has written.")
         size, = struct.unpack("<Q", data[len(_MAGIC):start])
         header = json.loads(data[start:start + size])
-        return cls(graph_pb2.GraphDef.FromString(data[start + size:]),
+        return cls(tf.GraphDef.FromString(data[start + size:]),
                    [Argument(*one) for one in header["arguments"]],
                    [Argument(*one) for one in header["variables"]],
                    header["outputs"], header["outputs_of"], header["table"],
@@ -98,14 +99,14 @@ def lower(source, shapes=None, constants=None):
     table = node_table.NodeTable(source.table)
     refusal = known_values.refusal(source, constants or {})
     if refusal:
-        raise inside.LoweringError(messages.explain(refusal, table), refusal)
+        raise bridge.LoweringError(messages.explain(refusal, table), refusal)
     try:
         module, num_arguments, num_outputs = _lower(source, shapes, constants)
-    except (inside.LoweringError, ValueError) as error:
-        raise inside.LoweringError(messages.explain(str(error), table), str(error)) from None
+    except (bridge.LoweringError, ValueError) as error:
+        raise bridge.LoweringError(messages.explain(str(error), table), str(error)) from None
     dynamic = messages.dynamic_shape(module, table)
     if dynamic:
-        raise inside.LoweringError(dynamic)
+        raise bridge.LoweringError(dynamic)
     table.annotate(module)
     _name(module)
     _name_inputs(module, source, constants or {})
@@ -119,7 +120,7 @@ def _lower(source, shapes, constants):
     constants = constants or {}
     shapes = shapes or [one.shape for one in source.arguments]
     taken = [i for i in range(len(source.arguments)) if i not in constants]
-    with inside.eagerly_on_cpu(), inside.functions_of(source.graph_def):
+    with eager.eagerly_on_cpu(), eager.functions_of(source.graph_def):
         variables = [*source.variables, *source.state]
         handles = [_variable(one) for one in variables]
 
@@ -128,15 +129,15 @@ def _lower(source, shapes, constants):
             for i, value in constants.items():
                 feeds[source.arguments[i].tensor] = tf.constant(
                     value, tf.dtypes.as_dtype(source.arguments[i].dtype))
-            for variable, handle in zip(variables, inside.capture(handles)):
+            for variable, handle in zip(variables, eager.capture(handles)):
                 feeds[variable.tensor] = handle
-            return inside.import_graph(source.graph_def, feeds, source.outputs, source.outputs_of)
+            return graphs.import_graph(source.graph_def, feeds, source.outputs, source.outputs_of)
 
         function = tf.function(program, jit_compile=True, autograph=False)
         concrete = function.get_concrete_function(*[
             tf.TensorSpec(shapes[i], tf.dtypes.as_dtype(source.arguments[i].dtype))
             for i in taken])
-        return inside.hlo_module(inside.hlo(concrete)), len(taken), len(concrete.outputs)
+        return bridge.hlo_module(bridge.hlo(concrete)), len(taken), len(concrete.outputs)
 
 
 def _variable(argument):
@@ -146,10 +147,10 @@ def _variable(argument):
     import tensorflow as tf
     dtype = tf.dtypes.as_dtype(argument.dtype)
     handle = tf.raw_ops.VarHandleOp(dtype=dtype, shape=argument.shape,
-                                    shared_name=inside.unique_name("variable"))
+                                    shared_name=graphs.unique_name("variable"))
     zeros = tf.constant(np.zeros(argument.shape, dtype.as_numpy_dtype))
     tf.raw_ops.AssignVariableOp(resource=handle, value=zeros)
-    inside.set_variable_type(handle, dtype, argument.shape)  # which the update ops' shapes need
+    handles.set_variable_type(handle, dtype, argument.shape)  # which the update ops' shapes need
     return handle
 
 

@@ -17,11 +17,12 @@ _LOOP = ("{what} belongs to a loop whose number of iterations is not known when 
          "maximum_iterations to tf.while_loop (or, for a gradient, to the loop that is "
          "differentiated; loops.repeat has none).")
 _UNKNOWN = ("{what}: its input number {number} must be a compile-time constant: it must be known "
-            "when the program is compiled, but it is computed from values that are not. " + _STATIC + " Make it a constant, or "
-            "compute it outside the compiled part and pass it in as an integer tensor.")
-_HIDDEN = ("{what}: an input of it must be a compile-time constant, but what comes out of a barrier "
-           "and what an outlined function takes is none. Take a constant instead, such as a number "
-           "of Python's that the function knows without being given it.")
+            "when the program is compiled, but it is computed from values that are not. "
+            + _STATIC + " Make it a constant, or compute it outside the compiled part and pass it "
+            "in as an integer tensor.")
+_HIDDEN = ("{what}: an input of it must be a compile-time constant, but what comes out of a "
+           "barrier and what an outlined function takes is none. Take a constant instead, such "
+           "as a number of Python's that the function knows without being given it.")
 _DYNAMIC = ("{what}: the shape of its result depends on values. " + _STATIC + " Use what keeps "
             "the shape instead, such as tf.where(condition, x, 0) for tf.boolean_mask, or do "
             "this outside the compiled part.")

@@ -1,8 +1,10 @@
 """The two attributes that mark nodes for the compiler, and the small protocol buffers in them.
 
 XLA's OpSharding: of it, the kind MAXIMAL, with the numbers of the IPUs. XLA's FrontendAttributes:
-a map of text to text. TensorFlow's own classes for them are only imported where they are read.
+a map of text to text.
 """
+
+from tremula.tf.inner import protos
 
 SHARDING = "_XlaSharding"
 FRONTEND_ATTRIBUTES = "_XlaFrontendAttributes"
@@ -14,28 +16,24 @@ OUTLINED_CALL = "outlined_call"
 
 def encode_sharding(indices):
     """OpSharding bytes for the IPUs numbered `indices`."""
-    from tensorflow.compiler.xla import xla_data_pb2
-    return xla_data_pb2.OpSharding(
-        type=xla_data_pb2.OpSharding.MAXIMAL,
+    return protos.OpSharding(
+        type=protos.OpSharding.MAXIMAL,
         tile_assignment_devices=indices).SerializeToString(deterministic=True)
 
 
 def decode_sharding(data):
     """The IPU numbers in OpSharding bytes; a tuple's (one sharding an output) one after another."""
-    from tensorflow.compiler.xla import xla_data_pb2
-    sharding = xla_data_pb2.OpSharding.FromString(data)
-    if sharding.type == xla_data_pb2.OpSharding.TUPLE:
+    sharding = protos.OpSharding.FromString(data)
+    if sharding.type == protos.OpSharding.TUPLE:
         return [index for one in sharding.tuple_shardings for index in one.tile_assignment_devices]
     return list(sharding.tile_assignment_devices)
 
 
 def encode_attributes(attributes):
     """FrontendAttributes bytes for a dict of text to text."""
-    from tensorflow.compiler.xla import xla_data_pb2
-    return xla_data_pb2.FrontendAttributes(map=attributes).SerializeToString(deterministic=True)
+    return protos.FrontendAttributes(map=attributes).SerializeToString(deterministic=True)
 
 
 def decode_attributes(data):
     """The dict in FrontendAttributes bytes."""
-    from tensorflow.compiler.xla import xla_data_pb2
-    return dict(xla_data_pb2.FrontendAttributes.FromString(data).map)
+    return dict(protos.FrontendAttributes.FromString(data).map)

@@ -8,7 +8,7 @@ after lowering the table's words are written on the instructions that came of it
 import itertools
 import os
 
-from tremula.tf import compat
+from tremula.tf.inner import marks, protos
 from tremula.tf.runtime import node_marks
 
 # Frames below these folders are not the user's.
@@ -42,7 +42,7 @@ def describe(operation):
     "shard" (a list of IPU numbers) and "attributes" (a dict of text)."""
     file, line = user_frame(operation)
     entry = {"name": operation.name, "file": file, "line": line}
-    sharding, attributes = marks(operation)
+    sharding, attributes = _marks(operation)
     if sharding:
         entry["shard"] = node_marks.decode_sharding(sharding)
     scope = attributes.get(node_marks.OUTLINED_CALL)
@@ -60,15 +60,15 @@ def _without_last(name, scope):
     return name.replace(scope, outer and outer + "/", 1)
 
 
-def marks(operation):
+def _marks(operation):
     """The sharding (bytes or None) and the attributes (a dict) of an operation. What a gradient
     has not itself it has from the operation that it is the gradient of."""
     sharding, attributes = None, {}
     seen = set()
     while operation is not None and operation not in seen:
         seen.add(operation)
-        sharding = sharding or compat.operation_attribute(operation, node_marks.SHARDING)
-        own = compat.operation_attribute(operation, node_marks.FRONTEND_ATTRIBUTES)
+        sharding = sharding or marks.operation_attribute(operation, node_marks.SHARDING)
+        own = marks.operation_attribute(operation, node_marks.FRONTEND_ATTRIBUTES)
         attributes = {**node_marks.decode_attributes(own or b""), **attributes}
         operation = getattr(operation, "_original_op", None)
     return sharding, attributes
@@ -96,8 +96,7 @@ class NodeTable:
 
     def annotate(self, module):
         """Writes on the instructions of an HloModuleProto what is known about their nodes."""
-        from tensorflow.compiler.xla import xla_data_pb2
-        maximal = xla_data_pb2.OpSharding.MAXIMAL
+        maximal = protos.OpSharding.MAXIMAL
         for computation in module.computations:
             for instruction in computation.instructions:
                 entry = self.find(instruction.metadata.op_name)

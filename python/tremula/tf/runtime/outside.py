@@ -1,14 +1,15 @@
 """Cutting out of a graph what runs on the host.
 
 What was built in an outside_compilation_scope, and what prints, becomes a HostFunction, and in its
-place comes a custom call that calls it. It is done in the graph and in each of its functions, before
-anything else is done to them. What strings need to be made goes along, as a program has none.
+place comes a custom call that calls it. It is done in the graph and in each of its functions,
+before anything else is done to them. What strings need to be made goes along, as a program has
+none.
 """
 
 import re
 
-from tremula.tf import compat
-from tremula.tf.runtime import host_calls, inside, node_table, rewriting
+from tremula.tf.inner import eager, errors, graphs, marks, patches
+from tremula.tf.runtime import host_calls, node_table, rewriting
 
 ATTRIBUTE = "_xla_outside_compilation"
 TARGET = "tremula.host-call"
@@ -21,7 +22,7 @@ _GRADIENT = re.compile(r"(.*_grad)/\d+$")
 def is_marked(operation):
     """Whether an operation was built to run on the host. What stands for something outside is made
     where it is first used, which may be there."""
-    name = compat.operation_attribute(operation, ATTRIBUTE)
+    name = marks.operation_attribute(operation, ATTRIBUTE)
     return name is not None and _can_move(
         operation.type, name.decode(), operation.outputs[0].dtype if operation.outputs else None)
 
@@ -201,8 +202,8 @@ class Part:
         return False
 
     def replace(self, cluster, call, outputs, results):
-        """Takes the nodes of a cluster away. Who took a tensor in `outputs`, {(node, number): number
-        of the call's output}, takes the call's; `results` are these tensors."""
+        """Takes the nodes of a cluster away. Who took a tensor in `outputs`, {(node, number):
+        number of the call's output}, takes the call's; `results` are these tensors."""
         self.operations[call.name] = self.operations[cluster[0].name]
         self._results[call.name] = results
         members = {node.name for node in cluster}
@@ -271,7 +272,7 @@ def _cut_cluster(part, cluster, number, library, host):
     members = {node.name: node for node in cluster}
     copies = _with_text(part, members)
     inputs, resources, operands = {}, {}, []
-    graph_def = inside.new_graph_def(library)
+    graph_def = graphs.new_graph_def(library)
     for node in copies.values():
         copy = graph_def.node.add()
         copy.CopyFrom(node)
@@ -359,13 +360,13 @@ def _static(tensor):
 def _refusal(operation, what):
     file, line = node_table.user_frame(operation)
     where = f" (defined at {file}:{line})" if file else ""
-    return inside.error_class(inside.INVALID_ARGUMENT)(None, None, (
+    return errors.error_class(errors.INVALID_ARGUMENT)(None, None, (
         f"{operation.name}{where}, which runs on the host, {what}"))
 
 
 def _outside(graph, tensor, operation):
     """What a resource in the program is outside of it."""
-    while not inside.is_eager(tensor) and inside.is_function_graph(tensor.graph):
+    while not eager.is_eager(tensor) and graphs.is_function_graph(tensor.graph):
         found = [external for external, internal in tensor.graph.captures if internal is tensor]
         if not found:
             raise _refusal(operation, f"takes {tensor.name}, a {tensor.dtype.name} that is made in "
@@ -387,13 +388,13 @@ def install():
 
     def marked(value):
         name = value.decode() if isinstance(value, bytes) else value
-        return compat.graph_attributes({
+        return marks.graph_attributes({
             ATTRIBUTE: _GRADIENT.sub(r"\1", name) + f"_grad/{next(numbers)}"})
 
     def enter(operation):
         import contextlib
-        value = compat.operation_attribute(operation, ATTRIBUTE)
+        value = marks.operation_attribute(operation, ATTRIBUTE)
         return contextlib.nullcontext() if value is None else marked(value)
 
-    compat.wrap_gradients(enter)
-    compat.wrap_tape_gradients(ATTRIBUTE, marked)
+    patches.wrap_gradients(enter)
+    patches.wrap_tape_gradients(ATTRIBUTE, marked)

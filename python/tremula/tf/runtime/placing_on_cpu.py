@@ -1,9 +1,10 @@
 """What programs place on an IPU without `compile` though TensorFlow has it for CPUs only.
 
-TensorArrays, which are what TensorFlow 1's loops (dynamic_rnn, map_fn, scan) read and write: they are
-to be where the first value that is written to one is, and so is what passes a handle on. Constants
-that are texts, which every assertion has. The original has both on its device. So before a session
-places a graph, these go to the CPU; what computes the values stays where the program wants it.
+TensorArrays, which are what TensorFlow 1's loops (dynamic_rnn, map_fn, scan) read and write: they
+are to be where the first value that is written to one is, and so is what passes a handle on.
+Constants that are texts, which every assertion has. The original has both on its device. So before
+a session places a graph, these go to the CPU; what computes the values stays where the program
+wants it.
 """
 
 import threading
@@ -66,8 +67,8 @@ def _leave(operation, arrays):
             _is_on_ipu(graph.get_operation_by_name(name)) for name in strangers):
         return
     if strangers:
-        from tensorflow.core.framework import attr_value_pb2
-        value = attr_value_pb2.AttrValue()
+        import tensorflow.compat.v1 as tf
+        value = tf.AttrValue()
         value.list.s.extend(f"loc:@{name}".encode() for name in classes if name in arrays)
         operation._clear_attr(_CLASS)
         if value.list.s:

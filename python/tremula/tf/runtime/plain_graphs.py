@@ -2,9 +2,9 @@
 
 A graph of a program for the IPU is mostly variables, what initialises and saves them, and nodes
 that run compiled parts. TensorFlow optimises its whole graph at every new kind of run all the same,
-before it takes out what the run needs: for ResNet-50's training that was more than half of what lies
-between the graph and the first step, and nothing came of it. So a session that is made for such a
-graph gets options of its own. If it has no functions:
+before it takes out what the run needs: for ResNet-50's training that was more than half of what
+lies between the graph and the first step, and nothing came of it. So a session that is made for
+such a graph gets options of its own. If it has no functions:
 
     rewrite_options.min_graph_nodes   graphs with fewer nodes are not optimised: a few more than the
                                       graph has. Once others have been added, TensorFlow optimises
@@ -18,7 +18,7 @@ twice, and neither for GPUs nor to save memory.
 A session whose user has set any of `graph_options` is left alone, and so is any other graph.
 """
 
-from tremula.tf.runtime import inside
+from tremula.tf.inner import sessions
 
 # Nodes that may be added before TensorFlow optimises again: initialisers of a few things, and the
 # operations that group them.
@@ -52,10 +52,10 @@ def options_for(target, graph, config):
     of `config`, or None, and what its graph is."""
     import tensorflow.compat.v1 as tf
     graph = tf.get_default_graph() if graph is None else graph
-    config = inside.default_config() if config is None else config
+    config = sessions.default_config() if config is None else config
     if target or not isinstance(graph, tf.Graph) or not isinstance(config, tf.ConfigProto):
         return None, NOT_PLAIN  # TensorFlow says what is wrong
-    if config.graph_options.ByteSize() or inside.rewrites_precision():
+    if config.graph_options.ByteSize() or sessions.rewrites_precision():
         return None, NOT_PLAIN
     kind = kind_of(graph)
     if kind == NOT_PLAIN:

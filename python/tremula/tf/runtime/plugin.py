@@ -12,8 +12,7 @@ import sys
 import threading
 
 from tremula import waiting
-from tremula.tf import compat
-from tremula.tf.runtime import inside
+from tremula.tf.inner import errors, registry, versions
 
 LIBRARY_DIR_VARIABLE = "TREMULA_LIBRARY_DIR"
 _NAME = "libtremula_tf.so"
@@ -153,7 +152,7 @@ def library():
         waiting.settle()
         before = _loaded_path()
         if before is None:
-            inside.load_device_plugin(path())
+            registry.load_device_plugin(path())
         elif not os.path.samefile(before, path()):
             # A second one would make TensorFlow abort.
             raise ImportError(f"This process has loaded the TensorFlow plugin {before}, but "
@@ -165,27 +164,24 @@ def library():
         return loaded
 
 
+_installers = []
+
+
+def on_load(*installers):
+    """Has load() call these functions, in their order, once the library is there."""
+    _installers.extend(installers)
+
+
 @functools.cache
 def load():
     """Makes the IPU devices and everything on them known to TensorFlow. Later calls do nothing."""
     with _lock:
-        compat.prefer_legacy_keras()
+        versions.prefer_legacy_keras()
         library()
         if os.environ.get("PVTI_OPTIONS"):
             importlib.import_module("libpvti")  # which warns that no trace is written
-        from tremula.tf.runtime import (clusters, clusters_placing, host_calls, interrupts,
-                                        kernel_list, late, outside, settings)
-        kernel_list.register()
-        late.install()
-        settings.install()
-        host_calls.install()
-        outside.install()
-        clusters.install()
-        clusters_placing.place_what_can_be_placed()
-        interrupts.install()
-        inside.prefer_cpu()
-        inside.leave_unconverted()
-        inside.put_errors_first()
+        for install in _installers:
+            install()
 
 
 def check(call, *arguments):
@@ -196,7 +192,7 @@ def check(call, *arguments):
     message = ctypes.create_string_buffer(_MESSAGE_SIZE)
     code = call(*arguments, message, _MESSAGE_SIZE)
     if code:
-        raise inside.error_class(code)(None, None, message.value.decode(errors="replace"))
+        raise errors.error_class(code)(None, None, message.value.decode(errors="replace"))
 
 
 def log_info(origin, text):

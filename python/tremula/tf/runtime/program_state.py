@@ -5,7 +5,8 @@ and branches hand it on as they do variables, but it is in no collection and no 
 lowered module it is no parameter: it begins as zeros, and what it ends as is dropped.
 """
 
-from tremula.tf.runtime import inside, tracing
+from tremula.tf.inner import graphs, handles
+from tremula.tf.runtime import tracing
 
 
 class State:
@@ -26,13 +27,13 @@ class State:
             raise ValueError(f"{name} has the shape {self.shape}, but an IPU program is static: "
                              "its shape must be known.")
         with trace.graph.as_default(), tf.control_dependencies(None), tf.device(None):
-            self._handle = inside.variable_handle(self.dtype, self.shape)
+            self._handle = handles.variable_handle(self.dtype, self.shape)
         trace.state.append(self._handle)
 
     def read(self):
         """The value, a tensor."""
         import tensorflow.compat.v1 as tf
-        value = inside.apply_op("ReadVariableOp", resource=self._handle,
+        value = graphs.apply_op("ReadVariableOp", resource=self._handle,
                                 dtype=self.dtype).outputs[0]
         value.set_shape(self.shape)
         return tf.identity(value)
@@ -40,11 +41,11 @@ class State:
     def assign(self, value):
         """The operation that sets the value."""
         import tensorflow.compat.v1 as tf
-        return inside.apply_op("AssignVariableOp", resource=self._handle,
+        return graphs.apply_op("AssignVariableOp", resource=self._handle,
                                value=tf.convert_to_tensor(value, self.dtype),
                                validate_shape=False)
 
     def assign_add(self, value, name=None):
         """The operation that adds to the value."""
-        return inside.apply_op("AssignAddVariableOp", resource=self._handle, value=value,
+        return graphs.apply_op("AssignAddVariableOp", resource=self._handle, value=value,
                                name=name)

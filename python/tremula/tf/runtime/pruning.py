@@ -4,7 +4,8 @@ Functions are the bodies of loops, branches and calls. Nodes that nothing needs 
 that they may be of any kind: placeholders, texts, what saves and restores variables.
 """
 
-from tremula.tf.runtime import inside, outside, rewriting
+from tremula.tf.inner import registry
+from tremula.tf.runtime import outside, rewriting
 
 # How the names of the operations begin that update variables.
 UPDATES = ("Assign", "ResourceApply", "ResourceScatter", "ResourceSparseApply",
@@ -19,13 +20,8 @@ def prune(graph_def, roots, stops):
     """Drops nodes of the graph (not of its functions) that the nodes `roots` do not need. `stops`
     are nodes that are fed: they and what only they need go too."""
     nodes = {node.name: node for node in graph_def.node}
-    needed, waiting = set(), [name for name in roots if name not in stops]
-    while waiting:
-        name = waiting.pop()
-        if name in needed:
-            continue
-        needed.add(name)
-        waiting += [one for one in map(rewriting.node_of, nodes[name].input) if one not in stops]
+    needed = _reached((name for name in roots if name not in stops), lambda name: (
+        one for one in map(rewriting.node_of, nodes[name].input) if one not in stops))
     _keep(graph_def.node, needed)
     for node in graph_def.node:  # a fed node has nothing that one could wait for
         waits = [one for one in node.input if one.startswith("^") and one[1:] in stops]
@@ -49,13 +45,20 @@ def _prune_function(function, acting):
     impossible = _impossible(function.node_def)
     waiting += [node.name for node in function.node_def
                 if node.name not in impossible and _acts(node, acting)]
-    needed = set()
+    needed = _reached(waiting, lambda name: (  # an argument has no node
+        map(rewriting.node_of, nodes[name].input) if name in nodes else ()))
+    _keep(function.node_def, needed)
+
+
+def _reached(names, following):
+    """The set of `names` and of those that following(name) leads to, on and on."""
+    found, waiting = set(), list(names)
     while waiting:
         name = waiting.pop()
-        if name in nodes and name not in needed:
-            needed.add(name)
-            waiting += map(rewriting.node_of, nodes[name].input)
-    _keep(function.node_def, needed)
+        if name not in found:
+            found.add(name)
+            waiting += following(name)
+    return found
 
 
 def _keep(nodes, names):
@@ -75,13 +78,7 @@ def _impossible(nodes):
     for node in nodes:
         for one in node.input:
             users.setdefault(rewriting.node_of(one), []).append(node.name)
-    found = set()
-    while waiting:
-        name = waiting.pop()
-        if name not in found:
-            found.add(name)
-            waiting += users.get(name, [])
-    return found
+    return _reached(waiting, lambda name: users.get(name, ()))
 
 
 def _acting_functions(functions):
@@ -93,13 +90,7 @@ def _acting_functions(functions):
             callers.setdefault(called, []).append(name)
         if any(_acts(node, ()) for node in function.node_def):
             waiting.append(name)
-    acting = set()
-    while waiting:
-        name = waiting.pop()
-        if name not in acting:
-            acting.add(name)
-            waiting += callers.get(name, [])
-    return acting
+    return _reached(waiting, lambda name: callers.get(name, ()))
 
 
 def _acts(node, acting):
@@ -114,7 +105,7 @@ def _acts(node, acting):
 
 def _only_acts(node):
     """Whether a node has effects and no results."""
-    definition = inside.op_definition(node.op)
+    definition = registry.op_definition(node.op)
     return definition is not None and definition.is_stateful and not any(
         not one.type_list_attr or node.attr[one.type_list_attr].list.type
         for one in definition.output_arg)

@@ -8,7 +8,7 @@ import json
 
 import numpy as np
 
-from tremula.tf.runtime import inside
+from tremula.tf.inner import errors, graphs
 from tremula.tf.runtime.rewriting import RANDOM_TARGET
 
 
@@ -49,7 +49,7 @@ def _draw(operation, number, distribution, dtype, shape):
 def _custom_draw(operation, number, distribution, dtype, shape):
     config = {"distribution": distribution, "seed": operation.get_attr("seed"),
               "seed2": operation.get_attr("seed2"), "id": number}
-    return inside.apply_op(
+    return graphs.apply_op(
         "XlaCustomCallV2", operands=[], call_target_name=RANDOM_TARGET,
         backend_config=json.dumps(config), has_side_effect=True, result_dtypes=[dtype],
         result_shapes=[shape]).outputs[0]
@@ -71,7 +71,7 @@ def _shuffle(operation, number):
             return value
         count = _sizes(value, 1)[0]
         keys = _draw(operation, number, "uniform_int", tf.uint32, [count])
-        order = inside.apply_op("XlaKeyValueSort", keys=keys, values=tf.range(count)).outputs[1]
+        order = graphs.apply_op("XlaKeyValueSort", keys=keys, values=tf.range(count)).outputs[1]
         return tf.gather(value, order)
 
     return _function(operation, body)
@@ -119,7 +119,7 @@ def _candidates(operation, number, chances_of, from_uniform):
     count, sampled_count = operation.get_attr("range_max"), operation.get_attr("num_sampled")
     unique = operation.get_attr("unique")
     if unique and sampled_count > count:
-        raise inside.error_class(inside.INVALID_ARGUMENT)(operation.node_def, None, (
+        raise errors.error_class(errors.INVALID_ARGUMENT)(operation.node_def, None, (
             f"{operation.name}: num_sampled is {sampled_count}, more than the {count} classes that "
             "there are, and unique is true."))
     chances = chances_of(count)

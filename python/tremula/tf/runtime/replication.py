@@ -4,13 +4,13 @@ The plugin decides it when the program first runs (src/exec/replication.c): IPUs
 shards of the program.
 """
 
-from tremula.tf import compat
-from tremula.tf.runtime import device_names, inside, node_marks, settings
+from tremula.tf.inner import graphs, marks
+from tremula.tf.runtime import device_names, node_marks, settings
 
 
 def factor(trace):
-    """The number of replicas of a finished Trace, or of what holds an operation; None if no configuration says how many IPUs its
-    device has, or if that is not a multiple of its shards."""
+    """The number of replicas of a finished Trace, or of what holds an operation; None if no
+    configuration says how many IPUs its device has, or if that is not a multiple of its shards."""
     try:
         ipus = settings.num_ipus(device_names.ordinal(trace.device))
     except (RuntimeError, ValueError):
@@ -25,10 +25,10 @@ def shards(graph):
     """On how many IPUs the operations of a graph, and of the functions that it calls, are: the
     highest that one is marked with and those below it, rounded up to a power of two."""
     highest = 0
-    for one in [graph, *inside.function_graphs(graph).values()]:
+    for one in [graph, *graphs.function_graphs(graph).values()]:
         for operation in one.get_operations():
-            marks = compat.operation_attribute(operation, node_marks.SHARDING)
-            highest = max([highest, *(node_marks.decode_sharding(marks) if marks else []),
+            sharding = marks.operation_attribute(operation, node_marks.SHARDING)
+            highest = max([highest, *(node_marks.decode_sharding(sharding) if sharding else []),
                            *_pipeline_devices(operation)])
     return 1 << highest.bit_length()
 
@@ -37,6 +37,6 @@ def _pipeline_devices(operation):
     """The IPUs of a pipeline's stages, if `operation` is its loop."""
     import json
     import tensorflow.compat.v1 as tf
-    marks = compat.operation_attribute(operation, node_marks.FRONTEND_ATTRIBUTES)
-    description = node_marks.decode_attributes(marks).get("pipeline") if marks else None
+    known = marks.operation_attribute(operation, node_marks.FRONTEND_ATTRIBUTES)
+    description = node_marks.decode_attributes(known).get("pipeline") if known else None
     return tf.nest.flatten(json.loads(description)["device_mapping"]) if description else []

@@ -7,7 +7,8 @@ Its own nodes and those of its functions are treated alike. A function's nodes n
 import hashlib
 import json
 
-from tremula.tf.runtime import inside, node_marks
+from tremula.tf.inner import graphs, protos
+from tremula.tf.runtime import node_marks
 
 # Marks that lowering would act on, or trip over. What they say is in the node table.
 _MARKS = (node_marks.SHARDING, node_marks.FRONTEND_ATTRIBUTES, "_XlaCompile", "_XlaScope",
@@ -16,6 +17,9 @@ _MARKS = (node_marks.SHARDING, node_marks.FRONTEND_ATTRIBUTES, "_XlaCompile", "_
 RANDOM_TARGET = "tremula.random"
 ASSERT_TARGET = "tremula.assert"
 _INT32, _BOOL = 3, 10  # the types' numbers in protocol buffers
+# Ops that call functions: how many inputs come before those that the functions get.
+CALLS = {"While": 0, "StatelessWhile": 0, "PartitionedCall": 0, "StatefulPartitionedCall": 0,
+         "If": 1, "StatelessIf": 1, "Case": 1, "StatelessCase": 1}
 # Stateful random ops and the names of what they draw.
 RANDOM_OPS = {"RandomUniform": "uniform", "RandomStandardNormal": "normal",
               "TruncatedNormal": "truncated_normal", "RandomUniformInt": "uniform_int"}
@@ -65,14 +69,14 @@ def _failure(operation):
     """What an Assert says: those of its data that are text. Numbers stay on the IPU."""
     words = []
     for tensor in operation.inputs[1:] if operation is not None else ():
-        value = inside.constant_value(_outside(tensor)) if tensor.dtype.name == "string" else None
+        value = graphs.constant_value(_outside(tensor)) if tensor.dtype.name == "string" else None
         words += [] if value is None else [bytes(value).decode(errors="replace")]
     return f"assertion failed: {' '.join(words) or 'the condition is false'}"
 
 
 def _outside(tensor):
     """What a tensor in a function is outside of it, where it is one that the function takes."""
-    while inside.is_function_graph(tensor.graph):
+    while graphs.is_function_graph(tensor.graph):
         found = [external for external, internal in tensor.graph.captures if internal is tensor]
         if not found:
             break
@@ -84,12 +88,12 @@ def use_plain_ops(nodes):
     """Puts other ops for those that TensorFlow's bridge lowers for some types only: an IPU has no
     complex numbers to conjugate, and integers are round. Returns the names of nodes whose output
     was "y" and is "output" now, which matters in a FunctionDef."""
-    from tensorflow.python.framework import dtypes
+    import tensorflow.compat.v1 as tf
     changed = []
     for node in nodes:
         if node.op == "ConjugateTranspose":
             node.op = "Transpose"
-        elif node.op == "Round" and dtypes.as_dtype(node.attr["T"].type).is_integer:
+        elif node.op == "Round" and tf.dtypes.as_dtype(node.attr["T"].type).is_integer:
             node.op = "Identity"
             changed.append(node.name)
     return changed
@@ -181,7 +185,6 @@ def call_function(node, function, input_types, output_types):
 def custom_call(node, target, config, inputs, controls, operand_types, result_types,
                 result_shapes):
     """Makes a node a custom call with side effects."""
-    from tensorflow.core.framework import tensor_shape_pb2
     node.op = "XlaCustomCallV2"
     node.attr.clear()
     del node.input[:]
@@ -196,8 +199,8 @@ def custom_call(node, target, config, inputs, controls, operand_types, result_ty
     node.attr["result_dtypes"].list.SetInParent()
     node.attr["result_shapes"].list.SetInParent()
     for shape in result_shapes:
-        node.attr["result_shapes"].list.shape.append(tensor_shape_pb2.TensorShapeProto(
-            dim=[tensor_shape_pb2.TensorShapeProto.Dim(size=size) for size in shape]))
+        node.attr["result_shapes"].list.shape.append(protos.TensorShapeProto(
+            dim=[protos.TensorShapeProto.Dim(size=size) for size in shape]))
 
 
 def redirect_output(function, name, old_output, new_output):

@@ -8,7 +8,8 @@ import ctypes
 import json
 
 from tremula import flags
-from tremula.tf.runtime import compile_options, inside, plugin
+from tremula.tf.inner import errors
+from tremula.tf.runtime import compile_options, plugin
 
 _NO_ATTACHING = ("IPU Model: /device:IPU:{ordinal} is attached to no IPU; programs are "
                  "compiled for {count}")
@@ -50,7 +51,7 @@ def _configure_first_use(ordinal, message, size):
     except Exception as error:  # a C caller must not see it
         text = str(getattr(error, "message", error)).encode()[:size - 1] + b"\0"
         ctypes.memmove(message, text, len(text))
-        return getattr(error, "error_code", None) or inside.INVALID_ARGUMENT
+        return getattr(error, "error_code", None) or errors.INVALID_ARGUMENT
     return 0
 
 

@@ -2,14 +2,12 @@
 
 import zlib
 
-from tremula.tf.runtime import (inside, lowering, name_order, node_table, outside, pruning,
+from tremula.tf.inner import errors, graphs, handles
+from tremula.tf.runtime import (lowering, name_order, node_table, outside, pruning,
                                 random_functions, rewriting, support)
 
 _READING_OPS = frozenset(("ReadVariableOp", "ResourceGather", "ResourceGatherNd", "VariableShape",
                           "VarIsInitializedOp", "_ReadVariablesOp"))
-# Ops that call functions: how many inputs come before those that the functions get.
-_CALLS = {"While": 0, "StatelessWhile": 0, "PartitionedCall": 0, "StatefulPartitionedCall": 0,
-          "If": 1, "StatelessIf": 1, "Case": 1, "StatelessCase": 1}
 
 
 def stage(graph, arguments, variables, outputs, device, state=(), host=None, names=None):
@@ -20,12 +18,12 @@ def stage(graph, arguments, variables, outputs, device, state=(), host=None, nam
     outputs                tensors of the graph; what they need is what the program does
     device                 the device's name, for messages
     host                   outside.Host: gets what runs on the host (None: nothing does)
-    names                  what TensorFlow calls the arguments, then the variables, where accesses to
-                           variables that nothing orders go by names (name_order.py)
+    names                  what TensorFlow calls the arguments, then the variables, where accesses
+                           to variables that nothing orders go by names (name_order.py)
 
     Raises InvalidArgumentError for operations that an IPU has not.
     """
-    functions = inside.function_graphs(graph)
+    functions = graphs.function_graphs(graph)
     stops = {tensor.op.name for tensor in [*arguments, *variables, *state]}
     roots = [tensor.op.name for tensor in outputs]
     graph_def = graph.as_graph_def()
@@ -36,7 +34,7 @@ def stage(graph, arguments, variables, outputs, device, state=(), host=None, nam
     calls_host = host is not None and any(map(outside.has_any, [
         graph_def.node, *[one.node_def for one in graph_def.library.function]]))
     # What the host calls is as it was built.
-    library = inside.new_graph_def(graph_def.library).library if calls_host else None
+    library = graphs.new_graph_def(graph_def.library).library if calls_host else None
     _prune(graph_def, operations, known, roots, stops, host)
     if calls_host:
         _cut_outside(graph_def, graph, operations, functions, known, library, host)
@@ -121,9 +119,9 @@ def _shape(shape):
 
 
 def _variable_argument(handle, name):
-    dtype, shape = inside.variable_type(handle)
+    dtype, shape = handles.variable_type(handle)
     if not shape.is_fully_defined():
-        raise inside.error_class(inside.INVALID_ARGUMENT)(None, None, (
+        raise errors.error_class(errors.INVALID_ARGUMENT)(None, None, (
             f"The variable behind {handle.name} has the shape {shape}, but an IPU program is "
             "static: give the variable a shape that is known."))
     return lowering.Argument(name, dtype.as_datatype_enum, shape.as_list())
@@ -219,7 +217,7 @@ def _known_bounds(operation):
     """[minval, maxval] of an op that draws integers, if both are constants."""
     if operation.type != "RandomUniformInt":
         return None
-    bounds = [inside.constant_value(tensor) for tensor in operation.inputs[1:3]]
+    bounds = [graphs.constant_value(tensor) for tensor in operation.inputs[1:3]]
     return None if None in bounds else bounds
 
 
@@ -240,7 +238,7 @@ def infer_random_shapes(source, shapes):
     these are `shapes`. What then is still unknown depends on values."""
     if not any(node.op in rewriting.RANDOM_OPS for node in source.graph_def.node):
         return
-    operations = inside.inferred_operations(source, shapes)
+    operations = graphs.inferred_operations(source, shapes)
     numbers = _RandomNumbers()
     names = {name: entry["name"] for name, entry in source.table.items()}
     _replace_random(source.graph_def.node, operations, numbers, names)
@@ -251,7 +249,7 @@ def infer_random_shapes(source, shapes):
 
 def written(graph, handles):
     """The numbers of those of the placeholders `handles` whose variables the graph writes to."""
-    functions = inside.function_graphs(graph)
+    functions = graphs.function_graphs(graph)
     return [i for i, handle in enumerate(handles) if _is_written(handle, functions)]
 
 
@@ -262,7 +260,7 @@ def _is_written(handle, functions):
         if user.type in ("Identity", "EnsureShape"):
             if _is_written(user.outputs[0], functions):
                 return True
-        elif user.type in _CALLS:
+        elif user.type in rewriting.CALLS:
             if any(_is_written(inner, functions) for inner in _inside(user, handle, functions)):
                 return True
         elif user.type not in _READING_OPS:
@@ -272,8 +270,9 @@ def _is_written(handle, functions):
 
 def _inside(call, handle, functions):
     """The placeholders that stand for an input of a call inside the functions that it calls."""
-    positions = [i - _CALLS[call.type] for i, one in enumerate(call.inputs) if one is handle]
-    for name in inside.called_functions(call):
+    before = rewriting.CALLS[call.type]
+    positions = [i - before for i, one in enumerate(call.inputs) if one is handle]
+    for name in graphs.called_functions(call):
         graph = functions.get(name)
         for position in positions:
             if graph is not None and 0 <= position < len(graph.inputs):

@@ -1,7 +1,7 @@
 """Refusing what an IPU has not, in the words that TensorFlow uses outside compiled parts."""
 
-from tremula.tf.runtime import (collective_shapes, inside, kernel_list, node_table,
-                                random_functions)
+from tremula.tf.inner import dtypes, errors
+from tremula.tf.runtime import collective_shapes, kernel_list, node_table, random_functions
 
 # Inputs of functions, and what lowering takes away or puts something else for.
 _ALWAYS = frozenset(("Placeholder", "PlaceholderWithDefault", "Assert", "CheckNumerics", "NoOp",
@@ -30,7 +30,7 @@ def _types(operation, attribute):
     except (KeyError, ValueError):
         return []
     numbers = [value.type] if value.type else list(value.list.type)
-    return [inside.dtype_name(number) for number in numbers]
+    return [dtypes.dtype_name(number) for number in numbers]
 
 
 def _where(operation):
@@ -47,7 +47,7 @@ def _refusal(operation, kernels, device):
         details = f"The types are {has}. An IPU supports {operation.type} with {supported}."
     else:
         details = f"An IPU does not support {operation.type} at all."
-    return inside.error_class(inside.INVALID_ARGUMENT)(operation.node_def, None, (
+    return errors.error_class(errors.INVALID_ARGUMENT)(operation.node_def, None, (
         f"Cannot assign a device for operation {operation.name}{_where(operation)}: "
         f"Could not satisfy explicit device specification '{device}' because no supported kernel "
         f"for IPU devices is available.\n{details}\nMove the operation out of the compiled part, "
@@ -56,7 +56,7 @@ def _refusal(operation, kernels, device):
 
 def refuse_reference(operation, device):
     """The InvalidArgumentError for a variable that is not a resource."""
-    return inside.error_class(inside.INVALID_ARGUMENT)(operation.node_def, None, (
+    return errors.error_class(errors.INVALID_ARGUMENT)(operation.node_def, None, (
         f"Cannot assign a device for operation {operation.name}{_where(operation)}: "
         f"Could not satisfy explicit device specification '{device}' because no supported kernel "
         "for IPU devices is available.\n"

@@ -7,8 +7,8 @@ ordinary initialisers.
 import contextlib
 import threading
 
-from tremula.tf import compat
-from tremula.tf.runtime import inside, support
+from tremula.tf.inner import dtypes, eager, errors, graphs, handles, python_code
+from tremula.tf.runtime import outside, pruning, rewriting, support
 
 _local = threading.local()
 
@@ -34,7 +34,7 @@ class Trace:
     """
 
     def __init__(self, name, device):
-        self.graph = inside.new_function_graph(name)
+        self.graph = graphs.new_function_graph(name)
         self.device = device
         self.arguments, self.placeholders = [], []
         self.handles, self.variables = [], []
@@ -51,14 +51,14 @@ class Trace:
         """Traces computation(*inputs) and returns what it returned. `inputs` are tensors outside
         or structures of them."""
         import tensorflow.compat.v1 as tf
-        compat.forget_eager_start()
+        eager.forget_eager_start()
         stack = _stack()
         stack.append(self)
         try:
-            with inside.static_program(self.graph), self._lifting_initial_values(), \
-                    compat.resource_variables(), self._name_scope(), \
-                    inside.in_program_order(self.graph) as effects:
-                returned = inside.user_function(computation)(
+            with graphs.static_program(self.graph), self._lifting_initial_values(), \
+                    handles.resource_variables(), self._name_scope(), \
+                    graphs.in_program_order(self.graph) as effects:
+                returned = python_code.user_function(computation)(
                     *tf.nest.map_structure(self._placeholder, inputs))
             self.effects = (effects() + pending_effects(self.graph)
                             + _unasked_effects(self.graph, self.placeholders))
@@ -88,8 +88,8 @@ class Trace:
 
         def create(next_creator, **arguments):
             value = arguments.get("initial_value")
-            if inside.is_in_graph(value, self.graph):
-                arguments["initial_value"] = lambda: inside.lift(value, outer)
+            if graphs.is_in_graph(value, self.graph):
+                arguments["initial_value"] = lambda: graphs.lift(value, outer)
             variable = next_creator(**arguments)
             self._created.append(getattr(variable, "handle", None))
             return variable
@@ -110,29 +110,30 @@ class Trace:
         things than variables.
         """
         import tensorflow.compat.v1 as tf
-        from tremula.tf.runtime import outside as host
         self.outputs = list(outputs)
-        for outside, placeholder in self.graph.captures:
-            if outside.dtype._is_ref_dtype:
-                raise support.refuse_reference(outside.op, self.device)
-            if host.is_used_outside_only(placeholder) and outside.dtype in (tf.resource, tf.string):
+        for taken, placeholder in self.graph.captures:
+            if taken.dtype._is_ref_dtype:
+                raise support.refuse_reference(taken.op, self.device)
+            if taken.dtype in (tf.resource, tf.string) and outside.is_used_outside_only(
+                    placeholder):
                 continue  # the host takes it from outside
-            if inside.is_resource_variable_handle(placeholder):
-                self.handles.append(outside)
+            if handles.is_resource_variable_handle(placeholder):
+                self.handles.append(taken)
                 self.variables.append(placeholder)
-            elif inside.dtype_name(outside.dtype.as_datatype_enum) in ("resource", "variant"):
-                raise inside.error_class(inside.INVALID_ARGUMENT)(None, None, (
-                    f"The compiled part uses {outside.name}, the handle of something that is not "
+            elif dtypes.dtype_name(taken.dtype.as_datatype_enum) in ("resource", "variant"):
+                raise errors.error_class(errors.INVALID_ARGUMENT)(None, None, (
+                    f"The compiled part uses {taken.name}, the handle of something that is not "
                     "a variable. Of what is outside, an IPU program can take tensors and "
                     "variables."))
             else:
-                self.arguments.append(outside)
+                self.arguments.append(taken)
                 self.placeholders.append(placeholder)
         self._order_variables()
 
     def _order_variables(self):
         """Puts the variables that the computation has made into the order in which it made them, in
-        the places that they have among the others: what is made is read at once, in the original."""
+        the places that they have among the others: in the original, what is made is read at once.
+        """
         made = {id(handle): number for number, handle in enumerate(self._created)}
         places = [i for i, handle in enumerate(self.handles) if id(handle) in made]
         ordered = sorted(places, key=lambda i: made[id(self.handles[i])])
@@ -153,12 +154,12 @@ def current():
     return stack[-1] if stack else None
 
 
-def refuse(message, code=inside.FAILED_PRECONDITION):
+def refuse(message, code=errors.FAILED_PRECONDITION):
     """Makes running what is traced fail with the error of a status code. Outside of a trace,
     raises it."""
     trace = current()
     if trace is None:
-        raise inside.error_class(code)(None, None, message)
+        raise errors.error_class(code)(None, None, message)
     trace.refusals.append((message, code))
 
 
@@ -166,11 +167,6 @@ def pending_effects(graph):
     """The last custom call with side effects in a graph whose side effects all happen."""
     last = getattr(graph, "_tremula_side_effect", None)
     return [last] if last is not None and graph._add_control_dependencies else []
-
-
-# Operations that call functions.
-_CALLING = frozenset(("Case", "If", "PartitionedCall", "StatefulPartitionedCall", "StatelessCase",
-                      "StatelessIf", "StatelessWhile", "While"))
 
 
 def _unasked_effects(graph, placeholders):
@@ -183,7 +179,7 @@ def _unasked_effects(graph, placeholders):
     `placeholders` stand for the computation's inputs."""
     if graph._add_control_dependencies:
         return []
-    functions = inside.function_graphs(graph)
+    functions = graphs.function_graphs(graph)
     harmless = set()
     impossible = _impossible(graph, placeholders)
     return [one for one in graph.get_operations()
@@ -192,7 +188,6 @@ def _unasked_effects(graph, placeholders):
 
 def _impossible(graph, placeholders):
     """The operations of a graph that need what is pruning.UNKNOWN."""
-    from tremula.tf.runtime import pruning
     known = {id(one) for one in [*placeholders, *(inner for _, inner in graph.captures)]}
 
     def is_unknown(one):
@@ -211,7 +206,6 @@ def _impossible(graph, placeholders):
 def _acts(operation, functions, harmless):
     """Whether an operation has effects, or what it calls of the graphs `functions`, by name.
     `harmless` are names of those that are known to have none."""
-    from tremula.tf.runtime import outside, pruning
 
     def is_effect(one):
         if one.outputs or one.op_def is None:
@@ -226,11 +220,11 @@ def _acts(operation, functions, harmless):
         one = waiting.pop()
         if is_effect(one):
             return True
-        if one.type in _CALLING:
-            called = {name for name in inside.called_functions(one) if name in functions}
+        if one.type in rewriting.CALLS:
+            called = {name for name in graphs.called_functions(one) if name in functions}
             for name in called - harmless - seen:
                 seen.add(name)
-                waiting += inside.needed_operations(functions[name])
+                waiting += graphs.needed_operations(functions[name])
     harmless |= seen
     return False
 
@@ -252,9 +246,9 @@ def side_effect(target, config, operands, result_dtypes, result_shapes, name=Non
               "call_target_name": target, "backend_config": json.dumps(config)}
     if current() is None and not result_dtypes:
         # TensorFlow takes away what has no state and gives nothing.
-        return inside.apply_op("IpuEffect", **common)
+        return graphs.apply_op("IpuEffect", **common)
     with tf.control_dependencies([before] if before is not None else []):
-        operation = inside.apply_op(
+        operation = graphs.apply_op(
             "XlaCustomCallV2", has_side_effect=True, result_dtypes=result_dtypes,
             result_shapes=result_shapes, **common)
     graph._tremula_side_effect = operation

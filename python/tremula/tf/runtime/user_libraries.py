@@ -4,7 +4,7 @@ import ctypes
 import hashlib
 import os
 
-from tremula.tf.runtime import inside
+from tremula.tf.inner import errors
 
 _API = 1  # TRM_USER_OP_API
 
@@ -71,14 +71,14 @@ _NOT_FOUND, _FAILED_PRECONDITION, _UNIMPLEMENTED = 5, 9, 12
 
 
 def _error(code, message):
-    return inside.error_class(code)(None, None, message)
+    return errors.error_class(code)(None, None, message)
 
 
 def _open(path, op):
     try:
         return ctypes.CDLL(path, mode=os.RTLD_NOW | os.RTLD_LOCAL)
     except OSError as error:
-        needs_poplar = any(word in str(error) for word in ("poplar", "poputil", "popops", "6poplar"))
+        needs_poplar = any(word in str(error) for word in ("poplar", "poputil", "popops"))
         raise _error(_UNIMPLEMENTED if needs_poplar else _NOT_FOUND, (
             f"The library of the user op '{op}' could not be opened: {error}."
             + (" " + _NO_POPLAR.format(op=op) if needs_poplar else ""))) from None

@@ -3,10 +3,9 @@
 import contextlib
 
 import tensorflow.compat.v1 as tf
-from tensorflow.python.framework import test_util
 
 
-class XLATestCase(test_util.TensorFlowTestCase):
+class XLATestCase(tf.test.TestCase):
     """A test whose sessions have a graph of their own."""
 
     @contextlib.contextmanager

@@ -1,21 +1,20 @@
 """`tf.contrib.framework`: checkpoints, variables by name and the global step."""
 
 import tensorflow.compat.v1 as tf
-from tensorflow.python.framework.tensor_util import is_tf_type as is_tensor
-from tensorflow.python.ops.critical_section_ops import CriticalSection
-from tensorflow.python.ops.sort_ops import argsort, sort
-from tensorflow.python.training.training_util import assert_global_step, create_global_step
-from tensorflow.python.util import nest
-from tensorflow.python.util.deprecation import (deprecated, deprecated_arg_values,
-                                                deprecated_args)
 
+from tremula.tf.inner.contrib import (deprecated, deprecated_arg_values, deprecated_args,
+                                      is_tensor, nest)
 from tremula.tf1 import contrib_slim, missing
 
 __path__ = []  # the original had files below
 
-__all__ = ["CriticalSection", "argsort", "assert_global_step", "create_global_step", "deprecated",
-           "deprecated_arg_values", "deprecated_args", "is_tensor", "nest", "sort"]
+__all__ = ["deprecated", "deprecated_arg_values", "deprecated_args", "is_tensor", "nest"]
 
+CriticalSection = tf.CriticalSection
+argsort = tf.argsort
+sort = tf.sort
+assert_global_step = tf.train.assert_global_step
+create_global_step = tf.train.create_global_step
 get_or_create_global_step = tf.train.get_or_create_global_step
 get_global_step = tf.train.get_global_step
 list_variables = tf.train.list_variables

@@ -3,14 +3,17 @@
 import json
 import sys
 
-from tensorflow.python.training.checkpoint_utils import (checkpoints_iterator,
-                                                         wait_for_new_checkpoint)
+import tensorflow.compat.v1 as tf
 
+from tremula.tf.inner.contrib import get_or_create_eval_step, wait_for_new_checkpoint
 from tremula.tf1 import contrib_slim, missing
 
 __path__ = []  # the original had files below
 
-__all__ = ["HParams", "checkpoints_iterator", "wait_for_new_checkpoint"]
+__all__ = ["HParams", "checkpoints_iterator", "get_or_create_eval_step",
+           "wait_for_new_checkpoint"]
+
+checkpoints_iterator = tf.train.checkpoints_iterator
 
 _SLIM = ("add_gradients_summaries", "clip_gradient_norms", "create_train_op",
          "multiply_gradients", "train")
@@ -146,9 +149,3 @@ def _split(values):
         if not equals:
             raise ValueError(f"Could not parse hparams {values!r}: {part!r} has no '='.")
         yield name.strip(), text.strip()
-
-
-def get_or_create_eval_step():
-    """The variable that counts the steps of an evaluation."""
-    from tensorflow.python.training.evaluation import _get_or_create_eval_step
-    return _get_or_create_eval_step()

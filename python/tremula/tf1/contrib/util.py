@@ -1,8 +1,8 @@
 """`tf.contrib.util`: tensors as protocol buffers, and their constant values."""
 
-from tensorflow.python.framework.tensor_util import (MakeNdarray as make_ndarray,
-                                                     constant_value, make_tensor_proto)
+from tensorflow.compat.v1 import make_ndarray, make_tensor_proto
 
+from tremula.tf.inner.contrib import constant_value
 from tremula.tf1 import missing
 
 __path__ = []  # the original had files below

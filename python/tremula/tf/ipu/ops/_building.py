@@ -5,13 +5,13 @@ import functools
 
 import tensorflow.compat.v1 as tf
 
-from tremula.tf import compat
+from tremula.tf.inner import graphs
 
 
 def in_program():
     """Whether what is built now is part of a program that is compiled for an IPU, where custom
     calls can be. Operations that are placed on an IPU one by one must be TensorFlow's own."""
-    return compat.in_static_program()
+    return graphs.in_static_program()
 
 
 def whole(function):

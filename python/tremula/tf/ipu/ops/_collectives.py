@@ -4,7 +4,8 @@ import json
 
 import tensorflow.compat.v1 as tf
 
-from tremula.tf.runtime import collective_shapes, inside, tracing
+from tremula.tf.inner import graphs
+from tremula.tf.runtime import collective_shapes, tracing
 
 # The original's names of reductions -> the compiler's.
 REDUCTIONS = {
@@ -51,7 +52,7 @@ def tensor(value, name):
 
 def call(target, config, value, shape, name):
     """The tensor of the shape `shape` that a custom call makes of `value`."""
-    result = inside.apply_op(
+    result = graphs.apply_op(
         "XlaCustomCallV2", name=name, operands=[] if value is None else [value],
         call_target_name=target, backend_config=json.dumps(config), has_side_effect=False,
         result_dtypes=[tf.int32 if value is None else value.dtype],

@@ -137,8 +137,8 @@ def _backward(states, scores, data_lengths):
 
 def _gradient(states, log_probs, data_lengths, d_loss):
     """The gradient for log_probs: the probability of each class, minus that of being in it given
-    the labels. The first part, as in the original, is what log_softmax() would add for the logits; it
-    takes that out of what goes through it."""
+    the labels. The first part, as in the original, is what log_softmax() would add for the logits;
+    it takes that out of what goes through it."""
     scores = states.scores(log_probs)
     _, alphas = _forward(states, scores, data_lengths, keep=True)
     betas = _backward(states, scores, data_lengths)

@@ -4,9 +4,9 @@ import tempfile
 
 import tensorflow.compat.v1 as tf
 
+from tremula.tf.inner import bridge, eager, errors, handles
 from tremula.tf.ipu import ipu_compiler, scopes
-from tremula.tf.runtime import (applications, checks, inside, lowering, plugin, staging,
-                                tracing)
+from tremula.tf.runtime import applications, checks, lowering, plugin, staging, tracing
 
 _DEVICE = "/device:IPU:0"
 
@@ -35,8 +35,8 @@ def experimental_application_compile_op(func, inputs=None, output_path=None,
     output_path = checks.path("output_path", output_path, optional=True)
     freeze_variables = checks.boolean("freeze_variables", freeze_variables)
     checks.text("name", name, optional=True)
-    eager = tf.executing_eagerly()
-    graph = tf.Graph() if eager else tf.get_default_graph()
+    runs_now = tf.executing_eagerly()
+    graph = tf.Graph() if runs_now else tf.get_default_graph()
     with graph.as_default(), scopes.ipu_scope(_DEVICE):
         trace = tracing.Trace("application", _DEVICE)
         returned = trace.run(func, inputs)
@@ -50,11 +50,11 @@ def experimental_application_compile_op(func, inputs=None, output_path=None,
                            trace.device, trace.state)
     try:
         module = lowering.lower(source).module
-    except inside.LoweringError as error:
-        raise inside.error_class(inside.INVALID_ARGUMENT)(None, None, str(error)) from None
-    handles = [*trace.arguments, *trace.handles]
+    except bridge.LoweringError as error:
+        raise errors.error_class(errors.INVALID_ARGUMENT)(None, None, str(error)) from None
+    taken = [*trace.arguments, *trace.handles]
     names = [f"XLA_Args/{_name(one)}" if _name(one) else f"input_{i}"
-             for i, one in enumerate(handles)]
+             for i, one in enumerate(taken)]
     first = len(trace.arguments)
 
     def write(path, *values):
@@ -63,11 +63,11 @@ def experimental_application_compile_op(func, inputs=None, output_path=None,
         return path.encode()
 
     def build():
-        values = [inside.apply_read(handle, tf.dtypes.as_dtype(variable.dtype))
+        values = [handles.apply_read(handle, tf.dtypes.as_dtype(variable.dtype))
                   for handle, variable in zip(trace.handles, source.variables)
                   ] if freeze_variables else []
         path = tf.constant(output_path or "")
-        if eager:
+        if runs_now:
             return tf.constant(write(path.numpy(), *[one.numpy() for one in values]))
         result = tf.numpy_function(write, [path, *values], tf.string, name=name)
         result.set_shape([])
@@ -79,4 +79,4 @@ def experimental_application_compile_op(func, inputs=None, output_path=None,
 
 def _name(tensor):
     """A tensor's name in its graph; nothing in eager mode."""
-    return "" if inside.is_eager(tensor) else tensor.name.partition(":")[0]
+    return "" if eager.is_eager(tensor) else tensor.name.partition(":")[0]

@@ -2,7 +2,7 @@
 
 import tensorflow.compat.v1 as tf
 
-from tremula.tf.runtime import inside
+from tremula.tf.inner import graphs
 
 
 def barrier(tensors, insert_barrier_for_gradients=False, name=None):
@@ -26,7 +26,7 @@ def barrier(tensors, insert_barrier_for_gradients=False, name=None):
 
 
 def _barrier(values, name):
-    operation = inside.apply_op("XlaOptimizationBarrier", input=list(values), name=name)
+    operation = graphs.apply_op("XlaOptimizationBarrier", input=list(values), name=name)
     for result, value in zip(operation.outputs, values):
         result.set_shape(value.shape)
     return list(operation.outputs)

@@ -2,9 +2,10 @@
 
 import tensorflow.compat.v1 as tf
 
+from tremula.tf.inner import graphs
 from tremula.tf.ipu import scopes
 from tremula.tf.ipu.ops import _collectives, cross_replica_ops_grad
-from tremula.tf.runtime import inside, tracing
+from tremula.tf.runtime import tracing
 
 
 def cross_replica_sum(x, replica_group_size=None, name=None):
@@ -46,7 +47,7 @@ def _assumed_equal(value):
     @tf.custom_gradient
     def assume(value):
         with scopes.frontend_attribute("ASSUME_EQUAL", "true"):  # src/passes/identical.c
-            barrier = inside.apply_op("XlaOptimizationBarrier", input=[value],
+            barrier = graphs.apply_op("XlaOptimizationBarrier", input=[value],
                                       name="AssumeEqualAcrossReplicas").outputs[0]
         return barrier, lambda gradient: gradient
 
@@ -55,9 +56,9 @@ def _assumed_equal(value):
 
 def in_graph(graph):
     """Whether a graph, or a function that it calls, has a sum or mean over replicas."""
-    graphs = [graph, *inside.function_graphs(graph).values()]
+    reached = [graph, *graphs.function_graphs(graph).values()]
     return any(_collectives.is_all_reduce(operation)
-               for one in graphs for operation in one.get_operations())
+               for one in reached for operation in one.get_operations())
 
 
 def _size(replica_group_size):

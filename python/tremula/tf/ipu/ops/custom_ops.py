@@ -6,8 +6,9 @@ import logging
 
 import tensorflow.compat.v1 as tf
 
+from tremula.tf.inner import graphs
 from tremula.tf.ipu.ops import _building
-from tremula.tf.runtime import checks, inside, tracing, user_libraries
+from tremula.tf.runtime import checks, tracing, user_libraries
 
 _TARGET = "tremula.user-op"
 LOG = logging.getLogger("tremula")
@@ -55,8 +56,8 @@ def precompiled_user_op(inputs, library_path, gp_path="", outs=None, name="UserO
     arguments that do not fit.
     """
     if gp_path:
-        LOG.warning("The codelets in %s are not used: there is no Poplar, and the user op '%s' is a "
-                    "C function.", gp_path, op_name)
+        LOG.warning("The codelets in %s are not used: there is no Poplar, and the user op '%s' is "
+                    "a C function.", gp_path, op_name)
     return _user_op(inputs, library_path, outs, name, op_name, separate_gradients,
                     inputs_with_gradients, attributes, gradient_attributes, callback=False)
 
@@ -136,8 +137,8 @@ def _outputs(outs):
         raise ValueError(f"outs has {len(types)} output_types and {len(shapes)} output_shapes.")
     for shape in shapes:
         if not shape.is_fully_defined():
-            raise ValueError(f"outs has the shape {shape}, but an IPU program is static: all shapes "
-                             "must be known.")
+            raise ValueError(f"outs has the shape {shape}, but an IPU program is static: all "
+                             "shapes must be known.")
     return types, shapes
 
 
@@ -161,7 +162,7 @@ def _call(library, op_name, name, inputs, types, shapes, attributes, callback, *
         config["digest"] = user_libraries.digest(library)
     shapes = [one.as_list() for one in shapes]
     if said.is_stateless:
-        operation = inside.apply_op(
+        operation = graphs.apply_op(
             "XlaCustomCallV2", name=name or "UserOp", operands=list(inputs),
             call_target_name=_TARGET, backend_config=json.dumps(config), has_side_effect=False,
             result_dtypes=types, result_shapes=shapes)

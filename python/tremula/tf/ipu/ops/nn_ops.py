@@ -5,6 +5,7 @@ import json
 
 import tensorflow.compat.v1 as tf
 
+from tremula.tf.inner import layers
 from tremula.tf.ipu.ops import _building, _ctc, _generations, nn_ops_grad
 
 
@@ -117,8 +118,7 @@ def _compute_sampled_logits(weights, biases, labels, inputs, num_sampled, num_cl
                             sampled_values=None, subtract_log_q=True, name=None, seed=None):
     """(logits, labels), each [batch, num_true + num_sampled], that the losses above are made of:
     TensorFlow's function of that name, without taking out accidental hits."""
-    from tensorflow.python.ops import nn_impl
-    return nn_impl._compute_sampled_logits(
+    return layers.compute_sampled_logits(
         weights, biases, labels, inputs, num_sampled, num_classes, num_true,
         _sampled(sampled_values, labels, num_true, num_sampled, num_classes, seed),
         subtract_log_q=subtract_log_q, remove_accidental_hits=False, name=name, seed=seed)

@@ -9,7 +9,7 @@ import enum
 
 import tensorflow.compat.v1 as tf
 
-from tremula.tf import compat
+from tremula.tf.inner import marks, registry
 from tremula.tf.ipu import scopes
 from tremula.tf.runtime import node_marks
 
@@ -34,9 +34,9 @@ def SetMlType(op, ml_type):
         return op
     operation = op if isinstance(op, tf.Operation) else op.op
     name = node_marks.FRONTEND_ATTRIBUTES
-    attributes = node_marks.decode_attributes(compat.operation_attribute(operation, name) or b"")
+    attributes = node_marks.decode_attributes(marks.operation_attribute(operation, name) or b"")
     attributes[_ML_TYPE] = MLType(ml_type).name
-    compat.set_operation_attribute(operation, name, node_marks.encode_attributes(attributes))
+    marks.set_operation_attribute(operation, name, node_marks.encode_attributes(attributes))
     return op
 
 
@@ -120,7 +120,7 @@ _registered = set()
 
 def _convolution_gradient(op_type, backward, update):
     def gradient(op, grad):
-        grads = compat.registered_gradient(op_type)(op, grad)
+        grads = registry.registered_gradient(op_type)(op, grad)
         SetOpAsFwd(op)
         SetOpAsBwd(grads[backward])
         SetOpAsWU(grads[update])
@@ -130,7 +130,7 @@ def _convolution_gradient(op_type, backward, update):
 
 def _matmul_gradient(op_type):
     def gradient(op, grad):
-        grads = compat.registered_gradient(op_type)(op, grad)
+        grads = registry.registered_gradient(op_type)(op, grad)
         SetOpAsFwd(op)
         return HandleMatMulGrads(grads)
     return gradient

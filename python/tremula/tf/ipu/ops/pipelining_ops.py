@@ -12,10 +12,11 @@ import json
 import numpy as np
 import tensorflow.compat.v1 as tf
 
+from tremula.tf.inner import eager, marks, python_code
 from tremula.tf.ipu import gradient_accumulation as ga
 from tremula.tf.ipu import ipu_infeed_queue, ipu_outfeed_queue, loops, scopes, sharding
 from tremula.tf.ipu.optimizers import gradient_accumulation_optimizer
-from tremula.tf.runtime import accumulation, checks, hoisting, host_tables, inside, tracing
+from tremula.tf.runtime import accumulation, checks, hoisting, host_tables, tracing
 
 # Attributes of what is built, for the model of the machine.
 PIPELINE_ATTRIBUTE = "pipeline"       # of the loop: JSON
@@ -162,8 +163,9 @@ def pipeline(computational_stages, gradient_accumulation_count=None,
     optimizer_function      gets what the last stage returned and returns an
                             OptimizerFunctionOutput; without it nothing is trained
     outfeed_queue           gets what the last stage returned (a list, also of one tensor, or a
-                            dict), or the loss with `outfeed_loss`; not those for which `outfeed_mask` is true; their sums
-                            over the mini-batches with `accumulate_outfeed`
+                            dict), or the loss with `outfeed_loss`; not those for which
+                            `outfeed_mask` is true; their sums over the mini-batches with
+                            `accumulate_outfeed`
     device_mapping          the shard of each stage; stage i is on shard i without it. The
                             configuration's `selection_order` says which IPUs take the shards
     pipeline_depth          an older name of gradient_accumulation_count
@@ -437,8 +439,7 @@ def _build(plan, inputs):
 
 def _unmarked():
     """The description is for the loop itself, not for all that is in it."""
-    from tremula.tf import compat
-    return compat.graph_attributes({scopes.FRONTEND_ATTRIBUTES_NAME: None})
+    return marks.graph_attributes({scopes.FRONTEND_ATTRIBUTES_NAME: None})
 
 
 class _Build:
@@ -471,7 +472,7 @@ class _Build:
         outputs = _to_list(stage_values)
         with scopes.ipu_shard(plan.devices[-1]), \
                 scopes.frontend_attribute(STAGE_ATTRIBUTE, str(len(plan.stages) - 1)):
-            made = inside.user_function(plan.optimizer_function)(*outputs)
+            made = python_code.user_function(plan.optimizer_function)(*outputs)
             if not isinstance(made, OptimizerFunctionOutput):
                 raise TypeError("optimizer_function must return an OptimizerFunctionOutput, not "
                                 f"{type(made).__name__}.")
@@ -491,7 +492,7 @@ class _Build:
         # The counter of mini-batches is the loop's: internal_ops.get_current_iteration_counter().
         given = [*tf.nest.flatten([values, named]), loops.current()[0]]
         with scopes.ipu_shard(device):
-            returned = inside.user_function(stage)(*values, **named)
+            returned = python_code.user_function(stage)(*values, **named)
         _check_captures(graph, before, given)
         self._used |= {id(_origin(one)) for operation in graph.get_operations()[before:]
                        for one in operation.inputs if one.dtype == tf.resource}
@@ -630,7 +631,7 @@ def _check_captures(graph, before, given):
 
 def _origin(tensor):
     """The tensor of an outer graph that a tensor stands for, or itself."""
-    while not inside.is_eager(tensor):
+    while not eager.is_eager(tensor):
         captured = _captured(tensor.graph)
         if id(tensor) not in captured:
             return tensor

@@ -9,8 +9,8 @@ import json
 
 import tensorflow.compat.v1 as tf
 
+from tremula.tf.inner import graphs
 from tremula.tf.ipu.ops import _building
-from tremula.tf.runtime import inside
 
 TARGET = "tremula.dropout"
 _PHILOX = 1
@@ -36,7 +36,7 @@ class Mask:
         if self.noise_shape is not None:
             config["noise_shape"] = [1 if noise == 1 else size for noise, size
                                      in zip(self.noise_shape, x.shape.as_list())]
-        return inside.apply_op(
+        return graphs.apply_op(
             "XlaCustomCallV2", name="Dropout", operands=[x, seed], call_target_name=TARGET,
             backend_config=json.dumps(config), has_side_effect=False, result_dtypes=[x.dtype],
             result_shapes=[x.shape]).outputs[0]

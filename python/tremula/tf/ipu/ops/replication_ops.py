@@ -2,13 +2,13 @@
 
 import tensorflow.compat.v1 as tf
 
+from tremula.tf.inner import graphs
 from tremula.tf.ipu.ops import _building, _collectives
-from tremula.tf.runtime import inside
 
 
 def replication_index(name=None):
     """The number of the replica that computes this: a scalar int32 tensor, from 0."""
-    index = inside.apply_op("XlaReplicaId", name=name or "ReplicationIndex").outputs[0]
+    index = graphs.apply_op("XlaReplicaId", name=name or "ReplicationIndex").outputs[0]
     return tf.ensure_shape(index, [])
 
 

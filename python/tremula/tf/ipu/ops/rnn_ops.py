@@ -9,8 +9,7 @@ import json
 
 import tensorflow.compat.v1 as tf
 
-from tensorflow.python.layers import base as base_layer
-
+from tremula.tf.inner import layers
 from tremula.tf.ipu.ops import _building, _rnn, op_util, rnn_ops_grad
 from tremula.tf.runtime import checks
 
@@ -31,7 +30,7 @@ __all__ = ["PopnnLSTM", "PopnnDynamicLSTM", "PopnnGRU", "PopnnDynamicGRU", "Popn
 _as_it_is = tf.autograph.experimental.do_not_convert
 
 
-class _PopnnRNN(base_layer.Layer):
+class _PopnnRNN(layers.base().Layer):
     """What the layers have in common.
 
     num_units                  size U of the state
@@ -121,7 +120,7 @@ class _PopnnRNN(base_layer.Layer):
         if self._input_size is None:
             raise ValueError("The last dimension of the inputs to `_PopnnRNN` should be defined. "
                              "Found `None`.")
-        self.input_spec = base_layer.InputSpec(ndim=3, axes={-1: self._input_size})
+        self.input_spec = layers.base().InputSpec(ndim=3, axes={-1: self._input_size})
         self.kernel = self._variable(
             "kernel", self.canonical_weight_shape,
             self._weights_initializer or tf.glorot_uniform_initializer(self._seed))
@@ -342,8 +341,7 @@ def _state_tuple():
     try:
         return tf.nn.rnn_cell.LSTMStateTuple
     except (AttributeError, ImportError, RecursionError):  # a Keras that is not there
-        from tensorflow.python.ops import rnn_cell
-        return rnn_cell.LSTMStateTuple
+        return layers.rnn_cells().LSTMStateTuple
 
 
 def _lstm(x, h, c, kernel, bias, lengths, activation, recurrent, training, kind, marks,

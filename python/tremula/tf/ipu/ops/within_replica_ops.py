@@ -8,7 +8,7 @@ import functools
 
 import tensorflow.compat.v1 as tf
 
-from tremula.tf import compat
+from tremula.tf.inner import marks
 from tremula.tf.ipu import scopes
 from tremula.tf.runtime import node_marks, tracing
 
@@ -102,8 +102,8 @@ def _checked(input_shards):
 
 def _check_order(shards):
     for i, one in enumerate(shards):
-        marks = compat.operation_attribute(one.op, node_marks.SHARDING)
-        found = node_marks.decode_sharding(marks) if marks else [i]
+        sharding = marks.operation_attribute(one.op, node_marks.SHARDING)
+        found = node_marks.decode_sharding(sharding) if sharding else [i]
         if found != [i]:
             tracing.refuse(
                 f"The inputs must be in the order of their shards: number {i}, {one.name}, is on "

@@ -3,7 +3,7 @@
 import tensorflow.compat.v1 as tf
 
 from tremula.tf.ipu.ops import cross_replica_ops
-from tremula.tf.ipu.optimizers import ipu_optimizer
+from tremula.tf.ipu.optimizers._ipu_optimizer import IpuOptimizer
 
 
 def apply_cross_replica_op_single(grad, var):
@@ -20,7 +20,7 @@ def apply_cross_replica_op(grads_and_vars):
     return [apply_cross_replica_op_single(grad, var) for grad, var in grads_and_vars]
 
 
-class CrossReplicaOptimizer(ipu_optimizer.IpuOptimizer):
+class CrossReplicaOptimizer(IpuOptimizer):
     """Applies the mean of the replicas' gradients, so that their variables stay equal."""
 
     def __init__(self, opt, name="CrossReplicaOptimizer"):

@@ -7,10 +7,10 @@ mini-batches.
 
 import tensorflow.compat.v1 as tf
 
+from tremula.tf.inner import graphs
 from tremula.tf.ipu import gradient_accumulation, loops, scopes
 from tremula.tf.ipu.optimizers import ipu_optimizer
-from tremula.tf.runtime import (accumulation, checks, host_tables, inside, program_state,
-                                tracing)
+from tremula.tf.runtime import accumulation, checks, host_tables, program_state, tracing
 
 GradientAccumulationReductionMethod = gradient_accumulation.GradientAccumulationReductionMethod
 
@@ -154,7 +154,7 @@ def check_loop(num_mini_batches):
     """Makes the program fail with FailedPreconditionError if the loop around ends in the middle of
     a sum."""
     loop = loops.current()
-    if loop is None and inside.is_loop_body(tf.get_default_graph()):
+    if loop is None and graphs.is_loop_body(tf.get_default_graph()):
         return  # of TensorFlow's own: its iterations are counted when it is compiled
     trip_count = loop[1] if loop is not None else 1
     if trip_count is not None and trip_count % num_mini_batches:

@@ -1,5 +1,5 @@
 """`tf.contrib.compiler`: XLA's functions, which TensorFlow has elsewhere today."""
 
-from tensorflow.python.compiler.xla import jit, xla
+from tremula.tf.inner.contrib import jit, xla
 
 __all__ = ["jit", "xla"]

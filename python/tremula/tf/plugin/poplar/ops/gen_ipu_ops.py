@@ -7,7 +7,7 @@ when they run; in eager mode, at once.
 import tensorflow.compat.v1 as tf
 
 from tremula import flags
-from tremula.tf import compat
+from tremula.tf.inner import eager
 from tremula.tf.ipu import config as ipu_config
 from tremula.tf.ipu import devices
 from tremula.tf.plugin.poplar.driver import config_pb2
@@ -17,7 +17,8 @@ def ipu_event_trace(name=None):
     """The events that were recorded since it ran before, a vector of serialised IpuTraceEvent: a
     tensor whose operation, on the CPU, takes them when it runs. What is recorded: docs/events.md.
     """
-    return compat.cpu_operation("IpuEventTrace", name, shape=[None])
+    _runtime().load()
+    return eager.cpu_operation("IpuEventTrace", name, shape=[None])
 
 
 def ipu_model_used(name=None):
@@ -53,25 +54,25 @@ def ipu_use_synthetic_data_for(synthetic_data_category, name=None):
 def ipu_configure_hardware(config, name=None):
     """Configures the system with a serialised IpuOptions."""
     options = config_pb2.IpuOptions.FromString(config)
-    return compat.python_operation(lambda: ipu_config.configure_ipu_system(options),
-                                   name or "IpuConfigureHardware")
+    return _python_operation(lambda: ipu_config.configure_ipu_system(options),
+                             name or "IpuConfigureHardware")
 
 
 def ipu_clear_all_xla_compilation_caches(name=None):
     """Forgets every compiled program of this process."""
-    return compat.python_operation(lambda: _runtime().clear_compilation_caches(),
-                                   name or "IpuClearAllXlaCompilationCaches")
+    return _python_operation(lambda: _runtime().clear_compilation_caches(),
+                             name or "IpuClearAllXlaCompilationCaches")
 
 
 def ipu_reset_devices(name=None):
     """Lets every device go and forgets the configuration."""
-    return compat.python_operation(ipu_config.reset_ipu_configuration, name or "IpuResetDevices")
+    return _python_operation(ipu_config.reset_ipu_configuration, name or "IpuResetDevices")
 
 
 def ipu_reset_seed(device, seed, identical_replicas=False, name=None):
     """Starts the random numbers of `device` again from the int `seed`."""
     ordinal = devices.ordinal(device)
-    return compat.python_operation(
+    return _python_operation(
         lambda: _runtime().reset_seed(seed, ordinal, identical_replicas), name or "IpuResetSeed")
 
 
@@ -83,3 +84,20 @@ def _constant(value, dtype, name):
 def _runtime():
     from tremula.tf import runtime
     return runtime
+
+
+def _python_operation(function, name):
+    """An operation on the CPU that calls `function()` each time it runs.
+
+    Called at once, and None, in eager mode.
+    """
+    if tf.executing_eagerly():
+        function()
+        return None
+
+    def call():
+        function()
+        return []
+
+    with tf.device("cpu"):
+        return tf.py_func(call, [], [], stateful=True, name=name)

@@ -7,7 +7,7 @@ An infeed and an embedding must be there before the operations that read them ar
 
 import tensorflow.compat.v1 as tf
 
-from tremula.tf import compat
+from tremula.tf.inner import datasets
 from tremula.tf.ipu import ipu_infeed_queue, ipu_outfeed_queue
 from tremula.tf.ipu.ops import embedding_ops
 from tremula.tf.plugin.poplar.ops import _refused
@@ -34,7 +34,7 @@ def ipu_create_dataset_iterator(input_dataset, feed_id, output_types, output_sha
     operation that starts it from its beginning (in eager mode that is done at once: None)."""
     del device_ordinal, optimise_latency, name
     if tf.is_tensor(input_dataset):
-        input_dataset = compat.dataset_of_variant(input_dataset, output_types, output_shapes)
+        input_dataset = datasets.dataset_of_variant(input_dataset, output_types, output_shapes)
     queue = ipu_infeed_queue.IPUInfeedQueue(input_dataset, feed_name=feed_id,
                                             prefetch_depth=prefetch_depth)
     _infeeds[feed_id] = queue

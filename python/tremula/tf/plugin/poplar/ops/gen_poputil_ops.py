@@ -4,12 +4,13 @@
 
 import tensorflow.compat.v1 as tf
 
+from tremula.tf.inner import graphs
 from tremula.tf.ipu import loops, scopes
 from tremula.tf.ipu.ops import (control_flow_ops, cross_replica_ops, internal_ops,
                                 replication_ops)
 from tremula.tf.ipu.optimizers import gradient_accumulation_optimizer
 from tremula.tf.plugin.poplar.ops import _refused
-from tremula.tf.runtime import accumulation, inside, program_state
+from tremula.tf.runtime import accumulation, program_state
 
 
 def __getattr__(name):
@@ -72,11 +73,11 @@ def ipu_stateful_gradient_accumulate_with_momentum(accum, grad, momentum, num_mi
         before = seen.read()
         factor = tf.where(tf.equal(before, 0), tf.cast(momentum, grad.dtype),
                           tf.ones([], grad.dtype))
-        total = inside.apply_op("ReadVariableOp", resource=handle, dtype=grad.dtype).outputs[0]
+        total = graphs.apply_op("ReadVariableOp", resource=handle, dtype=grad.dtype).outputs[0]
         total = tf.ensure_shape(total, grad.shape) * factor + grad
         last = tf.equal(before + 1, num_mini_batches)
         with tf.control_dependencies([
-                inside.apply_op("AssignVariableOp", resource=handle, value=total,
+                graphs.apply_op("AssignVariableOp", resource=handle, value=total,
                                 validate_shape=False),
                 seen.assign(tf.where(last, 0, before + 1))]):
             return tf.where(last, total, tf.zeros_like(total))

@@ -1,13 +1,8 @@
-"""Names of TensorFlow's inner modules that programs import and that later versions moved.
-
-Only what is missing is added, and it is the same object as at its new place.
-"""
-
-import importlib
-import sys
+"""Names that TensorFlow 1 and earlier versions of TensorFlow 2 had in private modules, and where
+they are now: what patches.py puts back."""
 
 # Module -> {name: where it is now, as "module:name"}.
-_MOVED = {
+MOVED = {
     "tensorflow.python.ops.control_flow_ops": {
         "cond": "tensorflow.python.ops.cond:cond",
         "while_loop": "tensorflow.python.ops.while_loop:while_loop",
@@ -62,28 +57,22 @@ _MOVED = {
     },
 }
 
+# Module of tensorflow.python.layers -> (classes, functions) of tf.layers that belong there.
+LAYERS = {
+    "core": (("Dense", "Dropout", "Flatten"), ("dense", "dropout", "flatten")),
+    "convolutional": (
+        ("Conv1D", "Conv2D", "Conv3D", "Conv2DTranspose", "Conv3DTranspose", "SeparableConv1D",
+         "SeparableConv2D"),
+        ("conv1d", "conv2d", "conv3d", "conv2d_transpose", "conv3d_transpose", "separable_conv1d",
+         "separable_conv2d")),
+    "normalization": (("BatchNormalization",), ("batch_normalization",)),
+    "pooling": (
+        ("AveragePooling1D", "AveragePooling2D", "AveragePooling3D", "MaxPooling1D",
+         "MaxPooling2D", "MaxPooling3D"),
+        ("average_pooling1d", "average_pooling2d", "average_pooling3d", "max_pooling1d",
+         "max_pooling2d", "max_pooling3d")),
+}
 
-def restore():
-    """Gives modules of TensorFlow the names again; each is looked up when it is first used."""
-    for name, moved in _MOVED.items():
-        module = sys.modules.get(name) or importlib.import_module(name)
-        missing = {one: place for one, place in moved.items() if one not in vars(module)}
-        if missing and not hasattr(vars(module).get("__getattr__"), "_tremula_moved"):
-            module.__getattr__ = _getter(module, missing)
-
-
-def _getter(module, missing):
-    before = vars(module).get("__getattr__")
-
-    def get(name):
-        if name in missing:
-            place, _, attribute = missing[name].partition(":")
-            value = getattr(importlib.import_module(place), attribute)
-            setattr(module, name, value)
-            return value
-        if before is not None:
-            return before(name)
-        raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}")
-
-    get._tremula_moved = True
-    return get
+# Modules of TensorFlow's own copy of Keras, which lost most of itself, with what tf.keras has.
+KERAS_PARTS = ("layers", "optimizers", "utils")
+KERAS_MODULES = ("datasets", *KERAS_PARTS)

@@ -7,10 +7,11 @@ import json
 
 import tensorflow.compat.v1 as tf
 
-from tremula.tf.ipu import _test_ipus, config, test_case_extensions, utils
+from tremula.tf.ipu import config, utils
 from tremula.tf.ipu.config import IPUConfig
 from tremula.tf.plugin.poplar.driver.trace_pb2 import IpuTraceEvent
 from tremula.tf.plugin.poplar.ops import gen_ipu_ops
+from tremula.tf.testing import case_extensions, ipus
 
 
 # ---- names ----
@@ -130,7 +131,7 @@ class ReportJSON:
         is_wanted = options.pop("configure_device", True)
         if is_wanted and (sess or eager_mode or estimator_hook) and (
                 options or config._current is None or config._current == _configured
-                or test_case_extensions.is_of_earlier_test(test)):
+                or case_extensions.is_of_earlier_test(test)):
             self.ipu_config = _configure(estimator_hook, **options)
 
     def create_ipu_event_trace(self):
@@ -510,7 +511,8 @@ def _configure(estimator_hook, profiling=True, execution_trace=True, compile_ipu
     opts.optimizations.maximum_inter_ipu_copies_buffer_size = max_inter_ipu_copies_buffer_size
     opts.optimizations.triangular_solve_expander_block_size = triangular_solve_expander_block_size
     opts.optimizations.minimum_remote_tensor_size = minimum_remote_tensor_size
-    count = device_count_override or _test_ipus.compute_device_count(pipelining, sharded, replicated)
+    count = device_count_override or ipus.compute_device_count(
+        pipelining, sharded, replicated)
     if count:
         opts.auto_select_ipus = count
     opts.serialization_output_folder = serialization_folder
@@ -522,7 +524,7 @@ def _configure(estimator_hook, profiling=True, execution_trace=True, compile_ipu
         opts.io_tiles.num_io_tiles = num_io_tiles
         opts.io_tiles.place_ops_on_io_tiles = True
     if use_hw:
-        _test_ipus.add_hw_ci_connection_options(opts)
+        ipus.add_hw_ci_connection_options(opts)
     if set_opts_fn:
         set_opts_fn(opts)
     if not estimator_hook:

@@ -1,0 +1,108 @@
+"""Eager mode: its context, its tensors, and functions that run in it."""
+
+import contextlib
+
+from tremula.tf.inner import graphs
+
+
+@contextlib.contextmanager
+def eagerly_on_cpu():
+    """Eager mode, on the CPU, whatever mode and graph the program is in."""
+    from tensorflow.python.eager import context
+    from tensorflow.python.framework import ops
+    with context.eager_mode(), ops.device("/device:CPU:0"):
+        yield
+
+
+def is_eager(tensor):
+    """Whether a tensor has a value now."""
+    from tensorflow.python.framework import ops
+    return isinstance(tensor, ops.EagerTensor)
+
+
+def capture(tensors):
+    """Makes eager tensors inputs of the function that is being traced, in this order. Returns
+    what stands for them in it."""
+    from tensorflow.python.framework import ops
+    return [ops.get_default_graph().capture(tensor) for tensor in tensors]
+
+
+def set_function_options(options):
+    """Sets options of the graph optimiser for every tf.function of the process."""
+    from tensorflow.python.eager import context
+    context.context().set_optimizer_experimental_options(options)
+
+
+@contextlib.contextmanager
+def functions_of(graph_def):
+    """Makes a graph's functions known to eager mode meanwhile, where lowering looks for them."""
+    from tensorflow.python.eager import context
+    added = [function for function in graph_def.library.function
+             if not context.context().has_function(function.signature.name)]
+    for function in added:
+        context.context().add_function_def(function)
+    try:
+        yield
+    finally:
+        for function in added:
+            context.context().remove_function(function.signature.name)
+
+
+def keep_context():
+    """Keeps TensorFlow from taking its eager context down, in a forked process: it would wait for
+    threads that only the parent has."""
+    import ctypes
+    from tensorflow.python.eager import context
+    handle = getattr(context.context(), "_context_handle", None)
+    if handle is not None:
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(handle))
+
+
+def forget_eager_start():
+    """TensorFlow notes in every thread whether it began in eager mode, and goes back there to
+    create variables, even where eager execution has been disabled since. This makes it as if that
+    had come first."""
+    from tensorflow.python.eager import context
+    if context.default_execution_mode != context.GRAPH_MODE:
+        return
+    stack = context.context().context_switches.stack
+    while stack and stack[0].enter_context_fn is context.eager_mode:
+        del stack[0]
+
+
+def cpu_operation(op, name, shape):
+    """The one result of the plugin's operation `op` on the CPU, which has neither inputs nor
+    attributes: a tensor of `shape`, in eager mode its value."""
+    import tensorflow.compat.v1 as tf
+    with tf.device("cpu"):
+        if tf.executing_eagerly():
+            from tensorflow.python.eager import context, execute
+            context.ensure_initialized()
+            return execute.execute(op.encode(), 1, inputs=[], attrs=(), ctx=context.context(),
+                                   name=name)[0]
+        result = graphs.apply_op(op, name=name).outputs[0]
+    result.set_shape(shape)
+    return result
+
+
+def has_devices():
+    """Whether the process has made TensorFlow's devices."""
+    from tensorflow.python.eager import context
+    return getattr(context.context(), "_context_handle", None) is not None
+
+
+def has_executor(owner):
+    """Whether operations of this thread in the context `owner` run in an executor."""
+    return getattr(owner._thread_local_data, "executor", None) is not None
+
+
+def thread_state(owner):
+    """What the context `owner` keeps for this thread: its device and its options."""
+    data = owner._thread_local_data
+    return data.device_name, data.device_spec, data.function_call_options
+
+
+def set_thread_state(owner, state):
+    """Makes what the context `owner` keeps for this thread what thread_state() gave in another."""
+    data = owner._thread_local_data
+    data.device_name, data.device_spec, data.function_call_options = state
