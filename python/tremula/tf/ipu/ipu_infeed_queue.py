@@ -1,7 +1,7 @@
 """Feeding a loop on the IPU from a dataset (`tensorflow.python.ipu.ipu_infeed_queue`)."""
 
 from tremula.tf.ipu import _planned
-from tremula.tf.runtime import checks, feed_arguments, inside, plugin, tracing
+from tremula.tf.runtime import checks, feed_arguments, inside, outside, plugin, tracing
 
 _DEFAULT_DEPTH = 3
 _FED_TYPES = ("float16", "float32", "int32", "bool", "int8", "uint8", "int16", "uint16", "uint32")
@@ -61,6 +61,7 @@ class IPUInfeedQueue:
         if depth is None:
             depth = _DEFAULT_DEPTH
         self._id = feed_arguments.new_id(options["feed_name"] or "infeed")
+        feed_arguments.remember_infeed(self._id, self)
         plugin.library().trm_tf_declare_infeed(
             self._id.encode(), depth, options["replication_factor"] or 0)
         self._dequeued = self._initialized = False
@@ -148,8 +149,7 @@ class IPUInfeedQueue:
             raise inside.failed_precondition("Unsupported use of infeed operation - it's only "
                                              "supported inside of what is compiled for an IPU.")
         if trace.infeed not in (None, self):
-            raise inside.failed_precondition(
-                "Currently multiple IPUInfeedQueue in the same program are not supported.")
+            raise inside.failed_precondition(outside.SECOND_INFEED)
         block = tf.get_default_graph()
         if getattr(block, "_tremula_infeed", None) is self:
             raise inside.failed_precondition(

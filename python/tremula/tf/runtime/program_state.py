@@ -25,9 +25,7 @@ class State:
         if not self.shape.is_fully_defined():
             raise ValueError(f"{name} has the shape {self.shape}, but an IPU program is static: "
                              "its shape must be known.")
-        with trace.graph.as_default(), tf.control_dependencies(None), tf.device(None):
-            self._handle = inside.variable_handle(self.dtype, self.shape)
-        trace.state.append(self._handle)
+        self._handle = trace.new_state(self.dtype, self.shape)
 
     def read(self):
         """The value, a tensor."""

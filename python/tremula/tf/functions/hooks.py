@@ -1,0 +1,189 @@
+"""Where TensorFlow is changed for functions on IPUs, and the inner names that functions/ needs.
+
+All of it holds for TensorFlow 2.15 and 2.21, whose `polymorphic_function` is the same:
+
+    AtomicFunction.call_flat            every call of a traced function, from Python or from a graph
+    Function._generate_tracing_options  how a tf.function is traced
+    DatasetV2.__iter__                  iter(dataset) in the scope of a strategy
+    gen_array_ops.shape                 which TensorFlow refuses to run eagerly on a plugin's device
+"""
+
+import contextlib
+import functools
+import re
+
+_MUST_COMPILE = "_XlaMustCompile"
+_IPU = re.compile(r"device:IPU:(\d+)$", re.IGNORECASE)
+
+
+def install():
+    """Makes functions run on IPUs as programs. Called once."""
+    from tensorflow.python.data.ops import dataset_ops
+    from tensorflow.python.eager.polymorphic_function import atomic_function, polymorphic_function
+    from tensorflow.python.ops import gen_array_ops
+    atomic = atomic_function.AtomicFunction
+    atomic.call_flat = _launching(atomic.call_flat)
+    function = polymorphic_function.Function
+    function._generate_tracing_options = _recording(function._generate_tracing_options)
+    gen_array_ops.shape = _answering_at_once(gen_array_ops.shape)
+    dataset = dataset_ops.DatasetV2
+    dataset.__iter__ = _giving_strategy_iterators(dataset.__iter__)
+
+
+# ---- Calls ----
+
+def _launching(call_flat):
+    from tremula.tf.functions import programs
+
+    @functools.wraps(call_flat)
+    def call_on_device(self, *arguments):
+        device = _device_of_call(self._bound_context)
+        if device is not None:
+            program = programs.find(self, device)
+            if program is not None:
+                return call_flat(program.function, *arguments, *program.captures)
+        return call_flat(self, *arguments)
+
+    call_on_device._tremula_original = call_flat
+    return call_on_device
+
+
+def _device_of_call(context):
+    """The IPU that a function is called for, or None; what is called in a program is part of it."""
+    if context.executing_eagerly():
+        return ipu(context.device_name)
+    from tensorflow.python.framework import ops
+    from tremula.tf.runtime import tracing
+    if tracing.current() is not None:
+        return None
+    for scope in reversed(ops.get_default_graph()._device_function_stack.peek_objs()):
+        if scope.display_name:
+            return ipu(str(scope.display_name))
+    return None
+
+
+def ipu(device):
+    """A device's name in the form "/device:IPU:0"; None for other devices."""
+    found = _IPU.search(device or "")
+    return f"/device:IPU:{found.group(1)}" if found else None
+
+
+def current_ipu():
+    """The IPU that what runs eagerly is placed on now, or None."""
+    from tensorflow.python.eager import context
+    return ipu(context.context().device_name)
+
+
+def must_compile(function):
+    """Whether an AtomicFunction says `jit_compile=True`."""
+    attributes = function.cached_definition.attr
+    return _MUST_COMPILE in attributes and attributes[_MUST_COMPILE].b
+
+
+def plain_name(function):
+    """What the program's author calls an AtomicFunction."""
+    name = re.sub(r"^_*(inference|forward|backward)?_*|_\d+$", "", function.graph.name)
+    return re.sub(r"\W", "", name) or "function"
+
+
+def call(function, arguments):
+    """Calls an AtomicFunction in the graph that is built. Returns its results and the operation."""
+    from tensorflow.python.eager.polymorphic_function import atomic_function
+    from tensorflow.python.framework import ops
+    call_flat = atomic_function.AtomicFunction.call_flat._tremula_original
+    graph = ops.get_default_graph()
+    outputs = call_flat(function, *arguments)
+    operation = next(one for one in reversed(graph.get_operations())
+                     if one.type in ("PartitionedCall", "StatefulPartitionedCall"))
+    return list(outputs), operation
+
+
+@contextlib.contextmanager
+def new_function(name):
+    """A graph of a function that is called eagerly, to be built in the block."""
+    from tensorflow.python.framework import func_graph, ops
+    with ops.init_scope():
+        graph = func_graph.FuncGraph(name)
+        with graph.as_default(), ops.device(None):
+            yield graph
+
+
+def finish_function(graph, like):
+    """An AtomicFunction of a graph, with the results of another one."""
+    from tensorflow.python.eager.polymorphic_function import atomic_function
+    name = f"__inference_{graph.name}_{_number()}"
+    return atomic_function.from_func_graph(name, graph, {}, like.function_type)
+
+
+def _number():
+    from tensorflow.python.framework import ops
+    return ops.uid()
+
+
+def _answering_at_once(shape):
+    """The op Shape, which has an answer without a kernel where it runs eagerly."""
+    from tensorflow.python.eager import context
+    from tensorflow.python.framework import constant_op, dtypes, ops
+
+    @functools.wraps(shape)
+    def shape_at_once(input, out_type=dtypes.int32, name=None):  # pylint: disable=redefined-builtin
+        if context.executing_eagerly() and current_ipu() is not None:
+            value = ops.convert_to_tensor(input)
+            return constant_op.constant(value.shape.as_list(), out_type, name=name)
+        return shape(input, out_type=out_type, name=name)
+
+    return shape_at_once
+
+
+# ---- Tracing ----
+
+def _recording(generate):
+    from tremula.tf.functions import programs, recording
+
+    @functools.wraps(generate)
+    def generate_recording(self, function, scope_type):
+        options = generate(self, function, scope_type)
+        traced = options.python_function
+
+        def trace(*arguments, **keywords):
+            from tensorflow.python.framework import ops
+            device = current_ipu()
+            if device is None and not self._jit_compile:
+                return traced(*arguments, **keywords)
+            graph = ops.get_default_graph()
+            with recording.recorded(graph, device, self):
+                returned = traced(*arguments, **keywords)
+            if programs.running() is self:
+                _refuse_float64(graph, returned)
+            return returned
+
+        options.python_function = trace
+        return options
+
+    return generate_recording
+
+
+def _refuse_float64(graph, returned):
+    """In the original's words, whatever the function does with it."""
+    import tensorflow as tf
+    for kind, tensors in (("input", graph.inputs), ("output", tf.nest.flatten(
+            returned, expand_composites=True))):
+        for one in tensors:
+            if getattr(one, "dtype", None) == tf.float64:
+                raise TypeError(f"Unsupported data type for {kind}: float64")
+
+
+# ---- Datasets ----
+
+def _giving_strategy_iterators(iterate):
+    @functools.wraps(iterate)
+    def iterate_for_strategy(self):
+        from tensorflow.python.distribute import distribute_lib
+        if distribute_lib.has_strategy():
+            strategy = distribute_lib.get_strategy()
+            enabled = getattr(strategy, "_enable_dataset_iterators", None)
+            if enabled is not None and enabled():
+                return strategy._create_dataset_iterator(self)
+        return iterate(self)
+
+    return iterate_for_strategy
