@@ -104,7 +104,7 @@ def _build(function, device):
         trace = _trace(function, arguments, device)
         with tf.device(device):
             results, done = launching.launch(trace, name, on_device=True)
-        around.outputs = list(results)
+        around.outputs = results[:len(function.graph.outputs)]
         around.control_outputs = list(done)
     program = Program(hooks.finish_function(around, function), around.external_captures)
     for feed in trace.feeds:

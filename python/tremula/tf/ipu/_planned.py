@@ -45,9 +45,6 @@ FUNCTIONS = {
 
 # Classes of modules that are there -> what they are for.
 CLASSES = {
-    ("ipu_infeed_queue", "IPUIterator"): "TensorFlow 2",
-    ("ipu_infeed_queue", "IPUOwnedIterator"): "TensorFlow 2",
-    ("ipu_outfeed_queue", "ScopedIPUOutfeedQueue"): "TensorFlow 2",
     **{("ipu_multi_worker_strategy", name): "strategies and distribution" for name in (
         "IPUSyncOnReadVariable",
         "IPUMirroredVariable",

@@ -1,6 +1,6 @@
 """Feeding a loop on the IPU from a dataset (`tensorflow.python.ipu.ipu_infeed_queue`)."""
 
-from tremula.tf.ipu import _planned
+from tremula.tf.functions import hooks
 from tremula.tf.runtime import checks, feed_arguments, inside, outside, plugin, tracing
 
 _DEFAULT_DEPTH = 3
@@ -10,7 +10,11 @@ _OLD = ("feed_name", "device_ordinal", "replication_factor", "data_to_prefetch",
 
 
 def __getattr__(name):
-    _planned.attribute(__name__, name)
+    if name in ("IPUIterator", "IPUOwnedIterator", "_IPUIteratorSpec", "_IPUOwnedIteratorSpec"):
+        from tremula.tf.functions import iterators  # classes of TensorFlow's, which this loads
+        return getattr(iterators, name)
+    raise AttributeError(f"module 'tensorflow.python.ipu.ipu_infeed_queue' has no attribute "
+                         f"{name!r}")
 
 
 def _check(options):
@@ -67,7 +71,7 @@ class IPUInfeedQueue:
         self._dequeued = self._initialized = False
         with tf.device("/device:CPU:0"):
             self._dataset = dataset
-            self._iterator = iter(dataset) if tf.executing_eagerly() else (
+            self._iterator = hooks.plain_iterator(dataset) if tf.executing_eagerly() else (
                 tf.data.make_initializable_iterator(dataset))
         self._initializer = None if tf.executing_eagerly() else self._make_initializer()
 
@@ -126,11 +130,8 @@ class IPUInfeedQueue:
 
     def _initialize_now(self):
         import tensorflow.compat.v1 as tf
-
-        def reset():
-            self._reset()
-
-        tf.function(reset, autograph=False)()
+        inside.run_on_cpu("IpuInfeedReset", feed=self._id, remove=False,
+                          refusal=self._refused_types(), empty=self._empty())
         with tf.device("/device:CPU:0"):
             inside.restart_iterator(self._iterator, self._dataset)
 

@@ -194,6 +194,15 @@ def apply_op(op, name=None, **arguments):
     return operation
 
 
+def run_on_cpu(op, **attributes):
+    """Runs an operation of the plugin that has neither inputs nor results, in eager mode."""
+    from tensorflow.python.eager import context, execute
+    with eagerly_on_cpu():
+        context.ensure_initialized()
+        execute.execute(op.encode(), 0, inputs=[], ctx=context.context(), attrs=tuple(
+            one for pair in attributes.items() for one in pair))
+
+
 def apply_read(handle, dtype):
     """The value of the variable behind a handle."""
     from tensorflow.python.ops import gen_resource_variable_ops
