@@ -37,7 +37,7 @@ def _launching(call_flat):
 
     @functools.wraps(call_flat)
     def call_on_device(self, *arguments):
-        device = _device_of_call(self._bound_context)
+        device = _device_of_call(self, arguments)
         if device is not None:
             program = programs.find(self, device)
             if program is not None:
@@ -48,18 +48,30 @@ def _launching(call_flat):
     return call_on_device
 
 
-def _device_of_call(context):
-    """The IPU that a function is called for, or None; what is called in a program is part of it."""
+def _device_of_call(function, arguments):
+    """The IPU that a function is called for, or None; what is called in a program is part of it.
+    Where nothing says so, TensorFlow puts a function beside the variables that the function uses.
+    """
+    context = function._bound_context
     if context.executing_eagerly():
-        return ipu(context.device_name)
+        device = ipu(context.device_name)
+        if device is None and must_compile(function):
+            devices = (ipu(one.device) for one in arguments if _is_handle(one))
+            device = next(filter(None, devices), None)
+        return device
     from tensorflow.python.framework import ops
     from tremula.tf.runtime import tracing
     if tracing.current() is not None:
         return None
-    for scope in reversed(ops.get_default_graph()._device_function_stack.peek_objs()):
+    for scope in ops.get_default_graph()._device_function_stack.peek_objs():  # the inner one first
         if scope.display_name:
             return ipu(str(scope.display_name))
-    return None
+    return current_ipu()
+
+
+def _is_handle(argument):
+    from tensorflow.python.framework import dtypes
+    return getattr(argument, "dtype", None) == dtypes.resource
 
 
 def ipu(device):
@@ -96,6 +108,50 @@ def call(function, arguments):
     operation = next(one for one in reversed(graph.get_operations())
                      if one.type in ("PartitionedCall", "StatefulPartitionedCall"))
     return list(outputs), operation
+
+
+def calls_to_compile(graph):
+    """The AtomicFunctions that a graph calls and that say `jit_compile=True`, by the names of the
+    nodes that call them."""
+    called = {}
+    for operation in graph.get_operations():
+        if operation.type in ("PartitionedCall", "StatefulPartitionedCall"):
+            function = graph._functions.get(operation.get_attr("f").name)
+            if function is not None and must_compile(function):
+                called[operation.name] = function
+    return called
+
+
+def copy_graph(graph, arguments, programs):
+    """Adds a function's graph to the default graph, with `arguments` for its inputs and calls of
+    programs.Programs in place of the nodes {name: Program}. Returns the results and the operations
+    that must run."""
+    from tensorflow.python.framework import importer, ops
+    graph_def = graph.as_graph_def()
+    feeds = {one.name: argument for one, argument in zip(graph.inputs, arguments)}
+    inputs = {one.op.name for one in graph.inputs}
+    kept = [node for node in graph_def.node if node.name not in inputs]
+    for node in kept:
+        program = programs.get(node.name)
+        if program is not None:
+            for i, capture in enumerate(program.captures):
+                name = f"{node.name}_capture_{i}"
+                feeds[f"{name}:0"] = ops.get_default_graph().capture(capture)
+                node.input.insert(len(node.attr["Tin"].list.type), f"{name}:0")
+                node.attr["Tin"].list.type.append(capture.dtype.as_datatype_enum)
+            node.op = "StatefulPartitionedCall"
+            node.attr["f"].func.name = program.function.name
+            del node.attr[_MUST_COMPILE]
+            ops.get_default_graph()._add_function_recursive(program.function)
+    del graph_def.node[:]
+    graph_def.node.extend([type(node).FromString(node.SerializeToString()) for node in kept])
+    direct = [feeds.get(one.name) for one in graph.outputs]  # an input that is a result too
+    wanted = [one.name for one, given in zip(graph.outputs, direct) if given is None]
+    found = importer.import_graph_def(
+        graph_def, input_map=feeds, name="",
+        return_elements=wanted + [one.name for one in graph.control_outputs]) or []
+    results = iter(found[:len(wanted)])
+    return [next(results) if one is None else one for one in direct], found[len(wanted):]
 
 
 @contextlib.contextmanager
@@ -147,11 +203,10 @@ def _recording(generate):
 
         def trace(*arguments, **keywords):
             from tensorflow.python.framework import ops
-            device = current_ipu()
-            if device is None and not self._jit_compile:
+            if not self._jit_compile and programs.running() is not self:
                 return traced(*arguments, **keywords)
             graph = ops.get_default_graph()
-            with recording.recorded(graph, device, self):
+            with recording.recorded(graph, current_ipu(), self):
                 returned = traced(*arguments, **keywords)
             if programs.running() is self:
                 _refuse_float64(graph, returned)

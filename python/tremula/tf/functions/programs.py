@@ -31,7 +31,8 @@ def find(function, device):
 
     Raises what lowering raises: InvalidArgumentError for what an IPU cannot do.
     """
-    must = inside_must_compile(function)
+    from tremula.tf.functions import hooks
+    must = hooks.must_compile(function)
     if not must and not _is_run(function):
         return None
     known = function.__dict__.setdefault(_ATTRIBUTE, {})
@@ -40,12 +41,6 @@ def find(function, device):
             if device not in known:
                 known[device] = _make(function, device, must)
     return known[device]
-
-
-def inside_must_compile(function):
-    """Whether the function says `jit_compile=True`."""
-    from tremula.tf.functions import hooks
-    return hooks.must_compile(function)
 
 
 # ---- strategy.run: functions that do not say so are compiled if they can be ----
@@ -82,15 +77,32 @@ def _is_run(function):
 # ---- Making ----
 
 def _make(function, device, must):
+    from tremula.tf.functions import hooks
     try:
         return _build(function, device)
     except (inside.error_class(inside.INVALID_ARGUMENT),
             inside.error_class(inside.UNIMPLEMENTED)) as error:
         if must:
             raise
-        plugin.log(f"{function.name.decode()} is no single program, and its operations run one "
-                   f"after the other: {error.message}")
+        plugin.log(f"The function {hooks.plain_name(function)} is no single program, so its "
+                   f"operations run one after the other: {error.message}")
+        return _with_parts(function, device)
+
+
+def _with_parts(function, device):
+    """The Program of a function that is none itself, but calls functions that must be: None if it
+    calls none."""
+    from tremula.tf.functions import hooks
+    parts = {node: find(called, device)
+             for node, called in hooks.calls_to_compile(function.graph).items()}
+    if not parts:
         return None
+    with hooks.new_function(f"ipu_{hooks.plain_name(function)}") as around:
+        arguments = [_argument(tensor) for tensor in function.graph.inputs]
+        around.inputs = list(arguments)
+        around.outputs, around.control_outputs = hooks.copy_graph(
+            function.graph, arguments, parts)
+    return Program(hooks.finish_function(around, function), around.external_captures)
 
 
 def _build(function, device):
