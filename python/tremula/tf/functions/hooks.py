@@ -41,7 +41,8 @@ def _launching(call_flat):
         if device is not None:
             program = programs.find(self, device)
             if program is not None:
-                return call_flat(program.function, *arguments, *program.captures)
+                with _plain_errors(self):
+                    return call_flat(program.function, *arguments, *program.captures)
         return call_flat(self, *arguments)
 
     call_on_device._tremula_original = call_flat
@@ -67,6 +68,21 @@ def _device_of_call(function, arguments):
         if scope.display_name:
             return ipu(str(scope.display_name))
     return current_ipu()
+
+
+@contextlib.contextmanager
+def _plain_errors(function):
+    """Takes out of an error of a program what TensorFlow says of where our nodes were made."""
+    from tensorflow.python.framework import errors_impl
+    try:
+        yield
+    except errors_impl.OpError as error:
+        found = re.match(r"Graph execution error:\n\nDetected at node .*?\n(?:  File [^\n]*\n|\n)+"
+                         r"(.*?)(?:\n\t \[\[|\Z)", error.message, re.DOTALL)
+        if found is None or not found.group(1).strip():
+            raise
+        raise type(error)(error.node_def, error.op, (
+            f"{found.group(1)}\n(while running {plain_name(function)})")) from None
 
 
 def _is_handle(argument):
@@ -201,6 +217,7 @@ def _recording(generate):
         options = generate(self, function, scope_type)
         traced = options.python_function
 
+        @functools.wraps(traced, updated=())
         def trace(*arguments, **keywords):
             from tensorflow.python.framework import ops
             if not self._jit_compile and programs.running() is not self:
