@@ -24,9 +24,18 @@ class Recording:
     def __init__(self, graph, device, owner):
         self.graph, self.device, self.owner = graph, device, weakref.ref(owner)
         self.state = []
-        self.infeed = None
+        self._infeed = None
         self.refusals = []
         self.tables, self.updated, self.accumulating = {}, {}, {}
+
+    @property
+    def infeed(self):
+        """The infeed queue that the function reads, or None. A function does not keep a queue."""
+        return self._infeed and self._infeed()
+
+    @infeed.setter
+    def infeed(self, queue):
+        self._infeed = weakref.ref(queue)
 
     def feed(self, queue_id):
         """What an operation calls a queue until a program numbers its queues: the id."""

@@ -152,11 +152,11 @@ class IPUInfeedQueue:
         if trace.infeed not in (None, self):
             raise inside.failed_precondition(outside.SECOND_INFEED)
         block = tf.get_default_graph()
-        if getattr(block, "_tremula_infeed", None) is self:
+        if getattr(block, "_tremula_infeed", None) == self._id:
             raise inside.failed_precondition(
                 "Currently calling `get_next()` multiple times on the same IPUInfeedQueue in the "
                 "same computation block is not supported.")
-        block._tremula_infeed = self
+        block._tremula_infeed = self._id
         trace.infeed = self
         self._dequeued = True
         operation = tracing.side_effect("tremula.infeed", {"feed": trace.feed(self._id)}, [],
