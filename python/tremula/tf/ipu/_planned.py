@@ -16,8 +16,7 @@ PLANNED = {
         "gradient_accumulation_optimizer", "gradient_accumulation", "ipu_optimizer",
         "map_gradient_optimizer", "sharded_optimizer", "optimizers"),
     "Keras": ("keras", "layers"),
-    "strategies and distribution": (
-        "ipu_strategy", "distributed"),
+    "strategies and distribution": ("distributed",),
     "operations on replicas": (
         "all_to_all_op", "all_to_all_op_grad", "cross_replica_ops", "cross_replica_ops_grad",
         "reduce_scatter_op", "replication_ops", "within_replica_ops", "within_replica_ops_grad"),
