@@ -26,9 +26,7 @@ _EAGER = """
 
     @tf.function(jit_compile=True)
     def whole(n, x):  # so does this one
-        for _ in tf.range(n):
-            x = tf.matmul(x, x) * 0.1
-        return x
+        return ipu.loops.repeat(n, lambda x: tf.matmul(x, x) * 0.1, [x])
 
     def ops(n, x):
         for _ in range(n):
