@@ -1,6 +1,7 @@
 """IPUStrategy: its scope, run, reductions and variables."""
 
 import contextlib
+import threading
 
 import numpy as np
 import pytest
@@ -155,6 +156,45 @@ def test_a_function_that_is_called_in_the_scope(strategy, events):
         assert float(using(tf.constant(4.))[0]) == 8 and events().count("EXECUTE") == 1
 
 
+def test_threads_take_turns(strategy):
+    with strategy.scope():
+        v = tf.Variable(tf.zeros([4]))
+    step = tf.function(lambda x: v.assign_add(x), jit_compile=True)
+
+    def run():
+        for _ in range(20):
+            strategy.run(step, args=(tf.ones([4]),))
+
+    threads = [threading.Thread(target=run) for _ in range(3)]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join()
+    np.testing.assert_array_equal(v, [60.] * 4)
+
+
+def test_saved_models(strategy, tmp_path):
+    class Scale(tf.Module):
+        def __init__(self):
+            super().__init__()
+            self.w = tf.Variable([2., 3.])
+
+        @tf.function(jit_compile=True, input_signature=[tf.TensorSpec([2], tf.float32)])
+        def __call__(self, x):
+            return x * self.w
+
+    with strategy.scope():
+        module = Scale()
+    x = tf.constant([1., 2.])
+    np.testing.assert_array_equal(strategy.run(module.__call__, args=(x,)), [2, 6])
+    tf.saved_model.save(module, str(tmp_path / "model"))
+    np.testing.assert_array_equal(tf.saved_model.load(str(tmp_path / "model"))(x), [2, 6])
+    with strategy.scope():
+        loaded = tf.saved_model.load(str(tmp_path / "model"))
+    assert loaded.w.device == IPU_0
+    np.testing.assert_array_equal(strategy.run(loaded.__call__, args=(x,)), [2, 6])
+
+
 def test_several_devices(ipu, devices, events):
     devices([1, 1])
     strategies = [ipu.ipu_strategy.IPUStrategy(f"/device:IPU:{i}") for i in range(2)]
@@ -255,6 +295,28 @@ def test_keras_optimizers_by_a_tape(strategy, name):
     np.testing.assert_allclose(found[0], expected[0], rtol=1e-5, atol=1e-6)
     for a, b in zip(found[1], expected[1]):
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
+
+
+def test_an_optimizer_of_tensorflow_1(strategy):
+    outside = tf.Variable([2., -1.])
+    with strategy.scope():
+        within = tf.Variable([2., -1.])
+        optimizer = tf.compat.v1.train.MomentumOptimizer(.1, .9)
+
+        @tf.function(jit_compile=True)
+        def step():
+            optimizer.minimize(
+                lambda: tf.reduce_sum(within ** 2) + tf.reduce_sum(outside ** 2),
+                var_list=[within, outside])
+
+        for _ in range(2):
+            strategy.run(step)
+    w, moment = np.float32([2, -1]), 0.
+    for _ in range(2):
+        moment = .9 * moment + 2 * w
+        w = w - .1 * moment
+    np.testing.assert_allclose(within, w, rtol=1e-6)
+    np.testing.assert_allclose(outside, w, rtol=1e-6)
 
 
 # ---- Keras' hooks ----

@@ -1,5 +1,5 @@
 """Fixtures of the cases: TensorFlow 2 programs, each file in a process of its own
-(test_functions.py), because the programs of other folders turn TensorFlow 2's behaviour off."""
+(test_tensorflow2.py), because the programs of other folders turn TensorFlow 2's behaviour off."""
 
 import atexit
 import os

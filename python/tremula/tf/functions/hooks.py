@@ -41,7 +41,9 @@ def _launching(call_flat):
         if device is not None:
             program = programs.find(self, device)
             if program is not None:
-                with _plain_errors(self):
+                turn = program.turn if self._bound_context.executing_eagerly() else (
+                    contextlib.nullcontext())
+                with turn, _plain_errors(self):
                     return call_flat(program.function, *arguments, *program.captures)
         return call_flat(self, *arguments)
 
@@ -304,12 +306,6 @@ def plain_initial_value(value):
     """A variable's initial value without what a checkpoint has put around the value."""
     from tensorflow.python.trackable import base
     return value.wrapped_value if isinstance(value, base.CheckpointInitialValue) else value
-
-
-def validate_colocate(variable, extended):
-    """Raises ValueError for a variable that the strategy has not made."""
-    from tensorflow.python.distribute import distribute_utils
-    distribute_utils.validate_colocate(variable, extended)
 
 
 def _workers(cpu):

@@ -113,8 +113,8 @@ def _delete(feed_id):
     programs.forget_feed(feed_id)
     try:
         inside.run_on_cpu("IpuInfeedReset", feed=feed_id, remove=True, refusal="", empty="")
-    except tf.errors.NotFoundError:
-        pass  # nobody has used it
+    except (tf.errors.NotFoundError, tf.errors.FailedPreconditionError):
+        pass  # nobody has used it, or a program still does
 
 
 class _IPUIteratorSpec(tf.TypeSpec):

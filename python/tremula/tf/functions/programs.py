@@ -15,14 +15,20 @@ from tremula.tf.runtime import inside, launching, node_table, plugin, tracing
 _ATTRIBUTE = "_tremula_programs"
 _lock = threading.RLock()
 _local = threading.local()
+_turns = {}  # device: the lock of its programs
 _with_infeed = {}  # feed id: weak references to the functions that have programs with the infeed
 
 
 class Program:
-    """A function that launches, and what it takes beside the arguments of the traced function."""
+    """A function that launches, and what it takes beside the arguments of the traced function.
 
-    def __init__(self, function, captures):
+    turn  the lock of the device: a program reads variables, runs and assigns them before the next
+          one begins, as on an IPU
+    """
+
+    def __init__(self, function, captures, device):
         self.function, self.captures = function, captures
+        self.turn = _turns.setdefault(device, threading.RLock())
 
 
 def find(function, device):
@@ -102,7 +108,7 @@ def _with_parts(function, device):
         around.inputs = list(arguments)
         around.outputs, around.control_outputs = hooks.copy_graph(
             function.graph, arguments, parts)
-    return Program(hooks.finish_function(around, function), around.external_captures)
+    return Program(hooks.finish_function(around, function), around.external_captures, device)
 
 
 def _build(function, device):
@@ -118,7 +124,7 @@ def _build(function, device):
             results, done = launching.launch(trace, name, on_device=True)
         around.outputs = results[:len(function.graph.outputs)]
         around.control_outputs = list(done)
-    program = Program(hooks.finish_function(around, function), around.external_captures)
+    program = Program(hooks.finish_function(around, function), around.external_captures, device)
     for feed in trace.feeds:
         _with_infeed.setdefault(feed, []).append(weakref.ref(function))
     return program

@@ -96,7 +96,10 @@ class IPUExtendedV1(tf.compat.v1.distribute.StrategyExtended):
             return next_creator(**kwargs)
 
     def _validate_colocate_with_variable(self, colocate_with_variable):
-        hooks.validate_colocate(colocate_with_variable, self)
+        made_by = getattr(colocate_with_variable, "_distribute_strategy", None)
+        if made_by is not None and made_by.extended is not self:
+            raise ValueError("`colocate_vars_with` must be a variable that was created in this "
+                             f"strategy's scope, not: {colocate_with_variable}")
 
     def read_var(self, replica_local_var):
         """The value of a variable."""
