@@ -190,9 +190,11 @@ static const op_spec OPS[] = {
      .compute = trm_tf_reset_compute,
      .delete = trm_tf_reset_delete},
     {.name = "IpuEffect", /* as XlaCustomCallV2, but TensorFlow must not take it away; it becomes
-                           * part of a program (clusters_launch.py) */
-     .attributes = {"call_target_name: string", "backend_config: string", "T: list(type) >= 0"},
+                           * part of a program (clusters_launch.py, staging.py) */
+     .attributes = {"call_target_name: string", "backend_config: string", "T: list(type) >= 0",
+                    "result_dtypes: list(type) >= 0 = []", "result_shapes: list(shape) = []"},
      .inputs = {"operands: T"},
+     .outputs = {"results: result_dtypes"},
      .device = "IPU",
      .create = create_named,
      .compute = compute_call_outside,

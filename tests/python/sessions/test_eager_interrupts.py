@@ -24,6 +24,10 @@ _EAGER = """
             return ipu.ipu_compiler.compile(
                 lambda n, x: ipu.loops.repeat(n, lambda x: tf.matmul(x, x) * 0.1, [x]), [n, x])[0]
 
+    @tf.function(jit_compile=True)
+    def whole(n, x):  # so does this one
+        return ipu.loops.repeat(n, lambda x: tf.matmul(x, x) * 0.1, [x])
+
     def ops(n, x):
         for _ in range(n):
             x = tf.matmul(x, x) * 0.1
@@ -33,7 +37,7 @@ _EAGER = """
         with tf.device("/device:IPU:0"):
             return float(function(n if function is ops else tf.constant(n), x)[0, 0])
 
-    for function in loop, compiled, ops:
+    for function in loop, compiled, whole, ops:
         value = run(function, 2)
         for _ in range(2):
             timer = threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT))
@@ -51,7 +55,7 @@ _EAGER = """
 def test_functions_and_ops(script):
     process = script(_EAGER)
     assert process.returncode == 0, process.stderr[-3000:]
-    assert process.stdout.split() == ["caught", "caught", "True"] * 3 + ["True"]
+    assert process.stdout.split() == ["caught", "caught", "True"] * 4 + ["True"]
 
 
 _WAITING = """

@@ -14,6 +14,8 @@ the rest of Tremula.
     marks        attributes and devices of nodes
     handles      resource variables and their handles
     eager        eager mode
+    functions    the functions that TensorFlow 2 traces
+    strategies   what strategies of tf.distribute are made of
     sessions     sessions of TensorFlow 1
     datasets     tf.data
     layers       classes that layers on an IPU derive from

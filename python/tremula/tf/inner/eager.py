@@ -106,3 +106,12 @@ def set_thread_state(owner, state):
     """Makes what the context `owner` keeps for this thread what thread_state() gave in another."""
     data = owner._thread_local_data
     data.device_name, data.device_spec, data.function_call_options = state
+
+
+def run_on_cpu(op, **attributes):
+    """Runs an operation of the plugin that has neither inputs nor results, in eager mode."""
+    from tensorflow.python.eager import context, execute
+    with eagerly_on_cpu():
+        context.ensure_initialized()
+        execute.execute(op.encode(), 0, inputs=[], ctx=context.context(), attrs=tuple(
+            one for pair in attributes.items() for one in pair))

@@ -35,6 +35,17 @@ def variable_handle(dtype, shape):
     return handle
 
 
+def unborn_variable(dtype, shape):
+    """The eager handle of a variable that nobody gives a value."""
+    import tensorflow as tf
+    from tremula.tf.inner import graphs
+    with tf.init_scope(), tf.device("/device:CPU:0"):
+        handle = tf.raw_ops.VarHandleOp(
+            dtype=dtype, shape=shape, shared_name=graphs.unique_name("state"))
+        set_variable_type(handle, dtype, shape)
+        return handle
+
+
 def set_variable_type(handle, dtype, shape):
     """Tells an eager handle the type and shape of its variable."""
     from tensorflow.python.framework import tensor_shape

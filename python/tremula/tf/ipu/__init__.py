@@ -52,8 +52,9 @@ def __dir__():
 
 def _on_tensorflow_import():
     """Run by the finder when a program first imports `tensorflow.python.ipu`."""
-    from tremula.tf.inner import patches
     from tremula.tf import graph_mode, runtime
+    from tremula.tf.functions import hooks as functions_hooks
+    from tremula.tf.inner import patches
     from tremula.tf.ipu import config, sharding
     from tremula.tf.runtime import node_marks, settings
     graph_mode.begin_if_wanted()
@@ -67,6 +68,7 @@ def _on_tensorflow_import():
     patches.restore_initialized_value()
     sharding.enable_sharded_gradients()
     sharding.enable_sharded_gradient_tape()
+    functions_hooks.install()
     settings.set_default(config._default_snapshot)
     try:
         runtime.load()  # TensorFlow fixes its devices when it first runs something

@@ -16,8 +16,7 @@ PLANNED = {
         "gradient_accumulation_optimizer", "gradient_accumulation", "ipu_optimizer",
         "map_gradient_optimizer", "sharded_optimizer", "optimizers"),
     "Keras": ("keras", "layers"),
-    "strategies and distribution": (
-        "ipu_strategy", "distributed"),
+    "strategies and distribution": ("distributed",),
     "operations on replicas": (
         "all_to_all_op", "all_to_all_op_grad", "cross_replica_ops", "cross_replica_ops_grad",
         "reduce_scatter_op", "replication_ops", "within_replica_ops", "within_replica_ops_grad"),
@@ -45,9 +44,6 @@ FUNCTIONS = {
 
 # Classes of modules that are there -> what they are for.
 CLASSES = {
-    ("ipu_infeed_queue", "IPUIterator"): "TensorFlow 2",
-    ("ipu_infeed_queue", "IPUOwnedIterator"): "TensorFlow 2",
-    ("ipu_outfeed_queue", "ScopedIPUOutfeedQueue"): "TensorFlow 2",
     **{("ipu_multi_worker_strategy", name): "strategies and distribution" for name in (
         "IPUSyncOnReadVariable",
         "IPUMirroredVariable",

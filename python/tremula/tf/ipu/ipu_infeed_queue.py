@@ -1,8 +1,7 @@
 """Feeding a loop on the IPU from a dataset (`tensorflow.python.ipu.ipu_infeed_queue`)."""
 
-from tremula.tf.inner import datasets, errors, graphs
-from tremula.tf.ipu import _planned
-from tremula.tf.runtime import checks, feed_arguments, plugin, tracing
+from tremula.tf.inner import datasets, eager, errors, graphs, strategies
+from tremula.tf.runtime import checks, feed_arguments, outside, plugin, tracing
 
 _DEFAULT_DEPTH = 3
 _FED_TYPES = ("float16", "float32", "int32", "bool", "int8", "uint8", "int16", "uint16", "uint32")
@@ -11,7 +10,12 @@ _OLD = ("feed_name", "device_ordinal", "replication_factor", "data_to_prefetch",
 
 
 def __getattr__(name):
-    _planned.attribute(__name__, name)
+    if name in ("IPUIterator", "IPUOwnedIterator", "_IPUIteratorSpec", "_IPUOwnedIteratorSpec"):
+        from tremula.tf.functions import iterators  # classes of TensorFlow's, which this loads
+        iterators.use_queue(IPUInfeedQueue)
+        return getattr(iterators, name)
+    raise AttributeError(f"module 'tensorflow.python.ipu.ipu_infeed_queue' has no attribute "
+                         f"{name!r}")
 
 
 def _check(options):
@@ -62,12 +66,13 @@ class IPUInfeedQueue:
         if depth is None:
             depth = _DEFAULT_DEPTH
         self._id = feed_arguments.new_id(options["feed_name"] or "infeed")
+        feed_arguments.remember_infeed(self._id, self)
         plugin.library().trm_tf_declare_infeed(
             self._id.encode(), depth, options["replication_factor"] or 0)
         self._dequeued = self._initialized = False
         with tf.device("/device:CPU:0"):
             self._dataset = dataset
-            self._iterator = iter(dataset) if tf.executing_eagerly() else (
+            self._iterator = strategies.plain_iterator(dataset) if tf.executing_eagerly() else (
                 tf.data.make_initializable_iterator(dataset))
         self._initializer = None if tf.executing_eagerly() else self._make_initializer()
 
@@ -126,11 +131,8 @@ class IPUInfeedQueue:
 
     def _initialize_now(self):
         import tensorflow.compat.v1 as tf
-
-        def reset():
-            self._reset()
-
-        tf.function(reset, autograph=False)()
+        eager.run_on_cpu("IpuInfeedReset", feed=self._id, remove=False,
+                          refusal=self._refused_types(), empty=self._empty())
         with tf.device("/device:CPU:0"):
             datasets.restart_iterator(self._iterator, self._dataset)
 
@@ -149,14 +151,13 @@ class IPUInfeedQueue:
             raise errors.failed_precondition("Unsupported use of infeed operation - it's only "
                                              "supported inside of what is compiled for an IPU.")
         if trace.infeed not in (None, self):
-            raise errors.failed_precondition(
-                "Currently multiple IPUInfeedQueue in the same program are not supported.")
+            raise errors.failed_precondition(outside.SECOND_INFEED)
         block = tf.get_default_graph()
-        if getattr(block, "_tremula_infeed", None) is self:
+        if getattr(block, "_tremula_infeed", None) == self._id:
             raise errors.failed_precondition(
                 "Currently calling `get_next()` multiple times on the same IPUInfeedQueue in the "
                 "same computation block is not supported.")
-        block._tremula_infeed = self
+        block._tremula_infeed = self._id
         trace.infeed = self
         self._dequeued = True
         operation = tracing.side_effect("tremula.infeed", {"feed": trace.feed(self._id)}, [],

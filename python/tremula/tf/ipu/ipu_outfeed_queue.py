@@ -4,17 +4,12 @@ import collections.abc
 import enum
 import weakref
 
-from tremula.tf.inner import errors, graphs
-from tremula.tf.ipu import _planned
+from tremula.tf.inner import eager, errors, graphs
 from tremula.tf.runtime import checks, feed_arguments, plugin, replication, tracing
 
 _NEW = ("outfeed_mode", "device_ordinal", "buffer_depth", "optimise_latency")
 _OLD = ("feed_name", "outfeed_mode", "outfeed_all", "device_ordinal", "replication_factor",
         "io_batch_size")
-
-
-def __getattr__(name):
-    _planned.attribute(__name__, name)
 
 
 class IPUOutfeedMode(enum.Enum):
@@ -87,7 +82,9 @@ class IPUOutfeedQueue(collections.abc.Iterable):
         that enqueues a tensor without elements fails with InvalidArgumentError when it is run.
         """
         import tensorflow.compat.v1 as tf
-        if self.enqueued:
+        trace = tracing.current()
+        is_traced_anew = getattr(trace, "is_function", False) and trace is not self._trace
+        if self.enqueued and not is_traced_anew:
             raise ValueError("An outfeed can only be enqueued once.")
         tensors = tf.nest.map_structure(tf.convert_to_tensor, tensors)
         flat = tf.nest.flatten(tensors)
@@ -100,11 +97,11 @@ class IPUOutfeedQueue(collections.abc.Iterable):
         if any(0 in one.shape.as_list() for one in flat):
             tracing.refuse("Detected an input tensor to an outfeed queue with a dimension of size "
                            "0. Please remove it from the inputs.", errors.INVALID_ARGUMENT)
-        self._structure = tensors
+        self._structure, self._eager_dequeue = tensors, None
         self._types = [one.dtype.base_dtype for one in flat]
         self._shapes = [one.shape.as_list() for one in flat]
         self._enqueued_in = weakref.ref(graphs.outermost_graph())
-        self._trace = tracing.current()
+        self._trace = trace
         feed = self._id if self._trace is None else self._trace.feed(self._id)
         operation = tracing.side_effect("tremula.outfeed", {"feed": feed}, flat, [], [])
         self._place = self._trace or operation
@@ -120,10 +117,14 @@ class IPUOutfeedQueue(collections.abc.Iterable):
         Read the queue in a run of its own. `wait_for_completion` makes no difference: what a
         program has written can be read when its run is over.
 
-        Raises ValueError if nothing has been enqueued.
+        In eager mode a queue that no function has enqueued to gives [].
+
+        Raises ValueError in a graph if nothing has been enqueued.
         """
         del wait_for_completion
         import tensorflow.compat.v1 as tf
+        if not self.enqueued and tf.executing_eagerly():
+            return []
         if not self.enqueued:
             raise ValueError("Trying to dequeue elements from an outfeed before it was enqueued: "
                              "build the program first.")
@@ -158,6 +159,26 @@ class IPUOutfeedQueue(collections.abc.Iterable):
         Raises RuntimeError otherwise.
         """
         return IPUOutfeedQueueIterator(self)
+
+
+class ScopedIPUOutfeedQueue(IPUOutfeedQueue):
+    """An IPUOutfeedQueue that is deleted when nobody has it any more. Eager mode only."""
+
+    def __init__(self, outfeed_mode=None, device_ordinal=None):
+        """As IPUOutfeedQueue. Raises RuntimeError in a graph."""
+        import tensorflow.compat.v1 as tf
+        if not tf.executing_eagerly():
+            raise RuntimeError("ScopedIPUOutfeedQueue can only be created in eager mode")
+        super().__init__(outfeed_mode=outfeed_mode, device_ordinal=device_ordinal)
+        weakref.finalize(self, _delete, self._id).atexit = False
+
+
+def _delete(feed_id):
+    import tensorflow as tf
+    try:
+        eager.run_on_cpu("IpuOutfeedDelete", feed=feed_id)
+    except (tf.errors.NotFoundError, tf.errors.FailedPreconditionError):
+        pass  # no program has written to it, or one still does
 
 
 class IPUOutfeedQueueIterator(collections.abc.Iterator):

@@ -4,7 +4,9 @@ and the arguments that an element of a queue is for who takes it."""
 import collections
 import itertools
 import threading
+import weakref
 
+from tremula.tf.inner import errors
 from tremula.tf.runtime import checks
 
 _ids = set()
@@ -21,6 +23,24 @@ def new_id(name):
             found = f"{name}.{next(_numbers[name])}"
         _ids.add(found)
     return found
+
+
+_infeeds = weakref.WeakValueDictionary()  # by id
+
+
+def remember_infeed(queue_id, queue):
+    """Makes infeed() find a queue as long as somebody has the queue."""
+    _infeeds[queue_id] = queue
+
+
+def infeed(queue_id):
+    """The infeed queue with that id. Raises FailedPreconditionError where the queue is gone."""
+    try:
+        return _infeeds[queue_id]
+    except KeyError:
+        raise errors.failed_precondition(
+            f"The infeed queue {queue_id} was deleted, and a function still reads the queue. Keep "
+            "the queue or its iterator as long as the function.") from None
 
 
 def either_generation(queue, before, args, kwargs, new, old):

@@ -6,8 +6,9 @@ from tremula.tf.inner import bridge, errors, graphs, marks
 from tremula.tf.runtime import cache, host_tables, interrupts, outside, staging
 
 
-def launch(trace, name):
-    """Adds the nodes for a finished Trace to the default graph.
+def launch(trace, name, on_device=False):
+    """Adds the nodes for a finished Trace to the default graph. `on_device` leaves the results in
+    the device's memory, where the program has put them.
 
     Returns (results, done): tensors for the trace's outputs, and operations to wait for until
     everything that the computation does has been done.
@@ -32,8 +33,10 @@ def launch(trace, name):
     with marks.without_marks():
         values = [_read(handle, variable)
                   for handle, variable in zip(trace.handles, source.variables)]
-        types = {"Tresults": [one.dtype for one in trace.outputs],
-                 "Tupdates": [values[i].dtype for i in updates]}
+        results = [one.dtype for one in trace.outputs]
+        changed = [values[i].dtype for i in updates]
+        types = ({"Tresults": [], "Tupdates": results + changed} if on_device else
+                 {"Tresults": results, "Tupdates": changed})
         run = _launch_fed if trace.infeed is not None else _launch
         with tf.device("/device:CPU:0"):
             refusals = [graphs.apply_op("IpuRefuse", message=message, code=code)
@@ -52,7 +55,8 @@ def launch(trace, name):
                                             value=value, validate_shape=False))
         with tf.control_dependencies([operation]):
             done += host_tables.take_back(trace)
-        with tf.device("/device:CPU:0"), tf.control_dependencies(done):
+        with tf.device(trace.device if on_device else "/device:CPU:0"), \
+                tf.control_dependencies(done):
             return [tf.identity(tensor) for tensor in results], done
 
 

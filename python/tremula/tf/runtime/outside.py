@@ -13,6 +13,8 @@ from tremula.tf.runtime import host_calls, node_table, rewriting
 
 ATTRIBUTE = "_xla_outside_compilation"
 TARGET = "tremula.host-call"
+SECOND_INFEED = (
+    "Currently multiple IPUInfeedQueue in the same program are not supported.")
 
 _PRINTS = ("Print", "PrintV2")
 _STRING = 7  # the type's number in protocol buffers
@@ -68,6 +70,18 @@ class Host:
         """What the program calls the function."""
         self.functions.append(function)
         return self._trace.feed(function.id)
+
+    def connect(self, target, config):
+        """What the program calls the queues and host functions in the configuration of a custom
+        call that a tf.function was traced with."""
+        from tremula.tf.runtime import feed_arguments
+        if target == "tremula.infeed":
+            infeed = feed_arguments.infeed(config["feed"])
+            if self._trace.infeed not in (None, infeed):
+                raise errors.failed_precondition(SECOND_INFEED)
+            self._trace.infeed = infeed
+        return {key: self._trace.feed(value) if key in ("feed", "host_call") else value
+                for key, value in config.items()}
 
     @property
     def graphs(self):

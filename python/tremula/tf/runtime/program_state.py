@@ -5,7 +5,7 @@ and branches hand it on as they do variables, but it is in no collection and no 
 lowered module it is no parameter: it begins as zeros, and what it ends as is dropped.
 """
 
-from tremula.tf.inner import graphs, handles
+from tremula.tf.inner import graphs
 from tremula.tf.runtime import tracing
 
 
@@ -26,9 +26,7 @@ class State:
         if not self.shape.is_fully_defined():
             raise ValueError(f"{name} has the shape {self.shape}, but an IPU program is static: "
                              "its shape must be known.")
-        with trace.graph.as_default(), tf.control_dependencies(None), tf.device(None):
-            self._handle = handles.variable_handle(self.dtype, self.shape)
-        trace.state.append(self._handle)
+        self._handle = trace.new_state(self.dtype, self.shape)
 
     def read(self):
         """The value, a tensor."""

@@ -203,6 +203,22 @@ def custom_call(node, target, config, inputs, controls, operand_types, result_ty
             dim=[protos.TensorShapeProto.Dim(size=size) for size in shape]))
 
 
+def use_custom_calls(nodes, connect):
+    """Makes the IpuEffects of a traced function custom calls; connect(target, configuration) gives
+    the configuration for the program."""
+    for node in nodes:
+        if node.op == "IpuEffect":
+            target = node.attr["call_target_name"].s.decode()
+            config = connect(target, json.loads(node.attr["backend_config"].s))
+            controls = [one for one in node.input if one.startswith("^")]
+            shapes = [[dim.size for dim in shape.dim]
+                      for shape in node.attr["result_shapes"].list.shape]
+            custom_call(node, target, config,
+                        [one for one in node.input if not one.startswith("^")], controls,
+                        list(node.attr["T"].list.type),
+                        list(node.attr["result_dtypes"].list.type), shapes)
+
+
 def redirect_output(function, name, old_output, new_output):
     """In a FunctionDef: users of "name:old_output:i" become users of "name:new_output:i"."""
     old, new = f"{name}:{old_output}:", f"{name}:{new_output}:"

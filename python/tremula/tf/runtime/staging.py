@@ -29,6 +29,9 @@ def stage(graph, arguments, variables, outputs, device, state=(), host=None, nam
     graph_def = graph.as_graph_def()
     operations = {op.name: op for op in graph.get_operations()}
     rewriting.order_functions(graph_def)
+    if host is not None:
+        for nodes in [graph_def.node, *(one.node_def for one in graph_def.library.function)]:
+            rewriting.use_custom_calls(nodes, host.connect)
     known = {function.signature.name: _operations_of(function, functions[function.signature.name])
              for function in graph_def.library.function if function.signature.name in functions}
     calls_host = host is not None and any(map(outside.has_any, [

@@ -5,6 +5,7 @@ from tremula.tf.runtime import collective_shapes, kernel_list, node_table, rando
 
 # Inputs of functions, and what lowering takes away or puts something else for.
 _ALWAYS = frozenset(("Placeholder", "PlaceholderWithDefault", "Assert", "CheckNumerics", "NoOp",
+                     "IpuEffect",
                      collective_shapes.STAND_IN))
 
 

@@ -33,6 +33,8 @@ class Trace:
     refusals   why it cannot be run though it can be built: texts, each with a status code
     """
 
+    is_function = False  # TensorFlow traces it, and this is the recording of that
+
     def __init__(self, name, device):
         self.graph = graphs.new_function_graph(name)
         self.device = device
@@ -52,9 +54,7 @@ class Trace:
         or structures of them."""
         import tensorflow.compat.v1 as tf
         eager.forget_eager_start()
-        stack = _stack()
-        stack.append(self)
-        try:
+        with entered(self):
             with graphs.static_program(self.graph), self._lifting_initial_values(), \
                     handles.resource_variables(), self._name_scope(), \
                     graphs.in_program_order(self.graph) as effects:
@@ -63,8 +63,14 @@ class Trace:
             self.effects = (effects() + pending_effects(self.graph)
                             + _unasked_effects(self.graph, self.placeholders))
             return returned
-        finally:
-            stack.pop()
+
+    def new_state(self, dtype, shape):
+        """The handle of a value that lives as long as a run."""
+        import tensorflow.compat.v1 as tf
+        with self.graph.as_default(), tf.control_dependencies(None), tf.device(None):
+            handle = handles.variable_handle(dtype, shape)
+        self.state.append(handle)
+        return handle
 
     def feed(self, queue_id):
         """What the program calls a queue: a number, so that a program does not depend on how many
@@ -146,6 +152,17 @@ def _stack():
     if not hasattr(_local, "stack"):
         _local.stack = []
     return _local.stack
+
+
+@contextlib.contextmanager
+def entered(trace):
+    """A block in which current() is `trace`."""
+    stack = _stack()
+    stack.append(trace)
+    try:
+        yield
+    finally:
+        stack.pop()
 
 
 def current():
@@ -244,9 +261,14 @@ def side_effect(target, config, operands, result_dtypes, result_shapes, name=Non
     before = getattr(graph, "_tremula_side_effect", None)
     common = {"name": name or _EFFECT_NAMES.get(target), "operands": operands,
               "call_target_name": target, "backend_config": json.dumps(config)}
-    if current() is None and not result_dtypes:
-        # TensorFlow takes away what has no state and gives nothing.
-        return graphs.apply_op("IpuEffect", **common)
+    trace = current()
+    if trace.is_function if trace is not None else not result_dtypes:
+        # TensorFlow takes away what has no state and gives nothing, and orders what has state.
+        operation = graphs.apply_op("IpuEffect", result_dtypes=result_dtypes,
+                                    result_shapes=result_shapes, **common)
+        for tensor, shape in zip(operation.outputs, result_shapes):
+            tensor.set_shape(shape)
+        return operation
     with tf.control_dependencies([before] if before is not None else []):
         operation = graphs.apply_op(
             "XlaCustomCallV2", has_side_effect=True, result_dtypes=result_dtypes,

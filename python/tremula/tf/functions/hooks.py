@@ -1,0 +1,130 @@
+"""What happens at a call and at a trace of a tf.function, and at iter(dataset), where IPUs are."""
+
+import contextlib
+import functools
+import re
+
+from tremula.tf.inner import functions, patches, strategies
+
+_IPU = re.compile(r"device:IPU:(\d+)$", re.IGNORECASE)
+
+
+def install():
+    """Makes functions run on IPUs as programs. Called once."""
+    patches.wrap_traced_functions(_launching)
+    patches.wrap_function_traces(_recording)
+    patches.wrap_dataset_iterators(_giving_strategy_iterators)
+    patches.answer_shapes_at_once(lambda: current_ipu() is not None)
+
+
+def ipu(device):
+    """A device's name in the form "/device:IPU:0"; None for other devices."""
+    found = _IPU.search(device or "")
+    return f"/device:IPU:{found.group(1)}" if found else None
+
+
+def current_ipu():
+    """The IPU that what runs eagerly is placed on now, or None."""
+    return ipu(functions.eager_device())
+
+
+# ---- Calls ----
+
+def _launching(call_flat):
+    from tremula.tf.functions import programs
+
+    def call_on_device(self, *arguments):
+        device = _device_of_call(self, arguments)
+        if device is not None:
+            program = programs.find(self, device)
+            if program is not None:
+                turn = program.turn if functions.bound_device(self) is not None else (
+                    contextlib.nullcontext())
+                with turn, _plain_errors(self):
+                    return call_flat(program.function, *arguments, *program.captures)
+        return call_flat(self, *arguments)
+
+    return call_on_device
+
+
+def _device_of_call(function, arguments):
+    """The IPU that a function is called for, or None; what is called in a program is part of it.
+    Where nothing says so, TensorFlow puts a function beside the variables that the function uses.
+    """
+    from tremula.tf.runtime import tracing
+    device = functions.bound_device(function)
+    if device is not None:
+        device = ipu(device)
+        if device is None and functions.must_compile(function):
+            devices = (ipu(one.device) for one in arguments if functions.is_handle(one))
+            device = next(filter(None, devices), None)
+        return device
+    if tracing.current() is not None:
+        return None
+    around = functions.graph_devices()
+    return ipu(around[0]) if around else current_ipu()
+
+
+@contextlib.contextmanager
+def _plain_errors(function):
+    """Takes out of an error of a program what TensorFlow says of where our nodes were made."""
+    import tensorflow as tf
+    try:
+        yield
+    except tf.errors.OpError as error:
+        found = re.match(r"Graph execution error:\n\nDetected at node .*?\n(?:  File [^\n]*\n|\n)+"
+                         r"(.*?)(?:\n\t \[\[|\Z)", error.message, re.DOTALL)
+        if found is None or not found.group(1).strip():
+            raise
+        raise type(error)(error.node_def, error.op, (
+            f"{found.group(1)}\n(while running {functions.plain_name(function)})")) from None
+
+
+# ---- Tracing ----
+
+def _recording(generate):
+    from tremula.tf.functions import programs, recording
+
+    def generate_recording(self, function, scope_type):
+        options = generate(self, function, scope_type)
+        traced = options.python_function
+
+        @functools.wraps(traced, updated=())
+        def trace(*arguments, **keywords):
+            import tensorflow.compat.v1 as tf
+            if not self._jit_compile and programs.running() is not self:
+                return traced(*arguments, **keywords)
+            graph = tf.get_default_graph()
+            with recording.recorded(graph, current_ipu(), self):
+                returned = traced(*arguments, **keywords)
+            if programs.running() is self:
+                _refuse_float64(graph, returned)
+            return returned
+
+        options.python_function = trace
+        return options
+
+    return generate_recording
+
+
+def _refuse_float64(graph, returned):
+    """In the original's words, whatever the function does with it."""
+    import tensorflow as tf
+    for kind, tensors in (("input", graph.inputs), ("output", tf.nest.flatten(
+            returned, expand_composites=True))):
+        for one in tensors:
+            if getattr(one, "dtype", None) == tf.float64:
+                raise TypeError(f"Unsupported data type for {kind}: float64")
+
+
+# ---- Datasets ----
+
+def _giving_strategy_iterators(iterate):
+    def iterate_for_strategy(self):
+        strategy = strategies.strategy()
+        enabled = getattr(strategy, "_enable_dataset_iterators", None)
+        if enabled is not None and enabled():
+            return strategy._create_dataset_iterator(self)
+        return iterate(self)
+
+    return iterate_for_strategy

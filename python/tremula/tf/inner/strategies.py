@@ -1,0 +1,76 @@
+"""What strategies of tf.distribute are made of."""
+
+import contextlib
+
+
+def strategy():
+    """The strategy whose scope is around, or None."""
+    from tensorflow.python.distribute import distribute_lib
+    return distribute_lib.get_strategy() if distribute_lib.has_strategy() else None
+
+
+@contextlib.contextmanager
+def xla_context():
+    """A block in which what is built knows that it is for XLA."""
+    from tensorflow.python.ops import control_flow_ops
+    context = control_flow_ops.XLAControlFlowContext()
+    context.Enter()
+    try:
+        yield
+    finally:
+        context.Exit()
+
+
+def update_context(device):
+    """The block in which a strategy updates variables."""
+    from tensorflow.python.distribute import distribute_lib
+    return distribute_lib.UpdateContext(device)
+
+
+def plain_initial_value(value):
+    """A variable's initial value without what a checkpoint has put around the value."""
+    from tensorflow.python.trackable import base
+    return value.wrapped_value if isinstance(value, base.CheckpointInitialValue) else value
+
+
+def _workers(cpu):
+    from tensorflow.python.distribute import input_lib
+    return input_lib.InputWorkers([(cpu, (cpu,))])
+
+
+def dataset_iterator(dataset, cpu, strategy):
+    """TensorFlow 1's iterator over a dataset in a strategy."""
+    from tensorflow.python.distribute.v1 import input_lib
+    return input_lib.DatasetIterator(dataset, _workers(cpu), strategy)
+
+
+def input_function_iterator(function, cpu, strategy):
+    """The same, over the dataset that function(InputContext) gives."""
+    from tensorflow.python.distribute import distribute_lib
+    from tensorflow.python.distribute.v1 import input_lib
+    return input_lib.InputFunctionIterator(function, _workers(cpu),
+                                           [distribute_lib.InputContext()], strategy)
+
+
+def distributed_dataset(dataset, cpu, strategy, options):
+    """A distributed dataset of one worker, the CPU."""
+    from tensorflow.python.distribute import input_util
+    return input_util.get_distributed_dataset(dataset, _workers(cpu), strategy, options=options)
+
+
+def numpy_dataset(arrays, cpu, session):
+    """A dataset of arrays, in variables of the CPU."""
+    from tensorflow.python.distribute import numpy_dataset as numpy_datasets
+    return numpy_datasets.one_host_numpy_dataset(arrays, numpy_datasets.SingleDevice(cpu), session)
+
+
+def plain_iterator(dataset):
+    """iter(dataset) as it is outside of strategies."""
+    from tensorflow.python.data.ops import dataset_ops
+    return dataset_ops.DatasetV2.__iter__.__wrapped__(dataset)
+
+
+def owned_iterator():
+    """The class of the iterators of datasets in eager mode."""
+    from tensorflow.python.data.ops import iterator_ops
+    return iterator_ops.OwnedIterator
