@@ -196,6 +196,12 @@ typedef enum check_kind { CHECK_NOTHING, CHECK_ELEMENTS, CHECK_ARRAYS } check_ki
 
 /* What moves or chooses values makes no event, nor does what draws them or comes from outside. */
 static check_kind kind_of(const trm_instruction *instruction) {
+  static const check_kind calls[TRM_NUM_CALLS] = {
+#define CUSTOM_CALL(id, target, like, kernel, cost, replicas, events) \
+  [TRM_CALL_##id] = CHECK_##events,
+#include "hlo/custom_calls.def"
+#undef CUSTOM_CALL
+  };
   switch (instruction->opcode) {
     case TRM_OP_ABS:
     case TRM_OP_CLAMP:
@@ -214,21 +220,7 @@ static check_kind kind_of(const trm_instruction *instruction) {
     case TRM_OP_REDUCE_SCATTER:
     case TRM_OP_MAP:
     case TRM_OP_FUSION: return CHECK_ARRAYS;
-    case TRM_OP_CUSTOM_CALL: {
-      static const char *const computing[] = {"tremula.all-reduce",
-                                              "tremula.batch-norm-gradient-statistics",
-                                              "tremula.batch-norm-statistics",
-                                              "tremula.dropout",
-                                              "tremula.reduce-scatter",
-                                              "tremula.round-half-stochastically"};
-      for (size_t i = 0;
-           instruction->custom_call != NULL && i < sizeof computing / sizeof *computing; ++i) {
-        if (strcmp(computing[i], instruction->custom_call->target) == 0) {
-          return i < 5 ? CHECK_ARRAYS : CHECK_ELEMENTS;
-        }
-      }
-      return CHECK_NOTHING;
-    }
+    case TRM_OP_CUSTOM_CALL: return calls[instruction->call_id];
     default: break;
   }
   switch (trm_opcode_class_of(instruction->opcode)) {

@@ -8,6 +8,8 @@
  *
  *   shape.c                        shapes: making, comparing, printing, counting
  *   opcodes.def opcode.c           opcodes and element types: names, classes, numbers of operands
+ *   custom_calls.def custom_call.c the custom calls that are known, and what they are
+ *   config.c (config.h)            what a custom call is told, as JSON
  *   attributes.def attributes.c    enums of attributes and their spellings
  *   module*.c names.c              modules, computations, instructions, and sets of their names
  *   literal.c                      the text of constants
@@ -60,6 +62,30 @@ trm_opcode_class trm_opcode_class_of(trm_opcode opcode);
 bool trm_opcode_find(const char *name, size_t length, trm_opcode *out_opcode);
 /* Elementwise: every operand has the result's dimensions (select and clamp may take scalars). */
 bool trm_opcode_is_elementwise(trm_opcode opcode);
+
+/* ---- Custom calls --------------------------------------------------------------------------- */
+
+/* The rows of custom_calls.def. */
+typedef enum trm_call_id {
+  TRM_CALL_NONE, /* a target that is in no row, and what is no custom call */
+#define CUSTOM_CALL(id, target, like, kernel, cost, replicas, events) TRM_CALL_##id,
+#include "hlo/custom_calls.def"
+#undef CUSTOM_CALL
+  TRM_NUM_CALLS
+} trm_call_id;
+
+/* What the results of a call on several replicas follow from (custom_calls.def). */
+typedef enum trm_call_replicas {
+  TRM_REPLICAS_PURE,
+  TRM_REPLICAS_SAME,
+  TRM_REPLICAS_GROUP,
+  TRM_REPLICAS_OWN
+} trm_call_replicas;
+
+trm_call_id trm_call_find(const char *target);
+/* The text of a row without `?` and `*`; "" of TRM_CALL_NONE. */
+const char *trm_call_target(trm_call_id id);
+trm_call_replicas trm_call_replicas_of(trm_call_id id);
 
 /* Bits of an element that count: 4 for s4, which takes a byte; 8 for pred; 0 for a tuple. */
 int trm_dtype_bits(trm_dtype dtype);
@@ -261,6 +287,7 @@ typedef struct trm_instruction {
   trm_collective *collective;
   trm_triangular_solve *triangular_solve;
   trm_custom_call *custom_call;
+  trm_call_id call_id; /* the row of the custom call's target: trm_computation_add finds it */
   const trm_literal *literal;
   trm_dims operand_precision; /* precision_config: 0 default, 1 high, 2 highest */
   const char *fusion_kind;    /* "kLoop", "kInput", "kOutput", "kCustom" */
@@ -352,6 +379,9 @@ trm_status trm_module_settle(trm_module *module, trm_error *error);
  * entry, and the computations of whiles and conditionals that do. Callees are to come before
  * callers. */
 void trm_module_mark_running(const trm_module *module, bool *runs);
+
+/* The opcode, or for a custom call that of the opcode whose part it plays (custom_calls.def). */
+trm_opcode trm_instruction_acts_as(const trm_instruction *instruction);
 
 /* Must not be removed, duplicated or reordered against others of its kind. */
 bool trm_instruction_has_side_effect(const trm_module *module, const trm_instruction *instruction);

@@ -124,6 +124,9 @@ trm_status trm_computation_add(trm_module *module, uint32_t computation_index,
       !trm_dtype_is_floating(computation->instructions[prototype->operands[0]].shape.dtype)) {
     instruction->comparison_type = TRM_CMPTYPE_DEFAULT;
   }
+  instruction->call_id = instruction->custom_call == NULL
+                             ? TRM_CALL_NONE
+                             : trm_call_find(instruction->custom_call->target);
   if (instruction->id == 0) instruction->id = module->next_id;
   if (instruction->id >= module->next_id && instruction->id < INT64_MAX) {
     module->next_id = instruction->id + 1;

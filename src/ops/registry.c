@@ -10,43 +10,24 @@ typedef struct kernel_creators {
   trm_kernel_create_fn fast, reference;
 } kernel_creators;
 
-/* Custom calls that compute, by target. (The engine itself does the feeds
- * and calls to the host.) */
-static const struct {
-  const char *target;
-  trm_kernel_create_fn create;
-} custom_calls[] = {
-    {"Eigh", trm_reference_eigen_create},
-    {"ProductOfElementaryHouseholderReflectors", trm_reference_qr_create},
-    {"Qr", trm_reference_qr_create},
-    {"tremula.all-gather", trm_collective_create},
-    {"tremula.all-reduce", trm_collective_create},
-    {"tremula.all-to-all", trm_collective_create},
-    {"tremula.assert", trm_assert_create},
-    {"tremula.batch-norm-gradient-statistics", trm_batch_norm_statistics_create},
-    {"tremula.batch-norm-statistics", trm_batch_norm_statistics_create},
-    {"tremula.dropout", trm_dropout_create},
-    {"tremula.random", trm_reference_random_create},
-    {"tremula.reduce-scatter", trm_collective_create},
-    {"tremula.replication-factor", trm_collective_create},
-    {"tremula.round-half-stochastically", trm_round_half_create},
-    {"tremula.user-op", trm_user_op_create},
+static const trm_kernel_create_fn custom_calls[TRM_NUM_CALLS] = {
+#define KERNEL(name) trm_##name##_create
+#define NO_KERNEL NULL
+#define CUSTOM_CALL(id, target, like, kernel, cost, replicas, events) [TRM_CALL_##id] = kernel,
+#include "hlo/custom_calls.def"
+#undef CUSTOM_CALL
+#undef NO_KERNEL
+#undef KERNEL
 };
 
 static trm_status create_custom_call(const trm_kernel_request *request, trm_kernel *out_kernel,
                                      bool *out_supported, trm_error *error) {
+  const trm_kernel_create_fn create = custom_calls[request->instruction->call_id];
+  if (create != NULL) return create(request, out_kernel, out_supported, error);
   const trm_custom_call *call = request->instruction->custom_call;
-  const char *target = call == NULL ? "" : call->target;
-  for (size_t i = 0; i < sizeof custom_calls / sizeof *custom_calls; ++i) {
-    if (strcmp(custom_calls[i].target, target) == 0) {
-      return custom_calls[i].create(request, out_kernel, out_supported, error);
-    }
-  }
-  if (strncmp(target, "lapack_", strlen("lapack_")) == 0) {
-    return trm_reference_lapack_create(request, out_kernel, out_supported, error);
-  }
   char reason[256];
-  snprintf(reason, sizeof reason, "no kernel for the custom call target '%s' exists", target);
+  snprintf(reason, sizeof reason, "no kernel for the custom call target '%s' exists",
+           call == NULL ? "" : call->target);
   return trm_reference_refuse(request, reason, error);
 }
 

@@ -1,7 +1,6 @@
 /* Owns: which function says what an opcode costs. Every opcode has a row; docs/cost_model.md has
  * the formulas' sources. */
-#include <string.h>
-
+#include "hlo/config.h"
 #include "program/builder.h"
 
 typedef trm_status (*cost_fn)(const trm_tile_request *, trm_tile_cost *, trm_error *);
@@ -159,26 +158,14 @@ static const row rows[TRM_NUM_OPCODES] = {
     [TRM_OP_CUSTOM_CALL] = {true, TRM_COST_FAMILY, NULL},
 };
 
-/* Custom calls, by what their target is called or begins with. */
-static const struct {
-  const char *target;
-  cost_fn cost;
-} custom_rows[] = {
-    {"tremula.infeed", trm_tile_transfer},
-    {"tremula.outfeed", trm_tile_transfer},
-    {"tremula.host-call", trm_tile_transfer},
-    {"tremula.remote", trm_tile_transfer},
-    {"tremula.all-", trm_tile_collective},
-    {"tremula.reduce-scatter", trm_tile_collective},
-    {"tremula.replication-factor", trm_tile_collective},
-    {"tremula.batch-norm", trm_tile_batch_norm},
-    {"tremula.random", trm_tile_random},
-    {"tremula.dropout", trm_tile_random},
-    {"Eigh", trm_tile_algebra},
-    {"Qr", trm_tile_algebra},
-    {"Householder", trm_tile_algebra},
-    {"lapack_", trm_tile_algebra},
-    {"TopK", trm_tile_sort},
+static const cost_fn custom_rows[TRM_NUM_CALLS] = {
+#define COST(name) trm_tile_##name
+#define NO_COST NULL
+#define CUSTOM_CALL(id, target, like, kernel, cost, replicas, events) [TRM_CALL_##id] = cost,
+#include "hlo/custom_calls.def"
+#undef CUSTOM_CALL
+#undef NO_COST
+#undef COST
 };
 
 static trm_dtype narrow_type(trm_dtype dtype) {
@@ -230,17 +217,12 @@ trm_status trm_program_cost(const trm_tile_request *request, trm_tile_cost *cost
   if (instruction->opcode != TRM_OP_CUSTOM_CALL) {
     return rows[instruction->opcode].cost(request, cost, error);
   }
-  const char *target = instruction->custom_call == NULL ? "" : instruction->custom_call->target;
-  if (strcmp(target, "tremula.user-op") == 0 && instruction->backend_config != NULL &&
-      strstr(instruction->backend_config, "\"callback\"") != NULL) {
+  if (instruction->call_id == TRM_CALL_USER_OP &&
+      trm_config_is(instruction, "callback", JSON_TRUE)) {
     return trm_tile_transfer(request, cost, error); /* a function of the host */
   }
-  for (size_t r = 0; r < sizeof custom_rows / sizeof *custom_rows; ++r) {
-    const char *prefix = custom_rows[r].target;
-    if (strncmp(target, prefix, strlen(prefix)) == 0) {
-      return custom_rows[r].cost(request, cost, error);
-    }
-  }
+  const cost_fn known = custom_rows[instruction->call_id];
+  if (known != NULL) return known(request, cost, error);
   *out_note = "has no cost formula: it is counted as one pass over its operands and results";
   return cost_unknown(request, cost, error);
 }
