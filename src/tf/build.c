@@ -51,13 +51,6 @@ static bool compile(const void *module, size_t size, const char *options_text, c
   return ok;
 }
 
-/* A module may say that it holds what the cache could not tell from something else: the ops that
- * users bring mark their calls so. */
-static bool is_cacheable(const void *module, size_t size) {
-  static const char mark[] = "\"is_hashable\": false";
-  return memmem(module, size, mark, sizeof mark - 1) == NULL;
-}
-
 static bool tell_loaded(const trm_executable *executable, const cache_entry *entry) {
   log_verbose(1, "poplar_compiler.cc:1585", "Loaded %s from %s", trm_executable_name(executable),
               entry->path);
@@ -74,7 +67,7 @@ static bool load_or_compile(const void *module, size_t size, const tf_snapshot *
                 "IPU devices have been configured for pre-compilation, however "
                 "'executable_cache_path' in 'TF_POPLAR_FLAGS' has not been set. Set it, e.g. "
                 "'TF_POPLAR_FLAGS=--executable_cache_path=/path/to/storage'.");
-  if (settings->cache_path[0] && !is_cacheable(module, size)) {
+  if (settings->cache_path[0] && !trm_inspect_is_hashable(module, size)) {
     log_info("poplar_compiler.cc:1585",
              "Executable caching has been enabled, however the program being compiled contains "
              "custom user operations which cannot be safely serialized.");
@@ -109,7 +102,7 @@ static bool load_or_compile(const void *module, size_t size, const tf_snapshot *
 static void store_again(const void *module, size_t size, const tf_snapshot *settings,
                         const trm_executable *executable) {
   cache_entry entry;
-  if (settings->cache_path[0] && is_cacheable(module, size) &&
+  if (settings->cache_path[0] && trm_inspect_is_hashable(module, size) &&
       cache_find(settings, module, size, &entry) && cache_lock(&entry)) {
     cache_store(&entry, executable);
     cache_unlock(&entry);
