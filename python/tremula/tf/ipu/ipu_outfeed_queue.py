@@ -4,6 +4,7 @@ import collections.abc
 import enum
 import weakref
 
+from tremula import custom_calls
 from tremula.tf.ipu import _planned
 from tremula.tf.runtime import checks, feed_arguments, inside, plugin, replication, tracing
 
@@ -105,7 +106,7 @@ class IPUOutfeedQueue(collections.abc.Iterable):
         self._enqueued_in = weakref.ref(inside.outermost_graph())
         self._trace = tracing.current()
         feed = self._id if self._trace is None else self._trace.feed(self._id)
-        operation = tracing.side_effect("tremula.outfeed", {"feed": feed}, flat, [], [])
+        operation = tracing.side_effect(custom_calls.OUTFEED, {"feed": feed}, flat, [], [])
         self._place = self._trace or operation
         return operation
 

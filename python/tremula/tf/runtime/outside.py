@@ -7,11 +7,12 @@ anything else is done to them. What strings need to be made goes along, as a pro
 
 import re
 
+from tremula import custom_calls
 from tremula.tf import compat
 from tremula.tf.runtime import host_calls, inside, node_table, rewriting
 
 ATTRIBUTE = "_xla_outside_compilation"
-TARGET = "tremula.host-call"
+TARGET = custom_calls.HOST_CALL
 
 _PRINTS = ("Print", "PrintV2")
 _STRING = 7  # the type's number in protocol buffers

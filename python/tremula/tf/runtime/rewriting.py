@@ -7,14 +7,15 @@ Its own nodes and those of its functions are treated alike. A function's nodes n
 import hashlib
 import json
 
+from tremula import custom_calls
 from tremula.tf.runtime import inside, node_marks
 
 # Marks that lowering would act on, or trip over. What they say is in the node table.
 _MARKS = (node_marks.SHARDING, node_marks.FRONTEND_ATTRIBUTES, "_XlaCompile", "_XlaScope",
           "_XlaSeparateCompiledGradients", "_class", "_gradient_op_type")
 
-RANDOM_TARGET = "tremula.random"
-ASSERT_TARGET = "tremula.assert"
+RANDOM_TARGET = custom_calls.RANDOM
+ASSERT_TARGET = custom_calls.ASSERT
 _INT32, _BOOL = 3, 10  # the types' numbers in protocol buffers
 # Stateful random ops and the names of what they draw.
 RANDOM_OPS = {"RandomUniform": "uniform", "RandomStandardNormal": "normal",
