@@ -29,7 +29,7 @@ bool trm_inspect_option(size_t i, trm_inspect_option_row *out_row) {
 
 bool trm_inspect_opcode(size_t i, trm_inspect_opcode_row *out_row) {
   static const char *const classes[] = {
-#define OPCODE(id, name, arity, class) #class,
+#define OPCODE(id, name, arity, class, ...) #class,
 #include "hlo/opcodes.def"
 #undef OPCODE
   };

@@ -112,7 +112,7 @@ trm_status trm_executable_num_replicas(const trm_executable *executable, uint32_
 
 /* Whether the result of a custom call follows from its operands. */
 static bool is_pure(const trm_instruction *call) {
-  return trm_call_replicas_of(call->call_id) == TRM_REPLICAS_PURE &&
+  return trm_call_replicas(call->call_id) == TRM_REPLICAS_PURE &&
          !call->custom_call->has_side_effect;
 }
 

@@ -6,7 +6,7 @@
 typedef struct call_row {
   const char *target;
   trm_opcode like;
-  trm_call_replicas replicas;
+  trm_opcode_replicas replicas;
 } call_row;
 
 static const call_row table[TRM_NUM_CALLS] = {
@@ -36,7 +36,7 @@ trm_call_id trm_call_find(const char *target) {
 
 const char *trm_call_target(trm_call_id id) { return table[id].target; }
 
-trm_call_replicas trm_call_replicas_of(trm_call_id id) { return table[id].replicas; }
+trm_opcode_replicas trm_call_replicas(trm_call_id id) { return table[id].replicas; }
 
 trm_opcode trm_instruction_acts_as(const trm_instruction *instruction) {
   return instruction->opcode == TRM_OP_CUSTOM_CALL ? table[instruction->call_id].like

@@ -33,7 +33,7 @@ typedef uint32_t trm_index;
 #define TRM_NO_INDEX UINT32_MAX
 
 typedef enum trm_opcode {
-#define OPCODE(id, name, arity, class) TRM_OP_##id,
+#define OPCODE(id, ...) TRM_OP_##id,
 #include "hlo/opcodes.def"
 #undef OPCODE
   TRM_NUM_OPCODES
@@ -54,10 +54,21 @@ typedef enum trm_opcode_class {
   TRM_CLASS_OTHER
 } trm_opcode_class;
 
+/* What a result on several replicas follows from (opcodes.def, custom_calls.def). */
+typedef enum trm_opcode_replicas {
+  TRM_REPLICAS_PURE,
+  TRM_REPLICAS_SAME,
+  TRM_REPLICAS_GROUP,
+  TRM_REPLICAS_OWN
+} trm_opcode_replicas;
+
 const char *trm_opcode_name(trm_opcode opcode);
 /* Number of operands, or -1 when it varies. */
 int trm_opcode_arity(trm_opcode opcode);
 trm_opcode_class trm_opcode_class_of(trm_opcode opcode);
+/* Number of computations that it calls, or -1 when any will do. */
+int trm_opcode_calls(trm_opcode opcode);
+trm_opcode_replicas trm_opcode_replicas_of(trm_opcode opcode);
 /* false when no opcode has that name. */
 bool trm_opcode_find(const char *name, size_t length, trm_opcode *out_opcode);
 /* Elementwise: every operand has the result's dimensions (select and clamp may take scalars). */
@@ -68,24 +79,16 @@ bool trm_opcode_is_elementwise(trm_opcode opcode);
 /* The rows of custom_calls.def. */
 typedef enum trm_call_id {
   TRM_CALL_NONE, /* a target that is in no row, and what is no custom call */
-#define CUSTOM_CALL(id, target, like, kernel, cost, replicas, events) TRM_CALL_##id,
+#define CUSTOM_CALL(id, ...) TRM_CALL_##id,
 #include "hlo/custom_calls.def"
 #undef CUSTOM_CALL
   TRM_NUM_CALLS
 } trm_call_id;
 
-/* What the results of a call on several replicas follow from (custom_calls.def). */
-typedef enum trm_call_replicas {
-  TRM_REPLICAS_PURE,
-  TRM_REPLICAS_SAME,
-  TRM_REPLICAS_GROUP,
-  TRM_REPLICAS_OWN
-} trm_call_replicas;
-
 trm_call_id trm_call_find(const char *target);
 /* The text of a row without `?` and `*`; "" of TRM_CALL_NONE. */
 const char *trm_call_target(trm_call_id id);
-trm_call_replicas trm_call_replicas_of(trm_call_id id);
+trm_opcode_replicas trm_call_replicas(trm_call_id id);
 
 /* Bits of an element that count: 4 for s4, which takes a byte; 8 for pred; 0 for a tuple. */
 int trm_dtype_bits(trm_dtype dtype);

@@ -167,31 +167,6 @@ trm_status trm_module_clone_computation(trm_module *module, uint32_t source, uin
   return TRM_OK;
 }
 
-bool trm_instruction_has_side_effect(const trm_module *module, const trm_instruction *instruction) {
-  switch (instruction->opcode) {
-    case TRM_OP_CUSTOM_CALL:
-      return instruction->custom_call != NULL && instruction->custom_call->has_side_effect;
-    case TRM_OP_INFEED:
-    case TRM_OP_OUTFEED:
-    case TRM_OP_SEND:
-    case TRM_OP_SEND_DONE:
-    case TRM_OP_RECV:
-    case TRM_OP_RECV_DONE:
-    case TRM_OP_RNG:
-    case TRM_OP_RNG_GET_AND_UPDATE_STATE: return true;
-    case TRM_OP_WHILE:
-    case TRM_OP_CALL:
-    case TRM_OP_CONDITIONAL:
-    case TRM_OP_FUSION:
-    case TRM_OP_ASYNC_START:
-      for (uint32_t i = 0; i < instruction->num_called; ++i) {
-        if (module->computations[instruction->called[i]].has_side_effect) return true;
-      }
-      return false;
-    default: return false;
-  }
-}
-
 const char *trm_module_name(const trm_module *module) { return module->name; }
 
 const char *trm_instruction_frontend_attribute(const trm_instruction *instruction,
