@@ -7,7 +7,7 @@
  * are kept aside for printing and messages. What an opcode does not use is NULL or 0.
  *
  *   shape.c                        shapes: making, comparing, printing, counting
- *   opcodes.def opcode.c           opcodes and element types: names, classes, numbers of operands
+ *   opcodes.def opcode.c           what an opcode is; names and sizes of element types
  *   custom_calls.def custom_call.c the custom calls that are known, and what they are
  *   config.c (config.h)            what a custom call is told, as JSON
  *   attributes.def attributes.c    enums of attributes and their spellings
@@ -86,7 +86,7 @@ typedef enum trm_call_id {
 } trm_call_id;
 
 trm_call_id trm_call_find(const char *target);
-/* The text of a row without `?` and `*`; "" of TRM_CALL_NONE. */
+/* The target of a row that has neither `?` nor `*`; "" of TRM_CALL_NONE. */
 const char *trm_call_target(trm_call_id id);
 trm_opcode_replicas trm_call_replicas(trm_call_id id);
 
