@@ -37,6 +37,10 @@ TRM_API bool trm_inspect_opcode(size_t i, trm_inspect_opcode_row *out_row);
 TRM_API uint64_t trm_inspect_count(const trm_module *module, const char *const *opcodes,
                                    size_t num_opcodes);
 
+/* Whether the program of a module's bytes can be told from others by these bytes: no user's op in
+ * it says {"is_hashable":false}. What cannot be read is for the compiler to refuse: true. */
+TRM_API bool trm_inspect_is_hashable(const void *data, size_t size);
+
 /* Writes `head` (head_size bytes, may be 0) and then `data` into a file that then takes the place
  * of `path` at once: nobody sees half of it, what lies there (a link, a FIFO) is not written
  * through, and on failure nothing is left. */

@@ -400,11 +400,6 @@ static trm_status walk_conditional(trm_plan_builder *b, trm_plan_scope *s, trm_i
 
 /* ---- The walk ------------------------------------------------------------------------------- */
 
-static bool is_call_of(const trm_instruction *instruction, const char *target) {
-  return instruction->opcode == TRM_OP_CUSTOM_CALL && instruction->custom_call != NULL &&
-         strcmp(instruction->custom_call->target, target) == 0;
-}
-
 /* A bitcast renames bytes, and ours are row-major: with other layouts it means a transposition. */
 static trm_status check_bitcast(const trm_plan_builder *b, const trm_plan_scope *s, trm_index i,
                                 trm_error *error) {
@@ -452,12 +447,12 @@ static trm_status walk_instruction(trm_plan_builder *b, trm_plan_scope *s, trm_i
     case TRM_OP_INFEED: return trm_plan_walk_infeed(b, s, i, error);
     case TRM_OP_OUTFEED: return trm_plan_walk_outfeed(b, s, i, error);
     default:
-      if (is_call_of(instruction, "tremula.infeed")) return trm_plan_walk_infeed(b, s, i, error);
-      if (is_call_of(instruction, "tremula.outfeed")) return trm_plan_walk_outfeed(b, s, i, error);
-      if (is_call_of(instruction, "tremula.host-call")) {
-        return trm_plan_walk_host_call(b, s, i, error);
+      switch (instruction->call_id) {
+        case TRM_CALL_INFEED: return trm_plan_walk_infeed(b, s, i, error);
+        case TRM_CALL_OUTFEED: return trm_plan_walk_outfeed(b, s, i, error);
+        case TRM_CALL_HOST_CALL: return trm_plan_walk_host_call(b, s, i, error);
+        default: return walk_kernel(b, s, i, error);
       }
-      return walk_kernel(b, s, i, error);
   }
 }
 

@@ -87,14 +87,6 @@ static trm_status feed_id(const trm_plan_builder *b, const trm_instruction *inst
   return TRM_OK;
 }
 
-/* Whether the backend_config says {"<key>":true}. */
-static bool config_flag(const trm_instruction *instruction, const char *key) {
-  json_t *config = trm_instruction_config(instruction, 0, NULL);
-  const bool set = json_is_true(json_object_get(config, key));
-  json_decref(config);
-  return set;
-}
-
 trm_status trm_plan_walk_infeed(trm_plan_builder *b, trm_plan_scope *s, trm_index i,
                                 trm_error *error) {
   const trm_instruction *instruction = trm_plan_at(b, s, i);
@@ -161,7 +153,7 @@ trm_status trm_plan_walk_host_call(trm_plan_builder *b, trm_plan_scope *s, trm_i
   TRY(config_id(b, instruction, "host_call", id, sizeof id, error));
   uint32_t *operands;
   trm_host_call_info info = {.id = trm_arena_string(arena, id, strlen(id)),
-                             .together = config_flag(instruction, "together"),
+                             .together = trm_config_is(instruction, "together", JSON_TRUE),
                              .num_outputs = (uint32_t)trm_shape_num_leaves(&instruction->shape)};
   TRY(trm_plan_gather_operands(b, s, i, 0, &operands, &info.num_inputs, error));
   info.inputs = ARENA_NEW(arena, trm_tensor_info, info.num_inputs);

@@ -194,50 +194,21 @@ enum { MAX_OPERANDS = 64 };
 
 typedef enum check_kind { CHECK_NOTHING, CHECK_ELEMENTS, CHECK_ARRAYS } check_kind;
 
-/* What moves or chooses values makes no event, nor does what draws them or comes from outside. */
 static check_kind kind_of(const trm_instruction *instruction) {
-  switch (instruction->opcode) {
-    case TRM_OP_ABS:
-    case TRM_OP_CLAMP:
-    case TRM_OP_MAXIMUM:
-    case TRM_OP_MINIMUM:
-    case TRM_OP_NEGATE:
-    case TRM_OP_SELECT:
-    case TRM_OP_SIGN:
-    case TRM_OP_COMPLEX:
-    case TRM_OP_REAL:
-    case TRM_OP_IMAG:
-    case TRM_OP_SORT:
-    case TRM_OP_TOPK: return CHECK_NOTHING;
-    case TRM_OP_SCATTER:
-    case TRM_OP_ALL_REDUCE:
-    case TRM_OP_REDUCE_SCATTER:
-    case TRM_OP_MAP:
-    case TRM_OP_FUSION: return CHECK_ARRAYS;
-    case TRM_OP_CUSTOM_CALL: {
-      static const char *const computing[] = {"tremula.all-reduce",
-                                              "tremula.batch-norm-gradient-statistics",
-                                              "tremula.batch-norm-statistics",
-                                              "tremula.dropout",
-                                              "tremula.reduce-scatter",
-                                              "tremula.round-half-stochastically"};
-      for (size_t i = 0;
-           instruction->custom_call != NULL && i < sizeof computing / sizeof *computing; ++i) {
-        if (strcmp(computing[i], instruction->custom_call->target) == 0) {
-          return i < 5 ? CHECK_ARRAYS : CHECK_ELEMENTS;
-        }
-      }
-      return CHECK_NOTHING;
-    }
-    default: break;
-  }
-  switch (trm_opcode_class_of(instruction->opcode)) {
-    case TRM_CLASS_UNARY:
-    case TRM_CLASS_BINARY: return CHECK_ELEMENTS;
-    case TRM_CLASS_REDUCE:
-    case TRM_CLASS_LINEAR: return CHECK_ARRAYS;
-    default: return CHECK_NOTHING;
-  }
+  static const check_kind opcodes[TRM_NUM_OPCODES] = {
+#define OPCODE(id, name, arity, class, calls, kernel, cost, effect, replicas, events) \
+  [TRM_OP_##id] = CHECK_##events,
+#include "hlo/opcodes.def"
+#undef OPCODE
+  };
+  static const check_kind calls[TRM_NUM_CALLS] = {
+#define CUSTOM_CALL(id, target, like, kernel, cost, replicas, events) \
+  [TRM_CALL_##id] = CHECK_##events,
+#include "hlo/custom_calls.def"
+#undef CUSTOM_CALL
+  };
+  return instruction->opcode == TRM_OP_CUSTOM_CALL ? calls[instruction->call_id]
+                                                   : opcodes[instruction->opcode];
 }
 
 /* The array leaves of the operands, up to `room`; returns how many there are. */

@@ -1,4 +1,5 @@
 /* Owns: what libtremula shows to its own tools. */
+#define _GNU_SOURCE
 #include "tremula/inspect.h"
 
 #include <errno.h>
@@ -6,6 +7,7 @@
 
 #include "base/file.h"
 #include "exec/executable.h"
+#include "hlo/config.h"
 #include "ops/kernel.h"
 
 trm_status trm_inspect_compile(const trm_module *module, const trm_option *options,
@@ -27,7 +29,7 @@ bool trm_inspect_option(size_t i, trm_inspect_option_row *out_row) {
 
 bool trm_inspect_opcode(size_t i, trm_inspect_opcode_row *out_row) {
   static const char *const classes[] = {
-#define OPCODE(id, name, arity, class) #class,
+#define OPCODE(id, name, arity, class, ...) #class,
 #include "hlo/opcodes.def"
 #undef OPCODE
   };
@@ -53,6 +55,25 @@ uint64_t trm_inspect_count(const trm_module *module, const char *const *opcodes,
     }
   }
   return count;
+}
+
+bool trm_inspect_is_hashable(const void *data, size_t size) {
+  const char *target = trm_call_target(TRM_CALL_USER_OP);
+  if (memmem(data, size, target, strlen(target)) == NULL) return true; /* most modules: not read */
+  trm_module *module;
+  trm_error ignored;
+  if (trm_module_read(data, size, "a module", &module, &ignored) != TRM_OK) return true;
+  bool is_hashable = true;
+  for (uint32_t c = 0; c < module->num_computations; ++c) {
+    const trm_computation *computation = &module->computations[c];
+    for (trm_index i = 0; i < computation->num_instructions; ++i) {
+      const trm_instruction *instruction = &computation->instructions[i];
+      is_hashable = is_hashable && !(instruction->call_id == TRM_CALL_USER_OP &&
+                                     trm_config_is(instruction, "is_hashable", JSON_FALSE));
+    }
+  }
+  trm_module_free(module);
+  return is_hashable;
 }
 
 const char *trm_inspect_side_table(const trm_executable *executable) {

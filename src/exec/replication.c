@@ -110,18 +110,10 @@ trm_status trm_executable_num_replicas(const trm_executable *executable, uint32_
   return TRM_OK;
 }
 
-/* Custom calls whose result follows from their operands. */
-static bool is_pure(const trm_custom_call *call) {
-  static const char *const pure[] = {"Eigh", "ProductOfElementaryHouseholderReflectors", "Qr",
-                                     "tremula.batch-norm-statistics",
-                                     "tremula.batch-norm-gradient-statistics"};
-  for (size_t i = 0; call != NULL && i < sizeof pure / sizeof *pure; ++i) {
-    if (strcmp(call->target, pure[i]) == 0) return !call->has_side_effect;
-  }
-  if (call != NULL && strncmp(call->target, "lapack_", strlen("lapack_")) == 0) {
-    return !call->has_side_effect;
-  }
-  return false;
+/* Whether the result of a custom call follows from its operands. */
+static bool is_pure(const trm_instruction *call) {
+  return trm_call_replicas(call->call_id) == TRM_REPLICAS_PURE &&
+         !call->custom_call->has_side_effect;
 }
 
 bool trm_executable_tells_replicas_apart(const trm_executable *executable) {
@@ -131,7 +123,7 @@ bool trm_executable_tells_replicas_apart(const trm_executable *executable) {
     for (trm_index i = 0; i < computation->num_instructions; ++i) {
       const trm_instruction *instruction = &computation->instructions[i];
       if (instruction->opcode == TRM_OP_REPLICA_ID ||
-          (instruction->opcode == TRM_OP_CUSTOM_CALL && !is_pure(instruction->custom_call)) ||
+          (instruction->opcode == TRM_OP_CUSTOM_CALL && !is_pure(instruction)) ||
           trm_opcode_class_of(instruction->opcode) == TRM_CLASS_COLLECTIVE ||
           (instruction->opcode != TRM_OP_CUSTOM_CALL && instruction->num_called == 0 &&
            trm_instruction_has_side_effect(module, instruction))) {

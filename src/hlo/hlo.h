@@ -7,7 +7,9 @@
  * are kept aside for printing and messages. What an opcode does not use is NULL or 0.
  *
  *   shape.c                        shapes: making, comparing, printing, counting
- *   opcodes.def opcode.c           opcodes and element types: names, classes, numbers of operands
+ *   opcodes.def opcode.c           what an opcode is; names and sizes of element types
+ *   custom_calls.def custom_call.c the custom calls that are known, and what they are
+ *   config.c (config.h)            what a custom call is told, as JSON
  *   attributes.def attributes.c    enums of attributes and their spellings
  *   module*.c names.c              modules, computations, instructions, and sets of their names
  *   literal.c                      the text of constants
@@ -31,7 +33,7 @@ typedef uint32_t trm_index;
 #define TRM_NO_INDEX UINT32_MAX
 
 typedef enum trm_opcode {
-#define OPCODE(id, name, arity, class) TRM_OP_##id,
+#define OPCODE(id, ...) TRM_OP_##id,
 #include "hlo/opcodes.def"
 #undef OPCODE
   TRM_NUM_OPCODES
@@ -52,14 +54,41 @@ typedef enum trm_opcode_class {
   TRM_CLASS_OTHER
 } trm_opcode_class;
 
+/* What a result on several replicas follows from (opcodes.def, custom_calls.def). */
+typedef enum trm_opcode_replicas {
+  TRM_REPLICAS_PURE,
+  TRM_REPLICAS_SAME,
+  TRM_REPLICAS_GROUP,
+  TRM_REPLICAS_OWN
+} trm_opcode_replicas;
+
 const char *trm_opcode_name(trm_opcode opcode);
 /* Number of operands, or -1 when it varies. */
 int trm_opcode_arity(trm_opcode opcode);
 trm_opcode_class trm_opcode_class_of(trm_opcode opcode);
+/* Number of computations that it calls, or -1 when any will do. */
+int trm_opcode_calls(trm_opcode opcode);
+trm_opcode_replicas trm_opcode_replicas_of(trm_opcode opcode);
 /* false when no opcode has that name. */
 bool trm_opcode_find(const char *name, size_t length, trm_opcode *out_opcode);
 /* Elementwise: every operand has the result's dimensions (select and clamp may take scalars). */
 bool trm_opcode_is_elementwise(trm_opcode opcode);
+
+/* ---- Custom calls --------------------------------------------------------------------------- */
+
+/* The rows of custom_calls.def. */
+typedef enum trm_call_id {
+  TRM_CALL_NONE, /* a target that is in no row, and what is no custom call */
+#define CUSTOM_CALL(id, ...) TRM_CALL_##id,
+#include "hlo/custom_calls.def"
+#undef CUSTOM_CALL
+  TRM_NUM_CALLS
+} trm_call_id;
+
+trm_call_id trm_call_find(const char *target);
+/* The target of a row that has neither `?` nor `*`; "" of TRM_CALL_NONE. */
+const char *trm_call_target(trm_call_id id);
+trm_opcode_replicas trm_call_replicas(trm_call_id id);
 
 /* Bits of an element that count: 4 for s4, which takes a byte; 8 for pred; 0 for a tuple. */
 int trm_dtype_bits(trm_dtype dtype);
@@ -261,6 +290,7 @@ typedef struct trm_instruction {
   trm_collective *collective;
   trm_triangular_solve *triangular_solve;
   trm_custom_call *custom_call;
+  trm_call_id call_id; /* the row of the custom call's target: trm_computation_add finds it */
   const trm_literal *literal;
   trm_dims operand_precision; /* precision_config: 0 default, 1 high, 2 highest */
   const char *fusion_kind;    /* "kLoop", "kInput", "kOutput", "kCustom" */
@@ -352,6 +382,9 @@ trm_status trm_module_settle(trm_module *module, trm_error *error);
  * entry, and the computations of whiles and conditionals that do. Callees are to come before
  * callers. */
 void trm_module_mark_running(const trm_module *module, bool *runs);
+
+/* The opcode, or for a custom call that of the opcode whose part it plays (custom_calls.def). */
+trm_opcode trm_instruction_acts_as(const trm_instruction *instruction);
 
 /* Must not be removed, duplicated or reordered against others of its kind. */
 bool trm_instruction_has_side_effect(const trm_module *module, const trm_instruction *instruction);

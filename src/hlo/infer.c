@@ -195,33 +195,9 @@ trm_status trm_infer_window(trm_inference *c, const trm_window *window, int32_t 
 
 /* ---- Dispatch ------------------------------------------------------------------------------- */
 
-/* How many computations an opcode calls; -1: any number. */
-static int calls_of(trm_opcode opcode) {
-  switch (opcode) {
-    case TRM_OP_WHILE:
-    case TRM_OP_SELECT_AND_SCATTER: return 2;
-    case TRM_OP_ALL_REDUCE:
-    case TRM_OP_CALL:
-    case TRM_OP_FUSION:
-    case TRM_OP_MAP:
-    case TRM_OP_REDUCE:
-    case TRM_OP_REDUCE_SCATTER:
-    case TRM_OP_REDUCE_WINDOW:
-    case TRM_OP_SCATTER:
-    case TRM_OP_SORT: return 1;
-    case TRM_OP_CONDITIONAL:
-    case TRM_OP_CUSTOM_CALL: return -1;
-    default: /* what is refused anyway may call what it likes */
-      return trm_opcode_class_of(opcode) == TRM_CLASS_COLLECTIVE ||
-                     trm_opcode_class_of(opcode) == TRM_CLASS_OTHER || opcode == TRM_OP_SCAN
-                 ? -1
-                 : 0;
-  }
-}
-
 static trm_status infer(trm_inference *c) {
   const trm_instruction *instruction = c->instruction;
-  const int calls = calls_of(instruction->opcode);
+  const int calls = trm_opcode_calls(instruction->opcode);
   CHECK(c, calls < 0 || instruction->num_called == (uint32_t)calls,
         "calls %" PRIu32 " computations; it must call %d", instruction->num_called, calls);
   switch (instruction->opcode) {

@@ -124,6 +124,9 @@ trm_status trm_computation_add(trm_module *module, uint32_t computation_index,
       !trm_dtype_is_floating(computation->instructions[prototype->operands[0]].shape.dtype)) {
     instruction->comparison_type = TRM_CMPTYPE_DEFAULT;
   }
+  instruction->call_id = instruction->custom_call == NULL
+                             ? TRM_CALL_NONE
+                             : trm_call_find(instruction->custom_call->target);
   if (instruction->id == 0) instruction->id = module->next_id;
   if (instruction->id >= module->next_id && instruction->id < INT64_MAX) {
     module->next_id = instruction->id + 1;
@@ -162,31 +165,6 @@ trm_status trm_module_clone_computation(trm_module *module, uint32_t source, uin
   clone->root = original->root;
   *out_index = index;
   return TRM_OK;
-}
-
-bool trm_instruction_has_side_effect(const trm_module *module, const trm_instruction *instruction) {
-  switch (instruction->opcode) {
-    case TRM_OP_CUSTOM_CALL:
-      return instruction->custom_call != NULL && instruction->custom_call->has_side_effect;
-    case TRM_OP_INFEED:
-    case TRM_OP_OUTFEED:
-    case TRM_OP_SEND:
-    case TRM_OP_SEND_DONE:
-    case TRM_OP_RECV:
-    case TRM_OP_RECV_DONE:
-    case TRM_OP_RNG:
-    case TRM_OP_RNG_GET_AND_UPDATE_STATE: return true;
-    case TRM_OP_WHILE:
-    case TRM_OP_CALL:
-    case TRM_OP_CONDITIONAL:
-    case TRM_OP_FUSION:
-    case TRM_OP_ASYNC_START:
-      for (uint32_t i = 0; i < instruction->num_called; ++i) {
-        if (module->computations[instruction->called[i]].has_side_effect) return true;
-      }
-      return false;
-    default: return false;
-  }
 }
 
 const char *trm_module_name(const trm_module *module) { return module->name; }

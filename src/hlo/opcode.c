@@ -4,14 +4,20 @@
 
 #include "hlo/hlo.h"
 
+typedef enum opcode_effect { NO_EFFECT, EFFECT, CALLED } opcode_effect;
+
 typedef struct opcode_row {
   const char *name;
   int arity;
   trm_opcode_class class;
+  int calls;
+  opcode_effect effect;
+  trm_opcode_replicas replicas;
 } opcode_row;
 
 static const opcode_row table[TRM_NUM_OPCODES] = {
-#define OPCODE(id, name, arity, class) {name, arity, TRM_CLASS_##class},
+#define OPCODE(id, name, arity, class, calls, kernel, cost, effect, replicas, events) \
+  {name, arity, TRM_CLASS_##class, calls, effect, TRM_REPLICAS_##replicas},
 #include "hlo/opcodes.def"
 #undef OPCODE
 };
@@ -23,6 +29,22 @@ const char *trm_opcode_name(trm_opcode opcode) {
 int trm_opcode_arity(trm_opcode opcode) { return table[opcode].arity; }
 
 trm_opcode_class trm_opcode_class_of(trm_opcode opcode) { return table[opcode].class; }
+
+int trm_opcode_calls(trm_opcode opcode) { return table[opcode].calls; }
+
+trm_opcode_replicas trm_opcode_replicas_of(trm_opcode opcode) { return table[opcode].replicas; }
+
+bool trm_instruction_has_side_effect(const trm_module *module, const trm_instruction *instruction) {
+  if (instruction->opcode == TRM_OP_CUSTOM_CALL) {
+    return instruction->custom_call != NULL && instruction->custom_call->has_side_effect;
+  }
+  const opcode_effect effect = table[instruction->opcode].effect;
+  if (effect != CALLED) return effect == EFFECT;
+  for (uint32_t i = 0; i < instruction->num_called; ++i) {
+    if (module->computations[instruction->called[i]].has_side_effect) return true;
+  }
+  return false;
+}
 
 bool trm_opcode_find(const char *name, size_t length, trm_opcode *out_opcode) {
   for (int i = 0; i < TRM_NUM_OPCODES; ++i) {

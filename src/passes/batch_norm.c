@@ -108,7 +108,7 @@ static trm_status group_mean(trm_edit *e, trm_index i, uint32_t group, trm_index
   trm_custom_call *call = ARENA_NEW(arena, trm_custom_call, 1);
   const char *config = trm_arena_format(arena, "{\"op\":\"mean\",\"group_size\":%u}", group);
   if (call == NULL || config == NULL) FAIL_NO_MEMORY("a batch norm");
-  *call = (trm_custom_call){.target = "tremula.all-reduce"};
+  *call = (trm_custom_call){.target = trm_call_target(TRM_CALL_ALL_REDUCE)};
   const trm_instruction custom = {.opcode = TRM_OP_CUSTOM_CALL,
                                   .shape = trm_edit_at(e, vector)->shape,
                                   .num_operands = 1,
@@ -139,8 +139,8 @@ static trm_status expand_training(trm_edit *e, trm_index i, uint32_t group, trm_
       trm_arena_format(&e->module->arena, "{\"feature_index\":%d}", (int)norm.number);
   const trm_index x = trm_edit_operand(e, i, 0);
   trm_index results[3];
-  TRY(add_statistics(e, i, "tremula.batch-norm-statistics", config, &x, 1, &norm.shape.elements[1],
-                     &results[1], error));
+  TRY(add_statistics(e, i, trm_call_target(TRM_CALL_BATCH_NORM_STATISTICS), config, &x, 1,
+                     &norm.shape.elements[1], &results[1], error));
   if (group > 1) {
     const trm_shape vector = trm_edit_at(e, results[1])->shape;
     trm_index mean, off;
@@ -202,8 +202,8 @@ static trm_status expand_gradient(trm_edit *e, trm_index i, uint32_t group, trm_
                        (int)norm.number, (double)norm.epsilon);
   trm_index operands[5], results[3], sums[2];
   for (uint32_t k = 0; k < 5; ++k) operands[k] = trm_edit_operand(e, i, k);
-  TRY(add_statistics(e, i, "tremula.batch-norm-gradient-statistics", config, operands, 5,
-                     &norm.shape.elements[1], &results[1], error));
+  TRY(add_statistics(e, i, trm_call_target(TRM_CALL_BATCH_NORM_GRADIENT_STATISTICS), config,
+                     operands, 5, &norm.shape.elements[1], &results[1], error));
   for (int k = 0; k < 2; ++k) TRY(group_mean(e, i, group, results[k + 1], &sums[k], error));
   TRY(gradient_of_x(e, i, sums[0], sums[1], &results[0], error));
   return replace_with(e, i, results, error);

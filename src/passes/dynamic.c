@@ -307,20 +307,15 @@ static trm_status slice_to_dynamic(tracker *t, trm_edit *edit, trm_index index, 
 
 /* ---- All ------------------------------------------------------------------------------------ */
 
-static bool calls(const trm_instruction *instruction, const char *target) {
-  return instruction->opcode == TRM_OP_CUSTOM_CALL && instruction->custom_call != NULL &&
-         strcmp(instruction->custom_call->target, target) == 0;
-}
-
 static trm_status rewrite(trm_edit *edit, trm_index index, void *state, trm_error *error) {
   tracker *t = state;
   const trm_instruction *instruction = trm_edit_at(edit, index);
   const trm_opcode opcode = instruction->opcode;
   if (opcode == TRM_OP_SET_DIMENSION_SIZE) return set_size(t, edit, index, error);
-  if (calls(instruction, "PadToStatic") && instruction->num_operands == 1) {
+  if (instruction->call_id == TRM_CALL_PAD_TO_STATIC && instruction->num_operands == 1) {
     return pad_to_static(t, edit, index, error);
   }
-  if (calls(instruction, "SliceToDynamic") && instruction->num_operands > 0) {
+  if (instruction->call_id == TRM_CALL_SLICE_TO_DYNAMIC && instruction->num_operands > 0) {
     return slice_to_dynamic(t, edit, index, error);
   }
   bool takes = false;
@@ -354,7 +349,8 @@ static trm_status rewrite(trm_edit *edit, trm_index index, void *state, trm_erro
 static bool is_dynamic(const trm_computation *computation) {
   for (trm_index i = 0; i < computation->num_instructions; ++i) {
     const trm_instruction *instruction = &computation->instructions[i];
-    if (has_dynamic_leaf(&instruction->shape) || calls(instruction, "PadToStatic")) return true;
+    if (has_dynamic_leaf(&instruction->shape) || instruction->call_id == TRM_CALL_PAD_TO_STATIC)
+      return true;
   }
   return false;
 }

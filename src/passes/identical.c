@@ -9,6 +9,8 @@
 
 #include <string.h>
 
+#include "hlo/config.h"
+
 enum { ROUNDS = 16, LAST_ROUND = 64 };
 
 typedef struct analysis {
@@ -64,57 +66,24 @@ static bool is_of_all(const analysis *a, const trm_collective *collective) {
          (uint32_t)collective->replica_groups.groups[0].count == a->replicas;
 }
 
-/* The number behind "group_size" in a custom call's configuration; 0: all replicas. */
-static bool call_is_of_all(const analysis *a, const trm_instruction *instruction) {
-  static const char key[] = "\"group_size\":";
-  const char *at =
-      instruction->backend_config == NULL ? NULL : strstr(instruction->backend_config, key);
-  uint32_t size = 0;
-  for (at = at == NULL ? "" : at + sizeof key - 1; *at == ' '; ++at) {
-  }
-  for (; *at >= '0' && *at <= '9' && size < UINT32_MAX / 16; ++at) {
-    size = 10 * size + (uint32_t)(*at - '0');
-  }
-  return size == 0 || size == a->replicas;
-}
-
-static bool custom_call_differs(const analysis *a, const trm_instruction *instruction) {
-  const char *target = instruction->custom_call->target;
-  const char *config = instruction->backend_config == NULL ? "" : instruction->backend_config;
-  if (strcmp(target, "tremula.replication-factor") == 0) return false;
-  if (strcmp(target, "tremula.all-gather") == 0) return !call_is_of_all(a, instruction);
-  if (strcmp(target, "tremula.all-reduce") == 0) {
-    return strstr(config, "\"local\"") != NULL || !call_is_of_all(a, instruction);
-  }
-  return true;
+static bool custom_call_differs(const analysis *a, const trm_instruction *call) {
+  const trm_opcode_replicas replicas = trm_call_replicas(call->call_id);
+  if (replicas == TRM_REPLICAS_SAME) return false;
+  const int64_t size = trm_config_integer(call, "group_size", 0); /* 0: all replicas */
+  return replicas != TRM_REPLICAS_GROUP || (size != 0 && size != a->replicas) ||
+         trm_config_is_text(call, "op", "local");
 }
 
 static bool result_differs(const analysis *a, uint32_t c, const trm_instruction *instruction) {
-  switch (instruction->opcode) {
-    case TRM_OP_PARAMETER:
-    case TRM_OP_CONSTANT: return false; /* a parameter's come from the caller */
-    case TRM_OP_ALL_REDUCE:
-    case TRM_OP_ALL_REDUCE_START:
-    case TRM_OP_ALL_GATHER:
-    case TRM_OP_ALL_GATHER_START: return !is_of_all(a, instruction->collective);
-    case TRM_OP_INFEED:
-    case TRM_OP_REPLICA_ID:
-    case TRM_OP_PARTITION_ID:
-    case TRM_OP_RNG:
-    case TRM_OP_RNG_GET_AND_UPDATE_STATE:
-    case TRM_OP_RECV:
-    case TRM_OP_RECV_DONE:
-    case TRM_OP_ALL_TO_ALL:
-    case TRM_OP_RAGGED_ALL_TO_ALL:
-    case TRM_OP_REDUCE_SCATTER:
-    case TRM_OP_COLLECTIVE_BROADCAST:
-    case TRM_OP_COLLECTIVE_PERMUTE:
-    case TRM_OP_COLLECTIVE_PERMUTE_START: return true;
-    case TRM_OP_CUSTOM_CALL: return custom_call_differs(a, instruction);
-    case TRM_OP_OPT_BARRIER: /* assume_equal_across_replicas() of cross_replica_ops.py */
-      return trm_instruction_frontend_attribute(instruction, "ASSUME_EQUAL") == NULL &&
-             operands_differ(a, c, instruction);
-    default: return operands_differ(a, c, instruction);
+  if (instruction->opcode == TRM_OP_CUSTOM_CALL) return custom_call_differs(a, instruction);
+  if (instruction->opcode == TRM_OP_OPT_BARRIER && /* assume_equal_across_replicas() */
+      trm_instruction_frontend_attribute(instruction, "ASSUME_EQUAL") != NULL) {
+    return false;
+  }
+  switch (trm_opcode_replicas_of(instruction->opcode)) {
+    case TRM_REPLICAS_GROUP: return !is_of_all(a, instruction->collective);
+    case TRM_REPLICAS_OWN: return true;
+    default: return operands_differ(a, c, instruction); /* a parameter's come from the caller */
   }
 }
 

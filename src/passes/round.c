@@ -99,7 +99,7 @@ static trm_status take_apart(trm_edit *e, trm_index i, rounding how, trm_error *
   }
   trm_custom_call *call = ARENA_NEW(&e->module->arena, trm_custom_call, 1);
   CHECK_MEMORY(call, "a rounding");
-  *call = (trm_custom_call){.target = "tremula.round-half-stochastically"};
+  *call = (trm_custom_call){.target = trm_call_target(TRM_CALL_ROUND_HALF)};
   const char *config = how.alike ? "{\"alike\":true}" : "{}";
   const trm_instruction custom = {.opcode = TRM_OP_CUSTOM_CALL,
                                   .shape = trm_edit_at(e, i)->shape,

@@ -135,74 +135,25 @@ static trm_status split_indices(trm_edit *edit, trm_index index, trm_error *erro
   return TRM_OK;
 }
 
-/* Custom calls that say where or how large a value is to someone who cuts a program up. On one
- * device the value itself is all there is to them: a shard is the whole. */
-static bool is_annotation(const trm_edit *edit, const trm_instruction *instruction) {
-  static const char *const targets[] = {
-      "Sharding",     "SPMDFullToShardShape", "SPMDShardToFullShape",
-      "SetBound",     "LayoutConstraint",     "annotate_device_placement",
-      "MoveToDevice", "MoveToHost",           "Pin",
-      "Unpin"};
-  if (instruction->num_operands == 0 || instruction->num_called > 0 ||
-      !trm_shape_equal(&instruction->shape, &trm_edit_at(edit, instruction->operands[0])->shape)) {
-    return false;
-  }
-  for (size_t i = 0; i < sizeof targets / sizeof *targets; ++i) {
-    if (strcmp(instruction->custom_call->target, targets[i]) == 0) return true;
-  }
-  return false;
-}
-
-/* The custom calls by which XLA's tests name functions of its builder: those that an opcode is.
- * Sets *out_opcode to TRM_NUM_OPCODES for all others. */
-static void find_function(const trm_edit *edit, const trm_instruction *call,
-                          trm_opcode *out_opcode) {
-  static const struct {
-    const char *target;
-    trm_opcode opcode;
-  } functions[] = {
-      {"xla_builder.math.Acos", TRM_OP_ACOS},
-      {"xla_builder.math.Acosh", TRM_OP_ACOSH},
-      {"xla_builder.math.Asin", TRM_OP_ASIN},
-      {"xla_builder.math.Asinh", TRM_OP_ASINH},
-      {"xla_builder.math.Atan", TRM_OP_ATAN2},
-      {"xla_builder.math.Atanh", TRM_OP_ATANH},
-      {"xla_builder.math.Cosh", TRM_OP_COSH},
-      {"xla_builder.math.Sinh", TRM_OP_SINH},
-      {"xla_builder.math.Tan", TRM_OP_TAN},
-      {"mhlo.acos", TRM_OP_ACOS},
-      {"mhlo.acosh", TRM_OP_ACOSH},
-      {"mhlo.asin", TRM_OP_ASIN},
-      {"mhlo.asinh", TRM_OP_ASINH},
-      {"mhlo.atanh", TRM_OP_ATANH},
-      {"mhlo.cosh", TRM_OP_COSH},
-      {"mhlo.sinh", TRM_OP_SINH},
-      {"mhlo.erf", TRM_OP_ERF},
-      {"mhlo.tan", TRM_OP_TAN},
-  };
-  *out_opcode = TRM_NUM_OPCODES;
-  if (call->num_operands != 1 || call->num_called > 0 || !trm_shape_is_array(&call->shape) ||
-      !trm_dtype_is_floating(call->shape.dtype) ||
-      !trm_shape_equal(&call->shape, &trm_edit_at(edit, call->operands[0])->shape)) {
-    return;
-  }
-  for (size_t i = 0; i < sizeof functions / sizeof *functions; ++i) {
-    if (strcmp(call->custom_call->target, functions[i].target) == 0) {
-      *out_opcode = functions[i].opcode;
-    }
-  }
+/* Whether a custom call of one operand, whose shape its result has, does what an opcode does. */
+static bool is_plain(const trm_edit *edit, const trm_instruction *call) {
+  return call->num_operands > 0 && call->num_called == 0 &&
+         trm_shape_equal(&call->shape, &trm_edit_at(edit, call->operands[0])->shape);
 }
 
 static trm_status rewrite_call(trm_edit *edit, trm_index index, trm_error *error) {
   const trm_instruction call = *trm_edit_at(edit, index);
-  trm_opcode opcode;
+  const trm_opcode opcode = trm_instruction_acts_as(&call);
   trm_index result;
-  if (is_annotation(edit, &call)) {
+  if (!is_plain(edit, &call)) return TRM_OK;
+  if (opcode == TRM_OP_COPY) {
     trm_edit_replace(edit, index, call.operands[0]);
     return TRM_OK;
   }
-  find_function(edit, &call, &opcode);
-  if (opcode == TRM_NUM_OPCODES) return TRM_OK;
+  if (!trm_opcode_is_elementwise(opcode) || call.num_operands != 1 ||
+      !trm_shape_is_array(&call.shape) || !trm_dtype_is_floating(call.shape.dtype)) {
+    return TRM_OK;
+  }
   if (opcode == TRM_OP_ATAN2) { /* the angle beside 1 */
     trm_index one, ones;
     TRY(trm_edit_scalar(edit, index, call.shape.dtype, 1.0, &one, error));

@@ -213,12 +213,6 @@ static trm_status bring_to_ipu(trm_program_builder *builder, trm_value *value,
   return TRM_OK;
 }
 
-static bool is_infeed(const trm_instruction *instruction) {
-  return instruction->opcode == TRM_OP_INFEED ||
-         (instruction->opcode == TRM_OP_CUSTOM_CALL && instruction->custom_call != NULL &&
-          strcmp(instruction->custom_call->target, "tremula.infeed") == 0);
-}
-
 /* The results of a cost: new variables, or operands written in place. */
 static trm_status make_results(trm_program_builder *builder, trm_program_scope *scope, trm_index i,
                                const trm_tile_cost *cost, const trm_tile_request *request,
@@ -227,7 +221,7 @@ static trm_status make_results(trm_program_builder *builder, trm_program_scope *
   const trm_instruction *instruction = trm_scope_at(builder, scope, i);
   int32_t count;
   TRY(new_leaves(builder, scope, i, &count, error));
-  const bool feed = is_infeed(instruction);
+  const bool feed = trm_instruction_acts_as(instruction) == TRM_OP_INFEED;
   if (feed) TRY(trm_program_make_placements(builder, scope->computation, i, count, error));
   for (int32_t l = 0; l < count; ++l) {
     const trm_shape *shape = trm_shape_leaf(&instruction->shape, l);

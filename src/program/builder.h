@@ -263,9 +263,6 @@ trm_cost_class trm_program_cost_class(const trm_module *module, const trm_comput
 trm_status trm_program_cost(const trm_tile_request *request, trm_tile_cost *cost,
                             const char **out_note, trm_error *error);
 
-/* For the tests: whether an opcode has a row, and a function where it needs one. */
-bool trm_program_opcode_is_known(trm_opcode opcode);
-
 /* ---- control.c ------------------------------------------------------------------------------ */
 
 trm_status trm_program_walk_while(trm_program_builder *builder, trm_program_scope *scope,

@@ -12,12 +12,11 @@
 
 /* Which way a feed goes; 0: the instruction is none. */
 static trm_feed_way way_of(const trm_instruction *instruction) {
-  const char *name = instruction->custom_call != NULL ? instruction->custom_call->target : NULL;
-  if (instruction->opcode == TRM_OP_INFEED) return TRM_FEED_IN;
-  if (instruction->opcode == TRM_OP_OUTFEED) return TRM_FEED_OUT;
-  if (name == NULL) return TRM_FEED_NONE;
-  if (strcmp(name, "tremula.infeed") == 0) return TRM_FEED_IN;
-  return strcmp(name, "tremula.outfeed") == 0 ? TRM_FEED_OUT : TRM_FEED_NONE;
+  switch (trm_instruction_acts_as(instruction)) {
+    case TRM_OP_INFEED: return TRM_FEED_IN;
+    case TRM_OP_OUTFEED: return TRM_FEED_OUT;
+    default: return TRM_FEED_NONE;
+  }
 }
 
 static int64_t bytes_of(const trm_tile_request *request, trm_feed_way way) {

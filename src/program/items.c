@@ -23,17 +23,12 @@ static const trm_instruction *instruction_of(const trm_program *p, uint32_t sour
   return &p->module->computations[s->computation].instructions[s->instruction];
 }
 
-static bool is_infeed(const trm_instruction *i) {
-  return i->opcode == TRM_OP_INFEED || (i->custom_call != NULL && i->custom_call->target != NULL &&
-                                        strcmp(i->custom_call->target, "tremula.infeed") == 0);
-}
-
 double trm_program_items(const trm_program *p, bool *out_images) {
   batch best = {0};
   for (uint32_t s = 0; s < p->num_steps; ++s) {
     if (p->steps[s].type != TRM_STEP_TYPE_STREAM_COPY_MID) continue;
     const trm_instruction *i = instruction_of(p, p->steps[s].source);
-    if (i == NULL || !is_infeed(i)) continue;
+    if (i == NULL || trm_instruction_acts_as(i) != TRM_OP_INFEED) continue;
     const int32_t leaves = trm_shape_num_leaves(&i->shape);
     for (int32_t l = 0; l < leaves; ++l) {
       consider(&best, trm_shape_leaf(&i->shape, l), p->steps[s].executions);

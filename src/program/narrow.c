@@ -21,13 +21,10 @@ typedef struct narrower {
 } narrower;
 
 static bool is_norm(const trm_instruction *instruction) {
-  switch (instruction->opcode) {
+  switch (trm_instruction_acts_as(instruction)) {
     case TRM_OP_BATCH_NORM_TRAINING:
     case TRM_OP_BATCH_NORM_GRAD:
     case TRM_OP_BATCH_NORM_INFERENCE: return true;
-    case TRM_OP_CUSTOM_CALL:
-      return instruction->custom_call != NULL &&
-             strncmp(instruction->custom_call->target, "tremula.batch-norm", 18) == 0;
     default: return false;
   }
 }

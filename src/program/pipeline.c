@@ -208,9 +208,7 @@ static bool comes_from_outside(const trm_program_builder *builder, uint32_t v) {
   const trm_program_source *source = &builder->sources.items[variable->source];
   const trm_instruction *instruction =
       &builder->module->computations[source->computation].instructions[source->instruction];
-  return instruction->opcode == TRM_OP_INFEED ||
-         (instruction->custom_call != NULL &&
-          strcmp(instruction->custom_call->target, "tremula.infeed") == 0);
+  return trm_instruction_acts_as(instruction) == TRM_OP_INFEED;
 }
 
 static trm_status add_stash(trm_program_builder *builder, uint32_t v, uint32_t depth,

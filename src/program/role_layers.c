@@ -122,8 +122,8 @@ static trm_status find_transposed(finder *f, uint32_t n, trm_error *error) {
 /* ---- Normalisations ------------------------------------------------------------------------- */
 
 static bool is_statistics(const trm_instruction *i) {
-  return i->opcode == TRM_OP_CUSTOM_CALL && i->custom_call != NULL &&
-         strncmp(i->custom_call->target, "tremula.batch-norm", 18) == 0;
+  return i->call_id == TRM_CALL_BATCH_NORM_STATISTICS ||
+         i->call_id == TRM_CALL_BATCH_NORM_GRADIENT_STATISTICS;
 }
 
 static bool is_of_norm(const trm_instruction *i) {

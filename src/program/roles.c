@@ -9,6 +9,7 @@
  * (tests/data/compute_sets.json). */
 #include <string.h>
 
+#include "hlo/config.h"
 #include "program/role_finder.h"
 
 /* Elementwise trees of at most so many elements are one expression in the original. */
@@ -118,8 +119,7 @@ static void absorb_cast_of_scalar(finder *f, uint32_t v, uint32_t value) {
 
 static bool draws_truncated(const finder *f, uint32_t v) {
   const trm_instruction *i = at(f, v);
-  return i->opcode == TRM_OP_CUSTOM_CALL && i->backend_config != NULL &&
-         strstr(i->backend_config, "truncated") != NULL;
+  return i->call_id == TRM_CALL_RANDOM && trm_config_is_text(i, "distribution", "truncated_normal");
 }
 
 /* A scatter that adds to zeros. */
@@ -342,12 +342,9 @@ static trm_status find_expression(finder *f, uint32_t n, trm_error *error) {
 /* Custom calls that draw random numbers: "rng.7" of "custom-call.7". */
 static trm_status find_random(finder *f, uint32_t n, trm_error *error) {
   const trm_instruction *i = at(f, n);
-  if (i->opcode != TRM_OP_CUSTOM_CALL || i->custom_call == NULL || i->backend_config == NULL ||
-      strcmp(i->custom_call->target, "tremula.random") != 0) {
-    return TRM_OK;
-  }
+  if (i->call_id != TRM_CALL_RANDOM) return TRM_OK;
   trm_tile_role *role = role_of(f, n);
-  if (strstr(i->backend_config, "truncated") != NULL) {
+  if (draws_truncated(f, n)) {
     role->word = "truncated-normal";
     return TRM_OK;
   }

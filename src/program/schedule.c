@@ -272,13 +272,12 @@ enum { SMALL_SHARE = 16 };
  * by their control edges. */
 static bool can_wait(const graph *g, trm_index i, const bool *waits) {
   const trm_instruction *instruction = &g->computation->instructions[i];
-  const trm_custom_call *call = instruction->custom_call;
   if (instruction->opcode == TRM_OP_PARAMETER || instruction->opcode == TRM_OP_CONSTANT ||
       i == g->computation->root) {
     return false;
   }
   if (g->passes[i]) return instruction->num_operands == 1 && waits[instruction->operands[0]];
-  const bool random = call != NULL && strncmp(call->target, "tremula.random", 14) == 0;
+  const bool random = instruction->call_id == TRM_CALL_RANDOM;
   const bool plain = trm_opcode_is_elementwise(instruction->opcode) ||
                      instruction->opcode == TRM_OP_FUSION || instruction->opcode == TRM_OP_IOTA ||
                      instruction->opcode == TRM_OP_RNG ||

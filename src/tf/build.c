@@ -279,13 +279,6 @@ static trm_status compile(const void *module, size_t size, const char *options, 
   return status;
 }
 
-/* A module may say that it holds what the cache could not tell from something else: the ops that
- * users bring mark their calls so. */
-static bool is_cacheable(const void *module, size_t size) {
-  static const char mark[] = "\"is_hashable\": false";
-  return memmem(module, size, mark, sizeof mark - 1) == NULL;
-}
-
 static bool load(const cache_entry *entry, bool warns, trm_executable **out) {
   if (!cache_load(entry, warns, out)) return false;
   TRM_TF_DETAIL(1, "poplar_compiler", "Loaded %s from %s", trm_executable_name(*out), entry->path);
@@ -319,7 +312,7 @@ static trm_status load_or_compile(const void *module, size_t size, const trm_tf_
          "'TF_POPLAR_FLAGS' has not been set. Set it, e.g. "
          "'TF_POPLAR_FLAGS=--executable_cache_path=/path/to/storage'.");
   }
-  const bool is_cached = has_cache && is_cacheable(module, size);
+  const bool is_cached = has_cache && trm_inspect_is_hashable(module, size);
   if (has_cache && !is_cached) {
     TRM_TF_INFO(
         "Executable caching has been enabled, however the program being compiled contains custom "
@@ -343,7 +336,7 @@ static trm_status load_or_compile(const void *module, size_t size, const trm_tf_
 static void store_again(const void *module, size_t size, const trm_tf_snapshot *settings,
                         const trm_executable *executable) {
   cache_entry entry;
-  if (settings->cache_path[0] && is_cacheable(module, size) &&
+  if (settings->cache_path[0] && trm_inspect_is_hashable(module, size) &&
       cache_find(settings, module, size, &entry) && cache_lock(&entry)) {
     cache_store(&entry, executable);
     cache_unlock(&entry);

@@ -396,30 +396,28 @@ static trm_status check_custom_call(const trm_collective_state *state, trm_kerne
 
 typedef struct collective_kind {
   trm_opcode opcode;
-  const char *target; /* of the custom call; NULL: there is none */
+  trm_call_id call; /* the custom call that does the same; TRM_CALL_NONE: there is none */
   const char *name;
   trm_kernel_run_fn run;
 } collective_kind;
 
 static const collective_kind kinds[] = {
-    {TRM_OP_ALL_GATHER, "tremula.all-gather", "collective.all-gather", run_all_gather},
-    {TRM_OP_ALL_REDUCE, "tremula.all-reduce", "collective.all-reduce", run_all_reduce},
-    {TRM_OP_ALL_TO_ALL, "tremula.all-to-all", "collective.all-to-all", run_all_to_all},
-    {TRM_OP_COLLECTIVE_BROADCAST, NULL, "collective.broadcast", run_broadcast},
-    {TRM_OP_COLLECTIVE_PERMUTE, NULL, "collective.permute", run_permute},
-    {TRM_OP_REDUCE_SCATTER, "tremula.reduce-scatter", "collective.reduce-scatter",
+    {TRM_OP_ALL_GATHER, TRM_CALL_ALL_GATHER, "collective.all-gather", run_all_gather},
+    {TRM_OP_ALL_REDUCE, TRM_CALL_ALL_REDUCE, "collective.all-reduce", run_all_reduce},
+    {TRM_OP_ALL_TO_ALL, TRM_CALL_ALL_TO_ALL, "collective.all-to-all", run_all_to_all},
+    {TRM_OP_COLLECTIVE_BROADCAST, TRM_CALL_NONE, "collective.broadcast", run_broadcast},
+    {TRM_OP_COLLECTIVE_PERMUTE, TRM_CALL_NONE, "collective.permute", run_permute},
+    {TRM_OP_REDUCE_SCATTER, TRM_CALL_REDUCE_SCATTER, "collective.reduce-scatter",
      run_reduce_scatter},
-    {TRM_OP_REPLICA_ID, NULL, "collective.replica-id", run_replica_id},
-    {TRM_NUM_OPCODES, "tremula.replication-factor", "collective.replication-factor",
+    {TRM_OP_REPLICA_ID, TRM_CALL_NONE, "collective.replica-id", run_replica_id},
+    {TRM_NUM_OPCODES, TRM_CALL_REPLICATION_FACTOR, "collective.replication-factor",
      run_replication_factor},
 };
 
 static const collective_kind *kind_of(const trm_instruction *instruction) {
   const bool custom = instruction->opcode == TRM_OP_CUSTOM_CALL;
   for (size_t i = 0; i < sizeof kinds / sizeof *kinds; ++i) {
-    if (custom ? kinds[i].target != NULL &&
-                     strcmp(kinds[i].target, instruction->custom_call->target) == 0
-               : kinds[i].opcode == instruction->opcode) {
+    if (custom ? kinds[i].call == instruction->call_id : kinds[i].opcode == instruction->opcode) {
       return &kinds[i];
     }
   }

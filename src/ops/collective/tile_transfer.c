@@ -40,19 +40,11 @@ static trm_status add_transfer(const trm_tile_request *request, trm_tile_cost *c
   return trm_tile_cost_add(cost, &phase, error);
 }
 
-/* The "group_size" of a custom call's config; 0: none. */
-static int64_t stated_group_size(const trm_instruction *instruction) {
-  json_t *config = trm_instruction_config(instruction, 0, NULL);
-  const int64_t size = json_integer_value(json_object_get(config, "group_size"));
-  json_decref(config);
-  return size > 0 ? size : 0;
-}
-
 /* Replicas that take part in one group. */
 static int64_t group_size(const trm_tile_request *request) {
   const trm_collective *c = request->instruction->collective;
   int64_t size = request->options->replicas;
-  const int64_t stated = stated_group_size(request->instruction);
+  const int64_t stated = trm_config_integer(request->instruction, "group_size", 0);
   if (stated > 0) size = trm_least(trm_most(1, size), stated);
   if (c != NULL && c->replica_groups.count > 0 && c->replica_groups.groups[0].count > 0) {
     size = trm_least(trm_most(1, size), c->replica_groups.groups[0].count);
@@ -85,25 +77,6 @@ static trm_status add_ring(const trm_tile_request *request, trm_tile_cost *cost,
   return TRM_OK;
 }
 
-/* What a collective is; of a custom call by its name. */
-static trm_opcode collective_of(const trm_instruction *instruction) {
-  static const struct {
-    const char *target;
-    trm_opcode opcode;
-  } rows[] = {{"tremula.all-reduce", TRM_OP_ALL_REDUCE},
-              {"tremula.all-gather", TRM_OP_ALL_GATHER},
-              {"tremula.all-to-all", TRM_OP_ALL_TO_ALL},
-              {"tremula.reduce-scatter", TRM_OP_REDUCE_SCATTER},
-              {"tremula.replication-factor", TRM_OP_REPLICA_ID}};
-  if (instruction->opcode != TRM_OP_CUSTOM_CALL || instruction->custom_call == NULL) {
-    return instruction->opcode;
-  }
-  for (size_t r = 0; r < sizeof rows / sizeof *rows; ++r) {
-    if (strcmp(instruction->custom_call->target, rows[r].target) == 0) return rows[r].opcode;
-  }
-  return TRM_OP_COLLECTIVE_BROADCAST;
-}
-
 trm_status trm_tile_collective(const trm_tile_request *request, trm_tile_cost *cost,
                                trm_error *error) {
   TRY(trm_tile_cost_begin(cost, request, error));
@@ -113,8 +86,8 @@ trm_status trm_tile_collective(const trm_tile_request *request, trm_tile_cost *c
   for (uint32_t k = 0; k < request->num_operands; ++k) {
     bytes += trm_tile_shape_bytes(&request->operands[k].shape);
   }
-  switch (collective_of(instruction)) {
-    case TRM_OP_REPLICA_ID: /* a constant */
+  switch (trm_instruction_acts_as(instruction)) {
+    case TRM_OP_CUSTOM_CALL: /* the replication factor, a constant */
       return trm_tile_add_compute(request, cost, "Fill", "popops::Fill<int>", 1, 1, 37, 1.0, 1, 0,
                                   error);
     case TRM_OP_ALL_REDUCE:
@@ -153,17 +126,14 @@ static int64_t operand_bytes(const trm_tile_request *request) {
 }
 
 static trm_status add_host(const trm_tile_request *request, trm_tile_cost *cost, bool reads,
-                           bool remote, int64_t bytes, trm_error *error) {
+                           int64_t bytes, trm_error *error) {
   const trm_target *target = request->target;
-  const double rate = remote ? target->streaming_bytes_per_second : target->host_bytes_per_second;
   const double latency = target->host_latency_seconds * target->clock_frequency;
-  const trm_phase_kind kind = remote ? (reads ? TRM_PHASE_REMOTE_READ : TRM_PHASE_REMOTE_WRITE)
-                                     : (reads ? TRM_PHASE_HOST_READ : TRM_PHASE_HOST_WRITE);
-  const char *name = remote ? (reads ? "RemoteBufferRead" : "RemoteBufferWrite")
-                            : (reads ? "StreamCopyHostToDevice" : "StreamCopyDeviceToHost");
-  return add_transfer(request, cost, kind, name,
-                      (int64_t)latency + cycles_of(target, (double)bytes, rate), bytes, reads,
-                      error);
+  return add_transfer(
+      request, cost, reads ? TRM_PHASE_HOST_READ : TRM_PHASE_HOST_WRITE,
+      reads ? "StreamCopyHostToDevice" : "StreamCopyDeviceToHost",
+      (int64_t)latency + cycles_of(target, (double)bytes, target->host_bytes_per_second), bytes,
+      reads, error);
 }
 
 /* Between the I/O tiles and the others: the I/O tiles, which are fewer, decide. */
@@ -191,51 +161,43 @@ static trm_status add_io_copy(const trm_tile_request *request, trm_tile_cost *co
 static trm_status add_io_feed(const trm_tile_request *request, trm_tile_cost *cost, bool reads,
                               int64_t bytes, trm_error *error) {
   if (!reads) TRY(add_io_copy(request, cost, reads, bytes, error));
-  TRY(add_host(request, cost, reads, false, bytes, error));
+  TRY(add_host(request, cost, reads, bytes, error));
   trm_phase *stream = &cost->phases.items[cost->phases.count - 1];
   stream->temporary_worst = stream->temporary_total = 0;
   return reads ? add_io_copy(request, cost, reads, bytes, error) : TRM_OK;
 }
 
 /* Whether the data of a feed, or of a host embedding's table, is made up. */
-static bool is_synthetic(const trm_tile_request *request, const char *target) {
-  const trm_opcode opcode = request->instruction->opcode;
+static bool is_synthetic(const trm_tile_request *request) {
+  const trm_instruction *instruction = request->instruction;
   const uint32_t bits = request->options->synthetic;
-  if (opcode == TRM_OP_INFEED || strcmp(target, "tremula.infeed") == 0) {
-    return (bits & TRM_SYNTHETIC_INFEED) != 0;
+  switch (trm_instruction_acts_as(instruction)) {
+    case TRM_OP_INFEED: return (bits & TRM_SYNTHETIC_INFEED) != 0;
+    case TRM_OP_OUTFEED: return (bits & TRM_SYNTHETIC_OUTFEED) != 0;
+    default:
+      return (bits & TRM_SYNTHETIC_HOST_EMBEDDING) != 0 &&
+             instruction->call_id == TRM_CALL_HOST_CALL &&
+             trm_config_is(instruction, "table", JSON_TRUE);
   }
-  if (opcode == TRM_OP_OUTFEED || strcmp(target, "tremula.outfeed") == 0) {
-    return (bits & TRM_SYNTHETIC_OUTFEED) != 0;
-  }
-  if ((bits & TRM_SYNTHETIC_HOST_EMBEDDING) == 0 || strcmp(target, "tremula.host-call") != 0) {
-    return false;
-  }
-  json_t *config = trm_instruction_config(request->instruction, 0, NULL);
-  const bool is_table = json_is_true(json_object_get(config, "table"));
-  json_decref(config);
-  return is_table;
 }
 
-/* Feeds, sends and receives, remote buffers: one copy for all arrays of an element. A call of the
- * host sends its operands and waits for its results. */
+/* Feeds, sends and receives: one copy for all arrays of an element. A call of the host sends its
+ * operands and waits for its results. */
 trm_status trm_tile_transfer(const trm_tile_request *request, trm_tile_cost *cost,
                              trm_error *error) {
   TRY(trm_tile_cost_begin(cost, request, error));
   const trm_instruction *instruction = request->instruction;
-  const char *name = instruction->custom_call != NULL ? instruction->custom_call->target : "";
-  const bool remote = strncmp(name, "tremula.remote", strlen("tremula.remote")) == 0;
-  if (is_synthetic(request, name)) return TRM_OK;
-  const bool calls = strcmp(name, "tremula.host-call") == 0 || strcmp(name, "tremula.user-op") == 0;
-  const bool reads = instruction->opcode == TRM_OP_INFEED || instruction->opcode == TRM_OP_RECV ||
-                     instruction->opcode == TRM_OP_RECV_DONE ||
-                     strcmp(name, "tremula.infeed") == 0 || (remote && request->num_operands == 0);
+  const trm_opcode opcode = trm_instruction_acts_as(instruction);
+  if (is_synthetic(request)) return TRM_OK;
+  const bool calls = opcode == TRM_OP_CUSTOM_CALL;
+  const bool reads = opcode == TRM_OP_INFEED || opcode == TRM_OP_RECV || opcode == TRM_OP_RECV_DONE;
   const int64_t in = trm_tile_shape_bytes(&instruction->shape), out = operand_bytes(request);
   if (calls) {
-    if (out > 0) TRY(add_host(request, cost, false, false, out, error));
-    return add_host(request, cost, true, false, in, error);
+    if (out > 0) TRY(add_host(request, cost, false, out, error));
+    return add_host(request, cost, true, in, error);
   }
   if (request->options->io_tiles > 0) {
     return add_io_feed(request, cost, reads, reads ? in : out, error);
   }
-  return add_host(request, cost, reads, remote, reads ? in : out, error);
+  return add_host(request, cost, reads, reads ? in : out, error);
 }

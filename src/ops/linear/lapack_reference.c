@@ -29,7 +29,7 @@ typedef struct lapack_state {
 } lapack_state;
 
 struct routine {
-  const char *name;
+  trm_call_id call;
   uint32_t num_operands, num_results;
   /* The operands, dense, may be overwritten; results[i] are dense, too. */
   void (*run)(const matrices *sizes, number *const *operands, number *const *results,
@@ -311,23 +311,16 @@ static void run_syevd(const matrices *s, number *const *operands, number *const 
 /* ---- The kernel ----------------------------------------------------------------------------- */
 
 static const routine routines[] = {
-    {"potrf", 1, 2, run_potrf}, {"getrf", 1, 3, run_getrf}, {"trsm", 2, 1, run_trsm},
-    {"geqrf", 1, 2, run_geqrf}, {"orgqr", 2, 1, run_orgqr}, {"ungqr", 2, 1, run_orgqr},
-    {"gesdd", 1, 5, run_gesdd}, {"syevd", 1, 3, run_syevd}, {"heevd", 1, 3, run_syevd},
+    {TRM_CALL_LAPACK_POTRF, 1, 2, run_potrf}, {TRM_CALL_LAPACK_GETRF, 1, 3, run_getrf},
+    {TRM_CALL_LAPACK_TRSM, 2, 1, run_trsm},   {TRM_CALL_LAPACK_GEQRF, 1, 2, run_geqrf},
+    {TRM_CALL_LAPACK_ORGQR, 2, 1, run_orgqr}, {TRM_CALL_LAPACK_UNGQR, 2, 1, run_orgqr},
+    {TRM_CALL_LAPACK_GESDD, 1, 5, run_gesdd}, {TRM_CALL_LAPACK_SYEVD, 1, 3, run_syevd},
+    {TRM_CALL_LAPACK_HEEVD, 1, 3, run_syevd},
 };
 
-static const routine *find_routine(const char *target) {
-  const char prefix[] = "lapack_";
-  const char *name = target + sizeof prefix; /* behind the type */
-  if (strncmp(target, prefix, sizeof prefix - 1) != 0 || target[sizeof prefix - 1] == '\0' ||
-      strchr("sdcz", target[sizeof prefix - 1]) == NULL) {
-    return NULL;
-  }
+static const routine *find_routine(trm_call_id call) {
   for (size_t i = 0; i < sizeof routines / sizeof *routines; ++i) {
-    const size_t length = strlen(routines[i].name);
-    if (strncmp(name, routines[i].name, length) == 0 && strcmp(name + length, "_ffi") == 0) {
-      return &routines[i];
-    }
+    if (routines[i].call == call) return &routines[i];
   }
   return NULL;
 }
@@ -401,8 +394,7 @@ static bool shapes_fit(const trm_kernel_request *request, matrices *s) {
   for (uint32_t k = 0; k < s->routine->num_results; ++k)
     leaf[k] = trm_shape_leaf(result, (int32_t)k);
   const int64_t m = s->m, n = s->n, k = m < n ? m : n;
-  const char *name = s->routine->name;
-  if (strcmp(name, "trsm") == 0) {
+  if (s->routine->run == run_trsm) {
     const trm_shape *b = trm_operand_shape(request, 1);
     if (b->rank < 2) return false;
     const bool left = s->side == 'L';
@@ -437,7 +429,7 @@ static bool shapes_fit(const trm_kernel_request *request, matrices *s) {
 trm_status trm_reference_lapack_create(const trm_kernel_request *request, trm_kernel *out_kernel,
                                        bool *out_supported, trm_error *error) {
   const trm_instruction *instruction = request->instruction;
-  const routine *r = find_routine(instruction->custom_call->target);
+  const routine *r = find_routine(instruction->call_id);
   *out_supported = true;
   if (r == NULL) {
     return trm_reference_refuse(request,

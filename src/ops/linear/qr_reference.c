@@ -88,7 +88,7 @@ static trm_status run_product(const trm_kernel *kernel, const trm_kernel_call *c
 
 trm_status trm_reference_qr_create(const trm_kernel_request *request, trm_kernel *out_kernel,
                                    bool *out_supported, trm_error *error) {
-  const bool is_qr = strcmp(request->instruction->custom_call->target, "Qr") == 0;
+  const bool is_qr = request->instruction->call_id == TRM_CALL_QR;
   const trm_shape *result = &request->instruction->shape;
   *out_supported = true;
   if (request->instruction->num_operands != (is_qr ? 1 : 2)) {

@@ -73,12 +73,6 @@ static int64_t batch_of(const trm_shape *shape, int32_t inner) {
 
 enum { BLOCK = 64 }; /* poplibs: about the default of its block sizes */
 
-/* Whether a custom call is the routine of LAPACK, whatever its type. */
-static bool calls_routine(const trm_instruction *instruction, const char *routine) {
-  return instruction->opcode == TRM_OP_CUSTOM_CALL && instruction->custom_call != NULL &&
-         strstr(instruction->custom_call->target, routine) != NULL;
-}
-
 trm_status trm_tile_algebra(const trm_tile_request *request, trm_tile_cost *cost,
                             trm_error *error) {
   TRY(trm_tile_cost_begin(cost, request, error));
@@ -88,7 +82,7 @@ trm_status trm_tile_algebra(const trm_tile_request *request, trm_tile_cost *cost
   if (trm_shape_count(a) == 0 || a->rank < 2) return TRM_OK;
   const int64_t n = a->dims[a->rank - 1], batch = batch_of(a, 2);
   const int64_t block = trm_least(n, BLOCK), blocks = trm_ceil_divide(n, block);
-  if (instruction->opcode == TRM_OP_TRIANGULAR_SOLVE || calls_routine(instruction, "trsm_ffi")) {
+  if (trm_instruction_acts_as(instruction) == TRM_OP_TRIANGULAR_SOLVE) {
     const trm_shape *b = &request->operands[1].shape;
     const int64_t columns = trm_most(1, trm_shape_count(b) / trm_most(1, n * batch));
     TRY(add_block(request, cost, "InvertBlock", "poplin::TriangularSolve<float>", batch, block, 3,
@@ -100,7 +94,7 @@ trm_status trm_tile_algebra(const trm_tile_request *request, trm_tile_cost *cost
     return add_matmul(request, cost, "TriangularSolve/Solve", batch, block, block, columns, blocks,
                       error);
   }
-  if (instruction->opcode == TRM_OP_CHOLESKY || calls_routine(instruction, "potrf_ffi")) {
+  if (trm_instruction_acts_as(instruction) == TRM_OP_CHOLESKY) {
     TRY(add_block(request, cost, "CholeskyBlock", "poplin::Cholesky<float>", batch, block, 3,
                   blocks, error));
     if (blocks == 1) return TRM_OK;

@@ -178,7 +178,7 @@ trm_status trm_dropout_create(const trm_kernel_request *request, trm_kernel *out
                                 error);
   }
   dropout *state = ARENA_NEW(request->arena, dropout, 1);
-  CHECK_MEMORY(state, "tremula.dropout");
+  CHECK_MEMORY(state, "a dropout");
   state->dtype = x->dtype;
   json_t *config = trm_instruction_config(instruction, 0, NULL);
   const trm_status status = read_config(state, x, config, error);

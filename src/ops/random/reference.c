@@ -284,7 +284,7 @@ static trm_status create_random_call(const trm_kernel_request *request, trm_kern
     return trm_reference_refuse(request, "tremula.random gives floats and integers", error);
   }
   random_call *state = ARENA_NEW(request->arena, random_call, 1);
-  CHECK_MEMORY(state, "tremula.random");
+  CHECK_MEMORY(state, "random numbers");
   state->dtype = instruction->shape.dtype;
   state->count = trm_shape_count(&instruction->shape);
   if (kind == TRM_KIND_FLOAT) state->high.f = 1.0; /* [0, 1), or mean 0 and deviation 1 */

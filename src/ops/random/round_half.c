@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/half.h"
+#include "hlo/config.h"
 #include "ops/random/bits.h"
 #include "ops/threads.h"
 
@@ -98,10 +99,9 @@ trm_status trm_round_half_create(const trm_kernel_request *request, trm_kernel *
   }
   round_half *state = ARENA_NEW(request->arena, round_half, 1);
   CHECK_MEMORY(state, "a rounding");
-  const char *config = instruction->backend_config == NULL ? "" : instruction->backend_config;
   *state = (round_half){.count = trm_shape_count(x),
                         .half_overflow = request->module->half_overflow,
-                        .alike = strstr(config, "\"alike\":true") != NULL};
+                        .alike = trm_config_is(instruction, "alike", JSON_TRUE)};
   *out_supported = true;
   *out_kernel = (trm_kernel){.name = "reference.round-half", .state = state, .run = run_round_half};
   return TRM_OK;

@@ -1,17 +1,13 @@
 /* Owns: random numbers and dropout on an IPU, whose workers have a generator in hardware.
  * Formulas: docs/cost_model.md, "Random". */
-#include <string.h>
-
+#include "hlo/config.h"
 #include "target/target.h"
 #include "tile/exchange.h"
 
 /* As poprand calls the compute set. */
 static const char *word_of(bool dropout, bool normal, const trm_instruction *instruction) {
   if (dropout) return "dropout";
-  if (instruction->backend_config != NULL &&
-      strstr(instruction->backend_config, "truncated") != NULL) {
-    return "truncatedNormal";
-  }
+  if (trm_config_is_text(instruction, "distribution", "truncated_normal")) return "truncatedNormal";
   return normal ? "normal" : "uniform";
 }
 
@@ -27,17 +23,15 @@ trm_status trm_tile_random(const trm_tile_request *request, trm_tile_cost *cost,
         trm_shape_count(shape) <= 4) {
       continue; /* a state */
     }
-    const bool dropout = instruction->opcode == TRM_OP_CUSTOM_CALL &&
-                         instruction->custom_call != NULL &&
-                         strstr(instruction->custom_call->target, "dropout") != NULL;
+    const bool dropout = instruction->call_id == TRM_CALL_DROPOUT;
     if (dropout && request->num_operands > 0 && !request->operands[0].is_view &&
         trm_shape_count(&request->operands[0].shape) == trm_shape_count(shape)) {
       *place = trm_mapping_like(&request->operands[0].mapping, shape->dtype);
       if (request->operands[0].dies) cost->results[l].in_place = 0;
     }
-    const bool normal =
-        instruction->distribution == 2 || (instruction->backend_config != NULL &&
-                                           strstr(instruction->backend_config, "normal") != NULL);
+    const bool normal = instruction->distribution == 2 ||
+                        trm_config_is_text(instruction, "distribution", "normal") ||
+                        trm_config_is_text(instruction, "distribution", "truncated_normal");
     const int64_t width = trm_tile_vector_width(shape->dtype);
     /* A vector: urand64, two or four conversions, a scaled add, a store. */
     const int64_t per_vector = dropout ? 4 : normal ? 8 : 5;

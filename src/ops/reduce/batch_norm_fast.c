@@ -344,8 +344,7 @@ trm_status trm_batch_norm_statistics_create(const trm_kernel_request *request,
                                             trm_kernel *out_kernel, bool *out_supported,
                                             trm_error *error) {
   const trm_instruction *instruction = request->instruction;
-  const bool is_grad =
-      strcmp(instruction->custom_call->target, "tremula.batch-norm-gradient-statistics") == 0;
+  const bool is_grad = instruction->call_id == TRM_CALL_BATCH_NORM_GRADIENT_STATISTICS;
   json_t *config = trm_instruction_config(instruction, 0, NULL);
   const json_t *feature = json_object_get(config, "feature_index");
   const json_t *epsilon = json_object_get(config, "epsilon");

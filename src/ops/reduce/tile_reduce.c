@@ -291,12 +291,8 @@ static trm_status add_pass(const trm_tile_request *request, trm_tile_cost *cost,
 
 /* Of an instruction, or of a custom call that it was taken apart into. */
 static int64_t feature_index(const trm_instruction *norm) {
-  if (norm->opcode != TRM_OP_CUSTOM_CALL) return norm->number;
-  json_t *config = trm_instruction_config(norm, 0, NULL);
-  const json_t *index = json_object_get(config, "feature_index");
-  const int64_t feature = json_is_integer(index) ? json_integer_value(index) : -1;
-  json_decref(config);
-  return feature;
+  return norm->opcode == TRM_OP_CUSTOM_CALL ? trm_config_integer(norm, "feature_index", -1)
+                                            : norm->number;
 }
 
 /* The channels of operand 0 of a batch norm; all else is reduced. */

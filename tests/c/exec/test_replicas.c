@@ -296,6 +296,37 @@ static void test_random_numbers(void **state) {
   trm_engine_free(two);
 }
 
+/* Roundings of all replicas draw the same where the call says so, however its JSON is written. */
+static void test_roundings_alike(void **state) {
+  (void)state;
+  static const struct {
+    const char *config;
+    bool alike;
+  } rows[] = {{"{}", false},
+              {"{\\\"alike\\\":false}", false},
+              {"{\\\"alike\\\":true}", true},
+              {"{ \\\"alike\\\" : true }", true},
+              {"{\\n\\\"alike\\\":\\ttrue\\n}", true}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
+    char text[512];
+    snprintf(text, sizeof text,
+             "HloModule m\nENTRY e { x = f32[256] parameter(0)\n"
+             "  ROOT r = f16[256] custom-call(x), backend_config=\"%s\",\n"
+             "    custom_call_target=\"tremula.round-half-stochastically\" }\n",
+             rows[i].config);
+    float x[256];
+    for (int k = 0; k < 256; ++k) x[k] = 1.0f + 0x1p-12f * (float)k;
+    const void *inputs[1] = {x};
+    uint16_t first[256];
+    void *outputs[1] = {first};
+    trm_engine *engine = engine_of(text, 2);
+    must_run(engine, inputs, NULL, outputs, NULL);
+    const bool same = memcmp(first, trm_engine_output(engine, 1, 0), sizeof first) == 0;
+    if (same != rows[i].alike) fail_msg("%s: equal bits: %d", rows[i].config, same);
+    trm_engine_free(engine);
+  }
+}
+
 /* ---- Threads -------------------------------------------------------------------------------- */
 
 /* The same bits whatever number of threads the replicas have. */
@@ -508,6 +539,7 @@ int main(void) {
       cmocka_unit_test(test_data_ends_within_a_step),
       cmocka_unit_test(test_wrong_outfeed),
       cmocka_unit_test(test_random_numbers),
+      cmocka_unit_test(test_roundings_alike),
       cmocka_unit_test(test_numbers_of_threads),
       cmocka_unit_test(test_replicas_that_part_ways),
       cmocka_unit_test(test_collectives_in_other_orders),

@@ -66,6 +66,21 @@ static void test_sources(void **state) {
   expect_same(text, "1", 8);
 }
 
+/* However the JSON of a call is written. */
+static void test_config_with_spaces(void **state) {
+  (void)state;
+  expect_same("ENTRY e { id = u32[] replica-id()  y = f32[] convert(id)\n"
+              "  mine = f32[] custom-call(y), custom_call_target=\"tremula.all-reduce\", "
+              "backend_config=\"{ \\\"op\\\" : \\\"local\\\", \\\"group_size\\\" : 0 }\"\n"
+              "  pairs = f32[] custom-call(y), custom_call_target=\"tremula.all-reduce\", "
+              "backend_config=\"{ \\\"group_size\\\" : 2 , \\\"op\\\" : \\\"add\\\" }\"\n"
+              "  four = f32[] custom-call(y), custom_call_target=\"tremula.all-reduce\", "
+              "backend_config=\"{ \\\"op\\\" : \\\"add\\\" , \\\"group_size\\\" : 4 }\"\n"
+              "  a1 = f16[] convert(mine)  a2 = f16[] convert(pairs)  a3 = f16[] convert(four)\n"
+              "  ROOT t = (f16[], f16[], f16[]) tuple(a1, a2, a3) }\n",
+              "4", 1);
+}
+
 /* A value goes round in the state of a loop; `limit` is what the condition compares with. */
 static void expect_loop(const char *limit, int same) {
   char text[2048];
@@ -239,7 +254,7 @@ int main(void) {
       cmocka_unit_test(test_sources),         cmocka_unit_test(test_loops),
       cmocka_unit_test(test_branches),        cmocka_unit_test(test_long_way),
       cmocka_unit_test(test_same_inputs),     cmocka_unit_test(test_groups),
-      cmocka_unit_test(test_not_distributed),
+      cmocka_unit_test(test_not_distributed), cmocka_unit_test(test_config_with_spaces),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 """Feeding a loop on the IPU from a dataset (`tensorflow.python.ipu.ipu_infeed_queue`)."""
 
+from tremula import custom_calls
 from tremula.tf.inner import datasets, eager, errors, graphs, strategies
 from tremula.tf.runtime import checks, feed_arguments, outside, plugin, tracing
 
@@ -160,7 +161,7 @@ class IPUInfeedQueue:
         block._tremula_infeed = self._id
         trace.infeed = self
         self._dequeued = True
-        operation = tracing.side_effect("tremula.infeed", {"feed": trace.feed(self._id)}, [],
+        operation = tracing.side_effect(custom_calls.INFEED, {"feed": trace.feed(self._id)}, [],
                                         self._types, self._shapes)
         return tf.nest.pack_sequence_as(self._structure, list(operation.outputs))
 

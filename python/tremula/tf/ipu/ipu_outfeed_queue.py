@@ -4,6 +4,7 @@ import collections.abc
 import enum
 import weakref
 
+from tremula import custom_calls
 from tremula.tf.inner import eager, errors, graphs
 from tremula.tf.runtime import checks, feed_arguments, plugin, replication, tracing
 
@@ -103,7 +104,7 @@ class IPUOutfeedQueue(collections.abc.Iterable):
         self._enqueued_in = weakref.ref(graphs.outermost_graph())
         self._trace = trace
         feed = self._id if self._trace is None else self._trace.feed(self._id)
-        operation = tracing.side_effect("tremula.outfeed", {"feed": feed}, flat, [], [])
+        operation = tracing.side_effect(custom_calls.OUTFEED, {"feed": feed}, flat, [], [])
         self._place = self._trace or operation
         return operation
 

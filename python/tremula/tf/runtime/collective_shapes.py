@@ -4,11 +4,12 @@ A custom call must say what the shape of its result is. Until that is known an o
 stands for it, XlaAllReduce, which TensorFlow cannot lower.
 """
 
+from tremula import custom_calls
 from tremula.tf.inner import graphs
 from tremula.tf.runtime import rewriting
 
 STAND_IN = "XlaAllReduce"
-TARGET = "tremula.all-reduce"
+TARGET = custom_calls.ALL_REDUCE
 REDUCTIONS = {"add": "Add", "mean": "Mean", "min": "Min", "max": "Max", "mul": "Mul"}
 
 

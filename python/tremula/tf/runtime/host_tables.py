@@ -10,10 +10,11 @@ whatever is read of a variable and assigned to it, as it does once a variable wa
 
 import weakref
 
+from tremula import custom_calls
 from tremula.tf.inner import errors, graphs, marks
 from tremula.tf.runtime import plugin, tracing
 
-_TARGET = "tremula.host-call"
+_TARGET = custom_calls.HOST_CALL
 
 
 class HostTable:

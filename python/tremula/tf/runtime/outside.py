@@ -8,11 +8,12 @@ none.
 
 import re
 
+from tremula import custom_calls
 from tremula.tf.inner import eager, errors, graphs, marks, patches
 from tremula.tf.runtime import host_calls, node_table, rewriting
 
 ATTRIBUTE = "_xla_outside_compilation"
-TARGET = "tremula.host-call"
+TARGET = custom_calls.HOST_CALL
 SECOND_INFEED = (
     "Currently multiple IPUInfeedQueue in the same program are not supported.")
 
@@ -75,7 +76,7 @@ class Host:
         """What the program calls the queues and host functions in the configuration of a custom
         call that a tf.function was traced with."""
         from tremula.tf.runtime import feed_arguments
-        if target == "tremula.infeed":
+        if target == custom_calls.INFEED:
             infeed = feed_arguments.infeed(config["feed"])
             if self._trace.infeed not in (None, infeed):
                 raise errors.failed_precondition(SECOND_INFEED)

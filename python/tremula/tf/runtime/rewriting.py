@@ -7,6 +7,7 @@ Its own nodes and those of its functions are treated alike. A function's nodes n
 import hashlib
 import json
 
+from tremula import custom_calls
 from tremula.tf.inner import graphs, protos
 from tremula.tf.runtime import node_marks
 
@@ -14,8 +15,8 @@ from tremula.tf.runtime import node_marks
 _MARKS = (node_marks.SHARDING, node_marks.FRONTEND_ATTRIBUTES, "_XlaCompile", "_XlaScope",
           "_XlaSeparateCompiledGradients", "_class", "_gradient_op_type")
 
-RANDOM_TARGET = "tremula.random"
-ASSERT_TARGET = "tremula.assert"
+RANDOM_TARGET = custom_calls.RANDOM
+ASSERT_TARGET = custom_calls.ASSERT
 _INT32, _BOOL = 3, 10  # the types' numbers in protocol buffers
 # Ops that call functions: how many inputs come before those that the functions get.
 CALLS = {"While": 0, "StatelessWhile": 0, "PartitionedCall": 0, "StatefulPartitionedCall": 0,

@@ -7,6 +7,7 @@ ordinary initialisers.
 import contextlib
 import threading
 
+from tremula import custom_calls
 from tremula.tf.inner import dtypes, eager, errors, graphs, handles, python_code
 from tremula.tf.runtime import outside, pruning, rewriting, support
 
@@ -247,9 +248,9 @@ def _acts(operation, functions, harmless):
 
 
 # What the nodes are called in the original, which profiles show.
-_EFFECT_NAMES = {"tremula.infeed": "PopDatastreamInfeedDequeue",
-                 "tremula.outfeed": "PopDatastreamOutfeedEnqueue",
-                 "tremula.host-call": "HostCall", "tremula.user-op": "UserOp"}
+_EFFECT_NAMES = {custom_calls.INFEED: "PopDatastreamInfeedDequeue",
+                 custom_calls.OUTFEED: "PopDatastreamOutfeedEnqueue",
+                 custom_calls.HOST_CALL: "HostCall", custom_calls.USER_OP: "UserOp"}
 
 
 def side_effect(target, config, operands, result_dtypes, result_shapes, name=None):

@@ -4,6 +4,7 @@ import json
 
 import tensorflow.compat.v1 as tf
 
+from tremula import custom_calls
 from tremula.tf.inner import graphs
 from tremula.tf.runtime import collective_shapes, tracing
 
@@ -79,7 +80,7 @@ def all_reduce(value, op, size, name):
 
 def factor(name=None):
     """The number of replicas, a scalar int32 tensor."""
-    return call("tremula.replication-factor", {}, None, [], name or "ReplicationFactor")
+    return call(custom_calls.REPLICATION_FACTOR, {}, None, [], name or "ReplicationFactor")
 
 
 def is_all_reduce(operation):

@@ -2,6 +2,7 @@
 
 import tensorflow.compat.v1 as tf
 
+from tremula import custom_calls
 from tremula.tf.ipu.ops import _collectives
 
 
@@ -18,7 +19,7 @@ def _exchange(x, split, concat, count, name):
     shape = x.shape.as_list()
     shape[split] //= count
     shape[concat] *= count
-    return _collectives.call("tremula.all-to-all",
+    return _collectives.call(custom_calls.ALL_TO_ALL,
                              {"split": split, "concat": concat, "group_size": count}, x, shape,
                              name)
 
@@ -29,10 +30,10 @@ def all_gather(x, count, name):
     def gather(value):
         def gradient(upstream):
             part = _collectives.call(
-                "tremula.reduce-scatter", {"op": "add", "group_size": count},
+                custom_calls.REDUCE_SCATTER, {"op": "add", "group_size": count},
                 tf.reshape(upstream, [-1]), [value.shape.num_elements()], f"{name}Grad")
             return tf.reshape(part, value.shape)
-        gathered = _collectives.call("tremula.all-gather", {"group_size": count}, value,
+        gathered = _collectives.call(custom_calls.ALL_GATHER, {"group_size": count}, value,
                                      [count, *value.shape.as_list()], name)
         return gathered, gradient
     return gather(x)

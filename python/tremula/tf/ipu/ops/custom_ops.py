@@ -6,11 +6,12 @@ import logging
 
 import tensorflow.compat.v1 as tf
 
+from tremula import custom_calls
 from tremula.tf.inner import graphs
 from tremula.tf.ipu.ops import _building
 from tremula.tf.runtime import checks, tracing, user_libraries
 
-_TARGET = "tremula.user-op"
+_TARGET = custom_calls.USER_OP
 LOG = logging.getLogger("tremula")
 
 

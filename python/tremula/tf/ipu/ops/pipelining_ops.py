@@ -12,6 +12,7 @@ import json
 import numpy as np
 import tensorflow.compat.v1 as tf
 
+from tremula import custom_calls
 from tremula.tf.inner import eager, marks, python_code
 from tremula.tf.ipu import gradient_accumulation as ga
 from tremula.tf.ipu import ipu_infeed_queue, ipu_outfeed_queue, loops, scopes, sharding
@@ -405,7 +406,7 @@ def _check_overlap(plan):
         fits = tf.logical_and(tf.equal(plan.count % length, 0), plan.count >= length)
         message = ("Pipeline depth is invalid. Check that it is a multiple of the overlap length "
                    f"({length}), and not less. " + _COUNT_NAMES % plan.schedule.name)
-        return [tracing.side_effect("tremula.assert", {"message": message},
+        return [tracing.side_effect(custom_calls.ASSERT, {"message": message},
                                     [tf.reshape(fits, [])], [], [])]
     if count % length or count < length:
         tracing.refuse(

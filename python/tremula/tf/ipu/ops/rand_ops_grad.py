@@ -9,10 +9,11 @@ import json
 
 import tensorflow.compat.v1 as tf
 
+from tremula import custom_calls
 from tremula.tf.inner import graphs
 from tremula.tf.ipu.ops import _building
 
-TARGET = "tremula.dropout"
+TARGET = custom_calls.DROPOUT
 _PHILOX = 1
 
 

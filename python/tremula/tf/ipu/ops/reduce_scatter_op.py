@@ -2,6 +2,7 @@
 
 import tensorflow.compat.v1 as tf
 
+from tremula import custom_calls
 from tremula.tf.ipu.ops import _collectives, _generations
 
 
@@ -35,5 +36,5 @@ def _scatter(x, count, op, name):
     if x.shape.rank != 1:
         raise ValueError("reduce_scatter takes tensors of rank 1, but "
                          f"{x.name} has the shape {x.shape}.")
-    return _collectives.call("tremula.reduce-scatter", {"op": op, "group_size": count}, x,
+    return _collectives.call(custom_calls.REDUCE_SCATTER, {"op": op, "group_size": count}, x,
                              [-(-x.shape.as_list()[0] // count)], name)

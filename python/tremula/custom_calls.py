@@ -1,0 +1,18 @@
+"""The targets of Tremula's custom calls.
+
+Made of src/hlo/custom_calls.def by tests/structure/test_tables.py."""
+INFEED = "tremula.infeed"
+OUTFEED = "tremula.outfeed"
+HOST_CALL = "tremula.host-call"
+USER_OP = "tremula.user-op"
+ASSERT = "tremula.assert"
+ALL_GATHER = "tremula.all-gather"
+ALL_REDUCE = "tremula.all-reduce"
+ALL_TO_ALL = "tremula.all-to-all"
+REDUCE_SCATTER = "tremula.reduce-scatter"
+REPLICATION_FACTOR = "tremula.replication-factor"
+DROPOUT = "tremula.dropout"
+RANDOM = "tremula.random"
+BATCH_NORM_STATISTICS = "tremula.batch-norm-statistics"
+BATCH_NORM_GRADIENT_STATISTICS = "tremula.batch-norm-gradient-statistics"
+ROUND_HALF = "tremula.round-half-stochastically"
