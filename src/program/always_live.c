@@ -12,11 +12,11 @@ enum {
   SUPERVISOR_STACK = 768,
   CONTROL_ID_BYTES = 16,   /* a tile's ids of the host's sync */
   CONTROL_BASE = 560,      /* * control code of a program that does nothing: start, host sync */
-  STEP_CODE = 24,          /* control code of a compute set: call, arguments, return */
-  EXCHANGE_CALL_CODE = 12, /* control code of an exchange */
-  LOOP_CODE = 48,
-  EXCHANGE_SETUP_CODE = 16, /* * exchange code: one exchange */
-  MESSAGE_CODE = 8,         /* * exchange code: one message, sent or received */
+  STEP_CODE = 10,          /* control code of a compute set: call, arguments, return */
+  EXCHANGE_CALL_CODE = 6,  /* control code of an exchange */
+  LOOP_CODE = 20,
+  EXCHANGE_SETUP_CODE = 8,  /* * exchange code: one exchange */
+  MESSAGE_CODE = 4,         /* * exchange code: one message, sent or received */
   HOST_COPY_CODE = 144,
   HOST_PACKET_HEADER = 4, /* * */
   GLOBAL_COPY_CODE = 144,
@@ -31,12 +31,14 @@ static trm_status add(trm_program_builder *builder, const char *name, trm_memory
       .name = name,
       .source = TRM_NO_INDEX,
       .category = category,
-      .always_live = true,
+      .always_live = category != TRM_CATEGORY_STACK,
       .mapping = trm_mapping_spread(builder->target, worst, total, ipu, 0)};
+  if (wanted.mapping.kind == TRM_MAPPING_NONE) return TRM_OK;
   uint32_t variable;
-  return wanted.mapping.kind == TRM_MAPPING_NONE
-             ? TRM_OK
-             : trm_program_add_variable(builder, &wanted, &variable, error);
+  TRY(trm_program_add_variable(builder, &wanted, &variable, error));
+  builder->variables.items[variable].live =
+      (trm_program_interval){0, (uint32_t)builder->steps.count};
+  return TRM_OK;
 }
 
 /* The same on every tile of an IPU. */

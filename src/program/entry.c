@@ -147,10 +147,7 @@ static trm_status add_stream(trm_program_builder *builder, const char *name, trm
       .bytes_in_worst = in ? share : 0,
       .bytes_in_total = in ? bytes : 0,
       .bytes_out_worst = in ? 0 : share,
-      .bytes_out_total = in ? 0 : bytes,
-      .temporary_worst = share,
-      .temporary_total = bytes,
-      .temporary_is_message = true};
+      .bytes_out_total = in ? 0 : bytes};
   trm_tile_cost cost = {.arena = &builder->program->arena};
   uint32_t first, last, writes;
   trm_status status = trm_tile_cost_add(&cost, &phase, error);
@@ -231,7 +228,7 @@ static trm_status add_seeds(trm_program_builder *builder, trm_error *error) {
                                              .count = tiles,
                                              .cycles = 120,
                                              .state_bytes = 12,
-                                             .code_bytes = 300}}}};
+                                             .code_bytes = 250}}}};
     TRY(add_phases(builder, phases, 2, ipu, error));
   }
   return TRM_OK;
