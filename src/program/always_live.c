@@ -11,7 +11,7 @@ enum {
   WORKER_STACK = 400, /* * one worker's; with the supervisor's 3168 a tile */
   SUPERVISOR_STACK = 768,
   CONTROL_ID_BYTES = 16,   /* a tile's ids of the host's sync */
-  CONTROL_BASE = 560,      /* * control code of a program that does nothing: start, host sync */
+  CONTROL_BASE = 662,      /* * control code of a program that does nothing: start, host sync */
   STEP_CODE = 10,          /* control code of a compute set: call, arguments, return */
   EXCHANGE_CALL_CODE = 6,  /* control code of an exchange */
   LOOP_CODE = 20,
