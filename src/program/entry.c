@@ -37,8 +37,8 @@ typedef struct input_table {
 } input_table;
 
 /* An input is a weight (it stays on the IPU) when it is a variable, as far as that is known; else
- * when an output updates it, or when it is used as weights are; one that is only read and is used as
- * activations are, or holds integers, is sent for each run. */
+ * when an output updates it, or when it is used as weights are; one that is only read and is used
+ * as activations are, or holds integers, is sent for each run. */
 static bool is_weight(const trm_program_builder *builder, const input_table *table, size_t index,
                       trm_index i, uint32_t leaf, const trm_shape *shape, bool updated) {
   if (updated) return true;
@@ -123,6 +123,7 @@ static trm_status add_inputs(trm_program_builder *builder, entry_values *v,
       added->leaf = (uint32_t)l;
       added->is_input = true;
       added->is_weight = weight;
+      added->is_updated = owned[l];
       added->is_remote = remote;
       values[l] = trm_value_plain(builder, variable);
       if (!weight) {
