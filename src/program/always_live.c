@@ -9,8 +9,8 @@
  * and a random seed on a GC2, which Graphcore's guide prints (bench/fidelity/published.h); those
  * marked + are worked out of what the original's tests assert (docs/fidelity.md). */
 enum {
-  OLD_STACKS = 3168,       /* * a tile's: of the SDKs that an ipu1 had */
-  STACKS = 320,            /* + of later ones, which know what a vertex needs */
+  STACKS = 3168,           /* * a tile's */
+  SMALL_STACKS = 320,      /* + where nothing is of poplin: later SDKs size them by vertex */
   CONTROL_ID_BYTES = 16,   /* a tile's ids of the host's sync */
   CONTROL_BASE = 662,      /* * control code of a program that does nothing: start, host sync */
   STEP_CODE = 10,          /* + control code of a compute set: call, arguments, return */
@@ -213,15 +213,21 @@ static int64_t host_headers(const trm_program_builder *builder, const ipu_sums *
           packets(builder, sum->host_writes, HOST_WRITE_PACKET));
 }
 
-static int64_t stacks(const trm_target *target) {
-  return strcmp(target->architecture, "ipu1") == 0 ? OLD_STACKS : STACKS;
+static int64_t stacks(const trm_program_builder *builder, const codelets *list, uint32_t ipu) {
+  if (strcmp(builder->target->architecture, "ipu1") == 0) return STACKS;
+  for (size_t c = 0; c < list->count; ++c) {
+    const codelet *one = &list->items[c];
+    if (one->ipu == ipu && strncmp(one->name, "poplin::", 8) == 0) return STACKS;
+  }
+  return SMALL_STACKS;
 }
 
 static trm_status add_code(trm_program_builder *builder, const ipu_sums *sum, const codelets *list,
                            uint32_t ipu, trm_error *error) {
   /* How large stacks are is known of compiled code only: the original's IPU Model has none without.
    */
-  TRY(add_everywhere(builder, "stacks", TRM_CATEGORY_STACK, ipu, stacks(builder->target), error));
+  TRY(add_everywhere(builder, "stacks", TRM_CATEGORY_STACK, ipu, stacks(builder, list, ipu),
+                     error));
   TRY(add_everywhere(builder, "control code", TRM_CATEGORY_CONTROL_CODE, ipu, sum->control, error));
   TRY(add(builder, "exchange code", TRM_CATEGORY_INTERNAL_EXCHANGE_CODE, ipu, sum->exchange_worst,
           sum->exchange_total, error));

@@ -128,7 +128,7 @@ static trm_status add_inputs(trm_program_builder *builder, entry_values *v,
       values[l] = trm_value_plain(builder, variable);
       if (!weight) {
         *out_bytes += added->total_bytes;
-        owned[l] = true; /* sent again for the next run */
+        owned[l] = table->arguments < 0; /* sent again for the next run */
       }
     }
     v->parameters[p] = values;
@@ -237,7 +237,7 @@ static trm_status add_seeds(trm_program_builder *builder, trm_error *error) {
                                              .count = tiles,
                                              .cycles = 120,
                                              .state_bytes = 12,
-                                             .code_bytes = 250}}}};
+                                             .code_bytes = 200}}}};
     TRY(add_phases(builder, phases, 2, ipu, error));
   }
   return TRM_OK;
