@@ -1,5 +1,5 @@
-"""Programs of which the memory is known (tests/data/compute_sets.json says which; docs/fidelity.md
-compares), from one layer to a short ResNet."""
+"""Programs of which the memory is known (tests/data/profile_numbers.json says which;
+docs/fidelity.md compares), from one layer to a short ResNet."""
 
 import numpy as np
 import tensorflow.compat.v1 as tf
