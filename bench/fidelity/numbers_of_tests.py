@@ -28,7 +28,7 @@ SETTINGS = ("tiles", "code", "initialize", "options")
 
 
 def held_out(case):
-    """Whether causes were not looked for in a case: half of the tests, by the parity of a CRC-32."""
+    """Whether the parity of a test's CRC-32 is odd, as for the layers."""
     return zlib.crc32(case["test"].encode()) % 2 == 1
 
 

@@ -10,11 +10,11 @@ from tensorflow.python import ipu
 
 def _layers(x, units=(32, 64, 64), dtype=tf.float16):
     with tf.variable_scope("all", use_resource=True):
-        for number, units in enumerate(units):
+        for number, width in enumerate(units):
             name = f"l{number}"
-            w = tf.get_variable(name + "_w", [x.shape[1], units], dtype,
+            w = tf.get_variable(name + "_w", [x.shape[1], width], dtype,
                                 tf.truncated_normal_initializer(stddev=0.01), use_resource=True)
-            x = tf.nn.relu(tf.nn.xw_plus_b(x, w, variable(name + "_b", [units], dtype, 0.0)))
+            x = tf.nn.relu(tf.nn.xw_plus_b(x, w, variable(name + "_b", [width], dtype, 0.0)))
     return x
 
 

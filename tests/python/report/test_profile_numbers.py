@@ -24,7 +24,8 @@ def one_ipu_afterwards():
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case["program"] for case in CASES])
-def test_bytes(case):
+def test_bytes(case, monkeypatch):
+    monkeypatch.setenv("TF_POPLAR_FLAGS", "--use_ipu_model")  # its tiles are those asked for
     with tf.Graph().as_default():
         report = run(getattr(sized_programs, case["program"]), case.get("tiles", 0),
                      case.get("code", False))
