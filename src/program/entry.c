@@ -30,12 +30,20 @@ typedef struct entry_values {
   bool *output_is_update; /* by output leaf: it updates an input */
 } entry_values;
 
-/* An input is a weight (it stays on the IPU) when an output updates it, or when it is used as
- * weights are; one that is only read and is used as activations are, or holds integers, is sent for
- * each run. */
-static bool is_weight(const trm_program_builder *builder, uint32_t computation, trm_index i,
-                      uint32_t leaf, const trm_shape *shape, bool updated) {
+/* What a program of TensorFlow says of its inputs. */
+typedef struct input_table {
+  const json_t *names; /* of all leaves; NULL: there are none */
+  int64_t arguments;   /* the first leaves, which are sent for each run; -1: it does not say */
+} input_table;
+
+/* An input is a weight (it stays on the IPU) when it is a variable, as far as that is known; else
+ * when an output updates it, or when it is used as weights are; one that is only read and is used
+ * as activations are, or holds integers, is sent for each run. */
+static bool is_weight(const trm_program_builder *builder, const input_table *table, size_t index,
+                      trm_index i, uint32_t leaf, const trm_shape *shape, bool updated) {
   if (updated) return true;
+  if (table->arguments >= 0) return index >= (size_t)table->arguments;
+  const uint32_t computation = builder->module->entry;
   const trm_tile_wish *wish = trm_program_wish_for(builder, computation, i, leaf);
   if (wish != NULL && wish->kind == TRM_WISH_ACTIVATION) return false;
   if (wish != NULL && wish->kind == TRM_WISH_WEIGHTS) return true;
@@ -64,8 +72,8 @@ static trm_status name_input(trm_program_builder *builder, const json_t *names, 
   return TRM_OK;
 }
 
-static trm_status add_inputs(trm_program_builder *builder, entry_values *v, const json_t *names,
-                             int64_t *out_bytes, trm_error *error) {
+static trm_status add_inputs(trm_program_builder *builder, entry_values *v,
+                             const input_table *table, int64_t *out_bytes, trm_error *error) {
   const trm_module *module = builder->module;
   const trm_computation *entry = &module->computations[module->entry];
   const trm_shape *root = &entry->instructions[entry->root].shape;
@@ -99,10 +107,10 @@ static trm_status add_inputs(trm_program_builder *builder, entry_values *v, cons
       uint32_t variable, source;
       TRY(trm_program_add_source(builder, module->entry, i, &source, error));
       const uint32_t ipu = trm_program_ipu_for(builder, module->entry, i, (uint32_t)l);
-      const bool weight = is_weight(builder, module->entry, i, (uint32_t)l, shape, owned[l]);
+      const bool weight = is_weight(builder, table, index, i, (uint32_t)l, shape, owned[l]);
       const bool remote = weight && trm_remote_is(builder, module->entry, i, (uint32_t)l, shape);
       const char *name;
-      TRY(name_input(builder, names, index++, i, (uint32_t)l, source, &name, error));
+      TRY(name_input(builder, table->names, index++, i, (uint32_t)l, source, &name, error));
       const trm_new_variable wanted = {
           .name = name,
           .source = source,
@@ -115,11 +123,12 @@ static trm_status add_inputs(trm_program_builder *builder, entry_values *v, cons
       added->leaf = (uint32_t)l;
       added->is_input = true;
       added->is_weight = weight;
+      added->is_updated = owned[l];
       added->is_remote = remote;
       values[l] = trm_value_plain(builder, variable);
       if (!weight) {
         *out_bytes += added->total_bytes;
-        owned[l] = true; /* sent again for the next run */
+        owned[l] = table->arguments < 0; /* sent again for the next run */
       }
     }
     v->parameters[p] = values;
@@ -147,10 +156,7 @@ static trm_status add_stream(trm_program_builder *builder, const char *name, trm
       .bytes_in_worst = in ? share : 0,
       .bytes_in_total = in ? bytes : 0,
       .bytes_out_worst = in ? 0 : share,
-      .bytes_out_total = in ? 0 : bytes,
-      .temporary_worst = share,
-      .temporary_total = bytes,
-      .temporary_is_message = true};
+      .bytes_out_total = in ? 0 : bytes};
   trm_tile_cost cost = {.arena = &builder->program->arena};
   uint32_t first, last, writes;
   trm_status status = trm_tile_cost_add(&cost, &phase, error);
@@ -231,7 +237,7 @@ static trm_status add_seeds(trm_program_builder *builder, trm_error *error) {
                                              .count = tiles,
                                              .cycles = 120,
                                              .state_bytes = 12,
-                                             .code_bytes = 300}}}};
+                                             .code_bytes = 200}}}};
     TRY(add_phases(builder, phases, 2, ipu, error));
   }
   return TRM_OK;
@@ -288,13 +294,18 @@ static trm_status walk_entry(trm_program_builder *builder, trm_error *error) {
     TRY(trm_program_open(builder, TRM_STEP_TYPE_SEQUENCE, builder->module->name, TRM_NO_INDEX, -1,
                          &top, error));
   }
-  /* {"inputs": [names]}, when it lists all of them. */
+  /* {"inputs": [names], "arguments": number}, when it lists all of them. */
   const char *text = builder->module->frontend_side_table;
-  json_t *table = text == NULL ? NULL : json_loads(text, 0, NULL);
-  const json_t *names = json_object_get(table, "inputs");
-  if (json_array_size(names) != num_input_leaves(builder->module)) names = NULL;
-  const trm_status status = add_inputs(builder, &v, names, &bytes, error);
-  json_decref(table);
+  json_t *side = text == NULL ? NULL : json_loads(text, 0, NULL);
+  input_table table = {json_object_get(side, "inputs"), -1};
+  const size_t leaves = num_input_leaves(builder->module);
+  if (json_array_size(table.names) != leaves) table.names = NULL;
+  const json_t *arguments = json_object_get(side, "arguments");
+  if (json_is_integer(arguments) && json_integer_value(arguments) <= (json_int_t)leaves) {
+    table.arguments = json_integer_value(arguments);
+  }
+  const trm_status status = add_inputs(builder, &v, &table, &bytes, error);
+  json_decref(side);
   TRY(status);
   if ((builder->program->options.synthetic & TRM_SYNTHETIC_PARAMETERS) != 0) bytes = 0;
   TRY(add_stream(builder, "Inputs", TRM_PHASE_HOST_READ, bytes, error));

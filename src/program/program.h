@@ -117,6 +117,7 @@ typedef struct trm_program_variable {
   bool always_live;
   bool is_input, is_output, is_weight; /* weight: an input that an output updates, or that is only
                                           read by the program */
+  bool is_updated;                     /* an input that an output updates */
   bool is_remote;            /* in remote memory: on tiles are the arrays that its users read */
   bool interleaved;          /* wants the interleaved region */
   trm_program_interval live; /* of a variable that is not always live */

@@ -70,7 +70,7 @@ trm_status trm_tile_add_copy(const trm_tile_request *request, trm_tile_cost *cos
       .count = each * tiles,
       .cycles = cycles,
       .state_bytes = 16,
-      .code_bytes = 400};
+      .code_bytes = 270};
   return trm_tile_cost_add(cost, &phase, error);
 }
 
@@ -169,6 +169,6 @@ trm_status trm_tile_add_compute(const trm_tile_request *request, trm_tile_cost *
                                        .count = (int64_t)tiles * per_tile,
                                        .cycles = cycles,
                                        .state_bytes = 8 + 4 * edges_per_vertex,
-                                       .code_bytes = 300};
+                                       .code_bytes = 200};
   return trm_tile_cost_add(cost, &phase, error);
 }

@@ -21,6 +21,8 @@ static trm_status add_transfer(const trm_tile_request *request, trm_tile_cost *c
                                trm_phase_kind kind, const char *name, int64_t cycles, int64_t bytes,
                                bool in, trm_error *error) {
   const uint32_t tiles = request->target->tiles_per_ipu;
+  /* What the host sends or takes goes straight to its tiles, or from them. */
+  const bool held = kind == TRM_PHASE_GLOBAL_EXCHANGE || kind == TRM_PHASE_CROSS_REPLICA;
   const trm_phase phase = {
       .kind = kind,
       .name = name,
@@ -33,9 +35,9 @@ static trm_status add_transfer(const trm_tile_request *request, trm_tile_cost *c
       .bytes_out_worst = in && kind != TRM_PHASE_CROSS_REPLICA ? 0 : trm_ceil_divide(bytes, tiles),
       .bytes_out_total = in && kind != TRM_PHASE_CROSS_REPLICA ? 0 : bytes,
       .messages_worst = 1,
-      .temporary_worst = trm_ceil_divide(bytes, tiles),
-      .temporary_total = bytes,
-      .temporary_is_message = true,
+      .temporary_worst = held ? trm_ceil_divide(bytes, tiles) : 0,
+      .temporary_total = held ? bytes : 0,
+      .temporary_is_message = held,
   };
   return trm_tile_cost_add(cost, &phase, error);
 }
@@ -161,9 +163,7 @@ static trm_status add_io_copy(const trm_tile_request *request, trm_tile_cost *co
 static trm_status add_io_feed(const trm_tile_request *request, trm_tile_cost *cost, bool reads,
                               int64_t bytes, trm_error *error) {
   if (!reads) TRY(add_io_copy(request, cost, reads, bytes, error));
-  TRY(add_host(request, cost, reads, bytes, error));
-  trm_phase *stream = &cost->phases.items[cost->phases.count - 1];
-  stream->temporary_worst = stream->temporary_total = 0;
+  TRY(add_host(request, cost, reads, false, bytes, error));
   return reads ? add_io_copy(request, cost, reads, bytes, error) : TRM_OK;
 }
 

@@ -19,14 +19,14 @@ enum { REGROUP_BYTES = 8 };
 static uint32_t code_bytes(trm_plan_step step, trm_plan_method method) {
   if (step == TRM_STEP_PARTIALS) {
     switch (method) {
-      case TRM_METHOD_AMP: return 1800;
-      case TRM_METHOD_SLIC: return 2400;
+      case TRM_METHOD_AMP: return 1200;
+      case TRM_METHOD_SLIC: return 1600;
       case TRM_METHOD_HMAC:
-      case TRM_METHOD_VMAC: return 1400;
-      case TRM_METHOD_OUTER_PRODUCT: return 600;
+      case TRM_METHOD_VMAC: return 900;
+      case TRM_METHOD_OUTER_PRODUCT: return 400;
     }
   }
-  return step == TRM_STEP_REDUCE ? 900 : 400;
+  return step == TRM_STEP_REDUCE ? 600 : 270;
 }
 
 /* A vertex is a struct of a pointer an edge and some fields, and lists of work. */

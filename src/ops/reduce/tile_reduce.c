@@ -265,6 +265,15 @@ trm_status trm_tile_reduce(const trm_tile_request *request, trm_tile_cost *cost,
     const trm_tile_operand *operand = &request->operands[k];
     if (trm_shape_count(&operand->shape) == 0) continue;
     const trm_dtype result = trm_shape_leaf(&instruction->shape, (int32_t)k)->dtype;
+    if (trm_shape_count(&operand->shape) == r.outputs && operand->mapping.count == r.outputs) {
+      /* Of one element each: what it was, where it was. */
+      cost->results[k].mapping = trm_mapping_like(&operand->mapping, result);
+      if (operand->dies && !operand->is_view &&
+          trm_tile_dtype_bytes(result) == trm_tile_dtype_bytes(operand->shape.dtype)) {
+        cost->results[k].in_place = (int32_t)k;
+      }
+      continue;
+    }
     r.partials = partials_of(&r, operand->shape.dtype);
     TRY(trm_tile_add_reduction(request, cost, operand, &r, result, &cost->results[k].mapping,
                                error));

@@ -4,6 +4,8 @@ A program is a function that builds a graph and returns (what to fetch, what to 
 after the variables' initialisers, in a session of its own.
 """
 
+import operator
+
 import numpy as np
 import tensorflow.compat.v1 as tf
 from tensorflow.python import ipu
@@ -43,23 +45,44 @@ def descent(loss, rate=0.1):
     return tf.train.GradientDescentOptimizer(rate).minimize(loss)
 
 
+def trained_in_loop(network, batch=2, steps=5, width=16):
+    """A hundred steps of Adam on the squared error of network(elements of an infeed)."""
+    data = tf.data.Dataset.from_tensors((tf.zeros([batch, steps, width]),
+                                         tf.zeros([batch, width]))).repeat()
+    feeds = ipu.ipu_infeed_queue.IPUInfeedQueue(data)
+    tf.add_to_collection("before", feeds.initializer)
+
+    def body(x, labels):
+        loss = tf.reduce_mean(tf.losses.mean_squared_error(labels, network(x)))
+        return tf.train.AdamOptimizer(learning_rate=0.01, epsilon=1e-3).minimize(loss)
+    result = compiled(lambda: ipu.loops.repeat(100, body, [], feeds))
+    ipu.utils.move_variable_initialization_to_cpu()
+    return result
+
+
 # ---- running them ----
 
-def run(function, tiles=0, code=False, ipus=1):
-    """Runs a program in a session of its own, in the default graph; returns its profile. `tiles`:
-    of the IPU that is planned for, 0: all; `code`: count it in memory."""
+def run(function, tiles=0, code=False, ipus=1, initialize=False, execution=False, options=None):
+    """Runs a program in a session of its own, in the default graph; returns its profile, or that of
+    the program that initialises its variables. `tiles`: of the IPU that is planned for, 0: all;
+    `code`: count it in memory; `options`: more of the configuration, by name."""
     import pva
     from tensorflow.python.ipu import test_utils
     config = ipu.config.IPUConfig()
     config.auto_select_ipus = ipus
     config.ipu_model.tiles_per_ipu = tiles
     config.ipu_model.compile_ipu_code = code
+    for name, value in (options or {}).items():
+        group, _, last = name.rpartition(".")
+        setattr(operator.attrgetter(group)(config), last, value)
     helper = test_utils.ReportHelper()
-    helper.set_autoreport_options(config)
+    helper.set_autoreport_options(config, output_execution_profile=execution)
     config.configure_ipu_system()
     with tf.Session() as session:
         fetch, values = function()
+        session.run(tf.get_collection("before"))
         session.run(tf.global_variables_initializer())
-        helper.clear_reports()
-        session.run(fetch, values)
+        if not initialize:
+            helper.clear_reports()
+            session.run(fetch, values)
     return pva.openReport(helper.find_report())

@@ -29,7 +29,7 @@ _queue_class = None
 
 
 def use_queue(queue_class):
-    """Says what infeed queues are: the module of IPUInfeedQueue calls this when it loads this one."""
+    """Says what infeed queues are; the module of IPUInfeedQueue calls this."""
     global _queue_class
     _queue_class = queue_class
 

@@ -166,10 +166,13 @@ def _name(module):
 
 
 def _name_inputs(module, source, constants):
-    """Notes what TensorFlow calls the inputs in the module's side table (src/program/entry.c)."""
+    """Notes in the module's side table (src/program/entry.c) how many of the inputs, the first ones,
+    come from the CPU for each run, and what TensorFlow calls all of them."""
+    table = {"arguments": len(source.arguments) - len(constants)}
     names = [name for i, name in enumerate(source.names) if i not in constants]
     if any(names):
-        module.frontend_attributes.map[_SIDE_TABLE] = json.dumps({"inputs": names})
+        table["inputs"] = names
+    module.frontend_attributes.map[_SIDE_TABLE] = json.dumps(table)
 
 
 def _finish(module, num_arguments, num_outputs):

@@ -1,0 +1,38 @@
+"""Bytes that the original's tests assert, within their tolerance (tests/data/profile_numbers.json):
+headers of packets, what is always live, inputs that are not overwritten, sums of one element."""
+
+import json
+import pathlib
+
+import pytest
+import sized_programs
+import tensorflow.compat.v1 as tf
+from program_parts import run
+
+DATA = pathlib.Path(__file__).resolve().parents[2] / "data/profile_numbers.json"
+WITHIN = ("wide_constant", "slice_in_loop", "padded_result", "ten_layers", "norms_of_broadcast",
+          "lookup_of_short_rows", "lookup_of_long_rows")
+CASES = [case for case in json.loads(DATA.read_text())
+         if case["program"] in WITHIN and not case.get("initialize")]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_ipu_afterwards():
+    yield
+    from end_to_end import _configure
+    _configure(1)
+
+
+@pytest.mark.parametrize("case", CASES, ids=[case["program"] for case in CASES])
+def test_bytes(case, monkeypatch):
+    monkeypatch.setenv("TF_POPLAR_FLAGS", "--use_ipu_model")  # its tiles are those asked for
+    with tf.Graph().as_default():
+        report = run(getattr(sized_programs, case["program"]), case.get("tiles", 0),
+                     case.get("code", False))
+    tiles = [tile.memory for tile in report.compilation.tiles]
+    ours = {"total": sum(one.total.excludingGaps for one in tiles),
+            "max": max(one.total.excludingGaps for one in tiles),
+            "always": sum(one.alwaysLiveBytes for one in tiles)}
+    for what in ours.keys() & case.keys():
+        published, tolerance = case[what]
+        assert ours[what] == pytest.approx(published, rel=tolerance), what
