@@ -163,7 +163,7 @@ static trm_status add_io_copy(const trm_tile_request *request, trm_tile_cost *co
 static trm_status add_io_feed(const trm_tile_request *request, trm_tile_cost *cost, bool reads,
                               int64_t bytes, trm_error *error) {
   if (!reads) TRY(add_io_copy(request, cost, reads, bytes, error));
-  TRY(add_host(request, cost, reads, false, bytes, error));
+  TRY(add_host(request, cost, reads, bytes, error));
   return reads ? add_io_copy(request, cost, reads, bytes, error) : TRM_OK;
 }
 
