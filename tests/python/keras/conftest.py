@@ -1,7 +1,5 @@
-"""Keras on IPUs, next to stock Keras and NumPy.
-
-The library comes from TREMULA_LIBRARY_DIR, an installed package, or the release build.
-"""
+"""Fixtures of the cases: Keras on IPUs next to stock Keras and NumPy, each file in a process of its
+own (test_keras.py), because the programs of other folders turn TensorFlow 2's behaviour off."""
 
 import os
 import pathlib
@@ -9,21 +7,18 @@ import sys
 
 import pytest
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 ROOT = pathlib.Path(__file__).resolve().parents[3]
-for folder in (ROOT / "python", ROOT / "tests/python/ops"):
-    if str(folder) not in sys.path:
-        sys.path.insert(0, str(folder))
+os.environ.setdefault("TREMULA_LIBRARY_DIR", str(ROOT / "build/release/lib"))
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+if str(ROOT / "python") not in sys.path:
+    sys.path.insert(0, str(ROOT / "python"))
 
 
-@pytest.fixture(autouse=True)
-def tensorflow_2():
-    """Every test in eager mode, with seeds."""
-    import eager
-    with eager.tensorflow_2():
-        import tensorflow as tf
-        tf.keras.utils.set_random_seed(7)
-        yield
+@pytest.fixture
+def seed():
+    """The same random numbers in every test that asks for it."""
+    import tensorflow as tf
+    tf.keras.utils.set_random_seed(7)
 
 
 @pytest.fixture

@@ -1,5 +1,5 @@
-"""Keras on IPUs: `keras.ipu` (and `tf.keras.ipu`, `tf_keras.ipu`), and `tensorflow.python.ipu.keras`
-of the earlier releases, one package with the names of both.
+"""Keras on IPUs: `keras.ipu` (also `tf.keras.ipu` and `tf_keras.ipu`), and
+`tensorflow.python.ipu.keras` of the earlier releases: one package with the names of both.
 
 Modules and names are imported when they are first named.
 """

@@ -1,4 +1,4 @@
-"""The one door to Keras 2: the package that a program's models are made of, and its private modules.
+"""The one door to Keras 2: the package of a program's models, and its private modules.
 
 The names are those of Keras 2.15; tf_keras has the same.
 """

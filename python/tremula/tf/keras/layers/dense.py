@@ -137,6 +137,7 @@ class Dense(inner.public("layers").Dense):
         self.kernel_scale = kernel_scale
         self.kernel_data_initializer = kernel_data_initializer
         self._is_quarter = False
+        self.input_spec = None  # until it is known which kind of inputs there are
 
     def build(self, input_shape):
         """Makes the weights: `kernel` and `bias`, or `kernel_data`, `kernel_metadata`, `bias`."""
@@ -157,7 +158,6 @@ class Dense(inner.public("layers").Dense):
             "bias", [self.units], tf.float16, initializer=self.bias_initializer,
             regularizer=self.bias_regularizer, constraint=self.bias_constraint,
         ) if self.use_bias else None
-        self.input_spec = None
         self.built = True
 
     def call(self, inputs, **kwargs):

@@ -22,7 +22,6 @@ class _Normalization(ipu_layer.IPULayer):
         self.gamma = self.beta = None
 
     def _add_parameters(self, shape):
-        # Two lines that differ would say no more than the loop.
         for name, wanted, initializer in (("gamma", self.scale, self.gamma_initializer),
                                           ("beta", self.center, self.beta_initializer)):
             if wanted:

@@ -31,14 +31,14 @@ class _OptimizerV2Wrapper(_Base):
             return super().__getattribute__(name)
         except AttributeError:
             inside = object.__getattribute__(self, "__dict__").get("_opt")
-            if inside is None or name not in ("learning_rate", *inside._hyper):
+            if inside is None or not _has_hyper(inside, name):
                 raise
             return getattr(inside, name)
 
     def __setattr__(self, name, value):
         name = "learning_rate" if name == "lr" else name
         inside = self.__dict__.get("_opt")
-        if inside is not None and name in inside._hyper and name not in self._hyper:
+        if inside is not None and _has_hyper(inside, name):
             setattr(inside, name, value)
         else:
             super().__setattr__(name, value)
@@ -164,6 +164,13 @@ class _OptimizerV2Wrapper(_Base):
         del custom_objects
         opt, config = cls._inner_of(config)
         return cls(opt, **config)
+
+
+def _has_hyper(optimizer, name):
+    """Whether a hyperparameter is an optimizer's, or that of one inside of it."""
+    while isinstance(optimizer, _OptimizerV2Wrapper):
+        optimizer = optimizer._opt
+    return name in optimizer._hyper
 
 
 def apply_dense(optimizer, grad, var, apply_state):
