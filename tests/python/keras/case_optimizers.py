@@ -315,6 +315,27 @@ def test_the_forerunner():
         optimizer.decrease_factor = 3.0
 
 
+def test_the_form_of_tensorflow_1():
+    from tensorflow.python.ipu.optimizers import AutomaticLossScalingOptimizer
+    v1 = tf.compat.v1
+    with tf.Graph().as_default(), v1.Session() as session:
+        variable = v1.get_variable("w", initializer=tf.constant(START, tf.float16),
+                                   use_resource=True)
+        optimizer = AutomaticLossScalingOptimizer(v1.train.GradientDescentOptimizer(0.25), 4.0,
+                                                  update_frequency=2)
+        train = optimizer.minimize(tf.reduce_sum(variable))
+        session.run(v1.global_variables_initializer())
+        factor = v1.global_variables("AutomaticLossScalingOptimizer/loss_scaling_factor")[0]
+        seen = []
+        for _ in range(6):
+            session.run(train)
+            seen.append(session.run(factor))
+        assert seen == [4, 4, 8, 8, 8, 16]
+        np.testing.assert_allclose(session.run(variable), START - 1.5, rtol=1e-3)
+    with pytest.raises(ValueError, match="decrease_factor must be less than increase_factor"):
+        AutomaticLossScalingOptimizer(v1.train.GradientDescentOptimizer(0.1), increase_factor=0.1)
+
+
 # ---- Captured gradients ----
 
 def test_contexts_and_tapes():

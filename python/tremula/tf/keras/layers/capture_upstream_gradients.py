@@ -106,16 +106,16 @@ class CaptureActivationGradients(_GradientCaptureLayerBase):
         _check_is_layer(layer)
         tag = f"{layer.name}_cag" if tag is None else tag
         config = layer.get_config()
-        self_config = _activations(config)
-        if not self_config:
+        wrapped = _activations(config)
+        if not wrapped:
             raise ValueError(f"Layer {layer.name} does not use an activation function so is not "
                              "supported by keras.ipu.layers.CaptureActivationGradients")
         copy = type(layer).from_config(
-            {**config, **{key: "linear" for key in self_config}})
+            {**config, **{key: "linear" for key in wrapped}})
         super().__init__(copy, tag)
         self._original = layer.get_config
-        self._keys = self_config
-        for key, activation in self_config.items():
+        self._keys = wrapped
+        for key, activation in wrapped.items():
             _set_activation(copy, key, _capturing(activation, f"{tag}_{key}"))
 
     @staticmethod

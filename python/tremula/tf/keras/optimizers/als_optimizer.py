@@ -5,6 +5,7 @@ import math
 import tensorflow as tf
 
 from tremula.tf.ipu.ops import statistics_ops
+from tremula.tf.ipu.optimizers import loss_scaling
 from tremula.tf.keras import inner
 from tremula.tf.keras.optimizers import gradient_accumulation_optimizer, optimizer_v2_wrapper
 
@@ -255,46 +256,21 @@ class ALSOptimizer(_Wrapper):
                              "_ParameterUnscalingALSOptimizer.")
         grads_and_vars = [(grad, var) for grad, var in grads_and_vars if grad is not None]
         grads_and_vars = [(tf.convert_to_tensor(grad), var) for grad, var in grads_and_vars]
-        factor, seen = tf.convert_to_tensor(self._lsf), tf.convert_to_tensor(self._n)
-        frequency = int(self.update_frequency)
-        due = tf.constant(True) if frequency == 1 else tf.logical_and(
-            seen > 0, tf.equal(seen % frequency, 0))
-        counts = (tf.constant(True) if self.accumulate_statistics_over_update_period else due)
-        alpha = float(self.lpf_alpha)
-        histogram = tf.convert_to_tensor(self._hist)
-
-        def written(new):
-            return new if alpha == 0 else alpha * histogram + (1.0 - alpha) * new
-
-        if not self.captured_grads_only:
-            for grad, _ in grads_and_vars:
-                histogram = written(self._counted(histogram, grad, counts))
-        new = histogram
-        for grad in tf.nest.flatten(list((captured_grads or {}).values())):
-            new = self._counted(new, grad, counts)
-        ratio = new[1] / tf.reduce_sum(new)
-        wanted = tf.where(ratio > self.ratio_threshold, factor * self.decrease_factor,
-                          factor * self.increase_factor)
-        is_possible = (tf.math.is_finite(wanted) & (wanted < self.max_loss_scaling_factor)
-                       & (wanted >= 1.0))
-        changed = tf.where(due & is_possible, wanted, factor)
-        self._hist.assign(tf.where(due, tf.zeros_like(new), written(new)))
-        self._prev_lsf.assign(tf.where(tf.equal(changed, factor), self._prev_lsf, factor))
-        self._lsf.assign(changed)
-        self._n.assign(tf.where(due, 0, seen + 1))
+        state = [self._hist, self._lsf, self._prev_lsf, self._n]
+        values = [tf.convert_to_tensor(one) for one in state]
+        rule = loss_scaling.Rule(
+            int(self.update_frequency), self.increase_factor, self.decrease_factor,
+            self.max_loss_scaling_factor, self.ratio_threshold,
+            self.accumulate_statistics_over_update_period, self.histogram_bin_edge,
+            self.captured_grads_only, self.lpf_alpha)
+        new = rule.step(*values, [grad for grad, _ in grads_and_vars],
+                        tf.nest.flatten(list((captured_grads or {}).values())))
+        for variable, value in zip(state, new):
+            variable.assign(value)
         if is_unscaled_inside:
             self._opt._set_factors(self._lsf, self._prev_lsf)
             return grads_and_vars
-        return [(grad / tf.cast(factor, grad.dtype), var) for grad, var in grads_and_vars]
-
-    def _counted(self, histogram, grad, counts):
-        """The histogram with a gradient counted in, if it is of type float16 and `counts`."""
-        if grad.dtype != tf.float16:
-            return histogram
-        values = tf.reshape(tf.cast(grad, tf.float32), [-1])
-        more = statistics_ops.histogram_update(histogram, values, self.clip_levels,
-                                               absolute_of_input=True)
-        return tf.where(counts, more, histogram)
+        return [(grad / tf.cast(values[1], grad.dtype), var) for grad, var in grads_and_vars]
 
     # ---- Configuration ----
 

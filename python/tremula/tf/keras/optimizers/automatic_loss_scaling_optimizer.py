@@ -1,5 +1,6 @@
 """Automatic loss scaling, as SDK 2.4 to 2.6 had it."""
 
+from tremula.tf.ipu.optimizers import loss_scaling
 from tremula.tf.keras import inner
 from tremula.tf.keras.optimizers import als_optimizer
 
@@ -33,7 +34,7 @@ class AutomaticLossScalingOptimizer(als_optimizer.ALSOptimizer):
         super().__init__(
             opt, initial_loss_scaling_factor, update_frequency, increase_factor,
             max_loss_scaling_factor, accumulate_statistics_over_update_period, ratio_threshold,
-            histogram_bin_edge=65504.0, name=name)  # float16's largest number
+            histogram_bin_edge=loss_scaling.FLOAT16_MAX, name=name)
 
     _accepts_any_factor = True
 
