@@ -1,6 +1,6 @@
 """The package ipu_tensorflow_addons of Graphcore's SDK: layers that its TensorFlow once had.
 
-`layers` and `v1.layers` are ipu.rnn_ops; what is of Keras is not there yet.
+`layers` and `v1.layers` are ipu.rnn_ops, `keras` is tremula.tf.keras.
 """
 
 import importlib

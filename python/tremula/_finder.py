@@ -18,14 +18,9 @@ ALIASES = {
     "tensorflow.compiler.tests": "tremula.tf.xla_tests",
 }
 
-# Modules that TensorFlow's own copy of Keras has lost, and where Keras has them today.
-KERAS_ALIASES = {
-    "tensorflow.python.keras.datasets": "datasets",
-    "tensorflow.python.keras.preprocessing": "preprocessing",
-}
-
-# The IPU's part of Keras in the last releases: not there yet.
-KERAS_IPU = ("keras.ipu", "tf_keras.ipu", "tensorflow.keras.ipu")
+# The IPU's part of Keras, in the later releases and in the earlier ones.
+KERAS_IPU = ("keras.ipu", "tf_keras.ipu", "tensorflow.keras.ipu", "ipu_tensorflow_addons.keras")
+IPU_KERAS = {"keras": "tremula.tf.keras", "layers": "tremula.tf.keras.layers"}
 
 # The original shows everything in these packages one level up too: `ipu.ops.nn_ops` is
 # `ipu.nn_ops`.
@@ -40,6 +35,9 @@ MOVED = {
     "popops_cross_replica_sum": "ops.cross_replica_ops",
     "poprand": "ops.rand_ops",
 }
+
+
+_served = {}  # other name -> module, of what alias_spec() has given
 
 
 class AliasLoader:
@@ -63,9 +61,12 @@ class AliasLoader:
 
 
 class AliasFinder:
-    """Finds the modules of ALIASES."""
+    """Finds the modules of ALIASES, and what is inside of a module with another name."""
 
     def find_spec(self, fullname, path=None, target=None):
+        parent, _, leaf = fullname.rpartition(".")
+        if parent in _served and _exists(f"{_served[parent]}.{leaf}"):
+            return alias_spec(fullname, f"{_served[parent]}.{leaf}")
         if fullname.startswith("tensorflow."):
             for alias, package in ALIASES.items():
                 if fullname == alias:
@@ -79,25 +80,86 @@ class AliasFinder:
 
 
 class LastFinder:
-    """Finds the modules of KERAS_ALIASES, and in Tremula's packages what is not a file there:
-    modules of the FLATTENED packages, and those that are not there yet, to say so."""
+    """Finds the IPU's part of Keras, names that moved (tremula.tf.keras.names), and in Tremula's
+    packages what is not a file there: modules of the FLATTENED packages, and those that are not
+    there yet, to say so."""
 
     def find_spec(self, fullname, path=None, target=None):
-        if fullname.startswith("tremula.tf."):
+        root = fullname.partition(".")[0]
+        if root == "tremula":
             for package in ALIASES.values():
                 if fullname.startswith(package + "."):
                     return _module_spec(fullname, package, fullname[len(package) + 1:])
-        elif fullname.startswith("tensorflow.python.keras."):
-            for alias, name in KERAS_ALIASES.items():
+            if fullname.startswith("tremula.tf.keras."):
+                return _module_spec(fullname, "tremula.tf.ipu", fullname[len("tremula.tf."):])
+        elif root in ("keras", "tf_keras", "tensorflow", "ipu_tensorflow_addons"):
+            for alias in KERAS_IPU:
                 if fullname == alias or fullname.startswith(alias + "."):
-                    from tremula.tf.inner import versions
-                    return alias_spec(
-                        fullname, f"{versions.keras_package()}.{name}{fullname[len(alias):]}")
-        elif fullname in KERAS_IPU:
-            import tremula
-            raise ImportError(f"{fullname} is a part of the IPU API that Tremula "
-                              f"{tremula.__version__} does not have yet.", name=fullname)
+                    return _module_spec(fullname, "tremula.tf.ipu",
+                                        "keras" + fullname[len(alias):])
+            if root != "ipu_tensorflow_addons" and "." in fullname:
+                from tremula.tf.keras import names
+                name = names.resolve(fullname)
+                return alias_spec(fullname, name) if name is not None else None
         return None
+
+
+# Modules that are not there yet -> functions that are called with them when they are.
+_watched = {}
+
+
+def watch(name, function):
+    """Calls function(module) for the module `name`: at once if it is there, else when it is."""
+    if name in sys.modules:
+        function(sys.modules[name])
+    else:
+        _watched.setdefault(name, []).append(function)
+
+
+class WatchingLoader:
+    """A loader that tells functions about the module when it is loaded."""
+
+    def __init__(self, loader, functions):
+        self._loader = loader
+        self._functions = functions
+
+    def __getattr__(self, name):
+        return getattr(self._loader, name)
+
+    def create_module(self, spec):
+        return self._loader.create_module(spec)
+
+    def exec_module(self, module):
+        module.__loader__ = module.__spec__.loader = self._loader
+        self._loader.exec_module(module)
+        for function in self._functions:
+            function(module)
+
+
+class WatchingFinder:
+    """Finds the modules that somebody watches, as Python does. It stands first once there are
+    any."""
+
+    def find_spec(self, fullname, path=None, target=None):
+        functions = _watched.pop(fullname, None)
+        if functions is None and fullname.startswith("tensorflow.python.keras"):
+            from tremula.tf.keras import names
+            functions = [names.share]
+        if functions is None:
+            return None
+        from importlib.machinery import PathFinder
+        spec = PathFinder.find_spec(fullname, path, target)
+        if spec is not None and spec.loader is not None:
+            spec.loader = WatchingLoader(spec.loader, functions)
+        return spec
+
+
+def serve_names_of_keras():
+    """Makes Keras show the names that moved, and the IPU's part."""
+    if not any(isinstance(finder, WatchingFinder) for finder in sys.meta_path):
+        from tremula.tf.keras import names
+        sys.meta_path.insert(0, WatchingFinder())
+        names.install(watch)
 
 
 def resolve(package, tail):
@@ -108,6 +170,10 @@ def resolve(package, tail):
     """
     candidates = [tail]
     if package == "tremula.tf.ipu":
+        head, _, rest = tail.partition(".")
+        if head in IPU_KERAS:
+            name = ".".join(filter(None, (IPU_KERAS[head], rest)))
+            return name if _exists(name) else None
         leaf = tail
         for inner in sorted(FLATTENED, key=len, reverse=True):
             if tail.startswith(inner + "."):
@@ -143,6 +209,7 @@ def _planned_message(package, tail):
 def alias_spec(fullname, target, on_load=None):
     """A module spec that makes `fullname` another name of the module `target`."""
     from importlib.machinery import ModuleSpec
+    _served[fullname] = target
     return ModuleSpec(fullname, AliasLoader(target, on_load))
 
 

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 from tensorflow.python import ipu
-from tensorflow.python.ipu.ops import (grad_util_ops, grad_util_ops_grad, internal_ops, op_util,
+from tensorflow.python.ipu.eager import backprop
+from tensorflow.python.ipu.ops import (grad_util_ops, internal_ops, op_util,
                                        summary_ops)
 
 # Module -> what the original has in it.
@@ -168,10 +169,10 @@ def test_captured_gradients(run, random):
     x = random(4)
 
     def mine(x):
-        with grad_util_ops_grad.Captured() as captured:
+        with backprop.GradientCaptureContext() as context:
             y, z = grad_util_ops.capture_upstream_gradients((x * 2, x), tag="t")
             dx = tf.gradients(y * y + z, x)[0]
-        return [y, dx, *captured.gradients["t"]]
+        return [y, dx, *context.captured_gradients["t"]]
 
     y, dx, *captured = run(mine, x)
     np.testing.assert_allclose(y, 2 * x)

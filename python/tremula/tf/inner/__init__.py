@@ -18,6 +18,7 @@ the rest of Tremula.
     strategies   what strategies of tf.distribute are made of
     sessions     sessions of TensorFlow 1
     datasets     tf.data
+    keras        Keras 2 and its private modules
     layers       classes that layers on an IPU derive from
     logs         TensorFlow's log
     python_code  the program's own Python functions

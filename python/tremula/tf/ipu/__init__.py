@@ -69,6 +69,7 @@ def _on_tensorflow_import():
     sharding.enable_sharded_gradients()
     sharding.enable_sharded_gradient_tape()
     functions_hooks.install()
+    _finder.serve_names_of_keras()
     settings.set_default(config._default_snapshot)
     try:
         runtime.load()  # TensorFlow fixes its devices when it first runs something

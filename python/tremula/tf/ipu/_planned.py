@@ -15,7 +15,6 @@ PLANNED = {
         "automatic_loss_scaling_optimizer", "cross_replica_optimizer",
         "gradient_accumulation_optimizer", "gradient_accumulation", "ipu_optimizer",
         "map_gradient_optimizer", "sharded_optimizer", "optimizers"),
-    "Keras": ("keras", "layers"),
     "strategies and distribution": ("distributed",),
     "operations on replicas": (
         "all_to_all_op", "all_to_all_op_grad", "cross_replica_ops", "cross_replica_ops_grad",
@@ -32,7 +31,6 @@ PLANNED = {
     "feeds": ("ipu_infeed_queue", "ipu_outfeed_queue"),
     "datasets": ("data", "dataset_benchmark", "dataset_extractor"),
     "exporting and serving": ("serving", "embedded_runtime", "application_compile_op"),
-    "eager execution": ("eager",),
     "test helpers": ("test_utils",),
 }
 
@@ -58,6 +56,9 @@ CLASSES = {
     )},
 }
 
+# Modules of tremula.tf.keras, which `ipu.keras` and `keras.ipu` are.
+KERAS = ("extensions", "model", "models", "pipeline")
+
 _GROUP = {module: group for group, modules in PLANNED.items() for module in modules}
 
 
@@ -72,7 +73,8 @@ def message(name):
     parts = name.split(".")
     while len(parts) > 1 and parts[0] in ("ops", "optimizers", "experimental"):
         parts = parts[1:]
-    group = _GROUP.get(parts[0])
+    is_of_keras = parts[0] == "keras" and parts[1:2] and parts[1] in KERAS
+    group = "Keras models" if is_of_keras else _GROUP.get(parts[0])
     if group is None:
         return None
     return (f"tensorflow.python.ipu.{name} is a part of the IPU API ({group}) that Tremula "

@@ -166,8 +166,8 @@ def _name(module):
 
 
 def _name_inputs(module, source, constants):
-    """Notes in the module's side table (src/program/entry.c) how many of the inputs, the first ones,
-    come from the CPU for each run, and what TensorFlow calls all of them."""
+    """Notes in the module's side table (src/program/entry.c) how many of the first inputs come
+    from the CPU for each run, and what TensorFlow calls all of them."""
     table = {"arguments": len(source.arguments) - len(constants)}
     names = [name for i, name in enumerate(source.names) if i not in constants]
     if any(names):

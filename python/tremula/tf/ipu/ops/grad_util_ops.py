@@ -5,25 +5,31 @@ import tensorflow.compat.v1 as tf
 from tremula.tf.ipu.ops import grad_util_ops_grad
 
 
-def capture_upstream_gradients(args, tag=""):
-    """`args`, a tensor or a structure of tensors, as they are; the gradients that come to them go
-    to the GradientCaptureContext or GradientCaptureTape (ipu.eager.backprop) around, under `tag`.
+def capture_upstream_gradients(*args, tag=""):
+    """`args`, a tensor or several or a structure of tensors, as they are; the gradients that come
+    to them go to the GradientCaptureContext or GradientCaptureTape (ipu.eager.backprop) around,
+    under `tag`.
 
     Raises RuntimeError outside of these.
     """
-    captured = grad_util_ops_grad.current()
-    if captured is None:
+    if grad_util_ops_grad.count() == 0:
         raise RuntimeError(
             "tensorflow.python.ipu.ops.grad_util_ops.capture_upstream_gradients "
             "may only be used within the context of "
             "tensorflow.python.ipu.eager.GradientCaptureTape or "
             "GradientCaptureContext.")
+    return captured(args[0] if len(args) == 1 else args, tag)
 
+
+def captured(args, tag):
+    """The same for layers, which are built wherever a model is: only their gradients must be taken
+    in a context."""
     @tf.custom_gradient
-    def hand_on(x):
-        def gradient(d):
-            captured.add(tag, d)
-            return d
-        return tf.identity(x), gradient
+    def hand_on(*tensors):
+        def gradient(*gradients):
+            grad_util_ops_grad.capture(tag, gradients)
+            return gradients
+        return tuple(tf.identity(one) for one in tensors), gradient
 
-    return tf.nest.map_structure(lambda one: hand_on(tf.convert_to_tensor(one)), args)
+    tensors = [tf.convert_to_tensor(one) for one in tf.nest.flatten(args)]
+    return tf.nest.pack_sequence_as(args, tf.nest.flatten(hand_on(*tensors)))

@@ -1,37 +1,51 @@
-"""Where gradients are captured: a stack of collections of the contexts and tapes that are open."""
+"""Where gradients are captured: a stack of frames, one for each context and tape that is open."""
 
 import threading
 
 _local = threading.local()
 
 
-class Captured:
-    """A context manager that collects gradients while it is open. `gradients`: {tag: gradient, or
-    list of gradients if the tag has several}."""
+class Frame:
+    """What one context or tape has captured. `gradients`: {tag: list of gradients}."""
 
     def __init__(self):
         self.gradients = {}
 
-    def __enter__(self):
-        if not hasattr(_local, "open"):
-            _local.open = []
-        _local.open.append(self)
-        return self
+    def open(self):
+        """Puts the frame on the stack of this thread."""
+        _stack().append(self)
 
-    def __exit__(self, *failure):
-        _local.open.remove(self)
+    def close(self):
+        """Takes the frame from the stack, if it is there. Returns whether it was."""
+        stack = _stack()
+        if not any(one is self for one in stack):
+            return False
+        stack[:] = [one for one in stack if one is not self]
+        return True
 
-    def add(self, tag, gradient):
-        """Takes in a gradient."""
-        if tag not in self.gradients:
-            self.gradients[tag] = gradient
-        elif isinstance(self.gradients[tag], list):
-            self.gradients[tag].append(gradient)
-        else:
-            self.gradients[tag] = [self.gradients[tag], gradient]
+    def add(self, tag, gradients):
+        """Takes in the gradients of one operation. Raises ValueError for a tag that is there."""
+        if tag in self.gradients:
+            raise ValueError("Gradient exists in the captured grads frame.")
+        self.gradients[tag] = list(gradients)
 
 
-def current():
-    """The innermost Captured that is open in this thread, or None."""
-    opened = getattr(_local, "open", None)
-    return opened[-1] if opened else None
+def count():
+    """How many frames are open in this thread."""
+    return len(_stack())
+
+
+def capture(tag, gradients):
+    """Adds gradients to the innermost frame that is open. Raises RuntimeError if there is none."""
+    if not _stack():
+        raise RuntimeError(
+            "Attempting to access grad frame in an empty stack. Take the gradients of captured "
+            "operations inside a GradientCaptureContext or with a GradientCaptureTape of "
+            "ipu.eager.backprop.")
+    _stack()[-1].add(tag, gradients)
+
+
+def _stack():
+    if not hasattr(_local, "frames"):
+        _local.frames = []
+    return _local.frames

@@ -345,8 +345,9 @@ def _state_tuple():
 
 
 def _lstm(x, h, c, kernel, bias, lengths, activation, recurrent, training, kind, marks,
-          keep=False):
-    """(outputs, h, c), with their gradient; if `keep`, also what the gradient needs of the forward
+          keep=False, again=False):
+    """(outputs, h, c), with their gradient, which without training is refused or, if `again`, does
+    the forward pass again; if `keep`, also what the gradient needs of the forward
     pass: gates and cells, [T, B, 5 U], or nothing, [0], without training. marks: see _marks()."""
     extra = [] if lengths is None else [lengths]
 
@@ -359,11 +360,13 @@ def _lstm(x, h, c, kernel, bias, lengths, activation, recurrent, training, kind,
                 x, h, c, kernel, bias, lengths, activation, recurrent, training)
 
         def gradient(d_outputs, d_h, d_c, *_):
-            if not training:
+            if not training and not again:
                 raise rnn_ops_grad.refuse(kind)
             with tf.name_scope(kind + "Backprop"), _building.marked(**marks[1]):
+                kept = (gates, cells) if training else _rnn.lstm(
+                    x, h, c, kernel, bias, lengths, activation, recurrent, True)[3:]
                 found = rnn_ops_grad.lstm_grad(
-                    x, h, c, kernel, bias, lengths, outputs, gates, cells, d_outputs, d_h, d_c,
+                    x, h, c, kernel, bias, lengths, outputs, *kept, d_outputs, d_h, d_c,
                     activation, recurrent)
             return (*found, *[None for _ in extra])
 
@@ -374,8 +377,9 @@ def _lstm(x, h, c, kernel, bias, lengths, activation, recurrent, training, kind,
 
 
 def _gru(x, h, kernel, bias, lengths, scores, activation, recurrent, reset_after, training, kind,
-         marks, keep=False):
-    """(outputs, h), with their gradient; if `keep`, also what the gradient needs of the forward
+         marks, keep=False, again=False):
+    """(outputs, h), with their gradient, which without training is refused or, if `again`, does the
+    forward pass again; if `keep`, also what the gradient needs of the forward
     pass: gates, [T, B, 3 U] or with reset_after [T, B, 4 U], or nothing, [0], without training.
     marks: see _marks()."""
     extra = [one for one in (lengths, scores) if one is not None]
@@ -390,11 +394,14 @@ def _gru(x, h, kernel, bias, lengths, scores, activation, recurrent, reset_after
                                             recurrent, reset_after, training)
 
         def gradient(d_outputs, d_h, *_):
-            if not training:
+            if not training and not again:
                 raise rnn_ops_grad.refuse(kind)
             with tf.name_scope(kind + "Backprop"), _building.marked(**marks[1]):
+                kept = gates if training else _rnn.gru(
+                    x, h, kernel, bias, lengths_, scores_, activation, recurrent, reset_after,
+                    True)[2]
                 *found, d_scores = rnn_ops_grad.gru_grad(
-                    x, h, kernel, bias, lengths_, scores_, outputs, gates, d_outputs, d_h,
+                    x, h, kernel, bias, lengths_, scores_, outputs, kept, d_outputs, d_h,
                     activation, recurrent, reset_after)
             return (*found, *([] if lengths is None else [None]),
                     *([] if scores is None else [d_scores]))

@@ -4,6 +4,7 @@ classes."""
 import importlib
 
 _CLASSES = {
+    "AutomaticLossScalingOptimizer": "automatic_loss_scaling_optimizer",
     "CrossReplicaOptimizer": "cross_replica_optimizer",
     "CrossReplicaGradientAccumulationOptimizer": "gradient_accumulation_optimizer",
     "CrossReplicaGradientAccumulationOptimizerV2": "gradient_accumulation_optimizer",

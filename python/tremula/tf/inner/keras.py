@@ -1,0 +1,69 @@
+"""The one door to Keras 2: the package of a program's models, and its private modules.
+
+The names are those of Keras 2.15; tf_keras has the same.
+"""
+
+import importlib
+
+from tremula.tf.inner import versions
+
+
+def package():
+    """The name of the package with Keras 2: "keras" up to TensorFlow 2.15, "tf_keras" after that.
+    Raises ImportError where there is none."""
+    name = versions.keras_package()
+    if name == "keras" and getattr(importlib.import_module("keras"), "__version__",
+                                   "2").startswith("3"):
+        if not versions.has_legacy_keras():
+            raise ImportError("The IPU's part of Keras needs Keras 2. This TensorFlow comes with "
+                              "Keras 3: install tf_keras.")
+        name = "tf_keras"
+    return name
+
+
+def module(name):
+    """A private module of Keras 2, such as "engine.base_layer"."""
+    return importlib.import_module(f"{package()}.src.{name}")
+
+
+def public(name=""):
+    """A public module of Keras 2, such as "layers", or Keras itself."""
+    return importlib.import_module(f"{package()}.{name}" if name else package())
+
+
+def is_training(training):
+    """`training`, or Keras' learning phase where it is None: a bool, or a tensor of one."""
+    if training is None:
+        training = module("backend").learning_phase()
+    return bool(training) if isinstance(training, (bool, int)) else training
+
+
+def choose(condition, first, second):
+    """first() or second(), both in a condition if `condition` is a tensor without a value."""
+    return module("utils.control_flow_util").smart_cond(condition, first, second)
+
+
+def layer_class():
+    """The class of all layers, and of models."""
+    return module("engine.base_layer").Layer
+
+
+def registered(cls):
+    """Decorator: what is saved with the class can be loaded without `custom_objects`."""
+    return public("utils").register_keras_serializable("ipu")(cls)
+
+
+def legacy_optimizer():
+    """The base of the optimizers with slots, which those of Keras 2.6 are."""
+    return module("optimizers.legacy.optimizer_v2").OptimizerV2
+
+
+def to_legacy(optimizer):
+    """`optimizer` as one with slots: itself, or one of the same name and configuration. Raises
+    ValueError for anything else."""
+    if isinstance(optimizer, legacy_optimizer()):
+        return optimizer
+    if isinstance(optimizer, module("optimizers.optimizer").Optimizer):
+        return module("optimizers").convert_to_legacy_optimizer(optimizer)
+    raise ValueError("Only Keras optimizers can be wrapped, but this is a "
+                     f"{type(optimizer).__name__}.")

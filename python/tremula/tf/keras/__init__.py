@@ -1,0 +1,49 @@
+"""Keras on IPUs: `keras.ipu` (also `tf.keras.ipu` and `tf_keras.ipu`), and
+`tensorflow.python.ipu.keras` of the earlier releases: one package with the names of both.
+
+Modules and names are imported when they are first named.
+"""
+
+import importlib
+
+__ipu__built__ = "1"
+
+_STAGES = "extensions.pipeline_stage_assignment"
+
+# Name -> the module that has it.
+_NAMES = {
+    "CTCLoss": "losses",
+    **{name: _STAGES for name in (
+        "PipelineStage", "ModelLayerPipelineStageAssignment",
+        "FunctionalLayerPipelineStageAssignment", "SequentialLayerPipelineStageAssignment",
+        "NestedModelPipelineStageAssignment", "FunctionalNestedModelPipelineStageAssignment",
+        "SequentialNestedModelPipelineStageAssignment")},
+    "ReplicatedMetricReductionMethod": "extensions.extensions_base",
+    "FunctionalExtension": "extensions.functional_extensions",
+    "SequentialExtension": "extensions.sequential_extensions",
+    "ModelExtension": "extensions.model_extensions",
+    "Model": "models.model",
+    "Sequential": "models.model",
+    "PipelineModel": "models.pipeline",
+    "PipelineSequential": "models.pipeline",
+    "PipelinedModel": "models.pipeline",
+    "SequentialPipelineModel": "models.pipeline",
+}
+
+_MODULES = ("extensions", "layer_replacement", "layers", "losses", "model", "optimizers",
+            "pipeline")
+
+
+def __getattr__(name):
+    if name in _NAMES:
+        value = getattr(importlib.import_module(f"{__name__}.{_NAMES[name]}"), name)
+    elif name in _MODULES:
+        value = importlib.import_module(f"{__name__}.{name}")
+    else:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__():
+    return sorted({*globals(), *_NAMES, *_MODULES})

@@ -1,0 +1,51 @@
+"""Layers of Keras exchanged for the IPU's (`ipu.keras.layer_replacement`)."""
+
+import inspect
+
+from tremula.tf.inner import keras as inner
+from tremula.tf.keras import layers
+
+_NOT_REPLACED = ("GroupNorm", "InstanceNorm", "SerialDense")
+
+
+class IPULayerReplacer:
+    """Called with a layer of Keras, gives the IPU's layer of the same name, with its arguments and
+    weights; another layer is returned as it is."""
+
+    def get_ipu_layer_names(self):
+        """The names of the IPU's layers, sorted."""
+        return [name for name in layers.__all__ if name not in (
+            "IPULayer", "CaptureUpstreamGradients", "CaptureActivationGradients")]
+
+    def get_blacklisted_ipu_layer_names(self):
+        """The names of those that replace none."""
+        return sorted(_NOT_REPLACED)
+
+    def __call__(self, layer):
+        """Raises TypeError for what is no layer, RuntimeError where the layer's arguments do not
+        fit the IPU's."""
+        if not isinstance(layer, inner.layer_class()):
+            raise TypeError("_LayerInstanceDescriptor may only be used with classes derived from "
+                            "keras.Layer.")
+        name = type(layer).__name__
+        if name not in self.get_ipu_layer_names() or name in _NOT_REPLACED:
+            return layer
+        kind = getattr(layers, name)
+        config = layer.get_config()
+        if isinstance(layer, kind) or name == "GRU" and config.get("implementation") == 2:
+            return layer
+        accepted = inspect.signature(kind.__init__).parameters
+        basic = ("name", "trainable", "dtype")
+        known = {key: value for key, value in config.items() if key in accepted or key in basic}
+        lost = [key for key in config if key not in known and config[key]]
+        try:
+            if lost:
+                raise ValueError(f"unknown arguments: {', '.join(lost)}")
+            made = kind(**known)
+        except (TypeError, ValueError, NotImplementedError) as error:
+            raise RuntimeError(f"Could not substitute Keras {name} layer for it's IPU counterpart. "
+                               f"{error}") from error
+        if layer.built:
+            made.build(layer.get_build_config()["input_shape"])
+            made.set_weights(layer.get_weights())
+        return made

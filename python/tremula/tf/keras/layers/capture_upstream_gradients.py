@@ -1,0 +1,171 @@
+"""Layers around layers that capture gradients for the optimizer."""
+
+import inspect
+
+import tensorflow as tf
+
+from tremula.tf.ipu.ops import grad_util_ops
+from tremula.tf.inner import keras as inner
+from tremula.tf.keras.layers import ipu_layer
+
+
+class _GradientCaptureLayerBase(inner.layer_class()):
+    """A layer with the variables of the layer inside, whose name is `tag`."""
+
+    def __init__(self, layer, tag):
+        _check_is_layer(layer)
+        super().__init__(name=tag)
+        self._layer = layer
+        self._tag = tag
+
+    def _call_inner(self, inputs, *args, **kwargs):
+        """What the call of the layer inside gives."""
+        call = self._layer.call
+        if "training" in kwargs:
+            parameters = inspect.signature(call).parameters
+            takes_any = any(one.kind is inspect.Parameter.VAR_KEYWORD
+                            for one in parameters.values())
+            if "training" not in parameters and not takes_any:
+                training = kwargs.pop("training")
+                if training is not None and any(one.kind is inspect.Parameter.KEYWORD_ONLY
+                                                for one in parameters.values()):
+                    tf.compat.v1.logging.warn(
+                        f"Layer {self._layer.name} does not take a 'training' kwarg to its call "
+                        "method, but one was passed to _GradientCaptureLayerBase.call. This "
+                        "keyword argument cannot be delegated to the wrapped layer's call method, "
+                        "so is being dropped.")
+        return call(inputs, *args, **kwargs)
+
+    def build(self, input_shape):
+        """Builds the layer inside."""
+        if not self._layer.built:
+            with tf.name_scope(self._layer.name):
+                self._layer.build(input_shape)
+            self._layer.built = True
+        self.built = True
+
+    def compute_output_shape(self, input_shape):
+        """That of the layer inside."""
+        return self._layer.compute_output_shape(input_shape)
+
+    @property
+    def tag(self):
+        """The name of what is captured."""
+        return self._tag
+
+    @property
+    def layer(self):
+        """The layer inside."""
+        return self._layer
+
+    # The variables are those of the layer inside.
+    trainable_variables = property(lambda self: self._layer.trainable_variables)
+    non_trainable_variables = property(lambda self: self._layer.non_trainable_variables)
+    variables = property(lambda self: self._layer.variables)
+    trainable_weights = property(lambda self: self._layer.trainable_weights)
+    non_trainable_weights = property(lambda self: self._layer.non_trainable_weights)
+    weights = property(lambda self: self._layer.weights)
+
+    def _config_of_layer(self):
+        return self._layer.get_config()
+
+    def get_config(self):
+        """The constructor's arguments."""
+        return {**super().get_config(), "wrapped_layer_type": type(self._layer),
+                "tag": self._tag, "wrapped_layer_config": self._config_of_layer()}
+
+    @classmethod
+    def from_config(cls, config):
+        """The layer of a configuration."""
+        layer_type = config["wrapped_layer_type"]
+        if not isinstance(layer_type, type):  # from a file
+            layer_type = _class_of(layer_type)
+        return cls(layer_type.from_config(config["wrapped_layer_config"]), tag=config["tag"])
+
+
+@ipu_layer.registered
+class CaptureUpstreamGradients(_GradientCaptureLayerBase):
+    """Captures the gradients that come to the outputs of `layer`, under `tag`; by default the
+    layer's name and "_cug"."""
+
+    def __init__(self, layer, tag=None):
+        _check_is_layer(layer)
+        super().__init__(layer, f"{layer.name}_cug" if tag is None else tag)
+
+    def call(self, inputs, *args, **kwargs):
+        """The outputs of the layer."""
+        return grad_util_ops.captured(self._call_inner(inputs, *args, **kwargs), self._tag)
+
+
+@ipu_layer.registered
+class CaptureActivationGradients(_GradientCaptureLayerBase):
+    """Captures the gradients at the inputs of the activations of `layer`, under `tag` (by default
+    the layer's name and "_cag"), "_" and the activation's name in the layer's configuration."""
+
+    def __init__(self, layer, tag=None):
+        _check_is_layer(layer)
+        tag = f"{layer.name}_cag" if tag is None else tag
+        config = layer.get_config()
+        wrapped = _activations(config)
+        if not wrapped:
+            raise ValueError(f"Layer {layer.name} does not use an activation function so is not "
+                             "supported by keras.ipu.layers.CaptureActivationGradients")
+        copy = type(layer).from_config(
+            {**config, **{key: "linear" for key in wrapped}})
+        super().__init__(copy, tag)
+        self._original = layer.get_config
+        self._keys = wrapped
+        for key, activation in wrapped.items():
+            _set_activation(copy, key, _capturing(activation, f"{tag}_{key}"))
+
+    @staticmethod
+    def layer_is_supported(layer):
+        """Whether a layer has activations."""
+        _check_is_layer(layer)
+        return bool(_activations(layer.get_config()))
+
+    def call(self, inputs, *args, **kwargs):
+        """The outputs of the layer."""
+        return self._call_inner(inputs, *args, **kwargs)
+
+    def _config_of_layer(self):
+        return self._original()
+
+
+def _check_is_layer(layer):
+    if not isinstance(layer, inner.layer_class()):
+        raise ValueError("Expected an instance of a keras.engine.base_layer.Layer")
+
+
+def _class_of(described):
+    """The class that Keras' serialization describes."""
+    module = inner.module("saving.serialization_lib")
+    return module.deserialize_keras_object(described)
+
+
+def _activations(config):
+    """{item of a layer's configuration: activation} of its activations."""
+    deserialize = inner.public("activations").deserialize
+    found = {}
+    for key, value in config.items():
+        if "activation" in key:
+            try:
+                found[key] = deserialize(value) if not callable(value) else value
+            except (TypeError, ValueError):
+                continue
+    return {key: one for key, one in found.items() if one is not None}
+
+
+def _capturing(activation, tag):
+    """The activation with its gradient at its input captured."""
+    def apply(x):
+        return activation(grad_util_ops.captured(x, tag))
+    return apply
+
+
+def _set_activation(layer, key, activation):
+    # Recurrent layers have theirs in the cell.
+    for owner in (layer, getattr(layer, "cell", None)):
+        if owner is not None and isinstance(getattr(type(owner), key, None), property) is False \
+                and hasattr(owner, key):
+            setattr(owner, key, activation)

@@ -1,0 +1,52 @@
+"""Dropout whose mask is drawn again from its seed instead of stored."""
+
+import tensorflow as tf
+
+from tremula.tf.ipu.ops import rand_ops
+from tremula.tf.inner import keras as inner
+from tremula.tf.keras.layers import ipu_layer
+
+
+@ipu_layer.registered
+class Dropout(ipu_layer.IPULayer):
+    """rand_ops.dropout() of its inputs in training, else the inputs.
+
+    rate         the part that is set to zero
+    noise_shape  as rand_ops.dropout()'s
+    seed         two 32-bit integers, or one: the same elements are dropped in every execution.
+                 None: others in each
+    ref          no difference
+    """
+
+    def __init__(self, rate, noise_shape=None, seed=None, **kwargs):
+        self.ref = kwargs.pop("ref", True)
+        super().__init__(**kwargs)
+        self.rate = rate
+        self.noise_shape = noise_shape
+        self.seed = seed
+        self.supports_masking = True
+
+    def build(self, input_shape):
+        """Makes nothing."""
+        self.built = True
+
+    def call(self, inputs, training=None):
+        """The inputs, with or without dropout."""
+        return inner.choose(inner.is_training(training), lambda: self._drop(inputs),
+                            lambda: tf.identity(inputs))
+
+    def _drop(self, inputs):
+        seed = self.seed
+        if seed is not None and not tf.is_tensor(seed):
+            seed = tf.constant([seed, seed] if isinstance(seed, int) else list(seed), tf.int32)
+        return rand_ops.dropout(inputs, rate=self.rate, noise_shape=self.noise_shape, seed=seed,
+                                name=self.name, ref=self.ref)
+
+    def compute_output_shape(self, input_shape):
+        """The shape of the inputs."""
+        return input_shape
+
+    def get_config(self):
+        """The constructor's arguments."""
+        return {**super().get_config(), "rate": self.rate, "noise_shape": self.noise_shape,
+                "seed": self.seed, "ref": self.ref}

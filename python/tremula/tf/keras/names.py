@@ -1,0 +1,214 @@
+"""Names of Keras 2.6 and of TensorFlow 2.1's Keras that programs import, and where they are now.
+
+The finder at the end of the import path asks here for modules that nobody has. Keras' public
+modules look here for names that they lack. TensorFlow keeps a frozen copy of Keras for itself,
+`tensorflow.python.keras`, whose classes are not those of `tf.keras`: a program that takes a name
+from it gets Keras' own, TensorFlow goes on to get the copy's.
+"""
+
+import importlib
+import importlib.util
+import sys
+
+from tremula.tf.inner import versions
+
+FROZEN = "tensorflow.python.keras"
+
+# What the names begin with.
+ROOTS = ("keras", "tf_keras", "tensorflow.keras", FROZEN)
+
+# Path in Keras 2.6 -> path in the private modules of 2.15. The longest that is a prefix counts;
+# a path without an entry is looked for under its own name.
+MOVED = {
+    "layers.advanced_activations": "layers.activation",
+    "layers.convolutional_recurrent": "layers.rnn",
+    "layers.cudnn_recurrent": "layers.rnn",
+    "layers.dense_attention": "layers.attention",
+    "layers.einsum_dense": "layers.core.einsum_dense",
+    "layers.embeddings": "layers.core.embedding",
+    "layers.legacy_rnn": "layers.rnn.legacy_cells",
+    "layers.local": "layers.locally_connected",
+    "layers.merge": "layers.merging",
+    "layers.multi_head_attention": "layers.attention.multi_head_attention",
+    "layers.noise": "layers.regularization",
+    "layers.normalization_v2": "layers.normalization.batch_normalization",
+    "layers.recurrent": "layers.rnn",
+    "layers.recurrent_v2": "layers.rnn",
+    "layers.rnn_cell_wrapper_v2": "layers.rnn.cell_wrappers",
+    "layers.wrappers": "layers.rnn",
+    "optimizer_v1": "optimizers.optimizer_v1",
+    "optimizer_v2": "optimizers.legacy",
+    "optimizer_v2.learning_rate_schedule": "optimizers.schedules.learning_rate_schedule",
+    "optimizer_v2.legacy_learning_rate_decay": "optimizers.legacy_learning_rate_decay",
+    "optimizer_v2.utils": "optimizers.utils",
+    "saving.hdf5_format": "saving.legacy.hdf5_format",
+    "saving.model_config": "saving.legacy.model_config",
+    "saving.save": "saving.legacy.save",
+    "saving.saved_model": "saving.legacy.saved_model",
+    "saving.saving_utils": "saving.legacy.saving_utils",
+}
+
+_IN_MOVED = {f"{MOVED[key.rpartition('.')[0]]}.{key.rpartition('.')[2]}": place
+             for key, place in MOVED.items() if key.rpartition(".")[0] in MOVED}
+
+# Modules of TensorFlow that moved with Keras or out of it.
+TENSORFLOW = {
+    "tensorflow.python.distribute.distribution_strategy_context":
+        "tensorflow.python.distribute.distribute_lib",
+    "tensorflow.python.training.tracking": "tensorflow.python.trackable",
+}
+for _package in ("training.tracking", "trackable"):  # `from ...training.tracking import util`
+    for _name, _place in (("base", "trackable.base"),
+                          ("data_structures", "trackable.data_structures"),
+                          ("graph_view", "checkpoint.graph_view"),
+                          ("tracking", "trackable.autotrackable"),
+                          ("util", "checkpoint.checkpoint")):
+        TENSORFLOW[f"tensorflow.python.{_package}.{_name}"] = f"tensorflow.python.{_place}"
+
+# Who gets what TensorFlow has: not a program.
+_LIBRARIES = {"tensorflow", "keras", "tf_keras", "tensorflow_estimator", "tremula", "importlib",
+              "_frozen_importlib", "_frozen_importlib_external", "inspect", "pkgutil", "runpy",
+              "unittest"}
+
+# Public modules of Keras that lack names which programs take from them.
+_PUBLIC = ("activations", "backend", "callbacks", "constraints", "initializers", "layers",
+           "losses", "metrics", "mixed_precision", "models", "optimizers", "regularizers",
+           "saving", "utils")
+
+
+def resolve(fullname):
+    """The module that serves a name that nobody has, or None."""
+    if fullname in TENSORFLOW:
+        return TENSORFLOW[fullname]
+    root = next((one for one in ROOTS if fullname.startswith(one + ".")), None)
+    if root is None or not _is_asked_by_program():
+        return None
+    path = fullname[len(root) + 1:]
+    package = root if root in ("keras", "tf_keras") else versions.keras_package()
+    if path.startswith("src."):
+        # `from keras.optimizer_v2 import x` asks for x where optimizer_v2 is now.
+        inside = _IN_MOVED.get(path[len("src."):])
+        return f"{package}.src.{inside}" if inside else None
+    if path.startswith(("src", "api", "protobuf")):
+        return None
+    return private(package, path) or (public(package, path) if root == FROZEN else None)
+
+
+def private(package, path):
+    """The private module of a Keras that is what `path` was in Keras 2.6, or None."""
+    head, tail = path, ""
+    while head:
+        if head in MOVED:
+            path = MOVED[head] + tail
+            break
+        head, _, last = head.rpartition(".")
+        tail = f".{last}{tail}"
+    return _existing(f"{package}.src.{path}")
+
+
+def public(package, path):
+    """The public module of a Keras of a path, or None."""
+    return _existing(f"{package}.{path}" if path else package)
+
+
+def _existing(name):
+    try:
+        return name if name in sys.modules or importlib.util.find_spec(name) else None
+    except (ImportError, ValueError):
+        return None
+
+
+def _is_asked_by_program():
+    """Whether the code that imports something, or takes an attribute, is a program's."""
+    frame = sys._getframe(2)
+    while frame is not None:
+        name = frame.f_globals.get("__name__", "")
+        if name.split(".")[0] not in ("importlib", "_frozen_importlib",
+                                      "_frozen_importlib_external") and name not in (
+                                          __name__, "tremula._finder"):
+            return name.split(".")[0] not in _LIBRARIES
+        frame = frame.f_back
+    return False
+
+
+# ---- What modules that exist lack ----
+
+def install(watch):
+    """Makes Keras' modules and TensorFlow's copy of them show these names. watch(name, function)
+    calls function(module) for a module that is there, or as soon as it is."""
+    for package in ("keras", "tf_keras"):
+        # Those of tf.keras, and of Keras by its own name.
+        for root in (package, f"{package}.api._v2.keras", f"{package}.api._v1.keras"):
+            watch(root, lambda module, package=package: _complete(module, package, ""))
+        for name in _PUBLIC:
+            watch(f"{package}.{name}",
+                  lambda module, package=package, name=name: _complete(module, package, name))
+    for name in list(sys.modules):
+        if name == FROZEN or name.startswith(FROZEN + "."):
+            share(sys.modules[name])
+
+
+def _complete(module, package, path):
+    """Gives a public module the names that it lacks."""
+    before = vars(module).get("__getattr__")
+
+    def get(name):
+        if not name.startswith("__"):
+            if not path and name == "ipu":
+                return importlib.import_module("tremula.tf.keras")
+            if _is_asked_by_program():
+                found = _lacking(package, path, name)
+                if found is not None:
+                    return found
+        if before is not None:
+            return before(name)
+        raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}")
+
+    module.__getattr__ = get
+
+
+def _lacking(package, path, name):
+    """What a public module had under a name in Keras 2.6, or None."""
+    inside = private(package, f"{path}.{name}" if path else name)
+    if inside is not None:
+        return importlib.import_module(inside)
+    module = private(package, path) if path else None
+    return getattr(importlib.import_module(module), name, None) if module else None
+
+
+class _Shared(type(sys)):
+    """A module of the copy: a program gets Keras' own where Keras has the name."""
+
+    def __getattribute__(self, name):
+        if not name.startswith("_"):
+            is_v2 = sys.modules.get("tensorflow.python.tf2")
+            if is_v2 is not None and is_v2.enabled() and _is_asked_by_program():
+                found = _instead(object.__getattribute__(self, "__name__"), name)
+                if found is not None:
+                    return found
+        return super().__getattribute__(name)
+
+
+def share(module):
+    """Makes a module of TensorFlow's copy one that gives programs Keras' own names."""
+    if type(module) is type(sys):
+        module.__class__ = _Shared
+
+
+def _instead(module_name, name):
+    """What Keras has for a name of a module of the copy, or None."""
+    package = versions.keras_package()
+    path = module_name[len(FROZEN) + 1:]
+    if not path and name == "optimizers":
+        return None  # the copy's, which is asked for its classes in its turn: those with slots
+    if path == "optimizers":
+        found = getattr(importlib.import_module(f"{package}.optimizers.legacy"), name, None)
+        if found is not None:
+            return found
+    for place in (public(package, path), private(package, path) if path else None):
+        found = getattr(importlib.import_module(place), name, None) if place else None
+        if found is not None:
+            return found
+    inside = f"{path}.{name}" if path else name
+    inside = public(package, inside) or private(package, inside)
+    return importlib.import_module(inside) if inside else None

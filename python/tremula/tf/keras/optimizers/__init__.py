@@ -1,0 +1,44 @@
+"""Optimizers: those of `keras.ipu.optimizers`, of `ipu.keras.optimizers` in the earlier releases,
+and of `ipu_tensorflow_addons.keras.optimizers`."""
+
+import importlib
+
+# Module -> the names that this package shows of it.
+_MODULES = {
+    "adam": ("ALSOptimizerAdam",),
+    "adam_optimizer": ("AdamIpuOptimizer",),
+    "als_optimizer": ("ALSDefaults", "ALSGradientAccumulationOptimizer", "ALSOptimizer",
+                      "ALSOptimizerGradientAccumulationWrapper"),
+    "automatic_loss_scaling_optimizer": ("AutomaticLossScalingOptimizer",),
+    "cross_replica_optimizer": ("CrossReplicaOptimizer",),
+    "gradient_accumulate_optimizer": (),
+    "gradient_accumulation_optimizer": ("GradientAccumulationOptimizer",),
+    "gradient_descent": ("ALSOptimizerSGD",),
+    "ipu_optimizer_base": ("IpuOptimizerBase",),
+    "ipu_wrappers": ("IpuOptimizer",),
+    "lamb_optimizer": ("LAMBIpuOptimizer",),
+    "map_gradient_optimizer": ("MapGradientOptimizer", "MapGradientOptimizerInvertedChaining"),
+    "optimizer_v2_wrapper": (),
+    "parameter_unscaling_optimizer": (),
+    "rmsprop": ("ALSOptimizerRMSProp",),
+    "sgd_optimizer": ("SGDIpuOptimizer",),
+}
+
+_PLACES = {name: module for module, names in _MODULES.items() for name in names}
+
+__all__ = sorted(_PLACES)  # noqa: PLE0605
+
+
+def __getattr__(name):
+    if name in _PLACES:
+        value = getattr(importlib.import_module(f"{__name__}.{_PLACES[name]}"), name)
+    elif name in _MODULES:
+        value = importlib.import_module(f"{__name__}.{name}")
+    else:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__():
+    return sorted({*globals(), *_PLACES, *_MODULES})

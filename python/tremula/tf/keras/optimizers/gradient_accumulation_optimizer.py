@@ -1,0 +1,140 @@
+"""An optimizer that adds up the gradients of several mini-batches before it applies them."""
+
+import tensorflow as tf
+
+from tremula.tf.ipu import scopes
+from tremula.tf.ipu.optimizers import gradient_accumulation_optimizer as plain
+from tremula.tf.inner import keras as inner
+from tremula.tf.keras.optimizers import optimizer_v2_wrapper
+from tremula.tf.runtime import accumulation
+
+_Method = accumulation.GradientAccumulationReductionMethod
+
+
+class _Accumulating(optimizer_v2_wrapper._OptimizerV2Wrapper):
+    """The optimizer `opt`, applied in each `num_mini_batches`th call of apply_gradients().
+
+    offload_weight_update_variables, replicated_optimizer_state_sharding   for reports only
+    dtype             of the sums: a type, a function of the variable that gives one, or None for
+                      the variable's own
+    reduction_method  a GradientAccumulationReductionMethod or its name
+
+    The optimizer's steps are counted, not the mini-batches. Raises ValueError for a number below 1.
+    """
+
+    def __new__(cls, opt, num_mini_batches, *args, **kwargs):
+        if num_mini_batches == 1:
+            return opt
+        return super().__new__(cls)
+
+    def __init__(self, opt, num_mini_batches, offload_weight_update_variables=None,
+                 replicated_optimizer_state_sharding=False, dtype=None,
+                 reduction_method=_Method.SUM, name="GradientAccumulationOptimizer"):
+        if num_mini_batches < 1:
+            raise ValueError("num_mini_batches must be >= 1")
+        super().__init__(opt, name)
+        self._num_mini_batches = num_mini_batches
+        self._offload_weight_update_variables = offload_weight_update_variables
+        self._replicated_optimizer_state_sharding = replicated_optimizer_state_sharding
+        self._dtype = dtype
+        self._reduction_method = _Method.parse(reduction_method)
+        self._sums, self._count = {}, None
+
+    @staticmethod
+    def bool_to_three_state(value, default=None):
+        """"THREESTATE_ON" or "THREESTATE_OFF" of a bool, `default` of None."""
+        if value is None:
+            return default
+        return "THREESTATE_ON" if value else "THREESTATE_OFF"
+
+    def _create_sums(self, variables):
+        """The sums, and the count of mini-batches that are in them. They are no weights: what is
+        saved between two steps has nothing of an unfinished one."""
+        with tf.init_scope(), self._distribution_strategy_scope():
+            if self._count is None:
+                self._count = tf.Variable(0, trainable=False, dtype=tf.int32,
+                                          name=f"{self._name}/count")
+            for var in variables:
+                if var.ref() in self._sums:
+                    continue
+                dtype = self._dtype(var) if callable(self._dtype) and not isinstance(
+                    self._dtype, (type, tf.DType)) else self._dtype
+                self._sums[var.ref()] = tf.Variable(
+                    lambda var=var, dtype=dtype: tf.zeros(var.shape, dtype or var.dtype),
+                    trainable=False, dtype=dtype or var.dtype, name=f"{self._name}/sum")
+
+    def apply_gradients(self, grads_and_vars, name=None, experimental_aggregate_gradients=True):
+        """Adds gradients up, and applies the sums if these are the last."""
+        grads_and_vars = [(grad, var) for grad, var in grads_and_vars if grad is not None]
+        variables = [var for _, var in grads_and_vars]
+        if not variables:
+            raise ValueError("No gradients provided for any variable.")
+        with tf.name_scope(name or self._name):
+            with tf.init_scope():
+                self._create_all_weights(variables)
+            self._create_sums(variables)
+            if experimental_aggregate_gradients:
+                grads_and_vars = self._transform_unaggregated_gradients(grads_and_vars)
+                grads_and_vars = self._aggregate_gradients(grads_and_vars)
+            return self._accumulate(grads_and_vars)
+
+    def _accumulate(self, grads_and_vars):
+        sums = [self._sums[var.ref()] for _, var in grads_and_vars]
+        variables = [var for _, var in grads_and_vars]
+        before = self._count.read_value()
+        for (grad, _), total in zip(grads_and_vars, sums):
+            self._add(total, tf.convert_to_tensor(grad), before)
+        now = before + 1
+        last = tf.equal(now, self._num_mini_batches)
+        # Outside of the branch, where values that depend on no gradient belong.
+        apply_state = self._opt._prepare(variables)
+
+        def apply():
+            with scopes.frontend_attribute(
+                    plain.UPDATE_ATTRIBUTE,
+                    plain.place_of_state(self._offload_weight_update_variables)):
+                optimizer_v2_wrapper.apply_all(
+                    self._opt, [(total.read_value(), var)
+                                for total, var in zip(sums, variables)], apply_state)
+            for total in sums:
+                total.assign(tf.zeros_like(total))
+            return tf.constant(0)
+
+        with scopes.frontend_attribute(accumulation.COUNT_ATTRIBUTE, str(self._num_mini_batches)):
+            return self._count.assign(tf.cond(last, apply, lambda: tf.identity(now)))
+
+    def _add(self, total, grad, before):
+        grad = tf.cast(grad, total.dtype)
+        if self._reduction_method is _Method.SUM:
+            return total.assign_add(grad)
+        if self._reduction_method is _Method.MEAN:
+            return total.assign_add(grad * tf.cast(1.0 / self._num_mini_batches, grad.dtype))
+        seen = tf.cast(before, tf.float32)
+        share = 1.0 / (seen + 1.0)
+        return total.assign(total * tf.cast(seen * share, grad.dtype)
+                            + grad * tf.cast(share, grad.dtype))
+
+    def get_config(self):
+        """The constructor's arguments."""
+        dtype = self._dtype
+        if dtype is not None and not callable(dtype):
+            dtype = tf.as_dtype(dtype).name
+        return {**super().get_config(), "num_mini_batches": self._num_mini_batches,
+                "offload_weight_update_variables": self._offload_weight_update_variables,
+                "replicated_optimizer_state_sharding": self._replicated_optimizer_state_sharding,
+                "dtype": dtype, "reduction_method": self._reduction_method.name}
+
+
+@inner.registered
+class GradientAccumulationOptimizer(_Accumulating):
+    __doc__ = _Accumulating.__doc__
+
+    @classmethod
+    def from_config(cls, config, custom_objects=None):
+        """The optimizer of a configuration."""
+        if cls is not GradientAccumulationOptimizer:
+            raise ValueError(
+                "GradientAccumulationOptimizer.from_config can only be used to create a "
+                "GradientAccumulationOptimizer instance. If subclassing, the child class must "
+                "implement its own from_config method.")
+        return super().from_config(config, custom_objects)

@@ -1,0 +1,33 @@
+"""The base of the optimizers around an optimizer of SDK 2.5 and earlier."""
+
+import tensorflow as tf
+
+from tremula.tf.inner import keras as inner
+from tremula.tf.keras.optimizers import optimizer_v2_wrapper
+
+
+@inner.registered
+class IpuOptimizer(optimizer_v2_wrapper._OptimizerV2Wrapper):
+    """Hands everything on to the optimizer `opt`. preprocess_gradients() is there for subclasses:
+    it maps (gradient, variable) pairs before they are applied, after that of the optimizer
+    inside."""
+
+    def preprocess_gradients(self, grad, var):
+        """(gradient, variable), as the optimizer inside would have them."""
+        inside = getattr(self._opt, "preprocess_gradients", None)
+        return inside(grad, var) if inside is not None else (grad, var)
+
+    def _mapped(self, grads_and_vars):
+        return [self.preprocess_gradients(grad, var) if grad is not None else (grad, var)
+                for grad, var in grads_and_vars]
+
+    def apply_gradients(self, grads_and_vars, name=None, experimental_aggregate_gradients=True):
+        """Applies the gradients that preprocess_gradients() gives."""
+        return super().apply_gradients(
+            self._mapped(grads_and_vars), name=name,
+            experimental_aggregate_gradients=experimental_aggregate_gradients)
+
+
+def dense(grad):
+    """A gradient as a tensor."""
+    return tf.convert_to_tensor(grad)

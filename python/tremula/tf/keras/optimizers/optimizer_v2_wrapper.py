@@ -1,0 +1,197 @@
+"""The base of optimizers around an optimizer."""
+
+import tensorflow as tf
+
+from tremula.tf.inner import keras as inner
+
+_Base = inner.legacy_optimizer()
+
+
+class _OptimizerV2Wrapper(_Base):
+    """Hands on what it does not do itself to the optimizer `opt`: hyperparameters, slots, weights
+    and steps are that one's. An optimizer of the newer kind is made one with slots first.
+
+    Raises ValueError for what is no optimizer of Keras.
+    """
+
+    _HAS_AGGREGATE_GRAD = True
+
+    def __init__(self, opt, name=None, **kwargs):
+        opt = inner.to_legacy(opt)
+        object.__setattr__(self, "_opt", opt)
+        super().__init__(name or type(self).__name__, **kwargs)
+        self._track_trackable(opt, "inner_optimizer", overwrite=True)
+
+    # ---- Hyperparameters ----
+
+    def __getattribute__(self, name):
+        if name == "lr":
+            name = "learning_rate"
+        try:
+            return super().__getattribute__(name)
+        except AttributeError:
+            inside = object.__getattribute__(self, "__dict__").get("_opt")
+            if inside is None or not _has_hyper(inside, name):
+                raise
+            return getattr(inside, name)
+
+    def __setattr__(self, name, value):
+        name = "learning_rate" if name == "lr" else name
+        inside = self.__dict__.get("_opt")
+        if inside is not None and _has_hyper(inside, name):
+            setattr(inside, name, value)
+        else:
+            super().__setattr__(name, value)
+
+    clipnorm, clipvalue, global_clipnorm = (
+        property(lambda self, key=key: getattr(self._opt, key),
+                 lambda self, value, key=key: setattr(self._opt, key, value))
+        for key in ("clipnorm", "clipvalue", "global_clipnorm"))
+
+    # ---- Weights ----
+
+    @property
+    def iterations(self):
+        """The number of steps."""
+        return self._opt.iterations
+
+    @iterations.setter
+    def iterations(self, variable):
+        self._opt.iterations = variable
+
+    @property
+    def weights(self):
+        """The weights of this optimizer and of that inside."""
+        return [*self._weights, *self._opt.weights]
+
+    def variables(self):
+        """The same."""
+        return self.weights
+
+    def get_weights(self):
+        """Their values."""
+        return inner.public("backend").batch_get_value(self.weights)
+
+    def set_weights(self, weights):
+        """Sets them. Raises ValueError for another number of weights."""
+        own = self.weights
+        if len(own) != len(weights):
+            raise ValueError(f"{type(self).__name__} has {len(own)} weights, but {len(weights)} "
+                             "were given.")
+        inner.public("backend").batch_set_value(list(zip(own, weights)))
+
+    def get_slot(self, var, slot_name):
+        """A slot of the optimizer inside."""
+        return self._opt.get_slot(var, slot_name)
+
+    def get_slot_names(self):
+        """The names of its slots."""
+        return self._opt.get_slot_names()
+
+    def add_slot(self, var, slot_name, initializer="zeros", shape=None):
+        """A new slot of the optimizer inside."""
+        return self._opt.add_slot(var, slot_name, initializer, shape)
+
+    # ---- Steps ----
+
+    def _create_hypers(self):
+        super()._create_hypers()
+        self._opt._create_hypers()
+
+    def _create_slots(self, var_list):
+        self._opt._create_slots(var_list)
+
+    def _create_all_weights(self, var_list):
+        self._create_hypers()
+        self._opt._create_all_weights(var_list)
+
+    def _prepare(self, var_list):
+        return self._opt._prepare(var_list)
+
+    def _transform_loss(self, loss):
+        return self._opt._transform_loss(loss)
+
+    def _transform_unaggregated_gradients(self, grads_and_vars):
+        return self._opt._transform_unaggregated_gradients(grads_and_vars)
+
+    def _transform_gradients(self, grads_and_vars):
+        return self._opt._transform_gradients(grads_and_vars)
+
+    def _resource_apply_dense(self, grad, handle, apply_state=None):
+        return apply_dense(self._opt, grad, handle, apply_state)
+
+    def _resource_apply_sparse(self, grad, handle, indices, apply_state=None):
+        arguments = ({"apply_state": apply_state}
+                     if "apply_state" in self._opt._sparse_apply_args else {})
+        return self._opt._resource_apply_sparse(grad, handle, indices, **arguments)
+
+    def _resource_apply_sparse_duplicate_indices(self, grad, handle, indices, **kwargs):
+        return self._opt._resource_apply_sparse_duplicate_indices(grad, handle, indices, **kwargs)
+
+    # ---- Configuration ----
+
+    def get_config(self):
+        """The constructor's arguments."""
+        return {"name": self._name, "inner_optimizer_config": self._opt.get_config(),
+                "inner_optimizer_type": type(self._opt)}
+
+    @staticmethod
+    def _verify_config(config):
+        for key, what in (
+                ("inner_optimizer_config", "a configuration dict for the wrapped optimizer"),
+                ("inner_optimizer_type", "a type for the wrapped optimizer")):
+            if key not in config:
+                raise ValueError("_OptimizerV2Wrapper configuration dicts must contain "
+                                 f"{what}, {key}.")
+        kind = config["inner_optimizer_type"]
+        if not (isinstance(kind, type) and issubclass(kind, _Base)):
+            raise ValueError("inner_optimizer_type must be a class derived from Keras OptimizerV2.")
+
+    @classmethod
+    def _inner_of(cls, config):
+        """(the optimizer inside, the other arguments) of a configuration."""
+        config = dict(config)
+        if isinstance(config.get("inner_optimizer_type"), dict):  # from a file
+            config["inner_optimizer_type"] = inner.module(
+                "saving.serialization_lib").deserialize_keras_object(config["inner_optimizer_type"])
+        cls._verify_config(config)
+        inside = config.pop("inner_optimizer_config")
+        return config.pop("inner_optimizer_type").from_config(dict(inside)), config
+
+    @classmethod
+    def from_config(cls, config, custom_objects=None):
+        """The optimizer of a configuration."""
+        del custom_objects
+        opt, config = cls._inner_of(config)
+        return cls(opt, **config)
+
+
+def _has_hyper(optimizer, name):
+    """Whether a hyperparameter is an optimizer's, or that of one inside of it."""
+    while isinstance(optimizer, _OptimizerV2Wrapper):
+        optimizer = optimizer._opt
+    return name in optimizer._hyper
+
+
+def apply_dense(optimizer, grad, var, apply_state):
+    """One step of an optimizer with a dense gradient, on one variable."""
+    arguments = ({"apply_state": apply_state}
+                 if "apply_state" in optimizer._dense_apply_args else {})
+    return optimizer._resource_apply_dense(grad, var, **arguments)
+
+
+def apply_all(optimizer, grads_and_vars, apply_state):
+    """One step of an optimizer on all variables, as its apply_gradients() does in a replica after
+    the gradients are summed: an operation."""
+    done = []
+    for grad, var in optimizer._transform_gradients(grads_and_vars):
+        if isinstance(grad, tf.IndexedSlices):
+            grad = tf.convert_to_tensor(grad)
+        update = apply_dense(optimizer, tf.cast(grad, var.dtype), var, apply_state)
+        if var.constraint is not None:
+            with tf.control_dependencies([update] if update is not None else []):
+                update = var.assign(var.constraint(var))
+        done.append(update)
+    done = [one for one in done if one is not None]
+    with tf.control_dependencies([] if tf.executing_eagerly() else done):
+        return optimizer.iterations.assign_add(1)

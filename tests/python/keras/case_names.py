@@ -1,0 +1,119 @@
+"""Names: keras.ipu under all of its names, and names of Keras 2.6 and of TensorFlow's copy."""
+
+import importlib
+
+import pytest
+import tensorflow as tf
+
+from tensorflow.python import ipu
+from tensorflow.python import keras as shared
+
+import keras
+from keras.engine import base_layer, data_adapter, sequential, training
+from keras.optimizer_v2 import adam, learning_rate_schedule, optimizer_v2
+from keras.saving.saved_model import load
+
+PAIRS = [
+    # What a program imports, what Keras has.
+    ("keras.optimizer_v2.gradient_descent:SGD", "keras.optimizers.legacy:SGD"),
+    ("keras.optimizer_v2.rmsprop:RMSprop", "keras.optimizers.legacy:RMSprop"),
+    ("keras.layers.core:Dropout", "keras.layers:Dropout"),
+    ("keras.layers.convolutional:Conv2D", "keras.layers:Conv2D"),
+    ("keras.layers.pooling:MaxPooling2D", "keras.layers:MaxPooling2D"),
+    ("keras.layers.recurrent_v2:LSTM", "keras.layers:LSTM"),
+    ("keras.layers.embeddings:Embedding", "keras.layers:Embedding"),
+    ("keras.layers.merge:Add", "keras.layers:Add"),
+    ("keras.layers.normalization.batch_normalization:BatchNormalization",
+     "keras.layers:BatchNormalization"),
+    ("keras.engine.input_layer:Input", "keras:Input"),
+    ("keras.engine.functional:Functional", "keras.src.engine.functional:Functional"),
+    ("keras.engine.node:Node", "keras.src.engine.node:Node"),
+    ("keras.utils.layer_utils:count_params", "keras.src.utils.layer_utils:count_params"),
+    ("keras.utils.generic_utils:to_list", "keras.src.utils.generic_utils:to_list"),
+    ("keras.saving.hdf5_format:load_model_from_hdf5",
+     "keras.src.saving.legacy.hdf5_format:load_model_from_hdf5"),
+    ("keras.saving.saving_utils:model_metadata",
+     "keras.src.saving.legacy.saving_utils:model_metadata"),
+    ("keras.mixed_precision.policy:Policy", "keras.mixed_precision:Policy"),
+    ("keras.mixed_precision.loss_scale_optimizer:LossScaleOptimizer",
+     "keras.src.mixed_precision.loss_scale_optimizer:LossScaleOptimizer"),
+    ("keras.backend:track_variable", "keras.src.backend:track_variable"),
+    ("tensorflow.python.keras:Model", "keras:Model"),
+    ("tensorflow.python.keras.layers:Dense", "keras.layers:Dense"),
+    ("tensorflow.python.keras.layers.core:Dense", "keras.layers:Dense"),
+    ("tensorflow.python.keras.layers.recurrent_v2:GRU", "keras.layers:GRU"),
+    ("tensorflow.python.keras.optimizers:Adam", "keras.optimizers.legacy:Adam"),
+    ("tensorflow.python.keras.optimizers:get", "keras.optimizers:get"),
+    ("tensorflow.python.keras.optimizer_v2.adam:Adam", "keras.optimizers.legacy:Adam"),
+    ("tensorflow.python.keras.losses:MeanSquaredError", "keras.losses:MeanSquaredError"),
+    ("tensorflow.python.keras.callbacks:Callback", "keras.callbacks:Callback"),
+    ("tensorflow.python.keras.engine.training:Model", "keras:Model"),
+    ("tensorflow.python.keras.datasets.mnist:load_data", "keras.datasets.mnist:load_data"),
+    ("tensorflow.python.training.tracking.util:Checkpoint", "tensorflow.train:Checkpoint"),
+    ("tensorflow.python.training.tracking.tracking:AutoTrackable",
+     "tensorflow.python.trackable.autotrackable:AutoTrackable"),
+    ("tensorflow.python.distribute.distribution_strategy_context:get_strategy",
+     "tensorflow.python.distribute.distribute_lib:get_strategy"),
+]
+
+
+def find(name):
+    module, _, symbol = name.partition(":")
+    return getattr(importlib.import_module(module), symbol)
+
+
+@pytest.mark.parametrize("name, place", PAIRS)
+def test_names_that_moved(name, place):
+    assert find(name) is find(place)
+
+
+def test_names_that_are_imported_from_packages():
+    assert adam.Adam is keras.optimizers.legacy.Adam
+    assert issubclass(adam.Adam, optimizer_v2.OptimizerV2)
+    assert learning_rate_schedule.ExponentialDecay is keras.optimizers.schedules.ExponentialDecay
+    assert training.Model is keras.Model and sequential.Sequential is keras.Sequential
+    assert issubclass(keras.layers.Dense, base_layer.Layer)
+    assert data_adapter.DataHandler and load.load
+    assert keras.engine.base_layer is base_layer
+    assert shared.layers.Dense is keras.layers.Dense
+    assert shared.optimizer_v2.gradient_descent.SGD is keras.optimizers.legacy.SGD
+
+
+def test_keras_ipu_is_one_package():
+    import tensorflow.keras.ipu as of_tensorflow
+    import tensorflow.keras.ipu.optimizers
+
+    import keras.ipu
+    import keras.ipu.layers
+    from keras.ipu.layers.capture_upstream_gradients import CaptureUpstreamGradients
+    import ipu_tensorflow_addons.keras.layers as addons
+    assert keras.ipu is tf.keras.ipu is of_tensorflow is ipu.keras
+    assert keras.ipu.__ipu__built__ == "1"
+    assert keras.ipu.layers is addons is ipu.layers is ipu.keras.layers
+    assert tensorflow.keras.ipu.optimizers is ipu.keras.optimizers
+    assert CaptureUpstreamGradients is addons.CaptureUpstreamGradients
+    assert importlib.import_module("tensorflow.python.ipu.keras.layers.rnn").LSTM is addons.LSTM
+
+
+def test_every_name_that_the_packages_show():
+    for package in (ipu.keras.layers, ipu.keras.optimizers):
+        for name in package.__all__:
+            assert getattr(package, name).__name__
+    assert ipu.keras.CTCLoss is ipu.keras.losses.CTCLoss is ipu.keras.layers.CTCLoss
+
+
+def test_names_that_nobody_has():
+    with pytest.raises(ModuleNotFoundError):
+        importlib.import_module("keras.nothing")
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+        keras.nothing
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+        keras.ipu.nothing
+
+
+def test_tensorflow_keeps_its_copy():
+    code = compile("import tensorflow.python.keras.layers as layers\nDense = layers.Dense", "x",
+                   "exec")
+    inside = {"__name__": "tensorflow.python.something"}
+    exec(code, inside)
+    assert inside["Dense"] is not keras.layers.Dense
