@@ -6,10 +6,12 @@ the comparison of a few strings. A second finder, at the end, is asked for what 
 
 A module has one object whatever name it is imported by: an alias never runs a file twice. (That is
 why the finder comes first: Python would look into the folder of an alias by itself.)
-`tremula.pth` imports this file at every start of the interpreter, so it imports nothing but `sys`.
+`tremula.pth` imports this file at every start of the interpreter, so it imports next to nothing.
 """
 
 import sys
+
+from tremula import _callers
 
 # TensorFlow's name -> Tremula's. The longest name that is a prefix counts.
 ALIASES = {
@@ -97,7 +99,7 @@ class LastFinder:
                 if fullname == alias or fullname.startswith(alias + "."):
                     return _module_spec(fullname, "tremula.tf.ipu",
                                         "keras" + fullname[len(alias):])
-            if root != "ipu_tensorflow_addons" and "." in fullname:
+            if root != "ipu_tensorflow_addons" and "." in fullname and _callers.asked_by_program():
                 from tremula.tf.keras import names
                 name = names.resolve(fullname)
                 return alias_spec(fullname, name) if name is not None else None

@@ -26,7 +26,7 @@ if str(ROOT / "python") not in sys.path:
     sys.path.insert(0, str(ROOT / "python"))
 
 import tremula._finder  # noqa: E402,F401  (serves tensorflow.python.ipu)
-from tremula.tf.inner import versions
+from tremula.tf.inner import versions  # noqa: E402
 
 versions.prefer_legacy_keras()
 import tensorflow.compat.v1 as tf  # noqa: E402

@@ -23,8 +23,8 @@ def ipu():
     if str(ROOT / "python") not in sys.path:
         sys.path.insert(0, str(ROOT / "python"))
     import tremula._finder  # noqa: F401  (serves tensorflow.python.ipu)
-    from tremula.tf import compat
-    compat.prefer_legacy_keras()
+    from tremula.tf.inner import versions
+    versions.prefer_legacy_keras()
     from tensorflow.python import ipu as module
     return module
 

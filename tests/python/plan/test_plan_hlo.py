@@ -137,7 +137,7 @@ def test_text_is_the_same_each_time(tool):
 
 def test_one_that_does_not_fit_ends_with_3_and_says_why(tool, machine):
     source = tool.write("conv.hlo", CONVOLUTION)
-    small = machine(8)
+    small = machine(6)
     answer = plan(tool, source, "--target", small, code=3)
     case, = answer["cases"]
     assert answer["fits"] is False and case["fits"] is False
@@ -150,7 +150,7 @@ def test_one_that_does_not_fit_ends_with_3_and_says_why(tool, machine):
 
 def test_it_fits_when_one_of_the_cases_does(tool, machine):
     source = tool.write("conv.hlo", CONVOLUTION)
-    answer = plan(tool, source, "--target", f"{machine(8)},mk2")
+    answer = plan(tool, source, "--target", f"{machine(6)},mk2")
     assert [case["fits"] for case in answer["cases"]] == [False, True]
     assert answer["fits"] is True
 

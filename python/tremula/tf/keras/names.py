@@ -10,6 +10,7 @@ import importlib
 import importlib.util
 import sys
 
+from tremula import _callers
 from tremula.tf.inner import versions
 
 FROZEN = "tensorflow.python.keras"
@@ -66,9 +67,6 @@ for _package in ("training.tracking", "trackable"):  # `from ...training.trackin
         TENSORFLOW[f"tensorflow.python.{_package}.{_name}"] = f"tensorflow.python.{_place}"
 
 # Who gets what TensorFlow has: not a program.
-_LIBRARIES = {"tensorflow", "keras", "tf_keras", "tensorflow_estimator", "tremula", "importlib",
-              "_frozen_importlib", "_frozen_importlib_external", "inspect", "pkgutil", "runpy",
-              "unittest"}
 
 # Public modules of Keras that lack names which programs take from them.
 _PUBLIC = ("activations", "backend", "callbacks", "constraints", "initializers", "layers",
@@ -81,7 +79,7 @@ def resolve(fullname):
     if fullname in TENSORFLOW:
         return TENSORFLOW[fullname]
     root = next((one for one in ROOTS if fullname.startswith(one + ".")), None)
-    if root is None or not _is_asked_by_program():
+    if root is None or not _callers.asked_by_program():
         return None
     path = fullname[len(root) + 1:]
     package = root if root in ("keras", "tf_keras") else versions.keras_package()
@@ -118,19 +116,6 @@ def _existing(name):
         return None
 
 
-def _is_asked_by_program():
-    """Whether the code that imports something, or takes an attribute, is a program's."""
-    frame = sys._getframe(2)
-    while frame is not None:
-        name = frame.f_globals.get("__name__", "")
-        if name.split(".")[0] not in ("importlib", "_frozen_importlib",
-                                      "_frozen_importlib_external") and name not in (
-                                          __name__, "tremula._finder"):
-            return name.split(".")[0] not in _LIBRARIES
-        frame = frame.f_back
-    return False
-
-
 # ---- What modules that exist lack ----
 
 def install(watch):
@@ -156,7 +141,7 @@ def _complete(module, package, path):
         if not name.startswith("__"):
             if not path and name == "ipu":
                 return importlib.import_module("tremula.tf.keras")
-            if _is_asked_by_program():
+            if _callers.asked_by_program():
                 found = _lacking(package, path, name)
                 if found is not None:
                     return found
@@ -182,7 +167,7 @@ class _Shared(type(sys)):
     def __getattribute__(self, name):
         if not name.startswith("_"):
             is_v2 = sys.modules.get("tensorflow.python.tf2")
-            if is_v2 is not None and is_v2.enabled() and _is_asked_by_program():
+            if is_v2 is not None and is_v2.enabled() and _callers.asked_by_program():
                 found = _instead(object.__getattribute__(self, "__name__"), name)
                 if found is not None:
                     return found
