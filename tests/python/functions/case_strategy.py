@@ -354,3 +354,21 @@ def test_extensions_of_classes(ipu, strategy):
     two = Kind()
     without._patch_keras_extension(two)
     assert type(two) is Kind
+
+
+# ---- Keras' own loops ----
+
+def fit():
+    model = keras().Sequential([keras().layers.Dense(2, input_shape=(3,), kernel_initializer="ones",
+                                                     use_bias=False)])
+    model.compile(keras().optimizers.SGD(.01), "mse")
+    model.fit(np.ones([8, 3], np.float32), np.ones([8, 2], np.float32), batch_size=4, verbose=0)
+    return model.get_weights()[0]
+
+
+def test_keras_fit_takes_stock_iterators(ipu, strategy):
+    with strategy.scope(), pytest.raises(NotImplementedError, match="enable_dataset_iterators"):
+        fit()
+    with ipu.ipu_strategy.IPUStrategy(enable_dataset_iterators=False).scope():
+        weights = fit()
+    np.testing.assert_allclose(weights, fit(), rtol=1e-6)

@@ -20,6 +20,12 @@ _EAGER = (
     "behavior is required please set 'enable_dataset_iterators=False' when creating an "
     "'IPUStrategy'.")
 
+_KERAS = (
+    "An iterator of 'IPUStrategy' was given to a function that TensorFlow runs by itself, as "
+    "Keras' fit, evaluate and predict do: they do not run on an IPU as a whole yet. Make the "
+    "strategy with 'enable_dataset_iterators=False' to run them a step at a time, or run a loop of "
+    "your own by strategy.run.")
+
 InfeedSpec = collections.namedtuple(
     "InfeedSpec", ["feed_id", "structure", "device_ordinal", "prefetch_depth", "optimise_latency"])
 InfeedSpec.__doc__ = "What describes an infeed queue; `structure` is the elements', as text."
@@ -93,6 +99,10 @@ class IPUIterator(strategies.owned_iterator()):
     def infeed_spec(self):
         """What describes the queue."""
         return self._infeed_spec
+
+    @property
+    def _iterator_resource(self):
+        raise NotImplementedError(_KERAS)  # where TensorFlow wants the iterator itself
 
     @property
     def _type_spec(self):
