@@ -57,7 +57,7 @@ static const struct {
   int iterations, bytes, messages;
 } published_halo = {5682, 3328, 10, 4 * 100 * 4, 4};
 
-/* ---- Checks: nothing was fitted to these but what always_live.c says of the first --------------- */
+/* ---- Checks: nothing was fitted to these but what always_live.c says of the first ------------ */
 
 /* Memory by category that Graphcore's guide to the IPU for TensorFlow prints ("Reading the Poplar
  * textual summary report") of its first example, two additions of pairs of floats, on a GC2. That

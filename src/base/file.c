@@ -70,7 +70,7 @@ trm_status trm_read_file(const char *path, const char *contents, char **out_data
   return status;
 }
 
-/* ---- Folders ---------------------------------------------------------------------------------- */
+/* ---- Folders --------------------------------------------------------------------------------- */
 
 trm_status trm_make_folders(const char *path, trm_error *error) {
   trm_text part = {0};
@@ -96,7 +96,7 @@ trm_status trm_make_folders(const char *path, trm_error *error) {
   return problem == 0 ? TRM_OK : TRM_UNAVAILABLE;
 }
 
-/* ---- Regular files ---------------------------------------------------------------------------- */
+/* ---- Regular files --------------------------------------------------------------------------- */
 
 static trm_status open_regular(const char *path, const char *what, int *out_file, size_t *out_size,
                                trm_error *error) {

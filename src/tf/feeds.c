@@ -39,7 +39,7 @@ static VECTOR(outfeed *) outfeeds;
 static VECTOR(declaration) declarations;
 static trm_tf_feed_use *uses;
 
-/* ---- Declarations; find_declaration with the lock held ---------------------------------------- */
+/* ---- Declarations; find_declaration with the lock held --------------------------------------- */
 
 static declaration *find_declaration(const char *id) {
   for (size_t i = 0; i < declarations.count; ++i)

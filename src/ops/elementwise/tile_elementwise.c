@@ -377,6 +377,16 @@ static trm_status cost_fusion(const trm_tile_request *request, trm_tile_cost *co
 }
 
 /* A single instruction: a body that is not a computation of its own. */
+/* Cycles of a worker before its first element, of an instruction by itself. */
+static int64_t setup_cycles(const trm_instruction *instruction, trm_codelet_kind kind,
+                            bool scalar) {
+  if (instruction->num_operands < 2) {
+    return instruction->opcode == TRM_OP_EXPONENTIAL ? 33 : 17;
+  }
+  if (scalar) return 20;
+  return kind == TRM_CODELET_HALF ? 26 : 29;
+}
+
 static trm_status cost_single(const trm_tile_request *request, trm_tile_cost *cost,
                               trm_error *error) {
   const trm_instruction *instruction = request->instruction;
@@ -412,11 +422,7 @@ static trm_status cost_single(const trm_tile_request *request, trm_tile_cost *co
   const uint32_t width = trm_tile_vector_width(instruction->shape.dtype);
   const trm_codelet_kind kind = trm_codelet_kind_of(instruction->shape.dtype);
   if (relu && kind != TRM_CODELET_INTEGER) per_element = 2.0 / width;
-  const int64_t setup = instruction->num_operands >= 2              ? (scalar                     ? 20
-                                                                       : kind == TRM_CODELET_HALF ? 26
-                                                                                                  : 29)
-                        : instruction->opcode == TRM_OP_EXPONENTIAL ? 33
-                                                                    : 17;
+  const int64_t setup = setup_cycles(instruction, kind, scalar);
   const int64_t cycles = workers * (setup + (int64_t)(per_element * (double)per_worker + 0.5)) + 11;
   const char *codelet =
       trm_codelet_name(cost->arena, request->computation, instruction, 1, 0, scalar);

@@ -162,11 +162,11 @@ class IPUExtendedV1(tf.compat.v1.distribute.StrategyExtended):
             self, input_fn, replication_mode=tf.distribute.InputReplicationMode.PER_WORKER):
         del replication_mode
         return strategies.input_function_iterator(input_fn, self._cpu_device,
-                                             self._container_strategy())
+                                                  self._container_strategy())
 
     def _experimental_distribute_dataset(self, dataset, options):
-        return strategies.distributed_dataset(dataset, self._cpu_device, self._container_strategy(),
-                                         options)
+        return strategies.distributed_dataset(dataset, self._cpu_device,
+                                              self._container_strategy(), options)
 
     def _distribute_datasets_from_function(self, dataset_fn, options):
         del options
