@@ -4,7 +4,7 @@
 Modules and names are imported when they are first named.
 """
 
-import importlib
+from tremula.tf.keras import lazy
 
 __ipu__built__ = "1"
 
@@ -33,17 +33,4 @@ _NAMES = {
 _MODULES = ("extensions", "layer_replacement", "layers", "losses", "model", "optimizers",
             "pipeline")
 
-
-def __getattr__(name):
-    if name in _NAMES:
-        value = getattr(importlib.import_module(f"{__name__}.{_NAMES[name]}"), name)
-    elif name in _MODULES:
-        value = importlib.import_module(f"{__name__}.{name}")
-    else:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    globals()[name] = value
-    return value
-
-
-def __dir__():
-    return sorted({*globals(), *_NAMES, *_MODULES})
+__getattr__, __dir__ = lazy.names(__name__, _NAMES, _MODULES)

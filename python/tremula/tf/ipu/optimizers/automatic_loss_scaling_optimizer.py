@@ -24,16 +24,11 @@ class AutomaticLossScalingOptimizer(ipu_optimizer.IpuOptimizer):
                  accumulate_statistics_over_update_period=True, ratio_threshold=10e-6,
                  name="AutomaticLossScalingOptimizer"):
         super().__init__(wrapped_optimizer, name)
-        for what, value in (("initial_loss_scaling_factor", initial_loss_scaling_factor),
-                            ("update_frequency", update_frequency),
-                            ("increase_factor", increase_factor),
-                            ("decrease_factor", decrease_factor)):
-            if value <= 0:
-                raise ValueError(f"{what} must be nonzero and positive")
-        if decrease_factor >= increase_factor:
-            raise ValueError("decrease_factor must be less than increase_factor")
-        if max_loss_scaling_factor <= 1:
-            raise ValueError("max_loss_scaling_factor must be greater than one")
+        loss_scaling.check_positive(
+            initial_loss_scaling_factor=initial_loss_scaling_factor,
+            update_frequency=update_frequency, increase_factor=increase_factor,
+            decrease_factor=decrease_factor)
+        loss_scaling.check_factors(increase_factor, decrease_factor, max_loss_scaling_factor)
         if initial_loss_scaling_factor >= max_loss_scaling_factor:
             raise ValueError("initial_loss_scaling_factor must be less than "
                              "max_loss_scaling_factor")

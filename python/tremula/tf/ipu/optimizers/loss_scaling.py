@@ -9,6 +9,21 @@ from tremula.tf.ipu.ops import statistics_ops
 FLOAT16_MAX = 65504.0
 
 
+def check_positive(**numbers):
+    """Raises ValueError, with its name, for a number that is not positive."""
+    for name, value in numbers.items():
+        if value <= 0:
+            raise ValueError(f"{name} must be nonzero and positive")
+
+
+def check_factors(increase, decrease, largest):
+    """Raises ValueError for factors by which the loss's factor cannot grow up to `largest`."""
+    if decrease >= increase:
+        raise ValueError("decrease_factor must be less than increase_factor")
+    if largest <= 1:
+        raise ValueError("max_loss_scaling_factor must be greater than one")
+
+
 @dataclasses.dataclass
 class Rule:
     """Gradients of type float16 are counted in two bins, small and large. Each `frequency` steps

@@ -20,6 +20,11 @@ ACCEPTED_ACTIVATIONS_STR = ",".join(f'"{name}"' for name in ACCEPTED_ACTIVATIONS
 ACCEPTED_RECURRENT_ACTIVATIONS_STR = ",".join(
     f'"{name}"' for name in ACCEPTED_RECURRENT_ACTIVATIONS)
 
+# Arguments of Keras' layers that both of the IPU's layers refuse.
+_REFUSED = ("kernel_regularizer", "recurrent_regularizer", "bias_regularizer",
+            "activity_regularizer", "kernel_constraint", "recurrent_constraint",
+            "bias_constraint")
+
 
 class _PopnnRNN(ipu_layer.IPULayer):
     """What the two layers have in common; arguments as those of Keras' layers, and
@@ -251,13 +256,9 @@ class PopnnLSTM(_PopnnRNN):
                  unroll=False, partials_dtype=tf.float32, seed=None, time_major=False,
                  options=None, options_bwd=None, **kwargs):
         refused = (
-            (kernel_regularizer, "kernel_regularizer"),
-            (recurrent_regularizer, "recurrent_regularizer"),
-            (bias_regularizer, "bias_regularizer"),
-            (activity_regularizer, "activity_regularizer"),
-            (kernel_constraint, "kernel_constraint"),
-            (recurrent_constraint, "recurrent_constraint"),
-            (bias_constraint, "bias_constraint"),
+            *zip((kernel_regularizer, recurrent_regularizer, bias_regularizer,
+                  activity_regularizer, kernel_constraint, recurrent_constraint,
+                  bias_constraint), _REFUSED),
             (recurrent_dropout, "recurrent_dropout"),
             (implementation not in (1, 2), "implementation != 1"),
             (go_backwards, "go_backwards = True"), (unroll, "unroll = True"))
@@ -311,13 +312,9 @@ class PopnnGRU(_PopnnRNN):
                  reset_after=True, seed=None, partials_dtype=tf.float32, time_major=False,
                  options=None, options_bwd=None, **kwargs):
         refused = (
-            (kernel_regularizer, "kernel_regularizer"),
-            (recurrent_regularizer, "recurrent_regularizer"),
-            (bias_regularizer, "bias_regularizer"),
-            (activity_regularizer, "activity_regularizer"),
-            (kernel_constraint, "kernel_constraint"),
-            (recurrent_constraint, "recurrent_constraint"),
-            (bias_constraint, "bias_constraint"),
+            *zip((kernel_regularizer, recurrent_regularizer, bias_regularizer,
+                  activity_regularizer, kernel_constraint, recurrent_constraint,
+                  bias_constraint), _REFUSED),
             (recurrent_dropout, "recurrent_dropout != 0"),
             (implementation not in (1, 2), "implementation != 1"),
             (go_backwards, "go_backwards"), (unroll, "unroll"))

@@ -1,7 +1,7 @@
 """Optimizers: those of `keras.ipu.optimizers`, of `ipu.keras.optimizers` in the earlier releases,
 and of `ipu_tensorflow_addons.keras.optimizers`."""
 
-import importlib
+from tremula.tf.keras import lazy
 
 # Module -> the names that this package shows of it.
 _MODULES = {
@@ -28,17 +28,4 @@ _PLACES = {name: module for module, names in _MODULES.items() for name in names}
 
 __all__ = sorted(_PLACES)  # noqa: PLE0605
 
-
-def __getattr__(name):
-    if name in _PLACES:
-        value = getattr(importlib.import_module(f"{__name__}.{_PLACES[name]}"), name)
-    elif name in _MODULES:
-        value = importlib.import_module(f"{__name__}.{name}")
-    else:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    globals()[name] = value
-    return value
-
-
-def __dir__():
-    return sorted({*globals(), *_PLACES, *_MODULES})
+__getattr__, __dir__ = lazy.names(__name__, _PLACES, _MODULES)

@@ -21,15 +21,10 @@ class AutomaticLossScalingOptimizer(als_optimizer.ALSOptimizer):
                  accumulate_statistics_over_update_period=True,
                  ratio_threshold=_DEFAULTS.ratio_threshold,
                  name="AutomaticLossScalingOptimizer"):
-        for what, value in (("initial_loss_scaling_factor", initial_loss_scaling_factor),
-                            ("increase_factor", increase_factor),
-                            ("decrease_factor", decrease_factor)):
-            if value <= 0:
-                raise ValueError(f"{what} must be nonzero and positive")
-        if decrease_factor >= increase_factor:
-            raise ValueError("decrease_factor must be less than increase_factor")
-        if max_loss_scaling_factor <= 1:
-            raise ValueError("max_loss_scaling_factor must be greater than one")
+        loss_scaling.check_positive(
+            initial_loss_scaling_factor=initial_loss_scaling_factor,
+            increase_factor=increase_factor, decrease_factor=decrease_factor)
+        loss_scaling.check_factors(increase_factor, decrease_factor, max_loss_scaling_factor)
         self.__dict__["_decrease_factor"] = decrease_factor
         super().__init__(
             opt, initial_loss_scaling_factor, update_frequency, increase_factor,
