@@ -55,6 +55,13 @@ class OwnDescent(embedding_ops.HostEmbeddingOptimizerSpec):
         return gen_pop_datastream_ops.ipu_host_embedding_deregister(embedding_tensor, name)
 
 
+def test_a_table_must_be_a_resource_variable():
+    with tf.Graph().as_default():
+        table = tf.get_variable("old_rows", [4, 2], use_resource=False)
+        with pytest.raises(ValueError, match="old_rows must be a resource variable"):
+            gen_pop_datastream_ops.ipu_host_embedding_register(table, "old_rows")
+
+
 def test_an_optimizer_of_embeddings_of_ones_own(on_ipu, session):
     table = np.arange(8, dtype="f").reshape(4, 2)
     embedding = embedding_ops.create_host_embedding(

@@ -170,12 +170,7 @@ class HostEmbedding:
                              "None")
         if partition_strategy not in ("TOKEN", "ENCODING"):
             raise ValueError(f"Unknown partition strategy {partition_strategy}")
-        is_resource = hasattr(embedding_tensor, "handle")
-        if not is_resource and (isinstance(embedding_tensor, tf.Variable)
-                                or optimizer_spec.get_learning_rate() != 0):
-            raise ValueError(
-                f"The embedding_tensor of the HostEmbedding {name} must be a resource variable: "
-                "make it with create_host_embedding, or with use_resource=True.")
+        _check_holds_rows(name, embedding_tensor, optimizer_spec.get_learning_rate() != 0)
         self._name = name
         self._embedding_tensor = embedding_tensor
         self._partition_strategy = partition_strategy
@@ -302,10 +297,22 @@ def tensor_of(name, shape, dtype):
 
 
 def register_table(embedding_tensor, name, registered):
-    """What HostEmbedding.register() begins or ends with, for a table by its name."""
+    """What HostEmbedding.register() begins or ends with, for a table by its name. Raises
+    ValueError for a variable that is no resource variable."""
+    _check_holds_rows(name, embedding_tensor, False)
     with _lock:
         _tensors.setdefault(name, weakref.ref(embedding_tensor))
     return _register(_table_of(embedding_tensor, name), registered)
+
+
+def _check_holds_rows(name, embedding_tensor, is_trained):
+    """Raises ValueError unless programs can use the table where it is: a resource variable, or
+    without training also a tensor."""
+    if not hasattr(embedding_tensor, "handle") and (
+            is_trained or isinstance(embedding_tensor, tf.Variable)):
+        raise ValueError(
+            f"The embedding_tensor of the HostEmbedding {name} must be a resource variable: "
+            "make it with create_host_embedding, or with use_resource=True.")
 
 
 def _table_of(embedding_tensor, name):
