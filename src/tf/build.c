@@ -1,44 +1,22 @@
-/* Owns: building a program, and the executable cache. */
+/* Owns: building a program. */
 #define _GNU_SOURCE
 #include "build.h"
 
-#include <dirent.h>
 #include <dlfcn.h>
 #include <elf.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <link.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/file.h>
-#include <sys/stat.h>
-#include <unistd.h>
 #include <xxhash.h>
 
-#include "base/file.h"
-#include "base/wait.h"
-#include "interrupt.h"
+#include "cache.h"
 #include "log.h"
 #include "tremula/inspect.h"
 #include "tremula/log.h"
 #include "watch.h"
 
-/* ---- The executable cache ---------------------------------------------------------------------
- *
- * A folder with one file a program, <hash>.poplar_exec. The hash is over the module, the options,
- * and the very build of libtremula; so a file that is found is the right one. Several processes may
- * use a folder at once: one compiles a program, the others wait and load it. Whatever is wrong with
- * a file or the folder costs a warning and a compilation, never the program (docs/cache.md). */
-
-enum { POLL_MS = 50, MOST_WAIT_MS = 600000, PATH_SIZE = 4096 };
-
-/* A program's place in the cache. */
-typedef struct cache_entry {
-  char path[PATH_SIZE]; /* of the file */
-  char lock_path[PATH_SIZE];
-  int lock; /* the descriptor of the lock file while locked, or -1 */
-} cache_entry;
+/* ---- The executable cache --------------------------------------------------------------------- */
 
 /* The build id of the library that an address is in: other code may compile otherwise. */
 typedef struct library_search {
@@ -99,140 +77,39 @@ static XXH128_hash_t key_of(const trm_tf_snapshot *settings, const void *module,
   return key;
 }
 
-/* The entry of a module; false where there is no cache. Makes the folder. */
-static bool cache_find(const trm_tf_snapshot *settings, const void *module, size_t size,
-                       cache_entry *entry) {
+/* The entry of a module, <hash>.poplar_exec; false where there is no cache. The hash is over the
+ * module, the options, and the very build of libtremula. */
+static bool find_entry(const trm_tf_snapshot *settings, const void *module, size_t size,
+                       trm_tf_cache_entry *out) {
   if (!settings->cache_path[0]) return false;
-  entry->lock = -1;
   const XXH128_hash_t key = key_of(settings, module, size);
   char name[40];
   snprintf(name, sizeof name, "%016llx%016llx", (unsigned long long)key.high64,
            (unsigned long long)key.low64);
-  const int length =
-      snprintf(entry->path, sizeof entry->path, "%s/%s.poplar_exec", settings->cache_path, name);
-  if (length < 0 || (size_t)length >= sizeof entry->path - 16) {
-    TRM_TF_WARN("The path of the executable cache is too long; nothing is cached.");
-    return false;
-  }
-  snprintf(entry->lock_path, sizeof entry->lock_path, "%.*s/%s.compile_lock",
-           (int)strlen(settings->cache_path), settings->cache_path, name);
-  trm_error unused; /* what fails is seen when a file is written */
-  (void)trm_make_folders(settings->cache_path, &unused);
-  return true;
+  return trm_tf_cache_find(settings->cache_path, name, ".poplar_exec", ".compile_lock", out);
 }
 
 /* Loads the executable; false when it is not there or not sound. `warns`: the latter is told. */
-static bool cache_load(const cache_entry *entry, bool warns, trm_executable **out) {
-  if (access(entry->path, F_OK) != 0) return false;
+static bool load(const trm_tf_cache_entry *entry, bool warns, trm_executable **out) {
+  if (!trm_tf_cache_has(entry)) return false;
   trm_error error = {0};
-  if (trm_executable_load(entry->path, out, &error) == TRM_OK) {
-    trm_log(TRM_LOG_INFO, "CACHE", "loaded the executable %s", entry->path);
-    return true;
+  if (trm_executable_load(entry->path, out, &error) != TRM_OK) {
+    if (warns) trm_tf_cache_tell_unusable(entry, error.message);
+    return false;
   }
-  if (warns)
-    TRM_TF_WARN("The file %s of the executable cache cannot be used and is made again: %s",
-                entry->path, error.message);
-  return false;
-}
-
-/* Whether the file that was locked is still the one of that name: its last owner removed it. */
-static bool is_current(int fd, const char *path) {
-  struct stat by_fd;
-  struct stat by_name;
-  return fstat(fd, &by_fd) == 0 && stat(path, &by_name) == 0 && by_fd.st_ino == by_name.st_ino &&
-         by_fd.st_dev == by_name.st_dev;
-}
-
-/* The folder may be others' too: a link or a FIFO that lies in the lock's place is neither followed
- * nor waited for. -1: there is no lock to be had. */
-static int open_lock(const char *path) {
-  struct stat info;
-  const int fd =
-      open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0666);
-  if (fd >= 0 && fstat(fd, &info) == 0 && S_ISREG(info.st_mode)) return fd;
-  if (fd >= 0 || errno == ELOOP || errno == EISDIR || errno == ENXIO)
-    TRM_TF_WARN("The executable cache compiles without a lock: %s is not a regular file; "
-                "remove it.",
-                path);
-  if (fd >= 0) close(fd);
-  return -1;
-}
-
-/* Waits until no other process compiles this program. Without a lock, as in a folder that cannot be
- * written, the program is merely compiled more than once. False: Ctrl-C was pressed meanwhile (call
- * it between trm_tf_interrupt_watch and trm_tf_interrupt_unwatch). */
-static bool cache_lock(cache_entry *entry) {
-  const unsigned interrupts = trm_tf_interrupt_count();
-  for (long waited = 0; waited <= MOST_WAIT_MS; waited += POLL_MS) {
-    if (trm_tf_interrupt_is_due() || trm_tf_interrupt_count() != interrupts) return false;
-    const int fd = open_lock(entry->lock_path);
-    if (fd < 0) return true;
-    if (flock(fd, LOCK_EX | LOCK_NB) == 0) {
-      if (is_current(fd, entry->lock_path)) {
-        entry->lock = fd;
-        return true;
-      }
-      close(fd);
-      continue;
-    }
-    const int reason = errno;
-    close(fd);
-    if (reason != EWOULDBLOCK && reason != EINTR) return true; /* a file system without locks */
-    if (waited == 0)
-      TRM_TF_INFO("Another process compiles this program: waiting for %s", entry->path);
-    trm_sleep_ms(POLL_MS);
-  }
-  TRM_TF_WARN("Another process has been compiling for %d s (stopped?): compiling here too: "
-              "%s",
-              MOST_WAIT_MS / 1000, entry->lock_path);
+  trm_log(TRM_LOG_INFO, "CACHE", "loaded the executable %s", entry->path);
+  TRM_TF_DETAIL(1, "poplar_compiler", "Loaded %s from %s", trm_executable_name(*out), entry->path);
   return true;
 }
 
-/* Removes a folder and the files in it, or a file. Of a link that lies there, only the link. */
-static void remove_folder(const char *path) {
-  const int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-  DIR *folder = fd >= 0 ? fdopendir(fd) : NULL;
-  if (!folder) {
-    if (fd >= 0) close(fd);
-    unlink(path);
-    return;
-  }
-  const struct dirent *entry;
-  while ((entry = readdir(folder)))
-    if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
-      unlinkat(dirfd(folder), entry->d_name, 0);
-  closedir(folder);
-  rmdir(path);
+static trm_status save(const void *executable, const char *path, trm_error *error) {
+  return trm_executable_save(executable, path, error);
 }
 
-/* Writes the executable: whole or not at all. A failure is a warning, and false. */
-static bool cache_store(const cache_entry *entry, const trm_executable *executable) {
-  char folder[4200];
-  char unfinished[4220];
-  trm_error error = {0};
-  /* With the lock the name is ours, so what a killed process has left is removed. */
-  if (entry->lock >= 0) snprintf(folder, sizeof folder, "%s.part", entry->path);
-  else snprintf(folder, sizeof folder, "%s.part.%ld", entry->path, (long)getpid());
-  snprintf(unfinished, sizeof unfinished, "%s/executable", folder);
-  remove_folder(folder);
-  bool ok = false;
-  if (mkdir(folder, 0777) != 0)
-    TRM_TF_WARN("The executable cache could not write %s: %s", entry->path, strerror(errno));
-  else if (trm_executable_save(executable, unfinished, &error) != TRM_OK)
-    TRM_TF_WARN("The executable cache could not write %s: %s", entry->path, error.message);
-  else if (rename(unfinished, entry->path) != 0)
-    TRM_TF_WARN("The executable cache could not write %s: %s", entry->path, strerror(errno));
-  else ok = true;
-  if (ok) trm_log(TRM_LOG_INFO, "CACHE", "saved the executable %s", entry->path);
-  remove_folder(folder);
-  return ok;
-}
-
-static void cache_unlock(cache_entry *entry) {
-  if (entry->lock < 0) return;
-  unlink(entry->lock_path); /* whoever waits for it sees that, and looks again */
-  close(entry->lock);
-  entry->lock = -1;
+static bool store(const trm_tf_cache_entry *entry, const trm_executable *executable) {
+  if (!trm_tf_cache_store(entry, save, executable)) return false;
+  trm_log(TRM_LOG_INFO, "CACHE", "saved the executable %s", entry->path);
+  return true;
 }
 
 /* ---- Compiling ------------------------------------------------------------------------------ */
@@ -279,18 +156,13 @@ static trm_status compile(const void *module, size_t size, const char *options, 
   return status;
 }
 
-static bool load(const cache_entry *entry, bool warns, trm_executable **out) {
-  if (!cache_load(entry, warns, out)) return false;
-  TRM_TF_DETAIL(1, "poplar_compiler", "Loaded %s from %s", trm_executable_name(*out), entry->path);
-  return true;
-}
-
 /* Call with the entry locked. */
 static trm_status compile_and_store(const void *module, size_t size,
-                                    const trm_tf_snapshot *settings, const cache_entry *entry,
-                                    trm_tf_watch *watch, trm_executable **out, trm_error *error) {
+                                    const trm_tf_snapshot *settings,
+                                    const trm_tf_cache_entry *entry, trm_tf_watch *watch,
+                                    trm_executable **out, trm_error *error) {
   TRY(compile(module, size, settings->options, watch, out, error));
-  const bool stored = cache_store(entry, *out);
+  const bool stored = store(entry, *out);
   if (settings->connection != TRM_TF_CONNECT_PRE_COMPILE) return TRM_OK;
   if (stored) {
     TRM_TF_INFO("A pre-compiled Poplar program has been saved to %s", entry->path);
@@ -304,7 +176,7 @@ static trm_status compile_and_store(const void *module, size_t size,
 /* Reads the executable from the cache, or compiles it and, with a cache, writes it. */
 static trm_status load_or_compile(const void *module, size_t size, const trm_tf_snapshot *settings,
                                   trm_tf_watch *watch, trm_executable **out, trm_error *error) {
-  cache_entry entry;
+  trm_tf_cache_entry entry;
   const bool has_cache = settings->cache_path[0] != '\0';
   if (settings->connection == TRM_TF_CONNECT_PRE_COMPILE && !has_cache) {
     FAIL(FAILED_PRECONDITION,
@@ -318,28 +190,26 @@ static trm_status load_or_compile(const void *module, size_t size, const trm_tf_
         "Executable caching has been enabled, however the program being compiled contains custom "
         "user operations which cannot be safely serialized.");
   }
-  if (!is_cached || !cache_find(settings, module, size, &entry))
+  if (!is_cached || !find_entry(settings, module, size, &entry))
     return compile(module, size, settings->options, watch, out, error);
   if (load(&entry, false, out)) return TRM_OK;
-  trm_tf_interrupt_watch();
-  const bool may_compile = cache_lock(&entry);
-  trm_tf_interrupt_unwatch();
-  if (!may_compile) FAIL(CANCELLED, "Interrupted while another process compiled this program.");
+  if (!trm_tf_cache_lock(&entry))
+    FAIL(CANCELLED, "Interrupted while another process compiled this program.");
   const trm_status status = load(&entry, true, out) ? TRM_OK
                                                     : compile_and_store(module, size, settings,
                                                                         &entry, watch, out, error);
-  cache_unlock(&entry);
+  trm_tf_cache_unlock(&entry);
   return status;
 }
 
 /* Writes into the cache what has been found out since the executable was compiled. */
 static void store_again(const void *module, size_t size, const trm_tf_snapshot *settings,
                         const trm_executable *executable) {
-  cache_entry entry;
+  trm_tf_cache_entry entry;
   if (settings->cache_path[0] && trm_inspect_is_hashable(module, size) &&
-      cache_find(settings, module, size, &entry) && cache_lock(&entry)) {
-    cache_store(&entry, executable);
-    cache_unlock(&entry);
+      find_entry(settings, module, size, &entry) && trm_tf_cache_lock(&entry)) {
+    store(&entry, executable);
+    trm_tf_cache_unlock(&entry);
   }
 }
 

@@ -81,6 +81,13 @@ _text, _int, _size = ctypes.c_char_p, ctypes.c_int32, ctypes.c_uint64
 _number = ctypes.c_uint32
 _SIGNATURES = {
     "trm_tf_architecture": (_int, [_text, _text, _size]),
+    "trm_tf_cache_close": (None, [ctypes.c_void_p]),
+    "trm_tf_cache_enter": (_int, [ctypes.c_void_p]),
+    "trm_tf_cache_free_data": (None, [ctypes.c_void_p]),
+    "trm_tf_cache_open": (ctypes.c_void_p, [_text, _text]),
+    "trm_tf_cache_read": (ctypes.c_void_p,
+                          [ctypes.c_void_p, _int, ctypes.POINTER(ctypes.c_uint64)]),
+    "trm_tf_cache_write": (None, [ctypes.c_void_p, _text, _size]),
     "trm_tf_configure": (_int, [_int, ctypes.POINTER(DeviceSettings), _text, _size]),
     "trm_tf_declare_infeed": (None, [_text, _size, _number]),
     "trm_tf_declare_outfeed": (None, [_text, _int, _number]),
