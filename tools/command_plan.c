@@ -25,7 +25,8 @@ static void print_help(void) {
       "  --target T[,T]...        mk1, mk2 (the default), bow, or a file with another machine\n"
       "  --ipus N[,N]...          how many IPUs; a model that is not sharded is cut into shards\n"
       "  --batch N[,N]...[,...]   batch sizes, where the first dimension of the inputs of a\n"
-      "                           SavedModel or GraphDef is unknown; with a last ... doubled\n"
+      "                           model of TensorFlow's or Keras' is unknown; with a last ...\n"
+      "                           doubled\n"
       "                           until one does not fit\n"
       "  --sweep KEY=LOW:HIGH[:STEP]\n"
       "                           plan with each value (step 0.1); keys:\n");
@@ -34,7 +35,7 @@ static void print_help(void) {
   }
   printf(
       "  --training sgd|momentum|adam\n"
-      "                           plan a training step, of a SavedModel or GraphDef\n"
+      "                           plan a training step of such a model\n"
       "  --json                   the answer as JSON\n"
       "  --option KEY=VALUE       an option of the compiler, see below; may be repeated\n" LOWERING_HELP
       "\nThe exit code is 0 when it fits (in one of the cases asked for), 3 when it does not, 1\n"

@@ -128,15 +128,37 @@ static trm_status lower(const char *path, bool is_folder, const lowering_options
   return status;
 }
 
+/* Whether the path ends as the files do that Keras writes. */
+static bool is_keras(const char *path) {
+  const char *dot = strrchr(path, '.');
+  return dot != NULL &&
+         (strcmp(dot, ".keras") == 0 || strcmp(dot, ".h5") == 0 || strcmp(dot, ".hdf5") == 0);
+}
+
+static bool is_folder_at(const char *path) {
+  struct stat info;
+  return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
+}
+
+bool model_needs_python(const char *path, const lowering_options *options) {
+  return is_folder_at(path) || is_keras(path) || options->feeds.count > 0 ||
+         options->fetches.count > 0;
+}
+
 trm_status model_read(const char *path, const lowering_options *options, trm_module **out_module,
                       trm_error *error) {
-  struct stat info;
-  const bool is_folder = stat(path, &info) == 0 && S_ISDIR(info.st_mode);
+  const bool is_folder = is_folder_at(path);
   const bool is_graph = options->feeds.count > 0 || options->fetches.count > 0;
   if (is_folder && is_graph) {
     return fail(error, TRM_INVALID_ARGUMENT,
                 "%s is a folder, so a SavedModel: choose a --signature; --feed and --fetch are for "
                 "GraphDefs",
+                path);
+  }
+  if (is_graph && is_keras(path)) {
+    return fail(error, TRM_INVALID_ARGUMENT,
+                "%s is a model of Keras', which says itself what it takes and gives; --feed and "
+                "--fetch are for GraphDefs",
                 path);
   }
   if (is_graph && options->fetches.count == 0) {
@@ -149,11 +171,13 @@ trm_status model_read(const char *path, const lowering_options *options, trm_mod
     return fail(error, TRM_INVALID_ARGUMENT,
                 "--signature is for a SavedModel, which is a folder; %s is not one", path);
   }
-  if (!is_folder && !is_graph && options->shapes.count > 0) {
+  const bool needs_python = model_needs_python(path, options);
+  if (!needs_python && options->shapes.count > 0) {
     return fail(error, TRM_INVALID_ARGUMENT,
-                "--shape is for SavedModels and GraphDefs; for a GraphDef give --fetch too");
+                "--shape is for models of TensorFlow's and Keras'; for a GraphDef give --fetch "
+                "too");
   }
-  if (is_folder || is_graph) return lower(path, is_folder, options, out_module, error);
+  if (needs_python) return lower(path, is_folder, options, out_module, error);
   const trm_status status = trm_module_read_file(path, out_module, error);
   const char *dot = strrchr(path, '.');
   if (status != TRM_OK && status != TRM_NOT_FOUND && error != NULL && dot != NULL &&

@@ -3,16 +3,13 @@
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "plan.h"
 #include "tremula/inspect.h"
 
 bool plan_is_lowered(const plan_request *request) {
-  struct stat info;
-  const bool is_folder = stat(request->model, &info) == 0 && S_ISDIR(info.st_mode);
-  return is_folder || request->lowering.feeds.count > 0 || request->lowering.fetches.count > 0;
+  return model_needs_python(request->model, &request->lowering);
 }
 
 void plan_model_free(plan_model *model) {
@@ -154,15 +151,16 @@ trm_status plan_models_read(const plan_request *request, const long *batches, si
                             plan_model *models, trm_error *error) {
   if (plan_is_lowered(request)) return read_lowered(request, batches, count, models, error);
   if (count > 0) {
-    return fail(error, TRM_INVALID_ARGUMENT,
-                "--batch: %s is HLO, whose shapes are fixed; plan a SavedModel or a GraphDef whose "
-                "batch dimension is unknown, or lower the model once for each batch size",
-                request->model);
+    return fail(
+        error, TRM_INVALID_ARGUMENT,
+        "--batch: %s is HLO, whose shapes are fixed; plan a model of TensorFlow's or Keras' "
+        "whose batch dimension is unknown, or lower the model once for each batch size",
+        request->model);
   }
   if (request->training != NULL) {
     return fail(error, TRM_INVALID_ARGUMENT,
-                "--training: %s is HLO, of which no gradients can be taken; give the SavedModel or "
-                "GraphDef, or HLO that trains",
+                "--training: %s is HLO, of which no gradients can be taken; give the model of "
+                "TensorFlow's or Keras', or HLO that trains",
                 request->model);
   }
   trm_module *module;

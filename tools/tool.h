@@ -72,6 +72,7 @@ enum { OPTION_SIGNATURE = 1000, OPTION_FEED, OPTION_FETCH, OPTION_SHAPE, OPTION_
 #define LOWERING_HELP                                                                             \
   "A SavedModel (needs Python with TensorFlow):\n"                                                \
   "  --signature NAME         the signature to take (serving_default)\n"                          \
+  "A SavedModel, or a file of Keras', .keras or .h5:\n"                                           \
   "  --shape NAME=DIMS        the shape of an input that has unknown dimensions: x=1,224,224,3\n" \
   "A GraphDef, .pb or .pbtxt, frozen (needs Python with TensorFlow):\n"                           \
   "  --feed NAME[:TYPE[DIMS]] an input: x, or x:f32[1,28,28]; may be repeated\n"                  \
@@ -81,6 +82,8 @@ enum { OPTION_SIGNATURE = 1000, OPTION_FEED, OPTION_FETCH, OPTION_SHAPE, OPTION_
 bool lowering_option(lowering_options *options, int option, char *value, bool *out_memory);
 void lowering_options_free(lowering_options *options);
 
+/* Whether Python lowers the model: a folder (SavedModel), a file of Keras', a GraphDef. */
+bool model_needs_python(const char *path, const lowering_options *options);
 /* Reads MODEL, lowering it where it is not a module. */
 trm_status model_read(const char *path, const lowering_options *options, trm_module **out_module,
                       trm_error *error);

@@ -1,6 +1,7 @@
 """What the command line `tremula` does in Python: lowering TensorFlow's models, listing ops.
 
-    lower   python -m tremula.tool.lower: a SavedModel or a GraphDef -> HloModuleProto
+    lower   python -m tremula.tool.lower: a model of TensorFlow's or Keras' -> HloModuleProto
+    plan    python -m tremula.tool.plan: the same for `tremula plan`, with training
     ops     python -m tremula.tool.ops: the ops of the IPU device
 
 A failure that has been explained on stderr ends with exit code COMPLAINED, so that the command

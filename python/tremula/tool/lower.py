@@ -1,4 +1,6 @@
-"""python -m tremula.tool.lower MODEL --output FILE: a SavedModel or a GraphDef -> HloModuleProto.
+"""python -m tremula.tool.lower MODEL --output FILE: a model -> HloModuleProto.
+
+MODEL is a SavedModel, a file that Keras has written, or a GraphDef.
 
 The names of inputs and outputs travel in the module's side table, where the command line finds
 them. Variables become constants.
@@ -32,11 +34,19 @@ def main():
     with tool.complaining():
         tool.need_tensorflow()
         shapes = dict(parse_shape(text) for text in arguments.shape)
-        if os.path.isdir(arguments.model):
-            program = saved_model(arguments.model, arguments.signature, shapes)
-        else:
-            program = graph(arguments.model, arguments.feed, arguments.fetch, shapes)
+        program = read(arguments, shapes)
         tool.write(arguments.output, lower(*program))
+
+
+def read(arguments, shapes, batch=None, variables=False):
+    """What lower() takes, of the model that the arguments of a command name. batch: of inputs whose
+    first dimension is unknown; variables: whether a GraphDef may have some."""
+    model = arguments.model
+    if os.path.isdir(model):
+        return saved_model(model, arguments.signature, shapes, batch)
+    if os.path.splitext(model)[1] in (".keras", ".h5", ".hdf5"):
+        return keras_model(model, shapes, batch)
+    return graph(model, arguments.feed, arguments.fetch, shapes, batch, variables)
 
 
 # ---- Shapes and types ----
@@ -99,7 +109,6 @@ def saved_model(path, name, shapes, batch=None):
     """What lower() takes, of a signature of a SavedModel. batch: of inputs whose first dimension is
     unknown."""
     import tensorflow as tf
-    from tremula.tf.inner import graphs
     if not tf.saved_model.contains_saved_model(path):
         raise tool.Complaint(f"{path} is a folder without a saved_model.pb, so not a SavedModel")
     try:
@@ -112,23 +121,62 @@ def saved_model(path, name, shapes, batch=None):
         raise tool.Complaint(f"{path} has no signature '{name}'. It has: {known}")
     signature = loaded.signatures[name]
     specs = signature.structured_input_signature[1]
-    inputs, outputs = sorted(specs), sorted(signature.structured_outputs)
+    outputs = sorted(signature.structured_outputs)
+
+    def program(**values):
+        results = signature(**values)
+        return [results[one] for one in outputs]
+
+    return _frozen(program, specs, outputs, shapes, batch, f"the signature '{name}' of {path}")
+
+
+def _frozen(program, specs, outputs, shapes, batch, called):
+    """What lower() takes, of a function of keyword arguments, which `specs` describes, that gives
+    the list `outputs` names. Its variables become constants. called: for messages."""
+    import tensorflow as tf
+    from tremula.tf.inner import graphs
+    inputs = sorted(specs)
     _refuse_idle_batch(batch, {one: specs[one].shape for one in inputs}, shapes)
     full = [tf.TensorSpec(_full_shape(one, specs[one].shape, shapes, batch), specs[one].dtype)
             for one in inputs]
     _refuse_unused(shapes, inputs)
-
-    def program(*values):
-        results = signature(**dict(zip(inputs, values)))
-        return [results[one] for one in outputs]
-
-    concrete = tf.function(program, autograph=False).get_concrete_function(*full)
+    concrete = tf.function(lambda *values: program(**dict(zip(inputs, values))),
+                           autograph=False).get_concrete_function(*full)
     frozen = graphs.without_variables(concrete)
     if len(frozen.inputs) != len(inputs):
         extra = ", ".join(one.name for one in frozen.inputs[len(inputs):])
-        raise tool.Complaint(f"the signature '{name}' of {path} uses something that cannot be made "
-                             f"a constant, such as a table: {extra}")
+        raise tool.Complaint(f"{called} uses something that cannot be made a constant, such as a "
+                             f"table: {extra}")
     return frozen.graph, list(frozen.inputs), list(frozen.outputs), inputs, outputs
+
+
+# ---- Keras ----
+
+def keras_model(path, shapes, batch=None):
+    """What lower() takes, of a file that Keras has written: the model's call as predict() makes it.
+    batch: of inputs whose first dimension is unknown."""
+    import tensorflow as tf
+    from tremula.tf.inner import keras
+    if not os.path.exists(path):
+        raise tool.Complaint(f"cannot open {path}: there is no such file")
+    try:
+        with tf.device("/device:CPU:0"):
+            model = keras.load_model(path)
+    except Exception as error:
+        raise tool.Complaint(f"Keras cannot load {path}: {error}") from error
+    if not getattr(model, "inputs", None):
+        raise tool.Complaint(f"the model in {path} does not say what it takes, as models of "
+                             "classes of one's own do: save it as a SavedModel")
+    inputs = [one.name.split(":")[0] for one in model.inputs]
+    specs = {name: tf.TensorSpec(one.shape, one.dtype) for name, one in zip(inputs, model.inputs)}
+    outputs = list(getattr(model, "output_names", None)
+                   or [f"output_{i}" for i in range(len(model.outputs))])
+
+    def program(**values):
+        given = [values[one] for one in inputs]
+        return tf.nest.flatten(model(given if len(given) > 1 else given[0], training=False))
+
+    return _frozen(program, specs, outputs, shapes, batch, f"the model in {path}")
 
 
 # ---- GraphDefs ----

@@ -1,4 +1,6 @@
-"""python -m tremula.tool.plan MODEL --folder DIR: a SavedModel or a GraphDef -> modules to plan.
+"""python -m tremula.tool.plan MODEL --folder DIR: a model -> modules to plan.
+
+MODEL is a SavedModel, a file that Keras has written, or a GraphDef.
 
 Writes DIR/<batch>.hlo.pb for each batch size, 0 where none is given. Weights become inputs, whose
 values a plan does not need; with --training the program is a training step (training.py). How many
@@ -33,11 +35,7 @@ def main(arguments=None):
 def _module(arguments, batch):
     """The bytes of the module for a batch size."""
     shapes = dict(lower.parse_shape(text) for text in arguments.shape)
-    if os.path.isdir(arguments.model):
-        program = lower.saved_model(arguments.model, arguments.signature, shapes, batch)
-    else:
-        program = lower.graph(arguments.model, arguments.feed, arguments.fetch, shapes, batch,
-                              variables=True)
+    program = lower.read(arguments, shapes, batch, variables=True)
     return training.lower_step(*program, optimiser=arguments.training)
 
 

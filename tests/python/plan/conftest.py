@@ -14,3 +14,6 @@ _SPEC.loader.exec_module(_TOOL)
 @pytest.fixture
 def tool(tmp_path):
     return _TOOL.Tool(tmp_path)
+
+
+tool_in = _TOOL.tool_in

@@ -3,6 +3,7 @@
 The names are those of Keras 2.15; tf_keras has the same.
 """
 
+import contextlib
 import importlib
 
 from tremula.tf.inner import versions
@@ -29,6 +30,20 @@ def module(name):
 def public(name=""):
     """A public module of Keras 2, such as "layers", or Keras itself."""
     return importlib.import_module(f"{package()}.{name}" if name else package())
+
+
+def load_model(path):
+    """The model in a file, read by Keras 2 or, where that cannot, by the newer Keras that is
+    installed beside it. Raises what Keras 2 raises if neither can."""
+    try:
+        return public("models").load_model(path, compile=False)
+    except Exception:
+        newest = importlib.import_module("keras")
+        if newest is public():
+            raise
+        with contextlib.suppress(Exception):
+            return newest.models.load_model(path, compile=False)
+        raise
 
 
 def is_training(training):
