@@ -18,8 +18,7 @@ static void print_help(void) {
       "                           and -o may then be left out\n" LOWERING_HELP "\nOptions:\n");
   trm_inspect_option_row row;
   for (size_t i = 0; trm_inspect_option(i, &row); ++i) {
-    printf("  %s=%s\n      %s%s\n", row.key, row.default_value, row.help,
-           row.acts ? "" : " (kept in the executable; nothing acts on it yet)");
+    printf("  %s=%s\n      %s\n", row.key, row.default_value, row.help);
   }
   printf("\nPasses:\n ");
   for (size_t i = 0; trm_inspect_pass(i) != NULL; ++i) printf(" %s", trm_inspect_pass(i));
@@ -118,18 +117,6 @@ static trm_status dump(const char *pass, const trm_module *module, void *context
   return TRM_OK;
 }
 
-/* "no option silently ignored". */
-static void note_idle_options(const arguments *a) {
-  trm_inspect_option_row row;
-  for (size_t i = 0; trm_inspect_option(i, &row); ++i) {
-    for (size_t o = 0; !row.acts && o < a->num_options; ++o) {
-      if (strcmp(a->options[o].key, row.key) != 0) continue;
-      fprintf(stderr, "tremula: note: %s=%s is kept in the executable; nothing acts on it yet\n",
-              row.key, a->options[o].value);
-    }
-  }
-}
-
 /* With engine options, plans for an IPU: writes the profile, fails for what does not fit. */
 static trm_status profile(const arguments *a, trm_executable *executable, trm_error *error) {
   bool wanted = getenv("POPLAR_ENGINE_OPTIONS") != NULL;
@@ -152,7 +139,6 @@ static trm_status compile(arguments *a, trm_error *error) {
                                &a->dumps, &executable, error);
   trm_module_free(module);
   if (status != TRM_OK) return status;
-  note_idle_options(a);
   status = profile(a, executable, error);
   if (status == TRM_OK && a->output != NULL) {
     status = trm_executable_save(executable, a->output, error);

@@ -8,14 +8,13 @@
 #include "plan.h"
 #include "tremula/inspect.h"
 
-/* Options of the compiler that have no part in a plan. */
-static const char *const refused[] = {"reference", "verify", "ipu_model", "engine_options"};
-
+/* Whether it is an option of the compiler that has no part in a plan. */
 static bool is_refused(const char *key) {
-  for (size_t r = 0; r < sizeof refused / sizeof *refused; ++r) {
-    if (strcmp(refused[r], key) == 0) return true;
+  trm_inspect_option_row row;
+  for (size_t i = 0; trm_inspect_option(i, &row); ++i) {
+    if (strcmp(row.key, key) == 0) return !row.plans;
   }
-  return strcmp(key, "target") == 0 || strcmp(key, "ipus") == 0;
+  return false;
 }
 
 static void print_help(void) {
@@ -42,8 +41,7 @@ static void print_help(void) {
       "after a failure, 2 after a mistake in the command line.\n\nOptions:\n");
   trm_inspect_option_row row;
   for (size_t i = 0; trm_inspect_option(i, &row); ++i) {
-    if (is_refused(row.key)) continue;
-    printf("  %s=%s\n      %s\n", row.key, row.default_value, row.help);
+    if (row.plans) printf("  %s=%s\n      %s\n", row.key, row.default_value, row.help);
   }
 }
 
@@ -224,18 +222,9 @@ static int parse(int argc, char **argv, plan_request *request) {
 /* ---- Cases ----------------------------------------------------------------------------------- */
 
 static trm_status load_targets(plan_request *request, trm_error *error) {
-  uint32_t tiles = 0;
-  for (size_t o = 0; o < request->num_options; ++o) {
-    const trm_option *option = &request->options[o];
-    if (strcmp(option->key, "tiles_per_ipu") != 0) continue;
-    tiles = (uint32_t)strtoul(option->value, NULL, 10);
-  }
   for (size_t t = 0; t < request->targets.count; ++t) {
-    trm_target *target;
-    trm_status status = trm_target_load(request->targets.items[t], &target, error);
-    if (status != TRM_OK) return status;
-    status = trm_target_resize(target, 0, tiles, &request->machines[t], error);
-    trm_target_release(target);
+    const trm_status status =
+        trm_target_load(request->targets.items[t], &request->machines[t], error);
     if (status != TRM_OK) return status;
   }
   return TRM_OK;

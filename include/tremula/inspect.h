@@ -21,7 +21,7 @@ TRM_API const char *trm_inspect_pass(size_t i);
 
 typedef struct trm_inspect_option_row {
   const char *key, *default_value, *help;
-  bool acts; /* false: accepted and kept, nothing acts on it yet */
+  bool plans; /* false: it has no part in what `tremula plan` says */
 } trm_inspect_option_row;
 /* false for i out of range. */
 TRM_API bool trm_inspect_option(size_t i, trm_inspect_option_row *out_row);

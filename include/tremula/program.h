@@ -49,10 +49,11 @@ typedef enum trm_selection_order {
 
 /* What is not moved between host and IPU, because its data is made up; bits. */
 typedef enum trm_synthetic {
-  TRM_SYNTHETIC_PARAMETERS = 1, /* inputs and outputs */
-  TRM_SYNTHETIC_INFEED = 2,
-  TRM_SYNTHETIC_OUTFEED = 4,
-  TRM_SYNTHETIC_HOST_EMBEDDING = 8
+  TRM_SYNTHETIC_INFEED = 1,
+  TRM_SYNTHETIC_OUTFEED = 2,
+  TRM_SYNTHETIC_SEED = 4, /* it takes no stream of its own */
+  TRM_SYNTHETIC_HOST_EMBEDDING = 8,
+  TRM_SYNTHETIC_PARAMETERS = 16 /* inputs and outputs */
 } trm_synthetic;
 
 /* How to plan. Start from trm_program_default_options(). */
@@ -65,6 +66,7 @@ typedef struct trm_program_options {
   bool half_partials;                               /* partialsType = half */
   bool compile_ipu_code;            /* count code and stacks (ipu_model.compile_ipu_code) */
   bool instrument;                  /* cycle counters take memory */
+  uint32_t tiles_per_ipu;           /* 0: those of the target */
   uint32_t io_tiles;                /* kept from compute on every IPU */
   bool place_ops_on_io_tiles;       /* feeds of loops go through them, while the others compute */
   double io_tile_memory_proportion; /* of their memory, that feeds may take: from 0 on */
@@ -76,7 +78,7 @@ typedef struct trm_program_options {
   /* keep the module's order; go depth first from the root; otherwise the order that needs least
    * memory */
   bool schedule_as_written, schedule_post_order;
-  bool remote_memory;           /* there is some, for what is offloaded where that is left to it */
+  bool ipu_model; /* the IPU Model: no remote memory, for what is offloaded where there is some */
   int64_t minimum_remote_bytes; /* smaller variables are never offloaded: 128 */
   double model_error;           /* relative error that memory totals are thought to have: 0.05 */
 } trm_program_options;

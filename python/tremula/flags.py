@@ -11,8 +11,10 @@ import shlex
 import sys
 from typing import Any
 
+from tremula import tables
+
 VARIABLE = "TF_POPLAR_FLAGS"
-SYNTHETIC_DATA_CATEGORIES = ("infeed", "outfeed", "seed", "hostembedding", "parameters")
+SYNTHETIC_DATA_CATEGORIES = tuple(tables.SYNTHETIC)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -84,25 +84,21 @@ static trm_status describe(trm_executable *executable, trm_error *error) {
 
 static unsigned float_events(const trm_options *options) {
   unsigned events = 0;
-  if (trm_options_bool(options, TRM_OPTION_invalid)) events |= TRM_FLOAT_INVALID;
-  if (trm_options_bool(options, TRM_OPTION_division_by_zero)) events |= TRM_FLOAT_DIVISION_BY_ZERO;
-  if (trm_options_bool(options, TRM_OPTION_overflow)) events |= TRM_FLOAT_OVERFLOW;
+  if (options->invalid) events |= TRM_FLOAT_INVALID;
+  if (options->division_by_zero) events |= TRM_FLOAT_DIVISION_BY_ZERO;
+  if (options->overflow) events |= TRM_FLOAT_OVERFLOW;
   return events;
 }
 
 /* Where overflow ends a run, it must not hide in a number. */
 static trm_half_overflow half_overflow(const trm_options *options) {
-  const char *value = options->values[TRM_OPTION_half_overflow];
-  if (strcmp(value, "infinity") == 0) return TRM_HALF_INFINITY;
-  return strcmp(value, "nan") == 0 || trm_options_bool(options, TRM_OPTION_overflow)
-             ? TRM_HALF_NAN
-             : TRM_HALF_LARGEST;
+  const bool hides = options->overflow && options->half_overflow == TRM_HALF_LARGEST;
+  return hides ? TRM_HALF_NAN : options->half_overflow;
 }
 
 /* Everything after the passes: the plan and the interface. Takes the module, also on failure. */
 static trm_status finish(trm_executable *executable, trm_error *error) {
-  TRY(trm_plan_build(executable->module,
-                     trm_options_bool(&executable->options, TRM_OPTION_reference),
+  TRY(trm_plan_build(executable->module, executable->options.reference,
                      float_events(&executable->options), &executable->plan, error));
   return describe(executable, error);
 }
@@ -132,24 +128,18 @@ static trm_status verify(const char *pass, const trm_module *module, void *conte
 static trm_status pass_settings(const trm_executable *executable, bool optimise,
                                 trm_pass_settings *out_settings, trm_error *error) {
   const trm_options *options = &executable->options;
-  const char *rounding = options->values[TRM_OPTION_stochastic_rounding];
-  const trm_stochastic stochastic = strcmp(rounding, "on") == 0 ? TRM_STOCHASTIC_ALL
-                                    : strcmp(rounding, "replica-identical") == 0
-                                        ? TRM_STOCHASTIC_IDENTICAL
-                                        : TRM_STOCHASTIC_NONE;
-  const bool alike = trm_options_bool(options, TRM_OPTION_prng_stability);
-  const uint32_t group =
-      (uint32_t)strtoul(options->values[TRM_OPTION_batch_norm_group_size], NULL, 10);
   uint32_t replicas = 1;
-  if (stochastic == TRM_STOCHASTIC_IDENTICAL || alike || group > 1) {
+  if (options->stochastic_rounding == TRM_STOCHASTIC_IDENTICAL || options->prng_stability ||
+      options->batch_norm_group_size > 1) {
     TRY(trm_executable_num_replicas(executable, &replicas, error));
   }
-  *out_settings = (trm_pass_settings){
-      .optimise = optimise,
-      .disabled = options->values[TRM_OPTION_disabled_passes],
-      .keep_instructions = float_events(options) != 0,
-      .rounding = {.stochastic = stochastic, .alike = alike, .replicas = replicas},
-      .batch_norm_group = group};
+  *out_settings = (trm_pass_settings){.optimise = optimise,
+                                      .disabled = options->disabled_passes,
+                                      .keep_instructions = float_events(options) != 0,
+                                      .rounding = {.stochastic = options->stochastic_rounding,
+                                                   .alike = options->prng_stability,
+                                                   .replicas = replicas},
+                                      .batch_norm_group = options->batch_norm_group_size};
   return TRM_OK;
 }
 
@@ -163,10 +153,9 @@ trm_status trm_compile_observed(const trm_module *module, const trm_option *opti
   if (status == TRM_OK) status = trm_module_clone(module, &executable->module, error);
   if (status == TRM_OK) status = trm_executable_note_shards(executable->module, error);
   if (status == TRM_OK) {
-    const bool optimise = trm_options_bool(&executable->options, TRM_OPTION_optimise) &&
-                          !trm_options_bool(&executable->options, TRM_OPTION_reference);
+    const bool optimise = executable->options.optimise && !executable->options.reference;
     verifier v = {observer, context};
-    const bool verifies = trm_options_bool(&executable->options, TRM_OPTION_verify);
+    const bool verifies = executable->options.verify;
     executable->module->half_overflow = half_overflow(&executable->options);
     trm_pass_settings settings;
     status = pass_settings(executable, optimise, &settings, error);

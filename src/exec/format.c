@@ -47,8 +47,9 @@ trm_status trm_executable_serialize(const trm_executable *executable, void **out
   trm_text payload = {0};
   append_number(&payload, TRM_NUM_OPTIONS, 4);
   for (int i = 0; i < TRM_NUM_OPTIONS; ++i) {
-    append_string(&payload, trm_option_key((trm_option_id)i));
-    append_string(&payload, executable->options.values[i]);
+    bool plans;
+    append_string(&payload, trm_options_row((size_t)i, &plans)->key);
+    append_string(&payload, executable->options.texts[i]);
   }
   if (executable->misfit != NULL) append_string(&payload, executable->misfit);
   append_number(&payload, proto_size, 8);

@@ -20,11 +20,10 @@ trm_status trm_inspect_compile(const trm_module *module, const trm_option *optio
 const char *trm_inspect_pass(size_t i) { return trm_pass_name(i); }
 
 bool trm_inspect_option(size_t i, trm_inspect_option_row *out_row) {
-  if (i >= TRM_NUM_OPTIONS) return false;
-  const trm_option_id id = (trm_option_id)i;
-  *out_row = (trm_inspect_option_row){trm_option_key(id), trm_option_default(id),
-                                      trm_option_help(id), trm_option_acts(id)};
-  return true;
+  bool plans;
+  const trm_option_row *row = trm_options_row(i, &plans);
+  if (row != NULL) *out_row = (trm_inspect_option_row){row->key, row->value, row->help, plans};
+  return row != NULL;
 }
 
 bool trm_inspect_opcode(size_t i, trm_inspect_opcode_row *out_row) {

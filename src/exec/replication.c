@@ -98,15 +98,15 @@ uint32_t trm_executable_num_shards(const trm_executable *executable) {
 
 trm_status trm_executable_num_replicas(const trm_executable *executable, uint32_t *out_replicas,
                                        trm_error *error) {
-  const unsigned long ipus = strtoul(executable->options.values[TRM_OPTION_ipus], NULL, 10);
+  const uint32_t ipus = executable->options.ipus;
   const uint32_t shards = trm_executable_num_shards(executable);
-  if (ipus % shards != 0 || ipus == 0 || ipus / shards > UINT32_MAX) {
+  if (ipus % shards != 0) {
     FAIL(INTERNAL,
-         "Trying to compile a graph for an IPU device with %lu IPUs and %u shards. The number of "
+         "Trying to compile a graph for an IPU device with %u IPUs and %u shards. The number of "
          "shards needs to divide the number of IPUs.",
          ipus, shards);
   }
-  *out_replicas = (uint32_t)(ipus / shards);
+  *out_replicas = ipus / shards;
   return TRM_OK;
 }
 

@@ -8,18 +8,19 @@
 
 enum {
   NONE,
-#define ATTRIBUTE(id, name, kind, owner, field) id,
+#define ATTRIBUTE(id, name, kind, owner, field, proto) id,
 #define CALLED(id, name, kind, slot) id,
 #include "hlo/attributes.def"
   NUM_ATTRIBUTES,
   REQUIRED_BIT = 0x80
 };
 _Static_assert((int)NUM_ATTRIBUTES < (int)REQUIRED_BIT, "an attribute and its bit fit a byte");
+_Static_assert((int)NUM_ATTRIBUTES <= (int)TRM_MAX_ATTRIBUTES, "an attribute is below its bound");
 
 static const trm_attribute attributes[NUM_ATTRIBUTES] = {
-#define ATTRIBUTE(id, name, kind, owner, field) \
-  [id] = {name, KIND_##kind, OWNER_##owner, offsetof(trm_##owner, field)},
-#define CALLED(id, name, kind, slot) [id] = {name, KIND_##kind, OWNER_called, slot},
+#define ATTRIBUTE(id, name, kind, owner, field, proto) \
+  [id] = {name, proto, KIND_##kind, OWNER_##owner, offsetof(trm_##owner, field), id},
+#define CALLED(id, name, kind, slot) [id] = {name, "", KIND_##kind, OWNER_called, slot, id},
 #include "hlo/attributes.def"
 };
 

@@ -1,4 +1,4 @@
-/* The table of attributes (attributes.def), for the parser and the printer of HLO text. */
+/* The table of attributes (attributes.def), for the readers and writers of HLO text and protos. */
 #ifndef TREMULA_HLO_ATTRIBUTES_H_
 #define TREMULA_HLO_ATTRIBUTES_H_
 
@@ -55,10 +55,13 @@ typedef enum trm_attribute_owner {
 
 typedef struct trm_attribute {
   const char *name;
+  const char *proto; /* "field" or "message.field" of HloInstructionProto, or "" */
   trm_attribute_kind kind;
   trm_attribute_owner owner;
   size_t place; /* offset in the owner; the slot of a called computation */
+  int number;   /* below TRM_MAX_ATTRIBUTES */
 } trm_attribute;
+enum { TRM_MAX_ATTRIBUTES = 128 };
 
 /* The attributes of an opcode, in the order of printing: *out_required tells whether it cannot be
  * left out. NULL past the last. */

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "hlo/hlo.h"
+#include "hlo/order.h"
 
 /* ---- Rewriting ------------------------------------------------------------------------------ */
 
@@ -52,44 +53,36 @@ static bool mark_needed(const trm_module *module, const trm_computation *computa
   return true;
 }
 
+static uint32_t num_dependencies(const trm_instruction *instruction) {
+  return instruction->num_operands + instruction->num_control_predecessors;
+}
+
 static trm_index dependency(const trm_instruction *instruction, uint32_t k) {
   return k < instruction->num_operands
              ? instruction->operands[k]
              : instruction->control_predecessors[k - instruction->num_operands];
 }
 
-/* Fills order[] with the needed instructions, dependencies first, otherwise in the order before.
- * Returns their number, or TRM_NO_INDEX on a cycle; TRM_NO_INDEX - 1 without memory. */
-static uint32_t order_needed(const trm_computation *computation, const bool *needed,
-                             trm_index *order, trm_index *position, uint32_t *next_dependency,
-                             index_vector *stack) {
-  uint32_t count = 0;
-  const trm_index waiting = TRM_NO_INDEX, open = TRM_NO_INDEX - 1;
-  for (trm_index i = 0; i < computation->num_instructions; ++i) position[i] = waiting;
-  for (trm_index start = 0; start < computation->num_instructions; ++start) {
-    if (!needed[start] || position[start] != waiting) continue;
-    if (!VECTOR_PUSH(stack, start)) return TRM_NO_INDEX - 1;
-    position[start] = open;
-    while (stack->count > 0) {
-      const trm_index top = stack->items[stack->count - 1];
-      const trm_instruction *instruction = &computation->instructions[top];
-      const uint32_t total = instruction->num_operands + instruction->num_control_predecessors;
-      if (next_dependency[top] == total) {
-        position[top] = count;
-        order[count++] = top;
-        --stack->count;
-        continue;
-      }
-      const trm_index used = dependency(instruction, next_dependency[top]++);
-      if (position[used] == waiting) {
-        if (!VECTOR_PUSH(stack, used)) return TRM_NO_INDEX - 1;
-        position[used] = open;
-      } else if (position[used] == open) {
-        return TRM_NO_INDEX;
-      }
-    }
+/* Fills order[] with the needed instructions, dependencies first, otherwise in the order before. */
+static trm_status order_needed(const trm_computation *computation, const bool *needed,
+                               trm_index *order, uint32_t *out_count, trm_error *error) {
+  const uint32_t total = computation->num_instructions;
+  size_t edges = 0;
+  for (trm_index i = 0; i < total; ++i) edges += num_dependencies(&computation->instructions[i]);
+  trm_graph g;
+  trm_cycle cycle = {TRM_NO_INDEX, TRM_NO_INDEX};
+  trm_status status = trm_graph_create(total, edges, &g, error);
+  edges = 0;
+  for (trm_index i = 0; i < total && status == TRM_OK; ++i) {
+    const trm_instruction *instruction = &computation->instructions[i];
+    const uint32_t count = num_dependencies(instruction);
+    for (uint32_t k = 0; k < count; ++k) g.targets[edges++] = dependency(instruction, k);
+    g.rows[i + 1] = edges;
   }
-  return count;
+  if (status == TRM_OK) status = trm_graph_order(&g, needed, order, out_count, &cycle, error);
+  trm_graph_free(&g);
+  if (status != TRM_OK || cycle.from == TRM_NO_INDEX) return status;
+  FAIL(INVALID_ARGUMENT, "the instructions of computation %s form a cycle", computation->name);
 }
 
 static bool copy_redirected(trm_arena *arena, trm_index **items, uint32_t *count,
@@ -124,9 +117,7 @@ trm_status trm_computation_rewrite(trm_module *module, uint32_t computation_inde
   bool *needed = trm_allocate_zeroed(total, sizeof *needed);
   trm_index *order = trm_allocate(total * sizeof *order);
   trm_index *position = trm_allocate(total * sizeof *position);
-  uint32_t *next_dependency = trm_allocate_zeroed(total, sizeof *next_dependency);
-  if (chain == NULL || needed == NULL || order == NULL || position == NULL ||
-      next_dependency == NULL) {
+  if (chain == NULL || needed == NULL || order == NULL || position == NULL) {
     FAIL_OR_GOTO(done, RESOURCE_EXHAUSTED, "out of memory while rewriting a computation");
   }
   for (trm_index i = 0; i < total; ++i) {
@@ -146,15 +137,10 @@ trm_status trm_computation_rewrite(trm_module *module, uint32_t computation_inde
   if (!mark_needed(module, computation, chain, needed, &stack)) {
     FAIL_OR_GOTO(done, RESOURCE_EXHAUSTED, "out of memory while rewriting a computation");
   }
-  const uint32_t count =
-      order_needed(computation, needed, order, position, next_dependency, &stack);
-  if (count == TRM_NO_INDEX) {
-    FAIL_OR_GOTO(done, INVALID_ARGUMENT, "the instructions of computation %s form a cycle",
-                 computation->name);
-  }
-  if (count == TRM_NO_INDEX - 1) {
-    FAIL_OR_GOTO(done, RESOURCE_EXHAUSTED, "out of memory while rewriting a computation");
-  }
+  uint32_t count;
+  TRY_OR_GOTO(order_needed(computation, needed, order, &count, error), done);
+  for (trm_index i = 0; i < total; ++i) position[i] = TRM_NO_INDEX;
+  for (uint32_t i = 0; i < count; ++i) position[order[i]] = i;
   kept = trm_allocate((count + 1) * sizeof *kept);
   if (kept == NULL) FAIL_OR_GOTO(done, RESOURCE_EXHAUSTED, "out of memory while rewriting");
   for (uint32_t i = 0; i < count; ++i) {
@@ -181,24 +167,72 @@ done:
   trm_free(needed);
   trm_free(order);
   trm_free(position);
-  trm_free(next_dependency);
   return status;
 }
 
 /* ---- The call graph ------------------------------------------------------------------------- */
 
-typedef struct call_visit {
-  uint32_t computation;
-  trm_index instruction; /* the next to look at */
-  uint32_t called;       /* the next of its called computations */
-} call_visit;
+/* Which computations call which. */
+static trm_status list_calls(const trm_module *module, trm_graph *out_calls, trm_error *error) {
+  const uint32_t total = module->num_computations;
+  size_t calls = 0;
+  for (uint32_t c = 0; c < total; ++c) {
+    const trm_computation *computation = &module->computations[c];
+    for (trm_index i = 0; i < computation->num_instructions; ++i) {
+      calls += computation->instructions[i].num_called;
+    }
+  }
+  TRY(trm_graph_create(total, calls, out_calls, error));
+  calls = 0;
+  for (uint32_t c = 0; c < total; ++c) {
+    const trm_computation *computation = &module->computations[c];
+    for (trm_index i = 0; i < computation->num_instructions; ++i) {
+      const trm_instruction *instruction = &computation->instructions[i];
+      for (uint32_t k = 0; k < instruction->num_called; ++k) {
+        if (instruction->called[k] >= total) {
+          FAIL(INVALID_ARGUMENT, "%%%s calls a computation that does not exist", instruction->name);
+        }
+        out_calls->targets[calls++] = instruction->called[k];
+      }
+    }
+    out_calls->rows[c + 1] = calls;
+  }
+  return TRM_OK;
+}
 
-/* Whether what the entry reaches (a state that is not 0) has callees before callers already: then
+/* Fills order[] with what the entry reaches, callees before callers. */
+static trm_status order_reached(const trm_module *module, uint32_t *order, uint32_t *out_count,
+                                trm_error *error) {
+  trm_graph calls = {0};
+  trm_cycle cycle = {TRM_NO_INDEX, TRM_NO_INDEX};
+  bool *wanted = trm_allocate_zeroed(module->num_computations, sizeof *wanted);
+  CHECK_MEMORY(wanted, "the call graph");
+  wanted[module->entry] = true;
+  trm_status status = list_calls(module, &calls, error);
+  if (status == TRM_OK) status = trm_graph_order(&calls, wanted, order, out_count, &cycle, error);
+  trm_graph_free(&calls);
+  trm_free(wanted);
+  if (status != TRM_OK || cycle.from == TRM_NO_INDEX) return status;
+  FAIL(INVALID_ARGUMENT,
+       "the call graph is cyclic: computation %s calls %s, which calls it, directly or through "
+       "others; HLO has no recursion",
+       module->computations[cycle.from].name, module->computations[cycle.to].name);
+}
+
+static void note_side_effect(const trm_module *module, trm_computation *computation) {
+  bool side_effect = false;
+  for (trm_index i = 0; i < computation->num_instructions && !side_effect; ++i) {
+    side_effect = trm_instruction_has_side_effect(module, &computation->instructions[i]);
+  }
+  computation->has_side_effect = side_effect;
+}
+
+/* Whether what the entry reaches (`reached`) has callees before callers already: then
  * that order stays, so that a module which is written and read again is the same. */
-static bool is_ordered(const trm_module *module, const uint8_t *state) {
+static bool is_ordered(const trm_module *module, const bool *reached) {
   for (uint32_t i = 0; i < module->num_computations; ++i) {
     const trm_computation *computation = &module->computations[i];
-    for (trm_index k = 0; k < computation->num_instructions && state[i] != 0; ++k) {
+    for (trm_index k = 0; k < computation->num_instructions && reached[i]; ++k) {
       const trm_instruction *instruction = &computation->instructions[k];
       for (uint32_t c = 0; c < instruction->num_called; ++c) {
         if (instruction->called[c] >= i) return false;
@@ -211,67 +245,26 @@ static bool is_ordered(const trm_module *module, const uint8_t *state) {
 trm_status trm_module_compact(trm_module *module, trm_error *error) {
   const uint32_t total = module->num_computations;
   trm_status status = TRM_OK;
-  VECTOR(call_visit) stack = {0};
-  enum { WAITING, OPEN, DONE };
-  uint8_t *state = trm_allocate_zeroed(total, sizeof *state);
+  bool *reached = trm_allocate_zeroed(total, sizeof *reached);
   uint32_t *order = trm_allocate(total * sizeof *order);
   uint32_t *position = trm_allocate(total * sizeof *position);
   uint32_t count = 0;
-  if (state == NULL || order == NULL || position == NULL) {
+  if (reached == NULL || order == NULL || position == NULL) {
     FAIL_OR_GOTO(done, RESOURCE_EXHAUSTED, "out of memory while walking the call graph");
   }
   if (module->entry >= total) FAIL_OR_GOTO(done, INVALID_ARGUMENT, "the module has no entry");
-  if (!VECTOR_PUSH(&stack, ((call_visit){module->entry, 0, 0}))) {
-    FAIL_OR_GOTO(done, RESOURCE_EXHAUSTED, "out of memory while walking the call graph");
+  TRY_OR_GOTO(order_reached(module, order, &count, error), done);
+  for (uint32_t i = 0; i < count; ++i) {
+    note_side_effect(module, &module->computations[order[i]]); /* those of callees are known */
+    reached[order[i]] = true;
   }
-  state[module->entry] = OPEN;
-  while (stack.count > 0) {
-    call_visit *top = &stack.items[stack.count - 1];
-    trm_computation *computation = &module->computations[top->computation];
-    if (top->instruction == computation->num_instructions) {
-      bool side_effect = false;
-      for (trm_index i = 0; i < computation->num_instructions && !side_effect; ++i) {
-        side_effect = trm_instruction_has_side_effect(module, &computation->instructions[i]);
-      }
-      computation->has_side_effect = side_effect;
-      state[top->computation] = DONE;
-      position[top->computation] = count;
-      order[count++] = top->computation;
-      --stack.count;
-      continue;
-    }
-    const trm_instruction *instruction = &computation->instructions[top->instruction];
-    if (top->called == instruction->num_called) {
-      ++top->instruction;
-      top->called = 0;
-      continue;
-    }
-    const uint32_t callee = instruction->called[top->called++];
-    if (callee >= total) {
-      FAIL_OR_GOTO(done, INVALID_ARGUMENT, "%%%s calls a computation that does not exist",
-                   instruction->name);
-    }
-    if (state[callee] == OPEN) {
-      FAIL_OR_GOTO(done, INVALID_ARGUMENT,
-                   "the call graph is cyclic: %%%s in computation %s calls %s, which is already "
-                   "being called; HLO has no recursion",
-                   instruction->name, computation->name, module->computations[callee].name);
-    }
-    if (state[callee] == WAITING) {
-      state[callee] = OPEN;
-      if (!VECTOR_PUSH(&stack, ((call_visit){callee, 0, 0}))) {
-        FAIL_OR_GOTO(done, RESOURCE_EXHAUSTED, "out of memory while walking the call graph");
-      }
-    }
-  }
-  if (is_ordered(module, state)) {
+  if (is_ordered(module, reached)) {
     count = 0;
     for (uint32_t i = 0; i < total; ++i) {
-      if (state[i] != DONE) continue;
-      position[i] = count;
-      order[count++] = i;
+      if (reached[i]) order[count++] = i;
     }
   }
+  for (uint32_t i = 0; i < count; ++i) position[order[i]] = i;
   trm_computation *kept = ARENA_NEW(&module->arena, trm_computation, count);
   if (kept == NULL) FAIL_OR_GOTO(done, RESOURCE_EXHAUSTED, "out of memory");
   for (uint32_t i = 0; i < count; ++i) {
@@ -287,8 +280,7 @@ trm_status trm_module_compact(trm_module *module, trm_error *error) {
   module->computations = kept;
   module->num_computations = module->capacity = count;
 done:
-  VECTOR_FREE(&stack);
-  trm_free(state);
+  trm_free(reached);
   trm_free(order);
   trm_free(position);
   return status;

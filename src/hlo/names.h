@@ -4,13 +4,24 @@
 
 #include "base/memory.h"
 
+typedef struct trm_name_slot {
+  const char *name; /* NULL: free */
+  int64_t next_suffix;
+} trm_name_slot;
+
 typedef struct trm_names {
-  const char **slots;
+  trm_name_slot *slots;
   size_t count, capacity; /* capacity is a power of two, or 0 */
 } trm_names;
 
 /* *out_added is false when the name was there already. */
 trm_status trm_names_add(trm_names *names, const char *name, bool *out_added, trm_error *error);
+/* Adds *name, or, where that was there already, the first of "name.<*suffix>", "name.<*suffix +
+ * 1>",
+ * ... that was not, which *name then is, in the arena. *suffix goes on from there; NULL: every name
+ * counts for itself, from 2 on. */
+trm_status trm_names_make_unique(trm_names *names, trm_arena *arena, int64_t *suffix,
+                                 const char **name, trm_error *error);
 void trm_names_free(trm_names *names);
 
 #endif /* TREMULA_HLO_NAMES_H_ */

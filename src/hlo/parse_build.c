@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "hlo/names.h"
+#include "hlo/order.h"
 #include "hlo/parse.h"
 
 /* ---- Names ---------------------------------------------------------------------------------- */
@@ -44,69 +46,13 @@ static name_entry *table_find(const name_table *table, const char *name, size_t 
   return &table->entries[slot];
 }
 
-/* ---- Order ---------------------------------------------------------------------------------- */
-
-/* Edges node -> its dependencies, in compressed rows. */
-typedef struct graph {
-  uint32_t count;
-  size_t *rows; /* count + 1 */
-  uint32_t *targets;
-} graph;
-
-/* The nodes with dependencies first, otherwise in their own order; *out_cycle gets a node of a
- * cycle when there is one (TRM_NO_INDEX: none). */
-static trm_status order_nodes(const graph *g, uint32_t *order, uint32_t *out_cycle,
-                              trm_error *error) {
-  enum { NEW, OPEN, DONE };
-  trm_status status = TRM_OK;
-  uint32_t count = 0, depth;
-  uint8_t *state = trm_allocate_zeroed(g->count, sizeof *state);
-  uint32_t *stack = trm_allocate_zeroed(g->count, sizeof *stack);
-  size_t *next = trm_allocate_zeroed(g->count, sizeof *next);
-  *out_cycle = TRM_NO_INDEX;
-  if (state == NULL || stack == NULL || next == NULL) {
-    FAIL_OR_GOTO(done, RESOURCE_EXHAUSTED, "out of memory while ordering a module");
-  }
-  for (uint32_t start = 0; start < g->count; ++start) {
-    if (state[start] != NEW) continue;
-    depth = 0;
-    stack[depth++] = start;
-    state[start] = OPEN;
-    next[start] = g->rows[start];
-    while (depth > 0) {
-      const uint32_t node = stack[depth - 1];
-      if (next[node] == g->rows[node + 1]) {
-        state[node] = DONE;
-        order[count++] = node;
-        --depth;
-        continue;
-      }
-      const uint32_t target = g->targets[next[node]++];
-      if (state[target] == OPEN) {
-        *out_cycle = target;
-        goto done;
-      }
-      if (state[target] == NEW) {
-        state[target] = OPEN;
-        next[target] = g->rows[target];
-        stack[depth++] = target;
-      }
-    }
-  }
-done:
-  trm_free(state);
-  trm_free(stack);
-  trm_free(next);
-  return status;
-}
-
 /* ---- Into the module ------------------------------------------------------------------------ */
 
 /* The tables that building needs, for all computations and instructions. */
 typedef struct builder {
   trm_reader *r;
   const char **names;          /* the module's name of each instruction */
-  name_table module_names;     /* instructions' names, with how often each was renamed */
+  trm_names module_names;      /* of instructions */
   uint32_t *computation_index; /* pending computation -> in the module */
   uint32_t *called;            /* called reference -> pending computation */
 } builder;
@@ -116,28 +62,19 @@ static trm_status unique_names(builder *b) {
   trm_reader *r = b->r;
   trm_error *error = r->parser.error;
   const size_t count = r->instructions.count;
-  if (!table_create(&b->module_names, count * 2)) FAIL_NO_MEMORY("names");
   b->names = trm_allocate_zeroed(count, sizeof *b->names);
   CHECK_MEMORY(b->names, "names");
   for (size_t i = 0; i < count; ++i) {
     const char *name = r->instructions.items[i].instruction.name;
-    name_entry *entry = table_find(&b->module_names, name, strlen(name));
-    if (entry->name != NULL) continue; /* named below, when all that are there are known */
-    *entry = (name_entry){name, strlen(name), 1};
-    b->names[i] = name;
+    bool added;
+    TRY(trm_names_add(&b->module_names, name, &added, error));
+    if (added) b->names[i] = name;
   }
-  for (size_t i = 0; i < count; ++i) {
-    const char *taken = r->instructions.items[i].instruction.name;
-    name_entry *original = table_find(&b->module_names, taken, strlen(taken));
-    while (b->names[i] == NULL) {
-      const char *name =
-          trm_arena_format(&r->parser.module->arena, "%s.%" PRIu32, taken, ++original->value);
-      CHECK_MEMORY(name, "names");
-      name_entry *entry = table_find(&b->module_names, name, strlen(name));
-      if (entry->name != NULL) continue;
-      *entry = (name_entry){name, strlen(name), 1};
-      b->names[i] = name;
-    }
+  for (size_t i = 0; i < count; ++i) { /* the others, when all that are there are known */
+    if (b->names[i] != NULL) continue;
+    b->names[i] = r->instructions.items[i].instruction.name;
+    TRY(trm_names_make_unique(&b->module_names, &r->parser.module->arena, NULL, &b->names[i],
+                              error));
   }
   return TRM_OK;
 }
@@ -155,12 +92,11 @@ static trm_status resolve_computations(builder *b, uint32_t *order) {
   trm_error *error = parser->error;
   const uint32_t count = (uint32_t)r->computations.count;
   name_table names = {0};
-  graph g = {.count = count};
-  trm_status status = TRM_OK;
-  g.rows = trm_allocate_zeroed((size_t)count + 1, sizeof *g.rows);
-  g.targets = trm_allocate_zeroed(parser->called.count, sizeof *g.targets);
+  trm_graph g;
+  trm_status status = trm_graph_create(count, parser->called.count, &g, error);
+  if (status != TRM_OK) goto done;
   b->called = trm_allocate_zeroed(parser->called.count, sizeof *b->called);
-  if (g.rows == NULL || g.targets == NULL || b->called == NULL || !table_create(&names, count)) {
+  if (b->called == NULL || !table_create(&names, count)) {
     FAIL_OR_GOTO(done, RESOURCE_EXHAUSTED, "out of memory while reading computations");
   }
   for (uint32_t i = 0; i < count; ++i) {
@@ -192,10 +128,11 @@ static trm_status resolve_computations(builder *b, uint32_t *order) {
     }
   }
   g.rows[count] = edges;
-  uint32_t cycle;
-  TRY_OR_GOTO(order_nodes(&g, order, &cycle, error), done);
-  if (cycle != TRM_NO_INDEX) {
-    const trm_pending_computation *computation = &r->computations.items[cycle];
+  trm_cycle cycle;
+  uint32_t ordered;
+  TRY_OR_GOTO(trm_graph_order(&g, NULL, order, &ordered, &cycle, error), done);
+  if (cycle.from != TRM_NO_INDEX) {
+    const trm_pending_computation *computation = &r->computations.items[cycle.to];
     status = trm_lexer_fail(&parser->lexer, computation->at,
                             "computation %.*s calls itself, directly or through others; HLO has "
                             "no recursion",
@@ -203,14 +140,13 @@ static trm_status resolve_computations(builder *b, uint32_t *order) {
   }
 done:
   table_free(&names);
-  trm_free(g.rows);
-  trm_free(g.targets);
+  trm_graph_free(&g);
   return status;
 }
 
 /* Finds the operands of one computation's instructions as indices in the text's order. */
 static trm_status resolve_operands(builder *b, const trm_pending_computation *computation,
-                                   graph *g) {
+                                   trm_graph *g) {
   trm_reader *r = b->r;
   trm_parser *parser = &r->parser;
   trm_error *error = parser->error;
@@ -444,25 +380,25 @@ static trm_status build_computation(builder *b, uint32_t index) {
   trm_error *error = parser->error;
   trm_module *module = parser->module;
   const trm_pending_computation *computation = &r->computations.items[index];
-  trm_status status = TRM_OK;
   size_t num_edges = 0;
   for (uint32_t i = 0; i < computation->count; ++i) {
     const trm_instruction *pending = &r->instructions.items[computation->first + i].instruction;
     num_edges += pending->num_operands + pending->num_control_predecessors;
   }
-  graph g = {.count = computation->count};
-  g.rows = trm_allocate_zeroed((size_t)g.count + 1, sizeof *g.rows);
-  g.targets = trm_allocate_zeroed(num_edges, sizeof *g.targets);
+  trm_graph g;
+  trm_status status = trm_graph_create(computation->count, num_edges, &g, error);
   uint32_t *order = trm_allocate_zeroed(g.count, sizeof *order);
   uint32_t *position = trm_allocate_zeroed(g.count, sizeof *position);
-  if (g.rows == NULL || g.targets == NULL || order == NULL || position == NULL) {
+  if (status != TRM_OK) goto done;
+  if (order == NULL || position == NULL) {
     FAIL_OR_GOTO(done, RESOURCE_EXHAUSTED, "out of memory while reading a computation");
   }
   TRY_OR_GOTO(resolve_operands(b, computation, &g), done);
-  uint32_t cycle;
-  TRY_OR_GOTO(order_nodes(&g, order, &cycle, error), done);
-  if (cycle != TRM_NO_INDEX) {
-    const trm_pending_instruction *pending = &r->instructions.items[computation->first + cycle];
+  trm_cycle cycle;
+  uint32_t ordered;
+  TRY_OR_GOTO(trm_graph_order(&g, NULL, order, &ordered, &cycle, error), done);
+  if (cycle.from != TRM_NO_INDEX) {
+    const trm_pending_instruction *pending = &r->instructions.items[computation->first + cycle.to];
     status = trm_lexer_fail(&parser->lexer, pending->at, "%%%s depends on itself",
                             pending->instruction.name);
     goto done;
@@ -485,8 +421,7 @@ static trm_status build_computation(builder *b, uint32_t index) {
   module->computations[target].root = position[computation->root];
   status = check_signature(r, computation, &module->computations[target]);
 done:
-  trm_free(g.rows);
-  trm_free(g.targets);
+  trm_graph_free(&g);
   trm_free(order);
   trm_free(position);
   return status;
@@ -514,7 +449,7 @@ trm_status trm_parse_build(trm_reader *r) {
   status = trm_module_settle(module, error);
 done:
   trm_free(order);
-  table_free(&b->module_names);
+  trm_names_free(&b->module_names);
   trm_free(b->names);
   trm_free(b->computation_index);
   trm_free(b->called);

@@ -2,10 +2,11 @@
  *
  *   proto_scan.c               bounds, depth and unknown fields, on the raw bytes
  *   proto_read.c               HloModuleProto -> module: computations, order, names
- *   proto_read_attributes.c    one instruction's attributes
+ *   proto_read_attributes.c    one instruction's attributes, by attributes.def
+ *   proto_field.c              the field that keeps an attribute
  *   proto_read_values.c        shapes and literals
  *   proto_write.c              module -> HloModuleProto (proto_write.h)
- *   proto_write_attributes.c   one instruction's attributes
+ *   proto_write_attributes.c   one instruction's attributes, by attributes.def
  *   proto_write_values.c       shapes and literals
  *   proto_sharding.c           OpSharding <-> text */
 #ifndef TREMULA_HLO_PROTO_H_

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "hlo/names.h"
+#include "hlo/order.h"
 #include "hlo/proto.h"
 
 typedef Tremula__Hlo__HloModuleProto module_proto;
@@ -46,7 +47,7 @@ typedef struct reader {
   id_entry *sequence_ids;   /* of the schedule, by computation */
   uint32_t *computation_of; /* place in the proto -> index in the module */
   trm_names instruction_names, computation_names;
-  uint64_t suffix; /* of names that were made unique */
+  int64_t suffix; /* the next, of names that are not unique */
 } reader;
 
 /* ---- Names ---------------------------------------------------------------------------------- */
@@ -72,25 +73,12 @@ static char *clean_name(trm_arena *arena, const char *name) {
 static trm_status unique_name(reader *r, trm_names *names, const char *name, const char **out_name,
                               trm_error *error) {
   trm_arena *arena = &r->module->arena;
-  const char *clean = clean_name(arena, name);
-  CHECK_MEMORY(clean, "a name");
-  bool added = false;
-  TRY(trm_names_add(names, clean, &added, error));
-  for (const char *stem = clean; !added;) {
-    clean = trm_arena_format(arena, "%s.%" PRIu64, stem, ++r->suffix);
-    CHECK_MEMORY(clean, "a name");
-    TRY(trm_names_add(names, clean, &added, error));
-  }
-  *out_name = clean;
-  return TRM_OK;
+  *out_name = clean_name(arena, name);
+  CHECK_MEMORY(*out_name, "a name");
+  return trm_names_make_unique(names, arena, &r->suffix, out_name, error);
 }
 
 /* ---- The order of computations -------------------------------------------------------------- */
-
-typedef struct call_visit {
-  uint32_t place;
-  size_t instruction, called; /* what to look at next */
-} call_visit;
 
 static trm_status index_computations(reader *r, trm_error *error) {
   const module_proto *proto = r->proto;
@@ -144,58 +132,53 @@ static void skip_given_ids(reader *r) {
   if (largest < INT64_MAX / 2) r->module->next_id = largest + 1;
 }
 
-/* Fills order[] with places, callees before callers, otherwise as in the proto. */
-static trm_status order_computations(const reader *r, uint32_t *order, uint8_t *state,
-                                     trm_error *error) {
-  enum { WAITING, OPEN, DONE };
-  trm_status status = TRM_OK;
-  VECTOR(call_visit) stack = {0};
-  uint32_t count = 0;
-  for (uint32_t start = 0; start < r->num_computations; ++start) {
-    if (state[start] != WAITING) continue;
-    state[start] = OPEN;
-    if (!VECTOR_PUSH(&stack, ((call_visit){start, 0, 0}))) goto no_memory;
-    while (stack.count > 0) {
-      call_visit *top = &stack.items[stack.count - 1];
-      const computation_proto *computation = r->proto->computations[top->place];
-      if (top->instruction == computation->n_instructions) {
-        state[top->place] = DONE;
-        order[count++] = top->place;
-        --stack.count;
-        continue;
-      }
-      const instruction_proto *instruction = computation->instructions[top->instruction];
-      if (top->called == instruction->n_called_computation_ids) {
-        ++top->instruction;
-        top->called = 0;
-        continue;
-      }
-      const int64_t id = instruction->called_computation_ids[top->called++];
-      const uint32_t callee = find_id(r->computation_ids, r->num_computations, id);
-      if (callee == TRM_NO_INDEX) {
-        FAIL_OR_GOTO(done, INVALID_ARGUMENT,
-                     "%.200s in computation %.200s calls the computation with id %" PRId64
-                     ", which does not exist",
-                     instruction->name, computation->name, id);
-      }
-      if (state[callee] == OPEN) {
-        FAIL_OR_GOTO(done, INVALID_ARGUMENT,
-                     "the call graph is cyclic: %.200s in computation %.200s calls %.200s, which "
-                     "is already being called; HLO has no recursion",
-                     instruction->name, computation->name, r->proto->computations[callee]->name);
-      }
-      if (state[callee] == WAITING) {
-        state[callee] = OPEN;
-        if (!VECTOR_PUSH(&stack, ((call_visit){callee, 0, 0}))) goto no_memory;
-      }
+/* Which computations call which, by their places in the proto. */
+static trm_status list_calls(const reader *r, trm_graph *out_calls, trm_error *error) {
+  size_t calls = 0;
+  for (uint32_t c = 0; c < r->num_computations; ++c) {
+    const computation_proto *computation = r->proto->computations[c];
+    for (size_t i = 0; i < computation->n_instructions; ++i) {
+      calls += computation->instructions[i]->n_called_computation_ids;
     }
   }
-done:
-  VECTOR_FREE(&stack);
-  return status;
-no_memory:
-  VECTOR_FREE(&stack);
-  FAIL_NO_MEMORY("the call graph");
+  TRY(trm_graph_create(r->num_computations, calls, out_calls, error));
+  calls = 0;
+  for (uint32_t c = 0; c < r->num_computations; ++c) {
+    const computation_proto *computation = r->proto->computations[c];
+    for (size_t i = 0; i < computation->n_instructions; ++i) {
+      const instruction_proto *instruction = computation->instructions[i];
+      for (size_t k = 0; k < instruction->n_called_computation_ids; ++k) {
+        const int64_t id = instruction->called_computation_ids[k];
+        const uint32_t callee = find_id(r->computation_ids, r->num_computations, id);
+        if (callee == TRM_NO_INDEX) {
+          FAIL(INVALID_ARGUMENT,
+               "%.200s in computation %.200s calls the computation with id %" PRId64
+               ", which does not exist",
+               instruction->name, computation->name, id);
+        }
+        out_calls->targets[calls++] = callee;
+      }
+    }
+    out_calls->rows[c + 1] = calls;
+  }
+  return TRM_OK;
+}
+
+/* Fills order[] with places, callees before callers, otherwise as in the proto. */
+static trm_status order_computations(const reader *r, uint32_t *order, trm_error *error) {
+  trm_graph calls = {0};
+  trm_cycle cycle;
+  uint32_t count;
+  trm_status status = list_calls(r, &calls, error);
+  if (status == TRM_OK) status = trm_graph_order(&calls, NULL, order, &count, &cycle, error);
+  trm_graph_free(&calls);
+  if (status != TRM_OK || cycle.from == TRM_NO_INDEX) return status;
+  const char *caller = r->proto->computations[cycle.from]->name;
+  const char *callee = r->proto->computations[cycle.to]->name;
+  FAIL(INVALID_ARGUMENT,
+       "the call graph is cyclic: computation %.200s calls %.200s, which calls it, directly or "
+       "through others; HLO has no recursion",
+       caller, callee);
 }
 
 /* ---- The order of instructions -------------------------------------------------------------- */
@@ -541,12 +524,11 @@ static trm_status read_module(reader *r, trm_error *error) {
   TRY(index_schedule(r, error));
   skip_given_ids(r);
   uint32_t *order = trm_allocate_zeroed(r->num_computations, sizeof *order);
-  uint8_t *state = trm_allocate_zeroed(r->num_computations, sizeof *state);
   trm_status status = TRM_OK;
-  if (order == NULL || state == NULL) {
+  if (order == NULL) {
     FAIL_OR_GOTO(done, RESOURCE_EXHAUSTED, "out of memory while ordering computations");
   }
-  TRY_OR_GOTO(order_computations(r, order, state, error), done);
+  TRY_OR_GOTO(order_computations(r, order, error), done);
   for (uint32_t i = 0; i < r->num_computations; ++i) {
     TRY_OR_GOTO(read_computation(r, order[i], error), done);
   }
@@ -558,7 +540,6 @@ static trm_status read_module(reader *r, trm_error *error) {
   r->module->is_scheduled = r->proto->schedule != NULL && r->proto->schedule->n_sequences > 0;
 done:
   trm_free(order);
-  trm_free(state);
   return status;
 }
 
@@ -577,7 +558,7 @@ trm_status trm_hlo_parse_proto(const void *data, size_t size, trm_module **out_m
          "cannot unpack the HloModuleProto: it is damaged, or needs more than %zu bytes of memory",
          allowed);
   }
-  reader r = {.proto = proto};
+  reader r = {.proto = proto, .suffix = 1};
   trm_status status = trm_module_create("module", &r.module, error);
   if (status == TRM_OK) {
     r.module->name = clean_name(&r.module->arena, proto->name);

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "hlo/groups.h"
-#include "hlo/proto.h"
+#include "hlo/proto_field.h"
 
 typedef Tremula__Hlo__HloInstructionProto instruction_proto;
 
@@ -64,23 +64,17 @@ static trm_status read_window(trm_arena *arena, const Tremula__Hlo__Window *prot
   return TRM_OK;
 }
 
-static trm_status read_convolution(trm_arena *arena, const instruction_proto *instruction,
-                                   trm_convolution **out_convolution, trm_error *error) {
-  const Tremula__Hlo__ConvolutionDimensionNumbers *proto =
-      instruction->convolution_dimension_numbers;
-  if (proto == NULL) return TRM_OK;
-  NEW_ATTRIBUTE(convolution, trm_convolution);
-  *convolution = (trm_convolution){
-      .input_batch = proto->input_batch_dimension,
-      .input_feature = proto->input_feature_dimension,
-      .kernel_input_feature = proto->kernel_input_feature_dimension,
-      .kernel_output_feature = proto->kernel_output_feature_dimension,
-      .output_batch = proto->output_batch_dimension,
-      .output_feature = proto->output_feature_dimension,
-      .feature_group_count =
-          instruction->feature_group_count == 0 ? 1 : instruction->feature_group_count,
-      .batch_group_count =
-          instruction->batch_group_count == 0 ? 1 : instruction->batch_group_count};
+static trm_status read_dim_labels(trm_arena *arena,
+                                  const Tremula__Hlo__ConvolutionDimensionNumbers *proto,
+                                  trm_instruction *out, trm_error *error) {
+  if (!trm_attribute_make_convolution(arena, out)) FAIL_NO_MEMORY("a convolution");
+  trm_convolution *convolution = out->convolution;
+  convolution->input_batch = proto->input_batch_dimension;
+  convolution->input_feature = proto->input_feature_dimension;
+  convolution->kernel_input_feature = proto->kernel_input_feature_dimension;
+  convolution->kernel_output_feature = proto->kernel_output_feature_dimension;
+  convolution->output_batch = proto->output_batch_dimension;
+  convolution->output_feature = proto->output_feature_dimension;
   trm_dims input, kernel, output;
   READ_DIMS(input_spatial_dimensions, &input);
   READ_DIMS(kernel_spatial_dimensions, &kernel);
@@ -94,58 +88,11 @@ static trm_status read_convolution(trm_arena *arena, const instruction_proto *in
   convolution->input_spatial = input.items;
   convolution->kernel_spatial = kernel.items;
   convolution->output_spatial = output.items;
-  *out_convolution = convolution;
   return TRM_OK;
 }
 
-static trm_status read_dot(trm_arena *arena, const Tremula__Hlo__DotDimensionNumbers *proto,
-                           trm_dot **out_dot, trm_error *error) {
-  NEW_ATTRIBUTE(dot, trm_dot);
-  *out_dot = dot;
-  if (proto == NULL) return TRM_OK;
-  READ_DIMS(lhs_batch_dimensions, &dot->lhs_batch);
-  READ_DIMS(rhs_batch_dimensions, &dot->rhs_batch);
-  READ_DIMS(lhs_contracting_dimensions, &dot->lhs_contracting);
-  READ_DIMS(rhs_contracting_dimensions, &dot->rhs_contracting);
-  return TRM_OK;
-}
-
-static trm_status read_gather(trm_arena *arena, const instruction_proto *instruction,
-                              trm_gather **out_gather, trm_error *error) {
-  const Tremula__Hlo__GatherDimensionNumbers *proto = instruction->gather_dimension_numbers;
-  if (proto == NULL) return TRM_OK;
-  NEW_ATTRIBUTE(gather, trm_gather);
-  READ_DIMS(offset_dims, &gather->offset_dims);
-  READ_DIMS(collapsed_slice_dims, &gather->collapsed_slice_dims);
-  READ_DIMS(start_index_map, &gather->start_index_map);
-  READ_DIMS(operand_batching_dims, &gather->operand_batching_dims);
-  READ_DIMS(start_indices_batching_dims, &gather->start_indices_batching_dims);
-  gather->index_vector_dim = proto->index_vector_dim;
-  gather->indices_are_sorted = instruction->indices_are_sorted;
-  *out_gather = gather;
-  return trm_proto_read_dims(arena, instruction->gather_slice_sizes,
-                             instruction->n_gather_slice_sizes, &gather->slice_sizes, error);
-}
-
-static trm_status read_scatter(trm_arena *arena, const instruction_proto *instruction,
-                               trm_scatter **out_scatter, trm_error *error) {
-  const Tremula__Hlo__ScatterDimensionNumbers *proto = instruction->scatter_dimension_numbers;
-  if (proto == NULL) return TRM_OK;
-  NEW_ATTRIBUTE(scatter, trm_scatter);
-  READ_DIMS(update_window_dims, &scatter->update_window_dims);
-  READ_DIMS(inserted_window_dims, &scatter->inserted_window_dims);
-  READ_DIMS(scatter_dims_to_operand_dims, &scatter->scatter_dims_to_operand_dims);
-  READ_DIMS(input_batching_dims, &scatter->input_batching_dims);
-  READ_DIMS(scatter_indices_batching_dims, &scatter->scatter_indices_batching_dims);
-  scatter->index_vector_dim = proto->index_vector_dim;
-  scatter->indices_are_sorted = instruction->indices_are_sorted;
-  scatter->unique_indices = instruction->unique_indices;
-  *out_scatter = scatter;
-  return TRM_OK;
-}
-
-static trm_status read_groups(trm_arena *arena, Tremula__Hlo__ReplicaGroup *const *protos,
-                              size_t count, trm_replica_groups *out_groups, trm_error *error) {
+static trm_status read_group_list(trm_arena *arena, Tremula__Hlo__ReplicaGroup *const *protos,
+                                  size_t count, trm_replica_groups *out_groups, trm_error *error) {
   if (count > INT32_MAX) FAIL(INVALID_ARGUMENT, "it has too many replica groups");
   out_groups->count = (int32_t)count;
   out_groups->groups = ARENA_NEW(arena, trm_dims, count);
@@ -208,39 +155,34 @@ static trm_status read_mesh_groups(trm_arena *arena,
                             out_groups, error);
 }
 
-static trm_status read_collective(trm_arena *arena, const instruction_proto *proto,
-                                  trm_collective **out_collective, trm_error *error) {
-  NEW_ATTRIBUTE(collective, trm_collective);
-  *out_collective = collective;
-  trm_replica_groups *groups = &collective->replica_groups;
+/* In the newest form that the proto has. */
+static trm_status read_groups(trm_arena *arena, const instruction_proto *proto,
+                              trm_replica_groups *out_groups, trm_error *error) {
   const Tremula__Hlo__CollectiveDeviceListProto *list = proto->collective_device_list;
   if (proto->mesh_axes_replica_group_list != NULL) {
-    TRY(read_mesh_groups(arena, proto->mesh_axes_replica_group_list, groups, error));
-  } else if (proto->iota_collective_device_list != NULL) {
-    TRY(read_iota_groups(arena, proto->iota_collective_device_list, groups, error));
-  } else if (list != NULL && list->iota_replica_group_list != NULL) {
-    TRY(read_iota_groups(arena, list->iota_replica_group_list, groups, error));
-  } else if (list != NULL && list->n_replica_groups > 0) {
-    TRY(read_groups(arena, list->replica_groups, list->n_replica_groups, groups, error));
-  } else {
-    TRY(read_groups(arena, proto->replica_groups, proto->n_replica_groups, groups, error));
+    return read_mesh_groups(arena, proto->mesh_axes_replica_group_list, out_groups, error);
   }
-  collective->channel_id = proto->channel_id > 0 ? proto->channel_id : proto->all_reduce_id;
-  collective->use_global_device_ids = proto->use_global_device_ids;
-  collective->constrain_layout = proto->constrain_layout;
-  collective->is_host_transfer = proto->is_host_transfer;
-  if (proto->n_dimensions > 0) {
-    collective->has_dimension = true;
-    collective->dimension = proto->dimensions[0];
+  if (proto->iota_collective_device_list != NULL) {
+    return read_iota_groups(arena, proto->iota_collective_device_list, out_groups, error);
   }
+  if (list != NULL && list->iota_replica_group_list != NULL) {
+    return read_iota_groups(arena, list->iota_replica_group_list, out_groups, error);
+  }
+  if (list != NULL && list->n_replica_groups > 0) {
+    return read_group_list(arena, list->replica_groups, list->n_replica_groups, out_groups, error);
+  }
+  return read_group_list(arena, proto->replica_groups, proto->n_replica_groups, out_groups, error);
+}
+
+static trm_status read_pairs(trm_arena *arena, const instruction_proto *proto, trm_dims *out_pairs,
+                             trm_error *error) {
   const size_t pairs = proto->n_source_target_pairs;
   if (pairs > INT32_MAX / 2) FAIL(INVALID_ARGUMENT, "it has too many source-target pairs");
-  collective->source_target_pairs.count = (int32_t)(2 * pairs);
-  collective->source_target_pairs.items = ARENA_NEW(arena, int64_t, 2 * pairs);
-  CHECK_MEMORY(collective->source_target_pairs.items, "source-target pairs");
+  *out_pairs = (trm_dims){(int32_t)(2 * pairs), ARENA_NEW(arena, int64_t, 2 * pairs)};
+  CHECK_MEMORY(out_pairs->items, "source-target pairs");
   for (size_t i = 0; i < pairs; ++i) {
-    collective->source_target_pairs.items[2 * i] = proto->source_target_pairs[i]->source;
-    collective->source_target_pairs.items[2 * i + 1] = proto->source_target_pairs[i]->target;
+    out_pairs->items[2 * i] = proto->source_target_pairs[i]->source;
+    out_pairs->items[2 * i + 1] = proto->source_target_pairs[i]->target;
   }
   return TRM_OK;
 }
@@ -279,46 +221,39 @@ static trm_status read_padding(trm_arena *arena, const instruction_proto *proto,
   return TRM_OK;
 }
 
-static trm_status find_name(const char *const *names, int count, const char *name, const char *what,
-                            int *out_index, trm_error *error) {
-  for (int i = 0; i < count; ++i) {
-    if (strcmp(names[i], name) == 0) {
-      *out_index = i;
-      return TRM_OK;
-    }
-  }
-  FAIL(INVALID_ARGUMENT, "its %s \"%.100s\" is not known", what, name);
+static trm_status read_spelled(trm_attribute_kind kind, const char *field, const char *text,
+                               int *out_value, trm_error *error) {
+  if (trm_attribute_value(kind, text, strlen(text), out_value)) return TRM_OK;
+  FAIL(INVALID_ARGUMENT, "its %s \"%.100s\" is not known", field, text);
 }
 
-static trm_status read_comparison(const instruction_proto *proto, trm_instruction *out,
-                                  trm_error *error) {
-  static const char *const directions[] = {"EQ", "NE", "GE", "GT", "LE", "LT"};
-  static const char *const types[] = {"", "FLOAT", "TOTALORDER", "SIGNED", "UNSIGNED"};
-  int direction = 0, type = 0;
-  TRY(find_name(directions, 6, proto->comparison_direction, "comparison direction", &direction,
-                error));
-  TRY(find_name(types, 5, proto->comparison_type, "comparison type", &type, error));
+static trm_status read_comparison(const char *text, trm_instruction *out, trm_error *error) {
+  int direction;
+  TRY(read_spelled(KIND_COMPARISON, "comparison direction", text, &direction, error));
   out->comparison = (trm_comparison)direction;
-  out->comparison_type = (trm_comparison_type)type;
-  /* JAX from 0.12 on says the order beside or in the place of the type. */
-  if (strcmp(proto->comparison_order, "TOTAL") == 0) {
-    if (type == TRM_CMPTYPE_DEFAULT || type == TRM_CMPTYPE_FLOAT) {
-      out->comparison_type = TRM_CMPTYPE_TOTALORDER;
-    }
-  } else if (proto->comparison_order[0] != '\0' &&
-             strcmp(proto->comparison_order, "PARTIAL") != 0) {
-    FAIL(INVALID_ARGUMENT, "its comparison order \"%.100s\" is not known", proto->comparison_order);
-  }
   return TRM_OK;
 }
 
-static trm_status read_custom_call(trm_arena *arena, const instruction_proto *proto,
-                                   trm_instruction *out, trm_error *error) {
-  NEW_ATTRIBUTE(call, trm_custom_call);
-  TRY(copy_string(arena, proto->custom_call_target, &call->target, error));
-  call->has_side_effect = proto->custom_call_has_side_effect;
-  call->api_version = proto->custom_call_api_version;
-  out->custom_call = call;
+/* An empty type follows from the operands' type. */
+static trm_status read_comparison_type(const char *text, trm_instruction *out, trm_error *error) {
+  int type = TRM_CMPTYPE_DEFAULT;
+  if (text[0] != '\0') {
+    TRY(read_spelled(KIND_COMPARISON_TYPE, "comparison type", text, &type, error));
+  }
+  out->comparison_type = (trm_comparison_type)type;
+  return TRM_OK;
+}
+
+/* JAX from 0.12 on says the order beside or in the place of the type. */
+static trm_status read_comparison_order(const char *text, trm_instruction *out, trm_error *error) {
+  int order = TRM_CMPTYPE_DEFAULT;
+  if (text[0] != '\0') {
+    TRY(read_spelled(KIND_COMPARISON_ORDER, "comparison order", text, &order, error));
+  }
+  if (order == TRM_CMPTYPE_TOTALORDER &&
+      (out->comparison_type == TRM_CMPTYPE_DEFAULT || out->comparison_type == TRM_CMPTYPE_FLOAT)) {
+    out->comparison_type = TRM_CMPTYPE_TOTALORDER;
+  }
   return TRM_OK;
 }
 
@@ -329,101 +264,6 @@ static trm_status read_bytes(trm_arena *arena, ProtobufCBinaryData bytes, const 
   *out_text = trm_arena_string(arena, (const char *)bytes.data, bytes.len);
   CHECK_MEMORY(*out_text, "a configuration");
   return TRM_OK;
-}
-
-static trm_status first_dimension(const instruction_proto *proto, int64_t *out_value,
-                                  trm_error *error) {
-  if (proto->n_dimensions != 1) FAIL(INVALID_ARGUMENT, "it must name one dimension");
-  *out_value = proto->dimensions[0];
-  return TRM_OK;
-}
-
-/* What belongs to one opcode or a few. */
-static trm_status read_own(trm_arena *arena, const instruction_proto *proto, trm_instruction *out,
-                           trm_error *error) {
-  switch (out->opcode) {
-    case TRM_OP_BROADCAST:
-    case TRM_OP_CONCATENATE:
-    case TRM_OP_IOTA:
-    case TRM_OP_MAP:
-    case TRM_OP_REDUCE:
-    case TRM_OP_REVERSE:
-    case TRM_OP_SORT:
-    case TRM_OP_TRANSPOSE:
-    case TRM_OP_SCAN:
-      READ_DIMS(dimensions, &out->dimensions);
-      out->is_stable = out->opcode == TRM_OP_SORT && proto->is_stable;
-      return TRM_OK;
-    case TRM_OP_GET_DIMENSION_SIZE:
-    case TRM_OP_SET_DIMENSION_SIZE: return first_dimension(proto, &out->number, error);
-    case TRM_OP_PARAMETER: out->number = proto->parameter_number; return TRM_OK;
-    case TRM_OP_GET_TUPLE_ELEMENT: out->number = proto->tuple_index; return TRM_OK;
-    case TRM_OP_CONSTANT:
-      if (proto->literal == NULL) FAIL(INVALID_ARGUMENT, "it has no literal");
-      return trm_proto_read_literal(arena, proto->literal, &out->literal, error);
-    case TRM_OP_COMPARE: return read_comparison(proto, out, error);
-    case TRM_OP_SLICE: return read_slice(arena, proto, out, error);
-    case TRM_OP_PAD: return read_padding(arena, proto, out, error);
-    case TRM_OP_DYNAMIC_SLICE: READ_DIMS(dynamic_slice_sizes, &out->sizes); return TRM_OK;
-    case TRM_OP_FFT:
-      out->fft_type = proto->fft_type;
-      READ_DIMS(fft_length, &out->sizes);
-      return TRM_OK;
-    case TRM_OP_DOT:
-    case TRM_OP_RAGGED_DOT:
-    case TRM_OP_SCALED_DOT: return read_dot(arena, proto->dot_dimension_numbers, &out->dot, error);
-    case TRM_OP_CONVOLUTION: return read_convolution(arena, proto, &out->convolution, error);
-    case TRM_OP_GATHER: return read_gather(arena, proto, &out->gather, error);
-    case TRM_OP_SCATTER: return read_scatter(arena, proto, &out->scatter, error);
-    case TRM_OP_BATCH_NORM_TRAINING:
-    case TRM_OP_BATCH_NORM_INFERENCE:
-    case TRM_OP_BATCH_NORM_GRAD:
-      out->epsilon = proto->epsilon;
-      out->number = proto->feature_index;
-      return TRM_OK;
-    case TRM_OP_REDUCE_PRECISION:
-      out->exponent_bits = proto->exponent_bits;
-      out->mantissa_bits = proto->mantissa_bits;
-      return TRM_OK;
-    case TRM_OP_RNG: out->distribution = proto->distribution; return TRM_OK;
-    case TRM_OP_RNG_BIT_GENERATOR: out->algorithm = proto->rng_algorithm; return TRM_OK;
-    case TRM_OP_RNG_GET_AND_UPDATE_STATE: out->delta = proto->delta; return TRM_OK;
-    case TRM_OP_TOPK:
-      out->number = proto->k;
-      out->largest = proto->largest;
-      out->is_stable = proto->is_stable;
-      return TRM_OK;
-    case TRM_OP_CHOLESKY:
-      out->lower = proto->cholesky_options != NULL && proto->cholesky_options->lower;
-      return TRM_OK;
-    case TRM_OP_TRIANGULAR_SOLVE: {
-      NEW_ATTRIBUTE(solve, trm_triangular_solve);
-      const Tremula__Hlo__TriangularSolveOptions *from = proto->triangular_solve_options;
-      if (from == NULL) FAIL(INVALID_ARGUMENT, "it has no triangular_solve_options");
-      *solve = (trm_triangular_solve){.left_side = from->left_side,
-                                      .lower = from->lower,
-                                      .unit_diagonal = from->unit_diagonal,
-                                      .transpose_a = from->transpose_a};
-      out->triangular_solve = solve;
-      return TRM_OK;
-    }
-    case TRM_OP_INFEED: return read_bytes(arena, proto->infeed_config, &out->infeed_config, error);
-    case TRM_OP_OUTFEED:
-      return read_bytes(arena, proto->outfeed_config, &out->infeed_config, error);
-    case TRM_OP_FUSION: return copy_string(arena, proto->fusion_kind, &out->fusion_kind, error);
-    case TRM_OP_CUSTOM_CALL:
-      TRY(read_custom_call(arena, proto, out, error));
-      return read_convolution(arena, proto, &out->convolution, error);
-    case TRM_OP_SEND:
-    case TRM_OP_SEND_DONE:
-    case TRM_OP_RECV:
-    case TRM_OP_RECV_DONE: return read_collective(arena, proto, &out->collective, error);
-    default:
-      if (trm_opcode_class_of(out->opcode) == TRM_CLASS_COLLECTIVE) {
-        return read_collective(arena, proto, &out->collective, error);
-      }
-      return TRM_OK;
-  }
 }
 
 static int compare_entries(const void *a, const void *b) {
@@ -474,6 +314,111 @@ static trm_status read_metadata(trm_arena *arena, const Tremula__Hlo__OpMetadata
                        error);
 }
 
+/* ---- By the table ---------------------------------------------------------------------------- */
+
+static trm_status read_text(trm_arena *arena, const ProtobufCFieldDescriptor *field,
+                            const void *value, const char **out_text, trm_error *error) {
+  if (field->type == PROTOBUF_C_TYPE_BYTES) {
+    return read_bytes(arena, *(const ProtobufCBinaryData *)value, out_text, error);
+  }
+  return copy_string(arena, *(char *const *)value, out_text, error);
+}
+
+static trm_status read_precisions(trm_arena *arena, const int32_t *items, size_t count,
+                                  trm_dims *out_dims, trm_error *error) {
+  if (count > INT32_MAX) FAIL(INVALID_ARGUMENT, "it has too many precisions");
+  *out_dims = (trm_dims){(int32_t)count, ARENA_NEW(arena, int64_t, count)};
+  CHECK_MEMORY(out_dims->items, "precisions");
+  for (size_t i = 0; i < count; ++i) out_dims->items[i] = items[i];
+  return TRM_OK;
+}
+
+/* A value that is a list of numbers: `count` of them at `items`. */
+static trm_status read_list(trm_arena *arena, trm_attribute_kind kind, const void *items,
+                            size_t count, trm_instruction *out, void *place, trm_error *error) {
+  const int64_t *numbers = items;
+  switch (kind) {
+    case KIND_ONE_DIM:
+      if (count != 1) FAIL(INVALID_ARGUMENT, "it must name one dimension");
+      *(int64_t *)place = numbers[0];
+      return TRM_OK;
+    case KIND_COLLECTIVE_DIM:
+      out->collective->has_dimension = count > 0;
+      if (count > 0) *(int64_t *)place = numbers[0];
+      return TRM_OK;
+    case KIND_PRECISIONS:
+      return count == 0 ? TRM_OK : read_precisions(arena, items, count, place, error);
+    default: return trm_proto_read_dims(arena, numbers, count, place, error);
+  }
+}
+
+/* `at` points to the field's value in the message. */
+static trm_status read_value(trm_arena *arena, const instruction_proto *proto,
+                             const Tremula__Hlo__StackFrameIndexProto *frames,
+                             const trm_attribute *attribute, const ProtobufCFieldDescriptor *field,
+                             const void *at, trm_instruction *out, void *place, trm_error *error) {
+  switch (attribute->kind) {
+    case KIND_NUMBER: *(int64_t *)place = *(const int64_t *)at; return TRM_OK;
+    case KIND_COUNT:
+      *(int64_t *)place = *(const int64_t *)at == 0 ? 1 : *(const int64_t *)at;
+      return TRM_OK;
+    case KIND_BOOLEAN: *(bool *)place = *(const protobuf_c_boolean *)at != 0; return TRM_OK;
+    case KIND_FLOAT: *(float *)place = *(const float *)at; return TRM_OK;
+    case KIND_NUMBER32:
+    case KIND_DISTRIBUTION:
+    case KIND_ALGORITHM:
+    case KIND_FFT_TYPE:
+    case KIND_TRANSPOSE:
+    case KIND_API_VERSION: *(int32_t *)place = *(const int32_t *)at; return TRM_OK;
+    case KIND_WORD:
+    case KIND_STRING: return read_text(arena, field, at, place, error);
+    case KIND_COMPARISON: return read_comparison(*(char *const *)at, out, error);
+    case KIND_COMPARISON_TYPE: return read_comparison_type(*(char *const *)at, out, error);
+    case KIND_COMPARISON_ORDER: return read_comparison_order(*(char *const *)at, out, error);
+    case KIND_SLICE: return read_slice(arena, proto, out, error);
+    case KIND_PADDING: return read_padding(arena, proto, out, error);
+    case KIND_GROUPS: return read_groups(arena, proto, place, error);
+    case KIND_PAIRS: return read_pairs(arena, proto, place, error);
+    case KIND_WINDOW: return read_window(arena, proto->window, place, error);
+    case KIND_DIM_LABELS:
+      return read_dim_labels(arena, proto->convolution_dimension_numbers, out, error);
+    case KIND_TEXT: return trm_proto_sharding_text(arena, proto->sharding, place, error);
+    case KIND_FRONTEND:
+      return read_frontend_attributes(arena, proto->frontend_attributes, out, error);
+    case KIND_METADATA: return read_metadata(arena, proto->metadata, frames, place, error);
+    case KIND_BACKEND_CONFIG:
+      out->backend_config_size = proto->backend_config.len;
+      return read_bytes(arena, proto->backend_config, place, error);
+    default: return TRM_OK; /* CONTROL and called computations: proto_read.c */
+  }
+}
+
+static trm_status read_attribute(trm_arena *arena, const instruction_proto *proto,
+                                 const Tremula__Hlo__StackFrameIndexProto *frames,
+                                 const trm_attribute *attribute, bool required,
+                                 trm_instruction *out, trm_error *error) {
+  const trm_proto_field *f = trm_proto_field_of(attribute);
+  if (f->field == NULL) return TRM_OK;
+  const void *message = proto;
+  if (f->outer != NULL) message = *(const void *const *)trm_proto_at(proto, f->outer->offset);
+  const bool is_message = message != NULL && f->field->type == PROTOBUF_C_TYPE_MESSAGE &&
+                          f->field->label != PROTOBUF_C_LABEL_REPEATED;
+  const void *at = message == NULL ? NULL : trm_proto_at(message, f->field->offset);
+  if (at == NULL || (is_message && *(const void *const *)at == NULL)) {
+    if (!required) return TRM_OK;
+    FAIL(INVALID_ARGUMENT, "it has no %s", (f->outer != NULL ? f->outer : f->field)->name);
+  }
+  /* A custom call has a convolution's numbers or has not. */
+  void *place = attribute->kind == KIND_DIM_LABELS ? NULL : trm_attribute_place(attribute, out);
+  if (place == NULL && attribute->kind != KIND_DIM_LABELS) return TRM_OK;
+  if (trm_proto_is_numbers(f->field)) {
+    return read_list(arena, attribute->kind, *(const void *const *)at,
+                     *(const size_t *)trm_proto_at(message, f->field->quantifier_offset), out,
+                     place, error);
+  }
+  return read_value(arena, proto, frames, attribute, f->field, at, out, place, error);
+}
+
 trm_status trm_proto_read_instruction(trm_arena *arena, const instruction_proto *proto,
                                       const Tremula__Hlo__StackFrameIndexProto *frames,
                                       trm_instruction *out, trm_error *error) {
@@ -483,29 +428,19 @@ trm_status trm_proto_read_instruction(trm_arena *arena, const instruction_proto 
   }
   if (proto->shape == NULL) FAIL(INVALID_ARGUMENT, "it has no shape");
   TRY(trm_proto_read_shape(arena, proto->shape, &out->shape, error));
-  TRY(read_own(arena, proto, out, error));
-  if (proto->window != NULL) TRY(read_window(arena, proto->window, &out->window, error));
-  if (out->window == NULL &&
-      (out->opcode == TRM_OP_REDUCE_WINDOW || out->opcode == TRM_OP_SELECT_AND_SCATTER)) {
-    out->window = ARENA_NEW(arena, trm_window, 1); /* of a scalar */
-    CHECK_MEMORY(out->window, "a window");
+  if (out->opcode == TRM_OP_PARAMETER) out->number = proto->parameter_number;
+  if (out->opcode == TRM_OP_CONSTANT) {
+    if (proto->literal == NULL) FAIL(INVALID_ARGUMENT, "it has no literal");
+    TRY(trm_proto_read_literal(arena, proto->literal, &out->literal, error));
   }
-  const Tremula__Hlo__PrecisionConfig *precision = proto->precision_config;
-  if (precision != NULL && precision->n_operand_precision > 0) {
-    const size_t count = precision->n_operand_precision;
-    if (count > INT32_MAX) FAIL(INVALID_ARGUMENT, "it has too many precisions");
-    out->operand_precision.count = (int32_t)count;
-    out->operand_precision.items = ARENA_NEW(arena, int64_t, count);
-    CHECK_MEMORY(out->operand_precision.items, "precisions");
-    for (size_t i = 0; i < count; ++i) {
-      out->operand_precision.items[i] = precision->operand_precision[i];
-    }
+  if (!trm_attribute_make_blocks(arena, out)) FAIL_NO_MEMORY("attributes");
+  const trm_attribute *attribute;
+  bool required;
+  for (int i = 0; (attribute = trm_attribute_of(out->opcode, i, &required)) != NULL; ++i) {
+    TRY(read_attribute(arena, proto, frames, attribute, required, out, error));
   }
-  TRY(read_bytes(arena, proto->backend_config, &out->backend_config, error));
-  out->backend_config_size = proto->backend_config.len;
-  if (proto->sharding != NULL) {
-    TRY(trm_proto_sharding_text(arena, proto->sharding, &out->sharding, error));
+  if (out->collective != NULL && out->collective->channel_id <= 0) {
+    out->collective->channel_id = proto->all_reduce_id; /* its name of old */
   }
-  TRY(read_frontend_attributes(arena, proto->frontend_attributes, out, error));
-  return read_metadata(arena, proto->metadata, frames, &out->metadata, error);
+  return TRM_OK;
 }

@@ -102,16 +102,6 @@ static trm_status write_instruction(writer *w, uint32_t c, trm_index index,
   proto->name = trm_proto_borrow(from->name);
   proto->opcode = trm_proto_borrow(trm_opcode_name(from->opcode));
   proto->id = instruction_id(w, c, index);
-  proto->exponent_bits = from->exponent_bits;
-  proto->mantissa_bits = from->mantissa_bits;
-  proto->distribution = from->distribution;
-  proto->rng_algorithm = from->algorithm;
-  proto->delta = from->delta;
-  proto->is_stable = from->is_stable;
-  proto->fusion_kind = trm_proto_borrow(from->fusion_kind);
-  proto->backend_config.data = (uint8_t *)from->backend_config;
-  proto->backend_config.len = from->backend_config_size;
-  SET_DIMS(&from->dimensions, proto, dimensions);
   TRY(trm_proto_write_shape(w, &from->shape, &proto->shape, error));
   if (from->literal != NULL) {
     w->plain_layouts = true;

@@ -36,7 +36,7 @@ trm_status trm_proto_write_literal(trm_proto_writer *w, const trm_literal *liter
 /* Frontend attributes: key, value, ..., NULL. */
 trm_status trm_proto_write_map(trm_proto_writer *w, const char *const *pairs,
                                Tremula__Hlo__FrontendAttributes **out_proto, trm_error *error);
-/* What an instruction has beside its name, shape, literal and references, and what is one field. */
+/* The attributes of an instruction, by the table (attributes.def). */
 trm_status trm_proto_write_attributes(trm_proto_writer *w, const trm_instruction *from,
                                       Tremula__Hlo__HloInstructionProto *proto, trm_error *error);
 

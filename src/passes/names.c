@@ -3,22 +3,12 @@
  * What the passes add is named after its opcode and id, which may be a name that the module came
  * with. Then the later one is renamed; the parameters and the root of the entry, which are the
  * program's interface, come first. */
-#include <inttypes.h>
-
 #include "hlo/names.h"
 #include "passes/pass.h"
 
 static trm_status make_unique(trm_module *module, trm_names *names, const char **name,
                               trm_error *error) {
-  bool added;
-  TRY(trm_names_add(names, *name, &added, error));
-  const char *base = *name;
-  while (!added) {
-    *name = trm_arena_format(&module->arena, "%s.%" PRId64, base, module->next_id++);
-    CHECK_MEMORY(*name, "names");
-    TRY(trm_names_add(names, *name, &added, error));
-  }
-  return TRM_OK;
+  return trm_names_make_unique(names, &module->arena, &module->next_id, name, error);
 }
 
 static trm_status name_instructions(trm_module *module, trm_names *names, trm_error *error) {

@@ -28,16 +28,20 @@ const char *trm_memory_category_name(trm_memory_category category) {
 }
 
 trm_program_options trm_program_default_options(void) {
-  return (trm_program_options){.replicas = 1,
-                               .conv_memory_proportion = 0.6,
-                               .matmul_memory_proportion = 0.6,
-                               .slice_memory_proportion = 0.6,
-                               .assumed_trip_count = 1,
-                               .io_tile_memory_proportion = 0.9,
-                               .outlining = true,
-                               .remote_memory = true,
-                               .minimum_remote_bytes = 128,
-                               .model_error = 0.05};
+#define DEFAULT_FLAG(value) value
+#define DEFAULT_TEXT(value) NULL
+#define DEFAULT_TILES(value) value
+#define DEFAULT_BYTES(value) value
+#define DEFAULT_PROPORTION(value) value
+#define DEFAULT_SHARE(value) value
+#define DEFAULT_WORD(type) DEFAULT_WORDS
+#define DEFAULT_WORDS(value) 0
+  trm_program_options options = {
+#define ESTIMATE(key, kind, value, use, help, member) .member = DEFAULT_##kind(value),
+#include "base/options.def"
+      .replicas = 1, .assumed_trip_count = 1, .outlining = true, .model_error = 0.05};
+  options.matmul_memory_proportion = options.conv_memory_proportion;
+  return options;
 }
 
 static trm_status check_options(const trm_program_options *options, const trm_target *target,
@@ -123,6 +127,18 @@ static trm_status copy_options(trm_program *program, const trm_program_options *
   return TRM_OK;
 }
 
+/* The target, or one with the number of tiles that the options say. */
+static trm_status choose_target(trm_program *program, const trm_target *target, trm_error *error) {
+  trm_target *chosen = (trm_target *)(uintptr_t)target; /* counted by atomic numbers */
+  if (program->options.tiles_per_ipu > 0) {
+    TRY(trm_target_resize(target, 0, program->options.tiles_per_ipu, &chosen, error));
+  } else {
+    trm_target_retain(chosen);
+  }
+  program->target = chosen;
+  return TRM_OK;
+}
+
 static trm_status make(trm_program *program, const trm_module *module, bool optimised,
                        trm_error *error) {
   const trm_program_options *options = &program->options;
@@ -183,9 +199,8 @@ trm_status trm_program_create(const trm_module *module, bool optimised, const tr
                               trm_error *error) {
   trm_program *program = trm_allocate_zeroed(1, sizeof *program);
   CHECK_MEMORY(program, "a program");
-  trm_target_retain((trm_target *)(uintptr_t)target);
-  program->target = target;
   trm_status status = copy_options(program, options, error);
+  if (status == TRM_OK) status = choose_target(program, target, error);
   if (status == TRM_OK) status = make(program, module, optimised, error);
   if (status != TRM_OK) {
     trm_program_free(program);

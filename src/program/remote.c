@@ -21,7 +21,7 @@ static uint8_t kind_of_use(const trm_program_builder *builder, const trm_instruc
   const char *update = trm_pipeline_attribute(builder->module, instruction, "weight_update");
   if (update == NULL) return ELSEWHERE;
   const bool offloads = strcmp(update, "offload") == 0 ||
-                        (strcmp(update, "auto") == 0 && builder->program->options.remote_memory);
+                        (strcmp(update, "auto") == 0 && !builder->program->options.ipu_model);
   return IN_UPDATE | (offloads ? OFFLOADED : 0);
 }
 

@@ -28,36 +28,12 @@ struct trm_report {
 
 /* ---- Planning ------------------------------------------------------------------------------- */
 
-static const char *value_of(const trm_executable *executable, trm_option_id id) {
-  return executable->options.values[id];
-}
-
-static bool is_set(const char *text) { return text[0] != '\0'; }
-
-static trm_status choose_target(trm_executable *executable, trm_target **out_target,
-                                trm_error *error) {
-  trm_target *machine;
-  TRY(trm_target_load(value_of(executable, TRM_OPTION_target), &machine, error));
-  const char *tiles = value_of(executable, TRM_OPTION_tiles_per_ipu);
-  const trm_status status =
-      trm_target_resize(machine, (uint32_t)strtoul(value_of(executable, TRM_OPTION_ipus), NULL, 10),
-                        is_set(tiles) ? (uint32_t)strtoul(tiles, NULL, 10) : 0, out_target, error);
-  trm_target_release(machine);
-  return status;
-}
-
 static trm_status plan(trm_executable *executable, const trm_engine_options *engine,
                        trm_program **out_program, trm_error *error) {
   trm_program_options options = trm_program_options_of(executable);
   TRY(trm_executable_num_replicas(executable, &options.replicas, error));
-  options.instrument = trm_engine_option_is_on(engine, TRM_ENGINE_INSTRUMENT) ||
-                       trm_engine_option_is_on(engine, TRM_ENGINE_INSTRUMENT_COMPUTE);
-  trm_target *target;
-  TRY(choose_target(executable, &target, error));
-  const trm_status status =
-      trm_program_create_for_executable(executable, target, &options, out_program, error);
-  trm_target_release(target);
-  return status;
+  options.instrument = engine->instrument || engine->instrument_compute;
+  return trm_program_create_for_executable(executable, NULL, &options, out_program, error);
 }
 
 /* ---- The directory -------------------------------------------------------------------------- */
@@ -65,7 +41,7 @@ static trm_status plan(trm_executable *executable, const trm_engine_options *eng
 /* tf_report__<date>__<pid>: mkdir makes sure that it is nobody else's. */
 static trm_status make_directory(const char *parent, char out_path[TRM_REPORT_PATH],
                                  char out_timestamp[64], trm_error *error) {
-  if (!is_set(parent)) parent = ".";
+  if (parent[0] == '\0') parent = ".";
   if (strlen(parent) > TRM_REPORT_PATH - 128) {
     FAIL(INVALID_ARGUMENT, "autoReport.directory is too long: %zu bytes", strlen(parent));
   }
@@ -108,21 +84,21 @@ static trm_status write_module(const trm_report_source *s, const char *path, trm
 
 static trm_status write_files(trm_report_source *s, sqlite3 **out_database, trm_error *error) {
   char path[TRM_REPORT_PATH + 32];
-  const bool graph = trm_engine_option_is_on(s->options, TRM_ENGINE_OUTPUT_GRAPH);
-  const bool execution = trm_engine_option_is_on(s->options, TRM_ENGINE_OUTPUT_EXECUTION);
-  if (trm_engine_option_is_on(s->options, TRM_ENGINE_OUTPUT_DEBUG)) {
+  const bool graph = s->options->output_graph;
+  const bool execution = s->options->output_execution;
+  if (s->options->output_debug) {
     TRY(trm_report_write_debug(s, error));
   }
   if (graph || execution) {
     TRY(trm_report_write_profile(s, path_of(s, "profile.pop", path), graph, out_database, error));
   }
-  if (trm_engine_option_is_on(s->options, TRM_ENGINE_OUTPUT_VARS)) {
+  if (s->options->output_vars) {
     TRY(trm_report_write_vars(s, path_of(s, "vars.capnp", path), error));
   }
-  if (trm_engine_option_is_on(s->options, TRM_ENGINE_OUTPUT_ARCHIVE)) {
+  if (s->options->output_archive) {
     TRY(trm_report_write_archive(s, path_of(s, "archive.a", path), error));
   }
-  if (trm_engine_option_is_on(s->options, TRM_ENGINE_OUTPUT_SERIALIZED)) {
+  if (s->options->output_serialized) {
     TRY(write_module(s, path_of(s, "serialized_graph.hlo", path), error));
   }
   return trm_report_write_framework(s, path_of(s, "framework.json", path), error);
@@ -145,7 +121,7 @@ static trm_status begin_runs(const trm_report_source *s, sqlite3 *database, trm_
     return status;
   }
   report->database = database;
-  report->most_runs = trm_engine_option_count(s->options, TRM_ENGINE_RUN_COUNT);
+  report->most_runs = s->options->run_count;
   report->clock = trm_target_tile_clock_frequency(s->program->target);
   report->cycles = s->program->totals.cycles;
   report->load_cycles = s->program->totals.load_cycles;
@@ -165,8 +141,7 @@ static void remove_files(const trm_report_source *s) {
 }
 
 static trm_status write_report(trm_report_source *s, trm_report **out_report, trm_error *error) {
-  TRY(make_directory(s->options->values[TRM_ENGINE_REPORT_DIRECTORY], s->directory, s->timestamp,
-                     error));
+  TRY(make_directory(s->options->report_directory, s->directory, s->timestamp, error));
   sqlite3 *database = NULL;
   trm_status status = trm_lowered_create(s->program, &s->lowered, error);
   if (status == TRM_OK) {
@@ -181,7 +156,7 @@ static trm_status write_report(trm_report_source *s, trm_report **out_report, tr
   trm_log(TRM_LOG_INFO, "REPORT", "wrote the profile of %s into %s", s->program->module->name,
           s->directory);
   if (database == NULL) return TRM_OK;
-  if (!trm_engine_option_is_on(s->options, TRM_ENGINE_OUTPUT_EXECUTION)) {
+  if (!s->options->output_execution) {
     sqlite3_close(database);
     return TRM_OK;
   }
@@ -201,7 +176,7 @@ static bool try_report(trm_report_source *s, trm_report **out_report) {
 
 /* That a program does not fit: an error on an IPU, a warning on the IPU Model. */
 static trm_status refuse(const trm_executable *executable, const char *why, trm_error *error) {
-  if (!trm_options_bool(&executable->options, TRM_OPTION_ipu_model)) FAIL(INTERNAL, "%s", why);
+  if (!executable->options.estimate.ipu_model) FAIL(INTERNAL, "%s", why);
   trm_log(TRM_LOG_WARN, "COMPILER",
           "The program does not fit on the IPU; the IPU Model runs it nevertheless. %s", why);
   return TRM_OK;
@@ -229,10 +204,9 @@ static bool is_lasting(const trm_executable *executable, const trm_engine_option
   static const char *const machines[] = {"mk1", "mk2", "bow"};
   bool known = false;
   for (size_t i = 0; i < sizeof machines / sizeof *machines; ++i) {
-    known = known || strcmp(machines[i], value_of(executable, TRM_OPTION_target)) == 0;
+    known = known || strcmp(machines[i], executable->options.target) == 0;
   }
-  return known && !trm_engine_option_is_on(options, TRM_ENGINE_INSTRUMENT) &&
-         !trm_engine_option_is_on(options, TRM_ENGINE_INSTRUMENT_COMPUTE);
+  return known && !options->instrument && !options->instrument_compute;
 }
 
 static trm_status create(trm_executable *executable, const trm_report_framework *framework,
@@ -265,12 +239,10 @@ static trm_status create(trm_executable *executable, const trm_report_framework 
       .framework = framework != NULL && framework->name != NULL ? framework->name : "",
       .framework_version =
           framework != NULL && framework->version != NULL ? framework->version : "",
-      .is_model = trm_options_bool(&executable->options, TRM_OPTION_ipu_model)};
+      .is_model = executable->options.estimate.ipu_model};
   const bool fits = program->totals.fits;
-  const bool written =
-      trm_engine_options_want_report(options) &&
-      (fits || s.is_model || trm_engine_option_is_on(options, TRM_ENGINE_ALLOW_OOM)) &&
-      try_report(&s, out_report);
+  const bool written = trm_engine_options_want_report(options) &&
+                       (fits || s.is_model || options->allow_oom) && try_report(&s, out_report);
   const trm_status status = judge(&s, executable, written, lasting, error);
   trm_program_free(program);
   return status;
@@ -282,9 +254,8 @@ trm_status trm_report_create(trm_executable *executable, const trm_report_framew
   trm_engine_options options;
   trm_engine_options_default(&options);
   trm_report *report = NULL;
-  trm_status status =
-      trm_engine_options_add(&options, &arena, value_of(executable, TRM_OPTION_engine_options),
-                             "compilation_poplar_options", error);
+  trm_status status = trm_engine_options_add(&options, &arena, executable->options.engine_options,
+                                             "compilation_poplar_options", error);
   if (status == TRM_OK) {
     status = trm_engine_options_add(&options, &arena, getenv("POPLAR_ENGINE_OPTIONS"),
                                     "POPLAR_ENGINE_OPTIONS", error);

@@ -13,7 +13,7 @@
 #include "report/write.h"
 
 static bool is_model(const trm_executable *executable) {
-  return trm_options_bool(&executable->options, TRM_OPTION_ipu_model);
+  return executable->options.estimate.ipu_model;
 }
 
 /* `what`: what messages call the document. */

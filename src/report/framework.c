@@ -69,18 +69,14 @@ static json_t *graph_of(const trm_module *module) {
 
 static json_t *options_of(const trm_report_source *s, bool engine) {
   json_t *object = json_object();
-  bool good = object != NULL;
-  if (engine) {
-    for (int o = 0; o < TRM_NUM_ENGINE_OPTIONS && good; ++o) {
-      if (!s->options->given[o]) continue;
-      good = set(object, trm_engine_option_key((trm_engine_option_id)o),
-                 text_of(s->options->values[o]));
-    }
-  } else {
-    for (int o = 0; o < TRM_NUM_OPTIONS && good; ++o) {
-      good =
-          set(object, trm_option_key((trm_option_id)o), text_of(s->executable->options.values[o]));
-    }
+  bool good = object != NULL, plans;
+  trm_report_option_row row;
+  for (size_t o = 0; engine && good && trm_report_option(o, &row); ++o) {
+    if (s->options->given[o]) good = set(object, row.key, text_of(s->options->texts[o]));
+  }
+  const trm_option_row *own;
+  for (size_t o = 0; !engine && good && (own = trm_options_row(o, &plans)) != NULL; ++o) {
+    good = set(object, own->key, text_of(s->executable->options.texts[o]));
   }
   if (good) return object;
   json_decref(object);

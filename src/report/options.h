@@ -3,30 +3,31 @@
 #define TREMULA_REPORT_OPTIONS_H_
 
 #include "base/memory.h"
+#include "base/option.h"
 
-typedef enum trm_engine_option_id {
-#define ENGINE_OPTION(id, key, value, kind, acts, help) TRM_ENGINE_##id,
+enum {
+#define ENGINE_OPTION(member, ...) TRM_ENGINE_OPTION_##member,
 #include "report/options.def"
 #undef ENGINE_OPTION
   TRM_NUM_ENGINE_OPTIONS
-} trm_engine_option_id;
+};
 
-/* Every option's value as text, in the arena; checked. */
 typedef struct trm_engine_options {
-  const char *values[TRM_NUM_ENGINE_OPTIONS];
+#define ENGINE_OPTION(member, key, value, kind, acts, help) OPTION_TYPE_##kind member;
+#include "report/options.def"
+#undef ENGINE_OPTION
+  /* In the order of the table, in the arena: the texts that the values were parsed from, which
+   * profiles write down, and which of them somebody gave. */
+  const char *texts[TRM_NUM_ENGINE_OPTIONS];
   bool given[TRM_NUM_ENGINE_OPTIONS];
 } trm_engine_options;
 
 void trm_engine_options_default(trm_engine_options *options);
-/* Adds what a JSON object says, over what was there. `source` is what messages call it. An unknown
- * option is a warning in the log, with the nearest one; text that is no such object, or a value
- * that does not fit, is an error. */
+/* Adds what a JSON object says, over what was there. `source` is what messages call it. Fails for
+ * an unknown option, naming the nearest one, for text that is no such object, and for a value that
+ * does not fit. */
 trm_status trm_engine_options_add(trm_engine_options *options, trm_arena *arena, const char *json,
                                   const char *source, trm_error *error);
-bool trm_engine_option_is_on(const trm_engine_options *options, trm_engine_option_id id);
-int64_t trm_engine_option_count(const trm_engine_options *options, trm_engine_option_id id);
-const char *trm_engine_option_key(trm_engine_option_id id);
-bool trm_engine_option_acts(trm_engine_option_id id);
 /* Whether any file of the profile is asked for. */
 bool trm_engine_options_want_report(const trm_engine_options *options);
 

@@ -129,7 +129,7 @@ static trm_tf_event_settings copy_settings(void) {
 }
 
 void trm_tf_events_compile_begin(int ordinal, const char *module) {
-  if (!trm_tf_events_want(TRM_TF_EVENTS)) return;
+  if (!trm_tf_events_want(TRM_TF_EVENTS_RUNS)) return;
   Tensorflow__IpuTraceEvent message = TENSORFLOW__IPU_TRACE_EVENT__INIT;
   Tensorflow__IpuTraceCompileBeginEvent begin = TENSORFLOW__IPU_TRACE_COMPILE_BEGIN_EVENT__INIT;
   begin.module_name = bytes_of(module);
@@ -263,7 +263,7 @@ static void describe_graph(const trm_executable *executable, const char *module,
 
 void trm_tf_events_compile_end(int ordinal, const char *module, trm_executable *executable,
                                double seconds) {
-  if (!trm_tf_events_want(TRM_TF_EVENTS)) return;
+  if (!trm_tf_events_want(TRM_TF_EVENTS_RUNS)) return;
   const trm_tf_event_settings wanted = copy_settings();
   documents d = {0};
   if (wanted.bits & (TRM_TF_EVENTS_REPORT | TRM_TF_EVENTS_TENSOR_MAP | TRM_TF_EVENTS_PRINT))
@@ -312,7 +312,7 @@ void trm_tf_events_transfer(int ordinal, bool to_device, const char *json) {
 
 void trm_tf_events_execute(int ordinal, const char *module, trm_executable *executable,
                            uint64_t run, trm_tf_event_report *report) {
-  if (!trm_tf_events_want(TRM_TF_EVENTS)) return;
+  if (!trm_tf_events_want(TRM_TF_EVENTS_RUNS)) return;
   const trm_tf_event_settings wanted = copy_settings();
   const bool has_report = wanted.bits & TRM_TF_EVENTS_EXECUTION &&
                           (wanted.every == 0 ? run == 1 : (run - 1) % wanted.every == 0);

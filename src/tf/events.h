@@ -10,7 +10,7 @@
 
 /* What is recorded; bits. */
 typedef enum trm_tf_events {
-  TRM_TF_EVENTS = 1, /* compilations and runs */
+  TRM_TF_EVENTS_RUNS = 1, /* compilations and runs */
   TRM_TF_EVENTS_TRANSFERS =
       2,                    /* loading a program, and variables that go to a device or come back */
   TRM_TF_EVENTS_REPORT = 4, /* a graph report of each compilation */

@@ -89,7 +89,7 @@ static trm_status set_more(const step *s, bool more, trm_error *error) {
 static trm_status is_wanted(const step *s, trm_error *error) {
   /* With made-up elements the dataset is left alone. */
   const bool is_made_up =
-      trm_tf_settings_synthetic(NULL) & (TRM_TF_SYNTHETIC_INFEED | TRM_TF_SYNTHETIC_NULL_FEED);
+      trm_tf_settings_synthetic(NULL) & (TRM_SYNTHETIC_INFEED | TRM_TF_SYNTHETIC_NULL_FEED);
   return set_more(s, !is_made_up && trm_infeed_wanted(trm_tf_run_infeed(s->run)->queue), error);
 }
 
@@ -403,7 +403,7 @@ static trm_status dequeue(void *kernel, TF_OpKernelContext *context, trm_error *
   if (queue != NULL) TRY(trm_outfeed_take(queue, &t.count, &t.blocks, error));
   forget_last(d);
   trm_status status = TRM_OK;
-  if (trm_tf_settings_synthetic(NULL) & TRM_TF_SYNTHETIC_OUTFEED) {
+  if (trm_tf_settings_synthetic(NULL) & TRM_SYNTHETIC_OUTFEED) {
     t.count = 0;
     if (d->keep_last)
       FAIL_OR_GOTO(done, FAILED_PRECONDITION,

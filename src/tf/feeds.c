@@ -240,7 +240,7 @@ static trm_status create_queue(outfeed *feed, bool keep_last, trm_error *error) 
 static bool keeps_last(const char *id) {
   const declaration *declared = find_declaration(id);
   return (declared && declared->keep_last) ||
-         (trm_tf_settings_synthetic(NULL) & TRM_TF_SYNTHETIC_OUTFEED);
+         (trm_tf_settings_synthetic(NULL) & TRM_SYNTHETIC_OUTFEED);
 }
 
 static trm_status fill_outfeed(outfeed *feed, const char *id, const trm_tensor_info *elements,

@@ -289,7 +289,7 @@ static trm_status call_table(const one_call *call, const char *id, const argumen
   const verb v = verb_of(id, &name);
   if (v == NUM_VERBS) FAIL(INTERNAL, "There is no host call '%s'.", id);
   char initializer[TRM_TF_INITIALIZER_SIZE];
-  if (trm_tf_settings_synthetic(initializer) & TRM_TF_SYNTHETIC_HOST_EMBEDDING) {
+  if (trm_tf_settings_synthetic(initializer) & TRM_SYNTHETIC_HOST_EMBEDDING) {
     if (v == LOOKUP) trm_tf_synthetic_fill(a->out[0], &call->outputs[0], initializer, 1);
     return TRM_OK;
   }
@@ -463,7 +463,7 @@ static trm_status adopt(table *t, TF_OpKernelContext *context, const TF_Tensor *
 /* With the table locked. */
 static trm_status use_table(table *t, TF_OpKernelContext *context, TF_Tensor *value,
                             trm_error *error) {
-  const bool is_made_up = trm_tf_settings_synthetic(NULL) & TRM_TF_SYNTHETIC_HOST_EMBEDDING;
+  const bool is_made_up = trm_tf_settings_synthetic(NULL) & TRM_SYNTHETIC_HOST_EMBEDDING;
   TRY(check_registered(t, t->registered || is_made_up, error));
   if (is_made_up || (t->tensor && TF_TensorData(t->tensor) == TF_TensorData(value)))
     return trm_tf_set_output(context, 0, value, error);

@@ -375,9 +375,9 @@ trm_status trm_tf_program_run(trm_tf_program *p, const trm_tf_call *call, TF_Ten
   trm_tf_host_calls_name(parts->host_calls, call->feeds);
   char initializer[TRM_TF_INITIALIZER_SIZE];
   const uint32_t synthetic = trm_tf_settings_synthetic(initializer);
-  const bool moves = (synthetic & TRM_TF_SYNTHETIC_PARAMETERS) == 0;
+  const bool moves = (synthetic & TRM_SYNTHETIC_PARAMETERS) == 0;
   if (parts->infeed) TRY(trm_tf_synthetic_feed(parts->infeed, error));
-  if (!(synthetic & TRM_TF_SYNTHETIC_SEED)) seed(parts, p->ordinal);
+  if (!(synthetic & TRM_SYNTHETIC_SEED)) seed(parts, p->ordinal);
   TRY(set_arguments(parts, tensors, outputs, moves ? NULL : initializer, error));
   trm_tf_observation observation = {.parts = parts,
                                     .ordinal = p->ordinal,

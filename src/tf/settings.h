@@ -7,8 +7,10 @@
 #define TREMULA_TF_SETTINGS_H_
 
 #include "tensorflow.h"
+#include "tremula/program.h"
 
-/* When a device is attached; the numbers are those of DeviceConnectionType. */
+/* When a device is attached; the numbers are those of DeviceConnectionType. Python
+ * has a copy of the numbers of this header's enums: python/tremula/tables.py. */
 typedef enum trm_tf_connection {
   TRM_TF_CONNECT_ALWAYS = 0,
   TRM_TF_CONNECT_ON_DEMAND = 1,
@@ -16,15 +18,8 @@ typedef enum trm_tf_connection {
   TRM_TF_CONNECT_NEVER = 3,       /* programs are compiled, runs are refused */
 } trm_tf_connection;
 
-/* Which data is not moved between host and device; bits, in the order of flags.py. */
-typedef enum trm_tf_synthetic {
-  TRM_TF_SYNTHETIC_INFEED = 1,
-  TRM_TF_SYNTHETIC_OUTFEED = 2,
-  TRM_TF_SYNTHETIC_SEED = 4,
-  TRM_TF_SYNTHETIC_HOST_EMBEDDING = 8,
-  TRM_TF_SYNTHETIC_PARAMETERS = 16,
-  TRM_TF_SYNTHETIC_NULL_FEED = 32, /* infeeds give zeros */
-} trm_tf_synthetic;
+/* A bit beside those of trm_synthetic: infeeds give zeros. */
+enum { TRM_TF_SYNTHETIC_NULL_FEED = 32 };
 
 enum { TRM_TF_INITIALIZER_SIZE = 64 };
 
@@ -54,7 +49,7 @@ void trm_tf_settings_begin_epoch(void);
 trm_status trm_tf_settings_before_run(int ordinal, bool *out_runs, trm_error *error);
 /* Whether the devices are configured for pre-compilation: nothing is ever run. */
 bool trm_tf_settings_only_compile(void);
-/* The trm_tf_synthetic bits in force; `initializer`, which may be NULL, gets the text of
+/* The trm_synthetic bits in force; `initializer`, which may be NULL, gets the text of
  * --synthetic_data_initializer. */
 uint32_t trm_tf_settings_synthetic(char initializer[TRM_TF_INITIALIZER_SIZE]);
 /* The seed of the random custom calls, and a number that changes when it is set. */
@@ -79,7 +74,7 @@ typedef struct trm_tf_device_settings {
   const char *cache_path;
   int32_t connection;
   int32_t is_model;   /* nothing is attached whatever the connection says */
-  uint32_t synthetic; /* trm_tf_synthetic bits */
+  uint32_t synthetic; /* trm_synthetic bits, and TRM_TF_SYNTHETIC_NULL_FEED */
   const char *synthetic_initializer;
   trm_tf_attach_request attach;
 } trm_tf_device_settings;

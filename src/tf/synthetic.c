@@ -121,12 +121,12 @@ static trm_status make_up(trm_tf_infeed *feed, const char *initializer, trm_erro
 trm_status trm_tf_synthetic_feed(trm_tf_infeed *feed, trm_error *error) {
   char initializer[TRM_TF_INITIALIZER_SIZE];
   const uint32_t bits = trm_tf_settings_synthetic(initializer);
-  const bool wanted = bits & (TRM_TF_SYNTHETIC_INFEED | TRM_TF_SYNTHETIC_NULL_FEED);
+  const bool wanted = bits & (TRM_SYNTHETIC_INFEED | TRM_TF_SYNTHETIC_NULL_FEED);
   const uint64_t generation = wanted ? trm_tf_settings_generation() : 0;
   trm_status status = TRM_OK;
   pthread_mutex_lock(&feed->lock);
   if (feed->made_up != generation && wanted)
-    status = make_up(feed, bits & TRM_TF_SYNTHETIC_INFEED ? initializer : "", error);
+    status = make_up(feed, bits & TRM_SYNTHETIC_INFEED ? initializer : "", error);
   else if (feed->made_up != generation) status = trm_infeed_repeat(feed->queue, NULL, error);
   if (status == TRM_OK) feed->made_up = generation;
   pthread_mutex_unlock(&feed->lock);

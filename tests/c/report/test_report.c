@@ -64,10 +64,10 @@ static void test_options(void **state) {
                                           "test", &error),
                    TRM_OK);
   assert_true(trm_engine_options_want_report(&options));
-  assert_true(trm_engine_option_is_on(&options, TRM_ENGINE_OUTPUT_VARS));
-  assert_false(trm_engine_option_is_on(&options, TRM_ENGINE_OUTPUT_ARCHIVE));
-  assert_false(trm_engine_option_is_on(&options, TRM_ENGINE_OUTPUT_SERIALIZED));
-  assert_int_equal(trm_engine_option_count(&options, TRM_ENGINE_RUN_COUNT), 10);
+  assert_true(options.output_vars);
+  assert_false(options.output_archive);
+  assert_false(options.output_serialized);
+  assert_int_equal(options.run_count, 10);
   const struct {
     const char *json, *part;
   } bad[] = {{"{autoReport", "not JSON"},

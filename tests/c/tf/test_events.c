@@ -59,7 +59,7 @@ static void test_dropping(void **state) {
 /* IpuEventTrace where its output cannot be allocated: the next one gives the events. */
 static void test_no_output(void **state) {
   (void)state;
-  const trm_tf_event_settings settings = {.bits = TRM_TF_EVENTS, .directory = ""};
+  const trm_tf_event_settings settings = {.bits = TRM_TF_EVENTS_RUNS, .directory = ""};
   trm_tf_set_events(&settings);
   trm_tf_events_compile_begin(0, "one");
   trm_tf_events_compile_begin(0, "two");

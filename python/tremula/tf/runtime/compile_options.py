@@ -1,8 +1,8 @@
-"""From a configuration's snapshot to the compiler's options (src/exec/options.def)."""
+"""From a configuration's snapshot to the compiler's options (src/base/options.def)."""
 
 import json
 
-from tremula import flags, xla_flags
+from tremula import flags, tables, xla_flags
 
 # The versions of an IPU that a configuration may name, and the machine that each is.
 _TARGETS = {"ipu1": "mk1", "ipu2": "mk2", "ipu21": "bow"}
@@ -26,60 +26,56 @@ def lines(snapshot, device, ipus_of_id, architecture):
     has. What the compiler has no option for is not lost: the snapshot is kept where the
     configuration is.
     """
-    options = snapshot["options"]
-    count = device["auto"] if "auto" in device else ipus_of_id(device["id"])
-    chosen = {"ipus": count, "target": _target(snapshot, architecture)}
+    options, values = snapshot["options"], snapshot["flags"]
+    synthetic = [category for category in flags.SYNTHETIC_DATA_CATEGORIES
+                 if flags.uses_synthetic_data_for(category, values)]
+    chosen = {
+        "ipus": device["auto"] if "auto" in device else ipus_of_id(device["id"]),
+        "target": _target(snapshot, architecture),
+        "slice_memory_proportion": options.get("slices.poplar_options", {}).get(_MEMORY_PROPORTION),
+        "selection_order": options.get("selection_order", "AUTO").lower(),
+        "synthetic_data": ",".join(synthetic),
+        "recompute": options.get("allow_recompute"),
+        "minimum_remote_bytes": options.get("optimizations.minimum_remote_tensor_size"),
+        "batch_norm_group_size": max(1, options.get(
+            "norms.experimental.distributed_batch_norm_replica_group_size", 1)),
+        "disabled_passes": ",".join(xla_flags.disabled_passes()),
+        "verify": values["enable_hlo_verifier"],
+        "post_order_scheduler": options.get("scheduling.algorithm") == "POST_ORDER",
+        "fallback_scheduler": values["fallback_scheduler"],
+        **_io_tile_options(options), **_floating_point_options(snapshot)}
     for name, key in _JSON_OPTIONS.items():
         if options.get(name):
             chosen[key] = json.dumps(options[name], sort_keys=True)
-    proportion = options.get("slices.poplar_options", {}).get(_MEMORY_PROPORTION)
-    if proportion is not None:
-        chosen["slice_memory_proportion"] = proportion
-    if options.get("io_tiles.num_io_tiles"):
-        chosen["io_tiles"] = options["io_tiles.num_io_tiles"]
-        if options.get("io_tiles.place_ops_on_io_tiles"):
-            chosen["place_ops_on_io_tiles"] = "true"
-            chosen["io_tile_memory_proportion"] = options["io_tiles.available_memory_proportion"]
-    if options.get("selection_order", "AUTO") != "AUTO":
-        chosen["selection_order"] = options["selection_order"].lower()
-    synthetic = [category for category in flags.SYNTHETIC_DATA_CATEGORIES
-                 if flags.uses_synthetic_data_for(category, snapshot["flags"])]
-    if synthetic:
-        chosen["synthetic_data"] = ",".join(synthetic)
-    if options.get("allow_recompute"):
-        chosen["recompute"] = "true"
-    smallest = options.get("optimizations.minimum_remote_tensor_size", 128)
-    if smallest != 128:
-        chosen["minimum_remote_bytes"] = smallest
-    group = options.get("norms.experimental.distributed_batch_norm_replica_group_size", 1)
-    if group > 1:
-        chosen["batch_norm_group_size"] = group
-    chosen.update(_floating_point_options(options))
-    disabled = xla_flags.disabled_passes()
-    if disabled:
-        chosen["disabled_passes"] = ",".join(disabled)
-    if snapshot["flags"]["use_ipu_model"]:
+    if values["use_ipu_model"]:
         chosen.update(_model_options(snapshot))
-    else:  # an IPU's arithmetic; the IPU Model computes as the CPU does
-        chosen.setdefault("half_overflow", "largest")
-    if snapshot["flags"]["enable_hlo_verifier"]:
-        chosen["verify"] = "true"
-    if options.get("scheduling.algorithm") == "POST_ORDER":
-        chosen["post_order_scheduler"] = "true"
-    if snapshot["flags"]["fallback_scheduler"]:
-        chosen["fallback_scheduler"] = "true"
-    return "".join(f"{key}={value}\n" for key, value in sorted(chosen.items()))
+    texts = {key: _text(value) for key, value in chosen.items() if value is not None}
+    return "".join(f"{key}={text}\n" for key, text in sorted(texts.items())
+                   if text != tables.OPTIONS[key])
 
 
-def _floating_point_options(options):
-    """What is not as it is by default."""
+def _text(value):
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _io_tile_options(options):
+    count = options.get("io_tiles.num_io_tiles")
+    if not count or not options.get("io_tiles.place_ops_on_io_tiles"):
+        return {"io_tiles": count}
+    return {"io_tiles": count, "place_ops_on_io_tiles": True,
+            "io_tile_memory_proportion": options["io_tiles.available_memory_proportion"]}
+
+
+def _floating_point_options(snapshot):
+    options = snapshot["options"]
     category = "floating_point_behaviour."
-    chosen = {key: "true" for name, key in _FLOATING_POINT.items() if options.get(category + name)}
+    chosen = {key: bool(options.get(category + name)) for name, key in _FLOATING_POINT.items()}
     if options.get(category + "nanoo"):
         chosen["half_overflow"] = "nan"
+    elif not snapshot["flags"]["use_ipu_model"]:  # an IPU's; the IPU Model computes as the CPU does
+        chosen["half_overflow"] = "largest"
     stable = options.get("experimental.enable_prng_stability")
-    if stable:
-        chosen["prng_stability"] = "true"
+    chosen["prng_stability"] = bool(stable)
     rounding = _ROUNDING.get(options.get(category + "esr"))
     if rounding == "on" or (rounding and stable):  # as in the original
         chosen["stochastic_rounding"] = rounding
@@ -89,13 +85,9 @@ def _floating_point_options(options):
 def _model_options(snapshot):
     """What only the IPU Model takes."""
     options = snapshot["options"]
-    chosen = {"ipu_model": "true"}
     tiles = options.get("ipu_model.tiles_per_ipu") or snapshot["flags"]["ipu_model_tiles"]
-    if tiles > 0:
-        chosen["tiles_per_ipu"] = tiles
-    if options.get("ipu_model.compile_ipu_code"):
-        chosen["compile_ipu_code"] = "true"
-    return chosen
+    return {"ipu_model": True, "tiles_per_ipu": max(0, tiles),
+            "compile_ipu_code": options.get("ipu_model.compile_ipu_code")}
 
 
 def _target(snapshot, architecture):

@@ -7,7 +7,7 @@ options of the compiler as lines KEY=VALUE.
 import ctypes
 import json
 
-from tremula import flags
+from tremula import flags, tables
 from tremula.tf.inner import errors
 from tremula.tf.runtime import compile_options, plugin
 
@@ -20,8 +20,7 @@ _CLEARING = (
     "'TF_POPLAR_FLAGS=--executable_cache_path=/path/to/storage'. This is logged at most once.")
 _has_told = False
 _MOST_MS = 2 ** 32 - 1
-_PROGRESS_MODES = ("false", "true", "auto")  # trm_tf_progress_mode in src/tf/watch.h
-_CONNECTIONS = ("ALWAYS", "ON_DEMAND", "PRE_COMPILE", "NEVER")  # tf_connection in settings.h
+_PROGRESS_MODES = {"false": "NEVER", "true": "ALWAYS", "auto": "AUTO"}
 _NO_PROFILE = "NO_PROFILE"
 
 _make_default = None  # see set_default()
@@ -98,23 +97,25 @@ def set_flags(values):
     """Hands over the flags that are not a device's: `values` is a dict by name."""
     library = plugin.library()
     library.trm_tf_log_cycles(int(values["log_cycle_count"]) >= 0)
-    library.trm_tf_show_progress(_PROGRESS_MODES.index(values["show_progress_bar"]))
+    library.trm_tf_show_progress(tables.PROGRESS[_PROGRESS_MODES[values["show_progress_bar"]]])
     library.trm_tf_dump_plans(values["dump_schedule_as_dot"],
                               values["tensor_map_file_path"].encode())
 
 
 def _set_events(options, values):
-    """What is recorded: see docs/events.md and src/tf/events.h, which has the bits."""
+    """What is recorded: see docs/events.md and src/tf/events.h."""
     profiling = options.get("_profiling.profiling", False)
     wanted = {
-        1: profiling or options.get("_profiling.enable_ipu_events"),
-        2: profiling or options.get("_profiling.enable_io_trace"),
-        4: profiling,
-        8: profiling or options.get("_profiling.enable_compilation_trace"),
-        16: profiling and options.get("_profiling.enable_poplar_serialized_graph"),
-        32: profiling and options.get("_profiling.profile_execution", _NO_PROFILE) != _NO_PROFILE,
-        64: profiling and values["dump_text_reports_to_stdio"]}
-    bits = sum(bit for bit, is_wanted in wanted.items() if is_wanted) if wanted[1] else 0
+        "RUNS": profiling or options.get("_profiling.enable_ipu_events"),
+        "TRANSFERS": profiling or options.get("_profiling.enable_io_trace"),
+        "REPORT": profiling,
+        "TENSOR_MAP": profiling or options.get("_profiling.enable_compilation_trace"),
+        "GRAPH": profiling and options.get("_profiling.enable_poplar_serialized_graph"),
+        "EXECUTION": (profiling and options.get("_profiling.profile_execution", _NO_PROFILE)
+                      != _NO_PROFILE),
+        "PRINT": profiling and values["dump_text_reports_to_stdio"]}
+    bits = sum(tables.EVENTS[name] for name, is_wanted in wanted.items()
+               if is_wanted) if wanted["RUNS"] else 0
     plugin.library().trm_tf_set_events(plugin.EventSettings(
         bits=bits,
         form=(1 if options.get("_profiling.use_poplar_text_report")
@@ -133,7 +134,7 @@ def _configure_device(ordinal, device, snapshot):
     ids = [device["id"]] if "id" in device else []
     plugin.check(plugin.library().trm_tf_configure, ordinal, plugin.DeviceSettings(
         options=lines.encode(), cache_path=values["executable_cache_path"].encode(),
-        connection=_CONNECTIONS.index(connection), is_model=values["use_ipu_model"],
+        connection=tables.CONNECTIONS[connection], is_model=values["use_ipu_model"],
         synthetic=_synthetic_bits(values),
         synthetic_initializer=values["synthetic_data_initializer"].encode(),
         attach=plugin.AttachRequest(
@@ -148,10 +149,9 @@ def _configure_device(ordinal, device, snapshot):
 
 
 def _synthetic_bits(values):
-    """trm_tf_synthetic in src/tf/settings.h."""
-    bits = sum(1 << bit for bit, category in enumerate(flags.SYNTHETIC_DATA_CATEGORIES)
+    bits = sum(bit for category, bit in tables.SYNTHETIC.items()
                if flags.uses_synthetic_data_for(category, values))
-    return bits | (values["null_data_feed"] << len(flags.SYNTHETIC_DATA_CATEGORIES))
+    return bits | (tables.SYNTHETIC_MORE["NULL_FEED"] if values["null_data_feed"] else 0)
 
 
 def num_ipus(ordinal):
