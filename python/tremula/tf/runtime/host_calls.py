@@ -2,13 +2,15 @@
 
 The plugin calls back from the thread that runs the program, or a replica of it. A function is run
 eagerly on the CPU; one that uses resources of a session's graph (variables, lookup tables, writers
-of summaries) is run by the session that runs the program.
+of summaries), or that talks to other processes by the session's server, is run by the session that
+runs the program.
 """
 
 import ctypes
 import re
 import threading
 import weakref
+import zlib
 
 from tremula.tf.inner import dtypes, eager, errors, graphs, marks, patches
 from tremula.tf.runtime import plugin
@@ -41,6 +43,9 @@ class HostFunction:
         self._eager = None
         self._session_graph, self._session_feeds, self._session_fetches = None, None, None
         owners = {one.graph for _, one in resources if not eager.is_eager(one)}
+        self._talk = 0 if eager.is_outside_functions() else _talk(graph_def)
+        if self._talk and not owners:
+            owners = {graphs.outermost_graph()}
         if len(owners) > 1:
             raise errors.error_class(errors.INVALID_ARGUMENT)(None, None, (
                 f"{name} takes resources of several graphs."))
@@ -91,6 +96,8 @@ class HostFunction:
         session = _session_of(self._session_graph(), self.name)
         # In this thread: the program may have taken the only other one.
         options = tf.RunOptions(inter_op_thread_pool=-1)
+        if self._talk:
+            options.experimental.collective_graph_key = self._talk
         results, _ = session.run(self._session_fetches, dict(zip(self._session_feeds, values)),
                                  options=options)
         return results
@@ -118,6 +125,20 @@ class HostFunction:
         function = tf.function(call, autograph=False)
         return function.get_concrete_function(*[
             tf.TensorSpec(shape, tf.dtypes.as_dtype(dtype)) for _, dtype, shape in self._inputs])
+
+
+def _talk(graph_def):
+    """A number, other than 0, of what nodes of a graph say to other processes by TensorFlow's
+    collectives: the same in all processes. 0 if they say nothing. TensorFlow knows a run by such a
+    number, and has one for all sessions, but the run of the program is not over yet."""
+    parts = [graph_def.node, *(one.node_def for one in graph_def.library.function)]
+    nodes = {node.name: node for part in parts for node in part}
+    keys = [nodes[name].attr["value"].tensor.SerializeToString(deterministic=True)
+            for node in nodes.values() if node.op.startswith("Collective")
+            for name in (one.split(":")[0] for one in node.input)
+            if name in nodes and nodes[name].op == "Const"]
+    talks = any(node.op.startswith("Collective") for node in nodes.values())
+    return 1 + zlib.crc32(b"".join(sorted(keys))) if talks else 0
 
 
 # ---- Sessions ----
