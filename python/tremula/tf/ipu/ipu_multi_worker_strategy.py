@@ -6,15 +6,17 @@ what is in an outside_compilation_scope.
 """
 
 import contextlib
+import os
 
 import tensorflow as tf
 
 from tremula.tf.functions import programs
 from tremula.tf.inner import functions, graphs, marks, python_code, strategies
-from tremula.tf.ipu import scopes
+from tremula.tf.ipu import _workers, scopes
 from tremula.tf.runtime import checks, device_names, plugin
 
 _values = strategies.distributed_values()
+_LEAST_THREADS = 8  # of a worker's server
 _Synchronization = tf.VariableSynchronization
 
 
@@ -83,6 +85,7 @@ class IPUMultiWorkerStrategyV1(tf.compat.v1.distribute.Strategy):
         del options
         if not functions.is_function(fn):
             fn = python_code.user_function(fn)
+            return self.extended.call_for_each_replica(fn, args, kwargs)
         with programs.run_whole(fn):
             return self.extended.call_for_each_replica(fn, args, kwargs)
 
@@ -109,6 +112,15 @@ class IPUMultiWorkerExtendedV1(strategies.collective_extended()):
     def _initialize_multi_worker(self, cluster_resolver):
         super()._initialize_multi_worker(cluster_resolver)
         self._find_devices()
+        if self._num_workers > 1:
+            _workers.watch(self._cluster_spec.as_dict(), self._task_type, self._task_id)
+
+    def _update_config_proto(self, config_proto):
+        config = super()._update_config_proto(config_proto)
+        # A program that waits for the host takes a thread, and what runs there needs others.
+        config.inter_op_parallelism_threads = max(
+            config.inter_op_parallelism_threads or os.cpu_count(), _LEAST_THREADS)
+        return config
 
     def _find_devices(self):
         hosts = [tf.DeviceSpec.from_string(one) for one in self._devices]
@@ -198,10 +210,12 @@ class IPUMultiWorkerExtendedV1(strategies.collective_extended()):
 
 
 def _on_host(name):
-    """An outside_compilation_scope, where what is built is compiled."""
-    inside = graphs.in_static_program() and marks.graph_attribute(
-        scopes.OUTSIDE_COMPILATION_NAME) is None
-    return scopes.outside_compilation_scope(name) if inside else contextlib.nullcontext()
+    """An outside_compilation_scope, where what is built is compiled, or will be if it can be."""
+    compiled = graphs.in_static_program() or (
+        programs.running() is not None and not tf.executing_eagerly())
+    outside = marks.graph_attribute(scopes.OUTSIDE_COMPILATION_NAME) is not None
+    return scopes.outside_compilation_scope(name) if compiled and not outside \
+        else contextlib.nullcontext()
 
 
 IPUMultiWorkerStrategy = IPUMultiWorkerStrategyV1

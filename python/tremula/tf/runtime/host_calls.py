@@ -7,6 +7,7 @@ runs the program.
 """
 
 import ctypes
+import queue
 import re
 import threading
 import weakref
@@ -75,6 +76,11 @@ class HostFunction:
         self._session_feeds = feeds
         self._session_fetches = (found[:len(names)], found[len(names):])
 
+    @property
+    def talks(self):
+        """Whether a session's run has to take part in what other processes do."""
+        return self._talk != 0
+
     def run(self, values):
         """The outputs, a list of arrays, for the inputs, a list of arrays."""
         results = self._run_in_session(values) if self._session_fetches else self._run_eagerly(
@@ -96,11 +102,11 @@ class HostFunction:
         session = _session_of(self._session_graph(), self.name)
         # In this thread: the program may have taken the only other one.
         options = tf.RunOptions(inter_op_thread_pool=-1)
+        feeds = dict(zip(self._session_feeds, values))
         if self._talk:
             options.experimental.collective_graph_key = self._talk
-        results, _ = session.run(self._session_fetches, dict(zip(self._session_feeds, values)),
-                                 options=options)
-        return results
+            return _talk_in_session(session, self._session_fetches, feeds, options)[0]
+        return session.run(self._session_fetches, feeds, options=options)[0]
 
     def _run_eagerly(self, values):
         import tensorflow as tf
@@ -139,6 +145,38 @@ def _talk(graph_def):
             if name in nodes and nodes[name].op == "Const"]
     talks = any(node.op.startswith("Collective") for node in nodes.values())
     return 1 + zlib.crc32(b"".join(sorted(keys))) if talks else 0
+
+
+_talks = {}  # queue: the session whose answer comes there
+
+
+def _talk_in_session(session, fetches, feeds, options):
+    """session.run() in a thread that can be left to itself: TensorFlow does not end a collective
+    that waits for a process which is gone."""
+    answers = queue.SimpleQueue()
+
+    def run():
+        try:
+            answers.put((session.run(fetches, feeds, options=options), None))
+        except Exception as error:  # pylint: disable=broad-except
+            answers.put((None, error))
+
+    _talks[answers] = session
+    try:
+        threading.Thread(target=run, daemon=True).start()
+        results, error = answers.get()
+    finally:
+        del _talks[answers]
+    if error is not None:
+        raise error
+    return results
+
+
+def end_talks(session, error):
+    """Makes the programs that a session runs fail with an error where they wait for others."""
+    for answers, one in list(_talks.items()):
+        if one is session:
+            answers.put((None, error))
 
 
 # ---- Sessions ----
