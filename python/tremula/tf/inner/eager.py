@@ -20,6 +20,12 @@ def is_eager(tensor):
     return isinstance(tensor, ops.EagerTensor)
 
 
+def is_outside_functions():
+    """Whether what calls the functions that are being built runs eagerly."""
+    from tensorflow.python.framework import ops
+    return ops.executing_eagerly_outside_functions()
+
+
 def capture(tensors):
     """Makes eager tensors inputs of the function that is being traced, in this order. Returns
     what stands for them in it."""

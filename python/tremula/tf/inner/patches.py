@@ -101,7 +101,7 @@ def _cpu_if_free(operation):
     """The device of an operation: the CPU, if it has none and need not follow another one."""
     from tensorflow.python.framework import dtypes
     follows = any(one.dtype == dtypes.resource or one.dtype._is_ref_dtype
-                  for one in operation.inputs)
+                  for one in getattr(operation, "inputs", ()))  # strategies ask for a mere device
     return operation.device or ("" if follows else "/device:CPU:0")
 
 

@@ -2,6 +2,8 @@
 
 import contextlib
 
+from tremula.tf.inner import marks
+
 
 def strategy():
     """The strategy whose scope is around, or None."""
@@ -74,3 +76,53 @@ def owned_iterator():
     """The class of the iterators of datasets in eager mode."""
     from tensorflow.python.data.ops import iterator_ops
     return iterator_ops.OwnedIterator
+
+
+# ---- Several processes ----
+
+def collective_extended():
+    """The class of what TensorFlow asks of a strategy whose workers talk by collectives."""
+    from tensorflow.python.distribute import collective_all_reduce_strategy
+    return collective_all_reduce_strategy.CollectiveAllReduceExtended
+
+
+def distributed_values():
+    """The module of what has a value on every replica: variables, their policies, plain values."""
+    from tensorflow.python.distribute import values
+    return values
+
+
+def mirrored_variable(strategy, make, classes, policies, arguments):
+    """A variable of a strategy around the list of plain ones that make(**arguments) makes."""
+    from tensorflow.python.distribute import distribute_utils
+    return distribute_utils.create_mirrored_variable(strategy, make, classes, policies,
+                                                     **arguments)
+
+
+def single_device(place):
+    """The device's name, where a variable is to be colocated with numpy_dataset.SingleDevice."""
+    from tensorflow.python.distribute import numpy_dataset as numpy_datasets
+    return place.device if isinstance(place, numpy_datasets.SingleDevice) else None
+
+
+def broadcast(value, sends, size, group, instance):
+    """The value that the one member of a group with `sends` has, on all of them."""
+    import tensorflow as tf
+    from tensorflow.python.ops import collective_ops
+    if not sends:
+        return collective_ops.broadcast_recv(value.shape, value.dtype, size, group, instance)
+    sent = collective_ops.broadcast_send(value, value.shape, value.dtype, size, group, instance)
+    with tf.control_dependencies([sent]):
+        return tf.identity(value)
+
+
+@contextlib.contextmanager
+def host_values(device):
+    """What is added to the graph meanwhile is computed on a host, beside nothing else."""
+    import tensorflow as tf
+    from tensorflow.core.framework import attr_value_pb2
+    from tensorflow.python.framework import ops
+    beside = attr_value_pb2.AttrValue(list=attr_value_pb2.AttrValue.ListValue(s=[b"loc:@cpu"]))
+    with marks.without_marks(), tf.device(device), \
+            ops.get_default_graph()._attr_scope({"_class": beside}):
+        yield

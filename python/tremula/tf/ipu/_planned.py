@@ -40,22 +40,6 @@ FUNCTIONS = {
     "function": "functional_ops",
 }
 
-# Classes of modules that are there -> what they are for.
-CLASSES = {
-    **{("ipu_multi_worker_strategy", name): "strategies and distribution" for name in (
-        "IPUSyncOnReadVariable",
-        "IPUMirroredVariable",
-        "IPUMultiWorkerExtended",
-        "IPUDistributedVariable",
-        "IPU_VARIABLE_CLASS_MAPPING",
-        "IPUAutoPolicy",
-        "IPUOnWritePolicy",
-        "IPUOnReadPolicy",
-        "IPU_VARIABLE_POLICY_MAPPING",
-        "IPUMultiWorkerExtendedV1",
-    )},
-}
-
 # Modules of tremula.tf.keras, which `ipu.keras` and `keras.ipu` are.
 KERAS = ("extensions", "model", "models", "pipeline")
 
@@ -79,13 +63,3 @@ def message(name):
         return None
     return (f"tensorflow.python.ipu.{name} is a part of the IPU API ({group}) that Tremula "
             f"{tremula.__version__} does not have yet.")
-
-
-def attribute(module, name):
-    """What the `__getattr__` of a module does that lacks one of CLASSES: raises AttributeError."""
-    module = module.rpartition(".")[2]
-    group = CLASSES.get((module, name))
-    if group is None:
-        raise AttributeError(f"module 'tensorflow.python.ipu.{module}' has no attribute {name!r}")
-    raise AttributeError(f"tensorflow.python.ipu.{module}.{name} is a part of the IPU API "
-                         f"({group}) that Tremula {tremula.__version__} does not have yet.")

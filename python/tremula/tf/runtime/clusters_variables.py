@@ -114,8 +114,11 @@ class Variables:
                              for one in self.order[0].writers.get(variable, ()))
         outside = {}
         for node in self.order if writes_outside else on_it:
-            for one in node.before() if writes_outside else node.controls:
-                if one.index not in self._members and one.op != "VarHandleOp":
+            before = list(node.before() if writes_outside else node.controls)
+            for one in before:  # a constant may itself wait for the program, which has a copy
+                before += one.controls if one.is_copied() else []
+                if one.index not in self._members and one.op != "VarHandleOp" \
+                        and not one.is_copied():
                     outside[one.index] = one
         return list(outside.values())
 

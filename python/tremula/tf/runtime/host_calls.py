@@ -2,13 +2,16 @@
 
 The plugin calls back from the thread that runs the program, or a replica of it. A function is run
 eagerly on the CPU; one that uses resources of a session's graph (variables, lookup tables, writers
-of summaries) is run by the session that runs the program.
+of summaries), or that talks to other processes by the session's server, is run by the session that
+runs the program.
 """
 
 import ctypes
+import queue
 import re
 import threading
 import weakref
+import zlib
 
 from tremula.tf.inner import dtypes, eager, errors, graphs, marks, patches
 from tremula.tf.runtime import plugin
@@ -41,6 +44,9 @@ class HostFunction:
         self._eager = None
         self._session_graph, self._session_feeds, self._session_fetches = None, None, None
         owners = {one.graph for _, one in resources if not eager.is_eager(one)}
+        self._talk = 0 if eager.is_outside_functions() else _talk(graph_def)
+        if self._talk and not owners:
+            owners = {graphs.outermost_graph()}
         if len(owners) > 1:
             raise errors.error_class(errors.INVALID_ARGUMENT)(None, None, (
                 f"{name} takes resources of several graphs."))
@@ -70,6 +76,11 @@ class HostFunction:
         self._session_feeds = feeds
         self._session_fetches = (found[:len(names)], found[len(names):])
 
+    @property
+    def talks(self):
+        """Whether a session's run has to take part in what other processes do."""
+        return self._talk != 0
+
     def run(self, values):
         """The outputs, a list of arrays, for the inputs, a list of arrays."""
         results = self._run_in_session(values) if self._session_fetches else self._run_eagerly(
@@ -91,9 +102,11 @@ class HostFunction:
         session = _session_of(self._session_graph(), self.name)
         # In this thread: the program may have taken the only other one.
         options = tf.RunOptions(inter_op_thread_pool=-1)
-        results, _ = session.run(self._session_fetches, dict(zip(self._session_feeds, values)),
-                                 options=options)
-        return results
+        feeds = dict(zip(self._session_feeds, values))
+        if self._talk:
+            options.experimental.collective_graph_key = self._talk
+            return _talk_in_session(session, self._session_fetches, feeds, options)[0]
+        return session.run(self._session_fetches, feeds, options=options)[0]
 
     def _run_eagerly(self, values):
         import tensorflow as tf
@@ -118,6 +131,52 @@ class HostFunction:
         function = tf.function(call, autograph=False)
         return function.get_concrete_function(*[
             tf.TensorSpec(shape, tf.dtypes.as_dtype(dtype)) for _, dtype, shape in self._inputs])
+
+
+def _talk(graph_def):
+    """A number, other than 0, of what nodes of a graph say to other processes by TensorFlow's
+    collectives: the same in all processes. 0 if they say nothing. TensorFlow knows a run by such a
+    number, and has one for all sessions, but the run of the program is not over yet."""
+    parts = [graph_def.node, *(one.node_def for one in graph_def.library.function)]
+    nodes = {node.name: node for part in parts for node in part}
+    keys = [nodes[name].attr["value"].tensor.SerializeToString(deterministic=True)
+            for node in nodes.values() if node.op.startswith("Collective")
+            for name in (one.split(":")[0] for one in node.input)
+            if name in nodes and nodes[name].op == "Const"]
+    talks = any(node.op.startswith("Collective") for node in nodes.values())
+    return 1 + zlib.crc32(b"".join(sorted(keys))) if talks else 0
+
+
+_talks = {}  # queue: the session whose answer comes there
+
+
+def _talk_in_session(session, fetches, feeds, options):
+    """session.run() in a thread that can be left to itself: TensorFlow does not end a collective
+    that waits for a process which is gone."""
+    answers = queue.SimpleQueue()
+
+    def run():
+        try:
+            answers.put((session.run(fetches, feeds, options=options), None))
+        except Exception as error:  # pylint: disable=broad-except
+            answers.put((None, error))
+
+    _talks[answers] = session
+    try:
+        threading.Thread(target=run, daemon=True).start()
+        results, error = answers.get()
+    finally:
+        del _talks[answers]
+    if error is not None:
+        raise error
+    return results
+
+
+def end_talks(session, error):
+    """Makes the programs that a session runs fail with an error where they wait for others."""
+    for answers, one in list(_talks.items()):
+        if one is session:
+            answers.put((None, error))
 
 
 # ---- Sessions ----
