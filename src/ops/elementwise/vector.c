@@ -296,49 +296,92 @@ LOOP3(half_large, float, float,
 
 /* ---- Moving --------------------------------------------------------------------------------- */
 
-#define MOVES(index, T)                                                                       \
-  static void select_##index(SIGNATURE) {                                                     \
-    T *const o = out;                                                                         \
-    const uint8_t *const p = a;                                                               \
-    const T *const q = b, *const s = c;                                                       \
-    IVDEP for (size_t i = 0; i < n; ++i) o[i] = p[i] != 0 ? q[i] : s[i];                      \
-  }                                                                                           \
-  static void copy_##index(SIGNATURE) {                                                       \
-    UNUSED(b), UNUSED(c);                                                                     \
-    memcpy(out, a, n * sizeof(T));                                                            \
-  }                                                                                           \
-  static void strided_##index(void *out, const void *a, int64_t stride, size_t n) {           \
-    T *const o = out;                                                                         \
-    const T *const p = a;                                                                     \
-    if (stride == 0) {                                                                        \
-      const T x = p[0];                                                                       \
-      for (size_t i = 0; i < n; ++i) o[i] = x;                                                \
-    } else {                                                                                  \
-      IVDEP for (size_t i = 0; i < n; ++i) o[i] = p[(int64_t)i * stride];                     \
-    }                                                                                         \
-  }                                                                                           \
-  static void transpose_##index(void *out, int64_t out_stride, const void *a, int64_t stride, \
-                                size_t rows, size_t columns) {                                \
-    T *const o = out;                                                                         \
-    const T *const p = a;                                                                     \
-    const size_t tile = 16;                                                                   \
-    for (size_t r = 0; r < rows; r += tile) {                                                 \
-      const size_t r_end = r + tile < rows ? r + tile : rows;                                 \
-      for (size_t j = 0; j < columns; ++j) {                                                  \
-        T *const line = o + (int64_t)j * out_stride;                                          \
-        if (r_end - r == tile) {                                                              \
-          IVDEP for (size_t i = 0; i < tile; ++i) line[r + i] =                               \
-              p[(int64_t)(r + i) * stride + (int64_t)j];                                      \
-        } else {                                                                              \
-          for (size_t i = r; i < r_end; ++i) line[i] = p[(int64_t)i * stride + (int64_t)j];   \
-        }                                                                                     \
-      }                                                                                       \
-    }                                                                                         \
+#define MOVES(index, T)                                                                           \
+  static void select_##index(SIGNATURE) {                                                         \
+    T *const o = out;                                                                             \
+    const uint8_t *const p = a;                                                                   \
+    const T *const q = b, *const s = c;                                                           \
+    IVDEP for (size_t i = 0; i < n; ++i) o[i] = p[i] != 0 ? q[i] : s[i];                          \
+  }                                                                                               \
+  static void copy_##index(SIGNATURE) {                                                           \
+    UNUSED(b), UNUSED(c);                                                                         \
+    memcpy(out, a, n * sizeof(T));                                                                \
+  }                                                                                               \
+  static void strided_##index(void *out, const void *a, int64_t stride, size_t n) {               \
+    T *const o = out;                                                                             \
+    const T *const p = a;                                                                         \
+    if (stride == 0) {                                                                            \
+      const T x = p[0];                                                                           \
+      for (size_t i = 0; i < n; ++i) o[i] = x;                                                    \
+    } else {                                                                                      \
+      IVDEP for (size_t i = 0; i < n; ++i) o[i] = p[(int64_t)i * stride];                         \
+    }                                                                                             \
+  }                                                                                               \
+  static void transpose_any_##index(void *out, int64_t out_stride, const void *a, int64_t stride, \
+                                    size_t rows, size_t columns) {                                \
+    T *const o = out;                                                                             \
+    const T *const p = a;                                                                         \
+    const size_t tile = 16;                                                                       \
+    for (size_t r = 0; r < rows; r += tile) {                                                     \
+      const size_t r_end = r + tile < rows ? r + tile : rows;                                     \
+      for (size_t j = 0; j < columns; ++j) {                                                      \
+        T *const line = o + (int64_t)j * out_stride;                                              \
+        if (r_end - r == tile) {                                                                  \
+          IVDEP for (size_t i = 0; i < tile; ++i) line[r + i] =                                   \
+              p[(int64_t)(r + i) * stride + (int64_t)j];                                          \
+        } else {                                                                                  \
+          for (size_t i = r; i < r_end; ++i) line[i] = p[(int64_t)i * stride + (int64_t)j];       \
+        }                                                                                         \
+      }                                                                                           \
+    }                                                                                             \
   }
 MOVES(0, uint8_t)
 MOVES(1, uint16_t)
 MOVES(2, uint32_t)
 MOVES(3, uint64_t)
+
+/* 32-bit elements in blocks of 4 x 4 by shuffles: gathers and scalar loads are slower. */
+typedef uint32_t quad __attribute__((vector_size(16)));
+
+INLINE void transpose_quad(uint32_t *o, int64_t out_stride, const uint32_t *p, int64_t stride) {
+  quad a, b, c, d;
+  memcpy(&a, p, sizeof a);
+  memcpy(&b, p + stride, sizeof b);
+  memcpy(&c, p + 2 * stride, sizeof c);
+  memcpy(&d, p + 3 * stride, sizeof d);
+  const quad ab = __builtin_shufflevector(a, b, 0, 4, 1, 5);
+  const quad cd = __builtin_shufflevector(c, d, 0, 4, 1, 5);
+  const quad ab2 = __builtin_shufflevector(a, b, 2, 6, 3, 7);
+  const quad cd2 = __builtin_shufflevector(c, d, 2, 6, 3, 7);
+  a = __builtin_shufflevector(ab, cd, 0, 1, 4, 5);
+  b = __builtin_shufflevector(ab, cd, 2, 3, 6, 7);
+  c = __builtin_shufflevector(ab2, cd2, 0, 1, 4, 5);
+  d = __builtin_shufflevector(ab2, cd2, 2, 3, 6, 7);
+  memcpy(o, &a, sizeof a);
+  memcpy(o + out_stride, &b, sizeof b);
+  memcpy(o + 2 * out_stride, &c, sizeof c);
+  memcpy(o + 3 * out_stride, &d, sizeof d);
+}
+
+static void transpose_words(void *out, int64_t out_stride, const void *a, int64_t stride,
+                            size_t rows, size_t columns) {
+  uint32_t *const o = out;
+  const uint32_t *const p = a;
+  const size_t whole_rows = rows & ~(size_t)3, whole_columns = columns & ~(size_t)3;
+  for (size_t r = 0; r < whole_rows; r += 16) { /* a cache line of the result */
+    const size_t end = r + 16 < whole_rows ? r + 16 : whole_rows;
+    for (size_t j = 0; j < whole_columns; j += 4) {
+      for (size_t i = r; i < end; i += 4) {
+        transpose_quad(o + (int64_t)j * out_stride + (int64_t)i, out_stride,
+                       p + (int64_t)i * stride + (int64_t)j, stride);
+      }
+    }
+  }
+  transpose_any_2(o + (int64_t)whole_columns * out_stride, out_stride, p + whole_columns, stride,
+                  whole_rows, columns - whole_columns);
+  transpose_any_2(o + whole_rows, out_stride, p + (int64_t)whole_rows * stride, stride,
+                  rows - whole_rows, columns);
+}
 
 /* ---- Sums ----------------------------------------------------------------------------------- */
 
@@ -394,72 +437,8 @@ static double sum_half(const uint16_t *a, size_t n) {
   }
   return total;
 }
-static void accumulate_double(double *acc, const float *a, size_t n) {
-  IVDEP for (size_t i = 0; i < n; ++i) acc[i] += (double)a[i];
-}
 
-static void accumulate_8(double *acc, const float *const *rows, size_t n) {
-  const float *const a = rows[0], *const b = rows[1], *const c = rows[2], *const d = rows[3];
-  const float *const e = rows[4], *const f = rows[5], *const g = rows[6], *const h = rows[7];
-  IVDEP for (size_t i = 0; i < n; ++i) acc[i] +=
-      (double)(((a[i] + b[i]) + (c[i] + d[i])) + ((e[i] + f[i]) + (g[i] + h[i])));
-}
-
-/* ---- Batch norm ----------------------------------------------------------------------------- */
-
-/* acc[i] += sum over the rows of (rows[r][i] - mean[i])^2, 8 rows as a tree in float32. */
-static void squares_rows(double *acc, const float *const *rows, size_t num_rows, const float *mean,
-                         size_t n) {
-  size_t r = 0;
-#define SQUARE(k) ((rows[r + k][i] - m) * (rows[r + k][i] - m))
-  for (; r + 8 <= num_rows; r += 8) {
-    IVDEP for (size_t i = 0; i < n; ++i) {
-      const float m = mean[i];
-      acc[i] += (double)(((SQUARE(0) + SQUARE(1)) + (SQUARE(2) + SQUARE(3))) +
-                         ((SQUARE(4) + SQUARE(5)) + (SQUARE(6) + SQUARE(7))));
-    }
-  }
-  for (; r < num_rows; ++r) {
-    IVDEP for (size_t i = 0; i < n; ++i) {
-      const float m = mean[i];
-      acc[i] += (double)SQUARE(0);
-    }
-  }
-#undef SQUARE
-}
-
-/* acc[i] += sum over the rows of grads[r][i] * (rows[r][i] - mean[i]). */
-static void products_rows(double *acc, const float *const *grads, const float *const *rows,
-                          size_t num_rows, const float *mean, size_t n) {
-  size_t r = 0;
-#define PRODUCT(k) (grads[r + k][i] * (rows[r + k][i] - m))
-  for (; r + 8 <= num_rows; r += 8) {
-    IVDEP for (size_t i = 0; i < n; ++i) {
-      const float m = mean[i];
-      acc[i] += (double)(((PRODUCT(0) + PRODUCT(1)) + (PRODUCT(2) + PRODUCT(3))) +
-                         ((PRODUCT(4) + PRODUCT(5)) + (PRODUCT(6) + PRODUCT(7))));
-    }
-  }
-  for (; r < num_rows; ++r) {
-    IVDEP for (size_t i = 0; i < n; ++i) {
-      const float m = mean[i];
-      acc[i] += (double)PRODUCT(0);
-    }
-  }
-#undef PRODUCT
-}
-
-static void normalize(float *out, const float *x, const float *mean, const float *scale,
-                      const float *offset, size_t n) {
-  IVDEP for (size_t i = 0; i < n; ++i) out[i] = (x[i] - mean[i]) * scale[i] + offset[i];
-}
-
-static void normalize_grad(float *out, const float *grad, const float *x, const float *mean,
-                           const float *scale, const float *grad_mean, const float *slope,
-                           size_t n) {
-  IVDEP for (size_t i = 0; i < n; ++i) out[i] =
-      scale[i] * ((grad[i] - grad_mean[i]) - (x[i] - mean[i]) * slope[i]);
-}
+#include "ops/elementwise/vector_rows.h"
 
 /* ---- Pooling -------------------------------------------------------------------------------- */
 
@@ -581,6 +560,7 @@ const trm_vector_ops CONCATENATE(trm_vector_ops_, TRM_ISA) = {
     .sum_squares_f32 = sum_squares_f32,
     .accumulate_double = accumulate_double,
     .accumulate_8 = accumulate_8,
+    .scan_double = scan_double,
     .keep_greater = keep_greater,
     .keep_greater_equal = keep_greater_equal,
     .squares_rows = squares_rows,
@@ -591,5 +571,5 @@ const trm_vector_ops CONCATENATE(trm_vector_ops_, TRM_ISA) = {
     .normalize = normalize,
     .normalize_grad = normalize_grad,
     .strided = {strided_0, strided_1, strided_2, strided_3},
-    .transpose = {transpose_0, transpose_1, transpose_2, transpose_3},
+    .transpose = {transpose_any_0, transpose_any_1, transpose_words, transpose_any_3},
 };

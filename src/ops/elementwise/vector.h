@@ -66,6 +66,9 @@ typedef struct trm_vector_ops {
   /* acc[i] += a[i]; and the sum of 8 rows, added as a tree in float32. */
   void (*accumulate_double)(double *acc, const float *a, size_t n);
   void (*accumulate_8)(double *acc, const float *const *rows, size_t n);
+  /* Running sums: adds rows of n to acc, one after the other, and writes acc after each. */
+  void (*scan_double)(double *acc, float *out, int64_t out_stride, const float *a, int64_t stride,
+                      size_t rows, size_t n);
   /* Batch norm, with everything an array of n: acc[i] += sum over rows of (x - mean)^2; the same of
    * grad * (x - mean); (x - mean) * scale + offset;
    * scale * (grad - grad_mean - (x - mean) * slope). */

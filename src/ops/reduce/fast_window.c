@@ -6,16 +6,9 @@
 
 #include "ops/threads.h"
 
-typedef enum window_mode { WINDOW_SUM, WINDOW_DIRECT, WINDOW_FUNCTION } window_mode;
-
 typedef struct pool_state {
   window_plan plan;
-  window_mode mode;
-  trm_vector_fn direct;
-  trm_function function;
-  trm_dtype dtype;
-  uint8_t log2, lane_log2; /* of the array's elements; of the lanes' (f16 is widened) */
-  bool widens;
+  window_reducer reducer;
   int64_t line;   /* lanes are this many results along the last windowed dimension; 0: channels */
   int64_t blocks; /* of lanes */
   size_t file_bytes;
@@ -37,24 +30,25 @@ static void take(const pool_run *run, pool_lanes *lanes, int64_t offset, int64_t
                  int64_t first, int64_t n) {
   const pool_state *state = run->state;
   const trm_vector_ops *ops = run->ops;
-  const void *x = (const char *)run->call->operands[0] + (offset << state->log2);
+  const void *x = (const char *)run->call->operands[0] + (offset << state->reducer.log2);
   if (stride != 1) {
-    ops->strided[state->log2](lanes->raw, x, stride, (size_t)n);
+    ops->strided[state->reducer.log2](lanes->raw, x, stride, (size_t)n);
     x = lanes->raw;
   }
-  if (state->widens) {
+  if (state->reducer.widens) {
     ops->half_to_float(lanes->in, x, NULL, NULL, (size_t)n);
     x = lanes->in;
   }
-  char *acc = lanes->acc + (state->mode == WINDOW_SUM ? first * 8 : first << state->lane_log2);
-  switch (state->mode) {
+  char *acc = lanes->acc +
+              (state->reducer.mode == WINDOW_SUM ? first * 8 : first << state->reducer.lane_log2);
+  switch (state->reducer.mode) {
     case WINDOW_SUM: ops->accumulate_double((double *)(void *)acc, x, (size_t)n); break;
-    case WINDOW_DIRECT: state->direct(acc, acc, x, x, (size_t)n); break;
+    case WINDOW_DIRECT: state->reducer.direct(acc, acc, x, x, (size_t)n); break;
     case WINDOW_FUNCTION: {
       const void *args[2] = {acc, x};
       void *results[1] = {lanes->next};
-      trm_function_apply(&state->function, args, results, (size_t)n, lanes->scratch);
-      memcpy(acc, lanes->next, (size_t)n << state->lane_log2);
+      trm_function_apply(&state->reducer.function, args, results, (size_t)n, lanes->scratch);
+      memcpy(acc, lanes->next, (size_t)n << state->reducer.lane_log2);
       break;
     }
   }
@@ -63,34 +57,34 @@ static void take(const pool_run *run, pool_lanes *lanes, int64_t offset, int64_t
 static void begin_lanes(const pool_run *run, pool_lanes *lanes, int64_t n) {
   const pool_state *state = run->state;
   const void *initial = run->call->operands[1];
-  if (state->mode == WINDOW_SUM) {
+  if (state->reducer.mode == WINDOW_SUM) {
     float value;
-    if (state->dtype == TRM_F32) memcpy(&value, initial, sizeof value);
+    if (state->reducer.dtype == TRM_F32) memcpy(&value, initial, sizeof value);
     else run->ops->half_to_float(&value, initial, NULL, NULL, 1);
     double *acc = (double *)(void *)lanes->acc;
     for (int64_t i = 0; i < n; ++i) acc[i] = (double)value;
     return;
   }
   float wide;
-  if (state->widens) {
+  if (state->reducer.widens) {
     run->ops->half_to_float(&wide, initial, NULL, NULL, 1);
     initial = &wide;
   }
-  run->ops->strided[state->lane_log2](lanes->acc, initial, 0, (size_t)n);
+  run->ops->strided[state->reducer.lane_log2](lanes->acc, initial, 0, (size_t)n);
 }
 
 static void end_lanes(const pool_run *run, const pool_lanes *lanes, int64_t place, int64_t n) {
   const pool_state *state = run->state;
-  char *result = (char *)run->call->results[0] + (place << state->log2);
+  char *result = (char *)run->call->results[0] + (place << state->reducer.log2);
   const void *from = lanes->acc;
-  if (state->mode == WINDOW_SUM) {
+  if (state->reducer.mode == WINDOW_SUM) {
     const double *acc = (const double *)(const void *)lanes->acc;
     float *out = (float *)(void *)lanes->in;
     for (int64_t i = 0; i < n; ++i) out[i] = (float)acc[i];
     from = out;
   }
-  if (state->widens) run->ops->float_to_half(result, from, NULL, NULL, (size_t)n);
-  else memcpy(result, from, (size_t)n << state->log2);
+  if (state->reducer.widens) run->ops->float_to_half(result, from, NULL, NULL, (size_t)n);
+  else memcpy(result, from, (size_t)n << state->reducer.log2);
 }
 
 /* All elements of the windows of results [start, start + n) along the last windowed dimension. */
@@ -172,9 +166,10 @@ trm_status trm_fast_window_create(const trm_kernel_request *request, trm_kernel 
   pool_state *state = ARENA_NEW(request->arena, pool_state, 1);
   CHECK_MEMORY(state, "a window reduction");
   bool supported;
-  TRY(trm_function_compile(request->module, called, request->arena, &state->function, &supported,
-                           error));
-  if (!supported || state->function.num_parameters != 2 || state->function.num_results != 1)
+  TRY(trm_function_compile(request->module, called, request->arena, &state->reducer.function,
+                           &supported, error));
+  if (!supported || state->reducer.function.num_parameters != 2 ||
+      state->reducer.function.num_results != 1)
     return TRM_OK;
   for (int i = 0; i < 2; ++i)
     if (body->instructions[body->parameters[i]].shape.dtype != dtype) return TRM_OK;
@@ -190,23 +185,25 @@ trm_status trm_fast_window_create(const trm_kernel_request *request, trm_kernel 
     state->line = plan->out_dims[plan->rank - 1];
     if (state->line == 0) state->line = 1;
   }
-  const trm_opcode opcode = state->function.single_opcode;
+  const trm_opcode opcode = state->reducer.function.single_opcode;
   const bool is_float = dtype == TRM_F32 || dtype == TRM_F16;
-  state->dtype = dtype;
-  state->log2 = state->lane_log2 = trm_log2_size(dtype);
-  state->direct = trm_reduce_vector_fn(opcode, dtype);
-  state->mode = state->direct != NULL ? WINDOW_DIRECT : WINDOW_FUNCTION;
-  if (is_float && opcode == TRM_OP_ADD) state->mode = WINDOW_SUM;
+  state->reducer.dtype = dtype;
+  state->reducer.log2 = state->reducer.lane_log2 = trm_log2_size(dtype);
+  state->reducer.direct = trm_reduce_vector_fn(opcode, dtype);
+  state->reducer.mode = state->reducer.direct != NULL ? WINDOW_DIRECT : WINDOW_FUNCTION;
+  if (is_float && opcode == TRM_OP_ADD) state->reducer.mode = WINDOW_SUM;
   if (dtype == TRM_F16 && (opcode == TRM_OP_MAXIMUM || opcode == TRM_OP_MINIMUM)) {
-    state->mode = WINDOW_DIRECT;
-    state->direct = trm_reduce_vector_fn(opcode, TRM_F32);
+    state->reducer.mode = WINDOW_DIRECT;
+    state->reducer.direct = trm_reduce_vector_fn(opcode, TRM_F32);
   }
-  state->widens = dtype == TRM_F16 && state->mode != WINDOW_FUNCTION;
-  if (state->widens) state->lane_log2 = 2;
+  state->reducer.widens = dtype == TRM_F16 && state->reducer.mode != WINDOW_FUNCTION;
+  if (state->reducer.widens) state->reducer.lane_log2 = 2;
+  TRY(trm_fast_scan_create(request, plan, &state->reducer, out_kernel, out_supported, error));
+  if (*out_supported) return TRM_OK;
   const int64_t width = state->line > 0 ? state->line : plan->inner;
   state->blocks = (width + REDUCE_BLOCK - 1) / REDUCE_BLOCK;
-  state->file_bytes =
-      4 * REDUCE_BLOCK * sizeof(uint64_t) + ((state->function.scratch_bytes + 63) & ~(size_t)63);
+  state->file_bytes = 4 * REDUCE_BLOCK * sizeof(uint64_t) +
+                      ((state->reducer.function.scratch_bytes + 63) & ~(size_t)63);
   *out_supported = true;
   *out_kernel = (trm_kernel){.name = "fast.reduce-window",
                              .scratch_bytes = state->file_bytes * (size_t)trm_threads_limit(),

@@ -5,6 +5,18 @@
 
 #include "ops/reduce/fast.h"
 
+typedef enum window_mode { WINDOW_SUM, WINDOW_DIRECT, WINDOW_FUNCTION } window_mode;
+
+/* What combines the elements of a window: a sum in double, one vectorised loop, or any function. */
+typedef struct window_reducer {
+  window_mode mode;
+  trm_vector_fn direct;
+  trm_function function;
+  trm_dtype dtype;
+  uint8_t log2, lane_log2; /* of the array's elements; of the lanes' (f16 is widened) */
+  bool widens;
+} window_reducer;
+
 /* The windowed dimensions are the first `rank`; what is behind them has no window and is one
  * contiguous run of `inner` elements, the channels. */
 typedef struct window_plan {
@@ -29,5 +41,11 @@ typedef struct window_walk {
 void trm_window_start(window_walk *walk, const window_plan *plan, int32_t rank, int64_t position);
 /* The next element's offset in the array; false when there is none left. */
 bool trm_window_next(window_walk *walk, int64_t *out_offset);
+
+/* Windows that all begin at the first element, or all end at the last one, along one dimension:
+ * running sums and the like, in one pass (fast_scan.c). */
+trm_status trm_fast_scan_create(const trm_kernel_request *request, const window_plan *plan,
+                                const window_reducer *reducer, trm_kernel *out_kernel,
+                                bool *out_supported, trm_error *error);
 
 #endif /* TREMULA_OPS_REDUCE_FAST_WINDOW_H_ */
