@@ -11,7 +11,7 @@ import importlib
 import re
 import sys
 
-from tremula.tf.inner import marks, old_names, versions
+from tremula.tf.inner import keras, marks, old_names, versions
 
 
 def _wrap(owner, name, make):
@@ -546,3 +546,27 @@ def answer_shapes_at_once(is_wanted):
         return shape_at_once
 
     _wrap(gen_array_ops, "shape", make)
+
+
+# ---- Keras 2 ----
+
+_stage_marks = []
+
+
+def mark_pipeline_stages(stage):
+    """Makes layers and calls of layers that Keras 2 makes while stage() is not None keep it, as
+    `_pipeline_stage`: the original's Keras does so. Later calls have no effect."""
+    if _stage_marks:
+        return
+    _stage_marks.append(stage)
+
+    def make(initialize):
+        def initialize_marked(self, *arguments, **keywords):
+            initialize(self, *arguments, **keywords)
+            number = stage()
+            if number is not None:
+                self._pipeline_stage = number
+        return initialize_marked
+
+    _wrap(keras.module("engine.base_layer").Layer, "__init__", make)
+    _wrap(keras.module("engine.node").Node, "__init__", make)

@@ -1,0 +1,1 @@
+"""How models of Keras run on IPUs (`keras.ipu.extensions`)."""
