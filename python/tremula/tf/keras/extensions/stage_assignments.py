@@ -62,6 +62,14 @@ class _Stages:
         stage_summary.print_summary(self.name, self.get_pipeline_stage_assignment(),
                                     self._stage_nodes() is not None, line_length, print_fn)
 
+    def _check_kept_assignments(self):
+        """Raises ValueError if the model has changed since its stages were set."""
+        self._check_assignments(self._pipeline_stage_assignment)
+
+    def _stage_outputs(self, tensors):
+        """Tensors in the structure that the model returns."""
+        return tf.nest.pack_sequence_as(self._stage_graph().outputs, tensors)
+
     # ---- Making ----
 
     def _new_assignments(self, of_scopes=False, stage=None):
@@ -267,13 +275,13 @@ class ModelStages(_Stages):
         outputs = self.call(inputs, *_training(self.call))
         vars(self)["_traced_graph"] = pipeline_graph.traced(inputs, outputs)
         if self._is_pipelined():
-            self._check_kept()
+            self._check_kept_assignments()
         else:
             self._use_scopes()
 
-    def _check_kept(self):
+    def _check_kept_assignments(self):
         try:
-            self._check_assignments(self._pipeline_stage_assignment)
+            super()._check_kept_assignments()
         except ValueError as error:
             raise RuntimeError(
                 f"The pipeline stage assignments for model {self.name} are no longer valid: "
@@ -381,6 +389,9 @@ class SequentialStages(_Stages):
 
     def _stage_arguments(self, structure):
         return tf.nest.flatten(structure)
+
+    def _stage_outputs(self, tensors):
+        return tensors[0]
 
     # ---- Checks ----
 
