@@ -11,7 +11,7 @@ import importlib
 import re
 import sys
 
-from tremula.tf.inner import keras, marks, old_names, versions
+from tremula.tf.inner import marks, old_names, versions
 
 
 def _wrap(owner, name, make):
@@ -548,25 +548,28 @@ def answer_shapes_at_once(is_wanted):
     _wrap(gen_array_ops, "shape", make)
 
 
-# ---- Keras 2 ----
+# ---- Keras ----
 
-_stage_marks = []
+def after_keras_layers(base_layer, do):
+    """Calls do(layer) at the end of the base constructor of every layer: models are extended there,
+    and Keras has no hook. `base_layer` is the module of Keras 2's layers."""
+    def make_telling(create):
+        def create_and_tell(self, *arguments, **keywords):
+            create(self, *arguments, **keywords)
+            do(self)
+        return create_and_tell
+
+    _wrap(base_layer.Layer, "__init__", make_telling)
 
 
-def mark_pipeline_stages(stage):
-    """Makes layers and calls of layers that Keras 2 makes while stage() is not None keep it, as
-    `_pipeline_stage`: the original's Keras does so. Later calls have no effect."""
-    if _stage_marks:
-        return
-    _stage_marks.append(stage)
+def wrap_keras_methods(owner, names, make):
+    """Puts make(method) in the place of methods of a class of Keras 2, under their names and with
+    their signatures, which Keras inspects."""
+    for name in names:
+        _wrap(owner, name, make)
 
-    def make(initialize):
-        def initialize_marked(self, *arguments, **keywords):
-            initialize(self, *arguments, **keywords)
-            number = stage()
-            if number is not None:
-                self._pipeline_stage = number
-        return initialize_marked
 
-    _wrap(keras.module("engine.base_layer").Layer, "__init__", make)
-    _wrap(keras.module("engine.node").Node, "__init__", make)
+def show_in_keras(module, names):
+    """Gives a private module of Keras names that the original's has, {name: value}."""
+    for name, value in names.items():
+        setattr(module, name, value)

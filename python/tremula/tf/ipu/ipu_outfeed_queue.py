@@ -171,10 +171,11 @@ class ScopedIPUOutfeedQueue(IPUOutfeedQueue):
         if not tf.executing_eagerly():
             raise RuntimeError("ScopedIPUOutfeedQueue can only be created in eager mode")
         super().__init__(outfeed_mode=outfeed_mode, device_ordinal=device_ordinal)
-        weakref.finalize(self, _delete, self._id).atexit = False
+        weakref.finalize(self, delete, self._id).atexit = False
 
 
-def _delete(feed_id):
+def delete(feed_id):
+    """Drops what an outfeed queue has."""
     import tensorflow as tf
     try:
         eager.run_on_cpu("IpuOutfeedDelete", feed=feed_id)

@@ -1,21 +1,14 @@
 """The functions that fit, evaluate and predict of a pipelined model run on the IPU."""
 
 import contextlib
-import inspect
-import logging
 
 import tensorflow as tf
 
-from tremula.tf.inner import keras
+from tremula.tf.inner import keras, logs
 from tremula.tf.ipu.eager import backprop
 from tremula.tf.ipu.ops import pipelining_ops
-from tremula.tf.keras.extensions import pipeline_graph
+from tremula.tf.keras.extensions import messages, pipeline_graph, step_functions
 from tremula.tf.runtime import feed_arguments
-
-_log = logging.getLogger("tensorflow")
-
-_OVERRIDDEN = ("The function `{}` for the model {} has been overridden. This is not supported for "
-               "pipelined Keras models.")
 
 
 def make_train_function(model, repeat_count, accumulation_count):
@@ -25,7 +18,6 @@ def make_train_function(model, repeat_count, accumulation_count):
     _check_methods(model, "compute_loss", "compute_metrics")
     options = _options(model)
     accumulate = bool(model._pipelining_accumulate_outfeed)
-    for_captured = options.pop("gradient_accumulation_for_captured_grads", False)
 
     def build(infeed, outfeed):
         _warn_of_moving_statistics(model)
@@ -35,7 +27,7 @@ def make_train_function(model, repeat_count, accumulation_count):
             return [loss, _metrics(model, y, outputs, weights, accumulation_count, accumulate)]
 
         def optimize(loss, _):
-            optimizer = _KerasOptimizerWrapper(model, model.optimizer)
+            optimizer = step_functions._KerasOptimizerWrapper(model, model.optimizer)
             return pipelining_ops.OptimizerFunctionOutput(  # the pipeline ends the context
                 optimizer, loss,
                 gradient_capture_context=backprop.GradientCaptureContext().__enter__())
@@ -45,7 +37,6 @@ def make_train_function(model, repeat_count, accumulation_count):
             repeat_count=repeat_count, infeed_queue=infeed, outfeed_queue=outfeed,
             optimizer_function=optimize, outfeed_mask=[True, False],
             accumulate_outfeed=accumulate,
-            gradient_accumulation_for_captured_grads=for_captured,
             device_mapping=model._pipelining_device_mapping,
             reduction_method=model._gradient_accumulation_reduction_method, **options)
 
@@ -96,7 +87,7 @@ _OF_TRAINING = (
 
 
 def _options(model):
-    return dict(model._pipelining_kwargs or {})
+    return dict(model._pipelining_kwargs)
 
 
 def _function(build):
@@ -118,6 +109,7 @@ class _Stages:
     """
 
     def __init__(self, model, training, measure):
+        model._validate_call_function()
         model._check_kept_assignments()
         self._model, self._training, self._measure = model, training, measure
         self._steps = pipeline_graph.Steps(model, model._pipeline_stage_assignment)
@@ -254,61 +246,15 @@ def _check_methods(model, *names):
     base = keras.module("engine.training").Model
     for name in names:
         if getattr(getattr(model, name), "__func__", None) is not getattr(base, name):
-            raise RuntimeError(_OVERRIDDEN.format(name, model.name))
+            raise RuntimeError(messages.OVERRIDDEN_IN_PIPELINE.format(name, model.name))
 
 
 def _warn_of_moving_statistics(model):
     normalization = keras.module("layers.normalization.batch_normalization")
     if any(isinstance(one, normalization.BatchNormalizationBase) and 0 < one.momentum < 1
            for one in model._flatten_layers()):
-        _log.warning(
+        logs.module().warning(
             "The moving statistics for keras.BatchNormalization layers in pipelined models are not "
             "properly updated when training. This means that during evaluation or inference, these "
             "batch normalization layers will not necessarily normalize their input data in a way "
             "that is consistent with the distribution of the data they saw when training.")
-
-
-class _KerasOptimizerWrapper(tf.compat.v1.train.Optimizer):
-    """A Keras optimizer as one of TensorFlow 1, for the variables of a model."""
-
-    def __init__(self, model, optimizer):
-        super().__init__(use_locking=False, name="keras_optimizer")
-        self._model, self._optimizer = model, optimizer
-
-    @property
-    def supports_captured_grads(self):
-        """Whether the optimizer takes what layers have captured."""
-        return _takes_captured(self._optimizer)
-
-    def compute_gradients(self, loss, var_list=None, **unused):
-        """Pairs (gradient, variable). Without `var_list` those of the model.
-
-        Raises ValueError if there is neither.
-        """
-        if var_list is None:
-            if self._model is None:
-                raise ValueError("When _KerasOptimizerWrapper has been instantiated with it's "
-                                 "model set to None, var_list must be provided.")
-            var_list = self._model.trainable_variables
-        if hasattr(self._optimizer, "get_gradients"):
-            gradients = self._optimizer.get_gradients(loss, var_list)
-        else:
-            gradients = tf.gradients(loss, var_list)
-        return list(zip(gradients, var_list))
-
-    def apply_gradients(self, grads_and_vars, global_step=None, name=None, captured_grads=None):
-        """Raises ValueError for captured gradients that the optimizer does not take."""
-        del global_step
-        given = {}
-        if captured_grads:
-            if not self.supports_captured_grads:
-                raise ValueError("captured_grads cannot be used as the wrapped optimizer doesn't "
-                                 "support it")
-            given["captured_grads"] = captured_grads
-        return self._optimizer.apply_gradients(grads_and_vars, name=name, **given)
-
-
-def _takes_captured(optimizer):
-    found = inspect.signature(optimizer.apply_gradients).parameters.get("captured_grads")
-    return getattr(optimizer, "supports_captured_grads", False) or (
-        found is not None and found.kind is inspect.Parameter.KEYWORD_ONLY)

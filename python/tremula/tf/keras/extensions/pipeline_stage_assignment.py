@@ -1,8 +1,11 @@
 """PipelineStage, and the classes that say in which stage a layer of a model runs
 (`keras.ipu.PipelineStage`, `keras.ipu.extensions.pipeline_stage_assignment`)."""
 
+import functools
+
 import tensorflow as tf
 
+from tremula.tf.inner import keras as inner
 from tremula.tf.inner import patches
 from tremula.tf.ipu import ipu_strategy
 
@@ -25,7 +28,7 @@ class PipelineStage:
             raise RuntimeError("PipelineStage may only be used from within an IPUStrategy context.")
         if hasattr(strategy, "_pipeline_stage"):
             raise RuntimeError("Pipeline stages must not be nested.")
-        patches.mark_pipeline_stages(_current)
+        _mark_what_is_made()
         strategy._pipeline_stage = self._stage
         self._strategy = strategy
         return self
@@ -34,8 +37,20 @@ class PipelineStage:
         del self._strategy._pipeline_stage
 
 
-def _current():
-    return getattr(tf.distribute.get_strategy(), "_pipeline_stage", None)
+@functools.cache
+def _mark_what_is_made():
+    """Makes layers of Keras, and calls of layers, keep the stage in which they are made, as the
+    original's Keras does."""
+    def make(initialize):
+        def initialize_marked(self, *arguments, **keywords):
+            initialize(self, *arguments, **keywords)
+            stage = getattr(tf.distribute.get_strategy(), "_pipeline_stage", None)
+            if stage is not None:
+                self._pipeline_stage = stage
+        return initialize_marked
+
+    for owner in (inner.module("engine.base_layer").Layer, inner.module("engine.node").Node):
+        patches.wrap_keras_methods(owner, ["__init__"], make)
 
 
 def stage_of(node):

@@ -1,15 +1,12 @@
 """Which stage each layer of a model runs in: the methods of models that concern it."""
 
 import inspect
-import logging
 
 import tensorflow as tf
 
-from tremula.tf.inner import keras
+from tremula.tf.inner import keras, logs
 from tremula.tf.keras.extensions import (
     pipeline_graph, pipeline_stage_assignment as psa, stage_summary)
-
-_log = logging.getLogger("tensorflow")
 
 _NO_STAGE = (
     "All layers of a pipelined model must have an associated pipeline stage. However, {} has not "
@@ -61,6 +58,13 @@ class _Stages:
         `print_fn` (print)."""
         stage_summary.print_summary(self.name, self.get_pipeline_stage_assignment(),
                                     self._stage_nodes() is not None, line_length, print_fn)
+
+    def _refuse_own_call(self, base, kind):
+        """Raises RuntimeError for a pipeline whose call() is not that of `base`."""
+        if self._is_pipelined() and getattr(self.call, "__func__", None) is not base.call:
+            raise RuntimeError(
+                f"The function `call` for the model {self.name} has been overridden. This is not "
+                f"supported for pipelined Keras {kind} models.")
 
     def _check_kept_assignments(self):
         """Raises ValueError if the model has changed since its stages were set."""
@@ -117,7 +121,7 @@ class _Stages:
         self._check_length(assignments, calls)
         for one, (layer, node) in zip(assignments, calls):
             self._check_class(one, layer)
-            self._check_call(one, layer, node)
+            self._check_matches(one, layer, node)
             if one.is_nested_model:
                 layer._check_list(one.pipeline_stage_assignments)
             elif one.pipeline_stage is None:
@@ -141,7 +145,7 @@ class _Stages:
                 f"instance of `{wanted.__name__}`. Instead the assignment was of type "
                 f"{type(assignment).__name__}.")
 
-    def _check_call(self, assignment, layer, node):
+    def _check_matches(self, assignment, layer, node):
         given = assignment.nested_model if assignment.is_nested_model else assignment.layer
         message = ("The order of `pipeline_stage_assignment` does not match the post-order "
                    f"generated from the graph ({given.name} != {layer.name}).")
@@ -213,6 +217,9 @@ class FunctionalStages(_Stages):
     def _stage_arguments(self, structure):
         return self._flatten_to_reference_inputs(structure)
 
+    def _validate_call_function(self):
+        self._refuse_own_call(keras.module("engine.functional").Functional, "Functional")
+
     def _get_pipelining_from_nodes_supported(self):
         return True
 
@@ -244,7 +251,7 @@ class ModelStages(_Stages):
                 "graph definition using PipelineStage scopes.")
         super()._check_list(assignments)
 
-    def _check_call(self, assignment, layer, node):
+    def _check_matches(self, assignment, layer, node):
         if not assignment.is_nested_model:
             given, index = assignment.layer, assignment.node_index
             calls = len(given._inbound_nodes)
@@ -258,7 +265,7 @@ class ModelStages(_Stages):
                     f"Layer {given.name} has {calls} invocation(s) in the graph, but "
                     "`pipeline_stage_assignment` contains an assignment for node_index "
                     f"{index}.")
-        super()._check_call(assignment, layer, node)
+        super()._check_matches(assignment, layer, node)
 
     def _trace_calls(self, inputs):
         """Calls the model with symbolic tensors, to see which layers it calls. A stage that scopes
@@ -329,7 +336,7 @@ class SequentialStages(_Stages):
         """The assignments of the layers, in their order; their stages are None where the model is
         not pipelined."""
         if self._is_pipelined() and not self._pipeline_stage_assignment_valid:
-            _log.info(
+            logs.module().info(
                 "Calling `get_pipeline_stage_assignment()` on a model which has had layers "
                 "added/removed since the last `set_pipeline_stage_assignment()` call which means "
                 "that the current assignment is not valid.")
@@ -371,7 +378,7 @@ class SequentialStages(_Stages):
     def _layers_change(self, what):
         if self._is_pipelined():
             self._pipeline_stage_assignment_valid = False
-            _log.info(
+            logs.module().info(
                 "%s a layer %s a pipelined Sequential model has invalidated the pipeline stage "
                 "assignment. You need to call `set_pipeline_stage_assignment()` before executing "
                 "again.", what, "to" if what == "Adding" else "from")
@@ -393,6 +400,9 @@ class SequentialStages(_Stages):
     def _stage_outputs(self, tensors):
         return tensors[0]
 
+    def _validate_call_function(self):
+        self._refuse_own_call(keras.module("engine.sequential").Sequential, "Sequential")
+
     # ---- Checks ----
 
     def _check_assignments(self, assignments):
@@ -410,7 +420,7 @@ class SequentialStages(_Stages):
                 "`SequentialLayerPipelineStageAssignment` for layers or  "
                 "`SequentialNestedModelPipelineStageAssignment` for nested models.")
 
-    def _check_call(self, assignment, layer, node):
+    def _check_matches(self, assignment, layer, node):
         given = assignment.nested_model if assignment.is_nested_model else assignment.layer
         if given is not layer:
             index = self.layers.index(layer)
