@@ -1,10 +1,7 @@
 """The extension of subclasses of Keras' Model."""
 
-from tremula.tf.keras.extensions import extensions_base, stage_assignments
+from tremula.tf.keras.extensions import extensions_base, model_building
 
 
-class ModelExtension(stage_assignments.ModelStages, extensions_base.KerasExtensionBase):
+class ModelExtension(model_building.ModelBuilding, extensions_base.KerasExtensionBase):
     """What an object of a subclass of Model has in the scope of an IPUStrategy."""
-
-    def _build_for_data(self, element_spec):
-        """Makes the weights, for the first element of the data."""
