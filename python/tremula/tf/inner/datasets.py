@@ -19,3 +19,10 @@ def dataset_of_variant(variant, types, shapes):
     from tensorflow.python.data.ops import dataset_ops
     spec = tuple(tf.TensorSpec(shape, dtype) for shape, dtype in zip(shapes, types))
     return dataset_ops._VariantDataset(variant, spec)
+
+
+def prefetched(dataset):
+    """How many elements a dataset prefetches at its end: a number or tensor, or None."""
+    from tensorflow.python.data.ops import prefetch_op
+    dataset = getattr(dataset, "_dataset", dataset)
+    return dataset._buffer_size if isinstance(dataset, prefetch_op._PrefetchDataset) else None

@@ -546,3 +546,30 @@ def answer_shapes_at_once(is_wanted):
         return shape_at_once
 
     _wrap(gen_array_ops, "shape", make)
+
+
+# ---- Keras ----
+
+def after_keras_layers(base_layer, do):
+    """Calls do(layer) at the end of the base constructor of every layer: models are extended there,
+    and Keras has no hook. `base_layer` is the module of Keras 2's layers."""
+    def make_telling(create):
+        def create_and_tell(self, *arguments, **keywords):
+            create(self, *arguments, **keywords)
+            do(self)
+        return create_and_tell
+
+    _wrap(base_layer.Layer, "__init__", make_telling)
+
+
+def wrap_keras_methods(owner, names, make):
+    """Puts make(method) in the place of methods of a class of Keras 2, under their names and with
+    their signatures, which Keras inspects."""
+    for name in names:
+        _wrap(owner, name, make)
+
+
+def show_in_keras(module, names):
+    """Gives a private module of Keras names that the original's has, {name: value}."""
+    for name, value in names.items():
+        setattr(module, name, value)

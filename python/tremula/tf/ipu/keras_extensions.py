@@ -1,9 +1,18 @@
-"""Which classes of Keras a strategy extends (`tensorflow.python.ipu.keras_extensions`)."""
+"""Which classes of Keras a strategy extends (`tensorflow.python.ipu.keras_extensions`).
+
+The class of a layer or model that is made in the scope of a strategy becomes one with the
+extension among its bases, behind the original class. So the original's methods come first, and
+those of Keras hand over to the extension's (extension_delegate()).
+"""
 
 import collections
+import functools
+import importlib
+import inspect
 
 import tensorflow as tf
 
+from tremula.tf.inner import patches, strategies, versions
 
 class KerasExtension:
     """What an extension of a class of Keras derives from."""
@@ -87,3 +96,84 @@ def _patch(instance, extension_type, extension):
     instance.__class__ = type(original.__name__, (original, extension), {"__init__": initialize})
     instance.__original_class__ = original
     extension.__init__(instance)
+
+
+# ---- Keras' methods ----
+
+def extension_delegate(function):
+    """Decorator of a method `f` of a class of Keras: where the object is extended, the extension
+    has `_f_supported` and `_f_delegate`, the arguments of the latter are named as those of `f`,
+    and _f_supported(arguments) is true, _f_delegate(arguments) is called in its place. The keyword
+    `__extension_delegate=False` prevents that."""
+    name = function.__name__
+    prefix = name if name.startswith("_") else f"_{name}"
+
+    @functools.wraps(function)
+    def delegating(self, *arguments, **keywords):
+        wanted = keywords.pop("__extension_delegate", True)
+        if wanted and isinstance(self, KerasExtension):
+            delegate = _delegate(self, function, prefix)
+            if delegate is not None and getattr(self, f"{prefix}_supported")(
+                    *arguments, **keywords):
+                return delegate(*arguments, **keywords)
+        return function(self, *arguments, **keywords)
+
+    delegating.__original_func__ = function
+    return delegating
+
+
+def _delegate(instance, function, prefix):
+    delegate = getattr(instance, f"{prefix}_delegate", None)
+    if delegate is None or not hasattr(instance, f"{prefix}_supported"):
+        return None
+    same = _parameters(delegate.__func__) == _parameters(function)
+    return delegate if same else None
+
+
+@functools.cache
+def _parameters(function):
+    return inspect.getfullargspec(inspect.unwrap(function))._replace(annotations={})
+
+
+def check_if_extension_delegate_exists(func_name, instance):
+    """Whether an object has an extension of a method."""
+    prefix = func_name if func_name.startswith("_") else f"_{func_name}"
+    return isinstance(instance, KerasExtension) and hasattr(instance, f"{prefix}_delegate")
+
+
+def extension_delegate_if_exists(func_name, instance, *args, **kwargs):
+    """Calls an extension's `func_name` if the object has the extension and that supports the
+    arguments."""
+    prefix = func_name if func_name.startswith("_") else f"_{func_name}"
+    if check_if_extension_delegate_exists(func_name, instance) and getattr(
+            instance, f"{prefix}_supported")(*args, **kwargs):
+        return getattr(instance, f"{prefix}_delegate")(*args, **kwargs)
+    return None
+
+
+@functools.cache
+def install():
+    """Makes Keras 2 ask the current strategy about each new layer, as soon as Keras is there."""
+    from tremula import _finder
+    _finder.watch(f"{versions.keras_package()}.src.engine.base_layer", _install)
+
+
+def _install(base_layer):
+    if not hasattr(base_layer, "Layer"):
+        return  # Keras 3
+    patches.after_keras_layers(base_layer, _extend)
+    patches.show_in_keras(base_layer, {
+        one.__name__: one for one in (
+            KerasExtension, extension_delegate, extension_delegate_if_exists,
+            check_if_extension_delegate_exists)})
+
+
+def _extend(layer):
+    strategy = strategies.strategy()
+    extend = getattr(strategy, "_patch_keras_extension", None)
+    if extend is None or getattr(layer, "_tremula_own_fit", False):
+        return
+    if strategy._keras_extensions_enabled:
+        # They import this module, so they come by name.
+        importlib.import_module("tremula.tf.keras.extensions.register_extensions").register()
+    extend(layer)

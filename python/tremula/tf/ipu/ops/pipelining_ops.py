@@ -7,6 +7,7 @@ of the machine to read.
 """
 
 import enum
+import inspect
 import json
 
 import numpy as np
@@ -208,6 +209,7 @@ def pipeline(computational_stages, gradient_accumulation_count=None,
         raise ValueError(
             "replicated_optimizer_state_sharding shares out what is offloaded, so the optimizer "
             "state must be offloaded, but offload_weight_update_variables is False.")
+    plan.for_captured = gradient_accumulation_for_captured_grads
     plan.dtype = checks.dtype("gradient_accumulation_dtype", gradient_accumulation_dtype)
     plan.outfeed_dtype = checks.dtype("accumulate_outfeed_dtype", accumulate_outfeed_dtype)
     return _build(plan, checks.tensors("inputs", _to_list(inputs)))
@@ -452,7 +454,8 @@ class _Build:
         self._body = None  # the graph of a mini-batch
         self._optimizer = None
         self._outfed, self._outfed_sums = None, []
-        self._used = set()  # ids of the handles of variables that stages use
+        self._captured = {}  # tag: Accumulators of the gradients that layers have captured
+        self._used = {}  # id of the handle of a variable: (handle, devices of its stages)
 
     def mini_batch(self, values, named):
         """Returns the operations of one mini-batch."""
@@ -464,6 +467,7 @@ class _Build:
                 stage_values, operations = self._stage(stage, device, stage_values, named)
             effects += operations
             named = {}
+        self._check_places()
         if not plan.training:
             if not isinstance(stage_values, dict):
                 stage_values = _to_list(stage_values)  # one tensor is enqueued as a list of one
@@ -495,13 +499,25 @@ class _Build:
         with scopes.ipu_shard(device):
             returned = python_code.user_function(stage)(*values, **named)
         _check_captures(graph, before, given)
-        self._used |= {id(_origin(one)) for operation in graph.get_operations()[before:]
-                       for one in operation.inputs if one.dtype == tf.resource}
+        for operation in graph.get_operations()[before:]:
+            for one in operation.inputs:
+                if one.dtype == tf.resource:
+                    handle = _origin(one)
+                    self._used.setdefault(id(handle), (handle, set()))[1].add(device)
         if isinstance(returned, dict) or tf.is_tensor(returned):
             return returned, []
         returned = _to_list(returned)
         operations = [one for one in returned if isinstance(one, tf.Operation)]
         return [one for one in returned if not isinstance(one, tf.Operation)], operations
+
+    def _check_places(self):
+        """Makes the program fail if a variable would have to be on several IPUs."""
+        for handle, devices in self._used.values():
+            if len(devices - {_ALL_DEVICES}) > 1:
+                tracing.refuse(
+                    f"{_variable_name(handle)} is used by stages on the IPUs "
+                    f"{sorted(devices)}, but an input can only be used by pipeline stages on the "
+                    "same IPU. Give these stages one IPU with `device_mapping`.")
 
     def _out_of_training(self, made, outputs):
         plan = self.plan
@@ -544,7 +560,21 @@ class _Build:
                 if total is not None:
                     with sharding.beside(gradient):
                         added.append(total.add(gradient, plan.method, index, count))
-            return added
+            return added + self._capture(_captured_gradients(made), index)
+
+    def _capture(self, captured, index):
+        """Operations that add up captured gradients, {tag: list}, or keep those of the last
+        mini-batch."""
+        plan, done = self.plan, []
+        for tag, gradients in captured.items():
+            self._captured[tag] = [accumulation.Accumulator(one, None, f"captured {tag}")
+                                   for one in gradients]
+            for total, one in zip(self._captured[tag], gradients):
+                if plan.for_captured:
+                    done.append(total.add(one, plan.method, index, plan.count))
+                else:
+                    done.append(total.assign(one))
+        return done
 
     def _with_zeros(self, gradient, variable):
         """A stage is differentiated as a whole: a variable that it uses has a gradient, of zeros
@@ -568,17 +598,26 @@ class _Build:
                     tf.nest.pack_sequence_as(self._outfed, totals)))
             with tf.control_dependencies(done):
                 return [tf.group(*done),
-                        *[one.clear() for one in [*self._sums, *self._outfed_sums]
+                        *[one.clear() for one in [*self._sums, *self._outfed_sums,
+                                                  *tf.nest.flatten(self._captured)]
                           if one is not None]]
 
     def _update(self):
         made = self._optimizer
         accumulated = [(one if one is None else one.read(), variable)
                        for one, (_, variable) in zip(self._sums, self._grads_and_vars)]
+        keywords, done = dict(made.apply_gradients_kwargs), []
+        if self._captured:
+            captured = {tag: [one.read() for one in totals]
+                        for tag, totals in self._captured.items()}
+            if made.captured_gradient_outfeed is not None:
+                done.append(made.captured_gradient_outfeed.enqueue(captured))
+            if _takes_captured(made.opt):
+                keywords["captured_grads"] = captured
         with hoisting.usable_after(self._body):
-            applied = made.opt.apply_gradients(accumulated, *made.apply_gradients_args,
-                                               **made.apply_gradients_kwargs)
-        return [*([applied] if applied is not None else []), *host_tables.apply_accumulated()]
+            applied = made.opt.apply_gradients(accumulated, *made.apply_gradients_args, **keywords)
+        return [*done, *([applied] if applied is not None else []),
+                *host_tables.apply_accumulated()]
 
 
 def _compute_gradients(made):
@@ -594,6 +633,20 @@ def _compute_gradients(made):
     gradients = made.tape.gradient(made.loss, variables) if made.tape is not None \
         else tf.gradients(made.loss, variables)
     return list(zip(gradients, variables))
+
+
+def _captured_gradients(made):
+    """{tag: gradients} that layers have captured for an OptimizerFunctionOutput."""
+    where = made.tape if made.gradient_capture_context is None else made.gradient_capture_context
+    return getattr(where, "captured_gradients", None) or {}
+
+
+def _takes_captured(optimizer):
+    """Whether apply_gradients() of an optimizer has an argument `captured_grads`."""
+    supports = getattr(optimizer, "supports_captured_grads", None)
+    if supports is not None:
+        return supports
+    return "captured_grads" in inspect.signature(optimizer.apply_gradients).parameters
 
 
 def _to_flat_list(values):
@@ -638,6 +691,11 @@ def _origin(tensor):
             return tensor
         tensor = captured[id(tensor)]
     return tensor
+
+
+def _variable_name(handle):
+    """What an error calls the variable of a handle: eager handles have no names."""
+    return "A variable" if eager.is_eager(handle) else f"The variable {handle.op.name}"
 
 
 def _captured(graph):

@@ -1,0 +1,35 @@
+"""How models that are made in the scope of an IPUStrategy fit, evaluate and predict on IPUs
+(`keras.ipu.extensions`).
+
+    register_extensions   which classes are extended, and the methods of Keras that hand over
+    extensions_base       fit, evaluate and predict
+    options               the methods set_..._options()
+    data_adapter          steps of an epoch, from the data that Keras takes
+    step_functions        the functions that are compiled, of models that are no pipelines
+    data_feed_manager     the queues of a model
+    pipeline_stage_assignment, stage_assignments, stage_summary   the stages of a model's layers
+    pipeline_graph        the calls of layers that a pipeline makes
+    pipeline_functions    the functions that are compiled, of pipelines
+    polling_thread        callbacks after each step, while the program runs
+    messages              the texts of errors and of the log
+"""
+
+from tremula.tf.keras import lazy
+
+_NAMES = {
+    "ModelExtension": "model_extensions",
+    "FunctionalExtension": "functional_extensions",
+    "SequentialExtension": "sequential_extensions",
+    **{name: "pipeline_stage_assignment" for name in (
+        "PipelineStage", "ModelLayerPipelineStageAssignment",
+        "FunctionalLayerPipelineStageAssignment", "SequentialLayerPipelineStageAssignment",
+        "NestedModelPipelineStageAssignment", "FunctionalNestedModelPipelineStageAssignment",
+        "SequentialNestedModelPipelineStageAssignment")},
+    "ReplicatedMetricReductionMethod": "extensions_base",
+}
+
+_MODULES = ("data_adapter", "data_feed_manager", "extensions_base", "extensions_util",
+            "functional_extensions", "model_extensions", "pipeline_stage_assignment",
+            "polling_thread", "register_extensions", "sequential_extensions")
+
+__getattr__, __dir__ = lazy.names(__name__, _NAMES, _MODULES)

@@ -1,0 +1,188 @@
+"""The data of fit, evaluate and predict as a dataset for an infeed, and the steps of an epoch."""
+
+import collections.abc
+import math
+import types
+
+import numpy as np
+import tensorflow as tf
+
+from tremula.tf.inner import datasets, logs
+from tremula.tf.inner import keras as inner
+from tremula.tf.keras.extensions import messages
+
+_stock = inner.module("engine.data_adapter")
+_arrays_seen = {"x": 0, "y": 0}
+
+
+class IPUDataHandler(_stock.DataHandler):
+    """Keras' DataHandler, whose elements have known shapes and whose steps are those of one
+    replica. With the `replication_factor` None the number of steps is not known before
+    set_replication_factor()."""
+
+    def __init__(self, x, y=None, sample_weight=None, batch_size=None, steps_per_epoch=None,
+                 initial_epoch=0, epochs=1, shuffle=False, class_weight=None, max_queue_size=10,
+                 workers=1, use_multiprocessing=False, model=None, steps_per_execution=None,
+                 replication_factor=1):
+        _warn_of_arrays(x=x, y=y)
+        self._refuse_generators(x, y)
+        self._replication_factor = None
+        super().__init__(
+            x, y, sample_weight, batch_size=batch_size, steps_per_epoch=steps_per_epoch,
+            initial_epoch=initial_epoch, epochs=epochs, shuffle=shuffle,
+            class_weight=class_weight, max_queue_size=max_queue_size, workers=workers,
+            use_multiprocessing=use_multiprocessing, model=model,
+            steps_per_execution=steps_per_execution)
+        if replication_factor is not None:
+            self.set_replication_factor(replication_factor)
+
+    @staticmethod
+    def _refuse_generators(x, y):
+        if not issubclass(_stock.select_data_adapter(x, y), _stock.GeneratorDataAdapter):
+            return
+        hint = messages.USE_DATASET
+        if isinstance(x, collections.abc.Iterator) and not isinstance(x, types.GeneratorType):
+            hint = messages.WRAP_ITERATOR + hint
+        raise ValueError(messages.GENERATOR.format(type(x).__name__, hint))
+
+    def _configure_dataset_and_inferred_steps(self, strategy, x, steps_per_epoch, class_weight,
+                                              distribute):
+        """Called by the constructor of Keras."""
+        del strategy, x, distribute
+        self._steps_per_execution_value = self._steps_per_execution.numpy().item()
+        given = dataset = self._adapter.get_dataset()
+        if class_weight:
+            dataset = dataset.map(_stock._make_class_weight_map_fn(class_weight))
+        if self._adapter.has_partial_batch():
+            raise ValueError(messages.PARTIAL_BATCH.format(self._adapter.batch_size()))
+        dataset = _without_float64(dataset)
+        prefetched = datasets.prefetched(given)
+        if dataset is not given and prefetched is not None:
+            dataset = dataset.prefetch(prefetched)
+        self._dataset, self._steps_per_epoch = dataset, steps_per_epoch
+        self._inferred_steps = None
+
+    # ---- Steps ----
+
+    def set_replication_factor(self, value):
+        """Says how many replicas there are. Raises ValueError if the data are too few for them or
+        do not go on by whole executions, or if their shapes or their number is not known."""
+        self._replication_factor = value
+        self._inferred_steps = self._infer_steps(self._steps_per_epoch, self._dataset)
+        self._validate_dataset(self._dataset)
+        self._validate_data_handler()
+
+    def _check_factor(self, function):
+        if self._replication_factor is None:
+            raise RuntimeError(messages.NO_FACTOR.format(function))
+
+    def _infer_steps(self, steps, dataset):
+        self._check_factor("_infer_steps")
+        steps = super()._infer_steps(steps, dataset)
+        if steps is None:
+            raise ValueError(messages.NO_SIZE)
+        rest = steps % self._replication_factor
+        size = int(tf.data.experimental.cardinality(dataset))
+        if rest and size >= 0:
+            logs.module().warning(messages.DROPPED.format(
+                size, self._replication_factor, rest, "es" if rest > 1 else ""))
+        return steps // self._replication_factor
+
+    def _validate_dataset(self, dataset):
+        self._check_factor("_validate_dataset")
+        size = int(tf.data.experimental.cardinality(dataset))
+        if size == tf.data.experimental.UNKNOWN_CARDINALITY:
+            logs.module().info(messages.UNKNOWN_SIZE)
+        elif size != tf.data.experimental.INFINITE_CARDINALITY:
+            epochs = (1 if self._adapter.should_recreate_iterator()
+                      else self._epochs - self._initial_epoch)
+            wanted = epochs * self._inferred_steps
+            if wanted > size:
+                raise ValueError(messages.NOT_ENOUGH.format(wanted, size))
+        for one in tf.nest.flatten(dataset.element_spec):
+            if not one.shape.is_fully_defined():
+                raise ValueError(messages.SHAPE.format(one.shape))
+
+    def _validate_data_handler(self):
+        self._check_factor("_validate_data_handler")
+        super()._validate_data_handler()
+        wanted, steps = self._steps_per_execution_value, self._inferred_steps
+        replica = messages.TO_REPLICA if self._replication_factor > 1 else ""
+        if steps == 0:
+            size = int(tf.data.experimental.cardinality(self._dataset))
+            each = math.ceil(size / self._replication_factor)
+            raise ValueError(messages.TOO_FEW_ITEMS.format(
+                size, self._replication_factor, each, each * self._replication_factor))
+        if wanted > steps:
+            logs.module().warning(messages.FEWER_STEPS.format(wanted, replica, steps, steps))
+        elif steps % wanted:
+            raise ValueError(messages.NO_DIVISOR.format(wanted, steps, replica))
+
+    @property
+    def steps_per_execution_value(self):
+        """The steps of an execution, as the model is compiled."""
+        return self._steps_per_execution_value
+
+    @property
+    def steps_of_an_execution(self):
+        """The same, but no more than an epoch has."""
+        return min(self._steps_per_execution_value, self._inferred_steps)
+
+    @property
+    def step_increment(self):
+        """Steps from the first of an execution to its last."""
+        return self.steps_of_an_execution - 1
+
+    @property
+    def element_spec(self):
+        """The type of the dataset's elements."""
+        return self._dataset.element_spec
+
+    @property
+    def batch_size(self):
+        """The number of samples in a batch, None if it is not known."""
+        size = self._adapter.batch_size()
+        if size is None:
+            first = tf.nest.flatten(self.element_spec)[:1]
+            size = first[0].shape[0] if first and first[0].shape.rank else None
+        return size
+
+    def enumerate_epochs_with_reuse(self, manager, mode, infeed_kwargs):
+        """Yields (epoch, iterator), where the iterator is `manager`'s for a mode."""
+        self._check_factor("enumerate_epochs_with_reuse")
+        with self._truncate_execution_to_epoch():
+            iterator = None
+            for epoch in range(self._initial_epoch, self._epochs):
+                if iterator is None or self._adapter.should_recreate_iterator():
+                    iterator = manager.get_infeed(mode, self._dataset, infeed_kwargs)
+                yield epoch, iterator
+                self._adapter.on_epoch_end()
+
+    def steps(self):
+        """The first steps of an epoch's executions."""
+        first, self._initial_step = self._initial_step, 0
+        yield from range(first, self._inferred_steps, self.steps_of_an_execution)
+
+
+def _warn_of_arrays(**given):
+    calls = {"x": "`fit()`, `predict()` and `evaluate()`", "y": "`fit()` and `evaluate()`"}
+    for name, value in given.items():
+        if isinstance(value, np.ndarray):
+            _arrays_seen[name] += 1
+            if _arrays_seen[name] == 2:
+                logs.module().warning(messages.NUMPY.format(name, calls[name]))
+
+
+def _without_float64(dataset):
+    """The dataset with float32 for float64, as Keras' layers would make of it."""
+    spec = dataset.element_spec
+    if not inner.module("engine.base_layer_utils").v2_dtype_behavior_enabled() or all(
+            one.dtype != tf.float64 for one in tf.nest.flatten(spec)):
+        return dataset
+
+    def narrow(*element):
+        found = tf.nest.map_structure(
+            lambda one: tf.cast(one, tf.float32) if one.dtype == tf.float64 else one, element)
+        return found if isinstance(spec, tuple) else found[0]
+
+    return dataset.map(narrow)

@@ -1,0 +1,346 @@
+"""fit, evaluate and predict of models that are made in the scope of an IPUStrategy."""
+
+import copy
+
+from tremula.tf.inner import keras as inner
+from tremula.tf.inner import logs
+from tremula.tf.ipu import keras_extensions, utils
+from tremula.tf.keras.extensions import (data_adapter, data_feed_manager, executions, messages,
+                                         options, step_functions)
+
+ReplicatedMetricReductionMethod = options.ReplicatedMetricReductionMethod
+_KerasOptimizerWrapper = step_functions._KerasOptimizerWrapper
+_Mode = data_feed_manager.Mode
+_training = inner.module("engine.training")
+
+
+def inputs_of(element_spec):
+    """The types of a model's inputs in those of an element (x, y, sample_weight)."""
+    return inner.module("engine.data_adapter").unpack_x_y_sample_weight(element_spec)[0]
+
+
+class KerasExtensionBase(options.Options, keras_extensions.KerasExtension):
+    """What every model has in the scope of an IPUStrategy."""
+
+    def __init__(self):
+        if "_replication_factor" not in self.__dict__:
+            self._init_options()
+            self._keep(_infeed_manager=data_feed_manager.InfeedManager(),
+                       _outfeed_manager=data_feed_manager.OutfeedManager())
+            self._reset_ipu_extension()
+
+    # ---- What depends on options ----
+
+    def _reset_ipu_extension(self):
+        """Forgets functions, queues and the number of replicas, because an option has changed."""
+        self._keep(_ipu_train_function=None, _ipu_test_function=None, _ipu_predict_function=None,
+                   _function_keys={}, _replication_factor=None)
+        self._infeed_manager.reset()
+        self._outfeed_manager.reset()
+
+    def _reset_compile_cache_supported(self):
+        return True
+
+    def _reset_compile_cache_delegate(self):
+        KerasExtensionBase.__init__(self)
+        self._reset_ipu_extension()
+        return self._reset_compile_cache(__extension_delegate=False)
+
+    def _trackable_children_supported(self, save_type="checkpoint", **kwargs):
+        del kwargs
+        return save_type == "savedmodel"
+
+    def _trackable_children_delegate(self, save_type="checkpoint", **kwargs):
+        names = ("_ipu_train_function", "_ipu_test_function", "_ipu_predict_function")
+        functions = {name: self.__dict__[name] for name in names}
+        self._keep(**dict.fromkeys(names))  # a SavedModel has no use for them
+        try:
+            return _training.Model._trackable_children.__original_func__(
+                self, save_type, **kwargs)
+        finally:
+            self._keep(**functions)
+
+    # ---- Replicas and accumulation ----
+
+    def _get_shard_count(self):
+        """How many IPUs the model is on."""
+        if not self._is_pipelined():
+            return 1
+        if self._pipelining_device_mapping:
+            return max(self._pipelining_device_mapping) + 1
+        return self._get_pipeline_maximum_pipeline_stage() + 1
+
+    def _get_replication_factor(self):
+        """How many replicas the strategy's device has. Raises ValueError if it has not one."""
+        if self._replication_factor is None:
+            device = self.distribute_strategy.extended.non_slot_devices(None)
+            if "IPU" not in device.upper():
+                raise ValueError(messages.NO_IPU.format(type(self).__name__))
+            ipus = utils.get_num_of_ipus_in_device(device)
+            wanted = 1 << (self._get_shard_count() - 1).bit_length()
+            if wanted > ipus:
+                raise ValueError(messages.TOO_FEW_IPUS.format(ipus, wanted))
+            self._keep(_replication_factor=ipus // wanted)
+        return self._replication_factor
+
+    def _verify_and_get_gradient_accumulation_steps_per_replica(self, steps_per_execution):
+        """The steps of a weight update. Raises RuntimeError if they do not divide those of an
+        execution, ValueError if a pipeline has none."""
+        pipelined = self._is_pipelined()
+        count = (self._pipelining_gradient_accumulation_steps_per_replica if pipelined
+                 else self._gradient_accumulation_steps_per_replica)
+        if count is None and pipelined:
+            raise ValueError(messages.NO_ACCUMULATION)
+        count = count or 1
+        if steps_per_execution % count:
+            raise RuntimeError(messages.NOT_DIVISIBLE.format(
+                "pipelined " if pipelined else "", steps_per_execution, count))
+        return count
+
+    # ---- Functions ----
+
+    def _function(self, attribute, key, refuse, make):
+        """The function that an attribute holds; made anew by make() where `key` has changed."""
+        if self.__dict__[attribute] is None or self._function_keys.get(attribute) != key:
+            refuse()
+            self._keep(**{attribute: make()})
+            self._function_keys[attribute] = key
+        return self.__dict__[attribute]
+
+    def _train_function_for(self, steps, count):
+        def refuse():
+            self._refuse_overridden("make_train_function", "train_step")
+            if self._is_pipelined():
+                step_functions.check_optimizer(self.optimizer)
+
+        if self._is_pipelined():
+            from tremula.tf.keras.extensions import pipeline_functions
+            return self._function("_ipu_train_function", (steps // count, count), refuse, lambda: (
+                pipeline_functions.make_train_function(self, steps // count, count)))
+        return self._function("_ipu_train_function", count, refuse, lambda: (
+            step_functions.make_train_function(self, count)))
+
+    def _inference_function_for(self, kind, steps):
+        """The function of `kind`, "test" or "predict"."""
+        def refuse():
+            self._refuse_overridden(f"make_{kind}_function")
+            if self._is_pipelined():
+                self._refuse_overridden(f"{kind}_step", text=messages.OVERRIDDEN_IN_PIPELINE)
+                if self._is_compiled:
+                    step_functions.check_optimizer(self.optimizer)
+
+        attribute = f"_ipu_{kind}_function"
+        if self._is_pipelined():
+            from tremula.tf.keras.extensions import pipeline_functions
+            make = getattr(pipeline_functions, f"make_{kind}_function")
+            return self._function(attribute, steps, refuse, lambda: make(self, 1, steps))
+        make = getattr(step_functions, f"make_{kind}_function")
+        return self._function(attribute, None, refuse, lambda: make(self))
+
+    def _refuse_overridden(self, *names, text=messages.OVERRIDDEN):
+        for name in names:
+            if getattr(type(self), name) is not getattr(_training.Model, name) \
+                    or name in self.__dict__:
+                raise RuntimeError(text.format(name, self.name))
+
+    # ---- Preparing a call ----
+
+    def _check_mode(self):
+        if self.run_eagerly:
+            raise RuntimeError(messages.EAGER)
+
+    def _check_call(self, method):
+        self._check_call_args(method)
+        _training._disallow_inside_tf_function(method)
+        self._check_mode()
+
+    def _handler(self, **arguments):
+        """The data of a call. The model has weights then, and replicas."""
+        if self._steps_per_execution is None:
+            self._configure_steps_per_execution(1)
+        handler = data_adapter.IPUDataHandler(
+            model=self, steps_per_execution=self._steps_per_execution, replication_factor=None,
+            **arguments)
+        self._build_for_data(handler.element_spec)
+        handler.set_replication_factor(self._get_replication_factor())
+        if handler.steps_per_execution_value == 1:
+            logs.module().info(messages.ONE_STEP.format(self.name, 1))
+        return handler
+
+    def _callbacks(self, callbacks, verbose, epochs, handler):
+        module = inner.module("callbacks")
+        if isinstance(callbacks, module.CallbackList):
+            return callbacks
+        return module.CallbackList(
+            callbacks, add_history=True, add_progbar=verbose != 0, model=self, verbose=verbose,
+            epochs=epochs, steps=handler.inferred_steps)
+
+    def _log_training(self, handler, count):
+        replicas, steps = self._get_replication_factor(), handler.steps_of_an_execution
+        if replicas > 1 or count > 1:
+            logs.module().info(messages.EFFECTIVE.format(
+                " distributed" if replicas > 1 else " not distributed",
+                f" and accumulating {count} batches per optimizer step" if count > 1 else "",
+                f" across {replicas} replicas" if replicas > 1 else "",
+                handler.batch_size * count * replicas))
+        updates = steps // count
+        logs.module().info(messages.UPDATES.format(
+            updates, "" if updates == 1 else "s", handler.inferred_steps // count))
+
+    # ---- Running ----
+
+    def _is_asynchronous(self, count):
+        """Whether a thread calls the callbacks; `count` steps give one result where a pipeline
+        accumulates its outfeed."""
+        is_accumulated = self._is_pipelined() and self._pipelining_accumulate_outfeed and count > 1
+        return self._asynchronous_callbacks and not is_accumulated
+
+    def _fit_supported(self, *args, **kwargs):
+        return True
+
+    def _fit_delegate(self, x=None, y=None, batch_size=None, epochs=1, verbose="auto",
+                      callbacks=None, validation_split=0.0, validation_data=None, shuffle=True,
+                      class_weight=None, sample_weight=None, initial_epoch=0, steps_per_epoch=None,
+                      validation_steps=None, validation_batch_size=None, validation_freq=1,
+                      max_queue_size=10, workers=1, use_multiprocessing=False):
+        adapter = inner.module("engine.data_adapter")
+        self._assert_compile_was_called()
+        self._check_call("fit")
+        verbose = _training._get_verbosity(verbose, self.distribute_strategy)
+        if validation_split and validation_data is None:
+            (x, y, sample_weight), validation_data = adapter.train_validation_split(
+                (x, y, sample_weight), validation_split=validation_split)
+        validation = None
+        if validation_data:
+            names = ("x", "y", "sample_weight")
+            validation = dict(zip(names, adapter.unpack_x_y_sample_weight(validation_data)))
+            validation.update(
+                batch_size=validation_batch_size or batch_size, steps=validation_steps,
+                max_queue_size=max_queue_size, workers=workers,
+                use_multiprocessing=use_multiprocessing)
+        with self.distribute_strategy.scope(), \
+                inner.module("engine.training_utils").RespectCompiledTrainableState(self):
+            handler = self._handler(
+                x=x, y=y, sample_weight=sample_weight, batch_size=batch_size,
+                steps_per_epoch=steps_per_epoch, initial_epoch=initial_epoch, epochs=epochs,
+                shuffle=shuffle, class_weight=class_weight, max_queue_size=max_queue_size,
+                workers=workers, use_multiprocessing=use_multiprocessing)
+            count = self._verify_and_get_gradient_accumulation_steps_per_replica(
+                handler.steps_of_an_execution)
+            self._log_training(handler, count)
+            callbacks = self._callbacks(callbacks, verbose, epochs, handler)
+            self.stop_training = False
+            self._train_counter.assign(0)
+            callbacks.on_train_begin()
+            handler._initial_epoch, handler._initial_step = (
+                self._maybe_load_initial_counters_from_ckpt(handler.inferred_steps, initial_epoch))
+            epoch_logs = self._fit_epochs(handler, callbacks, count, validation, validation_freq)
+            if epochs > 0 and hasattr(self.optimizer, "finalize_variable_values"):
+                self.optimizer.finalize_variable_values(self.trainable_variables)
+            callbacks.on_train_end(logs=epoch_logs)
+            return self.history
+
+    def _fit_epochs(self, handler, callbacks, count, validation, validation_freq):
+        """Trains. Returns the last epoch's logs."""
+        epoch_logs = None
+        outfeed = self._outfeed_manager.get_outfeed(
+            _Mode.FIT, handler.element_spec, self._outfeed_kwargs)
+        runs = executions.Executions(self, "train", handler, outfeed, self._train_counter,
+                                     callbacks)
+        try:
+            for epoch, iterator in handler.enumerate_epochs_with_reuse(
+                    self._infeed_manager, _Mode.FIT, self._infeed_kwargs):
+                function = self._train_function_for(handler.steps_of_an_execution, count)
+                self.reset_metrics()
+                callbacks.on_epoch_begin(epoch)
+                results = runs.run(function, iterator, self._is_asynchronous(count))
+                if results is None:
+                    raise ValueError(messages.NO_DATA)
+                epoch_logs = copy.copy(_plain(results))
+                if validation is not None and self._should_eval(epoch, validation_freq):
+                    found = self.evaluate(callbacks=callbacks, return_dict=True, **validation)
+                    epoch_logs.update({f"val_{name}": one for name, one in found.items()})
+                callbacks.on_epoch_end(epoch, epoch_logs)
+                if self.stop_training:
+                    break
+        finally:
+            self._outfeed_manager.empty(outfeed)
+        return epoch_logs
+
+    def _evaluate_supported(self, *args, **kwargs):
+        return True
+
+    def _evaluate_delegate(self, x=None, y=None, batch_size=None, verbose="auto",
+                           sample_weight=None, steps=None, callbacks=None, max_queue_size=10,
+                           workers=1, use_multiprocessing=False, return_dict=False, **kwargs):
+        self._assert_compile_was_called()
+        self._check_call("evaluate")
+        self._check_sample_weight_warning(x, sample_weight)
+        kwargs.pop("_use_cached_eval_dataset", None)
+        if kwargs:
+            raise TypeError(f"Invalid keyword arguments: {list(kwargs)}")
+        verbose = _training._get_verbosity(verbose, self.distribute_strategy)
+        with self.distribute_strategy.scope():
+            handler = self._handler(
+                x=x, y=y, sample_weight=sample_weight, batch_size=batch_size,
+                steps_per_epoch=steps, max_queue_size=max_queue_size, workers=workers,
+                use_multiprocessing=use_multiprocessing)
+            callbacks = self._callbacks(callbacks, verbose, 1, handler)
+            function = self._inference_function_for("test", handler.steps_of_an_execution)
+            self._test_counter.assign(0)
+            callbacks.on_test_begin()
+            outfeed = self._outfeed_manager.get_outfeed(
+                _Mode.EVALUATE, handler.element_spec, self._outfeed_kwargs)
+            runs = executions.Executions(self, "test", handler, outfeed, self._test_counter,
+                                         callbacks)
+            results = None
+            try:
+                for _, iterator in handler.enumerate_epochs_with_reuse(
+                        self._infeed_manager, _Mode.EVALUATE, self._infeed_kwargs):
+                    self.reset_metrics()
+                    results = runs.run(function, iterator,
+                                       self._is_asynchronous(handler.steps_of_an_execution))
+            finally:
+                self._outfeed_manager.empty(outfeed)
+            if results is None:
+                raise ValueError(messages.NO_DATA)
+            results = _plain(results)
+            callbacks.on_test_end(logs=results)
+        if return_dict:
+            return results
+        return _training.flatten_metrics_in_order(results, self.metrics_names)
+
+    def _predict_supported(self, *args, **kwargs):
+        return True
+
+    def _predict_delegate(self, x, batch_size=None, verbose="auto", steps=None, callbacks=None,
+                          max_queue_size=10, workers=1, use_multiprocessing=False):
+        self._check_call("predict")
+        verbose = _training._get_verbosity(verbose, self.distribute_strategy)
+        with self.distribute_strategy.scope():
+            handler = self._handler(
+                x=x, batch_size=batch_size, steps_per_epoch=steps, max_queue_size=max_queue_size,
+                workers=workers, use_multiprocessing=use_multiprocessing)
+            callbacks = self._callbacks(callbacks, verbose, 1, handler)
+            function = self._inference_function_for("predict", handler.steps_of_an_execution)
+            self._predict_counter.assign(0)
+            callbacks.on_predict_begin()
+            outfeed = self._outfeed_manager.get_outfeed(
+                _Mode.PREDICT, handler.element_spec, self._outfeed_kwargs)
+            runs = executions.Executions(self, "predict", handler, outfeed, self._predict_counter,
+                                         callbacks)
+            outputs = None
+            try:
+                for _, iterator in handler.enumerate_epochs_with_reuse(
+                        self._infeed_manager, _Mode.PREDICT, self._infeed_kwargs):
+                    outputs = runs.run(function, iterator, self._asynchronous_callbacks)
+            finally:
+                self._outfeed_manager.empty(outfeed)
+            if not outputs:
+                raise ValueError(messages.NO_DATA)
+            callbacks.on_predict_end()
+        return executions.joined(outputs)
+
+
+def _plain(logs):
+    return inner.module("utils.tf_utils").sync_to_numpy_or_python_type(logs)

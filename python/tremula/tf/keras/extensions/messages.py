@@ -1,0 +1,120 @@
+"""What the extensions say, in the original's words.
+
+Origin: graphcore/keras, SDK 3.4, keras/ipu/extensions/{extensions_base, data_adapter,
+model_extensions, sequential_extensions}.py. A text that is ours says so.
+"""
+
+# ---- Options ----
+
+POSITIVE = ("Expected `gradient_accumulation_steps_per_replica` to be a positive integer, but got "
+            "{} instead.")
+METHOD = ("Cannot parse {} as one of GradientAccumulationReductionMethod. Valid values are: SUM, "
+          "MEAN, RUNNING_MEAN.")
+REPLICATED_METHOD = ("Cannot parse {} as a ReplicatedMetricReductionMethod. Valid values are: "
+                     "NONE, LIST, SUM, MEAN.")
+OPT = ("Found `opt` key in `gradient_accumulation_optimizer_kwargs`. This is not supported as the "
+       "optimizer which the model has been compiled with is automatically wrapped.")
+NUM_MINI_BATCHES = (
+    "Found `num_mini_batches` key in `gradient_accumulation_optimizer_kwargs`. Set the "
+    "`gradient_accumulation_steps_per_replica` argument to `set_gradient_accumulation_options` "
+    "instead.")
+REMOVED = ("Found `experimental_normalize_gradients` argument to `{}`. This argument has now been "
+           "removed, use `gradient_accumulation_reduction_method` instead.")
+NO_DICT = "`{}` must be a dictionary."
+DEVICE_MAPPING = "Expected `device_mapping` to be a list of integers."
+EXPLICIT = ("Found `{}` key in `pipelining_kwargs`. Set the `{}` argument to "
+            "`set_pipelining_options` instead.")
+AUTOMATIC = "Found `{}` key in `{}`. This argument is automatically set by Keras."
+INCOMPATIBLE = "Found `{}` key in `{}`. This argument is not compatible with Keras."
+
+# ---- Running ----
+
+EAGER = ("Keras models cannot run eagerly when using `IPUStrategy`. Set `run_eagerly=False` when "
+         "calling `compile`.")
+NO_IPU = "{} can only be used on an IPU device."
+TOO_FEW_IPUS = ("Current device has {} IPUs attached, however the current model requires a "
+                "multiple of {} IPUs.")
+OVERRIDDEN = (
+    "The function `{}` for the model {} has been overridden. This is not supported when using "
+    "Keras within an IPUStrategy. Either remove the override from your model definition or set "
+    "`enable_keras_extensions=False` when creating the IPUStrategy.")
+OVERRIDDEN_IN_PIPELINE = ("The function `{}` for the model {} has been overridden. This is not "
+                          "supported for pipelined Keras models.")
+NO_ACCUMULATION = (
+    "The model which you are attempting to train is pipelined, however "
+    "`gradient_accumulation_steps_per_replica` has not been set through "
+    "`set_pipelining_options()`. You need to set this value as pipelined models will perform "
+    "gradient accumulation when training.")
+NOT_DIVISIBLE = (  # the missing space is the original's
+    "The {}model has been configured to use gradient accumulation for training, however the "
+    "current `steps_per_execution` value (set to {}) is not divisible by "
+    "`gradient_accumulation_steps_per_replica` ({}). You need to adjust either "
+    "`steps_per_execution` or`gradient_accumulation_steps_per_replica` to make sure that "
+    "`steps_per_execution` is divisible by `gradient_accumulation_steps_per_replica`.")
+MINIMIZE = ("When using Gradient Accumulation or Pipelining, the provided optimizer must not "
+            "override OptimizerV2.minimize.")
+ONLY_V2 = ("use_v2_gradient_accumulation_optimizer may only be set to True when an OptimizerV2 "
+           "derived optimizer is used.")
+NO_VARIABLES = ("When _KerasOptimizerWrapper has been instantiated with it's model set to None, "
+                "var_list must be provided.")
+NO_CAPTURED = "captured_grads cannot be used as the wrapped optimizer doesn't support it"
+NO_DATA = "Expect x to be a non-empty array or dataset."
+
+# ---- Models ----
+
+NO_WEIGHTS = ("Weights for model {} have not yet been created. Weights are created when the Model "
+              "is first called on inputs or `build()` is called with an `input_shape`.")
+NO_CALL = ("The function `call` for the model {} has not been implemented. When subclassing the "
+           "`Model` class you must implement the `call` function.")
+SINGLE_INPUT = ("Layers in a Sequential model should only have a single input, but we received a "
+                "{}: {}. Consider rewriting this model with the Functional API.")
+BUILD_SHAPE = (
+    "Specified input shape is not one of the valid types. Please specify a batch input shape of "
+    "type tuple, a list of input shapes, or a `keras.Input`. User provided input type: {}")
+BUILD_TYPES = (
+    "You cannot pass a plain shape to your model's `build` function if your layers do not support "
+    "float type inputs. You must pass a `keras.Input` object with the required dtype, or `call` "
+    "your model on real tensor data (of the correct dtype).")
+
+# ---- Data ----
+
+GENERATOR = ("The provided set of data is of type `{}` which is not compatible with the IPU's "
+             "requirement to know the data shape ahead of time. Please {}")
+USE_DATASET = "use `tf.data.Dataset.from_generator()` to specify the shape of your data."
+WRAP_ITERATOR = ("wrap your iterator inside a generator like so:\n\n"
+                 "def generator:\n    while True:\n        yield next(iterator)\n\nand ")
+PARTIAL_BATCH = (
+    "The provided set of data has a partial batch, which could result in data being dropped. "
+    "Either adjust the `batch_size` of your model (currently set to {}) or pad your dataset to "
+    "ensure there are no partial batches.")
+SHAPE = ("The provided set of data contains a shape {} which is not fully defined. Executing on "
+         "IPU requires all dataset elements to have fully defined shapes. If using batch() make "
+         "sure to set `drop_remainder=True`.")
+NOT_ENOUGH = ("Your input does not have enough data. Make sure that your dataset or generator can "
+              "generate at least {} batches (currently it can only generate {} batches). You may "
+              "need to use the repeat() function when building your dataset.")
+NO_SIZE = "Could not infer the size of the data. You must specify the number of steps to run."
+TOO_FEW_ITEMS = ("The provided dataset contains {} items, but all {} replicas are requested to run "
+                 "{} steps each. Make sure the dataset contains at least {} items.")
+NO_DIVISOR = ("`steps_per_execution` ({}) must be a divisor of the number of batches ({}) in the "
+              "dataset provided{}.")
+TO_REPLICA = " to this replica"
+NO_FACTOR = ("Cannot call {} before the replication factor is set. Either specify the replication "
+             "factor in the constructor or set it using set_replication_factor.")
+
+# ---- Log ----
+
+DROPPED = ("Dataset of length {} is being evenly distributed between {} replicas. The remaining "
+           "{} batch{} will be dropped.")
+FEWER_STEPS = ("`steps_per_execution` has been set to {} but the dataset provided{} only contains "
+               "{} batches. Using {} as `steps_per_execution`.")
+UNKNOWN_SIZE = ("The provided set of data has an unknown size. This can result in runtime errors "
+                "if not enough data is provided during execution.")
+NUMPY = ("{} is of type `np.ndarray`. This will be cast to `tf.Tensor` during every call to: {}. "
+         "If you plan to call any of these functions multiple times in your program, it is "
+         "recommended to pre-emptively cast to `tf.Tensor` to avoid the repeated computation.")
+ONE_STEP = ("The model `{}` has been configured with only {} steps per execution. Consider "
+            "increasing the value for the `steps_per_execution` argument passed to the `compile()` "
+            "method to improve performance.")
+EFFECTIVE = "Training is{}{}{}, your effective batch size is {}."
+UPDATES = "Doing {} weight update{} per execution per replica, which is {} per epoch per replica."

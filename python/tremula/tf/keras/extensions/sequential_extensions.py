@@ -1,0 +1,19 @@
+"""The extension of Keras' Sequential."""
+
+import tensorflow as tf
+
+from tremula.tf.keras.extensions import extensions_base, messages, stage_assignments
+
+
+class SequentialExtension(stage_assignments.SequentialStages, extensions_base.KerasExtensionBase):
+    """What a Sequential has in the scope of an IPUStrategy."""
+
+    def _build_for_data(self, element_spec):
+        """Makes the weights, for the first element of the data."""
+        inputs = extensions_base.inputs_of(element_spec)
+        if not isinstance(inputs, tf.TensorSpec):
+            raise RuntimeError(messages.SINGLE_INPUT.format(type(inputs), inputs))
+        if not self.built:
+            self._build_graph_network_for_inferred_shape(inputs.shape, inputs.dtype)
+        if not self.built:
+            self.build(inputs.shape)

@@ -1,0 +1,450 @@
+"""Which stage each layer of a model runs in: the methods of models that concern it."""
+
+import inspect
+
+import tensorflow as tf
+
+from tremula.tf.inner import keras, logs
+from tremula.tf.keras.extensions import (
+    messages, pipeline_graph, pipeline_stage_assignment as psa, stage_summary)
+
+_NO_STAGE = (
+    "All layers of a pipelined model must have an associated pipeline stage. However, {} has not "
+    "been assigned to one. Pipeline stages can be assigned when a layer is constructed, or each "
+    "time a layer is called. Different pipeline stages can assigned to each call.")
+
+
+class _Stages:
+    """Base of the three mixins.
+
+    Each says what its model's calls are: _stage_nodes(), _stage_graph(), _stage_inputs(),
+    _stage_arguments(); and which classes its assignments have.
+    """
+
+    _pipeline_stage_assignment = []  # never changed: lists are put in its place
+    _LAYER = _NESTED = None
+
+    def _is_pipelined(self):
+        return bool(self._pipeline_stage_assignment)
+
+    def _get_pipeline_maximum_pipeline_stage(self):
+        return max(_flat_stages(self._pipeline_stage_assignment))
+
+    def get_pipeline_stage_assignment(self):
+        """The assignments of the layers' calls in the order in which they run, without input
+        layers; their stages are None where the model is not pipelined."""
+        if self._pipeline_stage_assignment:
+            return list(self._pipeline_stage_assignment)
+        return self._new_assignments()
+
+    def set_pipeline_stage_assignment(self, pipeline_stage_assignment):
+        """Makes the model a pipeline of these stages.
+
+        Raises ValueError for what does not fit to the layers, or to the order in which they run.
+        """
+        self._check_assignments(pipeline_stage_assignment)
+        self._keep_assignments(pipeline_stage_assignment)
+
+    def reset_pipeline_stage_assignment(self):
+        """Makes the model one that is no pipeline."""
+        self._keep_assignments([])
+
+    def _keep_assignments(self, assignments):
+        vars(self)["_pipeline_stage_assignment"] = assignments  # Keras would put a list of its own
+        self._reset_ipu_extension()
+
+    def print_pipeline_stage_assignment_summary(self, line_length=None, print_fn=None):
+        """Prints a table of the layers with their stages: lines of `line_length` characters, by
+        `print_fn` (print)."""
+        stage_summary.print_summary(self.name, self.get_pipeline_stage_assignment(),
+                                    self._stage_nodes() is not None, line_length, print_fn)
+
+    def _refuse_own_call(self, base, kind):
+        """Raises RuntimeError for a pipeline whose call() is not that of `base`."""
+        if self._is_pipelined() and getattr(self.call, "__func__", None) is not base.call:
+            raise RuntimeError(
+                f"The function `call` for the model {self.name} has been overridden. This is not "
+                f"supported for pipelined Keras {kind} models.")
+
+    def _check_kept_assignments(self):
+        """Raises ValueError if the model has changed since its stages were set."""
+        self._check_assignments(self._pipeline_stage_assignment)
+
+    def _stage_outputs(self, tensors):
+        """Tensors in the structure that the model returns."""
+        return tf.nest.pack_sequence_as(self._stage_graph().outputs, tensors)
+
+    # ---- Making ----
+
+    def _new_assignments(self, of_scopes=False, stage=None):
+        """Assignments of the stages that scopes have given, or of None. `stage` is for calls that
+        have none."""
+        return [self._new_assignment(layer, node, of_scopes, stage)
+                for layer, node in self._stage_calls()]
+
+    def _new_assignment(self, layer, node, of_scopes, stage):
+        own = psa.stage_of(node) if of_scopes and node is not None else None
+        own = stage if own is None else own
+        where = [] if node is None else [layer._inbound_nodes.index(node)]
+        if not isinstance(layer, _Stages):
+            if of_scopes and own is None:
+                raise ValueError(_NO_STAGE.format(layer.name))
+            return self._LAYER(layer, *where, own)
+        _trace_call(layer, node)
+        inside = _copies(layer._pipeline_stage_assignment)
+        return self._NESTED(layer, *where,
+                            inside or layer._new_assignments(of_scopes, own))
+
+    def _stage_calls(self):
+        """Pairs (layer, its call or None)."""
+        return [(node.layer, node) for node in self._stage_nodes()]
+
+    def _use_scopes(self):
+        """Makes the model a pipeline if PipelineStage scopes have given stages to calls."""
+        if any(_has_stage(node) for node in self._stage_nodes()):
+            assignments = self._new_assignments(of_scopes=True)
+            self._check_assignments(assignments)
+            vars(self)["_pipeline_stage_assignment"] = assignments
+
+    # ---- Checks ----
+
+    def _check_assignments(self, assignments):
+        """Raises ValueError if assignments are not those of the layers' calls, with stages in which
+        they can run."""
+        self._check_list(assignments)
+        pipeline_graph.check_order(pipeline_graph.Steps(self, assignments))
+
+    def _check_list(self, assignments):
+        if not isinstance(assignments, list):
+            raise ValueError("`pipeline_stage_assignment` needs to be a list.")
+        calls = self._stage_calls()
+        self._check_length(assignments, calls)
+        for one, (layer, node) in zip(assignments, calls):
+            self._check_class(one, layer)
+            self._check_matches(one, layer, node)
+            if one.is_nested_model:
+                layer._check_list(one.pipeline_stage_assignments)
+            elif one.pipeline_stage is None:
+                raise ValueError(self._without_stage(one))
+
+    @staticmethod
+    def _check_length(assignments, calls):
+        if len(assignments) != len(calls):
+            raise ValueError(
+                f"The length of the provided `pipeline_stage_assignment` ({len(assignments)}) does "
+                f"not match the number of layers in the graph ({len(calls)}). Each layer needs to "
+                "be assigned a pipeline stage (excluding input layers).")
+
+    def _check_class(self, assignment, layer):
+        nested = isinstance(layer, _Stages)
+        wanted = self._NESTED if nested else self._LAYER
+        if not isinstance(assignment, wanted):
+            what = "nested model" if nested else "layer"
+            raise ValueError(
+                f"The pipeline stage assignment for {what} {layer.name} in {self.name} must be an "
+                f"instance of `{wanted.__name__}`. Instead the assignment was of type "
+                f"{type(assignment).__name__}.")
+
+    def _check_matches(self, assignment, layer, node):
+        given = assignment.nested_model if assignment.is_nested_model else assignment.layer
+        message = ("The order of `pipeline_stage_assignment` does not match the post-order "
+                   f"generated from the graph ({given.name} != {layer.name}).")
+        if given is not layer:
+            raise ValueError(message)
+        if layer._inbound_nodes.index(node) != assignment.node_index:
+            raise ValueError(f"{message[:-2]}) (missmatched nodes of layer {layer.name}).")
+
+    @staticmethod
+    def _without_stage(assignment):
+        return (f"Layer {assignment.layer.name} with node_index {assignment.node_index} has not "
+                "been assigned a pipeline stage in `pipeline_stage_assignment`.")
+
+
+def _has_stage(node):
+    if psa.stage_of(node) is not None:
+        return True
+    layer = node.layer
+    if not isinstance(layer, _Stages):
+        return False
+    return layer._is_pipelined()
+
+
+def _trace_call(model, node):
+    """Traces the calls in a nested model that knows nothing of them yet."""
+    if isinstance(model, ModelStages) and model._traced_graph is None and node is not None:
+        model._trace_calls(tf.nest.map_structure(
+            lambda one: keras.public().Input(batch_shape=one.shape, dtype=one.dtype),
+            node.call_args[0]))
+
+
+def _copies(assignments):
+    """The same assignments in objects of their own: each call of a nested model has its stages."""
+    copies = []
+    for one in assignments:
+        where = [one.node_index] if hasattr(one, "node_index") else []
+        if one.is_nested_model:
+            copies.append(type(one)(one.nested_model, *where,
+                                    _copies(one.pipeline_stage_assignments)))
+        else:
+            copies.append(type(one)(one.layer, *where, one.pipeline_stage))
+    return copies
+
+
+def _flat_stages(assignments):
+    for one in assignments:
+        if one.is_nested_model:
+            yield from _flat_stages(one.pipeline_stage_assignments)
+        else:
+            yield one.pipeline_stage
+
+
+class FunctionalStages(_Stages):
+    """The stages of a functional model."""
+
+    _LAYER = psa.FunctionalLayerPipelineStageAssignment
+    _NESTED = psa.FunctionalNestedModelPipelineStageAssignment
+
+    def _stage_graph(self):
+        return pipeline_graph.Graph(self._nested_inputs, self._nested_outputs,
+                                    pipeline_graph.in_order(self._nodes_by_depth))
+
+    def _stage_nodes(self):
+        return self._stage_graph().nodes
+
+    def _stage_inputs(self):
+        return list(self.inputs)
+
+    def _stage_arguments(self, structure):
+        return self._flatten_to_reference_inputs(structure)
+
+    def _validate_call_function(self):
+        self._refuse_own_call(keras.module("engine.functional").Functional, "Functional")
+
+    def _get_pipelining_from_nodes_supported(self):
+        return True
+
+    def _get_pipelining_from_nodes_delegate(self):
+        self._use_scopes()
+
+
+class ModelStages(_Stages):
+    """The stages of an object of a subclass of keras.Model: of the calls of layers that its call()
+    makes for symbolic tensors."""
+
+    _LAYER = psa.ModelLayerPipelineStageAssignment
+    _NESTED = psa.NestedModelPipelineStageAssignment
+    _traced_graph = None
+
+    def get_pipeline_stage_assignment(self):
+        """As for functional models. Raises RuntimeError before build()."""
+        if self._traced_graph is None:
+            raise RuntimeError(
+                f"Cannot get pipeline stage assignments for model `{self.name}` which has not been "
+                "built yet. Please call `model.build()` first.")
+        return super().get_pipeline_stage_assignment()
+
+    def _check_list(self, assignments):
+        if self._traced_graph is None:
+            raise RuntimeError(
+                f"Cannot set pipeline stage assignments for model `{self.name}` which has not been "
+                "built yet. Please call `model.build()` first, or assign pipeline stages in your "
+                "graph definition using PipelineStage scopes.")
+        super()._check_list(assignments)
+
+    def _check_matches(self, assignment, layer, node):
+        if not assignment.is_nested_model:
+            given, index = assignment.layer, assignment.node_index
+            calls = len(given._inbound_nodes)
+            if not calls:
+                raise ValueError(
+                    f"Layer {given.name} has no recorded nodes in the graph, but "
+                    "`pipeline_stage_assignment` contains an assignment for node_index "
+                    f"{index}.")
+            if index >= calls:
+                raise ValueError(
+                    f"Layer {given.name} has {calls} invocation(s) in the graph, but "
+                    "`pipeline_stage_assignment` contains an assignment for node_index "
+                    f"{index}.")
+        super()._check_matches(assignment, layer, node)
+
+    def _trace_calls(self, inputs):
+        """Calls the model with symbolic tensors, to see which layers it calls. A stage that scopes
+        in call() give counts, unless stages are set: those must fit.
+
+        Raises NotImplementedError where there is no call(), RuntimeError where the stages that have
+        been set do not fit.
+        """
+        self._validate_call_function()
+        for layer in self.layers:
+            if not isinstance(layer, keras.public("layers").InputLayer):
+                layer._inbound_nodes.clear()
+                layer._outbound_nodes.clear()
+        outputs = self.call(inputs, *_training(self.call))
+        vars(self)["_traced_graph"] = pipeline_graph.traced(inputs, outputs)
+        if self._is_pipelined():
+            self._check_kept_assignments()
+        else:
+            self._use_scopes()
+
+    def _check_kept_assignments(self):
+        try:
+            super()._check_kept_assignments()
+        except ValueError as error:
+            raise RuntimeError(
+                f"The pipeline stage assignments for model {self.name} are no longer valid: "
+                f'"{error}" This can happen if the model is invoked with shapes or dtypes which '
+                "are incompatible with those from the previous invocation, or those passed to "
+                "`model.build`. Try calling `model.build` and specifying a less restrictive shape. "
+                "You can specify dtypes to `model.build` by passing in `keras.Input` objects "
+                "instead of plain shapes.") from error
+
+    def _validate_call_function(self):
+        base = keras.module("engine.training").Model
+        if getattr(self.call, "__func__", None) is base.call:
+            raise NotImplementedError(messages.NO_CALL.format(self.name))
+
+    def _stage_graph(self):
+        return self._traced_graph
+
+    def _stage_nodes(self):
+        return self._traced_graph.nodes
+
+    def _stage_inputs(self):
+        return tf.nest.flatten(self._traced_graph.inputs)
+
+    def _stage_arguments(self, structure):
+        return tf.nest.flatten(structure)
+
+
+def _training(call):
+    """[False] where call() must be given `training` as its second argument, else []."""
+    parameters = list(inspect.signature(call).parameters.values())
+    return [False] if len(parameters) > 1 and parameters[1].name == "training" and (
+        parameters[1].default is inspect.Parameter.empty) else []
+
+
+class SequentialStages(_Stages):
+    """The stages of a Sequential model; scopes do not count."""
+
+    _LAYER = psa.SequentialLayerPipelineStageAssignment
+    _NESTED = psa.SequentialNestedModelPipelineStageAssignment
+    _pipeline_stage_assignment_valid = False
+
+    def get_pipeline_stage_assignment(self):
+        """The assignments of the layers, in their order; their stages are None where the model is
+        not pipelined."""
+        if self._is_pipelined() and not self._pipeline_stage_assignment_valid:
+            logs.module().info(
+                "Calling `get_pipeline_stage_assignment()` on a model which has had layers "
+                "added/removed since the last `set_pipeline_stage_assignment()` call which means "
+                "that the current assignment is not valid.")
+        return super().get_pipeline_stage_assignment()
+
+    def set_pipeline_stage_assignment(self, pipeline_stage_assignment):
+        """Makes the model a pipeline. Numbers in the list become assignments of the layers.
+
+        Raises ValueError for what does not fit to the layers, or to the order in which they run.
+        """
+        if not isinstance(pipeline_stage_assignment, list):
+            raise ValueError("`pipeline_stage_assignment` needs to be a list")
+        for index, (one, layer) in enumerate(zip(pipeline_stage_assignment, self.layers)):
+            if isinstance(one, int):
+                pipeline_stage_assignment[index] = self._LAYER(layer, one)
+        super().set_pipeline_stage_assignment(pipeline_stage_assignment)
+
+    def _keep_assignments(self, assignments):
+        self._pipeline_stage_assignment_valid = bool(assignments)
+        super()._keep_assignments(assignments)
+
+    # ---- add() and pop() ----
+
+    def _add_supported(self, layer):
+        del layer
+        return True
+
+    def _add_delegate(self, layer):
+        self._layers_change("Adding")
+        return self.add(layer, __extension_delegate=False)
+
+    def _pop_supported(self):
+        return True
+
+    def _pop_delegate(self):
+        self._layers_change("Removing")
+        return self.pop(__extension_delegate=False)
+
+    def _layers_change(self, what):
+        if self._is_pipelined():
+            self._pipeline_stage_assignment_valid = False
+            logs.module().info(
+                "%s a layer %s a pipelined Sequential model has invalidated the pipeline stage "
+                "assignment. You need to call `set_pipeline_stage_assignment()` before executing "
+                "again.", what, "to" if what == "Adding" else "from")
+
+    # ---- Calls ----
+
+    def _stage_calls(self):
+        return [(layer, None) for layer in self.layers]
+
+    def _stage_nodes(self):
+        return None  # one layer after the other
+
+    def _stage_inputs(self):
+        return list(self.inputs) if self._graph_initialized else [None]
+
+    def _stage_arguments(self, structure):
+        return tf.nest.flatten(structure)
+
+    def _stage_outputs(self, tensors):
+        return tensors[0]
+
+    def _validate_call_function(self):
+        self._refuse_own_call(keras.module("engine.sequential").Sequential, "Sequential")
+
+    # ---- Checks ----
+
+    def _check_assignments(self, assignments):
+        self._check_list(assignments)
+        if any(one.is_nested_model for one in assignments):
+            pipeline_graph.check_order(pipeline_graph.Steps(self, assignments))
+        else:
+            self._check_numbers(assignments)
+
+    def _check_class(self, assignment, layer):
+        if not isinstance(assignment, (self._LAYER, self._NESTED)) or (
+                assignment.is_nested_model != isinstance(layer, _Stages)):
+            raise ValueError(
+                "All elements of `pipeline_stage_assignment` must be instances of "
+                "`SequentialLayerPipelineStageAssignment` for layers or  "
+                "`SequentialNestedModelPipelineStageAssignment` for nested models.")
+
+    def _check_matches(self, assignment, layer, node):
+        given = assignment.nested_model if assignment.is_nested_model else assignment.layer
+        if given is not layer:
+            index = self.layers.index(layer)
+            raise ValueError(
+                f"The provided assignment at index {index} `pipeline_stage_assignment` is for "
+                f"layer {given.name}, but the layer in the Sequential model at index {index} is "
+                f"{layer.name}.")
+
+    def _without_stage(self, assignment):
+        nested = any(isinstance(layer, _Stages) for layer in self.layers)
+        where = " in `pipeline_stage_assignment`" if nested else ""
+        return f"Layer {assignment.layer.name} has not been assigned a pipeline stage{where}."
+
+    @staticmethod
+    def _check_numbers(assignments):
+        before = None
+        for one in assignments:
+            if before is None and one.pipeline_stage != 0:
+                raise ValueError(
+                    "The first layer in a pipelined sequential model needs to be assigned to the "
+                    f"0th pipeline stage, however it was assigned to {one.pipeline_stage}.")
+            if before is not None and one.pipeline_stage not in (before, before + 1):
+                raise ValueError(
+                    f"Layer {one.layer.name} has been assigned to pipeline stage "
+                    f"{one.pipeline_stage}, however the previous layer in the Sequential model was "
+                    f"assigned to pipeline stage {before}. A layer in a Sequential model can only "
+                    "be assigned to the same pipeline stage as the previous layer or to the next "
+                    "pipeline stage.")
+            before = one.pipeline_stage

@@ -1,0 +1,168 @@
+"""The functions that run on the IPU, of models that are no pipelines: a loop over steps, each with
+an element of the infeed and a result for the outfeed."""
+
+import inspect
+
+import tensorflow as tf
+
+from tremula.tf.inner import functions
+from tremula.tf.inner import keras as inner
+from tremula.tf.ipu.eager import backprop
+from tremula.tf.ipu.ops import all_to_all_op, cross_replica_ops
+from tremula.tf.ipu.optimizers import gradient_accumulation_optimizer
+from tremula.tf.keras.extensions import messages, options
+
+_Reduction = options.ReplicatedMetricReductionMethod
+
+
+def make_train_function(model, accumulation_count):
+    """A function of (steps, iterator, outfeed) that trains a model."""
+    apply = _applier(model, accumulation_count)
+    unpack = inner.module("engine.data_adapter").unpack_x_y_sample_weight
+
+    def train_step(data):
+        x, y, sample_weight = unpack(data)
+        with backprop.GradientCaptureContext() as captured:
+            with tf.GradientTape() as tape:
+                predicted = model(x, training=True)
+                loss = model.compute_loss(x, y, predicted, sample_weight)
+            model._validate_target_and_loss(y, loss)
+            results = model.compute_metrics(x, y, predicted, sample_weight)
+            gradients = compute_gradients(model.optimizer, loss, model.trainable_variables, tape)
+        apply(gradients, captured.captured_gradients)
+        return results
+
+    return _loop(model, train_step, "train_function")
+
+
+def make_test_function(model):
+    """A function of (steps, iterator, outfeed) that evaluates a model."""
+    return _loop(model, model.test_step, "test_function")
+
+
+def make_predict_function(model):
+    """A function of (steps, iterator, outfeed) that predicts."""
+    return _loop(model, model.predict_step, "predict_function")
+
+
+def _loop(model, step, name):
+    def run(steps, iterator, outfeed):
+        def body(done):
+            outfeed.enqueue(_reduced(model, step(next(iterator))))
+            return done + 1
+
+        tf.while_loop(lambda done: done < steps, body, [tf.constant(0)])
+
+    run.__name__ = name
+    return functions.without_retracing_warning(tf.function(run, jit_compile=True))
+
+
+def _reduced(model, results):
+    """The results of a step as they are wanted of several replicas."""
+    method, count = model._replicated_metric_reduction_method, model._get_replication_factor()
+    if count == 1 or method is _Reduction.NONE:
+        return results
+
+    def reduce(value):
+        if method is _Reduction.LIST:
+            return all_to_all_op.all_gather(value, count)
+        if method is _Reduction.SUM:
+            return cross_replica_ops.cross_replica_sum(value)
+        return cross_replica_ops.cross_replica_mean(value)
+
+    return tf.nest.map_structure(lambda one: reduce(tf.convert_to_tensor(one)), results)
+
+
+# ---- Optimizers ----
+
+def compute_gradients(optimizer, loss, variables, tape):
+    """Pairs of gradients and variables, as an optimizer of Keras computes them from a tape."""
+    if isinstance(optimizer, inner.legacy_optimizer()):
+        return optimizer._compute_gradients(loss, variables, tape=tape)
+    if hasattr(optimizer, "compute_gradients"):
+        return optimizer.compute_gradients(loss, variables, tape)
+    return list(zip(tape.gradient(loss, variables), variables))  # one of TensorFlow 1
+
+
+def takes_captured(optimizer):
+    """Whether apply_gradients() of an optimizer takes gradients that layers have captured."""
+    return getattr(optimizer, "supports_captured_grads", False) or "captured_grads" in (
+        inspect.getfullargspec(inspect.unwrap(optimizer.apply_gradients)).kwonlyargs)
+
+
+def check_optimizer(optimizer):
+    """Raises ValueError for an optimizer whose minimize() is the program's own: sums of gradients
+    are applied without it."""
+    legacy = inner.legacy_optimizer()
+    optimizer = getattr(optimizer, "inner_optimizer", optimizer)
+    if isinstance(optimizer, legacy) and type(optimizer).minimize is not legacy.minimize:
+        owner = next(one for one in type(optimizer).__mro__ if "minimize" in vars(one))
+        if not owner.__module__.startswith(("tremula.", f"{inner.package()}.")):
+            raise ValueError(messages.MINIMIZE)
+
+
+class _KerasOptimizerWrapper(tf.compat.v1.train.Optimizer):
+    """An optimizer of Keras as one of TensorFlow 1. The variables are those of `model`, which may
+    be None."""
+
+    def __init__(self, model, opt):
+        super().__init__(False, "optimizer_shim")
+        self._model, self._optimizer = model, opt
+
+    @property
+    def supports_captured_grads(self):
+        """Whether the optimizer takes what layers have captured."""
+        return takes_captured(self._optimizer)
+
+    def compute_gradients(self, loss, var_list=None, **_):
+        """Pairs of gradients and variables. Raises ValueError without variables."""
+        if self._model is None and not var_list:
+            raise ValueError(messages.NO_VARIABLES)
+        variables = var_list if self._model is None else self._model.trainable_weights
+        if isinstance(self._optimizer, inner.legacy_optimizer()):
+            return list(zip(self._optimizer.get_gradients(loss, variables), variables))
+        return list(zip(tf.gradients(loss, variables), variables))
+
+    def apply_gradients(self, grads_and_vars, global_step=None, name=None, captured_grads=None):
+        """The operation that applies gradients. Raises ValueError for captured ones where the
+        optimizer takes none."""
+        del global_step, name
+        if captured_grads:
+            if not takes_captured(self._optimizer):
+                raise ValueError(messages.NO_CAPTURED)
+            applied = self._optimizer.apply_gradients(grads_and_vars, captured_grads=captured_grads)
+        else:
+            applied = self._optimizer.apply_gradients(grads_and_vars)
+        return tf.no_op() if applied is None else applied
+
+
+def _applier(model, count):
+    """The function of (pairs, captured gradients) that applies gradients, or adds them up."""
+    optimizer = accumulating(model, model.optimizer, count) if count > 1 else model.optimizer
+
+    def apply(gradients, captured):
+        if captured and takes_captured(optimizer):
+            optimizer.apply_gradients(gradients, captured_grads=captured)
+        else:
+            optimizer.apply_gradients(gradients)
+
+    return apply
+
+
+def accumulating(model, optimizer, count):
+    """An optimizer around one that is applied in each `count`th step."""
+    from tremula.tf.keras.optimizers import als_optimizer
+    from tremula.tf.keras.optimizers import gradient_accumulation_optimizer as by_variable
+    check_optimizer(optimizer)
+    keywords = {"reduction_method": model._gradient_accumulation_reduction_method,
+                **model._gradient_accumulation_optimizer_kwargs}
+    if isinstance(optimizer, als_optimizer.ALSOptimizer):
+        return als_optimizer.ALSGradientAccumulationOptimizer(optimizer, count, **keywords)
+    if not model._use_v2_gradient_accumulation_optimizer:
+        return gradient_accumulation_optimizer.GradientAccumulationOptimizerV2(
+            _KerasOptimizerWrapper(model, optimizer), count, **keywords)
+    try:
+        optimizer = inner.to_legacy(optimizer)
+    except ValueError:
+        raise ValueError(messages.ONLY_V2) from None
+    return by_variable.GradientAccumulationOptimizer(optimizer, count, **keywords)
