@@ -38,7 +38,7 @@ class Executions:
                 result = [*(result or []), outputs]
                 logs = {"outputs": outputs}
             else:
-                result = logs = self._unpack(tf.nest.map_structure(self._last, self._read_all()))
+                result = logs = tf.nest.map_structure(self._last, self._read_all())
             self._end(step + self._steps - 1, logs)
             if self._stops():
                 break
@@ -52,8 +52,7 @@ class Executions:
             def end(step, outputs):
                 self._end(step, {"outputs": outputs})
 
-        thread = kind(self._outfeed.read, self._handler.inferred_steps, self._replicas,
-                      self._begin, end, self._unpack)
+        thread = kind(self._read, self._handler.inferred_steps, self._replicas, self._begin, end)
         thread.start()
         done = 0
         try:
@@ -77,24 +76,27 @@ class Executions:
 
     # ---- Results ----
 
-    def _read_all(self):
-        """A structure of arrays [steps(, replicas), ...]."""
+    def _read(self):
+        """What there is, as a structure of arrays [steps(, replicas), ...], or None."""
         found = self._outfeed.read()
+        return found if found is None else self._unpack(found)
+
+    def _read_all(self):
+        found = self._read()
         if found is None:  # nothing leaves a device with synthetic data
             lead = (self._steps, self._replicas) if self._replicas > 1 else (self._steps,)
-            found = self._outfeed.zeros(lead)
+            found = self._unpack(self._outfeed.zeros(lead))
         return found
+
+    def _unpack(self, found):
+        """The results in what a program enqueues: a pipeline enqueues a list of them."""
+        return found[0] if self._model._is_pipelined() else found
 
     def _merge(self, one):
         return extensions_util.merge_into_batch_dimension(one, self._replicas)
 
     def _last(self, one):
         return one[(-1, -1) if self._replicas > 1 else -1]
-
-    def _unpack(self, results):
-        """The metrics: of a pipeline they are the first of what it gives."""
-        is_packed = self._kind != "predict" and isinstance(results, (list, tuple))
-        return results[0] if is_packed and self._model._is_pipelined() else results
 
 
 def joined(parts):

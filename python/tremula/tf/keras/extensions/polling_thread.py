@@ -15,15 +15,14 @@ class PollingThread(threading.Thread):
     """Reads an outfeed until so many steps are there. For each step, and for each replica in turn,
     calls batch_begin_fn(step) and batch_end_fn(step, results).
 
-    read    gives what the outfeed has: a structure of arrays [steps(, replicas), ...], or None
-    unpack  makes what a callback gets of the results of a step
+    read  gives what the outfeed has: a structure of arrays [steps(, replicas), ...], or None
     """
 
-    def __init__(self, read, num_steps, replication_factor, batch_begin_fn, batch_end_fn,
-                 unpack=lambda results: results):
+    def __init__(self, read, num_steps, replication_factor, batch_begin_fn,
+                 batch_end_fn):
         super().__init__(name="tremula-callbacks", daemon=True)
         self._read, self._num_steps, self._replicas = read, num_steps, replication_factor
-        self._begin, self._end, self._unpack = batch_begin_fn, batch_end_fn, unpack
+        self._begin, self._end = batch_begin_fn, batch_end_fn
         self._cancelled = threading.Event()
         self._first_data, self._wait = None, _LONGEST_WAIT
         self._result, self._error = None, None
@@ -52,7 +51,6 @@ class PollingThread(threading.Thread):
                 index = (i, replica) if self._replicas > 1 else i
                 self._begin(step)
                 found = tf.nest.pack_sequence_as(results, [one[index] for one in flat])
-                found = self._unpack(found)
                 self._end(step, found)
                 self._keep(found)
             step += 1
