@@ -64,6 +64,11 @@ class IPUIterator(strategies.owned_iterator()):
             kwargs.get("prefetch_depth"), bool(kwargs.get("optimise_latency")))
         self._queue.initializer  # pylint: disable=pointless-statement
 
+    def restart(self, dataset):
+        """Goes on with another dataset of the same element_spec, from its beginning. Functions
+        that read this iterator stay as they are."""
+        self._queue.restart(dataset)
+
     def __iter__(self):
         return self
 
@@ -121,14 +126,15 @@ class IPUOwnedIterator(IPUIterator):
     def __init__(self, dataset=None, infeed_spec=None, element_spec=None, **kwargs):
         super().__init__(dataset, infeed_spec, element_spec, **kwargs)
         if self._queue is not None:
-            weakref.finalize(self, _delete, self._queue._id).atexit = False
+            weakref.finalize(self, delete, self._queue._id).atexit = False
 
     @property
     def _type_spec(self):
         return _IPUOwnedIteratorSpec(self._infeed_spec, self._element_spec)
 
 
-def _delete(feed_id):
+def delete(feed_id):
+    """Deletes an infeed queue, and the programs that read the queue."""
     programs.forget_feed(feed_id)
     try:
         eager.run_on_cpu("IpuInfeedReset", feed=feed_id, remove=True, refusal="", empty="")

@@ -19,3 +19,11 @@ def dataset_of_variant(variant, types, shapes):
     from tensorflow.python.data.ops import dataset_ops
     spec = tuple(tf.TensorSpec(shape, dtype) for shape, dtype in zip(shapes, types))
     return dataset_ops._VariantDataset(variant, spec)
+
+
+def prefetch_depth(dataset):
+    """How many elements a dataset holds ready as its last step, a tensor; None if it does not."""
+    from tensorflow.python.data.ops import dataset_ops, prefetch_op
+    if isinstance(dataset, dataset_ops.DatasetV1Adapter):
+        dataset = dataset._dataset
+    return dataset._buffer_size if isinstance(dataset, prefetch_op._PrefetchDataset) else None

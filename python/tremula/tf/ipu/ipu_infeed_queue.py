@@ -73,6 +73,7 @@ class IPUInfeedQueue:
         self._dequeued = self._initialized = False
         with tf.device("/device:CPU:0"):
             self._dataset = dataset
+            self._is_at_start = tf.executing_eagerly()
             self._iterator = strategies.plain_iterator(dataset) if tf.executing_eagerly() else (
                 tf.data.make_initializable_iterator(dataset))
         self._initializer = None if tf.executing_eagerly() else self._make_initializer()
@@ -119,6 +120,12 @@ class IPUInfeedQueue:
         raise ValueError("IPUInfeedQueue.get_next is obsolete: pass the queue to loops.repeat or "
                          "loops.while_loop, which hand its elements to the loop body.")
 
+    def restart(self, dataset):
+        """Eager mode: starts the queue again, from the beginning of a dataset whose elements have
+        the same types and shapes. For the runtime."""
+        self._dataset, self._is_at_start = dataset, False
+        self._initialize_now()
+
     def next_element(self):
         """The next element as an optional: how the program is fed. For the runtime."""
         return self._iterator.get_next_as_optional()
@@ -134,8 +141,10 @@ class IPUInfeedQueue:
         import tensorflow.compat.v1 as tf
         eager.run_on_cpu("IpuInfeedReset", feed=self._id, remove=False,
                           refusal=self._refused_types(), empty=self._empty())
-        with tf.device("/device:CPU:0"):
-            datasets.restart_iterator(self._iterator, self._dataset)
+        if not self._is_at_start:
+            with tf.device("/device:CPU:0"):
+                datasets.restart_iterator(self._iterator, self._dataset)
+        self._is_at_start = False
 
     def _reset(self, delete=False):
         import tensorflow.compat.v1 as tf
