@@ -74,14 +74,3 @@ def owned_iterator():
     """The class of the iterators of datasets in eager mode."""
     from tensorflow.python.data.ops import iterator_ops
     return iterator_ops.OwnedIterator
-
-
-@contextlib.contextmanager
-def no_strategy():
-    """A block, in a graph, that is in no strategy's scope."""
-    from tensorflow.python.distribute import distribute_lib
-    distribute_lib._push_per_thread_mode(distribute_lib._get_default_replica_mode())
-    try:
-        yield
-    finally:
-        distribute_lib._pop_per_thread_mode()

@@ -154,7 +154,7 @@ class IpuModelBase(inner.public().Model):
                repr(dataset.element_spec))
         if key not in self._programs:
             self._programs[key] = programs.Program(
-                self._build_program(mode, steps_per_run, *outfeed_options), dataset,
+                mode, self._build_program(mode, steps_per_run, *outfeed_options), dataset,
                 strategy._device_ordinal, prefetch_depth)
         return self._programs[key]
 

@@ -5,6 +5,8 @@ A Program is kept from call to call. Its infeed queue goes on with the dataset o
 nothing is traced and compiled twice.
 """
 
+import functools
+
 import tensorflow as tf
 
 from tremula.tf.inner import eager, strategies
@@ -22,7 +24,7 @@ class Program:
     infeed   an IPUInfeedQueue; outfeed: an IPUOutfeedQueue
     """
 
-    def __init__(self, build, dataset, device_ordinal, prefetch_depth):
+    def __init__(self, name, build, dataset, device_ordinal, prefetch_depth):
         """build(program) traces what runs: it reads `infeed`, writes to `outfeed` and sets `names`.
         """
         self._iterator = ipu_infeed_queue.IPUOwnedIterator(
@@ -31,7 +33,10 @@ class Program:
         self.infeed = self._iterator._queue
         self.outfeed = ipu_outfeed_queue.ScopedIPUOutfeedQueue(device_ordinal=device_ordinal)
         self.names = []
-        self._function = tf.function(lambda: build(self), autograph=False, jit_compile=True)
+        # A partial is an object of its own to TensorFlow, which warns of one that it often traces.
+        traced = functools.partial(build, self)
+        traced.__name__ = name
+        self._function = tf.function(traced, autograph=False, jit_compile=True)
 
     def start(self, dataset):
         """Feeds the program from the beginning of a dataset."""
@@ -145,8 +150,8 @@ class _OfKeras(tf.compat.v1.train.Optimizer):
 
 
 class _Native(tf.compat.v1.train.Optimizer):
-    """An optimizer of TensorFlow 1. It sees nothing of the strategy, so it does not sum over
-    replicas: a program that wants this puts a CrossReplicaOptimizer around it."""
+    """An optimizer of TensorFlow 1. It does not sum gradients over replicas: a program that wants
+    this puts a CrossReplicaOptimizer around it."""
 
     def __init__(self, optimizer):
         super().__init__(False, "NativeOptimizer")
@@ -158,7 +163,7 @@ class _Native(tf.compat.v1.train.Optimizer):
 
     def apply_gradients(self, grads_and_vars, global_step=None, name=None):
         """The operation that updates the variables."""
-        with strategies.no_strategy():
+        with strategies.strategy().extended.unreduced():
             return self._optimizer.apply_gradients(list(grads_and_vars), global_step, name)
 
 
