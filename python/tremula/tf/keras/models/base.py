@@ -5,7 +5,7 @@ import tensorflow as tf
 from tremula.tf.inner import keras as inner
 from tremula.tf.inner import strategies
 from tremula.tf.keras.models import arguments, data, messages, programs, running, steps
-from tremula.tf.runtime import checks, settings
+from tremula.tf.runtime import checks, feed_arguments, settings
 
 untracked = tf.__internal__.tracking.no_automatic_dependency_tracking
 
@@ -153,12 +153,34 @@ class IpuModelBase(inner.public().Model):
                self.replication_factor, self.gradient_accumulation_count,
                repr(dataset.element_spec))
         if key not in self._programs:
+            self._make_variables(mode, dataset)
             self._programs[key] = programs.Program(
                 mode, self._build_program(mode, steps_per_run, *outfeed_options), dataset,
                 strategy._device_ordinal, prefetch_depth)
         return self._programs[key]
 
+    def _make_variables(self, mode, dataset):
+        """Makes the variables that the first trace would make: TensorFlow would trace again."""
+        specs = self._in_order(*feed_arguments.of_element(dataset.element_spec), mode)
+        outputs = self._symbolic_outputs(specs[0])
+        if mode == PREDICT:
+            return
+        targets = specs[self._num_inputs:]
+        if self._num_outputs == 1:
+            outputs, targets = outputs[0], targets[0]
+        if not self.compiled_loss.built:
+            self.compiled_loss.build(outputs)
+        if not self.compiled_metrics.built:
+            self.compiled_metrics.build(outputs, targets)
+        if mode == steps.TRAIN:
+            programs.make_slots(self.optimizer, self.trainable_variables)
+
     # ---- What the classes say ----
+
+    def _symbolic_outputs(self, spec):
+        """The outputs, as Keras' symbols. `spec` is the first input's; layers that have no weights
+        yet make them."""
+        raise NotImplementedError
 
     def _build_program(self, mode, steps_per_run, accumulate, accumulate_dtype):
         """The `build` of programs.Program."""

@@ -13,6 +13,8 @@ def of_input(x, y, batch_size):
 
     Raises ValueError for arrays without a batch size and for what Keras cannot read.
     """
+    if isinstance(x, tf.data.Dataset) and y is None:
+        return _narrowed(x, x), None
     adapters = inner.module("engine.data_adapter")
     kind = adapters.select_data_adapter(x, y)
     own_batches = (adapters.DatasetAdapter, adapters.GeneratorDataAdapter,
@@ -25,11 +27,16 @@ def of_input(x, y, batch_size):
     if adapter.has_partial_batch():
         dataset = dataset.unbatch().batch(batch_size, drop_remainder=True)
         size = size - 1 if size is not None else None
+    return _narrowed(dataset, made), size
+
+
+def _narrowed(dataset, made):
+    """`dataset` without float64; it holds elements ready if `made`, which it is made of, does."""
     dataset = _without_float64(dataset)
     depth = datasets.prefetch_depth(made)
     if dataset is not made and depth is not None:
         dataset = dataset.prefetch(depth)
-    return dataset, size
+    return dataset
 
 
 def _without_float64(dataset):

@@ -36,10 +36,12 @@ class IPUSequential(base.IpuModelBase):
         build_layers(self.model_layers, input_shape)
         self.built = True
 
-    def _forward(self, inputs, training):
-        outputs = tf.nest.flatten(programs.call_layers(self.model_layers, inputs[0], training))
+    def _symbolic_outputs(self, spec):
         self.built = True
-        return outputs
+        return programs.symbolic_outputs(self.model_layers, spec)
+
+    def _forward(self, inputs, training):
+        return tf.nest.flatten(programs.call_layers(self.model_layers, inputs[0], training))
 
     def _build_program(self, mode, steps_per_run, accumulate, accumulate_dtype):
         return programs.loop(self, mode, steps_per_run, self.gradient_accumulation_count,
@@ -72,6 +74,10 @@ class FunctionalBase(base.IpuModelBase, inner.module("engine.functional").Functi
         if self.losses:
             raise ValueError(messages.LAYER_LOSSES)
         return None
+
+    def _symbolic_outputs(self, spec):
+        del spec
+        return list(self.outputs)
 
     def _input_values(self, inputs):
         """{Keras' id: tensor} of the model's inputs."""

@@ -148,6 +148,10 @@ class PipelineSequential(_Pipelined):
         model.build_layers([layer for stage in self.stages for layer in stage], input_shape)
         self.built = True
 
+    def _symbolic_outputs(self, spec):
+        self.built = True
+        return programs.symbolic_outputs([layer for stage in self.stages for layer in stage], spec)
+
     def _stage_functions(self, mode, program, accumulate):
         def run(number, *element, **named):
             x, *targets = self._in_order(element, named, mode)
@@ -155,7 +159,6 @@ class PipelineSequential(_Pipelined):
             if number < len(self.stages) - 1:
                 mask = getattr(x, "_keras_mask", None)
                 return [x, *targets, *([mask] if mask is not None else [])]
-            self.built = True
             return self._results(mode, program, accumulate, [x], targets[:self._num_outputs])
 
         return [_numbered(run, number) for number in range(len(self.stages))]

@@ -62,13 +62,23 @@ class Program:
 
 # ---- Layers ----
 
-def call_layer(layer, training, *arguments, **keywords):
+def call_layer(layer, training, /, *arguments, **keywords):
     """What a layer gives, called as in training or not where it has a say in that and the call
     does not fix it."""
-    if getattr(layer, "_expects_training_arg", False) and keywords.get("training") is None and (
-            not layer._call_spec.arg_was_passed("training", arguments, keywords)):
+    if keywords.get("training") is None:
+        keywords.pop("training", None)
+    if getattr(layer, "_expects_training_arg", False) and not layer._call_spec.arg_was_passed(
+            "training", arguments, keywords, inputs_in_args=True):
         keywords["training"] = training
     return layer(*arguments, **keywords)
+
+
+def symbolic_outputs(layers, spec):
+    """What layers give, one after the other, as a symbol of Keras', for an input like `spec`."""
+    x = inner.public().Input(batch_shape=spec.shape, dtype=spec.dtype)
+    for layer in layers:
+        x = layer(x)
+    return tf.nest.flatten(x)
 
 
 def call_layers(layers, x, training):
@@ -125,6 +135,14 @@ def optimizer_of(model):
                           inner.module("optimizers.optimizer").Optimizer)):
         return _OfKeras(found)
     raise ValueError(messages.OTHER_OPTIMIZER)
+
+
+def make_slots(optimizer, variables):
+    """Makes the variables of an optimizer of Keras, if it has none yet."""
+    if isinstance(optimizer, inner.legacy_optimizer()):
+        optimizer._create_all_weights(variables)
+    elif isinstance(optimizer, inner.module("optimizers.optimizer").Optimizer):
+        optimizer.build(variables)
 
 
 class _OfKeras(tf.compat.v1.train.Optimizer):
