@@ -2,6 +2,7 @@
 
 import collections.abc
 import enum
+import functools
 import weakref
 
 from tremula import custom_calls
@@ -132,7 +133,8 @@ class IPUOutfeedQueue(collections.abc.Iterable):
         if not tf.executing_eagerly():
             return self._dequeue()
         if self._eager_dequeue is None:
-            self._eager_dequeue = tf.function(self._dequeue, autograph=False)
+            # A partial, because TensorFlow warns of a method that it traces for many objects.
+            self._eager_dequeue = tf.function(functools.partial(self._dequeue), autograph=False)
         return self._eager_dequeue()
 
     def _dequeue(self):

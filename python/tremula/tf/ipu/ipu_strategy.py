@@ -1,5 +1,8 @@
 """Running TensorFlow 2 programs on an IPU (`tensorflow.python.ipu.ipu_strategy`)."""
 
+import contextlib
+import threading
+
 import tensorflow as tf
 
 from tremula.tf.functions import hooks, programs
@@ -11,6 +14,8 @@ from tremula.tf.runtime import device_names, plugin
 _NOT_A_FUNCTION = (
     "IPUStrategyV1.run(fn, ...) does not support eager execution. Either convert `fn` into a "
     "tf.function or consider calling strategy.run inside a tf.function.")
+
+_local = threading.local()
 
 
 class IPUStrategyV1(tf.compat.v1.distribute.Strategy, keras_extensions.KerasExtensions):
@@ -124,9 +129,19 @@ class IPUExtendedV1(tf.compat.v1.distribute.StrategyExtended):
                 tf.device(self._ipu_device):
             return fn(*args, **kwargs)
 
+    @contextlib.contextmanager
+    def unreduced(self):
+        """A block in which nothing is reduced: in it a replica keeps its own gradients."""
+        before = getattr(_local, "is_unreduced", False)
+        _local.is_unreduced = True
+        try:
+            yield
+        finally:
+            _local.is_unreduced = before
+
     def _reduce_to(self, reduce_op, value, destinations, options=None):
         del destinations, options
-        if hooks.current_ipu() is None:
+        if hooks.current_ipu() is None or getattr(_local, "is_unreduced", False):
             return value  # nothing outside of a program has replicas
         if reduce_op == tf.distribute.ReduceOp.SUM:
             return cross_replica_ops.cross_replica_sum(tf.convert_to_tensor(value))

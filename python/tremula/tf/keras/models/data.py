@@ -1,0 +1,60 @@
+"""Datasets of mini-batches, of what fit, evaluate and predict take."""
+
+import tensorflow as tf
+
+from tremula.tf.inner import datasets
+from tremula.tf.inner import keras as inner
+from tremula.tf.keras.models import messages
+
+
+def of_input(x, y, batch_size):
+    """(dataset, number of its elements if x is arrays, else None). A last mini-batch that is not
+    full is left out, float64 becomes float32.
+
+    Raises ValueError for arrays without a batch size and for what Keras cannot read.
+    """
+    if isinstance(x, tf.data.Dataset) and y is None:
+        return _narrowed(x, x), None
+    adapters = inner.module("engine.data_adapter")
+    kind = adapters.select_data_adapter(x, y)
+    own_batches = (adapters.DatasetAdapter, adapters.GeneratorDataAdapter,
+                   adapters.KerasSequenceAdapter)
+    if not batch_size and not issubclass(kind, own_batches):
+        raise ValueError(messages.NO_BATCH_SIZE)
+    adapter = kind(x, y, batch_size=batch_size)
+    made = dataset = adapter.get_dataset()
+    size = adapter.get_size() if not issubclass(kind, own_batches) else None
+    if adapter.has_partial_batch():
+        dataset = dataset.unbatch().batch(batch_size, drop_remainder=True)
+        size = size - 1 if size is not None else None
+    return _narrowed(dataset, made), size
+
+
+def _narrowed(dataset, made):
+    """`dataset` without float64; it holds elements ready if `made`, which it is made of, does."""
+    dataset = _without_float64(dataset)
+    depth = datasets.prefetch_depth(made)
+    if dataset is not made and depth is not None:
+        dataset = dataset.prefetch(depth)
+    return dataset
+
+
+def _without_float64(dataset):
+    specs = tf.nest.flatten(dataset.element_spec)
+    if not any(getattr(one, "dtype", None) == tf.float64 for one in specs) or not inner.module(
+            "engine.base_layer_utils").v2_dtype_behavior_enabled():
+        return dataset
+
+    def narrow(*element):
+        return tf.nest.map_structure(
+            lambda one: tf.cast(one, tf.float32) if one.dtype == tf.float64 else one,
+            element if len(element) > 1 else element[0])
+
+    return dataset.map(narrow)
+
+
+def nothing_like(dataset):
+    """A dataset without elements, of the same types and shapes, that holds nothing of the other."""
+    spec = dataset.element_spec
+    return tf.data.Dataset.range(0).map(lambda _: tf.nest.map_structure(
+        lambda one: tf.zeros(one.shape, one.dtype), spec))

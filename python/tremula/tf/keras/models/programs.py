@@ -1,0 +1,223 @@
+"""What a model runs on the IPU: one function a mode, with the queues that feed the function and
+that take its results.
+
+A Program is kept from call to call. Its infeed queue goes on with the dataset of the next call, so
+nothing is traced and compiled twice.
+"""
+
+import functools
+
+import tensorflow as tf
+
+from tremula.tf.inner import eager, strategies
+from tremula.tf.inner import keras as inner
+from tremula.tf.ipu import ipu_infeed_queue, ipu_outfeed_queue, loops
+from tremula.tf.ipu.ops import functional_ops
+from tremula.tf.ipu.optimizers import gradient_accumulation_optimizer
+from tremula.tf.keras.models import data, messages, steps
+
+
+class Program:
+    """A function for an IPU with its queues.
+
+    names    of the results that a mini-batch, or a step, puts into the outfeed; none in predict
+    infeed   an IPUInfeedQueue; outfeed: an IPUOutfeedQueue
+    """
+
+    def __init__(self, name, build, dataset, device_ordinal, prefetch_depth):
+        """build(program) traces what runs: it reads `infeed`, writes to `outfeed` and sets `names`.
+        """
+        self._iterator = ipu_infeed_queue.IPUOwnedIterator(
+            dataset=dataset, device_ordinal=device_ordinal, prefetch_depth=prefetch_depth)
+        self._nothing = data.nothing_like(dataset)
+        self.infeed = self._iterator._queue
+        self.outfeed = ipu_outfeed_queue.ScopedIPUOutfeedQueue(device_ordinal=device_ordinal)
+        self.names = []
+        # A partial is an object of its own to TensorFlow, which warns of one that it often traces.
+        traced = functools.partial(build, self)
+        traced.__name__ = name
+        self._function = tf.function(traced, autograph=False, jit_compile=True)
+
+    def start(self, dataset):
+        """Feeds the program from the beginning of a dataset."""
+        self._iterator.restart(dataset)
+
+    def run(self, strategy):
+        """Runs the program once."""
+        strategy.run(self._function)
+
+    def stop(self):
+        """Empties both queues and lets the dataset go."""
+        with eager.eagerly_on_cpu():
+            self._iterator.restart(self._nothing)
+        for op, options in (
+                ("IpuInfeedReset", {"feed": self.infeed._id, "remove": True, "refusal": "",
+                                    "empty": ""}),
+                ("IpuOutfeedDelete", {"feed": self.outfeed._id})):
+            try:
+                eager.run_on_cpu(op, **options)
+            except (tf.errors.NotFoundError, tf.errors.FailedPreconditionError):
+                pass  # no program has used it, or one that was broken off still does
+
+
+# ---- Layers ----
+
+def call_layer(layer, training, /, *arguments, **keywords):
+    """What a layer gives, called as in training or not where it has a say in that and the call
+    does not fix it."""
+    if keywords.get("training") is None:
+        keywords.pop("training", None)
+    if getattr(layer, "_expects_training_arg", False) and not layer._call_spec.arg_was_passed(
+            "training", arguments, keywords, inputs_in_args=True):
+        keywords["training"] = training
+    return layer(*arguments, **keywords)
+
+
+def symbolic_outputs(layers, spec):
+    """What layers give, one after the other, as a symbol of Keras', for an input like `spec`."""
+    x = inner.public().Input(batch_shape=spec.shape, dtype=spec.dtype)
+    for layer in layers:
+        x = layer(x)
+    return tf.nest.flatten(x)
+
+
+def call_layers(layers, x, training):
+    """What layers give, one after the other."""
+    for layer in layers:
+        x = call_layer(layer, training, x)
+    return x
+
+
+class _Given:
+    """Keras' calls take a value off a list of it for each time that it is used."""
+
+    def __init__(self, values):
+        self._values = values
+
+    def __getitem__(self, key):
+        return [self._values[key]]
+
+
+def run_nodes(nodes, values, training):
+    """Runs calls of a functional model: adds what they give to `values`, {Keras' id: tensor}."""
+    for node in nodes:
+        arguments, keywords = node.map_arguments(_Given(values))
+        returned = call_layer(node.layer, training, *arguments, **keywords)
+        values.update(zip(node.flat_output_ids, tf.nest.flatten(returned)))
+
+
+def with_masks(tensors):
+    """Tensors, and after them the masks that Keras keeps with them."""
+    masks = [getattr(one, "_keras_mask", None) for one in tensors]
+    return [*tensors, *(one for one in masks if one is not None)]
+
+
+# ---- Losses, metrics and optimizers ----
+
+def losses_and_metrics(model, targets, outputs, extra_losses):
+    """({name: scalar} of the loss and the metrics of a mini-batch)."""
+    single = len(outputs) == 1
+    targets, outputs = (targets[0], outputs[0]) if single else (list(targets), list(outputs))
+    loss = model.compiled_loss(targets, outputs, regularization_losses=extra_losses)
+    if loss is None:
+        raise ValueError(messages.NO_LOSS)
+    model.compiled_metrics.update_state(targets, outputs)
+    found = model.get_metrics_result()
+    return {"loss": loss, **{name: value for name, value in found.items() if name != "loss"}}
+
+
+def optimizer_of(model):
+    """The model's optimizer as one of TensorFlow 1. Raises ValueError for what is none."""
+    found = model.optimizer
+    if isinstance(found, inner.module("optimizers.optimizer_v1").TFOptimizer):
+        return _Native(found.optimizer)
+    if isinstance(found, (inner.legacy_optimizer(),
+                          inner.module("optimizers.optimizer").Optimizer)):
+        return _OfKeras(found)
+    raise ValueError(messages.OTHER_OPTIMIZER)
+
+
+def make_slots(optimizer, variables):
+    """Makes the variables of an optimizer of Keras, if it has none yet."""
+    if isinstance(optimizer, inner.legacy_optimizer()):
+        optimizer._create_all_weights(variables)
+    elif isinstance(optimizer, inner.module("optimizers.optimizer").Optimizer):
+        optimizer.build(variables)
+
+
+class _OfKeras(tf.compat.v1.train.Optimizer):
+    """An optimizer of Keras; it sums gradients over replicas."""
+
+    def __init__(self, optimizer):
+        super().__init__(False, "KerasOptimizer")
+        self._optimizer = optimizer
+
+    def compute_gradients(self, loss, var_list=None, **_):
+        """A list of (gradient, variable)."""
+        scaled = getattr(self._optimizer, "get_scaled_loss", lambda one: one)(loss)
+        gradients = tf.gradients(scaled, var_list)
+        gradients = getattr(self._optimizer, "get_unscaled_gradients", lambda one: one)(gradients)
+        return list(zip(gradients, var_list))
+
+    def apply_gradients(self, grads_and_vars, global_step=None, name=None):
+        """The operation that updates the variables."""
+        del global_step, name
+        return tf.group(tf.nest.flatten([self._optimizer.apply_gradients(
+            [(gradient, variable) for gradient, variable in grads_and_vars
+             if gradient is not None])]))
+
+
+class _Native(tf.compat.v1.train.Optimizer):
+    """An optimizer of TensorFlow 1. It does not sum gradients over replicas: a program that wants
+    this puts a CrossReplicaOptimizer around it."""
+
+    def __init__(self, optimizer):
+        super().__init__(False, "NativeOptimizer")
+        self._optimizer = optimizer
+
+    def compute_gradients(self, loss, var_list=None, **_):
+        """A list of (gradient, variable)."""
+        return self._optimizer.compute_gradients(loss, var_list=var_list)
+
+    def apply_gradients(self, grads_and_vars, global_step=None, name=None):
+        """The operation that updates the variables."""
+        with strategies.strategy().extended.unreduced():
+            return self._optimizer.apply_gradients(list(grads_and_vars), global_step, name)
+
+
+# ---- Models that are not pipelined ----
+
+def loop(model, mode, steps_per_run, count, dtype, what):
+    """build(program) for Program, of a loop over single mini-batches.
+
+    what  "Model" or "Sequential", for a message
+    """
+    def build(program):
+        def mini_batch(*values):
+            inputs, targets = values[:model._num_inputs], values[model._num_inputs:]
+            outputs = model._forward(inputs, mode == steps.TRAIN)
+            if mode == steps.PREDICT:
+                return program.outfeed.enqueue(list(outputs))
+            found = losses_and_metrics(model, targets, outputs, model._extra_losses())
+            program.names = list(found)
+            if not model.trainable_weights:
+                raise ValueError(messages.NOTHING_TO_TRAIN.format(what))
+            enqueued = program.outfeed.enqueue(list(found.values()))
+            if mode == steps.TEST:
+                return enqueued
+            optimizer = optimizer_of(model)
+            if count > 1:
+                optimizer = gradient_accumulation_optimizer.GradientAccumulationOptimizerV2(
+                    optimizer, count, dtype=dtype)
+            pairs = optimizer.compute_gradients(found["loss"], model.trainable_variables)
+            return tf.group(enqueued, optimizer.apply_gradients(pairs))
+
+        def body(*element, **named):
+            return [functional_ops.outlined_function(mini_batch)(
+                *model._in_order(element, named, mode))]
+
+        loops.repeat(steps_per_run * count, body,
+                     infeed_queue=program.infeed)
+
+    return build
+

@@ -1,0 +1,95 @@
+"""The loop over epochs: executions of a program, callbacks and results."""
+
+import numpy as np
+import tensorflow as tf
+
+from tremula.tf.inner import keras as inner
+from tremula.tf.ipu import utils
+from tremula.tf.keras.models import steps
+
+
+def callback_list(model, callbacks, mode, verbose, epochs, plan):
+    """Keras' list of callbacks. Training has a History and a progress bar besides."""
+    kinds = inner.public("callbacks")
+    if isinstance(callbacks, kinds.CallbackList):
+        return callbacks
+    callbacks = tf.nest.flatten(callbacks) if callbacks else []
+    is_training = mode == steps.TRAIN
+    if verbose and is_training and not any(
+            isinstance(one, kinds.ProgbarLogger) for one in callbacks):
+        callbacks.append(_progress_bar(kinds.ProgbarLogger))
+    return kinds.CallbackList(callbacks, add_history=is_training, add_progbar=False, model=model,
+                              verbose=verbose, epochs=epochs, steps=plan.steps)
+
+
+def _progress_bar(base):
+    class ProgressBar(base):
+        """Counts the steps of an execution, of which Keras knows nothing."""
+
+        def on_train_batch_end(self, batch, logs=None):
+            """Shows the steps that are done: `batch` is the first one of the execution."""
+            super().on_train_batch_end(batch + (logs or {}).get("num_steps", 1) - 1, {})
+
+    return ProgressBar(count_mode="steps")
+
+
+def run(model, program, strategy, dataset, callbacks, plan, epochs, initial_epoch, accumulated):
+    """Runs the epochs of a plan. Returns the results of the last one: [loss, metrics...], or the
+    outputs of all mini-batches.
+
+    accumulated  whether the outfeed has one element a step instead of one a mini-batch
+    """
+    results = []
+    model.stop_training = False
+    program.start(dataset)
+    try:
+        callbacks.on_train_begin()
+        for epoch in range(initial_epoch, epochs):
+            if model.stop_training:
+                break
+            logs = {}
+            callbacks.on_epoch_begin(epoch, logs)
+            model.reset_metrics()
+            if plan.restarts and epoch != initial_epoch:
+                program.start(dataset)
+            for execution in range(plan.executions):
+                batch = execution * plan.steps_per_run
+                of_batch = {"batch": batch, "size": 1, "num_steps": plan.steps_per_run}
+                callbacks.on_train_batch_begin(batch, of_batch)
+                program.run(strategy)
+                callbacks.on_train_batch_end(batch, of_batch)
+            columns = _outfed(program, model, plan, accumulated)
+            if program.names:
+                results = _aggregated(columns, plan.mini_batches)
+                logs.update(zip(program.names, results))
+            else:
+                results = [_concatenated(one) for one in columns]
+                logs["outputs"] = results
+            callbacks.on_epoch_end(epoch, logs)
+        callbacks.on_train_end()
+    finally:
+        program.stop()
+    return results
+
+
+def _outfed(program, model, plan, accumulated):
+    """What an epoch has put into the outfeed, an array for each result: the mini-batches of all
+    replicas one after the other."""
+    if utils.use_synthetic_data_for(utils.SyntheticDataCategory.Outfeed):
+        count = plan.mini_batches
+        if accumulated:
+            count //= model.gradient_accumulation_count
+        return [np.full((count, *shape), np.nan, np.float32) for shape in program.outfeed._shapes]
+    arrays = [one.numpy() for one in tf.nest.flatten(program.outfeed.dequeue())]
+    if model.replication_factor > 1:
+        arrays = [one.reshape(-1, *one.shape[2:]) for one in arrays]
+    return arrays
+
+
+def _aggregated(columns, mini_batches):
+    """The mean loss of all mini-batches, and of metrics the last values."""
+    return [np.sum(columns[0], dtype=np.float64) / mini_batches, *(one[-1] for one in columns[1:])]
+
+
+def _concatenated(batches):
+    return batches.reshape(-1, *batches.shape[2:]) if batches.ndim > 1 else batches
