@@ -1,9 +1,10 @@
 """The extension of subclasses of Keras' Model."""
 
-from tremula.tf.keras.extensions import extensions_base, stage_assignments
+from tremula.tf.keras.extensions import config, extensions_base, stage_assignments
 
 
-class ModelExtension(stage_assignments.ModelStages, extensions_base.KerasExtensionBase):
+class ModelExtension(config.ModelConfig, stage_assignments.ModelStages,
+                     extensions_base.KerasExtensionBase):
     """What an object of a subclass of Model has in the scope of an IPUStrategy."""
 
     def _build_for_data(self, element_spec):
