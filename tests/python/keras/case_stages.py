@@ -4,39 +4,17 @@ import pytest
 import tensorflow as tf
 from tensorflow.python import ipu
 
-from tremula.tf.inner import keras as inner
 from tremula.tf.keras.extensions import pipeline_graph, pipeline_stage_assignment as psa
-from tremula.tf.keras.extensions import stage_assignments
 
 keras = tf.keras
 PipelineStage = ipu.keras.PipelineStage
 Dense = keras.layers.Dense
 
 
-class Functional(stage_assignments.FunctionalStages, inner.module("engine.functional").Functional):
-    def __init__(self, *arguments, **keywords):
-        super().__init__(*arguments, **keywords)
-        self._use_scopes()
-
-    def _reset_ipu_extension(self):
-        pass
+Functional, Sequential = "functional", "Sequential"  # kinds of models
 
 
-class Sequential(stage_assignments.SequentialStages, keras.Sequential):
-    def _reset_ipu_extension(self):
-        pass
-
-    def add(self, layer):
-        if hasattr(self, "_ready"):
-            self._layers_change("Adding")
-        super().add(layer)
-
-    def pop(self):
-        self._layers_change("Removing")
-        super().pop()
-
-
-class Subclass(stage_assignments.ModelStages, keras.Model):
+class Subclass(keras.Model):
     def __init__(self, parts, **keywords):
         super().__init__(**keywords)
         self.parts = parts
@@ -45,13 +23,6 @@ class Subclass(stage_assignments.ModelStages, keras.Model):
         for part in self.parts:
             x = part(x)
         return x
-
-    def _reset_ipu_extension(self):
-        pass
-
-    def trace(self, *shape):
-        self._trace_calls(keras.Input(shape))
-        return self
 
 
 @pytest.fixture
@@ -103,7 +74,7 @@ def functional(first=0, second=1):
         h = Dense(4, name="first")(x)
     with PipelineStage(second):
         both = keras.layers.Add(name="sum")([h, Dense(4, name="second")(h)])
-    return Functional(x, both, name="net")
+    return keras.Model(x, both, name="net")
 
 
 def test_a_functional_model_takes_the_stages_of_scopes(scope):
@@ -125,7 +96,7 @@ def test_a_functional_model_takes_the_stages_of_scopes(scope):
                                          "one. Pipeline stages can be assigned when a layer is "
                                          "constructed, or each time a layer is called. Different "
                                          "pipeline stages can assigned to each call."):
-        Functional(x, Dense(2, name="bare")(h))
+        keras.Model(x, Dense(2, name="bare")(h))
     with pytest.raises(ValueError, match="Layer second in pipeline stage 0 has a dependency from a "
                                          "pipeline stage which has not yet been executed. Layers "
                                          "can only use outputs from current or previous pipeline "
@@ -176,7 +147,7 @@ def test_a_shared_layer_has_a_stage_for_each_call(scope):
     for number in range(3):
         with PipelineStage(number):
             h = shared(h)
-    model = Functional(x, h)
+    model = keras.Model(x, h)
     assert [(one.node_index, one.pipeline_stage)
             for one in model.get_pipeline_stage_assignment()] == [(0, 0), (1, 1), (2, 2)]
 
@@ -184,7 +155,7 @@ def test_a_shared_layer_has_a_stage_for_each_call(scope):
 # ---- Sequential models ----
 
 def test_sequential_assignments(scope, caplog):
-    model = Sequential([Dense(2, name="a"), Dense(2, name="b"), Dense(2, name="c")], name="net")
+    model = keras.Sequential([Dense(2, name=name) for name in "abc"], name="net")
     assert stages(model) == [None] * 3 and not model._pipeline_stage_assignment_valid
     numbers = [0, 0, 1]
     model.set_pipeline_stage_assignment(numbers)
@@ -220,7 +191,6 @@ def test_sequential_assignments(scope, caplog):
         "be assigned to the same pipeline stage as the previous layer or to the next pipeline "
         "stage."))
 
-    model._ready = True
     with caplog.at_level("INFO", "tensorflow"):
         model.add(Dense(1))
         model.get_pipeline_stage_assignment()
@@ -252,8 +222,8 @@ def test_assignments_of_a_subclass(scope):
                                            "which has not been built yet.*using PipelineStage "
                                            "scopes."):
         model.set_pipeline_stage_assignment([])
-    model.trace(3)
-    model.trace(3)  # forgets the first calls
+    model.build((None, 3))
+    model.build((None, 3))  # forgets the first calls
     found = model.get_pipeline_stage_assignment()
     assert [str(one) for one in found] == [
         f"Layer: {name} (node index {index}) is assigned to pipeline stage: None"
@@ -282,12 +252,12 @@ def test_assignments_of_a_subclass(scope):
         "`ModelLayerPipelineStageAssignment`."))
     model.set_pipeline_stage_assignment(found)
     assert stages(model) == [0, 1, 2]
-    model.trace(3)
+    model.build((None, 3))
     model.parts.append(Dense(1))
     with pytest.raises(RuntimeError, match="The pipeline stage assignments for model net are no "
                                            'longer valid: "The length of the provided.*" This can '
                                            "happen if the model is invoked with shapes or dtypes"):
-        model.trace(3)
+        model.build((None, 3))
 
 
 def test_scopes_in_call_and_models_without_call(scope):
@@ -299,13 +269,18 @@ def test_scopes_in_call_and_models_without_call(scope):
                     x = part(x)
             return x
 
-    assert stages(InCall([Dense(2), Dense(2)]).trace(3)) == [0, 1]
-    bare = InCall([])
-    bare.call = keras.Model.call.__get__(bare)
+    model = InCall([Dense(2), Dense(2)])
+    model.build([None, 3])
+    assert stages(model) == [0, 1]
+
+    class Bare(keras.Model):
+        pass
+
+    bare = Bare()
     with pytest.raises(NotImplementedError, match="The function `call` for the model .* has not "
                                                   "been implemented. When subclassing the `Model` "
                                                   "class you must implement the `call` function."):
-        bare.trace(2)
+        bare.build((None, 2))
 
 
 # ---- Nested models ----
@@ -322,10 +297,12 @@ def nested(outer, inner_kind, scopes=False):
             x = y = keras.Input(shape)
             for part in parts:
                 y = part(y)
-            return Functional(x, y, name=name)
+            return keras.Model(x, y, name=name)
         if kind is Sequential:
-            return Sequential([keras.Input(shape), *parts], name=name)
-        return Subclass(parts, name=name).trace(*shape)
+            return keras.Sequential([keras.Input(shape), *parts], name=name)
+        model = Subclass(parts, name=name)
+        model.build((None, *shape))
+        return model
 
     inside = build(inner_kind, [made(Dense(3, name="b"), 1), made(Dense(3, name="c"), 2)], (3,),
                    "inside")
@@ -392,7 +369,7 @@ def test_the_calls_of_a_nested_model(scope):
         h = inside(x)
     with PipelineStage(1):
         h = inside(h)
-    model = Functional(x, h)
+    model = keras.Model(x, h)
     first, second = model.get_pipeline_stage_assignment()
     assert (first.node_index, second.node_index) == (0, 1)
     assert {one.pipeline_stage for one in flat([first])} == {0}
@@ -431,5 +408,6 @@ def test_the_table_of_a_sequential_model(scope):
         "c (Dense) None      ", "=" * 20,
         "d (Dense) None      ", "=" * 20]
     lines.clear()
-    Sequential([Dense(1, name="a")]).print_pipeline_stage_assignment_summary(print_fn=lines.append)
+    model = keras.Sequential([Dense(1, name="a")])
+    model.print_pipeline_stage_assignment_summary(print_fn=lines.append)
     assert lines[2] == "Layer (type)".ljust(30) + "Pipeline Stage".ljust(30)

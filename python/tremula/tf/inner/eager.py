@@ -115,3 +115,15 @@ def run_on_cpu(op, **attributes):
         context.ensure_initialized()
         execute.execute(op.encode(), 0, inputs=[], ctx=context.context(), attrs=tuple(
             one for pair in attributes.items() for one in pair))
+
+
+def read_on_cpu(op, types, **attributes):
+    """Runs an operation of the plugin without inputs in eager mode. Returns its results as arrays.
+    Such an operation has the attribute `dtypes`, the types of the results."""
+    from tensorflow.python.eager import context, execute
+    attributes["dtypes"] = [one.as_datatype_enum for one in types]
+    with eagerly_on_cpu():
+        context.ensure_initialized()
+        found = execute.execute(op.encode(), len(types), inputs=[], ctx=context.context(),
+                                attrs=tuple(one for pair in attributes.items() for one in pair))
+        return [one.numpy() for one in found]

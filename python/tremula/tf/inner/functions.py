@@ -49,6 +49,13 @@ def is_function(function):
     return isinstance(function, (polymorphic_function.Function, concrete_function.ConcreteFunction))
 
 
+def without_retracing_warning(function):
+    """A tf.function that TensorFlow does not warn of: the warning counts the traces of all
+    functions that are made in one line."""
+    function._omit_frequent_tracing_warning = True
+    return function
+
+
 def call(function, arguments):
     """Calls an AtomicFunction in the graph that is built. Returns its results and the operation."""
     from tensorflow.python.eager.polymorphic_function import atomic_function

@@ -147,6 +147,26 @@ class IPUOutfeedQueue(collections.abc.Iterable):
             tensor.set_shape(self._dequeued_shape(shape))
         return tf.nest.pack_sequence_as(self._structure, tensors)
 
+    def read(self):
+        """For the runtime, in any thread, in the mode ALL: what is there now, as a structure of
+        arrays [elements(, replicas), ...]; None if there is nothing."""
+        import tensorflow.compat.v1 as tf
+        if self._structure is None:
+            return None
+        found = eager.read_on_cpu(
+            "IpuOutfeedDequeue", self._types, feed=self._id, keep_last=False,
+            ranks=[len(shape) for shape in self._shapes],
+            dims=[size for shape in self._shapes for size in shape])
+        return tf.nest.pack_sequence_as(self._structure, found) if len(found[0]) else None
+
+    def zeros(self, lead):
+        """For the runtime: what stands for results of the leading dimensions `lead`."""
+        import numpy as np
+        import tensorflow.compat.v1 as tf
+        return tf.nest.pack_sequence_as(self._structure, [
+            np.zeros([*lead, *shape], dtype.as_numpy_dtype)
+            for dtype, shape in zip(self._types, self._shapes)])
+
     def _dequeued_shape(self, shape):
         replicas = replication.factor(self._place)
         if replicas is None:

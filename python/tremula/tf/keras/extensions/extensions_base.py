@@ -2,13 +2,10 @@
 
 import copy
 
-import numpy as np
-import tensorflow as tf
-
 from tremula.tf.inner import keras as inner
 from tremula.tf.inner import logs
 from tremula.tf.ipu import keras_extensions, utils
-from tremula.tf.keras.extensions import (data_adapter, data_feed_manager, extensions_util, messages,
+from tremula.tf.keras.extensions import (data_adapter, data_feed_manager, executions, messages,
                                          options, step_functions)
 
 ReplicatedMetricReductionMethod = options.ReplicatedMetricReductionMethod
@@ -192,24 +189,11 @@ class KerasExtensionBase(options.Options, keras_extensions.KerasExtension):
 
     # ---- Running ----
 
-    def _run(self, function, mode, handler, iterator, outfeed, counter, callbacks):
-        """Runs the executions of an epoch. Yields the results of each: a structure of arrays
-        [steps(, replicas), ...]."""
-        steps = handler.steps_of_an_execution
-        wanted = tf.constant(steps)
-        begin = getattr(callbacks, f"on_{mode}_batch_begin")
-        for step in handler.steps():
-            begin(step)
-            self.distribute_strategy.run(function, args=(wanted, iterator, outfeed))
-            counter.assign(step + steps, read_value=False)
-            found = _dequeued(outfeed)
-            # What a pipeline puts there is a list of one structure.
-            yield step + steps - 1, found[0] if self._is_pipelined() else found
-
-    def _last(self, results):
-        """The results of the last step, of the last replica."""
-        index = (-1, -1) if self._get_replication_factor() > 1 else -1
-        return tf.nest.map_structure(lambda one: one[index], results)
+    def _is_asynchronous(self, count):
+        """Whether a thread calls the callbacks; `count` steps give one result where a pipeline
+        accumulates its outfeed."""
+        is_accumulated = self._is_pipelined() and self._pipelining_accumulate_outfeed and count > 1
+        return self._asynchronous_callbacks and not is_accumulated
 
     def _fit_supported(self, *args, **kwargs):
         return True
@@ -261,19 +245,15 @@ class KerasExtensionBase(options.Options, keras_extensions.KerasExtension):
         epoch_logs = None
         outfeed = self._outfeed_manager.get_outfeed(
             _Mode.FIT, handler.element_spec, self._outfeed_kwargs)
+        runs = executions.Executions(self, "train", handler, outfeed, self._train_counter,
+                                     callbacks)
         try:
             for epoch, iterator in handler.enumerate_epochs_with_reuse(
                     self._infeed_manager, _Mode.FIT, self._infeed_kwargs):
                 function = self._train_function_for(handler.steps_of_an_execution, count)
                 self.reset_metrics()
                 callbacks.on_epoch_begin(epoch)
-                results = None
-                for step, found in self._run(function, "train", handler, iterator, outfeed,
-                                             self._train_counter, callbacks):
-                    results = self._last(found)
-                    callbacks.on_train_batch_end(step, results)
-                    if self.stop_training:
-                        break
+                results = runs.run(function, iterator, self._is_asynchronous(count))
                 if results is None:
                     raise ValueError(messages.NO_DATA)
                 epoch_logs = copy.copy(_plain(results))
@@ -311,15 +291,15 @@ class KerasExtensionBase(options.Options, keras_extensions.KerasExtension):
             callbacks.on_test_begin()
             outfeed = self._outfeed_manager.get_outfeed(
                 _Mode.EVALUATE, handler.element_spec, self._outfeed_kwargs)
+            runs = executions.Executions(self, "test", handler, outfeed, self._test_counter,
+                                         callbacks)
             results = None
             try:
                 for _, iterator in handler.enumerate_epochs_with_reuse(
                         self._infeed_manager, _Mode.EVALUATE, self._infeed_kwargs):
                     self.reset_metrics()
-                    for step, found in self._run(function, "test", handler, iterator, outfeed,
-                                                 self._test_counter, callbacks):
-                        results = self._last(found)
-                        callbacks.on_test_batch_end(step, results)
+                    results = runs.run(function, iterator,
+                                       self._is_asynchronous(handler.steps_of_an_execution))
             finally:
                 self._outfeed_manager.empty(outfeed)
             if results is None:
@@ -347,27 +327,19 @@ class KerasExtensionBase(options.Options, keras_extensions.KerasExtension):
             callbacks.on_predict_begin()
             outfeed = self._outfeed_manager.get_outfeed(
                 _Mode.PREDICT, handler.element_spec, self._outfeed_kwargs)
-            outputs = []
+            runs = executions.Executions(self, "predict", handler, outfeed, self._predict_counter,
+                                         callbacks)
+            outputs = None
             try:
                 for _, iterator in handler.enumerate_epochs_with_reuse(
                         self._infeed_manager, _Mode.PREDICT, self._infeed_kwargs):
-                    for step, found in self._run(function, "predict", handler, iterator, outfeed,
-                                                 self._predict_counter, callbacks):
-                        outputs.append(tf.nest.map_structure(
-                            lambda one: extensions_util.merge_into_batch_dimension(
-                                one, self._get_replication_factor()), found))
-                        callbacks.on_predict_batch_end(step, {"outputs": outputs[-1]})
+                    outputs = runs.run(function, iterator, self._asynchronous_callbacks)
             finally:
                 self._outfeed_manager.empty(outfeed)
             if not outputs:
                 raise ValueError(messages.NO_DATA)
             callbacks.on_predict_end()
-        return tf.nest.map_structure(lambda *parts: (
-            parts[0] if len(parts) == 1 else np.concatenate(parts)), *outputs)
-
-
-def _dequeued(outfeed):
-    return tf.nest.map_structure(lambda one: one.numpy(), outfeed.dequeue())
+        return executions.joined(outputs)
 
 
 def _plain(logs):

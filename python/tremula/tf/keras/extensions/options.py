@@ -53,7 +53,7 @@ class Options:
         """`asynchronous` calls the callbacks of a batch after each step, from a thread, while the
         program runs. Otherwise they are called once an execution. It makes no difference where a
         pipeline accumulates its outfeed."""
-        self._set(_asynchronous_callbacks=asynchronous)
+        self._keep(_asynchronous_callbacks=asynchronous)
 
     def set_replication_options(self, replicated_metric_reduction_method="NONE"):
         """Says what becomes of the metrics, and of the outputs of predict, of several replicas: a

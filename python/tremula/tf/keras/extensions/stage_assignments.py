@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from tremula.tf.inner import keras, logs
 from tremula.tf.keras.extensions import (
-    pipeline_graph, pipeline_stage_assignment as psa, stage_summary)
+    messages, pipeline_graph, pipeline_stage_assignment as psa, stage_summary)
 
 _NO_STAGE = (
     "All layers of a pipelined model must have an associated pipeline stage. However, {} has not "
@@ -301,9 +301,7 @@ class ModelStages(_Stages):
     def _validate_call_function(self):
         base = keras.module("engine.training").Model
         if getattr(self.call, "__func__", None) is base.call:
-            raise NotImplementedError(
-                f"The function `call` for the model {self.name} has not been implemented. When "
-                "subclassing the `Model` class you must implement the `call` function.")
+            raise NotImplementedError(messages.NO_CALL.format(self.name))
 
     def _stage_graph(self):
         return self._traced_graph

@@ -5,6 +5,7 @@ import inspect
 
 import tensorflow as tf
 
+from tremula.tf.inner import functions
 from tremula.tf.inner import keras as inner
 from tremula.tf.ipu.eager import backprop
 from tremula.tf.ipu.ops import all_to_all_op, cross_replica_ops
@@ -53,7 +54,7 @@ def _loop(model, step, name):
         tf.while_loop(lambda done: done < steps, body, [tf.constant(0)])
 
     run.__name__ = name
-    return tf.function(run, jit_compile=True)
+    return functions.without_retracing_warning(tf.function(run, jit_compile=True))
 
 
 def _reduced(model, results):

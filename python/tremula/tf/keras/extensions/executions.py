@@ -1,0 +1,105 @@
+"""The executions of an epoch, and the callbacks of their steps."""
+
+import numpy as np
+import tensorflow as tf
+
+from tremula.tf.ipu import utils
+from tremula.tf.keras.extensions import extensions_util, polling_thread
+
+
+class Executions:
+    """Runs a function of (steps, iterator, outfeed) over the steps of an epoch.
+
+    kind      "train", "test" or "predict"
+    handler   the IPUDataHandler
+    counter   the model's variable of that kind's steps
+    """
+
+    def __init__(self, model, kind, handler, outfeed, counter, callbacks):
+        self._model, self._handler, self._outfeed = model, handler, outfeed
+        self._counter, self._kind = counter, kind
+        self._steps = handler.steps_of_an_execution
+        self._replicas = model._get_replication_factor()
+        self._begin = getattr(callbacks, f"on_{kind}_batch_begin")
+        self._end = getattr(callbacks, f"on_{kind}_batch_end")
+        self._is_synthetic = utils.use_synthetic_data_for(utils.SyntheticDataCategory.Outfeed)
+
+    def run(self, function, iterator, asynchronous):
+        """Returns the results of the last step, or the list of all outputs of predict; None if
+        there was no step. With `asynchronous` a thread calls the callbacks."""
+        if asynchronous and not self._is_synthetic:
+            return self._run_asynchronously(function, iterator)
+        result, is_predict = None, self._kind == "predict"
+        for step in self._handler.steps():
+            self._begin(step)
+            self._execute(function, step, iterator)
+            if is_predict:
+                outputs = tf.nest.map_structure(self._merge, self._read_all())
+                result = [*(result or []), outputs]
+                logs = {"outputs": outputs}
+            else:
+                result = logs = tf.nest.map_structure(self._last, self._read_all())
+            self._end(step + self._steps - 1, logs)
+            if self._stops():
+                break
+        return result
+
+    def _run_asynchronously(self, function, iterator):
+        kind, end = polling_thread.PollingThread, self._end
+        if self._kind == "predict":
+            kind = polling_thread.PollingThreadPredict
+
+            def end(step, outputs):
+                self._end(step, {"outputs": outputs})
+
+        thread = kind(self._read, self._handler.inferred_steps, self._replicas, self._begin, end)
+        thread.start()
+        done = 0
+        try:
+            for step in self._handler.steps():
+                self._execute(function, step, iterator)
+                done = step + self._steps
+                if self._stops() or thread.failed():
+                    break
+            thread.end_after(done)
+            return thread.get_result()
+        finally:
+            thread.cancel()
+
+    def _execute(self, function, step, iterator):
+        self._model.distribute_strategy.run(
+            function, args=(tf.constant(self._steps), iterator, self._outfeed))
+        self._counter.assign(step + self._steps, read_value=False)
+
+    def _stops(self):
+        return self._kind == "train" and self._model.stop_training
+
+    # ---- Results ----
+
+    def _read(self):
+        """What there is, as a structure of arrays [steps(, replicas), ...], or None."""
+        found = self._outfeed.read()
+        return found if found is None else self._unpack(found)
+
+    def _read_all(self):
+        found = self._read()
+        if found is None:  # nothing leaves a device with synthetic data
+            lead = (self._steps, self._replicas) if self._replicas > 1 else (self._steps,)
+            found = self._unpack(self._outfeed.zeros(lead))
+        return found
+
+    def _unpack(self, found):
+        """The results in what a program enqueues: a pipeline enqueues a list of them."""
+        return found[0] if self._model._is_pipelined() else found
+
+    def _merge(self, one):
+        return extensions_util.merge_into_batch_dimension(one, self._replicas)
+
+    def _last(self, one):
+        return one[(-1, -1) if self._replicas > 1 else -1]
+
+
+def joined(parts):
+    """The outputs of predict, from those of its executions."""
+    return tf.nest.map_structure(
+        lambda *one: one[0] if len(one) == 1 else np.concatenate(one), *parts)

@@ -1,0 +1,99 @@
+"""How an object of a subclass of Model gets its weights, and shows which layers it calls."""
+
+import contextlib
+
+import tensorflow as tf
+
+from tremula.tf.inner import keras as inner
+from tremula.tf.keras.extensions import extensions_base, messages, stage_assignments
+
+
+class ModelBuilding(stage_assignments.ModelStages):
+    """build() of such an object, and what takes its place before the first data."""
+
+    def _build_supported(self, input_shape):
+        del input_shape
+        return not inner.module("engine.base_layer_utils").call_context().in_call
+
+    def _build_delegate(self, input_shape):
+        """Makes the weights and traces call() for shapes, float32 inputs, or keras.Inputs.
+
+        Raises ValueError for anything else, and for shapes where call() wants other types.
+        """
+        self._validate_call_function()
+        inputs = _map_shapes(input_shape, _symbolic)
+        plain = [one for one in _flat(input_shape) if not _is_input(one)]
+        errors = (tf.errors.InvalidArgumentError, TypeError) if plain else ()
+        try:
+            self._trace_calls(inputs)
+        except errors as error:
+            raise ValueError(messages.BUILD_TYPES) from error
+        self._mark_built(_map_shapes(input_shape, lambda one: tuple(_symbolic(one).shape)))
+
+    def _build_for_data(self, element_spec):
+        """Makes the weights for the first element of the data, and traces call(), which may have
+        stages. A model whose call() cannot be traced by layers, and has no stages, calls its layers
+        in the program only."""
+        if self._traced_graph is not None:
+            return
+        self._validate_call_function()
+        specs = tf.nest.map_structure(_with_two_dimensions,
+                                      extensions_base.inputs_of(element_spec))
+        shapes = tf.nest.map_structure(lambda one: tuple(one.shape), specs)
+        if not self.built and getattr(type(self).build, "__original_func__", None) is None:
+            self.build(shapes)  # the program's own
+            if self._traced_graph is not None:
+                return
+        with contextlib.ExitStack() as stack:
+            if not self._has_stages():
+                stack.enter_context(contextlib.suppress(Exception))
+            self._trace_calls(tf.nest.map_structure(
+                lambda one: inner.public().Input(batch_shape=one.shape, dtype=one.dtype), specs))
+        if self._traced_graph is None:
+            tf.function(lambda x: self(x, training=False)).get_concrete_function(specs)
+        self._mark_built(shapes)
+
+    def _has_stages(self):
+        """Whether stages are set, or were asked for while call() ran."""
+        return self._is_pipelined() or any(
+            hasattr(one, "_pipeline_stage") for one in self._flatten_layers(include_self=False))
+
+    def _mark_built(self, shapes):
+        if not self.built:
+            inner.layer_class().build(self, shapes)
+
+
+def _with_two_dimensions(spec):
+    return tf.TensorSpec([*spec.shape, 1], spec.dtype) if spec.shape.rank == 1 else spec
+
+
+# ---- Shapes as build() takes them ----
+
+def _is_input(value):
+    return hasattr(value, "_keras_history")
+
+
+def _is_shape(value):
+    return isinstance(value, tf.TensorShape) or isinstance(value, (list, tuple)) and all(
+        one is None or isinstance(one, int) for one in value)
+
+
+def _map_shapes(structure, function):
+    """Calls function() for each shape and keras.Input of what build() is given."""
+    if _is_input(structure) or _is_shape(structure):
+        return function(structure)
+    if isinstance(structure, (list, tuple)):
+        return [_map_shapes(one, function) for one in structure]
+    if isinstance(structure, dict):
+        return {name: _map_shapes(one, function) for name, one in structure.items()}
+    raise ValueError(messages.BUILD_SHAPE.format(type(structure)))
+
+
+def _flat(structure):
+    found = []
+    _map_shapes(structure, found.append)
+    return found
+
+
+def _symbolic(value):
+    return value if _is_input(value) else inner.public().Input(batch_shape=tuple(value))
