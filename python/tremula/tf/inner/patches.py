@@ -569,6 +569,27 @@ def wrap_keras_methods(owner, names, make):
         _wrap(owner, name, make)
 
 
+def wrap_keras_class_methods(owner, names, make):
+    """The same for class methods: make(function of the class and the arguments)."""
+    for name in names:
+        before = vars(owner)[name].__func__
+        setattr(owner, name, classmethod(functools.wraps(before)(make(before))))
+
+
+def wrap_keras_saving(module, make):
+    """Puts make[name](what is there) in the place of functions and methods by which Keras 2 loads
+    SavedModels, clones models and names classes; `module(name)` is a private module of Keras. They
+    know nothing of extended classes, and no method of a model is called there."""
+    loader = module("saving.legacy.saved_model.load").KerasObjectLoader
+    cloning, registration = module("models.cloning"), module("saving.object_registration")
+    for owner, name in ((loader, "_reconstruct_model"),
+                        (loader, "_revive_layer_or_model_from_config"),
+                        (cloning, "_clone_functional_model"),
+                        (cloning, "_clone_sequential_model"),
+                        (registration, "get_registered_name")):
+        _wrap(owner, name, make[name])
+
+
 def show_in_keras(module, names):
     """Gives a private module of Keras names that the original's has, {name: value}."""
     for name, value in names.items():

@@ -93,9 +93,19 @@ def _patch(instance, extension_type, extension):
         original.__init__(self, *arguments, **keywords)
         extension.__init__(self)
 
-    instance.__class__ = type(original.__name__, (original, extension), {"__init__": initialize})
-    instance.__original_class__ = original
+    # Keras reads the arguments of constructors, and saves the names of classes.
+    initialize.__signature__ = inspect.signature(original.__init__)
+    names = {name: value for name, value in vars(original).items()
+             if name.startswith("_keras_api_names")}
+    instance.__class__ = type(original.__name__, (original, extension), {
+        **names, "__init__": initialize, "__module__": original.__module__,
+        "__qualname__": original.__qualname__, "__original_class__": original})
     extension.__init__(instance)
+
+
+def are_extended():
+    """Whether models that are made now are extended."""
+    return getattr(strategies.strategy(), "_keras_extensions_enabled", False)
 
 
 # ---- Keras' methods ----

@@ -11,6 +11,7 @@
     pipeline_graph        the calls of layers that a pipeline makes
     pipeline_functions    the functions that are compiled, of pipelines
     polling_thread        callbacks after each step, while the program runs
+    config                options and stages in get_config(), and models that are made of it
     messages              the texts of errors and of the log
 """
 

@@ -1,9 +1,10 @@
 """The extension of models of Keras' functional API."""
 
-from tremula.tf.keras.extensions import extensions_base, stage_assignments
+from tremula.tf.keras.extensions import config, extensions_base, stage_assignments
 
 
-class FunctionalExtension(stage_assignments.FunctionalStages, extensions_base.KerasExtensionBase):
+class FunctionalExtension(config.FunctionalConfig, stage_assignments.FunctionalStages,
+                          extensions_base.KerasExtensionBase):
     """What a functional model has in the scope of an IPUStrategy."""
 
     def _build_for_data(self, element_spec):

@@ -76,6 +76,25 @@ BUILD_TYPES = (
     "float type inputs. You must pass a `keras.Input` object with the required dtype, or `call` "
     "your model on real tensor data (of the correct dtype).")
 
+# ---- Saving ----
+
+GET_CONFIG = (
+    "get_config() has been overridden on a subclassed Model but IPU-specific properties have not "
+    "been saved since the implementation does not call super().get_config(). In the get_config() "
+    "override, add `config = super().get_config()` and merge your configuration with this config "
+    "dict to ensure these options are saved along with the rest of your model.")
+FROM_CONFIG = (
+    "Failed to construct subclassed model of type {} from config. Subclassed models which require "
+    "parameters in their constructors must override the `from_config` function to be compatible "
+    "with saving/loading.")
+SAVED_STAGES = (  # ours
+    "The configuration of the model {} has pipeline stages of {} calls of layers, but the model "
+    "makes {}. Take \"pipeline_stage_assignment\" out of it and call "
+    "`set_pipeline_stage_assignment()`.")
+SAVED_LAYERS = (  # ours
+    "The pipeline stages in the configuration of the model {} are those of other layers. Take "
+    "\"pipeline_stage_assignment\" out of it and call `set_pipeline_stage_assignment()`.")
+
 # ---- Data ----
 
 GENERATOR = ("The provided set of data is of type `{}` which is not compatible with the IPU's "
@@ -118,3 +137,10 @@ ONE_STEP = ("The model `{}` has been configured with only {} steps per execution
             "method to improve performance.")
 EFFECTIVE = "Training is{}{}{}, your effective batch size is {}."
 UPDATES = "Doing {} weight update{} per execution per replica, which is {} per epoch per replica."
+_AGAIN = "cannot be serialized and you will need to call `{}` again if the model is restored."
+OPTIMIZER_KWARGS = (
+    "Calling get_config() on {} - `gradient_accumulation_optimizer_kwargs` "
+    + _AGAIN.format("set_gradient_accumulation_options")
+    + " Further displays of this info is suppressed.")
+PIPELINING_KWARGS = ("Calling get_config() on {} - `pipelining_kwargs` "
+                     + _AGAIN.format("set_pipelining_options"))

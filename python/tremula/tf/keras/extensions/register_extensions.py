@@ -6,14 +6,14 @@ from tremula.tf.inner import keras as inner
 from tremula.tf.inner import patches
 from tremula.tf.ipu import keras_extensions
 
-_MODEL = ("build", "fit", "evaluate", "predict", "get_config", "_reset_compile_cache",
+_MODEL = ("build", "fit", "evaluate", "predict", "_reset_compile_cache",
           "_assert_weights_created", "_trackable_children")
 
 
 @functools.cache
 def register():
     """Registers the extensions for every strategy. The first class that fits counts."""
-    from tremula.tf.keras.extensions import (functional_extensions, model_extensions,
+    from tremula.tf.keras.extensions import (config, functional_extensions, model_extensions,
                                              sequential_extensions)
     sequential = inner.module("engine.sequential").Sequential
     functional = inner.module("engine.functional").Functional
@@ -23,6 +23,14 @@ def register():
         patches.wrap_keras_methods(owner, [name for name in names if name in vars(owner)],
                                    keras_extensions.extension_delegate)
     patches.wrap_keras_methods(functional, ["_init_graph_network"], _then_take_stages)
+    patches.wrap_keras_methods(model, ["get_config"], _delegate_of_subclasses)
+    for owner in (model, sequential):
+        patches.wrap_keras_class_methods(owner, ["from_config"], config.make_from_config)
+    patches.wrap_keras_saving(inner.module, {
+        "_reconstruct_model": config.make_reconstruct,
+        "_revive_layer_or_model_from_config": config.make_revive,
+        "_clone_functional_model": config.make_clone, "_clone_sequential_model": config.make_clone,
+        "get_registered_name": config.make_registered_name})
     manager = keras_extensions._extensions_manager
     for cls, extension in ((sequential, sequential_extensions.SequentialExtension),
                            (functional, functional_extensions.FunctionalExtension),
@@ -35,3 +43,15 @@ def _then_take_stages(initialize):
         initialize(self, *arguments, **keywords)
         keras_extensions.extension_delegate_if_exists("get_pipelining_from_nodes", self)
     return initialize_and_take
+
+
+def _delegate_of_subclasses(get_config):
+    """Sequential.get_config() calls that of Model, and has handed over by then."""
+    delegating = keras_extensions.extension_delegate(get_config)
+    functional = inner.module("engine.functional").Functional
+
+    def get_config_of(self, **keywords):
+        return (get_config if isinstance(self, functional) else delegating)(self, **keywords)
+
+    get_config_of.__original_func__ = get_config
+    return get_config_of

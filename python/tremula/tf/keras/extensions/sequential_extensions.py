@@ -2,10 +2,11 @@
 
 import tensorflow as tf
 
-from tremula.tf.keras.extensions import extensions_base, messages, stage_assignments
+from tremula.tf.keras.extensions import config, extensions_base, messages, stage_assignments
 
 
-class SequentialExtension(stage_assignments.SequentialStages, extensions_base.KerasExtensionBase):
+class SequentialExtension(config.SequentialConfig, stage_assignments.SequentialStages,
+                          extensions_base.KerasExtensionBase):
     """What a Sequential has in the scope of an IPUStrategy."""
 
     def _build_for_data(self, element_spec):
