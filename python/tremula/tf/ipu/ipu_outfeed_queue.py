@@ -5,7 +5,7 @@ import enum
 import weakref
 
 from tremula import custom_calls
-from tremula.tf.inner import eager, errors, graphs
+from tremula.tf.inner import eager, errors, functions, graphs
 from tremula.tf.runtime import checks, feed_arguments, plugin, replication, tracing
 
 _NEW = ("outfeed_mode", "device_ordinal", "buffer_depth", "optimise_latency")
@@ -132,7 +132,8 @@ class IPUOutfeedQueue(collections.abc.Iterable):
         if not tf.executing_eagerly():
             return self._dequeue()
         if self._eager_dequeue is None:
-            self._eager_dequeue = tf.function(self._dequeue, autograph=False)
+            self._eager_dequeue = functions.without_retracing_warning(
+                tf.function(self._dequeue, autograph=False))
         return self._eager_dequeue()
 
     def _dequeue(self):
