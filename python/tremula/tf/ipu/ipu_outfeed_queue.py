@@ -2,11 +2,10 @@
 
 import collections.abc
 import enum
-import functools
 import weakref
 
 from tremula import custom_calls
-from tremula.tf.inner import eager, errors, graphs
+from tremula.tf.inner import eager, errors, functions, graphs
 from tremula.tf.runtime import checks, feed_arguments, plugin, replication, tracing
 
 _NEW = ("outfeed_mode", "device_ordinal", "buffer_depth", "optimise_latency")
@@ -133,8 +132,8 @@ class IPUOutfeedQueue(collections.abc.Iterable):
         if not tf.executing_eagerly():
             return self._dequeue()
         if self._eager_dequeue is None:
-            # A partial, because TensorFlow warns of a method that it traces for many objects.
-            self._eager_dequeue = tf.function(functools.partial(self._dequeue), autograph=False)
+            self._eager_dequeue = functions.without_retracing_warning(
+                tf.function(self._dequeue, autograph=False))
         return self._eager_dequeue()
 
     def _dequeue(self):

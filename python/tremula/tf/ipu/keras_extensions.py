@@ -6,6 +6,7 @@ those of Keras hand over to the extension's (extension_delegate()).
 """
 
 import collections
+import contextlib
 import functools
 import importlib
 import inspect
@@ -52,6 +53,15 @@ class KerasExtensions:
     def _enable_dataset_iterators(self):
         """Whether iter(dataset) is an IPU's iterator now."""
         return self._dataset_iterators_enabled and tf.executing_eagerly()
+
+    @contextlib.contextmanager
+    def plain_dataset_iterators(self):
+        """A block in which iter(dataset) is TensorFlow's."""
+        before, self._dataset_iterators_enabled = self._dataset_iterators_enabled, False
+        try:
+            yield
+        finally:
+            self._dataset_iterators_enabled = before
 
     def _create_dataset_iterator(self, dataset):
         from tremula.tf.ipu import ipu_infeed_queue
