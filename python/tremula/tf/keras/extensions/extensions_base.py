@@ -143,6 +143,14 @@ class KerasExtensionBase(options.Options, keras_extensions.KerasExtension):
                     or name in self.__dict__:
                 raise RuntimeError(text.format(name, self.name))
 
+    def _assert_weights_created_supported(self):
+        return True
+
+    def _assert_weights_created_delegate(self):
+        # Keras asks the class whether it has a build() of its own, and this one has none.
+        if not self.dynamic and not self.built and "build" in vars(self.__original_class__):
+            raise ValueError(messages.NO_WEIGHTS.format(self.name))
+
     # ---- Preparing a call ----
 
     def _check_mode(self):
@@ -228,6 +236,8 @@ class KerasExtensionBase(options.Options, keras_extensions.KerasExtension):
             count = self._verify_and_get_gradient_accumulation_steps_per_replica(
                 handler.steps_of_an_execution)
             self._log_training(handler, count)
+            if self._ipu_train_function is None:
+                step_functions.create_variables(self, handler.element_spec)
             callbacks = self._callbacks(callbacks, verbose, epochs, handler)
             self.stop_training = False
             self._train_counter.assign(0)
