@@ -16,7 +16,7 @@ def make_train_function(model, repeat_count, accumulation_count):
     on `accumulation_count` batches. The outfeed gets [metrics] of each batch, or the mean of them
     with accumulate_outfeed. `steps` is not used: a pipeline knows its length."""
     _check_methods(model, "compute_loss", "compute_metrics")
-    options = _options(model)
+    steps, options = _steps(model), _options(model)
     accumulate = bool(model._pipelining_accumulate_outfeed)
 
     def build(infeed, outfeed, element_spec):
@@ -33,7 +33,7 @@ def make_train_function(model, repeat_count, accumulation_count):
                 gradient_capture_context=backprop.GradientCaptureContext().__enter__())
 
         pipelining_ops.pipeline(
-            _Stages(model, True, measure, element_spec).functions(), accumulation_count,
+            _Stages(model, steps, True, measure, element_spec).functions(), accumulation_count,
             repeat_count=repeat_count, infeed_queue=infeed, outfeed_queue=outfeed,
             optimizer_function=optimize, outfeed_mask=[True, False],
             accumulate_outfeed=accumulate,
@@ -65,13 +65,13 @@ def make_predict_function(model, repeat_count, accumulation_count):
 
 
 def _forward(model, repeat_count, accumulation_count, measure, accumulate):
-    options = _options(model)
+    steps, options = _steps(model), _options(model)
     for name in _OF_TRAINING:
         options.pop(name, None)
 
     def build(infeed, outfeed, element_spec):
         pipelining_ops.pipeline(
-            _Stages(model, False, measure, element_spec).functions(), accumulation_count,
+            _Stages(model, steps, False, measure, element_spec).functions(), accumulation_count,
             repeat_count=repeat_count, infeed_queue=infeed, outfeed_queue=outfeed,
             accumulate_outfeed=accumulate, device_mapping=model._pipelining_device_mapping,
             **options)
@@ -84,6 +84,22 @@ _OF_TRAINING = (
     "gradient_accumulation_for_captured_grads", "gradient_accumulation_dtype",
     "offload_gradient_accumulation_buffers", "backward_propagation_stages_poplar_options",
     "weight_update_poplar_options")
+
+
+def _steps(model):
+    """The steps of a pipelined model. Raises RuntimeError and ValueError for a model that cannot
+    run in its stages."""
+    model._validate_call_function()
+    model._check_kept_assignments()
+    steps = pipeline_graph.Steps(model, model._pipeline_stage_assignment)
+    last = model._get_pipeline_maximum_pipeline_stage()
+    missing = sorted(set(range(last)) - {step.stage for step in steps.steps})
+    if missing:
+        raise RuntimeError(
+            "All stages in a pipeline must have at lease one layer assigned to them. The highest "
+            f"stage with an assignment is stage {last}, however the preceeding stages {missing} "
+            "had no assignments.")
+    return steps
 
 
 def _options(model):
@@ -109,19 +125,10 @@ class _Stages:
     element_spec  the structure of what the first stage gets
     """
 
-    def __init__(self, model, training, measure, element_spec):
-        model._validate_call_function()
-        model._check_kept_assignments()
+    def __init__(self, model, steps, training, measure, element_spec):
         self._model, self._training, self._measure = model, training, measure
-        self._element_spec = element_spec
-        self._steps = pipeline_graph.Steps(model, model._pipeline_stage_assignment)
+        self._steps, self._element_spec = steps, element_spec
         self._count = model._get_pipeline_maximum_pipeline_stage() + 1
-        missing = sorted(set(range(self._count)) - {step.stage for step in self._steps.steps})
-        if missing:
-            raise RuntimeError(
-                "All stages in a pipeline must have at lease one layer assigned to them. The "
-                f"highest stage with an assignment is stage {self._count - 1}, however the "
-                f"preceeding stages {missing} had no assignments.")
 
     def functions(self):
         """The functions, one for each stage."""
