@@ -5,8 +5,8 @@ import copy
 from tremula.tf.inner import keras as inner
 from tremula.tf.inner import logs
 from tremula.tf.ipu import keras_extensions, utils
-from tremula.tf.keras.extensions import (data_adapter, data_feed_manager, executions, messages, options,
-                                         step_functions)
+from tremula.tf.keras.extensions import (data_adapter, data_feed_manager, executions, messages,
+                                         options, step_functions)
 
 ReplicatedMetricReductionMethod = options.ReplicatedMetricReductionMethod
 _KerasOptimizerWrapper = step_functions._KerasOptimizerWrapper
