@@ -22,7 +22,8 @@ def inputs_of(element_spec):
 class KerasExtensionBase(options.Options, keras_extensions.KerasExtension):
     """What every model has in the scope of an IPUStrategy."""
 
-    def __init__(self):
+    def __init__(self, *args, **kwargs):
+        del args, kwargs  # Keras gives those of a functional model to every base
         if "_replication_factor" not in self.__dict__:
             self._init_options()
             self._keep(_infeed_manager=data_feed_manager.InfeedManager(),
