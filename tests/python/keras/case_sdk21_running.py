@@ -54,20 +54,6 @@ def sequential(count=1, rate=0.1, **options):
     return made
 
 
-@pytest.fixture
-def synthetic(monkeypatch):
-    monkeypatch.setenv("TF_POPLAR_FLAGS",
-                       "--use_synthetic_data --synthetic_data_categories=outfeed")
-
-
-def test_synthetic_results(synthetic, scope):
-    made = sequential(count=3, metrics=["mae"])
-    history = made.fit(batches(), epochs=2, verbose=0).history
-    assert np.isnan(history["loss"]).all() and np.isnan(history["mae"]).all()
-    outputs = made.predict(batches().map(lambda x, y: x))
-    assert outputs.shape == (48, 2) and np.isnan(outputs).all()
-
-
 def functional(graph, kind=ipu.keras.Model, **options):
     return kind(*graph(), **options)
 
@@ -393,6 +379,20 @@ def test_accumulated_outfeed():
 
 
 # ---- Feeds and programs ----
+
+@pytest.fixture
+def synthetic(monkeypatch):
+    monkeypatch.setenv("TF_POPLAR_FLAGS",
+                       "--use_synthetic_data --synthetic_data_categories=outfeed")
+
+
+def test_synthetic_results(synthetic, scope):
+    made = sequential(count=3, metrics=["mae"])
+    history = made.fit(batches(), epochs=2, verbose=0).history
+    assert np.isnan(history["loss"]).all() and np.isnan(history["mae"]).all()
+    outputs = made.predict(batches().map(lambda x, y: x))
+    assert outputs.shape == (48, 2) and np.isnan(outputs).all()
+
 
 def test_nothing_is_compiled_twice():
     with configured(1, events=True).scope():

@@ -22,8 +22,9 @@ def dataset_of_variant(variant, types, shapes):
 
 
 def prefetch_depth(dataset):
-    """How many elements a dataset holds ready as its last step, a tensor; None if it does not."""
+    """How many elements an eager dataset holds ready as its last step; None if it does not."""
     from tensorflow.python.data.ops import dataset_ops, prefetch_op
     if isinstance(dataset, dataset_ops.DatasetV1Adapter):
         dataset = dataset._dataset
-    return dataset._buffer_size if isinstance(dataset, prefetch_op._PrefetchDataset) else None
+    is_prefetching = isinstance(dataset, prefetch_op._PrefetchDataset)
+    return int(dataset._buffer_size) if is_prefetching else None
