@@ -13,6 +13,8 @@ from tensorflow.python import ipu
 from tensorflow.compiler.plugin.poplar.driver.trace_pb2 import IpuTraceEvent
 from tensorflow.compiler.plugin.poplar.ops import gen_ipu_ops
 
+from tremula.tf.inner import strategies
+
 Dense = keras.layers.Dense
 legacy = keras.optimizers.legacy
 RANDOM = np.random.default_rng(3)
@@ -198,6 +200,21 @@ def test_datasets(scope, kind):
     made.fit(dataset, epochs=2, verbose=0, **options)
     reference.fit(batches(), epochs=2, verbose=0)
     same_weights(made, reference)
+
+
+def test_every_epoch_is_one_iteration_over_the_dataset(scope):
+    """A shuffled dataset has another order in each."""
+    def shuffled():
+        tf.random.set_seed(1)
+        return tf.data.Dataset.range(8).shuffle(8, seed=2).batch(1, drop_remainder=True).map(
+            lambda one: tf.cast(one[:, None], tf.float32))
+
+    made, dataset = ipu.keras.Sequential([keras.layers.Flatten()]), shuffled()
+    found = [made.predict(dataset) for _ in range(3)]
+    dataset = shuffled()
+    expected = [[one.numpy()[0] for one in strategies.plain_iterator(dataset)] for _ in range(3)]
+    np.testing.assert_array_equal(found, expected)
+    assert not np.array_equal(found[0], found[1])
 
 
 def test_an_infinite_dataset_goes_on(scope):
