@@ -52,6 +52,10 @@ MOVED = {
 _IN_MOVED = {f"{MOVED[key.rpartition('.')[0]]}.{key.rpartition('.')[2]}": place
              for key, place in MOVED.items() if key.rpartition(".")[0] in MOVED}
 
+# What was a module in TensorFlow 2.1 and is a package now that shows nothing -> the public module
+# that has its names.
+_OF_2_1 = {"layers.normalization": "layers"}
+
 # Modules of TensorFlow that moved with Keras or out of it.
 TENSORFLOW = {
     "tensorflow.python.distribute.distribution_strategy_context":
@@ -65,8 +69,6 @@ for _package in ("training.tracking", "trackable"):  # `from ...training.trackin
                           ("tracking", "trackable.autotrackable"),
                           ("util", "checkpoint.checkpoint")):
         TENSORFLOW[f"tensorflow.python.{_package}.{_name}"] = f"tensorflow.python.{_place}"
-
-# Who gets what TensorFlow has: not a program.
 
 # Public modules of Keras that lack names which programs take from them.
 _PUBLIC = ("activations", "backend", "callbacks", "constraints", "initializers", "layers",
@@ -89,6 +91,8 @@ def resolve(fullname):
         return f"{package}.src.{inside}" if inside else None
     if path.startswith(("src", "api", "protobuf")):
         return None
+    if root == FROZEN and path in _OF_2_1:
+        return public(package, _OF_2_1[path])
     return private(package, path) or (public(package, path) if root == FROZEN else None)
 
 
@@ -184,6 +188,8 @@ def _instead(module_name, name):
     """What Keras has for a name of a module of the copy, or None."""
     package = versions.keras_package()
     path = module_name[len(FROZEN) + 1:]
+    if path and f"{path}.{name}" in _OF_2_1:
+        return importlib.import_module(public(package, _OF_2_1[f"{path}.{name}"]))
     if not path and name == "optimizers":
         return None  # the copy's, which is asked for its classes in its turn: those with slots
     if path == "optimizers":
