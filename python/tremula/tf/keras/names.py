@@ -52,10 +52,6 @@ MOVED = {
 _IN_MOVED = {f"{MOVED[key.rpartition('.')[0]]}.{key.rpartition('.')[2]}": place
              for key, place in MOVED.items() if key.rpartition(".")[0] in MOVED}
 
-# What was a module in TensorFlow 2.1 and is a package now that shows nothing -> the public module
-# that has its names.
-_OF_2_1 = {"layers.normalization": "layers"}
-
 # Modules of TensorFlow that moved with Keras or out of it.
 TENSORFLOW = {
     "tensorflow.python.distribute.distribution_strategy_context":
@@ -91,8 +87,6 @@ def resolve(fullname):
         return f"{package}.src.{inside}" if inside else None
     if path.startswith(("src", "api", "protobuf")):
         return None
-    if root == FROZEN and path in _OF_2_1:
-        return public(package, _OF_2_1[path])
     return private(package, path) or (public(package, path) if root == FROZEN else None)
 
 
@@ -132,6 +126,9 @@ def install(watch):
         for name in _PUBLIC:
             watch(f"{package}.{name}",
                   lambda module, package=package, name=name: _complete(module, package, name))
+        # A module with BatchNormalization in TensorFlow 2.1, and a package that shows nothing now.
+        watch(f"{package}.src.layers.normalization",
+              lambda module, package=package: _complete(module, package, "layers"))
     for name in list(sys.modules):
         if name == FROZEN or name.startswith(FROZEN + "."):
             share(sys.modules[name])
@@ -188,8 +185,6 @@ def _instead(module_name, name):
     """What Keras has for a name of a module of the copy, or None."""
     package = versions.keras_package()
     path = module_name[len(FROZEN) + 1:]
-    if path and f"{path}.{name}" in _OF_2_1:
-        return importlib.import_module(public(package, _OF_2_1[f"{path}.{name}"]))
     if not path and name == "optimizers":
         return None  # the copy's, which is asked for its classes in its turn: those with slots
     if path == "optimizers":
