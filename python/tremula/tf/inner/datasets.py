@@ -21,10 +21,20 @@ def dataset_of_variant(variant, types, shapes):
     return dataset_ops._VariantDataset(variant, spec)
 
 
-def prefetch_depth(dataset):
-    """How many elements an eager dataset holds ready as its last step; None if it does not."""
-    from tensorflow.python.data.ops import dataset_ops, prefetch_op
-    if isinstance(dataset, dataset_ops.DatasetV1Adapter):
-        dataset = dataset._dataset
-    is_prefetching = isinstance(dataset, prefetch_op._PrefetchDataset)
-    return int(dataset._buffer_size) if is_prefetching else None
+def prefetched(dataset):
+    """How many elements a dataset prefetches at its end: a number or tensor, or None."""
+    from tensorflow.python.data.ops import prefetch_op
+    dataset = getattr(dataset, "_dataset", dataset)
+    return dataset._buffer_size if isinstance(dataset, prefetch_op._PrefetchDataset) else None
+
+
+def without_autotuning(dataset):
+    """The dataset without tf.data's tuning thread, unless its options ask for one: TensorFlow may
+    wait for that thread for as long as an iterator is old, when the iterator goes or starts again.
+    Parallel maps have as many threads as the tuning would begin with."""
+    import tensorflow as tf
+    if dataset.options().autotune.enabled is not None:
+        return dataset
+    options = tf.data.Options()
+    options.autotune.enabled = False
+    return dataset.with_options(options)
