@@ -42,6 +42,11 @@ PAIRS = [
     ("tensorflow.python.keras.layers:Dense", "keras.layers:Dense"),
     ("tensorflow.python.keras.layers.core:Dense", "keras.layers:Dense"),
     ("tensorflow.python.keras.layers.recurrent_v2:GRU", "keras.layers:GRU"),
+    ("tensorflow.python.keras.layers.normalization:BatchNormalization",
+     "keras.layers:BatchNormalization"),
+    ("tensorflow.python.keras.utils:to_categorical", "keras.utils:to_categorical"),
+    ("tensorflow.python.keras.preprocessing.sequence:pad_sequences",
+     "keras.preprocessing.sequence:pad_sequences"),
     ("tensorflow.python.keras.optimizers:Adam", "keras.optimizers.legacy:Adam"),
     ("tensorflow.python.keras.optimizers:get", "keras.optimizers:get"),
     ("tensorflow.python.keras.optimizer_v2.adam:Adam", "keras.optimizers.legacy:Adam"),
@@ -76,6 +81,7 @@ def test_names_that_are_imported_from_packages():
     assert data_adapter.DataHandler and load.load
     assert keras.engine.base_layer is base_layer
     assert shared.layers.Dense is keras.layers.Dense
+    assert shared.layers.normalization.LayerNormalization is keras.layers.LayerNormalization
     assert shared.optimizer_v2.gradient_descent.SGD is keras.optimizers.legacy.SGD
 
 

@@ -1,5 +1,6 @@
-"""What the model classes of SDK 2.1 refuse, in the original's words, and the arithmetic of steps."""
+"""What the model classes of SDK 2.1 refuse, in the original's words, and steps' arithmetic."""
 
+import functools
 import re
 
 import numpy as np
@@ -164,7 +165,7 @@ def test_what_models_do_not_do(scope):
         with says(ValueError, text):
             made(X)
         with pytest.raises(ValueError, match=re.escape(text)):  # a loop of one's own
-            scope.run(tf.function(lambda: made(tf.ones((2, 3))), jit_compile=True))
+            scope.run(tf.function(functools.partial(made, tf.ones((2, 3))), jit_compile=True))
         with says(NotImplementedError, "IPU Keras models do not support the `save` interface."):
             made.save("anywhere")
     assert [len(one.weights) for one in models.values()] == [2, 0, 4, 0]

@@ -13,6 +13,8 @@ from tensorflow.python import ipu
 from tensorflow.compiler.plugin.poplar.driver.trace_pb2 import IpuTraceEvent
 from tensorflow.compiler.plugin.poplar.ops import gen_ipu_ops
 
+from tremula.tf.inner import strategies
+
 Dense = keras.layers.Dense
 legacy = keras.optimizers.legacy
 RANDOM = np.random.default_rng(3)
@@ -52,20 +54,6 @@ def sequential(count=1, rate=0.1, **options):
     made = ipu.keras.Sequential([layer()], gradient_accumulation_count=count)
     made.compile(legacy.SGD(rate / count), "mse", **options)
     return made
-
-
-@pytest.fixture
-def synthetic(monkeypatch):
-    monkeypatch.setenv("TF_POPLAR_FLAGS",
-                       "--use_synthetic_data --synthetic_data_categories=outfeed")
-
-
-def test_synthetic_results(synthetic, scope):
-    made = sequential(count=3, metrics=["mae"])
-    history = made.fit(batches(), epochs=2, verbose=0).history
-    assert np.isnan(history["loss"]).all() and np.isnan(history["mae"]).all()
-    outputs = made.predict(batches().map(lambda x, y: x))
-    assert outputs.shape == (48, 2) and np.isnan(outputs).all()
 
 
 def functional(graph, kind=ipu.keras.Model, **options):
@@ -212,6 +200,21 @@ def test_datasets(scope, kind):
     made.fit(dataset, epochs=2, verbose=0, **options)
     reference.fit(batches(), epochs=2, verbose=0)
     same_weights(made, reference)
+
+
+def test_every_epoch_is_one_iteration_over_the_dataset(scope):
+    """A shuffled dataset has another order in each."""
+    def shuffled():
+        tf.random.set_seed(1)
+        return tf.data.Dataset.range(8).shuffle(8, seed=2).batch(1, drop_remainder=True).map(
+            lambda one: tf.cast(one[:, None], tf.float32))
+
+    made, dataset = ipu.keras.Sequential([keras.layers.Flatten()]), shuffled()
+    found = [made.predict(dataset) for _ in range(3)]
+    dataset = shuffled()
+    expected = [[one.numpy()[0] for one in strategies.plain_iterator(dataset)] for _ in range(3)]
+    np.testing.assert_array_equal(found, expected)
+    assert not np.array_equal(found[0], found[1])
 
 
 def test_an_infinite_dataset_goes_on(scope):
@@ -393,6 +396,20 @@ def test_accumulated_outfeed():
 
 
 # ---- Feeds and programs ----
+
+@pytest.fixture
+def synthetic(monkeypatch):
+    monkeypatch.setenv("TF_POPLAR_FLAGS",
+                       "--use_synthetic_data --synthetic_data_categories=outfeed")
+
+
+def test_synthetic_results(synthetic, scope):
+    made = sequential(count=3, metrics=["mae"])
+    history = made.fit(batches(), epochs=2, verbose=0).history
+    assert np.isnan(history["loss"]).all() and np.isnan(history["mae"]).all()
+    outputs = made.predict(batches().map(lambda x, y: x))
+    assert outputs.shape == (48, 2) and np.isnan(outputs).all()
+
 
 def test_nothing_is_compiled_twice():
     with configured(1, events=True).scope():

@@ -21,11 +21,10 @@ def dataset_of_variant(variant, types, shapes):
     return dataset_ops._VariantDataset(variant, spec)
 
 
-def prefetch_depth(dataset):
-    """How many elements a dataset holds ready as its last step, a tensor; None if it does not."""
-    from tensorflow.python.data.ops import dataset_ops, prefetch_op
-    if isinstance(dataset, dataset_ops.DatasetV1Adapter):
-        dataset = dataset._dataset
+def prefetched(dataset):
+    """How many elements a dataset prefetches at its end: a number or tensor, or None."""
+    from tensorflow.python.data.ops import prefetch_op
+    dataset = getattr(dataset, "_dataset", dataset)
     return dataset._buffer_size if isinstance(dataset, prefetch_op._PrefetchDataset) else None
 
 

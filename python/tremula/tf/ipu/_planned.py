@@ -41,7 +41,7 @@ FUNCTIONS = {
 }
 
 # Modules of tremula.tf.keras, which `ipu.keras` and `keras.ipu` are.
-KERAS = ("extensions", "model", "models", "pipeline")
+KERAS = ("extensions",)
 
 _GROUP = {module: group for group, modules in PLANNED.items() for module in modules}
 

@@ -66,8 +66,6 @@ for _package in ("training.tracking", "trackable"):  # `from ...training.trackin
                           ("util", "checkpoint.checkpoint")):
         TENSORFLOW[f"tensorflow.python.{_package}.{_name}"] = f"tensorflow.python.{_place}"
 
-# Who gets what TensorFlow has: not a program.
-
 # Public modules of Keras that lack names which programs take from them.
 _PUBLIC = ("activations", "backend", "callbacks", "constraints", "initializers", "layers",
            "losses", "metrics", "mixed_precision", "models", "optimizers", "regularizers",
@@ -128,6 +126,9 @@ def install(watch):
         for name in _PUBLIC:
             watch(f"{package}.{name}",
                   lambda module, package=package, name=name: _complete(module, package, name))
+        # A module with BatchNormalization in TensorFlow 2.1, and a package that shows nothing now.
+        watch(f"{package}.src.layers.normalization",
+              lambda module, package=package: _complete(module, package, "layers"))
     for name in list(sys.modules):
         if name == FROZEN or name.startswith(FROZEN + "."):
             share(sys.modules[name])

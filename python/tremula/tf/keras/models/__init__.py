@@ -1,5 +1,5 @@
-"""The model classes of SDK 1.2 to 2.1, which are not made out of Keras' models in the scope but have
-names of their own: `ipu.keras.Model`, Sequential, PipelineModel and PipelineSequential.
+"""The model classes of SDK 1.2 to 2.1, which are not made out of Keras' models in the scope but
+have names of their own: `ipu.keras.Model`, Sequential, PipelineModel and PipelineSequential.
 
     model, pipeline  the classes
     base             what they have in common: compile, fit, evaluate, predict

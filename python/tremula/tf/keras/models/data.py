@@ -33,9 +33,9 @@ def of_input(x, y, batch_size):
 def _narrowed(dataset, made):
     """`dataset` without float64; it holds elements ready if `made`, which it is made of, does."""
     dataset = _without_float64(dataset)
-    depth = datasets.prefetch_depth(made)
+    depth = datasets.prefetched(made)
     if dataset is not made and depth is not None:
-        dataset = dataset.prefetch(depth)
+        dataset = dataset.prefetch(int(depth))
     return dataset
 
 

@@ -29,7 +29,7 @@ class Program:
         """
         self._iterator = ipu_infeed_queue.IPUOwnedIterator(
             dataset=dataset, device_ordinal=device_ordinal, prefetch_depth=prefetch_depth)
-        self._nothing = data.nothing_like(dataset)
+        self._nothing, self._is_at_start = data.nothing_like(dataset), True
         self.infeed = self._iterator._queue
         self.outfeed = ipu_outfeed_queue.ScopedIPUOutfeedQueue(device_ordinal=device_ordinal)
         self.names = []
@@ -39,8 +39,11 @@ class Program:
         self._function = tf.function(traced, autograph=False, jit_compile=True)
 
     def start(self, dataset):
-        """Feeds the program from the beginning of a dataset."""
-        self._iterator.restart(dataset)
+        """Feeds the program from the beginning of a dataset, the first time of that which it was
+        made with: an iterator more would draw other random numbers."""
+        if not self._is_at_start:
+            self._iterator.restart(dataset)
+        self._is_at_start = False
 
     def run(self, strategy):
         """Runs the program once."""
@@ -48,6 +51,7 @@ class Program:
 
     def stop(self):
         """Empties both queues and lets the dataset go."""
+        self._is_at_start = False
         with eager.eagerly_on_cpu():
             self._iterator.restart(self._nothing)
         for op, options in (
