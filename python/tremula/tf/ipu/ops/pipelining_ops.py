@@ -456,6 +456,7 @@ class _Build:
         self._outfed, self._outfed_sums = None, []
         self._captured = {}  # tag: Accumulators of the gradients that layers have captured
         self._used = {}  # id of the handle of a variable: (handle, devices of its stages)
+        self._changed = set()  # ids of the handles that stages assign to, as those of metrics
 
     def mini_batch(self, values, named):
         """Returns the operations of one mini-batch."""
@@ -504,6 +505,8 @@ class _Build:
                 if one.dtype == tf.resource:
                     handle = _origin(one)
                     self._used.setdefault(id(handle), (handle, set()))[1].add(device)
+                    if operation.type.startswith("Assign"):
+                        self._changed.add(id(handle))
         if isinstance(returned, dict) or tf.is_tensor(returned):
             return returned, []
         returned = _to_list(returned)
@@ -512,12 +515,13 @@ class _Build:
 
     def _check_places(self):
         """Makes the program fail if a variable would have to be on several IPUs."""
-        for handle, devices in self._used.values():
-            if len(devices - {_ALL_DEVICES}) > 1:
-                tracing.refuse(
-                    f"{_variable_name(handle)} is used by stages on the IPUs "
-                    f"{sorted(devices)}, but an input can only be used by pipeline stages on the "
-                    "same IPU. Give these stages one IPU with `device_mapping`.")
+        wrong = [(handle, devices) for key, (handle, devices) in self._used.items()
+                 if len(devices - {_ALL_DEVICES}) > 1 and key not in self._changed]
+        for handle, devices in wrong[:1]:
+            tracing.refuse(
+                f"{_variable_name(handle)} is used by stages on the IPUs {sorted(devices)}, but an "
+                "input can only be used by pipeline stages on the same IPU. Give these stages one "
+                "IPU with `device_mapping`.")
 
     def _out_of_training(self, made, outputs):
         plan = self.plan

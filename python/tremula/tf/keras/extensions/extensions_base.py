@@ -22,7 +22,8 @@ def inputs_of(element_spec):
 class KerasExtensionBase(options.Options, exporting.Exporting, keras_extensions.KerasExtension):
     """What every model has in the scope of an IPUStrategy."""
 
-    def __init__(self):
+    def __init__(self, *args, **kwargs):
+        del args, kwargs  # Keras gives those of a functional model to every base
         if "_replication_factor" not in self.__dict__:
             self._init_options()
             self._keep(_infeed_manager=data_feed_manager.InfeedManager(),
@@ -143,6 +144,14 @@ class KerasExtensionBase(options.Options, exporting.Exporting, keras_extensions.
                     or name in self.__dict__:
                 raise RuntimeError(text.format(name, self.name))
 
+    def _assert_weights_created_supported(self):
+        return True
+
+    def _assert_weights_created_delegate(self):
+        # Keras asks the class whether it has a build() of its own, and this one has none.
+        if not self.dynamic and not self.built and "build" in vars(self.__original_class__):
+            raise ValueError(messages.NO_WEIGHTS.format(self.name))
+
     # ---- Preparing a call ----
 
     def _check_mode(self):
@@ -228,6 +237,8 @@ class KerasExtensionBase(options.Options, exporting.Exporting, keras_extensions.
             count = self._verify_and_get_gradient_accumulation_steps_per_replica(
                 handler.steps_of_an_execution)
             self._log_training(handler, count)
+            if self._ipu_train_function is None:
+                step_functions.create_variables(self, handler.element_spec)
             callbacks = self._callbacks(callbacks, verbose, epochs, handler)
             self.stop_training = False
             self._train_counter.assign(0)

@@ -16,10 +16,10 @@ def make_train_function(model, repeat_count, accumulation_count):
     on `accumulation_count` batches. The outfeed gets [metrics] of each batch, or the mean of them
     with accumulate_outfeed. `steps` is not used: a pipeline knows its length."""
     _check_methods(model, "compute_loss", "compute_metrics")
-    options = _options(model)
+    steps, options = _steps(model), _options(model)
     accumulate = bool(model._pipelining_accumulate_outfeed)
 
-    def build(infeed, outfeed):
+    def build(infeed, outfeed, element_spec):
         _warn_of_moving_statistics(model)
 
         def measure(outputs, y, weights, losses):
@@ -33,7 +33,7 @@ def make_train_function(model, repeat_count, accumulation_count):
                 gradient_capture_context=backprop.GradientCaptureContext().__enter__())
 
         pipelining_ops.pipeline(
-            _Stages(model, True, measure).functions(), accumulation_count,
+            _Stages(model, steps, True, measure, element_spec).functions(), accumulation_count,
             repeat_count=repeat_count, infeed_queue=infeed, outfeed_queue=outfeed,
             optimizer_function=optimize, outfeed_mask=[True, False],
             accumulate_outfeed=accumulate,
@@ -65,13 +65,13 @@ def make_predict_function(model, repeat_count, accumulation_count):
 
 
 def _forward(model, repeat_count, accumulation_count, measure, accumulate):
-    options = _options(model)
+    steps, options = _steps(model), _options(model)
     for name in _OF_TRAINING:
         options.pop(name, None)
 
-    def build(infeed, outfeed):
+    def build(infeed, outfeed, element_spec):
         pipelining_ops.pipeline(
-            _Stages(model, False, measure).functions(), accumulation_count,
+            _Stages(model, steps, False, measure, element_spec).functions(), accumulation_count,
             repeat_count=repeat_count, infeed_queue=infeed, outfeed_queue=outfeed,
             accumulate_outfeed=accumulate, device_mapping=model._pipelining_device_mapping,
             **options)
@@ -86,6 +86,22 @@ _OF_TRAINING = (
     "weight_update_poplar_options")
 
 
+def _steps(model):
+    """The steps of a pipelined model. Raises RuntimeError and ValueError for a model that cannot
+    run in its stages."""
+    model._validate_call_function()
+    model._check_kept_assignments()
+    steps = pipeline_graph.Steps(model, model._pipeline_stage_assignment)
+    last = model._get_pipeline_maximum_pipeline_stage()
+    missing = sorted(set(range(last)) - {step.stage for step in steps.steps})
+    if missing:
+        raise RuntimeError(
+            "All stages in a pipeline must have at lease one layer assigned to them. The highest "
+            f"stage with an assignment is stage {last}, however the preceeding stages {missing} "
+            "had no assignments.")
+    return steps
+
+
 def _options(model):
     return dict(model._pipelining_kwargs)
 
@@ -94,7 +110,7 @@ def _function(build):
     @tf.function(jit_compile=True)
     def pipelined(steps, iterator, outfeed):
         del steps
-        build(feed_arguments.infeed(iterator.infeed_spec.feed_id), outfeed)
+        build(feed_arguments.infeed(iterator.infeed_spec.feed_id), outfeed, iterator.element_spec)
 
     return pipelined
 
@@ -104,22 +120,15 @@ def _function(build):
 class _Stages:
     """The stages of a pipeline as functions of lists of tensors.
 
-    measure  function(outputs, targets, sample weights, losses of layers) of what the last stage
-             returns
+    measure       function(outputs, targets, sample weights, losses of layers) of what the last
+                  stage returns
+    element_spec  the structure of what the first stage gets
     """
 
-    def __init__(self, model, training, measure):
-        model._validate_call_function()
-        model._check_kept_assignments()
+    def __init__(self, model, steps, training, measure, element_spec):
         self._model, self._training, self._measure = model, training, measure
-        self._steps = pipeline_graph.Steps(model, model._pipeline_stage_assignment)
+        self._steps, self._element_spec = steps, element_spec
         self._count = model._get_pipeline_maximum_pipeline_stage() + 1
-        missing = sorted(set(range(self._count)) - {step.stage for step in self._steps.steps})
-        if missing:
-            raise RuntimeError(
-                "All stages in a pipeline must have at lease one layer assigned to them. The "
-                f"highest stage with an assignment is stage {self._count - 1}, however the "
-                f"preceeding stages {missing} had no assignments.")
 
     def functions(self):
         """The functions, one for each stage."""
@@ -127,8 +136,8 @@ class _Stages:
 
     def _function(self, number):
         def stage(*arguments, **named):
-            values = _Values.of_element(self, named or arguments) if number == 0 \
-                else self._values.received(arguments)
+            values = self._values.received(arguments) if number else self._first_values(
+                tf.nest.flatten(named or arguments))
             with _calling(self._model, self._training):
                 for step in self._steps.steps:
                     if step.stage == number:
@@ -144,6 +153,17 @@ class _Stages:
                 return self._measure(outputs, *values.targets, values.losses)
 
         return stage
+
+    def _first_values(self, flat):
+        """The values at the beginning of a batch, whose tensors are given."""
+        element = tf.nest.pack_sequence_as(self._element_spec, flat)
+        x, y, weights = keras.module("engine.data_adapter").unpack_x_y_sample_weight(element)
+        x, y, weights = tf.nest.map_structure(_with_two_dimensions, (x, y, weights))
+        inputs = self._model._stage_arguments(x)
+        for one in inputs:
+            one._keras_mask = None
+        self._model._clear_losses()
+        return _Values(dict(zip(self._steps.inputs, inputs)), [y, weights])
 
     def _run(self, step, values):
         given = [self._steps.value(key, values.tensors) for key in step.takes]
@@ -166,17 +186,6 @@ class _Values:
         self.tensors, self.targets, self.losses = tensors, targets, []
         self._layers = set()
         self._masked = []
-
-    @classmethod
-    def of_element(cls, stages, element):
-        """The values at the beginning of a batch."""
-        x, y, weights = keras.module("engine.data_adapter").unpack_x_y_sample_weight(element)
-        x, y, weights = tf.nest.map_structure(_with_two_dimensions, (x, y, weights))
-        inputs = stages._model._stage_arguments(x)
-        for one in inputs:
-            one._keras_mask = None
-        stages._model._clear_losses()
-        return cls(dict(zip(stages._steps.inputs, inputs)), [y, weights])
 
     def sent(self, keys):
         """A flat list of all of it, without the tensors that are not among `keys`. A mask that

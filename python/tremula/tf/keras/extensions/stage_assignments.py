@@ -280,6 +280,8 @@ class ModelStages(_Stages):
                 layer._inbound_nodes.clear()
                 layer._outbound_nodes.clear()
         outputs = self.call(inputs, *_training(self.call))
+        if self._traced_graph is not None:
+            self._reset_ipu_extension()
         vars(self)["_traced_graph"] = pipeline_graph.traced(inputs, outputs)
         if self._is_pipelined():
             self._check_kept_assignments()

@@ -73,6 +73,27 @@ def _reduced(model, results):
     return tf.nest.map_structure(lambda one: reduce(tf.convert_to_tensor(one)), results)
 
 
+def create_variables(model, element_spec):
+    """Makes what training keeps, slots and metrics, before a function is traced: TensorFlow traces
+    a function again that has made variables. What is not known yet is left to the trace."""
+    if not model.built:
+        return
+    optimizer, variables = model.optimizer, model.trainable_variables
+    if hasattr(optimizer, "_create_all_weights"):
+        optimizer._create_all_weights(variables)
+    elif hasattr(optimizer, "build"):
+        optimizer.build(variables)
+    outputs = getattr(model, "_nested_outputs", None)
+    if outputs is None:
+        return
+    _, targets, _ = inner.module("engine.data_adapter").unpack_x_y_sample_weight(element_spec)
+    outputs = tf.nest.map_structure(lambda one: tf.TensorSpec(one.shape, one.dtype), outputs)
+    for container, arguments in ((model.compiled_loss, (outputs,)),
+                                 (model.compiled_metrics, (outputs, targets))):
+        if container is not None and not container.built:
+            container.build(*arguments)
+
+
 # ---- Optimizers ----
 
 def compute_gradients(optimizer, loss, variables, tape):

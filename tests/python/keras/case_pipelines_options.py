@@ -1,0 +1,239 @@
+"""Options of Keras pipelines, what they log and what they refuse."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow.python import ipu
+
+keras = tf.keras
+Dense = keras.layers.Dense
+PipelineStage = ipu.keras.PipelineStage
+pipelining = ipu.ops.pipelining_ops
+
+RANDOM = np.random.default_rng(0)
+X = RANDOM.standard_normal([32, 6]).astype(np.float32)
+Y = (X @ RANDOM.standard_normal([6, 2])).astype(np.float32)
+DATA = tf.data.Dataset.from_tensor_slices((X, Y)).batch(2, drop_remainder=True)
+COUNT = 4
+
+
+@pytest.fixture
+def strategy():
+    config = ipu.config.IPUConfig()
+    config.auto_select_ipus = 2
+    config.configure_ipu_system()
+    yield ipu.ipu_strategy.IPUStrategy()
+    ipu.config.reset_ipu_configuration()
+
+
+@pytest.fixture
+def scope(strategy):
+    with strategy.scope():
+        yield strategy
+
+
+def model_of(middle=None, cls=keras.Model, optimizer=None, steps=16, last=None, **keywords):
+    keras.utils.set_random_seed(3)
+    x = keras.Input((6,))
+    with PipelineStage(0):
+        h = Dense(4, activation="tanh")(x)
+        h = middle(h) if middle else h
+    with PipelineStage(1):
+        y = (last or Dense(2))(h)
+    model = cls(x, y)
+    model.compile(optimizer or keras.optimizers.legacy.SGD(.05), "mse",
+                  steps_per_execution=steps, **keywords)
+    return model
+
+
+def options(model, **keywords):
+    model.set_pipelining_options(**{
+        "gradient_accumulation_steps_per_replica": COUNT,
+        "gradient_accumulation_reduction_method": "mean", **keywords})
+    return model
+
+
+def trained(**keywords):
+    model = options(model_of(), **keywords)
+    model.fit(DATA, verbose=0)
+    return model.get_weights()
+
+
+def test_options_of_memory_and_plans_change_nothing(scope):
+    plain = pipelining.PipelineStageOptions({"availableMemoryProportion": "0.3"})
+    wanted = trained()
+    for keywords in (
+            {"recomputation_mode": pipelining.RecomputationMode.RecomputeThenBackpropagate,
+             "pipeline_schedule": pipelining.PipelineSchedule.Sequential},
+            {"offload_weight_update_variables": True, "offload_activations": True,
+             "offload_gradient_accumulation_buffers": True, "offload_weights": True,
+             "replicated_optimizer_state_sharding": True, "replicated_weight_sharding": True,
+             "forward_propagation_stages_poplar_options": [plain, plain],
+             "backward_propagation_stages_poplar_options": [plain, plain],
+             "weight_update_poplar_options": plain, "gradient_accumulation_dtype": tf.float32,
+             "name": "mine"}):
+        for one, other in zip(trained(**keywords), wanted):
+            np.testing.assert_allclose(one, other, rtol=1e-6)
+    model = options(model_of(), weight_update_poplar_options=plain,
+                    gradient_accumulation_dtype=tf.float32)
+    assert model.evaluate(DATA, verbose=0) > 0  # options of training are none of evaluate()
+    with pytest.raises(TypeError, match="recomputation_mode is not a member"):
+        trained(recomputation_mode="auto")
+    with pytest.raises(ValueError, match="Each stage must be mapped to an IPU"):
+        trained(device_mapping=[0, 1, 1])
+
+
+def test_steps_are_those_of_schedules_and_updates(scope):
+    model = options(model_of(steps=2))
+    with pytest.raises(RuntimeError, match="The pipelined model has been configured to use "
+                                           "gradient accumulation for training, however the "
+                                           r"current `steps_per_execution` value \(set to 2\)"):
+        model.fit(DATA, verbose=0)
+    model = model_of()
+    with pytest.raises(ValueError, match="The model which you are attempting to train is "
+                                         "pipelined, however `gradient_accumulation_steps_per_"
+                                         "replica` has not been set"):
+        model.fit(DATA, verbose=0)
+    with pytest.raises(Exception, match="iterations of the pipeline must be a multiple of 2, but "
+                                        "it is 1"):
+        model_of(steps=1).predict(DATA.map(lambda x, y: x), verbose=0)
+
+
+class _Logs(keras.callbacks.Callback):
+    def __init__(self):
+        super().__init__()
+        self.losses = []
+
+    def on_train_batch_end(self, batch, logs=None):
+        self.losses.append(float(logs["loss"]))
+
+    on_test_batch_end = on_train_batch_end
+
+
+def test_an_accumulated_outfeed_gives_means(scope):
+    each, few = _Logs(), _Logs()
+    model = options(model_of())
+    model.set_asynchronous_callbacks(True)
+    model.fit(DATA, verbose=0, callbacks=[each])
+    assert len(each.losses) == 16
+    model = options(model_of(), accumulate_outfeed=True)
+    model.set_asynchronous_callbacks(True)  # of no effect
+    history = model.fit(DATA, verbose=0, callbacks=[few])
+    wanted = np.mean(np.reshape(each.losses, [4, COUNT]), 1)
+    np.testing.assert_allclose(few.losses, wanted[-1:], rtol=1e-5)
+    assert history.history["loss"] == few.losses
+    each, few = _Logs(), _Logs()
+    model.evaluate(DATA, verbose=0, callbacks=[few])
+    model.set_pipelining_options(accumulate_outfeed=False)
+    model.evaluate(DATA, verbose=0, callbacks=[each])
+    assert len(each.losses) == 16
+    np.testing.assert_allclose(few.losses, [np.mean(each.losses)], rtol=1e-5)
+
+
+def test_functions_are_used_again_until_something_changes(scope):
+    model = options(model_of())
+    model.fit(DATA, verbose=0)
+    first = model._ipu_train_function
+    model.fit(DATA, verbose=0)
+    assert model._ipu_train_function is first
+    model.set_pipeline_stage_assignment(model.get_pipeline_stage_assignment())
+    assert model._ipu_train_function is None
+    model.reset_pipeline_stage_assignment()
+    model.fit(DATA, verbose=0)  # no pipeline, on two replicas
+    assert model._get_replication_factor() == 2
+
+
+# ---- Captured gradients ----
+
+class _Capturing(keras.optimizers.legacy.SGD):
+    """Keeps the sum of the captured gradients."""
+
+    def apply_gradients(self, grads_and_vars, name=None, experimental_aggregate_gradients=True, *,
+                        captured_grads=None):
+        self.found.assign(tf.reduce_sum(captured_grads["last"][0], 0))
+        return super().apply_gradients(grads_and_vars, name, experimental_aggregate_gradients)
+
+
+def test_captured_gradients_reach_the_optimizer(scope):
+    def found(**keywords):
+        optimizer = _Capturing(0.)
+        optimizer.found = tf.Variable(tf.zeros([2]), trainable=False)
+        layer = ipu.keras.layers.CaptureUpstreamGradients(Dense(2), tag="last")
+        model = options(model_of(optimizer=optimizer, last=layer), **keywords)
+        model.fit(DATA, verbose=0)
+        return model, optimizer.found.numpy()
+
+    model, raw = found()
+    errors = model.predict(DATA.map(lambda x, y: x), verbose=0) - Y  # mse: 2 * error / 4 elements
+    np.testing.assert_allclose(raw, errors[-2:].sum(0) / 2, rtol=1e-4)
+    _, summed = found(gradient_accumulation_for_captured_grads=True)
+    np.testing.assert_allclose(summed, errors[-2 * COUNT:].sum(0) / 2 / COUNT, rtol=1e-4)
+    plain = keras.optimizers.legacy.SGD(.01)  # takes none
+    layer = ipu.keras.layers.CaptureUpstreamGradients(Dense(2), tag="last")
+    options(model_of(optimizer=plain, last=layer)).fit(DATA, verbose=0)
+
+
+# ---- Log and refusals ----
+
+def test_batch_normalization_is_warned_of(scope, caplog):
+    with caplog.at_level("WARNING", "tensorflow"):
+        options(model_of(keras.layers.BatchNormalization())).fit(DATA, verbose=0, epochs=2)
+        options(model_of(keras.layers.BatchNormalization(momentum=0.))).fit(DATA, verbose=0)
+    found = [one.getMessage() for one in caplog.records if "moving statistics" in one.getMessage()]
+    assert found == [
+        "The moving statistics for keras.BatchNormalization layers in pipelined models are not "
+        "properly updated when training. This means that during evaluation or inference, these "
+        "batch normalization layers will not necessarily normalize their input data in a way that "
+        "is consistent with the distribution of the data they saw when training."]
+
+
+def test_overridden_methods_are_refused(scope):
+    def refused(name, call, error=RuntimeError):
+        def own(self, *arguments, **keywords):
+            return getattr(keras.Model, name)(self, *arguments, **keywords)
+
+        model = options(model_of(cls=type("Own", (keras.Model,), {name: own})))
+        assert model._is_pipelined()
+        with pytest.raises(error) as raised:
+            call(model)
+        return str(raised.value).replace(model.name, "NAME")
+
+    def fit(model):
+        model.fit(DATA, verbose=0)
+
+    def evaluate(model):
+        model.evaluate(DATA, verbose=0)
+
+    def predict(model):
+        model.predict(DATA.map(lambda x, y: x), verbose=0)
+
+    text = ("The function `{}` for the model NAME has been overridden. This is not supported for "
+            "pipelined Keras {}models.")
+    assert refused("call", fit) == text.format("call", "Functional ")
+    assert refused("test_step", evaluate) == text.format("test_step", "")
+    assert refused("predict_step", predict) == text.format("predict_step", "")
+    assert refused("compute_metrics", fit) == text.format("compute_metrics", "")
+    assert refused("train_step", fit).startswith(
+        "The function `train_step` for the model NAME has been overridden. This is not supported "
+        "when using Keras within an IPUStrategy.")
+
+
+def test_stages_that_do_not_fit_any_more(scope):
+    x = keras.Input((6,))
+    with PipelineStage(0):
+        h = Dense(2)(x)
+    with PipelineStage(3):
+        model = options(keras.Model(x, Dense(2)(h)), device_mapping=[0, 1, 1, 1])
+    model.compile("sgd", "mse", steps_per_execution=16)
+    with pytest.raises(RuntimeError, match="All stages in a pipeline must have at lease one layer "
+                                           "assigned to them. The highest stage with an "
+                                           "assignment is stage 3, however the preceeding stages "
+                                           r"\[1, 2\] had no assignments."):
+        model.fit(DATA, verbose=0)
+    model = keras.Sequential([Dense(2), Dense(2)])
+    model.set_pipeline_stage_assignment([0, 1])
+    model.add(Dense(2))
+    options(model).compile("sgd", "mse", steps_per_execution=16)
+    with pytest.raises(ValueError, match=r"`pipeline_stage_assignment` \(2\) does not match the "
+                                         r"number of layers in the graph \(3\)"):
+        model.fit(DATA, verbose=0)
