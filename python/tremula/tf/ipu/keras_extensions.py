@@ -165,7 +165,9 @@ def extension_delegate_if_exists(func_name, instance, *args, **kwargs):
 def install():
     """Makes Keras 2 ask the current strategy about each new layer, as soon as Keras is there."""
     from tremula import _finder
-    _finder.watch(f"{versions.keras_package()}.src.engine.base_layer", _install)
+    package = versions.keras_package()
+    _finder.watch(f"{package}.src.engine.base_layer", _install)
+    _finder.watch(f"{package}.src.mixed_precision.policy", _accept_mixed_precision)
 
 
 def _install(base_layer):
@@ -176,6 +178,11 @@ def _install(base_layer):
         one.__name__: one for one in (
             KerasExtension, extension_delegate, extension_delegate_if_exists,
             check_if_extension_delegate_exists)})
+
+
+def _accept_mixed_precision(policy):
+    if hasattr(policy, "loss_scale_optimizer"):  # Keras 2
+        patches.accept_mixed_precision(policy)
 
 
 def _extend(layer):
