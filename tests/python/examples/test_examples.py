@@ -52,6 +52,7 @@ def test_feeds(tmp_path):
     ("sharded_training", r"loss: .*\nlearned: True\n"),
     ("sequences", r"accuracy at first above 0.9: False\naccuracy after .* 0.9: True\n"),
     ("custom_loop", r"(epoch \d: 200 losses\n){4}accuracy above 0.95: True\n"),
+    ("keras_pipeline", r"(.*\n)+loss falls: True\nas stock Keras on the CPU: True\n"),
     ("estimator", r"steps: 100\naccuracy above 0.9: True\npredictions: 160 right: True\n"),
 ])
 def test_training(tmp_path, name, wanted):

@@ -43,6 +43,16 @@ def choose(condition, first, second):
     return module("utils.control_flow_util").smart_cond(condition, first, second)
 
 
+def call_of(model, training):
+    """A context manager in which layers are called as if the call() of `model` did it."""
+    context = module("engine.base_layer_utils").call_context()
+    try:
+        return context.enter(model, inputs=None, build_graph=True, training=training)
+    except TypeError:  # tf_keras of TensorFlow 2.17 and later
+        return context.enter(model, inputs=None, build_graph=True,
+                             call_context_args={"training": training})
+
+
 def layer_class():
     """The class of all layers, and of models."""
     return module("engine.base_layer").Layer

@@ -1,7 +1,5 @@
 """The functions that fit, evaluate and predict of a pipelined model run on the IPU."""
 
-import contextlib
-
 import tensorflow as tf
 
 from tremula.tf.inner import keras, logs
@@ -138,7 +136,7 @@ class _Stages:
         def stage(*arguments, **named):
             values = self._values.received(arguments) if number else self._first_values(
                 tf.nest.flatten(named or arguments))
-            with _calling(self._model, self._training):
+            with keras.call_of(self._model, self._training):
                 for step in self._steps.steps:
                     if step.stage == number:
                         self._run(step, values)
@@ -167,7 +165,7 @@ class _Stages:
 
     def _run(self, step, values):
         given = [self._steps.value(key, values.tensors) for key in step.takes]
-        with _calling(self._model, self._training if step.training is None else step.training):
+        with keras.call_of(self._model, self._training if step.training is None else step.training):
             values.tensors.update(zip(step.gives, step.run(given)))
 
     def _needed_after(self, number):
@@ -231,14 +229,6 @@ def _with_two_dimensions(value):
     if value is not None and value.shape.rank == 1:
         return tf.expand_dims(value, -1)
     return value
-
-
-@contextlib.contextmanager
-def _calling(model, training):
-    """Layers are called as if by their model."""
-    context = keras.module("engine.base_layer_utils").call_context()
-    with context.enter(model, inputs=None, build_graph=True, training=training):
-        yield
 
 
 # ---- Parts ----
