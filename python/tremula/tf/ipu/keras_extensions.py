@@ -118,7 +118,6 @@ def extension_delegate(function):
     name = function.__name__
     prefix = name if name.startswith("_") else f"_{name}"
 
-    @functools.wraps(function)
     def delegating(self, *arguments, **keywords):
         wanted = keywords.pop("__extension_delegate", True)
         if wanted and isinstance(self, KerasExtension):
@@ -128,6 +127,8 @@ def extension_delegate(function):
                 return delegate(*arguments, **keywords)
         return function(self, *arguments, **keywords)
 
+    # Keras asks for the arguments in TensorFlow's way, which knows decorators of this kind.
+    delegating = tf.__internal__.decorator.make_decorator(function, delegating)
     delegating.__original_func__ = function
     return delegating
 

@@ -4,7 +4,7 @@ import functools
 
 from tremula.tf.inner import keras as inner
 from tremula.tf.inner import patches
-from tremula.tf.ipu import keras_extensions
+from tremula.tf.ipu import ipu_strategy, keras_extensions
 
 _MODEL = ("build", "fit", "evaluate", "predict", "_reset_compile_cache",
           "_assert_weights_created", "_trackable_children")
@@ -31,6 +31,8 @@ def register():
         "_revive_layer_or_model_from_config": config.make_revive,
         "_clone_functional_model": config.make_clone, "_clone_sequential_model": config.make_clone,
         "get_registered_name": config.make_registered_name})
+    patches.wrap_keras_methods(inner.module("callbacks").BackupAndRestore, ["__init__"],
+                               _taking_ipu_strategies)
     manager = keras_extensions._extensions_manager
     for cls, extension in ((sequential, sequential_extensions.SequentialExtension),
                            (functional, functional_extensions.FunctionalExtension),
@@ -55,3 +57,11 @@ def _delegate_of_subclasses(get_config):
 
     get_config_of.__original_func__ = get_config
     return get_config_of
+
+
+def _taking_ipu_strategies(create):
+    """BackupAndRestore has a list of the strategies that it takes."""
+    def create_and_add(self, *arguments, **keywords):
+        create(self, *arguments, **keywords)
+        self._supported_strategies += (ipu_strategy.IPUStrategyV1,)
+    return create_and_add
