@@ -174,7 +174,7 @@ def test_refusals(tmp_path):
                  "iterations": 1, "predict_step_signature": SPEC, **arguments}
         with pytest.raises(error, match=message):
             ipu.serving.export_pipeline(**given)
-    with pytest.raises(TypeError, match="model must be a Keras model, but it is 3"):
+    with pytest.raises(ValueError, match="Provided model was not created inside an IPU strategy"):
         ipu.serving.export_keras(3, str(tmp_path / "new"))
     ipu.serving.export_single_step(step, full, np.int64(1), SPEC, purge_export_dir=True)
     assert not (full / "file").exists()

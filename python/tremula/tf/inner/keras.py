@@ -78,6 +78,20 @@ def registered(cls):
     return public("utils").register_keras_serializable("ipu")(cls)
 
 
+def saved_name(cls):
+    """The name of a class in what is saved: that under which it is registered, else its own."""
+    return module("saving.object_registration").get_registered_name(cls)
+
+
+def saved_class(name, place):
+    """The class with the name: one that is registered or among custom objects, else that of a
+    public module of Keras, such as "layers"; None if there is none. A class is itself."""
+    if isinstance(name, type):
+        return name
+    found = module("saving.object_registration").get_registered_object(name)
+    return found or getattr(public(place), name, None)
+
+
 def legacy_optimizer():
     """The base of the optimizers with slots, which those of Keras 2.6 are."""
     return module("optimizers.legacy.optimizer_v2").OptimizerV2

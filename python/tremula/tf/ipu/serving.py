@@ -117,27 +117,16 @@ def export_pipeline(computational_stages, export_dir, *args, **kwargs):
 def export_keras(model, export_dir, batch_size=None, output_names=None, preprocessing_step=None,
                  preprocessing_step_signature=None, postprocessing_step=None,
                  postprocessing_step_signature=None, purge_export_dir=False):
-    """The same for a Keras model that has been built; `batch_size` where its inputs have none."""
-    def spec(tensor):
-        shape = tensor.shape.as_list() if hasattr(tensor.shape, "as_list") else list(tensor.shape)
-        if shape[0] is None:
-            shape[0] = batch_size
-        if None in shape:
-            raise ValueError(f"The model's input has the shape {shape}: give a batch_size.")
-        return tf.TensorSpec(shape, tensor.dtype)
-
-    def predict(*inputs):
-        return model(inputs[0] if len(inputs) == 1 else list(inputs))
-
-    if not callable(model) or not hasattr(model, "inputs"):
-        raise TypeError(f"model must be a Keras model, but it is {model!r}.")
-    if not model.inputs:
-        raise ValueError("The model has no inputs yet: build it, or call it once.")
-    signature = [spec(one) for one in model.inputs]
-    return _export(functools.partial(_compiled, predict), predict, export_dir, 1, signature, None,
-                   output_names, preprocessing_step, preprocessing_step_signature,
-                   postprocessing_step, postprocessing_step_signature, purge_export_dir, None,
-                   None, "export_keras")
+    """The same for a Keras model that was made in the scope of an IPUStrategy: its method
+    export_for_ipu_serving(). Raises ValueError for any other."""
+    export = getattr(model, "export_for_ipu_serving", None)
+    if export is None:
+        raise ValueError(
+            "Provided model was not created inside an IPU strategy, so it does not contain "
+            "IPU-specific functions. Please wrap its creation inside an IPU strategy.")
+    return export(export_dir, batch_size, output_names, preprocessing_step,
+                  preprocessing_step_signature, postprocessing_step,
+                  postprocessing_step_signature, purge_export_dir)
 
 
 def _compiled(function, *values):

@@ -1,5 +1,6 @@
 """Where gradients are captured: a stack of frames, one for each context and tape that is open."""
 
+import contextlib
 import threading
 
 _local = threading.local()
@@ -28,6 +29,22 @@ class Frame:
         if tag in self.gradients:
             raise ValueError("Gradient exists in the captured grads frame.")
         self.gradients[tag] = list(gradients)
+
+
+class _Nowhere(Frame):
+    def add(self, tag, gradients):
+        pass
+
+
+@contextlib.contextmanager
+def dropping():
+    """A block in which captured gradients go nowhere."""
+    frame = _Nowhere()
+    frame.open()
+    try:
+        yield
+    finally:
+        frame.close()
 
 
 def count():

@@ -12,6 +12,7 @@
     pipeline_functions    the functions that are compiled, of pipelines
     polling_thread        callbacks after each step, while the program runs
     config                options and stages in get_config(), and models that are made of it
+    exporting             SavedModels for TensorFlow Serving
     messages              the texts of errors and of the log
 """
 

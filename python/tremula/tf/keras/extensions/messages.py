@@ -95,6 +95,14 @@ SAVED_LAYERS = (  # ours
     "The pipeline stages in the configuration of the model {} are those of other layers. Take "
     "\"pipeline_stage_assignment\" out of it and call `set_pipeline_stage_assignment()`.")
 
+# ---- Serving ----
+
+NO_SIGNATURE = ("Cannot get model's input signature. Please specify the input shape using "
+                "`model.build()` or invoke your model using real data.")
+NO_BATCH_SIZE = (
+    "Not all dimensions of inputs can be determined. Please specify batch size in model's input "
+    "layer or specify `batch_size` parameter when exporting model.")
+
 # ---- Data ----
 
 GENERATOR = ("The provided set of data is of type `{}` which is not compatible with the IPU's "

@@ -61,6 +61,8 @@ class ModelBuilding(stage_assignments.ModelStages):
     def _mark_built(self, shapes):
         if not self.built:
             inner.layer_class().build(self, shapes)
+        if self._traced_graph is not None and self.save_spec() is None:
+            self._set_save_spec(self._traced_graph.inputs)
 
 
 def _with_two_dimensions(spec):

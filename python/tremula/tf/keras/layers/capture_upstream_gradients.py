@@ -1,11 +1,13 @@
 """Layers around layers that capture gradients for the optimizer."""
 
+import functools
 import inspect
 
 import tensorflow as tf
 
-from tremula.tf.ipu.ops import grad_util_ops
 from tremula.tf.inner import keras as inner
+from tremula.tf.inner import patches
+from tremula.tf.ipu.ops import grad_util_ops, grad_util_ops_grad
 from tremula.tf.keras.layers import ipu_layer
 
 
@@ -15,6 +17,7 @@ class _GradientCaptureLayerBase(inner.layer_class()):
     def __init__(self, layer, tag):
         _check_is_layer(layer)
         super().__init__(name=tag)
+        _save_without_capturing()
         self._layer = layer
         self._tag = tag
 
@@ -71,15 +74,18 @@ class _GradientCaptureLayerBase(inner.layer_class()):
 
     def get_config(self):
         """The constructor's arguments."""
-        return {**super().get_config(), "wrapped_layer_type": type(self._layer),
+        return {**super().get_config(), "wrapped_layer_type": inner.saved_name(type(self._layer)),
                 "tag": self._tag, "wrapped_layer_config": self._config_of_layer()}
 
     @classmethod
     def from_config(cls, config):
-        """The layer of a configuration."""
-        layer_type = config["wrapped_layer_type"]
-        if not isinstance(layer_type, type):  # from a file
-            layer_type = _class_of(layer_type)
+        """The layer of a configuration; the type of the layer inside is a class or its name. Raises
+        ValueError for the name of a class that Keras does not know."""
+        layer_type = inner.saved_class(config["wrapped_layer_type"], "layers")
+        if layer_type is None:
+            raise ValueError(f"Unknown layer: {config['wrapped_layer_type']}. Register the class "
+                             "with `keras.utils.register_keras_serializable()`, or load it in a "
+                             "`keras.utils.custom_object_scope`.")
         return cls(layer_type.from_config(config["wrapped_layer_config"]), tag=config["tag"])
 
 
@@ -137,10 +143,16 @@ def _check_is_layer(layer):
         raise ValueError("Expected an instance of a keras.engine.base_layer.Layer")
 
 
-def _class_of(described):
-    """The class that Keras' serialization describes."""
-    module = inner.module("saving.serialization_lib")
-    return module.deserialize_keras_object(described)
+@functools.cache
+def _save_without_capturing():
+    """Lets Keras write SavedModels, for which TensorFlow takes the gradients of all layers."""
+    def make(save):
+        def save_without(*arguments, **keywords):
+            with grad_util_ops_grad.dropping():
+                return save(*arguments, **keywords)
+        return save_without
+
+    patches.wrap_keras_methods(inner.module("saving.legacy.saved_model.save"), ["save"], make)
 
 
 def _activations(config):

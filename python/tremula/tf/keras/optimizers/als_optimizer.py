@@ -326,7 +326,8 @@ class ALSGradientAccumulationOptimizer(gradient_accumulation_optimizer._Accumula
     @classmethod
     def from_config(cls, config, custom_objects=None):
         """The optimizer of a configuration."""
-        inside = config.get("inner_optimizer_type", ALSOptimizer)
+        inside = inner.saved_class(config.get("inner_optimizer_type", ALSOptimizer),
+                                   "optimizers.legacy")
         if isinstance(inside, type) and not issubclass(inside, ALSOptimizer):
             raise ValueError("ALSGradientAccumulationOptimizer.from_config can only be used with "
                              "configurations that have ALSOptimizer as the specified inner_type.")

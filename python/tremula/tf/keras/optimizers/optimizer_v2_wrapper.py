@@ -131,9 +131,9 @@ class _OptimizerV2Wrapper(_Base):
     # ---- Configuration ----
 
     def get_config(self):
-        """The constructor's arguments."""
+        """The constructor's arguments, with the name of the class of the optimizer inside."""
         return {"name": self._name, "inner_optimizer_config": self._opt.get_config(),
-                "inner_optimizer_type": type(self._opt)}
+                "inner_optimizer_type": inner.saved_name(type(self._opt))}
 
     @staticmethod
     def _verify_config(config):
@@ -151,9 +151,9 @@ class _OptimizerV2Wrapper(_Base):
     def _inner_of(cls, config):
         """(the optimizer inside, the other arguments) of a configuration."""
         config = dict(config)
-        if isinstance(config.get("inner_optimizer_type"), dict):  # from a file
-            config["inner_optimizer_type"] = inner.module(
-                "saving.serialization_lib").deserialize_keras_object(config["inner_optimizer_type"])
+        if isinstance(config.get("inner_optimizer_type"), str):
+            config["inner_optimizer_type"] = inner.saved_class(
+                config["inner_optimizer_type"], "optimizers.legacy")
         cls._verify_config(config)
         inside = config.pop("inner_optimizer_config")
         return config.pop("inner_optimizer_type").from_config(dict(inside)), config
