@@ -1,4 +1,4 @@
-"""What an IPU estimator does around the runs of its sessions: datasets, the global step, the end."""
+"""What an IPU estimator does around a session's runs: datasets, the global step, the end."""
 
 import tensorflow.compat.v1 as tf
 

@@ -166,7 +166,8 @@ class _PlainEstimator(_estimator.Estimator):
             return tf.train.create_global_step(graph)
 
     def _convert_train_steps_to_hooks(self, steps, max_steps):
-        return [_estimator_hooks.GlobalStepHook(self._config.ipu_run_config.iterations_per_loop, steps, max_steps)]
+        per_loop = self._config.ipu_run_config.iterations_per_loop
+        return [_estimator_hooks.GlobalStepHook(per_loop, steps, max_steps)]
 
     def _convert_eval_steps_to_hooks(self, steps):
         per_loop = self._config.ipu_run_config.iterations_per_loop
