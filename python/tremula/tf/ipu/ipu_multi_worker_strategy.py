@@ -11,7 +11,7 @@ import os
 import tensorflow as tf
 
 from tremula.tf.functions import programs
-from tremula.tf.inner import functions, graphs, marks, python_code, strategies
+from tremula.tf.inner import eager, functions, graphs, marks, python_code, strategies
 from tremula.tf.ipu import _workers, scopes
 from tremula.tf.runtime import checks, device_names, plugin
 
@@ -112,6 +112,8 @@ class IPUMultiWorkerExtendedV1(strategies.collective_extended()):
     def _initialize_multi_worker(self, cluster_resolver):
         super()._initialize_multi_worker(cluster_resolver)
         self._find_devices()
+        if tf.executing_eagerly():  # the names of this process' devices have changed
+            eager.place_by_default(self._host_device)
         if self._num_workers > 1:
             _workers.watch(self._cluster_spec.as_dict(), self._task_type, self._task_id)
 
@@ -216,7 +218,7 @@ class IPUMultiWorkerExtendedV1(strategies.collective_extended()):
         with tf.distribute.ReplicaContext(
                 self._container_strategy(), replica_id_in_sync_group=0), \
                 tf.device(self._ipu_device):
-            return fn(*args, **kwargs)
+            return fn(*strategies.of_first_replica(args), **strategies.of_first_replica(kwargs))
 
     def _use_merge_call(self):
         return True
