@@ -2,6 +2,8 @@
 
 import concurrent.futures
 import contextlib
+import json
+import re
 import shutil
 import subprocess
 
@@ -154,6 +156,18 @@ def test_messages_of_estimators(estimators):
                                "with distribution")
         assert one["batch"] == ("ValueError: train_batch_size (got 5) must be divisible by "
                                 "num_workers * num_replicas (2 * 1)")
+
+
+def test_the_example(tmp_path):
+    with cluster.addresses(cluster.WORKERS) as addresses:
+        around = [["env", "TF_CONFIG=" + json.dumps({
+            "cluster": {"worker": addresses}, "task": {"type": "worker", "index": i}})]
+            for i in range(cluster.WORKERS)]
+        runs = cluster.run(cluster.ROOT / "examples/multi_worker.py", tmp_path, [addresses], around)
+    for i, (status, output, _) in enumerate(runs):
+        assert status == 0, output[-6000:]
+        assert f"worker {i}: weights [ 1. -2.  3. -4.]" in output
+    assert re.findall("loss .*", runs[0][1]) == re.findall("loss .*", runs[1][1])
 
 
 # ---- Two hosts ----
