@@ -20,6 +20,13 @@ def is_eager(tensor):
     return isinstance(tensor, ops.EagerTensor)
 
 
+def place_by_default(device):
+    """Makes `device` the one of what runs eagerly in this thread and is placed nowhere."""
+    from tensorflow.python.eager import context
+    from tensorflow.python.framework import device as device_lib
+    context.context()._set_device(device, device_lib.DeviceSpec.from_string(device))
+
+
 def is_outside_functions():
     """Whether what calls the functions that are being built runs eagerly."""
     from tensorflow.python.framework import ops

@@ -123,6 +123,12 @@ def mirrored_variable(strategy, make, classes, policies, arguments):
                                                      **arguments)
 
 
+def of_first_replica(structure):
+    """A structure with the first replica's values of what has one on every replica."""
+    from tensorflow.python.distribute import distribute_utils
+    return distribute_utils.select_replica(0, structure)
+
+
 def single_device(place):
     """The device's name, where a variable is to be colocated with numpy_dataset.SingleDevice."""
     from tensorflow.python.distribute import numpy_dataset as numpy_datasets

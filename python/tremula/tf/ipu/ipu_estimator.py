@@ -10,8 +10,9 @@ import itertools
 import tensorflow.compat.v1 as tf
 
 from tremula.tf.inner import datasets, python_code
-from tremula.tf.ipu import (config as ipu_config, ipu_compiler, ipu_infeed_queue,
-                            ipu_outfeed_queue, ipu_run_config, loops, scopes, utils)
+from tremula.tf.ipu import (_estimator_hooks, _worker_estimators, config as ipu_config,
+                            ipu_compiler, ipu_infeed_queue, ipu_outfeed_queue, ipu_run_config,
+                            loops, scopes, utils)
 from tremula.tf.runtime import checks, estimators
 
 _estimator, _model_fn = estimators.parts()
@@ -89,7 +90,7 @@ def _check_eval_metrics(eval_metrics):
         raise TypeError("second element in `eval_metrics` must be a list or dict")
 
 
-class _IPUEstimatorBase(_estimator.Estimator):
+class _PlainEstimator(_estimator.Estimator):
     """TensorFlow's Estimator with its model in a compiled loop.
 
     `_program` is a class whose objects build that loop: see _Program.
@@ -165,18 +166,21 @@ class _IPUEstimatorBase(_estimator.Estimator):
             return tf.train.create_global_step(graph)
 
     def _convert_train_steps_to_hooks(self, steps, max_steps):
-        return [_GlobalStepHook(self._config.ipu_run_config.iterations_per_loop, steps, max_steps)]
+        per_loop = self._config.ipu_run_config.iterations_per_loop
+        return [_estimator_hooks.GlobalStepHook(per_loop, steps, max_steps)]
 
     def _convert_eval_steps_to_hooks(self, steps):
         per_loop = self._config.ipu_run_config.iterations_per_loop
-        return [_PassingGlobalStepHook(per_loop, None, None),
-                *([] if steps is None else [_StopHook(steps // per_loop)])]
+        return [_estimator_hooks.PassingGlobalStepHook(per_loop, None, None),
+                *([] if steps is None else [_estimator_hooks.StopHook(steps // per_loop)])]
 
     def _get_features_and_labels_from_input_fn(self, input_fn, mode):
-        dataset = self._call_input_fn(input_fn, mode)
+        return self._checked_dataset(self._call_input_fn(input_fn, mode)), None, []
+
+    def _checked_dataset(self, dataset):
         if not isinstance(dataset, (tf.data.Dataset, datasets.dataset_class())):
             raise ValueError(f"input_fn must return Dataset, but it returned {dataset!r}.")
-        return dataset, None, []
+        return dataset
 
     def _get_features_from_input_fn(self, input_fn, mode):
         dataset, _, hooks = self._get_features_and_labels_from_input_fn(input_fn, mode)
@@ -198,7 +202,7 @@ class _IPUEstimatorBase(_estimator.Estimator):
         with scopes.ipu_scope(device):
             compiled = ipu_compiler.compile(program.loop)
         utils.move_variable_initialization_to_cpu()
-        hooks = [_InitializerHook(infeed), *program.hooks]
+        hooks = [_estimator_hooks.InitializerHook(infeed), *program.hooks]
         with tf.device(_HOST_DEVICE):
             members = program.results(compiled)
         return tf.estimator.EstimatorSpec(mode, training_hooks=hooks, evaluation_hooks=hooks,
@@ -223,6 +227,10 @@ class _IPUEstimatorBase(_estimator.Estimator):
         """The params that functions get in a mode."""
         del mode
         return self.params
+
+
+class _IPUEstimatorBase(_worker_estimators.WorkerTraining, _PlainEstimator):
+    """The same, by one worker or by several."""
 
 
 def _check_input_fn(input_fn):
@@ -263,79 +271,6 @@ def _first_of(iterator, count):
         iterator.close()
 
 
-# ---- Hooks ----
-
-class _InitializerHook(tf.train.SessionRunHook):
-    """Starts the dataset when the session is there."""
-
-    def __init__(self, infeed):
-        self._infeed = infeed
-
-    def begin(self):
-        self._initializer = self._infeed.initializer
-
-    def after_create_session(self, session, coord):
-        session.run(self._initializer)
-
-
-class _GlobalStepHook(tf.train.SessionRunHook):
-    """Counts the global step, on the CPU, and stops after enough steps."""
-
-    def __init__(self, iterations_per_loop, steps, max_steps):
-        self._per_loop, self._steps, self._last = iterations_per_loop, steps, max_steps
-
-    def begin(self):
-        self._global_step = tf.train.get_global_step()
-        with tf.device(_HOST_DEVICE):
-            self._increment = self._global_step.assign_add(self._per_loop, read_value=True)
-
-    def after_create_session(self, session, coord):
-        if self._steps is not None:
-            self._last = session.run(self._global_step) + self._steps
-
-    def after_run(self, run_context, run_values):
-        step = run_context.session.run(self._increment)
-        if self._last is not None and step >= self._last:
-            run_context.request_stop()
-
-
-class _PassingGlobalStepHook(_GlobalStepHook):
-    """Counts the global step during an evaluation, whose result is of the step before it."""
-
-    def begin(self):
-        super().begin()
-        self._before = tf.placeholder(self._global_step.dtype, [])
-        self._restore = self._global_step.assign(self._before)
-
-    def after_create_session(self, session, coord):
-        super().after_create_session(session, coord)
-        self._first = session.run(self._global_step)
-
-    def end(self, session):
-        session.run(self._restore, {self._before: self._first})
-
-
-class _StopHook(tf.train.SessionRunHook):
-    """Stops after so many runs."""
-
-    def __init__(self, runs):
-        self._runs = runs
-
-    def begin(self):
-        self._done = 0
-
-    def after_run(self, run_context, run_values):
-        self._done += 1
-        if self._done >= self._runs:
-            run_context.request_stop()
-
-    def end(self, session):
-        if self._done < self._runs:
-            tf.logging.warning(
-                "The dataset ended in run %d of %d: the metrics are of what there was. A run takes "
-                "iterations_per_loop elements for each replica.", self._done + 1, self._runs)
-
-
 # ---- The loop ----
 
 class _Program:
@@ -353,6 +288,9 @@ class _Program:
 
     def loop(self):
         """What is compiled."""
+        if tf.distribute.has_strategy() and self._iterations > 1:
+            raise NotImplementedError(f"iterations_per_loop > 1 (got {self._iterations}) not "
+                                      "supported with distribution")
         if self._mode == _ModeKeys.PREDICT:
             return loops.repeat(self._iterations, self._predict, [], self._infeed)
         step = self._train if self._mode == _ModeKeys.TRAIN else self._evaluate
@@ -560,7 +498,8 @@ class IPUEstimator(_IPUEstimatorBase):
         self._batch_sizes = {_ModeKeys.TRAIN: ("train_batch_size", train_batch_size),
                              _ModeKeys.EVAL: ("eval_batch_size", eval_batch_size),
                              _ModeKeys.PREDICT: ("predict_batch_size", predict_batch_size)}
-        workers = max(config.num_worker_replicas, 1)
+        workers = max(config.num_worker_replicas, 1,
+                      _worker_estimators.workers_of(config.train_distribute))
         replicas = config.ipu_run_config.num_replicas
         for mode, (name, size) in self._batch_sizes.items():
             if size is not None:

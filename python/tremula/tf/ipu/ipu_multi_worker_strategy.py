@@ -11,7 +11,7 @@ import os
 import tensorflow as tf
 
 from tremula.tf.functions import programs
-from tremula.tf.inner import functions, graphs, marks, python_code, strategies
+from tremula.tf.inner import eager, functions, graphs, marks, python_code, strategies
 from tremula.tf.ipu import _workers, scopes
 from tremula.tf.runtime import checks, device_names, plugin
 
@@ -99,7 +99,7 @@ class IPUMultiWorkerExtendedV1(strategies.collective_extended()):
 
     def __init__(self, container_strategy, cluster_resolver, ipu_device, variables_on_host):
         self._ipu, self._variables_on_host = ipu_device, variables_on_host
-        self._broadcasts_initial_values = True
+        self._broadcasts = True  # initial values
         super().__init__(
             container_strategy, cluster_resolver=cluster_resolver,
             communication_options=tf.distribute.experimental.CommunicationOptions(
@@ -112,6 +112,8 @@ class IPUMultiWorkerExtendedV1(strategies.collective_extended()):
     def _initialize_multi_worker(self, cluster_resolver):
         super()._initialize_multi_worker(cluster_resolver)
         self._find_devices()
+        if tf.executing_eagerly():  # the names of this process' devices have changed
+            eager.place_by_default(self._host_device)
         if self._num_workers > 1:
             _workers.watch(self._cluster_spec.as_dict(), self._task_type, self._task_id)
 
@@ -133,6 +135,11 @@ class IPUMultiWorkerExtendedV1(strategies.collective_extended()):
         self._variable_device = (
             self._host_device if self._variables_on_host else self._ipu_device)
 
+    @property
+    def host_device(self):
+        """The name of this worker's CPU."""
+        return self._host_device
+
     # ---- Variables ----
 
     def _create_variable(self, next_creator, **kwargs):
@@ -144,8 +151,7 @@ class IPUMultiWorkerExtendedV1(strategies.collective_extended()):
 
         def create(**kwargs):
             if kwargs.get("initial_value") is not None:
-                kwargs["initial_value"] = self._on_host(self._get_variable_creator_initial_value(
-                    0, self._host_device, None, **kwargs))
+                kwargs["initial_value"] = self._on_host(self._initial_value(kwargs))
             return [self._create_here(next_creator, kwargs)]
 
         return strategies.mirrored_variable(
@@ -163,11 +169,39 @@ class IPUMultiWorkerExtendedV1(strategies.collective_extended()):
         with marks.without_marks(), tf.device(self._host_device):
             return next_creator(**kwargs)
 
+    def _initial_value(self, kwargs):
+        """A function that gives the initial value: that of the first worker."""
+        if self._broadcasts:
+            return self._get_variable_creator_initial_value(0, self._host_device, None, **kwargs)
+        value = strategies.plain_initial_value(kwargs["initial_value"])
+        return lambda: tf.convert_to_tensor(value() if callable(value) else value,
+                                            kwargs.get("dtype"))
+
     def _on_host(self, value):
         def initial_value():
             with strategies.host_values(self._host_device):
                 return value()
         return initial_value
+
+    @contextlib.contextmanager
+    def without_broadcasts(self):
+        """A block in which variables are made with each worker's own initial value."""
+        before, self._broadcasts = self._broadcasts, False
+        try:
+            yield
+        finally:
+            self._broadcasts = before
+
+    def send(self, variable):
+        """An operation, to be run by all workers, that gives them the first one's value."""
+        if isinstance(variable, _values.DistributedValues):
+            variable, = variable.values
+        group = self._collective_keys.get_group_key([self._host_device])
+        instance = self._collective_keys.get_instance_key(group, self._host_device)
+        with tf.device(self._host_device):
+            value = strategies.broadcast(tf.identity(variable.read_value()), self._is_chief,
+                                         self._num_workers, group, instance)
+        return variable.assign(value, read_value=False)
 
     def _validate_colocate_with_variable(self, colocate_with_variable):
         device = colocate_with_variable.device
@@ -184,7 +218,7 @@ class IPUMultiWorkerExtendedV1(strategies.collective_extended()):
         with tf.distribute.ReplicaContext(
                 self._container_strategy(), replica_id_in_sync_group=0), \
                 tf.device(self._ipu_device):
-            return fn(*args, **kwargs)
+            return fn(*strategies.of_first_replica(args), **strategies.of_first_replica(kwargs))
 
     def _use_merge_call(self):
         return True

@@ -85,7 +85,8 @@ def move_variable_initialization_to_cpu(graph=None):
         raise TypeError(f"move_variable_initialization_to_cpu takes a tf.Graph, not {graph!r}.")
     initializers = [variable.initializer for variable
                     in graph.get_collection(tf.GraphKeys.GLOBAL_VARIABLES)]
-    waiting = [one.inputs[-1].op for one in initializers if one is not None]
+    # A strategy's variables have groups, of what is on the host already.
+    waiting = [one.inputs[-1].op for one in initializers if one is not None and one.inputs]
     seen = set()
     while waiting:
         operation = waiting.pop()
