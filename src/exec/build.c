@@ -1,5 +1,5 @@
 /* Owns: walking a scheduled module into steps and slots; build_feeds.c has what talks to the host,
- * build_dot.c matrix products that are transposed.
+ * build_renames.c what needs no step.
  *
  * Values do not change, so what only renames them (tuples, reshapes, copies) makes no step. A while
  * loop keeps its state in slots of its own; elements that the body hands on unchanged stay where
@@ -483,7 +483,7 @@ static trm_status walk(trm_plan_builder *b, uint32_t computation, const uint32_t
   trm_status status =
       s.leaves == NULL || s.instead == NULL || s.renames == NULL
           ? trm_fail(error, TRM_RESOURCE_EXHAUSTED, "out of memory while planning values")
-          : trm_plan_find_transposed_dots(b, &s, error);
+          : trm_plan_find_renames(b, &s, error);
   for (trm_index i = 0; i < count && status == TRM_OK; ++i) {
     status = walk_instruction(b, &s, i, error);
   }

@@ -44,8 +44,8 @@ trm_status trm_plan_gather_operands(const trm_plan_builder *b, const trm_plan_sc
 trm_status trm_plan_add_step(trm_plan_builder *b, trm_step step, const uint32_t *operands,
                              const uint32_t *results, uint32_t *out_index, trm_error *error);
 
-/* build_dot.c: fills in `instead` and `renames`. */
-trm_status trm_plan_find_transposed_dots(trm_plan_builder *b, trm_plan_scope *s, trm_error *error);
+/* build_renames.c: fills in `instead` and `renames`. */
+trm_status trm_plan_find_renames(trm_plan_builder *b, trm_plan_scope *s, trm_error *error);
 
 /* build_feeds.c: these give the instruction its leaves and add its step. */
 trm_status trm_plan_walk_infeed(trm_plan_builder *b, trm_plan_scope *s, trm_index i,

@@ -1,4 +1,5 @@
-/* Products that are only wanted transposed: the same numbers in every mode, without a move. */
+/* Instructions that need no step: transposes of products, and sizes that an array has already. The
+ * same numbers in every mode. */
 #include "../run.h"
 
 #include <stdlib.h>
@@ -89,10 +90,32 @@ static void test_nothing_is_moved(void **state) {
   }
 }
 
+static void test_sizes_that_are_set_already(void **state) {
+  (void)state;
+  static const char text[] =
+      "HloModule m\nENTRY e { x = f32[2,3] parameter(0)  n = s32[] constant(3)\n"
+      "  y = f32[2,3] set-dimension-size(x, n), dimensions={1}\n"
+      "  z = f32[2,3] negate(y)  ROOT r = (f32[2,3], f32[2,3]) tuple(y, z) }\n";
+  static const float x[6] = {1, 2, 3, 4, 5, 6};
+  const void *inputs[1] = {x};
+  for (int m = 0; m < 3; ++m) {
+    float y[6] = {0}, z[6] = {0};
+    void *outputs[2] = {y, z};
+    test_run_mode(text, &test_modes[m], inputs, outputs);
+    for (int i = 0; i < 6; ++i) assert_true(y[i] == x[i] && z[i] == -x[i]);
+  }
+  float y[6], z[6];
+  void *outputs[2] = {y, z};
+  char *times = kernels_of(text, inputs, outputs);
+  assert_null(strstr(times, "reference."));
+  trm_free(times);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_same_numbers),
       cmocka_unit_test(test_nothing_is_moved),
+      cmocka_unit_test(test_sizes_that_are_set_already),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

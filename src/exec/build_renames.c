@@ -1,8 +1,9 @@
-/* Owns: products that are only wanted transposed.
+/* Owns: instructions that need no step because of how others are computed.
  *
  * JAX computes a weight's gradient as [out, in] and transposes it. The product of the swapped
- * operands is the transposed result, so the dot writes that and the transpose only renames it. This
- * is decided here, not by a pass: the module, which the estimate reads, stays as it is. */
+ * operands is the transposed result, so the dot writes that and the transpose only renames it.
+ * TensorFlow's x[t] sets sizes that the array has already. Both are decided here, not by a pass:
+ * the module, which the estimate reads, stays as it is. */
 #include <string.h>
 
 #include "exec/build.h"
@@ -41,15 +42,23 @@ static trm_status swap_operands(trm_plan_builder *b, const trm_instruction *dot,
   return TRM_OK;
 }
 
-trm_status trm_plan_find_transposed_dots(trm_plan_builder *b, trm_plan_scope *s, trm_error *error) {
-  const trm_computation *c = &b->module->computations[s->computation];
-  /* What checks a kernel's numbers looks at the operands of the instruction as it is written. */
-  if (b->reference_only || b->plan->float_events != 0) return TRM_OK;
-  bool any = false;
-  for (trm_index i = 0; i < c->num_instructions && !any; ++i)
-    any = c->instructions[i].opcode == TRM_OP_TRANSPOSE &&
-          c->instructions[c->instructions[i].operands[0]].opcode == TRM_OP_DOT;
-  if (!any) return TRM_OK;
+/* Whether a set-dimension-size sets the size that the dimension has. */
+static bool sets_own_size(const trm_computation *c, const trm_instruction *instruction) {
+  if (instruction->opcode != TRM_OP_SET_DIMENSION_SIZE) return false;
+  const trm_instruction *size = &c->instructions[instruction->operands[1]];
+  if (size->opcode != TRM_OP_CONSTANT || size->shape.dtype != TRM_S32) return false;
+  int32_t value;
+  memcpy(&value, size->literal->leaves[0], sizeof value);
+  return value == c->instructions[instruction->operands[0]].shape.dims[instruction->number];
+}
+
+static bool may_rename(const trm_computation *c, const trm_instruction *instruction) {
+  return instruction->opcode == TRM_OP_TRANSPOSE &&
+         c->instructions[instruction->operands[0]].opcode == TRM_OP_DOT;
+}
+
+static trm_status find_transposed_dots(trm_plan_builder *b, trm_plan_scope *s,
+                                       const trm_computation *c, trm_error *error) {
   uint32_t *uses = trm_allocate_zeroed(c->num_instructions, sizeof *uses);
   CHECK_MEMORY(uses, "values");
   uses[c->root] = 1;
@@ -60,10 +69,10 @@ trm_status trm_plan_find_transposed_dots(trm_plan_builder *b, trm_plan_scope *s,
   trm_status status = TRM_OK;
   for (trm_index i = 0; i < c->num_instructions && status == TRM_OK; ++i) {
     const trm_instruction *transpose = &c->instructions[i];
-    if (transpose->opcode != TRM_OP_TRANSPOSE) continue;
+    if (!may_rename(c, transpose)) continue;
     const trm_index at = transpose->operands[0];
     const trm_instruction *dot = &c->instructions[at];
-    if (dot->opcode != TRM_OP_DOT || uses[at] != 1 || dot->shape.dtype != transpose->shape.dtype ||
+    if (uses[at] != 1 || dot->shape.dtype != transpose->shape.dtype ||
         trm_must_limit_halves(b->module, dot) ||
         !swaps_operands(transpose, dot, c->instructions[dot->operands[0]].shape.rank)) {
       continue;
@@ -73,4 +82,16 @@ trm_status trm_plan_find_transposed_dots(trm_plan_builder *b, trm_plan_scope *s,
   }
   trm_free(uses);
   return status;
+}
+
+trm_status trm_plan_find_renames(trm_plan_builder *b, trm_plan_scope *s, trm_error *error) {
+  const trm_computation *c = &b->module->computations[s->computation];
+  /* What checks a kernel's numbers looks at the operands of the instruction as it is written. */
+  if (b->reference_only || b->plan->float_events != 0) return TRM_OK;
+  bool any = false;
+  for (trm_index i = 0; i < c->num_instructions; ++i) {
+    s->renames[i] = sets_own_size(c, &c->instructions[i]);
+    any = any || may_rename(c, &c->instructions[i]);
+  }
+  return any ? find_transposed_dots(b, s, c, error) : TRM_OK;
 }
