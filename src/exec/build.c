@@ -1,4 +1,5 @@
-/* Owns: walking a scheduled module into steps and slots; build_feeds.c has what talks to the host.
+/* Owns: walking a scheduled module into steps and slots; build_feeds.c has what talks to the host,
+ * build_renames.c what needs no step.
  *
  * Values do not change, so what only renames them (tuples, reshapes, copies) makes no step. A while
  * loop keeps its state in slots of its own; elements that the body hands on unchanged stay where
@@ -96,6 +97,7 @@ static trm_status wish(trm_plan_builder *b, trm_coalesce what, trm_error *error)
 
 const trm_instruction *trm_plan_at(const trm_plan_builder *b, const trm_plan_scope *s,
                                    trm_index i) {
+  if (s->instead != NULL && s->instead[i] != NULL) return s->instead[i];
   return &b->module->computations[s->computation].instructions[i];
 }
 
@@ -447,6 +449,10 @@ static trm_status walk_instruction(trm_plan_builder *b, trm_plan_scope *s, trm_i
     case TRM_OP_INFEED: return trm_plan_walk_infeed(b, s, i, error);
     case TRM_OP_OUTFEED: return trm_plan_walk_outfeed(b, s, i, error);
     default:
+      if (s->renames[i]) {
+        s->leaves[i] = s->leaves[instruction->operands[0]];
+        return TRM_OK;
+      }
       switch (instruction->call_id) {
         case TRM_CALL_INFEED: return trm_plan_walk_infeed(b, s, i, error);
         case TRM_CALL_OUTFEED: return trm_plan_walk_outfeed(b, s, i, error);
@@ -471,14 +477,20 @@ static trm_status walk(trm_plan_builder *b, uint32_t computation, const uint32_t
          max_instructions);
   }
   trm_plan_scope s = {computation, parameters,
-                      trm_allocate_zeroed((size_t)count + 1, sizeof(uint32_t *))};
-  CHECK_MEMORY(s.leaves, "values");
-  trm_status status = TRM_OK;
+                      trm_allocate_zeroed((size_t)count + 1, sizeof *s.leaves),
+                      trm_allocate_zeroed((size_t)count + 1, sizeof *s.instead),
+                      trm_allocate_zeroed((size_t)count + 1, sizeof *s.renames)};
+  trm_status status =
+      s.leaves == NULL || s.instead == NULL || s.renames == NULL
+          ? trm_fail(error, TRM_RESOURCE_EXHAUSTED, "out of memory while planning values")
+          : trm_plan_find_renames(b, &s, error);
   for (trm_index i = 0; i < count && status == TRM_OK; ++i) {
     status = walk_instruction(b, &s, i, error);
   }
   if (status == TRM_OK) *out_root = s.leaves[b->module->computations[computation].root];
   trm_free(s.leaves);
+  trm_free(s.instead);
+  trm_free(s.renames);
   --b->depth;
   return status;
 }
@@ -503,7 +515,7 @@ static trm_status walk_entry(trm_plan_builder *b, trm_error *error) {
   }
   const uint32_t *root;
   TRY(walk(b, b->module->entry, parameters, &root, error));
-  const trm_plan_scope top = {b->module->entry, NULL, NULL};
+  const trm_plan_scope top = {.computation = b->module->entry};
   const uint32_t outputs = (uint32_t)trm_shape_num_leaves(&entry->instructions[entry->root].shape);
   for (uint32_t o = 0; o < outputs; ++o) {
     uint32_t slot;

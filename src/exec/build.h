@@ -27,9 +27,11 @@ typedef struct trm_plan_scope {
   uint32_t computation;
   const uint32_t *const *parameters;
   uint32_t **leaves;
+  const trm_instruction **instead; /* what is computed in place of an instruction, or NULL */
+  bool *renames;                   /* has the value of its operand, beside what always has */
 } trm_plan_scope;
 
-/* The instruction of the computation that is being walked. */
+/* The instruction of the computation that is being walked, or what is computed instead. */
 const trm_instruction *trm_plan_at(const trm_plan_builder *b, const trm_plan_scope *s, trm_index i);
 /* New slots in the arena, one for every leaf of the shape. The plan owns the list. */
 trm_status trm_plan_new_leaves(trm_plan_builder *b, const trm_shape *shape, uint32_t **out_leaves,
@@ -41,6 +43,9 @@ trm_status trm_plan_gather_operands(const trm_plan_builder *b, const trm_plan_sc
 /* Adds a step at the next time; the slots are copied. out_index: NULL, or where the step stands. */
 trm_status trm_plan_add_step(trm_plan_builder *b, trm_step step, const uint32_t *operands,
                              const uint32_t *results, uint32_t *out_index, trm_error *error);
+
+/* build_renames.c: fills in `instead` and `renames`. */
+trm_status trm_plan_find_renames(trm_plan_builder *b, trm_plan_scope *s, trm_error *error);
 
 /* build_feeds.c: these give the instruction its leaves and add its step. */
 trm_status trm_plan_walk_infeed(trm_plan_builder *b, trm_plan_scope *s, trm_index i,

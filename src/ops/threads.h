@@ -1,5 +1,6 @@
-/* Threads for kernels: libgomp's pool, and only where the work pays for waking it. How the work is
- * split never changes a result; a kernel that needs partial results cuts them by itself. */
+/* Threads for kernels: libgomp's pool, all of it or none, and only where the work pays for waking
+ * it. How the work is split never changes a result; a kernel that needs partial results cuts them
+ * by itself. */
 #ifndef TREMULA_OPS_THREADS_H_
 #define TREMULA_OPS_THREADS_H_
 
@@ -8,9 +9,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Bytes touched (or as many cheap operations) that are worth one more thread: about ten times what
- * waking it costs. */
-#define TRM_BYTES_PER_THREAD ((size_t)192 * 1024)
 #define TRM_MAX_THREADS 256
 
 /* Called with the part [begin, end) of the work; `thread` counts from 0. */
@@ -22,15 +20,23 @@ static inline int trm_threads_limit(void) {
   return threads < 1 ? 1 : threads > TRM_MAX_THREADS ? TRM_MAX_THREADS : threads;
 }
 
+/* How many of `available` threads work that touches `bytes` (or does as many cheap operations) is
+ * worth: all or one. libgomp ends the threads that a smaller team leaves over and starts them again
+ * for the next larger one, which costs more than any small piece of work. */
+int trm_threads_choose(size_t bytes, int available);
+/* The threads of the caller's team. */
+static inline int trm_threads_available(void) {
+  const int limit = trm_threads_limit(), threads = omp_in_parallel() ? 1 : omp_get_max_threads();
+  return threads < limit ? threads : limit;
+}
 /* How many threads to use for work that touches `bytes`. */
 static inline int trm_threads_for(size_t bytes) {
-  if (bytes < 2 * TRM_BYTES_PER_THREAD) return 1;
-  const size_t wanted = bytes / TRM_BYTES_PER_THREAD;
-  const int limit = trm_threads_limit();
-  int threads = omp_in_parallel() ? 1 : omp_get_max_threads();
-  if (threads > limit) threads = limit;
-  return wanted < (size_t)threads ? (int)wanted : threads;
+  return trm_threads_choose(bytes, trm_threads_available());
 }
+
+/* How often a kernel has woken the other threads in this process. */
+uint64_t trm_threads_wakes(void);
+void trm_threads_note_wake(void);
 
 /* The thread sanitizer does not see how libgomp's threads wait for each other and would take every
  * parallel region for a race. In its builds the ranges run on plain threads, which it sees, and
@@ -61,7 +67,8 @@ static inline int64_t trm_range_begin(int64_t count, int64_t me, int64_t all) {
   return me * share + (me < rest ? me : rest);
 }
 
-/* Cuts [0, count) in one contiguous part a thread. */
+/* Cuts [0, count) in one contiguous part a thread: at most `threads`. The team is whole all the
+ * same; who has no part only passes the barrier. */
 static inline void trm_parallel_ranges(int threads, int64_t count, trm_range_fn function,
                                        const void *context) {
   if (count <= 0) return;
@@ -70,6 +77,7 @@ static inline void trm_parallel_ranges(int threads, int64_t count, trm_range_fn 
     function(context, 0, count, 0);
     return;
   }
+  trm_threads_note_wake();
 #if defined(__SANITIZE_THREAD__)
   trm_range ranges[TRM_MAX_THREADS];
   pthread_t started[TRM_MAX_THREADS];
@@ -85,12 +93,12 @@ static inline void trm_parallel_ranges(int threads, int64_t count, trm_range_fn 
     if (is_started[i]) pthread_join(started[i], NULL);
   }
 #else
-#pragma omp parallel num_threads(threads)
+#pragma omp parallel num_threads(trm_threads_available())
   {
-    const int64_t me = omp_get_thread_num(), all = omp_get_num_threads();
-    const int64_t begin = trm_range_begin(count, me, all);
-    const int64_t end = trm_range_begin(count, me + 1, all);
-    if (begin < end) function(context, begin, end, (int)me);
+    for (int part = omp_get_thread_num(); part < threads; part += omp_get_num_threads()) {
+      function(context, trm_range_begin(count, part, threads),
+               trm_range_begin(count, part + 1, threads), part);
+    }
   }
 #endif
 }

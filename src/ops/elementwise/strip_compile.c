@@ -633,9 +633,7 @@ static trm_status compile_all(compiler *c, trm_strip_program **out_program, trm_
     const size_t bytes = (program->stages[i].file_bytes + 63) & ~(size_t)63;
     if (bytes > program->file_bytes) program->file_bytes = bytes;
     const size_t work = (size_t)program->stages[i].count * program->stages[i].bytes_per_element;
-    const int limit = trm_threads_limit();
-    const size_t wanted = work / TRM_BYTES_PER_THREAD;
-    const int threads = wanted < (size_t)limit ? (int)wanted : limit;
+    const int threads = trm_threads_choose(work, trm_threads_limit());
     if (!c->is_function && threads > program->max_threads) program->max_threads = threads;
   }
   *out_program = program;

@@ -408,6 +408,7 @@ static trm_status run_program(const trm_kernel *kernel, const trm_kernel_call *c
   }
   const int caller_threads = omp_get_max_threads();
   if (program->threads < caller_threads) omp_set_num_threads(program->threads);
+  else if (program->threads > 1) trm_threads_note_wake();
   trm_status status;
   if (!atomic_flag_test_and_set_explicit(&program->is_busy, memory_order_acquire)) {
     status = run_steps(program, &program->context, skip_packing, call, error);

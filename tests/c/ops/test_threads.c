@@ -1,0 +1,126 @@
+/* How work is split: what the deciding function says, that ranges cover the work, and that small
+ * steps wake nobody. */
+#include "../run.h"
+#include "ops/threads.h"
+
+static void test_all_or_one(void **state) {
+  (void)state;
+  static const int available[] = {1, 2, 3, 4, 8, 16, 32, 64, 256};
+  for (size_t i = 0; i < sizeof available / sizeof *available; ++i) {
+    const int all = available[i];
+    int before = 1;
+    for (size_t bytes = 1; bytes < (size_t)1 << 40; bytes += bytes / 8 + 1) {
+      const int threads = trm_threads_choose(bytes, all);
+      assert_true(threads == 1 || threads == all);
+      assert_true(threads >= before); /* more work never has fewer threads */
+      before = threads;
+    }
+    assert_int_equal(before, all);
+    assert_int_equal(trm_threads_choose(0, all), 1);
+    /* Twenty-five microseconds of work wake nobody, a millisecond wakes all. */
+    assert_int_equal(trm_threads_choose(250 * 1024, all), 1);
+    if (all <= 64) assert_int_equal(trm_threads_choose(10 << 20, all), all);
+  }
+}
+
+/* Up to 16 cores the time of the model only falls when a core is added. */
+static void test_one_more_core_is_never_slower(void **state) {
+  (void)state;
+  for (size_t bytes = 1024; bytes < (size_t)1 << 30; bytes += bytes / 16) {
+    double before = (double)bytes;
+    for (int all = 1; all <= 16; ++all) {
+      const int threads = trm_threads_choose(bytes, all);
+      const double waking = threads > 1 ? 20480.0 + 512.0 * threads : 0.0;
+      const double time = (double)bytes / threads + waking;
+      if (time > before) fail_msg("%zu bytes: %d threads are slower than fewer", bytes, all);
+      before = time;
+    }
+  }
+}
+
+static void mark(const void *context, int64_t begin, int64_t end, int thread) {
+  int *const *marks = context;
+  for (int64_t i = begin; i < end; ++i) marks[0][i] += 1 + 100 * thread;
+}
+
+static void test_ranges_cover_the_work(void **state) {
+  (void)state;
+  const int before = omp_get_max_threads();
+  omp_set_num_threads(3);
+  for (int threads = 1; threads <= 5; ++threads) {
+    for (int64_t count = 0; count < 9; ++count) {
+      int marks[9] = {0}, *where = marks;
+      trm_parallel_ranges(threads, count, mark, &where);
+      const int64_t parts = count < threads ? count : threads;
+      for (int64_t i = 0; i < 9; ++i) {
+        int64_t part = 0;
+        while (part < parts && i >= trm_range_begin(count, part + 1, parts)) ++part;
+        assert_int_equal(marks[i], i < count ? 1 + 100 * part : 0);
+      }
+    }
+  }
+  omp_set_num_threads(before);
+}
+
+/* A loop of small products, reductions and elementwise steps. */
+static const char chain[] =
+    "HloModule m\n"
+    "add { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT s = f32[] add(a, b) }\n"
+    "more { t = (s32[], f32[8,32], f32[32,32]) parameter(0)\n"
+    "  i = s32[] get-tuple-element(t), index=0  n = s32[] constant(100)\n"
+    "  ROOT c = pred[] compare(i, n), direction=LT }\n"
+    "step { t = (s32[], f32[8,32], f32[32,32]) parameter(0)\n"
+    "  i = s32[] get-tuple-element(t), index=0  x = f32[8,32] get-tuple-element(t), index=1\n"
+    "  w = f32[32,32] get-tuple-element(t), index=2\n"
+    "  y = f32[8,32] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+    "  z = f32[] constant(0)  s = f32[8] reduce(y, z), dimensions={1}, to_apply=add\n"
+    "  b = f32[8,32] broadcast(s), dimensions={0}  u = f32[8,32] subtract(y, b)\n"
+    "  v = f32[8,32] tanh(u)  q = f32[32,8] transpose(v), dimensions={1,0}\n"
+    "  g = f32[32,32] dot(q, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+    "  k = f32[32,32] add(w, g)  one = s32[] constant(1)  j = s32[] add(i, one)\n"
+    "  ROOT r = (s32[], f32[8,32], f32[32,32]) tuple(j, v, k) }\n"
+    "ENTRY e { x = f32[8,32] parameter(0)  w = f32[32,32] parameter(1)  z = s32[] constant(0)\n"
+    "  t = (s32[], f32[8,32], f32[32,32]) tuple(z, x, w)\n"
+    "  l = (s32[], f32[8,32], f32[32,32]) while(t), condition=more, body=step\n"
+    "  ROOT y = f32[8,32] get-tuple-element(l), index=1 }\n";
+
+static void test_small_steps_wake_nobody(void **state) {
+  (void)state;
+  static float x[8 * 32], w[32 * 32], y[8 * 32];
+  const void *inputs[2] = {x, w};
+  void *outputs[1] = {y};
+  const int before = omp_get_max_threads();
+  omp_set_num_threads(2);
+  const uint64_t wakes = trm_threads_wakes();
+  test_run_mode(chain, &test_modes[0], inputs, outputs);
+  assert_int_equal(trm_threads_wakes(), wakes);
+  omp_set_num_threads(before);
+}
+
+/* The counter counts: a large step wakes the others, where there are any. */
+static void test_large_steps_wake(void **state) {
+  (void)state;
+  enum { LARGE = 1 << 20 };
+  static const char text[] =
+      "HloModule m\nENTRY e { x = f32[1048576] parameter(0)  ROOT y = f32[1048576] negate(x) }\n";
+  static float x[LARGE], y[LARGE];
+  const void *inputs[1] = {x};
+  void *outputs[1] = {y};
+  const int before = omp_get_max_threads();
+  omp_set_num_threads(2);
+  const uint64_t wakes = trm_threads_wakes();
+  test_run_mode(text, &test_modes[0], inputs, outputs);
+  assert_true(trm_threads_limit() == 1 || trm_threads_wakes() > wakes);
+  omp_set_num_threads(before);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_all_or_one),
+      cmocka_unit_test(test_one_more_core_is_never_slower),
+      cmocka_unit_test(test_ranges_cover_the_work),
+      cmocka_unit_test(test_small_steps_wake_nobody),
+      cmocka_unit_test(test_large_steps_wake),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
