@@ -11,6 +11,7 @@
 
 #include "base/cycles.h"
 #include "base/file.h"
+#include "base/sized.h"
 #include "report/database.h"
 #include "report/write.h"
 #include "tremula/log.h"
@@ -30,7 +31,7 @@ struct trm_report {
 
 static trm_status plan(trm_executable *executable, const trm_engine_options *engine,
                        trm_program **out_program, trm_error *error) {
-  trm_program_options options = trm_program_options_of(executable);
+  trm_program_options options = executable->options.estimate;
   TRY(trm_executable_num_replicas(executable, &options.replicas, error));
   options.instrument = engine->instrument || engine->instrument_compute;
   return trm_program_create_for_executable(executable, NULL, &options, out_program, error);
@@ -232,14 +233,12 @@ static trm_status create(trm_executable *executable, const trm_report_framework 
             why.message);
     return TRM_OK;
   }
-  trm_report_source s = {
-      .executable = executable,
-      .program = program,
-      .options = options,
-      .framework = framework != NULL && framework->name != NULL ? framework->name : "",
-      .framework_version =
-          framework != NULL && framework->version != NULL ? framework->version : "",
-      .is_model = executable->options.estimate.ipu_model};
+  trm_report_source s = {.executable = executable,
+                         .program = program,
+                         .options = options,
+                         .framework = framework->name != NULL ? framework->name : "",
+                         .framework_version = framework->version != NULL ? framework->version : "",
+                         .is_model = executable->options.estimate.ipu_model};
   const bool fits = program->totals.fits;
   const bool written = trm_engine_options_want_report(options) &&
                        (fits || s.is_model || options->allow_oom) && try_report(&s, out_report);
@@ -250,6 +249,10 @@ static trm_status create(trm_executable *executable, const trm_report_framework 
 
 trm_status trm_report_create(trm_executable *executable, const trm_report_framework *framework,
                              trm_report **out_report, trm_error *error) {
+  trm_report_framework known = {.size = sizeof known};
+  if (framework != NULL) {
+    TRY(trm_sized_take(framework, &known, sizeof known, "trm_report_framework", error));
+  }
   trm_arena arena = {0};
   trm_engine_options options;
   trm_engine_options_default(&options);
@@ -260,7 +263,7 @@ trm_status trm_report_create(trm_executable *executable, const trm_report_framew
     status = trm_engine_options_add(&options, &arena, getenv("POPLAR_ENGINE_OPTIONS"),
                                     "POPLAR_ENGINE_OPTIONS", error);
   }
-  if (status == TRM_OK) status = create(executable, framework, &options, &report, error);
+  if (status == TRM_OK) status = create(executable, &known, &options, &report, error);
   trm_arena_free(&arena);
   if (status == TRM_OK) *out_report = report;
   else trm_report_free(report);
@@ -271,7 +274,8 @@ trm_status trm_report_check(trm_executable *executable, trm_error *error) {
   trm_engine_options options;
   trm_engine_options_default(&options);
   trm_report *report = NULL;
-  return create(executable, NULL, &options, &report, error);
+  const trm_report_framework unknown = {.size = sizeof unknown};
+  return create(executable, &unknown, &options, &report, error);
 }
 
 /* ---- Runs ----------------------------------------------------------------------------------- */
@@ -293,11 +297,17 @@ static int64_t wait_before(const trm_report *report, const trm_report_times *tim
   return trm_limit_cycles(*out_seconds * report->clock);
 }
 
-void trm_report_run(trm_report *report, const trm_report_times *times) {
+void trm_report_run(trm_report *report, const trm_report_times *given) {
+  trm_report_times own = {.size = sizeof own};
+  const trm_report_times *times = &own;
+  trm_error error;
   if (report == NULL || report->database == NULL) return;
+  if (trm_sized_take(given, &own, sizeof own, "trm_report_times", &error) != TRM_OK) {
+    trm_log(TRM_LOG_WARN, "REPORT", "%s; the run is not recorded", error.message);
+    return;
+  }
   if (report->runs < report->most_runs) {
     if (report->runs == 0) report->first_began = times->began;
-    trm_error error;
     char name[160];
     snprintf(name, sizeof name, "%s run %lld", report->run_name, (long long)report->runs);
     double wait;

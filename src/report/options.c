@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "base/sized.h"
 #include "tremula/log.h"
 #include "tremula/report.h"
 
@@ -26,8 +27,9 @@ static atomic_bool told[TRM_NUM_ENGINE_OPTIONS];
 
 bool trm_report_option(size_t i, trm_report_option_row *out_row) {
   if (i >= TRM_NUM_ENGINE_OPTIONS) return false;
-  *out_row = (trm_report_option_row){rows[i].key, rows[i].value, rows[i].help, acts[i]};
-  return true;
+  const trm_report_option_row row = {
+      .key = rows[i].key, .default_value = rows[i].value, .help = rows[i].help, .acts = acts[i]};
+  return TRM_GIVE(out_row, row);
 }
 
 /* Flags that nobody gave and that have no default are as autoReport.all. */
