@@ -67,6 +67,15 @@ typedef enum trm_selection_order {
   TRM_SELECTION_HOOF
 } trm_selection_order;
 
+/* Whether the steps are counted that the original adds to every program of TensorFlow: it sets the
+ * tiles' random seeds before each run, and puts what the host has sent where it belongs. AUTO:
+ * where instructions say which TensorFlow op they are of. */
+typedef enum trm_framework_steps {
+  TRM_FRAMEWORK_STEPS_AUTO,
+  TRM_FRAMEWORK_STEPS_ON,
+  TRM_FRAMEWORK_STEPS_OFF
+} trm_framework_steps;
+
 /* What is not moved between host and IPU, because its data is made up; bits. */
 typedef enum trm_synthetic {
   TRM_SYNTHETIC_INFEED = 1,
@@ -102,7 +111,8 @@ typedef struct trm_program_options {
    * memory. */
   bool schedule_as_written, schedule_post_order;
   bool ipu_model; /* the IPU Model: no remote memory, for what is offloaded where there is some */
-  int64_t minimum_remote_bytes; /* smaller variables are never offloaded: 128 bytes */
+  int64_t minimum_remote_bytes;        /* smaller variables are never offloaded: 128 bytes */
+  trm_framework_steps framework_steps; /* a note of the program says that they are counted */
   double model_error; /* relative error that memory totals are thought to have: 0.05; 0 to 1 */
 } trm_program_options;
 

@@ -74,6 +74,10 @@ static trm_status check_options(const trm_program_options *options, const trm_ta
     FAIL(INVALID_ARGUMENT, "the share of the I/O tiles' memory must not be negative; it is %g",
          options->io_tile_memory_proportion);
   }
+  if ((unsigned)options->framework_steps > TRM_FRAMEWORK_STEPS_OFF) {
+    FAIL(INVALID_ARGUMENT, "framework_steps is %d, which is no trm_framework_steps",
+         (int)options->framework_steps);
+  }
   if (options->replicas < 1) FAIL(INVALID_ARGUMENT, "there must be at least one replica");
   if (options->num_ipus > 1024) {
     FAIL(INVALID_ARGUMENT, "a replica of %u IPUs is too large: at most 1024", options->num_ipus);

@@ -167,8 +167,6 @@ static trm_status add_stream(trm_program_builder *builder, const char *name, trm
   return status;
 }
 
-/* What only programs of TensorFlow do: the original sets the tiles' random seeds before each run,
- * and puts what the host has sent where it belongs. */
 static bool is_of_tensorflow(const trm_module *module) {
   for (uint32_t c = 0; c < module->num_computations; ++c) {
     const trm_computation *computation = &module->computations[c];
@@ -177,6 +175,15 @@ static bool is_of_tensorflow(const trm_module *module) {
     }
   }
   return false;
+}
+
+/* Whether the steps that the original adds to programs of TensorFlow are counted. */
+static bool has_framework_steps(const trm_program_builder *builder) {
+  switch (builder->program->options.framework_steps) {
+    case TRM_FRAMEWORK_STEPS_ON: return true;
+    case TRM_FRAMEWORK_STEPS_OFF: return false;
+    default: return is_of_tensorflow(builder->module);
+  }
 }
 
 static trm_status add_phases(trm_program_builder *builder, const trm_phase *phases, size_t count,
@@ -309,7 +316,10 @@ static trm_status walk_entry(trm_program_builder *builder, trm_error *error) {
   TRY(status);
   if ((builder->program->options.synthetic & TRM_SYNTHETIC_PARAMETERS) != 0) bytes = 0;
   TRY(add_stream(builder, "Inputs", TRM_PHASE_HOST_READ, bytes, error));
-  if (!builder->finding && is_of_tensorflow(builder->module)) {
+  if (!builder->finding && has_framework_steps(builder)) {
+    TRY(trm_program_add_note(builder,
+                             "the steps that the original adds to programs of TensorFlow are "
+                             "counted: host-exchange-local-copy and __seed/set (framework_steps)"));
     const uint32_t inputs = builder->module->computations[builder->module->entry].num_parameters;
     const bool made_up = (builder->program->options.synthetic & TRM_SYNTHETIC_PARAMETERS) != 0;
     const int64_t moved = inputs > 0 && !made_up ? trm_most(bytes, 4) : 0;

@@ -3,6 +3,7 @@
 
 #include "../run.h"
 #include "exec/options.h"
+#include "plan_case.h"
 #include "program/program.h"
 
 static trm_status parse(trm_arena *arena, const char *key, const char *value,
@@ -173,9 +174,44 @@ static void test_structs_grow(void **state) {
   assert_null(plan(&options, TRM_INVALID_ARGUMENT, &error));
 }
 
+/* Counted where an op of TensorFlow is named, or where the option says so; a note tells. */
+static void test_framework_steps(void **state) {
+  (void)state;
+  static const char *const texts[2] = {
+      "HloModule m\nENTRY e { x = f32[4] parameter(0)  ROOT y = f32[4] add(x, x) }",
+      "HloModule m\nENTRY e { x = f32[4] parameter(0)\n"
+      "ROOT y = f32[4] add(x, x), metadata={op_type=\"AddV2\" op_name=\"a\"} }"};
+  static const struct {
+    int text;
+    trm_framework_steps option;
+    bool counted;
+  } cases[] = {{0, TRM_FRAMEWORK_STEPS_AUTO, false}, {1, TRM_FRAMEWORK_STEPS_AUTO, true},
+               {0, TRM_FRAMEWORK_STEPS_ON, true},    {1, TRM_FRAMEWORK_STEPS_ON, true},
+               {0, TRM_FRAMEWORK_STEPS_OFF, false},  {1, TRM_FRAMEWORK_STEPS_OFF, false}};
+  for (size_t c = 0; c < sizeof cases / sizeof *cases; ++c) {
+    trm_program_options options = {.size = sizeof options};
+    trm_program_options_init(&options);
+    options.framework_steps = cases[c].option;
+    trm_program *program = plan_text(texts[cases[c].text], "mk2", &options);
+    bool seeds = false, copies = false, noted = false;
+    for (uint32_t s = 0; s < program->num_steps; ++s) {
+      seeds = seeds || strstr(program->steps[s].name, "__seed/set") != NULL;
+      copies = copies || strstr(program->steps[s].name, "host-exchange-local-copy") != NULL;
+    }
+    for (size_t n = 0; trm_program_note(program, n) != NULL; ++n) {
+      noted = noted || strstr(trm_program_note(program, n), "(framework_steps)") != NULL;
+    }
+    assert_int_equal(seeds, cases[c].counted);
+    assert_int_equal(copies, cases[c].counted);
+    assert_int_equal(noted, cases[c].counted);
+    trm_program_free(program);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_defaults), cmocka_unit_test(test_values_of_every_kind),
-      cmocka_unit_test(test_refusals), cmocka_unit_test(test_structs_grow)};
+      cmocka_unit_test(test_refusals), cmocka_unit_test(test_structs_grow),
+      cmocka_unit_test(test_framework_steps)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

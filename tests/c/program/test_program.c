@@ -414,6 +414,7 @@ static void test_bad_options(void **state) {
       BAD("JSON", .matmul_options = "[1]"),
       BAD("must be text", .matmul_options = "{\"partialsType\":1}"),
       BAD("65536", .tiles_per_ipu = 65537),
+      BAD("framework_steps is 7", .framework_steps = (trm_framework_steps)7),
       {"assumed_trip_count", {SIZED, .replicas = 1}},
       {"replica", {SIZED, .assumed_trip_count = 1}},
 #undef SIZED
