@@ -39,7 +39,7 @@ static trm_status plan(trm_executable *executable, const trm_engine_options *eng
 
 /* ---- The directory -------------------------------------------------------------------------- */
 
-/* tf_report__<date>__<pid>: mkdir makes sure that it is nobody else's. */
+/* tf_report__<date>__<pid>: mkdir fails if another process has made it. */
 static trm_status make_directory(const char *parent, char out_path[TRM_REPORT_PATH],
                                  char out_timestamp[64], trm_error *error) {
   if (parent[0] == '\0') parent = ".";
@@ -105,7 +105,7 @@ static trm_status write_files(trm_report_source *s, sqlite3 **out_database, trm_
   return trm_report_write_framework(s, path_of(s, "framework.json", path), error);
 }
 
-/* The report to which runs are added, of a database that stays open. */
+/* Makes the report that adds runs; the database stays open for it. */
 static trm_status begin_runs(const trm_report_source *s, sqlite3 *database, trm_report **out_report,
                              trm_error *error) {
   trm_report *report = trm_allocate_zeroed(1, sizeof *report);
@@ -132,7 +132,7 @@ static trm_status begin_runs(const trm_report_source *s, sqlite3 *database, trm_
   return TRM_OK;
 }
 
-/* Nothing half written is left. */
+/* Deletes the files of a profile that could not be completed. */
 static void remove_files(const trm_report_source *s) {
   static const char *const files[] = {"profile.pop", "vars.capnp", "archive.a",
                                       "serialized_graph.hlo", "framework.json"};
@@ -175,7 +175,7 @@ static bool try_report(trm_report_source *s, trm_report **out_report) {
   return false;
 }
 
-/* That a program does not fit: an error on an IPU, a warning on the IPU Model. */
+/* Reports a program that does not fit: an error on an IPU, a warning on the IPU Model. */
 static trm_status refuse(const trm_executable *executable, const char *why, trm_error *error) {
   if (!executable->options.estimate.ipu_model) FAIL(INTERNAL, "%s", why);
   trm_log(TRM_LOG_WARN, "COMPILER",
@@ -226,7 +226,7 @@ static trm_status create(trm_executable *executable, const trm_report_framework 
     if (planned == TRM_INTERNAL) return planned; /* in Poplar's words */
     return trm_note(error, planned, "while planning for an IPU");
   }
-  if (planned != TRM_OK) { /* the numbers do not need it */
+  if (planned != TRM_OK) { /* a run does not need the plan */
     trm_log(TRM_LOG_WARN, "COMPILER",
             "The program is not planned for an IPU, so nothing is known "
             "of its memory and cycles: %s",

@@ -22,7 +22,7 @@ static const bool acts[TRM_NUM_ENGINE_OPTIONS] = {
 };
 static const trm_option_table table = {rows, NULL, TRM_NUM_ENGINE_OPTIONS, 0};
 
-/* Options whose having no effect has been told: once in a process. */
+/* Options for which the log has a line that they have no effect. One line in a process. */
 static atomic_bool told[TRM_NUM_ENGINE_OPTIONS];
 
 bool trm_report_option(size_t i, trm_report_option_row *out_row) {
