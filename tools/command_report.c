@@ -15,7 +15,7 @@ static void print_help(void) {
 }
 
 static void print_options(void) {
-  trm_report_option_row row;
+  trm_report_option_row row = {.size = sizeof row};
   for (size_t i = 0; trm_report_option(i, &row); ++i) {
     printf("  %s=%s\n", row.key, row.default_value);
     if (!row.acts) printf("      without effect%s%s\n", row.help[0] != '\0' ? ": " : "", row.help);

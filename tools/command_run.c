@@ -132,7 +132,8 @@ static trm_status run_often(const arguments *a, run_data *data, trm_engine *engi
     const double start = now();
     status = trm_engine_run(engine, inputs, versions, outputs, error);
     seconds[run] = now() - start;
-    const trm_report_times times = {.began = start, .ended = start + seconds[run]};
+    const trm_report_times times = {
+        .size = sizeof times, .began = start, .ended = start + seconds[run]};
     if (status == TRM_OK) trm_report_run(report, &times);
   }
   free(inputs);

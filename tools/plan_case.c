@@ -14,7 +14,8 @@ const char *plan_swept_key(size_t i) {
 
 static trm_program_options options_of(const plan_model *model, const plan_request *request,
                                       double value) {
-  trm_program_options options = trm_program_options_of(model->executable);
+  trm_program_options options = {.size = sizeof options};
+  trm_program_options_of(model->executable, &options);
   if (request->swept == NULL) return options;
   const bool all = strcmp(request->swept, swept_keys[0]) == 0;
   if (all || strcmp(request->swept, swept_keys[1]) == 0) options.conv_memory_proportion = value;
@@ -60,7 +61,7 @@ static trm_status plan(const plan_model *model, const trm_target *target, plan_c
 /* Weights and constants; those of a model whose own numbers Python has not noted. */
 static void count_variables(const trm_program *program, plan_case *one) {
   int64_t count = 0, bytes = 0;
-  trm_program_variable_info v;
+  trm_program_variable_info v = {.size = sizeof v};
   for (size_t i = 0; trm_program_variable_get(program, i, &v); ++i) {
     const bool constant = v.category == TRM_CATEGORY_CONSTANT && v.count > 1;
     if (v.is_input && !v.is_weight) one->inputs_bytes += v.total_bytes;
@@ -74,11 +75,12 @@ static void count_variables(const trm_program *program, plan_case *one) {
 static trm_status describe(const plan_model *model, const trm_target *target,
                            const trm_program *program, bool full, plan_case *one,
                            trm_error *error) {
-  one->totals = trm_program_get_totals(program);
+  one->totals.size = sizeof one->totals;
+  trm_program_get_totals(program, &one->totals);
   one->parameters = model->parameters;
   one->parameter_bytes = model->parameter_bytes;
   count_variables(program, one);
-  trm_program_tile_info tile;
+  trm_program_tile_info tile = {.size = sizeof tile};
   if (trm_program_tile_get(program, one->totals.worst_tile, &tile)) {
     one->always_live_worst_bytes = tile.always_live;
   }
@@ -92,7 +94,8 @@ static trm_status describe(const plan_model *model, const trm_target *target,
   if (one->seconds > 0) one->items_per_second = (double)one->items / one->seconds;
   one->bytes_total = one->totals.bytes_per_tile * one->totals.tiles_per_ipu * one->totals.num_ipus;
   if (!full) return TRM_OK;
-  const trm_status status = trm_program_list_layers(program, &one->layers, &one->num_layers, error);
+  const trm_status status =
+      trm_program_list_layers(program, sizeof *one->layers, &one->layers, &one->num_layers, error);
   if (status != TRM_OK || one->totals.fits) return status;
   return trm_program_explain(program, true, &one->explanation, error);
 }

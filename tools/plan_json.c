@@ -54,7 +54,7 @@ static json_t *layers_of(const plan_case *one) {
 /* What only cases that are shown in full have. */
 static void add_full(const plan_case *one, json_t *object) {
   json_t *cuts = json_array(), *notes = json_array();
-  trm_program_cut cut;
+  trm_program_cut cut = {.size = sizeof cut};
   const char *note;
   for (size_t i = 0; trm_program_cut_get(one->program, i, &cut); ++i) {
     json_array_append_new(cuts, json_pack("{s:s, s:s, s:I}", "after", cut.after, "before",

@@ -193,7 +193,7 @@ static void print_layers(const plan_case *one) {
 }
 
 static void print_cuts(const plan_case *one) {
-  trm_program_cut cut;
+  trm_program_cut cut = {.size = sizeof cut};
   if (!trm_program_cut_get(one->program, 0, &cut)) return;
   printf("\nShards, cut where the fullest tiles are most even\n");
   for (size_t i = 0; trm_program_cut_get(one->program, i, &cut); ++i) {
@@ -202,7 +202,7 @@ static void print_cuts(const plan_case *one) {
   }
   for (uint32_t ipu = 0; ipu < one->totals.num_ipus; ++ipu) {
     int64_t worst = 0, all = 0;
-    trm_program_tile_info tile;
+    trm_program_tile_info tile = {.size = sizeof tile};
     for (uint32_t t = 0; t < one->totals.tiles_per_ipu; ++t) {
       if (!trm_program_tile_get(one->program, (size_t)ipu * one->totals.tiles_per_ipu + t, &tile)) {
         break;

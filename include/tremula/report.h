@@ -6,9 +6,18 @@
  *   trm_report_print()    a profile, or two compared, as text or JSON
  *   trm_report_describe() a program in one document, without a profile
  *
+ * The first three belong together, for as long as an executable runs:
+ *
+ *     trm_report_create ──► trm_report_run, once after each run ──► trm_report_free
+ *
  * Engine options (autoReport.all and others, in Poplar's words) come from the executable's option
  * engine_options and from the environment's POPLAR_ENGINE_OPTIONS, which wins. The files and their
- * contents: docs/profile_format.md. */
+ * contents: docs/profile_format.md.
+ *
+ * Structs that grow. The first member is `size`, which the caller sets to sizeof, as in program.h.
+ *
+ * Stability. The functions down to trm_report_print stay as they are until the soname changes; the
+ * documents of trm_report_describe may get more keys (docs/events.md). */
 #ifndef TREMULA_REPORT_H_
 #define TREMULA_REPORT_H_
 
@@ -22,13 +31,14 @@ typedef struct trm_report trm_report;
 
 /* Who compiles; the texts may be NULL. */
 typedef struct trm_report_framework {
+  size_t size;                /* sizeof, set by the caller */
   const char *name, *version; /* "TensorFlow", "2.15.1" */
 } trm_report_framework;
 
 /* Plans the executable with its own options (target, ipus, ...) and writes the profile where one is
- * asked for, each into a new directory. A program that does not fit is an error, TRM_INTERNAL in
- * Poplar's words with the profile already written, or, with the executable's option ipu_model, a
- * warning in the log. *out_report is NULL when no runs are to be recorded. */
+ * asked for, each into a new directory. `framework` may be NULL. A program that does not fit is an
+ * error, TRM_INTERNAL in Poplar's words with the profile already written, or, with the executable's
+ * option ipu_model, a warning in the log. *out_report is NULL when no runs are to be recorded. */
 TRM_API trm_status trm_report_create(trm_executable *executable,
                                      const trm_report_framework *framework, trm_report **out_report,
                                      trm_error *error);
@@ -36,6 +46,7 @@ TRM_API trm_status trm_report_create(trm_executable *executable,
 TRM_API trm_status trm_report_check(trm_executable *executable, trm_error *error);
 /* When a run was, in seconds of any clock that does not go back. */
 typedef struct trm_report_times {
+  size_t size; /* sizeof, set by the caller */
   double began, ended;
   double infeed_wait; /* of that, how long it waited for infeeds */
   /* When the device ended what it ran before, if that was another program; else anything below the
@@ -45,10 +56,12 @@ typedef struct trm_report_times {
 } trm_report_times;
 /* Adds a run. The time since the device was free is waiting for the host; the first run waits for
  * nothing. After executionProfileProgramRunCount runs it does nothing. For one thread at a time.
- * Failure to write is a warning in the log. NULL is allowed for the report. */
+ * Failure to write, or times whose size is not set, is a warning in the log. NULL is allowed for
+ * the report. */
 TRM_API void trm_report_run(trm_report *report, const trm_report_times *times);
 /* The directory of the profile; lives as long as the report. "" for NULL. */
 TRM_API const char *trm_report_directory(const trm_report *report);
+/* NULL is allowed. */
 TRM_API void trm_report_free(trm_report *report);
 
 /* Text of the profile in `directory` (or a path of a profile.pop), the same each time; with
@@ -83,10 +96,11 @@ TRM_API trm_status trm_report_describe_file(const trm_executable *executable,
                                             const char *path, trm_error *error);
 
 typedef struct trm_report_option_row {
+  size_t size; /* sizeof, set by the caller */
   const char *key, *default_value, *help;
   bool acts; /* false: accepted, and has no effect */
 } trm_report_option_row;
-/* The engine options that are known; false for i out of range. */
+/* Engine option i; false for i out of range, or where size is not set. */
 TRM_API bool trm_report_option(size_t i, trm_report_option_row *out_row);
 
 #ifdef __cplusplus

@@ -16,6 +16,10 @@
  *   - Bytes from outside (files, protos, texts) are untrusted: any input whatever gives a status.
  *   - Arrays are dense and row-major (the last dimension runs fastest). Layouts in a module are
  *     hints that are kept and printed and nothing else.
+ *   - Structs with a first member `size` grow at their end: the caller sets it to sizeof.
+ *   - The functions and structs of tremula.h, builder.h, device.h and target.h stay as they are
+ *     until the soname changes. program.h and report.h say which of theirs do. inspect.h is for
+ *     the tools of the same build.
  *   - A module is used by one thread at a time. An executable is immutable and may be shared. An
  *     engine is run by one thread at a time; several engines may run at once.
  */
@@ -125,8 +129,8 @@ TRM_API void trm_module_free(trm_module *module);
 
 typedef struct trm_executable trm_executable;
 
-/* An option: a key of options.def and its value as text. trm_compile refuses unknown keys (naming
- * the nearest one) and values that do not fit. */
+/* An option: a key and its value as text; `tremula compile --help` lists them. trm_compile refuses
+ * unknown keys (naming the nearest one) and values that do not fit. */
 typedef struct trm_option {
   const char *key;
   const char *value;
@@ -232,9 +236,44 @@ TRM_API trm_status trm_engine_print_times(const trm_engine *engine, char **out_t
                                           trm_error *error);
 TRM_API void trm_engine_free(trm_engine *engine);
 
-/* Feeds. A program reads from an infeed by custom-call "tremula.infeed" and writes to an outfeed
+/* ---- Feeds --------------------------------------------------------------------------------- */
+
+/* clang-format off */
+/* An infeed is a queue between a thread that pushes and the thread that runs the engine:
+ *
+ *     producer                         both                       consumer
+ *
+ *                                      trm_infeed_create
+ *                                                                 trm_engine_bind_infeed
+ *                                                                 trm_infeed_expect   (1)
+ *                                                                 trm_infeed_open     (2)
+ *   ┌─ trm_infeed_wanted   (3)         ┌──────────────┐
+ *   │  trm_infeed_push     ──tuple──►  │ depth tuples │ ──tuple──► trm_engine_run: a read takes the
+ *   └─ while it is true                └──────────────┘            oldest, or waits for one
+ *      trm_infeed_end      ──status──────────────────────status─► a read past the last tuple fails
+ *                                                                 trm_infeed_close    (4)
+ *      trm_infeed_reset                (5)
+ *      trm_infeed_release                                         trm_infeed_release, by the engine
+ *
+ *   (1) How many tuples the next run reads; without the call, any number.
+ *
+ *   (2) The producer may begin. trm_engine_run opens the infeed itself too, while it runs: call
+ *       this where the producer starts before the run.
+ *
+ *   (3) For a producer that must not take from its source what nobody reads. Another one calls only
+ *       trm_infeed_push, which blocks while the queue is full and open.
+ *
+ *   (4) A producer that waits in wanted or push returns: false, or not accepted.
+ *
+ *   (5) Only while nobody pushes or runs: the next tuple is the first of a new sequence.
+ *
+ * An outfeed has two ends: the program writes, and trm_outfeed_take, on any thread and also while
+ * the engine runs, takes what there is. It never blocks the program, and grows instead.
+ *
+ * A program reads from an infeed by custom-call "tremula.infeed" and writes to an outfeed
  * by "tremula.outfeed"; the backend_config of the call is {"feed":"<id>"}. Queues are bounded and
  * may be used from any thread; they are reference counted, an engine holds one of each bound. */
+/* clang-format on */
 TRM_API trm_status trm_infeed_create(const trm_tensor_info *elements, size_t num_elements,
                                      size_t depth, trm_infeed **out_infeed, trm_error *error);
 /* Copies one element tuple in. Blocks while the queue is full and a consumer is running;
@@ -251,7 +290,7 @@ TRM_API void trm_infeed_reset(trm_infeed *infeed);
  * give what has been pushed again. */
 TRM_API trm_status trm_infeed_repeat(trm_infeed *infeed, const void *const *elements,
                                      trm_error *error);
-/* A run is (or is no longer) going to consume. Counted. */
+/* A run is (or is no longer) going to consume. Counted: each open needs a close. */
 TRM_API void trm_infeed_open(trm_infeed *infeed);
 TRM_API void trm_infeed_close(trm_infeed *infeed);
 /* The next run reads at least so many element tuples (trm_executable_feed_uses, for each replica);
@@ -263,6 +302,7 @@ TRM_API void trm_infeed_expect(trm_infeed *infeed, uint64_t num_tuples);
 TRM_API bool trm_infeed_wanted(trm_infeed *infeed);
 /* Seconds that reads have waited for elements in all. */
 TRM_API double trm_infeed_waited(trm_infeed *infeed);
+/* NULL is allowed. */
 TRM_API void trm_infeed_release(trm_infeed *infeed);
 
 /* `keep_last`: only the last element tuple is kept (IPUOutfeedMode.LAST). */
@@ -288,7 +328,9 @@ TRM_API const char *trm_executable_feed(const trm_executable *executable, size_t
  * branch, may depend on data. 0 for i out of range. */
 TRM_API uint64_t trm_executable_feed_uses(const trm_executable *executable, size_t i);
 
-/* Calls to the host. A program calls a function of the host's by custom-call "tremula.host-call"
+/* ---- Calls to the host ---------------------------------------------------------------------- */
+
+/* A program calls a function of the host's by custom-call "tremula.host-call"
  * with the backend_config {"host_call":"<id>"}: it gets the operands' arrays and fills in the
  * result's, in the order of their leaves, and the program goes on when it returns. Inputs must not
  * be written. `replica` says whose call it is; replicas call from threads of their own, at the same

@@ -33,6 +33,7 @@ OPTIONS = {
     "compile_ipu_code": "false",
     "ipu_model": "false",
     "minimum_remote_bytes": "128",
+    "framework_steps": "auto",
     "engine_options": "",
 }
 

@@ -1,11 +1,12 @@
 /* Owns: the program that an IPU would run, of an executable (tremula/program.h). */
+#include "base/sized.h"
 #include "exec/executable.h"
 #include "program/program.h"
 
 static void release(void *keeper) { trm_executable_free(keeper); }
 
-trm_program_options trm_program_options_of(const trm_executable *executable) {
-  return executable->options.estimate;
+void trm_program_options_of(const trm_executable *executable, trm_program_options *options) {
+  (void)TRM_GIVE(options, executable->options.estimate);
 }
 
 trm_status trm_program_create_for_executable(trm_executable *executable, const trm_target *target,

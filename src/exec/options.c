@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "program/program.h"
+
 static const trm_option_row rows[TRM_NUM_OPTIONS] = {
 #define COMPILER(key, kind, value, use, help) \
   {#key, #value, OPTION_KIND_##kind, offsetof(trm_options, key), help},

@@ -69,11 +69,11 @@ const trm_attribute *trm_attribute_of(trm_opcode opcode, int i, bool *out_requir
 /* The attribute of that name that the opcode takes, and its place in the order; or NULL. */
 const trm_attribute *trm_attribute_find(trm_opcode opcode, const char *name, size_t length,
                                         int *out_i);
-/* Known, and nothing is lost by reading over it. */
+/* Whether the reader may skip the attribute without a loss. */
 bool trm_attribute_is_ignored(const char *name, size_t length);
-/* Known, and asks for what is not supported: what to do instead; or NULL. */
+/* For a known attribute that Tremula does not support: what to do instead. NULL for others. */
 const char *trm_attribute_refusal(trm_opcode opcode, const char *name, size_t length);
-/* Where the value lives; NULL when the instruction has no such block. */
+/* A pointer to the value; NULL if the instruction has no such block. */
 void *trm_attribute_place(const trm_attribute *attribute, trm_instruction *instruction);
 /* Makes the blocks that every instruction of its opcode has; false when memory runs out. */
 bool trm_attribute_make_blocks(trm_arena *arena, trm_instruction *instruction);

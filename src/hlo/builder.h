@@ -53,7 +53,7 @@ trm_shape trm_builder_shape(trm_builder *b, trm_type type);
 
 /* ---- Instructions --------------------------------------------------------------------------- */
 
-/* NULL for what is not a value of this builder. */
+/* NULL for a value that is not of this builder. */
 const trm_shape *trm_builder_shape_of(const trm_builder *b, trm_value value);
 bool trm_builder_find_opcode(trm_builder *b, const char *name, trm_opcode *out_opcode);
 /* Functions as the instruction's called computations; the array lives until trm_builder_add

@@ -1,5 +1,5 @@
-/* Owns: taking out of a module what is not needed: instructions that others replace or nothing
- * uses, computations that nothing calls. Neither recurses. */
+/* Owns: removing instructions that others replace or nothing uses, and computations that nothing
+ * calls. Neither recurses. */
 #include <string.h>
 
 #include "hlo/hlo.h"
@@ -227,7 +227,7 @@ static void note_side_effect(const trm_module *module, trm_computation *computat
   computation->has_side_effect = side_effect;
 }
 
-/* Whether what the entry reaches (`reached`) has callees before callers already: then
+/* Whether the computations that the entry reaches have callees before callers already: then
  * that order stays, so that a module which is written and read again is the same. */
 static bool is_ordered(const trm_module *module, const bool *reached) {
   for (uint32_t i = 0; i < module->num_computations; ++i) {

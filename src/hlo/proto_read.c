@@ -12,7 +12,7 @@ typedef Tremula__Hlo__HloModuleProto module_proto;
 typedef Tremula__Hlo__HloComputationProto computation_proto;
 typedef Tremula__Hlo__HloInstructionProto instruction_proto;
 
-/* An id and the place of what has it in its list, sorted by id. */
+/* An id, and the place in its list of the object with that id. Sorted by id. */
 typedef struct id_entry {
   int64_t id;
   uint32_t place;

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/sized.h"
 #include "ops/linear/plan.h"
 #include "passes/pass.h"
 #include "program/builder.h"
@@ -39,9 +40,18 @@ trm_program_options trm_program_default_options(void) {
   trm_program_options options = {
 #define ESTIMATE(key, kind, value, use, help, member) .member = DEFAULT_##kind(value),
 #include "base/options.def"
-      .replicas = 1, .assumed_trip_count = 1, .outlining = true, .model_error = 0.05};
+      .size = sizeof options,
+      .replicas = 1,
+      .assumed_trip_count = 1,
+      .outlining = true,
+      .model_error = 0.05};
   options.matmul_memory_proportion = options.conv_memory_proportion;
   return options;
+}
+
+void trm_program_options_init(trm_program_options *options) {
+  const trm_program_options defaults = trm_program_default_options();
+  (void)TRM_GIVE(options, defaults);
 }
 
 static trm_status check_options(const trm_program_options *options, const trm_target *target,
@@ -63,6 +73,10 @@ static trm_status check_options(const trm_program_options *options, const trm_ta
   if (!(options->io_tile_memory_proportion >= 0)) {
     FAIL(INVALID_ARGUMENT, "the share of the I/O tiles' memory must not be negative; it is %g",
          options->io_tile_memory_proportion);
+  }
+  if ((unsigned)options->framework_steps > TRM_FRAMEWORK_STEPS_OFF) {
+    FAIL(INVALID_ARGUMENT, "framework_steps is %d, which is no trm_framework_steps",
+         (int)options->framework_steps);
   }
   if (options->replicas < 1) FAIL(INVALID_ARGUMENT, "there must be at least one replica");
   if (options->num_ipus > 1024) {
@@ -117,7 +131,11 @@ static trm_status plan_options(const trm_program_options *options, double propor
 
 static trm_status copy_options(trm_program *program, const trm_program_options *options,
                                trm_error *error) {
-  program->options = options == NULL ? trm_program_default_options() : *options;
+  program->options = trm_program_default_options();
+  if (options != NULL) {
+    TRY(trm_sized_take(options, &program->options, sizeof program->options, "trm_program_options",
+                       error));
+  }
   const char **texts[] = {&program->options.convolution_options, &program->options.matmul_options};
   for (size_t t = 0; t < sizeof texts / sizeof *texts; ++t) {
     if (*texts[t] == NULL) continue;
@@ -220,7 +238,9 @@ void trm_program_free(trm_program *program) {
   trm_free(program);
 }
 
-trm_program_totals trm_program_get_totals(const trm_program *program) { return program->totals; }
+bool trm_program_get_totals(const trm_program *program, trm_program_totals *out_totals) {
+  return TRM_GIVE(out_totals, program->totals);
+}
 
 int64_t trm_program_category_bytes(const trm_program *program, trm_memory_category category) {
   if ((unsigned)category >= TRM_NUM_MEMORY_CATEGORIES) return 0;
@@ -238,77 +258,77 @@ const char *trm_program_note(const trm_program *program, size_t i) {
 bool trm_program_step_get(const trm_program *program, size_t i, trm_program_step_info *out_info) {
   if (i >= program->num_steps) return false;
   const trm_program_step *s = &program->steps[i];
-  *out_info = (trm_program_step_info){.type = s->type,
-                                      .name = s->name,
-                                      .hlo_name = "",
-                                      .op_name = "",
-                                      .op_type = "",
-                                      .layer = "",
-                                      .ipu = s->ipu,
-                                      .stage = s->stage,
-                                      .parent = s->parent,
-                                      .end = s->end,
-                                      .repeat_count = s->repeat_count,
-                                      .executions = s->executions,
-                                      .cycles = s->cycles,
-                                      .sync_cycles = s->sync_cycles,
-                                      .cycles_mean = s->cycles_mean,
-                                      .active_tiles = s->active_tiles,
-                                      .bytes_in_worst = s->bytes_in_worst,
-                                      .bytes_in_total = s->bytes_in_total,
-                                      .bytes_out_worst = s->bytes_out_worst,
-                                      .bytes_out_total = s->bytes_out_total,
-                                      .flops = s->flops,
-                                      .live_total = s->live_total,
-                                      .live_worst = s->live_worst,
-                                      .live_worst_tile = s->live_worst_tile};
+  trm_program_step_info info = {.type = s->type,
+                                .name = s->name,
+                                .hlo_name = "",
+                                .op_name = "",
+                                .op_type = "",
+                                .layer = "",
+                                .ipu = s->ipu,
+                                .stage = s->stage,
+                                .parent = s->parent,
+                                .end = s->end,
+                                .repeat_count = s->repeat_count,
+                                .executions = s->executions,
+                                .cycles = s->cycles,
+                                .sync_cycles = s->sync_cycles,
+                                .cycles_mean = s->cycles_mean,
+                                .active_tiles = s->active_tiles,
+                                .bytes_in_worst = s->bytes_in_worst,
+                                .bytes_in_total = s->bytes_in_total,
+                                .bytes_out_worst = s->bytes_out_worst,
+                                .bytes_out_total = s->bytes_out_total,
+                                .flops = s->flops,
+                                .live_total = s->live_total,
+                                .live_worst = s->live_worst,
+                                .live_worst_tile = s->live_worst_tile};
   if (s->compute_set != TRM_NO_INDEX) {
-    out_info->vertices = program->compute_sets[s->compute_set].vertices;
+    info.vertices = program->compute_sets[s->compute_set].vertices;
   }
-  if (s->source == TRM_NO_INDEX) return true;
+  if (s->source == TRM_NO_INDEX) return TRM_GIVE(out_info, info);
   const trm_program_source *source = &program->sources[s->source];
-  out_info->hlo_name = source->hlo_name;
-  out_info->op_name = source->op_name;
-  out_info->op_type = source->op_type;
-  out_info->layer = source->layer;
-  out_info->file = source->file;
-  out_info->line = source->line;
-  out_info->plan = source->plan;
-  return true;
+  info.hlo_name = source->hlo_name;
+  info.op_name = source->op_name;
+  info.op_type = source->op_type;
+  info.layer = source->layer;
+  info.file = source->file;
+  info.line = source->line;
+  info.plan = source->plan;
+  return TRM_GIVE(out_info, info);
 }
 
 bool trm_program_variable_get(const trm_program *program, size_t i,
                               trm_program_variable_info *out_info) {
   if (i >= program->num_variables) return false;
   const trm_program_variable *v = &program->variables[i];
-  *out_info = (trm_program_variable_info){.name = v->name,
-                                          .op_name = "",
-                                          .dtype = v->dtype,
-                                          .count = v->count,
-                                          .worst_bytes = v->worst_bytes,
-                                          .total_bytes = v->total_bytes,
-                                          .ipu = v->mapping.ipu,
-                                          .tiles = v->mapping.parts,
-                                          .category = v->category,
-                                          .always_live = v->always_live,
-                                          .is_input = v->is_input,
-                                          .is_output = v->is_output,
-                                          .is_weight = v->is_weight,
-                                          .begin = v->live.begin,
-                                          .end = v->live.end};
-  if (v->source == TRM_NO_INDEX) return true;
+  trm_program_variable_info info = {.name = v->name,
+                                    .op_name = "",
+                                    .dtype = v->dtype,
+                                    .count = v->count,
+                                    .worst_bytes = v->worst_bytes,
+                                    .total_bytes = v->total_bytes,
+                                    .ipu = v->mapping.ipu,
+                                    .tiles = v->mapping.parts,
+                                    .category = v->category,
+                                    .always_live = v->always_live,
+                                    .is_input = v->is_input,
+                                    .is_output = v->is_output,
+                                    .is_weight = v->is_weight,
+                                    .begin = v->live.begin,
+                                    .end = v->live.end};
+  if (v->source == TRM_NO_INDEX) return TRM_GIVE(out_info, info);
   const trm_program_source *source = &program->sources[v->source];
-  out_info->op_name = source->op_name;
-  out_info->file = source->file;
-  out_info->line = source->line;
-  return true;
+  info.op_name = source->op_name;
+  info.file = source->file;
+  info.line = source->line;
+  return TRM_GIVE(out_info, info);
 }
 
 bool trm_program_pipeline_get(const trm_program *program, trm_program_pipeline_info *out_info) {
   static const char *const schedules[] = {"Grouped", "Interleaved", "Sequential"};
   const trm_pipeline *p = &program->pipeline;
   if (!p->present) return false;
-  *out_info = (trm_program_pipeline_info){.schedule = schedules[p->schedule],
+  const trm_program_pipeline_info info = {.schedule = schedules[p->schedule],
                                           .is_training = p->is_training,
                                           .recomputation = p->recomputation,
                                           .num_stages = p->num_stages,
@@ -318,32 +338,32 @@ bool trm_program_pipeline_get(const trm_program *program, trm_program_pipeline_i
                                           .total_cycles = p->total_cycles,
                                           .ramp_cycles = p->ramp_cycles,
                                           .work_cycles = p->work_cycles};
-  return true;
+  return TRM_GIVE(out_info, info);
 }
 
 bool trm_program_stage_get(const trm_program *program, size_t i, trm_program_stage_info *out_info) {
   if (!program->pipeline.present || i >= program->pipeline.num_entries) return false;
   const trm_pipeline_stage *s = &program->pipeline.stages[i];
-  *out_info = (trm_program_stage_info){.ipu = s->ipu,
+  const trm_program_stage_info info = {.ipu = s->ipu,
                                        .is_backward = s->is_backward,
                                        .cycles = s->cycles,
                                        .stash_bytes = s->stash_bytes,
                                        .stash_depth = s->stash_depth};
-  return true;
+  return TRM_GIVE(out_info, info);
 }
 
 bool trm_program_tile_get(const trm_program *program, size_t tile,
                           trm_program_tile_info *out_info) {
   const trm_program_memory *m = &program->memory;
   if (tile >= m->num_tiles) return false;
-  *out_info = (trm_program_tile_info){.always_live = m->always_live[tile],
-                                      .not_always_live = m->not_always_live[tile],
-                                      .gaps = m->gaps[tile],
-                                      .interleaved = m->interleaved[tile],
-                                      .overflowed = m->overflowed[tile],
-                                      .peak_step = m->peak_step[tile]};
+  trm_program_tile_info info = {.always_live = m->always_live[tile],
+                                .not_always_live = m->not_always_live[tile],
+                                .gaps = m->gaps[tile],
+                                .interleaved = m->interleaved[tile],
+                                .overflowed = m->overflowed[tile],
+                                .peak_step = m->peak_step[tile]};
   for (int c = 0; c < TRM_NUM_MEMORY_CATEGORIES; ++c) {
-    out_info->by_category[c] = m->by_category[c][tile];
+    info.by_category[c] = m->by_category[c][tile];
   }
-  return true;
+  return TRM_GIVE(out_info, info);
 }

@@ -30,10 +30,10 @@ typedef struct entry_values {
   bool *output_is_update; /* by output leaf: it updates an input */
 } entry_values;
 
-/* What a program of TensorFlow says of its inputs. */
+/* The names of the inputs, from the side table of a TensorFlow program. */
 typedef struct input_table {
-  const json_t *names; /* of all leaves; NULL: there are none */
-  int64_t arguments;   /* the first leaves, which are sent for each run; -1: it does not say */
+  const json_t *names; /* one for each leaf; NULL: the side table has none */
+  int64_t arguments;   /* leaves from the first on that the host sends for each run; -1: unknown */
 } input_table;
 
 /* An input is a weight (it stays on the IPU) when it is a variable, as far as that is known; else
@@ -50,7 +50,7 @@ static bool is_weight(const trm_program_builder *builder, const input_table *tab
   return trm_dtype_is_floating(shape->dtype);
 }
 
-/* What an input is called: by the side table's list of inputs where it has one, else by the HLO
+/* The name of an input: from the side table's list of inputs where there is one, else the HLO
  * name and the op that reads it first. */
 static trm_status name_input(trm_program_builder *builder, const json_t *names, size_t index,
                              trm_index i, uint32_t leaf, uint32_t source, const char **out_name,
@@ -167,8 +167,6 @@ static trm_status add_stream(trm_program_builder *builder, const char *name, trm
   return status;
 }
 
-/* What only programs of TensorFlow do: the original sets the tiles' random seeds before each run,
- * and puts what the host has sent where it belongs. */
 static bool is_of_tensorflow(const trm_module *module) {
   for (uint32_t c = 0; c < module->num_computations; ++c) {
     const trm_computation *computation = &module->computations[c];
@@ -177,6 +175,15 @@ static bool is_of_tensorflow(const trm_module *module) {
     }
   }
   return false;
+}
+
+/* Whether the steps that the original adds to programs of TensorFlow are counted. */
+static bool has_framework_steps(const trm_program_builder *builder) {
+  switch (builder->program->options.framework_steps) {
+    case TRM_FRAMEWORK_STEPS_ON: return true;
+    case TRM_FRAMEWORK_STEPS_OFF: return false;
+    default: return is_of_tensorflow(builder->module);
+  }
 }
 
 static trm_status add_phases(trm_program_builder *builder, const trm_phase *phases, size_t count,
@@ -194,13 +201,13 @@ static trm_status add_phases(trm_program_builder *builder, const trm_phase *phas
   return status;
 }
 
-/* The seed, 8 bytes, goes to every tile, and is set there. */
+/* Sends the seed, 8 bytes, to every tile, which sets its generator. */
 static trm_status add_seeds(trm_program_builder *builder, trm_error *error) {
   static const char name[] = "__seed/set/setMasterSeed";
   const trm_target *target = builder->target;
   const uint32_t tiles = target->tiles_per_ipu;
   const bool several = builder->program->num_ipus > 1;
-  if (several) { /* the host tells one IPU which program to run, and that the others */
+  if (several) { /* one IPU hears from the host which program to run, and tells the others */
     const trm_phase broadcast = {.kind = TRM_PHASE_GLOBAL_EXCHANGE,
                                  .name = "switchControlBroadcast2/GlobalPre",
                                  .cycles = target->exchange_phase_cycles + 1,
@@ -309,7 +316,10 @@ static trm_status walk_entry(trm_program_builder *builder, trm_error *error) {
   TRY(status);
   if ((builder->program->options.synthetic & TRM_SYNTHETIC_PARAMETERS) != 0) bytes = 0;
   TRY(add_stream(builder, "Inputs", TRM_PHASE_HOST_READ, bytes, error));
-  if (!builder->finding && is_of_tensorflow(builder->module)) {
+  if (!builder->finding && has_framework_steps(builder)) {
+    TRY(trm_program_add_note(builder,
+                             "the steps that the original adds to programs of TensorFlow are "
+                             "counted: host-exchange-local-copy and __seed/set (framework_steps)"));
     const uint32_t inputs = builder->module->computations[builder->module->entry].num_parameters;
     const bool made_up = (builder->program->options.synthetic & TRM_SYNTHETIC_PARAMETERS) != 0;
     const int64_t moved = inputs > 0 && !made_up ? trm_most(bytes, 4) : 0;
@@ -325,7 +335,7 @@ static trm_status walk_entry(trm_program_builder *builder, trm_error *error) {
   return TRM_OK;
 }
 
-/* Forgets what one walk made, but for wishes and orders. */
+/* Clears the results of one walk. The wishes and the orders stay for the next walk. */
 static void clear_walk(trm_program_builder *builder) {
   builder->steps.count = builder->compute_sets.count = builder->variables.count = 0;
   builder->sources.count = builder->places.count = builder->more.count = 0;

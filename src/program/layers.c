@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/cycles.h"
+#include "base/sized.h"
 #include "program/program.h"
 
 /* ---- Names ---------------------------------------------------------------------------------- */
@@ -226,31 +227,39 @@ static void merge(entries *list) {
 }
 
 /* One block: the layers, then their names. */
-static trm_status hand_out(const entries *list, trm_program_layer **out_layers, trm_error *error) {
+static trm_status hand_out(const entries *list, size_t layer_size, trm_program_layer **out_layers,
+                           trm_error *error) {
   size_t characters = 0;
   for (size_t e = 0; e < list->count; ++e) characters += list->items[e].length + 1;
-  trm_program_layer *layers = trm_allocate_zeroed(list->count * sizeof *layers + characters + 1, 1);
-  CHECK_MEMORY(layers, "layers");
-  char *names = (char *)(layers + list->count);
+  char *block = trm_allocate_zeroed(list->count * layer_size + characters + 1, 1);
+  CHECK_MEMORY(block, "layers");
+  char *names = block + list->count * layer_size;
   for (size_t e = 0; e < list->count; ++e) {
-    layers[e] = list->items[e].layer;
-    memcpy(names, list->items[e].layer.name, list->items[e].length);
-    layers[e].name = names;
+    trm_program_layer layer = list->items[e].layer;
+    char *place = block + e * layer_size;
+    memcpy(names, layer.name, list->items[e].length);
+    layer.name = names;
+    memcpy(place, &layer_size, sizeof layer_size);
+    (void)trm_sized_give(place, &layer, sizeof layer);
     names += list->items[e].length + 1;
   }
-  *out_layers = layers;
+  *out_layers = (trm_program_layer *)(void *)block;
   return TRM_OK;
 }
 
-trm_status trm_program_list_layers(const trm_program *program, trm_program_layer **out_layers,
-                                   size_t *out_count, trm_error *error) {
+trm_status trm_program_list_layers(const trm_program *program, size_t layer_size,
+                                   trm_program_layer **out_layers, size_t *out_count,
+                                   trm_error *error) {
+  if (layer_size <= sizeof(size_t) || layer_size % sizeof(size_t) != 0) {
+    FAIL(INVALID_ARGUMENT, "layer_size is %zu; it must be sizeof(trm_program_layer)", layer_size);
+  }
   readers r = {0};
   entries list = {0};
   trm_status status;
   TRY_OR_GOTO(find_readers(&r, program->module, error), done);
   TRY_OR_GOTO(gather(program, &r, &list, error), done);
   merge(&list);
-  TRY_OR_GOTO(hand_out(&list, out_layers, error), done);
+  TRY_OR_GOTO(hand_out(&list, layer_size, out_layers, error), done);
   *out_count = list.count;
 done:
   VECTOR_FREE(&list);

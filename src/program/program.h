@@ -238,4 +238,7 @@ struct trm_program {
   const char **notes; /* what the user should know: assumptions, fallbacks */
 };
 
+/* The defaults, in a struct of this library's size. */
+trm_program_options trm_program_default_options(void);
+
 #endif /* TREMULA_PROGRAM_PROGRAM_H_ */

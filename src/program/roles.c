@@ -12,7 +12,7 @@
 #include "hlo/config.h"
 #include "program/role_finder.h"
 
-/* Elementwise trees of at most so many elements are one expression in the original. */
+/* The original compiles an elementwise tree of at most this many elements as one expression. */
 enum { EXPRESSION_ELEMENTS = 8 };
 
 static const uint32_t none = TRM_NO_INDEX;
@@ -31,7 +31,7 @@ static bool has_type(const trm_instruction *i, const char *type) {
 
 typedef enum scalar_kind { NO_SCALAR, INPUT_SCALAR, CONSTANT_SCALAR } scalar_kind;
 
-/* Whether a value is one number, repeated or not. */
+/* Whether a value is a scalar, or the broadcast of one. */
 static scalar_kind scalar_of(const finder *f, uint32_t v) {
   const trm_instruction *i = at(f, v);
   if (i->opcode == TRM_OP_BROADCAST) {
@@ -88,7 +88,7 @@ static bool in_one_fusion(const finder *f, uint32_t a, uint32_t b) {
   return f->in.computation[a] == f->in.computation[b] && f->in.caller[f->in.computation[a]] != none;
 }
 
-/* `v` is computed by its only user's compute set. */
+/* The compute set of its only user computes `v`. */
 static void take_over(finder *f, uint32_t v, uint32_t by) {
   trm_tile_role *role = role_of(f, v);
   if (in_one_fusion(f, v, by)) role->joins = true;
@@ -190,7 +190,7 @@ static trm_status find_scaled_sum(finder *f, uint32_t n, trm_error *error) {
   return TRM_OK;
 }
 
-/* An op that divides: its factor comes of a later pass of the original, and stays a product. */
+/* An op that divides. A later pass of the original makes the factor, so it stays a product. */
 static bool is_division(const trm_instruction *i) {
   return i->metadata.op_type != NULL && strstr(i->metadata.op_type, "Div") != NULL;
 }
@@ -254,7 +254,7 @@ static void find_nonlinearity(finder *f, uint32_t n) {
     role->last = "NonLinearityGrad";
     if (is_used_once(f, n) && f->in.user[n] != none && same_op(i, at(f, f->in.user[n]))) {
       take_over(f, n, f->in.user[n]);
-      role->is_absorbed = false; /* two compute sets where two fusions have it */
+      role->is_absorbed = false; /* two fusions have it: two compute sets */
     }
     return;
   }
@@ -268,7 +268,7 @@ static void find_nonlinearity(finder *f, uint32_t n) {
   }
 }
 
-/* Binary and ternary instructions with an operand that is repeated are fusions there; a product of
+/* The original fuses a binary or ternary instruction with a broadcast operand; a product of
  * a value with itself is a square, a division by a constant a product. */
 static void find_binary(finder *f, uint32_t n) {
   const trm_instruction *i = at(f, n);

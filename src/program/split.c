@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sized.h"
 #include "hlo/infer.h"
 #include "passes/pass.h"
 #include "program/advice.h"
@@ -442,6 +443,5 @@ trm_status trm_program_create_split_briefly(const trm_program *program, uint32_t
 
 bool trm_program_cut_get(const trm_program *program, size_t i, trm_program_cut *out_cut) {
   if (i >= program->num_cuts) return false;
-  *out_cut = program->cuts[i];
-  return true;
+  return TRM_GIVE(out_cut, program->cuts[i]);
 }

@@ -102,7 +102,7 @@ static uint64_t mix_text(uint64_t h, const char *text) {
   return h;
 }
 
-/* Products of equal plans are alike only where their shapes are equal, too. */
+/* Convolutions of equal plans share vertices only if their shapes are equal, too. */
 static uint64_t mix_shapes(const trm_program_builder *builder, const trm_program_source *source,
                            const trm_instruction *instruction, uint64_t h) {
   const trm_computation *computation = &builder->module->computations[source->computation];
@@ -269,7 +269,7 @@ static trm_status add_temporary(trm_program_builder *builder, const trm_phase *p
   return TRM_OK;
 }
 
-/* One more that has the word. There are a few dozen words. */
+/* Counts one more use of the word. A program has a few dozen words. */
 static trm_status count_word(trm_program_builder *builder, const char *word, uint32_t *out_count,
                              trm_error *error) {
   size_t w = 0;
@@ -281,7 +281,7 @@ static trm_status count_word(trm_program_builder *builder, const char *word, uin
   return TRM_OK;
 }
 
-/* The role's word with its number: the first has none. */
+/* The role's word with its number; the first use has no number. */
 static trm_status word_of(trm_program_builder *builder, trm_tile_role *role, const char **out_word,
                           trm_error *error) {
   trm_arena *arena = &builder->program->arena;
@@ -311,7 +311,7 @@ static trm_status name_of_role(trm_program_builder *builder, const trm_program_s
                         : op == NULL || op->metadata.op_name == NULL ? s->op_name
                                                                      : op->metadata.op_name;
   const char *hlo = phase->of != NULL ? phase->of->name : s->hlo_name;
-  /* What has no TensorFlow op is found by its HLO name. */
+  /* An instruction without a TensorFlow op has its HLO name. */
   const bool has_word = role != NULL && role->word != NULL && op_name[0] != '\0';
   if (has_word) TRY(word_of(builder, role, &hlo, error));
   *out_name = op_name[0] == '\0' ? hlo : trm_arena_format(arena, "%s/%s", op_name, hlo);
@@ -390,7 +390,7 @@ static trm_status add_phase(trm_program_builder *builder, const trm_phase *phase
     TRY(add_compute_set(builder, phase, name, source, ipu, &step.compute_set, error));
   }
   uint32_t edge;
-  if (is_stream(phase->kind)) { /* Begin and End are where the tiles wait for the host */
+  if (is_stream(phase->kind)) { /* the tiles wait for the host at Begin and at End */
     trm_program_step side = {.type = TRM_STEP_TYPE_STREAM_COPY_BEGIN,
                              .name = name,
                              .source = source,

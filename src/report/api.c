@@ -11,6 +11,7 @@
 
 #include "base/cycles.h"
 #include "base/file.h"
+#include "base/sized.h"
 #include "report/database.h"
 #include "report/write.h"
 #include "tremula/log.h"
@@ -30,7 +31,7 @@ struct trm_report {
 
 static trm_status plan(trm_executable *executable, const trm_engine_options *engine,
                        trm_program **out_program, trm_error *error) {
-  trm_program_options options = trm_program_options_of(executable);
+  trm_program_options options = executable->options.estimate;
   TRY(trm_executable_num_replicas(executable, &options.replicas, error));
   options.instrument = engine->instrument || engine->instrument_compute;
   return trm_program_create_for_executable(executable, NULL, &options, out_program, error);
@@ -38,7 +39,7 @@ static trm_status plan(trm_executable *executable, const trm_engine_options *eng
 
 /* ---- The directory -------------------------------------------------------------------------- */
 
-/* tf_report__<date>__<pid>: mkdir makes sure that it is nobody else's. */
+/* tf_report__<date>__<pid>: mkdir fails if another process has made it. */
 static trm_status make_directory(const char *parent, char out_path[TRM_REPORT_PATH],
                                  char out_timestamp[64], trm_error *error) {
   if (parent[0] == '\0') parent = ".";
@@ -104,7 +105,7 @@ static trm_status write_files(trm_report_source *s, sqlite3 **out_database, trm_
   return trm_report_write_framework(s, path_of(s, "framework.json", path), error);
 }
 
-/* The report to which runs are added, of a database that stays open. */
+/* Makes the report that adds runs; the database stays open for it. */
 static trm_status begin_runs(const trm_report_source *s, sqlite3 *database, trm_report **out_report,
                              trm_error *error) {
   trm_report *report = trm_allocate_zeroed(1, sizeof *report);
@@ -131,7 +132,7 @@ static trm_status begin_runs(const trm_report_source *s, sqlite3 *database, trm_
   return TRM_OK;
 }
 
-/* Nothing half written is left. */
+/* Deletes the files of a profile that could not be completed. */
 static void remove_files(const trm_report_source *s) {
   static const char *const files[] = {"profile.pop", "vars.capnp", "archive.a",
                                       "serialized_graph.hlo", "framework.json"};
@@ -174,7 +175,7 @@ static bool try_report(trm_report_source *s, trm_report **out_report) {
   return false;
 }
 
-/* That a program does not fit: an error on an IPU, a warning on the IPU Model. */
+/* Reports a program that does not fit: an error on an IPU, a warning on the IPU Model. */
 static trm_status refuse(const trm_executable *executable, const char *why, trm_error *error) {
   if (!executable->options.estimate.ipu_model) FAIL(INTERNAL, "%s", why);
   trm_log(TRM_LOG_WARN, "COMPILER",
@@ -225,21 +226,19 @@ static trm_status create(trm_executable *executable, const trm_report_framework 
     if (planned == TRM_INTERNAL) return planned; /* in Poplar's words */
     return trm_note(error, planned, "while planning for an IPU");
   }
-  if (planned != TRM_OK) { /* the numbers do not need it */
+  if (planned != TRM_OK) { /* a run does not need the plan */
     trm_log(TRM_LOG_WARN, "COMPILER",
             "The program is not planned for an IPU, so nothing is known "
             "of its memory and cycles: %s",
             why.message);
     return TRM_OK;
   }
-  trm_report_source s = {
-      .executable = executable,
-      .program = program,
-      .options = options,
-      .framework = framework != NULL && framework->name != NULL ? framework->name : "",
-      .framework_version =
-          framework != NULL && framework->version != NULL ? framework->version : "",
-      .is_model = executable->options.estimate.ipu_model};
+  trm_report_source s = {.executable = executable,
+                         .program = program,
+                         .options = options,
+                         .framework = framework->name != NULL ? framework->name : "",
+                         .framework_version = framework->version != NULL ? framework->version : "",
+                         .is_model = executable->options.estimate.ipu_model};
   const bool fits = program->totals.fits;
   const bool written = trm_engine_options_want_report(options) &&
                        (fits || s.is_model || options->allow_oom) && try_report(&s, out_report);
@@ -250,6 +249,10 @@ static trm_status create(trm_executable *executable, const trm_report_framework 
 
 trm_status trm_report_create(trm_executable *executable, const trm_report_framework *framework,
                              trm_report **out_report, trm_error *error) {
+  trm_report_framework known = {.size = sizeof known};
+  if (framework != NULL) {
+    TRY(trm_sized_take(framework, &known, sizeof known, "trm_report_framework", error));
+  }
   trm_arena arena = {0};
   trm_engine_options options;
   trm_engine_options_default(&options);
@@ -260,7 +263,7 @@ trm_status trm_report_create(trm_executable *executable, const trm_report_framew
     status = trm_engine_options_add(&options, &arena, getenv("POPLAR_ENGINE_OPTIONS"),
                                     "POPLAR_ENGINE_OPTIONS", error);
   }
-  if (status == TRM_OK) status = create(executable, framework, &options, &report, error);
+  if (status == TRM_OK) status = create(executable, &known, &options, &report, error);
   trm_arena_free(&arena);
   if (status == TRM_OK) *out_report = report;
   else trm_report_free(report);
@@ -271,7 +274,8 @@ trm_status trm_report_check(trm_executable *executable, trm_error *error) {
   trm_engine_options options;
   trm_engine_options_default(&options);
   trm_report *report = NULL;
-  return create(executable, NULL, &options, &report, error);
+  const trm_report_framework unknown = {.size = sizeof unknown};
+  return create(executable, &unknown, &options, &report, error);
 }
 
 /* ---- Runs ----------------------------------------------------------------------------------- */
@@ -293,11 +297,17 @@ static int64_t wait_before(const trm_report *report, const trm_report_times *tim
   return trm_limit_cycles(*out_seconds * report->clock);
 }
 
-void trm_report_run(trm_report *report, const trm_report_times *times) {
+void trm_report_run(trm_report *report, const trm_report_times *given) {
+  trm_report_times own = {.size = sizeof own};
+  const trm_report_times *times = &own;
+  trm_error error;
   if (report == NULL || report->database == NULL) return;
+  if (trm_sized_take(given, &own, sizeof own, "trm_report_times", &error) != TRM_OK) {
+    trm_log(TRM_LOG_WARN, "REPORT", "%s; the run is not recorded", error.message);
+    return;
+  }
   if (report->runs < report->most_runs) {
     if (report->runs == 0) report->first_began = times->began;
-    trm_error error;
     char name[160];
     snprintf(name, sizeof name, "%s run %lld", report->run_name, (long long)report->runs);
     double wait;

@@ -70,7 +70,7 @@ static json_t *graph_of(const trm_module *module) {
 static json_t *options_of(const trm_report_source *s, bool engine) {
   json_t *object = json_object();
   bool good = object != NULL, plans;
-  trm_report_option_row row;
+  trm_report_option_row row = {.size = sizeof row};
   for (size_t o = 0; engine && good && trm_report_option(o, &row); ++o) {
     if (s->options->given[o]) good = set(object, row.key, text_of(s->options->texts[o]));
   }

@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "base/sized.h"
 #include "tremula/log.h"
 #include "tremula/report.h"
 
@@ -21,13 +22,14 @@ static const bool acts[TRM_NUM_ENGINE_OPTIONS] = {
 };
 static const trm_option_table table = {rows, NULL, TRM_NUM_ENGINE_OPTIONS, 0};
 
-/* Options whose having no effect has been told: once in a process. */
+/* Options for which the log has a line that they have no effect. One line in a process. */
 static atomic_bool told[TRM_NUM_ENGINE_OPTIONS];
 
 bool trm_report_option(size_t i, trm_report_option_row *out_row) {
   if (i >= TRM_NUM_ENGINE_OPTIONS) return false;
-  *out_row = (trm_report_option_row){rows[i].key, rows[i].value, rows[i].help, acts[i]};
-  return true;
+  const trm_report_option_row row = {
+      .key = rows[i].key, .default_value = rows[i].value, .help = rows[i].help, .acts = acts[i]};
+  return TRM_GIVE(out_row, row);
 }
 
 /* Flags that nobody gave and that have no default are as autoReport.all. */

@@ -42,7 +42,7 @@ static trm_status write_meta(const trm_report_source *s, row_writer *rows, trm_e
   }
   TRY(begin(rows, "INSERT INTO engine_options VALUES(?,?,?,?)", error));
   for (int o = 0; o < TRM_NUM_ENGINE_OPTIONS; ++o) {
-    trm_report_option_row row;
+    trm_report_option_row row = {.size = sizeof row};
     trm_report_option((size_t)o, &row);
     ROW("ttii", row.key, s->options->texts[o], (int64_t)s->options->given[o], (int64_t)row.acts);
   }

@@ -44,8 +44,8 @@ typedef struct trm_profile {
   VECTOR(const char *) notes;
 } trm_profile;
 
-/* `path`: a directory or a profile.pop. NOT_FOUND, INVALID_ARGUMENT for what is no profile of this
- * format. */
+/* `path`: a directory or a profile.pop. NOT_FOUND, INVALID_ARGUMENT for a file that is no profile
+ * of this format. */
 trm_status trm_profile_read(const char *path, trm_profile *out_profile, trm_error *error);
 void trm_profile_free(trm_profile *profile);
 

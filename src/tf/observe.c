@@ -86,7 +86,9 @@ static void log_cycles(trm_tf_parts *parts) {
       trm_log(TRM_LOG_WARN, "PROGRAM", "no cycle count: %s", error.message);
       return;
     }
-    parts->cycles = trm_program_get_totals(program).cycles;
+    trm_program_totals totals = {.size = sizeof totals};
+    trm_program_get_totals(program, &totals);
+    parts->cycles = totals.cycles;
     trm_program_free(program);
   }
   TRM_TF_INFO("Cycle count: %" PRId64, parts->cycles);
@@ -321,7 +323,8 @@ void trm_tf_observe_end(const trm_tf_observation *run, trm_status status) {
     pthread_mutex_unlock(&turns_lock);
   }
   if (status != TRM_OK || parts->is_trivial) return;
-  const trm_report_times times = {.began = run->began,
+  const trm_report_times times = {.size = sizeof times,
+                                  .began = run->began,
                                   .ended = ended,
                                   .device_free = run->device_free,
                                   .is_switch = run->is_switch,

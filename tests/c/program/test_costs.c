@@ -1,4 +1,6 @@
-/* Formulas of the op families, by hand (docs/cost_model.md). */
+/* Cycles of the op families, worked out by hand from docs/cost_model.md for the machines of
+ * docs/machine.md: each number is written down, with its working in the comment, and no test
+ * computes it as the code does. */
 #include "plan_case.h"
 
 /* The compute set of the first step whose name contains `text`. */
@@ -16,9 +18,10 @@ static void test_dynamic_slice(void **state) {
                 "ROOT s = f32[1,5888] dynamic-slice(t, i, z), dynamic_slice_sizes={1,5888} }",
                 "mk2", NULL);
   const trm_program_compute_set *set = find_set(p, "dynamicSlice");
-  /* 5888 columns over 1472 tiles: 4 each, 1 vector of 2 for each of two workers. */
+  /* 5888 columns over 1472 tiles: 4 each, 1 vector of 2 for each of two workers. A worker takes 39
+   * cycles and 26 for its one row: 65; six workers take turns: 390; the supervisor 25 more. */
   assert_int_equal(set->active_tiles, 1472);
-  assert_int_equal(set->groups[0].cycles, 25 + 6 * (39 + (24 + 2 * 1) * 1));
+  assert_int_equal(set->groups[0].cycles, 415);
   /* The table was allocated for it: it is not moved, only the index is sent. */
   const trm_program_step *exchange = find_step(p, "ExchangePre");
   assert_non_null(exchange);
@@ -50,10 +53,11 @@ static void test_gather(void **state) {
                 "start_index_map={0}, index_vector_dim=1, slice_sizes={1,128} }",
                 "mk2", NULL);
   const trm_program_compute_set *set = find_set(p, "multiSlice");
-  /* 128 column parts of an element and 11 row parts; each counts every lookup, a sixth a worker. */
-  const int64_t vectors = 1;
-  assert_int_equal(set->active_tiles, 128 * 11);
-  assert_int_equal(set->groups[0].cycles, 6 * (29 + (64 + 5) / 6 * (19 + 2 * vectors)) + 11);
+  /* 128 column parts of an element and 11 row parts: 1408 tiles. Each counts every lookup: 64 over
+   * six workers are 11 for the busiest, of 21 cycles each for one vector: 231. With 29 to begin a
+   * worker takes 260, six in turn 1560, the supervisor 11 more. */
+  assert_int_equal(set->active_tiles, 1408);
+  assert_int_equal(set->groups[0].cycles, 1571);
   assert_non_null(find_step(p, "ReduceFinalStage"));
   trm_program_free(p);
 }
@@ -71,8 +75,10 @@ static void test_scatter(void **state) {
                 "to_apply=sum }",
                 "mk1", NULL);
   const trm_program_compute_set *set = find_set(p, "multiUpdateAdd");
-  assert_int_equal(set->active_tiles, 100 * 12);
-  assert_int_equal(set->groups[0].cycles, 6 * (28 + 1440 * 12) + 11);
+  /* 100 column parts of an atom, 12 row parts. 1440 indices of 12 cycles are 17280; with 28 to
+   * begin 17308; six turns are 103848, the supervisor 11 more. */
+  assert_int_equal(set->active_tiles, 1200);
+  assert_int_equal(set->groups[0].cycles, 103859);
   trm_program_free(p);
 }
 
@@ -81,12 +87,12 @@ static void test_partial_results(void **state) {
   (void)state;
   static const struct {
     const char *shape, *left, *dimensions;
-    int64_t results; /* of a tile */
+    int64_t bytes; /* that 512 tiles send, 4 a result */
   } cases[] = {
-      {"64,32,8", "64,8", "1", 8},      /* 32 elements: 4 rows of the same 8 */
-      {"16,4,32,8", "16,32", "1,3", 4}, /* 4 rows of 8 that are summed */
-      {"512,32", "512", "1", 1},        /* a row each: all of it */
-      {"32,512", "512", "0", 32},       /* 32 of a row of 512 */
+      {"64,32,8", "64,8", "1", 16384},     /* 32 elements: 4 rows of the same 8, so 8 results */
+      {"16,4,32,8", "16,32", "1,3", 8192}, /* 4 rows of 8 that are summed: 4 results */
+      {"512,32", "512", "1", 0},           /* a row each: all of it */
+      {"32,512", "512", "0", 65536},       /* 32 of a row of 512: 32 results */
   };
   for (size_t k = 0; k < sizeof cases / sizeof *cases; ++k) {
     char buffer[512];
@@ -107,11 +113,11 @@ static void test_partial_results(void **state) {
         break;
       }
     }
-    if (cases[k].results == 1) {
+    if (cases[k].bytes == 0) {
       assert_null(final); /* each tile has its outputs to itself */
     } else {
       assert_non_null(final);
-      assert_int_equal(final->bytes_in_total, 512 * cases[k].results * 4);
+      assert_int_equal(final->bytes_in_total, cases[k].bytes);
     }
     trm_program_free(p);
   }
@@ -148,7 +154,8 @@ static void test_casts(void **state) {
                              "mk2", NULL);
   const trm_program_compute_set *set = find_set(p, "Cast");
   assert_string_equal(set->groups[0].codelet, "popops::Cast1D<float,half>");
-  assert_int_equal(set->groups[0].cycles, 6 * (17 + 10) + 11);
+  /* 60 elements a tile, 10 a worker, of a cycle each; 17 to begin: 27, six turns: 162, and 11. */
+  assert_int_equal(set->groups[0].cycles, 173);
   trm_program_free(p);
 }
 
@@ -162,8 +169,9 @@ static void test_fusions(void **state) {
       "mk2", NULL);
   assert_int_equal(p->num_compute_sets, 3);
   assert_non_null(find_set(p, "Op/Add"));
-  /* 3 cycles a vector of 2, 20 elements a worker. */
-  assert_int_equal(find_set(p, "Op/Multiply")->groups[0].cycles, 6 * (29 + 30) + 11);
+  /* 20 elements a worker are 10 vectors of 3 cycles: 30; 29 to begin: 59, six turns: 354, and 11.
+   */
+  assert_int_equal(find_set(p, "Op/Multiply")->groups[0].cycles, 365);
   trm_program_free(p);
   p = plan_text(
       "HloModule m\nENTRY e { x = f32[1472,120] parameter(0)  y = f32[1472,120] parameter(1)\n"
@@ -172,8 +180,9 @@ static void test_fusions(void **state) {
       "mk2", NULL);
   assert_int_equal(p->num_compute_sets, 1);
   assert_non_null(find_set(p, "AddTo"));
-  /* Two operations of 1 cycle a vector, two loads, a store: 5 a vector. */
-  assert_int_equal(p->compute_sets[0].groups[0].cycles, 6 * (30 + 5 * 10) + 11);
+  /* Two operations of 1 cycle a vector, two loads, a store: 5 for each of 10 vectors, 50; 30 to
+   * begin: 80, six turns: 480, and 11. */
+  assert_int_equal(p->compute_sets[0].groups[0].cycles, 491);
   trm_program_free(p);
 }
 
@@ -213,7 +222,8 @@ static void test_sort(void **state) {
   for (uint32_t s = 0; s < p->num_steps; ++s) {
     if (strstr(p->steps[s].name, "CompareSwap") != NULL) steps += (uint64_t)p->steps[s].executions;
   }
-  assert_int_equal(steps, 16 * 17 / 2);
+  /* 2^16 numbers: merges of 2, 4, ... 65536 take 1, 2, ... 16 steps. */
+  assert_int_equal(steps, 136);
   check_sums(p);
   trm_program_free(p);
 }

@@ -92,8 +92,8 @@ static void test_recomputation(void **unused) {
 static void test_getters(void **unused) {
   (void)unused;
   trm_program *p = plan("Interleaved", true);
-  trm_program_pipeline_info info;
-  trm_program_stage_info stage;
+  trm_program_pipeline_info info = {.size = sizeof info};
+  trm_program_stage_info stage = {.size = sizeof stage};
   assert_true(trm_program_pipeline_get(p, &info));
   assert_string_equal(info.schedule, "Interleaved");
   assert_true(info.is_training && info.recomputation);

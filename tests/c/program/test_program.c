@@ -399,9 +399,10 @@ static void test_bad_options(void **state) {
     const char *word;
     trm_program_options options;
   } cases[] = {
-#define BAD(word_, ...)                                            \
-  {                                                                \
-    word_, { .replicas = 1, .assumed_trip_count = 1, __VA_ARGS__ } \
+#define SIZED .size = sizeof(trm_program_options)
+#define BAD(word_, ...)                                                   \
+  {                                                                       \
+    word_, { SIZED, .replicas = 1, .assumed_trip_count = 1, __VA_ARGS__ } \
   }
       BAD("availableMemoryProportion of convolutions", .conv_memory_proportion = 1.5),
       BAD("availableMemoryProportion of matmuls", .matmul_memory_proportion = -0.1),
@@ -412,8 +413,11 @@ static void test_bad_options(void **state) {
           .convolution_options = "{\"availableMemoryProporton\":\"1\"}"),
       BAD("JSON", .matmul_options = "[1]"),
       BAD("must be text", .matmul_options = "{\"partialsType\":1}"),
-      {"assumed_trip_count", {.replicas = 1}},
-      {"replica", {.assumed_trip_count = 1}},
+      BAD("65536", .tiles_per_ipu = 65537),
+      BAD("framework_steps is 7", .framework_steps = (trm_framework_steps)7),
+      {"assumed_trip_count", {SIZED, .replicas = 1}},
+      {"replica", {SIZED, .assumed_trip_count = 1}},
+#undef SIZED
 #undef BAD
   };
   for (size_t c = 0; c < sizeof cases / sizeof *cases; ++c) {
@@ -449,14 +453,14 @@ static void test_program_of_an_executable(void **state) {
   assert_int_equal(p->tiles_per_ipu, 1216);
   assert_int_equal(p->totals.replicas, 2);
   assert_true(p->options.matmul_memory_proportion == 0.25);
-  trm_program_step_info step;
+  trm_program_step_info step = {.size = sizeof step};
   assert_true(trm_program_step_get(p, 0, &step));
   assert_int_equal(step.end, p->num_steps);
   assert_false(trm_program_step_get(p, p->num_steps, &step));
-  trm_program_variable_info variable;
+  trm_program_variable_info variable = {.size = sizeof variable};
   assert_true(trm_program_variable_get(p, 0, &variable));
   assert_string_equal(variable.name, "x");
-  trm_program_tile_info tile;
+  trm_program_tile_info tile = {.size = sizeof tile};
   assert_true(trm_program_tile_get(p, 1215, &tile));
   assert_false(trm_program_tile_get(p, 1216, &tile));
   check_sums(p);

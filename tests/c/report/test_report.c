@@ -109,14 +109,14 @@ static void test_written_and_read(void **state) {
   trm_executable *executable = compile(text, options, 1);
   trm_report *report = NULL;
   trm_error error;
-  const trm_report_framework framework = {"Test", "1.2"};
+  const trm_report_framework framework = {sizeof framework, "Test", "1.2"};
   if (trm_report_create(executable, &framework, &report, &error) != TRM_OK) {
     fail_msg("%s", error.message);
   }
   assert_non_null(report);
   assert_int_equal(strncmp(trm_report_directory(report), "a/b/tf_report__", 15), 0);
   for (int run = 0; run < 4; ++run) {
-    const trm_report_times times = {.began = run, .ended = run + 0.5};
+    const trm_report_times times = {.size = sizeof times, .began = run, .ended = run + 0.5};
     trm_report_run(report, &times);
   }
   trm_profile profile;
