@@ -55,7 +55,7 @@ def _on_tensorflow_import():
     from tremula.tf import graph_mode, runtime
     from tremula.tf.functions import hooks as functions_hooks
     from tremula.tf.inner import patches
-    from tremula.tf.ipu import config, sharding
+    from tremula.tf.ipu import config, keras_extensions, sharding
     from tremula.tf.keras import keras3
     from tremula.tf.runtime import node_marks, settings
     graph_mode.begin_if_wanted()
@@ -71,6 +71,7 @@ def _on_tensorflow_import():
     sharding.enable_sharded_gradient_tape()
     functions_hooks.install()
     _finder.serve_names_of_keras()
+    keras_extensions.install()
     keras3.install()
     settings.set_default(config._default_snapshot)
     try:

@@ -39,7 +39,6 @@ class IPUStrategyV1(tf.compat.v1.distribute.Strategy, keras_extensions.KerasExte
         super().__init__(IPUExtendedV1(self, ipu_device, cpu_device))
         keras_extensions.KerasExtensions.__init__(
             self, enable_dataset_iterators, enable_keras_extensions)
-        keras_extensions.install()
 
     def run(self, fn, args=(), kwargs=None, options=None):
         """fn(*args, **kwargs) on the IPU: `fn` is a tf.function, which becomes one program, or

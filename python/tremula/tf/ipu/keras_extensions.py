@@ -124,13 +124,20 @@ def extension_delegate(function):
     """Decorator of a method `f` of a class of Keras: where the object is extended, the extension
     has `_f_supported` and `_f_delegate`, the arguments of the latter are named as those of `f`,
     and _f_supported(arguments) is true, _f_delegate(arguments) is called in its place. The keyword
-    `__extension_delegate=False` prevents that."""
+    `__extension_delegate=False` prevents that. Of a class method, under the decorator
+    `classmethod`, the extension's methods are class methods too and get the same class."""
     name = function.__name__
     prefix = name if name.startswith("_") else f"_{name}"
 
     def delegating(self, *arguments, **keywords):
         wanted = keywords.pop("__extension_delegate", True)
-        if wanted and isinstance(self, KerasExtension):
+        if wanted and isinstance(self, type):
+            extension = _extension_of_class(self)
+            delegate = _delegate(extension, function, prefix)
+            if delegate is not None and getattr(extension, f"{prefix}_supported").__func__(
+                    self, *arguments, **keywords):
+                return delegate.__func__(self, *arguments, **keywords)
+        elif wanted and isinstance(self, KerasExtension):
             delegate = _delegate(self, function, prefix)
             if delegate is not None and getattr(self, f"{prefix}_supported")(
                     *arguments, **keywords):
@@ -141,6 +148,13 @@ def extension_delegate(function):
     delegating = tf.__internal__.decorator.make_decorator(function, delegating)
     delegating.__original_func__ = function
     return delegating
+
+
+def _extension_of_class(cls):
+    """The extension of a class in the current strategy, or None. A class method that hands over
+    has no object that is extended."""
+    find = getattr(strategies.strategy(), "_get_keras_extension", None)
+    return find(cls, KerasExtension) if find is not None else None
 
 
 def _delegate(instance, function, prefix):

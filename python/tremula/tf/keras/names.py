@@ -129,6 +129,9 @@ def install(watch):
         # A module with BatchNormalization in TensorFlow 2.1, and a package that shows nothing now.
         watch(f"{package}.src.layers.normalization",
               lambda module, package=package: _complete(module, package, "layers"))
+        # `keras.optimizer_v2.learning_rate_schedule` as attributes.
+        watch(f"{package}.src.optimizers.legacy",
+              lambda module, package=package: _complete(module, package, "optimizer_v2"))
     for name in list(sys.modules):
         if name == FROZEN or name.startswith(FROZEN + "."):
             share(sys.modules[name])

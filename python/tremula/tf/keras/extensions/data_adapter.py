@@ -56,7 +56,7 @@ class IPUDataHandler(_stock.DataHandler):
         if self._adapter.has_partial_batch():
             raise ValueError(messages.PARTIAL_BATCH.format(self._adapter.batch_size()))
         dataset = _without_float64(dataset)
-        prefetched = datasets.prefetch_depth(given)
+        prefetched = datasets.prefetched(given)
         if dataset is not given and prefetched is not None:
             dataset = dataset.prefetch(prefetched)
         self._dataset, self._steps_per_epoch = dataset, steps_per_epoch

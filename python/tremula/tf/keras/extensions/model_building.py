@@ -5,7 +5,8 @@ import contextlib
 import tensorflow as tf
 
 from tremula.tf.inner import keras as inner
-from tremula.tf.keras.extensions import extensions_base, messages, stage_assignments
+from tremula.tf.keras.extensions import (extensions_base, extensions_util, messages,
+                                         stage_assignments)
 
 
 class ModelBuilding(stage_assignments.ModelStages):
@@ -37,7 +38,7 @@ class ModelBuilding(stage_assignments.ModelStages):
         if self._traced_graph is not None:
             return
         self._validate_call_function()
-        specs = tf.nest.map_structure(_with_two_dimensions,
+        specs = tf.nest.map_structure(extensions_util.with_two_dimensions,
                                       extensions_base.inputs_of(element_spec))
         shapes = tf.nest.map_structure(lambda one: tuple(one.shape), specs)
         if not self.built and getattr(type(self).build, "__original_func__", None) is None:
@@ -64,9 +65,6 @@ class ModelBuilding(stage_assignments.ModelStages):
         if self._traced_graph is not None and self.save_spec() is None:
             self._set_save_spec(self._traced_graph.inputs)
 
-
-def _with_two_dimensions(spec):
-    return tf.TensorSpec([*spec.shape, 1], spec.dtype) if spec.shape.rank == 1 else spec
 
 
 # ---- Shapes as build() takes them ----

@@ -5,7 +5,8 @@ import tensorflow as tf
 from tremula.tf.inner import keras, logs
 from tremula.tf.ipu.eager import backprop
 from tremula.tf.ipu.ops import pipelining_ops
-from tremula.tf.keras.extensions import messages, pipeline_graph, step_functions
+from tremula.tf.keras.extensions import (extensions_util, messages, pipeline_graph,
+                                         step_functions)
 from tremula.tf.runtime import feed_arguments
 
 
@@ -156,7 +157,7 @@ class _Stages:
         """The values at the beginning of a batch, whose tensors are given."""
         element = tf.nest.pack_sequence_as(self._element_spec, flat)
         x, y, weights = keras.module("engine.data_adapter").unpack_x_y_sample_weight(element)
-        x, y, weights = tf.nest.map_structure(_with_two_dimensions, (x, y, weights))
+        x, y, weights = tf.nest.map_structure(extensions_util.with_two_dimensions, (x, y, weights))
         inputs = self._model._stage_arguments(x)
         for one in inputs:
             one._keras_mask = None
@@ -223,12 +224,6 @@ class _Values:
                     weighed = [loss() for loss in part._callable_losses]
                     self.losses += [one for one in weighed if one is not None]
 
-
-def _with_two_dimensions(value):
-    """A tensor of one dimension as a column, as in Keras 2.6."""
-    if value is not None and value.shape.rank == 1:
-        return tf.expand_dims(value, -1)
-    return value
 
 
 # ---- Parts ----

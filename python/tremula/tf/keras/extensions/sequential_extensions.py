@@ -2,7 +2,8 @@
 
 import tensorflow as tf
 
-from tremula.tf.keras.extensions import config, extensions_base, messages, stage_assignments
+from tremula.tf.keras.extensions import (config, extensions_base, extensions_util, messages,
+                                         stage_assignments)
 
 
 class SequentialExtension(config.SequentialConfig, stage_assignments.SequentialStages,
@@ -14,6 +15,7 @@ class SequentialExtension(config.SequentialConfig, stage_assignments.SequentialS
         inputs = extensions_base.inputs_of(element_spec)
         if not isinstance(inputs, tf.TensorSpec):
             raise RuntimeError(messages.SINGLE_INPUT.format(type(inputs), inputs))
+        inputs = extensions_util.with_two_dimensions(inputs)
         if not self.built:
             self._build_graph_network_for_inferred_shape(inputs.shape, inputs.dtype)
         if not self.built:

@@ -10,7 +10,7 @@ from tremula.tf.inner import keras as inner
 from tremula.tf.ipu.eager import backprop
 from tremula.tf.ipu.ops import all_to_all_op, cross_replica_ops
 from tremula.tf.ipu.optimizers import gradient_accumulation_optimizer
-from tremula.tf.keras.extensions import messages, options
+from tremula.tf.keras.extensions import extensions_util, messages, options
 
 _Reduction = options.ReplicatedMetricReductionMethod
 
@@ -48,7 +48,8 @@ def make_predict_function(model):
 def _loop(model, step, name):
     def run(steps, iterator, outfeed):
         def body(done):
-            outfeed.enqueue(_reduced(model, step(next(iterator))))
+            element = tf.nest.map_structure(extensions_util.with_two_dimensions, next(iterator))
+            outfeed.enqueue(_reduced(model, step(element)))
             return done + 1
 
         tf.while_loop(lambda done: done < steps, body, [tf.constant(0)])
