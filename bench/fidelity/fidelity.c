@@ -142,10 +142,12 @@ static bool print_model(trm_text *out) {
   trm_module *module = NULL;
   check(trm_module_read(published_program, sizeof published_program - 1, "row A", &module, &error),
         &error);
-  const trm_program_options options = trm_program_default_options();
+  trm_program_options options = {.size = sizeof options};
+  trm_program_options_init(&options);
   trm_program *program = NULL;
   check(trm_program_create(module, false, mk2, &options, &program, &error), &error);
-  const trm_program_totals t = trm_program_get_totals(program);
+  trm_program_totals t = {.size = sizeof t};
+  trm_program_get_totals(program, &t);
   const double on_chip = (double)(t.cycles - t.host_cycles);
   trm_text_format(out, "\n### Graphcore's IPU Model of an MK2 (A)\n\n"
                        "| | published | model | error |\n|---|---|---|---|\n");
@@ -213,7 +215,8 @@ static void print_small(trm_text *out) {
   check(trm_module_read(published_small_program, sizeof published_small_program - 1, "small",
                         &module, &error),
         &error);
-  trm_program_options options = trm_program_default_options();
+  trm_program_options options = {.size = sizeof options};
+  trm_program_options_init(&options);
   options.compile_ipu_code = true;
   trm_program *program = NULL;
   check(trm_program_create(module, false, mk1, &options, &program, &error), &error);
@@ -224,8 +227,9 @@ static void print_small(trm_text *out) {
     print_row(out, trm_memory_category_name(one->category), one->bytes,
               (double)trm_program_category_bytes(program, one->category));
   }
-  print_row(out, "all, gaps apart", published_small_total,
-            (double)trm_program_get_totals(program).memory_bytes);
+  trm_program_totals totals = {.size = sizeof totals};
+  trm_program_get_totals(program, &totals);
+  print_row(out, "all, gaps apart", published_small_total, (double)totals.memory_bytes);
   trm_program_free(program);
   trm_module_free(module);
   trm_target_release(mk1);
