@@ -185,6 +185,8 @@ def test_compile(scope):
     with says(NotImplementedError, "IPU Keras models do not support these parameters to compile(): "
               "weighted_metrics, run_eagerly"):
         made.compile("sgd", "mse", run_eagerly=None, weighted_metrics=[])
+    with pytest.raises(ValueError, match="`steps_per_run` of fit"):
+        made.compile("sgd", "mse", steps_per_execution=4)
     fresh = ipu.keras.Sequential([Dense(1)])
     with pytest.raises(RuntimeError, match="You must compile your model before training/testing"):
         fresh.fit(batches(), verbose=0)
@@ -241,6 +243,12 @@ def test_losses_that_there_are_not(scope):
         made.evaluate(batches(), verbose=0)
     with says(ValueError, "Model must have at least one trainable parameter."):
         functional(keras.layers.Flatten()).fit(batches(), verbose=0)
+    made = ipu.keras.PipelineSequential([[keras.layers.Flatten()], [keras.layers.Flatten()]], 4,
+                                        device_mapping=[0, 0])
+    made.compile("sgd", "mse")
+    with says(ValueError, "Model must have at least one trainable parameter."):
+        made.fit(batches(), verbose=0)
+    assert made.evaluate(batches(), verbose=0) == [0.0]
     made = functional()
     made.optimizer = 3
     with says(ValueError, "Only Keras optimizer_v2.Optimizer and TensorFlow native "

@@ -1,6 +1,9 @@
 """Programs as users of SDK 2.0 and 2.1 wrote them: with the names of that TensorFlow, and as the
 documentation tells them to."""
 
+import pathlib
+import re
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -131,3 +134,12 @@ def test_no_loop_of_ones_own():
         with pytest.raises(ValueError, match="PipelineSequential can only be called through the "
                            "`fit`, `evaluate` or `predict` interfaces."):
             strategy.experimental_run_v2(step, args=[tf.ones((2, 2))])
+
+
+def test_the_page(capsys):
+    page = pathlib.Path(__file__).resolve().parents[3] / "docs/keras_2_1.md"
+    program = re.search(r"```python\n(.*?)```", page.read_text(), re.DOTALL).group(1)
+    inside = {"__name__": "program"}
+    exec(compile(program, "program.py", "exec"), inside)  # noqa: S102
+    learns(inside["model"].history)
+    assert "2/2 [" in capsys.readouterr().out  # 16 mini-batches are two steps

@@ -335,6 +335,23 @@ def test_layers_know_whether_they_train(scope):
         outputs, (X - mean) / np.sqrt(variance + 1e-3) * scale @ kernel, rtol=1e-3, atol=1e-4)
 
 
+def test_the_type_of_sums(scope):
+    seen = []
+
+    def dtype(variable):
+        seen.append(variable.name)
+        return tf.float32
+
+    made = ipu.keras.Sequential([layer(name="one")], gradient_accumulation_count=2,
+                                gradient_accumulation_dtype=dtype)
+    made.compile(legacy.SGD(0.05), "mse")
+    made.fit(batches(), verbose=0)
+    reference = sequential(count=2)
+    reference.fit(batches(), verbose=0)
+    assert seen == ["one/kernel:0", "one/bias:0"]
+    same_weights(made, reference)
+
+
 def test_losses_of_layers_count_in_a_sequential(strategy):
     with strategy.scope():
         made = ipu.keras.Sequential([layer(kernel_regularizer="l2")])

@@ -41,6 +41,8 @@ def check_compile(optimizer, loss_weights, keywords):
         raise ValueError(messages.KERAS_V1_OPTIMIZER)
     if not isinstance(loss_weights, (list, type(None))):
         raise ValueError(messages.LOSS_WEIGHTS)
+    if keywords.get("steps_per_execution") not in (None, 1):
+        raise ValueError(messages.STEPS_PER_EXECUTION)
     check_supported("compile", keywords)
 
 

@@ -36,6 +36,9 @@ KERAS_V1_OPTIMIZER = ("Optimizer must be a native TensorFlow or Keras V2 optimiz
 OTHER_OPTIMIZER = ("Only Keras optimizer_v2.Optimizer and TensorFlow native training.Optimizer "
                    "subclasses are supported.")
 LOSS_WEIGHTS = "loss_weights can only be specified as a list."
+STEPS_PER_EXECUTION = ("steps_per_execution is an option of Keras' own models. How many steps an "
+                       "execution of this model has is the argument `steps_per_run` of fit, "
+                       "evaluate and predict.")
 UNSUPPORTED = "IPU Keras models do not support these parameters to {}(): {}"
 BATCH_SIZE = ("Do not specify `batch_size` in {}.{}(). Use the Dataset.batch() method to apply "
               "batching at the input dataset level.")

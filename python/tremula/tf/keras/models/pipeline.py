@@ -58,11 +58,9 @@ class _Pipelined(base.IpuModelBase):
 
     def _build_program(self, mode, steps_per_run, accumulate, accumulate_dtype):
         def build(program):
-            if mode == steps.TRAIN and not isinstance(self, PipelineSequential):
-                self._check_trainable()
-            functions = self._stage_functions(mode, program, accumulate)
             pipelining_ops.pipeline(
-                functions, gradient_accumulation_count=self.gradient_accumulation_count,
+                self._stage_functions(mode, program, accumulate),
+                gradient_accumulation_count=self.gradient_accumulation_count,
                 gradient_accumulation_dtype=self.gradient_accumulation_dtype,
                 repeat_count=steps_per_run, inputs=[], infeed_queue=program.infeed,
                 outfeed_queue=program.outfeed,
@@ -73,12 +71,9 @@ class _Pipelined(base.IpuModelBase):
 
         return build
 
-    def _check_trainable(self):
+    def _optimize(self, loss, *_):
         if not self.trainable_weights:
             raise ValueError(messages.NOTHING_TO_TRAIN.format("Model"))
-
-    def _optimize(self, loss, *_):
-        self._check_trainable()
         return pipelining_ops.OptimizerFunctionOutput(
             programs.optimizer_of(self), loss,
             compute_gradients_kwargs={"var_list": self.trainable_variables})

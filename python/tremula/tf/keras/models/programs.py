@@ -220,8 +220,7 @@ def loop(model, mode, steps_per_run, count, dtype, what):
             return [functional_ops.outlined_function(mini_batch)(
                 *model._in_order(element, named, mode))]
 
-        loops.repeat(steps_per_run * count, body,
-                     infeed_queue=program.infeed)
+        loops.repeat(steps_per_run * count, body, infeed_queue=program.infeed)
 
     return build
 
