@@ -93,7 +93,8 @@ TRM_API trm_status trm_program_create(const trm_module *module, bool optimised,
  * the executable. */
 TRM_API trm_program_options trm_program_options_of(const trm_executable *executable);
 /* The same of what an executable was compiled from; the executable is kept alive. A target and
- * options that are NULL are those that it was compiled with (options.def). */
+ * options that are NULL are those that it was compiled with (options.def). With both NULL the
+ * executable plans once and keeps the program: all who ask, on any thread, get that one. */
 TRM_API trm_status trm_program_create_for_executable(trm_executable *executable,
                                                      const trm_target *target,
                                                      const trm_program_options *options,

@@ -43,25 +43,21 @@ trm_program_options trm_program_options_of(const trm_executable *executable) {
   return options;
 }
 
+/* The executable's machine, with as many IPUs and tiles as it was compiled for. */
 static trm_status target_of(const trm_executable *executable, trm_target **out_target,
                             trm_error *error) {
-  trm_target *target;
-  TRY(trm_target_load(executable->options.values[TRM_OPTION_target], &target, error));
-  const uint32_t tiles = (uint32_t)number_of(executable, TRM_OPTION_tiles_per_ipu);
-  trm_status status = TRM_OK;
-  if (tiles > 0) {
-    trm_target *resized = NULL;
-    status = trm_target_resize(target, 0, tiles, &resized, error);
-    trm_target_release(target);
-    target = resized;
-  }
-  if (status == TRM_OK) *out_target = target;
+  trm_target *machine;
+  TRY(trm_target_load(executable->options.values[TRM_OPTION_target], &machine, error));
+  const trm_status status = trm_target_resize(
+      machine, (uint32_t)number_of(executable, TRM_OPTION_ipus),
+      (uint32_t)number_of(executable, TRM_OPTION_tiles_per_ipu), out_target, error);
+  trm_target_release(machine);
   return status;
 }
 
-trm_status trm_program_create_for_executable(trm_executable *executable, const trm_target *target,
-                                             const trm_program_options *options,
-                                             trm_program **out_program, trm_error *error) {
+static trm_status plan(trm_executable *executable, const trm_target *target,
+                       const trm_program_options *options, trm_program **out_program,
+                       trm_error *error) {
   trm_program_options own_options;
   trm_target *own_target = NULL;
   if (options == NULL) {
@@ -77,7 +73,31 @@ trm_status trm_program_create_for_executable(trm_executable *executable, const t
       trm_program_create(executable->module, true, target, options, out_program, error);
   trm_target_release(own_target);
   if (status != TRM_OK) return status;
-  (*out_program)->keeper = trm_executable_retain(executable);
+  (*out_program)->keeper = executable;
   (*out_program)->release = release;
   return TRM_OK;
+}
+
+/* The one by the executable's own options: planned for the first who asks. A failure is not kept:
+ * it may have been for want of memory. */
+static trm_status kept(trm_executable *executable, trm_program **out_program, trm_error *error) {
+  pthread_mutex_lock(&executable->estimating);
+  trm_status status = TRM_OK;
+  if (executable->estimate == NULL) {
+    status = plan(executable, NULL, NULL, &executable->estimate, error);
+    if (status == TRM_OK) executable->estimate->is_kept = true;
+  }
+  *out_program = executable->estimate;
+  pthread_mutex_unlock(&executable->estimating);
+  return status;
+}
+
+trm_status trm_program_create_for_executable(trm_executable *executable, const trm_target *target,
+                                             const trm_program_options *options,
+                                             trm_program **out_program, trm_error *error) {
+  const trm_status status = target == NULL && options == NULL
+                                ? kept(executable, out_program, error)
+                                : plan(executable, target, options, out_program, error);
+  if (status == TRM_OK) (void)trm_executable_retain(executable); /* trm_program_free gives back */
+  return status;
 }

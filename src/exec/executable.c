@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "exec/float_check.h"
+#include "program/program.h"
 
 trm_executable *trm_executable_retain(trm_executable *executable) {
   atomic_fetch_add(&executable->references, 1);
@@ -14,6 +15,8 @@ trm_executable *trm_executable_retain(trm_executable *executable) {
 
 void trm_executable_free(trm_executable *executable) {
   if (executable == NULL || atomic_fetch_sub(&executable->references, 1) != 1) return;
+  trm_program_destroy(executable->estimate);
+  pthread_mutex_destroy(&executable->estimating);
   trm_plan_free(executable->plan);
   trm_module_free(executable->module);
   trm_arena_free(&executable->arena);
@@ -111,6 +114,7 @@ static trm_status executable_new(trm_executable **out_executable, trm_error *err
   trm_executable *executable = trm_allocate_zeroed(1, sizeof *executable);
   CHECK_MEMORY(executable, "an executable");
   atomic_init(&executable->references, 1);
+  pthread_mutex_init(&executable->estimating, NULL);
   *out_executable = executable;
   return TRM_OK;
 }

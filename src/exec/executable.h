@@ -2,6 +2,7 @@
 #ifndef TREMULA_EXEC_EXECUTABLE_H_
 #define TREMULA_EXEC_EXECUTABLE_H_
 
+#include <pthread.h>
 #include <stdatomic.h>
 
 #include "exec/options.h"
@@ -21,6 +22,9 @@ struct trm_executable {
   size_t num_inputs, num_outputs;
   trm_tensor_info *inputs, *outputs;
   int64_t *aliases; /* by output: the input that it updates, or -1 */
+  /* The one estimate by the executable's own options, once somebody has asked for it. */
+  pthread_mutex_t estimating; /* guards it */
+  struct trm_program *estimate;
 };
 
 trm_executable *trm_executable_retain(trm_executable *executable);

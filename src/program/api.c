@@ -195,14 +195,21 @@ trm_status trm_program_create(const trm_module *module, bool optimised, const tr
   return TRM_OK;
 }
 
-void trm_program_free(trm_program *program) {
+void trm_program_destroy(trm_program *program) {
   if (program == NULL) return;
   trm_module_free(program->owned_module);
   trm_module_free(program->planned_module);
   trm_target_release((trm_target *)(uintptr_t)program->target);
-  if (program->release != NULL) program->release(program->keeper);
   trm_arena_free(&program->arena);
   trm_free(program);
+}
+
+void trm_program_free(trm_program *program) {
+  if (program == NULL) return;
+  void (*const release)(void *) = program->release;
+  void *const keeper = program->keeper;
+  if (!program->is_kept) trm_program_destroy(program);
+  if (release != NULL) release(keeper);
 }
 
 trm_program_totals trm_program_get_totals(const trm_program *program) { return program->totals; }

@@ -232,10 +232,14 @@ struct trm_program {
   trm_program_totals totals;
   void (*release)(void *keeper); /* of what keeps `module` alive, when it is not ours; or NULL */
   void *keeper;
+  bool is_kept; /* the keeper's own, which destroys it: trm_program_free only releases the keeper */
   uint32_t num_cuts; /* of a program cut by split.c */
   trm_program_cut *cuts;
   uint32_t num_notes;
   const char **notes; /* what the user should know: assumptions, fallbacks */
 };
+
+/* Frees a program, also one that is kept; NULL: nothing. The keeper is not released. */
+void trm_program_destroy(trm_program *program);
 
 #endif /* TREMULA_PROGRAM_PROGRAM_H_ */

@@ -34,30 +34,21 @@ static const char *value_of(const trm_executable *executable, trm_option_id id) 
 
 static bool is_set(const char *text) { return text[0] != '\0'; }
 
-static trm_status choose_target(trm_executable *executable, trm_target **out_target,
-                                trm_error *error) {
-  trm_target *machine;
-  TRY(trm_target_load(value_of(executable, TRM_OPTION_target), &machine, error));
-  const char *tiles = value_of(executable, TRM_OPTION_tiles_per_ipu);
-  const trm_status status =
-      trm_target_resize(machine, (uint32_t)strtoul(value_of(executable, TRM_OPTION_ipus), NULL, 10),
-                        is_set(tiles) ? (uint32_t)strtoul(tiles, NULL, 10) : 0, out_target, error);
-  trm_target_release(machine);
-  return status;
+static bool is_instrumented(const trm_engine_options *engine) {
+  return trm_engine_option_is_on(engine, TRM_ENGINE_INSTRUMENT) ||
+         trm_engine_option_is_on(engine, TRM_ENGINE_INSTRUMENT_COMPUTE);
 }
 
+/* The executable's own estimate; one with counters in it is made for this report alone. */
 static trm_status plan(trm_executable *executable, const trm_engine_options *engine,
                        trm_program **out_program, trm_error *error) {
+  if (!is_instrumented(engine)) {
+    return trm_program_create_for_executable(executable, NULL, NULL, out_program, error);
+  }
   trm_program_options options = trm_program_options_of(executable);
   TRY(trm_executable_num_replicas(executable, &options.replicas, error));
-  options.instrument = trm_engine_option_is_on(engine, TRM_ENGINE_INSTRUMENT) ||
-                       trm_engine_option_is_on(engine, TRM_ENGINE_INSTRUMENT_COMPUTE);
-  trm_target *target;
-  TRY(choose_target(executable, &target, error));
-  const trm_status status =
-      trm_program_create_for_executable(executable, target, &options, out_program, error);
-  trm_target_release(target);
-  return status;
+  options.instrument = true;
+  return trm_program_create_for_executable(executable, NULL, &options, out_program, error);
 }
 
 /* ---- The directory -------------------------------------------------------------------------- */
@@ -231,8 +222,7 @@ static bool is_lasting(const trm_executable *executable, const trm_engine_option
   for (size_t i = 0; i < sizeof machines / sizeof *machines; ++i) {
     known = known || strcmp(machines[i], value_of(executable, TRM_OPTION_target)) == 0;
   }
-  return known && !trm_engine_option_is_on(options, TRM_ENGINE_INSTRUMENT) &&
-         !trm_engine_option_is_on(options, TRM_ENGINE_INSTRUMENT_COMPUTE);
+  return known && !is_instrumented(options);
 }
 
 static trm_status create(trm_executable *executable, const trm_report_framework *framework,
