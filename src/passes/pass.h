@@ -61,6 +61,8 @@ trm_status trm_pass_top_k(trm_module *module, trm_error *error);
 trm_status trm_pass_hoist(trm_module *module, trm_error *error);
 /* fuse.c: elementwise chains become kLoop fusions. */
 trm_status trm_pass_fuse(trm_module *module, trm_error *error);
+/* library.c: states which calls of Poplar's libraries stand for instructions, for the estimate. */
+trm_status trm_pass_library_calls(trm_module *module, trm_error *error);
 
 /* names.c: names that two instructions or computations have are told apart. */
 trm_status trm_pass_unique_names(trm_module *module, trm_error *error);

@@ -140,8 +140,9 @@ static trm_status make(trm_program *program, const trm_module *module, bool opti
                               &program->recomputed_values, &program->recomputed_bytes, error));
     if (program->recomputed_values > 0) program->module = program->planned_module;
   }
+  TRY(trm_pass_library_calls(program->planned_module, error));
   trm_tile_role **roles;
-  TRY(trm_program_find_roles(program->planned_module, &program->arena, &roles, error));
+  TRY(trm_program_read_roles(program->planned_module, &program->arena, &roles, error));
   trm_plan_options convolution, matmul;
   TRY(plan_options(options, options->conv_memory_proportion, options->convolution_options,
                    "convolutions", &program->arena, &convolution, error));

@@ -119,9 +119,9 @@ trm_status trm_program_build(trm_program_builder *builder, trm_error *error);
 
 /* ---- roles.c -------------------------------------------------------------------------------- */
 
-/* What the original calls compute sets, and which it makes: *out_roles[computation][instruction],
- * in the arena. */
-trm_status trm_program_find_roles(const trm_module *module, trm_arena *arena,
+/* What the original calls compute sets, and which it makes, as the pass library-calls has stated it:
+ * *out_roles[computation][instruction], in the arena. */
+trm_status trm_program_read_roles(const trm_module *module, trm_arena *arena,
                                   trm_tile_role ***out_roles, trm_error *error);
 
 /* ---- plan_log.c ----------------------------------------------------------------------------- */

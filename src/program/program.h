@@ -3,7 +3,8 @@
  *   steps.c        appending steps from costs
  *   entry.c        inputs, outputs, the two walks over the entry
  *   build.c        the walk over a computation: where it runs, results
- *   roles.c        what the original calls compute sets, and which of them it makes
+ *   roles.c        what the original calls compute sets, and which of them it makes: read from
+ *                  what the pass library-calls has stated
  *   narrow.c       what an IPU keeps in float16; recompute.c: what it computes twice
  *   values.c       variables and views; lives.c: when they are used for the last time
  *   costs.c        which op family says what an opcode costs
