@@ -70,7 +70,7 @@ static trm_status plan(trm_executable *executable, const trm_target *target,
     target = own_target;
   }
   const trm_status status =
-      trm_program_create(executable->module, true, target, options, out_program, error);
+      trm_program_create_shared(executable->shared, target, options, out_program, error);
   trm_target_release(own_target);
   if (status != TRM_OK) return status;
   (*out_program)->keeper = executable;

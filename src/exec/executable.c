@@ -19,6 +19,7 @@ void trm_executable_free(trm_executable *executable) {
   pthread_mutex_destroy(&executable->estimating);
   trm_plan_free(executable->plan);
   trm_module_free(executable->module);
+  trm_module_free(executable->shared);
   trm_arena_free(&executable->arena);
   trm_free(executable);
 }
@@ -102,14 +103,6 @@ static trm_half_overflow half_overflow(const trm_options *options) {
              : TRM_HALF_LARGEST;
 }
 
-/* Everything after the passes: the plan and the interface. Takes the module, also on failure. */
-static trm_status finish(trm_executable *executable, trm_error *error) {
-  TRY(trm_plan_build(executable->module,
-                     trm_options_bool(&executable->options, TRM_OPTION_reference),
-                     float_events(&executable->options), &executable->plan, error));
-  return describe(executable, error);
-}
-
 static trm_status executable_new(trm_executable **out_executable, trm_error *error) {
   trm_executable *executable = trm_allocate_zeroed(1, sizeof *executable);
   CHECK_MEMORY(executable, "an executable");
@@ -133,8 +126,15 @@ static trm_status verify(const char *pass, const trm_module *module, void *conte
   return v->observer == NULL ? TRM_OK : v->observer(pass, module, v->context, error);
 }
 
-static trm_status pass_settings(const trm_executable *executable, bool optimise,
-                                trm_pass_settings *out_settings, trm_error *error) {
+/* How the passes of an executable are run. */
+typedef struct pass_run {
+  trm_pass_settings settings;
+  trm_pass_observer observer; /* or NULL */
+  void *context;
+} pass_run;
+
+static trm_status pass_settings(const trm_executable *executable, trm_pass_settings *out_settings,
+                                trm_error *error) {
   const trm_options *options = &executable->options;
   const char *rounding = options->values[TRM_OPTION_stochastic_rounding];
   const trm_stochastic stochastic = strcmp(rounding, "on") == 0 ? TRM_STOCHASTIC_ALL
@@ -149,12 +149,40 @@ static trm_status pass_settings(const trm_executable *executable, bool optimise,
     TRY(trm_executable_num_replicas(executable, &replicas, error));
   }
   *out_settings = (trm_pass_settings){
-      .optimise = optimise,
+      .optimise = trm_options_bool(options, TRM_OPTION_optimise) &&
+                  !trm_options_bool(options, TRM_OPTION_reference),
       .disabled = options->values[TRM_OPTION_disabled_passes],
       .keep_instructions = float_events(options) != 0,
       .rounding = {.stochastic = stochastic, .alike = alike, .replicas = replicas},
       .batch_norm_group = group};
   return TRM_OK;
+}
+
+/* Everything after the shared passes: the host's module, its plan and the interface. */
+static trm_status finish(trm_executable *executable, const pass_run *run, trm_error *error) {
+  TRY(trm_module_clone_lightly(executable->shared, &executable->module, error));
+  executable->module->half_overflow = half_overflow(&executable->options);
+  TRY(trm_passes_run_host(executable->module, &run->settings, run->observer, run->context, error));
+  TRY(trm_plan_build(executable->module,
+                     trm_options_bool(&executable->options, TRM_OPTION_reference),
+                     float_events(&executable->options), &executable->plan, error));
+  return describe(executable, error);
+}
+
+static trm_status compile(trm_executable *executable, const trm_module *module,
+                          trm_pass_observer observer, void *context, trm_error *error) {
+  TRY(trm_module_clone(module, &executable->shared, error));
+  TRY(trm_executable_note_shards(executable->shared, error));
+  executable->shared->half_overflow = half_overflow(&executable->options);
+  verifier v = {observer, context};
+  pass_run run = {.observer = observer, .context = context};
+  if (trm_options_bool(&executable->options, TRM_OPTION_verify)) {
+    run.observer = verify;
+    run.context = &v;
+  }
+  TRY(pass_settings(executable, &run.settings, error));
+  TRY(trm_passes_run(executable->shared, &run.settings, run.observer, run.context, error));
+  return finish(executable, &run, error);
 }
 
 trm_status trm_compile_observed(const trm_module *module, const trm_option *options,
@@ -164,22 +192,7 @@ trm_status trm_compile_observed(const trm_module *module, const trm_option *opti
   TRY(executable_new(&executable, error));
   trm_status status =
       trm_options_parse(&executable->arena, options, num_options, &executable->options, error);
-  if (status == TRM_OK) status = trm_module_clone(module, &executable->module, error);
-  if (status == TRM_OK) status = trm_executable_note_shards(executable->module, error);
-  if (status == TRM_OK) {
-    const bool optimise = trm_options_bool(&executable->options, TRM_OPTION_optimise) &&
-                          !trm_options_bool(&executable->options, TRM_OPTION_reference);
-    verifier v = {observer, context};
-    const bool verifies = trm_options_bool(&executable->options, TRM_OPTION_verify);
-    executable->module->half_overflow = half_overflow(&executable->options);
-    trm_pass_settings settings;
-    status = pass_settings(executable, optimise, &settings, error);
-    if (status == TRM_OK) {
-      status = trm_passes_run_with(executable->module, &settings, verifies ? verify : observer,
-                                   verifies ? &v : context, error);
-    }
-  }
-  if (status == TRM_OK) status = finish(executable, error);
+  if (status == TRM_OK) status = compile(executable, module, observer, context, error);
   if (status != TRM_OK) {
     trm_executable_free(executable);
     return status;
@@ -193,21 +206,20 @@ trm_status trm_compile(const trm_module *module, const trm_option *options, size
   return trm_compile_observed(module, options, num_options, NULL, NULL, out_executable, error);
 }
 
-trm_status trm_executable_from_optimised(trm_module *module, const trm_option *options,
-                                         size_t num_options, trm_executable **out_executable,
-                                         trm_error *error) {
+trm_status trm_executable_from_shared(trm_module *module, const trm_option *options,
+                                      size_t num_options, trm_executable **out_executable,
+                                      trm_error *error) {
   trm_executable *executable;
   trm_status status = executable_new(&executable, error);
   if (status != TRM_OK) {
     trm_module_free(module);
     return status;
   }
-  executable->module = module;
+  executable->shared = module;
   status = trm_options_parse(&executable->arena, options, num_options, &executable->options, error);
-  if (status == TRM_OK) {
-    module->half_overflow = half_overflow(&executable->options);
-    status = finish(executable, error);
-  }
+  pass_run run = {0};
+  if (status == TRM_OK) status = pass_settings(executable, &run.settings, error);
+  if (status == TRM_OK) status = finish(executable, &run, error);
   if (status != TRM_OK) {
     trm_executable_free(executable);
     return status;

@@ -123,24 +123,40 @@ static trm_status copy_options(trm_program *program, const trm_program_options *
   return TRM_OK;
 }
 
-static trm_status make(trm_program *program, const trm_module *module, bool optimised,
-                       trm_error *error) {
+/* Which passes a module has been through. */
+typedef enum passes_done { THROUGH_NONE, THROUGH_SHARED, THROUGH_ALL } passes_done;
+
+/* The passes that are left to run, and those whose effect depends on the options. */
+static trm_status run_passes(trm_program *program, const trm_module *module, passes_done done,
+                             trm_error *error) {
   const trm_program_options *options = &program->options;
-  TRY(check_options(options, program->target, error));
   program->module = module;
-  if (!optimised) {
+  if (done == THROUGH_NONE) {
+    const trm_pass_settings settings = {.optimise = true};
     TRY(trm_module_clone(module, &program->owned_module, error));
-    TRY(trm_passes_run(program->owned_module, true, NULL, NULL, error));
+    TRY(trm_passes_run(program->owned_module, &settings, NULL, NULL, error));
+  } else if (done == THROUGH_SHARED) {
+    TRY(trm_module_clone_lightly(module, &program->owned_module, error));
+  }
+  if (program->owned_module != NULL) {
+    TRY(trm_passes_run_ipu(program->owned_module, error));
     program->module = program->owned_module;
   }
-  TRY(trm_module_clone(program->module, &program->planned_module, error));
-  TRY(trm_program_narrow(program->planned_module, error));
+  TRY(trm_module_clone_lightly(program->module, &program->planned_module, error));
+  TRY(trm_pass_narrow(program->planned_module, error));
   if (options->recompute && !trm_module_has_pipeline(program->module)) {
     TRY(trm_program_recompute(program->planned_module, trm_order_kind_of(options),
                               &program->recomputed_values, &program->recomputed_bytes, error));
     if (program->recomputed_values > 0) program->module = program->planned_module;
   }
-  TRY(trm_pass_library_calls(program->planned_module, error));
+  return trm_pass_library_calls(program->planned_module, error);
+}
+
+static trm_status make(trm_program *program, const trm_module *module, passes_done done,
+                       trm_error *error) {
+  const trm_program_options *options = &program->options;
+  TRY(check_options(options, program->target, error));
+  TRY(run_passes(program, module, done, error));
   trm_tile_role **roles;
   TRY(trm_program_read_roles(program->planned_module, &program->arena, &roles, error));
   trm_plan_options convolution, matmul;
@@ -179,21 +195,34 @@ static trm_status make(trm_program *program, const trm_module *module, bool opti
   return TRM_OK;
 }
 
-trm_status trm_program_create(const trm_module *module, bool optimised, const trm_target *target,
-                              const trm_program_options *options, trm_program **out_program,
-                              trm_error *error) {
+static trm_status create(const trm_module *module, passes_done done, const trm_target *target,
+                         const trm_program_options *options, trm_program **out_program,
+                         trm_error *error) {
   trm_program *program = trm_allocate_zeroed(1, sizeof *program);
   CHECK_MEMORY(program, "a program");
   trm_target_retain((trm_target *)(uintptr_t)target);
   program->target = target;
   trm_status status = copy_options(program, options, error);
-  if (status == TRM_OK) status = make(program, module, optimised, error);
+  if (status == TRM_OK) status = make(program, module, done, error);
   if (status != TRM_OK) {
     trm_program_free(program);
     return status;
   }
   *out_program = program;
   return TRM_OK;
+}
+
+trm_status trm_program_create(const trm_module *module, bool optimised, const trm_target *target,
+                              const trm_program_options *options, trm_program **out_program,
+                              trm_error *error) {
+  return create(module, optimised ? THROUGH_ALL : THROUGH_NONE, target, options, out_program,
+                error);
+}
+
+trm_status trm_program_create_shared(const trm_module *module, const trm_target *target,
+                                     const trm_program_options *options, trm_program **out_program,
+                                     trm_error *error) {
+  return create(module, THROUGH_SHARED, target, options, out_program, error);
 }
 
 void trm_program_destroy(trm_program *program) {

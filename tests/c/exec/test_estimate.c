@@ -65,9 +65,90 @@ static void test_asked_at_once(void **state) {
   trm_executable_free(executable);
 }
 
+/* Two shards whose elementwise chains the host makes one fusion of. */
+static const char shards[] =
+    "HloModule m\nENTRY e { x = f32[4096] parameter(0), sharding={maximal device=0}\n"
+    "  a = f32[4096] sine(x), sharding={maximal device=0}\n"
+    "  b = f32[4096] add(a, x), sharding={maximal device=0}\n"
+    "  c = f32[4096] cosine(b), sharding={maximal device=1}\n"
+    "  ROOT d = f32[4096] multiply(c, b), sharding={maximal device=1} }\n";
+
+static size_t count(const char *text_of, const char *word) {
+  size_t found = 0;
+  for (const char *at = strstr(text_of, word); at != NULL; at = strstr(at + 1, word)) ++found;
+  return found;
+}
+
+/* Each tail makes its own fusions. */
+static void test_tails_are_apart(void **state) {
+  (void)state;
+  const trm_option options[1] = {{"ipus", "2"}};
+  char *host, *ipu;
+  trm_error error;
+  trm_executable *executable = test_compile(shards, &options[0]);
+  trm_program *program = estimate_of(executable, NULL);
+  assert_int_equal(trm_executable_print(executable, &host, &error), TRM_OK);
+  assert_int_equal(trm_module_print(program->module, &ipu, &error), TRM_OK);
+  assert_int_equal(count(host, " fusion("), 1);
+  assert_int_equal(count(ipu, " fusion("), 2);
+  assert_int_equal(trm_program_get_totals(program).num_ipus, 2);
+  trm_free(host);
+  trm_free(ipu);
+  trm_program_free(program);
+  trm_executable_free(executable);
+}
+
+static trm_program_totals totals_of(trm_executable *executable) {
+  trm_program *program = estimate_of(executable, NULL);
+  const trm_program_totals totals = trm_program_get_totals(program);
+  trm_program_free(program);
+  return totals;
+}
+
+static void expect_same(trm_program_totals a, trm_program_totals b) {
+  assert_int_equal(a.cycles, b.cycles);
+  assert_int_equal(a.memory_bytes, b.memory_bytes);
+  assert_int_equal(a.worst_tile_bytes, b.worst_tile_bytes);
+}
+
+/* How the host runs the program, and whether it comes out of a file, is nothing to the estimate. */
+static void test_whatever_the_host_does(void **state) {
+  (void)state;
+  static const char chain[] =
+      "HloModule m\nENTRY e { x = f32[4096] parameter(0)  y = f32[4096] parameter(1)\n"
+      "  a = f32[4096] sine(x)  b = f32[4096] add(a, y)  c = f32[4096] multiply(b, b)\n"
+      "  ROOT d = f32[4096] tanh(c) }\n";
+  const trm_option ways[4] = {{"optimise", "true"},
+                              {"overflow", "true"},
+                              {"disabled_passes", "fuse"},
+                              {"reference", "true"}};
+  trm_program_totals first = {0};
+  for (int w = 0; w < 4; ++w) {
+    trm_error error;
+    void *data;
+    size_t size;
+    trm_executable *executable = test_compile(chain, &ways[w]), *loaded;
+    if (w == 0) first = totals_of(executable);
+    expect_same(first, totals_of(executable));
+    assert_int_equal(trm_executable_serialize(executable, &data, &size, &error), TRM_OK);
+    assert_int_equal(trm_executable_deserialize(data, size, &loaded, &error), TRM_OK);
+    expect_same(first, totals_of(loaded));
+    char *before, *after;
+    assert_int_equal(trm_executable_print(executable, &before, &error), TRM_OK);
+    assert_int_equal(trm_executable_print(loaded, &after, &error), TRM_OK);
+    assert_string_equal(before, after);
+    trm_free(before);
+    trm_free(after);
+    trm_free(data);
+    trm_executable_free(loaded);
+    trm_executable_free(executable);
+  }
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_made_once),
-                                     cmocka_unit_test(test_outlives_its_owner),
-                                     cmocka_unit_test(test_asked_at_once)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_made_once), cmocka_unit_test(test_outlives_its_owner),
+      cmocka_unit_test(test_asked_at_once), cmocka_unit_test(test_tails_are_apart),
+      cmocka_unit_test(test_whatever_the_host_does)};
   return cmocka_run_group_tests_name("estimate", tests, NULL, NULL);
 }
