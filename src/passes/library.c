@@ -15,9 +15,6 @@
 #include "passes/library.h"
 #include "passes/pass.h"
 
-/* Elementwise trees of at most so many elements are one expression in the original. */
-enum { EXPRESSION_ELEMENTS = 8 };
-
 static const uint32_t none = TRM_NO_INDEX;
 
 typedef trm_library_finder finder;
@@ -302,7 +299,7 @@ static bool may_be_in_expression(const finder *f, uint32_t n) {
   const trm_instruction *i = at(f, n);
   const trm_library_call *call = call_of(f, n);
   if (!trm_opcode_is_elementwise(i->opcode) || !trm_shape_is_array(&i->shape) ||
-      trm_shape_count(&i->shape) > EXPRESSION_ELEMENTS || i->num_control_predecessors > 0 ||
+      trm_shape_count(&i->shape) > TRM_EXPRESSION_ELEMENTS || i->num_control_predecessors > 0 ||
       i->opcode == TRM_OP_BITCAST_CONVERT || call->joins || call->is_absorbed) {
     return false;
   }
@@ -432,7 +429,7 @@ static uint32_t list_attributes(trm_arena *arena, const trm_library_call *call,
     out_list[count++] = TRM_LIBRARY_GROUP;
     out_list[count++] = number_text(arena, call->group);
   }
-  if (call->joins || call->is_absorbed || call->is_shared || call->is_plain) {
+  if (call->joins || call->is_absorbed || call->is_shared || call->is_plain || call->in_half) {
     out_list[count++] = TRM_LIBRARY_IS;
     out_list[count++] = flags_text(arena, call);
   }
@@ -492,6 +489,7 @@ static trm_status find_all(finder *f, trm_error *error) {
     find_binary(f, n);
   }
   for (uint32_t n = count; n-- > 0;) TRY(find_expression(f, n, error));
+  trm_library_find_casts(f);
   return TRM_OK;
 }
 

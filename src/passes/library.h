@@ -24,10 +24,14 @@
   FLAG(joins, "joined")         /* its user's compute set computes it, in the same place */ \
   FLAG(is_absorbed, "absorbed") /* another instruction's compute set computes it */         \
   FLAG(is_shared, "shared")     /* equal ones are compiled once */                          \
-  FLAG(is_plain, "plain")       /* the word has no number */
+  FLAG(is_plain, "plain")       /* the word has no number */                                \
+  FLAG(in_half, "halves")       /* of a fusion: float32 is only inside, outside there are halves */
 #define TRM_LIBRARY_NUMBER "library_number" /* behind the word, and one more: the first has 1 */
 #define TRM_LIBRARY_GROUP "library_group"   /* calls of a group share the number behind the word */
 #define TRM_LIBRARY_IS "library_is"
+
+/* Elementwise trees of at most so many elements are one expression in the original. */
+enum { TRM_EXPRESSION_ELEMENTS = 8 };
 
 typedef struct trm_library_call {
 #define TEXT(field, attribute) const char *field;
@@ -76,5 +80,8 @@ trm_status trm_library_find_layers(trm_library_finder *f, trm_error *error);
  * into. */
 trm_status trm_library_find_kernels(trm_library_finder *f, trm_error *error);
 trm_status trm_library_find_norms(trm_library_finder *f, trm_error *error);
+
+/* At last: conversions that vertices do not make. */
+void trm_library_find_casts(trm_library_finder *f);
 
 #endif /* TREMULA_PASSES_LIBRARY_H_ */

@@ -58,6 +58,7 @@ typedef struct trm_tile_role {
   const char *key;    /* of what is shared, what must be equal beside the vertices; or NULL */
   bool is_shared;     /* equal ones are compiled once */
   bool is_plain;      /* the word has no number */
+  bool in_half;       /* of a fusion: what comes in and goes out is float16 */
 } trm_tile_role;
 
 typedef struct trm_phase {

@@ -153,6 +153,31 @@ static void test_pools(void **state) {
          {"m", "library_word=\"max-pool\",library_part=\"maxPool2x2\""});
 }
 
+/* float32 between halves is only inside the vertices; of a few elements it is computed. */
+static void test_casts_in_a_fusion(void **state) {
+  (void)state;
+  EXPECT("f { x = f16[64] parameter(0)  w = f32[64] convert(x)  s = f32[64] sine(w)\n"
+         "  ROOT h = f16[64] convert(s) }\n"
+         "g { x = f16[4] parameter(0)  v = f32[4] convert(x)  t = f32[4] sine(v)\n"
+         "  ROOT i = f16[4] convert(t) }\n"
+         "ENTRY e { p = f16[64] parameter(0)  q = f16[4] parameter(1)\n"
+         "  a = f16[64] fusion(p), kind=kLoop, calls=f\n"
+         "  b = f16[4] fusion(q), kind=kLoop, calls=g\n"
+         "  ROOT r = (f16[64], f16[4]) tuple(a, b) }\n",
+         {"a", "library_is=\"halves\""}, {"w", "library_is=\"absorbed\""},
+         {"h", "library_is=\"absorbed\""}, {"v", ""}, {"i", ""});
+}
+
+/* An operand of full size that is float32 makes the first conversion real. */
+static void test_casts_of_mixed_operands(void **state) {
+  (void)state;
+  EXPECT("f { x = f16[64] parameter(0)  y = f32[64] parameter(1)  w = f32[64] convert(x)\n"
+         "  s = f32[64] add(w, y)  ROOT h = f16[64] convert(s) }\n"
+         "ENTRY e { p = f16[64] parameter(0)  q = f32[64] parameter(1)\n"
+         "  ROOT a = f16[64] fusion(p, q), kind=kLoop, calls=f }\n",
+         {"a", ""}, {"w", ""}, {"h", ""});
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_scaled_add),
                                      cmocka_unit_test(test_scaled_add_in_a_fusion),
@@ -162,6 +187,8 @@ int main(void) {
                                      cmocka_unit_test(test_sum_of_squares),
                                      cmocka_unit_test(test_nonlinearities),
                                      cmocka_unit_test(test_marks),
-                                     cmocka_unit_test(test_pools)};
+                                     cmocka_unit_test(test_pools),
+                                     cmocka_unit_test(test_casts_in_a_fusion),
+                                     cmocka_unit_test(test_casts_of_mixed_operands)};
   return cmocka_run_group_tests_name("library", tests, NULL, NULL);
 }
