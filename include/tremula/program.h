@@ -130,8 +130,9 @@ TRM_API void trm_program_options_of(const trm_executable *executable, trm_progra
 TRM_API trm_status trm_program_create(const trm_module *module, bool optimised,
                                       const trm_target *target, const trm_program_options *options,
                                       trm_program **out_program, trm_error *error);
-/* The same for an executable, which the program keeps alive. A target and options that are NULL are
- * those that it was compiled with. */
+/* The same of what an executable was compiled from; the executable is kept alive. A target and
+ * options that are NULL are those that it was compiled with. With both NULL the executable plans
+ * once and keeps the program: all who ask, on any thread, get that one. */
 TRM_API trm_status trm_program_create_for_executable(trm_executable *executable,
                                                      const trm_target *target,
                                                      const trm_program_options *options,

@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "exec/float_check.h"
+#include "program/program.h"
 
 trm_executable *trm_executable_retain(trm_executable *executable) {
   atomic_fetch_add(&executable->references, 1);
@@ -14,8 +15,11 @@ trm_executable *trm_executable_retain(trm_executable *executable) {
 
 void trm_executable_free(trm_executable *executable) {
   if (executable == NULL || atomic_fetch_sub(&executable->references, 1) != 1) return;
+  trm_program_destroy(executable->estimate);
+  pthread_mutex_destroy(&executable->estimating);
   trm_plan_free(executable->plan);
   trm_module_free(executable->module);
+  trm_module_free(executable->shared);
   trm_arena_free(&executable->arena);
   trm_free(executable);
 }
@@ -96,17 +100,11 @@ static trm_half_overflow half_overflow(const trm_options *options) {
   return hides ? TRM_HALF_NAN : options->half_overflow;
 }
 
-/* Everything after the passes: the plan and the interface. Takes the module, also on failure. */
-static trm_status finish(trm_executable *executable, trm_error *error) {
-  TRY(trm_plan_build(executable->module, executable->options.reference,
-                     float_events(&executable->options), &executable->plan, error));
-  return describe(executable, error);
-}
-
 static trm_status executable_new(trm_executable **out_executable, trm_error *error) {
   trm_executable *executable = trm_allocate_zeroed(1, sizeof *executable);
   CHECK_MEMORY(executable, "an executable");
   atomic_init(&executable->references, 1);
+  pthread_mutex_init(&executable->estimating, NULL);
   *out_executable = executable;
   return TRM_OK;
 }
@@ -125,15 +123,22 @@ static trm_status verify(const char *pass, const trm_module *module, void *conte
   return v->observer == NULL ? TRM_OK : v->observer(pass, module, v->context, error);
 }
 
-static trm_status pass_settings(const trm_executable *executable, bool optimise,
-                                trm_pass_settings *out_settings, trm_error *error) {
+/* How the passes of an executable are run. */
+typedef struct pass_run {
+  trm_pass_settings settings;
+  trm_pass_observer observer; /* or NULL */
+  void *context;
+} pass_run;
+
+static trm_status pass_settings(const trm_executable *executable, trm_pass_settings *out_settings,
+                                trm_error *error) {
   const trm_options *options = &executable->options;
   uint32_t replicas = 1;
   if (options->stochastic_rounding == TRM_STOCHASTIC_IDENTICAL || options->prng_stability ||
       options->batch_norm_group_size > 1) {
     TRY(trm_executable_num_replicas(executable, &replicas, error));
   }
-  *out_settings = (trm_pass_settings){.optimise = optimise,
+  *out_settings = (trm_pass_settings){.optimise = options->optimise && !options->reference,
                                       .disabled = options->disabled_passes,
                                       .keep_instructions = float_events(options) != 0,
                                       .rounding = {.stochastic = options->stochastic_rounding,
@@ -143,6 +148,32 @@ static trm_status pass_settings(const trm_executable *executable, bool optimise,
   return TRM_OK;
 }
 
+/* Everything after the shared passes: the host's module, its plan and the interface. */
+static trm_status finish(trm_executable *executable, const pass_run *run, trm_error *error) {
+  TRY(trm_module_clone_lightly(executable->shared, &executable->module, error));
+  executable->module->half_overflow = half_overflow(&executable->options);
+  TRY(trm_passes_run_host(executable->module, &run->settings, run->observer, run->context, error));
+  TRY(trm_plan_build(executable->module, executable->options.reference,
+                     float_events(&executable->options), &executable->plan, error));
+  return describe(executable, error);
+}
+
+static trm_status compile(trm_executable *executable, const trm_module *module,
+                          trm_pass_observer observer, void *context, trm_error *error) {
+  TRY(trm_module_clone(module, &executable->shared, error));
+  TRY(trm_executable_note_shards(executable->shared, error));
+  executable->shared->half_overflow = half_overflow(&executable->options);
+  verifier v = {observer, context};
+  pass_run run = {.observer = observer, .context = context};
+  if (executable->options.verify) {
+    run.observer = verify;
+    run.context = &v;
+  }
+  TRY(pass_settings(executable, &run.settings, error));
+  TRY(trm_passes_run(executable->shared, &run.settings, run.observer, run.context, error));
+  return finish(executable, &run, error);
+}
+
 trm_status trm_compile_observed(const trm_module *module, const trm_option *options,
                                 size_t num_options, trm_pass_observer observer, void *context,
                                 trm_executable **out_executable, trm_error *error) {
@@ -150,21 +181,7 @@ trm_status trm_compile_observed(const trm_module *module, const trm_option *opti
   TRY(executable_new(&executable, error));
   trm_status status =
       trm_options_parse(&executable->arena, options, num_options, &executable->options, error);
-  if (status == TRM_OK) status = trm_module_clone(module, &executable->module, error);
-  if (status == TRM_OK) status = trm_executable_note_shards(executable->module, error);
-  if (status == TRM_OK) {
-    const bool optimise = executable->options.optimise && !executable->options.reference;
-    verifier v = {observer, context};
-    const bool verifies = executable->options.verify;
-    executable->module->half_overflow = half_overflow(&executable->options);
-    trm_pass_settings settings;
-    status = pass_settings(executable, optimise, &settings, error);
-    if (status == TRM_OK) {
-      status = trm_passes_run_with(executable->module, &settings, verifies ? verify : observer,
-                                   verifies ? &v : context, error);
-    }
-  }
-  if (status == TRM_OK) status = finish(executable, error);
+  if (status == TRM_OK) status = compile(executable, module, observer, context, error);
   if (status != TRM_OK) {
     trm_executable_free(executable);
     return status;
@@ -178,21 +195,20 @@ trm_status trm_compile(const trm_module *module, const trm_option *options, size
   return trm_compile_observed(module, options, num_options, NULL, NULL, out_executable, error);
 }
 
-trm_status trm_executable_from_optimised(trm_module *module, const trm_option *options,
-                                         size_t num_options, trm_executable **out_executable,
-                                         trm_error *error) {
+trm_status trm_executable_from_shared(trm_module *module, const trm_option *options,
+                                      size_t num_options, trm_executable **out_executable,
+                                      trm_error *error) {
   trm_executable *executable;
   trm_status status = executable_new(&executable, error);
   if (status != TRM_OK) {
     trm_module_free(module);
     return status;
   }
-  executable->module = module;
+  executable->shared = module;
   status = trm_options_parse(&executable->arena, options, num_options, &executable->options, error);
-  if (status == TRM_OK) {
-    module->half_overflow = half_overflow(&executable->options);
-    status = finish(executable, error);
-  }
+  pass_run run = {0};
+  if (status == TRM_OK) status = pass_settings(executable, &run.settings, error);
+  if (status == TRM_OK) status = finish(executable, &run, error);
   if (status != TRM_OK) {
     trm_executable_free(executable);
     return status;

@@ -2,6 +2,7 @@
 #ifndef TREMULA_EXEC_EXECUTABLE_H_
 #define TREMULA_EXEC_EXECUTABLE_H_
 
+#include <pthread.h>
 #include <stdatomic.h>
 
 #include "exec/options.h"
@@ -11,7 +12,8 @@
 struct trm_executable {
   atomic_int references;
   trm_arena arena;
-  trm_module *module; /* optimised, fused, scheduled */
+  trm_module *shared; /* through the passes that host and IPU share: what a file holds */
+  trm_module *module; /* the host's, of that; its constants are those of `shared` */
   trm_plan *plan;
   trm_options options;
   /* What planning for an IPU has found, if anything: that it fits, or the words in which it does
@@ -21,6 +23,9 @@ struct trm_executable {
   size_t num_inputs, num_outputs;
   trm_tensor_info *inputs, *outputs;
   int64_t *aliases; /* by output: the input that it updates, or -1 */
+  /* The one estimate by the executable's own options, once somebody has asked for it. */
+  pthread_mutex_t estimating; /* guards it */
+  struct trm_program *estimate;
 };
 
 trm_executable *trm_executable_retain(trm_executable *executable);
@@ -33,10 +38,10 @@ trm_status trm_compile_observed(const trm_module *module, const trm_option *opti
                                 size_t num_options, trm_pass_observer observer, void *context,
                                 trm_executable **out_executable, trm_error *error);
 
-/* Makes an executable of a module that has been through the passes. Takes the module, also on
- * failure. */
-trm_status trm_executable_from_optimised(trm_module *module, const trm_option *options,
-                                         size_t num_options, trm_executable **out_executable,
-                                         trm_error *error);
+/* Makes an executable of a module that has been through the shared passes. Takes the module, also
+ * on failure. */
+trm_status trm_executable_from_shared(trm_module *module, const trm_option *options,
+                                      size_t num_options, trm_executable **out_executable,
+                                      trm_error *error);
 
 #endif /* TREMULA_EXEC_EXECUTABLE_H_ */

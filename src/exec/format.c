@@ -1,7 +1,7 @@
 /* Owns: the file format of executables (docs/executable_format.md).
  *
- * The file holds the optimised module and the options. What depends on the CPU, kernels and packed
- * weights, is made again when it is loaded. */
+ * The file holds the module after the passes that host and IPU share, and the options. What depends
+ * on the CPU, kernels and packed weights, is made again when it is loaded. */
 #define XXH_INLINE_ALL
 #include <string.h>
 #include <xxhash.h>
@@ -12,7 +12,7 @@
 /* All numbers are little-endian. */
 static const char magic[8] = {'T', 'R', 'M', 'E', 'X', 'E', 'C', '\n'};
 enum {
-  FORMAT_VERSION = 1,
+  FORMAT_VERSION = 2,
   HEADER_BYTES = 8 + 4 + 4 + 8 + 8,
   FLAG_FITS = 1,  /* one of them or none */
   FLAG_MISFIT = 2 /* the payload says why */
@@ -43,7 +43,7 @@ trm_status trm_executable_serialize(const trm_executable *executable, void **out
                                     size_t *out_size, trm_error *error) {
   void *proto;
   size_t proto_size;
-  TRY(trm_module_serialize(executable->module, &proto, &proto_size, error));
+  TRY(trm_module_serialize(executable->shared, &proto, &proto_size, error));
   trm_text payload = {0};
   append_number(&payload, TRM_NUM_OPTIONS, 4);
   for (int i = 0; i < TRM_NUM_OPTIONS; ++i) {
@@ -124,7 +124,7 @@ static trm_status read_payload(reader *r, uint64_t flags, trm_arena *scratch,
     trm_module_free(module);
     return status;
   }
-  TRY(trm_executable_from_optimised(module, options, (size_t)num_options, out_executable, error));
+  TRY(trm_executable_from_shared(module, options, (size_t)num_options, out_executable, error));
   (*out_executable)->known_to_fit = (flags & FLAG_FITS) != 0;
   if (misfit == NULL) return TRM_OK;
   (*out_executable)->misfit = trm_arena_string(&(*out_executable)->arena, misfit, strlen(misfit));

@@ -89,7 +89,7 @@ trm_status trm_executable_note_shards(trm_module *module, trm_error *error) {
 }
 
 uint32_t trm_executable_num_shards(const trm_executable *executable) {
-  const char *text = executable->module->frontend_side_table;
+  const char *text = executable->shared->frontend_side_table;
   json_t *table = text == NULL ? NULL : json_loads(text, 0, NULL);
   const json_int_t shards = json_integer_value(json_object_get(table, shards_key));
   json_decref(table);

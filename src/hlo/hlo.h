@@ -347,6 +347,10 @@ struct trm_module {
 trm_status trm_module_create(const char *name, trm_module **out_module, trm_error *error);
 /* A deep copy in an arena of its own. */
 trm_status trm_module_clone(const trm_module *module, trm_module **out_module, trm_error *error);
+/* The same, but constants keep their numbers where the module has them: it must outlive the copy.
+ */
+trm_status trm_module_clone_lightly(const trm_module *module, trm_module **out_module,
+                                    trm_error *error);
 
 /* Appends an empty computation; the index is stable, the pointer is not. */
 trm_status trm_module_add_computation(trm_module *module, const char *name, uint32_t *out_index,

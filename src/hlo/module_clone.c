@@ -6,6 +6,7 @@
 /* Copies every attribute of an instruction into another arena. */
 typedef struct copier {
   trm_arena *arena;
+  bool shares_literals;
   bool failed;
 } copier;
 
@@ -26,7 +27,7 @@ static trm_dims copy_dims(copier *c, trm_dims dims) {
 }
 
 static const trm_literal *copy_literal(copier *c, const trm_literal *literal) {
-  if (literal == NULL) return NULL;
+  if (literal == NULL || c->shares_literals) return literal;
   trm_literal *copy = copy_block(c, literal, sizeof *literal);
   if (copy == NULL) return NULL;
   if (!trm_shape_copy(c->arena, &literal->shape, &copy->shape)) c->failed = true;
@@ -127,10 +128,11 @@ static trm_instruction copy_instruction(copier *c, const trm_computation *comput
   return to;
 }
 
-trm_status trm_module_clone(const trm_module *module, trm_module **out_module, trm_error *error) {
+static trm_status clone_module(const trm_module *module, bool shares_literals,
+                               trm_module **out_module, trm_error *error) {
   trm_module *clone;
   TRY(trm_module_create(module->name, &clone, error));
-  copier c = {&clone->arena, false};
+  copier c = {&clone->arena, shares_literals, false};
   clone->entry = module->entry;
   clone->next_id = module->next_id;
   clone->is_scheduled = module->is_scheduled;
@@ -163,4 +165,13 @@ trm_status trm_module_clone(const trm_module *module, trm_module **out_module, t
   }
   *out_module = clone;
   return TRM_OK;
+}
+
+trm_status trm_module_clone(const trm_module *module, trm_module **out_module, trm_error *error) {
+  return clone_module(module, false, out_module, error);
+}
+
+trm_status trm_module_clone_lightly(const trm_module *module, trm_module **out_module,
+                                    trm_error *error) {
+  return clone_module(module, true, out_module, error);
 }

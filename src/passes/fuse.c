@@ -1,4 +1,5 @@
-/* Owns: making kLoop fusions of elementwise instructions.
+/* Owns: making kLoop fusions of elementwise instructions, for the host's strip programs and, on an
+ * IPU, for chains that lie in one place.
  *
  * Instructions are visited from users to producers. An instruction joins the group of its users
  * when all of them are in that one group, or, as one more result, when those that are not come
@@ -23,6 +24,7 @@ typedef struct group {
 
 typedef struct fuser {
   trm_edit edit;
+  bool by_shard;      /* what runs on different IPUs stays apart */
   uint32_t count;     /* instructions before the pass */
   uint32_t *group_of; /* by instruction */
   bool *is_result;    /* used outside its group */
@@ -83,7 +85,6 @@ static trm_status list_users(fuser *f, const trm_computation *computation, trm_e
   return TRM_OK;
 }
 
-/* What runs on different IPUs stays apart: the model of the machine reads it from the module. */
 static bool same_shard(const trm_instruction *a, const trm_instruction *b) {
   return a->sharding == b->sharding ||
          (a->sharding != NULL && b->sharding != NULL && strcmp(a->sharding, b->sharding) == 0);
@@ -96,7 +97,7 @@ static bool may_join(const fuser *f, const trm_computation *computation, trm_ind
   const trm_instruction *instruction = &computation->instructions[i];
   if (!trm_shape_same_dims(&instruction->shape,
                            &computation->instructions[candidate->shape].shape) ||
-      !same_shard(instruction, &computation->instructions[candidate->shape]) ||
+      (f->by_shard && !same_shard(instruction, &computation->instructions[candidate->shape])) ||
       candidate->members >= MAX_MEMBERS ||
       candidate->operands + instruction->num_operands > MAX_OPERANDS) {
     return false;
@@ -313,9 +314,10 @@ done:
   return status;
 }
 
-static trm_status fuse_computation(trm_module *module, uint32_t index, trm_error *error) {
+static trm_status fuse_computation(trm_module *module, uint32_t index, bool by_shard,
+                                   trm_error *error) {
   const trm_computation *computation = &module->computations[index];
-  fuser f = {.count = computation->num_instructions};
+  fuser f = {.count = computation->num_instructions, .by_shard = by_shard};
   TRY(trm_edit_begin(&f.edit, module, index, error));
   trm_status status = TRM_OK;
   f.group_of = trm_allocate((f.count + 1) * sizeof *f.group_of);
@@ -339,16 +341,24 @@ done:
   return trm_edit_end(&f.edit, status, error);
 }
 
-trm_status trm_pass_fuse(trm_module *module, trm_error *error) {
+static trm_status fuse_module(trm_module *module, bool by_shard, trm_error *error) {
   const uint32_t count = module->num_computations;
   bool *runs = trm_allocate_zeroed(count, sizeof *runs);
   CHECK_MEMORY(runs, "the call graph");
   trm_module_mark_running(module, runs);
   trm_status status = TRM_OK;
   for (uint32_t c = 0; c < count && status == TRM_OK; ++c) {
-    if (runs[c]) status = fuse_computation(module, c, error);
+    if (runs[c]) status = fuse_computation(module, c, by_shard, error);
   }
   trm_free(runs);
   TRY(status);
   return trm_module_compact(module, error);
+}
+
+trm_status trm_pass_fuse(trm_module *module, trm_error *error) {
+  return fuse_module(module, false, error);
+}
+
+trm_status trm_pass_place_together(trm_module *module, trm_error *error) {
+  return fuse_module(module, true, error);
 }

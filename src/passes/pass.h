@@ -1,10 +1,15 @@
-/* The passes: each changes a module and leaves it valid. pipeline.c reads as the compiler.
+/* The passes: each changes a module and leaves it valid. pipeline.c reads as the compiler: passes
+ * that all share, then one tail for the host, that runs the module, and one for an IPU, for which
+ * it is planned.
  *
- * Before the passes the module is as its reader made it. After them:
- *   - no call and no fusion but ours is left; every while and conditional owns its computations;
+ * Before the passes the module is as its reader made it. After those that are shared:
+ *   - no call and no fusion is left; every while and conditional owns its computations;
  *   - tuples appear only around control flow and multiple results;
- *   - elementwise chains are kLoop fusions (fuse.c);
- *   - the order of the instructions is the order of execution. */
+ *   - the order of the instructions is the order of execution.
+ * After the host's: elementwise chains are kLoop fusions, strip programs (fuse.c).
+ * After the IPU's: elementwise chains that lie in one place are kLoop fusions. The estimate goes on
+ * in a copy: values have the types that an IPU keeps them in (narrow.c), and instructions state
+ * which calls of Poplar's libraries they are (library.c). */
 #ifndef TREMULA_PASSES_PASS_H_
 #define TREMULA_PASSES_PASS_H_
 
@@ -59,8 +64,16 @@ trm_status trm_pass_expand_batch_norm(trm_module *module, trm_error *error);
 trm_status trm_pass_top_k(trm_module *module, trm_error *error);
 /* hoist.c: moves out of while loops what does not change in them. */
 trm_status trm_pass_hoist(trm_module *module, trm_error *error);
-/* fuse.c: elementwise chains become kLoop fusions. */
+/* fuse.c: elementwise chains become kLoop fusions: for the host, across shards too. */
 trm_status trm_pass_fuse(trm_module *module, trm_error *error);
+/* The same for an IPU: a chain lies where its largest operand does, and what is only inside needs
+ * no array. What is on different IPUs stays apart. */
+trm_status trm_pass_place_together(trm_module *module, trm_error *error);
+/* narrow.c: gives values the types that an IPU keeps them in. Only shapes change: the module can be
+ * planned then, not run. */
+trm_status trm_pass_narrow(trm_module *module, trm_error *error);
+/* library.c: states which calls of Poplar's libraries stand for instructions, for the estimate. */
+trm_status trm_pass_library_calls(trm_module *module, trm_error *error);
 
 /* names.c: names that two instructions or computations have are told apart. */
 trm_status trm_pass_unique_names(trm_module *module, trm_error *error);
@@ -77,13 +90,16 @@ typedef struct trm_pass_settings {
   uint32_t batch_norm_group; /* of replicas with common statistics; 0, 1: none */
 } trm_pass_settings;
 
-/* Runs the pipeline. */
-trm_status trm_passes_run_with(trm_module *module, const trm_pass_settings *settings,
+/* Those that host and IPU share, in order. */
+trm_status trm_passes_run(trm_module *module, const trm_pass_settings *settings,
+                          trm_pass_observer observer, void *context, trm_error *error);
+/* The host's tail, after them. */
+trm_status trm_passes_run_host(trm_module *module, const trm_pass_settings *settings,
                                trm_pass_observer observer, void *context, trm_error *error);
-/* Runs the pipeline. Without `optimise` only what the engine cannot do without. */
-trm_status trm_passes_run(trm_module *module, bool optimise, trm_pass_observer observer,
-                          void *context, trm_error *error);
-/* The name of the i-th pass, or NULL behind the last (documentation, --dump-after). */
+/* The IPU's tail, after them: whatever the settings of the host. */
+trm_status trm_passes_run_ipu(trm_module *module, trm_error *error);
+/* The name of the i-th pass that is shared or the host's, or NULL behind the last (documentation,
+ * --dump-after). */
 const char *trm_pass_name(size_t i);
 
 #endif /* TREMULA_PASSES_PASS_H_ */

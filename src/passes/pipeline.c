@@ -1,4 +1,4 @@
-/* Owns: the order of the passes. */
+/* Owns: the order of the passes: what is shared, the host's tail, the IPU's tail. */
 #include <string.h>
 
 #include "base/wait.h"
@@ -44,11 +44,20 @@ static const pass_row pipeline[] = {
     {"hoist", trm_pass_hoist, OPTIMISING, NULL},
     {"common-subexpressions-again", trm_pass_common_subexpressions, OPTIMISING, NULL},
     {"top-k", trm_pass_top_k, HIDING, NULL},
+    {"unique-names", trm_pass_unique_names, ALWAYS, NULL},
+    /* The host's tail. */
     {"fuse", trm_pass_fuse, HIDING, NULL},
+    {"unique-names-again", trm_pass_unique_names, ALWAYS, NULL},
+};
+
+enum { NUM_PASSES = sizeof pipeline / sizeof *pipeline, NUM_SHARED = NUM_PASSES - 2 };
+
+static const pass_row ipu_tail[] = {
+    {"place-together", trm_pass_place_together, ALWAYS, NULL},
     {"unique-names", trm_pass_unique_names, ALWAYS, NULL},
 };
 
-enum { NUM_PASSES = sizeof pipeline / sizeof *pipeline };
+enum { NUM_IPU = sizeof ipu_tail / sizeof *ipu_tail };
 
 static const char origin[] = "COMPILER";
 
@@ -118,25 +127,37 @@ static trm_status run_pass(const pass_row *pass, trm_module *module,
   return TRM_OK;
 }
 
-trm_status trm_passes_run_with(trm_module *module, const trm_pass_settings *settings,
-                               trm_pass_observer observer, void *context, trm_error *error) {
+static trm_status run_passes(const pass_row *passes, size_t count, trm_module *module,
+                             const trm_pass_settings *settings, trm_pass_observer observer,
+                             void *context, trm_error *error) {
+  for (const pass_row *pass = passes; pass < passes + count; ++pass) {
+    if (!settings->optimise && pass->when != ALWAYS) continue;
+    if (is_disabled(pass, settings->disabled)) continue;
+    if (settings->keep_instructions && pass->when == HIDING) continue;
+    TRY(run_pass(pass, module, settings, error));
+    if (observer != NULL) TRY(observer(pass->name, module, context, error));
+  }
+  return TRM_OK;
+}
+
+trm_status trm_passes_run(trm_module *module, const trm_pass_settings *settings,
+                          trm_pass_observer observer, void *context, trm_error *error) {
   TRY(check_disabled(settings->disabled, error));
   log_module(module, "compiling");
-  for (size_t i = 0; i < NUM_PASSES; ++i) {
-    if (!settings->optimise && pipeline[i].when != ALWAYS) continue;
-    if (is_disabled(&pipeline[i], settings->disabled)) continue;
-    if (settings->keep_instructions && pipeline[i].when == HIDING) continue;
-    TRY(run_pass(&pipeline[i], module, settings, error));
-    if (observer != NULL) TRY(observer(pipeline[i].name, module, context, error));
-  }
+  return run_passes(pipeline, NUM_SHARED, module, settings, observer, context, error);
+}
+
+trm_status trm_passes_run_host(trm_module *module, const trm_pass_settings *settings,
+                               trm_pass_observer observer, void *context, trm_error *error) {
+  TRY(run_passes(pipeline + NUM_SHARED, NUM_PASSES - NUM_SHARED, module, settings, observer,
+                 context, error));
   log_module(module, "optimised");
   return TRM_OK;
 }
 
-trm_status trm_passes_run(trm_module *module, bool optimise, trm_pass_observer observer,
-                          void *context, trm_error *error) {
-  const trm_pass_settings settings = {.optimise = optimise};
-  return trm_passes_run_with(module, &settings, observer, context, error);
+trm_status trm_passes_run_ipu(trm_module *module, trm_error *error) {
+  const trm_pass_settings settings = {.optimise = true};
+  return run_passes(ipu_tail, NUM_IPU, module, &settings, NULL, NULL, error);
 }
 
 const char *trm_pass_name(size_t i) { return i < NUM_PASSES ? pipeline[i].name : NULL; }

@@ -157,25 +157,42 @@ static trm_status choose_target(trm_program *program, const trm_target *target, 
   return TRM_OK;
 }
 
-static trm_status make(trm_program *program, const trm_module *module, bool optimised,
-                       trm_error *error) {
+/* Which passes a module has been through. */
+typedef enum passes_done { THROUGH_NONE, THROUGH_SHARED, THROUGH_ALL } passes_done;
+
+/* The passes that are left to run, and those whose effect depends on the options. */
+static trm_status run_passes(trm_program *program, const trm_module *module, passes_done done,
+                             trm_error *error) {
   const trm_program_options *options = &program->options;
-  TRY(check_options(options, program->target, error));
   program->module = module;
-  if (!optimised) {
+  if (done == THROUGH_NONE) {
+    const trm_pass_settings settings = {.optimise = true};
     TRY(trm_module_clone(module, &program->owned_module, error));
-    TRY(trm_passes_run(program->owned_module, true, NULL, NULL, error));
+    TRY(trm_passes_run(program->owned_module, &settings, NULL, NULL, error));
+  } else if (done == THROUGH_SHARED) {
+    TRY(trm_module_clone_lightly(module, &program->owned_module, error));
+  }
+  if (program->owned_module != NULL) {
+    TRY(trm_passes_run_ipu(program->owned_module, error));
     program->module = program->owned_module;
   }
-  TRY(trm_module_clone(program->module, &program->planned_module, error));
-  TRY(trm_program_narrow(program->planned_module, error));
+  TRY(trm_module_clone_lightly(program->module, &program->planned_module, error));
+  TRY(trm_pass_narrow(program->planned_module, error));
   if (options->recompute && !trm_module_has_pipeline(program->module)) {
     TRY(trm_program_recompute(program->planned_module, trm_order_kind_of(options),
                               &program->recomputed_values, &program->recomputed_bytes, error));
     if (program->recomputed_values > 0) program->module = program->planned_module;
   }
+  return trm_pass_library_calls(program->planned_module, error);
+}
+
+static trm_status make(trm_program *program, const trm_module *module, passes_done done,
+                       trm_error *error) {
+  const trm_program_options *options = &program->options;
+  TRY(check_options(options, program->target, error));
+  TRY(run_passes(program, module, done, error));
   trm_tile_role **roles;
-  TRY(trm_program_find_roles(program->planned_module, &program->arena, &roles, error));
+  TRY(trm_program_read_roles(program->planned_module, &program->arena, &roles, error));
   trm_plan_options convolution, matmul;
   TRY(plan_options(options, options->conv_memory_proportion, options->convolution_options,
                    "convolutions", &program->arena, &convolution, error));
@@ -212,14 +229,14 @@ static trm_status make(trm_program *program, const trm_module *module, bool opti
   return TRM_OK;
 }
 
-trm_status trm_program_create(const trm_module *module, bool optimised, const trm_target *target,
-                              const trm_program_options *options, trm_program **out_program,
-                              trm_error *error) {
+static trm_status create(const trm_module *module, passes_done done, const trm_target *target,
+                         const trm_program_options *options, trm_program **out_program,
+                         trm_error *error) {
   trm_program *program = trm_allocate_zeroed(1, sizeof *program);
   CHECK_MEMORY(program, "a program");
   trm_status status = copy_options(program, options, error);
   if (status == TRM_OK) status = choose_target(program, target, error);
-  if (status == TRM_OK) status = make(program, module, optimised, error);
+  if (status == TRM_OK) status = make(program, module, done, error);
   if (status != TRM_OK) {
     trm_program_free(program);
     return status;
@@ -228,14 +245,34 @@ trm_status trm_program_create(const trm_module *module, bool optimised, const tr
   return TRM_OK;
 }
 
-void trm_program_free(trm_program *program) {
+trm_status trm_program_create(const trm_module *module, bool optimised, const trm_target *target,
+                              const trm_program_options *options, trm_program **out_program,
+                              trm_error *error) {
+  return create(module, optimised ? THROUGH_ALL : THROUGH_NONE, target, options, out_program,
+                error);
+}
+
+trm_status trm_program_create_shared(const trm_module *module, const trm_target *target,
+                                     const trm_program_options *options, trm_program **out_program,
+                                     trm_error *error) {
+  return create(module, THROUGH_SHARED, target, options, out_program, error);
+}
+
+void trm_program_destroy(trm_program *program) {
   if (program == NULL) return;
   trm_module_free(program->owned_module);
   trm_module_free(program->planned_module);
   trm_target_release((trm_target *)(uintptr_t)program->target);
-  if (program->release != NULL) program->release(program->keeper);
   trm_arena_free(&program->arena);
   trm_free(program);
+}
+
+void trm_program_free(trm_program *program) {
+  if (program == NULL) return;
+  void (*const release)(void *) = program->release;
+  void *const keeper = program->keeper;
+  if (!program->is_kept) trm_program_destroy(program);
+  if (release != NULL) release(keeper);
 }
 
 bool trm_program_get_totals(const trm_program *program, trm_program_totals *out_totals) {

@@ -119,9 +119,9 @@ trm_status trm_program_build(trm_program_builder *builder, trm_error *error);
 
 /* ---- roles.c -------------------------------------------------------------------------------- */
 
-/* What the original calls compute sets, and which it makes: *out_roles[computation][instruction],
- * in the arena. */
-trm_status trm_program_find_roles(const trm_module *module, trm_arena *arena,
+/* What the original calls compute sets, and which it makes, as the pass library-calls has stated
+ * it: *out_roles[computation][instruction], in the arena. */
+trm_status trm_program_read_roles(const trm_module *module, trm_arena *arena,
                                   trm_tile_role ***out_roles, trm_error *error);
 
 /* ---- plan_log.c ----------------------------------------------------------------------------- */
@@ -290,11 +290,8 @@ trm_status trm_pipeline_end(trm_program_builder *builder, uint32_t loop_step, ui
 /* Cycles of the loop over mini-batches, from those of its steps. */
 int64_t trm_pipeline_cycles(trm_program *program);
 
-/* ---- narrow.c, recompute.c ------------------------------------------------------------------ */
+/* ---- recompute.c ---------------------------------------------------------------------------- */
 
-/* Gives values the types that an IPU keeps them in. Only shapes change: the module can be planned
- * then, not run. */
-trm_status trm_program_narrow(trm_module *module, trm_error *error);
 /* Cheap values are made again for uses that come much later. How many, and of how many bytes. */
 trm_status trm_program_recompute(trm_module *module, trm_order_kind kind, uint32_t *out_values,
                                  int64_t *out_bytes, trm_error *error);

@@ -3,8 +3,9 @@
  *   steps.c        appending steps from costs
  *   entry.c        inputs, outputs, the two walks over the entry
  *   build.c        the walk over a computation: where it runs, results
- *   roles.c        what the original calls compute sets, and which of them it makes
- *   narrow.c       what an IPU keeps in float16; recompute.c: what it computes twice
+ *   roles.c        what the original calls compute sets, and which of them it makes: read from
+ *                  what the pass library-calls has stated
+ *   recompute.c    what an IPU computes twice
  *   values.c       variables and views; lives.c: when they are used for the last time
  *   costs.c        which op family says what an opcode costs
  *   schedule.c     the order of execution (memory)
@@ -212,10 +213,12 @@ const char *trm_pipeline_attribute(const trm_module *module, const trm_instructi
 
 struct trm_program {
   trm_arena arena;
-  const trm_module *module; /* not owned, or owned_module; what sources index */
+  /* As the IPU's tail of the passes leaves it: not owned, or owned_module; what sources index. */
+  const trm_module *module;
   trm_module *owned_module;
-  trm_module *planned_module; /* a copy of module with the types that an IPU has (narrow.c);
-                                 module itself when values are computed again (recompute.c) */
+  trm_module *planned_module; /* a copy of module with the types that an IPU has and what its
+                                 instructions are called (passes/narrow.c, library.c); module itself
+                                 when values are computed again (recompute.c) */
   uint32_t recomputed_values;
   int64_t recomputed_bytes;
   const trm_target *target; /* counted or copied: see api.c */
@@ -232,6 +235,7 @@ struct trm_program {
   trm_program_totals totals;
   void (*release)(void *keeper); /* of what keeps `module` alive, when it is not ours; or NULL */
   void *keeper;
+  bool is_kept; /* the keeper's own, which destroys it: trm_program_free only releases the keeper */
   uint32_t num_cuts; /* of a program cut by split.c */
   trm_program_cut *cuts;
   uint32_t num_notes;
@@ -240,5 +244,12 @@ struct trm_program {
 
 /* The defaults, in a struct of this library's size. */
 trm_program_options trm_program_default_options(void);
+/* trm_program_create() of a module that has been through the passes that host and IPU share; the
+ * module must outlive the program. */
+trm_status trm_program_create_shared(const trm_module *module, const trm_target *target,
+                                     const trm_program_options *options, trm_program **out_program,
+                                     trm_error *error);
+/* Frees a program, also one that is kept; NULL: nothing. The keeper is not released. */
+void trm_program_destroy(trm_program *program);
 
 #endif /* TREMULA_PROGRAM_PROGRAM_H_ */

@@ -306,7 +306,7 @@ static trm_status name_of_role(trm_program_builder *builder, const trm_program_s
                                const trm_phase *phase, trm_tile_role *role, const char **out_name,
                                trm_error *error) {
   trm_arena *arena = &builder->program->arena;
-  const trm_instruction *op = role != NULL && role->op != NULL ? role->op : phase->of;
+  const trm_instruction *op = phase->of;
   const char *op_name = role != NULL && role->scope != NULL          ? role->scope
                         : op == NULL || op->metadata.op_name == NULL ? s->op_name
                                                                      : op->metadata.op_name;

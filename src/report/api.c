@@ -29,11 +29,19 @@ struct trm_report {
 
 /* ---- Planning ------------------------------------------------------------------------------- */
 
+static bool is_instrumented(const trm_engine_options *engine) {
+  return engine->instrument || engine->instrument_compute;
+}
+
+/* The executable's own estimate; one with counters in it is made for this report alone. */
 static trm_status plan(trm_executable *executable, const trm_engine_options *engine,
                        trm_program **out_program, trm_error *error) {
+  if (!is_instrumented(engine)) {
+    return trm_program_create_for_executable(executable, NULL, NULL, out_program, error);
+  }
   trm_program_options options = executable->options.estimate;
   TRY(trm_executable_num_replicas(executable, &options.replicas, error));
-  options.instrument = engine->instrument || engine->instrument_compute;
+  options.instrument = true;
   return trm_program_create_for_executable(executable, NULL, &options, out_program, error);
 }
 
@@ -207,7 +215,7 @@ static bool is_lasting(const trm_executable *executable, const trm_engine_option
   for (size_t i = 0; i < sizeof machines / sizeof *machines; ++i) {
     known = known || strcmp(machines[i], executable->options.target) == 0;
   }
-  return known && !options->instrument && !options->instrument_compute;
+  return known && !is_instrumented(options);
 }
 
 static trm_status create(trm_executable *executable, const trm_report_framework *framework,

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "program/role_values.h"
+#include "passes/values.h"
 #include "report/describe.h"
 #include "report/groups.h"
 
@@ -30,7 +30,7 @@ typedef struct product {
 typedef VECTOR(product) product_list;
 
 typedef struct finder {
-  const trm_role_values *values;
+  const trm_values *values;
   uint32_t *loops; /* by computation: the loop that it is the body of, or TRM_NO_INDEX */
 } finder;
 
@@ -42,29 +42,29 @@ static bool swaps_two(const trm_instruction *i, const trm_instruction *from) {
 
 /* What enters a loop's body as element `number` of its parameter; `v` if that is no such loop. */
 static uint32_t before_loop(const finder *f, uint32_t v, int64_t number) {
-  const trm_role_values *values = f->values;
+  const trm_values *values = f->values;
   const uint32_t loop = f->loops[values->computation[v]];
   if (loop == TRM_NO_INDEX) return v;
-  const uint32_t start = trm_role_operand(values, loop, 0);
-  const trm_instruction *tuple = trm_role_at(values, start);
+  const uint32_t start = trm_values_operand(values, loop, 0);
+  const trm_instruction *tuple = trm_values_at(values, start);
   return tuple->opcode == TRM_OP_TUPLE && number >= 0 && number < (int64_t)tuple->num_operands
-             ? trm_role_operand(values, start, (uint32_t)number)
+             ? trm_values_operand(values, start, (uint32_t)number)
              : v;
 }
 
 /* The value behind what only arranges, fills or cuts it, or takes it into a loop. */
 static uint32_t source_of(const finder *f, uint32_t n, uint32_t k) {
-  uint32_t v = trm_role_operand(f->values, n, k);
+  uint32_t v = trm_values_operand(f->values, n, k);
   for (;;) {
-    const trm_instruction *i = trm_role_at(f->values, v);
+    const trm_instruction *i = trm_values_at(f->values, v);
     uint32_t next = v;
     switch (i->opcode) {
       case TRM_OP_TRANSPOSE:
       case TRM_OP_REVERSE:
       case TRM_OP_PAD:
-      case TRM_OP_SLICE: next = trm_role_operand(f->values, v, 0); break;
+      case TRM_OP_SLICE: next = trm_values_operand(f->values, v, 0); break;
       case TRM_OP_GET_TUPLE_ELEMENT:
-        if (trm_role_at(f->values, trm_role_operand(f->values, v, 0))->opcode == TRM_OP_PARAMETER) {
+        if (trm_values_at(f->values, trm_values_operand(f->values, v, 0))->opcode == TRM_OP_PARAMETER) {
           next = before_loop(f, v, i->number);
         }
         break;
@@ -76,10 +76,10 @@ static uint32_t source_of(const finder *f, uint32_t n, uint32_t k) {
 }
 
 /* TensorFlow's gradients hold products with zeros, which the original drops. */
-static bool is_zeros(const trm_role_values *values, uint32_t v) {
-  const trm_instruction *i = trm_role_at(values, v);
+static bool is_zeros(const trm_values *values, uint32_t v) {
+  const trm_instruction *i = trm_values_at(values, v);
   if (i->opcode != TRM_OP_BROADCAST) return false;
-  i = trm_role_at(values, trm_role_operand(values, v, 0));
+  i = trm_values_at(values, trm_values_operand(values, v, 0));
   const double zero = 0;
   return i->opcode == TRM_OP_CONSTANT && i->literal != NULL &&
          trm_shape_bytes(&i->shape) <= sizeof zero &&
@@ -90,8 +90,8 @@ static bool type_contains(const trm_instruction *i, const char *word) {
   return i->metadata.op_type != NULL && strstr(i->metadata.op_type, word) != NULL;
 }
 
-static bool is_update(const trm_role_values *values, uint32_t n) {
-  const trm_instruction *i = trm_role_at(values, n);
+static bool is_update(const trm_values *values, uint32_t n) {
+  const trm_instruction *i = trm_values_at(values, n);
   if (i->opcode == TRM_OP_CONVOLUTION) {
     return i->convolution->input_batch != 0 || type_contains(i, "BackpropFilter");
   }
@@ -105,11 +105,11 @@ static bool is_update(const trm_role_values *values, uint32_t n) {
   return contracting->count == 1 && contracting->items[0] != left->shape.rank - 1;
 }
 
-static void look_at_convolution(const trm_role_values *values, product *p) {
-  const trm_instruction *i = trm_role_at(values, p->n);
+static void look_at_convolution(const trm_values *values, product *p) {
+  const trm_instruction *i = trm_values_at(values, p->n);
   p->is_reversed = type_contains(i, "BackpropInput");
   p->is_reversed |=
-      trm_role_at(values, trm_role_operand(values, p->n, 1))->opcode == TRM_OP_REVERSE;
+      trm_values_at(values, trm_values_operand(values, p->n, 1))->opcode == TRM_OP_REVERSE;
   for (int32_t d = 0; i->window != NULL && d < i->window->rank; ++d) {
     p->is_reversed |= i->window->dims[d].reversal;
     p->is_strided |= i->window->dims[d].stride != 1;
@@ -129,12 +129,12 @@ static bool is_counted(const product_list *list, const product *p) {
 }
 
 static trm_status find_loops(finder *f, trm_arena *arena, trm_error *error) {
-  const trm_role_values *values = f->values;
+  const trm_values *values = f->values;
   f->loops = ARENA_NEW(arena, uint32_t, (size_t)values->module->num_computations + 1);
   CHECK_MEMORY(f->loops, "the kinds of instructions");
   for (uint32_t c = 0; c < values->module->num_computations; ++c) f->loops[c] = TRM_NO_INDEX;
   for (uint32_t n = 0; n < values->count; ++n) {
-    const trm_instruction *i = trm_role_at(values, n);
+    const trm_instruction *i = trm_values_at(values, n);
     for (uint32_t k = 0; i->opcode == TRM_OP_WHILE && k < i->num_called; ++k) {
       f->loops[i->called[k]] = n;
     }
@@ -143,11 +143,11 @@ static trm_status find_loops(finder *f, trm_arena *arena, trm_error *error) {
 }
 
 static trm_status find_products(const finder *f, product_list *list, trm_error *error) {
-  const trm_role_values *values = f->values;
+  const trm_values *values = f->values;
   trm_scopes scopes;
   TRY(trm_scopes_find(values->module, "multi_conv", &scopes, error));
   for (uint32_t n = 0; n < values->count; ++n) {
-    const trm_instruction *i = trm_role_at(values, n);
+    const trm_instruction *i = trm_values_at(values, n);
     if (i->opcode != TRM_OP_CONVOLUTION && i->opcode != TRM_OP_DOT) continue;
     product p = {.n = n,
                  .first = source_of(f, n, 0),
@@ -187,7 +187,7 @@ enum {
   READ_SECOND_BY_STRIDED = 8
 };
 
-static void classify(const trm_role_values *values, product_list *list, uint8_t *bits) {
+static void classify(const trm_values *values, product_list *list, uint8_t *bits) {
   for (size_t k = 0; k < list->count; ++k) {
     const product *p = &list->items[k];
     bits[p->first] |= p->is_update ? READ_FIRST_BY_UPDATE : READ_FIRST_BY_OTHER;
@@ -206,7 +206,7 @@ static void classify(const trm_role_values *values, product_list *list, uint8_t 
     if (p->type == INFERENCE_FWD && bits[p->second] & READ_SECOND_BY_FORWARD) {
       p->type = TRAINING_BWD;
     }
-    const ml_type given = given_type(trm_role_at(values, p->n));
+    const ml_type given = given_type(trm_values_at(values, p->n));
     if (given != NONE) p->type = given;
   }
 }
@@ -220,7 +220,7 @@ static void put_type(const trm_instruction *i, const char *more, ml_type type, t
   trm_stream_put_int(s, name, type);
 }
 
-static void put_types(const trm_role_values *values, const product_list *list, const uint8_t *bits,
+static void put_types(const trm_values *values, const product_list *list, const uint8_t *bits,
                       trm_stream *s) {
   trm_stream_object(s);
   trm_stream_key(s, "ml_types");
@@ -228,7 +228,7 @@ static void put_types(const trm_role_values *values, const product_list *list, c
   for (size_t k = 0; k < list->count; ++k) {
     const product *p = &list->items[k];
     if (is_counted(list, p)) continue;
-    const trm_instruction *i = trm_role_at(values, p->n);
+    const trm_instruction *i = trm_values_at(values, p->n);
     const bool is_turned = p->type == TRAINING_BWD && p->is_reversed &&
                            p->multi_conv == TRM_NO_INDEX &&
                            !(bits[p->second] & READ_SECOND_BY_STRIDED);
@@ -241,10 +241,10 @@ static void put_types(const trm_role_values *values, const product_list *list, c
 
 trm_status trm_describe_instructions(const trm_program *program, trm_stream *s, trm_error *error) {
   trm_arena arena = {0};
-  trm_role_values values = {0};
+  trm_values values = {0};
   product_list list = {0};
   uint8_t *bits = NULL;
-  trm_status status = trm_role_values_find(program->module, &arena, &values, error);
+  trm_status status = trm_values_find(program->module, &arena, &values, error);
   finder f = {.values = &values};
   if (status == TRM_OK) status = find_loops(&f, &arena, error);
   if (status == TRM_OK) status = find_products(&f, &list, error);

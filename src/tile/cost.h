@@ -46,8 +46,7 @@ enum { TRM_MAX_VERTEX_GROUPS = 3 };
 /* What the original calls the compute sets of an instruction, and which of them there are, where
  * that is not one of the instruction's own name (src/program/roles.c). */
 typedef struct trm_tile_role {
-  const struct trm_instruction *op; /* whose TensorFlow op names them; NULL: the instruction's */
-  const char *scope;  /* in place of that name: of an op that was taken apart; or NULL */
+  const char *scope;  /* the TensorFlow op that names them, where it is not the instruction's */
   const char *word;   /* in place of the HLO name: "fusion", "max-pool"; NULL: the HLO name */
   const char *prefix; /* after that: "maxPool5x5"; or NULL */
   const char *last;   /* in place of the compute set's own name: "AddTo"; or NULL */
@@ -59,6 +58,7 @@ typedef struct trm_tile_role {
   const char *key;    /* of what is shared, what must be equal beside the vertices; or NULL */
   bool is_shared;     /* equal ones are compiled once */
   bool is_plain;      /* the word has no number */
+  bool in_half;       /* of a fusion: what comes in and goes out is float16 */
 } trm_tile_role;
 
 typedef struct trm_phase {

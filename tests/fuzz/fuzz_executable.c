@@ -20,7 +20,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   uint8_t *mended = malloc(size);
   if (mended == NULL) return 0;
   memcpy(mended, data, size);
-  memcpy(mended, "TRMEXEC\n\1\0\0\0\0\0\0\0", 16);
+  memcpy(mended, "TRMEXEC\n\2\0\0\0\0\0\0\0", 16);
   const uint64_t length = size - HEADER, hash = XXH3_64bits(data + HEADER, size - HEADER);
   memcpy(mended + 16, &length, 8);
   memcpy(mended + 24, &hash, 8);

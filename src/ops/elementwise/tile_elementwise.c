@@ -1,12 +1,10 @@
 /* Owns: elementwise instructions and fusions of them on an IPU.
  *
- * One instruction is one compute set, in a kLoop fusion too: those are made for the host. Where the
- * original has one codelet for several (popops::scaledAddTo, a ReLU's gradient), which their roles
- * say, an instruction that is used once, inside the fusion, joins its user. A result
+ * One instruction is one compute set, in a kLoop fusion too: that says what lies in one place.
+ * Where the original has one codelet for several (popops::scaledAddTo, a ReLU's gradient), which
+ * their roles say, an instruction that is used once, inside the fusion, joins its user. A result
  * lies where the largest operand lies; operands from elsewhere are exchanged first. Formulas:
  * docs/cost_model.md, "Elementwise". */
-#include <string.h>
-
 #include "ops/elementwise/tile_codelets.h"
 #include "target/target.h"
 #include "tile/exchange.h"
@@ -63,6 +61,13 @@ static bool is_repeated(const body *b, trm_index i) {
 static trm_tile_role *role_of(const body *b, trm_index i) {
   if (b->request->roles == NULL) return NULL;
   return &b->request->roles[b->computation - b->request->module->computations][i];
+}
+
+/* Of the whole fusion. */
+static const trm_tile_role *fusion_role(const trm_tile_request *request) {
+  if (request->roles == NULL) return NULL;
+  const ptrdiff_t i = request->instruction - request->computation->instructions;
+  return &request->roles[request->computation - request->module->computations][i];
 }
 
 static bool joins_user(const body *b, trm_index i) {
@@ -248,38 +253,11 @@ static void look_at(body *b) {
   }
 }
 
-/* Our passes compute float16 normalisations in float32, for exactness; popnn does it in half. */
-static bool is_half_outside(const trm_tile_request *request) {
-  const trm_shape *shape = &request->instruction->shape;
-  const int32_t leaves = trm_shape_num_leaves(shape);
-  bool half = leaves > 0;
-  for (int32_t l = 0; l < leaves; ++l) half = half && trm_shape_leaf(shape, l)->dtype == TRM_F16;
-  for (uint32_t k = 0; k < request->num_operands; ++k) {
-    const trm_tile_operand *operand = &request->operands[k];
-    half = half && (operand->shape.dtype == TRM_F16 ||
-                    trm_shape_count(&operand->shape) < trm_shape_count(trm_shape_leaf(shape, 0)));
-  }
-  return half;
-}
-
-/* A conversion that is none on an IPU: between types that are one there, or, where halves come in
- * and go out, between them and float32. Those of a few elements are kept: they are the user's. */
-static bool is_no_conversion(const body *b, const trm_instruction *instruction) {
-  if (instruction->opcode != TRM_OP_CONVERT) return false;
-  const trm_dtype to = instruction->shape.dtype;
-  const trm_dtype from = b->computation->instructions[instruction->operands[0]].shape.dtype;
-  if (strcmp(trm_codelet_type(from), trm_codelet_type(to)) == 0) return true;
-  const bool is_small = trm_shape_count(&instruction->shape) <= 8;
-  return b->in_half && !is_small && trm_codelet_kind_of(from) != TRM_CODELET_INTEGER &&
-         trm_codelet_kind_of(to) != TRM_CODELET_INTEGER;
-}
-
 /* Whether instruction i has a compute set. */
 static bool has_compute_set(const body *b, trm_index i) {
   const trm_instruction *instruction = &b->computation->instructions[i];
   return is_elementwise(instruction) && instruction->opcode != TRM_OP_IOTA && !joins_user(b, i) &&
-         !is_absorbed(b, i) && !is_no_conversion(b, instruction) &&
-         (b->uses[i] > 0 || b->result_of[i] >= 0);
+         !is_absorbed(b, i) && (b->uses[i] > 0 || b->result_of[i] >= 0);
 }
 
 /* Bytes of an element of the values inside that are held beside the results, at the most: a value
@@ -312,7 +290,8 @@ static trm_status cost_fusion(const trm_tile_request *request, trm_tile_cost *co
   b.count = b.computation->num_instructions;
   TRY(allocate_body(&b, error));
   look_at(&b);
-  b.in_half = is_half_outside(request);
+  const trm_tile_role *role = fusion_role(request);
+  b.in_half = role != NULL && role->in_half;
   trm_mapping place = cost->results[0].mapping;
   const int32_t leader = choose_leader(&b, trm_shape_leaf(&request->instruction->shape, 0));
   if (leader >= 0) place = request->operands[leader].mapping;

@@ -1,12 +1,14 @@
-/* Owns: the layers of popnn among the roles (roles.c): what its normalisations, recurrences, pools
- * and convolutions were taken apart into, and what the library calls the parts. */
+/* Owns: the layers of popnn among the library calls (library.c): what its normalisations,
+ * recurrences, pools and convolutions were taken apart into, and what the library calls the
+ * parts. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "program/role_finder.h"
+#include "passes/library.h"
+#include "tile/mapping.h"
 
-typedef trm_role_finder finder;
+typedef trm_library_finder finder;
 
 static const uint32_t none = TRM_NO_INDEX;
 
@@ -17,12 +19,12 @@ static void find_marked(finder *f, uint32_t n) {
   const trm_instruction *i = at(f, n);
   const char *word = trm_instruction_frontend_attribute(i, "popnn_word");
   if (word == NULL) return;
-  *role_of(f, n) = (trm_tile_role){.scope = trm_instruction_frontend_attribute(i, "popnn_scope"),
-                                   .word = word,
-                                   .prefix = trm_instruction_frontend_attribute(i, "popnn_part"),
-                                   .key = trm_instruction_frontend_attribute(i, "popnn_key"),
-                                   .is_shared = true,
-                                   .is_plain = true};
+  *call_of(f, n) = (trm_library_call){.scope = trm_instruction_frontend_attribute(i, "popnn_scope"),
+                                      .word = word,
+                                      .prefix = trm_instruction_frontend_attribute(i, "popnn_part"),
+                                      .key = trm_instruction_frontend_attribute(i, "popnn_key"),
+                                      .is_shared = true,
+                                      .is_plain = true};
 }
 
 /* "maxPool5x5": of a window's dimensions those that are not the batch and the channels. */
@@ -49,19 +51,18 @@ static trm_status find_pool(finder *f, uint32_t n, trm_error *error) {
   const trm_computation *called = &f->in.module->computations[i->called[0]];
   const bool max = gradient || called->instructions[called->root].opcode == TRM_OP_MAXIMUM;
   if (!max && !mean) return TRM_OK;
-  trm_tile_role *role = role_of(f, n);
-  role->word = max         ? backwards ? "max-pool-grad" : "max-pool"
+  trm_library_call *call = call_of(f, n);
+  call->word = max         ? backwards ? "max-pool-grad" : "max-pool"
                : backwards ? "avg-pool-grad"
                            : "avg-pool";
-  role->prefix = pool_name(f->arena, max ? "maxPool" : "avgPool", i->window);
-  CHECK_MEMORY(role->prefix, "a program");
+  call->prefix = pool_name(f->arena, max ? "maxPool" : "avgPool", i->window);
+  CHECK_MEMORY(call->prefix, "library calls");
   if (!mean) return TRM_OK;
-  role->number = ARENA_NEW(f->arena, uint32_t, 1);
-  CHECK_MEMORY(role->number, "a program");
+  call->group = ++f->num_groups;
   /* What is padded before and divided after belongs to it. */
   const uint32_t before = operand(f, n, 0), after = f->in.user[n];
-  if (same_op(at(f, before), i) && role_of(f, before)->word == NULL) *role_of(f, before) = *role;
-  if (after != none && same_op(at(f, after), i)) *role_of(f, after) = *role;
+  if (same_op(at(f, before), i) && call_of(f, before)->word == NULL) *call_of(f, before) = *call;
+  if (after != none && same_op(at(f, after), i)) *call_of(f, after) = *call;
   return TRM_OK;
 }
 
@@ -94,28 +95,28 @@ static void find_reversed(finder *f, uint32_t n, bool forward) {
     f->is_kernel[kernel] = true;
     return;
   }
-  trm_tile_role *role = role_of(f, n);
+  trm_library_call *call = call_of(f, n);
   if (f->is_kernel[kernel]) {
-    role->copies = "weights-transpose-chans-flip-x-y/WeightsTransposeChansFlipXY/WeightsTranspose";
-  } else if (role->word == NULL) {
-    role->word = "conv-with-reverse";
+    call->copies = "weights-transpose-chans-flip-x-y/WeightsTransposeChansFlipXY/WeightsTranspose";
+  } else if (call->word == NULL) {
+    call->word = "conv-with-reverse";
   }
 }
 
 /* The kernels of groups are transposed by vertices when they are turned round. */
 static trm_status find_transposed(finder *f, uint32_t n, trm_error *error) {
   const trm_instruction *i = at(f, n);
-  trm_tile_role *role = role_of(f, n);
-  if (i->opcode != TRM_OP_CONVOLUTION || i->window == NULL || role->word == NULL ||
-      strcmp(role->word, "conv-with-reverse") != 0 || i->convolution == NULL ||
+  trm_library_call *call = call_of(f, n);
+  if (i->opcode != TRM_OP_CONVOLUTION || i->window == NULL || call->word == NULL ||
+      strcmp(call->word, "conv-with-reverse") != 0 || i->convolution == NULL ||
       i->convolution->feature_group_count <= 1) {
     return TRM_OK;
   }
-  role->copies = pool_name(f->arena, "conv-with-reverse/Conv_", i->window);
-  if (role->copies != NULL) {
-    role->copies = trm_arena_format(f->arena, "%s/WeightsTranspose", role->copies);
+  call->copies = pool_name(f->arena, "conv-with-reverse/Conv_", i->window);
+  if (call->copies != NULL) {
+    call->copies = trm_arena_format(f->arena, "%s/WeightsTranspose", call->copies);
   }
-  CHECK_MEMORY(role->copies, "a program");
+  CHECK_MEMORY(call->copies, "library calls");
   return TRM_OK;
 }
 
@@ -134,7 +135,7 @@ static bool is_of_norm(const trm_instruction *i) {
 }
 
 /* Parameters of a normalisation that are halves: popnn reads them as they are. */
-static bool is_cast_for_norm(const trm_role_finder *f, uint32_t n) {
+static bool is_cast_for_norm(const trm_library_finder *f, uint32_t n) {
   const trm_instruction *i = at(f, n);
   if (i->opcode != TRM_OP_CONVERT || i->shape.rank > 1 ||
       at(f, operand(f, n, 0))->shape.dtype != TRM_F16 || !is_used_once(f, n)) {
@@ -150,7 +151,7 @@ static bool is_cast_for_norm(const trm_role_finder *f, uint32_t n) {
 typedef struct norm {
   const char *op;
   bool is_training;
-  uint32_t *number; /* that of all its parts, from .1 on; a lone inference has none */
+  uint32_t number; /* that of all its parts, from .1 on; a lone inference has none */
 } norm;
 
 /* The entry of an op in a table of `mask` + 1 entries. */
@@ -165,49 +166,43 @@ static norm *norm_of(norm *norms, uint32_t mask, const char *op) {
 
 /* What a fused batch norm was taken apart into: one normalisation in the original, of training
  * where the op has statistics of its own. */
-trm_status trm_program_find_norms(trm_role_finder *f, trm_error *error) {
+trm_status trm_library_find_norms(trm_library_finder *f, trm_error *error) {
+  static const char inference[] = "batch-norm-inference";
   uint32_t parts = 0, mask = 1, trained = 0, inferred = 0;
   for (uint32_t n = 0; n < f->in.count; ++n) parts += is_of_norm(at(f, n));
   if (parts == 0) return TRM_OK;
   while (mask < 2 * parts) mask = 2 * mask + 1;
-  uint32_t *last = NULL;
-  bool is_complete = true;
   norm *norms = trm_allocate_zeroed((size_t)mask + 1, sizeof *norms);
-  CHECK_MEMORY(norms, "a program");
+  CHECK_MEMORY(norms, "library calls");
   for (uint32_t n = 0; n < f->in.count; ++n) {
     if (!is_of_norm(at(f, n))) continue;
     norm *of = norm_of(norms, mask, at(f, n)->metadata.op_name);
     of->is_training |= is_statistics(at(f, n));
   }
   for (uint32_t n = 0; n < f->in.count; ++n) {
-    trm_tile_role *role = role_of(f, n);
-    if (is_cast_for_norm(f, n)) role->is_absorbed = true;
-    if (!is_of_norm(at(f, n)) || role->word != NULL || role->is_absorbed) continue;
+    trm_library_call *call = call_of(f, n);
+    if (is_cast_for_norm(f, n)) call->is_absorbed = true;
+    if (!is_of_norm(at(f, n)) || call->word != NULL || call->is_absorbed) continue;
     norm *of = norm_of(norms, mask, at(f, n)->metadata.op_name);
-    if (of->number == NULL) {
-      of->number = ARENA_NEW(f->arena, uint32_t, 1);
-      is_complete = of->number != NULL;
-      if (!is_complete) break;
-      *of->number = 2 + (of->is_training ? trained++ : inferred++);
-      if (!of->is_training) last = of->number;
-    }
-    role->word = of->is_training ? "batch-norm-training" : "batch-norm-inference";
-    role->is_shared = true;
-    role->number = of->number;
+    if (of->number == 0) of->number = 2 + (of->is_training ? trained++ : inferred++);
+    call->word = of->is_training ? "batch-norm-training" : inference;
+    call->is_shared = true;
+    call->number = of->number;
   }
   trm_free(norms);
-  if (!is_complete) FAIL_NO_MEMORY("a program");
-  if (inferred == 1) *last = 1;
+  for (uint32_t n = 0; inferred == 1 && n < f->in.count; ++n) {
+    if (call_of(f, n)->word == inference) call_of(f, n)->number = 1;
+  }
   return TRM_OK;
 }
 
-trm_status trm_program_find_layers(trm_role_finder *f, trm_error *error) {
+trm_status trm_library_find_layers(trm_library_finder *f, trm_error *error) {
   for (uint32_t n = 0; n < f->in.count; ++n) find_marked(f, n);
   for (uint32_t n = 0; n < f->in.count; ++n) TRY(find_pool(f, n, error));
   return TRM_OK;
 }
 
-trm_status trm_program_find_kernels(trm_role_finder *f, trm_error *error) {
+trm_status trm_library_find_kernels(trm_library_finder *f, trm_error *error) {
   for (uint32_t n = 0; n < f->in.count; ++n) find_reversed(f, n, true);
   for (uint32_t n = 0; n < f->in.count; ++n) find_reversed(f, n, false);
   for (uint32_t n = 0; n < f->in.count; ++n) TRY(find_transposed(f, n, error));

@@ -1,9 +1,9 @@
-/* Owns: what the instructions of a planned module stand for (role_values.h). */
-#include "program/role_values.h"
+/* Owns: what the instructions of a module stand for (values.h). */
+#include "passes/values.h"
 
 /* One step towards the value that `n` stands for; n itself when it is one. */
-static uint32_t step_back(const trm_role_values *v, uint32_t n) {
-  const trm_instruction *i = trm_role_at(v, n);
+static uint32_t step_back(const trm_values *v, uint32_t n) {
+  const trm_instruction *i = trm_values_at(v, n);
   const uint32_t c = v->computation[n];
   switch (i->opcode) {
     case TRM_OP_RESHAPE:
@@ -11,15 +11,16 @@ static uint32_t step_back(const trm_role_values *v, uint32_t n) {
     case TRM_OP_COPY: return v->base[c] + i->operands[0];
     case TRM_OP_BROADCAST: {
       const uint32_t from = v->base[c] + i->operands[0];
-      return trm_shape_count(&trm_role_at(v, from)->shape) == trm_shape_count(&i->shape) ? from : n;
+      return trm_shape_count(&trm_values_at(v, from)->shape) == trm_shape_count(&i->shape) ? from
+                                                                                           : n;
     }
     case TRM_OP_PARAMETER: {
       const uint32_t caller = v->caller[c];
       if (caller == TRM_NO_INDEX || i->number < 0 ||
-          i->number >= (int64_t)trm_role_at(v, caller)->num_operands) {
+          i->number >= (int64_t)trm_values_at(v, caller)->num_operands) {
         return n;
       }
-      return v->base[v->computation[caller]] + trm_role_at(v, caller)->operands[i->number];
+      return v->base[v->computation[caller]] + trm_values_at(v, caller)->operands[i->number];
     }
     case TRM_OP_FUSION: {
       const uint32_t body = i->called[0];
@@ -31,7 +32,7 @@ static uint32_t step_back(const trm_role_values *v, uint32_t n) {
     }
     case TRM_OP_GET_TUPLE_ELEMENT: {
       const uint32_t from = v->base[c] + i->operands[0];
-      const trm_instruction *fusion = trm_role_at(v, from);
+      const trm_instruction *fusion = trm_values_at(v, from);
       if (fusion->opcode != TRM_OP_FUSION || v->caller[fusion->called[0]] != from) return n;
       const trm_computation *called = &v->module->computations[fusion->called[0]];
       const trm_instruction *root = &called->instructions[called->root];
@@ -45,7 +46,7 @@ static uint32_t step_back(const trm_role_values *v, uint32_t n) {
   }
 }
 
-static void find_values(trm_role_values *v) {
+static void find_values(trm_values *v) {
   for (uint32_t n = 0; n < v->count; ++n) v->value[n] = TRM_NO_INDEX;
   for (uint32_t n = 0; n < v->count; ++n) {
     uint32_t last = n;
@@ -63,10 +64,10 @@ static void find_values(trm_role_values *v) {
   }
 }
 
-static void find_uses(trm_role_values *v) {
+static void find_uses(trm_values *v) {
   for (uint32_t n = 0; n < v->count; ++n) v->user[n] = TRM_NO_INDEX;
   for (uint32_t n = 0; n < v->count; ++n) {
-    const trm_instruction *i = trm_role_at(v, n);
+    const trm_instruction *i = trm_values_at(v, n);
     const uint32_t c = v->computation[n];
     const bool is_body = v->caller[c] != TRM_NO_INDEX;
     if (v->value[n] != n || i->opcode == TRM_OP_FUSION || (is_body && i->opcode == TRM_OP_TUPLE)) {
@@ -74,7 +75,7 @@ static void find_uses(trm_role_values *v) {
     }
     const bool leaves = i->opcode == TRM_OP_TUPLE;
     for (uint32_t k = 0; k < i->num_operands; ++k) {
-      const uint32_t read = trm_role_operand(v, n, k);
+      const uint32_t read = trm_values_operand(v, n, k);
       ++v->uses[read];
       v->user[read] = n;
       if (leaves) v->is_output[read] = true;
@@ -89,33 +90,33 @@ static void find_uses(trm_role_values *v) {
   }
   /* What a fusion of several results hands to somebody who takes the tuple as it is. */
   for (uint32_t n = 0; n < v->count; ++n) {
-    const trm_instruction *i = trm_role_at(v, n);
+    const trm_instruction *i = trm_values_at(v, n);
     if (i->opcode == TRM_OP_GET_TUPLE_ELEMENT || i->opcode == TRM_OP_FUSION) continue;
     for (uint32_t k = 0; k < i->num_operands; ++k) {
       const uint32_t from = v->base[v->computation[n]] + i->operands[k];
-      if (trm_role_at(v, from)->opcode != TRM_OP_FUSION || v->value[from] != from) continue;
-      const trm_computation *called = &v->module->computations[trm_role_at(v, from)->called[0]];
+      if (trm_values_at(v, from)->opcode != TRM_OP_FUSION || v->value[from] != from) continue;
+      const trm_computation *called = &v->module->computations[trm_values_at(v, from)->called[0]];
       for (trm_index b = 0; b < called->num_instructions; ++b) {
-        v->is_output[v->base[trm_role_at(v, from)->called[0]] + b] = true;
+        v->is_output[v->base[trm_values_at(v, from)->called[0]] + b] = true;
       }
     }
   }
 }
 
-static trm_status number_instructions(trm_role_values *v, trm_arena *arena, trm_error *error) {
+static trm_status number_instructions(trm_values *v, trm_arena *arena, trm_error *error) {
   const trm_module *module = v->module;
   const size_t computations = (size_t)module->num_computations + 1;
   v->base = ARENA_NEW(arena, uint32_t, computations);
   v->caller = ARENA_NEW(arena, uint32_t, computations);
   uint32_t *callers = ARENA_NEW(arena, uint32_t, computations);
-  if (v->base == NULL || v->caller == NULL || callers == NULL) FAIL_NO_MEMORY("a program");
+  if (v->base == NULL || v->caller == NULL || callers == NULL) FAIL_NO_MEMORY("values");
   for (uint32_t c = 0; c < module->num_computations; ++c) {
     v->base[c] = v->count;
     v->caller[c] = TRM_NO_INDEX;
     v->count += module->computations[c].num_instructions;
   }
   v->computation = ARENA_NEW(arena, uint32_t, (size_t)v->count + 1);
-  CHECK_MEMORY(v->computation, "a program");
+  CHECK_MEMORY(v->computation, "values");
   for (uint32_t c = 0; c < module->num_computations; ++c) {
     const trm_computation *computation = &module->computations[c];
     for (trm_index i = 0; i < computation->num_instructions; ++i) {
@@ -132,9 +133,9 @@ static trm_status number_instructions(trm_role_values *v, trm_arena *arena, trm_
   return TRM_OK;
 }
 
-trm_status trm_role_values_find(const trm_module *module, trm_arena *arena,
-                                trm_role_values *out_values, trm_error *error) {
-  trm_role_values v = {.module = module};
+trm_status trm_values_find(const trm_module *module, trm_arena *arena, trm_values *out_values,
+                           trm_error *error) {
+  trm_values v = {.module = module};
   TRY(number_instructions(&v, arena, error));
   const size_t room = (size_t)v.count + 1;
   v.value = ARENA_NEW(arena, uint32_t, room);
@@ -142,7 +143,7 @@ trm_status trm_role_values_find(const trm_module *module, trm_arena *arena,
   v.user = ARENA_NEW(arena, uint32_t, room);
   v.is_output = ARENA_NEW(arena, bool, room);
   if (v.value == NULL || v.uses == NULL || v.user == NULL || v.is_output == NULL) {
-    FAIL_NO_MEMORY("a program");
+    FAIL_NO_MEMORY("values");
   }
   find_values(&v);
   find_uses(&v);

@@ -1,12 +1,12 @@
-/* What the instructions of a planned module stand for: a value under another shape, or on the other
+/* What the instructions of a module stand for: a value under another shape, or on the other
  * side of a fusion's border, is one value here, and its readers are those of all its names. */
-#ifndef TREMULA_PROGRAM_ROLE_VALUES_H_
-#define TREMULA_PROGRAM_ROLE_VALUES_H_
+#ifndef TREMULA_PASSES_VALUES_H_
+#define TREMULA_PASSES_VALUES_H_
 
 #include "hlo/hlo.h"
 
 /* Where an instruction is: a number over all computations. */
-typedef struct trm_role_values {
+typedef struct trm_values {
   const trm_module *module;
   uint32_t count;        /* instructions of all computations */
   uint32_t *base;        /* by computation: the number of its first instruction */
@@ -15,20 +15,20 @@ typedef struct trm_role_values {
   uint32_t *value;       /* by number: what it is, seen through views and fusions */
   uint32_t *uses, *user; /* by number of a value: how often it is read; its last reader */
   bool *is_output;       /* it leaves its computation */
-} trm_role_values;
+} trm_values;
 
 /* Looks at a module; the arrays are the arena's. */
-trm_status trm_role_values_find(const trm_module *module, trm_arena *arena,
-                                trm_role_values *out_values, trm_error *error);
+trm_status trm_values_find(const trm_module *module, trm_arena *arena, trm_values *out_values,
+                           trm_error *error);
 
-static inline const trm_instruction *trm_role_at(const trm_role_values *v, uint32_t n) {
+static inline const trm_instruction *trm_values_at(const trm_values *v, uint32_t n) {
   const uint32_t c = v->computation[n];
   return &v->module->computations[c].instructions[n - v->base[c]];
 }
 
 /* The value behind operand k. */
-static inline uint32_t trm_role_operand(const trm_role_values *v, uint32_t n, uint32_t k) {
-  return v->value[v->base[v->computation[n]] + trm_role_at(v, n)->operands[k]];
+static inline uint32_t trm_values_operand(const trm_values *v, uint32_t n, uint32_t k) {
+  return v->value[v->base[v->computation[n]] + trm_values_at(v, n)->operands[k]];
 }
 
-#endif /* TREMULA_PROGRAM_ROLE_VALUES_H_ */
+#endif /* TREMULA_PASSES_VALUES_H_ */

@@ -8,7 +8,7 @@
  * not touched: only shapes are read after this. */
 #include <string.h>
 
-#include "program/builder.h"
+#include "passes/pass.h"
 
 enum { MAX_LEAVES = 64 };
 
@@ -152,7 +152,7 @@ static trm_status narrow_shape(narrower *n, trm_shape *shape, uint64_t leaves, t
   if (shape->dtype == TRM_F32 && (leaves & 1) != 0) shape->dtype = TRM_F16;
   if (shape->dtype != TRM_TUPLE) return TRM_OK;
   trm_shape *elements = ARENA_NEW(&n->module->arena, trm_shape, (size_t)shape->num_elements + 1);
-  CHECK_MEMORY(elements, "a program");
+  CHECK_MEMORY(elements, "narrow values");
   for (int32_t e = 0; e < shape->num_elements; ++e) {
     elements[e] = shape->elements[e];
     const bool narrow = e < MAX_LEAVES && (leaves >> e & 1) != 0;
@@ -186,7 +186,7 @@ static trm_status narrow_computation(narrower *n, trm_arena *scratch, trm_error 
   const uint32_t count = n->computation->num_instructions;
   n->may = ARENA_NEW(scratch, uint64_t, (size_t)count + 1);
   n->is_narrow = ARENA_NEW(scratch, uint64_t, (size_t)count + 1);
-  if (n->may == NULL || n->is_narrow == NULL) FAIL_NO_MEMORY("a program");
+  if (n->may == NULL || n->is_narrow == NULL) FAIL_NO_MEMORY("narrow values");
   find_tolerant(n);
   for (trm_index i = 0; i < count; ++i) n->is_narrow[i] = narrow_leaves(n, i);
   for (trm_index i = 0; i < count; ++i) {
@@ -199,7 +199,7 @@ static trm_status narrow_computation(narrower *n, trm_arena *scratch, trm_error 
   return TRM_OK;
 }
 
-trm_status trm_program_narrow(trm_module *module, trm_error *error) {
+trm_status trm_pass_narrow(trm_module *module, trm_error *error) {
   trm_arena scratch = {0};
   trm_status status = TRM_OK;
   uint32_t *callers = ARENA_NEW(&scratch, uint32_t, (size_t)module->num_computations + 1);

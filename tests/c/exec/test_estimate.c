@@ -1,0 +1,161 @@
+/* The estimate that an executable keeps. */
+#include <pthread.h>
+
+#include "../run.h"
+#include "program/program.h"
+
+static const char text[] =
+    "HloModule m\nENTRY e { x = f32[64,32] parameter(0)  w = f32[32,16] parameter(1)\n"
+    "  ROOT d = f32[64,16] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0} }\n";
+
+static trm_program *estimate_of(trm_executable *executable, const trm_program_options *options) {
+  trm_error error;
+  trm_program *program = NULL;
+  if (trm_program_create_for_executable(executable, NULL, options, &program, &error) != TRM_OK) {
+    fail_msg("%s", error.message);
+  }
+  return program;
+}
+
+static trm_program_totals totals_of_program(const trm_program *program) {
+  trm_program_totals totals = {.size = sizeof totals};
+  assert_true(trm_program_get_totals(program, &totals));
+  return totals;
+}
+
+/* Whoever asks gets the same program; other options are planned for themselves. */
+static void test_made_once(void **state) {
+  (void)state;
+  trm_executable *executable = test_compile(text, &test_modes[0]);
+  trm_program_options options = {.size = sizeof options};
+  trm_program_options_of(executable, &options);
+  options.instrument = true;
+  trm_program *first = estimate_of(executable, NULL), *second = estimate_of(executable, NULL);
+  trm_program *other = estimate_of(executable, &options);
+  assert_ptr_equal(first, second);
+  assert_ptr_not_equal(first, other);
+  trm_program_free(other);
+  trm_program_free(first);
+  assert_ptr_equal(second, estimate_of(executable, NULL));
+  trm_program_free(second);
+  trm_program_free(second);
+  trm_executable_free(executable);
+}
+
+/* A program that somebody holds outlives the executable's other owners. */
+static void test_outlives_its_owner(void **state) {
+  (void)state;
+  trm_executable *executable = test_compile(text, &test_modes[0]);
+  trm_program *program = estimate_of(executable, NULL);
+  trm_executable_free(executable);
+  assert_true(totals_of_program(program).fits);
+  assert_string_equal(program->module->name, "m");
+  trm_program_free(program);
+}
+
+static void *ask(void *executable) { return estimate_of(executable, NULL); }
+
+static void test_asked_at_once(void **state) {
+  (void)state;
+  enum { THREADS = 4 };
+  trm_executable *executable = test_compile(text, &test_modes[0]);
+  pthread_t threads[THREADS];
+  void *programs[THREADS];
+  for (int t = 0; t < THREADS; ++t) {
+    assert_int_equal(pthread_create(&threads[t], NULL, ask, executable), 0);
+  }
+  for (int t = 0; t < THREADS; ++t) assert_int_equal(pthread_join(threads[t], &programs[t]), 0);
+  for (int t = 0; t < THREADS; ++t) {
+    assert_ptr_equal(programs[t], programs[0]);
+    trm_program_free(programs[t]);
+  }
+  trm_executable_free(executable);
+}
+
+/* Two shards whose elementwise chains the host makes one fusion of. */
+static const char shards[] =
+    "HloModule m\nENTRY e { x = f32[4096] parameter(0), sharding={maximal device=0}\n"
+    "  a = f32[4096] sine(x), sharding={maximal device=0}\n"
+    "  b = f32[4096] add(a, x), sharding={maximal device=0}\n"
+    "  c = f32[4096] cosine(b), sharding={maximal device=1}\n"
+    "  ROOT d = f32[4096] multiply(c, b), sharding={maximal device=1} }\n";
+
+static size_t count(const char *text_of, const char *word) {
+  size_t found = 0;
+  for (const char *at = strstr(text_of, word); at != NULL; at = strstr(at + 1, word)) ++found;
+  return found;
+}
+
+/* Each tail makes its own fusions. */
+static void test_tails_are_apart(void **state) {
+  (void)state;
+  const trm_option options[1] = {{"ipus", "2"}};
+  char *host, *ipu;
+  trm_error error;
+  trm_executable *executable = test_compile(shards, &options[0]);
+  trm_program *program = estimate_of(executable, NULL);
+  assert_int_equal(trm_executable_print(executable, &host, &error), TRM_OK);
+  assert_int_equal(trm_module_print(program->module, &ipu, &error), TRM_OK);
+  assert_int_equal(count(host, " fusion("), 1);
+  assert_int_equal(count(ipu, " fusion("), 2);
+  assert_int_equal(totals_of_program(program).num_ipus, 2);
+  trm_free(host);
+  trm_free(ipu);
+  trm_program_free(program);
+  trm_executable_free(executable);
+}
+
+static trm_program_totals totals_of(trm_executable *executable) {
+  trm_program *program = estimate_of(executable, NULL);
+  const trm_program_totals totals = totals_of_program(program);
+  trm_program_free(program);
+  return totals;
+}
+
+static void expect_same(trm_program_totals a, trm_program_totals b) {
+  assert_int_equal(a.cycles, b.cycles);
+  assert_int_equal(a.memory_bytes, b.memory_bytes);
+  assert_int_equal(a.worst_tile_bytes, b.worst_tile_bytes);
+}
+
+/* How the host runs the program, and whether it comes out of a file, is nothing to the estimate. */
+static void test_whatever_the_host_does(void **state) {
+  (void)state;
+  static const char chain[] =
+      "HloModule m\nENTRY e { x = f32[4096] parameter(0)  y = f32[4096] parameter(1)\n"
+      "  a = f32[4096] sine(x)  b = f32[4096] add(a, y)  c = f32[4096] multiply(b, b)\n"
+      "  ROOT d = f32[4096] tanh(c) }\n";
+  const trm_option ways[4] = {{"optimise", "true"},
+                              {"overflow", "true"},
+                              {"disabled_passes", "fuse"},
+                              {"reference", "true"}};
+  trm_program_totals first = {0};
+  for (int w = 0; w < 4; ++w) {
+    trm_error error;
+    void *data;
+    size_t size;
+    trm_executable *executable = test_compile(chain, &ways[w]), *loaded;
+    if (w == 0) first = totals_of(executable);
+    expect_same(first, totals_of(executable));
+    assert_int_equal(trm_executable_serialize(executable, &data, &size, &error), TRM_OK);
+    assert_int_equal(trm_executable_deserialize(data, size, &loaded, &error), TRM_OK);
+    expect_same(first, totals_of(loaded));
+    char *before, *after;
+    assert_int_equal(trm_executable_print(executable, &before, &error), TRM_OK);
+    assert_int_equal(trm_executable_print(loaded, &after, &error), TRM_OK);
+    assert_string_equal(before, after);
+    trm_free(before);
+    trm_free(after);
+    trm_free(data);
+    trm_executable_free(loaded);
+    trm_executable_free(executable);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_made_once), cmocka_unit_test(test_outlives_its_owner),
+      cmocka_unit_test(test_asked_at_once), cmocka_unit_test(test_tails_are_apart),
+      cmocka_unit_test(test_whatever_the_host_does)};
+  return cmocka_run_group_tests_name("estimate", tests, NULL, NULL);
+}

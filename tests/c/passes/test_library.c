@@ -1,0 +1,194 @@
+/* Which calls of Poplar's libraries the pass library-calls states: the attributes of instructions
+ * after it. */
+#include "../run.h"
+#include "passes/pass.h"
+
+/* The frontend attributes of an instruction in a printed module; "" without any. */
+static void find_statement(const char *printed, const char *name, char *out_text, size_t size) {
+  char start[64];
+  snprintf(start, sizeof start, "%%%s = ", name);
+  const char *line = strstr(printed, start);
+  if (line == NULL) fail_msg("there is no %s in\n%s", name, printed);
+  const char *end = strchr(line, '\n'), *attributes = strstr(line, "frontend_attributes={");
+  out_text[0] = '\0';
+  if (attributes == NULL || (end != NULL && attributes > end)) return;
+  attributes += strlen("frontend_attributes={");
+  const size_t length = strcspn(attributes, "}");
+  assert_true(length < size);
+  memcpy(out_text, attributes, length);
+  out_text[length] = '\0';
+}
+
+typedef struct statement {
+  const char *name, *attributes;
+} statement;
+
+/* The pass twice: what is stated is replaced, not repeated. */
+static void expect(const char *text, const statement *expected, size_t count) {
+  trm_error error;
+  trm_module *module = NULL;
+  if (trm_module_read(text, strlen(text), "test", &module, &error) != TRM_OK) {
+    fail_msg("does not parse: %s", error.message);
+  }
+  for (int run = 0; run < 2; ++run) {
+    char *printed, found[512];
+    assert_int_equal(trm_pass_library_calls(module, &error), TRM_OK);
+    assert_int_equal(trm_module_print(module, &printed, &error), TRM_OK);
+    for (size_t e = 0; e < count; ++e) {
+      find_statement(printed, expected[e].name, found, sizeof found);
+      if (strcmp(found, expected[e].attributes) != 0) {
+        fail_msg("%s: %s\ninstead of %s", expected[e].name, found, expected[e].attributes);
+      }
+    }
+    trm_free(printed);
+  }
+  trm_module_free(module);
+}
+
+#define EXPECT(text, ...)                                        \
+  do {                                                           \
+    const statement all[] = {__VA_ARGS__};                       \
+    expect("HloModule m\n" text, all, sizeof all / sizeof *all); \
+  } while (0)
+
+static void test_scaled_add(void **state) {
+  (void)state;
+  EXPECT(
+      "ENTRY e { x = f32[64] parameter(0)  y = f32[64] parameter(1)  a = f32[] constant(0.5)\n"
+      "  as = f32[64] broadcast(a), dimensions={}  ay = f32[64] multiply(y, as)\n"
+      "  ROOT r = f32[64] add(x, ay) }\n",
+      {"r", "library_word=\"scaled-inplace-xb-y\",library_vertices=\"AddTo\",library_group=\"1\""},
+      {"ay", "library_word=\"fusion\",library_is=\"absorbed\""});
+}
+
+/* With the product in the same fusion one vertex computes both. */
+static void test_scaled_add_in_a_fusion(void **state) {
+  (void)state;
+  EXPECT(
+      "f { x = f32[64] parameter(0)  y = f32[64] parameter(1)  a = f32[] constant(0.5)\n"
+      "  as = f32[64] broadcast(a), dimensions={}  ay = f32[64] multiply(y, as)\n"
+      "  ROOT r = f32[64] subtract(x, ay) }\n"
+      "ENTRY e { p = f32[64] parameter(0)  q = f32[64] parameter(1)\n"
+      "  ROOT s = f32[64] fusion(p, q), kind=kLoop, calls=f }\n",
+      {"r", "library_word=\"scaled-inplace-xb-y\",library_vertices=\"AddTo\",library_group=\"1\""},
+      {"ay", "library_word=\"fusion\",library_is=\"joined\""});
+}
+
+/* A value that others read too is computed by itself. */
+static void test_product_of_two_readers(void **state) {
+  (void)state;
+  EXPECT("ENTRY e { x = f32[64] parameter(0)  y = f32[64] parameter(1)  a = f32[] constant(0.5)\n"
+         "  as = f32[64] broadcast(a), dimensions={}  ay = f32[64] multiply(y, as)\n"
+         "  s = f32[64] add(x, ay)  ROOT r = (f32[64], f32[64]) tuple(s, ay) }\n",
+         {"s", ""}, {"ay", "library_word=\"fusion\""});
+}
+
+static void test_update_by_a_gradient(void **state) {
+  (void)state;
+  EXPECT("ENTRY e { w = f32[3,3,4,8] parameter(0)  x = f32[2,9,9,4] parameter(1)\n"
+         "  d = f32[2,7,7,8] parameter(2)  a = f32[] constant(0.5)\n"
+         "  as = f32[3,3,4,8] broadcast(a), dimensions={}\n"
+         "  g = f32[3,3,4,8] convolution(x, d), window={size=7x7}, dim_labels=f01b_i01o->01bf,\n"
+         "    metadata={op_name=\"grad/Conv2DBackpropFilter\"}\n"
+         "  ag = f32[3,3,4,8] multiply(g, as)  ROOT r = f32[3,3,4,8] subtract(w, ag) }\n",
+         {"r", "library_scope=\"grad/Conv2DBackpropFilter\",library_word=\"fusion\","
+               "library_vertices=\"AddTo\",library_group=\"1\",library_is=\"shared\""},
+         {"g", "library_word=\"fusion\",library_group=\"1\""},
+         {"ag", "library_word=\"fusion\",library_is=\"absorbed\""});
+}
+
+#define SUM                                                                 \
+  "sum { p = f32[] parameter(0)  q = f32[] parameter(1)\n  ROOT r = f32[] " \
+  "add(p, q) }\n"
+
+static void test_casts_around_a_sum(void **state) {
+  (void)state;
+  EXPECT(SUM "ENTRY e { x = f16[8,64] parameter(0)  z = f32[] constant(0)\n"
+             "  w = f32[8,64] convert(x)  n = f32[8] reduce(w, z), dimensions={1}, to_apply=sum\n"
+             "  ROOT h = f16[8] convert(n) }\n",
+         {"h", "library_is=\"absorbed\""}, {"w", ""}, {"n", ""});
+}
+
+static void test_sum_of_squares(void **state) {
+  (void)state;
+  EXPECT(SUM "ENTRY e { x = f32[8,64] parameter(0)  z = f32[] constant(0)\n"
+             "  s = f32[8,64] multiply(x, x)\n"
+             "  ROOT n = f32[8] reduce(s, z), dimensions={1}, to_apply=sum }\n",
+         {"s", "library_word=\"square\",library_vertices=\"Op/Square\",library_is=\"absorbed\""},
+         {"n", "library_word=\"fusion\""});
+}
+
+static void test_nonlinearities(void **state) {
+  (void)state;
+  EXPECT("ENTRY e { x = f32[64] parameter(0)  g = f32[64] parameter(1)  z = f32[] constant(0)\n"
+         "  zs = f32[64] broadcast(z), dimensions={}  r = f32[64] maximum(x, zs)\n"
+         "  p = pred[64] compare(r, zs), direction=GT, metadata={op_type=\"ReluGrad\" "
+         "op_name=\"relu_grad\"}\n"
+         "  d = f32[64] select(p, g, zs), metadata={op_type=\"ReluGrad\" op_name=\"relu_grad\"}\n"
+         "  ROOT l = f32[64] logistic(d) }\n",
+         {"r", "library_word=\"relu\",library_vertices=\"Nonlinearity\""},
+         {"p", "library_word=\"relu-grad\",library_vertices=\"NonLinearityGrad\""},
+         {"d", "library_word=\"relu-grad\",library_vertices=\"NonLinearityGrad\""},
+         {"l", "library_word=\"sigmoid\",library_vertices=\"Nonlinearity\""});
+}
+
+/* What Python marks as a layer of popnn's; a mark of the pass's own from elsewhere counts for
+ * nothing. */
+static void test_marks(void **state) {
+  (void)state;
+  EXPECT("ENTRY e { x = f32[64] parameter(0)\n"
+         "  m = f32[64] tanh(x), frontend_attributes={popnn_word=\"lstm\",popnn_part=\"Cell\"}\n"
+         "  ROOT n = f32[64] tanh(m), frontend_attributes={library_word=\"dot\"} }\n",
+         {"m", "popnn_word=\"lstm\",popnn_part=\"Cell\",library_word=\"lstm\","
+               "library_part=\"Cell\",library_is=\"shared plain\""},
+         {"n", ""});
+}
+
+static void test_pools(void **state) {
+  (void)state;
+  EXPECT("most { p = f32[] parameter(0)  q = f32[] parameter(1)  ROOT r = f32[] maximum(p, q) }\n"
+         "ENTRY e { x = f32[1,8,8,4] parameter(0)  z = f32[] constant(-inf)\n"
+         "  ROOT m = f32[1,4,4,4] reduce-window(x, z), window={size=1x2x2x1 stride=1x2x2x1},\n"
+         "    to_apply=most }\n",
+         {"m", "library_word=\"max-pool\",library_part=\"maxPool2x2\""});
+}
+
+/* float32 between halves is only inside the vertices; of a few elements it is computed. */
+static void test_casts_in_a_fusion(void **state) {
+  (void)state;
+  EXPECT("f { x = f16[64] parameter(0)  w = f32[64] convert(x)  s = f32[64] sine(w)\n"
+         "  ROOT h = f16[64] convert(s) }\n"
+         "g { x = f16[4] parameter(0)  v = f32[4] convert(x)  t = f32[4] sine(v)\n"
+         "  ROOT i = f16[4] convert(t) }\n"
+         "ENTRY e { p = f16[64] parameter(0)  q = f16[4] parameter(1)\n"
+         "  a = f16[64] fusion(p), kind=kLoop, calls=f\n"
+         "  b = f16[4] fusion(q), kind=kLoop, calls=g\n"
+         "  ROOT r = (f16[64], f16[4]) tuple(a, b) }\n",
+         {"a", "library_is=\"halves\""}, {"w", "library_is=\"absorbed\""},
+         {"h", "library_is=\"absorbed\""}, {"v", ""}, {"i", ""});
+}
+
+/* An operand of full size that is float32 makes the first conversion real. */
+static void test_casts_of_mixed_operands(void **state) {
+  (void)state;
+  EXPECT("f { x = f16[64] parameter(0)  y = f32[64] parameter(1)  w = f32[64] convert(x)\n"
+         "  s = f32[64] add(w, y)  ROOT h = f16[64] convert(s) }\n"
+         "ENTRY e { p = f16[64] parameter(0)  q = f32[64] parameter(1)\n"
+         "  ROOT a = f16[64] fusion(p, q), kind=kLoop, calls=f }\n",
+         {"a", ""}, {"w", ""}, {"h", ""});
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_scaled_add),
+                                     cmocka_unit_test(test_scaled_add_in_a_fusion),
+                                     cmocka_unit_test(test_product_of_two_readers),
+                                     cmocka_unit_test(test_update_by_a_gradient),
+                                     cmocka_unit_test(test_casts_around_a_sum),
+                                     cmocka_unit_test(test_sum_of_squares),
+                                     cmocka_unit_test(test_nonlinearities),
+                                     cmocka_unit_test(test_marks),
+                                     cmocka_unit_test(test_pools),
+                                     cmocka_unit_test(test_casts_in_a_fusion),
+                                     cmocka_unit_test(test_casts_of_mixed_operands)};
+  return cmocka_run_group_tests_name("library", tests, NULL, NULL);
+}
