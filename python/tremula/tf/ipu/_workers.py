@@ -14,7 +14,7 @@ import weakref
 
 import tensorflow as tf
 
-from tremula.tf.inner import patches, sessions
+from tremula.tf.inner import patches
 from tremula.tf.runtime import host_calls
 
 _LOOK = 1.0  # seconds between looks
@@ -117,7 +117,7 @@ def _end(session, worker):
         return
     _ended.add(session)
     if host_calls.end_talks(session, _error(worker)):
-        sessions.forget(session)
+        patches.forget_session(session)
     else:
         threading.Thread(target=session.close, daemon=True).start()
 
