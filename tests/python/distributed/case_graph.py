@@ -7,6 +7,7 @@ import worker
 
 import tensorflow.compat.v1 as tf
 from tensorflow.python import ipu
+from tensorflow.python.distribute import cross_device_utils
 
 INDEX, WORKERS = worker.INDEX, worker.WORKERS
 SUM, MEAN = tf.distribute.ReduceOp.SUM, tf.distribute.ReduceOp.MEAN
@@ -22,7 +23,10 @@ class Cluster:
         self.on_ipu = strategies.IPUMultiWorkerStrategy(self.resolver)
         self.on_host = strategies.IPUMultiWorkerStrategyV1(
             worker.simple_resolver(0), variables_on_host=True)
-        self.on_host.extended._collective_keys = self.on_ipu.extended._collective_keys
+        keys = cross_device_utils.CollectiveKeys(
+            group_key_start=10, op_instance_key_start=100, variable_instance_key_start=10000)
+        for one in (self.on_ipu, self.on_host):
+            one.extended._collective_keys = keys
         self.on_host.extended._cross_device_ops = self.on_ipu.extended._cross_device_ops
         self.config = self.on_ipu.update_config_proto(tf.ConfigProto())
         self.server = tf.distribute.Server(
@@ -129,6 +133,14 @@ def properties(cluster):
         extended.experimental_should_init, extended.should_checkpoint,
         extended.should_save_summary])
     create = ipu.ipu_multi_worker_strategy.IPUMultiWorkerStrategy
+
+    with tf.Graph().as_default(), cluster.on_host.scope():
+        metric = tf.get_variable("metric", initializer=0.0,
+                                 synchronization=tf.VariableSynchronization.ON_READ,
+                                 aggregation=tf.VariableAggregation.SUM)
+        plain = tf.get_variable("plain", initializer=0.0)
+        worker.tell("on host", [metric.values[0].device, plain.values[0].device,
+                                plain.values[0].value().device])
 
     def beside_another_device():
         with tf.Graph().as_default(), strategy.scope():

@@ -59,6 +59,7 @@ def test_devices(sessions):
             assert devices["variables"] == devices["slots"] == [task + place]
             assert devices["total"] == task + "CPU:0"
         assert one["placed devices"]["loss"] == task + "IPU:0"
+        assert one["on host"] == [task + "IPU:0", task + "CPU:0", task + "IPU:0"]
         assert one["initial value"] == [task + "CPU:0", ["loc:@cpu"]]
 
 

@@ -122,6 +122,21 @@ def compile_xla_on_ipus(compile_on_ipu):
     _wrap(xla, "_compile_internal", anywhere)
 
 
+def accept_old_collective_keys():
+    """Makes the numbers of collectives take the arguments of TensorFlow 1.15 too: every group has
+    instances of its own since."""
+    from tensorflow.python.distribute import cross_device_utils
+
+    def make(create):
+        def create_of_old(self, group_key_start=1, op_instance_key_start=None,
+                          variable_instance_key_start=None):
+            del op_instance_key_start, variable_instance_key_start
+            create(self, group_key_start)
+        return create_of_old
+
+    _wrap(cross_device_utils.CollectiveKeys, "__init__", make)
+
+
 def leave_unconverted():
     """Keeps AutoGraph from rewriting our own functions in a tf.function that calls them, which
     takes ten seconds: we are no part of the package whose name it knows."""
@@ -190,6 +205,11 @@ def wrap_session(**make):
             _wrap(session.BaseSession, _SESSION_METHODS[name], one)
         else:
             _wrap(session.BaseSession._Callable, _CALLABLE_METHODS[name], one)
+
+
+def forget_session(session):
+    """Makes closing a session do nothing: it would wait for a run that does not end."""
+    session._closed = True
 
 
 def wrap_function_calls(make):

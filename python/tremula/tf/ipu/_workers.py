@@ -10,6 +10,7 @@ may have ended well, after its part of the same run.
 import socket
 import threading
 import time
+import weakref
 
 import tensorflow as tf
 
@@ -29,6 +30,7 @@ _lock = threading.Lock()
 _addresses = {}  # task's name: its address, for the workers besides this one
 _seen = set()  # of those, the ones that have been there
 _runs = {}  # thread: _Run, for sessions of clusters
+_ended = weakref.WeakSet()  # sessions
 _wake = threading.Event()
 _thread = None
 
@@ -105,9 +107,19 @@ def _look_for_ever():
             late = [worker for worker, since in run.since.items() if now - since > _PATIENCE]
             if late and run.ended_for is None and _talks(run.operations):
                 run.ended_for = late[0]
-                host_calls.end_talks(run.session, _error(late[0]))
-                threading.Thread(target=run.session.close, daemon=True).start()
+                _end(run.session, late[0])
         time.sleep(_LOOK)
+
+
+def _end(session, worker):
+    """Ends what a session runs. Where programs wait, closing the session would not end that."""
+    if session in _ended:
+        return
+    _ended.add(session)
+    if host_calls.end_talks(session, _error(worker)):
+        patches.forget_session(session)
+    else:
+        threading.Thread(target=session.close, daemon=True).start()
 
 
 def _find_gone():

@@ -11,10 +11,12 @@ import os
 import tensorflow as tf
 
 from tremula.tf.functions import programs
-from tremula.tf.inner import eager, functions, graphs, marks, python_code, strategies
+from tremula.tf.inner import (eager, functions, graphs, marks, patches, python_code,
+                              strategies)
 from tremula.tf.ipu import _workers, scopes
 from tremula.tf.runtime import checks, device_names, plugin
 
+patches.accept_old_collective_keys()
 _values = strategies.distributed_values()
 _LEAST_THREADS = 8  # of a worker's server
 _Synchronization = tf.VariableSynchronization

@@ -173,10 +173,12 @@ def _talk_in_session(session, fetches, feeds, options):
 
 
 def end_talks(session, error):
-    """Makes the programs that a session runs fail with an error where they wait for others."""
-    for answers, one in list(_talks.items()):
-        if one is session:
-            answers.put((None, error))
+    """Makes the programs that a session runs fail with an error where they wait for others.
+    Returns whether there were any."""
+    waiting = [answers for answers, one in list(_talks.items()) if one is session]
+    for answers in waiting:
+        answers.put((None, error))
+    return bool(waiting)
 
 
 # ---- Sessions ----
