@@ -15,6 +15,7 @@ trm_executable *trm_executable_retain(trm_executable *executable) {
 void trm_executable_free(trm_executable *executable) {
   if (executable == NULL || atomic_fetch_sub(&executable->references, 1) != 1) return;
   trm_plan_free(executable->plan);
+  trm_module_free(executable->host_module);
   trm_module_free(executable->module);
   trm_arena_free(&executable->arena);
   trm_free(executable);
@@ -101,8 +102,10 @@ static trm_half_overflow half_overflow(const trm_options *options) {
 
 /* Everything after the passes: the plan and the interface. Takes the module, also on failure. */
 static trm_status finish(trm_executable *executable, trm_error *error) {
-  TRY(trm_plan_build(executable->module,
-                     trm_options_bool(&executable->options, TRM_OPTION_reference),
+  TRY(trm_executable_host_module(executable->module, &executable->host_module, error));
+  const trm_module *module =
+      executable->host_module != NULL ? executable->host_module : executable->module;
+  TRY(trm_plan_build(module, trm_options_bool(&executable->options, TRM_OPTION_reference),
                      float_events(&executable->options), &executable->plan, error));
   return describe(executable, error);
 }

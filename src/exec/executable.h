@@ -11,7 +11,8 @@
 struct trm_executable {
   atomic_int references;
   trm_arena arena;
-  trm_module *module; /* optimised, fused, scheduled */
+  trm_module *module;      /* optimised, fused, scheduled */
+  trm_module *host_module; /* that the plan is made from; NULL: the one above */
   trm_plan *plan;
   trm_options options;
   /* What planning for an IPU has found, if anything: that it fits, or the words in which it does
@@ -27,6 +28,10 @@ trm_executable *trm_executable_retain(trm_executable *executable);
 
 /* replication.c. Writes down how many shards a module has, before passes lose them. */
 trm_status trm_executable_note_shards(trm_module *module, trm_error *error);
+
+/* host_module.c. The module that the host's plan is better made from, or NULL. */
+trm_status trm_executable_host_module(const trm_module *module, trm_module **out_module,
+                                      trm_error *error);
 
 /* Compiles with an observer that is told of every pass (NULL: none). */
 trm_status trm_compile_observed(const trm_module *module, const trm_option *options,

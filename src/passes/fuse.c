@@ -11,7 +11,12 @@
 #include "passes/edit.h"
 #include "passes/pass.h"
 
-enum { MAX_MEMBERS = 96, MAX_RESULTS = 12, MAX_OPERANDS = 48 };
+/* Operands are counted at every member. */
+enum { MAX_RESULTS = 12 };
+typedef struct limits {
+  uint32_t members, operands;
+} limits;
+static const limits narrow = {96, 48}, wide = {256, 512};
 
 static const uint32_t no_group = UINT32_MAX;
 
@@ -23,6 +28,7 @@ typedef struct group {
 
 typedef struct fuser {
   trm_edit edit;
+  limits most;
   uint32_t count;     /* instructions before the pass */
   uint32_t *group_of; /* by instruction */
   bool *is_result;    /* used outside its group */
@@ -97,8 +103,8 @@ static bool may_join(const fuser *f, const trm_computation *computation, trm_ind
   if (!trm_shape_same_dims(&instruction->shape,
                            &computation->instructions[candidate->shape].shape) ||
       !same_shard(instruction, &computation->instructions[candidate->shape]) ||
-      candidate->members >= MAX_MEMBERS ||
-      candidate->operands + instruction->num_operands > MAX_OPERANDS) {
+      candidate->members >= f->most.members ||
+      candidate->operands + instruction->num_operands > f->most.operands) {
     return false;
   }
   bool result = i == computation->root;
@@ -313,9 +319,10 @@ done:
   return status;
 }
 
-static trm_status fuse_computation(trm_module *module, uint32_t index, trm_error *error) {
+static trm_status fuse_computation(trm_module *module, uint32_t index, limits most,
+                                   trm_error *error) {
   const trm_computation *computation = &module->computations[index];
-  fuser f = {.count = computation->num_instructions};
+  fuser f = {.count = computation->num_instructions, .most = most};
   TRY(trm_edit_begin(&f.edit, module, index, error));
   trm_status status = TRM_OK;
   f.group_of = trm_allocate((f.count + 1) * sizeof *f.group_of);
@@ -339,16 +346,47 @@ done:
   return trm_edit_end(&f.edit, status, error);
 }
 
-trm_status trm_pass_fuse(trm_module *module, trm_error *error) {
+static trm_status fuse_module(trm_module *module, limits most, trm_error *error) {
   const uint32_t count = module->num_computations;
   bool *runs = trm_allocate_zeroed(count, sizeof *runs);
   CHECK_MEMORY(runs, "the call graph");
   trm_module_mark_running(module, runs);
   trm_status status = TRM_OK;
   for (uint32_t c = 0; c < count && status == TRM_OK; ++c) {
-    if (runs[c]) status = fuse_computation(module, c, error);
+    if (runs[c]) status = fuse_computation(module, c, most, error);
   }
   trm_free(runs);
   TRY(status);
   return trm_module_compact(module, error);
+}
+
+trm_status trm_pass_fuse(trm_module *module, trm_error *error) {
+  return fuse_module(module, narrow, error);
+}
+
+trm_status trm_pass_fuse_widely(trm_module *module, trm_error *error) {
+  return fuse_module(module, wide, error);
+}
+
+/* Whether the fusion has so many operands that another instruction might not have found room. */
+static bool is_full(const trm_module *module, const trm_instruction *fusion) {
+  const trm_computation *body = &module->computations[fusion->called[0]];
+  uint32_t operands = 0, members = 0;
+  for (trm_index i = 0; i < body->num_instructions; ++i) {
+    if (!trm_opcode_is_elementwise(body->instructions[i].opcode)) continue;
+    operands += body->instructions[i].num_operands;
+    ++members;
+  }
+  return operands + 3 > narrow.operands || members >= narrow.members;
+}
+
+bool trm_fusions_were_cut(const trm_module *module) {
+  for (uint32_t c = 0; c < module->num_computations; ++c) {
+    const trm_computation *computation = &module->computations[c];
+    for (trm_index i = 0; i < computation->num_instructions; ++i) {
+      const trm_instruction *instruction = &computation->instructions[i];
+      if (instruction->opcode == TRM_OP_FUSION && is_full(module, instruction)) return true;
+    }
+  }
+  return false;
 }

@@ -61,6 +61,10 @@ trm_status trm_pass_top_k(trm_module *module, trm_error *error);
 trm_status trm_pass_hoist(trm_module *module, trm_error *error);
 /* fuse.c: elementwise chains become kLoop fusions. */
 trm_status trm_pass_fuse(trm_module *module, trm_error *error);
+/* The same with room for longer chains; and whether trm_pass_fuse may have cut one. Not part of the
+ * pipeline: the host alone wants it (exec/host_module.c). */
+trm_status trm_pass_fuse_widely(trm_module *module, trm_error *error);
+bool trm_fusions_were_cut(const trm_module *module);
 
 /* names.c: names that two instructions or computations have are told apart. */
 trm_status trm_pass_unique_names(trm_module *module, trm_error *error);
