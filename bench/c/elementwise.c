@@ -60,7 +60,7 @@ static void bench(const char *name, trm_dtype dtype, int64_t n, const trm_opcode
   module->computations[body].root = value;
   trm_strip_program *program;
   bool supported;
-  if (trm_strip_compile(&module->computations[body], &module->arena, &program, &supported,
+  if (trm_strip_compile(module, &module->computations[body], &module->arena, &program, &supported,
                         &error) != TRM_OK ||
       !supported)
     die("not supported");

@@ -154,13 +154,78 @@ def _resnet50(batch=8, side=224):
                 core=True)
 
 
-def _mlp(batch=32):
+def _mlp(*units, batch=32):
+    def compute(weights, x, labels):
+        return _mlp_loss(weights, x, labels, units)
+    sizes = "-".join(str(one) for one in (784, *units))
+    return Case("mlp-train" if units == (256, 10) else f"mlp-{sizes}",
+                f"{sizes} training step, float32, batch {batch}",
+                lambda: [_random(batch, 784), _labels(batch, 10)], compute, rate=.01, core=True)
+
+
+def _mlp_loss(weights, x, labels, units):
+    import tensorflow as tf
+    layers = _Layers(weights, "float32", training=True)
+    for count in units[:-1]:
+        x = tf.nn.relu(layers.dense(x, count))
+    return _loss(labels, layers.dense(x, units[-1]))
+
+
+def _loop(steps=1000, batch=32, units=(512, 512, 10)):
+    """Training in a loop on the device; the result is the last step's loss."""
     def compute(weights, x, labels):
         import tensorflow as tf
-        layers = _Layers(weights, "float32", training=True)
-        return _loss(labels, layers.dense(tf.nn.relu(layers.dense(x, 256)), 10))
-    return Case("mlp-train", f"784-256-10 training step, float32, batch {batch}",
-                lambda: [_random(batch, 784), _labels(batch, 10)], compute, rate=.01, core=True)
+        sizes = [784, *units]
+        first = []
+        for inner, outer in zip(sizes, sizes[1:]):
+            first += [weights.get([inner, outer], "float32", deviation=inner ** -.5),
+                      weights.get([outer], "float32")]
+
+        def body(step, _, *given):
+            loss = _mlp_loss(Weights(given), x, labels, units)
+            gradients = tf.gradients(loss, given)
+            return (step + 1, loss, *[weight - .01 * gradient
+                                      for weight, gradient in zip(given, gradients)])
+
+        return tf.while_loop(lambda step, *_: step < steps, body, (0, 0., *first))[1]
+    return Case("mlp-loop", f"{steps} steps of 784-512-512-10 in a loop, float32, batch {batch}",
+                lambda: [_random(batch, 784), _labels(batch, 10)], compute, core=True)
+
+
+def _lstm(steps=100, batch=32, units=256):
+    def compute(weights, x):
+        import tensorflow as tf
+        kernel, recurrent = (weights.get([units, 4 * units], "float32", deviation=units ** -.5)
+                             for _ in range(2))
+        bias = weights.get([4 * units], "float32")
+
+        def body(step, hidden, cell):
+            gates = tf.gather(x, step) @ kernel + hidden @ recurrent + bias
+            enters, forgets, new, leaves = tf.split(gates, 4, axis=-1)
+            cell = tf.sigmoid(forgets) * cell + tf.sigmoid(enters) * tf.tanh(new)
+            return step + 1, tf.sigmoid(leaves) * tf.tanh(cell), cell
+
+        zeros = tf.zeros([batch, units])
+        return tf.while_loop(lambda step, *_: step < steps, body, (0, zeros, zeros))[1]
+    return Case("lstm", f"LSTM of {units}, {steps} steps, batch {batch}, float32",
+                lambda: [_random(steps, batch, units)], compute, core=True)
+
+
+def _elementwise(count=1 << 24):
+    def compute(_, x, a, b):
+        import tensorflow as tf
+        return tf.nn.gelu(x * a + b) + tf.tanh(x)
+    return Case("elementwise", f"gelu(x a + b) + tanh(x), {count >> 20} M floats",
+                lambda: [_random(count), np.float32(1.5), np.float32(-.5)], compute, core=True)
+
+
+def _cumulative():
+    """Along the rows: along the columns XLA on a CPU takes half a minute."""
+    def compute(_, x):
+        import tensorflow as tf
+        return tf.cumsum(x, axis=1)
+    return Case("cumsum", "cumulative sums of the rows of 2048 x 2048",
+                lambda: [_random(2048, 2048)], compute, core=True)
 
 
 def _add():
@@ -170,4 +235,5 @@ def _add():
 
 
 def cases():
-    return [_add(), _mlp(), _resnet50(), _resnext("float32"), _resnext("float16")]
+    return [_add(), _mlp(256, 10), _mlp(512, 512, 10), _loop(), _lstm(), _elementwise(),
+            _cumulative(), _resnet50(), _resnext("float32"), _resnext("float16")]

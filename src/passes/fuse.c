@@ -12,7 +12,15 @@
 #include "passes/edit.h"
 #include "passes/pass.h"
 
-enum { MAX_MEMBERS = 96, MAX_RESULTS = 12, MAX_OPERANDS = 48 };
+enum { MAX_RESULTS = 12 };
+
+/* How far a group grows. */
+typedef struct fuse_rules {
+  bool by_shard;              /* what runs on different IPUs stays apart */
+  uint32_t members, operands; /* at most; operands are counted at every member */
+} fuse_rules;
+/* On the host, the arrays between two fusions go through memory. */
+static const fuse_rules for_host = {false, 256, 512}, for_ipu = {true, 96, 48};
 
 static const uint32_t no_group = UINT32_MAX;
 
@@ -24,7 +32,7 @@ typedef struct group {
 
 typedef struct fuser {
   trm_edit edit;
-  bool by_shard;      /* what runs on different IPUs stays apart */
+  fuse_rules rules;
   uint32_t count;     /* instructions before the pass */
   uint32_t *group_of; /* by instruction */
   bool *is_result;    /* used outside its group */
@@ -97,9 +105,10 @@ static bool may_join(const fuser *f, const trm_computation *computation, trm_ind
   const trm_instruction *instruction = &computation->instructions[i];
   if (!trm_shape_same_dims(&instruction->shape,
                            &computation->instructions[candidate->shape].shape) ||
-      (f->by_shard && !same_shard(instruction, &computation->instructions[candidate->shape])) ||
-      candidate->members >= MAX_MEMBERS ||
-      candidate->operands + instruction->num_operands > MAX_OPERANDS) {
+      (f->rules.by_shard &&
+       !same_shard(instruction, &computation->instructions[candidate->shape])) ||
+      candidate->members >= f->rules.members ||
+      candidate->operands + instruction->num_operands > f->rules.operands) {
     return false;
   }
   bool result = i == computation->root;
@@ -314,10 +323,10 @@ done:
   return status;
 }
 
-static trm_status fuse_computation(trm_module *module, uint32_t index, bool by_shard,
+static trm_status fuse_computation(trm_module *module, uint32_t index, fuse_rules rules,
                                    trm_error *error) {
   const trm_computation *computation = &module->computations[index];
-  fuser f = {.count = computation->num_instructions, .by_shard = by_shard};
+  fuser f = {.count = computation->num_instructions, .rules = rules};
   TRY(trm_edit_begin(&f.edit, module, index, error));
   trm_status status = TRM_OK;
   f.group_of = trm_allocate((f.count + 1) * sizeof *f.group_of);
@@ -341,14 +350,14 @@ done:
   return trm_edit_end(&f.edit, status, error);
 }
 
-static trm_status fuse_module(trm_module *module, bool by_shard, trm_error *error) {
+static trm_status fuse_module(trm_module *module, fuse_rules rules, trm_error *error) {
   const uint32_t count = module->num_computations;
   bool *runs = trm_allocate_zeroed(count, sizeof *runs);
   CHECK_MEMORY(runs, "the call graph");
   trm_module_mark_running(module, runs);
   trm_status status = TRM_OK;
   for (uint32_t c = 0; c < count && status == TRM_OK; ++c) {
-    if (runs[c]) status = fuse_computation(module, c, by_shard, error);
+    if (runs[c]) status = fuse_computation(module, c, rules, error);
   }
   trm_free(runs);
   TRY(status);
@@ -356,9 +365,9 @@ static trm_status fuse_module(trm_module *module, bool by_shard, trm_error *erro
 }
 
 trm_status trm_pass_fuse(trm_module *module, trm_error *error) {
-  return fuse_module(module, false, error);
+  return fuse_module(module, for_host, error);
 }
 
 trm_status trm_pass_place_together(trm_module *module, trm_error *error) {
-  return fuse_module(module, true, error);
+  return fuse_module(module, for_ipu, error);
 }
