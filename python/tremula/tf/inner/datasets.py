@@ -26,3 +26,15 @@ def prefetched(dataset):
     from tensorflow.python.data.ops import prefetch_op
     dataset = getattr(dataset, "_dataset", dataset)
     return dataset._buffer_size if isinstance(dataset, prefetch_op._PrefetchDataset) else None
+
+
+def without_autotuning(dataset):
+    """The dataset without tf.data's tuning thread, unless its options ask for one: TensorFlow may
+    wait for that thread for as long as an iterator is old, when the iterator goes or starts again.
+    Parallel maps have as many threads as the tuning would begin with."""
+    import tensorflow as tf
+    if dataset.options().autotune.enabled is not None:
+        return dataset
+    options = tf.data.Options()
+    options.autotune.enabled = False
+    return dataset.with_options(options)

@@ -72,9 +72,9 @@ class IPUInfeedQueue:
             self._id.encode(), depth, options["replication_factor"] or 0)
         self._dequeued = self._initialized = False
         with tf.device("/device:CPU:0"):
-            self._dataset = dataset
             self._is_at_start = tf.executing_eagerly()
-            self._iterator = strategies.plain_iterator(dataset) if tf.executing_eagerly() else (
+            self._dataset = datasets.without_autotuning(dataset) if self._is_at_start else dataset
+            self._iterator = strategies.plain_iterator(self._dataset) if self._is_at_start else (
                 tf.data.make_initializable_iterator(dataset))
         self._initializer = None if tf.executing_eagerly() else self._make_initializer()
 
@@ -123,7 +123,7 @@ class IPUInfeedQueue:
     def restart(self, dataset):
         """Eager mode: starts the queue again, from the beginning of a dataset whose elements have
         the same types and shapes. For the runtime."""
-        self._dataset, self._is_at_start = dataset, False
+        self._dataset, self._is_at_start = datasets.without_autotuning(dataset), False
         self._initialize_now()
 
     def next_element(self):

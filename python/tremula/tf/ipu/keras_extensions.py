@@ -108,7 +108,6 @@ def extension_delegate(function):
     name = function.__name__
     prefix = name if name.startswith("_") else f"_{name}"
 
-    @functools.wraps(function)
     def delegating(self, *arguments, **keywords):
         wanted = keywords.pop("__extension_delegate", True)
         if wanted and isinstance(self, KerasExtension):
@@ -118,6 +117,8 @@ def extension_delegate(function):
                 return delegate(*arguments, **keywords)
         return function(self, *arguments, **keywords)
 
+    # Keras asks for the arguments in TensorFlow's way, which knows decorators of this kind.
+    delegating = tf.__internal__.decorator.make_decorator(function, delegating)
     delegating.__original_func__ = function
     return delegating
 
@@ -155,7 +156,23 @@ def extension_delegate_if_exists(func_name, instance, *args, **kwargs):
 def install():
     """Makes Keras 2 ask the current strategy about each new layer, as soon as Keras is there."""
     from tremula import _finder
-    _finder.watch(f"{versions.keras_package()}.src.engine.base_layer", _install)
+    source = f"{versions.keras_package()}.src"
+    _finder.watch(f"{source}.engine.base_layer", _install)
+    _finder.watch(f"{source}.mixed_precision.loss_scale_optimizer", lambda module: (
+        patches.wrap_keras_methods(module, ["strategy_supports_loss_scaling"], _or_strategy_does)))
+    _finder.watch(f"{source}.mixed_precision.device_compatibility_check", lambda module: (
+        patches.wrap_keras_methods(module, ["log_device_compatibility_check"], _silent)))
+
+
+def _or_strategy_does(has_in_list):
+    """Keras has a list of the strategies in which losses can be scaled."""
+    return lambda: has_in_list() or getattr(strategies.strategy(), "supports_loss_scaling", False)
+
+
+def _silent(warn):
+    """Keras warns of float16 where there is no GPU. IPUs have float16."""
+    del warn
+    return lambda policy_name: None
 
 
 def _install(base_layer):

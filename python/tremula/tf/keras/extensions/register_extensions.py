@@ -4,7 +4,7 @@ import functools
 
 from tremula.tf.inner import keras as inner
 from tremula.tf.inner import patches
-from tremula.tf.ipu import keras_extensions
+from tremula.tf.ipu import ipu_strategy, keras_extensions
 
 _MODEL = ("build", "fit", "evaluate", "predict", "get_config", "_reset_compile_cache",
           "_assert_weights_created", "_trackable_children")
@@ -23,6 +23,8 @@ def register():
         patches.wrap_keras_methods(owner, [name for name in names if name in vars(owner)],
                                    keras_extensions.extension_delegate)
     patches.wrap_keras_methods(functional, ["_init_graph_network"], _then_take_stages)
+    patches.wrap_keras_methods(inner.module("callbacks").BackupAndRestore, ["__init__"],
+                               _taking_ipu_strategies)
     manager = keras_extensions._extensions_manager
     for cls, extension in ((sequential, sequential_extensions.SequentialExtension),
                            (functional, functional_extensions.FunctionalExtension),
@@ -35,3 +37,11 @@ def _then_take_stages(initialize):
         initialize(self, *arguments, **keywords)
         keras_extensions.extension_delegate_if_exists("get_pipelining_from_nodes", self)
     return initialize_and_take
+
+
+def _taking_ipu_strategies(create):
+    """BackupAndRestore has a list of the strategies that it takes."""
+    def create_and_add(self, *arguments, **keywords):
+        create(self, *arguments, **keywords)
+        self._supported_strategies += (ipu_strategy.IPUStrategyV1,)
+    return create_and_add

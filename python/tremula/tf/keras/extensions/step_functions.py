@@ -79,7 +79,7 @@ def create_variables(model, element_spec):
     if not model.built:
         return
     optimizer, variables = model.optimizer, model.trainable_variables
-    if hasattr(optimizer, "_create_all_weights"):
+    if isinstance(optimizer, inner.legacy_optimizer()):
         optimizer._create_all_weights(variables)
     elif hasattr(optimizer, "build"):
         optimizer.build(variables)
