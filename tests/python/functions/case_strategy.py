@@ -367,7 +367,6 @@ def fit():
 
 
 def test_keras_fit_takes_stock_iterators(ipu):
-    with ipu.ipu_strategy.IPUStrategy(enable_dataset_iterators=False,
-                                      enable_keras_extensions=False).scope():
+    with ipu.ipu_strategy.IPUStrategy(enable_keras_extensions=False).scope():
         weights = fit()
     np.testing.assert_allclose(weights, fit(), rtol=1e-6)

@@ -437,12 +437,11 @@ def test_optimizers_with_a_minimize_of_their_own():
 
 
 def test_the_wrapper_of_optimizers():
-    wrap = extensions_base._KerasOptimizerWrapper
+    wrapped = extensions_base._KerasOptimizerWrapper(None, keras.optimizers.SGD())
     refused(ValueError, "When _KerasOptimizerWrapper has been instantiated with it's model set to "
-            "None, var_list must be provided.", wrap(None, keras.optimizers.SGD()).compute_gradients,
-            tf.constant(1.))
+            "None, var_list must be provided.", wrapped.compute_gradients, tf.constant(1.))
     refused(ValueError, "captured_grads cannot be used as the wrapped optimizer doesn't support it",
-            wrap(None, keras.optimizers.SGD()).apply_gradients, [], captured_grads={"a": 1})
+            wrapped.apply_gradients, [], captured_grads={"a": 1})
 
 
 def test_sequential_models_have_one_input():

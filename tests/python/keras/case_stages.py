@@ -68,6 +68,16 @@ def test_what_a_scope_refuses(strategy):
             pass
 
 
+def test_where_earlier_releases_have_the_classes():
+    from tensorflow.python.ipu.keras.extensions import functional_extensions as functional_module
+    from tensorflow.python.ipu.keras.extensions import model_extensions, sequential_extensions
+    assert functional_module.PipelineStage is PipelineStage is psa.PipelineStage
+    name = "LayerPipelineStageAssignment"
+    for module, kind in ((functional_module, "Functional"), (model_extensions, "Model"),
+                         (sequential_extensions, "Sequential")):
+        assert getattr(module, kind + name) is getattr(ipu.keras, kind + name)
+
+
 def functional(first=0, second=1):
     x = keras.Input((3,), name="x")
     with PipelineStage(first):

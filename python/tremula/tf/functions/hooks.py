@@ -123,7 +123,7 @@ def _giving_strategy_iterators(iterate):
     def iterate_for_strategy(self):
         strategy = strategies.strategy()
         enabled = getattr(strategy, "_enable_dataset_iterators", None)
-        if enabled is not None and enabled():
+        if enabled is not None and enabled() and not strategies.iterates_plainly():
             return strategy._create_dataset_iterator(self)
         return iterate(self)
 

@@ -20,11 +20,9 @@ _EAGER = (
     "behavior is required please set 'enable_dataset_iterators=False' when creating an "
     "'IPUStrategy'.")
 
-_KERAS = (
-    "An iterator of 'IPUStrategy' was given to a function that TensorFlow runs by itself, as "
-    "Keras' fit, evaluate and predict do: they do not run on an IPU as a whole yet. Make the "
-    "strategy with 'enable_dataset_iterators=False' to run them a step at a time, or run a loop of "
-    "your own by strategy.run.")
+_OUTSIDE = (
+    "An iterator of 'IPUStrategy' was given to a function that TensorFlow runs by itself. Run the "
+    "function by strategy.run, or make the strategy with 'enable_dataset_iterators=False'.")
 
 InfeedSpec = collections.namedtuple(
     "InfeedSpec", ["feed_id", "structure", "device_ordinal", "prefetch_depth", "optimise_latency"])
@@ -107,7 +105,7 @@ class IPUIterator(strategies.owned_iterator()):
 
     @property
     def _iterator_resource(self):
-        raise NotImplementedError(_KERAS)  # where TensorFlow wants the iterator itself
+        raise NotImplementedError(_OUTSIDE)  # where TensorFlow wants the iterator itself
 
     @property
     def _type_spec(self):

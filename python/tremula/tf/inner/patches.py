@@ -590,24 +590,6 @@ def wrap_keras_saving(module, make):
         _wrap(owner, name, make[name])
 
 
-def accept_mixed_precision(policy):
-    """Lets Keras 2 have mixed precision in a strategy that `supports_loss_scaling`, and without a
-    warning that there is no GPU where there are IPUs: it knows its own strategies and devices
-    only. `policy` is its module."""
-    from tensorflow.python.distribute import distribute_lib
-    from tensorflow.python.framework import config
-
-    def make_supporting(supports):
-        return lambda: supports() or getattr(distribute_lib.get_strategy(),
-                                             "supports_loss_scaling", False)
-
-    def make_knowing(log):
-        return lambda name: None if config.list_physical_devices("IPU") else log(name)
-
-    _wrap(policy.loss_scale_optimizer, "strategy_supports_loss_scaling", make_supporting)
-    _wrap(policy.device_compatibility_check, "log_device_compatibility_check", make_knowing)
-
-
 def show_in_keras(module, names):
     """Gives a private module of Keras names that the original's has, {name: value}."""
     for name, value in names.items():

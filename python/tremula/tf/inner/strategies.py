@@ -1,6 +1,10 @@
 """What strategies of tf.distribute are made of."""
 
 import contextlib
+import functools
+import threading
+
+_local = threading.local()
 
 
 def strategy():
@@ -55,7 +59,27 @@ def input_function_iterator(function, cpu, strategy):
 def distributed_dataset(dataset, cpu, strategy, options):
     """A distributed dataset of one worker, the CPU."""
     from tensorflow.python.distribute import input_util
-    return input_util.get_distributed_dataset(dataset, _workers(cpu), strategy, options=options)
+    made = input_util.get_distributed_dataset(dataset, _workers(cpu), strategy, options=options)
+    made.__class__ = _plainly_iterated(type(made))
+    return made
+
+
+@functools.cache
+def _plainly_iterated(cls):
+    """A class of distributed datasets, inside of which iterators are TensorFlow's own."""
+    def iterate(self):
+        before, _local.is_plain = iterates_plainly(), True
+        try:
+            return cls.__iter__(self)
+        finally:
+            _local.is_plain = before
+
+    return type(cls.__name__, (cls,), {"__iter__": iterate})
+
+
+def iterates_plainly():
+    """Whether iter(dataset) is asked for by a distributed dataset."""
+    return getattr(_local, "is_plain", False)
 
 
 def numpy_dataset(arrays, cpu, session):

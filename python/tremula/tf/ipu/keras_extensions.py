@@ -166,9 +166,23 @@ def extension_delegate_if_exists(func_name, instance, *args, **kwargs):
 def install():
     """Makes Keras 2 ask the current strategy about each new layer, as soon as Keras is there."""
     from tremula import _finder
-    package = versions.keras_package()
-    _finder.watch(f"{package}.src.engine.base_layer", _install)
-    _finder.watch(f"{package}.src.mixed_precision.policy", _accept_mixed_precision)
+    source = f"{versions.keras_package()}.src"
+    _finder.watch(f"{source}.engine.base_layer", _install)
+    _finder.watch(f"{source}.mixed_precision.loss_scale_optimizer", lambda module: (
+        patches.wrap_keras_methods(module, ["strategy_supports_loss_scaling"], _or_strategy_does)))
+    _finder.watch(f"{source}.mixed_precision.device_compatibility_check", lambda module: (
+        patches.wrap_keras_methods(module, ["log_device_compatibility_check"], _silent)))
+
+
+def _or_strategy_does(has_in_list):
+    """Keras has a list of the strategies in which losses can be scaled."""
+    return lambda: has_in_list() or getattr(strategies.strategy(), "supports_loss_scaling", False)
+
+
+def _silent(warn):
+    """Keras warns of float16 where there is no GPU. IPUs have float16."""
+    del warn
+    return lambda policy_name: None
 
 
 def _install(base_layer):
@@ -179,11 +193,6 @@ def _install(base_layer):
         one.__name__: one for one in (
             KerasExtension, extension_delegate, extension_delegate_if_exists,
             check_if_extension_delegate_exists)})
-
-
-def _accept_mixed_precision(policy):
-    if hasattr(policy, "loss_scale_optimizer"):  # Keras 2
-        patches.accept_mixed_precision(policy)
 
 
 def _extend(layer):

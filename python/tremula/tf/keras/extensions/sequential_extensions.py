@@ -2,7 +2,12 @@
 
 import tensorflow as tf
 
-from tremula.tf.keras.extensions import config, extensions_base, messages, stage_assignments
+from tremula.tf.keras.extensions import (
+    config, extensions_base, messages, pipeline_stage_assignment, stage_assignments)
+
+# SDK 2.2 to 2.6 have it here.
+SequentialLayerPipelineStageAssignment = (
+    pipeline_stage_assignment.SequentialLayerPipelineStageAssignment)
 
 
 class SequentialExtension(config.SequentialConfig, stage_assignments.SequentialStages,
