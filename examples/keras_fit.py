@@ -65,6 +65,13 @@ with configure(ipus=1).scope():
     model.fit(batches(16), epochs=2, verbose=0, callbacks=[counts])
     print("one IPU: the CPU's weights:", same(model, cpu), "- batch callbacks:", counts.calls)
 
+    inputs = batches(16).map(lambda x, y: x)
+    print("evaluate and predict as on the CPU:",
+          np.allclose(model.evaluate(batches(16), verbose=0),
+                      cpu.evaluate(batches(16), verbose=0), rtol=1e-4) and
+          np.allclose(model.predict(inputs, verbose=0), cpu.predict(inputs, verbose=0),
+                      rtol=1e-3, atol=1e-4))
+
     model.set_asynchronous_callbacks(True)
     model.fit(batches(16), epochs=1, verbose=0, callbacks=[counts])
     print("asynchronous: batch callbacks:", counts.calls)
@@ -96,7 +103,7 @@ with configure(ipus=4).scope():
     model.fit(batches(16), epochs=2, verbose=0)
     print("two replicas of two stages: the weights of batches of 64:", same(model, large))
     model.set_pipelining_options(pipeline_schedule=ipu.pipelining_ops.PipelineSchedule.Grouped)
-    outputs = model.predict(batches(16).map(lambda x, y: x), verbose=0)
+    outputs = model.predict(inputs, verbose=0)
     print("predictions:", outputs.shape)
 
     folder = tempfile.TemporaryDirectory()

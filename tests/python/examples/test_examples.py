@@ -69,7 +69,7 @@ def test_keras_fit(tmp_path):
     out, _ = run(tmp_path, "keras_fit")
     page = (EXAMPLES.parent / "docs" / "keras.md").read_text()
     lines = [line for line in out.splitlines() if ": " in line and not line.startswith("Model:")]
-    assert len(lines) == 9
+    assert len(lines) == 10
     assert [line for line in lines if f"    {line}\n" not in page] == []
 
 
