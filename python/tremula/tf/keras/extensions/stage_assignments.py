@@ -16,6 +16,7 @@ class _Stages:
     """
 
     _pipeline_stage_assignment = []  # never changed: lists are put in its place
+    _stages_come_from_scopes = False
     _LAYER = _NESTED = None
 
     def _is_pipelined(self):
@@ -44,7 +45,8 @@ class _Stages:
         self._keep_assignments([])
 
     def _keep_assignments(self, assignments):
-        vars(self)["_pipeline_stage_assignment"] = assignments  # Keras would put a list of its own
+        # Keras would put lists of its own there.
+        vars(self).update(_pipeline_stage_assignment=assignments, _stages_come_from_scopes=False)
         self._reset_ipu_extension()
 
     def print_pipeline_stage_assignment_summary(self, line_length=None, print_fn=None):
@@ -59,8 +61,12 @@ class _Stages:
             raise RuntimeError(messages.OWN_CALL.format(self.name, kind))
 
     def _check_kept_assignments(self):
-        """Raises ValueError if the model has changed since its stages were set."""
-        self._check_assignments(self._pipeline_stage_assignment)
+        """Raises ValueError if the model has changed since its stages were set. What has been added
+        to it in scopes, such as losses, has their stages."""
+        if self._stages_come_from_scopes:
+            self._use_scopes()
+        else:
+            self._check_assignments(self._pipeline_stage_assignment)
 
     def _stage_outputs(self, tensors):
         """Tensors in the structure that the model returns."""
@@ -96,7 +102,7 @@ class _Stages:
         if any(_has_stage(node) for node in self._stage_nodes()):
             assignments = self._new_assignments(of_scopes=True)
             self._check_assignments(assignments)
-            vars(self)["_pipeline_stage_assignment"] = assignments
+            vars(self).update(_pipeline_stage_assignment=assignments, _stages_come_from_scopes=True)
 
     # ---- Checks ----
 
