@@ -51,6 +51,8 @@ def test_feeds(tmp_path):
     ("replication", r"losses of 50 steps on 4 replicas\nweights: \[ 1\.  -2\.   0\.5\]\n"),
     ("sharded_training", r"loss: .*\nlearned: True\n"),
     ("sequences", r"accuracy at first above 0.9: False\naccuracy after .* 0.9: True\n"),
+    ("keras_fit", r"loss falls: True\naccuracy above 0.95: True\npredictions: 1600 as accurate: "
+     r"True\nupdates of an epoch: 50\nsteps of each replica: 50\naccuracy above 0.9: True\n"),
     ("custom_loop", r"(epoch \d: 200 losses\n){4}accuracy above 0.95: True\n"),
     ("keras_pipeline", r"(.*\n)+loss falls: True\nas stock Keras on the CPU: True\n"),
     ("estimator", r"steps: 100\naccuracy above 0.9: True\npredictions: 160 right: True\n"),
