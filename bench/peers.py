@@ -19,14 +19,14 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
-from comparison import machine, networks, rounds, startup, worker  # noqa: E402
+from comparison import keras_fit, machine, networks, rounds, startup, worker  # noqa: E402
 
 _HEAD = (f"{'case':15} {'peer':18} {'min':>10} {'median':>10} {'first':>8}  {'ours/it':>7} "
          f"{'differs':>8}")
 
 
 def main():
-    names = [case.name for case in networks.cases()] + ["startup", "first-step"]
+    names = [case.name for case in networks.cases()] + ["startup", "first-step", "keras-fit"]
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="two rounds: whether it runs at all")
@@ -41,7 +41,7 @@ def main():
         parser.error("--rounds must be at least 1")
 
     record = {"machine": _machine(), "cases": [], "startup": None,
-              "first-step": None}
+              "first-step": None, "keras-fit": None}
     _print_machine(record["machine"])
     arguments.log.parent.mkdir(parents=True, exist_ok=True)
     arguments.log.write_bytes(b"")
@@ -58,6 +58,10 @@ def main():
             record["first-step"] = startup.measure_training(
                 arguments.rounds or (1 if arguments.quick else 3))
             _print_first_step(record["first-step"])
+        if "keras-fit" in wanted:
+            record["keras-fit"] = keras_fit.measure(
+                arguments.rounds or (1 if arguments.quick else 3))
+            _print_keras_fit(record["keras-fit"])
     finally:
         record["machine"]["load_average_at_end"] = machine.load_average()
         arguments.output.parent.mkdir(parents=True, exist_ok=True)
@@ -66,7 +70,7 @@ def main():
     failed = [f"{one['name']} ({name})" for one in record["cases"]
               for name, entry in one["peers"].items()
               if "error" in entry and name in ("ours", "core")]
-    for name in ("startup", "first-step"):
+    for name in ("startup", "first-step", "keras-fit"):
         failed += [f"{name} ({kind})" for kind, entry in (record[name] or {"kinds": {}})[
             "kinds"].items() if "error" in entry]
     if failed:
@@ -149,6 +153,22 @@ def _print_first_step(record):
                 ("before", least["first"] - least["step"]), ("to the step", least["to_step"]),
                 ("step", least["step"])))
         print(f"{startup.KINDS[kind]:28} {text}")
+
+
+def _print_keras_fit(record):
+    print(f"\n{keras_fit.TITLE}: from the start of Python to the end of\nthe first execution, and "
+          "the first epoch less a later one, in seconds; steps a second, and in\nparts of stock "
+          f"Keras' with 1 step an execution; load average {record['load_average']}")
+    stock = record["kinds"]["tf 1"].get("best")
+    for kind, entry in record["kinds"].items():
+        if "error" in entry:
+            text = entry["error"]
+        else:
+            best = entry["best"]
+            ratio = f"{best['steps_a_second'] / stock['steps_a_second']:6.2f}" if stock else ""
+            text = (f"started {best['started']:6.2f}   overhead {best['overhead']:6.2f}   steps a "
+                    f"second {best['steps_a_second']:8.0f}   {ratio}")
+        print(f"{keras_fit.KINDS[kind]:44} {text}".rstrip())
 
 
 if __name__ == "__main__":

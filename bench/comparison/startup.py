@@ -53,7 +53,7 @@ TRAINING = [kind for kind in KINDS if kind != "cold"]
 
 def measure(rounds):
     """{kind: {"seconds": [...], "min": ..., "median": ...}}, or {kind: {"error": ...}}."""
-    record = _in_turns(list(KINDS), rounds, _run)
+    record = in_turns(list(KINDS), rounds, _run)
     for entry in record["kinds"].values():
         if entry["seconds"]:
             entry["min"], entry["median"] = min(entry["seconds"]), statistics.median(
@@ -64,7 +64,7 @@ def measure(rounds):
 def measure_training(rounds):
     """{kind: {"seconds": [record of first_step.py, ...], "min": {part: ...}}}. Its "to_step" is
     what lies between the graph and the first step: initialising and the first step, less a step."""
-    record = _in_turns(TRAINING, rounds, _run_training)
+    record = in_turns(TRAINING, rounds, _run_training)
     for entry in record["kinds"].values():
         for one in entry["seconds"]:
             one["to_step"] = one["initialise"] + one["first"] - one["step"]
@@ -74,7 +74,9 @@ def measure_training(rounds):
     return record
 
 
-def _in_turns(kinds, rounds, run):
+def in_turns(kinds, rounds, run):
+    """{"kinds": {kind: {"seconds": [what run(kind, home) gives, ...]}}}, with "error" where one
+    fails; the first round is not counted."""
     record = {"load_average": machine.load_average(),
               "kinds": {kind: {"seconds": []} for kind in kinds}}
     with tempfile.TemporaryDirectory() as folder:
@@ -95,7 +97,8 @@ def _in_turns(kinds, rounds, run):
     return record
 
 
-def _environment(kind, home):
+def environment(kind, home):
+    """The environment of a new process, with its caches in `home`."""
     os.makedirs(home, exist_ok=True)
     flags = ["--use_ipu_model"]
     if kind == "programs":
@@ -108,7 +111,7 @@ def _run_training(kind, home):
     """The record of first_step.py."""
     script = os.path.join(os.path.dirname(__file__), "first_step.py")
     done = subprocess.run([sys.executable, script, "tf" if kind == "tf" else "ours"],
-                          env=_environment(kind, home), capture_output=True, text=True, check=False)
+                          env=environment(kind, home), capture_output=True, text=True, check=False)
     if done.returncode:
         last = (done.stderr.strip().splitlines() or ["no message"])[-1]
         raise RuntimeError(f"exit code {done.returncode}: {last}")
@@ -120,7 +123,7 @@ def _run(kind, home):
     command = [sys.executable, "-u", "-c", _STOCK if kind == "tf" else _OURS]
     with tempfile.TemporaryFile("w+") as log:
         start = time.perf_counter()
-        with subprocess.Popen(command, env=_environment(kind, home), stdout=subprocess.PIPE,
+        with subprocess.Popen(command, env=environment(kind, home), stdout=subprocess.PIPE,
                               stderr=log, text=True) as process:
             line = ""
             while "array([3., 8.]" not in line:

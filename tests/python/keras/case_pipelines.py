@@ -92,7 +92,8 @@ def compiled(model, name, replicas=1, steps=None, **keywords):
 
 @pytest.fixture(scope="module")
 def stock():
-    """stock(optimizer, replicas): weights and history of Keras on the CPU."""
+    """stock(optimizer, replicas): weights, history, and then the results of evaluate() and
+    predict(), of Keras on the CPU."""
     known = {}
 
     def make(name, replicas):
@@ -100,7 +101,9 @@ def stock():
         if (name, replicas) not in known:
             model = compiled(functional(), name, steps=1)
             history = model.fit(X, Y, BATCH * COUNT * replicas, 2, verbose=0, shuffle=False)
-            known[name, replicas] = model.get_weights(), history.history
+            known[name, replicas] = (model.get_weights(), history.history,
+                                     model.evaluate(X, Y, BATCH, verbose=0),
+                                     model.predict(X, BATCH, verbose=0))
         return known[name, replicas]
 
     return make
@@ -125,11 +128,17 @@ def options(model, **keywords):
 @pytest.mark.parametrize("kind", KINDS)
 def test_training_equals_stock_keras(strategy_of, stock, kind, replicas, schedule):
     for name in ("sgd", "adam") if schedule is Schedule.Grouped else ("sgd",):
-        weights, wanted = stock(name, replicas)
+        weights, wanted, measured, predicted = stock(name, replicas)
         with strategy_of(2 * replicas).scope():
             model = options(KINDS[kind]([0, 1, 1]), pipeline_schedule=schedule)
             compiled(model, name, replicas)
             history = model.fit(dataset(), epochs=2, verbose=0).history
+            if schedule is not Schedule.Sequential:
+                found = model.predict(dataset(X), verbose=0)
+                np.testing.assert_allclose(found, predicted, rtol=1e-4, atol=1e-5)
+            elif replicas == 1:
+                np.testing.assert_allclose(model.evaluate(dataset(), verbose=0), measured,
+                                           rtol=1e-4)
         check_weights(model, weights)
         if replicas == 1:
             for key, values in wanted.items():

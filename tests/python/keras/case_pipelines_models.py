@@ -140,7 +140,10 @@ def test_losses_and_metrics_of_layers(strategy):
             h = _Penalty()(Dense(4, kernel_regularizer="l2", activity_regularizer="l1")(x))
         with stage(1):
             h = Dense(2, bias_regularizer="l2")(h)
-        return keras.Model(x, h)
+        model = keras.Model(x, h)
+        with stage(1):
+            model.add_loss(.1 * tf.reduce_mean(h ** 2))
+        return model
 
     check(strategy, make, (X, Y))
 

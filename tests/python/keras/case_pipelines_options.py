@@ -143,6 +143,31 @@ def test_functions_are_used_again_until_something_changes(scope):
     assert model._get_replication_factor() == 2
 
 
+# ---- Optimizers ----
+
+@pytest.mark.parametrize("legacy", [True, False])
+def test_mixed_precision_scales_losses(scope, legacy):
+    def make():
+        kind = keras.optimizers.legacy.SGD if legacy else keras.optimizers.SGD
+        return kind(.05, clipnorm=.5)
+
+    wanted = options(model_of(optimizer=make()))
+    wanted.fit(DATA, verbose=0)
+    keras.mixed_precision.set_global_policy("mixed_float16")
+    try:
+        model = options(model_of(optimizer=make()))
+        assert hasattr(model.optimizer, "get_scaled_loss")
+        scale = float(model.optimizer.loss_scale)
+        before = model.get_weights()
+        model.fit(DATA, verbose=0)
+    finally:
+        keras.mixed_precision.set_global_policy("float32")
+    assert scale == float(model.optimizer.loss_scale) and int(model.optimizer.iterations) == 4
+    for one, other, start in zip(model.get_weights(), wanted.get_weights(), before):
+        assert one.dtype == np.float32 and not np.array_equal(one, start)
+        np.testing.assert_allclose(one, other, rtol=2e-2, atol=1e-2)
+
+
 # ---- Captured gradients ----
 
 class _Capturing(keras.optimizers.legacy.SGD):

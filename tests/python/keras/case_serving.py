@@ -77,7 +77,7 @@ def pipelined():
 
 def subclass():
     model = Subclass()
-    model.build((None, 4))
+    model.build(keras.Input((4,), name="named"))
     return model
 
 
@@ -115,7 +115,7 @@ def test_what_is_exported_predicts(scope, tmp_path):
     model = sequential()
     export(model, {"one_input": X}, {"output_0": model(X)})
     model = subclass()
-    export(model, {"input_1": X}, {"output_0": model(X)}, batch_size=2)
+    export(model, {"named": X}, {"output_0": model(X)}, batch_size=2)
     model = WithFunction()
     export(model, {"given": X}, {"output_0": model(X)})
     done = subprocess.run(

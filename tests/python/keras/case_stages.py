@@ -68,6 +68,16 @@ def test_what_a_scope_refuses(strategy):
             pass
 
 
+def test_where_earlier_releases_have_the_classes():
+    from tensorflow.python.ipu.keras.extensions import functional_extensions as functional_module
+    from tensorflow.python.ipu.keras.extensions import model_extensions, sequential_extensions
+    assert functional_module.PipelineStage is PipelineStage is psa.PipelineStage
+    name = "LayerPipelineStageAssignment"
+    for module, kind in ((functional_module, "Functional"), (model_extensions, "Model"),
+                         (sequential_extensions, "Sequential")):
+        assert getattr(module, kind + name) is getattr(ipu.keras, kind + name)
+
+
 def functional(first=0, second=1):
     x = keras.Input((3,), name="x")
     with PipelineStage(first):
@@ -411,3 +421,50 @@ def test_the_table_of_a_sequential_model(scope):
     model = keras.Sequential([Dense(1, name="a")])
     model.print_pipeline_stage_assignment_summary(print_fn=lines.append)
     assert lines[2] == "Layer (type)".ljust(30) + "Pipeline Stage".ljust(30)
+
+
+# ---- build() of subclasses ----
+
+class _OneHot(keras.Model):
+    def build(self, input_shape):
+        self.last = Dense(2)
+        super().build(input_shape)
+
+    def call(self, x):
+        return self.last(tf.one_hot(x, 4))
+
+
+def test_build_takes_shapes_and_inputs(scope):
+    with pytest.raises(ValueError, match="Specified input shape is not one of the valid types. "
+                                         "Please specify a batch input shape of type tuple, a list "
+                                         "of input shapes, or a `keras.Input`. User provided input "
+                                         "type: <class 'str'>"):
+        Subclass([Dense(2)]).build("3")
+    with pytest.raises(ValueError, match="You cannot pass a plain shape to your model's `build` "
+                                         "function if your layers do not support float type "
+                                         "inputs. You must pass a `keras.Input` object"):
+        _OneHot().build((None,))
+    model = _OneHot()
+    model.build(keras.Input((), dtype=tf.int32))
+    assert model.built and [one.shape.as_list() for one in model.weights] == [[4, 2], [2]]
+    assert [one.layer.name for one in model.get_pipeline_stage_assignment()][-1] == model.last.name
+
+
+def test_what_cannot_be_traced_by_layers_is_called_in_the_program(scope):
+    class Branching(keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.first, self.second = Dense(2), Dense(2)
+
+        def call(self, x):
+            if tf.reduce_sum(x) > 0.:
+                return self.first(x)
+            return self.second(x)
+
+    model = Branching()
+    model.compile("sgd", "mse", steps_per_execution=4)
+    x = tf.ones([8, 3])
+    model.fit(x, tf.zeros([8, 2]), batch_size=2, verbose=0)
+    assert len(model.weights) == 4 and not model._is_pipelined()
+    with pytest.raises(RuntimeError, match="which has not been built yet"):
+        model.get_pipeline_stage_assignment()

@@ -679,7 +679,8 @@ def _check_captures(graph, before, given):
         for one in operation.inputs:
             origin = _origin(one) if id(one) in captured else one
             if one.dtype == tf.resource or id(origin) in given or \
-                    origin is one and one.op in inner:
+                    origin is one and one.op in inner or \
+                    origin is not one and one.op.type == "Const":  # of an eager tensor
                 continue
             raise ValueError(
                 "Trying to capture the tensor %s which is not a resource. This tensor needs to be "

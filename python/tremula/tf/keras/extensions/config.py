@@ -259,7 +259,7 @@ def _made(stock, cls, config, custom_objects):
 def _constructed(cls, config):
     """cls(...) with what of a configuration its constructor takes. Without a get_config() of its
     own, the class can only say so of arguments that may be left out."""
-    given = inspect.signature(cls).parameters.values()
+    given = list(inspect.signature(cls.__init__).parameters.values())[1:]
     names = {one.name for one in given}
     if any(one.kind is one.VAR_KEYWORD for one in given):
         names |= {"name", "trainable", "dtype"}

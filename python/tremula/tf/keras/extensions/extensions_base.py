@@ -13,6 +13,8 @@ _KerasOptimizerWrapper = step_functions._KerasOptimizerWrapper
 _Mode = data_feed_manager.Mode
 _training = inner.module("engine.training")
 
+logged_steps_per_execution_warning = False  # whether messages.ONE_STEP has been logged
+
 
 def inputs_of(element_spec):
     """The types of a model's inputs in those of an element (x, y, sample_weight)."""
@@ -175,6 +177,8 @@ class KerasExtensionBase(options.Options, exporting.Exporting, keras_extensions.
         self._build_for_data(handler.element_spec)
         handler.set_replication_factor(self._get_replication_factor())
         if handler.steps_per_execution_value == 1:
+            global logged_steps_per_execution_warning
+            logged_steps_per_execution_warning = True
             logs.module().info(messages.ONE_STEP.format(self.name, 1))
         return handler
 

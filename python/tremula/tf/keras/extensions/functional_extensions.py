@@ -1,6 +1,12 @@
 """The extension of models of Keras' functional API."""
 
-from tremula.tf.keras.extensions import config, extensions_base, stage_assignments
+from tremula.tf.keras.extensions import (
+    config, extensions_base, pipeline_stage_assignment, stage_assignments)
+
+# SDK 2.2 to 2.6 have them here.
+PipelineStage = pipeline_stage_assignment.PipelineStage
+FunctionalLayerPipelineStageAssignment = (
+    pipeline_stage_assignment.FunctionalLayerPipelineStageAssignment)
 
 
 class FunctionalExtension(config.FunctionalConfig, stage_assignments.FunctionalStages,

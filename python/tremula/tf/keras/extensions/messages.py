@@ -1,7 +1,7 @@
 """What the extensions say, in the original's words.
 
 Origin: graphcore/keras, SDK 3.4, keras/ipu/extensions/{extensions_base, data_adapter,
-model_extensions, sequential_extensions}.py. A text that is ours says so.
+model_extensions, functional_extensions, sequential_extensions}.py. A text that is ours says so.
 """
 
 # ---- Options ----
@@ -76,6 +76,63 @@ BUILD_TYPES = (
     "float type inputs. You must pass a `keras.Input` object with the required dtype, or `call` "
     "your model on real tensor data (of the correct dtype).")
 
+# ---- Stages ----
+
+NO_STAGE = (
+    "All layers of a pipelined model must have an associated pipeline stage. However, {} has not "
+    "been assigned to one. Pipeline stages can be assigned when a layer is constructed, or each "
+    "time a layer is called. Different pipeline stages can assigned to each call.")
+NO_LIST = "`pipeline_stage_assignment` needs to be a list"
+LENGTH = (
+    "The length of the provided `pipeline_stage_assignment` ({}) does not match the number of "
+    "layers in the graph ({}). Each layer needs to be assigned a pipeline stage (excluding input "
+    "layers).")
+LAYER_CLASS = ("The pipeline stage assignment for {} {} in {} must be an instance of `{}`. Instead "
+               "the assignment was of type {}.")
+SEQUENTIAL_CLASS = (
+    "All elements of `pipeline_stage_assignment` must be instances of "
+    "`SequentialLayerPipelineStageAssignment` for layers or  "
+    "`SequentialNestedModelPipelineStageAssignment` for nested models.")
+ORDER = ("The order of `pipeline_stage_assignment` does not match the post-order generated from "
+         "the graph ({} != {}).")
+NODES = " (missmatched nodes of layer {})."
+UNASSIGNED_CALL = ("Layer {} with node_index {} has not been assigned a pipeline stage in "
+                   "`pipeline_stage_assignment`.")
+UNASSIGNED_INSIDE = ("Layer {} has not been assigned a pipeline stage in "
+                     "`pipeline_stage_assignment`.")
+UNASSIGNED = "Layer {} has not been assigned a pipeline stage."
+LATER_STAGE = (
+    "Layer {} in pipeline stage {} has a dependency from a pipeline stage which has not yet been "
+    "executed. Layers can only use outputs from current or previous pipeline stages.")
+OTHER_LAYER = ("The provided assignment at index {0} `pipeline_stage_assignment` is for layer {1}, "
+               "but the layer in the Sequential model at index {0} is {2}.")
+FIRST_LAYER = ("The first layer in a pipelined sequential model needs to be assigned to the 0th "
+               "pipeline stage, however it was assigned to {}.")
+NOT_NEXT = (
+    "Layer {} has been assigned to pipeline stage {}, however the previous layer in the Sequential "
+    "model was assigned to pipeline stage {}. A layer in a Sequential model can only be assigned "
+    "to the same pipeline stage as the previous layer or to the next pipeline stage.")
+NO_NODES = ("Layer {} has no recorded nodes in the graph, but `pipeline_stage_assignment` contains "
+            "an assignment for node_index {}.")
+FEWER_NODES = ("Layer {} has {} invocation(s) in the graph, but `pipeline_stage_assignment` "
+               "contains an assignment for node_index {}.")
+GET_NOT_BUILT = ("Cannot get pipeline stage assignments for model `{}` which has not been built "
+                 "yet. Please call `model.build()` first.")
+SET_NOT_BUILT = ("Cannot set pipeline stage assignments for model `{}` which has not been built "
+                 "yet. Please call `model.build()` first, or assign pipeline stages in your graph "
+                 "definition using PipelineStage scopes.")
+NO_LONGER_VALID = (
+    'The pipeline stage assignments for model {} are no longer valid: "{}" This can happen if the '
+    "model is invoked with shapes or dtypes which are incompatible with those from the previous "
+    "invocation, or those passed to `model.build`. Try calling `model.build` and specifying a less "
+    "restrictive shape. You can specify dtypes to `model.build` by passing in `keras.Input` "
+    "objects instead of plain shapes.")
+OWN_CALL = ("The function `call` for the model {} has been overridden. This is not supported for "
+            "pipelined Keras {} models.")
+MISSING_STAGES = (
+    "All stages in a pipeline must have at lease one layer assigned to them. The highest stage "
+    "with an assignment is stage {}, however the preceeding stages {} had no assignments.")
+
 # ---- Saving ----
 
 GET_CONFIG = (
@@ -145,6 +202,18 @@ ONE_STEP = ("The model `{}` has been configured with only {} steps per execution
             "method to improve performance.")
 EFFECTIVE = "Training is{}{}{}, your effective batch size is {}."
 UPDATES = "Doing {} weight update{} per execution per replica, which is {} per epoch per replica."
+LAYERS_HAVE_CHANGED = (
+    "Calling `get_pipeline_stage_assignment()` on a model which has had layers added/removed since "
+    "the last `set_pipeline_stage_assignment()` call which means that the current assignment is "
+    "not valid.")
+LAYERS_CHANGE = (
+    "{} a pipelined Sequential model has invalidated the pipeline stage assignment. You need to "
+    "call `set_pipeline_stage_assignment()` before executing again.")
+MOVING_STATISTICS = (
+    "The moving statistics for keras.BatchNormalization layers in pipelined models are not "
+    "properly updated when training. This means that during evaluation or inference, these batch "
+    "normalization layers will not necessarily normalize their input data in a way that is "
+    "consistent with the distribution of the data they saw when training.")
 _AGAIN = "cannot be serialized and you will need to call `{}` again if the model is restored."
 OPTIMIZER_KWARGS = (
     "Calling get_config() on {} - `gradient_accumulation_optimizer_kwargs` "

@@ -94,10 +94,7 @@ def _steps(model):
     last = model._get_pipeline_maximum_pipeline_stage()
     missing = sorted(set(range(last)) - {step.stage for step in steps.steps})
     if missing:
-        raise RuntimeError(
-            "All stages in a pipeline must have at lease one layer assigned to them. The highest "
-            f"stage with an assignment is stage {last}, however the preceeding stages {missing} "
-            "had no assignments.")
+        raise RuntimeError(messages.MISSING_STAGES.format(last, missing))
     return steps
 
 
@@ -247,8 +244,4 @@ def _warn_of_moving_statistics(model):
     normalization = keras.module("layers.normalization.batch_normalization")
     if any(isinstance(one, normalization.BatchNormalizationBase) and 0 < one.momentum < 1
            for one in model._flatten_layers()):
-        logs.module().warning(
-            "The moving statistics for keras.BatchNormalization layers in pipelined models are not "
-            "properly updated when training. This means that during evaluation or inference, these "
-            "batch normalization layers will not necessarily normalize their input data in a way "
-            "that is consistent with the distribution of the data they saw when training.")
+        logs.module().warning(messages.MOVING_STATISTICS)

@@ -9,6 +9,7 @@ import collections
 import tensorflow as tf
 
 from tremula.tf.inner import keras
+from tremula.tf.keras.extensions import messages
 
 Graph = collections.namedtuple("Graph", ["inputs", "outputs", "nodes"])
 Graph.__doc__ = """Calls of layers on symbolic tensors.
@@ -134,8 +135,5 @@ def check_order(steps):
             if step.stage != stage:
                 continue
             if not {steps.origin(key) for key in step.takes} <= ready:
-                raise ValueError(
-                    f"Layer {step.layer.name} in pipeline stage {stage} has a dependency from a "
-                    "pipeline stage which has not yet been executed. Layers can only use outputs "
-                    "from current or previous pipeline stages.")
+                raise ValueError(messages.LATER_STAGE.format(step.layer.name, stage))
             ready.update(step.gives)

@@ -87,6 +87,15 @@ class _StageOfLayer:
         """The layer."""
         return self._layer
 
+    @property
+    def pipeline_stage(self):
+        """The number of the stage, from 0, or None. It can be set."""
+        return self._pipeline_stage
+
+    @pipeline_stage.setter
+    def pipeline_stage(self, value):
+        self._pipeline_stage = value
+
 
 class _StagesOfModel:
     is_nested_model = True

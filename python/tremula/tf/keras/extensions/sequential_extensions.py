@@ -2,8 +2,13 @@
 
 import tensorflow as tf
 
-from tremula.tf.keras.extensions import (config, extensions_base, extensions_util, messages,
-                                         stage_assignments)
+from tremula.tf.keras.extensions import (
+    config, extensions_base, extensions_util, messages, pipeline_stage_assignment,
+    stage_assignments)
+
+# SDK 2.2 to 2.6 have it here.
+SequentialLayerPipelineStageAssignment = (
+    pipeline_stage_assignment.SequentialLayerPipelineStageAssignment)
 
 
 class SequentialExtension(config.SequentialConfig, stage_assignments.SequentialStages,

@@ -8,12 +8,6 @@ from tremula.tf.inner import keras, logs
 from tremula.tf.keras.extensions import (
     messages, pipeline_graph, pipeline_stage_assignment as psa, stage_summary)
 
-_NO_STAGE = (
-    "All layers of a pipelined model must have an associated pipeline stage. However, {} has not "
-    "been assigned to one. Pipeline stages can be assigned when a layer is constructed, or each "
-    "time a layer is called. Different pipeline stages can assigned to each call.")
-
-
 class _Stages:
     """Base of the three mixins.
 
@@ -22,6 +16,7 @@ class _Stages:
     """
 
     _pipeline_stage_assignment = []  # never changed: lists are put in its place
+    _stages_come_from_scopes = False
     _LAYER = _NESTED = None
 
     def _is_pipelined(self):
@@ -50,7 +45,8 @@ class _Stages:
         self._keep_assignments([])
 
     def _keep_assignments(self, assignments):
-        vars(self)["_pipeline_stage_assignment"] = assignments  # Keras would put a list of its own
+        # Keras would put lists of its own there.
+        vars(self).update(_pipeline_stage_assignment=assignments, _stages_come_from_scopes=False)
         self._reset_ipu_extension()
 
     def print_pipeline_stage_assignment_summary(self, line_length=None, print_fn=None):
@@ -62,13 +58,15 @@ class _Stages:
     def _refuse_own_call(self, base, kind):
         """Raises RuntimeError for a pipeline whose call() is not that of `base`."""
         if self._is_pipelined() and getattr(self.call, "__func__", None) is not base.call:
-            raise RuntimeError(
-                f"The function `call` for the model {self.name} has been overridden. This is not "
-                f"supported for pipelined Keras {kind} models.")
+            raise RuntimeError(messages.OWN_CALL.format(self.name, kind))
 
     def _check_kept_assignments(self):
-        """Raises ValueError if the model has changed since its stages were set."""
-        self._check_assignments(self._pipeline_stage_assignment)
+        """Raises ValueError if the model has changed since its stages were set. What has been added
+        to it in scopes, such as losses, has their stages."""
+        if self._stages_come_from_scopes:
+            self._use_scopes()
+        else:
+            self._check_assignments(self._pipeline_stage_assignment)
 
     def _stage_outputs(self, tensors):
         """Tensors in the structure that the model returns."""
@@ -88,7 +86,7 @@ class _Stages:
         where = [] if node is None else [layer._inbound_nodes.index(node)]
         if not isinstance(layer, _Stages):
             if of_scopes and own is None:
-                raise ValueError(_NO_STAGE.format(layer.name))
+                raise ValueError(messages.NO_STAGE.format(layer.name))
             return self._LAYER(layer, *where, own)
         _trace_call(layer, node)
         inside = _copies(layer._pipeline_stage_assignment)
@@ -104,7 +102,7 @@ class _Stages:
         if any(_has_stage(node) for node in self._stage_nodes()):
             assignments = self._new_assignments(of_scopes=True)
             self._check_assignments(assignments)
-            vars(self)["_pipeline_stage_assignment"] = assignments
+            vars(self).update(_pipeline_stage_assignment=assignments, _stages_come_from_scopes=True)
 
     # ---- Checks ----
 
@@ -116,7 +114,7 @@ class _Stages:
 
     def _check_list(self, assignments):
         if not isinstance(assignments, list):
-            raise ValueError("`pipeline_stage_assignment` needs to be a list.")
+            raise ValueError(f"{messages.NO_LIST}.")
         calls = self._stage_calls()
         self._check_length(assignments, calls)
         for one, (layer, node) in zip(assignments, calls):
@@ -130,34 +128,27 @@ class _Stages:
     @staticmethod
     def _check_length(assignments, calls):
         if len(assignments) != len(calls):
-            raise ValueError(
-                f"The length of the provided `pipeline_stage_assignment` ({len(assignments)}) does "
-                f"not match the number of layers in the graph ({len(calls)}). Each layer needs to "
-                "be assigned a pipeline stage (excluding input layers).")
+            raise ValueError(messages.LENGTH.format(len(assignments), len(calls)))
 
     def _check_class(self, assignment, layer):
         nested = isinstance(layer, _Stages)
         wanted = self._NESTED if nested else self._LAYER
         if not isinstance(assignment, wanted):
             what = "nested model" if nested else "layer"
-            raise ValueError(
-                f"The pipeline stage assignment for {what} {layer.name} in {self.name} must be an "
-                f"instance of `{wanted.__name__}`. Instead the assignment was of type "
-                f"{type(assignment).__name__}.")
+            raise ValueError(messages.LAYER_CLASS.format(
+                what, layer.name, self.name, wanted.__name__, type(assignment).__name__))
 
     def _check_matches(self, assignment, layer, node):
         given = assignment.nested_model if assignment.is_nested_model else assignment.layer
-        message = ("The order of `pipeline_stage_assignment` does not match the post-order "
-                   f"generated from the graph ({given.name} != {layer.name}).")
+        message = messages.ORDER.format(given.name, layer.name)
         if given is not layer:
             raise ValueError(message)
         if layer._inbound_nodes.index(node) != assignment.node_index:
-            raise ValueError(f"{message[:-2]}) (missmatched nodes of layer {layer.name}).")
+            raise ValueError(message[:-1] + messages.NODES.format(layer.name))
 
     @staticmethod
     def _without_stage(assignment):
-        return (f"Layer {assignment.layer.name} with node_index {assignment.node_index} has not "
-                "been assigned a pipeline stage in `pipeline_stage_assignment`.")
+        return messages.UNASSIGNED_CALL.format(assignment.layer.name, assignment.node_index)
 
 
 def _has_stage(node):
@@ -238,17 +229,12 @@ class ModelStages(_Stages):
     def get_pipeline_stage_assignment(self):
         """As for functional models. Raises RuntimeError before build()."""
         if self._traced_graph is None:
-            raise RuntimeError(
-                f"Cannot get pipeline stage assignments for model `{self.name}` which has not been "
-                "built yet. Please call `model.build()` first.")
+            raise RuntimeError(messages.GET_NOT_BUILT.format(self.name))
         return super().get_pipeline_stage_assignment()
 
     def _check_list(self, assignments):
         if self._traced_graph is None:
-            raise RuntimeError(
-                f"Cannot set pipeline stage assignments for model `{self.name}` which has not been "
-                "built yet. Please call `model.build()` first, or assign pipeline stages in your "
-                "graph definition using PipelineStage scopes.")
+            raise RuntimeError(messages.SET_NOT_BUILT.format(self.name))
         super()._check_list(assignments)
 
     def _check_matches(self, assignment, layer, node):
@@ -256,15 +242,9 @@ class ModelStages(_Stages):
             given, index = assignment.layer, assignment.node_index
             calls = len(given._inbound_nodes)
             if not calls:
-                raise ValueError(
-                    f"Layer {given.name} has no recorded nodes in the graph, but "
-                    "`pipeline_stage_assignment` contains an assignment for node_index "
-                    f"{index}.")
+                raise ValueError(messages.NO_NODES.format(given.name, index))
             if index >= calls:
-                raise ValueError(
-                    f"Layer {given.name} has {calls} invocation(s) in the graph, but "
-                    "`pipeline_stage_assignment` contains an assignment for node_index "
-                    f"{index}.")
+                raise ValueError(messages.FEWER_NODES.format(given.name, calls, index))
         super()._check_matches(assignment, layer, node)
 
     def _trace_calls(self, inputs):
@@ -292,13 +272,7 @@ class ModelStages(_Stages):
         try:
             super()._check_kept_assignments()
         except ValueError as error:
-            raise RuntimeError(
-                f"The pipeline stage assignments for model {self.name} are no longer valid: "
-                f'"{error}" This can happen if the model is invoked with shapes or dtypes which '
-                "are incompatible with those from the previous invocation, or those passed to "
-                "`model.build`. Try calling `model.build` and specifying a less restrictive shape. "
-                "You can specify dtypes to `model.build` by passing in `keras.Input` objects "
-                "instead of plain shapes.") from error
+            raise RuntimeError(messages.NO_LONGER_VALID.format(self.name, error)) from error
 
     def _validate_call_function(self):
         base = keras.module("engine.training").Model
@@ -336,10 +310,7 @@ class SequentialStages(_Stages):
         """The assignments of the layers, in their order; their stages are None where the model is
         not pipelined."""
         if self._is_pipelined() and not self._pipeline_stage_assignment_valid:
-            logs.module().info(
-                "Calling `get_pipeline_stage_assignment()` on a model which has had layers "
-                "added/removed since the last `set_pipeline_stage_assignment()` call which means "
-                "that the current assignment is not valid.")
+            logs.module().info(messages.LAYERS_HAVE_CHANGED)
         return super().get_pipeline_stage_assignment()
 
     def set_pipeline_stage_assignment(self, pipeline_stage_assignment):
@@ -348,7 +319,7 @@ class SequentialStages(_Stages):
         Raises ValueError for what does not fit to the layers, or to the order in which they run.
         """
         if not isinstance(pipeline_stage_assignment, list):
-            raise ValueError("`pipeline_stage_assignment` needs to be a list")
+            raise ValueError(messages.NO_LIST)
         for index, (one, layer) in enumerate(zip(pipeline_stage_assignment, self.layers)):
             if isinstance(one, int):
                 pipeline_stage_assignment[index] = self._LAYER(layer, one)
@@ -365,23 +336,20 @@ class SequentialStages(_Stages):
         return True
 
     def _add_delegate(self, layer):
-        self._layers_change("Adding")
+        self._layers_change("Adding a layer to")
         return self.add(layer, __extension_delegate=False)
 
     def _pop_supported(self):
         return True
 
     def _pop_delegate(self):
-        self._layers_change("Removing")
+        self._layers_change("Removing a layer from")
         return self.pop(__extension_delegate=False)
 
     def _layers_change(self, what):
         if self._is_pipelined():
             self._pipeline_stage_assignment_valid = False
-            logs.module().info(
-                "%s a layer %s a pipelined Sequential model has invalidated the pipeline stage "
-                "assignment. You need to call `set_pipeline_stage_assignment()` before executing "
-                "again.", what, "to" if what == "Adding" else "from")
+            logs.module().info(messages.LAYERS_CHANGE.format(what))
 
     # ---- Calls ----
 
@@ -415,38 +383,26 @@ class SequentialStages(_Stages):
     def _check_class(self, assignment, layer):
         if not isinstance(assignment, (self._LAYER, self._NESTED)) or (
                 assignment.is_nested_model != isinstance(layer, _Stages)):
-            raise ValueError(
-                "All elements of `pipeline_stage_assignment` must be instances of "
-                "`SequentialLayerPipelineStageAssignment` for layers or  "
-                "`SequentialNestedModelPipelineStageAssignment` for nested models.")
+            raise ValueError(messages.SEQUENTIAL_CLASS)
 
     def _check_matches(self, assignment, layer, node):
         given = assignment.nested_model if assignment.is_nested_model else assignment.layer
         if given is not layer:
             index = self.layers.index(layer)
-            raise ValueError(
-                f"The provided assignment at index {index} `pipeline_stage_assignment` is for "
-                f"layer {given.name}, but the layer in the Sequential model at index {index} is "
-                f"{layer.name}.")
+            raise ValueError(messages.OTHER_LAYER.format(index, given.name, layer.name))
 
     def _without_stage(self, assignment):
         nested = any(isinstance(layer, _Stages) for layer in self.layers)
-        where = " in `pipeline_stage_assignment`" if nested else ""
-        return f"Layer {assignment.layer.name} has not been assigned a pipeline stage{where}."
+        text = messages.UNASSIGNED_INSIDE if nested else messages.UNASSIGNED
+        return text.format(assignment.layer.name)
 
     @staticmethod
     def _check_numbers(assignments):
         before = None
         for one in assignments:
             if before is None and one.pipeline_stage != 0:
-                raise ValueError(
-                    "The first layer in a pipelined sequential model needs to be assigned to the "
-                    f"0th pipeline stage, however it was assigned to {one.pipeline_stage}.")
+                raise ValueError(messages.FIRST_LAYER.format(one.pipeline_stage))
             if before is not None and one.pipeline_stage not in (before, before + 1):
-                raise ValueError(
-                    f"Layer {one.layer.name} has been assigned to pipeline stage "
-                    f"{one.pipeline_stage}, however the previous layer in the Sequential model was "
-                    f"assigned to pipeline stage {before}. A layer in a Sequential model can only "
-                    "be assigned to the same pipeline stage as the previous layer or to the next "
-                    "pipeline stage.")
+                raise ValueError(messages.NOT_NEXT.format(
+                    one.layer.name, one.pipeline_stage, before))
             before = one.pipeline_stage

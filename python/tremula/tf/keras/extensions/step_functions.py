@@ -143,6 +143,9 @@ class _KerasOptimizerWrapper(tf.compat.v1.train.Optimizer):
         variables = var_list if self._model is None else self._model.trainable_weights
         if isinstance(self._optimizer, inner.legacy_optimizer()):
             return list(zip(self._optimizer.get_gradients(loss, variables), variables))
+        if hasattr(self._optimizer, "get_scaled_loss"):
+            scaled = tf.gradients(self._optimizer.get_scaled_loss(loss), variables)
+            return list(zip(self._optimizer.get_unscaled_gradients(scaled), variables))
         return list(zip(tf.gradients(loss, variables), variables))
 
     def apply_gradients(self, grads_and_vars, global_step=None, name=None, captured_grads=None):
