@@ -262,3 +262,22 @@ def test_stages_that_do_not_fit_any_more(scope):
     with pytest.raises(ValueError, match=r"`pipeline_stage_assignment` \(2\) does not match the "
                                          r"number of layers in the graph \(3\)"):
         model.fit(DATA, verbose=0)
+
+
+class _ForTensors(keras.layers.Layer):
+    """A layer that Keras cannot call with symbolic tensors."""
+
+    def compute_mask(self, inputs, mask=None):
+        raise ValueError("not today")
+
+
+def test_a_sequential_model_that_is_no_graph(scope):
+    model = keras.Sequential([Dense(2), _ForTensors()], name="net")
+    model.set_pipeline_stage_assignment([0, 1])
+    options(model).compile("sgd", "mse", steps_per_execution=16)
+    with pytest.raises(RuntimeError) as error:
+        model.fit(DATA, verbose=0)
+    assert str(error.value) == (
+        "The Sequential model net cannot be represented as a graph network, this could be "
+        "because:\n * A layer in your model failed to evaluate.\n * The layer is dynamic and "
+        "therefore not graph compatible.")
