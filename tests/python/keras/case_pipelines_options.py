@@ -198,6 +198,32 @@ def test_captured_gradients_reach_the_optimizer(scope):
     options(model_of(optimizer=plain, last=layer)).fit(DATA, verbose=0)
 
 
+def test_a_pipeline_of_ones_own_hands_out_captured_gradients(scope):
+    weight = tf.Variable(2.)
+    losses, captured = (ipu.ipu_outfeed_queue.IPUOutfeedQueue() for _ in range(2))
+
+    @tf.function(jit_compile=True)
+    def train(x, losses, captured):
+        def first(x):
+            return ipu.ops.grad_util_ops.capture_upstream_gradients(x * weight, tag="h")
+
+        def optimize(loss):
+            return pipelining.OptimizerFunctionOutput(
+                tf.compat.v1.train.GradientDescentOptimizer(0.), loss,
+                compute_gradients_kwargs={"var_list": [weight]},
+                gradient_capture_context=context, captured_gradient_outfeed=captured)
+
+        with ipu.eager.backprop.GradientCaptureContext() as context:
+            pipelining.pipeline([first, lambda h: tf.reduce_sum(h * 3.)], COUNT, repeat_count=2,
+                                inputs=[x], outfeed_queue=losses, optimizer_function=optimize,
+                                outfeed_loss=True)
+
+    scope.run(train, args=(tf.ones([2]), losses, captured))
+    np.testing.assert_array_equal(losses.dequeue(), [12.] * 8)
+    found = captured.dequeue()["h"][0]
+    np.testing.assert_array_equal(found, [[12., 12.]] * 2)  # COUNT times 3
+
+
 # ---- Log and refusals ----
 
 def test_batch_normalization_is_warned_of(scope, caplog):
