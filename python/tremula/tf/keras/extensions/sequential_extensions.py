@@ -23,5 +23,6 @@ class SequentialExtension(config.SequentialConfig, stage_assignments.SequentialS
         inputs = extensions_util.with_two_dimensions(inputs)
         if not self.built:
             self._build_graph_network_for_inferred_shape(inputs.shape, inputs.dtype)
+        self._check_is_graph()
         if not self.built:
             self.build(inputs.shape)
