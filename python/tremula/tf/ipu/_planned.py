@@ -40,9 +40,6 @@ FUNCTIONS = {
     "function": "functional_ops",
 }
 
-# Modules of tremula.tf.keras, which `ipu.keras` and `keras.ipu` are.
-KERAS = ("extensions",)
-
 _GROUP = {module: group for group, modules in PLANNED.items() for module in modules}
 
 
@@ -57,8 +54,7 @@ def message(name):
     parts = name.split(".")
     while len(parts) > 1 and parts[0] in ("ops", "optimizers", "experimental"):
         parts = parts[1:]
-    is_of_keras = parts[0] == "keras" and parts[1:2] and parts[1] in KERAS
-    group = "Keras models" if is_of_keras else _GROUP.get(parts[0])
+    group = _GROUP.get(parts[0])
     if group is None:
         return None
     return (f"tensorflow.python.ipu.{name} is a part of the IPU API ({group}) that Tremula "

@@ -31,7 +31,7 @@ _NAMES = {
 }
 
 _MODULES = ("data_adapter", "data_feed_manager", "extensions_base", "extensions_util",
-            "functional_extensions", "model_extensions", "pipeline_stage_assignment",
-            "polling_thread", "register_extensions", "sequential_extensions")
+            "functional_extensions", "keras_extension_base", "model_extensions",
+            "pipeline_stage_assignment", "polling_thread", "register_extensions", "sequential_extensions")
 
 __getattr__, __dir__ = lazy.names(__name__, _NAMES, _MODULES)
