@@ -198,6 +198,32 @@ def test_captured_gradients_reach_the_optimizer(scope):
     options(model_of(optimizer=plain, last=layer)).fit(DATA, verbose=0)
 
 
+def test_a_pipeline_of_ones_own_hands_out_captured_gradients(scope):
+    weight = tf.Variable(2.)
+    losses, captured = (ipu.ipu_outfeed_queue.IPUOutfeedQueue() for _ in range(2))
+
+    @tf.function(jit_compile=True)
+    def train(x, losses, captured):
+        def first(x):
+            return ipu.ops.grad_util_ops.capture_upstream_gradients(x * weight, tag="h")
+
+        def optimize(loss):
+            return pipelining.OptimizerFunctionOutput(
+                tf.compat.v1.train.GradientDescentOptimizer(0.), loss,
+                compute_gradients_kwargs={"var_list": [weight]},
+                gradient_capture_context=context, captured_gradient_outfeed=captured)
+
+        with ipu.eager.backprop.GradientCaptureContext() as context:
+            pipelining.pipeline([first, lambda h: tf.reduce_sum(h * 3.)], COUNT, repeat_count=2,
+                                inputs=[x], outfeed_queue=losses, optimizer_function=optimize,
+                                outfeed_loss=True)
+
+    scope.run(train, args=(tf.ones([2]), losses, captured))
+    np.testing.assert_array_equal(losses.dequeue(), [12.] * 8)
+    found = captured.dequeue()["h"][0]
+    np.testing.assert_array_equal(found, [[12., 12.]] * 2)  # COUNT times 3
+
+
 # ---- Log and refusals ----
 
 def test_batch_normalization_is_warned_of(scope, caplog):
@@ -262,3 +288,22 @@ def test_stages_that_do_not_fit_any_more(scope):
     with pytest.raises(ValueError, match=r"`pipeline_stage_assignment` \(2\) does not match the "
                                          r"number of layers in the graph \(3\)"):
         model.fit(DATA, verbose=0)
+
+
+class _ForTensors(keras.layers.Layer):
+    """A layer that Keras cannot call with symbolic tensors."""
+
+    def compute_mask(self, inputs, mask=None):
+        raise ValueError("not today")
+
+
+def test_a_sequential_model_that_is_no_graph(scope):
+    model = keras.Sequential([Dense(2), _ForTensors()], name="net")
+    model.set_pipeline_stage_assignment([0, 1])
+    options(model).compile("sgd", "mse", steps_per_execution=16)
+    with pytest.raises(RuntimeError) as error:
+        model.fit(DATA, verbose=0)
+    assert str(error.value) == (
+        "The Sequential model net cannot be represented as a graph network, this could be "
+        "because:\n * A layer in your model failed to evaluate.\n * The layer is dynamic and "
+        "therefore not graph compatible.")

@@ -1,5 +1,6 @@
 """Models, data and scopes of the cases that fit."""
 
+import collections
 import contextlib
 import logging
 
@@ -17,6 +18,7 @@ layers = keras.layers
 def configure(ipus=1):
     config = ipu.config.IPUConfig()
     config.auto_select_ipus = ipus
+    config._profiling.enable_ipu_events = True
     config.configure_ipu_system()
 
 
@@ -24,6 +26,19 @@ def scope(ipus=1, **options):
     """The scope of a strategy over a device of so many IPUs."""
     configure(ipus)
     return ipu.ipu_strategy.IPUStrategy(**options).scope()
+
+
+def events():
+    """What the device has done since the last call, counted."""
+    from tensorflow.compiler.plugin.poplar.driver.trace_pb2 import IpuTraceEvent
+    from tensorflow.compiler.plugin.poplar.ops import gen_ipu_ops
+    with tf.device("/device:CPU:0"):
+        found = gen_ipu_ops.ipu_event_trace().numpy()
+    names = {getattr(IpuTraceEvent, name): name for name in (
+        "COMPILE_BEGIN", "COMPILE_END", "LOAD_ENGINE", "HOST_TO_DEVICE_TRANSFER",
+        "DEVICE_TO_HOST_TRANSFER", "EXECUTE")}
+    return collections.Counter(
+        names[one] for one in ipu.utils.extract_all_types_from_event_trace(found))
 
 
 class Subclass(keras.Model):

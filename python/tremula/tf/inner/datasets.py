@@ -22,10 +22,12 @@ def dataset_of_variant(variant, types, shapes):
 
 
 def prefetched(dataset):
-    """How many elements a dataset prefetches at its end: a number or tensor, or None."""
+    """How many elements a dataset prefetches at its end, in eager mode: a number, or None."""
     from tensorflow.python.data.ops import prefetch_op
     dataset = getattr(dataset, "_dataset", dataset)
-    return dataset._buffer_size if isinstance(dataset, prefetch_op._PrefetchDataset) else None
+    if not isinstance(dataset, prefetch_op._PrefetchDataset):
+        return None
+    return int(dataset._buffer_size)
 
 
 def without_autotuning(dataset):

@@ -24,6 +24,8 @@ def inputs_of(element_spec):
 class KerasExtensionBase(options.Options, exporting.Exporting, keras_extensions.KerasExtension):
     """What every model has in the scope of an IPUStrategy."""
 
+    _validation_handler = None  # the validation data of the fit() that runs
+
     def __init__(self, *args, **kwargs):
         del args, kwargs  # Keras gives those of a functional model to every base
         if "_replication_factor" not in self.__dict__:
@@ -273,12 +275,14 @@ class KerasExtensionBase(options.Options, exporting.Exporting, keras_extensions.
                     raise ValueError(messages.NO_DATA)
                 epoch_logs = copy.copy(_plain(results))
                 if validation is not None and self._should_eval(epoch, validation_freq):
-                    found = self.evaluate(callbacks=callbacks, return_dict=True, **validation)
+                    found = self.evaluate(callbacks=callbacks, return_dict=True,
+                                          _use_cached_eval_dataset=True, **validation)
                     epoch_logs.update({f"val_{name}": one for name, one in found.items()})
                 callbacks.on_epoch_end(epoch, epoch_logs)
                 if self.stop_training:
                     break
         finally:
+            self._keep(_validation_handler=None)
             self._outfeed_manager.empty(outfeed)
         return epoch_logs
 
@@ -291,15 +295,19 @@ class KerasExtensionBase(options.Options, exporting.Exporting, keras_extensions.
         self._assert_compile_was_called()
         self._check_call("evaluate")
         self._check_sample_weight_warning(x, sample_weight)
-        kwargs.pop("_use_cached_eval_dataset", None)
+        is_validation = kwargs.pop("_use_cached_eval_dataset", False)
         if kwargs:
             raise TypeError(f"Invalid keyword arguments: {list(kwargs)}")
         verbose = _training._get_verbosity(verbose, self.distribute_strategy)
         with self.distribute_strategy.scope():
-            handler = self._handler(
-                x=x, y=y, sample_weight=sample_weight, batch_size=batch_size,
-                steps_per_epoch=steps, max_queue_size=max_queue_size, workers=workers,
-                use_multiprocessing=use_multiprocessing)
+            handler = self._validation_handler if is_validation else None
+            if handler is None:
+                handler = self._handler(
+                    x=x, y=y, sample_weight=sample_weight, batch_size=batch_size,
+                    steps_per_epoch=steps, max_queue_size=max_queue_size, workers=workers,
+                    use_multiprocessing=use_multiprocessing)
+            if is_validation:
+                self._keep(_validation_handler=handler)
             callbacks = self._callbacks(callbacks, verbose, 1, handler)
             function = self._inference_function_for("test", handler.steps_of_an_execution)
             self._test_counter.assign(0)

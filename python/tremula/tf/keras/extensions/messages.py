@@ -112,6 +112,10 @@ NOT_NEXT = (
     "Layer {} has been assigned to pipeline stage {}, however the previous layer in the Sequential "
     "model was assigned to pipeline stage {}. A layer in a Sequential model can only be assigned "
     "to the same pipeline stage as the previous layer or to the next pipeline stage.")
+NO_GRAPH = (
+    "The Sequential model {} cannot be represented as a graph network, this could be because:\n"
+    " * A layer in your model failed to evaluate.\n"
+    " * The layer is dynamic and therefore not graph compatible.")
 NO_NODES = ("Layer {} has no recorded nodes in the graph, but `pipeline_stage_assignment` contains "
             "an assignment for node_index {}.")
 FEWER_NODES = ("Layer {} has {} invocation(s) in the graph, but `pipeline_stage_assignment` "

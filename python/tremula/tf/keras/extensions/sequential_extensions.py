@@ -21,5 +21,6 @@ class SequentialExtension(config.SequentialConfig, stage_assignments.SequentialS
             raise RuntimeError(messages.SINGLE_INPUT.format(type(inputs), inputs))
         if not self.built:
             self._build_graph_network_for_inferred_shape(inputs.shape, inputs.dtype)
+        self._check_is_graph()
         if not self.built:
             self.build(inputs.shape)

@@ -373,6 +373,11 @@ class SequentialStages(_Stages):
 
     # ---- Checks ----
 
+    def _check_is_graph(self):
+        """Raises RuntimeError for a pipeline of layers that Keras cannot trace."""
+        if self._is_pipelined() and not self._graph_initialized:
+            raise RuntimeError(messages.NO_GRAPH.format(self.name))
+
     def _check_assignments(self, assignments):
         self._check_list(assignments)
         if any(one.is_nested_model for one in assignments):
