@@ -4,9 +4,9 @@ import contextlib
 import functools
 import threading
 
-_local = threading.local()
-
 from tremula.tf.inner import marks
+
+_local = threading.local()
 
 
 def strategy():

@@ -30,8 +30,10 @@ _NAMES = {
     "ReplicatedMetricReductionMethod": "extensions_base",
 }
 
-_MODULES = ("data_adapter", "data_feed_manager", "extensions_base", "extensions_util",
-            "functional_extensions", "keras_extension_base", "model_extensions",
-            "pipeline_stage_assignment", "polling_thread", "register_extensions", "sequential_extensions")
+_MODULES = (
+    "data_adapter", "data_feed_manager", "extensions_base", "extensions_util",
+    "functional_extensions", "keras_extension_base", "model_extensions",
+    "pipeline_stage_assignment", "polling_thread", "register_extensions",
+    "sequential_extensions")
 
 __getattr__, __dir__ = lazy.names(__name__, _NAMES, _MODULES)
