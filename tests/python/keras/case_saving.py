@@ -344,11 +344,12 @@ def test_a_constructor_with_arguments(scope, tmp_path):
 
 
 def test_what_has_been_traced(scope, tmp_path):
-    """Without its class a subclass is what TensorFlow has saved of it, and has plain options."""
+    """Without its class a subclass is what TensorFlow has saved of it, with its options."""
     model = subclass(NeedsDepth, 2)
+    model.set_asynchronous_callbacks(True)
     made = keras.models.load_model(save(model, "saved_model", tmp_path))
     np.testing.assert_allclose(made(X), model(X), rtol=1e-6)
-    assert isinstance(made, KerasExtension) and made._asynchronous_callbacks is False
+    assert isinstance(made, KerasExtension) and made._asynchronous_callbacks is True
 
 
 def test_copies(scope):

@@ -31,6 +31,9 @@ MOVED = {
         "tensor_conversion_registry:register_tensor_conversion_function",
         **{name: f"tensorflow.python.framework.indexed_slices:{name}" for name in (
             "IndexedSlices", "IndexedSlicesValue", "convert_to_tensor_or_indexed_slices")},
+        **{name: f"tensorflow.python.framework.tensor_conversion:{name}" for name in (
+            "convert_to_tensor_v1_with_dispatch", "convert_to_tensor_v2",
+            "convert_to_tensor_v2_with_dispatch")},
     },
     "tensorflow.python.ops.functional_ops": {
         "map_fn": "tensorflow.python.ops.map_fn:map_fn",

@@ -600,10 +600,12 @@ def wrap_keras_saving(module, make):
     """Puts make[name](what is there) in the place of functions and methods by which Keras 2 loads
     SavedModels, clones models and names classes; `module(name)` is a private module of Keras. They
     know nothing of extended classes, and no method of a model is called there."""
-    loader = module("saving.legacy.saved_model.load").KerasObjectLoader
+    loading = module("saving.legacy.saved_model.load")
+    loader = loading.KerasObjectLoader
     cloning, registration = module("models.cloning"), module("saving.object_registration")
     for owner, name in ((loader, "_reconstruct_model"),
                         (loader, "_revive_layer_or_model_from_config"),
+                        (loading, "revive_custom_object"),
                         (cloning, "_clone_functional_model"),
                         (cloning, "_clone_sequential_model"),
                         (registration, "get_registered_name")):

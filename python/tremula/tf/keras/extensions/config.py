@@ -325,6 +325,19 @@ def make_revive(revive):
     return revive_or_say
 
 
+def make_revive_custom(revive):
+    """Keras' function that makes an object of what has been traced, because its class is not known.
+    Such a model has its options, but no stages: its calls of layers are not known either."""
+    def revive_with_options(identifier, metadata):
+        made, setter = revive(identifier, metadata)
+        config = metadata.get("config")
+        if isinstance(made, Config) and isinstance(config, dict):
+            made._from_base_config(config)
+        return made, setter
+
+    return revive_with_options
+
+
 def make_registered_name(find):
     """Keras' function from a class to the name under which it is registered."""
     def find_of_original(obj):

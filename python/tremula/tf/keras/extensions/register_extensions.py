@@ -29,6 +29,7 @@ def register():
     patches.wrap_keras_saving(inner.module, {
         "_reconstruct_model": config.make_reconstruct,
         "_revive_layer_or_model_from_config": config.make_revive,
+        "revive_custom_object": config.make_revive_custom,
         "_clone_functional_model": config.make_clone, "_clone_sequential_model": config.make_clone,
         "get_registered_name": config.make_registered_name})
     patches.wrap_keras_methods(inner.module("callbacks").BackupAndRestore, ["__init__"],
