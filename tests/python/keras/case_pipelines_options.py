@@ -143,6 +143,14 @@ def test_functions_are_used_again_until_something_changes(scope):
     assert model._get_replication_factor() == 2
 
 
+def test_validation_of_a_pipeline(scope):
+    model = options(model_of(steps=8))
+    history = model.fit(DATA, epochs=2, validation_data=DATA.take(8), verbose=0).history
+    assert len(history["val_loss"]) == 2
+    np.testing.assert_allclose(history["val_loss"][-1], model.evaluate(DATA.take(8), verbose=0),
+                               rtol=1e-5)
+
+
 # ---- Optimizers ----
 
 @pytest.mark.parametrize("legacy", [True, False])
