@@ -6,7 +6,8 @@ from tremula.tf.inner import keras as inner
 from tremula.tf.inner import logs
 from tremula.tf.ipu import keras_extensions, utils
 from tremula.tf.keras.extensions import (data_adapter, data_feed_manager, executions,
-                                         exporting, messages, options, step_functions)
+                                         exporting, messages, options, stage_assignments,
+                                         step_functions)
 
 ReplicatedMetricReductionMethod = options.ReplicatedMetricReductionMethod
 _KerasOptimizerWrapper = step_functions._KerasOptimizerWrapper
@@ -21,7 +22,8 @@ def inputs_of(element_spec):
     return inner.module("engine.data_adapter").unpack_x_y_sample_weight(element_spec)[0]
 
 
-class KerasExtensionBase(options.Options, exporting.Exporting, keras_extensions.KerasExtension):
+class KerasExtensionBase(options.Options, exporting.Exporting, stage_assignments.Stages,
+                         keras_extensions.KerasExtension):
     """What every model has in the scope of an IPUStrategy."""
 
     _validation_handler = None  # the validation data of the fit() that runs

@@ -8,7 +8,7 @@ from tremula.tf.inner import keras, logs
 from tremula.tf.keras.extensions import (
     messages, pipeline_graph, pipeline_stage_assignment as psa, stage_summary)
 
-class _Stages:
+class Stages:
     """Base of the three mixins.
 
     Each says what its model's calls are: _stage_nodes(), _stage_graph(), _stage_inputs(),
@@ -84,7 +84,7 @@ class _Stages:
         own = psa.stage_of(node) if of_scopes and node is not None else None
         own = stage if own is None else own
         where = [] if node is None else [layer._inbound_nodes.index(node)]
-        if not isinstance(layer, _Stages):
+        if not isinstance(layer, Stages):
             if of_scopes and own is None:
                 raise ValueError(messages.NO_STAGE.format(layer.name))
             return self._LAYER(layer, *where, own)
@@ -131,7 +131,7 @@ class _Stages:
             raise ValueError(messages.LENGTH.format(len(assignments), len(calls)))
 
     def _check_class(self, assignment, layer):
-        nested = isinstance(layer, _Stages)
+        nested = isinstance(layer, Stages)
         wanted = self._NESTED if nested else self._LAYER
         if not isinstance(assignment, wanted):
             what = "nested model" if nested else "layer"
@@ -155,7 +155,7 @@ def _has_stage(node):
     if psa.stage_of(node) is not None:
         return True
     layer = node.layer
-    if not isinstance(layer, _Stages):
+    if not isinstance(layer, Stages):
         return False
     return layer._is_pipelined()
 
@@ -189,7 +189,7 @@ def _flat_stages(assignments):
             yield one.pipeline_stage
 
 
-class FunctionalStages(_Stages):
+class FunctionalStages(Stages):
     """The stages of a functional model."""
 
     _LAYER = psa.FunctionalLayerPipelineStageAssignment
@@ -218,7 +218,7 @@ class FunctionalStages(_Stages):
         self._use_scopes()
 
 
-class ModelStages(_Stages):
+class ModelStages(Stages):
     """The stages of an object of a subclass of keras.Model: of the calls of layers that its call()
     makes for symbolic tensors."""
 
@@ -299,7 +299,7 @@ def _training(call):
         parameters[1].default is inspect.Parameter.empty) else []
 
 
-class SequentialStages(_Stages):
+class SequentialStages(Stages):
     """The stages of a Sequential model; scopes do not count."""
 
     _LAYER = psa.SequentialLayerPipelineStageAssignment
@@ -387,7 +387,7 @@ class SequentialStages(_Stages):
 
     def _check_class(self, assignment, layer):
         if not isinstance(assignment, (self._LAYER, self._NESTED)) or (
-                assignment.is_nested_model != isinstance(layer, _Stages)):
+                assignment.is_nested_model != isinstance(layer, Stages)):
             raise ValueError(messages.SEQUENTIAL_CLASS)
 
     def _check_matches(self, assignment, layer, node):
@@ -397,7 +397,7 @@ class SequentialStages(_Stages):
             raise ValueError(messages.OTHER_LAYER.format(index, given.name, layer.name))
 
     def _without_stage(self, assignment):
-        nested = any(isinstance(layer, _Stages) for layer in self.layers)
+        nested = any(isinstance(layer, Stages) for layer in self.layers)
         text = messages.UNASSIGNED_INSIDE if nested else messages.UNASSIGNED
         return text.format(assignment.layer.name)
 
