@@ -64,7 +64,8 @@ static uint32_t source_of(const finder *f, uint32_t n, uint32_t k) {
       case TRM_OP_PAD:
       case TRM_OP_SLICE: next = trm_values_operand(f->values, v, 0); break;
       case TRM_OP_GET_TUPLE_ELEMENT:
-        if (trm_values_at(f->values, trm_values_operand(f->values, v, 0))->opcode == TRM_OP_PARAMETER) {
+        if (trm_values_at(f->values, trm_values_operand(f->values, v, 0))->opcode ==
+            TRM_OP_PARAMETER) {
           next = before_loop(f, v, i->number);
         }
         break;

@@ -240,7 +240,8 @@ const char *trm_tf_tensorflow_version(void) {
 /* Writes a profile where one is asked for, of what has been compiled now: what comes out of the
  * cache had one when it was. Fails if the program does not fit. */
 static trm_status report(trm_tf_parts *parts, bool is_compiled, trm_error *error) {
-  const trm_report_framework framework = {sizeof framework, "TensorFlow", trm_tf_tensorflow_version()};
+  const trm_report_framework framework = {sizeof framework, "TensorFlow",
+                                          trm_tf_tensorflow_version()};
   parts->is_trivial = trm_inspect_is_trivial(trm_inspect_module(parts->executable));
   if (parts->is_trivial) return TRM_OK;
   if (!is_compiled) return trm_report_check(parts->executable, error);

@@ -185,11 +185,24 @@ trm_status trm_tf_run_start(trm_tf_program *program, const trm_tf_call *call, tr
   FAIL(RESOURCE_EXHAUSTED, "The host has no thread left to run a program on.");
 }
 
+/* Cancels the run. If it has begun, waits until it is done: then it writes to no outfeed any more.
+ * A run that has not begun may have to wait for another program, and will not begin. */
+static void stop(trm_tf_run *r) {
+  pthread_mutex_lock(&lock);
+  r->cancelled = true;
+  if (r->begun && !r->done) {
+    trm_tf_program_cancel(r->program);
+    while (!r->done) pthread_cond_wait(&changed, &lock);
+  }
+  pthread_mutex_unlock(&lock);
+}
+
 void trm_tf_run_leave(void *data, size_t size, void *argument) {
   (void)size, (void)argument;
   trm_tf_run *r = find(*(const int64_t *)data, NULL);
   trm_free(data);
   if (r == NULL) return;
+  stop(r);
   trm_tf_feed_use_end(&r->use);
   trm_tf_run_release(r);
 }

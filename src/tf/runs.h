@@ -20,8 +20,8 @@ trm_status trm_tf_run_start(trm_tf_program *program, const trm_tf_call *call, tr
 trm_status trm_tf_run_get(int64_t id, trm_tf_run **out, trm_error *error);
 void trm_tf_run_release(trm_tf_run *run);
 
-/* Frees the number of a run, which `data` points to: its step is over. What is left of the run uses
- * its feeds no more. */
+/* Frees the number of a run, which `data` points to: its step is over. A run that is still there
+ * was left by a step that failed: it is cancelled, and uses its feeds no more. */
 void trm_tf_run_leave(void *data, size_t size, void *argument);
 
 trm_tf_infeed *trm_tf_run_infeed(trm_tf_run *run);

@@ -51,14 +51,13 @@ static bool ask_once(compute_function *kernel, int64_t run, float element) {
   return more;
 }
 
-static int64_t start(trm_tf_site *site) {
-  TF_OpKernelContext context = {0};
-  set_input(&context, 0, 0);
-  trm_tf_start_compute(site, &context);
-  if (context.code != TF_OK) fail_msg("%s", context.message);
-  const int64_t run = *(int64_t *)TF_TensorData(context.outputs[0]);
-  fake_context_clear(&context);
-  return run;
+/* Starts a run, whose number a step holds until it is over. */
+static int64_t start(trm_tf_site *site, TF_OpKernelContext *held) {
+  *held = (TF_OpKernelContext){0};
+  set_input(held, 0, 0);
+  trm_tf_start_compute(site, held);
+  if (held->code != TF_OK) fail_msg("%s", held->message);
+  return *(int64_t *)TF_TensorData(held->outputs[0]);
 }
 
 /* The sum, or -1 and the code. */
@@ -73,11 +72,14 @@ static float finish_run(int64_t run, TF_Code *out_code) {
 
 /* A step, as the graph does it. */
 static float step(dataset *d) {
-  const int64_t run = start(d->site);
+  TF_OpKernelContext held;
+  const int64_t run = start(d->site, &held);
   bool more = ask_once(trm_tf_ready_compute, run, 0);
   while (more) more = ask_once(trm_tf_push_compute, run, (float)d->next++);
   TF_Code code;
-  return finish_run(run, &code);
+  const float sum = finish_run(run, &code);
+  fake_context_clear(&held);
+  return sum;
 }
 
 static void reset_feed(const char *id) {
@@ -145,13 +147,15 @@ static void test_on_demand(void **state) {
   check_all_is_gone();
 }
 
-/* A step that failed is left: the next one cancels it. The end of the data is an error. */
+/* The next run of an infeed cancels one that is left, and so does the end of its step. The end of
+ * the data is an error. */
 static void test_ends(void **state) {
   (void)state;
   trm_tf_site *site = node_of(sum_text, "ends\n");
-  const int64_t left = start(site);
+  TF_OpKernelContext held_by_left, held;
+  const int64_t left = start(site, &held_by_left);
   ask_once(trm_tf_push_compute, left, 1);
-  const int64_t run = start(site);
+  const int64_t run = start(site, &held);
   TF_Code code;
   finish_run(left, &code);
   assert_int_equal(code, TF_ABORTED);
@@ -160,6 +164,13 @@ static void test_ends(void **state) {
   fake_context_clear(&context);
   finish_run(run, &code);
   assert_int_equal(code, TF_OUT_OF_RANGE);
+  fake_context_clear(&held_by_left);
+  fake_context_clear(&held);
+  const int64_t last = start(site, &held);
+  ask_once(trm_tf_push_compute, last, 1);
+  fake_context_clear(&held);
+  finish_run(last, &code);
+  assert_int_equal(code, TF_CANCELLED);
   trm_tf_site_free(site);
   check_all_is_gone();
 }
