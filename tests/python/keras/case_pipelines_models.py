@@ -1,6 +1,7 @@
 """What models pipelines take, and evaluate() and predict(), next to stock Keras on the CPU: several
 inputs and outputs, masks, losses of layers, shared layers, nested models."""
 
+import fitting
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -20,12 +21,8 @@ BATCH, COUNT = 2, 4
 
 
 @pytest.fixture
-def strategy():
-    config = ipu.config.IPUConfig()
-    config.auto_select_ipus = 2
-    config.configure_ipu_system()
-    yield ipu.ipu_strategy.IPUStrategy()
-    ipu.config.reset_ipu_configuration()
+def ipus():
+    return 2
 
 
 def dataset(structure, batch=BATCH):
@@ -183,15 +180,8 @@ class _Inside(keras.Model):
 
 def _number(model):
     """Gives the layers of a model and of those inside the stages 0, 0, 1, 1 ..., in order."""
-    def flat(assignments):
-        for one in assignments:
-            if one.is_nested_model:
-                yield from flat(one.pipeline_stage_assignments)
-            else:
-                yield one
-
     assignments = model.get_pipeline_stage_assignment()
-    every = list(flat(assignments))
+    every = list(fitting.flat(assignments))
     for number, one in enumerate(every):
         one.pipeline_stage = 2 * number // len(every)
     model.set_pipeline_stage_assignment(assignments)

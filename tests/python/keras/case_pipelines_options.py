@@ -18,12 +18,8 @@ COUNT = 4
 
 
 @pytest.fixture
-def strategy():
-    config = ipu.config.IPUConfig()
-    config.auto_select_ipus = 2
-    config.configure_ipu_system()
-    yield ipu.ipu_strategy.IPUStrategy()
-    ipu.config.reset_ipu_configuration()
+def ipus():
+    return 2
 
 
 @pytest.fixture

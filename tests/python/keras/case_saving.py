@@ -2,6 +2,7 @@
 
 import warnings
 
+import fitting
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -80,17 +81,9 @@ KINDS = {"functional": functional, "nested": nested, "sequential": sequential,
          "subclass": subclass, "with_config": lambda: subclass(WithConfig)}
 
 
-def flat(assignments):
-    for one in assignments:
-        if one.is_nested_model:
-            yield from flat(one.pipeline_stage_assignments)
-        else:
-            yield one
-
-
 def set_everything(model):
     assignments = model.get_pipeline_stage_assignment()
-    for number, one in enumerate(flat(assignments)):
+    for number, one in enumerate(fitting.flat(assignments)):
         one.pipeline_stage = min(number, 2)
     model.set_pipeline_stage_assignment(assignments)
     model.set_pipelining_options(2, [0, 1, 1], True)
@@ -108,7 +101,7 @@ def of(model):
         "_replicated_metric_reduction_method", "_asynchronous_callbacks",
         "_pipelining_gradient_accumulation_steps_per_replica", "_pipelining_device_mapping",
         "_pipelining_accumulate_outfeed", "_infeed_kwargs", "_outfeed_kwargs")},
-        [one.pipeline_stage for one in flat(model.get_pipeline_stage_assignment())],
+        [one.pipeline_stage for one in fitting.flat(model.get_pipeline_stage_assignment())],
         model._is_pipelined())
 
 

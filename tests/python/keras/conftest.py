@@ -22,11 +22,17 @@ def seed():
 
 
 @pytest.fixture
-def strategy():
-    """An IPUStrategy over one IPU."""
+def ipus():
+    """How many IPUs `strategy` has; a file may have a fixture of its own."""
+    return 1
+
+
+@pytest.fixture
+def strategy(ipus):
+    """An IPUStrategy."""
     from tensorflow.python import ipu
     config = ipu.config.IPUConfig()
-    config.auto_select_ipus = 1
+    config.auto_select_ipus = ipus
     config.configure_ipu_system()
     yield ipu.ipu_strategy.IPUStrategy()
     ipu.config.reset_ipu_configuration()

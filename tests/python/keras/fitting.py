@@ -127,3 +127,12 @@ def logged():
     finally:
         logger.removeHandler(handler)
         logger.setLevel(level)
+
+
+def flat(assignments):
+    """The stages of layers, those in nested models included."""
+    for one in assignments:
+        if one.is_nested_model:
+            yield from flat(one.pipeline_stage_assignments)
+        else:
+            yield one

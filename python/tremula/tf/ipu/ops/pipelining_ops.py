@@ -653,11 +653,6 @@ def _takes_captured(optimizer):
     return "captured_grads" in inspect.signature(optimizer.apply_gradients).parameters
 
 
-def _to_flat_list(values):
-    """The items of a list, or of a list with lists in it; what is no list, in one."""
-    return tf.nest.flatten(list(values)) if isinstance(values, (list, tuple, range)) else [values]
-
-
 def _to_list(values):
     if values is None:
         return []
