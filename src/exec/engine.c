@@ -8,24 +8,24 @@
 enum { MAX_REPLICAS = 4096 };
 
 static trm_status engine_allocate(trm_engine *engine, trm_error *error) {
-  const trm_plan *plan = engine->executable->plan;
+  const trm_schedule *schedule = engine->executable->schedule;
   engine->replicas = trm_allocate_zeroed(engine->num_replicas, sizeof *engine->replicas);
-  engine->first_operand = trm_allocate_zeroed(plan->num_steps, sizeof *engine->first_operand);
-  engine->first_result = trm_allocate_zeroed(plan->num_steps, sizeof *engine->first_result);
-  engine->infeeds = trm_allocate_zeroed(plan->num_feeds, sizeof *engine->infeeds);
-  engine->outfeeds = trm_allocate_zeroed(plan->num_feeds, sizeof *engine->outfeeds);
+  engine->first_operand = trm_allocate_zeroed(schedule->num_steps, sizeof *engine->first_operand);
+  engine->first_result = trm_allocate_zeroed(schedule->num_steps, sizeof *engine->first_result);
+  engine->infeeds = trm_allocate_zeroed(schedule->num_feeds, sizeof *engine->infeeds);
+  engine->outfeeds = trm_allocate_zeroed(schedule->num_feeds, sizeof *engine->outfeeds);
   engine->host_functions =
-      trm_allocate_zeroed(plan->num_host_calls, sizeof *engine->host_functions);
+      trm_allocate_zeroed(schedule->num_host_calls, sizeof *engine->host_functions);
   if (engine->host_functions == NULL || engine->replicas == NULL || engine->first_operand == NULL ||
       engine->first_result == NULL || engine->infeeds == NULL || engine->outfeeds == NULL) {
     FAIL_NO_MEMORY("an engine");
   }
   uint32_t operands = 0, results = 0;
-  for (uint32_t i = 0; i < plan->num_steps; ++i) {
+  for (uint32_t i = 0; i < schedule->num_steps; ++i) {
     engine->first_operand[i] = operands;
     engine->first_result[i] = results;
-    operands += plan->steps[i].num_operands;
-    results += plan->steps[i].num_results;
+    operands += schedule->steps[i].num_operands;
+    results += schedule->steps[i].num_results;
   }
   if (engine->num_replicas > 1) {
     TRY(trm_team_create(engine->num_replicas, &engine->cancelled, &engine->team, error));
@@ -64,7 +64,7 @@ trm_status trm_engine_create(trm_executable *executable, trm_engine **out_engine
 void trm_engine_free(trm_engine *engine) {
   if (engine == NULL) return;
   trm_team_free(engine->team);
-  const uint32_t num_feeds = engine->executable->plan->num_feeds;
+  const uint32_t num_feeds = engine->executable->schedule->num_feeds;
   for (uint32_t f = 0; f < num_feeds; ++f) {
     if (engine->infeeds != NULL) trm_infeed_release(engine->infeeds[f]);
     if (engine->outfeeds != NULL) trm_outfeed_release(engine->outfeeds[f]);
@@ -97,9 +97,9 @@ void trm_engine_set_seed(trm_engine *engine, uint64_t seed) {
 
 static trm_status find_feed(const trm_engine *engine, const char *id, char kind, uint32_t *out_feed,
                             trm_error *error) {
-  const trm_plan *plan = engine->executable->plan;
-  for (uint32_t f = 0; f < plan->num_feeds; ++f) {
-    if (plan->feeds[f].kind == kind && strcmp(plan->feeds[f].id, id) == 0) {
+  const trm_schedule *schedule = engine->executable->schedule;
+  for (uint32_t f = 0; f < schedule->num_feeds; ++f) {
+    if (schedule->feeds[f].kind == kind && strcmp(schedule->feeds[f].id, id) == 0) {
       *out_feed = f;
       return TRM_OK;
     }
@@ -111,7 +111,7 @@ trm_status trm_engine_bind_infeed(trm_engine *engine, const char *id, trm_infeed
                                   trm_error *error) {
   uint32_t feed;
   TRY(find_feed(engine, id, 'i', &feed, error));
-  const trm_feed_info *info = &engine->executable->plan->feeds[feed];
+  const trm_feed_info *info = &engine->executable->schedule->feeds[feed];
   TRY(trm_infeed_check(infeed, id, info->elements, info->num_elements, error));
   trm_infeed_retain(infeed);
   trm_infeed_release(engine->infeeds[feed]);
@@ -123,7 +123,7 @@ trm_status trm_engine_bind_outfeed(trm_engine *engine, const char *id, trm_outfe
                                    trm_error *error) {
   uint32_t feed;
   TRY(find_feed(engine, id, 'o', &feed, error));
-  const trm_feed_info *info = &engine->executable->plan->feeds[feed];
+  const trm_feed_info *info = &engine->executable->schedule->feeds[feed];
   TRY(trm_outfeed_check(outfeed, id, info->elements, info->num_elements, engine->num_replicas,
                         error));
   trm_outfeed_retain(outfeed);
@@ -141,13 +141,13 @@ static trm_status run_member(void *context, uint32_t number, trm_error *error) {
 trm_status trm_engine_run_replicated(trm_engine *engine, const void *const *inputs,
                                      const uint64_t *versions, void *const *outputs,
                                      const uint64_t *output_versions, trm_error *error) {
-  const trm_plan *plan = engine->executable->plan;
+  const trm_schedule *schedule = engine->executable->schedule;
   if (atomic_exchange(&engine->cancelled, false)) FAIL(CANCELLED, "the run was cancelled");
   ++engine->runs;
   for (uint32_t r = 0; r < engine->num_replicas; ++r) {
     trm_replica_locate(engine, r, inputs, versions, outputs);
   }
-  for (uint32_t f = 0; f < plan->num_feeds; ++f) {
+  for (uint32_t f = 0; f < schedule->num_feeds; ++f) {
     if (engine->infeeds[f] != NULL) trm_infeed_open(engine->infeeds[f]);
   }
   const unsigned mode = trm_float_mode_set();
@@ -155,7 +155,7 @@ trm_status trm_engine_run_replicated(trm_engine *engine, const void *const *inpu
                                 ? trm_replica_run(engine, 0, error)
                                 : trm_team_run(engine->team, run_member, engine, error);
   trm_float_mode_restore(mode);
-  for (uint32_t f = 0; f < plan->num_feeds; ++f) {
+  for (uint32_t f = 0; f < schedule->num_feeds; ++f) {
     if (engine->infeeds[f] != NULL) trm_infeed_close(engine->infeeds[f]);
   }
   for (uint32_t r = 1; r < engine->num_replicas; ++r) {

@@ -20,9 +20,9 @@ static trm_status target_of(const trm_executable *executable, trm_target **out_t
   return status;
 }
 
-static trm_status plan(trm_executable *executable, const trm_target *target,
-                       const trm_program_options *options, trm_program **out_program,
-                       trm_error *error) {
+static trm_status make_estimate(trm_executable *executable, const trm_target *target,
+                                const trm_program_options *options, trm_program **out_program,
+                                trm_error *error) {
   trm_program_options own_options;
   trm_target *own_target = NULL;
   if (options == NULL) {
@@ -49,7 +49,7 @@ static trm_status kept(trm_executable *executable, trm_program **out_program, tr
   pthread_mutex_lock(&executable->estimating);
   trm_status status = TRM_OK;
   if (executable->estimate == NULL) {
-    status = plan(executable, NULL, NULL, &executable->estimate, error);
+    status = make_estimate(executable, NULL, NULL, &executable->estimate, error);
     if (status == TRM_OK) executable->estimate->is_kept = true;
   }
   *out_program = executable->estimate;
@@ -62,7 +62,7 @@ trm_status trm_program_create_for_executable(trm_executable *executable, const t
                                              trm_program **out_program, trm_error *error) {
   const trm_status status = target == NULL && options == NULL
                                 ? kept(executable, out_program, error)
-                                : plan(executable, target, options, out_program, error);
+                                : make_estimate(executable, target, options, out_program, error);
   if (status == TRM_OK) (void)trm_executable_retain(executable); /* trm_program_free gives back */
   return status;
 }

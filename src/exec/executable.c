@@ -17,7 +17,7 @@ void trm_executable_free(trm_executable *executable) {
   if (executable == NULL || atomic_fetch_sub(&executable->references, 1) != 1) return;
   trm_program_destroy(executable->estimate);
   pthread_mutex_destroy(&executable->estimating);
-  trm_plan_free(executable->plan);
+  trm_schedule_free(executable->schedule);
   trm_module_free(executable->module);
   trm_module_free(executable->shared);
   trm_arena_free(&executable->arena);
@@ -44,8 +44,8 @@ static trm_status describe(trm_executable *executable, trm_error *error) {
   const trm_module *module = executable->module;
   const trm_computation *entry = &module->computations[module->entry];
   trm_arena *arena = &executable->arena;
-  executable->num_inputs = executable->plan->num_inputs;
-  executable->num_outputs = executable->plan->num_outputs;
+  executable->num_inputs = executable->schedule->num_inputs;
+  executable->num_outputs = executable->schedule->num_outputs;
   executable->inputs = ARENA_NEW(arena, trm_tensor_info, executable->num_inputs);
   executable->outputs = ARENA_NEW(arena, trm_tensor_info, executable->num_outputs);
   executable->aliases = ARENA_NEW(arena, int64_t, executable->num_outputs);
@@ -148,13 +148,13 @@ static trm_status pass_settings(const trm_executable *executable, trm_pass_setti
   return TRM_OK;
 }
 
-/* Everything after the shared passes: the host's module, its plan and the interface. */
+/* Everything after the shared passes: the host's module, its schedule and the interface. */
 static trm_status finish(trm_executable *executable, const pass_run *run, trm_error *error) {
   TRY(trm_module_clone_lightly(executable->shared, &executable->module, error));
   executable->module->half_overflow = half_overflow(&executable->options);
   TRY(trm_passes_run_host(executable->module, &run->settings, run->observer, run->context, error));
-  TRY(trm_plan_build(executable->module, executable->options.reference,
-                     float_events(&executable->options), &executable->plan, error));
+  TRY(trm_schedule_build(executable->module, executable->options.reference,
+                         float_events(&executable->options), &executable->schedule, error));
   return describe(executable, error);
 }
 
@@ -251,13 +251,13 @@ bool trm_executable_is_judged(const trm_executable *executable) {
 }
 
 size_t trm_executable_arena_bytes(const trm_executable *executable) {
-  return executable->plan->arena_bytes;
+  return executable->schedule->arena_bytes;
 }
 
 const char *trm_executable_feed(const trm_executable *executable, size_t i, char *out_kind,
                                 const trm_tensor_info **out_elements, size_t *out_num) {
-  if (i >= executable->plan->num_feeds) return NULL;
-  const trm_feed_info *feed = &executable->plan->feeds[i];
+  if (i >= executable->schedule->num_feeds) return NULL;
+  const trm_feed_info *feed = &executable->schedule->feeds[i];
   *out_kind = feed->kind;
   *out_elements = feed->elements;
   *out_num = feed->num_elements;
@@ -265,5 +265,5 @@ const char *trm_executable_feed(const trm_executable *executable, size_t i, char
 }
 
 uint64_t trm_executable_feed_uses(const trm_executable *executable, size_t i) {
-  return i < executable->plan->num_feeds ? executable->plan->feeds[i].uses : 0;
+  return i < executable->schedule->num_feeds ? executable->schedule->feeds[i].uses : 0;
 }

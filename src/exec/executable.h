@@ -1,4 +1,5 @@
-/* Executables: an optimised module with the plan by which the host runs it. Immutable, counted. */
+/* Executables: an optimised module with the schedule by which the host runs it. Immutable, counted.
+ */
 #ifndef TREMULA_EXEC_EXECUTABLE_H_
 #define TREMULA_EXEC_EXECUTABLE_H_
 
@@ -6,7 +7,7 @@
 #include <stdatomic.h>
 
 #include "exec/options.h"
-#include "exec/plan.h"
+#include "exec/schedule.h"
 #include "passes/pass.h"
 
 struct trm_executable {
@@ -14,7 +15,7 @@ struct trm_executable {
   trm_arena arena;
   trm_module *shared; /* through the passes that host and IPU share: what a file holds */
   trm_module *module; /* the host's, of that; its constants are those of `shared` */
-  trm_plan *plan;
+  trm_schedule *schedule;
   trm_options options;
   /* What planning for an IPU has found, if anything: that it fits, or the words in which it does
    * not (in the arena). Written while one thread has the executable. */

@@ -5,10 +5,10 @@
 
 trm_status trm_engine_set_host_function(trm_engine *engine, const char *id,
                                         trm_host_function function, void *user, trm_error *error) {
-  const trm_plan *plan = engine->executable->plan;
+  const trm_schedule *schedule = engine->executable->schedule;
   bool found = false;
-  for (uint32_t h = 0; h < plan->num_host_calls; ++h) {
-    if (strcmp(plan->host_calls[h].id, id) != 0) continue;
+  for (uint32_t h = 0; h < schedule->num_host_calls; ++h) {
+    if (strcmp(schedule->host_calls[h].id, id) != 0) continue;
     engine->host_functions[h] = (trm_host_binding){function, user};
     found = true;
   }
@@ -18,7 +18,7 @@ trm_status trm_engine_set_host_function(trm_engine *engine, const char *id,
 
 trm_status trm_engine_set_host_call(trm_engine *engine, size_t i, trm_host_function function,
                                     void *user, trm_error *error) {
-  const uint32_t count = engine->executable->plan->num_host_calls;
+  const uint32_t count = engine->executable->schedule->num_host_calls;
   if (i >= count) {
     FAIL(OUT_OF_RANGE, "the program has %u host calls, and number %zu was asked for", count, i);
   }
@@ -29,8 +29,8 @@ trm_status trm_engine_set_host_call(trm_engine *engine, size_t i, trm_host_funct
 const char *trm_executable_host_call(const trm_executable *executable, size_t i,
                                      const trm_tensor_info **out_inputs, size_t *out_num_inputs,
                                      const trm_tensor_info **out_outputs, size_t *out_num_outputs) {
-  if (i >= executable->plan->num_host_calls) return NULL;
-  const trm_host_call_info *info = &executable->plan->host_calls[i];
+  if (i >= executable->schedule->num_host_calls) return NULL;
+  const trm_host_call_info *info = &executable->schedule->host_calls[i];
   *out_inputs = info->inputs;
   *out_num_inputs = info->num_inputs;
   *out_outputs = info->outputs;
@@ -51,21 +51,21 @@ static trm_status call_for(const trm_host_binding *binding, const trm_kernel_cal
 
 trm_status trm_replica_call_host(const trm_engine *engine, uint32_t number, uint32_t i,
                                  trm_error *error) {
-  const trm_plan *plan = engine->executable->plan;
-  const uint32_t call = plan->steps[i].feed;
+  const trm_schedule *schedule = engine->executable->schedule;
+  const uint32_t call = schedule->steps[i].feed;
   const trm_host_binding *binding = &engine->host_functions[call];
   if (binding->function == NULL) {
     FAIL(FAILED_PRECONDITION,
          "the program calls a function of the host, '%s', but none has been set for it "
          "(trm_engine_set_host_function)",
-         plan->host_calls[call].id);
+         schedule->host_calls[call].id);
   }
   const trm_replica *replica = &engine->replicas[number];
   const trm_kernel_call arrays = {.operands = replica->operands + engine->first_operand[i],
                                   .results = replica->results + engine->first_result[i]};
-  trm_exchange *exchange = plan->host_calls[call].together ? replica->exchange : NULL;
+  trm_exchange *exchange = schedule->host_calls[call].together ? replica->exchange : NULL;
   if (exchange == NULL) return call_for(binding, &arrays, number, error);
-  TRY(exchange->meet(exchange, &plan->steps[i], &arrays, error));
+  TRY(exchange->meet(exchange, &schedule->steps[i], &arrays, error));
   for (uint32_t k = 0; exchange->replica == 0 && k < exchange->num_replicas; ++k) {
     TRY(call_for(binding, exchange->calls[k], k, error));
   }

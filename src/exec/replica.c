@@ -34,18 +34,18 @@ static trm_status create_own_outputs(const trm_executable *executable, trm_repli
 
 trm_status trm_replica_create(trm_engine *engine, uint32_t number, size_t num_operands,
                               size_t num_results, trm_error *error) {
-  const trm_plan *plan = engine->executable->plan;
+  const trm_schedule *schedule = engine->executable->schedule;
   trm_replica *replica = &engine->replicas[number];
-  replica->arena = trm_allocate_block(plan->arena_bytes);
-  replica->persistent = trm_allocate_block(plan->persistent_bytes);
-  replica->pointers = trm_allocate_zeroed(plan->num_slots, sizeof *replica->pointers);
+  replica->arena = trm_allocate_block(schedule->arena_bytes);
+  replica->persistent = trm_allocate_block(schedule->persistent_bytes);
+  replica->pointers = trm_allocate_zeroed(schedule->num_slots, sizeof *replica->pointers);
   replica->operands = trm_allocate_zeroed(num_operands, sizeof *replica->operands);
   replica->results = trm_allocate_zeroed(num_results, sizeof *replica->results);
   replica->versions = trm_allocate_zeroed(num_operands, sizeof *replica->versions);
   if (replica->arena == NULL || replica->persistent == NULL) {
     FAIL(RESOURCE_EXHAUSTED,
          "out of memory: the program needs %zu bytes for its values and %zu for packed weights%s",
-         plan->arena_bytes, plan->persistent_bytes,
+         schedule->arena_bytes, schedule->persistent_bytes,
          engine->num_replicas > 1 ? ", for each replica" : "");
   }
   if (replica->pointers == NULL || replica->operands == NULL || replica->results == NULL ||
@@ -61,9 +61,9 @@ void trm_replica_free(const trm_engine *engine, trm_replica *replica) {
     trm_free(replica->own[o].blocks[0]);
     trm_free(replica->own[o].blocks[1]);
   }
-  const trm_plan *plan = engine->executable->plan;
-  trm_free_block(replica->arena, plan->arena_bytes);
-  trm_free_block(replica->persistent, plan->persistent_bytes);
+  const trm_schedule *schedule = engine->executable->schedule;
+  trm_free_block(replica->arena, schedule->arena_bytes);
+  trm_free_block(replica->persistent, schedule->persistent_bytes);
   trm_free(replica->pointers);
   trm_free(replica->operands);
   trm_free(replica->results);
@@ -119,10 +119,10 @@ void trm_replica_keep_outputs(trm_engine *engine, uint32_t number,
 
 /* ---- Where everything is -------------------------------------------------------------------- */
 
-static void locate_slots(trm_replica *replica, const trm_plan *plan, const void *const *inputs,
-                         void *const *outputs) {
-  for (uint32_t s = 0; s < plan->num_slots; ++s) {
-    const trm_slot *slot = &plan->slots[plan->slots[s].parent];
+static void locate_slots(trm_replica *replica, const trm_schedule *schedule,
+                         const void *const *inputs, void *const *outputs) {
+  for (uint32_t s = 0; s < schedule->num_slots; ++s) {
+    const trm_slot *slot = &schedule->slots[schedule->slots[s].parent];
     switch (slot->kind) {
       case TRM_SLOT_ARENA: replica->pointers[s] = replica->arena + slot->offset; break;
       case TRM_SLOT_INPUT: replica->pointers[s] = (void *)inputs[slot->number]; break;
@@ -134,7 +134,7 @@ static void locate_slots(trm_replica *replica, const trm_plan *plan, const void 
 
 void trm_replica_locate(trm_engine *engine, uint32_t number, const void *const *inputs,
                         const uint64_t *versions, void *const *outputs) {
-  const trm_plan *plan = engine->executable->plan;
+  const trm_schedule *schedule = engine->executable->schedule;
   trm_replica *replica = &engine->replicas[number];
   const uint64_t this_run = ++engine->contents | own_number;
   const bool has_own = replica->own != NULL;
@@ -143,14 +143,14 @@ void trm_replica_locate(trm_engine *engine, uint32_t number, const void *const *
     inputs = replica->inputs;
     outputs = replica->outputs;
   }
-  locate_slots(replica, plan, inputs, outputs);
-  for (uint32_t i = 0; i < plan->num_steps; ++i) {
-    const trm_step *step = &plan->steps[i];
+  locate_slots(replica, schedule, inputs, outputs);
+  for (uint32_t i = 0; i < schedule->num_steps; ++i) {
+    const trm_step *step = &schedule->steps[i];
     const void **operands = replica->operands + engine->first_operand[i];
     void **results = replica->results + engine->first_result[i];
     uint64_t *numbers = replica->versions + engine->first_operand[i];
     for (uint32_t k = 0; k < step->num_operands; ++k) {
-      const trm_slot *slot = &plan->slots[step->slots[k]];
+      const trm_slot *slot = &schedule->slots[step->slots[k]];
       operands[k] = replica->pointers[step->slots[k]];
       numbers[k] = 0;
       if (slot->kind == TRM_SLOT_CONSTANT) {

@@ -24,7 +24,7 @@ static seeds mix_both(seeds s, uint64_t b) { return (seeds){mix(s.own, b), mix(s
 /* What the steps of one replica's run share. */
 typedef struct runner {
   trm_engine *engine;
-  const trm_plan *plan;
+  const trm_schedule *schedule;
   trm_replica *replica;
   trm_step_time *times; /* NULL: not measured */
 } runner;
@@ -45,7 +45,7 @@ static trm_status note_step(const runner *r, const trm_step *step, trm_status st
                             trm_error *error) {
   if (status == TRM_OK || status == TRM_CANCELLED || status == TRM_OUT_OF_RANGE) return status;
   char text[512];
-  const trm_module *module = r->plan->module;
+  const trm_module *module = r->schedule->module;
   return trm_note(
       error, status, "while running %s",
       trm_instruction_text(module,
@@ -54,7 +54,7 @@ static trm_status note_step(const runner *r, const trm_step *step, trm_status st
 }
 
 static trm_status run_kernel(const runner *r, uint32_t i, seeds seed, trm_error *error) {
-  const trm_step *step = &r->plan->steps[i];
+  const trm_step *step = &r->schedule->steps[i];
   const trm_replica *replica = r->replica;
   const trm_kernel_call call = {
       .operands = replica->operands + r->engine->first_operand[i],
@@ -67,12 +67,12 @@ static trm_status run_kernel(const runner *r, uint32_t i, seeds seed, trm_error 
       .exchange = replica->exchange};
   const trm_status status = step->kernel->run(step->kernel, &call, error);
   if (status != TRM_OK) return note_step(r, step, status, error);
-  if (r->plan->float_events == 0 && !step->limits_halves) return TRM_OK;
-  const trm_module *module = r->plan->module;
+  if (r->schedule->float_events == 0 && !step->limits_halves) return TRM_OK;
+  const trm_module *module = r->schedule->module;
   const trm_computation *computation = &module->computations[step->computation];
   const trm_instruction *instruction = &computation->instructions[step->instruction];
-  if (r->plan->float_events != 0) {
-    TRY(trm_float_check(module, computation, instruction, r->plan->float_events, call.operands,
+  if (r->schedule->float_events != 0) {
+    TRY(trm_float_check(module, computation, instruction, r->schedule->float_events, call.operands,
                         call.results, error));
   }
   if (step->limits_halves) {
@@ -103,12 +103,12 @@ static uint32_t chosen_branch(const trm_step *step, const void *selector) {
 
 /* The replicas meet, and the first one takes an element for each, in order. */
 static trm_status run_infeed(const runner *r, uint32_t i, trm_error *error) {
-  const trm_step *step = &r->plan->steps[i];
+  const trm_step *step = &r->schedule->steps[i];
   trm_engine *engine = r->engine;
   trm_infeed *infeed = engine->infeeds[step->feed];
   if (infeed == NULL) {
     FAIL(FAILED_PRECONDITION, "the infeed '%s' is not bound to a queue",
-         r->plan->feeds[step->feed].id);
+         r->schedule->feeds[step->feed].id);
   }
   trm_exchange *exchange = r->replica->exchange;
   const trm_kernel_call call = {.results = r->replica->results + engine->first_result[i]};
@@ -122,12 +122,12 @@ static trm_status run_infeed(const runner *r, uint32_t i, trm_error *error) {
 
 /* The replicas meet, and the first one writes the elements of all, in order. */
 static trm_status run_outfeed(const runner *r, uint32_t i, trm_error *error) {
-  const trm_step *step = &r->plan->steps[i];
+  const trm_step *step = &r->schedule->steps[i];
   trm_engine *engine = r->engine;
   trm_outfeed *outfeed = engine->outfeeds[step->feed];
   if (outfeed == NULL) {
     FAIL(FAILED_PRECONDITION, "the outfeed '%s' is not bound to a queue",
-         r->plan->feeds[step->feed].id);
+         r->schedule->feeds[step->feed].id);
   }
   trm_exchange *exchange = r->replica->exchange;
   const trm_kernel_call call = {.operands = r->replica->operands + engine->first_operand[i]};
@@ -143,14 +143,14 @@ static trm_status run_outfeed(const runner *r, uint32_t i, trm_error *error) {
 /* ---- Steps ---------------------------------------------------------------------------------- */
 
 static trm_status run_step(const runner *r, uint32_t i, seeds seed, trm_error *error) {
-  const trm_step *step = &r->plan->steps[i];
+  const trm_step *step = &r->schedule->steps[i];
   const void *const *operands = r->replica->operands + r->engine->first_operand[i];
   void *const *results = r->replica->results + r->engine->first_result[i];
   switch (step->kind) {
     case TRM_STEP_KERNEL: return run_kernel(r, i, seed, error);
     case TRM_STEP_COPY:
-      if (operands[0] != results[0] && r->plan->slots[step->slots[0]].bytes > 0) {
-        memcpy(results[0], operands[0], r->plan->slots[step->slots[0]].bytes);
+      if (operands[0] != results[0] && r->schedule->slots[step->slots[0]].bytes > 0) {
+        memcpy(results[0], operands[0], r->schedule->slots[step->slots[0]].bytes);
       }
       return TRM_OK;
     case TRM_STEP_WHILE: return run_while(r, step, operands[0], seed, error);
@@ -172,7 +172,7 @@ static trm_status run_step(const runner *r, uint32_t i, seeds seed, trm_error *e
 
 static trm_status run_range(const runner *r, trm_step_range range, seeds seed, trm_error *error) {
   for (uint32_t i = range.begin; i < range.end; ++i) {
-    const trm_step *step = &r->plan->steps[i];
+    const trm_step *step = &r->schedule->steps[i];
     TRY(check_cancelled(r, error));
     const uint64_t start = r->times != NULL ? trm_now() : 0;
     TRY(run_step(r, i, mix_both(seed, i), error));
@@ -187,11 +187,12 @@ static trm_status run_range(const runner *r, trm_step_range range, seeds seed, t
 }
 
 trm_status trm_replica_run(trm_engine *engine, uint32_t number, trm_error *error) {
-  const trm_plan *plan = engine->executable->plan;
-  const runner r = {engine, plan, &engine->replicas[number], number == 0 ? engine->times : NULL};
+  const trm_schedule *schedule = engine->executable->schedule;
+  const runner r = {engine, schedule, &engine->replicas[number],
+                    number == 0 ? engine->times : NULL};
   const uint64_t shared = mix(engine->seed & ~identical_replicas, engine->runs);
   const bool own = number > 0 && (engine->seed & identical_replicas) == 0;
   const seeds seed = {own ? mix(shared, number) : shared, shared};
-  const trm_step_range all = {0, plan->num_steps};
+  const trm_step_range all = {0, schedule->num_steps};
   return run_range(&r, all, seed, error);
 }

@@ -13,7 +13,7 @@ uint64_t trm_now(void) {
 void trm_engine_time_steps(trm_engine *engine, bool on) {
   trm_free(engine->times);
   engine->times =
-      on ? trm_allocate_zeroed(engine->executable->plan->num_steps + 1, sizeof *engine->times)
+      on ? trm_allocate_zeroed(engine->executable->schedule->num_steps + 1, sizeof *engine->times)
          : NULL;
 }
 
@@ -29,20 +29,20 @@ static int slower_first(const void *a, const void *b) {
 }
 
 trm_status trm_engine_print_times(const trm_engine *engine, char **out_text, trm_error *error) {
-  const trm_plan *plan = engine->executable->plan;
+  const trm_schedule *schedule = engine->executable->schedule;
   if (engine->times == NULL) {
     FAIL(FAILED_PRECONDITION, "the engine does not measure: call trm_engine_time_steps first");
   }
-  timed_step *order = trm_allocate((plan->num_steps + 1) * sizeof *order);
+  timed_step *order = trm_allocate((schedule->num_steps + 1) * sizeof *order);
   CHECK_MEMORY(order, "a table of times");
-  for (uint32_t i = 0; i < plan->num_steps; ++i) {
+  for (uint32_t i = 0; i < schedule->num_steps; ++i) {
     order[i] = (timed_step){engine->times[i].nanoseconds, i};
   }
-  qsort(order, plan->num_steps, sizeof *order, slower_first);
+  qsort(order, schedule->num_steps, sizeof *order, slower_first);
   trm_text text = {0};
   trm_text_format(&text, "%10s %8s  %-32s %s\n", "ms", "calls", "kernel", "instruction");
-  for (uint32_t i = 0; i < plan->num_steps; ++i) {
-    const trm_step *step = &plan->steps[order[i].step];
+  for (uint32_t i = 0; i < schedule->num_steps; ++i) {
+    const trm_step *step = &schedule->steps[order[i].step];
     if (step->kind == TRM_STEP_WHILE || step->kind == TRM_STEP_CONDITIONAL) continue;
     static const char *const kinds[] = {"", "copy", "while", "conditional", "infeed", "outfeed"};
     char instruction[512];
@@ -51,8 +51,8 @@ trm_status trm_engine_print_times(const trm_engine *engine, char **out_text, trm
         (unsigned long long)engine->times[order[i].step].calls,
         step->kind == TRM_STEP_KERNEL ? step->kernel->name : kinds[step->kind],
         trm_instruction_text(
-            plan->module,
-            &plan->module->computations[step->computation].instructions[step->instruction],
+            schedule->module,
+            &schedule->module->computations[step->computation].instructions[step->instruction],
             instruction, sizeof instruction));
   }
   trm_free(order);

@@ -1,11 +1,11 @@
 /* How the host runs a module: a list of steps over slots of memory.
  *
  * A slot is a piece of memory that holds one array: a place in the arena, an input of the run, an
- * output, or a constant. build.c walks the scheduled module and makes the steps; assign.c finds
- * which slots are never alive at once and gives them offsets; engine.c runs. The times below are
- * positions in the walk. */
-#ifndef TREMULA_EXEC_PLAN_H_
-#define TREMULA_EXEC_PLAN_H_
+ * output, or a constant. schedule_build.c walks the scheduled module and makes the steps;
+ * schedule_memory.c finds which slots are never alive at once and gives them offsets; engine.c
+ * runs. The times below are positions in the walk. */
+#ifndef TREMULA_EXEC_SCHEDULE_H_
+#define TREMULA_EXEC_SCHEDULE_H_
 
 #include "hlo/hlo.h"
 #include "ops/kernel.h"
@@ -76,7 +76,7 @@ typedef struct trm_host_call_info {
   trm_tensor_info *inputs, *outputs;
 } trm_host_call_info;
 
-typedef struct trm_plan {
+typedef struct trm_schedule {
   trm_arena arena;
   const trm_module *module; /* not owned */
   uint32_t num_steps, num_slots, num_feeds, num_host_calls;
@@ -90,15 +90,16 @@ typedef struct trm_plan {
   size_t arena_bytes, persistent_bytes;
   uint32_t max_depth;    /* of nested loops and conditionals */
   unsigned float_events; /* that end a run (float_check.h) */
-} trm_plan;
+} trm_schedule;
 
 /* Walks the module, creates the kernels and assigns memory. With float_events no kernel works in
  * place, so that its operands can be looked at afterwards. */
-trm_status trm_plan_build(const trm_module *module, bool reference_only, unsigned float_events,
-                          trm_plan **out_plan, trm_error *error);
-void trm_plan_free(trm_plan *plan);
+trm_status trm_schedule_build(const trm_module *module, bool reference_only, unsigned float_events,
+                              trm_schedule **out_schedule, trm_error *error);
+void trm_schedule_free(trm_schedule *schedule);
 
-/* A wish of build.c: that two slots be one, so that a copy goes or a kernel works in place. */
+/* A wish of schedule_build.c: that two slots be one, so that a copy goes or a kernel works in
+ * place. */
 typedef struct trm_coalesce {
   enum {
     TRM_COALESCE_COPY,      /* source ends and target begins at `time` */
@@ -110,10 +111,10 @@ typedef struct trm_coalesce {
   uint32_t in_place_at; /* LOOP_BACK: time at which source is written in place of target is fine */
 } trm_coalesce;
 
-/* assign.c: merges slots as wished where that is safe, then lays the arena out. */
-trm_status trm_plan_assign(trm_plan *plan, const trm_coalesce *wishes, size_t num_wishes,
-                           trm_error *error);
+/* schedule_memory.c: merges slots as wished where that is safe, then lays the arena out. */
+trm_status trm_schedule_assign(trm_schedule *schedule, const trm_coalesce *wishes,
+                               size_t num_wishes, trm_error *error);
 /* The representative of a slot. */
 uint32_t trm_slot_find(trm_slot *slots, uint32_t slot);
 
-#endif /* TREMULA_EXEC_PLAN_H_ */
+#endif /* TREMULA_EXEC_SCHEDULE_H_ */

@@ -6,8 +6,8 @@
  * the module, which the estimate reads, stays as it is. */
 #include <string.h>
 
-#include "exec/build.h"
 #include "exec/float_check.h"
+#include "exec/schedule_build.h"
 
 /* Whether the transpose exchanges what the operands give to the product's shape. */
 static bool swaps_operands(const trm_instruction *transpose, const trm_instruction *dot,
@@ -23,12 +23,12 @@ static bool swaps_operands(const trm_instruction *transpose, const trm_instructi
   return true;
 }
 
-static trm_status swap_operands(trm_plan_builder *b, const trm_instruction *dot,
+static trm_status swap_operands(trm_schedule_draft *draft, const trm_instruction *dot,
                                 const trm_instruction *transpose, const trm_instruction **out,
                                 trm_error *error) {
-  trm_instruction *swapped = trm_arena_copy(&b->plan->arena, dot, sizeof *dot);
-  trm_dot *numbers = ARENA_NEW(&b->plan->arena, trm_dot, 1);
-  trm_index *operands = ARENA_NEW(&b->plan->arena, trm_index, 2);
+  trm_instruction *swapped = trm_arena_copy(&draft->schedule->arena, dot, sizeof *dot);
+  trm_dot *numbers = ARENA_NEW(&draft->schedule->arena, trm_dot, 1);
+  trm_index *operands = ARENA_NEW(&draft->schedule->arena, trm_index, 2);
   if (swapped == NULL || numbers == NULL || operands == NULL) FAIL_NO_MEMORY("a matrix product");
   *numbers = (trm_dot){.lhs_batch = dot->dot->rhs_batch,
                        .rhs_batch = dot->dot->lhs_batch,
@@ -57,7 +57,7 @@ static bool may_rename(const trm_computation *c, const trm_instruction *instruct
          c->instructions[instruction->operands[0]].opcode == TRM_OP_DOT;
 }
 
-static trm_status find_transposed_dots(trm_plan_builder *b, trm_plan_scope *s,
+static trm_status find_transposed_dots(trm_schedule_draft *draft, trm_schedule_scope *s,
                                        const trm_computation *c, trm_error *error) {
   uint32_t *uses = trm_allocate_zeroed(c->num_instructions, sizeof *uses);
   CHECK_MEMORY(uses, "values");
@@ -73,25 +73,26 @@ static trm_status find_transposed_dots(trm_plan_builder *b, trm_plan_scope *s,
     const trm_index at = transpose->operands[0];
     const trm_instruction *dot = &c->instructions[at];
     if (uses[at] != 1 || dot->shape.dtype != transpose->shape.dtype ||
-        trm_must_limit_halves(b->module, dot) ||
+        trm_must_limit_halves(draft->module, dot) ||
         !swaps_operands(transpose, dot, c->instructions[dot->operands[0]].shape.rank)) {
       continue;
     }
-    status = swap_operands(b, dot, transpose, &s->instead[at], error);
+    status = swap_operands(draft, dot, transpose, &s->instead[at], error);
     s->renames[i] = status == TRM_OK;
   }
   trm_free(uses);
   return status;
 }
 
-trm_status trm_plan_find_renames(trm_plan_builder *b, trm_plan_scope *s, trm_error *error) {
-  const trm_computation *c = &b->module->computations[s->computation];
+trm_status trm_schedule_find_renames(trm_schedule_draft *draft, trm_schedule_scope *s,
+                                     trm_error *error) {
+  const trm_computation *c = &draft->module->computations[s->computation];
   /* What checks a kernel's numbers looks at the operands of the instruction as it is written. */
-  if (b->reference_only || b->plan->float_events != 0) return TRM_OK;
+  if (draft->reference_only || draft->schedule->float_events != 0) return TRM_OK;
   bool any = false;
   for (trm_index i = 0; i < c->num_instructions; ++i) {
     s->renames[i] = sets_own_size(c, &c->instructions[i]);
     any = any || may_rename(c, &c->instructions[i]);
   }
-  return any ? find_transposed_dots(b, s, c, error) : TRM_OK;
+  return any ? find_transposed_dots(draft, s, c, error) : TRM_OK;
 }

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "exec/plan.h"
+#include "exec/schedule.h"
 
 uint32_t trm_slot_find(trm_slot *slots, uint32_t slot) {
   while (slots[slot].parent != slot) {
@@ -126,17 +126,17 @@ static int compare_events(const void *a, const void *b) {
 static size_t rounded(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
 /* Linear scan over time: a slot takes memory when it begins and gives it back after its end. */
-static trm_status lay_out(trm_plan *plan, trm_error *error) {
+static trm_status lay_out(trm_schedule *schedule, trm_error *error) {
   trm_status status = TRM_OK;
   gap_vector gaps = {0};
   uint32_t count = 0;
-  event *begins = trm_allocate(((size_t)plan->num_slots + 1) * sizeof *begins);
-  event *ends = trm_allocate(((size_t)plan->num_slots + 1) * sizeof *ends);
+  event *begins = trm_allocate(((size_t)schedule->num_slots + 1) * sizeof *begins);
+  event *ends = trm_allocate(((size_t)schedule->num_slots + 1) * sizeof *ends);
   if (begins == NULL || ends == NULL) {
     FAIL_OR_GOTO(done, RESOURCE_EXHAUSTED, "out of memory while assigning buffers");
   }
-  for (uint32_t s = 0; s < plan->num_slots; ++s) {
-    const trm_slot *slot = &plan->slots[s];
+  for (uint32_t s = 0; s < schedule->num_slots; ++s) {
+    const trm_slot *slot = &schedule->slots[s];
     if (slot->parent != s || slot->kind != TRM_SLOT_ARENA || slot->bytes == 0) continue;
     begins[count] = (event){slot->begin, s};
     ends[count++] = (event){slot->end, s};
@@ -146,13 +146,13 @@ static trm_status lay_out(trm_plan *plan, trm_error *error) {
   uint32_t released = 0;
   for (uint32_t i = 0; i < count; ++i) {
     while (released < count && ends[released].time < begins[i].time) {
-      const trm_slot *slot = &plan->slots[ends[released++].slot];
+      const trm_slot *slot = &schedule->slots[ends[released++].slot];
       if (!release(&gaps, slot->offset, rounded(slot->bytes))) {
         FAIL_OR_GOTO(done, RESOURCE_EXHAUSTED, "out of memory while assigning buffers");
       }
     }
-    trm_slot *slot = &plan->slots[begins[i].slot];
-    slot->offset = take(&gaps, rounded(slot->bytes), &plan->arena_bytes);
+    trm_slot *slot = &schedule->slots[begins[i].slot];
+    slot->offset = take(&gaps, rounded(slot->bytes), &schedule->arena_bytes);
   }
 done:
   VECTOR_FREE(&gaps);
@@ -161,8 +161,8 @@ done:
   return status;
 }
 
-trm_status trm_plan_assign(trm_plan *plan, const trm_coalesce *wishes, size_t num_wishes,
-                           trm_error *error) {
+trm_status trm_schedule_assign(trm_schedule *schedule, const trm_coalesce *wishes,
+                               size_t num_wishes, trm_error *error) {
   /* Loop state before plain copies: a copy there is paid at every iteration. Branches before loop
    * state: what becomes the result of a conditional begins inside the branch, and only when that
    * is known does a loop see whether its state is still read then. */
@@ -172,19 +172,19 @@ trm_status trm_plan_assign(trm_plan *plan, const trm_coalesce *wishes, size_t nu
     for (size_t i = 0; i < num_wishes; ++i) {
       const trm_coalesce *wish = &wishes[i];
       if ((int)wish->kind != order[o]) continue;
-      const uint32_t target = trm_slot_find(plan->slots, wish->target);
-      const uint32_t source = trm_slot_find(plan->slots, wish->source);
+      const uint32_t target = trm_slot_find(schedule->slots, wish->target);
+      const uint32_t source = trm_slot_find(schedule->slots, wish->source);
       if (target == source) continue;
-      if (may_merge_kinds(&plan->slots[target], &plan->slots[source]) &&
-          is_safe(&plan->slots[target], &plan->slots[source], wish)) {
-        merge(plan->slots, target, source);
+      if (may_merge_kinds(&schedule->slots[target], &schedule->slots[source]) &&
+          is_safe(&schedule->slots[target], &schedule->slots[source], wish)) {
+        merge(schedule->slots, target, source);
       }
     }
   }
-  TRY(lay_out(plan, error));
+  TRY(lay_out(schedule, error));
   /* The engine looks one step up and no further. */
-  for (uint32_t s = 0; s < plan->num_slots; ++s) {
-    plan->slots[s].parent = trm_slot_find(plan->slots, s);
+  for (uint32_t s = 0; s < schedule->num_slots; ++s) {
+    schedule->slots[s].parent = trm_slot_find(schedule->slots, s);
   }
   return TRM_OK;
 }

@@ -1,0 +1,604 @@
+/* Owns: walking a scheduled module into steps and slots; schedule_feeds.c has what talks to the
+ * host, schedule_renames.c what needs no step.
+ *
+ * Values do not change, so what only renames them (tuples, reshapes, copies) makes no step. A while
+ * loop keeps its state in slots of its own; elements that the body hands on unchanged stay where
+ * they are and are not copied. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/wait.h"
+#include "exec/float_check.h"
+#include "exec/schedule_build.h"
+#include "hlo/loops.h"
+#include "program/program.h"
+#include "tremula/log.h"
+
+/* Loops and conditionals inside one another: the walk recurses this deep and no deeper. */
+enum { MAX_DEPTH = 256 };
+
+/* Of the whole walk. After our passes nothing is walked twice; an executable from elsewhere could
+ * share computations so that the walk doubles at every level. */
+static const uint64_t max_instructions = UINT64_C(32) << 20;
+
+static trm_status walk(trm_schedule_draft *draft, uint32_t computation,
+                       const uint32_t *const *parameters, const uint32_t **out_root,
+                       trm_error *error);
+
+static trm_status new_slot(trm_schedule_draft *draft, trm_slot_kind kind, size_t bytes,
+                           uint32_t *out_slot, trm_error *error) {
+  const uint32_t index = (uint32_t)draft->slots.count;
+  const trm_slot slot = {.kind = kind,
+                         .bytes = bytes,
+                         .begin = draft->clock,
+                         .end = draft->clock,
+                         .parent = index,
+                         .at_top = draft->loop_depth == 0};
+  if (index == TRM_NO_INDEX || !VECTOR_PUSH(&draft->slots, slot)) FAIL_NO_MEMORY("buffers");
+  *out_slot = index;
+  return TRM_OK;
+}
+
+static void touch(trm_schedule_draft *draft, uint32_t slot) {
+  draft->slots.items[slot].end = draft->clock;
+}
+
+trm_status trm_schedule_new_leaves(trm_schedule_draft *draft, const trm_shape *shape,
+                                   uint32_t **out_leaves, trm_error *error) {
+  const int32_t count = trm_shape_num_leaves(shape);
+  uint32_t *leaves = ARENA_NEW(&draft->schedule->arena, uint32_t, (size_t)count);
+  CHECK_MEMORY(leaves, "buffers");
+  for (int32_t i = 0; i < count; ++i) {
+    TRY(new_slot(draft, TRM_SLOT_ARENA, trm_shape_bytes(trm_shape_leaf(shape, i)), &leaves[i],
+                 error));
+  }
+  *out_leaves = leaves;
+  return TRM_OK;
+}
+
+trm_status trm_schedule_add_step(trm_schedule_draft *draft, trm_step step, const uint32_t *operands,
+                                 const uint32_t *results, uint32_t *out_index, trm_error *error) {
+  ++draft->clock;
+  const size_t total = (size_t)step.num_operands + step.num_results;
+  step.slots = ARENA_NEW(&draft->schedule->arena, uint32_t, total);
+  CHECK_MEMORY(step.slots, "a step");
+  if (step.num_operands > 0) memcpy(step.slots, operands, step.num_operands * sizeof *operands);
+  if (step.num_results > 0) {
+    memcpy(step.slots + step.num_operands, results, step.num_results * sizeof *results);
+  }
+  for (uint32_t i = 0; i < step.num_operands; ++i) {
+    if (operands[i] != TRM_NO_INDEX) touch(draft, operands[i]);
+  }
+  for (uint32_t i = 0; i < step.num_results; ++i) {
+    trm_slot *slot = &draft->slots.items[results[i]];
+    if (!slot->written) slot->begin = draft->clock;
+    slot->written = true;
+    slot->end = draft->clock;
+  }
+  if (out_index != NULL) *out_index = (uint32_t)draft->steps.count;
+  if (!VECTOR_PUSH(&draft->steps, step)) FAIL_NO_MEMORY("steps");
+  return TRM_OK;
+}
+
+static trm_status add_copy(trm_schedule_draft *draft, const trm_schedule_scope *s,
+                           trm_index instruction, uint32_t source, uint32_t target,
+                           trm_error *error) {
+  const trm_step step = {.kind = TRM_STEP_COPY,
+                         .computation = s->computation,
+                         .instruction = instruction,
+                         .num_operands = 1,
+                         .num_results = 1,
+                         .scratch = TRM_NO_INDEX};
+  return trm_schedule_add_step(draft, step, &source, &target, NULL, error);
+}
+
+static trm_status wish(trm_schedule_draft *draft, trm_coalesce what, trm_error *error) {
+  if (!VECTOR_PUSH(&draft->wishes, what)) FAIL_NO_MEMORY("buffer assignment");
+  return TRM_OK;
+}
+
+/* ---- Plain instructions --------------------------------------------------------------------- */
+
+const trm_instruction *trm_schedule_at(const trm_schedule_draft *draft, const trm_schedule_scope *s,
+                                       trm_index i) {
+  if (s->instead != NULL && s->instead[i] != NULL) return s->instead[i];
+  return &draft->module->computations[s->computation].instructions[i];
+}
+
+trm_status trm_schedule_gather_operands(const trm_schedule_draft *draft,
+                                        const trm_schedule_scope *s, trm_index i, uint32_t first,
+                                        uint32_t **out_leaves, uint32_t *out_count,
+                                        trm_error *error) {
+  const trm_instruction *instruction = trm_schedule_at(draft, s, i);
+  uint32_t count = 0;
+  for (uint32_t k = first; k < instruction->num_operands; ++k) {
+    count +=
+        (uint32_t)trm_shape_num_leaves(&trm_schedule_at(draft, s, instruction->operands[k])->shape);
+  }
+  uint32_t *leaves = ARENA_NEW(&draft->schedule->arena, uint32_t, count);
+  CHECK_MEMORY(leaves, "operands");
+  uint32_t used = 0;
+  for (uint32_t k = first; k < instruction->num_operands; ++k) {
+    const trm_index operand = instruction->operands[k];
+    const uint32_t n = (uint32_t)trm_shape_num_leaves(&trm_schedule_at(draft, s, operand)->shape);
+    if (n > 0) memcpy(leaves + used, s->leaves[operand], n * sizeof *leaves);
+    used += n;
+  }
+  *out_leaves = leaves;
+  *out_count = count;
+  return TRM_OK;
+}
+
+static trm_status walk_constant(trm_schedule_draft *draft, const trm_schedule_scope *s, trm_index i,
+                                trm_error *error) {
+  const trm_instruction *instruction = trm_schedule_at(draft, s, i);
+  TRY(trm_schedule_new_leaves(draft, &instruction->shape, &s->leaves[i], error));
+  const int32_t count = trm_shape_num_leaves(&instruction->shape);
+  for (int32_t k = 0; k < count; ++k) {
+    trm_slot *slot = &draft->slots.items[s->leaves[i][k]];
+    slot->kind = TRM_SLOT_CONSTANT;
+    slot->constant = instruction->literal->leaves[k];
+  }
+  return TRM_OK;
+}
+
+static trm_status walk_kernel(trm_schedule_draft *draft, trm_schedule_scope *s, trm_index i,
+                              trm_error *error) {
+  const trm_instruction *instruction = trm_schedule_at(draft, s, i);
+  trm_kernel *kernel = ARENA_NEW(&draft->schedule->arena, trm_kernel, 1);
+  CHECK_MEMORY(kernel, "a kernel");
+  const trm_kernel_request request = {draft->module, &draft->module->computations[s->computation],
+                                      instruction, &draft->schedule->arena};
+  TRY(trm_kernel_create(&request, draft->reference_only, kernel, error));
+  const bool limits_halves = trm_must_limit_halves(draft->module, instruction);
+  /* What looks at results looks at the operands too. */
+  if (draft->schedule->float_events != 0 || limits_halves) kernel->in_place_operands = 0;
+  if (!VECTOR_PUSH(&draft->kernels, kernel)) {
+    trm_kernel_destroy(kernel);
+    FAIL_NO_MEMORY("kernels");
+  }
+  uint32_t *operands, num_operands;
+  TRY(trm_schedule_gather_operands(draft, s, i, 0, &operands, &num_operands, error));
+  TRY(trm_schedule_new_leaves(draft, &instruction->shape, &s->leaves[i], error));
+  trm_step step = {.kind = TRM_STEP_KERNEL,
+                   .computation = s->computation,
+                   .limits_halves = limits_halves,
+                   .instruction = i,
+                   .num_operands = num_operands,
+                   .num_results = (uint32_t)trm_shape_num_leaves(&instruction->shape),
+                   .scratch = TRM_NO_INDEX,
+                   .kernel = kernel,
+                   .persistent = draft->schedule->persistent_bytes};
+  draft->schedule->persistent_bytes += (kernel->persistent_bytes + 63) / 64 * 64;
+  TRY(trm_schedule_add_step(draft, step, operands, s->leaves[i], NULL, error));
+  if (kernel->scratch_bytes > 0) {
+    TRY(new_slot(draft, TRM_SLOT_ARENA, kernel->scratch_bytes,
+                 &draft->steps.items[draft->steps.count - 1].scratch, error));
+  }
+  for (uint32_t k = 0; k < num_operands && k < 32; ++k) {
+    if ((kernel->in_place_operands >> k & 1) == 0) continue;
+    bool elsewhere = false; /* the same array also read in a way that does not allow it */
+    for (uint32_t j = 0; j < num_operands; ++j) {
+      elsewhere = elsewhere || (operands[j] == operands[k] &&
+                                (j >= 32 || (kernel->in_place_operands >> j & 1) == 0));
+    }
+    if (elsewhere) continue;
+    TRY(wish(draft,
+             (trm_coalesce){.kind = TRM_COALESCE_IN_PLACE,
+                            .target = s->leaves[i][0],
+                            .source = operands[k],
+                            .time = draft->clock},
+             error));
+  }
+  return TRM_OK;
+}
+
+/* ---- Loops ---------------------------------------------------------------------------------- */
+
+/* Time of the kernel that writes `written` over `state` in place, or 0. Looks back as far as the
+ * first step of the body. */
+static uint32_t written_in_place(const trm_schedule_draft *draft, uint32_t written, uint32_t state,
+                                 uint32_t first_step) {
+  for (size_t i = draft->steps.count; i-- > first_step;) {
+    const trm_step *step = &draft->steps.items[i];
+    if (step->kind != TRM_STEP_KERNEL || step->num_results == 0 ||
+        step->slots[step->num_operands] != written) {
+      continue;
+    }
+    bool reads = false;
+    for (uint32_t k = 0; k < step->num_operands; ++k) {
+      if (step->slots[k] != state) continue;
+      if (k >= 32 || (step->kernel->in_place_operands >> k & 1) == 0) return 0;
+      reads = true;
+    }
+    return reads ? draft->slots.items[written].begin : 0;
+  }
+  return 0;
+}
+
+static bool contains(const uint32_t *items, uint32_t count, uint32_t value) {
+  for (uint32_t i = 0; i < count; ++i) {
+    if (items[i] == value) return true;
+  }
+  return false;
+}
+
+/* Brings the body's results into the state's slots, as if all at once. */
+static trm_status loop_back(trm_schedule_draft *draft, const trm_schedule_scope *s, trm_index i,
+                            const uint32_t *root, uint32_t *state, const bool *invariant,
+                            uint32_t count, uint32_t since, uint32_t first_step, trm_error *error) {
+  uint32_t *source = ARENA_NEW(&draft->schedule->arena, uint32_t, count);
+  CHECK_MEMORY(source, "loop state");
+  bool any_state_read = false;
+  for (uint32_t k = 0; k < count; ++k) {
+    source[k] = root[k];
+    if (invariant[k] || root[k] == state[k]) continue;
+    any_state_read = any_state_read || draft->slots.items[root[k]].begin <= since;
+  }
+  for (uint32_t k = 0; k < count && any_state_read; ++k) {
+    /* A value from the state itself may be overwritten by a copy before it is read. */
+    if (invariant[k] || root[k] == state[k] || draft->slots.items[root[k]].begin > since ||
+        !contains(state, count, root[k])) {
+      continue;
+    }
+    TRY(new_slot(draft, TRM_SLOT_ARENA, draft->slots.items[root[k]].bytes, &source[k], error));
+    TRY(add_copy(draft, s, i, root[k], source[k], error));
+  }
+  for (uint32_t k = 0; k < count; ++k) {
+    if (invariant[k] || source[k] == state[k]) continue;
+    const uint32_t last_read = draft->slots.items[state[k]].end;
+    const uint32_t in_place = written_in_place(draft, source[k], state[k], first_step);
+    TRY(add_copy(draft, s, i, source[k], state[k], error));
+    TRY(wish(draft,
+             (trm_coalesce){.kind = TRM_COALESCE_LOOP_BACK,
+                            .target = state[k],
+                            .source = source[k],
+                            .time = draft->clock,
+                            .since = since,
+                            .last_read = last_read,
+                            .in_place_at = in_place},
+             error));
+  }
+  return TRM_OK;
+}
+
+typedef struct first_values {
+  const trm_schedule_draft *draft;
+  const uint32_t *slots; /* by leaf of the state */
+} first_values;
+
+static const void *first_value(const void *context, int32_t leaf) {
+  const first_values *values = context;
+  const trm_slot *slot = &values->draft->slots.items[values->slots[leaf]];
+  return slot->kind == TRM_SLOT_CONSTANT ? slot->constant : NULL;
+}
+
+static uint64_t at_least_product(uint64_t a, uint64_t draft) {
+  uint64_t product;
+  return __builtin_mul_overflow(a, draft, &product) ? UINT64_MAX : product;
+}
+
+/* A sum over mini-batches (its instructions name their number) must not end in the middle. */
+static trm_status check_accumulation(const trm_module *module, const trm_computation *body,
+                                     uint64_t turns, trm_error *error) {
+  for (trm_index i = 0; i < body->num_instructions; ++i) {
+    const char *text =
+        trm_pipeline_attribute(module, &body->instructions[i], "gradient_accumulation_count");
+    const unsigned long long count = text == NULL ? 0 : strtoull(text, NULL, 10);
+    if (count == 0 || turns % count == 0) continue;
+    FAIL(FAILED_PRECONDITION,
+         "Detected a gradient accumulation operation with %llu number of mini batches inside a "
+         "loop with %" PRIu64 " iterations. The number of iterations must be a multiple of the "
+         "number of mini batches, or gradients would be lost.",
+         count, turns);
+  }
+  return TRM_OK;
+}
+
+static trm_status walk_while(trm_schedule_draft *draft, trm_schedule_scope *s, trm_index i,
+                             trm_error *error) {
+  const trm_instruction *instruction = trm_schedule_at(draft, s, i);
+  const uint32_t condition = instruction->called[0], body = instruction->called[1];
+  const uint32_t *init = s->leaves[instruction->operands[0]];
+  const uint32_t count = (uint32_t)trm_shape_num_leaves(&instruction->shape);
+  uint32_t *state = ARENA_NEW(&draft->schedule->arena, uint32_t, count);
+  bool *invariant = ARENA_NEW(&draft->schedule->arena, bool, count);
+  if (state == NULL || invariant == NULL) FAIL_NO_MEMORY("loop state");
+  const trm_loop loop = {.condition = &draft->module->computations[condition],
+                         .body = &draft->module->computations[body],
+                         .state = &instruction->shape,
+                         .invariant = invariant,
+                         .first_value = first_value,
+                         .context = &(first_values){draft, init}};
+  trm_loop_find_invariant(loop.body, invariant, (int32_t)count);
+  uint64_t turns;
+  bool is_exact;
+  const uint64_t runs = draft->runs;
+  const uint64_t body_runs =
+      trm_loop_trip_count(&loop, &turns, &is_exact) && is_exact ? at_least_product(runs, turns) : 0;
+  if (body_runs > 0) TRY(check_accumulation(draft->module, loop.body, turns, error));
+  for (uint32_t k = 0; k < count; ++k) {
+    state[k] = init[k];
+    if (invariant[k]) continue;
+    TRY(new_slot(draft, TRM_SLOT_ARENA, draft->slots.items[init[k]].bytes, &state[k], error));
+    TRY(add_copy(draft, s, i, init[k], state[k], error));
+    draft->slots.items[state[k]].at_top = false;
+    TRY(wish(
+        draft,
+        (trm_coalesce){
+            .kind = TRM_COALESCE_COPY, .target = state[k], .source = init[k], .time = draft->clock},
+        error));
+  }
+  uint32_t index;
+  trm_step step = {.kind = TRM_STEP_WHILE,
+                   .computation = s->computation,
+                   .instruction = i,
+                   .num_operands = 1,
+                   .scratch = TRM_NO_INDEX,
+                   .num_ranges = 2};
+  step.ranges = ARENA_NEW(&draft->schedule->arena, trm_step_range, 2);
+  CHECK_MEMORY(step.ranges, "a loop");
+  const uint32_t not_yet = TRM_NO_INDEX;
+  TRY(trm_schedule_add_step(draft, step, &not_yet, NULL, &index, error));
+  const uint32_t *parameters[1] = {state}, *root;
+  ++draft->loop_depth;
+  step.ranges[0].begin = (uint32_t)draft->steps.count;
+  TRY(walk(draft, condition, parameters, &root, error));
+  step.ranges[0].end = (uint32_t)draft->steps.count;
+  ++draft->clock;
+  draft->steps.items[index].slots[0] = root[0];
+  touch(draft, root[0]);
+  const uint32_t since = draft->clock;
+  step.ranges[1].begin = (uint32_t)draft->steps.count;
+  draft->runs = body_runs;
+  TRY(walk(draft, body, parameters, &root, error));
+  draft->runs = runs;
+  TRY(loop_back(draft, s, i, root, state, invariant, count, since, step.ranges[1].begin, error));
+  step.ranges[1].end = (uint32_t)draft->steps.count;
+  --draft->loop_depth;
+  ++draft->clock;
+  for (uint32_t k = 0; k < count; ++k) touch(draft, state[k]);
+  s->leaves[i] = state;
+  return TRM_OK;
+}
+
+static trm_status walk_conditional(trm_schedule_draft *draft, trm_schedule_scope *s, trm_index i,
+                                   trm_error *error) {
+  const trm_instruction *instruction = trm_schedule_at(draft, s, i);
+  const uint32_t branches = instruction->num_called;
+  const uint32_t count = (uint32_t)trm_shape_num_leaves(&instruction->shape);
+  const uint32_t *selector = s->leaves[instruction->operands[0]];
+  uint32_t index;
+  trm_step step = {.kind = TRM_STEP_CONDITIONAL,
+                   .computation = s->computation,
+                   .instruction = i,
+                   .num_operands = 1,
+                   .scratch = TRM_NO_INDEX,
+                   .num_ranges = branches};
+  step.selector_is_pred =
+      trm_schedule_at(draft, s, instruction->operands[0])->shape.dtype == TRM_PRED;
+  step.ranges = ARENA_NEW(&draft->schedule->arena, trm_step_range, branches);
+  CHECK_MEMORY(step.ranges, "a conditional");
+  TRY(trm_schedule_add_step(draft, step, selector, NULL, &index, error));
+  TRY(trm_schedule_new_leaves(draft, &instruction->shape, &s->leaves[i], error));
+  for (uint32_t k = 0; k < count; ++k) draft->slots.items[s->leaves[i][k]].at_top = false;
+  const uint64_t runs = draft->runs;
+  if (branches > 1) draft->runs = 0;
+  for (uint32_t branch = 0; branch < branches; ++branch) {
+    const uint32_t since = ++draft->clock;
+    const uint32_t *parameters[1] = {s->leaves[instruction->operands[branch + 1]]}, *root;
+    step.ranges[branch].begin = (uint32_t)draft->steps.count;
+    TRY(walk(draft, instruction->called[branch], parameters, &root, error));
+    for (uint32_t k = 0; k < count; ++k) {
+      TRY(add_copy(draft, s, i, root[k], s->leaves[i][k], error));
+      TRY(wish(draft,
+               (trm_coalesce){.kind = TRM_COALESCE_BRANCH,
+                              .target = s->leaves[i][k],
+                              .source = root[k],
+                              .time = draft->clock,
+                              .since = since},
+               error));
+    }
+    step.ranges[branch].end = (uint32_t)draft->steps.count;
+  }
+  draft->runs = runs;
+  ++draft->clock;
+  for (uint32_t k = 0; k < count; ++k) touch(draft, s->leaves[i][k]);
+  return TRM_OK;
+}
+
+/* ---- The walk ------------------------------------------------------------------------------- */
+
+/* A bitcast renames bytes, and ours are row-major: with other layouts it means a transposition. */
+static trm_status check_bitcast(const trm_schedule_draft *draft, const trm_schedule_scope *s,
+                                trm_index i, trm_error *error) {
+  char text[512];
+  const trm_instruction *bitcast = trm_schedule_at(draft, s, i),
+                        *operand = trm_schedule_at(draft, s, bitcast->operands[0]);
+  if (trm_shape_is_row_major(&bitcast->shape) && trm_shape_is_row_major(&operand->shape)) {
+    return TRM_OK;
+  }
+  FAIL(UNIMPLEMENTED,
+       "%s reads an array by its layout, which is not row-major: it was written by a compiler's "
+       "layout assignment. Compile the module from before that",
+       trm_instruction_text(draft->module, bitcast, text, sizeof text));
+}
+
+static trm_status walk_instruction(trm_schedule_draft *draft, trm_schedule_scope *s, trm_index i,
+                                   trm_error *error) {
+  const trm_instruction *instruction = trm_schedule_at(draft, s, i);
+  switch (instruction->opcode) {
+    case TRM_OP_PARAMETER:
+      s->leaves[i] = (uint32_t *)s->parameters[instruction->number];
+      return TRM_OK;
+    case TRM_OP_TUPLE: {
+      uint32_t count;
+      return trm_schedule_gather_operands(draft, s, i, 0, &s->leaves[i], &count, error);
+    }
+    case TRM_OP_GET_TUPLE_ELEMENT:
+      s->leaves[i] =
+          s->leaves[instruction->operands[0]] +
+          trm_shape_leaf_offset(&trm_schedule_at(draft, s, instruction->operands[0])->shape,
+                                (int32_t)instruction->number);
+      return TRM_OK;
+    case TRM_OP_BITCAST:
+      TRY(check_bitcast(draft, s, i, error));
+      s->leaves[i] = s->leaves[instruction->operands[0]];
+      return TRM_OK;
+    case TRM_OP_RESHAPE:
+    case TRM_OP_COPY:
+    case TRM_OP_DOMAIN:
+    case TRM_OP_OPT_BARRIER:
+    case TRM_OP_ADD_DEPENDENCY: s->leaves[i] = s->leaves[instruction->operands[0]]; return TRM_OK;
+    case TRM_OP_AFTER_ALL: return TRM_OK;
+    case TRM_OP_CONSTANT: return walk_constant(draft, s, i, error);
+    case TRM_OP_WHILE: return walk_while(draft, s, i, error);
+    case TRM_OP_CONDITIONAL: return walk_conditional(draft, s, i, error);
+    case TRM_OP_INFEED: return trm_schedule_walk_infeed(draft, s, i, error);
+    case TRM_OP_OUTFEED: return trm_schedule_walk_outfeed(draft, s, i, error);
+    default:
+      if (s->renames[i]) {
+        s->leaves[i] = s->leaves[instruction->operands[0]];
+        return TRM_OK;
+      }
+      switch (instruction->call_id) {
+        case TRM_CALL_INFEED: return trm_schedule_walk_infeed(draft, s, i, error);
+        case TRM_CALL_OUTFEED: return trm_schedule_walk_outfeed(draft, s, i, error);
+        case TRM_CALL_HOST_CALL: return trm_schedule_walk_host_call(draft, s, i, error);
+        default: return walk_kernel(draft, s, i, error);
+      }
+  }
+}
+
+static trm_status walk(trm_schedule_draft *draft, uint32_t computation,
+                       const uint32_t *const *parameters, const uint32_t **out_root,
+                       trm_error *error) {
+  if (++draft->depth > MAX_DEPTH) {
+    FAIL(UNIMPLEMENTED, "loops and conditionals are nested more than %d deep", MAX_DEPTH);
+  }
+  if (draft->depth > draft->schedule->max_depth) draft->schedule->max_depth = draft->depth;
+  const uint32_t count = draft->module->computations[computation].num_instructions;
+  draft->walked += (uint64_t)count + 1;
+  if (draft->walked > max_instructions) {
+    FAIL(RESOURCE_EXHAUSTED,
+         "the program has more than %" PRIu64 " instructions when the "
+         "computations of its loops and conditionals are written out",
+         max_instructions);
+  }
+  trm_schedule_scope s = {computation, parameters,
+                          trm_allocate_zeroed((size_t)count + 1, sizeof *s.leaves),
+                          trm_allocate_zeroed((size_t)count + 1, sizeof *s.instead),
+                          trm_allocate_zeroed((size_t)count + 1, sizeof *s.renames)};
+  trm_status status =
+      s.leaves == NULL || s.instead == NULL || s.renames == NULL
+          ? trm_fail(error, TRM_RESOURCE_EXHAUSTED, "out of memory while planning values")
+          : trm_schedule_find_renames(draft, &s, error);
+  for (trm_index i = 0; i < count && status == TRM_OK; ++i) {
+    status = walk_instruction(draft, &s, i, error);
+  }
+  if (status == TRM_OK) *out_root = s.leaves[draft->module->computations[computation].root];
+  trm_free(s.leaves);
+  trm_free(s.instead);
+  trm_free(s.renames);
+  --draft->depth;
+  return status;
+}
+
+static trm_status walk_entry(trm_schedule_draft *draft, trm_error *error) {
+  trm_schedule *schedule = draft->schedule;
+  const trm_computation *entry = &draft->module->computations[draft->module->entry];
+  const uint32_t **parameters =
+      ARENA_NEW(&schedule->arena, const uint32_t *, entry->num_parameters);
+  CHECK_MEMORY(parameters, "parameters");
+  ++draft->clock;
+  for (uint32_t p = 0; p < entry->num_parameters; ++p) {
+    const trm_shape *shape = &entry->instructions[entry->parameters[p]].shape;
+    uint32_t *leaves;
+    TRY(trm_schedule_new_leaves(draft, shape, &leaves, error));
+    parameters[p] = leaves;
+    const int32_t count = trm_shape_num_leaves(shape);
+    for (int32_t k = 0; k < count; ++k) {
+      trm_slot *slot = &draft->slots.items[leaves[k]];
+      slot->kind = TRM_SLOT_INPUT;
+      slot->number = schedule->num_inputs++;
+    }
+  }
+  const uint32_t *root;
+  TRY(walk(draft, draft->module->entry, parameters, &root, error));
+  const trm_schedule_scope top = {.computation = draft->module->entry};
+  const uint32_t outputs = (uint32_t)trm_shape_num_leaves(&entry->instructions[entry->root].shape);
+  for (uint32_t o = 0; o < outputs; ++o) {
+    uint32_t slot;
+    TRY(new_slot(draft, TRM_SLOT_OUTPUT, draft->slots.items[root[o]].bytes, &slot, error));
+    draft->slots.items[slot].number = schedule->num_outputs++;
+    TRY(add_copy(draft, &top, entry->root, root[o], slot, error));
+    TRY(wish(
+        draft,
+        (trm_coalesce){
+            .kind = TRM_COALESCE_COPY, .target = slot, .source = root[o], .time = draft->clock},
+        error));
+  }
+  return TRM_OK;
+}
+
+static void log_schedule(const trm_schedule *schedule, double start) {
+  trm_log(TRM_LOG_INFO, "COMPILER",
+          "memory plan: %u steps, %u values in %zu bytes, %zu bytes kept by kernels %9.2f ms",
+          schedule->num_steps, schedule->num_slots, schedule->arena_bytes,
+          schedule->persistent_bytes, trm_now_ms() - start);
+}
+
+trm_status trm_schedule_build(const trm_module *module, bool reference_only, unsigned float_events,
+                              trm_schedule **out_schedule, trm_error *error) {
+  const double start = trm_now_ms();
+  trm_schedule *schedule = trm_allocate_zeroed(1, sizeof *schedule);
+  CHECK_MEMORY(schedule, "a schedule");
+  schedule->module = module;
+  schedule->float_events = float_events;
+  trm_schedule_draft draft = {
+      .schedule = schedule, .module = module, .reference_only = reference_only, .runs = 1};
+  trm_status status = walk_entry(&draft, error);
+  schedule->kernels = draft.kernels.items;
+  schedule->num_kernels = (uint32_t)draft.kernels.count;
+  if (status == TRM_OK) {
+    schedule->num_slots = (uint32_t)draft.slots.count;
+    schedule->slots =
+        trm_arena_copy(&schedule->arena, draft.slots.items, draft.slots.count * sizeof(trm_slot));
+    schedule->num_steps = (uint32_t)draft.steps.count;
+    schedule->steps =
+        trm_arena_copy(&schedule->arena, draft.steps.items, draft.steps.count * sizeof(trm_step));
+    schedule->num_feeds = (uint32_t)draft.feeds.count;
+    schedule->feeds = trm_arena_copy(&schedule->arena, draft.feeds.items,
+                                     draft.feeds.count * sizeof(trm_feed_info));
+    schedule->num_host_calls = (uint32_t)draft.host_calls.count;
+    schedule->host_calls = trm_arena_copy(&schedule->arena, draft.host_calls.items,
+                                          draft.host_calls.count * sizeof(trm_host_call_info));
+    if (schedule->slots == NULL || schedule->steps == NULL || schedule->feeds == NULL ||
+        schedule->host_calls == NULL) {
+      status = trm_fail(error, TRM_RESOURCE_EXHAUSTED, "out of memory while planning");
+    }
+  }
+  if (status == TRM_OK)
+    status = trm_schedule_assign(schedule, draft.wishes.items, draft.wishes.count, error);
+  VECTOR_FREE(&draft.slots);
+  VECTOR_FREE(&draft.steps);
+  VECTOR_FREE(&draft.wishes);
+  VECTOR_FREE(&draft.feeds);
+  VECTOR_FREE(&draft.host_calls);
+  if (status != TRM_OK) {
+    trm_schedule_free(schedule);
+    return status;
+  }
+  log_schedule(schedule, start);
+  *out_schedule = schedule;
+  return TRM_OK;
+}
+
+void trm_schedule_free(trm_schedule *schedule) {
+  if (schedule == NULL) return;
+  for (uint32_t k = 0; k < schedule->num_kernels; ++k) trm_kernel_destroy(schedule->kernels[k]);
+  trm_free(schedule->kernels);
+  trm_arena_free(&schedule->arena);
+  trm_free(schedule);
+}
