@@ -58,16 +58,16 @@ static void bench(const char *name, trm_dtype dtype, int64_t n, const trm_opcode
     if (trm_computation_add(module, body, &op, &value, &error) != TRM_OK) die(error.message);
   }
   module->computations[body].root = value;
-  trm_strip_program *program;
+  trm_strip_code *code;
   bool supported;
-  if (trm_strip_compile(module, &module->computations[body], &module->arena, &program, &supported,
+  if (trm_strip_compile(module, &module->computations[body], &module->arena, &code, &supported,
                         &error) != TRM_OK ||
       !supported)
     die("not supported");
   const size_t bytes = trm_shape_bytes(&shape);
   char *a = trm_allocate_aligned(bytes + 64), *b = trm_allocate_aligned(bytes + 64);
   char *out = trm_allocate_aligned(bytes + 64);
-  char *scratch = trm_allocate_aligned(trm_strip_scratch_bytes(program) + 64);
+  char *scratch = trm_allocate_aligned(trm_strip_scratch_bytes(code) + 64);
   if (a == NULL || b == NULL || out == NULL || scratch == NULL) die("memory");
   memset(out, 0, bytes);
   for (size_t i = 0; i < bytes; i += trm_dtype_size(dtype)) {
@@ -82,7 +82,7 @@ static void bench(const char *name, trm_dtype dtype, int64_t n, const trm_opcode
   for (int i = 0; i < repeats; ++i) {
     const int inner = n < 10000 ? 100 : 1;
     double t = now();
-    for (int k = 0; k < inner; ++k) trm_strip_run(program, operands, results, scratch);
+    for (int k = 0; k < inner; ++k) trm_strip_run(code, operands, results, scratch);
     t = (now() - t) / inner;
     if (t < best) best = t;
     const copy_task task = {out, a};

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "passes/pass.h"
-#include "program/builder.h"
+#include "program/draft.h"
 #include "target/target.h"
 
 static void take_totals(trm_advice *advice, const trm_program *program) {
@@ -18,9 +18,9 @@ static void take_totals(trm_advice *advice, const trm_program *program) {
   advice->num_ipus = program->totals.num_ipus;
 }
 
-static trm_status plan_again(const trm_program *program, const trm_module *module,
-                             const trm_program_options *options, trm_advice *advice,
-                             trm_error *error) {
+static trm_status estimate_again(const trm_program *program, const trm_module *module,
+                                 const trm_program_options *options, trm_advice *advice,
+                                 trm_error *error) {
   trm_program *other;
   TRY(trm_program_create(module, true, program->target, options, &other, error));
   take_totals(advice, other);
@@ -50,7 +50,7 @@ static trm_status try_proportions(const trm_program *program, trm_advice_list *l
     options.conv_memory_proportion = trm_least_double(options.conv_memory_proportion, tried[t]);
     options.matmul_memory_proportion = trm_least_double(options.matmul_memory_proportion, tried[t]);
     trm_advice advice = {0};
-    TRY(plan_again(program, program->module, &options, &advice, error));
+    TRY(estimate_again(program, program->module, &options, &advice, error));
     if (advice.worst_tile_bytes >= best.worst_tile_bytes) continue;
     best = advice;
     snprintf(best.text, sizeof best.text,
@@ -83,7 +83,7 @@ static trm_status try_half(const trm_program *program, trm_advice_list *list, tr
     }
   }
   trm_advice advice = {.text = "float16 instead of float32 for everything"};
-  trm_status status = plan_again(program, module, &program->options, &advice, error);
+  trm_status status = estimate_again(program, module, &program->options, &advice, error);
   if (status == TRM_OK) status = add(list, program, advice, error);
   trm_module_free(module);
   return status;
@@ -112,7 +112,7 @@ static trm_status try_recomputation(const trm_program *program, trm_advice_list 
   trm_program_options options = program->options;
   options.recompute = true;
   trm_advice advice = {.text = "recomputing cheap results in the backward pass (allow_recompute)"};
-  TRY(plan_again(program, program->module, &options, &advice, error));
+  TRY(estimate_again(program, program->module, &options, &advice, error));
   return add(list, program, advice, error);
 }
 

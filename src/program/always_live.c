@@ -2,7 +2,7 @@
  * headers. Formulas and what they were taken from: docs/cost_model.md, "Memory". */
 #include <string.h>
 
-#include "program/builder.h"
+#include "program/draft.h"
 #include "target/target.h"
 
 /* Bytes. Those marked * are read off a memory report of the original: a program of two additions
@@ -28,25 +28,25 @@ enum {
   COUNTER_BYTES = 4    /* * instrumentation of one compute set on a tile that it is on */
 };
 
-static trm_status add(trm_program_builder *builder, const char *name, trm_memory_category category,
+static trm_status add(trm_program_draft *draft, const char *name, trm_memory_category category,
                       uint32_t ipu, int64_t worst, int64_t total, trm_error *error) {
   const trm_new_variable wanted = {
       .name = name,
       .source = TRM_NO_INDEX,
       .category = category,
       .always_live = true,
-      .mapping = trm_mapping_spread(builder->target, worst, total, ipu, 0)};
+      .mapping = trm_mapping_spread(draft->target, worst, total, ipu, 0)};
   uint32_t variable;
   return wanted.mapping.kind == TRM_MAPPING_NONE
              ? TRM_OK
-             : trm_program_add_variable(builder, &wanted, &variable, error);
+             : trm_program_add_variable(draft, &wanted, &variable, error);
 }
 
 /* The same on every tile of an IPU. */
-static trm_status add_everywhere(trm_program_builder *builder, const char *name,
+static trm_status add_everywhere(trm_program_draft *draft, const char *name,
                                  trm_memory_category category, uint32_t ipu, int64_t bytes,
                                  trm_error *error) {
-  return add(builder, name, category, ipu, bytes, bytes * (int64_t)builder->target->tiles_per_ipu,
+  return add(draft, name, category, ipu, bytes, bytes * (int64_t)draft->target->tiles_per_ipu,
              error);
 }
 
@@ -78,10 +78,10 @@ static bool note_codelet(codelets *list, const trm_vertex_group *group, uint32_t
   return VECTOR_PUSH(list, ((codelet){group->codelet, ipu, group->code_bytes, tiles}));
 }
 
-static trm_status add_vertices(trm_program_builder *builder, ipu_sums *sums, codelets *list,
+static trm_status add_vertices(trm_program_draft *draft, ipu_sums *sums, codelets *list,
                                trm_error *error) {
-  for (size_t c = 0; c < builder->compute_sets.count; ++c) {
-    const trm_program_compute_set *set = &builder->compute_sets.items[c];
+  for (size_t c = 0; c < draft->compute_sets.count; ++c) {
+    const trm_program_compute_set *set = &draft->compute_sets.items[c];
     ipu_sums *sum = &sums[set->ipu];
     sum->counters_worst += COUNTER_BYTES;
     sum->counters_total += COUNTER_BYTES * (int64_t)set->active_tiles;
@@ -93,7 +93,7 @@ static trm_status add_vertices(trm_program_builder *builder, ipu_sums *sums, cod
                                        .always_live = true,
                                        .category = TRM_CATEGORY_VERTEX_INSTANCE_STATE};
       uint32_t variable;
-      TRY(trm_program_add_variable(builder, &wanted, &variable, error));
+      TRY(trm_program_add_variable(draft, &wanted, &variable, error));
     }
     for (uint32_t g = 0; g < set->num_groups; ++g) {
       const trm_vertex_group *group = &set->groups[g];
@@ -107,22 +107,22 @@ static trm_status add_vertices(trm_program_builder *builder, ipu_sums *sums, cod
 }
 
 /* Whether the exchange at step s is that of a compute set that is outlined. */
-static bool next_is_shared(const trm_program_builder *builder, size_t s) {
-  if (s + 1 >= builder->steps.count) return false;
-  const uint32_t set = builder->steps.items[s + 1].compute_set;
-  return set != TRM_NO_INDEX && builder->compute_sets.items[set].shared_with != TRM_NO_INDEX;
+static bool next_is_shared(const trm_program_draft *draft, size_t s) {
+  if (s + 1 >= draft->steps.count) return false;
+  const uint32_t set = draft->steps.items[s + 1].compute_set;
+  return set != TRM_NO_INDEX && draft->compute_sets.items[set].shared_with != TRM_NO_INDEX;
 }
 
 /* Code of a step on the tile that has most of it, and on all tiles of one IPU; added to the sums of
  * the IPU that it is on. */
-static void code_of(const trm_program_builder *builder, size_t s, ipu_sums *sum, int64_t *out_worst,
+static void code_of(const trm_program_draft *draft, size_t s, ipu_sums *sum, int64_t *out_worst,
                     int64_t *out_total) {
-  const trm_program_step *step = &builder->steps.items[s];
-  const int64_t tiles = builder->target->tiles_per_ipu;
+  const trm_program_step *step = &draft->steps.items[s];
+  const int64_t tiles = draft->target->tiles_per_ipu;
   int64_t everywhere = 0, worst = 0, active = 0;
   switch (step->type) {
     case TRM_STEP_TYPE_ON_TILE_EXECUTE: {
-      const trm_program_compute_set *set = &builder->compute_sets.items[step->compute_set];
+      const trm_program_compute_set *set = &draft->compute_sets.items[step->compute_set];
       everywhere = set->shared_with == TRM_NO_INDEX ? STEP_CODE : STEP_CODE / 2;
       sum->control += everywhere;
       break;
@@ -130,7 +130,7 @@ static void code_of(const trm_program_builder *builder, size_t s, ipu_sums *sum,
     case TRM_STEP_TYPE_DO_EXCHANGE:
       everywhere = EXCHANGE_CALL_CODE;
       sum->control += everywhere;
-      if (next_is_shared(builder, s)) break; /* so is its code */
+      if (next_is_shared(draft, s)) break; /* so is its code */
       worst = EXCHANGE_SETUP_CODE + MESSAGE_CODE * step->messages_worst;
       active = trm_most(1, step->active_tiles);
       sum->exchange_worst += worst;
@@ -165,27 +165,27 @@ static void code_of(const trm_program_builder *builder, size_t s, ipu_sums *sum,
   *out_total = everywhere * tiles + worst * active;
 }
 
-static void gather_code(trm_program_builder *builder, ipu_sums *sums) {
-  for (size_t s = 0; s < builder->steps.count; ++s) {
-    trm_program_step *step = &builder->steps.items[s];
+static void gather_code(trm_program_draft *draft, ipu_sums *sums) {
+  for (size_t s = 0; s < draft->steps.count; ++s) {
+    trm_program_step *step = &draft->steps.items[s];
     const uint32_t first = step->ipu < 0 ? 0 : (uint32_t)step->ipu;
-    const uint32_t end = step->ipu < 0 ? builder->program->num_ipus : first + 1;
+    const uint32_t end = step->ipu < 0 ? draft->program->num_ipus : first + 1;
     for (uint32_t ipu = first; ipu < end; ++ipu) {
       int64_t worst, total;
-      code_of(builder, s, &sums[ipu], &worst, &total);
-      if (ipu != first || !builder->program->options.compile_ipu_code) continue;
-      step->code = trm_mapping_spread(builder->target, worst, total, ipu, 0);
+      code_of(draft, s, &sums[ipu], &worst, &total);
+      if (ipu != first || !draft->program->options.compile_ipu_code) continue;
+      step->code = trm_mapping_spread(draft->target, worst, total, ipu, 0);
     }
   }
 }
 
 /* Weights are sent before the first run, all in one copy; those that change are fetched in another.
  */
-static void gather_weights(const trm_program_builder *builder, ipu_sums *sums) {
-  for (uint32_t ipu = 0; ipu < builder->program->num_ipus; ++ipu) {
+static void gather_weights(const trm_program_draft *draft, ipu_sums *sums) {
+  for (uint32_t ipu = 0; ipu < draft->program->num_ipus; ++ipu) {
     int64_t reads = 0, writes = 0;
-    for (size_t v = 0; v < builder->variables.count; ++v) {
-      const trm_program_variable *one = &builder->variables.items[v];
+    for (size_t v = 0; v < draft->variables.count; ++v) {
+      const trm_program_variable *one = &draft->variables.items[v];
       if (!one->is_weight || one->is_remote || one->mapping.ipu != ipu) continue;
       reads += one->total_bytes;
       if (one->is_updated) writes += one->total_bytes;
@@ -197,24 +197,24 @@ static void gather_weights(const trm_program_builder *builder, ipu_sums *sums) {
 }
 
 /* Packets of a tile that has its share of some bytes. */
-static int64_t packets(const trm_program_builder *builder, int64_t bytes, int64_t packet) {
-  return bytes / builder->target->tiles_per_ipu / packet;
+static int64_t packets(const trm_program_draft *draft, int64_t bytes, int64_t packet) {
+  return bytes / draft->target->tiles_per_ipu / packet;
 }
 
 /* Code of copies with the host on a tile. */
-static int64_t host_code(const trm_program_builder *builder, const ipu_sums *sum) {
+static int64_t host_code(const trm_program_draft *draft, const ipu_sums *sum) {
   return HOST_COPY_CODE * sum->host_copies +
-         builder->target->instruction_bytes * packets(builder, sum->host_writes, HOST_WRITE_PACKET);
+         draft->target->instruction_bytes * packets(draft, sum->host_writes, HOST_WRITE_PACKET);
 }
 
-static int64_t host_headers(const trm_program_builder *builder, const ipu_sums *sum) {
+static int64_t host_headers(const trm_program_draft *draft, const ipu_sums *sum) {
   return HOST_PACKET_HEADER *
-         (sum->host_copies + packets(builder, sum->host_reads, HOST_READ_PACKET) +
-          packets(builder, sum->host_writes, HOST_WRITE_PACKET));
+         (sum->host_copies + packets(draft, sum->host_reads, HOST_READ_PACKET) +
+          packets(draft, sum->host_writes, HOST_WRITE_PACKET));
 }
 
-static int64_t stacks(const trm_program_builder *builder, const codelets *list, uint32_t ipu) {
-  if (strcmp(builder->target->architecture, "ipu1") == 0) return STACKS;
+static int64_t stacks(const trm_program_draft *draft, const codelets *list, uint32_t ipu) {
+  if (strcmp(draft->target->architecture, "ipu1") == 0) return STACKS;
   for (size_t c = 0; c < list->count; ++c) {
     const codelet *one = &list->items[c];
     if (one->ipu == ipu && strncmp(one->name, "poplin::", 8) == 0) return STACKS;
@@ -222,34 +222,33 @@ static int64_t stacks(const trm_program_builder *builder, const codelets *list, 
   return SMALL_STACKS;
 }
 
-static trm_status add_code(trm_program_builder *builder, const ipu_sums *sum, const codelets *list,
+static trm_status add_code(trm_program_draft *draft, const ipu_sums *sum, const codelets *list,
                            uint32_t ipu, trm_error *error) {
   /* How large stacks are is known of compiled code only: the original's IPU Model has none without.
    */
-  TRY(add_everywhere(builder, "stacks", TRM_CATEGORY_STACK, ipu, stacks(builder, list, ipu),
-                     error));
-  TRY(add_everywhere(builder, "control code", TRM_CATEGORY_CONTROL_CODE, ipu, sum->control, error));
-  TRY(add(builder, "exchange code", TRM_CATEGORY_INTERNAL_EXCHANGE_CODE, ipu, sum->exchange_worst,
+  TRY(add_everywhere(draft, "stacks", TRM_CATEGORY_STACK, ipu, stacks(draft, list, ipu), error));
+  TRY(add_everywhere(draft, "control code", TRM_CATEGORY_CONTROL_CODE, ipu, sum->control, error));
+  TRY(add(draft, "exchange code", TRM_CATEGORY_INTERNAL_EXCHANGE_CODE, ipu, sum->exchange_worst,
           sum->exchange_total, error));
-  TRY(add_everywhere(builder, "host exchange code", TRM_CATEGORY_HOST_EXCHANGE_CODE, ipu,
-                     host_code(builder, sum), error));
-  TRY(add_everywhere(builder, "global exchange code", TRM_CATEGORY_GLOBAL_EXCHANGE_CODE, ipu,
+  TRY(add_everywhere(draft, "host exchange code", TRM_CATEGORY_HOST_EXCHANGE_CODE, ipu,
+                     host_code(draft, sum), error));
+  TRY(add_everywhere(draft, "global exchange code", TRM_CATEGORY_GLOBAL_EXCHANGE_CODE, ipu,
                      GLOBAL_COPY_CODE * sum->global_copies, error));
   for (size_t c = 0; c < list->count; ++c) {
     const codelet *one = &list->items[c];
     if (one->ipu != ipu) continue;
-    TRY(add(builder, one->name, TRM_CATEGORY_VERTEX_CODE, ipu, one->bytes,
+    TRY(add(draft, one->name, TRM_CATEGORY_VERTEX_CODE, ipu, one->bytes,
             (int64_t)one->bytes * one->tiles, error));
   }
   return TRM_OK;
 }
 
 /* What add_code adds, on all tiles. */
-static int64_t code_bytes(const trm_program_builder *builder, const ipu_sums *sum,
-                          const codelets *list, uint32_t ipu) {
-  int64_t bytes = sum->exchange_total + (int64_t)builder->target->tiles_per_ipu *
-                                            (sum->control + host_code(builder, sum) +
-                                             GLOBAL_COPY_CODE * sum->global_copies);
+static int64_t code_bytes(const trm_program_draft *draft, const ipu_sums *sum, const codelets *list,
+                          uint32_t ipu) {
+  int64_t bytes = sum->exchange_total +
+                  (int64_t)draft->target->tiles_per_ipu * (sum->control + host_code(draft, sum) +
+                                                           GLOBAL_COPY_CODE * sum->global_copies);
   for (size_t c = 0; c < list->count; ++c) {
     const codelet *one = &list->items[c];
     if (one->ipu == ipu) bytes += (int64_t)one->bytes * one->tiles;
@@ -257,40 +256,39 @@ static int64_t code_bytes(const trm_program_builder *builder, const ipu_sums *su
   return bytes;
 }
 
-static trm_status add_ipu(trm_program_builder *builder, const ipu_sums *sum, const codelets *list,
+static trm_status add_ipu(trm_program_draft *draft, const ipu_sums *sum, const codelets *list,
                           uint32_t ipu, trm_error *error) {
-  TRY(add_everywhere(builder, "sync ids", TRM_CATEGORY_CONTROL_ID, ipu, CONTROL_ID_BYTES, error));
-  TRY(add(builder, "copy descriptors", TRM_CATEGORY_COPY_DESCRIPTOR, ipu, sum->descriptors_worst,
+  TRY(add_everywhere(draft, "sync ids", TRM_CATEGORY_CONTROL_ID, ipu, CONTROL_ID_BYTES, error));
+  TRY(add(draft, "copy descriptors", TRM_CATEGORY_COPY_DESCRIPTOR, ipu, sum->descriptors_worst,
           sum->descriptors_total, error));
-  TRY(add_everywhere(builder, "host packet headers", TRM_CATEGORY_HOST_EXCHANGE_PACKET_HEADER, ipu,
-                     host_headers(builder, sum), error));
-  TRY(add_everywhere(builder, "global packet headers", TRM_CATEGORY_GLOBAL_EXCHANGE_PACKET_HEADER,
+  TRY(add_everywhere(draft, "host packet headers", TRM_CATEGORY_HOST_EXCHANGE_PACKET_HEADER, ipu,
+                     host_headers(draft, sum), error));
+  TRY(add_everywhere(draft, "global packet headers", TRM_CATEGORY_GLOBAL_EXCHANGE_PACKET_HEADER,
                      ipu, GLOBAL_PACKET_HEADER * sum->global_copies, error));
-  if (builder->program->options.instrument) {
-    TRY(add(builder, "cycle counters", TRM_CATEGORY_INSTRUMENTATION_RESULTS, ipu,
-            sum->counters_worst, sum->counters_total, error));
+  if (draft->program->options.instrument) {
+    TRY(add(draft, "cycle counters", TRM_CATEGORY_INSTRUMENTATION_RESULTS, ipu, sum->counters_worst,
+            sum->counters_total, error));
   }
-  return builder->program->options.compile_ipu_code ? add_code(builder, sum, list, ipu, error)
-                                                    : TRM_OK;
+  return draft->program->options.compile_ipu_code ? add_code(draft, sum, list, ipu, error) : TRM_OK;
 }
 
-trm_status trm_program_add_always_live(trm_program_builder *builder, trm_error *error) {
-  const uint32_t num_ipus = builder->program->num_ipus;
-  ipu_sums *sums = ARENA_NEW(&builder->scratch, ipu_sums, num_ipus);
+trm_status trm_program_add_always_live(trm_program_draft *draft, trm_error *error) {
+  const uint32_t num_ipus = draft->program->num_ipus;
+  ipu_sums *sums = ARENA_NEW(&draft->scratch, ipu_sums, num_ipus);
   CHECK_MEMORY(sums, "a program");
   codelets list = {0};
-  trm_status status = add_vertices(builder, sums, &list, error);
-  if (status == TRM_OK) gather_code(builder, sums);
-  gather_weights(builder, sums);
+  trm_status status = add_vertices(draft, sums, &list, error);
+  if (status == TRM_OK) gather_code(draft, sums);
+  gather_weights(draft, sums);
   for (uint32_t ipu = 0; ipu < num_ipus && status == TRM_OK; ++ipu) {
-    builder->program->totals.code_bytes += code_bytes(builder, &sums[ipu], &list, ipu);
-    status = add_ipu(builder, &sums[ipu], &list, ipu, error);
+    draft->program->totals.code_bytes += code_bytes(draft, &sums[ipu], &list, ipu);
+    status = add_ipu(draft, &sums[ipu], &list, ipu, error);
   }
   VECTOR_FREE(&list);
   TRY(status);
-  if (!builder->program->options.compile_ipu_code) {
-    TRY(trm_program_add_note(builder, "code and stacks are not counted "
-                                      "(compile_ipu_code is off)"));
+  if (!draft->program->options.compile_ipu_code) {
+    TRY(trm_program_add_note(draft, "code and stacks are not counted "
+                                    "(compile_ipu_code is off)"));
   }
   return TRM_OK;
 }

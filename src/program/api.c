@@ -6,7 +6,7 @@
 #include "base/sized.h"
 #include "ops/linear/plan.h"
 #include "passes/pass.h"
-#include "program/builder.h"
+#include "program/draft.h"
 #include "program/plan_options.h"
 #include "target/target.h"
 
@@ -176,14 +176,14 @@ static trm_status run_passes(trm_program *program, const trm_module *module, pas
     TRY(trm_passes_run_ipu(program->owned_module, error));
     program->module = program->owned_module;
   }
-  TRY(trm_module_clone_lightly(program->module, &program->planned_module, error));
-  TRY(trm_pass_narrow(program->planned_module, error));
+  TRY(trm_module_clone_lightly(program->module, &program->ipu_module, error));
+  TRY(trm_pass_narrow(program->ipu_module, error));
   if (options->recompute && !trm_module_has_pipeline(program->module)) {
-    TRY(trm_program_recompute(program->planned_module, trm_order_kind_of(options),
+    TRY(trm_program_recompute(program->ipu_module, trm_order_kind_of(options),
                               &program->recomputed_values, &program->recomputed_bytes, error));
-    if (program->recomputed_values > 0) program->module = program->planned_module;
+    if (program->recomputed_values > 0) program->module = program->ipu_module;
   }
-  return trm_pass_library_calls(program->planned_module, error);
+  return trm_pass_library_calls(program->ipu_module, error);
 }
 
 static trm_status make(trm_program *program, const trm_module *module, passes_done done,
@@ -192,7 +192,7 @@ static trm_status make(trm_program *program, const trm_module *module, passes_do
   TRY(check_options(options, program->target, error));
   TRY(run_passes(program, module, done, error));
   trm_tile_role **roles;
-  TRY(trm_program_read_roles(program->planned_module, &program->arena, &roles, error));
+  TRY(trm_program_read_roles(program->ipu_module, &program->arena, &roles, error));
   trm_plan_options convolution, matmul;
   TRY(plan_options(options, options->conv_memory_proportion, options->convolution_options,
                    "convolutions", &program->arena, &convolution, error));
@@ -203,9 +203,9 @@ static trm_status make(trm_program *program, const trm_module *module, passes_do
     TRY(trm_target_resize(program->target, 0, program->target->tiles_per_ipu - options->io_tiles,
                           &compute, error));
   }
-  trm_program_builder builder = {
+  trm_program_draft draft = {
       .program = program,
-      .module = program->planned_module,
+      .module = program->ipu_module,
       .target = compute != NULL ? compute : program->target,
       .tile_options = {.convolution = &convolution,
                        .matmul = &matmul,
@@ -215,9 +215,9 @@ static trm_status make(trm_program *program, const trm_module *module, passes_do
       .plans = trm_plan_cache_create(),
       .roles = roles};
   trm_status status = TRM_RESOURCE_EXHAUSTED;
-  if (builder.plans == NULL) trm_fail(error, status, "out of memory while planning");
-  else status = trm_program_build(&builder, error);
-  trm_plan_cache_free(builder.plans);
+  if (draft.plans == NULL) trm_fail(error, status, "out of memory while planning");
+  else status = trm_program_build(&draft, error);
+  trm_plan_cache_free(draft.plans);
   trm_target_release(compute);
   TRY(status);
   trm_program_total(program);
@@ -261,7 +261,7 @@ trm_status trm_program_create_shared(const trm_module *module, const trm_target 
 void trm_program_destroy(trm_program *program) {
   if (program == NULL) return;
   trm_module_free(program->owned_module);
-  trm_module_free(program->planned_module);
+  trm_module_free(program->ipu_module);
   trm_target_release((trm_target *)(uintptr_t)program->target);
   trm_arena_free(&program->arena);
   trm_free(program);

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "hlo/loops.h"
-#include "program/builder.h"
+#include "program/draft.h"
 
 /* ---- Loops ---------------------------------------------------------------------------------- */
 
@@ -22,10 +22,10 @@ typedef struct pending_copies {
   uint32_t ipu;
 } pending_copies;
 
-static trm_status flush_copies(trm_program_builder *builder, pending_copies *copies,
-                               const char *what, uint32_t source, trm_error *error) {
-  if (!builder->finding && copies->worst > 0) {
-    TRY(trm_program_add_copies(builder, what, source, copies->ipu, copies->worst, copies->total,
+static trm_status flush_copies(trm_program_draft *draft, pending_copies *copies, const char *what,
+                               uint32_t source, trm_error *error) {
+  if (!draft->finding && copies->worst > 0) {
+    TRY(trm_program_add_copies(draft, what, source, copies->ipu, copies->worst, copies->total,
                                error));
   }
   *copies = (pending_copies){0, 0, copies->ipu};
@@ -33,25 +33,25 @@ static trm_status flush_copies(trm_program_builder *builder, pending_copies *cop
 }
 
 /* A variable for a value of its own, lying where the value lies. */
-static trm_status own_variable(trm_program_builder *builder, const trm_value *value,
+static trm_status own_variable(trm_program_draft *draft, const trm_value *value,
                                const trm_shape *shape, const char *name, uint32_t source,
                                uint32_t leaf, uint32_t *out_variable, trm_error *error) {
-  trm_mapping mapping = *trm_value_mapping(builder, value);
+  trm_mapping mapping = *trm_value_mapping(draft, value);
   const int64_t count = trm_shape_count(shape);
-  const trm_program_source *s = &builder->sources.items[source];
-  const trm_tile_wish *wish = trm_program_wish_for(builder, s->computation, s->instruction, leaf);
+  const trm_program_source *s = &draft->sources.items[source];
+  const trm_tile_wish *wish = trm_program_wish_for(draft, s->computation, s->instruction, leaf);
   const bool repeats = value->source_count < count; /* such as zeros to begin with */
   if (repeats)
     mapping =
-        (trm_mapping){.ipu = trm_program_ipu_for(builder, s->computation, s->instruction, leaf)};
+        (trm_mapping){.ipu = trm_program_ipu_for(draft, s->computation, s->instruction, leaf)};
   if (repeats && wish != NULL && wish->mapping.ipu == mapping.ipu) {
     mapping = wish->mapping;
   } else if (value->source_count != count || mapping.kind == TRM_MAPPING_NONE ||
              (value->is_view && mapping.count != count)) {
     const uint32_t ipu = mapping.ipu;
-    mapping = trm_mapping_linear(builder->target, shape, ipu, builder->next_tile[ipu]);
+    mapping = trm_mapping_linear(draft->target, shape, ipu, draft->next_tile[ipu]);
     if (mapping.parts > 0) {
-      builder->next_tile[ipu] = (builder->next_tile[ipu] + mapping.parts) % mapping.tiles;
+      draft->next_tile[ipu] = (draft->next_tile[ipu] + mapping.parts) % mapping.tiles;
     }
   }
   mapping.element_bytes = trm_tile_dtype_bytes(shape->dtype);
@@ -60,52 +60,51 @@ static trm_status own_variable(trm_program_builder *builder, const trm_value *va
                                    .shape = shape,
                                    .mapping = mapping,
                                    .category = TRM_CATEGORY_VARIABLE};
-  TRY(trm_program_add_variable(builder, &wanted, out_variable, error));
-  trm_program_variable *made = &builder->variables.items[*out_variable];
+  TRY(trm_program_add_variable(draft, &wanted, out_variable, error));
+  trm_program_variable *made = &draft->variables.items[*out_variable];
   made->leaf = leaf;
-  made->is_remote = trm_remote_is(builder, s->computation, s->instruction, leaf, shape) ||
+  made->is_remote = trm_remote_is(draft, s->computation, s->instruction, leaf, shape) ||
                     (!value->is_view && value->variable != TRM_NO_INDEX &&
-                     builder->variables.items[value->variable].is_remote);
+                     draft->variables.items[value->variable].is_remote);
   if (!value->is_view && value->num_more == 0 && value->source_count == count &&
       value->variable != TRM_NO_INDEX) {
-    builder->follows.items[*out_variable] = value->variable;
+    draft->follows.items[*out_variable] = value->variable;
   }
   return TRM_OK;
 }
 
 /* What is in remote memory is where it is. */
-static void add_pending(const trm_program_builder *builder, pending_copies *copies,
-                        uint32_t variable) {
-  const trm_program_variable *v = &builder->variables.items[variable];
+static void add_pending(const trm_program_draft *draft, pending_copies *copies, uint32_t variable) {
+  const trm_program_variable *v = &draft->variables.items[variable];
   if (v->is_remote) return;
   copies->worst += trm_mapping_worst_bytes(&v->mapping);
   copies->total += trm_mapping_total_bytes(&v->mapping);
   copies->ipu = v->mapping.ipu;
 }
 
-static trm_status begin_loop(trm_program_builder *builder, trm_program_loop **out_loop,
+static trm_status begin_loop(trm_program_draft *draft, trm_program_loop **out_loop,
                              trm_error *error) {
-  trm_program_loop *loop = ARENA_NEW(&builder->scratch, trm_program_loop, 1);
+  trm_program_loop *loop = ARENA_NEW(&draft->scratch, trm_program_loop, 1);
   CHECK_MEMORY(loop, "a loop");
-  loop->first_step = (uint32_t)builder->steps.count;
-  if (!VECTOR_PUSH(&builder->loops, loop)) FAIL_NO_MEMORY("a loop");
+  loop->first_step = (uint32_t)draft->steps.count;
+  if (!VECTOR_PUSH(&draft->loops, loop)) FAIL_NO_MEMORY("a loop");
   *out_loop = loop;
   return TRM_OK;
 }
 
 /* What the loop read from outside is needed until it ends. */
-static trm_status end_loop(trm_program_builder *builder, trm_program_loop *loop, trm_error *error) {
-  --builder->loops.count;
+static trm_status end_loop(trm_program_draft *draft, trm_program_loop *loop, trm_error *error) {
+  --draft->loops.count;
   trm_status status = TRM_OK;
   for (size_t t = 0; t < loop->touched.count && status == TRM_OK; ++t) {
-    status = trm_program_touch_variable(builder, loop->touched.items[t], error);
+    status = trm_program_touch_variable(draft, loop->touched.items[t], error);
   }
   VECTOR_FREE(&loop->touched);
   return status;
 }
 
 typedef struct while_walk {
-  trm_program_builder *builder;
+  trm_program_draft *draft;
   trm_program_scope *scope;
   const trm_instruction *instruction;
   int32_t count;
@@ -117,7 +116,7 @@ typedef struct while_walk {
 
 /* Variables of the state, and copies of the first values where they are needed otherwise. */
 static trm_status make_state(while_walk *w, trm_index i, trm_error *error) {
-  trm_program_builder *builder = w->builder;
+  trm_program_draft *draft = w->draft;
   pending_copies copies = {0};
   for (int32_t l = 0; l < w->count; ++l) {
     const trm_shape *shape = trm_shape_leaf(&w->instruction->shape, l);
@@ -130,21 +129,21 @@ static trm_status make_state(while_walk *w, trm_index i, trm_error *error) {
     }
     const bool whole = !w->init[l].is_view && w->init[l].num_more == 0 &&
                        w->init[l].source_count == trm_shape_count(shape);
-    if (whole && !twice && trm_value_dies(builder, &w->init[l], w->scope->position)) {
+    if (whole && !twice && trm_value_dies(draft, &w->init[l], w->scope->position)) {
       w->state[l].scalar = NULL;
       continue;
     }
     uint32_t variable;
-    TRY(own_variable(builder, &w->init[l], shape, w->instruction->name, w->source, (uint32_t)l,
+    TRY(own_variable(draft, &w->init[l], shape, w->instruction->name, w->source, (uint32_t)l,
                      &variable, error));
-    add_pending(builder, &copies, variable);
-    w->state[l] = trm_value_plain(builder, variable);
+    add_pending(draft, &copies, variable);
+    w->state[l] = trm_value_plain(draft, variable);
   }
   (void)i;
-  TRY(flush_copies(builder, &copies, "state_to_body", w->source, error));
+  TRY(flush_copies(draft, &copies, "state_to_body", w->source, error));
   for (int32_t l = 0; l < w->count; ++l) {
-    TRY(trm_program_touch(builder, &w->init[l], error));
-    TRY(trm_program_touch(builder, &w->state[l], error));
+    TRY(trm_program_touch(draft, &w->init[l], error));
+    TRY(trm_program_touch(draft, &w->state[l], error));
   }
   return TRM_OK;
 }
@@ -153,7 +152,7 @@ static trm_status walk_body(while_walk *w, uint32_t computation, const bool *own
                             const trm_value **out_root, trm_error *error) {
   const trm_value *parameters[1] = {w->state};
   const bool *owners[1] = {owned};
-  return trm_program_walk(w->builder, computation, parameters, owners, out_root, error);
+  return trm_program_walk(w->draft, computation, parameters, owners, out_root, error);
 }
 
 /* The body's results become the state of the next turn. */
@@ -161,18 +160,18 @@ static trm_status loop_back(while_walk *w, const trm_value *root, trm_error *err
   pending_copies copies = {0};
   for (int32_t l = 0; l < w->count; ++l) {
     if (w->invariant[l] || w->state[l].variable == TRM_NO_INDEX) continue;
-    TRY(trm_program_touch(w->builder, &root[l], error));
-    if (w->builder->finding) {
-      TRY(trm_remote_note_result(w->builder, &w->state[l], &root[l], error));
+    TRY(trm_program_touch(w->draft, &root[l], error));
+    if (w->draft->finding) {
+      TRY(trm_remote_note_result(w->draft, &w->state[l], &root[l], error));
     }
     const bool in_place = root[l].variable == w->state[l].variable && !root[l].is_view;
     if (in_place) continue;
-    add_pending(w->builder, &copies, w->state[l].variable);
+    add_pending(w->draft, &copies, w->state[l].variable);
   }
-  TRY(flush_copies(w->builder, &copies, "state_to_body", w->source, error));
+  TRY(flush_copies(w->draft, &copies, "state_to_body", w->source, error));
   for (int32_t l = 0; l < w->count; ++l) {
-    TRY(trm_program_touch(w->builder, &w->state[l], error));
-    if (!w->invariant[l]) TRY(trm_program_touch(w->builder, &root[l], error));
+    TRY(trm_program_touch(w->draft, &w->state[l], error));
+    if (!w->invariant[l]) TRY(trm_program_touch(w->draft, &root[l], error));
   }
   return TRM_OK;
 }
@@ -192,10 +191,10 @@ static bool is_result_used(const trm_computation *c, trm_index loop, uint32_t k)
 
 /* Of a loop of a known count, the increments of counters that nothing but the condition reads: the
  * Repeat counts. `loop` is an instruction of the computation `caller`. */
-static void leave_out_counters(trm_program_builder *builder, uint32_t caller, trm_index loop) {
-  const trm_computation *outside = &builder->module->computations[caller];
+static void leave_out_counters(trm_program_draft *draft, uint32_t caller, trm_index loop) {
+  const trm_computation *outside = &draft->module->computations[caller];
   const uint32_t computation = outside->instructions[loop].called[1];
-  const trm_computation *body = &builder->module->computations[computation];
+  const trm_computation *body = &draft->module->computations[computation];
   const trm_instruction *root = &body->instructions[body->root];
   if (root->opcode != TRM_OP_TUPLE) return;
   for (uint32_t k = 0; k < root->num_operands; ++k) {
@@ -220,30 +219,30 @@ static void leave_out_counters(trm_program_builder *builder, uint32_t caller, tr
                  read->operands[0] == old->operands[0];
       }
     }
-    if (reads == 2) builder->roles[computation][i].is_absorbed = true;
+    if (reads == 2) draft->roles[computation][i].is_absorbed = true;
   }
 }
 
-trm_status trm_program_walk_while(trm_program_builder *builder, trm_program_scope *scope,
-                                  trm_index i, trm_error *error) {
-  const trm_instruction *instruction = trm_scope_at(builder, scope, i);
-  while_walk w = {.builder = builder,
+trm_status trm_program_walk_while(trm_program_draft *draft, trm_program_scope *scope, trm_index i,
+                                  trm_error *error) {
+  const trm_instruction *instruction = trm_scope_at(draft, scope, i);
+  while_walk w = {.draft = draft,
                   .scope = scope,
                   .instruction = instruction,
                   .count = trm_shape_num_leaves(&instruction->shape),
                   .init = scope->leaves[instruction->operands[0]]};
   const size_t room = (size_t)w.count + 1;
-  w.state = ARENA_NEW(&builder->scratch, trm_value, room);
-  w.invariant = ARENA_NEW(&builder->scratch, bool, room);
-  w.owned = ARENA_NEW(&builder->scratch, bool, room);
-  w.not_owned = ARENA_NEW(&builder->scratch, bool, room);
-  uint32_t *saved = ARENA_NEW(&builder->scratch, uint32_t, room);
+  w.state = ARENA_NEW(&draft->scratch, trm_value, room);
+  w.invariant = ARENA_NEW(&draft->scratch, bool, room);
+  w.owned = ARENA_NEW(&draft->scratch, bool, room);
+  w.not_owned = ARENA_NEW(&draft->scratch, bool, room);
+  uint32_t *saved = ARENA_NEW(&draft->scratch, uint32_t, room);
   if (w.state == NULL || w.invariant == NULL || w.owned == NULL || w.not_owned == NULL ||
       saved == NULL) {
     FAIL_NO_MEMORY("a loop");
   }
-  TRY(trm_program_add_source(builder, scope->computation, i, &w.source, error));
-  const trm_module *module = builder->module;
+  TRY(trm_program_add_source(draft, scope->computation, i, &w.source, error));
+  const trm_module *module = draft->module;
   const trm_loop view = {.condition = &module->computations[instruction->called[0]],
                          .body = &module->computations[instruction->called[1]],
                          .state = &instruction->shape,
@@ -251,52 +250,52 @@ trm_status trm_program_walk_while(trm_program_builder *builder, trm_program_scop
                          .first_value = first_value,
                          .context = w.init};
   trm_loop_find_invariant(view.body, w.invariant, w.count);
-  uint64_t turns = builder->program->options.assumed_trip_count;
+  uint64_t turns = draft->program->options.assumed_trip_count;
   bool is_exact;
   const bool known = trm_loop_trip_count(&view, &turns, &is_exact);
-  if (known) leave_out_counters(builder, scope->computation, i);
+  if (known) leave_out_counters(draft, scope->computation, i);
   bool is_pipeline;
-  TRY(trm_pipeline_begin(builder, instruction, &is_pipeline, error));
-  TRY(trm_program_make_placements(builder, scope->computation, i, w.count, error));
-  const bool is_mini_batches = builder->pipeline_nesting == 1;
+  TRY(trm_pipeline_begin(draft, instruction, &is_pipeline, error));
+  TRY(trm_program_make_placements(draft, scope->computation, i, w.count, error));
+  const bool is_mini_batches = draft->pipeline_nesting == 1;
   TRY(make_state(&w, i, error));
   trm_program_loop *loop;
   uint32_t step = 0;
-  TRY(begin_loop(builder, &loop, error));
+  TRY(begin_loop(draft, &loop, error));
   const char *name =
       instruction->metadata.op_name == NULL ? instruction->name : instruction->metadata.op_name;
-  if (!builder->finding) {
-    TRY(trm_program_open(builder, known ? TRM_STEP_TYPE_REPEAT : TRM_STEP_TYPE_REPEAT_WHILE, name,
+  if (!draft->finding) {
+    TRY(trm_program_open(draft, known ? TRM_STEP_TYPE_REPEAT : TRM_STEP_TYPE_REPEAT_WHILE, name,
                          w.source, -1, &step, error));
-    builder->steps.items[step].repeat_count = turns;
-    builder->steps.items[step].repeat_is_assumed = !known;
+    draft->steps.items[step].repeat_count = turns;
+    draft->steps.items[step].repeat_is_assumed = !known;
   }
   if (!known) {
-    TRY(trm_program_add_note(builder,
+    TRY(trm_program_add_note(draft,
                              "the loop %s has a count that is not known when compiling: "
                              "it is counted %" PRIu64 " times",
                              name, turns));
   }
   for (int32_t l = 0; l < w.count; ++l) {
     if (w.state[l].variable != TRM_NO_INDEX) {
-      saved[l] = builder->last_use.items[w.state[l].variable];
+      saved[l] = draft->last_use.items[w.state[l].variable];
     }
   }
-  if (is_pipeline || builder->pipeline_nesting > 0) ++builder->pipeline_nesting;
+  if (is_pipeline || draft->pipeline_nesting > 0) ++draft->pipeline_nesting;
   const trm_value *root;
   if (!known) TRY(walk_body(&w, instruction->called[0], w.not_owned, &root, error));
   TRY(walk_body(&w, instruction->called[1], w.owned, &root, error));
   TRY(loop_back(&w, root, error));
-  if (is_mini_batches && !builder->finding) TRY(trm_pipeline_end(builder, step, turns, error));
-  if (is_pipeline || builder->pipeline_nesting > 0) --builder->pipeline_nesting;
-  builder->stage = -1;
-  if (!builder->finding) trm_program_close(builder, step);
-  TRY(end_loop(builder, loop, error));
+  if (is_mini_batches && !draft->finding) TRY(trm_pipeline_end(draft, step, turns, error));
+  if (is_pipeline || draft->pipeline_nesting > 0) --draft->pipeline_nesting;
+  draft->stage = -1;
+  if (!draft->finding) trm_program_close(draft, step);
+  TRY(end_loop(draft, loop, error));
   for (int32_t l = 0; l < w.count; ++l) {
     if (w.state[l].variable == TRM_NO_INDEX) continue;
-    uint32_t *last = &builder->last_use.items[w.state[l].variable];
+    uint32_t *last = &draft->last_use.items[w.state[l].variable];
     *last = w.invariant[l] ? saved[l] : scope->last[i][l];
-    TRY(trm_program_touch(builder, &w.state[l], error));
+    TRY(trm_program_touch(draft, &w.state[l], error));
   }
   scope->leaves[i] = w.state;
   return TRM_OK;
@@ -345,59 +344,59 @@ static uint64_t branch_key(const trm_module *module, uint32_t computation) {
   return h;
 }
 
-trm_status trm_program_walk_conditional(trm_program_builder *builder, trm_program_scope *scope,
+trm_status trm_program_walk_conditional(trm_program_draft *draft, trm_program_scope *scope,
                                         trm_index i, trm_error *error) {
-  const trm_instruction *instruction = trm_scope_at(builder, scope, i);
+  const trm_instruction *instruction = trm_scope_at(draft, scope, i);
   const bool is_call = instruction->opcode == TRM_OP_CALL;
   const int32_t count = trm_shape_num_leaves(&instruction->shape);
-  trm_value *results = ARENA_NEW(&builder->scratch, trm_value, (size_t)count + 1);
+  trm_value *results = ARENA_NEW(&draft->scratch, trm_value, (size_t)count + 1);
   CHECK_MEMORY(results, "a conditional");
   uint32_t source, step = 0, branch = 0;
-  TRY(trm_program_add_source(builder, scope->computation, i, &source, error));
+  TRY(trm_program_add_source(draft, scope->computation, i, &source, error));
   const char *name =
       instruction->metadata.op_name == NULL ? instruction->name : instruction->metadata.op_name;
   const bool is_pred =
-      !is_call && trm_scope_at(builder, scope, instruction->operands[0])->shape.dtype == TRM_PRED;
-  if (!builder->finding) {
-    TRY(trm_program_open(builder,
+      !is_call && trm_scope_at(draft, scope, instruction->operands[0])->shape.dtype == TRM_PRED;
+  if (!draft->finding) {
+    TRY(trm_program_open(draft,
                          is_call   ? TRM_STEP_TYPE_CALL
                          : is_pred ? TRM_STEP_TYPE_IF
                                    : TRM_STEP_TYPE_SWITCH,
                          name, source, -1, &step, error));
   }
   if (!is_call && instruction->num_called > 1) {
-    TRY(trm_program_add_note(builder, "of a conditional the slowest branch is counted"));
+    TRY(trm_program_add_note(draft, "of a conditional the slowest branch is counted"));
   }
   for (uint32_t b = 0; b < instruction->num_called; ++b) {
-    const trm_computation *called = &builder->module->computations[instruction->called[b]];
+    const trm_computation *called = &draft->module->computations[instruction->called[b]];
     const size_t room = (size_t)called->num_parameters + 1;
-    const trm_value **parameters = ARENA_NEW(&builder->scratch, const trm_value *, room);
-    const bool **owned = ARENA_NEW(&builder->scratch, const bool *, room);
-    uint32_t **saved = ARENA_NEW(&builder->scratch, uint32_t *, room);
+    const trm_value **parameters = ARENA_NEW(&draft->scratch, const trm_value *, room);
+    const bool **owned = ARENA_NEW(&draft->scratch, const bool *, room);
+    uint32_t **saved = ARENA_NEW(&draft->scratch, uint32_t *, room);
     if (parameters == NULL || owned == NULL || saved == NULL) FAIL_NO_MEMORY("a conditional");
     for (uint32_t p = 0; p < called->num_parameters; ++p) {
       const trm_index operand = instruction->operands[is_call ? p : b + 1];
-      const int32_t leaves = trm_shape_num_leaves(&trm_scope_at(builder, scope, operand)->shape);
+      const int32_t leaves = trm_shape_num_leaves(&trm_scope_at(draft, scope, operand)->shape);
       parameters[p] = scope->leaves[operand];
-      owned[p] = ARENA_NEW(&builder->scratch, bool, (size_t)leaves + 1);
-      saved[p] = ARENA_NEW(&builder->scratch, uint32_t, (size_t)leaves + 1);
+      owned[p] = ARENA_NEW(&draft->scratch, bool, (size_t)leaves + 1);
+      saved[p] = ARENA_NEW(&draft->scratch, uint32_t, (size_t)leaves + 1);
       if (owned[p] == NULL || saved[p] == NULL) FAIL_NO_MEMORY("a conditional");
       for (int32_t l = 0; l < leaves; ++l) {
         if (parameters[p][l].variable != TRM_NO_INDEX) {
-          saved[p][l] = builder->last_use.items[parameters[p][l].variable];
+          saved[p][l] = draft->last_use.items[parameters[p][l].variable];
         }
       }
     }
-    if (!builder->finding) {
-      TRY(trm_program_open(builder, TRM_STEP_TYPE_SEQUENCE, called->name, source, -1, &branch,
+    if (!draft->finding) {
+      TRY(trm_program_open(draft, TRM_STEP_TYPE_SEQUENCE, called->name, source, -1, &branch,
                            error));
     }
     const trm_value *root;
-    const uint64_t around = builder->branch;
-    if (!is_call) builder->branch = branch_key(builder->module, instruction->called[b]);
+    const uint64_t around = draft->branch;
+    if (!is_call) draft->branch = branch_key(draft->module, instruction->called[b]);
     const trm_status walked =
-        trm_program_walk(builder, instruction->called[b], parameters, owned, &root, error);
-    builder->branch = around;
+        trm_program_walk(draft, instruction->called[b], parameters, owned, &root, error);
+    draft->branch = around;
     TRY(walked);
     pending_copies copies = {0};
     for (int32_t l = 0; l < count; ++l) {
@@ -408,31 +407,31 @@ trm_status trm_program_walk_conditional(trm_program_builder *builder, trm_progra
       }
       if (b == 0) {
         uint32_t variable;
-        TRY(own_variable(builder, &root[l], shape, instruction->name, source, (uint32_t)l,
-                         &variable, error));
-        builder->last_use.items[variable] = scope->last[i][l];
-        results[l] = trm_value_plain(builder, variable);
+        TRY(own_variable(draft, &root[l], shape, instruction->name, source, (uint32_t)l, &variable,
+                         error));
+        draft->last_use.items[variable] = scope->last[i][l];
+        results[l] = trm_value_plain(draft, variable);
       }
-      TRY(trm_program_touch(builder, &root[l], error));
-      add_pending(builder, &copies, results[l].variable);
+      TRY(trm_program_touch(draft, &root[l], error));
+      add_pending(draft, &copies, results[l].variable);
     }
-    TRY(flush_copies(builder, &copies, "result_to_results", source, error));
+    TRY(flush_copies(draft, &copies, "result_to_results", source, error));
     for (int32_t l = 0; l < count; ++l) {
-      TRY(trm_program_touch(builder, &root[l], error));
-      TRY(trm_program_touch(builder, &results[l], error));
+      TRY(trm_program_touch(draft, &root[l], error));
+      TRY(trm_program_touch(draft, &results[l], error));
     }
     for (uint32_t p = 0; p < called->num_parameters; ++p) {
       const trm_index operand = instruction->operands[is_call ? p : b + 1];
-      const int32_t leaves = trm_shape_num_leaves(&trm_scope_at(builder, scope, operand)->shape);
+      const int32_t leaves = trm_shape_num_leaves(&trm_scope_at(draft, scope, operand)->shape);
       for (int32_t l = 0; l < leaves; ++l) {
         if (parameters[p][l].variable != TRM_NO_INDEX) {
-          builder->last_use.items[parameters[p][l].variable] = saved[p][l];
+          draft->last_use.items[parameters[p][l].variable] = saved[p][l];
         }
       }
     }
-    if (!builder->finding) trm_program_close(builder, branch);
+    if (!draft->finding) trm_program_close(draft, branch);
   }
-  if (!builder->finding) trm_program_close(builder, step);
+  if (!draft->finding) trm_program_close(draft, step);
   scope->leaves[i] = results;
   return TRM_OK;
 }

@@ -1,7 +1,7 @@
 /* Owns: which function says what an opcode costs. Every opcode has a row; docs/cost_model.md has
  * the formulas' sources. */
 #include "hlo/config.h"
-#include "program/builder.h"
+#include "program/draft.h"
 
 typedef trm_status (*cost_fn)(const trm_tile_request *, trm_tile_cost *, trm_error *);
 

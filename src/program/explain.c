@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "program/advice.h"
-#include "program/builder.h"
+#include "program/draft.h"
 #include "target/target.h"
 
 enum { LARGEST = 5 };

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/cycles.h"
-#include "program/builder.h"
+#include "program/draft.h"
 #include "target/target.h"
 
 /* Which way a feed goes; 0: the instruction is none. */
@@ -29,34 +29,34 @@ static int64_t bytes_of(const trm_tile_request *request, trm_feed_way way) {
 }
 
 /* Whether the program is of a kind whose I/O overlaps: on one IPU, or a grouped pipeline. */
-static bool overlaps(const trm_program_builder *builder) {
-  if (builder->loops.count == 0) return false;
-  if (builder->pipeline_nesting > 0) {
-    return builder->pipeline_nesting >= 2 &&
-           builder->program->pipeline.schedule == TRM_PIPELINE_GROUPED;
+static bool overlaps(const trm_program_draft *draft) {
+  if (draft->loops.count == 0) return false;
+  if (draft->pipeline_nesting > 0) {
+    return draft->pipeline_nesting >= 2 &&
+           draft->program->pipeline.schedule == TRM_PIPELINE_GROUPED;
   }
-  return builder->program->num_ipus == 1;
+  return draft->program->num_ipus == 1;
 }
 
-trm_status trm_io_tiles_choose(trm_program_builder *builder, trm_tile_request *request,
+trm_status trm_io_tiles_choose(trm_program_draft *draft, trm_tile_request *request,
                                trm_tile_options *own, trm_feed_way *out_way) {
-  const trm_program_options *options = &builder->program->options;
+  const trm_program_options *options = &draft->program->options;
   const trm_feed_way way = way_of(request->instruction);
   *out_way = TRM_FEED_NONE;
   if (way == TRM_FEED_NONE || options->io_tiles == 0 || !options->place_ops_on_io_tiles) {
     return TRM_OK;
   }
-  if (!overlaps(builder)) {
-    return trm_program_add_note(builder, "feeds are not placed on I/O tiles: that is done in loops "
-                                         "on one IPU, and in grouped pipelines");
+  if (!overlaps(draft)) {
+    return trm_program_add_note(draft, "feeds are not placed on I/O tiles: that is done in loops "
+                                       "on one IPU, and in grouped pipelines");
   }
-  int64_t *used = &builder->io_bytes[request->ipu];
+  int64_t *used = &draft->io_bytes[request->ipu];
   const int64_t bytes = bytes_of(request, way);
-  const double room = (double)options->io_tiles * builder->target->bytes_per_tile *
+  const double room = (double)options->io_tiles * draft->target->bytes_per_tile *
                       options->io_tile_memory_proportion;
   if ((double)(*used + bytes) > room) {
     return trm_program_add_note(
-        builder,
+        draft,
         "feeds of %lld bytes are not placed on I/O tiles: %u of them have room for %.0f "
         "(io_tiles.available_memory_proportion %g)",
         (long long)*used + (long long)bytes, options->io_tiles, room,
@@ -70,31 +70,31 @@ trm_status trm_io_tiles_choose(trm_program_builder *builder, trm_tile_request *r
   return TRM_OK;
 }
 
-trm_status trm_io_tiles_place(trm_program_builder *builder, const trm_tile_request *request,
+trm_status trm_io_tiles_place(trm_program_draft *draft, const trm_tile_request *request,
                               trm_feed_way way, uint32_t source, uint32_t first_step,
                               trm_error *error) {
-  if (way == TRM_FEED_NONE || builder->finding) return TRM_OK;
-  for (uint32_t s = first_step; s < builder->steps.count; ++s) {
-    trm_program_step *step = &builder->steps.items[s];
+  if (way == TRM_FEED_NONE || draft->finding) return TRM_OK;
+  for (uint32_t s = first_step; s < draft->steps.count; ++s) {
+    trm_program_step *step = &draft->steps.items[s];
     const bool streams = step->type == TRM_STEP_TYPE_STREAM_COPY_BEGIN ||
                          step->type == TRM_STEP_TYPE_STREAM_COPY_MID ||
                          step->type == TRM_STEP_TYPE_STREAM_COPY_END;
     if (streams) step->feed = way;
   }
   /* Its bytes are on the I/O tiles for as long as the loop runs. */
-  const uint32_t io_tiles = builder->program->options.io_tiles;
+  const uint32_t io_tiles = draft->program->options.io_tiles;
   const int64_t bytes = bytes_of(request, way);
-  trm_program_loop *loop = builder->loops.items[builder->loops.count - 1];
+  trm_program_loop *loop = draft->loops.items[draft->loops.count - 1];
   const trm_new_variable wanted = {
       .name = way == TRM_FEED_IN ? "loaded ahead" : "on the way out",
       .source = source,
       .category = TRM_CATEGORY_HOST_MESSAGE,
-      .mapping = trm_mapping_spread(builder->program->target, trm_ceil_divide(bytes, io_tiles),
-                                    bytes, request->ipu, builder->target->tiles_per_ipu)};
+      .mapping = trm_mapping_spread(draft->program->target, trm_ceil_divide(bytes, io_tiles), bytes,
+                                    request->ipu, draft->target->tiles_per_ipu)};
   if (wanted.mapping.kind == TRM_MAPPING_NONE) return TRM_OK;
   uint32_t variable;
-  TRY(trm_program_add_variable(builder, &wanted, &variable, error));
-  builder->variables.items[variable].live.begin = loop->first_step;
+  TRY(trm_program_add_variable(draft, &wanted, &variable, error));
+  draft->variables.items[variable].live.begin = loop->first_step;
   if (!VECTOR_PUSH(&loop->touched, variable)) FAIL_NO_MEMORY("a loop");
   return TRM_OK;
 }

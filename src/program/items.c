@@ -1,7 +1,7 @@
 /* Owns: how much data a run takes, for throughput. */
 #include <string.h>
 
-#include "program/builder.h"
+#include "program/draft.h"
 
 /* The largest array so far that brings data. */
 typedef struct batch {

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "program/builder.h"
+#include "program/draft.h"
 #include "target/target.h"
 
 enum { BYTES_ALIGNMENT = 4, GAP_ALIGNMENT = 8 };

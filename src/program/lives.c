@@ -1,9 +1,9 @@
 /* Owns: when values are used for the last time, by position in a computation's order. */
-#include "program/builder.h"
+#include "program/draft.h"
 
-static bool hands_on(const trm_program_builder *builder, const trm_computation *computation,
+static bool hands_on(const trm_program_draft *draft, const trm_computation *computation,
                      const trm_instruction *instruction) {
-  const trm_cost_class class = trm_program_cost_class(builder->module, computation, instruction);
+  const trm_cost_class class = trm_program_cost_class(draft->module, computation, instruction);
   return class == TRM_COST_VIEW || class == TRM_COST_NONE;
 }
 
@@ -12,15 +12,15 @@ static void raise(uint32_t *last, uint32_t position) {
 }
 
 /* What an instruction at `position` means for how long its operands must last. */
-static void spread_last(const trm_program_builder *builder, const trm_program_scope *scope,
-                        trm_index i, uint32_t position) {
-  const trm_computation *computation = &builder->module->computations[scope->computation];
+static void spread_last(const trm_program_draft *draft, const trm_program_scope *scope, trm_index i,
+                        uint32_t position) {
+  const trm_computation *computation = &draft->module->computations[scope->computation];
   const trm_instruction *instruction = &computation->instructions[i];
   const uint32_t *mine = scope->last[i];
   const int32_t my_leaves = trm_shape_num_leaves(&instruction->shape);
   int32_t offset = 0;
-  const bool passes = hands_on(builder, computation, instruction) ||
-                      builder->roles[scope->computation][i].is_absorbed;
+  const bool passes =
+      hands_on(draft, computation, instruction) || draft->roles[scope->computation][i].is_absorbed;
   for (uint32_t k = 0; k < instruction->num_operands; ++k) {
     const trm_index operand = instruction->operands[k];
     const int32_t leaves = trm_shape_num_leaves(&computation->instructions[operand].shape);
@@ -34,7 +34,7 @@ static void spread_last(const trm_program_builder *builder, const trm_program_sc
       for (int32_t l = 0; l < leaves; ++l) raise(&last[l], mine[offset + l]);
       offset += leaves;
     } else if (instruction->opcode == TRM_OP_WHILE) {
-      const trm_computation *body = &builder->module->computations[instruction->called[1]];
+      const trm_computation *body = &draft->module->computations[instruction->called[1]];
       const trm_instruction *root = &body->instructions[body->root];
       for (int32_t e = 0, l = 0; e < (int32_t)root->num_operands && root->opcode == TRM_OP_TUPLE;
            ++e) {
@@ -52,19 +52,19 @@ static void spread_last(const trm_program_builder *builder, const trm_program_sc
   }
 }
 
-trm_status trm_program_find_last_uses(trm_program_builder *builder, trm_program_scope *scope,
+trm_status trm_program_find_last_uses(trm_program_draft *draft, trm_program_scope *scope,
                                       const uint32_t *order, trm_error *error) {
-  const trm_computation *computation = &builder->module->computations[scope->computation];
+  const trm_computation *computation = &draft->module->computations[scope->computation];
   const uint32_t count = computation->num_instructions;
   for (uint32_t p = 0; p < count; ++p) {
     const trm_index i = order[p];
     const int32_t leaves = trm_shape_num_leaves(&computation->instructions[i].shape);
-    scope->last[i] = ARENA_NEW(&builder->scratch, uint32_t, (size_t)leaves + 1);
+    scope->last[i] = ARENA_NEW(&draft->scratch, uint32_t, (size_t)leaves + 1);
     CHECK_MEMORY(scope->last[i], "values");
     for (int32_t l = 0; l < leaves; ++l) scope->last[i][l] = p;
   }
   const int32_t leaves = trm_shape_num_leaves(&computation->instructions[computation->root].shape);
   for (int32_t l = 0; l < leaves; ++l) scope->last[computation->root][l] = TRM_NEVER_DIES;
-  for (uint32_t p = count; p-- > 0;) spread_last(builder, scope, order[p], p);
+  for (uint32_t p = count; p-- > 0;) spread_last(draft, scope, order[p], p);
   return TRM_OK;
 }

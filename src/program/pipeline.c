@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/cycles.h"
-#include "program/builder.h"
+#include "program/draft.h"
 #include "program/plan_options.h"
 
 const char *trm_pipeline_attribute(const trm_module *module, const trm_instruction *instruction,
@@ -56,13 +56,13 @@ static uint32_t device_at(const json_t *mapping, uint32_t stage, const trm_progr
 }
 
 /* One kind of options of one stage, over the program's. */
-static trm_status read_plan_options(trm_program_builder *builder, const json_t *options,
+static trm_status read_plan_options(trm_program_draft *draft, const json_t *options,
                                     const char *key, const struct trm_plan_options *base,
                                     const struct trm_plan_options **out, trm_error *error) {
   const json_t *object = json_object_get(options, key);
   *out = base;
   if (object == NULL || json_is_null(object) || json_object_size(object) == 0) return TRM_OK;
-  trm_arena *arena = &builder->program->arena;
+  trm_arena *arena = &draft->program->arena;
   trm_plan_options *own = ARENA_NEW(arena, trm_plan_options, 1);
   CHECK_MEMORY(own, "a pipeline");
   *own = *base;
@@ -71,13 +71,13 @@ static trm_status read_plan_options(trm_program_builder *builder, const json_t *
 }
 
 /* "options": {"forward": [a stage's, ...], "backward": [...], "update": {...}}. */
-static trm_status read_stage_options(trm_program_builder *builder, const json_t *options,
+static trm_status read_stage_options(trm_program_draft *draft, const json_t *options,
                                      trm_error *error) {
-  const trm_pipeline *pipeline = &builder->program->pipeline;
-  builder->stage_options = NULL;
+  const trm_pipeline *pipeline = &draft->program->pipeline;
+  draft->stage_options = NULL;
   if (!json_is_object(options)) return TRM_OK;
   trm_tile_options *all =
-      ARENA_NEW(&builder->program->arena, trm_tile_options, (size_t)pipeline->num_entries + 1);
+      ARENA_NEW(&draft->program->arena, trm_tile_options, (size_t)pipeline->num_entries + 1);
   CHECK_MEMORY(all, "a pipeline");
   for (uint32_t e = 0; e <= pipeline->num_entries; ++e) {
     const bool update = e == pipeline->num_entries, backward = e >= pipeline->num_stages;
@@ -85,33 +85,33 @@ static trm_status read_stage_options(trm_program_builder *builder, const json_t 
     const json_t *own =
         update ? json_object_get(options, "update")
                : json_array_get(json_object_get(options, backward ? "backward" : "forward"), s);
-    all[e] = builder->tile_options;
-    TRY(read_plan_options(builder, own, "convolution_options", builder->tile_options.convolution,
+    all[e] = draft->tile_options;
+    TRY(read_plan_options(draft, own, "convolution_options", draft->tile_options.convolution,
                           &all[e].convolution, error));
-    TRY(read_plan_options(builder, own, "matmul_options", builder->tile_options.matmul,
-                          &all[e].matmul, error));
+    TRY(read_plan_options(draft, own, "matmul_options", draft->tile_options.matmul, &all[e].matmul,
+                          error));
     const json_t *slices = json_object_get(own, "slice_options");
     const char *proportion =
         json_string_value(json_object_get(slices, "availableMemoryProportion"));
     if (proportion != NULL) all[e].slice_memory_proportion = strtod(proportion, NULL);
   }
-  builder->stage_options = all;
+  draft->stage_options = all;
   return TRM_OK;
 }
 
-const trm_tile_options *trm_pipeline_options(const trm_program_builder *builder,
+const trm_tile_options *trm_pipeline_options(const trm_program_draft *draft,
                                              const trm_instruction *instruction) {
-  if (builder->stage_options == NULL) return &builder->tile_options;
-  const char *phase = trm_pipeline_attribute(builder->module, instruction, "pipeline_phase");
+  if (draft->stage_options == NULL) return &draft->tile_options;
+  const char *phase = trm_pipeline_attribute(draft->module, instruction, "pipeline_phase");
   if (phase != NULL && strcmp(phase, "update") == 0) {
-    return &builder->stage_options[builder->program->pipeline.num_entries];
+    return &draft->stage_options[draft->program->pipeline.num_entries];
   }
-  return builder->stage >= 0 ? &builder->stage_options[builder->stage] : &builder->tile_options;
+  return draft->stage >= 0 ? &draft->stage_options[draft->stage] : &draft->tile_options;
 }
 
-static trm_status read_description(trm_program_builder *builder, const json_t *json, bool *out_good,
+static trm_status read_description(trm_program_draft *draft, const json_t *json, bool *out_good,
                                    trm_error *error) {
-  trm_pipeline *pipeline = &builder->program->pipeline;
+  trm_pipeline *pipeline = &draft->program->pipeline;
   const json_int_t stages = json_integer_value(json_object_get(json, "stages"));
   *out_good = stages >= 1 && stages <= 1024;
   if (!*out_good) return TRM_OK;
@@ -119,16 +119,16 @@ static trm_status read_description(trm_program_builder *builder, const json_t *j
   pipeline->num_stages = (uint32_t)stages;
   pipeline->is_training = json_is_true(json_object_get(json, "training"));
   pipeline->schedule = schedule_named(json_string_value(json_object_get(json, "schedule")));
-  pipeline->recomputation = builder->program->options.recompute && pipeline->is_training;
+  pipeline->recomputation = draft->program->options.recompute && pipeline->is_training;
   pipeline->num_entries = pipeline->num_stages * (pipeline->is_training ? 2 : 1);
-  pipeline->stages = ARENA_NEW(&builder->program->arena, trm_pipeline_stage, pipeline->num_entries);
+  pipeline->stages = ARENA_NEW(&draft->program->arena, trm_pipeline_stage, pipeline->num_entries);
   CHECK_MEMORY(pipeline->stages, "a pipeline");
   const json_t *mapping = json_object_get(json, "device_mapping");
   for (uint32_t e = 0; e < pipeline->num_entries; ++e) {
     trm_pipeline_stage *stage = &pipeline->stages[e];
     const bool backward = e >= pipeline->num_stages;
     const uint32_t s = backward ? 2 * pipeline->num_stages - 1 - e : e;
-    stage->ipu = device_at(mapping, s, builder->program);
+    stage->ipu = device_at(mapping, s, draft->program);
     stage->is_backward = backward;
     stage->stash_depth = 1;
     if (backward || !pipeline->is_training) continue;
@@ -138,17 +138,17 @@ static trm_status read_description(trm_program_builder *builder, const json_t *j
       stage->stash_depth = pipeline->num_stages - s;
     }
   }
-  TRY(read_stage_options(builder, json_object_get(json, "options"), error));
+  TRY(read_stage_options(draft, json_object_get(json, "options"), error));
   const json_t *memory = json_object_get(json, "memory");
-  builder->remote.weights = json_is_true(json_object_get(memory, "offload_weights"));
-  builder->remote.sums =
+  draft->remote.weights = json_is_true(json_object_get(memory, "offload_weights"));
+  draft->remote.sums =
       json_is_true(json_object_get(memory, "offload_gradient_accumulation_buffers"));
-  builder->remote.activations = json_is_true(json_object_get(memory, "offload_activations"));
+  draft->remote.activations = json_is_true(json_object_get(memory, "offload_activations"));
   const char *key;
   const json_t *value;
   json_object_foreach((json_t *)(uintptr_t)memory, key, value) {
     if (!json_is_true(value) || strncmp(key, "replicated_", 11) != 0) continue;
-    TRY(trm_program_add_note(builder,
+    TRY(trm_program_add_note(draft,
                              "the pipeline's %s is not modelled: every replica is counted "
                              "with all of what it shares",
                              key));
@@ -156,31 +156,31 @@ static trm_status read_description(trm_program_builder *builder, const json_t *j
   return TRM_OK;
 }
 
-trm_status trm_pipeline_begin(trm_program_builder *builder, const trm_instruction *loop,
+trm_status trm_pipeline_begin(trm_program_draft *draft, const trm_instruction *loop,
                               bool *out_is_pipeline, trm_error *error) {
   *out_is_pipeline = false;
   const char *text = trm_instruction_frontend_attribute(loop, "pipeline");
-  if (text == NULL || builder->pipeline_nesting > 0) return TRM_OK;
+  if (text == NULL || draft->pipeline_nesting > 0) return TRM_OK;
   json_t *json = json_loads(text, 0, NULL);
   bool good = false;
   trm_status status = TRM_OK;
-  if (json_is_object(json)) status = read_description(builder, json, &good, error);
+  if (json_is_object(json)) status = read_description(draft, json, &good, error);
   json_decref(json);
   TRY(status);
   if (!good) {
-    return trm_program_add_note(builder, "the description of a pipeline is not understood: its "
-                                         "stages are counted one after the other");
+    return trm_program_add_note(draft, "the description of a pipeline is not understood: its "
+                                       "stages are counted one after the other");
   }
   *out_is_pipeline = true;
   return TRM_OK;
 }
 
-int32_t trm_pipeline_stage_of(const trm_program_builder *builder,
-                              const trm_instruction *instruction, uint32_t ipu) {
-  const trm_pipeline *pipeline = &builder->program->pipeline;
-  if (builder->pipeline_nesting < 2) return -1;
-  const char *text = trm_pipeline_attribute(builder->module, instruction, "pipeline_stage");
-  const char *phase = trm_pipeline_attribute(builder->module, instruction, "pipeline_phase");
+int32_t trm_pipeline_stage_of(const trm_program_draft *draft, const trm_instruction *instruction,
+                              uint32_t ipu) {
+  const trm_pipeline *pipeline = &draft->program->pipeline;
+  if (draft->pipeline_nesting < 2) return -1;
+  const char *text = trm_pipeline_attribute(draft->module, instruction, "pipeline_stage");
+  const char *phase = trm_pipeline_attribute(draft->module, instruction, "pipeline_phase");
   uint32_t stage = 0;
   if (text != NULL) {
     const unsigned long number = strtoul(text, NULL, 10);
@@ -202,64 +202,64 @@ static bool is_stashed(const trm_pipeline *pipeline, const trm_stage_use *use) {
 
 /* What comes into a stage, from another or from a feed, is kept even when the rest is computed
  * again. */
-static bool comes_from_outside(const trm_program_builder *builder, uint32_t v) {
-  const trm_program_variable *variable = &builder->variables.items[v];
-  if (builder->stage_uses.items[v].comes_in || variable->source == TRM_NO_INDEX) return true;
-  const trm_program_source *source = &builder->sources.items[variable->source];
+static bool comes_from_outside(const trm_program_draft *draft, uint32_t v) {
+  const trm_program_variable *variable = &draft->variables.items[v];
+  if (draft->stage_uses.items[v].comes_in || variable->source == TRM_NO_INDEX) return true;
+  const trm_program_source *source = &draft->sources.items[variable->source];
   const trm_instruction *instruction =
-      &builder->module->computations[source->computation].instructions[source->instruction];
+      &draft->module->computations[source->computation].instructions[source->instruction];
   return trm_instruction_acts_as(instruction) == TRM_OP_INFEED;
 }
 
-static trm_status add_stash(trm_program_builder *builder, uint32_t v, uint32_t depth,
-                            uint32_t begin, uint32_t end, trm_error *error) {
-  if (depth <= 1 || builder->remote.activations) return TRM_OK;
-  const trm_program_variable *variable = &builder->variables.items[v];
+static trm_status add_stash(trm_program_draft *draft, uint32_t v, uint32_t depth, uint32_t begin,
+                            uint32_t end, trm_error *error) {
+  if (depth <= 1 || draft->remote.activations) return TRM_OK;
+  const trm_program_variable *variable = &draft->variables.items[v];
   trm_new_variable wanted = {
       .source = variable->source, .mapping = variable->mapping, .category = TRM_CATEGORY_VARIABLE};
-  wanted.name = trm_arena_format(&builder->program->arena, "stash of %s", variable->name);
+  wanted.name = trm_arena_format(&draft->program->arena, "stash of %s", variable->name);
   CHECK_MEMORY(wanted.name, "a pipeline");
   wanted.mapping.element_bytes *= depth - 1;
   uint32_t stash;
-  TRY(trm_program_add_variable(builder, &wanted, &stash, error));
-  builder->variables.items[stash].live = (trm_program_interval){begin, end};
+  TRY(trm_program_add_variable(draft, &wanted, &stash, error));
+  draft->variables.items[stash].live = (trm_program_interval){begin, end};
   return TRM_OK;
 }
 
-trm_status trm_pipeline_end(trm_program_builder *builder, uint32_t loop_step, uint64_t turns,
+trm_status trm_pipeline_end(trm_program_draft *draft, uint32_t loop_step, uint64_t turns,
                             trm_error *error) {
-  trm_pipeline *pipeline = &builder->program->pipeline;
-  const uint32_t end = (uint32_t)builder->steps.count;
+  trm_pipeline *pipeline = &draft->program->pipeline;
+  const uint32_t end = (uint32_t)draft->steps.count;
   pipeline->loop_step = loop_step;
   pipeline->mini_batches = turns;
   /* Where each backward stage begins, for what it computes again. */
-  uint32_t *begin_of = ARENA_NEW(&builder->scratch, uint32_t, pipeline->num_entries + 1);
+  uint32_t *begin_of = ARENA_NEW(&draft->scratch, uint32_t, pipeline->num_entries + 1);
   CHECK_MEMORY(begin_of, "a pipeline");
   for (uint32_t s = end; s-- > loop_step;) {
-    const int32_t stage = builder->steps.items[s].stage;
+    const int32_t stage = draft->steps.items[s].stage;
     if (stage >= 0) begin_of[stage] = s;
   }
-  const size_t count = builder->stage_uses.count;
-  for (uint32_t v = 0; v < count && v < builder->variables.count; ++v) {
-    const trm_stage_use use = builder->stage_uses.items[v];
-    if (!is_stashed(pipeline, &use) || builder->variables.items[v].always_live) continue;
+  const size_t count = draft->stage_uses.count;
+  for (uint32_t v = 0; v < count && v < draft->variables.count; ++v) {
+    const trm_stage_use use = draft->stage_uses.items[v];
+    if (!is_stashed(pipeline, &use) || draft->variables.items[v].always_live) continue;
     trm_pipeline_stage *stage = &pipeline->stages[use.made_in];
-    if (pipeline->recomputation && !comes_from_outside(builder, v)) {
-      trm_program_variable again = builder->variables.items[v];
+    if (pipeline->recomputation && !comes_from_outside(draft, v)) {
+      trm_program_variable again = draft->variables.items[v];
       const uint32_t first = begin_of[use.last_in];
       if (use.forward_end >= first || again.live.end <= first) continue;
-      builder->variables.items[v].live.end = use.forward_end;
+      draft->variables.items[v].live.end = use.forward_end;
       const trm_new_variable wanted = {.name = again.name,
                                        .source = again.source,
                                        .mapping = again.mapping,
                                        .category = again.category};
       uint32_t second;
-      TRY(trm_program_add_variable(builder, &wanted, &second, error));
-      builder->variables.items[second].live = (trm_program_interval){first, again.live.end};
+      TRY(trm_program_add_variable(draft, &wanted, &second, error));
+      draft->variables.items[second].live = (trm_program_interval){first, again.live.end};
       continue;
     }
-    stage->stash_bytes += builder->variables.items[v].total_bytes;
-    TRY(add_stash(builder, v, stage->stash_depth, loop_step, end, error));
+    stage->stash_bytes += draft->variables.items[v].total_bytes;
+    TRY(add_stash(draft, v, stage->stash_depth, loop_step, end, error));
   }
   return TRM_OK;
 }

@@ -1,7 +1,7 @@
 /* Owns: the log of planning (POPLIBS_LOG_LEVEL): what each operation got, and at which price. */
 #include "base/cycles.h"
 #include "base/log.h"
-#include "program/builder.h"
+#include "program/draft.h"
 
 static const char origin[] = "POPLIBS";
 

@@ -2,13 +2,13 @@
  *
  *   steps.c        appending steps from costs
  *   entry.c        inputs, outputs, the two walks over the entry
- *   build.c        the walk over a computation: where it runs, results
+ *   walk.c        the walk over a computation: where it runs, results
  *   roles.c        what the original calls compute sets, and which of them it makes: read from
  *                  what the pass library-calls has stated
  *   recompute.c    what an IPU computes twice
  *   values.c       variables and views; lives.c: when they are used for the last time
  *   costs.c        which op family says what an opcode costs
- *   schedule.c     the order of execution (memory)
+ *   order.c     the order of execution (memory)
  *   control.c      loops and conditionals
  *   pipeline.c     pipelines: overlap of stages, stashed activations
  *   io_tiles.c     tiles that are kept for feeds: overlap of streams and compute
@@ -216,7 +216,7 @@ struct trm_program {
   /* As the IPU's tail of the passes leaves it: not owned, or owned_module; what sources index. */
   const trm_module *module;
   trm_module *owned_module;
-  trm_module *planned_module; /* a copy of module with the types that an IPU has and what its
+  trm_module *ipu_module; /* a copy of module with the types that an IPU has and what its
                                  instructions are called (passes/narrow.c, library.c); module itself
                                  when values are computed again (recompute.c) */
   uint32_t recomputed_values;

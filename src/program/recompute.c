@@ -16,7 +16,7 @@
 #include <string.h>
 
 #include "passes/edit.h"
-#include "program/builder.h"
+#include "program/draft.h"
 
 enum { LEAST_BYTES = 4096, LEAST_GAP = 64, GAP_SHARE = 20, KEPT_SHARE = 2 };
 
@@ -245,7 +245,7 @@ trm_status trm_program_recompute(trm_module *module, trm_order_kind kind, uint32
                     .index = c,
                     .count = module->computations[c].num_instructions};
     uint32_t *order;
-    status = trm_program_schedule(module, c, kind, &arena, &order, error);
+    status = trm_program_order(module, c, kind, &arena, &order, error);
     r.order = order;
     if (status == TRM_OK) status = recompute(&r, &arena, error);
     *out_values += r.values;

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/cycles.h"
-#include "program/builder.h"
+#include "program/draft.h"
 #include "target/target.h"
 
 enum { IN_UPDATE = 1, ELSEWHERE = 2, OFFLOADED = 4, SUM = 8, RESULT = 16 };
@@ -17,19 +17,19 @@ enum { IN_UPDATE = 1, ELSEWHERE = 2, OFFLOADED = 4, SUM = 8, RESULT = 16 };
 /* The name of the additions of gradients (python/tremula/tf/runtime/accumulation.py). */
 static const char sum_name[] = "GradientAccumulatorAddWithScale";
 
-static uint8_t kind_of_use(const trm_program_builder *builder, const trm_instruction *instruction) {
-  const char *update = trm_pipeline_attribute(builder->module, instruction, "weight_update");
+static uint8_t kind_of_use(const trm_program_draft *draft, const trm_instruction *instruction) {
+  const char *update = trm_pipeline_attribute(draft->module, instruction, "weight_update");
   if (update == NULL) return ELSEWHERE;
   const bool offloads = strcmp(update, "offload") == 0 ||
-                        (strcmp(update, "auto") == 0 && !builder->program->options.ipu_model);
+                        (strcmp(update, "auto") == 0 && !draft->program->options.ipu_model);
   return IN_UPDATE | (offloads ? OFFLOADED : 0);
 }
 
-static bool adds_gradients(const trm_program_builder *builder, const trm_instruction *instruction) {
+static bool adds_gradients(const trm_program_draft *draft, const trm_instruction *instruction) {
   const char *name = instruction->metadata.op_name;
   if (name != NULL && strstr(name, sum_name) != NULL) return true;
   if (instruction->opcode != TRM_OP_FUSION) return false;
-  const trm_computation *body = &builder->module->computations[instruction->called[0]];
+  const trm_computation *body = &draft->module->computations[instruction->called[0]];
   for (trm_index i = 0; i < body->num_instructions; ++i) {
     name = body->instructions[i].metadata.op_name;
     if (name != NULL && strstr(name, sum_name) != NULL) return true;
@@ -37,70 +37,70 @@ static bool adds_gradients(const trm_program_builder *builder, const trm_instruc
   return false;
 }
 
-void trm_remote_note_use(trm_program_builder *builder, const trm_instruction *instruction,
+void trm_remote_note_use(trm_program_draft *draft, const trm_instruction *instruction,
                          const trm_value *value) {
-  trm_placement *placement = trm_program_placement_of(builder, value);
+  trm_placement *placement = trm_program_placement_of(draft, value);
   if (placement == NULL) return;
-  const uint8_t kind = kind_of_use(builder, instruction);
+  const uint8_t kind = kind_of_use(draft, instruction);
   placement->remote |= kind;
-  const uint32_t source = builder->variables.items[value->variable].source;
-  if (kind == ELSEWHERE && builder->remote.sums && source != TRM_NO_INDEX &&
-      adds_gradients(builder, instruction) &&
-      strcmp(builder->sources.items[source].opcode, "while") == 0) {
+  const uint32_t source = draft->variables.items[value->variable].source;
+  if (kind == ELSEWHERE && draft->remote.sums && source != TRM_NO_INDEX &&
+      adds_gradients(draft, instruction) &&
+      strcmp(draft->sources.items[source].opcode, "while") == 0) {
     placement->remote |= SUM;
   }
 }
 
-static bool is_wanted(const trm_program_builder *builder, const trm_placement *placement) {
+static bool is_wanted(const trm_program_draft *draft, const trm_placement *placement) {
   const uint8_t uses = placement->remote;
   if (uses & RESULT) return true;
-  if (uses & SUM) return builder->remote.sums;
-  if (builder->remote.weights && uses & IN_UPDATE) return true;
+  if (uses & SUM) return draft->remote.sums;
+  if (draft->remote.weights && uses & IN_UPDATE) return true;
   return (uses & (IN_UPDATE | ELSEWHERE | OFFLOADED)) == (IN_UPDATE | OFFLOADED);
 }
 
-bool trm_remote_is(const trm_program_builder *builder, uint32_t computation, trm_index i,
-                   uint32_t leaf, const trm_shape *shape) {
-  const trm_placement *placements = builder->wishes[computation][i];
-  if (builder->finding || placements == NULL || !is_wanted(builder, &placements[leaf])) {
+bool trm_remote_is(const trm_program_draft *draft, uint32_t computation, trm_index i, uint32_t leaf,
+                   const trm_shape *shape) {
+  const trm_placement *placements = draft->wishes[computation][i];
+  if (draft->finding || placements == NULL || !is_wanted(draft, &placements[leaf])) {
     return false;
   }
   const int64_t bytes = trm_shape_count(shape) * (int64_t)trm_tile_dtype_bytes(shape->dtype);
-  return bytes >= builder->program->options.minimum_remote_bytes;
+  return bytes >= draft->program->options.minimum_remote_bytes;
 }
 
-trm_status trm_remote_note_result(trm_program_builder *builder, const trm_value *state,
+trm_status trm_remote_note_result(trm_program_draft *draft, const trm_value *state,
                                   const trm_value *result, trm_error *error) {
-  const trm_placement *placement = trm_program_placement_of(builder, state);
-  if (placement == NULL || !is_wanted(builder, placement)) return TRM_OK;
+  const trm_placement *placement = trm_program_placement_of(draft, state);
+  if (placement == NULL || !is_wanted(draft, placement)) return TRM_OK;
   uint32_t v = result->variable;
   while (v != TRM_NO_INDEX && v != state->variable) {
-    const trm_program_variable *variable = &builder->variables.items[v];
+    const trm_program_variable *variable = &draft->variables.items[v];
     if (variable->source == TRM_NO_INDEX || variable->is_input) return TRM_OK;
-    const trm_program_source *source = &builder->sources.items[variable->source];
+    const trm_program_source *source = &draft->sources.items[variable->source];
     const trm_shape *shape =
-        &builder->module->computations[source->computation].instructions[source->instruction].shape;
+        &draft->module->computations[source->computation].instructions[source->instruction].shape;
     const int32_t leaves = trm_shape_num_leaves(shape);
     if (variable->leaf >= (uint32_t)leaves) return TRM_OK;
-    TRY(trm_program_make_placements(builder, source->computation, source->instruction, leaves,
+    TRY(trm_program_make_placements(draft, source->computation, source->instruction, leaves,
                                     error));
-    builder->wishes[source->computation][source->instruction][variable->leaf].remote |= RESULT;
-    v = builder->follows.items[v];
+    draft->wishes[source->computation][source->instruction][variable->leaf].remote |= RESULT;
+    v = draft->follows.items[v];
   }
   return TRM_OK;
 }
 
 /* ---- Using them ----------------------------------------------------------------------------- */
 
-static bool is_remote(const trm_program_builder *builder, const trm_value *value) {
-  return value->variable != TRM_NO_INDEX && builder->variables.items[value->variable].is_remote;
+static bool is_remote(const trm_program_draft *draft, const trm_value *value) {
+  return value->variable != TRM_NO_INDEX && draft->variables.items[value->variable].is_remote;
 }
 
 /* One copy with remote memory. */
-static trm_status add_copy(trm_program_builder *builder, bool reads, int64_t bytes, uint32_t source,
+static trm_status add_copy(trm_program_draft *draft, bool reads, int64_t bytes, uint32_t source,
                            uint32_t ipu, trm_error *error) {
-  if (bytes == 0 || builder->finding) return TRM_OK;
-  const trm_target *target = builder->target;
+  if (bytes == 0 || draft->finding) return TRM_OK;
+  const trm_target *target = draft->target;
   const double rate = target->streaming_bytes_per_second;
   const double cycles = rate > 0 ? (double)bytes / rate * target->clock_frequency : 0;
   const int64_t share = trm_ceil_divide(bytes, target->tiles_per_ipu);
@@ -115,61 +115,61 @@ static trm_status add_copy(trm_program_builder *builder, bool reads, int64_t byt
       .bytes_in_total = reads ? bytes : 0,
       .bytes_out_worst = reads ? 0 : share,
       .bytes_out_total = reads ? 0 : bytes};
-  trm_tile_cost cost = {.arena = &builder->program->arena};
+  trm_tile_cost cost = {.arena = &draft->program->arena};
   uint32_t first, last, writes;
   trm_status status = trm_tile_cost_add(&cost, &phase, error);
   if (status == TRM_OK) {
-    status = trm_program_add_cost(builder, &cost, source, ipu, &first, &last, &writes, error);
+    status = trm_program_add_cost(draft, &cost, source, ipu, &first, &last, &writes, error);
   }
   trm_tile_cost_free(&cost);
   return status;
 }
 
-trm_status trm_remote_read(trm_program_builder *builder, const trm_value *values, size_t count,
+trm_status trm_remote_read(trm_program_draft *draft, const trm_value *values, size_t count,
                            uint32_t source, uint32_t ipu, trm_error *error) {
   int64_t bytes = 0;
   for (size_t k = 0; k < count; ++k) {
-    if (is_remote(builder, &values[k])) {
-      bytes += builder->variables.items[values[k].variable].total_bytes;
+    if (is_remote(draft, &values[k])) {
+      bytes += draft->variables.items[values[k].variable].total_bytes;
     }
   }
-  return add_copy(builder, true, bytes, source, ipu, error);
+  return add_copy(draft, true, bytes, source, ipu, error);
 }
 
 /* The array on the tiles, from a step to now. */
-static trm_status add_array(trm_program_builder *builder, uint32_t v, uint32_t first_step,
+static trm_status add_array(trm_program_draft *draft, uint32_t v, uint32_t first_step,
                             trm_error *error) {
-  const trm_program_variable *variable = &builder->variables.items[v];
+  const trm_program_variable *variable = &draft->variables.items[v];
   const trm_new_variable wanted = {.name = variable->name,
                                    .source = variable->source,
                                    .mapping = variable->mapping,
                                    .category = TRM_CATEGORY_VARIABLE};
   uint32_t array;
-  TRY(trm_program_add_variable(builder, &wanted, &array, error));
-  builder->variables.items[array].live =
-      (trm_program_interval){first_step, (uint32_t)builder->steps.count};
+  TRY(trm_program_add_variable(draft, &wanted, &array, error));
+  draft->variables.items[array].live =
+      (trm_program_interval){first_step, (uint32_t)draft->steps.count};
   return TRM_OK;
 }
 
-trm_status trm_remote_write(trm_program_builder *builder, const trm_value *values, size_t count,
+trm_status trm_remote_write(trm_program_draft *draft, const trm_value *values, size_t count,
                             const trm_value *results, size_t num_results, uint32_t first_step,
                             uint32_t source, uint32_t ipu, trm_error *error) {
-  if (builder->finding) return TRM_OK;
+  if (draft->finding) return TRM_OK;
   int64_t bytes = 0;
   for (size_t k = 0; k < num_results; ++k) {
-    if (is_remote(builder, &results[k])) {
-      bytes += builder->variables.items[results[k].variable].total_bytes;
+    if (is_remote(draft, &results[k])) {
+      bytes += draft->variables.items[results[k].variable].total_bytes;
     }
   }
-  TRY(add_copy(builder, false, bytes, source, ipu, error));
+  TRY(add_copy(draft, false, bytes, source, ipu, error));
   for (size_t k = 0; k < count + num_results; ++k) {
     const trm_value *value = k < count ? &values[k] : &results[k - count];
-    bool is_there = !is_remote(builder, value);
+    bool is_there = !is_remote(draft, value);
     for (size_t j = 0; j < k && !is_there; ++j) {
       const trm_value *other = j < count ? &values[j] : &results[j - count];
       is_there = other->variable == value->variable;
     }
-    if (!is_there) TRY(add_array(builder, value->variable, first_step, error));
+    if (!is_there) TRY(add_array(draft, value->variable, first_step, error));
   }
   return TRM_OK;
 }

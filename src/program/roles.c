@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "passes/library.h"
-#include "program/builder.h"
+#include "program/draft.h"
 
 static bool has_word(const char *words, const char *word) {
   const size_t length = strlen(word);

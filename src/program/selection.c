@@ -10,7 +10,7 @@
 #include <jansson.h>
 #include <string.h>
 
-#include "program/builder.h"
+#include "program/draft.h"
 
 /* Whether stage 0 is on shard 0, stage 1 on shard 1 and so on. */
 static bool has_default_mapping(const char *description) {

@@ -14,7 +14,7 @@
 #include "hlo/infer.h"
 #include "passes/pass.h"
 #include "program/advice.h"
-#include "program/builder.h"
+#include "program/draft.h"
 #include "program/layers.h"
 #include "target/target.h"
 
@@ -228,8 +228,8 @@ static void choose_cuts(const splitter *s, uint32_t *cuts) {
   }
 }
 
-static trm_status plan_cuts(const splitter *s, const uint32_t *cuts, trm_program **out_program,
-                            trm_error *error) {
+static trm_status estimate_cuts(const splitter *s, const uint32_t *cuts, trm_program **out_program,
+                                trm_error *error) {
   static const size_t room = 40;
   trm_module *module;
   TRY(trm_module_clone(s->program->module, &module, error));
@@ -329,7 +329,7 @@ static trm_status try_cuts(const splitter *s, const uint32_t *cuts, found_cuts *
   *out_new = true;
   memcpy(found->tried[found->num_tried++], cuts, s->num_shards * sizeof *cuts);
   trm_program *program;
-  TRY(plan_cuts(s, cuts, &program, error));
+  TRY(estimate_cuts(s, cuts, &program, error));
   double fullest[MAX_SHARDS];
   fullest_tiles(program, fullest);
   for (uint32_t p = 0; p < s->num_shards; ++p) {

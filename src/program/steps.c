@@ -5,29 +5,29 @@
 #include <string.h>
 
 #include "base/cycles.h"
-#include "program/builder.h"
+#include "program/draft.h"
 #include "target/target.h"
 
-trm_status trm_program_add_note(trm_program_builder *builder, const char *format, ...) {
+trm_status trm_program_add_note(trm_program_draft *draft, const char *format, ...) {
   trm_error *error = NULL;
   char text[1024];
   va_list arguments;
   va_start(arguments, format);
   vsnprintf(text, sizeof text, format, arguments);
   va_end(arguments);
-  if (builder->finding) return TRM_OK;
-  for (size_t n = 0; n < builder->notes.count && n < 64; ++n) {
-    if (strcmp(builder->notes.items[n], text) == 0) return TRM_OK;
+  if (draft->finding) return TRM_OK;
+  for (size_t n = 0; n < draft->notes.count && n < 64; ++n) {
+    if (strcmp(draft->notes.items[n], text) == 0) return TRM_OK;
   }
-  if (builder->notes.count >= 64) return TRM_OK;
-  const char *copy = trm_arena_string(&builder->program->arena, text, strlen(text));
-  if (copy == NULL || !VECTOR_PUSH(&builder->notes, copy)) FAIL_NO_MEMORY("notes");
+  if (draft->notes.count >= 64) return TRM_OK;
+  const char *copy = trm_arena_string(&draft->program->arena, text, strlen(text));
+  if (copy == NULL || !VECTOR_PUSH(&draft->notes, copy)) FAIL_NO_MEMORY("notes");
   return TRM_OK;
 }
 
-trm_status trm_program_add_source(trm_program_builder *builder, uint32_t computation, trm_index i,
+trm_status trm_program_add_source(trm_program_draft *draft, uint32_t computation, trm_index i,
                                   uint32_t *out_source, trm_error *error) {
-  const trm_instruction *instruction = &builder->module->computations[computation].instructions[i];
+  const trm_instruction *instruction = &draft->module->computations[computation].instructions[i];
   const trm_metadata *metadata = &instruction->metadata;
   trm_program_source source = {.computation = computation,
                                .instruction = i,
@@ -42,45 +42,44 @@ trm_status trm_program_add_source(trm_program_builder *builder, uint32_t computa
   if (source.file != NULL && source.file[0] == '\0') source.file = NULL;
   const char *slash = strrchr(source.op_name, '/');
   if (slash != NULL) {
-    source.layer = trm_arena_string(&builder->program->arena, source.op_name,
-                                    (size_t)(slash - source.op_name));
+    source.layer =
+        trm_arena_string(&draft->program->arena, source.op_name, (size_t)(slash - source.op_name));
     CHECK_MEMORY(source.layer, "a program");
   }
-  *out_source = (uint32_t)builder->sources.count;
-  if (!VECTOR_PUSH(&builder->sources, source)) FAIL_NO_MEMORY("a program");
+  *out_source = (uint32_t)draft->sources.count;
+  if (!VECTOR_PUSH(&draft->sources, source)) FAIL_NO_MEMORY("a program");
   return TRM_OK;
 }
 
-static trm_status push(trm_program_builder *builder, const trm_program_step *step,
-                       uint32_t *out_step, trm_error *error) {
-  const uint32_t index = (uint32_t)builder->steps.count;
-  if (index == TRM_NO_INDEX || !VECTOR_PUSH(&builder->steps, *step)) FAIL_NO_MEMORY("steps");
-  trm_program_step *added = &builder->steps.items[index];
-  added->parent = builder->parent;
+static trm_status push(trm_program_draft *draft, const trm_program_step *step, uint32_t *out_step,
+                       trm_error *error) {
+  const uint32_t index = (uint32_t)draft->steps.count;
+  if (index == TRM_NO_INDEX || !VECTOR_PUSH(&draft->steps, *step)) FAIL_NO_MEMORY("steps");
+  trm_program_step *added = &draft->steps.items[index];
+  added->parent = draft->parent;
   added->end = index + 1;
   *out_step = index;
   return TRM_OK;
 }
 
-trm_status trm_program_open(trm_program_builder *builder, trm_program_step_type type,
-                            const char *name, uint32_t source, int32_t ipu, uint32_t *out_step,
-                            trm_error *error) {
+trm_status trm_program_open(trm_program_draft *draft, trm_program_step_type type, const char *name,
+                            uint32_t source, int32_t ipu, uint32_t *out_step, trm_error *error) {
   const trm_program_step step = {.type = type,
                                  .name = name,
                                  .source = source,
                                  .ipu = ipu,
-                                 .stage = builder->stage,
+                                 .stage = draft->stage,
                                  .repeat_count = 1,
                                  .compute_set = TRM_NO_INDEX,
                                  .taken = TRM_NO_INDEX};
-  TRY(push(builder, &step, out_step, error));
-  builder->parent = *out_step;
+  TRY(push(draft, &step, out_step, error));
+  draft->parent = *out_step;
   return TRM_OK;
 }
 
-void trm_program_close(trm_program_builder *builder, uint32_t step) {
-  builder->steps.items[step].end = (uint32_t)builder->steps.count;
-  builder->parent = builder->steps.items[step].parent;
+void trm_program_close(trm_program_draft *draft, uint32_t step) {
+  draft->steps.items[step].end = (uint32_t)draft->steps.count;
+  draft->parent = draft->steps.items[step].parent;
 }
 
 /* ---- Compute sets --------------------------------------------------------------------------- */
@@ -103,9 +102,9 @@ static uint64_t mix_text(uint64_t h, const char *text) {
 }
 
 /* Convolutions of equal plans share vertices only if their shapes are equal, too. */
-static uint64_t mix_shapes(const trm_program_builder *builder, const trm_program_source *source,
+static uint64_t mix_shapes(const trm_program_draft *draft, const trm_program_source *source,
                            const trm_instruction *instruction, uint64_t h) {
-  const trm_computation *computation = &builder->module->computations[source->computation];
+  const trm_computation *computation = &draft->module->computations[source->computation];
   if (instruction->opcode != TRM_OP_CONVOLUTION) return h;
   for (uint32_t k = 0; k <= instruction->num_operands; ++k) {
     const trm_shape *shape = k == 0
@@ -121,17 +120,17 @@ static uint64_t mix_shapes(const trm_program_builder *builder, const trm_program
 /* Operations that the original compiles once for all equal ones: some by what they are, all that is
  * in a function that is outlined, and all of branches that are equal. *out_key: what else must be
  * equal. */
-static bool is_outlined(const trm_program_builder *builder, const trm_phase *phase, uint32_t source,
+static bool is_outlined(const trm_program_draft *draft, const trm_phase *phase, uint32_t source,
                         uint64_t *out_key) {
   *out_key = 0;
-  if (!builder->program->options.outlining || source == TRM_NO_INDEX) return false;
-  const trm_program_source *s = &builder->sources.items[source];
+  if (!draft->program->options.outlining || source == TRM_NO_INDEX) return false;
+  const trm_program_source *s = &draft->sources.items[source];
   const trm_instruction *whole =
-      &builder->module->computations[s->computation].instructions[s->instruction];
+      &draft->module->computations[s->computation].instructions[s->instruction];
   const trm_instruction *one = phase->of != NULL ? phase->of : whole;
   const trm_tile_role *role = phase->role;
-  if (role == NULL && builder->roles != NULL) {
-    role = &builder->roles[s->computation][s->instruction];
+  if (role == NULL && draft->roles != NULL) {
+    role = &draft->roles[s->computation][s->instruction];
   }
   const char *opcode = trm_opcode_name(one->opcode);
   const bool is_always = strcmp(opcode, "convolution") == 0 || strcmp(opcode, "dot") == 0 ||
@@ -145,54 +144,54 @@ static bool is_outlined(const trm_program_builder *builder, const trm_phase *pha
     return true;
   }
   *out_key = mix_text(mix_text(1, opcode), phase->name);
-  if (is_always) *out_key = mix_shapes(builder, s, one, *out_key);
+  if (is_always) *out_key = mix_shapes(draft, s, one, *out_key);
   if (role != NULL) *out_key = mix_text(*out_key, role->key);
   if (is_always || (role != NULL && role->is_shared)) return true;
   const char *function = trm_instruction_frontend_attribute(one, "outlined_function");
-  if (function == NULL && builder->branch == 0) return false;
-  *out_key = trm_layout_combine(*out_key, builder->branch);
+  if (function == NULL && draft->branch == 0) return false;
+  *out_key = trm_layout_combine(*out_key, draft->branch);
   if (function != NULL) *out_key = mix_text(*out_key, function);
   return true;
 }
 
-static trm_status grow_table(trm_program_builder *builder, trm_error *error) {
-  const uint32_t capacity = builder->outline_capacity == 0 ? 1024 : builder->outline_capacity * 2;
+static trm_status grow_table(trm_program_draft *draft, trm_error *error) {
+  const uint32_t capacity = draft->outline_capacity == 0 ? 1024 : draft->outline_capacity * 2;
   uint32_t *table = trm_allocate((size_t)capacity * sizeof *table);
   CHECK_MEMORY(table, "compute sets");
   memset(table, 0xff, (size_t)capacity * sizeof *table);
-  for (uint32_t c = 0; c < builder->compute_sets.count; ++c) {
-    if (builder->compute_sets.items[c].shared_with != TRM_NO_INDEX) continue;
-    uint32_t slot = (uint32_t)builder->signatures.items[c] & (capacity - 1);
+  for (uint32_t c = 0; c < draft->compute_sets.count; ++c) {
+    if (draft->compute_sets.items[c].shared_with != TRM_NO_INDEX) continue;
+    uint32_t slot = (uint32_t)draft->signatures.items[c] & (capacity - 1);
     while (table[slot] != TRM_NO_INDEX) slot = (slot + 1) & (capacity - 1);
     table[slot] = c;
   }
-  trm_free(builder->outline_table);
-  builder->outline_table = table;
-  builder->outline_capacity = capacity;
+  trm_free(draft->outline_table);
+  draft->outline_table = table;
+  draft->outline_capacity = capacity;
   return TRM_OK;
 }
 
 /* An equal compute set that is there, or TRM_NO_INDEX and the new one is entered. */
-static trm_status share(trm_program_builder *builder, uint64_t signature, uint32_t index,
+static trm_status share(trm_program_draft *draft, uint64_t signature, uint32_t index,
                         uint32_t *out_shared, trm_error *error) {
   *out_shared = TRM_NO_INDEX;
-  if ((uint64_t)index * 2 >= builder->outline_capacity) TRY(grow_table(builder, error));
-  const uint32_t mask = builder->outline_capacity - 1;
+  if ((uint64_t)index * 2 >= draft->outline_capacity) TRY(grow_table(draft, error));
+  const uint32_t mask = draft->outline_capacity - 1;
   uint32_t slot = (uint32_t)signature & mask;
-  for (; builder->outline_table[slot] != TRM_NO_INDEX; slot = (slot + 1) & mask) {
-    if (builder->signatures.items[builder->outline_table[slot]] == signature) {
-      *out_shared = builder->outline_table[slot];
+  for (; draft->outline_table[slot] != TRM_NO_INDEX; slot = (slot + 1) & mask) {
+    if (draft->signatures.items[draft->outline_table[slot]] == signature) {
+      *out_shared = draft->outline_table[slot];
       return TRM_OK;
     }
   }
-  builder->outline_table[slot] = index;
+  draft->outline_table[slot] = index;
   return TRM_OK;
 }
 
-static trm_status add_compute_set(trm_program_builder *builder, const trm_phase *phase,
+static trm_status add_compute_set(trm_program_draft *draft, const trm_phase *phase,
                                   const char *name, uint32_t source, uint32_t ipu,
                                   uint32_t *out_index, trm_error *error) {
-  const uint32_t index = (uint32_t)builder->compute_sets.count;
+  const uint32_t index = (uint32_t)draft->compute_sets.count;
   trm_program_compute_set set = {.name = name,
                                  .source = source,
                                  .ipu = ipu,
@@ -210,16 +209,16 @@ static trm_status add_compute_set(trm_program_builder *builder, const trm_phase 
     state += phase->groups[g].count * phase->groups[g].state_bytes;
   }
   uint64_t key, signature = signature_of(phase, ipu);
-  if (is_outlined(builder, phase, source, &key)) {
+  if (is_outlined(draft, phase, source, &key)) {
     if (key != 0) signature = trm_layout_combine(signature, key);
-    TRY(share(builder, signature, index, &set.shared_with, error));
+    TRY(share(draft, signature, index, &set.shared_with, error));
   }
   if (set.shared_with == TRM_NO_INDEX) {
     set.state = trm_mapping_spread(
-        builder->target, trm_ceil_divide(state, trm_most(1, phase->active_tiles)), state, ipu, 0);
+        draft->target, trm_ceil_divide(state, trm_most(1, phase->active_tiles)), state, ipu, 0);
   }
   *out_index = index;
-  if (!VECTOR_PUSH(&builder->compute_sets, set) || !VECTOR_PUSH(&builder->signatures, signature)) {
+  if (!VECTOR_PUSH(&draft->compute_sets, set) || !VECTOR_PUSH(&draft->signatures, signature)) {
     FAIL_NO_MEMORY("compute sets");
   }
   return TRM_OK;
@@ -247,9 +246,8 @@ static bool is_stream(trm_phase_kind kind) {
 /* Mean over the tiles of the delays that sync takes. */
 static int64_t sync_delay(const trm_target *target) { return target->max_sync_delay; }
 
-static trm_status add_temporary(trm_program_builder *builder, const trm_phase *phase,
-                                uint32_t source, uint32_t ipu, uint32_t begin, uint32_t end,
-                                trm_error *error) {
+static trm_status add_temporary(trm_program_draft *draft, const trm_phase *phase, uint32_t source,
+                                uint32_t ipu, uint32_t begin, uint32_t end, trm_error *error) {
   trm_memory_category category = TRM_CATEGORY_VARIABLE;
   if (phase->kind == TRM_PHASE_COPY) category = TRM_CATEGORY_REARRANGEMENT;
   else if (phase->kind == TRM_PHASE_GLOBAL_EXCHANGE || phase->kind == TRM_PHASE_CROSS_REPLICA)
@@ -260,36 +258,36 @@ static trm_status add_temporary(trm_program_builder *builder, const trm_phase *p
       .name = trm_memory_category_name(category),
       .source = source,
       .category = category,
-      .mapping = trm_mapping_spread(builder->target, phase->temporary_worst, phase->temporary_total,
+      .mapping = trm_mapping_spread(draft->target, phase->temporary_worst, phase->temporary_total,
                                     ipu, 0)};
   if (wanted.mapping.kind == TRM_MAPPING_NONE) return TRM_OK;
   uint32_t variable;
-  TRY(trm_program_add_variable(builder, &wanted, &variable, error));
-  builder->variables.items[variable].live = (trm_program_interval){begin, end};
+  TRY(trm_program_add_variable(draft, &wanted, &variable, error));
+  draft->variables.items[variable].live = (trm_program_interval){begin, end};
   return TRM_OK;
 }
 
 /* Counts one more use of the word. A program has a few dozen words. */
-static trm_status count_word(trm_program_builder *builder, const char *word, uint32_t *out_count,
+static trm_status count_word(trm_program_draft *draft, const char *word, uint32_t *out_count,
                              trm_error *error) {
   size_t w = 0;
-  while (w < builder->words.count && strcmp(builder->words.items[w].word, word) != 0) ++w;
-  if (w == builder->words.count && !VECTOR_PUSH(&builder->words, ((trm_word_count){word, 0}))) {
+  while (w < draft->words.count && strcmp(draft->words.items[w].word, word) != 0) ++w;
+  if (w == draft->words.count && !VECTOR_PUSH(&draft->words, ((trm_word_count){word, 0}))) {
     FAIL_NO_MEMORY("names");
   }
-  *out_count = ++builder->words.items[w].count;
+  *out_count = ++draft->words.items[w].count;
   return TRM_OK;
 }
 
 /* The role's word with its number; the first use has no number. */
-static trm_status word_of(trm_program_builder *builder, trm_tile_role *role, const char **out_word,
+static trm_status word_of(trm_program_draft *draft, trm_tile_role *role, const char **out_word,
                           trm_error *error) {
-  trm_arena *arena = &builder->program->arena;
+  trm_arena *arena = &draft->program->arena;
   *out_word = role->word;
   if (!role->is_plain) {
     if (role->number == NULL) role->number = ARENA_NEW(arena, uint32_t, 1);
     CHECK_MEMORY(role->number, "names");
-    if (*role->number == 0) TRY(count_word(builder, role->word, role->number, error));
+    if (*role->number == 0) TRY(count_word(draft, role->word, role->number, error));
     if (*role->number > 1) {
       *out_word = trm_arena_format(arena, "%s.%" PRIu32, role->word, *role->number - 1);
     }
@@ -302,10 +300,10 @@ static trm_status word_of(trm_program_builder *builder, trm_tile_role *role, con
 }
 
 /* The TensorFlow op and the HLO instruction, as the original calls them: "dense/MatMul/dot.1". */
-static trm_status name_of_role(trm_program_builder *builder, const trm_program_source *s,
+static trm_status name_of_role(trm_program_draft *draft, const trm_program_source *s,
                                const trm_phase *phase, trm_tile_role *role, const char **out_name,
                                trm_error *error) {
-  trm_arena *arena = &builder->program->arena;
+  trm_arena *arena = &draft->program->arena;
   const trm_instruction *op = phase->of;
   const char *op_name = role != NULL && role->scope != NULL          ? role->scope
                         : op == NULL || op->metadata.op_name == NULL ? s->op_name
@@ -313,64 +311,64 @@ static trm_status name_of_role(trm_program_builder *builder, const trm_program_s
   const char *hlo = phase->of != NULL ? phase->of->name : s->hlo_name;
   /* An instruction without a TensorFlow op has its HLO name. */
   const bool has_word = role != NULL && role->word != NULL && op_name[0] != '\0';
-  if (has_word) TRY(word_of(builder, role, &hlo, error));
+  if (has_word) TRY(word_of(draft, role, &hlo, error));
   *out_name = op_name[0] == '\0' ? hlo : trm_arena_format(arena, "%s/%s", op_name, hlo);
   CHECK_MEMORY(*out_name, "names");
   return TRM_OK;
 }
 
-static trm_status phase_name(trm_program_builder *builder, uint32_t source, const trm_phase *phase,
+static trm_status phase_name(trm_program_draft *draft, uint32_t source, const trm_phase *phase,
                              const char **out_name, trm_error *error) {
   *out_name = phase->name;
   if (source == TRM_NO_INDEX) return TRM_OK;
-  const trm_program_source *s = &builder->sources.items[source];
+  const trm_program_source *s = &draft->sources.items[source];
   trm_tile_role *role = phase->role;
-  if (role == NULL && phase->of == NULL && builder->roles != NULL) {
-    role = &builder->roles[s->computation][s->instruction];
+  if (role == NULL && phase->of == NULL && draft->roles != NULL) {
+    role = &draft->roles[s->computation][s->instruction];
   }
   const char *whose;
-  TRY(name_of_role(builder, s, phase, role, &whose, error));
+  TRY(name_of_role(draft, s, phase, role, &whose, error));
   if (phase->kind == TRM_PHASE_GLOBAL_EXCHANGE) {
     uint32_t count;
-    TRY(count_word(builder, phase->name, &count, error));
-    *out_name = trm_arena_format(&builder->program->arena, "Copy_%s_to_/%s.%" PRIu32 "/GlobalPre",
+    TRY(count_word(draft, phase->name, &count, error));
+    *out_name = trm_arena_format(&draft->program->arena, "Copy_%s_to_/%s.%" PRIu32 "/GlobalPre",
                                  whose, phase->name, count);
     CHECK_MEMORY(*out_name, "names");
     return TRM_OK;
   }
   if (phase->kind == TRM_PHASE_COPY && strcmp(phase->name, "inter-ipu-copy") == 0) {
     uint32_t count; /* the one of the exchange before it */
-    TRY(count_word(builder, "inter-ipu-copy/OnTileCopy", &count, error));
-    *out_name = trm_arena_format(&builder->program->arena,
+    TRY(count_word(draft, "inter-ipu-copy/OnTileCopy", &count, error));
+    *out_name = trm_arena_format(&draft->program->arena,
                                  "Copy_%s_to_/inter-ipu-copy.%" PRIu32 "/OnTileCopy", whose, count);
     CHECK_MEMORY(*out_name, "names");
     return TRM_OK;
   }
   if (phase->kind == TRM_PHASE_COPY && role != NULL && role->copies != NULL &&
       s->op_name[0] != '\0') {
-    *out_name = trm_arena_format(&builder->program->arena, "%s/%s", s->op_name, role->copies);
+    *out_name = trm_arena_format(&draft->program->arena, "%s/%s", s->op_name, role->copies);
     CHECK_MEMORY(*out_name, "names");
     return TRM_OK;
   }
   const bool computes = phase->kind == TRM_PHASE_COMPUTE;
   const char *last = computes && role != NULL && role->last != NULL ? role->last : phase->name;
   *out_name = phase->kind == TRM_PHASE_COPY
-                  ? trm_arena_format(&builder->program->arena, "Copy_%s/%s/OnTileCopy", whose, last)
-                  : trm_arena_format(&builder->program->arena, "%s/%s", whose, last);
+                  ? trm_arena_format(&draft->program->arena, "Copy_%s/%s/OnTileCopy", whose, last)
+                  : trm_arena_format(&draft->program->arena, "%s/%s", whose, last);
   CHECK_MEMORY(*out_name, "names");
   return TRM_OK;
 }
 
-static trm_status add_phase(trm_program_builder *builder, const trm_phase *phase, uint32_t source,
+static trm_status add_phase(trm_program_draft *draft, const trm_phase *phase, uint32_t source,
                             uint32_t ipu, uint32_t *out_step, trm_error *error) {
   const char *name;
-  TRY(phase_name(builder, source, phase, &name, error));
+  TRY(phase_name(draft, source, phase, &name, error));
   trm_program_step step = {.type = step_type(phase->kind),
                            .name = name,
                            .source = source,
                            .compute_set = TRM_NO_INDEX,
                            .ipu = (int32_t)ipu,
-                           .stage = builder->stage,
+                           .stage = draft->stage,
                            .repeat_count = 1,
                            .taken = TRM_NO_INDEX,
                            .sync_cycles = phase->sync_cycles,
@@ -383,11 +381,11 @@ static trm_status add_phase(trm_program_builder *builder, const trm_phase *phase
                            .messages_worst = phase->messages_worst,
                            .flops = phase->flops};
   if (phase->kind == TRM_PHASE_EXCHANGE && step.sync_cycles == 0) {
-    step.sync_cycles = sync_delay(builder->target);
+    step.sync_cycles = sync_delay(draft->target);
   }
   step.cycles = trm_add_cycles(phase->cycles, step.sync_cycles);
   if (step.type == TRM_STEP_TYPE_ON_TILE_EXECUTE) {
-    TRY(add_compute_set(builder, phase, name, source, ipu, &step.compute_set, error));
+    TRY(add_compute_set(draft, phase, name, source, ipu, &step.compute_set, error));
   }
   uint32_t edge;
   if (is_stream(phase->kind)) { /* the tiles wait for the host at Begin and at End */
@@ -396,27 +394,27 @@ static trm_status add_phase(trm_program_builder *builder, const trm_phase *phase
                              .source = source,
                              .compute_set = TRM_NO_INDEX,
                              .ipu = (int32_t)ipu,
-                             .stage = builder->stage,
+                             .stage = draft->stage,
                              .repeat_count = 1,
                              .taken = TRM_NO_INDEX,
                              .sync_cycles = step.sync_cycles / 2,
                              .cycles = step.sync_cycles / 2};
-    TRY(push(builder, &side, &edge, error));
+    TRY(push(draft, &side, &edge, error));
     step.cycles -= step.sync_cycles;
     const int64_t rest = step.sync_cycles - side.sync_cycles;
     step.sync_cycles = 0;
-    TRY(push(builder, &step, out_step, error));
+    TRY(push(draft, &step, out_step, error));
     side.type = TRM_STEP_TYPE_STREAM_COPY_END;
     side.sync_cycles = side.cycles = rest;
-    TRY(push(builder, &side, &edge, error));
-    return add_temporary(builder, phase, source, ipu, *out_step, *out_step + 1, error);
+    TRY(push(draft, &side, &edge, error));
+    return add_temporary(draft, phase, source, ipu, *out_step, *out_step + 1, error);
   }
-  TRY(push(builder, &step, out_step, error));
+  TRY(push(draft, &step, out_step, error));
   return TRM_OK;
 }
 
 /* Messages that an exchange brings stay until the compute set that reads them has run. */
-static trm_status hold_temporaries(trm_program_builder *builder, const trm_tile_cost *cost,
+static trm_status hold_temporaries(trm_program_draft *draft, const trm_tile_cost *cost,
                                    const uint32_t *step_of, uint32_t source, uint32_t ipu,
                                    trm_error *error) {
   for (size_t p = 0; p < cost->phases.count; ++p) {
@@ -430,25 +428,25 @@ static trm_status hold_temporaries(trm_program_builder *builder, const trm_tile_
       const bool reads = next->kind == TRM_PHASE_COMPUTE || next->kind == TRM_PHASE_COPY;
       if (reads && next->temporary_worst == 0) end = step_of[p + 1] + 1;
     }
-    TRY(add_temporary(builder, phase, source, ipu, step_of[p], end, error));
+    TRY(add_temporary(draft, phase, source, ipu, step_of[p], end, error));
   }
   if (cost->temporary_worst <= 0 && cost->temporary_total <= 0) return TRM_OK;
   const trm_phase whole = {.kind = TRM_PHASE_COMPUTE,
                            .temporary_worst = cost->temporary_worst,
                            .temporary_total = cost->temporary_total};
-  return add_temporary(builder, &whole, source, ipu, step_of[0],
-                       step_of[cost->phases.count - 1] + 1, error);
+  return add_temporary(draft, &whole, source, ipu, step_of[0], step_of[cost->phases.count - 1] + 1,
+                       error);
 }
 
-trm_status trm_program_add_cost(trm_program_builder *builder, const trm_tile_cost *cost,
+trm_status trm_program_add_cost(trm_program_draft *draft, const trm_tile_cost *cost,
                                 uint32_t source, uint32_t ipu, uint32_t *out_first,
                                 uint32_t *out_last, uint32_t *out_writes, trm_error *error) {
   const size_t count = cost->phases.count;
-  *out_first = (uint32_t)builder->steps.count;
+  *out_first = (uint32_t)draft->steps.count;
   *out_last = *out_first - 1;
   *out_writes = *out_first;
   if (count == 0) return TRM_OK;
-  uint32_t *step_of = trm_arena_allocate(&builder->scratch, count, sizeof *step_of);
+  uint32_t *step_of = trm_arena_allocate(&draft->scratch, count, sizeof *step_of);
   CHECK_MEMORY(step_of, "steps");
   bool computes = false;
   for (size_t p = 0; p < count;) {
@@ -457,36 +455,35 @@ trm_status trm_program_add_cost(trm_program_builder *builder, const trm_tile_cos
     if (repeats > 1) { /* phases of equal counts are one loop */
       const char *name;
       const trm_phase turns = {.name = "Loop"};
-      TRY(phase_name(builder, source, &turns, &name, error));
-      TRY(trm_program_open(builder, TRM_STEP_TYPE_REPEAT, name, source, (int32_t)ipu, &loop,
-                           error));
-      builder->steps.items[loop].repeat_count = (uint64_t)repeats;
+      TRY(phase_name(draft, source, &turns, &name, error));
+      TRY(trm_program_open(draft, TRM_STEP_TYPE_REPEAT, name, source, (int32_t)ipu, &loop, error));
+      draft->steps.items[loop].repeat_count = (uint64_t)repeats;
     }
     for (; p < count && cost->phases.items[p].repeats == repeats; ++p) {
       const trm_phase *phase = &cost->phases.items[p];
-      TRY(add_phase(builder, phase, source, ipu, &step_of[p], error));
+      TRY(add_phase(draft, phase, source, ipu, &step_of[p], error));
       const bool is_compute = phase->kind == TRM_PHASE_COMPUTE || phase->kind == TRM_PHASE_COPY;
       if (is_compute && !computes) *out_writes = step_of[p];
       computes = computes || is_compute;
     }
-    if (loop != TRM_NO_INDEX) trm_program_close(builder, loop);
+    if (loop != TRM_NO_INDEX) trm_program_close(draft, loop);
   }
-  *out_last = (uint32_t)builder->steps.count - 1;
-  return hold_temporaries(builder, cost, step_of, source, ipu, error);
+  *out_last = (uint32_t)draft->steps.count - 1;
+  return hold_temporaries(draft, cost, step_of, source, ipu, error);
 }
 
-trm_status trm_program_add_copies(trm_program_builder *builder, const char *what, uint32_t source,
+trm_status trm_program_add_copies(trm_program_draft *draft, const char *what, uint32_t source,
                                   uint32_t ipu, int64_t worst, int64_t total, trm_error *error) {
   if (worst <= 0) return TRM_OK;
-  trm_tile_cost cost = {.arena = &builder->program->arena};
-  const trm_tile_request request = {.target = builder->target};
+  trm_tile_cost cost = {.arena = &draft->program->arena};
+  const trm_tile_request request = {.target = draft->target};
   trm_status status = trm_tile_add_copy(
       &request, &cost, what, worst, total, 8,
-      (uint32_t)trm_least(trm_target_tiles_per_ipu(builder->target), trm_ceil_divide(total, worst)),
+      (uint32_t)trm_least(trm_target_tiles_per_ipu(draft->target), trm_ceil_divide(total, worst)),
       error);
   uint32_t first, last, writes;
   if (status == TRM_OK) {
-    status = trm_program_add_cost(builder, &cost, source, ipu, &first, &last, &writes, error);
+    status = trm_program_add_cost(draft, &cost, source, ipu, &first, &last, &writes, error);
   }
   trm_tile_cost_free(&cost);
   return status;

@@ -34,8 +34,8 @@ static bool is_instrumented(const trm_engine_options *engine) {
 }
 
 /* The executable's own estimate; one with counters in it is made for this report alone. */
-static trm_status plan(trm_executable *executable, const trm_engine_options *engine,
-                       trm_program **out_program, trm_error *error) {
+static trm_status estimate(trm_executable *executable, const trm_engine_options *engine,
+                           trm_program **out_program, trm_error *error) {
   if (!is_instrumented(engine)) {
     return trm_program_create_for_executable(executable, NULL, NULL, out_program, error);
   }
@@ -228,13 +228,13 @@ static trm_status create(trm_executable *executable, const trm_report_framework 
   }
   trm_program *program;
   trm_error why = {0};
-  const trm_status planned = plan(executable, options, &program, &why);
-  if (planned != TRM_OK && planned != TRM_UNIMPLEMENTED) {
+  const trm_status estimated = estimate(executable, options, &program, &why);
+  if (estimated != TRM_OK && estimated != TRM_UNIMPLEMENTED) {
     if (error != NULL) *error = why;
-    if (planned == TRM_INTERNAL) return planned; /* in Poplar's words */
-    return trm_note(error, planned, "while planning for an IPU");
+    if (estimated == TRM_INTERNAL) return estimated; /* in Poplar's words */
+    return trm_note(error, estimated, "while planning for an IPU");
   }
-  if (planned != TRM_OK) { /* a run does not need the plan */
+  if (estimated != TRM_OK) { /* a run does not need the plan */
     trm_log(TRM_LOG_WARN, "COMPILER",
             "The program is not planned for an IPU, so nothing is known "
             "of its memory and cycles: %s",

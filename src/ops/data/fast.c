@@ -185,14 +185,14 @@ static trm_status run_iota(const trm_kernel *kernel, const trm_kernel_call *call
 
 static trm_status create_iota(const trm_kernel_request *request, trm_kernel *out_kernel,
                               bool *out_supported, trm_error *error) {
-  trm_strip_program *program;
+  trm_strip_code *code;
   trm_instruction instruction = *request->instruction;
   const trm_computation single = {.num_instructions = 1, .instructions = &instruction};
-  TRY(trm_strip_compile(request->module, &single, request->arena, &program, out_supported, error));
+  TRY(trm_strip_compile(request->module, &single, request->arena, &code, out_supported, error));
   if (!*out_supported) return TRM_OK;
   *out_kernel = (trm_kernel){.name = "fast.iota",
-                             .scratch_bytes = trm_strip_scratch_bytes(program),
-                             .state = program,
+                             .scratch_bytes = trm_strip_scratch_bytes(code),
+                             .state = code,
                              .run = run_iota};
   return TRM_OK;
 }

@@ -1,10 +1,10 @@
-/* Fast kernels of elementwise instructions and of kLoop fusions: strip programs. */
+/* Fast kernels of elementwise instructions and of kLoop fusions: strip code. */
 #include <string.h>
 
 #include "ops/elementwise/strip.h"
 
-static trm_status run_program(const trm_kernel *kernel, const trm_kernel_call *call,
-                              trm_error *error) {
+static trm_status run_code(const trm_kernel *kernel, const trm_kernel_call *call,
+                           trm_error *error) {
   (void)error;
   trm_strip_run(kernel->state, call->operands, call->results, call->scratch);
   return TRM_OK;
@@ -18,8 +18,8 @@ static trm_status wrap_instruction(const trm_kernel_request *request, trm_comput
       .name = "single", .num_instructions = n + 1, .root = n, .num_parameters = n};
   wrapped.instructions = ARENA_NEW(request->arena, trm_instruction, n + 1);
   wrapped.parameters = ARENA_NEW(request->arena, trm_index, n + 1);
-  CHECK_MEMORY(wrapped.instructions, "a strip program");
-  CHECK_MEMORY(wrapped.parameters, "a strip program");
+  CHECK_MEMORY(wrapped.instructions, "strip code");
+  CHECK_MEMORY(wrapped.parameters, "strip code");
   for (uint32_t i = 0; i < n; ++i) {
     wrapped.parameters[i] = i;
     wrapped.instructions[i] = (trm_instruction){
@@ -36,23 +36,22 @@ trm_status trm_fast_elementwise_create(const trm_kernel_request *request, trm_ke
   const trm_instruction *instruction = request->instruction;
   const bool is_fusion = instruction->opcode == TRM_OP_FUSION;
   *out_supported = false;
-  trm_strip_program *program = NULL;
+  trm_strip_code *code = NULL;
   if (is_fusion) {
     if (instruction->fusion_kind == NULL || strcmp(instruction->fusion_kind, "kLoop") != 0 ||
         instruction->num_called != 1)
       return TRM_OK;
     TRY(trm_strip_compile(request->module, &request->module->computations[instruction->called[0]],
-                          request->arena, &program, out_supported, error));
+                          request->arena, &code, out_supported, error));
   } else {
     if (!trm_strip_supports(request->module, request->computation, instruction)) return TRM_OK;
     trm_computation wrapped;
     TRY(wrap_instruction(request, &wrapped, error));
-    TRY(trm_strip_compile(request->module, &wrapped, request->arena, &program, out_supported,
-                          error));
+    TRY(trm_strip_compile(request->module, &wrapped, request->arena, &code, out_supported, error));
   }
   if (!*out_supported) return TRM_OK;
   /* An operand that comes in twice must allow it in both places. */
-  const uint32_t allowed = trm_strip_in_place_operands(program);
+  const uint32_t allowed = trm_strip_in_place_operands(code);
   uint32_t in_place = allowed;
   for (uint32_t i = 0; i < instruction->num_operands && i < 32; ++i) {
     for (uint32_t k = 0; k < instruction->num_operands; ++k) {
@@ -61,9 +60,9 @@ trm_status trm_fast_elementwise_create(const trm_kernel_request *request, trm_ke
     }
   }
   *out_kernel = (trm_kernel){.name = is_fusion ? "fast.fusion" : "fast.elementwise",
-                             .scratch_bytes = trm_strip_scratch_bytes(program),
+                             .scratch_bytes = trm_strip_scratch_bytes(code),
                              .in_place_operands = in_place,
-                             .state = program,
-                             .run = run_program};
+                             .state = code,
+                             .run = run_code};
   return TRM_OK;
 }

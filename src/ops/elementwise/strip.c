@@ -1,9 +1,9 @@
-/* Runs strip programs (strip.h). */
+/* Runs strip code (strip.h). */
 #include "ops/elementwise/strip.h"
 
 #include <string.h>
 
-#include "ops/elementwise/strip_program.h"
+#include "ops/elementwise/strip_code.h"
 #include "ops/threads.h"
 
 typedef struct strip_run {
@@ -67,16 +67,17 @@ static void load(const trm_vector_ops *ops, const strip_access *access, const ch
   }
 }
 
-static void run_steps(const trm_vector_ops *ops, const strip_stage *stage, const strip_step *steps,
-                      uint32_t num_steps, void **slots, int64_t begin, int64_t n) {
-  for (uint32_t i = 0; i < num_steps; ++i) {
-    const strip_step *step = &steps[i];
-    if (step->function != NULL) {
-      step->function(slots[step->out], slots[step->in[0]], slots[step->in[1]], slots[step->in[2]],
-                     (size_t)n);
+static void run_operations(const trm_vector_ops *ops, const strip_stage *stage,
+                           const strip_operation *operations, uint32_t num_operations, void **slots,
+                           int64_t begin, int64_t n) {
+  for (uint32_t i = 0; i < num_operations; ++i) {
+    const strip_operation *operation = &operations[i];
+    if (operation->function != NULL) {
+      operation->function(slots[operation->out], slots[operation->in[0]], slots[operation->in[1]],
+                          slots[operation->in[2]], (size_t)n);
     } else {
-      load(ops, step->access, slots[step->access->source], stage->slots[step->out].log2_size, begin,
-           n, slots[step->out]);
+      load(ops, operation->access, slots[operation->access->source],
+           stage->slots[operation->out].log2_size, begin, n, slots[operation->out]);
     }
   }
 }
@@ -109,11 +110,11 @@ static void run_strips(const void *context, int64_t begin, int64_t end, int thre
     slots[i] = address;
   }
   const int64_t first = run->count < strip ? run->count : strip;
-  run_steps(run->ops, stage, stage->fills, stage->num_fills, slots, 0, first);
+  run_operations(run->ops, stage, stage->fills, stage->num_fills, slots, 0, first);
   for (int64_t s = begin; s < end; ++s) {
     const int64_t start = s * strip;
     const int64_t n = run->count - start < strip ? run->count - start : strip;
-    run_steps(run->ops, stage, stage->steps, stage->num_steps, slots, start, n);
+    run_operations(run->ops, stage, stage->operations, stage->num_operations, slots, start, n);
     for (uint32_t i = 0; i < stage->num_moving; ++i) {
       const uint32_t slot = stage->moving[i];
       slots[slot] = (char *)slots[slot] + ((size_t)strip << stage->slots[slot].log2_size);
@@ -121,29 +122,22 @@ static void run_strips(const void *context, int64_t begin, int64_t end, int thre
   }
 }
 
-size_t trm_strip_scratch_bytes(const trm_strip_program *program) {
-  return program->temporary_bytes + program->file_bytes * (size_t)program->max_threads;
+size_t trm_strip_scratch_bytes(const trm_strip_code *code) {
+  return code->temporary_bytes + code->file_bytes * (size_t)code->max_threads;
 }
 
-uint32_t trm_strip_in_place_operands(const trm_strip_program *program) {
-  return program->in_place_operands;
-}
+uint32_t trm_strip_in_place_operands(const trm_strip_code *code) { return code->in_place_operands; }
 
-void trm_strip_run(const trm_strip_program *program, const void *const *operands,
-                   void *const *results, void *scratch) {
-  for (uint32_t i = 0; i < program->num_stages; ++i) {
-    const strip_stage *stage = &program->stages[i];
+void trm_strip_run(const trm_strip_code *code, const void *const *operands, void *const *results,
+                   void *scratch) {
+  for (uint32_t i = 0; i < code->num_stages; ++i) {
+    const strip_stage *stage = &code->stages[i];
     if (stage->count == 0) continue;
-    const strip_run run = {program->ops,
-                           stage,
-                           operands,
-                           results,
-                           scratch,
-                           (char *)scratch + program->temporary_bytes,
-                           program->file_bytes,
-                           stage->count};
+    const strip_run run = {code->ops,        stage,       operands,
+                           results,          scratch,     (char *)scratch + code->temporary_bytes,
+                           code->file_bytes, stage->count};
     int threads = trm_threads_for((size_t)stage->count * stage->bytes_per_element);
-    if (threads > program->max_threads) threads = program->max_threads;
+    if (threads > code->max_threads) threads = code->max_threads;
     trm_parallel_ranges(threads, (stage->count + stage->strip - 1) / stage->strip, run_strips,
                         &run);
   }
@@ -172,12 +166,12 @@ trm_status trm_function_compile(const trm_module *module, uint32_t computation, 
                                 trm_function *out_function, bool *out_supported, trm_error *error) {
   const trm_computation *body = &module->computations[computation];
   trm_function function = {.num_parameters = body->num_parameters};
-  TRY(trm_strip_compile_any(body, true, TRM_HALF_INFINITY, arena, &function.program, out_supported,
+  TRY(trm_strip_compile_any(body, true, TRM_HALF_INFINITY, arena, &function.code, out_supported,
                             error));
   if (!*out_supported) return TRM_OK;
   const trm_shape *shape = &body->instructions[body->root].shape;
   function.num_results = shape->dtype == TRM_TUPLE ? (uint32_t)shape->num_elements : 1;
-  function.scratch_bytes = function.program->temporary_bytes + function.program->file_bytes;
+  function.scratch_bytes = function.code->temporary_bytes + function.code->file_bytes;
   function.single_opcode = find_single_opcode(body);
   *out_function = function;
   return TRM_OK;
@@ -185,17 +179,12 @@ trm_status trm_function_compile(const trm_module *module, uint32_t computation, 
 
 void trm_function_apply(const trm_function *function, const void *const *args, void *const *results,
                         size_t count, void *scratch) {
-  const trm_strip_program *program = function->program;
-  for (uint32_t i = 0; i < program->num_stages; ++i) {
-    const strip_stage *stage = &program->stages[i];
-    const strip_run run = {program->ops,
-                           stage,
-                           args,
-                           results,
-                           scratch,
-                           (char *)scratch + program->temporary_bytes,
-                           program->file_bytes,
-                           (int64_t)count};
+  const trm_strip_code *code = function->code;
+  for (uint32_t i = 0; i < code->num_stages; ++i) {
+    const strip_stage *stage = &code->stages[i];
+    const strip_run run = {code->ops,        stage,         args,
+                           results,          scratch,       (char *)scratch + code->temporary_bytes,
+                           code->file_bytes, (int64_t)count};
     if (count > 0) run_strips(&run, 0, ((int64_t)count + stage->strip - 1) / stage->strip, 0);
   }
 }

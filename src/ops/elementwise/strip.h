@@ -1,4 +1,4 @@
-/* Strip programs: a computation of elementwise instructions, run a strip of elements at a time.
+/* Strip code: a computation of elementwise instructions, run a strip of elements at a time.
  *
  * The index space is cut in strips that stay in the first-level cache; each instruction is one call
  * of a vectorised loop (vector.h) over a strip, from and to strip registers. Operands that are read
@@ -18,22 +18,22 @@
 bool trm_strip_supports(const trm_module *module, const trm_computation *computation,
                         const trm_instruction *instruction);
 
-typedef struct trm_strip_program trm_strip_program;
+typedef struct trm_strip_code trm_strip_code;
 
 /* Compiles a whole computation of `module`: parameter i is operand i, an array; the root is an
  * array or a flat tuple of arrays. Sets *out_supported to false when the computation holds
  * something else. */
 trm_status trm_strip_compile(const trm_module *module, const trm_computation *computation,
-                             trm_arena *arena, trm_strip_program **out_program, bool *out_supported,
+                             trm_arena *arena, trm_strip_code **out_code, bool *out_supported,
                              trm_error *error);
-size_t trm_strip_scratch_bytes(const trm_strip_program *program);
-uint32_t trm_strip_in_place_operands(const trm_strip_program *program);
-void trm_strip_run(const trm_strip_program *program, const void *const *operands,
-                   void *const *results, void *scratch);
+size_t trm_strip_scratch_bytes(const trm_strip_code *code);
+uint32_t trm_strip_in_place_operands(const trm_strip_code *code);
+void trm_strip_run(const trm_strip_code *code, const void *const *operands, void *const *results,
+                   void *scratch);
 
 /* A computation of scalars (of reduce, sort, map, scatter), applied to many elements at once. */
 typedef struct trm_function {
-  trm_strip_program *program; /* the index space is `count` elements */
+  trm_strip_code *code; /* the index space is `count` elements */
   uint32_t num_parameters, num_results;
   size_t scratch_bytes;
   trm_opcode single_opcode; /* TRM_NUM_OPCODES when it is none */

@@ -1,5 +1,5 @@
-/* Compiles a computation into a strip program (strip.h): which values are stages of their own, how
- * each leaf is read, and the steps. */
+/* Compiles a computation into strip code (strip.h): which values are stages of their own, how
+ * each leaf is read, and the operations. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -233,8 +233,8 @@ static uint32_t add_register(compiler *c, uint8_t log2_size) {
 }
 static trm_status add_step(compiler *c, trm_vector_fn function, const strip_access *access,
                            uint32_t out, uint32_t a, uint32_t b, uint32_t d, trm_error *error) {
-  const strip_step step = {function, access, out, {a, b, d}};
-  if (out == NO_SLOT || !VECTOR_PUSH(&c->steps, step)) FAIL_NO_MEMORY("a strip program");
+  const strip_operation operation = {function, access, out, {a, b, d}};
+  if (out == NO_SLOT || !VECTOR_PUSH(&c->operations, operation)) FAIL_NO_MEMORY("strip code");
   return TRM_OK;
 }
 
@@ -327,13 +327,13 @@ static trm_status emit_read(compiler *c, trm_index index, trm_index source,
     slot = add_slot(c, raw);
   } else {
     strip_access *kept = trm_arena_copy(c->arena, access, sizeof *access);
-    CHECK_MEMORY(kept, "a strip program");
+    CHECK_MEMORY(kept, "strip code");
     kept->source = add_slot(c, raw);
-    if (kept->source == NO_SLOT) FAIL_NO_MEMORY("a strip program");
+    if (kept->source == NO_SLOT) FAIL_NO_MEMORY("strip code");
     slot = add_register(c, raw.log2_size);
     TRY(add_step(c, NULL, kept, slot, 0, 0, 0, error));
   }
-  if (slot == NO_SLOT) FAIL_NO_MEMORY("a strip program");
+  if (slot == NO_SLOT) FAIL_NO_MEMORY("strip code");
   if (dtype == TRM_F16) {
     const uint32_t half = slot;
     slot = add_register(c, 2);
@@ -347,7 +347,7 @@ static trm_status emit_iota(compiler *c, trm_index index, trm_error *error) {
   const trm_instruction *instruction = strip_at(c, index);
   const trm_shape *shape = &instruction->shape;
   strip_access *access = ARENA_NEW(c->arena, strip_access, 1);
-  CHECK_MEMORY(access, "a strip program");
+  CHECK_MEMORY(access, "strip code");
   const int64_t dimension = instruction->dimensions.items[0];
   access->is_iota = true;
   access->rank = 2;
@@ -442,14 +442,14 @@ static trm_status find_members(compiler *c, const target *t, trm_error *error) {
   const int64_t count = strip_count(c, t->roots[0]);
   c->members.count = c->stack.count = 0;
   for (uint32_t r = 0; r < t->num_roots; ++r) {
-    if (!VECTOR_PUSH(&c->stack, t->roots[r])) FAIL_NO_MEMORY("a strip program");
+    if (!VECTOR_PUSH(&c->stack, t->roots[r])) FAIL_NO_MEMORY("strip code");
   }
   while (c->stack.count > 0) {
     const trm_index index = c->stack.items[--c->stack.count];
     if (c->mark[index] == stage) continue;
     c->mark[index] = stage;
     c->uses[index] = 0;
-    if (!VECTOR_PUSH(&c->members, index)) FAIL_NO_MEMORY("a strip program");
+    if (!VECTOR_PUSH(&c->members, index)) FAIL_NO_MEMORY("strip code");
     const trm_instruction *instruction = strip_at(c, index);
     if (is_leaf(instruction->opcode) || instruction->opcode == TRM_OP_IOTA ||
         (is_access(instruction) && !is_alias(c, index)))
@@ -457,7 +457,7 @@ static trm_status find_members(compiler *c, const target *t, trm_error *error) {
     for (uint32_t i = 0; i < instruction->num_operands; ++i) {
       const trm_index operand = instruction->operands[i];
       if (strip_count(c, operand) != count) continue; /* a scalar for all */
-      if (!VECTOR_PUSH(&c->stack, operand)) FAIL_NO_MEMORY("a strip program");
+      if (!VECTOR_PUSH(&c->stack, operand)) FAIL_NO_MEMORY("strip code");
     }
   }
   qsort(c->members.items, c->members.count, sizeof *c->members.items, compare_indices);
@@ -478,9 +478,9 @@ static trm_status emit_scalar(compiler *c, trm_index index, trm_error *error) {
   access = (strip_access){0};
   strip_slot raw = source_slot(c, source);
   strip_access *kept = trm_arena_copy(c->arena, &access, sizeof access);
-  CHECK_MEMORY(kept, "a strip program");
+  CHECK_MEMORY(kept, "strip code");
   kept->source = add_slot(c, raw);
-  if (kept->source == NO_SLOT) FAIL_NO_MEMORY("a strip program");
+  if (kept->source == NO_SLOT) FAIL_NO_MEMORY("strip code");
   uint32_t slot = add_register(c, raw.log2_size);
   TRY(add_step(c, NULL, kept, slot, 0, 0, 0, error));
   if (strip_at(c, source)->shape.dtype == TRM_F16) {
@@ -549,7 +549,7 @@ static trm_status emit_roots(compiler *c, const target *t, uint32_t *out_first, 
 }
 
 static trm_status compile_stage(compiler *c, const target *t, trm_error *error) {
-  c->slots.count = c->steps.count = 0;
+  c->slots.count = c->operations.count = 0;
   TRY(find_members(c, t, error));
   for (size_t i = 0; i < c->members.count; ++i) TRY(emit_member(c, t, c->members.items[i], error));
   uint32_t first_slot;
@@ -563,12 +563,12 @@ static trm_status add_root_targets(compiler *c, trm_error *error) {
   const bool is_tuple = root->opcode == TRM_OP_TUPLE;
   const uint32_t num = is_tuple ? root->num_operands : 1;
   bool *done = ARENA_NEW(&c->scratch, bool, num + 1);
-  CHECK_MEMORY(done, "a strip program");
+  CHECK_MEMORY(done, "strip code");
   for (uint32_t i = 0; i < num; ++i) {
     if (done[i]) continue;
     target t = {ARENA_NEW(&c->scratch, trm_index, num), ARENA_NEW(&c->scratch, uint32_t, num), 0};
-    CHECK_MEMORY(t.roots, "a strip program");
-    CHECK_MEMORY(t.results, "a strip program");
+    CHECK_MEMORY(t.roots, "strip code");
+    CHECK_MEMORY(t.results, "strip code");
     const int64_t count = strip_count(c, is_tuple ? root->operands[i] : c->computation->root);
     for (uint32_t k = i; k < num; ++k) {
       const trm_index index = is_tuple ? root->operands[k] : c->computation->root;
@@ -577,7 +577,7 @@ static trm_status add_root_targets(compiler *c, trm_error *error) {
       t.roots[t.num_roots] = index;
       t.results[t.num_roots++] = k;
     }
-    if (!VECTOR_PUSH(&c->targets, t)) FAIL_NO_MEMORY("a strip program");
+    if (!VECTOR_PUSH(&c->targets, t)) FAIL_NO_MEMORY("strip code");
   }
   return TRM_OK;
 }
@@ -598,20 +598,20 @@ static bool is_supported(const compiler *c) {
   return computation->num_instructions > 0;
 }
 
-static trm_status compile_all(compiler *c, trm_strip_program **out_program, trm_error *error) {
+static trm_status compile_all(compiler *c, trm_strip_code **out_code, trm_error *error) {
   const uint32_t n = c->computation->num_instructions;
   c->is_staged = ARENA_NEW(&c->scratch, bool, n);
   c->temporary = ARENA_NEW(&c->scratch, size_t, n);
   c->mark = ARENA_NEW(&c->scratch, uint32_t, n);
   c->value_slot = ARENA_NEW(&c->scratch, uint32_t, n);
   c->uses = ARENA_NEW(&c->scratch, uint32_t, n);
-  trm_strip_program *program = ARENA_NEW(c->arena, trm_strip_program, 1);
-  CHECK_MEMORY(c->is_staged, "a strip program");
-  CHECK_MEMORY(c->temporary, "a strip program");
-  CHECK_MEMORY(c->mark, "a strip program");
-  CHECK_MEMORY(c->value_slot, "a strip program");
-  CHECK_MEMORY(c->uses, "a strip program");
-  CHECK_MEMORY(program, "a strip program");
+  trm_strip_code *code = ARENA_NEW(c->arena, trm_strip_code, 1);
+  CHECK_MEMORY(c->is_staged, "strip code");
+  CHECK_MEMORY(c->temporary, "strip code");
+  CHECK_MEMORY(c->mark, "strip code");
+  CHECK_MEMORY(c->value_slot, "strip code");
+  CHECK_MEMORY(c->uses, "strip code");
+  CHECK_MEMORY(code, "strip code");
   TRY(add_root_targets(c, error));
   for (size_t i = 0; i < c->targets.count; ++i) TRY(compile_stage(c, &c->targets.items[i], error));
   /* A stage reads staged values that come before its own: so descending, and run in reverse. */
@@ -621,29 +621,28 @@ static trm_status compile_all(compiler *c, trm_strip_program **out_program, trm_
     const target t = {&i, &result, 1};
     TRY(compile_stage(c, &t, error));
   }
-  program->ops = c->ops;
-  program->num_stages = (uint32_t)c->stages.count;
-  program->stages = ARENA_NEW(c->arena, strip_stage, c->stages.count + 1);
-  CHECK_MEMORY(program->stages, "a strip program");
-  program->temporary_bytes = c->temporary_bytes;
-  program->max_threads = 1;
-  program->in_place_operands = c->in_place_operands;
-  for (uint32_t i = 0; i < program->num_stages; ++i) {
-    program->stages[i] = c->stages.items[program->num_stages - 1 - i];
-    const size_t bytes = (program->stages[i].file_bytes + 63) & ~(size_t)63;
-    if (bytes > program->file_bytes) program->file_bytes = bytes;
-    const size_t work = (size_t)program->stages[i].count * program->stages[i].bytes_per_element;
+  code->ops = c->ops;
+  code->num_stages = (uint32_t)c->stages.count;
+  code->stages = ARENA_NEW(c->arena, strip_stage, c->stages.count + 1);
+  CHECK_MEMORY(code->stages, "strip code");
+  code->temporary_bytes = c->temporary_bytes;
+  code->max_threads = 1;
+  code->in_place_operands = c->in_place_operands;
+  for (uint32_t i = 0; i < code->num_stages; ++i) {
+    code->stages[i] = c->stages.items[code->num_stages - 1 - i];
+    const size_t bytes = (code->stages[i].file_bytes + 63) & ~(size_t)63;
+    if (bytes > code->file_bytes) code->file_bytes = bytes;
+    const size_t work = (size_t)code->stages[i].count * code->stages[i].bytes_per_element;
     const int threads = trm_threads_choose(work, trm_threads_limit());
-    if (!c->is_function && threads > program->max_threads) program->max_threads = threads;
+    if (!c->is_function && threads > code->max_threads) code->max_threads = threads;
   }
-  *out_program = program;
+  *out_code = code;
   return TRM_OK;
 }
 
 trm_status trm_strip_compile_any(const trm_computation *computation, bool is_function,
                                  trm_half_overflow half_overflow, trm_arena *arena,
-                                 trm_strip_program **out_program, bool *out_supported,
-                                 trm_error *error) {
+                                 trm_strip_code **out_code, bool *out_supported, trm_error *error) {
   compiler c = {.computation = computation,
                 .ops = trm_vector_ops_get(),
                 .arena = arena,
@@ -651,20 +650,20 @@ trm_status trm_strip_compile_any(const trm_computation *computation, bool is_fun
                 .half_overflow = half_overflow};
   *out_supported = is_supported(&c);
   if (!*out_supported) return TRM_OK;
-  const trm_status status = compile_all(&c, out_program, error);
+  const trm_status status = compile_all(&c, out_code, error);
   VECTOR_FREE(&c.targets);
   VECTOR_FREE(&c.stages);
   VECTOR_FREE(&c.members);
   VECTOR_FREE(&c.stack);
   VECTOR_FREE(&c.slots);
-  VECTOR_FREE(&c.steps);
+  VECTOR_FREE(&c.operations);
   trm_arena_free(&c.scratch);
   return status;
 }
 
 trm_status trm_strip_compile(const trm_module *module, const trm_computation *computation,
-                             trm_arena *arena, trm_strip_program **out_program, bool *out_supported,
+                             trm_arena *arena, trm_strip_code **out_code, bool *out_supported,
                              trm_error *error) {
-  return trm_strip_compile_any(computation, false, module->half_overflow, arena, out_program,
+  return trm_strip_compile_any(computation, false, module->half_overflow, arena, out_code,
                                out_supported, error);
 }

@@ -1,9 +1,9 @@
-/* What the parts of the compiler of strip programs share: what a stage computes (strip_compile.c),
+/* What the parts of the compiler of strip code share: what a stage computes (strip_compile.c),
  * and where its values live (strip_place.c). */
 #ifndef TREMULA_OPS_ELEMENTWISE_STRIP_COMPILE_H_
 #define TREMULA_OPS_ELEMENTWISE_STRIP_COMPILE_H_
 
-#include "ops/elementwise/strip_program.h"
+#include "ops/elementwise/strip_code.h"
 
 #define NO_SLOT UINT32_MAX
 
@@ -17,7 +17,7 @@ typedef struct strip_target {
 typedef struct strip_compiler {
   const trm_computation *computation;
   const trm_vector_ops *ops;
-  trm_arena *arena; /* the program's */
+  trm_arena *arena; /* the code's */
   trm_arena scratch;
   bool is_function;
   trm_half_overflow half_overflow;
@@ -32,7 +32,7 @@ typedef struct strip_compiler {
   VECTOR(strip_stage) stages;   /* in reverse order of running */
   VECTOR(trm_index) members, stack;
   VECTOR(strip_slot) slots;
-  VECTOR(strip_step) steps;
+  VECTOR(strip_operation) operations;
   uint32_t in_place_operands;
 } strip_compiler;
 
@@ -43,7 +43,8 @@ static inline int64_t strip_count(const strip_compiler *c, trm_index index) {
   return trm_shape_count(&strip_at(c, index)->shape);
 }
 
-/* Makes a stage of the slots and steps so far. `first_slot`: that of result 0, when it is here. */
+/* Makes a stage of the slots and operations so far. `first_slot`: that of result 0, when it is
+ * here. */
 trm_status trm_strip_place_stage(strip_compiler *c, const strip_target *t, uint32_t first_slot,
                                  trm_error *error);
 

@@ -1,4 +1,4 @@
-/* Owns: where the values of a stage of a strip program live: the length of a strip, what is filled
+/* Owns: where the values of a stage of strip code live: the length of a strip, what is filled
  * once before the first, registers and their reuse, and operands that a result may overwrite. */
 #include <string.h>
 
@@ -13,39 +13,41 @@ typedef strip_target target;
  * bytes an element; *out_total is their sum. */
 static trm_status place_registers(compiler *c, uint32_t num_fills, uint32_t *units,
                                   uint32_t *out_total, trm_error *error) {
-  const uint32_t num_slots = (uint32_t)c->slots.count, num_steps = (uint32_t)c->steps.count;
+  const uint32_t num_slots = (uint32_t)c->slots.count,
+                 num_operations = (uint32_t)c->operations.count;
   uint32_t *last = ARENA_NEW(&c->scratch, uint32_t, num_slots + 1);
   uint32_t *free_units[4] = {0}, num_free[4] = {0};
-  CHECK_MEMORY(last, "a strip program");
+  CHECK_MEMORY(last, "strip code");
   for (int i = 0; i < 4; ++i) {
     free_units[i] = ARENA_NEW(&c->scratch, uint32_t, num_slots + 1);
-    CHECK_MEMORY(free_units[i], "a strip program");
+    CHECK_MEMORY(free_units[i], "strip code");
   }
   for (uint32_t s = 0; s < num_slots; ++s) units[s] = NO_SLOT;
-  for (uint32_t i = 0; i < num_steps; ++i) {
-    const strip_step *step = &c->steps.items[i];
-    last[step->out] = i;
-    if (step->function == NULL) continue;
-    for (int k = 0; k < 3; ++k) last[step->in[k]] = i;
+  for (uint32_t i = 0; i < num_operations; ++i) {
+    const strip_operation *operation = &c->operations.items[i];
+    last[operation->out] = i;
+    if (operation->function == NULL) continue;
+    for (int k = 0; k < 3; ++k) last[operation->in[k]] = i;
   }
   uint32_t total = 0;
-  for (uint32_t i = 0; i < num_steps; ++i) {
-    const strip_step *step = &c->steps.items[i];
+  for (uint32_t i = 0; i < num_operations; ++i) {
+    const strip_operation *operation = &c->operations.items[i];
     /* The operands that die here first: the result may take a place of the same size. */
-    for (int k = 0; k < 3 && step->function != NULL; ++k) {
-      const uint32_t s = step->in[k];
+    for (int k = 0; k < 3 && operation->function != NULL; ++k) {
+      const uint32_t s = operation->in[k];
       const strip_slot *slot = &c->slots.items[s];
-      if (slot->kind != SLOT_REGISTER || slot->keeps || last[s] != i || s == step->out ||
-          units[s] == NO_SLOT || (k > 0 && s == step->in[0]) || (k > 1 && s == step->in[1]))
+      if (slot->kind != SLOT_REGISTER || slot->keeps || last[s] != i || s == operation->out ||
+          units[s] == NO_SLOT || (k > 0 && s == operation->in[0]) ||
+          (k > 1 && s == operation->in[1]))
         continue;
       free_units[slot->log2_size][num_free[slot->log2_size]++] = units[s];
     }
-    const strip_slot *out = &c->slots.items[step->out];
-    if (out->kind != SLOT_REGISTER || units[step->out] != NO_SLOT) continue;
+    const strip_slot *out = &c->slots.items[operation->out];
+    if (out->kind != SLOT_REGISTER || units[operation->out] != NO_SLOT) continue;
     if (i >= num_fills && num_free[out->log2_size] > 0) {
-      units[step->out] = free_units[out->log2_size][--num_free[out->log2_size]];
+      units[operation->out] = free_units[out->log2_size][--num_free[out->log2_size]];
     } else {
-      units[step->out] = total;
+      units[operation->out] = total;
       total += UINT32_C(1) << out->log2_size;
     }
   }
@@ -66,8 +68,8 @@ static int64_t period_of(const strip_access *access, int64_t count) {
 /* A strip that is a multiple of the periods found, where that keeps it long enough. */
 static int64_t choose_strip(const compiler *c, int64_t count, int64_t wanted) {
   int64_t unit = 1;
-  for (size_t i = 0; i < c->steps.count; ++i) {
-    const strip_access *access = c->steps.items[i].access;
+  for (size_t i = 0; i < c->operations.count; ++i) {
+    const strip_access *access = c->operations.items[i].access;
     const int64_t period = access == NULL ? 0 : period_of(access, count);
     if (period <= 1 || unit % period == 0) continue;
     if (period % unit == 0 && period <= wanted) unit = period;
@@ -79,40 +81,41 @@ static int64_t choose_strip(const compiler *c, int64_t count, int64_t wanted) {
  * front; returns how many there are. */
 static trm_status split_fills(compiler *c, int64_t count, int64_t strip, uint32_t *out_num,
                               trm_error *error) {
-  const size_t n = c->steps.count;
-  strip_step *later = ARENA_NEW(&c->scratch, strip_step, n + 1);
-  CHECK_MEMORY(later, "a strip program");
+  const size_t n = c->operations.count;
+  strip_operation *later = ARENA_NEW(&c->scratch, strip_operation, n + 1);
+  CHECK_MEMORY(later, "strip code");
   size_t num_fills = 0, num_later = 0;
   for (size_t i = 0; i < n; ++i) {
-    const strip_step step = c->steps.items[i];
-    bool fills = c->slots.items[step.out].kind == SLOT_REGISTER;
-    if (step.function == NULL) {
-      const int64_t period = period_of(step.access, count);
+    const strip_operation operation = c->operations.items[i];
+    bool fills = c->slots.items[operation.out].kind == SLOT_REGISTER;
+    if (operation.function == NULL) {
+      const int64_t period = period_of(operation.access, count);
       fills = fills && period > 0 && strip % period == 0;
     } else {
-      for (int k = 0; k < 3; ++k) fills = fills && (c->slots.items[step.in[k]].keeps);
+      for (int k = 0; k < 3; ++k) fills = fills && (c->slots.items[operation.in[k]].keeps);
     }
     if (fills) {
-      c->slots.items[step.out].keeps = true;
-      c->steps.items[num_fills++] = step;
+      c->slots.items[operation.out].keeps = true;
+      c->operations.items[num_fills++] = operation;
     } else {
-      later[num_later++] = step;
+      later[num_later++] = operation;
     }
   }
-  memcpy(c->steps.items + num_fills, later, num_later * sizeof *later);
+  memcpy(c->operations.items + num_fills, later, num_later * sizeof *later);
   *out_num = (uint32_t)num_fills;
   return TRM_OK;
 }
 
-/* Operands that result 0 may overwrite: read only in order, and only up to the step that writes. */
+/* Operands that result 0 may overwrite: read only in order, and only up to the operation that
+ * writes. */
 static void find_in_place(compiler *c, const target *t, uint32_t result_slot, int64_t count,
                           trm_dtype dtype) {
   bool has_first = false;
   for (uint32_t r = 0; r < t->num_roots; ++r) has_first = has_first || t->results[r] == 0;
   if (!has_first || result_slot == NO_SLOT) return;
-  size_t written = c->steps.count;
-  for (size_t i = c->steps.count; i-- > 0;) {
-    if (c->steps.items[i].out == result_slot) written = i;
+  size_t written = c->operations.count;
+  for (size_t i = c->operations.count; i-- > 0;) {
+    if (c->operations.items[i].out == result_slot) written = i;
   }
   for (uint32_t p = 0; p < c->computation->num_parameters && p < 32; ++p) {
     const trm_shape *shape = &strip_at(c, c->computation->parameters[p])->shape;
@@ -122,10 +125,10 @@ static void find_in_place(compiler *c, const target *t, uint32_t result_slot, in
       const strip_slot *slot = &c->slots.items[s];
       if (slot->kind != SLOT_OPERAND || slot->source != p) continue;
       allowed = slot->moves && slot->base == 0;
-      for (size_t i = written + 1; i < c->steps.count && allowed; ++i) {
-        const strip_step *step = &c->steps.items[i];
+      for (size_t i = written + 1; i < c->operations.count && allowed; ++i) {
+        const strip_operation *operation = &c->operations.items[i];
         for (int k = 0; k < 3; ++k)
-          if (step->function != NULL && step->in[k] == s) allowed = false;
+          if (operation->function != NULL && operation->in[k] == s) allowed = false;
       }
     }
     if (allowed) c->in_place_operands |= UINT32_C(1) << p;
@@ -151,9 +154,9 @@ trm_status trm_strip_place_stage(compiler *c, const target *t, uint32_t first_sl
                                  trm_error *error) {
   strip_stage stage = {.count = strip_count(c, t->roots[0]),
                        .num_slots = (uint32_t)c->slots.count,
-                       .num_steps = (uint32_t)c->steps.count};
+                       .num_operations = (uint32_t)c->operations.count};
   uint32_t *units = ARENA_NEW(&c->scratch, uint32_t, stage.num_slots + 1);
-  CHECK_MEMORY(units, "a strip program");
+  CHECK_MEMORY(units, "strip code");
   uint32_t total = 0;
   forbid_in_place(c);
   if (!c->is_function)
@@ -170,13 +173,14 @@ trm_status trm_strip_place_stage(compiler *c, const target *t, uint32_t first_sl
   }
   stage.strip = strip;
   TRY(split_fills(c, stage.count, strip, &stage.num_fills, error));
-  c->steps.count = stage.num_fills + trm_strip_merge_pairs(c->ops, c->slots.items,
-                                                           c->steps.items + stage.num_fills,
-                                                           c->steps.count - stage.num_fills);
-  stage.num_steps = (uint32_t)c->steps.count;
+  c->operations.count =
+      stage.num_fills + trm_strip_merge_pairs(c->ops, c->slots.items,
+                                              c->operations.items + stage.num_fills,
+                                              c->operations.count - stage.num_fills);
+  stage.num_operations = (uint32_t)c->operations.count;
   TRY(place_registers(c, stage.num_fills, units, &total, error));
   const size_t pointers = (stage.num_slots * sizeof(void *) + 63) & ~(size_t)63;
-  stage.bytes_per_element = 4 * stage.num_steps;
+  stage.bytes_per_element = 4 * stage.num_operations;
   for (uint32_t s = 0; s < stage.num_slots; ++s) {
     strip_slot *slot = &c->slots.items[s];
     if (slot->moves) stage.num_moving++, stage.bytes_per_element += (size_t)1 << slot->log2_size;
@@ -184,17 +188,18 @@ trm_status trm_strip_place_stage(compiler *c, const target *t, uint32_t first_sl
     slot->offset = pointers + register_offset(units[s], strip);
   }
   stage.file_bytes = pointers + register_offset(total, strip);
-  stage.num_steps -= stage.num_fills;
+  stage.num_operations -= stage.num_fills;
   stage.slots = trm_arena_copy(c->arena, c->slots.items, c->slots.count * sizeof(strip_slot));
-  stage.fills = trm_arena_copy(c->arena, c->steps.items, c->steps.count * sizeof(strip_step));
+  stage.fills =
+      trm_arena_copy(c->arena, c->operations.items, c->operations.count * sizeof(strip_operation));
   stage.moving = ARENA_NEW(c->arena, uint32_t, stage.num_moving + 1);
-  CHECK_MEMORY(stage.slots, "a strip program");
-  CHECK_MEMORY(stage.fills, "a strip program");
-  CHECK_MEMORY(stage.moving, "a strip program");
-  stage.steps = stage.fills + stage.num_fills;
+  CHECK_MEMORY(stage.slots, "strip code");
+  CHECK_MEMORY(stage.fills, "strip code");
+  CHECK_MEMORY(stage.moving, "strip code");
+  stage.operations = stage.fills + stage.num_fills;
   uint32_t moving = 0;
   for (uint32_t s = 0; s < stage.num_slots; ++s)
     if (stage.slots[s].moves) stage.moving[moving++] = s;
-  if (!VECTOR_PUSH(&c->stages, stage)) FAIL_NO_MEMORY("a strip program");
+  if (!VECTOR_PUSH(&c->stages, stage)) FAIL_NO_MEMORY("strip code");
   return TRM_OK;
 }

@@ -3,7 +3,7 @@
 #define TREMULA_TESTS_PROGRAM_PIPELINE_CASE_H_
 
 #include "base/memory.h"
-#include "plan_case.h"
+#include "program_case.h"
 
 enum { STAGES = 4, BATCHES = 16 };
 
@@ -51,7 +51,7 @@ static inline void write_body(trm_text *text) {
 }
 
 /* Plans it as training with a schedule; `more` goes into the pipeline's JSON, escaped. */
-static inline trm_program *plan_batches(const char *schedule, bool recompute, const char *more,
+static inline trm_program *make_batches(const char *schedule, bool recompute, const char *more,
                                         int batches) {
   trm_text text = {0};
   trm_text_format(&text, "HloModule m\n");
@@ -94,14 +94,14 @@ static inline trm_program *plan_batches(const char *schedule, bool recompute, co
                   state, state, schedule, more);
   trm_program_options options = trm_program_default_options();
   options.recompute = recompute;
-  trm_program *p = plan_text(text.data, "mk2", &options);
+  trm_program *p = make_program(text.data, "mk2", &options);
   trm_text_free(&text);
   check_sums(p);
   return p;
 }
 
-static inline trm_program *plan_with(const char *schedule, bool recompute, const char *more) {
-  return plan_batches(schedule, recompute, more, BATCHES);
+static inline trm_program *make_pipeline(const char *schedule, bool recompute, const char *more) {
+  return make_batches(schedule, recompute, more, BATCHES);
 }
 
 #endif /* TREMULA_TESTS_PROGRAM_PIPELINE_CASE_H_ */

@@ -1,7 +1,7 @@
 /* Cycles of the op families, worked out by hand from docs/cost_model.md for the machines of
  * docs/machine.md: each number is written down, with its working in the comment, and no test
  * computes it as the code does. */
-#include "plan_case.h"
+#include "program_case.h"
 
 /* The compute set of the first step whose name contains `text`. */
 static const trm_program_compute_set *find_set(const trm_program *p, const char *text) {
@@ -13,10 +13,10 @@ static const trm_program_compute_set *find_set(const trm_program *p, const char 
 static void test_dynamic_slice(void **state) {
   (void)state;
   trm_program *p =
-      plan_text("HloModule m\nENTRY e { t = f32[100,5888] parameter(0)  i = s32[] parameter(1)\n"
-                "z = s32[] constant(0)\n"
-                "ROOT s = f32[1,5888] dynamic-slice(t, i, z), dynamic_slice_sizes={1,5888} }",
-                "mk2", NULL);
+      make_program("HloModule m\nENTRY e { t = f32[100,5888] parameter(0)  i = s32[] parameter(1)\n"
+                   "z = s32[] constant(0)\n"
+                   "ROOT s = f32[1,5888] dynamic-slice(t, i, z), dynamic_slice_sizes={1,5888} }",
+                   "mk2", NULL);
   const trm_program_compute_set *set = find_set(p, "dynamicSlice");
   /* 5888 columns over 1472 tiles: 4 each, 1 vector of 2 for each of two workers. A worker takes 39
    * cycles and 26 for its one row: 65; six workers take turns: 390; the supervisor 25 more. */
@@ -32,7 +32,7 @@ static void test_dynamic_slice(void **state) {
 
 static void test_update_in_place(void **state) {
   (void)state;
-  trm_program *p = plan_text(
+  trm_program *p = make_program(
       "HloModule m, input_output_alias={ {}: (0, {}, may-alias) }\n"
       "ENTRY e { t = f32[100,5888] parameter(0)  i = s32[] parameter(1)  z = s32[] constant(0)\n"
       "u = f32[1,5888] parameter(2)\n"
@@ -47,11 +47,11 @@ static void test_update_in_place(void **state) {
 
 static void test_gather(void **state) {
   (void)state;
-  trm_program *p =
-      plan_text("HloModule m\nENTRY e { t = f32[50000,128] parameter(0)  i = s32[64] parameter(1)\n"
-                "ROOT g = f32[64,128] gather(t, i), offset_dims={1}, collapsed_slice_dims={0},\n"
-                "start_index_map={0}, index_vector_dim=1, slice_sizes={1,128} }",
-                "mk2", NULL);
+  trm_program *p = make_program(
+      "HloModule m\nENTRY e { t = f32[50000,128] parameter(0)  i = s32[64] parameter(1)\n"
+      "ROOT g = f32[64,128] gather(t, i), offset_dims={1}, collapsed_slice_dims={0},\n"
+      "start_index_map={0}, index_vector_dim=1, slice_sizes={1,128} }",
+      "mk2", NULL);
   const trm_program_compute_set *set = find_set(p, "multiSlice");
   /* 128 column parts of an element and 11 row parts: 1408 tiles. Each counts every lookup: 64 over
    * six workers are 11 for the busiest, of 21 cycles each for one vector: 231. With 29 to begin a
@@ -65,15 +65,15 @@ static void test_gather(void **state) {
 /* All indices count as one worker's: an atom of two halves each. */
 static void test_scatter(void **state) {
   (void)state;
-  trm_program *p =
-      plan_text("HloModule m\nsum { x = f16[] parameter(0)  y = f16[] parameter(1)\n"
-                "ROOT z = f16[] add(x, y) }\n"
-                "ENTRY e { t = f16[100000,200] parameter(0)  i = s32[1440,1] parameter(1)\n"
-                "d = f16[1440,200] parameter(2)\n"
-                "ROOT s = f16[100000,200] scatter(t, i, d), update_window_dims={1},\n"
-                "inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, index_vector_dim=1,\n"
-                "to_apply=sum }",
-                "mk1", NULL);
+  trm_program *p = make_program(
+      "HloModule m\nsum { x = f16[] parameter(0)  y = f16[] parameter(1)\n"
+      "ROOT z = f16[] add(x, y) }\n"
+      "ENTRY e { t = f16[100000,200] parameter(0)  i = s32[1440,1] parameter(1)\n"
+      "d = f16[1440,200] parameter(2)\n"
+      "ROOT s = f16[100000,200] scatter(t, i, d), update_window_dims={1},\n"
+      "inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, index_vector_dim=1,\n"
+      "to_apply=sum }",
+      "mk1", NULL);
   const trm_program_compute_set *set = find_set(p, "multiUpdateAdd");
   /* 100 column parts of an atom, 12 row parts. 1440 indices of 12 cycles are 17280; with 28 to
    * begin 17308; six turns are 103848, the supervisor 11 more. */
@@ -102,7 +102,7 @@ static void test_partial_results(void **state) {
              "ENTRY e { x = f32[%s] parameter(0)  z = f32[] constant(0)\n"
              "ROOT r = f32[%s] reduce(x, z), dimensions={%s}, to_apply=sum }",
              cases[k].shape, cases[k].left, cases[k].dimensions);
-    trm_program *p = plan_text(buffer, "mk2", NULL);
+    trm_program *p = make_program(buffer, "mk2", NULL);
     const trm_program_compute_set *set = find_set(p, "ReduceOnTile");
     assert_int_equal(set->active_tiles, 512);
     const trm_program_step *final = NULL;
@@ -135,7 +135,7 @@ static void test_reduce(void **state) {
   for (int r = 0; r < 3; ++r) {
     char buffer[512];
     snprintf(buffer, sizeof buffer, text, rows[r]);
-    trm_program *p = plan_text(buffer, "mk2", NULL);
+    trm_program *p = make_program(buffer, "mk2", NULL);
     uint32_t found = 0;
     for (uint32_t c = 0; c < p->num_compute_sets; ++c) {
       found += strstr(p->compute_sets[c].name, "Stage") != NULL;
@@ -149,9 +149,9 @@ static void test_reduce(void **state) {
 
 static void test_casts(void **state) {
   (void)state;
-  trm_program *p = plan_text("HloModule m\nENTRY e { x = f32[1472,60] parameter(0)\n"
-                             "ROOT h = f16[1472,60] convert(x) }",
-                             "mk2", NULL);
+  trm_program *p = make_program("HloModule m\nENTRY e { x = f32[1472,60] parameter(0)\n"
+                                "ROOT h = f16[1472,60] convert(x) }",
+                                "mk2", NULL);
   const trm_program_compute_set *set = find_set(p, "Cast");
   assert_string_equal(set->groups[0].codelet, "popops::Cast1D<float,half>");
   /* 60 elements a tile, 10 a worker, of a cycle each; 17 to begin: 27, six turns: 162, and 11. */
@@ -162,7 +162,7 @@ static void test_casts(void **state) {
 /* Each instruction of a fusion is a compute set, but x + a y, which is one of popops' own. */
 static void test_fusions(void **state) {
   (void)state;
-  trm_program *p = plan_text(
+  trm_program *p = make_program(
       "HloModule m\nENTRY e { x = f32[1472,120] parameter(0)  y = f32[1472,120] parameter(1)\n"
       "a = f32[1472,120] add(x, y)  b = f32[1472,120] multiply(a, x)\n"
       "ROOT c = f32[1472,120] subtract(b, y) }",
@@ -173,7 +173,7 @@ static void test_fusions(void **state) {
    */
   assert_int_equal(find_set(p, "Op/Multiply")->groups[0].cycles, 365);
   trm_program_free(p);
-  p = plan_text(
+  p = make_program(
       "HloModule m\nENTRY e { x = f32[1472,120] parameter(0)  y = f32[1472,120] parameter(1)\n"
       "k = f32[] parameter(2)  b = f32[1472,120] broadcast(k), dimensions={}\n"
       "m = f32[1472,120] multiply(y, b)  ROOT c = f32[1472,120] add(x, m) }",
@@ -190,7 +190,7 @@ static void test_fusions(void **state) {
 /* A small tree is one expression where its root has a scalar; other instructions stand alone. */
 static void test_patterns(void **state) {
   (void)state;
-  trm_program *p = plan_text(
+  trm_program *p = make_program(
       "HloModule m\nsum { x = f32[] parameter(0)  y = f32[] parameter(1)\n"
       "ROOT z = f32[] add(x, y) }\n"
       "ENTRY e { x = f32[4] parameter(0)  y = f32[4] parameter(1)  k = f32[] parameter(2)\n"
@@ -213,11 +213,12 @@ static void test_patterns(void **state) {
 
 static void test_sort(void **state) {
   (void)state;
-  trm_program *p = plan_text("HloModule m\nless { a = f32[] parameter(0)  b = f32[] parameter(1)\n"
-                             "ROOT c = pred[] compare(a, b), direction=LT }\n"
-                             "ENTRY e { x = f32[65536] parameter(0)\n"
-                             "ROOT s = f32[65536] sort(x), dimensions={0}, to_apply=less }",
-                             "mk2", NULL);
+  trm_program *p =
+      make_program("HloModule m\nless { a = f32[] parameter(0)  b = f32[] parameter(1)\n"
+                   "ROOT c = pred[] compare(a, b), direction=LT }\n"
+                   "ENTRY e { x = f32[65536] parameter(0)\n"
+                   "ROOT s = f32[65536] sort(x), dimensions={0}, to_apply=less }",
+                   "mk2", NULL);
   uint64_t steps = 0;
   for (uint32_t s = 0; s < p->num_steps; ++s) {
     if (strstr(p->steps[s].name, "CompareSwap") != NULL) steps += (uint64_t)p->steps[s].executions;
@@ -232,16 +233,16 @@ static void test_sort(void **state) {
 static void test_half_inside(void **state) {
   (void)state;
   trm_program *half =
-      plan_text("HloModule m\nENTRY e { x = f16[1472,240] parameter(0)  k = f32[] parameter(1)\n"
-                "w = f32[1472,240] convert(x)  b = f32[1472,240] broadcast(k), dimensions={}\n"
-                "m = f32[1472,240] multiply(w, b)  a = f32[1472,240] add(m, b)\n"
-                "ROOT c = f16[1472,240] convert(a) }",
-                "mk2", NULL);
+      make_program("HloModule m\nENTRY e { x = f16[1472,240] parameter(0)  k = f32[] parameter(1)\n"
+                   "w = f32[1472,240] convert(x)  b = f32[1472,240] broadcast(k), dimensions={}\n"
+                   "m = f32[1472,240] multiply(w, b)  a = f32[1472,240] add(m, b)\n"
+                   "ROOT c = f16[1472,240] convert(a) }",
+                   "mk2", NULL);
   trm_program *wide =
-      plan_text("HloModule m\nENTRY e { w = f32[1472,240] parameter(0)  k = f32[] parameter(1)\n"
-                "b = f32[1472,240] broadcast(k), dimensions={}\n"
-                "m = f32[1472,240] multiply(w, b)  ROOT a = f32[1472,240] add(m, b) }",
-                "mk2", NULL);
+      make_program("HloModule m\nENTRY e { w = f32[1472,240] parameter(0)  k = f32[] parameter(1)\n"
+                   "b = f32[1472,240] broadcast(k), dimensions={}\n"
+                   "m = f32[1472,240] multiply(w, b)  ROOT a = f32[1472,240] add(m, b) }",
+                   "mk2", NULL);
   assert_true(half->totals.compute_cycles < wide->totals.compute_cycles);
   trm_program_free(half);
   trm_program_free(wide);
@@ -262,7 +263,7 @@ static trm_program *concatenation(int count) {
   }
   snprintf(text + used, sizeof text - (size_t)used,
            "), dimensions={0}\nROOT n = f32[%d,8] negate(c) }", 4 * count);
-  return plan_text(text, "mk2", NULL);
+  return make_program(text, "mk2", NULL);
 }
 
 /* A few sources are read where they are; very many are written into an array first. */

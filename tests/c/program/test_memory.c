@@ -1,6 +1,6 @@
 /* Memory of programs: what is kept in float16, what is computed again, what a published report of
  * the original says of a small program. */
-#include "plan_case.h"
+#include "program_case.h"
 
 #include "../../../bench/fidelity/published.h"
 
@@ -50,7 +50,7 @@ static void test_halves_stay_halves(void **state) {
   (void)state;
   trm_text text = {0};
   append_training(&text);
-  trm_program *p = plan_text(text.data, "mk2", NULL);
+  trm_program *p = make_program(text.data, "mk2", NULL);
   const int64_t count = 8 * 32 * 32 * 64;
   int large = 0;
   for (uint32_t v = 0; v < p->num_variables; ++v) {
@@ -68,7 +68,7 @@ static void test_halves_stay_halves(void **state) {
 /* A widened value that something else reads too stays wide. */
 static void test_other_readers_keep_it_wide(void **state) {
   (void)state;
-  trm_program *p = plan_text(
+  trm_program *p = make_program(
       "HloModule m\nsum { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT s = f32[] add(a, b) "
       "}\nENTRY e { x = f16[4096,64] parameter(0)  y = f16[4096,64] tanh(x)\n"
       "  wide = f32[4096,64] convert(y)  zero = f32[] constant(0)\n"
@@ -87,7 +87,7 @@ static void test_other_readers_keep_it_wide(void **state) {
 /* So does what the statistics of a distributed batch norm's gradient are made of. */
 static void test_gradient_statistics_of_halves(void **state) {
   (void)state;
-  trm_program *p = plan_text(
+  trm_program *p = make_program(
       "HloModule m\nENTRY e { x = f16[4096,64] parameter(0)  d = f16[4096,64] parameter(1)\n"
       "  v = f32[64] parameter(2)  a = f16[4096,64] tanh(x)  b = f16[4096,64] tanh(d)\n"
       "  aw = f32[4096,64] convert(a)  bw = f32[4096,64] convert(b)\n"
@@ -128,9 +128,9 @@ static void test_recomputation(void **state) {
   trm_text text = {0};
   append_training(&text);
   trm_program_options options = trm_program_default_options();
-  trm_program *kept = plan_text(text.data, "mk2", &options);
+  trm_program *kept = make_program(text.data, "mk2", &options);
   options.recompute = true;
-  trm_program *again = plan_text(text.data, "mk2", &options);
+  trm_program *again = make_program(text.data, "mk2", &options);
   check_sums(again);
   assert_int_equal(kept->recomputed_values, 0);
   assert_int_equal(again->recomputed_values, 1);
@@ -146,9 +146,9 @@ static void test_recomputation(void **state) {
   trm_program_free(again);
   trm_text_free(&text);
   /* Where nothing is kept for long there is nothing to do, and that is said. */
-  again = plan_text("HloModule m\nENTRY e { x = f32[4096] parameter(0)  ROOT n = f32[4096] "
-                    "negate(x) }",
-                    "mk2", &options);
+  again = make_program("HloModule m\nENTRY e { x = f32[4096] parameter(0)  ROOT n = f32[4096] "
+                       "negate(x) }",
+                       "mk2", &options);
   assert_true(has_note(again, "finds nothing to compute again"));
   trm_program_free(again);
 }
@@ -158,7 +158,7 @@ static void test_published_report(void **state) {
   (void)state;
   trm_program_options options = trm_program_default_options();
   options.compile_ipu_code = options.instrument = true;
-  trm_program *p = plan_text(published_small_program, "mk1", &options);
+  trm_program *p = make_program(published_small_program, "mk1", &options);
   for (size_t c = 0; c < NUM_PUBLISHED_CATEGORIES; ++c) {
     const published_category *one = &published_small[c];
     const double bytes = (double)trm_program_category_bytes(p, one->category);
@@ -175,7 +175,7 @@ static void test_published_report(void **state) {
 /* Random numbers are made when they are read, not when the program begins. */
 static void test_random_numbers_wait(void **state) {
   (void)state;
-  trm_program *p = plan_text(
+  trm_program *p = make_program(
       "HloModule m\nENTRY e {\n  x = f32[1024,512] parameter(0)  w = f32[512,512] parameter(1)\n"
       "  k = u64[2] constant({1, 2})\n"
       "  g = (u64[2], u32[1024,512]) rng-bit-generator(k), algorithm=rng_philox\n"

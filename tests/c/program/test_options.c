@@ -3,8 +3,8 @@
 
 #include "../run.h"
 #include "exec/options.h"
-#include "plan_case.h"
 #include "program/program.h"
+#include "program_case.h"
 
 static trm_status parse(trm_arena *arena, const char *key, const char *value,
                         trm_options *out_options, trm_error *error) {
@@ -192,7 +192,7 @@ static void test_framework_steps(void **state) {
     trm_program_options options = {.size = sizeof options};
     trm_program_options_init(&options);
     options.framework_steps = cases[c].option;
-    trm_program *program = plan_text(texts[cases[c].text], "mk2", &options);
+    trm_program *program = make_program(texts[cases[c].text], "mk2", &options);
     bool seeds = false, copies = false, noted = false;
     for (uint32_t s = 0; s < program->num_steps; ++s) {
       seeds = seeds || strstr(program->steps[s].name, "__seed/set") != NULL;

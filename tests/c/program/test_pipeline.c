@@ -5,7 +5,7 @@
 static const uint32_t snake[STAGES] = {0, 1, 3, 2};
 
 static trm_program *plan(const char *schedule, bool recompute) {
-  return plan_with(schedule, recompute, "");
+  return make_pipeline(schedule, recompute, "");
 }
 
 /* The most that one IPU's forward or backward stages take. */
@@ -109,8 +109,8 @@ static void test_getters(void **unused) {
   }
   assert_false(trm_program_stage_get(p, 2 * STAGES, &stage));
   trm_program_free(p);
-  p = plan_text("HloModule m\nENTRY e { x = f32[4] parameter(0)  ROOT y = f32[4] add(x, x) }",
-                "mk2", NULL);
+  p = make_program("HloModule m\nENTRY e { x = f32[4] parameter(0)  ROOT y = f32[4] add(x, x) }",
+                   "mk2", NULL);
   assert_false(trm_program_pipeline_get(p, &info));
   assert_false(trm_program_stage_get(p, 0, &stage));
   trm_program_free(p);
@@ -119,9 +119,9 @@ static void test_getters(void **unused) {
 /* The second stage's matmuls get less memory for temporaries than the others. */
 static void test_options_of_stages(void **unused) {
   (void)unused;
-  trm_program *p = plan_with("Grouped", false,
-                             ",\\\"options\\\":{\\\"forward\\\":[{},{\\\"matmul_options\\\":"
-                             "{\\\"availableMemoryProportion\\\":\\\"0.25\\\"}},{},{}]}");
+  trm_program *p = make_pipeline("Grouped", false,
+                                 ",\\\"options\\\":{\\\"forward\\\":[{},{\\\"matmul_options\\\":"
+                                 "{\\\"availableMemoryProportion\\\":\\\"0.25\\\"}},{},{}]}");
   uint32_t seen[2] = {0, 0};
   for (uint32_t s = 0; s < p->num_sources; ++s) {
     if (p->sources[s].plan == NULL) continue;

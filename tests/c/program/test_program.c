@@ -1,6 +1,6 @@
 /* Programs: loops, conditionals, shards, placement, writing in place, out of memory. */
-#include "plan_case.h"
-#include "program/builder.h"
+#include "program/draft.h"
+#include "program_case.h"
 
 #include "base/cycles.h"
 
@@ -12,7 +12,7 @@ static void test_elementwise_formula(void **state) {
   (void)state;
   const char *text = "HloModule m\nENTRY e { a = f32[1472,120] parameter(0)\n"
                      "b = f32[1472,120] parameter(1)  ROOT c = f32[1472,120] add(a, b) }";
-  trm_program *p = plan_text(text, "mk2", NULL);
+  trm_program *p = make_program(text, "mk2", NULL);
   const trm_program_step *step = find_step(p, "Op/Add");
   assert_non_null(step);
   const trm_program_compute_set *set = &p->compute_sets[step->compute_set];
@@ -32,7 +32,7 @@ static int64_t statistics_cycles(int feature) {
            "custom_call_target=\"tremula.batch-norm-statistics\", "
            "backend_config=\"{\\\"feature_index\\\":%d}\" }",
            feature);
-  trm_program *p = plan_text(text, "mk2", NULL);
+  trm_program *p = make_program(text, "mk2", NULL);
   const int64_t cycles = p->totals.cycles;
   trm_program_free(p);
   return cycles;
@@ -47,7 +47,7 @@ static void test_batch_norm_feature(void **state) {
 /* Statistics are of the channels, in an instruction that a pass has taken apart, too. */
 static void test_batch_norm_channels(void **state) {
   (void)state;
-  trm_program *p = plan_text(
+  trm_program *p = make_program(
       "HloModule m\nENTRY e { x = f32[8,32,32,64] parameter(0)  s = f32[64] parameter(1)\n"
       "o = f32[64] parameter(2)  n = (f32[8,32,32,64], f32[64], f32[64])\n"
       "batch-norm-training(x, s, o), epsilon=0.001, feature_index=3\n"
@@ -80,7 +80,7 @@ static void test_batch_norm_channels(void **state) {
 
 static void test_known_count(void **state) {
   (void)state;
-  trm_program *p = plan_text(LOOP("n = s32[] constant(10)"), "mk2", NULL);
+  trm_program *p = make_program(LOOP("n = s32[] constant(10)"), "mk2", NULL);
   uint32_t loops = 0;
   for (uint32_t s = 0; s < p->num_steps; ++s) {
     if (p->steps[s].type != TRM_STEP_TYPE_REPEAT || p->steps[s].ipu != -1) continue;
@@ -101,9 +101,9 @@ static void test_unknown_count(void **state) {
   (void)state;
   trm_program_options options = trm_program_default_options();
   const char *text = LOOP("n = s32[] get-tuple-element(s), index=3");
-  trm_program *once = plan_text(text, "mk2", &options);
+  trm_program *once = make_program(text, "mk2", &options);
   options.assumed_trip_count = 7;
-  trm_program *p = plan_text(text, "mk2", &options);
+  trm_program *p = make_program(text, "mk2", &options);
   const trm_program_step *loop = NULL;
   for (uint32_t s = 0; s < p->num_steps; ++s) {
     if (p->steps[s].type == TRM_STEP_TYPE_REPEAT_WHILE) loop = &p->steps[s];
@@ -137,7 +137,7 @@ static void test_conditional(void **state) {
       "dear { p = f32[4096] parameter(0)  ROOT r = f32[4096] sine(p) }\n"
       "ENTRY e { c = pred[] parameter(0)  x = f32[4096] parameter(1)\n"
       "ROOT y = f32[4096] conditional(c, x, x), true_computation=cheap, false_computation=dear }";
-  trm_program *p = plan_text(text, "mk2", NULL);
+  trm_program *p = make_program(text, "mk2", NULL);
   uint32_t branches = 0;
   for (uint32_t s = 0; s < p->num_steps; ++s) {
     if (p->steps[s].type != TRM_STEP_TYPE_IF) continue;
@@ -156,7 +156,7 @@ static void test_views_are_free_until_copied(void **state) {
   const char *views = "HloModule m\nENTRY e { x = f32[64,32] parameter(0)\n"
                       "t = f32[32,64] transpose(x), dimensions={1,0}  r = f32[2048] reshape(t)\n"
                       "s = f32[1024] slice(r), slice={[0:1024]}  ROOT n = f32[1024] negate(s) }";
-  trm_program *p = plan_text(views, "mk2", NULL);
+  trm_program *p = make_program(views, "mk2", NULL);
   assert_int_equal(p->totals.copy_cycles, 0);
   assert_int_equal(p->num_compute_sets, 1);
   check_sums(p);
@@ -169,7 +169,7 @@ static void test_weights_are_placed_for_their_consumer(void **state) {
       "HloModule m\nENTRY e { x = f32[256,512] parameter(0)  w = f32[512,1024] parameter(1)\n"
       "r = f32[512,1024] reshape(w)\n"
       "ROOT d = f32[256,1024] dot(x, r), lhs_contracting_dims={1}, rhs_contracting_dims={0} }";
-  trm_program *p = plan_text(text, "mk2", NULL);
+  trm_program *p = make_program(text, "mk2", NULL);
   int placed = 0;
   for (uint32_t v = 0; v < p->num_variables; ++v) {
     if (!p->variables[v].is_input) continue;
@@ -190,7 +190,7 @@ static void test_updates_are_in_place(void **state) {
   const char *text = "HloModule m, input_output_alias={ {}: (0, {}, may-alias) }\n"
                      "ENTRY e { w = f32[100000] parameter(0)  g = f32[100000] parameter(1)\n"
                      "ROOT u = f32[100000] subtract(w, g) }";
-  trm_program *p = plan_text(text, "mk2", NULL);
+  trm_program *p = make_program(text, "mk2", NULL);
   for (uint32_t v = 0; v < p->num_variables; ++v) {
     if (p->variables[v].count == 100000) assert_true(p->variables[v].is_input);
   }
@@ -211,7 +211,7 @@ static void test_shards(void **state) {
       " sharding={maximal device=1}\n"
       "ROOT c = f32[128,256] dot(b, v), lhs_contracting_dims={1}, rhs_contracting_dims={0},"
       " sharding={maximal device=1} }";
-  trm_program *p = plan_text(text, "mk2", NULL);
+  trm_program *p = make_program(text, "mk2", NULL);
   assert_int_equal(p->num_ipus, 2);
   assert_int_equal(count_steps(p, TRM_STEP_TYPE_GLOBAL_EXCHANGE), 1);
   assert_true(p->totals.global_exchange_cycles > 0);
@@ -244,7 +244,7 @@ static void test_selection_orders(void **state) {
   for (uint32_t order = TRM_SELECTION_AUTO; order <= TRM_SELECTION_HOOF; ++order) {
     trm_program_options options = trm_program_default_options();
     options.selection_order = (trm_selection_order)order;
-    trm_program *p = plan_text(text, "mk2", &options);
+    trm_program *p = make_program(text, "mk2", &options);
     assert_int_equal(p->num_ipus, 4);
     uint32_t found = 0;
     for (uint32_t v = 0; v < p->num_variables; ++v) {
@@ -278,7 +278,7 @@ static void check_all_reduce(const char *text) {
   for (int r = 0; r < 3; ++r) {
     trm_program_options options = trm_program_default_options();
     options.replicas = replicas[r];
-    trm_program *p = plan_text(text, "mk2", &options);
+    trm_program *p = make_program(text, "mk2", &options);
     cycles[r] = p->totals.collective_cycles;
     check_sums(p);
     trm_program_free(p);
@@ -304,7 +304,7 @@ static void test_int64_is_32_bit(void **state) {
   (void)state;
   const char *text = "HloModule m\nENTRY e { a = s64[4096] parameter(0)\n"
                      "c = s32[4096] convert(a)  ROOT n = s32[4096] negate(c) }";
-  trm_program *p = plan_text(text, "mk2", NULL);
+  trm_program *p = make_program(text, "mk2", NULL);
   assert_int_equal(p->totals.host_bytes_in, 4096 * 4);
   assert_int_equal(p->num_compute_sets, 1); /* the conversion is none */
   trm_program_free(p);
@@ -322,7 +322,7 @@ static const char too_large[] =
 
 static void test_out_of_memory(void **state) {
   (void)state;
-  trm_program *p = plan_text(too_large, "mk2", NULL);
+  trm_program *p = make_program(too_large, "mk2", NULL);
   assert_false(p->totals.fits);
   assert_true(p->totals.bytes_over > 0 && p->totals.tiles_over > 0);
   char *text = NULL, *again = NULL;
@@ -357,9 +357,9 @@ static void test_out_of_memory(void **state) {
 
 static void test_fits(void **state) {
   (void)state;
-  trm_program *p = plan_text("HloModule m\nENTRY e { x = f32[8] parameter(0)  ROOT n = f32[8] "
-                             "negate(x) }",
-                             "mk2", NULL);
+  trm_program *p = make_program("HloModule m\nENTRY e { x = f32[8] parameter(0)  ROOT n = f32[8] "
+                                "negate(x) }",
+                                "mk2", NULL);
   assert_true(p->totals.fits);
   assert_int_equal(trm_program_check_fits(p, NULL), TRM_OK);
   char *text = NULL;
@@ -373,8 +373,8 @@ static void test_fits(void **state) {
   trm_program_options options = trm_program_default_options();
   options.compile_ipu_code = true;
   /* Integers are sent for each run; weights would be sent by code that is no step's. */
-  p = plan_text("HloModule m\nENTRY e { x = s32[8] parameter(0)  ROOT n = s32[8] negate(x) }",
-                "mk2", &options);
+  p = make_program("HloModule m\nENTRY e { x = s32[8] parameter(0)  ROOT n = s32[8] negate(x) }",
+                   "mk2", &options);
   assert_true(trm_program_category_bytes(p, TRM_CATEGORY_VERTEX_CODE) > 0);
   check_sums(p);
   /* The steps' code is that of the categories. */
@@ -527,7 +527,7 @@ static void test_endless_loops(void **state) {
   (void)state;
   trm_program_options options = trm_program_default_options();
   options.assumed_trip_count = (uint64_t)1 << 53;
-  trm_program *p = plan_text(
+  trm_program *p = make_program(
       LOOP_BODY(
           "n = s32[] get-tuple-element(s), index=3") "ENTRY e { t = (s32[], f32[64,64], f32[64,64], s32[]) parameter(0)\n"
                                                      "  u = (s32[], f32[64,64], f32[64,64], s32[]) while(t), condition=cond, body=body\n"

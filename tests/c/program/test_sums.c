@@ -1,8 +1,8 @@
 /* Sums agree, for every module of the tests' data, whole and with options; every opcode costs. */
 #include <dirent.h>
 
-#include "plan_case.h"
-#include "program/builder.h"
+#include "program/draft.h"
+#include "program_case.h"
 
 /* Some files hold what readers refuse (asynchronous collectives). */
 static bool read_file(const char *path, trm_module **out_module) {

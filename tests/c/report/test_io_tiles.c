@@ -24,7 +24,7 @@ static trm_program *plan_loop(int n, int turns, const char *compute, uint32_t io
   options.io_tiles = io_tiles;
   options.place_ops_on_io_tiles = place;
   options.io_tile_memory_proportion = proportion;
-  trm_program *p = plan_text(text.data, "mk2", &options);
+  trm_program *p = make_program(text.data, "mk2", &options);
   trm_text_free(&text);
   check_sums(p);
   return p;

@@ -39,7 +39,7 @@ static void test_schedules(void **unused) {
   static const char *const names[] = {"Grouped", "Interleaved", "Sequential"};
   int64_t delay[3], at_once[3];
   for (int n = 0; n < 6; ++n) {
-    trm_program *p = plan_with(names[n % 3], n >= 3, "");
+    trm_program *p = make_pipeline(names[n % 3], n >= 3, "");
     sqlite3 *database = trace_of(p);
     check_trace(p, database);
     check_turns(database);
@@ -68,7 +68,7 @@ static void test_schedules(void **unused) {
 /* More mini-batches than are written one by one: the rest are a row for each stage. */
 static void test_many_mini_batches(void **unused) {
   (void)unused;
-  trm_program *p = plan_batches("Grouped", false, "", 5000);
+  trm_program *p = make_batches("Grouped", false, "", 5000);
   sqlite3 *database = trace_of(p);
   check_trace(p, database);
   assert_int_equal(number(database, "SELECT max(iterations) > 4000 FROM trace", 0), 1);
@@ -79,9 +79,9 @@ static void test_many_mini_batches(void **unused) {
 
 static void test_waiting_and_loading(void **unused) {
   (void)unused;
-  trm_program *p = plan_text("HloModule m\nENTRY e { x = f32[512,512] parameter(0)\n"
-                             "ROOT t = f32[512,512] tanh(x) }",
-                             "mk2", NULL);
+  trm_program *p = make_program("HloModule m\nENTRY e { x = f32[512,512] parameter(0)\n"
+                                "ROOT t = f32[512,512] tanh(x) }",
+                                "mk2", NULL);
   /* Code and what is always live over the host's link. */
   const trm_program_totals *t = &p->totals;
   assert_true(t->code_bytes > 0);
@@ -125,7 +125,7 @@ static void test_endless_loops(void **unused) {
   (void)unused;
   trm_program_options options = trm_program_default_options();
   options.assumed_trip_count = (uint64_t)1 << 53;
-  trm_program *p = plan_text(
+  trm_program *p = make_program(
       "HloModule m\n"
       "cond { s = (s32[], f32[64]) parameter(0)  i = s32[] get-tuple-element(s), index=0\n"
       "  z = s32[] constant(0)  ROOT l = pred[] compare(i, z), direction=NE }\n"

@@ -2,7 +2,7 @@
 #ifndef TREMULA_TESTS_REPORT_TRACE_CASE_H_
 #define TREMULA_TESTS_REPORT_TRACE_CASE_H_
 
-#include "../program/plan_case.h"
+#include "../program/program_case.h"
 #include "report/database.h"
 #include "report/schema.h"
 #include "report/write.h"

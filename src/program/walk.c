@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "program/builder.h"
+#include "program/draft.h"
 #include "target/target.h"
 
 static const uint64_t max_instructions = UINT64_C(32) << 20;
@@ -18,15 +18,15 @@ int32_t trm_sharding_device(const char *sharding) {
   return device < 0 || device > 1023 ? -1 : (int32_t)device;
 }
 
-static int32_t ipu_of(const trm_program_builder *builder, const trm_program_scope *scope,
-                      trm_index i, bool *out_explicit) {
-  const trm_instruction *instruction = trm_scope_at(builder, scope, i);
-  int32_t device = trm_program_sharded_ipu(builder->program, instruction->sharding);
+static int32_t ipu_of(const trm_program_draft *draft, const trm_program_scope *scope, trm_index i,
+                      bool *out_explicit) {
+  const trm_instruction *instruction = trm_scope_at(draft, scope, i);
+  int32_t device = trm_program_sharded_ipu(draft->program, instruction->sharding);
   *out_explicit = false;
   if (device < 0 && instruction->opcode == TRM_OP_FUSION && instruction->num_called > 0) {
-    const trm_computation *body = &builder->module->computations[instruction->called[0]];
+    const trm_computation *body = &draft->module->computations[instruction->called[0]];
     for (trm_index b = 0; b < body->num_instructions && device < 0; ++b) {
-      device = trm_program_sharded_ipu(builder->program, body->instructions[b].sharding);
+      device = trm_program_sharded_ipu(draft->program, body->instructions[b].sharding);
     }
   }
   for (uint32_t k = 0; k < instruction->num_operands && device < 0; ++k) {
@@ -37,22 +37,22 @@ static int32_t ipu_of(const trm_program_builder *builder, const trm_program_scop
   /* Nobody says: where the first operand lies. */
   for (uint32_t k = 0; k < instruction->num_operands && device < 0; ++k) {
     const trm_index operand = instruction->operands[k];
-    const bool has_value =
-        trm_shape_num_leaves(&trm_scope_at(builder, scope, operand)->shape) > 0 &&
-        scope->leaves[operand] != NULL && scope->leaves[operand][0].variable != TRM_NO_INDEX;
-    if (has_value && trm_scope_at(builder, scope, operand)->opcode != TRM_OP_CONSTANT) {
-      device = (int32_t)trm_value_mapping(builder, scope->leaves[operand])->ipu;
+    const bool has_value = trm_shape_num_leaves(&trm_scope_at(draft, scope, operand)->shape) > 0 &&
+                           scope->leaves[operand] != NULL &&
+                           scope->leaves[operand][0].variable != TRM_NO_INDEX;
+    if (has_value && trm_scope_at(draft, scope, operand)->opcode != TRM_OP_CONSTANT) {
+      device = (int32_t)trm_value_mapping(draft, scope->leaves[operand])->ipu;
     }
   }
-  return device < 0 || (uint32_t)device >= builder->program->num_ipus ? 0 : device;
+  return device < 0 || (uint32_t)device >= draft->program->num_ipus ? 0 : device;
 }
 
 /* ---- Plain instructions --------------------------------------------------------------------- */
 
-static trm_status new_leaves(trm_program_builder *builder, trm_program_scope *scope, trm_index i,
+static trm_status new_leaves(trm_program_draft *draft, trm_program_scope *scope, trm_index i,
                              int32_t *out_count, trm_error *error) {
-  const int32_t count = trm_shape_num_leaves(&trm_scope_at(builder, scope, i)->shape);
-  scope->leaves[i] = ARENA_NEW(&builder->scratch, trm_value, (size_t)count + 1);
+  const int32_t count = trm_shape_num_leaves(&trm_scope_at(draft, scope, i)->shape);
+  scope->leaves[i] = ARENA_NEW(&draft->scratch, trm_value, (size_t)count + 1);
   CHECK_MEMORY(scope->leaves[i], "values");
   for (int32_t l = 0; l < count; ++l) {
     scope->leaves[i][l] = (trm_value){.variable = TRM_NO_INDEX, .place = TRM_NO_INDEX};
@@ -61,76 +61,76 @@ static trm_status new_leaves(trm_program_builder *builder, trm_program_scope *sc
   return TRM_OK;
 }
 
-const trm_tile_wish *trm_program_wish_for(const trm_program_builder *builder, uint32_t computation,
+const trm_tile_wish *trm_program_wish_for(const trm_program_draft *draft, uint32_t computation,
                                           trm_index i, uint32_t leaf) {
-  const trm_placement *placements = builder->wishes[computation][i];
+  const trm_placement *placements = draft->wishes[computation][i];
   if (placements == NULL || placements[leaf].wish.kind == TRM_WISH_NONE) return NULL;
   return &placements[leaf].wish;
 }
 
 /* The IPU of a leaf that nothing computes: its own sharding, else its first reader's. */
-uint32_t trm_program_ipu_for(const trm_program_builder *builder, uint32_t computation, trm_index i,
+uint32_t trm_program_ipu_for(const trm_program_draft *draft, uint32_t computation, trm_index i,
                              uint32_t leaf) {
-  const trm_placement *placements = builder->wishes[computation][i];
-  const trm_instruction *instruction = &builder->module->computations[computation].instructions[i];
-  const int32_t sharded = trm_program_sharded_ipu(builder->program, instruction->sharding);
+  const trm_placement *placements = draft->wishes[computation][i];
+  const trm_instruction *instruction = &draft->module->computations[computation].instructions[i];
+  const int32_t sharded = trm_program_sharded_ipu(draft->program, instruction->sharding);
   uint32_t ipu = sharded >= 0 ? (uint32_t)sharded : 0;
   if (sharded < 0 && placements != NULL && placements[leaf].ipu_plus_one > 0) {
     ipu = placements[leaf].ipu_plus_one - 1;
   }
-  return ipu < builder->program->num_ipus ? ipu : 0;
+  return ipu < draft->program->num_ipus ? ipu : 0;
 }
 
 /* A linear mapping, after the one before it, so that small arrays spread over the tiles. */
-static trm_mapping next_linear(trm_program_builder *builder, const trm_shape *shape, uint32_t ipu) {
-  const trm_mapping m = trm_mapping_linear(builder->target, shape, ipu, builder->next_tile[ipu]);
+static trm_mapping next_linear(trm_program_draft *draft, const trm_shape *shape, uint32_t ipu) {
+  const trm_mapping m = trm_mapping_linear(draft->target, shape, ipu, draft->next_tile[ipu]);
   if (m.parts > 0) {
-    builder->next_tile[ipu] = (builder->next_tile[ipu] + m.parts) % m.tiles;
+    draft->next_tile[ipu] = (draft->next_tile[ipu] + m.parts) % m.tiles;
   }
   return m;
 }
 
 /* Where a leaf that nothing has computed is allocated: inputs, constants, feeds. */
-trm_mapping trm_program_allocate(trm_program_builder *builder, uint32_t computation, trm_index i,
+trm_mapping trm_program_allocate(trm_program_draft *draft, uint32_t computation, trm_index i,
                                  uint32_t leaf, const trm_shape *shape, uint32_t ipu) {
-  const trm_tile_wish *wish = trm_program_wish_for(builder, computation, i, leaf);
+  const trm_tile_wish *wish = trm_program_wish_for(draft, computation, i, leaf);
   /* Always, so that what others wished to follow stays where it was. */
-  const trm_mapping linear = next_linear(builder, shape, ipu);
+  const trm_mapping linear = next_linear(draft, shape, ipu);
   if (wish == NULL || wish->mapping.ipu != ipu) return linear;
   return trm_mapping_like(&wish->mapping, shape->dtype);
 }
 
-trm_status trm_program_make_placements(trm_program_builder *builder, uint32_t computation,
-                                       trm_index i, int32_t leaves, trm_error *error) {
-  if (!builder->finding || builder->wishes[computation][i] != NULL) return TRM_OK;
-  builder->wishes[computation][i] =
-      ARENA_NEW(&builder->program->arena, trm_placement, (size_t)leaves + 1);
-  CHECK_MEMORY(builder->wishes[computation][i], "a program");
+trm_status trm_program_make_placements(trm_program_draft *draft, uint32_t computation, trm_index i,
+                                       int32_t leaves, trm_error *error) {
+  if (!draft->finding || draft->wishes[computation][i] != NULL) return TRM_OK;
+  draft->wishes[computation][i] =
+      ARENA_NEW(&draft->program->arena, trm_placement, (size_t)leaves + 1);
+  CHECK_MEMORY(draft->wishes[computation][i], "a program");
   return TRM_OK;
 }
 
-static trm_status walk_constant(trm_program_builder *builder, trm_program_scope *scope, trm_index i,
+static trm_status walk_constant(trm_program_draft *draft, trm_program_scope *scope, trm_index i,
                                 trm_error *error) {
-  const trm_instruction *instruction = trm_scope_at(builder, scope, i);
+  const trm_instruction *instruction = trm_scope_at(draft, scope, i);
   int32_t count;
-  TRY(new_leaves(builder, scope, i, &count, error));
-  TRY(trm_program_make_placements(builder, scope->computation, i, count, error));
+  TRY(new_leaves(draft, scope, i, &count, error));
+  TRY(trm_program_make_placements(draft, scope->computation, i, count, error));
   for (int32_t l = 0; l < count; ++l) {
     const trm_shape *shape = trm_shape_leaf(&instruction->shape, l);
     uint32_t source, variable;
-    TRY(trm_program_add_source(builder, scope->computation, i, &source, error));
-    const uint32_t ipu = trm_program_ipu_for(builder, scope->computation, i, (uint32_t)l);
+    TRY(trm_program_add_source(draft, scope->computation, i, &source, error));
+    const uint32_t ipu = trm_program_ipu_for(draft, scope->computation, i, (uint32_t)l);
     const trm_new_variable wanted = {
         .name = instruction->name,
         .source = source,
         .shape = shape,
-        .mapping = trm_program_allocate(builder, scope->computation, i, (uint32_t)l, shape, ipu),
+        .mapping = trm_program_allocate(draft, scope->computation, i, (uint32_t)l, shape, ipu),
         .category = TRM_CATEGORY_CONSTANT,
         .always_live = true};
-    TRY(trm_program_add_variable(builder, &wanted, &variable, error));
-    builder->variables.items[variable].leaf = (uint32_t)l;
-    builder->last_use.items[variable] = TRM_NEVER_DIES;
-    scope->leaves[i][l] = trm_value_plain(builder, variable);
+    TRY(trm_program_add_variable(draft, &wanted, &variable, error));
+    draft->variables.items[variable].leaf = (uint32_t)l;
+    draft->last_use.items[variable] = TRM_NEVER_DIES;
+    scope->leaves[i][l] = trm_value_plain(draft, variable);
     scope->leaves[i][l].is_constant = true;
     if (trm_shape_count(shape) == 1 && instruction->literal != NULL) {
       scope->leaves[i][l].scalar = instruction->literal->leaves[l];
@@ -140,31 +140,30 @@ static trm_status walk_constant(trm_program_builder *builder, trm_program_scope 
 }
 
 /* An array that is on another IPU is copied to this one, once for all that need it there. */
-static trm_status bring_to_ipu(trm_program_builder *builder, trm_value *value,
-                               const trm_shape *shape, uint32_t ipu, uint32_t source,
-                               trm_error *error) {
-  trm_program_note_reader(builder, value, ipu, source);
-  const trm_mapping *from = trm_value_mapping(builder, value);
+static trm_status bring_to_ipu(trm_program_draft *draft, trm_value *value, const trm_shape *shape,
+                               uint32_t ipu, uint32_t source, trm_error *error) {
+  trm_program_note_reader(draft, value, ipu, source);
+  const trm_mapping *from = trm_value_mapping(draft, value);
   if (value->variable == TRM_NO_INDEX || from->kind == TRM_MAPPING_NONE || from->ipu == ipu ||
       (value->is_constant && value->source_count <= 1)) {
     return TRM_OK;
   }
-  if (value->num_more == 0 && !value->is_view && builder->copies_of.count > value->variable) {
-    const uint32_t copy = builder->copies_of.items[value->variable];
-    if (copy != TRM_NO_INDEX && builder->variables.items[copy].mapping.ipu == ipu) {
-      *value = trm_value_plain(builder, copy);
+  if (value->num_more == 0 && !value->is_view && draft->copies_of.count > value->variable) {
+    const uint32_t copy = draft->copies_of.items[value->variable];
+    if (copy != TRM_NO_INDEX && draft->variables.items[copy].mapping.ipu == ipu) {
+      *value = trm_value_plain(draft, copy);
       return TRM_OK;
     }
   }
   trm_mapping to = *from;
   to.ipu = ipu;
   to.layout = trm_layout_combine(to.layout, ipu + 1);
-  if (value->is_view) to = next_linear(builder, shape, ipu);
+  if (value->is_view) to = next_linear(draft, shape, ipu);
   to.element_bytes = trm_tile_dtype_bytes(shape->dtype);
   const int64_t bytes = trm_most(1, value->source_count) * to.element_bytes;
-  const trm_target *target = builder->target;
+  const trm_target *target = draft->target;
   const double rate = target->ipu_link_bytes_per_second * target->ipu_link_efficiency;
-  trm_tile_cost cost = {.arena = &builder->program->arena};
+  trm_tile_cost cost = {.arena = &draft->program->arena};
   const trm_phase phase = {
       .kind = TRM_PHASE_GLOBAL_EXCHANGE,
       .name = "inter-ipu-copy",
@@ -186,43 +185,43 @@ static trm_status bring_to_ipu(trm_program_builder *builder, trm_value *value,
     status = trm_tile_add_copy(&request, &cost, "inter-ipu-copy", trm_mapping_worst_bytes(&to),
                                trm_mapping_total_bytes(&to), 8, to.parts, error);
   }
-  if (status == TRM_OK && !builder->finding) {
-    status = trm_program_add_cost(builder, &cost, source, ipu, &first, &last, &writes, error);
+  if (status == TRM_OK && !draft->finding) {
+    status = trm_program_add_cost(draft, &cost, source, ipu, &first, &last, &writes, error);
   }
   trm_tile_cost_free(&cost);
   TRY(status);
-  TRY(trm_program_touch(builder, value, error));
-  const trm_new_variable wanted = {.name = builder->variables.items[value->variable].name,
+  TRY(trm_program_touch(draft, value, error));
+  const trm_new_variable wanted = {.name = draft->variables.items[value->variable].name,
                                    .source = source,
                                    .shape = shape,
                                    .mapping = to,
                                    .category = TRM_CATEGORY_VARIABLE};
   uint32_t copy;
-  TRY(trm_program_add_variable(builder, &wanted, &copy, error));
-  builder->variables.items[copy].copied = shape;
-  builder->last_use.items[copy] = TRM_NEVER_DIES;
-  if (copy < builder->stage_uses.count) builder->stage_uses.items[copy].comes_in = true;
-  while (builder->copies_of.count <= value->variable) {
-    if (!VECTOR_PUSH(&builder->copies_of, TRM_NO_INDEX)) FAIL_NO_MEMORY("copies");
+  TRY(trm_program_add_variable(draft, &wanted, &copy, error));
+  draft->variables.items[copy].copied = shape;
+  draft->last_use.items[copy] = TRM_NEVER_DIES;
+  if (copy < draft->stage_uses.count) draft->stage_uses.items[copy].comes_in = true;
+  while (draft->copies_of.count <= value->variable) {
+    if (!VECTOR_PUSH(&draft->copies_of, TRM_NO_INDEX)) FAIL_NO_MEMORY("copies");
   }
   /* In a loop the copy is of this turn only. */
-  if (builder->loops.count == 0 && !value->is_view) {
-    builder->copies_of.items[value->variable] = copy;
+  if (draft->loops.count == 0 && !value->is_view) {
+    draft->copies_of.items[value->variable] = copy;
   }
-  *value = trm_value_plain(builder, copy);
+  *value = trm_value_plain(draft, copy);
   return TRM_OK;
 }
 
 /* The results of a cost: new variables, or operands written in place. */
-static trm_status make_results(trm_program_builder *builder, trm_program_scope *scope, trm_index i,
+static trm_status make_results(trm_program_draft *draft, trm_program_scope *scope, trm_index i,
                                const trm_tile_cost *cost, const trm_tile_request *request,
                                const trm_value *operands, uint32_t source, uint32_t writes,
                                trm_error *error) {
-  const trm_instruction *instruction = trm_scope_at(builder, scope, i);
+  const trm_instruction *instruction = trm_scope_at(draft, scope, i);
   int32_t count;
-  TRY(new_leaves(builder, scope, i, &count, error));
+  TRY(new_leaves(draft, scope, i, &count, error));
   const bool feed = trm_instruction_acts_as(instruction) == TRM_OP_INFEED;
-  if (feed) TRY(trm_program_make_placements(builder, scope->computation, i, count, error));
+  if (feed) TRY(trm_program_make_placements(draft, scope->computation, i, count, error));
   for (int32_t l = 0; l < count; ++l) {
     const trm_shape *shape = trm_shape_leaf(&instruction->shape, l);
     const trm_tile_result *result = &cost->results[l];
@@ -232,10 +231,10 @@ static trm_status make_results(trm_program_builder *builder, trm_program_scope *
         request->operands[result->in_place].dies && !request->operands[result->in_place].is_view;
     if (in_place) {
       variable = operands[result->in_place].variable;
-      if (variable < builder->copies_of.count) builder->copies_of.items[variable] = TRM_NO_INDEX;
+      if (variable < draft->copies_of.count) draft->copies_of.items[variable] = TRM_NO_INDEX;
     } else {
       trm_mapping mapping = result->mapping;
-      const trm_tile_wish *wish = trm_program_wish_for(builder, scope->computation, i, (uint32_t)l);
+      const trm_tile_wish *wish = trm_program_wish_for(draft, scope->computation, i, (uint32_t)l);
       if (feed && wish != NULL && wish->mapping.ipu == request->ipu) {
         mapping = trm_mapping_like(&wish->mapping, shape->dtype);
       }
@@ -244,120 +243,120 @@ static trm_status make_results(trm_program_builder *builder, trm_program_scope *
                                        .shape = shape,
                                        .mapping = mapping,
                                        .category = TRM_CATEGORY_VARIABLE};
-      TRY(trm_program_add_variable(builder, &wanted, &variable, error));
-      builder->variables.items[variable].leaf = (uint32_t)l;
-      builder->variables.items[variable].live = (trm_program_interval){writes, writes};
-      builder->variables.items[variable].is_remote =
-          trm_remote_is(builder, scope->computation, i, (uint32_t)l, shape);
+      TRY(trm_program_add_variable(draft, &wanted, &variable, error));
+      draft->variables.items[variable].leaf = (uint32_t)l;
+      draft->variables.items[variable].live = (trm_program_interval){writes, writes};
+      draft->variables.items[variable].is_remote =
+          trm_remote_is(draft, scope->computation, i, (uint32_t)l, shape);
       for (uint32_t k = 0; k < request->num_operands; ++k) {
         const trm_tile_operand *operand = &request->operands[k];
         if (!operand->is_view && operands[k].num_more == 0 &&
             operand->mapping.layout == mapping.layout && mapping.layout != 0 &&
             operands[k].variable != TRM_NO_INDEX &&
-            builder->variables.items[operands[k].variable].count == trm_shape_count(shape)) {
-          builder->follows.items[variable] = operands[k].variable;
+            draft->variables.items[operands[k].variable].count == trm_shape_count(shape)) {
+          draft->follows.items[variable] = operands[k].variable;
           break;
         }
       }
     }
-    builder->last_use.items[variable] = scope->last[i][l];
-    TRY(trm_program_touch_variable(builder, variable, error));
-    scope->leaves[i][l] = trm_value_plain(builder, variable);
+    draft->last_use.items[variable] = scope->last[i][l];
+    TRY(trm_program_touch_variable(draft, variable, error));
+    scope->leaves[i][l] = trm_value_plain(draft, variable);
     if (in_place) scope->leaves[i][l].contiguous = trm_shape_count(shape);
   }
   return TRM_OK;
 }
 
-static trm_status walk_family(trm_program_builder *builder, trm_program_scope *scope, trm_index i,
+static trm_status walk_family(trm_program_draft *draft, trm_program_scope *scope, trm_index i,
                               trm_error *error) {
-  const trm_instruction *instruction = trm_scope_at(builder, scope, i);
+  const trm_instruction *instruction = trm_scope_at(draft, scope, i);
   const uint32_t ipu = (uint32_t)scope->ipus[i];
   uint32_t count = 0, used = 0, source;
-  TRY(trm_program_add_source(builder, scope->computation, i, &source, error));
+  TRY(trm_program_add_source(draft, scope->computation, i, &source, error));
   for (uint32_t k = 0; k < instruction->num_operands; ++k) {
     count += (uint32_t)trm_shape_num_leaves(
-        &trm_scope_at(builder, scope, instruction->operands[k])->shape);
+        &trm_scope_at(draft, scope, instruction->operands[k])->shape);
   }
-  trm_value *values = ARENA_NEW(&builder->scratch, trm_value, (size_t)count + 1);
-  trm_tile_operand *operands = ARENA_NEW(&builder->scratch, trm_tile_operand, (size_t)count + 1);
+  trm_value *values = ARENA_NEW(&draft->scratch, trm_value, (size_t)count + 1);
+  trm_tile_operand *operands = ARENA_NEW(&draft->scratch, trm_tile_operand, (size_t)count + 1);
   if (values == NULL || operands == NULL) FAIL_NO_MEMORY("operands");
   for (uint32_t k = 0; k < instruction->num_operands; ++k) {
     const trm_index operand = instruction->operands[k];
-    const trm_shape *shape = &trm_scope_at(builder, scope, operand)->shape;
+    const trm_shape *shape = &trm_scope_at(draft, scope, operand)->shape;
     const int32_t leaves = trm_shape_num_leaves(shape);
     for (int32_t l = 0; l < leaves; ++l) {
       const trm_shape *leaf = trm_shape_leaf(shape, l);
       values[used] = scope->leaves[operand][l];
-      trm_remote_note_use(builder, instruction, &values[used]);
-      TRY(bring_to_ipu(builder, &values[used], leaf, ipu, source, error));
-      operands[used] = trm_value_operand(builder, &values[used], leaf, scope->position);
+      trm_remote_note_use(draft, instruction, &values[used]);
+      TRY(bring_to_ipu(draft, &values[used], leaf, ipu, source, error));
+      operands[used] = trm_value_operand(draft, &values[used], leaf, scope->position);
       ++used;
     }
   }
-  trm_tile_request request = {.target = builder->target,
-                              .options = trm_pipeline_options(builder, instruction),
-                              .module = builder->module,
-                              .computation = &builder->module->computations[scope->computation],
+  trm_tile_request request = {.target = draft->target,
+                              .options = trm_pipeline_options(draft, instruction),
+                              .module = draft->module,
+                              .computation = &draft->module->computations[scope->computation],
                               .instruction = instruction,
                               .num_operands = count,
                               .operands = operands,
                               .ipu = ipu,
-                              .next_tile = builder->next_tile[ipu],
-                              .plans = builder->plans,
-                              .roles = (trm_tile_role *const *)builder->roles};
+                              .next_tile = draft->next_tile[ipu],
+                              .plans = draft->plans,
+                              .roles = (trm_tile_role *const *)draft->roles};
   trm_tile_options io_options;
   trm_feed_way feed;
-  TRY(trm_io_tiles_choose(builder, &request, &io_options, &feed));
-  const uint32_t first_step = (uint32_t)builder->steps.count;
-  trm_tile_cost cost = {.arena = builder->finding ? &builder->scratch : &builder->program->arena};
+  TRY(trm_io_tiles_choose(draft, &request, &io_options, &feed));
+  const uint32_t first_step = (uint32_t)draft->steps.count;
+  trm_tile_cost cost = {.arena = draft->finding ? &draft->scratch : &draft->program->arena};
   const char *note;
   char text[512];
   trm_status status = trm_program_cost(&request, &cost, &note, error);
   if (status != TRM_OK) {
     trm_tile_cost_free(&cost);
     return trm_note(error, status, "while planning %s",
-                    trm_instruction_text(builder->module, instruction, text, sizeof text));
+                    trm_instruction_text(draft->module, instruction, text, sizeof text));
   }
   for (uint32_t w = 0; w < cost.num_wishes; ++w) {
-    trm_program_note_wish(builder, &values[cost.wishes[w].operand], &cost.wishes[w]);
+    trm_program_note_wish(draft, &values[cost.wishes[w].operand], &cost.wishes[w]);
   }
   if (note != NULL) {
     TRY_OR_GOTO(trm_program_add_note(
-                    builder, "custom call %s %s",
+                    draft, "custom call %s %s",
                     instruction->custom_call == NULL ? "" : instruction->custom_call->target, note),
                 done);
   }
-  builder->sources.items[source].plan = cost.plan;
-  builder->sources.items[source].note = cost.note;
+  draft->sources.items[source].plan = cost.plan;
+  draft->sources.items[source].note = cost.note;
   if (cost.note != NULL) {
-    const trm_program_source *s = &builder->sources.items[source];
-    TRY_OR_GOTO(trm_program_add_note(builder, "%s: %s",
+    const trm_program_source *s = &draft->sources.items[source];
+    TRY_OR_GOTO(trm_program_add_note(draft, "%s: %s",
                                      s->op_name[0] != '\0' ? s->op_name : s->hlo_name, cost.note),
                 done);
   }
   if (cost.num_results > 0 && cost.results[0].in_place < 0 && cost.results[0].mapping.parts > 0) {
     /* A linear result took its tiles. */
     const trm_mapping *m = &cost.results[0].mapping;
-    if (m->kind == TRM_MAPPING_LINEAR && m->first_tile == builder->next_tile[ipu]) {
-      builder->next_tile[ipu] = (m->first_tile + m->parts) % m->tiles;
+    if (m->kind == TRM_MAPPING_LINEAR && m->first_tile == draft->next_tile[ipu]) {
+      draft->next_tile[ipu] = (m->first_tile + m->parts) % m->tiles;
     }
   }
   uint32_t first = 0, last = 0, writes = 0;
-  if (!builder->finding) {
-    TRY_OR_GOTO(trm_remote_read(builder, values, count, source, ipu, error), done);
-    TRY_OR_GOTO(trm_program_add_cost(builder, &cost, source, ipu, &first, &last, &writes, error),
+  if (!draft->finding) {
+    TRY_OR_GOTO(trm_remote_read(draft, values, count, source, ipu, error), done);
+    TRY_OR_GOTO(trm_program_add_cost(draft, &cost, source, ipu, &first, &last, &writes, error),
                 done);
     const bool linear =
         instruction->opcode == TRM_OP_CONVOLUTION || instruction->opcode == TRM_OP_DOT;
     if (linear && last + 1 > first) writes = last; /* partial sums are temporaries until then */
   }
-  TRY_OR_GOTO(trm_io_tiles_place(builder, &request, feed, source, first_step, error), done);
+  TRY_OR_GOTO(trm_io_tiles_place(draft, &request, feed, source, first_step, error), done);
   for (uint32_t k = 0; k < count; ++k) {
-    TRY_OR_GOTO(trm_program_touch(builder, &values[k], error), done);
+    TRY_OR_GOTO(trm_program_touch(draft, &values[k], error), done);
   }
-  status = make_results(builder, scope, i, &cost, &request, values, source, writes, error);
+  status = make_results(draft, scope, i, &cost, &request, values, source, writes, error);
   if (status == TRM_OK) {
-    status = trm_remote_write(builder, values, count, scope->leaves[i],
+    status = trm_remote_write(draft, values, count, scope->leaves[i],
                               (size_t)trm_shape_num_leaves(&instruction->shape), first_step, source,
                               ipu, error);
   }
@@ -367,28 +366,28 @@ done:
 }
 
 /* What another instruction's compute set computes: a name of its operand of full size. */
-static trm_status walk_absorbed(trm_program_builder *builder, trm_program_scope *scope, trm_index i,
+static trm_status walk_absorbed(trm_program_draft *draft, trm_program_scope *scope, trm_index i,
                                 trm_error *error) {
-  const trm_instruction *instruction = trm_scope_at(builder, scope, i);
+  const trm_instruction *instruction = trm_scope_at(draft, scope, i);
   uint32_t best = 0;
   for (uint32_t k = instruction->num_operands; k-- > 0;) {
-    const trm_instruction *operand = trm_scope_at(builder, scope, instruction->operands[k]);
+    const trm_instruction *operand = trm_scope_at(draft, scope, instruction->operands[k]);
     if (operand->opcode != TRM_OP_BROADCAST && operand->opcode != TRM_OP_CONSTANT &&
         trm_shape_count(&operand->shape) == trm_shape_count(&instruction->shape)) {
       best = k;
     }
   }
   int32_t count;
-  TRY(new_leaves(builder, scope, i, &count, error));
+  TRY(new_leaves(draft, scope, i, &count, error));
   if (count > 0) scope->leaves[i][0] = scope->leaves[instruction->operands[best]][0];
   return TRM_OK;
 }
 
 /* Values with another name: tuples, barriers, the ends of asynchronous pairs. */
-static trm_status walk_name(trm_program_builder *builder, trm_program_scope *scope, trm_index i,
+static trm_status walk_name(trm_program_draft *draft, trm_program_scope *scope, trm_index i,
                             trm_error *error) {
-  const trm_instruction *instruction = trm_scope_at(builder, scope, i);
-  if (instruction->opcode == TRM_OP_CONSTANT) return walk_constant(builder, scope, i, error);
+  const trm_instruction *instruction = trm_scope_at(draft, scope, i);
+  if (instruction->opcode == TRM_OP_CONSTANT) return walk_constant(draft, scope, i, error);
   if (instruction->opcode == TRM_OP_PARAMETER) {
     scope->leaves[i] = (trm_value *)(uintptr_t)scope->parameters[instruction->number];
     return TRM_OK;
@@ -396,15 +395,15 @@ static trm_status walk_name(trm_program_builder *builder, trm_program_scope *sco
   if (instruction->opcode == TRM_OP_GET_TUPLE_ELEMENT) {
     scope->leaves[i] =
         scope->leaves[instruction->operands[0]] +
-        trm_shape_leaf_offset(&trm_scope_at(builder, scope, instruction->operands[0])->shape,
+        trm_shape_leaf_offset(&trm_scope_at(draft, scope, instruction->operands[0])->shape,
                               (int32_t)instruction->number);
     return TRM_OK;
   }
   int32_t count, used = 0;
-  TRY(new_leaves(builder, scope, i, &count, error));
+  TRY(new_leaves(draft, scope, i, &count, error));
   for (uint32_t k = 0; k < instruction->num_operands && used < count; ++k) {
     const trm_index operand = instruction->operands[k];
-    const int32_t leaves = trm_shape_num_leaves(&trm_scope_at(builder, scope, operand)->shape);
+    const int32_t leaves = trm_shape_num_leaves(&trm_scope_at(draft, scope, operand)->shape);
     for (int32_t l = 0; l < leaves && used < count; ++l) {
       scope->leaves[i][used++] = scope->leaves[operand][l];
     }
@@ -412,93 +411,92 @@ static trm_status walk_name(trm_program_builder *builder, trm_program_scope *sco
   return TRM_OK;
 }
 
-static trm_status walk_instruction(trm_program_builder *builder, trm_program_scope *scope,
-                                   trm_index i, trm_error *error) {
-  const trm_instruction *instruction = trm_scope_at(builder, scope, i);
-  scope->ipus[i] = ipu_of(builder, scope, i, &scope->is_explicit[i]);
-  builder->stage = trm_pipeline_stage_of(builder, instruction, (uint32_t)scope->ipus[i]);
-  const trm_computation *computation = &builder->module->computations[scope->computation];
-  switch (trm_program_cost_class(builder->module, computation, instruction)) {
-    case TRM_COST_NONE: return walk_name(builder, scope, i, error);
+static trm_status walk_instruction(trm_program_draft *draft, trm_program_scope *scope, trm_index i,
+                                   trm_error *error) {
+  const trm_instruction *instruction = trm_scope_at(draft, scope, i);
+  scope->ipus[i] = ipu_of(draft, scope, i, &scope->is_explicit[i]);
+  draft->stage = trm_pipeline_stage_of(draft, instruction, (uint32_t)scope->ipus[i]);
+  const trm_computation *computation = &draft->module->computations[scope->computation];
+  switch (trm_program_cost_class(draft->module, computation, instruction)) {
+    case TRM_COST_NONE: return walk_name(draft, scope, i, error);
     case TRM_COST_VIEW: {
       int32_t count;
-      TRY(new_leaves(builder, scope, i, &count, error));
+      TRY(new_leaves(draft, scope, i, &count, error));
       if (count == 0 || instruction->num_operands == 0) return TRM_OK;
       if (instruction->opcode == TRM_OP_CONCATENATE && instruction->num_operands > 1) {
         uint32_t sources = 0, source;
         for (uint32_t k = 0; k < instruction->num_operands; ++k) {
           const trm_index operand = instruction->operands[k];
           sources += 1 + scope->leaves[operand]->num_more;
-          TRY(trm_program_add_source(builder, scope->computation, i, &source, error));
-          TRY(bring_to_ipu(builder, scope->leaves[operand],
-                           &trm_scope_at(builder, scope, operand)->shape, (uint32_t)scope->ipus[i],
+          TRY(trm_program_add_source(draft, scope->computation, i, &source, error));
+          TRY(bring_to_ipu(draft, scope->leaves[operand],
+                           &trm_scope_at(draft, scope, operand)->shape, (uint32_t)scope->ipus[i],
                            source, error));
         }
-        if (sources > 64) return walk_family(builder, scope, i, error);
+        if (sources > 64) return walk_family(draft, scope, i, error);
       }
-      return trm_program_view(builder, scope, i, &scope->leaves[i][0], error);
+      return trm_program_view(draft, scope, i, &scope->leaves[i][0], error);
     }
     case TRM_COST_CONTROL:
       if (instruction->opcode == TRM_OP_WHILE) {
-        return trm_program_walk_while(builder, scope, i, error);
+        return trm_program_walk_while(draft, scope, i, error);
       }
-      return trm_program_walk_conditional(builder, scope, i, error);
+      return trm_program_walk_conditional(draft, scope, i, error);
     case TRM_COST_FAMILY: break;
   }
-  if (builder->roles[scope->computation][i].is_absorbed) {
-    return walk_absorbed(builder, scope, i, error);
+  if (draft->roles[scope->computation][i].is_absorbed) {
+    return walk_absorbed(draft, scope, i, error);
   }
-  return walk_family(builder, scope, i, error);
+  return walk_family(draft, scope, i, error);
 }
 
-trm_status trm_program_walk(trm_program_builder *builder, uint32_t computation,
+trm_status trm_program_walk(trm_program_draft *draft, uint32_t computation,
                             const trm_value *const *parameters, const bool *const *owned,
                             const trm_value **out_root, trm_error *error) {
-  if (builder->depth >= TRM_PROGRAM_MAX_DEPTH) {
+  if (draft->depth >= TRM_PROGRAM_MAX_DEPTH) {
     FAIL(UNIMPLEMENTED, "loops and conditionals are nested more than %d deep",
          TRM_PROGRAM_MAX_DEPTH);
   }
-  const trm_computation *c = &builder->module->computations[computation];
+  const trm_computation *c = &draft->module->computations[computation];
   const uint32_t count = c->num_instructions;
-  builder->walked += (uint64_t)count + 1;
-  if (builder->walked > 2 * max_instructions) {
+  draft->walked += (uint64_t)count + 1;
+  if (draft->walked > 2 * max_instructions) {
     FAIL(RESOURCE_EXHAUSTED,
          "the program has more than %" PRIu64 " instructions when the "
          "computations of its loops and conditionals are written out",
          max_instructions);
   }
-  if (builder->orders[computation] == NULL) {
-    TRY(trm_program_schedule(builder->module, computation,
-                             trm_order_kind_of(&builder->program->options),
-                             &builder->program->arena, &builder->orders[computation], error));
+  if (draft->orders[computation] == NULL) {
+    TRY(trm_program_order(draft->module, computation, trm_order_kind_of(&draft->program->options),
+                          &draft->program->arena, &draft->orders[computation], error));
   }
-  const uint32_t *order = builder->orders[computation];
+  const uint32_t *order = draft->orders[computation];
   trm_program_scope scope = {.computation = computation, .parameters = parameters};
-  scope.leaves = ARENA_NEW(&builder->scratch, trm_value *, (size_t)count + 1);
-  scope.ipus = ARENA_NEW(&builder->scratch, int32_t, (size_t)count + 1);
-  scope.last = ARENA_NEW(&builder->scratch, uint32_t *, (size_t)count + 1);
-  scope.is_explicit = ARENA_NEW(&builder->scratch, bool, (size_t)count + 1);
+  scope.leaves = ARENA_NEW(&draft->scratch, trm_value *, (size_t)count + 1);
+  scope.ipus = ARENA_NEW(&draft->scratch, int32_t, (size_t)count + 1);
+  scope.last = ARENA_NEW(&draft->scratch, uint32_t *, (size_t)count + 1);
+  scope.is_explicit = ARENA_NEW(&draft->scratch, bool, (size_t)count + 1);
   if (scope.leaves == NULL || scope.is_explicit == NULL || scope.ipus == NULL ||
       scope.last == NULL) {
     FAIL_NO_MEMORY("values");
   }
-  TRY(trm_program_find_last_uses(builder, &scope, order, error));
+  TRY(trm_program_find_last_uses(draft, &scope, order, error));
   for (uint32_t p = 0; p < c->num_parameters; ++p) {
     const trm_index i = c->parameters[p];
     const int32_t leaves = trm_shape_num_leaves(&c->instructions[i].shape);
     for (int32_t l = 0; l < leaves; ++l) {
       const uint32_t variable = parameters[p][l].variable;
       if (variable == TRM_NO_INDEX) continue;
-      builder->last_use.items[variable] = owned[p][l] ? scope.last[i][l] : TRM_NEVER_DIES;
+      draft->last_use.items[variable] = owned[p][l] ? scope.last[i][l] : TRM_NEVER_DIES;
     }
   }
-  ++builder->depth;
+  ++draft->depth;
   trm_status status = TRM_OK;
   for (uint32_t p = 0; p < count && status == TRM_OK; ++p) {
     scope.position = p;
-    status = walk_instruction(builder, &scope, order[p], error);
+    status = walk_instruction(draft, &scope, order[p], error);
   }
-  --builder->depth;
+  --draft->depth;
   if (status == TRM_OK) *out_root = scope.leaves[c->root];
   return status;
 }

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "program/builder.h"
+#include "program/draft.h"
 
 typedef struct graph {
   const trm_module *module;
@@ -327,8 +327,8 @@ static bool order_late(const graph *g, trm_arena *arena, uint32_t *order) {
   return true;
 }
 
-trm_status trm_program_schedule(const trm_module *module, uint32_t computation, trm_order_kind kind,
-                                trm_arena *arena, uint32_t **out_order, trm_error *error) {
+trm_status trm_program_order(const trm_module *module, uint32_t computation, trm_order_kind kind,
+                             trm_arena *arena, uint32_t **out_order, trm_error *error) {
   const trm_computation *c = &module->computations[computation];
   uint32_t *best = ARENA_NEW(arena, uint32_t, (size_t)c->num_instructions + 1);
   CHECK_MEMORY(best, "a schedule");

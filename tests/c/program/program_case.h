@@ -16,8 +16,8 @@
 #include "target/target.h"
 
 /* Plans HLO text (through the passes) for a preset; any failure is the test's. */
-static inline trm_program *plan_text(const char *text, const char *machine,
-                                     const trm_program_options *options) {
+static inline trm_program *make_program(const char *text, const char *machine,
+                                        const trm_program_options *options) {
   trm_error error;
   trm_module *module = NULL;
   trm_target *target = NULL;

@@ -1,7 +1,7 @@
-/* What a compiled strip program is made of: written by strip_compile.c and strip_place.c, run by
+/* What compiled strip code is made of: written by strip_compile.c and strip_place.c, run by
  * strip.c. */
-#ifndef TREMULA_OPS_ELEMENTWISE_STRIP_PROGRAM_H_
-#define TREMULA_OPS_ELEMENTWISE_STRIP_PROGRAM_H_
+#ifndef TREMULA_OPS_ELEMENTWISE_STRIP_CODE_H_
+#define TREMULA_OPS_ELEMENTWISE_STRIP_CODE_H_
 
 #include "ops/elementwise/strip.h"
 #include "ops/elementwise/vector.h"
@@ -14,7 +14,7 @@ typedef enum strip_slot_kind {
   SLOT_TEMPORARY /* a stage's result, at `offset` of the scratch */
 } strip_slot_kind;
 
-/* A place that steps read and write; a run keeps one pointer for each. */
+/* A place that operations read and write; a run keeps one pointer for each. */
 typedef struct strip_slot {
   strip_slot_kind kind;
   bool moves; /* advances with the strips; otherwise points to the start */
@@ -26,8 +26,8 @@ typedef struct strip_slot {
   size_t offset;
 } strip_slot;
 
-/* How a step loads what is not in order: element i of the index space, decoded over dims, is at
- * base + sum of index * stride. With is_iota the value is index[0] itself (as S64). */
+/* How an operation loads what is not in order: element i of the index space, decoded over dims, is
+ * at base + sum of index * stride. With is_iota the value is index[0] itself (as S64). */
 typedef struct strip_access {
   uint32_t source; /* slot */
   int32_t rank;
@@ -35,24 +35,24 @@ typedef struct strip_access {
   int64_t base, dims[TRM_MAX_RANK], strides[TRM_MAX_RANK];
 } strip_access;
 
-typedef struct strip_step {
+typedef struct strip_operation {
   trm_vector_fn function; /* NULL: load by access */
   const strip_access *access;
   uint32_t out, in[3];
-} strip_step;
+} strip_operation;
 
 typedef struct strip_stage {
   int64_t count, strip; /* elements of the index space and of one strip */
-  uint32_t num_slots, num_fills, num_steps, num_moving;
+  uint32_t num_slots, num_fills, num_operations, num_moving;
   strip_slot *slots;
-  uint32_t *moving;         /* slots that move */
-  strip_step *fills;        /* once a thread */
-  strip_step *steps;        /* each strip */
-  size_t file_bytes;        /* of one thread: the pointers, then the registers */
-  size_t bytes_per_element; /* read, written and worked on: to choose the number of threads */
+  uint32_t *moving;            /* slots that move */
+  strip_operation *fills;      /* once a thread */
+  strip_operation *operations; /* each strip */
+  size_t file_bytes;           /* of one thread: the pointers, then the registers */
+  size_t bytes_per_element;    /* read, written and worked on: to choose the number of threads */
 } strip_stage;
 
-struct trm_strip_program {
+struct trm_strip_code {
   const trm_vector_ops *ops;
   uint32_t num_stages;
   strip_stage *stages;                /* in order of running */
@@ -61,15 +61,14 @@ struct trm_strip_program {
   uint32_t in_place_operands;
 };
 
-/* Makes one step of two float32 steps where nothing else reads what is between them; returns the
- * new number of steps (strip_pairs.c). */
-size_t trm_strip_merge_pairs(const trm_vector_ops *ops, const strip_slot *slots, strip_step *steps,
-                             size_t num_steps);
+/* Makes one operation of two float32 operations where nothing else reads what is between them;
+ * returns the new number of operations (strip_pairs.c). */
+size_t trm_strip_merge_pairs(const trm_vector_ops *ops, const strip_slot *slots,
+                             strip_operation *operations, size_t num_operations);
 
 /* With is_function, parameters and results are arrays of any length instead of scalars. */
 trm_status trm_strip_compile_any(const trm_computation *computation, bool is_function,
                                  trm_half_overflow half_overflow, trm_arena *arena,
-                                 trm_strip_program **out_program, bool *out_supported,
-                                 trm_error *error);
+                                 trm_strip_code **out_code, bool *out_supported, trm_error *error);
 
-#endif /* TREMULA_OPS_ELEMENTWISE_STRIP_PROGRAM_H_ */
+#endif /* TREMULA_OPS_ELEMENTWISE_STRIP_CODE_H_ */
