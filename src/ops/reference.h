@@ -103,16 +103,16 @@ bool trm_complex_op_exists(trm_opcode opcode);
 
 /* ---- Scalar computations -------------------------------------------------------------------- */
 
-typedef struct trm_evaluator_step {
+typedef struct trm_evaluator_operation {
   trm_scalar_op op;
   uint32_t operands[3], result; /* slots */
-} trm_evaluator_step;
+} trm_evaluator_operation;
 
 /* A computation of scalars, flattened: calls are inlined, tuples resolved. Slots 0.. are the
  * parameters' leaves. */
 typedef struct trm_evaluator {
-  uint32_t num_parameters, num_results, num_slots, num_steps, num_constants;
-  trm_evaluator_step *steps;
+  uint32_t num_parameters, num_results, num_slots, num_operations, num_constants;
+  trm_evaluator_operation *operations;
   uint32_t *constant_slots;
   trm_value *constants;
   uint32_t *results;

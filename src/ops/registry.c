@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "ops/kernel.h"
-#include "ops/linear/linear_reference.h"
+#include "ops/linear/reference_linear.h"
 #include "ops/reference.h"
 
 typedef struct kernel_creators {

@@ -1,8 +1,8 @@
 /* Fast kernels of the opcodes that move slices to or from places told by other operands. A slice
- * (or a window of updates) is one move, planned when the kernel is made; a run finds the bases. */
+ * (or a window of updates) is one move, made with the kernel; a run finds the bases. */
 #include <string.h>
 
-#include "ops/data/fast.h"
+#include "ops/data/fast_data.h"
 #include "ops/elementwise/strip.h"
 #include "ops/threads.h"
 
@@ -102,7 +102,7 @@ static trm_status create_slice(const trm_kernel_request *request, trm_kernel *ou
         trm_operand_shape(request, state->first + (state->is_vector ? 0 : (uint32_t)d))->dtype;
     if (!is_integer(state->dtypes[d])) return TRM_OK;
   }
-  trm_move_plan(large->rank, small->dims, updates ? state->strides : dense,
+  trm_move_make(large->rank, small->dims, updates ? state->strides : dense,
                 updates ? dense : state->strides, trm_dtype_size(large->dtype), &state->move);
   *out_supported = true;
   *out_kernel = (trm_kernel){.name = updates ? "fast.dynamic-update-slice" : "fast.dynamic-slice",
@@ -267,7 +267,7 @@ static trm_status create_gather(const trm_kernel_request *request, trm_kernel *o
     to[rank] = result_strides[gather->offset_dims.items[rank]];
     ++rank;
   }
-  trm_move_plan(rank, dims, to, from, trm_dtype_size(operand->dtype), &state->move);
+  trm_move_make(rank, dims, to, from, trm_dtype_size(operand->dtype), &state->move);
   *out_supported = true;
   *out_kernel = (trm_kernel){.name = "fast.gather", .state = state, .run = run_gather};
   return TRM_OK;

@@ -1,4 +1,4 @@
-/* Plans and runs moves (fast_move.h). */
+/* Makes and runs moves (fast_move.h). */
 #include "ops/data/fast_move.h"
 
 #include <string.h>
@@ -38,7 +38,7 @@ static void move_dimension(trm_move *move, int32_t d, int32_t where) {
   move->dims[where] = dim, move->to[where] = to, move->from[where] = from;
 }
 
-void trm_move_plan(int32_t rank, const int64_t *dims, const int64_t *to, const int64_t *from,
+void trm_move_make(int32_t rank, const int64_t *dims, const int64_t *to, const int64_t *from,
                    size_t element_bytes, trm_move *out_move) {
   trm_move move = {.log2_size = (uint8_t)__builtin_ctzll(element_bytes), .rank = rank, .count = 1};
   for (int32_t d = 0; d < rank; ++d) {

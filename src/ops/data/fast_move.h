@@ -1,5 +1,5 @@
 /* Moving a block of elements from one strided place to another: what every fast kernel of the data
- * family comes down to. A move is planned once and run with different bases. */
+ * family comes down to. A move is made once and run with different bases. */
 #ifndef TREMULA_OPS_DATA_FAST_MOVE_H_
 #define TREMULA_OPS_DATA_FAST_MOVE_H_
 
@@ -25,7 +25,7 @@ typedef struct trm_move {
 } trm_move;
 
 /* element_bytes is 1, 2, 4 or 8. `to` must not overlap itself. */
-void trm_move_plan(int32_t rank, const int64_t *dims, const int64_t *to, const int64_t *from,
+void trm_move_make(int32_t rank, const int64_t *dims, const int64_t *to, const int64_t *from,
                    size_t element_bytes, trm_move *out_move);
 /* to and from point to the block's first elements. With may_thread, large moves use threads. */
 void trm_move_run(const trm_move *move, void *to, const void *from, bool may_thread);

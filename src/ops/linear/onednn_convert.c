@@ -2,7 +2,7 @@
  * AVX-512) give the bits of base/half.h, except that a NaN's payload may differ in nothing: both
  * quieten and keep the upper bits. */
 #include "base/half.h"
-#include "ops/linear/onednn_program.h"
+#include "ops/linear/onednn_sequence.h"
 #include "ops/threads.h"
 
 /* An array shorter than this is not worth waking the other threads. */

@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "ops/linear/grouped_convolution.h"
-#include "ops/linear/onednn_program.h"
+#include "ops/linear/onednn_sequence.h"
 
 #define MAX_SPATIAL 3
 
@@ -211,7 +211,7 @@ static bool restate(const trm_kernel_request *request, problem *p) {
 /* ---- Building -------------------------------------------------------------------------------- */
 
 typedef struct builder {
-  trm_onednn_program *program;
+  trm_onednn_sequence *sequence;
   problem p;
   trm_onednn_place x, w, y; /* float32 arrays as HLO lays them, then as described */
   const_dnnl_memory_desc_t x_user, y_user, w_user;  /* as HLO lays them */
@@ -235,10 +235,10 @@ static trm_status describe_data(builder *b, const layout *a, int64_t channels, c
   dense[0] = stride;
   bool is_dense = true;
   for (int i = 0; i < rank; ++i) is_dense = is_dense && (dims[i] == 1 || strides[i] == dense[i]);
-  TRY(trm_onednn_describe(b->program, rank, dims, dense, out_plain, error));
+  TRY(trm_onednn_describe(b->sequence, rank, dims, dense, out_plain, error));
   *out_user = *out_plain;
   if (is_dense) return TRM_OK;
-  return trm_onednn_describe(b->program, rank, dims, strides, out_user, error);
+  return trm_onednn_describe(b->sequence, rank, dims, strides, out_user, error);
 }
 
 /* Whether the weights must be copied by ourselves: stored from the end, which oneDNN cannot say. */
@@ -278,8 +278,8 @@ static trm_status describe_weights(builder *b, const layout *w, trm_error *error
   dims[r] = p->out_channels, strides[r++] = w->outer;
   dims[r] = p->in_channels, strides[r++] = w->inner;
   for (int i = 0; i < p->spatial; ++i) dims[r] = p->k_size[i], strides[r++] = w->spatial[i];
-  TRY(trm_onednn_describe(b->program, r, dims, strides, &b->w_user, error));
-  return trm_onednn_describe_any(b->program, r, dims, &b->w_any, error);
+  TRY(trm_onednn_describe(b->sequence, r, dims, strides, &b->w_user, error));
+  return trm_onednn_describe_any(b->sequence, r, dims, &b->w_any, error);
 }
 
 static trm_status create_descs(builder *b, trm_error *error) {
@@ -322,8 +322,8 @@ static trm_status add_input_reorder(builder *b, const_dnnl_memory_desc_t user,
                                     const_dnnl_memory_desc_t plain, trm_onednn_place *place,
                                     trm_error *error) {
   if (user == plain) return TRM_OK;
-  const trm_onednn_place to = trm_onednn_scratch(b->program, dnnl_memory_desc_get_size(plain));
-  TRY(trm_onednn_add_reorder(b->program, user, *place, plain, to, error));
+  const trm_onednn_place to = trm_onednn_scratch(b->sequence, dnnl_memory_desc_get_size(plain));
+  TRY(trm_onednn_add_reorder(b->sequence, user, *place, plain, to, error));
   *place = to;
   return TRM_OK;
 }
@@ -333,25 +333,25 @@ static trm_status add_input_reorder(builder *b, const_dnnl_memory_desc_t user,
 static trm_status add_weight_packing(builder *b, trm_dtype dtype, bool may_repeat,
                                      const trm_onednn_copy *copy, const_dnnl_memory_desc_t packed,
                                      trm_error *error) {
-  trm_onednn_program *program = b->program;
+  trm_onednn_sequence *sequence = b->sequence;
   const size_t bytes = dnnl_memory_desc_get_size(packed);
   const bool is_plain = dnnl_memory_desc_equal(packed, b->w_user) != 0;
   if (is_plain && copy == NULL && dtype == TRM_F32) return TRM_OK;
   const trm_onednn_place kept =
-      may_repeat ? trm_onednn_persistent(program, bytes) : trm_onednn_scratch(program, bytes);
-  if (may_repeat) trm_onednn_pack_begin(program, 1);
-  TRY(trm_onednn_add_widen(program, dtype, b->p.w.count, false, &b->w, error));
+      may_repeat ? trm_onednn_persistent(sequence, bytes) : trm_onednn_scratch(sequence, bytes);
+  if (may_repeat) trm_onednn_pack_begin(sequence, 1);
+  TRY(trm_onednn_add_widen(sequence, dtype, b->p.w.count, false, &b->w, error));
   if (copy != NULL) {
     const size_t copy_bytes = (size_t)b->p.w.count * sizeof(float);
-    const trm_onednn_place to = is_plain ? kept : trm_onednn_scratch(program, copy_bytes);
-    TRY(trm_onednn_add_copy(program, copy, b->w, to, error));
+    const trm_onednn_place to = is_plain ? kept : trm_onednn_scratch(sequence, copy_bytes);
+    TRY(trm_onednn_add_copy(sequence, copy, b->w, to, error));
     b->w = to;
   }
   if (!is_plain || copy == NULL) {
-    TRY(trm_onednn_add_reorder(program, b->w_user, b->w, packed, kept, error));
+    TRY(trm_onednn_add_reorder(sequence, b->w_user, b->w, packed, kept, error));
   }
   b->w = kept;
-  trm_onednn_pack_end(program);
+  trm_onednn_pack_end(sequence);
   return TRM_OK;
 }
 
@@ -374,7 +374,7 @@ static trm_status add_convolution(builder *b, const trm_kernel_request *request,
               : (trm_onednn_argument){DNNL_ARG_SRC, b->x_plain, b->x},
       {DNNL_ARG_WEIGHTS, packed, b->w},
       {is_data ? DNNL_ARG_DIFF_SRC : DNNL_ARG_DST, is_data ? b->x_plain : b->y_plain, to}};
-  return trm_onednn_add_primitive(b->program, b->desc, arguments, 3, error);
+  return trm_onednn_add_primitive(b->sequence, b->desc, arguments, 3, error);
 }
 
 /* The primitive of a weight gradient, to b->w. */
@@ -385,13 +385,13 @@ static trm_status add_weight_gradient(builder *b, trm_error *error) {
       dnnl_primitive_desc_query_md(b->desc, dnnl_query_diff_weights_md, 0);
   const bool is_plain = dnnl_memory_desc_equal(packed, b->w_user) != 0;
   const trm_onednn_place to =
-      is_plain ? b->w : trm_onednn_scratch(b->program, dnnl_memory_desc_get_size(packed));
+      is_plain ? b->w : trm_onednn_scratch(b->sequence, dnnl_memory_desc_get_size(packed));
   const trm_onednn_argument arguments[] = {{DNNL_ARG_SRC, b->x_plain, b->x},
                                            {DNNL_ARG_DIFF_DST, b->y_plain, b->y},
                                            {DNNL_ARG_DIFF_WEIGHTS, packed, to}};
-  TRY(trm_onednn_add_primitive(b->program, b->desc, arguments, 3, error));
+  TRY(trm_onednn_add_primitive(b->sequence, b->desc, arguments, 3, error));
   if (is_plain) return TRM_OK;
-  return trm_onednn_add_reorder(b->program, packed, to, b->w_user, b->w, error);
+  return trm_onednn_add_reorder(b->sequence, packed, to, b->w_user, b->w, error);
 }
 
 /* ---- Thin groups ----------------------------------------------------------------------------- */
@@ -448,7 +448,7 @@ static void plan_thin_copy(const problem *p, const trm_grouped_convolution *thin
 static trm_status add_thin(builder *b, const trm_kernel_request *request,
                            const trm_grouped_convolution *thin, trm_onednn_place to,
                            trm_error *error) {
-  trm_onednn_program *program = b->program;
+  trm_onednn_sequence *sequence = b->sequence;
   const problem *p = &b->p;
   const trm_grouped_convolution *own = trm_arena_copy(request->arena, thin, sizeof *thin);
   CHECK_MEMORY(own, "a grouped convolution");
@@ -457,24 +457,24 @@ static trm_status add_thin(builder *b, const trm_kernel_request *request,
   const size_t bytes = (size_t)p->w.count * sizeof(float);
   if (p->kind == BACKWARD_WEIGHTS) {
     const size_t parts = (size_t)trm_grouped_convolution_partial_sums(thin);
-    const trm_onednn_place packed = trm_onednn_scratch(program, parts * bytes);
-    TRY(trm_onednn_add_function(program, trm_grouped_convolution_backward_weights, own, b->x, b->y,
+    const trm_onednn_place packed = trm_onednn_scratch(sequence, parts * bytes);
+    TRY(trm_onednn_add_function(sequence, trm_grouped_convolution_backward_weights, own, b->x, b->y,
                                 packed, error));
     trm_onednn_copy back = copy;
     memcpy(back.from_strides, copy.to_strides, sizeof back.from_strides);
     memcpy(back.to_strides, copy.from_strides, sizeof back.to_strides);
     back.from_start = 0;
-    return trm_onednn_add_copy(program, &back, packed, b->w, error);
+    return trm_onednn_add_copy(sequence, &back, packed, b->w, error);
   }
   const bool may_repeat = trm_onednn_may_repeat(request, 1);
   const trm_onednn_place kept =
-      may_repeat ? trm_onednn_persistent(program, bytes) : trm_onednn_scratch(program, bytes);
-  if (may_repeat) trm_onednn_pack_begin(program, 1);
-  TRY(trm_onednn_add_widen(program, trm_operand_shape(request, 1)->dtype, p->w.count, false, &b->w,
+      may_repeat ? trm_onednn_persistent(sequence, bytes) : trm_onednn_scratch(sequence, bytes);
+  if (may_repeat) trm_onednn_pack_begin(sequence, 1);
+  TRY(trm_onednn_add_widen(sequence, trm_operand_shape(request, 1)->dtype, p->w.count, false, &b->w,
                            error));
-  TRY(trm_onednn_add_copy(program, &copy, b->w, kept, error));
-  trm_onednn_pack_end(program);
-  return trm_onednn_add_function(program, trm_grouped_convolution_forward, own,
+  TRY(trm_onednn_add_copy(sequence, &copy, b->w, kept, error));
+  trm_onednn_pack_end(sequence);
+  return trm_onednn_add_function(sequence, trm_grouped_convolution_forward, own,
                                  p->kind == FORWARD ? b->x : b->y, kept, to, error);
 }
 
@@ -490,7 +490,7 @@ static void run_clear(const void *data, const void *a, const void *b, void *out)
 }
 
 static trm_status add_steps(builder *b, const trm_kernel_request *request, trm_error *error) {
-  trm_onednn_program *program = b->program;
+  trm_onednn_sequence *sequence = b->sequence;
   problem *p = &b->p;
   TRY(describe_data(b, &p->x, p->groups * p->in_channels, p->x_size, &b->x_user, &b->x_plain,
                     error));
@@ -503,20 +503,20 @@ static trm_status add_steps(builder *b, const trm_kernel_request *request, trm_e
   const int64_t result_count = trm_shape_count(&request->instruction->shape);
   trm_onednn_place result = trm_onednn_result(0);
   if (dtype != TRM_F32) {
-    result = trm_onednn_scratch(program, (size_t)result_count * sizeof(float));
+    result = trm_onednn_scratch(sequence, (size_t)result_count * sizeof(float));
   }
   const bool is_data = p->kind == BACKWARD_DATA, is_weights = p->kind == BACKWARD_WEIGHTS;
   b->x = is_data ? result : trm_onednn_operand(0, 0);
   b->y = is_data ? trm_onednn_operand(0, 0) : is_weights ? trm_onednn_operand(1, 0) : result;
   b->w = is_weights ? result : trm_onednn_operand(1, 0);
   if (!is_data) {
-    TRY(trm_onednn_add_widen(program, trm_operand_shape(request, 0)->dtype, p->x.count, false,
+    TRY(trm_onednn_add_widen(sequence, trm_operand_shape(request, 0)->dtype, p->x.count, false,
                              &b->x, error));
   }
   b->x.offset += (size_t)p->x.start * sizeof(float);
   if (!is_data) TRY(add_input_reorder(b, b->x_user, b->x_plain, &b->x, error));
   if (is_data || is_weights) {
-    TRY(trm_onednn_add_widen(program, trm_operand_shape(request, is_data ? 0 : 1)->dtype,
+    TRY(trm_onednn_add_widen(sequence, trm_operand_shape(request, is_data ? 0 : 1)->dtype,
                              p->y.count, false, &b->y, error));
     TRY(add_input_reorder(b, b->y_user, b->y_plain, &b->y, error));
   }
@@ -529,19 +529,19 @@ static trm_status add_steps(builder *b, const trm_kernel_request *request, trm_e
       clearing *clear = ARENA_NEW(request->arena, clearing, 1);
       CHECK_MEMORY(clear, "a oneDNN kernel");
       clear->bytes = (size_t)result_count * sizeof(float);
-      TRY(trm_onednn_add_function(program, run_clear, clear, result, result, result, error));
+      TRY(trm_onednn_add_function(sequence, run_clear, clear, result, result, result, error));
     }
     const_dnnl_memory_desc_t user = is_data ? b->x_user : b->y_user;
     const_dnnl_memory_desc_t plain = is_data ? b->x_plain : b->y_plain;
     const trm_onednn_place home = is_data ? b->x : b->y;
     const trm_onednn_place to =
-        user == plain ? home : trm_onednn_scratch(program, dnnl_memory_desc_get_size(plain));
+        user == plain ? home : trm_onednn_scratch(sequence, dnnl_memory_desc_get_size(plain));
     if (is_thin) TRY(add_thin(b, request, &thin, to, error));
     else TRY(add_convolution(b, request, to, error));
-    if (user != plain) TRY(trm_onednn_add_reorder(program, plain, to, user, home, error));
+    if (user != plain) TRY(trm_onednn_add_reorder(sequence, plain, to, user, home, error));
   }
   if (dtype == TRM_F32) return TRM_OK;
-  return trm_onednn_add_narrow(program, dtype, result_count, result, error);
+  return trm_onednn_add_narrow(sequence, dtype, result_count, result, error);
 }
 
 /* As bytes touched; four operations cost what a byte does. */
@@ -569,7 +569,7 @@ trm_status trm_onednn_convolution_create(const trm_kernel_request *request, trm_
   *out_supported = false;
   builder b = {0};
   if (!restate(request, &b.p)) return TRM_OK;
-  trm_status status = trm_onednn_program_create(request, work_of(&b.p), &b.program, error);
+  trm_status status = trm_onednn_sequence_create(request, work_of(&b.p), &b.sequence, error);
   if (status == TRM_OK) {
     b.attributes = trm_onednn_attributes();
     if (b.attributes == NULL) {
@@ -578,12 +578,12 @@ trm_status trm_onednn_convolution_create(const trm_kernel_request *request, trm_
   }
   if (status == TRM_OK) status = add_steps(&b, request, error);
   if (status == TRM_OK) {
-    status = trm_onednn_program_finish(b.program, kernel_name(b.p.kind), out_kernel, error);
+    status = trm_onednn_sequence_finish(b.sequence, kernel_name(b.p.kind), out_kernel, error);
   }
   if (b.forward != NULL) dnnl_primitive_desc_destroy(b.forward);
   if (b.desc != NULL) dnnl_primitive_desc_destroy(b.desc);
   if (b.attributes != NULL) dnnl_primitive_attr_destroy(b.attributes);
-  if (status != TRM_OK) trm_onednn_program_free(b.program);
+  if (status != TRM_OK) trm_onednn_sequence_free(b.sequence);
   if (status == TRM_UNIMPLEMENTED) return TRM_OK;
   *out_supported = status == TRM_OK;
   return status;

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "ops/linear/matrix_vector.h"
-#include "ops/linear/onednn_program.h"
+#include "ops/linear/onednn_sequence.h"
 
 enum { LHS, RHS };
 
@@ -155,7 +155,7 @@ static void plan_matrix(const problem *p, int side, matrix *m) {
 }
 
 /* Adds the copy of an operand into a dense matrix; *place moves. */
-static trm_status add_matrix_copy(trm_onednn_program *program, const problem *p, int side,
+static trm_status add_matrix_copy(trm_onednn_sequence *sequence, const problem *p, int side,
                                   trm_onednn_place *place, trm_error *error) {
   const extents *lists[3] = {&p->batch, side == LHS ? &p->rows : &p->inner,
                              side == LHS ? &p->inner : &p->columns};
@@ -171,15 +171,15 @@ static trm_status add_matrix_copy(trm_onednn_program *program, const problem *p,
   int64_t stride = 1;
   for (int i = rank - 1; i >= 0; --i) to[i] = stride, stride *= dims[i];
   const_dnnl_memory_desc_t from_desc, to_desc;
-  TRY(trm_onednn_describe(program, rank, dims, from, &from_desc, error));
-  TRY(trm_onednn_describe(program, rank, dims, to, &to_desc, error));
-  const trm_onednn_place target = trm_onednn_scratch(program, (size_t)stride * sizeof(float));
-  TRY(trm_onednn_add_reorder(program, from_desc, *place, to_desc, target, error));
+  TRY(trm_onednn_describe(sequence, rank, dims, from, &from_desc, error));
+  TRY(trm_onednn_describe(sequence, rank, dims, to, &to_desc, error));
+  const trm_onednn_place target = trm_onednn_scratch(sequence, (size_t)stride * sizeof(float));
+  TRY(trm_onednn_add_reorder(sequence, from_desc, *place, to_desc, target, error));
   *place = target;
   return TRM_OK;
 }
 
-static trm_status describe(trm_onednn_program *program, const problem *p, const matrix *m,
+static trm_status describe(trm_onednn_sequence *sequence, const problem *p, const matrix *m,
                            int64_t rows, int64_t columns, const_dnnl_memory_desc_t *out_desc,
                            trm_error *error) {
   int64_t dims[TRM_MAX_RANK + 2], strides[TRM_MAX_RANK + 2];
@@ -189,7 +189,7 @@ static trm_status describe(trm_onednn_program *program, const problem *p, const 
   }
   dims[rank] = rows, strides[rank++] = m->row_stride;
   dims[rank] = columns, strides[rank++] = m->column_stride;
-  return trm_onednn_describe(program, rank, dims, strides, out_desc, error);
+  return trm_onednn_describe(sequence, rank, dims, strides, out_desc, error);
 }
 
 /* As bytes touched; four operations cost what a byte does. */
@@ -201,7 +201,7 @@ static double work_of(const trm_kernel_request *request, const problem *p) {
   return operations / 4 > bytes ? operations / 4 : bytes;
 }
 
-static trm_status add_steps(trm_onednn_program *program, const trm_kernel_request *request,
+static trm_status add_steps(trm_onednn_sequence *sequence, const trm_kernel_request *request,
                             const problem *restated, trm_error *error) {
   const problem p = *restated;
   const int64_t rows = count_of(&p.rows), columns = count_of(&p.columns);
@@ -233,12 +233,12 @@ static trm_status add_steps(trm_onednn_program *program, const trm_kernel_reques
     places[side] = trm_onednn_operand((uint32_t)side, 0);
     const bool is_kept = side == RHS && shape->dtype != TRM_F32 && p.batch.count == 0 &&
                          trm_onednn_may_repeat(request, RHS);
-    if (is_kept) trm_onednn_pack_begin(program, RHS);
-    TRY(trm_onednn_add_widen(program, shape->dtype, trm_shape_count(shape), is_kept, &places[side],
+    if (is_kept) trm_onednn_pack_begin(sequence, RHS);
+    TRY(trm_onednn_add_widen(sequence, shape->dtype, trm_shape_count(shape), is_kept, &places[side],
                              error));
-    if (is_kept) trm_onednn_pack_end(program);
+    if (is_kept) trm_onednn_pack_end(sequence);
     if (matrices[side].is_copied) {
-      TRY(add_matrix_copy(program, &best, side, &places[side], error));
+      TRY(add_matrix_copy(sequence, &best, side, &places[side], error));
     }
   }
 
@@ -250,7 +250,7 @@ static trm_status add_steps(trm_onednn_program *program, const trm_kernel_reques
   const trm_shape *shape = &request->instruction->shape;
   trm_onednn_place result = trm_onednn_result(0);
   if (shape->dtype != TRM_F32) {
-    result = trm_onednn_scratch(program, (size_t)batch_stride * sizeof(float));
+    result = trm_onednn_scratch(sequence, (size_t)batch_stride * sizeof(float));
   }
 
   /* A vector and a matrix whose rows are contracted. */
@@ -264,17 +264,17 @@ static trm_status add_steps(trm_onednn_program *program, const trm_kernel_reques
     trm_matrix_vector *own = ARENA_NEW(request->arena, trm_matrix_vector, 1);
     CHECK_MEMORY(own, "a matrix product");
     *own = (trm_matrix_vector){size, inner, m_row};
-    TRY(trm_onednn_add_function(program, trm_matrix_vector_run, own, places[side], places[1 - side],
-                                result, error));
+    TRY(trm_onednn_add_function(sequence, trm_matrix_vector_run, own, places[side],
+                                places[1 - side], result, error));
     return shape->dtype == TRM_F32
                ? TRM_OK
-               : trm_onednn_add_narrow(program, shape->dtype, batch_stride, result, error);
+               : trm_onednn_add_narrow(sequence, shape->dtype, batch_stride, result, error);
   }
 
   const_dnnl_memory_desc_t lhs, rhs, out;
-  TRY(describe(program, &best, &matrices[LHS], rows, inner, &lhs, error));
-  TRY(describe(program, &best, &matrices[RHS], inner, columns, &rhs, error));
-  TRY(describe(program, &best, &result_matrix, rows, columns, &out, error));
+  TRY(describe(sequence, &best, &matrices[LHS], rows, inner, &lhs, error));
+  TRY(describe(sequence, &best, &matrices[RHS], inner, columns, &rhs, error));
+  TRY(describe(sequence, &best, &result_matrix, rows, columns, &out, error));
   dnnl_primitive_attr_t attributes = trm_onednn_attributes();
   CHECK_MEMORY(attributes, "oneDNN attributes");
   dnnl_primitive_desc_t desc = NULL;
@@ -285,11 +285,11 @@ static trm_status add_steps(trm_onednn_program *program, const trm_kernel_reques
   const trm_onednn_argument arguments[] = {{DNNL_ARG_SRC, lhs, places[LHS]},
                                            {DNNL_ARG_WEIGHTS, rhs, places[RHS]},
                                            {DNNL_ARG_DST, out, result}};
-  const trm_status status = trm_onednn_add_primitive(program, desc, arguments, 3, error);
+  const trm_status status = trm_onednn_add_primitive(sequence, desc, arguments, 3, error);
   dnnl_primitive_desc_destroy(desc);
   TRY(status);
   if (shape->dtype != TRM_F32) {
-    TRY(trm_onednn_add_narrow(program, shape->dtype, batch_stride, result, error));
+    TRY(trm_onednn_add_narrow(sequence, shape->dtype, batch_stride, result, error));
   }
   return TRM_OK;
 }
@@ -308,13 +308,13 @@ trm_status trm_onednn_dot_create(const trm_kernel_request *request, trm_kernel *
   }
   problem p;
   restate(request, &p);
-  trm_onednn_program *program = NULL;
-  trm_status status = trm_onednn_program_create(request, work_of(request, &p), &program, error);
-  if (status == TRM_OK) status = add_steps(program, request, &p, error);
+  trm_onednn_sequence *sequence = NULL;
+  trm_status status = trm_onednn_sequence_create(request, work_of(request, &p), &sequence, error);
+  if (status == TRM_OK) status = add_steps(sequence, request, &p, error);
   if (status == TRM_OK) {
-    status = trm_onednn_program_finish(program, "onednn.dot", out_kernel, error);
+    status = trm_onednn_sequence_finish(sequence, "onednn.dot", out_kernel, error);
   }
-  if (status != TRM_OK) trm_onednn_program_free(program);
+  if (status != TRM_OK) trm_onednn_sequence_free(sequence);
   if (status == TRM_UNIMPLEMENTED) return TRM_OK;
   *out_supported = status == TRM_OK;
   return status;

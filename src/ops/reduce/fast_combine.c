@@ -3,11 +3,11 @@
  * results, or segments of one long row. A single commutative opcode is one vector function. */
 #include <string.h>
 
-#include "ops/reduce/fast.h"
+#include "ops/reduce/fast_reduce.h"
 #include "ops/threads.h"
 
 typedef struct combine_state {
-  reduce_plan plan;
+  reduce_layout layout;
   trm_function function;
   trm_vector_fn direct; /* instead of the function */
   uint32_t n;           /* operands */
@@ -104,19 +104,19 @@ static char *partial(const combine_run *run, uint32_t k, int64_t chunk, int64_t 
 static void combine_columns(const void *context, int64_t begin, int64_t end, int thread) {
   const combine_run *run = context;
   const combine_state *state = run->state;
-  const reduce_plan *plan = &state->plan;
+  const reduce_layout *layout = &state->layout;
   lanes l = open_lanes(run, thread);
   for (int64_t u = begin; u < end; ++u) {
     const int64_t chunk = u % state->chunks, block = u / state->chunks % state->blocks;
     const int64_t kept = u / state->chunks / state->blocks, column = block * REDUCE_BLOCK;
-    const int64_t m = plan->inner - column < REDUCE_BLOCK ? plan->inner - column : REDUCE_BLOCK;
+    const int64_t m = layout->inner - column < REDUCE_BLOCK ? layout->inner - column : REDUCE_BLOCK;
     const int64_t base =
-        column + trm_reduce_offset(plan->num_kept, plan->kept_dims, plan->kept_strides, kept);
-    const int64_t first = plan->reduced_count * chunk / state->chunks;
-    const int64_t stop = plan->reduced_count * (chunk + 1) / state->chunks;
+        column + trm_reduce_offset(layout->num_kept, layout->kept_dims, layout->kept_strides, kept);
+    const int64_t first = layout->reduced_count * chunk / state->chunks;
+    const int64_t stop = layout->reduced_count * (chunk + 1) / state->chunks;
     for (int64_t r = first; r < stop; ++r) {
-      const int64_t offset =
-          base + trm_reduce_offset(plan->num_reduced, plan->reduced_dims, plan->reduced_strides, r);
+      const int64_t offset = base + trm_reduce_offset(layout->num_reduced, layout->reduced_dims,
+                                                      layout->reduced_strides, r);
       if (r == first) {
         load_lanes(state, run->call, offset, 1, m, l.acc);
         continue;
@@ -125,7 +125,7 @@ static void combine_columns(const void *context, int64_t begin, int64_t end, int
       point_to(state, run->call, offset, row);
       combine(&l, l.acc, row, m);
     }
-    const int64_t place = kept * plan->inner + column;
+    const int64_t place = kept * layout->inner + column;
     if (state->chunks == 1) {
       finish(&l, run->call, place, m);
       continue;
@@ -214,17 +214,17 @@ static void reduce_run(lanes *l, const trm_kernel_call *call, int64_t offset, in
 static void combine_rows(const void *context, int64_t begin, int64_t end, int thread) {
   const combine_run *run = context;
   const combine_state *state = run->state;
-  const reduce_plan *plan = &state->plan;
+  const reduce_layout *layout = &state->layout;
   lanes l = open_lanes(run, thread);
   for (int64_t kept = begin; kept < end; ++kept) {
     const int64_t base =
-        trm_reduce_offset(plan->num_kept, plan->kept_dims, plan->kept_strides, kept);
+        trm_reduce_offset(layout->num_kept, layout->kept_dims, layout->kept_strides, kept);
     uint64_t total[REDUCE_MAX_OPERANDS] = {0};
     bool has_total = false;
-    for (int64_t r = 0; r < plan->reduced_count; ++r) {
-      int64_t offset =
-          base + trm_reduce_offset(plan->num_reduced, plan->reduced_dims, plan->reduced_strides, r);
-      for (int64_t rest = plan->inner, done; rest > 0; rest -= done, offset += done) {
+    for (int64_t r = 0; r < layout->reduced_count; ++r) {
+      int64_t offset = base + trm_reduce_offset(layout->num_reduced, layout->reduced_dims,
+                                                layout->reduced_strides, r);
+      for (int64_t rest = layout->inner, done; rest > 0; rest -= done, offset += done) {
         reduce_run(&l, run->call, offset, rest, &done);
         if (has_total) {
           void *left[REDUCE_MAX_OPERANDS], *right[REDUCE_MAX_OPERANDS];
@@ -247,22 +247,23 @@ static void combine_rows(const void *context, int64_t begin, int64_t end, int th
 static void combine_results(const void *context, int64_t begin, int64_t end, int thread) {
   const combine_run *run = context;
   const combine_state *state = run->state;
-  const reduce_plan *plan = &state->plan;
-  const int32_t last = plan->num_kept - 1;
+  const reduce_layout *layout = &state->layout;
+  const int32_t last = layout->num_kept - 1;
   lanes l = open_lanes(run, thread);
   for (int64_t u = begin; u < end; ++u) {
     const int64_t outer = u / state->blocks, start = u % state->blocks * REDUCE_BLOCK;
-    const int64_t left = plan->kept_dims[last] - start;
+    const int64_t left = layout->kept_dims[last] - start;
     const int64_t m = left < REDUCE_BLOCK ? left : REDUCE_BLOCK;
-    const int64_t place = outer * plan->kept_dims[last] + start;
+    const int64_t place = outer * layout->kept_dims[last] + start;
     const int64_t base =
-        trm_reduce_offset(plan->num_kept, plan->kept_dims, plan->kept_strides, place);
-    for (int64_t r = 0; r < plan->reduced_count; ++r) {
-      const int64_t offset =
-          base + trm_reduce_offset(plan->num_reduced, plan->reduced_dims, plan->reduced_strides, r);
-      for (int64_t i = 0; i < plan->inner; ++i) {
+        trm_reduce_offset(layout->num_kept, layout->kept_dims, layout->kept_strides, place);
+    for (int64_t r = 0; r < layout->reduced_count; ++r) {
+      const int64_t offset = base + trm_reduce_offset(layout->num_reduced, layout->reduced_dims,
+                                                      layout->reduced_strides, r);
+      for (int64_t i = 0; i < layout->inner; ++i) {
         const bool first = r == 0 && i == 0;
-        load_lanes(state, run->call, offset + i, plan->kept_strides[last], m, first ? l.acc : l.in);
+        load_lanes(state, run->call, offset + i, layout->kept_strides[last], m,
+                   first ? l.acc : l.in);
         if (!first) combine(&l, l.acc, l.in, m);
       }
     }
@@ -271,21 +272,21 @@ static void combine_results(const void *context, int64_t begin, int64_t end, int
 }
 
 static bool lanes_are_results(const combine_state *state) {
-  const reduce_plan *plan = &state->plan;
-  if (plan->num_kept == 0) return false;
-  const int64_t width = plan->kept_dims[plan->num_kept - 1];
-  return width >= 32 && (plan->inner < 64 || (state->direct == NULL && plan->inner < 1024));
+  const reduce_layout *layout = &state->layout;
+  if (layout->num_kept == 0) return false;
+  const int64_t width = layout->kept_dims[layout->num_kept - 1];
+  return width >= 32 && (layout->inner < 64 || (state->direct == NULL && layout->inner < 1024));
 }
 
 static trm_status run_combine(const trm_kernel *kernel, const trm_kernel_call *call,
                               trm_error *error) {
   (void)error;
   const combine_state *state = kernel->state;
-  const reduce_plan *plan = &state->plan;
+  const reduce_layout *layout = &state->layout;
   const combine_run run = {state, call, call->scratch,
                            (char *)call->scratch + state->partial_bytes};
-  const int64_t total = plan->kept_count * plan->reduced_count * plan->inner;
-  const int64_t results = plan->kept_count * (plan->inner_is_kept ? plan->inner : 1);
+  const int64_t total = layout->kept_count * layout->reduced_count * layout->inner;
+  const int64_t results = layout->kept_count * (layout->inner_is_kept ? layout->inner : 1);
   if (results == 0) return TRM_OK;
   if (total == 0) {
     for (uint32_t k = 0; k < state->n; ++k)
@@ -294,26 +295,26 @@ static trm_status run_combine(const trm_kernel *kernel, const trm_kernel_call *c
     return TRM_OK;
   }
   const int threads = trm_threads_for((size_t)total * state->n * 4);
-  if (plan->inner_is_kept) {
-    trm_parallel_ranges(threads, plan->kept_count * state->blocks * state->chunks, combine_columns,
-                        &run);
+  if (layout->inner_is_kept) {
+    trm_parallel_ranges(threads, layout->kept_count * state->blocks * state->chunks,
+                        combine_columns, &run);
     if (state->chunks > 1) combine_partials(&run);
   } else if (lanes_are_results(state)) {
-    trm_parallel_ranges(threads,
-                        plan->kept_count / plan->kept_dims[plan->num_kept - 1] * state->blocks,
-                        combine_results, &run);
+    trm_parallel_ranges(
+        threads, layout->kept_count / layout->kept_dims[layout->num_kept - 1] * state->blocks,
+        combine_results, &run);
   } else {
-    trm_parallel_ranges(threads, plan->kept_count, combine_rows, &run);
+    trm_parallel_ranges(threads, layout->kept_count, combine_rows, &run);
   }
   return TRM_OK;
 }
 
-trm_status trm_fast_combine_create(const trm_kernel_request *request, const reduce_plan *plan,
+trm_status trm_fast_combine_create(const trm_kernel_request *request, const reduce_layout *layout,
                                    const trm_function *function, trm_kernel *out_kernel,
                                    trm_error *error) {
   combine_state *state = ARENA_NEW(request->arena, combine_state, 1);
   CHECK_MEMORY(state, "a reduction");
-  state->plan = *plan;
+  state->layout = *layout;
   state->function = *function;
   state->n = request->instruction->num_operands / 2;
   for (uint32_t k = 0; k < state->n; ++k)
@@ -321,15 +322,15 @@ trm_status trm_fast_combine_create(const trm_kernel_request *request, const redu
   if (state->n == 1)
     state->direct =
         trm_reduce_vector_fn(function->single_opcode, trm_operand_shape(request, 0)->dtype);
-  const int64_t results = plan->kept_count * (plan->inner_is_kept ? plan->inner : 1);
-  const int64_t width = plan->inner_is_kept  ? plan->inner
-                        : plan->num_kept > 0 ? plan->kept_dims[plan->num_kept - 1]
-                                             : 1;
+  const int64_t results = layout->kept_count * (layout->inner_is_kept ? layout->inner : 1);
+  const int64_t width = layout->inner_is_kept  ? layout->inner
+                        : layout->num_kept > 0 ? layout->kept_dims[layout->num_kept - 1]
+                                               : 1;
   state->blocks = (width + REDUCE_BLOCK - 1) / REDUCE_BLOCK;
   state->chunks = 1;
   state->chunk_results = results;
-  if (plan->inner_is_kept && plan->kept_count * state->blocks < 8 && plan->reduced_count >= 128 &&
-      plan->reduced_count * results >= 1 << 18) {
+  if (layout->inner_is_kept && layout->kept_count * state->blocks < 8 &&
+      layout->reduced_count >= 128 && layout->reduced_count * results >= 1 << 18) {
     state->chunks = 8;
     state->partial_bytes = (size_t)(state->chunks * results) * 8 * state->n;
   }

@@ -367,17 +367,17 @@ static trm_status run_scan(const trm_kernel *kernel, const trm_kernel_call *call
 
 /* Whether all windows begin at the first element, or all end at the last one. Short ones are not
  * worth it: they are summed as they stand. */
-static bool is_scan(const window_plan *plan, bool *out_reverse, int64_t *out_shift) {
+static bool is_scan(const window_layout *layout, bool *out_reverse, int64_t *out_shift) {
   enum { SHORT = 8 };
-  if (plan->rank == 0) return false;
-  for (int32_t d = 0; d < plan->rank; ++d) {
-    const trm_window_dimension *w = &plan->window[d];
+  if (layout->rank == 0) return false;
+  for (int32_t d = 0; d < layout->rank; ++d) {
+    const trm_window_dimension *w = &layout->window[d];
     if (w->stride != 1 || w->base_dilation != 1 || w->window_dilation != 1) return false;
-    if (d < plan->rank - 1 && (w->size != 1 || w->padding_low != 0 || w->padding_high != 0))
+    if (d < layout->rank - 1 && (w->size != 1 || w->padding_low != 0 || w->padding_high != 0))
       return false;
   }
-  const trm_window_dimension *w = &plan->window[plan->rank - 1];
-  const int64_t in = plan->in_dims[plan->rank - 1], out = plan->out_dims[plan->rank - 1];
+  const trm_window_dimension *w = &layout->window[layout->rank - 1];
+  const int64_t in = layout->in_dims[layout->rank - 1], out = layout->out_dims[layout->rank - 1];
   if (w->size <= SHORT || in <= SHORT) return false;
   /* The window of result o holds [o - padding, o - padding + size). */
   *out_reverse = out - 1 > w->padding_low;
@@ -385,14 +385,15 @@ static bool is_scan(const window_plan *plan, bool *out_reverse, int64_t *out_shi
   return !*out_reverse || w->size - w->padding_low >= in;
 }
 
-trm_status trm_fast_scan_create(const trm_kernel_request *request, const window_plan *plan,
+trm_status trm_fast_scan_create(const trm_kernel_request *request, const window_layout *layout,
                                 const window_reducer *reducer, trm_kernel *out_kernel,
                                 bool *out_supported, trm_error *error) {
   *out_supported = false;
-  scan_state made = {.reducer = *reducer, .outer = 1, .inner = plan->inner};
-  if (!is_scan(plan, &made.is_reverse, &made.shift)) return TRM_OK;
-  for (int32_t d = 0; d < plan->rank - 1; ++d) made.outer *= plan->in_dims[d];
-  made.in_dim = plan->in_dims[plan->rank - 1], made.out_dim = plan->out_dims[plan->rank - 1];
+  scan_state made = {.reducer = *reducer, .outer = 1, .inner = layout->inner};
+  if (!is_scan(layout, &made.is_reverse, &made.shift)) return TRM_OK;
+  for (int32_t d = 0; d < layout->rank - 1; ++d) made.outer *= layout->in_dims[d];
+  made.in_dim = layout->in_dims[layout->rank - 1],
+  made.out_dim = layout->out_dims[layout->rank - 1];
   const int64_t needed = made.out_dim + made.shift;
   made.count = needed < 0 ? 0 : least(needed, made.in_dim);
   made.is_columns = made.inner > 1;

@@ -9,7 +9,7 @@
 enum { LANE_BLOCK = 64 };
 
 typedef struct select_state {
-  window_plan plan;
+  window_layout layout;
   trm_dtype dtype;
   bool greater_equal;
   int64_t outer;          /* images: product of the leading dimensions without a window */
@@ -39,22 +39,22 @@ static const float *floats_at(const select_run *run, uint32_t operand, int64_t o
 static void select_range(const void *context, int64_t begin, int64_t end, int thread) {
   const select_run *run = context;
   const select_state *state = run->state;
-  const window_plan *plan = &state->plan;
+  const window_layout *layout = &state->layout;
   float *best = (float *)(void *)(run->files + (size_t)thread * state->file_bytes);
   int32_t *place = (int32_t *)(void *)(best + LANE_BLOCK);
   float *tmp = (float *)(void *)(place + LANE_BLOCK);
   for (int64_t u = begin; u < end; ++u) {
     const int64_t image = u / state->blocks, lane = u % state->blocks * LANE_BLOCK;
-    const int64_t n = plan->inner - lane < LANE_BLOCK ? plan->inner - lane : LANE_BLOCK;
+    const int64_t n = layout->inner - lane < LANE_BLOCK ? layout->inner - lane : LANE_BLOCK;
     float *sums = run->sums + image * state->image;
-    for (int64_t i = lane; i < state->image; i += plan->inner)
+    for (int64_t i = lane; i < state->image; i += layout->inner)
       for (int64_t k = 0; k < n; ++k) sums[i + k] = run->initial;
     for (int64_t w = 0; w < state->windows; ++w) {
       window_walk walk;
       int64_t offset;
       const int64_t position = image * state->windows + w;
       bool first = true;
-      trm_window_start(&walk, plan, plan->rank, position);
+      trm_window_start(&walk, layout, layout->rank, position);
       while (trm_window_next(&walk, &offset)) {
         const float *x = floats_at(run, 0, offset + lane, n, tmp);
         const int32_t at = (int32_t)(offset - image * state->image + lane);
@@ -69,7 +69,7 @@ static void select_range(const void *context, int64_t begin, int64_t end, int th
         }
       }
       if (first) continue;
-      const float *source = floats_at(run, 1, position * plan->inner + lane, n, tmp);
+      const float *source = floats_at(run, 1, position * layout->inner + lane, n, tmp);
       for (int64_t k = 0; k < n; ++k) sums[place[k] + k] += source[k];
     }
   }
@@ -137,27 +137,27 @@ trm_status trm_fast_select_and_scatter_create(const trm_kernel_request *request,
     return TRM_OK;
   select_state *state = ARENA_NEW(request->arena, select_state, 1);
   CHECK_MEMORY(state, "a select-and-scatter");
-  trm_window_plan(instruction->window, operand, source, &state->plan);
-  const window_plan *plan = &state->plan;
+  trm_window_layout(instruction->window, operand, source, &state->layout);
+  const window_layout *layout = &state->layout;
   state->dtype = dtype;
   state->greater_equal = greater_equal;
   state->count = trm_shape_count(operand);
   state->outer = 1;
   bool leads = true;
-  for (int32_t d = 0; d < plan->rank; ++d) {
-    const trm_window_dimension *w = &plan->window[d];
+  for (int32_t d = 0; d < layout->rank; ++d) {
+    const trm_window_dimension *w = &layout->window[d];
     if (w->size < 1 || w->stride < 1 || w->base_dilation != 1 || w->window_dilation < 1 ||
         w->reversal)
       return TRM_OK;
     leads = leads && w->size == 1 && w->stride == 1 && w->padding_low == 0 && w->padding_high == 0;
-    if (leads) state->outer *= plan->in_dims[d];
+    if (leads) state->outer *= layout->in_dims[d];
   }
   if (state->count > 0) {
     state->image = state->count / state->outer;
-    state->windows = plan->positions / state->outer;
+    state->windows = layout->positions / state->outer;
     if (state->image > INT32_MAX) return TRM_OK;
   }
-  state->blocks = (plan->inner + LANE_BLOCK - 1) / LANE_BLOCK;
+  state->blocks = (layout->inner + LANE_BLOCK - 1) / LANE_BLOCK;
   state->file_bytes = 3 * LANE_BLOCK * sizeof(float);
   if (dtype == TRM_F16)
     state->sums_bytes = ((size_t)state->count * sizeof(float) + 63) & ~(size_t)63;

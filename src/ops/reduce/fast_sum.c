@@ -3,7 +3,7 @@
  * error is far below that of adding one after the other. */
 #include <string.h>
 
-#include "ops/reduce/fast.h"
+#include "ops/reduce/fast_reduce.h"
 #include "ops/threads.h"
 
 enum { PIECE = 65536 };
@@ -32,7 +32,7 @@ void trm_sum_rows(const sum_rows *rows, int64_t begin, int64_t end, int64_t colu
 }
 
 typedef struct sum_state {
-  reduce_plan plan;
+  reduce_layout layout;
   trm_dtype dtype;
   int64_t group;                /* rows that are taken as one wide row, for narrow rows */
   int64_t blocks, chunks, rows; /* column blocks; chunks of rows; (wide) rows */
@@ -60,17 +60,18 @@ static void store(trm_dtype dtype, void *result, int64_t i, double value) {
 static void sum_columns(const void *context, int64_t begin, int64_t end, int thread) {
   const sum_run *run = context;
   const sum_state *state = run->state;
-  const reduce_plan *plan = &state->plan;
+  const reduce_layout *layout = &state->layout;
   double *acc = (double *)(void *)(run->files + (size_t)thread * state->file_bytes);
   float *tmp = (float *)(void *)(acc + REDUCE_BLOCK);
-  sum_rows rows = {trm_vector_ops_get(), NULL, state->dtype, plan->num_reduced, plan->reduced_dims,
-                   plan->reduced_strides};
+  sum_rows rows = {trm_vector_ops_get(), NULL,
+                   state->dtype,         layout->num_reduced,
+                   layout->reduced_dims, layout->reduced_strides};
   const uint8_t log2 = trm_log2_size(state->dtype);
   int64_t wide_dims[TRM_MAX_RANK], wide_strides[TRM_MAX_RANK];
-  const int32_t last = plan->num_reduced - 1;
+  const int32_t last = layout->num_reduced - 1;
   if (state->group > 1) {
-    memcpy(wide_dims, plan->reduced_dims, sizeof wide_dims);
-    memcpy(wide_strides, plan->reduced_strides, sizeof wide_strides);
+    memcpy(wide_dims, layout->reduced_dims, sizeof wide_dims);
+    memcpy(wide_strides, layout->reduced_strides, sizeof wide_strides);
     wide_dims[last] /= state->group;
     wide_strides[last] *= state->group;
     rows.dims = wide_dims;
@@ -80,33 +81,33 @@ static void sum_columns(const void *context, int64_t begin, int64_t end, int thr
     const int64_t chunk = u % state->chunks, block = u / state->chunks % state->blocks;
     const int64_t kept = u / state->chunks / state->blocks;
     const int64_t column = block * REDUCE_BLOCK;
-    const int64_t width = plan->inner * state->group;
+    const int64_t width = layout->inner * state->group;
     const int64_t n = width - column < REDUCE_BLOCK ? width - column : REDUCE_BLOCK;
     const int64_t base =
-        trm_reduce_offset(plan->num_kept, plan->kept_dims, plan->kept_strides, kept);
+        trm_reduce_offset(layout->num_kept, layout->kept_dims, layout->kept_strides, kept);
     rows.data = (const char *)run->call->operands[0] + (base << log2);
     const int64_t first = state->rows * chunk / state->chunks;
     const int64_t stop = state->rows * (chunk + 1) / state->chunks;
     trm_sum_rows(&rows, first, stop, column, n, acc, tmp);
     for (int64_t g = 1; g < state->group; ++g)
-      for (int64_t i = 0; i < plan->inner; ++i) acc[i] += acc[g * plan->inner + i];
+      for (int64_t i = 0; i < layout->inner; ++i) acc[i] += acc[g * layout->inner + i];
     const int64_t columns = n / state->group;
-    const int64_t place = kept * plan->inner + column;
+    const int64_t place = kept * layout->inner + column;
     for (int64_t i = 0; i < columns; ++i) {
       if (state->has_partials) {
-        run->partials[chunk * plan->kept_count * plan->inner + place + i] = acc[i];
+        run->partials[chunk * layout->kept_count * layout->inner + place + i] = acc[i];
       } else store(state->dtype, run->call->results[0], place + i, run->initial + acc[i]);
     }
   }
 }
 
 static double sum_piece(const sum_state *state, const char *data, int64_t piece) {
-  const reduce_plan *plan = &state->plan;
-  const int64_t cuts = (plan->inner + PIECE - 1) / PIECE;
+  const reduce_layout *layout = &state->layout;
+  const int64_t cuts = (layout->inner + PIECE - 1) / PIECE;
   const int64_t start = piece % cuts * PIECE;
-  const int64_t n = plan->inner - start < PIECE ? plan->inner - start : PIECE;
-  const int64_t offset = start + trm_reduce_offset(plan->num_reduced, plan->reduced_dims,
-                                                   plan->reduced_strides, piece / cuts);
+  const int64_t n = layout->inner - start < PIECE ? layout->inner - start : PIECE;
+  const int64_t offset = start + trm_reduce_offset(layout->num_reduced, layout->reduced_dims,
+                                                   layout->reduced_strides, piece / cuts);
   const trm_vector_ops *ops = trm_vector_ops_get();
   return state->dtype == TRM_F32
              ? ops->sum_f32((const float *)(const void *)data + offset, (size_t)n)
@@ -118,12 +119,12 @@ static void sum_row_range(const void *context, int64_t begin, int64_t end, int t
   (void)thread;
   const sum_run *run = context;
   const sum_state *state = run->state;
-  const reduce_plan *plan = &state->plan;
+  const reduce_layout *layout = &state->layout;
   const uint8_t log2 = trm_log2_size(state->dtype);
   for (int64_t u = begin; u < end; ++u) {
     const int64_t kept = state->has_partials ? u / state->pieces : u;
     const int64_t base =
-        trm_reduce_offset(plan->num_kept, plan->kept_dims, plan->kept_strides, kept);
+        trm_reduce_offset(layout->num_kept, layout->kept_dims, layout->kept_strides, kept);
     const char *data = (const char *)run->call->operands[0] + (base << log2);
     if (state->has_partials) {
       run->partials[u] = sum_piece(state, data, u % state->pieces);
@@ -138,69 +139,72 @@ static void sum_row_range(const void *context, int64_t begin, int64_t end, int t
 static trm_status run_sum(const trm_kernel *kernel, const trm_kernel_call *call, trm_error *error) {
   (void)error;
   const sum_state *state = kernel->state;
-  const reduce_plan *plan = &state->plan;
+  const reduce_layout *layout = &state->layout;
   float initial;
   if (state->dtype == TRM_F32) memcpy(&initial, call->operands[1], sizeof initial);
   else trm_vector_ops_get()->half_to_float(&initial, call->operands[1], NULL, NULL, 1);
   const sum_run run = {state, call, (double)initial, call->scratch,
                        (char *)call->scratch + state->partial_bytes};
-  const int64_t total = plan->kept_count * plan->reduced_count * plan->inner;
-  const int64_t results = plan->kept_count * (plan->inner_is_kept ? plan->inner : 1);
+  const int64_t total = layout->kept_count * layout->reduced_count * layout->inner;
+  const int64_t results = layout->kept_count * (layout->inner_is_kept ? layout->inner : 1);
   if (total == 0) {
     for (int64_t i = 0; i < results; ++i) store(state->dtype, call->results[0], i, run.initial);
     return TRM_OK;
   }
   const int threads = trm_threads_for((size_t)total << trm_log2_size(state->dtype));
-  const int64_t parts = plan->inner_is_kept ? state->chunks : state->pieces;
-  const int64_t units = plan->inner_is_kept ? plan->kept_count * state->blocks * state->chunks
-                                            : plan->kept_count * (state->has_partials ? parts : 1);
-  trm_parallel_ranges(threads, units, plan->inner_is_kept ? sum_columns : sum_row_range, &run);
+  const int64_t parts = layout->inner_is_kept ? state->chunks : state->pieces;
+  const int64_t units = layout->inner_is_kept
+                            ? layout->kept_count * state->blocks * state->chunks
+                            : layout->kept_count * (state->has_partials ? parts : 1);
+  trm_parallel_ranges(threads, units, layout->inner_is_kept ? sum_columns : sum_row_range, &run);
   if (!state->has_partials) return TRM_OK;
   for (int64_t i = 0; i < results; ++i) {
     double sum = run.initial;
     for (int64_t p = 0; p < parts; ++p)
-      sum += plan->inner_is_kept ? run.partials[p * results + i] : run.partials[i * parts + p];
+      sum += layout->inner_is_kept ? run.partials[p * results + i] : run.partials[i * parts + p];
     store(state->dtype, call->results[0], i, sum);
   }
   return TRM_OK;
 }
 
-trm_status trm_fast_sum_create(const trm_kernel_request *request, const reduce_plan *plan,
+trm_status trm_fast_sum_create(const trm_kernel_request *request, const reduce_layout *layout,
                                trm_kernel *out_kernel, trm_error *error) {
   sum_state *state = ARENA_NEW(request->arena, sum_state, 1);
   CHECK_MEMORY(state, "a reduction");
-  state->plan = *plan;
+  state->layout = *layout;
   state->dtype = trm_operand_shape(request, 0)->dtype;
-  const int64_t total = plan->kept_count * plan->reduced_count * plan->inner;
-  const int64_t results = plan->kept_count * (plan->inner_is_kept ? plan->inner : 1);
+  const int64_t total = layout->kept_count * layout->reduced_count * layout->inner;
+  const int64_t results = layout->kept_count * (layout->inner_is_kept ? layout->inner : 1);
   state->group = state->chunks = 1;
-  if (plan->inner_is_kept && total > 0) {
+  if (layout->inner_is_kept && total > 0) {
     /* The largest divisor of the innermost reduced dimension that makes a row wide enough. */
-    const int32_t last = plan->num_reduced - 1;
-    if (last >= 0 && plan->inner < REDUCE_BLOCK / 4 && plan->reduced_strides[last] == plan->inner) {
-      for (int64_t g = REDUCE_BLOCK / plan->inner; g > 1 && state->group == 1; --g)
-        if (plan->reduced_dims[last] % g == 0) state->group = g;
+    const int32_t last = layout->num_reduced - 1;
+    if (last >= 0 && layout->inner < REDUCE_BLOCK / 4 &&
+        layout->reduced_strides[last] == layout->inner) {
+      for (int64_t g = REDUCE_BLOCK / layout->inner; g > 1 && state->group == 1; --g)
+        if (layout->reduced_dims[last] % g == 0) state->group = g;
     }
-    state->rows = plan->reduced_count / state->group;
-    state->blocks = (plan->inner * state->group + REDUCE_BLOCK - 1) / REDUCE_BLOCK;
-    const int64_t units = plan->kept_count * state->blocks;
+    state->rows = layout->reduced_count / state->group;
+    state->blocks = (layout->inner * state->group + REDUCE_BLOCK - 1) / REDUCE_BLOCK;
+    const int64_t units = layout->kept_count * state->blocks;
     if (units < 16 && total >= 4 * PIECE && state->rows >= 128)
       state->chunks = state->rows / 64 < 16 ? state->rows / 64 : 16;
     state->has_partials = state->chunks > 1;
     if (state->has_partials)
       state->partial_bytes = (size_t)(state->chunks * results) * sizeof(double);
   } else if (total > 0) {
-    state->pieces = plan->reduced_count * ((plan->inner + PIECE - 1) / PIECE);
-    state->has_partials = plan->kept_count < 16 && state->pieces > 1 && total >= 4 * PIECE;
+    state->pieces = layout->reduced_count * ((layout->inner + PIECE - 1) / PIECE);
+    state->has_partials = layout->kept_count < 16 && state->pieces > 1 && total >= 4 * PIECE;
     if (state->has_partials)
-      state->partial_bytes = (size_t)(plan->kept_count * state->pieces) * sizeof(double);
+      state->partial_bytes = (size_t)(layout->kept_count * state->pieces) * sizeof(double);
   }
   state->partial_bytes = (state->partial_bytes + 63) & ~(size_t)63;
   state->file_bytes = REDUCE_BLOCK * (sizeof(double) + 8 * sizeof(float));
   *out_kernel = (trm_kernel){
       .name = "fast.sum",
-      .scratch_bytes = state->partial_bytes +
-                       (plan->inner_is_kept ? state->file_bytes * (size_t)trm_threads_limit() : 0),
+      .scratch_bytes =
+          state->partial_bytes +
+          (layout->inner_is_kept ? state->file_bytes * (size_t)trm_threads_limit() : 0),
       .state = state,
       .run = run_sum};
   return TRM_OK;

@@ -7,7 +7,7 @@
 #include "ops/threads.h"
 
 typedef struct pool_state {
-  window_plan plan;
+  window_layout layout;
   window_reducer reducer;
   int64_t line;   /* lanes are this many results along the last windowed dimension; 0: channels */
   int64_t blocks; /* of lanes */
@@ -90,18 +90,18 @@ static void end_lanes(const pool_run *run, const pool_lanes *lanes, int64_t plac
 /* All elements of the windows of results [start, start + n) along the last windowed dimension. */
 static void take_line(const pool_run *run, pool_lanes *lanes, int64_t position, int64_t start,
                       int64_t n) {
-  const window_plan *plan = &run->state->plan;
-  const int32_t last = plan->rank - 1;
-  const trm_window_dimension *w = &plan->window[last];
+  const window_layout *layout = &run->state->layout;
+  const int32_t last = layout->rank - 1;
+  const trm_window_dimension *w = &layout->window[last];
   window_walk walk;
   int64_t offset;
-  trm_window_start(&walk, plan, last, position);
+  trm_window_start(&walk, layout, last, position);
   while (trm_window_next(&walk, &offset)) {
     for (int64_t k = 0; k < w->size; ++k) {
       /* Results whose k-th element lies inside: 0 <= o * stride + shift < dim. */
       const int64_t shift = k * w->window_dilation - w->padding_low;
       int64_t low = shift < 0 ? (-shift + w->stride - 1) / w->stride : 0;
-      const int64_t room = plan->in_dims[last] - shift;
+      const int64_t room = layout->in_dims[last] - shift;
       int64_t high = room <= 0 ? 0 : (room + w->stride - 1) / w->stride;
       if (low < start) low = start;
       if (high > start + n) high = start + n;
@@ -115,11 +115,11 @@ static void take_line(const pool_run *run, pool_lanes *lanes, int64_t position, 
 static void pool_range(const void *context, int64_t begin, int64_t end, int thread) {
   const pool_run *run = context;
   const pool_state *state = run->state;
-  const window_plan *plan = &state->plan;
+  const window_layout *layout = &state->layout;
   char *file = run->files + (size_t)thread * state->file_bytes;
   const size_t each = REDUCE_BLOCK * sizeof(uint64_t);
   pool_lanes lanes = {file, file + each, file + 2 * each, file + 3 * each, file + 4 * each};
-  const int64_t width = state->line > 0 ? state->line : plan->inner;
+  const int64_t width = state->line > 0 ? state->line : layout->inner;
   for (int64_t u = begin; u < end; ++u) {
     const int64_t position = u / state->blocks, start = u % state->blocks * REDUCE_BLOCK;
     const int64_t n = width - start < REDUCE_BLOCK ? width - start : REDUCE_BLOCK;
@@ -129,7 +129,7 @@ static void pool_range(const void *context, int64_t begin, int64_t end, int thre
     } else {
       window_walk walk;
       int64_t offset;
-      trm_window_start(&walk, plan, plan->rank, position);
+      trm_window_start(&walk, layout, layout->rank, position);
       while (trm_window_next(&walk, &offset)) take(run, &lanes, offset + start, 1, 0, n);
     }
     end_lanes(run, &lanes, position * width + start, n);
@@ -140,13 +140,13 @@ static trm_status run_pool(const trm_kernel *kernel, const trm_kernel_call *call
                            trm_error *error) {
   (void)error;
   const pool_state *state = kernel->state;
-  const window_plan *plan = &state->plan;
+  const window_layout *layout = &state->layout;
   const pool_run run = {state, call, trm_vector_ops_get(), call->scratch};
   int64_t window = 1;
-  for (int32_t d = 0; d < plan->rank; ++d) window *= plan->window[d].size;
-  const int64_t positions = state->line > 0 ? plan->positions / state->line : plan->positions;
-  const int64_t width = state->line > 0 ? state->line : plan->inner;
-  if (plan->positions == 0 || width == 0) return TRM_OK;
+  for (int32_t d = 0; d < layout->rank; ++d) window *= layout->window[d].size;
+  const int64_t positions = state->line > 0 ? layout->positions / state->line : layout->positions;
+  const int64_t width = state->line > 0 ? state->line : layout->inner;
+  if (layout->positions == 0 || width == 0) return TRM_OK;
   const size_t work = (size_t)(positions * width) * (size_t)(window < 64 ? window : 64) * 4;
   trm_parallel_ranges(trm_threads_for(work), positions * state->blocks, pool_range, &run);
   return TRM_OK;
@@ -173,16 +173,17 @@ trm_status trm_fast_window_create(const trm_kernel_request *request, trm_kernel 
     return TRM_OK;
   for (int i = 0; i < 2; ++i)
     if (body->instructions[body->parameters[i]].shape.dtype != dtype) return TRM_OK;
-  window_plan *plan = &state->plan;
-  trm_window_plan(instruction->window, operand, &instruction->shape, plan);
-  for (int32_t d = 0; d < plan->rank; ++d)
-    if (plan->window[d].size < 1 || plan->window[d].stride < 1 ||
-        plan->window[d].base_dilation < 1 || plan->window[d].window_dilation < 1 ||
-        plan->window[d].reversal) {
+  window_layout *layout = &state->layout;
+  trm_window_layout(instruction->window, operand, &instruction->shape, layout);
+  for (int32_t d = 0; d < layout->rank; ++d)
+    if (layout->window[d].size < 1 || layout->window[d].stride < 1 ||
+        layout->window[d].base_dilation < 1 || layout->window[d].window_dilation < 1 ||
+        layout->window[d].reversal) {
       return TRM_OK;
     }
-  if (plan->inner == 1 && plan->rank > 0 && plan->window[plan->rank - 1].base_dilation == 1) {
-    state->line = plan->out_dims[plan->rank - 1];
+  if (layout->inner == 1 && layout->rank > 0 &&
+      layout->window[layout->rank - 1].base_dilation == 1) {
+    state->line = layout->out_dims[layout->rank - 1];
     if (state->line == 0) state->line = 1;
   }
   const trm_opcode opcode = state->reducer.function.single_opcode;
@@ -198,9 +199,9 @@ trm_status trm_fast_window_create(const trm_kernel_request *request, trm_kernel 
   }
   state->reducer.widens = dtype == TRM_F16 && state->reducer.mode != WINDOW_FUNCTION;
   if (state->reducer.widens) state->reducer.lane_log2 = 2;
-  TRY(trm_fast_scan_create(request, plan, &state->reducer, out_kernel, out_supported, error));
+  TRY(trm_fast_scan_create(request, layout, &state->reducer, out_kernel, out_supported, error));
   if (*out_supported) return TRM_OK;
-  const int64_t width = state->line > 0 ? state->line : plan->inner;
+  const int64_t width = state->line > 0 ? state->line : layout->inner;
   state->blocks = (width + REDUCE_BLOCK - 1) / REDUCE_BLOCK;
   state->file_bytes = 4 * REDUCE_BLOCK * sizeof(uint64_t) +
                       ((state->reducer.function.scratch_bytes + 63) & ~(size_t)63);

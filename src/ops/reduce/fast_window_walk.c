@@ -1,4 +1,4 @@
-/* Plans windows and walks through them (fast_window.h). */
+/* Lays windows out and walks through them (fast_window.h). */
 #include "ops/reduce/fast_window.h"
 
 static bool is_trivial(const trm_window_dimension *w) {
@@ -6,28 +6,28 @@ static bool is_trivial(const trm_window_dimension *w) {
          w->base_dilation == 1;
 }
 
-void trm_window_plan(const trm_window *window, const trm_shape *in, const trm_shape *out,
-                     window_plan *out_plan) {
-  window_plan plan = {.rank = in->rank, .inner = 1, .positions = 1};
-  while (plan.rank > 0 && is_trivial(&window->dims[plan.rank - 1]))
-    plan.inner *= in->dims[--plan.rank];
-  int64_t stride = plan.inner;
-  for (int32_t d = plan.rank - 1; d >= 0; --d) {
-    plan.window[d] = window->dims[d];
-    plan.in_dims[d] = in->dims[d];
-    plan.in_strides[d] = stride;
-    plan.out_dims[d] = out->dims[d];
-    plan.positions *= out->dims[d];
+void trm_window_layout(const trm_window *window, const trm_shape *in, const trm_shape *out,
+                       window_layout *out_layout) {
+  window_layout layout = {.rank = in->rank, .inner = 1, .positions = 1};
+  while (layout.rank > 0 && is_trivial(&window->dims[layout.rank - 1]))
+    layout.inner *= in->dims[--layout.rank];
+  int64_t stride = layout.inner;
+  for (int32_t d = layout.rank - 1; d >= 0; --d) {
+    layout.window[d] = window->dims[d];
+    layout.in_dims[d] = in->dims[d];
+    layout.in_strides[d] = stride;
+    layout.out_dims[d] = out->dims[d];
+    layout.positions *= out->dims[d];
     stride *= in->dims[d];
   }
-  *out_plan = plan;
+  *out_layout = layout;
 }
 
 /* The first k >= from that lies in the array along d, or -1. */
 static int64_t find_inside(const window_walk *walk, int32_t d, int64_t from) {
-  const trm_window_dimension *w = &walk->plan->window[d];
+  const trm_window_dimension *w = &walk->layout->window[d];
   const int64_t origin = walk->at[d] * w->stride - w->padding_low;
-  const int64_t limit = (walk->plan->in_dims[d] - 1) * w->base_dilation;
+  const int64_t limit = (walk->layout->in_dims[d] - 1) * w->base_dilation;
   int64_t k = from;
   if (origin + k * w->window_dilation < 0) {
     k = (-origin + w->window_dilation - 1) / w->window_dilation;
@@ -41,20 +41,22 @@ static int64_t find_inside(const window_walk *walk, int32_t d, int64_t from) {
 }
 
 static void set(window_walk *walk, int32_t d, int64_t k) {
-  const trm_window_dimension *w = &walk->plan->window[d];
+  const trm_window_dimension *w = &walk->layout->window[d];
   const int64_t position = walk->at[d] * w->stride - w->padding_low + k * w->window_dilation;
   walk->k[d] = k;
-  walk->offsets[d + 1] = walk->offsets[d] + position / w->base_dilation * walk->plan->in_strides[d];
+  walk->offsets[d + 1] =
+      walk->offsets[d] + position / w->base_dilation * walk->layout->in_strides[d];
 }
 
-void trm_window_start(window_walk *walk, const window_plan *plan, int32_t rank, int64_t position) {
-  walk->plan = plan;
+void trm_window_start(window_walk *walk, const window_layout *layout, int32_t rank,
+                      int64_t position) {
+  walk->layout = layout;
   walk->rank = rank;
   walk->is_empty = false;
   walk->offsets[0] = 0;
   for (int32_t d = rank - 1; d >= 0; --d) {
-    walk->at[d] = position % plan->out_dims[d];
-    position /= plan->out_dims[d];
+    walk->at[d] = position % layout->out_dims[d];
+    position /= layout->out_dims[d];
   }
   for (int32_t d = 0; d < rank && !walk->is_empty; ++d) {
     const int64_t k = find_inside(walk, d, 0);

@@ -1,5 +1,5 @@
 /* Reference kernels of reduce-window and select-and-scatter. */
-#include "ops/reduce/reference.h"
+#include "ops/reduce/reference_reduce.h"
 
 /* The place of window element `in_window` of the window at `window_index` in the operand, or -1
  * when it falls on padding or between dilated elements. */

@@ -3,7 +3,7 @@
 #ifndef TREMULA_OPS_REDUCE_SORT_KEYS_H_
 #define TREMULA_OPS_REDUCE_SORT_KEYS_H_
 
-#include "ops/reduce/fast.h"
+#include "ops/reduce/fast_reduce.h"
 
 enum { SORT_MAX_KEYS = 4 };
 

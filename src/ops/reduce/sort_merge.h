@@ -3,7 +3,7 @@
 #ifndef TREMULA_OPS_REDUCE_SORT_MERGE_H_
 #define TREMULA_OPS_REDUCE_SORT_MERGE_H_
 
-#include "ops/reduce/fast.h"
+#include "ops/reduce/fast_reduce.h"
 
 typedef struct sort_merge {
   trm_function less;

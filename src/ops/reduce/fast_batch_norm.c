@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "hlo/config.h"
-#include "ops/reduce/fast.h"
+#include "ops/reduce/fast_reduce.h"
 #include "ops/threads.h"
 
 enum { LANES = 512, BLOCK_ROWS = 64, MAX_CHUNKS = 16, NUM_ARRAYS = 4 };

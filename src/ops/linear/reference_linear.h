@@ -1,6 +1,6 @@
 /* What the reference kernels of dot, convolution and linear algebra share. */
-#ifndef TREMULA_OPS_LINEAR_LINEAR_REFERENCE_H_
-#define TREMULA_OPS_LINEAR_LINEAR_REFERENCE_H_
+#ifndef TREMULA_OPS_LINEAR_REFERENCE_LINEAR_H_
+#define TREMULA_OPS_LINEAR_REFERENCE_LINEAR_H_
 
 #include <complex.h>
 
@@ -20,4 +20,4 @@ void trm_hermitian_eigen(const double complex *matrix, int64_t n, bool lower, do
 trm_status trm_reference_lapack_create(const trm_kernel_request *, trm_kernel *, bool *,
                                        trm_error *);
 
-#endif /* TREMULA_OPS_LINEAR_LINEAR_REFERENCE_H_ */
+#endif /* TREMULA_OPS_LINEAR_REFERENCE_LINEAR_H_ */

@@ -1,9 +1,10 @@
 /* Fast kernels of the reduce family: which one serves, and how an array is cut for reduce. */
-#include "ops/reduce/fast.h"
+#include "ops/reduce/fast_reduce.h"
 
 uint8_t trm_log2_size(trm_dtype dtype) { return (uint8_t)__builtin_ctzll(trm_dtype_size(dtype)); }
 
-void trm_reduce_plan(const trm_shape *operand, const trm_dims *dimensions, reduce_plan *out_plan) {
+void trm_reduce_layout(const trm_shape *operand, const trm_dims *dimensions,
+                       reduce_layout *out_layout) {
   int64_t dims[TRM_MAX_RANK], strides[TRM_MAX_RANK], stride = 1;
   bool reduced[TRM_MAX_RANK];
   int32_t rank = 0;
@@ -23,20 +24,20 @@ void trm_reduce_plan(const trm_shape *operand, const trm_dims *dimensions, reduc
     stride *= dim;
   }
   if (rank == 0) dims[0] = 1, strides[0] = 1, reduced[0] = false, rank = 1;
-  reduce_plan plan = {
+  reduce_layout layout = {
       .inner_is_kept = !reduced[0], .inner = dims[0], .kept_count = 1, .reduced_count = 1};
   for (int32_t d = rank - 1; d > 0; --d) {
     if (reduced[d]) {
-      plan.reduced_dims[plan.num_reduced] = dims[d];
-      plan.reduced_strides[plan.num_reduced++] = strides[d];
-      plan.reduced_count *= dims[d];
+      layout.reduced_dims[layout.num_reduced] = dims[d];
+      layout.reduced_strides[layout.num_reduced++] = strides[d];
+      layout.reduced_count *= dims[d];
     } else {
-      plan.kept_dims[plan.num_kept] = dims[d];
-      plan.kept_strides[plan.num_kept++] = strides[d];
-      plan.kept_count *= dims[d];
+      layout.kept_dims[layout.num_kept] = dims[d];
+      layout.kept_strides[layout.num_kept++] = strides[d];
+      layout.kept_count *= dims[d];
     }
   }
-  *out_plan = plan;
+  *out_layout = layout;
 }
 
 int64_t trm_reduce_offset(int32_t rank, const int64_t *dims, const int64_t *strides,
@@ -84,14 +85,14 @@ static trm_status create_reduce(const trm_kernel_request *request, trm_kernel *o
     if (dtype != initial || dtype != result || dtype != old || dtype != new) return TRM_OK;
   }
   *out_supported = true;
-  reduce_plan plan;
-  trm_reduce_plan(trm_operand_shape(request, 0), &instruction->dimensions, &plan);
+  reduce_layout layout;
+  trm_reduce_layout(trm_operand_shape(request, 0), &instruction->dimensions, &layout);
   const trm_dtype dtype = trm_operand_shape(request, 0)->dtype;
   trm_opcode opcode;
   if (trm_function_single_opcode(&function, &opcode) && opcode == TRM_OP_ADD &&
       (dtype == TRM_F32 || dtype == TRM_F16))
-    return trm_fast_sum_create(request, &plan, out_kernel, error);
-  return trm_fast_combine_create(request, &plan, &function, out_kernel, error);
+    return trm_fast_sum_create(request, &layout, out_kernel, error);
+  return trm_fast_combine_create(request, &layout, &function, out_kernel, error);
 }
 
 trm_status trm_fast_reduce_create(const trm_kernel_request *request, trm_kernel *out_kernel,

@@ -1,6 +1,6 @@
 /* Reference kernel of convolution: any dimension numbers, strides, dilations of both operands,
  * reversal, negative padding, feature groups and batch groups. */
-#include "ops/linear/linear_reference.h"
+#include "ops/linear/reference_linear.h"
 
 typedef struct convolution_plan {
   const trm_reference_state *state;

@@ -1,5 +1,5 @@
 /* Programs of oneDNN primitives: building them, and running them without allocating. */
-#include "ops/linear/onednn_program.h"
+#include "ops/linear/onednn_sequence.h"
 
 #include <omp.h>
 #include <pthread.h>
@@ -8,35 +8,35 @@
 
 #include "ops/threads.h"
 
-#define MAX_STEPS 16
+#define MAX_OPERATIONS 16
 #define MAX_ARGUMENTS 6
 #define MAX_DESCRIPTORS 64
 #define NO_OPERAND UINT32_MAX
 #define HEADER_BYTES 64 /* at the start of a persistent block: the version that is packed there */
 
-typedef struct step {
+typedef struct operation {
   dnnl_primitive_t primitive; /* NULL: a function */
   trm_onednn_function function;
   const void *data;
   bool is_packing;
   int num_arguments;
   trm_onednn_argument arguments[MAX_ARGUMENTS]; /* descriptors owned; of a function: a, b, out */
-} step;
+} operation;
 
 /* What one run needs for itself: oneDNN's memory objects hold the pointers of a run. */
 typedef struct context {
   dnnl_stream_t stream;
-  dnnl_exec_arg_t arguments[MAX_STEPS][MAX_ARGUMENTS];
+  dnnl_exec_arg_t arguments[MAX_OPERATIONS][MAX_ARGUMENTS];
 } context;
 
-struct trm_onednn_program {
+struct trm_onednn_sequence {
   trm_arena *arena;
   size_t scratch_bytes, persistent_bytes;
   uint32_t packed_operand;
   bool is_packing;
   int threads, caller_threads; /* of this kernel; to be restored when it is built, else 0 */
-  int num_steps, num_descriptors;
-  step steps[MAX_STEPS];
+  int num_operations, num_descriptors;
+  operation operations[MAX_OPERATIONS];
   dnnl_memory_desc_t descriptors[MAX_DESCRIPTORS];
   atomic_flag is_busy; /* the context below is in use */
   context context;
@@ -79,45 +79,45 @@ trm_status trm_onednn_status(dnnl_status_t status, const char *what, trm_error *
 
 /* ---- Building -------------------------------------------------------------------------------- */
 
-static void restore_threads(trm_onednn_program *program) {
-  if (program->caller_threads > 0) omp_set_num_threads(program->caller_threads);
-  program->caller_threads = 0;
+static void restore_threads(trm_onednn_sequence *sequence) {
+  if (sequence->caller_threads > 0) omp_set_num_threads(sequence->caller_threads);
+  sequence->caller_threads = 0;
 }
 
-trm_status trm_onednn_program_create(const trm_kernel_request *request, double work,
-                                     trm_onednn_program **out_program, trm_error *error) {
+trm_status trm_onednn_sequence_create(const trm_kernel_request *request, double work,
+                                      trm_onednn_sequence **out_sequence, trm_error *error) {
   if (trm_onednn_engine() == NULL) return TRM_UNIMPLEMENTED;
-  trm_onednn_program *program = ARENA_NEW(request->arena, trm_onednn_program, 1);
-  CHECK_MEMORY(program, "a oneDNN kernel");
-  program->arena = request->arena;
-  program->packed_operand = NO_OPERAND;
-  atomic_flag_clear(&program->is_busy);
-  program->threads = trm_threads_for(work < 0x1p60 ? (size_t)work : (size_t)1 << 60);
-  program->caller_threads = omp_get_max_threads();
-  omp_set_num_threads(program->threads);
-  *out_program = program;
+  trm_onednn_sequence *sequence = ARENA_NEW(request->arena, trm_onednn_sequence, 1);
+  CHECK_MEMORY(sequence, "a oneDNN kernel");
+  sequence->arena = request->arena;
+  sequence->packed_operand = NO_OPERAND;
+  atomic_flag_clear(&sequence->is_busy);
+  sequence->threads = trm_threads_for(work < 0x1p60 ? (size_t)work : (size_t)1 << 60);
+  sequence->caller_threads = omp_get_max_threads();
+  omp_set_num_threads(sequence->threads);
+  *out_sequence = sequence;
   return TRM_OK;
 }
 
-static void release_context(const trm_onednn_program *program, context *own) {
-  for (int i = 0; i < program->num_steps; ++i) {
-    for (int j = 0; j < program->steps[i].num_arguments; ++j) {
+static void release_context(const trm_onednn_sequence *sequence, context *own) {
+  for (int i = 0; i < sequence->num_operations; ++i) {
+    for (int j = 0; j < sequence->operations[i].num_arguments; ++j) {
       if (own->arguments[i][j].memory != NULL) dnnl_memory_destroy(own->arguments[i][j].memory);
     }
   }
   if (own->stream != NULL) dnnl_stream_destroy(own->stream);
 }
 
-void trm_onednn_program_free(trm_onednn_program *program) {
-  if (program == NULL) return;
-  restore_threads(program);
-  release_context(program, &program->context);
-  for (int i = 0; i < program->num_steps; ++i) {
-    step *own = &program->steps[i];
+void trm_onednn_sequence_free(trm_onednn_sequence *sequence) {
+  if (sequence == NULL) return;
+  restore_threads(sequence);
+  release_context(sequence, &sequence->context);
+  for (int i = 0; i < sequence->num_operations; ++i) {
+    operation *own = &sequence->operations[i];
     if (own->primitive != NULL) dnnl_primitive_destroy(own->primitive);
   }
-  for (int i = 0; i < program->num_descriptors; ++i) {
-    dnnl_memory_desc_destroy(program->descriptors[i]);
+  for (int i = 0; i < sequence->num_descriptors; ++i) {
+    dnnl_memory_desc_destroy(sequence->descriptors[i]);
   }
 }
 
@@ -131,16 +131,16 @@ trm_onednn_place trm_onednn_result(size_t offset) {
 
 static size_t round_up(size_t bytes) { return (bytes + 63) & ~(size_t)63; }
 
-trm_onednn_place trm_onednn_scratch(trm_onednn_program *program, size_t bytes) {
-  const trm_onednn_place place = {TRM_ONEDNN_SCRATCH, 0, program->scratch_bytes};
-  program->scratch_bytes += round_up(bytes);
+trm_onednn_place trm_onednn_scratch(trm_onednn_sequence *sequence, size_t bytes) {
+  const trm_onednn_place place = {TRM_ONEDNN_SCRATCH, 0, sequence->scratch_bytes};
+  sequence->scratch_bytes += round_up(bytes);
   return place;
 }
 
-trm_onednn_place trm_onednn_persistent(trm_onednn_program *program, size_t bytes) {
-  if (program->persistent_bytes == 0) program->persistent_bytes = HEADER_BYTES;
-  const trm_onednn_place place = {TRM_ONEDNN_PERSISTENT, 0, program->persistent_bytes};
-  program->persistent_bytes += round_up(bytes);
+trm_onednn_place trm_onednn_persistent(trm_onednn_sequence *sequence, size_t bytes) {
+  if (sequence->persistent_bytes == 0) sequence->persistent_bytes = HEADER_BYTES;
+  const trm_onednn_place place = {TRM_ONEDNN_PERSISTENT, 0, sequence->persistent_bytes};
+  sequence->persistent_bytes += round_up(bytes);
   return place;
 }
 
@@ -151,20 +151,20 @@ bool trm_onednn_may_repeat(const trm_kernel_request *request, uint32_t operand) 
          opcode == TRM_OP_GET_TUPLE_ELEMENT;
 }
 
-void trm_onednn_pack_begin(trm_onednn_program *program, uint32_t operand) {
-  program->packed_operand = operand;
-  program->is_packing = true;
+void trm_onednn_pack_begin(trm_onednn_sequence *sequence, uint32_t operand) {
+  sequence->packed_operand = operand;
+  sequence->is_packing = true;
 }
 
-void trm_onednn_pack_end(trm_onednn_program *program) { program->is_packing = false; }
+void trm_onednn_pack_end(trm_onednn_sequence *sequence) { sequence->is_packing = false; }
 
-static trm_status keep_descriptor(trm_onednn_program *program, dnnl_memory_desc_t desc,
+static trm_status keep_descriptor(trm_onednn_sequence *sequence, dnnl_memory_desc_t desc,
                                   trm_error *error) {
-  if (program->num_descriptors == MAX_DESCRIPTORS) {
+  if (sequence->num_descriptors == MAX_DESCRIPTORS) {
     dnnl_memory_desc_destroy(desc);
     FAIL(INTERNAL, "a oneDNN kernel has more than %d memory descriptors", MAX_DESCRIPTORS);
   }
-  program->descriptors[program->num_descriptors++] = desc;
+  sequence->descriptors[sequence->num_descriptors++] = desc;
   return TRM_OK;
 }
 
@@ -176,7 +176,7 @@ static bool is_in_range(int rank, const int64_t *dims) {
   return rank <= DNNL_MAX_NDIMS;
 }
 
-trm_status trm_onednn_describe(trm_onednn_program *program, int rank, const int64_t *dims,
+trm_status trm_onednn_describe(trm_onednn_sequence *sequence, int rank, const int64_t *dims,
                                const int64_t *strides, const_dnnl_memory_desc_t *out_desc,
                                trm_error *error) {
   dnnl_dims_t own_dims = {0}, own_strides = {0};
@@ -186,12 +186,12 @@ trm_status trm_onednn_describe(trm_onednn_program *program, int rank, const int6
   dnnl_memory_desc_t desc = NULL;
   TRY_DNNL(dnnl_memory_desc_create_with_strides(&desc, rank, own_dims, dnnl_f32, own_strides),
            "describing memory");
-  TRY(keep_descriptor(program, desc, error));
+  TRY(keep_descriptor(sequence, desc, error));
   *out_desc = desc;
   return TRM_OK;
 }
 
-trm_status trm_onednn_describe_any(trm_onednn_program *program, int rank, const int64_t *dims,
+trm_status trm_onednn_describe_any(trm_onednn_sequence *sequence, int rank, const int64_t *dims,
                                    const_dnnl_memory_desc_t *out_desc, trm_error *error) {
   dnnl_dims_t own_dims = {0};
   if (!is_in_range(rank, dims)) return TRM_UNIMPLEMENTED;
@@ -199,32 +199,33 @@ trm_status trm_onednn_describe_any(trm_onednn_program *program, int rank, const 
   dnnl_memory_desc_t desc = NULL;
   TRY_DNNL(dnnl_memory_desc_create_with_tag(&desc, rank, own_dims, dnnl_f32, dnnl_format_tag_any),
            "describing memory");
-  TRY(keep_descriptor(program, desc, error));
+  TRY(keep_descriptor(sequence, desc, error));
   *out_desc = desc;
   return TRM_OK;
 }
 
-static trm_status new_step(trm_onednn_program *program, step **out_step, trm_error *error) {
-  if (program->num_steps == MAX_STEPS) {
-    FAIL(INTERNAL, "a oneDNN kernel has more than %d steps", MAX_STEPS);
+static trm_status new_operation(trm_onednn_sequence *sequence, operation **out_operation,
+                                trm_error *error) {
+  if (sequence->num_operations == MAX_OPERATIONS) {
+    FAIL(INTERNAL, "a oneDNN kernel has more than %d operations", MAX_OPERATIONS);
   }
-  step *own = &program->steps[program->num_steps++];
-  own->is_packing = program->is_packing;
-  *out_step = own;
+  operation *own = &sequence->operations[sequence->num_operations++];
+  own->is_packing = sequence->is_packing;
+  *out_operation = own;
   return TRM_OK;
 }
 
-trm_status trm_onednn_add_primitive(trm_onednn_program *program, const_dnnl_primitive_desc_t desc,
+trm_status trm_onednn_add_primitive(trm_onednn_sequence *sequence, const_dnnl_primitive_desc_t desc,
                                     const trm_onednn_argument *arguments, int num_arguments,
                                     trm_error *error) {
-  step *own = NULL;
-  TRY(new_step(program, &own, error));
+  operation *own = NULL;
+  TRY(new_operation(sequence, &own, error));
   for (int i = 0; i < num_arguments; ++i) own->arguments[i] = arguments[i];
   /* The descriptors inside *desc die with it. */
   for (int i = 0; i < num_arguments; ++i) {
     dnnl_memory_desc_t copy = NULL;
     TRY_DNNL(dnnl_memory_desc_clone(&copy, arguments[i].desc), "copying a descriptor");
-    TRY(keep_descriptor(program, copy, error));
+    TRY(keep_descriptor(sequence, copy, error));
     own->arguments[i].desc = copy;
   }
   own->num_arguments = num_arguments;
@@ -234,15 +235,15 @@ trm_status trm_onednn_add_primitive(trm_onednn_program *program, const_dnnl_prim
   if (bytes > 0) {
     dnnl_memory_desc_t copy = NULL;
     TRY_DNNL(dnnl_memory_desc_clone(&copy, scratch), "copying a descriptor");
-    TRY(keep_descriptor(program, copy, error));
+    TRY(keep_descriptor(sequence, copy, error));
     own->arguments[own->num_arguments++] =
-        (trm_onednn_argument){DNNL_ARG_SCRATCHPAD, copy, trm_onednn_scratch(program, bytes)};
+        (trm_onednn_argument){DNNL_ARG_SCRATCHPAD, copy, trm_onednn_scratch(sequence, bytes)};
   }
   TRY_DNNL(dnnl_primitive_create(&own->primitive, desc), "creating a primitive");
   return TRM_OK;
 }
 
-trm_status trm_onednn_add_reorder(trm_onednn_program *program, const_dnnl_memory_desc_t from_desc,
+trm_status trm_onednn_add_reorder(trm_onednn_sequence *sequence, const_dnnl_memory_desc_t from_desc,
                                   trm_onednn_place from, const_dnnl_memory_desc_t to_desc,
                                   trm_onednn_place to, trm_error *error) {
   dnnl_primitive_attr_t attributes = trm_onednn_attributes();
@@ -254,16 +255,16 @@ trm_status trm_onednn_add_reorder(trm_onednn_program *program, const_dnnl_memory
   TRY_DNNL(created, "creating a reorder");
   const trm_onednn_argument arguments[] = {{DNNL_ARG_FROM, from_desc, from},
                                            {DNNL_ARG_TO, to_desc, to}};
-  const trm_status status = trm_onednn_add_primitive(program, desc, arguments, 2, error);
+  const trm_status status = trm_onednn_add_primitive(sequence, desc, arguments, 2, error);
   dnnl_primitive_desc_destroy(desc);
   return status;
 }
 
-trm_status trm_onednn_add_function(trm_onednn_program *program, trm_onednn_function function,
+trm_status trm_onednn_add_function(trm_onednn_sequence *sequence, trm_onednn_function function,
                                    const void *data, trm_onednn_place a, trm_onednn_place b,
                                    trm_onednn_place out, trm_error *error) {
-  step *own = NULL;
-  TRY(new_step(program, &own, error));
+  operation *own = NULL;
+  TRY(new_operation(sequence, &own, error));
   own->function = function;
   own->data = data;
   own->arguments[0].place = a;
@@ -272,7 +273,7 @@ trm_status trm_onednn_add_function(trm_onednn_program *program, trm_onednn_funct
   return TRM_OK;
 }
 
-/* ---- Steps of our own ------------------------------------------------------------------------ */
+/* ---- Operations of our own ------------------------------------------------------------------ */
 
 typedef struct conversion {
   trm_dtype dtype;
@@ -291,26 +292,27 @@ static void run_narrow(const void *data, const void *a, const void *b, void *out
   trm_onednn_narrow(own->dtype, a, out, own->count);
 }
 
-trm_status trm_onednn_add_widen(trm_onednn_program *program, trm_dtype dtype, int64_t count,
+trm_status trm_onednn_add_widen(trm_onednn_sequence *sequence, trm_dtype dtype, int64_t count,
                                 bool is_kept, trm_onednn_place *place, trm_error *error) {
   if (dtype == TRM_F32) return TRM_OK;
-  conversion *own = ARENA_NEW(program->arena, conversion, 1);
+  conversion *own = ARENA_NEW(sequence->arena, conversion, 1);
   CHECK_MEMORY(own, "a oneDNN kernel");
   *own = (conversion){dtype, count};
   const size_t bytes = (size_t)count * sizeof(float);
   const trm_onednn_place to =
-      is_kept ? trm_onednn_persistent(program, bytes) : trm_onednn_scratch(program, bytes);
-  TRY(trm_onednn_add_function(program, run_widen, own, *place, *place, to, error));
+      is_kept ? trm_onednn_persistent(sequence, bytes) : trm_onednn_scratch(sequence, bytes);
+  TRY(trm_onednn_add_function(sequence, run_widen, own, *place, *place, to, error));
   *place = to;
   return TRM_OK;
 }
 
-trm_status trm_onednn_add_narrow(trm_onednn_program *program, trm_dtype dtype, int64_t count,
+trm_status trm_onednn_add_narrow(trm_onednn_sequence *sequence, trm_dtype dtype, int64_t count,
                                  trm_onednn_place from, trm_error *error) {
-  conversion *own = ARENA_NEW(program->arena, conversion, 1);
+  conversion *own = ARENA_NEW(sequence->arena, conversion, 1);
   CHECK_MEMORY(own, "a oneDNN kernel");
   *own = (conversion){dtype, count};
-  return trm_onednn_add_function(program, run_narrow, own, from, from, trm_onednn_result(0), error);
+  return trm_onednn_add_function(sequence, run_narrow, own, from, from, trm_onednn_result(0),
+                                 error);
 }
 
 static void run_copy(const void *data, const void *a, const void *b, void *out) {
@@ -337,20 +339,21 @@ static void run_copy(const void *data, const void *a, const void *b, void *out) 
   }
 }
 
-trm_status trm_onednn_add_copy(trm_onednn_program *program, const trm_onednn_copy *copy,
+trm_status trm_onednn_add_copy(trm_onednn_sequence *sequence, const trm_onednn_copy *copy,
                                trm_onednn_place from, trm_onednn_place to, trm_error *error) {
-  const trm_onednn_copy *own = trm_arena_copy(program->arena, copy, sizeof *copy);
+  const trm_onednn_copy *own = trm_arena_copy(sequence->arena, copy, sizeof *copy);
   CHECK_MEMORY(own, "a oneDNN kernel");
-  return trm_onednn_add_function(program, run_copy, own, from, from, to, error);
+  return trm_onednn_add_function(sequence, run_copy, own, from, from, to, error);
 }
 
 /* ---- Running --------------------------------------------------------------------------------- */
 
-static trm_status make_context(const trm_onednn_program *program, context *own, trm_error *error) {
+static trm_status make_context(const trm_onednn_sequence *sequence, context *own,
+                               trm_error *error) {
   TRY_DNNL(dnnl_stream_create(&own->stream, engine, dnnl_stream_default_flags),
            "creating a stream");
-  for (int i = 0; i < program->num_steps; ++i) {
-    const step *each = &program->steps[i];
+  for (int i = 0; i < sequence->num_operations; ++i) {
+    const operation *each = &sequence->operations[i];
     for (int j = 0; j < each->num_arguments; ++j) {
       own->arguments[i][j].arg = each->arguments[j].id;
       TRY_DNNL(dnnl_memory_create(&own->arguments[i][j].memory, each->arguments[j].desc, engine,
@@ -372,10 +375,10 @@ static void *resolve(const trm_onednn_place *place, const trm_kernel_call *call)
   return NULL;
 }
 
-static trm_status run_steps(const trm_onednn_program *program, context *own, bool skip_packing,
-                            const trm_kernel_call *call, trm_error *error) {
-  for (int i = 0; i < program->num_steps; ++i) {
-    const step *each = &program->steps[i];
+static trm_status run_operations(const trm_onednn_sequence *sequence, context *own,
+                                 bool skip_packing, const trm_kernel_call *call, trm_error *error) {
+  for (int i = 0; i < sequence->num_operations; ++i) {
+    const operation *each = &sequence->operations[i];
     if (each->is_packing && skip_packing) continue;
     if (each->primitive == NULL) {
       each->function(each->data, resolve(&each->arguments[0].place, call),
@@ -398,47 +401,47 @@ static trm_status run_steps(const trm_onednn_program *program, context *own, boo
 
 static trm_status run_program(const trm_kernel *kernel, const trm_kernel_call *call,
                               trm_error *error) {
-  trm_onednn_program *program = kernel->state;
+  trm_onednn_sequence *sequence = kernel->state;
   uint64_t version = 0;
   bool skip_packing = false;
-  if (program->packed_operand != NO_OPERAND) {
-    if (call->versions != NULL) version = call->versions[program->packed_operand];
+  if (sequence->packed_operand != NO_OPERAND) {
+    if (call->versions != NULL) version = call->versions[sequence->packed_operand];
     skip_packing = version != 0 && *(const uint64_t *)call->persistent == version;
     *(uint64_t *)call->persistent = 0; /* until the run has succeeded */
   }
   const int caller_threads = omp_get_max_threads();
-  if (program->threads < caller_threads) omp_set_num_threads(program->threads);
-  else if (program->threads > 1) trm_threads_note_wake();
+  if (sequence->threads < caller_threads) omp_set_num_threads(sequence->threads);
+  else if (sequence->threads > 1) trm_threads_note_wake();
   trm_status status;
-  if (!atomic_flag_test_and_set_explicit(&program->is_busy, memory_order_acquire)) {
-    status = run_steps(program, &program->context, skip_packing, call, error);
-    atomic_flag_clear_explicit(&program->is_busy, memory_order_release);
+  if (!atomic_flag_test_and_set_explicit(&sequence->is_busy, memory_order_acquire)) {
+    status = run_operations(sequence, &sequence->context, skip_packing, call, error);
+    atomic_flag_clear_explicit(&sequence->is_busy, memory_order_release);
   } else { /* another engine is running this kernel at this moment */
     context own = {0};
-    status = make_context(program, &own, error);
-    if (status == TRM_OK) status = run_steps(program, &own, skip_packing, call, error);
-    release_context(program, &own);
+    status = make_context(sequence, &own, error);
+    if (status == TRM_OK) status = run_operations(sequence, &own, skip_packing, call, error);
+    release_context(sequence, &own);
   }
   omp_set_num_threads(caller_threads);
-  if (program->packed_operand != NO_OPERAND && status == TRM_OK) {
+  if (sequence->packed_operand != NO_OPERAND && status == TRM_OK) {
     *(uint64_t *)call->persistent = version;
   }
   return status;
 }
 
 static void destroy_program(trm_kernel *kernel) {
-  trm_onednn_program_free(kernel->state);
+  trm_onednn_sequence_free(kernel->state);
   kernel->state = NULL;
 }
 
-trm_status trm_onednn_program_finish(trm_onednn_program *program, const char *name,
-                                     trm_kernel *out_kernel, trm_error *error) {
-  TRY(make_context(program, &program->context, error));
-  restore_threads(program);
+trm_status trm_onednn_sequence_finish(trm_onednn_sequence *sequence, const char *name,
+                                      trm_kernel *out_kernel, trm_error *error) {
+  TRY(make_context(sequence, &sequence->context, error));
+  restore_threads(sequence);
   *out_kernel = (trm_kernel){.name = name,
-                             .scratch_bytes = program->scratch_bytes,
-                             .persistent_bytes = program->persistent_bytes,
-                             .state = program,
+                             .scratch_bytes = sequence->scratch_bytes,
+                             .persistent_bytes = sequence->persistent_bytes,
+                             .state = sequence,
                              .run = run_program,
                              .destroy = destroy_program};
   return TRM_OK;

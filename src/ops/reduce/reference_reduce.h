@@ -1,8 +1,8 @@
 /* What the reference kernels of reduce and reduce-window share: the reducer, one result at a time.
  *
  * Operands: N arrays, N initial values. to_apply takes N accumulators and N elements. */
-#ifndef TREMULA_OPS_REDUCE_REFERENCE_H_
-#define TREMULA_OPS_REDUCE_REFERENCE_H_
+#ifndef TREMULA_OPS_REDUCE_REFERENCE_REDUCE_H_
+#define TREMULA_OPS_REDUCE_REFERENCE_REDUCE_H_
 
 #include "ops/reference.h"
 
@@ -30,4 +30,4 @@ void trm_reducer_start(trm_reducer *reducer);
 void trm_reducer_add(trm_reducer *reducer, int64_t place);
 void trm_reducer_store(trm_reducer *reducer, int64_t result);
 
-#endif /* TREMULA_OPS_REDUCE_REFERENCE_H_ */
+#endif /* TREMULA_OPS_REDUCE_REFERENCE_REDUCE_H_ */

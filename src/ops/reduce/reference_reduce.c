@@ -1,5 +1,5 @@
 /* Reference kernel of reduce, and the reducer that it shares with reduce-window. */
-#include "ops/reduce/reference.h"
+#include "ops/reduce/reference_reduce.h"
 
 bool trm_reducer_is_float_sum(const trm_evaluator *evaluator) {
   return trm_evaluator_single_opcode(evaluator) == TRM_OP_ADD &&

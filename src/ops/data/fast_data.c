@@ -1,5 +1,5 @@
-/* Fast kernels of the opcodes that move elements: plans of moves, made when the kernel is. */
-#include "ops/data/fast.h"
+/* Fast kernels of the opcodes that move elements: moves that are made with the kernel. */
+#include "ops/data/fast_data.h"
 
 #include <string.h>
 
@@ -71,7 +71,7 @@ static trm_status create_move(const trm_kernel_request *request, trm_kernel *out
   int64_t to[TRM_MAX_RANK], from[TRM_MAX_RANK];
   trm_row_major_strides(shape, to);
   plan_reading(request->instruction, trm_operand_shape(request, 0), from, &state->base);
-  trm_move_plan(shape->rank, shape->dims, to, from, trm_dtype_size(shape->dtype), &state->move);
+  trm_move_make(shape->rank, shape->dims, to, from, trm_dtype_size(shape->dtype), &state->move);
   *out_kernel = (trm_kernel){.name = "fast.move", .state = state, .run = run_move};
   return TRM_OK;
 }
@@ -100,7 +100,7 @@ static trm_status create_pad(const trm_kernel_request *request, trm_kernel *out_
     state->to_base += position * to[d];
     to[d] *= step;
   }
-  trm_move_plan(shape->rank, dims, to, from, trm_dtype_size(shape->dtype), &state->move);
+  trm_move_make(shape->rank, dims, to, from, trm_dtype_size(shape->dtype), &state->move);
   const int64_t count = trm_shape_count(shape);
   state->fill_count = moved == count ? 0 : count;
   if (moved == 0) state->base = state->to_base = 0;
@@ -165,7 +165,7 @@ static trm_status create_concatenate(const trm_kernel_request *request, trm_kern
     const trm_shape *operand = trm_operand_shape(request, i);
     int64_t from[TRM_MAX_RANK];
     trm_row_major_strides(operand, from);
-    trm_move_plan(shape->rank, operand->dims, to, from, trm_dtype_size(shape->dtype),
+    trm_move_make(shape->rank, operand->dims, to, from, trm_dtype_size(shape->dtype),
                   &state->moves[i]);
     state->offsets[i] = offset * to[dimension];
     offset += operand->dims[dimension];

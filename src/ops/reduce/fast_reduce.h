@@ -1,6 +1,6 @@
 /* Between the files of the fast reduction kernels. */
-#ifndef TREMULA_OPS_REDUCE_FAST_H_
-#define TREMULA_OPS_REDUCE_FAST_H_
+#ifndef TREMULA_OPS_REDUCE_FAST_REDUCE_H_
+#define TREMULA_OPS_REDUCE_FAST_REDUCE_H_
 
 #include "ops/elementwise/strip.h"
 #include "ops/elementwise/vector.h"
@@ -10,16 +10,17 @@ enum { REDUCE_MAX_OPERANDS = 8, REDUCE_BLOCK = 512 };
 
 /* How an array is reduced: dimensions merged as far as kept and reduced ones alternate. The
  * innermost is contiguous; `kept` and `reduced` are the others, outermost first. */
-typedef struct reduce_plan {
+typedef struct reduce_layout {
   bool inner_is_kept;
   int64_t inner;
   int32_t num_kept, num_reduced;
   int64_t kept_dims[TRM_MAX_RANK], kept_strides[TRM_MAX_RANK];
   int64_t reduced_dims[TRM_MAX_RANK], reduced_strides[TRM_MAX_RANK];
   int64_t kept_count, reduced_count; /* products, without the innermost */
-} reduce_plan;
+} reduce_layout;
 
-void trm_reduce_plan(const trm_shape *operand, const trm_dims *dimensions, reduce_plan *out_plan);
+void trm_reduce_layout(const trm_shape *operand, const trm_dims *dimensions,
+                       reduce_layout *out_layout);
 /* The offset of element `index` of the space of dims. */
 int64_t trm_reduce_offset(int32_t rank, const int64_t *dims, const int64_t *strides, int64_t index);
 
@@ -29,9 +30,9 @@ trm_vector_fn trm_reduce_vector_fn(trm_opcode opcode, trm_dtype dtype);
 uint8_t trm_log2_size(trm_dtype dtype);
 
 /* Sums of floats (f32, f16), accumulated beyond their precision. */
-trm_status trm_fast_sum_create(const trm_kernel_request *request, const reduce_plan *plan,
+trm_status trm_fast_sum_create(const trm_kernel_request *request, const reduce_layout *layout,
                                trm_kernel *out_kernel, trm_error *error);
-trm_status trm_fast_combine_create(const trm_kernel_request *request, const reduce_plan *plan,
+trm_status trm_fast_combine_create(const trm_kernel_request *request, const reduce_layout *layout,
                                    const trm_function *function, trm_kernel *out_kernel,
                                    trm_error *error);
 trm_status trm_fast_window_create(const trm_kernel_request *request, trm_kernel *out_kernel,
@@ -57,4 +58,4 @@ typedef struct sum_rows {
 void trm_sum_rows(const sum_rows *rows, int64_t begin, int64_t end, int64_t column, int64_t n,
                   double *acc, float *tmp);
 
-#endif /* TREMULA_OPS_REDUCE_FAST_H_ */
+#endif /* TREMULA_OPS_REDUCE_FAST_REDUCE_H_ */

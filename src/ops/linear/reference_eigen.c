@@ -8,7 +8,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "ops/linear/linear_reference.h"
+#include "ops/linear/reference_linear.h"
 #include "ops/reference.h"
 
 enum { MAX_SWEEPS = 64 };

@@ -1,6 +1,6 @@
 /* Between the files of the fast data kernels. */
-#ifndef TREMULA_OPS_DATA_FAST_H_
-#define TREMULA_OPS_DATA_FAST_H_
+#ifndef TREMULA_OPS_DATA_FAST_DATA_H_
+#define TREMULA_OPS_DATA_FAST_DATA_H_
 
 #include "ops/data/fast_move.h"
 #include "ops/kernel.h"
@@ -12,4 +12,4 @@ void trm_row_major_strides(const trm_shape *shape, int64_t *out_strides);
 trm_status trm_fast_indexed_create(const trm_kernel_request *request, trm_kernel *out_kernel,
                                    bool *out_supported, trm_error *error);
 
-#endif /* TREMULA_OPS_DATA_FAST_H_ */
+#endif /* TREMULA_OPS_DATA_FAST_DATA_H_ */

@@ -1,15 +1,16 @@
-/* What the oneDNN kernels share: the process's oneDNN engine, and programs.
+/* What the oneDNN kernels share: the process's oneDNN engine, and sequences.
  *
- * A program is what a kernel runs: a short list of steps over named places (an operand, the result,
- * scratch, the persistent block). A step is a oneDNN primitive or a function of our own. Everything
- * is made at create time; a run only sets pointers. Steps between trm_onednn_pack_begin and
- * trm_onednn_pack_end depend on one operand alone (the weights) and write to the persistent block;
- * they are skipped while that operand's version says that its contents are those of the last run.
+ * A sequence is what a kernel runs: a short list of operations over named places (an operand, the
+ * result, scratch, the persistent block). An operation is a oneDNN primitive or a function of our
+ * own. Everything is made at create time; a run only sets pointers. Operations between
+ * trm_onednn_pack_begin and trm_onednn_pack_end depend on one operand alone (the weights) and write
+ * to the persistent block; they are skipped while that operand's version says that its contents are
+ * those of the last run.
  *
  * Functions here that build return TRM_UNIMPLEMENTED, without a message, for what oneDNN does not
  * have: the creator then reports "not supported" and another kernel serves. */
-#ifndef TREMULA_OPS_LINEAR_ONEDNN_PROGRAM_H_
-#define TREMULA_OPS_LINEAR_ONEDNN_PROGRAM_H_
+#ifndef TREMULA_OPS_LINEAR_ONEDNN_SEQUENCE_H_
+#define TREMULA_OPS_LINEAR_ONEDNN_SEQUENCE_H_
 
 #include <oneapi/dnnl/dnnl.h>
 
@@ -34,10 +35,11 @@ typedef struct trm_onednn_argument {
   trm_onednn_place place;
 } trm_onednn_argument;
 
-/* A step of our own. `data` lives in the request's arena; `b` is NULL for steps with one input. */
+/* An operation of our own. `data` lives in the request's arena; `b` is NULL for operations with one
+ * input. */
 typedef void (*trm_onednn_function)(const void *data, const void *a, const void *b, void *out);
 
-typedef struct trm_onednn_program trm_onednn_program;
+typedef struct trm_onednn_sequence trm_onednn_sequence;
 
 /* The engine, created at the first call, or NULL. Thread-safe. */
 dnnl_engine_t trm_onednn_engine(void);
@@ -49,40 +51,40 @@ trm_status trm_onednn_status(dnnl_status_t status, const char *what, trm_error *
 #define TRY_DNNL(expression, what) TRY(trm_onednn_status((expression), (what), error))
 
 /* `work` is the bytes touched, or as many cheap operations: it bounds the threads, here and in
- * every run. Until trm_onednn_program_finish or _free the calling thread has that bound too, since
+ * every run. Until trm_onednn_sequence_finish or _free the calling thread has that bound too, since
  * oneDNN cuts the work when a primitive is created. */
-trm_status trm_onednn_program_create(const trm_kernel_request *request, double work,
-                                     trm_onednn_program **out_program, trm_error *error);
-void trm_onednn_program_free(trm_onednn_program *program);
+trm_status trm_onednn_sequence_create(const trm_kernel_request *request, double work,
+                                      trm_onednn_sequence **out_sequence, trm_error *error);
+void trm_onednn_sequence_free(trm_onednn_sequence *sequence);
 
 trm_onednn_place trm_onednn_operand(uint32_t operand, size_t offset);
 trm_onednn_place trm_onednn_result(size_t offset);
-trm_onednn_place trm_onednn_scratch(trm_onednn_program *program, size_t bytes);
-trm_onednn_place trm_onednn_persistent(trm_onednn_program *program, size_t bytes);
+trm_onednn_place trm_onednn_scratch(trm_onednn_sequence *sequence, size_t bytes);
+trm_onednn_place trm_onednn_persistent(trm_onednn_sequence *sequence, size_t bytes);
 
 /* Whether later calls may bring the same contents (a parameter or constant): worth keeping packed.
  */
 bool trm_onednn_may_repeat(const trm_kernel_request *request, uint32_t operand);
-void trm_onednn_pack_begin(trm_onednn_program *program, uint32_t operand);
-void trm_onednn_pack_end(trm_onednn_program *program);
+void trm_onednn_pack_begin(trm_onednn_sequence *sequence, uint32_t operand);
+void trm_onednn_pack_end(trm_onednn_sequence *sequence);
 
 /* Creates the primitive of *desc (which stays the caller's) and gives it scratch. */
-trm_status trm_onednn_add_primitive(trm_onednn_program *program, const_dnnl_primitive_desc_t desc,
+trm_status trm_onednn_add_primitive(trm_onednn_sequence *sequence, const_dnnl_primitive_desc_t desc,
                                     const trm_onednn_argument *arguments, int num_arguments,
                                     trm_error *error);
-trm_status trm_onednn_add_reorder(trm_onednn_program *program, const_dnnl_memory_desc_t from_desc,
+trm_status trm_onednn_add_reorder(trm_onednn_sequence *sequence, const_dnnl_memory_desc_t from_desc,
                                   trm_onednn_place from, const_dnnl_memory_desc_t to_desc,
                                   trm_onednn_place to, trm_error *error);
-trm_status trm_onednn_add_function(trm_onednn_program *program, trm_onednn_function function,
+trm_status trm_onednn_add_function(trm_onednn_sequence *sequence, trm_onednn_function function,
                                    const void *data, trm_onednn_place a, trm_onednn_place b,
                                    trm_onednn_place out, trm_error *error);
 
 /* Widens `count` halves or bfloat16s at *place into float32, in the persistent block (is_kept) or
  * in scratch, and moves *place there. Nothing is done for float32. */
-trm_status trm_onednn_add_widen(trm_onednn_program *program, trm_dtype dtype, int64_t count,
+trm_status trm_onednn_add_widen(trm_onednn_sequence *sequence, trm_dtype dtype, int64_t count,
                                 bool is_kept, trm_onednn_place *place, trm_error *error);
 /* Rounds float32 at `from` to `count` elements of dtype in the result. */
-trm_status trm_onednn_add_narrow(trm_onednn_program *program, trm_dtype dtype, int64_t count,
+trm_status trm_onednn_add_narrow(trm_onednn_sequence *sequence, trm_dtype dtype, int64_t count,
                                  trm_onednn_place from, trm_error *error);
 
 /* Copies float32s between strided arrays; strides in elements, those of `from` may be negative
@@ -94,23 +96,23 @@ typedef struct trm_onednn_copy {
       to_strides[TRM_ONEDNN_COPY_RANK];
   int64_t from_start;
 } trm_onednn_copy;
-trm_status trm_onednn_add_copy(trm_onednn_program *program, const trm_onednn_copy *copy,
+trm_status trm_onednn_add_copy(trm_onednn_sequence *sequence, const trm_onednn_copy *copy,
                                trm_onednn_place from, trm_onednn_place to, trm_error *error);
 
-/* Hands the program to a kernel, which owns it then. */
-trm_status trm_onednn_program_finish(trm_onednn_program *program, const char *name,
-                                     trm_kernel *out_kernel, trm_error *error);
+/* Hands the sequence to a kernel, which owns it then. */
+trm_status trm_onednn_sequence_finish(trm_onednn_sequence *sequence, const char *name,
+                                      trm_kernel *out_kernel, trm_error *error);
 
-/* A strided float32 descriptor, for places and arguments; the program keeps and frees it. */
-trm_status trm_onednn_describe(trm_onednn_program *program, int rank, const int64_t *dims,
+/* A strided float32 descriptor, for places and arguments; the sequence keeps and frees it. */
+trm_status trm_onednn_describe(trm_onednn_sequence *sequence, int rank, const int64_t *dims,
                                const int64_t *strides, const_dnnl_memory_desc_t *out_desc,
                                trm_error *error);
 /* The same with the format left to oneDNN. */
-trm_status trm_onednn_describe_any(trm_onednn_program *program, int rank, const int64_t *dims,
+trm_status trm_onednn_describe_any(trm_onednn_sequence *sequence, int rank, const int64_t *dims,
                                    const_dnnl_memory_desc_t *out_desc, trm_error *error);
 
 /* Conversions, with the CPU's instructions where it has them (onednn_convert.c). */
 void trm_onednn_widen(trm_dtype dtype, const void *from, float *to, int64_t count);
 void trm_onednn_narrow(trm_dtype dtype, const float *from, void *to, int64_t count);
 
-#endif /* TREMULA_OPS_LINEAR_ONEDNN_PROGRAM_H_ */
+#endif /* TREMULA_OPS_LINEAR_ONEDNN_SEQUENCE_H_ */

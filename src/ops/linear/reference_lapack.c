@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ops/linear/linear_reference.h"
+#include "ops/linear/reference_linear.h"
 #include "ops/reference.h"
 
 typedef double complex number;
