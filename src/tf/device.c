@@ -4,12 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "build.h"
 #include "log.h"
 #include "observe.h"
 #include "pool.h"
 #include "tensorflow.h"
 #include "tensorflow/c/experimental/stream_executor/stream_executor.h"
+#include "unit_build.h"
 
 /* The original has two devices where there is no hardware. */
 enum { DEFAULT_DEVICES = 2 };

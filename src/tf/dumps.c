@@ -241,7 +241,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static bool wants_schedule;
 static char *tensor_map_folder; /* NULL: none */
 
-void trm_tf_dump_plans(int32_t schedule, const char *folder) {
+void trm_tf_dump_estimates(int32_t schedule, const char *folder) {
   char *copy = folder[0] ? trm_tf_copy_text(folder) : NULL;
   pthread_mutex_lock(&lock);
   wants_schedule = schedule != 0;
@@ -260,15 +260,15 @@ static bool get_wanted(char **out_folder) {
   return schedule;
 }
 
-bool trm_tf_dumps_want_plan(void) {
+bool trm_tf_dumps_want_estimate(void) {
   pthread_mutex_lock(&lock);
   const bool wanted = wants_schedule || tensor_map_folder;
   pthread_mutex_unlock(&lock);
   return wanted;
 }
 
-void trm_tf_dumps_plan(const trm_tf_dumps *d, const trm_executable *executable,
-                       const trm_program *program) {
+void trm_tf_dumps_estimate(const trm_tf_dumps *d, const trm_executable *executable,
+                           const trm_program *program) {
   char *folder, *path = NULL, *text;
   trm_error error = {0};
   const bool schedule = get_wanted(&folder);

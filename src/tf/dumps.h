@@ -37,16 +37,16 @@ typedef struct trm_tf_dumps {
 void trm_tf_dumps_begin(trm_tf_dumps *d, const char *name, const trm_module *module);
 /* After a pass. */
 void trm_tf_dumps_pass(trm_tf_dumps *d, const char *pass, const trm_module *module);
-/* Whether the plan is wanted for trm_tf_dumps_plan. */
-bool trm_tf_dumps_want_plan(void);
+/* Whether the estimate is wanted for trm_tf_dumps_estimate. */
+bool trm_tf_dumps_want_estimate(void);
 /* The schedule and the tensor map. */
-void trm_tf_dumps_plan(const trm_tf_dumps *d, const trm_executable *executable,
-                       const trm_program *program);
+void trm_tf_dumps_estimate(const trm_tf_dumps *d, const trm_executable *executable,
+                           const trm_program *program);
 void trm_tf_dumps_end(trm_tf_dumps *d);
 
 /* ---- For Python ---- */
 
 /* --dump_schedule_as_dot, and --tensor_map_file_path ("": none). */
-TRM_TF_API void trm_tf_dump_plans(int32_t schedule, const char *tensor_map_folder);
+TRM_TF_API void trm_tf_dump_estimates(int32_t schedule, const char *tensor_map_folder);
 
 #endif /* TREMULA_TF_DUMPS_H_ */

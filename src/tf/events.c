@@ -195,7 +195,7 @@ static char *describe(trm_executable *executable, const trm_program *program, tr
   return NULL;
 }
 
-static trm_program *plan(trm_executable *executable) {
+static trm_program *estimate(trm_executable *executable) {
   trm_program *program = NULL;
   trm_error error = {0};
   if (trm_program_create_for_executable(executable, NULL, NULL, &program, &error) == TRM_OK)
@@ -226,7 +226,7 @@ typedef struct documents {
 static void describe_program(trm_executable *executable, const char *module,
                              const trm_tf_event_settings *wanted, documents *d) {
   char name[64];
-  trm_program *program = plan(executable);
+  trm_program *program = estimate(executable);
   if (program == NULL) return;
   if (wanted->bits & TRM_TF_EVENTS_PRINT)
     print_report(executable, program, TRM_REPORT_GRAPH, wanted);
@@ -317,13 +317,13 @@ void trm_tf_events_execute(int ordinal, const char *module, trm_executable *exec
   const bool has_report = wanted.bits & TRM_TF_EVENTS_EXECUTION &&
                           (wanted.every == 0 ? run == 1 : (run - 1) % wanted.every == 0);
   if (run == 1 && wanted.bits & TRM_TF_EVENTS_PRINT) {
-    trm_program *program = plan(executable);
+    trm_program *program = estimate(executable);
     if (program) print_report(executable, program, TRM_REPORT_EXECUTION, &wanted);
     trm_program_free(program);
   }
   if (has_report && !report->is_made) {
     report->is_made = true;
-    trm_program *program = plan(executable);
+    trm_program *program = estimate(executable);
     if (program)
       report->data = describe(executable, program, TRM_REPORT_EXECUTION, wanted.form,
                               "execution report", &wanted, &report->size);

@@ -1,4 +1,4 @@
-/* Owns: the nodes that feed a program and that take what it wrote: IpuStart, IpuReady, IpuPush,
+/* Owns: the nodes that feed a unit and that take what it wrote: IpuStart, IpuReady, IpuPush,
  * IpuEnd, IpuFinish, IpuInfeedReset; IpuOutfeedDequeue, IpuOutfeedDelete.
  *
  * IpuStart starts a run; a while loop on the CPU gets elements and pushes them; IpuFinish waits for
@@ -28,22 +28,22 @@ static trm_status set_run(TF_OpKernelContext *context, int64_t id, trm_error *er
   return status;
 }
 
-/* The program for the inputs, which it takes into *out_taken. */
+/* The unit for the inputs, which it takes into *out_taken. */
 static trm_status prepare(trm_tf_site *site, TF_OpKernelContext *context,
                           const trm_tf_inputs *inputs, TF_Tensor ***out_taken,
-                          trm_tf_program **out_program, trm_error *error) {
+                          trm_tf_unit **out_unit, trm_error *error) {
   *out_taken = trm_allocate_zeroed((size_t)inputs->count, sizeof **out_taken);
   CHECK_MEMORY(*out_taken, "the inputs of a node");
-  TRY(trm_tf_launch_prepare(site, context, inputs, *out_taken, out_program, error));
-  if (trm_tf_program_is_fed(*out_program)) return TRM_OK;
-  trm_tf_program_done(*out_program);
+  TRY(trm_tf_launch_prepare(site, context, inputs, *out_taken, out_unit, error));
+  if (trm_tf_unit_is_fed(*out_unit)) return TRM_OK;
+  trm_tf_unit_done(*out_unit);
   FAIL(INTERNAL, "A program without an infeed was started as one with it.");
 }
 
 static trm_status start(void *kernel, TF_OpKernelContext *context, trm_error *error) {
   trm_tf_inputs inputs;
   TF_Tensor **taken = NULL;
-  trm_tf_program *p = NULL;
+  trm_tf_unit *p = NULL;
   int64_t id = 0;
   TRY(trm_tf_get_inputs(context, &inputs, error));
   const trm_status status = prepare(kernel, context, &inputs, &taken, &p, error);
@@ -226,7 +226,7 @@ static trm_status reset(void *kernel, TF_OpKernelContext *context, trm_error *er
          node->feed);
   }
   trm_tf_infeed *feed = trm_tf_infeed_find(node->feed);
-  if (feed == NULL) return TRM_OK; /* no program has used it yet */
+  if (feed == NULL) return TRM_OK; /* no unit has used it yet */
   trm_infeed_reset(feed->queue);
   trm_tf_infeed_forget_replicas(feed);
   return TRM_OK;
@@ -235,7 +235,7 @@ static trm_status reset(void *kernel, TF_OpKernelContext *context, trm_error *er
 TRM_TF_DEFINE_CREATE(reset, create_reset)
 TRM_TF_DEFINE_COMPUTE(reset, reset)
 
-/* ---- Taking from an outfeed: what programs have written to it since the last time -------------
+/* ---- Taking from an outfeed: what units have written to it since the last time -------------
  *
  * With keep_last the node gives the last element, again and again until there is a newer one. */
 
@@ -337,7 +337,7 @@ static trm_status set_output(TF_OpKernelContext *context, const dequeue_node *d,
                             info->bytes * count * replicas, error);
 }
 
-/* What stands for the results of programs that are compiled and not run: one element of zeros. */
+/* What stands for the results of units that are compiled and not run: one element of zeros. */
 static trm_status give_zeros(TF_OpKernelContext *context, const dequeue_node *d, uint32_t replicas,
                              trm_error *error) {
   for (size_t i = 0; i < d->num_elements; ++i) {
@@ -394,7 +394,7 @@ static void forget_last(dequeue_node *d) {
   d->deletions = deletions;
 }
 
-/* What there is: nothing as long as no program has named the queue. */
+/* What there is: nothing as long as no unit has named the queue. */
 static trm_status dequeue(void *kernel, TF_OpKernelContext *context, trm_error *error) {
   dequeue_node *d = kernel;
   trm_outfeed *queue = NULL;
@@ -433,7 +433,7 @@ static trm_status delete_outfeed(void *kernel, TF_OpKernelContext *context, trm_
   const char *feed = kernel;
   if (trm_tf_feed_is_used(feed))
     FAIL(FAILED_PRECONDITION, "Cannot delete outfeed with id='%s' while in use", feed);
-  if (trm_tf_settings_only_compile()) return TRM_OK; /* no program has run, as was wanted */
+  if (trm_tf_settings_only_compile()) return TRM_OK; /* no unit has run, as was wanted */
   return trm_tf_outfeed_delete(feed, error);
 }
 

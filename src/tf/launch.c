@@ -1,7 +1,7 @@
 /* Owns: call sites, and IpuLaunch: a compiled part of a graph, as one node.
  *
  * A list argument of a node is in host memory or in device memory as a whole, so there are two:
- * `host` for what comes from the CPU and `device` for variables, and neither is copied. The program
+ * `host` for what comes from the CPU and `device` for variables, and neither is copied. The unit
  * takes them in this order and gives results, then new values of variables, in that order too. */
 #define _POSIX_C_SOURCE 200809L
 #include "launch.h"
@@ -32,7 +32,7 @@ typedef struct variant {
   void *module;
   size_t size;
   /* The compiled module, which it holds, and what it was compiled for. */
-  trm_tf_program *program;
+  trm_tf_unit *unit;
   int ordinal;
   uint64_t generation;
 } variant;
@@ -52,7 +52,7 @@ struct trm_tf_site {
 
 static void variant_free(variant *v) {
   if (v == NULL) return;
-  trm_tf_program_drop(v->program);
+  trm_tf_unit_drop(v->unit);
   for (int i = 0; i < v->num_inputs; ++i) {
     trm_free(v->inputs[i].dims);
     trm_free(v->inputs[i].value);
@@ -216,7 +216,7 @@ void trm_tf_reply_error(const trm_tf_request *request, int32_t code, const char 
       trm_fail(answer->error, code == TRM_OK ? TRM_UNKNOWN : (trm_status)code, "%s", message);
 }
 
-/* ---- Finding a program ---------------------------------------------------------------------- */
+/* ---- Finding a unit ------------------------------------------------------------------------- */
 
 /* A new variant for the site's front: the module that the node carries, or what Python makes. */
 static trm_status add_variant(trm_tf_site *site, TF_Tensor *const *inputs, int num_inputs,
@@ -242,32 +242,32 @@ static trm_status add_variant(trm_tf_site *site, TF_Tensor *const *inputs, int n
   return TRM_OK;
 }
 
-/* Has the variant's program, which the caller then uses, be that of the present configuration. */
-static trm_status use_program(variant *v, int ordinal, trm_error *error) {
+/* Has the variant's unit, which the caller then uses, be that of the present configuration. */
+static trm_status use_unit(variant *v, int ordinal, trm_error *error) {
   const uint64_t generation = trm_tf_settings_generation();
-  const bool fits = v->program && v->ordinal == ordinal && v->generation == generation;
-  if (fits && trm_tf_program_use(v->program)) return TRM_OK;
-  trm_tf_program_drop(v->program);
-  v->program = NULL;
-  TRY(trm_tf_program_get(v->module, v->size, ordinal, &v->program, error));
+  const bool fits = v->unit && v->ordinal == ordinal && v->generation == generation;
+  if (fits && trm_tf_unit_use(v->unit)) return TRM_OK;
+  trm_tf_unit_drop(v->unit);
+  v->unit = NULL;
+  TRY(trm_tf_unit_get(v->module, v->size, ordinal, &v->unit, error));
   v->ordinal = ordinal;
   v->generation = generation;
   return TRM_OK;
 }
 
-/* A module that the node carries is its only variant and fits whatever comes: trm_tf_program_check
+/* A module that the node carries is its only variant and fits whatever comes: trm_tf_unit_check
  * says better than we could what is wrong with an input. */
 trm_status trm_tf_site_find(trm_tf_site *site, TF_Tensor *const *inputs, int num_inputs,
-                            int ordinal, trm_tf_program **out_program, bool *out_taken,
+                            int ordinal, trm_tf_unit **out_unit, bool *out_taken,
                             trm_error *error) {
-  *out_program = NULL;
+  *out_unit = NULL;
   pthread_mutex_lock(&site->lock);
   variant *v = site->kind == TRM_TF_CALL_MODULE ? site->variants : find(site, inputs);
   trm_status status = TRM_OK;
   if (v == NULL) status = add_variant(site, inputs, num_inputs, &v, error);
-  if (status == TRM_OK) status = use_program(v, ordinal, error);
+  if (status == TRM_OK) status = use_unit(v, ordinal, error);
   if (status == TRM_OK) {
-    *out_program = v->program;
+    *out_unit = v->unit;
     for (int i = 0; i < num_inputs; ++i) out_taken[i] = i >= v->num_inputs || !v->inputs[i].value;
   }
   pthread_mutex_unlock(&site->lock);
@@ -278,52 +278,52 @@ trm_status trm_tf_site_find(trm_tf_site *site, TF_Tensor *const *inputs, int num
 
 trm_status trm_tf_launch_prepare(trm_tf_site *site, TF_OpKernelContext *context,
                                  const trm_tf_inputs *inputs, TF_Tensor **taken,
-                                 trm_tf_program **out_program, trm_error *error) {
-  *out_program = NULL;
-  trm_tf_program *program;
+                                 trm_tf_unit **out_unit, trm_error *error) {
+  *out_unit = NULL;
+  trm_tf_unit *unit;
   bool *is_taken = trm_allocate_zeroed((size_t)inputs->count, sizeof *is_taken);
   CHECK_MEMORY(is_taken, "the inputs of a node");
   trm_status status = trm_tf_site_find(site, inputs->tensors, inputs->count,
-                                       TF_GetDeviceId(context), &program, is_taken, error);
+                                       TF_GetDeviceId(context), &unit, is_taken, error);
   size_t count = 0;
   for (int i = 0; status == TRM_OK && i < inputs->count; ++i)
     if (is_taken[i]) taken[count++] = inputs->tensors[i];
   trm_free(is_taken);
   TRY(status);
-  const size_t num_outputs = trm_tf_program_num_outputs(program);
-  if (!trm_tf_program_is_fed(program) && num_outputs != (size_t)TF_NumOutputs(context)) {
+  const size_t num_outputs = trm_tf_unit_num_outputs(unit);
+  if (!trm_tf_unit_is_fed(unit) && num_outputs != (size_t)TF_NumOutputs(context)) {
     status = trm_fail(error, TRM_INTERNAL, "The program has %zu results and its node %d outputs.",
                       num_outputs, TF_NumOutputs(context));
   } else {
-    status = trm_tf_program_check(program, taken, count, error);
+    status = trm_tf_unit_check(unit, taken, count, error);
   }
-  if (status == TRM_OK) *out_program = program;
-  else trm_tf_program_done(program);
+  if (status == TRM_OK) *out_unit = unit;
+  else trm_tf_unit_done(unit);
   return status;
 }
 
-static trm_status run_locked(trm_tf_program *p, const trm_tf_call *call, TF_Tensor *const *taken,
+static trm_status run_locked(trm_tf_unit *p, const trm_tf_call *call, TF_Tensor *const *taken,
                              void *const *outputs, trm_error *error) {
   trm_tf_feed_use use = {0};
-  trm_tf_program_lock(p);
+  trm_tf_unit_lock(p);
   if (call->feeds[0] != '\0') trm_tf_feed_use_begin(&use, call->feeds);
-  const trm_status status = trm_tf_program_run(p, call, taken, outputs, error);
+  const trm_status status = trm_tf_unit_run(p, call, taken, outputs, error);
   if (use.is_on) trm_tf_feed_use_end(&use);
-  trm_tf_program_unlock(p);
+  trm_tf_unit_unlock(p);
   return status;
 }
 
 /* Allocates the outputs, runs, and lets TensorFlow have them. */
-static trm_status run(trm_tf_program *p, const trm_tf_call *call, TF_Tensor *const *taken,
+static trm_status run(trm_tf_unit *p, const trm_tf_call *call, TF_Tensor *const *taken,
                       TF_OpKernelContext *context, trm_error *error) {
-  const size_t count = trm_tf_program_num_outputs(p);
+  const size_t count = trm_tf_unit_num_outputs(p);
   TF_Tensor **tensors = trm_allocate_zeroed(count, sizeof *tensors);
   void **outputs = trm_allocate_zeroed(count, sizeof *outputs);
   trm_status status = TRM_OK;
   if (tensors == NULL || outputs == NULL)
     FAIL_OR_GOTO(done, RESOURCE_EXHAUSTED, "out of memory while allocating the results of a node");
   for (size_t i = 0; i < count; ++i) {
-    const trm_tensor_info *info = trm_tf_program_output(p, i);
+    const trm_tensor_info *info = trm_tf_unit_output(p, i);
     TRY_OR_GOTO(trm_tf_allocate_output(context, (int)i, trm_tf_type(info->dtype), info->dims,
                                        info->rank, info->bytes, &tensors[i], error),
                 done);
@@ -343,13 +343,13 @@ trm_status trm_tf_launch(void *kernel, TF_OpKernelContext *context, trm_error *e
   trm_tf_inputs inputs;
   TRY(trm_tf_get_inputs(context, &inputs, error));
   trm_status status = TRM_OK;
-  trm_tf_program *p = NULL;
+  trm_tf_unit *p = NULL;
   TF_Tensor **taken = trm_allocate_zeroed((size_t)inputs.count, sizeof *taken);
   if (taken == NULL)
     FAIL_OR_GOTO(done, RESOURCE_EXHAUSTED, "out of memory while allocating the inputs of a node");
   TRY_OR_GOTO(trm_tf_launch_prepare(site, context, &inputs, taken, &p, error), done);
   status = run(p, &site->call, taken, context, error);
-  trm_tf_program_done(p);
+  trm_tf_unit_done(p);
 done:
   trm_free(taken);
   trm_tf_inputs_free(&inputs);

@@ -1,13 +1,13 @@
-/* Owns: call sites, and running their programs inside a kernel.
+/* Owns: call sites, and running their units inside a kernel.
  *
- * A call site is one node of a graph that runs a program, and the programs it has needed so far.
+ * A call site is one node of a graph that runs a unit, and the units it has needed so far.
  * Either the node carries a module, or it carries something that Python lowers when the shapes are
  * known (a graph, or an op's NodeDef): then there is one variant for each set of shapes and of
  * values that had to be constant. */
 #ifndef TREMULA_TF_LAUNCH_H_
 #define TREMULA_TF_LAUNCH_H_
 
-#include "programs.h"
+#include "units.h"
 
 typedef enum trm_tf_call_kind {
   TRM_TF_CALL_MODULE = 'm', /* payload: a serialised HloModuleProto */
@@ -22,24 +22,23 @@ typedef struct trm_tf_site trm_tf_site;
 trm_status trm_tf_site_create(trm_tf_call_kind kind, const void *payload, size_t size,
                               TF_StringView name, const char *feeds, trm_tf_site **out,
                               trm_error *error);
-/* What its programs are to know of it, as long as it lives. */
+/* What its units are to know of it, as long as it lives. */
 const trm_tf_call *trm_tf_site_call(const trm_tf_site *site);
 void trm_tf_site_free(trm_tf_site *site);
 
-/* The program for these inputs on a TF device, which the caller uses (trm_tf_program_done), and
+/* The unit for these inputs on a TF device, which the caller uses (trm_tf_unit_done), and
  * which of them it takes: out_taken, which has room for num_inputs, is false where the value has
- * become part of the program. */
+ * become part of the unit. */
 trm_status trm_tf_site_find(trm_tf_site *site, TF_Tensor *const *inputs, int num_inputs,
-                            int ordinal, trm_tf_program **out_program, bool *out_taken,
-                            trm_error *error);
+                            int ordinal, trm_tf_unit **out_unit, bool *out_taken, trm_error *error);
 
-/* Chooses the program for a kernel's inputs, which the caller uses (trm_tf_program_done; NULL after
+/* Chooses the unit for a kernel's inputs, which the caller uses (trm_tf_unit_done; NULL after
  * a failure), and leaves in `taken`, which has room for as many, the tensors that it takes. */
 trm_status trm_tf_launch_prepare(trm_tf_site *site, TF_OpKernelContext *context,
                                  const trm_tf_inputs *inputs, TF_Tensor **taken,
-                                 trm_tf_program **out_program, trm_error *error);
+                                 trm_tf_unit **out_unit, trm_error *error);
 
-/* Runs the call site's program on the kernel's inputs and sets its outputs: a trm_tf_compute. */
+/* Runs the call site's unit on the kernel's inputs and sets its outputs: a trm_tf_compute. */
 trm_status trm_tf_launch(void *site, TF_OpKernelContext *context, trm_error *error);
 
 /* ---- For Python: lowering ---- */

@@ -24,7 +24,7 @@
 enum { NAME_SIZE = 128, ENOUGH = 10, USED_TO_IT = 3 };
 
 typedef struct turn {
-  uint64_t program; /* 0: none */
+  uint64_t unit; /* 0: none */
   uint64_t num_runs;
   char name[NAME_SIZE];
   unsigned switches; /* one after the other, between programs that have run before */
@@ -53,16 +53,16 @@ static void tell_of_turns(int ordinal, const char *one, const char *other) {
  * line on standard error says so. */
 static bool note_turn(turn *t, const trm_tf_observation *run) {
   const uint64_t num_runs = run->parts->num_runs;
-  const bool is_switch = t->program && t->program != run->program;
+  const bool is_switch = t->unit && t->unit != run->unit;
   if (is_switch && num_runs >= USED_TO_IT && t->num_runs >= USED_TO_IT) {
     if (++t->switches >= ENOUGH && !t->told) {
       t->told = true;
       tell_of_turns(run->ordinal, t->name, run->node);
     }
-  } else if (t->program == run->program && t->switches > 0) {
+  } else if (t->unit == run->unit && t->switches > 0) {
     --t->switches; /* several steps in a row are what it should be */
   }
-  t->program = run->program;
+  t->unit = run->unit;
   t->num_runs = num_runs;
   snprintf(t->name, sizeof t->name, "%s", run->node);
   return is_switch;
@@ -107,8 +107,8 @@ typedef struct resident {
 } resident;
 
 typedef struct device {
-  uint64_t program; /* what it has loaded; 0: nothing */
-  void *residents;  /* a tree of them, by block */
+  uint64_t unit;   /* what it has loaded; 0: nothing */
+  void *residents; /* a tree of them, by block */
   size_t count;
 } device;
 
@@ -245,9 +245,9 @@ static void transfer_before(const trm_tf_observation *run) {
   if (!dev) return;
   const size_t count = trm_executable_num_inputs(run->parts->executable);
   pthread_mutex_lock(&lock);
-  if (dev->program != run->program) {
+  if (dev->unit != run->unit) {
     bring_back(dev, run->ordinal);
-    dev->program = run->program;
+    dev->unit = run->unit;
     trm_tf_events_load_engine(run->ordinal, run->parts->name);
   }
   if (wants_sending(dev, run, count)) send(dev, run, count);

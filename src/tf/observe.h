@@ -8,13 +8,13 @@
 #ifndef TREMULA_TF_OBSERVE_H_
 #define TREMULA_TF_OBSERVE_H_
 
-#include "build.h"
+#include "unit_build.h"
 
 /* A run of a program, and what the observer keeps until its end (zeros at first). */
 typedef struct trm_tf_observation {
   trm_tf_parts *parts; /* with the inputs of the run */
   int ordinal;         /* of the TF device */
-  uint64_t program;    /* its number, not 0 */
+  uint64_t unit;       /* its number, not 0 */
   const char *node;    /* that runs it */
   void *const *outputs;
   size_t num_variables; /* of the inputs, the last ones */

@@ -1,4 +1,4 @@
-/* Owns: runs on a thread of their own, of programs that read an infeed. */
+/* Owns: runs on a thread of their own, of units that read an infeed. */
 #define _GNU_SOURCE
 #include "runs.h"
 
@@ -13,7 +13,7 @@ struct trm_tf_run {
   trm_tf_run *next; /* in the list of runs */
   int64_t id;
   int references; /* the list, the thread, and whoever has called trm_tf_run_get */
-  trm_tf_program *program;
+  trm_tf_unit *unit;
   trm_tf_call call;
   char *name, *feeds; /* the call's */
   trm_tf_feed_use use;
@@ -25,11 +25,11 @@ struct trm_tf_run {
   trm_status status; /* written by the thread before `done`, as the error */
   trm_error error;
   bool cancelled; /* under the lock, as the next two */
-  bool begun;     /* has its program to itself */
+  bool begun;     /* has its unit to itself */
   bool done;
 };
 
-/* One lock for all runs: it is held for moments only, never while a program runs. */
+/* One lock for all runs: it is held for moments only, never while a unit runs. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static trm_tf_run *runs;
@@ -37,7 +37,7 @@ static int64_t last_id;
 
 static void destroy(trm_tf_run *r) {
   trm_tf_feed_use_end(&r->use);
-  trm_tf_program_done(r->program);
+  trm_tf_unit_done(r->unit);
   trm_tf_inputs_free(&r->inputs);
   trm_free(r->taken);
   for (size_t i = 0; r->outputs && i < r->num_outputs; ++i) trm_tf_pool_release(r->outputs[i]);
@@ -67,21 +67,21 @@ static void forget(trm_tf_run *r) {
 
 static void *thread_main(void *argument) {
   trm_tf_run *r = argument;
-  trm_tf_program_lock(r->program);
+  trm_tf_unit_lock(r->unit);
   pthread_mutex_lock(&lock);
   const bool cancelled = r->cancelled;
   r->begun = true;
   pthread_mutex_unlock(&lock);
   if (cancelled)
     r->status = trm_fail(&r->error, TRM_CANCELLED, "The run was cancelled before it began.");
-  else r->status = trm_tf_program_run(r->program, &r->call, r->taken, r->outputs, &r->error);
+  else r->status = trm_tf_unit_run(r->unit, &r->call, r->taken, r->outputs, &r->error);
   trm_tf_feed_use_end(&r->use);
   pthread_mutex_lock(&lock);
   r->done = true;
-  trm_tf_program_forget_cancel(r->program); /* it was for this run */
+  trm_tf_unit_forget_cancel(r->unit); /* it was for this run */
   pthread_cond_broadcast(&changed);
   pthread_mutex_unlock(&lock);
-  trm_tf_program_unlock(r->program);
+  trm_tf_unit_unlock(r->unit);
   trm_infeed_close(r->infeed->queue); /* lets whoever feeds it return */
   trm_tf_run_release(r);
   return NULL;
@@ -93,7 +93,7 @@ static bool cancel(trm_tf_run *r, int milliseconds) {
   const double until = trm_now_ms() + milliseconds;
   pthread_mutex_lock(&lock);
   r->cancelled = true;
-  if (r->begun && !r->done) trm_tf_program_cancel(r->program);
+  if (r->begun && !r->done) trm_tf_unit_cancel(r->unit);
   while (!r->done && (milliseconds == 0 || trm_now_ms() < until)) {
     if (milliseconds == 0) pthread_cond_wait(&changed, &lock);
     else trm_cond_wait_briefly(&changed, &lock, 1 + (int)(until - trm_now_ms()));
@@ -114,11 +114,11 @@ static trm_tf_run *find(int64_t id, const trm_tf_infeed *feed) {
 }
 
 static trm_status allocate_outputs(trm_tf_run *r, trm_error *error) {
-  r->num_outputs = trm_tf_program_num_outputs(r->program);
+  r->num_outputs = trm_tf_unit_num_outputs(r->unit);
   r->outputs = trm_allocate_zeroed(r->num_outputs, sizeof *r->outputs);
   CHECK_MEMORY(r->outputs, "the results of a run");
   for (size_t i = 0; i < r->num_outputs; ++i) {
-    r->outputs[i] = trm_tf_pool_allocate(trm_tf_program_output(r->program, i)->bytes);
+    r->outputs[i] = trm_tf_pool_allocate(trm_tf_unit_output(r->unit, i)->bytes);
     CHECK_MEMORY(r->outputs[i], "the results of a run");
   }
   return TRM_OK;
@@ -127,7 +127,7 @@ static trm_status allocate_outputs(trm_tf_run *r, trm_error *error) {
 /* Finds the infeed and makes what the run needs beside what it has been given. */
 static trm_status prepare(trm_tf_run *r, const trm_tf_call *call, uint64_t *out_reads,
                           trm_error *error) {
-  TRY(trm_tf_program_find_infeed(r->program, call, &r->infeed, out_reads, error));
+  TRY(trm_tf_unit_find_infeed(r->unit, call, &r->infeed, out_reads, error));
   trm_tf_run *left_over;
   while ((left_over = find(0, r->infeed)) != NULL) {
     cancel(left_over, 0);
@@ -143,16 +143,16 @@ static trm_status prepare(trm_tf_run *r, const trm_tf_call *call, uint64_t *out_
   return allocate_outputs(r, error);
 }
 
-trm_status trm_tf_run_start(trm_tf_program *program, const trm_tf_call *call, trm_tf_inputs *inputs,
+trm_status trm_tf_run_start(trm_tf_unit *unit, const trm_tf_call *call, trm_tf_inputs *inputs,
                             TF_Tensor **taken, int64_t *out_id, trm_error *error) {
   trm_tf_run *r = trm_allocate_zeroed(1, sizeof *r);
   if (r == NULL) {
-    trm_tf_program_done(program);
+    trm_tf_unit_done(unit);
     trm_tf_inputs_free(inputs);
     trm_free(taken);
     FAIL_NO_MEMORY("a run");
   }
-  r->program = program;
+  r->unit = unit;
   r->inputs = *inputs;
   r->taken = taken;
   uint64_t num_reads = 0;
@@ -186,12 +186,12 @@ trm_status trm_tf_run_start(trm_tf_program *program, const trm_tf_call *call, tr
 }
 
 /* Cancels the run. If it has begun, waits until it is done: then it writes to no outfeed any more.
- * A run that has not begun may have to wait for another program, and will not begin. */
+ * A run that has not begun may have to wait for another unit, and will not begin. */
 static void stop(trm_tf_run *r) {
   pthread_mutex_lock(&lock);
   r->cancelled = true;
   if (r->begun && !r->done) {
-    trm_tf_program_cancel(r->program);
+    trm_tf_unit_cancel(r->unit);
     while (!r->done) pthread_cond_wait(&changed, &lock);
   }
   pthread_mutex_unlock(&lock);
@@ -242,7 +242,7 @@ static void release_output(void *data, size_t size, void *argument) {
 }
 
 TF_Tensor *trm_tf_run_take_output(trm_tf_run *r, size_t i) {
-  const trm_tensor_info *info = trm_tf_program_output(r->program, i);
+  const trm_tensor_info *info = trm_tf_unit_output(r->unit, i);
   void *block = r->outputs[i];
   r->outputs[i] = NULL;
   return TF_NewTensor(trm_tf_type(info->dtype), info->dims, info->rank, block, info->bytes,

@@ -1,20 +1,20 @@
-/* Owns: runs on a thread of their own, of programs that read an infeed.
+/* Owns: runs on a thread of their own, of units that read an infeed.
  *
- * A program that is fed runs while TensorFlow's threads get the elements, so it cannot run inside a
+ * A unit that is fed runs while TensorFlow's threads get the elements, so it cannot run inside a
  * kernel. A run has a number; the nodes that feed it and that wait for it name it by that. */
 #ifndef TREMULA_TF_RUNS_H_
 #define TREMULA_TF_RUNS_H_
 
 #include "feeds.h"
-#include "programs.h"
+#include "units.h"
 
 typedef struct trm_tf_run trm_tf_run;
 
-/* Starts the program, whose feeds are those of `call`, and copies `call`. Takes over the caller's
- * use of the program, the inputs and `taken`, those that the program takes, also when it fails.
+/* Starts the unit, whose feeds are those of `call`, and copies `call`. Takes over the caller's
+ * use of the unit, the inputs and `taken`, those that the unit takes, also when it fails.
  * Another run of the same infeed that is still there has been left by a step that failed: it is
  * cancelled. */
-trm_status trm_tf_run_start(trm_tf_program *program, const trm_tf_call *call, trm_tf_inputs *inputs,
+trm_status trm_tf_run_start(trm_tf_unit *unit, const trm_tf_call *call, trm_tf_inputs *inputs,
                             TF_Tensor **taken, int64_t *out_id, trm_error *error);
 /* The run, kept until trm_tf_run_release; fails if it is gone. */
 trm_status trm_tf_run_get(int64_t id, trm_tf_run **out, trm_error *error);

@@ -243,12 +243,12 @@ void trm_tf_watch_stage(trm_tf_watch *watch, trm_tf_stage stage) {
 }
 
 /* The schedule and the tensor map, where they are asked for. */
-static void dump_plan(const trm_tf_watch *watch, trm_executable *executable) {
-  if (!trm_tf_dumps_want_plan()) return;
+static void dump_estimate(const trm_tf_watch *watch, trm_executable *executable) {
+  if (!trm_tf_dumps_want_estimate()) return;
   trm_program *program = NULL;
   trm_error error = {0};
   if (trm_program_create_for_executable(executable, NULL, NULL, &program, &error) == TRM_OK)
-    trm_tf_dumps_plan(&watch->dumps, executable, program);
+    trm_tf_dumps_estimate(&watch->dumps, executable, program);
   else
     trm_log(TRM_LOG_WARN, "COMPILER", "no tensor map and no schedule of %s: %s", watch->name,
             error.message);
@@ -261,7 +261,7 @@ void trm_tf_watch_end(trm_tf_watch *watch, trm_executable *executable) {
   const double took = trm_now_ms() - watch->began;
   if (executable) {
     TRM_TF_DETAIL(1, "poplar_compiler", "End compiling Poplar engine.");
-    dump_plan(watch, executable);
+    dump_estimate(watch, executable);
     if (watch->has_events)
       trm_tf_events_compile_end(watch->ordinal, watch->name, executable, took / 1e3);
   }

@@ -99,9 +99,9 @@ static void reset_feed(const char *id) {
 
 /* Also the threads of runs, which end a little later than their steps. */
 static void check_all_is_gone(void) {
-  trm_tf_forget_programs();
-  for (int i = 0; i < 60000 && (fake_num_tensors() || trm_tf_programs_kept()); ++i) usleep(1000);
-  assert_int_equal(trm_tf_programs_kept(), 0);
+  trm_tf_forget_units();
+  for (int i = 0; i < 60000 && (fake_num_tensors() || trm_tf_units_kept()); ++i) usleep(1000);
+  assert_int_equal(trm_tf_units_kept(), 0);
   assert_int_equal(fake_num_tensors(), 0);
 }
 
@@ -207,7 +207,7 @@ static void test_threads(void **state) {
   assert_int_equal(pthread_create(&one.thread, NULL, feed_on, &one), 0);
   assert_int_equal(pthread_create(&resets, NULL, reset_on, &one), 0);
   for (int i = 0; i < 20; ++i) {
-    trm_tf_forget_programs();
+    trm_tf_forget_units();
     usleep(500);
   }
   pthread_join(one.thread, NULL);

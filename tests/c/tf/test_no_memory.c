@@ -16,7 +16,7 @@ static TF_Code run_with(int64_t countdown, const char *module, float *out_result
   TF_OpKernelContext context = {0};
   set_input(&context, 1, 2);
   const TF_StringView name = {"node", strlen("node")};
-  trm_tf_forget_programs();
+  trm_tf_forget_units();
   trm_allocation_fail_after(countdown);
   trm_status status =
       trm_tf_site_create(TRM_TF_CALL_MODULE, module, strlen(module), name, "a\n", &site, &error);

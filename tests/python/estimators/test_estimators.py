@@ -150,10 +150,10 @@ def test_programs_are_compiled_once_for_all_epochs(tmp_path):
         one.evaluate(dataset, steps=4)
 
     epoch()
-    before = plugin.library().trm_tf_programs_built()
+    before = plugin.library().trm_tf_units_built()
     epoch()
     epoch()
-    assert plugin.library().trm_tf_programs_built() == before
+    assert plugin.library().trm_tf_units_built() == before
 
 
 def test_training_until_the_data_ends(tmp_path):

@@ -107,9 +107,9 @@ def test_a_second_fit_compiles_nothing(strategy):
         model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True),
                       steps_per_execution=2)
         model.fit(X[:64], Y[:64], batch_size=16, epochs=1, verbose=0)
-        before = plugin.library().trm_tf_programs_built()
+        before = plugin.library().trm_tf_units_built()
         model.fit(X[:64] + 1, Y[:64], batch_size=16, epochs=2, verbose=0)
-        assert plugin.library().trm_tf_programs_built() == before
+        assert plugin.library().trm_tf_units_built() == before
 
 
 def test_what_needs_keras_2_is_said(strategy):

@@ -4,7 +4,7 @@ Lowering by TensorFlow's bridge takes longer than everything that comes after it
 --executable_cache_path=DIR its result is kept too, in DIR/lowered: a file a graph, named by a hash
 of all that it depends on. It is looked for when a graph is built, which may be before the system is
 configured; the executable, which depends on the configuration, is found later by a hash of the
-module (src/tf/build.c). src/tf/cache.h says how processes share the folder.
+module (src/tf/unit_build.c). src/tf/cache.h says how processes share the folder.
 """
 
 import contextlib

@@ -28,7 +28,7 @@ def install(forget_threads):
 
 def _note_devices():
     _has_devices[:] = [
-        host_calls.had_sessions() or plugin.library().trm_tf_programs_built() > 0
+        host_calls.had_sessions() or plugin.library().trm_tf_units_built() > 0
         or eager.has_devices()]
 
 

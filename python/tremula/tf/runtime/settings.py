@@ -87,7 +87,7 @@ def _apply(snapshot):
 def _tell_of_cache(values):
     """Says once that programs will be compiled again which a cache would have kept."""
     global _has_told
-    if _has_told or values["executable_cache_path"] or not plugin.library().trm_tf_programs_built():
+    if _has_told or values["executable_cache_path"] or not plugin.library().trm_tf_units_built():
         return
     _has_told = True
     plugin.log(_CLEARING)
@@ -98,7 +98,7 @@ def set_flags(values):
     library = plugin.library()
     library.trm_tf_log_cycles(int(values["log_cycle_count"]) >= 0)
     library.trm_tf_show_progress(tables.PROGRESS[_PROGRESS_MODES[values["show_progress_bar"]]])
-    library.trm_tf_dump_plans(values["dump_schedule_as_dot"],
+    library.trm_tf_dump_estimates(values["dump_schedule_as_dot"],
                               values["tensor_map_file_path"].encode())
 
 
@@ -124,7 +124,7 @@ def _set_events(options, values):
         most_report_bytes=max(0, options.get("_profiling.max_report_size", 0)),
         directory=options.get("_profiling.report_directory", "").encode()))
     if bits:
-        plugin.library().trm_tf_forget_programs()  # what is compiled already would have no events
+        plugin.library().trm_tf_forget_units()  # what is compiled already would have no events
 
 
 def _configure_device(ordinal, device, snapshot):
@@ -213,4 +213,4 @@ def reset_seed(seed, ordinal=0, identical_replicas=False):
 
 def clear_compilation_caches():
     """Has programs compiled again that run from now on."""
-    plugin.library().trm_tf_forget_programs()
+    plugin.library().trm_tf_forget_units()

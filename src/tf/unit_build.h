@@ -1,7 +1,7 @@
-/* Owns: building a program: from a serialised module to an executable, which is compiled or read
+/* Owns: building a unit: from a serialised module to an executable, which is compiled or read
  * from the executable cache, and an engine. */
-#ifndef TREMULA_TF_BUILD_H_
-#define TREMULA_TF_BUILD_H_
+#ifndef TREMULA_TF_UNIT_BUILD_H_
+#define TREMULA_TF_UNIT_BUILD_H_
 
 #include "events.h"
 #include "feeds.h"
@@ -9,10 +9,10 @@
 #include "settings.h"
 #include "tremula/report.h"
 
-/* What a program is made of, and what its runs leave. */
+/* What a unit is made of, and what its runs leave. */
 typedef struct trm_tf_parts {
   struct trm_tf_parts *next; /* for whoever makes a list */
-  char *name;                /* no other program's */
+  char *name;                /* no other unit's */
   trm_executable *executable;
   trm_engine *engine;
   trm_tf_host_calls *host_calls; /* NULL: none */
@@ -43,4 +43,4 @@ const char *trm_tf_tensorflow_version(void);
 /* Also ends the profile. NULL is allowed. */
 void trm_tf_parts_free(trm_tf_parts *parts);
 
-#endif /* TREMULA_TF_BUILD_H_ */
+#endif /* TREMULA_TF_UNIT_BUILD_H_ */

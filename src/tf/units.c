@@ -1,7 +1,7 @@
-/* Owns: programs: modules that have been compiled for a TF device, how long they live, and their
+/* Owns: units: modules that have been compiled for a TF device, how long they live, and their
  * runs. */
 #define _GNU_SOURCE
-#include "programs.h"
+#include "units.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -9,45 +9,45 @@
 #include <string.h>
 #include <xxhash.h>
 
-#include "build.h"
 #include "interrupt.h"
 #include "observe.h"
 #include "pool.h"
 #include "synthetic.h"
+#include "unit_build.h"
 
-/* Of programs that no node has any more, in case that the same graph is built again: so many at
+/* Of units that no node has any more, in case that the same graph is built again: so many at
  * most, and of this many bytes together, but the newest ones whatever their size. */
 enum { MOST_IDLE = 32, SURE_IDLE = 4, NUM_BUCKETS = 1024 };
 static const size_t MOST_IDLE_BYTES = (size_t)1 << 30;
 
-struct trm_tf_program {
+struct trm_tf_unit {
   XXH128_hash_t key;
   int ordinal;
-  uint64_t number;          /* no other program's */
+  uint64_t number;          /* no other unit's */
   pthread_mutex_t building; /* held while compiling */
-  pthread_mutex_t running;  /* held by a run; not asked for to find the program, or a run that
+  pthread_mutex_t running;  /* held by a run; not asked for to find the unit, or a run that
                                waits for data would block the one that is to cancel it */
   /* The rest under the registry's lock. */
   unsigned holders, users;
-  bool is_known;                 /* it is in its bucket: who wants such a program gets this one */
-  trm_tf_program *next;          /* in its bucket */
-  trm_tf_program *newer, *older; /* among the idle ones, which have no holder and no user */
-  /* NULL: not built yet, or gone. Who uses the program reads it without the lock. */
+  bool is_known;              /* it is in its bucket: who wants such a unit gets this one */
+  trm_tf_unit *next;          /* in its bucket */
+  trm_tf_unit *newer, *older; /* among the idle ones, which have no holder and no user */
+  /* NULL: not built yet, or gone. Who uses the unit reads it without the lock. */
   trm_tf_parts *parts;
 };
 
 static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER;
-static trm_tf_program *buckets[NUM_BUCKETS];
-static trm_tf_program *newest_idle, *oldest_idle;
+static trm_tf_unit *buckets[NUM_BUCKETS];
+static trm_tf_unit *newest_idle, *oldest_idle;
 static size_t num_idle, idle_bytes;
 static uint64_t last_number;
 static atomic_uint_fast64_t num_built, num_kept;
 
-uint64_t trm_tf_programs_built(void) { return atomic_load(&num_built); }
-uint64_t trm_tf_programs_kept(void) { return atomic_load(&num_kept); }
+uint64_t trm_tf_units_built(void) { return atomic_load(&num_built); }
+uint64_t trm_tf_units_kept(void) { return atomic_load(&num_kept); }
 
 /* Module and configuration, to which Poplar's options for profiles belong; the ordinal too, because
- * a device runs a program of its own. */
+ * a device runs a unit of its own. */
 static XXH128_hash_t key_of(const void *module, size_t size, int ordinal,
                             const trm_tf_snapshot *settings) {
   XXH3_state_t *state = XXH3_createState();
@@ -66,15 +66,15 @@ static XXH128_hash_t key_of(const void *module, size_t size, int ordinal,
 
 /* ---- How long they live; with the registry's lock held ---- */
 
-static trm_tf_program **bucket_of(XXH128_hash_t key) { return &buckets[key.low64 % NUM_BUCKETS]; }
+static trm_tf_unit **bucket_of(XXH128_hash_t key) { return &buckets[key.low64 % NUM_BUCKETS]; }
 
-static size_t bytes_of(const trm_tf_program *p) { return p->parts ? p->parts->bytes : 0; }
+static size_t bytes_of(const trm_tf_unit *p) { return p->parts ? p->parts->bytes : 0; }
 
-static bool is_idle(const trm_tf_program *p) {
+static bool is_idle(const trm_tf_unit *p) {
   return p->is_known && p->holders == 0 && p->users == 0;
 }
 
-static void enter_idle(trm_tf_program *p) {
+static void enter_idle(trm_tf_unit *p) {
   p->newer = NULL;
   p->older = newest_idle;
   *(newest_idle ? &newest_idle->newer : &oldest_idle) = p;
@@ -83,7 +83,7 @@ static void enter_idle(trm_tf_program *p) {
   idle_bytes += bytes_of(p);
 }
 
-static void leave_idle(trm_tf_program *p) {
+static void leave_idle(trm_tf_unit *p) {
   *(p->newer ? &p->newer->older : &newest_idle) = p->older;
   *(p->older ? &p->older->newer : &oldest_idle) = p->newer;
   p->newer = p->older = NULL;
@@ -92,16 +92,16 @@ static void leave_idle(trm_tf_program *p) {
 }
 
 /* Nobody finds it any more. Not for idle ones. */
-static void forget(trm_tf_program *p) {
-  trm_tf_program **link = bucket_of(p->key);
+static void forget(trm_tf_unit *p) {
+  trm_tf_unit **link = bucket_of(p->key);
   while (*link != p) link = &(*link)->next;
   *link = p->next;
   p->is_known = false;
 }
 
-/* Lets go of what nobody needs of a program that is not known: its parts onto the list *gone, for
- * trm_tf_parts_free once the lock is free, and the program itself. */
-static void let_go(trm_tf_program *p, trm_tf_parts **gone) {
+/* Lets go of what nobody needs of a unit that is not known: its parts onto the list *gone, for
+ * trm_tf_parts_free once the lock is free, and the unit itself. */
+static void let_go(trm_tf_unit *p, trm_tf_parts **gone) {
   if (p->users > 0) return;
   if (p->parts) {
     p->parts->next = *gone;
@@ -115,7 +115,7 @@ static void let_go(trm_tf_program *p, trm_tf_parts **gone) {
 }
 
 /* After a holder or a user has left. */
-static void settle(trm_tf_program *p, trm_tf_parts **gone) {
+static void settle(trm_tf_unit *p, trm_tf_parts **gone) {
   if (p->is_known && p->users == 0 && !p->parts) forget(p); /* it could not be built */
   if (!p->is_known) {
     let_go(p, gone);
@@ -123,7 +123,7 @@ static void settle(trm_tf_program *p, trm_tf_parts **gone) {
   }
   if (is_idle(p)) enter_idle(p);
   while (num_idle > MOST_IDLE || (num_idle > SURE_IDLE && idle_bytes > MOST_IDLE_BYTES)) {
-    trm_tf_program *oldest = oldest_idle;
+    trm_tf_unit *oldest = oldest_idle;
     leave_idle(oldest);
     forget(oldest);
     let_go(oldest, gone);
@@ -142,8 +142,8 @@ static void free_all(trm_tf_parts *gone) {
 
 /* ---- For those who hold and use them ---- */
 
-static trm_tf_program *find(XXH128_hash_t key, int ordinal) {
-  trm_tf_program **bucket = bucket_of(key), *p = *bucket;
+static trm_tf_unit *find(XXH128_hash_t key, int ordinal) {
+  trm_tf_unit **bucket = bucket_of(key), *p = *bucket;
   while (p && !XXH128_isEqual(p->key, key)) p = p->next;
   if (p) {
     if (is_idle(p)) leave_idle(p);
@@ -161,7 +161,7 @@ static trm_tf_program *find(XXH128_hash_t key, int ordinal) {
   return p;
 }
 
-static trm_status build_once(trm_tf_program *p, const void *module, size_t size,
+static trm_status build_once(trm_tf_unit *p, const void *module, size_t size,
                              const trm_tf_snapshot *settings, trm_error *error) {
   trm_status status = TRM_OK;
   pthread_mutex_lock(&p->building);
@@ -180,14 +180,14 @@ static trm_status build_once(trm_tf_program *p, const void *module, size_t size,
   return status;
 }
 
-trm_status trm_tf_program_get(const void *module, size_t size, int ordinal, trm_tf_program **out,
-                              trm_error *error) {
+trm_status trm_tf_unit_get(const void *module, size_t size, int ordinal, trm_tf_unit **out,
+                           trm_error *error) {
   trm_tf_snapshot settings;
   *out = NULL;
   TRY(trm_tf_settings_snapshot(ordinal, &settings, error));
   const XXH128_hash_t key = key_of(module, size, ordinal, &settings);
   pthread_mutex_lock(&registry_lock);
-  trm_tf_program *p = find(key, ordinal);
+  trm_tf_unit *p = find(key, ordinal);
   pthread_mutex_unlock(&registry_lock);
   trm_status status = p == NULL ? trm_fail(error, TRM_RESOURCE_EXHAUSTED,
                                            "out of memory while allocating a program")
@@ -196,13 +196,13 @@ trm_status trm_tf_program_get(const void *module, size_t size, int ordinal, trm_
   if (status == TRM_OK) {
     *out = p;
   } else if (p != NULL) {
-    trm_tf_program_done(p);
-    trm_tf_program_drop(p);
+    trm_tf_unit_done(p);
+    trm_tf_unit_drop(p);
   }
   return status;
 }
 
-bool trm_tf_program_use(trm_tf_program *p) {
+bool trm_tf_unit_use(trm_tf_unit *p) {
   pthread_mutex_lock(&registry_lock);
   const bool is_known = p->is_known;
   if (is_known) ++p->users;
@@ -210,7 +210,7 @@ bool trm_tf_program_use(trm_tf_program *p) {
   return is_known;
 }
 
-void trm_tf_program_done(trm_tf_program *p) {
+void trm_tf_unit_done(trm_tf_unit *p) {
   trm_tf_parts *gone = NULL;
   pthread_mutex_lock(&registry_lock);
   --p->users;
@@ -219,7 +219,7 @@ void trm_tf_program_done(trm_tf_program *p) {
   free_all(gone);
 }
 
-void trm_tf_program_drop(trm_tf_program *p) {
+void trm_tf_unit_drop(trm_tf_unit *p) {
   if (!p) return;
   trm_tf_parts *gone = NULL;
   pthread_mutex_lock(&registry_lock);
@@ -229,13 +229,13 @@ void trm_tf_program_drop(trm_tf_program *p) {
   free_all(gone);
 }
 
-void trm_tf_forget_programs(void) {
+void trm_tf_forget_units(void) {
   trm_tf_parts *gone = NULL;
   trm_tf_settings_begin_epoch(); /* first: what is built from now on is not forgotten */
   pthread_mutex_lock(&registry_lock);
   for (size_t i = 0; i < NUM_BUCKETS; ++i) {
     while (buckets[i]) {
-      trm_tf_program *p = buckets[i];
+      trm_tf_unit *p = buckets[i];
       if (is_idle(p)) leave_idle(p);
       forget(p);
       let_go(p, &gone);
@@ -247,33 +247,33 @@ void trm_tf_forget_programs(void) {
 
 /* ---- What they take and give ---- */
 
-size_t trm_tf_program_num_inputs(const trm_tf_program *p) {
+size_t trm_tf_unit_num_inputs(const trm_tf_unit *p) {
   return trm_executable_num_inputs(p->parts->executable);
 }
-size_t trm_tf_program_num_outputs(const trm_tf_program *p) {
+size_t trm_tf_unit_num_outputs(const trm_tf_unit *p) {
   return trm_executable_num_outputs(p->parts->executable);
 }
 
-const trm_tensor_info *trm_tf_program_output(const trm_tf_program *p, size_t i) {
+const trm_tensor_info *trm_tf_unit_output(const trm_tf_unit *p, size_t i) {
   return trm_executable_output(p->parts->executable, i);
 }
 
-bool trm_tf_program_is_fed(const trm_tf_program *p) {
+bool trm_tf_unit_is_fed(const trm_tf_unit *p) {
   return trm_tf_feeds_has_infeed(p->parts->executable);
 }
 
-trm_status trm_tf_program_find_infeed(const trm_tf_program *p, const trm_tf_call *call,
-                                      trm_tf_infeed **out_infeed, uint64_t *out_reads,
-                                      trm_error *error) {
+trm_status trm_tf_unit_find_infeed(const trm_tf_unit *p, const trm_tf_call *call,
+                                   trm_tf_infeed **out_infeed, uint64_t *out_reads,
+                                   trm_error *error) {
   return trm_tf_feeds_find_infeed(p->parts->executable, trm_engine_num_replicas(p->parts->engine),
                                   call->feeds, out_infeed, out_reads, error);
 }
 
-trm_status trm_tf_program_check(const trm_tf_program *p, TF_Tensor *const *tensors, size_t count,
-                                trm_error *error) {
-  if (count != trm_tf_program_num_inputs(p)) {
+trm_status trm_tf_unit_check(const trm_tf_unit *p, TF_Tensor *const *tensors, size_t count,
+                             trm_error *error) {
+  if (count != trm_tf_unit_num_inputs(p)) {
     FAIL(INVALID_ARGUMENT, "The program takes %zu inputs and was given %zu.",
-         trm_tf_program_num_inputs(p), count);
+         trm_tf_unit_num_inputs(p), count);
   }
   for (size_t i = 0; i < count; ++i) {
     const trm_tensor_info *info = trm_executable_input(p->parts->executable, i);
@@ -294,10 +294,10 @@ trm_status trm_tf_program_check(const trm_tf_program *p, TF_Tensor *const *tenso
 
 /* ---- Running ---- */
 
-void trm_tf_program_lock(trm_tf_program *p) { pthread_mutex_lock(&p->running); }
-void trm_tf_program_unlock(trm_tf_program *p) { pthread_mutex_unlock(&p->running); }
-void trm_tf_program_cancel(trm_tf_program *p) { trm_engine_cancel(p->parts->engine); }
-void trm_tf_program_forget_cancel(trm_tf_program *p) { trm_engine_forget_cancel(p->parts->engine); }
+void trm_tf_unit_lock(trm_tf_unit *p) { pthread_mutex_lock(&p->running); }
+void trm_tf_unit_unlock(trm_tf_unit *p) { pthread_mutex_unlock(&p->running); }
+void trm_tf_unit_cancel(trm_tf_unit *p) { trm_engine_cancel(p->parts->engine); }
+void trm_tf_unit_forget_cancel(trm_tf_unit *p) { trm_engine_forget_cancel(p->parts->engine); }
 
 /* Puts made-up values in the place of all inputs: nothing is moved to the device. */
 static trm_status make_up_inputs(trm_tf_parts *parts, const char *initializer, trm_error *error) {
@@ -361,14 +361,14 @@ static trm_status set_arguments(trm_tf_parts *parts, TF_Tensor *const *tensors,
   return TRM_OK;
 }
 
-trm_status trm_tf_program_run(trm_tf_program *p, const trm_tf_call *call, TF_Tensor *const *tensors,
-                              void *const *outputs, trm_error *error) {
+trm_status trm_tf_unit_run(trm_tf_unit *p, const trm_tf_call *call, TF_Tensor *const *tensors,
+                           void *const *outputs, trm_error *error) {
   trm_tf_parts *parts = p->parts;
   bool runs;
   TRY(trm_tf_settings_before_run(p->ordinal, &runs, error));
   if (!runs) {
-    for (size_t i = 0; i < trm_tf_program_num_outputs(p); ++i)
-      memset(outputs[i], 0, trm_tf_program_output(p, i)->bytes);
+    for (size_t i = 0; i < trm_tf_unit_num_outputs(p); ++i)
+      memset(outputs[i], 0, trm_tf_unit_output(p, i)->bytes);
     return TRM_OK;
   }
   TRY(connect(parts, call, error));
@@ -381,7 +381,7 @@ trm_status trm_tf_program_run(trm_tf_program *p, const trm_tf_call *call, TF_Ten
   TRY(set_arguments(parts, tensors, outputs, moves ? NULL : initializer, error));
   trm_tf_observation observation = {.parts = parts,
                                     .ordinal = p->ordinal,
-                                    .program = p->number,
+                                    .unit = p->number,
                                     .node = call->name,
                                     .outputs = outputs,
                                     .num_variables = call->variables,

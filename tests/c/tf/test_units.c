@@ -1,5 +1,5 @@
-/* How long programs live: as long as nodes have them, a little longer, and never beyond
- * trm_tf_forget_programs but for runs that are going on. */
+/* How long units live: as long as nodes have them, a little longer, and never beyond
+ * trm_tf_forget_units but for runs that are going on. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -10,22 +10,22 @@
 static int forget_all(void **state) {
   (void)state;
   configure();
-  trm_tf_forget_programs();
-  assert_int_equal(trm_tf_programs_kept(), 0);
+  trm_tf_forget_units();
+  assert_int_equal(trm_tf_units_kept(), 0);
   return 0;
 }
 
 static void test_shared(void **state) {
   (void)state;
   char text[256];
-  const uint64_t built = trm_tf_programs_built();
+  const uint64_t built = trm_tf_units_built();
   trm_tf_site *one = node_of(times(3, text), NULL), *two = node_of(text, NULL);
   assert_true(run_node(one, NULL) == 3 && run_node(two, NULL) == 3);
   trm_tf_site_free(one);
   trm_tf_site_free(two);
   trm_tf_site *three = node_of(text, NULL); /* the same graph, built again */
   assert_true(run_node(three, NULL) == 3);
-  assert_int_equal(trm_tf_programs_built() - built, 1);
+  assert_int_equal(trm_tf_units_built() - built, 1);
   trm_tf_site_free(three);
 }
 
@@ -35,14 +35,14 @@ static void test_forgotten(void **state) {
   trm_tf_site *held = node_of(times(3, text), NULL), *gone = node_of(times(4, text), NULL);
   assert_true(run_node(held, NULL) == 3 && run_node(gone, NULL) == 4);
   trm_tf_site_free(gone);
-  assert_int_equal(trm_tf_programs_kept(), 2);
-  trm_tf_forget_programs(); /* of nodes that are there, too */
-  assert_int_equal(trm_tf_programs_kept(), 0);
-  const uint64_t built = trm_tf_programs_built();
+  assert_int_equal(trm_tf_units_kept(), 2);
+  trm_tf_forget_units(); /* of nodes that are there, too */
+  assert_int_equal(trm_tf_units_kept(), 0);
+  const uint64_t built = trm_tf_units_built();
   assert_true(run_node(held, NULL) == 3);
   assert_true(run_node(held, NULL) == 3);
-  assert_int_equal(trm_tf_programs_built() - built, 1);
-  trm_tf_forget_programs();
+  assert_int_equal(trm_tf_units_built() - built, 1);
+  trm_tf_forget_units();
   trm_tf_site_free(held);
 }
 
@@ -54,12 +54,12 @@ static void test_graph_after_graph(void **state) {
     trm_tf_site *site = node_of(times(i, text), NULL);
     assert_true(run_node(site, NULL) == (float)i);
     trm_tf_site_free(site);
-    assert_true(trm_tf_programs_kept() <= 40);
+    assert_true(trm_tf_units_kept() <= 40);
   }
-  const uint64_t built = trm_tf_programs_built();
+  const uint64_t built = trm_tf_units_built();
   trm_tf_site *last = node_of(text, NULL);
   run_node(last, NULL);
-  assert_int_equal(trm_tf_programs_built(), built);
+  assert_int_equal(trm_tf_units_built(), built);
   trm_tf_site_free(last);
   for (int i = 300; i < 400; ++i) { /* those that nodes have stay */
     trm_tf_site *site = node_of(times(i, text), NULL);
@@ -67,9 +67,9 @@ static void test_graph_after_graph(void **state) {
     if (i == 300) last = site;
     else trm_tf_site_free(site);
   }
-  const uint64_t before = trm_tf_programs_built();
+  const uint64_t before = trm_tf_units_built();
   run_node(last, NULL);
-  assert_int_equal(trm_tf_programs_built(), before);
+  assert_int_equal(trm_tf_units_built(), before);
   trm_tf_site_free(last);
 }
 
@@ -97,16 +97,16 @@ static void test_large(void **state) {
              i, i);
     trm_tf_site *site = node_of(text, NULL);
     TF_Tensor *input = fake_tensor(TF_FLOAT, &(int64_t){2}, 1, NULL);
-    trm_tf_program *program;
+    trm_tf_unit *unit;
     bool taken;
     trm_error error = {0};
-    if (trm_tf_site_find(site, &input, 1, 0, &program, &taken, &error) != TRM_OK)
+    if (trm_tf_site_find(site, &input, 1, 0, &unit, &taken, &error) != TRM_OK)
       fail_msg("%s", error.message);
-    trm_tf_program_done(program);
+    trm_tf_unit_done(unit);
     TF_DeleteTensor(input);
     trm_tf_site_free(site);
   }
-  assert_int_equal(trm_tf_programs_kept(), 4);
+  assert_int_equal(trm_tf_units_kept(), 4);
 }
 
 static void test_broken(void **state) {
@@ -117,11 +117,11 @@ static void test_broken(void **state) {
     run_node(site, &code);
     assert_int_equal(code, TF_INVALID_ARGUMENT);
   }
-  assert_int_equal(trm_tf_programs_kept(), 0);
+  assert_int_equal(trm_tf_units_kept(), 0);
   trm_tf_site_free(site);
 }
 
-/* ---- Forgetting while programs run ---- */
+/* ---- Forgetting while units run ---- */
 
 static const char calling[] =
     "HloModule calling\nENTRY e { a = f32[2] parameter(0)\n"
@@ -131,10 +131,10 @@ static const char calling[] =
 
 static atomic_int num_calls;
 
-/* The program that calls this is still there when it returns. */
+/* The unit that calls this is still there when it returns. */
 static void forget_within(const trm_tf_host_request *request) {
-  trm_tf_forget_programs();
-  assert_int_equal(trm_tf_programs_kept(), 1);
+  trm_tf_forget_units();
+  assert_int_equal(trm_tf_units_kept(), 1);
   memcpy(request->outputs[0].data, request->inputs[0].data, request->inputs[0].bytes);
   ++num_calls;
 }
@@ -145,7 +145,7 @@ static void test_forgotten_while_running(void **state) {
   trm_tf_site *site = node_of(calling, "function\n");
   for (int i = 0; i < 3; ++i) {
     assert_true(run_node(site, NULL) == 1);
-    assert_int_equal(trm_tf_programs_kept(), 0);
+    assert_int_equal(trm_tf_units_kept(), 0);
   }
   assert_int_equal(num_calls, 3);
   trm_tf_site_free(site);
@@ -169,7 +169,7 @@ static void *work(void *argument) {
     w->wrong += run_node(own, NULL) != (float)factor;
     w->wrong += run_node(w->shared, NULL) != 7;
     trm_tf_site_free(own);
-    if (i % 7 == w->number) trm_tf_forget_programs();
+    if (i % 7 == w->number) trm_tf_forget_units();
   }
   return NULL;
 }
@@ -188,8 +188,8 @@ static void test_threads(void **state) {
     assert_int_equal(workers[i].wrong, 0);
   }
   trm_tf_site_free(shared);
-  trm_tf_forget_programs();
-  assert_int_equal(trm_tf_programs_kept(), 0);
+  trm_tf_forget_units();
+  assert_int_equal(trm_tf_units_kept(), 0);
   assert_int_equal(fake_num_tensors(), 0);
 }
 

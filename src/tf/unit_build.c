@@ -1,6 +1,6 @@
-/* Owns: building a program. */
+/* Owns: building a unit. */
 #define _GNU_SOURCE
-#include "build.h"
+#include "unit_build.h"
 
 #include <dlfcn.h>
 #include <elf.h>
@@ -16,7 +16,7 @@
 #include "tremula/log.h"
 #include "watch.h"
 
-/* ---- The executable cache --------------------------------------------------------------------- */
+/* ---- The executable cache ------------------------------------------------------------------- */
 
 /* The build id of the library that an address is in: other code may compile otherwise. */
 typedef struct library_search {
@@ -213,7 +213,7 @@ static void store_again(const void *module, size_t size, const trm_tf_snapshot *
   }
 }
 
-/* ---- Programs ------------------------------------------------------------------------------- */
+/* ---- Units ---------------------------------------------------------------------------------- */
 
 static trm_status create_engine(trm_tf_parts *parts, int ordinal, trm_error *error) {
   uint32_t replicas;
@@ -238,7 +238,7 @@ const char *trm_tf_tensorflow_version(void) {
 }
 
 /* Writes a profile where one is asked for, of what has been compiled now: what comes out of the
- * cache had one when it was. Fails if the program does not fit. */
+ * cache had one when it was. Fails if the unit does not fit. */
 static trm_status report(trm_tf_parts *parts, bool is_compiled, trm_error *error) {
   const trm_report_framework framework = {sizeof framework, "TensorFlow",
                                           trm_tf_tensorflow_version()};
