@@ -210,7 +210,7 @@ static bool restate(const trm_kernel_request *request, problem *p) {
 
 /* ---- Building -------------------------------------------------------------------------------- */
 
-typedef struct builder {
+typedef struct convolution_draft {
   trm_onednn_sequence *sequence;
   problem p;
   trm_onednn_place x, w, y; /* float32 arrays as HLO lays them, then as described */
@@ -218,15 +218,15 @@ typedef struct builder {
   const_dnnl_memory_desc_t x_plain, y_plain, w_any; /* what the primitive is asked for */
   dnnl_primitive_attr_t attributes;
   dnnl_primitive_desc_t forward, desc; /* the hint of a gradient; the primitive's own */
-} builder;
+} convolution_draft;
 
 /* Describes an activation as it lies in memory, and dense with channels last as oneDNN's kernels
  * want it; the same pointer twice where these agree. */
-static trm_status describe_data(builder *b, const layout *a, int64_t channels, const int64_t *size,
-                                const_dnnl_memory_desc_t *out_user,
+static trm_status describe_data(convolution_draft *draft, const layout *a, int64_t channels,
+                                const int64_t *size, const_dnnl_memory_desc_t *out_user,
                                 const_dnnl_memory_desc_t *out_plain, trm_error *error) {
-  const int rank = 2 + b->p.spatial;
-  int64_t dims[2 + MAX_SPATIAL] = {b->p.batch, channels};
+  const int rank = 2 + draft->p.spatial;
+  int64_t dims[2 + MAX_SPATIAL] = {draft->p.batch, channels};
   int64_t strides[2 + MAX_SPATIAL] = {a->outer, a->inner};
   int64_t dense[2 + MAX_SPATIAL] = {0, 1};
   for (int i = 2; i < rank; ++i) dims[i] = size[i - 2], strides[i] = a->spatial[i - 2];
@@ -235,10 +235,10 @@ static trm_status describe_data(builder *b, const layout *a, int64_t channels, c
   dense[0] = stride;
   bool is_dense = true;
   for (int i = 0; i < rank; ++i) is_dense = is_dense && (dims[i] == 1 || strides[i] == dense[i]);
-  TRY(trm_onednn_describe(b->sequence, rank, dims, dense, out_plain, error));
+  TRY(trm_onednn_describe(draft->sequence, rank, dims, dense, out_plain, error));
   *out_user = *out_plain;
   if (is_dense) return TRM_OK;
-  return trm_onednn_describe(b->sequence, rank, dims, strides, out_user, error);
+  return trm_onednn_describe(draft->sequence, rank, dims, strides, out_user, error);
 }
 
 /* Whether the weights must be copied by ourselves: stored from the end, which oneDNN cannot say. */
@@ -270,128 +270,130 @@ static void plan_weight_copy(const problem *p, trm_onednn_copy *copy, layout *de
   copy->from_strides[r] = p->w.outer, copy->to_strides[r++] = dense->outer;
 }
 
-static trm_status describe_weights(builder *b, const layout *w, trm_error *error) {
-  const problem *p = &b->p;
+static trm_status describe_weights(convolution_draft *draft, const layout *w, trm_error *error) {
+  const problem *p = &draft->p;
   int64_t dims[3 + MAX_SPATIAL], strides[3 + MAX_SPATIAL];
   int r = 0;
   if (p->groups > 1) dims[r] = p->groups, strides[r++] = w->group;
   dims[r] = p->out_channels, strides[r++] = w->outer;
   dims[r] = p->in_channels, strides[r++] = w->inner;
   for (int i = 0; i < p->spatial; ++i) dims[r] = p->k_size[i], strides[r++] = w->spatial[i];
-  TRY(trm_onednn_describe(b->sequence, r, dims, strides, &b->w_user, error));
-  return trm_onednn_describe_any(b->sequence, r, dims, &b->w_any, error);
+  TRY(trm_onednn_describe(draft->sequence, r, dims, strides, &draft->w_user, error));
+  return trm_onednn_describe_any(draft->sequence, r, dims, &draft->w_any, error);
 }
 
-static trm_status create_descs(builder *b, trm_error *error) {
-  const problem *p = &b->p;
+static trm_status create_descs(convolution_draft *draft, trm_error *error) {
+  const problem *p = &draft->p;
   dnnl_dims_t strides, dilates, low, high;
   for (int i = 0; i < p->spatial; ++i) {
     strides[i] = p->stride[i], dilates[i] = p->dilation[i] - 1;
     low[i] = p->pad_low[i], high[i] = p->pad_high[i];
   }
   dnnl_engine_t engine = trm_onednn_engine();
-  dnnl_primitive_desc_t *forward = p->kind == FORWARD ? &b->desc : &b->forward;
+  dnnl_primitive_desc_t *forward = p->kind == FORWARD ? &draft->desc : &draft->forward;
   TRY_DNNL(dnnl_convolution_forward_primitive_desc_create(
                forward, engine, p->kind == FORWARD ? dnnl_forward_inference : dnnl_forward_training,
-               dnnl_convolution_direct, b->x_plain, b->w_any, NULL, b->y_plain, strides, dilates,
-               low, high, b->attributes),
+               dnnl_convolution_direct, draft->x_plain, draft->w_any, NULL, draft->y_plain, strides,
+               dilates, low, high, draft->attributes),
            "choosing a convolution");
   if (p->kind == BACKWARD_DATA) {
     TRY_DNNL(dnnl_convolution_backward_data_primitive_desc_create(
-                 &b->desc, engine, dnnl_convolution_direct, b->x_plain, b->w_any, b->y_plain,
-                 strides, dilates, low, high, b->forward, b->attributes),
+                 &draft->desc, engine, dnnl_convolution_direct, draft->x_plain, draft->w_any,
+                 draft->y_plain, strides, dilates, low, high, draft->forward, draft->attributes),
              "choosing a convolution's gradient");
   } else if (p->kind == BACKWARD_WEIGHTS) {
     TRY_DNNL(dnnl_convolution_backward_weights_primitive_desc_create(
-                 &b->desc, engine, dnnl_convolution_direct, b->x_plain, b->w_any, NULL, b->y_plain,
-                 strides, dilates, low, high, b->forward, b->attributes),
+                 &draft->desc, engine, dnnl_convolution_direct, draft->x_plain, draft->w_any, NULL,
+                 draft->y_plain, strides, dilates, low, high, draft->forward, draft->attributes),
              "choosing a convolution's gradient");
     while (is_wrong_when_generated(p)) { /* go on to the plain implementations */
       const char *name = NULL;
-      TRY_DNNL(dnnl_primitive_desc_query(b->desc, dnnl_query_impl_info_str, 0, (void *)&name),
+      TRY_DNNL(dnnl_primitive_desc_query(draft->desc, dnnl_query_impl_info_str, 0, (void *)&name),
                "asking for an implementation's name");
       if (strncmp(name, "ref", 3) == 0) break;
-      if (dnnl_primitive_desc_next_impl(b->desc) != dnnl_success) return TRM_UNIMPLEMENTED;
+      if (dnnl_primitive_desc_next_impl(draft->desc) != dnnl_success) return TRM_UNIMPLEMENTED;
     }
   }
   return TRM_OK;
 }
 
 /* Brings an activation into the layout the primitive wants; *place moves. */
-static trm_status add_input_reorder(builder *b, const_dnnl_memory_desc_t user,
+static trm_status add_input_reorder(convolution_draft *draft, const_dnnl_memory_desc_t user,
                                     const_dnnl_memory_desc_t plain, trm_onednn_place *place,
                                     trm_error *error) {
   if (user == plain) return TRM_OK;
-  const trm_onednn_place to = trm_onednn_scratch(b->sequence, dnnl_memory_desc_get_size(plain));
-  TRY(trm_onednn_add_reorder(b->sequence, user, *place, plain, to, error));
+  const trm_onednn_place to = trm_onednn_scratch(draft->sequence, dnnl_memory_desc_get_size(plain));
+  TRY(trm_onednn_add_reorder(draft->sequence, user, *place, plain, to, error));
   *place = to;
   return TRM_OK;
 }
 
 /* Packs the weights of a forward or data convolution, from operand 1. `copy` is NULL unless they
  * are reversed. */
-static trm_status add_weight_packing(builder *b, trm_dtype dtype, bool may_repeat,
+static trm_status add_weight_packing(convolution_draft *draft, trm_dtype dtype, bool may_repeat,
                                      const trm_onednn_copy *copy, const_dnnl_memory_desc_t packed,
                                      trm_error *error) {
-  trm_onednn_sequence *sequence = b->sequence;
+  trm_onednn_sequence *sequence = draft->sequence;
   const size_t bytes = dnnl_memory_desc_get_size(packed);
-  const bool is_plain = dnnl_memory_desc_equal(packed, b->w_user) != 0;
+  const bool is_plain = dnnl_memory_desc_equal(packed, draft->w_user) != 0;
   if (is_plain && copy == NULL && dtype == TRM_F32) return TRM_OK;
   const trm_onednn_place kept =
       may_repeat ? trm_onednn_persistent(sequence, bytes) : trm_onednn_scratch(sequence, bytes);
   if (may_repeat) trm_onednn_pack_begin(sequence, 1);
-  TRY(trm_onednn_add_widen(sequence, dtype, b->p.w.count, false, &b->w, error));
+  TRY(trm_onednn_add_widen(sequence, dtype, draft->p.w.count, false, &draft->w, error));
   if (copy != NULL) {
-    const size_t copy_bytes = (size_t)b->p.w.count * sizeof(float);
+    const size_t copy_bytes = (size_t)draft->p.w.count * sizeof(float);
     const trm_onednn_place to = is_plain ? kept : trm_onednn_scratch(sequence, copy_bytes);
-    TRY(trm_onednn_add_copy(sequence, copy, b->w, to, error));
-    b->w = to;
+    TRY(trm_onednn_add_copy(sequence, copy, draft->w, to, error));
+    draft->w = to;
   }
   if (!is_plain || copy == NULL) {
-    TRY(trm_onednn_add_reorder(sequence, b->w_user, b->w, packed, kept, error));
+    TRY(trm_onednn_add_reorder(sequence, draft->w_user, draft->w, packed, kept, error));
   }
-  b->w = kept;
+  draft->w = kept;
   trm_onednn_pack_end(sequence);
   return TRM_OK;
 }
 
-/* The primitive of a convolution or its data gradient, from b->x or b->y to `to`. */
-static trm_status add_convolution(builder *b, const trm_kernel_request *request,
+/* The primitive of a convolution or its data gradient, from draft->x or draft->y to `to`. */
+static trm_status add_convolution(convolution_draft *draft, const trm_kernel_request *request,
                                   trm_onednn_place to, trm_error *error) {
-  problem *p = &b->p;
+  problem *p = &draft->p;
   layout dense = p->w;
   trm_onednn_copy copy;
   const bool is_copied = is_reversed(p);
   if (is_copied) plan_weight_copy(p, &copy, &dense);
-  TRY(describe_weights(b, &dense, error));
-  TRY(create_descs(b, error));
-  const_dnnl_memory_desc_t packed = dnnl_primitive_desc_query_md(b->desc, dnnl_query_weights_md, 0);
-  TRY(add_weight_packing(b, trm_operand_shape(request, 1)->dtype, trm_onednn_may_repeat(request, 1),
-                         is_copied ? &copy : NULL, packed, error));
+  TRY(describe_weights(draft, &dense, error));
+  TRY(create_descs(draft, error));
+  const_dnnl_memory_desc_t packed =
+      dnnl_primitive_desc_query_md(draft->desc, dnnl_query_weights_md, 0);
+  TRY(add_weight_packing(draft, trm_operand_shape(request, 1)->dtype,
+                         trm_onednn_may_repeat(request, 1), is_copied ? &copy : NULL, packed,
+                         error));
   const bool is_data = p->kind == BACKWARD_DATA;
   const trm_onednn_argument arguments[] = {
-      is_data ? (trm_onednn_argument){DNNL_ARG_DIFF_DST, b->y_plain, b->y}
-              : (trm_onednn_argument){DNNL_ARG_SRC, b->x_plain, b->x},
-      {DNNL_ARG_WEIGHTS, packed, b->w},
-      {is_data ? DNNL_ARG_DIFF_SRC : DNNL_ARG_DST, is_data ? b->x_plain : b->y_plain, to}};
-  return trm_onednn_add_primitive(b->sequence, b->desc, arguments, 3, error);
+      is_data ? (trm_onednn_argument){DNNL_ARG_DIFF_DST, draft->y_plain, draft->y}
+              : (trm_onednn_argument){DNNL_ARG_SRC, draft->x_plain, draft->x},
+      {DNNL_ARG_WEIGHTS, packed, draft->w},
+      {is_data ? DNNL_ARG_DIFF_SRC : DNNL_ARG_DST, is_data ? draft->x_plain : draft->y_plain, to}};
+  return trm_onednn_add_primitive(draft->sequence, draft->desc, arguments, 3, error);
 }
 
-/* The primitive of a weight gradient, to b->w. */
-static trm_status add_weight_gradient(builder *b, trm_error *error) {
-  TRY(describe_weights(b, &b->p.w, error));
-  TRY(create_descs(b, error));
+/* The primitive of a weight gradient, to draft->w. */
+static trm_status add_weight_gradient(convolution_draft *draft, trm_error *error) {
+  TRY(describe_weights(draft, &draft->p.w, error));
+  TRY(create_descs(draft, error));
   const_dnnl_memory_desc_t packed =
-      dnnl_primitive_desc_query_md(b->desc, dnnl_query_diff_weights_md, 0);
-  const bool is_plain = dnnl_memory_desc_equal(packed, b->w_user) != 0;
+      dnnl_primitive_desc_query_md(draft->desc, dnnl_query_diff_weights_md, 0);
+  const bool is_plain = dnnl_memory_desc_equal(packed, draft->w_user) != 0;
   const trm_onednn_place to =
-      is_plain ? b->w : trm_onednn_scratch(b->sequence, dnnl_memory_desc_get_size(packed));
-  const trm_onednn_argument arguments[] = {{DNNL_ARG_SRC, b->x_plain, b->x},
-                                           {DNNL_ARG_DIFF_DST, b->y_plain, b->y},
+      is_plain ? draft->w : trm_onednn_scratch(draft->sequence, dnnl_memory_desc_get_size(packed));
+  const trm_onednn_argument arguments[] = {{DNNL_ARG_SRC, draft->x_plain, draft->x},
+                                           {DNNL_ARG_DIFF_DST, draft->y_plain, draft->y},
                                            {DNNL_ARG_DIFF_WEIGHTS, packed, to}};
-  TRY(trm_onednn_add_primitive(b->sequence, b->desc, arguments, 3, error));
+  TRY(trm_onednn_add_primitive(draft->sequence, draft->desc, arguments, 3, error));
   if (is_plain) return TRM_OK;
-  return trm_onednn_add_reorder(b->sequence, packed, to, b->w_user, b->w, error);
+  return trm_onednn_add_reorder(draft->sequence, packed, to, draft->w_user, draft->w, error);
 }
 
 /* ---- Thin groups ----------------------------------------------------------------------------- */
@@ -445,11 +447,11 @@ static void plan_thin_copy(const problem *p, const trm_grouped_convolution *thin
   }
 }
 
-static trm_status add_thin(builder *b, const trm_kernel_request *request,
+static trm_status add_thin(convolution_draft *draft, const trm_kernel_request *request,
                            const trm_grouped_convolution *thin, trm_onednn_place to,
                            trm_error *error) {
-  trm_onednn_sequence *sequence = b->sequence;
-  const problem *p = &b->p;
+  trm_onednn_sequence *sequence = draft->sequence;
+  const problem *p = &draft->p;
   const trm_grouped_convolution *own = trm_arena_copy(request->arena, thin, sizeof *thin);
   CHECK_MEMORY(own, "a grouped convolution");
   trm_onednn_copy copy;
@@ -458,24 +460,24 @@ static trm_status add_thin(builder *b, const trm_kernel_request *request,
   if (p->kind == BACKWARD_WEIGHTS) {
     const size_t parts = (size_t)trm_grouped_convolution_partial_sums(thin);
     const trm_onednn_place packed = trm_onednn_scratch(sequence, parts * bytes);
-    TRY(trm_onednn_add_function(sequence, trm_grouped_convolution_backward_weights, own, b->x, b->y,
-                                packed, error));
+    TRY(trm_onednn_add_function(sequence, trm_grouped_convolution_backward_weights, own, draft->x,
+                                draft->y, packed, error));
     trm_onednn_copy back = copy;
     memcpy(back.from_strides, copy.to_strides, sizeof back.from_strides);
     memcpy(back.to_strides, copy.from_strides, sizeof back.to_strides);
     back.from_start = 0;
-    return trm_onednn_add_copy(sequence, &back, packed, b->w, error);
+    return trm_onednn_add_copy(sequence, &back, packed, draft->w, error);
   }
   const bool may_repeat = trm_onednn_may_repeat(request, 1);
   const trm_onednn_place kept =
       may_repeat ? trm_onednn_persistent(sequence, bytes) : trm_onednn_scratch(sequence, bytes);
   if (may_repeat) trm_onednn_pack_begin(sequence, 1);
-  TRY(trm_onednn_add_widen(sequence, trm_operand_shape(request, 1)->dtype, p->w.count, false, &b->w,
-                           error));
-  TRY(trm_onednn_add_copy(sequence, &copy, b->w, kept, error));
+  TRY(trm_onednn_add_widen(sequence, trm_operand_shape(request, 1)->dtype, p->w.count, false,
+                           &draft->w, error));
+  TRY(trm_onednn_add_copy(sequence, &copy, draft->w, kept, error));
   trm_onednn_pack_end(sequence);
   return trm_onednn_add_function(sequence, trm_grouped_convolution_forward, own,
-                                 p->kind == FORWARD ? b->x : b->y, kept, to, error);
+                                 p->kind == FORWARD ? draft->x : draft->y, kept, to, error);
 }
 
 /* ---- The whole ------------------------------------------------------------------------------- */
@@ -489,13 +491,14 @@ static void run_clear(const void *data, const void *a, const void *b, void *out)
   memset(out, 0, ((const clearing *)data)->bytes);
 }
 
-static trm_status add_steps(builder *b, const trm_kernel_request *request, trm_error *error) {
-  trm_onednn_sequence *sequence = b->sequence;
-  problem *p = &b->p;
-  TRY(describe_data(b, &p->x, p->groups * p->in_channels, p->x_size, &b->x_user, &b->x_plain,
-                    error));
-  TRY(describe_data(b, &p->y, p->groups * p->out_channels, p->y_size, &b->y_user, &b->y_plain,
-                    error));
+static trm_status add_operations(convolution_draft *draft, const trm_kernel_request *request,
+                                 trm_error *error) {
+  trm_onednn_sequence *sequence = draft->sequence;
+  problem *p = &draft->p;
+  TRY(describe_data(draft, &p->x, p->groups * p->in_channels, p->x_size, &draft->x_user,
+                    &draft->x_plain, error));
+  TRY(describe_data(draft, &p->y, p->groups * p->out_channels, p->y_size, &draft->y_user,
+                    &draft->y_plain, error));
   trm_grouped_convolution thin;
   const bool is_thin = plan_thin(p, &thin);
 
@@ -506,24 +509,24 @@ static trm_status add_steps(builder *b, const trm_kernel_request *request, trm_e
     result = trm_onednn_scratch(sequence, (size_t)result_count * sizeof(float));
   }
   const bool is_data = p->kind == BACKWARD_DATA, is_weights = p->kind == BACKWARD_WEIGHTS;
-  b->x = is_data ? result : trm_onednn_operand(0, 0);
-  b->y = is_data ? trm_onednn_operand(0, 0) : is_weights ? trm_onednn_operand(1, 0) : result;
-  b->w = is_weights ? result : trm_onednn_operand(1, 0);
+  draft->x = is_data ? result : trm_onednn_operand(0, 0);
+  draft->y = is_data ? trm_onednn_operand(0, 0) : is_weights ? trm_onednn_operand(1, 0) : result;
+  draft->w = is_weights ? result : trm_onednn_operand(1, 0);
   if (!is_data) {
     TRY(trm_onednn_add_widen(sequence, trm_operand_shape(request, 0)->dtype, p->x.count, false,
-                             &b->x, error));
+                             &draft->x, error));
   }
-  b->x.offset += (size_t)p->x.start * sizeof(float);
-  if (!is_data) TRY(add_input_reorder(b, b->x_user, b->x_plain, &b->x, error));
+  draft->x.offset += (size_t)p->x.start * sizeof(float);
+  if (!is_data) TRY(add_input_reorder(draft, draft->x_user, draft->x_plain, &draft->x, error));
   if (is_data || is_weights) {
     TRY(trm_onednn_add_widen(sequence, trm_operand_shape(request, is_data ? 0 : 1)->dtype,
-                             p->y.count, false, &b->y, error));
-    TRY(add_input_reorder(b, b->y_user, b->y_plain, &b->y, error));
+                             p->y.count, false, &draft->y, error));
+    TRY(add_input_reorder(draft, draft->y_user, draft->y_plain, &draft->y, error));
   }
 
   if (is_weights) {
-    if (is_thin) TRY(add_thin(b, request, &thin, b->w, error));
-    else TRY(add_weight_gradient(b, error));
+    if (is_thin) TRY(add_thin(draft, request, &thin, draft->w, error));
+    else TRY(add_weight_gradient(draft, error));
   } else {
     if (is_data && p->is_x_cropped) {
       clearing *clear = ARENA_NEW(request->arena, clearing, 1);
@@ -531,13 +534,13 @@ static trm_status add_steps(builder *b, const trm_kernel_request *request, trm_e
       clear->bytes = (size_t)result_count * sizeof(float);
       TRY(trm_onednn_add_function(sequence, run_clear, clear, result, result, result, error));
     }
-    const_dnnl_memory_desc_t user = is_data ? b->x_user : b->y_user;
-    const_dnnl_memory_desc_t plain = is_data ? b->x_plain : b->y_plain;
-    const trm_onednn_place home = is_data ? b->x : b->y;
+    const_dnnl_memory_desc_t user = is_data ? draft->x_user : draft->y_user;
+    const_dnnl_memory_desc_t plain = is_data ? draft->x_plain : draft->y_plain;
+    const trm_onednn_place home = is_data ? draft->x : draft->y;
     const trm_onednn_place to =
         user == plain ? home : trm_onednn_scratch(sequence, dnnl_memory_desc_get_size(plain));
-    if (is_thin) TRY(add_thin(b, request, &thin, to, error));
-    else TRY(add_convolution(b, request, to, error));
+    if (is_thin) TRY(add_thin(draft, request, &thin, to, error));
+    else TRY(add_convolution(draft, request, to, error));
     if (user != plain) TRY(trm_onednn_add_reorder(sequence, plain, to, user, home, error));
   }
   if (dtype == TRM_F32) return TRM_OK;
@@ -567,23 +570,25 @@ static const char *kernel_name(propagation kind) {
 trm_status trm_onednn_convolution_create(const trm_kernel_request *request, trm_kernel *out_kernel,
                                          bool *out_supported, trm_error *error) {
   *out_supported = false;
-  builder b = {0};
-  if (!restate(request, &b.p)) return TRM_OK;
-  trm_status status = trm_onednn_sequence_create(request, work_of(&b.p), &b.sequence, error);
+  convolution_draft draft = {0};
+  if (!restate(request, &draft.p)) return TRM_OK;
+  trm_status status =
+      trm_onednn_sequence_create(request, work_of(&draft.p), &draft.sequence, error);
   if (status == TRM_OK) {
-    b.attributes = trm_onednn_attributes();
-    if (b.attributes == NULL) {
+    draft.attributes = trm_onednn_attributes();
+    if (draft.attributes == NULL) {
       status = trm_fail(error, TRM_RESOURCE_EXHAUSTED, "out of memory while allocating a kernel");
     }
   }
-  if (status == TRM_OK) status = add_steps(&b, request, error);
+  if (status == TRM_OK) status = add_operations(&draft, request, error);
   if (status == TRM_OK) {
-    status = trm_onednn_sequence_finish(b.sequence, kernel_name(b.p.kind), out_kernel, error);
+    status =
+        trm_onednn_sequence_finish(draft.sequence, kernel_name(draft.p.kind), out_kernel, error);
   }
-  if (b.forward != NULL) dnnl_primitive_desc_destroy(b.forward);
-  if (b.desc != NULL) dnnl_primitive_desc_destroy(b.desc);
-  if (b.attributes != NULL) dnnl_primitive_attr_destroy(b.attributes);
-  if (status != TRM_OK) trm_onednn_sequence_free(b.sequence);
+  if (draft.forward != NULL) dnnl_primitive_desc_destroy(draft.forward);
+  if (draft.desc != NULL) dnnl_primitive_desc_destroy(draft.desc);
+  if (draft.attributes != NULL) dnnl_primitive_attr_destroy(draft.attributes);
+  if (status != TRM_OK) trm_onednn_sequence_free(draft.sequence);
   if (status == TRM_UNIMPLEMENTED) return TRM_OK;
   *out_supported = status == TRM_OK;
   return status;
