@@ -1,10 +1,10 @@
-/* Owns: making and freeing engines, their feeds, and the public calls. */
+/* Owns: creating and freeing engines, their feeds, and the public functions. */
 #include <string.h>
 
 #include "base/float_mode.h"
 #include "exec/engine.h"
 
-/* More than any machine has; what it takes is checked by allocating it. */
+/* More than any machine has; memory is the actual limit. */
 enum { MAX_REPLICAS = 4096 };
 
 static trm_status engine_allocate(trm_engine *engine, trm_error *error) {
@@ -161,7 +161,7 @@ trm_status trm_engine_run_replicated(trm_engine *engine, const void *const *inpu
   for (uint32_t r = 1; r < engine->num_replicas; ++r) {
     trm_replica_keep_outputs(engine, r, status == TRM_OK ? output_versions : NULL);
   }
-  /* One that came too late to stop this run was meant for it all the same. */
+  /* A cancellation that came too late was meant for this run, not for the next one. */
   trm_engine_forget_cancel(engine);
   return status;
 }

@@ -1,11 +1,11 @@
-/* Engines, inside: an executable with memory for each of its replicas.
+/* The inner half of engines: an executable with memory for each of its replicas.
  *
- *   engine.c   making and freeing, feeds, the public calls
- *   host_calls.c  functions of the host that programs call
- *   replica.c  one replica: its memory, and where every value is in a run
- *   run.c      running the steps
- *   times.c    how long each step takes
- *   team.c     the threads that replicas run on */
+ *   engine.c      creating and freeing, feeds, the public functions
+ *   host_calls.c  host functions that programs call
+ *   replica.c     one replica: its memory, and the addresses of all values in a run
+ *   run.c         running the steps
+ *   times.c       the time of each step
+ *   team.c        the threads of replicas */
 #ifndef TREMULA_EXEC_ENGINE_H_
 #define TREMULA_EXEC_ENGINE_H_
 
@@ -15,25 +15,25 @@
 #include "exec/feeds.h"
 #include "exec/team.h"
 
-/* An output of a replica other than the first. One that updates an input (a variable) has two
- * blocks: while the host has not written the variable, the replica reads its own value from one and
+/* An output of a replica other than the first. An output that updates an input (a variable) has two
+ * blocks: until the host writes the variable, the replica reads its own value from one block and
  * writes the new value to the other. */
 typedef struct trm_own_output {
   void *blocks[2];
-  uint64_t given[2];   /* the number by which the host will name this value; 0: it will not */
-  uint64_t numbers[2]; /* of the contents */
+  uint64_t given[2];   /* by block: the version by which the host will name this value; 0: none */
+  uint64_t numbers[2]; /* by block: the number of the contents */
   uint32_t written;    /* the block of the last run */
 } trm_own_output;
 
 typedef struct trm_replica {
   char *arena, *persistent;
   void **pointers;       /* by slot */
-  const void **operands; /* for each step, one after the other */
+  const void **operands; /* of all steps, one after the other */
   void **results;
-  uint64_t *versions;     /* for each operand */
-  trm_exchange *exchange; /* NULL: it is the only one */
+  uint64_t *versions;     /* by operand */
+  trm_exchange *exchange; /* NULL: there is one replica */
   trm_own_output *own;    /* by output; NULL for the first replica */
-  const void **inputs;    /* of this run: not of the first replica, which uses the caller's */
+  const void **inputs;    /* of this run; unused in the first replica, which reads the caller's */
   uint64_t *input_versions;
   void **outputs;
 } trm_replica;
@@ -58,19 +58,20 @@ struct trm_engine {
   trm_outfeed **outfeeds;
   trm_host_binding *host_functions; /* by host call */
   uint64_t seed, runs;              /* runs since the seed was set */
-  uint64_t contents;                /* a number for what this run computes; never used twice */
+  uint64_t contents;                /* the number of this run's results; never used twice */
   atomic_bool cancelled;
   trm_step_time *times; /* by step, of the first replica; NULL: not measured */
 };
 
-/* replica.c. num_operands and num_results are those of all steps together. */
+/* replica.c. num_operands and num_results are sums over all steps. */
 trm_status trm_replica_create(trm_engine *engine, uint32_t number, size_t num_operands,
                               size_t num_results, trm_error *error);
 void trm_replica_free(const trm_engine *engine, trm_replica *replica);
-/* Fills in where everything is in this run. */
+/* Fills in the addresses of this run. */
 void trm_replica_locate(trm_engine *engine, uint32_t number, const void *const *inputs,
                         const uint64_t *versions, void *const *outputs);
-/* After a run: output_versions as in trm_engine_run_replicated; NULL also if the run failed. */
+/* Called after a run, with output_versions as in trm_engine_run_replicated; NULL also if the run
+ * failed. */
 void trm_replica_keep_outputs(trm_engine *engine, uint32_t number, const uint64_t *output_versions);
 
 /* run.c. Runs all steps of one replica. */
@@ -80,7 +81,7 @@ trm_status trm_replica_run(trm_engine *engine, uint32_t number, trm_error *error
 trm_status trm_replica_call_host(const trm_engine *engine, uint32_t number, uint32_t i,
                                  trm_error *error);
 
-/* times.c. Nanoseconds of a clock that only goes forward. */
+/* times.c. Nanoseconds of a monotonic clock. */
 uint64_t trm_now(void);
 
 #endif /* TREMULA_EXEC_ENGINE_H_ */

@@ -1,4 +1,5 @@
-/* Owns: the program that an IPU would run, of an executable (tremula/program.h). */
+/* Owns: the estimate of an executable, which is the program that an IPU would run
+ * (tremula/program.h). */
 #include "base/sized.h"
 #include "exec/executable.h"
 #include "program/program.h"
@@ -9,7 +10,7 @@ void trm_program_options_of(const trm_executable *executable, trm_program_option
   (void)TRM_GIVE(options, executable->options.estimate);
 }
 
-/* The executable's machine, with as many IPUs as it was compiled for. */
+/* The target of the executable, with as many IPUs as it was compiled for. */
 static trm_status target_of(const trm_executable *executable, trm_target **out_target,
                             trm_error *error) {
   trm_target *machine;
@@ -43,8 +44,8 @@ static trm_status make_estimate(trm_executable *executable, const trm_target *ta
   return TRM_OK;
 }
 
-/* The one by the executable's own options: planned for the first who asks. A failure is not kept:
- * it may have been for want of memory. */
+/* The estimate with the executable's own options; the first caller makes it. A failure is not kept,
+ * because it may have been a lack of memory. */
 static trm_status kept(trm_executable *executable, trm_program **out_program, trm_error *error) {
   pthread_mutex_lock(&executable->estimating);
   trm_status status = TRM_OK;
@@ -63,6 +64,6 @@ trm_status trm_program_create_for_executable(trm_executable *executable, const t
   const trm_status status = target == NULL && options == NULL
                                 ? kept(executable, out_program, error)
                                 : make_estimate(executable, target, options, out_program, error);
-  if (status == TRM_OK) (void)trm_executable_retain(executable); /* trm_program_free gives back */
+  if (status == TRM_OK) (void)trm_executable_retain(executable); /* trm_program_free releases it */
   return status;
 }

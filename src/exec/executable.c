@@ -1,4 +1,4 @@
-/* Owns: compiling, and what an executable says of itself. */
+/* Owns: compiling, and the accessors of executables. */
 #include "exec/executable.h"
 
 #include <stdlib.h>
@@ -75,7 +75,7 @@ static trm_status describe(trm_executable *executable, trm_error *error) {
     const int64_t output = trm_shape_leaf_at(&root->shape, &alias->output_index);
     if (output < 0 || alias->parameter_number < 0 ||
         alias->parameter_number >= (int64_t)entry->num_parameters) {
-      continue; /* the verifier has refused what is wrong; this is a token or a tuple */
+      continue; /* a token or an empty tuple; the verifier has refused anything else */
     }
     const trm_instruction *parameter =
         &entry->instructions[entry->parameters[alias->parameter_number]];
@@ -94,7 +94,7 @@ static unsigned float_events(const trm_options *options) {
   return events;
 }
 
-/* Where overflow ends a run, it must not hide in a number. */
+/* If overflow ends a run, a result must show it as infinity. */
 static trm_half_overflow half_overflow(const trm_options *options) {
   const bool hides = options->overflow && options->half_overflow == TRM_HALF_LARGEST;
   return hides ? TRM_HALF_NAN : options->half_overflow;
@@ -114,7 +114,7 @@ typedef struct verifier {
   void *context;
 } verifier;
 
-/* An observer that checks the module before it tells another one. */
+/* An observer that verifies the module before it calls another one. */
 static trm_status verify(const char *pass, const trm_module *module, void *context,
                          trm_error *error) {
   const verifier *v = context;

@@ -1,5 +1,4 @@
-/* Executables: an optimised module with the schedule by which the host runs it. Immutable, counted.
- */
+/* Executables: an optimised module with its schedule. Immutable and reference-counted. */
 #ifndef TREMULA_EXEC_EXECUTABLE_H_
 #define TREMULA_EXEC_EXECUTABLE_H_
 
@@ -13,34 +12,34 @@
 struct trm_executable {
   atomic_int references;
   trm_arena arena;
-  trm_module *shared; /* through the passes that host and IPU share: what a file holds */
-  trm_module *module; /* the host's, of that; its constants are those of `shared` */
+  trm_module *shared; /* after the passes that host and IPU share; executable files hold it */
+  trm_module *module; /* after the passes of the host; shares constants with `shared` */
   trm_schedule *schedule;
   trm_options options;
-  /* What planning for an IPU has found, if anything: that it fits, or the words in which it does
-   * not (in the arena). Written while one thread has the executable. */
+  /* The result of the estimate, if known: whether the program fits, or the message that it does not
+   * (in the arena). Written before other threads have the executable. */
   bool known_to_fit;
   const char *misfit;
   size_t num_inputs, num_outputs;
   trm_tensor_info *inputs, *outputs;
   int64_t *aliases; /* by output: the input that it updates, or -1 */
-  /* The one estimate by the executable's own options, once somebody has asked for it. */
-  pthread_mutex_t estimating; /* guards it */
+  /* The estimate with the executable's own options, made on demand. */
+  pthread_mutex_t estimating; /* guards the estimate */
   struct trm_program *estimate;
 };
 
 trm_executable *trm_executable_retain(trm_executable *executable);
 
-/* replication.c. Writes down how many shards a module has, before passes lose them. */
+/* replication.c. Records the number of shards of a module before passes drop shardings. */
 trm_status trm_executable_note_shards(trm_module *module, trm_error *error);
 
-/* Compiles with an observer that is told of every pass (NULL: none). */
+/* Compiles, and calls the observer after every pass (NULL: none). */
 trm_status trm_compile_observed(const trm_module *module, const trm_option *options,
                                 size_t num_options, trm_pass_observer observer, void *context,
                                 trm_executable **out_executable, trm_error *error);
 
-/* Makes an executable of a module that has been through the shared passes. Takes the module, also
- * on failure. */
+/* Makes an executable of a module that has been through the shared passes. Takes over the module,
+ * also on failure. */
 trm_status trm_executable_from_shared(trm_module *module, const trm_option *options,
                                       size_t num_options, trm_executable **out_executable,
                                       trm_error *error);

@@ -1,8 +1,8 @@
-/* Owns: infeeds and outfeeds, bounded queues between a program and its host.
+/* Owns: infeeds and outfeeds, the queues between a program and its host.
  *
- * An infeed is a ring of `depth` element tuples in one block. Its lock is held while an element is
- * copied: producer and consumer are one thread each, and a copy is short. An outfeed grows, as the
- * program may run long before anybody takes from it. */
+ * An infeed is a ring of `depth` element tuples in one block of memory. Its lock is held while an
+ * element is copied: there is one producer and one consumer, and a copy is short. An outfeed has no
+ * bound, because a program may run long before anybody reads its results. */
 #include "exec/feeds.h"
 
 #include <errno.h>
@@ -43,7 +43,7 @@ static void elements_free(elements *e) {
   trm_free(e->offsets);
 }
 
-/* num_replicas > 1: the queue's elements have that dimension before the program's. */
+/* num_replicas > 1: the queue's elements have one more dimension, in front, of that size. */
 static trm_status elements_check(const elements *e, const char *kind, const char *id,
                                  const trm_tensor_info *infos, size_t count, uint32_t num_replicas,
                                  trm_error *error) {
@@ -80,11 +80,12 @@ struct trm_infeed {
   elements elements;
   size_t depth, first, count; /* of the ring */
   char *ring;
-  char *repeated;            /* the element tuple that every read gives, or NULL */
-  int consumers;             /* runs that are open */
-  int waiting;               /* reads that wait for an element */
-  uint64_t popped, expected; /* tuples, ever: the run reads at least up to `expected` */
-  double waited;             /* seconds */
+  char *repeated; /* the element tuple that every read gives, or NULL */
+  int consumers;  /* runs that are open */
+  int waiting;    /* reads in progress that wait for an element */
+  uint64_t popped,
+      expected;  /* tuples since the start; the run reads at least up to number `expected` */
+  double waited; /* seconds */
   bool ended;
   trm_error end;
 };
@@ -251,7 +252,7 @@ trm_status trm_infeed_pop(trm_infeed *infeed, void *const *results, const atomic
   ++infeed->waiting;
   while (infeed->repeated == NULL && infeed->count == 0 && !infeed->ended &&
          !atomic_load(cancelled)) {
-    /* A cancellation from a signal handler cannot take the lock: look again now and then. */
+    /* A cancellation from a signal handler cannot take the lock, so the wait has a time limit. */
     const double began = seconds_now();
     trm_cond_wait_briefly(&infeed->changed, &infeed->mutex, 100);
     infeed->waited += seconds_now() - began;
@@ -287,7 +288,7 @@ struct trm_outfeed {
   elements elements;
   bool keep_last;
   size_t count, capacity; /* element tuples */
-  char **blocks;          /* one growing block an element */
+  char **blocks;          /* one growing block for each element */
 };
 
 trm_status trm_outfeed_create(const trm_tensor_info *infos, size_t num_elements, bool keep_last,

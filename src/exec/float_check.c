@@ -1,11 +1,11 @@
-/* Owns: telling which floating-point event an instruction's results speak of, and the limits of
- * float16 results.
+/* Owns: finding the floating-point events of an instruction from its results, and limiting float16
+ * results.
  *
- * The CPU's own flags are of no use: vector kernels compute lanes that nobody reads, and library
- * functions raise flags on the way to exact results. So the results are looked at. That they hold
- * no NaN and no infinity is one fast pass over them; else an elementwise instruction is judged
- * element by element, one that combines elements by all of its operands together. The same goes
- * for float16 results that must not be infinite. */
+ * The flags of the CPU are of no use: vector kernels compute lanes that nobody reads, and library
+ * functions raise flags on the way to exact results. So this file examines results. One fast pass
+ * checks that they hold no NaN and no infinity. Otherwise an elementwise instruction is judged
+ * element by element, and an instruction that combines elements by all of its operands. Float16
+ * results that must not be infinite are treated in the same way. */
 #include "exec/float_check.h"
 
 #include <math.h>
@@ -93,7 +93,7 @@ static double element(array a, int64_t i) {
 
 /* ---- Elementwise ---------------------------------------------------------------------------- */
 
-/* Whether the function has a pole there, so that infinity is its exact value. */
+/* Whether the function has a pole at these operands, so that infinity is its exact value. */
 static bool is_pole(trm_opcode opcode, double a, double b) {
   switch (opcode) {
     case TRM_OP_DIVIDE: return b == 0;
@@ -105,8 +105,8 @@ static bool is_pole(trm_opcode opcode, double a, double b) {
   }
 }
 
-/* Events of elements; a half is judged by the float that it was before it was rounded to `result`,
- * for overflow and poles may have made it a NaN. */
+/* Events of elements. A half is judged by its float32 value before rounding to `result`, because
+ * overflow and poles may have made it NaN. */
 static unsigned events_of_elements(const trm_scalar_op *op, array result, const array *operands,
                                    uint32_t num_operands) {
   unsigned events = 0;
@@ -169,8 +169,9 @@ static specials specials_of(array a) {
   return found;
 }
 
-/* Of an instruction that combines elements. Where an operand has a NaN, nothing can be told; where
- * all are finite, a NaN comes of sums that have overflowed, but for roots of what is negative. */
+/* Events of an instruction that combines elements. If an operand has a NaN, none can be found. If
+ * all operands are finite, a NaN is the result of overflow in sums, or of a root of a negative
+ * number. */
 static unsigned events_of_arrays(trm_opcode opcode, array result, const array *operands,
                                  uint32_t num_operands) {
   specials in = {false, false};
@@ -211,7 +212,7 @@ static check_kind kind_of(const trm_instruction *instruction) {
                                                    : opcodes[instruction->opcode];
 }
 
-/* The array leaves of the operands, up to `room`; returns how many there are. */
+/* Lists the array leaves of the operands, up to `room` of them, and returns their number. */
 static uint32_t list_operands(const trm_computation *computation,
                               const trm_instruction *instruction, const void *const *data,
                               array *out_arrays, uint32_t room) {
@@ -263,7 +264,7 @@ trm_status trm_float_check(const trm_module *module, const trm_computation *comp
     if (!holds_special(result)) continue;
     if (num_inputs == UINT32_MAX) {
       num_inputs = list_operands(computation, instruction, operands, inputs, MAX_OPERANDS);
-      if (num_inputs > MAX_OPERANDS) return TRM_OK; /* only collectives of many arrays */
+      if (num_inputs > MAX_OPERANDS) return TRM_OK; /* only collectives have so many arrays */
     }
     happened |= kind == CHECK_ELEMENTS
                     ? events_of_elements(&op, result, inputs, num_inputs)

@@ -1,7 +1,7 @@
 /* Owns: the file format of executables (docs/executable_format.md).
  *
- * The file holds the module after the passes that host and IPU share, and the options. What depends
- * on the CPU, kernels and packed weights, is made again when it is loaded. */
+ * The file holds the module after the passes that host and IPU share, and the options. Kernels and
+ * packed weights depend on the CPU, so loading makes them anew. */
 #define XXH_INLINE_ALL
 #include <string.h>
 #include <xxhash.h>
@@ -14,8 +14,8 @@ static const char magic[8] = {'T', 'R', 'M', 'E', 'X', 'E', 'C', '\n'};
 enum {
   FORMAT_VERSION = 2,
   HEADER_BYTES = 8 + 4 + 4 + 8 + 8,
-  FLAG_FITS = 1,  /* one of them or none */
-  FLAG_MISFIT = 2 /* the payload says why */
+  FLAG_FITS = 1,  /* at most one of the two flags is set */
+  FLAG_MISFIT = 2 /* the payload has the message */
 };
 
 static void put(unsigned char *to, uint64_t value, int bytes) {
@@ -77,7 +77,7 @@ trm_status trm_executable_serialize(const trm_executable *executable, void **out
   return TRM_OK;
 }
 
-/* What is left of the payload. */
+/* The unread rest of the payload. */
 typedef struct reader {
   const unsigned char *at, *end;
 } reader;

@@ -1,4 +1,4 @@
-/* Owns: functions of the host that programs call. */
+/* Owns: host functions that programs call. */
 #include <string.h>
 
 #include "exec/engine.h"

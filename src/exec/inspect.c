@@ -1,4 +1,4 @@
-/* Owns: what libtremula shows to its own tools. */
+/* Owns: functions of libtremula for its own tools (tremula/inspect.h). */
 #define _GNU_SOURCE
 #include "tremula/inspect.h"
 
@@ -58,7 +58,8 @@ uint64_t trm_inspect_count(const trm_module *module, const char *const *opcodes,
 
 bool trm_inspect_is_hashable(const void *data, size_t size) {
   const char *target = trm_call_target(TRM_CALL_USER_OP);
-  if (memmem(data, size, target, strlen(target)) == NULL) return true; /* most modules: not read */
+  if (memmem(data, size, target, strlen(target)) == NULL)
+    return true; /* not in most modules, which need not be read then */
   trm_module *module;
   trm_error ignored;
   if (trm_module_read(data, size, "a module", &module, &ignored) != TRM_OK) return true;

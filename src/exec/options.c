@@ -59,7 +59,7 @@ trm_status trm_options_parse(trm_arena *arena, const trm_option *options, size_t
   trm_option_set_defaults(&table, out_options);
   for (int i = 0; i < TRM_NUM_OPTIONS; ++i) out_options->texts[i] = rows[i].value;
   for (size_t o = 0; o < num_options; ++o) TRY(add_one(arena, &options[o], out_options, error));
-  /* One option for both; options in poplibs' words tell them apart. */
+  /* One option sets both; the options in PopLibs' own terms distinguish them. */
   out_options->estimate.matmul_memory_proportion = out_options->estimate.conv_memory_proportion;
   return TRM_OK;
 }

@@ -1,12 +1,12 @@
-/* Owns: the memory of one replica, and where every value is in a run.
+/* Owns: the memory of one replica, and the addresses of all values in a run.
  *
- * Every pointer that a step needs stands in a table from the start; a run fills in where inputs and
- * outputs are and then only calls kernels. */
+ * A table holds every pointer that a step needs. A run fills in the addresses of inputs and
+ * outputs, and then only calls kernels. */
 #include <string.h>
 
 #include "exec/engine.h"
 
-/* Numbers of the engine's own have the high bit, the caller's have not. */
+/* Numbers of the engine have the high bit; numbers of the caller do not. */
 static const uint64_t own_number = UINT64_C(1) << 63;
 
 /* ---- Memory --------------------------------------------------------------------------------- */
@@ -76,7 +76,7 @@ void trm_replica_free(const trm_engine *engine, trm_replica *replica) {
 
 /* ---- Own values ----------------------------------------------------------------------------- */
 
-/* The block that holds the replica's own value of what the host names `version`, or -1. */
+/* The block that holds the replica's own value with the host's version `version`, or -1. */
 static int find_own(const trm_own_output *own, uint64_t version) {
   for (int b = 0; b < 2 && version != 0; ++b) {
     if (own->given[b] == version) return b;

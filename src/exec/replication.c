@@ -1,7 +1,7 @@
-/* Owns: how many replicas a program may have, and whether they differ.
+/* Owns: the number of replicas that a program may have, and whether their results differ.
  *
- * Passes lose shardings, and programs are loaded long after that: the number of shards is taken
- * from the module before the passes and kept in its side table, under "shards". */
+ * Passes drop shardings, and executables are loaded later. So the number of shards is found before
+ * the passes, and kept in the module's side table under "shards". */
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,8 +24,8 @@ static long highest_device(const char *sharding) {
   return highest;
 }
 
-/* The highest IPU in the device mapping of a pipeline, a list of numbers or of lists of them, or
- * -1; stages that compute nothing leave no sharding behind. */
+/* The highest IPU in the device mapping of a pipeline (a list of numbers or of lists), or -1. A
+ * stage that computes nothing has no sharding. */
 static long highest_of_pipeline(const trm_instruction *instruction) {
   const char *text = trm_instruction_frontend_attribute(instruction, "pipeline");
   if (text == NULL) return -1;
@@ -110,7 +110,7 @@ trm_status trm_executable_num_replicas(const trm_executable *executable, uint32_
   return TRM_OK;
 }
 
-/* Whether the result of a custom call follows from its operands. */
+/* Whether the result of a custom call depends only on its operands. */
 static bool is_pure(const trm_instruction *call) {
   return trm_call_replicas(call->call_id) == TRM_REPLICAS_PURE &&
          !call->custom_call->has_side_effect;

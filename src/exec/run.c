@@ -1,4 +1,4 @@
-/* Owns: running the steps of a replica. Nothing is allocated. */
+/* Owns: running the steps of a replica, without any allocation. */
 #include <string.h>
 
 #include "exec/engine.h"
@@ -14,14 +14,14 @@ static uint64_t mix(uint64_t a, uint64_t b) {
   return x ^ x >> 31;
 }
 
-/* The seeds of a step: of this replica, and the one that all replicas have. */
+/* The seeds of a step: its replica's, and the one that all replicas share. */
 typedef struct seeds {
   uint64_t own, shared;
 } seeds;
 
 static seeds mix_both(seeds s, uint64_t b) { return (seeds){mix(s.own, b), mix(s.shared, b)}; }
 
-/* What the steps of one replica's run share. */
+/* The state of one replica's run. */
 typedef struct runner {
   trm_engine *engine;
   const trm_schedule *schedule;
@@ -180,7 +180,7 @@ static trm_status run_range(const runner *r, trm_step_range range, seeds seed, t
       r->times[i].nanoseconds += trm_now() - start;
       ++r->times[i].calls;
     }
-    /* What a loop or conditional ran stands behind it. */
+    /* Skip the steps of a loop or conditional, which follow it. */
     if (step->num_ranges > 0) i = step->ranges[step->num_ranges - 1].end - 1;
   }
   return TRM_OK;

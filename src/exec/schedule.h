@@ -1,9 +1,9 @@
-/* How the host runs a module: a list of steps over slots of memory.
+/* The schedule by which the host runs a module: a list of steps over slots of memory.
  *
- * A slot is a piece of memory that holds one array: a place in the arena, an input of the run, an
- * output, or a constant. schedule_build.c walks the scheduled module and makes the steps;
- * schedule_memory.c finds which slots are never alive at once and gives them offsets; engine.c
- * runs. The times below are positions in the walk. */
+ * A slot holds one array. It is a place in the arena, an input of the run, an output, or a
+ * constant. schedule_build.c walks through the module in order and makes the steps.
+ * schedule_memory.c finds slots that are never alive at once, and gives them offsets. run.c runs
+ * the steps. A time below is a position in the walk. */
 #ifndef TREMULA_EXEC_SCHEDULE_H_
 #define TREMULA_EXEC_SCHEDULE_H_
 
@@ -24,8 +24,8 @@ typedef struct trm_slot {
   size_t bytes;
   uint32_t begin, end; /* first write, last use */
   bool written;        /* the walk has met a step that writes it */
-  bool at_top;         /* written once a run, outside every loop */
-  uint32_t parent;     /* of the union-find; itself for a representative */
+  bool at_top;         /* written once a run, outside of every loop */
+  uint32_t parent;     /* in the union-find; a representative is its own parent */
   size_t offset;       /* in the arena, after assignment */
 } trm_slot;
 
@@ -52,26 +52,27 @@ typedef struct trm_step {
   uint32_t *slots;  /* operands, then results */
   uint32_t scratch; /* slot, or TRM_NO_INDEX */
   trm_kernel *kernel;
-  bool limits_halves; /* trm_limit_halves after it */
+  bool limits_halves; /* call trm_limit_halves after the kernel */
   size_t persistent;  /* offset in the engine's persistent block */
   uint32_t num_ranges;
-  trm_step_range *ranges; /* while: condition, body; conditional: the branches. They come next */
+  trm_step_range *ranges; /* while: condition, body; conditional: the branches. These steps follow
+                             the step itself */
   bool selector_is_pred;
-  uint32_t feed; /* or host call */
+  uint32_t feed; /* index of the feed or host call */
 } trm_step;
 
 typedef struct trm_feed_info {
   const char *id;
   char kind;     /* 'i' or 'o' */
-  uint64_t uses; /* reads or writes of a run, on one replica: at least */
+  uint64_t uses; /* least number of reads or writes in a run of one replica */
   uint32_t num_elements;
   trm_tensor_info *elements;
 } trm_feed_info;
 
-/* One instruction that calls a function of the host's. */
+/* An instruction that calls a host function. */
 typedef struct trm_host_call_info {
   const char *id;
-  bool together; /* the replicas meet, and the first one calls for all of them, in order */
+  bool together; /* the first replica calls for all replicas, in order */
   uint32_t num_inputs, num_outputs;
   trm_tensor_info *inputs, *outputs;
 } trm_host_call_info;
@@ -89,16 +90,16 @@ typedef struct trm_schedule {
   trm_kernel **kernels;
   size_t arena_bytes, persistent_bytes;
   uint32_t max_depth;    /* of nested loops and conditionals */
-  unsigned float_events; /* that end a run (float_check.h) */
+  unsigned float_events; /* events that end a run (float_check.h) */
 } trm_schedule;
 
-/* Walks the module, creates the kernels and assigns memory. With float_events no kernel works in
- * place, so that its operands can be looked at afterwards. */
+/* Walks through the module, creates the kernels and assigns memory. With float_events no kernel
+ * works in place, so that its operands can be examined after it. */
 trm_status trm_schedule_build(const trm_module *module, bool reference_only, unsigned float_events,
                               trm_schedule **out_schedule, trm_error *error);
 void trm_schedule_free(trm_schedule *schedule);
 
-/* A wish of schedule_build.c: that two slots be one, so that a copy goes or a kernel works in
+/* A wish of schedule_build.c to merge two slots, so that a copy is not needed or a kernel works in
  * place. */
 typedef struct trm_coalesce {
   enum {
@@ -108,10 +109,10 @@ typedef struct trm_coalesce {
     TRM_COALESCE_IN_PLACE   /* a kernel's operand and result */
   } kind;
   uint32_t target, source, time, since, last_read;
-  uint32_t in_place_at; /* LOOP_BACK: time at which source is written in place of target is fine */
+  uint32_t in_place_at; /* LOOP_BACK: the time at which source may be written in place of target */
 } trm_coalesce;
 
-/* schedule_memory.c: merges slots as wished where that is safe, then lays the arena out. */
+/* schedule_memory.c: merges slots as wished if that is safe, then gives offsets in the arena. */
 trm_status trm_schedule_assign(trm_schedule *schedule, const trm_coalesce *wishes,
                                size_t num_wishes, trm_error *error);
 /* The representative of a slot. */

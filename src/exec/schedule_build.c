@@ -1,9 +1,9 @@
-/* Owns: walking a scheduled module into steps and slots; schedule_feeds.c has what talks to the
- * host, schedule_renames.c what needs no step.
+/* Owns: the walk over a module that makes steps and slots. schedule_feeds.c makes the steps of
+ * feeds and host calls; schedule_renames.c finds instructions without a step.
  *
- * Values do not change, so what only renames them (tuples, reshapes, copies) makes no step. A while
- * loop keeps its state in slots of its own; elements that the body hands on unchanged stay where
- * they are and are not copied. */
+ * Values are immutable, so instructions that only rename them (tuples, reshapes, copies) make no
+ * step. A while loop keeps its state in slots of its own; elements that the body returns unchanged
+ * are not copied. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,11 +15,11 @@
 #include "program/program.h"
 #include "tremula/log.h"
 
-/* Loops and conditionals inside one another: the walk recurses this deep and no deeper. */
+/* Limit of nested loops and conditionals, and so of the walk's recursion. */
 enum { MAX_DEPTH = 256 };
 
-/* Of the whole walk. After our passes nothing is walked twice; an executable from elsewhere could
- * share computations so that the walk doubles at every level. */
+/* Limit of the whole walk. After the passes no computation is walked twice, but an executable from
+ * elsewhere could share computations so that the walk doubles at every level. */
 static const uint64_t max_instructions = UINT64_C(32) << 20;
 
 static trm_status walk(trm_schedule_draft *draft, uint32_t computation,
@@ -152,7 +152,7 @@ static trm_status walk_kernel(trm_schedule_draft *draft, trm_schedule_scope *s, 
                                       instruction, &draft->schedule->arena};
   TRY(trm_kernel_create(&request, draft->reference_only, kernel, error));
   const bool limits_halves = trm_must_limit_halves(draft->module, instruction);
-  /* What looks at results looks at the operands too. */
+  /* Checks of results read the operands too. */
   if (draft->schedule->float_events != 0 || limits_halves) kernel->in_place_operands = 0;
   if (!VECTOR_PUSH(&draft->kernels, kernel)) {
     trm_kernel_destroy(kernel);
@@ -178,7 +178,7 @@ static trm_status walk_kernel(trm_schedule_draft *draft, trm_schedule_scope *s, 
   }
   for (uint32_t k = 0; k < num_operands && k < 32; ++k) {
     if ((kernel->in_place_operands >> k & 1) == 0) continue;
-    bool elsewhere = false; /* the same array also read in a way that does not allow it */
+    bool elsewhere = false; /* whether another operand is the same array and forbids it */
     for (uint32_t j = 0; j < num_operands; ++j) {
       elsewhere = elsewhere || (operands[j] == operands[k] &&
                                 (j >= 32 || (kernel->in_place_operands >> j & 1) == 0));
@@ -196,7 +196,7 @@ static trm_status walk_kernel(trm_schedule_draft *draft, trm_schedule_scope *s, 
 
 /* ---- Loops ---------------------------------------------------------------------------------- */
 
-/* Time of the kernel that writes `written` over `state` in place, or 0. Looks back as far as the
+/* The time of the kernel that writes `written` over `state` in place, or 0. Searches back to the
  * first step of the body. */
 static uint32_t written_in_place(const trm_schedule_draft *draft, uint32_t written, uint32_t state,
                                  uint32_t first_step) {
@@ -224,7 +224,7 @@ static bool contains(const uint32_t *items, uint32_t count, uint32_t value) {
   return false;
 }
 
-/* Brings the body's results into the state's slots, as if all at once. */
+/* Copies the body's results into the state's slots, as if all at once. */
 static trm_status loop_back(trm_schedule_draft *draft, const trm_schedule_scope *s, trm_index i,
                             const uint32_t *root, uint32_t *state, const bool *invariant,
                             uint32_t count, uint32_t since, uint32_t first_step, trm_error *error) {
@@ -237,7 +237,8 @@ static trm_status loop_back(trm_schedule_draft *draft, const trm_schedule_scope 
     any_state_read = any_state_read || draft->slots.items[root[k]].begin <= since;
   }
   for (uint32_t k = 0; k < count && any_state_read; ++k) {
-    /* A value from the state itself may be overwritten by a copy before it is read. */
+    /* A copy into another part of the state may overwrite a value of the state before it is read.
+     */
     if (invariant[k] || root[k] == state[k] || draft->slots.items[root[k]].begin > since ||
         !contains(state, count, root[k])) {
       continue;
@@ -279,7 +280,7 @@ static uint64_t at_least_product(uint64_t a, uint64_t draft) {
   return __builtin_mul_overflow(a, draft, &product) ? UINT64_MAX : product;
 }
 
-/* A sum over mini-batches (its instructions name their number) must not end in the middle. */
+/* A sum over mini-batches, whose instructions state their number, must not end in the middle. */
 static trm_status check_accumulation(const trm_module *module, const trm_computation *body,
                                      uint64_t turns, trm_error *error) {
   for (trm_index i = 0; i < body->num_instructions; ++i) {
@@ -410,7 +411,8 @@ static trm_status walk_conditional(trm_schedule_draft *draft, trm_schedule_scope
 
 /* ---- The walk ------------------------------------------------------------------------------- */
 
-/* A bitcast renames bytes, and ours are row-major: with other layouts it means a transposition. */
+/* A bitcast keeps bytes, and arrays here are row-major; with another layout it is a transposition.
+ */
 static trm_status check_bitcast(const trm_schedule_draft *draft, const trm_schedule_scope *s,
                                 trm_index i, trm_error *error) {
   char text[512];

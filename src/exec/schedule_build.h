@@ -1,5 +1,5 @@
-/* The walk of a scheduled module into steps and slots: its state, and what schedule_build.c, which
- * walks, and schedule_feeds.c use of each other. */
+/* The walk over a module that makes steps and slots: its state, and the functions that the
+ * schedule_*.c files share. */
 #ifndef TREMULA_EXEC_SCHEDULE_BUILD_H_
 #define TREMULA_EXEC_SCHEDULE_BUILD_H_
 
@@ -11,9 +11,9 @@ typedef struct trm_schedule_draft {
   bool reference_only;
   uint32_t clock;
   uint64_t walked;     /* instructions */
-  uint32_t depth;      /* of loops and conditionals around the walk */
-  uint32_t loop_depth; /* of loops */
-  uint64_t runs;       /* of what is being walked, in a run of the program: at least */
+  uint32_t depth;      /* enclosing loops and conditionals */
+  uint32_t loop_depth; /* enclosing loops */
+  uint64_t runs;       /* least number of times that a run executes the current computation */
   VECTOR(trm_slot) slots;
   VECTOR(trm_step) steps;
   VECTOR(trm_coalesce) wishes;
@@ -22,27 +22,28 @@ typedef struct trm_schedule_draft {
   VECTOR(trm_host_call_info) host_calls;
 } trm_schedule_draft;
 
-/* The leaves of every value of a computation that is being walked. */
+/* A computation during the walk, with the leaves of its values. */
 typedef struct trm_schedule_scope {
   uint32_t computation;
   const uint32_t *const *parameters;
   uint32_t **leaves;
-  const trm_instruction **instead; /* what is computed in place of an instruction, or NULL */
-  bool *renames;                   /* has the value of its operand, beside what always has */
+  const trm_instruction **instead; /* the instruction that is computed instead of each, or NULL */
+  bool *renames; /* whether it only renames its operand, in addition to opcodes that always do */
 } trm_schedule_scope;
 
-/* The instruction of the computation that is being walked, or what is computed instead. */
+/* The instruction i of the computation, or the one that is computed instead. */
 const trm_instruction *trm_schedule_at(const trm_schedule_draft *draft, const trm_schedule_scope *s,
                                        trm_index i);
-/* New slots in the arena, one for every leaf of the shape. The schedule owns the list. */
+/* Makes new slots in the arena, one for each leaf of the shape. The schedule owns the list. */
 trm_status trm_schedule_new_leaves(trm_schedule_draft *draft, const trm_shape *shape,
                                    uint32_t **out_leaves, trm_error *error);
-/* The leaves of the operands from `first` on, one after the other. The schedule owns the list. */
+/* Lists the leaves of the operands from `first` on. The schedule owns the list. */
 trm_status trm_schedule_gather_operands(const trm_schedule_draft *draft,
                                         const trm_schedule_scope *s, trm_index i, uint32_t first,
                                         uint32_t **out_leaves, uint32_t *out_count,
                                         trm_error *error);
-/* Adds a step at the next time; the slots are copied. out_index: NULL, or where the step stands. */
+/* Adds a step at the next time, with a copy of the slots. out_index: NULL, or receives the index of
+ * the step. */
 trm_status trm_schedule_add_step(trm_schedule_draft *draft, trm_step step, const uint32_t *operands,
                                  const uint32_t *results, uint32_t *out_index, trm_error *error);
 
@@ -50,7 +51,7 @@ trm_status trm_schedule_add_step(trm_schedule_draft *draft, trm_step step, const
 trm_status trm_schedule_find_renames(trm_schedule_draft *draft, trm_schedule_scope *s,
                                      trm_error *error);
 
-/* schedule_feeds.c: these give the instruction its leaves and add its step. */
+/* schedule_feeds.c: these functions set the leaves of the instruction and add its step. */
 trm_status trm_schedule_walk_infeed(trm_schedule_draft *draft, trm_schedule_scope *s, trm_index i,
                                     trm_error *error);
 trm_status trm_schedule_walk_outfeed(trm_schedule_draft *draft, trm_schedule_scope *s, trm_index i,

@@ -1,5 +1,5 @@
-/* Owns: the steps of infeeds, outfeeds and calls of the host's functions, and the lists of those
- * that a program has. */
+/* Owns: the steps of infeeds, outfeeds and host calls, and the lists of a program's feeds and host
+ * calls. */
 #include <string.h>
 
 #include "exec/schedule_build.h"
@@ -23,7 +23,7 @@ static bool same_elements(const trm_feed_info *feed, const trm_shape *shape,
   return same;
 }
 
-/* Several instructions may read one infeed; in which order is the program's. */
+/* Several instructions may read one infeed, in the order in which they run. */
 static trm_status find_feed(trm_schedule_draft *draft, const char *id, char kind,
                             const trm_shape *shape, const trm_shape *const *operand_shapes,
                             uint32_t num_elements, uint32_t *out_feed, trm_error *error) {
@@ -57,7 +57,7 @@ static void count_use(trm_schedule_draft *draft, uint32_t feed) {
   if (__builtin_add_overflow(*uses, draft->runs, uses)) *uses = UINT64_MAX;
 }
 
-/* The id out of {"<key>":"id"}. */
+/* Reads the id from {"<key>":"id"}. */
 static trm_status config_id(const trm_schedule_draft *draft, const trm_instruction *instruction,
                             const char *key, char *buffer, size_t size, trm_error *error) {
   char text[256];
@@ -73,7 +73,8 @@ static trm_status config_id(const trm_schedule_draft *draft, const trm_instructi
   return TRM_OK;
 }
 
-/* The config of HLO's own feeds, or what the backend_config of ours says. */
+/* The id of a feed: the config of an HLO feed, or a field in the backend_config of a custom call.
+ */
 static trm_status feed_id(const trm_schedule_draft *draft, const trm_instruction *instruction,
                           char *buffer, size_t size, trm_error *error) {
   if (instruction->opcode != TRM_OP_INFEED && instruction->opcode != TRM_OP_OUTFEED) {

@@ -1,4 +1,4 @@
-/* Owns: which slots share memory, and the offsets in the arena. */
+/* Owns: merging slots, and their offsets in the arena. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -80,7 +80,7 @@ static bool release(gap_vector *gaps, size_t offset, size_t bytes) {
   return true;
 }
 
-/* Best fit; grows the arena where nothing fits. */
+/* Takes the smallest gap that fits, or grows the arena. */
 static size_t take(gap_vector *gaps, size_t bytes, size_t *arena_bytes) {
   size_t best = SIZE_MAX;
   for (size_t i = 0; i < gaps->count; ++i) {
@@ -163,9 +163,9 @@ done:
 
 trm_status trm_schedule_assign(trm_schedule *schedule, const trm_coalesce *wishes,
                                size_t num_wishes, trm_error *error) {
-  /* Loop state before plain copies: a copy there is paid at every iteration. Branches before loop
-   * state: what becomes the result of a conditional begins inside the branch, and only when that
-   * is known does a loop see whether its state is still read then. */
+  /* Loop state comes before plain copies, because a copy of it costs every iteration. Branches come
+   * before loop state: the result of a conditional begins inside the branch, and only merging shows
+   * whether a loop still reads its state then. */
   static const int order[] = {TRM_COALESCE_BRANCH, TRM_COALESCE_LOOP_BACK, TRM_COALESCE_COPY,
                               TRM_COALESCE_IN_PLACE};
   for (size_t o = 0; o < sizeof order / sizeof *order; ++o) {
@@ -182,7 +182,7 @@ trm_status trm_schedule_assign(trm_schedule *schedule, const trm_coalesce *wishe
     }
   }
   TRY(lay_out(schedule, error));
-  /* The engine looks one step up and no further. */
+  /* The engine follows one parent only. */
   for (uint32_t s = 0; s < schedule->num_slots; ++s) {
     schedule->slots[s].parent = trm_slot_find(schedule->slots, s);
   }

@@ -1,15 +1,16 @@
-/* Owns: instructions that need no step because of how others are computed.
+/* Owns: finding instructions that need no step because of the way in which others are computed.
  *
  * JAX computes a weight's gradient as [out, in] and transposes it. The product of the swapped
- * operands is the transposed result, so the dot writes that and the transpose only renames it.
- * TensorFlow's x[t] sets sizes that the array has already. Both are decided here, not by a pass:
- * the module, which the estimate reads, stays as it is. */
+ * operands is the transposed result, so the dot computes that, and the transpose only renames it.
+ * TensorFlow's x[t] sets sizes that the array has already. A pass could do both, but the module
+ * must stay as it is for the estimate. */
 #include <string.h>
 
 #include "exec/float_check.h"
 #include "exec/schedule_build.h"
 
-/* Whether the transpose exchanges what the operands give to the product's shape. */
+/* Whether the transpose exchanges the parts of the product's shape that come from the two operands.
+ */
 static bool swaps_operands(const trm_instruction *transpose, const trm_instruction *dot,
                            int32_t lhs_rank) {
   const int32_t batch = dot->dot->lhs_batch.count, rank = transpose->dimensions.count;
@@ -42,7 +43,7 @@ static trm_status swap_operands(trm_schedule_draft *draft, const trm_instruction
   return TRM_OK;
 }
 
-/* Whether a set-dimension-size sets the size that the dimension has. */
+/* Whether a set-dimension-size sets the size that the dimension has already. */
 static bool sets_own_size(const trm_computation *c, const trm_instruction *instruction) {
   if (instruction->opcode != TRM_OP_SET_DIMENSION_SIZE) return false;
   const trm_instruction *size = &c->instructions[instruction->operands[1]];
@@ -87,7 +88,7 @@ static trm_status find_transposed_dots(trm_schedule_draft *draft, trm_schedule_s
 trm_status trm_schedule_find_renames(trm_schedule_draft *draft, trm_schedule_scope *s,
                                      trm_error *error) {
   const trm_computation *c = &draft->module->computations[s->computation];
-  /* What checks a kernel's numbers looks at the operands of the instruction as it is written. */
+  /* Checks of results read the operands of the instruction as it is written. */
   if (draft->reference_only || draft->schedule->float_events != 0) return TRM_OK;
   bool any = false;
   for (trm_index i = 0; i < c->num_instructions; ++i) {

@@ -1,4 +1,4 @@
-/* Owns: the threads that replicas run on, and their barrier. */
+/* Owns: the threads of replicas, and their barrier. */
 #include "exec/team.h"
 
 #include <omp.h>
@@ -8,11 +8,11 @@
 #include "base/float_mode.h"
 #include "base/wait.h"
 
-/* How often a waiting member looks before it sleeps: some ten microseconds. */
+/* How often a waiting member polls before it sleeps: some ten microseconds. */
 enum { SPINS = 1000 };
 
 typedef struct member {
-  trm_exchange exchange; /* first: it is how a member is found */
+  trm_exchange exchange; /* must be first: a pointer to it is a pointer to the member */
   trm_team *team;
   pthread_t thread;
   bool has_thread;
@@ -22,27 +22,28 @@ struct trm_team {
   uint32_t size;
   const atomic_bool *cancelled;
   member *members;
-  /* By member, of the present meeting: copies, for a member that a cancellation sends away leaves
-   * its own behind while another one still reads. `calls` points to them. */
+  /* The calls of the members in the current meeting. They are copies, because a member that a
+   * cancellation sends away drops its own while another member still reads it. `calls` points to
+   * them. */
   trm_kernel_call *copies;
   const trm_kernel_call **calls;
-  pthread_mutex_t mutex; /* guards what follows */
+  pthread_mutex_t mutex; /* guards the fields below */
   pthread_cond_t changed;
   bool ending;
-  uint64_t run; /* number of the present one; threads wait for the next */
+  uint64_t run; /* number of the current run; threads wait for the next */
   trm_team_fn function;
   void *context;
   int threads_each;
-  uint32_t arrived, finished; /* members: at the barrier, at the end of the run */
-  const void *what;           /* what those that have arrived are at; NULL: parting */
-  atomic_uint phase;          /* counts the barriers passed */
-  atomic_bool stopped;        /* somebody has failed: `failure` says why */
+  uint32_t arrived, finished; /* number of members at the barrier, at the end of the run */
+  const void *what;    /* the step at which members have arrived; NULL: the end of a meeting */
+  atomic_uint phase;   /* counts the barriers passed */
+  atomic_bool stopped; /* a member has failed: `failure` says why */
   trm_error failure;
 };
 
 /* ---- Failing -------------------------------------------------------------------------------- */
 
-/* Call with the mutex held. The first failure is kept. */
+/* Call with the mutex held. Only the first failure is kept. */
 static void stop(trm_team *team, trm_status status, const char *message) {
   if (atomic_load(&team->stopped)) return;
   team->failure.status = status;
@@ -63,7 +64,7 @@ static trm_status check(const trm_team *team, trm_error *error) {
 
 /* ---- The barrier ---------------------------------------------------------------------------- */
 
-/* Whether the phase changes while looking at it. Only where every member may have a core. */
+/* Polls for a change of the phase. Only for members that have a core each. */
 static bool spin(const trm_team *team, unsigned phase) {
   if (team->size > (uint32_t)omp_get_num_procs()) return false;
   for (int i = 0; i < SPINS; ++i) {
@@ -76,7 +77,7 @@ static bool spin(const trm_team *team, unsigned phase) {
 }
 
 /* Call with the mutex held. A cancellation from a signal handler cannot take the mutex, so the wait
- * ends now and then to look. */
+ * has a time limit. */
 static void wait_a_while(trm_team *team) {
   trm_cond_wait_briefly(&team->changed, &team->mutex, 100);
 }
@@ -88,7 +89,7 @@ static trm_status mismatch(uint32_t number, trm_error *error) {
        number);
 }
 
-/* Enters the barrier; *out_passed: as the last one, which lets all pass. */
+/* Enters the barrier. *out_passed: this member was the last one, which releases all. */
 static trm_status enter(trm_team *team, const member *m, const void *what,
                         const trm_kernel_call *call, bool *out_passed, unsigned *out_phase,
                         trm_error *error) {

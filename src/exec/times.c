@@ -1,4 +1,4 @@
-/* Owns: how long each step takes on this host. */
+/* Owns: the time that each step takes on this host. */
 #include <stdlib.h>
 #include <time.h>
 

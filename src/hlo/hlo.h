@@ -1,28 +1,27 @@
 /* The IR: a module of computations of instructions, as HLO defines them.
  *
- * A module owns one arena; everything below lives in it and dies with it. A computation's
- * instructions sit in one array; an instruction is named by its index there (trm_index), and
- * operands come before their users: the order of the array is a topological order that also obeys
- * the control predecessors. After scheduling it is the order of execution. Original ids and names
- * are kept aside for printing and messages. What an opcode does not use is NULL or 0.
+ * A module owns one arena, in which everything below lives. The instructions of a computation are
+ * one array, and an instruction is identified by its index in it (trm_index). The array is in a
+ * topological order: operands and control predecessors come before their users. After scheduling it
+ * is the order of execution. Original ids and names are kept for printing and messages. Fields that
+ * an opcode does not use are NULL or 0.
  *
  *   shape.c                        shapes: making, comparing, printing, counting
- *   opcodes.def opcode.c           what an opcode is; names and sizes of element types
- *   custom_calls.def custom_call.c the custom calls that are known, and what they are
- *   config.c (config.h)            what a custom call is told, as JSON
+ *   opcodes.def opcode.c           properties of opcodes; names and sizes of element types
+ *   custom_calls.def custom_call.c properties of the known custom calls
+ *   config.c (config.h)            backend configurations of custom calls, as JSON
  *   attributes.def attributes.c    enums of attributes and their spellings
  *   module*.c names.c              modules, computations, instructions, and sets of their names
  *   literal.c                      the text of constants
  *   infer*.c (infer.h)             the result shape of every opcode
  *   verify.c                       the checks on a whole module
- *   read.c                         a module from bytes or a file, whichever form it has
- *   lexer.c parse*.c (parse.h)     HLO text in
- *   print.c                        HLO text out
- *   proto_*.c (proto.h)            HloModuleProto in and out
- *   groups.c (groups.h)           replica groups in short forms
- *   loops.c (loops.h)              how often a loop runs, where that can be seen
- *   builder*.c (builder.h)         modules made by calls (tremula/builder.h)
- */
+ *   read.c                         a module from bytes or a file, in text or proto form
+ *   lexer.c parse*.c (parse.h)     the reader of HLO text
+ *   print.c                        the writer of HLO text
+ *   proto_*.c (proto.h)            the reader and writer of HloModuleProto
+ *   groups.c (groups.h)            replica groups in short forms
+ *   loops.c (loops.h)              trip counts of loops, where they are known
+ *   builder*.c (builder.h)         modules made by calls (tremula/builder.h) */
 #ifndef TREMULA_HLO_HLO_H_
 #define TREMULA_HLO_HLO_H_
 
@@ -54,7 +53,8 @@ typedef enum trm_opcode_class {
   TRM_CLASS_OTHER
 } trm_opcode_class;
 
-/* What a result on several replicas follows from (opcodes.def, custom_calls.def). */
+/* On what the results of an opcode depend if there are several replicas (opcodes.def,
+ * custom_calls.def). */
 typedef enum trm_opcode_replicas {
   TRM_REPLICAS_PURE,
   TRM_REPLICAS_SAME,
@@ -66,10 +66,10 @@ const char *trm_opcode_name(trm_opcode opcode);
 /* Number of operands, or -1 when it varies. */
 int trm_opcode_arity(trm_opcode opcode);
 trm_opcode_class trm_opcode_class_of(trm_opcode opcode);
-/* Number of computations that it calls, or -1 when any will do. */
+/* Number of computations that it calls, or -1 for any number. */
 int trm_opcode_calls(trm_opcode opcode);
 trm_opcode_replicas trm_opcode_replicas_of(trm_opcode opcode);
-/* false when no opcode has that name. */
+/* Returns false if no opcode has that name. */
 bool trm_opcode_find(const char *name, size_t length, trm_opcode *out_opcode);
 /* Elementwise: every operand has the result's dimensions (select and clamp may take scalars). */
 bool trm_opcode_is_elementwise(trm_opcode opcode);
@@ -78,7 +78,7 @@ bool trm_opcode_is_elementwise(trm_opcode opcode);
 
 /* The rows of custom_calls.def. */
 typedef enum trm_call_id {
-  TRM_CALL_NONE, /* a target that is in no row, and what is no custom call */
+  TRM_CALL_NONE, /* an unknown target, or an instruction that is no custom call */
 #define CUSTOM_CALL(id, ...) TRM_CALL_##id,
 #include "hlo/custom_calls.def"
 #undef CUSTOM_CALL
@@ -86,11 +86,11 @@ typedef enum trm_call_id {
 } trm_call_id;
 
 trm_call_id trm_call_find(const char *target);
-/* The target of a row that has neither `?` nor `*`; "" of TRM_CALL_NONE. */
+/* The target of a row without `?` and `*`; "" for TRM_CALL_NONE. */
 const char *trm_call_target(trm_call_id id);
 trm_opcode_replicas trm_call_replicas(trm_call_id id);
 
-/* Bits of an element that count: 4 for s4, which takes a byte; 8 for pred; 0 for a tuple. */
+/* Significant bits of an element: 4 for s4, which takes a byte; 8 for pred; 0 for a tuple. */
 int trm_dtype_bits(trm_dtype dtype);
 
 /* ---- Shapes --------------------------------------------------------------------------------- */
@@ -99,11 +99,11 @@ typedef struct trm_shape {
   trm_dtype dtype; /* TRM_TUPLE, TRM_TOKEN and TRM_OPAQUE are not arrays */
   int32_t rank;
   const int64_t *dims;   /* rank of them */
-  const int64_t *layout; /* minor to major, rank of them; NULL: row-major. A hint only */
+  const int64_t *layout; /* minor to major, rank of them; NULL: row-major. Only a hint */
   int32_t num_elements;  /* of a tuple */
   const struct trm_shape *elements;
-  /* Bit d: dims[d] is a bound, the size is known at run time only. Shapes are equal whatever this
-   * says; passes/dynamic.c makes all of them static. */
+  /* Bit d: dims[d] is a bound, and the size is known at run time only. Comparisons of shapes ignore
+   * this; passes/dynamic.c makes all sizes static. */
   uint32_t dynamic;
 } trm_shape;
 
@@ -113,17 +113,17 @@ bool trm_shape_is_scalar(const trm_shape *shape);
 int64_t trm_shape_count(const trm_shape *shape);
 /* Bytes of an array; 0 for tuples and tokens. */
 size_t trm_shape_bytes(const trm_shape *shape);
-/* Array leaves of a nested tuple (tokens count 0, an array 1), in order. */
+/* Number of array leaves of a nested tuple, in order (a token has 0, an array 1). */
 int32_t trm_shape_num_leaves(const trm_shape *shape);
 /* The i-th array leaf, or NULL. */
 const trm_shape *trm_shape_leaf(const trm_shape *shape, int32_t i);
-/* The first leaf of element `element` of a tuple. */
+/* The index of the first leaf of element `element` of a tuple. */
 int32_t trm_shape_leaf_offset(const trm_shape *tuple, int32_t element);
 /* Equal types and dimensions (layouts do not count). */
 bool trm_shape_equal(const trm_shape *a, const trm_shape *b);
 /* Equal dimensions, whatever the type. */
 bool trm_shape_same_dims(const trm_shape *a, const trm_shape *b);
-/* Whether the layout, if there is one, is row-major but for dimensions of size 1. */
+/* Whether the layout, if any, is row-major; dimensions of size 1 may be anywhere. */
 bool trm_shape_is_row_major(const trm_shape *shape);
 /* An array shape with dims copied into the arena; false when memory runs out. */
 bool trm_shape_make(trm_arena *arena, trm_dtype dtype, int32_t rank, const int64_t *dims,
@@ -134,7 +134,7 @@ bool trm_shape_make_tuple(trm_arena *arena, int32_t count, const trm_shape *elem
 bool trm_shape_copy(trm_arena *arena, const trm_shape *shape, trm_shape *out_shape);
 /* "f32[2,3]", "(s32[], f32[4])"; with layouts "f32[2,3]{1,0}" when asked. */
 void trm_shape_print(const trm_shape *shape, bool with_layout, trm_text *out_text);
-/* The same into a fixed buffer, for messages; returns the buffer. */
+/* Prints into a fixed buffer, for messages, and returns the buffer. */
 const char *trm_shape_text(const trm_shape *shape, char *buffer, size_t size);
 
 /* ---- Attributes ----------------------------------------------------------------------------- */
@@ -180,7 +180,7 @@ typedef struct trm_dims {
   int64_t *items;
 } trm_dims;
 
-/* The array leaf that a path of tuple indices leads to; -1 where it leads to none. */
+/* The array leaf at a path of tuple indices; -1 if there is none. */
 int64_t trm_shape_leaf_at(const trm_shape *shape, const trm_dims *path);
 
 typedef struct trm_dot {
@@ -245,7 +245,7 @@ typedef struct trm_literal {
   trm_shape shape;
   int32_t num_leaves;
   const void **leaves;
-  /* NULL, or which leaves are `{...}` in the text and hold values that stand for theirs. */
+  /* NULL, or which leaves are `{...}` in the text and hold made-up values. */
   const bool *elided;
 } trm_literal;
 
@@ -263,7 +263,7 @@ typedef struct trm_instruction {
   uint32_t *called;
 
   const char *name; /* without '%'; unique in the module */
-  int64_t id;       /* the original, or one made up; unique in the module */
+  int64_t id;       /* the original id, or a new one; unique in the module */
 
   trm_dims dimensions; /* broadcast, concatenate, map, reduce, reverse, sort, transpose, iota */
   int64_t number;      /* parameter's number; get-tuple-element's index; batch-norm's feature_index;
@@ -290,11 +290,11 @@ typedef struct trm_instruction {
   trm_collective *collective;
   trm_triangular_solve *triangular_solve;
   trm_custom_call *custom_call;
-  trm_call_id call_id; /* the row of the custom call's target: trm_computation_add finds it */
+  trm_call_id call_id; /* the row of the custom call's target; trm_computation_add sets it */
   const trm_literal *literal;
   trm_dims operand_precision; /* precision_config: 0 default, 1 high, 2 highest */
   const char *fusion_kind;    /* "kLoop", "kInput", "kOutput", "kCustom" */
-  const char *backend_config; /* bytes, may hold a NUL; one more NUL follows them */
+  const char *backend_config; /* bytes, possibly with NULs; one more NUL follows them */
   size_t backend_config_size;
   const char *infeed_config;              /* infeed's or outfeed's */
   const char *sharding;                   /* as text, braces included; NULL: none */
@@ -306,11 +306,11 @@ typedef struct trm_computation {
   const char *name; /* without '%' */
   int64_t id;
   uint32_t num_instructions, capacity;
-  trm_instruction *instructions; /* moves when it grows: keep indices, not pointers */
+  trm_instruction *instructions; /* its address changes when it grows: keep indices, not pointers */
   trm_index root;
   uint32_t num_parameters;
   trm_index *parameters; /* by number */
-  bool has_side_effect;  /* it or what it calls: kept up by trm_module_compact */
+  bool has_side_effect;  /* of its own or in a called computation; trm_module_compact updates it */
 } trm_computation;
 
 /* Output leaf (a path of tuple indices) -> parameter and path. */
@@ -320,8 +320,9 @@ typedef struct trm_alias {
   bool must_alias;
 } trm_alias;
 
-/* What float16 is where no infinity went in but something too large comes out: LARGEST, +-65504;
- * NAN; or INFINITY, as in IEEE 754. At a pole, such as 1 / 0, it is NaN but with INFINITY. */
+/* The float16 result of an overflow, which is an operation with an infinite result and finite
+ * operands: LARGEST, +-65504; NAN; or INFINITY, as in IEEE 754. At a pole, such as 1 / 0, the
+ * result is NaN, except with INFINITY. */
 typedef enum trm_half_overflow {
   TRM_HALF_INFINITY,
   TRM_HALF_LARGEST,
@@ -337,8 +338,8 @@ struct trm_module {
   int64_t next_id;
   uint32_t num_aliases;
   trm_alias *aliases;
-  bool is_scheduled;               /* instruction order is to be kept */
-  trm_half_overflow half_overflow; /* of those who compile; in no text and no proto */
+  bool is_scheduled;               /* the order of instructions must be kept */
+  trm_half_overflow half_overflow; /* a compile option; text and proto do not have it */
   const char *frontend_side_table; /* JSON: node id -> TensorFlow name, file, line, shard; NULL */
 };
 
@@ -347,8 +348,7 @@ struct trm_module {
 trm_status trm_module_create(const char *name, trm_module **out_module, trm_error *error);
 /* A deep copy in an arena of its own. */
 trm_status trm_module_clone(const trm_module *module, trm_module **out_module, trm_error *error);
-/* The same, but constants keep their numbers where the module has them: it must outlive the copy.
- */
+/* A copy that shares the numbers of constants with the module, which must outlive it. */
 trm_status trm_module_clone_lightly(const trm_module *module, trm_module **out_module,
                                     trm_error *error);
 
@@ -359,52 +359,52 @@ trm_status trm_module_add_computation(trm_module *module, const char *name, uint
 trm_status trm_module_clone_computation(trm_module *module, uint32_t source, uint32_t *out_index,
                                         trm_error *error);
 
-/* Appends a copy of *prototype: operands, called and control predecessors are copied into the
- * arena, attributes are shared. A NULL name gets one made of the opcode; id 0 gets the next.
- * A parameter is entered in the computation's table. */
+/* Appends a copy of *prototype. The arena gets copies of operands, called computations and control
+ * predecessors; attributes are shared. A NULL name is replaced by one made of the opcode, id 0 by
+ * the next id. A parameter also enters the computation's table. */
 trm_status trm_computation_add(trm_module *module, uint32_t computation,
                                const trm_instruction *prototype, trm_index *out_index,
                                trm_error *error);
 
-/* Passes change a computation like this: they append instructions, note in replacement[i] (an array
- * of num_instructions at the end, TRM_NO_INDEX: stays) what replaces i, and call this once. It
- * redirects every operand, control predecessor and root, drops what nothing needs (side effects
- * and parameters are needed), and brings the array into topological order again, stable by the
- * order before. */
+/* How passes change a computation: they append instructions, note in replacement[i] which
+ * instruction replaces i (TRM_NO_INDEX: none; the array covers all instructions, new ones too), and
+ * call this function once. It redirects every operand, control predecessor and root, drops
+ * instructions that nothing needs (side effects and parameters stay), and restores the topological
+ * order, stable with respect to the order before. */
 trm_status trm_computation_rewrite(trm_module *module, uint32_t computation,
                                    const trm_index *replacement, trm_error *error);
 
-/* Drops computations that the entry does not reach and puts callees before callers; fails on a
- * cyclic call graph. An order that is legal stays. */
+/* Drops computations that the entry does not reach, and puts callees before callers. Fails on a
+ * cyclic call graph. A legal order does not change. */
 trm_status trm_module_compact(trm_module *module, trm_error *error);
 
-/* What readers end with: compacts, and makes each side effect of a computation a control
- * predecessor of the next, so that their order is the array's whatever passes do. */
+/* The last step of every reader: compacts the module, and makes each side effect of a computation a
+ * control predecessor of the next, so that passes keep their order. */
 trm_status trm_module_settle(trm_module *module, trm_error *error);
 
-/* Sets runs[c] (num_computations, all false before) for what runs instruction by instruction: the
- * entry, and the computations of whiles and conditionals that do. Callees are to come before
- * callers. */
+/* Sets runs[c] for computations that run instruction by instruction: the entry, and the
+ * computations of whiles and conditionals in those. runs has num_computations elements, all false
+ * before. Callees must come before callers. */
 void trm_module_mark_running(const trm_module *module, bool *runs);
 
-/* The opcode, or for a custom call that of the opcode whose part it plays (custom_calls.def). */
+/* The opcode of the instruction; for a custom call, the opcode that custom_calls.def gives it. */
 trm_opcode trm_instruction_acts_as(const trm_instruction *instruction);
 
-/* Must not be removed, duplicated or reordered against others of its kind. */
+/* Whether the instruction must not be removed, duplicated or reordered with others of its kind. */
 bool trm_instruction_has_side_effect(const trm_module *module, const trm_instruction *instruction);
 
-/* The shape that the opcode, attributes and operands of *instruction give (its own shape field
- * matters only where nothing else tells, as for constants, parameters, broadcasts, reshapes).
- * Fails with what is wrong with the instruction. */
+/* Infers the shape from the opcode, attributes and operands of *instruction. Its own shape field is
+ * read only where nothing else determines the shape (constants, parameters, broadcasts, reshapes).
+ * An error says what is wrong with the instruction. */
 trm_status trm_infer_shape(trm_module *module, const trm_computation *computation,
                            const trm_instruction *instruction, trm_shape *out_shape,
                            trm_error *error);
 
-/* Shape limits that every reader enforces: rank <= TRM_MAX_RANK, dims >= 0, bytes of each array
- * within 2^40, so that later arithmetic in int64 cannot overflow. */
+/* Checks the limits of shapes, as every reader does: rank <= TRM_MAX_RANK, dims >= 0, at most 2^40
+ * bytes in each array, so that later arithmetic in int64 cannot overflow. */
 trm_status trm_shape_check(const trm_shape *shape, trm_error *error);
 
-/* Readers and writers (trm_module_read tells them apart). */
+/* Readers and writers of both forms (trm_module_read recognises the form). */
 trm_status trm_hlo_parse_proto(const void *data, size_t size, trm_module **out_module,
                                trm_error *error);
 trm_status trm_hlo_parse_text(const char *text, size_t size, trm_module **out_module,

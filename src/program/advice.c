@@ -1,8 +1,8 @@
-/* Owns: what would make a program need less memory, found by planning it that way.
+/* Owns: changes that would make a program need less memory, each found by estimating it.
  *
- * Each candidate is a program of its own: other options, a copy of the module in half precision, or
- * shards (split.c). A smaller batch is not planned: it is worked out from the share of memory that
- * grows with it, and says so. */
+ * Each candidate is a program of its own: with other options, of a copy of the module in half
+ * precision, or cut into shards (split.c). A smaller batch is not estimated; its bytes are computed
+ * from the share of memory that grows with the batch, and its text says so. */
 #include "program/advice.h"
 
 #include <string.h>
@@ -36,7 +36,7 @@ static trm_status add(trm_advice_list *list, const trm_program *program, trm_adv
   return TRM_OK;
 }
 
-/* The largest of a few proportions that fits, or the one that needs least. */
+/* Tries a few proportions, and takes the largest that fits or else the one that needs least. */
 static trm_status try_proportions(const trm_program *program, trm_advice_list *list,
                                   trm_error *error) {
   static const double tried[] = {0.3, 0.1};
@@ -60,7 +60,7 @@ static trm_status try_proportions(const trm_program *program, trm_advice_list *l
   return add(list, program, best, error);
 }
 
-/* Planning reads shapes and integers only: the constants keep their bytes. */
+/* The estimate reads shapes and integers only, so the constants keep their bytes. */
 static void halve_shape(trm_shape *shape, trm_arena *arena) {
   if (shape->dtype == TRM_F32) shape->dtype = TRM_F16;
   if (shape->dtype != TRM_TUPLE || shape->num_elements == 0) return;

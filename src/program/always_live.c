@@ -1,18 +1,18 @@
-/* Owns: memory that is held all the time beside tensors: vertices, their fields, code, stacks,
- * headers. Formulas and what they were taken from: docs/cost_model.md, "Memory". */
+/* Owns: memory that is always live besides tensors: vertices, their fields, code, stacks, headers.
+ * docs/cost_model.md, "Memory", has the formulas and their sources. */
 #include <string.h>
 
 #include "program/draft.h"
 #include "target/target.h"
 
-/* Bytes. Those marked * are read off a memory report of the original: a program of two additions
- * and a random seed on a GC2, which Graphcore's guide prints (bench/fidelity/published.h); those
- * marked + are worked out of what the original's tests assert (docs/fidelity.md). */
+/* Bytes. * marks numbers from a memory report in Graphcore's guide, of a program of two additions
+ * and a random seed on a GC2 (bench/fidelity/published.h). + marks numbers derived from assertions
+ * in the tests of Graphcore's TensorFlow (docs/fidelity.md). */
 enum {
   STACKS = 3168,           /* * a tile's */
-  SMALL_STACKS = 320,      /* + where nothing is of poplin: later SDKs size them by vertex */
+  SMALL_STACKS = 320,      /* + in programs without poplin; later SDKs size stacks by vertex */
   CONTROL_ID_BYTES = 16,   /* a tile's ids of the host's sync */
-  CONTROL_BASE = 662,      /* * control code of a program that does nothing: start, host sync */
+  CONTROL_BASE = 662,      /* * control code of an empty program: start, host sync */
   STEP_CODE = 10,          /* + control code of a compute set: call, arguments, return */
   EXCHANGE_CALL_CODE = 6,  /* + control code of an exchange */
   LOOP_CODE = 20,          /* + */
@@ -20,12 +20,12 @@ enum {
   MESSAGE_CODE = 4,        /* + exchange code: one message, sent or received */
   HOST_COPY_CODE = 144,    /* * */
   HOST_PACKET_HEADER = 4,  /* * */
-  HOST_READ_PACKET = 512,  /* + data that the host sends with a header */
-  HOST_WRITE_PACKET = 128, /* + data that is sent to the host with a header, by an instruction */
+  HOST_READ_PACKET = 512,  /* + data of the host with one header */
+  HOST_WRITE_PACKET = 128, /* + data for the host with one header, sent by an instruction */
   GLOBAL_COPY_CODE = 144,
   GLOBAL_PACKET_HEADER = 4,
   COPY_DESCRIPTOR = 8, /* of a tile's part of a copy */
-  COUNTER_BYTES = 4    /* * instrumentation of one compute set on a tile that it is on */
+  COUNTER_BYTES = 4    /* * instrumentation of one compute set, on each of its tiles */
 };
 
 static trm_status add(trm_program_draft *draft, const char *name, trm_memory_category category,
@@ -50,7 +50,7 @@ static trm_status add_everywhere(trm_program_draft *draft, const char *name,
              error);
 }
 
-/* What one IPU's tiles hold, gathered over compute sets and steps. */
+/* Sums over the compute sets and steps of one IPU. */
 typedef struct ipu_sums {
   int64_t descriptors_worst, descriptors_total, counters_worst, counters_total;
   int64_t control, exchange_worst, exchange_total, host_copies, global_copies;
@@ -64,7 +64,7 @@ typedef struct codelet {
 
 typedef VECTOR(codelet) codelets;
 
-/* Codelets are few (dozens): found by walking the list. */
+/* A program has dozens of codelets, so a walk through the list finds one. */
 static bool note_codelet(codelets *list, const trm_vertex_group *group, uint32_t ipu,
                          uint32_t tiles) {
   for (size_t c = 0; c < list->count; ++c) {
@@ -73,7 +73,7 @@ static bool note_codelet(codelets *list, const trm_vertex_group *group, uint32_t
       if (tiles > known->tiles) known->tiles = tiles;
       return true;
     }
-    if (list->count > 512) return true; /* generated expressions: no more are told apart */
+    if (list->count > 512) return true; /* generated expressions: further ones count as known */
   }
   return VECTOR_PUSH(list, ((codelet){group->codelet, ipu, group->code_bytes, tiles}));
 }
@@ -106,15 +106,15 @@ static trm_status add_vertices(trm_program_draft *draft, ipu_sums *sums, codelet
   return TRM_OK;
 }
 
-/* Whether the exchange at step s is that of a compute set that is outlined. */
+/* Whether the exchange at step s belongs to an outlined compute set. */
 static bool next_is_shared(const trm_program_draft *draft, size_t s) {
   if (s + 1 >= draft->steps.count) return false;
   const uint32_t set = draft->steps.items[s + 1].compute_set;
   return set != TRM_NO_INDEX && draft->compute_sets.items[set].shared_with != TRM_NO_INDEX;
 }
 
-/* Code of a step on the tile that has most of it, and on all tiles of one IPU; added to the sums of
- * the IPU that it is on. */
+/* Code of a step on the tile with the most of it, and on all tiles of one IPU; adds it to that
+ * IPU's sums. */
 static void code_of(const trm_program_draft *draft, size_t s, ipu_sums *sum, int64_t *out_worst,
                     int64_t *out_total) {
   const trm_program_step *step = &draft->steps.items[s];
@@ -156,7 +156,7 @@ static void code_of(const trm_program_draft *draft, size_t s, ipu_sums *sum, int
       sum->control += everywhere;
       break;
     default:
-      if (s > 0) break; /* the root, on every IPU */
+      if (s > 0) break; /* the root runs on every IPU */
       everywhere = CONTROL_BASE;
       sum->control += everywhere;
       break;
@@ -179,8 +179,7 @@ static void gather_code(trm_program_draft *draft, ipu_sums *sums) {
   }
 }
 
-/* Weights are sent before the first run, all in one copy; those that change are fetched in another.
- */
+/* One copy sends all weights before the first run; another fetches those that change. */
 static void gather_weights(const trm_program_draft *draft, ipu_sums *sums) {
   for (uint32_t ipu = 0; ipu < draft->program->num_ipus; ++ipu) {
     int64_t reads = 0, writes = 0;
@@ -196,7 +195,7 @@ static void gather_weights(const trm_program_draft *draft, ipu_sums *sums) {
   }
 }
 
-/* Packets of a tile that has its share of some bytes. */
+/* Packets for the bytes of one tile. */
 static int64_t packets(const trm_program_draft *draft, int64_t bytes, int64_t packet) {
   return bytes / draft->target->tiles_per_ipu / packet;
 }
@@ -224,7 +223,7 @@ static int64_t stacks(const trm_program_draft *draft, const codelets *list, uint
 
 static trm_status add_code(trm_program_draft *draft, const ipu_sums *sum, const codelets *list,
                            uint32_t ipu, trm_error *error) {
-  /* How large stacks are is known of compiled code only: the original's IPU Model has none without.
+  /* The sizes of stacks are known for compiled code only; the IPU Model has no stacks without it.
    */
   TRY(add_everywhere(draft, "stacks", TRM_CATEGORY_STACK, ipu, stacks(draft, list, ipu), error));
   TRY(add_everywhere(draft, "control code", TRM_CATEGORY_CONTROL_CODE, ipu, sum->control, error));
@@ -243,7 +242,7 @@ static trm_status add_code(trm_program_draft *draft, const ipu_sums *sum, const 
   return TRM_OK;
 }
 
-/* What add_code adds, on all tiles. */
+/* The bytes that add_code adds, over all tiles. */
 static int64_t code_bytes(const trm_program_draft *draft, const ipu_sums *sum, const codelets *list,
                           uint32_t ipu) {
   int64_t bytes = sum->exchange_total +

@@ -1,4 +1,4 @@
-/* Owns: making and asking a program (tremula/program.h). */
+/* Owns: creating a program and its public accessors (tremula/program.h). */
 #include <jansson.h>
 #include <math.h>
 #include <string.h>
@@ -113,7 +113,8 @@ trm_status trm_program_add_plan_options(const json_t *object, const char *what, 
   return TRM_OK;
 }
 
-/* Options of convolutions or matmuls: the proportion, the partials, then poplibs' own words. */
+/* Options of convolutions or matmuls: the proportion, the partials type, then PopLibs' own options.
+ */
 static trm_status plan_options(const trm_program_options *options, double proportion,
                                const char *json, const char *what, trm_arena *arena,
                                trm_plan_options *out, trm_error *error) {
@@ -145,9 +146,9 @@ static trm_status copy_options(trm_program *program, const trm_program_options *
   return TRM_OK;
 }
 
-/* The target, or one with the number of tiles that the options say. */
+/* The target, or a copy with the number of tiles that the options ask for. */
 static trm_status choose_target(trm_program *program, const trm_target *target, trm_error *error) {
-  trm_target *chosen = (trm_target *)(uintptr_t)target; /* counted by atomic numbers */
+  trm_target *chosen = (trm_target *)(uintptr_t)target; /* its reference count is atomic */
   if (program->options.tiles_per_ipu > 0) {
     TRY(trm_target_resize(target, 0, program->options.tiles_per_ipu, &chosen, error));
   } else {
@@ -160,7 +161,7 @@ static trm_status choose_target(trm_program *program, const trm_target *target, 
 /* Which passes a module has been through. */
 typedef enum passes_done { THROUGH_NONE, THROUGH_SHARED, THROUGH_ALL } passes_done;
 
-/* The passes that are left to run, and those whose effect depends on the options. */
+/* Runs the remaining passes, and those whose effect depends on the options. */
 static trm_status run_passes(trm_program *program, const trm_module *module, passes_done done,
                              trm_error *error) {
   const trm_program_options *options = &program->options;

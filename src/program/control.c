@@ -1,9 +1,9 @@
 /* Owns: loops and conditionals.
  *
- * The state of a loop is kept in variables of its own; those whose first value is not needed any
- * more are that value's variable. What the body hands on unchanged stays where it is. A loop whose
- * count can be seen is a Repeat, whose condition is not computed; another is a RepeatWhile, which
- * is counted options.assumed_trip_count times. */
+ * The state of a loop has variables of its own; an element whose first value has no further use
+ * takes over the variable of that value. Elements that the body returns unchanged stay where they
+ * are. A loop with a known count is a Repeat, without its condition; any other loop is a
+ * RepeatWhile that counts options.assumed_trip_count times. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -16,7 +16,7 @@ static const void *first_value(const void *init, int32_t leaf) {
   return ((const trm_value *)init)[leaf].scalar;
 }
 
-/* Bytes that a copy step has to move, gathered by IPU. */
+/* Bytes that a copy step moves, summed by IPU. */
 typedef struct pending_copies {
   int64_t worst, total;
   uint32_t ipu;
@@ -32,7 +32,7 @@ static trm_status flush_copies(trm_program_draft *draft, pending_copies *copies,
   return TRM_OK;
 }
 
-/* A variable for a value of its own, lying where the value lies. */
+/* Adds a variable with a place like that of the value. */
 static trm_status own_variable(trm_program_draft *draft, const trm_value *value,
                                const trm_shape *shape, const char *name, uint32_t source,
                                uint32_t leaf, uint32_t *out_variable, trm_error *error) {
@@ -40,7 +40,7 @@ static trm_status own_variable(trm_program_draft *draft, const trm_value *value,
   const int64_t count = trm_shape_count(shape);
   const trm_program_source *s = &draft->sources.items[source];
   const trm_tile_wish *wish = trm_program_wish_for(draft, s->computation, s->instruction, leaf);
-  const bool repeats = value->source_count < count; /* such as zeros to begin with */
+  const bool repeats = value->source_count < count; /* such as zeros as first values */
   if (repeats)
     mapping =
         (trm_mapping){.ipu = trm_program_ipu_for(draft, s->computation, s->instruction, leaf)};
@@ -73,7 +73,7 @@ static trm_status own_variable(trm_program_draft *draft, const trm_value *value,
   return TRM_OK;
 }
 
-/* What is in remote memory is where it is. */
+/* Values in remote memory need no copy. */
 static void add_pending(const trm_program_draft *draft, pending_copies *copies, uint32_t variable) {
   const trm_program_variable *v = &draft->variables.items[variable];
   if (v->is_remote) return;
@@ -92,7 +92,7 @@ static trm_status begin_loop(trm_program_draft *draft, trm_program_loop **out_lo
   return TRM_OK;
 }
 
-/* What the loop read from outside is needed until it ends. */
+/* Values from outside that the loop reads stay alive until it ends. */
 static trm_status end_loop(trm_program_draft *draft, trm_program_loop *loop, trm_error *error) {
   --draft->loops.count;
   trm_status status = TRM_OK;
@@ -114,7 +114,7 @@ typedef struct while_walk {
   uint32_t source;
 } while_walk;
 
-/* Variables of the state, and copies of the first values where they are needed otherwise. */
+/* Makes the variables of the state. First values that have other uses are copied. */
 static trm_status make_state(while_walk *w, trm_index i, trm_error *error) {
   trm_program_draft *draft = w->draft;
   pending_copies copies = {0};
@@ -123,7 +123,7 @@ static trm_status make_state(while_walk *w, trm_index i, trm_error *error) {
     w->state[l] = w->init[l];
     if (w->invariant[l] || w->init[l].variable == TRM_NO_INDEX) continue;
     w->owned[l] = true;
-    bool twice = false; /* one array as the first value of two leaves */
+    bool twice = false; /* one array is the first value of two leaves */
     for (int32_t k = 0; k < l && !twice; ++k) {
       twice = w->state[k].variable == w->init[l].variable && !w->invariant[k];
     }
@@ -155,7 +155,7 @@ static trm_status walk_body(while_walk *w, uint32_t computation, const bool *own
   return trm_program_walk(w->draft, computation, parameters, owners, out_root, error);
 }
 
-/* The body's results become the state of the next turn. */
+/* Makes the body's results the state of the next turn. */
 static trm_status loop_back(while_walk *w, const trm_value *root, trm_error *error) {
   pending_copies copies = {0};
   for (int32_t l = 0; l < w->count; ++l) {
@@ -189,8 +189,8 @@ static bool is_result_used(const trm_computation *c, trm_index loop, uint32_t k)
   return false;
 }
 
-/* Of a loop of a known count, the increments of counters that nothing but the condition reads: the
- * Repeat counts. `loop` is an instruction of the computation `caller`. */
+/* Leaves out, for a loop with a known count, the increments of counters that only the condition
+ * reads: a Repeat counts by itself. `loop` is an instruction of the computation `caller`. */
 static void leave_out_counters(trm_program_draft *draft, uint32_t caller, trm_index loop) {
   const trm_computation *outside = &draft->module->computations[caller];
   const uint32_t computation = outside->instructions[loop].called[1];
@@ -303,8 +303,8 @@ trm_status trm_program_walk_while(trm_program_draft *draft, trm_program_scope *s
 
 /* ---- Conditionals --------------------------------------------------------------------------- */
 
-/* A call that is left over is a conditional of one branch. */
-/* What a branch computes, as a number: equal branches are compiled once. 0 where it draws random
+/* A call that no pass has inlined is a conditional with one branch. */
+/* A hash of a branch: Poplar compiles equal branches once. 0 for a branch that draws random
  * numbers, loops or has a side effect. */
 static uint64_t branch_key(const trm_module *module, uint32_t computation) {
   const trm_computation *c = &module->computations[computation];

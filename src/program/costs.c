@@ -1,5 +1,5 @@
-/* Owns: which function says what an opcode costs. Every opcode has a row; docs/cost_model.md has
- * the formulas' sources. */
+/* Owns: the table from opcodes to the functions that know their costs. Every opcode has a row;
+ * docs/cost_model.md has the sources of the formulas. */
 #include "hlo/config.h"
 #include "program/draft.h"
 
@@ -52,7 +52,7 @@ trm_cost_class trm_program_cost_class(const trm_module *module, const trm_comput
                                       const trm_instruction *instruction) {
   (void)module;
   if (instruction->opcode == TRM_OP_CONVERT) {
-    /* Types that are one type on an IPU. */
+    /* Conversions between types that are one type on an IPU. */
     const trm_dtype from = computation->instructions[instruction->operands[0]].shape.dtype;
     const trm_dtype to = instruction->shape.dtype;
     if (narrow_type(from) == narrow_type(to)) return TRM_COST_VIEW;
@@ -90,7 +90,7 @@ trm_status trm_program_cost(const trm_tile_request *request, trm_tile_cost *cost
   }
   if (instruction->call_id == TRM_CALL_USER_OP &&
       trm_config_is(instruction, "callback", JSON_TRUE)) {
-    return trm_tile_transfer(request, cost, error); /* a function of the host */
+    return trm_tile_transfer(request, cost, error); /* calls a function of the host */
   }
   const cost_fn known = custom_rows[instruction->call_id];
   if (known != NULL) return known(request, cost, error);

@@ -1,8 +1,8 @@
 /* Owns: a program as a whole: inputs, outputs, and the two walks over the entry.
  *
- * The first walk finds where inputs and constants should be allocated, which their most demanding
- * consumers say (draft.wishes); the second makes the program. Both see the same instructions in
- * the same order; the planner's cache makes the second one cheap. */
+ * The first walk finds where to allocate inputs and constants, as their most demanding consumers
+ * wish (draft.wishes). The second walk makes the program. Both see the same instructions in the
+ * same order, and the planner's cache makes the second walk cheap. */
 #include <inttypes.h>
 #include <jansson.h>
 #include <string.h>
@@ -33,12 +33,13 @@ typedef struct entry_values {
 /* The names of the inputs, from the side table of a TensorFlow program. */
 typedef struct input_table {
   const json_t *names; /* one for each leaf; NULL: the side table has none */
-  int64_t arguments;   /* leaves from the first on that the host sends for each run; -1: unknown */
+  int64_t arguments;   /* number of leading leaves that the host sends for each run; -1: unknown */
 } input_table;
 
-/* An input is a weight (it stays on the IPU) when it is a variable, as far as that is known; else
- * when an output updates it, or when it is used as weights are; one that is only read and is used
- * as activations are, or holds integers, is sent for each run. */
+/* Whether an input is a weight, which stays on the IPU. The side table says whether it is a
+ * variable. Without a side table it is a weight if an output updates it, or if its uses are those
+ * of weights; an input that is only read, as activations are, or that holds integers is sent for
+ * each run. */
 static bool is_weight(const trm_program_draft *draft, const input_table *table, size_t index,
                       trm_index i, uint32_t leaf, const trm_shape *shape, bool updated) {
   if (updated) return true;
@@ -50,8 +51,8 @@ static bool is_weight(const trm_program_draft *draft, const input_table *table, 
   return trm_dtype_is_floating(shape->dtype);
 }
 
-/* The name of an input: from the side table's list of inputs where there is one, else the HLO
- * name and the op that reads it first. */
+/* Names an input: from the side table's list of inputs if there is one, else from the HLO name and
+ * the op that reads it first. */
 static trm_status name_input(trm_program_draft *draft, const json_t *names, size_t index,
                              trm_index i, uint32_t leaf, uint32_t source, const char **out_name,
                              trm_error *error) {
@@ -128,7 +129,7 @@ static trm_status add_inputs(trm_program_draft *draft, entry_values *v, const in
       values[l] = trm_value_plain(draft, variable);
       if (!weight) {
         *out_bytes += added->total_bytes;
-        owned[l] = table->arguments < 0; /* sent again for the next run */
+        owned[l] = table->arguments < 0; /* the host sends it again for the next run */
       }
     }
     v->parameters[p] = values;
@@ -137,7 +138,7 @@ static trm_status add_inputs(trm_program_draft *draft, entry_values *v, const in
   return TRM_OK;
 }
 
-/* One copy with the host for all inputs, or all outputs. */
+/* Adds one copy with the host for all inputs, or for all outputs. */
 static trm_status add_stream(trm_program_draft *draft, const char *name, trm_phase_kind kind,
                              int64_t bytes, trm_error *error) {
   if (bytes <= 0 || draft->finding) return TRM_OK;
@@ -177,7 +178,7 @@ static bool is_of_tensorflow(const trm_module *module) {
   return false;
 }
 
-/* Whether the steps that the original adds to programs of TensorFlow are counted. */
+/* Whether to count the steps that Graphcore's TensorFlow adds to programs. */
 static bool has_framework_steps(const trm_program_draft *draft) {
   switch (draft->program->options.framework_steps) {
     case TRM_FRAMEWORK_STEPS_ON: return true;
@@ -201,13 +202,13 @@ static trm_status add_phases(trm_program_draft *draft, const trm_phase *phases, 
   return status;
 }
 
-/* Sends the seed, 8 bytes, to every tile, which sets its generator. */
+/* Adds the steps that send the seed, 8 bytes, to every tile and set its generator. */
 static trm_status add_seeds(trm_program_draft *draft, trm_error *error) {
   static const char name[] = "__seed/set/setMasterSeed";
   const trm_target *target = draft->target;
   const uint32_t tiles = target->tiles_per_ipu;
   const bool several = draft->program->num_ipus > 1;
-  if (several) { /* one IPU hears from the host which program to run, and tells the others */
+  if (several) { /* the host tells one IPU which program to run, and that IPU tells the others */
     const trm_phase broadcast = {.kind = TRM_PHASE_GLOBAL_EXCHANGE,
                                  .name = "switchControlBroadcast2/GlobalPre",
                                  .cycles = target->exchange_phase_cycles + 1,
@@ -264,7 +265,7 @@ static trm_status add_outputs(trm_program_draft *draft, const entry_values *v,
       bytes += size;
     } else if (root[l].variable != TRM_NO_INDEX &&
                (!draft->variables.items[root[l].variable].is_input || root[l].is_view)) {
-      /* A new value of a weight, not computed in place: copied over it. */
+      /* A new value of a weight that is not computed in place is copied over the old one. */
       worst += trm_mapping_worst_bytes(trm_value_mapping(draft, &root[l]));
       total += size;
     }
@@ -301,7 +302,7 @@ static trm_status walk_entry(trm_program_draft *draft, trm_error *error) {
     TRY(trm_program_open(draft, TRM_STEP_TYPE_SEQUENCE, draft->module->name, TRM_NO_INDEX, -1, &top,
                          error));
   }
-  /* {"inputs": [names], "arguments": number}, when it lists all of them. */
+  /* {"inputs": [names], "arguments": number}, if it lists all inputs. */
   const char *text = draft->module->frontend_side_table;
   json_t *side = text == NULL ? NULL : json_loads(text, 0, NULL);
   input_table table = {json_object_get(side, "inputs"), -1};
@@ -371,7 +372,7 @@ static trm_status prepare(trm_program_draft *draft, trm_error *error) {
   return TRM_OK;
 }
 
-/* Hands the vectors over to the program. */
+/* Moves the vectors to the program. */
 static trm_status finish(trm_program_draft *draft, trm_error *error) {
   trm_program *program = draft->program;
 #define HAND_OVER(member, number)                                                      \

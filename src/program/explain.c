@@ -1,4 +1,5 @@
-/* Owns: why a program fits or does not, as text. The answer stands in the first three lines. */
+/* Owns: the text that says why a program fits or does not. Its first three lines give the answer.
+ */
 #include <inttypes.h>
 #include <string.h>
 
@@ -8,7 +9,7 @@
 
 enum { LARGEST = 5 };
 
-/* "1 234 567" into a buffer, which is returned. */
+/* Writes a number like "1 234 567" into the buffer, and returns the buffer. */
 static const char *grouped(int64_t number, char *buffer, size_t size) {
   char digits[24];
   const int length = snprintf(digits, sizeof digits, "%" PRId64, number < 0 ? -number : number);
@@ -40,7 +41,7 @@ typedef struct largest {
   int64_t bytes; /* on the tile */
 } largest;
 
-/* The largest variables of a tile at a step. */
+/* Finds the largest variables of a tile at a step. */
 static trm_status find_largest(const trm_program *program, uint32_t tile, uint32_t step,
                                largest *out, uint32_t *out_count, trm_error *error) {
   const uint32_t tiles = program->tiles_per_ipu;

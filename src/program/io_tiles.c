@@ -1,16 +1,15 @@
-/* Owns: I/O tiles: tiles of every IPU that are kept from compute, through which what the feeds of a
- * loop bring and take goes while the other tiles compute (docs/cost_model.md, "I/O tiles").
+/* Owns: I/O tiles, which every IPU reserves for the feeds of a loop: they transfer elements while
+ * the other tiles compute (docs/cost_model.md, "I/O tiles").
  *
- * In turn k of a loop the compute tiles work on element k, the I/O tiles load element k + 1 and
- * send back the results of k - 1. What comes in or goes out is copied between the two kinds of
- * tiles, which is part of the compute. */
+ * In turn k of the loop the compute tiles work on element k; the I/O tiles load element k + 1 and
+ * send back the results of k - 1. The copies between the two kinds of tiles are part of compute. */
 #include <string.h>
 
 #include "base/cycles.h"
 #include "program/draft.h"
 #include "target/target.h"
 
-/* Which way a feed goes; 0: the instruction is none. */
+/* The direction of a feed; TRM_FEED_NONE: the instruction is no feed. */
 static trm_feed_way way_of(const trm_instruction *instruction) {
   switch (trm_instruction_acts_as(instruction)) {
     case TRM_OP_INFEED: return TRM_FEED_IN;
@@ -28,7 +27,7 @@ static int64_t bytes_of(const trm_tile_request *request, trm_feed_way way) {
   return bytes;
 }
 
-/* Whether the program is of a kind whose I/O overlaps: on one IPU, or a grouped pipeline. */
+/* Whether I/O overlaps in this program: on one IPU, or in a grouped pipeline. */
 static bool overlaps(const trm_program_draft *draft) {
   if (draft->loops.count == 0) return false;
   if (draft->pipeline_nesting > 0) {
@@ -81,7 +80,7 @@ trm_status trm_io_tiles_place(trm_program_draft *draft, const trm_tile_request *
                          step->type == TRM_STEP_TYPE_STREAM_COPY_END;
     if (streams) step->feed = way;
   }
-  /* Its bytes are on the I/O tiles for as long as the loop runs. */
+  /* The I/O tiles hold its bytes as long as the loop runs. */
   const uint32_t io_tiles = draft->program->options.io_tiles;
   const int64_t bytes = bytes_of(request, way);
   trm_program_loop *loop = draft->loops.items[draft->loops.count - 1];

@@ -1,9 +1,9 @@
-/* Owns: how much data a run takes, for throughput. */
+/* Owns: the amount of data that a run reads, for throughput. */
 #include <string.h>
 
 #include "program/draft.h"
 
-/* The largest array so far that brings data. */
+/* The largest array so far that brings data into the program. */
 typedef struct batch {
   int64_t bytes, size;
   double executions;

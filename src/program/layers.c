@@ -1,5 +1,5 @@
-/* Owns: a program by layer, the scopes of TensorFlow's op names. Gradients count with the layer
- * that they are of, inputs and constants with the first layer that reads them. */
+/* Owns: the sums of a program by layer, which is a scope of TensorFlow's op names. Gradients count
+ * with the layer of their forward op, inputs and constants with the first layer that reads them. */
 #include "program/layers.h"
 
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 
 static const char symbolic[] = "gradients/", tape[] = "gradient_tape/";
 
-/* Past "gradients/" where that begins a part of the name; or NULL. */
+/* The rest of the name after "gradients/", if that begins a part of the name; or NULL. */
 static const char *after_part(const char *name, const char *part) {
   for (const char *at = name; (at = strstr(at, part)) != NULL; ++at) {
     if (at == name || at[-1] == '/') return at + strlen(part);
@@ -44,7 +44,7 @@ const char *trm_program_forward_name(const char *op_name, size_t *out_length) {
   return name;
 }
 
-/* Past the scopes that calls of functions make, as SavedModels have them: "PartitionedCall/a/b". */
+/* The name without the scopes of function calls, which SavedModels have: "PartitionedCall/a/b". */
 static const char *without_calls(const char *name, size_t *length) {
   static const char *const calls[] = {"StatefulPartitionedCall", "PartitionedCall"};
   for (size_t c = 0; c < 2; ++c) {
@@ -55,7 +55,7 @@ static const char *without_calls(const char *name, size_t *length) {
     if (end + 1 >= *length || name[end] != '/') continue;
     name += end + 1;
     *length -= end + 1;
-    c = SIZE_MAX; /* there may be another one */
+    c = SIZE_MAX; /* there may be another scope */
   }
   return name;
 }
@@ -78,7 +78,7 @@ typedef struct readers {
   trm_arena arena;
 } readers;
 
-/* What the body of a loop does with each element of its parameter; NULL: out of memory. */
+/* The readers, in the body of a loop, of each element of its parameter; NULL: out of memory. */
 static const char **readers_in_loop(readers *r, const trm_module *module,
                                     const trm_instruction *loop) {
   const int64_t elements = loop->shape.dtype == TRM_TUPLE ? loop->shape.num_elements : 0;
@@ -97,7 +97,7 @@ static const char **readers_in_loop(readers *r, const trm_module *module,
   return found;
 }
 
-/* Callees come before callers, and readers after what they read. */
+/* Computations come after those that they call, and readers after the values that they read. */
 static trm_status find_readers(readers *r, const trm_module *module, trm_error *error) {
   r->first = ARENA_NEW(&r->arena, const char **, (size_t)module->num_computations + 1);
   CHECK_MEMORY(r->first, "layers");
@@ -128,9 +128,9 @@ static trm_status find_readers(readers *r, const trm_module *module, trm_error *
 
 /* ---- Layers ---------------------------------------------------------------------------------- */
 
-/* What one step or variable adds; entries of one layer are merged. */
+/* The contribution of one step or variable; entries of one layer are merged. */
 typedef struct entry {
-  trm_program_layer layer; /* name: not yet ended */
+  trm_program_layer layer; /* its name has no terminating zero yet */
   size_t length;
   uint32_t order;
 } entry;
@@ -197,7 +197,7 @@ static trm_status gather(const trm_program *program, const readers *r, entries *
   return TRM_OK;
 }
 
-/* Entries of equal names become one, in the order of their first steps. */
+/* Merges entries with equal names, in the order of their first steps. */
 static void merge(entries *list) {
   if (list->count == 0) return;
   qsort(list->items, list->count, sizeof *list->items, by_name);
@@ -226,7 +226,7 @@ static void merge(entries *list) {
   qsort(list->items, list->count, sizeof *list->items, by_order);
 }
 
-/* One block: the layers, then their names. */
+/* Returns one block of memory: the layers, then their names. */
 static trm_status hand_out(const entries *list, size_t layer_size, trm_program_layer **out_layers,
                            trm_error *error) {
   size_t characters = 0;

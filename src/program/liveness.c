@@ -1,9 +1,9 @@
 /* Owns: memory by tile, category and step.
  *
- * Two sweeps over the steps, each adding the variables that begin and taking away those that end.
- * The first finds each tile's fullest step (gaps included) and the bytes of every step; the second
- * notes what each tile held at its own fullest step, by category. A variable costs as many
- * additions as an IPU has tiles, whatever it is. */
+ * Two sweeps go over the steps, add the variables that begin and subtract those that end. The first
+ * sweep finds each tile's fullest step (gaps included) and the bytes of every step. The second
+ * records what each tile holds at its own fullest step, by category. Each variable costs as many
+ * additions as an IPU has tiles. */
 #include <math.h>
 #include <string.h>
 
@@ -16,14 +16,14 @@ typedef struct sweep {
   trm_program *program;
   uint32_t tiles;         /* of an IPU */
   int64_t *live;          /* [ipu][tile] */
-  int64_t *worst, *total; /* by IPU: of live and always live */
+  int64_t *worst, *total; /* by IPU: the sum of live and always live */
   uint32_t *worst_tile;
   bool *changed;           /* by IPU */
   uint32_t *begins, *ends; /* variables that are not always live, by begin and by end */
   uint32_t count;
 } sweep;
 
-/* Variables in order of a time, by counting. */
+/* Sorts variables by their begin or end, by counting. */
 static trm_status sort_by(const trm_program *program, bool by_end, uint32_t **out_sorted,
                           uint32_t *out_count, trm_arena *arena, trm_error *error) {
   const size_t times = (size_t)program->num_steps + 2;
@@ -71,7 +71,7 @@ static void measure_ipu(sweep *s, uint32_t ipu, const int64_t *always) {
   s->worst_tile[ipu] = ipu * s->tiles + tile;
 }
 
-/* What became the most of a tile so far. */
+/* Records new peaks of an IPU's tiles. */
 static void note_peaks(sweep *s, uint32_t ipu, int64_t *peak, uint32_t *peak_step, uint32_t step) {
   const int64_t *live = row(s->live, ipu, s->tiles);
   int64_t *most = row(peak, ipu, s->tiles);
@@ -232,7 +232,7 @@ static void finish_tiles(trm_program *program, const int64_t *with_gaps, int64_t
   totals->is_close = (distance < 0 ? -distance : distance) < program->options.model_error;
 }
 
-/* What another program on the same IPUs costs: code and data come over the host's link. */
+/* The cost of loading the program after another one: code and data come over the host's link. */
 static void add_up_load(trm_program *program) {
   trm_program_totals *totals = &program->totals;
   const trm_target *target = program->target;
@@ -261,7 +261,7 @@ static trm_status measure(trm_program *program, trm_arena *arena, trm_error *err
   for (uint32_t v = 0; v < program->num_variables; ++v) {
     trm_program_variable *variable = &program->variables[v];
     if (variable->live.end <= variable->live.begin) variable->live.end = variable->live.begin + 1;
-    if (variable->is_remote) { /* the arrays that its users read are variables of their own */
+    if (variable->is_remote) { /* its readers' arrays are variables of their own */
       if (variable->is_input) program->totals.remote_bytes += variable->total_bytes;
       variable->mapping.kind = TRM_MAPPING_NONE;
     }

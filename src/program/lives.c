@@ -1,4 +1,4 @@
-/* Owns: when values are used for the last time, by position in a computation's order. */
+/* Owns: the last uses of values, by position in a computation's order. */
 #include "program/draft.h"
 
 static bool hands_on(const trm_program_draft *draft, const trm_computation *computation,
@@ -11,7 +11,8 @@ static void raise(uint32_t *last, uint32_t position) {
   if (*last < position) *last = position;
 }
 
-/* What an instruction at `position` means for how long its operands must last. */
+/* Extends the lives of an instruction's operands to `position`, or to the last use of the result
+ * for a result that is a view of them. */
 static void spread_last(const trm_program_draft *draft, const trm_program_scope *scope, trm_index i,
                         uint32_t position) {
   const trm_computation *computation = &draft->module->computations[scope->computation];

@@ -1,10 +1,10 @@
 /* Owns: the order of execution on an IPU.
  *
- * Three orders are tried: the module's own; what the root needs, depth first, the operand with the
- * most bytes first; and the greedy one that always runs what frees most. The one whose values hold
- * the least memory at once is taken (the original's CHOOSE_BEST does the same with its own
- * schedulers), or the second where POST_ORDER asks for it. Values are counted by instruction: views
- * hold what they are views of. */
+ * There are three candidates: the module's own order; depth first from the root, the operand with
+ * the most bytes first; and a greedy order that always runs the instruction that frees most. The
+ * order whose values hold the least memory at once is taken, as the original's CHOOSE_BEST does
+ * with its own schedulers; POST_ORDER takes the second. Values are counted by instruction: views
+ * keep the values behind them. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,9 +14,9 @@ typedef struct graph {
   const trm_module *module;
   const trm_computation *computation;
   uint32_t count;
-  int64_t *bytes;                   /* that the instruction's result takes; 0 for views and names */
-  bool *passes;                     /* hands its operands on */
-  trm_index *owner;                 /* whose memory the value is */
+  int64_t *bytes;   /* of the instruction's result; 0 for views and names */
+  bool *passes;     /* its result is its operands, under another name or as a view */
+  trm_index *owner; /* the instruction whose memory the value is */
   uint32_t *first_edge, *edge_user; /* users of i: edge_user[first_edge[i] .. first_edge[i + 1]) */
   uint32_t *scratch;                /* 4 x count */
 } graph;
@@ -52,7 +52,7 @@ static bool make_graph(graph *g, trm_arena *arena) {
     g->passes[i] = class == TRM_COST_VIEW || class == TRM_COST_NONE;
     g->owner[i] = i;
     if (instruction->opcode == TRM_OP_PARAMETER || instruction->opcode == TRM_OP_CONSTANT) {
-      continue; /* there all the time */
+      continue; /* always live */
     }
     if (!g->passes[i]) g->bytes[i] = trm_tile_shape_bytes(&instruction->shape);
     else if (instruction->num_operands == 1) g->owner[i] = g->owner[instruction->operands[0]];
@@ -71,7 +71,7 @@ static bool make_graph(graph *g, trm_arena *arena) {
   return true;
 }
 
-/* The most bytes that are held at once. */
+/* The most bytes that live values take at once. */
 static int64_t peak_of(const graph *g, const uint32_t *order) {
   const trm_computation *c = g->computation;
   uint32_t *last = g->scratch, *first_dying = last + g->count;
@@ -118,7 +118,7 @@ static bool order_depth_first(const graph *g, trm_arena *arena, uint32_t *order)
   if (stack == NULL || state == NULL || next == NULL) return false;
   uint32_t done = 0;
   for (uint32_t start = 0; start <= g->count; ++start) {
-    /* The root first; then what it does not need (side effects). */
+    /* The root first, then instructions that it does not need (side effects). */
     const trm_index from = start == 0 ? c->root : start - 1;
     if (state[from] != 0) continue;
     uint32_t depth = 0;
@@ -188,9 +188,9 @@ static heap_entry heap_pop(heap *h) {
   return top;
 }
 
-/* What running i now would add. `uses` counts the uses of owners that are still to come. */
+/* The growth if i ran now. `uses` counts the uses of owners that are still to come. */
 static int64_t growth_of(const graph *g, const uint32_t *uses, trm_index i) {
-  if (g->passes[i]) return INT64_MIN; /* at once: it costs nothing and lets others run */
+  if (g->passes[i]) return INT64_MIN; /* runs at once: costs nothing and makes others ready */
   const trm_instruction *instruction = &g->computation->instructions[i];
   int64_t growth = g->bytes[i];
   for (uint32_t k = 0; k < instruction->num_operands; ++k) {
@@ -231,7 +231,7 @@ static bool order_greedy(const graph *g, trm_arena *arena, uint32_t *order) {
     const heap_entry top = heap_pop(&ready);
     if (ran[top.instruction]) continue;
     const int64_t growth = growth_of(g, uses, top.instruction);
-    if (growth > top.growth) { /* it has become worse since */
+    if (growth > top.growth) { /* its growth has increased since */
       memory = heap_push(&ready, (heap_entry){growth, top.instruction});
       continue;
     }
@@ -243,7 +243,7 @@ static bool order_greedy(const graph *g, trm_arena *arena, uint32_t *order) {
       const trm_index owner = g->owner[instruction->operands[k]];
       if (g->passes[i] && instruction->num_operands == 1) continue;
       if (--uses[owner] != 1) continue;
-      /* The last user may be ready, and has become better. */
+      /* The last user may be ready, and its growth has decreased. */
       for (uint32_t e = g->first_edge[owner]; e < g->first_edge[owner + 1] && memory; ++e) {
         const trm_index user = g->edge_user[e];
         if (!ran[user] && waits[user] == 0) {
@@ -267,9 +267,9 @@ static bool order_greedy(const graph *g, trm_arena *arena, uint32_t *order) {
 
 enum { SMALL_SHARE = 16 };
 
-/* Whether an instruction can wait for its first reader: what it is made of is small beside what it
- * makes. Inputs, transfers and control flow stay where they are; random numbers are kept in order
- * by their control edges. */
+/* Whether an instruction can wait for its first reader: its operands are small beside its result.
+ * Inputs, transfers and control flow stay where they are; control edges keep random numbers in
+ * order. */
 static bool can_wait(const graph *g, trm_index i, const bool *waits) {
   const trm_instruction *instruction = &g->computation->instructions[i];
   if (instruction->opcode == TRM_OP_PARAMETER || instruction->opcode == TRM_OP_CONSTANT ||
@@ -292,7 +292,8 @@ static bool can_wait(const graph *g, trm_index i, const bool *waits) {
 }
 
 typedef struct late_entry {
-  uint32_t before, position; /* runs before what stood at `before`; where it stood */
+  uint32_t before,
+      position; /* runs before the instruction that was at `before`; its own place was `position` */
   trm_index instruction;
 } late_entry;
 

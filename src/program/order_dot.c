@@ -1,9 +1,9 @@
-/* Owns: the schedule as a graph: the module's, with the place of each instruction in the order in
- * which an IPU runs them. */
+/* Owns: the graph of a module with the position of each instruction in an IPU's order of execution.
+ */
 #include "hlo/dot.h"
 #include "program/program.h"
 
-/* Places by computation and instruction, in the order of the first step of each. */
+/* Positions by computation and instruction, in the order of the first step of each. */
 static uint32_t **find_places(const trm_program *program, trm_arena *arena) {
   const trm_module *module = program->module;
   uint32_t **places = ARENA_NEW(arena, uint32_t *, (size_t)module->num_computations + 1);

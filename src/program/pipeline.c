@@ -1,9 +1,9 @@
-/* Owns: pipelines: which stage a step is of, how stages overlap, what they keep.
+/* Owns: pipelines: the stage of a step, how stages overlap, and what they keep.
  *
- * The module computes one mini-batch after the other, all stages in order; what a pipeline changes
- * is when: stages of different mini-batches run at the same time, each on its IPU, so that the loop
- * takes fewer cycles and what a forward stage leaves for its backward stage is kept for several
- * mini-batches. The formulas: program.h, trm_pipeline. */
+ * The module computes one mini-batch after the other, all stages in order. A pipeline changes the
+ * times: the stages of different mini-batches run at once, each on its IPU. So the loop takes fewer
+ * cycles, and the values that a forward stage leaves for its backward stage exist for several
+ * mini-batches. program.h (trm_pipeline) has the formulas. */
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,7 +45,7 @@ static trm_pipeline_schedule schedule_named(const char *name) {
   return TRM_PIPELINE_GROUPED;
 }
 
-/* The IPU of a stage; of several, the first. */
+/* The IPU of a stage; the first one for a stage on several. */
 static uint32_t device_at(const json_t *mapping, uint32_t stage, const trm_program *program) {
   const json_t *device = json_array_get(mapping, stage);
   if (json_is_array(device)) device = json_array_get(device, 0);
@@ -55,7 +55,7 @@ static uint32_t device_at(const json_t *mapping, uint32_t stage, const trm_progr
   return good ? trm_program_ipu_of_shard(program, (uint32_t)number) : 0;
 }
 
-/* One kind of options of one stage, over the program's. */
+/* Reads one kind of options of one stage, on top of the program's. */
 static trm_status read_plan_options(trm_program_draft *draft, const json_t *options,
                                     const char *key, const struct trm_plan_options *base,
                                     const struct trm_plan_options **out, trm_error *error) {
@@ -185,7 +185,7 @@ int32_t trm_pipeline_stage_of(const trm_program_draft *draft, const trm_instruct
   if (text != NULL) {
     const unsigned long number = strtoul(text, NULL, 10);
     stage = number < pipeline->num_stages ? (uint32_t)number : pipeline->num_stages - 1;
-  } else { /* what is not marked is of the first stage on its IPU */
+  } else { /* an instruction without an attribute belongs to the first stage on its IPU */
     while (stage + 1 < pipeline->num_stages && pipeline->stages[stage].ipu != ipu) ++stage;
     if (pipeline->stages[stage].ipu != ipu) stage = 0;
   }
@@ -193,15 +193,15 @@ int32_t trm_pipeline_stage_of(const trm_program_draft *draft, const trm_instruct
   return (int32_t)(backward ? 2 * pipeline->num_stages - 1 - stage : stage);
 }
 
-/* A value of a forward stage that a backward stage reads. */
+/* Whether a backward stage reads a value of a forward stage. */
 static bool is_stashed(const trm_pipeline *pipeline, const trm_stage_use *use) {
   return pipeline->is_training && use->made_in >= 0 &&
          (uint32_t)use->made_in < pipeline->num_stages &&
          use->last_in >= (int32_t)pipeline->num_stages;
 }
 
-/* What comes into a stage, from another or from a feed, is kept even when the rest is computed
- * again. */
+/* A value that comes into a stage, from another stage or a feed, is kept even when the rest is
+ * recomputed. */
 static bool comes_from_outside(const trm_program_draft *draft, uint32_t v) {
   const trm_program_variable *variable = &draft->variables.items[v];
   if (draft->stage_uses.items[v].comes_in || variable->source == TRM_NO_INDEX) return true;
@@ -232,7 +232,7 @@ trm_status trm_pipeline_end(trm_program_draft *draft, uint32_t loop_step, uint64
   const uint32_t end = (uint32_t)draft->steps.count;
   pipeline->loop_step = loop_step;
   pipeline->mini_batches = turns;
-  /* Where each backward stage begins, for what it computes again. */
+  /* The first step of each backward stage, where recomputation begins. */
   uint32_t *begin_of = ARENA_NEW(&draft->scratch, uint32_t, pipeline->num_entries + 1);
   CHECK_MEMORY(begin_of, "a pipeline");
   for (uint32_t s = end; s-- > loop_step;) {
@@ -264,7 +264,7 @@ trm_status trm_pipeline_end(trm_program_draft *draft, uint32_t loop_step, uint64
   return TRM_OK;
 }
 
-/* Steps of the loop that have no stage of their own (loops inside one) count by their first. */
+/* A step without a stage of its own (an inner loop) has the stage of its first child. */
 uint32_t trm_pipeline_entry_of(const trm_program *program, uint32_t step) {
   int32_t stage = -1;
   for (uint32_t s = step; s < program->steps[step].end && stage < 0; ++s) {
@@ -278,7 +278,7 @@ uint64_t trm_pipeline_stride(const trm_pipeline *pipeline) {
   return pipeline->schedule == TRM_PIPELINE_INTERLEAVED && pipeline->is_training ? 2 : 1;
 }
 
-/* Cycles of each stage in one turn of the loop. */
+/* Sums up the cycles of each stage in one turn of the loop. */
 static void measure_stages(trm_program *program) {
   trm_pipeline *pipeline = &program->pipeline;
   const trm_program_step *loop = &program->steps[pipeline->loop_step];
@@ -301,7 +301,7 @@ static void measure_stages(trm_program *program) {
   }
 }
 
-/* The most that the stages of one IPU take, forward or backward. */
+/* The most cycles of the stages of one IPU, forward or backward. */
 static int64_t slowest_ipu(const trm_program *program, bool backward) {
   const trm_pipeline *pipeline = &program->pipeline;
   int64_t slowest = 0;
@@ -318,8 +318,8 @@ static int64_t slowest_ipu(const trm_program *program, bool backward) {
   return slowest;
 }
 
-/* The most that an IPU has to do in every second slot of an interleaved pipeline: with one stage on
- * each IPU no more than its forward or its backward stage. */
+/* The most cycles of an IPU in every second slot of an interleaved pipeline. With one stage on each
+ * IPU this is its forward or its backward stage. */
 static int64_t slowest_half_round(const trm_program *program) {
   const trm_pipeline *pipeline = &program->pipeline;
   int64_t slowest = 0;

@@ -1,4 +1,4 @@
-/* Owns: the log of planning (POPLIBS_LOG_LEVEL): what each operation got, and at which price. */
+/* Owns: the log of plans (POPLIBS_LOG_LEVEL): the plan of each operation and its cost. */
 #include "base/cycles.h"
 #include "base/log.h"
 #include "program/draft.h"

@@ -1,4 +1,4 @@
-/* The planner's options, from JSON (api.c). */
+/* Options of linear plans, from JSON (api.c). */
 #ifndef TREMULA_PROGRAM_PLAN_OPTIONS_H_
 #define TREMULA_PROGRAM_PLAN_OPTIONS_H_
 
@@ -6,8 +6,8 @@
 
 #include "ops/linear/plan.h"
 
-/* Sets what an object of text to text says, in poplibs' words. `what` is what messages call its
- * owner; texts are copied into the arena. */
+/* Sets options from a JSON object of texts, whose keys are PopLibs' option names. `what` names the
+ * owner of the options in messages; the arena gets copies of the texts. */
 trm_status trm_program_add_plan_options(const json_t *object, const char *what, trm_arena *arena,
                                         trm_plan_options *options, trm_error *error);
 

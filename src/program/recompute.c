@@ -1,17 +1,17 @@
-/* Owns: allow_recompute where there is no pipeline: what the forward pass made cheaply is made
- * again for the backward pass instead of being kept.
+/* Owns: allow_recompute outside of pipelines: the backward pass recomputes cheap values of the
+ * forward pass, which then need not be kept.
  *
- * A value is computed again when elementwise code makes it (an activation function, a
- * normalisation's scaling), when its uses fall in two parts with at least a twentieth of the
- * computation between them, and when what it is made of is there for the second part anyway: an
- * input, a constant, something that is kept for its own sake (a convolution's result, of which the
- * normalisation's gradient needs the operand); or can be kept in half its bytes (what an activation
- * function is applied to, of which the gradient needs several powers). So no chain is computed
- * again from far away: of a chain of sums every other one is kept.
+ * A value is recomputed under three conditions. Elementwise code makes it (an activation function,
+ * the scaling of a normalisation). Its uses fall into two groups with at least a twentieth of the
+ * computation between them. And its operands are available for the second group anyway: inputs,
+ * constants, values that are kept for their own sake (a convolution's result, which the
+ * normalisation's gradient needs too), or values that can be kept in half its bytes (the operand of
+ * an activation function whose gradient needs several powers). So no chain is recomputed from far
+ * away: every other value of a chain of sums is kept.
  *
- * The second copy is an instruction of its own in the module that is planned, with the second uses
- * as its readers; a control edge keeps it from being run early. The module that is run is another:
- * no number changes. */
+ * The second copy is an instruction of the module that is estimated, read by the second group of
+ * uses; a control edge keeps it from running early. The module that the host runs does not change,
+ * so no result changes. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,15 +28,16 @@ typedef struct use {
 
 typedef struct recomputer {
   trm_module *module;
-  trm_computation *computation; /* moves when instructions are added */
-  uint32_t index, count;        /* of the computation; of its instructions before */
+  trm_computation *computation; /* its address changes when instructions are added */
+  uint32_t index, count;        /* the computation; its number of instructions at first */
   const uint32_t *order;
-  uint32_t *position, *last; /* by instruction; last: of its uses, through views */
-  trm_index *owner;          /* whose memory it is */
+  uint32_t *position,
+      *last;        /* by instruction: its position, and that of its last use, through views */
+  trm_index *owner; /* the instruction whose memory the value is */
   bool *passes, *is_pinned, *is_again;
-  uint32_t *first_use; /* of the owner's: uses[first_use[i] .. first_use[i + 1]) */
+  uint32_t *first_use; /* uses of owner i: uses[first_use[i] .. first_use[i + 1]) */
   use *uses;
-  trm_index *copy; /* of what is computed again, and of views of it */
+  trm_index *copy; /* copies of recomputed values and of views of them */
   trm_edit edit;
   int64_t bytes;
   uint32_t values;
@@ -100,7 +101,7 @@ static trm_status find_uses(recomputer *r, trm_arena *arena, trm_error *error) {
   return TRM_OK;
 }
 
-/* The first use behind the widest gap, an index of uses; TRM_NO_INDEX when no gap is wide. */
+/* The first use after the widest gap, as an index of uses; TRM_NO_INDEX when no gap is wide. */
 static uint32_t second_part(const recomputer *r, trm_index i) {
   const uint32_t least = r->count / GAP_SHARE > LEAST_GAP ? r->count / GAP_SHARE : LEAST_GAP;
   uint32_t before = r->position[i], widest = least, found = TRM_NO_INDEX;
@@ -114,7 +115,8 @@ static uint32_t second_part(const recomputer *r, trm_index i) {
   return found;
 }
 
-/* Whether what instruction i is made of is there at a position, or takes half its bytes to keep. */
+/* Whether the operands of instruction i are available at a position, or can be kept in half of its
+ * bytes. */
 static bool is_made_of_what_is_there(const recomputer *r, trm_index i, uint32_t position) {
   const trm_instruction *instruction = &r->computation->instructions[i];
   int64_t kept = 0;
@@ -139,7 +141,8 @@ static bool is_cheap(const recomputer *r, trm_index i) {
          !trm_instruction_has_side_effect(r->module, instruction);
 }
 
-/* What the second copy waits for: what its first reader waits for too, else what runs before it. */
+/* The instruction for which the second copy waits: one that its first reader waits for too, else
+ * the one that runs before that reader. */
 static trm_index anchor_of(const recomputer *r, trm_index i, const use *first) {
   const trm_instruction *reader = &r->computation->instructions[first->reader];
   trm_index anchor = TRM_NO_INDEX;
@@ -174,12 +177,13 @@ static trm_status add_copy(recomputer *r, trm_index i, trm_index anchor, trm_ind
   return TRM_OK;
 }
 
-/* Operand k of a reader, with the copy behind the views that it may look through. */
+/* Replaces operand k of a reader by the copy, and copies the views between them. */
 static trm_status redirect(recomputer *r, trm_index reader, uint32_t k, trm_error *error) {
   trm_index at = r->computation->instructions[reader].operands[k];
   trm_index above = reader;
   uint32_t slot = k;
-  /* Down the views: each is copied once, and its copy becomes the operand of what is above. */
+  /* Goes down the views. Each is copied once, and the copy becomes the operand of the view above.
+   */
   while (r->copy[at] == TRM_NO_INDEX) {
     trm_index copy;
     TRY(add_copy(r, at, TRM_NO_INDEX, &copy, error));

@@ -1,11 +1,12 @@
-/* Owns: variables that the program keeps in remote memory: on tiles they are only while an
- * instruction uses them, which reads them before and writes them after.
+/* Owns: variables in remote memory. They are on tiles only while an instruction uses them: it reads
+ * them before and writes them after.
  *
- * Which these are follows from who uses them, so the first of the two walks finds it out: what only
- * the weight update reads (an optimizer's moments), where the update carries the attribute
- * "weight_update" with "offload" (or "auto" and there is remote memory); with the pipeline's
- * offload_gradient_accumulation_buffers the sums of gradients; with offload_weights all that the
- * update reads. What replaces them in a loop is in remote memory as well. */
+ * Users decide which variables these are, so the first walk collects them. Variables that only the
+ * weight update reads (an optimizer's moments) are in remote memory if the update has the attribute
+ * "weight_update" with "offload", or "auto" and there is remote memory. The pipeline option
+ * offload_gradient_accumulation_buffers adds the sums of gradients, and offload_weights adds
+ * everything that the update reads. A value that replaces such a variable in a loop is in remote
+ * memory too. */
 #include <string.h>
 
 #include "base/cycles.h"
@@ -96,7 +97,7 @@ static bool is_remote(const trm_program_draft *draft, const trm_value *value) {
   return value->variable != TRM_NO_INDEX && draft->variables.items[value->variable].is_remote;
 }
 
-/* One copy with remote memory. */
+/* Adds one copy from or to remote memory. */
 static trm_status add_copy(trm_program_draft *draft, bool reads, int64_t bytes, uint32_t source,
                            uint32_t ipu, trm_error *error) {
   if (bytes == 0 || draft->finding) return TRM_OK;
@@ -136,7 +137,7 @@ trm_status trm_remote_read(trm_program_draft *draft, const trm_value *values, si
   return add_copy(draft, true, bytes, source, ipu, error);
 }
 
-/* The array on the tiles, from a step to now. */
+/* Adds the array on tiles, alive from a step to the newest one. */
 static trm_status add_array(trm_program_draft *draft, uint32_t v, uint32_t first_step,
                             trm_error *error) {
   const trm_program_variable *variable = &draft->variables.items[v];

@@ -1,5 +1,5 @@
-/* Owns: what the original calls the compute sets of an instruction, and which of them it makes,
- * read from what the pass library-calls has stated. */
+/* Owns: reading how Poplar names the compute sets of an instruction, and which of them exist, from
+ * what the pass library-calls has stated. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,8 +19,8 @@ static uint32_t number_of(const trm_instruction *instruction, const char *key) {
   return text == NULL ? 0 : (uint32_t)strtoul(text, NULL, 10);
 }
 
-/* The number behind the word, which calls of a group share. `groups`: of each its number, or NULL
- * where none of it was seen. */
+/* Reads the number after the word, which the calls of a group share. `groups`: the number of each
+ * group, or NULL before its first call. */
 static trm_status read_number(const trm_instruction *instruction, trm_arena *arena,
                               uint32_t **groups, uint32_t most_groups, trm_tile_role *role,
                               trm_error *error) {

@@ -1,12 +1,12 @@
-/* Owns: on which IPU of a replica each shard is.
+/* Owns: the IPU of a replica on which each shard lies.
  *
  * The original numbers shards and maps them to IPUs in one of three orders (SelectionOrder of its
- * IPUConfig). Of the IPUs 0 to 3, in two rows of two:
+ * IPUConfig). For the IPUs 0 to 3, in two rows of two:
  *   zigzag  0 1 2 3
  *   snake   0 1 3 2   each shard beside the one before it; in groups of four
  *   hoof    0 2 3 1   the first and the last shard beside each other as well
- * Left open, it is the snake where all stages of all pipelines are on the shards of their numbers,
- * and zigzag for every other program. */
+ * AUTO is snake if every stage of every pipeline is on the shard of its number, and zigzag
+ * otherwise. */
 #include <jansson.h>
 #include <string.h>
 

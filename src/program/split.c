@@ -1,10 +1,10 @@
-/* Owns: a program cut into shards, one an IPU, where that balances memory.
+/* Owns: cutting a program into shards, one for each IPU, so that memory is balanced.
  *
- * The computation that holds most of the work (the entry, or the body of a loop) is cut between
- * layers into runs of consecutive layers; gradients go where their op is, updates where their
- * variable is. A first cut is by the bytes of results and inputs; then each cut is planned, what
- * every IPU's fullest tile turned out to need corrects what the units are believed to weigh, and
- * the cuts move. The best one is kept. */
+ * The computation with most of the work (the entry, or the body of a loop) is cut between layers
+ * into runs of consecutive layers. Gradients go with their forward op, updates with their variable.
+ * The first cut goes by the bytes of results and inputs. Then each cut is estimated, the bytes of
+ * every IPU's fullest tile correct the assumed weights of the units, and the cuts move. The best
+ * cut is kept. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,9 +24,9 @@ enum { MAX_SHARDS = 64, ROUNDS = 6, MOVES = 6, BRIEF_ROUNDS = 3, FIT_SWEEPS = 30
 typedef struct unit {
   const char *layer;
   size_t layer_length;
-  double weight;   /* what it adds to a fullest tile, in a unit of its own: at first all bytes of
-                    * results and weights */
-  double crossing; /* bytes that a cut before it would send */
+  double weight;   /* bytes that the unit adds to a fullest tile; at first all bytes of its results
+                      and weights */
+  double crossing; /* bytes that a cut before this unit would send */
 } unit;
 
 typedef struct named_unit {
@@ -38,7 +38,7 @@ typedef struct named_unit {
 typedef struct splitter {
   const trm_program *program;
   uint32_t computation, num_shards, num_units;
-  bool briefly;     /* a few plans, and no more once it fits */
+  bool briefly;     /* stop after a few estimates, or at the first that fits */
   int32_t *unit_of; /* by instruction */
   bool *is_source;  /* by instruction: inputs, constants */
   unit *units;
@@ -47,7 +47,7 @@ typedef struct splitter {
 
 /* ---- Units ---------------------------------------------------------------------------------- */
 
-/* The loop body with the most instructions, as long as it has most of those of its caller. */
+/* Finds the loop body with the most instructions, if it has most of its caller's. */
 static uint32_t find_computation(const trm_module *module) {
   uint32_t found = module->entry;
   for (int depth = 0; depth < TRM_PROGRAM_MAX_DEPTH; ++depth) {
@@ -77,7 +77,8 @@ static bool is_input(const trm_instruction *instruction, const trm_computation *
          computation->instructions[instruction->operands[0]].opcode == TRM_OP_PARAMETER;
 }
 
-/* Sums up to which unit each result is read: `crossing` of the units. */
+/* Adds the bytes of each result to `crossing` of the units after its own, up to the last one that
+ * reads it. */
 static trm_status find_crossings(splitter *s, trm_error *error) {
   const trm_computation *computation = &s->program->module->computations[s->computation];
   double *change = ARENA_NEW(&s->arena, double, (size_t)s->num_units + 2);
@@ -109,13 +110,14 @@ static int compare_names(const void *a, const void *b) {
   return order != 0 ? order : (l->length > r->length) - (l->length < r->length);
 }
 
-/* Gradients go with the op of their name; what comes of them, such as updates, with the variable
- * that it reads, or else with its last operand. */
+/* Places gradients with the op of their name. Other backward instructions, such as updates, go with
+ * the variable that they read, or else with their last operand. */
 static trm_status place_backward(splitter *s, const bool *is_backward, trm_error *error) {
   const trm_computation *computation = &s->program->module->computations[s->computation];
   const uint32_t count = computation->num_instructions;
   named_unit *names = ARENA_NEW(&s->arena, named_unit, (size_t)count + 1);
-  int32_t *read_in = ARENA_NEW(&s->arena, int32_t, (size_t)count + 1); /* of inputs: first unit */
+  int32_t *read_in =
+      ARENA_NEW(&s->arena, int32_t, (size_t)count + 1); /* first unit that reads an input */
   if (names == NULL || read_in == NULL) FAIL_NO_MEMORY("shards");
   uint32_t known = 0;
   for (trm_index i = 0; i < count; ++i) read_in[i] = NO_UNIT;
@@ -198,8 +200,8 @@ static trm_status find_units(splitter *s, trm_error *error) {
 
 /* ---- Cuts ----------------------------------------------------------------------------------- */
 
-/* The first unit of each shard, for shards of even weight. Near an even share the cut that sends
- * least. */
+/* Chooses the first unit of each shard, for shards of equal weight. Near an equal share it takes
+ * the cut that sends least. */
 static void choose_cuts(const splitter *s, uint32_t *cuts) {
   double total = 0, sum = 0, best = -1;
   for (uint32_t u = 0; u < s->num_units; ++u) total += s->units[u].weight;
@@ -209,7 +211,7 @@ static void choose_cuts(const splitter *s, uint32_t *cuts) {
   cuts[0] = 0;
   for (uint32_t u = 0; u < s->num_units && next < s->num_shards; ++u) {
     const double target = share * next, weight = s->units[u].weight;
-    /* Of the places before and after the unit that crosses the share, the nearer one. */
+    /* Of the cuts before and after the unit that exceeds the share, the nearer one. */
     const double nearest = target - slack - (sum + weight > target + slack ? weight / 2 : 0);
     if (u > cuts[next - 1] && sum >= nearest && (!found || s->units[u].crossing < best) &&
         (sum <= target + slack || !found)) {
@@ -219,7 +221,7 @@ static void choose_cuts(const splitter *s, uint32_t *cuts) {
     }
     sum += weight;
     if (found && sum > target + slack) ++next, found = false;
-    /* As many units must be left as shards. */
+    /* Every remaining shard needs a unit. */
     if (next < s->num_shards && s->num_units - u - 1 <= s->num_shards - next) {
       cuts[next] = u + 1;
       ++next;
@@ -287,14 +289,14 @@ static trm_status note_cuts(const splitter *s, const uint32_t *cuts, trm_program
   return TRM_OK;
 }
 
-/* What a plan said of the units [begin, end): the bytes of their IPU's fullest tile. */
+/* An estimate of the units [begin, end): the bytes of their IPU's fullest tile. */
 typedef struct sighting {
   uint32_t begin, end;
   double bytes;
 } sighting;
 
-/* Scales the weights until those of every range seen add up to its bytes, as far as they can: what
- * several ranges say of a unit is met in the middle. */
+/* Scales the weights until those of every estimated range add up to its bytes, as far as possible:
+ * estimates of several ranges with one unit are averaged. */
 static void fit_weights(splitter *s, const sighting *seen, size_t count) {
   for (int sweep = 0; sweep < FIT_SWEEPS; ++sweep) {
     for (size_t i = 0; i < count; ++i) {
@@ -307,7 +309,7 @@ static void fit_weights(splitter *s, const sighting *seen, size_t count) {
   }
 }
 
-/* What the search knows. */
+/* The results of the search so far. */
 typedef struct found_cuts {
   trm_program *best;
   uint32_t best_cuts[MAX_SHARDS];
@@ -318,8 +320,8 @@ typedef struct found_cuts {
   size_t num_seen;
 } found_cuts;
 
-/* Plans the cuts and keeps the program where it is the best one. out_new: whether they were not
- * tried before. */
+/* Estimates the program with these cuts and keeps it if it is the best one. *out_new: the cuts had
+ * not been tried. */
 static trm_status try_cuts(const splitter *s, const uint32_t *cuts, found_cuts *found,
                            bool *out_better, bool *out_new, trm_error *error) {
   *out_better = *out_new = false;
@@ -349,7 +351,7 @@ static trm_status try_cuts(const splitter *s, const uint32_t *cuts, found_cuts *
   return TRM_OK;
 }
 
-/* Hands a unit of the fullest shard to a neighbour, the one with more room first. */
+/* Moves a unit of the fullest shard to a neighbour, first to the one with more room. */
 static trm_status move_a_unit(const splitter *s, found_cuts *found, bool *out_better,
                               trm_error *error) {
   const double *fullest = found->best_fullest;

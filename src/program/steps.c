@@ -38,7 +38,7 @@ trm_status trm_program_add_source(trm_program_draft *draft, uint32_t computation
                                .layer = "",
                                .file = metadata->source_file,
                                .line = metadata->source_line};
-  if (strcmp(source.op_name, "XLA_Args") == 0) source.op_name = ""; /* XLA's word for inputs */
+  if (strcmp(source.op_name, "XLA_Args") == 0) source.op_name = ""; /* XLA's name for inputs */
   if (source.file != NULL && source.file[0] == '\0') source.file = NULL;
   const char *slash = strrchr(source.op_name, '/');
   if (slash != NULL) {
@@ -101,7 +101,7 @@ static uint64_t mix_text(uint64_t h, const char *text) {
   return h;
 }
 
-/* Convolutions of equal plans share vertices only if their shapes are equal, too. */
+/* Convolutions with equal plans share vertices only if their shapes are equal too. */
 static uint64_t mix_shapes(const trm_program_draft *draft, const trm_program_source *source,
                            const trm_instruction *instruction, uint64_t h) {
   const trm_computation *computation = &draft->module->computations[source->computation];
@@ -117,9 +117,8 @@ static uint64_t mix_shapes(const trm_program_draft *draft, const trm_program_sou
   return h;
 }
 
-/* Operations that the original compiles once for all equal ones: some by what they are, all that is
- * in a function that is outlined, and all of branches that are equal. *out_key: what else must be
- * equal. */
+/* Whether the original compiles equal operations of this kind once: some kinds always, everything
+ * in an outlined function, and everything in equal branches. *out_key: what else must be equal. */
 static bool is_outlined(const trm_program_draft *draft, const trm_phase *phase, uint32_t source,
                         uint64_t *out_key) {
   *out_key = 0;
@@ -171,7 +170,7 @@ static trm_status grow_table(trm_program_draft *draft, trm_error *error) {
   return TRM_OK;
 }
 
-/* An equal compute set that is there, or TRM_NO_INDEX and the new one is entered. */
+/* Finds an equal compute set, or enters the new one and returns TRM_NO_INDEX. */
 static trm_status share(trm_program_draft *draft, uint64_t signature, uint32_t index,
                         uint32_t *out_shared, trm_error *error) {
   *out_shared = TRM_NO_INDEX;
@@ -243,7 +242,7 @@ static bool is_stream(trm_phase_kind kind) {
          kind == TRM_PHASE_REMOTE_READ || kind == TRM_PHASE_REMOTE_WRITE;
 }
 
-/* Mean over the tiles of the delays that sync takes. */
+/* The delay of a sync, on the mean over tiles. */
 static int64_t sync_delay(const trm_target *target) { return target->max_sync_delay; }
 
 static trm_status add_temporary(trm_program_draft *draft, const trm_phase *phase, uint32_t source,
@@ -279,7 +278,7 @@ static trm_status count_word(trm_program_draft *draft, const char *word, uint32_
   return TRM_OK;
 }
 
-/* The role's word with its number; the first use has no number. */
+/* The role's word with its number; the first one has no number. */
 static trm_status word_of(trm_program_draft *draft, trm_tile_role *role, const char **out_word,
                           trm_error *error) {
   trm_arena *arena = &draft->program->arena;
@@ -299,7 +298,8 @@ static trm_status word_of(trm_program_draft *draft, trm_tile_role *role, const c
   return TRM_OK;
 }
 
-/* The TensorFlow op and the HLO instruction, as the original calls them: "dense/MatMul/dot.1". */
+/* The name of a step from its TensorFlow op and HLO instruction, as the original writes it:
+ * "dense/MatMul/dot.1". */
 static trm_status name_of_role(trm_program_draft *draft, const trm_program_source *s,
                                const trm_phase *phase, trm_tile_role *role, const char **out_name,
                                trm_error *error) {
@@ -309,7 +309,7 @@ static trm_status name_of_role(trm_program_draft *draft, const trm_program_sourc
                         : op == NULL || op->metadata.op_name == NULL ? s->op_name
                                                                      : op->metadata.op_name;
   const char *hlo = phase->of != NULL ? phase->of->name : s->hlo_name;
-  /* An instruction without a TensorFlow op has its HLO name. */
+  /* An instruction without a TensorFlow op is called by its HLO name. */
   const bool has_word = role != NULL && role->word != NULL && op_name[0] != '\0';
   if (has_word) TRY(word_of(draft, role, &hlo, error));
   *out_name = op_name[0] == '\0' ? hlo : trm_arena_format(arena, "%s/%s", op_name, hlo);
@@ -337,7 +337,7 @@ static trm_status phase_name(trm_program_draft *draft, uint32_t source, const tr
     return TRM_OK;
   }
   if (phase->kind == TRM_PHASE_COPY && strcmp(phase->name, "inter-ipu-copy") == 0) {
-    uint32_t count; /* the one of the exchange before it */
+    uint32_t count; /* that of the exchange before it */
     TRY(count_word(draft, "inter-ipu-copy/OnTileCopy", &count, error));
     *out_name = trm_arena_format(&draft->program->arena,
                                  "Copy_%s_to_/inter-ipu-copy.%" PRIu32 "/OnTileCopy", whose, count);
@@ -388,7 +388,7 @@ static trm_status add_phase(trm_program_draft *draft, const trm_phase *phase, ui
     TRY(add_compute_set(draft, phase, name, source, ipu, &step.compute_set, error));
   }
   uint32_t edge;
-  if (is_stream(phase->kind)) { /* the tiles wait for the host at Begin and at End */
+  if (is_stream(phase->kind)) { /* tiles wait for the host at Begin and End */
     trm_program_step side = {.type = TRM_STEP_TYPE_STREAM_COPY_BEGIN,
                              .name = name,
                              .source = source,
@@ -413,7 +413,7 @@ static trm_status add_phase(trm_program_draft *draft, const trm_phase *phase, ui
   return TRM_OK;
 }
 
-/* Messages that an exchange brings stay until the compute set that reads them has run. */
+/* Keeps the messages of an exchange alive until the compute set that reads them has run. */
 static trm_status hold_temporaries(trm_program_draft *draft, const trm_tile_cost *cost,
                                    const uint32_t *step_of, uint32_t source, uint32_t ipu,
                                    trm_error *error) {
@@ -452,7 +452,7 @@ trm_status trm_program_add_cost(trm_program_draft *draft, const trm_tile_cost *c
   for (size_t p = 0; p < count;) {
     const int64_t repeats = cost->phases.items[p].repeats;
     uint32_t loop = TRM_NO_INDEX;
-    if (repeats > 1) { /* phases of equal counts are one loop */
+    if (repeats > 1) { /* phases with equal counts form one loop */
       const char *name;
       const trm_phase turns = {.name = "Loop"};
       TRY(phase_name(draft, source, &turns, &name, error));
@@ -503,7 +503,8 @@ static bool has_children(trm_program_step_type type) {
   }
 }
 
-/* Children come after their parents: backwards for cycles, forwards for executions. */
+/* Children come after their parents, so cycles are summed backwards and executions multiplied
+ * forwards. */
 static void add_up_cycles(trm_program *program) {
   const int64_t turn = program->target->loop_iteration_cycles;
   for (uint32_t s = program->num_steps; s-- > 0;) {

@@ -1,4 +1,4 @@
-/* Owns: the variables of a program and the views of them that values are. */
+/* Owns: the variables of a program, and the values that are views of them. */
 #include <string.h>
 
 #include "program/draft.h"
@@ -78,7 +78,8 @@ bool trm_value_dies(const trm_program_draft *draft, const trm_value *value, uint
   return draft->last_use.items[value->variable] <= position;
 }
 
-/* The placement of the leaf that a value's array came of, through what lies where it lies. */
+/* The placement of the leaf from which a value's array comes; follows variables that took over a
+ * place. */
 static trm_placement *placement_of(trm_program_draft *draft, const trm_value *value,
                                    const trm_program_variable **out_variable) {
   if (value->variable == TRM_NO_INDEX || value->num_more > 0 || !draft->finding) return NULL;
@@ -116,7 +117,7 @@ void trm_program_note_wish(trm_program_draft *draft, const trm_value *value,
                            const trm_tile_wish *wish) {
   const trm_program_variable *variable;
   trm_placement *placement = placement_of(draft, value, &variable);
-  /* Padding and combined groups make a plan's array larger than the tensor. */
+  /* Padding and combined groups make the array of a plan larger than the tensor. */
   if (placement == NULL || variable->count != value->source_count ||
       wish->mapping.count < variable->count || placement->wish.kind >= wish->kind) {
     return;
@@ -143,7 +144,7 @@ static trm_status own_place(trm_program_draft *draft, trm_value *value, trm_mapp
   return TRM_OK;
 }
 
-/* A place for some of an array's elements, on the share of its tiles that has them. */
+/* The place of a part of an array: the tiles that hold it. */
 static trm_mapping part_of(const trm_program_draft *draft, const trm_mapping *from, trm_dtype dtype,
                            int64_t count, uint64_t what, bool in_one_piece) {
   int64_t parts = from->parts;
@@ -166,7 +167,7 @@ static uint64_t hash_numbers(uint64_t h, const int64_t *numbers, int32_t count) 
 static trm_status view_transpose(trm_program_draft *draft, const trm_instruction *instruction,
                                  const trm_shape *from, trm_value *value, trm_error *error) {
   const trm_dims *permutation = &instruction->dimensions;
-  /* Dimensions of size 1 may go anywhere: is the order of the others kept? */
+  /* Whether the order of all dimensions but those of size 1 is kept. */
   int64_t previous = -1, run = 1;
   bool kept = true;
   for (int32_t d = 0; d < permutation->count; ++d) {
@@ -227,7 +228,7 @@ static trm_status view_broadcast(trm_program_draft *draft, const trm_instruction
   return own_place(draft, value, mapping, error);
 }
 
-/* Several arrays side by side. */
+/* A view of several arrays side by side. */
 static trm_status view_concatenate(trm_program_draft *draft, const trm_program_scope *scope,
                                    const trm_instruction *instruction, trm_value *value,
                                    trm_error *error) {
@@ -295,7 +296,7 @@ trm_status trm_program_view(trm_program_draft *draft, const trm_program_scope *s
       out_value->is_view = true;
       return own_place(draft, out_value, mapping, error);
     }
-    default: /* reshape, bitcast, conversions between types that are one on an IPU */
+    default: /* reshape, bitcast, conversions between types that are equal on an IPU */
       if (instruction->opcode == TRM_OP_CONVERT) out_value->scalar = NULL;
       return TRM_OK;
   }

@@ -1,5 +1,5 @@
-/* Owns: the walk over the instructions of a computation, in order of execution: what each is made
- * of, where it runs, and what its results are. */
+/* Owns: the walk over the instructions of a computation, in order of execution: the operands, the
+ * IPU and the results of each. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,7 +34,7 @@ static int32_t ipu_of(const trm_program_draft *draft, const trm_program_scope *s
     if (scope->is_explicit[operand]) device = scope->ipus[operand];
   }
   *out_explicit = device >= 0;
-  /* Nobody says: where the first operand lies. */
+  /* No sharding: the IPU of the first operand. */
   for (uint32_t k = 0; k < instruction->num_operands && device < 0; ++k) {
     const trm_index operand = instruction->operands[k];
     const bool has_value = trm_shape_num_leaves(&trm_scope_at(draft, scope, operand)->shape) > 0 &&
@@ -68,7 +68,7 @@ const trm_tile_wish *trm_program_wish_for(const trm_program_draft *draft, uint32
   return &placements[leaf].wish;
 }
 
-/* The IPU of a leaf that nothing computes: its own sharding, else its first reader's. */
+/* The IPU of a leaf that nothing computes: that of its own sharding, else of its first reader. */
 uint32_t trm_program_ipu_for(const trm_program_draft *draft, uint32_t computation, trm_index i,
                              uint32_t leaf) {
   const trm_placement *placements = draft->wishes[computation][i];
@@ -81,7 +81,8 @@ uint32_t trm_program_ipu_for(const trm_program_draft *draft, uint32_t computatio
   return ipu < draft->program->num_ipus ? ipu : 0;
 }
 
-/* A linear mapping, after the one before it, so that small arrays spread over the tiles. */
+/* A linear mapping that begins where the last one ended, so that small arrays spread over the
+ * tiles. */
 static trm_mapping next_linear(trm_program_draft *draft, const trm_shape *shape, uint32_t ipu) {
   const trm_mapping m = trm_mapping_linear(draft->target, shape, ipu, draft->next_tile[ipu]);
   if (m.parts > 0) {
@@ -90,11 +91,11 @@ static trm_mapping next_linear(trm_program_draft *draft, const trm_shape *shape,
   return m;
 }
 
-/* Where a leaf that nothing has computed is allocated: inputs, constants, feeds. */
+/* Where to allocate a leaf that nothing computes: an input, a constant, an element of a feed. */
 trm_mapping trm_program_allocate(trm_program_draft *draft, uint32_t computation, trm_index i,
                                  uint32_t leaf, const trm_shape *shape, uint32_t ipu) {
   const trm_tile_wish *wish = trm_program_wish_for(draft, computation, i, leaf);
-  /* Always, so that what others wished to follow stays where it was. */
+  /* In both cases, so that wishes of other leaves do not move it. */
   const trm_mapping linear = next_linear(draft, shape, ipu);
   if (wish == NULL || wish->mapping.ipu != ipu) return linear;
   return trm_mapping_like(&wish->mapping, shape->dtype);
@@ -139,7 +140,7 @@ static trm_status walk_constant(trm_program_draft *draft, trm_program_scope *sco
   return TRM_OK;
 }
 
-/* An array that is on another IPU is copied to this one, once for all that need it there. */
+/* Copies an array of another IPU to this one, once for all its readers here. */
 static trm_status bring_to_ipu(trm_program_draft *draft, trm_value *value, const trm_shape *shape,
                                uint32_t ipu, uint32_t source, trm_error *error) {
   trm_program_note_reader(draft, value, ipu, source);
@@ -181,7 +182,7 @@ static trm_status bring_to_ipu(trm_program_draft *draft, trm_value *value, const
   uint32_t first, last, writes;
   trm_status status = trm_tile_cost_add(&cost, &phase, error);
   const trm_tile_request request = {.target = target};
-  if (status == TRM_OK) { /* a message is in one piece, which is put where it belongs */
+  if (status == TRM_OK) { /* a message arrives in one piece, which is then put in place */
     status = trm_tile_add_copy(&request, &cost, "inter-ipu-copy", trm_mapping_worst_bytes(&to),
                                trm_mapping_total_bytes(&to), 8, to.parts, error);
   }
@@ -204,7 +205,7 @@ static trm_status bring_to_ipu(trm_program_draft *draft, trm_value *value, const
   while (draft->copies_of.count <= value->variable) {
     if (!VECTOR_PUSH(&draft->copies_of, TRM_NO_INDEX)) FAIL_NO_MEMORY("copies");
   }
-  /* In a loop the copy is of this turn only. */
+  /* In a loop the copy is valid for this turn only. */
   if (draft->loops.count == 0 && !value->is_view) {
     draft->copies_of.items[value->variable] = copy;
   }
@@ -212,7 +213,7 @@ static trm_status bring_to_ipu(trm_program_draft *draft, trm_value *value, const
   return TRM_OK;
 }
 
-/* The results of a cost: new variables, or operands written in place. */
+/* Makes the results of a cost: new variables, or operands that are overwritten. */
 static trm_status make_results(trm_program_draft *draft, trm_program_scope *scope, trm_index i,
                                const trm_tile_cost *cost, const trm_tile_request *request,
                                const trm_value *operands, uint32_t source, uint32_t writes,
@@ -335,7 +336,7 @@ static trm_status walk_family(trm_program_draft *draft, trm_program_scope *scope
                 done);
   }
   if (cost.num_results > 0 && cost.results[0].in_place < 0 && cost.results[0].mapping.parts > 0) {
-    /* A linear result took its tiles. */
+    /* A linear result has used up its tiles. */
     const trm_mapping *m = &cost.results[0].mapping;
     if (m->kind == TRM_MAPPING_LINEAR && m->first_tile == draft->next_tile[ipu]) {
       draft->next_tile[ipu] = (m->first_tile + m->parts) % m->tiles;
@@ -348,7 +349,8 @@ static trm_status walk_family(trm_program_draft *draft, trm_program_scope *scope
                 done);
     const bool linear =
         instruction->opcode == TRM_OP_CONVOLUTION || instruction->opcode == TRM_OP_DOT;
-    if (linear && last + 1 > first) writes = last; /* partial sums are temporaries until then */
+    if (linear && last + 1 > first)
+      writes = last; /* partial sums are temporaries until that step */
   }
   TRY_OR_GOTO(trm_io_tiles_place(draft, &request, feed, source, first_step, error), done);
   for (uint32_t k = 0; k < count; ++k) {
@@ -365,7 +367,8 @@ done:
   return status;
 }
 
-/* What another instruction's compute set computes: a name of its operand of full size. */
+/* An instruction that another one's compute set computes: its result is its operand of full size.
+ */
 static trm_status walk_absorbed(trm_program_draft *draft, trm_program_scope *scope, trm_index i,
                                 trm_error *error) {
   const trm_instruction *instruction = trm_scope_at(draft, scope, i);
@@ -383,7 +386,7 @@ static trm_status walk_absorbed(trm_program_draft *draft, trm_program_scope *sco
   return TRM_OK;
 }
 
-/* Values with another name: tuples, barriers, the ends of asynchronous pairs. */
+/* Other names for values: tuples, barriers, the ends of asynchronous pairs. */
 static trm_status walk_name(trm_program_draft *draft, trm_program_scope *scope, trm_index i,
                             trm_error *error) {
   const trm_instruction *instruction = trm_scope_at(draft, scope, i);

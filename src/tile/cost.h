@@ -1,16 +1,16 @@
-/* What one HLO instruction is on an IPU: phases, places of the results, temporaries.
+/* The cost of one HLO instruction on an IPU: phases, the places of the results, temporaries.
  *
- * Every op family has functions `trm_tile_<family>` (src/ops/<family>/tile_*.c) that fill a
- * trm_tile_cost for an instruction whose operands' places are known. Nothing is enumerated by
- * vertex or by tile: a phase states how many vertices of a codelet it has, the cycles of the worst
- * and of the mean tile, and the bytes that tiles receive and send.
+ * Every op family has functions `trm_tile_<family>` (src/ops/<family>/tile_*.c). Such a function
+ * fills a trm_tile_cost for an instruction whose operands have known places. Costs do not list
+ * vertices or tiles one by one: a phase says how many vertices of a codelet it has, the cycles of
+ * the slowest tile and of the mean tile, and the bytes that tiles receive and send.
  *
- * The order of phases is the order of execution. A phase of kind COMPUTE is a compute set; EXCHANGE
- * is what moves data between tiles before or after one; COPY is a compute set of copy vertices
- * (Poplar lowers on-tile copies to those). Cycles of a phase do not include sync: the program adds
- * the target's sync delay to each EXCHANGE (src/program/steps.c).
+ * Phases are in order of execution. A COMPUTE phase is a compute set. An EXCHANGE phase moves data
+ * between tiles before or after a compute set. A COPY phase is a compute set of copy vertices, to
+ * which Poplar lowers copies on a tile. The cycles of a phase leave out sync: the program adds the
+ * target's sync delay to each EXCHANGE (src/program/steps.c).
  *
- * Formulas and their sources: docs/cost_model.md. */
+ * docs/cost_model.md has the formulas and their sources. */
 #ifndef TREMULA_TILE_COST_H_
 #define TREMULA_TILE_COST_H_
 
@@ -36,72 +36,75 @@ typedef enum trm_phase_kind {
 typedef struct trm_vertex_group {
   const char *codelet;  /* Poplar's name, "popops::BinaryOp1D<ADD,float>"; in the cost's arena */
   int64_t count;        /* vertices, over all tiles */
-  int64_t cycles;       /* of the slowest, a whole tile's: supervisor cycles */
-  uint32_t state_bytes; /* of one vertex: struct, edge pointers; always live */
-  uint32_t code_bytes;  /* of the codelet on a tile that has it */
+  int64_t cycles;       /* of the slowest tile, in supervisor cycles */
+  uint32_t state_bytes; /* of one vertex: fields and edge pointers, which are always live */
+  uint32_t code_bytes;  /* of the codelet, on each tile that uses it */
 } trm_vertex_group;
 
 enum { TRM_MAX_VERTEX_GROUPS = 3 };
 
-/* What the original calls the compute sets of an instruction, and which of them there are, where
- * that is not one of the instruction's own name (src/program/roles.c). */
+/* How Poplar's programs name the compute sets of an instruction, and whether it has any. Only
+ * instructions whose compute sets do not have the instruction's own name have a role
+ * (src/program/roles.c). */
 typedef struct trm_tile_role {
-  const char *scope;  /* the TensorFlow op that names them, where it is not the instruction's */
-  const char *word;   /* in place of the HLO name: "fusion", "max-pool"; NULL: the HLO name */
-  const char *prefix; /* after that: "maxPool5x5"; or NULL */
-  const char *last;   /* in place of the compute set's own name: "AddTo"; or NULL */
-  const char *copies; /* of its copies, what stands behind the op; or NULL */
-  uint32_t *number;   /* behind the word, and one more; 0: none was given yet. Roles of one pattern
-                         share it; NULL: nobody does, and there is none yet */
-  bool joins;         /* its user's compute set computes it, in the same fusion */
-  bool is_absorbed;   /* another instruction's compute set computes it */
-  const char *key;    /* of what is shared, what must be equal beside the vertices; or NULL */
-  bool is_shared;     /* equal ones are compiled once */
-  bool is_plain;      /* the word has no number */
-  bool in_half;       /* of a fusion: what comes in and goes out is float16 */
+  const char *scope;  /* the TensorFlow op in the names, if it is not the instruction's own */
+  const char *word;   /* replaces the HLO name: "fusion", "max-pool"; NULL: the HLO name stays */
+  const char *prefix; /* follows the word: "maxPool5x5"; or NULL */
+  const char *last;   /* replaces the compute set's own name: "AddTo"; or NULL */
+  const char *copies; /* in names of its copies, the part after the op; or NULL */
+  uint32_t *number; /* the number after the word, plus 1; 0: not given yet. The roles of one pattern
+                       share a number. NULL: the role shares none and has none yet */
+  bool joins;       /* the compute set of its user computes it, in the same fusion */
+  bool is_absorbed; /* the compute set of another instruction computes it */
+  const char *key;  /* of a shared compute set: what must be equal besides the vertices; or NULL */
+  bool is_shared;   /* Poplar compiles equal compute sets once */
+  bool is_plain;    /* the word has no number */
+  bool in_half;     /* of a fusion: its operands and results are float16 */
 } trm_tile_role;
 
 typedef struct trm_phase {
   trm_phase_kind kind;
-  /* The instruction of a fusion's body that it is of, and its role; NULL: of the whole one. */
+  /* In a fusion: the instruction of the body that this phase computes, and its role. NULL: the
+   * phase computes all of it. */
   const struct trm_instruction *of;
   struct trm_tile_role *role;
   /* The last part of Poplar's name: "Convolve", "ExchangePre"; static or in the arena. */
   const char *name;
-  int64_t repeats;     /* runs this often in a row (serial splits); at least 1 */
+  int64_t repeats;     /* the phase runs this often in a row (serial splits); at least 1 */
   int64_t cycles;      /* one run, the worst tile */
-  int64_t sync_cycles; /* one run, beside `cycles`; 0: the program adds the target's delay to
-                          an EXCHANGE, and none to others */
+  int64_t sync_cycles; /* of one run, in addition to `cycles`; 0: the program adds the target's
+                          delay to an EXCHANGE, and none to other phases */
   double cycles_mean;  /* one run, mean over all tiles of the IPU (idle ones count 0) */
   uint32_t active_tiles;
   int64_t bytes_in_worst, bytes_in_total; /* one run; EXCHANGE and transfers */
   int64_t bytes_out_worst, bytes_out_total;
-  int64_t messages_worst; /* fragments that the worst tile sends and receives: exchange code */
+  int64_t messages_worst; /* messages that the worst tile sends and receives; exchange code grows
+                             with them */
   uint32_t num_groups;
   trm_vertex_group groups[TRM_MAX_VERTEX_GROUPS];
   int64_t edges;                            /* all vertices */
   int64_t flops;                            /* one run, all tiles */
-  int64_t temporary_worst, temporary_total; /* bytes held during this phase only, beside
-                                               operands, results and the cost's own temporaries */
+  int64_t temporary_worst, temporary_total; /* bytes that only this phase holds */
   /* category `message`, else `variable` (COMPUTE) or `rearrangement` (COPY) */
   bool temporary_is_message;
 } trm_phase;
 
 /* ---- Requests ------------------------------------------------------------------------------- */
 
-/* Where an operand (one array leaf) is. A view is an array that is no variable of its own: its
- * elements are elements of a variable in another order, or some of them, or repeated. */
+/* Where an operand (one array leaf) is. A view is an array without a variable of its own: its
+ * elements are those of another variable in another order, a part of them, or repetitions of them.
+ */
 typedef struct trm_tile_operand {
   trm_shape shape;      /* as the instruction sees it */
-  trm_mapping mapping;  /* of the variable behind it; its layout is that of the view */
-  int64_t source_count; /* distinct elements behind it: fewer than the shape's for a broadcast */
-  int64_t contiguous;   /* elements in a row in the variable, on average: 1 for a transposed
+  trm_mapping mapping;  /* of the variable behind the operand; the layout is the view's */
+  int64_t source_count; /* distinct elements; a broadcast has fewer than its shape */
+  int64_t contiguous;   /* mean number of consecutive elements in the variable: 1 for a transposed
                            matrix, the whole count for a plain array */
-  bool is_view;         /* transposed, sliced, broadcast or put together of several */
+  bool is_view;         /* transposed, sliced, broadcast or concatenated */
   bool is_constant;     /* known when compiling */
-  bool is_movable;      /* nothing computes it: it can be allocated where a wish says */
-  const void *scalar;   /* the constant's bytes when it is (a broadcast of) a scalar, else NULL */
-  /* its variable is not needed after this instruction, and may be written */
+  bool is_movable;      /* nothing computes the operand, so it can be allocated where a wish says */
+  const void *scalar;   /* bytes of a scalar constant or its broadcast; else NULL */
+  /* Nothing needs its variable after this instruction, so the instruction may overwrite it. */
   bool dies;
 } trm_tile_operand;
 
@@ -110,8 +113,8 @@ typedef struct trm_tile_options {
   const struct trm_plan_options *convolution, *matmul; /* ops/linear/plan.h */
   double slice_memory_proportion;
   uint32_t replicas;  /* for collectives */
-  uint32_t io_tiles;  /* that a feed goes through; 0: none */
-  uint32_t synthetic; /* what is not moved between host and IPU: bits of trm_synthetic */
+  uint32_t io_tiles;  /* tiles that carry feeds; 0: none */
+  uint32_t synthetic; /* transfers between host and IPU that are left out: bits of trm_synthetic */
 } trm_tile_options;
 
 typedef struct trm_tile_request {
@@ -132,17 +135,19 @@ typedef struct trm_tile_request {
 
 typedef struct trm_tile_result {
   trm_mapping mapping;
-  int32_t in_place; /* operand leaf whose variable it is written into; -1: a variable of its own */
+  int32_t in_place; /* the operand leaf whose variable the result overwrites; -1: the result has a
+                       variable of its own */
 } trm_tile_result;
 
-/* Where the plan would like an operand to be: what the allocation of an input or weight follows,
- * and what costs a rearrangement when it is elsewhere. */
-typedef enum trm_wish_kind { /* the more demanding wins */
-                             TRM_WISH_NONE,
-                             TRM_WISH_FOLLOW,     /* to lie where another operand lies */
-                             TRM_WISH_ACTIVATION, /* what a convolution or matmul reads */
-                             TRM_WISH_TABLE,      /* what is sliced */
-                             TRM_WISH_WEIGHTS /* what a convolution's or matmul's vertices hold */
+/* Where the plan of an instruction wants an operand, the most demanding kind last. Inputs and
+ * weights are allocated where the most demanding wish says; an operand that lies elsewhere costs a
+ * rearrangement. */
+typedef enum trm_wish_kind {
+  TRM_WISH_NONE,
+  TRM_WISH_FOLLOW,     /* where another operand lies */
+  TRM_WISH_ACTIVATION, /* data of a convolution or matmul */
+  TRM_WISH_TABLE,      /* the table of a slice or a gather */
+  TRM_WISH_WEIGHTS     /* weights that vertices of these hold */
 } trm_wish_kind;
 
 typedef struct trm_tile_wish {
@@ -152,21 +157,21 @@ typedef struct trm_tile_wish {
 } trm_tile_wish;
 
 typedef struct trm_tile_cost {
-  trm_arena *arena;                         /* the caller's: names and phases live there */
+  trm_arena *arena;                         /* the caller's; names live in it */
   VECTOR(trm_phase) phases;                 /* freed by trm_tile_cost_free */
   uint32_t num_results;                     /* array leaves of the instruction's shape */
   trm_tile_result *results;                 /* in the arena */
   int64_t temporary_worst, temporary_total; /* bytes held over the whole instruction */
   uint32_t num_wishes;
   trm_tile_wish wishes[4];
-  const char *plan; /* one line of text on what was chosen, or NULL; in the arena */
-  const char *note; /* a fallback that the user must hear of, or NULL */
+  const char *plan; /* one line of text about the chosen plan, or NULL; in the arena */
+  const char *note; /* a message about a fallback, for the user, or NULL */
 } trm_tile_cost;
 
 void trm_tile_cost_free(trm_tile_cost *cost);
-/* Appends a phase with repeats 1 and all else as given. */
+/* Appends a copy of the phase, with `repeats` 1. */
 trm_status trm_tile_cost_add(trm_tile_cost *cost, const trm_phase *phase, trm_error *error);
-/* Allocates results, with the default (linear, no in place). */
+/* Allocates the results: each in a variable of its own, with a linear mapping. */
 trm_status trm_tile_cost_begin(trm_tile_cost *cost, const trm_tile_request *request,
                                trm_error *error);
 
@@ -185,9 +190,9 @@ trm_status trm_tile_slice(const trm_tile_request *, trm_tile_cost *, trm_error *
 trm_status trm_tile_gather(const trm_tile_request *, trm_tile_cost *, trm_error *);
 trm_status trm_tile_scatter(const trm_tile_request *, trm_tile_cost *, trm_error *);
 trm_status trm_tile_pad(const trm_tile_request *, trm_tile_cost *, trm_error *);
-/* A view made an array of its own: copies, dynamic-reshape. */
+/* Copies, which make an array of a view, and dynamic-reshape. */
 trm_status trm_tile_copy(const trm_tile_request *, trm_tile_cost *, trm_error *);
-/* A concatenation that is written, for it has too many sources to be looked up in. */
+/* A concatenation of so many arrays that it is written out, instead of being a view. */
 trm_status trm_tile_concatenate(const trm_tile_request *, trm_tile_cost *, trm_error *);
 trm_status trm_tile_random(const trm_tile_request *, trm_tile_cost *, trm_error *);
 trm_status trm_tile_convolution(const trm_tile_request *, trm_tile_cost *, trm_error *);

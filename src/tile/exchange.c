@@ -3,8 +3,8 @@
 
 #include "target/target.h"
 
-/* A run that a message or a copy vertex moves at once in a channel-grouped array: 16 channels; and
- * the runs that two tiles' pieces of an array have in common. */
+/* A message or a copy vertex moves this many channels of a channel-grouped array at once; and rows
+ * that the pieces of two tiles have in common. */
 enum { GROUP_ELEMENTS = 16, ROWS_OF_A_PIECE = 4 };
 
 int64_t trm_exchange_cycles(const trm_target *target, int64_t bytes_in, int64_t bytes_out) {
@@ -80,8 +80,8 @@ double trm_mapping_evenness(const trm_mapping *mapping) {
   return mean >= (double)mapping->worst ? 1.0 : mean / (double)mapping->worst;
 }
 
-/* Messages that bring `elements` of an operand to one tile: each tile that has some of them sends a
- * few rows; where elements are scattered, one a run. */
+/* Messages that bring `elements` of an operand to one tile. Each tile that has some of them sends a
+ * few rows; scattered elements need one message a run. */
 static int64_t messages_of(const trm_tile_operand *operand, int64_t elements) {
   const int64_t sources = trm_least(elements, elements / trm_most(1, operand->mapping.worst) + 2);
   const int64_t run = trm_most(1, trm_least(operand->contiguous, GROUP_ELEMENTS));
@@ -89,8 +89,8 @@ static int64_t messages_of(const trm_tile_operand *operand, int64_t elements) {
   return trm_least(sources * rows, trm_ceil_divide(elements, run));
 }
 
-/* Elements of a vector that is repeated over an array that the fullest tile needs: where the array
- * lies as a plan cuts it, channels last and groups first, only those of the tile's channels. */
+/* A vector is repeated over an array: how many of its elements the fullest tile needs. If a plan
+ * has cut the array (channels last, groups first), a tile needs only those of its channels. */
 static int64_t needed_of_repeated(int64_t count, const trm_mapping *place) {
   int64_t needed = trm_least(count, place->worst);
   if (place->kind == TRM_MAPPING_GRID && place->rank >= 2) {
@@ -112,7 +112,7 @@ void trm_tile_incoming_add(trm_tile_incoming *incoming, const trm_tile_operand *
   const int64_t bytes = (int64_t)trm_tile_dtype_bytes(operand->shape.dtype);
   const bool repeated = operand->source_count < count;
   if (!repeated && trm_mapping_same_place(&operand->mapping, place)) return;
-  /* What a tile needs: of a whole array its share, of a broadcast at most every element once. */
+  /* Of an array a tile needs its share, of a broadcast every element at most once. */
   const int64_t worst = repeated ? needed_of_repeated(operand->source_count, place)
                                  : trm_least(operand->source_count, place->worst);
   const int64_t tiles = trm_most(1, place->parts);
@@ -140,7 +140,7 @@ trm_status trm_tile_bring(const trm_tile_request *request, trm_tile_cost *cost,
   trm_tile_incoming incoming = {0};
   trm_tile_incoming_add(&incoming, operand, wanted);
   TRY(trm_tile_add_incoming(request, cost, &incoming, error));
-  /* The messages arrive in the order of the sender: to be put in the reader's. */
+  /* Messages arrive in the sender's order; a copy puts them in the reader's order. */
   const int64_t bytes = trm_tile_dtype_bytes(operand->shape.dtype);
   if (count <= 1 || operand->source_count <= 1) return TRM_OK;
   const int64_t run = trm_least(trm_most(1, operand->contiguous), GROUP_ELEMENTS) * bytes;

@@ -36,7 +36,8 @@ uint64_t trm_layout_combine(uint64_t layout, uint64_t what) {
   return x == 0 ? 1 : x;
 }
 
-/* Equal cuts of equal element counts from equal tiles give equal places. */
+/* Mappings that cut equal element counts in the same way, from the same tile on, get equal layouts.
+ */
 static void give_layout(trm_mapping *m) {
   uint64_t x = trm_layout_combine((uint64_t)m->kind + 1, (uint64_t)m->count);
   x = trm_layout_combine(x, ((uint64_t)m->first_tile << 32) | m->parts);
@@ -94,7 +95,7 @@ static int64_t grid_part(const trm_mapping *m, int32_t d, uint32_t p) {
   return elements;
 }
 
-/* Elements of run j when a piece is dealt. */
+/* Elements of run j of a piece whose elements several tiles share. */
 static int64_t shared_part(const trm_mapping *m, int64_t piece, uint32_t j) {
   if (m->share == 1) return piece;
   const int64_t run = ceil_divide(ceil_divide(piece, m->grain), m->share) * m->grain;
@@ -228,7 +229,7 @@ static void add_piece(const trm_mapping *m, uint64_t step, int64_t elements, int
   bytes_by_tile[tile_at(m, step)] += sign * bytes;
 }
 
-/* The pieces of a grid in order, by counting up their digits. */
+/* Walks through the pieces of a grid in order, by counting up their coordinates. */
 static void add_grid(const trm_mapping *m, int sign, uint32_t alignment, int64_t *bytes_by_tile) {
   uint32_t digits[TRM_MAPPING_RANK] = {0};
   int64_t part[TRM_MAPPING_RANK];
