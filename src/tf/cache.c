@@ -31,7 +31,7 @@ bool trm_tf_cache_find(const char *folder, const char *name, const char *suffix,
     TRM_TF_WARN("The path of the executable cache is too long; nothing is cached.");
     return false;
   }
-  trm_error unused; /* what fails is seen when a file is written */
+  trm_error unused; /* writing the file reports a failure */
   (void)trm_make_folders(folder, &unused);
   return true;
 }
@@ -45,7 +45,7 @@ void trm_tf_cache_tell_unusable(const trm_tf_cache_entry *entry, const char *rea
 
 /* ---- Locks ---------------------------------------------------------------------------------- */
 
-/* Whether the file that was locked is still the one of that name: its last owner removed it. */
+/* Whether the locked file still has this name; its last owner may have removed it. */
 static bool is_current(int fd, const char *path) {
   struct stat by_fd;
   struct stat by_name;
@@ -53,8 +53,8 @@ static bool is_current(int fd, const char *path) {
          by_fd.st_dev == by_name.st_dev;
 }
 
-/* The folder may be others' too: a link or a FIFO that lies in the lock's place is neither followed
- * nor waited for. -1: there is no lock to be had. */
+/* Other users may write to the folder, so a link or a FIFO at the lock's place is neither followed
+ * nor waited for. -1: no lock is possible. */
 static int open_lock(const char *path) {
   struct stat info;
   const int fd =
@@ -103,14 +103,14 @@ bool trm_tf_cache_lock(trm_tf_cache_entry *entry) {
 
 void trm_tf_cache_unlock(trm_tf_cache_entry *entry) {
   if (entry->lock < 0) return;
-  unlink(entry->lock_path); /* whoever waits for it sees that, and looks again */
+  unlink(entry->lock_path); /* a process that waits for the lock sees this, and looks again */
   close(entry->lock);
   entry->lock = -1;
 }
 
 /* ---- Writing -------------------------------------------------------------------------------- */
 
-/* Removes a folder and the files in it, or a file. Of a link that lies there, only the link. */
+/* Removes a folder and its files, or a file. A link is removed, but not its target. */
 static void remove_folder(const char *path) {
   const int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
   DIR *folder = fd >= 0 ? fdopendir(fd) : NULL;
@@ -132,7 +132,7 @@ bool trm_tf_cache_store(const trm_tf_cache_entry *entry, trm_tf_cache_writer *wr
   char folder[TRM_TF_CACHE_PATH_SIZE + 40];
   char unfinished[sizeof folder + 20];
   trm_error error = {0};
-  /* With the lock the name is ours, so what a killed process has left is removed. */
+  /* The lock reserves the name, so a leftover of a killed process can be removed. */
   if (entry->lock >= 0) snprintf(folder, sizeof folder, "%s.part", entry->path);
   else snprintf(folder, sizeof folder, "%s.part.%ld", entry->path, (long)getpid());
   snprintf(unfinished, sizeof unfinished, "%s/contents", folder);

@@ -1,6 +1,6 @@
 /* Owns: the device `IPU`: a PluggableDevice whose memory is the host's.
  *
- * Everything is done when a call returns, so streams and events have nothing to wait for. */
+ * All calls are synchronous, so streams and events have nothing to wait for. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,10 +11,10 @@
 #include "tensorflow/c/experimental/stream_executor/stream_executor.h"
 #include "unit_build.h"
 
-/* The original has two devices where there is no hardware. */
+/* The original has two devices on machines without IPUs. */
 enum { DEFAULT_DEVICES = 2 };
 
-/* These types are the plugin's to define; ours hold nothing. */
+/* The plugin must define these types. They have no contents. */
 struct SP_Stream_st {
   char unused;
 };
@@ -59,10 +59,10 @@ static void host_deallocate(const SP_Device *device, void *memory) {
 
 static TF_Bool allocator_stats(const SP_Device *device, SP_AllocatorStats *stats) {
   (void)device, (void)stats;
-  return false; /* TensorFlow then reports none */
+  return false; /* TensorFlow reports no failure then */
 }
 
-/* What TensorFlow is told of the memory is a bound for its allocator; we use none of its. */
+/* TensorFlow takes these sizes as limits for its own allocator, which the device does not use. */
 static TF_Bool memory_usage(const SP_Device *device, int64_t *free_bytes, int64_t *total_bytes) {
   (void)device;
   *free_bytes = *total_bytes = (int64_t)1 << 40;
@@ -229,7 +229,7 @@ static void destroy_device(const SP_Platform *platform, SP_Device *device) {
   (void)platform, (void)device;
 }
 
-/* Any will do. TensorFlow logs two lines for each session about a device that has none. */
+/* Any node will do. Without one TensorFlow logs two lines in each session. */
 static int32_t numa_node(const SP_Device *device) {
   (void)device;
   return 0;
@@ -309,7 +309,7 @@ void SE_InitPlugin(SE_PlatformRegistrationParams *params, TF_Status *status) {
   params->platform->struct_size = SP_PLATFORM_STRUCT_SIZE;
   params->platform->name = "POPLAR";
   params->platform->type = "IPU";
-  params->platform->use_bfc_allocator = false; /* ours keeps generations */
+  params->platform->use_bfc_allocator = false; /* the pool tracks generations of blocks */
   SP_PlatformFns *functions = params->platform_fns;
   functions->get_device_count = device_count;
   functions->create_device = create_device;

@@ -1,4 +1,4 @@
-/* Owns: dumps. Their files have the names that XLA gives its own. */
+/* Owns: dumps, in files with XLA's names. */
 #define _GNU_SOURCE
 #include "dumps.h"
 
@@ -14,14 +14,14 @@
 
 /* ---- XLA_FLAGS ---- */
 
-/* The variable's value, or the contents of the file that it names; NULL: none. Free it. */
+/* The value of XLA_FLAGS, or the contents of the file that it names; NULL: none. Free it. */
 static char *read_flags(void) {
   const char *value = getenv("XLA_FLAGS");
   if (!value) return NULL;
   value += strspn(value, " \t\n");
   if (!*value || *value == '-') return trm_tf_copy_text(value);
   FILE *file = fopen(value, "r");
-  if (!file) return NULL; /* XLA says so */
+  if (!file) return NULL; /* XLA reports this itself */
   char *text = NULL;
   size_t room = 0;
   const bool has_text = getdelim(&text, &room, '\0', file) >= 0;
@@ -31,7 +31,7 @@ static char *read_flags(void) {
   return NULL;
 }
 
-/* The next word of *rest, of which quotes are taken off, or NULL. Cuts *rest up. */
+/* The next word of *rest, without quotes, or NULL. Overwrites *rest. */
 static char *next_word(char **rest) {
   char *from = *rest + strspn(*rest, " \t\r\n");
   if (!*from) return NULL;
@@ -59,7 +59,7 @@ static bool is_true(const char *value) {
   return !value || strcmp(value, "true") == 0 || strcmp(value, "1") == 0;
 }
 
-/* An empty expression takes an earlier one back. */
+/* An empty expression cancels an earlier one. */
 static void set_expression(regex_t *expression, bool *is_set, const char *value, const char *flag) {
   if (*is_set) regfree(expression);
   *is_set = false;
@@ -68,7 +68,7 @@ static void set_expression(regex_t *expression, bool *is_set, const char *value,
   if (!*is_set) TRM_TF_WARN("--%s in XLA_FLAGS is no regular expression: %s", flag, value);
 }
 
-/* What XLA can do with dumps and we cannot. */
+/* XLA's flags for dumps that this plugin does not have. */
 static const char *const others[] = {"xla_dump_hlo_as_html",
                                      "xla_dump_hlo_as_url",
                                      "xla_dump_hlo_as_long_text",
@@ -89,7 +89,7 @@ static const char *const others[] = {"xla_dump_hlo_as_html",
 enum { NUM_OTHERS = sizeof others / sizeof *others };
 
 static void warn_of_others(const char *word) {
-  static atomic_flag told[NUM_OTHERS]; /* zeros are clear flags */
+  static atomic_flag told[NUM_OTHERS]; /* all clear at first */
   const char *value;
   for (size_t i = 0; i < NUM_OTHERS; ++i) {
     if (!is_flag(word, others[i], &value)) continue;
@@ -132,7 +132,7 @@ void trm_tf_dump_flags_read(trm_tf_dump_flags *flags) {
   const bool asks =
       flags->text || flags->dot || flags->proto || flags->has_passes || flags->has_modules;
   if (asks && !flags->folder)
-    flags->folder = trm_tf_copy_text("-"); /* as XLA: to standard output */
+    flags->folder = trm_tf_copy_text("-"); /* like XLA: to standard output */
   if (!flags->text && !flags->dot && !flags->proto) flags->text = true;
 }
 
@@ -157,8 +157,8 @@ static void write_file(const char *folder, const char *name, const void *data, s
   }
   char *path = NULL;
   trm_error error = {0};
-  if (asprintf(&path, "%s/%s", folder, name) < 0) return; /* no memory, not for a message either */
-  (void)trm_make_folders(folder, &error); /* what fails is seen when the file is written */
+  if (asprintf(&path, "%s/%s", folder, name) < 0) return; /* no memory, not even for a message */
+  (void)trm_make_folders(folder, &error);                 /* writing the file reports a failure */
   if (trm_inspect_replace_file(path, NULL, 0, data, size, &error) != TRM_OK)
     TRM_TF_WARN("%s", error.message);
   trm_free(path);
@@ -209,7 +209,7 @@ void trm_tf_dumps_begin(trm_tf_dumps *d, const char *name, const trm_module *mod
   dump_module(d, module, "before_optimizations");
 }
 
-/* The pass after this one, in the order of all of them. */
+/* The pass that follows this one in the list of all passes. */
 static const char *pass_after(const char *pass) {
   for (size_t i = 0; trm_inspect_pass(i); ++i)
     if (strcmp(trm_inspect_pass(i), pass) == 0) return trm_inspect_pass(i + 1);
@@ -251,7 +251,7 @@ void trm_tf_dump_estimates(int32_t schedule, const char *folder) {
   trm_free(before);
 }
 
-/* Whether the schedule is wanted; *out_folder, to be freed, gets that of tensor maps or NULL. */
+/* Whether the schedule is wanted. *out_folder gets the folder of tensor maps or NULL; free it. */
 static bool get_wanted(char **out_folder) {
   pthread_mutex_lock(&lock);
   const bool schedule = wants_schedule;

@@ -1,4 +1,4 @@
-/* Owns: recording events, and IpuEventTrace, which takes them. */
+/* Owns: recording events, and the op IpuEventTrace, which returns them. */
 #define _GNU_SOURCE
 #include "events.h"
 
@@ -20,7 +20,7 @@ enum { PATH_SIZE = 4096 };
 atomic_uint trm_tf_events_wanted;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static trm_tf_event_settings settings; /* `directory` is ours */
+static trm_tf_event_settings settings; /* owns `directory` */
 
 void trm_tf_set_events(const trm_tf_event_settings *wanted) {
   char *directory = trm_tf_copy_text(wanted->directory);
@@ -140,7 +140,7 @@ void trm_tf_events_compile_begin(int ordinal, const char *module) {
 
 /* ---- Reports ---- */
 
-/* What becomes of a document that could not be made. */
+/* Logs that a document could not be made. */
 static void tell(const char *what, const trm_error *error, const trm_tf_event_settings *wanted) {
   if (error->status == TRM_RESOURCE_EXHAUSTED && wanted->most_report_bytes > 0)
     TRM_TF_INFO(
@@ -151,8 +151,8 @@ static void tell(const char *what, const trm_error *error, const trm_tf_event_se
   else TRM_TF_WARN("There is no %s: %s", what, error->message);
 }
 
-/* With a report directory the document goes into the file `name` below it, and the path takes the
- * document's place. Takes *data over. */
+/* If there is a report directory, writes the document to the file `name` below it, and replaces the
+ * document by the path. Takes over *data. */
 static void put_aside(const trm_tf_event_settings *wanted, const char *module, const char *name,
                       char **data, size_t *size) {
   if (!*data || !wanted->directory || !wanted->directory[0]) return;
@@ -161,14 +161,14 @@ static void put_aside(const trm_tf_event_settings *wanted, const char *module, c
   const int length = snprintf(path, sizeof path, "%s/%s", wanted->directory, module);
   bool written = false;
   if (length > 0 && (size_t)length < sizeof path - 64) {
-    (void)trm_make_folders(path, &error); /* what fails is seen when the file is written */
+    (void)trm_make_folders(path, &error); /* writing the file reports a failure */
     snprintf(path + length, sizeof path - (size_t)length, "/%s", name);
     written = trm_inspect_replace_file(path, NULL, 0, *data, *size, &error) == TRM_OK;
   }
   if (!written) {
     TRM_TF_WARN("Cannot write %s of %s into the report directory %s: %s", name, module,
                 wanted->directory, error.message);
-    return; /* the event holds it */
+    return; /* the event has the document itself */
   }
   char *copy = trm_tf_copy_text(path);
   if (!copy) return;
@@ -181,7 +181,7 @@ static const char *extension(int32_t form) {
   return form == TRM_REPORT_AS_TEXT ? "txt" : form == TRM_REPORT_AS_CBOR ? "cbor" : "json";
 }
 
-/* NULL if it is not there. */
+/* Makes a document; NULL after a failure, which is logged. */
 static char *describe(trm_executable *executable, const trm_program *program, trm_report_part part,
                       int32_t form, const char *what, const trm_tf_event_settings *wanted,
                       size_t *out_size) {
@@ -204,7 +204,7 @@ static trm_program *estimate(trm_executable *executable) {
   return NULL;
 }
 
-/* --dump_text_reports_to_stdio. */
+/* Prints a report, for --dump_text_reports_to_stdio. */
 static void print_report(trm_executable *executable, const trm_program *program,
                          trm_report_part part, const trm_tf_event_settings *wanted) {
   size_t size;
@@ -217,7 +217,7 @@ static void print_report(trm_executable *executable, const trm_program *program,
   trm_free(text);
 }
 
-/* What an event holds of a compilation; from trm_free. */
+/* The documents in the event of a compilation; free them with trm_free. */
 typedef struct documents {
   char *report, *map, *info, *graph;
   size_t report_size, map_size, info_size, graph_size;
@@ -353,7 +353,7 @@ static trm_status take(void *kernel, TF_OpKernelContext *context, trm_error *err
   const trm_status status = trm_tf_allocate_output(
       context, 0, TF_STRING, &count, 1, taken.count * sizeof(TF_TString), &tensor, error);
   if (status != TRM_OK) {
-    trm_tf_event_queue_put_back(&taken); /* for the next one who asks */
+    trm_tf_event_queue_put_back(&taken); /* for the next call */
     return status;
   }
   TF_TString *strings = TF_TensorData(tensor);

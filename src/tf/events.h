@@ -1,5 +1,5 @@
-/* Owns: events: what happened on the devices, as serialised IpuTraceEvents (trace.proto), from when
- * a configuration asks for them until the op IpuEventTrace takes them (docs/events.md). */
+/* Owns: events: serialised IpuTraceEvents (trace.proto) of what happens on the devices. A
+ * configuration asks for them, and the op IpuEventTrace returns them (docs/events.md). */
 #ifndef TREMULA_TF_EVENTS_H_
 #define TREMULA_TF_EVENTS_H_
 
@@ -8,42 +8,41 @@
 #include "tensorflow.h"
 #include "tremula/report.h"
 
-/* What is recorded; bits. */
+/* The kinds of recorded events, as bits. */
 typedef enum trm_tf_events {
-  TRM_TF_EVENTS_RUNS = 1, /* compilations and runs */
-  TRM_TF_EVENTS_TRANSFERS =
-      2,                    /* loading a program, and variables that go to a device or come back */
-  TRM_TF_EVENTS_REPORT = 4, /* a graph report of each compilation */
+  TRM_TF_EVENTS_RUNS = 1,       /* compilations and runs */
+  TRM_TF_EVENTS_TRANSFERS = 2,  /* loading a program, and transfers of variables */
+  TRM_TF_EVENTS_REPORT = 4,     /* a graph report of each compilation */
   TRM_TF_EVENTS_TENSOR_MAP = 8, /* a tensor map of each compilation */
   TRM_TF_EVENTS_GRAPH = 16,     /* the program as HLO text */
-  TRM_TF_EVENTS_EXECUTION = 32, /* an execution report of the first run, or of every so many */
+  TRM_TF_EVENTS_EXECUTION = 32, /* an execution report of the first run, or of every n-th */
   TRM_TF_EVENTS_PRINT = 64,     /* text reports of compilations and first runs on standard output */
 } trm_tf_events;
 
 extern atomic_uint trm_tf_events_wanted; /* trm_tf_events bits */
 
-/* Whether one of these is recorded: all that a program pays that asks for no events. */
+/* Whether one of these kinds is recorded. A program without events pays only for this call. */
 static inline bool trm_tf_events_want(unsigned bits) {
   return (atomic_load_explicit(&trm_tf_events_wanted, memory_order_relaxed) & bits) != 0;
 }
 
-/* An execution report, made when the first is asked for. */
+/* An execution report, made on demand. */
 typedef struct trm_tf_event_report {
   bool is_made;
   char *data;
   size_t size;
 } trm_tf_event_report;
 
-/* Each records one event, if such are recorded. `ordinal` is the TF device's, `module` the name of
- * the program (watch.h). */
+/* Each function records one event, if its kind is wanted. `ordinal` is the TF device's, `module`
+ * the name of the unit (watch.h). */
 void trm_tf_events_compile_begin(int ordinal, const char *module);
-/* With the reports that are asked for; `seconds` is how long it took. */
+/* Adds the reports that are wanted; `seconds` is the duration of the compilation. */
 void trm_tf_events_compile_end(int ordinal, const char *module, trm_executable *executable,
                                double seconds);
 void trm_tf_events_load_engine(int ordinal, const char *module);
-/* `json` says which tensors, as observe.c writes it. */
+/* `json` lists the tensors, as observe.c writes them. */
 void trm_tf_events_transfer(int ordinal, bool to_device, const char *json);
-/* Run number `run`, from 1 on, of a program, whose report `report` keeps. */
+/* Run number `run`, from 1 on, of a unit. `report` caches its execution report. */
 void trm_tf_events_execute(int ordinal, const char *module, trm_executable *executable,
                            uint64_t run, trm_tf_event_report *report);
 
@@ -55,23 +54,23 @@ typedef struct trm_tf_event {
   unsigned char data[];
 } trm_tf_event;
 
-/* All of them, the oldest first. */
+/* A list of events, the oldest first. */
 typedef struct trm_tf_event_list {
   trm_tf_event *first, **last;
-  size_t count, bytes; /* with what keeping them takes */
+  size_t count, bytes; /* bytes include the overhead of each event */
 } trm_tf_event_list;
 
-/* Of all events together; what comes when they are more is dropped. */
+/* The limit for all events together; further events are dropped. */
 enum { TRM_TF_MOST_EVENT_BYTES = 256 << 20 };
 
-/* An event for so many bytes, or NULL. */
+/* A new event with room for `size` bytes, or NULL. */
 trm_tf_event *trm_tf_event_create(size_t size);
-/* Takes it over; NULL is an event for which there was no memory. Returns whether it is dropped, as
- * the first one since somebody took events. */
+/* Takes over the event; NULL is an event for which there was no memory. Returns true if it is the
+ * first event to be dropped since events were last taken. */
 bool trm_tf_event_queue_add(trm_tf_event *added);
-/* Everything that waits, which does not wait any more. */
+/* Takes all events out of the queue. */
 trm_tf_event_list trm_tf_event_queue_take(void);
-/* Puts back what was taken and could not be handed over, before what has come since. */
+/* Puts taken events back in front of newer ones, after they could not be returned. */
 void trm_tf_event_queue_put_back(trm_tf_event_list *list);
 void trm_tf_event_list_free(trm_tf_event_list *list);
 
@@ -81,7 +80,7 @@ void trm_tf_event_list_free(trm_tf_event_list *list);
 typedef struct trm_tf_event_settings {
   uint32_t bits;              /* trm_tf_events */
   int32_t form;               /* trm_report_form of the reports */
-  uint32_t every;             /* of so many runs one has a report; 0: only the first */
+  uint32_t every;             /* every n-th run has a report; 0: only the first */
   uint64_t most_report_bytes; /* larger reports are dropped, with a line in the log */
   const char *directory;      /* reports are written below it, and events hold paths; "": none */
 } trm_tf_event_settings;

@@ -1,10 +1,10 @@
-/* Owns: the nodes that feed a unit and that take what it wrote: IpuStart, IpuReady, IpuPush,
- * IpuEnd, IpuFinish, IpuInfeedReset; IpuOutfeedDequeue, IpuOutfeedDelete.
+/* Owns: the ops of feeds: IpuStart, IpuReady, IpuPush, IpuEnd, IpuFinish, IpuInfeedReset;
+ * IpuOutfeedDequeue, IpuOutfeedDelete.
  *
- * IpuStart starts a run; a while loop on the CPU gets elements and pushes them; IpuFinish waits for
- * the results. IpuReady and IpuPush wait until the run wants another element, and say so: the loop
- * gets what the run is going to read and no more, because what follows in the dataset (an error, or
- * data that only the result of this run brings about) is not this run's affair. */
+ * IpuStart starts a run. A while loop on the CPU takes elements from the dataset and pushes them,
+ * and IpuFinish waits for the results. IpuReady and IpuPush wait until the run either wants another
+ * element or ends, and return which. So the loop takes only the elements that the run reads: a
+ * later element may be an error, or may depend on the result of this run. */
 #define _POSIX_C_SOURCE 200809L
 #include <string.h>
 
@@ -16,10 +16,10 @@
 
 /* ---- Starting ------------------------------------------------------------------------------- */
 
-/* The number of a run, for the nodes of its step. It is freed when the step is over, however that
- * ended: then nobody feeds the run any more. */
+/* Outputs the number of a run, for the nodes of its step. TensorFlow frees the tensor at the end of
+ * the step, also after a failure; nothing feeds the run after that. */
 static trm_status set_run(TF_OpKernelContext *context, int64_t id, trm_error *error) {
-  int64_t *data = trm_allocate_aligned(sizeof *data); /* else TensorFlow keeps a copy only */
+  int64_t *data = trm_allocate_aligned(sizeof *data); /* TensorFlow copies unaligned memory */
   CHECK_MEMORY(data, "the number of a run");
   *data = id;
   TF_Tensor *tensor = TF_NewTensor(TF_INT64, NULL, 0, data, sizeof id, trm_tf_run_leave, NULL);
@@ -28,7 +28,7 @@ static trm_status set_run(TF_OpKernelContext *context, int64_t id, trm_error *er
   return status;
 }
 
-/* The unit for the inputs, which it takes into *out_taken. */
+/* Finds the unit for the inputs; *out_taken gets those that it takes. */
 static trm_status prepare(trm_tf_site *site, TF_OpKernelContext *context,
                           const trm_tf_inputs *inputs, TF_Tensor ***out_taken,
                           trm_tf_unit **out_unit, trm_error *error) {
@@ -58,7 +58,7 @@ static trm_status start(void *kernel, TF_OpKernelContext *context, trm_error *er
 
 /* ---- Feeding -------------------------------------------------------------------------------- */
 
-/* A node of a step: its run, and its inputs, the first of which names the run. */
+/* A node of a step, its run, and its inputs; the first input is the number of the run. */
 typedef struct step {
   TF_OpKernelContext *context;
   trm_tf_run *run;
@@ -87,7 +87,7 @@ static trm_status set_more(const step *s, bool more, trm_error *error) {
 }
 
 static trm_status is_wanted(const step *s, trm_error *error) {
-  /* With made-up elements the dataset is left alone. */
+  /* With made-up elements nothing reads the dataset. */
   const bool is_made_up =
       trm_tf_settings_synthetic(NULL) & (TRM_SYNTHETIC_INFEED | TRM_TF_SYNTHETIC_NULL_FEED);
   return set_more(s, !is_made_up && trm_infeed_wanted(trm_tf_run_infeed(s->run)->queue), error);
@@ -226,7 +226,7 @@ static trm_status reset(void *kernel, TF_OpKernelContext *context, trm_error *er
          node->feed);
   }
   trm_tf_infeed *feed = trm_tf_infeed_find(node->feed);
-  if (feed == NULL) return TRM_OK; /* no unit has used it yet */
+  if (feed == NULL) return TRM_OK; /* no unit has used the feed yet */
   trm_infeed_reset(feed->queue);
   trm_tf_infeed_forget_replicas(feed);
   return TRM_OK;
@@ -244,8 +244,8 @@ typedef struct dequeue_node {
   bool keep_last;
   size_t num_elements;
   trm_tensor_info *elements;
-  void **last; /* with keep_last: the last element tuple; its items are NULL before the first */
-  uint64_t deletions; /* of the queue, when `last` was taken */
+  void **last; /* with keep_last: the last element tuple; its entries are NULL before the first */
+  uint64_t deletions; /* deletions of the queue at the time of `last` */
 } dequeue_node;
 
 static trm_status set_shape(trm_tensor_info *info, trm_dtype dtype, int64_t rank,
@@ -316,15 +316,15 @@ void trm_tf_dequeue_delete(void *kernel) {
   trm_free(d);
 }
 
-/* What was taken: `count` element tuples of so many replicas. */
+/* Elements taken from the queue: `count` tuples for each of the replicas. */
 typedef struct taken {
   size_t count;
   uint32_t replicas;
-  void **blocks; /* one for each element; NULL: there are none */
+  void **blocks; /* one block for each element; NULL: none */
 } taken;
 
-/* Sets output i to `count` arrays of the element, or to one without the leading dimension; several
- * replicas are a dimension too. */
+/* Sets output i to `count` arrays of the element, or to one array without the leading dimension.
+ * Several replicas add a dimension. */
 static trm_status set_output(TF_OpKernelContext *context, const dequeue_node *d, size_t i,
                              const void *data, size_t count, uint32_t replicas, trm_error *error) {
   const trm_tensor_info *info = &d->elements[i];
@@ -337,7 +337,7 @@ static trm_status set_output(TF_OpKernelContext *context, const dequeue_node *d,
                             info->bytes * count * replicas, error);
 }
 
-/* What stands for the results of units that are compiled and not run: one element of zeros. */
+/* Outputs one element of zeros, in place of results, if units are compiled but not run. */
 static trm_status give_zeros(TF_OpKernelContext *context, const dequeue_node *d, uint32_t replicas,
                              trm_error *error) {
   for (size_t i = 0; i < d->num_elements; ++i) {
@@ -350,7 +350,7 @@ static trm_status give_zeros(TF_OpKernelContext *context, const dequeue_node *d,
   return TRM_OK;
 }
 
-/* Keeps the newest element tuple. A queue has the same number of replicas always. */
+/* Keeps the newest element tuple. The number of replicas of a queue never changes. */
 static trm_status remember(dequeue_node *d, const taken *t, trm_error *error) {
   for (size_t i = 0; i < d->num_elements; ++i) {
     const size_t bytes = d->elements[i].bytes * t->replicas;
@@ -394,7 +394,7 @@ static void forget_last(dequeue_node *d) {
   d->deletions = deletions;
 }
 
-/* What there is: nothing as long as no unit has named the queue. */
+/* Outputs the elements in the queue, which does not exist until a unit has named it. */
 static trm_status dequeue(void *kernel, TF_OpKernelContext *context, trm_error *error) {
   dequeue_node *d = kernel;
   trm_outfeed *queue = NULL;
@@ -433,7 +433,7 @@ static trm_status delete_outfeed(void *kernel, TF_OpKernelContext *context, trm_
   const char *feed = kernel;
   if (trm_tf_feed_is_used(feed))
     FAIL(FAILED_PRECONDITION, "Cannot delete outfeed with id='%s' while in use", feed);
-  if (trm_tf_settings_only_compile()) return TRM_OK; /* no unit has run, as was wanted */
+  if (trm_tf_settings_only_compile()) return TRM_OK; /* in this mode no unit runs */
   return trm_tf_outfeed_delete(feed, error);
 }
 

@@ -23,16 +23,16 @@ typedef struct outfeed {
   trm_tensor_info *elements; /* of one replica */
 } outfeed;
 
-/* What Python has said of a feed before anybody used it. */
+/* A feed's declaration by Python, before its first use. */
 typedef struct declaration {
   char *id;
   size_t depth;
-  uint32_t replicas; /* that it is made for; 0: as many as there are */
+  uint32_t replicas; /* for how many replicas; 0: any number */
   bool keep_last;
-  bool started; /* an infeed: since it was last deleted */
+  bool started; /* whether an infeed has been started since it was last deleted */
 } declaration;
 
-/* What the lock guards. Feeds are few. */
+/* The lock guards the following lists. There are few feeds. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static VECTOR(trm_tf_infeed *) infeeds;
 static VECTOR(outfeed *) outfeeds;
@@ -47,7 +47,7 @@ static declaration *find_declaration(const char *id) {
   return NULL;
 }
 
-/* What is said of an id last holds; the defaults where there is no memory for it. */
+/* Declares a feed; the last declaration counts. Without memory for it the defaults apply. */
 static void declare(const char *id, size_t depth, bool keep_last, uint32_t replicas) {
   pthread_mutex_lock(&lock);
   declaration *d = find_declaration(id);
@@ -112,7 +112,7 @@ static trm_status copy_elements(const trm_tensor_info *elements, size_t count,
   return TRM_OK;
 }
 
-/* Those of all replicas together. */
+/* Adds the dimension of replicas to the elements. */
 static trm_status stack_elements(trm_tensor_info *elements, size_t count, uint32_t num_replicas,
                                  trm_error *error) {
   for (size_t i = 0; num_replicas > 1 && i < count; ++i) {
@@ -236,7 +236,7 @@ static trm_status create_queue(outfeed *feed, bool keep_last, trm_error *error) 
   return status;
 }
 
-/* What nobody is to get needs no room for more than one element. */
+/* An outfeed that nobody reads needs room for one element only. */
 static bool keeps_last(const char *id) {
   const declaration *declared = find_declaration(id);
   return (declared && declared->keep_last) ||

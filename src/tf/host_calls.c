@@ -1,4 +1,4 @@
-/* Owns: the calls of running programs to the host: Python's functions and host embeddings. */
+/* Owns: calls of running units to the host: Python functions and host embeddings. */
 #define _POSIX_C_SOURCE 200809L
 #include "host_calls.h"
 
@@ -18,19 +18,19 @@ static const char prefix[] = "host_table/";
 
 typedef struct table {
   char *name;
-  int shown; /* so many characters of the name are for messages */
+  int shown; /* the length of the part of the name that messages show */
   bool registered;
   TF_Tensor *tensor; /* NULL: not used since it was registered */
   int64_t rows, width;
   trm_dtype dtype;
-  pthread_rwlock_t lock; /* held for reading by lookups, for writing by everything else */
+  pthread_rwlock_t lock; /* held for reading by lookups, for writing by all other calls */
 } table;
 
-/* Tables are few, and stay known as long as the process. */
+/* There are few tables, and they live as long as the process. */
 static pthread_mutex_t tables_lock = PTHREAD_MUTEX_INITIALIZER;
 static VECTOR(table *) tables;
 
-/* A table that nobody has named before; NULL: no memory. */
+/* Makes a table; NULL: no memory. */
 static table *create_table(const char *name) {
   table *t = trm_allocate_zeroed(1, sizeof *t);
   if (t == NULL) return NULL;
@@ -45,7 +45,7 @@ static table *create_table(const char *name) {
   return t;
 }
 
-/* The table, which is made when it is first named; NULL: no memory. */
+/* The table with this name, made at its first use; NULL: no memory. */
 static table *find_table(const char *name) {
   table *found = NULL;
   pthread_mutex_lock(&tables_lock);
@@ -59,7 +59,7 @@ static table *find_table(const char *name) {
 
 void trm_tf_register_host_table(const char *name, int32_t registered) {
   table *t = find_table(name);
-  if (!t) return; /* the next run says that it is not registered */
+  if (!t) return; /* the next run reports that it is not registered */
   pthread_rwlock_wrlock(&t->lock);
   t->registered = registered;
   if (!registered && t->tensor) {
@@ -102,7 +102,7 @@ static void add_rows(table *t, rows r) {
     switch (t->dtype) {
       case TRM_F32: ADD(float); break;
       case TRM_F16: ADD(_Float16); break;
-      default: ADD(uint32_t); break; /* and s32: the same bits */
+      default: ADD(uint32_t); break; /* also s32, whose sums have the same bits */
     }
   }
 }
@@ -116,7 +116,7 @@ static void copy_rows(const table *t, const int32_t *indices, int64_t count, cha
 
 /* ---- Rows that are kept ---- */
 
-/* Rows that one program keeps of a table on a replica until it applies them. */
+/* Rows of a table that one unit accumulates on a replica until it applies them. */
 typedef struct sums {
   table *table;
   uint32_t replica;
@@ -161,7 +161,7 @@ static bool keep_rows(sums_list *all, table *t, uint32_t replica, rows r) {
   return true;
 }
 
-/* A run begins with no rows that are kept. */
+/* Drops all accumulated rows, at the start of a run. */
 static void clear_sums(sums_list *all) {
   for (size_t i = 0; i < all->count; ++i) all->items[i]->count = 0;
 }
@@ -179,7 +179,7 @@ static void free_sums(sums_list *all) {
 
 typedef struct one_call {
   trm_tf_host_calls *all;
-  const char *name; /* in the program */
+  const char *name; /* as the module calls it */
   size_t num_inputs, num_outputs;
   const trm_tensor_info *inputs, *outputs;
 } one_call;
@@ -187,7 +187,7 @@ typedef struct one_call {
 struct trm_tf_host_calls {
   VECTOR(one_call) calls;
   char *names;    /* of this run */
-  sums_list sums; /* what host embeddings keep in a run */
+  sums_list sums; /* rows that host embeddings accumulate in a run */
 };
 
 enum { ID_SIZE = 1024 };
@@ -197,7 +197,7 @@ static const char *names_of(const one_call *call) {
   return call->all->names ? call->all->names : "";
 }
 
-/* The arguments of a call while it is made. */
+/* The arguments of a call in progress. */
 typedef struct arguments {
   const void *const *in;
   void *const *out;
@@ -208,7 +208,7 @@ typedef struct arguments {
 
 typedef enum verb { LOOKUP, UPDATE, ACCUMULATE, APPLY, NUM_VERBS } verb;
 
-/* What a call does, and its table. */
+/* The verb of a call to a host embedding, and its table. */
 static verb verb_of(const char *id, const char **out_table) {
   static const char *const names[] = {"lookup/", "update/", "accumulate/", "apply/"};
   const char *rest = id + sizeof prefix - 1;
@@ -221,7 +221,7 @@ static verb verb_of(const char *id, const char **out_table) {
   return NUM_VERBS;
 }
 
-/* Whether the arrays of a call are what the table can serve. */
+/* Whether the arrays of a call fit the table. */
 static bool fits(const table *t, const one_call *call, bool gives) {
   if (call->num_inputs != (gives ? 1 : 2) || call->num_outputs != (gives ? 1 : 0)) return false;
   const trm_tensor_info *row = gives ? &call->outputs[0] : &call->inputs[0];
@@ -230,7 +230,7 @@ static bool fits(const table *t, const one_call *call, bool gives) {
          indices->dtype == TRM_S32 && indices->rank == 1 && indices->dims[0] == row->dims[0];
 }
 
-/* Adds the rows that have been kept. */
+/* Adds the accumulated rows to the table. */
 static trm_status apply(table *t, const one_call *call, uint32_t replica, trm_error *error) {
   sums *s = find_sums(&call->all->sums, t, replica);
   CHECK_MEMORY(s, "rows of a host embedding");
@@ -241,7 +241,7 @@ static trm_status apply(table *t, const one_call *call, uint32_t replica, trm_er
     FAIL(FAILED_PRECONDITION, "The host embedding '%.*s' got another width or type during a run.",
          t->shown, t->name);
   }
-  TRY(check_indices(t, kept.indices, kept.count, error)); /* again */
+  TRY(check_indices(t, kept.indices, kept.count, error)); /* the table may have changed since */
   add_rows(t, kept);
   return TRM_OK;
 }
@@ -254,7 +254,7 @@ static trm_status check_registered(const table *t, bool is_registered, trm_error
        t->shown, t->name);
 }
 
-/* Whether the program applies the rows of the table at the end, so that it accumulates until then.
+/* Whether the unit applies the rows of the table at the end, so that updates accumulate until then.
  */
 static bool applies_later(const one_call *call, const char *name) {
   char id[ID_SIZE];
@@ -262,7 +262,7 @@ static bool applies_later(const one_call *call, const char *name) {
   return trm_tf_feed_is_named(names_of(call), id);
 }
 
-/* With the table locked. */
+/* Call with the table locked. */
 static trm_status serve(table *t, verb v, const one_call *call, const arguments *a,
                         trm_error *error) {
   TRY(check_registered(t, t->registered && t->tensor, error));
@@ -367,7 +367,7 @@ static trm_status connect_calls(const trm_executable *executable, trm_engine *en
        ++i) {
     if (!VECTOR_PUSH(&calls->calls, call)) FAIL_NO_MEMORY("a host call");
   }
-  for (size_t i = 0; i < calls->calls.count; ++i) /* now that they stay where they are */
+  for (size_t i = 0; i < calls->calls.count; ++i) /* now that their addresses no longer change */
     TRY(trm_engine_set_host_call(engine, i, call_host, &calls->calls.items[i], error));
   return TRM_OK;
 }
@@ -435,8 +435,8 @@ static trm_status compute_register(void *kernel, TF_OpKernelContext *context, tr
   return TRM_OK;
 }
 
-/* Makes a copy of the variable's value that nobody else has, and keeps it. With the table locked.
- */
+/* Copies the variable's value to a buffer that only the table has, and keeps it. Call with the
+ * table locked. */
 static trm_status adopt(table *t, TF_OpKernelContext *context, const TF_Tensor *value,
                         trm_error *error) {
   const trm_dtype dtype = trm_tf_dtype(TF_TensorType(value));
@@ -470,8 +470,9 @@ static trm_status use_table(table *t, TF_OpKernelContext *context, TF_Tensor *va
   return adopt(t, context, value, error);
 }
 
-/* IpuHostTableUse: the variable's value -> the table that programs use, for the variable to have.
- * The same buffer, unless somebody else has written the variable since. */
+/* IpuHostTableUse: takes the variable's value and outputs the table that units use, which becomes
+ * the variable's value. It is the same buffer, unless something else has written the variable
+ * since. */
 static trm_status compute_use(void *kernel, TF_OpKernelContext *context, trm_error *error) {
   const table_node *node = kernel;
   table *t = find_table(node->name);

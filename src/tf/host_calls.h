@@ -1,19 +1,18 @@
-/* Owns: functions of the host that a program calls while it runs: Python runs them, but for lookups
- * and updates of host embeddings, which are served here from their tables: rows in the host's
- * memory, which running programs look up and add to.
- *
- * A table is a variable's buffer, made for this: nobody else had a share in it before it was given
- * to the variable, so that what a program adds is what the next read of the variable sees, and the
- * table is never copied to or from a program. Host calls with ids that begin with "host_table/" are
- * answered here, without Python:
+/* Owns: host calls: functions on the host that a running unit calls. Python runs most of them.
+ * Calls with ids that begin with "host_table/" are lookups and updates of host embeddings; this
+ * file answers them, without Python, from a table of rows in the host's memory:
  *   host_table/lookup/<table>      (indices s32[n]) -> rows [n, width]
- *   host_table/update/<table>      (rows [n, width], indices s32[n]): rows are added
- *   host_table/accumulate/<table>  the same, but a program that has an "apply" call for the table
- *                                  keeps the rows until then
- *   host_table/apply/<table>       (): rows that were kept are added
- * <table> is a name, "#" and what makes it unique in the process.
+ *   host_table/update/<table>      (rows [n, width], indices s32[n]): adds rows
+ *   host_table/accumulate/<table>  the same, but a unit with an "apply" call for the table
+ *   accumulates the rows until then
+ *   host_table/apply/<table>       (): adds the accumulated rows
+ * <table> is a name, "#" and a suffix that makes it unique in the process.
  *
- * Additions are rounded to the table's type one by one, in the order of the calls, and of the rows
+ * A table is the buffer of a variable. No other tensor shared the buffer when the variable got it,
+ * so the next read of the variable sees the rows that a unit adds, and the table is never copied to
+ * or from a unit.
+ *
+ * Additions are rounded to the table's type one by one, in the order of the calls and of the rows
  * in a call. */
 #ifndef TREMULA_TF_HOST_CALLS_H_
 #define TREMULA_TF_HOST_CALLS_H_
@@ -25,8 +24,8 @@ typedef struct trm_tf_host_calls trm_tf_host_calls;
 /* Connects all host calls of an executable with its engine; NULL in *out if it has none. */
 trm_status trm_tf_host_calls_create(const trm_executable *executable, trm_engine *engine,
                                     trm_tf_host_calls **out, trm_error *error);
-/* Says by which names the next run's calls go: a program calls its functions "0", "1", ... and
- * `names` has a line with the id of each (as trm_tf_feeds_bind). A run begins with this. */
+/* Sets the ids for the next run, before it begins. A module calls its host functions "0", "1", ...,
+ * and `names` has a line with the id of each (as trm_tf_feeds_bind). */
 void trm_tf_host_calls_name(trm_tf_host_calls *calls, const char *names);
 void trm_tf_host_calls_free(trm_tf_host_calls *calls);
 
@@ -36,7 +35,7 @@ typedef struct trm_tf_host_array {
   int32_t dtype; /* TF_DataType */
   int32_t rank;
   const int64_t *dims;
-  void *data; /* not to be written for inputs */
+  void *data; /* read-only for inputs */
   uint64_t bytes;
 } trm_tf_host_array;
 
@@ -46,7 +45,7 @@ typedef struct trm_tf_host_request {
   uint32_t replica;
   int32_t num_inputs, num_outputs;
   const trm_tf_host_array *inputs, *outputs;
-  void *reply; /* ours */
+  void *reply; /* belongs to C */
 } trm_tf_host_request;
 
 typedef void (*trm_tf_host_function)(const trm_tf_host_request *request);
@@ -54,7 +53,7 @@ typedef void (*trm_tf_host_function)(const trm_tf_host_request *request);
 TRM_TF_API void trm_tf_set_host_function(trm_tf_host_function function);
 TRM_TF_API void trm_tf_host_error(const trm_tf_host_request *request, int32_t code,
                                   const char *message);
-/* Programs may use the table from now on, or may not any more. */
+/* Allows or forbids units to use the table. */
 TRM_TF_API void trm_tf_register_host_table(const char *table, int32_t registered);
 
 #endif /* TREMULA_TF_HOST_CALLS_H_ */

@@ -1,4 +1,5 @@
-/* Owns: Ctrl-C while the plugin waits or runs: a handler of SIGINT before the process's own. */
+/* Owns: Ctrl-C while the plugin waits or runs, with a handler of SIGINT that runs before the
+ * process's own handler. */
 #define _GNU_SOURCE
 #include "interrupt.h"
 
@@ -12,35 +13,35 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int watchers;
 static bool is_installed;
-static struct sigaction before; /* written only while our handler is not installed */
+static struct sigaction before; /* written only while the plugin's handler is not installed */
 static atomic_uint count;
-static atomic_bool is_left_alone; /* interrupts are the process's own affair */
+static atomic_bool is_left_alone; /* the process handles interrupts itself */
 static bool is_watched_for_main;  /* under the lock */
 static atomic_bool is_ending;     /* between trm_tf_interrupt_runs and _resume */
 
-/* In one word, because the handler may run in any thread: what comes while the main thread lets go
- * is either held or handed on, never both nor neither. */
+/* The state is one word, because the handler may run in any thread: a signal that arrives while the
+ * main thread releases is either held or passed on, and never both or neither. */
 enum {
   FREE,
   HOLDS,   /* the main thread is in TensorFlow */
-  HAS_ONE, /* and a SIGINT came meanwhile */
+  HAS_ONE, /* and a SIGINT has arrived since */
 };
 static atomic_int held;
 
-/* What runs: as many as this many at once can be interrupted. */
+/* The limit of runs that can be interrupted at once. */
 enum { MAX_RUNS = 64 };
 static _Atomic(trm_engine *) running[MAX_RUNS]; /* changed under the lock, read without it */
-/* The main thread runs a single op. It ends by itself, and if it failed TensorFlow would make a
+/* Whether the main thread runs a single op. The op ends soon; if it failed, TensorFlow would make a
  * RuntimeError of the exception that Python's handler raises. */
 static atomic_bool is_own_op[MAX_RUNS];
-static atomic_uint cancelling; /* signal handlers that look at them */
+static atomic_uint cancelling; /* signal handlers that are reading `running` */
 static struct {
   uint64_t session;
   bool is_cancelled; /* by trm_tf_session_cancel */
 } run_of[MAX_RUNS];  /* under the lock */
 static _Thread_local uint64_t present_session;
 
-/* Also for signal handlers. */
+/* Safe in signal handlers. */
 static void cancel_running(bool own_ops_too) {
   atomic_fetch_add(&count, 1);
   atomic_fetch_add(&cancelling, 1);
@@ -53,7 +54,7 @@ static void cancel_running(bool own_ops_too) {
 
 static void on_interrupt(int number, siginfo_t *info, void *context) {
   atomic_fetch_add(&cancelling, 1);
-  int expected = HOLDS; /* noted before anything is cancelled: what begins looks at it */
+  int expected = HOLDS; /* set before anything is cancelled, because new runs check it */
   const bool is_held =
       atomic_compare_exchange_strong(&held, &expected, HAS_ONE) || expected == HAS_ONE;
   if (is_held || !atomic_load(&is_left_alone)) cancel_running(is_held);
@@ -89,7 +90,7 @@ void trm_tf_interrupt_watch(void) {
 void trm_tf_interrupt_unwatch(void) {
   pthread_mutex_lock(&lock);
   struct sigaction present;
-  /* Somebody may have set another handler meanwhile: it stays. */
+  /* Another handler may have been installed since; it stays. */
   if (--watchers == 0 && is_installed && sigaction(SIGINT, NULL, &present) == 0 &&
       is_ours(&present))
     sigaction(SIGINT, &before, NULL);
@@ -123,7 +124,7 @@ trm_status trm_tf_interrupt_watch_run(trm_engine *engine, uint64_t session, bool
     atomic_store(&running[place], engine);
   }
   pthread_mutex_unlock(&lock);
-  /* After the engine can be found: who interrupts says so first and then looks for engines. */
+  /* Check after the engine is listed: an interrupt first sets the state and then reads the list. */
   if (!trm_tf_interrupt_is_due()) return TRM_OK;
   trm_tf_interrupt_unwatch_run(engine);
   trm_engine_forget_cancel(engine);
@@ -140,9 +141,9 @@ void trm_tf_interrupt_unwatch_run(trm_engine *engine) {
     atomic_store(&running[place], NULL);
   }
   pthread_mutex_unlock(&lock);
-  /* A handler in another thread may have seen it still: the engine must not go before it. */
+  /* A handler in another thread may still use the engine, which must outlive that. */
   while (place < MAX_RUNS && atomic_load(&cancelling) > 0) sched_yield();
-  if (is_cancelled) trm_engine_forget_cancel(engine); /* it was for this run */
+  if (is_cancelled) trm_engine_forget_cancel(engine); /* the cancellation was for this run */
   trm_tf_interrupt_unwatch();
 }
 
@@ -151,7 +152,7 @@ unsigned trm_tf_interrupt_count(void) { return atomic_load(&count); }
 uint64_t trm_tf_interrupt_session(void) { return present_session; }
 
 void trm_tf_interrupt_forked(void) {
-  pthread_mutex_init(&lock, NULL); /* whoever held it is not here */
+  pthread_mutex_init(&lock, NULL); /* the thread that held it does not exist in the child */
   for (int i = 0; i < MAX_RUNS; ++i) atomic_store(&running[i], NULL);
   atomic_store(&cancelling, 0);
   atomic_store(&held, FREE);
@@ -183,7 +184,7 @@ void trm_tf_session_cancel(uint64_t session) {
 
 void trm_tf_interrupt_cancels(int32_t wanted) { atomic_store(&is_left_alone, wanted == 0); }
 
-/* Watches for the main thread, or no longer; a second call of the same kind does nothing. */
+/* Starts or ends the watch for the main thread; repeated calls do nothing. */
 static void watch_for_main(bool wanted) {
   pthread_mutex_lock(&lock);
   const bool changes = is_watched_for_main != wanted;
@@ -201,7 +202,7 @@ void trm_tf_interrupt_hold(void) {
 
 int32_t trm_tf_interrupt_release(void) {
   const bool has_one = atomic_exchange(&held, FREE) == HAS_ONE;
-  /* A handler in another thread must not cancel what begins after this. */
+  /* A handler in another thread must not cancel later runs. */
   while (atomic_load(&cancelling) > 0) sched_yield();
   watch_for_main(false);
   return has_one;

@@ -1,8 +1,8 @@
-/* Owns: call sites, and IpuLaunch: a compiled part of a graph, as one node.
+/* Owns: call sites, and the op IpuLaunch, a compiled part of a graph as one node.
  *
- * A list argument of a node is in host memory or in device memory as a whole, so there are two:
- * `host` for what comes from the CPU and `device` for variables, and neither is copied. The unit
- * takes them in this order and gives results, then new values of variables, in that order too. */
+ * A list argument of a node is as a whole in host memory or in device memory. So there are two, and
+ * neither is copied: `host` for values from the CPU and `device` for variables. The inputs of the
+ * unit are in this order. Its outputs are results, then new values of variables. */
 #define _POSIX_C_SOURCE 200809L
 #include "launch.h"
 
@@ -14,7 +14,7 @@
 #include "interrupt.h"
 #include "ops.h"
 
-/* More variants than this mean that something changes at every step; the oldest one goes. */
+/* With more variants, something changes at every step; the oldest variant is dropped. */
 enum { MAX_VARIANTS = 64 };
 
 typedef struct variant_input {
@@ -31,7 +31,7 @@ typedef struct variant {
   variant_input *inputs;
   void *module;
   size_t size;
-  /* The compiled module, which it holds, and what it was compiled for. */
+  /* The unit, which the variant holds, and its configuration. */
   trm_tf_unit *unit;
   int ordinal;
   uint64_t generation;
@@ -45,7 +45,7 @@ struct trm_tf_site {
   char *feeds;
   trm_tf_call call;
   pthread_mutex_t lock;
-  variant *variants; /* the one used last is first */
+  variant *variants; /* the most recently used is first */
 };
 
 /* ---- Call sites ----------------------------------------------------------------------------- */
@@ -114,7 +114,7 @@ static bool variant_fits(const variant *v, TF_Tensor *const *inputs) {
   return true;
 }
 
-/* The variant that fits, moved to the front; NULL if there is none. */
+/* Finds the variant that fits the inputs, and moves it to the front; NULL: none. */
 static variant *find(trm_tf_site *site, TF_Tensor *const *inputs) {
   for (variant **link = &site->variants; *link; link = &(*link)->next) {
     variant *v = *link;
@@ -141,7 +141,7 @@ static void trim(trm_tf_site *site) {
 
 static _Atomic(trm_tf_lower) python;
 
-/* What a reply function fills in. */
+/* The result of a reply function. */
 typedef struct reply {
   variant *variant;
   bool answered;
@@ -159,7 +159,7 @@ static trm_status describe_input(variant_input *input, const TF_Tensor *tensor, 
   return TRM_OK;
 }
 
-/* Lets Python lower the payload for these inputs, which `v` gets. */
+/* Asks Python to lower the payload for these inputs, and puts the module into `v`. */
 static trm_status ask_python(const trm_tf_site *site, TF_Tensor *const *inputs, int num_inputs,
                              variant *v, trm_error *error) {
   const trm_tf_lower callback = atomic_load(&python);
@@ -218,7 +218,7 @@ void trm_tf_reply_error(const trm_tf_request *request, int32_t code, const char 
 
 /* ---- Finding a unit ------------------------------------------------------------------------- */
 
-/* A new variant for the site's front: the module that the node carries, or what Python makes. */
+/* Adds a new variant at the front: of the node's own module, or of one that Python makes. */
 static trm_status add_variant(trm_tf_site *site, TF_Tensor *const *inputs, int num_inputs,
                               variant **out, trm_error *error) {
   variant *v = trm_allocate_zeroed(1, sizeof *v);
@@ -242,7 +242,8 @@ static trm_status add_variant(trm_tf_site *site, TF_Tensor *const *inputs, int n
   return TRM_OK;
 }
 
-/* Has the variant's unit, which the caller then uses, be that of the present configuration. */
+/* Makes sure that the variant's unit is one of the current configuration; the caller then uses it.
+ */
 static trm_status use_unit(variant *v, int ordinal, trm_error *error) {
   const uint64_t generation = trm_tf_settings_generation();
   const bool fits = v->unit && v->ordinal == ordinal && v->generation == generation;
@@ -255,8 +256,8 @@ static trm_status use_unit(variant *v, int ordinal, trm_error *error) {
   return TRM_OK;
 }
 
-/* A module that the node carries is its only variant and fits whatever comes: trm_tf_unit_check
- * says better than we could what is wrong with an input. */
+/* A node with a module has one variant, for any inputs: trm_tf_unit_check gives better messages
+ * about wrong inputs. */
 trm_status trm_tf_site_find(trm_tf_site *site, TF_Tensor *const *inputs, int num_inputs,
                             int ordinal, trm_tf_unit **out_unit, bool *out_taken,
                             trm_error *error) {
@@ -313,7 +314,7 @@ static trm_status run_locked(trm_tf_unit *p, const trm_tf_call *call, TF_Tensor 
   return status;
 }
 
-/* Allocates the outputs, runs, and lets TensorFlow have them. */
+/* Allocates the outputs, runs the unit, and gives them to TensorFlow. */
 static trm_status run(trm_tf_unit *p, const trm_tf_call *call, TF_Tensor *const *taken,
                       TF_OpKernelContext *context, trm_error *error) {
   const size_t count = trm_tf_unit_num_outputs(p);
@@ -375,7 +376,7 @@ static trm_status read_feeds(TF_OpKernelConstruction *construction, char **out, 
                                               storage, size, call);
     TRY_OR_GOTO(trm_tf_end_call(call, error), done);
   }
-  trm_text_append(&lines, "", 0); /* also where there is no feed */
+  trm_text_append(&lines, "", 0); /* "" if there is no feed */
   for (size_t i = 0; i < count; ++i) {
     trm_text_append(&lines, values[i], lengths[i]);
     trm_text_append(&lines, "\n", 1);

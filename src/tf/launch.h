@@ -1,9 +1,8 @@
-/* Owns: call sites, and running their units inside a kernel.
+/* Owns: call sites, and running their units in a kernel.
  *
- * A call site is one node of a graph that runs a unit, and the units it has needed so far.
- * Either the node carries a module, or it carries something that Python lowers when the shapes are
- * known (a graph, or an op's NodeDef): then there is one variant for each set of shapes and of
- * values that had to be constant. */
+ * A call site is one node of a graph that runs units. The node has either a module, or a payload
+ * that Python lowers when the shapes are known (a graph, or an op's NodeDef). A payload has one
+ * variant for each set of shapes and constant values. */
 #ifndef TREMULA_TF_LAUNCH_H_
 #define TREMULA_TF_LAUNCH_H_
 
@@ -11,29 +10,30 @@
 
 typedef enum trm_tf_call_kind {
   TRM_TF_CALL_MODULE = 'm', /* payload: a serialised HloModuleProto */
-  TRM_TF_CALL_GRAPH = 'g',  /* payload: what lowering.py wrote */
+  TRM_TF_CALL_GRAPH = 'g',  /* payload: written by lowering.py */
   TRM_TF_CALL_NODE = 'n',   /* payload: a serialised NodeDef */
 } trm_tf_call_kind;
 
 typedef struct trm_tf_site trm_tf_site;
 
-/* Copies payload, name and feeds (trm_tf_call; NULL: none). It is of the session for which the
- * thread calls TensorFlow (trm_tf_session_enter). */
+/* Makes a call site with copies of payload, name and feeds (trm_tf_call; NULL: none). It belongs to
+ * the session for which the thread calls TensorFlow (trm_tf_session_enter). */
 trm_status trm_tf_site_create(trm_tf_call_kind kind, const void *payload, size_t size,
                               TF_StringView name, const char *feeds, trm_tf_site **out,
                               trm_error *error);
-/* What its units are to know of it, as long as it lives. */
+/* The description of the call site for its units; lives as long as the site. */
 const trm_tf_call *trm_tf_site_call(const trm_tf_site *site);
 void trm_tf_site_free(trm_tf_site *site);
 
-/* The unit for these inputs on a TF device, which the caller uses (trm_tf_unit_done), and
- * which of them it takes: out_taken, which has room for num_inputs, is false where the value has
- * become part of the unit. */
+/* Finds the unit for these inputs on a TF device. The caller uses it and ends that with
+ * trm_tf_unit_done. out_taken has room for num_inputs; it is false for inputs whose values have
+ * become constants of the unit. */
 trm_status trm_tf_site_find(trm_tf_site *site, TF_Tensor *const *inputs, int num_inputs,
                             int ordinal, trm_tf_unit **out_unit, bool *out_taken, trm_error *error);
 
-/* Chooses the unit for a kernel's inputs, which the caller uses (trm_tf_unit_done; NULL after
- * a failure), and leaves in `taken`, which has room for as many, the tensors that it takes. */
+/* Chooses the unit for a kernel's inputs (NULL after a failure). The caller uses it and ends that
+ * with trm_tf_unit_done. `taken` has room for all inputs and gets the tensors that the unit takes.
+ */
 trm_status trm_tf_launch_prepare(trm_tf_site *site, TF_OpKernelContext *context,
                                  const trm_tf_inputs *inputs, TF_Tensor **taken,
                                  trm_tf_unit **out_unit, trm_error *error);
@@ -51,7 +51,8 @@ typedef struct trm_tf_input {
   uint64_t bytes;
 } trm_tf_input;
 
-/* What C asks of Python. Python answers with one of the two reply functions before it returns. */
+/* A request of C to Python. Python answers with one of the two reply functions before it returns.
+ */
 typedef struct trm_tf_request {
   int32_t kind; /* trm_tf_call_kind */
   int32_t num_inputs;
@@ -59,13 +60,14 @@ typedef struct trm_tf_request {
   uint64_t payload_size;
   const char *name; /* of the node */
   const trm_tf_input *inputs;
-  void *reply; /* ours */
+  void *reply; /* belongs to C */
 } trm_tf_request;
 
 typedef void (*trm_tf_lower)(const trm_tf_request *request);
 
 TRM_TF_API void trm_tf_set_lower(trm_tf_lower lower);
-/* The module, and for each input whether its value is part of the module (constant[i] != 0). */
+/* The answer: a module, and for each input whether its value is a constant in the module
+ * (constant[i] != 0). */
 TRM_TF_API void trm_tf_reply_module(const trm_tf_request *request, const void *module,
                                     uint64_t size, const uint8_t *constant);
 TRM_TF_API void trm_tf_reply_error(const trm_tf_request *request, int32_t code,

@@ -1,5 +1,4 @@
-/* Owns: lines on standard error in TensorFlow's log format; TensorFlow's own lines about our
- * device. */
+/* Owns: log lines in TensorFlow's format, and filtering TensorFlow's own lines about the device. */
 #define _GNU_SOURCE
 #include "log.h"
 
@@ -49,10 +48,10 @@ void trm_tf_log(const char *place, const char *text) { trm_tf_log_at(place, "%s"
 
 /* ---- Detail ---- */
 
-/* Read once: TensorFlow does the same. */
+/* The environment is read once, as TensorFlow does. */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static char *modules; /* TF_CPP_VMODULE: PATTERN=LEVEL,... */
-static int general;   /* the level of what it does not name */
+static int general;   /* the level of all other modules */
 
 static void read_environment(void) {
   const char *level = getenv("TF_CPP_MAX_VLOG_LEVEL");
@@ -121,7 +120,7 @@ typedef struct sink_list {
   log_sink **begin, **end, **room;
 } sink_list;
 
-static sink_send *write_entry; /* of the sink that we stand for */
+static sink_send *write_entry; /* the entry point of the replaced sink */
 
 static bool is_noise(const log_entry *entry) {
   static const char *const files[] = {"pluggable_device_factory.cc",
@@ -145,17 +144,17 @@ void trm_tf_log_quieten(const char *version) {
   if (version == NULL || strncmp(version, "2.15.", 5) != 0 || trm_tf_log_is_verbose(1, "quiet"))
     return;
   void (*add)(log_sink *), (*drop)(log_sink *);
-  sink_list *(*get)(sink_list *); /* what is returned in memory has its place as first argument */
+  sink_list *(*get)(sink_list *); /* a result in memory has its address as first argument */
   *(void **)&add = dlsym(RTLD_DEFAULT, "_ZN3tsl12TFAddLogSinkEPNS_9TFLogSinkE");
   *(void **)&drop = dlsym(RTLD_DEFAULT, "_ZN3tsl15TFRemoveLogSinkEPNS_9TFLogSinkE");
   *(void **)&get = dlsym(RTLD_DEFAULT, "_ZN3tsl13TFGetLogSinksEv");
   *(void **)&write_entry = dlsym(RTLD_DEFAULT, "_ZN3tsl16TFDefaultLogSink4SendERKNS_10TFLogEntryE");
   if (add == NULL || drop == NULL || get == NULL || write_entry == NULL) return;
-  sink_list sinks = {0}; /* its few bytes are C++'s to free: they stay, once in a process */
+  sink_list sinks = {0}; /* its few bytes belong to C++ and are leaked once in a process */
   get(&sinks);
   for (log_sink **sink = sinks.begin; sink < sinks.end; ++sink) {
     if ((*sink)->methods->send != write_entry) continue;
-    add(&ours); /* first: without a sink TensorFlow adds one */
+    add(&ours); /* first, because TensorFlow adds a sink if there is none */
     drop(*sink);
     return;
   }

@@ -1,7 +1,7 @@
-/* Owns: lines on standard error in TensorFlow's log format, and which of TensorFlow's own lines
- * about our device are kept back.
+/* Owns: log lines on standard error in TensorFlow's format, and the choice of TensorFlow's own
+ * lines about the device that are suppressed.
  *
- * A line names its place in this code. Two lines that users of the original know by heart keep the
+ * A line names its place in this code. Two lines that users of the original know by heart have the
  * place that they had there. */
 #ifndef TREMULA_TF_LOG_H_
 #define TREMULA_TF_LOG_H_
@@ -12,9 +12,9 @@
 
 #define TRM_TF_INFO(...) trm_tf_log_line('I', __FILE__, __LINE__, __VA_ARGS__)
 #define TRM_TF_WARN(...) trm_tf_log_line('W', __FILE__, __LINE__, __VA_ARGS__)
-/* A line at a level of detail, 1 and more, that the environment asks for: TF_CPP_VMODULE, as in
- * "poplar_compiler=1,poplar_*=2", or TF_CPP_MAX_VLOG_LEVEL. `module` is a name of the original's.
- */
+/* Logs a line at a level of detail, from 1 on, if the environment asks for it: TF_CPP_VMODULE, as
+ * in "poplar_compiler=1,poplar_*=2", or TF_CPP_MAX_VLOG_LEVEL. `module` is a name from the
+ * original. */
 #define TRM_TF_DETAIL(level, module, ...)                                   \
   do {                                                                      \
     if (trm_tf_log_is_verbose((level), (module))) TRM_TF_INFO(__VA_ARGS__); \
@@ -22,7 +22,7 @@
 
 __attribute__((format(printf, 4, 5))) void trm_tf_log_line(char severity, const char *file,
                                                            int line, const char *format, ...);
-/* A line from the file and line `place`: the original's, or Python's. */
+/* Logs a line with the file and line `place`, from the original or from Python. */
 __attribute__((format(printf, 2, 3))) void trm_tf_log_at(const char *place, const char *format,
                                                          ...);
 /* The lines that keep the original's place. */
@@ -31,7 +31,7 @@ __attribute__((format(printf, 2, 3))) void trm_tf_log_at(const char *place, cons
 
 bool trm_tf_log_is_verbose(int level, const char *module);
 
-/* Drops the lines that TensorFlow 2.15 logs of our device in every session. `version` is
+/* Suppresses the lines that TensorFlow 2.15 logs about the device in every session. `version` is
  * TensorFlow's or NULL. */
 void trm_tf_log_quieten(const char *version);
 

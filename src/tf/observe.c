@@ -1,4 +1,4 @@
-/* Owns: what is told of runs. */
+/* Owns: observing runs. */
 #define _GNU_SOURCE
 #include "observe.h"
 
@@ -27,7 +27,7 @@ typedef struct turn {
   uint64_t unit; /* 0: none */
   uint64_t num_runs;
   char name[NAME_SIZE];
-  unsigned switches; /* one after the other, between programs that have run before */
+  unsigned switches; /* consecutive switches between units that have run before */
   bool told;
   double free_since; /* when the device's last run ended, in seconds; 0: never */
 } turn;
@@ -35,7 +35,7 @@ typedef struct turn {
 static pthread_mutex_t turns_lock = PTHREAD_MUTEX_INITIALIZER;
 static turn turns[TRM_TF_MAX_DEVICES];
 
-/* NULL for an ordinal that no configuration can have. */
+/* The turn of a device; NULL for an ordinal that no configuration can have. */
 static turn *turn_of(int ordinal) {
   return ordinal >= 0 && ordinal < TRM_TF_MAX_DEVICES ? &turns[ordinal] : NULL;
 }
@@ -49,8 +49,8 @@ static void tell_of_turns(int ordinal, const char *one, const char *other) {
       ordinal, one, other);
 }
 
-/* Whether the device ran another program before. Once it has changed back and forth for a while, a
- * line on standard error says so. */
+/* Whether the device ran another unit before. After several changes back and forth a line on
+ * standard error reports them. */
 static bool note_turn(turn *t, const trm_tf_observation *run) {
   const uint64_t num_runs = run->parts->num_runs;
   const bool is_switch = t->unit && t->unit != run->unit;
@@ -60,7 +60,7 @@ static bool note_turn(turn *t, const trm_tf_observation *run) {
       tell_of_turns(run->ordinal, t->name, run->node);
     }
   } else if (t->unit == run->unit && t->switches > 0) {
-    --t->switches; /* several steps in a row are what it should be */
+    --t->switches; /* several steps in a row on one unit are fine */
   }
   t->unit = run->unit;
   t->num_runs = num_runs;
@@ -74,7 +74,7 @@ static atomic_int logs_cycles;
 
 void trm_tf_log_cycles(int32_t wanted) { atomic_store(&logs_cycles, wanted); }
 
-/* Logs "Cycle count: N" if that is wanted. N is that of the whole run: all tiles wait for each
+/* Logs "Cycle count: N" if that is wanted. N covers the whole run, because all tiles wait for each
  * other at every step. */
 static void log_cycles(trm_tf_parts *parts) {
   if (!atomic_load(&logs_cycles)) return;
@@ -98,21 +98,21 @@ static void log_cycles(trm_tf_parts *parts) {
 
 enum { NONE = -1 };
 
-/* A variable on a device. `output` is NONE as long as no program has given it a new value. */
+/* A variable on a device. `output` is NONE until a unit gives it a new value. */
 typedef struct resident {
   const void *block;
-  uint64_t generation; /* of its contents: another one is something else */
+  uint64_t generation; /* of its contents, which change when the number does */
   size_t bytes;
-  int64_t input, output; /* numbers of the program's */
+  int64_t input, output; /* numbers of the unit's input and output */
 } resident;
 
 typedef struct device {
-  uint64_t unit;   /* what it has loaded; 0: nothing */
+  uint64_t unit;   /* the loaded unit; 0: none */
   void *residents; /* a tree of them, by block */
   size_t count;
 } device;
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the devices */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the devices */
 static device devices[TRM_TF_MAX_DEVICES];
 
 /* {"tensors": [{"name": ..., "size": ...}, ...], "total_size": ...} */
@@ -121,14 +121,14 @@ typedef struct document {
   size_t count, total;
 } document;
 
-/* A tensor is known by its number among the program's inputs or outputs, and a leaf's: 0. */
+/* Adds a tensor, named by its number among the unit's inputs or outputs, and a leaf's number: 0. */
 static void document_add(document *d, const char *prefix, int64_t number, size_t bytes) {
   trm_text_format(&d->text, "%s{\"name\":\"%s%lld.0\",\"size\":%zu}",
                   d->count++ ? "," : "{\"tensors\":[", prefix, (long long)number, bytes);
   d->total += bytes;
 }
 
-/* Records the event, if it is about anything. */
+/* Records the event, if it has any tensor. */
 static void document_close(document *d, int ordinal, bool to_device) {
   trm_text_format(&d->text, "],\"total_size\":%zu}", d->total);
   if (d->count && !d->text.failed) trm_tf_events_transfer(ordinal, to_device, d->text.data);
@@ -141,14 +141,14 @@ static int by_block(const void *a, const void *b) {
   return (l > r) - (l < r);
 }
 
-/* NULL if the block holds no variable, or not any more what it held. */
+/* The variable in a block; NULL if there is none, or if its contents have changed. */
 static resident *find(const device *dev, const void *block) {
   const resident wanted = {.block = block};
   resident *const *found = tfind(&wanted, &dev->residents, by_block);
   return found && (*found)->generation == trm_tf_pool_generation(block) ? *found : NULL;
 }
 
-/* A resident for the block, new or another one's. NULL when memory has run out. */
+/* A resident for the block, new or reused. NULL: out of memory. */
 static resident *enter(device *dev, const void *block, size_t bytes) {
   const resident wanted = {.block = block,
                            .generation = trm_tf_pool_generation(block),
@@ -193,7 +193,7 @@ static int by_output(const void *a, const void *b) {
   return (l > r) - (l < r);
 }
 
-/* Everything that programs have changed goes to the host, and nothing stays. */
+/* Moves all changed variables to the host, and leaves none on the device. */
 static void bring_back(device *dev, int ordinal) {
   collection c = {trm_allocate_zeroed(dev->count, sizeof *c.items), 0};
   document d = {0};
@@ -207,13 +207,13 @@ static void bring_back(device *dev, int ordinal) {
   trm_free(c.items);
 }
 
-/* The first of the inputs that are variables. */
+/* The index of the first input that is a variable. */
 static size_t first_variable(const trm_tf_observation *run) {
   const size_t count = trm_executable_num_inputs(run->parts->executable);
   return run->num_variables < count ? count - run->num_variables : 0;
 }
 
-/* Whether a variable is not on the device, or not where this program has it. */
+/* Whether a variable is not on the device, or not in the place where this unit has it. */
 static bool wants_sending(const device *dev, const trm_tf_observation *run, size_t count) {
   for (size_t i = first_variable(run); i < count; ++i) {
     const resident *r = find(dev, run->parts->inputs[i]);
@@ -234,7 +234,7 @@ static void send(device *dev, const trm_tf_observation *run, size_t count) {
   document_close(&d, run->ordinal, true);
 }
 
-/* NULL where nothing is told of the run's transfers. */
+/* The device of a run; NULL if transfers are not recorded. */
 static device *device_of(const trm_tf_observation *run) {
   if (!run->moves_inputs || !trm_tf_events_want(TRM_TF_EVENTS_TRANSFERS)) return NULL;
   return run->ordinal >= 0 && run->ordinal < TRM_TF_MAX_DEVICES ? &devices[run->ordinal] : NULL;
@@ -263,7 +263,7 @@ static void transfer_after(const trm_tf_observation *run) {
   for (size_t i = 0; i < count; ++i) {
     const int64_t input = trm_executable_output_alias(executable, i);
     if (input < 0 || (size_t)input < first) continue;
-    forget(dev, run->parts->inputs[input]); /* the old value is no variable's any more */
+    forget(dev, run->parts->inputs[input]); /* the old value no longer belongs to a variable */
     resident *r = enter(dev, run->outputs[i], trm_executable_output(executable, i)->bytes);
     if (!r) break;
     r->input = input;
@@ -286,7 +286,7 @@ void trm_tf_observe_read(const void *block) {
 
 static double seconds(void) { return trm_now_ms() / 1e3; }
 
-/* How long runs have waited for the infeed so far, where a profile asks for that. */
+/* The time that runs have waited for the infeed so far, if a profile needs it. */
 static double infeed_wait(const trm_tf_parts *parts) {
   return parts->report && parts->infeed ? trm_infeed_waited(parts->infeed->queue) : 0;
 }
@@ -301,7 +301,7 @@ void trm_tf_observe_begin(trm_tf_observation *run) {
     if (!parts->is_trivial) run->is_switch = note_turn(t, run);
     pthread_mutex_unlock(&turns_lock);
   }
-  if (parts->is_trivial) { /* the host computes it */
+  if (parts->is_trivial) { /* the host alone computes it */
     const size_t count = trm_executable_num_inputs(parts->executable);
     for (size_t i = first_variable(run); i < count; ++i) trm_tf_observe_read(parts->inputs[i]);
   } else {

@@ -1,15 +1,15 @@
-/* Owns: the ops that the plugin adds to TensorFlow, kernels for TensorFlow's own ops, and the
- * kernels that only refuse.
+/* Owns: the ops that the plugin adds to TensorFlow, kernels for TensorFlow's own ops, and kernels
+ * that only report an error.
  *
- * Shapes: the C API cannot read a list of shapes, so inference says "unknown" and Python, which
- * knows better, sets them on the tensors. */
+ * The C API cannot read a list of shapes, so shape inference says "unknown", and Python sets the
+ * shapes of the tensors. */
 #include "ops.h"
 
 #include <stdio.h>
 
 #include "launch.h"
 
-/* The functions that TensorFlow calls, for kernels of this file. */
+/* Defines the functions that TensorFlow calls for kernels of this file. */
 #define STATIC_CREATE(name, function)                        \
   static void *name(TF_OpKernelConstruction *construction) { \
     return trm_tf_create_kernel(function, construction);     \
@@ -47,7 +47,7 @@ static void delete_refusal(void *kernel) {
   trm_free(why);
 }
 
-/* A kernel that is its node's name. */
+/* The state of a kernel is its node's name. */
 static trm_status copy_name(TF_OpKernelConstruction *construction, void **out_kernel,
                             trm_error *error) {
   const TF_StringView name = TF_OpKernelConstruction_GetName(construction);
@@ -56,7 +56,7 @@ static trm_status copy_name(TF_OpKernelConstruction *construction, void **out_ke
   return TRM_OK;
 }
 
-/* XlaCustomCallV2 is what the IPU's own operations are built of; a CPU has no such operation. */
+/* The IPU's own operations are made of XlaCustomCallV2, which no CPU has. */
 static trm_status refuse_call_outside(void *kernel, TF_OpKernelContext *context, trm_error *error) {
   (void)context;
   FAIL(FAILED_PRECONDITION,
@@ -67,8 +67,8 @@ static trm_status refuse_call_outside(void *kernel, TF_OpKernelContext *context,
        (const char *)kernel);
 }
 
-/* Ops on variables: the graph optimiser has put others in their place (clusters_variables.py),
- * unless it is off or there is no graph. */
+/* The graph optimiser replaces ops on variables (clusters_variables.py), unless it is off or there
+ * is no graph. */
 static trm_status refuse_on_variables(void *kernel, TF_OpKernelContext *context, trm_error *error) {
   (void)context;
   FAIL(UNIMPLEMENTED,
@@ -136,7 +136,7 @@ typedef struct op_spec {
 
 #define LAUNCH_ATTRIBUTES                                                                  \
   "Thost: list(type) >= 0", "Tdevice: list(type) >= 0", "module: string", "graph: string", \
-      "feeds: list(string) = []", "variables: int = 0" /* of `device`, the last so many */
+      "feeds: list(string) = []", "variables: int = 0" /* the last inputs of `device` */
 #define RESULT_ATTRIBUTES "Tresults: list(type) >= 0", "Tupdates: list(type) >= 0"
 
 static const op_spec OPS[] = {
@@ -182,15 +182,15 @@ static const op_spec OPS[] = {
      .host_memory = {"run", "fed", "results"},
      .compute = trm_tf_finish_compute},
     {.name = "IpuInfeedReset",
-     /* remove: it must have been started; refusal, empty: why it cannot be started, because of its
-      * elements' types or sizes, or nothing */
+     /* remove: the infeed must have been started; refusal, empty: the reason why it cannot be
+      * started (types or sizes of its elements), or "" */
      .attributes = {"feed: string", "remove: bool", "refusal: string", "empty: string"},
      .device = "CPU",
      .create = trm_tf_reset_create,
      .compute = trm_tf_reset_compute,
      .delete = trm_tf_reset_delete},
-    {.name = "IpuEffect", /* as XlaCustomCallV2, but TensorFlow must not take it away; it becomes
-                           * part of a program (clusters_launch.py, staging.py) */
+    {.name = "IpuEffect", /* like XlaCustomCallV2, but TensorFlow must not remove it; it becomes
+                             part of a unit (clusters_launch.py, staging.py) */
      .attributes = {"call_target_name: string", "backend_config: string", "T: list(type) >= 0",
                     "result_dtypes: list(type) >= 0 = []", "result_shapes: list(shape) = []"},
      .inputs = {"operands: T"},

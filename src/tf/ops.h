@@ -1,9 +1,8 @@
-/* Owns: what the plugin registers with TensorFlow: ops, kernels, and the graph optimiser.
+/* Owns: the ops, kernels and the graph optimiser that the plugin registers with TensorFlow.
  *
- * TensorFlow calls the optimiser for each graph that has nodes on the device, when they have been
- * placed: ops that are placed on the device without `compile` are put together into programs before
- * they run. Python does the work (runtime/clusters.py), because programs of unknown shapes are
- * lowered by Python anyway; where it has not been loaded, graphs stay as they are. */
+ * TensorFlow calls the optimiser after placement, for each graph with nodes on the device. It joins
+ * ops without `compile` into parts that are compiled. Python does this work (runtime/clusters.py),
+ * because it also lowers graphs of unknown shapes. Without Python graphs stay as they are. */
 #ifndef TREMULA_TF_OPS_H_
 #define TREMULA_TF_OPS_H_
 
@@ -47,35 +46,35 @@ trm_status trm_tf_variables_register(trm_error *error);
 
 /* ---- For Python ---- */
 
-/* Registers a kernel of the device for `op`. `kernel_def` is a serialised KernelDef, which
- * TensorFlow takes as a string that ends with a NUL, so it must hold no zero byte. That of an
- * update of a variable only says that it cannot be run by itself. Returns a status code. */
+/* Registers a kernel of the device for `op`. `kernel_def` is a serialised KernelDef; TensorFlow
+ * reads it up to the first NUL, so it must have no zero byte. The kernel of an update of a variable
+ * only reports that it cannot run by itself. Returns a status code. */
 TRM_TF_API int32_t trm_tf_register_kernel(const char *op, const char *kernel_def,
                                           int32_t on_variables, char *message,
                                           uint64_t message_size);
 
-/* What the optimiser asks of Python. Python answers with trm_tf_reply_graph before it returns, or
- * not at all if the graph is to stay as it is. */
+/* A request of the optimiser to Python. Python answers with trm_tf_reply_graph before it returns,
+ * or not at all if the graph does not change. */
 typedef struct trm_tf_optimize_request {
   const void *graph; /* a serialised GraphDef */
   uint64_t graph_size;
   /* Names of nodes that must stay, and of those among them that are fetched; the others may be fed.
-   * Each is followed by a newline, which no name holds. */
+   * A newline follows each name. */
   const char *preserved;
   uint64_t preserved_size;
   const char *fetched;
   uint64_t fetched_size;
-  void *reply; /* ours */
+  void *reply; /* belongs to C */
 } trm_tf_optimize_request;
 
 typedef void (*trm_tf_optimize)(const trm_tf_optimize_request *request);
 
 TRM_TF_API void trm_tf_set_optimize(trm_tf_optimize optimize);
-/* The new graph, which is copied. */
+/* Answers with a new graph, which is copied. */
 TRM_TF_API void trm_tf_reply_graph(const trm_tf_optimize_request *request, const void *graph,
                                    uint64_t size);
 
-/* Looked up by TensorFlow when the plugin is loaded. */
+/* TensorFlow looks it up when it loads the plugin. */
 TRM_TF_API void TF_InitKernel(void);
 
 #endif /* TREMULA_TF_OPS_H_ */

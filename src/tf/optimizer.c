@@ -13,7 +13,8 @@ void trm_tf_set_optimize(trm_tf_optimize callback) { atomic_store(&python, callb
 
 /* ---- Names of nodes ---- */
 
-/* These two are in a library of TensorFlow's that a process need not have, so we do not link it. */
+/* These functions are in a library of TensorFlow that a process need not have, so the plugin does
+ * not link it. */
 typedef void (*names_size)(const TF_GrapplerItem *, int *, size_t *, TF_Status *);
 typedef void (*names_get)(const TF_GrapplerItem *, char **, size_t *, int, void *, size_t,
                           TF_Status *);
@@ -24,7 +25,7 @@ static void *find_function(const char *name) {
   void *library = dlopen("libtensorflow_cc.so.2", RTLD_LAZY | RTLD_NOLOAD);
   if (!library) return NULL;
   found = dlsym(library, name);
-  dlclose(library); /* it stays: we were not the first to load it */
+  dlclose(library); /* it stays loaded, because TensorFlow loaded it before */
   return found;
 }
 
@@ -50,7 +51,7 @@ static trm_status read_names(const TF_GrapplerItem *item, names_size get_size, n
   return trm_tf_end_call(call, error);
 }
 
-/* Appends the names that a pair of TensorFlow's functions gives, as a request has them. */
+/* Appends the names that a pair of TensorFlow's functions returns, in the form of a request. */
 static trm_status names_of(const TF_GrapplerItem *item, const char *size_function,
                            const char *list_function, trm_text *out, trm_error *error) {
   void *symbols[] = {find_function(size_function), find_function(list_function)};
@@ -58,13 +59,13 @@ static trm_status names_of(const TF_GrapplerItem *item, const char *size_functio
   names_get get;
   if (symbols[0] == NULL || symbols[1] == NULL)
     FAIL(UNIMPLEMENTED, "TensorFlow does not say which nodes must stay.");
-  /* A pointer to data is not one to a function in C, but has its bits. */
+  /* C has no conversion of data pointers to function pointers, but both have the same bits. */
   memcpy(&get_size, &symbols[0], sizeof get_size);
   memcpy(&get, &symbols[1], sizeof get);
   name_list list = {0};
   int count = 0;
   trm_status status = read_names(item, get_size, get, &list, &count, error);
-  trm_text_append(out, "", 0); /* also where there is none */
+  trm_text_append(out, "", 0); /* "" if there is none */
   for (int i = 0; status == TRM_OK && i < count; ++i) {
     trm_text_append(out, list.names[i], list.lengths[i]);
     trm_text_append(out, "\n", 1);
@@ -101,7 +102,7 @@ static void free_graph(void *data, size_t size) {
   trm_free(data);
 }
 
-/* What Python makes of the graph; *answer stays without a graph where there is nothing to do. */
+/* Asks Python for a new graph; *answer has none if there is nothing to change. */
 static trm_status ask_python(const TF_Buffer *graph, const TF_GrapplerItem *item, reply *answer,
                              trm_error *error) {
   const trm_tf_optimize callback = atomic_load(&python);
@@ -133,28 +134,28 @@ static void optimize(void *optimizer, const TF_Buffer *graph, const TF_GrapplerI
     *out_graph = (TF_Buffer){answer.graph, answer.size, free_graph};
   } else {
     trm_free(answer.graph);
-    /* The code by which TensorFlow's own optimisers say that there was nothing to do. */
+    /* TensorFlow's own optimisers return this code if there is nothing to do. */
     if (result == TRM_OK) result = trm_fail(&error, TRM_ABORTED, "Nothing to do.");
   }
   trm_tf_report(status, result, &error);
 }
 
 static void *create(void) {
-  static char unused; /* TensorFlow wants an optimiser; ours has no state */
+  static char unused; /* TensorFlow needs a pointer; the optimiser has no state */
   return &unused;
 }
 
 static void destroy(void *optimizer) { (void)optimizer; }
 
-/* Looked up by TensorFlow when the plugin is loaded. */
+/* TensorFlow looks it up when it loads the plugin. */
 TRM_TF_API void TF_InitGraph(TP_OptimizerRegistrationParams *params, TF_Status *status);
 
 void TF_InitGraph(TP_OptimizerRegistrationParams *params, TF_Status *status) {
   params->struct_size = TP_OPTIMIZER_REGISTRATION_PARAMS_STRUCT_SIZE;
   params->device_type = "IPU";
   params->optimizer_configs->struct_size = TP_OPTIMIZER_CONFIGS_STRUCT_SIZE;
-  /* It makes operations that only a CPU has of those on an IPU, such as _FusedBatchNormEx and
-   * _MklFusedInstanceNorm. TensorFlow's other optimisers leave what an IPU has. */
+  /* The remapper turns operations of an IPU into operations of a CPU, such as _FusedBatchNormEx and
+   * _MklFusedInstanceNorm. TensorFlow's other optimisers do not. */
   params->optimizer_configs->remapping = TF_TriState_Off;
   params->optimizer->struct_size = TP_OPTIMIZER_STRUCT_SIZE;
   params->optimizer->create_func = create;

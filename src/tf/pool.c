@@ -1,7 +1,7 @@
 /* Owns: device memory: a pool with a free list for each size class.
  *
  * A training step allocates and frees the same sizes again and again, and fresh memory costs a page
- * fault every 4 KiB, which is why freed blocks are kept. */
+ * fault every 4 KiB. So the pool keeps freed blocks. */
 #define _POSIX_C_SOURCE 200809L
 #include "pool.h"
 
@@ -33,7 +33,7 @@ static header *live[NUM_BUCKETS];
 static size_t idle_bytes;
 static uint64_t last_generation;
 
-/* The smallest class that holds `size` bytes, and how many bytes its blocks have. */
+/* The smallest class for `size` bytes, and the size of its blocks. */
 static unsigned class_of(size_t size, size_t *out_bytes) {
   size_t units = (size + TRM_TF_POOL_ALIGNMENT - 1) / TRM_TF_POOL_ALIGNMENT;
   if (units < CLASSES_PER_OCTAVE) {

@@ -1,4 +1,4 @@
-/* Owns: runs on a thread of their own, of units that read an infeed. */
+/* Owns: runs, each on a thread of its own, of units that read an infeed. */
 #define _GNU_SOURCE
 #include "runs.h"
 
@@ -12,7 +12,7 @@
 struct trm_tf_run {
   trm_tf_run *next; /* in the list of runs */
   int64_t id;
-  int references; /* the list, the thread, and whoever has called trm_tf_run_get */
+  int references; /* of the list, the thread, and callers of trm_tf_run_get */
   trm_tf_unit *unit;
   trm_tf_call call;
   char *name, *feeds; /* the call's */
@@ -22,14 +22,14 @@ struct trm_tf_run {
   TF_Tensor **taken;
   void **outputs; /* blocks of the pool; NULL once handed over */
   size_t num_outputs;
-  trm_status status; /* written by the thread before `done`, as the error */
+  trm_status status; /* the thread writes status and error before `done` */
   trm_error error;
-  bool cancelled; /* under the lock, as the next two */
-  bool begun;     /* has its unit to itself */
+  bool cancelled; /* the lock guards this and the next two */
+  bool begun;     /* has locked its unit */
   bool done;
 };
 
-/* One lock for all runs: it is held for moments only, never while a unit runs. */
+/* One lock for all runs, held briefly and never while a unit runs. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static trm_tf_run *runs;
@@ -54,7 +54,7 @@ void trm_tf_run_release(trm_tf_run *r) {
   if (last) destroy(r);
 }
 
-/* Takes the run off the list, if it is there. */
+/* Removes the run from the list, if it is there. */
 static void forget(trm_tf_run *r) {
   pthread_mutex_lock(&lock);
   trm_tf_run **link = &runs;
@@ -78,17 +78,17 @@ static void *thread_main(void *argument) {
   trm_tf_feed_use_end(&r->use);
   pthread_mutex_lock(&lock);
   r->done = true;
-  trm_tf_unit_forget_cancel(r->unit); /* it was for this run */
+  trm_tf_unit_forget_cancel(r->unit); /* the cancellation was for this run */
   pthread_cond_broadcast(&changed);
   pthread_mutex_unlock(&lock);
   trm_tf_unit_unlock(r->unit);
-  trm_infeed_close(r->infeed->queue); /* lets whoever feeds it return */
+  trm_infeed_close(r->infeed->queue); /* lets threads that feed it return */
   trm_tf_run_release(r);
   return NULL;
 }
 
-/* Cancels the run, whether it has begun or not, and waits until it is done, at most so many
- * milliseconds (0: as long as it takes). Returns whether it is done. */
+/* Cancels the run, even if it has not begun, and waits for its end, at most this many milliseconds
+ * (0: without limit). Returns whether it has ended. */
 static bool cancel(trm_tf_run *r, int milliseconds) {
   const double until = trm_now_ms() + milliseconds;
   pthread_mutex_lock(&lock);
@@ -103,7 +103,8 @@ static bool cancel(trm_tf_run *r, int milliseconds) {
   return done;
 }
 
-/* The run with that id, or, if there is one, of that infeed, kept. NULL: there is none. */
+/* A run, with a new reference: the one with that id, or, if `feed` is given, the one of that
+ * infeed. NULL: none. */
 static trm_tf_run *find(int64_t id, const trm_tf_infeed *feed) {
   pthread_mutex_lock(&lock);
   trm_tf_run *r = runs;
@@ -124,7 +125,7 @@ static trm_status allocate_outputs(trm_tf_run *r, trm_error *error) {
   return TRM_OK;
 }
 
-/* Finds the infeed and makes what the run needs beside what it has been given. */
+/* Finds the infeed, and makes everything else that the run needs. */
 static trm_status prepare(trm_tf_run *r, const trm_tf_call *call, uint64_t *out_reads,
                           trm_error *error) {
   TRY(trm_tf_unit_find_infeed(r->unit, call, &r->infeed, out_reads, error));
@@ -185,8 +186,8 @@ trm_status trm_tf_run_start(trm_tf_unit *unit, const trm_tf_call *call, trm_tf_i
   FAIL(RESOURCE_EXHAUSTED, "The host has no thread left to run a program on.");
 }
 
-/* Cancels the run. If it has begun, waits until it is done: then it writes to no outfeed any more.
- * A run that has not begun may have to wait for another unit, and will not begin. */
+/* Cancels the run. If it has begun, waits for its end, after which it writes to no outfeed. A run
+ * that has not begun may have to wait for another run of its unit; it will not begin. */
 static void stop(trm_tf_run *r) {
   pthread_mutex_lock(&lock);
   r->cancelled = true;
@@ -250,23 +251,23 @@ TF_Tensor *trm_tf_run_take_output(trm_tf_run *r, size_t i) {
 }
 
 void trm_tf_forked(void) {
-  pthread_mutex_init(&lock, NULL); /* whoever held it is not here */
+  pthread_mutex_init(&lock, NULL); /* the thread that held it does not exist in the child */
   pthread_cond_init(&changed, NULL);
-  runs = NULL; /* their threads are not here: what they hold is never freed */
+  runs = NULL; /* their threads do not exist in the child, so their memory is never freed */
   trm_tf_interrupt_forked();
 }
 
-/* The first run of the list, kept, or NULL. */
+/* The first run of the list, with a new reference, or NULL. */
 static trm_tf_run *first_run(void) {
   pthread_mutex_lock(&lock);
   trm_tf_run *r = runs;
-  if (r) ++r->references; /* never given back: the process ends */
+  if (r) ++r->references; /* never released, because the process ends */
   pthread_mutex_unlock(&lock);
   return r;
 }
 
-/* A run that waits for data must not outlive the libraries that it is in. One that computes is not
- * waited for long: the process is ending. */
+/* A run that waits for data must end before the libraries are unloaded. A run that computes gets a
+ * short time only, because the process is ending. */
 __attribute__((destructor)) static void cancel_all(void) {
   enum { MOST_MS = 1000 };
   for (trm_tf_run *r = first_run(); r && cancel(r, MOST_MS); r = first_run()) forget(r);

@@ -1,4 +1,4 @@
-/* Owns: the configuration of the TF devices, and the virtual IPUs that they are attached to. */
+/* Owns: the configuration of the TF devices, and the virtual IPUs that are attached to them. */
 #define _POSIX_C_SOURCE 200809L
 #include "settings.h"
 
@@ -16,18 +16,19 @@
 enum { SLICE_MS = 50 };
 
 typedef struct slot {
-  trm_device *device;            /* what it is attached to, or NULL */
-  trm_tf_attach_request request; /* to be attached on demand: num_ipus or num_ids is not 0 */
-  uint32_t *ids;                 /* of the request */
+  trm_device *device; /* the attached device, or NULL */
+  trm_tf_attach_request
+      request;   /* the request for an attachment on demand, if num_ipus or num_ids is not 0 */
+  uint32_t *ids; /* the ids of the request */
 } slot;
 
-/* `slots_lock` guards the slots and is held for moments. Whoever attaches on demand holds the
- * device's `attaching` too, perhaps for minutes. */
+/* `slots_lock` guards the slots and is held briefly. A thread that attaches on demand also holds
+ * the device's `attaching`, perhaps for minutes. */
 static pthread_mutex_t slots_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t attaching[TRM_TF_MAX_DEVICES];
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static slot slots[TRM_TF_MAX_DEVICES];
-static uint64_t resets; /* how often everything has been let go */
+static uint64_t resets; /* number of resets of the configuration */
 
 static void make_locks(void) {
   for (int i = 0; i < TRM_TF_MAX_DEVICES; ++i) pthread_mutex_init(&attaching[i], NULL);
@@ -47,7 +48,8 @@ static trm_device_request device_request(const char *name, const trm_tf_attach_r
                               .num_ids = request->num_ids};
 }
 
-/* Whether it waits for its first use. Call with the lock held, as the next one. */
+/* Whether the device attaches at its first use. Call this and the next function with the lock held.
+ */
 static bool is_due(const slot *s) {
   return s->device == NULL && (s->request.num_ipus > 0 || s->request.num_ids > 0);
 }
@@ -64,7 +66,7 @@ static trm_status check_ordinal(int ordinal, trm_error *error) {
   FAIL(INVALID_ARGUMENT, "There are %d TF devices at most.", TRM_TF_MAX_DEVICES);
 }
 
-/* Attaches /device:IPU:`ordinal`, which lets go of what it was attached to. Tries once. */
+/* Attaches /device:IPU:`ordinal`, after it has released its former device. Tries once. */
 static trm_status attach_now(int ordinal, const trm_tf_attach_request *request, trm_error *error) {
   TRY(check_ordinal(ordinal, error));
   char name[32];
@@ -84,7 +86,7 @@ static trm_status attach_now(int ordinal, const trm_tf_attach_request *request, 
 
 /* ---- On demand ---- */
 
-/* Marks the IPUs that ids name; false where one is marked already. */
+/* Marks the IPUs of the ids; false if one is already marked. */
 static bool mark(const trm_inventory *inventory, const uint32_t *ids, uint32_t num_ids,
                  bool *marks) {
   bool is_new = true;
@@ -99,7 +101,7 @@ static bool mark(const trm_inventory *inventory, const uint32_t *ids, uint32_t n
   return is_new;
 }
 
-/* How many IPUs a request is for. */
+/* The number of IPUs of a request. */
 static uint64_t request_size(const trm_inventory *inventory, const trm_tf_attach_request *request) {
   uint64_t total = request->num_ids ? 0 : request->num_ipus;
   for (uint32_t i = 0; i < request->num_ids; ++i) {
@@ -110,7 +112,8 @@ static uint64_t request_size(const trm_inventory *inventory, const trm_tf_attach
   return total;
 }
 
-/* A process must not wait for itself. Call with the lock held. */
+/* Refuses a request for IPUs of the same process, which would wait for itself. Call with the lock
+ * held. */
 static trm_status check_overlap(const trm_inventory *inventory, int ordinal,
                                 const trm_tf_attach_request *request, trm_error *error) {
   bool *marks = trm_allocate_zeroed(trm_inventory_num_ipus(inventory), sizeof *marks);
@@ -144,7 +147,7 @@ static trm_status check_overlap(const trm_inventory *inventory, int ordinal,
   return TRM_OK;
 }
 
-/* The slot, which is empty, gets a copy of the request. Call with the lock held. */
+/* Copies the request to the empty slot. Call with the lock held. */
 static trm_status keep_request(slot *s, const trm_tf_attach_request *request, trm_error *error) {
   s->ids = trm_allocate_zeroed(request->num_ids, sizeof *s->ids);
   CHECK_MEMORY(s->ids, "the ids of a device");
@@ -154,8 +157,8 @@ static trm_status keep_request(slot *s, const trm_tf_attach_request *request, tr
   return TRM_OK;
 }
 
-/* Keeps the request until the device's first use. Fails for what the inventory has not, and for ids
- * that another device of this process waits for or has. */
+/* Keeps the request until the device's first use. Fails for IPUs that the inventory does not have,
+ * and for ids that another device of this process has or waits for. */
 static trm_status attach_later(int ordinal, const trm_tf_attach_request *request,
                                trm_error *error) {
   TRY(check_ordinal(ordinal, error));
@@ -180,7 +183,7 @@ static bool is_interrupted(unsigned interrupts_before) {
   return trm_tf_interrupt_count() != interrupts_before || trm_tf_interrupt_is_due();
 }
 
-/* Sleeps until `until`, or until the configuration is reset or Ctrl-C is pressed: then false. */
+/* Sleeps until `until`. False if the configuration is reset or Ctrl-C is pressed before. */
 static bool sleep_until(double until, uint64_t resets_before, unsigned interrupts_before) {
   for (;;) {
     pthread_mutex_lock(&slots_lock);
@@ -192,8 +195,8 @@ static bool sleep_until(double until, uint64_t resets_before, unsigned interrupt
   }
 }
 
-/* One try of a device that waits for its first use; TRM_OK also where it waits no more.
- * *out_is_reset: the configuration is another one. */
+/* Tries once to attach a device at its first use; TRM_OK also if it is attached already.
+ * *out_is_reset: the configuration has changed. */
 static trm_status try_to_attach(int ordinal, uint64_t resets_before, bool *out_is_reset,
                                 trm_tf_attach_request *out_request, trm_error *error) {
   slot *s = &slots[ordinal];
@@ -224,7 +227,7 @@ static trm_status attach_waiting(int ordinal, trm_error *error) {
     trm_tf_attach_request request = {0};
     const trm_status status = try_to_attach(ordinal, resets_before, &is_reset, &request, error);
     if (is_reset) break;
-    /* Only that they are taken can change by waiting. */
+    /* Waiting helps only if the IPUs are taken. */
     if (status != TRM_INTERNAL && status != TRM_UNAVAILABLE) return status;
     const double left = started + request.timeout_ms - trm_now_ms();
     if (left <= 0) return status;
@@ -242,7 +245,7 @@ static trm_status attach_waiting(int ordinal, trm_error *error) {
   FAIL(CANCELLED, "/device:IPU:%d waited for IPUs while the IPU configuration was reset.", ordinal);
 }
 
-/* Attaches a device that waits for its first use; others return at once. */
+/* Attaches a device at its first use; returns at once for other devices. */
 static trm_status attach_on_use(int ordinal, trm_error *error) {
   TRY(check_ordinal(ordinal, error));
   pthread_mutex_lock(&slots_lock);
@@ -257,7 +260,7 @@ static trm_status attach_on_use(int ordinal, trm_error *error) {
   return status;
 }
 
-/* Lets go of every device and forgets the requests. */
+/* Releases every device and drops the requests. */
 static void release_all(void) {
   pthread_mutex_lock(&slots_lock);
   ++resets;
@@ -308,8 +311,8 @@ static trm_status set(int ordinal, const char *options, const char *cache_path,
   return TRM_OK;
 }
 
-/* Whether nobody has configured what a device uses for the first time: the first device, or one
- * that a configuration does not name. */
+/* Whether this is the first use of a device that nobody has configured: the first device, or one
+ * that the configuration does not name. */
 static bool is_first_use(int ordinal) {
   pthread_mutex_lock(&lock);
   const bool is = ordinal >= 0 && ordinal < TRM_TF_MAX_DEVICES && !devices[ordinal].options &&
@@ -318,7 +321,7 @@ static bool is_first_use(int ordinal) {
   return is;
 }
 
-/* Without Python (SavedModels run without it) trm_tf_settings_snapshot does what it can. */
+/* Without Python, as with SavedModels in C++, trm_tf_settings_snapshot takes defaults. */
 static trm_status configure_by_python(int ordinal, trm_error *error) {
   char message[TRM_ERROR_SIZE] = "";
   pthread_mutex_lock(&first_use_lock);

@@ -1,4 +1,4 @@
-/* Owns: made-up data: what a program gets instead of data from the host. */
+/* Owns: made-up data that replaces data from the host. */
 #include "synthetic.h"
 
 #include <math.h>
@@ -30,7 +30,7 @@ static double next_value(distribution kind, double constant, bool is_integer, ui
   return is_integer ? nearbyint(value) : value;
 }
 
-/* Integers at the ends of their range hold what would be beyond it. */
+/* Clamps values to the range of an integer type. */
 static double clamp(double value, double least, double most) {
   return value < least ? least : value > most ? most : value;
 }

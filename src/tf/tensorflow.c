@@ -1,4 +1,4 @@
-/* Owns: the conversion of statuses and types, and what kernels have in common. */
+/* Owns: the conversion of statuses and types, and the helpers of all kernels. */
 #include "tensorflow.h"
 
 #include <stdio.h>

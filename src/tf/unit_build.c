@@ -18,7 +18,8 @@
 
 /* ---- The executable cache ------------------------------------------------------------------- */
 
-/* The build id of the library that an address is in: other code may compile otherwise. */
+/* The search for the build id of the library at an address, because other code may compile
+ * differently. */
 typedef struct library_search {
   uintptr_t address;
   unsigned char id[64];
@@ -77,8 +78,8 @@ static XXH128_hash_t key_of(const trm_tf_snapshot *settings, const void *module,
   return key;
 }
 
-/* The entry of a module, <hash>.poplar_exec; false where there is no cache. The hash is over the
- * module, the options, and the very build of libtremula. */
+/* Finds the cache entry of a module, <hash>.poplar_exec; false if there is no cache. The hash
+ * covers the module, the options, and the exact build of libtremula. */
 static bool find_entry(const trm_tf_snapshot *settings, const void *module, size_t size,
                        trm_tf_cache_entry *out) {
   if (!settings->cache_path[0]) return false;
@@ -89,7 +90,8 @@ static bool find_entry(const trm_tf_snapshot *settings, const void *module, size
   return trm_tf_cache_find(settings->cache_path, name, ".poplar_exec", ".compile_lock", out);
 }
 
-/* Loads the executable; false when it is not there or not sound. `warns`: the latter is told. */
+/* Loads the executable; false if it does not exist or is damaged. With `warns`, damage is a
+ * warning. */
 static bool load(const trm_tf_cache_entry *entry, bool warns, trm_executable **out) {
   if (!trm_tf_cache_has(entry)) return false;
   trm_error error = {0};
@@ -114,7 +116,7 @@ static bool store(const trm_tf_cache_entry *entry, const trm_executable *executa
 
 /* ---- Compiling ------------------------------------------------------------------------------ */
 
-/* The lines KEY=VALUE of `text`, which is cut up, as options. Returns how many there are. */
+/* Splits the lines KEY=VALUE of `text`, which it overwrites, into options. Returns their number. */
 static size_t split_options(char *text, trm_option *options, size_t room) {
   size_t count = 0;
   char *rest = text;
@@ -173,7 +175,7 @@ static trm_status compile_and_store(const void *module, size_t size,
   FAIL(INTERNAL, "The pre-compiled program could not be saved to %s.", entry->path);
 }
 
-/* Reads the executable from the cache, or compiles it and, with a cache, writes it. */
+/* Reads the executable from the cache, or compiles it and stores it there. */
 static trm_status load_or_compile(const void *module, size_t size, const trm_tf_snapshot *settings,
                                   trm_tf_watch *watch, trm_executable **out, trm_error *error) {
   trm_tf_cache_entry entry;
@@ -202,7 +204,7 @@ static trm_status load_or_compile(const void *module, size_t size, const trm_tf_
   return status;
 }
 
-/* Writes into the cache what has been found out since the executable was compiled. */
+/* Stores an executable again, with what has become known since it was compiled. */
 static void store_again(const void *module, size_t size, const trm_tf_snapshot *settings,
                         const trm_executable *executable) {
   trm_tf_cache_entry entry;
@@ -227,7 +229,7 @@ static trm_status create_engine(trm_tf_parts *parts, int ordinal, trm_error *err
   return TRM_OK;
 }
 
-/* TF_Version is in no library that the plugin is linked to, but in one that is loaded. */
+/* TF_Version is in a library that the process has loaded but the plugin does not link. */
 const char *trm_tf_tensorflow_version(void) {
   void *library = dlopen("libtensorflow_cc.so.2", RTLD_LAZY | RTLD_NOLOAD);
   const char *(*version)(void) = NULL;
@@ -237,8 +239,8 @@ const char *trm_tf_tensorflow_version(void) {
   return text;
 }
 
-/* Writes a profile where one is asked for, of what has been compiled now: what comes out of the
- * cache had one when it was. Fails if the unit does not fit. */
+/* Writes a profile, if one is wanted, of an executable that was compiled now; one from the cache
+ * had its profile then. Fails if the program does not fit. */
 static trm_status report(trm_tf_parts *parts, bool is_compiled, trm_error *error) {
   const trm_report_framework framework = {sizeof framework, "TensorFlow",
                                           trm_tf_tensorflow_version()};
@@ -300,7 +302,7 @@ trm_status trm_tf_parts_build(const void *module, size_t size, int ordinal,
 
 void trm_tf_parts_free(trm_tf_parts *parts) {
   if (!parts) return;
-  if (parts->engine) trm_engine_free(parts->engine); /* before what it calls and what it runs */
+  if (parts->engine) trm_engine_free(parts->engine); /* before its host calls and its executable */
   trm_tf_host_calls_free(parts->host_calls);
   trm_report_free(parts->report);
   trm_executable_free(parts->executable);

@@ -1,5 +1,5 @@
-/* Owns: building a unit: from a serialised module to an executable, which is compiled or read
- * from the executable cache, and an engine. */
+/* Owns: building a unit: an executable, compiled from a serialised module or read from the
+ * executable cache, and an engine. */
 #ifndef TREMULA_TF_UNIT_BUILD_H_
 #define TREMULA_TF_UNIT_BUILD_H_
 
@@ -9,23 +9,23 @@
 #include "settings.h"
 #include "tremula/report.h"
 
-/* What a unit is made of, and what its runs leave. */
+/* The parts of a unit, and the state between its runs. */
 typedef struct trm_tf_parts {
-  struct trm_tf_parts *next; /* for whoever makes a list */
-  char *name;                /* no other unit's */
+  struct trm_tf_parts *next; /* for lists */
+  char *name;                /* unique */
   trm_executable *executable;
   trm_engine *engine;
   trm_tf_host_calls *host_calls; /* NULL: none */
   trm_report *report;            /* the profile that runs are added to, or NULL */
   bool is_trivial;               /* it needs no device: trm_inspect_is_trivial() */
-  size_t bytes;                  /* of memory, about */
-  trm_tf_infeed *infeed;         /* as `feeds` say */
-  char *feeds;                   /* that the engine is connected with; NULL: none yet */
+  size_t bytes;                  /* of memory, approximately */
+  trm_tf_infeed *infeed;         /* the infeed in `feeds` */
+  char *feeds;                   /* the feeds that the engine is connected with; NULL: none yet */
   uint64_t num_runs;
-  int64_t cycles;                /* of a run on an IPU, once asked for */
+  int64_t cycles;                /* of a run on an IPU; computed on demand */
   trm_tf_event_report execution; /* the report of a run, for events */
   uint64_t seed_generation;
-  /* The inputs' made-up values, where parameters are synthetic. */
+  /* The made-up values of inputs, if parameters are synthetic. */
   void **made_up;
   void *made_up_block;
   uint64_t made_up_generation;
@@ -38,9 +38,9 @@ typedef struct trm_tf_parts {
 trm_status trm_tf_parts_build(const void *module, size_t size, int ordinal,
                               const trm_tf_snapshot *settings, trm_tf_parts **out,
                               trm_error *error);
-/* Such as "2.15.1"; NULL where TensorFlow is not there. */
+/* TensorFlow's version, such as "2.15.1"; NULL without TensorFlow. */
 const char *trm_tf_tensorflow_version(void);
-/* Also ends the profile. NULL is allowed. */
+/* Frees the parts, and ends the profile. NULL is allowed. */
 void trm_tf_parts_free(trm_tf_parts *parts);
 
 #endif /* TREMULA_TF_UNIT_BUILD_H_ */

@@ -1,5 +1,4 @@
-/* Owns: units: modules that have been compiled for a TF device, how long they live, and their
- * runs. */
+/* Owns: units (modules compiled for a TF device), their lives, and their runs. */
 #define _GNU_SOURCE
 #include "units.h"
 
@@ -15,24 +14,24 @@
 #include "synthetic.h"
 #include "unit_build.h"
 
-/* Of units that no node has any more, in case that the same graph is built again: so many at
- * most, and of this many bytes together, but the newest ones whatever their size. */
+/* Units without a node are kept, in case the same graph is built again: at most this many, with
+ * this many bytes together. The newest ones are kept whatever their size. */
 enum { MOST_IDLE = 32, SURE_IDLE = 4, NUM_BUCKETS = 1024 };
 static const size_t MOST_IDLE_BYTES = (size_t)1 << 30;
 
 struct trm_tf_unit {
   XXH128_hash_t key;
   int ordinal;
-  uint64_t number;          /* no other unit's */
+  uint64_t number;          /* unique */
   pthread_mutex_t building; /* held while compiling */
-  pthread_mutex_t running;  /* held by a run; not asked for to find the unit, or a run that
-                               waits for data would block the one that is to cancel it */
-  /* The rest under the registry's lock. */
+  pthread_mutex_t running; /* held by a run. Finding the unit does not take it: a run that waits for
+                              data would block the run that is to cancel it */
+  /* The registry's lock guards the fields below. */
   unsigned holders, users;
-  bool is_known;              /* it is in its bucket: who wants such a unit gets this one */
-  trm_tf_unit *next;          /* in its bucket */
-  trm_tf_unit *newer, *older; /* among the idle ones, which have no holder and no user */
-  /* NULL: not built yet, or gone. Who uses the unit reads it without the lock. */
+  bool is_known;              /* it is in its bucket, so requests for an equal unit find it */
+  trm_tf_unit *next;          /* the next unit in its bucket */
+  trm_tf_unit *newer, *older; /* in the list of idle units, which have no holder and no user */
+  /* NULL: not built yet, or freed. A user of the unit reads it without the lock. */
   trm_tf_parts *parts;
 };
 
@@ -46,8 +45,8 @@ static atomic_uint_fast64_t num_built, num_kept;
 uint64_t trm_tf_units_built(void) { return atomic_load(&num_built); }
 uint64_t trm_tf_units_kept(void) { return atomic_load(&num_kept); }
 
-/* Module and configuration, to which Poplar's options for profiles belong; the ordinal too, because
- * a device runs a unit of its own. */
+/* The key of a unit: the module, the configuration with Poplar's options for profiles, and the
+ * ordinal, because each device has units of its own. */
 static XXH128_hash_t key_of(const void *module, size_t size, int ordinal,
                             const trm_tf_snapshot *settings) {
   XXH3_state_t *state = XXH3_createState();
@@ -91,7 +90,7 @@ static void leave_idle(trm_tf_unit *p) {
   idle_bytes -= bytes_of(p);
 }
 
-/* Nobody finds it any more. Not for idle ones. */
+/* Removes a unit from its bucket. Not for idle units. */
 static void forget(trm_tf_unit *p) {
   trm_tf_unit **link = bucket_of(p->key);
   while (*link != p) link = &(*link)->next;
@@ -99,8 +98,8 @@ static void forget(trm_tf_unit *p) {
   p->is_known = false;
 }
 
-/* Lets go of what nobody needs of a unit that is not known: its parts onto the list *gone, for
- * trm_tf_parts_free once the lock is free, and the unit itself. */
+/* Releases a unit that is in no bucket, as far as it has no holder and no user: moves its parts to
+ * the list *gone, for trm_tf_parts_free without the lock, and frees the unit itself. */
 static void let_go(trm_tf_unit *p, trm_tf_parts **gone) {
   if (p->users > 0) return;
   if (p->parts) {
@@ -114,9 +113,9 @@ static void let_go(trm_tf_unit *p, trm_tf_parts **gone) {
   trm_free(p);
 }
 
-/* After a holder or a user has left. */
+/* Updates a unit after a holder or a user has left. */
 static void settle(trm_tf_unit *p, trm_tf_parts **gone) {
-  if (p->is_known && p->users == 0 && !p->parts) forget(p); /* it could not be built */
+  if (p->is_known && p->users == 0 && !p->parts) forget(p); /* building it has failed */
   if (!p->is_known) {
     let_go(p, gone);
     return;
@@ -130,7 +129,7 @@ static void settle(trm_tf_unit *p, trm_tf_parts **gone) {
   }
 }
 
-/* Call without the lock: engines end threads. */
+/* Call without the lock, because freeing engines waits for threads. */
 static void free_all(trm_tf_parts *gone) {
   while (gone) {
     trm_tf_parts *next = gone->next;
@@ -231,7 +230,7 @@ void trm_tf_unit_drop(trm_tf_unit *p) {
 
 void trm_tf_forget_units(void) {
   trm_tf_parts *gone = NULL;
-  trm_tf_settings_begin_epoch(); /* first: what is built from now on is not forgotten */
+  trm_tf_settings_begin_epoch(); /* first, so that units built from now on stay */
   pthread_mutex_lock(&registry_lock);
   for (size_t i = 0; i < NUM_BUCKETS; ++i) {
     while (buckets[i]) {
@@ -299,7 +298,7 @@ void trm_tf_unit_unlock(trm_tf_unit *p) { pthread_mutex_unlock(&p->running); }
 void trm_tf_unit_cancel(trm_tf_unit *p) { trm_engine_cancel(p->parts->engine); }
 void trm_tf_unit_forget_cancel(trm_tf_unit *p) { trm_engine_forget_cancel(p->parts->engine); }
 
-/* Puts made-up values in the place of all inputs: nothing is moved to the device. */
+/* Replaces all inputs by made-up values, so that nothing moves to the device. */
 static trm_status make_up_inputs(trm_tf_parts *parts, const char *initializer, trm_error *error) {
   const size_t count = trm_executable_num_inputs(parts->executable);
   const uint64_t generation = trm_tf_settings_generation();
@@ -319,12 +318,12 @@ static trm_status make_up_inputs(trm_tf_parts *parts, const char *initializer, t
   }
   for (size_t i = 0; i < count; ++i) {
     parts->inputs[i] = parts->made_up[i];
-    parts->versions[i] = UINT64_MAX - generation; /* no number of the pool's */
+    parts->versions[i] = UINT64_MAX - generation; /* differs from all numbers of the pool */
   }
   return TRM_OK;
 }
 
-/* Connects the engine with the call's feeds, unless it is. */
+/* Connects the engine with the call's feeds, unless it is connected. */
 static trm_status connect(trm_tf_parts *parts, const trm_tf_call *call, trm_error *error) {
   if (parts->feeds && strcmp(parts->feeds, call->feeds) == 0) return TRM_OK;
   trm_free(parts->feeds);
@@ -335,7 +334,7 @@ static trm_status connect(trm_tf_parts *parts, const trm_tf_call *call, trm_erro
   return TRM_OK;
 }
 
-/* Devices draw different numbers. The highest bit is a mark for the engine. */
+/* Seeds the engine: each device draws other numbers. The highest bit is a mark for the engine. */
 static void seed(trm_tf_parts *parts, int ordinal) {
   uint64_t generation;
   const uint64_t value = trm_tf_settings_seed(&generation);
@@ -345,8 +344,8 @@ static void seed(trm_tf_parts *parts, int ordinal) {
   parts->seed_generation = generation;
 }
 
-/* The arguments of a run, and the numbers of their contents: by those of the outputs the variables
- * come back, if nobody has written to them since. */
+/* Sets the arguments of a run and the generations of their contents. The generation of an output
+ * identifies it when it returns as a variable, if nothing has written to it since. */
 static trm_status set_arguments(trm_tf_parts *parts, TF_Tensor *const *tensors,
                                 void *const *outputs, const char *made_up, trm_error *error) {
   const size_t count = trm_executable_num_inputs(parts->executable);
@@ -392,7 +391,7 @@ trm_status trm_tf_unit_run(trm_tf_unit *p, const trm_tf_call *call, TF_Tensor *c
   const trm_status status = trm_engine_run_replicated(parts->engine, parts->inputs, parts->versions,
                                                       outputs, parts->output_versions, error);
   trm_tf_interrupt_unwatch_run(parts->engine);
-  /* It was for this run. */
+  /* The cancellation was for this run. */
   if (trm_tf_interrupt_count() != interrupts) trm_engine_forget_cancel(parts->engine);
   trm_tf_observe_end(&observation, status);
   return status;

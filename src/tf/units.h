@@ -1,8 +1,9 @@
-/* Owns: units: modules that have been compiled for a TF device.
+/* Owns: units. A unit is a module that has been compiled for a TF device, with an engine: what a
+ * user calls a program.
  *
- * Nodes hold a unit, and whoever runs or asks it uses it meanwhile. What nobody holds or uses is
- * kept for a while, as the same graph may be built again. trm_tf_forget_units takes all of them:
- * each goes when its last user is done. */
+ * Nodes hold units; a run or a query uses one. A unit without holder or user is kept for a while,
+ * because the same graph may be built again. trm_tf_forget_units drops all units, each at the end
+ * of its last use. */
 #ifndef TREMULA_TF_UNITS_H_
 #define TREMULA_TF_UNITS_H_
 
@@ -10,26 +11,27 @@
 
 typedef struct trm_tf_unit trm_tf_unit;
 
-/* Who runs a unit: the name of a node, the ids of its feeds, one a line (trm_tf_feeds_bind), and
- * how many of the inputs, the last ones, are variables. */
+/* The caller of a unit: the name of a node, the ids of its feeds, one a line (trm_tf_feeds_bind),
+ * and the number of variables, which are the last inputs. */
 typedef struct trm_tf_call {
   const char *name;
   const char *feeds;
   size_t variables;
   bool is_one_op;
-  uint64_t session; /* whose node it is (trm_tf_interrupt_session); 0: not known */
+  uint64_t session; /* the session of the node (trm_tf_interrupt_session); 0: unknown */
 } trm_tf_call;
 
-/* The unit of a serialised module for a TF device under the present configuration: compiled, or
- * read from the executable cache, when it is first asked for. The caller holds and uses it. */
+/* Gets the unit of a serialised module for a TF device under the current configuration. It is
+ * compiled, or read from the executable cache, at the first call. The caller holds and uses it. */
 trm_status trm_tf_unit_get(const void *module, size_t size, int ordinal, trm_tf_unit **out,
                            trm_error *error);
 
-/* Uses a unit that the caller holds; false if it has been forgotten: get it again. */
+/* Begins the use of a unit that the caller holds; false if the unit has been dropped: get it again.
+ */
 bool trm_tf_unit_use(trm_tf_unit *unit);
-/* The end of that. */
+/* Ends the use. */
 void trm_tf_unit_done(trm_tf_unit *unit);
-/* The end of holding it; NULL is allowed. */
+/* Ends holding it; NULL is allowed. */
 void trm_tf_unit_drop(trm_tf_unit *unit);
 
 /* ---- For those who use it ---- */
@@ -38,23 +40,23 @@ size_t trm_tf_unit_num_inputs(const trm_tf_unit *unit);
 size_t trm_tf_unit_num_outputs(const trm_tf_unit *unit);
 const trm_tensor_info *trm_tf_unit_output(const trm_tf_unit *unit, size_t i);
 
-/* Checks that the tensors are what the unit takes, in number, types and sizes. */
+/* Checks the number, types and sizes of the tensors. */
 trm_status trm_tf_unit_check(const trm_tf_unit *unit, TF_Tensor *const *tensors, size_t count,
                              trm_error *error);
 
-/* An IPU runs one unit at a time: a run is between these two. */
+/* An IPU runs one unit at a time: lock it before a run, and unlock it after. */
 void trm_tf_unit_lock(trm_tf_unit *unit);
 void trm_tf_unit_unlock(trm_tf_unit *unit);
-/* Computes; call with the unit locked. The outputs' memory is the caller's. */
+/* Runs the unit, which must be locked. The caller owns the memory of the outputs. */
 trm_status trm_tf_unit_run(trm_tf_unit *unit, const trm_tf_call *call, TF_Tensor *const *tensors,
                            void *const *outputs, trm_error *error);
-/* Asks a run in another thread to stop. Needs no lock, but a run that is going on: with none, it is
- * the next run that is stopped, unless trm_tf_unit_forget_cancel is called before. */
+/* Cancels a run in another thread, without the lock. If none is in progress, the next run is
+ * cancelled, unless trm_tf_unit_forget_cancel is called before. */
 void trm_tf_unit_cancel(trm_tf_unit *unit);
 void trm_tf_unit_forget_cancel(trm_tf_unit *unit);
 
-/* Whether the unit reads an infeed; which one for a call, and how many element tuples at least.
- */
+/* Whether the unit reads an infeed; the infeed for a call, and the least number of element tuples
+ * that a run reads. */
 struct trm_tf_infeed;
 bool trm_tf_unit_is_fed(const trm_tf_unit *unit);
 trm_status trm_tf_unit_find_infeed(const trm_tf_unit *unit, const trm_tf_call *call,
@@ -63,11 +65,11 @@ trm_status trm_tf_unit_find_infeed(const trm_tf_unit *unit, const trm_tf_call *c
 
 /* ---- For Python ---- */
 
-/* How many units this process has compiled, or read from the executable cache. */
+/* The number of units that this process has compiled, or read from the executable cache. */
 TRM_TF_API uint64_t trm_tf_units_built(void);
-/* How many of them are in memory. */
+/* The number of units in memory. */
 TRM_TF_API uint64_t trm_tf_units_kept(void);
-/* Has every unit compiled again that runs from now on. */
+/* Drops all units, so that later runs compile again. */
 TRM_TF_API void trm_tf_forget_units(void);
 
 #endif /* TREMULA_TF_UNITS_H_ */

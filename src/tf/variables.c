@@ -1,8 +1,8 @@
-/* Owns: variables of 32-bit integers.
+/* Owns: handles of 32-bit integer variables.
  *
  * TensorFlow has kernels for every device that read, assign and add to variables of all types, and
- * that make handles of all types but int32, which on a GPU lives in host memory. So this is the one
- * kernel that is missing. */
+ * that make handles of all types but int32, which on a GPU is in host memory. This kernel makes
+ * those handles. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdatomic.h>
@@ -12,11 +12,11 @@
 #include "node.pb-c.h"
 #include "ops.h"
 
-/* What a handle says of the type that it leads to: its mangled name, and TensorFlow's hash of that.
- * 2.15 and 2.21 have the same; with another one TensorFlow would refuse to use the handle. */
+/* The type in a handle: its mangled name, and TensorFlow's hash of that. TensorFlow refuses a
+ * handle with another hash. TensorFlow 2.15 and 2.21 have the same. */
 static const char VARIABLE_TYPE[] = "N10tensorflow3VarE";
 static const uint64_t VARIABLE_TYPE_HASH = UINT64_C(0xf23c5122fe0979e5);
-/* The name with which TensorFlow 2 asks for a variable that nobody else can name. */
+/* The name by which TensorFlow 2 asks for an anonymous variable. */
 static const char ANONYMOUS[] = "cd2c89b7-88b7-44c8-ad83-06c2a9158347";
 
 enum { NAME_ROOM = 48, DEVICE_ROOM = 64 };
@@ -45,7 +45,7 @@ static TrmTf__AttrValue *find_attribute(const TrmTf__Node *node, const char *key
   return NULL;
 }
 
-/* An attribute that holds bytes as a text that must be freed, "" if it is not there. */
+/* The bytes of an attribute as a text, "" if it does not exist. Free it. */
 static char *text_attribute(const TrmTf__Node *node, const char *key) {
   static const ProtobufCBinaryData none;
   const TrmTf__AttrValue *value = find_attribute(node, key);
@@ -80,8 +80,8 @@ static trm_status create_handle(TF_OpKernelConstruction *construction, void **ou
   return TRM_OK;
 }
 
-/* The job in the name of a device, "/job:NAME/...", which is what a device calls its default
- * container. Returns how long it is; 0: there is none. */
+/* The job in the name of a device, "/job:NAME/...", which is the device's default container.
+ * Returns its length; 0: none. */
 static size_t job_of(const char *device, const char **out) {
   static const char prefix[] = "/job:";
   if (strncmp(device, prefix, sizeof prefix - 1) != 0) return 0;
@@ -89,14 +89,14 @@ static size_t job_of(const char *device, const char **out) {
   return strcspn(*out, "/");
 }
 
-/* TensorFlow's function that makes a tensor of bytes, which a kernel cannot: it lies in a library
- * that we do not need otherwise. */
+/* TensorFlow's function that makes a tensor from a proto. Kernels have no other way; it is in a
+ * library that the plugin needs for nothing else. */
 typedef void (*from_proto)(const TF_Buffer *from, TF_Tensor *to, TF_Status *status);
 
 static trm_status find_from_proto(from_proto *out, trm_error *error) {
   void *library = dlopen("libtensorflow_cc.so.2", RTLD_LAZY | RTLD_NOLOAD);
   void *symbol = dlsym(library ? library : RTLD_DEFAULT, "TF_TensorFromProto");
-  if (library) dlclose(library); /* TensorFlow keeps it */
+  if (library) dlclose(library); /* TensorFlow keeps it loaded */
   if (symbol == NULL) {
     FAIL(UNIMPLEMENTED,
          "Variables of int32 on an IPU need TensorFlow's library libtensorflow_cc.so.2, which this "
@@ -106,7 +106,7 @@ static trm_status find_from_proto(from_proto *out, trm_error *error) {
   return TRM_OK;
 }
 
-/* A tensor with the handle in it. */
+/* Makes a tensor of the handle. */
 static trm_status tensor_of(TrmTf__ResourceHandle *handle, TF_Tensor **out, trm_error *error) {
   from_proto convert;
   TRY(find_from_proto(&convert, error));
@@ -132,7 +132,7 @@ static trm_status tensor_of(TrmTf__ResourceHandle *handle, TF_Tensor **out, trm_
   return status;
 }
 
-/* The handle's name, container, device and type, as TensorFlow's own kernels give them. */
+/* Computes the handle: its name, container, device and type, like TensorFlow's own kernels. */
 static trm_status compute_handle(void *kernel, TF_OpKernelContext *context, trm_error *error) {
   static atomic_ullong last_anonymous;
   const handle_kernel *handle = kernel;

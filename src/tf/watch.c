@@ -20,10 +20,10 @@
 
 enum { MOST_LENGTH = 128 };
 
-/* A name that is taken. */
+/* A used name. */
 typedef struct name_count {
   char name[MOST_LENGTH + 12];
-  unsigned count; /* how many have asked for it */
+  unsigned count; /* number of requests for it */
 } name_count;
 
 static pthread_mutex_t names_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -33,8 +33,7 @@ static int by_name(const void *a, const void *b) {
   return strcmp(((const name_count *)a)->name, ((const name_count *)b)->name);
 }
 
-/* Takes the name, or, where it is taken, the next one with a number. NULL when memory has run
- * out. */
+/* Takes the name, or the next one with a number if it is used. NULL: out of memory. */
 static const char *take_name(const name_count *wanted) {
   name_count *const *found = tfind(wanted, &counts, by_name);
   name_count numbered = *wanted;
@@ -58,7 +57,7 @@ char *trm_tf_claim_name(const char *module) {
   pthread_mutex_lock(&names_lock);
   const char *taken = take_name(&wanted);
   pthread_mutex_unlock(&names_lock);
-  return taken ? trm_tf_copy_text(taken) : NULL; /* what is taken stays */
+  return taken ? trm_tf_copy_text(taken) : NULL; /* used names stay */
 }
 
 /* ---- The progress bar -------------------------------------------------------------------------
@@ -68,7 +67,7 @@ char *trm_tf_claim_name(const char *module) {
 
 enum { WIDTH = 50, UPDATE_MS = 100, FEW_OPERATIONS = 5, LINE_SIZE = 256 };
 
-/* The percents that each stage takes of the bar, as the original shares it out. */
+/* The percents of each stage in the bar, as in the original. */
 static const unsigned percents[] = {2, 2, 36, 60, 0};
 static const char *const texts[] = {"Step: Hlo Optimizations", "Step: Pre-Planning Operations",
                                     "Step: Graph Construction", "Step: Graph Compilation",
@@ -113,7 +112,7 @@ static void write_text(const char *text) {
   fflush(stderr);
 }
 
-/* On a line of its own, over the bar of another one. */
+/* Writes the head on a line of its own, over the bar of another compilation. */
 static void write_head(const trm_tf_progress *bar, bool over) {
   char line[LINE_SIZE];
   snprintf(line, sizeof line, "%sCompiling module %.200s:\n", over ? "\33[2K" : "", bar->name);
@@ -158,7 +157,7 @@ static void *draw_on(void *argument) {
 
 /* ---- A compilation ---- */
 
-/* NULL: there is no bar to be shown. `name` must live as long as the bar. */
+/* Begins a bar; NULL: none is shown. `name` must live as long as the bar. */
 static trm_tf_progress *progress_begin(const char *name, const trm_module *module) {
   if (!is_wanted(module)) return NULL;
   trm_tf_progress *bar = trm_allocate_zeroed(1, sizeof *bar);
@@ -242,7 +241,7 @@ void trm_tf_watch_stage(trm_tf_watch *watch, trm_tf_stage stage) {
   progress_update(watch->bar, stage, 0, 0);
 }
 
-/* The schedule and the tensor map, where they are asked for. */
+/* Writes the schedule and the tensor map, if they are wanted. */
 static void dump_estimate(const trm_tf_watch *watch, trm_executable *executable) {
   if (!trm_tf_dumps_want_estimate()) return;
   trm_program *program = NULL;
