@@ -6,8 +6,7 @@
 
 #include "tool.h"
 
-/* Messages are one line, so that scripts can count on it, and nothing in a file's names reaches a
- * terminal as a command. */
+/* Messages are one line, for scripts; control characters of file names do not reach a terminal. */
 static void print_line(const char *text) {
   fputs("tremula: ", stderr);
   for (; *text != '\0'; ++text) {

@@ -10,7 +10,7 @@
 static void print_help(void) {
   printf(
       "usage: tremula compile MODEL -o FILE [options]\n\n"
-      "  -o, --output FILE        the executable to write, X.poplar_exec by custom\n"
+      "  -o, --output FILE        the executable to write, by convention X.poplar_exec\n"
       "  --target T               mk1, mk2, bow or a file: short for --option target=T\n"
       "  --ipus N                 how many IPUs: short for --option ipus=N\n"
       "  --option KEY=VALUE       an option of the compiler, see below; may be repeated\n"
@@ -46,7 +46,7 @@ static bool is_pass(const char *name) {
   return strcmp(name, "all") == 0;
 }
 
-/* Returns -1 to go on, otherwise the exit code. */
+/* Returns -1 to continue, otherwise the exit code. */
 static int parse(int argc, char **argv, arguments *a) {
   enum { OPTION_TARGET = OPTION_OWN, OPTION_IPUS, OPTION_OPTION, OPTION_DUMP };
   static const struct option longs[] = {
@@ -100,7 +100,7 @@ static int parse(int argc, char **argv, arguments *a) {
   return -1;
 }
 
-/* Passes print comments that the reader of HLO text skips, so that a dump can be read again. */
+/* Dumps are comments and HLO text, so that a dump can be read again. */
 static trm_status dump(const char *pass, const trm_module *module, void *context,
                        trm_error *error) {
   const string_list *wanted = context;
@@ -117,7 +117,8 @@ static trm_status dump(const char *pass, const trm_module *module, void *context
   return TRM_OK;
 }
 
-/* With engine options, plans for an IPU: writes the profile, fails for what does not fit. */
+/* If there are engine options: writes the profile of the estimate, and fails if the program does
+ * not fit. */
 static trm_status profile(const arguments *a, trm_executable *executable, trm_error *error) {
   bool wanted = getenv("POPLAR_ENGINE_OPTIONS") != NULL;
   for (size_t o = 0; o < a->num_options; ++o) {

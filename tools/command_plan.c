@@ -1,4 +1,4 @@
-/* Owns: tremula plan: the command line, which cases there are, the exit code. */
+/* Owns: tremula plan: the command line, the list of cases, the exit code. */
 #include <errno.h>
 #include <getopt.h>
 #include <math.h>
@@ -8,7 +8,7 @@
 #include "plan.h"
 #include "tremula/inspect.h"
 
-/* Whether it is an option of the compiler that has no part in a plan. */
+/* Whether it is a compile option that does not affect the estimate. */
 static bool is_refused(const char *key) {
   trm_inspect_option_row row;
   for (size_t i = 0; trm_inspect_option(i, &row); ++i) {
@@ -20,13 +20,12 @@ static bool is_refused(const char *key) {
 static void print_help(void) {
   printf(
       "usage: tremula plan MODEL [options]\n\n"
-      "Says what MODEL would need of IPUs: whether it fits, memory, cycles. Nothing is run.\n\n"
+      "Estimates what MODEL needs on IPUs: whether it fits, memory, cycles. Nothing runs.\n\n"
       "  --target T[,T]...        mk1, mk2 (the default), bow, or a file with another machine\n"
       "  --ipus N[,N]...          how many IPUs; a model that is not sharded is cut into shards\n"
-      "  --batch N[,N]...[,...]   batch sizes, where the first dimension of the inputs of a\n"
-      "                           model of TensorFlow's or Keras' is unknown; with a last ...\n"
-      "                           doubled\n"
-      "                           until one does not fit\n"
+      "  --batch N[,N]...[,...]   batch sizes, for a TensorFlow or Keras model whose inputs have\n"
+      "                           an unknown first dimension; a last ... doubles the batch size\n"
+      "                           until the model does not fit\n"
       "  --sweep KEY=LOW:HIGH[:STEP]\n"
       "                           plan with each value (step 0.1); keys:\n");
   for (size_t i = 0; plan_swept_key(i) != NULL; ++i) {
@@ -34,11 +33,11 @@ static void print_help(void) {
   }
   printf(
       "  --training sgd|momentum|adam\n"
-      "                           plan a training step of such a model\n"
+      "                           plan a training step of a TensorFlow or Keras model\n"
       "  --json                   the answer as JSON\n"
       "  --option KEY=VALUE       an option of the compiler, see below; may be repeated\n" LOWERING_HELP
-      "\nThe exit code is 0 when it fits (in one of the cases asked for), 3 when it does not, 1\n"
-      "after a failure, 2 after a mistake in the command line.\n\nOptions:\n");
+      "\nThe exit code is 0 if one of the cases fits, 3 if none does, 1 after a failure, or 2 after\n"
+      "a mistake in the command line.\n\nOptions:\n");
   trm_inspect_option_row row;
   for (size_t i = 0; trm_inspect_option(i, &row); ++i) {
     if (row.plans) printf("  %s=%s\n      %s\n", row.key, row.default_value, row.help);
@@ -47,7 +46,7 @@ static void print_help(void) {
 
 /* ---- The command line ------------------------------------------------------------------------ */
 
-/* "1,2,4" or, where `out_on` is given, "1,2,4,...". Increasing, from 1 on. */
+/* Parses "1,2,4" or, with `out_on`, "1,2,4,...": increasing numbers from 1 on. */
 static bool parse_counts(char *text, long most, long *items, size_t *out_count, bool *out_on) {
   size_t count = 0;
   char *save = NULL;
@@ -73,7 +72,8 @@ static bool parse_number(const char *text, char end, double *out_number, const c
   return errno == 0 && stop != text && isfinite(*out_number) && (*stop == end || *stop == '\0');
 }
 
-/* "0.1:0.9:0.2": multiples of the step from the lowest on, so that the values are round. */
+/* Parses "0.1:0.9:0.2". Values are multiples of the step from the lowest on, so that they are
+ * round. */
 static const char *parse_range(const char *text, plan_request *request) {
   double low, high, step = 0.1;
   const char *rest = text;
@@ -143,7 +143,7 @@ enum {
   OPTION_JSON
 };
 
-/* Takes one option; -1 to go on, otherwise the exit code. */
+/* Handles one option. Returns -1 to continue, otherwise the exit code. */
 static int take(int option, char **argv, plan_request *request, bool *memory) {
   if (lowering_option(&request->lowering, option, optarg, memory)) return -1;
   switch (option) {
@@ -174,7 +174,7 @@ static int take(int option, char **argv, plan_request *request, bool *memory) {
   }
 }
 
-/* Two ways to set one thing. */
+/* Refuses two options that set the same thing. */
 static int check(const plan_request *request) {
   for (size_t o = 0; o < request->num_options && request->swept != NULL; ++o) {
     const trm_option *option = &request->options[o];
@@ -237,7 +237,7 @@ static trm_status grow(plan_answer *answer, trm_error *error) {
   return TRM_OK;
 }
 
-/* All cases of one model. Shown in full: those of a single number of IPUs, batch and value. */
+/* Runs all cases of one model. A single number of IPUs, batch and value is shown in full. */
 static trm_status plan_model_cases(const plan_request *request, const plan_model *model,
                                    plan_answer *answer, bool *out_fits, trm_error *error) {
   const bool full =

@@ -5,9 +5,9 @@
 #include "tool.h"
 
 static void print_help(void) {
-  printf("usage: tremula print MODEL [options]\n\n"
-         "Prints HLO text: a model's as it is read, or, of an executable, what the passes have\n"
-         "made.\n\n" LOWERING_HELP);
+  printf(
+      "usage: tremula print MODEL [options]\n\n"
+      "Prints the HLO text of a model, or of the optimised module in an executable.\n\n" LOWERING_HELP);
 }
 
 static trm_status print(const char *path, const lowering_options *lowering, trm_error *error) {

@@ -11,7 +11,7 @@ static void print_help(void) {
       "op by op. A profile is a directory tf_report__... or its profile.pop. Programs write one\n"
       "with POPLAR_ENGINE_OPTIONS='{\"autoReport.all\":\"true\"}'.\n\n"
       "  --json       as JSON\n"
-      "  --options    the engine options that are known instead, and which have an effect\n");
+      "  --options    list the known engine options instead, and which have an effect\n");
 }
 
 static void print_options(void) {

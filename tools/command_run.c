@@ -12,11 +12,11 @@ static void print_help(void) {
       "usage: tremula run FILE [options]\n\n"
       "  --input NAME=FILE.npy    an input, by its name in the model, its name in the program, or\n"
       "                           its number from 0; repeat for each\n"
-      "  --infeed ID=FILE[,FILE]  what an infeed reads: a file for each array of an element, the\n"
-      "                           first dimension counts the elements; repeat for each\n"
-      "  --output DIR             write outputs and what comes from outfeeds as DIR/NAME.npy;\n"
-      "                           otherwise they are printed\n"
-      "  --repeat N               run N times and say how long it takes; an output that updates\n"
+      "  --infeed ID=FILE[,FILE]  the elements of an infeed: a file for each array of an element,\n"
+      "                           whose first dimension counts the elements; repeat for each\n"
+      "  --output DIR             write outputs and the elements of outfeeds as DIR/NAME.npy;\n"
+      "                           without it they are printed\n"
+      "  --repeat N               run N times and print the times; an output that updates\n"
       "                           an input is the input of the next run\n"
       "  --times                  then print the time of every instruction\n"
       "  --seed N                 the seed of the program's random numbers\n");
@@ -37,7 +37,7 @@ static bool parse_seed(const char *text, arguments *a) {
   return a->has_seed = errno == 0 && text[0] >= '0' && text[0] <= '9' && *end == '\0';
 }
 
-/* Returns -1 to go on, otherwise the exit code. */
+/* Returns -1 to continue, otherwise the exit code. */
 static int parse(int argc, char **argv, arguments *a) {
   enum { OPTION_INPUT = OPTION_OWN, OPTION_INFEED, OPTION_REPEAT, OPTION_TIMES, OPTION_SEED };
   static const struct option longs[] = {
@@ -101,7 +101,7 @@ static void print_seconds(double *seconds, long count) {
           count == 1 ? "" : "s", seconds[0] * 1e3, median * 1e3);
 }
 
-/* What the outputs of the last run update changes places with the inputs. */
+/* Swaps outputs that update an input with that input, for the next run. */
 static void carry_over(run_data *data, uint64_t *versions, long run) {
   const size_t num_outputs = trm_executable_num_outputs(data->executable);
   for (size_t o = 0; o < num_outputs; ++o) {

@@ -1,4 +1,4 @@
-/* Owns: `gc-info`: the list of devices, and what is known of one. */
+/* Owns: `gc-info`: the list of devices, and the attributes of one. */
 #include <errno.h>
 #include <getopt.h>
 #include <stdlib.h>
@@ -23,7 +23,7 @@ static void print_help(void) {
          "The exit code is 0, 1 after a failure, or 2 after a mistake in the command line.\n");
 }
 
-/* Where an IPU is: "IPU-M host: [10.1.5.10], IPU#: [3]", or its PCI address. */
+/* Prints the place of an IPU: "IPU-M host: [10.1.5.10], IPU#: [3]", or its PCI address. */
 static void print_place(const trm_ipu_info *ipu) {
   if (ipu->host[0] != '\0') {
     printf("IPU-M host: [%s], IPU#: [%u]\n", ipu->host, ipu->number);

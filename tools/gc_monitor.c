@@ -17,7 +17,7 @@ typedef struct span {
   size_t columns;
 } span;
 
-/* Columns are as wide as what is in them; a rule goes before a row that begins a board. */
+/* A table. Columns are as wide as their contents; a rule precedes the first row of a board. */
 typedef struct table {
   size_t num_columns, num_rows;
   const char *headings[MAX_COLUMNS];
@@ -51,7 +51,7 @@ static void table_add(table *t, const char *const *values, bool rule) {
   t->rules[t->num_rows++] = rule;
 }
 
-/* Bytes between the outer bars of `count` columns from `first`. */
+/* Characters between the outer bars of `count` columns from `first` on. */
 static size_t inner_width(const table *t, size_t first, size_t count) {
   size_t width = 3 * count - 1;
   for (size_t c = first; c < first + count; ++c) width += t->widths[c];
@@ -72,7 +72,7 @@ static void print_cell(const char *text, size_t width) {
          "");
 }
 
-/* The last column takes what a long title needs. */
+/* Widens the last column for a long title. */
 static void make_room(table *t, const span *spans) {
   size_t first = 0;
   for (; spans->columns > 0; ++spans) {
@@ -188,7 +188,7 @@ static bool print_processes(const gc_system *system) {
 
 /* ---- JSON ------------------------------------------------------------------------------------ */
 
-/* Every value is text, as in the original's attributes. */
+/* All values are text, like the original's attributes. */
 static json_t *ipu_object(const gc_system *system, uint32_t id) {
   gc_attribute attributes[GC_MAX_ATTRIBUTES];
   const size_t count = gc_attributes(system, id, attributes);

@@ -1,4 +1,4 @@
-/* Owns: what the gc-* tools share (gc_tool.h). */
+/* Owns: the functions that the gc-* tools share (gc_tool.h). */
 #include "gc_tool.h"
 
 #include <getopt.h>
@@ -7,7 +7,7 @@
 #include <string.h>
 #include <time.h>
 
-/* One line, of which nothing reaches a terminal as a command. */
+/* Prints one line without control characters. */
 static void complain(const char *tool, const char *format, va_list args, const char *end) {
   char text[TRM_ERROR_SIZE];
   vsnprintf(text, sizeof text, format, args);
@@ -130,7 +130,7 @@ static void add_unknown(attribute_list *list, const char *const *keys) {
   for (; *keys != NULL; ++keys) add(list, *keys, "N/A");
 }
 
-/* "2.4.4" -> 2, 4, 4; a part that is not there is N/A. */
+/* "2.4.4" -> 2, 4, 4; missing parts are N/A. */
 static void add_firmware(attribute_list *list, const char *version) {
   static const char *const keys[] = {"firmware major version", "firmware minor version",
                                      "firmware patch version"};
@@ -204,7 +204,7 @@ static void add_ipu(attribute_list *list, const gc_system *system, const trm_ipu
   add(list, "virtual", "Tremula %s", trm_version());
 }
 
-/* What all members have alike. */
+/* Adds the attributes that are equal for all members. */
 static void add_group(attribute_list *list, const gc_system *system, const uint32_t *members,
                       uint32_t count) {
   const trm_ipu_info *first = trm_inventory_ipu(system->inventory, members[0]);

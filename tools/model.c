@@ -1,4 +1,4 @@
-/* Owns: reading MODEL, by way of Python where it is TensorFlow's. */
+/* Owns: reading MODEL, with the help of Python for TensorFlow models. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <spawn.h>
@@ -12,7 +12,7 @@
 
 extern char **environ;
 
-/* What tremula.tool.* exit with after a message of their own. */
+/* tremula.tool.* exit with this code after a message of their own. */
 enum { PYTHON_HAS_COMPLAINED = 3 };
 
 bool lowering_option(lowering_options *options, int option, char *value, bool *out_memory) {
@@ -33,7 +33,7 @@ void lowering_options_free(lowering_options *options) {
 
 /* ---- Python --------------------------------------------------------------------------------- */
 
-/* TREMULA_PYTHON, or the Python beside this program, or the first python3 of PATH. */
+/* Finds Python: TREMULA_PYTHON, or the one beside this program, or the first python3 of PATH. */
 static void find_python(char *path, size_t size) {
   const char *chosen = getenv("TREMULA_PYTHON");
   if (chosen != NULL && *chosen != '\0') {
@@ -76,7 +76,7 @@ trm_status run_python(const char *module, char *const *arguments, trm_error *err
   while (waitpid(child, &state, 0) < 0 && errno == EINTR) continue;
   if (WIFEXITED(state) && WEXITSTATUS(state) == 0) return TRM_OK;
   if (WIFEXITED(state) && WEXITSTATUS(state) == PYTHON_HAS_COMPLAINED) {
-    return fail(error, TRM_INVALID_ARGUMENT, "%s", ""); /* nothing to add */
+    return fail(error, TRM_INVALID_ARGUMENT, "%s", ""); /* Python has printed a message */
   }
   return fail(error, TRM_FAILED_PRECONDITION,
               "'%s -m %s' did not work (%s %d; its own message is above). Set TREMULA_PYTHON to a "
@@ -128,7 +128,7 @@ static trm_status lower(const char *path, bool is_folder, const lowering_options
   return status;
 }
 
-/* Whether the path ends as the files do that Keras writes. */
+/* Whether the path has the suffix of a Keras file. */
 static bool is_keras(const char *path) {
   const char *dot = strrchr(path, '.');
   return dot != NULL &&
@@ -150,16 +150,18 @@ trm_status model_read(const char *path, const lowering_options *options, trm_mod
   const bool is_folder = is_folder_at(path);
   const bool is_graph = options->feeds.count > 0 || options->fetches.count > 0;
   if (is_folder && is_graph) {
-    return fail(error, TRM_INVALID_ARGUMENT,
-                "%s is a folder, so a SavedModel: choose a --signature; --feed and --fetch are for "
-                "GraphDefs",
-                path);
+    return fail(
+        error, TRM_INVALID_ARGUMENT,
+        "%s is a SavedModel, because it is a folder: give --signature; --feed and --fetch are "
+        "for GraphDefs",
+        path);
   }
   if (is_graph && is_keras(path)) {
-    return fail(error, TRM_INVALID_ARGUMENT,
-                "%s is a model of Keras', which says itself what it takes and gives; --feed and "
-                "--fetch are for GraphDefs",
-                path);
+    return fail(
+        error, TRM_INVALID_ARGUMENT,
+        "%s is a Keras model, which has its own inputs and outputs; --feed and --fetch are for "
+        "GraphDefs",
+        path);
   }
   if (is_graph && options->fetches.count == 0) {
     return fail(error, TRM_INVALID_ARGUMENT,
@@ -174,8 +176,7 @@ trm_status model_read(const char *path, const lowering_options *options, trm_mod
   const bool needs_python = model_needs_python(path, options);
   if (!needs_python && options->shapes.count > 0) {
     return fail(error, TRM_INVALID_ARGUMENT,
-                "--shape is for models of TensorFlow's and Keras'; for a GraphDef give --fetch "
-                "too");
+                "--shape is for TensorFlow and Keras models; with a GraphDef give --fetch too");
   }
   if (needs_python) return lower(path, is_folder, options, out_module, error);
   const trm_status status = trm_module_read_file(path, out_module, error);

@@ -1,9 +1,9 @@
-/* Owns: what the inputs and outputs of an executable are called.
+/* Owns: the names of an executable's inputs and outputs.
  *
- * `tremula compile` leaves the model's own names in the module's side table, as
- * {"inputs": [...], "outputs": [...]}. In an executable without them, or with ones that do not fit,
- * inputs are called as the program's parameters, and outputs output0, output1, ...: what the
- * program calls its results, such as fusion.15, is up to the passes. */
+ * `tremula compile` keeps the model's own names in the module's side table, as {"inputs": [...],
+ * "outputs": [...]}. Without fitting names there, inputs have the names of the program's
+ * parameters, and outputs are output0, output1, ...: passes choose the names of results, such as
+ * fusion.15. */
 #include <errno.h>
 #include <jansson.h>
 #include <stdio.h>

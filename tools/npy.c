@@ -1,5 +1,5 @@
-/* Owns: NumPy's .npy files: "\x93NUMPY", a version, and a Python dictionary that says what the
- * bytes after it are (numpy.org/neps/nep-0001-npy-format.html). */
+/* Owns: NumPy's .npy files: "\x93NUMPY", a version, and a Python dictionary that describes the
+ * bytes after it (numpy.org/neps/nep-0001-npy-format.html). */
 #include "npy.h"
 
 #include <errno.h>
@@ -24,8 +24,7 @@ static const struct type_row {
     {'i', 1, TRM_S8},     {'i', 2, TRM_S16},      {'i', 4, TRM_S32},  {'i', 8, TRM_S64},
     {'u', 1, TRM_U8},     {'u', 2, TRM_U16},      {'u', 4, TRM_U32},  {'u', 8, TRM_U64},
     {'c', 8, TRM_C64},    {'c', 16, TRM_C128},    {'V', 2, TRM_BF16}, /* as ml_dtypes writes it */
-    {'f', 1, TRM_F8E5M2}, {'V', 1, TRM_F8E4M3FN}, /* and every other type of ml_dtypes that takes a
-                                                     byte */
+    {'f', 1, TRM_F8E5M2}, {'V', 1, TRM_F8E4M3FN}, /* and all other one-byte types of ml_dtypes */
 };
 enum { NUM_TYPES = sizeof types / sizeof *types };
 
@@ -59,7 +58,7 @@ static trm_status parse_type(const char *descr, const char *name, trm_dtype *out
 
 /* ---- The header ----------------------------------------------------------------------------- */
 
-/* A Python literal, of which only what a header has is understood. */
+/* A reader of the Python literals that headers contain. */
 typedef struct header_reader {
   const char *at, *end;
 } header_reader;
@@ -185,7 +184,8 @@ void npy_free(npy_array *array) {
   array->data = NULL;
 }
 
-/* From first-dimension-fastest to last-dimension-fastest. Counts the destination's index up. */
+/* Copies from first-dimension-fastest to last-dimension-fastest order, by counting up the
+ * destination's index. */
 static void transpose(const char *from, npy_array *to) {
   const size_t size = trm_dtype_size(to->dtype);
   size_t strides[NPY_MAX_RANK] = {0}, stride = size, at = 0;
@@ -238,7 +238,7 @@ trm_status npy_parse(const void *data, size_t size, const char *name, npy_array 
   trm_status status = parse_type(h.descr, name, &array.dtype, error);
   if (status != TRM_OK) return status;
 
-  /* What is there is compared with what is stated before anything is allocated. */
+  /* Compare the size with the header before anything is allocated. */
   const size_t left = size - start - length;
   size_t stated = trm_dtype_size(array.dtype);
   for (int32_t d = 0; d < array.rank; ++d) {
@@ -263,7 +263,7 @@ trm_status npy_parse(const void *data, size_t size, const char *name, npy_array 
   } else if (array.bytes > 0) {
     memcpy(array.data, elements, array.bytes);
   }
-  if (array.dtype == TRM_PRED) { /* any other byte would be a value that a bool cannot have */
+  if (array.dtype == TRM_PRED) { /* a bool has no other byte */
     unsigned char *flags = array.data;
     for (size_t i = 0; i < array.bytes; ++i) flags[i] = flags[i] != 0;
   }
@@ -279,7 +279,7 @@ trm_status npy_read_file(const char *path, npy_array *out_array, trm_error *erro
   char *data = NULL;
   size_t size = 0, capacity = 0;
   trm_status status = TRM_OK;
-  /* Grown while reading, as pipes do not state a size. */
+  /* The buffer grows, because pipes have no size. */
   for (;;) {
     if (size == capacity) {
       capacity = capacity == 0 ? (size_t)1 << 16 : 2 * capacity;

@@ -4,7 +4,7 @@
 
 #include "tremula/tremula.h"
 
-/* One more than a program's arrays have: feeds add a dimension in front. */
+/* One more dimension than arrays of programs have, for feeds. */
 #define NPY_MAX_RANK (TRM_MAX_RANK + 1)
 
 /* Dense, row-major, little-endian; data is 64-byte aligned and freed with npy_free. */
@@ -16,7 +16,7 @@ typedef struct npy_array {
   void *data;
 } npy_array;
 
-/* Sets bytes and data (zeroed) for a type and dimensions that are set already. */
+/* Allocates zeros for a type and dimensions that are set already. */
 trm_status npy_allocate(npy_array *array, const char *name, trm_error *error);
 void npy_free(npy_array *array);
 
@@ -24,8 +24,8 @@ void npy_free(npy_array *array);
  * untrusted. */
 trm_status npy_parse(const void *data, size_t size, const char *name, npy_array *out_array,
                      trm_error *error);
-/* Types that NumPy knows through ml_dtypes and files do not tell apart: an array that was read as
- * one of them may be any. */
+/* Whether the type is one of those of ml_dtypes that files do not distinguish: an array that was
+ * read as one of them may have any. */
 bool npy_is_byte_of_ml_dtypes(trm_dtype dtype);
 trm_status npy_read_file(const char *path, npy_array *out_array, trm_error *error);
 /* Writes version 1. */

@@ -1,8 +1,8 @@
-/* What the files of `tremula plan` share.
+/* Declarations that the files of `tremula plan` share.
  *
- *   command_plan.c  the command line, which cases there are, the exit code
- *   plan_model.c    the executables to plan, one a batch size
- *   plan_case.c     planning a case
+ *   command_plan.c  the command line, the list of cases, the exit code
+ *   plan_model.c    the executables, one for each batch size
+ *   plan_case.c     estimating one case
  *   plan_text.c     the answer as text; plan_json.c: as JSON */
 #ifndef TREMULA_TOOLS_PLAN_H_
 #define TREMULA_TOOLS_PLAN_H_
@@ -19,37 +19,37 @@ typedef struct plan_request {
   string_list targets; /* names or paths; loaded: machines */
   trm_target *machines[PLAN_MAX_LIST];
   long ipus[PLAN_MAX_LIST];
-  size_t num_ipus; /* 0: as many as the model says */
+  size_t num_ipus; /* 0: the model's own number */
   long batches[PLAN_MAX_LIST];
-  size_t num_batches; /* 0: the model's own */
-  bool batches_go_on; /* "...": doubled until one does not fit */
-  const char *swept;  /* key, or NULL */
+  size_t num_batches; /* 0: the model's own batch size */
+  bool batches_go_on; /* "...": batch sizes are doubled until one does not fit */
+  const char *swept;  /* the key of --sweep, or NULL */
   double values[PLAN_MAX_LIST];
   size_t num_values;
   const char *training; /* "sgd", "momentum", "adam", or NULL */
   bool json;
-  trm_option *options; /* as --option says */
+  trm_option *options; /* from --option */
   size_t num_options;
   lowering_options lowering;
 } plan_request;
 
-/* The keys that --sweep takes; NULL past the last. */
+/* The i-th key that --sweep accepts; NULL after the last. */
 const char *plan_swept_key(size_t i);
 
 /* ---- plan_model.c --------------------------------------------------------------------------- */
 
 typedef struct plan_model {
   trm_executable *executable;
-  long batch;            /* that was asked for; 0: none */
-  int64_t items;         /* of one run: first dimension of the first input; 0: unknown */
-  bool is_fed;           /* the items come from feeds: trm_program_items */
-  trm_tensor_info input; /* that one; name "" and rank 0 when there is none */
+  long batch;            /* the requested batch size; 0: none */
+  int64_t items;         /* items of one run, the first dimension of the first input; 0: unknown */
+  bool is_fed;           /* items come from feeds: see trm_program_items */
+  trm_tensor_info input; /* that input; name "" and rank 0: none */
   int64_t parameters, parameter_bytes; /* -1: the model does not say */
 } plan_model;
 
-/* Whether the model is lowered by Python, so that it can have other batch sizes. */
+/* Whether Python lowers the model, so that it can have other batch sizes. */
 bool plan_is_lowered(const plan_request *request);
-/* One model a batch size, or one for count 0; models has room for that. */
+/* Reads one model for each batch size, or one model for count 0; `models` has room for them. */
 trm_status plan_models_read(const plan_request *request, const long *batches, size_t count,
                             plan_model *models, trm_error *error);
 void plan_model_free(plan_model *model);
@@ -57,25 +57,25 @@ void plan_model_free(plan_model *model);
 /* ---- plan_case.c ---------------------------------------------------------------------------- */
 
 typedef struct plan_case {
-  const char *target; /* its name; the machine's */
-  long ipus, batch;   /* ipus: what was asked for; 0: what the model says */
-  double value;       /* swept */
+  const char *target; /* the name of the target */
+  long ipus, batch;   /* the requested numbers; 0: the model's own */
+  double value;       /* the value of --sweep */
   trm_program_options options;
   trm_program_totals totals;
-  trm_program *program; /* of cases that are shown in full; or NULL */
+  trm_program *program; /* the program of a case that is shown in full; or NULL */
   trm_program_layer *layers;
   size_t num_layers;
   int64_t always_live_worst_bytes; /* on the fullest tile */
   int64_t items, parameters, parameter_bytes, inputs_bytes;
   int64_t categories[TRM_NUM_MEMORY_CATEGORIES];
   double seconds, items_per_second; /* 0: unknown */
-  int64_t bytes_total;              /* that the IPUs have */
-  char *explanation;                /* of one that does not fit and is shown in full */
-  char problem[512];                /* why it cannot be planned; "": it was */
+  int64_t bytes_total;              /* memory of the IPUs */
+  char *explanation;                /* text about a case that does not fit and is shown in full */
+  char problem[512];                /* why there is no estimate; "": there is one */
 } plan_case;
 
-/* Plans a case: `full` keeps what is needed to show it in full. What makes this case impossible is
- * its `problem`; an error is one of the command. */
+/* Estimates a case. `full` keeps the details for showing it in full. `problem` says why this case
+ * is impossible; an error ends the command. */
 trm_status plan_case_run(const plan_request *request, const plan_model *model, size_t target,
                          long ipus, double value, bool full, plan_case *out_case, trm_error *error);
 void plan_case_free(plan_case *one);

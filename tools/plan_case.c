@@ -1,4 +1,5 @@
-/* Owns: tremula plan: planning one case: a target, a number of IPUs, a batch size, options. */
+/* Owns: tremula plan: the estimate of one case, which is a target, a number of IPUs, a batch size
+ * and options. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,7 +30,7 @@ static trm_status set_problem(plan_case *one, const trm_error *error) {
   return TRM_OK;
 }
 
-/* The program itself, or cut into shards; *out_program NULL: the case has a problem. */
+/* Estimates the program as it is, or cut into shards. *out_program NULL: the case has a problem. */
 static trm_status plan(const plan_model *model, const trm_target *target, plan_case *one,
                        trm_program **out_program, trm_error *error) {
   const uint32_t shards = trm_executable_num_shards(model->executable);
@@ -37,7 +38,7 @@ static trm_status plan(const plan_model *model, const trm_target *target, plan_c
   if (one->ipus == 0) one->ipus = shards;
   if (one->ipus % shards != 0) {
     snprintf(one->problem, sizeof one->problem,
-             "the model is on %u IPUs itself, of which %ld is no multiple", shards, one->ipus);
+             "the model itself uses %u IPUs, so %ld must be a multiple of that", shards, one->ipus);
     return TRM_OK;
   }
   const bool split = shards == 1 && one->ipus > 1;
@@ -58,7 +59,7 @@ static trm_status plan(const plan_model *model, const trm_target *target, plan_c
   return status;
 }
 
-/* Weights and constants; those of a model whose own numbers Python has not noted. */
+/* Counts weights and constants of a model for which Python has noted no numbers. */
 static void count_variables(const trm_program *program, plan_case *one) {
   int64_t count = 0, bytes = 0;
   trm_program_variable_info v = {.size = sizeof v};

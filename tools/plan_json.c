@@ -1,4 +1,4 @@
-/* Owns: tremula plan: the answer as JSON (docs/plan.md says what the keys are). */
+/* Owns: tremula plan: the answer as JSON (docs/plan.md describes the keys). */
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,7 +51,7 @@ static json_t *layers_of(const plan_case *one) {
   return list;
 }
 
-/* What only cases that are shown in full have. */
+/* Adds the details of a case that is shown in full. */
 static void add_full(const plan_case *one, json_t *object) {
   json_t *cuts = json_array(), *notes = json_array();
   trm_program_cut cut = {.size = sizeof cut};

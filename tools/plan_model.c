@@ -1,4 +1,4 @@
-/* Owns: tremula plan: the executables to plan. */
+/* Owns: tremula plan: the executables to estimate. */
 #include <errno.h>
 #include <jansson.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@ void plan_model_free(plan_model *model) {
   model->executable = NULL;
 }
 
-/* What Python noted of the model that was lowered. */
+/* Reads Python's notes about a model that it has lowered. */
 static void read_side_table(plan_model *model) {
   const char *text = trm_inspect_side_table(model->executable);
   json_t *table = text == NULL ? NULL : json_loads(text, 0, NULL);
@@ -29,8 +29,8 @@ static void read_side_table(plan_model *model) {
   json_decref(table);
 }
 
-/* The first input that no output updates and that is no scalar: of images, its batch is dimension
- * 0. Feeds come before inputs. */
+/* Finds the items of a run: dimension 0 of the first input that no output updates and that is no
+ * scalar. Feeds come before inputs. */
 static void find_items(plan_model *model) {
   const trm_executable *executable = model->executable;
   char kind;
@@ -39,7 +39,7 @@ static void find_items(plan_model *model) {
   for (size_t f = 0; trm_executable_feed(executable, f, &kind, &elements, &count) != NULL; ++f) {
     if (kind != 'i' || count == 0 || elements[0].rank == 0) continue;
     model->input = elements[0];
-    model->is_fed = true; /* how often it is read the program says */
+    model->is_fed = true; /* the program knows the number of reads */
     return;
   }
   for (size_t i = 0; i < trm_executable_num_inputs(executable); ++i) {
@@ -151,17 +151,17 @@ trm_status plan_models_read(const plan_request *request, const long *batches, si
                             plan_model *models, trm_error *error) {
   if (plan_is_lowered(request)) return read_lowered(request, batches, count, models, error);
   if (count > 0) {
-    return fail(
-        error, TRM_INVALID_ARGUMENT,
-        "--batch: %s is HLO, whose shapes are fixed; plan a model of TensorFlow's or Keras' "
-        "whose batch dimension is unknown, or lower the model once for each batch size",
-        request->model);
+    return fail(error, TRM_INVALID_ARGUMENT,
+                "--batch: %s is HLO, whose shapes are fixed; plan a TensorFlow or Keras model "
+                "whose batch dimension is unknown, or lower the model once for each batch size",
+                request->model);
   }
   if (request->training != NULL) {
-    return fail(error, TRM_INVALID_ARGUMENT,
-                "--training: %s is HLO, of which no gradients can be taken; give the model of "
-                "TensorFlow's or Keras', or HLO that trains",
-                request->model);
+    return fail(
+        error, TRM_INVALID_ARGUMENT,
+        "--training: %s is HLO, which has no gradients; give the TensorFlow or Keras model, or "
+        "HLO of a training step",
+        request->model);
   }
   trm_module *module;
   trm_status status = model_read(request->model, &request->lowering, &module, error);

@@ -1,4 +1,4 @@
-/* Owns: tremula plan: the answer as text. The same input gives the same text. */
+/* Owns: tremula plan: the answer as text. Equal inputs give equal text. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,7 @@ static const char *megabytes(int64_t bytes, char *buffer, size_t size) {
 }
 #define MB(bytes) megabytes((bytes), (char[32]){0}, 32)
 
-/* "1 234 567" into a buffer, which is returned. */
+/* Writes a number like "1 234 567" into the buffer, and returns the buffer. */
 static const char *grouped(int64_t number, char *buffer, size_t size) {
   char digits[24];
   const int length = snprintf(digits, sizeof digits, "%" PRId64, number < 0 ? -number : number);
@@ -137,8 +137,8 @@ static size_t depth_of(const char *name, size_t depth) {
   return length;
 }
 
-/* Layers whose first `depth` parts are equal and that follow each other are one row; *out_rows has
- * room for all. Returns how many rows. */
+/* Merges consecutive layers whose first `depth` parts are equal into rows. *out_rows has room for
+ * all. Returns the number of rows. */
 static size_t merge_layers(const plan_case *one, size_t depth, trm_program_layer *rows,
                            size_t *lengths) {
   size_t count = 0;
@@ -150,7 +150,7 @@ static size_t merge_layers(const plan_case *one, size_t depth, trm_program_layer
       ++r;
     }
     if (r == count) {
-      if (count > MOST_LAYERS) return count; /* too many */
+      if (count > MOST_LAYERS) return count; /* too many layers to print */
       lengths[count] = length;
       rows[count++] = *layer;
       continue;
@@ -242,7 +242,7 @@ static void print_full(const plan_case *one) {
          NUMBER(one->totals.bytes_per_tile),
          share(one->totals.worst_tile_bytes, one->totals.bytes_per_tile));
   if (one->totals.is_close) {
-    printf(".\nThat is nearer to the limit than this estimate is exact (%.0f %%)",
+    printf(".\nThat is within the error of this estimate (%.0f %%)",
            100 * one->options.model_error);
   }
   printf(".\n");
@@ -275,7 +275,7 @@ static void print_model(const plan_answer *answer) {
   printf("\n");
 }
 
-/* By target and number of IPUs, the largest batch that fits. */
+/* Prints the largest batch size that fits, by target and number of IPUs. */
 static void print_largest(const plan_answer *answer) {
   if (answer->request->num_batches == 0) return;
   printf("\n");

@@ -1,4 +1,4 @@
-/* Owns: what goes into a run and comes out of it: inputs, outputs and feeds. */
+/* Owns: the data of a run: inputs, outputs and feeds. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -14,9 +14,9 @@ typedef struct run_feed {
   char kind;
   const trm_tensor_info *elements;
   size_t num_elements;
-  /* Of an infeed: the files, one an array of the element. */
+  /* The files of an infeed, one for each array of the element. */
   npy_array *arrays;
-  int64_t count; /* elements in them */
+  int64_t count; /* number of elements in the files */
   trm_infeed *infeed;
   bool is_pushing;
   pthread_t pusher;
@@ -48,7 +48,7 @@ static const char *info_text(const trm_tensor_info *info, char *buffer) {
   return type_text(info->dtype, info->rank, info->dims, buffer, TYPE_TEXT_SIZE);
 }
 
-/* "x f32[2], y f32[3]": as many as fit. */
+/* Lists inputs, "x f32[2], y f32[3]", as many as fit. */
 static void list_inputs(const run_data *data, char *buffer, size_t size) {
   const size_t count = trm_executable_num_inputs(data->executable);
   size_t used = 0;
@@ -136,7 +136,7 @@ static trm_status read_infeed_file(run_feed *feed, size_t element, const char *p
   if (status != TRM_OK) return status;
   if (array->rank < 1 || !has_type(array, 1, info)) {
     char text[TYPE_TEXT_SIZE], wanted[TYPE_TEXT_SIZE + 64];
-    snprintf(wanted, sizeof wanted, "%s with the number of elements as a dimension before",
+    snprintf(wanted, sizeof wanted, "%s with one more dimension in front, the number of elements",
              info_text(info, text));
     return refuse_type("infeed", feed->id, wanted, path, array, error);
   }
@@ -234,7 +234,7 @@ trm_status run_data_create(trm_executable *executable, const string_list *inputs
 
 /* ---- Feeds: running ------------------------------------------------------------------------- */
 
-/* Pushes everything, then the end; stops early when the queue is closed. */
+/* Pushes all elements, then the end. Stops early when the queue is closed. */
 static void *push_all(void *argument) {
   run_feed *feed = argument;
   const void **element = calloc(feed->num_elements + 1, sizeof *element);
@@ -303,7 +303,7 @@ void run_data_stop_feeds(run_data *data) {
 
 /* ---- Results -------------------------------------------------------------------------------- */
 
-/* A name of the model as the name of a file: letters, digits and "_.-" stay. */
+/* Makes a file name of a model's name: letters, digits and "_.-" stay. */
 static void file_name(char *buffer, size_t size, const char *name) {
   size_t used = 0;
   for (; *name != '\0' && used + 1 < size; ++name) {
@@ -315,7 +315,7 @@ static void file_name(char *buffer, size_t size, const char *name) {
   buffer[used] = '\0';
 }
 
-/* Where results go. Two names that are the same as files are told apart by a number. */
+/* The destination of results. A number distinguishes equal file names. */
 typedef struct writer {
   const char *folder;
   char (*taken)[224];

@@ -1,4 +1,4 @@
-/* Owns: arrays as text, in the manner of numpy. */
+/* Owns: printing arrays as text, like NumPy. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -7,8 +7,8 @@
 #include "tool.h"
 
 enum {
-  MOST_ELEMENTS = 1000, /* of an array that is shown whole */
-  EDGE = 3,             /* elements at each end of a dimension that is not */
+  MOST_ELEMENTS = 1000, /* most elements of an array that is printed completely */
+  EDGE = 3,             /* elements at each end of a dimension of a larger array */
   LINE = 79,
   ELEMENT_SIZE = 96
 };
@@ -22,8 +22,8 @@ static float half_value(uint16_t bits) {
   return sign * ldexpf(mantissa + 1024, exponent - 25);
 }
 
-/* As numpy writes a number of so many digits: without an exponent when that is short, and with a
- * point, "3.", because "3" is an integer. */
+/* Writes a number with these digits, like NumPy: without an exponent if that is short, and with a
+ * point, as in "3.", because "3" is an integer. */
 static void show_digits(char *buffer, double value, int digits) {
   const double size = fabs(value);
   if (size >= 1e-4 && size < 1e16) {
@@ -35,7 +35,7 @@ static void show_digits(char *buffer, double value, int digits) {
   if (isfinite(value) && strpbrk(buffer, ".e") == NULL) strcat(buffer, ".");
 }
 
-/* With the fewest digits, `most` at most, that are within `tolerance` of the number. */
+/* Writes a number with the fewest digits, at most `most`, that are within `tolerance` of it. */
 static void show_double(char *buffer, double value, int most, double tolerance) {
   int digits = 1;
   for (; digits < most; ++digits) {
@@ -83,7 +83,7 @@ static void show_element(char *buffer, trm_dtype dtype, const char *at) {
     case TRM_PRED: snprintf(buffer, ELEMENT_SIZE, "%s", *at ? "True" : "False"); return;
     case TRM_F16: {
       LOAD(uint16_t);
-      /* Half of the last bit of 11: what numpy shows of a half. */
+      /* Half of the last of 11 bits, like NumPy. */
       show_double(buffer, (double)half_value(value), 5, 0x1p-12);
       return;
     }
@@ -127,7 +127,7 @@ static void show_element(char *buffer, trm_dtype dtype, const char *at) {
 #undef LOAD
 }
 
-/* A walk over the elements that are shown: in one dimension all, or the EDGE first and last. */
+/* A walk over the printed elements: in each dimension all, or the first and last EDGE. */
 typedef struct walk {
   const npy_array *array;
   size_t element_bytes, strides[NPY_MAX_RANK];
@@ -153,8 +153,8 @@ static const char *walk_at(const walk *w) {
 
 static bool skips(const walk *w, int32_t d) { return w->elided && w->array->dims[d] > 2 * EDGE; }
 
-/* Steps on. *out_dimension is the one that moved, *out_gap whether elements were left out on the
- * way; false at the end. */
+/* Goes to the next element; false at the end. *out_dimension: the dimension that changed; *out_gap:
+ * elements were left out. */
 static bool walk_step(walk *w, int32_t *out_dimension, bool *out_gap) {
   for (int32_t d = w->array->rank - 1; d >= 0; --d) {
     ++w->index[d];
@@ -173,7 +173,7 @@ static void repeat(FILE *out, char c, int32_t times) {
   for (int32_t i = 0; i < times; ++i) fputc(c, out);
 }
 
-/* The line ends, blank lines part larger blocks, and the next one is indented. */
+/* Ends the line, separates larger blocks by blank lines, and indents the next line. */
 static void break_line(FILE *out, int32_t rank, int32_t depth) {
   repeat(out, '\n', rank - depth);
   repeat(out, ' ', depth);

@@ -1,10 +1,10 @@
-/* What the files of the tool share.
+/* Declarations that the files of the command line share.
  *
  *   tremula.c       the subcommands, --help, --version
- *   command_*.c     one a subcommand
+ *   command_*.c     one file for each subcommand
  *   arguments.c     NAME=VALUE, names of types, messages
- *   model.c         MODEL: a module, or what Python lowers to one
- *   names.c         what inputs and outputs of an executable are called
+ *   model.c         MODEL: a module, or a model that Python lowers to one
+ *   names.c         the names of an executable's inputs and outputs
  *   run_data.c      the arrays and feeds of a run, from files and to files
  *   npy.c show.c    arrays as .npy files and as text */
 #ifndef TREMULA_TOOLS_TOOL_H_
@@ -27,26 +27,26 @@ int command_report(int argc, char **argv);
 
 /* ---- arguments.c ---------------------------------------------------------------------------- */
 
-/* "tremula: <message>" on stderr, as one line; nothing for an empty message. Returns
+/* Prints "tremula: <message>" on stderr, as one line, or nothing for an empty message. Returns
  * EXIT_FAILED. */
 int complain(const trm_error *error);
-/* The same for a mistake in the command line, and where help is; returns EXIT_USAGE. */
+/* Prints a mistake in the command line and a hint at --help. Returns EXIT_USAGE. */
 int complain_usage(const char *command, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-/* Writes a failure; returns `status`. */
+/* Sets *error; returns `status`. */
 trm_status fail(trm_error *error, trm_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4), cold));
 
-/* Cuts "key=value" at its first '='; the value, or NULL where there is none or no key. */
+/* Cuts "key=value" at its first '='. Returns the value, or NULL without a value or key. */
 char *split_assignment(char *text);
-/* A number from 1 to `most`; false where it is not one. */
+/* Parses a number from 1 to `most`; false for anything else. */
 bool parse_count(const char *text, long most, long *out_count);
-/* "f32[2,3]" into a buffer, which is returned. */
+/* Writes "f32[2,3]" into the buffer, and returns the buffer. */
 const char *type_text(trm_dtype dtype, int32_t rank, const int64_t *dims, char *buffer,
                       size_t size);
 enum { TYPE_TEXT_SIZE = 512 };
 
-/* A growing list of pointers into argv, as options that may be given several times make it. */
+/* A growing list of pointers into argv, for options that may be repeated. */
 typedef struct string_list {
   char **items;
   size_t count, capacity;
@@ -55,13 +55,13 @@ bool string_list_add(string_list *list, char *item);
 
 /* ---- model.c -------------------------------------------------------------------------------- */
 
-/* How a SavedModel or a GraphDef is lowered; as the options say. */
+/* How to lower a SavedModel or a GraphDef. */
 typedef struct lowering_options {
   const char *signature; /* NULL: serving_default */
   string_list feeds, fetches, shapes;
 } lowering_options;
 
-/* What getopt_long may return for them: above the characters. */
+/* Values that getopt_long returns for these options: above the characters. */
 enum { OPTION_SIGNATURE = 1000, OPTION_FEED, OPTION_FETCH, OPTION_SHAPE, OPTION_OWN };
 #define LOWERING_LONG_OPTIONS                               \
   {"signature", required_argument, NULL, OPTION_SIGNATURE}, \
@@ -78,23 +78,23 @@ enum { OPTION_SIGNATURE = 1000, OPTION_FEED, OPTION_FETCH, OPTION_SHAPE, OPTION_
   "  --feed NAME[:TYPE[DIMS]] an input: x, or x:f32[1,28,28]; may be repeated\n"                  \
   "  --fetch NAME             an output; may be repeated\n"
 
-/* Takes the option if it is one of these; *out_memory is false when memory runs out. */
+/* Handles the option if it is one of these; *out_memory is false without memory. */
 bool lowering_option(lowering_options *options, int option, char *value, bool *out_memory);
 void lowering_options_free(lowering_options *options);
 
-/* Whether Python lowers the model: a folder (SavedModel), a file of Keras', a GraphDef. */
+/* Whether Python lowers the model: a folder (SavedModel), a Keras file, a GraphDef. */
 bool model_needs_python(const char *path, const lowering_options *options);
-/* Reads MODEL, lowering it where it is not a module. */
+/* Reads MODEL, and lowers it if it is not a module. */
 trm_status model_read(const char *path, const lowering_options *options, trm_module **out_module,
                       trm_error *error);
-/* Runs `python -m module arguments...` (a NULL ends them); its output is ours. */
+/* Runs `python -m module arguments...` (NULL ends the arguments) with the same output. */
 trm_status run_python(const char *module, char *const *arguments, trm_error *error);
-/* Whether the file begins as executables do. */
+/* Whether the file begins like an executable. */
 bool is_executable_file(const char *path);
 
 /* ---- names.c -------------------------------------------------------------------------------- */
 
-/* What the user calls inputs and outputs: the model's names where the executable has them. */
+/* The users' names of inputs and outputs: the model's names if the executable has them. */
 typedef struct interface_names {
   const char **inputs, **outputs;
   char (*numbered)[32];
@@ -103,14 +103,14 @@ typedef struct interface_names {
 
 bool interface_names_create(const trm_executable *executable, interface_names *out_names);
 void interface_names_free(interface_names *names);
-/* The input of that name: the model's, the program's (its number may be left out where that is
- * clear: "x" for "x.1"), or the index. -1: none. */
+/* The input with this name: a name of the model, a name of the program (its number may be left out
+ * if that is unique: "x" for "x.1"), or the index. -1: none. */
 int64_t interface_find_input(const trm_executable *executable, const interface_names *names,
                              const char *name);
 
 /* ---- run_data.c ----------------------------------------------------------------------------- */
 
-/* Everything that goes into a run and comes out of it. */
+/* The data of a run. */
 typedef struct run_data {
   trm_executable *executable;
   interface_names names;
@@ -119,20 +119,20 @@ typedef struct run_data {
   struct run_feed *feeds;
 } run_data;
 
-/* The inputs and infeeds are "NAME=FILE" and "ID=FILE,FILE", which are cut up. */
+/* Makes the data. Inputs are "NAME=FILE" and infeeds "ID=FILE,FILE"; both texts are overwritten. */
 trm_status run_data_create(trm_executable *executable, const string_list *inputs,
                            const string_list *infeeds, run_data *data, trm_error *error);
-/* Makes the queues, binds them, and starts to push what the files hold. */
+/* Makes and binds the queues, and starts to push the elements of the files. */
 trm_status run_data_start_feeds(run_data *data, trm_engine *engine, trm_error *error);
-/* Stops pushing, also in the middle. */
+/* Stops pushing, even before the end. */
 void run_data_stop_feeds(run_data *data);
-/* Writes outputs and what came through outfeeds into `folder`, or on stdout where it is NULL. */
+/* Writes outputs and the elements of outfeeds into `folder`, or on stdout if it is NULL. */
 trm_status run_data_write(run_data *data, const char *folder, trm_error *error);
 void run_data_free(run_data *data);
 
 /* ---- show.c --------------------------------------------------------------------------------- */
 
-/* An array as text in the manner of numpy, the middle left out when it is large. */
+/* Prints an array like NumPy; the middle of a large one is left out. */
 void show_array(FILE *out, const npy_array *array);
 
 #endif /* TREMULA_TOOLS_TOOL_H_ */

@@ -1,4 +1,4 @@
-/* Owns: the command line `tremula`: which subcommands there are. */
+/* Owns: the command line `tremula` and its list of subcommands. */
 #include <string.h>
 
 #include "tool.h"
@@ -26,11 +26,10 @@ static void print_help(void) {
       "\n"
       "  tremula COMMAND --help    what a command takes\n"
       "  tremula --version\n\n"
-      "MODEL is a serialised HloModuleProto or XLA's HLO text, told apart by content, or, where\n"
-      "Python with TensorFlow is installed, a SavedModel folder or a GraphDef.\n"
-      "The exit code is 0, 1 after a failure, or 2 after a mistake in the command line; of plan "
-      "also\n"
-      "3 when the model does not fit.\n"
+      "MODEL is a serialised HloModuleProto or XLA's HLO text, recognised by its content. Where\n"
+      "Python with TensorFlow is installed, it may be a SavedModel folder or a GraphDef.\n"
+      "The exit code is 0, 1 after a failure, or 2 after a mistake in the command line. For plan it\n"
+      "is 3 if the model does not fit.\n"
       "TREMULA_PYTHON names the Python to use; otherwise it is the one beside this program, or\n"
       "the first python3 of PATH.\n");
 }

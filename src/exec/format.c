@@ -137,8 +137,8 @@ trm_status trm_executable_deserialize(const void *data, size_t size,
                                       trm_executable **out_executable, trm_error *error) {
   const unsigned char *bytes = data;
   if (size < HEADER_BYTES || memcmp(bytes, magic, sizeof magic) != 0) {
-    FAIL(DATA_LOSS, "this is not a Tremula executable (its first bytes are other ones, or it is "
-                    "cut short)");
+    FAIL(DATA_LOSS, "this is not a Tremula executable, or it is cut short: its first bytes are not "
+                    "those of an executable");
   }
   const uint64_t version = get(bytes + 8, 4), length = get(bytes + 16, 8);
   if (version != FORMAT_VERSION) {
@@ -151,12 +151,12 @@ trm_status trm_executable_deserialize(const void *data, size_t size,
   if (flags > FLAG_MISFIT) FAIL(DATA_LOSS, "the executable has unknown flags");
   if (length != size - HEADER_BYTES) {
     FAIL(DATA_LOSS,
-         "the executable is cut short or has bytes after its end: it states %llu bytes "
-         "and has %zu",
+         "the executable is cut short or has bytes after its end: its header says %llu bytes, "
+         "and there are %zu",
          (unsigned long long)length, size - HEADER_BYTES);
   }
   if (XXH3_64bits(bytes + HEADER_BYTES, (size_t)length) != get(bytes + 24, 8)) {
-    FAIL(DATA_LOSS, "the executable is altered: its contents do not have the hash that it states");
+    FAIL(DATA_LOSS, "the executable is damaged: its contents do not match its hash");
   }
   reader r = {bytes + HEADER_BYTES, bytes + size};
   trm_arena scratch = {0};

@@ -20,7 +20,7 @@ trm_status trm_engine_set_host_call(trm_engine *engine, size_t i, trm_host_funct
                                     void *user, trm_error *error) {
   const uint32_t count = engine->executable->schedule->num_host_calls;
   if (i >= count) {
-    FAIL(OUT_OF_RANGE, "the program has %u host calls, and number %zu was asked for", count, i);
+    FAIL(OUT_OF_RANGE, "the program has %u host calls; there is no number %zu", count, i);
   }
   engine->host_functions[i] = (trm_host_binding){function, user};
   return TRM_OK;

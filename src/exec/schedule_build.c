@@ -422,8 +422,8 @@ static trm_status check_bitcast(const trm_schedule_draft *draft, const trm_sched
     return TRM_OK;
   }
   FAIL(UNIMPLEMENTED,
-       "%s reads an array by its layout, which is not row-major: it was written by a compiler's "
-       "layout assignment. Compile the module from before that",
+       "%s reads an array by its layout, which is not row-major. A compiler's layout assignment "
+       "makes such instructions; give the module as it was before that pass",
        trm_instruction_text(draft->module, bitcast, text, sizeof text));
 }
 

@@ -84,8 +84,9 @@ static void wait_a_while(trm_team *team) {
 
 static trm_status mismatch(uint32_t number, trm_error *error) {
   FAIL(FAILED_PRECONDITION,
-       "replica %u is at another operation than the others, or at the end, while they wait for it: "
-       "what leads to a collective, an infeed or an outfeed must be the same on every replica",
+       "replica %u has reached another operation than the other replicas, or its end, while they "
+       "wait for it: every replica must take the same branches, and the same number of turns of a "
+       "loop, before a collective, an infeed or an outfeed",
        number);
 }
 

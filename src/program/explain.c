@@ -88,7 +88,7 @@ static void append_answer(const trm_program *program, const trm_advice *best, tr
                     NUMBER(t->bytes_per_tile), share);
   }
   if (t->is_close) {
-    trm_text_format(text, "; that is nearer to the limit than this estimate is exact (%.0f %%)",
+    trm_text_format(text, "; that is within the error of this estimate (%.0f %%)",
                     100 * program->options.model_error);
   }
   trm_text_format(text, ".\nThe step that needs most is %s", step->name);

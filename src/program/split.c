@@ -412,7 +412,7 @@ static trm_status create_split(const trm_program *program, uint32_t num_shards, 
          num_shards);
   }
   if (program->num_ipus > 1) {
-    FAIL(FAILED_PRECONDITION, "the program is on %u IPUs already: it says itself where it is cut",
+    FAIL(FAILED_PRECONDITION, "the program uses %u IPUs already, as its own shards say",
          program->num_ipus);
   }
   splitter s = {.program = program,
@@ -422,10 +422,11 @@ static trm_status create_split(const trm_program *program, uint32_t num_shards, 
   trm_status status;
   TRY_OR_GOTO(find_units(&s, error), done);
   if (s.num_units < num_shards) {
-    FAIL_OR_GOTO(done, FAILED_PRECONDITION,
-                 "the program has %u layers that follow each other, which is too few for %u shards "
-                 "(layers are told by the scopes of TensorFlow's op names)",
-                 s.num_units, num_shards);
+    FAIL_OR_GOTO(
+        done, FAILED_PRECONDITION,
+        "the program has %u layers in a row, which are too few for %u shards (a layer is a "
+        "scope of TensorFlow's op names)",
+        s.num_units, num_shards);
   }
   status = search(&s, out_program, error);
 done:

@@ -399,7 +399,7 @@ static void test_replicas_that_part_ways(void **state) {
         assert_true(result == (limit == 0 ? 1 : 4));
       } else {
         assert_int_equal(status, TRM_FAILED_PRECONDITION);
-        assert_non_null(strstr(error.message, "must be the same on every replica"));
+        assert_non_null(strstr(error.message, "every replica must take the same branches"));
       }
     }
     trm_engine_free(engine);
