@@ -244,7 +244,7 @@ def test_too_few_layers_are_a_problem_of_that_case(tool):
     source = tool.write("layers.hlo", LAYERS)
     one, many = plan(tool, source, "--ipus", "1,16")["cases"]
     assert one["fits"] and "fits" not in many
-    assert "4 layers that follow each other, which is too few for 16 shards" in many["problem"]
+    assert "4 layers in a row, which are too few for 16 shards" in many["problem"]
     assert "too few for 16 shards" in tool("plan", source, "--ipus", "16").stderr
     assert tool("plan", source, "--ipus", "16").returncode == 1
 
@@ -254,7 +254,7 @@ def test_a_sharded_model_stays_as_it_is(tool):
     own, = plan(tool, source)["cases"]
     assert (own["ipus"], own["shards"], own["replicas"]) == (2, 2, 1)
     one, two, four = plan(tool, source, "--ipus", "1,2,4")["cases"]
-    assert "the model is on 2 IPUs itself" in one["problem"]
+    assert "the model itself uses 2 IPUs" in one["problem"]
     assert two["cycles"] == own["cycles"]
     assert (four["shards"], four["replicas"], four["items"]) == (2, 2, 16)
 
