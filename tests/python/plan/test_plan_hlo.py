@@ -309,7 +309,7 @@ def test_failures(tool):
     assert "available_memory_proportion" in tool.fails("plan", source, "--option",
                                                        "available_memory_proportion=1.5")
     assert "is HLO, whose shapes are fixed" in tool.fails("plan", source, "--batch", "1,2")
-    assert "is HLO, of which no gradients" in tool.fails("plan", source, "--training", "sgd")
+    assert "is HLO, which has no gradients" in tool.fails("plan", source, "--training", "sgd")
     tool.write("bad.json", '{"base": "mk2", "tiles": 3}')
     assert "tiles" in tool.fails("plan", source, "--target", "./bad.json")
 

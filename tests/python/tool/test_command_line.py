@@ -68,7 +68,7 @@ def test_an_altered_executable_is_refused(tool):
     data = bytearray((tool.folder / name).read_bytes())
     data[-1] ^= 1
     (tool.folder / name).write_bytes(data)
-    assert "altered" in tool.fails("run", name)
+    assert "damaged" in tool.fails("run", name)
     (tool.folder / name).write_bytes(data[:-5])
     assert "cut short" in tool.fails("run", name)
 
