@@ -1,9 +1,9 @@
-/* Owns: the walk over a module that makes steps and slots. schedule_feeds.c makes the steps of
- * feeds and host calls; schedule_renames.c finds instructions without a step.
+/* Owns: the walk over a module that makes steps and slots. schedule_control.c makes the steps of
+ * loops and conditionals, schedule_feeds.c those of feeds and host calls; schedule_renames.c finds
+ * instructions without a step.
  *
  * Values are immutable, so instructions that only rename them (tuples, reshapes, copies) make no
- * step. A while loop keeps its state in slots of its own; elements that the body returns unchanged
- * are not copied. */
+ * step. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,6 @@
 #include "base/wait.h"
 #include "exec/float_check.h"
 #include "exec/schedule_build.h"
-#include "hlo/loops.h"
 #include "program/program.h"
 #include "tremula/log.h"
 
@@ -22,12 +21,8 @@ enum { MAX_DEPTH = 256 };
  * elsewhere could share computations so that the walk doubles at every level. */
 static const uint64_t max_instructions = UINT64_C(32) << 20;
 
-static trm_status walk(trm_schedule_draft *draft, uint32_t computation,
-                       const uint32_t *const *parameters, const uint32_t **out_root,
-                       trm_error *error);
-
-static trm_status new_slot(trm_schedule_draft *draft, trm_slot_kind kind, size_t bytes,
-                           uint32_t *out_slot, trm_error *error) {
+trm_status trm_schedule_new_slot(trm_schedule_draft *draft, trm_slot_kind kind, size_t bytes,
+                                 uint32_t *out_slot, trm_error *error) {
   const uint32_t index = (uint32_t)draft->slots.count;
   const trm_slot slot = {.kind = kind,
                          .bytes = bytes,
@@ -40,7 +35,7 @@ static trm_status new_slot(trm_schedule_draft *draft, trm_slot_kind kind, size_t
   return TRM_OK;
 }
 
-static void touch(trm_schedule_draft *draft, uint32_t slot) {
+void trm_schedule_touch(trm_schedule_draft *draft, uint32_t slot) {
   draft->slots.items[slot].end = draft->clock;
 }
 
@@ -50,8 +45,8 @@ trm_status trm_schedule_new_leaves(trm_schedule_draft *draft, const trm_shape *s
   uint32_t *leaves = ARENA_NEW(&draft->schedule->arena, uint32_t, (size_t)count);
   CHECK_MEMORY(leaves, "buffers");
   for (int32_t i = 0; i < count; ++i) {
-    TRY(new_slot(draft, TRM_SLOT_ARENA, trm_shape_bytes(trm_shape_leaf(shape, i)), &leaves[i],
-                 error));
+    TRY(trm_schedule_new_slot(draft, TRM_SLOT_ARENA, trm_shape_bytes(trm_shape_leaf(shape, i)),
+                              &leaves[i], error));
   }
   *out_leaves = leaves;
   return TRM_OK;
@@ -68,7 +63,7 @@ trm_status trm_schedule_add_step(trm_schedule_draft *draft, trm_step step, const
     memcpy(step.slots + step.num_operands, results, step.num_results * sizeof *results);
   }
   for (uint32_t i = 0; i < step.num_operands; ++i) {
-    if (operands[i] != TRM_NO_INDEX) touch(draft, operands[i]);
+    if (operands[i] != TRM_NO_INDEX) trm_schedule_touch(draft, operands[i]);
   }
   for (uint32_t i = 0; i < step.num_results; ++i) {
     trm_slot *slot = &draft->slots.items[results[i]];
@@ -81,9 +76,9 @@ trm_status trm_schedule_add_step(trm_schedule_draft *draft, trm_step step, const
   return TRM_OK;
 }
 
-static trm_status add_copy(trm_schedule_draft *draft, const trm_schedule_scope *s,
-                           trm_index instruction, uint32_t source, uint32_t target,
-                           trm_error *error) {
+trm_status trm_schedule_add_copy(trm_schedule_draft *draft, const trm_schedule_scope *s,
+                                 trm_index instruction, uint32_t source, uint32_t target,
+                                 trm_error *error) {
   const trm_step step = {.kind = TRM_STEP_COPY,
                          .computation = s->computation,
                          .instruction = instruction,
@@ -93,7 +88,7 @@ static trm_status add_copy(trm_schedule_draft *draft, const trm_schedule_scope *
   return trm_schedule_add_step(draft, step, &source, &target, NULL, error);
 }
 
-static trm_status wish(trm_schedule_draft *draft, trm_coalesce what, trm_error *error) {
+trm_status trm_schedule_wish(trm_schedule_draft *draft, trm_coalesce what, trm_error *error) {
   if (!VECTOR_PUSH(&draft->wishes, what)) FAIL_NO_MEMORY("buffer assignment");
   return TRM_OK;
 }
@@ -173,8 +168,8 @@ static trm_status walk_kernel(trm_schedule_draft *draft, trm_schedule_scope *s, 
   draft->schedule->persistent_bytes += (kernel->persistent_bytes + 63) / 64 * 64;
   TRY(trm_schedule_add_step(draft, step, operands, s->leaves[i], NULL, error));
   if (kernel->scratch_bytes > 0) {
-    TRY(new_slot(draft, TRM_SLOT_ARENA, kernel->scratch_bytes,
-                 &draft->steps.items[draft->steps.count - 1].scratch, error));
+    TRY(trm_schedule_new_slot(draft, TRM_SLOT_ARENA, kernel->scratch_bytes,
+                              &draft->steps.items[draft->steps.count - 1].scratch, error));
   }
   for (uint32_t k = 0; k < num_operands && k < 32; ++k) {
     if ((kernel->in_place_operands >> k & 1) == 0) continue;
@@ -184,228 +179,13 @@ static trm_status walk_kernel(trm_schedule_draft *draft, trm_schedule_scope *s, 
                                 (j >= 32 || (kernel->in_place_operands >> j & 1) == 0));
     }
     if (elsewhere) continue;
-    TRY(wish(draft,
-             (trm_coalesce){.kind = TRM_COALESCE_IN_PLACE,
-                            .target = s->leaves[i][0],
-                            .source = operands[k],
-                            .time = draft->clock},
-             error));
+    TRY(trm_schedule_wish(draft,
+                          (trm_coalesce){.kind = TRM_COALESCE_IN_PLACE,
+                                         .target = s->leaves[i][0],
+                                         .source = operands[k],
+                                         .time = draft->clock},
+                          error));
   }
-  return TRM_OK;
-}
-
-/* ---- Loops ---------------------------------------------------------------------------------- */
-
-/* The time of the kernel that writes `written` over `state` in place, or 0. Searches back to the
- * first step of the body. */
-static uint32_t written_in_place(const trm_schedule_draft *draft, uint32_t written, uint32_t state,
-                                 uint32_t first_step) {
-  for (size_t i = draft->steps.count; i-- > first_step;) {
-    const trm_step *step = &draft->steps.items[i];
-    if (step->kind != TRM_STEP_KERNEL || step->num_results == 0 ||
-        step->slots[step->num_operands] != written) {
-      continue;
-    }
-    bool reads = false;
-    for (uint32_t k = 0; k < step->num_operands; ++k) {
-      if (step->slots[k] != state) continue;
-      if (k >= 32 || (step->kernel->in_place_operands >> k & 1) == 0) return 0;
-      reads = true;
-    }
-    return reads ? draft->slots.items[written].begin : 0;
-  }
-  return 0;
-}
-
-static bool contains(const uint32_t *items, uint32_t count, uint32_t value) {
-  for (uint32_t i = 0; i < count; ++i) {
-    if (items[i] == value) return true;
-  }
-  return false;
-}
-
-/* Copies the body's results into the state's slots, as if all at once. */
-static trm_status loop_back(trm_schedule_draft *draft, const trm_schedule_scope *s, trm_index i,
-                            const uint32_t *root, uint32_t *state, const bool *invariant,
-                            uint32_t count, uint32_t since, uint32_t first_step, trm_error *error) {
-  uint32_t *source = ARENA_NEW(&draft->schedule->arena, uint32_t, count);
-  CHECK_MEMORY(source, "loop state");
-  bool any_state_read = false;
-  for (uint32_t k = 0; k < count; ++k) {
-    source[k] = root[k];
-    if (invariant[k] || root[k] == state[k]) continue;
-    any_state_read = any_state_read || draft->slots.items[root[k]].begin <= since;
-  }
-  for (uint32_t k = 0; k < count && any_state_read; ++k) {
-    /* A copy into another part of the state may overwrite a value of the state before it is read.
-     */
-    if (invariant[k] || root[k] == state[k] || draft->slots.items[root[k]].begin > since ||
-        !contains(state, count, root[k])) {
-      continue;
-    }
-    TRY(new_slot(draft, TRM_SLOT_ARENA, draft->slots.items[root[k]].bytes, &source[k], error));
-    TRY(add_copy(draft, s, i, root[k], source[k], error));
-  }
-  for (uint32_t k = 0; k < count; ++k) {
-    if (invariant[k] || source[k] == state[k]) continue;
-    const uint32_t last_read = draft->slots.items[state[k]].end;
-    const uint32_t in_place = written_in_place(draft, source[k], state[k], first_step);
-    TRY(add_copy(draft, s, i, source[k], state[k], error));
-    TRY(wish(draft,
-             (trm_coalesce){.kind = TRM_COALESCE_LOOP_BACK,
-                            .target = state[k],
-                            .source = source[k],
-                            .time = draft->clock,
-                            .since = since,
-                            .last_read = last_read,
-                            .in_place_at = in_place},
-             error));
-  }
-  return TRM_OK;
-}
-
-typedef struct first_values {
-  const trm_schedule_draft *draft;
-  const uint32_t *slots; /* by leaf of the state */
-} first_values;
-
-static const void *first_value(const void *context, int32_t leaf) {
-  const first_values *values = context;
-  const trm_slot *slot = &values->draft->slots.items[values->slots[leaf]];
-  return slot->kind == TRM_SLOT_CONSTANT ? slot->constant : NULL;
-}
-
-static uint64_t at_least_product(uint64_t a, uint64_t draft) {
-  uint64_t product;
-  return __builtin_mul_overflow(a, draft, &product) ? UINT64_MAX : product;
-}
-
-/* A sum over mini-batches, whose instructions state their number, must not end in the middle. */
-static trm_status check_accumulation(const trm_module *module, const trm_computation *body,
-                                     uint64_t turns, trm_error *error) {
-  for (trm_index i = 0; i < body->num_instructions; ++i) {
-    const char *text =
-        trm_pipeline_attribute(module, &body->instructions[i], "gradient_accumulation_count");
-    const unsigned long long count = text == NULL ? 0 : strtoull(text, NULL, 10);
-    if (count == 0 || turns % count == 0) continue;
-    FAIL(FAILED_PRECONDITION,
-         "Detected a gradient accumulation operation with %llu number of mini batches inside a "
-         "loop with %" PRIu64 " iterations. The number of iterations must be a multiple of the "
-         "number of mini batches, or gradients would be lost.",
-         count, turns);
-  }
-  return TRM_OK;
-}
-
-static trm_status walk_while(trm_schedule_draft *draft, trm_schedule_scope *s, trm_index i,
-                             trm_error *error) {
-  const trm_instruction *instruction = trm_schedule_at(draft, s, i);
-  const uint32_t condition = instruction->called[0], body = instruction->called[1];
-  const uint32_t *init = s->leaves[instruction->operands[0]];
-  const uint32_t count = (uint32_t)trm_shape_num_leaves(&instruction->shape);
-  uint32_t *state = ARENA_NEW(&draft->schedule->arena, uint32_t, count);
-  bool *invariant = ARENA_NEW(&draft->schedule->arena, bool, count);
-  if (state == NULL || invariant == NULL) FAIL_NO_MEMORY("loop state");
-  const trm_loop loop = {.condition = &draft->module->computations[condition],
-                         .body = &draft->module->computations[body],
-                         .state = &instruction->shape,
-                         .invariant = invariant,
-                         .first_value = first_value,
-                         .context = &(first_values){draft, init}};
-  trm_loop_find_invariant(loop.body, invariant, (int32_t)count);
-  uint64_t turns;
-  bool is_exact;
-  const uint64_t runs = draft->runs;
-  const uint64_t body_runs =
-      trm_loop_trip_count(&loop, &turns, &is_exact) && is_exact ? at_least_product(runs, turns) : 0;
-  if (body_runs > 0) TRY(check_accumulation(draft->module, loop.body, turns, error));
-  for (uint32_t k = 0; k < count; ++k) {
-    state[k] = init[k];
-    if (invariant[k]) continue;
-    TRY(new_slot(draft, TRM_SLOT_ARENA, draft->slots.items[init[k]].bytes, &state[k], error));
-    TRY(add_copy(draft, s, i, init[k], state[k], error));
-    draft->slots.items[state[k]].at_top = false;
-    TRY(wish(
-        draft,
-        (trm_coalesce){
-            .kind = TRM_COALESCE_COPY, .target = state[k], .source = init[k], .time = draft->clock},
-        error));
-  }
-  uint32_t index;
-  trm_step step = {.kind = TRM_STEP_WHILE,
-                   .computation = s->computation,
-                   .instruction = i,
-                   .num_operands = 1,
-                   .scratch = TRM_NO_INDEX,
-                   .num_ranges = 2};
-  step.ranges = ARENA_NEW(&draft->schedule->arena, trm_step_range, 2);
-  CHECK_MEMORY(step.ranges, "a loop");
-  const uint32_t not_yet = TRM_NO_INDEX;
-  TRY(trm_schedule_add_step(draft, step, &not_yet, NULL, &index, error));
-  const uint32_t *parameters[1] = {state}, *root;
-  ++draft->loop_depth;
-  step.ranges[0].begin = (uint32_t)draft->steps.count;
-  TRY(walk(draft, condition, parameters, &root, error));
-  step.ranges[0].end = (uint32_t)draft->steps.count;
-  ++draft->clock;
-  draft->steps.items[index].slots[0] = root[0];
-  touch(draft, root[0]);
-  const uint32_t since = draft->clock;
-  step.ranges[1].begin = (uint32_t)draft->steps.count;
-  draft->runs = body_runs;
-  TRY(walk(draft, body, parameters, &root, error));
-  draft->runs = runs;
-  TRY(loop_back(draft, s, i, root, state, invariant, count, since, step.ranges[1].begin, error));
-  step.ranges[1].end = (uint32_t)draft->steps.count;
-  --draft->loop_depth;
-  ++draft->clock;
-  for (uint32_t k = 0; k < count; ++k) touch(draft, state[k]);
-  s->leaves[i] = state;
-  return TRM_OK;
-}
-
-static trm_status walk_conditional(trm_schedule_draft *draft, trm_schedule_scope *s, trm_index i,
-                                   trm_error *error) {
-  const trm_instruction *instruction = trm_schedule_at(draft, s, i);
-  const uint32_t branches = instruction->num_called;
-  const uint32_t count = (uint32_t)trm_shape_num_leaves(&instruction->shape);
-  const uint32_t *selector = s->leaves[instruction->operands[0]];
-  uint32_t index;
-  trm_step step = {.kind = TRM_STEP_CONDITIONAL,
-                   .computation = s->computation,
-                   .instruction = i,
-                   .num_operands = 1,
-                   .scratch = TRM_NO_INDEX,
-                   .num_ranges = branches};
-  step.selector_is_pred =
-      trm_schedule_at(draft, s, instruction->operands[0])->shape.dtype == TRM_PRED;
-  step.ranges = ARENA_NEW(&draft->schedule->arena, trm_step_range, branches);
-  CHECK_MEMORY(step.ranges, "a conditional");
-  TRY(trm_schedule_add_step(draft, step, selector, NULL, &index, error));
-  TRY(trm_schedule_new_leaves(draft, &instruction->shape, &s->leaves[i], error));
-  for (uint32_t k = 0; k < count; ++k) draft->slots.items[s->leaves[i][k]].at_top = false;
-  const uint64_t runs = draft->runs;
-  if (branches > 1) draft->runs = 0;
-  for (uint32_t branch = 0; branch < branches; ++branch) {
-    const uint32_t since = ++draft->clock;
-    const uint32_t *parameters[1] = {s->leaves[instruction->operands[branch + 1]]}, *root;
-    step.ranges[branch].begin = (uint32_t)draft->steps.count;
-    TRY(walk(draft, instruction->called[branch], parameters, &root, error));
-    for (uint32_t k = 0; k < count; ++k) {
-      TRY(add_copy(draft, s, i, root[k], s->leaves[i][k], error));
-      TRY(wish(draft,
-               (trm_coalesce){.kind = TRM_COALESCE_BRANCH,
-                              .target = s->leaves[i][k],
-                              .source = root[k],
-                              .time = draft->clock,
-                              .since = since},
-               error));
-    }
-    step.ranges[branch].end = (uint32_t)draft->steps.count;
-  }
-  draft->runs = runs;
-  ++draft->clock;
-  for (uint32_t k = 0; k < count; ++k) touch(draft, s->leaves[i][k]);
   return TRM_OK;
 }
 
@@ -455,8 +235,8 @@ static trm_status walk_instruction(trm_schedule_draft *draft, trm_schedule_scope
     case TRM_OP_ADD_DEPENDENCY: s->leaves[i] = s->leaves[instruction->operands[0]]; return TRM_OK;
     case TRM_OP_AFTER_ALL: return TRM_OK;
     case TRM_OP_CONSTANT: return walk_constant(draft, s, i, error);
-    case TRM_OP_WHILE: return walk_while(draft, s, i, error);
-    case TRM_OP_CONDITIONAL: return walk_conditional(draft, s, i, error);
+    case TRM_OP_WHILE: return trm_schedule_walk_while(draft, s, i, error);
+    case TRM_OP_CONDITIONAL: return trm_schedule_walk_conditional(draft, s, i, error);
     case TRM_OP_INFEED: return trm_schedule_walk_infeed(draft, s, i, error);
     case TRM_OP_OUTFEED: return trm_schedule_walk_outfeed(draft, s, i, error);
     default:
@@ -473,9 +253,9 @@ static trm_status walk_instruction(trm_schedule_draft *draft, trm_schedule_scope
   }
 }
 
-static trm_status walk(trm_schedule_draft *draft, uint32_t computation,
-                       const uint32_t *const *parameters, const uint32_t **out_root,
-                       trm_error *error) {
+trm_status trm_schedule_walk(trm_schedule_draft *draft, uint32_t computation,
+                             const uint32_t *const *parameters, const uint32_t **out_root,
+                             trm_error *error) {
   if (++draft->depth > MAX_DEPTH) {
     FAIL(UNIMPLEMENTED, "loops and conditionals are nested more than %d deep", MAX_DEPTH);
   }
@@ -527,15 +307,16 @@ static trm_status walk_entry(trm_schedule_draft *draft, trm_error *error) {
     }
   }
   const uint32_t *root;
-  TRY(walk(draft, draft->module->entry, parameters, &root, error));
+  TRY(trm_schedule_walk(draft, draft->module->entry, parameters, &root, error));
   const trm_schedule_scope top = {.computation = draft->module->entry};
   const uint32_t outputs = (uint32_t)trm_shape_num_leaves(&entry->instructions[entry->root].shape);
   for (uint32_t o = 0; o < outputs; ++o) {
     uint32_t slot;
-    TRY(new_slot(draft, TRM_SLOT_OUTPUT, draft->slots.items[root[o]].bytes, &slot, error));
+    TRY(trm_schedule_new_slot(draft, TRM_SLOT_OUTPUT, draft->slots.items[root[o]].bytes, &slot,
+                              error));
     draft->slots.items[slot].number = schedule->num_outputs++;
-    TRY(add_copy(draft, &top, entry->root, root[o], slot, error));
-    TRY(wish(
+    TRY(trm_schedule_add_copy(draft, &top, entry->root, root[o], slot, error));
+    TRY(trm_schedule_wish(
         draft,
         (trm_coalesce){
             .kind = TRM_COALESCE_COPY, .target = slot, .source = root[o], .time = draft->clock},

@@ -34,6 +34,10 @@ typedef struct trm_schedule_scope {
 /* The instruction i of the computation, or the one that is computed instead. */
 const trm_instruction *trm_schedule_at(const trm_schedule_draft *draft, const trm_schedule_scope *s,
                                        trm_index i);
+/* A new slot of that kind; a use of a slot at the present time. */
+trm_status trm_schedule_new_slot(trm_schedule_draft *draft, trm_slot_kind kind, size_t bytes,
+                                 uint32_t *out_slot, trm_error *error);
+void trm_schedule_touch(trm_schedule_draft *draft, uint32_t slot);
 /* Makes new slots in the arena, one for each leaf of the shape. The schedule owns the list. */
 trm_status trm_schedule_new_leaves(trm_schedule_draft *draft, const trm_shape *shape,
                                    uint32_t **out_leaves, trm_error *error);
@@ -46,6 +50,23 @@ trm_status trm_schedule_gather_operands(const trm_schedule_draft *draft,
  * the step. */
 trm_status trm_schedule_add_step(trm_schedule_draft *draft, trm_step step, const uint32_t *operands,
                                  const uint32_t *results, uint32_t *out_index, trm_error *error);
+
+/* Adds a step that copies a slot; a wish to merge slots. */
+trm_status trm_schedule_add_copy(trm_schedule_draft *draft, const trm_schedule_scope *s,
+                                 trm_index instruction, uint32_t source, uint32_t target,
+                                 trm_error *error);
+trm_status trm_schedule_wish(trm_schedule_draft *draft, trm_coalesce what, trm_error *error);
+/* Walks a computation. parameters[p] are the slots of parameter p; *out_root gets those of the
+ * root. */
+trm_status trm_schedule_walk(trm_schedule_draft *draft, uint32_t computation,
+                             const uint32_t *const *parameters, const uint32_t **out_root,
+                             trm_error *error);
+
+/* schedule_control.c: these functions set the leaves of the instruction and add its steps. */
+trm_status trm_schedule_walk_while(trm_schedule_draft *draft, trm_schedule_scope *s, trm_index i,
+                                   trm_error *error);
+trm_status trm_schedule_walk_conditional(trm_schedule_draft *draft, trm_schedule_scope *s,
+                                         trm_index i, trm_error *error);
 
 /* schedule_renames.c: fills in `instead` and `renames`. */
 trm_status trm_schedule_find_renames(trm_schedule_draft *draft, trm_schedule_scope *s,

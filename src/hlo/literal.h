@@ -16,4 +16,13 @@ void trm_literal_print(const trm_literal *literal, trm_text *out_text);
 /* One element, as in a literal. */
 void trm_literal_print_element(trm_dtype dtype, const void *element, trm_text *out_text);
 
+/* ---- Between literal.c and literal_print.c ---- */
+
+enum { TRM_LITERAL_MAX_DEPTH = 64 }; /* of nested tuples */
+/* A float whose rounding to a half or bfloat16 equals that of the double: its last bit is set when
+ * anything was cut off. */
+float trm_literal_round_to_odd(double value);
+/* Bits of the fraction of a type of floats. */
+int trm_literal_fraction_bits(trm_dtype dtype);
+
 #endif /* TREMULA_HLO_LITERAL_H_ */

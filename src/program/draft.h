@@ -248,6 +248,9 @@ trm_status trm_program_add_source(trm_program_draft *draft, uint32_t computation
                                   uint32_t *out_source, trm_error *error);
 trm_status trm_program_add_note(trm_program_draft *draft, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+
+/* ---- totals.c ---------------------------------------------------------------------------------- */
+
 /* Fills in the cycles of steps with children, the executions and the totals. */
 void trm_program_total(trm_program *program);
 

@@ -1,6 +1,6 @@
 /* The program that an IPU would run for a module: its steps, their cycles, its memory.
  *
- *   steps.c        appending steps from costs
+ *   steps.c        appending steps from costs; totals.c: adding them up
  *   entry.c        inputs, outputs, the two walks over the entry
  *   walk.c         the walk over a computation: where it runs, results
  *   roles.c        how Poplar names compute sets and which of them exist, as the pass library-calls

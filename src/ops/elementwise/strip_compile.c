@@ -9,136 +9,13 @@
 typedef strip_compiler compiler;
 typedef strip_target target;
 
-/* ---- What is supported ---------------------------------------------------------------------- */
-
-/* The type of the register that holds a value; TRM_NUM_VECTOR_TYPES when there is none. */
-static trm_vector_type register_type(trm_dtype dtype) {
-  switch (dtype) {
-    case TRM_PRED: return TRM_V_PRED;
-    case TRM_S8: return TRM_V_S8;
-    case TRM_S16: return TRM_V_S16;
-    case TRM_S32: return TRM_V_S32;
-    case TRM_S64: return TRM_V_S64;
-    case TRM_U8: return TRM_V_U8;
-    case TRM_U16: return TRM_V_U16;
-    case TRM_U32: return TRM_V_U32;
-    case TRM_U64: return TRM_V_U64;
-    case TRM_F16:
-    case TRM_F32: return TRM_V_F32;
-    default: return TRM_NUM_VECTOR_TYPES;
-  }
-}
-
-static uint8_t log2_of_size(size_t size) { return (uint8_t)__builtin_ctzll(size); }
-static uint8_t register_log2(trm_dtype dtype) {
-  return dtype == TRM_F16 ? 2 : log2_of_size(trm_dtype_size(dtype));
-}
-
-static trm_vector_fn find_function(const trm_vector_ops *ops, const trm_computation *computation,
-                                   const trm_instruction *instruction) {
-  const trm_instruction *all = computation->instructions;
-  const uint32_t typed = instruction->opcode == TRM_OP_SELECT ? 1 : 0;
-  const trm_dtype from = all[instruction->operands[typed]].shape.dtype;
-  const trm_vector_type type = register_type(from), to = register_type(instruction->shape.dtype);
-  if (type == TRM_NUM_VECTOR_TYPES || to == TRM_NUM_VECTOR_TYPES) return NULL;
-  switch (instruction->opcode) {
-    case TRM_OP_COMPARE:
-      if ((uint32_t)instruction->comparison > TRM_CMP_LT) return NULL;
-      if (type == TRM_V_F32 && instruction->comparison_type == TRM_CMPTYPE_TOTALORDER)
-        return ops->compare_total[instruction->comparison];
-      return ops->compare[instruction->comparison][type];
-    case TRM_OP_CONVERT: return ops->convert[type][to];
-    case TRM_OP_SELECT: return ops->select[register_log2(from)];
-    default: return ops->op[instruction->opcode][type];
-  }
-}
-
-/* Only the view changes: the same bits in the same order. */
-static bool is_view(const trm_computation *computation, const trm_instruction *instruction) {
-  const trm_instruction *operand;
-  switch (instruction->opcode) {
-    case TRM_OP_RESHAPE:
-    case TRM_OP_BITCAST:
-    case TRM_OP_COPY:
-    case TRM_OP_BITCAST_CONVERT:
-      operand = &computation->instructions[instruction->operands[0]];
-      if (trm_shape_count(&operand->shape) != trm_shape_count(&instruction->shape)) return false;
-      if (operand->shape.dtype == instruction->shape.dtype) return true;
-      return instruction->opcode != TRM_OP_RESHAPE && instruction->opcode != TRM_OP_COPY &&
-             operand->shape.dtype != TRM_F16 && instruction->shape.dtype != TRM_F16 &&
-             operand->shape.dtype != TRM_PRED && instruction->shape.dtype != TRM_PRED &&
-             trm_dtype_size(operand->shape.dtype) == trm_dtype_size(instruction->shape.dtype);
-    default: return false;
-  }
-}
-
-static bool is_access(const trm_instruction *instruction) {
-  return instruction->opcode == TRM_OP_BROADCAST || instruction->opcode == TRM_OP_SLICE ||
-         instruction->opcode == TRM_OP_REVERSE || instruction->opcode == TRM_OP_TRANSPOSE;
-}
-
-bool trm_strip_supports(const trm_module *module, const trm_computation *computation,
-                        const trm_instruction *instruction) {
-  (void)module;
-  const trm_shape *shape = &instruction->shape;
-  if (!trm_shape_is_array(shape) || register_type(shape->dtype) == TRM_NUM_VECTOR_TYPES)
-    return false;
-  for (uint32_t i = 0; i < instruction->num_operands; ++i) {
-    const trm_shape *operand = &computation->instructions[instruction->operands[i]].shape;
-    if (!trm_shape_is_array(operand) || register_type(operand->dtype) == TRM_NUM_VECTOR_TYPES)
-      return false;
-  }
-  switch (instruction->opcode) {
-    case TRM_OP_PARAMETER: return true;
-    case TRM_OP_CONSTANT: return instruction->literal != NULL;
-    case TRM_OP_IOTA: return shape->dtype != TRM_PRED && instruction->dimensions.count == 1;
-    case TRM_OP_RESHAPE:
-    case TRM_OP_BITCAST:
-    case TRM_OP_COPY:
-    case TRM_OP_BITCAST_CONVERT: return is_view(computation, instruction);
-    case TRM_OP_BROADCAST:
-    case TRM_OP_SLICE:
-    case TRM_OP_REVERSE:
-    case TRM_OP_TRANSPOSE: return true;
-    default: break;
-  }
-  if (!trm_opcode_is_elementwise(instruction->opcode) || instruction->num_operands < 1 ||
-      instruction->num_operands > 3)
-    return false;
-  const int64_t count = trm_shape_count(shape);
-  for (uint32_t i = 0; i < instruction->num_operands; ++i) {
-    const trm_shape *operand = &computation->instructions[instruction->operands[i]].shape;
-    if (trm_shape_count(operand) != count && operand->rank != 0) return false;
-  }
-  return find_function(trm_vector_ops_get(), computation, instruction) != NULL;
-}
-
-/* A half result that rounding would not change. */
-static bool is_exact(trm_opcode opcode) {
-  switch (opcode) {
-    case TRM_OP_ABS:
-    case TRM_OP_NEGATE:
-    case TRM_OP_SIGN:
-    case TRM_OP_MAXIMUM:
-    case TRM_OP_MINIMUM:
-    case TRM_OP_CLAMP:
-    case TRM_OP_SELECT:
-    case TRM_OP_CEIL:
-    case TRM_OP_FLOOR:
-    case TRM_OP_ROUND_NEAREST_AFZ:
-    case TRM_OP_ROUND_NEAREST_EVEN:
-    case TRM_OP_REMAINDER: return true;
-    default: return false;
-  }
-}
-
 /* ---- The compiler's state ------------------------------------------------------------------- */
 
 /* In the linear order of its operand: nothing to do. */
 static bool is_alias(const compiler *c, trm_index index) {
   const trm_instruction *instruction = strip_at(c, index);
-  if (is_view(c->computation, instruction)) return true;
-  if (!is_access(instruction)) return false;
+  if (trm_strip_is_view(c->computation, instruction)) return true;
+  if (!trm_strip_is_access(instruction)) return false;
   const trm_shape *from = &strip_at(c, instruction->operands[0])->shape, *to = &instruction->shape;
   if (trm_shape_count(from) != trm_shape_count(to)) return false;
   if (trm_shape_count(to) == 1 || instruction->opcode == TRM_OP_SLICE) return true;
@@ -231,8 +108,9 @@ static uint32_t add_slot(compiler *c, strip_slot slot) {
 static uint32_t add_register(compiler *c, uint8_t log2_size) {
   return add_slot(c, (strip_slot){.kind = SLOT_REGISTER, .log2_size = log2_size});
 }
-static trm_status add_step(compiler *c, trm_vector_fn function, const strip_access *access,
-                           uint32_t out, uint32_t a, uint32_t b, uint32_t d, trm_error *error) {
+static trm_status add_operation(compiler *c, trm_vector_fn function, const strip_access *access,
+                                uint32_t out, uint32_t a, uint32_t b, uint32_t d,
+                                trm_error *error) {
   const strip_operation operation = {function, access, out, {a, b, d}};
   if (out == NO_SLOT || !VECTOR_PUSH(&c->operations, operation)) FAIL_NO_MEMORY("strip code");
   return TRM_OK;
@@ -241,7 +119,7 @@ static trm_status add_step(compiler *c, trm_vector_fn function, const strip_acce
 /* The array behind a leaf or a staged value, as a slot at its start. */
 static strip_slot source_slot(const compiler *c, trm_index index) {
   const trm_instruction *instruction = strip_at(c, index);
-  strip_slot slot = {.log2_size = log2_of_size(trm_dtype_size(instruction->shape.dtype))};
+  strip_slot slot = {.log2_size = trm_strip_log2_of_size(trm_dtype_size(instruction->shape.dtype))};
   if (instruction->opcode == TRM_OP_PARAMETER) {
     slot.kind = SLOT_OPERAND;
     slot.source = (uint32_t)instruction->number;
@@ -271,8 +149,8 @@ static trm_index resolve_access(compiler *c, trm_index index, strip_access *acce
   for (;;) {
     const trm_instruction *instruction = strip_at(c, current);
     const bool reads = is_leaf(instruction->opcode) || (c->is_staged[current] && current != index);
-    const bool view = is_view(c->computation, instruction);
-    if (!reads && is_access(instruction) && !is_flat) {
+    const bool view = trm_strip_is_view(c->computation, instruction);
+    if (!reads && trm_strip_is_access(instruction) && !is_flat) {
       through_access(c, instruction, &map);
       current = instruction->operands[0];
       continue;
@@ -331,13 +209,13 @@ static trm_status emit_read(compiler *c, trm_index index, trm_index source,
     kept->source = add_slot(c, raw);
     if (kept->source == NO_SLOT) FAIL_NO_MEMORY("strip code");
     slot = add_register(c, raw.log2_size);
-    TRY(add_step(c, NULL, kept, slot, 0, 0, 0, error));
+    TRY(add_operation(c, NULL, kept, slot, 0, 0, 0, error));
   }
   if (slot == NO_SLOT) FAIL_NO_MEMORY("strip code");
   if (dtype == TRM_F16) {
     const uint32_t half = slot;
     slot = add_register(c, 2);
-    TRY(add_step(c, c->ops->half_to_float, NULL, slot, half, half, half, error));
+    TRY(add_operation(c, c->ops->half_to_float, NULL, slot, half, half, half, error));
   }
   c->value_slot[index] = slot;
   return TRM_OK;
@@ -356,15 +234,15 @@ static trm_status emit_iota(compiler *c, trm_index index, trm_error *error) {
   for (int64_t d = dimension + 1; d < shape->rank; ++d) access->dims[1] *= shape->dims[d];
   uint32_t slot = add_register(c, 3);
   access->source = slot;
-  TRY(add_step(c, NULL, access, slot, 0, 0, 0, error));
-  if (register_type(shape->dtype) != TRM_V_S64) {
+  TRY(add_operation(c, NULL, access, slot, 0, 0, 0, error));
+  if (trm_strip_register_type(shape->dtype) != TRM_V_S64) {
     const uint32_t wide = slot;
-    slot = add_register(c, register_log2(shape->dtype));
-    TRY(add_step(c, c->ops->convert[TRM_V_S64][register_type(shape->dtype)], NULL, slot, wide, wide,
-                 wide, error));
+    slot = add_register(c, trm_strip_register_log2(shape->dtype));
+    TRY(add_operation(c, c->ops->convert[TRM_V_S64][trm_strip_register_type(shape->dtype)], NULL,
+                      slot, wide, wide, wide, error));
   }
   if (shape->dtype == TRM_F16) {
-    TRY(add_step(c, c->ops->round_half, NULL, slot, slot, slot, slot, error));
+    TRY(add_operation(c, c->ops->round_half, NULL, slot, slot, slot, slot, error));
   }
   c->value_slot[index] = slot;
   return TRM_OK;
@@ -381,15 +259,15 @@ static trm_status emit_half_limit(compiler *c, trm_opcode opcode, uint32_t out, 
     case TRM_OP_DIVIDE:
     case TRM_OP_LOG:
     case TRM_OP_LOG_PLUS_ONE:
-    case TRM_OP_RSQRT: TRY(add_step(c, c->ops->half_pole, NULL, out, out, a, b, error)); break;
+    case TRM_OP_RSQRT: TRY(add_operation(c, c->ops->half_pole, NULL, out, out, a, b, error)); break;
     case TRM_OP_POWER:
     case TRM_OP_EXPONENTIAL:
     case TRM_OP_EXPONENTIAL_MINUS_ONE:
-      TRY(add_step(c, c->ops->half_large, NULL, out, out, a, b, error));
+      TRY(add_operation(c, c->ops->half_large, NULL, out, out, a, b, error));
       break;
     default: break;
   }
-  return add_step(c, limit, NULL, out, out, out, out, error);
+  return add_operation(c, limit, NULL, out, out, out, out, error);
 }
 
 static trm_status emit_elementwise(compiler *c, trm_index index, bool skip_rounding,
@@ -403,14 +281,14 @@ static trm_status emit_elementwise(compiler *c, trm_index index, bool skip_round
     in[i] = c->value_slot[instruction->operands[k]];
   }
   const trm_dtype from = strip_at(c, instruction->operands[0])->shape.dtype;
-  if (opcode == TRM_OP_CONVERT && register_type(from) == register_type(to) &&
+  if (opcode == TRM_OP_CONVERT && trm_strip_register_type(from) == trm_strip_register_type(to) &&
       (to != TRM_F16 || from == TRM_F16)) {
     c->value_slot[index] = in[0];
     return TRM_OK;
   }
-  trm_vector_fn function = find_function(c->ops, c->computation, instruction);
-  bool rounds = to == TRM_F16 && !is_exact(opcode) && !skip_rounding;
-  bool overflows = to == TRM_F16 && !is_exact(opcode);
+  trm_vector_fn function = trm_strip_find_function(c->ops, c->computation, instruction);
+  bool rounds = to == TRM_F16 && !trm_strip_is_exact(opcode) && !skip_rounding;
+  bool overflows = to == TRM_F16 && !trm_strip_is_exact(opcode);
   if (opcode == TRM_OP_CONVERT && from == TRM_F32 && to == TRM_F16) {
     const trm_vector_fn limit = c->ops->half_limit[c->half_overflow];
     if (skip_rounding && limit == NULL) {
@@ -421,10 +299,10 @@ static trm_status emit_elementwise(compiler *c, trm_index index, bool skip_round
     rounds = rounds && limit != NULL;
     overflows = false;
   }
-  const uint32_t out = add_register(c, register_log2(to));
-  TRY(add_step(c, function, NULL, out, in[0], in[1], in[2], error));
+  const uint32_t out = add_register(c, trm_strip_register_log2(to));
+  TRY(add_operation(c, function, NULL, out, in[0], in[1], in[2], error));
   if (overflows) TRY(emit_half_limit(c, opcode, out, in[0], in[1], error));
-  if (rounds) TRY(add_step(c, c->ops->round_half, NULL, out, out, out, out, error));
+  if (rounds) TRY(add_operation(c, c->ops->round_half, NULL, out, out, out, out, error));
   c->value_slot[index] = out;
   return TRM_OK;
 }
@@ -452,7 +330,7 @@ static trm_status find_members(compiler *c, const target *t, trm_error *error) {
     if (!VECTOR_PUSH(&c->members, index)) FAIL_NO_MEMORY("strip code");
     const trm_instruction *instruction = strip_at(c, index);
     if (is_leaf(instruction->opcode) || instruction->opcode == TRM_OP_IOTA ||
-        (is_access(instruction) && !is_alias(c, index)))
+        (trm_strip_is_access(instruction) && !is_alias(c, index)))
       continue;
     for (uint32_t i = 0; i < instruction->num_operands; ++i) {
       const trm_index operand = instruction->operands[i];
@@ -482,11 +360,11 @@ static trm_status emit_scalar(compiler *c, trm_index index, trm_error *error) {
   kept->source = add_slot(c, raw);
   if (kept->source == NO_SLOT) FAIL_NO_MEMORY("strip code");
   uint32_t slot = add_register(c, raw.log2_size);
-  TRY(add_step(c, NULL, kept, slot, 0, 0, 0, error));
+  TRY(add_operation(c, NULL, kept, slot, 0, 0, 0, error));
   if (strip_at(c, source)->shape.dtype == TRM_F16) {
     const uint32_t half = slot;
     slot = add_register(c, 2);
-    TRY(add_step(c, c->ops->half_to_float, NULL, slot, half, half, half, error));
+    TRY(add_operation(c, c->ops->half_to_float, NULL, slot, half, half, half, error));
   }
   c->value_slot[index] = slot;
   return TRM_OK;
@@ -508,7 +386,7 @@ static trm_status emit_member(compiler *c, const target *t, trm_index index, trm
     c->value_slot[index] = c->value_slot[instruction->operands[0]];
     return TRM_OK;
   }
-  if (is_access(instruction)) {
+  if (trm_strip_is_access(instruction)) {
     const trm_index source = resolve_access(c, index, &access);
     return emit_read(c, index, source, &access, error);
   }
@@ -528,7 +406,7 @@ static trm_status emit_roots(compiler *c, const target *t, uint32_t *out_first, 
     strip_slot place = {.kind = SLOT_RESULT,
                         .moves = true,
                         .source = t->results[r],
-                        .log2_size = log2_of_size(trm_dtype_size(dtype))};
+                        .log2_size = trm_strip_log2_of_size(trm_dtype_size(dtype))};
     if (t->results[r] == NO_SLOT) {
       place.kind = SLOT_TEMPORARY;
       place.offset = c->temporary[t->roots[r]];
@@ -540,8 +418,8 @@ static trm_status emit_roots(compiler *c, const target *t, uint32_t *out_first, 
     } else {
       const uint32_t from = slot;
       slot = add_slot(c, place);
-      TRY(add_step(c, dtype == TRM_F16 ? c->ops->float_to_half : c->ops->copy[place.log2_size],
-                   NULL, slot, from, from, from, error));
+      TRY(add_operation(c, dtype == TRM_F16 ? c->ops->float_to_half : c->ops->copy[place.log2_size],
+                        NULL, slot, from, from, from, error));
     }
     if (t->results[r] == 0) *out_first = slot;
   }

@@ -43,6 +43,21 @@ static inline int64_t strip_count(const strip_compiler *c, trm_index index) {
   return trm_shape_count(&strip_at(c, index)->shape);
 }
 
+/* strip_support.c. The type of the register for a value; TRM_NUM_VECTOR_TYPES: none. */
+trm_vector_type trm_strip_register_type(trm_dtype dtype);
+/* The logarithm of a size in bytes, and of the size of the register for a type. */
+uint8_t trm_strip_log2_of_size(size_t size);
+uint8_t trm_strip_register_log2(trm_dtype dtype);
+/* The vector function of an instruction, or NULL. */
+trm_vector_fn trm_strip_find_function(const trm_vector_ops *ops, const trm_computation *computation,
+                                      const trm_instruction *instruction);
+/* Whether the result has the bits of the operand in the same order; whether it has some of them in
+ * another one. */
+bool trm_strip_is_view(const trm_computation *computation, const trm_instruction *instruction);
+bool trm_strip_is_access(const trm_instruction *instruction);
+/* Whether rounding never changes a half result of the opcode. */
+bool trm_strip_is_exact(trm_opcode opcode);
+
 /* Makes a stage of the slots and operations so far. `first_slot`: that of result 0, when it is
  * here. */
 trm_status trm_strip_place_stage(strip_compiler *c, const strip_target *t, uint32_t first_slot,
