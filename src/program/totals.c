@@ -18,8 +18,7 @@ static bool has_children(trm_program_step_type type) {
   }
 }
 
-/* Children come after their parents, so cycles are summed backwards and executions multiplied
- * forwards. */
+/* Children come after their parents. */
 static void add_up_cycles(trm_program *program) {
   const int64_t turn = program->target->loop_iteration_cycles;
   for (uint32_t s = program->num_steps; s-- > 0;) {
@@ -55,20 +54,24 @@ static void add_up_cycles(trm_program *program) {
   }
 }
 
+/* Parents come before their children. */
+static void multiply_executions(trm_program *program) {
+  for (uint32_t s = 0; s < program->num_steps; ++s) {
+    trm_program_step *step = &program->steps[s];
+    step->executions = 1;
+    if (s == 0) continue;
+    const trm_program_step *parent = &program->steps[step->parent];
+    const bool chosen = parent->taken == TRM_NO_INDEX || parent->taken == s;
+    step->executions = chosen ? parent->executions * (double)parent->repeat_count : 0;
+  }
+}
+
 static void add_up_totals(trm_program *program) {
   trm_program_totals *t = &program->totals;
   double compute = 0, copy = 0, exchange = 0, global = 0, host = 0, collective = 0, sync = 0;
   double control = 0, mean = 0, worst = 0, flops = 0, in = 0, out = 0, overlapped = 0;
   for (uint32_t s = 0; s < program->num_steps; ++s) {
-    trm_program_step *step = &program->steps[s];
-    if (s == 0) {
-      step->executions = 1;
-    } else {
-      const trm_program_step *parent = &program->steps[step->parent];
-      step->executions = parent->executions * (double)parent->repeat_count;
-      const bool chosen = parent->taken == TRM_NO_INDEX || parent->taken == s;
-      if (!chosen) step->executions = 0;
-    }
+    const trm_program_step *step = &program->steps[s];
     overlapped += step->executions * (double)step->overlapped_cycles;
     if (has_children(step->type)) {
       const bool plain = step->type == TRM_STEP_TYPE_SEQUENCE || step->type == TRM_STEP_TYPE_CALL;
@@ -125,5 +128,6 @@ static void add_up_totals(trm_program *program) {
 
 void trm_program_total(trm_program *program) {
   add_up_cycles(program);
+  multiply_executions(program);
   add_up_totals(program);
 }

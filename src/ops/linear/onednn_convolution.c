@@ -86,19 +86,11 @@ static bool is_wrong_when_generated(const problem *p) {
   return false;
 }
 
-static bool restate(const trm_kernel_request *request, problem *p) {
-  const trm_instruction *instruction = request->instruction;
-  const trm_convolution *numbers = instruction->convolution;
-  const trm_window *window = instruction->window;
-  const trm_shape *lhs = trm_operand_shape(request, 0), *rhs = trm_operand_shape(request, 1);
-  const trm_shape *out = &instruction->shape;
-  const int spatial = numbers->spatial_rank;
-  if (spatial < 1 || spatial > MAX_SPATIAL) return false;
-  if (!is_served(lhs) || !is_served(rhs) || !is_served(out)) return false;
-  *p = (problem){.spatial = spatial};
-
+/* Forward, or the gradient that the window and the groups stand for; false: none that oneDNN has.
+ */
+static bool choose_kind(const trm_convolution *numbers, const trm_window *window, problem *p) {
   bool is_spread = false, all_reversed = true, any_reversed = false, is_strided = false;
-  for (int i = 0; i < spatial; ++i) {
+  for (int i = 0; i < p->spatial; ++i) {
     const trm_window_dimension *w = &window->dims[i];
     if (w->base_dilation > 1) is_spread = true;
     if (w->stride > 1) is_strided = true;
@@ -120,91 +112,107 @@ static bool restate(const trm_kernel_request *request, problem *p) {
   } else {
     p->kind = FORWARD;
   }
+  return true;
+}
 
-  for (int i = 0; i < spatial; ++i) {
-    const trm_window_dimension *w = &window->dims[i];
-    const int64_t in_size = lhs->dims[numbers->input_spatial[i]];
-    const int64_t kernel_size = rhs->dims[numbers->kernel_spatial[i]];
-    const int64_t out_size = out->dims[numbers->output_spatial[i]];
-    const int64_t in_stride = stride_of(lhs, numbers->input_spatial[i]);
-    const int64_t kernel_stride = stride_of(rhs, numbers->kernel_spatial[i]);
-    const int64_t out_stride = stride_of(out, numbers->output_spatial[i]);
-    switch (p->kind) {
-      case FORWARD:
-      case BACKWARD_DATA: {
-        const bool is_data = p->kind == BACKWARD_DATA;
-        p->x_size[i] = is_data ? out_size : in_size;
-        p->y_size[i] = is_data ? in_size : out_size;
-        p->x.spatial[i] = is_data ? out_stride : in_stride;
-        p->y.spatial[i] = is_data ? in_stride : out_stride;
-        p->k_size[i] = kernel_size;
-        p->w.spatial[i] = kernel_stride;
-        /* The gradient reads the forward kernel from its end. */
-        if (kernel_size > 1 && w->reversal != is_data) {
-          p->w.start += (kernel_size - 1) * kernel_stride;
-          p->w.spatial[i] = -kernel_stride;
-        }
-        p->dilation[i] = w->window_dilation;
-        p->stride[i] = is_data ? w->base_dilation : w->stride;
-        p->pad_low[i] =
-            is_data ? (kernel_size - 1) * w->window_dilation - w->padding_low : w->padding_low;
-        break;
-      }
-      case BACKWARD_WEIGHTS:
-        p->x_size[i] = in_size;
-        p->y_size[i] = kernel_size;
-        p->k_size[i] = out_size;
-        p->x.spatial[i] = in_stride;
-        p->y.spatial[i] = kernel_stride;
-        p->w.spatial[i] = out_stride;
-        p->stride[i] = w->window_dilation;
-        p->dilation[i] = w->stride;
-        p->pad_low[i] = w->padding_low;
-        break;
-    }
-  }
+/* One side of a spatial dimension: its size and stride. */
+typedef struct extent {
+  int64_t size, stride;
+} extent;
 
-  const int64_t in_batch = lhs->dims[numbers->input_batch];
-  const int64_t in_feature = lhs->dims[numbers->input_feature];
-  const int64_t kernel_in = rhs->dims[numbers->kernel_input_feature];
-  const int64_t kernel_out = rhs->dims[numbers->kernel_output_feature];
-  const layout lhs_layout = {.outer = stride_of(lhs, numbers->input_batch),
-                             .inner = stride_of(lhs, numbers->input_feature)};
-  const layout out_layout = {.outer = stride_of(out, numbers->output_batch),
-                             .inner = stride_of(out, numbers->output_feature)};
-  const int64_t kernel_in_stride = stride_of(rhs, numbers->kernel_input_feature);
-  const int64_t kernel_out_stride = stride_of(rhs, numbers->kernel_output_feature);
+static extent extent_of(const trm_shape *shape, int64_t dimension) {
+  return (extent){shape->dims[dimension], stride_of(shape, dimension)};
+}
+
+/* Spatial dimension i, from the instruction's input, kernel and output. */
+static void restate_dimension(problem *p, int i, const trm_window_dimension *w, extent in,
+                              extent kernel, extent out) {
   if (p->kind == BACKWARD_WEIGHTS) {
-    p->groups = batch_groups;
-    p->batch = in_feature;
-    p->in_channels = in_batch / batch_groups;
-    p->out_channels = kernel_out / batch_groups;
-    p->x.outer = lhs_layout.inner, p->x.inner = lhs_layout.outer;
-    p->y.outer = kernel_in_stride, p->y.inner = kernel_out_stride;
-    p->w.outer = out_layout.inner, p->w.inner = out_layout.outer;
-    p->w.group = p->out_channels * out_layout.inner;
+    p->x_size[i] = in.size, p->y_size[i] = kernel.size, p->k_size[i] = out.size;
+    p->x.spatial[i] = in.stride;
+    p->y.spatial[i] = kernel.stride;
+    p->w.spatial[i] = out.stride;
+    p->stride[i] = w->window_dilation;
+    p->dilation[i] = w->stride;
+    p->pad_low[i] = w->padding_low;
+    return;
+  }
+  const bool is_data = p->kind == BACKWARD_DATA;
+  p->x_size[i] = is_data ? out.size : in.size;
+  p->y_size[i] = is_data ? in.size : out.size;
+  p->x.spatial[i] = is_data ? out.stride : in.stride;
+  p->y.spatial[i] = is_data ? in.stride : out.stride;
+  p->k_size[i] = kernel.size;
+  p->w.spatial[i] = kernel.stride;
+  /* The gradient reads the forward kernel from its end. */
+  if (kernel.size > 1 && w->reversal != is_data) {
+    p->w.start += (kernel.size - 1) * kernel.stride;
+    p->w.spatial[i] = -kernel.stride;
+  }
+  p->dilation[i] = w->window_dilation;
+  p->stride[i] = is_data ? w->base_dilation : w->stride;
+  p->pad_low[i] =
+      is_data ? (kernel.size - 1) * w->window_dilation - w->padding_low : w->padding_low;
+}
+
+/* Batch, channels and groups. */
+static void restate_channels(problem *p, const trm_convolution *numbers, const trm_shape *lhs,
+                             const trm_shape *rhs, const trm_shape *out) {
+  const extent batch = extent_of(lhs, numbers->input_batch);
+  const extent feature = extent_of(lhs, numbers->input_feature);
+  const extent kernel_in = extent_of(rhs, numbers->kernel_input_feature);
+  const extent kernel_out = extent_of(rhs, numbers->kernel_output_feature);
+  const int64_t out_outer = stride_of(out, numbers->output_batch);
+  const int64_t out_inner = stride_of(out, numbers->output_feature);
+  if (p->kind == BACKWARD_WEIGHTS) {
+    p->groups = numbers->batch_group_count;
+    p->batch = feature.size;
+    p->in_channels = batch.size / p->groups;
+    p->out_channels = kernel_out.size / p->groups;
+    p->x.outer = feature.stride, p->x.inner = batch.stride;
+    p->y.outer = kernel_in.stride, p->y.inner = kernel_out.stride;
+    p->w.outer = out_inner, p->w.inner = out_outer;
+    p->w.group = p->out_channels * out_inner;
     p->x.count = trm_shape_count(lhs), p->y.count = trm_shape_count(rhs);
     p->w.count = trm_shape_count(out);
-  } else {
-    layout *in = p->kind == FORWARD ? &p->x : &p->y, *result = p->kind == FORWARD ? &p->y : &p->x;
-    in->outer = lhs_layout.outer, in->inner = lhs_layout.inner;
-    result->outer = out_layout.outer, result->inner = out_layout.inner;
-    in->count = trm_shape_count(lhs), result->count = trm_shape_count(out);
-    p->w.count = trm_shape_count(rhs);
-    p->groups = feature_groups;
-    p->batch = in_batch;
-    if (p->kind == FORWARD) {
-      p->in_channels = kernel_in;
-      p->out_channels = kernel_out / feature_groups;
-      p->w.inner = kernel_in_stride, p->w.outer = kernel_out_stride;
-      p->w.group = p->out_channels * kernel_out_stride;
-    } else {
-      p->out_channels = kernel_in;
-      p->in_channels = kernel_out / feature_groups;
-      p->w.outer = kernel_in_stride, p->w.inner = kernel_out_stride;
-      p->w.group = p->in_channels * kernel_out_stride;
-    }
+    return;
   }
+  layout *in = p->kind == FORWARD ? &p->x : &p->y, *result = p->kind == FORWARD ? &p->y : &p->x;
+  in->outer = batch.stride, in->inner = feature.stride;
+  result->outer = out_outer, result->inner = out_inner;
+  in->count = trm_shape_count(lhs), result->count = trm_shape_count(out);
+  p->w.count = trm_shape_count(rhs);
+  p->groups = numbers->feature_group_count;
+  p->batch = batch.size;
+  if (p->kind == FORWARD) {
+    p->in_channels = kernel_in.size;
+    p->out_channels = kernel_out.size / p->groups;
+    p->w.inner = kernel_in.stride, p->w.outer = kernel_out.stride;
+    p->w.group = p->out_channels * kernel_out.stride;
+  } else {
+    p->out_channels = kernel_in.size;
+    p->in_channels = kernel_out.size / p->groups;
+    p->w.outer = kernel_in.stride, p->w.inner = kernel_out.stride;
+    p->w.group = p->in_channels * kernel_out.stride;
+  }
+}
+
+static bool restate(const trm_kernel_request *request, problem *p) {
+  const trm_convolution *numbers = request->instruction->convolution;
+  const trm_window *window = request->instruction->window;
+  const trm_shape *lhs = trm_operand_shape(request, 0), *rhs = trm_operand_shape(request, 1);
+  const trm_shape *out = &request->instruction->shape;
+  const int spatial = numbers->spatial_rank;
+  if (spatial < 1 || spatial > MAX_SPATIAL) return false;
+  if (!is_served(lhs) || !is_served(rhs) || !is_served(out)) return false;
+  *p = (problem){.spatial = spatial};
+  if (!choose_kind(numbers, window, p)) return false;
+  for (int i = 0; i < spatial; ++i) {
+    restate_dimension(p, i, &window->dims[i], extent_of(lhs, numbers->input_spatial[i]),
+                      extent_of(rhs, numbers->kernel_spatial[i]),
+                      extent_of(out, numbers->output_spatial[i]));
+  }
+  restate_channels(p, numbers, lhs, rhs, out);
   return crop(p);
 }
 

@@ -85,84 +85,92 @@ static int by_inner(const void *a, const void *b) {
   return x->parts < y->parts ? -1 : x->parts > y->parts;
 }
 
-/* All cuts of batch and field into at most `tiles` parts. */
-static trm_status list_positions(search *s, trm_error *error) {
-  const plan_problem *p = &s->problem;
+/* How a plan may cut batch and field, and how busy each number of parts keeps a tile. */
+typedef struct cuts {
+  split_list batches, fields[MAX_DIMS];
+  plan_busy *busy[MAX_DIMS];
+} cuts;
+
+/* The parts that the constraints ask for, 0: any. They name dimensions of the canonical shape. Of
+ * an operation without windows the rows are the batch, whatever dimension is named. */
+static uint32_t given_parts(const search *s, uint32_t fields[MAX_DIMS]) {
   const trm_plan_partition *given = &s->constraints->partition;
-  const uint32_t dims = p->shape.num_dims;
-  uint32_t fields[MAX_DIMS] = {0};
-  uint32_t batch = given->batch;
-  /* Constraints name dimensions of the canonical shape. Of an operation without windows the rows
-   * are the batch, whatever dimension is named. */
-  uint32_t kept = 0;
+  uint32_t batch = given->batch, kept = 0;
   for (uint32_t d = 0; d < MAX_DIMS; ++d) {
-    if (d < s->canonical->num_dims && (p->transform.expand_dims >> d & 1) == 0) {
+    if (d < s->canonical->num_dims && (s->problem.transform.expand_dims >> d & 1) == 0) {
       fields[kept++] = given->field[d];
     } else if (given->field[d] > 0) {
       const uint64_t product = (uint64_t)(batch == 0 ? 1 : batch) * given->field[d];
-      batch =
-          product > UINT32_MAX ? UINT32_MAX : (uint32_t)product; /* too many are refused below */
+      batch = product > UINT32_MAX ? UINT32_MAX : (uint32_t)product; /* refused as too many */
     }
   }
-  split_list batches, lists[MAX_DIMS] = {{0}};
-  TRY(list_splits(s, p->shape.batch, batch, &batches, error));
-  for (uint32_t d = 0; d < dims; ++d) {
-    TRY(list_splits(s, p->output[d], fields[d], &lists[d], error));
-  }
-  for (uint32_t d = dims; d < MAX_DIMS; ++d) lists[d] = (split_list){1, &one_part};
+  return batch;
+}
 
-  plan_busy none = {0};
-  plan_busy *busy[MAX_DIMS] = {&none, &none, &none}; /* of each number of parts */
-  for (uint32_t d = 0; d < dims; ++d) {
-    busy[d] = ARENA_NEW(&s->arena, plan_busy, lists[d].count);
-    CHECK_MEMORY(busy[d], "the cuts of a plan");
-    for (uint32_t i = 0; i < lists[d].count; ++i) {
-      const uint32_t parts = lists[d].parts[i];
-      busy[d][i] = plan_count_busy(p, d, parts, plan_ceil_div(p->output[d], parts));
+static trm_status list_cuts(search *s, plan_busy *none, cuts *out, trm_error *error) {
+  const plan_problem *p = &s->problem;
+  uint32_t fields[MAX_DIMS] = {0};
+  const uint32_t batch = given_parts(s, fields);
+  TRY(list_splits(s, p->shape.batch, batch, &out->batches, error));
+  for (uint32_t d = 0; d < MAX_DIMS; ++d) {
+    out->fields[d] = (split_list){1, &one_part};
+    out->busy[d] = none;
+    if (d >= p->shape.num_dims) continue;
+    TRY(list_splits(s, p->output[d], fields[d], &out->fields[d], error));
+    out->busy[d] = ARENA_NEW(&s->arena, plan_busy, out->fields[d].count);
+    CHECK_MEMORY(out->busy[d], "the cuts of a plan");
+    for (uint32_t i = 0; i < out->fields[d].count; ++i) {
+      const uint32_t parts = out->fields[d].parts[i];
+      out->busy[d][i] = plan_count_busy(p, d, parts, plan_ceil_div(p->output[d], parts));
     }
   }
+  return TRM_OK;
+}
 
-  for (int pass = 0; pass < 2; ++pass) {
-    uint32_t n = 0;
-    for (uint32_t b = 0; b < batches.count; ++b) {
-      for (uint32_t i = 0; i < lists[0].count; ++i) {
-        const uint64_t two = (uint64_t)batches.parts[b] * lists[0].parts[i];
-        if (two > s->tiles) break;
-        for (uint32_t j = 0; j < lists[1].count; ++j) {
-          const uint64_t three = two * lists[1].parts[j];
-          if (three > s->tiles) break;
-          for (uint32_t k = 0; k < lists[2].count; ++k) {
-            const uint64_t parts = three * lists[2].parts[k];
-            if (parts > s->tiles) break;
-            if (pass == 1) {
-              plan_positions *at = &s->positions[n];
-              at->batch = batches.parts[b];
-              at->field[0] = lists[0].parts[i];
-              at->field[1] = lists[1].parts[j];
-              at->field[2] = lists[2].parts[k];
-              at->parts = (uint32_t)parts;
-              at->tile_batch = plan_ceil_div(p->shape.batch, at->batch);
-              at->count = at->tile_batch;
-              for (uint32_t d = 0; d < dims; ++d) {
-                at->tile_field[d] = plan_ceil_div(p->output[d], at->field[d]);
-                at->count *= at->tile_field[d];
-              }
-              const plan_busy *const of[MAX_DIMS] = {busy[0] + i, busy[1] + j, busy[2] + k};
-              plan_inner_cycles(p, of, at);
-            }
-            ++n;
-          }
+/* The position with batches[b] parts of the batch and fields[d][at[d]] of field d. */
+static void set_position(const search *s, const cuts *c, uint32_t b, const uint32_t at[MAX_DIMS],
+                         uint64_t parts, plan_positions *out) {
+  const plan_problem *p = &s->problem;
+  out->batch = c->batches.parts[b];
+  out->parts = (uint32_t)parts;
+  out->tile_batch = plan_ceil_div(p->shape.batch, out->batch);
+  out->count = out->tile_batch;
+  const plan_busy *busy[MAX_DIMS];
+  for (uint32_t d = 0; d < MAX_DIMS; ++d) {
+    out->field[d] = c->fields[d].parts[at[d]];
+    busy[d] = c->busy[d] + at[d];
+    if (d >= p->shape.num_dims) continue;
+    out->tile_field[d] = plan_ceil_div(p->output[d], out->field[d]);
+    out->count *= out->tile_field[d];
+  }
+  plan_inner_cycles(p, busy, out);
+}
+
+/* Counts the positions of at most `tiles` parts, and writes them where `out` is given. */
+static uint32_t walk_positions(const search *s, const cuts *c, plan_positions *out) {
+  uint32_t n = 0, at[MAX_DIMS];
+  for (uint32_t b = 0; b < c->batches.count; ++b) {
+    for (at[0] = 0; at[0] < c->fields[0].count; ++at[0]) {
+      const uint64_t two = (uint64_t)c->batches.parts[b] * c->fields[0].parts[at[0]];
+      if (two > s->tiles) break;
+      for (at[1] = 0; at[1] < c->fields[1].count; ++at[1]) {
+        const uint64_t three = two * c->fields[1].parts[at[1]];
+        if (three > s->tiles) break;
+        for (at[2] = 0; at[2] < c->fields[2].count; ++at[2]) {
+          const uint64_t parts = three * c->fields[2].parts[at[2]];
+          if (parts > s->tiles) break;
+          if (out != NULL) set_position(s, c, b, at, parts, &out[n]);
+          ++n;
         }
       }
     }
-    if (pass == 0) {
-      s->num_positions = n;
-      s->positions = ARENA_NEW(&s->arena, plan_positions, n == 0 ? 1 : n);
-      CHECK_MEMORY(s->positions, "the cuts of a plan");
-    }
   }
-  qsort(s->positions, s->num_positions, sizeof *s->positions, by_inner);
+  return n;
+}
 
+/* The least inner cycles, elements and inputs of any position with at most so many parts. */
+static trm_status bound_positions(search *s, trm_error *error) {
+  const plan_problem *p = &s->problem;
   const size_t entries = (size_t)s->tiles + 1;
   s->least_inner = ARENA_NEW(&s->arena, uint64_t, entries);
   s->least_inner_zero = ARENA_NEW(&s->arena, uint64_t, entries);
@@ -183,7 +191,7 @@ static trm_status list_positions(search *s, trm_error *error) {
     if (at->inner_zero < *zero) *zero = at->inner_zero;
     s->least_count[at->parts] = plan_min(s->least_count[at->parts], at->count);
     int64_t inputs = at->tile_batch; /* of a kernel of one position */
-    for (uint32_t d = 0; d < dims; ++d) {
+    for (uint32_t d = 0; d < p->shape.num_dims; ++d) {
       inputs *= plan_input_extent(&p->shape.dims[d], at->tile_field[d], 1);
     }
     s->least_inputs[at->parts] = plan_min(s->least_inputs[at->parts], inputs);
@@ -197,6 +205,19 @@ static trm_status list_positions(search *s, trm_error *error) {
     s->least_inputs[r] = plan_min(s->least_inputs[r - 1], s->least_inputs[r]);
   }
   return TRM_OK;
+}
+
+/* All cuts of batch and field into at most `tiles` parts. */
+static trm_status list_positions(search *s, trm_error *error) {
+  plan_busy none = {0};
+  cuts c = {0};
+  TRY(list_cuts(s, &none, &c, error));
+  s->num_positions = walk_positions(s, &c, NULL);
+  s->positions = ARENA_NEW(&s->arena, plan_positions, s->num_positions + 1);
+  CHECK_MEMORY(s->positions, "the cuts of a plan");
+  walk_positions(s, &c, s->positions);
+  qsort(s->positions, s->num_positions, sizeof *s->positions, by_inner);
+  return bound_positions(s, error);
 }
 
 /* ---- Nodes and leaves ------------------------------------------------------------------------ */
