@@ -4,9 +4,8 @@ import tensorflow as tf
 from tensorflow.python import ipu
 
 from tremula.tf.inner import errors, protos, registry
-from tremula.tf.runtime import (clusters_ops, kernel_list, known_values, module_state,
-                                plain_graphs, pruning, random_functions, rewriting, staging,
-                                support)
+from tremula.tf.runtime import (clusters_ops, kernel_list, known_values, module_state, plain_graphs,
+                                pruning, random_functions, rewriting, staging, support)
 
 pytestmark = pytest.mark.smoke
 

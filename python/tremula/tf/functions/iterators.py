@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from tremula.tf.functions import programs
 from tremula.tf.inner import eager, strategies
-from tremula.tf.runtime import feed_arguments
+from tremula.tf.runtime.base import feed_arguments
 
 _EAGER = (
     "Accessing dataset elements can not be accessed in eager mode when inside 'IPUStrategy'. The "

@@ -7,7 +7,7 @@ import tensorflow.compat.v1 as tf
 
 from tremula.tf.inner import datasets
 from tremula.tf.ipu import ipu_infeed_queue
-from tremula.tf.runtime import checks
+from tremula.tf.runtime.base import checks
 
 
 def dataset_benchmark(dataset, number_of_epochs, elements_per_epochs, print_stats=True,

@@ -6,7 +6,8 @@ import weakref
 
 from tremula import custom_calls
 from tremula.tf.inner import eager, errors, functions, graphs
-from tremula.tf.runtime import checks, feed_arguments, plugin, replication, tracing
+from tremula.tf.runtime import plugin, replication, tracing
+from tremula.tf.runtime.base import checks, feed_arguments
 
 _NEW = ("outfeed_mode", "device_ordinal", "buffer_depth", "optimise_latency")
 _OLD = ("feed_name", "outfeed_mode", "outfeed_all", "device_ordinal", "replication_factor",

@@ -3,7 +3,7 @@
 import collections
 
 from tremula.tf.ipu import config as ipu_config
-from tremula.tf.runtime import checks, estimators
+from tremula.tf.runtime.base import checks, estimators
 
 
 class IPURunConfig(collections.namedtuple("IPURunConfig", [

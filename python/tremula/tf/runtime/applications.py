@@ -15,7 +15,7 @@ import zlib
 from typing import NamedTuple
 
 from tremula import core
-from tremula.tf.runtime import regular
+from tremula.tf.runtime.base import regular
 
 _FORMAT = 1
 

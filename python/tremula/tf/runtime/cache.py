@@ -20,7 +20,8 @@ import time
 import tremula
 from tremula import flags
 from tremula.tf.inner import bridge, errors
-from tremula.tf.runtime import lowering, plugin, recent
+from tremula.tf.runtime import lowering, plugin
+from tremula.tf.runtime.base import recent
 
 _DIGEST_BYTES = 16
 

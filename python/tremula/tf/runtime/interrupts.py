@@ -31,7 +31,8 @@ import threading
 import time
 
 from tremula.tf.inner import eager, errors, patches, sessions
-from tremula.tf.runtime import forks, host_calls, plugin, recent
+from tremula.tf.runtime import forks, host_calls, plugin
+from tremula.tf.runtime.base import recent
 
 _FIRST_LOOK = .02
 _LOOK = .1

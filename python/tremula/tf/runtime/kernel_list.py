@@ -9,7 +9,8 @@ import hashlib
 import os
 
 from tremula.tf.inner import bridge, dtypes, registry, versions
-from tremula.tf.runtime import plugin, regular, rewriting
+from tremula.tf.runtime import plugin, rewriting
+from tremula.tf.runtime.base import regular
 
 _FORMAT = 6  # changes with the rules below
 

@@ -10,7 +10,8 @@ import threading
 
 from tremula.tf.inner import bridge, dtypes, errors, versions
 from tremula.tf.runtime import (cache, collective_shapes, kernel_list, known_values, lowering,
-                                node_marks, plugin, recent, rewriting, staging)
+                                node_marks, plugin, rewriting, staging)
+from tremula.tf.runtime.base import recent
 
 _GRAPH, _NODE = ord("g"), ord("n")
 

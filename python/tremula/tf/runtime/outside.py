@@ -75,7 +75,7 @@ class Host:
     def connect(self, target, config):
         """What the program calls the queues and host functions in the configuration of a custom
         call that a tf.function was traced with."""
-        from tremula.tf.runtime import feed_arguments
+        from tremula.tf.runtime.base import feed_arguments
         if target == custom_calls.INFEED:
             infeed = feed_arguments.infeed(config["feed"])
             if self._trace.infeed not in (None, infeed):

@@ -6,7 +6,8 @@ import tensorflow.compat.v1 as tf
 
 from tremula.tf.inner import bridge, eager, errors, handles
 from tremula.tf.ipu import ipu_compiler, scopes
-from tremula.tf.runtime import applications, checks, lowering, plugin, staging, tracing
+from tremula.tf.runtime import applications, lowering, plugin, staging, tracing
+from tremula.tf.runtime.base import checks
 
 _DEVICE = "/device:IPU:0"
 

@@ -9,7 +9,8 @@ import tensorflow.compat.v1 as tf
 from tremula import custom_calls
 from tremula.tf.inner import graphs
 from tremula.tf.ipu.ops import _building
-from tremula.tf.runtime import checks, tracing, user_libraries
+from tremula.tf.runtime import tracing, user_libraries
+from tremula.tf.runtime.base import checks
 
 _TARGET = custom_calls.USER_OP
 LOG = logging.getLogger("tremula")

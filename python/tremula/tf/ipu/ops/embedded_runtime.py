@@ -8,7 +8,8 @@ ipu.serving exports.
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from tremula.tf.runtime import applications, checks
+from tremula.tf.runtime import applications
+from tremula.tf.runtime.base import checks
 
 
 class RuntimeContext:

@@ -12,7 +12,8 @@ import weakref
 import tensorflow.compat.v1 as tf
 
 from tremula.tf.ipu.ops import _building, _generations, embedding_ops_grad
-from tremula.tf.runtime import checks, host_tables
+from tremula.tf.runtime import host_tables
+from tremula.tf.runtime.base import checks
 
 
 @_generations.older_order(

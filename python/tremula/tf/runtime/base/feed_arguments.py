@@ -7,7 +7,7 @@ import threading
 import weakref
 
 from tremula.tf.inner import errors
-from tremula.tf.runtime import checks
+from tremula.tf.runtime.base import checks
 
 _ids = set()
 _numbers = collections.defaultdict(lambda: itertools.count(2))  # by name
