@@ -11,7 +11,8 @@ import weakref
 
 from tremula.tf.functions import recording
 from tremula.tf.inner import errors, functions, graphs, handles
-from tremula.tf.runtime import launching, node_table, plugin, tracing
+from tremula.tf.runtime import launching, node_table, tracing
+from tremula.tf.runtime.device import plugin
 
 _ATTRIBUTE = "_tremula_programs"
 _lock = threading.RLock()

@@ -1,8 +1,9 @@
 """Compiling a computation for an IPU (`tensorflow.python.ipu.ipu_compiler`)."""
 
 from tremula.tf.inner import graphs
-from tremula.tf.runtime import launching, plugin, tracing
+from tremula.tf.runtime import launching, tracing
 from tremula.tf.runtime.base import checks
+from tremula.tf.runtime.device import plugin
 
 _NOT_ON_AN_IPU = (
     "A computation has been compiled, however it was not placed on an IPU device. This is "

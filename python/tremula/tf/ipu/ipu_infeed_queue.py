@@ -2,8 +2,9 @@
 
 from tremula import custom_calls
 from tremula.tf.inner import datasets, eager, errors, graphs, strategies
-from tremula.tf.runtime import outside, plugin, tracing
+from tremula.tf.runtime import outside, tracing
 from tremula.tf.runtime.base import checks, feed_arguments
+from tremula.tf.runtime.device import plugin
 
 _DEFAULT_DEPTH = 3
 _FED_TYPES = ("float16", "float32", "int32", "bool", "int8", "uint8", "int16", "uint16", "uint32")

@@ -32,11 +32,12 @@ For all
 
 from tremula.tf.inner import patches
 from tremula.tf.runtime import (clusters, clusters_placing, host_calls, interrupts, kernel_list,
-                                late, outside, plugin, settings)
+                                late, outside)
+from tremula.tf.runtime.device import plugin, settings
+from tremula.tf.runtime.device.plugin import load
+from tremula.tf.runtime.device.settings import (clear_compilation_caches, configure,
+                                                reset_configuration, reset_seed)
 from tremula.tf.runtime.kernel_list import supported_ops
-from tremula.tf.runtime.plugin import load
-from tremula.tf.runtime.settings import (clear_compilation_caches, configure, reset_configuration,
-                                         reset_seed)
 
 # What loading the plugin sets up, in this order. The modules only know the plugin.
 plugin.on_load(

@@ -20,8 +20,9 @@ import time
 import tremula
 from tremula import flags
 from tremula.tf.inner import bridge, errors
-from tremula.tf.runtime import lowering, plugin
+from tremula.tf.runtime import lowering
 from tremula.tf.runtime.base import recent
+from tremula.tf.runtime.device import plugin
 
 _DIGEST_BYTES = 16
 

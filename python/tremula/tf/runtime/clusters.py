@@ -15,8 +15,8 @@ variables.
 import ctypes
 
 from tremula.tf.inner import eager
-from tremula.tf.runtime import (clusters_graph, clusters_launch, clusters_ops, clusters_sources,
-                                plugin)
+from tremula.tf.runtime import clusters_graph, clusters_launch, clusters_ops, clusters_sources
+from tremula.tf.runtime.device import plugin
 
 _SCOPE = b"jit_scope_ipu_"  # of scopes.ipu_jit_scope
 

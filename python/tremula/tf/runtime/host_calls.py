@@ -14,7 +14,7 @@ import weakref
 import zlib
 
 from tremula.tf.inner import dtypes, eager, errors, graphs, marks, patches
-from tremula.tf.runtime import plugin
+from tremula.tf.runtime.device import plugin
 
 # What TensorFlow says of functions before it says what was wrong.
 _PREAMBLE = re.compile(r"\A(Graph execution error:\s+)?Detected at node .*?"

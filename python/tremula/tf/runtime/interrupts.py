@@ -31,8 +31,9 @@ import threading
 import time
 
 from tremula.tf.inner import eager, errors, patches, sessions
-from tremula.tf.runtime import forks, host_calls, plugin
+from tremula.tf.runtime import forks, host_calls
 from tremula.tf.runtime.base import recent
+from tremula.tf.runtime.device import plugin
 
 _FIRST_LOOK = .02
 _LOOK = .1

@@ -9,8 +9,9 @@ import hashlib
 import os
 
 from tremula.tf.inner import bridge, dtypes, registry, versions
-from tremula.tf.runtime import plugin, rewriting
+from tremula.tf.runtime import rewriting
 from tremula.tf.runtime.base import regular
+from tremula.tf.runtime.device import plugin
 
 _FORMAT = 6  # changes with the rules below
 

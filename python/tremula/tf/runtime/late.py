@@ -10,8 +10,9 @@ import threading
 
 from tremula.tf.inner import bridge, dtypes, errors, versions
 from tremula.tf.runtime import (cache, collective_shapes, kernel_list, known_values, lowering,
-                                node_marks, plugin, rewriting, staging)
+                                node_marks, rewriting, staging)
 from tremula.tf.runtime.base import recent
+from tremula.tf.runtime.device import plugin
 
 _GRAPH, _NODE = ord("g"), ord("n")
 

@@ -5,7 +5,8 @@ shards of the program.
 """
 
 from tremula.tf.inner import graphs, marks
-from tremula.tf.runtime import device_names, node_marks, settings
+from tremula.tf.runtime import node_marks
+from tremula.tf.runtime.device import device_names, settings
 
 
 def factor(trace):

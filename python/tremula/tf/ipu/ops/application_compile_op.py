@@ -6,8 +6,9 @@ import tensorflow.compat.v1 as tf
 
 from tremula.tf.inner import bridge, eager, errors, handles
 from tremula.tf.ipu import ipu_compiler, scopes
-from tremula.tf.runtime import applications, lowering, plugin, staging, tracing
+from tremula.tf.runtime import applications, lowering, staging, tracing
 from tremula.tf.runtime.base import checks
+from tremula.tf.runtime.device import plugin
 
 _DEVICE = "/device:IPU:0"
 

@@ -9,7 +9,7 @@ import json
 
 from tremula import flags, tables
 from tremula.tf.inner import errors
-from tremula.tf.runtime import compile_options, plugin
+from tremula.tf.runtime.device import compile_options, plugin
 
 _NO_ATTACHING = ("IPU Model: /device:IPU:{ordinal} is attached to no IPU; programs are "
                  "compiled for {count}")
