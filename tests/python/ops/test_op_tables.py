@@ -5,7 +5,8 @@ from tensorflow.python import ipu
 
 from tremula.tf.inner import errors, protos, registry
 from tremula.tf.runtime import (clusters_ops, kernel_list, known_values, module_state, plain_graphs,
-                                pruning, random_functions, rewriting, staging, support)
+                                pruning, random_functions, staging, support)
+from tremula.tf.runtime.nodes import rewriting
 
 pytestmark = pytest.mark.smoke
 

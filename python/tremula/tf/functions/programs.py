@@ -11,8 +11,9 @@ import weakref
 
 from tremula.tf.functions import recording
 from tremula.tf.inner import errors, functions, graphs, handles
-from tremula.tf.runtime import launching, node_table, tracing
+from tremula.tf.runtime import launching, tracing
 from tremula.tf.runtime.device import plugin
+from tremula.tf.runtime.nodes import node_table
 
 _ATTRIBUTE = "_tremula_programs"
 _lock = threading.RLock()

@@ -9,7 +9,7 @@ import tensorflow.compat.v1 as tf
 
 from tremula.tf.inner import marks
 from tremula.tf.ipu import sharding
-from tremula.tf.runtime import node_marks
+from tremula.tf.runtime.nodes import node_marks
 
 AUTOSHARD_ATTRIBUTE = "_IpuAutoshard"
 

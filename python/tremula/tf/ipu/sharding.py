@@ -3,7 +3,7 @@
 import contextlib
 
 from tremula.tf.inner import marks, patches
-from tremula.tf.runtime import node_marks
+from tremula.tf.runtime.nodes import node_marks
 
 _COLOCATION = b"loc:@"
 

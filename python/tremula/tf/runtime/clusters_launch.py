@@ -7,7 +7,8 @@ import json
 
 from tremula.tf.inner import versions
 from tremula.tf.runtime import (clusters_graph, clusters_sources, clusters_variables, kernel_list,
-                                launching, lowering, rewriting)
+                                launching, lowering)
+from tremula.tf.runtime.nodes import rewriting
 
 _INT32 = 3  # the type's number in protocol buffers
 

@@ -9,7 +9,7 @@ import threading
 import weakref
 
 from tremula.tf.inner import patches
-from tremula.tf.runtime import node_table
+from tremula.tf.runtime.nodes import node_table
 
 _lock = threading.Lock()
 _graphs = weakref.WeakSet()

@@ -6,7 +6,7 @@ stands for it, XlaAllReduce, which TensorFlow cannot lower.
 
 from tremula import custom_calls
 from tremula.tf.inner import graphs
-from tremula.tf.runtime import rewriting
+from tremula.tf.runtime.nodes import rewriting
 
 STAND_IN = "XlaAllReduce"
 TARGET = custom_calls.ALL_REDUCE

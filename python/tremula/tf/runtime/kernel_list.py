@@ -9,9 +9,9 @@ import hashlib
 import os
 
 from tremula.tf.inner import bridge, dtypes, registry, versions
-from tremula.tf.runtime import rewriting
 from tremula.tf.runtime.base import regular
 from tremula.tf.runtime.device import plugin
+from tremula.tf.runtime.nodes import rewriting
 
 _FORMAT = 6  # changes with the rules below
 

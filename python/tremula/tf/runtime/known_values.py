@@ -6,7 +6,8 @@ where it was wrong. refusal() says only what is sure, so that lowering.py need n
 logs a warning of each attempt that fails. Functions that the graph calls are not looked into.
 """
 
-from tremula.tf.runtime import clusters_ops, rewriting
+from tremula.tf.runtime import clusters_ops
+from tremula.tf.runtime.nodes import rewriting
 
 # TensorFlow wants to know these too, but makes do without.
 _NOT_NEEDED = {"Slice": 1}  # begin: the size alone gives the shape

@@ -10,9 +10,10 @@ import threading
 
 from tremula.tf.inner import bridge, dtypes, errors, versions
 from tremula.tf.runtime import (cache, collective_shapes, kernel_list, known_values, lowering,
-                                node_marks, rewriting, staging)
+                                staging)
 from tremula.tf.runtime.base import recent
 from tremula.tf.runtime.device import plugin
+from tremula.tf.runtime.nodes import node_marks, rewriting
 
 _GRAPH, _NODE = ord("g"), ord("n")
 

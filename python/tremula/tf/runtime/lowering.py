@@ -6,7 +6,8 @@ import re
 import struct
 
 from tremula.tf.inner import bridge, eager, graphs, handles
-from tremula.tf.runtime import known_values, messages, module_state, node_table
+from tremula.tf.runtime import known_values, messages, module_state
+from tremula.tf.runtime.nodes import node_table
 
 _MAGIC = b"TRMGRAPH"
 _SIDE_TABLE = "tremula.side_table"

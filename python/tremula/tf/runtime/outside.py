@@ -10,7 +10,8 @@ import re
 
 from tremula import custom_calls
 from tremula.tf.inner import eager, errors, graphs, marks, patches
-from tremula.tf.runtime import host_calls, node_table, rewriting
+from tremula.tf.runtime import host_calls
+from tremula.tf.runtime.nodes import node_table, rewriting
 
 ATTRIBUTE = "_xla_outside_compilation"
 TARGET = custom_calls.HOST_CALL

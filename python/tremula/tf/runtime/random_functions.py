@@ -9,7 +9,7 @@ import json
 import numpy as np
 
 from tremula.tf.inner import errors, graphs
-from tremula.tf.runtime.rewriting import RANDOM_TARGET
+from tremula.tf.runtime.nodes.rewriting import RANDOM_TARGET
 
 
 @dataclasses.dataclass

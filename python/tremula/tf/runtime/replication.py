@@ -5,8 +5,8 @@ shards of the program.
 """
 
 from tremula.tf.inner import graphs, marks
-from tremula.tf.runtime import node_marks
 from tremula.tf.runtime.device import device_names, settings
+from tremula.tf.runtime.nodes import node_marks
 
 
 def factor(trace):

@@ -3,8 +3,8 @@
 import zlib
 
 from tremula.tf.inner import errors, graphs, handles
-from tremula.tf.runtime import (lowering, name_order, node_table, outside, pruning,
-                                random_functions, rewriting, support)
+from tremula.tf.runtime import lowering, outside, pruning, random_functions, support
+from tremula.tf.runtime.nodes import name_order, node_table, rewriting
 
 _READING_OPS = frozenset(("ReadVariableOp", "ResourceGather", "ResourceGatherNd", "VariableShape",
                           "VarIsInitializedOp", "_ReadVariablesOp"))

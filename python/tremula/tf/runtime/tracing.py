@@ -9,7 +9,8 @@ import threading
 
 from tremula import custom_calls
 from tremula.tf.inner import dtypes, eager, errors, graphs, handles, python_code
-from tremula.tf.runtime import outside, pruning, rewriting, support
+from tremula.tf.runtime import outside, pruning, support
+from tremula.tf.runtime.nodes import rewriting
 
 _local = threading.local()
 

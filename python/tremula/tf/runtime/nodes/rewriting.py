@@ -9,7 +9,7 @@ import json
 
 from tremula import custom_calls
 from tremula.tf.inner import graphs, protos
-from tremula.tf.runtime import node_marks
+from tremula.tf.runtime.nodes import node_marks
 
 # Marks that lowering would act on, or trip over. What they say is in the node table.
 _MARKS = (node_marks.SHARDING, node_marks.FRONTEND_ATTRIBUTES, "_XlaCompile", "_XlaScope",

@@ -9,7 +9,7 @@ import itertools
 import os
 
 from tremula.tf.inner import marks, protos
-from tremula.tf.runtime import node_marks
+from tremula.tf.runtime.nodes import node_marks
 
 # Frames below these folders are not the user's.
 _FOREIGN = None

@@ -7,7 +7,7 @@ that decided whether a variable is read before or after an update; programs rely
 
 import re
 
-from tremula.tf.runtime import rewriting
+from tremula.tf.runtime.nodes import rewriting
 
 
 def of_graph(graph_def, arguments):
