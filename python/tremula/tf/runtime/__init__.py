@@ -18,7 +18,7 @@ A Python function -> a program
     launching, applications               the nodes that run a program; programs in files
 
 Ops on an IPU without `compile`
-    clusters, clusters_graph, clusters_ops, clusters_sources, clusters_variables, clusters_launch
+    clusters, clusters_graph, node_kinds, clusters_sources, clusters_variables, clusters_launch
                                           put together into programs
     clusters_placing, placing_on_cpu      where sessions place nodes
 
@@ -31,13 +31,13 @@ For all
 """
 
 from tremula.tf.inner import patches
-from tremula.tf.runtime import (clusters, clusters_placing, host_calls, interrupts, kernel_list,
-                                late, outside)
+from tremula.tf.runtime import clusters, clusters_placing, host_calls, interrupts, late, outside
 from tremula.tf.runtime.device import plugin, settings
 from tremula.tf.runtime.device.plugin import load
 from tremula.tf.runtime.device.settings import (clear_compilation_caches, configure,
                                                 reset_configuration, reset_seed)
-from tremula.tf.runtime.kernel_list import supported_ops
+from tremula.tf.runtime.ops import kernel_list
+from tremula.tf.runtime.ops.kernel_list import supported_ops
 
 # What loading the plugin sets up, in this order. The modules only know the plugin.
 plugin.on_load(

@@ -15,8 +15,9 @@ variables.
 import ctypes
 
 from tremula.tf.inner import eager
-from tremula.tf.runtime import clusters_graph, clusters_launch, clusters_ops, clusters_sources
+from tremula.tf.runtime import clusters_graph, clusters_launch, clusters_sources
 from tremula.tf.runtime.device import plugin
+from tremula.tf.runtime.ops import node_kinds
 
 _SCOPE = b"jit_scope_ipu_"  # of scopes.ipu_jit_scope
 
@@ -116,8 +117,8 @@ def _leave_to_kernels(graph_def):
 def _may_have_groups(graph_def):
     """Whether nodes on an IPU may be worth a program together: a quick look, since reading a large
     graph takes long. One whose programs were all compiled as such has none."""
-    kinds = (clusters_ops.Kind(node) for node in graph_def.node
-             if clusters_ops.may_have_weight(node.op) and "device:IPU:" in node.device)
+    kinds = (node_kinds.Kind(node) for node in graph_def.node
+             if node_kinds.may_have_weight(node.op) and "device:IPU:" in node.device)
     weight = 0
     for kind in kinds:
         weight += kind.weight
@@ -155,12 +156,12 @@ def _trim(group):
         return [user.index in inside_group for user, _, _ in node.users] + [False] * node.preserved
 
     for node in group:  # at the beginning: a name or a shape of what comes in
-        enough = any if node.op in clusters_ops.READS else all
+        enough = any if node.op in node_kinds.READS else all
         if not node.kind.weight and not enough(users(node)) and not any(
                 one.index in inside_group for one in node.earlier):
             inside_group.discard(node.index)
     for node in reversed(group):  # at the end: another name or shape of what goes out
-        if node.index in inside_group and node.op in clusters_ops.RENAMES and (
+        if node.index in inside_group and node.op in node_kinds.RENAMES and (
                 not node.kind.weight and not any(users(node)) and not any(
                     one.index in inside_group for one, _ in node.inputs[1:])):
             inside_group.discard(node.index)

@@ -4,7 +4,7 @@ can be put together without a cycle and without running what would not have run.
 
 import re
 
-from tremula.tf.runtime import clusters_ops
+from tremula.tf.runtime.ops import node_kinds
 
 _PLACED = re.compile(r"/job:[^/]+/replica:\d+/task:\d+/device:IPU:\d+$")
 _MOST_CONSTANT_BYTES = 1 << 16  # of a constant that is copied
@@ -28,7 +28,7 @@ class Node:
 
     def __init__(self, index, proto):
         self.index, self.proto, self.name, self.op = index, proto, proto.name, proto.op
-        self.kind = clusters_ops.Kind(proto)
+        self.kind = node_kinds.Kind(proto)
         self.on_ipu = bool(_PLACED.match(proto.device))
         self.inputs, self.controls, self.users = [], [], []
         self.earlier, self.later = [], []
@@ -46,7 +46,7 @@ class Node:
         """Whether a program that takes this node gets a copy of its own."""
         return self.op == "Const" and not self.fed and self.kind.outputs is not None and (
             self.proto.attr["value"].ByteSize() <= _MOST_CONSTANT_BYTES
-            and clusters_ops.is_value(self.kind.outputs[0][1]))
+            and node_kinds.is_value(self.kind.outputs[0][1]))
 
 
 class Unusual(Exception):
@@ -87,8 +87,8 @@ def read(graph_def, preserved, fetched):
 
 
 def _is_back_edge(source, target):
-    return (clusters_ops.control_flow(source.op) == "NextIteration"
-            and clusters_ops.control_flow(target.op) == "Merge")
+    return (node_kinds.control_flow(source.op) == "NextIteration"
+            and node_kinds.control_flow(target.op) == "Merge")
 
 
 def _sort(nodes):
@@ -121,12 +121,12 @@ def _find_variables(ordered):
         for i in node.kind.resources[:len(node.inputs)]:
             variable = _variable(*node.inputs[i])
             node.variables[i] = variable
-            if node.op not in clusters_ops.READS and not _passes_on(node):
+            if node.op not in node_kinds.READS and not _passes_on(node):
                 writers.setdefault(variable, []).append(node)
 
 
 def _passes_on(node):
-    return node.op == "Identity" or clusters_ops.control_flow(node.op) in ("Enter", "Switch")
+    return node.op == "Identity" or node_kinds.control_flow(node.op) in ("Enter", "Switch")
 
 
 def _variable(source, number):
@@ -153,7 +153,7 @@ def _is_known(source):
 
 def _runs(node):
     """What must hold for a node to run. The same words mean the same; more words may, too."""
-    kind = clusters_ops.control_flow(node.op)
+    kind = node_kinds.control_flow(node.op)
     if kind == "Merge":
         words = _runs_merge(node)
     else:
@@ -166,14 +166,14 @@ def _runs(node):
             words |= {("once", node.name)}
     elif kind == "Exit":
         words = _runs_exit(node)
-    if clusters_ops.may_block(node.op):
+    if node_kinds.may_block(node.op):
         words |= {("after", node.name)}
     return words if len(words) <= _MOST_CONDITIONS else frozenset({("node", node.name)})
 
 
 def _after(source, number):
     """What must hold for a tensor to be there."""
-    if clusters_ops.control_flow(source.op) != "Switch":
+    if node_kinds.control_flow(source.op) != "Switch":
         return source.runs
     count = source.proto.attr["num_outs"].i if source.op.endswith("N") else 2
     return source.runs | {("branch", _predicate(source), number, count)}
@@ -211,10 +211,10 @@ def _runs_exit(node):
     """A loop's result is there when the loop has been entered."""
     switch = node.inputs[0][0] if node.inputs else None
     merge = switch.inputs[0][0] if switch is not None and switch.inputs else None
-    if (merge is None or clusters_ops.control_flow(switch.op) != "Switch"
-            or clusters_ops.control_flow(merge.op) != "Merge"):
+    if (merge is None or node_kinds.control_flow(switch.op) != "Switch"
+            or node_kinds.control_flow(merge.op) != "Merge"):
         return frozenset({("node", node.name)})
-    enters = [one for one, _ in merge.inputs if clusters_ops.control_flow(one.op) == "Enter"]
+    enters = [one for one, _ in merge.inputs if node_kinds.control_flow(one.op) == "Enter"]
     if len(enters) != 1:
         return frozenset({("node", node.name)})
     frame = ("loop", enters[0].proto.attr["frame_name"].s)
@@ -233,7 +233,7 @@ def _judge(node):
         return
     if len(kind.inputs) != len(node.inputs):
         raise Unusual(f"{node.name} has {len(node.inputs)} inputs")
-    node.is_static = not node.fed and kind.is_pure and (node.op in clusters_ops.SHAPE_OPS or (
+    node.is_static = not node.fed and kind.is_pure and (node.op in node_kinds.SHAPE_OPS or (
         bool(node.inputs) and all(one.is_static for one, _ in node.inputs)))
     node.can_join = (
         node.on_ipu and not node.fed and not any(word[0] == "once" for word in node.runs)
@@ -266,12 +266,12 @@ def _leave_out(ordered):
     would only divide what is around it."""
     for node in ordered:
         if node.can_join and not node.kind.weight:
-            enough = any if node.op in clusters_ops.READS else all
+            enough = any if node.op in node_kinds.READS else all
             node.can_join = (any(_joins(one, node) for one in node.earlier)
                              or bool(node.later)
                              and enough(_joins(node, one) for one in node.later))
     for node in reversed(ordered):
-        if node.can_join and not node.kind.weight and node.op in clusters_ops.RENAMES:
+        if node.can_join and not node.kind.weight and node.op in node_kinds.RENAMES:
             node.can_join = any(_joins(node, one) for one in node.later) or any(
                 _joins(one, node) for one, _ in node.inputs[1:])
 

@@ -6,9 +6,10 @@ import hashlib
 import json
 
 from tremula.tf.inner import versions
-from tremula.tf.runtime import (clusters_graph, clusters_sources, clusters_variables, kernel_list,
-                                launching, lowering)
+from tremula.tf.runtime import (clusters_graph, clusters_sources, clusters_variables, launching,
+                                lowering)
 from tremula.tf.runtime.nodes import rewriting
+from tremula.tf.runtime.ops import kernel_list
 
 _INT32 = 3  # the type's number in protocol buffers
 

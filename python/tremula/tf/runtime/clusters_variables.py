@@ -9,7 +9,8 @@ are followed here.
 
 import heapq
 
-from tremula.tf.runtime import clusters_graph, clusters_ops
+from tremula.tf.runtime import clusters_graph
+from tremula.tf.runtime.ops import node_kinds
 
 VALUE = 1  # the input of assignments that is no handle
 
@@ -39,7 +40,7 @@ class Variables:
             for i, variable in node.variables.items():
                 if variable not in self.handles:
                     self.handles[variable] = node.inputs[i]
-                    if node.op == clusters_ops.ASSIGN:
+                    if node.op == node_kinds.ASSIGN:
                         self.assigned[variable] = None
                     else:
                         self.old.append(variable)
@@ -82,11 +83,11 @@ class Variables:
             if variable not in self.assigned:
                 continue
             self._followed.add(node.index)
-            if node.op == clusters_ops.ASSIGN:
+            if node.op == node_kinds.ASSIGN:
                 self.assigned[variable] = self.value(*node.inputs[VALUE])
             elif node.op == "ReadVariableOp":
                 self.ends[node.index, 0] = self.assigned[variable]
-            elif node.op in clusters_ops.ADDS:
+            elif node.op in node_kinds.ADDS:
                 self.bases[node.index] = self.assigned[variable]
                 self.assigned[variable] = node, 0
             else:
@@ -104,7 +105,7 @@ class Variables:
 
     def stays(self, node):
         """Whether a node that reads may stay where it is for others than the program."""
-        return (node.op in clusters_ops.READS and not self._before(node)
+        return (node.op in node_kinds.READS and not self._before(node)
                 and node.index not in self._followed)
 
     def waits(self, variable):
@@ -133,7 +134,7 @@ class Variables:
 
 
 def _writes(node):
-    return bool(node.variables) and node.op not in clusters_ops.READS
+    return bool(node.variables) and node.op not in node_kinds.READS
 
 
 def dtype(node):

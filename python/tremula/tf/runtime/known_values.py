@@ -6,8 +6,8 @@ where it was wrong. refusal() says only what is sure, so that lowering.py need n
 logs a warning of each attempt that fails. Functions that the graph calls are not looked into.
 """
 
-from tremula.tf.runtime import clusters_ops
 from tremula.tf.runtime.nodes import rewriting
+from tremula.tf.runtime.ops import node_kinds
 
 # TensorFlow wants to know these too, but makes do without.
 _NOT_NEEDED = {"Slice": 1}  # begin: the size alone gives the shape
@@ -74,13 +74,13 @@ def arguments_to_know(source):
             found.add(arguments[tensor])
             continue
         node = nodes.get(rewriting.node_of(tensor))
-        if node is not None and node.op not in clusters_ops.SHAPE_OPS:
+        if node is not None and node.op not in node_kinds.SHAPE_OPS:
             waiting += [one for one in node.input if not one.startswith("^")]
     return found
 
 
 def _known_inputs(node):
-    kind = clusters_ops.Kind(node)
+    kind = node_kinds.Kind(node)
     if kind.inputs is None:
         return []
     return [i for i in kind.known_inputs(node.op)

@@ -3,8 +3,9 @@
 import zlib
 
 from tremula.tf.inner import errors, graphs, handles
-from tremula.tf.runtime import lowering, outside, pruning, random_functions, support
+from tremula.tf.runtime import lowering, outside, pruning
 from tremula.tf.runtime.nodes import name_order, node_table, rewriting
+from tremula.tf.runtime.ops import random_functions, support
 
 _READING_OPS = frozenset(("ReadVariableOp", "ResourceGather", "ResourceGatherNd", "VariableShape",
                           "VarIsInitializedOp", "_ReadVariablesOp"))

@@ -6,7 +6,8 @@ import tensorflow.compat.v1 as tf
 
 from tremula import custom_calls
 from tremula.tf.inner import graphs
-from tremula.tf.runtime import collective_shapes, tracing
+from tremula.tf.runtime import tracing
+from tremula.tf.runtime.ops import collective_shapes
 
 # The original's names of reductions -> the compiler's.
 REDUCTIONS = {

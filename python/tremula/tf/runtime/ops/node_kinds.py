@@ -6,8 +6,8 @@ memory.
 import functools
 
 from tremula.tf.inner import dtypes, registry
-from tremula.tf.runtime import kernel_list
 from tremula.tf.runtime.nodes import rewriting
+from tremula.tf.runtime.ops import kernel_list
 
 # The inputs that TensorFlow's lowering must know the value of, as TensorFlow 2.15 and 2.21 say
 # (XlaOpRegistry::CompileTimeConstantInputArgNames).

@@ -1,8 +1,8 @@
 """Refusing what an IPU has not, in the words that TensorFlow uses outside compiled parts."""
 
 from tremula.tf.inner import dtypes, errors
-from tremula.tf.runtime import collective_shapes, kernel_list, random_functions
 from tremula.tf.runtime.nodes import node_table
+from tremula.tf.runtime.ops import collective_shapes, kernel_list, random_functions
 
 # Inputs of functions, and what lowering takes away or puts something else for.
 _ALWAYS = frozenset(("Placeholder", "PlaceholderWithDefault", "Assert", "CheckNumerics", "NoOp",
