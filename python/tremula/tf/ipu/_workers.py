@@ -15,7 +15,7 @@ import weakref
 import tensorflow as tf
 
 from tremula.tf.inner import patches
-from tremula.tf.runtime import host_calls
+from tremula.tf.runtime.host import host_calls
 
 _LOOK = 1.0  # seconds between looks
 _PATIENCE = 6.0  # seconds that a run may go on without the worker

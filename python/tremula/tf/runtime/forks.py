@@ -8,8 +8,8 @@ by sessions, functions and single operations. The CPU is left to TensorFlow.
 import os
 
 from tremula.tf.inner import eager, errors, patches
-from tremula.tf.runtime import host_calls
 from tremula.tf.runtime.device import plugin
+from tremula.tf.runtime.host import host_calls
 
 _had_devices = False  # in the parent: this process was forked, and its parent had made devices
 _has_devices = []  # before a fork: whether that is so

@@ -3,7 +3,8 @@ IpuFinish. Variables are read before and assigned after; the program never write
 """
 
 from tremula.tf.inner import bridge, errors, graphs, marks
-from tremula.tf.runtime import cache, host_tables, interrupts, outside, staging
+from tremula.tf.runtime import cache, host_tables, interrupts, staging
+from tremula.tf.runtime.host import outside
 
 
 def launch(trace, name, on_device=False):

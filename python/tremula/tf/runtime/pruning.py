@@ -5,7 +5,7 @@ that they may be of any kind: placeholders, texts, what saves and restores varia
 """
 
 from tremula.tf.inner import registry
-from tremula.tf.runtime import outside
+from tremula.tf.runtime.host import outside
 from tremula.tf.runtime.nodes import rewriting
 
 # How the names of the operations begin that update variables.

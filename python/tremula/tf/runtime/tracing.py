@@ -9,7 +9,8 @@ import threading
 
 from tremula import custom_calls
 from tremula.tf.inner import dtypes, eager, errors, graphs, handles, python_code
-from tremula.tf.runtime import outside, pruning
+from tremula.tf.runtime import pruning
+from tremula.tf.runtime.host import outside
 from tremula.tf.runtime.nodes import rewriting
 from tremula.tf.runtime.ops import support
 

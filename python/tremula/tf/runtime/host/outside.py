@@ -10,7 +10,7 @@ import re
 
 from tremula import custom_calls
 from tremula.tf.inner import eager, errors, graphs, marks, patches
-from tremula.tf.runtime import host_calls
+from tremula.tf.runtime.host import host_calls
 from tremula.tf.runtime.nodes import node_table, rewriting
 
 ATTRIBUTE = "_xla_outside_compilation"
