@@ -10,6 +10,7 @@ import re
 
 from tremula import custom_calls
 from tremula.tf.inner import eager, errors, graphs, marks, patches
+from tremula.tf.runtime.base import feed_arguments
 from tremula.tf.runtime.host import host_calls
 from tremula.tf.runtime.nodes import node_table, rewriting
 
@@ -76,7 +77,6 @@ class Host:
     def connect(self, target, config):
         """What the program calls the queues and host functions in the configuration of a custom
         call that a tf.function was traced with."""
-        from tremula.tf.runtime.base import feed_arguments
         if target == custom_calls.INFEED:
             infeed = feed_arguments.infeed(config["feed"])
             if self._trace.infeed not in (None, infeed):
