@@ -51,7 +51,7 @@ def _device_of_call(function, arguments):
     """The IPU that a function is called for, or None; what is called in a program is part of it.
     Where nothing says so, TensorFlow puts a function beside the variables that the function uses.
     """
-    from tremula.tf.runtime import tracing
+    from tremula.tf.runtime.tracing import tracing
     device = functions.bound_device(function)
     if device is not None:
         device = ipu(device)

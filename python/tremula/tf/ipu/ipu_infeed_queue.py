@@ -2,10 +2,10 @@
 
 from tremula import custom_calls
 from tremula.tf.inner import datasets, eager, errors, graphs, strategies
-from tremula.tf.runtime import tracing
 from tremula.tf.runtime.base import checks, feed_arguments
 from tremula.tf.runtime.device import plugin
 from tremula.tf.runtime.host import outside
+from tremula.tf.runtime.tracing import tracing
 
 _DEFAULT_DEPTH = 3
 _FED_TYPES = ("float16", "float32", "int32", "bool", "int8", "uint8", "int16", "uint16", "uint32")

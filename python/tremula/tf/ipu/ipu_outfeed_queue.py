@@ -6,9 +6,9 @@ import weakref
 
 from tremula import custom_calls
 from tremula.tf.inner import eager, errors, functions, graphs
-from tremula.tf.runtime import replication, tracing
 from tremula.tf.runtime.base import checks, feed_arguments
 from tremula.tf.runtime.device import plugin
+from tremula.tf.runtime.tracing import replication, tracing
 
 _NEW = ("outfeed_mode", "device_ordinal", "buffer_depth", "optimise_latency")
 _OLD = ("feed_name", "outfeed_mode", "outfeed_all", "device_ordinal", "replication_factor",

@@ -3,8 +3,9 @@ IpuFinish. Variables are read before and assigned after; the program never write
 """
 
 from tremula.tf.inner import bridge, errors, graphs, marks
-from tremula.tf.runtime import cache, host_tables, interrupts, staging
+from tremula.tf.runtime import cache, interrupts, staging
 from tremula.tf.runtime.host import outside
+from tremula.tf.runtime.tracing import host_tables
 
 
 def launch(trace, name, on_device=False):

@@ -3,10 +3,11 @@
 import zlib
 
 from tremula.tf.inner import errors, graphs, handles
-from tremula.tf.runtime import lowering, pruning
+from tremula.tf.runtime import lowering
 from tremula.tf.runtime.host import outside
 from tremula.tf.runtime.nodes import name_order, node_table, rewriting
 from tremula.tf.runtime.ops import random_functions, support
+from tremula.tf.runtime.tracing import pruning
 
 _READING_OPS = frozenset(("ReadVariableOp", "ResourceGather", "ResourceGatherNd", "VariableShape",
                           "VarIsInitializedOp", "_ReadVariablesOp"))

@@ -6,8 +6,8 @@ import tensorflow.compat.v1 as tf
 
 from tremula import custom_calls
 from tremula.tf.inner import graphs
-from tremula.tf.runtime import tracing
 from tremula.tf.runtime.ops import collective_shapes
+from tremula.tf.runtime.tracing import tracing
 
 # The original's names of reductions -> the compiler's.
 REDUCTIONS = {

@@ -9,9 +9,9 @@ import tensorflow.compat.v1 as tf
 from tremula import custom_calls
 from tremula.tf.inner import graphs
 from tremula.tf.ipu.ops import _building
-from tremula.tf.runtime import tracing
 from tremula.tf.runtime.base import checks
 from tremula.tf.runtime.device import user_libraries
+from tremula.tf.runtime.tracing import tracing
 
 _TARGET = custom_calls.USER_OP
 LOG = logging.getLogger("tremula")

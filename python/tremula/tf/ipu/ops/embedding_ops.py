@@ -1,8 +1,8 @@
 """Lookups in embedding tables (`tensorflow.python.ipu.ops.embedding_ops`).
 
 The table of a host embedding is a resource variable in the host's memory. A program that is
-compiled for an IPU calls the host to look rows up and to add to them (runtime/host_tables.py),
-while it is registered; elsewhere a lookup is a gather.
+compiled for an IPU calls the host to look rows up and to add to them while the table is registered
+(runtime/tracing/host_tables.py); elsewhere a lookup is a gather.
 """
 
 import contextlib
@@ -12,8 +12,8 @@ import weakref
 import tensorflow.compat.v1 as tf
 
 from tremula.tf.ipu.ops import _building, _generations, embedding_ops_grad
-from tremula.tf.runtime import host_tables
 from tremula.tf.runtime.base import checks
+from tremula.tf.runtime.tracing import host_tables
 
 
 @_generations.older_order(

@@ -18,8 +18,8 @@ from tremula.tf.inner import eager, marks, python_code
 from tremula.tf.ipu import gradient_accumulation as ga
 from tremula.tf.ipu import ipu_infeed_queue, ipu_outfeed_queue, loops, scopes, sharding
 from tremula.tf.ipu.optimizers import gradient_accumulation_optimizer
-from tremula.tf.runtime import accumulation, hoisting, host_tables, tracing
 from tremula.tf.runtime.base import checks
+from tremula.tf.runtime.tracing import accumulation, hoisting, host_tables, tracing
 
 # Attributes of what is built, for the model of the machine.
 PIPELINE_ATTRIBUTE = "pipeline"       # of the loop: JSON

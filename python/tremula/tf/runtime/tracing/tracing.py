@@ -9,10 +9,10 @@ import threading
 
 from tremula import custom_calls
 from tremula.tf.inner import dtypes, eager, errors, graphs, handles, python_code
-from tremula.tf.runtime import pruning
 from tremula.tf.runtime.host import outside
 from tremula.tf.runtime.nodes import rewriting
 from tremula.tf.runtime.ops import support
+from tremula.tf.runtime.tracing import pruning
 
 _local = threading.local()
 

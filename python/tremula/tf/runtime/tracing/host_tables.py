@@ -12,8 +12,8 @@ import weakref
 
 from tremula import custom_calls
 from tremula.tf.inner import errors, graphs, marks
-from tremula.tf.runtime import tracing
 from tremula.tf.runtime.device import plugin
+from tremula.tf.runtime.tracing import tracing
 
 _TARGET = custom_calls.HOST_CALL
 

@@ -2,7 +2,7 @@
 
 import enum
 
-from tremula.tf.runtime import program_state
+from tremula.tf.runtime.tracing import program_state
 
 # On instructions that add up: over how many iterations (src/exec/build.c checks that).
 COUNT_ATTRIBUTE = "gradient_accumulation_count"

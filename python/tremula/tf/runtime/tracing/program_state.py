@@ -6,7 +6,7 @@ lowered module it is no parameter: it begins as zeros, and what it ends as is dr
 """
 
 from tremula.tf.inner import graphs
-from tremula.tf.runtime import tracing
+from tremula.tf.runtime.tracing import tracing
 
 
 class State:
