@@ -9,9 +9,9 @@ import ctypes
 import threading
 
 from tremula.tf.inner import bridge, dtypes, errors, versions
-from tremula.tf.runtime import cache, known_values, lowering, staging
 from tremula.tf.runtime.base import recent
 from tremula.tf.runtime.device import plugin
+from tremula.tf.runtime.lowering import cache, known_values, lowering, staging
 from tremula.tf.runtime.nodes import node_marks, rewriting
 from tremula.tf.runtime.ops import collective_shapes, kernel_list
 

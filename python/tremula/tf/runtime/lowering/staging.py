@@ -3,8 +3,8 @@
 import zlib
 
 from tremula.tf.inner import errors, graphs, handles
-from tremula.tf.runtime import lowering
 from tremula.tf.runtime.host import outside
+from tremula.tf.runtime.lowering import lowering
 from tremula.tf.runtime.nodes import name_order, node_table, rewriting
 from tremula.tf.runtime.ops import random_functions, support
 from tremula.tf.runtime.tracing import pruning

@@ -20,9 +20,9 @@ import time
 import tremula
 from tremula import flags
 from tremula.tf.inner import bridge, errors
-from tremula.tf.runtime import lowering
 from tremula.tf.runtime.base import recent
 from tremula.tf.runtime.device import plugin
+from tremula.tf.runtime.lowering import lowering
 
 _DIGEST_BYTES = 16
 

@@ -6,7 +6,7 @@ import re
 import struct
 
 from tremula.tf.inner import bridge, eager, graphs, handles
-from tremula.tf.runtime import known_values, messages, module_state
+from tremula.tf.runtime.lowering import known_values, messages, module_state
 from tremula.tf.runtime.nodes import node_table
 
 _MAGIC = b"TRMGRAPH"
