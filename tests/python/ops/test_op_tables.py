@@ -4,10 +4,10 @@ import tensorflow as tf
 from tensorflow.python import ipu
 
 from tremula.tf.inner import errors, protos, registry
-from tremula.tf.runtime import plain_graphs
 from tremula.tf.runtime.lowering import known_values, module_state, staging
 from tremula.tf.runtime.nodes import rewriting
 from tremula.tf.runtime.ops import kernel_list, node_kinds, random_functions, support
+from tremula.tf.runtime.sessions import plain_graphs
 from tremula.tf.runtime.tracing import pruning
 
 pytestmark = pytest.mark.smoke

@@ -31,7 +31,7 @@ For all
 """
 
 from tremula.tf.inner import patches
-from tremula.tf.runtime import clusters, clusters_placing, interrupts
+from tremula.tf.runtime import clusters, clusters_placing
 from tremula.tf.runtime.device import plugin, settings
 from tremula.tf.runtime.device.plugin import load
 from tremula.tf.runtime.device.settings import (clear_compilation_caches, configure,
@@ -40,6 +40,7 @@ from tremula.tf.runtime.host import host_calls, outside
 from tremula.tf.runtime.lowering import late
 from tremula.tf.runtime.ops import kernel_list
 from tremula.tf.runtime.ops.kernel_list import supported_ops
+from tremula.tf.runtime.sessions import interrupts
 
 # What loading the plugin sets up, in this order. The modules only know the plugin.
 plugin.on_load(

@@ -12,8 +12,9 @@ import re
 import threading
 
 from tremula.tf.inner import marks, patches, sessions
-from tremula.tf.runtime import clusters, placing_on_cpu, plain_graphs
+from tremula.tf.runtime import clusters, placing_on_cpu
 from tremula.tf.runtime.nodes import node_table
+from tremula.tf.runtime.sessions import plain_graphs
 
 _UNPLACEABLE = re.compile(r"Cannot assign a device for operation ([^\s:]+)")
 _MOST_TRIES = 64  # each reads the graph anew

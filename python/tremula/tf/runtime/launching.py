@@ -3,9 +3,9 @@ IpuFinish. Variables are read before and assigned after; the program never write
 """
 
 from tremula.tf.inner import bridge, errors, graphs, marks
-from tremula.tf.runtime import interrupts
 from tremula.tf.runtime.host import outside
 from tremula.tf.runtime.lowering import cache, staging
+from tremula.tf.runtime.sessions import interrupts
 from tremula.tf.runtime.tracing import host_tables
 
 

@@ -31,10 +31,10 @@ import threading
 import time
 
 from tremula.tf.inner import eager, errors, patches, sessions
-from tremula.tf.runtime import forks
 from tremula.tf.runtime.base import recent
 from tremula.tf.runtime.device import plugin
 from tremula.tf.runtime.host import host_calls
+from tremula.tf.runtime.sessions import forks
 
 _FIRST_LOOK = .02
 _LOOK = .1
