@@ -11,8 +11,8 @@ import weakref
 
 from tremula.tf.functions import recording
 from tremula.tf.inner import errors, functions, graphs, handles
-from tremula.tf.runtime import launching
 from tremula.tf.runtime.device import plugin
+from tremula.tf.runtime.launching import launching
 from tremula.tf.runtime.nodes import node_table
 from tremula.tf.runtime.tracing import tracing
 

@@ -6,7 +6,8 @@ import hashlib
 import json
 
 from tremula.tf.inner import versions
-from tremula.tf.runtime import clusters_graph, clusters_sources, clusters_variables, launching
+from tremula.tf.runtime import clusters_graph, clusters_sources, clusters_variables
+from tremula.tf.runtime.launching import launching
 from tremula.tf.runtime.lowering import lowering
 from tremula.tf.runtime.nodes import rewriting
 from tremula.tf.runtime.ops import kernel_list

@@ -6,9 +6,9 @@ import tensorflow.compat.v1 as tf
 
 from tremula.tf.inner import bridge, eager, errors, handles
 from tremula.tf.ipu import ipu_compiler, scopes
-from tremula.tf.runtime import applications
 from tremula.tf.runtime.base import checks
 from tremula.tf.runtime.device import plugin
+from tremula.tf.runtime.launching import applications
 from tremula.tf.runtime.lowering import lowering, staging
 from tremula.tf.runtime.tracing import tracing
 

@@ -8,8 +8,8 @@ ipu.serving exports.
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from tremula.tf.runtime import applications
 from tremula.tf.runtime.base import checks
+from tremula.tf.runtime.launching import applications
 
 
 class RuntimeContext:
