@@ -67,7 +67,7 @@ static trm_status refuse_call_outside(void *kernel, TF_OpKernelContext *context,
        (const char *)kernel);
 }
 
-/* Ops on variables: the graph optimiser has put others in their place (clusters_variables.py),
+/* Ops on variables: the graph optimiser has put others in their place (group_variables.py),
  * unless it is off or there is no graph. */
 static trm_status refuse_on_variables(void *kernel, TF_OpKernelContext *context, trm_error *error) {
   (void)context;
@@ -190,7 +190,7 @@ static const op_spec OPS[] = {
      .compute = trm_tf_reset_compute,
      .delete = trm_tf_reset_delete},
     {.name = "IpuEffect", /* as XlaCustomCallV2, but TensorFlow must not take it away; it becomes
-                           * part of a program (clusters_launch.py, staging.py) */
+                           * part of a program (group_launch.py, staging.py) */
      .attributes = {"call_target_name: string", "backend_config: string", "T: list(type) >= 0",
                     "result_dtypes: list(type) >= 0 = []", "result_shapes: list(shape) = []"},
      .inputs = {"operands: T"},

@@ -5,7 +5,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 from tensorflow.python import ipu
 from tremula.tf.inner import sessions
-from tremula.tf.runtime import clusters
+from tremula.tf.runtime.clusters import clusters
 from tremula.tf.runtime.sessions import plain_graphs
 
 IPU = "/device:IPU:0"

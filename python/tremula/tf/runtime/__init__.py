@@ -18,7 +18,7 @@ A Python function -> a program
     launching, applications               the nodes that run a program; programs in files
 
 Ops on an IPU without `compile`
-    clusters, clusters_graph, node_kinds, clusters_sources, clusters_variables, clusters_launch
+    clusters, placed_graph, node_kinds, node_sources, group_variables, group_launch
                                           put together into programs
     clusters_placing, placing_on_cpu      where sessions place nodes
 
@@ -31,7 +31,8 @@ For all
 """
 
 from tremula.tf.inner import patches
-from tremula.tf.runtime import clusters, clusters_placing
+from tremula.tf.runtime import clusters_placing
+from tremula.tf.runtime.clusters import clusters
 from tremula.tf.runtime.device import plugin, settings
 from tremula.tf.runtime.device.plugin import load
 from tremula.tf.runtime.device.settings import (clear_compilation_caches, configure,

@@ -34,7 +34,7 @@ EFFECT = "IpuEffect"  # as CALL where that is done for its effects only
 IPU_OPS = frozenset((CALL, EFFECT, "XlaReplicaId", "XlaOptimizationBarrier"))
 
 # Ops on variables that TensorFlow has no kernels of for every device, and for which a plugin cannot
-# have kernels in all versions of TensorFlow: see clusters_variables.py.
+# have kernels in all versions of TensorFlow: see group_variables.py.
 _ON_VARIABLES = ("ResourceApply", "ResourceGather", "ResourceScatter",
                  "ResourceStridedSliceAssign")
 

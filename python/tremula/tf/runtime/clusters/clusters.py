@@ -8,14 +8,14 @@ one by one.
 
 A node on an IPU stays as it is if it calls functions or has side effects that a program cannot
 have, if the shape of its result depends on values, if it must know a value that is no constant, or
-if it would be alone. See clusters_graph.py for what can be put together, clusters_variables.py for
+if it would be alone. See placed_graph.py for what can be put together, group_variables.py for
 variables.
 """
 
 import ctypes
 
 from tremula.tf.inner import eager
-from tremula.tf.runtime import clusters_graph, clusters_launch, clusters_sources
+from tremula.tf.runtime.clusters import group_launch, node_sources, placed_graph
 from tremula.tf.runtime.device import plugin
 from tremula.tf.runtime.ops import node_kinds
 
@@ -48,7 +48,7 @@ def install():
     library.trm_tf_reply_graph.restype = None
     library.trm_tf_reply_graph.argtypes = [ctypes.POINTER(Request), ctypes.c_char_p,
                                            ctypes.c_uint64]
-    clusters_sources.remember_graphs()
+    node_sources.remember_graphs()
     eager.set_function_options({"min_graph_nodes": LEAST_NODES})
     library.trm_tf_set_optimize(_callback)
 
@@ -68,7 +68,7 @@ def _answer(request):
         if _leave_to_kernels(graph_def) or changed:
             data = graph_def.SerializeToString()
             plugin.library().trm_tf_reply_graph(request, data, len(data))
-    except clusters_graph.Unusual as error:
+    except placed_graph.Unusual as error:
         plugin.log(f"The ops of a graph run one by one, because {error}.")
     except Exception as error:  # pylint: disable=broad-except
         plugin.log(f"The ops of a graph run one by one, because clustering failed: {error!r}")
@@ -80,15 +80,15 @@ def cluster(graph_def, preserved=frozenset(), fetched=frozenset()):
     whether anything has changed."""
     if not _may_have_groups(graph_def):
         return False
-    ordered = clusters_graph.read(graph_def, preserved, fetched)
+    ordered = placed_graph.read(graph_def, preserved, fetched)
     needed = _needed(ordered)
     members = [_trim([one for one in group if one.index in needed])
-               for group in clusters_graph.groups(ordered)]
+               for group in placed_graph.groups(ordered)]
     members = [group for group in members if _is_worth(group)]
     if not members:
         return False
     names = {node.name for node in ordered}
-    launches = [clusters_launch.Launch(group, names) for group in members]
+    launches = [group_launch.Launch(group, names) for group in members]
     gone = set().union(*(one.gone for one in launches))
     renamed = {old: new for one in launches for old, new in one.renamed.items()}
     kept = [proto for i, proto in enumerate(graph_def.node) if i not in gone]

@@ -9,7 +9,7 @@ are followed here.
 
 import heapq
 
-from tremula.tf.runtime import clusters_graph
+from tremula.tf.runtime.clusters import placed_graph
 from tremula.tf.runtime.ops import node_kinds
 
 VALUE = 1  # the input of assignments that is no handle
@@ -91,7 +91,7 @@ class Variables:
                 self.bases[node.index] = self.assigned[variable]
                 self.assigned[variable] = node, 0
             else:
-                raise clusters_graph.Unusual(
+                raise placed_graph.Unusual(
                     f"{node.name} updates a variable to which the same run assigns")
 
     def value(self, source, number):

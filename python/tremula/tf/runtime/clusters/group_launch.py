@@ -6,7 +6,7 @@ import hashlib
 import json
 
 from tremula.tf.inner import versions
-from tremula.tf.runtime import clusters_graph, clusters_sources, clusters_variables
+from tremula.tf.runtime.clusters import group_variables, node_sources, placed_graph
 from tremula.tf.runtime.launching import launching
 from tremula.tf.runtime.lowering import lowering
 from tremula.tf.runtime.nodes import rewriting
@@ -26,7 +26,7 @@ class Launch:
     def __init__(self, group, names):
         self._group = group
         self._members = {node.index for node in group}
-        self._state = clusters_variables.Variables(group)
+        self._state = group_variables.Variables(group)
         self._names = names
         self._host, self._device = self._arguments()
         self._results, self._updates = self._outputs()
@@ -50,7 +50,7 @@ class Launch:
         handle."""
         if node.index in self._state.bases:
             return [self._state.bases[node.index],
-                    self._state.value(*node.inputs[clusters_variables.VALUE])]
+                    self._state.value(*node.inputs[group_variables.VALUE])]
         return [None if i in node.variables else self._state.value(*one)
                 for i, one in enumerate(node.inputs)]
 
@@ -64,7 +64,7 @@ class Launch:
                 if self._is_inside(source):
                     continue
                 if source.kind.outputs is None or number >= len(source.kind.outputs):
-                    raise clusters_graph.Unusual(f"{node.name} takes {_tensor(source, number)}")
+                    raise placed_graph.Unusual(f"{node.name} takes {_tensor(source, number)}")
                 on_host = not source.on_ipu or number in source.kind.host_outputs
                 (host if on_host else device)[source.index, number] = (source, number)
         return list(host.values()), list(device.values())
@@ -223,7 +223,7 @@ def _tensor(node, number):
 
 def _type(node, number):
     """The number of a tensor's type. What adds to a variable gives nothing outside of a program."""
-    return node.kind.outputs[number][1] if node.kind.outputs else clusters_variables.dtype(node)
+    return node.kind.outputs[number][1] if node.kind.outputs else group_variables.dtype(node)
 
 
 class _Program:
@@ -256,7 +256,7 @@ class _Program:
             self._add(graph_def.node.add(), node)
         rewriting.elide_checks(graph_def.node)
         rewriting.use_plain_ops(graph_def.node)
-        entries = clusters_sources.describe(self._nodes)
+        entries = node_sources.describe(self._nodes)
         variables = [lowering.Argument(self._handle(one), self._state.dtype(one), None)
                      for one in self._state.old]
         return lowering.Source(
@@ -275,7 +275,7 @@ class _Program:
         if node.index in self._state.bases:
             proto.op = "AddV2" if "Add" in node.op else "Sub"
             proto.attr.clear()
-            proto.attr["T"].type = clusters_variables.dtype(node)
+            proto.attr["T"].type = group_variables.dtype(node)
         for i, one in enumerate(self._inputs(node)):
             proto.input.append(self._handle(node.variables[i]) if one is None
                                else self._tensor(*one))
