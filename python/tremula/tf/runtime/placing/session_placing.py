@@ -12,9 +12,9 @@ import re
 import threading
 
 from tremula.tf.inner import marks, patches, sessions
-from tremula.tf.runtime import placing_on_cpu
 from tremula.tf.runtime.clusters import clusters
 from tremula.tf.runtime.nodes import node_table
+from tremula.tf.runtime.placing import placing_on_cpu
 from tremula.tf.runtime.sessions import plain_graphs
 
 _UNPLACEABLE = re.compile(r"Cannot assign a device for operation ([^\s:]+)")
