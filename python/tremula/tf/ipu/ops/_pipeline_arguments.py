@@ -257,6 +257,14 @@ class Pipeline:
             "memory": {key: value for key, value in self.memory.items() if value is not None}})
 
 
+def one_count(count, pipeline_depth):
+    """The number of mini-batches by either of its names. Raises ValueError for both."""
+    if count is not None and pipeline_depth is not None:
+        raise ValueError("pipeline_depth is an older name of gradient_accumulation_count: give one "
+                         "of them.")
+    return pipeline_depth if count is None else count
+
+
 def _checked_count(count):
     if count is None:
         raise ValueError("gradient_accumulation_count must be specified.")

@@ -13,7 +13,7 @@ from tremula.tf.ipu import scopes
 from tremula.tf.ipu.ops import _pipeline_building
 from tremula.tf.ipu.ops._pipeline_arguments import (OptimizerFunctionOutput, Pipeline,
                                                     PipelineSchedule, PipelineStageOptions,
-                                                    RecomputationMode, to_list)
+                                                    RecomputationMode, one_count, to_list)
 from tremula.tf.runtime.base import checks
 
 __all__ = ["OptimizerFunctionOutput", "PipelineSchedule", "PipelineStageOptions",
@@ -64,13 +64,9 @@ def pipeline(computational_stages, gradient_accumulation_count=None,
                    gradient_accumulation_for_captured_grads, optional=True)
     checks.boolean("count_gradient_accumulation_as_iterations",
                    count_gradient_accumulation_as_iterations, optional=True)
-    if gradient_accumulation_count is None:
-        gradient_accumulation_count = pipeline_depth
-    elif pipeline_depth is not None:
-        raise ValueError("pipeline_depth is an older name of gradient_accumulation_count: give one "
-                         "of them.")
     wanted = Pipeline(
-        name=name or "pipeline", stages=computational_stages, count=gradient_accumulation_count,
+        name=name or "pipeline", stages=computational_stages,
+        count=one_count(gradient_accumulation_count, pipeline_depth),
         repeat_count=repeat_count, serialization=batch_serialization_iterations,
         infeed=infeed_queue, outfeed=outfeed_queue, optimizer_function=optimizer_function,
         devices=device_mapping, schedule=pipeline_schedule, recomputation=recomputation_mode,

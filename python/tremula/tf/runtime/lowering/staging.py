@@ -26,25 +26,12 @@ def stage(graph, arguments, variables, outputs, device, state=(), host=None, nam
 
     Raises InvalidArgumentError for operations that an IPU has not.
     """
-    functions = graphs.function_graphs(graph)
     stops = {tensor.op.name for tensor in [*arguments, *variables, *state]}
     roots = [tensor.op.name for tensor in outputs]
     graph_def = graph.as_graph_def()
     operations = {op.name: op for op in graph.get_operations()}
     rewriting.order_functions(graph_def)
-    if host is not None:
-        for nodes in [graph_def.node, *(one.node_def for one in graph_def.library.function)]:
-            rewriting.use_custom_calls(nodes, host.connect)
-    known = {function.signature.name: _operations_of(function, functions[function.signature.name])
-             for function in graph_def.library.function if function.signature.name in functions}
-    calls_host = host is not None and any(map(outside.has_any, [
-        graph_def.node, *[one.node_def for one in graph_def.library.function]]))
-    # What the host calls is as it was built.
-    library = graphs.new_graph_def(graph_def.library).library if calls_host else None
-    _prune(graph_def, operations, known, roots, stops, host)
-    if calls_host:
-        _cut_outside(graph_def, graph, operations, functions, known, library, host)
-        _prune(graph_def, operations, known, roots, stops, host)
+    known = _keep(graph, graph_def, operations, roots, stops, host)
     # Random numbers are cut off from some of their inputs, which may then go too.
     rewriting.use_plain_ops(graph_def.node)
     numbers = _RandomNumbers()
@@ -55,12 +42,8 @@ def stage(graph, arguments, variables, outputs, device, state=(), host=None, nam
     for function in graph_def.library.function:
         _check(function.node_def, known.get(function.signature.name, {}), device)
 
-    order = None
-    if names is not None:
-        order = name_order.of_graph(graph_def, {
-            one.op.name: called or one.op.name
-            for one, called in zip([*arguments, *variables, *state],
-                                  [*names, *(one.op.name for one in state)])})
+    order = None if names is None else name_order.of_graph(graph_def, _called(
+        [*arguments, *variables, *state], [*names, *(one.op.name for one in state)]))
     table = node_table.NodeTable()
     new_names = _rename_graph(graph_def, operations, table)
     if order is not None:
@@ -82,6 +65,31 @@ def stage(graph, arguments, variables, outputs, device, state=(), host=None, nam
         [_variable_argument(one, name(one)) for one in variables],
         [name(one) for one in outputs], table=table.entries,
         state=[_variable_argument(one, name(one)) for one in state])
+
+
+def _keep(graph, graph_def, operations, roots, stops, host):
+    """Leaves in a GraphDef what its program does on the IPU; the host gets the rest. Returns
+    {name of a function: operations by name}."""
+    functions = graphs.function_graphs(graph)
+    bodies = [graph_def.node, *(one.node_def for one in graph_def.library.function)]
+    if host is not None:
+        for nodes in bodies:
+            rewriting.use_custom_calls(nodes, host.connect)
+    known = {function.signature.name: _operations_of(function, functions[function.signature.name])
+             for function in graph_def.library.function if function.signature.name in functions}
+    calls_host = host is not None and any(map(outside.has_any, bodies))
+    # What the host calls is as it was built.
+    library = graphs.new_graph_def(graph_def.library).library if calls_host else None
+    _prune(graph_def, operations, known, roots, stops, host)
+    if calls_host:
+        _cut_outside(graph_def, graph, operations, functions, known, library, host)
+        _prune(graph_def, operations, known, roots, stops, host)
+    return known
+
+
+def _called(tensors, names):
+    """{name of the operation of a tensor: what TensorFlow calls it}."""
+    return {one.op.name: called or one.op.name for one, called in zip(tensors, names)}
 
 
 def _prune(graph_def, operations, known, roots, stops, host):

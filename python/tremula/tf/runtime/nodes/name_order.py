@@ -7,6 +7,7 @@ that decided whether a variable is read before or after an update; programs rely
 
 import re
 
+from tremula.tf.runtime.base import orders
 from tremula.tf.runtime.nodes import rewriting
 
 
@@ -29,16 +30,8 @@ def of_graph(graph_def, arguments):
     def by_name(names):
         return sorted(names, key=lambda name: called.get(name, name))
 
-    left, seen = [], set()
-    waiting = [(name, False) for name in by_name([*roots, *(set(users) - nodes)])]
-    while waiting:
-        name, is_done = waiting.pop()
-        if is_done:
-            left.append(name)
-        elif name not in seen:
-            seen.add(name)
-            waiting.append((name, True))
-            waiting += [(one, False) for one in by_name(users.get(name, ())) if one not in seen]
+    left = orders.postorder(by_name([*roots, *(set(users) - nodes)]),
+                            lambda name: by_name(users.get(name, ())))
     return [name for name in reversed(left) if name in nodes]
 
 
