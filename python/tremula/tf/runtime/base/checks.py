@@ -1,4 +1,4 @@
-"""Arguments that cannot be meant are refused where they are given, by their names.
+"""Checks of arguments, in the function that gets them. Messages say the argument's name.
 
 Each function returns the value. All raise TypeError for a value of another kind and ValueError for
 one that is out of range; with `optional`, None stands for the default.

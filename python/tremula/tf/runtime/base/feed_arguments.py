@@ -1,5 +1,5 @@
-"""The arguments of the queues, which changed with SDK 2.4: names and order are of two generations;
-and the arguments that an element of a queue is for who takes it."""
+"""The arguments of infeed and outfeed queues. Their names and order changed with SDK 2.4; both
+generations are accepted. Also: how an element of a queue becomes the arguments of a function."""
 
 import collections
 import itertools
@@ -15,8 +15,8 @@ _lock = threading.Lock()
 
 
 def new_id(name):
-    """An id for a queue of this name, that no queue had in this process: the name, if it is new, or
-    the name with a number. (The original takes the name itself and refuses the second queue.)"""
+    """An id that no other queue of this process has: the name, or the name with a number. (The
+    original takes the name itself and refuses the second queue.)"""
     with _lock:
         found = name
         while found in _ids:
@@ -29,7 +29,7 @@ _infeeds = weakref.WeakValueDictionary()  # by id
 
 
 def remember_infeed(queue_id, queue):
-    """Makes infeed() find a queue as long as somebody has the queue."""
+    """Makes infeed() find a queue as long as the queue exists."""
     _infeeds[queue_id] = queue
 
 

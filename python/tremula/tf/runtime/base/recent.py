@@ -1,4 +1,4 @@
-"""A mapping that remembers no more than a number of things: those that were used last."""
+"""A mapping that keeps a limited number of values: those that were used last."""
 
 import collections
 import threading
@@ -13,7 +13,7 @@ class Recent:
         self._lock = threading.Lock()
 
     def get(self, key):
-        """The value of a key, which has been used now; None if it is not there (any more)."""
+        """The value of a key, or None. The key counts as used now."""
         with self._lock:
             value = self._values.get(key)
             if value is not None:
@@ -21,8 +21,7 @@ class Recent:
             return value
 
     def put(self, key, value):
-        """Keeps a value, and lets go what was not used for the longest time if there are too
-        many."""
+        """Keeps a value. If there are too many, the one that was not used for longest goes."""
         with self._lock:
             self._values[key] = value
             self._values.move_to_end(key)

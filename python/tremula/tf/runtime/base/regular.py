@@ -1,7 +1,7 @@
 """Files that are read and written safely.
 
-In places where others may write, only regular files are opened: a FIFO in the place of a file would
-be waited for, for ever; a link would be written through. And nobody finds half a file.
+In folders where other users may write, only regular files are opened: opening a FIFO would block,
+and writing through a link would change another file. A file gets its name when it is complete.
 """
 
 import contextlib
@@ -43,8 +43,8 @@ def remove(path):
 
 @contextlib.contextmanager
 def replacing(path):
-    """A file to write to, which takes the place of `path` when all is written; nothing is left of
-    one that could not be. What is no regular file, such as /dev/stdout, is written to itself."""
+    """A file to write to, which takes the place of `path` when it is complete, and is removed if
+    writing fails. What is no regular file, such as /dev/stdout, is written directly."""
     path = os.fsdecode(path)
     if os.path.exists(path) and not os.path.isfile(path):
         with open(path, "wb") as file:

@@ -2,14 +2,13 @@
 
 The plugin's graph optimiser calls back with a graph whose nodes have been placed, in a session or
 in a tf.function. Ops that can be compiled together become one IpuLaunch, which is lowered when it
-runs, as soon as the shapes are known (late.py). What it gives is what the ops one by one would
-have given, random numbers apart; who has no Python, or turns off `use_plugin_optimizers`, gets them
-one by one.
+runs and the shapes are known (late.py). Its results are those of the single ops, except for random
+numbers. Without Python, or with `use_plugin_optimizers` off, the ops run one by one.
 
 A node on an IPU stays as it is if it calls functions or has side effects that a program cannot
-have, if the shape of its result depends on values, if it must know a value that is no constant, or
-if it would be alone. See placed_graph.py for what can be put together, group_variables.py for
-variables.
+have, if the shape of its result depends on values, if an input must be a constant and is none, or
+if it would be alone in its program. placed_graph.py finds the groups, group_variables.py follows
+their variables.
 """
 
 import ctypes
@@ -21,7 +20,7 @@ from tremula.tf.runtime.ops import node_kinds
 
 _SCOPE = b"jit_scope_ipu_"  # of scopes.ipu_jit_scope
 
-# TensorFlow leaves graphs of fewer than four nodes as they are, unless it is told another number.
+# TensorFlow leaves graphs of fewer than four nodes as they are, unless an option says otherwise.
 LEAST_NODES = -1
 
 _callback = None  # kept from being collected while the plugin has it
@@ -39,7 +38,7 @@ _OptimizeFunction = ctypes.CFUNCTYPE(None, ctypes.POINTER(Request))
 
 
 def install():
-    """Tells the plugin whom to call."""
+    """Gives the plugin the function to call."""
     global _callback
     _callback = _OptimizeFunction(_answer)
     library = plugin.library()
@@ -115,8 +114,8 @@ def _leave_to_kernels(graph_def):
 
 
 def _may_have_groups(graph_def):
-    """Whether nodes on an IPU may be worth a program together: a quick look, since reading a large
-    graph takes long. One whose programs were all compiled as such has none."""
+    """Whether nodes on an IPU may be worth a program together. This look is quick, because reading
+    a large graph takes long; most graphs have compiled programs only."""
     kinds = (node_kinds.Kind(node) for node in graph_def.node
              if node_kinds.may_have_weight(node.op) and "device:IPU:" in node.device)
     weight = 0
@@ -128,7 +127,7 @@ def _may_have_groups(graph_def):
 
 
 def _is_worth(group):
-    """Whether a group is to be a program, rather than to run one by one."""
+    """Whether a group becomes a program; otherwise its nodes run one by one."""
     return (sum(node.kind.weight for node in group) > 1
             or any(node.kind.is_program for node in group))
 
@@ -149,7 +148,8 @@ def _needed(ordered):
 # ---- What belongs to a program ----
 
 def _trim(group):
-    """Leaves out what costs nothing outside, but would have to be passed out of the program."""
+    """Leaves out nodes that cost nothing outside and whose results would have to leave the
+    program."""
     inside_group = {node.index for node in group}
 
     def users(node):

@@ -1,5 +1,5 @@
-"""The nodes that stand for a group of ops which is to be one program: an IpuLaunch, what reads and
-assigns its variables, and what has the names of nodes that are fetched.
+"""The nodes that replace a group of ops: an IpuLaunch, reads and assignments of its variables, and
+nodes with the names of those that are fetched.
 """
 
 import hashlib
@@ -16,11 +16,11 @@ _INT32 = 3  # the type's number in protocol buffers
 
 
 class Launch:
-    """What becomes of a group.
+    """The nodes that a group becomes.
 
     nodes    the NodeDefs
     gone     the numbers of the nodes that they replace
-    renamed  {tensor, or "^" and a node: what is to be used instead}, tuples
+    renamed  {tensor, or "^" and a node: what replaces it}, tuples
     """
 
     def __init__(self, group, names):
@@ -158,7 +158,7 @@ class Launch:
         return None if end[0].index in self._members else _tensor(*end)
 
     def _add_assignments(self):
-        """Adds the assignments. Returns the name of what all that the group does comes before."""
+        """Adds the assignments. Returns the name of the node after all effects of the group."""
         state = self._state
         values = {one: self._output(i)
                   for i, one in enumerate(state.written, self._first_variable)}
@@ -176,7 +176,7 @@ class Launch:
         return self.nodes[-1].name
 
     def _constant(self, node):
-        """A copy of a constant, which waits for nothing: the node may wait for the program."""
+        """A copy of a constant without its control inputs, which may wait for the program."""
         copy = type(node.proto)()
         copy.CopyFrom(node.proto)
         copy.name = self._unique(f"{self.nodes[0].name}/Const")
@@ -190,7 +190,7 @@ class Launch:
             user.index not in self._members for user, _, _ in node.users))
 
     def _replace(self, node):
-        """Sees to what takes a node's results, waits for it, or has its name."""
+        """Corrects the users of a node's results, the nodes that wait for it, and its name."""
         done = "^" + self._done
         # What comes after an assignment makes the run do that.
         waits = [done] if node.index in self._state.after_writes else []
@@ -301,7 +301,7 @@ class _Program:
             proto.attr["backend_config"].s = json.dumps(config).encode()
 
     def _wanted(self, graph_def):
-        """The names of the results, the first of which also needs what has effects."""
+        """The names of the results. The first one also waits for the effects."""
         wanted = [self._tensor(*one) for one in self._outputs]
         if self._effect is None:
             return wanted

@@ -1,6 +1,6 @@
 """Where in the program the nodes of an optimised graph come from.
 
-TensorFlow optimises graphs without what Python knows of them, so we look for the nodes in the
+TensorFlow's optimised graphs do not have Python's tracebacks, so the nodes are looked up in the
 graphs that Python has.
 """
 

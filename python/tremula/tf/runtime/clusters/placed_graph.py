@@ -50,7 +50,7 @@ class Node:
 
 
 class Unusual(Exception):
-    """A graph that is not as TensorFlow makes them; it stays as it is."""
+    """A graph of a form that TensorFlow does not make. It stays as it is."""
 
 
 def read(graph_def, preserved, fetched):
@@ -110,7 +110,7 @@ def _sort(nodes):
 
 # ---- Variables ----
 
-# The name with which TensorFlow 2 asks for a variable that nobody else can name.
+# The name of TensorFlow 2's anonymous variables.
 _ANONYMOUS = b"cd2c89b7-88b7-44c8-ad83-06c2a9158347"
 
 
@@ -239,7 +239,7 @@ def _judge(node):
         node.on_ipu and not node.fed and not any(word[0] == "once" for word in node.runs)
         and all(node.inputs[i][0].is_static for i in kind.known_inputs(node.op)))
     if not all(_is_known(node.inputs[i][0]) for i in kind.resources):
-        node.runs |= {("node", node.name)}  # nobody knows whose variable it is
+        node.runs |= {("node", node.name)}  # the variable is not known
 
 
 def _joins(source, target):
@@ -262,8 +262,8 @@ def _connect(node):
 
 
 def _leave_out(ordered):
-    """Leaves out what costs nothing outside a program and is at its beginning or end, where it
-    would only divide what is around it."""
+    """Leaves out nodes at the beginning or end of a program that cost nothing outside: inside,
+    they would divide their neighbours into more programs."""
     for node in ordered:
         if node.can_join and not node.kind.weight:
             enough = any if node.op in node_kinds.READS else all
@@ -314,8 +314,8 @@ def groups(ordered):
 
 
 def _merge_in_loops(found, ordered):
-    """Puts groups together that have nothing to do with each other but run in the same iteration of
-    a loop, which is over when all have run. Elsewhere one would only wait for the other."""
+    """Joins independent groups that run in the same iteration of a loop, because the iteration ends
+    when all have run. Elsewhere one group would wait for the other's inputs."""
     merged = {}
     for i, group in enumerate(found):
         first = group[0]

@@ -23,8 +23,7 @@ def lines(snapshot, device, ipus_of_id, architecture):
     """The compiler's options for one TF device of a configuration, KEY=VALUE lines.
 
     `ipus_of_id(id)` says how many IPUs an id stands for, architecture() which IPUs the inventory
-    has. What the compiler has no option for is not lost: the snapshot is kept where the
-    configuration is.
+    has. Settings that are no options of the compiler stay in the snapshot.
     """
     options, values = snapshot["options"], snapshot["flags"]
     synthetic = [category for category in flags.SYNTHETIC_DATA_CATEGORIES

@@ -28,15 +28,15 @@ _devices = None       # what the configuration in force says of each TF device; 
 
 
 def set_default(make_snapshot):
-    """`make_snapshot` gives the snapshot, a dict, of how what is used without having been
-    configured is to be configured."""
+    """`make_snapshot` gives the snapshot, a dict, for a program that does not configure the
+    system."""
     global _make_default
     _make_default = make_snapshot
 
 
 @plugin.FirstUseFunction
 def _configure_first_use(ordinal, message, size):
-    """Configures what is used without having been configured. A device that a configuration does
+    """Configures the system for a program that has not done so. A device that a configuration does
     not name has one IPU and no options, as in the original."""
     try:
         if _make_default is None:
@@ -85,7 +85,7 @@ def _apply(snapshot):
 
 
 def _tell_of_cache(values):
-    """Says once that programs will be compiled again which a cache would have kept."""
+    """Says once that a cache would save compiling programs again."""
     global _has_told
     if _has_told or values["executable_cache_path"] or not plugin.library().trm_tf_programs_built():
         return
@@ -165,8 +165,8 @@ def num_ipus(ordinal):
 def ipus_of_device(devices, ordinal):
     """How many IPUs /device:IPU:`ordinal` has, of the `devices` of a snapshot.
 
-    Raises ValueError if they do not name the device, InvalidArgumentError if the inventory has not
-    the id that they name.
+    Raises ValueError if they do not name the device, InvalidArgumentError if the id that
+    they name is not in the inventory.
     """
     if not devices and ordinal == 0:
         return 1  # nothing selected: a device of one IPU
@@ -179,7 +179,7 @@ def ipus_of_device(devices, ordinal):
 def ipus_of_id(index):
     """How many IPUs the id `index` of the inventory stands for.
 
-    Raises InvalidArgumentError for an id that the inventory has not.
+    Raises InvalidArgumentError for an id that is not in the inventory.
     """
     count = ctypes.c_uint32()
     plugin.check(plugin.library().trm_tf_ipus_of_id, index, ctypes.byref(count))
@@ -194,7 +194,7 @@ def architecture():
 
 
 def reset_configuration():
-    """Lets the IPUs go and forgets the configuration."""
+    """Releases the IPUs and forgets the configuration."""
     global _devices
     _devices = None
     plugin.library().trm_tf_reset_configuration()
@@ -212,5 +212,5 @@ def reset_seed(seed, ordinal=0, identical_replicas=False):
 
 
 def clear_compilation_caches():
-    """Has programs compiled again that run from now on."""
+    """Makes programs that run from now on be compiled again."""
     plugin.library().trm_tf_forget_programs()

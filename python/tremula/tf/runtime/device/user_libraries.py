@@ -23,7 +23,7 @@ class _Metadata(ctypes.Structure):
 
 
 def absolute(path):
-    """The path of a library. What is no file here is left to the loader, which looks for it."""
+    """The path of a library. If no such file exists, the loader searches for the name."""
     path = os.fspath(path)
     return os.path.abspath(path) if os.path.exists(path) else path
 
@@ -60,7 +60,7 @@ def metadata(path, op, num_inputs, callback):
 
 
 def digest(path):
-    """A hash of the file, as text; "" for one that the loader finds."""
+    """A hash of the file, as text; "" for a library that the loader has to search for."""
     if not os.path.exists(path):
         return ""
     with open(path, "rb") as file:

@@ -1,4 +1,4 @@
-"""Functions that a running program calls on the host: what outside.py cut out of programs.
+"""Functions that a running program calls on the host: outside.py has cut them out of programs.
 
 The plugin calls back from the thread that runs the program, or a replica of it. A function is run
 eagerly on the CPU; one that uses resources of a session's graph (variables, lookup tables, writers
@@ -16,7 +16,7 @@ import zlib
 from tremula.tf.inner import dtypes, eager, errors, graphs, marks, patches
 from tremula.tf.runtime.device import plugin
 
-# What TensorFlow says of functions before it says what was wrong.
+# The words with which TensorFlow introduces an error of a function.
 _PREAMBLE = re.compile(r"\A(Graph execution error:\s+)?Detected at node .*?"
                        r"(<stack traces unavailable>|\n(?=\S))\s*", re.DOTALL)
 
@@ -78,7 +78,7 @@ class HostFunction:
 
     @property
     def talks(self):
-        """Whether a session's run has to take part in what other processes do."""
+        """Whether a session's run takes part in a collective of several processes."""
         return self._talk != 0
 
     def run(self, values):
@@ -134,9 +134,9 @@ class HostFunction:
 
 
 def _talk(graph_def):
-    """A number, other than 0, of what nodes of a graph say to other processes by TensorFlow's
-    collectives: the same in all processes. 0 if they say nothing. TensorFlow knows a run by such a
-    number, and has one for all sessions, but the run of the program is not over yet."""
+    """A number for the collectives of a graph's nodes, the same in all processes; 0 if there are
+    none. TensorFlow knows a run with collectives by a number, and by default gives all sessions the
+    same one, which the run of the program still has."""
     parts = [graph_def.node, *(one.node_def for one in graph_def.library.function)]
     nodes = {node.name: node for part in parts for node in part}
     keys = [nodes[name].attr["value"].tensor.SerializeToString(deterministic=True)
@@ -151,8 +151,8 @@ _talks = {}  # queue: the session whose answer comes there
 
 
 def _talk_in_session(session, fetches, feeds, options):
-    """session.run() in a thread that can be left to itself: TensorFlow does not end a collective
-    that waits for a process which is gone."""
+    """session.run() in a thread that can be abandoned: TensorFlow does not end a collective that
+    waits for a process that has died."""
     answers = queue.SimpleQueue()
 
     def run():
@@ -189,7 +189,7 @@ _running = []  # sessions, once for each run that is going on
 
 
 def _watch_sessions():
-    """Numbers the sessions, and keeps a list of those that there are and that run something."""
+    """Numbers the sessions, and keeps track of those that exist and of those that run."""
     patches.wrap_session(create=_known, run=_noted)
 
 
@@ -225,8 +225,8 @@ def had_sessions():
 
 
 def forget_runs():
-    """In a forked process: the threads of its parent's runs are not there, nor is whoever had the
-    lock."""
+    """In a forked process, the threads of the parent's runs do not exist, nor does the holder of
+    the lock."""
     global _lock
     _lock = threading.RLock()
     _running.clear()
@@ -254,7 +254,7 @@ def _session_of(graph, name):
 # ---- The plugin ----
 
 def install():
-    """Tells the plugin whom to call."""
+    """Gives the plugin the function to call."""
     global _callback
     _watch_sessions()
     _callback = plugin.HostFunctionType(_answer)
@@ -280,7 +280,7 @@ def _answer(request):
 
 
 def _said(error):
-    """An exception's message. TensorFlow's end with where in its graph it happened."""
+    """An exception's message, without the place in the graph at the end of TensorFlow's."""
     text = getattr(error, "message", None) or str(error) or repr(error)
     text = _PREAMBLE.sub("", text.split("\n\t [[")[0])
     return text.strip()

@@ -1,9 +1,8 @@
 """Cutting out of a graph what runs on the host.
 
-What was built in an outside_compilation_scope, and what prints, becomes a HostFunction, and in its
-place comes a custom call that calls it. It is done in the graph and in each of its functions,
-before anything else is done to them. What strings need to be made goes along, as a program has
-none.
+Operations that were built in an outside_compilation_scope, and operations that print, become a
+HostFunction. A custom call in their place calls it. This is the first change of the graph and of
+each of its functions. Operations that make strings go along, because a program has no strings.
 """
 
 import re
@@ -25,17 +24,17 @@ _GRADIENT = re.compile(r"(.*_grad)/\d+$")
 
 
 def is_marked(operation):
-    """Whether an operation was built to run on the host. What stands for something outside is made
-    where it is first used, which may be there."""
+    """Whether an operation was built to run on the host. Placeholders for tensors outside do not
+    count: they are made where the tensor is first used, which may be in the scope."""
     name = marks.operation_attribute(operation, ATTRIBUTE)
     return name is not None and _can_move(
         operation.type, name.decode(), operation.outputs[0].dtype if operation.outputs else None)
 
 
 def _can_move(op, name, dtype):
-    """Whether a marked node runs on the host: not what stands for something outside of the graph,
-    which is made where it is first used; not constants, which are where they are wanted; not the
-    lists that gradients of loops find values of the forward pass in."""
+    """Whether a marked node runs on the host. These do not: placeholders for tensors outside of the
+    graph, which are made where they are first used; constants, which are copied to their users; the
+    lists in which gradients of loops find values of the forward pass."""
     return not (op == "Placeholder" or (op == "Const" and dtype != "string")
                 or (op.startswith("TensorList") and _GRADIENT.match(name)))
 
@@ -46,12 +45,12 @@ def runs_outside(operation):
 
 
 def makes_text(operation):
-    """Whether an operation gives strings, which are only of use on the host."""
+    """Whether an operation gives strings, which only the host can use."""
     return bool(operation.outputs) and all(one.dtype.name == "string" for one in operation.outputs)
 
 
 def is_used_outside_only(tensor):
-    """Whether all that takes a tensor of a graph runs on the host."""
+    """Whether all users of a tensor run on the host."""
     users = tensor.consumers()
     return bool(users) and all(_is_text_only(one) for one in users)
 
@@ -165,7 +164,7 @@ class Part:
         return (self._results.get(node) or self.operations[node].outputs)[number]
 
     def separate_prints(self):
-        """A tf.Print hands its input on: only the printing is cut out."""
+        """A tf.Print returns its input: only the printing is cut out."""
         for node in [one for one in self.nodes if one.op == "Print" and not is_marked_node(one)]:
             printing = self.nodes.add()
             printing.CopyFrom(node)
@@ -218,8 +217,8 @@ class Part:
         return False
 
     def replace(self, cluster, call, outputs, results):
-        """Takes the nodes of a cluster away. Who took a tensor in `outputs`, {(node, number):
-        number of the call's output}, takes the call's; `results` are these tensors."""
+        """Removes the nodes of a cluster. Users of a tensor in `outputs`, {(node, number): number
+        of the call's output}, take the call's instead; `results` are these tensors."""
         self.operations[call.name] = self.operations[cluster[0].name]
         self._results[call.name] = results
         members = {node.name for node in cluster}
@@ -262,8 +261,8 @@ class Part:
                                   if rewriting.node_of(one) in members))
 
     def order(self):
-        """Makes side effects happen in the order in which they were built: each call after the
-        effects that were complete before it began."""
+        """Makes side effects happen in the order in which they were built: a call comes after the
+        effects that were complete before its first operation."""
         spans = dict(self._spans)
         for node in self.nodes:
             if node.op == "XlaCustomCallV2" and node.attr["has_side_effect"].b:
@@ -381,7 +380,7 @@ def _refusal(operation, what):
 
 
 def _outside(graph, tensor, operation):
-    """What a resource in the program is outside of it."""
+    """The tensor outside of the program that a resource in it stands for."""
     while not eager.is_eager(tensor) and graphs.is_function_graph(tensor.graph):
         found = [external for external, internal in tensor.graph.captures if internal is tensor]
         if not found:

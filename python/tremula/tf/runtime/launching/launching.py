@@ -13,8 +13,8 @@ def launch(trace, name, on_device=False):
     """Adds the nodes for a finished Trace to the default graph. `on_device` leaves the results in
     the device's memory, where the program has put them.
 
-    Returns (results, done): tensors for the trace's outputs, and operations to wait for until
-    everything that the computation does has been done.
+    Returns (results, done): tensors for the trace's outputs, and operations that end when all
+    effects of the computation have happened.
     """
     import tensorflow.compat.v1 as tf
     host = outside.Host(trace)
@@ -79,7 +79,7 @@ def make_launch(node, source, host, device, results, updates):
 
 
 def _input_names(trace):
-    """What TensorFlow calls the arguments and the variables; None where it calls them nothing."""
+    """TensorFlow's names of the arguments and the variables; None where there is no name."""
     variables = {id(one.handle): one.name for one in trace.graph.variables}
     names = [variables.get(id(one)) or getattr(one, "name", None)
              for one in [*trace.arguments, *trace.handles]]
@@ -87,7 +87,7 @@ def _input_names(trace):
 
 
 def _lower_now(source):
-    """The lowered program; None if shapes or values are missing that are known when it runs."""
+    """The lowered program, or None if a shape or a value is known only at run time."""
     if not source.is_static():
         return None
     try:
@@ -124,8 +124,8 @@ def _launch_fed(trace, values, program, types, name):
 
 
 def _feed(infeed, run):
-    """A loop that pushes elements until the run wants no more. Returns a tensor that is there when
-    the loop is over."""
+    """A loop that pushes elements until the run needs no more. Returns a tensor that has a value
+    when the loop ends."""
     import tensorflow.compat.v1 as tf
 
     def push(element):

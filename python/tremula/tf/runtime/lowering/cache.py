@@ -1,10 +1,10 @@
-"""What lowering gave, kept in the executable cache.
+"""Results of lowering, kept in the executable cache.
 
-Lowering by TensorFlow's bridge takes longer than everything that comes after it. So with
---executable_cache_path=DIR its result is kept too, in DIR/lowered: a file a graph, named by a hash
-of all that it depends on. It is looked for when a graph is built, which may be before the system is
-configured; the executable, which depends on the configuration, is found later by a hash of the
-module (src/tf/build.c). src/tf/cache.h says how processes share the folder.
+Lowering by TensorFlow's bridge takes longer than compiling. So --executable_cache_path=DIR also
+keeps lowered graphs, in DIR/lowered: a file for each graph, named by a hash of everything that the
+result depends on. The file is looked for when a graph is built, which may be before the system is
+configured. The executable depends on the configuration and is found later, by a hash of the module
+(src/tf/build.c). src/tf/cache.h says how processes share the folder.
 """
 
 import contextlib
@@ -28,7 +28,7 @@ _DIGEST_BYTES = 16
 
 
 def lower(source):
-    """lowering.lower(source), or what it gave another time. Raises what it raises."""
+    """lowering.lower(source), from the cache where that has it. Raises its errors."""
     def compute():
         try:
             lowered = lowering.lower(source)
@@ -47,8 +47,8 @@ def lower(source):
 
 
 def remember(parts, compute):
-    """What compute() gives, a dict that JSON can hold and bytes, or what it gave when the bytes in
-    `parts` were the same. Without a cache it is computed."""
+    """The result of compute(), a dict for JSON and bytes, from the cache where that has a result
+    for the same bytes in `parts`. Without a cache, the process keeps its latest results."""
     key = _key(parts)
     with _entry(key) as entry:
         if entry is None:
@@ -105,7 +105,7 @@ def _environment():
 
 
 def _sources():
-    """The files that have a part in lowering: all of the runtime and of its door to TensorFlow."""
+    """The files on which lowering depends: all of the runtime and of its door to TensorFlow."""
     top = os.path.join(os.path.dirname(tremula.__file__), "tf")
     return sorted(name for folder in ("inner", "runtime")
                   for name in glob.glob(os.path.join(top, folder, "**", "*.py"), recursive=True))
@@ -138,7 +138,7 @@ def _entry(key):
 
 
 def _read(entry, warns):
-    """(header, module), or None for what is not there or not sound; `warns`: the latter is told."""
+    """(header, module), or None if the file is missing or damaged. `warns`: log the damage."""
     size = ctypes.c_uint64()
     data = plugin.library().trm_tf_cache_read(entry, warns, ctypes.byref(size))
     if not data:

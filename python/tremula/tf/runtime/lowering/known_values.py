@@ -1,24 +1,24 @@
 """Which arguments of a graph must be known when it is lowered: those from which shapes, axes and
-the like are computed.
+other constants are computed.
 
-arguments_to_know() is a guess that saves attempts: late.py tries it first and finds out by itself
-where it was wrong. refusal() says only what is sure, so that lowering.py need not try: TensorFlow
-logs a warning of each attempt that fails. Functions that the graph calls are not looked into.
+arguments_to_know() is a guess that saves attempts: late.py tries the guess first and corrects it.
+refusal() reports only certain failures, so that lowering.py need not try: TensorFlow logs a warning
+for each failed attempt. Functions that the graph calls are not searched.
 """
 
 from tremula.tf.runtime.nodes import rewriting
 from tremula.tf.runtime.ops import node_kinds
 
-# TensorFlow wants to know these too, but makes do without.
+# TensorFlow lists these too, but lowers without their values.
 _NOT_NEEDED = {"Slice": 1}  # begin: the size alone gives the shape
 
 
-# These never do without. (Of other ops, TensorFlow computes some results from unknown values.)
+# These are never lowered without their values. (Other ops may give results from unknown values.)
 _STRICT = frozenset((
     "All", "Any", "Fill", "Max", "Mean", "Min", "OneHot", "Prod", "Range", "Reshape", "Sum", "Tile",
     "Transpose", "UnsortedSegmentSum"))
-# All of a result of these is unknown where one of their inputs is. (Of a Pack's it is not, but all
-# of it must be known.)
+# If an input of one of these is unknown, all of the result is. (A Pack's result may be known in
+# part, but all of it must be known.)
 _UNKNOWN_THROUGH = frozenset((
     "Abs", "Add", "AddV2", "Cast", "Ceil", "ConcatV2", "ExpandDims", "Floor", "FloorDiv",
     "FloorMod", "Identity", "Max", "Maximum", "Mean", "Min", "Minimum", "Mul", "Neg", "Pack",
@@ -26,9 +26,9 @@ _UNKNOWN_THROUGH = frozenset((
 
 
 def refusal(source, constants):
-    """What TensorFlow would say of a lowering.Source some of whose arguments are `constants`, a
-    container of their numbers: a value must be known that follows from others. None where that is
-    not sure."""
+    """The error with which TensorFlow would refuse a lowering.Source, because a value must be known
+    that follows from unknown arguments; None where that is not certain. `constants` holds the
+    numbers of the known arguments."""
     graph = source.graph_def
     nodes = {node.name: node for node in graph.node}
     unknown = {_tensor(one.tensor) for i, one in enumerate(source.arguments) if i not in constants}

@@ -1,8 +1,8 @@
-"""Lowering while a program runs, when shapes or values were not known before.
+"""Lowering at run time, for shapes or values that were not known before.
 
-The plugin calls back from one of TensorFlow's threads. What comes here is an op that has been
-placed on the device without `compile`, or a compiled part some of whose shapes were not known.
-Each is lowered once for each set of shapes and of values that must be constants.
+The plugin calls back from one of TensorFlow's threads, with an op that has been placed on the
+device without `compile`, or with a compiled part some of whose shapes were not known. Each is
+lowered once for each set of shapes and of values that must be constants.
 """
 
 import ctypes
@@ -17,7 +17,7 @@ from tremula.tf.runtime.ops import collective_shapes, kernel_list
 
 _GRAPH, _NODE = ord("g"), ord("n")
 
-# A value that must be a constant is a shape, an axis or the like: integers, and not many.
+# A value that must be a constant is a shape or an axis, for example: a few integers.
 _INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "bool")
 _MOST_BYTES = 8192
 _SMALL_BYTES = 8  # of any type: the start of a range, what pads a diagonal
@@ -29,7 +29,7 @@ _ops = recent.Recent(1024)  # the single ops lowered last: key -> (module, const
 
 
 def install():
-    """Tells the plugin whom to call."""
+    """Gives the plugin the function to call."""
     global _callback
     _callback = plugin.LowerFunction(_answer)
     plugin.library().trm_tf_set_lower(_callback)

@@ -1,7 +1,7 @@
-"""What TensorFlow says when it cannot lower a program, said so that its author can act on it.
+"""TensorFlow's errors of lowering, in words on which the author of the program can act.
 
-TensorFlow names nodes as the rewritten graph does ("n17"), which nobody else may see, and wraps
-what it says in functions and files of its own.
+TensorFlow's text has the names of the rewritten graph ("n17"), which users do not know, and names
+of TensorFlow's own functions and files.
 """
 
 import re
@@ -37,7 +37,7 @@ def describe(entry, op=None):
 
 
 def explain(text, table):
-    """What to say instead of TensorFlow's `text` about a graph with this node table."""
+    """The message in the place of TensorFlow's `text`, for a graph with this node table."""
     def what(name, op=None):
         entry = table.find(name)
         return describe(entry, op) if entry else f"An operation ({op})" if op else "An operation"
@@ -60,7 +60,7 @@ def explain(text, table):
 
 
 def _plain(text, tags, table):
-    """The text without what is TensorFlow's own affair."""
+    """The text without the names of TensorFlow's functions and files."""
     text = text.removeprefix("Failed getting HLO text: ").strip("'")
     lines = [line for line in text.splitlines() if line.strip() and not line.startswith(
         ("Stack trace for op definition", "dummy_file_name", "\t"))]
@@ -72,7 +72,7 @@ def _plain(text, tags, table):
 
 
 def dynamic_shape(module, table):
-    """What to say about a lowered module (before it is annotated) some of whose shapes depend on
+    """The message for a lowered module (before it is annotated) with a shape that depends on
     values, or None."""
     for computation in module.computations:
         for instruction in computation.instructions:

@@ -24,7 +24,7 @@ def stage(graph, arguments, variables, outputs, device, state=(), host=None, nam
     names                  what TensorFlow calls the arguments, then the variables, where accesses
                            to variables that nothing orders go by names (name_order.py)
 
-    Raises InvalidArgumentError for operations that an IPU has not.
+    Raises InvalidArgumentError for operations that an IPU does not have.
     """
     stops = {tensor.op.name for tensor in [*arguments, *variables, *state]}
     roots = [tensor.op.name for tensor in outputs]
@@ -121,7 +121,7 @@ def _cut_outside(graph_def, graph, operations, functions, known, library, host):
 
 
 def _check(nodes, operations, device):
-    """Raises InvalidArgumentError for the first of the nodes that an IPU has not."""
+    """Raises InvalidArgumentError for the first node that an IPU does not have."""
     found = (operations.get(node.name) for node in nodes)
     support.check((one for one in found if one is not None and not outside.runs_outside(one)),
                   device)

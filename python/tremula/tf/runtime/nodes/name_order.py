@@ -1,8 +1,8 @@
-"""In which order a TensorFlow 1 graph reads and writes a variable where the program leaves it open.
+"""The order of reads and writes of a variable in a TensorFlow 1 graph that does not order them.
 
 The original compiled the nodes of a graph in reverse postorder of a search that takes neighbours
-by their names, and a read saw what the writes compiled before it had left. So it was the names
-that decided whether a variable is read before or after an update; programs rely on what they met.
+by their names, and a read saw the writes that were compiled before it. So names decided whether a
+variable is read before or after an update, and programs rely on that order.
 """
 
 import re

@@ -1,8 +1,8 @@
 """Unique names for nodes, and what is known about each.
 
 Marks such as the IPU that an op is on do not survive TensorFlow's lowering, but names do. So every
-node gets a name of its own that means nothing, "n17", a table says what is known about n17, and
-after lowering the table's words are written on the instructions that came of it.
+node gets a unique name without a meaning, such as "n17". A table says what is known about n17.
+After lowering, the table's entries are written on the instructions that the node has become.
 """
 
 import itertools
@@ -54,15 +54,14 @@ def describe(operation):
 
 
 def _without_last(name, scope):
-    """A name in which the scope, "outer/function_1/", or a gradient's of what is in it, has lost
-    its last part."""
+    """A name without the last part of a scope: "function_1/" of "outer/function_1/"."""
     outer, _, _ = scope.rstrip("/").rpartition("/")
     return name.replace(scope, outer and outer + "/", 1)
 
 
 def _marks(operation):
-    """The sharding (bytes or None) and the attributes (a dict) of an operation. What a gradient
-    has not itself it has from the operation that it is the gradient of."""
+    """The sharding (bytes or None) and the attributes (a dict) of an operation. A gradient takes
+    those that it lacks from the operation that it is the gradient of."""
     sharding, attributes = None, {}
     seen = set()
     while operation is not None and operation not in seen:

@@ -1,4 +1,4 @@
-"""What a GraphDef needs done to it before it can be lowered.
+"""Rewriting a GraphDef so that it can be lowered.
 
 Its own nodes and those of its functions are treated alike. A function's nodes name tensors as
 "node:output:0", a graph's as "node:0" or "node"; a control input is "^node" in both.
@@ -11,7 +11,7 @@ from tremula import custom_calls
 from tremula.tf.inner import graphs, protos
 from tremula.tf.runtime.nodes import node_marks
 
-# Marks that lowering would act on, or trip over. What they say is in the node table.
+# Marks that would change or fail the lowering. The node table has what they say.
 _MARKS = (node_marks.SHARDING, node_marks.FRONTEND_ATTRIBUTES, "_XlaCompile", "_XlaScope",
           "_XlaSeparateCompiledGradients", "_class", "_gradient_op_type")
 
@@ -86,9 +86,9 @@ def _outside(tensor):
 
 
 def use_plain_ops(nodes):
-    """Puts other ops for those that TensorFlow's bridge lowers for some types only: an IPU has no
-    complex numbers to conjugate, and integers are round. Returns the names of nodes whose output
-    was "y" and is "output" now, which matters in a FunctionDef."""
+    """Replaces ops that TensorFlow's bridge lowers for some types only: an IPU has no complex
+    numbers to conjugate, and integers are round. Returns the names of nodes whose output was "y"
+    and is "output" now: a FunctionDef names outputs."""
     import tensorflow.compat.v1 as tf
     changed = []
     for node in nodes:
@@ -234,7 +234,7 @@ def redirect_output(function, name, old_output, new_output):
 
 def order_functions(graph_def):
     """Puts the graph's functions in the order in which its nodes call them, and drops those that
-    nothing calls. TensorFlow gives them in an order that is another in every process."""
+    nothing calls. TensorFlow's order changes from process to process."""
     functions = {function.signature.name: function for function in graph_def.library.function}
     ordered, waiting = {}, [graph_def.node]
     while waiting:
@@ -259,13 +259,13 @@ def called(nodes):
 def rename_functions(graph_def):
     """Gives the graph's functions names that tell their contents.
 
-    TensorFlow keeps the functions of a process by name, and takes the first of a name: without
-    this it would be the function as it was before it was rewritten. Its own names hold numbers
-    that depend on what else the process has done.
+    TensorFlow keeps one function for a name in a process. Under its old name, that would be the
+    function before it was rewritten. TensorFlow's names also hold numbers that depend on what the
+    process did before.
     """
     names = dict.fromkeys(function.signature.name for function in graph_def.library.function)
     _rename_all(graph_def, {name: f"f{i}" for i, name in enumerate(names)})
-    # Nobody asks for gradients any more, and these would name the functions by their old names.
+    # Gradients are not asked for any more, and these entries have the functions' old names.
     del graph_def.library.gradient[:]
     del graph_def.library.registered_gradients[:]
     for function in graph_def.library.function:

@@ -1,7 +1,7 @@
 """All-reduces whose shapes are known only when a program runs.
 
-A custom call must say what the shape of its result is. Until that is known an op of TensorFlow's
-stands for it, XlaAllReduce, which TensorFlow cannot lower.
+A custom call must say the shape of its result. Until the shape is known, TensorFlow's op
+XlaAllReduce, which TensorFlow cannot lower, stands for the call.
 """
 
 from tremula import custom_calls

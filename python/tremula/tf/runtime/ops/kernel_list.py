@@ -1,4 +1,4 @@
-"""Which ops an IPU has: those that TensorFlow can lower, less the types an IPU has not.
+"""Which ops an IPU has: those that TensorFlow can lower, without the types that an IPU lacks.
 
 TensorFlow fills its list of ops that can be lowered when it first lowers something, which costs a
 second. So the list is kept in a file for each version of TensorFlow.
@@ -24,11 +24,11 @@ EXCLUDED = frozenset((
     "Angle", "Complex", "ComplexAbs", "Conj", "FFT", "FFT2D", "FFT3D", "IFFT", "IFFT2D", "IFFT3D",
     "Imag", "Real", "MaxPoolGradGrad", "MaxPool3DGradGrad", "NonMaxSuppressionV4"))
 
-# Ops whose work is on handles or on functions: inside a compiled part they are lowered, but one by
-# one they mean nothing to a device, and TensorFlow's own kernels or errors are right.
+# Ops on handles or functions: inside a compiled part they are lowered. A single one has nothing to
+# do on a device, so TensorFlow's own kernels or errors serve.
 _ONLY_COMPILED = ("Stack", "TensorArray", "TensorList", "EmptyTensorList", "Xla", "_Xla")
 
-# Of these, what the IPU's own operations are built of.
+# Of these, the ops of which the IPU's own operations are built.
 CALL = "XlaCustomCallV2"
 EFFECT = "IpuEffect"  # as CALL where that is done for its effects only
 IPU_OPS = frozenset((CALL, EFFECT, "XlaReplicaId", "XlaOptimizationBarrier"))
@@ -88,10 +88,10 @@ def register():
 
 
 def _leave(kernel, other):
-    """Leaves to a kernel that TensorFlow has for every device what that one can do. Returns
-    whether anything remains of ours.
+    """Takes off a kernel of ours the types for which TensorFlow has a kernel for every device.
+    Returns whether any are left.
 
-    Those kernels often have numbers of tensors in host memory (shapes), which they are for.
+    Those kernels often take small integers in host memory: shapes.
     """
     left = {one.name: set(one.allowed_values.list.type) for one in other.constraint}
     ours = {one.name: one.allowed_values.list.type for one in kernel.constraint}
@@ -142,7 +142,7 @@ def _for_ipu(kernel):
     own = type(kernel)()
     own.CopyFrom(kernel)
     own.device_type = "IPU"
-    # Below TensorFlow's own kernels, so that what is placed nowhere stays on the CPU.
+    # Below TensorFlow's own kernels, so that nodes without a device stay on the CPU.
     own.priority = -1
     possible = _types_of_definition(kernel.op)
     for constraint in own.constraint:
@@ -196,8 +196,8 @@ def _read_cache():
 
 
 def _write_cache(kernels):
-    """Writes beside the name and renames, so that nobody reads half a file. A folder that cannot
-    be written to only costs the time."""
+    """Writes another file and renames it, so that no process reads half a file. If the folder
+    cannot be written to, the next process makes the list again."""
     body = kernels.SerializeToString()
     try:
         os.makedirs(os.path.dirname(_cache_path()), exist_ok=True)

@@ -1,6 +1,5 @@
-"""What the ops of a graph are to clustering (see clusters.py): which can be part of a program,
-which of them are worth one, what they need to know when compiled, and which tensors are in host
-memory.
+"""Properties of ops, for clustering (clusters.py) and lowering: which can be part of a program,
+which are worth a program, which inputs must be known when compiled, which are in host memory.
 """
 
 import functools
@@ -66,7 +65,7 @@ for _name, _ops in _KNOWN.items():
     for _op in _ops.split():
         _KNOWN_BY_OP.setdefault(_op, set()).add(_name)
 
-# What such an op gives is known as soon as the shapes are.
+# The results of these ops are known as soon as the shapes are.
 SHAPE_OPS = frozenset(("Shape", "ShapeN", "Size", "Rank"))
 
 # These only give a tensor another name or shape: TensorFlow's kernels do not copy it.
@@ -93,7 +92,7 @@ _BLOCKING = ("Queue", "Barrier", "Stage", "Unstage", "Map", "OrderedMap", "Stack
 
 
 def control_flow(op):
-    """The name of a control flow op without what says that it is for references, or None."""
+    """The name of a control flow op without its mark for references ("Ref"), or None."""
     plain = op.removeprefix("_").removeprefix("Ref").removesuffix("N")
     return plain if plain in _CONTROL_FLOW else None
 

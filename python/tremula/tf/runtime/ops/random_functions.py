@@ -1,6 +1,6 @@
-"""Stateful random ops that are drawn by way of simpler ones: as functions that stand for them.
+"""Stateful random ops that are built of simpler ones: functions take their places.
 
-HLO's own random numbers have lost TensorFlow's seeds, so these too go by the custom call.
+HLO's own random numbers do not have TensorFlow's seeds, so these ops use the custom call, too.
 """
 
 import dataclasses

@@ -1,10 +1,10 @@
-"""Refusing what an IPU has not, in the words that TensorFlow uses outside compiled parts."""
+"""Refusing ops and types that an IPU lacks, in the words of TensorFlow's own placing errors."""
 
 from tremula.tf.inner import dtypes, errors
 from tremula.tf.runtime.nodes import node_table
 from tremula.tf.runtime.ops import collective_shapes, kernel_list, random_functions
 
-# Inputs of functions, and what lowering takes away or puts something else for.
+# Inputs of functions, and ops that lowering removes or replaces.
 _ALWAYS = frozenset(("Placeholder", "PlaceholderWithDefault", "Assert", "CheckNumerics", "NoOp",
                      "IpuEffect",
                      collective_shapes.STAND_IN))

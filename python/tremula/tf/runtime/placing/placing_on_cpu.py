@@ -1,10 +1,10 @@
-"""What programs place on an IPU without `compile` though TensorFlow has it for CPUs only.
+"""Nodes that a program places on an IPU without `compile`, but that TensorFlow has for CPUs only.
 
-TensorArrays, which are what TensorFlow 1's loops (dynamic_rnn, map_fn, scan) read and write: they
-are to be where the first value that is written to one is, and so is what passes a handle on.
-Constants that are texts, which every assertion has. The original has both on its device. So before
-a session places a graph, these go to the CPU; what computes the values stays where the program
-wants it.
+These are TensorArrays, which TensorFlow 1's loops (dynamic_rnn, map_fn, scan) read and write, and
+constants that are texts, as in assertions. The original has both on its device. TensorFlow wants a
+TensorArray, and the nodes that pass its handle on, on the device of the first value that is
+written. So these nodes go to the CPU before a session places a graph. The operations that compute
+the values stay on the IPU.
 """
 
 import threading
@@ -16,8 +16,8 @@ _lock = threading.Lock()
 
 
 def move(graph):
-    """Does it for the operations that a graph has got since the last call. To be called before a
-    session is extended by them: TensorFlow refuses changes later."""
+    """Places the operations that were added to a graph since the last call. Call it before a
+    session is extended by them: TensorFlow refuses later changes."""
     if getattr(graph, "_tremula_moved", (None,))[0] == graph.version:
         return
     with _lock:
@@ -43,7 +43,7 @@ def _is_text(operation):
 
 
 def _follows(operation, arrays):
-    """Whether an operation takes a handle of an array, or is to be where something is that does."""
+    """Whether an operation takes a handle of an array, or is colocated with one that does."""
     import tensorflow as tf
     if any(one.dtype == tf.resource and one.op.name in arrays for one in operation.inputs):
         return True
@@ -51,7 +51,7 @@ def _follows(operation, arrays):
 
 
 def _classes(operation):
-    """The names of those that an operation is to be on one device with."""
+    """The names of the operations with which an operation is colocated."""
     try:
         return [one.decode().removeprefix("loc:@") for one in operation.get_attr(_CLASS)]
     except ValueError:

@@ -1,11 +1,11 @@
 """How sessions place graphs.
 
-A session places its whole graph before it optimises it, so one op that an IPU has not would make
-every run fail, also those that do not need the op. TensorFlow can place only what a run needs, but
-then optimises nothing, and ops on an IPU would run one by one. So ops that cannot be placed are
-put aside: their session takes them for ops of the CPU, which never run; a run that needs one fails
-with the error that placing it gave. What else keeps a session's first graph from being placed (two
-ops that must be on one device, an op inside of a loop) makes that session place only what runs.
+A session places its whole graph before it optimises it. So one op that an IPU does not have would
+make every run fail, also runs that do not need the op. TensorFlow can place only the nodes that a
+run needs, but then it optimises nothing, and ops on an IPU would run one by one. So ops that cannot
+be placed are put aside: the session takes them for ops of the CPU, and a run that needs one fails
+with the placing error. If a session's first graph cannot be placed for another reason (two ops that
+must be on one device, an op inside of a loop), that session places only the nodes that run.
 """
 
 import re
@@ -23,7 +23,7 @@ _CPU = "/device:CPU:0"
 
 
 def place_what_can_be_placed():
-    """Makes sessions do that. The choice is made before a session first runs anything."""
+    """Makes sessions place so. A session chooses before its first run."""
     patches.wrap_session(
         create=_undecided, extend=_deciding, run=_checking_run,
         set_up_partial_run=_checking_set_up, make_callable=_checking_callable,
@@ -133,7 +133,7 @@ def _start_again(self, place_pruned_graph=False):
 # ---- Ops that cannot be placed ----
 
 def _extend(self, extend):
-    """Extends a session by what its graph has got, and puts aside what cannot be placed."""
+    """Extends a session by its graph's new nodes, and puts aside those that cannot be placed."""
     import tensorflow.compat.v1 as tf
     placing_on_cpu.move(self._graph)
     for left in reversed(range(_MOST_TRIES)):
@@ -212,7 +212,7 @@ def _check(self, operations, feeds):
 
 
 def _check_elements(self, fetches, feeds):
-    """The same for what a caller names, in any structure."""
+    """The same for names in any structure, as callers give them."""
     import tensorflow.compat.v1 as tf
     element = self._graph.as_graph_element
     try:

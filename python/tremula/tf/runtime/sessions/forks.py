@@ -1,8 +1,8 @@
 """Processes that were forked from one that had used TensorFlow.
 
-They have none of the threads of TensorFlow and of the IPUs that their parent has started, and would
-wait for them: once the parent had made TensorFlow's devices, a forked process is refused the IPUs,
-by sessions, functions and single operations. The CPU is left to TensorFlow.
+A forked process does not have the threads that its parent has started for TensorFlow and the IPUs,
+and would block. So a process whose parent had made TensorFlow's devices is refused the IPUs: in
+sessions, functions and single operations. TensorFlow still decides what the CPU does there.
 """
 
 import os

@@ -1,19 +1,18 @@
 """Sessions of graphs in which TensorFlow's graph optimisers have little to do.
 
-A graph of a program for the IPU is mostly variables, what initialises and saves them, and nodes
-that run compiled parts. TensorFlow optimises its whole graph at every new kind of run all the same,
-before it takes out what the run needs: for ResNet-50's training that was more than half of what
-lies between the graph and the first step, and nothing came of it. So a session that is made for
-such a graph gets options of its own. If it has no functions:
+A graph of a program for the IPU consists mostly of variables, nodes that initialise and save them,
+and nodes that run compiled parts. TensorFlow optimises the whole graph at every new kind of run.
+For ResNet-50's training that was more than half of the time between the graph and the first step,
+and changed nothing. So a session of such a graph gets options of its own. If it has no functions:
 
     rewrite_options.min_graph_nodes   graphs with fewer nodes are not optimised: a few more than the
-                                      graph has. Once others have been added, TensorFlow optimises
-                                      as ever.
+                                      graph has. Once more have been added, TensorFlow optimises
+                                      again.
     optimizer_options.opt_level       L0, since otherwise an older optimiser, which runs after that
                                       one, would fold the zeros of optimizer slots into constants.
 
-If it has functions, which may be what a dataset computes, they are optimised, but once instead of
-twice, and neither for GPUs nor to save memory.
+If it has functions, which may belong to a dataset, they are optimised, but once instead of twice,
+and neither for GPUs nor to save memory.
 
 A session whose user has set any of `graph_options` is left alone, and so is any other graph.
 """

@@ -1,7 +1,7 @@
 """Values of a loop's body that are the same in every iteration, used after the loop.
 
-The optimizer of a pipeline is made where a mini-batch is, and may come with tensors of its own,
-such as a learning rate that decays with the step. It is applied when all mini-batches are done.
+A pipeline's optimizer function builds its operations in the loop over mini-batches, for example a
+learning rate that decays with the step. The optimizer is applied after the loop.
 """
 
 import contextlib
@@ -9,8 +9,8 @@ import contextlib
 
 @contextlib.contextmanager
 def usable_after(body):
-    """Meanwhile, what is built in the default graph may use tensors of the finished loop body
-    `body`, a FuncGraph: they are computed again, from what the loop was given.
+    """In this block, operations of the default graph may use tensors of the finished loop body
+    `body`, a FuncGraph: they are computed again, from the inputs of the loop.
 
     Raises ValueError for a tensor that depends on the iteration.
     """

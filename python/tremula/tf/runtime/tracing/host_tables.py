@@ -1,11 +1,11 @@
-"""The tables of host embeddings, for programs: what a program calls to look rows up and to update
-them, and how the variable that holds the rows is made known before it runs.
+"""The tables of host embeddings: the calls with which a program looks rows up and updates them, and
+how the engine gets the variable that holds the rows.
 
-A program does not take the table. It stays where the variable's value is, and the plugin answers
-the calls there (src/tf/host_calls.h). Before each run a node hands the variable's buffer over; if
-somebody else has written the variable since the last time, it gets a copy of its own first. After
-each run the variable is assigned that buffer again: it has it already, unless TensorFlow copies
-whatever is read of a variable and assigned to it, as it does once a variable was read row by row.
+The table is not an input of the program. It stays in the variable's buffer, where the plugin
+answers the calls (src/tf/host_calls.h). Before each run a node hands over that buffer. If the
+variable was written since the last run, the node first makes a copy that no other tensor shares.
+After each run the buffer is assigned to the variable again. That changes something only where
+TensorFlow copies on reads and assignments, which it does after a variable was read row by row.
 """
 
 import weakref
@@ -62,7 +62,7 @@ class HostTable:
         plugin.library().trm_tf_register_host_table(self.id.encode(), int(registered))
 
     def register_operation(self, registered):
-        """The operation that does so in a session."""
+        """The operation that registers the table in a session."""
         import tensorflow.compat.v1 as tf
         with tf.device("/device:CPU:0"), marks.without_marks():
             return graphs.apply_op("IpuHostTableRegister", table=self.id, registers=registered)
@@ -106,8 +106,8 @@ def take_back(trace):
 
 
 def _nodes():
-    """By the id of a table, what the default graph has for it: (table, the operation that hands it
-    over, the tensor that programs use)."""
+    """{id of a table: (table, the operation that hands it over, the tensor that programs use)} of
+    the default graph."""
     import tensorflow.compat.v1 as tf
     graph = tf.get_default_graph()
     if not hasattr(graph, "_tremula_host_tables"):

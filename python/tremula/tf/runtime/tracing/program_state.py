@@ -1,8 +1,8 @@
 """Values that live as long as one run of a program: zeros at its start, then what was assigned.
 
-Sums of gradients are kept in them. In the graph such a value looks like a variable, so that loops
-and branches hand it on as they do variables, but it is in no collection and no checkpoint. In the
-lowered module it is no parameter: it begins as zeros, and what it ends as is dropped.
+They hold sums of gradients. In the graph such a value looks like a variable, so that loops and
+branches carry it, but it is in no collection and no checkpoint. In the lowered module it is no
+parameter: it begins as zeros, and its last value is dropped.
 """
 
 from tremula.tf.inner import graphs

@@ -1,19 +1,19 @@
-"""What of a graph is compiled: what its results need, and what it does besides.
+"""Which nodes of a graph are compiled: those that its results need, and those with side effects.
 
-Functions are the bodies of loops, branches and calls. Nodes that nothing needs are dropped, so
-that they may be of any kind: placeholders, texts, what saves and restores variables.
+Functions are the bodies of loops, branches and calls. The other nodes are dropped, so they may be
+of any kind: placeholders, texts, savers.
 """
 
 from tremula.tf.inner import registry
 from tremula.tf.runtime.host import outside
 from tremula.tf.runtime.nodes import rewriting
 
-# How the names of the operations begin that update variables.
+# The beginnings of the names of operations that update variables.
 UPDATES = ("Assign", "ResourceApply", "ResourceScatter", "ResourceSparseApply",
            "ResourceStridedSliceAssign")
 
-# What is in a graph and can only be had outside of a program: what somebody feeds, where nothing
-# stands for it, and what a saver restores.
+# Nodes whose values exist only outside of a program: placeholders that the program does not feed,
+# and values that a saver restores.
 UNKNOWN = frozenset(("Placeholder", "Restore", "RestoreSlice", "RestoreV2"))
 
 
@@ -31,8 +31,8 @@ def prune(graph_def, roots, stops):
 
 
 def prune_functions(graph_def):
-    """Drops nodes of the graph's functions that they need neither for what they return nor for
-    what they do."""
+    """Drops nodes of the graph's functions that neither their results nor their side effects
+    need."""
     functions = {one.signature.name: one for one in graph_def.library.function}
     acting = _acting_functions(functions)
     for function in functions.values():
@@ -52,7 +52,7 @@ def _prune_function(function, acting):
 
 
 def _reached(names, following):
-    """The set of `names` and of those that following(name) leads to, on and on."""
+    """The set of `names` and of all names that following(name) leads to."""
     found, waiting = set(), list(names)
     while waiting:
         name = waiting.pop()
@@ -70,8 +70,8 @@ def _keep(nodes, names):
 
 
 def _impossible(nodes):
-    """The names of those of a function's nodes that need what is UNKNOWN. Keras's layers, for one,
-    leave updates by the inputs that a model was built with."""
+    """The names of a function's nodes that need an UNKNOWN value. Keras' layers, for example, leave
+    updates that need the inputs with which a model was built."""
     waiting = [node.name for node in nodes if node.op in UNKNOWN]
     if not waiting:
         return ()
@@ -83,8 +83,8 @@ def _impossible(nodes):
 
 
 def _acting_functions(functions):
-    """The names of those of the functions, {name: FunctionDef}, that do something besides what
-    they return: themselves, or by what they call."""
+    """The names of those of the functions, {name: FunctionDef}, that have side effects, also by the
+    functions that they call."""
     callers, waiting = {}, []
     for name, function in functions.items():
         for called in rewriting.called(function.node_def):
@@ -95,9 +95,8 @@ def _acting_functions(functions):
 
 
 def _acts(node, acting):
-    """Whether a node of a function does something besides what it gives: it updates a variable,
-    reads or writes a queue, fails the run, does something on the host, or calls one of the
-    functions `acting`."""
+    """Whether a node of a function has side effects: it updates a variable, reads or writes a
+    queue, fails the run, does something on the host, or calls one of the functions `acting`."""
     if node.op == "XlaCustomCallV2":
         return node.attr["has_side_effect"].b
     return (node.op.startswith(UPDATES) or outside.is_marked_node(node) and _only_acts(node)

@@ -1,4 +1,4 @@
-"""A computation in Python -> a function graph, with what it takes from outside.
+"""From a computation in Python to a function graph, and the tensors that it takes from outside.
 
 Variables that the computation creates are made in the graph around it, as ordinary variables with
 ordinary initialisers.
@@ -25,7 +25,7 @@ class Trace:
     handles    handles of variables outside, in the order of `variables`
     state      handles of values that live as long as a run (program_state.py)
     outputs    tensors of the graph
-    effects    operations that are run though nothing needs them: in a tf.function a program's
+    effects    operations that run though no result needs them: in a tf.function a program's
                side effects happen in the order of its lines; for a TensorFlow 1 graph see
                _unasked_effects()
     infeed     the infeed queue that it reads, or None
@@ -34,7 +34,7 @@ class Trace:
     tables     the host tables that it uses (host_tables.py), by id
     updated    those of them that it updates
     accumulating  those of them whose updates wait for the update of the weights
-    refusals   why it cannot be run though it can be built: texts, each with a status code
+    refusals   reasons that it can be built but not run: texts, each with a status code
     """
 
     is_function = False  # TensorFlow traces it, and this is the recording of that
@@ -176,8 +176,8 @@ def current():
 
 
 def refuse(message, code=errors.FAILED_PRECONDITION):
-    """Makes running what is traced fail with the error of a status code. Outside of a trace,
-    raises it."""
+    """Makes the traced program fail when it runs, with the error of a status code. Outside of a
+    trace, raises that error."""
     trace = current()
     if trace is None:
         raise errors.error_class(code)(None, None, message)
@@ -191,12 +191,12 @@ def pending_effects(graph):
 
 
 def _unasked_effects(graph, placeholders):
-    """What a TensorFlow 1 graph does though nothing needs it: variables are updated, elements
-    enqueued, and what is in an outside_compilation_scope prints, also in loops and branches. In the
-    original, too, a program does all that was built in its computation, whatever is returned.
+    """The side effects of a TensorFlow 1 graph that no result needs: updates of variables, elements
+    for outfeeds, prints in an outside_compilation_scope, also in loops and branches. As in the
+    original, a program does everything that was built in its computation, whatever it returns.
 
-    A loop or a branch runs for what its results need; it then does all that was built in it
-    (pruning.py). What nobody asks for and nobody can know, as nothing feeds it, is not done.
+    A loop or a branch whose results are needed runs with all side effects that were built in it
+    (pruning.py). An effect that needs a placeholder which the program does not feed is left out.
     `placeholders` stand for the computation's inputs."""
     if graph._add_control_dependencies:
         return []
@@ -225,8 +225,8 @@ def _impossible(graph, placeholders):
 
 
 def _acts(operation, functions, harmless):
-    """Whether an operation has effects, or what it calls of the graphs `functions`, by name.
-    `harmless` are names of those that are known to have none."""
+    """Whether an operation has effects, itself or by the graphs `functions`, by name, that it
+    calls. `harmless` are names of functions without effects."""
 
     def is_effect(one):
         if one.outputs or one.op_def is None:
@@ -267,7 +267,7 @@ def side_effect(target, config, operands, result_dtypes, result_shapes, name=Non
               "call_target_name": target, "backend_config": json.dumps(config)}
     trace = current()
     if trace.is_function if trace is not None else not result_dtypes:
-        # TensorFlow takes away what has no state and gives nothing, and orders what has state.
+        # TensorFlow drops a node without state and results, and orders nodes with state.
         operation = graphs.apply_op("IpuEffect", result_dtypes=result_dtypes,
                                     result_shapes=result_shapes, **common)
         for tensor, shape in zip(operation.outputs, result_shapes):
