@@ -1,9 +1,9 @@
 """Everything that Tremula changes in TensorFlow: the only folder whose files set attributes of its
 modules and classes.
 
-Each function makes one change, once for the process, and says why. The caller says what is to
-happen; the function says what of TensorFlow that takes. Every change holds for TensorFlow 2.15.1
-and 2.21.0, if its function does not say otherwise.
+Each function makes one change, once for the process, and says why. The caller gives the new
+behaviour; the function knows the place in TensorFlow. Every change holds for TensorFlow 2.15.1 and
+2.21.0, if its function does not say otherwise.
 """
 
 from tremula.tf.inner.patches.gradients import wrap_gradients, wrap_tape_gradients

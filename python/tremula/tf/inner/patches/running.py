@@ -38,8 +38,8 @@ def wrap_function_calls(make):
 
 def before_eager_operations(check):
     """Calls check(devices), a function that gives the names of devices, before an eager operation
-    puts values on a device or reads them there. Forked processes need it, in which nobody else
-    looks at single operations."""
+    puts values on a device or reads them there. Forked processes need it: nothing else there
+    checks single operations."""
     from tensorflow.python import pywrap_tfe
     from tensorflow.python.eager import context
     from tensorflow.python.framework import constant_op, ops

@@ -24,7 +24,7 @@ class PipelineSchedule(enum.IntEnum):
 
 
 class RecomputationMode(enum.Enum):
-    """How activations are had again in the backward pass, where recomputation is allowed."""
+    """How the backward pass computes activations again, where recomputation is allowed."""
     Auto = 0
     RecomputeThenBackpropagate = 1
     RecomputeAndBackpropagateInterleaved = 2

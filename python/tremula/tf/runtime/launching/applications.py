@@ -1,4 +1,4 @@
-"""Programs in files that run without the graph they came from: application_compile_op writes them,
+"""Programs in files, which run without their graph: application_compile_op writes them,
 embedded_runtime runs them.
 
 A file is a zip archive of NumPy's: "executable" as libtremula saves it, "header" (JSON: names of
@@ -85,8 +85,8 @@ class Application:
 
 
 class Runtime:
-    """An application that runs: again and again, in a thread of its own, as long as it is fed; or,
-    if nothing feeds it, once a call."""
+    """A running application. With feeds its program runs again and again, in a thread of its own,
+    as long as it is fed. Without feeds it runs once for each call."""
 
     def __init__(self, application, inputs):
         self._application = application

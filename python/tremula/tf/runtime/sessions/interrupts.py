@@ -1,25 +1,24 @@
 """What ends a session's run from outside: Ctrl-C (SIGINT), closing the session, the process's end.
 
-Ctrl-C. TensorFlow blocks the main thread during a run, so Python cannot look at signals, and if the
-run then fails TensorFlow makes a RuntimeError of the KeyboardInterrupt that comes while it reports
-that. So:
+Ctrl-C. TensorFlow blocks the main thread during a run, so Python cannot handle signals. If the run
+fails and a KeyboardInterrupt comes while TensorFlow reports the failure, TensorFlow makes a
+RuntimeError of it. So:
 
-    Python's own handler    the plugin cancels what runs and holds the signal; KeyboardInterrupt
-                            is raised when the call into TensorFlow is over
-    a handler of the user   the call is made in another thread while the main thread waits where
-                            Python runs handlers; only if the handler raises, runs are cancelled
-    programs with an infeed as with a user's handler: a dataset may wait for data for ever, and
-                            nothing but the data can end TensorFlow's call then; the call is left
-                            to itself
+    Python's own handler    the plugin cancels the runs and holds the signal; KeyboardInterrupt is
+                            raised when the call into TensorFlow returns
+    a handler of the user   another thread makes the call, while the main thread waits where Python
+                            runs handlers; runs are cancelled only if the handler raises
+    programs with an infeed as with a user's handler: a dataset may wait for data without an end,
+                            and only data end TensorFlow's call then; the call is abandoned
     another thread's runs   are cancelled if the handler is Python's own
-    eager functions         with Python's own handler what they run on IPUs is cancelled; with one
-                            of the user's they end first; those with an infeed are as sessions'
-                            programs with one
+    eager functions         with Python's own handler their programs are cancelled; with a handler
+                            of the user the functions end first; functions with an infeed are like
+                            sessions' programs with one
 
-Closing a session waits for its runs, so what they do on IPUs is cancelled; the plugin knows by the
-session's number whose a node is. When the process ends, the runs of daemon threads are cancelled
-and none of them begins another: TensorFlow aborts when a thread comes back to an interpreter that
-is gone. The main thread can still run what functions of `atexit` ask for.
+Closing a session waits for its runs, so their programs are cancelled; the plugin knows by the
+session's number to which session a node belongs. When the process ends, the runs of daemon threads
+are cancelled, and these threads start no more: TensorFlow aborts when a thread returns to an
+interpreter that has ended. The main thread can still run programs in functions of `atexit`.
 """
 
 import atexit
@@ -53,12 +52,12 @@ _WAIT_FOR_TENSORFLOW = .2  # of these, at least, for those in which no IPU compu
 
 
 def feeds_exist():
-    """Says that there are programs with infeeds in this process."""
+    """Notes that this process has programs with infeeds."""
     _has_infeeds.set()
 
 
 def install():
-    """Makes sessions and eager functions do all that. Called once."""
+    """Makes sessions and eager functions behave so. Called once."""
     forks.install(_forget_threads)
     atexit.register(_end_all)
     patches.wrap_session(
@@ -69,7 +68,7 @@ def install():
 
 
 def _forget_threads():
-    """A forked process has none of its parent's."""
+    """A forked process does not have its parent's threads and calls."""
     global _lock, _is_holding
     _lock = threading.Lock()
     _idle.clear()
@@ -138,8 +137,8 @@ def _interruptible(call, is_partial=False):
 
 
 def _telling_of_partial_runs(call, is_partial):
-    """After a partial run that failed or was interrupted TensorFlow runs nothing in its session and
-    says that it was cancelled: says why."""
+    """Adds the reason to the error that a session was cancelled: TensorFlow runs nothing in a
+    session after a partial run has failed or was interrupted."""
 
     @functools.wraps(call)
     def run(owner, *arguments, **keywords):
@@ -160,7 +159,7 @@ def _telling_of_partial_runs(call, is_partial):
 
 
 def _counted(call):
-    """A call that the end of the process waits for, too."""
+    """A call for which the end of the process waits, too."""
     @functools.wraps(call)
     def run(*arguments, **keywords):
         if threading.current_thread() is threading.main_thread():
@@ -217,7 +216,8 @@ def _interruptible_function(call):
 
 
 def _can_run_beside(context):
-    """Whether another thread may make a call for this one: the main one, waiting for nothing."""
+    """Whether another thread may make a call for this one: it is the main one and waits for no
+    call."""
     return (threading.current_thread() is threading.main_thread() and not _is_ending
             and not _is_holding and callable(signal.getsignal(signal.SIGINT))
             and not eager.has_executor(context))
@@ -340,7 +340,8 @@ def _run_beside(function, arguments, keywords, library):
 
 
 def _end(call, library):
-    """Cancels until the call is over, or only waits for data. Any exception ends that."""
+    """Cancels again and again until the call has returned or only waits for data. Any exception
+    ends that."""
     try:
         looks = 0
         library.trm_tf_interrupt_runs()
@@ -417,8 +418,8 @@ def _end_all():
                 return True
             threads = set(_in_threads)
         time.sleep(seconds)
-        # What TensorFlow does without an IPU may go on for ever, and does no harm once it waits: a
-        # thread that comes back to Python, or is still on its way into TensorFlow, does.
+        # TensorFlow's own work may go on without an end. It does no harm once it waits. A thread
+        # that returns to Python, or has not yet reached TensorFlow, does.
         now = {thread: _rest(thread) for thread in threads}
         rests, before = now == before and None not in now.values(), now
         return (rests and time.monotonic() - begin > _WAIT_FOR_TENSORFLOW
