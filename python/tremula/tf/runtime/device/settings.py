@@ -212,5 +212,5 @@ def reset_seed(seed, ordinal=0, identical_replicas=False):
 
 
 def clear_compilation_caches():
-    """Makes programs that run from now on be compiled again."""
+    """Has programs compiled again that run from now on."""
     plugin.library().trm_tf_forget_programs()

@@ -1,10 +1,10 @@
 """Results of lowering, kept in the executable cache.
 
-Lowering by TensorFlow's bridge takes longer than compiling. So --executable_cache_path=DIR also
-keeps lowered graphs, in DIR/lowered: a file for each graph, named by a hash of everything that the
-result depends on. The file is looked for when a graph is built, which may be before the system is
-configured. The executable depends on the configuration and is found later, by a hash of the module
-(src/tf/build.c). src/tf/cache.h says how processes share the folder.
+Lowering by TensorFlow's bridge takes longer than everything that comes after it. So with
+--executable_cache_path=DIR its result is kept too, in DIR/lowered: a file a graph, named by a hash
+of all that it depends on. It is looked for when a graph is built, which may be before the system is
+configured; the executable, which depends on the configuration, is found later by a hash of the
+module (src/tf/build.c). src/tf/cache.h says how processes share the folder.
 """
 
 import contextlib
