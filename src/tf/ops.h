@@ -2,8 +2,8 @@
  *
  * TensorFlow calls the optimiser for each graph that has nodes on the device, when they have been
  * placed: ops that are placed on the device without `compile` are put together into programs before
- * they run. Python does the work (runtime/clusters/clusters.py), because programs of unknown shapes are
- * lowered by Python anyway; where it has not been loaded, graphs stay as they are. */
+ * they run. Python does the work (runtime/clusters/clusters.py), because programs of unknown shapes
+ * are lowered by Python anyway; where it has not been loaded, graphs stay as they are. */
 #ifndef TREMULA_TF_OPS_H_
 #define TREMULA_TF_OPS_H_
 
