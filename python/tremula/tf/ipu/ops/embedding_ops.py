@@ -115,8 +115,8 @@ class HostEmbeddingOptimizerSpec:
                                              updates=rows)
 
     def create_register_instruction(self, embedding_tensor, slot_vars, name):
-        """What a scope of HostEmbedding.register() begins with: the operation that lets programs
-        use the table; in eager mode that is done at once."""
+        """The first operation of a scope of HostEmbedding.register(): it lets programs use the
+        table. In eager mode it runs at once."""
         del slot_vars
         return _register(_table_of(embedding_tensor, name), True)
 
@@ -317,7 +317,7 @@ def _check_holds_rows(name, embedding_tensor, is_trained):
 
 
 def _table_of(embedding_tensor, name):
-    """The HostTable of a variable or tensor: one, however often it is asked for."""
+    """The one HostTable of a variable or tensor."""
     with _lock:
         table = getattr(embedding_tensor, "_tremula_host_table", None)
         if table is None:
