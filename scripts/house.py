@@ -1,8 +1,8 @@
 """How large and how tangled the house is: `python scripts/house.py [REVISION ...]`.
 
 Prints a table with a column for each revision (the working tree if none is given): lines and files
-by folder, long files and functions, circles of imports, tests, and walks. docs/design/history.md
-shows some of it.
+by folder, long files and functions, circles of imports, tests, and walks. `python scripts/house.py
+--page` writes the table of docs/design/history.md again, from 37f36e1 and the working tree.
 
 A walk starts at a function and follows its calls in the order of the source, each function once,
 with those in the tables that a function reads. It counts the files that it enters, and the calls
@@ -20,6 +20,7 @@ import tarfile
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
+PAGE, BEFORE = ROOT / "docs/design/history.md", "37f36e1"
 LONG_FUNCTION, LONG_FILE, SHORT_CALL = 60, 600, 10
 PARTS = {  # name in the table: (folder, endings)
     "src": ("src", (".c", ".h", ".def", ".proto")), "include": ("include", (".h",)),
@@ -254,18 +255,30 @@ def unpacked(revision, folder):
     return pathlib.Path(folder).resolve()
 
 
-def main():
-    columns = {}
-    for revision in sys.argv[1:] or ["."]:
+def table_of(columns):
+    """Markdown; `columns` are {title: revision, "." for the working tree}."""
+    measured = {}
+    for title, revision in columns.items():
         if revision == ".":
-            columns["working tree"] = measure(ROOT)
+            measured[title] = measure(ROOT)
             continue
         with tempfile.TemporaryDirectory() as folder:
-            columns[revision] = measure(unpacked(revision, folder))
-    rows = list(dict.fromkeys(row for table in columns.values() for row in table))
-    print("| | " + " | ".join(columns) + " |\n|---|" + "---|" * len(columns))
-    for row in rows:
-        print(f"| {row} | " + " | ".join(table.get(row, "-") for table in columns.values()) + " |")
+            measured[title] = measure(unpacked(revision, folder))
+    rows = list(dict.fromkeys(row for table in measured.values() for row in table))
+    lines = ["| | " + " | ".join(measured) + " |", "|---|" + "---|" * len(measured)]
+    lines += [f"| {row} | " + " | ".join(table.get(row, "-") for table in measured.values()) + " |"
+              for row in rows]
+    return "\n".join(lines) + "\n"
+
+
+def main():
+    if sys.argv[1:] != ["--page"]:
+        revisions = sys.argv[1:] or ["."]
+        print(table_of({one if one != "." else "working tree": one for one in revisions}), end="")
+        return
+    head, begin, rest = PAGE.read_text().partition("<!-- house begin -->\n")
+    _, end, tail = rest.partition("<!-- house end -->")
+    PAGE.write_text(head + begin + table_of({"before": BEFORE, "now": "."}) + end + tail)
 
 
 if __name__ == "__main__":
