@@ -2,11 +2,12 @@
 
 Stock TensorFlow has no `tensorflow.python.ipu`. A finder at the head of `sys.meta_path` answers for
 that name, and for the other names in ALIASES, with modules of Tremula; any other import costs it
-the comparison of a few strings. A second finder, at the end, is asked for what nobody else has.
+the comparison of a few strings. A second finder, at the end, gets the names that no other finder
+has found.
 
-A module has one object whatever name it is imported by: an alias never runs a file twice. (That is
-why the finder comes first: Python would look into the folder of an alias by itself.)
-`tremula.pth` imports this file at every start of the interpreter, so it imports next to nothing.
+A module is one object under all of its names: an alias never runs a file twice. (So the finder
+comes first: otherwise Python itself would look into the folder of an alias.) `tremula.pth` imports
+this file at every start of the interpreter, so it imports next to nothing.
 """
 
 import sys

@@ -15,7 +15,7 @@
 
 enum { IN_UPDATE = 1, ELSEWHERE = 2, OFFLOADED = 4, SUM = 8, RESULT = 16 };
 
-/* The name of the additions of gradients (python/tremula/tf/runtime/accumulation.py). */
+/* The name of the additions of gradients (python/tremula/tf/runtime/tracing/accumulation.py). */
 static const char sum_name[] = "GradientAccumulatorAddWithScale";
 
 static uint8_t kind_of_use(const trm_program_draft *draft, const trm_instruction *instruction) {

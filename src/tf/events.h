@@ -76,7 +76,7 @@ void trm_tf_event_list_free(trm_tf_event_list *list);
 
 /* ---- For Python ---- */
 
-/* Field for field as in python/tremula/tf/runtime/plugin.py. */
+/* Field for field as in python/tremula/tf/runtime/device/plugin.py. */
 typedef struct trm_tf_event_settings {
   uint32_t bits;              /* trm_tf_events */
   int32_t form;               /* trm_report_form of the reports */

@@ -40,8 +40,8 @@ def wants_graphs(source):
     wants that. False for what is no Python.
 
     It imports no other `tensorflow` than `compat.v1`, makes sessions or placeholders, and uses
-    nothing of eager execution. If it makes graphs of its own, sessions work in any case; then it
-    is one only if it reads sizes of shapes as `.value`, which TensorFlow 2's have not.
+    nothing of eager execution. If it makes graphs of its own, sessions work in any case; then the
+    answer is True only if it reads sizes of shapes as `.value`, which TensorFlow 2 does not have.
     """
     try:
         nodes = list(ast.walk(ast.parse(source)))

@@ -304,7 +304,8 @@ def lower(from_graph, placeholders, outputs, input_names, output_names, updates=
     """
     import tensorflow as tf
     from tremula.tf.inner import bridge
-    from tremula.tf.runtime import kernel_list, lowering, staging
+    from tremula.tf.runtime.lowering import lowering, staging
+    from tremula.tf.runtime.ops import kernel_list
     for kind, tensors, names in (("input", placeholders, input_names),
                                  ("output", outputs, output_names)):
         for tensor, name in zip(tensors, names):

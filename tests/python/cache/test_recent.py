@@ -1,6 +1,6 @@
-"""What remembers what was used last (runtime/recent.py)."""
+"""What remembers what was used last (runtime/base/recent.py)."""
 
-from tremula.tf.runtime import recent
+from tremula.tf.runtime.base import recent
 
 
 def test_what_was_used_last_stays():

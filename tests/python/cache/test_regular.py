@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from tremula import core
-from tremula.tf.runtime import applications, regular
+from tremula.tf.runtime.base import regular
+from tremula.tf.runtime.launching import applications
 
 
 def test_what_is_no_regular_file(tmp_path):

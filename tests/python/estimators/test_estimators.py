@@ -142,7 +142,7 @@ def test_training_goes_on_from_a_checkpoint_that_tensorflow_reads(tmp_path):
 
 
 def test_programs_are_compiled_once_for_all_epochs(tmp_path):
-    from tremula.tf.runtime import plugin
+    from tremula.tf.runtime.device import plugin
     one = estimator(tmp_path)
 
     def epoch():

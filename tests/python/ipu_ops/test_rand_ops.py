@@ -153,7 +153,8 @@ def test_refusals(arguments, error, text):
 def arena_bytes(function, shape):
     """The memory of a program beside its inputs and outputs."""
     from tremula import core
-    from tremula.tf.runtime import lowering, staging, tracing
+    from tremula.tf.runtime.lowering import lowering, staging
+    from tremula.tf.runtime.tracing import tracing
     with tf.Graph().as_default(), ipu.scopes.ipu_scope("/device:IPU:0"):
         trace = tracing.Trace("memory", "/device:IPU:0")
         result = trace.run(function, [tf.placeholder(tf.float32, shape)])

@@ -229,7 +229,7 @@ def test_what_is_loaded_and_launched(scope):
 
 
 def test_feeds_go_with_a_model(scope):
-    from tremula.tf.runtime import feed_arguments
+    from tremula.tf.runtime.base import feed_arguments
     made = compiled(steps=8)
     made.set_asynchronous_callbacks(True)
     made.fit(data(), verbose=0)

@@ -101,7 +101,7 @@ def test_single_batches(strategy):
 
 
 def test_a_second_fit_compiles_nothing(strategy):
-    from tremula.tf.runtime import plugin
+    from tremula.tf.runtime.device import plugin
     with strategy.scope():
         model = functional()
         model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True),

@@ -129,7 +129,7 @@ def check(op, dtype, ours=True):
 
 def _judge(op, definition, inputs, attributes, expected):
     import tensorflow as tf
-    from tremula.tf.runtime import kernel_list
+    from tremula.tf.runtime.ops import kernel_list
     single = not (kernel_list._is_functional(op) or op.startswith(kernel_list._ONLY_COMPILED))
     try:
         got = _run(op, inputs, attributes, "ipu" if single else "compiled")

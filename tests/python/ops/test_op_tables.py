@@ -4,19 +4,21 @@ import tensorflow as tf
 from tensorflow.python import ipu
 
 from tremula.tf.inner import errors, protos, registry
-from tremula.tf.runtime import (clusters_ops, kernel_list, known_values, module_state,
-                                plain_graphs, pruning, random_functions, rewriting, staging,
-                                support)
+from tremula.tf.runtime.lowering import known_values, module_state, staging
+from tremula.tf.runtime.nodes import rewriting
+from tremula.tf.runtime.ops import kernel_list, node_kinds, random_functions, support
+from tremula.tf.runtime.sessions import plain_graphs
+from tremula.tf.runtime.tracing import pruning
 
 pytestmark = pytest.mark.smoke
 
 OF_OPS = {
-    "clusters_ops.SHAPE_OPS": clusters_ops.SHAPE_OPS,
-    "clusters_ops.RENAMES": clusters_ops.RENAMES,
-    "clusters_ops._NEVER": clusters_ops._NEVER,
-    "clusters_ops.READS": clusters_ops.READS,
-    "clusters_ops.ADDS": {*clusters_ops.ADDS, clusters_ops.ASSIGN},
-    "clusters_ops._KNOWN": clusters_ops._KNOWN_BY_OP,
+    "node_kinds.SHAPE_OPS": node_kinds.SHAPE_OPS,
+    "node_kinds.RENAMES": node_kinds.RENAMES,
+    "node_kinds._NEVER": node_kinds._NEVER,
+    "node_kinds.READS": node_kinds.READS,
+    "node_kinds.ADDS": {*node_kinds.ADDS, node_kinds.ASSIGN},
+    "node_kinds._KNOWN": node_kinds._KNOWN_BY_OP,
     "kernel_list.EXCLUDED": kernel_list.EXCLUDED,
     "kernel_list.IPU_OPS": kernel_list.IPU_OPS,
     "known_values._NOT_NEEDED": known_values._NOT_NEEDED,
@@ -35,7 +37,7 @@ OF_OPS = {
 
 # Prefixes of the names of ops.
 OF_PREFIXES = {
-    "clusters_ops._BLOCKING": clusters_ops._BLOCKING,
+    "node_kinds._BLOCKING": node_kinds._BLOCKING,
     "kernel_list._ONLY_COMPILED": kernel_list._ONLY_COMPILED,
     "kernel_list._ON_VARIABLES": kernel_list._ON_VARIABLES,
     "pruning.UPDATES": pruning.UPDATES,
@@ -71,7 +73,7 @@ def test_every_prefix_is_that_of_an_op(table):
 
 
 def test_known_inputs_are_inputs_of_their_ops():
-    wrong = [(op, name) for op, names in clusters_ops._KNOWN_BY_OP.items()
+    wrong = [(op, name) for op, names in node_kinds._KNOWN_BY_OP.items()
              for name in names if name not in inputs(op)]
     assert not wrong
 
@@ -80,19 +82,19 @@ def test_no_op_that_an_ipu_has_is_missing_among_those_with_known_inputs():
     # Updates of variables are always part of a program, whatever is known (late.py).
     ops = [op for op in kernel_list.lowered() if not kernel_list.needs_variables(op)]
     missing = [(op, name) for op in ops for name in inputs(op)
-               if name in ALWAYS_KNOWN and name not in clusters_ops._KNOWN_BY_OP.get(op, ())]
+               if name in ALWAYS_KNOWN and name not in node_kinds._KNOWN_BY_OP.get(op, ())]
     assert not missing
 
 
 def test_strict_ops_have_known_inputs():
     for op in known_values._STRICT:
-        assert clusters_ops._KNOWN_BY_OP.get(op), op
+        assert node_kinds._KNOWN_BY_OP.get(op), op
     for op, number in known_values._NOT_NEEDED.items():
-        assert inputs(op)[number] in clusters_ops._KNOWN_BY_OP[op]
+        assert inputs(op)[number] in node_kinds._KNOWN_BY_OP[op]
 
 
 def test_values_go_through_ops_without_a_state():
-    for op in known_values._UNKNOWN_THROUGH | clusters_ops.RENAMES | clusters_ops.SHAPE_OPS:
+    for op in known_values._UNKNOWN_THROUGH | node_kinds.RENAMES | node_kinds.SHAPE_OPS:
         assert not registry.op_definition(op).is_stateful, op
 
 

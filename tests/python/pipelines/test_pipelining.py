@@ -7,6 +7,7 @@ import tensorflow.compat.v1 as tf
 import plain_training as plain
 from tensorflow.python import ipu
 from tensorflow.python.ipu import pipelining_ops
+from tremula.tf.ipu.ops import _pipeline_arguments
 
 Schedule = pipelining_ops.PipelineSchedule
 COUNT, UPDATES = 12, 3
@@ -97,7 +98,7 @@ def test_recomputation_and_memory_options_change_no_numbers():
 
 def test_a_stage_on_all_ipus():
     expected = plain.train(momentum, COUNT, UPDATES, mean=False)
-    assert_same(train(device_mapping=[pipelining_ops._ALL_DEVICES, 0, 1], ipus=2), expected)
+    assert_same(train(device_mapping=[_pipeline_arguments.ALL_DEVICES, 0, 1], ipus=2), expected)
 
 
 def test_serialised_batches():
@@ -210,7 +211,7 @@ def test_masked_outputs():
     ([0, 1, 2], Schedule.Grouped, False, 3), ([0, 1, 2], Schedule.Grouped, True, 6),
     ([0, 1, 2], Schedule.Interleaved, False, 3), ([0, 1, 2], Schedule.Sequential, True, 1)])
 def test_overlap(devices, schedule, training, length):
-    assert pipelining_ops.overlap_length(devices, schedule, training) == length
+    assert _pipeline_arguments.overlap_length(devices, schedule, training) == length
 
 
 def identity(x):

@@ -182,7 +182,7 @@ def test_what_is_known_to_be_needed_is_not_tried_without(script, tmp_path):
 
 def test_arguments_to_know():
     """Through what is computed from them, but not through shapes; a slice's begin is not one."""
-    from tremula.tf.runtime import known_values, lowering
+    from tremula.tf.runtime.lowering import known_values, lowering
     with tf.Graph().as_default() as graph:
         x, n, begin = (tf.placeholder(dtype, shape, name) for dtype, shape, name in (
             (tf.float32, [4, 4], "x"), (tf.int32, [2], "n"), (tf.int32, [2], "begin")))

@@ -6,7 +6,8 @@ import pytest
 import tensorflow.compat.v1 as tf
 from tensorflow.python import ipu
 from tremula.tf.inner import bridge
-from tremula.tf.runtime import lowering, staging, tracing
+from tremula.tf.runtime.lowering import lowering, staging
+from tremula.tf.runtime.tracing import tracing
 
 ADD_ONE = """
     import os

@@ -45,7 +45,7 @@ def test_what_counts_as_a_number(on_ipu, session):
 
 def test_whole_numbers():
     import numpy as np
-    from tremula.tf.runtime import checks
+    from tremula.tf.runtime.base import checks
     for value in (64, 64.0, np.int64(64), np.float64(64)):
         found = checks.whole("n", value)
         assert found == 64 and type(found) is int

@@ -4,7 +4,8 @@ _BEGINNING = """
     import gc, os, sys, threading, time
     import tensorflow.compat.v1 as tf
     from tensorflow.python import ipu
-    from tremula.tf.runtime import host_calls, plugin
+    from tremula.tf.runtime.device import plugin
+    from tremula.tf.runtime.host import host_calls
     tf.disable_v2_behavior()
     config = ipu.config.IPUConfig()
     config.auto_select_ipus = 1
@@ -141,7 +142,7 @@ def test_a_function_of_atexit_that_runs_a_session(script):
 def test_a_process_that_ends_while_tensorflow_alone_waits(script):
     """Nothing of ours runs, so the end of the process does not wait for it."""
     assert lines(script(_BEGINNING + """
-    from tremula.tf.runtime import interrupts
+    from tremula.tf.runtime.sessions import interrupts
     interrupts._MOST_WAIT = 1e9
     never = tf.queue.FIFOQueue(1, tf.float32).dequeue()
     session = tf.Session()

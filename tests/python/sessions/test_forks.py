@@ -57,7 +57,7 @@ def test_before_the_first_session(script):
 def test_after_sessions(script):
     """Also with an infeed, whose runs have a thread of ours, and from within a run."""
     assert outputs(script, """
-    from tremula.tf.runtime import host_calls
+    from tremula.tf.runtime.host import host_calls
     configure()
     feed = ipu.ipu_infeed_queue.IPUInfeedQueue(
         tf.data.Dataset.range(10 ** 9).map(lambda k: tf.cast(k, tf.float32)))

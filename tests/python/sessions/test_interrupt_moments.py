@@ -3,7 +3,7 @@ nothing waits for ever."""
 
 _EVERY_MOMENT = """
     import sys, threading
-    from tremula.tf.runtime import interrupts
+    from tremula.tf.runtime.sessions import interrupts
 
     class Library:
         trm_tf_interrupt_runs = trm_tf_interrupt_resume = staticmethod(lambda: None)

@@ -14,7 +14,7 @@ _BEGINNING = """
     import numpy as np
     import tensorflow.compat.v1 as tf
     from tensorflow.python import ipu
-    from tremula.tf.runtime import plugin
+    from tremula.tf.runtime.device import plugin
     tf.disable_v2_behavior()
     config = ipu.config.IPUConfig()
     config.auto_select_ipus = 1
@@ -85,7 +85,7 @@ def test_loops(program, tmp_path):
     touches. A process starts slowly, so one is for all of these."""
     process = program(_LOOP, f"""
         from tensorflow.core.protobuf import config_pb2
-        from tremula.tf.runtime import lowering
+        from tremula.tf.runtime.lowering import lowering
 
         def caught(words, kind, run, act=None):
             try:

@@ -46,7 +46,7 @@ def test_sessions_tell_nothing_of_devices_but_what_is_attached(script, tmp_path)
                       "using XLA!  This line is logged at most once for the lifetime of the "
                       "process.")
     assert len(own) == 3 and re.fullmatch(  # what costs is said: other shapes
-        r"tremula/tf/runtime/late\.py:\d+\] Compiling \S+ again, for inputs of the shapes "
+        r"tremula/tf/runtime/lowering/late\.py:\d+\] Compiling \S+ again, for inputs of the shapes "
         r"\(2,\)", own[2]), own
 
 

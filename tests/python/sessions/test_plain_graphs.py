@@ -1,11 +1,12 @@
-"""Sessions whose graphs TensorFlow does not optimise (runtime/plain_graphs.py)."""
+"""Sessions whose graphs TensorFlow does not optimise (runtime/sessions/plain_graphs.py)."""
 
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 from tensorflow.python import ipu
 from tremula.tf.inner import sessions
-from tremula.tf.runtime import clusters, plain_graphs
+from tremula.tf.runtime.clusters import clusters
+from tremula.tf.runtime.sessions import plain_graphs
 
 IPU = "/device:IPU:0"
 

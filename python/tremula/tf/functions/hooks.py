@@ -1,4 +1,4 @@
-"""What happens at a call and at a trace of a tf.function, and at iter(dataset), where IPUs are."""
+"""What Tremula does when a tf.function is called or traced, and at iter(dataset)."""
 
 import contextlib
 import functools
@@ -24,7 +24,7 @@ def ipu(device):
 
 
 def current_ipu():
-    """The IPU that what runs eagerly is placed on now, or None."""
+    """The IPU on which eager operations are placed now, or None."""
     return ipu(functions.eager_device())
 
 
@@ -51,7 +51,7 @@ def _device_of_call(function, arguments):
     """The IPU that a function is called for, or None; what is called in a program is part of it.
     Where nothing says so, TensorFlow puts a function beside the variables that the function uses.
     """
-    from tremula.tf.runtime import tracing
+    from tremula.tf.runtime.tracing import tracing
     device = functions.bound_device(function)
     if device is not None:
         device = ipu(device)
@@ -67,7 +67,7 @@ def _device_of_call(function, arguments):
 
 @contextlib.contextmanager
 def _plain_errors(function):
-    """Takes out of an error of a program what TensorFlow says of where our nodes were made."""
+    """Removes TensorFlow's words about the origin of our nodes from a program's error."""
     import tensorflow as tf
     try:
         yield
@@ -108,7 +108,7 @@ def _recording(generate):
 
 
 def _refuse_float64(graph, returned):
-    """In the original's words, whatever the function does with it."""
+    """Refuses float64 in the original's words, also where the function would not use the value."""
     import tensorflow as tf
     for kind, tensors in (("input", graph.inputs), ("output", tf.nest.flatten(
             returned, expand_composites=True))):

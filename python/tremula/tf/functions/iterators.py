@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from tremula.tf.functions import programs
 from tremula.tf.inner import eager, strategies
-from tremula.tf.runtime import feed_arguments
+from tremula.tf.runtime.base import feed_arguments
 
 _EAGER = (
     "Accessing dataset elements can not be accessed in eager mode when inside 'IPUStrategy'. The "
@@ -33,7 +33,7 @@ _queue_class = None
 
 
 def use_queue(queue_class):
-    """Says what infeed queues are; the module of IPUInfeedQueue calls this."""
+    """Registers the class of infeed queues; the module of IPUInfeedQueue calls this."""
     global _queue_class
     _queue_class = queue_class
 
@@ -63,8 +63,8 @@ class IPUIterator(strategies.owned_iterator()):
         self._queue.initializer  # pylint: disable=pointless-statement
 
     def restart(self, dataset):
-        """Goes on with another dataset of the same element_spec, from its beginning. Functions
-        that read this iterator stay as they are."""
+        """Continues with the beginning of another dataset of the same element_spec. Functions that
+        read this iterator are not traced again."""
         self._queue.restart(dataset)
 
     def __iter__(self):
@@ -137,7 +137,7 @@ def delete(feed_id):
     try:
         eager.run_on_cpu("IpuInfeedReset", feed=feed_id, remove=True, refusal="", empty="")
     except (tf.errors.NotFoundError, tf.errors.FailedPreconditionError):
-        pass  # nobody has used it, or a program still does
+        pass  # no program has used it, or one still does
 
 
 class _IPUIteratorSpec(tf.TypeSpec):

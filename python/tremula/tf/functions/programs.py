@@ -1,4 +1,4 @@
-"""A function that TensorFlow has traced -> a function that launches one program for an IPU.
+"""From a traced function to a function that launches one program for an IPU.
 
 The program is one call of the traced function, so it has everything that is in the function: loops,
 branches, functions that it calls, gradients. Around the program is a second function with the same
@@ -11,7 +11,10 @@ import weakref
 
 from tremula.tf.functions import recording
 from tremula.tf.inner import errors, functions, graphs, handles
-from tremula.tf.runtime import launching, node_table, plugin, tracing
+from tremula.tf.runtime.device import plugin
+from tremula.tf.runtime.launching import launching
+from tremula.tf.runtime.nodes import node_table
+from tremula.tf.runtime.tracing import tracing
 
 _ATTRIBUTE = "_tremula_programs"
 _lock = threading.RLock()
@@ -33,10 +36,10 @@ class Program:
 
 
 def find(function, device):
-    """The Program of an AtomicFunction that is called for an IPU. None where the function is left
-    to TensorFlow, operation by operation: it is not to be compiled.
+    """The Program of an AtomicFunction that is called for an IPU. None where TensorFlow runs the
+    function operation by operation, because it is not to be compiled.
 
-    Raises what lowering raises: InvalidArgumentError for what an IPU cannot do.
+    Raises lowering's errors: InvalidArgumentError for operations that an IPU cannot do.
     """
     must = functions.must_compile(function)
     if not must and not _is_run(function):
@@ -95,8 +98,8 @@ def _make(function, device, must):
 
 
 def _with_parts(function, device):
-    """The Program of a function that is none itself, but calls functions that must be: None if it
-    calls none."""
+    """The Program of a function that is not compiled but calls functions that are; None if it calls
+    none of these."""
     parts = {node: find(called, device)
              for node, called in functions.calls_to_compile(function.graph).items()}
     if not parts:
@@ -168,7 +171,7 @@ def _trace(function, arguments, device):
 
 
 def _separate_state(trace, function, arguments, state):
-    """Makes state of what the Trace took for variables."""
+    """Moves handles of state, which the Trace took for variables, to its state."""
     wanted = {id(one) for one in state}
     wanted = {id(argument) for argument, inner in zip(arguments, function.graph.inputs)
               if id(inner) in wanted}
@@ -180,7 +183,7 @@ def _separate_state(trace, function, arguments, state):
 
 
 def forget_feed(feed):
-    """Drops the programs that use a queue which is gone."""
+    """Drops the programs that use a deleted queue."""
     for reference in _with_infeed.pop(feed, ()):
         function = reference()
         if function is not None:

@@ -9,7 +9,7 @@ import contextlib
 import weakref
 
 from tremula.tf.inner import handles
-from tremula.tf.runtime import tracing
+from tremula.tf.runtime.tracing import tracing
 
 _ATTRIBUTE = "_tremula_recording"
 

@@ -24,6 +24,6 @@ the rest of Tremula.
     python_code  the program's own Python functions
     bridge       from graphs to HLO
     patches      everything that is changed in TensorFlow
-    old_names    names that patches.py puts back
+    old_names    names that patches/ puts back
     contrib      what was part of tf.contrib; importing it imports TensorFlow
 """

@@ -6,7 +6,7 @@ from tremula.tf.inner import eager
 
 
 class LoweringError(Exception):
-    """A graph that cannot be lowered. `said` is what TensorFlow's bridge said of it."""
+    """A graph that cannot be lowered. `said` is the message of TensorFlow's bridge."""
 
     def __init__(self, message, said=""):
         super().__init__(message)
@@ -19,8 +19,8 @@ def wants_constant(error):
 
 
 def lower_something():
-    """Lowers a function that does nothing much. TensorFlow registers its kernels for lowering
-    when it does so for the first time."""
+    """Lowers a trivial function: TensorFlow registers its kernels for lowering at the first
+    time."""
     import tensorflow as tf
     with eager.eagerly_on_cpu():
         function = tf.function(lambda x: x + x, jit_compile=True, autograph=False)
@@ -33,7 +33,7 @@ def hlo(concrete_function):
     from tensorflow.python.eager.polymorphic_function import compiler_ir
     lower = compiler_ir.from_concrete_function(concrete_function)
     try:
-        # Without a device TensorFlow asks which one it likes best, and that is ours.
+        # Without a device TensorFlow takes the preferred one, which is ours.
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # 2.21 says that the argument is deprecated
             return lower(stage="hlo_serialized", device_name="/device:CPU:0")

@@ -31,9 +31,9 @@ def prefetched(dataset):
 
 
 def without_autotuning(dataset):
-    """The dataset without tf.data's tuning thread, unless its options ask for one: TensorFlow may
-    wait for that thread for as long as an iterator is old, when the iterator goes or starts again.
-    Parallel maps have as many threads as the tuning would begin with."""
+    """The dataset without tf.data's tuning thread, unless its options ask for one. When an iterator
+    ends or starts again, TensorFlow waits for that thread, up to as long as the iterator has
+    existed. Parallel maps get as many threads as the tuning would begin with."""
     import tensorflow as tf
     if dataset.options().autotune.enabled is not None:
         return dataset

@@ -7,7 +7,7 @@ from tremula.tf.inner import graphs
 
 @contextlib.contextmanager
 def eagerly_on_cpu():
-    """Eager mode, on the CPU, whatever mode and graph the program is in."""
+    """Eager mode on the CPU, in any mode and graph of the program."""
     from tensorflow.python.eager import context
     from tensorflow.python.framework import ops
     with context.eager_mode(), ops.device("/device:CPU:0"):

@@ -9,8 +9,8 @@ from tremula.tf.inner import versions
 def new_function_graph(name):
     """A graph for the body of a function that is built inside the default graph.
 
-    In a TensorFlow 1 graph nothing is ordered that the program does not order itself, in a
-    tf.function everything is.
+    In a TensorFlow 1 graph only the program orders operations; in a tf.function TensorFlow orders
+    all of them.
     """
     from tensorflow.python.framework import func_graph, ops
     outer = ops.get_default_graph()
@@ -24,8 +24,8 @@ def new_function_graph(name):
 
 @contextlib.contextmanager
 def static_program(graph):
-    """What is added to the graph meanwhile knows that it is for XLA: gradients of loops keep what
-    they need in lists of a fixed size, those of conditions in plain tensors."""
+    """Marks operations that are added to the graph in this block as being for XLA: gradients of
+    loops keep values in lists of a fixed size, gradients of conditions in plain tensors."""
     from tensorflow.python.ops import control_flow_ops
     context = control_flow_ops.XLAControlFlowContext()
     with _entered(graph.outer_graph), graph.as_default():
@@ -37,8 +37,8 @@ def static_program(graph):
 
 
 def _entered(graph):
-    """A block in a graph that is default because nothing runs eagerly, not because somebody has
-    entered it: so init_scope() finds that graph, and no eager mode around it."""
+    """A block in which a graph is the default one of graph mode, instead of a graph that was
+    entered: init_scope() then finds that graph, and no eager mode around it."""
     from tensorflow.python.eager import context
     from tensorflow.python.framework import func_graph
     is_entered = context.executing_eagerly() or isinstance(graph, func_graph.FuncGraph)
@@ -66,8 +66,8 @@ def called_functions(operation):
 
 
 def needed_operations(function_graph):
-    """The operations of a function's graph that are run: those that its results need, and those
-    that it must run in any case."""
+    """The operations of a function's graph that run: those that its results need, and those with
+    side effects."""
     waiting = [*(one.op for one in function_graph.outputs), *function_graph.control_outputs]
     found = set()
     while waiting:
@@ -100,8 +100,9 @@ def unique_name(stem):
 
 
 def import_graph(graph_def, feeds, outputs, outputs_of):
-    """Adds a graph to the default graph, with tensors `feeds` ({name: tensor}) for inputs that it
-    names but has not. Returns the tensors named `outputs`, or all of the node `outputs_of`."""
+    """Adds a graph to the default graph, with tensors `feeds` ({name: tensor}) for inputs
+    that are not among its nodes. Returns the tensors named `outputs`, or all of the node
+    `outputs_of`."""
     from tensorflow.python.framework import importer
     wanted = [outputs_of] if outputs_of else list(outputs)
     direct = [feeds.get(name) for name in wanted]  # an input that is a result too

@@ -36,7 +36,7 @@ def variable_handle(dtype, shape):
 
 
 def unborn_variable(dtype, shape):
-    """The eager handle of a variable that nobody gives a value."""
+    """The eager handle of a variable that never gets a value."""
     import tensorflow as tf
     from tremula.tf.inner import graphs
     with tf.init_scope(), tf.device("/device:CPU:0"):

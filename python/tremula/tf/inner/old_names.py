@@ -1,5 +1,5 @@
 """Names that TensorFlow 1 and earlier versions of TensorFlow 2 had in private modules, and where
-they are now: what patches.py puts back."""
+they are now: what patches/ puts back."""
 
 # Module -> {name: where it is now, as "module:name"}.
 MOVED = {

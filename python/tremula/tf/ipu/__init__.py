@@ -57,7 +57,8 @@ def _on_tensorflow_import():
     from tremula.tf.inner import patches
     from tremula.tf.ipu import config, keras_extensions, sharding
     from tremula.tf.keras import keras3
-    from tremula.tf.runtime import node_marks, settings
+    from tremula.tf.runtime.device import settings
+    from tremula.tf.runtime.nodes import node_marks
     graph_mode.begin_if_wanted()
     patches.inherit_graph_attributes(
         (node_marks.SHARDING, node_marks.FRONTEND_ATTRIBUTES))

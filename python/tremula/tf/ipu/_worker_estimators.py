@@ -1,11 +1,11 @@
 """What an Estimator does under an IPUMultiWorkerStrategy.
 
 TensorFlow's Estimator builds the model once on each worker. The model's dataset becomes the infeed
-of the worker's program, so it is handed through where other strategies have an iterator.
+of the worker's program, so the Estimator gets the dataset where other strategies give an iterator.
 
-Task 0 alone restores and writes checkpoints. The others write theirs to a folder that is deleted,
-as saving may read variables together. After a session has been made, by restoring or by
-initialising, task 0 sends all variables to the others.
+Task 0 alone restores and writes checkpoints. The other workers write theirs to a folder that is
+deleted, because all workers together read synchronised variables. When a session has been restored
+or initialised, task 0 sends all variables to the others.
 """
 
 import collections

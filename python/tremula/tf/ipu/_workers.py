@@ -1,10 +1,10 @@
-"""Ends the sessions that wait for a worker which is gone.
+"""Ends sessions that wait for a worker that has died.
 
-TensorFlow's collectives in a session wait for ever for a worker that does not take part any more,
-unless its server is in the middle of an answer. So while a session of a cluster runs something, a
-thread looks whether the other workers' servers still accept connections. One that did and does not
-any more is gone. Runs that need it end with an error that names it: after a while, because a worker
-may have ended well, after its part of the same run.
+A collective of TensorFlow in a session does not end when a worker has died, unless the worker's
+server dies in the middle of an answer. So while a session of a cluster runs, a thread checks
+whether the other workers' servers accept connections. A server that did and no longer does is gone.
+Runs that need its worker end with an error that names the worker. They end after some seconds,
+because the worker may have finished its part of the run.
 """
 
 import socket
@@ -15,15 +15,15 @@ import weakref
 import tensorflow as tf
 
 from tremula.tf.inner import patches
-from tremula.tf.runtime import host_calls
+from tremula.tf.runtime.host import host_calls
 
 _LOOK = 1.0  # seconds between looks
 _PATIENCE = 6.0  # seconds that a run may go on without the worker
 _CONNECT = 3.0  # seconds for a connection
 _LOOKS_AT_ERROR = 3
 
-# Kinds of errors of which the loss of a worker may be the reason. Hooks of sessions try again after
-# the first two, and would wait for ever.
+# Errors that a lost worker may cause. Hooks of sessions try again after the first two, and would
+# wait without an end.
 _SUSPICIOUS = (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.CancelledError)
 
 _lock = threading.Lock()
@@ -36,7 +36,7 @@ _thread = None
 
 
 class _Run:
-    """A session.run that is going on: what it fetches, and whom it has been ended for."""
+    """A session.run in progress: what it fetches, and the worker because of which it was ended."""
 
     def __init__(self, session, operations):
         self.session, self.operations = session, operations
@@ -123,7 +123,7 @@ def _end(session, worker):
 
 
 def _find_gone():
-    """A worker that is gone, or None. The end of a process takes a moment."""
+    """A worker that has died, or None. The end of a process takes a moment."""
     for i in range(_LOOKS_AT_ERROR):
         for worker in list(_addresses):
             if not _is_there(worker):
@@ -144,7 +144,7 @@ def _is_there(worker):
 
 
 def _talks(operations):
-    """Whether operations need collectives, or programs with host calls that have some."""
+    """Whether operations need collectives, themselves or in host calls of programs."""
     seen, waiting = set(operations), list(operations)
     while waiting:
         one = waiting.pop()

@@ -1,4 +1,4 @@
-"""Spreading a model over IPUs by itself (`tensorflow.python.ipu.autoshard`)."""
+"""Spreading a model over IPUs automatically (`tensorflow.python.ipu.autoshard`)."""
 
 import contextlib
 

@@ -1,4 +1,4 @@
-"""Spreading a model over IPUs by itself (`tensorflow.python.ipu.autoshard_cnn`).
+"""Spreading a model over IPUs automatically (`tensorflow.python.ipu.autoshard_cnn`).
 
 The operations between the input and the loss are put in an order in which each comes after what it
 needs, and that order is cut into as many pieces as there are shards: pieces that take about as much
@@ -9,7 +9,7 @@ import tensorflow.compat.v1 as tf
 
 from tremula.tf.inner import marks
 from tremula.tf.ipu import sharding
-from tremula.tf.runtime import node_marks
+from tremula.tf.runtime.nodes import node_marks
 
 AUTOSHARD_ATTRIBUTE = "_IpuAutoshard"
 

@@ -203,14 +203,14 @@ def configure_ipu_system(config, device="cpu", reset_configuration=True):
 
 
 def _default_snapshot():
-    """Of what is used without having been configured: one IPU."""
+    """The configuration of a program that configures nothing: one IPU."""
     config = IPUConfig()
     config.auto_select_ipus = 1
     return config._create_snapshot()
 
 
 def reset_ipu_configuration():
-    """Lets the devices go and forgets the configuration, so that another can be set."""
+    """Releases the devices and forgets the configuration, so that another can be set."""
     global _current
     if _current is None:
         return
@@ -278,7 +278,7 @@ def markdown():
 
 
 def _records_events(snapshot):
-    """Whether somebody may look at what is compiled from now on."""
+    """Whether reports or events of later compilations may be read."""
     return (snapshot["options"]["_profiling.profiling"]
             or snapshot["options"]["_profiling.enable_ipu_events"])
 

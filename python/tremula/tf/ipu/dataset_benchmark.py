@@ -7,7 +7,7 @@ import tensorflow.compat.v1 as tf
 
 from tremula.tf.inner import datasets
 from tremula.tf.ipu import ipu_infeed_queue
-from tremula.tf.runtime import checks
+from tremula.tf.runtime.base import checks
 
 
 def dataset_benchmark(dataset, number_of_epochs, elements_per_epochs, print_stats=True,
@@ -24,11 +24,8 @@ def dataset_benchmark(dataset, number_of_epochs, elements_per_epochs, print_stat
     InvalidArgumentError for a tensor without elements.
     """
     del apply_debug_options, apply_options
-    for name, value in (("number_of_epochs", number_of_epochs),
-                        ("elements_per_epochs", elements_per_epochs)):
-        if checks.whole(name, value) < 1:
-            raise ValueError(f"Expected `{name}` to be at least 1.")
-    number_of_epochs, elements_per_epochs = int(number_of_epochs), int(elements_per_epochs)
+    number_of_epochs = _checked("number_of_epochs", number_of_epochs)
+    elements_per_epochs = _checked("elements_per_epochs", elements_per_epochs)
     if not isinstance(dataset, datasets.dataset_class()):
         raise TypeError("Expected `dataset` argument to be of type `tf.data.Dataset`, but got "
                         f"{dataset} instead.")
@@ -73,6 +70,12 @@ def dataset_benchmark(dataset, number_of_epochs, elements_per_epochs, print_stat
 
         result = tf.py_func(report, [times.stack(), sizes.stack()], tf.string)
         return tf.reshape(result, [1])
+
+
+def _checked(name, number):
+    if checks.whole(name, number) < 1:
+        raise ValueError(f"Expected `{name}` to be at least 1.")
+    return int(number)
 
 
 def infeed_benchmark(infeed_queue, number_of_epochs, elements_per_epochs, print_stats=True,

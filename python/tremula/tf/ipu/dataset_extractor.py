@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from tremula.tf.inner import datasets
-from tremula.tf.runtime import checks, regular
+from tremula.tf.runtime.base import checks, regular
 
 
 def dataset_extractor(dataset, num_elements, filename, feed_name, print_stats=True):

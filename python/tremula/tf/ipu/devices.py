@@ -1,8 +1,8 @@
 """TensorFlow devices of the type IPU: their names, and how many IPUs they have."""
 
 from tremula.tf.ipu import config
-from tremula.tf.runtime import settings
-from tremula.tf.runtime.device_names import ordinal
+from tremula.tf.runtime.device import settings
+from tremula.tf.runtime.device.device_names import ordinal
 
 __all__ = ["num_ipus", "ordinal"]
 

@@ -3,7 +3,7 @@
 import tensorflow.compat.v1 as tf
 
 from tremula.tf.ipu import dataset_extractor, ipu_infeed_queue
-from tremula.tf.runtime import regular
+from tremula.tf.runtime.base import regular
 
 
 def export_dataset_to_file(dataset_or_infeed, output_filename, num_elements, feed_name="",

@@ -1,7 +1,10 @@
 """Compiling a computation for an IPU (`tensorflow.python.ipu.ipu_compiler`)."""
 
 from tremula.tf.inner import graphs
-from tremula.tf.runtime import checks, launching, plugin, tracing
+from tremula.tf.runtime.base import checks
+from tremula.tf.runtime.device import plugin
+from tremula.tf.runtime.launching import launching
+from tremula.tf.runtime.tracing import tracing
 
 _NOT_ON_AN_IPU = (
     "A computation has been compiled, however it was not placed on an IPU device. This is "

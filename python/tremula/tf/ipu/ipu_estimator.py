@@ -13,7 +13,7 @@ from tremula.tf.inner import datasets, python_code
 from tremula.tf.ipu import (_estimator_hooks, _worker_estimators, config as ipu_config,
                             ipu_compiler, ipu_infeed_queue, ipu_outfeed_queue, ipu_run_config,
                             loops, scopes, utils)
-from tremula.tf.runtime import checks, estimators
+from tremula.tf.runtime.base import checks, estimators
 
 _estimator, _model_fn = estimators.parts()
 _ModeKeys = tf.estimator.ModeKeys

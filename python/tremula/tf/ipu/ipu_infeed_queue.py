@@ -2,7 +2,10 @@
 
 from tremula import custom_calls
 from tremula.tf.inner import datasets, eager, errors, graphs, strategies
-from tremula.tf.runtime import checks, feed_arguments, outside, plugin, tracing
+from tremula.tf.runtime.base import checks, feed_arguments
+from tremula.tf.runtime.device import plugin
+from tremula.tf.runtime.host import outside
+from tremula.tf.runtime.tracing import tracing
 
 _DEFAULT_DEPTH = 3
 _FED_TYPES = ("float16", "float32", "int32", "bool", "int8", "uint8", "int16", "uint16", "uint32")
@@ -41,10 +44,10 @@ class IPUInfeedQueue:
         optimise_latency=False), and as before SDK 2.4 IPUInfeedQueue(dataset, feed_name,
         device_ordinal=0, replication_factor=1, data_to_prefetch=1, prefetch_depth=None).
 
-        `prefetch_depth` elements, 1 to 255, wait in the queue at most, and never more than a run is
-        going to read: what is to be read ahead of the next run is the dataset's own prefetch to
-        say. A program of another number of replicas than a `replication_factor` that is given
-        fails. What else there is makes no difference.
+        At most `prefetch_depth` elements, 1 to 255, wait in the queue, and never more than the run
+        will read; to read ahead of the next run, use the dataset's own prefetch. A given
+        `replication_factor` must be the program's number of replicas, or the program fails. The
+        other arguments make no difference.
 
         Raises TypeError for what is no dataset and for other arguments, ValueError for shapes
         that are not known and for numbers that are out of range.

@@ -14,7 +14,8 @@ from tremula.tf.functions import programs
 from tremula.tf.inner import (eager, functions, graphs, marks, patches, python_code,
                               strategies)
 from tremula.tf.ipu import _workers, scopes
-from tremula.tf.runtime import checks, device_names, plugin
+from tremula.tf.runtime.base import checks
+from tremula.tf.runtime.device import device_names, plugin
 
 patches.accept_old_collective_keys()
 _values = strategies.distributed_values()

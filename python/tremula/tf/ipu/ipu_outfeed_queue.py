@@ -6,7 +6,9 @@ import weakref
 
 from tremula import custom_calls
 from tremula.tf.inner import eager, errors, functions, graphs
-from tremula.tf.runtime import checks, feed_arguments, plugin, replication, tracing
+from tremula.tf.runtime.base import checks, feed_arguments
+from tremula.tf.runtime.device import plugin
+from tremula.tf.runtime.tracing import replication, tracing
 
 _NEW = ("outfeed_mode", "device_ordinal", "buffer_depth", "optimise_latency")
 _OLD = ("feed_name", "outfeed_mode", "outfeed_all", "device_ordinal", "replication_factor",
@@ -35,8 +37,8 @@ class IPUOutfeedQueue(collections.abc.Iterable):
         io_batch_size=1).
 
         The mode is IPUOutfeedMode.ALL if it is not given, or is a name for the queue, which was the
-        first argument before SDK 2.4. A program of another number of replicas
-        than a `replication_factor` that is given fails. What else there is makes no difference.
+        first argument before SDK 2.4. A given `replication_factor` must be the
+        program's number of replicas, or the program fails. The other arguments make no difference.
 
         Raises TypeError for other arguments, ValueError for a mode that is none and for
         numbers that are out of range.
@@ -184,7 +186,7 @@ class IPUOutfeedQueue(collections.abc.Iterable):
 
 
 class ScopedIPUOutfeedQueue(IPUOutfeedQueue):
-    """An IPUOutfeedQueue that is deleted when nobody has it any more. Eager mode only."""
+    """An IPUOutfeedQueue that is deleted with its last reference. Eager mode only."""
 
     def __init__(self, outfeed_mode=None, device_ordinal=None):
         """As IPUOutfeedQueue. Raises RuntimeError in a graph."""

@@ -8,7 +8,7 @@ from tremula.tf.inner import python_code
 from tremula.tf.ipu import gradient_accumulation as ga
 from tremula.tf.ipu import ipu_estimator, ipu_outfeed_queue
 from tremula.tf.ipu.ops import pipelining_ops
-from tremula.tf.runtime import checks, estimators
+from tremula.tf.runtime.base import checks, estimators
 
 _model_fn = estimators.parts()[1]
 _ModeKeys = tf.estimator.ModeKeys

@@ -3,7 +3,7 @@
 import collections
 
 from tremula.tf.ipu import config as ipu_config
-from tremula.tf.runtime import checks, estimators
+from tremula.tf.runtime.base import checks, estimators
 
 
 class IPURunConfig(collections.namedtuple("IPURunConfig", [
@@ -64,7 +64,7 @@ def _number_of_ipus(options, ordinal):
         return _of_device(counts, ordinal)
     if not ids:
         return 1
-    from tremula.tf.runtime import settings
+    from tremula.tf.runtime.device import settings
     sizes = [settings.ipus_of_id(one) for one in ids]
     return len(sizes) if len(sizes) > 1 and max(sizes) == 1 else _of_device(sizes, ordinal)
 

@@ -5,7 +5,7 @@ import tensorflow.compat.v1 as tf
 
 from tremula.tf.inner import logs
 from tremula.tf.ipu import ipu_outfeed_queue
-from tremula.tf.runtime import checks
+from tremula.tf.runtime.base import checks
 
 
 class IPULoggingTensorHook(tf.train.SessionRunHook):

@@ -9,7 +9,7 @@ from tremula.tf.functions import hooks, programs
 from tremula.tf.inner import functions, python_code, strategies
 from tremula.tf.ipu import keras_extensions
 from tremula.tf.ipu.ops import cross_replica_ops
-from tremula.tf.runtime import device_names, plugin
+from tremula.tf.runtime.device import device_names, plugin
 
 _NOT_A_FUNCTION = (
     "IPUStrategyV1.run(fn, ...) does not support eager execution. Either convert `fn` into a "

@@ -13,7 +13,7 @@ from tremula.tf.ipu.config import (DeviceConnectionType, ExecutionProfileType,
                                    MergeRemoteBuffersBehaviour, SchedulingAlgorithm,
                                    SelectionOrder, StochasticRoundingBehaviour)
 from tremula.tf.ipu.legacy_options import LegacyOptions
-from tremula.tf.runtime import checks
+from tremula.tf.runtime.base import checks
 
 
 def _flags_may_be_numbers(function):

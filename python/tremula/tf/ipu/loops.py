@@ -5,7 +5,8 @@ import inspect
 import threading
 
 from tremula.tf.inner import python_code
-from tremula.tf.runtime import checks, feed_arguments, tracing
+from tremula.tf.runtime.base import checks, feed_arguments
+from tremula.tf.runtime.tracing import tracing
 
 
 def repeat(n, body, inputs=None, infeed_queue=None, use_while_v1=True):

@@ -10,7 +10,8 @@ import itertools
 import tensorflow.compat.v1 as tf
 
 from tremula.tf.inner import graphs, marks
-from tremula.tf.runtime import checks, node_marks
+from tremula.tf.runtime.base import checks
+from tremula.tf.runtime.nodes import node_marks
 
 FRONTEND_ATTRIBUTES_NAME = node_marks.FRONTEND_ATTRIBUTES
 OUTSIDE_COMPILATION_NAME = "_xla_outside_compilation"

@@ -15,7 +15,7 @@ import shutil
 import tensorflow as tf
 
 from tremula.tf.ipu import ipu_compiler, scopes
-from tremula.tf.runtime import checks
+from tremula.tf.runtime.base import checks
 
 _DEVICE = "/device:IPU:0"
 

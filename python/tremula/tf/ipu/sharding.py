@@ -3,7 +3,8 @@
 import contextlib
 
 from tremula.tf.inner import marks, patches
-from tremula.tf.runtime import node_marks
+from tremula.tf.runtime.base import orders
+from tremula.tf.runtime.nodes import node_marks
 
 _COLOCATION = b"loc:@"
 
@@ -16,18 +17,11 @@ def has_attr(o, attr_name):
 def dependencies(roots):
     """All operations that `roots`, operations or tensors, need, themselves included, through data
     and control inputs: a list in which an operation comes after what it needs."""
-    order, seen = [], set()
-    stack = [(getattr(one, "op", one), False) for one in reversed(list(roots))]
-    while stack:
-        operation, done = stack.pop()
-        if done:
-            order.append(operation)
-        elif operation not in seen:
-            seen.add(operation)
-            stack.append((operation, True))
-            needed = [value.op for value in operation.inputs] + list(operation.control_inputs)
-            stack += [(one, False) for one in reversed(needed) if one not in seen]
-    return order
+    def needed(operation):
+        inputs = [value.op for value in operation.inputs]
+        return reversed([*inputs, *operation.control_inputs])
+
+    return orders.postorder([getattr(one, "op", one) for one in reversed(list(roots))], needed)
 
 
 def get_sharding(op):

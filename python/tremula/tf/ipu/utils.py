@@ -51,7 +51,7 @@ def reset_ipu_seed(seed, device="/device:IPU:0", cpu_device="cpu",
     """
     del cpu_device
     from tremula.tf import runtime
-    from tremula.tf.runtime import checks
+    from tremula.tf.runtime.base import checks
     checks.integer("seed", seed)
     checks.boolean("experimental_identical_replicas", experimental_identical_replicas)
     runtime.reset_seed(seed, devices.ordinal(device), experimental_identical_replicas)

@@ -83,6 +83,17 @@ def _pairs(cells_fw, cells_bw, states_fw, states_bw):
     return zip(cells_fw, cells_bw, states_fw or none, states_bw or none)
 
 
+def _normalized(x, gain, shift, name):
+    """`x` normalized along its last dimension, with variables `name/gamma` and `name/beta` that
+    begin as gain and shift."""
+    mean, variance = tf.nn.moments(x, [-1], keepdims=True)
+    shape = [x.shape[-1]]
+    with tf.variable_scope(name):
+        gamma = tf.get_variable("gamma", shape, x.dtype, tf.constant_initializer(gain))
+        beta = tf.get_variable("beta", shape, x.dtype, tf.constant_initializer(shift))
+    return tf.nn.batch_normalization(x, mean, variance, beta, gamma, 1e-12)
+
+
 # Classes are made when they are first asked for: the class of a cell loads Keras.
 
 def _layer_norm_lstm():
@@ -117,14 +128,7 @@ def _layer_norm_lstm():
             return self._num_units
 
         def _norm(self, x, name):
-            mean, variance = tf.nn.moments(x, [-1], keepdims=True)
-            shape = [x.shape[-1]]
-            with tf.variable_scope(name):
-                gamma = tf.get_variable("gamma", shape, x.dtype,
-                                        tf.constant_initializer(self._gain))
-                beta = tf.get_variable("beta", shape, x.dtype,
-                                       tf.constant_initializer(self._shift))
-            return tf.nn.batch_normalization(x, mean, variance, beta, gamma, 1e-12)
+            return _normalized(x, self._gain, self._shift, name)
 
         def call(self, inputs, state):
             """One step: (output, new state)."""

@@ -1,4 +1,4 @@
-"""What the modules of this package ask about the place where an operation is being built."""
+"""Where an operation is being built, and marks for it: helpers of this package's modules."""
 
 import contextlib
 import functools
@@ -9,8 +9,8 @@ from tremula.tf.inner import graphs
 
 
 def in_program():
-    """Whether what is built now is part of a program that is compiled for an IPU, where custom
-    calls can be. Operations that are placed on an IPU one by one must be TensorFlow's own."""
+    """Whether operations that are built now belong to a compiled program, where custom calls are
+    possible. Operations that are placed on an IPU one by one must be TensorFlow's own."""
     return graphs.in_static_program()
 
 

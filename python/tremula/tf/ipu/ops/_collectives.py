@@ -1,4 +1,4 @@
-"""Custom calls by which replicas compute together (src/ops/collective)."""
+"""Custom calls of collectives (src/ops/collective)."""
 
 import json
 
@@ -6,7 +6,8 @@ import tensorflow.compat.v1 as tf
 
 from tremula import custom_calls
 from tremula.tf.inner import graphs
-from tremula.tf.runtime import collective_shapes, tracing
+from tremula.tf.runtime.ops import collective_shapes
+from tremula.tf.runtime.tracing import tracing
 
 # The original's names of reductions -> the compiler's.
 REDUCTIONS = {
@@ -24,7 +25,7 @@ def reduction(op):
 
 
 def group_size(size, name):
-    """A number of replicas that is an argument `name`, as an int; 0 for None, which is all.
+    """A number of replicas, the argument `name`, as an int; 0, which means all, for None.
 
     Raises ValueError for what is no number of replicas.
     """
@@ -84,7 +85,7 @@ def factor(name=None):
 
 
 def is_all_reduce(operation):
-    """Whether an operation is what all_reduce() makes."""
+    """Whether an operation was made by all_reduce()."""
     return operation.type == collective_shapes.STAND_IN or (
         operation.type == "XlaCustomCallV2"
         and operation.get_attr("call_target_name") == collective_shapes.TARGET.encode())

@@ -1,9 +1,9 @@
-"""Recurrent networks, forward: a loop over time that keeps for the gradient what the gates gave.
+"""Recurrent networks, forward: a loop over time that keeps the gates' results for the gradient.
 
 Shapes: inputs x [T, B, I] (time, batch, input), states [B, U], kernel [I + U, gates * U]: rows for
 x, then for the state h. Gates stand in Keras's order: input, forget, candidate, output (LSTM) and
-update, reset, candidate (GRU). The product with all of x is one, before the loop. With lengths
-(seq_len [B]) a state stays as it is behind its sequence's end, and outputs there are zero.
+update, reset, candidate (GRU). One product before the loop takes all of x. With lengths
+(seq_len [B]) a state does not change after its sequence's end, and outputs there are zero.
 """
 
 import tensorflow.compat.v1 as tf

@@ -25,7 +25,7 @@ def _exchange(x, split, concat, count, name):
 
 
 def all_gather(x, count, name):
-    """What a replica gave went to all, so its gradient is the sum of the gradients of its part."""
+    """All replicas got a replica's value, so its gradient is the sum of their gradients for it."""
     @tf.custom_gradient
     def gather(value):
         def gradient(upstream):

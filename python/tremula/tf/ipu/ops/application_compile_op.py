@@ -6,7 +6,11 @@ import tensorflow.compat.v1 as tf
 
 from tremula.tf.inner import bridge, eager, errors, handles
 from tremula.tf.ipu import ipu_compiler, scopes
-from tremula.tf.runtime import applications, checks, lowering, plugin, staging, tracing
+from tremula.tf.runtime.base import checks
+from tremula.tf.runtime.device import plugin
+from tremula.tf.runtime.launching import applications
+from tremula.tf.runtime.lowering import lowering, staging
+from tremula.tf.runtime.tracing import tracing
 
 _DEVICE = "/device:IPU:0"
 
@@ -37,15 +41,7 @@ def experimental_application_compile_op(func, inputs=None, output_path=None,
     checks.text("name", name, optional=True)
     runs_now = tf.executing_eagerly()
     graph = tf.Graph() if runs_now else tf.get_default_graph()
-    with graph.as_default(), scopes.ipu_scope(_DEVICE):
-        trace = tracing.Trace("application", _DEVICE)
-        returned = trace.run(func, inputs)
-        with trace.graph.as_default(), tf.device(None):
-            tensors, _ = ipu_compiler._outputs(returned, trace.effects)
-        trace.finish(tensors)
-    order = sorted(range(len(trace.handles)), key=lambda i: _name(trace.handles[i]))
-    trace.handles = [trace.handles[i] for i in order]
-    trace.variables = [trace.variables[i] for i in order]
+    trace = _trace(func, inputs, graph)
     source = staging.stage(trace.graph, trace.placeholders, trace.variables, trace.outputs,
                            trace.device, trace.state)
     try:
@@ -75,6 +71,20 @@ def experimental_application_compile_op(func, inputs=None, output_path=None,
 
     with tf.device("/device:CPU:0"):
         return build()
+
+
+def _trace(func, inputs, graph):
+    """The Trace of func(*inputs), its variables in the order of their names."""
+    with graph.as_default(), scopes.ipu_scope(_DEVICE):
+        trace = tracing.Trace("application", _DEVICE)
+        returned = trace.run(func, inputs)
+        with trace.graph.as_default(), tf.device(None):
+            tensors, _ = ipu_compiler._outputs(returned, trace.effects)
+        trace.finish(tensors)
+    order = sorted(range(len(trace.handles)), key=lambda i: _name(trace.handles[i]))
+    trace.handles = [trace.handles[i] for i in order]
+    trace.variables = [trace.variables[i] for i in order]
+    return trace
 
 
 def _name(tensor):

@@ -6,7 +6,7 @@ from tremula.tf.inner import graphs
 
 
 def barrier(tensors, insert_barrier_for_gradients=False, name=None):
-    """The tensors, none of which is there before all of them are.
+    """The tensors, each of which has its value only when all of them have.
 
     `tensors` is a structure of tensors, which is what is returned. With
     `insert_barrier_for_gradients` that holds for their gradients too.

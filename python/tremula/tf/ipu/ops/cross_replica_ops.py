@@ -5,7 +5,7 @@ import tensorflow.compat.v1 as tf
 from tremula.tf.inner import graphs
 from tremula.tf.ipu import scopes
 from tremula.tf.ipu.ops import _collectives, cross_replica_ops_grad
-from tremula.tf.runtime import tracing
+from tremula.tf.runtime.tracing import tracing
 
 
 def cross_replica_sum(x, replica_group_size=None, name=None):

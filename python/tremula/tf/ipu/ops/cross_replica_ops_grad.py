@@ -6,8 +6,8 @@ from tremula.tf.ipu.ops import _collectives
 
 
 def differentiable(x, op, size, name):
-    """An all-reduce whose gradient is the same all-reduce of the gradient: what one replica's x
-    adds to, the results of all replicas in its group, sends its gradient back."""
+    """An all-reduce whose gradient is the same all-reduce of the gradient: one replica's x is a
+    part of the results of all replicas in its group, so its gradient is the sum of theirs."""
     @tf.custom_gradient
     def reduce(value):
         def gradient(upstream):

@@ -9,7 +9,9 @@ import tensorflow.compat.v1 as tf
 from tremula import custom_calls
 from tremula.tf.inner import graphs
 from tremula.tf.ipu.ops import _building
-from tremula.tf.runtime import checks, tracing, user_libraries
+from tremula.tf.runtime.base import checks
+from tremula.tf.runtime.device import user_libraries
+from tremula.tf.runtime.tracing import tracing
 
 _TARGET = custom_calls.USER_OP
 LOG = logging.getLogger("tremula")
@@ -49,8 +51,8 @@ def precompiled_user_op(inputs, library_path, gp_path="", outs=None, name="UserO
     inputs_with_gradients  numbers of the inputs that the gradient has outputs for; None: all
     attributes, gradient_attributes   text that the function, or its gradient, gets
 
-    It is called whenever the program comes to it. Returns a list of tensors; without outputs the
-    operation, which in the body of a loop or a branch must be returned or waited for.
+    Each execution of the operation calls the function. Returns a list of tensors; without outputs
+    the operation, which in the body of a loop or a branch must be returned or waited for.
 
     Raises NotFoundError for a library or function that is not there, UnimplementedError for a
     library made with Poplar, RuntimeError outside of ipu_compiler.compile, ValueError for other

@@ -8,7 +8,8 @@ ipu.serving exports.
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from tremula.tf.runtime import applications, checks
+from tremula.tf.runtime.base import checks
+from tremula.tf.runtime.launching import applications
 
 
 class RuntimeContext:
@@ -19,7 +20,7 @@ class RuntimeContext:
         self._application, self._start_output = executable_proto, start_output
 
     def start_output(self):
-        """The tensor that is there when the program has been started."""
+        """A tensor that has its value when the program has been started."""
         return self._start_output
 
     def name(self):
@@ -27,7 +28,7 @@ class RuntimeContext:
         return self._name
 
     def signature(self):
-        """What it takes and gives: `inputs`, `streamed_inputs`, `streamed_outputs`, lists of
+        """The program's interface: `inputs`, `streamed_inputs`, `streamed_outputs`, lists of
         objects with a name, dtype (NumPy's) and shape."""
         return self._application.signature
 

@@ -1,8 +1,8 @@
 """Lookups in embedding tables (`tensorflow.python.ipu.ops.embedding_ops`).
 
 The table of a host embedding is a resource variable in the host's memory. A program that is
-compiled for an IPU calls the host to look rows up and to add to them (runtime/host_tables.py),
-while it is registered; elsewhere a lookup is a gather.
+compiled for an IPU calls the host to look rows up and to add to them while the table is registered
+(runtime/tracing/host_tables.py); elsewhere a lookup is a gather.
 """
 
 import contextlib
@@ -12,7 +12,8 @@ import weakref
 import tensorflow.compat.v1 as tf
 
 from tremula.tf.ipu.ops import _building, _generations, embedding_ops_grad
-from tremula.tf.runtime import checks, host_tables
+from tremula.tf.runtime.base import checks
+from tremula.tf.runtime.tracing import host_tables
 
 
 @_generations.older_order(
@@ -114,8 +115,8 @@ class HostEmbeddingOptimizerSpec:
                                              updates=rows)
 
     def create_register_instruction(self, embedding_tensor, slot_vars, name):
-        """What a scope of HostEmbedding.register() begins with: the operation that lets programs
-        use the table; in eager mode that is done at once."""
+        """The first operation of a scope of HostEmbedding.register(): it lets programs use the
+        table. In eager mode it runs at once."""
         del slot_vars
         return _register(_table_of(embedding_tensor, name), True)
 
@@ -316,7 +317,7 @@ def _check_holds_rows(name, embedding_tensor, is_trained):
 
 
 def _table_of(embedding_tensor, name):
-    """The HostTable of a variable or tensor: one, however often it is asked for."""
+    """The one HostTable of a variable or tensor."""
     with _lock:
         table = getattr(embedding_tensor, "_tremula_host_table", None)
         if table is None:

@@ -12,7 +12,8 @@ import tensorflow.compat.v1 as tf
 
 from tremula.tf.ipu import scopes
 from tremula.tf.ipu.ops import control_flow_ops
-from tremula.tf.runtime import node_marks, tracing
+from tremula.tf.runtime.nodes import node_marks
+from tremula.tf.runtime.tracing import tracing
 
 OUTLINED_ATTRIBUTE = "outlined_function"  # which function: its operations share code
 

@@ -3,7 +3,7 @@
 import tensorflow.compat.v1 as tf
 
 from tremula.tf.ipu.ops import _building
-from tremula.tf.runtime import program_state
+from tremula.tf.runtime.tracing import program_state
 
 
 def handed_on(x, kind, name):

@@ -7,7 +7,7 @@ which had `reduction_axes` after `channels_axis`.
 import tensorflow.compat.v1 as tf
 
 from tremula.tf.ipu.ops import _generations, normalization_ops_grad
-from tremula.tf.runtime import checks
+from tremula.tf.runtime.base import checks
 
 DATA_FORMAT_NCHW = "NCHW"
 DATA_FORMAT_NHWC = "NHWC"

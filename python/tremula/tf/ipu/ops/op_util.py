@@ -11,7 +11,7 @@ import tensorflow.compat.v1 as tf
 
 from tremula.tf.inner import marks, registry
 from tremula.tf.ipu import scopes
-from tremula.tf.runtime import node_marks
+from tremula.tf.runtime.nodes import node_marks
 
 _ML_TYPE = "ML_TYPE"
 

@@ -11,7 +11,7 @@ import tensorflow.compat.v1 as tf
 
 from tremula.tf.inner import layers
 from tremula.tf.ipu.ops import _building, _rnn, op_util, rnn_ops_grad
-from tremula.tf.runtime import checks
+from tremula.tf.runtime.base import checks
 
 POPNN_LSTM = "lstm"
 POPNN_GRU = "gru"

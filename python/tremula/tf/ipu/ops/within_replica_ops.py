@@ -10,7 +10,8 @@ import tensorflow.compat.v1 as tf
 
 from tremula.tf.inner import marks
 from tremula.tf.ipu import scopes
-from tremula.tf.runtime import node_marks, tracing
+from tremula.tf.runtime.nodes import node_marks
+from tremula.tf.runtime.tracing import tracing
 
 _COMBINATIONS = {
     "COLLECTIVE_OP_ADD": tf.add, "COLLECTIVE_OP_MUL": tf.multiply,

@@ -2,7 +2,7 @@
 
 import tensorflow.compat.v1 as tf
 
-from tremula.tf.runtime import checks
+from tremula.tf.runtime.base import checks
 
 
 class IpuOptimizer(tf.train.Optimizer):

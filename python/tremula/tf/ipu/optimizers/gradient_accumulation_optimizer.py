@@ -10,7 +10,8 @@ import tensorflow.compat.v1 as tf
 from tremula.tf.inner import graphs
 from tremula.tf.ipu import gradient_accumulation, loops, scopes
 from tremula.tf.ipu.optimizers import ipu_optimizer
-from tremula.tf.runtime import accumulation, checks, host_tables, program_state, tracing
+from tremula.tf.runtime.base import checks
+from tremula.tf.runtime.tracing import accumulation, host_tables, program_state, tracing
 
 GradientAccumulationReductionMethod = gradient_accumulation.GradientAccumulationReductionMethod
 

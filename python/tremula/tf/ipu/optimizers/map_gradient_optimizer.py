@@ -1,7 +1,7 @@
 """An optimizer that changes gradients (`tensorflow.python.ipu.map_gradient_optimizer`)."""
 
 from tremula.tf.ipu.optimizers import ipu_optimizer
-from tremula.tf.runtime import checks
+from tremula.tf.runtime.base import checks
 
 
 class MapGradientOptimizer(ipu_optimizer.IpuOptimizer):

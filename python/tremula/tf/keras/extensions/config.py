@@ -14,7 +14,7 @@ from tremula.tf.inner import keras as inner
 from tremula.tf.inner import logs
 from tremula.tf.ipu import keras_extensions
 from tremula.tf.keras.extensions import messages, options
-from tremula.tf.runtime import accumulation
+from tremula.tf.runtime.tracing import accumulation
 
 # A key's attribute has an underscore before it. Values of enumerations are saved as numbers.
 _KEYS = ("gradient_accumulation_steps_per_replica", "gradient_accumulation_reduction_method",

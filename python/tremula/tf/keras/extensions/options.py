@@ -3,7 +3,7 @@
 import enum
 
 from tremula.tf.keras.extensions import messages
-from tremula.tf.runtime import accumulation
+from tremula.tf.runtime.tracing import accumulation
 
 _Method = accumulation.GradientAccumulationReductionMethod
 

@@ -7,7 +7,7 @@ from tremula.tf.ipu.eager import backprop
 from tremula.tf.ipu.ops import pipelining_ops
 from tremula.tf.keras.extensions import (extensions_util, messages, pipeline_graph,
                                          step_functions)
-from tremula.tf.runtime import feed_arguments
+from tremula.tf.runtime.base import feed_arguments
 
 
 def make_train_function(model, repeat_count, accumulation_count):

@@ -1,14 +1,12 @@
 """The functions that run on the IPU, of models that are no pipelines: a loop over steps, each with
 an element of the infeed and a result for the outfeed."""
 
-import inspect
-
 import tensorflow as tf
 
 from tremula.tf.inner import functions
 from tremula.tf.inner import keras as inner
 from tremula.tf.ipu.eager import backprop
-from tremula.tf.ipu.ops import all_to_all_op, cross_replica_ops
+from tremula.tf.ipu.ops import _captured_gradients, all_to_all_op, cross_replica_ops
 from tremula.tf.ipu.optimizers import gradient_accumulation_optimizer
 from tremula.tf.keras.extensions import extensions_util, messages, options
 
@@ -106,12 +104,6 @@ def compute_gradients(optimizer, loss, variables, tape):
     return list(zip(tape.gradient(loss, variables), variables))  # one of TensorFlow 1
 
 
-def takes_captured(optimizer):
-    """Whether apply_gradients() of an optimizer takes gradients that layers have captured."""
-    return getattr(optimizer, "supports_captured_grads", False) or "captured_grads" in (
-        inspect.getfullargspec(inspect.unwrap(optimizer.apply_gradients)).kwonlyargs)
-
-
 def check_optimizer(optimizer):
     """Raises ValueError for an optimizer whose minimize() is the program's own: sums of gradients
     are applied without it."""
@@ -134,7 +126,7 @@ class _KerasOptimizerWrapper(tf.compat.v1.train.Optimizer):
     @property
     def supports_captured_grads(self):
         """Whether the optimizer takes what layers have captured."""
-        return takes_captured(self._optimizer)
+        return _captured_gradients.are_taken_by(self._optimizer)
 
     def compute_gradients(self, loss, var_list=None, **_):
         """Pairs of gradients and variables. Raises ValueError without variables."""
@@ -153,7 +145,7 @@ class _KerasOptimizerWrapper(tf.compat.v1.train.Optimizer):
         optimizer takes none."""
         del global_step, name
         if captured_grads:
-            if not takes_captured(self._optimizer):
+            if not _captured_gradients.are_taken_by(self._optimizer):
                 raise ValueError(messages.NO_CAPTURED)
             applied = self._optimizer.apply_gradients(grads_and_vars, captured_grads=captured_grads)
         else:
@@ -166,7 +158,7 @@ def _applier(model, count):
     optimizer = accumulating(model, model.optimizer, count) if count > 1 else model.optimizer
 
     def apply(gradients, captured):
-        if captured and takes_captured(optimizer):
+        if captured and _captured_gradients.are_taken_by(optimizer):
             optimizer.apply_gradients(gradients, captured_grads=captured)
         else:
             optimizer.apply_gradients(gradients)

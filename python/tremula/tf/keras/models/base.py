@@ -5,7 +5,8 @@ import tensorflow as tf
 from tremula.tf.inner import keras as inner
 from tremula.tf.inner import strategies
 from tremula.tf.keras.models import arguments, data, messages, programs, running, steps
-from tremula.tf.runtime import checks, feed_arguments, settings
+from tremula.tf.runtime.base import checks, feed_arguments
+from tremula.tf.runtime.device import settings
 
 untracked = tf.__internal__.tracking.no_automatic_dependency_tracking
 

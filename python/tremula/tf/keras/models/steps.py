@@ -8,7 +8,7 @@ import collections
 
 from tremula.tf.inner import logs
 from tremula.tf.keras.models import messages
-from tremula.tf.runtime import checks
+from tremula.tf.runtime.base import checks
 
 TRAIN, TEST, PREDICT = "fit", "evaluate", "predict"
 

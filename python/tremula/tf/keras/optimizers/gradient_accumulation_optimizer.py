@@ -6,7 +6,7 @@ from tremula.tf.ipu import scopes
 from tremula.tf.ipu.optimizers import gradient_accumulation_optimizer as plain
 from tremula.tf.inner import keras as inner
 from tremula.tf.keras.optimizers import optimizer_v2_wrapper
-from tremula.tf.runtime import accumulation
+from tremula.tf.runtime.tracing import accumulation
 
 _Method = accumulation.GradientAccumulationReductionMethod
 

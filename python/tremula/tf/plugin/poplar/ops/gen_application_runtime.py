@@ -5,7 +5,7 @@ import tensorflow.compat.v1 as tf
 
 from tremula.tf.ipu.ops import embedded_runtime
 from tremula.tf.plugin.poplar.ops import _refused
-from tremula.tf.runtime import applications
+from tremula.tf.runtime.launching import applications
 
 
 def __getattr__(name):

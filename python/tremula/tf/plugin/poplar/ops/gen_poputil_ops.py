@@ -10,7 +10,7 @@ from tremula.tf.ipu.ops import (control_flow_ops, cross_replica_ops, internal_op
                                 replication_ops)
 from tremula.tf.ipu.optimizers import gradient_accumulation_optimizer
 from tremula.tf.plugin.poplar.ops import _refused
-from tremula.tf.runtime import accumulation, program_state
+from tremula.tf.runtime.tracing import accumulation, program_state
 
 
 def __getattr__(name):

@@ -1,0 +1,42 @@
+"""Everything that Tremula changes in TensorFlow: the only folder whose files set attributes of its
+modules and classes.
+
+Each function makes one change, once for the process, and says why. The caller gives the new
+behaviour; the function knows the place in TensorFlow. Every change holds for TensorFlow 2.15.1 and
+2.21.0, if its function does not say otherwise.
+"""
+
+from tremula.tf.inner.patches.gradients import wrap_gradients, wrap_tape_gradients
+from tremula.tf.inner.patches.graphs import (accept_old_collective_keys, after_new_graph,
+                                             compile_xla_on_ipus, inherit_graph_attributes,
+                                             leave_dependencies_unmarked, leave_unconverted,
+                                             prefer_cpu, put_errors_first)
+from tremula.tf.inner.patches.keras import (after_keras_layers, show_in_keras,
+                                            wrap_keras_class_methods, wrap_keras_methods,
+                                            wrap_keras_saving)
+from tremula.tf.inner.patches.names import (accept_half_batch_norm, keep_half_batch_norm_parameters,
+                                            restore_initialized_value, restore_moved_names)
+from tremula.tf.inner.patches.running import (before_eager_operations, forget_session,
+                                              wrap_function_calls, wrap_session)
+from tremula.tf.inner.patches.tensorflow1 import (accept_float_dimensions, answer_version,
+                                                  count_resources_as_variables, restore_app_flags,
+                                                  restore_data_statistics, restore_keras_modules,
+                                                  restore_layer_classes, restore_scalar_shape,
+                                                  silence_deprecations)
+from tremula.tf.inner.patches.tensorflow2 import (answer_shapes_at_once, wrap_dataset_iterators,
+                                                  wrap_function_traces, wrap_traced_functions)
+from tremula.tf.inner.patches.tests import add_test_methods
+
+__all__ = [
+    "accept_float_dimensions", "accept_half_batch_norm", "accept_old_collective_keys",
+    "add_test_methods", "after_keras_layers", "after_new_graph", "answer_shapes_at_once",
+    "answer_version", "before_eager_operations", "compile_xla_on_ipus",
+    "count_resources_as_variables", "forget_session", "inherit_graph_attributes",
+    "keep_half_batch_norm_parameters", "leave_dependencies_unmarked", "leave_unconverted",
+    "prefer_cpu", "put_errors_first", "restore_app_flags", "restore_data_statistics",
+    "restore_initialized_value", "restore_keras_modules", "restore_layer_classes",
+    "restore_moved_names", "restore_scalar_shape", "show_in_keras", "silence_deprecations",
+    "wrap_dataset_iterators", "wrap_function_calls", "wrap_function_traces", "wrap_gradients",
+    "wrap_keras_class_methods", "wrap_keras_methods", "wrap_keras_saving", "wrap_session",
+    "wrap_tape_gradients", "wrap_traced_functions",
+]

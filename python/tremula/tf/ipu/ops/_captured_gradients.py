@@ -1,0 +1,17 @@
+"""Gradients that layers have captured (grad_util_ops.py), and the optimizers that take them."""
+
+import inspect
+
+
+def of(made):
+    """{tag: gradients} that layers have captured for an OptimizerFunctionOutput."""
+    where = made.tape if made.gradient_capture_context is None else made.gradient_capture_context
+    return getattr(where, "captured_gradients", None) or {}
+
+
+def are_taken_by(optimizer):
+    """Whether apply_gradients() of an optimizer takes them, as `captured_grads`."""
+    supports = getattr(optimizer, "supports_captured_grads", None)
+    if supports is not None:
+        return supports
+    return "captured_grads" in inspect.signature(optimizer.apply_gradients).parameters

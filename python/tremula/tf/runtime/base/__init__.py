@@ -1,0 +1,1 @@
+"""What the folders of the runtime share: checks of arguments, files, small helpers."""

@@ -1,0 +1,1 @@
+"""Ops on an IPU without compile, put together into programs."""

@@ -1,0 +1,1 @@
+"""The plugin (C) and its devices: loading, calling, configuring, names."""

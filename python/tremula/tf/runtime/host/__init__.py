@@ -1,0 +1,1 @@
+"""What programs leave to the host: sessions by number, functions that programs call."""

@@ -1,0 +1,1 @@
+"""The nodes that run a program, and programs in files."""

@@ -1,0 +1,191 @@
+"""From a graph to HLO, with TensorFlow's own bridge."""
+
+import dataclasses
+import json
+import re
+import struct
+
+from tremula.tf.inner import bridge, eager, graphs, handles
+from tremula.tf.runtime.lowering import known_values, messages, module_state
+from tremula.tf.runtime.nodes import node_table
+
+_MAGIC = b"TRMGRAPH"
+_SIDE_TABLE = "tremula.side_table"
+
+
+@dataclasses.dataclass
+class Argument:
+    """An input of a graph: the tensor's name in it, its type's number and its shape (a list of
+    ints with None for what is not known, or None)."""
+    tensor: str
+    dtype: int
+    shape: list
+
+
+@dataclasses.dataclass
+class Source:
+    """What can be lowered: a graph whose inputs have been cut off.
+
+    arguments  what comes from the CPU, in order
+    variables  what is read and written as a variable: the tensors are handles, type and shape
+               are the variables'
+    outputs    names of the results; empty for "all outputs of the node `outputs_of`"
+    table      node table entries
+    state      as `variables`: what is zeros when a run begins and dropped when it ends
+    names      of the arguments, then the variables: what TensorFlow calls them (None: nothing), for
+               reports; or empty
+    """
+    graph_def: object
+    arguments: list
+    variables: list
+    outputs: list
+    outputs_of: str = ""
+    table: dict = dataclasses.field(default_factory=dict)
+    state: list = dataclasses.field(default_factory=list)
+    names: list = dataclasses.field(default_factory=list)
+
+    def serialize(self):
+        """Bytes that a node of a graph can carry."""
+        header = json.dumps({
+            "arguments": [dataclasses.astuple(one) for one in self.arguments],
+            "variables": [dataclasses.astuple(one) for one in self.variables],
+            "state": [dataclasses.astuple(one) for one in self.state],
+            "outputs": self.outputs, "outputs_of": self.outputs_of, "table": self.table,
+            "names": self.names}).encode()
+        return (_MAGIC + struct.pack("<Q", len(header)) + header
+                + self.graph_def.SerializeToString(deterministic=True))
+
+    @classmethod
+    def parse(cls, data):
+        """What serialize() wrote. Raises ValueError for anything else."""
+        import tensorflow.compat.v1 as tf
+        start = len(_MAGIC) + 8
+        if not data.startswith(_MAGIC) or len(data) < start:
+            raise ValueError("This is not a graph that Tremula has written.")
+        size, = struct.unpack("<Q", data[len(_MAGIC):start])
+        header = json.loads(data[start:start + size])
+        return cls(tf.GraphDef.FromString(data[start + size:]),
+                   [Argument(*one) for one in header["arguments"]],
+                   [Argument(*one) for one in header["variables"]],
+                   header["outputs"], header["outputs_of"], header["table"],
+                   [Argument(*one) for one in header["state"]], header.get("names", []))
+
+    def is_static(self):
+        """Whether every shape is known."""
+        return all(_is_static(one.shape) for one in self.arguments)
+
+
+def _is_static(shape):
+    return shape is not None and None not in shape
+
+
+@dataclasses.dataclass
+class Lowered:
+    """module: HloModuleProto bytes. updates: for each result after the outputs, the number of the
+    variable that it is the new value of. shapes: the outputs' shapes."""
+    module: bytes
+    updates: list
+    shapes: list
+
+
+def lower(source, shapes=None, constants=None):
+    """Lowers a graph.
+
+    shapes     the arguments' shapes, where the source does not know them
+    constants  {number of an argument: array}: these become part of the program
+
+    Raises LoweringError for what is not static, for shapes that do not fit and for what
+    TensorFlow's bridge refuses.
+    """
+    table = node_table.NodeTable(source.table)
+    refusal = known_values.refusal(source, constants or {})
+    if refusal:
+        raise bridge.LoweringError(messages.explain(refusal, table), refusal)
+    try:
+        module, num_arguments, num_outputs = _lower(source, shapes, constants)
+    except (bridge.LoweringError, ValueError) as error:
+        raise bridge.LoweringError(messages.explain(str(error), table), str(error)) from None
+    dynamic = messages.dynamic_shape(module, table)
+    if dynamic:
+        raise bridge.LoweringError(dynamic)
+    table.annotate(module)
+    _name(module)
+    _name_inputs(module, source, constants or {})
+    module_state.drop(module, num_arguments + len(source.variables), num_outputs)
+    return _finish(module, num_arguments, num_outputs)
+
+
+def _lower(source, shapes, constants):
+    """The HloModuleProto, and how many arguments and outputs it has."""
+    import tensorflow as tf
+    constants = constants or {}
+    shapes = shapes or [one.shape for one in source.arguments]
+    taken = [i for i in range(len(source.arguments)) if i not in constants]
+    with eager.eagerly_on_cpu(), eager.functions_of(source.graph_def):
+        variables = [*source.variables, *source.state]
+        handles = [_variable(one) for one in variables]
+
+        def program(*values):
+            feeds = {source.arguments[i].tensor: value for i, value in zip(taken, values)}
+            for i, value in constants.items():
+                feeds[source.arguments[i].tensor] = tf.constant(
+                    value, tf.dtypes.as_dtype(source.arguments[i].dtype))
+            for variable, handle in zip(variables, eager.capture(handles)):
+                feeds[variable.tensor] = handle
+            return graphs.import_graph(source.graph_def, feeds, source.outputs, source.outputs_of)
+
+        function = tf.function(program, jit_compile=True, autograph=False)
+        concrete = function.get_concrete_function(*[
+            tf.TensorSpec(shapes[i], tf.dtypes.as_dtype(source.arguments[i].dtype))
+            for i in taken])
+        return bridge.hlo_module(bridge.hlo(concrete)), len(taken), len(concrete.outputs)
+
+
+def _variable(argument):
+    """The handle of a variable to lower with. Its zeros are never touched, so they take no
+    memory."""
+    import numpy as np
+    import tensorflow as tf
+    dtype = tf.dtypes.as_dtype(argument.dtype)
+    handle = tf.raw_ops.VarHandleOp(dtype=dtype, shape=argument.shape,
+                                    shared_name=graphs.unique_name("variable"))
+    zeros = tf.constant(np.zeros(argument.shape, dtype.as_numpy_dtype))
+    tf.raw_ops.AssignVariableOp(resource=handle, value=zeros)
+    handles.set_variable_type(handle, dtype, argument.shape)  # which the update ops' shapes need
+    return handle
+
+
+def _name(module):
+    """Takes the numbers of the module and of the function that was traced out: the same graph is to
+    give the same module in every process."""
+    module.ClearField("id")
+    numbered = re.compile(r"a_inference_program_\d+__(\.\d+)?$")
+    module.name = numbered.sub("program", module.name)
+    module.entry_computation_name = numbered.sub("program", module.entry_computation_name)
+    for computation in module.computations:
+        computation.name = numbered.sub("program", computation.name)
+
+
+def _name_inputs(module, source, constants):
+    """Notes in the module's side table (src/program/entry.c) how many of the first inputs come
+    from the CPU for each run, and what TensorFlow calls all of them."""
+    table = {"arguments": len(source.arguments) - len(constants)}
+    names = [name for i, name in enumerate(source.names) if i not in constants]
+    if any(names):
+        table["inputs"] = names
+    module.frontend_attributes.map[_SIDE_TABLE] = json.dumps(table)
+
+
+def _finish(module, num_arguments, num_outputs):
+    """Reads results and aliases off the module. Its parameters are the arguments, then the
+    variables."""
+    shape = module.host_program_shape.result
+    is_tuple = shape.element_type == 13  # TUPLE
+    results = list(shape.tuple_shapes) if is_tuple else [shape]
+    by_output = {}
+    for entry in module.input_output_alias.entries:
+        output = entry.output_shape_index[0] if entry.output_shape_index else 0
+        by_output[output] = entry.parameter_number - num_arguments
+    updates = [by_output[i] for i in range(num_outputs, len(results))]
+    return Lowered(module.SerializeToString(deterministic=True), updates,
+                   [list(one.dimensions) for one in results[:num_outputs]])

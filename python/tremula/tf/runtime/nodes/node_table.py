@@ -1,0 +1,112 @@
+"""Unique names for nodes, and what is known about each.
+
+Marks such as the IPU that an op is on do not survive TensorFlow's lowering, but names do. So every
+node gets a unique name without a meaning, such as "n17". A table says what is known about n17.
+After lowering, the table's entries are written on the instructions that the node has become.
+"""
+
+import itertools
+import os
+
+from tremula.tf.inner import marks, protos
+from tremula.tf.runtime.nodes import node_marks
+
+# Frames below these folders are not the user's.
+_FOREIGN = None
+
+
+def _is_foreign(filename):
+    global _FOREIGN
+    if _FOREIGN is None:
+        import tensorflow
+        import tremula
+        packages = [os.path.dirname(os.path.abspath(package.__file__))
+                    for package in (tensorflow, tremula)]
+        beside = os.path.dirname(packages[0])
+        packages += [os.path.join(beside, name) for name in
+                     ("keras", "tf_keras", "tensorflow_estimator")]
+        _FOREIGN = tuple(path + os.sep for path in packages)
+    return filename.startswith(_FOREIGN) or filename.startswith("<")
+
+
+def user_frame(operation):
+    """(file, line) of the program's line that made an operation, or (None, 0)."""
+    for frame in reversed(list(operation.traceback or [])):
+        if not _is_foreign(frame.filename):
+            return frame.filename, frame.lineno
+    return None, 0
+
+
+def describe(operation):
+    """What the table says about an operation: {"name", "file", "line"} and, where they are set,
+    "shard" (a list of IPU numbers) and "attributes" (a dict of text)."""
+    file, line = user_frame(operation)
+    entry = {"name": operation.name, "file": file, "line": line}
+    sharding, attributes = _marks(operation)
+    if sharding:
+        entry["shard"] = node_marks.decode_sharding(sharding)
+    scope = attributes.get(node_marks.OUTLINED_CALL)
+    if scope:
+        entry["name"] = _without_last(operation.name, scope + "/")
+    if attributes:
+        entry["attributes"] = attributes
+    return entry
+
+
+def _without_last(name, scope):
+    """A name without the last part of a scope: "function_1/" of "outer/function_1/"."""
+    outer, _, _ = scope.rstrip("/").rpartition("/")
+    return name.replace(scope, outer and outer + "/", 1)
+
+
+def _marks(operation):
+    """The sharding (bytes or None) and the attributes (a dict) of an operation. A gradient takes
+    those that it lacks from the operation that it is the gradient of."""
+    sharding, attributes = None, {}
+    seen = set()
+    while operation is not None and operation not in seen:
+        seen.add(operation)
+        sharding = sharding or marks.operation_attribute(operation, node_marks.SHARDING)
+        own = marks.operation_attribute(operation, node_marks.FRONTEND_ATTRIBUTES)
+        attributes = {**node_marks.decode_attributes(own or b""), **attributes}
+        operation = getattr(operation, "_original_op", None)
+    return sharding, attributes
+
+
+class NodeTable:
+    """{unique name: what is known about the node}, and how new unique names are made."""
+
+    def __init__(self, entries=None):
+        self.entries = dict(entries or {})
+        self._numbers = itertools.count(len(self.entries) + 1)
+
+    def add(self, entry):
+        """A new unique name for the node that `entry` describes."""
+        name = f"n{next(self._numbers)}"
+        self.entries[name] = entry
+        return name
+
+    def find(self, op_name):
+        """The entry for an instruction's op_name, which is a path of names, or None."""
+        for part in reversed(op_name.split("/")):
+            if part in self.entries:
+                return self.entries[part]
+        return None
+
+    def annotate(self, module):
+        """Writes on the instructions of an HloModuleProto what is known about their nodes."""
+        maximal = protos.OpSharding.MAXIMAL
+        for computation in module.computations:
+            for instruction in computation.instructions:
+                entry = self.find(instruction.metadata.op_name)
+                if entry is None:
+                    continue
+                instruction.metadata.op_name = entry["name"]
+                instruction.metadata.source_file = entry["file"] or ""
+                instruction.metadata.source_line = entry["line"]
+                if "shard" in entry:
+                    instruction.sharding.type = maximal
+                    del instruction.sharding.tile_assignment_devices[:]
+                    instruction.sharding.tile_assignment_devices.extend(entry["shard"])
+                for key, value in entry.get("attributes", {}).items():
+                    instruction.frontend_attributes.map[key] = value

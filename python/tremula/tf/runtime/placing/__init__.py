@@ -1,0 +1,1 @@
+"""Where sessions place nodes."""

@@ -1,0 +1,1 @@
+"""What ends runs, forked processes, and the options of sessions."""
