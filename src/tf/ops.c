@@ -67,7 +67,7 @@ static trm_status refuse_call_outside(void *kernel, TF_OpKernelContext *context,
        (const char *)kernel);
 }
 
-/* The graph optimiser replaces ops on variables (clusters_variables.py), unless it is off or there
+/* The graph optimiser replaces ops on variables (group_variables.py), unless it is off or there
  * is no graph. */
 static trm_status refuse_on_variables(void *kernel, TF_OpKernelContext *context, trm_error *error) {
   (void)context;
@@ -190,7 +190,7 @@ static const op_spec OPS[] = {
      .compute = trm_tf_reset_compute,
      .delete = trm_tf_reset_delete},
     {.name = "IpuEffect", /* like XlaCustomCallV2, but TensorFlow must not remove it; it becomes
-                             part of a unit (clusters_launch.py, staging.py) */
+                             part of a unit (group_launch.py, staging.py) */
      .attributes = {"call_target_name: string", "backend_config: string", "T: list(type) >= 0",
                     "result_dtypes: list(type) >= 0 = []", "result_shapes: list(shape) = []"},
      .inputs = {"operands: T"},

@@ -1,8 +1,9 @@
 /* Owns: the ops, kernels and the graph optimiser that the plugin registers with TensorFlow.
  *
  * TensorFlow calls the optimiser after placement, for each graph with nodes on the device. It joins
- * ops without `compile` into parts that are compiled. Python does this work (runtime/clusters.py),
- * because it also lowers graphs of unknown shapes. Without Python graphs stay as they are. */
+ * ops without `compile` into parts that are compiled. Python does this work
+ * (runtime/clusters/clusters.py), because it also lowers graphs of unknown shapes. Without Python
+ * graphs stay as they are. */
 #ifndef TREMULA_TF_OPS_H_
 #define TREMULA_TF_OPS_H_
 

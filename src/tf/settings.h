@@ -58,7 +58,7 @@ uint64_t trm_tf_settings_seed(uint64_t *out_generation);
 /* ---- For Python ---- */
 
 /* A request to attach a TF device: to the ids, or else to `num_ipus` free IPUs. Field for field as
- * in python/tremula/tf/runtime/plugin.py. */
+ * in python/tremula/tf/runtime/device/plugin.py. */
 typedef struct trm_tf_attach_request {
   uint32_t num_ipus;
   uint32_t num_ids;
