@@ -189,7 +189,7 @@ static trm_status write_variables(const trm_report_source *s, row_writer *rows, 
     ROW("ititiiiiiiiiiiiiii", i, o->name, index_or_none(o->source), trm_dtype_name(o->dtype),
         o->count, (int64_t)o->category, (int64_t)o->always_live, (int64_t)o->mapping.ipu,
         (int64_t)o->mapping.parts, o->worst_bytes,
-        s->lowered.distributions.items[distribution].total_bytes, (int64_t)o->is_input,
+        s->lowered.distributions.items.items[distribution].total, (int64_t)o->is_input,
         (int64_t)o->is_output, (int64_t)o->is_weight, (int64_t)o->interleaved,
         (int64_t)o->live.begin, (int64_t)o->live.end, (int64_t)distribution);
   }
@@ -232,7 +232,7 @@ static trm_status write_liveness(const trm_report_source *s, row_writer *rows, t
     for (uint32_t v = 0; v < p->num_variables; ++v) {
       const trm_program_variable *o = &p->variables[v];
       if (o->always_live || o->mapping.ipu != (uint32_t)ipu) continue;
-      const int64_t bytes = s->lowered.distributions.items[s->lowered.of_variable[v]].total_bytes;
+      const int64_t bytes = s->lowered.distributions.items.items[s->lowered.of_variable[v]].total;
       changes[o->live.begin] += bytes;
       changes[o->live.end] -= bytes;
     }
