@@ -127,6 +127,12 @@ def test_visitors_and_execution(report):
     assert len(report.execution.runs) == 2
     worst = max(run.steps, key=lambda step: step.ipus[0].cycles)
     assert max(worst.cyclesByTile) <= worst.ipus[0].cycles
+    for program in report.compilation.all_programs:
+        tiles = program.estimatedCyclesByTile
+        if program.computeset:
+            assert max(tiles) == program.computeset.estimatedCycles
+            assert tiles == program.computeset.estimatedCyclesByTile
+        assert sum(program.codeBytesByTile) == program.codeBytes
 
 
 def test_operations(report):
