@@ -51,6 +51,12 @@ def _numbers(values):
     return (ctypes.c_double * len(values))(*values), len(values)
 
 
+def _text(what, value):
+    if not isinstance(value, str):
+        raise TypeError(f"{what} must be a str, but it is {value!r}.")
+    return value
+
+
 # ---- Channels ----
 
 class TraceChannel:
@@ -100,6 +106,13 @@ def getCurrentTraceFilename():
 def closeTrace():
     """Writes what is not written yet and ends the trace; the end of the process does that too."""
     _call("close")
+
+
+def _channel(channel):
+    if not isinstance(channel, TraceChannel):
+        raise TypeError("A channel of libpvti must be what createTraceChannel() returns, but it "
+                        f"is {channel!r}.")
+    return channel
 
 
 # ---- Marks ----
@@ -200,19 +213,6 @@ class HeatmapDouble:
 def addMetadata(key, value):
     """Notes a fact about the process."""
     _call("metadata", _text("A key", key).encode(), str(value).encode())
-
-
-def _channel(channel):
-    if not isinstance(channel, TraceChannel):
-        raise TypeError("A channel of libpvti must be what createTraceChannel() returns, but it "
-                        f"is {channel!r}.")
-    return channel
-
-
-def _text(what, value):
-    if not isinstance(value, str):
-        raise TypeError(f"{what} must be a str, but it is {value!r}.")
-    return value
 
 
 traceDrivers, tracePoplar, traceFramework = _channels

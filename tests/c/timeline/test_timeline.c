@@ -89,6 +89,7 @@ static void test_marks(void **state) {
   pthread_join(thread, NULL);
   const int32_t mine = trm_timeline_channel("Mine");
   trm_timeline_enable(mine, false);
+  assert_false(trm_timeline_records(mine));
   trm_timeline_begin(mine, "not recorded");
   trm_timeline_end(mine, "not recorded");
   trm_timeline_enable(mine, true);

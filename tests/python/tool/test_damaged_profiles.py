@@ -239,8 +239,8 @@ def test_pages_in_a_circle(tool, copy):
     folder = copy()
     edit(folder, "INSERT INTO trace SELECT t.id + 100000 + 1000 * n.id, t.type, t.program, "
          "t.compute_set, t.ipu, t.stage, t.iterations, t.cycles_base, t.cycles, "
-         "t.cycles_overlapped, t.sync_cycles, t.active_tiles, t.data_in, t.data_out, t.cycles_mean, "
-         "t.micro_batch, t.phase "
+         "t.cycles_overlapped, t.sync_cycles, t.active_tiles, t.data_in, t.data_out, "
+         "t.cycles_mean, t.micro_batch, t.phase "
          "FROM trace AS t, programs AS n WHERE t.id < 1000", "UPDATE programs SET name = name")
     connection = sqlite3.connect(folder / "profile.pop")
     root, = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'trace'").fetchone()
