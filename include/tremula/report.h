@@ -69,6 +69,12 @@ TRM_API void trm_report_free(trm_report *report);
 TRM_API trm_status trm_report_print(const char *directory, const char *other, bool json,
                                     char **out_text, trm_error *error);
 
+/* The host's timelines (.pvti files) and the runs of profiles (directories) in one document of
+ * Chrome's Trace Event Format, in microseconds. NOT_FOUND, INVALID_ARGUMENT for a file that is
+ * neither. Free *out_text with trm_free. */
+TRM_API trm_status trm_report_export(const char *const *files, size_t num_files, char **out_text,
+                                     trm_error *error);
+
 /* ---- Without a profile ---------------------------------------------------------------------- */
 
 typedef enum trm_report_part {

@@ -1,38 +1,60 @@
-"""Marks and numbers of a program for the System Analyser, as programs of SDK 2.0 and later give
-them: `import libpvti as pvti`.
+"""Marks and numbers of a program on the host's timeline: `import libpvti as pvti`.
 
-Tremula writes no traces. So the calls are checked and do what they say of the program, such as
-running the functions that they wrap; what they mark is recorded nowhere. Where PVTI_OPTIONS asks
-for a trace, a warning says so, once in a process.
+    PVTI_OPTIONS='{"enable":"true","directory":"reports"}' python program.py
+
+writes reports/<date>_<process>.pvti, with the library's own marks and those of the program;
+`pva.openTrace` reads the file, `tremula trace` exports it for Perfetto, and the browser analyser
+shows it. Without PVTI_OPTIONS the calls are checked and record nothing. C programs have the same
+functions (tremula/timeline.h, docs/profile_format.md).
 """
 
+import ctypes
 import functools
-import json
-import logging
 import os
 
-_WARNING = (
-    "PVTI_OPTIONS is set, but Tremula writes no traces for the System Analyser: what this process "
-    "marks with libpvti is not kept. POPLAR_ENGINE_OPTIONS='{\"autoReport.all\":\"true\"}' "
-    "writes a profile, with the steps of each run.")
+
+@functools.cache
+def _library():
+    """The C library, where PVTI_OPTIONS is set; else None, and nothing is recorded."""
+    if not os.environ.get("PVTI_OPTIONS"):
+        return None
+    from tremula import core  # programs without a timeline need not load the library
+    library = core.library()
+    for name, (result, arguments) in {
+            "channel": (ctypes.c_int32, [ctypes.c_char_p]),
+            "enable": (None, [ctypes.c_int32, ctypes.c_bool]),
+            "records": (ctypes.c_bool, [ctypes.c_int32]),
+            "begin": (None, [ctypes.c_int32, ctypes.c_char_p]),
+            "end": (None, [ctypes.c_int32, ctypes.c_char_p]),
+            "event": (None, [ctypes.c_int32, ctypes.c_char_p]),
+            "series": (ctypes.c_int32, [ctypes.c_char_p] * 3),
+            "add": (None, [ctypes.c_int32, ctypes.c_double]),
+            "heatmap": (ctypes.c_int32, [ctypes.c_char_p, ctypes.c_char_p,
+                                         ctypes.POINTER(ctypes.c_double), ctypes.c_size_t]),
+            "count": (None, [ctypes.c_int32, ctypes.POINTER(ctypes.c_double), ctypes.c_size_t]),
+            "metadata": (None, [ctypes.c_char_p] * 2),
+            "file": (ctypes.c_char_p, []),
+            "close": (None, [])}.items():
+        function = getattr(library, f"trm_timeline_{name}")
+        function.restype, function.argtypes = result, arguments
+    return library
 
 
-def _read_options(text):
-    """(whether a trace is wanted, the names of its channels or () for all) of PVTI_OPTIONS. As in
-    the original, a text that cannot be read wants one of everything."""
-    if not text:
-        return False, ()
-    try:
-        options = json.loads(text)
-        wanted = str(options.get("enable", True)).lower() not in ("false", "0")
-        return wanted, tuple(options.get("channels", ()))
-    except (AttributeError, TypeError, ValueError):
-        return True, ()
+def _call(name, *arguments, otherwise=None):
+    """Calls trm_timeline_<name>; `otherwise` where nothing is recorded."""
+    library = _library()
+    return otherwise if library is None else getattr(library, f"trm_timeline_{name}")(*arguments)
 
 
-_wanted, _wanted_channels = _read_options(os.environ.get("PVTI_OPTIONS"))
-if _wanted:
-    logging.getLogger("libpvti").warning(_WARNING)
+def _numbers(values):
+    values = [float(one) for one in values]
+    return (ctypes.c_double * len(values))(*values), len(values)
+
+
+def _text(what, value):
+    if not isinstance(value, str):
+        raise TypeError(f"{what} must be a str, but it is {value!r}.")
+    return value
 
 
 # ---- Channels ----
@@ -40,12 +62,13 @@ if _wanted:
 class TraceChannel:
     """What marks are sorted by: createTraceChannel() makes one."""
 
-    def __init__(self, name):
+    def __init__(self, name, number=None):
         self.name = _text("The name of a channel", name)
-        self._enabled = _wanted and (not _wanted_channels or name in _wanted_channels)
+        self._number = _call("channel", name.encode()) if number is None else number
 
 
-_channels = []
+_channels = [TraceChannel(name, number)
+             for number, name in enumerate(("Drivers", "Poplar", "Framework"))]
 
 
 def createTraceChannel(name):
@@ -57,31 +80,39 @@ def createTraceChannel(name):
 
 def enableTraceChannel(channel):
     """Switches a channel on; nothing where PVTI_OPTIONS asks for no trace."""
-    _channel(channel)._enabled = _wanted
+    _call("enable", _channel(channel)._number, True)
 
 
 def disableTraceChannel(channel):
     """Switches a channel off."""
-    _channel(channel)._enabled = False
+    _call("enable", _channel(channel)._number, False)
 
 
 def checkTraceChannel(channel):
     """Whether a channel is on."""
-    return _channel(channel)._enabled
+    return _call("records", _channel(channel)._number, otherwise=False)
 
 
 def listTraceChannel():
     """[name, whether it is on] of each channel."""
-    return [[one.name, one._enabled] for one in _channels]
+    return [[one.name, checkTraceChannel(one)] for one in _channels]
 
 
 def getCurrentTraceFilename():
-    """The name of the trace that is being written: none is, so it is empty."""
-    return ""
+    """The path of the file that is being written; empty where none is."""
+    return _call("file", otherwise=b"").decode()
 
 
 def closeTrace():
-    """Ends the trace: there is none."""
+    """Writes what is not written yet and ends the trace; the end of the process does that too."""
+    _call("close")
+
+
+def _channel(channel):
+    if not isinstance(channel, TraceChannel):
+        raise TypeError("A channel of libpvti must be what createTraceChannel() returns, but it "
+                        f"is {channel!r}.")
+    return channel
 
 
 # ---- Marks ----
@@ -102,17 +133,17 @@ class Tracepoint:
     @staticmethod
     def begin(channel, label):
         """Marks where something begins."""
-        _channel(channel), _text("A label", label)
+        _call("begin", _channel(channel)._number, _text("A label", label).encode())
 
     @staticmethod
     def end(channel, label):
         """Marks where what began under that label ends."""
-        _channel(channel), _text("A label", label)
+        _call("end", _channel(channel)._number, _text("A label", label).encode())
 
     @staticmethod
     def event(channel, label):
         """Marks a moment."""
-        _channel(channel), _text("A label", label)
+        _call("event", _channel(channel)._number, _text("A label", label).encode())
 
 
 def instrument_fn(channel):
@@ -148,18 +179,19 @@ class Graph:
 
     def addSeries(self, name):
         """A new line in it."""
-        return Series(name)
+        return Series(self, name)
 
 
 class Series:
     """A line in a Graph."""
 
-    def __init__(self, name):
+    def __init__(self, graph, name):
         self.name = _text("The name of a series", name)
+        self._number = _call("series", graph.name.encode(), name.encode(), graph.unit.encode())
 
     def add(self, value):
         """Adds a number, at this time."""
-        float(value)
+        _call("add", self._number, float(value))
 
 
 class HeatmapDouble:
@@ -171,26 +203,16 @@ class HeatmapDouble:
         if len(self.edges) < 2 or sorted(set(self.edges)) != self.edges:
             raise ValueError("The edges of a heatmap must be two or more numbers that rise, but "
                              f"they are {edges!r}.")
+        self._number = _call("heatmap", name.encode(), unit.encode(), *_numbers(self.edges))
 
     def add(self, values):
         """Counts a list of numbers, at this time."""
-        for one in values:
-            float(one)
+        _call("count", self._number, *_numbers(values))
 
 
-def _channel(channel):
-    if not isinstance(channel, TraceChannel):
-        raise TypeError("A channel of libpvti must be what createTraceChannel() returns, but it "
-                        f"is {channel!r}.")
-    return channel
+def addMetadata(key, value):
+    """Notes a fact about the process."""
+    _call("metadata", _text("A key", key).encode(), str(value).encode())
 
 
-def _text(what, value):
-    if not isinstance(value, str):
-        raise TypeError(f"{what} must be a str, but it is {value!r}.")
-    return value
-
-
-traceDrivers = createTraceChannel("Drivers")
-tracePoplar = createTraceChannel("Poplar")
-traceFramework = createTraceChannel("Framework")
+traceDrivers, tracePoplar, traceFramework = _channels

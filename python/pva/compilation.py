@@ -258,6 +258,25 @@ class CompilationReport:
                                     "SELECT id, name FROM var_categories ORDER BY id")}
 
     @functools.cached_property
+    def has_runs_of_tiles(self):
+        """Whether the profile has cycles and code by tile; older ones have not."""
+        return self._database.has("tile_cycles") and self._database.has("tile_bytes")
+
+    def by_tile(self, table, distribution, ipu):
+        """The numbers of a distribution on the tiles of an IPU. `table`: tile_cycles or
+        tile_bytes."""
+        tiles = self.target.tilesPerIpu
+        value = {"tile_cycles": "cycles", "tile_bytes": "bytes"}[table]
+        numbers = [0] * tiles
+        for row in self._database.rows(
+                table, f"SELECT first_tile, num_tiles, {value} AS value FROM {table} "
+                "WHERE distribution = ?", distribution):
+            first = row["first_tile"] - max(ipu, 0) * tiles
+            if 0 <= first and first + row["num_tiles"] <= tiles:
+                numbers[first:first + row["num_tiles"]] = [row["value"]] * row["num_tiles"]
+        return numbers
+
+    @functools.cached_property
     def categories_of(self):
         found = {}
         for row in self._database.rows(

@@ -49,7 +49,12 @@ class Database:
             if kinds.get(table) != ("view" if table in sound.VIEWS else "table"):
                 raise sound.DamagedError(f"{self.path} is damaged: its table {table} is missing or "
                                          "another")
+        self._kinds = kinds
         self.check("meta")
+
+    def has(self, table):
+        """Whether the profile has one of the tables that older profiles lack."""
+        return self._kinds.get(table) == "table"
 
     def _spend(self):
         self._work += 1

@@ -69,6 +69,9 @@ class ComputeSet:
 
     @property
     def estimatedCyclesByTile(self):
+        if self._compilation.has_runs_of_tiles:
+            return self._compilation.by_tile("tile_cycles", self._row["tile_cycles"],
+                                             self._row["ipu"])
         return spread(self._row["cycles"], self._row["cycles_mean"], self._row["active_tiles"],
                       self._compilation.target.tilesPerIpu)
 
@@ -156,13 +159,18 @@ class Program:
     @property
     def estimatedCyclesByTile(self):
         row = self._row
+        if self._compilation.has_runs_of_tiles and row["tile_cycles"]:
+            return self._compilation.by_tile("tile_cycles", row["tile_cycles"], row["ipu"])
         return spread(row["cycles"] - row["sync_cycles"], row["cycles_mean"],
                       row["active_tiles"], self._compilation.target.tilesPerIpu)
 
     @property
     def codeBytesByTile(self):
-        """Its code, taken to be the same on every tile of its IPU."""
+        """Its code; of a profile that does not say where, taken to be the same on every tile of
+        its IPU."""
         tiles = self._compilation.target.tilesPerIpu
+        if self._compilation.has_runs_of_tiles:
+            return self._compilation.by_tile("tile_bytes", self._row["code_by_tile"], self.ipu)
         return [self.codeBytes // tiles] * tiles
 
     controlCodeByTile = codeBytesByTile
@@ -187,7 +195,7 @@ class HostWork(Program):
             "id": index, "name": name, "type": kind, "end": 0, "source": -1, "compute_set": -1,
             "ipu": -1, "stage": -1, "cycles": 0, "sync_cycles": 0, "cycles_mean": 0.,
             "active_tiles": 0, "repeat_count": 1, "executions": 1, "flops": 0, "bytes_in": 0,
-            "bytes_out": 0, "code_bytes": 0})
+            "bytes_out": 0, "code_bytes": 0, "tile_cycles": 0, "code_by_tile": 0})
 
     @property
     def children(self):

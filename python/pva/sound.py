@@ -43,8 +43,23 @@ COLUMNS = {
                     "active_cycles_to_max:i data_in:i data_out:i sync_cycles:i run:i",
 }
 
+# What newer profiles have besides: tables, columns of the tables above (which pva reads only where
+# they are), and views.
+NEWER = {
+    "sources": "role:n",
+    "programs": "stream:i tile_cycles:i code_by_tile:i",
+    "compute_sets": "tile_cycles:i state_by_tile:i",
+    "var_categories": "may_interleave:i",
+    "trace": "micro_batch:i phase:n",
+    "streams": "id:i name:t kind:t direction:t source:i bytes:r",
+    "tile_cycles": "distribution:i first_tile:i num_tiles:i cycles:i",
+    "tile_bytes": "distribution:i first_tile:i num_tiles:i bytes:i",
+    "advice": "id:i text:t worst_tile_bytes:i saved:i fits:i num_ipus:i cycles:i",
+    "vars_by_region": "tile:i category:i always_live:i region:t size_bytes:i",
+}
+
 _KINDS = {"i": "'integer'", "r": "'real', 'integer'", "t": "'text'", "n": "'text', 'null'"}
-VIEWS = ("steps", "steps_by_ipu")
+VIEWS = ("steps", "steps_by_ipu", "vars_by_region")
 
 # What no row may be like, and the words for it. Real numbers are small enough to be multiplied.
 _NONE_MAY = {
@@ -77,6 +92,10 @@ _NONE_MAY = {
                   "key = 'ipus_per_replica') - 1", "an IPU is not there")],
     "memory_by_tile": [("tile NOT BETWEEN 0 AND (SELECT count(*) FROM memory_by_tile) - 1",
                         "tiles are missing")],
+    "tile_cycles": [("first_tile < 0 OR num_tiles NOT BETWEEN 1 AND 65536",
+                     "tiles are out of bounds")],
+    "tile_bytes": [("first_tile < 0 OR num_tiles NOT BETWEEN 1 AND 65536",
+                    "tiles are out of bounds")],
     "runs": [("max(abs(start_seconds), abs(wait_seconds), abs(host_seconds)) > 1e200",
               "a run's time is out of bounds")],
     "steps": [("program NOT BETWEEN -2 AND (SELECT count(*) FROM programs) - 1",
@@ -111,7 +130,7 @@ def check(database, table):
     if table in _KEYS:
         _check_keys(database, table)
         return
-    columns = [one.split(":") for one in COLUMNS[table].split()]
+    columns = [one.split(":") for one in (COLUMNS.get(table) or NEWER[table]).split()]
     there = {row["name"] for row in database.execute(f"PRAGMA table_info({table})")}
     for name, _ in columns:
         if name not in there:

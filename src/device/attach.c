@@ -9,6 +9,7 @@
 
 #include "base/log.h"
 #include "device/locks.h"
+#include "tremula/timeline.h"
 
 struct trm_device {
   atomic_uint_least32_t references;
@@ -342,6 +343,7 @@ static trm_status attach(trm_inventory *inventory, const trm_device_request *req
     device->inventory = inventory;
     trm_log(TRM_LOG_INFO, "DEVICE", "%s attached to %s of the inventory %s",
             request->name == NULL ? "a device" : request->name, device->text.data, inventory->name);
+    trm_timeline_event(TRM_TIMELINE_DRIVERS, "attach");
     *out_device = device;
   }
 done:
@@ -367,6 +369,7 @@ void trm_device_retain(trm_device *device) {
 void trm_device_release(trm_device *device) {
   if (device == NULL) return;
   if (atomic_fetch_sub_explicit(&device->references, 1, memory_order_acq_rel) != 1) return;
+  trm_timeline_event(TRM_TIMELINE_DRIVERS, "detach");
   pthread_mutex_lock(&devices_mutex);
   if (device->next != NULL) device->next->previous = device->previous;
   if (device->previous != NULL) device->previous->next = device->next;

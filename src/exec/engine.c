@@ -3,6 +3,7 @@
 
 #include "base/float_mode.h"
 #include "exec/engine.h"
+#include "timeline/mark.h"
 
 /* More than any machine has; memory is the actual limit. */
 enum { MAX_REPLICAS = 4096 };
@@ -138,9 +139,8 @@ static trm_status run_member(void *context, uint32_t number, trm_error *error) {
   return trm_replica_run(context, number, error);
 }
 
-trm_status trm_engine_run_replicated(trm_engine *engine, const void *const *inputs,
-                                     const uint64_t *versions, void *const *outputs,
-                                     const uint64_t *output_versions, trm_error *error) {
+static trm_status run_all(trm_engine *engine, const void *const *inputs, const uint64_t *versions,
+                          void *const *outputs, const uint64_t *output_versions, trm_error *error) {
   const trm_schedule *schedule = engine->executable->schedule;
   if (atomic_exchange(&engine->cancelled, false)) FAIL(CANCELLED, "the run was cancelled");
   ++engine->runs;
@@ -163,6 +163,16 @@ trm_status trm_engine_run_replicated(trm_engine *engine, const void *const *inpu
   }
   /* A cancellation that came too late was meant for this run, not for the next one. */
   trm_engine_forget_cancel(engine);
+  return status;
+}
+
+trm_status trm_engine_run_replicated(trm_engine *engine, const void *const *inputs,
+                                     const uint64_t *versions, void *const *outputs,
+                                     const uint64_t *output_versions, trm_error *error) {
+  const trm_mark mark =
+      trm_mark_begin(TRM_TIMELINE_POPLAR, "Engine::run %s", engine->executable->module->name);
+  const trm_status status = run_all(engine, inputs, versions, outputs, output_versions, error);
+  trm_mark_end(&mark);
   return status;
 }
 

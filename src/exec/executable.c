@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "exec/float_check.h"
 #include "program/program.h"
+#include "timeline/mark.h"
 
 trm_executable *trm_executable_retain(trm_executable *executable) {
   atomic_fetch_add(&executable->references, 1);
@@ -181,7 +182,9 @@ trm_status trm_compile_observed(const trm_module *module, const trm_option *opti
   TRY(executable_new(&executable, error));
   trm_status status =
       trm_options_parse(&executable->arena, options, num_options, &executable->options, error);
+  const trm_mark mark = trm_mark_begin(TRM_TIMELINE_POPLAR, "compile %s", module->name);
   if (status == TRM_OK) status = compile(executable, module, observer, context, error);
+  trm_mark_end(&mark);
   if (status != TRM_OK) {
     trm_executable_free(executable);
     return status;

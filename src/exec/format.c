@@ -8,6 +8,7 @@
 
 #include "base/file.h"
 #include "exec/executable.h"
+#include "timeline/mark.h"
 
 /* All numbers are little-endian. */
 static const char magic[8] = {'T', 'R', 'M', 'E', 'X', 'E', 'C', '\n'};
@@ -180,7 +181,9 @@ trm_status trm_executable_load(const char *path, trm_executable **out_executable
   char *data;
   size_t size;
   TRY(trm_read_regular(path, "executable", (size_t)TRM_MAX_FILE_GIB << 30, &data, &size, error));
+  const trm_mark mark = trm_mark_begin(TRM_TIMELINE_POPLAR, "load executable");
   const trm_status status = trm_executable_deserialize(data, size, out_executable, error);
+  trm_mark_end(&mark);
   trm_free(data);
   return status == TRM_OK ? TRM_OK : trm_note(error, status, "while loading %s", path);
 }

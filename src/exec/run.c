@@ -3,6 +3,7 @@
 
 #include "exec/engine.h"
 #include "exec/float_check.h"
+#include "timeline/mark.h"
 
 /* The highest bit of a seed: every replica draws the same numbers. */
 static const uint64_t identical_replicas = UINT64_C(1) << 63;
@@ -102,7 +103,7 @@ static uint32_t chosen_branch(const trm_step *step, const void *selector) {
 /* ---- Feeds ---------------------------------------------------------------------------------- */
 
 /* The replicas meet, and the first one takes an element for each, in order. */
-static trm_status run_infeed(const runner *r, uint32_t i, trm_error *error) {
+static trm_status take_elements(const runner *r, uint32_t i, trm_error *error) {
   const trm_step *step = &r->schedule->steps[i];
   trm_engine *engine = r->engine;
   trm_infeed *infeed = engine->infeeds[step->feed];
@@ -121,7 +122,7 @@ static trm_status run_infeed(const runner *r, uint32_t i, trm_error *error) {
 }
 
 /* The replicas meet, and the first one writes the elements of all, in order. */
-static trm_status run_outfeed(const runner *r, uint32_t i, trm_error *error) {
+static trm_status give_elements(const runner *r, uint32_t i, trm_error *error) {
   const trm_step *step = &r->schedule->steps[i];
   trm_engine *engine = r->engine;
   trm_outfeed *outfeed = engine->outfeeds[step->feed];
@@ -138,6 +139,14 @@ static trm_status run_outfeed(const runner *r, uint32_t i, trm_error *error) {
     TRY(trm_outfeed_push(outfeed, exchange->calls, exchange->num_replicas, error));
   }
   return exchange->part(exchange, error);
+}
+
+static trm_status run_feed(const runner *r, uint32_t i, bool takes, trm_error *error) {
+  const trm_mark mark = trm_mark_begin(TRM_TIMELINE_DRIVERS, "%s %s", takes ? "infeed" : "outfeed",
+                                       r->schedule->feeds[r->schedule->steps[i].feed].id);
+  const trm_status status = takes ? take_elements(r, i, error) : give_elements(r, i, error);
+  trm_mark_end(&mark);
+  return status;
 }
 
 /* ---- Steps ---------------------------------------------------------------------------------- */
@@ -158,8 +167,7 @@ static trm_status run_step(const runner *r, uint32_t i, seeds seed, trm_error *e
       return run_range(r, step->ranges[chosen_branch(step, operands[0])], seed, error);
     case TRM_STEP_INFEED:
     case TRM_STEP_OUTFEED: {
-      const trm_status status =
-          step->kind == TRM_STEP_INFEED ? run_infeed(r, i, error) : run_outfeed(r, i, error);
+      const trm_status status = run_feed(r, i, step->kind == TRM_STEP_INFEED, error);
       return status;
     }
     case TRM_STEP_HOST_CALL: {

@@ -3,6 +3,7 @@
 
 #include "base/wait.h"
 #include "passes/pass.h"
+#include "timeline/mark.h"
 #include "tremula/log.h"
 
 typedef struct pass_row {
@@ -116,8 +117,10 @@ static trm_status run_pass(const pass_row *pass, trm_module *module,
   const bool logs = trm_log_enabled(TRM_LOG_INFO, origin);
   const uint64_t before = logs ? count_instructions(module) : 0;
   const double start = logs ? trm_now_ms() : 0;
+  const trm_mark mark = trm_mark_begin(TRM_TIMELINE_POPLAR, "pass %s", pass->name);
   const trm_status status =
       pass->run != NULL ? pass->run(module, error) : pass->run_with(module, settings, error);
+  trm_mark_end(&mark);
   TRY_NOTE(status, "in pass %s", pass->name);
   if (logs) {
     trm_log(TRM_LOG_INFO, origin, "pass %-27s %8llu -> %8llu instructions %9.2f ms", pass->name,

@@ -9,6 +9,7 @@
 #include "program/draft.h"
 #include "program/plan_options.h"
 #include "target/target.h"
+#include "timeline/mark.h"
 
 const char *trm_program_step_type_name(trm_program_step_type type) {
   static const char *const names[] = {
@@ -237,7 +238,9 @@ static trm_status create(const trm_module *module, passes_done done, const trm_t
   CHECK_MEMORY(program, "a program");
   trm_status status = copy_options(program, options, error);
   if (status == TRM_OK) status = choose_target(program, target, error);
+  const trm_mark mark = trm_mark_begin(TRM_TIMELINE_POPLAR, "plan %s", module->name);
   if (status == TRM_OK) status = make(program, module, done, error);
+  trm_mark_end(&mark);
   if (status != TRM_OK) {
     trm_program_free(program);
     return status;

@@ -186,8 +186,7 @@ static trm_status allocate_memory(trm_program *program, size_t all, trm_error *e
   return TRM_OK;
 }
 
-/* Only tensors and buffers may lie in interleaved memory; they fill it first. */
-static bool may_interleave(trm_memory_category category) {
+bool trm_memory_may_interleave(trm_memory_category category) {
   return category == TRM_CATEGORY_VARIABLE || category == TRM_CATEGORY_CONSTANT ||
          category == TRM_CATEGORY_MESSAGE || category == TRM_CATEGORY_HOST_MESSAGE ||
          category == TRM_CATEGORY_GLOBAL_MESSAGE || category == TRM_CATEGORY_REARRANGEMENT ||
@@ -204,7 +203,7 @@ static void finish_tiles(trm_program *program, const int64_t *with_gaps, int64_t
   for (uint32_t t = 0; t < memory->num_tiles; ++t) {
     int64_t data = 0;
     for (int c = 0; c < TRM_NUM_MEMORY_CATEGORIES; ++c) {
-      if (may_interleave((trm_memory_category)c)) data += memory->by_category[c][t];
+      if (trm_memory_may_interleave((trm_memory_category)c)) data += memory->by_category[c][t];
     }
     const int64_t bytes = memory->always_live[t] + memory->not_always_live[t];
     memory->gaps[t] = with_gaps[t] - bytes;

@@ -145,6 +145,9 @@ typedef struct trm_program_memory {
   int64_t worst_bytes, total_bytes, total_gaps, max_step_total;
 } trm_program_memory;
 
+/* Only tensors and buffers may lie in interleaved memory; they fill it first. */
+bool trm_memory_may_interleave(trm_memory_category category);
+
 /* ---- I/O tiles ------------------------------------------------------------------------------ */
 
 /* Cycles of one turn of a loop: of the compute tiles, and of the streams on I/O tiles. */

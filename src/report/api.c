@@ -12,6 +12,7 @@
 #include "base/cycles.h"
 #include "base/file.h"
 #include "base/sized.h"
+#include "base/wait.h"
 #include "report/database.h"
 #include "report/write.h"
 #include "tremula/log.h"
@@ -305,6 +306,20 @@ static int64_t wait_before(const trm_report *report, const trm_report_times *tim
   return trm_limit_cycles(*out_seconds * report->clock);
 }
 
+/* When the first run began, in microseconds since 1970: what lays a profile over a timeline. */
+static void note_first_run(const trm_report *report) {
+  struct timespec now;
+  clock_gettime(CLOCK_REALTIME, &now);
+  const double us = (double)now.tv_sec * 1e6 + (double)now.tv_nsec * 1e-3 -
+                    (trm_now_ms() * 1e3 - report->first_began * 1e6);
+  char sql[96];
+  trm_error error;
+  snprintf(sql, sizeof sql, "INSERT OR REPLACE INTO meta VALUES('first_run_us', %.3f)", us);
+  if (trm_database_run(report->database, sql, &error) != TRM_OK) {
+    trm_log(TRM_LOG_WARN, "REPORT", "%s", error.message);
+  }
+}
+
 void trm_report_run(trm_report *report, const trm_report_times *given) {
   trm_report_times own = {.size = sizeof own};
   const trm_report_times *times = &own;
@@ -315,7 +330,10 @@ void trm_report_run(trm_report *report, const trm_report_times *given) {
     return;
   }
   if (report->runs < report->most_runs) {
-    if (report->runs == 0) report->first_began = times->began;
+    if (report->runs == 0) {
+      report->first_began = times->began;
+      note_first_run(report);
+    }
     char name[160];
     snprintf(name, sizeof name, "%s run %lld", report->run_name, (long long)report->runs);
     double wait;

@@ -17,14 +17,60 @@ static json_t *text_of(const char *text) {
   return value != NULL ? value : json_string("?");
 }
 
-static json_t *instruction_of(const trm_computation *computation,
-                              const trm_instruction *instruction) {
-  json_t *object = json_object(), *operands = json_array();
-  bool good = object != NULL && operands != NULL;
-  for (uint32_t o = 0; o < instruction->num_operands && good; ++o) {
-    const trm_index operand = instruction->operands[o];
-    good = json_array_append_new(operands, text_of(computation->instructions[operand].name)) == 0;
+/* The names that `indices` refer to; NULL: out of memory. */
+static json_t *names_of(const trm_computation *computation, const trm_index *indices,
+                        uint32_t count) {
+  json_t *names = json_array();
+  for (uint32_t k = 0; k < count && names != NULL; ++k) {
+    if (json_array_append_new(names, text_of(computation->instructions[indices[k]].name)) != 0) {
+      json_decref(names);
+      names = NULL;
+    }
   }
+  return names;
+}
+
+/* What only some instructions have: control predecessors, called computations, a sharding, the
+ * shape of a tuple. */
+static bool set_rare(json_t *object, const trm_module *module, const trm_computation *computation,
+                     const trm_instruction *instruction) {
+  bool good = true;
+  if (instruction->num_control_predecessors > 0) {
+    good = set(object, "controlPredecessors",
+               names_of(computation, instruction->control_predecessors,
+                        instruction->num_control_predecessors));
+  }
+  if (instruction->num_called > 0 && good) {
+    json_t *calls = json_array();
+    good = set(object, "calls", calls);
+    for (uint32_t k = 0; k < instruction->num_called && good; ++k) {
+      good = json_array_append_new(calls,
+                                   text_of(module->computations[instruction->called[k]].name)) == 0;
+    }
+  }
+  if (instruction->sharding != NULL && good) {
+    good = set(object, "sharding", text_of(instruction->sharding));
+  }
+  if (instruction->shape.dtype == TRM_TUPLE && good) {
+    trm_text text = {0};
+    trm_shape_print(&instruction->shape, false, &text);
+    good = text.data != NULL && set(object, "shape", text_of(text.data));
+    trm_text_free(&text);
+  }
+  return good;
+}
+
+/* What sources say of an instruction, by computation and instruction: its role. */
+typedef struct role_table {
+  const char **roles; /* by the number of an instruction in the module */
+  uint32_t *first;    /* by computation: the number of its first instruction */
+} role_table;
+
+static json_t *instruction_of(const trm_module *module, const trm_computation *computation,
+                              const trm_instruction *instruction, const char *role) {
+  json_t *object = json_object();
+  json_t *operands = names_of(computation, instruction->operands, instruction->num_operands);
+  bool good = object != NULL && operands != NULL;
   json_t *dims = json_array();
   good = good && dims != NULL;
   for (int32_t d = 0; d < instruction->shape.rank && good; ++d) {
@@ -35,7 +81,9 @@ static json_t *instruction_of(const trm_computation *computation,
          set(object, "type", text_of(trm_dtype_name(instruction->shape.dtype))) &&
          set(object, "dimensions", json_incref(dims)) &&
          set(object, "operands", json_incref(operands)) &&
-         set(object, "opName", text_of(instruction->metadata.op_name));
+         set(object, "opName", text_of(instruction->metadata.op_name)) &&
+         (role == NULL || set(object, "role", text_of(role))) &&
+         set_rare(object, module, computation, instruction);
   json_decref(operands);
   json_decref(dims);
   if (good) return object;
@@ -43,14 +91,34 @@ static json_t *instruction_of(const trm_computation *computation,
   return NULL;
 }
 
-static json_t *graph_of(const trm_module *module) {
+static bool find_roles(const trm_program *program, role_table *out) {
+  const trm_module *module = program->module;
+  uint32_t count = 0;
+  out->first = trm_allocate_zeroed((size_t)module->num_computations + 1, sizeof *out->first);
+  if (out->first == NULL) return false;
+  for (uint32_t c = 0; c < module->num_computations; ++c) {
+    out->first[c] = count;
+    count += module->computations[c].num_instructions;
+  }
+  out->roles = trm_allocate_zeroed((size_t)count + 1, sizeof *out->roles);
+  if (out->roles == NULL) return false;
+  const bool is_training = trm_report_is_training(program);
+  for (uint32_t s = 0; s < program->num_sources; ++s) {
+    const trm_program_source *o = &program->sources[s];
+    out->roles[out->first[o->computation] + o->instruction] = trm_report_role(o, is_training);
+  }
+  return true;
+}
+
+static json_t *graph_of(const trm_module *module, const role_table *table) {
   json_t *computations = json_array();
   for (uint32_t c = 0; c < module->num_computations && computations != NULL; ++c) {
     const trm_computation *computation = &module->computations[c];
     json_t *instructions = json_array();
     bool good = instructions != NULL;
     for (uint32_t i = 0; i < computation->num_instructions && good; ++i) {
-      json_t *one = instruction_of(computation, &computation->instructions[i]);
+      json_t *one = instruction_of(module, computation, &computation->instructions[i],
+                                   table->roles[table->first[c] + i]);
       good = one != NULL && json_array_append_new(instructions, one) == 0;
     }
     json_t *object = json_object();
@@ -85,14 +153,17 @@ static json_t *options_of(const trm_report_source *s, bool engine) {
 
 trm_status trm_report_write_framework(const trm_report_source *s, const char *path,
                                       trm_error *error) {
-  json_t *object = json_object();
+  role_table table = {0};
+  json_t *object = find_roles(s->program, &table) ? json_object() : NULL;
   const bool good = object != NULL && set(object, "framework", text_of(s->framework)) &&
                     set(object, "version", text_of(s->framework_version)) &&
                     set(object, "tremula", text_of(TRM_VERSION_STRING)) &&
                     set(object, "module", text_of(s->program->module->name)) &&
                     set(object, "options", options_of(s, false)) &&
                     set(object, "engineOptions", options_of(s, true)) &&
-                    set(object, "computations", graph_of(s->program->module));
+                    set(object, "computations", graph_of(s->program->module, &table));
+  trm_free(table.roles);
+  trm_free(table.first);
   char *text = good ? json_dumps(object, JSON_INDENT(1)) : NULL;
   json_decref(object);
   if (text == NULL) FAIL(RESOURCE_EXHAUSTED, "out of memory while making %s", path);

@@ -1,6 +1,13 @@
 /* Owns: profile.pop but its execution: target, programs, compute sets, variables, memory. */
+#define _GNU_SOURCE
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+#include <xxhash.h>
 
+#include "program/advice.h"
 #include "report/database.h"
 #include "report/schema.h"
 #include "report/write.h"
@@ -21,6 +28,33 @@ static trm_status begin(row_writer *rows, const char *sql, trm_error *error) {
 }
 #define ROW(...) TRY(trm_database_insert(rows->statement, error, __VA_ARGS__))
 
+/* Which process of several this is (TF_CONFIG's task among the workers), and the program's own
+ * hash: equal programs have equal ones, whatever they were compiled for. */
+static trm_status write_instance(const trm_report_source *s, row_writer *rows, trm_error *error) {
+  const char *text = getenv("TF_CONFIG");
+  json_t *config = text != NULL ? json_loads(text, 0, NULL) : NULL;
+  json_t *task = json_object_get(config, "task");
+  const size_t workers =
+      json_array_size(json_object_get(json_object_get(config, "cluster"), "worker"));
+  const int64_t index = json_integer_value(json_object_get(task, "index"));
+  const bool known = workers > 0 && index >= 0 && (size_t)index < workers;
+  json_decref(config);
+  char host[256] = "";
+  if (gethostname(host, sizeof host) != 0) host[0] = '\0';
+  host[sizeof host - 1] = '\0';
+  ROW("ti", "instance", known ? index : (int64_t)0);
+  ROW("ti", "num_instances", known ? (int64_t)workers : (int64_t)1);
+  ROW("ti", "replica_offset", known ? index * s->program->totals.replicas : (int64_t)0);
+  ROW("tt", "hostname", host);
+  char *module;
+  TRY(trm_module_print(s->program->module, &module, error));
+  char hash[17];
+  snprintf(hash, sizeof hash, "%016llx", (unsigned long long)XXH3_64bits(module, strlen(module)));
+  trm_free(module);
+  ROW("tt", "program_hash", hash);
+  return TRM_OK;
+}
+
 static trm_status write_meta(const trm_report_source *s, row_writer *rows, trm_error *error) {
   TRY(begin(rows, "INSERT INTO meta VALUES(?,?)", error));
   ROW("ti", "format", (int64_t)TRM_PROFILE_FORMAT);
@@ -36,6 +70,7 @@ static trm_status write_meta(const trm_report_source *s, row_writer *rows, trm_e
   ROW("tt", "item", items == 0 ? "runs" : images ? "images" : "samples");
   ROW("tf", "items_per_run", items);
   ROW("ti", "debug_first", (int64_t)s->debug.first);
+  TRY(write_instance(s, rows, error));
   for (int64_t n = 0; n < s->program->num_notes; ++n) {
     if (n == 0) TRY(begin(rows, "INSERT INTO notes VALUES(?,?)", error));
     ROW("it", n, s->program->notes[n]);
@@ -67,6 +102,10 @@ static trm_status write_target(const trm_report_source *s, row_writer *rows, trm
   ROW("ti", "num_worker_contexts", (int64_t)target->num_worker_contexts);
   ROW("ti", "min_sync_delay", (int64_t)target->min_sync_delay);
   ROW("ti", "non_interleaved_bytes", (int64_t)trm_target_non_interleaved_bytes(target));
+  if (target->floor_plan_columns > 0 && target->floor_plan_island_tiles > 0) {
+    ROW("ti", "floor_plan_columns", (int64_t)target->floor_plan_columns);
+    ROW("ti", "floor_plan_island_tiles", (int64_t)target->floor_plan_island_tiles);
+  }
   TRY(begin(rows, "INSERT INTO ipus VALUES(?,?,?)", error));
   for (int64_t i = 0; i < t->num_ipus; ++i) {
     ROW("iii", i, i * t->tiles_per_ipu, (int64_t)t->tiles_per_ipu);
@@ -120,36 +159,58 @@ static trm_status write_totals(const trm_report_source *s, row_writer *rows, trm
 
 static trm_status write_sources(const trm_report_source *s, row_writer *rows, trm_error *error) {
   const trm_program *p = s->program;
-  TRY(begin(rows, "INSERT INTO sources VALUES(?,?,?,?,?,?,?,?,?,?,?)", error));
+  TRY(begin(rows, "INSERT INTO sources VALUES(?,?,?,?,?,?,?,?,?,?,?,?)", error));
+  const bool is_training = trm_report_is_training(p);
   for (int64_t i = 0; i < p->num_sources; ++i) {
     const trm_program_source *o = &p->sources[i];
-    ROW("iittttttitt", i, s->debug.first == 0 ? 0 : (int64_t)s->debug.first + i, o->hlo_name,
-        o->opcode, o->op_name, o->op_type, o->layer, o->file, (int64_t)o->line, o->plan, o->note);
+    ROW("iittttttittt", i, s->debug.first == 0 ? 0 : (int64_t)s->debug.first + i, o->hlo_name,
+        o->opcode, o->op_name, o->op_type, o->layer, o->file, (int64_t)o->line, o->plan, o->note,
+        trm_report_role(o, is_training));
   }
   return TRM_OK;
 }
 
-static trm_status write_programs(const trm_report_source *s, row_writer *rows, trm_error *error) {
-  const trm_program *p = s->program;
-  TRY(begin(rows, "INSERT INTO programs VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+static trm_status write_streams(const trm_report_streams *streams, row_writer *rows,
+                                trm_error *error) {
+  TRY(begin(rows, "INSERT INTO streams VALUES(?,?,?,?,?,?)", error));
+  for (size_t i = 0; i < streams->list.count; ++i) {
+    const trm_report_stream *o = &streams->list.items[i];
+    ROW("itttif", (int64_t)i, o->name, o->kind, o->direction, index_or_none(o->source), o->bytes);
+  }
+  return TRM_OK;
+}
+
+static trm_status write_steps(const trm_program *p, const trm_report_streams *streams,
+                              row_writer *rows, trm_error *error) {
+  TRY(begin(rows,
+            "INSERT INTO programs VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,0,0)",
             error));
   for (int64_t i = 0; i < p->num_steps; ++i) {
     const trm_program_step *o = &p->steps[i];
-    ROW("ittiiiiiiifiifiiiiiiiiii", i, o->name, trm_program_step_type_name(o->type),
+    ROW("ittiiiiiiifiifiiiiiiiiiii", i, o->name, trm_program_step_type_name(o->type),
         index_or_none(o->parent), (int64_t)o->end, index_or_none(o->source),
         index_or_none(o->compute_set), (int64_t)o->ipu, (int64_t)o->stage, (int64_t)o->repeat_count,
         o->executions, o->cycles, o->sync_cycles, o->cycles_mean, (int64_t)o->active_tiles,
         o->bytes_in_total, o->bytes_in_worst, o->bytes_out_total, o->bytes_out_worst, o->flops,
         trm_mapping_total_bytes(&o->code), o->live_total, o->live_worst,
-        (int64_t)o->live_worst_tile);
+        (int64_t)o->live_worst_tile, streams->of_step[i]);
   }
   return TRM_OK;
+}
+
+static trm_status write_programs(const trm_report_source *s, row_writer *rows, trm_error *error) {
+  trm_report_streams streams;
+  TRY(trm_report_find_streams(s->program, &streams, error));
+  trm_status status = write_steps(s->program, &streams, rows, error);
+  if (status == TRM_OK) status = write_streams(&streams, rows, error);
+  trm_report_free_streams(&streams);
+  return status;
 }
 
 static trm_status write_compute_sets(const trm_report_source *s, row_writer *rows,
                                      trm_error *error) {
   const trm_program *p = s->program;
-  TRY(begin(rows, "INSERT INTO compute_sets VALUES(?,?,?,?,?,?,?,?,?,?,?)", error));
+  TRY(begin(rows, "INSERT INTO compute_sets VALUES(?,?,?,?,?,?,?,?,?,?,?,0,0)", error));
   for (int64_t i = 0; i < p->num_compute_sets; ++i) {
     const trm_program_compute_set *o = &p->compute_sets[i];
     ROW("itiiiiiifii", i, o->name, index_or_none(o->source), (int64_t)o->ipu, o->vertices, o->edges,
@@ -189,7 +250,7 @@ static trm_status write_variables(const trm_report_source *s, row_writer *rows, 
     ROW("ititiiiiiiiiiiiiii", i, o->name, index_or_none(o->source), trm_dtype_name(o->dtype),
         o->count, (int64_t)o->category, (int64_t)o->always_live, (int64_t)o->mapping.ipu,
         (int64_t)o->mapping.parts, o->worst_bytes,
-        s->lowered.distributions.items[distribution].total_bytes, (int64_t)o->is_input,
+        s->lowered.distributions.items.items[distribution].total, (int64_t)o->is_input,
         (int64_t)o->is_output, (int64_t)o->is_weight, (int64_t)o->interleaved,
         (int64_t)o->live.begin, (int64_t)o->live.end, (int64_t)distribution);
   }
@@ -198,9 +259,10 @@ static trm_status write_variables(const trm_report_source *s, row_writer *rows, 
 
 static trm_status write_memory(const trm_report_source *s, row_writer *rows, trm_error *error) {
   const trm_program_memory *m = &s->program->memory;
-  TRY(begin(rows, "INSERT INTO var_categories VALUES(?,?,?)", error));
+  TRY(begin(rows, "INSERT INTO var_categories VALUES(?,?,?,?)", error));
   for (int64_t c = 0; c < TRM_NUM_MEMORY_CATEGORIES; ++c) {
-    ROW("iti", c, trm_memory_category_name((trm_memory_category)c), (int64_t)m->is_always_live[c]);
+    ROW("itii", c, trm_memory_category_name((trm_memory_category)c), (int64_t)m->is_always_live[c],
+        (int64_t)trm_memory_may_interleave((trm_memory_category)c));
   }
   TRY(begin(rows, "INSERT INTO memory_by_tile VALUES(?,?,?,?,?,?,?,?,?,?)", error));
   for (int64_t t = 0; t < m->num_tiles; ++t) {
@@ -232,7 +294,7 @@ static trm_status write_liveness(const trm_report_source *s, row_writer *rows, t
     for (uint32_t v = 0; v < p->num_variables; ++v) {
       const trm_program_variable *o = &p->variables[v];
       if (o->always_live || o->mapping.ipu != (uint32_t)ipu) continue;
-      const int64_t bytes = s->lowered.distributions.items[s->lowered.of_variable[v]].total_bytes;
+      const int64_t bytes = s->lowered.distributions.items.items[s->lowered.of_variable[v]].total;
       changes[o->live.begin] += bytes;
       changes[o->live.end] -= bytes;
     }
@@ -244,6 +306,23 @@ static trm_status write_liveness(const trm_report_source *s, row_writer *rows, t
     }
   }
   trm_free(changes);
+  return status;
+}
+
+/* What would make the program need less, each planned again: only when it does not fit, or the
+ * user asks for it. */
+static trm_status write_advice(const trm_report_source *s, row_writer *rows, trm_error *error) {
+  if (s->program->totals.fits && !s->options->advice) return TRM_OK;
+  TRY(begin(rows, "INSERT INTO advice VALUES(?,?,?,?,?,?,?)", error));
+  trm_advice_list list = {0};
+  trm_status status = trm_program_find_advice(s->program, &list, error);
+  for (size_t i = 0; i < list.count && status == TRM_OK; ++i) {
+    const trm_advice *o = &list.items[i];
+    status = trm_database_insert(rows->statement, error, "itiiiii", (int64_t)i, o->text,
+                                 o->worst_tile_bytes, o->saved, (int64_t)o->fits,
+                                 (int64_t)o->num_ipus, o->cycles);
+  }
+  VECTOR_FREE(&list);
   return status;
 }
 
@@ -259,6 +338,8 @@ static trm_status write_tables(const trm_report_source *s, bool with_graph, row_
   TRY(write_programs(s, rows, error));
   TRY(write_compute_sets(s, rows, error));
   if (with_graph) {
+    TRY(trm_report_write_tiles(s, rows->database, error));
+    TRY(write_advice(s, rows, error));
     TRY(write_variables(s, rows, error));
     TRY(write_memory(s, rows, error));
     TRY(write_liveness(s, rows, error));

@@ -102,7 +102,9 @@ void trm_stream_real(trm_stream *s, double value) {
     return;
   }
   json_t *number = json_real(value);
-  char *text = number != NULL ? json_dumps(number, JSON_ENCODE_ANY | JSON_REAL_PRECISION(9)) : NULL;
+  const size_t digits = fabs(value) < 1e12 ? 9 : 16; /* microseconds since 1970 need 16 */
+  const size_t flags = JSON_ENCODE_ANY | JSON_REAL_PRECISION(digits);
+  char *text = number != NULL ? json_dumps(number, flags) : NULL;
   put(s, text != NULL ? text : "0", text != NULL ? strlen(text) : 1);
   free(text);
   json_decref(number);

@@ -20,8 +20,10 @@ typedef struct tracer {
   const trm_program *program;
   sqlite3_stmt *insert;
   int64_t rows;
-  int64_t clock;  /* cycles since the run began */
-  bool is_hidden; /* what is added runs beside something that takes longer */
+  int64_t clock;       /* cycles since the run began */
+  bool is_hidden;      /* what is added runs beside something that takes longer */
+  int64_t micro_batch; /* of a pipeline: the first that a row is of; -1: none */
+  const char *phase;   /* of a pipeline: "forward", "backward"; or NULL */
 } tracer;
 
 /* A sequence that is being walked: of one turn of a loop, or of a branch. */
@@ -35,10 +37,11 @@ static trm_status put(tracer *t, const char *type, int64_t program, int64_t set,
                       int64_t stage, int64_t iterations, int64_t cycles,
                       const trm_program_step *leaf, trm_error *error) {
   TRY(trm_database_insert(
-      t->insert, error, "itiiiiiiiiiiiif", t->rows++, type, program, set, ipu, stage, iterations,
+      t->insert, error, "itiiiiiiiiiiiifit", t->rows++, type, program, set, ipu, stage, iterations,
       t->clock, cycles, t->is_hidden ? cycles : (int64_t)0, leaf != NULL ? leaf->sync_cycles : 0,
       leaf != NULL ? (int64_t)leaf->active_tiles : 0, leaf != NULL ? leaf->bytes_in_total : 0,
-      leaf != NULL ? leaf->bytes_out_total : 0, leaf != NULL ? leaf->cycles_mean : 0.0));
+      leaf != NULL ? leaf->bytes_out_total : 0, leaf != NULL ? leaf->cycles_mean : 0.0,
+      t->micro_batch, t->phase));
   t->clock = trm_add_cycles(t->clock, cycles);
   return TRM_OK;
 }
@@ -227,8 +230,8 @@ typedef struct pipeline_trace {
 } pipeline_trace;
 
 /* Mini-batch m in a stage: its steps, or one row for `count` mini-batches from m on. */
-static trm_status trace_stage(tracer *t, uint32_t entry, uint64_t m, uint64_t count,
-                              trm_error *error) {
+static trm_status trace_mini_batch(tracer *t, uint32_t entry, uint64_t m, uint64_t count,
+                                   trm_error *error) {
   const trm_pipeline *pipeline = &t->program->pipeline;
   const trm_pipeline_stage *stage = &pipeline->stages[entry];
   if (m < TURNS && count == 1 && t->rows < MOST_ROWS) {
@@ -243,6 +246,15 @@ static trm_status trace_stage(tracer *t, uint32_t entry, uint64_t m, uint64_t co
   }
   return put(t, "Call", pipeline->loop_step, -1, stage->ipu, entry, (int64_t)count,
              trm_multiply_cycles(count, stage->cycles), NULL, error);
+}
+
+static trm_status trace_stage(tracer *t, uint32_t entry, uint64_t m, uint64_t count,
+                              trm_error *error) {
+  t->micro_batch = (int64_t)m;
+  t->phase = t->program->pipeline.stages[entry].is_backward ? "backward" : "forward";
+  const trm_status status = trace_mini_batch(t, entry, m, count, error);
+  t->micro_batch = -1, t->phase = NULL;
+  return status;
 }
 
 /* Mini-batches that an entry works on in the slots [first, end). */
@@ -384,8 +396,8 @@ static trm_status trace(tracer *t, trm_error *error) {
 
 trm_status trm_report_write_trace(const trm_report_source *source, sqlite3 *database,
                                   trm_error *error) {
-  tracer t = {.program = source->program};
-  TRY(trm_database_prepare(database, "INSERT INTO trace VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+  tracer t = {.program = source->program, .micro_batch = -1};
+  TRY(trm_database_prepare(database, "INSERT INTO trace VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
                            &t.insert, error));
   const trm_status status = trace(&t, error);
   sqlite3_finalize(t.insert);

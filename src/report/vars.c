@@ -56,28 +56,28 @@ static void add_text(message *m, size_t at, const char *text) {
 }
 
 static size_t count_words(const trm_report_source *s) {
-  const trm_lowered *l = &s->lowered;
+  const trm_distributions *d = &s->lowered.distributions;
   size_t words = 1 + ROOT_DATA + ROOT_POINTERS + 2;
-  words += l->distributions.count * (DISTRIBUTION_DATA + DISTRIBUTION_POINTERS + 1);
-  words += l->runs.count * RUN_DATA;
+  words += d->items.count * (DISTRIBUTION_DATA + DISTRIBUTION_POINTERS + 1);
+  words += d->runs.count * RUN_DATA;
   for (uint32_t v = 0; v < s->program->num_variables; ++v) {
     words += VARIABLE_DATA + VARIABLE_POINTERS + text_words(s->program->variables[v].name);
   }
   return words;
 }
 
-static void put_distributions(message *m, size_t list, const trm_lowered *l) {
-  for (size_t d = 0; d < l->distributions.count; ++d) {
-    const trm_lowered_distribution *o = &l->distributions.items[d];
-    const size_t at = list + d * (DISTRIBUTION_DATA + DISTRIBUTION_POINTERS);
-    m->words[at] = (uint64_t)o->total_bytes;
+static void put_distributions(message *m, size_t list, const trm_distributions *d) {
+  for (size_t i = 0; i < d->items.count; ++i) {
+    const trm_distribution *o = &d->items.items[i];
+    const size_t at = list + i * (DISTRIBUTION_DATA + DISTRIBUTION_POINTERS);
+    m->words[at] = (uint64_t)o->total;
     const size_t runs = add_structs(m, at + 1, o->num_runs, RUN_DATA, 0);
     for (uint32_t r = 0; r < o->num_runs; ++r) {
-      const trm_lowered_run *run = &l->runs.items[o->first_run + r];
+      const trm_tile_run *run = &d->runs.items[o->first_run + r];
       uint64_t *data = &m->words[runs + r * RUN_DATA];
       put_u32(data, 0, run->first_tile);
       put_u32(data, 1, run->num_tiles);
-      data[1] = (uint64_t)run->bytes;
+      data[1] = (uint64_t)run->value;
     }
   }
 }
@@ -111,11 +111,11 @@ trm_status trm_report_write_vars(const trm_report_source *s, const char *path, t
   put_u32(m.words + 1, 0, TRM_REPORT_FORMAT);
   put_u32(m.words + 1, 1, s->program->num_ipus);
   put_u32(m.words + 1, 2, s->program->tiles_per_ipu);
-  const size_t distributions = add_structs(&m, 1 + ROOT_DATA, s->lowered.distributions.count,
+  const size_t distributions = add_structs(&m, 1 + ROOT_DATA, s->lowered.distributions.items.count,
                                            DISTRIBUTION_DATA, DISTRIBUTION_POINTERS);
   const size_t variables =
       add_structs(&m, 2 + ROOT_DATA, s->program->num_variables, VARIABLE_DATA, VARIABLE_POINTERS);
-  put_distributions(&m, distributions, &s->lowered);
+  put_distributions(&m, distributions, &s->lowered.distributions);
   put_variables(&m, variables, s);
   trm_status status = TRM_OK;
   if (m.used != words) {

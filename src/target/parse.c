@@ -9,7 +9,7 @@
 #include "base/nearest.h"
 #include "target/parse.h"
 
-typedef enum field_kind { KIND_COUNT, KIND_REAL, KIND_FLAG } field_kind;
+typedef enum field_kind { KIND_COUNT, KIND_REAL, KIND_FLAG, KIND_OPTIONAL } field_kind;
 
 typedef struct field {
   const char *key;
@@ -43,12 +43,13 @@ static trm_status take_field(reader *r, const field *f, const json_t *value, trm
     return TRM_OK;
   }
   const double number = json_number_value(value);
-  const bool fits = f->kind == KIND_COUNT ? json_is_integer(value) : json_is_number(value);
+  const bool is_count = f->kind == KIND_COUNT || f->kind == KIND_OPTIONAL;
+  const bool fits = is_count ? json_is_integer(value) : json_is_number(value);
   if (!fits || !(number >= f->least && number <= f->most)) {
     FAIL(INVALID_ARGUMENT, "%s: \"%s\" must be %s from %.15g to %.15g", r->source, f->key,
-         f->kind == KIND_COUNT ? "an integer" : "a number", f->least, f->most);
+         is_count ? "an integer" : "a number", f->least, f->most);
   }
-  if (f->kind == KIND_COUNT) {
+  if (is_count) {
     const uint32_t count = (uint32_t)number;
     memcpy(at, &count, sizeof count);
   } else {
@@ -175,7 +176,7 @@ static trm_status take_root(reader *r, const json_t *root, trm_error *error) {
   if (!r->seen_system) missing = "system";
   if (!r->seen_offsets) missing = "memoryElementOffsets";
   for (size_t i = 0; i < NUM_FIELDS; ++i) {
-    if (!r->seen[i]) missing = fields[i].key;
+    if (!r->seen[i] && fields[i].kind != KIND_OPTIONAL) missing = fields[i].key;
   }
   if (missing != NULL) {
     FAIL(INVALID_ARGUMENT,
@@ -193,9 +194,9 @@ void trm_target_rehash(trm_target *target) {
                       sizeof target->element_offsets] = {0};
   size_t used = 0;
   for (size_t i = 0; i < NUM_FIELDS; ++i) {
-    const size_t size = fields[i].kind == KIND_COUNT  ? sizeof(uint32_t)
-                        : fields[i].kind == KIND_REAL ? sizeof(double)
-                                                      : sizeof(bool);
+    const size_t size = fields[i].kind == KIND_REAL   ? sizeof(double)
+                        : fields[i].kind == KIND_FLAG ? sizeof(bool)
+                                                      : sizeof(uint32_t);
     memcpy(bytes + used, (const char *)target + fields[i].offset, size);
     used += size;
   }

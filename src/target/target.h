@@ -16,12 +16,14 @@ struct trm_target {
 #define COUNT uint32_t
 #define REAL double
 #define FLAG bool
+#define OPTIONAL uint32_t
 #define TRM_FIELD(member, kind, key, least, most) kind member;
 #include "target/fields.def"
 #undef TRM_FIELD
 #undef COUNT
 #undef REAL
 #undef FLAG
+#undef OPTIONAL
   /* Offsets in bytes of the memory elements of a tile, ascending, the first 0. */
   uint32_t num_elements;
   uint32_t element_offsets[TRM_TARGET_MAX_ELEMENTS];

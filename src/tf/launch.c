@@ -8,11 +8,13 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "feeds.h"
 #include "interrupt.h"
 #include "ops.h"
+#include "tremula/timeline.h"
 
 /* With more variants, something changes at every step; the oldest variant is dropped. */
 enum { MAX_VARIANTS = 64 };
@@ -182,7 +184,11 @@ static trm_status ask_python(const trm_tf_site *site, TF_Tensor *const *inputs, 
   reply answer = {.variant = v, .error = error};
   const trm_tf_request request = {(int32_t)site->kind, num_inputs, site->payload, site->size,
                                   site->name,          views,      &answer};
+  char label[256];
+  snprintf(label, sizeof label, "lower %s", site->name);
+  trm_timeline_begin(TRM_TIMELINE_FRAMEWORK, label);
   callback(&request);
+  trm_timeline_end(TRM_TIMELINE_FRAMEWORK, label);
   trm_free(views);
   if (!answer.answered)
     FAIL(INTERNAL, "%s: Python did not answer a request to lower it.", site->name);

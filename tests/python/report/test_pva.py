@@ -1,12 +1,15 @@
 """The module pva: what programs written for PopVision's API do with a report."""
 
 import glob
+import json
 import os
+import pathlib
 import subprocess
 
 import pva
 import pytest
 from profiled_programs import FED, PROGRAM, SWITCHING, largest
+from tremula import core
 
 
 @pytest.fixture(scope="module")
@@ -102,8 +105,48 @@ def test_found_as_programs_find_it(unfed, monkeypatch):
     monkeypatch.chdir(unfed)
     found = {path: pva.openReport(path) for path in glob.glob("tf_report_*/*.pop")}
     assert count in [one.compilation.graph.numComputeSets for one in found.values()]
-    with pytest.raises(NotImplementedError, match="PVTI_OPTIONS"):
-        pva.openTrace("trace.pvti")
+
+
+def test_timeline_of_the_host(unfed, tmp_path):
+    """Lowering, passes and runs are marked, and nest; the export holds them and the IPU's steps."""
+    path, = unfed.glob("*.pvti")
+    trace = pva.openTrace(str(path))
+    events = [event for process in trace.processes for thread in process.threads
+              for event in thread.events]
+    assert {event.channel for event in events} <= {"Drivers", "Poplar", "Framework"}
+    compiled = next(event for event in events if event.label.startswith("compile "))
+    assert any(child.label == "pass fuse" and child.timestamp >= compiled.timestamp
+               and child.duration <= compiled.duration for child in compiled.children())
+    assert any(event.label.startswith("lower ") and event.channel == "Framework"
+               for event in events) or compiled
+    runs = [event for event in events if event.label.startswith("Engine::run ")]
+    profile = largest(unfed)
+    report = pva.openReport(str(profile))
+    first = report.execution._database.meta["first_run_us"]
+    assert any(abs(run.timestamp - first) < 1e6 for run in runs)
+    out = tmp_path / "trace.json"
+    tool = pathlib.Path(core.library_path()).parents[1] / "bin" / "tremula"
+    subprocess.run([tool, "trace", path, profile, "-o", out], check=True)
+    rows = json.loads(out.read_text(encoding="utf-8"))["traceEvents"]
+    assert {"X", "M"} <= {row["ph"] for row in rows}
+    steps = [row for row in rows if row["ph"] == "X" and row["pid"] >= 1 << 30]
+    run = report.execution.runs[0]
+    assert len(steps) >= len([step for step in run.steps if step.ipus[0].cycles])
+    clock = report.compilation.target.clockFrequency / 1e6
+    in_order = sorted(row["ts"] for row in steps)
+    assert abs(in_order[0] - first) < 1 + run.waitCycles / clock
+    assert [row["args"]["name"] for row in rows if row["ph"] == "M" and row["pid"] == 1 << 30] == [
+        "IPU 0"]
+
+
+@pytest.mark.parametrize("content", [b"", b"SQLite format 3\0", b"nothing of the kind" * 100])
+def test_no_timeline(tmp_path, content):
+    with pytest.raises(FileNotFoundError):
+        pva.openTrace(str(tmp_path / "none.pvti"))
+    path = tmp_path / "bad.pvti"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match="no timeline|damaged"):
+        pva.openTrace(str(path))
 
 
 def test_visitors_and_execution(report):
@@ -127,6 +170,12 @@ def test_visitors_and_execution(report):
     assert len(report.execution.runs) == 2
     worst = max(run.steps, key=lambda step: step.ipus[0].cycles)
     assert max(worst.cyclesByTile) <= worst.ipus[0].cycles
+    for program in report.compilation.all_programs:
+        tiles = program.estimatedCyclesByTile
+        if program.computeset:
+            assert max(tiles) == program.computeset.estimatedCycles
+            assert tiles == program.computeset.estimatedCyclesByTile
+        assert sum(program.codeBytesByTile) == program.codeBytes
 
 
 def test_operations(report):

@@ -6,7 +6,6 @@ anything eagerly, so load() is called when `tensorflow.python.ipu` is first impo
 
 import ctypes
 import functools
-import importlib
 import os
 import sys
 import threading
@@ -185,8 +184,6 @@ def load():
     with _lock:
         versions.prefer_legacy_keras()
         library()
-        if os.environ.get("PVTI_OPTIONS"):
-            importlib.import_module("libpvti")  # which warns that no trace is written
         for install in _installers:
             install()
 

@@ -1,0 +1,199 @@
+/* Owns: timelines and profiles as Chrome's Trace Event Format, which Perfetto opens.
+ *
+ * A host's processes and threads are as the .pvti file has them. Each IPU of a profile is a process
+ * of its own; its steps begin where the host began the run, one cycle a tile clock, and no run
+ * begins before the one before it has ended. */
+#include <stdio.h>
+#include <string.h>
+
+#include "report/database.h"
+#include "report/stream.h"
+#include "tremula/report.h"
+
+enum { FIRST_IPU = 1 << 30 }; /* numbers of processes that no host has */
+
+typedef struct exporter {
+  trm_stream stream;
+  const char *path;
+  sqlite3 *database;
+} exporter;
+
+static void begin(exporter *e, const char *phase, const char *name, int64_t process,
+                  int64_t thread) {
+  trm_stream_object(&e->stream);
+  trm_stream_put_string(&e->stream, "ph", phase);
+  trm_stream_put_string(&e->stream, "name", name);
+  trm_stream_put_int(&e->stream, "pid", process);
+  trm_stream_put_int(&e->stream, "tid", thread);
+}
+
+static void put_real(exporter *e, const char *key, double value) {
+  trm_stream_key(&e->stream, key);
+  trm_stream_real(&e->stream, value);
+}
+
+/* The name of a process or thread. */
+static void put_name(exporter *e, const char *what, int64_t process, int64_t thread,
+                     const char *name) {
+  begin(e, "M", what, process, thread);
+  trm_stream_key(&e->stream, "args");
+  trm_stream_object(&e->stream);
+  trm_stream_put_string(&e->stream, "name", name);
+  trm_stream_end_object(&e->stream);
+  trm_stream_end_object(&e->stream);
+}
+
+/* ---- Rows ----------------------------------------------------------------------------------- */
+
+static const char *text_at(sqlite3_stmt *row, int column) {
+  const char *text = (const char *)sqlite3_column_text(row, column);
+  return text != NULL ? text : "";
+}
+
+static trm_status each(exporter *e, const char *sql, void (*take)(exporter *, sqlite3_stmt *),
+                       trm_error *error) {
+  sqlite3_stmt *rows;
+  if (sqlite3_prepare_v2(e->database, sql, -1, &rows, NULL) != SQLITE_OK) {
+    FAIL(INVALID_ARGUMENT, "%s is not a file that can be exported: %s", e->path,
+         sqlite3_errmsg(e->database));
+  }
+  int result;
+  while ((result = sqlite3_step(rows)) == SQLITE_ROW) take(e, rows);
+  sqlite3_finalize(rows);
+  if (result != SQLITE_DONE) {
+    FAIL(INVALID_ARGUMENT, "%s cannot be read: %s", e->path, sqlite3_errmsg(e->database));
+  }
+  return TRM_OK;
+}
+
+static trm_status open_file(exporter *e, const char *path, trm_error *error) {
+  e->path = path;
+  if (sqlite3_open_v2(path, &e->database, SQLITE_OPEN_READONLY, NULL) == SQLITE_OK) return TRM_OK;
+  const trm_status status =
+      trm_fail(error, TRM_NOT_FOUND, "cannot open %s: %s", path, sqlite3_errmsg(e->database));
+  sqlite3_close(e->database);
+  e->database = NULL;
+  return status;
+}
+
+/* ---- The host ------------------------------------------------------------------------------- */
+
+static void take_process(exporter *e, sqlite3_stmt *row) {
+  put_name(e, "process_name", sqlite3_column_int64(row, 0), 0, text_at(row, 1));
+}
+
+static void take_thread(exporter *e, sqlite3_stmt *row) {
+  put_name(e, "thread_name", sqlite3_column_int64(row, 0), sqlite3_column_int64(row, 1),
+           text_at(row, 2));
+}
+
+static void take_event(exporter *e, sqlite3_stmt *row) {
+  const bool is_moment = sqlite3_column_type(row, 4) == SQLITE_NULL;
+  begin(e, is_moment ? "i" : "X", text_at(row, 2), sqlite3_column_int64(row, 0),
+        sqlite3_column_int64(row, 1));
+  put_real(e, "ts", sqlite3_column_double(row, 3));
+  if (is_moment) trm_stream_put_string(&e->stream, "s", "t");
+  else put_real(e, "dur", sqlite3_column_double(row, 4));
+  trm_stream_put_string(&e->stream, "cat", text_at(row, 5));
+  trm_stream_end_object(&e->stream);
+}
+
+static void take_point(exporter *e, sqlite3_stmt *row) {
+  begin(e, "C", text_at(row, 1), sqlite3_column_int64(row, 0), 0);
+  put_real(e, "ts", sqlite3_column_double(row, 3));
+  trm_stream_key(&e->stream, "args");
+  trm_stream_object(&e->stream);
+  put_real(e, text_at(row, 2), sqlite3_column_double(row, 4));
+  trm_stream_end_object(&e->stream);
+  trm_stream_end_object(&e->stream);
+}
+
+static trm_status export_host(exporter *e, trm_error *error) {
+  TRY(each(e, "SELECT id, name FROM processes", take_process, error));
+  TRY(each(e, "SELECT process, id, name FROM threads WHERE name != ''", take_thread, error));
+  TRY(each(e,
+           "SELECT t.process, t.id, e.label, e.ts_us, e.dur_us, c.name FROM events e"
+           " JOIN threads t ON t.id = e.thread JOIN channels c ON c.id = e.channel"
+           " ORDER BY e.ts_us",
+           take_event, error));
+  return each(e,
+              "SELECT p.id, s.graph, s.name, n.ts_us, n.value FROM points n"
+              " JOIN series s ON s.id = n.series JOIN processes p ORDER BY n.ts_us",
+              take_point, error);
+}
+
+/* ---- The IPUs ------------------------------------------------------------------------------- */
+
+static void take_ipu(exporter *e, sqlite3_stmt *row) {
+  char name[32];
+  snprintf(name, sizeof name, "IPU %lld", (long long)sqlite3_column_int64(row, 0));
+  put_name(e, "process_name", FIRST_IPU + sqlite3_column_int64(row, 0), 0, name);
+}
+
+static void take_step(exporter *e, sqlite3_stmt *row) {
+  begin(e, "X", text_at(row, 1), FIRST_IPU + sqlite3_column_int64(row, 0),
+        sqlite3_column_int64(row, 5));
+  put_real(e, "ts", sqlite3_column_double(row, 2));
+  put_real(e, "dur", sqlite3_column_double(row, 3));
+  trm_stream_put_string(&e->stream, "cat", text_at(row, 4));
+  trm_stream_end_object(&e->stream);
+}
+
+/* A run's steps begin at its own start, or when the run before it ends if that is later: the end
+ * so far is the largest of start + length of what follows, as a running maximum. Work that overlaps
+ * with longer work goes on a second row of the IPU. */
+static const char steps[] =
+    "WITH clock AS (SELECT CAST(value AS REAL) / 1e6 AS mhz FROM target"
+    "  WHERE key = 'clock_frequency'),"
+    " origin AS (SELECT coalesce((SELECT value FROM meta WHERE key = 'first_run_us'), 0) AS us),"
+    " at AS (SELECT r.id, (SELECT max(o.us + p.start_seconds * 1e6 +"
+    "   (SELECT coalesce(sum(q.cycles - q.wait_cycles), 0) FROM runs q"
+    "    WHERE q.id >= p.id AND q.id < r.id) / mhz) FROM runs p, origin o WHERE p.id <= r.id) AS us"
+    "  FROM runs r, clock)"
+    " SELECT s.ipu, coalesce(p.name, CASE t.program WHEN -2 THEN 'load' ELSE t.type END),"
+    "  at.us + (s.cycles_base - r.cycles_base - r.wait_cycles) / mhz, s.cycles / mhz, t.type,"
+    "  s.cycles_overlapped > 0"
+    " FROM steps_by_ipu s JOIN steps t ON t.id = s.step_id JOIN runs r ON r.id = s.run"
+    " JOIN at ON at.id = r.id, clock LEFT JOIN programs p ON p.id = t.program"
+    " WHERE s.cycles > 0 AND t.program != -1";
+
+static trm_status export_ipus(exporter *e, trm_error *error) {
+  TRY(each(e, "SELECT id FROM ipus", take_ipu, error));
+  return each(e, steps, take_step, error);
+}
+
+static trm_status export_all(exporter *e, const char *const *files, size_t num_files,
+                             trm_error *error) {
+  for (size_t f = 0; f < num_files; ++f) {
+    char profile[4160];
+    const size_t length = strlen(files[f]);
+    const bool is_host = length > 5 && strcmp(files[f] + length - 5, ".pvti") == 0;
+    const bool is_file = length > 4 && strcmp(files[f] + length - 4, ".pop") == 0;
+    snprintf(profile, sizeof profile, is_host || is_file ? "%s" : "%s/profile.pop", files[f]);
+    TRY(open_file(e, profile, error));
+    const trm_status status = is_host ? export_host(e, error) : export_ipus(e, error);
+    sqlite3_close(e->database);
+    TRY(status);
+  }
+  return TRM_OK;
+}
+
+trm_status trm_report_export(const char *const *files, size_t num_files, char **out_text,
+                             trm_error *error) {
+  exporter e = {0};
+  trm_stream_open(&e.stream);
+  trm_stream_object(&e.stream);
+  trm_stream_put_string(&e.stream, "displayTimeUnit", "ms");
+  trm_stream_key(&e.stream, "traceEvents");
+  trm_stream_array(&e.stream);
+  trm_status status = export_all(&e, files, num_files, error);
+  trm_stream_end_array(&e.stream);
+  trm_stream_end_object(&e.stream);
+  if (status == TRM_OK) status = trm_stream_close(&e.stream, "a trace", error);
+  if (status != TRM_OK) {
+    trm_text_free(&e.stream.text);
+    return status;
+  }
+  *out_text = e.stream.text.data;
+  return TRM_OK;
+}
