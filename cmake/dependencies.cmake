@@ -33,3 +33,14 @@ endif()
 add_library(tremula::onednn INTERFACE IMPORTED GLOBAL)
 set_target_properties(tremula::onednn PROPERTIES
   INTERFACE_INCLUDE_DIRECTORIES ${ONEDNN_INCLUDE} INTERFACE_LINK_LIBRARIES ${ONEDNN_LIBRARY})
+
+# TensorFlow's package has the headers of its C API, for the plugin (src/tf), and PJRT's, for
+# accelerators (src/accelerator). Neither is needed for the rest.
+if(NOT TREMULA_TF_INCLUDE)
+  # Finds the package without importing it, which would take seconds.
+  set(TREMULA_FIND_TF "import importlib.util, os; s = importlib.util.find_spec('tensorflow'); \
+print(os.path.join(s.submodule_search_locations[0], 'include') if s else '')")
+  execute_process(COMMAND ${TREMULA_PYTHON} -c "${TREMULA_FIND_TF}"
+    OUTPUT_VARIABLE TREMULA_TF_INCLUDE OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+endif()
+find_path(TREMULA_PJRT_INCLUDE xla/pjrt/c/pjrt_c_api.h HINTS "${TREMULA_TF_INCLUDE}" NO_CACHE)

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tremula import waiting
+from tremula import accelerators, waiting
 
 LIBRARY_DIR_VARIABLE = "TREMULA_LIBRARY_DIR"
 _NAMES = ("libtremula.so.0", "libtremula.so")
@@ -255,6 +255,7 @@ def library_path():
 def library():
     """The loaded library, by ctypes."""
     waiting.settle()
+    accelerators.settle()
     loaded = ctypes.CDLL(library_path())
     for name, (result, arguments) in _SIGNATURES.items():
         function = getattr(loaded, name)

@@ -166,10 +166,7 @@ static trm_status run_step(const runner *r, uint32_t i, seeds seed, trm_error *e
     case TRM_STEP_CONDITIONAL:
       return run_range(r, step->ranges[chosen_branch(step, operands[0])], seed, error);
     case TRM_STEP_INFEED:
-    case TRM_STEP_OUTFEED: {
-      const trm_status status = run_feed(r, i, step->kind == TRM_STEP_INFEED, error);
-      return status;
-    }
+    case TRM_STEP_OUTFEED: return run_feed(r, i, step->kind == TRM_STEP_INFEED, error);
     case TRM_STEP_HOST_CALL: {
       const uint32_t number = (uint32_t)(r->replica - r->engine->replicas);
       return note_step(r, step, trm_replica_call_host(r->engine, number, i, error), error);
@@ -178,12 +175,20 @@ static trm_status run_step(const runner *r, uint32_t i, seeds seed, trm_error *e
   FAIL(INTERNAL, "a step has an unknown kind");
 }
 
+/* What tells the random numbers of a step from those of others: the instruction's own number, so
+ * that they are the same whatever the passes of the host make of the instructions around it. */
+static uint64_t identity_of(const runner *r, uint32_t i) {
+  const trm_step *step = &r->schedule->steps[i];
+  const trm_module *module = r->engine->executable->module;
+  return (uint64_t)module->computations[step->computation].instructions[step->instruction].id;
+}
+
 static trm_status run_range(const runner *r, trm_step_range range, seeds seed, trm_error *error) {
   for (uint32_t i = range.begin; i < range.end; ++i) {
     const trm_step *step = &r->schedule->steps[i];
     TRY(check_cancelled(r, error));
     const uint64_t start = r->times != NULL ? trm_now() : 0;
-    TRY(run_step(r, i, mix_both(seed, i), error));
+    TRY(run_step(r, i, mix_both(seed, identity_of(r, i)), error));
     if (r->times != NULL) {
       r->times[i].nanoseconds += trm_now() - start;
       ++r->times[i].calls;

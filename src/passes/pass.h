@@ -64,6 +64,9 @@ trm_status trm_pass_expand_batch_norm(trm_module *module, trm_error *error);
 trm_status trm_pass_top_k(trm_module *module, trm_error *error);
 /* hoist.c: moves out of while loops what does not change in them. */
 trm_status trm_pass_hoist(trm_module *module, trm_error *error);
+/* accelerate.c: what an accelerator can compute becomes calls of regions, if the environment
+ * chooses one (accelerator/accelerator.h). */
+trm_status trm_pass_accelerate(trm_module *module, trm_error *error);
 /* fuse.c: elementwise chains become kLoop fusions: for the host, across shards too. */
 trm_status trm_pass_fuse(trm_module *module, trm_error *error);
 /* The same for an IPU: a chain lies where its largest operand does, and what is only inside needs

@@ -47,11 +47,12 @@ static const pass_row pipeline[] = {
     {"top-k", trm_pass_top_k, HIDING, NULL},
     {"unique-names", trm_pass_unique_names, ALWAYS, NULL},
     /* The host's tail. */
+    {"accelerate", trm_pass_accelerate, HIDING, NULL},
     {"fuse", trm_pass_fuse, HIDING, NULL},
     {"unique-names-again", trm_pass_unique_names, ALWAYS, NULL},
 };
 
-enum { NUM_PASSES = sizeof pipeline / sizeof *pipeline, NUM_SHARED = NUM_PASSES - 2 };
+enum { NUM_PASSES = sizeof pipeline / sizeof *pipeline, NUM_SHARED = NUM_PASSES - 3 };
 
 static const pass_row ipu_tail[] = {
     {"place-together", trm_pass_place_together, ALWAYS, NULL},
@@ -103,7 +104,7 @@ static trm_status check_disabled(const char *disabled, trm_error *error) {
       FAIL(INVALID_ARGUMENT,
            "option disabled_passes names '%.*s', which is no optimising pass: "
            "these are simplify, simplify-tuples, fold-constants, common-subexpressions, "
-           "expand-batch-norm, hoist, top-k and fuse",
+           "expand-batch-norm, hoist, top-k, accelerate and fuse",
            (int)length, name);
     }
     name += length + (name[length] == ',');

@@ -8,8 +8,8 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # The order is that of CONTRIBUTING.md, "The layers", and of src/CMakeLists.txt.
-LAYERS = ["base", "timeline", "hlo", "target", "tile", "ops", "passes", "program", "exec", "device",
-          "report"]
+LAYERS = ["base", "timeline", "hlo", "accelerator", "target", "tile", "ops", "passes", "program",
+          "exec", "device", "report"]
 # Made by protobuf-c while building, with the folder that the proto lies in.
 GENERATED = {"hlo.pb-c.h": "hlo", "node.pb-c.h": "tf", "trace.pb-c.h": "tf"}
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)

@@ -10,7 +10,7 @@ import os
 import sys
 import threading
 
-from tremula import waiting
+from tremula import accelerators, waiting
 from tremula.tf.inner import errors, registry, versions
 
 LIBRARY_DIR_VARIABLE = "TREMULA_LIBRARY_DIR"
@@ -156,6 +156,7 @@ def library():
     """
     with _lock:
         waiting.settle()
+        accelerators.settle()
         before = _loaded_path()
         if before is None:
             registry.load_device_plugin(path())

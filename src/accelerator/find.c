@@ -1,0 +1,93 @@
+/* Owns: finding the plugin of an accelerator. */
+#define _GNU_SOURCE
+#include "accelerator/find.h"
+
+#include <dlfcn.h>
+#include <glob.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tremula/tremula.h"
+
+/* Where packages of PyPI keep their plugins, under site-packages; %s is the accelerator's name. */
+static const char *const places[] = {"jax_plugins/xla_%s*/xla_%s_plugin.so",
+                                     "jax_plugins/*%s*/*.so", "*/pjrt_c_api_%s_plugin.so"};
+
+/* The first file in `folder` that is a plugin of the name. */
+static bool look_in(const char *folder, const char *name, char out_path[TRM_PLUGIN_PATH]) {
+  bool found = false;
+  for (size_t p = 0; p < sizeof places / sizeof *places && !found; ++p) {
+    char place[512], pattern[TRM_PLUGIN_PATH];
+    glob_t files;
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+#pragma GCC diagnostic ignored "-Wformat-extra-args"
+    snprintf(place, sizeof place, places[p], name, name);
+#pragma GCC diagnostic pop
+    snprintf(pattern, sizeof pattern, "%s/%s", folder, place);
+    if (glob(pattern, 0, NULL, &files) != 0) continue;
+    found = files.gl_pathc > 0;
+    if (found) snprintf(out_path, TRM_PLUGIN_PATH, "%s", files.gl_pathv[0]);
+    globfree(&files);
+  }
+  return found;
+}
+
+/* site-packages, of a library that is site-packages/tremula/lib/libtremula.so. */
+static void own_folder(char out[TRM_PLUGIN_PATH]) {
+  Dl_info info;
+  out[0] = '\0';
+  if (dladdr((void *)(uintptr_t)trm_version, &info) == 0 || info.dli_fname == NULL) return;
+  snprintf(out, TRM_PLUGIN_PATH, "%s", info.dli_fname);
+  for (int up = 0; up < 3; ++up) {
+    char *slash = strrchr(out, '/');
+    if (slash == NULL) {
+      out[0] = '\0';
+      return;
+    }
+    *slash = '\0';
+  }
+}
+
+static bool look_everywhere(const char *name, char out_path[TRM_PLUGIN_PATH]) {
+  char folders[1 << 16], own[TRM_PLUGIN_PATH], *rest = folders;
+  const char *given = getenv("TREMULA_PLUGIN_PATH");
+  snprintf(folders, sizeof folders, "%s", given != NULL ? given : "");
+  for (char *folder; (folder = strsep(&rest, ":")) != NULL;) {
+    if (*folder != '\0' && look_in(folder, name, out_path)) return true;
+  }
+  own_folder(own);
+  return own[0] != '\0' && look_in(own, name, out_path);
+}
+
+trm_status trm_plugin_find(const char *wanted, char out_path[TRM_PLUGIN_PATH], int *out_device,
+                           trm_error *error) {
+  char name[TRM_PLUGIN_PATH];
+  *out_device = 0;
+  if (strlen(wanted) >= sizeof name) FAIL(INVALID_ARGUMENT, "TREMULA_ACCELERATOR is too long");
+  snprintf(name, sizeof name, "%s", wanted);
+  char *colon = strrchr(name, ':');
+  if (colon != NULL) {
+    const size_t digits = strspn(colon + 1, "0123456789");
+    if (digits == 0 || digits > 4 || colon[1 + digits] != '\0') {
+      FAIL(INVALID_ARGUMENT,
+           "TREMULA_ACCELERATOR is '%s': behind the colon stands the number of a device, as in "
+           "cuda:0",
+           wanted);
+    }
+    *colon = '\0';
+    *out_device = atoi(colon + 1);
+  }
+  if (strchr(name, '/') != NULL) {
+    snprintf(out_path, TRM_PLUGIN_PATH, "%s", name);
+    return TRM_OK;
+  }
+  if (name[0] != '\0' && strpbrk(name, "*?[") == NULL && look_everywhere(name, out_path)) {
+    return TRM_OK;
+  }
+  FAIL(NOT_FOUND,
+       "TREMULA_ACCELERATOR is '%s', of which no PJRT plugin is installed. Install it (for an "
+       "NVIDIA GPU: pip install \"tremula[cuda]\"), or give the path of a plugin.",
+       wanted);
+}

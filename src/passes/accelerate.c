@@ -1,0 +1,437 @@
+/* Owns: cutting what runs into regions that an accelerator computes.
+ *
+ * A region is a set of instructions that touch nothing of the host: no feeds, host calls, random
+ * numbers, collectives or custom calls. Level L of an instruction is the most times that a path to
+ * it leaves the accelerator for the host and comes back; all instructions of a level are one
+ * region, so that no region needs a result of its own through the host. A region becomes a custom
+ * call "tremula.region" of a computation. Loops and conditionals that touch nothing of the host are
+ * part of regions; of the others the bodies are cut. A region that is not worth the way there, or
+ * that the accelerator's compiler refuses, stays with the CPU, and the log says why. */
+#include <string.h>
+
+#include "accelerator/accelerator.h"
+#include "passes/edit.h"
+#include "passes/pass.h"
+#include "tremula/log.h"
+
+enum { WORTH = 1 << 14 /* elements computed one by one */ };
+static const char origin[] = "ACCELERATOR";
+
+typedef struct cutter {
+  trm_edit edit;
+  trm_accelerator *accelerator;
+  const bool *is_pure; /* by computation: all of it can be in a region */
+  uint32_t count;      /* instructions before the cut */
+  bool *fits;          /* by instruction: may be in a region */
+  int32_t *level;      /* of what fits: its region; of the others: of the regions before */
+  bool *is_used;       /* by instruction: somebody outside its region reads it */
+  trm_index *inside;   /* by instruction, while a region is made: what stands for it */
+  uint32_t num_regions;
+} cutter;
+
+/* ---- What can be in a region ---------------------------------------------------------------- */
+
+static bool has_types(const trm_shape *shape) {
+  for (int32_t l = 0; l < trm_shape_num_leaves(shape); ++l) {
+    const trm_shape *leaf = trm_shape_leaf(shape, l);
+    if (!trm_accelerator_has_type(leaf->dtype) || leaf->dynamic != 0) return false;
+  }
+  return trm_shape_num_leaves(shape) > 0;
+}
+
+/* Random bits are the CPU's own, factorisations and FFTs are libraries of a plugin's choice. */
+static bool may_compute(trm_opcode opcode) {
+  switch (opcode) {
+    case TRM_OP_PARAMETER:
+    case TRM_OP_CUSTOM_CALL:
+    case TRM_OP_INFEED:
+    case TRM_OP_OUTFEED:
+    case TRM_OP_SEND:
+    case TRM_OP_SEND_DONE:
+    case TRM_OP_RECV:
+    case TRM_OP_RECV_DONE:
+    case TRM_OP_AFTER_ALL:
+    case TRM_OP_ADD_DEPENDENCY:
+    case TRM_OP_ALL_GATHER:
+    case TRM_OP_ALL_REDUCE:
+    case TRM_OP_ALL_TO_ALL:
+    case TRM_OP_RAGGED_ALL_TO_ALL:
+    case TRM_OP_COLLECTIVE_BROADCAST:
+    case TRM_OP_COLLECTIVE_PERMUTE:
+    case TRM_OP_REDUCE_SCATTER:
+    case TRM_OP_REPLICA_ID:
+    case TRM_OP_PARTITION_ID:
+    case TRM_OP_DOMAIN:
+    case TRM_OP_RNG:
+    case TRM_OP_RNG_BIT_GENERATOR:
+    case TRM_OP_RNG_GET_AND_UPDATE_STATE:
+    case TRM_OP_STOCHASTIC_CONVERT:
+    case TRM_OP_CHOLESKY:
+    case TRM_OP_TRIANGULAR_SOLVE:
+    case TRM_OP_FFT:
+    case TRM_OP_TOPK:
+    case TRM_OP_SCAN:
+    case TRM_OP_RAGGED_DOT:
+    case TRM_OP_SCALED_DOT:
+    case TRM_OP_GET_DIMENSION_SIZE:
+    case TRM_OP_SET_DIMENSION_SIZE:
+    case TRM_OP_DYNAMIC_RESHAPE:
+    case TRM_OP_FUSION: return false;
+    default: return true;
+  }
+}
+
+static bool calls_pure(const trm_instruction *i, const bool *is_pure) {
+  for (uint32_t k = 0; k < i->num_called; ++k) {
+    if (!is_pure[i->called[k]]) return false;
+  }
+  return true;
+}
+
+/* Callees come before callers. */
+static void find_pure(const trm_module *module, bool *is_pure) {
+  for (uint32_t c = 0; c < module->num_computations; ++c) {
+    const trm_computation *computation = &module->computations[c];
+    is_pure[c] = !computation->has_side_effect;
+    for (trm_index i = 0; i < computation->num_instructions && is_pure[c]; ++i) {
+      const trm_instruction *o = &computation->instructions[i];
+      is_pure[c] = (o->opcode == TRM_OP_PARAMETER || may_compute(o->opcode)) &&
+                   has_types(&o->shape) && calls_pure(o, is_pure);
+    }
+  }
+}
+
+static bool is_tuple(const trm_instruction *i) { return i->shape.dtype == TRM_TUPLE; }
+
+/* Tuples are only made for loops and conditionals of a region, and only taken apart: what does not
+ * keep to that drops out, with what depends on it, until nothing changes. */
+static void drop_tuples(cutter *c) {
+  const trm_computation *computation = trm_edit_computation(&c->edit);
+  for (bool changes = true; changes;) {
+    changes = false;
+    for (trm_index i = 0; i < c->count; ++i) {
+      const trm_instruction *o = &computation->instructions[i];
+      bool fits = c->fits[i];
+      if (is_tuple(o) && i == computation->root) fits = false;
+      for (uint32_t k = 0; k < o->num_operands; ++k) {
+        const trm_index operand = o->operands[k];
+        if (!is_tuple(&computation->instructions[operand])) continue;
+        if (!c->fits[operand]) fits = false; /* a tuple from outside */
+        if (!fits && c->fits[operand] && o->opcode != TRM_OP_GET_TUPLE_ELEMENT) {
+          c->fits[operand] = false; /* somebody outside reads the whole tuple */
+          changes = true;
+        }
+      }
+      changes |= fits != c->fits[i];
+      c->fits[i] = fits;
+    }
+  }
+}
+
+/* An element of what is in a region is in it too, whoever reads the element. */
+static void find_levels(cutter *c) {
+  const trm_computation *computation = trm_edit_computation(&c->edit);
+  for (trm_index i = 0; i < c->count; ++i) {
+    const trm_instruction *o = &computation->instructions[i];
+    int32_t level = 0;
+    for (uint32_t k = 0; k < o->num_operands + o->num_control_predecessors; ++k) {
+      const trm_index before =
+          k < o->num_operands ? o->operands[k] : o->control_predecessors[k - o->num_operands];
+      const int32_t least = c->level[before] + (c->fits[before] && !c->fits[i]);
+      if (computation->instructions[before].opcode != TRM_OP_CONSTANT && least > level) {
+        level = least;
+      }
+    }
+    c->level[i] = level;
+  }
+}
+
+static bool is_constant(const cutter *c, trm_index i) {
+  return trm_edit_computation(&c->edit)->instructions[i].opcode == TRM_OP_CONSTANT;
+}
+
+static void find_used(cutter *c) {
+  const trm_computation *computation = trm_edit_computation(&c->edit);
+  for (trm_index i = 0; i < c->count; ++i) {
+    const trm_instruction *o = &computation->instructions[i];
+    for (uint32_t k = 0; k < o->num_operands; ++k) {
+      const trm_index operand = o->operands[k];
+      if (!c->fits[i] || c->level[i] != c->level[operand]) c->is_used[operand] = true;
+    }
+  }
+  c->is_used[computation->root] = true;
+}
+
+/* ---- Making regions ------------------------------------------------------------------------- */
+
+static trm_status add_inside(cutter *c, uint32_t body, trm_index outside,
+                             const trm_instruction *prototype, trm_error *error) {
+  return trm_computation_add(c->edit.module, body, prototype, &c->inside[outside], error);
+}
+
+/* A copy of a member, or of a constant that a member reads. Floats are multiplied as floats. */
+static trm_status copy_inside(cutter *c, uint32_t body, trm_index outside, trm_arena *arena,
+                              trm_error *error) {
+  trm_instruction copy = *trm_edit_at(&c->edit, outside);
+  trm_index *operands = ARENA_NEW(arena, trm_index, (size_t)copy.num_operands + 1);
+  CHECK_MEMORY(operands, "a region");
+  for (uint32_t k = 0; k < copy.num_operands; ++k) operands[k] = c->inside[copy.operands[k]];
+  copy.operands = operands;
+  copy.name = NULL;
+  copy.id = 0;
+  copy.num_control_predecessors = 0;
+  copy.sharding = NULL;
+  static int64_t highest[] = {2, 2};
+  if (copy.opcode == TRM_OP_DOT || copy.opcode == TRM_OP_CONVOLUTION) {
+    copy.operand_precision = (trm_dims){.count = 2, .items = highest};
+  }
+  return add_inside(c, body, outside, &copy, error);
+}
+
+typedef VECTOR(trm_index) index_list;
+
+static trm_status bring_operands(cutter *c, uint32_t body, trm_index member, index_list *operands,
+                                 trm_arena *arena, trm_error *error) {
+  for (uint32_t k = 0; k < trm_edit_at(&c->edit, member)->num_operands; ++k) {
+    const trm_index outside = trm_edit_at(&c->edit, member)->operands[k];
+    if (c->inside[outside] != TRM_NO_INDEX) continue;
+    if (is_constant(c, outside)) {
+      TRY(copy_inside(c, body, outside, arena, error));
+      continue;
+    }
+    const trm_instruction parameter = {.opcode = TRM_OP_PARAMETER,
+                                       .shape = trm_edit_at(&c->edit, outside)->shape,
+                                       .number = (int64_t)operands->count};
+    TRY(add_inside(c, body, outside, &parameter, error));
+    if (!VECTOR_PUSH(operands, outside)) FAIL_NO_MEMORY("a region");
+  }
+  return TRM_OK;
+}
+
+/* The root: a tuple of the results. */
+static trm_status finish_body(cutter *c, uint32_t body, const index_list *results,
+                              trm_shape *out_shape, trm_error *error) {
+  trm_module *module = c->edit.module;
+  const size_t count = results->count;
+  trm_index *inside = ARENA_NEW(&module->arena, trm_index, count);
+  trm_shape *shapes = ARENA_NEW(&module->arena, trm_shape, count);
+  if (inside == NULL || shapes == NULL) FAIL_NO_MEMORY("a region");
+  for (size_t r = 0; r < count; ++r) {
+    inside[r] = c->inside[results->items[r]];
+    shapes[r] = trm_edit_at(&c->edit, results->items[r])->shape;
+    shapes[r].layout = NULL;
+  }
+  if (!trm_shape_make_tuple(&module->arena, (int32_t)count, shapes, out_shape)) {
+    FAIL_NO_MEMORY("a region");
+  }
+  const trm_instruction tuple = {.opcode = TRM_OP_TUPLE,
+                                 .shape = *out_shape,
+                                 .num_operands = (uint32_t)count,
+                                 .operands = inside};
+  trm_index root;
+  TRY(trm_computation_add(module, body, &tuple, &root, error));
+  module->computations[body].root = root;
+  return TRM_OK;
+}
+
+static trm_status module_of(const trm_module *module, uint32_t body, void **out_data,
+                            size_t *out_size, trm_error *error) {
+  trm_module *copy;
+  TRY(trm_module_clone_lightly(module, &copy, error));
+  copy->entry = body;
+  copy->num_aliases = 0;
+  trm_status status = trm_module_compact(copy, error);
+  if (status == TRM_OK) status = trm_module_serialize(copy, out_data, out_size, error);
+  trm_module_free(copy);
+  return status;
+}
+
+/* Whether the accelerator takes the region; what its compiler has made waits for the kernel. */
+static trm_status try_region(cutter *c, uint32_t body, uint32_t num_members, bool *out_taken,
+                             char key[33], trm_error *error) {
+  void *data;
+  size_t size;
+  trm_region *region;
+  trm_error why;
+  TRY(module_of(c->edit.module, body, &data, &size, error));
+  const trm_status status = trm_region_compile(c->accelerator, data, size, &region, &why);
+  trm_free(data);
+  *out_taken = status == TRM_OK;
+  if (status == TRM_OK) {
+    trm_region_key(region, key);
+    trm_log(TRM_LOG_INFO, origin, "%u instructions of %s run on %s", num_members,
+            trm_edit_computation(&c->edit)->name, trm_accelerator_name(c->accelerator));
+  } else {
+    trm_log(TRM_LOG_WARN, origin, "%u instructions of %s run on the CPU, not on %s: %s",
+            num_members, trm_edit_computation(&c->edit)->name, trm_accelerator_name(c->accelerator),
+            why.message);
+  }
+  return TRM_OK;
+}
+
+static trm_status call_region(cutter *c, uint32_t body, const index_list *operands,
+                              const index_list *results, trm_shape shape, const char *key,
+                              trm_error *error) {
+  trm_custom_call *target = ARENA_NEW(&c->edit.module->arena, trm_custom_call, 1);
+  char *config = trm_arena_format(&c->edit.module->arena, "{\"region\":\"%s\"}", key);
+  if (target == NULL || config == NULL) FAIL_NO_MEMORY("a region");
+  target->target = trm_call_target(TRM_CALL_REGION);
+  const trm_instruction call = {.opcode = TRM_OP_CUSTOM_CALL,
+                                .shape = shape,
+                                .num_operands = (uint32_t)operands->count,
+                                .operands = operands->items,
+                                .num_called = 1,
+                                .called = &body,
+                                .custom_call = target,
+                                .backend_config = config,
+                                .backend_config_size = strlen(config)};
+  trm_index made;
+  TRY(trm_edit_add(&c->edit, results->items[results->count - 1], call, &made, error));
+  for (size_t r = 0; r < results->count; ++r) {
+    trm_index element;
+    const trm_instruction gte = {.opcode = TRM_OP_GET_TUPLE_ELEMENT,
+                                 .shape = shape.elements[r],
+                                 .num_operands = 1,
+                                 .operands = &made,
+                                 .number = (int64_t)r};
+    TRY(trm_edit_add(&c->edit, results->items[r], gte, &element, error));
+    trm_edit_replace(&c->edit, results->items[r], element);
+  }
+  ++c->num_regions;
+  return TRM_OK;
+}
+
+/* ---- One computation ------------------------------------------------------------------------ */
+
+static bool is_heavy(trm_opcode opcode) {
+  switch (opcode) {
+    case TRM_OP_DOT:
+    case TRM_OP_CONVOLUTION:
+    case TRM_OP_WHILE:
+    case TRM_OP_SORT:
+    case TRM_OP_SELECT_AND_SCATTER:
+    case TRM_OP_REDUCE_WINDOW: return true;
+    default: return false;
+  }
+}
+
+/* Whether the members of a level are worth moving; *out_members: how many there are. */
+static bool is_worth(const cutter *c, int32_t level, uint32_t *out_members) {
+  const trm_computation *computation = trm_edit_computation(&c->edit);
+  int64_t work = 0;
+  *out_members = 0;
+  for (trm_index i = 0; i < c->count; ++i) {
+    if (!c->fits[i] || c->level[i] != level || is_constant(c, i)) continue;
+    const trm_instruction *o = &computation->instructions[i];
+    ++*out_members;
+    if (is_heavy(o->opcode)) work += WORTH;
+    else if (trm_shape_is_array(&o->shape)) work += trm_shape_count(&o->shape);
+  }
+  return work >= WORTH;
+}
+
+static trm_status cut_level(cutter *c, int32_t level, trm_error *error) {
+  uint32_t body, members;
+  if (!is_worth(c, level, &members)) return TRM_OK;
+  index_list operands = {0}, results = {0};
+  trm_arena arena = {0};
+  trm_shape shape = {0};
+  bool taken = false;
+  char key[33] = "";
+  trm_status status = TRM_OK;
+  memset(c->inside, 0xff, c->count * sizeof *c->inside);
+  TRY_OR_GOTO(trm_module_add_computation(c->edit.module, NULL, &body, error), done);
+  for (trm_index i = 0; i < c->count; ++i) {
+    if (!c->fits[i] || c->level[i] != level || is_constant(c, i)) continue;
+    TRY_OR_GOTO(bring_operands(c, body, i, &operands, &arena, error), done);
+    TRY_OR_GOTO(copy_inside(c, body, i, &arena, error), done);
+    const bool is_result = c->is_used[i] && trm_shape_is_array(&trm_edit_at(&c->edit, i)->shape);
+    if (is_result && !VECTOR_PUSH(&results, i)) {
+      FAIL_OR_GOTO(done, RESOURCE_EXHAUSTED, "out of memory for a region");
+    }
+  }
+  if (results.count == 0) goto done;
+  TRY_OR_GOTO(finish_body(c, body, &results, &shape, error), done);
+  TRY_OR_GOTO(try_region(c, body, members, &taken, key, error), done);
+  if (taken) TRY_OR_GOTO(call_region(c, body, &operands, &results, shape, key, error), done);
+done:
+  VECTOR_FREE(&operands);
+  VECTOR_FREE(&results);
+  trm_arena_free(&arena);
+  return status;
+}
+
+static trm_status cut(cutter *c, trm_error *error) {
+  int32_t deepest = -1;
+  for (trm_index i = 0; i < c->count; ++i) {
+    const trm_instruction *o = &trm_edit_computation(&c->edit)->instructions[i];
+    c->fits[i] = may_compute(o->opcode) && has_types(&o->shape) && calls_pure(o, c->is_pure);
+  }
+  drop_tuples(c);
+  find_levels(c);
+  find_used(c);
+  for (trm_index i = 0; i < c->count; ++i) {
+    if (c->fits[i] && c->level[i] > deepest) deepest = c->level[i];
+  }
+  for (int32_t level = 0; level <= deepest; ++level) TRY(cut_level(c, level, error));
+  return TRM_OK;
+}
+
+static trm_status cut_computation(trm_module *module, uint32_t computation, const bool *is_pure,
+                                  trm_accelerator *accelerator, trm_error *error) {
+  cutter c = {.accelerator = accelerator, .is_pure = is_pure};
+  trm_arena arena = {0};
+  TRY(trm_edit_begin(&c.edit, module, computation, error));
+  c.count = trm_edit_computation(&c.edit)->num_instructions;
+  const size_t count = (size_t)c.count + 1;
+  c.fits = ARENA_NEW(&arena, bool, count);
+  c.level = ARENA_NEW(&arena, int32_t, count);
+  c.is_used = ARENA_NEW(&arena, bool, count);
+  c.inside = ARENA_NEW(&arena, trm_index, count);
+  trm_status status = TRM_OK;
+  if (c.fits == NULL || c.level == NULL || c.is_used == NULL || c.inside == NULL) {
+    status = trm_fail(error, TRM_RESOURCE_EXHAUSTED, "out of memory for regions");
+  } else {
+    status = cut(&c, error);
+  }
+  status = trm_edit_end(&c.edit, status, error);
+  trm_arena_free(&arena);
+  return status;
+}
+
+/* The bodies and branches that are left. The condition of a loop is a comparison: the CPU's. */
+static trm_status cut_all(trm_module *module, const bool *is_pure, trm_accelerator *accelerator,
+                          trm_error *error) {
+  VECTOR(uint32_t) left = {0};
+  trm_status status = TRM_OK;
+  if (!VECTOR_PUSH(&left, module->entry)) FAIL_NO_MEMORY("regions");
+  while (left.count > 0 && status == TRM_OK) {
+    const uint32_t c = left.items[--left.count];
+    status = cut_computation(module, c, is_pure, accelerator, error);
+    if (status != TRM_OK) break;
+    const trm_computation *computation = &module->computations[c];
+    for (trm_index i = 0; i < computation->num_instructions; ++i) {
+      const trm_instruction *o = &computation->instructions[i];
+      const bool is_while = o->opcode == TRM_OP_WHILE;
+      if (!is_while && o->opcode != TRM_OP_CONDITIONAL) continue;
+      for (uint32_t k = is_while; k < o->num_called && status == TRM_OK; ++k) {
+        if (VECTOR_PUSH(&left, o->called[k])) continue;
+        status = trm_fail(error, TRM_RESOURCE_EXHAUSTED, "out of memory for regions");
+      }
+    }
+  }
+  VECTOR_FREE(&left);
+  return status;
+}
+
+trm_status trm_pass_accelerate(trm_module *module, trm_error *error) {
+  trm_accelerator *accelerator;
+  TRY(trm_accelerator_get(&accelerator, error));
+  if (accelerator == NULL) return TRM_OK;
+  bool *is_pure = trm_allocate_zeroed((size_t)module->num_computations + 1, sizeof *is_pure);
+  CHECK_MEMORY(is_pure, "regions");
+  find_pure(module, is_pure);
+  trm_status status = cut_all(module, is_pure, accelerator, error);
+  trm_free(is_pure);
+  return status == TRM_OK ? trm_module_compact(module, error) : status;
+}

@@ -1,0 +1,193 @@
+"""Regions on an accelerator: a third party's CPU plugin stands for one (docs/accelerators.md)."""
+
+import importlib.util
+import os
+import pathlib
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+PACKAGE = "lammps_jax_pjrt_cpu"
+
+
+def plugin():
+    """The plugin's path."""
+    spec = importlib.util.find_spec(PACKAGE)
+    if spec is None:
+        pytest.skip(f"{PACKAGE} is not installed: no PJRT plugin to try")
+    return str(pathlib.Path(spec.origin).parent / "pjrt_c_api_cpu_plugin.so")
+
+
+def run(text, accelerator="", timeout=300, **environment):
+    env = {**os.environ, "TREMULA_ACCELERATOR": accelerator, **environment}
+    if not accelerator:
+        del env["TREMULA_ACCELERATOR"]
+    return subprocess.run([sys.executable, "-c", textwrap.dedent(text)], env=env, text=True,
+                          capture_output=True, timeout=timeout, check=False)
+
+
+# A loop with an infeed, in whose body a network is trained with momentum and dropout; a loop
+# without one; integers; a conditional. Prints what must agree to some digits, and what exactly.
+PROGRAM = """
+    import numpy as np
+    from tremula import core
+
+    TEXT = '''
+    HloModule m
+    sum { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT s = f32[] add(a, b) }
+    pure { s = (s32[], f32[128,128]) parameter(0)
+      i = s32[] get-tuple-element(s), index=0  x = f32[128,128] get-tuple-element(s), index=1
+      one = s32[] constant(1)  n = s32[] add(i, one)
+      y = f32[128,128] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+      z = f32[128,128] tanh(y)  ROOT t = (s32[], f32[128,128]) tuple(n, z) }
+    until5 { s = (s32[], f32[128,128]) parameter(0)  i = s32[] get-tuple-element(s), index=0
+      five = s32[] constant(5)  ROOT c = pred[] compare(i, five), direction=LT }
+    step { s = (s32[], f32[128,128], f32[128,128]) parameter(0)
+      i = s32[] get-tuple-element(s), index=0  w = f32[128,128] get-tuple-element(s), index=1
+      m = f32[128,128] get-tuple-element(s), index=2  one = s32[] constant(1)
+      n = s32[] add(i, one)  t = token[] after-all()
+      in = (f32[64,128], token[]) infeed(t), infeed_config="images"
+      x = f32[64,128] get-tuple-element(in), index=0
+      d = f32[64,128] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+      h = f32[64,128] tanh(d)
+      zero = f32[] constant(0)  r = f32[128] reduce(h, zero), dimensions={0}, to_apply=sum
+      g = f32[128,128] dot(x, h), lhs_contracting_dims={0}, rhs_contracting_dims={0}
+      b = f32[] constant(0.9)  bb = f32[128,128] broadcast(b), dimensions={}
+      l = f32[] constant(0.001)  ll = f32[128,128] broadcast(l), dimensions={}
+      k = f32[128,128] multiply(m, bb)  v = f32[128,128] add(k, g)
+      u = f32[128,128] multiply(v, ll)  q = f32[128,128] subtract(w, u)
+      o = token[] outfeed(r, t), outfeed_config="sums"
+      ROOT tt = (s32[], f32[128,128], f32[128,128]) tuple(n, q, v) }
+    until3 { s = (s32[], f32[128,128], f32[128,128]) parameter(0)
+      i = s32[] get-tuple-element(s), index=0
+      three = s32[] constant(3)  ROOT c = pred[] compare(i, three), direction=LT }
+    ENTRY e { w = f32[128,128] parameter(0)  k = s32[200,200] parameter(1)
+      z = s32[] constant(0)  f = f32[] constant(0)
+      m = f32[128,128] broadcast(f), dimensions={}
+      t = (s32[], f32[128,128], f32[128,128]) tuple(z, w, m)
+      l = (s32[], f32[128,128], f32[128,128]) while(t), condition=until3, body=step
+      n = f32[128,128] get-tuple-element(l), index=1
+      t2 = (s32[], f32[128,128]) tuple(z, n)
+      l2 = (s32[], f32[128,128]) while(t2), condition=until5, body=pure
+      p = f32[128,128] get-tuple-element(l2), index=1
+      kk = s32[200,200] multiply(k, k)  kq = s32[200,200] subtract(kk, k)
+      ROOT out = (f32[128,128], f32[128,128], s32[200,200]) tuple(n, p, kq) }'''
+
+    module = core.Module.read(TEXT)
+    executable = core.compile(module)
+    engine = core.Engine(executable)
+    random = np.random.default_rng(1)
+    images = random.normal(size=(12, 64, 128)).astype(np.float32) * 0.1
+    infeed = core.Infeed([(np.float32, (64, 128))], 4)
+    outfeed = core.Outfeed([(np.float32, (128,))])
+    engine.bind("images", infeed)
+    engine.bind("sums", outfeed)
+    w = random.normal(size=(128, 128)).astype(np.float32) * 0.02
+    k = random.integers(-1000, 1000, size=(200, 200)).astype(np.int32)
+    for turn in range(3):
+        for image in images[3 * turn:3 * turn + 3]:
+            infeed.push(image)
+        w, p, kq = engine.run([w, k])
+    sums = outfeed.take()
+    np.savez(OUT, w=w, p=p, kq=kq, sums=sums[0])
+
+"""
+
+
+def test_core(tmp_path):
+    """Whole loops and cut ones give the CPU's numbers, integers exactly; some regions ran."""
+    import numpy as np
+    results = {}
+    for name, accelerator in (("cpu", ""), ("accelerated", plugin())):
+        out = tmp_path / f"{name}.npz"
+        done = run(f"OUT = {str(out)!r}\n" + textwrap.dedent(PROGRAM), accelerator,
+                   POPLAR_LOG_LEVEL="INFO")
+        assert done.returncode == 0, done.stderr
+        results[name] = np.load(out)
+        regions = done.stderr.count(" run on cpu:0")
+        assert regions == 0 if name == "cpu" else regions >= 2, done.stderr
+    for key in ("w", "p", "sums"):
+        np.testing.assert_allclose(results["accelerated"][key], results["cpu"][key], rtol=1e-5,
+                                   atol=1e-6)
+    assert (results["accelerated"]["kq"] == results["cpu"]["kq"]).all()
+
+
+SMALL = """
+    import numpy as np
+    from tremula import core
+    module = core.Module.read("HloModule m\\nENTRY e { x = f32[64,64] parameter(0)"
+                              " ROOT d = f32[64,64] dot(x, x), lhs_contracting_dims={1},"
+                              " rhs_contracting_dims={0} }")
+    for turn in range(2):
+        try:
+            print(core.Engine(core.compile(module)).run([np.ones((64, 64), np.float32)])[0][0, 0])
+        except core.TremulaError as error:
+            print(type(error).__name__, error)
+"""
+
+
+@pytest.mark.parametrize("accelerator, words", [
+    ("/nowhere/plugin.so", "NotFoundError The accelerator's plugin cannot be loaded"),
+    ("nothing", "NotFoundError TREMULA_ACCELERATOR is 'nothing', of which no PJRT plugin"),
+    ("cuda:x", "InvalidArgumentError TREMULA_ACCELERATOR is 'cuda:x': behind the colon"),
+    (None, "InvalidArgumentError {} is no PJRT plugin: it has no function GetPjrtApi"),
+])
+def test_plugins_that_cannot_be_had(accelerator, words):
+    """An error that says so, the same each time, and no crash."""
+    from tremula import core
+    if accelerator is None:
+        accelerator = core.library_path()
+        words = words.format(accelerator)
+    done = run(SMALL, accelerator)
+    lines = done.stdout.splitlines()
+    assert done.returncode == 0 and len(lines) == 2 and lines[0] == lines[1], done.stderr
+    assert lines[0].startswith(words)
+
+
+def test_a_device_that_is_not_there():
+    done = run(SMALL, plugin() + ":7")
+    assert "NotFoundError TREMULA_ACCELERATOR names device 7 of" in done.stdout, done.stderr
+
+
+def test_found_by_name():
+    plugin()
+    done = run(SMALL, "cpu")
+    assert done.stdout.splitlines() == ["64.0", "64.0"], done.stderr
+
+
+FIT = """
+    import numpy as np
+    import tensorflow as tf
+    from tensorflow.python import ipu
+    config = ipu.config.IPUConfig()
+    config.auto_select_ipus = 1
+    config.configure_ipu_system()
+    ipu.utils.reset_ipu_seed(7)
+    random = np.random.default_rng(0)
+    x = random.normal(size=(256, 32)).astype(np.float32)
+    y = random.integers(0, 10, size=256).astype(np.int32)
+    with ipu.ipu_strategy.IPUStrategy().scope():
+        tf.keras.utils.set_random_seed(1)
+        model = tf.keras.Sequential([tf.keras.layers.Dense(256, "relu", input_shape=(32,)),
+                                     tf.keras.layers.Dropout(0.3, seed=3),
+                                     tf.keras.layers.Dense(10)])
+        model.compile(tf.keras.optimizers.SGD(0.01, 0.9),
+                      tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+                      steps_per_execution=8)
+        history = model.fit(x, y, batch_size=32, epochs=3, shuffle=False, verbose=0).history
+    print("LOSSES", *(f"{one:.9f}" for one in history["loss"]))
+"""
+
+
+def test_keras_fit_with_dropout():
+    """The random bits are the CPU's, so the losses agree."""
+    losses = []
+    for accelerator in ("", plugin()):
+        done = run("import tremula._finder\n" + textwrap.dedent(FIT), accelerator)
+        line, = [one for one in done.stdout.splitlines() if one.startswith("LOSSES")] or [""]
+        assert line, done.stderr[-2000:]
+        losses.append([float(one) for one in line.split()[1:]])
+    assert losses[1] == pytest.approx(losses[0], rel=1e-4)
+    assert losses[1][-1] < losses[1][0]
