@@ -240,7 +240,7 @@ static bool is_special(const char *path) {
   return stat(path, &info) == 0 && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode);
 }
 
-/* errno, or 0. A FIFO that nobody reads is an error, not a wait. */
+/* Returns errno, or 0. A FIFO without reader is an error, not a wait. */
 static int write_special(const char *path, const char *data, size_t size) {
   const int file = open(path, O_WRONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   if (file < 0) return errno;

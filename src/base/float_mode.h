@@ -7,7 +7,7 @@
 #if defined(__SSE__)
 #include <xmmintrin.h>
 
-/* Denormals are kept from here on; returns what trm_float_mode_restore takes. */
+/* Keeps denormals from here on; returns the argument for trm_float_mode_restore. */
 static inline unsigned trm_float_mode_set(void) {
   const unsigned before = _mm_getcsr();
   _mm_setcsr(before & ~0x8040u); /* flush to zero, denormals are zero */

@@ -1,4 +1,4 @@
-/* Owns: the log on standard error: levels, and what a line looks like. */
+/* Owns: the log on standard error: its levels, and the format of a line. */
 #define _GNU_SOURCE
 #include "base/log.h"
 

@@ -4,7 +4,7 @@
 
 #include "tremula/log.h"
 
-/* A level's name, in any case, to the level; false for what is none. */
+/* Parses the name of a level, in any case; false for other texts. */
 bool trm_log_level_parse(const char *name, trm_log_level *out_level);
 
 #endif /* TREMULA_BASE_LOG_H_ */

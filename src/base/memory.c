@@ -81,7 +81,7 @@ void *trm_arena_allocate(trm_arena *arena, size_t count, size_t size) {
     struct trm_arena_chunk *chunk = trm_allocate(header_bytes() + chunk_bytes);
     if (chunk == NULL) return NULL;
     if (arena->chunk != NULL && chunk_bytes == bytes && arena->size > arena->used) {
-      /* A large block of its own: the chunk in use stays in use. */
+      /* A large block gets a chunk of its own; the current chunk stays current. */
       chunk->next = arena->chunk->next;
       arena->chunk->next = chunk;
       arena->total += bytes;

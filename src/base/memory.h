@@ -43,7 +43,7 @@ void trm_arena_free(trm_arena *arena);
 
 #define ARENA_NEW(arena, type, count) ((type *)trm_arena_allocate((arena), (count), sizeof(type)))
 
-/* What a function says when memory runs out. */
+/* The failure of a function that runs out of memory. */
 #define FAIL_NO_MEMORY(what) FAIL(RESOURCE_EXHAUSTED, "out of memory while allocating %s", (what))
 #define CHECK_MEMORY(pointer, what)              \
   do {                                           \
@@ -73,7 +73,7 @@ bool trm_vector_grow(void **items, size_t *capacity, size_t item_size);
 typedef struct trm_text {
   char *data; /* NUL-terminated when length > 0; NULL at first */
   size_t length, capacity;
-  bool failed; /* memory ran out: what follows is dropped */
+  bool failed; /* out of memory: later text is dropped */
 } trm_text;
 void trm_text_append(trm_text *text, const char *data, size_t length);
 void trm_text_format(trm_text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -1,4 +1,4 @@
-/* Public structs that grow: their first member, `size`, is what the caller's header says. */
+/* Public structs that can grow: their first member, `size`, is the size in the caller's header. */
 #ifndef TREMULA_BASE_SIZED_H_
 #define TREMULA_BASE_SIZED_H_
 
@@ -6,8 +6,9 @@
 
 #include "base/status.h"
 
-/* Copies what the caller's struct has room for; members that this library does not know become 0.
- * False where `size` is not set. Both structs begin with their size, and *out keeps its own. */
+/* Copies the members for which the caller's struct has room; members that this library does not
+ * know become 0. False if `size` is not set. Both structs begin with their size, and *out keeps its
+ * own. */
 static inline bool trm_sized_give(void *out, const void *full, size_t full_size) {
   size_t size;
   memcpy(&size, out, sizeof size);

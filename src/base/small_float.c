@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stddef.h>
 
-/* What the codes beyond the numbers are. */
+/* The meaning of the codes beyond the numbers. */
 typedef enum specials {
   SPECIALS_IEEE,    /* the largest exponent: infinity and NaNs */
   SPECIALS_NAN,     /* all ones: NaN */

@@ -85,7 +85,8 @@ static void take_members(choice *c, uint32_t id) {
   c->count += count;
 }
 
-/* Checks what does not depend on who has what. For ids it also fills the choice. */
+/* Checks the parts of a request that do not depend on free IPUs. For ids it also fills in the
+ * choice. */
 static trm_status check_request(choice *c, trm_error *error) {
   const trm_device_request *request = c->request;
   const char *name = request->name == NULL ? "" : request->name;
@@ -130,7 +131,7 @@ static trm_status check_request(choice *c, trm_error *error) {
   return TRM_OK;
 }
 
-/* Chooses by what `states` says; leaves count 0 when nothing fits. */
+/* Chooses free IPUs by `states`; leaves count 0 if none fit. */
 static void choose(choice *c) {
   const trm_device_request *request = c->request;
   c->count = 0;
@@ -239,8 +240,8 @@ static trm_status device_new(const choice *c, trm_device **out_device, trm_error
   return TRM_OK;
 }
 
-/* Locks what was chosen. All is known to be free and nobody else may choose, so a lock that is
- * taken nevertheless is a file that somebody uses for something else. */
+/* Locks the chosen IPUs. All are known to be free and no other process may choose, so a lock that
+ * is taken nevertheless is a file in use for something else. */
 static trm_status lock_device(trm_device *device, int folder, const char *name, trm_error *error) {
   for (uint32_t i = 0; i < device->num_ipus; ++i) {
     TRY(trm_lock_ipu(folder, device->ipus[i], &device->locks[i], error));

@@ -1,4 +1,4 @@
-/* Owns: inventories: where they come from (environment, preset, file) and what they answer. */
+/* Owns: inventories: their sources (environment, preset, file) and accessors. */
 #include "device/inventory.h"
 
 #include <stdlib.h>

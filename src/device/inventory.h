@@ -1,4 +1,4 @@
-/* What an inventory is inside, and the parts that the files of this folder share. */
+/* The struct of an inventory, and declarations that the files of this folder share. */
 #ifndef TREMULA_DEVICE_INVENTORY_H_
 #define TREMULA_DEVICE_INVENTORY_H_
 

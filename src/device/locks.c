@@ -21,7 +21,7 @@ enum { MAX_PATH = 4096, MAX_RECORD = 2048, SELECTION_TIMEOUT_MS = 10000, OPEN_AT
 #define USE_ANOTHER \
   "set the environment variable TREMULA_RUNTIME_DIR to a folder that you can write"
 
-/* Makes a folder and those above it, as `mkdir -p`; what exists is fine. */
+/* Makes a folder and its parents, like `mkdir -p`; existing ones are fine. */
 static trm_status make_folders(const char *path, trm_error *error) {
   char prefix[MAX_PATH];
   const size_t length = strlen(path);
@@ -205,7 +205,7 @@ trm_status trm_lock_ipu(int folder, uint32_t ipu, int *out_fd, trm_error *error)
 
 /* ---- Records ------------------------------------------------------------------------------- */
 
-/* Printable ASCII: what others show in tables and what JSON takes in any case. */
+/* Copies printable ASCII, which is safe in tables and in JSON. */
 static void copy_clean(char *to, size_t size, const char *from) {
   size_t i = 0;
   for (; i + 1 < size && from[i] != '\0'; ++i) {

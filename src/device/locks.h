@@ -26,7 +26,7 @@ trm_status trm_lock_write_record(int fd, const char *device, const char *ids, tr
 trm_status trm_lock_query(int folder, uint32_t ipu, trm_attachment *out_attachment,
                           trm_error *error);
 
-/* Unlocks and closes, whoever else has a copy of the descriptor; -1 is allowed. */
+/* Unlocks and closes, even if another process has a copy of the descriptor; -1 is allowed. */
 void trm_lock_release(int fd);
 
 #endif /* TREMULA_DEVICE_LOCKS_H_ */

@@ -9,7 +9,7 @@
 
 enum { MAX_STRING = 255, MAX_NAME = 64 };
 
-/* What every function needs to say where it is. */
+/* The context of all functions, for messages. */
 typedef struct parser {
   const char *source;
   trm_inventory *inventory;
@@ -79,7 +79,7 @@ static trm_status take_number(parser *p, const json_t *value, const char *where,
   return TRM_OK;
 }
 
-/* One IPU's fields, or the defaults: only what is there is written. */
+/* Reads the fields of one IPU, or the defaults; fields that do not occur stay. */
 static trm_status take_ipu(parser *p, const json_t *object, const char *where, trm_ipu_info *ipu,
                            trm_error *error) {
   if (!json_is_object(object)) {

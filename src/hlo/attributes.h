@@ -71,7 +71,8 @@ const trm_attribute *trm_attribute_find(trm_opcode opcode, const char *name, siz
                                         int *out_i);
 /* Whether the reader may skip the attribute without a loss. */
 bool trm_attribute_is_ignored(const char *name, size_t length);
-/* For a known attribute that Tremula does not support: what to do instead. NULL for others. */
+/* For a known attribute that Tremula does not support: the advice in the message. NULL for others.
+ */
 const char *trm_attribute_refusal(trm_opcode opcode, const char *name, size_t length);
 /* A pointer to the value; NULL if the instruction has no such block. */
 void *trm_attribute_place(const trm_attribute *attribute, trm_instruction *instruction);

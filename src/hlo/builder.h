@@ -23,7 +23,7 @@ struct trm_builder {
   trm_module *module;             /* NULL once built */
   VECTOR(trm_open_function) open; /* the innermost last; the first is the entry */
   VECTOR(trm_alias) aliases;
-  const char *sharding; /* of what is built next; in the module's arena, as the metadata */
+  const char *sharding; /* of the next instructions; in the module's arena, like the metadata */
   trm_metadata metadata;
   trm_error first; /* the first mistake */
 };
@@ -41,7 +41,7 @@ static inline bool trm_builder_is_fine(const trm_builder *b) { return b->first.s
     }                                                                               \
   } while (0)
 
-/* Keeps the failure of a function that was given &b->first; true if there is none. */
+/* Keeps the failure of a function that was called with &b->first; true if there is none. */
 bool trm_builder_keep(trm_builder *b, trm_status status, const char *what);
 void trm_builder_no_memory(trm_builder *b);
 

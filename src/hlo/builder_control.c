@@ -1,4 +1,4 @@
-/* Owns: building tuples, control flow and what reaches outside of the program. */
+/* Owns: building tuples, control flow, feeds and calls to the outside. */
 #include <string.h>
 
 #include "hlo/builder.h"

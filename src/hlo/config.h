@@ -1,4 +1,4 @@
-/* What a custom call is told: its backend_config, as JSON. */
+/* The configuration of a custom call: its backend_config, as JSON. */
 #ifndef TREMULA_HLO_CONFIG_H_
 #define TREMULA_HLO_CONFIG_H_
 

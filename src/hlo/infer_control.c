@@ -241,8 +241,8 @@ static trm_status infer_all_to_all(trm_inference *c) {
   return trm_infer_give_same(c, operand);
 }
 
-/* What began asynchronously: a tuple of the operands (in a tuple of their own when there are
- * several, or where `always`), the result, and what else another program notes there. */
+/* Checks the start of an asynchronous operation: a tuple of the operands (in a tuple of their own
+ * if there are several, or if `always`), the result, and further elements. */
 static trm_status check_started(trm_inference *c, bool always) {
   trm_error *error = c->error;
   const trm_shape *stated = &c->instruction->shape;
@@ -280,7 +280,7 @@ static trm_status infer_collective_start(trm_inference *c) {
   return trm_infer_give_same(c, stated);
 }
 
-/* The end of something asynchronous: one element of what its start gave. */
+/* The end of an asynchronous operation: one element of its start's tuple. */
 static trm_status infer_done(trm_inference *c, int32_t element) {
   const trm_shape *started = trm_infer_operand(c, 0);
   CHECK(c, started->dtype == TRM_TUPLE && started->num_elements >= 2,
@@ -416,7 +416,7 @@ static trm_status infer_rng(trm_inference *c) {
   const trm_shape *stated = &c->instruction->shape;
   CHECK(c, c->instruction->distribution == 1 || c->instruction->distribution == 2,
         "the distribution must be uniform or normal");
-  /* What follows the two, such as a state, XLA's compilers do not read either. */
+  /* XLA's compilers do not read the elements after these two, such as a state, either. */
   CHECK(c, c->instruction->num_operands >= 2,
         "takes two parameters of its distribution, not %" PRIu32, c->instruction->num_operands);
   TRY(trm_infer_give_stated(c));

@@ -56,7 +56,7 @@ static trm_status check_batching(trm_inference *c, const trm_shape *operand,
   return TRM_OK;
 }
 
-/* Which dimensions of the operand an index vector addresses. */
+/* Checks the dimensions of the operand that an index vector addresses. */
 static trm_status check_index_map(trm_inference *c, const char *what, const trm_dims *map,
                                   const index_shape *indices, const trm_shape *operand,
                                   const trm_dims *batching) {

@@ -102,7 +102,7 @@ static trm_status infer_scaled_dot(trm_inference *c) {
   return infer_dot(c, stated->dtype == TRM_INVALID_TYPE ? TRM_BF16 : stated->dtype);
 }
 
-/* Batch, feature and spatial dimensions must be all of them, once each. */
+/* Checks that batch, feature and spatial dimensions are all dimensions, once each. */
 static trm_status check_labels(trm_inference *c, const char *what, int32_t rank, int64_t first,
                                int64_t second, const int64_t *spatial, int32_t num_spatial) {
   int64_t labels[TRM_MAX_RANK];

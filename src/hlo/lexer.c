@@ -292,7 +292,7 @@ trm_status trm_lexer_skip_group(trm_lexer *lexer, const char **out_begin, const 
       return trm_lexer_fail(lexer, begin, "'%c' is not closed before the end of the text", *begin);
     }
     if (kind == TOKEN_BAD) {
-      /* What is skipped may hold characters that HLO text does not have elsewhere. */
+      /* The skipped text may have characters that HLO text does not have elsewhere. */
       if (lexer->length == 0 || *lexer->token == '"' || *lexer->token == '/') {
         return trm_lexer_unexpected(lexer, "the end of a group");
       }

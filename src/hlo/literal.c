@@ -31,8 +31,8 @@ trm_status trm_literal_make(trm_arena *arena, const trm_shape *shape, trm_litera
   return TRM_OK;
 }
 
-/* A float from which rounding to a half or bfloat16 gives what rounding the double would: the
- * last bit is set when anything was cut off. */
+/* A float whose rounding to a half or bfloat16 equals that of the double: its last bit is set when
+ * anything was cut off. */
 float trm_literal_round_to_odd(double value) {
   float result = (float)value;
   if (isnan(value) || isinf(value) || (double)result == value) return result;
@@ -190,7 +190,7 @@ static trm_status read_integer(trm_lexer *lexer, trm_dtype dtype, void *out) {
       return range_error(lexer, dtype);
     }
   }
-  /* A negative u64 is what the same bits are as s64: XLA's readers take it so. */
+  /* A negative u64 has the bits of that s64, as in XLA's readers. */
   const bool wraps = dtype == TRM_U64 && value <= UINT64_C(1) << 63;
   if (value > most + (negative && is_signed ? 1 : 0) ||
       (negative && !is_signed && value != 0 && !wraps)) {

@@ -11,7 +11,7 @@ trm_status trm_literal_make(trm_arena *arena, const trm_shape *shape, trm_litera
 /* Reads `{ {1, 2}, {3, 4} }`, `1.5`, `(1, {2, 3})`: the text of a value whose shape is known. */
 trm_status trm_literal_parse(trm_lexer *lexer, trm_arena *arena, const trm_shape *shape,
                              const trm_literal **out_literal);
-/* Prints what trm_literal_parse reads back to the same bytes. */
+/* Prints text that trm_literal_parse reads back to the same bytes. */
 void trm_literal_print(const trm_literal *literal, trm_text *out_text);
 /* One element, as in a literal. */
 void trm_literal_print_element(trm_dtype dtype, const void *element, trm_text *out_text);

@@ -46,7 +46,7 @@ static bool fixed_value(const trm_loop *loop, const trm_computation *c, trm_inde
   return first_integer(loop, leaf, out);
 }
 
-/* What the body adds to a leaf of the state in each turn. */
+/* The constant that the body adds to a leaf of the state in each turn. */
 static bool step_of(const trm_loop *loop, int64_t leaf, int64_t *out) {
   const trm_computation *body = loop->body;
   const trm_instruction *root = &body->instructions[body->root];

@@ -1,4 +1,4 @@
-/* What can be seen of a loop without running it. */
+/* Properties of a loop that are known without running it. */
 #ifndef TREMULA_HLO_LOOPS_H_
 #define TREMULA_HLO_LOOPS_H_
 

@@ -7,7 +7,7 @@
 
 /* ---- Rewriting ------------------------------------------------------------------------------ */
 
-/* What stands for `index` at the end of the chain of replacements. */
+/* The last replacement of `index`, at the end of the chain. */
 static trm_index resolve(trm_index *replacement, trm_index index, uint32_t count) {
   trm_index end = index;
   uint32_t steps = 0;
@@ -200,7 +200,7 @@ static trm_status list_calls(const trm_module *module, trm_graph *out_calls, trm
   return TRM_OK;
 }
 
-/* Fills order[] with what the entry reaches, callees before callers. */
+/* Fills order[] with the computations that the entry reaches, callees before callers. */
 static trm_status order_reached(const trm_module *module, uint32_t *order, uint32_t *out_count,
                                 trm_error *error) {
   trm_graph calls = {0};

@@ -1,4 +1,4 @@
-/* Order by need: what others use comes before them, otherwise the order stays. */
+/* Order by need: nodes come after those that they need; otherwise the order stays. */
 #ifndef TREMULA_HLO_ORDER_H_
 #define TREMULA_HLO_ORDER_H_
 

@@ -411,7 +411,7 @@ static trm_status parse_computation(trm_reader *r) {
   TRY(trm_lexer_expect(lexer, '{', "'{'"));
   while (lexer->kind != '}') TRY(parse_instruction(r, &computation));
   trm_lexer_next(lexer);
-  while (trm_lexer_accept(lexer, ',')) { /* threads are the engine's, and so is what runs where */
+  while (trm_lexer_accept(lexer, ',')) { /* the engine decides about threads and places */
     if (!trm_lexer_is(lexer, "execution_thread") && !trm_lexer_is(lexer, "backend_config")) {
       return trm_lexer_unexpected(lexer, "execution_thread or backend_config");
     }
@@ -541,7 +541,7 @@ trm_status trm_hlo_parse_text(const char *text, size_t size, trm_module **out_mo
   trm_reader r = {.entry = TRM_NO_INDEX};
   trm_module *module = NULL;
   trm_status status = TRM_OK;
-  /* Numbers are read as in C, whatever the process's locale. */
+  /* Numbers are read as in C, independent of the process's locale. */
   const locale_t c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
   char *copy = size < SIZE_MAX ? trm_allocate(size + 1) : NULL;
   if (copy == NULL || c_locale == (locale_t)0) {

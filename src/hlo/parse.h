@@ -116,7 +116,7 @@ void trm_parse_resolve_frame(const trm_parser *parser, int64_t frame, trm_metada
 /* `{a="b", c={...}}`: key, value, ..., NULL. */
 trm_status trm_parse_frontend_attributes(trm_parser *parser, const char *const **out_list);
 
-/* Makes the module of what was read. */
+/* Makes the module of the parsed text. */
 trm_status trm_parse_build(trm_reader *reader);
 
 #endif /* TREMULA_HLO_PARSE_H_ */

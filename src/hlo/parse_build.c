@@ -49,16 +49,16 @@ static name_entry *table_find(const name_table *table, const char *name, size_t 
 /* ---- Into the module ------------------------------------------------------------------------ */
 
 /* The tables that building needs, for all computations and instructions. */
-typedef struct builder {
+typedef struct parse_draft {
   trm_reader *r;
   const char **names;          /* the module's name of each instruction */
   trm_names module_names;      /* of instructions */
   uint32_t *computation_index; /* pending computation -> in the module */
   uint32_t *called;            /* called reference -> pending computation */
-} builder;
+} parse_draft;
 
 /* Instruction names must be unique in the module; the text has them unique in a computation. */
-static trm_status unique_names(builder *b) {
+static trm_status unique_names(parse_draft *b) {
   trm_reader *r = b->r;
   trm_error *error = r->parser.error;
   const size_t count = r->instructions.count;
@@ -85,8 +85,8 @@ static trm_status unknown_name(const trm_reader *r, const trm_reference *referen
                         SLICE_ARGS(reference->name, reference->length));
 }
 
-/* Finds what every instruction calls; orders the computations callees first. */
-static trm_status resolve_computations(builder *b, uint32_t *order) {
+/* Finds the computations that every instruction calls, and orders callees first. */
+static trm_status resolve_computations(parse_draft *b, uint32_t *order) {
   trm_reader *r = b->r;
   trm_parser *parser = &r->parser;
   trm_error *error = parser->error;
@@ -145,7 +145,7 @@ done:
 }
 
 /* Finds the operands of one computation's instructions as indices in the text's order. */
-static trm_status resolve_operands(builder *b, const trm_pending_computation *computation,
+static trm_status resolve_operands(parse_draft *b, const trm_pending_computation *computation,
                                    trm_graph *g) {
   trm_reader *r = b->r;
   trm_parser *parser = &r->parser;
@@ -190,7 +190,7 @@ done:
 }
 
 /* Puts the called computations into their slots. */
-static trm_status fill_called(builder *b, const trm_pending_instruction *pending,
+static trm_status fill_called(parse_draft *b, const trm_pending_instruction *pending,
                               trm_instruction *instruction) {
   const trm_parser *parser = &b->r->parser;
   trm_error *error = parser->error;
@@ -241,7 +241,7 @@ static trm_status check_operand_shapes(const trm_reader *r, const trm_computatio
   return TRM_OK;
 }
 
-/* Where the text says more than the instruction: what must agree with its operands. */
+/* Checks statements of the text that must agree with the operands. */
 static trm_status check_claims(const trm_reader *r, const trm_computation *computation,
                                const trm_pending_instruction *pending,
                                const trm_instruction *instruction) {
@@ -284,7 +284,7 @@ static trm_status check_claims(const trm_reader *r, const trm_computation *compu
   return TRM_OK;
 }
 
-/* `custom-call-done` ends what `custom-call-start` began. */
+/* Checks that a `custom-call-done` ends a `custom-call-start`. */
 static trm_status check_wrapped(const trm_reader *r, const trm_computation *computation,
                                 const trm_pending_instruction *pending,
                                 const trm_instruction *instruction) {
@@ -302,7 +302,7 @@ static trm_status check_wrapped(const trm_reader *r, const trm_computation *comp
                         start->name, trm_opcode_name(begun), trm_opcode_name(pending->wrapped));
 }
 
-static trm_status add_instruction(builder *b, uint32_t target, trm_pending_instruction *pending,
+static trm_status add_instruction(parse_draft *b, uint32_t target, trm_pending_instruction *pending,
                                   int64_t id, trm_index *operands, uint32_t num_operands) {
   trm_reader *r = b->r;
   trm_module *module = r->parser.module;
@@ -374,7 +374,7 @@ static trm_status check_signature(const trm_reader *r, const trm_pending_computa
   return TRM_OK;
 }
 
-static trm_status build_computation(builder *b, uint32_t index) {
+static trm_status build_computation(parse_draft *b, uint32_t index) {
   trm_reader *r = b->r;
   trm_parser *parser = &r->parser;
   trm_error *error = parser->error;
@@ -428,7 +428,7 @@ done:
 }
 
 trm_status trm_parse_build(trm_reader *r) {
-  builder state = {.r = r}, *b = &state;
+  parse_draft state = {.r = r}, *b = &state;
   trm_module *module = r->parser.module;
   trm_error *error = r->parser.error;
   const uint32_t count = (uint32_t)r->computations.count;

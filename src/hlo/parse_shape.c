@@ -170,7 +170,7 @@ trm_status trm_parse_shape(trm_parser *parser, trm_shape *out_shape) {
       if (depth == 0) break;
       if (!VECTOR_PUSH(&parser->shapes, shape)) FAIL_NO_MEMORY("a shape");
     }
-    /* What follows a complete element: another, or the ends of tuples. */
+    /* After a complete element comes another one, or the ends of tuples. */
     while (complete && depth > 0) {
       if (trm_lexer_accept(lexer, ',')) break;
       TRY(trm_lexer_expect(lexer, ')', "',' or ')' in a tuple's shape"));

@@ -257,7 +257,7 @@ static bool names_called(const trm_computation *computation, const trm_instructi
   return true;
 }
 
-/* What a comparison is when nothing is said: XLA leaves that out. */
+/* The comparison type that XLA does not print. */
 static trm_comparison_type default_comparison(trm_dtype dtype) {
   switch (dtype) {
     case TRM_S8:
@@ -490,7 +490,7 @@ trm_status trm_module_print(const trm_module *module, char **out_text, trm_error
       module->computations[module->entry].root == TRM_NO_INDEX) {
     FAIL(FAILED_PRECONDITION, "the module has no entry computation with a root");
   }
-  /* Numbers are written as in C, whatever the process's locale. */
+  /* Numbers are written as in C, independent of the process's locale. */
   const locale_t c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
   if (c_locale == (locale_t)0) FAIL_NO_MEMORY("a text");
   const locale_t before = uselocale(c_locale);

@@ -190,7 +190,7 @@ typedef struct ordering {
   uint32_t *waiting_for; /* dependencies that have no position yet */
   uint32_t *first_user;  /* count + 1: where its users start in users */
   uint32_t *users;
-  uint64_t *key; /* what decides among those that are ready; all differ */
+  uint64_t *key; /* decides between nodes that are ready; all keys differ */
   uint32_t *heap;
   uint32_t heap_size;
   uint32_t *position; /* the index in the module */

@@ -7,7 +7,7 @@
 typedef Tremula__Hlo__ShapeProto shape_proto;
 typedef Tremula__Hlo__LiteralProto literal_proto;
 
-enum { MAX_DEPTH = 100 }; /* what trm_proto_scan lets through */
+enum { MAX_DEPTH = 100 }; /* the limit of trm_proto_scan */
 
 enum { BUFFER_TYPE = 34 }; /* the memory of an array: to us the array */
 
@@ -81,7 +81,7 @@ trm_status trm_proto_read_shape(trm_arena *arena, const shape_proto *proto, trm_
 
 /* ---- Literals ------------------------------------------------------------------------------- */
 
-/* Where a literal's bytes are, and how many elements of which size. */
+/* The place of a literal's bytes, and the number and size of its elements. */
 typedef struct values {
   const void *data;
   size_t count, stride; /* stride: bytes in the proto; may be wider than the element */

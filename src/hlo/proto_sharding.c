@@ -243,7 +243,7 @@ static bool skip_group(parser *p) {
   return depth == 0;
 }
 
-/* What only a partitioner reads: where a sharding comes from, and what is to be sharded alike. */
+/* Skips notes for partitioners: the origin of a sharding, and groups of equal shardings. */
 static trm_status skip_notes(parser *p) {
   int64_t group;
   for (;;) {

@@ -20,7 +20,7 @@ static int compare_numbers(const void *a, const void *b) {
   return left < right ? -1 : left > right;
 }
 
-/* Sorts; tells whether all are positive and differ. */
+/* Sorts; returns whether all are positive and differ. */
 static bool all_differ(int64_t *numbers, size_t count) {
   if (count > 1) qsort(numbers, count, sizeof *numbers, compare_numbers);
   bool fine = count == 0 || numbers[0] > 0;

@@ -1,4 +1,4 @@
-/* What the files of this folder share. */
+/* Declarations that the files of this folder share. */
 #ifndef TREMULA_TARGET_PARSE_H_
 #define TREMULA_TARGET_PARSE_H_
 

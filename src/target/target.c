@@ -1,4 +1,4 @@
-/* Owns: machine descriptions: where they come from and what they answer. */
+/* Owns: machine descriptions: their sources and accessors. */
 #include "target/target.h"
 
 #include <string.h>
