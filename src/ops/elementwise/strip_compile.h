@@ -43,6 +43,10 @@ static inline int64_t strip_count(const strip_compiler *c, trm_index index) {
   return trm_shape_count(&strip_at(c, index)->shape);
 }
 
+/* Makes one step of several where nothing else reads what is between them; the first *num_fills
+ * steps are fills, of which those that become useless go (strip_pairs.c). */
+trm_status trm_strip_merge_steps(strip_compiler *c, uint32_t *num_fills, trm_error *error);
+
 /* Makes a stage of the slots and steps so far. `first_slot`: that of result 0, when it is here. */
 trm_status trm_strip_place_stage(strip_compiler *c, const strip_target *t, uint32_t first_slot,
                                  trm_error *error);

@@ -1,6 +1,12 @@
 /* Owns: merging neighbouring steps of a strip program, so that a chain makes fewer passes over the
- * first-level cache. */
-#include "ops/elementwise/strip_program.h"
+ * first-level cache: pairs of steps, and polynomials with constant coefficients. */
+#include <string.h>
+
+#include "ops/elementwise/strip_compile.h"
+
+typedef strip_compiler compiler;
+
+enum { MAX_DEGREE = 32 };
 
 static bool is_f32(const trm_vector_ops *ops, trm_opcode opcode, trm_vector_fn function) {
   return function != NULL && function == ops->op[opcode][TRM_V_F32];
@@ -43,25 +49,124 @@ static bool is_read_later(const strip_step *steps, size_t begin, size_t end, uin
   return false;
 }
 
-size_t trm_strip_merge_pairs(const trm_vector_ops *ops, const strip_slot *slots, strip_step *steps,
-                             size_t num_steps) {
-  size_t kept = 0;
-  for (size_t i = 0; i < num_steps; ++i) {
-    strip_step step = steps[i];
-    const strip_step *next = i + 1 < num_steps ? &steps[i + 1] : NULL;
+/* Whether the step's result goes to the next step alone. */
+static bool feeds_next(const compiler *c, const strip_step *step, const strip_step *end) {
+  const strip_step *next = step + 1;
+  if (next >= end || c->slots.items[step->out].kind != SLOT_REGISTER) return false;
+  return next->out == step->out || !is_read_later(step, 2, (size_t)(end - step), step->out);
+}
+
+static void merge_pairs(compiler *c, uint32_t num_fills) {
+  const trm_vector_ops *ops = c->ops;
+  strip_step *steps = c->steps.items, *end = steps + c->steps.count;
+  size_t kept = num_fills;
+  for (strip_step *at = steps + num_fills; at < end; ++at) {
+    strip_step step = *at;
     trm_pair_first first;
     trm_pair_second second;
-    if (next != NULL && slots[step.out].kind == SLOT_REGISTER &&
-        find_first(ops, step.function, &first) &&
-        (next->in[0] == step.out) != (next->in[1] == step.out) &&
-        find_second(ops, next->function, next->in[1] == step.out, &second) &&
-        (next->out == step.out || !is_read_later(steps, i + 2, num_steps, step.out))) {
-      const uint32_t other = next->in[0] == step.out ? next->in[1] : next->in[0];
-      step =
-          (strip_step){ops->pair[first][second], NULL, next->out, {step.in[0], step.in[1], other}};
-      ++i;
+    if (feeds_next(c, at, end) && find_first(ops, step.function, &first)) {
+      const strip_step *next = at + 1;
+      const bool swapped = next->in[1] == step.out;
+      if ((next->in[0] == step.out) != swapped &&
+          find_second(ops, next->function, swapped, &second)) {
+        const uint32_t other = next->in[swapped ? 0 : 1];
+        step = (strip_step){
+            ops->pair[first][second], NULL, next->out, {step.in[0], step.in[1], other}};
+        ++at;
+      }
     }
     steps[kept++] = step;
   }
-  return kept;
+  c->steps.count = kept;
+}
+
+/* The float that fills the register before the first strip. */
+static bool find_constant(const compiler *c, uint32_t num_fills, uint32_t slot, float *out) {
+  for (uint32_t i = 0; i < num_fills; ++i) {
+    const strip_step *fill = &c->steps.items[i];
+    if (fill->out != slot || fill->function != NULL || fill->access->is_iota ||
+        fill->access->rank != 0)
+      continue;
+    const strip_slot *source = &c->slots.items[fill->access->source];
+    if (source->kind != SLOT_CONSTANT || source->log2_size != 2) return false;
+    memcpy(out, (const float *)source->data + fill->access->base, sizeof *out);
+    return true;
+  }
+  return false;
+}
+
+/* Whether the step is value * z + constant, with the value in its first or second operand. */
+static bool is_horner(const compiler *c, uint32_t num_fills, const strip_step *step, uint32_t value,
+                      uint32_t z, float *out_constant) {
+  return step->function == c->ops->pair[TRM_FIRST_MULTIPLY][TRM_SECOND_ADD] &&
+         step->in[2] != value &&
+         ((step->in[0] == value && step->in[1] == z) ||
+          (step->in[1] == value && step->in[0] == z)) &&
+         find_constant(c, num_fills, step->in[2], out_constant);
+}
+
+/* How many steps from `at` on are a polynomial of slot `z` whose first step multiplies `value`. */
+static uint32_t count_horner(const compiler *c, uint32_t num_fills, const strip_step *at,
+                             uint32_t value, uint32_t z, float *out_constants) {
+  const strip_step *const end = c->steps.items + c->steps.count;
+  uint32_t count = 0;
+  for (; count < MAX_DEGREE && is_horner(c, num_fills, at, value, z, &out_constants[count]); ++at) {
+    ++count;
+    if (!feeds_next(c, at, end) || at->out == z) break;
+    value = at->out;
+  }
+  return count;
+}
+
+static trm_status merge_polynomials(compiler *c, uint32_t num_fills, trm_error *error) {
+  size_t kept = num_fills;
+  for (size_t i = num_fills; i < c->steps.count; ++i) {
+    strip_step step = c->steps.items[i];
+    float constants[MAX_DEGREE];
+    uint32_t count = 0, value = step.in[0], z = step.in[1];
+    for (int order = 0; order < 2 && count < 2 && step.function != NULL; ++order) {
+      value = step.in[order], z = step.in[1 - order];
+      count = count_horner(c, num_fills, &c->steps.items[i], value, z, constants);
+    }
+    if (count >= 2) {
+      trm_polynomial *polynomial =
+          trm_arena_allocate(c->arena, 1, sizeof *polynomial + count * sizeof(float));
+      CHECK_MEMORY(polynomial, "a strip program");
+      polynomial->count = count;
+      memcpy(polynomial->coefficients, constants, count * sizeof(float));
+      const strip_slot data = {.kind = SLOT_CONSTANT, .log2_size = 2, .data = polynomial};
+      if (!VECTOR_PUSH(&c->slots, data)) FAIL_NO_MEMORY("a strip program");
+      i += count - 1;
+      step = (strip_step){c->ops->polynomial,
+                          NULL,
+                          c->steps.items[i].out,
+                          {value, z, (uint32_t)c->slots.count - 1}};
+    }
+    c->steps.items[kept++] = step;
+  }
+  c->steps.count = kept;
+  return TRM_OK;
+}
+
+/* Fills that nothing reads any more. */
+static uint32_t drop_fills(compiler *c, uint32_t num_fills) {
+  strip_step *const steps = c->steps.items;
+  uint32_t dropped = 0;
+  for (uint32_t i = num_fills; i-- > 0;) {
+    bool is_read = false;
+    for (size_t k = i + 1; k < c->steps.count && !is_read; ++k)
+      is_read = reads(&steps[k], steps[i].out);
+    if (is_read) continue;
+    --c->steps.count;
+    ++dropped;
+    memmove(steps + i, steps + i + 1, (c->steps.count - i) * sizeof *steps);
+  }
+  return num_fills - dropped;
+}
+
+trm_status trm_strip_merge_steps(strip_compiler *c, uint32_t *num_fills, trm_error *error) {
+  merge_pairs(c, *num_fills);
+  TRY(merge_polynomials(c, *num_fills, error));
+  *num_fills = drop_fills(c, *num_fills);
+  return TRM_OK;
 }

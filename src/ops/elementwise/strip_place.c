@@ -147,34 +147,53 @@ static size_t register_offset(uint32_t units, int64_t strip) {
   return (size_t)units * (((size_t)strip + 63) / 64 * 64 + 64);
 }
 
-trm_status trm_strip_place_stage(compiler *c, const target *t, uint32_t first_slot,
-                                 trm_error *error) {
-  strip_stage stage = {.count = strip_count(c, t->roots[0]),
-                       .num_slots = (uint32_t)c->slots.count,
-                       .num_steps = (uint32_t)c->steps.count};
-  uint32_t *units = ARENA_NEW(&c->scratch, uint32_t, stage.num_slots + 1);
-  CHECK_MEMORY(units, "a strip program");
-  uint32_t total = 0;
-  forbid_in_place(c);
-  if (!c->is_function)
-    find_in_place(c, t, first_slot, stage.count, strip_at(c, t->roots[0])->shape.dtype);
-  TRY(place_registers(c, 0, units, &total, error));
+/* Splits, merges and places for strips of that length; *out_units: bytes an element by slot. */
+static trm_status place_steps(compiler *c, int64_t count, int64_t strip, uint32_t *out_fills,
+                              uint32_t **out_units, uint32_t *out_total, trm_error *error) {
+  TRY(split_fills(c, count, strip, out_fills, error));
+  TRY(trm_strip_merge_steps(c, out_fills, error));
+  *out_units = ARENA_NEW(&c->scratch, uint32_t, c->slots.count + 1);
+  CHECK_MEMORY(*out_units, "a strip program");
+  return place_registers(c, *out_fills, *out_units, out_total, error);
+}
+
+/* The length of a strip follows from the registers, and what is filled once from that length: so
+ * the first of two rounds only counts. */
+static trm_status find_strip(compiler *c, int64_t count, int64_t *out_strip, trm_error *error) {
+  const size_t num_steps = c->steps.count, num_slots = c->slots.count;
+  strip_step *steps = trm_arena_copy(&c->scratch, c->steps.items, num_steps * sizeof *steps);
+  CHECK_MEMORY(steps, "a strip program");
+  uint32_t num_fills, total, *units;
+  TRY(place_steps(c, count, SMALLEST_STRIP, &num_fills, &units, &total, error));
   uint32_t touched = total; /* bytes an element, registers and arrays */
-  for (uint32_t s = 0; s < stage.num_slots; ++s)
+  for (uint32_t s = 0; s < num_slots; ++s)
     if (c->slots.items[s].moves) touched += UINT32_C(1) << c->slots.items[s].log2_size;
   int64_t strip = STRIP_BYTES / (touched > 0 ? touched : 8) / SMALLEST_STRIP * SMALLEST_STRIP;
   strip = strip < SMALLEST_STRIP ? SMALLEST_STRIP : strip > LARGEST_STRIP ? LARGEST_STRIP : strip;
+  memcpy(c->steps.items, steps, num_steps * sizeof *steps);
+  c->steps.count = num_steps;
+  c->slots.count = num_slots;
+  for (size_t s = 0; s < num_slots; ++s) c->slots.items[s].keeps = false;
   if (!c->is_function) {
-    strip = choose_strip(c, stage.count, strip);
-    if (stage.count < strip) strip = stage.count > 0 ? stage.count : 1;
+    strip = choose_strip(c, count, strip);
+    if (count < strip) strip = count > 0 ? count : 1;
   }
-  stage.strip = strip;
-  TRY(split_fills(c, stage.count, strip, &stage.num_fills, error));
-  c->steps.count = stage.num_fills + trm_strip_merge_pairs(c->ops, c->slots.items,
-                                                           c->steps.items + stage.num_fills,
-                                                           c->steps.count - stage.num_fills);
+  *out_strip = strip;
+  return TRM_OK;
+}
+
+trm_status trm_strip_place_stage(compiler *c, const target *t, uint32_t first_slot,
+                                 trm_error *error) {
+  strip_stage stage = {.count = strip_count(c, t->roots[0])};
+  forbid_in_place(c);
+  if (!c->is_function)
+    find_in_place(c, t, first_slot, stage.count, strip_at(c, t->roots[0])->shape.dtype);
+  TRY(find_strip(c, stage.count, &stage.strip, error));
+  const int64_t strip = stage.strip;
+  uint32_t total, *units;
+  TRY(place_steps(c, stage.count, strip, &stage.num_fills, &units, &total, error));
+  stage.num_slots = (uint32_t)c->slots.count;
   stage.num_steps = (uint32_t)c->steps.count;
-  TRY(place_registers(c, stage.num_fills, units, &total, error));
   const size_t pointers = (stage.num_slots * sizeof(void *) + 63) & ~(size_t)63;
   stage.bytes_per_element = 4 * stage.num_steps;
   for (uint32_t s = 0; s < stage.num_slots; ++s) {

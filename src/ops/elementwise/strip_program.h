@@ -61,11 +61,6 @@ struct trm_strip_program {
   uint32_t in_place_operands;
 };
 
-/* Makes one step of two float32 steps where nothing else reads what is between them; returns the
- * new number of steps (strip_pairs.c). */
-size_t trm_strip_merge_pairs(const trm_vector_ops *ops, const strip_slot *slots, strip_step *steps,
-                             size_t num_steps);
-
 /* With is_function, parameters and results are arrays of any length instead of scalars. */
 trm_status trm_strip_compile_any(const trm_computation *computation, bool is_function,
                                  trm_half_overflow half_overflow, trm_arena *arena,

@@ -121,6 +121,47 @@ LOOP2(power_F32, float, float, pow_f32(x, y))
 LOOP2(atan2_F32, float, float, atan2_f32(x, y))
 LOOP3(clamp_F32, float, float, min_nan(z, max_nan(x, y)))
 
+enum { LANES = 16 };
+typedef float lanes __attribute__((vector_size(LANES * sizeof(float))));
+
+#define LOAD_LANES(v, a) memcpy(&v, (a), sizeof v)
+#define STORE_LANES(a, v) memcpy((a), &v, sizeof v)
+
+static void polynomial(SIGNATURE) {
+  float *const o = out;
+  const float *const p = a, *const q = b;
+  const trm_polynomial *const polynomial = c;
+  const float *const k = polynomial->coefficients;
+  const uint32_t count = polynomial->count;
+  size_t i = 0;
+  for (; i + 4 * LANES <= n; i += 4 * LANES) {
+    lanes t0, t1, t2, t3, z0, z1, z2, z3;
+    LOAD_LANES(t0, p + i);
+    LOAD_LANES(t1, p + i + LANES);
+    LOAD_LANES(t2, p + i + 2 * LANES);
+    LOAD_LANES(t3, p + i + 3 * LANES);
+    LOAD_LANES(z0, q + i);
+    LOAD_LANES(z1, q + i + LANES);
+    LOAD_LANES(z2, q + i + 2 * LANES);
+    LOAD_LANES(z3, q + i + 3 * LANES);
+    for (uint32_t j = 0; j < count; ++j) {
+      t0 = t0 * z0 + k[j];
+      t1 = t1 * z1 + k[j];
+      t2 = t2 * z2 + k[j];
+      t3 = t3 * z3 + k[j];
+    }
+    STORE_LANES(o + i, t0);
+    STORE_LANES(o + i + LANES, t1);
+    STORE_LANES(o + i + 2 * LANES, t2);
+    STORE_LANES(o + i + 3 * LANES, t3);
+  }
+  for (; i < n; ++i) {
+    float t = p[i];
+    for (uint32_t j = 0; j < count; ++j) t = t * q[i] + k[j];
+    o[i] = t;
+  }
+}
+
 /* x FIRST y, then with z; the maximum keeps which operand was first. */
 #define PAIRS(name, t)                                 \
   LOOP3(name##_add, float, float, (t) + z)             \
@@ -386,10 +427,7 @@ static void transpose_words(void *out, int64_t out_stride, const void *a, int64_
 /* ---- Sums ----------------------------------------------------------------------------------- */
 
 /* Blocks of 1024 are summed in 64 float lanes of 16 additions, the lanes and blocks in double. */
-enum { LANES = 16, BLOCK = 1024 };
-typedef float lanes __attribute__((vector_size(LANES * sizeof(float))));
-
-#define LOAD_LANES(v, a) memcpy(&v, (a), sizeof v)
+enum { BLOCK = 1024 };
 
 /* expression: of lanes x, what is summed; element: of float x, the same for the tail. */
 #define SUM_BODY(expression, element)                       \
@@ -568,6 +606,7 @@ const trm_vector_ops CONCATENATE(trm_vector_ops_, TRM_ISA) = {
     .pair = {[TRM_FIRST_ADD] = PAIR_ENTRIES(pair_add),
              [TRM_FIRST_SUBTRACT] = PAIR_ENTRIES(pair_subtract),
              [TRM_FIRST_MULTIPLY] = PAIR_ENTRIES(pair_multiply)},
+    .polynomial = polynomial,
     .normalize = normalize,
     .normalize_grad = normalize_grad,
     .strided = {strided_0, strided_1, strided_2, strided_3},

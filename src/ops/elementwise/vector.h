@@ -42,6 +42,12 @@ typedef enum trm_pair_second {
   TRM_NUM_SECONDS
 } trm_pair_second;
 
+/* The c of the function `polynomial`: out = ((a z + c0) z + c1) z + ..., z is b. */
+typedef struct trm_polynomial {
+  uint32_t count;
+  float coefficients[]; /* c0 first */
+} trm_polynomial;
+
 typedef struct trm_vector_ops {
   const char *name;
   /* By opcode and by the type of the (first) operand; NULL where there is none. compare, convert
@@ -52,6 +58,7 @@ typedef struct trm_vector_ops {
   trm_vector_fn convert[TRM_NUM_VECTOR_TYPES][TRM_NUM_VECTOR_TYPES]; /* from, to */
   trm_vector_fn select[4], copy[4]; /* by log2 of the element's bytes; select's a is pred */
   trm_vector_fn pair[TRM_NUM_FIRSTS][TRM_NUM_SECONDS];
+  trm_vector_fn polynomial; /* the same bits as its multiplications and additions one by one */
   trm_vector_fn half_to_float, float_to_half;
   trm_vector_fn round_half; /* float to float, through half */
   /* By trm_half_overflow. What is finite and too large for half, before it is rounded; and, of
