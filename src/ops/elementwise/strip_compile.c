@@ -233,7 +233,7 @@ static uint32_t add_register(compiler *c, uint8_t log2_size) {
 }
 static trm_status add_step(compiler *c, trm_vector_fn function, const strip_access *access,
                            uint32_t out, uint32_t a, uint32_t b, uint32_t d, trm_error *error) {
-  const strip_step step = {function, access, out, {a, b, d}};
+  const strip_step step = {function, access, out, {a, b, d}, 0};
   if (out == NO_SLOT || !VECTOR_PUSH(&c->steps, step)) FAIL_NO_MEMORY("a strip program");
   return TRM_OK;
 }

@@ -1,5 +1,6 @@
 /* Owns: merging neighbouring steps of a strip program, so that a chain makes fewer passes over the
- * first-level cache: pairs of steps, and polynomials with constant coefficients. */
+ * first-level cache: pairs of steps, polynomials with constant coefficients,
+ * and scalars read as such. */
 #include <string.h>
 
 #include "ops/elementwise/strip_compile.h"
@@ -71,7 +72,7 @@ static void merge_pairs(compiler *c, uint32_t num_fills) {
           find_second(ops, next->function, swapped, &second)) {
         const uint32_t other = next->in[swapped ? 0 : 1];
         step = (strip_step){
-            ops->pair[first][second], NULL, next->out, {step.in[0], step.in[1], other}};
+            ops->pair[first][second], NULL, next->out, {step.in[0], step.in[1], other}, 0};
         ++at;
       }
     }
@@ -132,6 +133,8 @@ static trm_status merge_polynomials(compiler *c, uint32_t num_fills, trm_error *
       trm_polynomial *polynomial =
           trm_arena_allocate(c->arena, 1, sizeof *polynomial + count * sizeof(float));
       CHECK_MEMORY(polynomial, "a strip program");
+      const bool starts = find_constant(c, num_fills, value, &polynomial->start);
+      polynomial->starts = starts;
       polynomial->count = count;
       memcpy(polynomial->coefficients, constants, count * sizeof(float));
       const strip_slot data = {.kind = SLOT_CONSTANT, .log2_size = 2, .data = polynomial};
@@ -140,7 +143,8 @@ static trm_status merge_polynomials(compiler *c, uint32_t num_fills, trm_error *
       step = (strip_step){c->ops->polynomial,
                           NULL,
                           c->steps.items[i].out,
-                          {value, z, (uint32_t)c->slots.count - 1}};
+                          {starts ? z : value, z, (uint32_t)c->slots.count - 1},
+                          0};
     }
     c->steps.items[kept++] = step;
   }
@@ -164,9 +168,81 @@ static uint32_t drop_fills(compiler *c, uint32_t num_fills) {
   return num_fills - dropped;
 }
 
+/* ---- Scalars -------------------------------------------------------------------------------- */
+
+/* Whether all elements of the register are one, read from an array of float32. */
+static bool is_uniform(const compiler *c, uint32_t num_fills, uint32_t slot) {
+  if (!c->slots.items[slot].keeps || c->slots.items[slot].log2_size != 2) return false;
+  for (uint32_t i = 0; i < num_fills; ++i) {
+    const strip_step *fill = &c->steps.items[i];
+    if (fill->out == slot)
+      return fill->function == NULL && !fill->access->is_iota && fill->access->rank == 0;
+  }
+  return false;
+}
+
+static void use_single_scalar(const compiler *c, uint32_t num_fills, strip_step *step) {
+  static const trm_opcode opcodes[] = {TRM_OP_ADD,    TRM_OP_SUBTRACT, TRM_OP_MULTIPLY,
+                                       TRM_OP_DIVIDE, TRM_OP_MAXIMUM,  TRM_OP_MINIMUM};
+  for (size_t k = 0; k < sizeof opcodes / sizeof *opcodes; ++k) {
+    if (!is_f32(c->ops, opcodes[k], step->function)) continue;
+    for (uint32_t i = 0; i < 2; ++i) {
+      if (!is_uniform(c, num_fills, step->in[i]) || step->in[0] == step->in[1]) continue;
+      step->scalars = i == 0 ? TRM_SCALAR_A : TRM_SCALAR_B;
+      step->function = c->ops->scalar[step->scalars][opcodes[k]];
+      step->in[2] = step->in[1 - i]; /* which is not read */
+      return;
+    }
+    return;
+  }
+  if (is_f32(c->ops, TRM_OP_CLAMP, step->function) && step->in[1] != step->in[0] &&
+      step->in[1] != step->in[2] && is_uniform(c, num_fills, step->in[0]) &&
+      is_uniform(c, num_fills, step->in[2])) {
+    step->scalars = TRM_SCALAR_A | TRM_SCALAR_C;
+    step->function = c->ops->scalar[step->scalars][TRM_OP_CLAMP];
+  }
+}
+
+static void use_pair_scalars(const compiler *c, uint32_t num_fills, strip_step *step) {
+  for (int first = 0; first < TRM_NUM_FIRSTS; ++first) {
+    for (int second = 0; second < TRM_NUM_SECONDS; ++second) {
+      if (step->function != c->ops->pair[first][second]) continue;
+      if (first != TRM_FIRST_SUBTRACT && is_uniform(c, num_fills, step->in[0])) {
+        const uint32_t swapped = step->in[0];
+        step->in[0] = step->in[1];
+        step->in[1] = swapped;
+      }
+      if (is_uniform(c, num_fills, step->in[1])) step->scalars |= TRM_SCALAR_B;
+      if (is_uniform(c, num_fills, step->in[2])) step->scalars |= TRM_SCALAR_C;
+      if (step->scalars != 0) step->function = c->ops->scalar_pair[step->scalars][first][second];
+      return;
+    }
+  }
+}
+
+/* Steps read what is the same for all elements as a scalar; its register may shrink then. */
+static void use_scalars(compiler *c, uint32_t num_fills) {
+  for (uint32_t i = 0; i < num_fills; ++i) {
+    const uint32_t slot = c->steps.items[i].out;
+    c->slots.items[slot].is_scalar = is_uniform(c, num_fills, slot);
+  }
+  for (size_t i = 0; i < c->steps.count; ++i) {
+    strip_step *step = &c->steps.items[i];
+    if (step->function == NULL) continue;
+    if (i >= num_fills) {
+      use_single_scalar(c, num_fills, step);
+      use_pair_scalars(c, num_fills, step);
+    }
+    for (uint32_t k = 0; k < 3; ++k) {
+      if ((step->scalars >> k & 1) == 0) c->slots.items[step->in[k]].is_scalar = false;
+    }
+  }
+}
+
 trm_status trm_strip_merge_steps(strip_compiler *c, uint32_t *num_fills, trm_error *error) {
   merge_pairs(c, *num_fills);
   TRY(merge_polynomials(c, *num_fills, error));
   *num_fills = drop_fills(c, *num_fills);
+  use_scalars(c, *num_fills);
   return TRM_OK;
 }

@@ -41,7 +41,7 @@ static trm_status place_registers(compiler *c, uint32_t num_fills, uint32_t *uni
       free_units[slot->log2_size][num_free[slot->log2_size]++] = units[s];
     }
     const strip_slot *out = &c->slots.items[step->out];
-    if (out->kind != SLOT_REGISTER || units[step->out] != NO_SLOT) continue;
+    if (out->kind != SLOT_REGISTER || out->is_scalar || units[step->out] != NO_SLOT) continue;
     if (i >= num_fills && num_free[out->log2_size] > 0) {
       units[step->out] = free_units[out->log2_size][--num_free[out->log2_size]];
     } else {
@@ -173,7 +173,8 @@ static trm_status find_strip(compiler *c, int64_t count, int64_t *out_strip, trm
   memcpy(c->steps.items, steps, num_steps * sizeof *steps);
   c->steps.count = num_steps;
   c->slots.count = num_slots;
-  for (size_t s = 0; s < num_slots; ++s) c->slots.items[s].keeps = false;
+  for (size_t s = 0; s < num_slots; ++s)
+    c->slots.items[s].keeps = c->slots.items[s].is_scalar = false;
   if (!c->is_function) {
     strip = choose_strip(c, count, strip);
     if (count < strip) strip = count > 0 ? count : 1;
@@ -195,14 +196,22 @@ trm_status trm_strip_place_stage(compiler *c, const target *t, uint32_t first_sl
   stage.num_slots = (uint32_t)c->slots.count;
   stage.num_steps = (uint32_t)c->steps.count;
   const size_t pointers = (stage.num_slots * sizeof(void *) + 63) & ~(size_t)63;
+  size_t scalar_bytes = 0;
   stage.bytes_per_element = 4 * stage.num_steps;
   for (uint32_t s = 0; s < stage.num_slots; ++s) {
     strip_slot *slot = &c->slots.items[s];
     if (slot->moves) stage.num_moving++, stage.bytes_per_element += (size_t)1 << slot->log2_size;
-    if (slot->kind != SLOT_REGISTER || units[s] == NO_SLOT) continue;
-    slot->offset = pointers + register_offset(units[s], strip);
+    if (slot->is_scalar) {
+      slot->offset = pointers + scalar_bytes;
+      scalar_bytes += 64;
+    }
   }
-  stage.file_bytes = pointers + register_offset(total, strip);
+  for (uint32_t s = 0; s < stage.num_slots; ++s) {
+    strip_slot *slot = &c->slots.items[s];
+    if (slot->kind != SLOT_REGISTER || slot->is_scalar || units[s] == NO_SLOT) continue;
+    slot->offset = pointers + scalar_bytes + register_offset(units[s], strip);
+  }
+  stage.file_bytes = pointers + scalar_bytes + register_offset(total, strip);
   stage.num_steps -= stage.num_fills;
   stage.slots = trm_arena_copy(c->arena, c->slots.items, c->slots.count * sizeof(strip_slot));
   stage.fills = trm_arena_copy(c->arena, c->steps.items, c->steps.count * sizeof(strip_step));

@@ -17,8 +17,9 @@ typedef enum strip_slot_kind {
 /* A place that steps read and write; a run keeps one pointer for each. */
 typedef struct strip_slot {
   strip_slot_kind kind;
-  bool moves; /* advances with the strips; otherwise points to the start */
-  bool keeps; /* a register that is filled once, before the first strip */
+  bool moves;     /* advances with the strips; otherwise points to the start */
+  bool keeps;     /* a register that is filled once, before the first strip */
+  bool is_scalar; /* and of which only the first element is read */
   uint8_t log2_size;
   uint32_t source;
   int64_t base; /* elements from the start of the array, where it moves */
@@ -39,6 +40,7 @@ typedef struct strip_step {
   trm_vector_fn function; /* NULL: load by access */
   const strip_access *access;
   uint32_t out, in[3];
+  uint8_t scalars; /* TRM_SCALAR_ bits */
 } strip_step;
 
 typedef struct strip_stage {

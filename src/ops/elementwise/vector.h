@@ -42,11 +42,17 @@ typedef enum trm_pair_second {
   TRM_NUM_SECONDS
 } trm_pair_second;
 
-/* The c of the function `polynomial`: out = ((a z + c0) z + c1) z + ..., z is b. */
+/* The c of the function `polynomial`: out = ((s z + c0) z + c1) z + ...; z is b, s is a or, with
+ * starts, `start`. */
 typedef struct trm_polynomial {
+  bool starts;
+  float start;
   uint32_t count;
   float coefficients[]; /* c0 first */
 } trm_polynomial;
+
+/* Which operands of a function are one number instead of an array: bits by operand. */
+enum { TRM_SCALAR_A = 1, TRM_SCALAR_B = 2, TRM_SCALAR_C = 4, TRM_NUM_SCALARS = 8 };
 
 typedef struct trm_vector_ops {
   const char *name;
@@ -58,6 +64,9 @@ typedef struct trm_vector_ops {
   trm_vector_fn convert[TRM_NUM_VECTOR_TYPES][TRM_NUM_VECTOR_TYPES]; /* from, to */
   trm_vector_fn select[4], copy[4]; /* by log2 of the element's bytes; select's a is pred */
   trm_vector_fn pair[TRM_NUM_FIRSTS][TRM_NUM_SECONDS];
+  /* F32, the same with scalars, by TRM_SCALAR_ bits; NULL where there is none. */
+  trm_vector_fn scalar[TRM_NUM_SCALARS][TRM_NUM_OPCODES];
+  trm_vector_fn scalar_pair[TRM_NUM_SCALARS][TRM_NUM_FIRSTS][TRM_NUM_SECONDS];
   trm_vector_fn polynomial; /* the same bits as its multiplications and additions one by one */
   trm_vector_fn half_to_float, float_to_half;
   trm_vector_fn round_half; /* float to float, through half */
