@@ -45,12 +45,19 @@ static const pass_row pipeline[] = {
     {"common-subexpressions-again", trm_pass_common_subexpressions, OPTIMISING, NULL},
     {"top-k", trm_pass_top_k, HIDING, NULL},
     {"unique-names", trm_pass_unique_names, ALWAYS, NULL},
-    /* The host's tail. */
+    /* The host's tail: NUM_HOST passes. */
+    {"batch-products", trm_pass_batch_products, HIDING, NULL},
+    {"sink-slices", trm_pass_sink_slices, HIDING, NULL},
+    {"hoist-again", trm_pass_hoist, HIDING, NULL},
     {"fuse", trm_pass_fuse, HIDING, NULL},
     {"unique-names-again", trm_pass_unique_names, ALWAYS, NULL},
 };
 
-enum { NUM_PASSES = sizeof pipeline / sizeof *pipeline, NUM_SHARED = NUM_PASSES - 2 };
+enum {
+  NUM_PASSES = sizeof pipeline / sizeof *pipeline,
+  NUM_HOST = 5,
+  NUM_SHARED = NUM_PASSES - NUM_HOST
+};
 
 static const pass_row ipu_tail[] = {
     {"place-together", trm_pass_place_together, ALWAYS, NULL},
@@ -102,7 +109,7 @@ static trm_status check_disabled(const char *disabled, trm_error *error) {
       FAIL(INVALID_ARGUMENT,
            "option disabled_passes names '%.*s', which is no optimising pass: "
            "these are simplify, simplify-tuples, fold-constants, common-subexpressions, "
-           "expand-batch-norm, hoist, top-k and fuse",
+           "expand-batch-norm, hoist, top-k, batch-products, sink-slices and fuse",
            (int)length, name);
     }
     name += length + (name[length] == ',');
