@@ -77,6 +77,9 @@ typedef struct trm_vector_ops {
   /* Sums whose order of additions is fixed by n alone. */
   double (*sum_f32)(const float *a, size_t n);
   double (*sum_half)(const uint16_t *a, size_t n);
+  /* The largest and the least of at least one; NaN when any is. */
+  float (*max_f32)(const float *a, size_t n);
+  float (*min_f32)(const float *a, size_t n);
   /* sum of (a - mean)^2 */
   double (*sum_squares_f32)(const float *a, float mean, size_t n);
   /* acc[i] += a[i]; and the sum of 8 rows, added as a tree in float32. */

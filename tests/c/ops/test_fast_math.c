@@ -204,11 +204,37 @@ static void test_all_halves(void **state) {
   }
 }
 
+/* The largest and the least, with NaNs in any place, by every instruction set. */
+static void test_extremes(void **state) {
+  (void)state;
+  static const char *const names[] = {"baseline", "avx2", "avx512"};
+  for (size_t set = 0; set < sizeof names / sizeof *names; ++set) {
+    const trm_vector_ops *ops = trm_vector_ops_find(names[set]);
+    if (ops == NULL) continue;
+    for (size_t n = 1; n <= 200; ++n) {
+      for (int round = 0; round < 8; ++round) {
+        float a[200], most, least;
+        for (size_t i = 0; i < n; ++i) a[i] = (float)(case_random_below(2001) - 1000) / 7.0f;
+        if (round >= 6) a[case_random_below((int64_t)n)] = NAN;
+        if (round == 5) a[case_random_below((int64_t)n)] = -INFINITY;
+        most = least = a[0];
+        for (size_t i = 1; i < n; ++i) {
+          most = a[i] > most || isnan(a[i]) ? a[i] : most;
+          least = a[i] < least || isnan(a[i]) ? a[i] : least;
+        }
+        const float got_most = ops->max_f32(a, n), got_least = ops->min_f32(a, n);
+        if (distance(got_most, (double)most) > 0 || distance(got_least, (double)least) > 0)
+          fail_msg("%s, %zu elements: %g and %g, not %g and %g", names[set], n, (double)got_most,
+                   (double)got_least, (double)most, (double)least);
+      }
+    }
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_unary_bounds),
-      cmocka_unit_test(test_binary_bounds),
-      cmocka_unit_test(test_instruction_sets_agree),
+      cmocka_unit_test(test_extremes),      cmocka_unit_test(test_unary_bounds),
+      cmocka_unit_test(test_binary_bounds), cmocka_unit_test(test_instruction_sets_agree),
       cmocka_unit_test(test_all_halves),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
