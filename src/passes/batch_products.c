@@ -197,12 +197,17 @@ done:
 
 typedef struct beginning {
   const trm_edit *edit;
-  trm_index init; /* a tuple of arrays */
+  trm_index init; /* a tuple */
 } beginning;
 
 static const void *first_value(const void *context, int32_t leaf) {
   const beginning *begin = context;
-  const trm_index operand = trm_edit_operand(begin->edit, begin->init, (uint32_t)leaf);
+  const trm_shape *state = &trm_edit_at(begin->edit, begin->init)->shape;
+  uint32_t k = 0;
+  for (int32_t before = 0; before < leaf; ++k) before += trm_shape_num_leaves(&state->elements[k]);
+  if (trm_shape_leaf_offset(state, (int32_t)k) != leaf || !trm_shape_is_array(&state->elements[k]))
+    return NULL;
+  const trm_index operand = trm_edit_operand(begin->edit, begin->init, k);
   const trm_instruction *first = trm_edit_at(begin->edit, operand);
   if (first->opcode != TRM_OP_CONSTANT || first->literal == NULL) return NULL;
   return trm_shape_count(&first->shape) == 1 ? first->literal->leaves[0] : NULL;
@@ -212,7 +217,6 @@ static trm_status count_turns(const trm_edit *edit, trm_index i, uint64_t *out, 
   const trm_instruction *instruction = trm_edit_at(edit, i);
   const int32_t count = trm_shape_num_leaves(&instruction->shape);
   *out = 0;
-  if (count != instruction->shape.num_elements) return TRM_OK;
   bool *invariant = trm_allocate_zeroed((size_t)count + 1, sizeof *invariant);
   CHECK_MEMORY(invariant, "a loop");
   const beginning begin = {edit, trm_edit_resolve(edit, instruction->operands[0])};

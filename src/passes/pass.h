@@ -64,6 +64,8 @@ trm_status trm_pass_expand_batch_norm(trm_module *module, trm_error *error);
 trm_status trm_pass_top_k(trm_module *module, trm_error *error);
 /* hoist.c: moves out of while loops what does not change in them. */
 trm_status trm_pass_hoist(trm_module *module, trm_error *error);
+/* drop_state.c: what loops compute for themselves alone goes. */
+trm_status trm_pass_drop_state(trm_module *module, trm_error *error);
 /* batch_products.c: products of one part of an array in each turn of a loop become one product of
  * the whole array, which hoist.c moves out. */
 trm_status trm_pass_batch_products(trm_module *module, trm_error *error);

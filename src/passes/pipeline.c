@@ -46,6 +46,7 @@ static const pass_row pipeline[] = {
     {"top-k", trm_pass_top_k, HIDING, NULL},
     {"unique-names", trm_pass_unique_names, ALWAYS, NULL},
     /* The host's tail: NUM_HOST passes. */
+    {"drop-state", trm_pass_drop_state, HIDING, NULL},
     {"batch-products", trm_pass_batch_products, HIDING, NULL},
     {"sink-slices", trm_pass_sink_slices, HIDING, NULL},
     {"hoist-again", trm_pass_hoist, HIDING, NULL},
@@ -55,7 +56,7 @@ static const pass_row pipeline[] = {
 
 enum {
   NUM_PASSES = sizeof pipeline / sizeof *pipeline,
-  NUM_HOST = 5,
+  NUM_HOST = 6,
   NUM_SHARED = NUM_PASSES - NUM_HOST
 };
 
@@ -109,7 +110,7 @@ static trm_status check_disabled(const char *disabled, trm_error *error) {
       FAIL(INVALID_ARGUMENT,
            "option disabled_passes names '%.*s', which is no optimising pass: "
            "these are simplify, simplify-tuples, fold-constants, common-subexpressions, "
-           "expand-batch-norm, hoist, top-k, batch-products, sink-slices and fuse",
+           "expand-batch-norm, hoist, top-k, drop-state, batch-products, sink-slices and fuse",
            (int)length, name);
     }
     name += length + (name[length] == ',');

@@ -1,5 +1,6 @@
-/* Recurrent loops in the host's tail: products of all steps at once, gates in one fusion; and where
- * that must not happen. The numbers are integers: every order of additions gives the same. */
+/* Recurrent loops in the host's tail: products of all steps at once, gates in one fusion, no
+ * state for nobody; and where that must not happen. The numbers are integers: every order of
+ * additions gives the same. */
 #include "../run.h"
 
 enum { STEPS = 4, ROWS = 2, INPUTS = 3, UNITS = 16, GATES = 2 * UNITS };
@@ -132,12 +133,60 @@ static void test_not_batched(void **state) {
   expect(&one, false);
 }
 
+#define SUMS "(s32[], f32[4], f32[4], f32[4])"
+/* What is summed up for nobody goes, with what only it reads; `last` of the state is read. */
+static void expect_state(int last, const char *limit, int additions) {
+  static const float four[4] = {1, 2, 3, 4};
+  char text[2048];
+  snprintf(text, sizeof text,
+           "HloModule m\n"
+           "cond { s = " SUMS " parameter(0)  i = s32[] get-tuple-element(s), index=0\n"
+           "  %s  ROOT l = pred[] compare(i, n), direction=LT }\n"
+           "body { s = " SUMS " parameter(0)  i = s32[] get-tuple-element(s), index=0\n"
+           "  one = s32[] constant(1)  j = s32[] add(i, one)\n"
+           "  a = f32[4] get-tuple-element(s), index=1  b = f32[4] get-tuple-element(s), index=2\n"
+           "  c = f32[4] get-tuple-element(s), index=3  d = f32[4] reverse(b), dimensions={0}\n"
+           "  e = f32[4] add(a, d)  f = f32[4] reverse(c), dimensions={0}  g = f32[4] add(b, f)\n"
+           "  ROOT r = " SUMS " tuple(j, e, g, c) }\n"
+           "ENTRY e { p = f32[4] parameter(0)  z = s32[] constant(0)\n"
+           "  t = " SUMS " tuple(z, p, p, p)  w = " SUMS " while(t), condition=cond, body=body\n"
+           "  ROOT o = f32[4] get-tuple-element(w), index=%d }\n",
+           limit, last);
+  trm_error error;
+  trm_executable *executable = test_compile(text, &test_modes[0]);
+  char *printed = NULL;
+  if (trm_executable_print(executable, &printed, &error) != TRM_OK) fail_msg("%s", error.message);
+  trm_executable_free(executable);
+  if (occurrences(printed, "f32[4]{0} add(") != additions)
+    fail_msg("not %d additions:\n%s", additions, printed);
+  trm_free(printed);
+  const void *inputs[1] = {four};
+  float expected[4];
+  void *outputs[1] = {expected};
+  test_run_mode(text, &test_modes[2], inputs, outputs);
+  test_expect_f32(text, inputs, expected, 4);
+}
+
+static void test_dropped_state(void **state) {
+  (void)state;
+  const char *three = "n = s32[] constant(3)";
+  expect_state(1, three, 2); /* the first sum reads the second */
+  expect_state(2, three, 1);
+  expect_state(3, three, 0);
+  /* The condition reads the first sum. */
+  expect_state(3,
+               "a = f32[4] get-tuple-element(s), index=1  h = f32[1] slice(a), slice={[0:1]}\n"
+               "  f = f32[] reshape(h)  n = s32[] convert(f)",
+               2);
+}
+
 int main(void) {
   fill(x, STEPS * ROWS * INPUTS, 1);
   fill(w, INPUTS * GATES, 2);
   fill(r, UNITS * GATES, 3);
   fill(bias, GATES, 4);
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_batched),
-                                     cmocka_unit_test(test_not_batched)};
+                                     cmocka_unit_test(test_not_batched),
+                                     cmocka_unit_test(test_dropped_state)};
   return cmocka_run_group_tests_name("recurrent", tests, NULL, NULL);
 }
