@@ -106,10 +106,6 @@ LOOP1(not_PRED, uint8_t, uint8_t, x == 0)
 
 /* ---- float32 -------------------------------------------------------------------------------- */
 
-/* NaN when either is; of equal ones (+0 and -0) the first. */
-INLINE float max_nan(float x, float y) { return (x >= y) | (x != x) ? x : y; }
-INLINE float min_nan(float x, float y) { return (x <= y) | (x != x) ? x : y; }
-
 LOOP2(add_F32, float, float, x + y)
 LOOP2(subtract_F32, float, float, x - y)
 LOOP2(multiply_F32, float, float, x *y)
@@ -120,12 +116,6 @@ LOOP2(remainder_F32, float, float, fmodf(x, y))
 LOOP2(power_F32, float, float, pow_f32(x, y))
 LOOP2(atan2_F32, float, float, atan2_f32(x, y))
 LOOP3(clamp_F32, float, float, min_nan(z, max_nan(x, y)))
-
-enum { LANES = 16 };
-typedef float lanes __attribute__((vector_size(LANES * sizeof(float))));
-
-#define LOAD_LANES(v, a) memcpy(&v, (a), sizeof v)
-#define STORE_LANES(a, v) memcpy((a), &v, sizeof v)
 
 static void polynomial(SIGNATURE) {
   float *const o = out;

@@ -19,36 +19,8 @@
 #ifndef TREMULA_OPS_ELEMENTWISE_VECTOR_MATH_H_
 #define TREMULA_OPS_ELEMENTWISE_VECTOR_MATH_H_
 
-#include <math.h>
-#include <stdint.h>
-#include <string.h>
-
-#define INLINE static inline __attribute__((always_inline))
-
-INLINE double bits_double(uint64_t bits) {
-  double value;
-  memcpy(&value, &bits, sizeof value);
-  return value;
-}
-INLINE uint64_t double_bits(double value) {
-  uint64_t bits;
-  memcpy(&bits, &value, sizeof bits);
-  return bits;
-}
-INLINE float bits_float(uint32_t bits) {
-  float value;
-  memcpy(&value, &bits, sizeof value);
-  return value;
-}
-INLINE uint32_t float_bits(float value) {
-  uint32_t bits;
-  memcpy(&bits, &value, sizeof bits);
-  return bits;
-}
-INLINE float abs_f32(float x) { return bits_float(float_bits(x) & 0x7fffffffu); }
-INLINE float sign_of(float magnitude, float sign) {
-  return bits_float((float_bits(magnitude) & 0x7fffffffu) | (float_bits(sign) & 0x80000000u));
-}
+#include "ops/elementwise/vector_bits.h"
+#include "ops/elementwise/vector_math_single.h"
 
 /* To the nearest integer, ties to even. */
 INLINE float rint_f32(float x) {
@@ -269,8 +241,6 @@ INLINE float atanh_f32(float x) {
   const float v = sign_of((float)(a < 0x1p-10 ? small : r), x);
   return a <= 1.0 ? v : NAN;
 }
-
-#include "ops/elementwise/vector_math_single.h"
 
 /* The value that rounding to half and back gives: the same bits as base/half.h. */
 INLINE float round_half_f32(float x) {

@@ -6,6 +6,8 @@
 #ifndef TREMULA_OPS_ELEMENTWISE_VECTOR_MATH_SINGLE_H_
 #define TREMULA_OPS_ELEMENTWISE_VECTOR_MATH_SINGLE_H_
 
+#include "ops/elementwise/vector_bits.h"
+
 /* NaN stays NaN, here and in what follows from it. */
 INLINE float at_least(float x, float low) { return x < low ? low : x; }
 INLINE float at_most(float x, float high) { return x > high ? high : x; }

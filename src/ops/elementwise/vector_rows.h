@@ -2,8 +2,7 @@
 #ifndef TREMULA_OPS_ELEMENTWISE_VECTOR_ROWS_H_
 #define TREMULA_OPS_ELEMENTWISE_VECTOR_ROWS_H_
 
-#include <stddef.h>
-#include <stdint.h>
+#include "ops/elementwise/vector_bits.h"
 
 #ifndef IVDEP
 #define IVDEP _Pragma("GCC ivdep")
