@@ -211,6 +211,82 @@ def _lstm(steps=100, batch=32, units=256):
                 lambda: [_random(steps, batch, units)], compute, core=True)
 
 
+def _lstm_training(steps=100, batch=32, units=256):
+    """Back through all steps: the sum of the squares of the last hidden values."""
+    def compute(weights, x):
+        import tensorflow as tf
+        kernel, recurrent = (weights.get([units, 4 * units], "float32", deviation=units ** -.5)
+                             for _ in range(2))
+        bias = weights.get([4 * units], "float32")
+
+        def body(step, hidden, cell):
+            gates = tf.gather(x, step) @ kernel + hidden @ recurrent + bias
+            enters, forgets, new, leaves = tf.split(gates, 4, axis=-1)
+            cell = tf.sigmoid(forgets) * cell + tf.sigmoid(enters) * tf.tanh(new)
+            return step + 1, tf.sigmoid(leaves) * tf.tanh(cell), cell
+
+        zeros = tf.zeros([batch, units])
+        hidden = tf.while_loop(lambda step, *_: step < steps, body, (0, zeros, zeros),
+                               maximum_iterations=steps)[1]
+        return tf.reduce_mean(hidden * hidden)
+    return Case("lstm-train", f"LSTM of {units}, {steps} steps, batch {batch}, training step",
+                lambda: [_random(steps, batch, units)], compute, rate=.01, core=True)
+
+
+def _layer_normalised(x, scale, offset):
+    import tensorflow as tf
+    distance = x - tf.reduce_mean(x, -1, keepdims=True)
+    variance = tf.reduce_mean(distance * distance, -1, keepdims=True)
+    return distance * tf.math.rsqrt(variance + 1e-12) * scale + offset
+
+
+def _bert(layers=2, batch=8, length=128, hidden=768, heads=12):
+    """Layers of BERT-base without their embeddings."""
+    def compute(weights, x):
+        import tensorflow as tf
+        build = _Layers(weights, "float32", training=False)
+
+        def norm(x):
+            return _layer_normalised(x, weights.get([hidden], "float32", mean=1.),
+                                     weights.get([hidden], "float32"))
+
+        def split(x):
+            return tf.transpose(tf.reshape(x, [batch, length, heads, -1]), [0, 2, 1, 3])
+
+        x = tf.reshape(x, [batch * length, hidden])
+        for _ in range(layers):
+            query, key, value = (split(build.dense(x, hidden)) for _ in range(3))
+            scores = tf.matmul(query, key, transpose_b=True) * (hidden // heads) ** -.5
+            mixed = tf.transpose(tf.nn.softmax(scores) @ value, [0, 2, 1, 3])
+            x = norm(build.dense(tf.reshape(mixed, x.shape), hidden) + x)
+            x = norm(build.dense(tf.nn.gelu(build.dense(x, 4 * hidden)), hidden) + x)
+        return x
+    return Case("bert", f"{layers} layers of BERT-base, float32, {batch} x {length}",
+                lambda: [_random(batch, length, hidden)], compute, core=True)
+
+
+def _softmax():
+    def compute(_, x):
+        import tensorflow as tf
+        return tf.nn.softmax(x)
+    return Case("softmax", "softmax of the rows of 4096 x 4096",
+                lambda: [_random(4096, 4096)], compute, core=True)
+
+
+def _layer_norm():
+    return Case("layer-norm", "layer norm of the rows of 8192 x 1024",
+                lambda: [_random(8192, 1024), _random(1024, seed=3), _random(1024, seed=4)],
+                lambda _, *values: _layer_normalised(*values), core=True)
+
+
+def _reduction():
+    def compute(_, x):
+        import tensorflow as tf
+        return tf.concat([tf.reduce_sum(x, 0), tf.reduce_max(x, 1)], 0)
+    return Case("reduction", "column sums and row maxima of 8192 x 4096",
+                lambda: [_random(8192, 4096)], compute, core=True)
+
+
 def _elementwise(count=1 << 24):
     def compute(_, x, a, b):
         import tensorflow as tf
@@ -235,5 +311,6 @@ def _add():
 
 
 def cases():
-    return [_add(), _mlp(256, 10), _mlp(512, 512, 10), _loop(), _lstm(), _elementwise(),
+    return [_add(), _mlp(256, 10), _mlp(512, 512, 10), _loop(), _lstm(),
+            _lstm_training(), _bert(), _elementwise(), _softmax(), _layer_norm(), _reduction(),
             _cumulative(), _resnet50(), _resnext("float32"), _resnext("float16")]

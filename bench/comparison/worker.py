@@ -9,6 +9,8 @@ A worker takes over a pipe ("prepare", case name), ("run", times) and ("close",)
 import os
 import time
 
+import numpy as np
+
 from comparison import machine, networks
 
 PEERS = {"ours": "ipu_compiler", "tf": "TensorFlow graph", "xla": "XLA", "core": "C core alone"}
@@ -32,9 +34,9 @@ def main(peer, pipe, log):
                 _import(peer)
                 start = time.perf_counter()
                 prepared = (_Core if peer == "core" else _Session)(peer, case)
-                results = [prepared.run()]
+                results = [np.array(prepared.run())]
                 first = time.perf_counter() - start
-                results.append(prepared.run())  # after an update of the weights
+                results.append(np.array(prepared.run()))  # after an update of the weights
                 answer = {"first": first, "results": results}
             elif request[0] == "run":
                 answer = _time(prepared, request[1])
@@ -170,7 +172,7 @@ class _Core:
         result, *updated = self._engine.run(self._inputs + self._weights, versions, self._outputs)
         if updated:  # a step reads one set of weights and writes the other
             self._outputs, self._weights = [self._outputs[0], *self._weights], updated
-        return result.copy()
+        return result  # until the next run
 
 
 def _empty(info):

@@ -4,8 +4,8 @@
  * Instructions are visited from users to producers. An instruction joins the group of its users
  * when all of them are in that one group, or, as one more result, when those that are not come
  * after the whole group (so that no cycle can arise). Broadcasts, iotas and scalar constants cost
- * nothing inside a fusion and are copied into each. Groups of one that absorb nothing stay as they
- * are. */
+ * nothing inside a fusion and are copied into each; on the host also slices. Groups of one that
+ * absorb nothing stay as they are. */
 #include <string.h>
 
 #include "ops/elementwise/strip.h"
@@ -17,10 +17,14 @@ enum { MAX_RESULTS = 12 };
 /* How far a group grows. */
 typedef struct fuse_rules {
   bool by_shard;              /* what runs on different IPUs stays apart */
+  bool reads_slices;          /* slices are read where they are */
   uint32_t members, operands; /* at most; operands are counted at every member */
 } fuse_rules;
 /* On the host, the arrays between two fusions go through memory. */
-static const fuse_rules for_host = {false, 256, 512}, for_ipu = {true, 96, 48};
+static const fuse_rules for_host = {false, true, 256, 512}, for_ipu = {true, false, 96, 48};
+
+/* The elements of a slice that follow each other: fewer are better gathered once, by a move. */
+enum { SHORTEST_RUN = 16 };
 
 static const uint32_t no_group = UINT32_MAX;
 
@@ -41,8 +45,17 @@ typedef struct fuser {
   trm_index *edge_user;
 } fuser;
 
+/* A slice of whole runs along the last dimensions. */
+static bool is_run_slice(const trm_instruction *instruction) {
+  const trm_shape *shape = &instruction->shape;
+  for (int32_t d = 0; d < shape->rank; ++d)
+    if (instruction->slice[d].stride != 1) return false;
+  return shape->rank > 0 && shape->dims[shape->rank - 1] >= SHORTEST_RUN;
+}
+
 /* Copied into every fusion that reads it. */
-static bool is_absorbed(const trm_computation *computation, const trm_instruction *instruction) {
+static bool is_absorbed(const fuse_rules *rules, const trm_computation *computation,
+                        const trm_instruction *instruction) {
   if (instruction->num_control_predecessors > 0) return false;
   switch (instruction->opcode) {
     case TRM_OP_BROADCAST:
@@ -50,6 +63,7 @@ static bool is_absorbed(const trm_computation *computation, const trm_instructio
       return trm_shape_count(&computation->instructions[instruction->operands[0]].shape) * 2 <=
              trm_shape_count(&instruction->shape);
     case TRM_OP_IOTA: return true;
+    case TRM_OP_SLICE: return rules->reads_slices && is_run_slice(instruction);
     case TRM_OP_CONSTANT: return trm_shape_is_scalar(&instruction->shape);
     default: return false;
   }
@@ -195,7 +209,7 @@ static trm_status copy_inside(maker *m, trm_index outside, trm_error *error) {
 static trm_status bring_operand(maker *m, trm_index outside, trm_error *error) {
   if (m->inside[outside] != TRM_NO_INDEX) return TRM_OK;
   const trm_computation *computation = trm_edit_computation(&m->f->edit);
-  if (!is_absorbed(computation, trm_edit_at(&m->f->edit, outside))) {
+  if (!is_absorbed(&m->f->rules, computation, trm_edit_at(&m->f->edit, outside))) {
     return add_parameter(m, outside, error);
   }
   for (uint32_t k = 0; k < trm_edit_at(&m->f->edit, outside)->num_operands; ++k) {
@@ -217,7 +231,8 @@ static bool absorbs_anything(const fuser *f, trm_index i) {
   const trm_instruction *instruction = &computation->instructions[i];
   for (uint32_t k = 0; k < instruction->num_operands; ++k) {
     const trm_instruction *operand = &computation->instructions[instruction->operands[k]];
-    if (operand->opcode != TRM_OP_CONSTANT && is_absorbed(computation, operand)) return true;
+    if (operand->opcode != TRM_OP_CONSTANT && is_absorbed(&f->rules, computation, operand))
+      return true;
   }
   return false;
 }

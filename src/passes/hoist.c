@@ -6,7 +6,7 @@
  * memory: not broadcasts or iotas, which fusions make for nothing. */
 #include <string.h>
 
-#include "passes/edit.h"
+#include "passes/hoist.h"
 #include "passes/pass.h"
 
 typedef struct loop {
@@ -182,8 +182,7 @@ done:
   return status;
 }
 
-/* Elements of the state that the body hands on: instruction of the body -> element, or -1. */
-static bool find_sources(const trm_computation *body, int64_t *source) {
+bool trm_hoist_find_sources(const trm_computation *body, int64_t *source) {
   const trm_instruction *root = &body->instructions[body->root];
   if (root->opcode != TRM_OP_TUPLE) return false;
   for (trm_index i = 0; i < body->num_instructions; ++i) {
@@ -217,16 +216,21 @@ static bool is_taken_apart(const trm_computation *computation, trm_index index) 
   return computation->root != index;
 }
 
+bool trm_hoist_is_possible(const trm_edit *edit, trm_index i) {
+  const trm_instruction *instruction = trm_edit_at(edit, i);
+  const trm_computation *computations = edit->module->computations;
+  const trm_computation *condition = &computations[instruction->called[0]];
+  const trm_computation *body = &computations[instruction->called[1]];
+  const trm_index init = trm_edit_resolve(edit, instruction->operands[0]);
+  return is_taken_apart(trm_edit_computation(edit), i) &&
+         trm_edit_at(edit, init)->opcode == TRM_OP_TUPLE &&
+         is_taken_apart(body, body->parameters[0]) &&
+         is_taken_apart(condition, condition->parameters[0]);
+}
+
 static trm_status hoist_loop(const loop *l, trm_edit *edit, trm_error *error) {
   const trm_computation *body = &l->module->computations[l->body];
   const uint32_t count = body->num_instructions;
-  const trm_instruction *loop_instruction = trm_edit_at(edit, l->instruction);
-  const trm_index init = trm_edit_resolve(edit, loop_instruction->operands[0]);
-  /* The loop's result must be taken apart, not used whole: its shape changes. */
-  if (trm_edit_at(edit, init)->opcode != TRM_OP_TUPLE ||
-      trm_edit_computation(edit)->root == l->instruction) {
-    return TRM_OK;
-  }
   trm_status status = TRM_OK;
   int64_t *source = trm_allocate(((size_t)count + 1) * sizeof *source);
   bool *moves = trm_allocate_zeroed((size_t)count + 1, sizeof *moves);
@@ -234,12 +238,7 @@ static trm_status hoist_loop(const loop *l, trm_edit *edit, trm_error *error) {
   if (source == NULL || moves == NULL || is_result == NULL) {
     FAIL_OR_GOTO(done, RESOURCE_EXHAUSTED, "out of memory while hoisting");
   }
-  if (!is_taken_apart(body, body->parameters[0]) ||
-      !is_taken_apart(&l->module->computations[l->condition],
-                      l->module->computations[l->condition].parameters[0])) {
-    goto done;
-  }
-  if (!find_sources(body, source) || find_moves(body, source, moves) == 0) goto done;
+  if (!trm_hoist_find_sources(body, source) || find_moves(body, source, moves) == 0) goto done;
   find_results(body, moves, is_result);
   /* A broadcast or reshape is not carried: its users in the loop make it again for nothing. What
    * moves may still read the copy outside. */
@@ -263,9 +262,7 @@ done:
 static trm_status hoist(trm_edit *edit, trm_index i, void *state, trm_error *error) {
   (void)state;
   const trm_instruction *instruction = trm_edit_at(edit, i);
-  if (instruction->opcode != TRM_OP_WHILE || !is_taken_apart(trm_edit_computation(edit), i)) {
-    return TRM_OK;
-  }
+  if (instruction->opcode != TRM_OP_WHILE || !trm_hoist_is_possible(edit, i)) return TRM_OK;
   const loop l = {edit->module, edit->computation, instruction->called[0], instruction->called[1],
                   i};
   return hoist_loop(&l, edit, error);

@@ -67,6 +67,13 @@ trm_status trm_pass_hoist(trm_module *module, trm_error *error);
 /* accelerate.c: what an accelerator can compute becomes calls of regions, if the environment
  * chooses one (accelerator/accelerator.h). */
 trm_status trm_pass_accelerate(trm_module *module, trm_error *error);
+/* drop_state.c: what loops compute for themselves alone goes. */
+trm_status trm_pass_drop_state(trm_module *module, trm_error *error);
+/* batch_products.c: products of one part of an array in each turn of a loop become one product of
+ * the whole array, which hoist.c moves out. */
+trm_status trm_pass_batch_products(trm_module *module, trm_error *error);
+/* sink_slices.c: elementwise instructions of which only slices are read work on slices. */
+trm_status trm_pass_sink_slices(trm_module *module, trm_error *error);
 /* fuse.c: elementwise chains become kLoop fusions: for the host, across shards too. */
 trm_status trm_pass_fuse(trm_module *module, trm_error *error);
 /* The same for an IPU: a chain lies where its largest operand does, and what is only inside needs

@@ -46,13 +46,21 @@ static const pass_row pipeline[] = {
     {"common-subexpressions-again", trm_pass_common_subexpressions, OPTIMISING, NULL},
     {"top-k", trm_pass_top_k, HIDING, NULL},
     {"unique-names", trm_pass_unique_names, ALWAYS, NULL},
-    /* The host's tail. */
+    /* The host's tail: NUM_HOST passes. */
+    {"drop-state", trm_pass_drop_state, HIDING, NULL},
+    {"batch-products", trm_pass_batch_products, HIDING, NULL},
+    {"sink-slices", trm_pass_sink_slices, HIDING, NULL},
+    {"hoist-again", trm_pass_hoist, HIDING, NULL},
     {"accelerate", trm_pass_accelerate, HIDING, NULL},
     {"fuse", trm_pass_fuse, HIDING, NULL},
     {"unique-names-again", trm_pass_unique_names, ALWAYS, NULL},
 };
 
-enum { NUM_PASSES = sizeof pipeline / sizeof *pipeline, NUM_SHARED = NUM_PASSES - 3 };
+enum {
+  NUM_PASSES = sizeof pipeline / sizeof *pipeline,
+  NUM_HOST = 7,
+  NUM_SHARED = NUM_PASSES - NUM_HOST
+};
 
 static const pass_row ipu_tail[] = {
     {"place-together", trm_pass_place_together, ALWAYS, NULL},
@@ -104,7 +112,7 @@ static trm_status check_disabled(const char *disabled, trm_error *error) {
       FAIL(INVALID_ARGUMENT,
            "option disabled_passes names '%.*s', which is no optimising pass: "
            "these are simplify, simplify-tuples, fold-constants, common-subexpressions, "
-           "expand-batch-norm, hoist, top-k, accelerate and fuse",
+           "expand-batch-norm, hoist, top-k, drop-state, batch-products, sink-slices, accelerate and fuse",
            (int)length, name);
     }
     name += length + (name[length] == ',');

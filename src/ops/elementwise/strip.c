@@ -110,7 +110,10 @@ static void run_strips(const void *context, int64_t begin, int64_t end, int thre
     slots[i] = address;
   }
   const int64_t first = run->count < strip ? run->count : strip;
-  run_operations(run->ops, stage, stage->fills, stage->num_fills, slots, 0, first);
+  for (uint32_t i = 0; i < stage->num_fills; ++i) {
+    const bool is_scalar = stage->slots[stage->fills[i].out].is_scalar;
+    run_operations(run->ops, stage, &stage->fills[i], 1, slots, 0, is_scalar ? 1 : first);
+  }
   for (int64_t s = begin; s < end; ++s) {
     const int64_t start = s * strip;
     const int64_t n = run->count - start < strip ? run->count - start : strip;

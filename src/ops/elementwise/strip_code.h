@@ -17,8 +17,9 @@ typedef enum strip_slot_kind {
 /* A place that operations read and write; a run keeps one pointer for each. */
 typedef struct strip_slot {
   strip_slot_kind kind;
-  bool moves; /* advances with the strips; otherwise points to the start */
-  bool keeps; /* a register that is filled once, before the first strip */
+  bool moves;     /* advances with the strips; otherwise points to the start */
+  bool keeps;     /* a register that is filled once, before the first strip */
+  bool is_scalar; /* and of which only the first element is read */
   uint8_t log2_size;
   uint32_t source;
   int64_t base; /* elements from the start of the array, where it moves */
@@ -39,6 +40,7 @@ typedef struct strip_operation {
   trm_vector_fn function; /* NULL: load by access */
   const strip_access *access;
   uint32_t out, in[3];
+  uint8_t scalars; /* TRM_SCALAR_ bits */
 } strip_operation;
 
 typedef struct strip_stage {
@@ -60,11 +62,6 @@ struct trm_strip_code {
   int max_threads;
   uint32_t in_place_operands;
 };
-
-/* Makes one operation of two float32 operations where nothing else reads what is between them;
- * returns the new number of operations (strip_pairs.c). */
-size_t trm_strip_merge_pairs(const trm_vector_ops *ops, const strip_slot *slots,
-                             strip_operation *operations, size_t num_operations);
 
 /* With is_function, parameters and results are arrays of any length instead of scalars. */
 trm_status trm_strip_compile_any(const trm_computation *computation, bool is_function,

@@ -43,6 +43,10 @@ static inline int64_t strip_count(const strip_compiler *c, trm_index index) {
   return trm_shape_count(&strip_at(c, index)->shape);
 }
 
+/* Makes one operation of several where nothing else reads what is between them; the first
+ * *num_fills operations are fills, of which those that become useless go (strip_pairs.c). */
+trm_status trm_strip_merge_steps(strip_compiler *c, uint32_t *num_fills, trm_error *error);
+
 /* strip_support.c. The type of the register for a value; TRM_NUM_VECTOR_TYPES: none. */
 trm_vector_type trm_strip_register_type(trm_dtype dtype);
 /* The logarithm of a size in bytes, and of the size of the register for a type. */

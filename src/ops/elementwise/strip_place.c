@@ -43,7 +43,7 @@ static trm_status place_registers(compiler *c, uint32_t num_fills, uint32_t *uni
       free_units[slot->log2_size][num_free[slot->log2_size]++] = units[s];
     }
     const strip_slot *out = &c->slots.items[operation->out];
-    if (out->kind != SLOT_REGISTER || units[operation->out] != NO_SLOT) continue;
+    if (out->kind != SLOT_REGISTER || out->is_scalar || units[operation->out] != NO_SLOT) continue;
     if (i >= num_fills && num_free[out->log2_size] > 0) {
       units[operation->out] = free_units[out->log2_size][--num_free[out->log2_size]];
     } else {
@@ -150,44 +150,72 @@ static size_t register_offset(uint32_t units, int64_t strip) {
   return (size_t)units * (((size_t)strip + 63) / 64 * 64 + 64);
 }
 
-trm_status trm_strip_place_stage(compiler *c, const target *t, uint32_t first_slot,
-                                 trm_error *error) {
-  strip_stage stage = {.count = strip_count(c, t->roots[0]),
-                       .num_slots = (uint32_t)c->slots.count,
-                       .num_operations = (uint32_t)c->operations.count};
-  uint32_t *units = ARENA_NEW(&c->scratch, uint32_t, stage.num_slots + 1);
-  CHECK_MEMORY(units, "strip code");
-  uint32_t total = 0;
-  forbid_in_place(c);
-  if (!c->is_function)
-    find_in_place(c, t, first_slot, stage.count, strip_at(c, t->roots[0])->shape.dtype);
-  TRY(place_registers(c, 0, units, &total, error));
+/* Splits, merges and places for strips of that length; *out_units: bytes an element by slot. */
+static trm_status place_steps(compiler *c, int64_t count, int64_t strip, uint32_t *out_fills,
+                              uint32_t **out_units, uint32_t *out_total, trm_error *error) {
+  TRY(split_fills(c, count, strip, out_fills, error));
+  TRY(trm_strip_merge_steps(c, out_fills, error));
+  *out_units = ARENA_NEW(&c->scratch, uint32_t, c->slots.count + 1);
+  CHECK_MEMORY(*out_units, "strip code");
+  return place_registers(c, *out_fills, *out_units, out_total, error);
+}
+
+/* The length of a strip follows from the registers, and what is filled once from that length: so
+ * the first of two rounds only counts. */
+static trm_status find_strip(compiler *c, int64_t count, int64_t *out_strip, trm_error *error) {
+  const size_t num_operations = c->operations.count, num_slots = c->slots.count;
+  strip_operation *operations =
+      trm_arena_copy(&c->scratch, c->operations.items, num_operations * sizeof *operations);
+  CHECK_MEMORY(operations, "strip code");
+  uint32_t num_fills, total, *units;
+  TRY(place_steps(c, count, SMALLEST_STRIP, &num_fills, &units, &total, error));
   uint32_t touched = total; /* bytes an element, registers and arrays */
-  for (uint32_t s = 0; s < stage.num_slots; ++s)
+  for (uint32_t s = 0; s < num_slots; ++s)
     if (c->slots.items[s].moves) touched += UINT32_C(1) << c->slots.items[s].log2_size;
   int64_t strip = STRIP_BYTES / (touched > 0 ? touched : 8) / SMALLEST_STRIP * SMALLEST_STRIP;
   strip = strip < SMALLEST_STRIP ? SMALLEST_STRIP : strip > LARGEST_STRIP ? LARGEST_STRIP : strip;
+  memcpy(c->operations.items, operations, num_operations * sizeof *operations);
+  c->operations.count = num_operations;
+  c->slots.count = num_slots;
+  for (size_t s = 0; s < num_slots; ++s)
+    c->slots.items[s].keeps = c->slots.items[s].is_scalar = false;
   if (!c->is_function) {
-    strip = choose_strip(c, stage.count, strip);
-    if (stage.count < strip) strip = stage.count > 0 ? stage.count : 1;
+    strip = choose_strip(c, count, strip);
+    if (count < strip) strip = count > 0 ? count : 1;
   }
-  stage.strip = strip;
-  TRY(split_fills(c, stage.count, strip, &stage.num_fills, error));
-  c->operations.count =
-      stage.num_fills + trm_strip_merge_pairs(c->ops, c->slots.items,
-                                              c->operations.items + stage.num_fills,
-                                              c->operations.count - stage.num_fills);
+  *out_strip = strip;
+  return TRM_OK;
+}
+
+trm_status trm_strip_place_stage(compiler *c, const target *t, uint32_t first_slot,
+                                 trm_error *error) {
+  strip_stage stage = {.count = strip_count(c, t->roots[0])};
+  forbid_in_place(c);
+  if (!c->is_function)
+    find_in_place(c, t, first_slot, stage.count, strip_at(c, t->roots[0])->shape.dtype);
+  TRY(find_strip(c, stage.count, &stage.strip, error));
+  const int64_t strip = stage.strip;
+  uint32_t total, *units;
+  TRY(place_steps(c, stage.count, strip, &stage.num_fills, &units, &total, error));
+  stage.num_slots = (uint32_t)c->slots.count;
   stage.num_operations = (uint32_t)c->operations.count;
-  TRY(place_registers(c, stage.num_fills, units, &total, error));
   const size_t pointers = (stage.num_slots * sizeof(void *) + 63) & ~(size_t)63;
+  size_t scalar_bytes = 0;
   stage.bytes_per_element = 4 * stage.num_operations;
   for (uint32_t s = 0; s < stage.num_slots; ++s) {
     strip_slot *slot = &c->slots.items[s];
     if (slot->moves) stage.num_moving++, stage.bytes_per_element += (size_t)1 << slot->log2_size;
-    if (slot->kind != SLOT_REGISTER || units[s] == NO_SLOT) continue;
-    slot->offset = pointers + register_offset(units[s], strip);
+    if (slot->is_scalar) {
+      slot->offset = pointers + scalar_bytes;
+      scalar_bytes += 64;
+    }
   }
-  stage.file_bytes = pointers + register_offset(total, strip);
+  for (uint32_t s = 0; s < stage.num_slots; ++s) {
+    strip_slot *slot = &c->slots.items[s];
+    if (slot->kind != SLOT_REGISTER || slot->is_scalar || units[s] == NO_SLOT) continue;
+    slot->offset = pointers + scalar_bytes + register_offset(units[s], strip);
+  }
+  stage.file_bytes = pointers + scalar_bytes + register_offset(total, strip);
   stage.num_operations -= stage.num_fills;
   stage.slots = trm_arena_copy(c->arena, c->slots.items, c->slots.count * sizeof(strip_slot));
   stage.fills =

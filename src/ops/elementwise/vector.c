@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "ops/elementwise/vector_loops.h"
 #include "ops/elementwise/vector_math.h"
 
 #if defined(__F16C__)
@@ -12,41 +13,6 @@
 #else
 #include "base/half.h"
 #endif
-
-#define IVDEP _Pragma("GCC ivdep")
-#define UNUSED(x) (void)(x)
-#define SIGNATURE void *out, const void *a, const void *b, const void *c, size_t n
-
-/* One loop: R and T are the types of result and operands; x, y, z the operands' elements. */
-#define LOOP1(name, R, T, expression)      \
-  static void name(SIGNATURE) {            \
-    UNUSED(b), UNUSED(c);                  \
-    R *const o = out;                      \
-    const T *const p = a;                  \
-    IVDEP for (size_t i = 0; i < n; ++i) { \
-      const T x = p[i];                    \
-      o[i] = (R)(expression);              \
-    }                                      \
-  }
-#define LOOP2(name, R, T, expression)      \
-  static void name(SIGNATURE) {            \
-    UNUSED(c);                             \
-    R *const o = out;                      \
-    const T *const p = a, *const q = b;    \
-    IVDEP for (size_t i = 0; i < n; ++i) { \
-      const T x = p[i], y = q[i];          \
-      o[i] = (R)(expression);              \
-    }                                      \
-  }
-#define LOOP3(name, R, T, expression)                 \
-  static void name(SIGNATURE) {                       \
-    R *const o = out;                                 \
-    const T *const p = a, *const q = b, *const s = c; \
-    IVDEP for (size_t i = 0; i < n; ++i) {            \
-      const T x = p[i], y = q[i], z = s[i];           \
-      o[i] = (R)(expression);                         \
-    }                                                 \
-  }
 
 /* ---- Integers and pred ---------------------------------------------------------------------- */
 
@@ -106,10 +72,6 @@ LOOP1(not_PRED, uint8_t, uint8_t, x == 0)
 
 /* ---- float32 -------------------------------------------------------------------------------- */
 
-/* NaN when either is; of equal ones (+0 and -0) the first. */
-INLINE float max_nan(float x, float y) { return (x >= y) | (x != x) ? x : y; }
-INLINE float min_nan(float x, float y) { return (x <= y) | (x != x) ? x : y; }
-
 LOOP2(add_F32, float, float, x + y)
 LOOP2(subtract_F32, float, float, x - y)
 LOOP2(multiply_F32, float, float, x *y)
@@ -121,24 +83,7 @@ LOOP2(power_F32, float, float, pow_f32(x, y))
 LOOP2(atan2_F32, float, float, atan2_f32(x, y))
 LOOP3(clamp_F32, float, float, min_nan(z, max_nan(x, y)))
 
-/* x FIRST y, then with z; the maximum keeps which operand was first. */
-#define PAIRS(name, t)                                 \
-  LOOP3(name##_add, float, float, (t) + z)             \
-  LOOP3(name##_subtract, float, float, (t) - z)        \
-  LOOP3(name##_subtract_from, float, float, z - (t))   \
-  LOOP3(name##_multiply, float, float, (t) * z)        \
-  LOOP3(name##_maximum, float, float, max_nan((t), z)) \
-  LOOP3(name##_maximum_of, float, float, max_nan(z, (t)))
-PAIRS(pair_add, x + y)
-PAIRS(pair_subtract, x - y)
-PAIRS(pair_multiply, x *y)
-#define PAIR_ENTRIES(name)                            \
-  {[TRM_SECOND_ADD] = name##_add,                     \
-   [TRM_SECOND_SUBTRACT] = name##_subtract,           \
-   [TRM_SECOND_SUBTRACT_FROM] = name##_subtract_from, \
-   [TRM_SECOND_MULTIPLY] = name##_multiply,           \
-   [TRM_SECOND_MAXIMUM] = name##_maximum,             \
-   [TRM_SECOND_MAXIMUM_OF] = name##_maximum_of}
+#include "ops/elementwise/vector_pairs.h"
 
 LOOP1(abs_F32, float, float, abs_f32(x))
 LOOP1(negate_F32, float, float, bits_float(float_bits(x) ^ 0x80000000u))
@@ -386,10 +331,7 @@ static void transpose_words(void *out, int64_t out_stride, const void *a, int64_
 /* ---- Sums ----------------------------------------------------------------------------------- */
 
 /* Blocks of 1024 are summed in 64 float lanes of 16 additions, the lanes and blocks in double. */
-enum { LANES = 16, BLOCK = 1024 };
-typedef float lanes __attribute__((vector_size(LANES * sizeof(float))));
-
-#define LOAD_LANES(v, a) memcpy(&v, (a), sizeof v)
+enum { BLOCK = 1024 };
 
 /* expression: of lanes x, what is summed; element: of float x, the same for the tail. */
 #define SUM_BODY(expression, element)                       \
@@ -557,6 +499,8 @@ const trm_vector_ops CONCATENATE(trm_vector_ops_, TRM_ISA) = {
     .half_large = half_large,
     .sum_f32 = sum_f32,
     .sum_half = sum_half,
+    .max_f32 = max_f32,
+    .min_f32 = min_f32,
     .sum_squares_f32 = sum_squares_f32,
     .accumulate_double = accumulate_double,
     .accumulate_8 = accumulate_8,
@@ -568,6 +512,13 @@ const trm_vector_ops CONCATENATE(trm_vector_ops_, TRM_ISA) = {
     .pair = {[TRM_FIRST_ADD] = PAIR_ENTRIES(pair_add),
              [TRM_FIRST_SUBTRACT] = PAIR_ENTRIES(pair_subtract),
              [TRM_FIRST_MULTIPLY] = PAIR_ENTRIES(pair_multiply)},
+    .scalar = {[TRM_SCALAR_A] = SINGLE_ENTRIES(a),
+               [TRM_SCALAR_B] = SINGLE_ENTRIES(b),
+               [TRM_SCALAR_A | TRM_SCALAR_C] = {[TRM_OP_CLAMP] = clamp_ac}},
+    .scalar_pair = {[TRM_SCALAR_B] = SCALAR_ENTRIES(b),
+                    [TRM_SCALAR_C] = SCALAR_ENTRIES(c),
+                    [TRM_SCALAR_B | TRM_SCALAR_C] = SCALAR_ENTRIES(bc)},
+    .polynomial = polynomial,
     .normalize = normalize,
     .normalize_grad = normalize_grad,
     .strided = {strided_0, strided_1, strided_2, strided_3},

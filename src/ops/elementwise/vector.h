@@ -42,6 +42,18 @@ typedef enum trm_pair_second {
   TRM_NUM_SECONDS
 } trm_pair_second;
 
+/* The c of the function `polynomial`: out = ((s z + c0) z + c1) z + ...; z is b, s is a or, with
+ * starts, `start`. */
+typedef struct trm_polynomial {
+  bool starts;
+  float start;
+  uint32_t count;
+  float coefficients[]; /* c0 first */
+} trm_polynomial;
+
+/* Which operands of a function are one number instead of an array: bits by operand. */
+enum { TRM_SCALAR_A = 1, TRM_SCALAR_B = 2, TRM_SCALAR_C = 4, TRM_NUM_SCALARS = 8 };
+
 typedef struct trm_vector_ops {
   const char *name;
   /* By opcode and by the type of the (first) operand; NULL where there is none. compare, convert
@@ -52,6 +64,10 @@ typedef struct trm_vector_ops {
   trm_vector_fn convert[TRM_NUM_VECTOR_TYPES][TRM_NUM_VECTOR_TYPES]; /* from, to */
   trm_vector_fn select[4], copy[4]; /* by log2 of the element's bytes; select's a is pred */
   trm_vector_fn pair[TRM_NUM_FIRSTS][TRM_NUM_SECONDS];
+  /* F32, the same with scalars, by TRM_SCALAR_ bits; NULL where there is none. */
+  trm_vector_fn scalar[TRM_NUM_SCALARS][TRM_NUM_OPCODES];
+  trm_vector_fn scalar_pair[TRM_NUM_SCALARS][TRM_NUM_FIRSTS][TRM_NUM_SECONDS];
+  trm_vector_fn polynomial; /* the same bits as its multiplications and additions one by one */
   trm_vector_fn half_to_float, float_to_half;
   trm_vector_fn round_half; /* float to float, through half */
   /* By trm_half_overflow. What is finite and too large for half, before it is rounded; and, of
@@ -61,6 +77,9 @@ typedef struct trm_vector_ops {
   /* Sums whose order of additions is fixed by n alone. */
   double (*sum_f32)(const float *a, size_t n);
   double (*sum_half)(const uint16_t *a, size_t n);
+  /* The largest and the least of at least one; NaN when any is. */
+  float (*max_f32)(const float *a, size_t n);
+  float (*min_f32)(const float *a, size_t n);
   /* sum of (a - mean)^2 */
   double (*sum_squares_f32)(const float *a, float mean, size_t n);
   /* acc[i] += a[i]; and the sum of 8 rows, added as a tree in float32. */

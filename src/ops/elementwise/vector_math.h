@@ -1,50 +1,26 @@
 /* The float32 functions of the vectorised loops, without branches, so that the compiler vectorises
- * the loops around them (vector.c). Most compute in float64 with short polynomials and round once.
+ * the loops around them (vector.c). Those that networks call often compute in float32
+ * (vector_math_single.h); the others compute in float64 with short polynomials and round once.
  *
  * Largest errors against the exact result, in units of the last place of float32 (denormals,
  * infinities, zeros and NaNs as in C's libm; checked by tests/c/ops/test_fast_math.c):
  *
- *   exp, expm1, log, log1p, tanh, logistic, sin, cos, cbrt, atan2        0.51
+ *   exp, log                                                             1
+ *   erf, log1p, expm1                                                    1.6
+ *   tanh, logistic                                                       2.6
+ *   sin, cos, cbrt, atan2                                                0.51
  *   acos, asin, acosh, asinh, atanh, cosh, sinh                          0.51
- *   pow, tan, erf                                                        0.52
+ *   pow, tan                                                             0.52
  *   sqrt                                                                 0.5
  *   rsqrt (two rounded steps)                                            1.5
  *
- * The polynomials of exp, log, sin and cos are the power series; those of atan and erf are
- * Chebyshev interpolations (relative errors under 1e-11 and 7e-9 of the part they compute). */
+ * In float64, the polynomials of exp, log, sin and cos are the power series; that of atan is a
+ * Chebyshev interpolation (relative error under 1e-11). */
 #ifndef TREMULA_OPS_ELEMENTWISE_VECTOR_MATH_H_
 #define TREMULA_OPS_ELEMENTWISE_VECTOR_MATH_H_
 
-#include <math.h>
-#include <stdint.h>
-#include <string.h>
-
-#define INLINE static inline __attribute__((always_inline))
-
-INLINE double bits_double(uint64_t bits) {
-  double value;
-  memcpy(&value, &bits, sizeof value);
-  return value;
-}
-INLINE uint64_t double_bits(double value) {
-  uint64_t bits;
-  memcpy(&bits, &value, sizeof bits);
-  return bits;
-}
-INLINE float bits_float(uint32_t bits) {
-  float value;
-  memcpy(&value, &bits, sizeof value);
-  return value;
-}
-INLINE uint32_t float_bits(float value) {
-  uint32_t bits;
-  memcpy(&bits, &value, sizeof bits);
-  return bits;
-}
-INLINE float abs_f32(float x) { return bits_float(float_bits(x) & 0x7fffffffu); }
-INLINE float sign_of(float magnitude, float sign) {
-  return bits_float((float_bits(magnitude) & 0x7fffffffu) | (float_bits(sign) & 0x80000000u));
-}
+#include "ops/elementwise/vector_bits.h"
+#include "ops/elementwise/vector_math_single.h"
 
 /* To the nearest integer, ties to even. */
 INLINE float rint_f32(float x) {
@@ -99,20 +75,6 @@ INLINE double expm1_double(double x) {
   return scale * p + (scale - 1.0);
 }
 
-INLINE float exp_f32(float x) { return (float)exp_double(limit((double)x, -110.0, 100.0)); }
-INLINE float expm1_f32(float x) {
-  const float r = (float)expm1_double(limit((double)x, -110.0, 100.0));
-  return x == 0.0f ? x : r;
-}
-INLINE float tanh_f32(float x) {
-  const double t = expm1_double(limit(2.0 * (double)x, -45.0, 45.0));
-  const float r = (float)(t / (t + 2.0));
-  return x == 0.0f ? x : r;
-}
-INLINE float logistic_f32(float x) {
-  return (float)(1.0 / (1.0 + exp_double(limit(-(double)x, -110.0, 110.0))));
-}
-
 /* log of a positive, finite, normal double. */
 INLINE double log_positive(double x) {
   const uint64_t bits = double_bits(x) + 0x00095f6200000000u;
@@ -134,14 +96,6 @@ INLINE double log_double(double x) {
   const double end = x < (double)INFINITY ? zero : x;
   return x < 0.0 ? (double)NAN : end;
 }
-INLINE float log_f32(float x) { return (float)log_double((double)x); }
-INLINE float log1p_f32(float x) {
-  const double d = (double)x;
-  const float small = (float)(d - d * d * (0.5 - d * (1.0 / 3)));
-  const float r = (float)log_double(1.0 + d);
-  return abs_f32(x) < 0x1p-10f ? (x == 0.0f ? x : small) : r;
-}
-
 INLINE float cbrt_f32(float x) {
   const float a = abs_f32(x);
   const float r = (float)exp_double(log_positive((double)a) * (1.0 / 3));
@@ -286,33 +240,6 @@ INLINE float atanh_f32(float x) {
   const double r = 0.5 * log_double((1.0 + a) / (1.0 - a));
   const float v = sign_of((float)(a < 0x1p-10 ? small : r), x);
   return a <= 1.0 ? v : NAN;
-}
-
-INLINE float erf_f32(float x) {
-  const double a = limit((double)abs_f32(x), 0.0, 4.0);
-  const double z = a * a;
-  double p = 0x1.1c6a2b8d7b363p-20;
-  p = p * z - 0x1.d2cc984191346p-17;
-  p = p * z + 0x1.f582bc960d27cp-14;
-  p = p * z - 0x1.bfe1c87cd1cedp-11;
-  p = p * z + 0x1.565891c2c58f8p-8;
-  p = p * z - 0x1.b82cbb52872dep-6;
-  p = p * z + 0x1.ce2f20aa9d1e2p-4;
-  p = p * z - 0x1.812746adee045p-2;
-  p = p * z + 0x1.20dd750428d0dp+0;
-  double q = -0x1.1abb4791cef2ap-24; /* log(erfc(a)), 1 <= a <= 4 */
-  q = q * a + 0x1.9f6e6a6e0e9d4p-19;
-  q = q * a - 0x1.f7e4c0c6da8a6p-15;
-  q = q * a + 0x1.6105d5b1f69c7p-11;
-  q = q * a - 0x1.490f26df36bdbp-8;
-  q = q * a + 0x1.ba5c19307f16cp-6;
-  q = q * a - 0x1.c646db07e5149p-4;
-  q = q * a - 0x1.431e1482f386cp-1;
-  q = q * a - 0x1.216f4b648479ep+0;
-  q = q * a + 0x1.a3f4880930000p-12;
-  const double far = 1.0 - exp_double(q);
-  const float r = (float)(a < 1.0 ? a * p : far);
-  return x != x ? x : sign_of(r, x);
 }
 
 /* The value that rounding to half and back gives: the same bits as base/half.h. */

@@ -2,12 +2,50 @@
 #ifndef TREMULA_OPS_ELEMENTWISE_VECTOR_ROWS_H_
 #define TREMULA_OPS_ELEMENTWISE_VECTOR_ROWS_H_
 
-#include <stddef.h>
-#include <stdint.h>
+#include "ops/elementwise/vector_bits.h"
 
 #ifndef IVDEP
 #define IVDEP _Pragma("GCC ivdep")
 #endif
+
+typedef int32_t lane_bits __attribute__((vector_size(LANES * sizeof(int32_t))));
+
+/* Macros: a function that returns vectors has another ABI in each instruction set. */
+#define PICK_LANES(mask, yes, no) (lanes)(((lane_bits)(yes) & (mask)) | ((lane_bits)(no) & ~(mask)))
+#define MAX_LANES(x, y) PICK_LANES(((x) >= (y)) | ((x) != (x)), x, y)
+#define MIN_LANES(x, y) PICK_LANES(((x) <= (y)) | ((x) != (x)), x, y)
+
+static const lane_bits rotations[] = {{8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7},
+                                      {4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11},
+                                      {2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13},
+                                      {1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14}};
+
+#define EXTREME(name, function, VECTOR_FUNCTION)                          \
+  static float name(const float *a, size_t n) {                           \
+    float best = a[0];                                                    \
+    size_t i = 0;                                                         \
+    if (n >= 2 * LANES) {                                                 \
+      lanes s0, s1, x;                                                    \
+      LOAD_LANES(s0, a);                                                  \
+      LOAD_LANES(s1, a + LANES);                                          \
+      for (i = 2 * LANES; i + 2 * LANES <= n; i += 2 * LANES) {           \
+        LOAD_LANES(x, a + i);                                             \
+        s0 = VECTOR_FUNCTION(s0, x);                                      \
+        LOAD_LANES(x, a + i + LANES);                                     \
+        s1 = VECTOR_FUNCTION(s1, x);                                      \
+      }                                                                   \
+      s0 = VECTOR_FUNCTION(s0, s1);                                       \
+      for (size_t k = 0; k < sizeof rotations / sizeof *rotations; ++k) { \
+        s1 = __builtin_shuffle(s0, rotations[k]);                         \
+        s0 = VECTOR_FUNCTION(s0, s1);                                     \
+      }                                                                   \
+      best = s0[0];                                                       \
+    }                                                                     \
+    for (; i < n; ++i) best = function(best, a[i]);                       \
+    return best;                                                          \
+  }
+EXTREME(max_f32, max_nan, MAX_LANES)
+EXTREME(min_f32, min_nan, MIN_LANES)
 
 static void accumulate_double(double *acc, const float *a, size_t n) {
   IVDEP for (size_t i = 0; i < n; ++i) acc[i] += (double)a[i];

@@ -6,11 +6,14 @@
 #include "ops/reduce/fast_reduce.h"
 #include "ops/threads.h"
 
+enum { SHORTEST_ROW = 32 };
+
 typedef struct combine_state {
   reduce_layout layout;
   trm_function function;
-  trm_vector_fn direct; /* instead of the function */
-  uint32_t n;           /* operands */
+  trm_vector_fn direct;                   /* instead of the function */
+  float (*row)(const float *a, size_t n); /* all of a row at once; NULL: there is none */
+  uint32_t n;                             /* operands */
   uint8_t log2[REDUCE_MAX_OPERANDS];
   int64_t blocks, chunks, chunk_results; /* columns: blocks of them; chunks of the rows */
   size_t lane_bytes, file_bytes, partial_bytes;
@@ -210,6 +213,28 @@ static void reduce_run(lanes *l, const trm_kernel_call *call, int64_t offset, in
   *out_done = each * m;
 }
 
+/* The same where one function reduces a row. */
+static void reduce_rows(const void *context, int64_t begin, int64_t end, int thread) {
+  const combine_run *run = context;
+  const combine_state *state = run->state;
+  const reduce_layout *layout = &state->layout;
+  const float *const from = run->call->operands[0], *const initial = run->call->operands[1];
+  float *const results = run->call->results[0];
+  (void)thread;
+  for (int64_t kept = begin; kept < end; ++kept) {
+    const int64_t base =
+        trm_reduce_offset(layout->num_kept, layout->kept_dims, layout->kept_strides, kept);
+    float both[2] = {initial[0], 0.0f};
+    for (int64_t r = 0; r < layout->reduced_count; ++r) {
+      const int64_t offset =
+          trm_reduce_offset(layout->num_reduced, layout->reduced_dims, layout->reduced_strides, r);
+      both[1] = state->row(from + base + offset, (size_t)layout->inner);
+      both[0] = state->row(both, 2);
+    }
+    results[kept] = both[0];
+  }
+}
+
 /* The innermost dimension is reduced, and there are few results or long rows: units are results. */
 static void combine_rows(const void *context, int64_t begin, int64_t end, int thread) {
   const combine_run *run = context;
@@ -299,6 +324,8 @@ static trm_status run_combine(const trm_kernel *kernel, const trm_kernel_call *c
     trm_parallel_ranges(threads, layout->kept_count * state->blocks * state->chunks,
                         combine_columns, &run);
     if (state->chunks > 1) combine_partials(&run);
+  } else if (state->row != NULL && layout->inner >= SHORTEST_ROW) {
+    trm_parallel_ranges(threads, layout->kept_count, reduce_rows, &run);
   } else if (lanes_are_results(state)) {
     trm_parallel_ranges(
         threads, layout->kept_count / layout->kept_dims[layout->num_kept - 1] * state->blocks,
@@ -322,6 +349,11 @@ trm_status trm_fast_combine_create(const trm_kernel_request *request, const redu
   if (state->n == 1)
     state->direct =
         trm_reduce_vector_fn(function->single_opcode, trm_operand_shape(request, 0)->dtype);
+  if (state->n == 1 && trm_operand_shape(request, 0)->dtype == TRM_F32) {
+    const trm_vector_ops *ops = trm_vector_ops_get();
+    if (function->single_opcode == TRM_OP_MAXIMUM) state->row = ops->max_f32;
+    if (function->single_opcode == TRM_OP_MINIMUM) state->row = ops->min_f32;
+  }
   const int64_t results = layout->kept_count * (layout->inner_is_kept ? layout->inner : 1);
   const int64_t width = layout->inner_is_kept  ? layout->inner
                         : layout->num_kept > 0 ? layout->kept_dims[layout->num_kept - 1]
