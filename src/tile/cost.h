@@ -109,8 +109,9 @@ typedef struct trm_tile_operand {
 typedef struct trm_tile_options {
   const struct trm_plan_options *convolution, *matmul; /* ops/linear/plan.h */
   double slice_memory_proportion;
-  uint32_t replicas;  /* for collectives */
-  uint32_t io_tiles;  /* that a feed goes through; 0: none */
+  uint32_t solve_block, factor_block; /* of triangular solves, of factorisations; 0: poplin's own */
+  uint32_t replicas;                  /* for collectives */
+  uint32_t io_tiles;                  /* that a feed goes through; 0: none */
   uint32_t synthetic; /* what is not moved between host and IPU: bits of trm_synthetic */
 } trm_tile_options;
 

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "ops/linear/plan.h"
+#include "ops/linear/tile_linear.h"
 #include "tile/exchange.h"
 
 /* Copies of less than this many bytes in a row are regrouped before the vertices see them. */
@@ -136,6 +137,31 @@ static trm_status add_step(const trm_tile_request *request, trm_tile_cost *cost,
   };
   CHECK_MEMORY(phase.groups[0].codelet, "a cost");
   return trm_tile_cost_add(cost, &phase, error);
+}
+
+trm_status trm_tile_plan_matmul(const trm_tile_request *request, trm_tile_cost *cost, int64_t batch,
+                                int64_t m, int64_t k, int64_t n, trm_linear_plan **out_plan,
+                                trm_error *error) {
+  const trm_conv_params params = trm_conv_params_matmul(
+      TRM_F32, TRM_F32, trm_most(1, batch), trm_most(1, m), trm_most(1, k), trm_most(1, n));
+  const trm_plan_options options =
+      request->options->matmul == NULL ? trm_plan_options_default() : *request->options->matmul;
+  *out_plan = ARENA_NEW(cost->arena, trm_linear_plan, 1);
+  CHECK_MEMORY(*out_plan, "a plan");
+  return trm_linear_plan_make(request->target, &params, &options, request->plans, *out_plan, error);
+}
+
+trm_status trm_tile_add_plan(const trm_tile_request *request, trm_tile_cost *cost,
+                             const trm_linear_plan *plan, const char *name, int64_t times,
+                             trm_error *error) {
+  const char *convolution = trm_arena_format(cost->arena, "%s/Conv_1", name);
+  CHECK_MEMORY(convolution, "a cost");
+  const size_t first = cost->phases.count;
+  for (uint32_t s = 0; s < plan->num_phases; ++s) {
+    TRY(add_step(request, cost, plan, convolution, &plan->phases[s], error));
+  }
+  for (size_t p = first; p < cost->phases.count; ++p) cost->phases.items[p].repeats *= times;
+  return TRM_OK;
 }
 
 /* What it takes that operand k is not where the plan wants it: bytes for the first exchange. */

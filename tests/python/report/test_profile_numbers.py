@@ -1,5 +1,6 @@
 """Bytes that the original's tests assert, within their tolerance (tests/data/profile_numbers.json):
-headers of packets, what is always live, inputs that are not overwritten, sums of one element."""
+headers of packets, what is always live, inputs that are not overwritten, sums of one element,
+triangles that are solved row by row."""
 
 import json
 import pathlib
@@ -11,7 +12,8 @@ from program_parts import run
 
 DATA = pathlib.Path(__file__).resolve().parents[2] / "data/profile_numbers.json"
 WITHIN = ("wide_constant", "slice_in_loop", "padded_result", "ten_layers", "norms_of_broadcast",
-          "lookup_of_short_rows", "lookup_of_long_rows")
+          "lookup_of_short_rows", "lookup_of_long_rows", "solve_lower", "solve_lower_adjoint",
+          "solve_upper")
 CASES = [case for case in json.loads(DATA.read_text())
          if case["program"] in WITHIN and not case.get("initialize")]
 
@@ -28,7 +30,7 @@ def test_bytes(case, monkeypatch):
     monkeypatch.setenv("TF_POPLAR_FLAGS", "--use_ipu_model")  # its tiles are those asked for
     with tf.Graph().as_default():
         report = run(getattr(sized_programs, case["program"]), case.get("tiles", 0),
-                     case.get("code", False))
+                     case.get("code", False), options=case.get("options"))
     tiles = [tile.memory for tile in report.compilation.tiles]
     ours = {"total": sum(one.total.excludingGaps for one in tiles),
             "max": max(one.total.excludingGaps for one in tiles),
