@@ -11,7 +11,7 @@
 
 #include "passes/values.h"
 #include "report/describe.h"
-#include "report/groups.h"
+#include "hlo/marked_calls.h"
 
 typedef enum ml_type { NONE, INFERENCE_FWD, TRAINING_FWD, TRAINING_BWD, TRAINING_WU } ml_type;
 

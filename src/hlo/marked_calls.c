@@ -1,5 +1,5 @@
-/* Owns: which call of a marked function an instruction is of (groups.h). */
-#include "report/groups.h"
+/* Owns: which call of a marked function an instruction is of (marked_calls.h). */
+#include "hlo/marked_calls.h"
 
 #include <stdlib.h>
 #include <string.h>
