@@ -110,7 +110,8 @@ static trm_status copy_in(trm_module *module, uint32_t computation, const trm_sc
     }
     for (trm_index i = 0; i < count && status == TRM_OK; ++i) {
       const uint32_t operands = trm_edit_at(&c.edit, i)->num_operands;
-      for (uint32_t k = 0; k < operands && status == TRM_OK; ++k) status = redirect(&c, i, k, error);
+      for (uint32_t k = 0; k < operands && status == TRM_OK; ++k)
+        status = redirect(&c, i, k, error);
     }
     status = trm_edit_end(&c.edit, status, error);
   }

@@ -17,8 +17,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "report/describe.h"
 #include "hlo/marked_calls.h"
+#include "report/describe.h"
 
 enum { WORD = 4 };
 

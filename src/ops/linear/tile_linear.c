@@ -164,16 +164,34 @@ trm_status trm_tile_add_plan(const trm_tile_request *request, trm_tile_cost *cos
   return TRM_OK;
 }
 
-/* What it takes that operand k is not where the plan wants it: bytes for the first exchange. */
+/* Whether the elements that a product adds up do not follow each other in an operand that lies
+ * elsewhere: its last dimension does, but weights lie with their input channels last. */
+static bool is_turned(const trm_tile_request *request, uint32_t k) {
+  const trm_dot *dot = request->instruction->dot;
+  const trm_tile_operand *operand = &request->operands[k];
+  const trm_dims *summed = dot == NULL ? NULL
+                           : k == 0    ? &dot->lhs_contracting
+                                       : &dot->rhs_contracting;
+  if (summed == NULL || summed->count != 1 || operand->shape.rank < 2) return false;
+  const bool is_last = summed->items[0] == operand->shape.rank - 1;
+  const bool is_weights = operand->is_movable && operand->mapping.kind == TRM_MAPPING_GRID;
+  return is_last == (k == 1 && is_weights);
+}
+
+/* What it takes that operand k is not where the plan wants it: bytes for the first exchange. An
+ * operand that is regrouped is an array of its own until the vertices have run: *held. */
 static trm_status fetch_operand(const trm_tile_request *request, trm_tile_cost *cost, uint32_t k,
                                 const trm_mapping *wanted, trm_tile_incoming *incoming,
-                                trm_error *error) {
+                                int64_t held[2], trm_error *error) {
   const trm_tile_operand *operand = &request->operands[k];
   if (!operand->is_view && trm_mapping_same_place(&operand->mapping, wanted)) return TRM_OK;
   const int64_t bytes = trm_tile_dtype_bytes(operand->shape.dtype);
   trm_tile_incoming_add(incoming, operand, wanted);
   const int64_t run = trm_most(1, operand->contiguous) * bytes;
-  if (run >= REGROUP_BYTES || operand->source_count <= 1) return TRM_OK;
+  if (operand->source_count <= 1) return TRM_OK;
+  if (run >= REGROUP_BYTES && !is_turned(request, k)) return TRM_OK;
+  held[0] += wanted->worst * bytes;
+  held[1] += trm_mapping_total_bytes(wanted);
   return trm_tile_add_copy(request, cost, "preRegroup", wanted->worst * bytes,
                            trm_mapping_total_bytes(wanted), run, wanted->parts, error);
 }
@@ -369,7 +387,7 @@ static trm_status cost_linear(const trm_tile_request *request, trm_tile_cost *co
                            convert_mapping(request, &plan->weights, type)};
   const bool rearranged[2] = {plan->inputs_rearranged, plan->weights_rearranged};
   const uint64_t in_place[2] = {plan->inputs_in_place, plan->weights_in_place};
-  int64_t read_in_place = 0;
+  int64_t read_in_place = 0, held[2] = {0};
   trm_tile_incoming incoming = {0};
   for (uint32_t k = 0; k < 2; ++k) {
     const trm_tile_operand *operand = &request->operands[k];
@@ -379,7 +397,7 @@ static trm_status cost_linear(const trm_tile_request *request, trm_tile_cost *co
       places[k] = trm_mapping_linear(request->target, shape, request->ipu, 0);
     }
     if (!rearranged[k]) {
-      TRY(fetch_operand(request, cost, k, &places[k], &incoming, error));
+      TRY(fetch_operand(request, cost, k, &places[k], &incoming, held, error));
       const bool there = !operand->is_view && trm_mapping_same_place(&operand->mapping, &places[k]);
       read_in_place += there ? (int64_t)in_place[k] : 0;
     }
@@ -395,9 +413,9 @@ static trm_status cost_linear(const trm_tile_request *request, trm_tile_cost *co
     TRY(add_step(request, cost, plan, convolution, &plan->phases[s], error));
     if (plan->phases[s].step != TRM_STEP_PARTIALS) continue;
     trm_phase *phase = &cost->phases.items[cost->phases.count - 1];
-    phase->temporary_worst = trm_most(0, phase->temporary_worst - read_in_place);
+    phase->temporary_worst = trm_most(0, phase->temporary_worst - read_in_place) + held[0];
     phase->temporary_total =
-        trm_most(0, phase->temporary_total - read_in_place * phase->active_tiles);
+        trm_most(0, phase->temporary_total - read_in_place * phase->active_tiles) + held[1];
   }
   if (incoming.in_worst > 0) {
     trm_phase *exchange = NULL;
