@@ -4,8 +4,8 @@
  * arguments, then runs, then copies the results out of it. A function that is called once is part
  * of its caller. Calls are inline in the module; their instructions say of which call they are.
  * Here copies are put where values go into a call and out of it; fusions do not reach across them.
- * After fusing, what reads an argument waits for all of them. Constants, and what the calls in a
- * pipeline hand on, are not copied. */
+ * After fusing, what reads an argument waits for all arguments, and what reads a result for all
+ * results. Constants, and what the calls in a pipeline hand on, are not copied. */
 #include <string.h>
 
 #include "hlo/marked_calls.h"
@@ -36,14 +36,14 @@ static bool is_inside(const copier *c, uint32_t inner, uint32_t outer) {
   return strncmp(in, out, length) == 0 && in[length] == '/';
 }
 
-/* `call`: whose argument it is; TRM_NO_INDEX for a result. */
+/* The copy of an argument of a call, or of a result. */
 static trm_status add_copy(copier *c, trm_index like, trm_index operand, uint32_t call,
-                           trm_index *out_copy, trm_error *error) {
+                           const char *what, trm_index *out_copy, trm_error *error) {
   trm_arena *arena = &c->edit.module->arena;
   const char **marks = ARENA_NEW(arena, const char *, 3);
   CHECK_MEMORY(marks, "calls");
   marks[0] = TRM_CALL_COPY;
-  marks[1] = call == TRM_NO_INDEX ? "" : trm_arena_format(arena, "%u", call);
+  marks[1] = trm_arena_format(arena, "%s %u", what, call);
   CHECK_MEMORY(marks[1], "calls");
   const trm_instruction *reader = trm_edit_at(&c->edit, like);
   const trm_instruction prototype = {.opcode = TRM_OP_COPY,
@@ -63,13 +63,13 @@ static trm_status redirect(copier *c, trm_index i, uint32_t k, trm_error *error)
   trm_index value = from;
   if (from_call != TRM_NO_INDEX && !is_inside(c, to_call, from_call)) {
     if (c->out[from] == TRM_NO_INDEX) {
-      TRY(add_copy(c, from, from, TRM_NO_INDEX, &c->out[from], error));
+      TRY(add_copy(c, from, from, from_call, "result", &c->out[from], error));
     }
     value = c->out[from];
   }
   if (to_call != TRM_NO_INDEX && !is_inside(c, from_call, to_call)) {
     if (c->in[from].call != to_call) {
-      TRY(add_copy(c, i, value, to_call, &c->in[from].copy, error));
+      TRY(add_copy(c, i, value, to_call, "argument", &c->in[from].copy, error));
       c->in[from].call = to_call;
     }
     value = c->in[from].copy;
@@ -159,19 +159,18 @@ trm_status trm_pass_outlined_calls(trm_module *module, trm_error *error) {
 
 /* ---- The order ------------------------------------------------------------------------------ */
 
-static const char *argument_of(const trm_instruction *instruction) {
-  const char *call = instruction->opcode != TRM_OP_COPY
-                         ? NULL
-                         : trm_instruction_frontend_attribute(instruction, TRM_CALL_COPY);
-  return call == NULL || call[0] == '\0' ? NULL : call;
+/* The arguments, or the results, that a copy is one of. */
+static const char *group_of(const trm_instruction *instruction) {
+  if (instruction->opcode != TRM_OP_COPY) return NULL;
+  return trm_instruction_frontend_attribute(instruction, TRM_CALL_COPY);
 }
 
 typedef struct waits {
   trm_computation *computation;
   trm_arena *arena;
-  trm_index *arguments; /* of one call */
+  trm_index *copies; /* the arguments or the results of one call */
   uint32_t count;
-  bool *reads, *follows; /* by instruction: an argument; what reads one, or what follows from it */
+  bool *reads, *follows; /* by instruction: one of the copies; what reads one, or what follows */
 } waits;
 
 static bool is_operand(const trm_instruction *instruction, trm_index operand) {
@@ -181,15 +180,15 @@ static bool is_operand(const trm_instruction *instruction, trm_index operand) {
   return false;
 }
 
-/* Lets what reads an argument wait for those that do not follow from what it computes. */
-static trm_status wait_for_arguments(waits *w, trm_error *error) {
+/* Lets what reads one of the copies wait for those that do not follow from what it computes. */
+static trm_status wait_for_copies(waits *w, trm_error *error) {
   trm_computation *c = w->computation;
   for (trm_index i = 0; i < c->num_instructions; ++i) {
     const trm_instruction *instruction = &c->instructions[i];
     w->reads[i] = w->follows[i] = false;
     for (uint32_t k = 0; k < instruction->num_operands; ++k) {
       const trm_index operand = instruction->operands[k];
-      for (uint32_t a = 0; a < w->count; ++a) w->reads[i] |= operand == w->arguments[a];
+      for (uint32_t a = 0; a < w->count; ++a) w->reads[i] |= operand == w->copies[a];
       w->follows[i] |= w->follows[operand];
     }
     for (uint32_t k = 0; k < instruction->num_control_predecessors; ++k) {
@@ -205,8 +204,8 @@ static trm_status wait_for_arguments(waits *w, trm_error *error) {
     CHECK_MEMORY(control, "calls");
     if (used > 0) memcpy(control, reader->control_predecessors, used * sizeof *control);
     for (uint32_t a = 0; a < w->count; ++a) {
-      const trm_index argument = w->arguments[a];
-      if (!w->follows[argument] && !is_operand(reader, argument)) control[used++] = argument;
+      const trm_index copy = w->copies[a];
+      if (!w->follows[copy] && !is_operand(reader, copy)) control[used++] = copy;
     }
     reader->control_predecessors = control;
     reader->num_control_predecessors = used;
@@ -221,17 +220,17 @@ static trm_status order_calls(trm_module *module, uint32_t computation, waits *w
   TRY(trm_edit_begin(&edit, module, computation, error));
   trm_status status = TRM_OK;
   for (trm_index i = 0; i < c->num_instructions && status == TRM_OK; ++i) {
-    const char *call = argument_of(&c->instructions[i]);
-    if (call == NULL) continue;
+    const char *group = group_of(&c->instructions[i]);
+    if (group == NULL) continue;
     w->count = 0;
     for (trm_index j = 0; j < c->num_instructions; ++j) {
-      const char *of = argument_of(&c->instructions[j]);
-      if (of == NULL || strcmp(of, call) != 0) continue;
+      const char *of = group_of(&c->instructions[j]);
+      if (of == NULL || strcmp(of, group) != 0) continue;
       if (j < i) break; /* done */
-      w->arguments[w->count++] = j;
+      w->copies[w->count++] = j;
     }
     if (w->count < 2) continue;
-    status = wait_for_arguments(w, error);
+    status = wait_for_copies(w, error);
     edit.changed = true;
   }
   return trm_edit_end(&edit, status, error);
@@ -245,17 +244,17 @@ trm_status trm_pass_order_calls(trm_module *module, trm_error *error) {
     }
   }
   waits w = {.arena = &module->arena,
-             .arguments = trm_allocate(((size_t)most + 1) * sizeof(trm_index)),
+             .copies = trm_allocate(((size_t)most + 1) * sizeof(trm_index)),
              .reads = trm_allocate((size_t)most + 1),
              .follows = trm_allocate((size_t)most + 1)};
   trm_status status = TRM_OK;
-  if (w.arguments == NULL || w.reads == NULL || w.follows == NULL) {
+  if (w.copies == NULL || w.reads == NULL || w.follows == NULL) {
     status = trm_fail(error, TRM_RESOURCE_EXHAUSTED, "out of memory for calls");
   }
   for (uint32_t c = 0; c < module->num_computations && status == TRM_OK; ++c) {
     status = order_calls(module, c, &w, error);
   }
-  trm_free(w.arguments);
+  trm_free(w.copies);
   trm_free(w.reads);
   trm_free(w.follows);
   return status;

@@ -74,7 +74,7 @@ trm_status trm_pass_place_together(trm_module *module, trm_error *error);
  * with the mark TRM_CALL_COPY, which are no views. */
 #define TRM_CALL_COPY "call_copy"
 trm_status trm_pass_outlined_calls(trm_module *module, trm_error *error);
-/* calls.c, after fusing: what reads an argument of a call waits for all of them. */
+/* calls.c, after fusing: what reads an argument of a call, or a result, waits for all of them. */
 trm_status trm_pass_order_calls(trm_module *module, trm_error *error);
 /* narrow.c: gives values the types that an IPU keeps them in. Only shapes change: the module can be
  * planned then, not run. */

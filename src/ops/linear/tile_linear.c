@@ -178,22 +178,37 @@ static bool is_turned(const trm_tile_request *request, uint32_t k) {
   return is_last == (k == 1 && is_weights);
 }
 
-/* What it takes that operand k is not where the plan wants it: bytes for the first exchange. An
- * operand that is regrouped is an array of its own until the vertices have run: *held. */
+/* What arrives in order where a plan wants it, of both operands. */
+typedef struct prepared {
+  trm_tile_incoming incoming; /* with the first exchange */
+  int64_t worst, total;       /* bytes of what is regrouped: arrays until the vertices have run */
+  bool is_there[2];           /* the operand, or what it was regrouped to, lies as the plan wants */
+} prepared;
+
+/* What it takes that operand k is not where the plan wants it. */
 static trm_status fetch_operand(const trm_tile_request *request, trm_tile_cost *cost, uint32_t k,
-                                const trm_mapping *wanted, trm_tile_incoming *incoming,
-                                int64_t held[2], trm_error *error) {
+                                const trm_mapping *wanted, prepared *p, trm_error *error) {
   const trm_tile_operand *operand = &request->operands[k];
-  if (!operand->is_view && trm_mapping_same_place(&operand->mapping, wanted)) return TRM_OK;
+  p->is_there[k] = !operand->is_view && trm_mapping_same_place(&operand->mapping, wanted);
+  if (p->is_there[k]) return TRM_OK;
   const int64_t bytes = trm_tile_dtype_bytes(operand->shape.dtype);
-  trm_tile_incoming_add(incoming, operand, wanted);
+  trm_tile_incoming_add(&p->incoming, operand, wanted);
   const int64_t run = trm_most(1, operand->contiguous) * bytes;
-  if (operand->source_count <= 1) return TRM_OK;
+  if (operand->source_count <= 1 || wanted->worst <= 0) return TRM_OK;
   if (run >= REGROUP_BYTES && !is_turned(request, k)) return TRM_OK;
-  held[0] += wanted->worst * bytes;
-  held[1] += trm_mapping_total_bytes(wanted);
-  return trm_tile_add_copy(request, cost, "preRegroup", wanted->worst * bytes,
-                           trm_mapping_total_bytes(wanted), run, wanted->parts, error);
+  p->is_there[k] = true;
+  /* It takes the place of an operand that is not needed again. */
+  const trm_mapping *old = &operand->mapping;
+  const int64_t freed = operand->dies ? trm_mapping_worst_bytes(old) : 0;
+  const int64_t freed_total = operand->dies ? trm_mapping_total_bytes(old) : 0;
+  p->worst += trm_most(0, wanted->worst * bytes - freed);
+  p->total += trm_most(0, trm_mapping_total_bytes(wanted) - freed_total);
+  TRY(trm_tile_add_copy(request, cost, "preRegroup", wanted->worst * bytes,
+                        trm_mapping_total_bytes(wanted), run, wanted->parts, error));
+  trm_phase *copy = &cost->phases.items[cost->phases.count - 1];
+  copy->temporary_worst = wanted->worst * bytes;
+  copy->temporary_total = trm_mapping_total_bytes(wanted);
+  return TRM_OK;
 }
 
 static trm_status describe_plan(trm_tile_cost *cost, const trm_linear_plan *plan,
@@ -387,8 +402,8 @@ static trm_status cost_linear(const trm_tile_request *request, trm_tile_cost *co
                            convert_mapping(request, &plan->weights, type)};
   const bool rearranged[2] = {plan->inputs_rearranged, plan->weights_rearranged};
   const uint64_t in_place[2] = {plan->inputs_in_place, plan->weights_in_place};
-  int64_t read_in_place = 0, held[2] = {0};
-  trm_tile_incoming incoming = {0};
+  int64_t read_in_place = 0;
+  prepared operands = {0};
   for (uint32_t k = 0; k < 2; ++k) {
     const trm_tile_operand *operand = &request->operands[k];
     const trm_shape *shape = &operand->shape;
@@ -397,9 +412,8 @@ static trm_status cost_linear(const trm_tile_request *request, trm_tile_cost *co
       places[k] = trm_mapping_linear(request->target, shape, request->ipu, 0);
     }
     if (!rearranged[k]) {
-      TRY(fetch_operand(request, cost, k, &places[k], &incoming, held, error));
-      const bool there = !operand->is_view && trm_mapping_same_place(&operand->mapping, &places[k]);
-      read_in_place += there ? (int64_t)in_place[k] : 0;
+      TRY(fetch_operand(request, cost, k, &places[k], &operands, error));
+      read_in_place += operands.is_there[k] ? (int64_t)in_place[k] : 0;
     }
     cost->wishes[cost->num_wishes++] =
         (trm_tile_wish){.operand = k,
@@ -413,10 +427,11 @@ static trm_status cost_linear(const trm_tile_request *request, trm_tile_cost *co
     TRY(add_step(request, cost, plan, convolution, &plan->phases[s], error));
     if (plan->phases[s].step != TRM_STEP_PARTIALS) continue;
     trm_phase *phase = &cost->phases.items[cost->phases.count - 1];
-    phase->temporary_worst = trm_most(0, phase->temporary_worst - read_in_place) + held[0];
+    phase->temporary_worst = trm_most(0, phase->temporary_worst - read_in_place) + operands.worst;
     phase->temporary_total =
-        trm_most(0, phase->temporary_total - read_in_place * phase->active_tiles) + held[1];
+        trm_most(0, phase->temporary_total - read_in_place * phase->active_tiles) + operands.total;
   }
+  const trm_tile_incoming incoming = operands.incoming;
   if (incoming.in_worst > 0) {
     trm_phase *exchange = NULL;
     for (size_t p = first; p < cost->phases.count && exchange == NULL; ++p) {

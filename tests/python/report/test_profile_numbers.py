@@ -14,7 +14,7 @@ from program_parts import run
 DATA = pathlib.Path(__file__).resolve().parents[2] / "data/profile_numbers.json"
 WITHIN = ("wide_constant", "slice_in_loop", "padded_result", "ten_layers", "norms_of_broadcast",
           "lookup_of_short_rows", "lookup_of_long_rows", "solve_lower", "solve_lower_adjoint",
-          "solve_upper", "masked_lookups", "function_of_two_weights", "function_trained",
+          "solve_upper", "masked_lookups", "function_of_two_weights",
           "function_of_functions_trained")
 CASES = [case for case in json.loads(DATA.read_text())
          if case["program"] in WITHIN and not case.get("initialize")]
