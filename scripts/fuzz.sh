@@ -2,11 +2,11 @@
 # Runs the fuzz targets (tests/fuzz) with libFuzzer and the address and undefined-behaviour
 # sanitizers; meant for the night.
 #   scripts/fuzz.sh [EXECUTIONS] [TARGET...]
-# EXECUTIONS: of each target (1 000 000). Needs clang, its compiler-rt and OpenMP (on Debian: clang,
-# libclang-rt-14-dev, libomp-14-dev). What is learnt stays in build/fuzz/corpus/TARGET; an input that
-# fails lies in build/fuzz/findings/TARGET. Once the fault is mended, put it (smaller:
-# build/fuzz/bin/fuzz_TARGET -minimize_crash=1 FILE) into tests/fuzz/corpus/TARGET, which the tests
-# replay.
+# EXECUTIONS: of each target (1 000 000); FUZZ_SECONDS=N ends a target earlier. Needs clang, its
+# compiler-rt and OpenMP (on Debian: clang, libclang-rt-14-dev, libomp-14-dev). What is learnt stays
+# in build/fuzz/corpus/TARGET; an input that fails lies in build/fuzz/findings/TARGET. Once the fault
+# is mended, put it (smaller: build/fuzz/bin/fuzz_TARGET -minimize_crash=1 FILE) into
+# tests/fuzz/corpus/TARGET, which the tests replay.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 executions=${1:-1000000}
@@ -31,7 +31,8 @@ for target in "${targets[@]}"; do
   # A timeout or memory beyond these is a finding too. Leaks are looked for at the end: jansson and
   # SQLite keep nothing.
   nice -n 19 "build/fuzz/bin/fuzz_$target" -runs="$executions" -timeout=60 -rss_limit_mb=4096 \
-    -malloc_limit_mb=3072 -print_final_stats=1 -artifact_prefix="$findings/" \
+    -max_total_time="${FUZZ_SECONDS:-0}" -malloc_limit_mb=3072 -print_final_stats=1 \
+    -artifact_prefix="$findings/" \
     "$learnt" "tests/fuzz/corpus/$target" >"$log" 2>&1 || result=$?
   done=$(grep -o 'number_of_executed_units: [0-9]*' "$log" | tail -n 1 | grep -o '[0-9]*$' || true)
   if [ $result -eq 0 ]; then

@@ -114,6 +114,8 @@ typedef struct trm_program_options {
   int64_t minimum_remote_bytes;        /* smaller variables are never offloaded: 128 bytes */
   trm_framework_steps framework_steps; /* a note of the program says that they are counted */
   double model_error; /* relative error that memory totals are thought to have: 0.05; 0 to 1 */
+  /* Rows of a block of triangular solves, and of Cholesky and QR factorisations; 0: 64. */
+  uint32_t solve_block, factor_block;
 } trm_program_options;
 
 /* Sets all members but `size`, which the caller has set, to their defaults. */

@@ -34,6 +34,8 @@ OPTIONS = {
     "ipu_model": "false",
     "minimum_remote_bytes": "128",
     "framework_steps": "auto",
+    "solve_block": "0",
+    "factor_block": "0",
     "engine_options": "",
 }
 

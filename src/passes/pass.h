@@ -7,7 +7,8 @@
  *   - tuples appear only around control flow and multiple results;
  *   - the order of the instructions is the order of execution.
  * After the host's: elementwise chains are kLoop fusions, strip programs (fuse.c).
- * After the IPU's: elementwise chains that lie in one place are kLoop fusions. The estimate goes on
+ * After the IPU's: elementwise chains that lie in one place, and are of one call of an outlined
+ * function, are kLoop fusions. The estimate goes on
  * in a copy: values have the types that an IPU keeps them in (narrow.c), and instructions state
  * which calls of Poplar's libraries they are (library.c). */
 #ifndef TREMULA_PASSES_PASS_H_
@@ -79,6 +80,12 @@ trm_status trm_pass_fuse(trm_module *module, trm_error *error);
 /* The same for an IPU: a chain lies where its largest operand does, and what is only inside needs
  * no array. What is on different IPUs stays apart. */
 trm_status trm_pass_place_together(trm_module *module, trm_error *error);
+/* calls.c: calls of outlined functions get copies of what goes in and comes out: copy instructions
+ * with the mark TRM_CALL_COPY, which are no views. */
+#define TRM_CALL_COPY "call_copy"
+trm_status trm_pass_outlined_calls(trm_module *module, trm_error *error);
+/* calls.c, after fusing: what reads an argument of a call, or a result, waits for all of them. */
+trm_status trm_pass_order_calls(trm_module *module, trm_error *error);
 /* narrow.c: gives values the types that an IPU keeps them in. Only shapes change: the module can be
  * planned then, not run. */
 trm_status trm_pass_narrow(trm_module *module, trm_error *error);

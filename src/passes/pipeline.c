@@ -63,7 +63,9 @@ enum {
 };
 
 static const pass_row ipu_tail[] = {
+    {"outlined-calls", trm_pass_outlined_calls, ALWAYS, NULL},
     {"place-together", trm_pass_place_together, ALWAYS, NULL},
+    {"order-calls", trm_pass_order_calls, ALWAYS, NULL},
     {"unique-names", trm_pass_unique_names, ALWAYS, NULL},
 };
 

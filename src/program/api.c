@@ -33,6 +33,7 @@ trm_program_options trm_program_default_options(void) {
 #define DEFAULT_FLAG(value) value
 #define DEFAULT_TEXT(value) NULL
 #define DEFAULT_TILES(value) value
+#define DEFAULT_NUMBER(value) value
 #define DEFAULT_BYTES(value) value
 #define DEFAULT_PROPORTION(value) value
 #define DEFAULT_SHARE(value) value
@@ -212,6 +213,8 @@ static trm_status make(trm_program *program, const trm_module *module, passes_do
       .tile_options = {.convolution = &convolution,
                        .matmul = &matmul,
                        .slice_memory_proportion = options->slice_memory_proportion,
+                       .solve_block = options->solve_block,
+                       .factor_block = options->factor_block,
                        .replicas = options->replicas,
                        .synthetic = options->synthetic},
       .plans = trm_plan_cache_create(),

@@ -1,6 +1,7 @@
 /* Owns: the table from opcodes to the functions that know their costs. Every opcode has a row;
  * docs/cost_model.md has the sources of the formulas. */
 #include "hlo/config.h"
+#include "passes/pass.h"
 #include "program/draft.h"
 
 typedef trm_status (*cost_fn)(const trm_tile_request *, trm_tile_cost *, trm_error *);
@@ -56,6 +57,10 @@ trm_cost_class trm_program_cost_class(const trm_module *module, const trm_comput
     const trm_dtype from = computation->instructions[instruction->operands[0]].shape.dtype;
     const trm_dtype to = instruction->shape.dtype;
     if (narrow_type(from) == narrow_type(to)) return TRM_COST_VIEW;
+  }
+  if (instruction->opcode == TRM_OP_COPY &&
+      trm_instruction_frontend_attribute(instruction, TRM_CALL_COPY) != NULL) {
+    return TRM_COST_FAMILY;
   }
   return rows[instruction->opcode].class;
 }

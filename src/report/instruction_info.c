@@ -9,9 +9,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "hlo/marked_calls.h"
 #include "passes/values.h"
 #include "report/describe.h"
-#include "report/groups.h"
 
 typedef enum ml_type { NONE, INFERENCE_FWD, TRAINING_FWD, TRAINING_BWD, TRAINING_WU } ml_type;
 

@@ -17,8 +17,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "hlo/marked_calls.h"
 #include "report/describe.h"
-#include "report/groups.h"
 
 enum { WORD = 4 };
 
@@ -80,7 +80,7 @@ static int32_t stage_of(const trm_program *p, const trm_instruction *instruction
   return number < p->pipeline.num_stages ? (int32_t)number : -1;
 }
 
-static const char call_key[] = "outlined_call";
+static const char call_key[] = TRM_CALL_SCOPE;
 
 /* The calls of outlined functions. */
 typedef struct call_list {

@@ -14,7 +14,8 @@
 #include "target/target.h"
 #include "tile/exchange.h"
 
-enum { TURNS = 2, MOST_ROWS = 200000, MOST_SLOTS = 256 };
+/* IO_TURNS: of loops and stages with I/O tiles, since an overlap is a share of all that is done. */
+enum { TURNS = 2, IO_TURNS = 32, MOST_ROWS = 200000, MOST_SLOTS = 256 };
 
 typedef struct tracer {
   const trm_program *program;
@@ -209,9 +210,12 @@ static trm_status trace_io_loop(tracer *t, uint32_t loop, trm_error *error) {
     TRY(trace_side_by_side(t, &o, error));
   }
   o.streams = IN | OUT, o.io = turn.in + turn.out;
-  if (turns > 2) TRY(trace_side_by_side(t, &o, error));
-  if (turns > 3) {
-    TRY(add(t, loop, turns - 3, trm_multiply_cycles(turns - 3, trm_most(o.io, o.compute)), error));
+  uint64_t left = turns > 2 ? turns - 2 : 0;
+  for (int shown = 0; shown < IO_TURNS && left > 0 && t->rows < MOST_ROWS; ++shown, --left) {
+    TRY(trace_side_by_side(t, &o, error));
+  }
+  if (left > 0) {
+    TRY(add(t, loop, left, trm_multiply_cycles(left, trm_most(o.io, o.compute)), error));
   }
   o.streams = turns > 1 ? OUT : 0, o.io = turns > 1 ? turn.out : 0;
   TRY(trace_side_by_side(t, &o, error));
@@ -234,7 +238,8 @@ static trm_status trace_mini_batch(tracer *t, uint32_t entry, uint64_t m, uint64
                                    trm_error *error) {
   const trm_pipeline *pipeline = &t->program->pipeline;
   const trm_pipeline_stage *stage = &pipeline->stages[entry];
-  if (m < TURNS && count == 1 && t->rows < MOST_ROWS) {
+  const uint64_t shown = stage->io_cycles > 0 ? IO_TURNS : TURNS;
+  if (m < shown && count == 1 && t->rows < MOST_ROWS) {
     const bool again = stage->is_backward && pipeline->recomputation;
     const side_by_side o = {.loop = pipeline->loop_step,
                             .streams = IN | OUT,

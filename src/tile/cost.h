@@ -112,8 +112,9 @@ typedef struct trm_tile_operand {
 typedef struct trm_tile_options {
   const struct trm_plan_options *convolution, *matmul; /* ops/linear/plan.h */
   double slice_memory_proportion;
-  uint32_t replicas;  /* for collectives */
-  uint32_t io_tiles;  /* tiles that carry feeds; 0: none */
+  uint32_t solve_block, factor_block; /* of triangular solves, of factorisations; 0: poplin's own */
+  uint32_t replicas;                  /* for collectives */
+  uint32_t io_tiles;                  /* tiles that carry feeds; 0: none */
   uint32_t synthetic; /* transfers between host and IPU that are left out: bits of trm_synthetic */
 } trm_tile_options;
 

@@ -1,10 +1,10 @@
-/* Owns: cholesky, triangular-solve, QR and fft on an IPU. All are blocked: small factorisations on
- * a tile between matrix multiplications over all tiles, whose cycles are those of the convolution
- * units at half their peak. Formulas: docs/cost_model.md, "Algebra". */
+/* Owns: cholesky, QR and fft on an IPU; solving is in tile_solve.c. All are blocked: small
+ * factorisations on a tile between matrix multiplications over all tiles, whose cycles are those of
+ * the convolution units at half their peak. Formulas: docs/cost_model.md, "Algebra". */
 #include <math.h>
 #include <string.h>
 
-#include "ops/linear/plan.h"
+#include "ops/linear/tile_linear.h"
 #include "tile/exchange.h"
 
 /* A matmul of m x k by k x n, `batch` times side by side, repeated `times` times. */
@@ -17,35 +17,9 @@ static trm_status add_matmul(const trm_tile_request *request, trm_tile_cost *cos
     times *= trm_ceil_divide(m, most_rows);
     m = most_rows;
   }
-  trm_conv_params params = trm_conv_params_matmul(TRM_F32, TRM_F32, trm_most(1, batch),
-                                                  trm_most(1, m), trm_most(1, k), trm_most(1, n));
-  const trm_plan_options options =
-      request->options->matmul == NULL ? trm_plan_options_default() : *request->options->matmul;
-  trm_linear_plan *plan = ARENA_NEW(cost->arena, trm_linear_plan, 1);
-  CHECK_MEMORY(plan, "a plan");
-  TRY(trm_linear_plan_make(request->target, &params, &options, request->plans, plan, error));
-  for (uint32_t p = 0; p < plan->num_phases; ++p) {
-    const trm_plan_phase *step = &plan->phases[p];
-    const int64_t turns = (int64_t)step->times * times;
-    if (step->exchange_cycles > 0) {
-      TRY(trm_tile_add_exchange(request, cost, trm_plan_step_name(step->step),
-                                (int64_t)step->bytes_in, (int64_t)step->bytes_exchanged,
-                                (int64_t)step->bytes_out, (int64_t)step->messages, error));
-      cost->phases.items[cost->phases.count - 1].repeats = turns;
-    }
-    if (step->compute_cycles > 0) {
-      const uint64_t tiles = step->tiles == 0 ? 1 : step->tiles;
-      TRY(trm_tile_add_compute(request, cost, name,
-                               step->vertex == NULL ? "poplar_rt::DstStridedCopyDA32"
-                                                    : "poplin::ConvPartial1x1Out<float,float>",
-                               (uint32_t)tiles, (uint32_t)((step->vertices + tiles - 1) / tiles),
-                               (int64_t)step->compute_cycles, 1.0, 3, (int64_t)step->flops, error));
-      cost->phases.items[cost->phases.count - 1].repeats = turns;
-    }
-  }
-  cost->temporary_worst = trm_most(cost->temporary_worst, (int64_t)plan->temp_bytes);
-  cost->temporary_total = trm_most(cost->temporary_total, (int64_t)plan->temp_bytes_total);
-  return TRM_OK;
+  trm_linear_plan *plan;
+  TRY(trm_tile_plan_matmul(request, cost, batch, m, k, n, &plan, error));
+  return trm_tile_add_plan(request, cost, plan, name, times, error);
 }
 
 /* What one tile does with a block by scalar code: block^3 / divisor multiply-adds of 5 cycles. */
@@ -81,18 +55,10 @@ trm_status trm_tile_algebra(const trm_tile_request *request, trm_tile_cost *cost
   const trm_shape *a = &request->operands[0].shape;
   if (trm_shape_count(a) == 0 || a->rank < 2) return TRM_OK;
   const int64_t n = a->dims[a->rank - 1], batch = batch_of(a, 2);
-  const int64_t block = trm_least(n, BLOCK), blocks = trm_ceil_divide(n, block);
+  const int64_t most = request->options->factor_block > 0 ? request->options->factor_block : BLOCK;
+  const int64_t block = trm_least(n, most), blocks = trm_ceil_divide(n, block);
   if (trm_instruction_acts_as(instruction) == TRM_OP_TRIANGULAR_SOLVE) {
-    const trm_shape *b = &request->operands[1].shape;
-    const int64_t columns = trm_most(1, trm_shape_count(b) / trm_most(1, n * batch));
-    TRY(add_block(request, cost, "InvertBlock", "poplin::TriangularSolve<float>", batch, block, 3,
-                  blocks, error));
-    if (blocks > 1) {
-      TRY(add_matmul(request, cost, "TriangularSolve/MatMul", batch, block, n / 2, columns,
-                     blocks - 1, error));
-    }
-    return add_matmul(request, cost, "TriangularSolve/Solve", batch, block, block, columns, blocks,
-                      error);
+    return trm_tile_triangular_solve(request, cost, error);
   }
   if (trm_instruction_acts_as(instruction) == TRM_OP_CHOLESKY) {
     TRY(add_block(request, cost, "CholeskyBlock", "poplin::Cholesky<float>", batch, block, 3,

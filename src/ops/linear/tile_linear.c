@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "ops/linear/plan.h"
+#include "ops/linear/tile_linear.h"
 #include "tile/exchange.h"
 
 /* Copies of less than this many bytes in a row are regrouped before the vertices see them. */
@@ -138,18 +139,76 @@ static trm_status add_step(const trm_tile_request *request, trm_tile_cost *cost,
   return trm_tile_cost_add(cost, &phase, error);
 }
 
-/* What it takes that operand k is not where the plan wants it: bytes for the first exchange. */
-static trm_status fetch_operand(const trm_tile_request *request, trm_tile_cost *cost, uint32_t k,
-                                const trm_mapping *wanted, trm_tile_incoming *incoming,
+trm_status trm_tile_plan_matmul(const trm_tile_request *request, trm_tile_cost *cost, int64_t batch,
+                                int64_t m, int64_t k, int64_t n, trm_linear_plan **out_plan,
                                 trm_error *error) {
+  const trm_conv_params params = trm_conv_params_matmul(
+      TRM_F32, TRM_F32, trm_most(1, batch), trm_most(1, m), trm_most(1, k), trm_most(1, n));
+  const trm_plan_options options =
+      request->options->matmul == NULL ? trm_plan_options_default() : *request->options->matmul;
+  *out_plan = ARENA_NEW(cost->arena, trm_linear_plan, 1);
+  CHECK_MEMORY(*out_plan, "a plan");
+  return trm_linear_plan_make(request->target, &params, &options, request->plans, *out_plan, error);
+}
+
+trm_status trm_tile_add_plan(const trm_tile_request *request, trm_tile_cost *cost,
+                             const trm_linear_plan *plan, const char *name, int64_t times,
+                             trm_error *error) {
+  const char *convolution = trm_arena_format(cost->arena, "%s/Conv_1", name);
+  CHECK_MEMORY(convolution, "a cost");
+  const size_t first = cost->phases.count;
+  for (uint32_t s = 0; s < plan->num_phases; ++s) {
+    TRY(add_step(request, cost, plan, convolution, &plan->phases[s], error));
+  }
+  for (size_t p = first; p < cost->phases.count; ++p) cost->phases.items[p].repeats *= times;
+  return TRM_OK;
+}
+
+/* Whether the elements that a product adds up do not follow each other in an operand that lies
+ * elsewhere: its last dimension does, but weights lie with their input channels last. */
+static bool is_turned(const trm_tile_request *request, uint32_t k) {
+  const trm_dot *dot = request->instruction->dot;
   const trm_tile_operand *operand = &request->operands[k];
-  if (!operand->is_view && trm_mapping_same_place(&operand->mapping, wanted)) return TRM_OK;
+  const trm_dims *summed = dot == NULL ? NULL
+                           : k == 0    ? &dot->lhs_contracting
+                                       : &dot->rhs_contracting;
+  if (summed == NULL || summed->count != 1 || operand->shape.rank < 2) return false;
+  const bool is_last = summed->items[0] == operand->shape.rank - 1;
+  const bool is_weights = operand->is_movable && operand->mapping.kind == TRM_MAPPING_GRID;
+  return is_last == (k == 1 && is_weights);
+}
+
+/* What arrives in order where a plan wants it, of both operands. */
+typedef struct prepared {
+  trm_tile_incoming incoming; /* with the first exchange */
+  int64_t worst, total;       /* bytes of what is regrouped: arrays until the vertices have run */
+  bool is_there[2];           /* the operand, or what it was regrouped to, lies as the plan wants */
+} prepared;
+
+/* What it takes that operand k is not where the plan wants it. */
+static trm_status fetch_operand(const trm_tile_request *request, trm_tile_cost *cost, uint32_t k,
+                                const trm_mapping *wanted, prepared *p, trm_error *error) {
+  const trm_tile_operand *operand = &request->operands[k];
+  p->is_there[k] = !operand->is_view && trm_mapping_same_place(&operand->mapping, wanted);
+  if (p->is_there[k]) return TRM_OK;
   const int64_t bytes = trm_tile_dtype_bytes(operand->shape.dtype);
-  trm_tile_incoming_add(incoming, operand, wanted);
+  trm_tile_incoming_add(&p->incoming, operand, wanted);
   const int64_t run = trm_most(1, operand->contiguous) * bytes;
-  if (run >= REGROUP_BYTES || operand->source_count <= 1) return TRM_OK;
-  return trm_tile_add_copy(request, cost, "preRegroup", wanted->worst * bytes,
-                           trm_mapping_total_bytes(wanted), run, wanted->parts, error);
+  if (operand->source_count <= 1 || wanted->worst <= 0) return TRM_OK;
+  if (run >= REGROUP_BYTES && !is_turned(request, k)) return TRM_OK;
+  p->is_there[k] = true;
+  /* It takes the place of an operand that is not needed again. */
+  const trm_mapping *old = &operand->mapping;
+  const int64_t freed = operand->dies ? trm_mapping_worst_bytes(old) : 0;
+  const int64_t freed_total = operand->dies ? trm_mapping_total_bytes(old) : 0;
+  p->worst += trm_most(0, wanted->worst * bytes - freed);
+  p->total += trm_most(0, trm_mapping_total_bytes(wanted) - freed_total);
+  TRY(trm_tile_add_copy(request, cost, "preRegroup", wanted->worst * bytes,
+                        trm_mapping_total_bytes(wanted), run, wanted->parts, error));
+  trm_phase *copy = &cost->phases.items[cost->phases.count - 1];
+  copy->temporary_worst = wanted->worst * bytes;
+  copy->temporary_total = trm_mapping_total_bytes(wanted);
+  return TRM_OK;
 }
 
 static trm_status describe_plan(trm_tile_cost *cost, const trm_linear_plan *plan,
@@ -344,7 +403,7 @@ static trm_status cost_linear(const trm_tile_request *request, trm_tile_cost *co
   const bool rearranged[2] = {plan->inputs_rearranged, plan->weights_rearranged};
   const uint64_t in_place[2] = {plan->inputs_in_place, plan->weights_in_place};
   int64_t read_in_place = 0;
-  trm_tile_incoming incoming = {0};
+  prepared operands = {0};
   for (uint32_t k = 0; k < 2; ++k) {
     const trm_tile_operand *operand = &request->operands[k];
     const trm_shape *shape = &operand->shape;
@@ -353,9 +412,8 @@ static trm_status cost_linear(const trm_tile_request *request, trm_tile_cost *co
       places[k] = trm_mapping_linear(request->target, shape, request->ipu, 0);
     }
     if (!rearranged[k]) {
-      TRY(fetch_operand(request, cost, k, &places[k], &incoming, error));
-      const bool there = !operand->is_view && trm_mapping_same_place(&operand->mapping, &places[k]);
-      read_in_place += there ? (int64_t)in_place[k] : 0;
+      TRY(fetch_operand(request, cost, k, &places[k], &operands, error));
+      read_in_place += operands.is_there[k] ? (int64_t)in_place[k] : 0;
     }
     cost->wishes[cost->num_wishes++] =
         (trm_tile_wish){.operand = k,
@@ -369,10 +427,11 @@ static trm_status cost_linear(const trm_tile_request *request, trm_tile_cost *co
     TRY(add_step(request, cost, plan, convolution, &plan->phases[s], error));
     if (plan->phases[s].step != TRM_STEP_PARTIALS) continue;
     trm_phase *phase = &cost->phases.items[cost->phases.count - 1];
-    phase->temporary_worst = trm_most(0, phase->temporary_worst - read_in_place);
+    phase->temporary_worst = trm_most(0, phase->temporary_worst - read_in_place) + operands.worst;
     phase->temporary_total =
-        trm_most(0, phase->temporary_total - read_in_place * phase->active_tiles);
+        trm_most(0, phase->temporary_total - read_in_place * phase->active_tiles) + operands.total;
   }
+  const trm_tile_incoming incoming = operands.incoming;
   if (incoming.in_worst > 0) {
     trm_phase *exchange = NULL;
     for (size_t p = first; p < cost->phases.count && exchange == NULL; ++p) {

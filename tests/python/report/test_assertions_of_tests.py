@@ -153,3 +153,42 @@ def test_a_helper_without_profiles():
     helper.set_autoreport_options(ipu.config.IPUConfig())
     with pytest.raises(AssertionError, match="Expected 1 report but found 0"):
         helper.find_report()
+
+
+@pytest.mark.parametrize("ipus", [1, 2])
+@pytest.mark.parametrize("tiles", [0, 16])
+def test_transfers_overlap_on_io_tiles(ipus, tiles, devices):
+    config = ipu.config.IPUConfig()
+    config.auto_select_ipus = ipus
+    config.io_tiles.num_io_tiles = tiles
+    config.io_tiles.place_ops_on_io_tiles = tiles > 0
+    helper = tu.ReportHelper()
+    helper.set_autoreport_options(config, output_execution_profile=True)
+    config.configure_ipu_system()
+    infeed = ipu.ipu_infeed_queue.IPUInfeedQueue(
+        tf.data.Dataset.from_tensors(np.ones([16, 512], np.float32)).repeat())
+    outfeed = ipu.ipu_outfeed_queue.IPUOutfeedQueue()
+
+    def square(x):
+        return tf.matmul(x, x, transpose_b=True)
+
+    def network():
+        if ipus == 1:
+            return ipu.loops.repeat(16, lambda x: outfeed.enqueue(square(x)), [], infeed)
+        return ipu.pipelining_ops.pipeline(
+            [square, square], 16, infeed_queue=infeed, outfeed_queue=outfeed,
+            pipeline_schedule=ipu.pipelining_ops.PipelineSchedule.Grouped)
+
+    with ipu.scopes.ipu_scope("/device:IPU:0"):
+        program = ipu.ipu_compiler.compile(network)
+    with tf.Session() as session:
+        session.run(infeed.initializer)
+        helper.clear_reports()
+        session.run(program)
+    devices(1)
+    report = pva.openReport(helper.find_report())
+    if tiles > 0:
+        Case().assert_compute_io_overlap_percentage(report, 0.6)
+    else:
+        with pytest.raises(AssertionError, match=r"^0(\.0)? not greater than 0\.6"):
+            Case().assert_compute_io_overlap_percentage(report, 0.6)

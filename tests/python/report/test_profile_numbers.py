@@ -1,9 +1,11 @@
 """Bytes that the original's tests assert, within their tolerance (tests/data/profile_numbers.json):
-headers of packets, what is always live, inputs that are not overwritten, sums of one element."""
+headers of packets, what is always live, inputs that are not overwritten, sums of one element,
+triangles that are solved row by row, what calls of outlined functions copy."""
 
 import json
 import pathlib
 
+import named_programs
 import pytest
 import sized_programs
 import tensorflow.compat.v1 as tf
@@ -11,7 +13,9 @@ from program_parts import run
 
 DATA = pathlib.Path(__file__).resolve().parents[2] / "data/profile_numbers.json"
 WITHIN = ("wide_constant", "slice_in_loop", "padded_result", "ten_layers", "norms_of_broadcast",
-          "lookup_of_short_rows", "lookup_of_long_rows")
+          "lookup_of_short_rows", "lookup_of_long_rows", "solve_lower", "solve_lower_adjoint",
+          "solve_upper", "masked_lookups", "function_of_two_weights",
+          "function_of_functions_trained")
 CASES = [case for case in json.loads(DATA.read_text())
          if case["program"] in WITHIN and not case.get("initialize")]
 
@@ -27,8 +31,10 @@ def one_ipu_afterwards():
 def test_bytes(case, monkeypatch):
     monkeypatch.setenv("TF_POPLAR_FLAGS", "--use_ipu_model")  # its tiles are those asked for
     with tf.Graph().as_default():
-        report = run(getattr(sized_programs, case["program"]), case.get("tiles", 0),
-                     case.get("code", False))
+        name = case["program"]
+        program = getattr(sized_programs, name, None) or getattr(named_programs, name)
+        report = run(program, case.get("tiles", 0), case.get("code", False),
+                     options=case.get("options"))
     tiles = [tile.memory for tile in report.compilation.tiles]
     ours = {"total": sum(one.total.excludingGaps for one in tiles),
             "max": max(one.total.excludingGaps for one in tiles),

@@ -36,6 +36,8 @@ def lines(snapshot, device, ipus_of_id, architecture):
         "synthetic_data": ",".join(synthetic),
         "recompute": options.get("allow_recompute"),
         "minimum_remote_bytes": options.get("optimizations.minimum_remote_tensor_size"),
+        "solve_block": options.get("optimizations.triangular_solve_expander_block_size"),
+        "factor_block": options.get("optimizations.cholesky_block_size"),
         "batch_norm_group_size": max(1, options.get(
             "norms.experimental.distributed_batch_norm_replica_group_size", 1)),
         "disabled_passes": ",".join(xla_flags.disabled_passes()),

@@ -1,11 +1,13 @@
 /* Instructions of one call of a function that the program has marked: they carry its name scope as
  * a frontend attribute, those of its gradient too, whose ops TensorFlow calls
  * "gradients/SCOPE/...". */
-#ifndef TREMULA_REPORT_GROUPS_H_
-#define TREMULA_REPORT_GROUPS_H_
+#ifndef TREMULA_HLO_MARKED_CALLS_H_
+#define TREMULA_HLO_MARKED_CALLS_H_
 
 #include "base/memory.h"
 #include "hlo/hlo.h"
+
+#define TRM_CALL_SCOPE "outlined_call" /* the key of calls of outlined functions */
 
 typedef VECTOR(const char *) trm_scopes; /* texts of the module */
 
@@ -23,4 +25,4 @@ uint32_t trm_scope_of(const trm_scopes *scopes, const char *key, const trm_instr
 trm_status trm_scopes_match(const trm_module *module, const trm_scopes *scopes, const char *key,
                             uint32_t **out_matches, trm_error *error);
 
-#endif /* TREMULA_REPORT_GROUPS_H_ */
+#endif /* TREMULA_HLO_MARKED_CALLS_H_ */

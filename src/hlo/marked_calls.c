@@ -1,5 +1,5 @@
-/* Owns: which call of a marked function an instruction is of (groups.h). */
-#include "report/groups.h"
+/* Owns: which call of a marked function an instruction is of (marked_calls.h). */
+#include "hlo/marked_calls.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -70,6 +70,7 @@ static bool is_telling(trm_opcode opcode) {
 
 static uint64_t hash_of(const trm_instruction *i) {
   uint64_t h = mix(1, i->shape.dtype);
+  if (i->metadata.op_type == NULL) h = mix(h, (uint64_t)i->opcode);
   for (const char *c = i->metadata.op_type; c != NULL && *c != '\0'; ++c) h = mix(h, (uint8_t)*c);
   if (trm_shape_is_array(&i->shape)) {
     for (int32_t d = 0; d < i->shape.rank; ++d) h = mix(h, (uint64_t)i->shape.dims[d]);
