@@ -136,6 +136,31 @@ static trm_status walk_constant(trm_plan_builder *b, const trm_plan_scope *s, tr
   return TRM_OK;
 }
 
+/* Wishes for the results that may be written over operands. */
+static trm_status wish_in_place(trm_plan_builder *b, const trm_kernel *kernel,
+                                const uint32_t *operands, uint32_t num_operands,
+                                const uint32_t *results, uint32_t num_results, trm_error *error) {
+  for (uint32_t r = 0; r < num_results; ++r) {
+    const uint32_t allowed = trm_kernel_in_place(kernel, r);
+    for (uint32_t k = 0; k < num_operands && k < 32; ++k) {
+      if ((allowed >> k & 1) == 0) continue;
+      bool elsewhere = false; /* the same array also read in a way that does not allow it */
+      for (uint32_t j = 0; j < num_operands; ++j) {
+        elsewhere =
+            elsewhere || (operands[j] == operands[k] && (j >= 32 || (allowed >> j & 1) == 0));
+      }
+      if (elsewhere) continue;
+      TRY(wish(b,
+               (trm_coalesce){.kind = TRM_COALESCE_IN_PLACE,
+                              .target = results[r],
+                              .source = operands[k],
+                              .time = b->clock},
+               error));
+    }
+  }
+  return TRM_OK;
+}
+
 static trm_status walk_kernel(trm_plan_builder *b, trm_plan_scope *s, trm_index i,
                               trm_error *error) {
   const trm_instruction *instruction = trm_plan_at(b, s, i);
@@ -146,7 +171,10 @@ static trm_status walk_kernel(trm_plan_builder *b, trm_plan_scope *s, trm_index 
   TRY(trm_kernel_create(&request, b->reference_only, kernel, error));
   const bool limits_halves = trm_must_limit_halves(b->module, instruction);
   /* What looks at results looks at the operands too. */
-  if (b->plan->float_events != 0 || limits_halves) kernel->in_place_operands = 0;
+  if (b->plan->float_events != 0 || limits_halves) {
+    kernel->in_place_operands = 0;
+    kernel->more_in_place = NULL;
+  }
   if (!VECTOR_PUSH(&b->kernels, kernel)) {
     trm_kernel_destroy(kernel);
     FAIL_NO_MEMORY("kernels");
@@ -169,22 +197,7 @@ static trm_status walk_kernel(trm_plan_builder *b, trm_plan_scope *s, trm_index 
     TRY(new_slot(b, TRM_SLOT_ARENA, kernel->scratch_bytes,
                  &b->steps.items[b->steps.count - 1].scratch, error));
   }
-  for (uint32_t k = 0; k < num_operands && k < 32; ++k) {
-    if ((kernel->in_place_operands >> k & 1) == 0) continue;
-    bool elsewhere = false; /* the same array also read in a way that does not allow it */
-    for (uint32_t j = 0; j < num_operands; ++j) {
-      elsewhere = elsewhere || (operands[j] == operands[k] &&
-                                (j >= 32 || (kernel->in_place_operands >> j & 1) == 0));
-    }
-    if (elsewhere) continue;
-    TRY(wish(b,
-             (trm_coalesce){.kind = TRM_COALESCE_IN_PLACE,
-                            .target = s->leaves[i][0],
-                            .source = operands[k],
-                            .time = b->clock},
-             error));
-  }
-  return TRM_OK;
+  return wish_in_place(b, kernel, operands, num_operands, s->leaves[i], step.num_results, error);
 }
 
 /* ---- Loops ---------------------------------------------------------------------------------- */
@@ -195,14 +208,15 @@ static uint32_t written_in_place(const trm_plan_builder *b, uint32_t written, ui
                                  uint32_t first_step) {
   for (size_t i = b->steps.count; i-- > first_step;) {
     const trm_step *step = &b->steps.items[i];
-    if (step->kind != TRM_STEP_KERNEL || step->num_results == 0 ||
-        step->slots[step->num_operands] != written) {
-      continue;
-    }
+    if (step->kind != TRM_STEP_KERNEL) continue;
+    uint32_t leaf = 0;
+    while (leaf < step->num_results && step->slots[step->num_operands + leaf] != written) ++leaf;
+    if (leaf == step->num_results) continue;
+    const uint32_t allowed = trm_kernel_in_place(step->kernel, leaf);
     bool reads = false;
     for (uint32_t k = 0; k < step->num_operands; ++k) {
       if (step->slots[k] != state) continue;
-      if (k >= 32 || (step->kernel->in_place_operands >> k & 1) == 0) return 0;
+      if (k >= 32 || (allowed >> k & 1) == 0) return 0;
       reads = true;
     }
     return reads ? b->slots.items[written].begin : 0;

@@ -125,8 +125,8 @@ size_t trm_strip_scratch_bytes(const trm_strip_program *program) {
   return program->temporary_bytes + program->file_bytes * (size_t)program->max_threads;
 }
 
-uint32_t trm_strip_in_place_operands(const trm_strip_program *program) {
-  return program->in_place_operands;
+uint32_t trm_strip_in_place_operands(const trm_strip_program *program, uint32_t result) {
+  return program->in_place_operands[result];
 }
 
 void trm_strip_run(const trm_strip_program *program, const void *const *operands,

@@ -33,7 +33,8 @@ typedef struct strip_compiler {
   VECTOR(trm_index) members, stack;
   VECTOR(strip_slot) slots;
   VECTOR(strip_step) steps;
-  uint32_t in_place_operands;
+  uint32_t *in_place_operands; /* by result */
+  uint32_t num_results;
 } strip_compiler;
 
 static inline const trm_instruction *strip_at(const strip_compiler *c, trm_index index) {
@@ -43,8 +44,7 @@ static inline int64_t strip_count(const strip_compiler *c, trm_index index) {
   return trm_shape_count(&strip_at(c, index)->shape);
 }
 
-/* Makes a stage of the slots and steps so far. `first_slot`: that of result 0, when it is here. */
-trm_status trm_strip_place_stage(strip_compiler *c, const strip_target *t, uint32_t first_slot,
-                                 trm_error *error);
+/* Makes a stage of the slots and steps so far. */
+trm_status trm_strip_place_stage(strip_compiler *c, const strip_target *t, trm_error *error);
 
 #endif /* TREMULA_OPS_ELEMENTWISE_STRIP_COMPILE_H_ */

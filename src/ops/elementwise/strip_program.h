@@ -58,7 +58,7 @@ struct trm_strip_program {
   strip_stage *stages;                /* in order of running */
   size_t temporary_bytes, file_bytes; /* the largest stage's */
   int max_threads;
-  uint32_t in_place_operands;
+  uint32_t *in_place_operands; /* by result */
 };
 
 /* Makes one step of two float32 steps where nothing else reads what is between them; returns the

@@ -92,7 +92,8 @@ trm_status trm_onednn_program_create(const trm_kernel_request *request, double w
   program->arena = request->arena;
   program->packed_operand = NO_OPERAND;
   atomic_flag_clear(&program->is_busy);
-  program->threads = trm_threads_for(work < 0x1p60 ? (size_t)work : (size_t)1 << 60);
+  program->threads =
+      trm_threads_choose(work < 0x1p60 ? (size_t)work : (size_t)1 << 60, trm_threads_available());
   program->caller_threads = omp_get_max_threads();
   omp_set_num_threads(program->threads);
   *out_program = program;
@@ -107,6 +108,8 @@ static void release_context(const trm_onednn_program *program, context *own) {
   }
   if (own->stream != NULL) dnnl_stream_destroy(own->stream);
 }
+
+int trm_onednn_program_threads(const trm_onednn_program *program) { return program->threads; }
 
 void trm_onednn_program_free(trm_onednn_program *program) {
   if (program == NULL) return;

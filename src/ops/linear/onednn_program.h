@@ -54,6 +54,8 @@ trm_status trm_onednn_status(dnnl_status_t status, const char *what, trm_error *
 trm_status trm_onednn_program_create(const trm_kernel_request *request, double work,
                                      trm_onednn_program **out_program, trm_error *error);
 void trm_onednn_program_free(trm_onednn_program *program);
+/* How many threads its primitives are made for. */
+int trm_onednn_program_threads(const trm_onednn_program *program);
 
 trm_onednn_place trm_onednn_operand(uint32_t operand, size_t offset);
 trm_onednn_place trm_onednn_result(size_t offset);
@@ -100,6 +102,11 @@ trm_status trm_onednn_add_copy(trm_onednn_program *program, const trm_onednn_cop
 /* Hands the program to a kernel, which owns it then. */
 trm_status trm_onednn_program_finish(trm_onednn_program *program, const char *name,
                                      trm_kernel *out_kernel, trm_error *error);
+
+/* One kernel of two that give the same bits: `one` runs on one thread, `all` on `threads`. Each run
+ * takes the one that is faster now (onednn_choice.c). Owns both, also when it fails. */
+trm_status trm_onednn_choose(trm_arena *arena, const trm_kernel *one, const trm_kernel *all,
+                             int threads, trm_kernel *out_kernel, trm_error *error);
 
 /* A strided float32 descriptor, for places and arguments; the program keeps and frees it. */
 trm_status trm_onednn_describe(trm_onednn_program *program, int rank, const int64_t *dims,
