@@ -24,6 +24,9 @@ class Executions:
         self._begin = getattr(callbacks, f"on_{kind}_batch_begin")
         self._end = getattr(callbacks, f"on_{kind}_batch_end")
         self._again = None  # the Call of the last execution
+        # Where no callback looks at steps, the last execution's results are read alone.
+        self._is_watched = kind == "predict" or getattr(
+            callbacks, f"_should_call_{kind}_batch_hooks", True)
         self._is_synthetic = utils.use_synthetic_data_for(utils.SyntheticDataCategory.Outfeed)
 
     def run(self, function, iterator, asynchronous):
@@ -40,8 +43,10 @@ class Executions:
                 outputs = tf.nest.map_structure(self._merge, self._read_all())
                 result = [*(result or []), outputs]
                 logs = {"outputs": outputs}
-            else:
+            elif self._is_watched or step + self._steps >= self._handler.inferred_steps:
                 result = logs = tf.nest.map_structure(self._last, self._read_all())
+            else:
+                logs = None
             self._end(step + self._steps - 1, logs)
             if self._stops():
                 break
