@@ -106,12 +106,20 @@ def _plain_errors(function):
     try:
         yield
     except tf.errors.OpError as error:
-        found = re.match(r"Graph execution error:\n\nDetected at node .*?\n(?:  File [^\n]*\n|\n)+"
-                         r"(.*?)(?:\n\t \[\[|\Z)", error.message, re.DOTALL)
-        if found is None or not found.group(1).strip():
+        message = _message_in(error.message)
+        if not message:
             raise
         raise type(error)(error.node_def, error.op, (
-            f"{found.group(1)}\n(while running {functions.plain_name(function)})")) from None
+            f"{message}\n(while running {functions.plain_name(function)})")) from None
+
+
+def _message_in(text):
+    """What an error says beside where nodes were made; "" if it says nothing of these. Of several
+    errors that nodes of one run have had, the first."""
+    found = re.match(r"Graph execution error:\n\n(?:Detected at node .*?\n(?:  File [^\n]*\n|\n)+)+"
+                     r"(?:\d+ root error\(s\) found\.\n  \(0\) [A-Z_]+:\s*)?"
+                     r"(.*?)(?:\n\t \[\[|\Z)", text, re.DOTALL)
+    return found.group(1) if found is not None and found.group(1).strip() else ""
 
 
 # ---- Tracing ----
