@@ -166,6 +166,7 @@ static void test_ends(void **state) {
   assert_int_equal(code, TF_OUT_OF_RANGE);
   fake_context_clear(&held_by_left);
   fake_context_clear(&held);
+  reset_feed("ends"); /* or the last run may meet the end of the data before its step ends */
   const int64_t last = start(site, &held);
   ask_once(trm_tf_push_compute, last, 1);
   fake_context_clear(&held);
