@@ -25,8 +25,11 @@ _HEAD = (f"{'case':15} {'peer':18} {'min':>10} {'median':>10} {'first':>8}  {'ou
          f"{'differs':>8}")
 
 
+_KERAS_FITS = {"keras-fit": "mlp", "keras-fit-resnet": "resnet"}
+
+
 def main():
-    names = [case.name for case in networks.cases()] + ["startup", "first-step", "keras-fit"]
+    names = [case.name for case in networks.cases()] + ["startup", "first-step", *_KERAS_FITS]
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="two rounds: whether it runs at all")
@@ -41,7 +44,7 @@ def main():
         parser.error("--rounds must be at least 1")
 
     record = {"machine": _machine(), "cases": [], "startup": None,
-              "first-step": None, "keras-fit": None}
+              "first-step": None, **dict.fromkeys(_KERAS_FITS)}
     _print_machine(record["machine"])
     arguments.log.parent.mkdir(parents=True, exist_ok=True)
     arguments.log.write_bytes(b"")
@@ -58,10 +61,11 @@ def main():
             record["first-step"] = startup.measure_training(
                 arguments.rounds or (1 if arguments.quick else 3))
             _print_first_step(record["first-step"])
-        if "keras-fit" in wanted:
-            record["keras-fit"] = keras_fit.measure(
-                arguments.rounds or (1 if arguments.quick else 3))
-            _print_keras_fit(record["keras-fit"])
+        for name, case in _KERAS_FITS.items():
+            if name in wanted:
+                record[name] = keras_fit.measure(
+                    case, arguments.rounds or (1 if arguments.quick else None))
+                _print_keras_fit(case, record[name])
     finally:
         record["machine"]["load_average_at_end"] = machine.load_average()
         arguments.output.parent.mkdir(parents=True, exist_ok=True)
@@ -70,7 +74,7 @@ def main():
     failed = [f"{one['name']} ({name})" for one in record["cases"]
               for name, entry in one["peers"].items()
               if "error" in entry and name in ("ours", "core")]
-    for name in ("startup", "first-step", "keras-fit"):
+    for name in ("startup", "first-step", *_KERAS_FITS):
         failed += [f"{name} ({kind})" for kind, entry in (record[name] or {"kinds": {}})[
             "kinds"].items() if "error" in entry]
     if failed:
@@ -155,20 +159,23 @@ def _print_first_step(record):
         print(f"{startup.KINDS[kind]:28} {text}")
 
 
-def _print_keras_fit(record):
-    print(f"\n{keras_fit.TITLE}: from the start of Python to the end of\nthe first execution, and "
-          "the first epoch less a later one, in seconds; steps a second, and in\nparts of stock "
-          f"Keras' with 1 step an execution; load average {record['load_average']}")
-    stock = record["kinds"]["tf 1"].get("best")
-    for kind, entry in record["kinds"].items():
-        if "error" in entry:
-            text = entry["error"]
+def _print_keras_fit(case, record):
+    print(f"\nmodel.fit of {keras_fit.CASES[case].title}: steps a second over those of stock Keras "
+          "with 1 and with 100 steps an\nexecution; steps a second; seconds from the start of "
+          "Python to the end of the first execution, and of\nthe first epoch less a later one; "
+          f"load average {record['load_average']}")
+    found = record["kinds"]
+    stock = [found[f"tf {steps} {case}"].get("best", {}).get("steps_a_second", float("nan"))
+             for steps in (1, 100)]
+    for kind, title in keras_fit.kinds(case).items():
+        if "error" in found[kind]:
+            text = found[kind]["error"]
         else:
-            best = entry["best"]
-            ratio = f"{best['steps_a_second'] / stock['steps_a_second']:6.2f}" if stock else ""
-            text = (f"started {best['started']:6.2f}   overhead {best['overhead']:6.2f}   steps a "
-                    f"second {best['steps_a_second']:8.0f}   {ratio}")
-        print(f"{keras_fit.KINDS[kind]:44} {text}".rstrip())
+            best = found[kind]["best"]
+            each = best["steps_a_second"]
+            text = (f"{each / stock[0]:6.2f} {each / stock[1]:6.2f}   steps a second {each:8.1f}   "
+                    f"started {best['started']:6.2f}   overhead {best['overhead']:6.2f}")
+        print(f"{title:44} {text}".rstrip())
 
 
 if __name__ == "__main__":

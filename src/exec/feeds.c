@@ -267,7 +267,8 @@ trm_status trm_infeed_pop(trm_infeed *infeed, void *const *results, const atomic
     infeed->first = (infeed->first + 1) % infeed->depth;
     --infeed->count;
     if (++infeed->popped > infeed->expected) infeed->expected = infeed->popped;
-    pthread_cond_broadcast(&infeed->changed);
+    /* Whoever fills the ring is woken once for half of it, not for each element. */
+    if (2 * infeed->count <= infeed->depth) pthread_cond_broadcast(&infeed->changed);
   } else {
     status = trm_fail(error, infeed->end.status, "%s", infeed->end.message);
   }

@@ -22,11 +22,12 @@ typedef struct trm_slot {
   uint32_t number; /* of the input or output */
   const void *constant;
   size_t bytes;
-  uint32_t begin, end; /* first write, last use */
-  bool written;        /* the walk has met a step that writes it */
-  bool at_top;         /* written once a run, outside of every loop */
-  uint32_t parent;     /* in the union-find; a representative is its own parent */
-  size_t offset;       /* in the arena, after assignment */
+  uint32_t begin, end;  /* first write, last use */
+  uint32_t overwritten; /* by the kernel of that time, in place; 0: by none */
+  bool written;         /* the walk has met a step that writes it */
+  bool at_top;          /* written once a run, outside every loop */
+  uint32_t parent;      /* of the union-find; itself for a representative */
+  size_t offset;        /* in the arena, after assignment */
 } trm_slot;
 
 typedef enum trm_step_kind {

@@ -138,6 +138,31 @@ static trm_status walk_constant(trm_schedule_draft *draft, const trm_schedule_sc
   return TRM_OK;
 }
 
+/* Wishes for the results that may be written over operands. */
+static trm_status wish_in_place(trm_schedule_draft *draft, const trm_kernel *kernel,
+                                const uint32_t *operands, uint32_t num_operands,
+                                const uint32_t *results, uint32_t num_results, trm_error *error) {
+  for (uint32_t r = 0; r < num_results; ++r) {
+    const uint32_t allowed = trm_kernel_in_place(kernel, r);
+    for (uint32_t k = 0; k < num_operands && k < 32; ++k) {
+      if ((allowed >> k & 1) == 0) continue;
+      bool elsewhere = false; /* the same array also read in a way that does not allow it */
+      for (uint32_t j = 0; j < num_operands; ++j) {
+        elsewhere =
+            elsewhere || (operands[j] == operands[k] && (j >= 32 || (allowed >> j & 1) == 0));
+      }
+      if (elsewhere) continue;
+      TRY(trm_schedule_wish(draft,
+                            (trm_coalesce){.kind = TRM_COALESCE_IN_PLACE,
+                                           .target = results[r],
+                                           .source = operands[k],
+                                           .time = draft->clock},
+                            error));
+    }
+  }
+  return TRM_OK;
+}
+
 static trm_status walk_kernel(trm_schedule_draft *draft, trm_schedule_scope *s, trm_index i,
                               trm_error *error) {
   const trm_instruction *instruction = trm_schedule_at(draft, s, i);
@@ -147,8 +172,11 @@ static trm_status walk_kernel(trm_schedule_draft *draft, trm_schedule_scope *s, 
                                       instruction, &draft->schedule->arena};
   TRY(trm_kernel_create(&request, draft->reference_only, kernel, error));
   const bool limits_halves = trm_must_limit_halves(draft->module, instruction);
-  /* Checks of results read the operands too. */
-  if (draft->schedule->float_events != 0 || limits_halves) kernel->in_place_operands = 0;
+  /* What looks at results looks at the operands too. */
+  if (draft->schedule->float_events != 0 || limits_halves) {
+    kernel->in_place_operands = 0;
+    kernel->more_in_place = NULL;
+  }
   if (!VECTOR_PUSH(&draft->kernels, kernel)) {
     trm_kernel_destroy(kernel);
     FAIL_NO_MEMORY("kernels");
@@ -171,22 +199,8 @@ static trm_status walk_kernel(trm_schedule_draft *draft, trm_schedule_scope *s, 
     TRY(trm_schedule_new_slot(draft, TRM_SLOT_ARENA, kernel->scratch_bytes,
                               &draft->steps.items[draft->steps.count - 1].scratch, error));
   }
-  for (uint32_t k = 0; k < num_operands && k < 32; ++k) {
-    if ((kernel->in_place_operands >> k & 1) == 0) continue;
-    bool elsewhere = false; /* whether another operand is the same array and forbids it */
-    for (uint32_t j = 0; j < num_operands; ++j) {
-      elsewhere = elsewhere || (operands[j] == operands[k] &&
-                                (j >= 32 || (kernel->in_place_operands >> j & 1) == 0));
-    }
-    if (elsewhere) continue;
-    TRY(trm_schedule_wish(draft,
-                          (trm_coalesce){.kind = TRM_COALESCE_IN_PLACE,
-                                         .target = s->leaves[i][0],
-                                         .source = operands[k],
-                                         .time = draft->clock},
-                          error));
-  }
-  return TRM_OK;
+  return wish_in_place(draft, kernel, operands, num_operands, s->leaves[i], step.num_results,
+                       error);
 }
 
 /* ---- The walk ------------------------------------------------------------------------------- */

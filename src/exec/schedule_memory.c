@@ -22,8 +22,10 @@ static bool may_merge_kinds(const trm_slot *a, const trm_slot *b) {
 
 static bool is_safe(const trm_slot *target, const trm_slot *source, const trm_coalesce *wish) {
   switch (wish->kind) {
-    case TRM_COALESCE_COPY:
-    case TRM_COALESCE_IN_PLACE: return source->end == wish->time && target->begin == wish->time;
+    case TRM_COALESCE_COPY: return source->end == wish->time && target->begin == wish->time;
+    case TRM_COALESCE_IN_PLACE: /* a kernel writes one result over an operand */
+      return source->end == wish->time && target->begin == wish->time &&
+             source->overwritten != wish->time;
     case TRM_COALESCE_BRANCH: return source->end == wish->time && source->begin > wish->since;
     case TRM_COALESCE_LOOP_BACK:
       return source->end == wish->time && source->begin > wish->since &&
@@ -38,6 +40,7 @@ static void merge(trm_slot *slots, uint32_t target, uint32_t source) {
   s->parent = target;
   if (s->begin < t->begin) t->begin = s->begin;
   if (s->end > t->end) t->end = s->end;
+  if (s->overwritten > t->overwritten) t->overwritten = s->overwritten;
   if (s->kind == TRM_SLOT_OUTPUT) {
     t->kind = TRM_SLOT_OUTPUT;
     t->number = s->number;
@@ -123,7 +126,9 @@ static int compare_events(const void *a, const void *b) {
   return l->slot < r->slot ? -1 : l->slot > r->slot;
 }
 
-static size_t rounded(size_t bytes) { return (bytes + 63) / 64 * 64; }
+static size_t rounded(size_t bytes) {
+  return (bytes + 63) / 64 * 64 + (bytes >= 4096 ? 17 * 64 : 0);
+}
 
 /* Linear scan over time: a slot takes memory when it begins and gives it back after its end. */
 static trm_status lay_out(trm_schedule *schedule, trm_error *error) {
@@ -178,6 +183,7 @@ trm_status trm_schedule_assign(trm_schedule *schedule, const trm_coalesce *wishe
       if (may_merge_kinds(&schedule->slots[target], &schedule->slots[source]) &&
           is_safe(&schedule->slots[target], &schedule->slots[source], wish)) {
         merge(schedule->slots, target, source);
+        if (wish->kind == TRM_COALESCE_IN_PLACE) schedule->slots[target].overwritten = wish->time;
       }
     }
   }

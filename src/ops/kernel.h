@@ -43,8 +43,8 @@ struct trm_kernel_call {
   /* Contents numbers, one an operand leaf: equal non-zero numbers in two calls of this kernel mean
    * equal bytes. 0: unknown. */
   const uint64_t *versions;
-  /* One pointer an array leaf of the result. Does not overlap operands, but result leaf 0 may be
-   * the buffer of an operand named in in_place_operands. */
+  /* One pointer an array leaf of the result. Does not overlap operands, but a result leaf may be
+   * the buffer of an operand that in_place_operands or more_in_place names for the leaf. */
   void *const *results;
   void *scratch;        /* scratch_bytes, 64-byte aligned, contents undefined */
   void *persistent;     /* persistent_bytes, 64-byte aligned, zero at the engine's first call, then
@@ -57,8 +57,9 @@ struct trm_kernel_call {
 struct trm_kernel {
   const char *name; /* such as "reference.dot", "onednn.convolution" */
   size_t scratch_bytes, persistent_bytes;
-  uint32_t in_place_operands; /* bit i: result leaf 0 may be written over operand leaf i */
-  void *state;                /* in the arena of the request, or released by destroy */
+  uint32_t in_place_operands;    /* bit i: result leaf 0 may be written over operand leaf i */
+  const uint32_t *more_in_place; /* the same of leaves 1 and up; NULL: none may */
+  void *state;                   /* in the arena of the request, or released by destroy */
   trm_status (*run)(const trm_kernel *kernel, const trm_kernel_call *call, trm_error *error);
   void (*destroy)(trm_kernel *kernel); /* NULL: nothing to do */
 };
@@ -83,6 +84,12 @@ typedef trm_status (*trm_kernel_create_fn)(const trm_kernel_request *request,
 trm_status trm_kernel_create(const trm_kernel_request *request, bool reference_only,
                              trm_kernel *out_kernel, trm_error *error);
 void trm_kernel_destroy(trm_kernel *kernel);
+
+/* The operand leaves, as bits, over which a result leaf may be written. */
+static inline uint32_t trm_kernel_in_place(const trm_kernel *kernel, uint32_t leaf) {
+  if (leaf == 0) return kernel->in_place_operands;
+  return kernel->more_in_place != NULL ? kernel->more_in_place[leaf - 1] : 0;
+}
 /* Whether any kernel may serve this opcode (documentation). */
 bool trm_kernel_exists(trm_opcode opcode);
 

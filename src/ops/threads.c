@@ -1,17 +1,27 @@
 /* Decides how many threads work is worth (threads.h). */
+#define _POSIX_C_SOURCE 200809L
 #include "ops/threads.h"
 
 #include <stdatomic.h>
+#include <time.h>
 
 /* What waking a team costs, as bytes that one core touches meanwhile: two microseconds and a
  * twentieth of one a thread, at ten bytes a nanosecond. */
 #define WAKE_BYTES ((size_t)20 * 1024)
 #define WAKE_BYTES_PER_THREAD ((size_t)512)
-/* What the others save must be so many times the cost of waking them: the machine may be busy, and
- * what a step touches is likely to lie in the caller's cache. */
+/* What the others save must be so many times the cost of waking them: what a step touches is likely
+ * to lie in the caller's cache. */
 #define GAIN 8
 /* Less than that is never split: a larger team must not be woken for less than a smaller one. */
 #define LEAST_BYTES ((size_t)256 * 1024)
+
+/* The cost as measured is an average over so many wakings. */
+#define AVERAGED 16
+/* No waking counts for more (nanoseconds): work that saves more always wakes the others. */
+#define MOST_COST 1000000
+/* The average falls by such a part whenever nobody was woken because of it: so that a machine that
+ * has become quiet is found out. */
+#define FORGOTTEN 256
 
 int trm_threads_choose(size_t bytes, int available) {
   if (available <= 1 || bytes < LEAST_BYTES) return 1;
@@ -21,7 +31,165 @@ int trm_threads_choose(size_t bytes, int available) {
   return saved >= GAIN * waking ? available : 1;
 }
 
+int trm_threads_limit(void) {
+  static atomic_int limit;
+  int known = atomic_load_explicit(&limit, memory_order_relaxed);
+  if (known == 0) {
+    const int threads = omp_get_num_procs();
+    known = threads < 1 ? 1 : threads > TRM_MAX_THREADS ? TRM_MAX_THREADS : threads;
+    atomic_store_explicit(&limit, known, memory_order_relaxed);
+  }
+  return known;
+}
+
+int trm_threads_available(void) {
+  const int limit = trm_threads_limit(), threads = omp_in_parallel() ? 1 : omp_get_max_threads();
+  return threads < limit ? threads : limit;
+}
+
+/* ---- What waking costs here and now --------------------------------------------------------- */
+
+/* Picoseconds. Threads that change it at once may lose a change, which does no harm. */
+static atomic_int_fast64_t average;
+
+uint64_t trm_threads_clock(void) {
+  struct timespec time;
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
+}
+
+void trm_threads_note_cost(uint64_t nanoseconds) {
+  const int64_t known = atomic_load_explicit(&average, memory_order_relaxed);
+  const int64_t cost = (int64_t)(nanoseconds < MOST_COST ? nanoseconds : MOST_COST) * 1000;
+  atomic_store_explicit(&average, known + (cost - known) / AVERAGED, memory_order_relaxed);
+}
+
+bool trm_threads_pay(uint64_t nanoseconds) {
+  const int64_t known = atomic_load_explicit(&average, memory_order_relaxed);
+  if (nanoseconds >= MOST_COST || (int64_t)nanoseconds * 1000 >= known) return true;
+  atomic_store_explicit(&average, known - known / FORGOTTEN, memory_order_relaxed);
+  return false;
+}
+
+/* ---- Counting ------------------------------------------------------------------------------- */
+
 static atomic_uint_fast64_t wakes;
 
 uint64_t trm_threads_wakes(void) { return atomic_load_explicit(&wakes, memory_order_relaxed); }
 void trm_threads_note_wake(void) { atomic_fetch_add_explicit(&wakes, 1, memory_order_relaxed); }
+
+/* ---- Work, as measured ---------------------------------------------------------------------- */
+
+/* Of a range function and the bytes that it was said to touch: nanoseconds on one thread. An entry
+ * that two kinds of work share is that of the last one. */
+typedef struct measured {
+  atomic_uintptr_t key;
+  atomic_int_fast64_t nanoseconds;
+} measured;
+
+enum { MEASURED = 256 };
+static measured table[MEASURED];
+static _Thread_local size_t asked_bytes; /* what trm_threads_for was asked last */
+
+int trm_threads_for(size_t bytes) {
+  asked_bytes = bytes;
+  return trm_threads_choose(bytes, trm_threads_available());
+}
+
+static measured *find_measured(trm_range_fn function) {
+  const uintptr_t key = (uintptr_t)function ^ (uintptr_t)asked_bytes * UINT64_C(0x9e3779b97f4a7c15);
+  measured *entry = &table[key >> 20 & (MEASURED - 1)];
+  if (atomic_load_explicit(&entry->key, memory_order_relaxed) != key) {
+    atomic_store_explicit(&entry->key, key, memory_order_relaxed);
+    atomic_store_explicit(&entry->nanoseconds, 0, memory_order_relaxed);
+  }
+  return entry;
+}
+
+/* The least counts most: what disturbs a run only makes it longer. */
+static void note_measured(measured *entry, int64_t nanoseconds) {
+  const int64_t known = atomic_load_explicit(&entry->nanoseconds, memory_order_relaxed);
+  const int64_t now =
+      known == 0 || nanoseconds < known ? nanoseconds : known + (nanoseconds - known) / FORGOTTEN;
+  atomic_store_explicit(&entry->nanoseconds, now, memory_order_relaxed);
+}
+
+static bool pays(measured *entry, int threads) {
+  const int64_t alone = atomic_load_explicit(&entry->nanoseconds, memory_order_relaxed);
+  return alone == 0 || trm_threads_pay((uint64_t)(alone - alone / threads));
+}
+
+/* ---- Running -------------------------------------------------------------------------------- */
+
+#if defined(__SANITIZE_THREAD__)
+#include <pthread.h>
+
+typedef struct range {
+  trm_range_fn function;
+  const void *context;
+  int64_t begin, end;
+  int thread;
+} range;
+
+static void *run_range(void *argument) {
+  const range *r = (const range *)argument;
+  r->function(r->context, r->begin, r->end, r->thread);
+  return NULL;
+}
+
+static uint64_t run_parts(int threads, int64_t count, trm_range_fn function, const void *context) {
+  range ranges[TRM_MAX_THREADS];
+  pthread_t started[TRM_MAX_THREADS];
+  bool is_started[TRM_MAX_THREADS];
+  for (int i = 0; i < threads; ++i) {
+    ranges[i] = (range){function, context, trm_range_begin(count, i, threads),
+                        trm_range_begin(count, i + 1, threads), i};
+    is_started[i] = i > 0 && pthread_create(&started[i], NULL, run_range, &ranges[i]) == 0;
+    if (i > 0 && !is_started[i]) run_range(&ranges[i]);
+  }
+  run_range(&ranges[0]);
+  for (int i = 1; i < threads; ++i) {
+    if (is_started[i]) pthread_join(started[i], NULL);
+  }
+  return 0;
+}
+#else
+/* Returns how long the caller's own part took. */
+static uint64_t run_parts(int threads, int64_t count, trm_range_fn function, const void *context) {
+  uint64_t own = 0;
+#pragma omp parallel num_threads(trm_threads_available())
+  {
+    const bool is_caller = omp_get_thread_num() == 0;
+    if (is_caller) own = trm_threads_clock();
+    for (int part = omp_get_thread_num(); part < threads; part += omp_get_num_threads()) {
+      function(context, trm_range_begin(count, part, threads),
+               trm_range_begin(count, part + 1, threads), part);
+    }
+    if (is_caller) own = trm_threads_clock() - own;
+  }
+  return own;
+}
+#endif
+
+void trm_parallel_ranges(int threads, int64_t count, trm_range_fn function, const void *context) {
+  if (count <= 0) return;
+  if (threads > count) threads = (int)count;
+  if (threads <= 1) {
+    function(context, 0, count, 0);
+    return;
+  }
+  measured *entry = find_measured(function);
+  const bool is_worth = pays(entry, threads);
+  const uint64_t start = trm_threads_clock();
+  uint64_t alone;
+  if (is_worth) {
+    trm_threads_note_wake();
+    const uint64_t own = run_parts(threads, count, function, context);
+    trm_threads_note_cost(trm_threads_clock() - start - own);
+    alone = own * (uint64_t)threads;
+  } else {
+    function(context, 0, count, 0);
+    alone = trm_threads_clock() - start;
+  }
+  note_measured(entry, (int64_t)alone);
+}

@@ -65,8 +65,7 @@ static void forget(trm_tf_run *r) {
   if (found) trm_tf_run_release(r);
 }
 
-static void *thread_main(void *argument) {
-  trm_tf_run *r = argument;
+static void run(trm_tf_run *r) {
   trm_tf_unit_lock(r->unit);
   pthread_mutex_lock(&lock);
   const bool cancelled = r->cancelled;
@@ -84,11 +83,70 @@ static void *thread_main(void *argument) {
   trm_tf_unit_unlock(r->unit);
   trm_infeed_close(r->infeed->queue); /* lets threads that feed it return */
   trm_tf_run_release(r);
+}
+
+/* ---- Threads: one that has nothing to do waits a while, with the threads of its kernels --------- */
+
+enum { IDLE_MS = 2000 };
+
+typedef struct worker {
+  struct worker *next; /* of those that wait */
+  trm_tf_run *run;     /* what to do; NULL: nothing */
+  pthread_cond_t given;
+} worker;
+
+static worker *idle_workers; /* under the lock */
+
+/* Call with the lock held. */
+static void take_off(const worker *w) {
+  worker **link = &idle_workers;
+  while (*link && *link != w) link = &(*link)->next;
+  if (*link) *link = w->next;
+}
+
+/* Waits for a run; NULL: for too long. */
+static trm_tf_run *next_run(worker *w) {
+  const double until = trm_now_ms() + IDLE_MS;
+  pthread_mutex_lock(&lock);
+  w->run = NULL;
+  w->next = idle_workers;
+  idle_workers = w;
+  while (w->run == NULL && trm_now_ms() < until) {
+    trm_cond_wait_briefly(&w->given, &lock, 1 + (int)(until - trm_now_ms()));
+  }
+  if (w->run == NULL) take_off(w);
+  trm_tf_run *given = w->run;
+  pthread_mutex_unlock(&lock);
+  return given;
+}
+
+static void *thread_main(void *argument) {
+  worker w = {.run = argument};
+  pthread_cond_init(&w.given, NULL);
+  for (trm_tf_run *r = w.run; r != NULL; r = next_run(&w)) run(r);
+  pthread_cond_destroy(&w.given);
   return NULL;
 }
 
-/* Cancels the run, even if it has not begun, and waits for its end, at most this many milliseconds
- * (0: without limit). Returns whether it has ended. */
+/* Has a thread run it; returns false if there is none. */
+static bool hand_over(trm_tf_run *r) {
+  pthread_mutex_lock(&lock);
+  worker *w = idle_workers;
+  if (w != NULL) {
+    idle_workers = w->next;
+    w->run = r;
+    pthread_cond_signal(&w->given);
+  }
+  pthread_mutex_unlock(&lock);
+  if (w != NULL) return true;
+  pthread_t thread;
+  if (pthread_create(&thread, NULL, thread_main, r) != 0) return false;
+  pthread_detach(thread);
+  return true;
+}
+
+/* Cancels the run, whether it has begun or not, and waits until it is done, at most so many
+ * milliseconds (0: as long as it takes). Returns whether it is done. */
 static bool cancel(trm_tf_run *r, int milliseconds) {
   const double until = trm_now_ms() + milliseconds;
   pthread_mutex_lock(&lock);
@@ -171,11 +229,7 @@ trm_status trm_tf_run_start(trm_tf_unit *unit, const trm_tf_call *call, trm_tf_i
   pthread_mutex_unlock(&lock);
   trm_infeed_expect(r->infeed->queue, num_reads);
   trm_infeed_open(r->infeed->queue);
-  pthread_t thread;
-  if (pthread_create(&thread, NULL, thread_main, r) == 0) {
-    pthread_detach(thread);
-    return TRM_OK;
-  }
+  if (hand_over(r)) return TRM_OK;
   trm_infeed_close(r->infeed->queue);
   pthread_mutex_lock(&lock);
   r->done = true;
@@ -253,7 +307,8 @@ TF_Tensor *trm_tf_run_take_output(trm_tf_run *r, size_t i) {
 void trm_tf_forked(void) {
   pthread_mutex_init(&lock, NULL); /* the thread that held it does not exist in the child */
   pthread_cond_init(&changed, NULL);
-  runs = NULL; /* their threads do not exist in the child, so their memory is never freed */
+  runs = NULL; /* their threads are not here: what they hold is never freed */
+  idle_workers = NULL;
   trm_tf_interrupt_forked();
 }
 

@@ -115,6 +115,12 @@ static trm_status meet_group(const trm_kernel *kernel, const trm_kernel_call *ca
   return check_group(m, error);
 }
 
+/* Whether the only operand of a group is the result. */
+static bool keeps_one(trm_combine combine) {
+  return combine == TRM_COMBINE_ADD || combine == TRM_COMBINE_MUL || combine == TRM_COMBINE_MIN ||
+         combine == TRM_COMBINE_MAX || combine == TRM_COMBINE_MEAN;
+}
+
 static trm_status run_all_reduce(const trm_kernel *kernel, const trm_kernel_call *call,
                                  trm_error *error) {
   const trm_collective_state *state = state_of(kernel);
@@ -133,6 +139,10 @@ static trm_status run_all_reduce(const trm_kernel *kernel, const trm_kernel_call
       continue;
     }
     collect(&m, leaf, sources, targets);
+    if (m.group.count == 1 && keeps_one(state->combine)) {
+      if (targets[0] != sources[0]) memcpy(targets[0], sources[0], trm_shape_bytes(operand));
+      continue;
+    }
     const trm_combine_job job = {state,   operand->dtype, sources,      m.group.count,
                                  targets, m.group.count,  call->scratch};
     /* Parts of whole cache lines, so that no two replicas write to one. */

@@ -51,17 +51,23 @@ trm_status trm_fast_elementwise_create(const trm_kernel_request *request, trm_ke
   }
   if (!*out_supported) return TRM_OK;
   /* An operand that comes in twice must allow it in both places. */
-  const uint32_t allowed = trm_strip_in_place_operands(code);
-  uint32_t in_place = allowed;
-  for (uint32_t i = 0; i < instruction->num_operands && i < 32; ++i) {
-    for (uint32_t k = 0; k < instruction->num_operands; ++k) {
-      if (instruction->operands[k] == instruction->operands[i] && (k >= 32 || !(allowed >> k & 1)))
-        in_place &= ~(UINT32_C(1) << i);
+  const uint32_t num_results = (uint32_t)trm_shape_num_leaves(&instruction->shape);
+  uint32_t *in_place = ARENA_NEW(request->arena, uint32_t, num_results);
+  CHECK_MEMORY(in_place, "strip code");
+  for (uint32_t r = 0; r < num_results; ++r) {
+    const uint32_t allowed = in_place[r] = trm_strip_in_place_operands(code, r);
+    for (uint32_t i = 0; i < instruction->num_operands && i < 32; ++i) {
+      for (uint32_t k = 0; k < instruction->num_operands; ++k) {
+        if (instruction->operands[k] == instruction->operands[i] &&
+            (k >= 32 || !(allowed >> k & 1)))
+          in_place[r] &= ~(UINT32_C(1) << i);
+      }
     }
   }
   *out_kernel = (trm_kernel){.name = is_fusion ? "fast.fusion" : "fast.elementwise",
                              .scratch_bytes = trm_strip_scratch_bytes(code),
-                             .in_place_operands = in_place,
+                             .in_place_operands = in_place[0],
+                             .more_in_place = in_place + 1,
                              .state = code,
                              .run = run_code};
   return TRM_OK;

@@ -129,7 +129,9 @@ size_t trm_strip_scratch_bytes(const trm_strip_code *code) {
   return code->temporary_bytes + code->file_bytes * (size_t)code->max_threads;
 }
 
-uint32_t trm_strip_in_place_operands(const trm_strip_code *code) { return code->in_place_operands; }
+uint32_t trm_strip_in_place_operands(const trm_strip_code *code, uint32_t result) {
+  return code->in_place_operands[result];
+}
 
 void trm_strip_run(const trm_strip_code *code, const void *const *operands, void *const *results,
                    void *scratch) {

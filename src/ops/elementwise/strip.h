@@ -27,7 +27,7 @@ trm_status trm_strip_compile(const trm_module *module, const trm_computation *co
                              trm_arena *arena, trm_strip_code **out_code, bool *out_supported,
                              trm_error *error);
 size_t trm_strip_scratch_bytes(const trm_strip_code *code);
-uint32_t trm_strip_in_place_operands(const trm_strip_code *code);
+uint32_t trm_strip_in_place_operands(const trm_strip_code *code, uint32_t result);
 void trm_strip_run(const trm_strip_code *code, const void *const *operands, void *const *results,
                    void *scratch);
 

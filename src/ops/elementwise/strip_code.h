@@ -60,7 +60,7 @@ struct trm_strip_code {
   strip_stage *stages;                /* in order of running */
   size_t temporary_bytes, file_bytes; /* the largest stage's */
   int max_threads;
-  uint32_t in_place_operands;
+  uint32_t *in_place_operands; /* by result */
 };
 
 /* With is_function, parameters and results are arrays of any length instead of scalars. */

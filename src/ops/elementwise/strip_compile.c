@@ -398,9 +398,8 @@ static trm_status emit_member(compiler *c, const target *t, trm_index index, trm
   return emit_elementwise(c, index, skip_rounding, error);
 }
 
-/* Stores the roots; *out_first is the slot of result 0, when it is here. */
-static trm_status emit_roots(compiler *c, const target *t, uint32_t *out_first, trm_error *error) {
-  *out_first = NO_SLOT;
+/* Stores the roots. */
+static trm_status emit_roots(compiler *c, const target *t, trm_error *error) {
   for (uint32_t r = 0; r < t->num_roots; ++r) {
     const trm_dtype dtype = strip_at(c, t->roots[r])->shape.dtype;
     strip_slot place = {.kind = SLOT_RESULT,
@@ -421,7 +420,6 @@ static trm_status emit_roots(compiler *c, const target *t, uint32_t *out_first, 
       TRY(add_operation(c, dtype == TRM_F16 ? c->ops->float_to_half : c->ops->copy[place.log2_size],
                         NULL, slot, from, from, from, error));
     }
-    if (t->results[r] == 0) *out_first = slot;
   }
   return TRM_OK;
 }
@@ -430,9 +428,8 @@ static trm_status compile_stage(compiler *c, const target *t, trm_error *error) 
   c->slots.count = c->operations.count = 0;
   TRY(find_members(c, t, error));
   for (size_t i = 0; i < c->members.count; ++i) TRY(emit_member(c, t, c->members.items[i], error));
-  uint32_t first_slot;
-  TRY(emit_roots(c, t, &first_slot, error));
-  return trm_strip_place_stage(c, t, first_slot, error);
+  TRY(emit_roots(c, t, error));
+  return trm_strip_place_stage(c, t, error);
 }
 
 /* The results, grouped by element count: each group is one stage. */
@@ -440,6 +437,9 @@ static trm_status add_root_targets(compiler *c, trm_error *error) {
   const trm_instruction *root = strip_at(c, c->computation->root);
   const bool is_tuple = root->opcode == TRM_OP_TUPLE;
   const uint32_t num = is_tuple ? root->num_operands : 1;
+  c->num_results = num;
+  c->in_place_operands = ARENA_NEW(c->arena, uint32_t, num);
+  CHECK_MEMORY(c->in_place_operands, "strip code");
   bool *done = ARENA_NEW(&c->scratch, bool, num + 1);
   CHECK_MEMORY(done, "strip code");
   for (uint32_t i = 0; i < num; ++i) {

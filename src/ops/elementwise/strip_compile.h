@@ -33,7 +33,8 @@ typedef struct strip_compiler {
   VECTOR(trm_index) members, stack;
   VECTOR(strip_slot) slots;
   VECTOR(strip_operation) operations;
-  uint32_t in_place_operands;
+  uint32_t *in_place_operands; /* by result */
+  uint32_t num_results;
 } strip_compiler;
 
 static inline const trm_instruction *strip_at(const strip_compiler *c, trm_index index) {
@@ -62,9 +63,7 @@ bool trm_strip_is_access(const trm_instruction *instruction);
 /* Whether rounding never changes a half result of the opcode. */
 bool trm_strip_is_exact(trm_opcode opcode);
 
-/* Makes a stage of the slots and operations so far. `first_slot`: that of result 0, when it is
- * here. */
-trm_status trm_strip_place_stage(strip_compiler *c, const strip_target *t, uint32_t first_slot,
-                                 trm_error *error);
+/* Makes a stage of the slots and operations so far. */
+trm_status trm_strip_place_stage(strip_compiler *c, const strip_target *t, trm_error *error);
 
 #endif /* TREMULA_OPS_ELEMENTWISE_STRIP_COMPILE_H_ */

@@ -106,21 +106,18 @@ static trm_status split_fills(compiler *c, int64_t count, int64_t strip, uint32_
   return TRM_OK;
 }
 
-/* Operands that result 0 may overwrite: read only in order, and only up to the operation that
- * writes. */
-static void find_in_place(compiler *c, const target *t, uint32_t result_slot, int64_t count,
-                          trm_dtype dtype) {
-  bool has_first = false;
-  for (uint32_t r = 0; r < t->num_roots; ++r) has_first = has_first || t->results[r] == 0;
-  if (!has_first || result_slot == NO_SLOT) return;
+/* Operands that the result in a slot may overwrite: read only in order, and only up to the
+ * operation that writes. */
+static void find_in_place(compiler *c, uint32_t result_slot, int64_t count) {
+  const strip_slot *result = &c->slots.items[result_slot];
   size_t written = c->operations.count;
   for (size_t i = c->operations.count; i-- > 0;) {
     if (c->operations.items[i].out == result_slot) written = i;
   }
   for (uint32_t p = 0; p < c->computation->num_parameters && p < 32; ++p) {
     const trm_shape *shape = &strip_at(c, c->computation->parameters[p])->shape;
-    bool allowed =
-        trm_shape_count(shape) == count && trm_dtype_size(shape->dtype) == trm_dtype_size(dtype);
+    bool allowed = trm_shape_count(shape) == count &&
+                   trm_dtype_size(shape->dtype) == (size_t)1 << result->log2_size;
     for (size_t s = 0; s < c->slots.count && allowed; ++s) {
       const strip_slot *slot = &c->slots.items[s];
       if (slot->kind != SLOT_OPERAND || slot->source != p) continue;
@@ -131,7 +128,7 @@ static void find_in_place(compiler *c, const target *t, uint32_t result_slot, in
           if (operation->function != NULL && operation->in[k] == s) allowed = false;
       }
     }
-    if (allowed) c->in_place_operands |= UINT32_C(1) << p;
+    if (allowed) c->in_place_operands[result->source] |= UINT32_C(1) << p;
   }
 }
 
@@ -139,8 +136,8 @@ static void find_in_place(compiler *c, const target *t, uint32_t result_slot, in
 static void forbid_in_place(compiler *c) {
   for (size_t s = 0; s < c->slots.count; ++s) {
     const strip_slot *slot = &c->slots.items[s];
-    if (slot->kind == SLOT_OPERAND && slot->source < 32)
-      c->in_place_operands &= ~(UINT32_C(1) << slot->source);
+    for (uint32_t r = 0; slot->kind == SLOT_OPERAND && slot->source < 32 && r < c->num_results; ++r)
+      c->in_place_operands[r] &= ~(UINT32_C(1) << slot->source);
   }
 }
 
@@ -187,12 +184,11 @@ static trm_status find_strip(compiler *c, int64_t count, int64_t *out_strip, trm
   return TRM_OK;
 }
 
-trm_status trm_strip_place_stage(compiler *c, const target *t, uint32_t first_slot,
-                                 trm_error *error) {
+trm_status trm_strip_place_stage(compiler *c, const target *t, trm_error *error) {
   strip_stage stage = {.count = strip_count(c, t->roots[0])};
   forbid_in_place(c);
-  if (!c->is_function)
-    find_in_place(c, t, first_slot, stage.count, strip_at(c, t->roots[0])->shape.dtype);
+  for (uint32_t s = 0; !c->is_function && s < c->slots.count; ++s)
+    if (c->slots.items[s].kind == SLOT_RESULT) find_in_place(c, s, stage.count);
   TRY(find_strip(c, stage.count, &stage.strip, error));
   const int64_t strip = stage.strip;
   uint32_t total, *units;

@@ -13,6 +13,13 @@
 
 enum { LHS, RHS };
 
+/* Up to this (operations, about a millisecond) a product runs on one thread where waking the others
+ * costs more than they save. */
+#define MOST_OPERATIONS 128e6
+/* oneDNN sums a product whose left operand is transposed in pieces, by the number of threads, where
+ * the sums are longer than about this. */
+enum { LONG_SUM = 1024 };
+
 /* A dimension of the product; strides in elements of the operands, 0 where one lacks it. */
 typedef struct extent {
   int64_t size, stride[2];
@@ -192,17 +199,33 @@ static trm_status describe(trm_onednn_sequence *sequence, const problem *p, cons
   return trm_onednn_describe(sequence, rank, dims, strides, out_desc, error);
 }
 
+static double operations_of(const trm_kernel_request *request, const problem *p) {
+  return (double)trm_shape_count(&request->instruction->shape) * 2 * (double)count_of(&p->inner);
+}
+
 /* As bytes touched; four operations cost what a byte does. */
 static double work_of(const trm_kernel_request *request, const problem *p) {
   const double outputs = (double)trm_shape_count(&request->instruction->shape);
   const double bytes = (double)trm_shape_bytes(trm_operand_shape(request, 0)) +
                        (double)trm_shape_bytes(trm_operand_shape(request, 1)) + 4 * outputs;
-  const double operations = outputs * 2 * (double)count_of(&p->inner);
+  const double operations = operations_of(request, p);
   return operations / 4 > bytes ? operations / 4 : bytes;
 }
 
+/* What is known of a product's bits for other numbers of threads. */
+typedef enum bits { BITS_UNKNOWN, BITS_SAME, BITS_DIFFER } bits;
+
+static bits bits_of(const_dnnl_primitive_desc_t desc, bool lhs_is_transposed, int64_t inner) {
+  const char *name = NULL;
+  if (dnnl_primitive_desc_query(desc, dnnl_query_impl_info_str, 0, (void *)&name) != dnnl_success ||
+      strncmp(name, "brg:", 4) != 0) {
+    return BITS_UNKNOWN;
+  }
+  return lhs_is_transposed && inner >= LONG_SUM ? BITS_DIFFER : BITS_SAME;
+}
+
 static trm_status add_steps(trm_onednn_sequence *sequence, const trm_kernel_request *request,
-                            const problem *restated, trm_error *error) {
+                            const problem *restated, bits *out_bits, trm_error *error) {
   const problem p = *restated;
   const int64_t rows = count_of(&p.rows), columns = count_of(&p.columns);
   const int64_t inner = count_of(&p.inner);
@@ -282,6 +305,7 @@ static trm_status add_steps(trm_onednn_sequence *sequence, const trm_kernel_requ
                                                                   rhs, NULL, out, attributes);
   dnnl_primitive_attr_destroy(attributes);
   TRY_DNNL(created, "choosing a matrix product");
+  *out_bits = bits_of(desc, matrices[LHS].row_stride == 1, inner);
   const trm_onednn_argument arguments[] = {{DNNL_ARG_SRC, lhs, places[LHS]},
                                            {DNNL_ARG_WEIGHTS, rhs, places[RHS]},
                                            {DNNL_ARG_DST, out, result}};
@@ -299,6 +323,37 @@ static bool is_served(const trm_shape *shape) {
          trm_shape_count(shape) > 0;
 }
 
+/* Without a message, and TRM_UNIMPLEMENTED, where oneDNN does not have the product. */
+static trm_status create_kernel(const trm_kernel_request *request, const problem *p, double work,
+                                trm_kernel *out_kernel, int *out_threads, bits *out_bits,
+                                trm_error *error) {
+  trm_onednn_sequence *sequence = NULL;
+  *out_bits = BITS_UNKNOWN;
+  trm_status status = trm_onednn_sequence_create(request, work, &sequence, error);
+  if (status == TRM_OK) status = add_steps(sequence, request, p, out_bits, error);
+  if (status == TRM_OK) {
+    *out_threads = trm_onednn_sequence_threads(sequence);
+    status = trm_onednn_sequence_finish(sequence, "onednn.dot", out_kernel, error);
+  }
+  if (status != TRM_OK) trm_onednn_sequence_free(sequence);
+  return status;
+}
+
+/* A kernel for one thread takes the place of *kernel or, if `both`, stands beside it. */
+static trm_status create_for_one(const trm_kernel_request *request, const problem *p, bool both,
+                                 int threads, trm_kernel *kernel, trm_error *error) {
+  trm_kernel one;
+  int thread;
+  bits unused;
+  const trm_status status = create_kernel(request, p, 0, &one, &thread, &unused, error);
+  if (status != TRM_OK || !both) trm_kernel_destroy(kernel);
+  if (status == TRM_OK && both) {
+    return trm_onednn_choose(request->arena, &one, kernel, threads, kernel, error);
+  }
+  *kernel = one;
+  return status;
+}
+
 trm_status trm_onednn_dot_create(const trm_kernel_request *request, trm_kernel *out_kernel,
                                  bool *out_supported, trm_error *error) {
   *out_supported = false;
@@ -308,13 +363,14 @@ trm_status trm_onednn_dot_create(const trm_kernel_request *request, trm_kernel *
   }
   problem p;
   restate(request, &p);
-  trm_onednn_sequence *sequence = NULL;
-  trm_status status = trm_onednn_sequence_create(request, work_of(request, &p), &sequence, error);
-  if (status == TRM_OK) status = add_steps(sequence, request, &p, error);
-  if (status == TRM_OK) {
-    status = trm_onednn_sequence_finish(sequence, "onednn.dot", out_kernel, error);
+  int threads = 1;
+  bits found;
+  trm_status status =
+      create_kernel(request, &p, work_of(request, &p), out_kernel, &threads, &found, error);
+  if (status == TRM_OK && threads > 1 && found != BITS_UNKNOWN &&
+      operations_of(request, &p) <= MOST_OPERATIONS) {
+    status = create_for_one(request, &p, found == BITS_SAME, threads, out_kernel, error);
   }
-  if (status != TRM_OK) trm_onednn_sequence_free(sequence);
   if (status == TRM_UNIMPLEMENTED) return TRM_OK;
   *out_supported = status == TRM_OK;
   return status;

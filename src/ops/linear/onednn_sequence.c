@@ -92,7 +92,8 @@ trm_status trm_onednn_sequence_create(const trm_kernel_request *request, double 
   sequence->arena = request->arena;
   sequence->packed_operand = NO_OPERAND;
   atomic_flag_clear(&sequence->is_busy);
-  sequence->threads = trm_threads_for(work < 0x1p60 ? (size_t)work : (size_t)1 << 60);
+  sequence->threads =
+      trm_threads_choose(work < 0x1p60 ? (size_t)work : (size_t)1 << 60, trm_threads_available());
   sequence->caller_threads = omp_get_max_threads();
   omp_set_num_threads(sequence->threads);
   *out_sequence = sequence;
@@ -107,6 +108,8 @@ static void release_context(const trm_onednn_sequence *sequence, context *own) {
   }
   if (own->stream != NULL) dnnl_stream_destroy(own->stream);
 }
+
+int trm_onednn_sequence_threads(const trm_onednn_sequence *sequence) { return sequence->threads; }
 
 void trm_onednn_sequence_free(trm_onednn_sequence *sequence) {
   if (sequence == NULL) return;

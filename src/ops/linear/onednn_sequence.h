@@ -56,6 +56,8 @@ trm_status trm_onednn_status(dnnl_status_t status, const char *what, trm_error *
 trm_status trm_onednn_sequence_create(const trm_kernel_request *request, double work,
                                       trm_onednn_sequence **out_sequence, trm_error *error);
 void trm_onednn_sequence_free(trm_onednn_sequence *sequence);
+/* How many threads its primitives are made for. */
+int trm_onednn_sequence_threads(const trm_onednn_sequence *sequence);
 
 trm_onednn_place trm_onednn_operand(uint32_t operand, size_t offset);
 trm_onednn_place trm_onednn_result(size_t offset);
@@ -102,6 +104,11 @@ trm_status trm_onednn_add_copy(trm_onednn_sequence *sequence, const trm_onednn_c
 /* Hands the sequence to a kernel, which owns it then. */
 trm_status trm_onednn_sequence_finish(trm_onednn_sequence *sequence, const char *name,
                                       trm_kernel *out_kernel, trm_error *error);
+
+/* One kernel of two that give the same bits: `one` runs on one thread, `all` on `threads`. Each run
+ * takes the one that is faster now (onednn_choice.c). Owns both, also when it fails. */
+trm_status trm_onednn_choose(trm_arena *arena, const trm_kernel *one, const trm_kernel *all,
+                             int threads, trm_kernel *out_kernel, trm_error *error);
 
 /* A strided float32 descriptor, for places and arguments; the sequence keeps and frees it. */
 trm_status trm_onednn_describe(trm_onednn_sequence *sequence, int rank, const int64_t *dims,

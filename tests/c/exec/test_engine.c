@@ -70,6 +70,41 @@ static void test_update_in_place(void **state) {
   test_expect_f32(text, inputs, expected, 10);
 }
 
+static void test_results_in_place(void **state) {
+  (void)state;
+  /* A fusion with three results: m = m / 2 + g, w = w - m and, read by nobody, w + g. */
+  const char *text =
+      "HloModule momentum\n"
+      "step { m = f32[70] parameter(0)  g = f32[70] parameter(1)  w = f32[70] parameter(2)\n"
+      "  h = f32[] constant(0.5)  hs = f32[70] broadcast(h), dimensions={}\n"
+      "  f = f32[70] multiply(m, hs)  m2 = f32[70] add(f, g)  w2 = f32[70] subtract(w, m2)\n"
+      "  u = f32[70] add(w, g)\n"
+      "  ROOT r = (f32[70], f32[70], f32[70]) tuple(u, m2, w2) }\n"
+      "cond { s = (s32[], f32[70], f32[70]) parameter(0)  i = s32[] get-tuple-element(s), index=0\n"
+      "  n = s32[] constant(3)  ROOT l = pred[] compare(i, n), direction=LT }\n"
+      "body { s = (s32[], f32[70], f32[70]) parameter(0)  i = s32[] get-tuple-element(s), index=0\n"
+      "  one = s32[] constant(1)  j = s32[] add(i, one)\n"
+      "  m = f32[70] get-tuple-element(s), index=1  w = f32[70] get-tuple-element(s), index=2\n"
+      "  f = f32[] convert(i)  g = f32[70] broadcast(f), dimensions={}\n"
+      "  u = (f32[70], f32[70], f32[70]) fusion(m, g, w), kind=kLoop, calls=step\n"
+      "  m2 = f32[70] get-tuple-element(u), index=1  w2 = f32[70] get-tuple-element(u), index=2\n"
+      "  ROOT t = (s32[], f32[70], f32[70]) tuple(j, m2, w2) }\n"
+      "ENTRY e { m = f32[70] parameter(0)  w = f32[70] parameter(1)  z = s32[] constant(0)\n"
+      "  t = (s32[], f32[70], f32[70]) tuple(z, m, w)\n"
+      "  l = (s32[], f32[70], f32[70]) while(t), condition=cond, body=body\n"
+      "  m2 = f32[70] get-tuple-element(l), index=1  w2 = f32[70] get-tuple-element(l), index=2\n"
+      "  ROOT r = f32[140] concatenate(m2, w2), dimensions={0} }\n";
+  float m[70], w[70], expected[140];
+  for (int i = 0; i < 70; ++i) {
+    m[i] = (float)i, w[i] = (float)(3 * i);
+    float *const m2 = &expected[i], *const w2 = &expected[70 + i];
+    *m2 = m[i], *w2 = w[i];
+    for (int k = 0; k < 3; ++k) *m2 = *m2 / 2 + (float)k, *w2 -= *m2;
+  }
+  const void *inputs[2] = {m, w};
+  test_expect_f32(text, inputs, expected, 140);
+}
+
 static void test_nested_loops(void **state) {
   (void)state;
   /* sum over i < 4 of sum over j < i of (x + j), with x handed through both loops. */
@@ -288,6 +323,7 @@ int main(void) {
       cmocka_unit_test(test_swap_in_a_loop),
       cmocka_unit_test(test_shift_through_loop_state),
       cmocka_unit_test(test_update_in_place),
+      cmocka_unit_test(test_results_in_place),
       cmocka_unit_test(test_nested_loops),
       cmocka_unit_test(test_conditional_forwards),
       cmocka_unit_test(test_outputs_of_every_kind),

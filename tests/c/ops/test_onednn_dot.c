@@ -4,6 +4,7 @@
  * agree within 4 sqrt(K) eps of the sum's root mean square, 4 K eps / 3, plus one last place of the
  * result's type. */
 #include <math.h>
+#include <omp.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,6 +12,7 @@
 #include <cmocka.h>
 
 #include "linear_case.h"
+#include "ops/threads.h"
 
 static const dot_case cases[] = {
     {"plain", 2, 2, {8, 4}, {4, 8}, "", "", "1", "0"},
@@ -117,11 +119,67 @@ static void bfloat16_rounds_once(void **state) {
   check_all(TRM_BF16, TRM_BF16);
 }
 
+/* Layers and their gradients, one with sums that oneDNN would cut for the threads. */
+static const dot_case small_products[] = {
+    {"forward", 2, 2, {32, 784}, {784, 256}, "", "", "1", "0"},
+    {"weight gradient", 2, 2, {32, 784}, {32, 256}, "", "", "0", "0"},
+    {"data gradient", 2, 2, {32, 512}, {784, 512}, "", "", "1", "1"},
+    {"long sums", 2, 2, {4096, 64}, {4096, 64}, "", "", "0", "0"},
+    {"batch", 3, 3, {8, 64, 128}, {8, 128, 64}, "0", "0", "2", "1"},
+};
+
+/* Runs the kernel where waking others pays, where it does not, and again; the results are equal. */
+static void run_both_ways(const trm_kernel *kernel, linear_case *c, void *first) {
+  const size_t bytes = trm_shape_bytes(&c->instructions[2].shape);
+  for (int i = 0; i < 6; ++i) {
+    for (int k = 0; k < 100; ++k) trm_threads_note_cost(i % 2 == 0 ? 0 : 1000000);
+    linear_run run;
+    trm_error error;
+    linear_run_create(&run, kernel, c, c->data[2]);
+    assert_int_equal(kernel->run(kernel, &run.call, &error), TRM_OK);
+    linear_run_free(&run);
+    if (i == 0) memcpy(first, c->data[2], bytes);
+    assert_memory_equal(c->data[2], first, bytes);
+  }
+}
+
+static void threads_do_not_change_small_products(void **state) {
+  (void)state;
+  /* Without AVX-512 oneDNN has another kernel, whose bits are the same for as many threads. */
+  const bool any_number = __builtin_cpu_supports("avx512f") && getenv("ONEDNN_MAX_CPU_ISA") == NULL;
+  const int before = omp_get_max_threads();
+  for (size_t i = 0; i < sizeof small_products / sizeof *small_products; ++i) {
+    linear_case c;
+    linear_case_dot(&c, &small_products[i], TRM_F32, TRM_F32);
+    linear_case_fill(&c, 1);
+    const size_t bytes = trm_shape_bytes(&c.instructions[2].shape);
+    char *results[2] = {malloc(bytes), malloc(bytes)};
+    for (int t = 0; t < 2; ++t) {
+      omp_set_num_threads(t + 1);
+      const trm_kernel_request request = linear_case_request(&c);
+      trm_kernel kernel;
+      bool supported = false;
+      trm_error error;
+      assert_int_equal(trm_onednn_dot_create(&request, &kernel, &supported, &error), TRM_OK);
+      assert_true(supported);
+      run_both_ways(&kernel, &c, results[t]);
+      assert_int_equal(omp_get_max_threads(), t + 1);
+      trm_kernel_destroy(&kernel);
+    }
+    if (any_number) assert_memory_equal(results[0], results[1], bytes);
+    free(results[0]);
+    free(results[1]);
+    linear_case_free(&c);
+  }
+  omp_set_num_threads(before);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(float32_equals_the_reference),
       cmocka_unit_test(halves_round_once),
       cmocka_unit_test(bfloat16_rounds_once),
+      cmocka_unit_test(threads_do_not_change_small_products),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

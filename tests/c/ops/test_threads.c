@@ -51,7 +51,10 @@ static void test_ranges_cover_the_work(void **state) {
     for (int64_t count = 0; count < 9; ++count) {
       int marks[9] = {0}, *where = marks;
       trm_parallel_ranges(threads, count, mark, &where);
-      const int64_t parts = count < threads ? count : threads;
+      /* One part where waking the others has cost more than this. */
+      const int64_t parts = marks[8 < count ? 8 : count - (count > 0)] < 100 ? 1
+                            : count < threads                                ? count
+                                                                             : threads;
       for (int64_t i = 0; i < 9; ++i) {
         int64_t part = 0;
         while (part < parts && i >= trm_range_begin(count, part + 1, parts)) ++part;
@@ -60,6 +63,22 @@ static void test_ranges_cover_the_work(void **state) {
     }
   }
   omp_set_num_threads(before);
+}
+
+/* Whether waking pays follows from what was said of its cost, and is found out again. */
+static void test_what_waking_costs(void **state) {
+  (void)state;
+  for (int i = 0; i < 1000; ++i) trm_threads_note_cost(2000);
+  assert_true(trm_threads_pay(3000));
+  assert_false(trm_threads_pay(1000));
+  for (int i = 0; i < 1000; ++i) trm_threads_note_cost(500000); /* others have come */
+  assert_false(trm_threads_pay(100000));
+  assert_true(trm_threads_pay(2000000));
+  int refused = 0;
+  while (!trm_threads_pay(100000) && refused < 10000) ++refused;
+  assert_in_range(refused, 10, 1000);                         /* tried again, but not often */
+  for (int i = 0; i < 1000; ++i) trm_threads_note_cost(2000); /* they have gone */
+  assert_true(trm_threads_pay(100000));
 }
 
 /* A loop of small products, reductions and elementwise steps. */
@@ -100,9 +119,9 @@ static void test_small_steps_wake_nobody(void **state) {
 /* The counter counts: a large step wakes the others, where there are any. */
 static void test_large_steps_wake(void **state) {
   (void)state;
-  enum { LARGE = 1 << 20 };
+  enum { LARGE = 1 << 23 }; /* so large that no cost of waking counts */
   static const char text[] =
-      "HloModule m\nENTRY e { x = f32[1048576] parameter(0)  ROOT y = f32[1048576] negate(x) }\n";
+      "HloModule m\nENTRY e { x = f32[8388608] parameter(0)  ROOT y = f32[8388608] negate(x) }\n";
   static float x[LARGE], y[LARGE];
   const void *inputs[1] = {x};
   void *outputs[1] = {y};
@@ -119,6 +138,7 @@ int main(void) {
       cmocka_unit_test(test_all_or_one),
       cmocka_unit_test(test_one_more_core_is_never_slower),
       cmocka_unit_test(test_ranges_cover_the_work),
+      cmocka_unit_test(test_what_waking_costs),
       cmocka_unit_test(test_small_steps_wake_nobody),
       cmocka_unit_test(test_large_steps_wake),
   };

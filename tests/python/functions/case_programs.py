@@ -327,6 +327,17 @@ def test_errors_of_the_program_and_of_tracing(strategy):
         strategy.run(failing, args=(tf.constant(1.),))
 
 
+def test_an_error_of_several_nodes_is_said_once():
+    from tremula.tf.functions import hooks
+    where = 'Detected at node \'%s\' defined at (most recent call last):\n  File "a.py", line 1\n\n'
+    said = "  (%d) OUT_OF_RANGE:  The dataset\nis at its end.\n\t [[{{node a}}]]\n\t [[b/_4]]\n"
+    text = "Graph execution error:\n\n" + where % "a"
+    assert hooks._message_in(text + "Too long\n\t [[{{node a}}]]") == "Too long"
+    text += where % "b" + "2 root error(s) found.\n" + said % 0 + said % 1
+    assert hooks._message_in(text + "0 successful operations.") == "The dataset\nis at its end."
+    assert hooks._message_in("Another error: 2 root error(s) found.") == ""
+
+
 def test_parts_on_the_host(strategy, ipu, capfd):
     @tf.function(jit_compile=True)
     def function(x):

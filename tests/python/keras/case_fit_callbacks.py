@@ -47,6 +47,24 @@ def test_synchronous(scope):
     np.testing.assert_array_equal(np.concatenate([one["outputs"] for one in ends]), outputs)
 
 
+# ---- Executions after the first ----
+
+def test_the_program_is_called_again(scope, monkeypatch):
+    strategy, found = tf.distribute.get_strategy(), []
+    run = type(strategy).run
+    monkeypatch.setattr(type(strategy), "run", lambda self, fn, **keywords: (
+        found.append(fn), run(self, fn, **keywords))[1])
+    made, counts = compiled(steps=2, metrics=["mae"]), []
+    counted = keras.callbacks.LambdaCallback(
+        on_train_batch_end=lambda batch, logs: counts.append(int(made._train_counter.numpy())))
+    history = made.fit(data(), epochs=2, verbose=0, callbacks=[counted]).history
+    assert len(found) == 2 and counts == [2, 4, 6, 8] * 2  # once an epoch; each execution
+    unseen = compiled(steps=2, metrics=["mae"])
+    assert unseen.fit(data(), epochs=2, verbose=0).history == history
+    assert int(unseen._train_counter.numpy()) == 8
+    assert unseen.evaluate(data(), verbose=0) == made.evaluate(data(), verbose=0)
+
+
 # ---- After each step ----
 
 def test_asynchronous(scope):

@@ -3,9 +3,11 @@
 import contextlib
 import functools
 import re
+import threading
 
 from tremula.tf.inner import functions, patches, strategies
 
+_local = threading.local()
 _IPU = re.compile(r"device:IPU:(\d+)$", re.IGNORECASE)
 
 
@@ -38,13 +40,45 @@ def _launching(call_flat):
         if device is not None:
             program = programs.find(self, device)
             if program is not None:
-                turn = program.turn if functions.bound_device(self) is not None else (
-                    contextlib.nullcontext())
-                with turn, _plain_errors(self):
-                    return call_flat(program.function, *arguments, *program.captures)
+                call = Call(call_flat, self, program, device, arguments)
+                noted = getattr(_local, "calls", None)
+                if noted is not None:
+                    noted.append(call)
+                return call.make()
         return call_flat(self, *arguments)
 
     return call_on_device
+
+
+class Call:
+    """A call of a program, which can be made again with the same arguments, on the same device:
+    without what TensorFlow does to find a function for arguments."""
+
+    def __init__(self, call_flat, function, program, device, arguments):
+        self._call_flat, self._function, self._program = call_flat, function, program
+        self._device, self._arguments = device, (*arguments, *program.captures)
+        self._turn = program.turn if functions.bound_device(function) is not None else (
+            contextlib.nullcontext())
+
+    def is_current(self):
+        """Whether the function still has this program."""
+        from tremula.tf.functions import programs
+        return programs.known(self._function, self._device) is self._program
+
+    def make(self):
+        """Returns the program's results."""
+        with self._turn, _plain_errors(self._function):
+            return self._call_flat(self._program.function, *self._arguments)
+
+
+@contextlib.contextmanager
+def noted_calls():
+    """A block that gives a list, to which each Call that this thread makes in it is added."""
+    before, _local.calls = getattr(_local, "calls", None), []
+    try:
+        yield _local.calls
+    finally:
+        _local.calls = before
 
 
 def _device_of_call(function, arguments):
@@ -72,12 +106,20 @@ def _plain_errors(function):
     try:
         yield
     except tf.errors.OpError as error:
-        found = re.match(r"Graph execution error:\n\nDetected at node .*?\n(?:  File [^\n]*\n|\n)+"
-                         r"(.*?)(?:\n\t \[\[|\Z)", error.message, re.DOTALL)
-        if found is None or not found.group(1).strip():
+        message = _message_in(error.message)
+        if not message:
             raise
         raise type(error)(error.node_def, error.op, (
-            f"{found.group(1)}\n(while running {functions.plain_name(function)})")) from None
+            f"{message}\n(while running {functions.plain_name(function)})")) from None
+
+
+def _message_in(text):
+    """What an error says beside where nodes were made; "" if it says nothing of these. Of several
+    errors that nodes of one run have had, the first."""
+    found = re.match(r"Graph execution error:\n\n(?:Detected at node .*?\n(?:  File [^\n]*\n|\n)+)+"
+                     r"(?:\d+ root error\(s\) found\.\n  \(0\) [A-Z_]+:\s*)?"
+                     r"(.*?)(?:\n\t \[\[|\Z)", text, re.DOTALL)
+    return found.group(1) if found is not None and found.group(1).strip() else ""
 
 
 # ---- Tracing ----

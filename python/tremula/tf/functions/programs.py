@@ -52,6 +52,11 @@ def find(function, device):
     return known[device]
 
 
+def known(function, device):
+    """The Program that an AtomicFunction has already, or None."""
+    return function.__dict__.get(_ATTRIBUTE, {}).get(device)
+
+
 # ---- strategy.run: functions that do not say so are compiled if they can be ----
 
 class run_whole:

@@ -3,6 +3,7 @@
 import numpy as np
 import tensorflow as tf
 
+from tremula.tf.functions import hooks
 from tremula.tf.ipu import utils
 from tremula.tf.keras.extensions import extensions_util, polling_thread
 
@@ -22,11 +23,16 @@ class Executions:
         self._replicas = model._get_replication_factor()
         self._begin = getattr(callbacks, f"on_{kind}_batch_begin")
         self._end = getattr(callbacks, f"on_{kind}_batch_end")
+        self._again = None  # the Call of the last execution
+        # Where no callback looks at steps, the last execution's results are read alone.
+        self._is_watched = kind == "predict" or getattr(
+            callbacks, f"_should_call_{kind}_batch_hooks", True)
         self._is_synthetic = utils.use_synthetic_data_for(utils.SyntheticDataCategory.Outfeed)
 
     def run(self, function, iterator, asynchronous):
         """Returns the results of the last step, or the list of all outputs of predict; None if
         there was no step. With `asynchronous` a thread calls the callbacks."""
+        self._again = None
         if asynchronous and not self._is_synthetic:
             return self._run_asynchronously(function, iterator)
         result, is_predict = None, self._kind == "predict"
@@ -37,8 +43,10 @@ class Executions:
                 outputs = tf.nest.map_structure(self._merge, self._read_all())
                 result = [*(result or []), outputs]
                 logs = {"outputs": outputs}
-            else:
+            elif self._is_watched or step + self._steps >= self._handler.inferred_steps:
                 result = logs = tf.nest.map_structure(self._last, self._read_all())
+            else:
+                logs = None
             self._end(step + self._steps - 1, logs)
             if self._stops():
                 break
@@ -67,9 +75,16 @@ class Executions:
             thread.cancel()
 
     def _execute(self, function, step, iterator):
-        self._model.distribute_strategy.run(
-            function, args=(tf.constant(self._steps), iterator, self._outfeed))
-        self._counter.assign(step + self._steps, read_value=False)
+        strategy = self._model.distribute_strategy
+        if self._again is not None and self._again.is_current():
+            with tf.device(strategy._ipu_device):
+                self._again.make()
+        else:
+            with hooks.noted_calls() as calls:
+                strategy.run(function, args=(tf.constant(self._steps), iterator, self._outfeed))
+            self._again = calls[0] if len(calls) == 1 else None
+        tf.raw_ops.AssignVariableOp(
+            resource=self._counter.handle, value=tf.constant(step + self._steps, tf.int64))
 
     def _stops(self):
         return self._kind == "train" and self._model.stop_training

@@ -1,0 +1,62 @@
+/* A kernel that is made twice, for one thread and for all: the number of threads of a primitive is
+ * fixed when it is created, and whether others are worth waking is known when it runs. */
+#include <omp.h>
+#include <stdatomic.h>
+
+#include "ops/linear/onednn_sequence.h"
+#include "ops/threads.h"
+
+typedef struct choice {
+  trm_kernel one, all;
+  int threads;               /* of `all` */
+  atomic_uint_fast64_t best; /* nanoseconds of a run on one thread; 0: there was none */
+} choice;
+
+static trm_status run_choice(const trm_kernel *kernel, const trm_kernel_call *call,
+                             trm_error *error) {
+  choice *own = kernel->state;
+  const uint64_t best = atomic_load_explicit(&own->best, memory_order_relaxed);
+  const uint64_t share = best / (uint64_t)own->threads;
+  const bool wakes = TRM_OPENMP_THREADS && best > 0 && !omp_in_parallel() &&
+                     omp_get_max_threads() >= own->threads && trm_threads_pay(best - share);
+  const trm_kernel *chosen = wakes ? &own->all : &own->one;
+  const uint64_t start = trm_threads_clock();
+  TRY(chosen->run(chosen, call, error));
+  const uint64_t took = trm_threads_clock() - start;
+  if (wakes) {
+    trm_threads_note_cost(took > share ? took - share : 0);
+  } else if (best == 0 || took < best) {
+    atomic_store_explicit(&own->best, took, memory_order_relaxed);
+  }
+  return TRM_OK;
+}
+
+static void destroy_choice(trm_kernel *kernel) {
+  choice *own = kernel->state;
+  trm_kernel_destroy(&own->one);
+  trm_kernel_destroy(&own->all);
+  kernel->state = NULL;
+}
+
+trm_status trm_onednn_choose(trm_arena *arena, const trm_kernel *one, const trm_kernel *all,
+                             int threads, trm_kernel *out_kernel, trm_error *error) {
+  choice *own = ARENA_NEW(arena, choice, 1);
+  if (own == NULL) {
+    trm_kernel unused[2] = {*one, *all};
+    for (int i = 0; i < 2; ++i) trm_kernel_destroy(&unused[i]);
+    FAIL_NO_MEMORY("a oneDNN kernel");
+  }
+  own->one = *one;
+  own->all = *all;
+  own->threads = threads;
+  atomic_init(&own->best, 0);
+  const bool is_larger = one->scratch_bytes > all->scratch_bytes;
+  *out_kernel =
+      (trm_kernel){.name = one->name,
+                   .scratch_bytes = is_larger ? one->scratch_bytes : all->scratch_bytes,
+                   .persistent_bytes = one->persistent_bytes, /* both pack the same weights */
+                   .state = own,
+                   .run = run_choice,
+                   .destroy = destroy_choice};
+  return TRM_OK;
+}
