@@ -12,6 +12,8 @@ from tremula.tf.keras.extensions import (extensions_base, extensions_util, messa
 class ModelBuilding(stage_assignments.ModelStages):
     """build() of such an object, and what takes its place before the first data."""
 
+    _named_inputs = ()  # ids of the keras.Inputs that build() was given
+
     def _build_supported(self, input_shape):
         del input_shape
         return not inner.module("engine.base_layer_utils").call_context().in_call
@@ -25,6 +27,7 @@ class ModelBuilding(stage_assignments.ModelStages):
         inputs = _map_shapes(input_shape, _symbolic)
         plain = [one for one in _flat(input_shape) if not _is_input(one)]
         errors = (tf.errors.InvalidArgumentError, TypeError) if plain else ()
+        self._named_inputs = {id(one) for one in _flat(input_shape) if _is_input(one)}
         try:
             self._trace_calls(inputs)
         except errors as error:
@@ -63,8 +66,16 @@ class ModelBuilding(stage_assignments.ModelStages):
         if not self.built:
             inner.layer_class().build(self, shapes)
         if self._traced_graph is not None and self.save_spec() is None:
-            self._set_save_spec(self._traced_graph.inputs)
+            self._set_save_spec(_named_specs(self._traced_graph.inputs, self._named_inputs))
 
+
+def _named_specs(inputs, named):
+    """The types of inputs for a SavedModel. Those that the program has not made, `named`, are
+    called as other subclasses of Model call theirs: input_1, input_2, ..."""
+    names = inner.module("engine.compile_utils").create_pseudo_input_names(inputs)
+    specs = [tf.TensorSpec(one.shape, one.dtype, one.name if id(one) in named else name)
+             for one, name in zip(tf.nest.flatten(inputs), names)]
+    return tf.nest.pack_sequence_as(inputs, specs)
 
 
 # ---- Shapes as build() takes them ----
@@ -75,7 +86,7 @@ def _is_input(value):
 
 def _is_shape(value):
     return isinstance(value, tf.TensorShape) or isinstance(value, (list, tuple)) and all(
-        one is None or isinstance(one, int) for one in value)
+        one is None or hasattr(type(one), "__index__") for one in value)
 
 
 def _map_shapes(structure, function):
@@ -96,4 +107,6 @@ def _flat(structure):
 
 
 def _symbolic(value):
-    return value if _is_input(value) else inner.public().Input(batch_shape=tuple(value))
+    if _is_input(value):
+        return value
+    return inner.public().Input(batch_shape=tuple(tf.TensorShape(value).as_list()))

@@ -19,7 +19,7 @@ def register():
     functional = inner.module("engine.functional").Functional
     model = inner.module("engine.training").Model
     for owner, names in ((model, _MODEL), (functional, ("get_config",)),
-                         (sequential, ("add", "pop", "get_config"))):
+                         (sequential, ("add", "pop", "build", "get_config"))):
         patches.wrap_keras_methods(owner, [name for name in names if name in vars(owner)],
                                    keras_extensions.extension_delegate)
     patches.wrap_keras_methods(functional, ["_init_graph_network"], _then_take_stages)
