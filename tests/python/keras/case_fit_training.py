@@ -255,6 +255,18 @@ def test_captured_gradients():
     assert seen and set(map(tuple, seen)) == {("mine",)}
 
 
+def test_targets_and_metrics_by_names_of_outputs():
+    def build():
+        inputs = [keras.Input([4], name="a"), keras.Input([4], name="b")]
+        made = keras.Model(inputs, [layers.Dense(1, name="c")(inputs[0]),
+                                    layers.Dense(1, name="d")(inputs[1])])
+        made.set_weights([np.full(one.shape, .1) for one in made.weights])
+        made.compile("sgd", ["mse", "mae"], metrics=["mae"])
+        return made
+
+    same(build, {"a": X, "b": X}, {"c": Y, "d": -Y})
+
+
 def test_losses_of_layers_need_no_targets():
     class Penalty(layers.Layer):
         def call(self, x):

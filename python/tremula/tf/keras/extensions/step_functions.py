@@ -90,10 +90,11 @@ def create_variables(model, element_spec):
         return
     _, targets, _ = inner.module("engine.data_adapter").unpack_x_y_sample_weight(element_spec)
     outputs = tf.nest.map_structure(lambda one: tf.TensorSpec(one.shape, one.dtype), outputs)
-    for container, arguments in ((model.compiled_loss, (outputs,)),
-                                 (model.compiled_metrics, (outputs, targets))):
-        if container is not None and not container.built:
-            container.build(*arguments)
+    loss, metrics = model.compiled_loss, model.compiled_metrics
+    if loss is not None and not loss.built:
+        loss.build(outputs)
+    if metrics is not None and not metrics.built:  # targets may be a dict by names of outputs
+        metrics.build(outputs, metrics._conform_to_outputs(outputs, targets))
 
 
 # ---- Optimizers ----
