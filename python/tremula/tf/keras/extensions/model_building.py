@@ -1,7 +1,5 @@
 """How an object of a subclass of Model gets its weights, and shows which layers it calls."""
 
-import contextlib
-
 import tensorflow as tf
 
 from tremula.tf.inner import keras as inner
@@ -48,11 +46,12 @@ class ModelBuilding(stage_assignments.ModelStages):
             self.build(shapes)  # the program's own
             if self._traced_graph is not None:
                 return
-        with contextlib.ExitStack() as stack:
-            if not self._has_stages():
-                stack.enter_context(contextlib.suppress(Exception))
+        try:
             self._trace_calls(tf.nest.map_structure(
                 lambda one: inner.public().Input(batch_shape=one.shape, dtype=one.dtype), specs))
+        except Exception:
+            if self._has_stages():
+                raise
         if self._traced_graph is None:
             tf.function(lambda x: self(x, training=False)).get_concrete_function(specs)
         self._mark_built(shapes)
@@ -60,7 +59,9 @@ class ModelBuilding(stage_assignments.ModelStages):
     def _has_stages(self):
         """Whether stages are set, or were asked for while call() ran."""
         return self._is_pipelined() or any(
-            hasattr(one, "_pipeline_stage") for one in self._flatten_layers(include_self=False))
+            hasattr(one, "_pipeline_stage")
+            for layer in self._flatten_layers(include_self=False)
+            for one in (layer, *layer._inbound_nodes))
 
     def _mark_built(self, shapes):
         if not self.built:
