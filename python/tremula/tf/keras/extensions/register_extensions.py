@@ -27,7 +27,7 @@ def register():
     for owner in (model, sequential):
         patches.wrap_keras_class_methods(owner, ["from_config"], config.make_from_config)
     patches.wrap_keras_saving(inner.module, {
-        "_reconstruct_model": config.make_reconstruct,
+        "_reconstruct_model": config.make_reconstruct, "finalize_objects": config.make_finalize,
         "_revive_layer_or_model_from_config": config.make_revive,
         "revive_custom_object": config.make_revive_custom,
         "_clone_functional_model": config.make_clone, "_clone_sequential_model": config.make_clone,
