@@ -127,7 +127,7 @@ def test_types_that_cannot_be_fed(scope):
     def step(iterator):
         return tf.cast(next(iterator), tf.float32)
 
-    with pytest.raises(tf.errors.FailedPreconditionError, match="Unsupported datatype"):
+    with pytest.raises(tf.errors.FailedPreconditionError, match="Unsupported datatype double"):
         scope.run(step, args=(iter(tf.data.Dataset.from_tensors(
             np.float64([1.])).repeat()),))
     with pytest.raises(ValueError, match="is not fully defined"):

@@ -53,7 +53,7 @@ def test_single_step(tmp_path):
     assert serve(folder, {"x": [1, 2]}, tmp_path) == {"output_0": [3, 7]}
     y = run(tf.constant([4., 5.]))
     with tf.Session() as session:
-        np.testing.assert_array_equal(session.run(y), [9, 16])
+        np.testing.assert_array_equal(session.run(y), [[9, 16]])
 
 
 def test_steps_around_and_names(tmp_path):
@@ -90,7 +90,7 @@ def test_values_of_variables(tmp_path):
     y = ipu.serving.export_single_step(step, given, 1, SPEC, variable_initializer=initialize)(
         tf.constant([1., 1.]))
     with tf.Session() as session:
-        np.testing.assert_array_equal(session.run(y), [8, 9])
+        np.testing.assert_array_equal(session.run(y), [[8, 9]])
 
 
 def test_pipeline(tmp_path, devices):
@@ -102,7 +102,7 @@ def test_pipeline(tmp_path, devices):
                                       output_names="y")
     y = run(tf.constant([1., 2.]))
     with tf.Session() as session:
-        np.testing.assert_array_equal(session.run(y), [8, 11])
+        np.testing.assert_array_equal(session.run(y), [[8, 11]])
     with pytest.raises(ValueError, match="1 mappings != 2 stages"):
         ipu.serving.export_pipeline([step, step], str(tmp_path / "b"), 1, device_mapping=[0])
 
@@ -118,7 +118,7 @@ def test_eager(tmp_path):
 
         folder = str(tmp_path / "model")
         run = ipu.serving.export_single_step(predict, folder, 2, output_names=["y"])
-        np.testing.assert_array_equal(run(tf.constant([1., 2.])), [2, 6])
+        np.testing.assert_array_equal(run(tf.constant([1., 2.])), [[2, 6]])
     assert serve(folder, {"x": [2, 2]}, tmp_path) == {"y": [4, 6]}
 
 

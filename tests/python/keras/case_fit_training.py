@@ -255,6 +255,61 @@ def test_captured_gradients():
     assert seen and set(map(tuple, seen)) == {("mine",)}
 
 
+def test_targets_and_metrics_by_names_of_outputs():
+    def build():
+        inputs = [keras.Input([4], name="a"), keras.Input([4], name="b")]
+        made = keras.Model(inputs, [layers.Dense(1, name="c")(inputs[0]),
+                                    layers.Dense(1, name="d")(inputs[1])])
+        made.set_weights([np.full(one.shape, .1) for one in made.weights])
+        made.compile("sgd", ["mse", "mae"], metrics=["mae"])
+        return made
+
+    same(build, {"a": X, "b": X}, {"c": Y, "d": -Y})
+
+
+def test_losses_of_layers_need_no_targets():
+    class Penalty(layers.Layer):
+        def call(self, x):
+            self.add_loss(tf.reduce_mean(x ** 2))
+            return x
+
+    with fitting.scope():
+        made = keras.Sequential([layers.Dense(1), Penalty()])
+        made.compile("sgd", "mse", steps_per_execution=8)
+        history = made.fit(data().map(lambda x, _: x), epochs=2, verbose=0).history["loss"]
+        assert 0 < history[1] < history[0]
+        without = keras.Sequential([layers.Dense(1)])
+        without.compile("sgd", "mse", steps_per_execution=8)
+        with pytest.raises(ValueError, match="Target data is missing"):
+            without.fit(data().map(lambda x, _: x), verbose=0)
+
+
+@pytest.mark.parametrize("optimizer", [keras.optimizers.SGD, keras.optimizers.legacy.SGD])
+@pytest.mark.parametrize("prepare", [
+    lambda made: None,
+    lambda made: made.set_gradient_accumulation_options(2),
+    lambda made: (made.set_pipeline_stage_assignment([0, 1]),
+                  made.set_pipelining_options(gradient_accumulation_steps_per_replica=2))])
+def test_a_weight_that_the_loss_does_not_depend_on(optimizer, prepare):
+    class Unused(layers.Layer):
+        def build(self, shape):
+            self.unused = self.add_weight("unused", shape=[2])
+
+    with fitting.scope(2):
+        made = keras.Sequential([layers.Dense(1), Unused()])
+        prepare(made)
+        made.compile(optimizer(), "mse", steps_per_execution=4)
+        with pytest.raises(ValueError, match="unused.* has `None` for gradient"):
+            made.fit(data(), verbose=0)
+
+
+def test_empty_arrays():
+    with fitting.scope():
+        made = compiled()
+        with pytest.raises(TypeError, match="dataset length is unknown"):
+            made.fit(np.zeros([0, 5]), np.zeros([0, 3]), verbose=0)
+
+
 def test_layers_of_the_ipu():
     with fitting.scope():
         made = keras.Sequential([layers.Dense(8), ipu_layers.LayerNormalization(),

@@ -259,3 +259,17 @@ def test_layer_replacement():
         replace(keras.layers.Embedding(4, 3, mask_zero=True))
     with pytest.raises(TypeError, match="may only be used with classes derived from keras.Layer"):
         replace(3)
+
+
+@pytest.mark.parametrize("make, x", [
+    (lambda: layers.Dropout(.5), X), (lambda: layers.LayerNormalization(), X),
+    (lambda: layers.GroupNormalization(2), X), (lambda: layers.InstanceNormalization(), X),
+    (lambda: layers.Embedding(9, 4), np.array([[1, 2], [3, 8]], "int32")),
+    (lambda: layers.SerialDense(4, 2, "kernel_rows"), X), (lambda: layers.LSTM(3), X)])
+def test_inputs_by_keyword_and_with_a_mask(make, x):
+    layer = make()
+    layer.build(x.shape)
+    np.testing.assert_array_equal(layer(inputs=x, training=False), layer(x, training=False))
+    if x is X and not isinstance(layer, layers.LSTM):  # which refuses masks
+        masked = keras.Sequential([keras.layers.Masking(), layer])
+        np.testing.assert_allclose(masked(x, training=False), layer(x, training=False), rtol=1e-5)

@@ -81,7 +81,7 @@ def test_stateful():
     stock(x)
     stock.reset_states()
     ours.build(x.shape)
-    ours.set_weights([*stock.get_weights()[:3], np.zeros((2, 5), "float32")])
+    ours.set_weights(stock.get_weights())  # states are no weights
     near([ours(x), ours(x)], [stock(x), stock(x)])
     ours.reset_states()
     stock.reset_states()

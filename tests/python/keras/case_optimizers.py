@@ -315,6 +315,20 @@ def test_the_forerunner():
         optimizer.decrease_factor = 3.0
 
 
+def test_the_forerunner_counts_from_one():
+    variable = tf.Variable(START, dtype=tf.float16)
+    optimizer = optimizers.AutomaticLossScalingOptimizer(legacy.SGD(.1), 4.0, update_frequency=3)
+    seen = []
+    for _ in range(7):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(variable)
+        optimizer.minimize(loss, [variable], tape=tape)
+        seen.append(float(optimizer.loss_scaling_factor))
+    assert seen == [4, 4, 8, 8, 8, 16, 16]
+    optimizer.reset()
+    assert int(optimizer.update_counter) == 1 and float(optimizer.loss_scaling_factor) == 4
+
+
 def test_the_form_of_tensorflow_1():
     from tensorflow.python.ipu.optimizers import AutomaticLossScalingOptimizer
     v1 = tf.compat.v1
@@ -330,7 +344,7 @@ def test_the_form_of_tensorflow_1():
         for _ in range(6):
             session.run(train)
             seen.append(session.run(factor))
-        assert seen == [4, 4, 8, 8, 8, 16]
+        assert seen == [4, 8, 8, 16, 16, 32]
         np.testing.assert_allclose(session.run(variable), START - 1.5, rtol=1e-3)
     with pytest.raises(ValueError, match="decrease_factor must be less than increase_factor"):
         AutomaticLossScalingOptimizer(v1.train.GradientDescentOptimizer(0.1), increase_factor=0.1)
@@ -378,6 +392,17 @@ def test_layers_that_capture():
         config = layer.get_config()
         again = kind.from_config(config)
         assert again.layer.get_config() == layer.layer.get_config() and again.tag == layer.tag
+
+
+def test_the_activations_of_a_capturing_layer():
+    for inside, names in ((keras.layers.LSTM(2), {"activation", "recurrent_activation"}),
+                          (keras.layers.Conv2D(1, 3), {"activation"})):
+        layer = layers.CaptureActivationGradients(inside)
+        assert set(layer._wrapped_activations) == names
+        for name, one in layer._wrapped_activations.items():
+            assert type(one).__name__ == "_ActivationCapture"
+            assert one.get_config() == {"activation": inside.get_config()[name],
+                                        "tag": f"{layer.tag}_{name}"}
 
 
 def test_what_the_capturing_layers_refuse():

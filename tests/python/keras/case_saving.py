@@ -336,6 +336,21 @@ def test_a_constructor_with_arguments(scope, tmp_path):
             keras.models.load_model(path, {"NeedsDepth": NeedsDepth})
 
 
+class MakesItself(Subclass):
+    @classmethod
+    def from_config(cls, config, custom_objects=None):
+        return cls(4)
+
+
+def test_a_from_config_without_that_of_keras(scope, tmp_path):
+    model = subclass(MakesItself)
+    set_everything(model)
+    made = keras.models.load_model(save(model, "saved_model", tmp_path),
+                                   {"MakesItself": MakesItself})
+    assert of(made) == of(model) and same(made.get_weights(), model.get_weights())
+    np.testing.assert_allclose(made(tf.ones([1, 4])), model(tf.ones([1, 4])), rtol=1e-6)
+
+
 def test_what_has_been_traced(scope, tmp_path):
     """Without its class a subclass is what TensorFlow has saved of it, with its options."""
     model = subclass(NeedsDepth, 2)

@@ -55,6 +55,18 @@ class Subclass(keras.Model):
         return self.layer(x)
 
 
+class TwoInputs(keras.Model):
+    def __init__(self):
+        super().__init__()
+        self.layer, self.add = Dense(3), keras.layers.Add()
+
+    def call(self, inputs):
+        with PipelineStage(0):
+            x = self.layer(inputs[0])
+        with PipelineStage(1):
+            return self.add([x, inputs[1]])
+
+
 class WithFunction(Subclass):
     @tf.function(input_signature=[tf.TensorSpec([2, 4], tf.float32, "given")])
     def call(self, x):
@@ -156,3 +168,26 @@ def test_a_model_of_no_strategy(tmp_path):
             "Provided model was not created inside an IPU strategy, so it does not contain "
             "IPU-specific functions. Please wrap its creation inside an IPU strategy.")):
         ipu.serving.export_keras(sequential(), str(tmp_path / "new"))
+
+
+def test_shapes_of_tensors_and_functions_for_run(devices, tmp_path):
+    strategy, size = ipu.ipu_strategy.IPUStrategy(), tf.constant(2)
+    with strategy.scope():
+        model = keras.Sequential([Dense(3), Dense(1)])
+        model.build((size, 4))
+        two = TwoInputs()
+        two.build([(size, 4), (size, 3)])
+        named = Subclass()
+        named.build(keras.Input([4], batch_size=2, name="mine"))
+        expected = model(X)
+    run = ipu.serving.export_keras(model, str(tmp_path / "sequential"))
+    with strategy.scope():
+        found = strategy.run(run, args=(tf.constant(X),))
+    assert isinstance(found, list) and len(found) == 1
+    np.testing.assert_allclose(found[0], expected, rtol=1e-5)
+    # Outside of the scope: the stages are still those of the strategy.
+    ipu.serving.export_keras(two, str(tmp_path / "two"))
+    ipu.serving.export_keras(named, str(tmp_path / "named"))
+    for folder, names in (("two", {"input_1", "input_2"}), ("named", {"mine"})):
+        loaded = tf.saved_model.load(str(tmp_path / folder)).signatures["serving_default"]
+        assert set(loaded.structured_input_signature[1]) == names

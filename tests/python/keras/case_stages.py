@@ -468,3 +468,20 @@ def test_what_cannot_be_traced_by_layers_is_called_in_the_program(scope):
     assert len(model.weights) == 4 and not model._is_pipelined()
     with pytest.raises(RuntimeError, match="which has not been built yet"):
         model.get_pipeline_stage_assignment()
+
+
+def test_a_call_without_a_stage_is_seen_with_the_first_data(scope):
+    class Partly(keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.first, self.second = Dense(2), Dense(2)
+
+        def call(self, x):
+            with psa.PipelineStage(0):
+                x = self.first(x)
+            return self.second(x)
+
+    model = Partly()
+    model.compile(steps_per_execution=4)
+    with pytest.raises(ValueError, match="However, dense.* has not been assigned to one"):
+        model.predict(tf.ones([8, 3]), batch_size=2, verbose=0)

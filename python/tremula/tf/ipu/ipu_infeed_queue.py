@@ -181,7 +181,8 @@ class IPUInfeedQueue:
         """Why elements of these types cannot be fed; empty if they can."""
         for i, dtype in enumerate(self._types):
             if dtype.name not in _FED_TYPES:
-                return (f"Unsupported datatype {dtype.name} on index {i} of feed operation "
+                name = {"float64": "double"}.get(dtype.name, dtype.name)  # as TensorFlow's C++
+                return (f"Unsupported datatype {name} on index {i} of feed operation "
                         f"{self._id}. You should use a tf.DataSet.map() operation to cast the "
                         f"element into one of {', '.join(_FED_TYPES)}.")
         return ""

@@ -41,7 +41,8 @@ def export_single_step(predict_step, export_dir, iterations, predict_step_signat
                             1; default: their initialisers)
     checkpoint_restore_dir  folder of the checkpoint that has the values (TensorFlow 1)
 
-    Returns a function of tensors that calls what was exported.
+    Returns a function of tensors, in eager mode a tf.function, that calls what was exported and
+    gives a list of its outputs.
 
     Raises ValueError for a folder that is not empty, for signatures that are missing or of another
     length and for wrong output_names, TypeError for what is no signature or dataset.
@@ -289,9 +290,9 @@ def _write(steps, signature, export_dir, output_names):
     model.predict = predict
     tf.saved_model.save(model, export_dir, signatures={"serving_default": concrete})
 
+    @tf.function(autograph=False)
     def run(*values):
-        outputs = list(predict(*values).values())
-        return outputs[0] if len(outputs) == 1 else outputs
+        return list(predict(*values).values())
 
     return run
 
@@ -336,6 +337,6 @@ def _write_graph(steps, signature, export_dir, output_names, initializer, checkp
             for name, value, spec in zip(takes, values, signature)}, gives, name="serving")
         for one, shape in zip(results, shapes.values()):
             one.set_shape(shape)
-        return results[0] if len(results) == 1 else results
+        return results
 
     return run

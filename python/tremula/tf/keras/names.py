@@ -21,6 +21,8 @@ ROOTS = ("keras", "tf_keras", "tensorflow.keras", FROZEN)
 # Path in Keras 2.6 -> path in the private modules of 2.15. The longest that is a prefix counts;
 # a path without an entry is looked for under its own name.
 MOVED = {
+    "combinations": "testing_infra.test_combinations",
+    "keras_parameterized": "testing_infra.test_combinations",
     "layers.advanced_activations": "layers.activation",
     "layers.convolutional_recurrent": "layers.rnn",
     "layers.cudnn_recurrent": "layers.rnn",
@@ -37,6 +39,7 @@ MOVED = {
     "layers.recurrent_v2": "layers.rnn",
     "layers.rnn_cell_wrapper_v2": "layers.rnn.cell_wrappers",
     "layers.wrappers": "layers.rnn",
+    "mixed_precision.experimental": "mixed_precision.policy",
     "optimizer_v1": "optimizers.optimizer_v1",
     "optimizer_v2": "optimizers.legacy",
     "optimizer_v2.learning_rate_schedule": "optimizers.schedules.learning_rate_schedule",
@@ -47,7 +50,11 @@ MOVED = {
     "saving.save": "saving.legacy.save",
     "saving.saved_model": "saving.legacy.saved_model",
     "saving.saving_utils": "saving.legacy.saving_utils",
+    "testing_utils": "testing_infra.test_utils",
 }
+
+# (Path in 2.15, name in Keras 2.6) -> name.
+RENAMED = {("mixed_precision.policy", "set_policy"): "set_global_policy"}
 
 _IN_MOVED = {f"{MOVED[key.rpartition('.')[0]]}.{key.rpartition('.')[2]}": place
              for key, place in MOVED.items() if key.rpartition(".")[0] in MOVED}
@@ -129,6 +136,9 @@ def install(watch):
         # A module with BatchNormalization in TensorFlow 2.1, and a package that shows nothing now.
         watch(f"{package}.src.layers.normalization",
               lambda module, package=package: _complete(module, package, "layers"))
+        for path in sorted({path for path, _ in RENAMED}):
+            watch(f"{package}.src.{path}",
+                  lambda module, package=package, path=path: _complete(module, package, path))
         # `keras.optimizer_v2.learning_rate_schedule` as attributes.
         watch(f"{package}.src.optimizers.legacy",
               lambda module, package=package: _complete(module, package, "optimizer_v2"))
@@ -162,6 +172,7 @@ def _lacking(package, path, name):
     if inside is not None:
         return importlib.import_module(inside)
     module = private(package, path) if path else None
+    name = RENAMED.get((path, name), name)
     return getattr(importlib.import_module(module), name, None) if module else None
 
 

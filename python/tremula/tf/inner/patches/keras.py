@@ -38,7 +38,7 @@ def wrap_keras_saving(module, make):
     loading = module("saving.legacy.saved_model.load")
     loader = loading.KerasObjectLoader
     cloning, registration = module("models.cloning"), module("saving.object_registration")
-    for owner, name in ((loader, "_reconstruct_model"),
+    for owner, name in ((loader, "_reconstruct_model"), (loader, "finalize_objects"),
                         (loader, "_revive_layer_or_model_from_config"),
                         (loading, "revive_custom_object"),
                         (cloning, "_clone_functional_model"),

@@ -36,7 +36,7 @@ class AutomaticLossScalingOptimizer(ipu_optimizer.IpuOptimizer):
             raise ValueError("ratio_threshold must be greater than zero and less than one")
         self._rule = loss_scaling.Rule(
             int(update_frequency), increase_factor, decrease_factor, max_loss_scaling_factor,
-            ratio_threshold, accumulate_statistics_over_update_period)
+            ratio_threshold, accumulate_statistics_over_update_period, first=1)
         self._initial, self._state = float(initial_loss_scaling_factor), None
 
     def _variables(self):
@@ -48,7 +48,7 @@ class AutomaticLossScalingOptimizer(ipu_optimizer.IpuOptimizer):
             self._state = [make("gradient_histogram", tf.zeros([2])),
                            make("loss_scaling_factor", tf.constant(self._initial)),
                            make("prev_loss_scaling_factor", tf.constant(self._initial)),
-                           make("lsf_update_counter", tf.constant(0))]
+                           make("lsf_update_counter", tf.constant(self._rule.first))]
         return self._state
 
     def compute_gradients(self, loss, var_list=None, **kwargs):

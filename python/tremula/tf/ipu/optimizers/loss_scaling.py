@@ -34,6 +34,7 @@ class Rule:
     edge            the magnitude from which on a gradient is large
     captured_only   whether only captured gradients count
     alpha           how much of the old bins each writing keeps
+    first           steps that count as done at the start, and after a change
     """
     frequency: int
     increase: float
@@ -44,6 +45,7 @@ class Rule:
     edge: float = FLOAT16_MAX
     captured_only: bool = False
     alpha: float = 0.0
+    first: int = 0
 
     def step(self, bins, factor, before, seen, gradients, captured=()):
         """(bins, factor, factor before the last change, steps since the last change) after a step,
@@ -66,7 +68,7 @@ class Rule:
         changed = tf.where_v2(due & is_possible, wanted, factor)
         return (tf.where_v2(due, tf.zeros_like(new), written(new)), changed,
                 tf.where_v2(tf.equal(changed, factor), before, factor),
-                tf.where_v2(due, 0, seen + 1))
+                tf.where_v2(due, self.first, seen + 1))
 
     def _counted(self, bins, gradient, counts):
         if gradient.dtype.base_dtype != tf.float16:

@@ -110,6 +110,8 @@ class SequentialConfig(Config):
 class ModelConfig(Config):
     """The configuration of an object of a subclass of Model."""
 
+    _has_saved_options = False
+
     def _get_config_delegate(self):
         model = inner.module("engine.training").Model
         config = {**model.get_config.__original_func__(self), **self._get_base_config(),
@@ -222,6 +224,8 @@ def make_from_config(stock):
             if isinstance(config, dict):
                 keras_extensions.extension_delegate_if_exists(
                     "deserialize_from_config", model, config)
+                if isinstance(model, ModelConfig):
+                    vars(model)["_has_saved_options"] = True
         except (RuntimeError, NotImplementedError) as error:
             if _errors.get() is not None:
                 _errors.get().append(error)
@@ -323,6 +327,24 @@ def make_revive(revive):
         return made
 
     return revive_or_say
+
+
+def make_finalize(finalize):
+    """Keras' method that ends the loading of a SavedModel. A subclass whose own from_config() has
+    made its model gets options and stages here, when its layers are there."""
+    def finalize_with_options(self):
+        finalize(self)
+        decode = inner.module("saving.legacy.saved_model.json_utils").decode
+        own = inner.module("engine.training").Model.from_config.__func__
+        for number, (made, _) in self.loaded_nodes.items():
+            if isinstance(made, ModelConfig) and number in self._metadata and (
+                    type(made).from_config.__func__ is not own):
+                config = decode(self._metadata[number].metadata).get("config")
+                if config and not made._has_saved_options:
+                    keras_extensions.extension_delegate_if_exists(
+                        "deserialize_from_config", made, config)
+
+    return finalize_with_options
 
 
 def make_revive_custom(revive):

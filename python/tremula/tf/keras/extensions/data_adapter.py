@@ -109,7 +109,7 @@ class IPUDataHandler(_stock.DataHandler):
         wanted, steps = self._steps_per_execution_value, self._inferred_steps
         replica = messages.TO_REPLICA if self._replication_factor > 1 else ""
         if steps == 0:
-            size = int(tf.data.experimental.cardinality(self._dataset))
+            size = len(self._dataset)  # TypeError if nobody knows, as of an empty array
             each = math.ceil(size / self._replication_factor)
             raise ValueError(messages.TOO_FEW_ITEMS.format(
                 size, self._replication_factor, each, each * self._replication_factor))

@@ -38,7 +38,11 @@ class Exporting:
         def packed(values):
             return tf.nest.pack_sequence_as(specs, values)
 
-        predict = _named(lambda *values: self(packed(values), training=False), signature)
+        def call(*values):
+            with self.distribute_strategy.scope():  # call() may have stages
+                return self(packed(values), training=False)
+
+        predict = _named(call, signature)
         return serving.export_single_step(
             predict, export_dir, iterations, signature, output_names=output_names,
             preprocessing_step=preprocessing_step,
@@ -55,7 +59,7 @@ def _inputs(model):
         return list(signature)[0] if len(signature) == 1 else list(signature)
     known = getattr(model, "_nested_inputs", None)
     if known is None:
-        known = model.inputs or model.save_spec()
+        known = model.inputs or model.save_spec(dynamic_batch=False)
         known = known[0][0] if isinstance(known, tuple) else known
     if known is None:
         raise RuntimeError(messages.NO_SIGNATURE)

@@ -58,6 +58,9 @@ ONLY_V2 = ("use_v2_gradient_accumulation_optimizer may only be set to True when 
 NO_VARIABLES = ("When _KerasOptimizerWrapper has been instantiated with it's model set to None, "
                 "var_list must be provided.")
 NO_CAPTURED = "captured_grads cannot be used as the wrapped optimizer doesn't support it"
+NO_GRADIENT = (  # of Keras' get_gradients()
+    "Variable {} has `None` for gradient. Please make sure that all of your ops have a gradient "
+    "defined (i.e. are differentiable). Common ops without gradient: K.argmax, K.round, K.eval.")
 NO_DATA = "Expect x to be a non-empty array or dataset."
 
 # ---- Models ----

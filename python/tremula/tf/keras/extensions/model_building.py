@@ -1,7 +1,5 @@
 """How an object of a subclass of Model gets its weights, and shows which layers it calls."""
 
-import contextlib
-
 import tensorflow as tf
 
 from tremula.tf.inner import keras as inner
@@ -11,6 +9,8 @@ from tremula.tf.keras.extensions import (extensions_base, extensions_util, messa
 
 class ModelBuilding(stage_assignments.ModelStages):
     """build() of such an object, and what takes its place before the first data."""
+
+    _named_inputs = ()  # ids of the keras.Inputs that build() was given
 
     def _build_supported(self, input_shape):
         del input_shape
@@ -25,6 +25,7 @@ class ModelBuilding(stage_assignments.ModelStages):
         inputs = _map_shapes(input_shape, _symbolic)
         plain = [one for one in _flat(input_shape) if not _is_input(one)]
         errors = (tf.errors.InvalidArgumentError, TypeError) if plain else ()
+        self._named_inputs = {id(one) for one in _flat(input_shape) if _is_input(one)}
         try:
             self._trace_calls(inputs)
         except errors as error:
@@ -45,11 +46,12 @@ class ModelBuilding(stage_assignments.ModelStages):
             self.build(shapes)  # the program's own
             if self._traced_graph is not None:
                 return
-        with contextlib.ExitStack() as stack:
-            if not self._has_stages():
-                stack.enter_context(contextlib.suppress(Exception))
+        try:
             self._trace_calls(tf.nest.map_structure(
                 lambda one: inner.public().Input(batch_shape=one.shape, dtype=one.dtype), specs))
+        except Exception:
+            if self._has_stages():
+                raise
         if self._traced_graph is None:
             tf.function(lambda x: self(x, training=False)).get_concrete_function(specs)
         self._mark_built(shapes)
@@ -57,14 +59,24 @@ class ModelBuilding(stage_assignments.ModelStages):
     def _has_stages(self):
         """Whether stages are set, or were asked for while call() ran."""
         return self._is_pipelined() or any(
-            hasattr(one, "_pipeline_stage") for one in self._flatten_layers(include_self=False))
+            hasattr(one, "_pipeline_stage")
+            for layer in self._flatten_layers(include_self=False)
+            for one in (layer, *layer._inbound_nodes))
 
     def _mark_built(self, shapes):
         if not self.built:
             inner.layer_class().build(self, shapes)
         if self._traced_graph is not None and self.save_spec() is None:
-            self._set_save_spec(self._traced_graph.inputs)
+            self._set_save_spec(_named_specs(self._traced_graph.inputs, self._named_inputs))
 
+
+def _named_specs(inputs, named):
+    """The types of inputs for a SavedModel. Those that the program has not made, `named`, are
+    called as other subclasses of Model call theirs: input_1, input_2, ..."""
+    names = inner.module("engine.compile_utils").create_pseudo_input_names(inputs)
+    specs = [tf.TensorSpec(one.shape, one.dtype, one.name if id(one) in named else name)
+             for one, name in zip(tf.nest.flatten(inputs), names)]
+    return tf.nest.pack_sequence_as(inputs, specs)
 
 
 # ---- Shapes as build() takes them ----
@@ -75,7 +87,7 @@ def _is_input(value):
 
 def _is_shape(value):
     return isinstance(value, tf.TensorShape) or isinstance(value, (list, tuple)) and all(
-        one is None or isinstance(one, int) for one in value)
+        one is None or hasattr(type(one), "__index__") for one in value)
 
 
 def _map_shapes(structure, function):
@@ -96,4 +108,6 @@ def _flat(structure):
 
 
 def _symbolic(value):
-    return value if _is_input(value) else inner.public().Input(batch_shape=tuple(value))
+    if _is_input(value):
+        return value
+    return inner.public().Input(batch_shape=tuple(tf.TensorShape(value).as_list()))

@@ -4,7 +4,7 @@ import tensorflow as tf
 
 from tremula.tf.inner import keras, logs
 from tremula.tf.ipu.eager import backprop
-from tremula.tf.ipu.ops import pipelining_ops
+from tremula.tf.ipu.ops import internal_ops, pipelining_ops
 from tremula.tf.keras.extensions import (extensions_util, messages, pipeline_graph,
                                          step_functions)
 from tremula.tf.runtime.base import feed_arguments
@@ -12,8 +12,8 @@ from tremula.tf.runtime.base import feed_arguments
 
 def make_train_function(model, repeat_count, accumulation_count):
     """A tf.function (steps, iterator, outfeed) that trains a pipelined model `repeat_count` times
-    on `accumulation_count` batches. The outfeed gets [metrics] of each batch, or the mean of them
-    with accumulate_outfeed. `steps` is not used: a pipeline knows its length."""
+    on `accumulation_count` batches. The outfeed gets [metrics] after each batch, or after the last
+    of a weight update with accumulate_outfeed. `steps` is not used: a pipeline knows its length."""
     _check_methods(model, "compute_loss", "compute_metrics")
     steps, options = _steps(model), _options(model)
     accumulate = bool(model._pipelining_accumulate_outfeed)
@@ -228,8 +228,10 @@ class _Values:
 def _metrics(model, y, outputs, weights, count, accumulate):
     model.compiled_metrics.update_state(y, outputs, weights)
     found = model.get_metrics_result()
-    if accumulate:
-        found = {name: value / tf.cast(count, value.dtype) for name, value in found.items()}
+    if accumulate:  # a sum over the batches: only the last one counts
+        is_last = tf.equal(internal_ops.get_current_iteration_counter(), count - 1)
+        found = {name: tf.where(is_last, value, tf.zeros_like(value))
+                 for name, value in found.items()}
     return found
 
 

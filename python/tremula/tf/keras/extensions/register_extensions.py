@@ -19,7 +19,7 @@ def register():
     functional = inner.module("engine.functional").Functional
     model = inner.module("engine.training").Model
     for owner, names in ((model, _MODEL), (functional, ("get_config",)),
-                         (sequential, ("add", "pop", "get_config"))):
+                         (sequential, ("add", "pop", "build", "get_config"))):
         patches.wrap_keras_methods(owner, [name for name in names if name in vars(owner)],
                                    keras_extensions.extension_delegate)
     patches.wrap_keras_methods(functional, ["_init_graph_network"], _then_take_stages)
@@ -27,7 +27,7 @@ def register():
     for owner in (model, sequential):
         patches.wrap_keras_class_methods(owner, ["from_config"], config.make_from_config)
     patches.wrap_keras_saving(inner.module, {
-        "_reconstruct_model": config.make_reconstruct,
+        "_reconstruct_model": config.make_reconstruct, "finalize_objects": config.make_finalize,
         "_revive_layer_or_model_from_config": config.make_revive,
         "revive_custom_object": config.make_revive_custom,
         "_clone_functional_model": config.make_clone, "_clone_sequential_model": config.make_clone,

@@ -15,6 +15,14 @@ class SequentialExtension(config.SequentialConfig, stage_assignments.SequentialS
                           extensions_base.KerasExtensionBase):
     """What a Sequential has in the scope of an IPUStrategy."""
 
+    def _build_supported(self, input_shape=None):
+        return any(tf.is_tensor(one) for one in tf.nest.flatten(input_shape))
+
+    def _build_delegate(self, input_shape=None):
+        """As Keras' build(), with numbers for tensors in the shape: Keras compares shapes also
+        while it traces a function."""
+        return self.build(tuple(tf.TensorShape(input_shape).as_list()))
+
     def _build_for_data(self, element_spec):
         """Makes the weights, for the first element of the data."""
         inputs = extensions_base.inputs_of(element_spec)

@@ -24,7 +24,8 @@ def make_train_function(model, accumulation_count):
             with tf.GradientTape() as tape:
                 predicted = model(x, training=True)
                 loss = model.compute_loss(x, y, predicted, sample_weight)
-            model._validate_target_and_loss(y, loss)
+            if not model.losses:  # those of layers are enough
+                model._validate_target_and_loss(y, loss)
             results = model.compute_metrics(x, y, predicted, sample_weight)
             gradients = compute_gradients(model.optimizer, loss, model.trainable_variables, tape)
         apply(gradients, captured.captured_gradients)
@@ -87,21 +88,30 @@ def create_variables(model, element_spec):
         return
     _, targets, _ = inner.module("engine.data_adapter").unpack_x_y_sample_weight(element_spec)
     outputs = tf.nest.map_structure(lambda one: tf.TensorSpec(one.shape, one.dtype), outputs)
-    for container, arguments in ((model.compiled_loss, (outputs,)),
-                                 (model.compiled_metrics, (outputs, targets))):
-        if container is not None and not container.built:
-            container.build(*arguments)
+    loss, metrics = model.compiled_loss, model.compiled_metrics
+    if loss is not None and not loss.built:
+        loss.build(outputs)
+    if metrics is not None and not metrics.built:  # targets may be a dict by names of outputs
+        metrics.build(outputs, metrics._conform_to_outputs(outputs, targets))
 
 
 # ---- Optimizers ----
 
 def compute_gradients(optimizer, loss, variables, tape):
-    """Pairs of gradients and variables, as an optimizer of Keras computes them from a tape."""
+    """Pairs of gradients and variables, as an optimizer of Keras computes them from a tape. Raises
+    ValueError for a variable that the loss does not depend on."""
     if isinstance(optimizer, inner.legacy_optimizer()):
-        return optimizer._compute_gradients(loss, variables, tape=tape)
+        return _checked(optimizer._compute_gradients(loss, variables, tape=tape))
     if hasattr(optimizer, "compute_gradients"):
-        return optimizer.compute_gradients(loss, variables, tape)
+        return _checked(optimizer.compute_gradients(loss, variables, tape))
     return list(zip(tape.gradient(loss, variables), variables))  # one of TensorFlow 1
+
+
+def _checked(gradients):
+    for gradient, variable in gradients:
+        if gradient is None:
+            raise ValueError(messages.NO_GRADIENT.format(variable.name))
+    return gradients
 
 
 def check_optimizer(optimizer):
@@ -137,8 +147,10 @@ class _KerasOptimizerWrapper(tf.compat.v1.train.Optimizer):
             return list(zip(self._optimizer.get_gradients(loss, variables), variables))
         if hasattr(self._optimizer, "get_scaled_loss"):
             scaled = tf.gradients(self._optimizer.get_scaled_loss(loss), variables)
-            return list(zip(self._optimizer.get_unscaled_gradients(scaled), variables))
-        return list(zip(tf.gradients(loss, variables), variables))
+            gradients = self._optimizer.get_unscaled_gradients(scaled)
+        else:
+            gradients = tf.gradients(loss, variables)
+        return _checked(list(zip(gradients, variables)))
 
     def apply_gradients(self, grads_and_vars, global_step=None, name=None, captured_grads=None):
         """The operation that applies gradients. Raises ValueError for captured ones where the

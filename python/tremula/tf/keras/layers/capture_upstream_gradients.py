@@ -120,9 +120,11 @@ class CaptureActivationGradients(_GradientCaptureLayerBase):
             {**config, **{key: "linear" for key in wrapped}})
         super().__init__(copy, tag)
         self._original = layer.get_config
-        self._keys = wrapped
-        for key, activation in wrapped.items():
-            _set_activation(copy, key, _capturing(activation, f"{tag}_{key}"))
+        # Not an attribute of Keras, which would track the activations.
+        self.__dict__["_wrapped_activations"] = {
+            key: _ActivationCapture(one, f"{tag}_{key}") for key, one in wrapped.items()}
+        for key, activation in self._wrapped_activations.items():
+            _set_activation(copy, key, activation)
 
     @staticmethod
     def layer_is_supported(layer):
@@ -168,11 +170,19 @@ def _activations(config):
     return {key: one for key, one in found.items() if one is not None}
 
 
-def _capturing(activation, tag):
-    """The activation with its gradient at its input captured."""
-    def apply(x):
-        return activation(grad_util_ops.captured(x, tag))
-    return apply
+class _ActivationCapture:
+    """An activation with its gradient at its input captured."""
+
+    def __init__(self, activation, tag):
+        self._activation, self._tag = activation, tag
+
+    def __call__(self, x):
+        return self._activation(grad_util_ops.captured(x, self._tag))
+
+    def get_config(self):
+        """The constructor's arguments."""
+        serialize = inner.public("activations").serialize
+        return {"activation": serialize(self._activation), "tag": self._tag}
 
 
 def _set_activation(layer, key, activation):

@@ -1,5 +1,7 @@
 """The base of the IPU's layers."""
 
+import inspect
+
 import tensorflow as tf
 
 from tremula.tf.inner import keras as inner
@@ -20,5 +22,7 @@ class IPULayer(inner.public("layers").Layer):
 def registered(cls):
     """Decorator: models with the class can be loaded without `custom_objects`, and AutoGraph leaves
     its `call` alone, which builds graphs by itself."""
-    cls.call = tf.autograph.experimental.do_not_convert(cls.call)
+    call = tf.autograph.experimental.do_not_convert(cls.call)
+    call.__signature__ = inspect.signature(cls.call)  # Keras asks for the arguments' names
+    cls.call = call
     return inner.registered(cls)

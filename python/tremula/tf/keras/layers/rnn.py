@@ -133,10 +133,18 @@ class _PopnnRNN(ipu_layer.IPULayer):
             batch = shape.as_list()[1 if self.time_major else 0]
             if batch is None:
                 raise ValueError("A stateful layer needs inputs of a known batch size.")
-            self.states = [self.add_weight(f"{name}_state", [batch, self.units],
-                                           initializer="zeros", trainable=False)
-                           for name in self._state_names]
+            self._set_states([tf.Variable(
+                tf.zeros([batch, self.units], self._variable_type()), trainable=False,
+                name=f"{name}_state") for name in self._state_names])
         self.built = True
+
+    def _variable_type(self):
+        return tf.as_dtype(self.dtype or inner.public("backend").floatx())
+
+    @tf.__internal__.tracking.no_automatic_dependency_tracking
+    def _set_states(self, variables):
+        """States are no weights, as in Keras' layers."""
+        self.states = variables
 
     def _bias_shape(self):
         return [self._gates * self.units]

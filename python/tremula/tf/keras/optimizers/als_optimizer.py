@@ -84,7 +84,7 @@ class ALSOptimizer(_Wrapper):
         constant = inner.public("initializers").Constant
         for attribute, name_, shape, dtype, value in (
                 ("_hist", "gradient_histogram", (2,), tf.float32, 0),
-                ("_n", "lsf_update_counter", (), tf.int32, 0),
+                ("_n", "lsf_update_counter", (), tf.int32, self._first_count),
                 ("_lsf", "loss_scaling_factor", (), tf.float32, initial_loss_scaling_factor),
                 ("_prev_lsf", "prev_loss_scaling_factor", (), tf.float32,
                  initial_loss_scaling_factor)):
@@ -94,6 +94,7 @@ class ALSOptimizer(_Wrapper):
     # ---- Settings ----
 
     _accepts_any_factor = False
+    _first_count = 0  # steps that count as done at the start, and after a change of the factor
 
     def _set(self, name, value):
         """Changes a setting. Programs that are traced later see it."""
@@ -202,7 +203,7 @@ class ALSOptimizer(_Wrapper):
     def reset(self):
         """Begins again: with no statistics and the first factor."""
         self._hist.assign(tf.zeros_like(self._hist))
-        self._n.assign(0)
+        self._n.assign(self._first_count)
         self._lsf.assign(float(self.initial_loss_scaling_factor))
 
     def get_name(self):
@@ -262,7 +263,7 @@ class ALSOptimizer(_Wrapper):
             int(self.update_frequency), self.increase_factor, self.decrease_factor,
             self.max_loss_scaling_factor, self.ratio_threshold,
             self.accumulate_statistics_over_update_period, self.histogram_bin_edge,
-            self.captured_grads_only, self.lpf_alpha)
+            self.captured_grads_only, self.lpf_alpha, self._first_count)
         new = rule.step(*values, [grad for grad, _ in grads_and_vars],
                         tf.nest.flatten(list((captured_grads or {}).values())))
         for variable, value in zip(state, new):

@@ -32,6 +32,7 @@ class AutomaticLossScalingOptimizer(als_optimizer.ALSOptimizer):
             histogram_bin_edge=loss_scaling.FLOAT16_MAX, name=name)
 
     _accepts_any_factor = True
+    _first_count = 1
 
     @property
     def decrease_factor(self):

@@ -61,16 +61,22 @@ class LAMBIpuOptimizer(ipu_optimizer_base.IpuOptimizerBase):
                 **{name: self._get_hyper(name, dtype)
                    for name in ("beta_1", "beta_2", "weight_decay_rate")}}
 
+    def _do_use_weight_decay(self, name):
+        return self._decays and not _is_named(name, self.exclude_from_weight_decay)
+
+    def _do_layer_adaptation(self, name):
+        return not _is_named(name, self.exclude_from_layer_adaptation)
+
     def _step(self, var, value, grad, slots, scalars):
         first, second = self.opt_dtypes
         m, v, m_now, v_now = self._moments(grad, slots, scalars)
         wide = tf.cast(value, first)
         update = m_now / (tf.sqrt(v_now) + tf.cast(self.epsilon, first))
         name = var.name.split(":")[0]
-        if self._decays and not _is_named(name, self.exclude_from_weight_decay):
+        if self._do_use_weight_decay(name):
             update += scalars["weight_decay_rate"] * wide
         ratio = tf.constant(1.0, first)
-        if not _is_named(name, self.exclude_from_layer_adaptation):
+        if self._do_layer_adaptation(name):
             norm, update_norm = tf.norm(wide), tf.norm(update)
             if self.weight_norm_clip:
                 norm = tf.minimum(norm, tf.cast(self.weight_norm_clip, first))
