@@ -301,7 +301,7 @@ def test_compile_plan_and_save(tmp_path):
     np.testing.assert_allclose(compiled(w, x), step(w, x), rtol=1e-5)
     assert "parameter(1)" in compiled.hlo_text() and "parameter(1)" in compiled.hlo_text(True)
     plan = compiled.plan()
-    assert plan.fits and plan.cycles > 0 and plan.weights_bytes == 64 * 32 * 4
+    assert plan.fits and plan.cycles > 0 and plan.weights_bytes >= 64 * 32 * 4
     assert any("dense" in layer.name for layer in plan.layers)
     assert "fits" in str(plan) and "bow" in str(compiled.plan("bow")).lower()
     assert compiled.plan("bow").seconds < plan.seconds
