@@ -19,7 +19,8 @@ ALWAYS = {
 # Bounds in parts of the largest value, where a few roundings of float32 are not enough.
 BOUNDS = {"arithmetic of float16": 1e-3, "arithmetic of bfloat16": 1e-2, "norms": 1e-4,
           "solve": 1e-4, "gradients of factorisations": 1e-3, "expm": 1e-4, "cg": 1e-4,
-          "lax.cumprod": 1e-4, "second derivatives": 1e-4}
+          "lax.cumprod": 1e-4, "second derivatives": 1e-4,
+          "dot of bfloat16 into float32": 2e-2}  # which JAX 0.4.30 rounds before the sum
 assert set(cases.CASES) >= ALWAYS
 
 
