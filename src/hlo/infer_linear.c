@@ -10,8 +10,8 @@ static trm_status choose_result_type(trm_inference *c, trm_dtype *out_dtype) {
   const trm_dtype left = trm_infer_operand(c, 0)->dtype, right = trm_infer_operand(c, 1)->dtype;
   const trm_dtype stated = c->instruction->shape.dtype;
   const bool alike = trm_dtype_is_floating(left) == trm_dtype_is_floating(right);
-  const bool takes_left = alike ? trm_dtype_size(left) >= trm_dtype_size(right)
-                                : trm_dtype_is_floating(left);
+  const bool takes_left =
+      alike ? trm_dtype_size(left) >= trm_dtype_size(right) : trm_dtype_is_floating(left);
   const trm_dtype wider = takes_left ? left : right;
   CHECK(c,
         left == right || ((trm_dtype_is_floating(left) || trm_dtype_is_integral(left)) &&
