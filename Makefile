@@ -1,6 +1,6 @@
 # What users and developers type. The work is done by scripts/.
 
-.PHONY: help demo test test-all test-jax style sanitize nightly bench wheel clean
+.PHONY: help demo test test-all test-jax style sanitize nightly bench bench-league wheel clean
 
 help:
 	@echo "make demo      on a fresh machine: installs what is missing, builds, runs the examples"
@@ -11,6 +11,8 @@ help:
 	@echo "make sanitize  the C tests with the address and undefined-behaviour sanitizers"
 	@echo "make nightly   hours: fuzzing, interrupts, damaged profiles, failing writes (after make test)"
 	@echo "make bench     the peers side by side, in one run, and a table"
+	@echo "make bench-league  Tremula beside JAX, PyTorch, ONNX Runtime, OpenVINO, TensorFlow, XLA:"
+	@echo "               ROWS=bert,lstm PEERS=tremula,torch THREADS=1,2 choose a part"
 	@echo "make wheel     a wheel for any x86-64 Linux of the last six years, in build/portable"
 	@echo "make clean     removes build/ and the Python environments"
 	@echo "PYTHON=...     chooses the Python that makes .venv (3.9 to 3.13)"
@@ -41,8 +43,11 @@ nightly:
 bench:
 	@bash scripts/bench.sh
 
+bench-league:
+	@bash scripts/bench.sh league
+
 wheel:
 	@bash scripts/wheel.sh
 
 clean:
-	rm -rf build .venv .venv-2.21 .venv-jax-*
+	rm -rf build .venv .venv-2.21 .venv-jax-* .venv-bench-*
