@@ -15,6 +15,7 @@ import pathlib
 import statistics
 import subprocess
 import sys
+import textwrap
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -141,7 +142,8 @@ def page(record):
                "best peer: first result"]
     parts = [HEAD]
     for where in record["machines"]:
-        parts.append(f"## {where['machine']}\n\n{where['note']}\n\n")
+        note = textwrap.fill(where["note"], 100)
+        parts.append(f"## {where['machine']}\n\n{note}\n\n")
         lines = ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
         titles = {row.name: row.title for row in rows.ROWS}
         order = [row.name for row in rows.ROWS]
