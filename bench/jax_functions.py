@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
 """Functions of JAX beside XLA's CPU, by tremula.jax and jax.jit: milliseconds a call, in turns.
 
-    python bench/jax_functions.py [--threads N] [--rounds N] [PART OF A NAME]...
+    python bench/jax_functions.py [--threads N] [--rounds N] [--output PAGE.md] [PART OF A NAME]...
 
 Needs JAX in its Python. Both compile what the same tracing gives. A ratio below 1 means that ours
-is faster; slow ones have the kernels that take the time behind them.
+is faster; those above 2 have the kernels that take the time, and the reason, behind them.
 """
 
 import argparse
 import functools
 import os
+import pathlib
 import re
 import sys
 import time
@@ -21,6 +22,7 @@ def _arguments():
     parser.add_argument("names", nargs="*", metavar="NAME", help="parts of names; all without")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--output", help="a page to write, such as bench/jax_functions.md")
     return parser.parse_args()
 
 
@@ -41,9 +43,35 @@ import numpy as np  # noqa: E402
 from jax import lax  # noqa: E402
 
 import tremula.jax  # noqa: E402
+from comparison import machine  # noqa: E402
 
 RANDOM = np.random.default_rng(0)
 SLOW = 2.0
+# Why a kernel is behind XLA's.
+REASONS = {
+    "reference.elementwise": "no vector loops for bfloat16, complex numbers and float64",
+    "reference.dot": "no fast product of int8 or complex numbers",
+    "reference.lapack": "unblocked reference code",
+    "reference.fft": "a sum over all pairs instead of a fast Fourier transform",
+    "fast.fusion": "the loops are interpreted strip by strip: long chains, integer division and "
+                   "the functions of a random generator cost more than in compiled code",
+    "fast.elementwise": "a pass over memory for each instruction; in a loop, a start of a kernel "
+                        "for each",
+    "fast.gather": "the address of each element is worked out by itself",
+    "fast.scatter": "the address of each element is worked out by itself",
+    "fast.reduce": "reductions are not fused with what they read",
+    "fast.sum": "reductions are not fused with what they read; in a loop, a start of a kernel each",
+    "fast.move": "moves are not fused with what they read",
+    "fast.topk": "the search within a row costs more than XLA's",
+    "onednn.dot": "small products: starting the kernel costs as much as the product",
+}
+HEAD = """# Functions of JAX beside XLA
+
+The least milliseconds of a call of each function, by `tremula.jax.jit` and by `jax.jit`. Those with
+a ratio above 2 have the kernels that take the time and the reason. `bench/jax_functions.py` wrote
+this page.
+
+"""
 
 
 def floats(*shape, dtype=np.float32):
@@ -183,7 +211,21 @@ def slow_kernels(ours, arguments):
     return ", ".join(f"{kernel} {share}" for _, _, share, kernel in shares[:2])
 
 
+def page(where, results):
+    """The results as a page, the slowest first."""
+    lines = ["| ratio | function | Tremula | XLA | kernels | why |", "|---|---|---|---|---|---|"]
+    for name, ours, theirs, kernels in sorted(results, key=lambda one: -one[1] / one[2]):
+        reason = REASONS.get(kernels.split(" ")[0], "") if kernels else ""
+        ratio = f"{ours / theirs:.2f}"
+        lines.append(f"| {f'**{ratio}**' if kernels else ratio} | {name} | {1e3 * ours:.3f} | "
+                     f"{1e3 * theirs:.3f} | {kernels} | {reason} |")
+    return HEAD + where + "\n\n" + "\n".join(lines) + "\n"
+
+
 def main():
+    where = (f"{machine.cpu_model()}, {ARGUMENTS.threads} threads, load average "
+             f"{machine.load_average()} at the start; JAX {jax.__version__}.")
+    results = []
     print(f"JAX {jax.__version__}, {ARGUMENTS.threads} threads\n"
           f"{'ms a call':28} {'Tremula':>9} {'XLA':>9} {'ratio':>7}")
     slow = 0
@@ -197,8 +239,11 @@ def main():
             continue
         ratio = ours / theirs
         slow += ratio > SLOW
-        why = f"  {slow_kernels(compiled, arguments)}" if ratio > SLOW else ""
-        print(f"{name:28} {1e3 * ours:9.3f} {1e3 * theirs:9.3f} {ratio:7.2f}{why}", flush=True)
+        why = slow_kernels(compiled, arguments) if ratio > SLOW else ""
+        results.append((name, ours, theirs, why))
+        print(f"{name:28} {1e3 * ours:9.3f} {1e3 * theirs:9.3f} {ratio:7.2f}  {why}", flush=True)
+        if ARGUMENTS.output:
+            pathlib.Path(ARGUMENTS.output).write_text(page(where, results))
     print(f"{slow} of {len(CASES)} take more than {SLOW:.0f} times as long as XLA")
 
 
