@@ -247,3 +247,20 @@ ENTRY main {{
 """, a, b)
     np.testing.assert_array_equal(out, a.astype(np.float64) @ b.astype(np.float64))
     assert out.dtype == types[result]
+
+
+@pytest.mark.parametrize("length", [1, 2, 3, 8, 30, 97, 101, 360, 1009, 1024])
+def test_transforms_of_any_length(tool, length):
+    """Powers of two, products of small primes, primes."""
+    x = matrix("c64", 3, length)
+    out, = run(tool, f"""HloModule transform
+ENTRY main {{
+  x = c64[3,{length}] parameter(0)
+  there = c64[3,{length}] fft(x), fft_type=FFT, fft_length={{{length}}}
+  back = c64[3,{length}] fft(there), fft_type=IFFT, fft_length={{{length}}}
+  ROOT all = c64[6,{length}] concatenate(there, back), dimensions={{0}}
+}}
+""", x)
+    wanted = np.fft.fft(x.astype(np.complex128))
+    np.testing.assert_allclose(out[:3], wanted, atol=1e-6 * np.abs(wanted).max())
+    np.testing.assert_allclose(out[3:], x, atol=1e-5)
