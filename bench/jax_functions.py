@@ -52,7 +52,7 @@ REASONS = {
     "reference.elementwise": "no vector loops for bfloat16, complex numbers and float64",
     "reference.dot": "no fast product of int8 or complex numbers",
     "reference.lapack": "unblocked reference code",
-    "reference.fft": "a sum over all pairs instead of a fast Fourier transform",
+    "reference.fft": "in double, on one thread, without vectors",
     "fast.fusion": "the loops are interpreted strip by strip: long chains, integer division and "
                    "the functions of a random generator cost more than in compiled code",
     "fast.elementwise": "a pass over memory for each instruction; in a loop, a start of a kernel "
