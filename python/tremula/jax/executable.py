@@ -2,6 +2,8 @@
 
 import collections
 import ctypes
+import math
+import sys
 import weakref
 
 import jax
@@ -12,22 +14,41 @@ from tremula import core, planning
 from tremula.jax import arguments
 from tremula.jax.lowering import is_float0, is_key
 
-_made = {}  # id of a result whose memory a later result may take -> weak reference to it
+# Memory of a result of at least so many bytes is kept for a later result: new pages cost more than
+# a pass over them.
+_KEPT_BYTES, _MOST_KEPT = 1 << 16, 3
 
 
-def _note(array):
-    """Remembers a result for as long as it lives."""
-    key = id(array)
-    _made[key] = weakref.ref(array, lambda _: _made.pop(key, None))
+def _first_free(blocks, references):
+    """The first block to which there are so many references; None where there is none."""
+    for block in blocks:
+        if sys.getrefcount(block) == references:
+            return block
+    return None
 
 
-def _take(array):
-    """Whether an array is a result that was remembered; it is then forgotten."""
-    known = _made.get(id(array))
-    if known is None or known() is not array:
-        return False
-    del _made[id(array)]
-    return True
+# Of a block that only the list refers to: the list, the loop above, the call in it.
+_FREE = next(n for n in range(1, 9) if _first_free([np.empty(1)], n) is not None)
+
+
+class _Memory:
+    """New arrays for one result. Numpy counts the references to the bytes behind an array and all
+    its views, so that bytes that nobody sees any more are found and used again."""
+
+    def __init__(self, shape, dtype):
+        self._shape, self._dtype = shape, dtype
+        self._size = dtype.itemsize * math.prod(shape)
+        self._kept = []
+
+    def take(self):
+        if self._size < _KEPT_BYTES:
+            return np.empty(self._shape, self._dtype)
+        block = _first_free(self._kept, _FREE)
+        if block is None:
+            block = np.empty(self._size, np.uint8)
+            if len(self._kept) < _MOST_KEPT:
+                self._kept.append(block)
+        return block.view(self._dtype).reshape(self._shape)
 
 
 class _Slot:
@@ -53,12 +74,8 @@ class Program:
         self.results = lowered.results
         self._inputs = [(info.dtype, one.dtype)
                         for info, one in zip(executable.inputs, lowered.arguments)]
-        self._outputs = [(info.shape, info.dtype) for info in executable.outputs]
+        self._memory = [_Memory(info.shape, info.dtype) for info in executable.outputs]
         self._plain = not any(is_key(one.dtype) or is_float0(one.dtype) for one in self.results)
-        # The results that may take the memory of a donated argument: (result, argument).
-        self._donated = [(o, i) for o, i in enumerate(executable.aliases)
-                         if i >= 0 and lowered.donated[i]]
-        self._spare = {o: collections.deque(maxlen=2) for o, _ in self._donated}
         self._slots = collections.deque([_Slot(executable)])
 
     def run(self, leaves):
@@ -71,10 +88,6 @@ class Program:
             results = self._run(slot, leaves)
         finally:
             self._slots.append(slot)
-        for o, i in self._donated:
-            if type(leaves[i]) is np.ndarray and _take(leaves[i]):
-                self._spare[o].append(leaves[i])
-            _note(results[o])
         return results if self._plain else list(map(_result, results, self.results))
 
     def _run(self, slot, leaves):
@@ -99,12 +112,7 @@ class Program:
                 slot.versions[i] = slot.runs
                 if not (array.flags.owndata or is_key(wanted)):  # the leaf's own memory
                     slot.last[i] = weakref.ref(leaf)
-        results = [np.empty(shape, dtype) for shape, dtype in self._outputs]
-        for o, spare in self._spare.items():
-            try:
-                results[o] = spare.pop()
-            except IndexError:
-                pass
+        results = [memory.take() for memory in self._memory]
         for o, array in enumerate(results):
             slot.outputs[o] = array.__array_interface__["data"][0]
         core._call("trm_engine_run", slot.engine._handle, slot.inputs, slot.versions, slot.outputs)
